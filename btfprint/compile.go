@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package btfprint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+const (
+	// maxNesting bounds structs in structs, arrays of arrays and typedefs of
+	// typedefs; the kernel's own types stay below 20.
+	maxNesting = 64
+	// maxFields bounds the table of one Printer. Types that corrupt BTF nests
+	// without a name multiply; the largest of the kernel needs some 8,000.
+	maxFields = 1 << 17
+)
+
+// A Printer prints the values of one type. It is immutable and safe for
+// concurrent use.
+type Printer struct {
+	little bool
+	text   []byte // the names, casts and keys that spans point into
+	bodies []body
+	fields []field
+	enums  []enumerator
+	ptrs   []pointee
+	root   field
+}
+
+// Size is the number of bytes that a whole value has. Bytes beyond it are the
+// elements of a flexible array at the end of the type.
+func (p *Printer) Size() int { return int(p.bodies[p.root.body].size) }
+
+// span is a piece of Printer.text.
+type span struct{ start, end uint32 }
+
+// A field is one value in its place: a member, or the root.
+type field struct {
+	name span // `.name = `
+	cast span // `(type)`
+	key  span // `"name":`
+	off  uint32
+	bit  uint8 // first bit in the byte at off, counted as BTF does
+	bits uint8 // width of a bitfield, otherwise 0
+	last bool  // nothing but padding follows in the enclosing type
+	body uint32
+}
+
+type kind uint8
+
+const (
+	kindInt  kind = iota // size 1, 2, 4 or 8
+	kindWide             // an integer or float that is shown as hexadecimal
+	kindFloat
+	kindPointer
+	kindEnum
+	kindStruct
+	kindUnion
+	kindArray
+	kindBytes // array of 1-byte integers
+)
+
+// A body is how the bytes of a type without its qualifiers and typedefs read.
+type body struct {
+	kind   kind
+	signed bool
+	isBool bool
+	isChar bool // 1-byte integer that holds text, or an array of these
+	flags  bool // enum whose values are made to be combined by |
+	dense  bool // any byte that is not zero makes the value not zero
+	size   uint32
+	first  uint32 // first of fields, enums or ptrs; the body of an array's elements
+	n      uint32 // number of members, enumerators or elements
+}
+
+type enumerator struct {
+	value uint64
+	name  span
+}
+
+// Compile prepares to print the values of t in the byte order given. Types
+// that have no values (void, functions, forward declarations) and types that
+// contradict themselves are errors.
+func Compile(t btf.Type, order binary.ByteOrder) (*Printer, error) {
+	c := compiler{
+		p:      &Printer{little: order.Uint16([]byte{1, 0}) == 1},
+		bodies: make(map[btf.Type]uint32),
+		spans:  make(map[string]span),
+	}
+	root, err := c.field(t, "")
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", AppendTypeName(nil, t), err)
+	}
+	c.p.root = root
+	return c.p, nil
+}
+
+var (
+	errNoValue = errors.New("a type without values")
+	errNested  = errors.New("nested too deeply")
+	errSize    = errors.New("too large")
+)
+
+// compiler fills the tables of a Printer. Named types are compiled once and
+// shared by all their places.
+type compiler struct {
+	p      *Printer
+	bodies map[btf.Type]uint32
+	spans  map[string]span
+	depth  int
+	buf    []byte
+}
+
+// scope holds the keys of one JSON object: those of a struct and of all
+// members without a name in it.
+type scope map[string]int
+
+// intern stores text once.
+func (c *compiler) intern(text []byte) span {
+	if s, ok := c.spans[string(text)]; ok {
+		return s
+	}
+	start := len(c.p.text)
+	c.p.text = append(c.p.text, text...)
+	s := span{uint32(start), uint32(len(c.p.text))}
+	c.spans[string(text)] = s
+	return s
+}
+
+// field compiles a type and the text that precedes its values.
+func (c *compiler) field(t btf.Type, name string) (field, error) {
+	f := field{last: true}
+	if name != "" {
+		c.buf = appendName(append(c.buf[:0], '.'), name)
+		c.buf = append(c.buf, " = "...)
+		f.name = c.intern(c.buf)
+	}
+	c.buf = AppendTypeName(append(c.buf[:0], '('), t)
+	c.buf = append(c.buf, ')')
+	f.cast = c.intern(c.buf)
+
+	var err error
+	f.body, err = c.body(t, nil)
+	return f, err
+}
+
+// body compiles a type. With a scope, a struct or union adds its keys to it,
+// as a member without a name; then it is not shared.
+func (c *compiler) body(t btf.Type, keys scope) (uint32, error) {
+	if c.depth++; c.depth > maxNesting {
+		return 0, errNested
+	}
+	defer func() { c.depth-- }()
+
+	t, err := underlying(t)
+	if err != nil {
+		return 0, err
+	}
+	if keys == nil {
+		if id, ok := c.bodies[t]; ok {
+			return id, nil
+		}
+	}
+	b, err := c.compile(t, keys)
+	if err != nil {
+		return 0, err
+	}
+	id := uint32(len(c.p.bodies))
+	c.p.bodies = append(c.p.bodies, b)
+	if keys == nil {
+		c.bodies[t] = id
+	}
+	return id, nil
+}
+
+func (c *compiler) compile(t btf.Type, keys scope) (body, error) {
+	switch t := t.(type) {
+	case *btf.Int:
+		return compileInt(t)
+	case *btf.Float:
+		return compileFloat(t)
+	case *btf.Pointer:
+		c.p.ptrs = append(c.p.ptrs, pointee{target: t.Target})
+		return body{kind: kindPointer, size: 8, dense: true, first: uint32(len(c.p.ptrs) - 1)}, nil
+	case *btf.Enum:
+		return c.enum(t)
+	case *btf.Struct:
+		b := body{kind: kindStruct, size: t.Size}
+		return b, c.members(&b, t.Members, keys)
+	case *btf.Union:
+		b := body{kind: kindUnion, size: t.Size}
+		return b, c.members(&b, t.Members, keys)
+	case *btf.Array:
+		return c.array(t)
+	default:
+		return body{}, errNoValue
+	}
+}
+
+func compileInt(t *btf.Int) (body, error) {
+	b := body{
+		size:   t.Size,
+		dense:  true,
+		signed: t.Encoding == btf.Signed,
+		isBool: t.Encoding == btf.Bool,
+		isChar: t.Encoding == btf.Char || t.Name == "char",
+	}
+	switch t.Size {
+	case 1, 2, 4, 8:
+		b.kind = kindInt
+	case 3, 5, 6, 7, 16:
+		b.kind = kindWide
+	default:
+		return b, fmt.Errorf("integer of %d bytes", t.Size)
+	}
+	return b, nil
+}
+
+// compileFloat takes floats that are not float or double as integers: BTF does
+// not say in which of the formats for long double they are.
+func compileFloat(t *btf.Float) (body, error) {
+	switch t.Size {
+	case 4, 8:
+		return body{kind: kindFloat, size: t.Size, dense: true}, nil
+	case 2, 10, 12, 16:
+		return body{kind: kindWide, size: t.Size, dense: true}, nil
+	}
+	return body{}, fmt.Errorf("float of %d bytes", t.Size)
+}
+
+func (c *compiler) array(t *btf.Array) (body, error) {
+	elem, err := c.body(t.Type, nil)
+	if err != nil {
+		return body{}, err
+	}
+	e := &c.p.bodies[elem]
+	size := uint64(e.size) * uint64(t.Nelems)
+	if size > math.MaxInt32 {
+		return body{}, errSize
+	}
+	b := body{kind: kindArray, size: uint32(size), first: elem, n: t.Nelems, dense: e.dense}
+	if e.kind == kindInt && e.size == 1 {
+		b.kind, b.isChar, b.signed, b.dense = kindBytes, e.isChar, e.signed, false
+	}
+	return b, nil
+}
+
+// members compiles the members of a struct or union into b.
+func (c *compiler) members(b *body, members []btf.Member, keys scope) error {
+	if keys == nil {
+		keys = make(scope, len(members))
+	}
+	fields := make([]field, 0, len(members))
+	for i := range members {
+		f, err := c.member(&members[i], b.size, keys)
+		if err != nil {
+			return fmt.Errorf("member %d %q: %w", i, members[i].Name, err)
+		}
+		f.last = i == len(members)-1 || b.kind == kindUnion
+		fields = append(fields, f)
+	}
+	if len(c.p.fields)+len(fields) > maxFields {
+		return errSize
+	}
+	b.first, b.n = uint32(len(c.p.fields)), uint32(len(fields))
+	c.p.fields = append(c.p.fields, fields...)
+	b.dense = c.isDense(b, fields)
+	return nil
+}
+
+func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error) {
+	var f field
+	if m.Name != "" {
+		c.buf = appendName(append(c.buf[:0], '.'), m.Name)
+		c.buf = append(c.buf, " = "...)
+		f.name = c.intern(c.buf)
+	}
+	c.buf = AppendTypeName(append(c.buf[:0], '('), m.Type)
+	c.buf = append(c.buf, ')')
+	f.cast = c.intern(c.buf)
+
+	var err error
+	switch inner, _ := underlying(m.Type); inner.(type) {
+	case *btf.Struct, *btf.Union:
+		if m.Name == "" {
+			f.body, err = c.body(m.Type, keys)
+			break
+		}
+		f.key = c.key(m.Name, keys)
+		f.body, err = c.body(m.Type, nil)
+	default:
+		f.key = c.key(m.Name, keys)
+		f.body, err = c.body(m.Type, nil)
+	}
+	if err != nil {
+		return f, err
+	}
+
+	b := &c.p.bodies[f.body]
+	f.off, f.bit = uint32(m.Offset)/8, uint8(m.Offset%8)
+	end := uint64(m.Offset) + uint64(b.size)*8
+	if m.BitfieldSize > 0 {
+		f.bits = uint8(min(m.BitfieldSize, math.MaxUint8))
+		end = uint64(m.Offset) + uint64(m.BitfieldSize)
+		if b.kind != kindInt && b.kind != kindEnum || m.BitfieldSize > 64 {
+			return f, fmt.Errorf("bitfield of %d bits in a type that has none", m.BitfieldSize)
+		}
+	} else if f.bit != 0 {
+		return f, errors.New("not at a byte")
+	}
+	if end > uint64(size)*8 {
+		return f, errors.New("outside of its type")
+	}
+	return f, nil
+}
+
+// key returns the JSON key of a member, made different from those before it in
+// the same object: C does not allow two of a name, corrupt BTF may have them.
+func (c *compiler) key(name string, keys scope) span {
+	keys[name]++
+	n := keys[name]
+	c.buf = appendQuoted(c.buf[:0], name)
+	if n > 1 {
+		c.buf = fmt.Appendf(c.buf[:len(c.buf)-1], "#%d\"", n)
+	}
+	c.buf = append(c.buf, ':')
+	return c.intern(c.buf)
+}
+
+// isDense reports whether the members that are dense cover every bit of a
+// struct, or one of them the whole union.
+func (c *compiler) isDense(b *body, fields []field) bool {
+	next := uint32(0)
+	for _, f := range fields {
+		inner := &c.p.bodies[f.body]
+		covers := inner.dense && f.bits == 0
+		if b.kind == kindUnion && covers && inner.size == b.size {
+			return true
+		}
+		if !covers || f.off != next {
+			next = math.MaxUint32
+			continue
+		}
+		next = f.off + inner.size
+	}
+	return b.kind == kindStruct && next == b.size
+}
+
+func (c *compiler) enum(t *btf.Enum) (body, error) {
+	switch t.Size {
+	case 1, 2, 4, 8:
+	default:
+		return body{}, fmt.Errorf("enum of %d bytes", t.Size)
+	}
+	b := body{kind: kindEnum, size: t.Size, signed: t.Signed, dense: true, flags: isFlags(t)}
+	list := make([]enumerator, 0, len(t.Values))
+	for _, v := range t.Values {
+		c.buf = appendName(c.buf[:0], v.Name)
+		list = append(list, enumerator{v.Value, c.intern(c.buf)})
+	}
+	// Of names for one value the first counts.
+	slices.SortStableFunc(list, func(x, y enumerator) int {
+		switch {
+		case x.value < y.value:
+			return -1
+		case x.value > y.value:
+			return 1
+		}
+		return 0
+	})
+	list = slices.CompactFunc(list, func(x, y enumerator) bool { return x.value == y.value })
+	b.first, b.n = uint32(len(c.p.enums)), uint32(len(list))
+	c.p.enums = append(c.p.enums, list...)
+	return b, nil
+}
+
+// isFlags reports whether the values of an enum are meant to be combined: at
+// least three single bits, more of them than other values, and no plain count
+// from 0 or 1 upwards.
+func isFlags(t *btf.Enum) bool {
+	var singles uint64
+	distinct, others := 0, 0
+	top := uint64(0)
+	seen := make(map[uint64]bool, len(t.Values))
+	for _, v := range t.Values {
+		if seen[v.Value] || v.Value == 0 {
+			continue
+		}
+		seen[v.Value] = true
+		distinct++
+		top = max(top, v.Value)
+		if v.Value&(v.Value-1) == 0 {
+			singles |= v.Value
+		} else {
+			others++
+		}
+	}
+	bits := distinct - others
+	if bits < 3 || others >= bits || top <= uint64(distinct) {
+		return false
+	}
+	for v := range seen {
+		if v&^singles != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// underlying returns the type below typedefs and qualifiers.
+func underlying(t btf.Type) (btf.Type, error) {
+	for range maxNesting {
+		switch q := t.(type) {
+		case *btf.Typedef:
+			t = q.Type
+		case *btf.Const:
+			t = q.Type
+		case *btf.Volatile:
+			t = q.Type
+		case *btf.Restrict:
+			t = q.Type
+		case *btf.TypeTag:
+			t = q.Type
+		case *btf.Var:
+			t = q.Type
+		default:
+			return t, nil
+		}
+	}
+	return nil, errNested
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package btfprint
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// AppendJSON appends raw as one JSON value without spaces.
+//
+// Structs and unions are objects, members without a name are merged into the
+// object around them. Integers are numbers with all their digits, wider ones
+// and pointers are hexadecimal strings. Enumerators are strings, as is text, in
+// which a backslash is doubled and a byte that is not UTF-8 is written \xNN.
+// NaN and infinities are strings. Members that are zero are left out unless
+// ShowZeroes says otherwise. What is missing at the end of raw, or cut by a
+// limit, is marked by a last member `"...":true` or a last element `"..."`.
+//
+// Of the options those that say what is shown count, those for the form of
+// the text do not. A pointer that is followed is an object with the members
+// "addr", "name" and "value".
+func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
+	if o == nil {
+		o = &ValueOptions{}
+	}
+	w := jsonWriter{valueWriter: newValueWriter(p, dst, raw, o)}
+	w.tail = true
+	b := &p.bodies[p.root.body]
+	if w.missing(&p.root, b, 0) && !w.flexible(b, 0) {
+		w.str(`"..."`)
+		return w.dst
+	}
+	w.bytes(&p.root, b, 0)
+	return w.dst
+}
+
+// jsonWriter walks a value as valueWriter does. It never stops in the middle:
+// a gap is marked and every bracket closed.
+type jsonWriter struct {
+	valueWriter
+}
+
+// comma separates a member or element from the one before it.
+func (w *jsonWriter) comma() {
+	switch w.dst[len(w.dst)-1] {
+	case '{', '[':
+	default:
+		w.dst = append(w.dst, ',')
+	}
+}
+
+func (w *jsonWriter) bytes(f *field, b *body, off int) {
+	switch b.kind {
+	case kindStruct, kindUnion:
+		if w.deep() {
+			w.str(`{"...":true}`)
+			return
+		}
+		w.depth++
+		w.dst = append(w.dst, '{')
+		w.members(b, off)
+		w.gap(`"...":true`)
+		w.dst = append(w.dst, '}')
+		w.depth--
+	case kindArray:
+		w.elements(b, off)
+	case kindBytes:
+		w.byteArray(b, off)
+	default:
+		w.scalar(f, b, off)
+	}
+}
+
+func (w *jsonWriter) deep() bool { return w.o.MaxDepth > 0 && w.depth >= w.o.MaxDepth }
+
+// gap marks that the value stops here.
+func (w *jsonWriter) gap(mark string) {
+	if w.stopped {
+		w.comma()
+		w.str(mark)
+	}
+}
+
+// members writes the members of a struct into an object that is open. Where a
+// member is missing, its object ends; what is known of it is then complete.
+func (w *jsonWriter) members(b *body, off int) {
+	tail := w.tail
+	fields := w.p.fields[b.first : b.first+b.n]
+	if b.kind == kindUnion && w.o.Likely && b.n > 1 {
+		likely := w.p.likely(fields, w.raw, off)
+		fields = fields[likely : likely+1]
+	}
+	for i := range fields {
+		f := &fields[i]
+		w.tail = tail && f.last
+		w.member(f, off)
+		if w.stopped {
+			return
+		}
+	}
+	w.tail = tail
+}
+
+func (w *jsonWriter) member(f *field, off int) {
+	b := &w.p.bodies[f.body]
+	off += int(f.off)
+	flexible := w.flexible(b, off)
+	if w.full() || !flexible && w.missing(f, b, off) {
+		w.stopped = true
+		return
+	}
+	if !w.o.ShowZeroes && !w.inArray && !flexible && w.isZero(f, b, off) {
+		return
+	}
+	if f.key == (span{}) {
+		w.members(b, off)
+		return
+	}
+	w.comma()
+	w.span(f.key)
+	w.bytes(f, b, off)
+}
+
+func (w *jsonWriter) elements(b *body, off int) {
+	if w.deep() {
+		w.str(`["..."]`)
+		return
+	}
+	elem := &w.p.bodies[b.first]
+	size := int(elem.size)
+	n := int(b.n)
+	if n == 0 && w.flexible(b, off) && size > 0 {
+		n = (len(w.raw) - off + size - 1) / size
+	}
+	if size == 0 {
+		n = 0
+	}
+	inArray, tail := w.inArray, w.tail
+	w.inArray, w.tail = true, false
+	w.depth++
+	w.dst = append(w.dst, '[')
+	f := field{body: b.first}
+	for i := range n {
+		at := off + i*size
+		if w.full() || w.missing(&f, elem, at) {
+			w.stopped = true
+		}
+		if w.stopped {
+			break
+		}
+		w.comma()
+		if w.o.MaxElements > 0 && i == w.o.MaxElements {
+			w.str(`"..."`)
+			break
+		}
+		w.bytes(&f, elem, at)
+	}
+	w.gap(`"..."`)
+	w.dst = append(w.dst, ']')
+	w.depth--
+	w.inArray, w.tail = inArray, tail
+}
+
+func (w *jsonWriter) byteArray(b *body, off int) {
+	n := int(b.n)
+	if w.flexible(b, off) {
+		n = len(w.raw) - off
+	}
+	raw := w.raw[off:min(off+n, len(w.raw))]
+	if b.isChar {
+		w.text(raw, n)
+		return
+	}
+	short := len(raw) < n
+	w.dst = append(w.dst, '[')
+	for i, c := range raw {
+		if w.full() {
+			break
+		}
+		w.comma()
+		if w.o.MaxElements > 0 && i == w.o.MaxElements {
+			w.str(`"..."`)
+			break
+		}
+		if b.signed {
+			w.dst = strconv.AppendInt(w.dst, int64(int8(c)), 10)
+		} else {
+			w.dst = strconv.AppendUint(w.dst, uint64(c), 10)
+		}
+	}
+	w.stopped = w.stopped || short
+	w.gap(`"..."`)
+	w.dst = append(w.dst, ']')
+}
+
+// text writes an array of n chars, of which raw is what was captured, up to
+// the first NUL.
+func (w *jsonWriter) text(raw []byte, n int) {
+	end := bytes.IndexByte(raw, 0)
+	short := end < 0 && len(raw) < n
+	if end >= 0 {
+		raw = raw[:end]
+	}
+	if w.o.MaxElements > 0 && len(raw) > w.o.MaxElements {
+		raw, short = raw[:w.o.MaxElements], true
+	} else if short {
+		w.stopped = true
+	}
+	if room := max(w.limit-len(w.dst), 0) + 1; len(raw) > room {
+		raw, short = raw[:room], true
+	}
+	w.dst = append(w.dst, '"')
+	w.dst = appendJSONText(w.dst, raw)
+	if short {
+		w.str("...")
+	}
+	w.dst = append(w.dst, '"')
+}
+
+func (w *jsonWriter) scalar(f *field, b *body, off int) {
+	raw := w.raw[off:]
+	switch b.kind {
+	case kindInt:
+		v := w.p.number(f, b, w.raw, off)
+		switch {
+		case b.isBool && v <= 1:
+			w.dst = strconv.AppendBool(w.dst, v == 1)
+		case b.signed:
+			w.dst = strconv.AppendInt(w.dst, int64(v), 10)
+		default:
+			w.dst = strconv.AppendUint(w.dst, v, 10)
+		}
+	case kindEnum:
+		w.enum(b, w.p.number(f, b, w.raw, off))
+	case kindPointer:
+		w.pointer(b, w.p.load(raw[:b.size]))
+	case kindFloat:
+		w.float(raw[:b.size])
+	case kindWide:
+		w.dst = append(w.dst, '"')
+		w.dst = w.p.appendWide(w.dst, raw[:b.size])
+		w.dst = append(w.dst, '"')
+	}
+}
+
+func (w *jsonWriter) enum(b *body, v uint64) {
+	start := len(w.dst)
+	w.dst = append(w.dst, '"')
+	dst, ok := w.p.appendEnum(w.dst, b, v, w.o.Plain)
+	if ok {
+		w.dst = append(dst, '"')
+		return
+	}
+	w.dst = w.dst[:start]
+	if b.signed {
+		w.dst = strconv.AppendInt(w.dst, int64(v), 10)
+	} else {
+		w.dst = strconv.AppendUint(w.dst, v, 10)
+	}
+}
+
+func (w *jsonWriter) float(raw []byte) {
+	v := w.p.float(raw)
+	if v != v || math.IsInf(v, 0) {
+		w.dst = append(w.dst, '"')
+		w.dst = w.p.appendFloat(w.dst, raw)
+		w.dst = append(w.dst, '"')
+		return
+	}
+	w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, len(raw)*8)
+}
+
+// pointer writes an address; with a name or with what it points to, an object.
+func (w *jsonWriter) pointer(b *body, addr uint64) {
+	start := len(w.dst)
+	w.str(`{"addr":"0x`)
+	w.dst = strconv.AppendUint(w.dst, addr, 16)
+	w.str(`"`)
+	plain := len(w.dst)
+	if addr != 0 && w.o.PointerName != nil {
+		w.pointerName(addr)
+	}
+	if addr != 0 && w.o.Memory != nil {
+		w.follow(&w.p.ptrs[b.first], addr)
+	}
+	if len(w.dst) > plain {
+		w.str("}")
+		return
+	}
+	const prefix = len(`{"addr":`)
+	w.dst = append(w.dst[:start], w.dst[start+prefix:plain]...)
+}
+
+func (w *jsonWriter) pointerName(addr uint64) {
+	start := len(w.dst)
+	w.str(`,"name":`)
+	name := len(w.dst)
+	w.dst = w.o.PointerName(w.dst, addr)
+	if len(w.dst) == name {
+		w.dst = w.dst[:start]
+		return
+	}
+	// The name is quoted behind itself and then moved to its place.
+	end := len(w.dst)
+	w.dst = append(w.dst, '"')
+	w.dst = appendJSONText(w.dst, w.dst[name:end])
+	w.dst = append(w.dst, '"')
+	n := copy(w.dst[name:], w.dst[end:])
+	w.dst = w.dst[:name+n]
+}
+
+func (w *jsonWriter) follow(t *pointee, addr uint64) {
+	if w.hops >= max(w.o.FollowDepth, 1) {
+		return
+	}
+	to := t.compile(w.p.little)
+	if to.p == nil {
+		return
+	}
+	size := to.p.Size()
+	if to.text {
+		size = maxText
+	}
+	raw := w.o.Memory(addr, size)
+	if len(raw) == 0 {
+		return
+	}
+	w.str(`,"value":`)
+	inner := *w
+	inner.p, inner.raw, inner.hops = to.p, raw, w.hops+1
+	inner.inArray, inner.tail = false, true
+	root := &to.p.root
+	b := &to.p.bodies[root.body]
+	switch {
+	case to.text:
+		inner.text(raw, size)
+	case inner.missing(root, b, 0):
+		inner.str(`"..."`)
+	default:
+		inner.bytes(root, b, 0)
+	}
+	w.dst = inner.dst
+}
+
+// appendJSONText appends the inside of a JSON string that gives back every
+// byte: a backslash of the text is doubled, a byte that is not UTF-8 is \xNN.
+func appendJSONText(dst, raw []byte) []byte {
+	for len(raw) > 0 {
+		r, n := utf8.DecodeRune(raw)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst = append(dst, '\\', '\\', 'x', hexDigits[raw[0]>>4], hexDigits[raw[0]&15])
+		case r == '\\':
+			dst = append(dst, `\\\\`...)
+		default:
+			dst = appendJSONRune(dst, r, raw[:n])
+		}
+		raw = raw[n:]
+	}
+	return dst
+}
+
+// appendQuoted appends a name as a JSON string.
+func appendQuoted(dst []byte, name string) []byte {
+	dst = append(dst, '"')
+	for i := range len(name) {
+		c := name[i]
+		if c < ' ' || c >= 0x7f {
+			c = '?'
+		}
+		dst = appendJSONRune(dst, rune(c), []byte{c})
+	}
+	return append(dst, '"')
+}
+
+func appendJSONRune(dst []byte, r rune, encoded []byte) []byte {
+	switch {
+	case r == '"' || r == '\\':
+		return append(dst, '\\', byte(r))
+	case r < ' ' || r == 0x7f:
+		return append(dst, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
+	}
+	return append(dst, encoded...)
+}

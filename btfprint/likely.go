@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package btfprint
+
+// likely returns the index of the member of a union that its bytes look most
+// like. A member is judged by its scalars: a kernel address makes a pointer
+// likely and a number unlikely, a bool is 0 or 1, an enum has a name, text is
+// printable. Of equals the larger one wins, then the first.
+func (p *Printer) likely(fields []field, raw []byte, off int) int {
+	best, bestScore, bestSize := 0, minScore, -1
+	for i := range fields {
+		f := &fields[i]
+		score := p.score(f, raw, off, 0)
+		size := int(p.bodies[f.body].size) * 8
+		if f.bits > 0 {
+			size = int(f.bits)
+		}
+		if score > bestScore || score == bestScore && size > bestSize {
+			best, bestScore, bestSize = i, score, size
+		}
+	}
+	return best
+}
+
+// Verdicts on one scalar. One that cannot be outweighs many that may be.
+const (
+	wrong    = -100
+	doubtful = -10
+	fits     = 10
+	minScore = -1 << 30
+)
+
+// maxScored bounds the members looked at; bodies in corrupt BTF may overlap.
+const maxScored = 64
+
+func (p *Printer) score(f *field, raw []byte, off, depth int) int {
+	b := &p.bodies[f.body]
+	off += int(f.off)
+	size := int(b.size)
+	if f.bits > 0 {
+		size = (int(f.bit) + int(f.bits) + 7) / 8
+	}
+	if off+size > len(raw) || depth > 4 {
+		return 0
+	}
+	switch b.kind {
+	case kindStruct, kindUnion:
+		return p.scoreMembers(b, raw, off, depth)
+	case kindPointer:
+		return scorePointer(p.load(raw[off : off+size]))
+	case kindEnum:
+		v := p.number(f, b, raw, off)
+		switch _, named := p.enumerator(p.enums[b.first:b.first+b.n], v); {
+		case v == 0:
+			return 0
+		case named:
+			return fits
+		}
+		return wrong
+	case kindInt:
+		return scoreInt(b, p.number(f, b, raw, off))
+	case kindBytes:
+		if !b.isChar {
+			return 0
+		}
+		return scoreText(raw[off : off+size])
+	}
+	return 0
+}
+
+// scoreMembers judges a struct by all members, a union by its best.
+func (p *Printer) scoreMembers(b *body, raw []byte, off, depth int) int {
+	sum, best := 0, minScore
+	for i := range min(b.n, maxScored) {
+		s := p.score(&p.fields[b.first+i], raw, off, depth+1)
+		sum += s
+		best = max(best, s)
+	}
+	if b.kind == kindUnion && b.n > 0 {
+		return best
+	}
+	return sum
+}
+
+// firstError is the lowest address that is an error number.
+const firstError = 1<<64 - 4096
+
+// isKernelAddress reports whether v can be the address of kernel memory on
+// amd64 or arm64, and not a small negative number.
+func isKernelAddress(v uint64) bool { return v >= 0xff00_0000_0000_0000 && v < firstError }
+
+func scorePointer(v uint64) int {
+	switch {
+	case v == 0:
+		return 0
+	case isKernelAddress(v):
+		return fits
+	case v >= 0x1000 && v < 1<<47:
+		return 1 // user space
+	case v >= firstError:
+		return 0 // ERR_PTR
+	}
+	return wrong
+}
+
+func scoreInt(b *body, v uint64) int {
+	switch {
+	case b.isBool && v > 1:
+		return wrong
+	case b.isBool && v == 1:
+		return fits / 2
+	case b.size == 8 && isKernelAddress(v):
+		return doubtful
+	}
+	return 0
+}
+
+func scoreText(raw []byte) int {
+	for i, c := range raw {
+		switch {
+		case c == 0 && i == 0:
+			return 0
+		case c == 0:
+			return fits
+		case c < ' ' || c >= 0x7f:
+			return wrong
+		}
+	}
+	return fits
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package btfprint
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+// load reads an integer of up to 8 bytes in the byte order of the printer.
+func (p *Printer) load(raw []byte) uint64 {
+	var v uint64
+	if p.little {
+		for i := len(raw) - 1; i >= 0; i-- {
+			v = v<<8 | uint64(raw[i])
+		}
+		return v
+	}
+	for _, c := range raw {
+		v = v<<8 | uint64(c)
+	}
+	return v
+}
+
+// signExtend widens the low bits of v.
+func signExtend(v uint64, bits int) int64 {
+	shift := 64 - bits
+	return int64(v<<shift) >> shift
+}
+
+// bitfield reads the bitfield f in the type that starts at off-f.off. BTF
+// counts bits from the least significant one on little-endian machines and
+// from the most significant one on big-endian machines. One of 64 bits may
+// lie in 9 bytes.
+func (p *Printer) bitfield(f *field, raw []byte, off int) uint64 {
+	bit, width := int(f.bit), int(f.bits)
+	raw = raw[off : off+(bit+width+7)/8]
+	var v uint64
+	switch {
+	case len(raw) > 8 && p.little:
+		v = p.load(raw[:8])>>bit | uint64(raw[8])<<(64-bit)
+	case len(raw) > 8:
+		spare := 72 - bit - width
+		v = p.load(raw[:8])<<(8-spare) | uint64(raw[8])>>spare
+	case p.little:
+		v = p.load(raw) >> bit
+	default:
+		v = p.load(raw) >> (len(raw)*8 - bit - width)
+	}
+	return v & (math.MaxUint64 >> (64 - width))
+}
+
+// number reads an integer or enum, bitfield or not, and extends its sign.
+func (p *Printer) number(f *field, b *body, raw []byte, off int) uint64 {
+	bits := int(b.size) * 8
+	var v uint64
+	if f.bits > 0 {
+		bits = int(f.bits)
+		v = p.bitfield(f, raw, off)
+	} else {
+		v = p.load(raw[off : off+int(b.size)])
+	}
+	if b.signed {
+		return uint64(signExtend(v, bits))
+	}
+	return v
+}
+
+// scalar writes a value that has no parts.
+func (w *valueWriter) scalar(f *field, b *body, off int) {
+	switch b.kind {
+	case kindInt:
+		w.integer(f, b, off)
+	case kindEnum:
+		w.enum(f, b, off)
+	case kindPointer:
+		w.pointer(b, off)
+	case kindFloat:
+		w.dst = w.p.appendFloat(w.dst, w.raw[off:off+int(b.size)])
+	case kindWide:
+		w.dst = w.p.appendWide(w.dst, w.raw[off:off+int(b.size)])
+	}
+}
+
+func (w *valueWriter) integer(f *field, b *body, off int) {
+	switch {
+	case f.bits > 0 && (w.o.Plain || !b.signed):
+		w.dst = append(w.dst, "0x"...)
+		w.dst = strconv.AppendUint(w.dst, w.p.bitfield(f, w.raw, off), 16)
+	case b.signed:
+		w.dst = strconv.AppendInt(w.dst, int64(w.p.number(f, b, w.raw, off)), 10)
+	default:
+		w.dst = strconv.AppendUint(w.dst, w.p.number(f, b, w.raw, off), 10)
+	}
+}
+
+// appendWide appends an integer of any length as hexadecimal.
+func (p *Printer) appendWide(dst, raw []byte) []byte {
+	dst = append(dst, "0x"...)
+	start := len(dst)
+	for i := range raw {
+		c := raw[i]
+		if p.little {
+			c = raw[len(raw)-1-i]
+		}
+		switch {
+		case len(dst) > start:
+			dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
+		case c != 0:
+			dst = strconv.AppendUint(dst, uint64(c), 16)
+		}
+	}
+	if len(dst) == start {
+		dst = append(dst, '0')
+	}
+	return dst
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendFloat appends what C's %f prints.
+func (p *Printer) appendFloat(dst, raw []byte) []byte {
+	v := p.float(raw)
+	switch {
+	case v != v:
+		if math.Signbit(v) {
+			dst = append(dst, '-')
+		}
+		return append(dst, "nan"...)
+	case math.IsInf(v, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(v, -1):
+		return append(dst, "-inf"...)
+	}
+	return strconv.AppendFloat(dst, v, 'f', 6, 64)
+}
+
+func (p *Printer) float(raw []byte) float64 {
+	bits := p.load(raw)
+	if len(raw) == 4 {
+		return float64(math.Float32frombits(uint32(bits)))
+	}
+	return math.Float64frombits(bits)
+}
+
+func (w *valueWriter) enum(f *field, b *body, off int) {
+	v := w.p.number(f, b, w.raw, off)
+	if dst, ok := w.p.appendEnum(w.dst, b, v, w.o.Plain); ok {
+		w.dst = dst
+		return
+	}
+	w.dst = appendEnumNumber(w.dst, b, v)
+}
+
+// appendEnumNumber appends a value that has no name. Those of 64 bits carry
+// the suffix that C wants.
+func appendEnumNumber(dst []byte, b *body, v uint64) []byte {
+	switch {
+	case b.signed && b.size == 8:
+		dst = strconv.AppendInt(dst, int64(v), 10)
+		return append(dst, "LL"...)
+	case b.signed:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case b.size == 8:
+		dst = strconv.AppendUint(dst, v, 10)
+		return append(dst, "ULL"...)
+	}
+	return strconv.AppendUint(dst, v, 10)
+}
+
+// appendEnum appends the name of a value, or, of an enum made for it, the
+// names of all its bits. It reports whether there is one.
+func (p *Printer) appendEnum(dst []byte, b *body, v uint64, plain bool) ([]byte, bool) {
+	list := p.enums[b.first : b.first+b.n]
+	if name, ok := p.enumerator(list, v); ok {
+		return append(dst, p.text[name.start:name.end]...), true
+	}
+	if plain || !b.flags || v == 0 {
+		return dst, false
+	}
+	start := len(dst)
+	for bit := uint64(1); v != 0 && bit != 0; bit <<= 1 {
+		if v&bit == 0 {
+			continue
+		}
+		name, ok := p.enumerator(list, bit)
+		if !ok {
+			return dst[:start], false
+		}
+		if len(dst) > start {
+			dst = append(dst, '|')
+		}
+		dst = append(dst, p.text[name.start:name.end]...)
+		v &^= bit
+	}
+	return dst, true
+}
+
+func (p *Printer) enumerator(list []enumerator, v uint64) (span, bool) {
+	i, ok := slices.BinarySearchFunc(list, v, func(e enumerator, v uint64) int {
+		switch {
+		case e.value < v:
+			return -1
+		case e.value > v:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return span{}, false
+	}
+	return list[i].name, true
+}
+
+// pointer writes an address, its name, and what lies there if that was captured.
+func (w *valueWriter) pointer(b *body, off int) {
+	addr := w.p.load(w.raw[off : off+int(b.size)])
+	if addr == 0 {
+		if w.o.Plain {
+			w.str("(nil)")
+		} else {
+			w.str("NULL")
+		}
+		return
+	}
+	w.dst = append(w.dst, "0x"...)
+	w.dst = strconv.AppendUint(w.dst, addr, 16)
+	if w.o.PointerName != nil {
+		w.dst = appendPointerName(w.dst, addr, w.o.PointerName)
+	}
+	if w.o.Memory != nil {
+		w.follow(&w.p.ptrs[b.first], addr)
+	}
+}
+
+// appendPointerName appends ` <name>`, if there is a name.
+func appendPointerName(dst []byte, addr uint64, name func([]byte, uint64) []byte) []byte {
+	start := len(dst)
+	dst = append(dst, " <"...)
+	open := len(dst)
+	if dst = name(dst, addr); len(dst) == open {
+		return dst[:start]
+	}
+	return append(dst, '>')
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package btfprint
+
+import (
+	"strconv"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// TypeOptions says how a type is declared. The zero value is pahole's format.
+type TypeOptions struct {
+	Indent string // one level; "" is a tab
+	Level  int    // levels that the whole text is indented by, its first line excepted
+	// NoLayout leaves out offsets, sizes, holes and totals.
+	NoLayout bool
+}
+
+const (
+	maxTypeLength = 1 << 22
+	cacheline     = 64
+
+	// Columns of a member's line, as in pahole's output.
+	nameColumn    = 35
+	commentColumn = 57
+)
+
+// AppendType appends the declaration of a type, ended by a semicolon: a struct
+// or union with the offset and size of each member and with its holes, as
+// pahole shows it; the values of an enum; what a typedef stands for; the
+// prototype of a function.
+func AppendType(dst []byte, t btf.Type, o TypeOptions) []byte {
+	if o.Indent == "" {
+		o.Indent = "\t"
+	}
+	l := layoutWriter{o: o, level: o.Level, w: newDeclWriter(dst, spellDecl)}
+	l.w.limit = len(dst) + maxTypeLength
+	l.w.body = func(_ *declWriter, t btf.Type) { l.body(t, false) }
+
+	switch t := t.(type) {
+	case *btf.Typedef:
+		l.w.str("typedef ")
+		l.w.decl(t.Type, t.Name)
+	case *btf.Func, *btf.Var:
+		l.w.decl(declared(t), t.TypeName())
+	case *btf.Struct, *btf.Union, *btf.Enum:
+		l.w.str(keyword(t))
+		if name := t.TypeName(); name != "" {
+			l.w.str(" ")
+			l.w.dst = appendName(l.w.dst, name)
+		}
+		l.body(t, true)
+	default:
+		l.w.decl(t, "")
+	}
+	l.w.str(";")
+	return l.w.dst
+}
+
+// declared is the type of a function or variable.
+func declared(t btf.Type) btf.Type {
+	switch t := t.(type) {
+	case *btf.Func:
+		return t.Type
+	case *btf.Var:
+		return t.Type
+	}
+	return t
+}
+
+func keyword(t btf.Type) string {
+	switch t.(type) {
+	case *btf.Struct:
+		return "struct"
+	case *btf.Union:
+		return "union"
+	}
+	return "enum"
+}
+
+// layoutWriter writes types over several lines.
+type layoutWriter struct {
+	w     *declWriter
+	o     TypeOptions
+	level int
+	base  uint32 // offset of the type in the outermost one
+}
+
+func (l *layoutWriter) line() {
+	l.w.str("\n")
+	for range l.level {
+		l.w.str(l.o.Indent)
+	}
+}
+
+// body writes a type's braces and what is between them, for the outermost type
+// with totals.
+func (l *layoutWriter) body(t btf.Type, outermost bool) {
+	if l.w.depth > maxDeclDepth {
+		l.w.str(" { ... }")
+		return
+	}
+	tight := l.w.tight
+	l.w.depth++
+	l.w.tight = false
+	l.w.str(" {")
+	l.level++
+	switch t := t.(type) {
+	case *btf.Struct:
+		slots, sum := layout(t.Members, t.Size, false)
+		l.members(slots)
+		if outermost && !l.o.NoLayout {
+			l.totals(t.Size, len(t.Members), sum)
+		}
+	case *btf.Union:
+		slots, sum := layout(t.Members, t.Size, true)
+		l.members(slots)
+		if outermost && !l.o.NoLayout {
+			l.totals(t.Size, len(t.Members), sum)
+		}
+	case *btf.Enum:
+		l.enumerators(t)
+	}
+	l.level--
+	l.line()
+	l.w.str("}")
+	l.w.depth--
+	l.w.tight = tight
+	// The name behind the brace stays there.
+	l.w.mark = -1
+}
+
+func (l *layoutWriter) enumerators(t *btf.Enum) {
+	for _, v := range t.Values {
+		if l.w.over() {
+			l.line()
+			l.w.str("...")
+			return
+		}
+		l.line()
+		l.w.dst = appendEnumerator(l.w.dst, t, v)
+		l.w.str(",")
+	}
+}
+
+func (l *layoutWriter) members(slots []slot) {
+	for i := range slots {
+		s := &slots[i]
+		if l.w.over() {
+			l.line()
+			l.w.str("...")
+			return
+		}
+		l.line()
+		l.member(s)
+		if l.o.NoLayout || s.bitHole == 0 && s.hole == 0 {
+			continue
+		}
+		l.w.str("\n")
+		if s.bitHole > 0 {
+			l.line()
+			l.hole(s.bitHole, "bit")
+		}
+		if s.hole > 0 {
+			l.line()
+			l.hole(s.hole, "byte")
+		}
+		if i+1 < len(slots) {
+			l.w.str("\n")
+		}
+	}
+}
+
+// member writes the line, or the lines, of one member.
+func (l *layoutWriter) member(s *slot) {
+	start := len(l.w.dst)
+	outer := l.base
+	l.base += s.off
+	l.w.mark = 0
+	l.w.decl(s.Type, s.Name)
+	l.align(start)
+	if s.BitfieldSize > 0 {
+		l.w.str(":")
+		l.number(uint32(s.BitfieldSize), 0)
+	}
+	l.w.str(";")
+	l.base = outer
+	if l.o.NoLayout {
+		return
+	}
+	l.pad(commentColumn)
+	l.w.str("/* ")
+	l.number(l.base+s.off, 5)
+	switch {
+	case s.infinite:
+		l.w.str("     ?")
+	case s.BitfieldSize > 0:
+		l.w.str(":")
+		l.number(s.bit, 2)
+		l.w.str(" ")
+		l.number(s.size, 2)
+	default:
+		l.w.str(" ")
+		l.number(s.size, 5)
+	}
+	l.w.str(" */")
+}
+
+// align moves what begins at the mark, the name of the member, to its column.
+func (l *layoutWriter) align(start int) {
+	mark := l.w.mark
+	if mark <= start {
+		return
+	}
+	tail := append([]byte(nil), l.w.dst[mark:]...)
+	l.w.dst = l.w.dst[:mark]
+	if column(l.w.dst) < nameColumn {
+		l.pad(nameColumn)
+	}
+	l.w.dst = append(l.w.dst, tail...)
+}
+
+// pad fills the line up to a column, at least with one space.
+func (l *layoutWriter) pad(to int) {
+	for n := max(to-column(l.w.dst), 1); n > 0; n-- {
+		if n == 1 && l.w.last() == ' ' && column(l.w.dst) >= to {
+			return
+		}
+		l.w.str(" ")
+	}
+}
+
+// column is the width of the last line of dst, tabs being 8 wide.
+func column(dst []byte) int {
+	start := len(dst)
+	for start > 0 && dst[start-1] != '\n' {
+		start--
+	}
+	col := 0
+	for _, c := range dst[start:] {
+		if c == '\t' {
+			col += 8 - col%8
+		} else {
+			col++
+		}
+	}
+	return col
+}
+
+func (l *layoutWriter) number(n uint32, width int) {
+	start := len(l.w.dst)
+	l.w.dst = strconv.AppendUint(l.w.dst, uint64(n), 10)
+	digits := len(l.w.dst) - start
+	for ; digits < width; digits++ {
+		l.w.dst = append(l.w.dst, 0)
+		copy(l.w.dst[start+1:], l.w.dst[start:])
+		l.w.dst[start] = ' '
+	}
+}
+
+// counted writes `3 bytes` or `1 byte`.
+func (l *layoutWriter) counted(n uint32, unit string) {
+	l.number(n, 0)
+	l.w.str(" ")
+	l.w.str(unit)
+	if n != 1 {
+		l.w.str("s")
+	}
+}
+
+func (l *layoutWriter) hole(n uint32, unit string) {
+	l.w.str("/* XXX ")
+	l.counted(n, unit)
+	l.w.str(" hole, try to pack */")
+}
+
+// totals writes the lines at the end of a struct.
+func (l *layoutWriter) totals(size uint32, members int, sum totals) {
+	l.w.str("\n")
+	l.line()
+	l.labelled("/* size: ", size)
+	l.labelled(", cachelines: ", (size+cacheline-1)/cacheline)
+	l.labelled(", members: ", uint32(members))
+	l.w.str(" */")
+	if sum.holes > 0 || sum.bits > 0 && sum.bytes > 0 {
+		l.line()
+		l.labelled("/* sum members: ", sum.bytes)
+		if sum.holes > 0 {
+			l.labelled(", holes: ", sum.holes)
+			l.labelled(", sum holes: ", sum.holeBytes)
+		}
+		l.w.str(" */")
+	}
+	if sum.bitHoles > 0 || sum.bits > 0 {
+		l.line()
+		l.labelled("/* sum bitfield members: ", sum.bits)
+		l.w.str(" bits")
+		if sum.bitHoles > 0 {
+			l.labelled(", bit holes: ", sum.bitHoles)
+			l.labelled(", sum bit holes: ", sum.holBits)
+			l.w.str(" bits")
+		}
+		l.w.str(" */")
+	}
+	if sum.padding > 0 {
+		l.line()
+		l.labelled("/* padding: ", sum.padding)
+		l.w.str(" */")
+	}
+	if sum.bitPadding > 0 {
+		l.line()
+		l.labelled("/* bit_padding: ", sum.bitPadding)
+		l.w.str(" bits */")
+	}
+	if rest := size % cacheline; rest > 0 {
+		l.line()
+		l.labelled("/* last cacheline: ", rest)
+		l.w.str(" bytes */")
+	}
+}
+
+func (l *layoutWriter) labelled(label string, n uint32) {
+	l.w.str(label)
+	l.number(n, 0)
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package btfprint
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Mode is the shape of the text.
+type Mode uint8
+
+const (
+	// Multiline puts every member on a line of its own, indented by its depth.
+	Multiline Mode = iota
+	// Compact writes `{.a = (int)1,.b = (int)2,}` on one line.
+	Compact
+	// Verbose is Multiline with the offset and size of each member behind it.
+	Verbose
+)
+
+// Pieces leaves out parts of the text. The zero value leaves out nothing.
+type Pieces uint8
+
+const (
+	// HideTypes leaves out the casts.
+	HideTypes Pieces = 1 << iota
+	// HideNames leaves out the names of members.
+	HideNames
+	// HideValues leaves out scalar values: what remains says which members are
+	// not zero.
+	HideValues
+)
+
+// ValueOptions says how a value is printed. The zero value, as well as nil, is
+// the format of the kernel and libbpf: many lines, a tab for each level, types
+// shown, zero members left out.
+type ValueOptions struct {
+	Mode   Mode
+	Hide   Pieces
+	Indent string // one level; "" is a tab
+	Level  int    // levels that the whole text is indented by, its first line excepted
+
+	// ShowZeroes shows members that are zero.
+	ShowZeroes bool
+	// Plain writes values exactly as libbpf does: 1-byte integers in arrays one
+	// character at a time, combinations of flags as a number, bitfields always
+	// in hexadecimal, a null pointer as `(nil)`.
+	Plain bool
+	// Likely shows, of each union, only the member that its bytes look like.
+	Likely bool
+
+	// MaxWidth cuts every line, and in Compact mode the whole text, to so many
+	// bytes; what is cut is marked by `...`. 0 is no limit.
+	MaxWidth int
+	// MaxDepth is the number of levels of braces that are opened; 0 is no limit.
+	MaxDepth int
+	// MaxElements is the number of elements shown of an array, and of
+	// characters of a string; 0 is no limit.
+	MaxElements int
+	// MaxBytes limits the text; 0 is a limit far above what honest types need.
+	MaxBytes int
+
+	// PointerName appends the name of what lies at an address, or nothing. It
+	// is shown behind the pointer, in angle brackets.
+	PointerName func(dst []byte, addr uint64) []byte
+	// Memory returns captured bytes at an address: up to size of them, or none.
+	// Where it returns some, the pointer is followed by what it points to.
+	Memory func(addr uint64, size int) []byte
+	// FollowDepth is the number of pointers followed in a row; 0 is 1.
+	FollowDepth int
+}
+
+// AppendValue appends raw as a C initialiser. Bytes that are missing at the
+// end of raw end the text with `...`; [Printer.Size] tells how many a whole
+// value has.
+func (p *Printer) AppendValue(dst, raw []byte, o *ValueOptions) []byte {
+	if o == nil {
+		o = &ValueOptions{}
+	}
+	w := newValueWriter(p, dst, raw, o)
+	w.tail = true
+	w.value(&p.root, 0)
+	return w.finish()
+}
+
+// valueWriter is the state of one AppendValue. Every value ends with a call of
+// end, or stops the whole text by truncate.
+type valueWriter struct {
+	p    *Printer
+	o    *ValueOptions
+	dst  []byte
+	raw  []byte
+	base int // start of this text in dst
+	line int // start of the current line in dst
+
+	indent  string
+	depth   int
+	limit   int // bytes that dst may grow to
+	inArray bool
+	tail    bool // nothing but padding follows this value in raw
+	stopped bool
+	hops    int // pointers followed so far
+}
+
+func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
+	w := valueWriter{p: p, o: o, dst: dst, raw: raw, base: len(dst), line: len(dst), indent: o.Indent}
+	if w.indent == "" {
+		w.indent = "\t"
+	}
+	w.limit = o.MaxBytes
+	if w.limit <= 0 {
+		// Unions show the same bytes several times, each level of a nested
+		// member repeats the indent. Only corrupt BTF needs more.
+		w.limit = 1<<20 + 256*len(raw)
+	}
+	if o.Mode == Compact && o.MaxWidth > 0 {
+		w.limit = min(w.limit, o.MaxWidth)
+	}
+	w.limit += len(dst)
+	return w
+}
+
+func (w *valueWriter) str(s string) { w.dst = append(w.dst, s...) }
+
+func (w *valueWriter) span(s span) { w.dst = append(w.dst, w.p.text[s.start:s.end]...) }
+
+// finish cuts a text that has become too long.
+func (w *valueWriter) finish() []byte {
+	if len(w.dst) > w.limit {
+		w.dst = appendCut(w.dst, w.base, w.limit)
+	}
+	return w.dst
+}
+
+// appendCut shortens dst to limit bytes, the last of which are `...`, and
+// leaves no half of a rune.
+func appendCut(dst []byte, base, limit int) []byte {
+	cut := max(limit-len("..."), base)
+	for cut > base && !utf8.RuneStart(dst[cut]) {
+		cut--
+	}
+	return append(dst[:cut], "..."...)
+}
+
+// begin writes the indent of a line.
+func (w *valueWriter) begin() {
+	if w.o.Mode == Compact {
+		return
+	}
+	w.line = len(w.dst)
+	if w.depth == 0 {
+		return
+	}
+	for range w.o.Level + w.depth {
+		w.dst = append(w.dst, w.indent...)
+	}
+}
+
+// close writes the indent in front of a closing bracket, which is needed at
+// the outermost level too.
+func (w *valueWriter) close(bracket byte) {
+	if w.o.Mode != Compact {
+		w.line = len(w.dst)
+		for range w.o.Level + w.depth {
+			w.dst = append(w.dst, w.indent...)
+		}
+	}
+	w.dst = append(w.dst, bracket)
+}
+
+// end writes what separates a value from the next: nothing at the outermost level.
+func (w *valueWriter) end() {
+	if w.o.Mode != Compact && w.o.MaxWidth > 0 && len(w.dst)-w.line > w.o.MaxWidth {
+		w.dst = appendCut(w.dst, w.line, w.line+max(w.o.MaxWidth, 3))
+	}
+	if w.depth == 0 {
+		return
+	}
+	w.dst = append(w.dst, ',')
+}
+
+func (w *valueWriter) newline() {
+	if w.depth > 0 && w.o.Mode != Compact {
+		w.dst = append(w.dst, '\n')
+	}
+}
+
+// truncate ends the text where the bytes end.
+func (w *valueWriter) truncate() {
+	w.begin()
+	w.str("...")
+	w.stopped = true
+}
+
+// full stops the text when it has reached its limit.
+func (w *valueWriter) full() bool {
+	if len(w.dst) > w.limit {
+		w.stopped = true
+	}
+	return w.stopped
+}
+
+// value writes one member, or the root, whose enclosing type starts at off.
+func (w *valueWriter) value(f *field, off int) {
+	if w.full() {
+		return
+	}
+	b := &w.p.bodies[f.body]
+	off += int(f.off)
+	flexible := w.flexible(b, off)
+	if !flexible && w.missing(f, b, off) {
+		w.truncate()
+		return
+	}
+	if w.depth > 0 && !w.inArray && !w.o.ShowZeroes && !flexible && w.isZero(f, b, off) {
+		return
+	}
+	w.begin()
+	if w.o.Hide&HideNames == 0 {
+		w.span(f.name)
+	}
+	if w.o.Hide&HideTypes == 0 && !w.inArray {
+		w.span(f.cast)
+	}
+	w.bytes(f, b, off)
+	if w.stopped {
+		return
+	}
+	w.end()
+	if w.o.Mode == Verbose && w.depth > 0 {
+		w.place(f, b, off)
+	}
+	w.newline()
+}
+
+// missing reports whether too few bytes are left to begin a value: all of them
+// for a scalar, one for a struct or array, which may end early.
+func (w *valueWriter) missing(f *field, b *body, off int) bool {
+	need := int(b.size)
+	switch {
+	case f.bits > 0:
+		need = (int(f.bit) + int(f.bits) + 7) / 8
+	case b.kind >= kindStruct:
+		need = min(need, 1)
+	}
+	return off+need > len(w.raw)
+}
+
+// flexible reports whether an array without a length takes the rest of raw.
+func (w *valueWriter) flexible(b *body, off int) bool {
+	return b.n == 0 && b.kind >= kindArray && w.tail && len(w.raw) > max(w.p.Size(), off)
+}
+
+// bytes writes the value itself.
+func (w *valueWriter) bytes(f *field, b *body, off int) {
+	switch b.kind {
+	case kindStruct, kindUnion:
+		w.members(b, off)
+	case kindArray:
+		w.elements(b, off)
+	case kindBytes:
+		w.byteArray(b, off)
+	default:
+		if w.o.Hide&HideValues != 0 {
+			return
+		}
+		w.scalar(f, b, off)
+	}
+}
+
+// open starts a nested level and reports whether the options allow it.
+func (w *valueWriter) open(bracket, closing byte) bool {
+	w.dst = append(w.dst, bracket)
+	if w.o.MaxDepth > 0 && w.depth >= w.o.MaxDepth {
+		w.str("...")
+		w.dst = append(w.dst, closing)
+		return false
+	}
+	w.depth++
+	w.newline()
+	return true
+}
+
+func (w *valueWriter) members(b *body, off int) {
+	if !w.open('{', '}') {
+		return
+	}
+	tail := w.tail
+	fields := w.p.fields[b.first : b.first+b.n]
+	if b.kind == kindUnion && w.o.Likely && b.n > 1 {
+		likely := w.p.likely(fields, w.raw, off)
+		fields = fields[likely : likely+1]
+	}
+	for i := range fields {
+		f := &fields[i]
+		w.tail = tail && f.last
+		w.value(f, off)
+		if w.stopped {
+			w.closeNested('}')
+			return
+		}
+	}
+	w.tail = tail
+	w.depth--
+	w.close('}')
+}
+
+func (w *valueWriter) elements(b *body, off int) {
+	if !w.open('[', ']') {
+		return
+	}
+	elem := &w.p.bodies[b.first]
+	size := int(elem.size)
+	n := int(b.n)
+	if n == 0 && w.flexible(b, off) && size > 0 {
+		n = (len(w.raw) - off + size - 1) / size
+	}
+	if size == 0 {
+		// Nothing to see, and nothing that bounds their number.
+		n = 0
+	}
+	inArray, tail := w.inArray, w.tail
+	w.inArray, w.tail = true, false
+	f := field{body: b.first}
+	for i := range n {
+		if w.o.MaxElements > 0 && i == w.o.MaxElements {
+			w.begin()
+			w.str("...")
+			w.newline()
+			break
+		}
+		w.value(&f, off+i*size)
+		if w.stopped {
+			w.closeNested(']')
+			return
+		}
+	}
+	w.inArray, w.tail = inArray, tail
+	w.depth--
+	w.close(']')
+}
+
+// place writes where a value lies, in the form of pahole: offset and size in
+// bytes, of bitfields also the first bit and the width.
+func (w *valueWriter) place(f *field, b *body, off int) {
+	w.str(" /* ")
+	w.dst = strconv.AppendInt(w.dst, int64(off), 10)
+	if f.bits > 0 {
+		w.str(": ")
+		w.dst = strconv.AppendUint(w.dst, uint64(f.bit), 10)
+	}
+	w.str(" ")
+	size := uint64(b.size)
+	if f.bits > 0 {
+		size = uint64(f.bits)
+	}
+	w.dst = strconv.AppendUint(w.dst, size, 10)
+	w.str(" */")
+}

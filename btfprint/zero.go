@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package btfprint
+
+// isZero reports whether a value is left out for being zero: all its members
+// are, padding does not count, and text is when it is the empty string.
+// Values of which bytes are missing are not zero, so that the gap is shown.
+func (w *valueWriter) isZero(f *field, b *body, off int) bool {
+	if f.bits > 0 {
+		return w.p.bitfield(f, w.raw, off) == 0
+	}
+	if off+int(b.size) > len(w.raw) {
+		return false
+	}
+	return w.p.isZero(b, w.raw, off, w.o.Plain)
+}
+
+func (p *Printer) isZero(b *body, raw []byte, off int, plain bool) bool {
+	size := int(b.size)
+	if allZero(raw[off : off+size]) {
+		return true
+	}
+	if b.dense {
+		return false
+	}
+	switch b.kind {
+	case kindBytes:
+		return (plain || b.isChar) && raw[off] == 0
+	case kindArray:
+		elem := &p.bodies[b.first]
+		for i := range int(b.n) {
+			if !p.isZero(elem, raw, off+i*int(elem.size), plain) {
+				return false
+			}
+		}
+		return true
+	case kindStruct, kindUnion:
+		for i := range b.n {
+			f := &p.fields[b.first+i]
+			if f.bits > 0 {
+				if p.bitfield(f, raw, off+int(f.off)) != 0 {
+					return false
+				}
+				continue
+			}
+			if !p.isZero(&p.bodies[f.body], raw, off+int(f.off), plain) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func allZero(raw []byte) bool {
+	for len(raw) >= 8 {
+		if raw[0]|raw[1]|raw[2]|raw[3]|raw[4]|raw[5]|raw[6]|raw[7] != 0 {
+			return false
+		}
+		raw = raw[8:]
+	}
+	for _, c := range raw {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
