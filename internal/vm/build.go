@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"context"
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+const initPackage = "github.com/ksnoop/ksnoop/internal/vm/init"
+
+// Build compiles a main package to a static program for the guest.
+func Build(ctx context.Context, pkg, output string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", output, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=-trimpath")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// buildInit compiles the guest's init. The build cache makes that quick, and
+// it never is an old one.
+func buildInit(ctx context.Context) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "ksnoop-vm-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "init")
+	if err := Build(ctx, initPackage, file); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// requireStatic says why a program cannot run in a guest, which has no
+// dynamic linker. A script is left to its interpreter.
+func requireStatic(file string) error {
+	f, err := elf.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is linked dynamically, the guest has no libraries: build it with CGO_ENABLED=0", file)
+		}
+	}
+	return nil
+}

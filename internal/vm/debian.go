@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A Package is a Debian package, unpacked in the cache.
+type Package struct {
+	Name    string // of the real package, never of a meta package
+	Version string
+	Arch    string
+	Dir     string // holds its files as they would lie below /
+}
+
+// A Cache fetches Debian packages and keeps them unpacked in a folder. Several
+// processes may use the same folder at once.
+type Cache struct {
+	Dir string
+	// MaxAge is how long the answer to "which is the newest" is believed.
+	// Debian removes a package some time after a newer one has come.
+	MaxAge time.Duration
+
+	// run stands for the package tools in tests.
+	run func(ctx context.Context, dir, name string, args ...string) ([]byte, error)
+}
+
+// DefaultCache is the cache below $KSNOOP_CACHE or the user's cache folder.
+func DefaultCache() (*Cache, error) {
+	dir := os.Getenv("KSNOOP_CACHE")
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("find cache folder: %w", err)
+		}
+		dir = filepath.Join(user, "ksnoop")
+	}
+	return &Cache{Dir: dir, MaxAge: 24 * time.Hour, run: runTool}, nil
+}
+
+// Fetch returns the newest version of the package, which may be a kernel's
+// meta package, and may end in ":arm64" for another architecture. When it
+// cannot be told which is the newest, the last one that was fetched must do.
+func (c *Cache) Fetch(ctx context.Context, name string) (Package, error) {
+	last, age, known := c.lastAnswer(name)
+	if known && age < c.MaxAge {
+		return last, nil
+	}
+	p, err := c.fetchNewest(ctx, name)
+	if err != nil {
+		if known && ctx.Err() == nil {
+			return last, nil
+		}
+		return Package{}, fmt.Errorf("fetch package %s: %w", name, err)
+	}
+	return p, c.remember(name, p)
+}
+
+func (c *Cache) fetchNewest(ctx context.Context, name string) (Package, error) {
+	p, err := c.resolve(ctx, name)
+	if err == nil {
+		if err = c.unpack(ctx, &p); err == nil {
+			return p, nil
+		}
+	}
+	// The lists may be missing, or so old that they name a removed package.
+	if _, updateErr := c.run(ctx, "", "apt-get", "-q", "update"); updateErr != nil {
+		return Package{}, errors.Join(err, updateErr)
+	}
+	if p, err = c.resolve(ctx, name); err != nil {
+		return Package{}, err
+	}
+	return p, c.unpack(ctx, &p)
+}
+
+// A kernel's real package carries its full version in its name, a meta package
+// does not and depends on one that does.
+var (
+	kernelPackage = regexp.MustCompile(`^linux-(image|headers)-`)
+	realKernel    = regexp.MustCompile(`^linux-(image|headers)-\d+\.\d+\.\d+`)
+)
+
+func (c *Cache) resolve(ctx context.Context, name string) (Package, error) {
+	fields, err := c.show(ctx, name)
+	if err != nil {
+		return Package{}, err
+	}
+	if kernelPackage.MatchString(name) && !realKernel.MatchString(name) {
+		next := ""
+		for dep := range strings.SplitSeq(fields["Depends"], ",") {
+			dep, _, _ = strings.Cut(strings.TrimSpace(dep), " ")
+			if realKernel.MatchString(dep) {
+				next = dep
+				break
+			}
+		}
+		if next == "" {
+			return Package{}, fmt.Errorf("meta package %s depends on no kernel package: %q", name, fields["Depends"])
+		}
+		if _, arch, ok := strings.Cut(name, ":"); ok {
+			next += ":" + arch
+		}
+		return c.resolve(ctx, next)
+	}
+	p := Package{Name: name, Version: fields["Version"], Arch: fields["Architecture"]}
+	if p.Version == "" || p.Arch == "" {
+		return Package{}, fmt.Errorf("apt-cache tells no version of %s", name)
+	}
+	p.Dir = filepath.Join(c.Dir, "debian", fmt.Sprintf("%s_%s_%s", fields["Package"], p.Version, p.Arch))
+	return p, nil
+}
+
+// show returns the fields of the newest version's record.
+func (c *Cache) show(ctx context.Context, name string) (map[string]string, error) {
+	out, err := c.run(ctx, "", "apt-cache", "show", "--no-all-versions", name)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	record, _, _ := strings.Cut(string(out), "\n\n")
+	for line := range strings.SplitSeq(record, "\n") {
+		if key, value, ok := strings.Cut(line, ": "); ok && !strings.HasPrefix(line, " ") {
+			fields[key] = value
+		}
+	}
+	return fields, nil
+}
+
+// unpack downloads the package and moves its files into place at once, so that
+// a folder that exists is always whole.
+func (c *Cache) unpack(ctx context.Context, p *Package) error {
+	if _, err := os.Stat(p.Dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(p.Dir)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(parent, ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	// apt's own user cannot write to the cache folder; as root there is
+	// nothing to gain from it.
+	if _, err := c.run(ctx, tmp, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", p.Name+"="+p.Version); err != nil {
+		return err
+	}
+	debs, err := filepath.Glob(filepath.Join(tmp, "*.deb"))
+	if err != nil {
+		return err
+	}
+	if len(debs) != 1 {
+		return fmt.Errorf("apt-get download left %d packages", len(debs))
+	}
+	root := filepath.Join(tmp, "root")
+	if _, err := c.run(ctx, "", "dpkg", "-x", debs[0], root); err != nil {
+		return err
+	}
+	if err := os.Rename(root, p.Dir); err != nil {
+		if _, statErr := os.Stat(p.Dir); statErr != nil {
+			return err
+		} // another process was first
+	}
+	return nil
+}
+
+func (c *Cache) answerFile(name string) string {
+	return filepath.Join(c.Dir, "debian", name+".json")
+}
+
+func (c *Cache) lastAnswer(name string) (p Package, age time.Duration, ok bool) {
+	file := c.answerFile(name)
+	info, err := os.Stat(file)
+	if err != nil {
+		return p, 0, false
+	}
+	b, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(b, &p) != nil {
+		return p, 0, false
+	}
+	if _, err := os.Stat(p.Dir); err != nil {
+		return p, 0, false
+	}
+	return p, time.Since(info.ModTime()), true
+}
+
+func (c *Cache) remember(name string, p Package) error {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(p.Dir), ".answer-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(b)
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), c.answerFile(name))
+}
+
+// runTool runs one of the package tools; its error carries what it printed.
+func runTool(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}

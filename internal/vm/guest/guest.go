@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guest tells a test whether it runs in a guest that may be traced.
+// It imports nothing but the standard library, so any package's tests can use it.
+package guest
+
+import (
+	"os"
+	"testing"
+)
+
+// Env is the variable that a guest's init sets to the name of its kernel.
+const Env = "KSNOOP_GUEST"
+
+// Kernel is the name of the guest's kernel, such as "6.12", empty outside of a guest.
+func Kernel() string { return os.Getenv(Env) }
+
+// In reports whether the process runs in a guest.
+func In() bool { return Kernel() != "" }
+
+// Require skips a live test where there is no guest to try it in.
+func Require(t testing.TB) {
+	t.Helper()
+	if !In() {
+		t.Skip("live test: needs a guest, run `make test-live`, or go test -exec 'go run github.com/ksnoop/ksnoop/internal/vm/guestrun'")
+	}
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// sourceRoot is where the module lies in a guest, as far as tests need it.
+const sourceRoot = "/src"
+
+// A Test is a test program and what must be in the guest to run it.
+type Test struct {
+	Program string // its path in the guest
+	Dir     string // the package's folder in the guest
+	Files   []File
+}
+
+// NewTest takes a test program of the package in the folder pkgDir of the
+// host. The package's and the module's testdata go along, at the same place
+// relative to each other.
+func NewTest(program, pkgDir string) (Test, error) {
+	root, err := moduleRoot(pkgDir)
+	if err != nil {
+		return Test{}, err
+	}
+	rel, err := filepath.Rel(root, pkgDir)
+	if err != nil {
+		return Test{}, err
+	}
+	if err := requireStatic(program); err != nil {
+		return Test{}, err
+	}
+	dir := path.Join(sourceRoot, filepath.ToSlash(rel))
+	t := Test{Program: path.Join(dir, filepath.Base(program)), Dir: dir}
+	t.Files = append(t.Files, File{Guest: t.Program, Host: program})
+	hosts := []string{filepath.Join(pkgDir, "testdata")}
+	if pkgDir != root {
+		hosts = append(hosts, filepath.Join(root, "testdata"))
+	}
+	for _, host := range hosts {
+		if _, err := os.Stat(host); err != nil {
+			continue
+		}
+		rel, err := filepath.Rel(root, host)
+		if err != nil {
+			return Test{}, err
+		}
+		t.Files = append(t.Files, File{Guest: path.Join(sourceRoot, filepath.ToSlash(rel)), Host: host})
+	}
+	return t, nil
+}
+
+func moduleRoot(dir string) (string, error) {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+			return d, nil
+		}
+		if d == filepath.Dir(d) {
+			return "", fmt.Errorf("no go.mod in %s or above", dir)
+		}
+	}
+}
+
+// TestArgs drops the flags by which `go test` asks for files on the host.
+func TestArgs(args []string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(a string) bool {
+		for _, name := range []string{"testlogfile", "gocoverdir", "outputdir"} {
+			if strings.HasPrefix(strings.TrimLeft(a, "-"), "test."+name+"=") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestEnv picks the variables of the host that tests look at.
+func TestEnv(environ []string) []string {
+	var env []string
+	for _, e := range environ {
+		name, _, _ := strings.Cut(e, "=")
+		switch {
+		case name == "CI", name == "GOMAXPROCS", name == "GODEBUG", name == "GOTRACEBACK", name == "GOMEMLIMIT", name == "GOGC",
+			strings.HasPrefix(name, "KSNOOP_"):
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// Program is a program of the host for the guest's /bin.
+func Program(host string) (File, error) {
+	if err := requireStatic(host); err != nil {
+		return File{}, err
+	}
+	return File{Guest: "/bin/" + filepath.Base(host), Host: host}, nil
+}
+
+// programs are those of the module that live tests run, by their package.
+var programs = [...]string{"cmd/ksnoop", "internal/workload"}
+
+// Programs compiles ksnoop and workload. Beside an error it returns those that
+// could be compiled.
+func Programs(ctx context.Context) ([]File, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find module: %w", err)
+	}
+	root := strings.TrimSpace(string(out))
+	dir, err := os.MkdirTemp("", "ksnoop-vm-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var files []File
+	var faults error
+	for _, pkg := range programs {
+		if _, err := os.Stat(filepath.Join(root, pkg)); err != nil {
+			continue
+		}
+		host := filepath.Join(dir, path.Base(pkg))
+		if err := Build(ctx, "github.com/ksnoop/ksnoop/"+pkg, host); err != nil {
+			faults = errors.Join(faults, err)
+			continue
+		}
+		data, err := os.ReadFile(host)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{Guest: "/bin/" + path.Base(pkg), Data: data, Mode: 0o755})
+	}
+	return files, faults
+}
