@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// progAttr is the head of union bpf_attr for BPF_PROG_LOAD. Pointers are 64
+// bits wide on every architecture.
+type progAttr struct {
+	progType, instructions uint32
+	code, license          uint64
+	logLevel, logSize      uint32
+	log                    uint64
+	kernelVersion, flags   uint32
+}
+
+// Instructions as struct bpf_insn lays them out on a little-endian machine.
+const (
+	movR0Zero = 0x00000000_00_00_00_b7 // r0 = 0
+	movR0R2   = 0x00000000_00_00_20_bf // r0 = r2, which a socket filter has not been given
+	exitProg  = 0x00000000_00_00_00_95
+)
+
+func loadProg(progType uint32, code []uint64) result {
+	license := []byte("GPL\x00")
+	a := progAttr{
+		progType:     progType,
+		instructions: uint32(len(code)),
+		code:         uint64(uintptr(unsafe.Pointer(unsafe.SliceData(code)))),
+		license:      uint64(uintptr(unsafe.Pointer(unsafe.SliceData(license)))),
+	}
+	r := call(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+	// The addresses are in a as numbers, which keep nothing alive or in place.
+	runtime.KeepAlive(code)
+	runtime.KeepAlive(license)
+	return r
+}
+
+func progCases() []workCase {
+	table := []struct {
+		name, about string
+		progType    uint32
+		code        []uint64
+		want        []unix.Errno
+	}{
+		{"prog-ok", "load a socket filter: succeeds", unix.BPF_PROG_TYPE_SOCKET_FILTER, []uint64{movR0Zero, exitProg}, nil},
+		{"prog-uninit", "load a program that reads a register it never wrote: EACCES from bpf_check", unix.BPF_PROG_TYPE_SOCKET_FILTER, []uint64{movR0R2, exitProg}, []unix.Errno{unix.EACCES}},
+		{"prog-noexit", "load a program without an exit: EINVAL from bpf_check", unix.BPF_PROG_TYPE_SOCKET_FILTER, []uint64{movR0Zero}, []unix.Errno{unix.EINVAL}},
+		{"prog-type", "load a program of a type that does not exist: EINVAL from bpf_prog_load", 0x7fff, []uint64{movR0Zero, exitProg}, []unix.Errno{unix.EINVAL}},
+	}
+	var cases []workCase
+	for _, row := range table {
+		cases = append(cases, workCase{row.name, row.about, func(f *flag.FlagSet) func(io.Writer) error {
+			count := f.Int("count", 1, "how `often`")
+			return func(w io.Writer) error {
+				var r result
+				for range *count {
+					if r = loadProg(row.progType, row.code); r.errno == 0 {
+						unix.Close(r.n)
+						r.n = 0
+					}
+				}
+				fmt.Fprintf(w, "%s count=%d result=%v\n", row.name, *count, r)
+				return r.expect(row.want...)
+			}
+		}})
+	}
+	return cases
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The runtime would read cgroup files at start and then once a second.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
+// Workload causes known kernel calls with known results, so that what a tracer
+// shows can be compared with what was done.
+//
+//	workload list
+//	workload CASE [FLAGS]
+//
+// A case prints one line when it is done: its name and what it did, as
+// key=value. Results of system calls are numbers, or names such as -EINVAL. It
+// exits with 1 when a call did not end as the case promises.
+//
+// System calls that are counted come from the case alone; but the Go runtime
+// makes calls of its own (futex, mmap, epoll_wait, and at start one read of 20
+// bytes), so a test should tell calls apart by an argument, such as a size.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+)
+
+// A workCase is one thing to do. Its setup defines flags and returns what is to
+// be done when they have been parsed.
+type workCase struct {
+	name, about string
+	setup       func(*flag.FlagSet) func(w io.Writer) error
+}
+
+func allCases() []workCase {
+	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), nestedCases(), threadCases(), processCases(), loopCases())
+}
+
+func main() {
+	code := run(os.Args[1:], os.Stdout, os.Stderr)
+	os.Exit(code)
+}
+
+// run returns the exit status: 0 fine, 1 not as promised, 2 wrong usage.
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
+		fmt.Fprintln(stderr, "usage: workload list | workload CASE [FLAGS] (workload CASE -help lists them)")
+		return 2
+	}
+	if args[0] == "list" {
+		list(stdout)
+		return 0
+	}
+	for _, c := range allCases() {
+		if c.name == args[0] {
+			return c.run(args[1:], stdout, stderr)
+		}
+	}
+	fmt.Fprintf(stderr, "workload: no case %q, see workload list\n", args[0])
+	return 2
+}
+
+func list(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range allCases() {
+		fmt.Fprintf(t, "%s\t%s\n", c.name, c.about)
+	}
+	t.Flush()
+}
+
+func (c workCase) run(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("workload "+c.name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	do := c.setup(flags)
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	err := do(stdout)
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "workload %s: %v\n", c.name, err)
+		return 2
+	}
+	fmt.Fprintf(stderr, "workload %s: %v\n", c.name, err)
+	return 1
+}
+
+// A usageError is a fault of the flags.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }

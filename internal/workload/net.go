@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	ipHeader   = 20
+	udpHeader  = 8
+	icmpHeader = 8
+)
+
+// loopback is an address of this machine.
+func loopback(port int) *unix.SockaddrInet4 {
+	return &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}
+}
+
+// patience is how long a reply over loopback may take in a slow guest.
+var patience = unix.NsecToTimeval(int64(10 * time.Second))
+
+func netCases() []workCase {
+	return []workCase{
+		{"udp-send", "send UDP datagrams over loopback: one ip_send_skb each", udpSendCase},
+		{"udp-unreachable", "send one UDP datagram that has no route: ENETUNREACH", udpUnreachableCase},
+		{"ping", "send ICMP echo requests over loopback and take the replies", pingCase},
+		{"connect-refused", "connect to a TCP port where nobody listens: ECONNREFUSED", connectRefusedCase},
+	}
+}
+
+func udpSendCase(f *flag.FlagSet) func(io.Writer) error {
+	size := f.Int("size", 56, "`bytes` of payload; the IP packet is 28 longer")
+	count := f.Int("count", 1, "how `often`")
+	return func(w io.Writer) error {
+		receiver, err := udpReceiver()
+		if err != nil {
+			return err
+		}
+		defer unix.Close(receiver.fd)
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		payload, buf := make([]byte, *size), make([]byte, *size+1)
+		received := 0
+		for range *count {
+			if err := unix.Sendto(fd, payload, 0, loopback(receiver.port)); err != nil {
+				return fmt.Errorf("send: %w", err)
+			}
+			n, _, err := unix.Recvfrom(receiver.fd, buf, 0)
+			if err != nil {
+				return fmt.Errorf("receive: %w", err)
+			}
+			if n != *size {
+				return fmt.Errorf("received %d bytes, sent %d", n, *size)
+			}
+			received++
+		}
+		fmt.Fprintf(w, "udp-send count=%d size=%d packet=%d received=%d\n", *count, *size, *size+ipHeader+udpHeader, received)
+		return nil
+	}
+}
+
+type udpSocket struct{ fd, port int }
+
+func udpReceiver() (udpSocket, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return udpSocket{}, err
+	}
+	if err = unix.Bind(fd, loopback(0)); err == nil {
+		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience)
+	}
+	if err == nil {
+		var at unix.Sockaddr
+		if at, err = unix.Getsockname(fd); err == nil {
+			return udpSocket{fd, at.(*unix.SockaddrInet4).Port}, nil
+		}
+	}
+	unix.Close(fd)
+	return udpSocket{}, fmt.Errorf("bind receiver: %w", err)
+}
+
+func udpUnreachableCase(*flag.FlagSet) func(io.Writer) error {
+	return func(w io.Writer) error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		// TEST-NET-1 of RFC 5737: a guest has no route but for loopback.
+		r := resultOf(0, unix.Sendto(fd, []byte{0}, 0, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{192, 0, 2, 1}}))
+		fmt.Fprintf(w, "udp-unreachable count=1 result=%v\n", r)
+		return r.expect(unix.ENETUNREACH)
+	}
+}
+
+func pingCase(f *flag.FlagSet) func(io.Writer) error {
+	size := f.Int("size", 56, "`bytes` after the ICMP header; the IP packet is 28 longer")
+	count := f.Int("count", 1, "how `often`")
+	return func(w io.Writer) error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+		if err != nil {
+			return fmt.Errorf("open ping socket: %w", err)
+		}
+		defer unix.Close(fd)
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+			return err
+		}
+		const echoRequest, echoReply = 8, 0
+		packet, buf := make([]byte, icmpHeader+*size), make([]byte, icmpHeader+*size+1)
+		replies := 0
+		for seq := range *count {
+			// The kernel fills in the identifier and the checksum.
+			packet[0] = echoRequest
+			binary.BigEndian.PutUint16(packet[6:], uint16(seq+1))
+			if err := unix.Sendto(fd, packet, 0, loopback(0)); err != nil {
+				return fmt.Errorf("send: %w", err)
+			}
+			n, _, err := unix.Recvfrom(fd, buf, 0)
+			if err != nil {
+				return fmt.Errorf("receive: %w", err)
+			}
+			if n != len(packet) || buf[0] != echoReply || binary.BigEndian.Uint16(buf[6:]) != uint16(seq+1) {
+				return fmt.Errorf("reply of %d bytes, type %d, is not for request %d", n, buf[0], seq+1)
+			}
+			replies++
+		}
+		fmt.Fprintf(w, "ping count=%d size=%d packet=%d replies=%d\n", *count, *size, *size+ipHeader+icmpHeader, replies)
+		return nil
+	}
+}
+
+func connectRefusedCase(*flag.FlagSet) func(io.Writer) error {
+	return func(w io.Writer) error {
+		// A port that was bound and never listened on: bound until the end, so
+		// that nobody else can come to listen there.
+		bound, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(bound)
+		if err := unix.Bind(bound, loopback(0)); err != nil {
+			return err
+		}
+		at, err := unix.Getsockname(bound)
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		r := resultOf(0, unix.Connect(fd, at))
+		fmt.Fprintf(w, "connect-refused count=1 result=%v\n", r)
+		return r.expect(unix.ECONNREFUSED)
+	}
+}
