@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// A Function is one function of the kernel.
+type Function struct {
+	Name   string    // symbol as in kallsyms: "tcp_v4_rcv", "foo.isra.0"
+	Module string    // "" for vmlinux
+	Addr   uint64    // 0 when unknown: no root, only BTF, not located
+	Type   *btf.Func // nil when BTF has none
+}
+
+// String returns the function as a SPEC selects it: "name" or "name[module]".
+func (f Function) String() string {
+	if f.Module == "" {
+		return f.Name
+	}
+	return f.Name + "[" + f.Module + "]"
+}
+
+// Function returns the functions of one name, vmlinux's first. What BTF knows
+// is not looked up in kallsyms and has no address; Locate adds it. It fails
+// with a *NotFoundError if there is none.
+func (v *View) Function(name string) ([]Function, error) {
+	found, err := v.exact(name, "")
+	if err == nil && len(found) == 0 {
+		return nil, &NotFoundError{Name: name, Nearest: v.Nearest(name, 3)}
+	}
+	return found, err
+}
+
+// Match returns the functions whose names match a glob, sorted by name, module
+// and address. A module glob of "" also stands for vmlinux. A name without *
+// and ? is looked up as Function does. Globs select among the functions that
+// can be attached to, as far as that is known, and find them with their
+// addresses.
+func (v *View) Match(glob, module string) ([]Function, error) {
+	if !isGlob(glob) {
+		return v.exact(glob, module)
+	}
+	t, err := v.symbols()
+	if err != nil {
+		return v.matchBTF(glob, module)
+	}
+	traceable, _ := v.traceable() // nil if it is not known
+	var found []Function
+	for i := range t.symbols {
+		s := &t.symbols[i]
+		name, mod := t.name(s), t.module(s)
+		if !s.text() || !match(glob, name) || module != "" && (mod == "" || !match(module, mod)) || !isFunction(name, mod) {
+			continue
+		}
+		if traceable == nil || traceable.has(name, mod) {
+			found = append(found, Function{Name: name, Module: mod, Addr: s.addr})
+		}
+	}
+	if err := v.addTypes(t, found); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, compare)
+	return found, nil
+}
+
+// exact finds the functions of one name, in BTF if it is there, else in
+// kallsyms.
+func (v *View) exact(name, module string) ([]Function, error) {
+	infos, err := v.infos(module)
+	if err != nil {
+		return v.exactSymbols(name, module, err)
+	}
+	var found []Function
+	for _, info := range infos {
+		types, err := info.seek(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range types {
+			found = append(found, Function{Name: name, Module: info.name, Type: t})
+		}
+	}
+	if len(found) == 0 {
+		return v.exactSymbols(name, module, nil)
+	}
+	return found, nil
+}
+
+// exactSymbols is the slow path of exact: a function that BTF does not have, or
+// a kernel without BTF, the error of which is in noBTF.
+func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error) {
+	t, err := v.symbols()
+	if err != nil {
+		if noBTF != nil {
+			return nil, noBTF
+		}
+		return nil, nil // BTF does not have it, and there is nobody else to ask
+	}
+	var found []Function
+	for i := range t.symbols {
+		s := &t.symbols[i]
+		if !s.text() || t.name(s) != name {
+			continue
+		}
+		if mod := t.module(s); module == "" || mod != "" && match(module, mod) {
+			found = append(found, Function{Name: name, Module: mod, Addr: s.addr})
+		}
+	}
+	slices.SortFunc(found, compare)
+	return found, v.addTypes(t, found)
+}
+
+// matchBTF is Match where there are no symbols.
+func (v *View) matchBTF(glob, module string) ([]Function, error) {
+	infos, err := v.infos(module)
+	if err != nil {
+		return nil, err
+	}
+	var found []Function
+	for _, info := range infos {
+		names := make(map[string]bool)
+		for name := range info.raw.functions() {
+			if match(glob, name) {
+				names[string(name)] = true
+			}
+		}
+		for name := range names {
+			types, err := info.funcs(name)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range types {
+				found = append(found, Function{Name: name, Module: info.name, Type: t})
+			}
+		}
+	}
+	slices.SortStableFunc(found, compare)
+	return found, nil
+}
+
+// Locate returns functions under the names and addresses that they have in the
+// running kernel. A function that the compiler kept only as a copy with
+// changed calling convention ("foo.isra.0") is replaced by its copies, one that
+// has several instances by all of them. Functions without a symbol are left
+// out.
+func (v *View) Locate(funcs []Function) ([]Function, error) {
+	t, err := v.symbols()
+	if err != nil {
+		return nil, err
+	}
+	wanted := make(map[string]bool, len(funcs))
+	for _, f := range funcs {
+		wanted[f.String()] = true
+	}
+	var found, copies []Function
+	whole := make(map[string]bool) // of wanted: what exists under its own name
+	for i := range t.symbols {
+		s := &t.symbols[i]
+		if !s.text() {
+			continue
+		}
+		f := Function{Name: t.name(s), Module: t.module(s), Addr: s.addr}
+		if key := f.String(); wanted[key] {
+			whole[key] = true
+			found = append(found, f)
+		} else if base, ok := copyOf(f.Name); ok && wanted[Function{Name: base, Module: f.Module}.String()] {
+			copies = append(copies, f)
+		}
+	}
+	for _, f := range copies {
+		base, _ := copyOf(f.Name)
+		if !whole[Function{Name: base, Module: f.Module}.String()] {
+			found = append(found, f)
+		}
+	}
+	slices.SortFunc(found, compare)
+	return found, v.addTypes(t, found)
+}
+
+// addTypes sets the types of functions that were found in t. BTF describes a
+// copy that the compiler made under the name of the original, provided that its
+// arguments are where the signature says (pahole leaves out the others); if the
+// original is there too, the description is that of the original.
+func (v *View) addTypes(t *symbolTable, funcs []Function) error {
+	original := make(map[string]bool) // originals of copies: whether they exist
+	for _, f := range funcs {
+		if base, ok := copyOf(f.Name); ok {
+			original[Function{Name: base, Module: f.Module}.String()] = false
+		}
+	}
+	if len(original) > 0 {
+		for i := range t.symbols {
+			s := &t.symbols[i]
+			key := Function{Name: t.name(s), Module: t.module(s)}.String()
+			if _, asked := original[key]; asked && s.text() {
+				original[key] = true
+			}
+		}
+	}
+	for i := range funcs {
+		f := &funcs[i]
+		name := f.Name
+		if base, ok := copyOf(name); ok {
+			if original[Function{Name: base, Module: f.Module}.String()] {
+				continue
+			}
+			name = base
+		}
+		info, err := v.moduleInfo(f.Module)
+		if err != nil {
+			continue // no BTF: the function is there all the same
+		}
+		types, err := info.funcs(name)
+		if err != nil {
+			return err
+		}
+		// With several signatures nobody knows which is whose.
+		if len(types) == 1 {
+			f.Type = types[0]
+		}
+	}
+	return nil
+}
+
+// seek returns the functions of one name. The raw headers are asked first:
+// most modules have no such function and need not be decoded.
+func (i *typeInfo) seek(name string) ([]*btf.Func, error) {
+	for range i.raw.named(name, func(kind uint8) bool { return kind == kindFunc }) {
+		return i.funcs(name)
+	}
+	return nil, nil
+}
+
+// funcs returns the functions of one name.
+func (i *typeInfo) funcs(name string) ([]*btf.Func, error) {
+	spec, err := i.spec()
+	if err != nil {
+		return nil, err
+	}
+	types, err := spec.AnyTypesByName(name)
+	if err != nil && !errors.Is(err, btf.ErrNotFound) {
+		return nil, fmt.Errorf("function %s: %w", name, err)
+	}
+	var funcs []*btf.Func
+	for _, t := range types {
+		if f, ok := t.(*btf.Func); ok {
+			funcs = append(funcs, f)
+		}
+	}
+	return funcs, nil
+}
+
+func compare(a, b Function) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Module, b.Module), cmp.Compare(a.Addr, b.Addr))
+}
+
+// copyOf returns the name of the function of which the compiler made a copy
+// with fewer or constant arguments.
+func copyOf(name string) (base string, ok bool) {
+	dot := strings.IndexByte(name, '.')
+	if dot <= 0 {
+		return "", false
+	}
+	suffix := name[dot:]
+	return name[:dot], strings.HasPrefix(suffix, ".isra.") || strings.HasPrefix(suffix, ".constprop.")
+}
+
+// isFunction tells functions from what else kallsyms lists as code: padding
+// before functions, code moved out of functions, BPF programs and trampolines.
+func isFunction(name, module string) bool {
+	switch {
+	case strings.HasPrefix(module, "__builtin__"), module == "bpf":
+		return false
+	case strings.HasPrefix(name, "__pfx_"), strings.HasPrefix(name, "__cfi_"), strings.HasPrefix(name, "."):
+		return false
+	}
+	return !strings.HasSuffix(name, ".cold") && !strings.Contains(name, ".cold.") && !strings.Contains(name, "__pi___pfx_")
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A symbolTable is /proc/kallsyms. A kernel has 150,000 symbols, so their names
+// lie in one string, in the order of the file.
+type symbolTable struct {
+	names   string
+	symbols []symbol
+	modules []string // modules[0] is vmlinux's: ""
+	sorted  func() []uint32
+}
+
+type symbol struct {
+	addr   uint64 // 0 if addresses are hidden
+	name   uint32 // offset in names
+	size   uint16 // of the name
+	module uint16 // index in modules
+	kind   byte   // the letter of nm(1)
+}
+
+func (t *symbolTable) name(s *symbol) string { return t.names[s.name:][:s.size] }
+
+func (t *symbolTable) module(s *symbol) string { return t.modules[s.module] }
+
+// hidden reports whether the file showed no addresses.
+func (t *symbolTable) hidden() bool {
+	return !slices.ContainsFunc(t.symbols, func(s symbol) bool { return s.addr != 0 && s.kind|0x20 != 'a' })
+}
+
+// text reports whether a symbol is code.
+func (s *symbol) text() bool {
+	switch s.kind {
+	case 't', 'T', 'w', 'W':
+		return true
+	}
+	return false
+}
+
+// parseSymbols reads lines such as
+//
+//	ffffffff81a3c0f0 T ip_send_skb
+//	ffffffffc0a1e010 t nf_nat_inet_fn	[nf_nat]
+func parseSymbols(r io.Reader) (*symbolTable, error) {
+	t := &symbolTable{modules: []string{""}}
+	index := map[string]uint16{"": 0}
+	var names strings.Builder
+	in := bufio.NewReaderSize(r, 64<<10)
+	for line := 1; ; line++ {
+		text, err := in.ReadSlice('\n')
+		if err != nil && (err != io.EOF || len(text) == 0) {
+			if err == io.EOF {
+				break
+			}
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		s, name, module, ok := parseSymbol(text)
+		if !ok {
+			return nil, fmt.Errorf("line %d: not a symbol", line)
+		}
+		if names.Len()+len(name) > math.MaxUint32 {
+			return nil, errors.New("too many symbols")
+		}
+		m, known := index[string(module)]
+		if !known {
+			if len(t.modules) > math.MaxUint16 {
+				return nil, errors.New("too many modules")
+			}
+			m = uint16(len(t.modules))
+			t.modules = append(t.modules, string(module))
+			index[t.modules[m]] = m
+		}
+		s.name, s.size, s.module = uint32(names.Len()), uint16(len(name)), m
+		names.Write(name)
+		t.symbols = append(t.symbols, s)
+	}
+	t.names = names.String()
+	t.sorted = sync.OnceValue(t.byAddress)
+	return t, nil
+}
+
+// parseSymbol splits one line. The parts are valid as long as the line.
+func parseSymbol(line []byte) (s symbol, name, module []byte, ok bool) {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	digits := bytes.IndexByte(line, ' ')
+	if digits < 1 || digits > 16 || len(line) < digits+4 || line[digits+2] != ' ' {
+		return s, nil, nil, false
+	}
+	for _, c := range line[:digits] {
+		d, ok := hexDigit(c)
+		if !ok {
+			return s, nil, nil, false
+		}
+		s.addr = s.addr<<4 | d
+	}
+	s.kind = line[digits+1]
+	name = line[digits+3:]
+	if tab := bytes.IndexByte(name, '\t'); tab >= 0 {
+		name, module = name[:tab], name[tab+1:]
+		if len(module) < 3 || module[0] != '[' || module[len(module)-1] != ']' {
+			return s, nil, nil, false
+		}
+		module = module[1 : len(module)-1]
+	}
+	return s, name, module, len(name) > 0 && len(name) <= math.MaxUint16
+}
+
+func hexDigit(c byte) (uint64, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return uint64(c - '0'), true
+	case 'a' <= c && c <= 'f':
+		return uint64(c-'a') + 10, true
+	}
+	return 0, false
+}
+
+// byAddress returns the indices of the symbols that have an address in memory,
+// sorted by it. Symbols of one address keep their order: the kernel's own %pS
+// prints the first.
+func (t *symbolTable) byAddress() []uint32 {
+	order := make([]uint32, 0, len(t.symbols))
+	for i := range t.symbols {
+		// Absolute symbols are numbers, such as offsets in per-CPU memory.
+		if s := &t.symbols[i]; s.addr != 0 && s.kind|0x20 != 'a' {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int {
+		return cmp.Compare(t.symbols[a].addr, t.symbols[b].addr)
+	})
+	return order
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// A rawBTF is a BTF blob as the kernel exports it. Decoding every type of a
+// kernel takes a hundred milliseconds, walking the headers of the types two:
+// questions about names are answered here, and only the answers are decoded.
+type rawBTF struct {
+	order   binary.ByteOrder
+	types   []byte
+	strings []byte
+	base    *rawBTF // of split BTF, else nil
+	count   uint32  // types, with those of base and void
+}
+
+// A rawType is the header of one type. Its data is valid as long as the blob.
+type rawType struct {
+	id   uint32
+	name uint32
+	kind uint8
+	vlen int
+	data []byte // what follows the header
+}
+
+// Kinds of types, linux/btf.h.
+const (
+	kindInt       = 1
+	kindArray     = 3
+	kindStruct    = 4
+	kindUnion     = 5
+	kindEnum      = 6
+	kindFunc      = 12
+	kindFuncProto = 13
+	kindVar       = 14
+	kindDatasec   = 15
+	kindDeclTag   = 17
+	kindEnum64    = 19
+	kindMax       = kindEnum64
+)
+
+const (
+	btfMagic      = 0xeb9f
+	btfHeaderSize = 24
+	typeHeader    = 12
+)
+
+// extra is the number of bytes after a type's header, fixed and per element.
+var extra = [kindMax + 1]struct{ fixed, each int }{
+	kindInt: {4, 0}, kindArray: {12, 0}, kindStruct: {0, 12}, kindUnion: {0, 12}, kindEnum: {0, 8},
+	kindFuncProto: {0, 8}, kindVar: {4, 0}, kindDatasec: {0, 12}, kindDeclTag: {4, 0}, kindEnum64: {0, 12},
+}
+
+var errTruncated = errors.New("truncated")
+
+// isBTF reports whether data begins like a BTF blob.
+func isBTF(data []byte) bool {
+	return len(data) >= 2 && (binary.LittleEndian.Uint16(data) == btfMagic || binary.BigEndian.Uint16(data) == btfMagic)
+}
+
+// isSplit reports whether a blob refers to another one: only a blob that stands
+// alone begins its strings with the empty one.
+func isSplit(data []byte) bool {
+	r, err := sections(data)
+	return err == nil && len(r.strings) > 0 && r.strings[0] != 0
+}
+
+// parseBTF checks the headers of a blob and of all its types.
+func parseBTF(data []byte, base *rawBTF) (*rawBTF, error) {
+	r, err := sections(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading BTF: %w", err)
+	}
+	r.base = base
+	r.count = r.firstID()
+	for _, err := range r.all() {
+		if err != nil {
+			return nil, fmt.Errorf("reading BTF: type %d: %w", r.count, err)
+		}
+		r.count++
+	}
+	return r, nil
+}
+
+func sections(data []byte) (*rawBTF, error) {
+	if len(data) < btfHeaderSize {
+		return nil, errTruncated
+	}
+	r := &rawBTF{order: binary.LittleEndian}
+	if binary.BigEndian.Uint16(data) == btfMagic {
+		r.order = binary.BigEndian
+	}
+	if r.order.Uint16(data) != btfMagic {
+		return nil, errors.New("no BTF magic")
+	}
+	size := uint64(r.order.Uint32(data[4:]))
+	section := func(at int) ([]byte, error) {
+		off, n := uint64(r.order.Uint32(data[at:])), uint64(r.order.Uint32(data[at+4:]))
+		if size < btfHeaderSize || size+off+n > uint64(len(data)) {
+			return nil, errTruncated
+		}
+		return data[size+off : size+off+n], nil
+	}
+	var err error
+	if r.types, err = section(8); err != nil {
+		return nil, err
+	}
+	if r.strings, err = section(16); err != nil {
+		return nil, err
+	}
+	if n := len(r.strings); n > 0 && r.strings[n-1] != 0 {
+		return nil, errors.New("strings do not end with 0")
+	}
+	return r, nil
+}
+
+// firstID is the ID of the first type; 0 is void.
+func (r *rawBTF) firstID() uint32 {
+	if r.base != nil {
+		return r.base.count
+	}
+	return 1
+}
+
+// all yields the blob's own types in order.
+func (r *rawBTF) all() iter.Seq2[rawType, error] {
+	return func(yield func(rawType, error) bool) {
+		id := r.firstID()
+		for rest := r.types; len(rest) > 0; id++ {
+			t, n, err := r.header(rest)
+			t.id = id
+			if !yield(t, err) || err != nil {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// header decodes the type at the beginning of b and tells its size.
+func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
+	if len(b) < typeHeader {
+		return t, 0, errTruncated
+	}
+	info := r.order.Uint32(b[4:])
+	t.name, t.kind, t.vlen = r.order.Uint32(b), uint8(info>>24&0x1f), int(info&0xffff)
+	if t.kind == 0 || t.kind > kindMax {
+		return t, 0, fmt.Errorf("unknown kind %d", t.kind)
+	}
+	n = typeHeader + extra[t.kind].fixed + extra[t.kind].each*t.vlen
+	if n > len(b) {
+		return t, 0, errTruncated
+	}
+	t.data = b[typeHeader:n]
+	return t, n, nil
+}
+
+// text returns the string at an offset, nil if there is none.
+func (r *rawBTF) text(off uint32) []byte {
+	if r.base != nil {
+		if n := uint32(len(r.base.strings)); off < n {
+			return r.base.text(off)
+		} else {
+			off -= n
+		}
+	}
+	if off >= uint32(len(r.strings)) {
+		return nil
+	}
+	s := r.strings[off:]
+	return s[:bytes.IndexByte(s, 0)]
+}
+
+// offsets returns where a string is: at most once in a table of its own and
+// once in the one of its base.
+func (r *rawBTF) offsets(s string) (offs []uint32) {
+	first := uint32(0)
+	if r.base != nil {
+		offs = r.base.offsets(s)
+		first = uint32(len(r.base.strings))
+	}
+	if bytes.HasPrefix(r.strings, []byte(s+"\x00")) {
+		return append(offs, first)
+	}
+	if i := bytes.Index(r.strings, []byte("\x00"+s+"\x00")); i >= 0 {
+		offs = append(offs, first+uint32(i)+1)
+	}
+	return offs
+}
+
+// named yields the types of some kinds and one name.
+func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
+	return func(yield func(rawType) bool) {
+		offs := r.offsets(name)
+		if len(offs) == 0 || name == "" {
+			return
+		}
+		for t := range r.all() {
+			if kinds(t.kind) && contains(offs, t.name) && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// enumsWith yields the IDs of the enums that have an enumerator of that name.
+func (r *rawBTF) enumsWith(name string) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		offs := r.offsets(name)
+		if len(offs) == 0 || name == "" {
+			return
+		}
+		for t := range r.all() {
+			if t.kind != kindEnum && t.kind != kindEnum64 {
+				continue
+			}
+			each := extra[t.kind].each
+			for v := t.data; len(v) >= each; v = v[each:] {
+				if contains(offs, r.order.Uint32(v)) {
+					if !yield(t.id) {
+						return
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// functions yields the names of the blob's functions.
+func (r *rawBTF) functions() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for t := range r.all() {
+			if t.kind == kindFunc && !yield(r.text(t.name)) {
+				return
+			}
+		}
+	}
+}
+
+// contains is slices.Contains for one or two elements, inlined.
+func contains(offs []uint32, off uint32) bool {
+	return offs[0] == off || len(offs) > 1 && offs[1] == off
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// TypesByName returns the types that a C spelling stands for: "struct sk_buff",
+// "union u", "enum e", or the bare name of a typedef or base type. module's own
+// types go before those of vmlinux; if module is "", modules are searched when
+// vmlinux does not have the type. A forward declaration counts only where there
+// is no definition. None is not an error.
+func (v *View) TypesByName(spelling, module string) ([]btf.Type, error) {
+	kind, name := splitSpelling(spelling)
+	if name == "" {
+		return nil, nil
+	}
+	var declared []btf.Type
+	for _, infos := range v.scopes(module) {
+		found, err := infos()
+		if err != nil {
+			return nil, err
+		}
+		var defined []btf.Type
+		for _, info := range found {
+			types, err := info.spelled(kind, name)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range types {
+				if _, fwd := t.(*btf.Fwd); fwd {
+					declared = append(declared, t)
+				} else {
+					defined = append(defined, t)
+				}
+			}
+		}
+		if len(defined) > 0 {
+			return defined, nil
+		}
+	}
+	return declared, nil
+}
+
+// Enumerators returns the enums that have an enumerator of that name, looked up
+// in the order of TypesByName.
+func (v *View) Enumerators(name, module string) ([]*btf.Enum, error) {
+	for _, infos := range v.scopes(module) {
+		found, err := infos()
+		if err != nil {
+			return nil, err
+		}
+		var enums []*btf.Enum
+		for _, info := range found {
+			for id := range info.raw.enumsWith(name) {
+				spec, err := info.spec()
+				if err != nil {
+					return nil, err
+				}
+				t, err := spec.TypeByID(btf.TypeID(id))
+				if err != nil {
+					return nil, fmt.Errorf("enumerator %s: %w", name, err)
+				}
+				if e, ok := t.(*btf.Enum); ok {
+					enums = append(enums, e)
+				}
+			}
+		}
+		if len(enums) > 0 {
+			return enums, nil
+		}
+	}
+	return nil, nil
+}
+
+// scopes are the places where a name is looked up, one after the other. They
+// are functions because the modules are seldom needed.
+func (v *View) scopes(module string) []func() ([]*typeInfo, error) {
+	one := func(name string) func() ([]*typeInfo, error) {
+		return func() ([]*typeInfo, error) {
+			info, err := v.moduleInfo(name)
+			return []*typeInfo{info}, err
+		}
+	}
+	if module == "" {
+		return []func() ([]*typeInfo, error){one(""), func() ([]*typeInfo, error) { return v.infos("*") }}
+	}
+	own := func() ([]*typeInfo, error) {
+		info, err := v.moduleInfo(module)
+		if err != nil {
+			return nil, nil // a module without BTF adds no types
+		}
+		return []*typeInfo{info}, nil
+	}
+	return []func() ([]*typeInfo, error){own, one("")}
+}
+
+func splitSpelling(spelling string) (kind, name string) {
+	words := strings.Fields(spelling)
+	if len(words) == 2 && slices.Contains([]string{"struct", "union", "enum"}, words[0]) {
+		return words[0], words[1]
+	}
+	return "", strings.Join(words, " ")
+}
+
+// spelled returns the types of one kind and name.
+func (i *typeInfo) spelled(kind, name string) ([]btf.Type, error) {
+	known := false
+	for range i.raw.named(name, func(uint8) bool { return true }) {
+		known = true
+		break
+	}
+	if !known {
+		return nil, nil
+	}
+	spec, err := i.spec()
+	if err != nil {
+		return nil, err
+	}
+	types, err := spec.AnyTypesByName(name)
+	if err != nil && !errors.Is(err, btf.ErrNotFound) {
+		return nil, fmt.Errorf("type %s: %w", name, err)
+	}
+	return slices.DeleteFunc(types, func(t btf.Type) bool { return kindOf(t) != kind }), nil
+}
+
+// kindOf returns the keyword before a type's name; "-" if it is no type that
+// can be spelled.
+func kindOf(t btf.Type) string {
+	switch t := t.(type) {
+	case *btf.Struct:
+		return "struct"
+	case *btf.Union:
+		return "union"
+	case *btf.Enum:
+		return "enum"
+	case *btf.Fwd:
+		if t.Kind == btf.FwdUnion {
+			return "union"
+		}
+		return "struct"
+	case *btf.Typedef, *btf.Int, *btf.Float:
+		return ""
+	}
+	return "-"
+}

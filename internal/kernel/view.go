@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// A View is one kernel as far as files tell. Everything is read when it is
+// first asked for and then kept. A View is safe for concurrent use.
+type View struct {
+	root    fs.FS // nil: only BTF is known
+	arch    string
+	vmlinux func() (*typeInfo, error)
+	modules func() ([]string, error) // names of the modules that have BTF, sorted
+
+	symbols     func() (*symbolTable, error)
+	traceable   func() (functionSet, error)
+	blacklisted func() (functionSet, error)
+	config      func() config
+
+	mu     sync.Mutex
+	module map[string]func() (*typeInfo, error)
+}
+
+// btfDir is where the kernel exports its types.
+const btfDir = "sys/kernel/btf"
+
+// Open returns the view of the kernel whose /proc and /sys are below root:
+// os.DirFS("/") for the running one. It reads nothing yet.
+func Open(root fs.FS) *View {
+	v := &View{root: root, module: make(map[string]func() (*typeInfo, error))}
+	v.vmlinux = sync.OnceValues(func() (*typeInfo, error) {
+		const file = btfDir + "/vmlinux"
+		data, err := fs.ReadFile(root, file)
+		if err != nil {
+			return nil, access(file, "types", "the kernel must be built with CONFIG_DEBUG_INFO_BTF", err)
+		}
+		return newTypeInfo("", data, nil)
+	})
+	v.modules = sync.OnceValues(v.listModules)
+	v.symbols = sync.OnceValues(v.readSymbols)
+	v.traceable = sync.OnceValues(v.readTraceable)
+	v.blacklisted = sync.OnceValues(v.readBlacklist)
+	v.config = sync.OnceValue(v.readConfig)
+	return v
+}
+
+// OpenBTF returns the view of a kernel of which there is one file with BTF: a
+// vmlinux or module as ELF, or a raw blob. base is consulted if the file holds
+// the types of a module, which refer to those of its vmlinux; it may be nil
+// otherwise. There are no symbols.
+func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
+	data, arch, err := readBTF(file)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{arch: arch, module: make(map[string]func() (*typeInfo, error))}
+	v.modules = func() ([]string, error) { return nil, nil }
+	v.symbols = func() (*symbolTable, error) { return nil, errNoKernel }
+	v.traceable = func() (functionSet, error) { return nil, errNoKernel }
+	v.blacklisted = v.traceable
+	v.config = func() config { return config{err: errNoKernel} }
+	if !isSplit(data) {
+		info, err := newTypeInfo("", data, nil)
+		v.vmlinux = func() (*typeInfo, error) { return info, err }
+		return v, err
+	}
+	if base == nil {
+		return nil, errors.New("reading BTF: these are the types of a module, which need those of its vmlinux")
+	}
+	data2, _, err := readBTF(base)
+	if err != nil {
+		return nil, fmt.Errorf("base of the module: %w", err)
+	}
+	vmlinux, err := newTypeInfo("", data2, nil)
+	if err != nil {
+		return nil, fmt.Errorf("base of the module: %w", err)
+	}
+	info, err := newTypeInfo(module, data, vmlinux)
+	if err != nil {
+		return nil, err
+	}
+	v.vmlinux = func() (*typeInfo, error) { return vmlinux, nil }
+	v.modules = func() ([]string, error) { return []string{module}, nil }
+	v.module[module] = func() (*typeInfo, error) { return info, nil }
+	return v, nil
+}
+
+// errNoKernel is the error of what only a mounted /proc and /sys can tell.
+var errNoKernel = errors.New("only BTF is known of this kernel")
+
+// readBTF returns a BTF blob and, if it came in an ELF file, the architecture.
+func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
+	magic := make([]byte, 4)
+	if n, err := file.ReadAt(magic, 0); n < len(magic) {
+		return nil, "", fmt.Errorf("reading BTF: %w", err)
+	}
+	if string(magic) != elf.ELFMAG {
+		if !isBTF(magic) {
+			return nil, "", errors.New("reading BTF: neither ELF nor BTF")
+		}
+		data, err = io.ReadAll(io.NewSectionReader(file, 0, math.MaxInt64))
+		if err != nil {
+			return nil, "", fmt.Errorf("reading BTF: %w", err)
+		}
+		return data, "", nil
+	}
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading ELF: %w", err)
+	}
+	if f.Section(".BTF.base") != nil {
+		return nil, "", errors.New("reading BTF: a module with a base of its own; give the file in /sys/kernel/btf instead")
+	}
+	section := f.Section(".BTF")
+	if section == nil {
+		return nil, "", errors.New("reading BTF: the ELF file has no section .BTF")
+	}
+	if data, err = section.Data(); err != nil {
+		return nil, "", fmt.Errorf("reading section .BTF: %w", err)
+	}
+	return data, elfArch[f.Machine], nil
+}
+
+var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
+
+// A typeInfo is one BTF blob. Its spec is decoded when a type is needed.
+type typeInfo struct {
+	name string // of the module, "" for vmlinux
+	raw  *rawBTF
+	spec func() (*btf.Spec, error)
+}
+
+func newTypeInfo(name string, data []byte, base *typeInfo) (*typeInfo, error) {
+	var rawBase *rawBTF
+	if base != nil {
+		rawBase = base.raw
+	}
+	raw, err := parseBTF(data, rawBase)
+	if err != nil {
+		return nil, err
+	}
+	info := &typeInfo{name: name, raw: raw}
+	info.spec = sync.OnceValues(func() (*btf.Spec, error) {
+		var baseSpec *btf.Spec
+		if base != nil {
+			var err error
+			if baseSpec, err = base.spec(); err != nil {
+				return nil, err
+			}
+		}
+		return btf.LoadSplitSpecFromReader(bytes.NewReader(data), baseSpec)
+	})
+	return info, nil
+}
+
+// BTF returns the types of vmlinux.
+func (v *View) BTF() (*btf.Spec, error) {
+	info, err := v.vmlinux()
+	if err != nil {
+		return nil, err
+	}
+	return info.spec()
+}
+
+// Modules returns the names of the modules that have BTF, sorted.
+func (v *View) Modules() ([]string, error) { return v.modules() }
+
+// ModuleBTF returns the types that a module adds to those of vmlinux.
+func (v *View) ModuleBTF(module string) (*btf.Spec, error) {
+	info, err := v.moduleInfo(module)
+	if err != nil {
+		return nil, err
+	}
+	return info.spec()
+}
+
+// moduleInfo reads a module's BTF once; "" is vmlinux.
+func (v *View) moduleInfo(name string) (*typeInfo, error) {
+	if name == "" {
+		return v.vmlinux()
+	}
+	v.mu.Lock()
+	read := v.module[name]
+	if read == nil {
+		read = sync.OnceValues(func() (*typeInfo, error) { return v.readModule(name) })
+		v.module[name] = read
+	}
+	v.mu.Unlock()
+	return read()
+}
+
+func (v *View) readModule(name string) (*typeInfo, error) {
+	if v.root == nil {
+		return nil, errNoKernel
+	}
+	base, err := v.vmlinux()
+	if err != nil {
+		return nil, err
+	}
+	file := path.Join(btfDir, name)
+	if !fs.ValidPath(file) || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("module %q: %w", name, ErrNotFound)
+	}
+	data, err := fs.ReadFile(v.root, file)
+	if err != nil {
+		return nil, access(file, "the types of module "+name, "the module must be loaded and have been built with BTF", err)
+	}
+	info, err := newTypeInfo(name, data, base)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", name, err)
+	}
+	return info, nil
+}
+
+func (v *View) listModules() ([]string, error) {
+	entries, err := fs.ReadDir(v.root, btfDir)
+	if err != nil {
+		return nil, access(btfDir, "types", "the kernel must be built with CONFIG_DEBUG_INFO_BTF", err)
+	}
+	var names []string
+	for _, e := range entries { // sorted by fs.ReadDir
+		if e.Name() != "vmlinux" {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// infos returns the BTF of vmlinux and of every module whose name matches the
+// glob, vmlinux first. "" matches all. A module that was unloaded meanwhile or
+// whose BTF is damaged is left out: it must not hide all the others.
+func (v *View) infos(glob string) ([]*typeInfo, error) {
+	vmlinux, err := v.vmlinux()
+	if err != nil {
+		return nil, err
+	}
+	var infos []*typeInfo
+	if glob == "" {
+		infos = append(infos, vmlinux)
+	}
+	names, err := v.modules()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if glob != "" && !match(glob, name) {
+			continue
+		}
+		if info, err := v.moduleInfo(name); err == nil {
+			infos = append(infos, info)
+		}
+	}
+	return infos, nil
+}
