@@ -21,14 +21,15 @@ type slot struct {
 
 // totals is what the slots of a struct sum up to.
 type totals struct {
-	bytes, bits       uint32 // in members, in bitfields
-	holes, holeBytes  uint32
-	bitHoles, holBits uint32
-	padding           uint32 // bytes behind the last member
-	bitPadding        uint32 // bits behind the last member if that is a bitfield
+	bytes, bits        uint32 // in members, in bitfields
+	holes, holeBytes   uint32
+	bitHoles, holeBits uint32
+	bitLead, lead      uint32 // bits and bytes in front of the first member
+	padding            uint32 // bytes behind the last member
+	bitPadding         uint32 // bits behind the last member if that is a bitfield
 }
 
-// layout places the members of a type of size bytes. Members of a union all
+// layout places the members of a struct of size bytes. Members of a union all
 // start at 0, so there are no holes between them.
 func layout(members []btf.Member, size uint32, union bool) ([]slot, totals) {
 	slots := make([]slot, len(members))
@@ -39,27 +40,82 @@ func layout(members []btf.Member, size uint32, union bool) ([]slot, totals) {
 	if union {
 		return slots, sum
 	}
-	end := uint64(0) // first bit not covered so far
+	var run run
 	for i := range slots {
 		s := &slots[i]
-		end = max(end, s.endBit())
-		next := uint64(size) * 8
-		if i+1 < len(slots) {
-			next = uint64(slots[i+1].Offset)
-		}
-		sum.add(s)
-		if next <= end {
-			continue
-		}
-		bits, bytes := s.gap(end, next)
-		if i+1 < len(slots) {
-			s.bitHole, s.hole = bits, bytes
-			sum.hole(bits, bytes)
+		bits, bytes := run.before(s)
+		sum.hole(bits, bytes)
+		if i == 0 {
+			sum.bitLead, sum.lead = bits, bytes
 		} else {
-			sum.bitPadding, sum.padding = bits, bytes
+			slots[i-1].bitHole, slots[i-1].hole = bits, bytes
+		}
+		run.take(s)
+		sum.add(s)
+	}
+	sum.bitPadding, sum.padding = run.rest(uint64(size) * 8)
+	return slots, sum
+}
+
+// run follows the bits of a struct that are in use. Bitfields that follow each
+// other share an area: the unit of the largest of their types.
+type run struct {
+	end      uint64 // first bit behind the last member
+	bitfield bool   // the last member is a bitfield
+	area     uint64 // first bit behind the area of the bitfields
+	unit     uint32 // size of the area's unit
+}
+
+// before returns the unused bits between the last member and s. What is left
+// of an area counts in bits, anything else in bytes.
+func (r *run) before(s *slot) (bits, bytes uint32) {
+	start, end := uint64(s.Offset), r.end
+	if stop := min(start, r.area); r.bitfield && stop > end {
+		bits, end = uint32(stop-end), stop
+	}
+	if s.BitfieldSize == 0 {
+		if start/8 > end/8 {
+			bytes = uint32(start/8 - end/8)
+		}
+		return bits, bytes
+	}
+	if unit := uint64(s.off) * 8; end < unit && unit <= start {
+		bytes, end = s.off-uint32(end/8), unit
+	}
+	if start > end {
+		bits += uint32(start - end)
+	}
+	return bits, bytes
+}
+
+// take goes on behind s.
+func (r *run) take(s *slot) {
+	r.end = s.endBit()
+	if s.BitfieldSize == 0 {
+		*r = run{end: r.end}
+		return
+	}
+	if !r.bitfield || r.end > r.area || s.size > r.unit {
+		r.unit = s.size
+		r.area = uint64(s.off+s.size) * 8
+		if r.end > r.area {
+			// A bitfield across the border of two units.
+			r.area += uint64(s.size) * 8
 		}
 	}
-	return slots, sum
+	r.bitfield = true
+}
+
+// rest returns the unused bits up to the end of the struct.
+func (r *run) rest(size uint64) (bits, bytes uint32) {
+	end := r.end
+	if stop := min(size, r.area); r.bitfield && stop > end {
+		bits, end = uint32(stop-end), stop
+	}
+	if size/8 > end/8 {
+		bytes = uint32(size/8 - end/8)
+	}
+	return bits, bytes
 }
 
 func (t *totals) add(s *slot) {
@@ -73,7 +129,7 @@ func (t *totals) add(s *slot) {
 func (t *totals) hole(bits, bytes uint32) {
 	if bits > 0 {
 		t.bitHoles++
-		t.holBits += bits
+		t.holeBits += bits
 	}
 	if bytes > 0 {
 		t.holes++
@@ -104,15 +160,4 @@ func (s *slot) endBit() uint64 {
 		return uint64(s.Offset) + uint64(s.BitfieldSize)
 	}
 	return uint64(s.Offset) + uint64(s.size)*8
-}
-
-// gap splits the bits between end and next: behind a bitfield the rest of its
-// unit is a hole of bits, what follows one of bytes.
-func (s *slot) gap(end, next uint64) (bits, bytes uint32) {
-	whole := (end + 7) / 8 * 8
-	if s.BitfieldSize > 0 {
-		whole = max(whole, min(next, uint64(s.off+s.size)*8))
-	}
-	whole = min(whole, next)
-	return uint32(whole - end), uint32((next - whole) / 8)
 }

@@ -108,13 +108,13 @@ func (l *layoutWriter) body(t btf.Type, outermost bool) {
 	switch t := t.(type) {
 	case *btf.Struct:
 		slots, sum := layout(t.Members, t.Size, false)
-		l.members(slots)
+		l.members(slots, sum)
 		if outermost && !l.o.NoLayout {
 			l.totals(t.Size, len(t.Members), sum)
 		}
 	case *btf.Union:
 		slots, sum := layout(t.Members, t.Size, true)
-		l.members(slots)
+		l.members(slots, sum)
 		if outermost && !l.o.NoLayout {
 			l.totals(t.Size, len(t.Members), sum)
 		}
@@ -143,7 +143,8 @@ func (l *layoutWriter) enumerators(t *btf.Enum) {
 	}
 }
 
-func (l *layoutWriter) members(slots []slot) {
+func (l *layoutWriter) members(slots []slot, sum totals) {
+	l.holes(sum.bitLead, sum.lead, len(slots) > 0)
 	for i := range slots {
 		s := &slots[i]
 		if l.w.over() {
@@ -153,21 +154,26 @@ func (l *layoutWriter) members(slots []slot) {
 		}
 		l.line()
 		l.member(s)
-		if l.o.NoLayout || s.bitHole == 0 && s.hole == 0 {
-			continue
-		}
+		l.holes(s.bitHole, s.hole, i+1 < len(slots))
+	}
+}
+
+// holes writes what is unused between two members, set off by empty lines.
+func (l *layoutWriter) holes(bits, bytes uint32, more bool) {
+	if l.o.NoLayout || bits == 0 && bytes == 0 {
+		return
+	}
+	l.w.str("\n")
+	if bits > 0 {
+		l.line()
+		l.hole(bits, "bit")
+	}
+	if bytes > 0 {
+		l.line()
+		l.hole(bytes, "byte")
+	}
+	if more {
 		l.w.str("\n")
-		if s.bitHole > 0 {
-			l.line()
-			l.hole(s.bitHole, "bit")
-		}
-		if s.hole > 0 {
-			l.line()
-			l.hole(s.hole, "byte")
-		}
-		if i+1 < len(slots) {
-			l.w.str("\n")
-		}
 	}
 }
 
@@ -175,7 +181,11 @@ func (l *layoutWriter) members(slots []slot) {
 func (l *layoutWriter) member(s *slot) {
 	start := len(l.w.dst)
 	outer := l.base
-	l.base += s.off
+	if embeds(s.Type) {
+		l.base += s.off
+	} else {
+		l.base = 0
+	}
 	l.w.mark = 0
 	l.w.decl(s.Type, s.Name)
 	l.align(start)
@@ -204,6 +214,21 @@ func (l *layoutWriter) member(s *slot) {
 		l.number(s.size, 5)
 	}
 	l.w.str(" */")
+}
+
+// embeds reports whether a type has its members inside of it, not behind a pointer.
+func embeds(t btf.Type) bool {
+	for range maxDeclDepth {
+		switch inner := skipQualifiers(t).(type) {
+		case *btf.Array:
+			t = inner.Type
+		case *btf.Struct, *btf.Union:
+			return true
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // align moves what begins at the mark, the name of the member, to its column.
@@ -282,25 +307,8 @@ func (l *layoutWriter) totals(size uint32, members int, sum totals) {
 	l.labelled(", cachelines: ", (size+cacheline-1)/cacheline)
 	l.labelled(", members: ", uint32(members))
 	l.w.str(" */")
-	if sum.holes > 0 || sum.bits > 0 && sum.bytes > 0 {
-		l.line()
-		l.labelled("/* sum members: ", sum.bytes)
-		if sum.holes > 0 {
-			l.labelled(", holes: ", sum.holes)
-			l.labelled(", sum holes: ", sum.holeBytes)
-		}
-		l.w.str(" */")
-	}
-	if sum.bitHoles > 0 || sum.bits > 0 {
-		l.line()
-		l.labelled("/* sum bitfield members: ", sum.bits)
-		l.w.str(" bits")
-		if sum.bitHoles > 0 {
-			l.labelled(", bit holes: ", sum.bitHoles)
-			l.labelled(", sum bit holes: ", sum.holBits)
-			l.w.str(" bits")
-		}
-		l.w.str(" */")
+	if sum.holes > 0 || sum.bitHoles > 0 {
+		l.used(sum)
 	}
 	if sum.padding > 0 {
 		l.line()
@@ -316,6 +324,33 @@ func (l *layoutWriter) totals(size uint32, members int, sum totals) {
 		l.line()
 		l.labelled("/* last cacheline: ", rest)
 		l.w.str(" bytes */")
+	}
+}
+
+// used writes how much of a struct with holes is in use.
+func (l *layoutWriter) used(sum totals) {
+	if sum.bytes > 0 {
+		l.line()
+		l.labelled("/* sum members: ", sum.bytes)
+		if sum.holes > 0 {
+			l.labelled(", holes: ", sum.holes)
+			l.labelled(", sum holes: ", sum.holeBytes)
+		}
+		l.w.str(" */")
+	}
+	if sum.bits > 0 {
+		l.line()
+		l.labelled("/* sum bitfield members: ", sum.bits)
+		l.w.str(" bits")
+		if sum.bitHoles > 0 {
+			l.labelled(", bit holes: ", sum.bitHoles)
+			l.labelled(", sum bit holes: ", sum.holeBits)
+			l.w.str(" bits")
+		} else {
+			l.labelled(" (", sum.bits/8)
+			l.w.str(" bytes)")
+		}
+		l.w.str(" */")
 	}
 }
 
