@@ -170,7 +170,7 @@ func (w *declWriter) group() {
 // qualified writes a type with a qualifier: before the name of a type, behind
 // the star of a pointer. An array's qualifier is its elements', a function has none.
 func (w *declWriter) qualified(word string, t btf.Type) {
-	if w.how == spellCast {
+	if w.how == spellCast || hasQualifier(t, word) {
 		w.left(t)
 		return
 	}
