@@ -16,7 +16,7 @@ const maxNesting = 4
 
 func nestedCases() []workCase {
 	return []workCase{
-		{"nested", "poll a chain of epoll descriptors: __ep_eventpoll_poll calls itself", nestedCase},
+		{"nested", "build a chain of epoll descriptors and poll it: ep_loop_check_proc calls itself, depth*(depth-1)/2 calls in all", nestedCase},
 	}
 }
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// An event is a line of `go test -json`, see `go doc test2json`.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of build output
+	Test       string
+	Elapsed    float64
+	Output     string
+}
+
+// A tally counts results and shows the output of what failed.
+type tally struct {
+	w                       io.Writer
+	passed, failed, skipped int
+	failures                []string // names, repeated at the end
+}
+
+func (t *tally) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
+}
+
+// A suite is one run of one package's tests.
+type suite struct {
+	output map[string]string // by test, "" is the package itself
+	tally
+}
+
+// read consumes a stream of events. Where tells apart runs of one package, it
+// is the kernel's name or empty.
+func (t *tally) read(r io.Reader, where string) error {
+	suites := map[string]*suite{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			// `go test` itself prints some faults as plain text.
+			fmt.Fprintf(t.w, "%s\n", lines.Text())
+			continue
+		}
+		if e.Action == "build-output" {
+			fmt.Fprint(t.w, e.Output)
+			continue
+		}
+		if e.Package == "" {
+			continue
+		}
+		s := suites[e.Package]
+		if s == nil {
+			s = &suite{output: map[string]string{}}
+			suites[e.Package] = s
+		}
+		if t.take(s, e, where); e.Test == "" && isResult(e.Action) {
+			delete(suites, e.Package)
+		}
+	}
+	for pkg, s := range suites {
+		t.fail(s, event{Package: pkg, Output: "ended without a result\n"}, where)
+	}
+	return lines.Err()
+}
+
+func isResult(action string) bool {
+	return action == "pass" || action == "fail" || action == "skip"
+}
+
+// take counts one event.
+func (t *tally) take(s *suite, e event, where string) {
+	if e.Action == "output" && !isFrame(e.Output) {
+		s.output[e.Test] += e.Output
+	}
+	switch {
+	case !isResult(e.Action):
+		return
+	case e.Test == "":
+		t.endSuite(s, e, where)
+	case e.Action == "pass":
+		s.passed++
+		t.passed++
+	case e.Action == "skip":
+		s.skipped++
+		t.skipped++
+		fmt.Fprintf(t.w, "skip  %s\n%s", name(e, where), s.output[e.Test])
+	default:
+		t.fail(s, e, where)
+	}
+	delete(s.output, e.Test)
+}
+
+func (t *tally) endSuite(s *suite, e event, where string) {
+	if e.Action == "fail" && s.failed == 0 {
+		// No test to blame: it did not compile, or panicked, or timed out.
+		t.fail(s, e, where)
+	}
+	if s.passed+s.failed+s.skipped > 0 {
+		took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Millisecond)
+		fmt.Fprintf(t.w, "%-5s %s %v (%v)\n", e.Action, name(event{Package: e.Package}, where), &s.tally, took)
+	}
+}
+
+func (t *tally) fail(s *suite, e event, where string) {
+	s.failed++
+	t.failed++
+	t.failures = append(t.failures, name(e, where))
+	fmt.Fprintf(t.w, "FAIL  %s\n%s%s", name(e, where), s.output[e.Test], e.Output)
+}
+
+func name(e event, where string) string {
+	n := e.Package
+	if e.Test != "" {
+		n += "." + e.Test
+	}
+	if where != "" {
+		n += " [" + where + "]"
+	}
+	return n
+}
+
+// isFrame reports whether the line only says that a test starts or goes on.
+func isFrame(line string) bool {
+	for _, prefix := range []string{"=== RUN", "=== PAUSE", "=== CONT", "=== NAME"} {
+		if strings.HasPrefix(line, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// liveCases has every case, what it must print and how it must exit.
+func liveCases() map[string][]liveCase {
+	simple := func(result string) []liveCase {
+		return []liveCase{{args: "-count 3", want: "count=3 result=" + result}}
+	}
+	return map[string][]liveCase{
+		"map-ok":          simple("0"),
+		"map-array-zero":  simple("-EINVAL"),
+		"map-array-key":   simple("-EINVAL"),
+		"map-array-flags": simple("-EINVAL"),
+		"map-percpu-big":  simple("-(E2BIG|ENOMEM)"),
+		"map-hash-key":    simple("-E2BIG"),
+		"map-hash-zero":   simple("-EINVAL"),
+		"map-type":        simple("-EINVAL"),
+		"prog-ok":         simple("0"),
+		"prog-uninit":     simple("-EACCES"),
+		"prog-noexit":     simple("-EINVAL"),
+		"prog-type":       simple("-EINVAL"),
+		"open":            {{want: "count=1 file=/dev/null result=0"}},
+		"open-missing":    {{args: "-count 2", want: "count=2 file=/no/such/file result=-ENOENT"}},
+		"open-notdir":     {{want: "count=1 file=/dev/null/file result=-ENOTDIR"}},
+		"read":            {{args: "-count 4 -size 10", want: "count=4 size=10 bytes=40 result=10"}},
+		"read-dir":        {{want: "count=1 size=64 bytes=0 result=-EISDIR"}},
+		"read-mem":        {{want: "count=1 size=8 bytes=0 result=-EIO"}},
+		"read-writeonly":  {{want: "count=1 size=8 bytes=0 result=-EBADF"}},
+		"read-closed":     {{want: "count=1 size=8 bytes=0 result=-EBADF"}},
+		"udp-send":        {{args: "-count 3", want: "count=3 size=56 packet=84 received=3"}, {args: "-size 0", want: "count=1 size=0 packet=28 received=1"}},
+		"udp-unreachable": {{want: "count=1 result=-ENETUNREACH"}},
+		"ping":            {{args: "-count 2", want: "count=2 size=56 packet=84 replies=2"}},
+		"connect-refused": {{want: "count=1 result=-ECONNREFUSED"}},
+		"sleep":           {{args: "-for 20ms -count 2", want: `count=2 for=20ms tid=\d+ interrupted=0 took=\S+`}},
+		"pipe-wait":       {{args: "-for 20ms -count 2", want: `count=2 for=20ms tid=\d+ took=\S+`}},
+		"nested":          {{want: "count=1 depth=4 result=1"}},
+		"threads":         {{want: "threads=4 count=1 size=1 bytes=4"}},
+		"sleepers":        {{args: "-n 300 -for 10ms", want: "n=300 for=10ms failed=0"}},
+		"exit-group":      {{args: "-for 10ms -code 7", want: "threads=4 code=7", code: 7}},
+		"fork":            {{args: "-children 3 read -size 5", want: `children=3 case=read pids=\d+,\d+,\d+`}},
+		"killed":          {{args: "-for 10ms", want: `pid=\d+ signal=SIGKILL`}},
+		"loop":            {{args: "-calls 10 -batches 3", want: `call=read calls=10 batches=3 min=\d+\.\d median=\d+\.\d`}, {args: "-call getppid -calls 10 -batches 1", want: `call=getppid calls=10 batches=1 .*`}},
+		"exec":            {{args: "-comm other read -size 5", name: "read", want: "count=1 size=5 bytes=5 result=5"}},
+		"block":           nil, // never ends; case killed runs it
+	}
+}
+
+type liveCase struct {
+	args string
+	name string // that is printed, when it is not the case's own
+	want string // regular expression for what follows the name
+	code int
+}
+
+func TestLiveCases(t *testing.T) {
+	guest.Require(t)
+	tests := liveCases()
+	for _, c := range allCases() {
+		if _, ok := tests[c.name]; !ok {
+			t.Errorf("case %s has no test", c.name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		for _, tt := range tests[name] {
+			t.Run(name, func(t *testing.T) { tt.check(t, name) })
+		}
+	}
+}
+
+func (tt liveCase) check(t *testing.T, name string) {
+	cmd := exec.Command("workload", append([]string{name}, strings.Fields(tt.args)...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != tt.code {
+		t.Errorf("exit status %d, want %d", code, tt.code)
+	}
+	if tt.name != "" {
+		name = tt.name
+	}
+	if want := regexp.MustCompile("^" + name + " " + tt.want + "\n$"); !want.Match(stdout.Bytes()) {
+		t.Errorf("stdout %q, want %v", &stdout, want)
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("stderr %q, want nothing", &stderr)
+	}
+}
+
+// TestLiveKernelCalls counts with the kernel's function tracer what the cases
+// claim to call.
+func TestLiveKernelCalls(t *testing.T) {
+	guest.Require(t)
+	// The runtime and the kernel's own work at start are the same for every case.
+	idle := kernelCalls(t, "vfs_read", "read-closed")
+	tests := []struct {
+		function, args string
+		want           int
+	}{
+		{"array_map_alloc_check", "map-array-zero -count 3", 3},
+		{"array_map_alloc_check", "map-array-key", 1},
+		{"array_map_alloc_check", "map-array-flags", 1},
+		{"array_map_alloc_check", "map-ok", 1},
+		{"array_map_alloc_check", "map-hash-key", 0},
+		{"htab_map_alloc_check", "map-hash-key -count 2", 2},
+		{"htab_map_alloc_check", "map-hash-zero", 1},
+		{"bpf_check", "prog-ok", 1},
+		{"bpf_check", "prog-uninit -count 2", 2},
+		{"bpf_check", "prog-noexit", 1},
+		{"bpf_check", "prog-type", 0},
+		{"ip_send_skb", "udp-send -count 5", 5},
+		{"ip_send_skb", "udp-unreachable", 0},
+		{"ep_loop_check_proc", "nested -depth 4", 6},
+		{"ep_loop_check_proc", "nested -depth 3", 3},
+		{"vfs_read", "read -count 5", idle + 5},
+		{"vfs_read", "read-dir", idle + 1},
+		{"vfs_read", "read-mem", idle + 1},
+		{"vfs_read", "read-writeonly", idle + 1},
+		{"vfs_read", "threads -threads 3 -count 4", idle + 12},
+		{"vfs_read", "sleepers -n 20 -for 1ms", idle + 20},
+		{"vfs_read", "pipe-wait -for 1ms -count 2", idle + 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.function+" "+tt.args, func(t *testing.T) {
+			if got := kernelCalls(t, tt.function, tt.args); got != tt.want {
+				t.Errorf("%d calls, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// kernelCalls runs a case and returns how often it called the function.
+func kernelCalls(t *testing.T, function, args string) int {
+	t.Helper()
+	const tracing = "/sys/kernel/tracing"
+	set := func(file, value string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(tracing, file), []byte(value), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		set("tracing_on", "0")
+		set("current_tracer", "nop")
+		set("set_ftrace_filter", "")
+		set("tracing_on", "1")
+	}()
+	set("tracing_on", "0")
+	set("set_ftrace_filter", function)
+	set("current_tracer", "function")
+	set("trace", "")
+	set("tracing_on", "1")
+	out, err := exec.Command("workload", strings.Fields(args)...).CombinedOutput()
+	set("tracing_on", "0")
+	if err != nil {
+		t.Fatalf("workload %s: %v\n%s", args, err, out)
+	}
+	trace, err := os.ReadFile(filepath.Join(tracing, "trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for line := range strings.Lines(string(trace)) {
+		// The test program itself is called workload.test.
+		if strings.HasPrefix(strings.TrimSpace(line), "workload-") && strings.Contains(line, " "+function+" <-") {
+			calls++
+		}
+	}
+	return calls
+}
