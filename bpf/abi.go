@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+)
+
+// EventSize is the size of the header in front of every record's values.
+const EventSize = int(unsafe.Sizeof(engineEvent{}))
+
+// FrameSize is the size of a frame without its record's values: what a call in
+// flight takes in its thread's storage besides them.
+const FrameSize = int(unsafe.Sizeof(engineFrame{}))
+
+// Byte offsets in a frame, for generated code.
+const (
+	FrameFaults = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.Faults))
+	FrameData   = FrameSize
+	FrameEntry  = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.EntryTime))
+)
+
+// A Kind says which moment of a call a record is of.
+type Kind uint8
+
+const (
+	KindEntry  = Kind(engineKindKIND_ENTRY)  // a function was called
+	KindReturn = Kind(engineKindKIND_RETURN) // it returned
+	KindCall   = Kind(engineKindKIND_CALL)   // both in one record, sent at return
+)
+
+// A Counter names a cause for which records were lost or calls not decided.
+type Counter uint32
+
+const (
+	LostRingbuf = Counter(engineCounterLOST_RINGBUF) // the ring buffer was full
+	LostDepth   = Counter(engineCounterLOST_DEPTH)   // more calls in flight on one thread than are kept
+	LostThread  = Counter(engineCounterLOST_THREAD)  // no memory for a thread's calls
+	LostFamily  = Counter(engineCounterLOST_FAMILY)  // a forked process could not be remembered
+	Fault       = Counter(engineCounterFAULT)        // a predicate could not be decided
+	Counters    = Counter(engineCounterCOUNTERS)     // how many there are
+)
+
+// An Event is the header of a record.
+type Event struct {
+	Time      uint64 // CLOCK_MONOTONIC ns, when it was sent
+	EntryTime uint64 // the same for the call's entry; 0 if not asked for
+	Faults    uint64 // bit i: slot i could not be read
+	Probe     uint32 // index into the plan's probes
+	PID, TID  uint32 // as user space calls them: process, thread
+	CPU       uint16
+	Kind      Kind
+	Comm      [16]byte // NUL-padded
+}
+
+// DecodeEvent reads the header of a record and returns it with the bytes that
+// follow. Both guest architectures that ksnoop supports are little-endian.
+func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
+	if len(raw) < EventSize {
+		return nil, fmt.Errorf("record of %d bytes is shorter than its header", len(raw))
+	}
+	var l engineEvent
+	le := binary.LittleEndian
+	e.Time = le.Uint64(raw[unsafe.Offsetof(l.Time):])
+	e.EntryTime = le.Uint64(raw[unsafe.Offsetof(l.EntryTime):])
+	e.Faults = le.Uint64(raw[unsafe.Offsetof(l.Faults):])
+	e.Probe = le.Uint32(raw[unsafe.Offsetof(l.Probe):])
+	e.PID = le.Uint32(raw[unsafe.Offsetof(l.Tgid):])
+	e.TID = le.Uint32(raw[unsafe.Offsetof(l.Tid):])
+	e.CPU = le.Uint16(raw[unsafe.Offsetof(l.Cpu):])
+	e.Kind = Kind(raw[unsafe.Offsetof(l.Kind)])
+	copy(e.Comm[:], raw[unsafe.Offsetof(l.Comm):])
+	return raw[EventSize:], nil
+}
+
+// AppendEvent is the inverse of DecodeEvent, for recordings and tests.
+func AppendEvent(dst []byte, e *Event) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, e.Time)
+	dst = le.AppendUint64(dst, e.EntryTime)
+	dst = le.AppendUint64(dst, e.Faults)
+	dst = le.AppendUint32(dst, e.Probe)
+	dst = le.AppendUint32(dst, e.PID)
+	dst = le.AppendUint32(dst, e.TID)
+	dst = le.AppendUint16(dst, e.CPU)
+	dst = append(dst, byte(e.Kind), 0)
+	return append(dst, e.Comm[:]...)
+}

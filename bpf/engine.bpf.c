@@ -1,0 +1,237 @@
+//go:build ignore
+
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+//
+// The part of ksnoop's kernel side that is the same for every request. What
+// differs per request is generated: a program that evaluates the predicates
+// and calls the functions below, and ks_capture, which stores the values.
+//
+// A request's programs and these functions are linked in user space (Go
+// package bpf), which is why the functions are hidden rather than static: the
+// compiler must keep each one whole and with the signature written here, and
+// the linker makes them static so that the verifier follows the types of
+// their arguments into them.
+
+#include "engine.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+// Set before loading. The verifier sees their values and drops what they
+// switch off.
+const volatile struct config settings;
+const volatile __u32 frame_size;  // bytes, of struct frame and the record in it
+const volatile __u32 frame_count; // calls in flight kept for one thread
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} events SEC(".maps");
+
+// The calls of a thread that return programs will want to know about:
+// frame_count frames of frame_size bytes. The kernel frees it with the task.
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct frame);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+// The processes that belong to the command ksnoop has started.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u8);
+} family SEC(".maps");
+
+FUNC void ks_count(enum counter which)
+{
+	__u32 key = which;
+	__u64 *n = bpf_map_lookup_elem(&counters, &key);
+
+	if (n)
+		*n += 1;
+}
+
+// ks_capture is generated: it stores the values that are wanted at data and
+// returns the set of slots that could not be read.
+FUNC __u64 ks_capture(void *ctx, void *data)
+{
+	__u64 faults;
+
+	asm volatile("%0 = 0" : "=r"(faults) : "r"(ctx), "r"(data));
+	return faults;
+}
+
+// ks_filter reports whether the current task is one to look at.
+FUNC int ks_filter(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	if (settings.pid && tgid != settings.pid)
+		return 0;
+	if (settings.by_family && !bpf_map_lookup_elem(&family, &tgid))
+		return 0;
+	if (settings.by_comm) {
+		char comm[COMM_LEN] = {};
+
+		bpf_get_current_comm(comm, sizeof(comm));
+		for (int i = 0; i < COMM_LEN; i++) {
+			if (comm[i] != settings.comm[i])
+				return 0;
+			if (!comm[i])
+				break;
+		}
+	}
+	return 1;
+}
+
+static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
+{
+	e->time = bpf_ktime_get_ns();
+	e->tgid = ids >> 32;
+	e->tid = ids;
+	e->probe = probe;
+	e->cpu = bpf_get_smp_processor_id();
+	e->kind = kind;
+	e->flags = 0;
+	bpf_get_current_comm(e->comm, sizeof(e->comm));
+}
+
+// ks_send captures and sends a record of size bytes, header included.
+FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct event *e;
+
+	if (ids >> 32 == settings.self)
+		return 0;
+	e = bpf_ringbuf_reserve(&events, size, 0);
+	if (!e) {
+		ks_count(LOST_RINGBUF);
+		return 0;
+	}
+	fill(e, probe, kind, ids);
+	e->entry_time = 0;
+	e->faults = ks_capture(ctx, e + 1);
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+static __always_inline struct frame *frame_at(void *thread, __u32 i)
+{
+	return thread + i * frame_size;
+}
+
+static __always_inline bool same_stack(__u64 a, __u64 b)
+{
+	return (a ^ b) < STACK_SIZE;
+}
+
+// ks_stash opens a frame for the call whose stack pointer is sp and captures
+// into it what the return program will want. A frame is free when its sp is 0.
+// One that lies deeper on the same stack belongs to a call that has not
+// returned the usual way and never will. An interrupt between finding a frame
+// and taking it does no harm: its own calls end before we go on.
+FUNC int ks_stash(void *ctx, __u64 sp, __u32 probe, __u32 timed)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct frame *f;
+	void *thread;
+
+	if (ids >> 32 == settings.self)
+		return 0;
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		ks_count(LOST_THREAD);
+		return 0;
+	}
+	for (__u32 i = 0; i < frame_count; i++) {
+		f = frame_at(thread, i);
+		if (f->sp && !(f->sp <= sp && same_stack(f->sp, sp)))
+			continue;
+		f->sp = sp;
+		f->probe = probe;
+		f->event.entry_time = timed ? bpf_ktime_get_ns() : 0;
+		f->event.faults = ks_capture(ctx, &f->event + 1);
+		return 0;
+	}
+	ks_count(LOST_DEPTH);
+	return 0;
+}
+
+// ks_find returns the frame that ks_stash has opened for this call, if any.
+FUNC struct frame *ks_find(__u64 sp, __u32 probe)
+{
+	void *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+
+	if (!thread)
+		return 0;
+	for (__u32 i = 0; i < frame_count; i++) {
+		struct frame *f = frame_at(thread, i);
+
+		if (f->sp == sp && f->probe == probe)
+			return f;
+	}
+	return 0;
+}
+
+// ks_finish completes the record in f with what is captured at return and
+// sends it: size bytes, header included.
+FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
+{
+	fill(&f->event, f->probe, kind, bpf_get_current_pid_tgid());
+	f->event.faults |= ks_capture(ctx, &f->event + 1);
+	if (bpf_ringbuf_output(&events, &f->event, size, 0))
+		ks_count(LOST_RINGBUF);
+	return 0;
+}
+
+// The linker takes the functions out of this program.
+SEC("fentry")
+int library(void *ctx)
+{
+	struct frame *f = ks_find(1, 2);
+
+	ks_count(ks_filter());
+	ks_send(ctx, 0, 0, sizeof(struct event));
+	ks_stash(ctx, 1, 2, 0);
+	if (f)
+		ks_finish(ctx, f, 0, sizeof(struct event));
+	return 0;
+}
+
+// A process that a member of the family forks is one of the family.
+SEC("tp_btf/sched_process_fork")
+int process_fork(__u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	__u32 tgid = parent->tgid;
+	__u8 one = 1;
+
+	if (!bpf_map_lookup_elem(&family, &tgid))
+		return 0;
+	tgid = child->tgid;
+	if (bpf_map_update_elem(&family, &tgid, &one, BPF_ANY))
+		ks_count(LOST_FAMILY);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int process_exit(__u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	__u32 tgid = task->tgid;
+
+	if (task->pid == task->tgid)
+		bpf_map_delete_elem(&family, &tgid);
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+#ifndef KSNOOP_ENGINE_H
+#define KSNOOP_ENGINE_H
+
+#include <stdbool.h>
+
+/*
+ * What is used of <linux/bpf.h>, which cannot be included without the headers
+ * of one architecture.
+ */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+enum {
+	BPF_ANY = 0,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+};
+
+#include <bpf/bpf_helpers.h>
+
+#define FUNC __hidden __noinline
+#define COMM_LEN 16
+
+/* The kernel's stacks are this large, or a multiple, and aligned to it. */
+#define STACK_SIZE 16384
+
+/* What a record says of the moment it was sent at. */
+enum kind {
+	KIND_ENTRY = 0,	 /* a function was called */
+	KIND_RETURN = 1, /* it returned */
+	KIND_CALL = 2,	 /* both in one record, sent at return */
+};
+
+/* Why a record, or a frame, was lost. */
+enum counter {
+	LOST_RINGBUF = 0, /* the ring buffer was full */
+	LOST_DEPTH = 1,	  /* more calls in flight on one thread than frames */
+	LOST_THREAD = 2,  /* no memory for a thread's frames */
+	LOST_FAMILY = 3,  /* a forked process could not be remembered */
+	FAULT = 4,	  /* a predicate could not be decided: unreadable memory */
+	COUNTERS = 5,
+};
+
+/* The header of every record; the values follow, as the plan lays them out. */
+struct event {
+	__u64 time;	  /* CLOCK_MONOTONIC ns */
+	__u64 entry_time; /* the same for the call's entry, 0 if not asked for */
+	__u64 faults;	  /* bit i: slot i could not be read */
+	__u32 probe;	  /* index into the plan's probes */
+	__u32 tgid;
+	__u32 tid;
+	__u16 cpu;
+	__u8 kind; /* enum kind */
+	__u8 flags;
+	char comm[COMM_LEN];
+};
+
+/* A call in flight. */
+struct frame {
+	__u64 sp; /* tells the call from others of its thread; 0: free */
+	__u32 probe;
+	__u32 pad;
+	struct event event;
+};
+
+struct config {
+	__u32 self; /* ksnoop's own process, which is never traced */
+	__u32 pid;  /* only this process, if not 0 */
+	__u8 by_family;
+	__u8 by_comm;
+	__u8 pad[2];
+	char comm[COMM_LEN]; /* NUL-padded */
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+} __attribute__((preserve_access_index));
+
+#endif

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+//go:generate go tool bpf2go -cc clang -tags linux -target amd64,arm64 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -type event -type frame -type kind -type counter engine engine.bpf.c -- -I.

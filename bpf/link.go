@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// The functions of the engine that generated code calls; engine.bpf.c says
+// what they take. FuncCapture is generated.
+const (
+	FuncCount   = "ks_count"
+	FuncFilter  = "ks_filter"
+	FuncSend    = "ks_send"
+	FuncStash   = "ks_stash"
+	FuncFind    = "ks_find"
+	FuncFinish  = "ks_finish"
+	FuncCapture = "ks_capture"
+)
+
+// Settings are fixed when the engine is loaded.
+type Settings struct {
+	PID      uint32 // only this process; 0: all
+	Comm     string // only tasks of this name; "": all
+	Family   bool   // only processes in the family map
+	RingSize uint32 // bytes, a power of two and a multiple of the page size
+	// FrameData is the most data that a stashed record has, in bytes; 0 if
+	// nothing is stashed.
+	FrameData uint32
+}
+
+// The engine's own programs and maps, by name in the collection.
+const (
+	MapEvents   = engineMapEvents
+	MapCounters = engineMapCounters
+	MapFamily   = engineMapFamily
+	ProgFork    = engineProgProcessFork
+	ProgExit    = engineProgProcessExit
+)
+
+// framesPerThread bounds what a thread's frames take: as many calls in flight
+// as fit into 4 KiB, but at least 4 and at most 16.
+func framesPerThread(size int) int { return min(max(4096/size, 4), 16) }
+
+// Engine returns the engine's maps and its own programs, set up as s says.
+// Programs that Link makes are to be added to it before it is loaded.
+func Engine(s Settings) (*ebpf.CollectionSpec, error) {
+	spec, err := loadEngine()
+	if err != nil {
+		return nil, fmt.Errorf("reading the BPF engine: %w", err)
+	}
+	delete(spec.Programs, engineProgLibrary)
+	if !s.Family {
+		delete(spec.Programs, ProgFork)
+		delete(spec.Programs, ProgExit)
+	}
+	config := engineConfig{Self: uint32(os.Getpid()), Pid: s.PID}
+	if s.Family {
+		config.ByFamily = 1
+	}
+	if s.Comm != "" {
+		config.ByComm = 1
+		for i := range min(len(s.Comm), len(config.Comm)-1) {
+			config.Comm[i] = int8(s.Comm[i])
+		}
+	}
+	frame := FrameSize + int(s.FrameData)
+	frames := framesPerThread(frame)
+	for name, v := range map[string]any{
+		engineVarSettings: config, engineVarFrameSize: uint32(frame), engineVarFrameCount: uint32(frames),
+	} {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	for _, prog := range spec.Programs {
+		var insns asm.Instructions
+		for _, f := range split(prog.Instructions) {
+			insns = append(insns, static(f)...)
+		}
+		prog.Instructions = insns
+	}
+	threads := spec.Maps[engineMapThreads]
+	threads.ValueSize = uint32(frame * frames)
+	byteType := &btf.Int{Name: "unsigned char", Size: 1}
+	threads.Value = &btf.Array{Type: byteType, Index: threads.Key, Nelems: threads.ValueSize}
+	spec.Maps[MapEvents].MaxEntries = s.RingSize
+	return spec, nil
+}
+
+// library returns the engine's functions by name.
+var library = sync.OnceValues(func() (map[string]asm.Instructions, error) {
+	spec, err := loadEngine()
+	if err != nil {
+		return nil, fmt.Errorf("reading the BPF engine: %w", err)
+	}
+	funcs := map[string]asm.Instructions{}
+	for _, f := range split(spec.Programs[engineProgLibrary].Instructions) {
+		funcs[btf.FuncMetadata(&f[0]).Name] = f
+	}
+	return funcs, nil
+})
+
+// split cuts a stream of instructions at the first instruction of each function.
+func split(insns asm.Instructions) []asm.Instructions {
+	var funcs []asm.Instructions
+	for i := range insns {
+		if btf.FuncMetadata(&insns[i]) != nil {
+			funcs = append(funcs, nil)
+		}
+		last := len(funcs) - 1
+		funcs[last] = append(funcs[last], insns[i])
+	}
+	return funcs
+}
+
+// Link joins generated functions, the first of which is the program, with the
+// functions of the engine that they call, directly or not. Generated functions
+// take precedence over the engine's of the same name.
+func Link(generated ...Function) (asm.Instructions, error) {
+	lib, err := library()
+	if err != nil {
+		return nil, err
+	}
+	have := map[string]bool{}
+	var out asm.Instructions
+	var add func(name string, insns asm.Instructions) error
+	own := map[string]asm.Instructions{}
+	for _, f := range generated {
+		own[f.Name] = f.instructions()
+	}
+	add = func(name string, insns asm.Instructions) error {
+		if have[name] {
+			return nil
+		}
+		have[name] = true
+		if insns == nil {
+			return fmt.Errorf("linking: no function %s", name)
+		}
+		out = append(out, static(insns)...)
+		for _, ref := range insns.FunctionReferences() {
+			callee := own[ref]
+			if callee == nil {
+				callee = lib[ref]
+			}
+			if err := add(ref, callee); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return out, add(generated[0].Name, own[generated[0].Name])
+}
+
+// static returns a copy of a function's instructions whose BTF says that the
+// function is static. The verifier checks a static function once for each
+// call, with the types of the arguments it is given; a global one it would
+// check by itself, knowing nothing of them.
+func static(insns asm.Instructions) asm.Instructions {
+	out := make(asm.Instructions, len(insns))
+	copy(out, insns)
+	if fn := btf.FuncMetadata(&out[0]); fn != nil && fn.Linkage != btf.StaticFunc {
+		c := *fn
+		c.Linkage = btf.StaticFunc
+		out[0] = btf.WithFuncMetadata(out[0], &c)
+	}
+	return out
+}
+
+// A Function is generated code: instructions that take up to five arguments in
+// R1 to R5 and leave the result in R0.
+type Function struct {
+	Name  string
+	Args  int
+	Insns asm.Instructions
+}
+
+// instructions returns the function with the symbol and the BTF that the
+// kernel wants of every function if it has that of one.
+func (f Function) instructions() asm.Instructions {
+	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
+	proto := &btf.FuncProto{Return: long}
+	for i := range f.Args {
+		proto.Params = append(proto.Params, btf.FuncParam{Name: string(rune('a' + i)), Type: long})
+	}
+	insns := make(asm.Instructions, len(f.Insns))
+	copy(insns, f.Insns)
+	insns[0] = btf.WithFuncMetadata(insns[0].WithSymbol(f.Name), &btf.Func{Name: f.Name, Type: proto, Linkage: btf.StaticFunc})
+	if insns[0].Source() == nil {
+		insns[0] = insns[0].WithSource(asm.Comment(f.Name))
+	}
+	return insns
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/spf13/cobra"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// hostArch is the architecture of the kernel that is traced.
+const hostArch = runtime.GOARCH
+
+// infoFlags are the options of "ksnoop info".
+type infoFlags struct {
+	btf   string
+	base  string
+	types bool
+	long  bool
+}
+
+func newInfoCommand() *cobra.Command {
+	var f infoFlags
+	c := &cobra.Command{
+		Use:   "info PATTERN...",
+		Short: "Show the signatures of kernel functions, or types",
+		Long: strings.TrimSpace(`
+info prints the signature of every function whose name matches a PATTERN, in
+which * and ? stand for any characters: "tcp_*", "*_open[nfs*]" for those of
+modules. It needs neither root nor a kernel that can be traced.`),
+		Example: "  ksnoop info ip_send_skb\n  ksnoop info -l vfs_read\n  ksnoop info --types 'struct sk_buff'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no PATTERN given; try: ksnoop info 'tcp_*'")
+			}
+			return f.run(args, c.OutOrStdout())
+		},
+		ValidArgsFunction: completeFunctions,
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.BoolVarP(&f.long, "long", "l", false, "also show the type of each parameter, with offsets and sizes")
+	flags.BoolVar(&f.types, "types", false, "the PATTERNs are types, such as 'struct sk_buff'")
+	flags.StringVar(&f.btf, "btf", "", "read types from `FILE`: a vmlinux, raw BTF, or one of /sys/kernel/btf")
+	flags.StringVar(&f.base, "base", "", "with --btf of a module: `FILE` with the types of its vmlinux")
+	return c
+}
+
+// view opens the kernel that --btf names, or the running one.
+func (f *infoFlags) view() (*kernel.View, func() error, error) {
+	if f.btf == "" {
+		return kernel.Open(os.DirFS("/")), func() error { return nil }, nil
+	}
+	file, err := os.Open(f.btf)
+	if err != nil {
+		return nil, nil, err
+	}
+	var base io.ReaderAt
+	module := ""
+	if f.base != "" {
+		b, err := os.Open(f.base)
+		if err != nil {
+			return nil, nil, errors.Join(err, file.Close())
+		}
+		base, module = b, strings.TrimSuffix(filepath.Base(f.btf), ".ko")
+	}
+	v, err := kernel.OpenBTF(file, base, module)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", f.btf, errors.Join(err, file.Close()))
+	}
+	return v, file.Close, nil
+}
+
+func (f *infoFlags) run(patterns []string, w io.Writer) error {
+	view, closeView, err := f.view()
+	if err != nil {
+		return err
+	}
+	defer closeView()
+	var out []byte
+	var errs []error
+	for _, pattern := range patterns {
+		if f.types {
+			out, err = appendTypes(out, view, pattern)
+		} else {
+			out, err = f.appendFunctions(out, view, pattern)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if _, err := w.Write(out); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+func appendTypes(out []byte, view *kernel.View, spelling string) ([]byte, error) {
+	types, err := view.TypesByName(strings.Join(strings.Fields(spelling), " "), "")
+	if err != nil {
+		return out, err
+	}
+	if len(types) == 0 {
+		return out, usagef("the kernel has no type %q%s", spelling, typeHint(view, spelling))
+	}
+	for _, t := range types {
+		out = append(btfprint.AppendType(out, t, btfprint.TypeOptions{}), '\n')
+	}
+	return out, nil
+}
+
+// typeHint finds out whether only the kind is wrong or missing.
+func typeHint(view *kernel.View, spelling string) string {
+	name := spelling[strings.LastIndexByte(spelling, ' ')+1:]
+	for _, kind := range []string{"struct ", "union ", "enum ", ""} {
+		if found, err := view.TypesByName(kind+name, ""); err == nil && len(found) > 0 {
+			return fmt.Sprintf("; there is %q", kind+name)
+		}
+	}
+	return ""
+}
+
+func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern string) ([]byte, error) {
+	spec, err := expr.Parse(pattern)
+	if err != nil {
+		return out, err
+	}
+	if spec.Parens {
+		return out, usagef("%s: info takes a function's name only; to check a whole SPEC use trace", pattern)
+	}
+	funcs, err := view.Match(spec.Selector.Name, spec.Selector.Module)
+	if err != nil {
+		return out, unusable(view, err)
+	}
+	if len(funcs) == 0 {
+		hint := ""
+		if near := view.Nearest(spec.Selector.Name, 3); len(near) > 0 {
+			hint = "; did you mean " + strings.Join(near, ", ") + "?"
+		}
+		return out, usagef("no function is called %q%s", pattern, hint)
+	}
+	shown := map[string]bool{}
+	for _, fn := range funcs {
+		out = f.appendFunction(out, fn, shown)
+	}
+	return out, nil
+}
+
+// appendFunction appends one signature and, with -l, the types of parameters
+// that were not shown before.
+func (f *infoFlags) appendFunction(out []byte, fn kernel.Function, shown map[string]bool) []byte {
+	if fn.Type == nil {
+		return fmt.Appendf(out, "/* no types are known of %s */\n", fn)
+	}
+	proto, ok := fn.Type.Type.(*btf.FuncProto)
+	if !ok {
+		return fmt.Appendf(out, "/* no types are known of %s */\n", fn)
+	}
+	out = append(btfprint.AppendFunc(out, fn.Name, proto), '\n')
+	if !f.long {
+		return out
+	}
+	types := []btf.Type{proto.Return}
+	for _, p := range proto.Params {
+		types = append(types, p.Type)
+	}
+	for _, t := range types {
+		if p, ok := btf.UnderlyingType(t).(*btf.Pointer); ok {
+			t = p.Target
+		}
+		t = btf.UnderlyingType(t)
+		switch t.(type) {
+		case *btf.Struct, *btf.Union, *btf.Enum:
+		default:
+			continue
+		}
+		name := string(btfprint.AppendTypeName(nil, t))
+		if shown[name] {
+			continue
+		}
+		shown[name] = true
+		out = append(out, '\n')
+		out = append(btfprint.AppendType(out, t, btfprint.TypeOptions{}), '\n')
+	}
+	return out
+}
+
+// completeFunctions completes the names of functions for the shell.
+func completeFunctions(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	funcs, err := kernel.Open(os.DirFS("/")).Match(prefix+"*", "")
+	if err != nil || strings.ContainsAny(prefix, "(*?[") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]string, 0, len(funcs))
+	for _, f := range funcs {
+		names = append(names, f.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/launch"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// traceFlags are the options of "ksnoop trace".
+type traceFlags struct {
+	pid     uint32
+	comm    string
+	count   uint64
+	deny    []string
+	method  string
+	ringbuf string
+	verbose bool
+	debug   bool
+	command []string
+}
+
+func newTraceCommand(status *int) *cobra.Command {
+	var f traceFlags
+	c := &cobra.Command{
+		Use:   "trace SPEC... [-- COMMAND [ARG]...]",
+		Short: "Print every call of a function that meets the predicates",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if n := c.ArgsLenAtDash(); n >= 0 {
+				args, f.command = args[:n], args[n:]
+				if len(f.command) == 0 {
+					return usagef("no command after --")
+				}
+			}
+			if len(args) == 0 {
+				return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
+			}
+			return f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status)
+		},
+		ValidArgsFunction: completeFunctions,
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.Uint32VarP(&f.pid, "pid", "p", 0, "only calls made by this process")
+	flags.StringVarP(&f.comm, "comm", "n", "", "only calls made by tasks of this name")
+	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records")
+	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
+	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry or kprobe")
+	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why")
+	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs")
+	return c
+}
+
+func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer, status *int) error {
+	specs, err := parseSpecs(args)
+	if err != nil {
+		return err
+	}
+	options, err := f.planOptions()
+	if err != nil {
+		return err
+	}
+	ringSize, err := parseSize(f.ringbuf)
+	if err != nil {
+		return usagef("--ringbuf %s: %w", f.ringbuf, err)
+	}
+	view := kernel.Open(os.DirFS("/"))
+	p, skipped, err := plan.Resolve(view, specs, options)
+	if err != nil {
+		return unusable(view, err)
+	}
+	log := f.logger(stderr)
+	for _, s := range skipped {
+		log.Info("left out", "function", s.Func.Name, "reason", s.Why)
+	}
+	if err := obstacle(view); err != nil {
+		return err
+	}
+	t := &tracing{flags: f, plan: p, stdout: stdout, stderr: stderr, log: log}
+	t.settings = bpf.Settings{PID: f.pid, Comm: f.comm, Family: len(f.command) > 0, RingSize: ringSize}
+	t.target = codegen.Target{Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return t.run(ctx, status)
+}
+
+// parseSpecs parses all SPECs and returns the faults of all.
+func parseSpecs(args []string) ([]*expr.Spec, error) {
+	var specs []*expr.Spec
+	var errs []error
+	for _, arg := range args {
+		s, err := expr.Parse(arg)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		specs = append(specs, s)
+	}
+	return specs, errors.Join(errs...)
+}
+
+func (f *traceFlags) planOptions() (plan.Options, error) {
+	o := plan.Options{Arch: hostArch}
+	for _, d := range f.deny {
+		s, err := expr.Parse(d)
+		if err != nil {
+			return o, fmt.Errorf("--deny: %w", err)
+		}
+		if len(s.Items) > 0 || s.Parens {
+			return o, usagef("--deny %s: a selector takes no items", d)
+		}
+		o.Deny = append(o.Deny, s.Selector)
+	}
+	switch f.method {
+	case plan.MethodAuto.String():
+	case plan.MethodFentry.String():
+		o.Method = func(*plan.Probe) plan.Method { return plan.MethodFentry }
+	case plan.MethodKprobe.String():
+		o.Method = func(*plan.Probe) plan.Method { return plan.MethodKprobe }
+	default:
+		return o, usagef("--attach %s: there are auto, fentry and kprobe", f.method)
+	}
+	return o, nil
+}
+
+// parseSize reads a power of two of at least a page, as 4M.
+func parseSize(s string) (uint32, error) {
+	digits := strings.TrimRight(s, "kKmMgG")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	shift, ok := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}[strings.ToUpper(s[len(digits):])]
+	if err != nil || !ok {
+		return 0, errors.New("not a size; write 512K or 4M")
+	}
+	n <<= shift
+	if n < 4096 || n > 1<<30 || n&(n-1) != 0 {
+		return 0, errors.New("the size must be a power of two from 4K to 1G")
+	}
+	return uint32(n), nil
+}
+
+func (f *traceFlags) logger(stderr io.Writer) *slog.Logger {
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	if f.debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+}
+
+// A tracing is one run of "ksnoop trace" whose plan is made.
+type tracing struct {
+	flags          *traceFlags
+	plan           *plan.Plan
+	settings       bpf.Settings
+	target         codegen.Target
+	stdout, stderr io.Writer
+	log            *slog.Logger
+}
+
+// run attaches, prints until it is told to stop, and detaches. With a command
+// to run, it stops when that ends and passes its exit status on.
+func (t *tracing) run(ctx context.Context, status *int) error {
+	var command *launch.Command
+	if len(t.flags.command) > 0 {
+		var err error
+		if command, err = launch.Start(t.flags.command); err != nil {
+			return err
+		}
+	}
+	tracer, err := attach.Attach(t.plan, attach.Options{Settings: t.settings, Target: t.target,
+		Fallback: t.flags.method == plan.MethodAuto.String(), Log: t.log})
+	if err != nil {
+		if command != nil {
+			err = errors.Join(err, command.Kill())
+		}
+		return err
+	}
+	defer tracer.Close()
+	for _, f := range tracer.Failed() {
+		t.log.Warn("not traced", "function", f.Probe.Func.Name, "reason", f.Err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	if command != nil {
+		if err := tracer.Adopt(command.PID()); err != nil {
+			return errors.Join(err, command.Kill())
+		}
+		command.Continue()
+		go func() {
+			ended <- <-command.Done()
+			stop()
+		}()
+	}
+	if err := t.print(ctx, tracer); err != nil {
+		return err
+	}
+	if err := t.report(tracer); err != nil {
+		return err
+	}
+	if command == nil {
+		return nil
+	}
+	*status, err = launch.Status(<-ended)
+	return err
+}

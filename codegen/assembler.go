@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// An assembler collects the instructions of one function. Jumps go to labels
+// only; every instruction carries the text it stands for, which the kernel
+// quotes in the verifier's log.
+type assembler struct {
+	probe  *plan.Probe
+	target Target
+	arch   arch
+	phase  expr.Phase
+	prefix string // makes labels unique within a program
+
+	ctx   asm.Register // holds the context; R1 does not survive a helper
+	frame asm.Register // holds the frame, in a return program that has one
+	depth int          // spilled values on the stack
+
+	drop    string // where a call goes that is not wanted
+	fault   string // where a fault of a predicate goes
+	faulted bool   // whether anything jumps there
+
+	err     error // why no code can be generated
+	source  asm.Comment
+	insns   asm.Instructions
+	labels  int
+	pending string            // label of the next instruction
+	aliases map[string]string // labels that fell on the same instruction
+}
+
+// Stack slots, in bytes from the frame pointer down.
+const (
+	stackContext = -8  // R1 across a helper
+	stackScratch = -16 // where helpers put what they read
+	stackSpill   = -24 // the first spilled value
+)
+
+func newAssembler(p *plan.Probe, t Target, phase expr.Phase, prefix string) *assembler {
+	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
+		ctx: asm.R1, aliases: map[string]string{}}
+	a.drop, a.fault = a.label("drop"), a.label("fault")
+	return a
+}
+
+// label returns a new label.
+func (a *assembler) label(name string) string {
+	a.labels++
+	return "." + a.prefix + "_" + name + strconv.Itoa(a.labels)
+}
+
+// place puts label before the next instruction.
+func (a *assembler) place(label string) {
+	if a.pending != "" {
+		a.aliases[label] = a.pending
+		return
+	}
+	a.pending = label
+}
+
+// say sets the text that the next instructions stand for.
+func (a *assembler) say(text string) { a.source = asm.Comment(text) }
+
+func (a *assembler) emit(insns ...asm.Instruction) {
+	for _, ins := range insns {
+		ins = ins.WithSource(a.source)
+		if a.pending != "" {
+			ins = ins.WithSymbol(a.pending)
+			a.pending = ""
+		}
+		a.insns = append(a.insns, ins)
+	}
+}
+
+// done returns the instructions, all labels resolved to their instruction's.
+func (a *assembler) done() asm.Instructions {
+	for i, ins := range a.insns {
+		if to, ok := a.aliases[ins.Reference()]; ok {
+			a.insns[i] = ins.WithReference(to)
+		}
+	}
+	return a.insns
+}
+
+// saveContext and restoreContext go around the call of a helper.
+func (a *assembler) saveContext() {
+	if a.ctx == asm.R1 {
+		a.emit(asm.StoreMem(asm.RFP, stackContext, asm.R1, asm.DWord))
+	}
+}
+
+func (a *assembler) restoreContext() {
+	if a.ctx == asm.R1 {
+		a.emit(asm.LoadMem(asm.R1, asm.RFP, stackContext, asm.DWord))
+	}
+}
+
+// helper calls a helper whose arguments, from R2 on, are in place; first sets R1.
+func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
+	a.saveContext()
+	a.emit(first...)
+	a.emit(fn.Call())
+	a.restoreContext()
+}
+
+// scratchAddress sets reg to the address of the scratch slot.
+func scratchAddress(reg asm.Register) []asm.Instruction {
+	return []asm.Instruction{asm.Mov.Reg(reg, asm.RFP), asm.Add.Imm(reg, stackScratch)}
+}
+
+// maxSpilled is how many values fit on the stack, which has 512 bytes.
+const maxSpilled = (512 + stackSpill + 8) / 8
+
+var (
+	errTooDeep = errors.New("the expression is nested too deep for the kernel's stack of 512 bytes")
+	errNotYet  = errors.New("not possible in the kernel yet")
+)
+
+// fail notes why no code can be generated. What is generated is not used then.
+func (a *assembler) fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
+
+// spill saves R0; unspill brings the value back into reg.
+func (a *assembler) spill() {
+	if a.depth == maxSpilled {
+		a.fail(errTooDeep)
+	}
+	a.emit(asm.StoreMem(asm.RFP, int16(stackSpill-8*a.depth), asm.R0, asm.DWord))
+	a.depth++
+}
+
+func (a *assembler) unspill(reg asm.Register) {
+	a.depth--
+	a.emit(asm.LoadMem(reg, asm.RFP, int16(stackSpill-8*a.depth), asm.DWord))
+}
+
+// constant sets reg to v.
+func (a *assembler) constant(reg asm.Register, v uint64) {
+	if fitsImm(v) {
+		a.emit(asm.Mov.Imm(reg, int32(v)))
+		return
+	}
+	a.emit(asm.LoadImm(reg, int64(v), asm.DWord))
+}
+
+// fitsImm reports whether v is what a 32-bit immediate is extended to.
+func fitsImm(v uint64) bool { return int64(v) == int64(int32(v)) }
+
+// failed returns the label for faults and notes that it is used.
+func (a *assembler) failed() string {
+	a.faulted = true
+	return a.fault
+}

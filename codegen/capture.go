@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// Registers of a capture function, all of which survive helpers.
+const (
+	captureContext = asm.R6
+	captureData    = asm.R7
+	captureFaults  = asm.R8
+)
+
+// capture is the function that stores the values of one half:
+// faults = ks_capture(context, data).
+func (a *assembler) capture(stores []plan.Slot) {
+	a.ctx = captureContext
+	a.say("capture")
+	a.emit(asm.Mov.Reg(captureContext, asm.R1), asm.Mov.Reg(captureData, asm.R2), asm.Mov.Imm(captureFaults, 0))
+	for i := range stores {
+		a.store(&stores[i])
+	}
+	a.say("end of capture")
+	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
+}
+
+// store reads one slot's value. If that cannot be read, its bit is set in the
+// fault mask and the slot's content means nothing.
+func (a *assembler) store(s *plan.Slot) {
+	a.say(fmt.Sprintf("slot %d: %s", s.Index, expr.FormatTerm(s.Term, a.paramName)))
+	a.fault, a.faulted = a.label("fault"), false
+	switch t := s.Term.(type) {
+	case *expr.Object:
+		a.storeObject(t, s)
+	case *expr.Text:
+		a.storeText(t, s)
+	case *expr.Buffer:
+		a.fail(fmt.Errorf("buf(): %w", errNotYet))
+	default:
+		a.value(t, useAny)
+		a.emit(asm.StoreMem(captureData, int16(s.Off), asm.R0, asm.DWord))
+	}
+	if !a.faulted {
+		return
+	}
+	next := a.label("next")
+	a.emit(asm.Ja.Label(next))
+	a.place(a.fault)
+	a.emit(asm.LoadImm(asm.R0, int64(uint64(1)<<s.Index), asm.DWord), asm.Or.Reg(captureFaults, asm.R0))
+	a.place(next)
+}
+
+// storeObject copies memory, or the words of a value passed in registers.
+func (a *assembler) storeObject(t *expr.Object, s *plan.Slot) {
+	if t.Addr != nil {
+		a.value(t.Addr, useAny)
+		a.readInto(readers[t.Space], t.Off, s.Off, s.Size)
+		a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
+		return
+	}
+	for i := range int(s.Size+7) / 8 {
+		if t.Arg < 0 {
+			a.resultObject(i)
+		} else {
+			a.word(&a.probe.Params[t.Arg], int(t.Off)/8+i)
+		}
+		a.emit(asm.StoreMem(captureData, int16(int(s.Off)+8*i), asm.R0, asm.DWord))
+	}
+}
+
+// resultObject loads a word of a struct that is returned in registers. Only
+// the first is to be had.
+func (a *assembler) resultObject(i int) {
+	if i > 0 {
+		a.emit(asm.Ja.Label(a.failed()))
+		return
+	}
+	a.resultWord()
+}
+
+// readInto calls a reading helper: size bytes at R0 + off to offset to of the data.
+func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
+	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	a.addOffset(asm.R3, off)
+	a.emit(asm.Mov.Imm(asm.R2, int32(size)))
+	a.helper(fn, asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(to)))
+}
+
+// storeText copies a string. The helper ends it with a NUL, if need be in
+// place of its last byte.
+func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
+	if t.Addr == nil {
+		a.emit(asm.Mov.Imm(asm.R2, int32(s.Size)))
+		a.helper(asm.FnGetCurrentComm, asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(s.Off)))
+		return
+	}
+	if _, array := btf.UnderlyingType(t.T).(*btf.Array); array {
+		// Its end is known, and need not be a NUL.
+		a.value(t.Addr, useAny)
+		a.readInto(readers[t.Space], t.Off, s.Off, s.Size)
+		a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
+		return
+	}
+	a.value(t.Addr, useAny)
+	a.readInto(stringReaders[t.Space], t.Off, s.Off, s.Size)
+	a.emit(asm.JSLT.Imm(asm.R0, 0, a.failed()))
+}

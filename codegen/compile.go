@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Target is what the code is to run on.
+type Target struct {
+	Arch string // as Go names it: amd64 or arm64
+	// Filtered says that the request has filters on the task, which the
+	// engine evaluates.
+	Filtered bool
+}
+
+// Programs are the generated functions of one probe. The first of a list is
+// the program; both lists may be empty.
+type Programs struct {
+	Entry, Return []bpf.Function
+}
+
+// Compile generates the programs of a probe.
+func Compile(p *plan.Probe, t Target) (Programs, error) {
+	if _, ok := arches[t.Arch]; !ok {
+		return Programs{}, fmt.Errorf("no code can be generated for %s", t.Arch)
+	}
+	var out Programs
+	var err error
+	if p.Entry != nil {
+		if out.Entry, err = half(p, t, p.Entry, expr.AtEntry, entryProgram); err != nil {
+			return Programs{}, err
+		}
+	}
+	if p.Return != nil {
+		if out.Return, err = half(p, t, p.Return, expr.AtReturn, returnProgram); err != nil {
+			return Programs{}, err
+		}
+	}
+	return out, nil
+}
+
+// half generates the functions of one end of a call.
+func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(*assembler)) ([]bpf.Function, error) {
+	name := map[expr.Phase]string{expr.AtEntry: "entry", expr.AtReturn: "return"}[phase]
+	a := newAssembler(p, t, phase, name)
+	program(a)
+	funcs := []bpf.Function{{Name: fmt.Sprintf("p%d_%s", p.ID, name), Args: 1, Insns: a.done()}}
+	if a.err == nil && len(h.Stores) > 0 {
+		a = newAssembler(p, t, phase, "capture")
+		a.capture(h.Stores)
+		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
+	}
+	if a.err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Func.Name, a.err)
+	}
+	return funcs, nil
+}
+
+func entryProgram(a *assembler) {
+	p := a.probe
+	a.predicates(p.Entry.Predicates)
+	record := p.Entry.Record
+	if p.Stashed && record != nil {
+		a.say("keep the context")
+		a.emit(asm.Mov.Reg(asm.R6, a.ctx))
+		a.ctx = asm.R6
+	}
+	if record != nil {
+		a.send(record, bpf.KindEntry)
+	}
+	if p.Stashed {
+		a.say("stash")
+		a.stackKey(asm.R2)
+		if a.ctx != asm.R1 {
+			a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+		}
+		a.emit(asm.Mov.Imm(asm.R3, int32(p.ID)), asm.Mov.Imm(asm.R4, flag(p.Timed)), call(bpf.FuncStash))
+	}
+	a.finish()
+}
+
+func returnProgram(a *assembler) {
+	p := a.probe
+	if !p.Stashed {
+		a.predicates(p.Return.Predicates)
+		a.send(p.Return.Record, kindOf(p))
+		a.finish()
+		return
+	}
+	a.say("find what entry has stashed")
+	a.emit(asm.Mov.Reg(asm.R6, asm.R1))
+	a.ctx, a.frame = asm.R6, asm.R7
+	a.stackKey(asm.R1)
+	a.emit(asm.Mov.Imm(asm.R2, int32(p.ID)), call(bpf.FuncFind))
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+	a.emit(asm.Mov.Reg(a.frame, asm.R0))
+	miss := a.drop
+	a.drop = a.label("free")
+	for _, pred := range p.Return.Predicates {
+		a.condition(pred, a.drop)
+	}
+	a.say("send the record")
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(asm.R2, a.frame), asm.Mov.Imm(asm.R3, int32(kindOf(p))),
+		asm.Mov.Imm(asm.R4, recordSize(p.Return.Record)), call(bpf.FuncFinish))
+	if a.faulted {
+		a.emit(asm.Ja.Label(a.drop))
+		a.countFault()
+	}
+	a.place(a.drop)
+	a.say("free the frame")
+	a.emit(asm.StoreImm(a.frame, 0, 0, asm.DWord))
+	a.place(miss)
+	a.say("done")
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// kindOf says what a record sent at return is: the return of a call whose
+// entry was sent before, or all of the call.
+func kindOf(p *plan.Probe) bpf.Kind {
+	if p.Joined {
+		return bpf.KindCall
+	}
+	return bpf.KindReturn
+}
+
+func recordSize(r *plan.Record) int32 { return int32(bpf.EventSize + int(r.Size)) }
+
+func flag(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func call(name string) asm.Instruction {
+	return asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoCall, Constant: -1}.WithReference(name)
+}
+
+// predicates emits the tests of a program that has nothing to clean up. The
+// task filter comes after what can be told from registers and before anything
+// that reads memory, so that faults are counted of wanted tasks only.
+func (a *assembler) predicates(preds []expr.Term) {
+	filter := a.target.Filtered
+	for _, pred := range preds {
+		if filter && expr.ReadsMemory(pred) {
+			a.filter()
+			filter = false
+		}
+		a.condition(pred, a.drop)
+	}
+	if filter {
+		a.filter()
+	}
+}
+
+func (a *assembler) filter() {
+	a.say("filter tasks")
+	a.saveContext()
+	a.emit(call(bpf.FuncFilter))
+	a.restoreContext()
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+}
+
+func (a *assembler) send(r *plan.Record, kind bpf.Kind) {
+	a.say("send a record")
+	if a.ctx != asm.R1 {
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+	}
+	a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.ID)), asm.Mov.Imm(asm.R3, int32(kind)),
+		asm.Mov.Imm(asm.R4, recordSize(r)), call(bpf.FuncSend))
+}
+
+// finish ends a program that has nothing to clean up.
+func (a *assembler) finish() {
+	if a.faulted {
+		a.emit(asm.Ja.Label(a.drop))
+		a.countFault()
+	}
+	a.place(a.drop)
+	a.say("done")
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+func (a *assembler) countFault() {
+	a.place(a.fault)
+	a.say("count the fault")
+	a.emit(asm.Mov.Imm(asm.R1, int32(bpf.Fault)), call(bpf.FuncCount))
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/expr"
+)
+
+// A jump is how a comparison is jumped on, for unsigned and for signed numbers.
+type jump struct{ unsigned, signed asm.JumpOp }
+
+var jumps = map[expr.Op]jump{
+	expr.OpEq: {asm.JEq, asm.JEq}, expr.OpNe: {asm.JNE, asm.JNE},
+	expr.OpLt: {asm.JLT, asm.JSLT}, expr.OpLe: {asm.JLE, asm.JSLE},
+	expr.OpGt: {asm.JGT, asm.JSGT}, expr.OpGe: {asm.JGE, asm.JSGE},
+}
+
+// negations maps each comparison to the one that holds when it does not.
+var negations = map[expr.Op]expr.Op{
+	expr.OpEq: expr.OpNe, expr.OpNe: expr.OpEq, expr.OpLt: expr.OpGe,
+	expr.OpGe: expr.OpLt, expr.OpGt: expr.OpLe, expr.OpLe: expr.OpGt,
+}
+
+// condition goes on if t holds and jumps to otherwise if not.
+func (a *assembler) condition(t expr.Term, otherwise string) {
+	a.say(expr.FormatTerm(t, a.paramName))
+	a.branch(t, otherwise, false)
+}
+
+// branch jumps to label if the truth of t is sense, and goes on if not.
+func (a *assembler) branch(t expr.Term, label string, sense bool) {
+	switch t := t.(type) {
+	case *expr.Const:
+		if (t.V != 0) == sense {
+			a.emit(asm.Ja.Label(label))
+		}
+	case *expr.UnaryTerm:
+		if t.Op == expr.OpNot {
+			a.branch(t.X, label, !sense)
+			return
+		}
+		a.branchValue(t, label, sense)
+	case *expr.Logic:
+		a.branchLogic(t, label, sense)
+	case *expr.BinaryTerm:
+		if t.Op.Comparison() {
+			a.branchCompare(t, label, sense)
+			return
+		}
+		a.branchValue(t, label, sense)
+	case *expr.Match:
+		a.branchMatch(t, label, sense)
+	default:
+		a.branchValue(t, label, sense)
+	}
+}
+
+func (a *assembler) branchValue(t expr.Term, label string, sense bool) {
+	a.value(t, useAny)
+	op := asm.JEq
+	if sense {
+		op = asm.JNE
+	}
+	a.emit(op.Imm(asm.R0, 0, label))
+}
+
+// branchLogic decides x first; y stays unread where x decides.
+func (a *assembler) branchLogic(t *expr.Logic, label string, sense bool) {
+	// x decides if it is true in x || y, false in x && y.
+	decisive := t.Op == expr.OpOr
+	if decisive == sense {
+		a.branch(t.X, label, sense)
+		a.branch(t.Y, label, sense)
+		return
+	}
+	past := a.label("decided")
+	a.branch(t.X, past, decisive)
+	a.branch(t.Y, label, sense)
+	a.place(past)
+}
+
+func (a *assembler) branchCompare(t *expr.BinaryTerm, label string, sense bool) {
+	op := t.Op
+	if !sense {
+		op = negations[op]
+	}
+	size, signed, _ := expr.Number(t.X.Type())
+	j := jumps[op].unsigned
+	if signed {
+		j = jumps[op].signed
+	}
+	if k, ok := t.Y.(*expr.Const); ok && size == 4 && a.low32(t.X) {
+		a.emit(j.Imm32(asm.R0, int32(k.V), label))
+		return
+	}
+	imm, isImm := a.operands(t.X, t.Y, useAny)
+	if isImm {
+		a.emit(j.Imm(asm.R0, imm, label))
+		return
+	}
+	a.emit(j.Reg(asm.R0, asm.R2, label))
+}
+
+// low32 computes into the low half of R0 a 4-byte number that is passed in a
+// register, if t is one: to compare it, it need not be brought into register
+// form.
+func (a *assembler) low32(t expr.Term) bool {
+	switch t := t.(type) {
+	case *expr.Arg:
+		if t.Width != 4 || t.Off != 0 || t.Bits.Size != 0 {
+			return false
+		}
+		a.arg(t, useAny)
+	case *expr.Result:
+		if t.Width != 4 || t.Off != 0 || t.Bits.Size != 0 {
+			return false
+		}
+		a.result(t, useAny)
+	default:
+		return false
+	}
+	return true
+}
+
+// truth computes a condition into R0 as 0 or 1.
+func (a *assembler) truth(t expr.Term) {
+	no, done := a.label("no"), a.label("done")
+	a.branch(t, no, false)
+	a.emit(asm.Mov.Imm(asm.R0, 1), asm.Ja.Label(done))
+	a.place(no)
+	a.emit(asm.Mov.Imm(asm.R0, 0))
+	a.place(done)
+}
+
+func (a *assembler) branchMatch(t *expr.Match, label string, sense bool) {
+	a.fail(fmt.Errorf("comparing strings: %w", errNotYet))
+}
+
+func (a *assembler) paramName(i int) string {
+	if name := a.probe.Params[i].Name; name != "" {
+		return name
+	}
+	return fmt.Sprintf("$arg%d", i+1)
+}

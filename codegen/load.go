@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// load reads a number from memory into R0.
+func (a *assembler) load(t *expr.Load, u use) {
+	if !a.direct(t) {
+		a.value(t.Addr, useAny)
+		a.probeRead(t.Off, t.Width, t.Space)
+		a.extract(t, 0, t.Width, t.Bits)
+		return
+	}
+	if u == useNumber && pointsToStruct(t.T) {
+		// The same object, but read so that the result is a number.
+		a.value(t.Addr, useBase)
+		a.probeRead(t.Off, t.Width, t.Space)
+		return
+	}
+	a.value(t.Addr, useBase)
+	a.checkPointer()
+	a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+	a.emit(asm.LoadMem(asm.R0, asm.R2, int16(t.Off), sizeOf(t.Width)))
+	if u != useBase {
+		a.confirmZero(t)
+	}
+	a.extract(t, 0, t.Width, t.Bits)
+}
+
+// checkPointer faults for what is no address of kernel memory: NULL, user
+// space and everything else in the lower half, error pointers. It leaves to
+// the load itself, and to confirmZero, what only the page tables know.
+func (a *assembler) checkPointer() {
+	a.emit(asm.JSGE.Imm(asm.R0, 0, a.failed()))
+	a.emit(asm.JGT.Imm(asm.R0, -4096, a.failed()))
+}
+
+// confirmZero makes sure that a direct load at R2 + t.Off that gave 0 is no
+// fault, which gives 0 as well. A value other than 0 pays one jump for it.
+func (a *assembler) confirmZero(t *expr.Load) {
+	good := a.label("good")
+	a.emit(asm.JNE.Imm(asm.R0, 0, good))
+	a.emit(asm.Mov.Reg(asm.R0, asm.R2))
+	a.probeRead(t.Off, t.Width, t.Space)
+	a.place(good)
+}
+
+var readers = map[expr.Space]asm.BuiltinFunc{
+	expr.Kernel: asm.FnProbeReadKernel,
+	expr.User:   asm.FnProbeReadUser,
+}
+
+var stringReaders = map[expr.Space]asm.BuiltinFunc{
+	expr.Kernel: asm.FnProbeReadKernelStr,
+	expr.User:   asm.FnProbeReadUserStr,
+}
+
+// probeRead reads width bytes at R0 + off into R0, extended by zeroes.
+func (a *assembler) probeRead(off int64, width uint32, space expr.Space) {
+	odd := width&(width-1) != 0
+	if odd {
+		a.emit(asm.StoreImm(asm.RFP, stackScratch, 0, asm.DWord))
+	}
+	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	a.addOffset(asm.R3, off)
+	a.emit(asm.Mov.Imm(asm.R2, int32(width)))
+	a.helper(readers[space], scratchAddress(asm.R1)...)
+	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
+	size := asm.DWord
+	if !odd {
+		size = sizeOf(width)
+	}
+	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackScratch, size))
+}
+
+// addOffset adds a constant of any size to reg; R2 is lost if it is large.
+func (a *assembler) addOffset(reg asm.Register, off int64) {
+	switch {
+	case off == 0:
+	case fitsImm(uint64(off)):
+		a.emit(asm.Add.Imm(reg, int32(off)))
+	default:
+		a.constant(asm.R2, uint64(off))
+		a.emit(asm.Add.Reg(reg, asm.R2))
+	}
+}
+
+func sizeOf(width uint32) asm.Size {
+	return map[uint32]asm.Size{1: asm.Byte, 2: asm.Half, 4: asm.Word, 8: asm.DWord}[width]
+}
+
+// direct reports whether a load can be an instruction of its own: through a
+// pointer whose type the verifier knows, at an offset that it allows.
+func (a *assembler) direct(t *expr.Load) bool {
+	if a.probe.Method != plan.MethodFentry || t.Space != expr.Kernel || !t.Typed || t.Width&(t.Width-1) != 0 {
+		return false
+	}
+	target, ok := typedTarget(t.Addr.Type())
+	if !ok || t.Off < 0 || t.Off > 32767-8 {
+		return false
+	}
+	switch base := t.Addr.(type) {
+	case *expr.Arg:
+		if base.Off != 0 || contextKind(a.probe.Params[base.Index].Type) != wordTyped {
+			return false
+		}
+	case *expr.Result:
+		if base.Off != 0 || contextKind(a.probe.Result) != wordTyped {
+			return false
+		}
+	case *expr.Load:
+		if !a.direct(base) || base.Bits.Size != 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	return walk(target, uint32(t.Off), t.Width, 0)
+}
+
+// typedTarget returns the struct or union that a pointer points to, unless a
+// type tag says that the memory is not the kernel's to read directly.
+func typedTarget(t btf.Type) (btf.Type, bool) {
+	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return nil, false
+	}
+	for inner := p.Target; ; {
+		switch q := inner.(type) {
+		case *btf.TypeTag:
+			if q.Value == "user" || q.Value == "percpu" {
+				return nil, false
+			}
+			inner = q.Type
+		case *btf.Const:
+			inner = q.Type
+		case *btf.Volatile:
+			inner = q.Type
+		case *btf.Restrict:
+			inner = q.Type
+		case *btf.Typedef:
+			inner = q.Type
+		case *btf.Struct, *btf.Union:
+			return q, true
+		default:
+			return nil, false
+		}
+	}
+}
+
+func pointsToStruct(t btf.Type) bool {
+	_, ok := typedTarget(t)
+	return ok
+}
+
+// maxWalk bounds the descent into nested structs of corrupt BTF.
+const maxWalk = 32
+
+// walk reports whether the verifier lets width bytes at off of t be read. It
+// follows btf_struct_walk in kernel/bpf/btf.c (6.1 and 6.12), and where that
+// is more permissive (flexible arrays, scratch space in arrays) is not.
+func walk(t btf.Type, off, width uint32, depth int) bool {
+	var members []btf.Member
+	var size uint32
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		members, size = t.Members, t.Size
+	case *btf.Union:
+		members, size = t.Members, t.Size
+	}
+	if off+width > size || depth > maxWalk {
+		return false
+	}
+	for _, m := range members {
+		start := uint32(m.Offset) / 8
+		if off+width <= start {
+			return false
+		}
+		if m.BitfieldSize != 0 {
+			end := (uint32(m.Offset+m.BitfieldSize) + 7) / 8
+			if off <= start && end <= off+width {
+				return true
+			}
+			continue
+		}
+		if off < start {
+			return false
+		}
+		if n, err := btf.Sizeof(m.Type); err != nil || off >= start+uint32(n) {
+			continue
+		}
+		return walkMember(m.Type, off-start, width, depth)
+	}
+	return false
+}
+
+// walkMember is walk for the member that covers the bytes.
+func walkMember(t btf.Type, off, width uint32, depth int) bool {
+	for {
+		arr, ok := btf.UnderlyingType(t).(*btf.Array)
+		if !ok {
+			break
+		}
+		elem, err := btf.Sizeof(arr.Type)
+		if err != nil || elem == 0 {
+			return false
+		}
+		t, off = arr.Type, off%uint32(elem)
+	}
+	switch u := btf.UnderlyingType(t).(type) {
+	case *btf.Struct, *btf.Union:
+		return walk(u, off, width, depth+1)
+	case *btf.Pointer:
+		return off == 0 && width == 8
+	}
+	size, err := btf.Sizeof(t)
+	return err == nil && off+width <= uint32(size)
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A use says what becomes of a value, which decides how it may be loaded: the
+// verifier lets no arithmetic be done on a pointer that it knows the type of.
+type use uint8
+
+const (
+	useAny    use = iota // compared with a number or stored
+	useBase              // dereferenced
+	useNumber            // computed with
+)
+
+// value computes a scalar term into R0, in register form. A fault jumps to
+// a.fault. R1 to R5 are lost, but for the context.
+func (a *assembler) value(t expr.Term, u use) {
+	switch t := t.(type) {
+	case *expr.Const:
+		a.constant(asm.R0, t.V)
+	case *expr.Arg:
+		a.arg(t, u)
+		a.extract(t, t.Off, t.Width, t.Bits)
+	case *expr.Result:
+		a.result(t, u)
+		a.extract(t, t.Off, t.Width, t.Bits)
+	case *expr.ContextTerm:
+		a.context(t)
+	case *expr.Kept:
+		a.kept(t)
+	case *expr.Load:
+		a.load(t, u)
+	case *expr.Convert:
+		a.convert(t, u)
+	case *expr.UnaryTerm:
+		a.unary(t)
+	case *expr.BinaryTerm:
+		if t.Op.Comparison() {
+			a.truth(t)
+			return
+		}
+		a.binary(t)
+	case *expr.Logic, *expr.Match:
+		a.truth(t)
+	case *expr.Swap:
+		a.value(t.X, useNumber)
+		a.emit(asm.HostTo(asm.BE, asm.R0, map[uint32]asm.Size{2: asm.Half, 4: asm.Word}[t.Size]))
+	default:
+		panic(fmt.Sprintf("codegen: %T has no value", t))
+	}
+}
+
+// arg loads the word of a parameter that the value is in. Where the kernel
+// would give a typed pointer and a number is wanted, or where it refuses to
+// give the word because it does not know what the pointer points to, a helper
+// reads it.
+func (a *assembler) arg(t *expr.Arg, u use) {
+	p := &a.probe.Params[t.Index]
+	if a.probe.Method == plan.MethodFentry {
+		switch kind := contextKind(p.Type); {
+		case kind == wordRefused, kind == wordTyped && u == useNumber:
+			a.emit(asm.Mov.Imm(asm.R2, int32(p.Loc.Slot)))
+			a.helper2(asm.FnGetFuncArg, asm.R3)
+			return
+		}
+	}
+	a.word(p, int(t.Off/8))
+}
+
+func (a *assembler) result(t *expr.Result, u use) {
+	if a.probe.Method == plan.MethodFentry {
+		switch kind := contextKind(a.probe.Result); {
+		case kind == wordRefused, kind == wordTyped && u == useNumber:
+			a.helper2(asm.FnGetFuncRet, asm.R2)
+			return
+		}
+	}
+	a.resultWord()
+}
+
+// helper2 calls a helper that takes the context and, in reg, where to put a
+// word, and loads the word into R0.
+func (a *assembler) helper2(fn asm.BuiltinFunc, reg asm.Register) {
+	a.emit(scratchAddress(reg)...)
+	if a.ctx != asm.R1 {
+		a.helper(fn, asm.Mov.Reg(asm.R1, a.ctx))
+	} else {
+		a.helper(fn)
+	}
+	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackScratch, asm.DWord))
+}
+
+// extract brings the bytes of a word, or the bits, into register form.
+func (a *assembler) extract(t expr.Term, off, width uint32, b expr.Bits) {
+	size, signed, _ := expr.Number(t.Type())
+	shift := 8 * (off % 8)
+	if b.Size != 0 {
+		a.field(shift+uint32(b.Shift), uint32(b.Size), signed)
+		return
+	}
+	if shift == 0 {
+		a.extend(size, signed)
+		return
+	}
+	a.field(shift, 8*width, signed)
+}
+
+// field takes size bits from bit shift up out of R0.
+func (a *assembler) field(shift, size uint32, signed bool) {
+	if left := 64 - shift - size; left != 0 {
+		a.emit(asm.LSh.Imm(asm.R0, int32(left)))
+	}
+	if right := 64 - size; right != 0 {
+		op := asm.RSh
+		if signed {
+			op = asm.ArSh
+		}
+		a.emit(op.Imm(asm.R0, int32(right)))
+	}
+}
+
+// extend brings the low size bytes of R0 into register form.
+func (a *assembler) extend(size int, signed bool) {
+	switch {
+	case size == 8:
+	case signed:
+		a.field(0, uint32(8*size), true)
+	case size == 4:
+		a.emit(asm.Mov.Reg32(asm.R0, asm.R0))
+	default:
+		a.emit(asm.And.Imm(asm.R0, int32(1)<<(8*size)-1))
+	}
+}
+
+func (a *assembler) context(t *expr.ContextTerm) {
+	switch t.Var {
+	case expr.ContextPID, expr.ContextTID:
+		a.helper(asm.FnGetCurrentPidTgid)
+		if t.Var == expr.ContextPID {
+			a.emit(asm.RSh.Imm(asm.R0, 32))
+		} else {
+			a.extend(4, false)
+		}
+	case expr.ContextUID:
+		a.helper(asm.FnGetCurrentUidGid)
+		a.extend(4, false)
+	case expr.ContextCPU:
+		a.helper(asm.FnGetSmpProcessorId)
+		a.extend(4, false)
+	case expr.ContextTime:
+		a.helper(asm.FnKtimeGetNs)
+	case expr.ContextDuration:
+		a.helper(asm.FnKtimeGetNs)
+		a.emit(asm.LoadMem(asm.R2, a.frame, int16(bpf.FrameEntry), asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
+	default:
+		panic(fmt.Sprintf("codegen: no context value %d", t.Var))
+	}
+}
+
+// kept loads what entry has computed; if that met a fault, so does this.
+func (a *assembler) kept(t *expr.Kept) {
+	bit := uint64(1) << t.Slot
+	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameFaults), asm.DWord))
+	if fitsImm(bit) {
+		a.emit(asm.JSet.Imm(asm.R0, int32(bit), a.failed()))
+	} else {
+		a.constant(asm.R2, bit)
+		a.emit(asm.JSet.Reg(asm.R0, asm.R2, a.failed()))
+	}
+	s := &a.probe.Return.Record.Slots[t.Slot]
+	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(s.Off)), asm.DWord))
+}
+
+func (a *assembler) convert(t *expr.Convert, u use) {
+	from, _, _ := expr.Number(t.X.Type())
+	_, fromSigned, _ := expr.Number(t.X.Type())
+	size, signed, _ := expr.Number(t.T)
+	if size > from || size == from && signed == fromSigned || size == 8 {
+		a.value(t.X, u) // the register form is the same
+		return
+	}
+	a.value(t.X, useNumber)
+	a.extend(size, signed)
+}
+
+func (a *assembler) unary(t *expr.UnaryTerm) {
+	if t.Op == expr.OpNot {
+		a.truth(t)
+		return
+	}
+	a.value(t.X, useNumber)
+	size, signed, _ := expr.Number(t.T)
+	switch t.Op {
+	case expr.OpCompl:
+		a.emit(asm.Xor.Imm(asm.R0, -1))
+	case expr.OpNeg:
+		a.emit(asm.Neg.Imm(asm.R0, 0))
+	default:
+		panic("codegen: no unary operator " + t.Op.String())
+	}
+	a.extend(size, signed)
+}
+
+// operands computes x into R0 and y into R2. It returns y's value instead of
+// loading it if it fits an immediate.
+func (a *assembler) operands(x, y expr.Term, u use) (imm int32, isImm bool) {
+	if k, ok := y.(*expr.Const); ok {
+		a.value(x, u)
+		if fitsImm(k.V) {
+			return int32(k.V), true
+		}
+		a.constant(asm.R2, k.V)
+		return 0, false
+	}
+	a.value(x, u)
+	a.spill()
+	a.value(y, u)
+	a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+	a.unspill(asm.R0)
+	return 0, false
+}
+
+// alu maps the operators that are one instruction, the result of which still
+// has to be extended.
+var alu = map[expr.Op]asm.ALUOp{
+	expr.OpBitOr: asm.Or, expr.OpXor: asm.Xor, expr.OpBitAnd: asm.And,
+	expr.OpAdd: asm.Add, expr.OpSub: asm.Sub, expr.OpMul: asm.Mul,
+}
+
+func (a *assembler) binary(t *expr.BinaryTerm) {
+	size, signed, _ := expr.Number(t.T)
+	imm, isImm := a.operands(t.X, t.Y, useNumber)
+	op, plain := alu[t.Op]
+	switch {
+	case plain && isImm:
+		a.emit(op.Imm(asm.R0, imm))
+	case plain:
+		a.emit(op.Reg(asm.R0, asm.R2))
+	case t.Op == expr.OpShl || t.Op == expr.OpShr:
+		a.shift(t.Op, size, signed, imm, isImm)
+	case t.Op == expr.OpDiv || t.Op == expr.OpMod:
+		if isImm {
+			a.emit(asm.Mov.Imm(asm.R2, imm))
+		}
+		a.divide(t.Op, signed)
+	default:
+		panic("codegen: no operator " + t.Op.String())
+	}
+	a.extend(size, signed)
+}
+
+func (a *assembler) shift(op expr.Op, size int, signed bool, imm int32, isImm bool) {
+	alu := asm.LSh
+	if op == expr.OpShr {
+		alu = asm.RSh
+		if signed {
+			alu = asm.ArSh
+		}
+	}
+	mask := int32(8*size - 1)
+	if isImm {
+		a.emit(alu.Imm(asm.R0, imm&mask))
+		return
+	}
+	a.emit(asm.And.Imm(asm.R2, mask), alu.Reg(asm.R0, asm.R2))
+}
+
+// divide computes R0 / R2 or R0 % R2. BPF divides unsigned numbers; signed ones
+// are made positive first. The quotient is negative if the signs differ, the
+// remainder has the sign of the dividend.
+func (a *assembler) divide(op expr.Op, signed bool) {
+	a.emit(asm.JEq.Imm(asm.R2, 0, a.failed()))
+	alu := asm.Div
+	if op == expr.OpMod {
+		alu = asm.Mod
+	}
+	if !signed {
+		a.emit(alu.Reg(asm.R0, asm.R2))
+		return
+	}
+	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	if op == expr.OpDiv {
+		a.emit(asm.Xor.Reg(asm.R3, asm.R2))
+	}
+	a.absolute(asm.R0)
+	a.absolute(asm.R2)
+	a.emit(alu.Reg(asm.R0, asm.R2))
+	positive := a.label("positive")
+	a.emit(asm.JSGE.Imm(asm.R3, 0, positive), asm.Neg.Imm(asm.R0, 0))
+	a.place(positive)
+}
+
+func (a *assembler) absolute(reg asm.Register) {
+	positive := a.label("positive")
+	a.emit(asm.JSGE.Imm(reg, 0, positive), asm.Neg.Imm(reg, 0))
+	a.place(positive)
+}
+
+// A wordKind says what the kernel makes of one word of a fentry program's
+// context (btf_ctx_access in kernel/bpf/btf.c).
+type wordKind uint8
+
+const (
+	wordNumber  wordKind = iota // integers, enums, void and integer pointers
+	wordTyped                   // pointers to structs and unions
+	wordRefused                 // all other pointers
+)
+
+func contextKind(t btf.Type) wordKind {
+	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return wordNumber
+	}
+	switch btf.UnderlyingType(p.Target).(type) {
+	case *btf.Void, *btf.Int:
+		return wordNumber
+	case *btf.Struct, *btf.Union:
+		return wordTyped
+	}
+	return wordRefused
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// MaxBuffer is the most that buf() captures, in bytes.
+const MaxBuffer = 4096
+
+// functions maps the language's functions to their number of arguments.
+var functions = map[string]int{
+	"entry": 1, "exit": 1, "diff": 1, "user": 1, "str": 1, "ustr": 1, "buf": 2,
+	"hex": 1, "dec": 1, "sym": 1, "ip": 1, "mac": 1, "ntohs": 1, "ntohl": 1,
+}
+
+func (c *checker) arity(x *Call, n int) bool {
+	if len(x.Args) == n {
+		return true
+	}
+	c.fault(CodeArgs, x.Pos, "", "%s() takes %d argument%s, not %d", x.Func.Name, n, map[bool]string{true: "s"}[n > 1], len(x.Args))
+	return false
+}
+
+func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
+	n, ok := functions[x.Func.Name]
+	if !ok {
+		return c.fault(CodeUnknownFunc, x.Func.Pos, didYouMean(x.Func.Name, slices.Values(sortedKeys(functions))),
+			"there is no function %q", x.Func.Name)
+	}
+	if !c.arity(x, n) {
+		return operand{}, false
+	}
+	switch x.Func.Name {
+	case "entry", "exit":
+		return c.phase(x, want)
+	case "diff":
+		return c.fault(CodeType, x.Pos, "write it as an item of its own", "diff() shows a change, it has no value")
+	case "buf":
+		return c.buffer(x)
+	case "hex", "dec", "sym", "ip", "mac":
+		o, ok := c.expr(x.Args[0], want)
+		o.view = map[string]View{"hex": ViewHex, "dec": ViewDec, "sym": ViewSym, "ip": ViewIP, "mac": ViewMAC}[x.Func.Name]
+		return o, ok
+	case "ntohs":
+		return c.swap(x, numeric{2, false})
+	case "ntohl":
+		return c.swap(x, numeric{4, false})
+	}
+	o, ok := c.expr(x.Args[0], nil)
+	if !ok {
+		return o, false
+	}
+	return c.pointerCall(x, o)
+}
+
+// phase is entry(x) or exit(x): everything read inside is read then.
+func (c *checker) phase(x *Call, want *btf.Enum) (operand, bool) {
+	saved := c.at
+	defer func() { c.at = saved }()
+	c.at = AtEntry
+	if x.Func.Name == "exit" {
+		c.at = AtReturn
+	}
+	o, ok := c.expr(x.Args[0], want)
+	if !ok {
+		return o, false
+	}
+	if o.val == nil && o.text == nil && o.buffer == nil {
+		o.place.at = c.at
+		if _, scalar := number(o.t); scalar {
+			o = c.load(o)
+		}
+	}
+	if c.at == AtEntry && o.val != nil && PhaseOf(o.val) == AtReturn {
+		return c.fault(CodeType, x.Pos, "", "this is known only at return")
+	}
+	return o, true
+}
+
+func (c *checker) swap(x *Call, n numeric) (operand, bool) {
+	o, ok := c.value(x.Args[0], nil)
+	if !ok {
+		return o, false
+	}
+	t := n.typ()
+	if n.size == 2 {
+		t = &btf.Int{Name: "short unsigned int", Size: 2}
+	}
+	return value(t, fold(&Swap{T: t, Size: n.size, X: convert(o.val, t)})), true
+}
+
+// pointerCall is user(p), str(p) or ustr(p).
+func (c *checker) pointerCall(x *Call, o operand) (operand, bool) {
+	arg := x.Args[0]
+	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && x.Func.Name == "str" && o.val == nil && o.place.addr != nil {
+		return operand{t: o.t, text: &Text{T: o.t, Addr: o.place.addr, Off: o.place.off, Max: textMax(arr), Space: o.space, At: o.place.at}}, true
+	}
+	o, ok := c.scalar(o, arg.Span())
+	if !ok {
+		return o, false
+	}
+	if n, _ := number(o.val.Type()); n.size != 8 {
+		return c.fault(CodeType, arg.Span(), "", "%s is not a pointer", typeName(o.t))
+	}
+	if x.Func.Name != "str" {
+		o.space = User
+	}
+	if x.Func.Name == "user" {
+		return o, true
+	}
+	return operand{t: o.t, text: c.textAt(o)}, true
+}
+
+func (c *checker) buffer(x *Call) (operand, bool) {
+	p, ok := c.value(x.Args[0], nil)
+	n, okN := c.value(x.Args[1], nil)
+	if !ok || !okN {
+		return p, false
+	}
+	if size, _ := number(p.val.Type()); size.size != 8 {
+		return c.fault(CodeType, x.Args[0].Span(), "", "%s is not a pointer", typeName(p.t))
+	}
+	limit := uint32(MaxBuffer)
+	if k, isConst := n.val.(*Const); isConst {
+		if k.V == 0 || k.V > MaxBuffer {
+			return c.fault(CodeLimit, x.Args[1].Span(), "", "buf() takes 1 to %s bytes", strconv.Itoa(MaxBuffer))
+		}
+		limit = uint32(k.V)
+	}
+	at := c.at
+	if PhaseOf(p.val) == AtReturn || PhaseOf(n.val) == AtReturn {
+		at = AtReturn
+	}
+	return operand{t: p.t, buffer: &Buffer{T: p.t, Addr: p.val, N: convert(n.val, typeUlong), Max: limit, Space: p.space, At: at}}, true
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// expr checks x. want is the enum in which a bare name is looked up first.
+func (c *checker) expr(x Expr, want *btf.Enum) (operand, bool) {
+	switch x := x.(type) {
+	case *Paren:
+		return c.expr(x.X, want)
+	case *Name:
+		return c.lookup(x, want)
+	case *Return:
+		return c.returned(x)
+	case *Context:
+		return c.context(x)
+	case *Int:
+		n := numeric{4, !x.Unsigned}
+		if x.Long {
+			n.size = 8
+		}
+		return value(n.typ(), &Const{n.typ(), n.extend(x.Value)}), true
+	case *String:
+		return c.fault(CodeType, x.Pos, `compare a string with it, as in $comm == "ping"`, "a string literal is no value by itself")
+	case *Unary:
+		return c.unary(x, want)
+	case *Binary:
+		return c.binary(x, want)
+	case *Member:
+		return c.member(x)
+	case *Index:
+		return c.index(x)
+	case *Cast:
+		return c.cast(x)
+	case *Sizeof:
+		return c.sizeof(x)
+	case *ContainerOf:
+		return c.containerOf(x)
+	case *Call:
+		return c.call(x, want)
+	}
+	panic("expr: unknown node")
+}
+
+// value checks x as a scalar.
+func (c *checker) value(x Expr, want *btf.Enum) (operand, bool) {
+	o, ok := c.expr(x, want)
+	if !ok {
+		return o, false
+	}
+	return c.scalar(o, x.Span())
+}
+
+func (c *checker) returned(x *Return) (operand, bool) {
+	o, ok := c.result()
+	if !ok {
+		return c.fault(CodeNoReturn, x.Pos, "", "%s returns nothing", c.scope.Func)
+	}
+	return o, true
+}
+
+func (c *checker) context(x *Context) (operand, bool) {
+	v := map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
+		"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
+	if name, ok := v[x.Name]; ok {
+		t := btf.Type(typeUint)
+		if name == ContextTime || name == ContextDuration {
+			t = typeUlong
+		}
+		return value(t, &ContextTerm{t, name}), true
+	}
+	if x.Name == "$comm" {
+		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16}}, true
+	}
+	if digits, ok := strings.CutPrefix(x.Name, "$arg"); ok {
+		n, err := strconv.Atoi(digits)
+		switch {
+		case err != nil || n < 1:
+		case n <= len(c.scope.Params):
+			return c.param(n - 1), true
+		default:
+			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, len(c.scope.Params), n)
+		}
+	}
+	return c.fault(CodeUnknownName, x.Pos, "there are $pid $tid $uid $comm $cpu $time $duration and $arg1 to $arg6",
+		"%q is no context value", x.Name)
+}
+
+func (c *checker) unary(x *Unary, want *btf.Enum) (operand, bool) {
+	switch x.Op {
+	case OpDeref:
+		return c.deref(x)
+	case OpAddr:
+		return c.address(x)
+	}
+	o, ok := c.value(x.X, want)
+	if !ok {
+		return o, false
+	}
+	if x.Op == OpNot {
+		return value(typeInt, fold(&UnaryTerm{typeInt, OpNot, o.val})), true
+	}
+	if isPointer(o.t) {
+		return c.fault(CodeType, x.Pos, "", "%s cannot be applied to the pointer %s", x.Op, typeName(o.t))
+	}
+	n, _ := number(o.val.Type())
+	n = n.promote()
+	v := convert(o.val, n.typ())
+	if x.Op != OpPlus {
+		v = fold(&UnaryTerm{n.typ(), x.Op, v})
+	}
+	return value(n.typ(), v), true
+}
+
+func isPointer(t btf.Type) bool {
+	_, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	return ok
+}
+
+func (c *checker) deref(x *Unary) (operand, bool) {
+	o, ok := c.value(x.X, nil)
+	if !ok {
+		return o, false
+	}
+	p, ok := btf.UnderlyingType(o.t).(*btf.Pointer)
+	if !ok {
+		return c.fault(CodeType, x.X.Span(), "", "%s is not a pointer", typeName(o.t))
+	}
+	return c.through(o, p.Target, x.X.Span())
+}
+
+// through returns the place that the pointer o points to, of type t.
+func (c *checker) through(o operand, t btf.Type, at Span) (operand, bool) {
+	if fwd, ok := btf.UnderlyingType(t).(*btf.Fwd); ok {
+		t = c.complete(t, fwd)
+	}
+	if _, ok := sizeOf(t); !ok {
+		return c.fault(CodeType, at, "cast it to a pointer to a known type first", "what %s points to has no known size", typeName(o.t))
+	}
+	phase := c.at
+	if PhaseOf(o.val) == AtReturn {
+		phase = AtReturn
+	}
+	return operand{t: t, space: o.space, cast: o.cast, place: place{addr: o.val, at: phase}}, true
+}
+
+func (c *checker) address(x *Unary) (operand, bool) {
+	o, ok := c.expr(x.X, nil)
+	if !ok {
+		return o, false
+	}
+	if o.val != nil || o.text != nil || o.buffer != nil || o.place.addr == nil {
+		return c.fault(CodeType, x.Pos, "", "only what lies in memory has an address")
+	}
+	if o.place.bits.BitfieldSize != 0 {
+		return c.fault(CodeType, x.Pos, "", "a bitfield has no address")
+	}
+	t := pointerTo(o.t)
+	return operand{t: t, val: addOffset(o.place.addr, o.place.off, t), space: o.space, cast: true}, true
+}
+
+func (c *checker) member(x *Member) (operand, bool) {
+	o, ok := c.expr(x.X, nil)
+	if !ok {
+		return o, false
+	}
+	if x.Arrow {
+		if o, ok = c.scalar(o, x.X.Span()); !ok {
+			return o, false
+		}
+		p, isptr := btf.UnderlyingType(o.t).(*btf.Pointer)
+		if !isptr {
+			hint := ""
+			if _, aggregate := members(o.t); aggregate {
+				hint = `write "."`
+			}
+			return c.fault(CodeType, x.X.Span(), hint, "%s is not a pointer to a struct", typeName(o.t))
+		}
+		if o, ok = c.through(o, p.Target, x.X.Span()); !ok {
+			return o, false
+		}
+	}
+	if _, ok := members(o.t); !ok || o.val != nil {
+		hint := ""
+		if target, isptr := pointee(o.t); isptr {
+			if _, aggregate := members(target); aggregate {
+				hint = `write "->"`
+			}
+		}
+		return c.fault(CodeType, x.NamePos, hint, "%s has no members", typeName(o.t))
+	}
+	return c.selectMember(o, x.Name, x.NamePos)
+}
+
+func (c *checker) selectMember(o operand, name string, at Span) (operand, bool) {
+	m, off, ok := findMember(o.t, name, 0)
+	if !ok {
+		return c.fault(CodeUnknownMember, at, didYouMean(name, memberNames(o.t)), "%s has no member %q", typeName(o.t), name)
+	}
+	o.t = m.Type
+	o.place.bits = btf.Member{}
+	if m.BitfieldSize != 0 {
+		m.Offset = off + btf.Bits(8*o.place.off)
+		o.place.bits = m
+		return o, true
+	}
+	o.place.off += int64(off.Bytes())
+	return o, true
+}
+
+func (c *checker) index(x *Index) (operand, bool) {
+	o, ok := c.expr(x.X, nil)
+	if !ok {
+		return o, false
+	}
+	i, ok := c.value(x.I, nil)
+	if !ok {
+		return o, false
+	}
+	if isPointer(i.t) {
+		return c.fault(CodeType, x.I.Span(), "", "an index must be an integer, not %s", typeName(i.t))
+	}
+	arr, isArray := btf.UnderlyingType(o.t).(*btf.Array)
+	k, isConst := i.val.(*Const)
+	if isArray && o.val == nil && isConst {
+		return c.element(o, arr, int64(k.V), x.I.Span())
+	}
+	if o.val == nil && o.place.addr == nil {
+		return c.fault(CodeUnsupported, x.I.Span(), "write a constant index", "the index into a value that is passed in registers must be constant")
+	}
+	if o, ok = c.scalar(o, x.X.Span()); !ok {
+		return o, false
+	}
+	target, isptr := pointee(o.t)
+	if !isptr {
+		return c.fault(CodeType, x.X.Span(), "", "%s is neither an array nor a pointer", typeName(o.t))
+	}
+	sum, ok := c.advance(o, i, OpAdd, x.X.Span())
+	if !ok {
+		return o, false
+	}
+	sum.cast = true
+	return c.through(sum, target, x.X.Span())
+}
+
+// element selects a constant element of an array in place.
+func (c *checker) element(o operand, arr *btf.Array, i int64, at Span) (operand, bool) {
+	if i < 0 || arr.Nelems > 0 && i >= int64(arr.Nelems) {
+		return c.fault(CodeBounds, at, "", "index %d is outside of %s", i, typeName(o.t))
+	}
+	size, ok := sizeOf(arr.Type)
+	if !ok {
+		return c.fault(CodeType, at, "", "the elements of %s have no known size", typeName(o.t))
+	}
+	o.t = arr.Type
+	o.place.off += i * size
+	return o, true
+}
+
+// advance is pointer arithmetic: p + i or p - i, in units of what p points to.
+func (c *checker) advance(p, i operand, op Op, at Span) (operand, bool) {
+	target, _ := pointee(p.t)
+	size, ok := sizeOf(target)
+	if _, void := btf.UnderlyingType(target).(*btf.Void); void {
+		size, ok = 1, true // as gcc does
+	}
+	if !ok {
+		return c.fault(CodeType, at, "", "what %s points to has no known size", typeName(p.t))
+	}
+	n := convert(i.val, typeLong)
+	if size != 1 {
+		n = fold(&BinaryTerm{T: typeLong, Op: OpMul, X: n, Y: &Const{typeLong, uint64(size)}})
+	}
+	sum := fold(&BinaryTerm{T: p.t, Op: op, X: p.val, Y: n})
+	return operand{t: p.t, val: sum, space: p.space, cast: true}, true
+}
+
+func (c *checker) sizeof(x *Sizeof) (operand, bool) {
+	var t btf.Type
+	if x.X != nil {
+		o, ok := c.expr(x.X, nil)
+		if !ok {
+			return o, false
+		}
+		t = o.t
+	} else {
+		var ok bool
+		if t, ok = c.typeNamed(x.Type); !ok {
+			return operand{}, false
+		}
+	}
+	size, ok := sizeOf(t)
+	if !ok {
+		return c.fault(CodeType, x.Pos, "", "%s has no known size", typeName(t))
+	}
+	return value(typeUlong, &Const{typeUlong, uint64(size)}), true
+}
+
+func (c *checker) containerOf(x *ContainerOf) (operand, bool) {
+	t, ok := c.typeNamed(x.Type)
+	if !ok {
+		return operand{}, false
+	}
+	o, ok := c.value(x.X, nil)
+	if !ok {
+		return o, false
+	}
+	if !isPointer(o.t) {
+		return c.fault(CodeType, x.X.Span(), "", "%s is not a pointer", typeName(o.t))
+	}
+	inner := operand{t: t, place: place{addr: &Const{typeUlong, 0}}}
+	for _, n := range x.Path {
+		if inner, ok = c.selectMember(inner, n.Name, n.Pos); !ok {
+			return inner, false
+		}
+	}
+	if inner.place.bits.BitfieldSize != 0 {
+		return c.fault(CodeType, x.Pos, "", "a bitfield has no address")
+	}
+	ptr := pointerTo(t)
+	return operand{t: ptr, val: addOffset(o.val, -inner.place.off, ptr), space: o.space, cast: true}, true
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
+	if s, ok := unparen(x.Y).(*String); ok {
+		return c.match(x, x.X, s)
+	}
+	if s, ok := unparen(x.X).(*String); ok && x.Op != OpMatch {
+		return c.match(x, x.Y, s)
+	}
+	if x.Op == OpMatch {
+		return c.fault(CodeType, x.Y.Span(), `as in $comm ~ "nginx*"`, "the right side of ~ must be a string literal")
+	}
+	a, b, ok := c.pair(x, want)
+	if !ok {
+		return a, false
+	}
+	switch ops[x.Op].class {
+	case classLogic:
+		return value(typeInt, c.logic(x.Op, c.truth(a), c.truth(b))), true
+	case classShift:
+		return c.shift(x, a, b)
+	}
+	if isPointer(a.t) || isPointer(b.t) {
+		return c.pointers(x, a, b)
+	}
+	na, _ := number(a.val.Type())
+	nb, _ := number(b.val.Type())
+	common := balance(na, nb).typ()
+	res := common
+	if x.Op.Comparison() {
+		res = typeInt
+	}
+	return value(res, fold(&BinaryTerm{T: res, Op: x.Op, X: convert(a.val, common), Y: convert(b.val, common)})), true
+}
+
+// pair checks both operands. A bare name on one side is looked up in the enum
+// of the other side first.
+func (c *checker) pair(x *Binary, want *btf.Enum) (a, b operand, ok bool) {
+	if ops[x.Op].class == classLogic {
+		want = nil
+	}
+	_, nameFirst := unparen(x.X).(*Name)
+	if nameFirst {
+		if y, ok := c.peek(x.Y); ok {
+			want = enumOf(y, want)
+		}
+	}
+	a, okA := c.value(x.X, want)
+	if okA {
+		want = enumOf(a.t, want)
+	}
+	b, okB := c.value(x.Y, want)
+	return a, b, okA && okB
+}
+
+// peek returns the type of x without reporting its faults.
+func (c *checker) peek(x Expr) (btf.Type, bool) {
+	errs := len(c.errs)
+	o, ok := c.expr(x, nil)
+	c.errs = c.errs[:errs]
+	return o.t, ok
+}
+
+func enumOf(t btf.Type, otherwise *btf.Enum) *btf.Enum {
+	if e, ok := btf.UnderlyingType(t).(*btf.Enum); ok {
+		return e
+	}
+	return otherwise
+}
+
+// logic builds x && y or x || y; a constant first operand decides now.
+func (c *checker) logic(op Op, a, b Term) Term {
+	if k, ok := a.(*Const); ok {
+		if (k.V != 0) == (op == OpOr) {
+			return &Const{typeInt, k.V & 1}
+		}
+		return b
+	}
+	return &Logic{T: typeInt, Op: op, X: a, Y: b}
+}
+
+// shift promotes each operand alone; the result has the left one's type.
+func (c *checker) shift(x *Binary, a, b operand) (operand, bool) {
+	for _, o := range []operand{a, b} {
+		if isPointer(o.t) {
+			return c.fault(CodeType, x.Span(), "", "a pointer cannot be shifted, nor shift")
+		}
+	}
+	na, _ := number(a.val.Type())
+	na = na.promote()
+	nb, _ := number(b.val.Type())
+	return value(na.typ(), fold(&BinaryTerm{T: na.typ(), Op: x.Op,
+		X: convert(a.val, na.typ()), Y: convert(b.val, nb.promote().typ())})), true
+}
+
+// pointers is a binary operator with a pointer on at least one side.
+func (c *checker) pointers(x *Binary, a, b operand) (operand, bool) {
+	switch class := ops[x.Op].class; {
+	case class == classEquality, class == classRelation:
+		return value(typeInt, fold(&BinaryTerm{T: typeInt, Op: x.Op,
+			X: convert(a.val, typeUlong), Y: convert(b.val, typeUlong)})), true
+	case x.Op == OpAdd && !isPointer(b.t), x.Op == OpSub && !isPointer(b.t):
+		return c.advance(a, b, x.Op, x.X.Span())
+	case x.Op == OpAdd && !isPointer(a.t):
+		return c.advance(b, a, OpAdd, x.Y.Span())
+	case x.Op == OpSub:
+		return c.distance(x, a, b)
+	case class == classBitwise:
+		// C has no such operator, kernel hackers do: tags in a pointer's low bits.
+		return value(typeUlong, fold(&BinaryTerm{T: typeUlong, Op: x.Op,
+			X: convert(a.val, typeUlong), Y: convert(b.val, typeUlong)})), true
+	}
+	return c.fault(CodeType, x.Span(), "cast it to an integer first", "%s cannot be applied to %s and %s", x.Op, typeName(a.t), typeName(b.t))
+}
+
+// distance is p - q in units of what they point to.
+func (c *checker) distance(x *Binary, a, b operand) (operand, bool) {
+	ta, _ := pointee(a.t)
+	tb, _ := pointee(b.t)
+	size, ok := sizeOf(ta)
+	other, okB := sizeOf(tb)
+	if !ok || !okB || size != other || size == 0 {
+		return c.fault(CodeType, x.Span(), "cast both to integers first", "%s and %s cannot be subtracted", typeName(a.t), typeName(b.t))
+	}
+	d := fold(&BinaryTerm{T: typeLong, Op: OpSub, X: convert(a.val, typeLong), Y: convert(b.val, typeLong)})
+	if size != 1 {
+		d = fold(&BinaryTerm{T: typeLong, Op: OpDiv, X: d, Y: &Const{typeLong, uint64(size)}})
+	}
+	return value(typeLong, d), true
+}
+
+// match compares a string with a literal.
+func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
+	if x.Op != OpEq && x.Op != OpNe && x.Op != OpMatch {
+		return c.fault(CodeType, x.Span(), "use ==, != or ~", "strings cannot be compared with %s", x.Op)
+	}
+	if len(pattern.Value) > MaxText-1 {
+		return c.fault(CodeLimit, pattern.Pos, "", "a string to compare with may have %d bytes at most", MaxText-1)
+	}
+	if strings.IndexByte(pattern.Value, 0) >= 0 {
+		return c.fault(CodeSyntax, pattern.Pos, "", "a string cannot contain a NUL")
+	}
+	o, ok := c.expr(s, nil)
+	if !ok {
+		return o, false
+	}
+	text, ok := c.asText(o)
+	if !ok {
+		return c.fault(CodeType, s.Span(), "for raw memory write str(p), for user space ustr(p)", "%s is not a string", typeName(o.t))
+	}
+	return value(typeInt, &Match{T: typeInt, Op: x.Op, X: text, Pattern: pattern.Value}), true
+}
+
+// asText reads an operand as a string: a char array, a pointer to char, str().
+func (c *checker) asText(o operand) (*Text, bool) {
+	if o.text != nil {
+		return o.text, true
+	}
+	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && o.val == nil && o.place.addr != nil && charLike(arr.Type) {
+		return &Text{T: o.t, Addr: o.place.addr, Off: o.place.off, Max: textMax(arr), Space: o.space, At: o.place.at}, true
+	}
+	if target, ok := pointee(o.t); ok && charLike(target) {
+		o = c.load(o)
+		if o.val != nil {
+			return c.textAt(o), true
+		}
+	}
+	return nil, false
+}
+
+// textMax is how long a string in an array can be.
+func textMax(arr *btf.Array) uint32 {
+	if arr.Nelems == 0 || arr.Nelems > MaxText {
+		return MaxText
+	}
+	return arr.Nelems
+}
+
+func (c *checker) textAt(o operand) *Text {
+	at := c.at
+	if PhaseOf(o.val) == AtReturn {
+		at = AtReturn
+	}
+	return &Text{T: o.t, Addr: o.val, Max: MaxText, Space: o.space, At: at}
+}
+
+func (c *checker) cast(x *Cast) (operand, bool) {
+	t, okT := c.typeNamed(x.Type)
+	o, ok := c.value(x.X, enumOf(t, nil))
+	if !ok || !okT {
+		return o, false
+	}
+	if _, ok := number(t); !ok {
+		return c.fault(CodeType, x.Type.Pos, "cast to a pointer to it", "nothing can be converted to %s", typeName(t))
+	}
+	return operand{t: t, val: convert(o.val, t), space: o.space, cast: true}, true
+}
+
+// typeNamed finds the type that a cast or sizeof spells.
+func (c *checker) typeNamed(n TypeName) (btf.Type, bool) {
+	t, ok := baseType(n.Name)
+	if !ok {
+		found, err := c.scope.Types.TypesByName(n.Name)
+		switch {
+		case err != nil:
+			c.fault(CodeUnknownType, n.Pos, "", "looking up %q: %v", n.Name, err)
+			return nil, false
+		case len(found) == 0:
+			c.fault(CodeUnknownType, n.Pos, c.typeHint(n.Name), "the kernel has no type %q", n.Name)
+			return nil, false
+		}
+		t = found[0]
+	}
+	for range n.Stars {
+		t = pointerTo(t)
+	}
+	return t, true
+}
+
+// typeHint finds out whether only the struct, union or enum is missing.
+func (c *checker) typeHint(name string) string {
+	bare := name[strings.LastIndexByte(name, ' ')+1:]
+	for _, kind := range []string{"struct ", "union ", "enum ", ""} {
+		if found, err := c.scope.Types.TypesByName(kind + bare); err == nil && len(found) > 0 {
+			return "there is " + strconv.Quote(kind+bare)
+		}
+	}
+	return ""
+}
+
+// baseType finds C's own arithmetic types, whatever the order of their words.
+func baseType(name string) (btf.Type, bool) {
+	words := strings.Fields(name)
+	if len(words) == 1 && words[0] == "int" {
+		return typeInt, true
+	}
+	base := len(words) > 0
+	for _, w := range words {
+		base = base && slices.Contains([]string{"unsigned", "signed", "int", "char", "short", "long", "void", "bool", "_Bool"}, w)
+	}
+	if !base {
+		return nil, false
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return w == "int" })
+	slices.Sort(words)
+	t, ok := baseTypes[strings.Join(words, " ")]
+	return t, ok
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// A Machine is the state of a call that terms are computed over.
+type Machine interface {
+	// Arg copies the register image of a parameter from byte off on into p.
+	Arg(index int, off uint32, p []byte)
+	// Result does the same for the return value.
+	Result(off uint32, p []byte)
+	// Context returns a context value.
+	Context(v ContextVar) uint64
+	// Comm returns the name of the current task.
+	Comm() string
+	// Read fills p from memory as it was at phase at. It reports whether all
+	// of it could be read.
+	Read(space Space, at Phase, addr uint64, p []byte) bool
+	// Kept returns a value that was computed at entry, or the fault that
+	// computing it met.
+	Kept(slot int) (uint64, error)
+}
+
+// The faults that computing a term can meet. A predicate with a fault is false.
+var (
+	ErrUnreadable = errors.New("unreadable memory")
+	ErrDivide     = errors.New("division by zero")
+)
+
+// Eval computes a scalar term and returns its value in register form. It is
+// the definition of the language: generated code must agree with it.
+// A term of constants needs no machine.
+func Eval(t Term, m Machine) (uint64, error) {
+	switch t := t.(type) {
+	case *Const:
+		return t.V, nil
+	case *Arg:
+		var p [8]byte
+		m.Arg(t.Index, t.Off, p[:t.Width])
+		return extract(t, p, t.Bits), nil
+	case *Result:
+		var p [8]byte
+		m.Result(t.Off, p[:t.Width])
+		return extract(t, p, t.Bits), nil
+	case *ContextTerm:
+		return m.Context(t.Var), nil
+	case *Kept:
+		return m.Kept(t.Slot)
+	case *Load:
+		return evalLoad(t, m)
+	case *Convert:
+		v, err := Eval(t.X, m)
+		n, _ := number(t.T)
+		return n.extend(v), err
+	case *UnaryTerm:
+		return evalUnary(t, m)
+	case *BinaryTerm:
+		return evalBinary(t, m)
+	case *Logic:
+		v, err := Eval(t.X, m)
+		if err != nil || (v != 0) == (t.Op == OpOr) {
+			return truth(v != 0), err
+		}
+		v, err = Eval(t.Y, m)
+		return truth(v != 0), err
+	case *Swap:
+		v, err := Eval(t.X, m)
+		return bits.ReverseBytes64(v) >> (64 - 8*t.Size), err
+	case *Match:
+		return evalMatch(t, m)
+	}
+	panic(fmt.Sprintf("expr: %T has no value", t))
+}
+
+func truth(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// extract takes a number or a bitfield out of the bytes that hold it.
+func extract(t Term, p [8]byte, b Bits) uint64 {
+	v := binary.LittleEndian.Uint64(p[:])
+	n, _ := number(t.Type())
+	if b.Size == 0 {
+		return n.extend(v)
+	}
+	v = v >> b.Shift << (64 - b.Size)
+	if n.signed {
+		return uint64(int64(v) >> (64 - b.Size))
+	}
+	return v >> (64 - b.Size)
+}
+
+func evalLoad(t *Load, m Machine) (uint64, error) {
+	addr, err := Eval(t.Addr, m)
+	if err != nil {
+		return 0, err
+	}
+	var p [8]byte
+	if !m.Read(t.Space, t.At, addr+uint64(t.Off), p[:t.Width]) {
+		return 0, ErrUnreadable
+	}
+	return extract(t, p, t.Bits), nil
+}
+
+func evalUnary(t *UnaryTerm, m Machine) (uint64, error) {
+	v, err := Eval(t.X, m)
+	if err != nil {
+		return 0, err
+	}
+	n, _ := number(t.T)
+	switch t.Op {
+	case OpNot:
+		return truth(v == 0), nil
+	case OpCompl:
+		return n.extend(^v), nil
+	case OpNeg:
+		return n.extend(-v), nil
+	}
+	panic("expr: no unary term is " + t.Op.String())
+}
+
+func evalBinary(t *BinaryTerm, m Machine) (uint64, error) {
+	x, err := Eval(t.X, m)
+	if err != nil {
+		return 0, err
+	}
+	y, err := Eval(t.Y, m)
+	if err != nil {
+		return 0, err
+	}
+	if t.Op.Comparison() {
+		n, _ := number(t.X.Type())
+		return truth(compare(t.Op, x, y, n.signed)), nil
+	}
+	n, _ := number(t.T)
+	v, err := arithmetic(t.Op, x, y, n)
+	return n.extend(v), err
+}
+
+func compare(op Op, x, y uint64, signed bool) bool {
+	if signed { // the order of signed numbers is that of unsigned ones, halves swapped
+		x, y = x^1<<63, y^1<<63
+	}
+	switch op {
+	case OpEq:
+		return x == y
+	case OpNe:
+		return x != y
+	case OpLt:
+		return x < y
+	case OpLe:
+		return x <= y
+	case OpGt:
+		return x > y
+	case OpGe:
+		return x >= y
+	}
+	panic("expr: no comparison is " + op.String())
+}
+
+// arithmetic computes x op y; the result still has to be extended.
+// Shift counts are taken modulo the width. The most negative number divided by
+// -1 is itself, the remainder 0, as two's complement wraps.
+func arithmetic(op Op, x, y uint64, n numeric) (uint64, error) {
+	count := y & uint64(8*n.size-1)
+	switch op {
+	case OpBitOr:
+		return x | y, nil
+	case OpXor:
+		return x ^ y, nil
+	case OpBitAnd:
+		return x & y, nil
+	case OpAdd:
+		return x + y, nil
+	case OpSub:
+		return x - y, nil
+	case OpMul:
+		return x * y, nil
+	case OpShl:
+		return x << count, nil
+	case OpShr:
+		if n.signed {
+			return uint64(int64(x) >> count), nil
+		}
+		return x >> count, nil
+	case OpDiv, OpMod:
+		return divide(op, x, y, n.signed)
+	}
+	panic("expr: no arithmetic is " + op.String())
+}
+
+func divide(op Op, x, y uint64, signed bool) (uint64, error) {
+	switch {
+	case y == 0:
+		return 0, ErrDivide
+	case !signed && op == OpDiv:
+		return x / y, nil
+	case !signed:
+		return x % y, nil
+	case op == OpDiv:
+		return uint64(int64(x) / int64(y)), nil
+	}
+	return uint64(int64(x) % int64(y)), nil
+}
+
+func evalMatch(t *Match, m Machine) (uint64, error) {
+	s, err := ReadText(t.X, m)
+	if err != nil {
+		return 0, err
+	}
+	switch t.Op {
+	case OpEq:
+		return truth(s == t.Pattern), nil
+	case OpNe:
+		return truth(s != t.Pattern), nil
+	}
+	return truth(Glob(t.Pattern, s)), nil
+}
+
+// ReadText reads a string up to its NUL or its Max bytes, whichever is first.
+// Bytes after the NUL need not be readable.
+func ReadText(t *Text, m Machine) (string, error) {
+	if t.Addr == nil {
+		return m.Comm(), nil
+	}
+	addr, err := Eval(t.Addr, m)
+	if err != nil {
+		return "", err
+	}
+	addr += uint64(t.Off)
+	p := make([]byte, t.Max)
+	if m.Read(t.Space, t.At, addr, p) {
+		if i := bytes.IndexByte(p, 0); i >= 0 {
+			p = p[:i]
+		}
+		return string(p), nil
+	}
+	for i := range p { // the end of readable memory may come after the NUL
+		if !m.Read(t.Space, t.At, addr+uint64(i), p[i:i+1]) {
+			return "", ErrUnreadable
+		}
+		if p[i] == 0 {
+			return string(p[:i]), nil
+		}
+	}
+	return string(p), nil
+}
+
+// Glob reports whether s matches pattern, in which * stands for any bytes and
+// ? for one byte.
+func Glob(pattern, s string) bool {
+	for {
+		star := strings.IndexByte(pattern, '*')
+		if star < 0 {
+			return len(s) == len(pattern) && prefixAt(pattern, s)
+		}
+		if len(s) < star || !prefixAt(pattern[:star], s) {
+			return false
+		}
+		s, pattern = s[star:], strings.TrimLeft(pattern[star:], "*")
+		next := pattern
+		if i := strings.IndexByte(next, '*'); i >= 0 {
+			next = next[:i]
+		} else { // the last piece must end s
+			return len(s) >= len(next) && prefixAt(next, s[len(s)-len(next):])
+		}
+		for len(s) >= len(next) && !prefixAt(next, s) {
+			s = s[1:]
+		}
+		if len(s) < len(next) {
+			return false
+		}
+	}
+}
+
+// prefixAt matches piece, which has no *, against the beginning of s, which is
+// at least as long.
+func prefixAt(piece, s string) bool {
+	for i := range len(piece) {
+		if piece[i] != '?' && piece[i] != s[i] {
+			return false
+		}
+	}
+	return true
+}

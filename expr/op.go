@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+// An Op is an operator of the language.
+type Op uint8
+
+// The binary operators come first, weakest binding first, then the unary ones.
+const (
+	OpInvalid Op = iota
+	OpOr         // x || y
+	OpAnd        // x && y
+	OpBitOr      // x | y
+	OpXor        // x ^ y
+	OpBitAnd     // x & y
+	OpEq         // x == y
+	OpNe         // x != y
+	OpMatch      // x ~ "glob"
+	OpLt         // x < y
+	OpLe         // x <= y
+	OpGt         // x > y
+	OpGe         // x >= y
+	OpShl        // x << y
+	OpShr        // x >> y
+	OpAdd        // x + y
+	OpSub        // x - y
+	OpMul        // x * y
+	OpDiv        // x / y
+	OpMod        // x % y
+	OpNot        // !x
+	OpCompl      // ~x
+	OpNeg        // -x
+	OpPlus       // +x
+	OpDeref      // *x
+	OpAddr       // &x
+	opCount
+)
+
+// opClass groups operators that follow the same typing rule.
+type opClass uint8
+
+const (
+	classNone     opClass = iota
+	classLogic            // operands are truth values, the second may stay unread; int
+	classBitwise          // usual arithmetic conversions
+	classEquality         // usual arithmetic conversions or pointers or strings; int
+	classMatch            // a string against a glob; int
+	classRelation         // usual arithmetic conversions or pointers; int
+	classShift            // each operand promoted alone; type of the left
+	classAdd              // usual arithmetic conversions or pointer arithmetic
+	classMul              // usual arithmetic conversions
+	classUnary
+)
+
+type opInfo struct {
+	text  string
+	prec  int // binding strength of a binary operator, as in C; 0 for unary ones
+	class opClass
+}
+
+// ops is the one operator table: the parser, the checker, Eval, the printer
+// and code generation all go by it.
+var ops = [opCount]opInfo{
+	OpOr:     {"||", 1, classLogic},
+	OpAnd:    {"&&", 2, classLogic},
+	OpBitOr:  {"|", 3, classBitwise},
+	OpXor:    {"^", 4, classBitwise},
+	OpBitAnd: {"&", 5, classBitwise},
+	OpEq:     {"==", 6, classEquality},
+	OpNe:     {"!=", 6, classEquality},
+	OpMatch:  {"~", 6, classMatch},
+	OpLt:     {"<", 7, classRelation},
+	OpLe:     {"<=", 7, classRelation},
+	OpGt:     {">", 7, classRelation},
+	OpGe:     {">=", 7, classRelation},
+	OpShl:    {"<<", 8, classShift},
+	OpShr:    {">>", 8, classShift},
+	OpAdd:    {"+", 9, classAdd},
+	OpSub:    {"-", 9, classAdd},
+	OpMul:    {"*", 10, classMul},
+	OpDiv:    {"/", 10, classMul},
+	OpMod:    {"%", 10, classMul},
+	OpNot:    {"!", 0, classUnary},
+	OpCompl:  {"~", 0, classUnary},
+	OpNeg:    {"-", 0, classUnary},
+	OpPlus:   {"+", 0, classUnary},
+	OpDeref:  {"*", 0, classUnary},
+	OpAddr:   {"&", 0, classUnary},
+}
+
+// String returns the operator as it is written.
+func (o Op) String() string { return ops[o].text }
+
+// Comparison reports whether o yields a truth value from two values.
+func (o Op) Comparison() bool {
+	c := ops[o].class
+	return c == classEquality || c == classRelation || c == classMatch
+}
+
+// Predicate reports whether an item whose top operator is o decides about a
+// call, rather than being a value to capture.
+func (o Op) Predicate() bool {
+	return o.Comparison() || ops[o].class == classLogic || o == OpNot
+}
+
+func binaryOp(text string) Op { return findOp(text, false) }
+func unaryOp(text string) Op  { return findOp(text, true) }
+
+func findOp(text string, unary bool) Op {
+	for op := OpInvalid + 1; op < opCount; op++ {
+		if ops[op].text == text && (ops[op].class == classUnary) == unary {
+			return op
+		}
+	}
+	return OpInvalid
+}

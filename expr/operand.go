@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// An operand is a subexpression being checked: a value, a place in memory or in
+// registers whose value has not been asked for, or a string.
+type operand struct {
+	t     btf.Type
+	val   Term  // the value; nil for a place, a text and a buffer
+	place place // where it lies, if val is nil
+	space Space // of the place; of what a pointer points to
+	view  View
+	// cast says that t was given by the user, so that the kernel's verifier
+	// cannot be expected to see the same type.
+	cast   bool
+	text   *Text
+	buffer *Buffer
+}
+
+type place struct {
+	addr Term // nil: in registers, parameter arg or, if that is negative, the return value
+	off  int64
+	arg  int
+	bits btf.Member // the bitfield, if BitfieldSize is set; off is then that of its bits
+	at   Phase
+}
+
+const resultArg = -1
+
+func value(t btf.Type, v Term) operand { return operand{t: t, val: v} }
+
+func (o *operand) object() Term {
+	return &Object{T: o.t, Addr: o.place.addr, Off: o.place.off, Arg: o.place.arg, Space: o.space, At: o.place.at}
+}
+
+// param returns the i-th parameter.
+func (c *checker) param(i int) operand {
+	t := c.scope.Params[i].Type
+	if n, ok := number(t); ok {
+		return value(t, &Arg{T: t, Index: i, Width: n.size})
+	}
+	return operand{t: t, place: place{arg: i}}
+}
+
+// result returns the return value; ok is false if there is none.
+func (c *checker) result() (operand, bool) {
+	t := c.scope.Return
+	if t == nil {
+		return operand{}, false
+	}
+	if _, void := btf.UnderlyingType(t).(*btf.Void); void {
+		return operand{}, false
+	}
+	if n, ok := number(t); ok {
+		return value(t, &Result{T: t, Width: n.size}), true
+	}
+	return operand{t: t, place: place{arg: resultArg, at: AtReturn}}, true
+}
+
+// load turns a place into its value: the number there, or the address of an
+// array's first element. The caller has made sure that it is one of these.
+func (c *checker) load(o operand) operand {
+	if o.val != nil || o.text != nil || o.buffer != nil {
+		return o
+	}
+	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && o.place.addr != nil {
+		t := pointerTo(arr.Type)
+		return operand{t: t, val: addOffset(o.place.addr, o.place.off, t), space: o.space, cast: true}
+	}
+	n, ok := number(o.t)
+	if !ok {
+		return o
+	}
+	off, width, bits := o.place.off, n.size, Bits{}
+	if size := uint32(o.place.bits.BitfieldSize); size != 0 {
+		off, width, bits = bitfield(uint32(o.place.bits.Offset), size, n.size)
+	}
+	res := operand{t: o.t, view: o.view, space: o.space}
+	switch {
+	case o.place.addr == nil && o.place.arg == resultArg:
+		res.val = &Result{T: o.t, Off: uint32(off), Width: width, Bits: bits}
+	case o.place.addr == nil:
+		res.val = &Arg{T: o.t, Index: o.place.arg, Off: uint32(off), Width: width, Bits: bits}
+	default:
+		res.val = &Load{T: o.t, Addr: o.place.addr, Off: off, Width: width, Bits: bits,
+			Space: o.space, At: o.place.at, Typed: !o.cast}
+	}
+	return res
+}
+
+// bitfield returns which bytes to read for size bits at bit offset pos of an
+// object: the smallest aligned unit that holds them all, as a compiler would,
+// or else just the bytes that they touch.
+func bitfield(pos, size, container uint32) (off int64, width uint32, bits Bits) {
+	for width = 1; width <= max(container, 1); width *= 2 {
+		start := pos / (8 * width) * (8 * width)
+		if pos+size <= start+8*width {
+			return int64(start / 8), width, Bits{uint8(pos - start), uint8(size)}
+		}
+	}
+	start := pos / 8 * 8
+	return int64(start / 8), (pos + size - start + 7) / 8, Bits{uint8(pos - start), uint8(size)}
+}
+
+// addOffset returns base + off bytes as a pointer of type t.
+func addOffset(base Term, off int64, t btf.Type) Term {
+	if off == 0 {
+		return retype(base, t)
+	}
+	if k, ok := base.(*Const); ok {
+		return &Const{t, k.V + uint64(off)}
+	}
+	return &BinaryTerm{T: t, Op: OpAdd, X: base, Y: &Const{typeUlong, uint64(off)}}
+}
+
+// scalar returns the value of o, or reports that it has none.
+func (c *checker) scalar(o operand, at Span) (operand, bool) {
+	if o.text != nil || o.buffer != nil {
+		return c.fault(CodeType, at, "", "a string has no number; compare it with == or ~ and a string literal")
+	}
+	o = c.load(o)
+	if o.val != nil {
+		return o, true
+	}
+	name := typeName(o.t)
+	switch u := btf.UnderlyingType(o.t).(type) {
+	case *btf.Struct, *btf.Union:
+		ms, _ := members(u)
+		hint := "name one of its members"
+		if len(ms) > 0 && ms[0].Name != "" {
+			hint += `, such as ".` + ms[0].Name + `"`
+		}
+		return c.fault(CodeType, at, hint, "%s is not a number", name)
+	case *btf.Float, *btf.Int:
+		return c.fault(CodeUnsupported, at, "it can be captured, not computed with", "%s is not an integer of at most 64 bits", name)
+	}
+	return c.fault(CodeType, at, "", "%s is not a number", name)
+}
+
+// truth returns o != 0 as an int, or o itself if it is a truth value already.
+func (c *checker) truth(o operand) Term {
+	switch t := o.val.(type) {
+	case *Logic, *Match:
+		return t
+	case *UnaryTerm:
+		if t.Op == OpNot {
+			return t
+		}
+	case *BinaryTerm:
+		if t.Op.Comparison() {
+			return t
+		}
+	}
+	return fold(&BinaryTerm{T: typeInt, Op: OpNe, X: o.val, Y: &Const{o.val.Type(), 0}})
+}
+
+// convert brings a scalar to type t.
+func convert(v Term, t btf.Type) Term {
+	from, _ := number(v.Type())
+	to, _ := number(t)
+	if from == to {
+		return retype(v, t)
+	}
+	if i, ok := btf.UnderlyingType(t).(*btf.Int); ok && i.Encoding&btf.Bool != 0 {
+		return &Convert{t, fold(&BinaryTerm{T: typeInt, Op: OpNe, X: v, Y: &Const{v.Type(), 0}})}
+	}
+	return fold(&Convert{t, v})
+}
+
+// retype gives a value another type of the same register form.
+func retype(v Term, t btf.Type) Term {
+	switch v := v.(type) {
+	case *Const:
+		return &Const{t, v.V}
+	case *Convert:
+		return &Convert{t, v.X}
+	}
+	if v.Type() == t {
+		return v
+	}
+	return &Convert{t, v}
+}
+
+// fold computes a term whose operands are all constant. A fault, such as a
+// division by zero, stays a fault of every call.
+func fold(t Term) Term {
+	for _, x := range Operands(t) {
+		if _, ok := (*x).(*Const); !ok {
+			return t
+		}
+	}
+	v, err := Eval(t, nil)
+	if err != nil {
+		return t
+	}
+	return &Const{t.Type(), v}
+}
+
+// lookup finds what a name means: a parameter, an enumerator of the enum it is
+// compared with, a constant that C programs know, any enumerator of the kernel.
+func (c *checker) lookup(n *Name, want *btf.Enum) (operand, bool) {
+	for i, p := range c.scope.Params {
+		if p.Name == n.Name && p.Name != "" {
+			return c.param(i), true
+		}
+	}
+	if want != nil {
+		for _, v := range want.Values {
+			if v.Name == n.Name {
+				return value(want, &Const{want, v.Value}), true
+			}
+		}
+	}
+	if k, ok := constant(n.Name); ok {
+		return k, true
+	}
+	return c.enumerator(n, want)
+}
+
+func (c *checker) enumerator(n *Name, want *btf.Enum) (operand, bool) {
+	found, err := c.scope.Types.Enumerators(n.Name)
+	if err != nil {
+		return c.fault(CodeUnknownName, n.Pos, "", "looking up %q: %v", n.Name, err)
+	}
+	if len(found) == 0 {
+		return c.fault(CodeUnknownName, n.Pos, c.nameHint(n.Name, want), "%s has no parameter %q, and no enum has such a value", c.scope.Func, n.Name)
+	}
+	for _, f := range found[1:] {
+		if f.Value != found[0].Value {
+			return c.fault(CodeAmbiguous, n.Pos, "cast it or write the number: "+enumValues(found), "several enums give %s different values", n.Name)
+		}
+	}
+	v := found[0].Value
+	t := btf.Type(typeInt)
+	if int64(v) != int64(int32(v)) {
+		t = numeric{8, found[0].Enum.Signed}.typ()
+		if v>>32 == 0 {
+			t = typeUint
+		}
+	}
+	return value(t, &Const{t, v}), true
+}
+
+func enumValues(found []Enumerator) string {
+	s := ""
+	for i, f := range found {
+		if i > 0 {
+			s += ", "
+		}
+		if f.Enum.Signed {
+			s += strconv.FormatInt(int64(f.Value), 10)
+		} else {
+			s += strconv.FormatUint(f.Value, 10)
+		}
+		s += " (enum " + f.Enum.Name + ")"
+	}
+	return s
+}
+
+func (c *checker) nameHint(name string, want *btf.Enum) string {
+	hint := didYouMean(name, func(yield func(string) bool) {
+		for _, p := range c.scope.Params {
+			if !yield(p.Name) {
+				return
+			}
+		}
+		if want != nil {
+			for _, v := range want.Values {
+				if !yield(v.Name) {
+					return
+				}
+			}
+		}
+		for _, k := range constantNames() {
+			if !yield(k) {
+				return
+			}
+		}
+	})
+	if hint != "" || len(c.scope.Params) == 0 {
+		return hint
+	}
+	hint = "its parameters are "
+	for i, p := range c.scope.Params {
+		if i > 0 {
+			hint += ", "
+		}
+		hint += p.Name
+	}
+	return hint
+}
+
+func memberNames(t btf.Type) iter.Seq[string] {
+	return func(yield func(string) bool) { eachMember(t, 0, yield) }
+}
+
+// typeName spells a type for a message.
+func typeName(t btf.Type) string {
+	stars := ""
+	for {
+		switch u := t.(type) {
+		case *btf.Const:
+			t = u.Type
+		case *btf.Volatile:
+			t = u.Type
+		case *btf.Restrict:
+			t = u.Type
+		case *btf.TypeTag:
+			t = u.Type
+		case *btf.Pointer:
+			t, stars = u.Target, stars+"*"
+		case *btf.Struct:
+			return spell("struct", u.Name, stars)
+		case *btf.Union:
+			return spell("union", u.Name, stars)
+		case *btf.Enum:
+			return spell("enum", u.Name, stars)
+		case *btf.Fwd:
+			return spell(u.Kind.String(), u.Name, stars)
+		case *btf.Array:
+			return typeName(u.Type) + stars + "[" + strconv.Itoa(int(u.Nelems)) + "]"
+		case *btf.FuncProto:
+			return "function " + stars
+		case *btf.Void:
+			return spell("void", "", stars)
+		default:
+			return spell(t.TypeName(), "", stars)
+		}
+	}
+}
+
+func spell(kind, name, stars string) string {
+	if name == "" && kind != "void" && (kind == "struct" || kind == "union" || kind == "enum") {
+		name = "(anonymous)"
+	}
+	s := kind
+	if name != "" {
+		s += " " + name
+	}
+	if stars != "" {
+		s += " " + stars
+	}
+	return s
+}
+
+// sortedKeys is the deterministic order in which hints are searched.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

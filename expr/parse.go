@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/participle/v2"
+	"github.com/alecthomas/participle/v2/lexer"
+)
+
+// Limits on a SPEC's text. They are far above what anyone types, and low
+// enough that no stage after the parser can run out of stack.
+const (
+	MaxLength  = 8192 // bytes
+	MaxNesting = 64   // parentheses, brackets and unary operators inside one another
+)
+
+// Parse reads one SPEC. The error, if any, is an *ErrorList.
+func Parse(text string) (*Spec, error) {
+	if err := checkLimits(text); err != nil {
+		return nil, &ErrorList{text, []*Error{err}}
+	}
+	g, err := grammar().ParseString("", text)
+	if err != nil {
+		return nil, &ErrorList{text, []*Error{syntaxError(text, err)}}
+	}
+	b := &builder{text: text}
+	spec := b.spec(g)
+	if len(b.errs) > 0 {
+		return nil, &ErrorList{text, b.errs}
+	}
+	return spec, nil
+}
+
+// checkLimits refuses what would make the recursive stages deep, before any of
+// them runs. It counts tokens, so it needs no grammar.
+func checkLimits(text string) *Error {
+	if len(text) > MaxLength {
+		return &Error{CodeLimit, Span{MaxLength, MaxLength},
+			fmt.Sprintf("the SPEC is %d bytes long, the limit is %d", len(text), MaxLength), ""}
+	}
+	lex, err := tokens().LexString("", text)
+	if err != nil {
+		return nil // reported by the parser, in its own words
+	}
+	depth, unary := 0, 0
+	for {
+		tok, err := lex.Next()
+		if err != nil || tok.EOF() {
+			return nil
+		}
+		switch tok.Value {
+		case "(", "[":
+			depth++
+		case ")", "]":
+			depth--
+		case "!", "~", "-", "+", "*", "&":
+			unary++
+		default:
+			if strings.TrimSpace(tok.Value) != "" {
+				unary = 0
+			}
+		}
+		if depth+unary > MaxNesting {
+			at := Span{tok.Pos.Offset, tok.Pos.Offset + len(tok.Value)}
+			return &Error{CodeLimit, at, fmt.Sprintf("nested more than %d deep", MaxNesting), ""}
+		}
+	}
+}
+
+// syntaxError puts the parser's complaint into the language's own terms.
+func syntaxError(text string, err error) *Error {
+	e := &Error{Code: CodeSyntax, Span: Span{len(text), len(text)}, Msg: "unexpected end of the SPEC"}
+	var perr participle.Error
+	if !errors.As(err, &perr) {
+		e.Msg = err.Error()
+		return e
+	}
+	at := perr.Position().Offset
+	e.Span = Span{at, min(at+1, len(text))}
+	var unexpected *participle.UnexpectedTokenError
+	if !errors.As(err, &unexpected) {
+		lexicalError(text, at, e)
+		return e
+	}
+	tok := culprit(text, unexpected.Unexpected)
+	at = tok.Pos.Offset
+	e.Span = Span{at, at + len(tok.Value)}
+	if !tok.EOF() {
+		e.Msg = "unexpected " + strconv.Quote(tok.Value)
+	}
+	e.Hint = syntaxHint(text[:at], tok)
+	return e
+}
+
+// culprit returns the token that cannot stand where it does. The parser names
+// the last token at which it still had a choice: an operator or a comma that
+// is fine in itself; then the one after it is at fault.
+func culprit(text string, tok lexer.Token) lexer.Token {
+	if tok.Value != "," && binaryOp(tok.Value) == OpInvalid {
+		return tok
+	}
+	lex, err := tokens().LexString("", text)
+	for err == nil {
+		var next lexer.Token
+		next, err = lex.Next()
+		if next.EOF() || next.Pos.Offset > tok.Pos.Offset && strings.TrimSpace(next.Value) != "" {
+			return next
+		}
+	}
+	return tok
+}
+
+// syntaxHint says what is likely missing at tok, which follows before.
+func syntaxHint(before string, tok lexer.Token) string {
+	open := strings.Count(before, "(") - strings.Count(before, ")")
+	trimmed := strings.TrimRight(before, " \t")
+	operator := trimmed[len(strings.TrimRight(trimmed, "|&=~<>+-*/%!")):]
+	switch {
+	case tok.Value == "=":
+		return `to compare, write "=="`
+	case trimmed == "":
+		return `a SPEC begins with a function, as in "vfs_read(count > 4096)"`
+	case !tok.EOF() && open <= 0:
+		return `nothing may follow the closing ")"; another function is another SPEC`
+	case operator != "":
+		return "a value is missing after " + strconv.Quote(operator)
+	case strings.HasSuffix(trimmed, ",") && tok.Value == ")":
+		return "an item is missing after the comma"
+	case tok.EOF():
+		return `a closing ")" is missing`
+	case tok.Value == "," || tok.Value == ")":
+		return "a value is missing before it"
+	case tok.Value != "]" && binaryOp(tok.Value) == OpInvalid:
+		return `items are separated by ","`
+	}
+	return ""
+}
+
+func lexicalError(text string, at int, e *Error) {
+	rest := text[min(at, len(text)):]
+	switch {
+	case rest == "":
+	case rest[0] == '"' || rest[0] == '\'':
+		e.Span.End = len(text)
+		e.Msg, e.Hint = "unterminated literal", "the closing "+rest[:1]+" is missing"
+	case rest[0] >= '0' && rest[0] <= '9':
+		n := len(rest) - len(strings.TrimLeft(rest, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_."))
+		e.Span.End = at + n
+		e.Msg, e.Hint = "malformed number "+strconv.Quote(rest[:n]), "write 84, 0x54, 0b101, 0o17 or a duration such as 10ms"
+	default:
+		e.Msg = "unexpected " + strconv.Quote(string([]rune(rest)[0]))
+	}
+}
+
+// A builder turns the grammar's nodes into the syntax tree and collects what
+// the grammar cannot see: numbers too large, escapes unknown.
+type builder struct {
+	text string
+	errs []*Error
+}
+
+func (b *builder) fault(at Span, msg, hint string) {
+	b.errs = append(b.errs, &Error{CodeSyntax, at, msg, hint})
+}
+
+// span returns the text between two of the lexer's positions. An end position
+// is where the next token begins, so white space before it is taken back.
+func (b *builder) span(from, to lexer.Position) Span {
+	return Span{from.Offset, len(strings.TrimRight(b.text[:to.Offset], " \t\r\n\v\f"))}
+}
+
+func (b *builder) spec(g *specGrammar) *Spec {
+	at := strings.Index(b.text, g.Selector)
+	s := &Spec{Text: b.text, Parens: g.Parens, Selector: b.selector(g.Selector, Span{at, at + len(g.Selector)})}
+	for _, it := range g.Items {
+		s.Items = append(s.Items, b.expr(it))
+	}
+	return s
+}
+
+func (b *builder) selector(s string, at Span) Selector {
+	sel := Selector{Span: at}
+	if path, ok := strings.CutPrefix(s, ":"); ok {
+		sel.Path = path
+		if path == "" {
+			b.fault(at, "no path after the colon", `write ":kernel/bpf/*.c"`)
+		}
+		return sel
+	}
+	sel.Name = s
+	if name, rest, ok := strings.Cut(s, "["); ok {
+		module, closed := strings.CutSuffix(rest, "]")
+		if !closed || module == "" {
+			b.fault(at, "malformed module", `write "function[module]"`)
+		}
+		sel.Name, sel.Module = name, module
+	}
+	for _, r := range sel.Name + sel.Module {
+		if !selectorRune(r) {
+			b.fault(at, fmt.Sprintf("%q cannot be part of a function's name", r), "")
+			break
+		}
+	}
+	return sel
+}
+
+func selectorRune(r rune) bool {
+	return r == '_' || r == '.' || r == '*' || r == '?' || r == '-' || r == '$' ||
+		r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
+
+// expr gives the flat list of operands and operators its shape: precedence
+// climbing over the operator table, all operators left-associative.
+func (b *builder) expr(g *exprGrammar) Expr {
+	rest := g.Rest
+	var climb func(x Expr, min int) Expr
+	climb = func(x Expr, min int) Expr {
+		for len(rest) > 0 {
+			op := binaryOp(rest[0].Op)
+			if ops[op].prec < min {
+				break
+			}
+			y := b.unary(rest[0].Y)
+			rest = rest[1:]
+			for len(rest) > 0 && ops[binaryOp(rest[0].Op)].prec > ops[op].prec {
+				y = climb(y, ops[binaryOp(rest[0].Op)].prec)
+			}
+			x = &Binary{op, x, y}
+		}
+		return x
+	}
+	return climb(b.unary(g.First), 1)
+}
+
+func (b *builder) unary(g *unaryGrammar) Expr {
+	at := Span{Start: g.Pos.Offset}
+	switch {
+	case g.X != nil:
+		x := b.unary(g.X)
+		at.End = x.Span().End
+		return &Unary{at, unaryOp(g.Op), x}
+	case g.Type != nil:
+		x := b.unary(g.Cast)
+		at.End = x.Span().End
+		return &Cast{at, b.typeName(g.Type), x}
+	}
+	return b.postfix(g.Postfix)
+}
+
+func (b *builder) postfix(g *postfixGrammar) Expr {
+	x := b.primary(g.Primary)
+	for _, s := range g.Suffixes {
+		if s.Index != nil {
+			x = &Index{b.span(g.Primary.Pos, s.EndPos), x, b.expr(s.Index)}
+			continue
+		}
+		x = &Member{x, s.Op == "->", s.Name.Name, nameSpan(s.Name)}
+	}
+	return x
+}
+
+func nameSpan(n *nameGrammar) Span { return Span{n.Pos.Offset, n.Pos.Offset + len(n.Name)} }
+
+func (b *builder) primary(g *primaryGrammar) Expr {
+	start := g.Pos.Offset
+	tok := func(s string) Span { return Span{start, start + len(s)} }
+	switch {
+	case g.Int != nil:
+		return b.integer(*g.Int, tok(*g.Int))
+	case g.Duration != nil:
+		return b.duration(*g.Duration, tok(*g.Duration))
+	case g.Char != nil:
+		return b.char(*g.Char, tok(*g.Char))
+	case g.String != nil:
+		s, err := strconv.Unquote(*g.String)
+		if err != nil {
+			b.fault(tok(*g.String), "malformed string", `escapes are \n \t \\ \" \x41`)
+		}
+		return &String{tok(*g.String), s}
+	case g.Context != nil:
+		return &Context{tok(*g.Context), *g.Context}
+	case g.Sizeof != nil:
+		return b.sizeof(g.Sizeof, b.span(g.Pos, g.EndPos))
+	case g.ContainerOf != nil:
+		return b.containerOf(g.ContainerOf, b.span(g.Pos, g.EndPos))
+	case g.Call != nil:
+		c := &Call{Pos: b.span(g.Pos, g.EndPos), Func: Name{nameSpan(g.Call.Func), g.Call.Func.Name}}
+		for _, a := range g.Call.Args {
+			c.Args = append(c.Args, b.expr(a.X))
+		}
+		return c
+	case g.Name != nil && g.Name.Name == "return":
+		return &Return{nameSpan(g.Name)}
+	case g.Name != nil:
+		return &Name{nameSpan(g.Name), g.Name.Name}
+	}
+	return &Paren{b.span(g.Pos, g.EndPos), b.expr(g.Parens)}
+}
+
+func (b *builder) sizeof(g *sizeofGrammar, at Span) Expr {
+	if g.Type != nil {
+		return &Sizeof{Pos: at, Type: b.typeName(g.Type)}
+	}
+	return &Sizeof{Pos: at, X: b.expr(g.X)}
+}
+
+func (b *builder) containerOf(g *containerOfGrammar, at Span) Expr {
+	c := &ContainerOf{Pos: at, X: b.expr(g.X), Type: b.typeName(g.Type)}
+	for _, n := range g.Path {
+		c.Path = append(c.Path, Name{nameSpan(n), n.Name})
+	}
+	return c
+}
+
+func (b *builder) typeName(g *typeGrammar) TypeName {
+	words := make([]string, 0, len(g.Words))
+	for _, w := range g.Words {
+		if w != "const" && w != "volatile" {
+			words = append(words, w)
+		}
+	}
+	t := TypeName{Pos: b.span(g.Pos, g.EndPos), Name: strings.Join(words, " "), Stars: len(g.Stars)}
+	if len(words) == 0 {
+		b.fault(t.Pos, "a type is missing", "")
+	}
+	return t
+}
+
+func (b *builder) integer(s string, at Span) Expr {
+	digits := strings.TrimRight(s, "uUlL")
+	suffix := strings.ToLower(s[len(digits):])
+	decimal := len(digits) == 1 || digits[0] != '0'
+	if !decimal && digits[1] >= '0' && digits[1] <= '9' {
+		digits = "0o" + digits[1:] // C's octal
+	}
+	v, err := strconv.ParseUint(digits, 0, 64)
+	if err != nil {
+		b.fault(at, "malformed number "+strconv.Quote(s), "the largest is 0xffffffffffffffff")
+	}
+	switch suffix {
+	case "", "u", "l", "ul", "lu", "ll", "ull", "llu":
+	default:
+		b.fault(at, "malformed number "+strconv.Quote(s), "suffixes are u, l and ul")
+	}
+	x := &Int{Pos: at, Value: v, Unsigned: strings.Contains(suffix, "u"), Long: strings.Contains(suffix, "l")}
+	// C11 6.4.4.1: the first type in which the value fits.
+	if v > math.MaxInt64 {
+		x.Unsigned = true
+	}
+	if v > math.MaxUint32 || (v > math.MaxInt32 && decimal && !x.Unsigned) {
+		x.Long = true
+	}
+	if v > math.MaxInt32 && !decimal && !x.Long {
+		x.Unsigned = true
+	}
+	return x
+}
+
+func (b *builder) duration(s string, at Span) Expr {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		b.fault(at, "malformed duration "+strconv.Quote(s), "the longest is some 292 years")
+	}
+	return &Int{Pos: at, Value: uint64(d.Nanoseconds()), Long: true}
+}
+
+func (b *builder) char(s string, at Span) Expr {
+	body := s[1 : len(s)-1]
+	if body == `\0` {
+		return &Int{Pos: at}
+	}
+	r, multibyte, tail, err := strconv.UnquoteChar(body, '\'')
+	if err != nil || tail != "" || multibyte {
+		b.fault(at, "malformed character "+s, `write 'a', '\n' or '\x41'`)
+	}
+	return &Int{Pos: at, Value: uint64(uint8(r))}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+// A Span is a range of bytes [Start, End) of a SPEC's text.
+type Span struct{ Start, End int }
+
+// A Spec is one request: a selector of functions and the items wanted of each
+// call. Selector "(" Item "," … ")"
+type Spec struct {
+	Text     string
+	Selector Selector
+	Parens   bool // "f()" differs from "f": no values instead of all
+	Items    []Expr
+}
+
+// A Selector names functions: glob, glob[module-glob] or :path-glob.
+type Selector struct {
+	Name   string // glob over function names; empty with Path
+	Module string // glob over module names; empty: any, vmlinux included
+	Path   string // glob over source files; empty with Name
+	Span   Span
+}
+
+// An Expr is a node of the syntax tree.
+type Expr interface {
+	// Span returns the text the node was read from.
+	Span() Span
+	expr()
+}
+
+type (
+	// A Name is a parameter, an enumerator or a constant. skb, EINVAL, NULL
+	Name struct {
+		Pos  Span
+		Name string
+	}
+	// A Return is the traced function's return value. return
+	Return struct{ Pos Span }
+	// A Context is a value of the context of the call. $pid, $arg1
+	Context struct {
+		Pos  Span
+		Name string // with the $
+	}
+	// An Int is an integer, character or duration literal. 84, 0x54, 'a', 10ms
+	Int struct {
+		Pos      Span
+		Value    uint64
+		Unsigned bool // suffix u, or needed to hold the value
+		Long     bool // suffix l, a duration, or needed to hold the value
+	}
+	// A String is a string literal. "eth0"
+	String struct {
+		Pos   Span
+		Value string
+	}
+	// A Unary is an operator before its operand. !x, ~x, -x, +x, *x, &x
+	Unary struct {
+		Pos Span
+		Op  Op
+		X   Expr
+	}
+	// A Binary is an operator between its operands. x + y
+	Binary struct {
+		Op   Op
+		X, Y Expr
+	}
+	// A Paren is an expression in parentheses. (x)
+	Paren struct {
+		Pos Span
+		X   Expr
+	}
+	// A Member selects from a struct or union, or through a pointer to one. x.name, x->name
+	Member struct {
+		X       Expr
+		Arrow   bool
+		Name    string
+		NamePos Span
+	}
+	// An Index selects an array element. x[i]
+	Index struct {
+		Pos  Span
+		X, I Expr
+	}
+	// A Cast converts. (type)x
+	Cast struct {
+		Pos  Span
+		Type TypeName
+		X    Expr
+	}
+	// A Sizeof is the size of a type in bytes, or of an expression's type if X is set. sizeof(type), sizeof(x)
+	Sizeof struct {
+		Pos  Span
+		Type TypeName
+		X    Expr
+	}
+	// A ContainerOf goes from a member's address to the object around it. container_of(x, type, path)
+	ContainerOf struct {
+		Pos  Span
+		X    Expr
+		Type TypeName
+		Path []Name
+	}
+	// A Call applies one of the language's functions. user(x), buf(p, n)
+	Call struct {
+		Pos  Span
+		Func Name
+		Args []Expr
+	}
+)
+
+// A TypeName is a type as written in a cast.
+type TypeName struct {
+	Pos   Span
+	Name  string // "struct sk_buff", "u32", "unsigned long"; words single-spaced, qualifiers dropped
+	Stars int    // levels of pointer
+}
+
+func (x *Name) Span() Span        { return x.Pos }
+func (x *Return) Span() Span      { return x.Pos }
+func (x *Context) Span() Span     { return x.Pos }
+func (x *Int) Span() Span         { return x.Pos }
+func (x *String) Span() Span      { return x.Pos }
+func (x *Unary) Span() Span       { return x.Pos }
+func (x *Binary) Span() Span      { return Span{x.X.Span().Start, x.Y.Span().End} }
+func (x *Paren) Span() Span       { return x.Pos }
+func (x *Member) Span() Span      { return Span{x.X.Span().Start, x.NamePos.End} }
+func (x *Index) Span() Span       { return x.Pos }
+func (x *Cast) Span() Span        { return x.Pos }
+func (x *Sizeof) Span() Span      { return x.Pos }
+func (x *ContainerOf) Span() Span { return x.Pos }
+func (x *Call) Span() Span        { return x.Pos }
+
+func (*Name) expr()        {}
+func (*Return) expr()      {}
+func (*Context) expr()     {}
+func (*Int) expr()         {}
+func (*String) expr()      {}
+func (*Unary) expr()       {}
+func (*Binary) expr()      {}
+func (*Paren) expr()       {}
+func (*Member) expr()      {}
+func (*Index) expr()       {}
+func (*Cast) expr()        {}
+func (*Sizeof) expr()      {}
+func (*ContainerOf) expr() {}
+func (*Call) expr()        {}

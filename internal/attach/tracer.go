@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// Options say how a plan is attached.
+type Options struct {
+	Settings bpf.Settings
+	Target   codegen.Target
+	// Fallback allows a probe that cannot be attached with fentry to be
+	// attached with kprobes.
+	Fallback bool
+	Log      *slog.Logger
+}
+
+// A Tracer is a plan at work. Close detaches everything.
+type Tracer struct {
+	plan    *plan.Plan
+	options Options
+	engine  *ebpf.Collection
+	probes  []closer
+	reader  *ringbuf.Reader
+	failed  []Failure
+}
+
+// A Failure is a probe that could not be attached.
+type Failure struct {
+	Probe *plan.Probe
+	Err   error
+}
+
+type closer interface{ Close() error }
+
+// Attach loads the programs of a plan and attaches them. A probe that cannot
+// be attached does not keep the others from it; the error is that of the first
+// if there are no others.
+func Attach(p *plan.Plan, o Options) (*Tracer, error) {
+	// Kernels before 5.11 charge maps to the locked-memory limit.
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("lifting the limit on locked memory: %w", err)
+	}
+	t := &Tracer{plan: p, options: o}
+	if err := t.open(); err != nil {
+		t.Close()
+		return nil, err
+	}
+	for _, probe := range p.Probes {
+		if err := t.attach(probe); err != nil {
+			t.failed = append(t.failed, Failure{probe, err})
+		}
+	}
+	if len(t.failed) == len(p.Probes) {
+		err := t.failed[0].Err
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// open loads what all probes share.
+func (t *Tracer) open() error {
+	s := t.options.Settings
+	for _, probe := range t.plan.Probes {
+		if probe.Return != nil && probe.Return.Record != nil {
+			s.FrameData = max(s.FrameData, probe.Return.Record.Size)
+		}
+	}
+	spec, err := bpf.Engine(s)
+	if err != nil {
+		return err
+	}
+	if t.engine, err = ebpf.NewCollection(spec); err != nil {
+		return fmt.Errorf("loading the BPF engine: %w", explain(err))
+	}
+	if t.reader, err = ringbuf.NewReader(t.engine.Maps[bpf.MapEvents]); err != nil {
+		return fmt.Errorf("opening the ring buffer: %w", err)
+	}
+	for _, name := range []string{bpf.ProgFork, bpf.ProgExit} {
+		prog := t.engine.Programs[name]
+		if prog == nil {
+			continue
+		}
+		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
+		if err != nil {
+			return fmt.Errorf("following forks: %w", err)
+		}
+		t.probes = append(t.probes, l)
+	}
+	return nil
+}
+
+func (t *Tracer) attach(p *plan.Probe) error {
+	err := t.attachAs(p)
+	if err == nil || p.Method != plan.MethodFentry || !t.options.Fallback {
+		return err
+	}
+	t.options.Log.Info("falling back on kprobes", "function", p.Func.Name, "reason", err)
+	if layoutErr := p.SetMethod(plan.MethodKprobe); layoutErr != nil {
+		return layoutErr
+	}
+	if second := t.attachAs(p); second != nil {
+		return fmt.Errorf("%w (and before that: %w)", second, err)
+	}
+	return nil
+}
+
+// attachAs attaches a probe with its method: the return half first, so that no
+// entry leaves anything behind that nobody would fetch.
+func (t *Tracer) attachAs(p *plan.Probe) error {
+	programs, err := codegen.Compile(p, t.options.Target)
+	if err != nil {
+		return err
+	}
+	var made []closer
+	for _, half := range []struct {
+		functions []bpf.Function
+		atReturn  bool
+	}{{programs.Return, true}, {programs.Entry, false}} {
+		if half.functions == nil {
+			continue
+		}
+		prog, err := t.load(p, half.functions, half.atReturn)
+		if err == nil {
+			made = append(made, prog)
+			var l link.Link
+			if l, err = hook(p, prog, half.atReturn); err == nil {
+				made = append(made, l)
+			}
+		}
+		if err != nil {
+			for _, c := range made {
+				err = errors.Join(err, c.Close())
+			}
+			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.atReturn), p.Func.Name, err)
+		}
+	}
+	t.probes = append(t.probes, made...)
+	return nil
+}
+
+func hookName(m plan.Method, atReturn bool) string {
+	switch {
+	case m == plan.MethodFentry && atReturn:
+		return "fexit"
+	case m == plan.MethodFentry:
+		return "fentry"
+	case atReturn:
+		return "kretprobe"
+	}
+	return "kprobe"
+}
+
+// load links generated functions with the engine and loads the program.
+func (t *Tracer) load(p *plan.Probe, functions []bpf.Function, atReturn bool) (*ebpf.Program, error) {
+	insns, err := bpf.Link(functions...)
+	if err != nil {
+		return nil, err
+	}
+	spec := &ebpf.ProgramSpec{Name: functions[0].Name, Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
+	if p.Method == plan.MethodFentry {
+		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFEntry
+		if atReturn {
+			spec.AttachType = ebpf.AttachTraceFExit
+		}
+	}
+	for name, m := range t.engine.Maps {
+		if err := insns.AssociateMap(name, m); err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
+			return nil, fmt.Errorf("linking map %s: %w", name, err)
+		}
+	}
+	prog, err := ebpf.NewProgram(spec)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return prog, nil
+}
+
+func hook(p *plan.Probe, prog *ebpf.Program, atReturn bool) (link.Link, error) {
+	switch {
+	case p.Method == plan.MethodFentry:
+		return link.AttachTracing(link.TracingOptions{Program: prog})
+	case atReturn:
+		return link.Kretprobe(p.Func.Name, prog, nil)
+	}
+	return link.Kprobe(p.Func.Name, prog, nil)
+}
+
+// Failed returns the probes that could not be attached.
+func (t *Tracer) Failed() []Failure { return t.failed }
+
+// Adopt makes a process and what it forks one of those that are traced. It
+// has an effect only if the settings ask for a family.
+func (t *Tracer) Adopt(pid int) error {
+	if err := t.engine.Maps[bpf.MapFamily].Put(uint32(pid), uint8(1)); err != nil {
+		return fmt.Errorf("following process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Records yields raw records until ctx ends and the buffer is empty. A record
+// is valid until the next one is asked for.
+func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		stop := context.AfterFunc(ctx, func() { t.reader.Flush() })
+		defer stop()
+		var rec ringbuf.Record
+		for {
+			err := t.reader.ReadInto(&rec)
+			switch {
+			case errors.Is(err, ringbuf.ErrFlushed) && ctx.Err() != nil, errors.Is(err, ringbuf.ErrClosed):
+				return
+			case errors.Is(err, ringbuf.ErrFlushed):
+				continue
+			case err != nil:
+				yield(nil, fmt.Errorf("reading the ring buffer: %w", err))
+				return
+			}
+			if !yield(rec.RawSample, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Counters returns how often each cause of loss has occurred, over all CPUs.
+func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
+	var sums [bpf.Counters]uint64
+	for i := range sums {
+		var perCPU []uint64
+		if err := t.engine.Maps[bpf.MapCounters].Lookup(uint32(i), &perCPU); err != nil {
+			return sums, fmt.Errorf("reading the counters: %w", err)
+		}
+		for _, n := range perCPU {
+			sums[i] += n
+		}
+	}
+	return sums, nil
+}
+
+// Detach takes all probes off the kernel. Records that were sent before can
+// still be read.
+func (t *Tracer) Detach() error {
+	var errs []error
+	for i := len(t.probes) - 1; i >= 0; i-- {
+		errs = append(errs, t.probes[i].Close())
+	}
+	t.probes = nil
+	return errors.Join(errs...)
+}
+
+// Close detaches all probes and frees everything else.
+func (t *Tracer) Close() error {
+	err := t.Detach()
+	if t.reader != nil {
+		err = errors.Join(err, t.reader.Close())
+	}
+	if t.engine != nil {
+		t.engine.Close()
+	}
+	return err
+}
+
+// explain keeps of a verifier's complaint what a person can use.
+func explain(err error) error {
+	var ve *ebpf.VerifierError
+	if errors.As(err, &ve) {
+		return fmt.Errorf("%w\n%+v", errors.Unwrap(ve), ve)
+	}
+	return err
+}
+
+// Pending returns how many bytes of records wait to be read.
+func (t *Tracer) Pending() int { return t.reader.AvailableBytes() }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package event turns raw records of the ring buffer, or of a recording, back
+// into calls of functions and values of terms. A record carries no types: the
+// plan that it was made for gives its bytes their meaning.
+package event
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// An Event is one decoded record: a function was called, returned, or both.
+type Event struct {
+	bpf.Event
+	Probe *plan.Probe
+	// Record is the layout of Data; nil if the record carries no values.
+	Record *plan.Record
+	// Data are the captured bytes. They belong to whoever owned the record.
+	Data []byte
+}
+
+// Decode reads one raw record into e, reusing it. e refers to raw afterwards.
+func Decode(p *plan.Plan, raw []byte, e *Event) error {
+	data, err := bpf.DecodeEvent(raw, &e.Event)
+	if err != nil {
+		return fmt.Errorf("decoding a record: %w", err)
+	}
+	if int(e.Event.Probe) >= len(p.Probes) {
+		return fmt.Errorf("decoding a record: probe %d of %d", e.Event.Probe, len(p.Probes))
+	}
+	e.Probe = p.Probes[e.Event.Probe]
+	half := e.Probe.Entry
+	if e.Kind != bpf.KindEntry {
+		half = e.Probe.Return
+	}
+	if half == nil || half.Record == nil {
+		return fmt.Errorf("decoding a record: %s has none of kind %d", e.Probe.Func.Name, e.Kind)
+	}
+	e.Record = half.Record
+	if len(data) < int(e.Record.Size) {
+		return fmt.Errorf("decoding a record: %d bytes of values, %s has %d", len(data), e.Probe.Func.Name, e.Record.Size)
+	}
+	e.Data = data[:e.Record.Size]
+	return nil
+}
+
+// Bytes returns what was captured into a slot; ok is false if that could not
+// be read.
+func (e *Event) Bytes(s *plan.Slot) (b []byte, ok bool) {
+	return e.Data[s.Off : s.Off+s.Size : s.Off+s.Size], e.Faults>>s.Index&1 == 0
+}
+
+// Value returns a scalar's slot in register form.
+func (e *Event) Value(s *plan.Slot) (v uint64, ok bool) {
+	b, ok := e.Bytes(s)
+	return binary.LittleEndian.Uint64(b), ok
+}
+
+// CommString returns the task's name.
+func (e *Event) CommString() string {
+	n := 0
+	for n < len(e.Comm) && e.Comm[n] != 0 {
+		n++
+	}
+	return string(e.Comm[:n])
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package launch runs the command that is to be traced. The command is stopped
+// at its first instruction until tracing is on, so that none of its calls is
+// missed.
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+)
+
+// A Command is a started command.
+type Command struct {
+	cmd  *exec.Cmd
+	free chan struct{}
+	done chan error
+}
+
+// Start starts a command and leaves it stopped. It has the caller's standard
+// streams.
+func Start(args []string) (*Command, error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return nil, err
+	}
+	c := &Command{cmd: exec.Command(path, args[1:]...), free: make(chan struct{}), done: make(chan error, 1)}
+	c.cmd.Args[0] = args[0]
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go c.run(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", args[0], err)
+	}
+	return c, nil
+}
+
+// run owns the thread that traces the command: ptrace requests are taken from
+// no other, and when it ends the command dies.
+func (c *Command) run(started chan<- error) {
+	runtime.LockOSThread()
+	if err := c.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(c.cmd.Process.Pid, &status, 0, nil)
+	if err == nil && !status.Stopped() {
+		err = fmt.Errorf("it ended before its first instruction: %v", status)
+	}
+	started <- err
+	if err != nil {
+		return
+	}
+	<-c.free
+	if err := syscall.PtraceDetach(c.cmd.Process.Pid); err != nil {
+		c.done <- fmt.Errorf("letting the command go: %w", err)
+		return
+	}
+	c.done <- c.cmd.Wait()
+}
+
+// PID returns the command's process id.
+func (c *Command) PID() int { return c.cmd.Process.Pid }
+
+// Continue lets the command run.
+func (c *Command) Continue() { close(c.free) }
+
+// Signal passes a signal on to the command.
+func (c *Command) Signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
+
+// Kill ends a command that was not let go.
+func (c *Command) Kill() error { return c.cmd.Process.Kill() }
+
+// Done delivers the command's end, once: pass it to Status.
+func (c *Command) Done() <-chan error { return c.done }
+
+// Status turns what Done has delivered into an exit status as a shell would
+// show it: 128 and the signal's number for a command that a signal ended.
+func Status(err error) (int, error) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case !errors.As(err, &exit):
+		return 1, err
+	}
+	ws, ok := exit.Sys().(syscall.WaitStatus)
+	if ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return exit.ExitCode(), nil
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A form is how the records of one layout are printed: everything that does
+// not depend on the values, worked out once.
+type form struct{ fields []field }
+
+// A field is one captured value.
+type field struct {
+	label string
+	typ   btf.Type // of the value
+	// value and target are the capture's slots; nil where it has none.
+	value, target *plan.Slot
+	number        *btfprint.Printer // of the value
+	object        *btfprint.Printer // of the target
+	text          bool              // the target is a string
+	result        bool              // the value is the function's result
+	view          expr.View
+}
+
+func newForm(p *plan.Probe, r *plan.Record) (*form, error) {
+	f := &form{}
+	var last *plan.Slot
+	for i := range r.Slots {
+		s := &r.Slots[i]
+		if s.Capture < 0 || s.Role == plan.RoleAfter {
+			continue
+		}
+		if last == nil || last.Item != s.Item || last.Capture != s.Capture {
+			c := &p.Items[s.Item].Captures[s.Capture]
+			f.fields = append(f.fields, field{label: c.Label, view: c.View})
+		}
+		last = s
+		if err := f.fields[len(f.fields)-1].add(s); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *field) add(s *plan.Slot) (err error) {
+	switch t := s.Term.(type) {
+	case *expr.Text:
+		f.target, f.text = s, true
+		if f.typ == nil {
+			f.typ = t.T
+		}
+	case *expr.Object:
+		f.target = s
+		f.object, err = btfprint.Compile(t.T, binary.LittleEndian)
+		if f.typ == nil {
+			f.typ = t.T
+		}
+	default:
+		f.value, f.typ = s, t.Type()
+		_, f.result = t.(*expr.Result)
+		f.number, err = btfprint.Compile(t.Type(), binary.LittleEndian)
+	}
+	return err
+}
+
+// fieldIndent is what the values of a call are indented by.
+const fieldIndent = "        "
+
+func (f *field) append(dst []byte, e *event.Event) []byte {
+	dst = append(dst, fieldIndent...)
+	dst = append(dst, f.label...)
+	dst = append(dst, " = "...)
+	if f.value == nil {
+		return f.appendTarget(dst, e)
+	}
+	v, ok := e.Value(f.value)
+	if !ok {
+		return f.appendUnreadable(append(dst, '?'))
+	}
+	if f.target == nil || v == 0 {
+		return f.appendValue(dst, e, v)
+	}
+	raw, ok := e.Bytes(f.target)
+	if !ok {
+		if name, isErr := errorName(v); isErr {
+			dst = f.appendCast(dst)
+			return append(dst, name...)
+		}
+		dst = append(dst, "0x"...)
+		dst = strconv.AppendUint(dst, v, 16)
+		return f.appendUnreadable(dst)
+	}
+	if aggregate(f.target) {
+		dst = append(dst, '*')
+		return f.appendObject(dst, raw)
+	}
+	dst = f.appendValue(dst, e, v)
+	dst = append(dst, " = "...)
+	if f.text {
+		return f.appendText(dst, raw)
+	}
+	return f.appendObject(dst, raw)
+}
+
+func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
+	raw, ok := e.Bytes(f.target)
+	switch {
+	case !ok:
+		return f.appendUnreadable(append(dst, '?'))
+	case f.text:
+		return f.appendText(dst, raw)
+	}
+	return f.appendObject(dst, raw)
+}
+
+func aggregate(s *plan.Slot) bool {
+	switch btf.UnderlyingType(s.Term.Type()).(type) {
+	case *btf.Struct, *btf.Union, *btf.Array:
+		return true
+	}
+	return false
+}
+
+func (f *field) appendObject(dst, raw []byte) []byte {
+	return f.object.AppendValue(dst, raw, &btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4})
+}
+
+// appendValue appends a scalar; a result that is an error number with its name.
+func (f *field) appendValue(dst []byte, e *event.Event, v uint64) []byte {
+	if f.view == expr.ViewHex {
+		dst = f.appendCast(dst)
+		return strconv.AppendUint(append(dst, "0x"...), v, 16)
+	}
+	raw, _ := e.Bytes(f.value)
+	dst = f.number.AppendValue(dst, raw[:f.number.Size()], &btfprint.ValueOptions{ShowZeroes: true})
+	if _, signed, _ := expr.Number(f.typ); f.result && signed {
+		if name, ok := errorName(v); ok {
+			dst = append(dst, " /* "...)
+			dst = append(dst, name...)
+			dst = append(dst, " */"...)
+		}
+	}
+	return dst
+}
+
+func (f *field) appendCast(dst []byte) []byte {
+	dst = append(dst, '(')
+	dst = btfprint.AppendTypeName(dst, f.typ)
+	return append(dst, ')')
+}
+
+// appendUnreadable says why a value is not shown.
+func (f *field) appendUnreadable(dst []byte) []byte {
+	dst = append(dst, "\n"+fieldIndent+"/* Cannot show '"...)
+	dst = append(dst, f.label...)
+	dst = append(dst, "' as '"...)
+	dst = btfprint.AppendTypeName(dst, f.typ)
+	return append(dst, "'.\n"+fieldIndent+" * Userspace/invalid ptr? */"...)
+}
+
+// appendText appends a string, which ends at its NUL or with its array, as a
+// C literal. Behind a pointer only so much is captured, the NUL included.
+func (f *field) appendText(dst, raw []byte) []byte {
+	n := 0
+	for n < len(raw) && raw[n] != 0 {
+		n++
+	}
+	dst = append(dst, '"')
+	for _, b := range raw[:n] {
+		switch {
+		case b == '"' || b == '\\':
+			dst = append(dst, '\\', b)
+		case b == '\n':
+			dst = append(dst, `\n`...)
+		case b == '\t':
+			dst = append(dst, `\t`...)
+		case b < ' ' || b >= 0x7f:
+			dst = append(dst, '\\', '0'+b>>6, '0'+b>>3&7, '0'+b&7)
+		default:
+			dst = append(dst, b)
+		}
+	}
+	dst = append(dst, '"')
+	if _, array := btf.UnderlyingType(f.typ).(*btf.Array); !array && n == len(raw)-1 {
+		dst = append(dst, "..."...)
+	}
+	return dst
+}
+
+// errorName names an error number in the range in which the kernel returns
+// them, as "-ENOENT".
+func errorName(v uint64) (string, bool) {
+	n := -int64(v)
+	if n < 1 || n > 4095 {
+		return "", false
+	}
+	name, ok := expr.ErrnoName(int(n))
+	return "-" + name, ok
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+)
+
+// layout decides what is done at entry and what at return, and gives every
+// value its slot. There are two shapes. If an item is decided at return, a
+// call is one record: what entry reads is stashed and completed at return. If
+// not, entry and return are sent separately as they happen.
+func (p *Probe) layout() error {
+	p.Entry, p.Return, p.Stashed, p.Timed = nil, nil, false, p.wantsDuration()
+	p.Joined = p.decidedAtReturn()
+	if p.Joined {
+		return p.layoutJoined()
+	}
+	return p.layoutSplit()
+}
+
+func (p *Probe) decidedAtReturn() bool {
+	return slices.ContainsFunc(p.Items, func(it expr.Item) bool {
+		return it.Predicate != nil && it.Phase == expr.AtReturn ||
+			slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.Both })
+	})
+}
+
+func (p *Probe) wantsDuration() bool {
+	wants := false
+	for t := range p.terms() {
+		wants = wants || !expr.Walk(t, func(t expr.Term) bool {
+			c, ok := t.(*expr.ContextTerm)
+			return !ok || c.Var != expr.ContextDuration
+		})
+	}
+	return wants
+}
+
+// terms yields every predicate and every captured term.
+func (p *Probe) terms() func(yield func(expr.Term) bool) {
+	return func(yield func(expr.Term) bool) {
+		for _, it := range p.Items {
+			if it.Predicate != nil && !yield(it.Predicate) {
+				return
+			}
+			for _, c := range it.Captures {
+				if c.Value != nil && !yield(c.Value) || c.Target != nil && !yield(c.Target) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *Probe) layoutJoined() error {
+	entry, ret := &Half{}, &Half{Record: &Record{}}
+	l := &allocator{rec: ret.Record}
+	for i, it := range p.Items {
+		if it.Predicate != nil && it.Phase == expr.AtEntry {
+			entry.Predicates = append(entry.Predicates, it.Predicate)
+		}
+		for j := range it.Captures {
+			c := &it.Captures[j]
+			half := entry
+			if c.Phase() == expr.AtReturn {
+				half = ret
+			}
+			half.Stores = append(half.Stores, l.capture(i, j, c, RoleTarget)...)
+			if c.Both {
+				ret.Stores = append(ret.Stores, l.capture(i, j, c, RoleAfter)...)
+			}
+		}
+	}
+	if p.Method.argsAtReturn() && !p.Timed && !entry.needed() && p.keepsNothing() {
+		// All of it can be read at return.
+		ret.Stores = append(entry.Stores, ret.Stores...)
+		ret.Predicates = entry.Predicates
+		entry = nil
+	}
+	for i, it := range p.Items {
+		if it.Predicate != nil && it.Phase == expr.AtReturn {
+			pred := it.Predicate
+			if entry != nil {
+				pred = l.keep(pred, i, p.Method, entry)
+			}
+			ret.Predicates = append(ret.Predicates, pred)
+		}
+	}
+	sortPredicates(ret)
+	if entry != nil {
+		sortPredicates(entry)
+		p.Stashed = true
+	}
+	p.Entry, p.Return = entry, ret
+	return l.check()
+}
+
+func (p *Probe) layoutSplit() error {
+	entry, ret := &Half{Record: &Record{}}, &Half{Record: &Record{}}
+	le, lr := &allocator{rec: entry.Record}, &allocator{rec: ret.Record}
+	captures := 0
+	for i, it := range p.Items {
+		if it.Predicate != nil {
+			entry.Predicates = append(entry.Predicates, it.Predicate)
+		}
+		for j := range it.Captures {
+			c := &it.Captures[j]
+			captures++
+			if c.Phase() == expr.AtReturn {
+				ret.Stores = append(ret.Stores, lr.capture(i, j, c, RoleTarget)...)
+			} else {
+				entry.Stores = append(entry.Stores, le.capture(i, j, c, RoleTarget)...)
+			}
+		}
+	}
+	sortPredicates(entry)
+	p.Entry, p.Return = entry, ret
+	if len(ret.Stores) == 0 {
+		p.Return = nil
+		return le.check()
+	}
+	switch {
+	case !p.Timed && len(entry.Predicates) == 0:
+	case !p.Timed && p.Method.argsAtReturn() && allFixed(entry.Predicates):
+		ret.Predicates = entry.Predicates // they hold at return as they did at entry
+	default:
+		p.Stashed = true
+	}
+	if captures > 0 && len(entry.Stores) == 0 {
+		entry.Record = nil
+		if !p.Stashed {
+			p.Entry = nil
+		}
+	}
+	if err := le.check(); err != nil {
+		return err
+	}
+	return lr.check()
+}
+
+// fixed reports whether t has the same value at return as at entry: nothing
+// but arguments and what a task keeps for life.
+func fixed(t expr.Term) bool {
+	return !expr.ReadsMemory(t) && expr.Walk(t, func(t expr.Term) bool {
+		switch t := t.(type) {
+		case *expr.ContextTerm:
+			return t.Var == expr.ContextPID || t.Var == expr.ContextTID
+		case *expr.Match, *expr.Text: // $comm, which exec changes
+			return false
+		}
+		return true
+	})
+}
+
+func allFixed(terms []expr.Term) bool {
+	return !slices.ContainsFunc(terms, func(t expr.Term) bool { return !fixed(t) })
+}
+
+// needed reports whether a half has to run at entry, rather than what it does
+// being done at return as well.
+func (h *Half) needed() bool {
+	return !allFixed(h.Predicates) || slices.ContainsFunc(h.Stores, func(s Slot) bool { return !fixed(s.Term) })
+}
+
+// keepsNothing reports whether no return predicate needs a value that has to be
+// read at entry, apart from what is the same at return.
+func (p *Probe) keepsNothing() bool {
+	for _, it := range p.Items {
+		if it.Predicate == nil || it.Phase != expr.AtReturn {
+			continue
+		}
+		for _, t := range entryParts(it.Predicate) {
+			if !fixed(*t) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// entryParts returns the largest parts of a return predicate that are computed
+// at entry: not constant, and nothing of return in them.
+func entryParts(t expr.Term) []*expr.Term {
+	var parts []*expr.Term
+	for _, x := range expr.Operands(t) {
+		if _, constant := (*x).(*expr.Const); constant {
+			continue
+		}
+		if expr.PhaseOf(*x) == expr.AtReturn {
+			parts = append(parts, entryParts(*x)...)
+			continue
+		}
+		parts = append(parts, x)
+	}
+	return parts
+}
+
+// sortPredicates puts those that read no memory first. No item can observe the
+// order: a predicate that is not reached cannot have held.
+func sortPredicates(h *Half) {
+	slices.SortStableFunc(h.Predicates, func(a, b expr.Term) int {
+		return cost(a) - cost(b)
+	})
+}
+
+func cost(t expr.Term) int {
+	n := 0
+	expr.Walk(t, func(t expr.Term) bool {
+		switch t.(type) {
+		case *expr.Load:
+			n += 10
+		case *expr.Match, *expr.Buffer:
+			n += 100
+		case *expr.ContextTerm:
+			n += 5
+		case *expr.Kept:
+			n += 4
+		}
+		return true
+	})
+	return n
+}
+
+// An allocator hands out the slots of one record.
+type allocator struct {
+	rec  *Record
+	over bool
+}
+
+func (l *allocator) add(s Slot) Slot {
+	s.Index, s.Off = len(l.rec.Slots), l.rec.Size
+	l.rec.Size += (s.Size + 7) &^ 7
+	l.rec.Slots = append(l.rec.Slots, s)
+	return s
+}
+
+// capture gives a capture its slots. role is that of the target: RoleTarget,
+// or RoleAfter for the second half of a diff, which reads everything again.
+func (l *allocator) capture(item, index int, c *expr.Capture, role Role) []Slot {
+	var slots []Slot
+	if c.Value != nil {
+		s := Slot{Term: c.Value, Size: 8, Item: item, Capture: index}
+		if role == RoleAfter {
+			s.Role, s.Term = RoleAfter, expr.AtPhase(c.Value, expr.AtReturn)
+		}
+		slots = append(slots, l.add(s))
+	}
+	if c.Target != nil {
+		t := c.Target
+		if role == RoleAfter {
+			t = expr.AtPhase(t, expr.AtReturn)
+		}
+		slots = append(slots, l.add(Slot{Term: t, Size: targetSize(t), Item: item, Capture: index, Role: role}))
+	}
+	return slots
+}
+
+func targetSize(t expr.Term) uint32 {
+	switch t := t.(type) {
+	case *expr.Text:
+		return t.Max
+	case *expr.Buffer:
+		return t.Max + 8 // preceded by its length
+	}
+	size, err := btf.Sizeof(t.Type())
+	if err != nil || size < 0 {
+		return 0
+	}
+	return uint32(min(size, MaxObject))
+}
+
+// keep replaces the parts of a return predicate that are computed at entry by
+// the slots in which they are kept.
+func (l *allocator) keep(pred expr.Term, item int, m Method, entry *Half) expr.Term {
+	pred = expr.Clone(pred)
+	for _, x := range entryParts(pred) {
+		if m.argsAtReturn() && fixed(*x) {
+			continue // known at return as well
+		}
+		s := l.add(Slot{Term: *x, Size: 8, Item: item, Capture: -1, Role: RoleKept})
+		entry.Stores = append(entry.Stores, s)
+		*x = &expr.Kept{T: (*x).Type(), Slot: s.Index}
+	}
+	return pred
+}
+
+func (l *allocator) check() error {
+	if len(l.rec.Slots) > MaxSlots {
+		return fmt.Errorf("more than %d values in one record: ask for fewer", MaxSlots)
+	}
+	if l.rec.Size > MaxRecord {
+		return fmt.Errorf("a record of %d bytes is larger than the limit of %d: ask for fewer values", l.rec.Size, MaxRecord)
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// Options are the parts of a request that are not SPECs.
+type Options struct {
+	// Deny takes functions away from what globs select.
+	Deny []expr.Selector
+	// Arch is the kernel's architecture as Go names it.
+	Arch string
+	// Method chooses how to attach to a function. Nil: MethodFentry where the
+	// function's signature allows it, else MethodKprobe.
+	Method func(*Probe) Method
+}
+
+// A Skipped is a function that a glob selected and that is not traced.
+type Skipped struct {
+	Func kernel.Function
+	Why  error
+}
+
+// Resolve turns SPECs into a Plan. Faults of the SPECs' text come back as
+// *expr.ErrorList values, joined, all of them at once. A function for which a
+// glob's items make no sense is left out and returned in skipped, unless there
+// is no function for which they do.
+func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped []Skipped, err error) {
+	p = &Plan{}
+	var errs []error
+	for _, spec := range specs {
+		probes, left, err := resolveSpec(view, spec, o)
+		skipped = append(skipped, left...)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		p.Probes = append(p.Probes, probes...)
+	}
+	if len(errs) > 0 {
+		return nil, skipped, errors.Join(errs...)
+	}
+	for i, probe := range p.Probes {
+		probe.ID = i
+	}
+	return p, skipped, nil
+}
+
+func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe, skipped []Skipped, err error) {
+	funcs, err := selected(view, spec, o.Deny)
+	if err != nil {
+		return nil, nil, err
+	}
+	var first error
+	for _, f := range funcs {
+		probe, err := NewProbe(view, spec, f, o)
+		if err != nil {
+			skipped = append(skipped, Skipped{f, err})
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		probes = append(probes, probe)
+	}
+	if len(probes) == 0 {
+		return nil, skipped, first
+	}
+	return probes, skipped, nil
+}
+
+// selected returns the functions that a SPEC's selector names, at least one.
+func selected(view *kernel.View, spec *expr.Spec, deny []expr.Selector) ([]kernel.Function, error) {
+	sel := spec.Selector
+	fault := func(hint, format string, args ...any) error {
+		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{
+			{Code: expr.CodeUnknownFunc, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
+	}
+	if sel.Path != "" {
+		return nil, fault("", "selecting functions by source file is not supported yet")
+	}
+	funcs, err := view.Match(sel.Name, sel.Module)
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", sel.Name, err)
+	}
+	if len(funcs) == 0 {
+		return nil, fault(nearestHint(view, sel.Name), "no function is called %q", sel.Name)
+	}
+	kept := funcs[:0:0]
+	for _, f := range funcs {
+		if !denied(f, deny) {
+			kept = append(kept, f)
+		}
+	}
+	if len(kept) == 0 {
+		return nil, fault("", "all %d functions that match are denied", len(funcs))
+	}
+	return kept, nil
+}
+
+func denied(f kernel.Function, deny []expr.Selector) bool {
+	for _, d := range deny {
+		if expr.Glob(d.Name, f.Name) && (d.Module == "" || expr.Glob(d.Module, f.Module)) {
+			return true
+		}
+	}
+	return false
+}
+
+func nearestHint(view *kernel.View, name string) string {
+	names := view.Nearest(name, 3)
+	if len(names) == 0 {
+		return ""
+	}
+	for i := range names {
+		names[i] = strconv.Quote(names[i])
+	}
+	return "did you mean " + strings.Join(names, " or ") + "?"
+}
+
+// NewProbe resolves one SPEC for one function.
+func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) (*Probe, error) {
+	p := &Probe{Spec: spec, Func: f}
+	scope := &expr.Scope{Func: f.Name, Types: kernelTypes{view, f.Module}}
+	if proto := protoOf(f); proto != nil {
+		p.Params, p.Result = locate(proto.Params, o.Arch), proto.Return
+	} else {
+		scope.Untyped = true
+		p.Params, p.Result = locate(registers(abis[o.Arch].regs), o.Arch), word
+	}
+	if _, void := btf.UnderlyingType(p.Result).(*btf.Void); void {
+		p.Result = nil
+	}
+	scope.Return = p.Result
+	for _, param := range p.Params {
+		scope.Params = append(scope.Params, param.Param)
+	}
+	items, err := expr.Check(spec, scope)
+	if err != nil {
+		return nil, err
+	}
+	p.Items = items
+	p.Method = MethodFentry
+	if !p.FentryPossible() {
+		p.Method = MethodKprobe
+	}
+	if o.Method != nil {
+		p.Method = o.Method(p)
+	}
+	return p, p.layout()
+}
+
+// SetMethod changes how p is attached and lays its records out anew: what has
+// to be kept from entry to return depends on it.
+func (p *Probe) SetMethod(m Method) error {
+	p.Method = m
+	return p.layout()
+}
+
+// FentryPossible reports whether the function's signature is one that the
+// kernel's trampolines take as far as types tell: described by BTF, no more
+// than twelve words of parameters, no variable arguments.
+func (p *Probe) FentryPossible() bool {
+	proto := protoOf(p.Func)
+	if proto == nil || len(p.Params) < len(proto.Params) {
+		return false
+	}
+	words := 0
+	for _, param := range p.Params {
+		words += param.Loc.Slots
+		if param.Loc.Slots > 2 {
+			return false
+		}
+	}
+	return words <= 12 // MAX_BPF_FUNC_ARGS
+}
+
+func protoOf(f kernel.Function) *btf.FuncProto {
+	if f.Type == nil {
+		return nil
+	}
+	proto, _ := f.Type.Type.(*btf.FuncProto)
+	return proto
+}
+
+// word is the type of a register that nothing is known about.
+var word = &btf.Int{Name: "long unsigned int", Size: 8}
+
+func registers(n int) []btf.FuncParam {
+	params := make([]btf.FuncParam, n)
+	for i := range params {
+		params[i].Type = word
+	}
+	return params
+}
+
+// kernelTypes looks types up in the function's own module first.
+type kernelTypes struct {
+	view   *kernel.View
+	module string
+}
+
+var _ expr.Types = kernelTypes{}
+
+func (k kernelTypes) TypesByName(spelling string) ([]btf.Type, error) {
+	return k.view.TypesByName(spelling, k.module)
+}
+
+func (k kernelTypes) Enumerators(name string) ([]expr.Enumerator, error) {
+	found, err := k.view.Enumerators(name, k.module)
+	out := make([]expr.Enumerator, 0, len(found))
+	for _, e := range found {
+		for _, v := range e.Values {
+			if v.Name == name {
+				out = append(out, expr.Enumerator{Enum: e, Value: v.Value})
+			}
+		}
+	}
+	return out, err
+}
