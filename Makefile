@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Everything that needs more than `go build`: what is missing is installed by
+# `setup`, and tests of live kernels run in QEMU guests, so no target but setup
+# needs root.
+
+.PHONY: build generate setup setup-guest check generated test test-unit test-live demo bench soak clean
+
+GO      ?= go
+SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
+TESTRUN := $(GO) run ./internal/vm/testrun
+GUEST   := $(GO) run ./internal/vm/guestrun
+
+# What a guest needs, and what the checks and the tests' oracles need beyond that.
+GUEST_PACKAGES := qemu-system-x86 busybox-static xz-utils
+PACKAGES       := $(GUEST_PACKAGES) git gcc libc6-dev clang llvm libbpf-dev dwarves
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o ksnoop ./cmd/ksnoop
+
+generate:
+	$(GO) generate ./...
+
+# $(call install,PACKAGES) installs those that are missing.
+define install
+@missing=; for p in $(1); do \
+	dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing="$$missing $$p"; \
+done; \
+if [ -n "$$missing" ]; then \
+	$(SUDO) apt-get -q update && \
+	DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get -q install -y --no-install-recommends $$missing; \
+fi
+endef
+
+setup-guest:
+	$(call install,$(GUEST_PACKAGES))
+	@$(GUEST) -fetch >/dev/null
+
+setup:
+	$(call install,$(PACKAGES))
+	@$(GUEST) -fetch >/dev/null
+
+check: setup
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not as gofmt has it:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+# Generating again must change no file, whether committed yet or not.
+SUMS = git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null
+generated: setup
+	@before=$$($(SUMS)); $(GO) generate ./... || exit 1; after=$$($(SUMS)); \
+	if [ "$$before" != "$$after" ]; then \
+		echo "not up to date, commit what \`make generate\` changed:"; git status --short; exit 1; \
+	fi
+
+test: check generated
+	$(TESTRUN) -unit -live
+
+test-unit: setup
+	$(TESTRUN) -unit
+
+test-live: setup-guest
+	$(TESTRUN) -live
+
+demo: export KSNOOP_KERNELS = 6.12
+demo: setup-guest
+	@$(GUEST) -file internal/vm/demo.sh:/demo.sh sh /demo.sh
+
+bench: setup-guest
+	$(TESTRUN) -bench
+	$(GUEST) -icount workload loop
+
+soak: setup-guest
+	KSNOOP_SOAK=1 $(TESTRUN) -live -timeout 2h
+
+clean:
+	rm -f ksnoop
