@@ -16,9 +16,11 @@ const (
 	// maxNesting bounds structs in structs, arrays of arrays and typedefs of
 	// typedefs; the kernel's own types stay below 20.
 	maxNesting = 64
-	// maxFields bounds the table of one Printer. Types that corrupt BTF nests
-	// without a name multiply; the largest of the kernel needs some 8,000.
-	maxFields = 1 << 17
+	// maxValues bounds the members of one value, those of nested types counted
+	// wherever they stand, elements of arrays once. In corrupt BTF a struct may
+	// hold two of a second, which holds two of a third. The largest types of the
+	// kernel have some 5,000.
+	maxValues = 1 << 17
 )
 
 // A Printer prints the values of one type. It is immutable and safe for
@@ -42,14 +44,15 @@ type span struct{ start, end uint32 }
 
 // A field is one value in its place: a member, or the root.
 type field struct {
-	name span // `.name = `
-	cast span // `(type)`
-	key  span // `"name":`
-	off  uint32
-	bit  uint8 // first bit in the byte at off, counted as BTF does
-	bits uint8 // width of a bitfield, otherwise 0
-	last bool  // nothing but padding follows in the enclosing type
-	body uint32
+	name  span // `.name = `
+	cast  span // `(type)`
+	key   span // `"name":`
+	off   uint32
+	bit   uint8 // first bit in the byte at off, counted as BTF does
+	bits  uint8 // width of a bitfield, otherwise 0
+	last  bool  // nothing but padding follows in the enclosing type
+	known known
+	body  uint32
 }
 
 type kind uint8
@@ -71,9 +74,10 @@ type body struct {
 	kind   kind
 	signed bool
 	isBool bool
-	isChar bool // 1-byte integer that holds text, or an array of these
-	flags  bool // enum whose values are made to be combined by |
-	dense  bool // any byte that is not zero makes the value not zero
+	isChar bool  // 1-byte integer that holds text, or an array of these
+	flags  bool  // enum whose values are made to be combined by |
+	known  known // of an array, its elements'
+	dense  bool  // any byte that is not zero makes the value not zero
 	size   uint32
 	first  uint32 // first of fields, enums or ptrs; the body of an array's elements
 	n      uint32 // number of members, enumerators or elements
@@ -112,6 +116,7 @@ var (
 type compiler struct {
 	p      *Printer
 	bodies map[btf.Type]uint32
+	values []int // for each of Printer.bodies, what maxValues limits
 	spans  map[string]span
 	depth  int
 	buf    []byte
@@ -146,8 +151,11 @@ func (c *compiler) field(t btf.Type, name string) (field, error) {
 	f.cast = c.intern(c.buf)
 
 	var err error
-	f.body, err = c.body(t, nil)
-	return f, err
+	if f.body, err = c.body(t, nil); err != nil {
+		return f, err
+	}
+	f.known = c.known(t, f.body)
+	return f, nil
 }
 
 // body compiles a type. With a scope, a struct or union adds its keys to it,
@@ -171,8 +179,21 @@ func (c *compiler) body(t btf.Type, keys scope) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
+	values := 1
+	switch b.kind {
+	case kindStruct, kindUnion:
+		for _, f := range c.p.fields[b.first : b.first+b.n] {
+			values += c.values[f.body]
+		}
+	case kindArray:
+		values += c.values[b.first]
+	}
+	if values > maxValues || len(c.p.fields) > maxValues {
+		return 0, errSize
+	}
 	id := uint32(len(c.p.bodies))
 	c.p.bodies = append(c.p.bodies, b)
+	c.values = append(c.values, values)
 	if keys == nil {
 		c.bodies[t] = id
 	}
@@ -245,6 +266,7 @@ func (c *compiler) array(t *btf.Array) (body, error) {
 		return body{}, errSize
 	}
 	b := body{kind: kindArray, size: uint32(size), first: elem, n: t.Nelems, dense: e.dense}
+	b.known = c.known(t.Type, elem)
 	if e.kind == kindInt && e.size == 1 {
 		b.kind, b.isChar, b.signed, b.dense = kindBytes, e.isChar, e.signed, false
 	}
@@ -264,9 +286,6 @@ func (c *compiler) members(b *body, members []btf.Member, keys scope) error {
 		}
 		f.last = i == len(members)-1 || b.kind == kindUnion
 		fields = append(fields, f)
-	}
-	if len(c.p.fields)+len(fields) > maxFields {
-		return errSize
 	}
 	b.first, b.n = uint32(len(c.p.fields)), uint32(len(fields))
 	c.p.fields = append(c.p.fields, fields...)
@@ -303,6 +322,10 @@ func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error)
 	}
 
 	b := &c.p.bodies[f.body]
+	f.known = c.known(m.Type, f.body)
+	if f.known == unknown && b.signed && b.kind == kindInt && namesError(m.Name) {
+		f.known = knownErrno
+	}
 	f.off, f.bit = uint32(m.Offset)/8, uint8(m.Offset%8)
 	end := uint64(m.Offset) + uint64(b.size)*8
 	if m.BitfieldSize > 0 {

@@ -64,7 +64,7 @@ func (w *valueWriter) follow(t *pointee, addr uint64) {
 	}
 	w.str(" -> ")
 	inner := *w
-	inner.p, inner.raw, inner.hops = to.p, raw, w.hops+1
+	inner.p, inner.raw, inner.addr, inner.hops = to.p, raw, addr, w.hops+1
 	inner.inArray, inner.tail = false, true
 	if to.text {
 		inner.text(raw, size)

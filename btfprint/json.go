@@ -53,6 +53,9 @@ func (w *jsonWriter) comma() {
 }
 
 func (w *jsonWriter) bytes(f *field, b *body, off int) {
+	if w.o.Readings && w.read(f, b, off) {
+		return
+	}
 	switch b.kind {
 	case kindStruct, kindUnion:
 		if w.deep() {
@@ -72,6 +75,30 @@ func (w *jsonWriter) bytes(f *field, b *body, off int) {
 	default:
 		w.scalar(f, b, off)
 	}
+}
+
+// read writes a well-known type as a string, one that is but a number as that.
+func (w *jsonWriter) read(f *field, b *body, off int) bool {
+	start := len(w.dst)
+	dst, ok := w.reading(f, b, off)
+	if !ok {
+		return false
+	}
+	w.dst = dst
+	if f.known != knownNumber {
+		w.quote(start)
+	}
+	return true
+}
+
+// quote makes a JSON string of what was written from start on: it is quoted
+// behind itself and then moved to its place.
+func (w *jsonWriter) quote(start int) {
+	end := len(w.dst)
+	w.dst = append(w.dst, '"')
+	w.dst = appendJSONText(w.dst, w.dst[start:end])
+	w.dst = append(w.dst, '"')
+	w.dst = w.dst[:start+copy(w.dst[start:], w.dst[end:])]
 }
 
 func (w *jsonWriter) deep() bool { return w.o.MaxDepth > 0 && w.depth >= w.o.MaxDepth }
@@ -142,7 +169,7 @@ func (w *jsonWriter) elements(b *body, off int) {
 	w.inArray, w.tail = true, false
 	w.depth++
 	w.dst = append(w.dst, '[')
-	f := field{body: b.first}
+	f := field{body: b.first, known: b.known}
 	for i := range n {
 		at := off + i*size
 		if w.full() || w.missing(&f, elem, at) {
@@ -303,13 +330,7 @@ func (w *jsonWriter) pointerName(addr uint64) {
 		w.dst = w.dst[:start]
 		return
 	}
-	// The name is quoted behind itself and then moved to its place.
-	end := len(w.dst)
-	w.dst = append(w.dst, '"')
-	w.dst = appendJSONText(w.dst, w.dst[name:end])
-	w.dst = append(w.dst, '"')
-	n := copy(w.dst[name:], w.dst[end:])
-	w.dst = w.dst[:name+n]
+	w.quote(name)
 }
 
 func (w *jsonWriter) follow(t *pointee, addr uint64) {
@@ -330,7 +351,7 @@ func (w *jsonWriter) follow(t *pointee, addr uint64) {
 	}
 	w.str(`,"value":`)
 	inner := *w
-	inner.p, inner.raw, inner.hops = to.p, raw, w.hops+1
+	inner.p, inner.raw, inner.addr, inner.hops = to.p, raw, addr, w.hops+1
 	inner.inArray, inner.tail = false, true
 	root := &to.p.root
 	b := &to.p.bodies[root.body]

@@ -10,7 +10,8 @@ func (p *Printer) likely(fields []field, raw []byte, off int) int {
 	best, bestScore, bestSize := 0, minScore, -1
 	for i := range fields {
 		f := &fields[i]
-		score := p.score(f, raw, off, 0)
+		budget := maxScored
+		score := p.score(f, raw, off, &budget)
 		size := int(p.bodies[f.body].size) * 8
 		if f.bits > 0 {
 			size = int(f.bits)
@@ -30,22 +31,22 @@ const (
 	minScore = -1 << 30
 )
 
-// maxScored bounds the members looked at; bodies in corrupt BTF may overlap.
+// maxScored is the number of values looked at of each member of a union.
 const maxScored = 64
 
-func (p *Printer) score(f *field, raw []byte, off, depth int) int {
+func (p *Printer) score(f *field, raw []byte, off int, budget *int) int {
 	b := &p.bodies[f.body]
 	off += int(f.off)
 	size := int(b.size)
 	if f.bits > 0 {
 		size = (int(f.bit) + int(f.bits) + 7) / 8
 	}
-	if off+size > len(raw) || depth > 4 {
+	if *budget--; off+size > len(raw) || *budget < 0 {
 		return 0
 	}
 	switch b.kind {
 	case kindStruct, kindUnion:
-		return p.scoreMembers(b, raw, off, depth)
+		return p.scoreMembers(b, raw, off, budget)
 	case kindPointer:
 		return scorePointer(p.load(raw[off : off+size]))
 	case kindEnum:
@@ -69,10 +70,10 @@ func (p *Printer) score(f *field, raw []byte, off, depth int) int {
 }
 
 // scoreMembers judges a struct by all members, a union by its best.
-func (p *Printer) scoreMembers(b *body, raw []byte, off, depth int) int {
+func (p *Printer) scoreMembers(b *body, raw []byte, off int, budget *int) int {
 	sum, best := 0, minScore
-	for i := range min(b.n, maxScored) {
-		s := p.score(&p.fields[b.first+i], raw, off, depth+1)
+	for i := uint32(0); i < b.n && *budget > 0; i++ {
+		s := p.score(&p.fields[b.first+i], raw, off, budget)
 		sum += s
 		best = max(best, s)
 	}

@@ -224,6 +224,12 @@ func (w *valueWriter) pointer(b *body, off int) {
 		}
 		return
 	}
+	if name := errnoName(-addr); w.o.Readings && name != "" {
+		w.str("ERR_PTR(-")
+		w.str(name)
+		w.str(")")
+		return
+	}
 	w.dst = append(w.dst, "0x"...)
 	w.dst = strconv.AppendUint(w.dst, addr, 16)
 	if w.o.PointerName != nil {

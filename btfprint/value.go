@@ -50,6 +50,13 @@ type ValueOptions struct {
 	// Likely shows, of each union, only the member that its bytes look like.
 	Likely bool
 
+	// Readings shows well-known types as people read them: a ktime_t in
+	// seconds, a dev_t as major:minor, an in6_addr as an address, and so on.
+	Readings bool
+	// Addr is where raw was captured, 0 if that is not known. An empty
+	// list_head is known by it.
+	Addr uint64
+
 	// MaxWidth cuts every line, and in Compact mode the whole text, to so many
 	// bytes; what is cut is marked by `...`. 0 is no limit.
 	MaxWidth int
@@ -100,11 +107,12 @@ type valueWriter struct {
 	inArray bool
 	tail    bool // nothing but padding follows this value in raw
 	stopped bool
-	hops    int // pointers followed so far
+	hops    int    // pointers followed so far
+	addr    uint64 // where raw was captured, if known
 }
 
 func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
-	w := valueWriter{p: p, o: o, dst: dst, raw: raw, base: len(dst), line: len(dst), indent: o.Indent}
+	w := valueWriter{p: p, o: o, dst: dst, raw: raw, base: len(dst), line: len(dst), indent: o.Indent, addr: o.Addr}
 	if w.indent == "" {
 		w.indent = "\t"
 	}
@@ -254,6 +262,12 @@ func (w *valueWriter) flexible(b *body, off int) bool {
 
 // bytes writes the value itself.
 func (w *valueWriter) bytes(f *field, b *body, off int) {
+	if w.o.Readings && w.o.Hide&HideValues == 0 {
+		if dst, ok := w.reading(f, b, off); ok {
+			w.dst = dst
+			return
+		}
+	}
 	switch b.kind {
 	case kindStruct, kindUnion:
 		w.members(b, off)
@@ -322,7 +336,7 @@ func (w *valueWriter) elements(b *body, off int) {
 	}
 	inArray, tail := w.inArray, w.tail
 	w.inArray, w.tail = true, false
-	f := field{body: b.first}
+	f := field{body: b.first, known: b.known}
 	for i := range n {
 		if w.o.MaxElements > 0 && i == w.o.MaxElements {
 			w.begin()
