@@ -4,7 +4,6 @@ package kernel
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -241,12 +240,8 @@ func (i *typeInfo) seek(name string) ([]*btf.Func, error) {
 
 // funcs returns the functions of one name.
 func (i *typeInfo) funcs(name string) ([]*btf.Func, error) {
-	spec, err := i.spec()
+	types, err := i.byName(name)
 	if err != nil {
-		return nil, err
-	}
-	types, err := spec.AnyTypesByName(name)
-	if err != nil && !errors.Is(err, btf.ErrNotFound) {
 		return nil, fmt.Errorf("function %s: %w", name, err)
 	}
 	var funcs []*btf.Func

@@ -3,7 +3,6 @@
 package kernel
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,11 +58,7 @@ func (v *View) Enumerators(name, module string) ([]*btf.Enum, error) {
 		var enums []*btf.Enum
 		for _, info := range found {
 			for id := range info.raw.enumsWith(name) {
-				spec, err := info.spec()
-				if err != nil {
-					return nil, err
-				}
-				t, err := spec.TypeByID(btf.TypeID(id))
+				t, err := info.byID(id)
 				if err != nil {
 					return nil, fmt.Errorf("enumerator %s: %w", name, err)
 				}
@@ -119,12 +114,8 @@ func (i *typeInfo) spelled(kind, name string) ([]btf.Type, error) {
 	if !known {
 		return nil, nil
 	}
-	spec, err := i.spec()
+	types, err := i.byName(name)
 	if err != nil {
-		return nil, err
-	}
-	types, err := spec.AnyTypesByName(name)
-	if err != nil && !errors.Is(err, btf.ErrNotFound) {
 		return nil, fmt.Errorf("type %s: %w", name, err)
 	}
 	return slices.DeleteFunc(types, func(t btf.Type) bool { return kindOf(t) != kind }), nil

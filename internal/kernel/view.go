@@ -141,18 +141,23 @@ type typeInfo struct {
 	name string // of the module, "" for vmlinux
 	raw  *rawBTF
 	spec func() (*btf.Spec, error)
+
+	// decode serialises decoding. Modules share that of vmlinux: cilium/ebpf
+	// 0.22 decodes types of the base of a spec without its lock.
+	decode *sync.Mutex
 }
 
 func newTypeInfo(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 	var rawBase *rawBTF
+	decode := new(sync.Mutex)
 	if base != nil {
-		rawBase = base.raw
+		rawBase, decode = base.raw, base.decode
 	}
 	raw, err := parseBTF(data, rawBase)
 	if err != nil {
 		return nil, err
 	}
-	info := &typeInfo{name: name, raw: raw}
+	info := &typeInfo{name: name, raw: raw, decode: decode}
 	info.spec = sync.OnceValues(func() (*btf.Spec, error) {
 		var baseSpec *btf.Spec
 		if base != nil {
@@ -178,7 +183,35 @@ func (v *View) BTF() (*btf.Spec, error) {
 // Modules returns the names of the modules that have BTF, sorted.
 func (v *View) Modules() ([]string, error) { return v.modules() }
 
-// ModuleBTF returns the types that a module adds to those of vmlinux.
+// byName decodes the types of one name.
+func (i *typeInfo) byName(name string) ([]btf.Type, error) {
+	spec, err := i.spec()
+	if err != nil {
+		return nil, err
+	}
+	i.decode.Lock()
+	defer i.decode.Unlock()
+	types, err := spec.AnyTypesByName(name)
+	if errors.Is(err, btf.ErrNotFound) {
+		return nil, nil
+	}
+	return types, err
+}
+
+// byID decodes one type.
+func (i *typeInfo) byID(id uint32) (btf.Type, error) {
+	spec, err := i.spec()
+	if err != nil {
+		return nil, err
+	}
+	i.decode.Lock()
+	defer i.decode.Unlock()
+	return spec.TypeByID(btf.TypeID(id))
+}
+
+// ModuleBTF returns the types that a module adds to those of vmlinux. Unlike
+// the View, the specs of several modules and of vmlinux are not safe for
+// concurrent use with each other.
 func (v *View) ModuleBTF(module string) (*btf.Spec, error) {
 	info, err := v.moduleInfo(module)
 	if err != nil {

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+func privilegesFact(p Privileges) Fact {
+	f := Fact{Name: FactPrivileges, Answer: Yes}
+	switch {
+	case p.UID == 0 && p.Tracing():
+		f.Value = "root"
+	case p.Tracing():
+		f.Value = "capabilities"
+	case p.UID == 0:
+		f.Answer, f.Value = No, "root without capabilities"
+		f.Why = "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?"
+		f.Do = "run outside of the container, or give it these capabilities"
+	default:
+		f.Answer, f.Value = No, "uid "+strconv.Itoa(p.UID)
+		f.Why, f.Do = "tracing needs CAP_BPF and CAP_PERFMON", "run as root"
+	}
+	return f
+}
+
+// lockdownFact: of the two modes only confidentiality forbids kprobes and
+// reading kernel memory from BPF (security/lockdown, LOCKDOWN_KPROBES,
+// LOCKDOWN_BPF_READ_KERNEL).
+func (v *View) lockdownFact() Fact {
+	f := Fact{Name: FactLockdown}
+	text, err := v.line("sys/kernel/security/lockdown")
+	if errors.Is(err, fs.ErrNotExist) {
+		if c := v.config(); c.err == nil && c.options["SECURITY_LOCKDOWN_LSM"] == "" {
+			f.Answer, f.Value, f.Why = Yes, "none", "the kernel has no lockdown"
+			return f
+		}
+		f.Why, f.Do = "/sys/kernel/security/lockdown is missing", "mount securityfs on /sys/kernel/security to see"
+		return f
+	}
+	if err != nil {
+		f.Why = err.Error()
+		return f
+	}
+	_, mode, _ := strings.Cut(text, "[")
+	mode, _, ok := strings.Cut(mode, "]")
+	if !ok {
+		f.Why = "/sys/kernel/security/lockdown reads " + strconv.Quote(text)
+		return f
+	}
+	f.Answer, f.Value = Yes, mode
+	if mode == "confidentiality" {
+		f.Answer, f.Why = No, "lockdown forbids to read kernel memory"
+		f.Do = "boot without lockdown=confidentiality"
+	}
+	return f
+}
+
+func (v *View) btfFact() Fact {
+	f := Fact{Name: FactBTF}
+	info, err := v.vmlinux()
+	if err == nil {
+		f.Answer, f.Value = Yes, fmt.Sprintf("%d types", info.raw.count-1)
+		return f
+	}
+	f.Why = err.Error()
+	if !errors.Is(err, fs.ErrPermission) {
+		f.Answer, f.Do = No, "use a kernel built with CONFIG_DEBUG_INFO_BTF"
+	}
+	return f
+}
+
+func (v *View) ftraceFact() Fact {
+	f := v.feature(FactFtrace, []string{"FUNCTION_TRACER", "DYNAMIC_FTRACE"}, "register_ftrace_function")
+	if value, err := v.line("proc/sys/kernel/ftrace_enabled"); err == nil && value == "0" {
+		f.Answer, f.Value, f.Why, f.Do = No, "off", "ftrace_enabled is 0", "sysctl kernel.ftrace_enabled=1"
+	}
+	return f
+}
+
+// fentryFact: trampolines are called directly from where ftrace would be.
+func (v *View) fentryFact() Fact {
+	if ftrace := v.ftraceFact(); ftrace.Answer == No {
+		ftrace.Name = FactFentry
+		return ftrace
+	}
+	if events := v.feature(FactEvents, []string{"BPF_EVENTS"}, "trace_call_bpf"); events.Answer == No {
+		events.Name = FactFentry
+		return events
+	}
+	return v.feature(FactFentry, []string{"DYNAMIC_FTRACE_WITH_DIRECT_CALLS", "BPF_JIT"}, "bpf_trampoline_link_prog")
+}
+
+func (v *View) kprobesFact() Fact {
+	f := Fact{Name: FactKprobes}
+	if value, err := v.line("sys/kernel/debug/kprobes/enabled"); err == nil && value == "0" {
+		f.Answer, f.Value, f.Why = No, "off", "/sys/kernel/debug/kprobes/enabled is 0"
+		f.Do = "write 1 to /sys/kernel/debug/kprobes/enabled"
+		return f
+	}
+	// Readable by everybody, and there only with CONFIG_KPROBE_EVENTS.
+	const pmu = "sys/bus/event_source/devices/kprobe"
+	if v.exists(pmu) == Yes {
+		f.Answer, f.Why = Yes, "/"+pmu
+		return f
+	}
+	return v.feature(FactKprobes, []string{"KPROBES", "KPROBE_EVENTS"}, "register_kprobe")
+}
+
+func (v *View) tracefsFact() Fact {
+	f := Fact{Name: FactTracefs}
+	const file = "trace_clock" // not there when nothing is mounted
+	for _, dir := range []string{tracefs, tracefsOld} {
+		switch v.exists(dir + "/" + file) {
+		case Yes:
+			f.Answer, f.Value = Yes, "/"+dir
+			return f
+		case Unknown:
+			f.Why, f.Do = "/"+dir+" cannot be read", "run as root"
+			return f
+		}
+	}
+	f.Answer, f.Why = No, "nothing is mounted on /"+tracefs
+	f.Do = "mount -t tracefs tracefs /" + tracefs
+	return f
+}
+
+func (v *View) kallsymsFact() Fact {
+	f := Fact{Name: FactKallsyms}
+	t, err := v.symbols()
+	if err != nil {
+		f.Answer, f.Why, f.Do = No, err.Error(), "use a kernel built with CONFIG_KALLSYMS"
+		return f
+	}
+	f.Answer, f.Value = Yes, fmt.Sprintf("%d in %d modules", len(t.symbols), len(t.modules)-1)
+	return f
+}
+
+func (v *View) addressesFact() Fact {
+	f := Fact{Name: FactAddresses, Answer: Yes}
+	restrict, _ := v.line("proc/sys/kernel/kptr_restrict")
+	if restrict != "" {
+		f.Value = "kptr_restrict " + restrict
+	}
+	if err := v.Symbols(); err != nil {
+		f.Answer, f.Why, f.Do = No, err.Error(), "run as root"
+		if restrict == "2" {
+			f.Do = "as root, sysctl kernel.kptr_restrict=1"
+		}
+	}
+	return f
+}
+
+func (v *View) moduleFact() Fact {
+	f := Fact{Name: FactModuleBTF, Answer: Yes}
+	names, err := v.modules()
+	if err != nil {
+		f.Answer, f.Why = No, err.Error()
+		return f
+	}
+	f.Value = fmt.Sprintf("%d modules", len(names))
+	return f
+}
+
+func (v *View) jitFact() Fact {
+	f := Fact{Name: FactJIT}
+	value, err := v.line("proc/sys/net/core/bpf_jit_enable")
+	switch {
+	case err == nil && value != "0":
+		f.Answer, f.Value = Yes, value
+	case err == nil:
+		f.Answer, f.Value, f.Why, f.Do = No, "0", "programs are interpreted", "sysctl net.core.bpf_jit_enable=1"
+	case v.config().options["BPF_JIT_ALWAYS_ON"] == "y":
+		f.Answer, f.Why = Yes, "CONFIG_BPF_JIT_ALWAYS_ON"
+	default:
+		f.Why = err.Error()
+	}
+	return f
+}
+
+// settingFact is about a sysctl that keeps out those without privileges when it
+// is above limit.
+func (v *View) settingFact(name FactName, file string, privileged bool, limit int) Fact {
+	f := Fact{Name: name}
+	text, err := v.line(file)
+	if err != nil {
+		f.Why = err.Error()
+		return f
+	}
+	value, err := strconv.Atoi(text)
+	f.Value = text
+	switch {
+	case err != nil:
+		f.Why = "not a number"
+	case value <= limit:
+		f.Answer = Yes
+	case privileged:
+		f.Answer, f.Why = Yes, "does not hold for this process"
+	default:
+		f.Answer, f.Why, f.Do = No, "the kernel refuses it to this process", "run as root"
+	}
+	return f
+}
+
+func (v *View) releaseFact() Fact {
+	f := Fact{Name: FactRelease, Answer: Yes}
+	release, err := v.Release()
+	if err != nil {
+		f.Answer, f.Why = Unknown, err.Error()
+	}
+	f.Value = release
+	if major, minor, ok := version(release); ok && (major < 5 || major == 5 && minor < 15) {
+		f.Answer, f.Why, f.Do = No, "older than Linux 5.15", "use a newer kernel"
+	}
+	return f
+}
+
+// version splits "6.12.111+deb12" into its first two numbers.
+func version(release string) (major, minor int, ok bool) {
+	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return major, minor, n == 2
+}

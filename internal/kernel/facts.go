@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An Answer is whether something is so. Its zero value is Unknown.
+type Answer uint8
+
+const (
+	Unknown Answer = iota
+	Yes
+	No
+)
+
+// String returns "yes", "no" or "unknown".
+func (a Answer) String() string {
+	switch a {
+	case Yes:
+		return "yes"
+	case No:
+		return "no"
+	}
+	return "unknown"
+}
+
+// A FactName is what a Fact is about.
+type FactName string
+
+// The facts, in the order in which tracing needs them.
+const (
+	FactPrivileges FactName = "privileges"
+	FactLockdown   FactName = "no lockdown"
+	FactBPF        FactName = "BPF system call"
+	FactBTF        FactName = "BTF"
+	FactEvents     FactName = "BPF tracing programs"
+	FactFtrace     FactName = "ftrace"
+	FactFentry     FactName = "fentry"
+	FactKprobes    FactName = "kprobes"
+	FactFprobe     FactName = "FPROBE"
+	FactTracefs    FactName = "tracefs"
+	FactKallsyms   FactName = "symbols"
+	FactAddresses  FactName = "symbol addresses"
+	FactModuleBTF  FactName = "BTF of modules"
+	FactJIT        FactName = "BPF JIT"
+	FactPerf       FactName = "perf_event_paranoid"
+	FactUnprivBPF  FactName = "unprivileged_bpf_disabled"
+	FactRelease    FactName = "release"
+	FactArch       FactName = "architecture"
+)
+
+// A Fact is one thing that files tell about a kernel. Yes is what tracing wants.
+type Fact struct {
+	Name   FactName
+	Answer Answer
+	Value  string // what was found: "6.12.111", "integrity", "2"
+	Why    string // the evidence, or the reason for Unknown
+	Do     string // what would make it a Yes
+}
+
+// Facts are all that files tell about a kernel.
+type Facts []Fact
+
+// Get returns the fact of that name, an Unknown one if there is none.
+func (f Facts) Get(name FactName) Fact {
+	if i := slices.IndexFunc(f, func(x Fact) bool { return x.Name == name }); i >= 0 {
+		return f[i]
+	}
+	return Fact{Name: name}
+}
+
+// Obstacle returns the first fact that makes tracing impossible. What is
+// unknown is no obstacle: trying it will tell.
+func (f Facts) Obstacle() (Fact, bool) {
+	for _, name := range []FactName{FactBPF, FactBTF, FactEvents, FactPrivileges, FactLockdown} {
+		if fact := f.Get(name); fact.Answer == No {
+			return fact, true
+		}
+	}
+	fentry, kprobes := f.Get(FactFentry), f.Get(FactKprobes)
+	if fentry.Answer == No && kprobes.Answer == No {
+		fentry.Name += " or kprobes"
+		fentry.Why += "; " + kprobes.Why
+		return fentry, true
+	}
+	return Fact{}, false
+}
+
+// Privileges are what a process may do.
+type Privileges struct {
+	UID  int    // effective
+	Caps uint64 // effective capabilities, a bit each
+}
+
+// Capabilities, linux/capability.h.
+const (
+	CapSysAdmin = 21
+	CapSyslog   = 34
+	CapPerfmon  = 38
+	CapBPF      = 39
+)
+
+// Has reports whether p has a capability.
+func (p Privileges) Has(capability uint) bool { return p.Caps>>capability&1 != 0 }
+
+// Tracing reports whether p allows loading and attaching tracing programs.
+func (p Privileges) Tracing() bool {
+	return p.Has(CapSysAdmin) || p.Has(CapBPF) && p.Has(CapPerfmon)
+}
+
+// Privileges returns those of this process.
+func (v *View) Privileges() (Privileges, error) {
+	text, err := v.line("proc/self/status")
+	if err != nil {
+		return Privileges{}, err
+	}
+	return parseStatus(text)
+}
+
+func parseStatus(text string) (p Privileges, err error) {
+	var uid, caps bool
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		words := strings.Fields(value)
+		switch {
+		case key == "Uid" && len(words) == 4: // real, effective, saved, of file accesses
+			p.UID, err = strconv.Atoi(words[1])
+			uid = err == nil
+		case key == "CapEff" && len(words) == 1:
+			p.Caps, err = strconv.ParseUint(words[0], 16, 64)
+			caps = err == nil
+		}
+		if err != nil {
+			return p, fmt.Errorf("reading /proc/self/status: %w", err)
+		}
+	}
+	if !uid || !caps {
+		return p, errors.New("reading /proc/self/status: no Uid or CapEff")
+	}
+	return p, nil
+}
+
+// Facts returns what files tell about the kernel to a process with privileges p.
+func (v *View) Facts(p Privileges) Facts {
+	return Facts{
+		privilegesFact(p),
+		v.lockdownFact(),
+		v.feature(FactBPF, []string{"BPF_SYSCALL"}, "bpf_map_inc"),
+		v.btfFact(),
+		v.feature(FactEvents, []string{"BPF_EVENTS"}, "trace_call_bpf"),
+		v.ftraceFact(),
+		v.fentryFact(),
+		v.kprobesFact(),
+		v.feature(FactFprobe, []string{"FPROBE"}, "register_fprobe"),
+		v.tracefsFact(),
+		v.kallsymsFact(),
+		v.addressesFact(),
+		v.moduleFact(),
+		v.jitFact(),
+		v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.Has(CapPerfmon) || p.Has(CapSysAdmin), 1),
+		v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.Has(CapBPF) || p.Has(CapSysAdmin), 0),
+		v.releaseFact(),
+		{Name: FactArch, Answer: Yes, Value: v.Arch()},
+	}
+}
+
+// feature is about something that the kernel was built with or without. All of
+// options must be set; where the configuration cannot be read, a function that
+// only such a kernel has is the evidence.
+func (v *View) feature(name FactName, options []string, function string) Fact {
+	f := Fact{Name: name}
+	if c := v.config(); c.err == nil {
+		for _, o := range options {
+			if c.options[o] == "" {
+				f.Answer, f.Why = No, fmt.Sprintf("CONFIG_%s is not set in /%s", o, c.file)
+				f.Do = "use a kernel built with CONFIG_" + o
+				return f
+			}
+		}
+		f.Answer, f.Why = Yes, fmt.Sprintf("CONFIG_%s in /%s", strings.Join(options, ", CONFIG_"), c.file)
+		return f
+	}
+	t, err := v.symbols()
+	if err != nil {
+		f.Why = err.Error()
+		return f
+	}
+	has := slices.ContainsFunc(t.symbols, func(s symbol) bool { return t.name(&s) == function && s.module == 0 })
+	if has {
+		f.Answer, f.Why = Yes, "the kernel has "+function
+		return f
+	}
+	f.Answer, f.Why = No, "the kernel has no "+function
+	f.Do = "use a kernel built with CONFIG_" + strings.Join(options, ", CONFIG_")
+	return f
+}
+
+// exists reports whether there is a file; unknown if that cannot be seen.
+func (v *View) exists(file string) Answer {
+	if v.root == nil {
+		return Unknown
+	}
+	_, err := fs.Stat(v.root, file)
+	switch {
+	case err == nil:
+		return Yes
+	case errors.Is(err, fs.ErrNotExist):
+		return No
+	}
+	return Unknown
+}
+
+// String returns the fact as one line of text.
+func (f Fact) String() string {
+	text := string(f.Name) + ": " + cmp.Or(f.Value, f.Answer.String())
+	if f.Why != "" {
+		text += " (" + f.Why + ")"
+	}
+	return text
+}

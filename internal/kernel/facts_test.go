@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"os"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const fullConfig = `# comment
+CONFIG_BPF_SYSCALL=y
+CONFIG_BPF_EVENTS=y
+CONFIG_BPF_JIT=y
+CONFIG_BPF_JIT_ALWAYS_ON=y
+CONFIG_KPROBES=y
+CONFIG_KPROBE_EVENTS=y
+CONFIG_FPROBE=y
+CONFIG_FUNCTION_TRACER=y
+CONFIG_DYNAMIC_FTRACE=y
+CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y
+CONFIG_DEFAULT_HOSTNAME="(none)"
+# CONFIG_SECURITY_LOCKDOWN_LSM is not set
+`
+
+var allCaps = Privileges{UID: 0, Caps: 1<<41 - 1}
+
+// healthy is a kernel on which everything works.
+func healthy(t testing.TB) fstest.MapFS {
+	files := fakeKernel(t, "ip_rcv\n")
+	for name, text := range map[string]string{
+		"proc/sys/kernel/osrelease":                 "6.12.111+deb12-cloud-arm64\n",
+		"proc/sys/kernel/arch":                      "aarch64\n",
+		"boot/config-6.12.111+deb12-cloud-arm64":    fullConfig,
+		"proc/sys/kernel/kptr_restrict":             "0\n",
+		"proc/sys/kernel/perf_event_paranoid":       "2\n",
+		"proc/sys/kernel/unprivileged_bpf_disabled": "2\n",
+		"proc/sys/net/core/bpf_jit_enable":          "1\n",
+		"proc/sys/kernel/ftrace_enabled":            "1\n",
+		"sys/kernel/security/lockdown":              "none [integrity] confidentiality\n",
+		"sys/kernel/tracing/trace_clock":            "[local] global\n",
+	} {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return files
+}
+
+func TestFactsHealthy(t *testing.T) {
+	facts := Open(healthy(t)).Facts(allCaps)
+	for _, f := range facts {
+		if f.Answer != Yes || f.Do != "" {
+			t.Errorf("%+v, want yes", f)
+		}
+	}
+	if f, ok := facts.Obstacle(); ok {
+		t.Errorf("obstacle: %v", f)
+	}
+	for name, want := range map[FactName]string{
+		FactRelease: "6.12.111+deb12-cloud-arm64", FactArch: "arm64", FactLockdown: "integrity",
+		FactKallsyms: "20 in 3 modules", FactModuleBTF: "2 modules", FactPrivileges: "root",
+	} {
+		if got := facts.Get(name).Value; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	seen := make(map[FactName]bool)
+	for _, f := range facts {
+		if seen[f.Name] {
+			t.Errorf("%s twice", f.Name)
+		}
+		seen[f.Name] = true
+	}
+}
+
+// without returns the configuration with some options taken out.
+func without(options ...string) string {
+	text := []byte(fullConfig)
+	for _, o := range options {
+		text = bytes.ReplaceAll(text, []byte("CONFIG_"+o+"=y\n"), nil)
+	}
+	return string(text)
+}
+
+func TestFactsNo(t *testing.T) {
+	const configFile = "boot/config-6.12.111+deb12-cloud-arm64"
+	for _, test := range []struct {
+		name     FactName
+		set      map[string]string // "" removes the file
+		priv     Privileges
+		want     Fact
+		obstacle bool
+	}{
+		{name: FactPrivileges, priv: Privileges{UID: 1000},
+			want:     Fact{Value: "uid 1000", Why: "tracing needs CAP_BPF and CAP_PERFMON", Do: "run as root"},
+			obstacle: true},
+		{name: FactPrivileges, priv: Privileges{Caps: 1 << CapBPF},
+			want: Fact{Value: "root without capabilities", Why: "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?",
+				Do: "run outside of the container, or give it these capabilities"},
+			obstacle: true},
+		{name: FactLockdown, set: map[string]string{"sys/kernel/security/lockdown": "none integrity [confidentiality]\n"},
+			want:     Fact{Value: "confidentiality", Why: "lockdown forbids to read kernel memory", Do: "boot without lockdown=confidentiality"},
+			obstacle: true},
+		{name: FactBPF, set: map[string]string{configFile: without("BPF_SYSCALL")},
+			want:     Fact{Why: "CONFIG_BPF_SYSCALL is not set in /" + configFile, Do: "use a kernel built with CONFIG_BPF_SYSCALL"},
+			obstacle: true},
+		{name: FactBTF, set: map[string]string{"sys/kernel/btf/vmlinux": ""},
+			want: Fact{Why: "/sys/kernel/btf/vmlinux: file does not exist: the kernel must be built with CONFIG_DEBUG_INFO_BTF to get types",
+				Do: "use a kernel built with CONFIG_DEBUG_INFO_BTF"},
+			obstacle: true},
+		{name: FactEvents, set: map[string]string{configFile: without("BPF_EVENTS")},
+			want:     Fact{Why: "CONFIG_BPF_EVENTS is not set in /" + configFile, Do: "use a kernel built with CONFIG_BPF_EVENTS"},
+			obstacle: true},
+		{name: FactFtrace, set: map[string]string{"proc/sys/kernel/ftrace_enabled": "0\n"},
+			want: Fact{Value: "off", Why: "ftrace_enabled is 0", Do: "sysctl kernel.ftrace_enabled=1"}},
+		{name: FactFentry, set: map[string]string{configFile: without("DYNAMIC_FTRACE_WITH_DIRECT_CALLS")},
+			want: Fact{Why: "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS is not set in /" + configFile,
+				Do: "use a kernel built with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS"}},
+		{name: FactKprobes, set: map[string]string{configFile: without("KPROBES")},
+			want: Fact{Why: "CONFIG_KPROBES is not set in /" + configFile, Do: "use a kernel built with CONFIG_KPROBES"}},
+		{name: FactKprobes, set: map[string]string{"sys/kernel/debug/kprobes/enabled": "0\n"},
+			want: Fact{Value: "off", Why: "/sys/kernel/debug/kprobes/enabled is 0", Do: "write 1 to /sys/kernel/debug/kprobes/enabled"}},
+		{name: FactFprobe, set: map[string]string{configFile: without("FPROBE")},
+			want: Fact{Why: "CONFIG_FPROBE is not set in /" + configFile, Do: "use a kernel built with CONFIG_FPROBE"}},
+		{name: FactTracefs, set: map[string]string{"sys/kernel/tracing/trace_clock": ""},
+			want: Fact{Why: "nothing is mounted on /sys/kernel/tracing", Do: "mount -t tracefs tracefs /sys/kernel/tracing"}},
+		{name: FactKallsyms, set: map[string]string{kallsymsFile: ""},
+			want: Fact{Why: "/proc/kallsyms: file does not exist: the kernel must be built with CONFIG_KALLSYMS to get functions that BTF does not have",
+				Do: "use a kernel built with CONFIG_KALLSYMS"}},
+		{name: FactAddresses, set: map[string]string{"proc/sys/kernel/kptr_restrict": "2\n", kallsymsFile: "0 T x\n"},
+			want: Fact{Value: "kptr_restrict 2", Why: "/proc/kallsyms: addresses are hidden: run as root to get addresses of functions",
+				Do: "as root, sysctl kernel.kptr_restrict=1"}},
+		{name: FactJIT, set: map[string]string{"proc/sys/net/core/bpf_jit_enable": "0\n"},
+			want: Fact{Value: "0", Why: "programs are interpreted", Do: "sysctl net.core.bpf_jit_enable=1"}},
+		{name: FactPerf, priv: Privileges{UID: 1},
+			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
+		{name: FactUnprivBPF, priv: Privileges{UID: 1},
+			want: Fact{Value: "2", Why: "the kernel refuses it to this process", Do: "run as root"}, obstacle: true},
+		{name: FactRelease, set: map[string]string{"proc/sys/kernel/osrelease": "5.10.0\n", "proc/config.gz": zipped(fullConfig)},
+			want: Fact{Value: "5.10.0", Why: "older than Linux 5.15", Do: "use a newer kernel"}},
+	} {
+		files := healthy(t)
+		for name, text := range test.set {
+			if text == "" {
+				delete(files, name)
+			} else {
+				files[name] = &fstest.MapFile{Data: []byte(text)}
+			}
+		}
+		if test.priv == (Privileges{}) {
+			test.priv = allCaps
+		}
+		facts := Open(files).Facts(test.priv)
+		test.want.Name, test.want.Answer = test.name, No
+		if diff := cmp.Diff(test.want, facts.Get(test.name)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if _, ok := facts.Obstacle(); ok != test.obstacle {
+			t.Errorf("%s: obstacle %v, want %v", test.name, ok, test.obstacle)
+		}
+	}
+}
+
+// zipped is /proc/config.gz.
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err1 := w.Write([]byte(text))
+	if err2 := w.Close(); err1 != nil || err2 != nil {
+		panic("a bytes.Buffer takes all")
+	}
+	return b.String()
+}
+
+// A kernel that can be attached to in neither way.
+func TestObstacleNoAttach(t *testing.T) {
+	files := healthy(t)
+	files["proc/config.gz"] = &fstest.MapFile{Data: []byte(zipped(without("KPROBES", "FUNCTION_TRACER")))}
+	f, ok := Open(files).Facts(allCaps).Obstacle()
+	const want = "fentry or kprobes: no (CONFIG_FUNCTION_TRACER is not set in /proc/config.gz; CONFIG_KPROBES is not set in /proc/config.gz)"
+	if !ok || f.String() != want {
+		t.Errorf("%v, %v, want %s", f, ok, want)
+	}
+}
+
+// Without a configuration, functions of the kernel are the evidence.
+func TestFactsFromSymbols(t *testing.T) {
+	files := healthy(t)
+	delete(files, "boot/config-6.12.111+deb12-cloud-arm64")
+	files[kallsymsFile] = &fstest.MapFile{Data: []byte("1 T bpf_map_inc\n2 T register_kprobe\n3 t register_fprobe\t[mod]\n")}
+	facts := Open(files).Facts(allCaps)
+	got := make(map[FactName]Answer)
+	for _, name := range []FactName{FactBPF, FactKprobes, FactFprobe, FactFtrace} {
+		got[name] = facts.Get(name).Answer
+	}
+	want := map[FactName]Answer{FactBPF: Yes, FactKprobes: Yes, FactFprobe: No, FactFtrace: No}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An empty root: nothing is known, nothing is claimed.
+func TestFactsUnknown(t *testing.T) {
+	facts := Open(fstest.MapFS{}).Facts(allCaps)
+	got := make(map[FactName]Answer)
+	for _, f := range facts {
+		got[f.Name] = f.Answer
+		if f.Answer != Yes && f.Why == "" {
+			t.Errorf("%s: no reason", f.Name)
+		}
+	}
+	for _, name := range []FactName{FactBPF, FactEvents, FactFtrace, FactKprobes, FactFprobe, FactLockdown, FactJIT, FactPerf, FactRelease} {
+		if got[name] != Unknown {
+			t.Errorf("%s: %v, want unknown", name, got[name])
+		}
+	}
+	if f := facts.Get("no such fact"); f.Answer != Unknown {
+		t.Errorf("%v", f)
+	}
+}
+
+// denying is a file system of which one file must not be read.
+type denying struct {
+	fs.FS
+	file string
+}
+
+func (d denying) Open(name string) (fs.File, error) {
+	if name == d.file {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return d.FS.Open(name)
+}
+
+func TestFactsPermission(t *testing.T) {
+	const file = "sys/kernel/tracing/trace_clock"
+	f := Open(denying{healthy(t), file}).Facts(Privileges{UID: 1000}).Get(FactTracefs)
+	if f.Answer != Unknown || f.Do != "run as root" {
+		t.Errorf("%+v", f)
+	}
+	_, err := Open(denying{healthy(t), kallsymsFile}).Locate(nil)
+	const want = "/proc/kallsyms: permission denied: run as root to get functions that BTF does not have"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestPrivileges(t *testing.T) {
+	files := fstest.MapFS{"proc/self/status": {Data: []byte(
+		"Name:\tksnoop\nUid:\t1000\t0\t1000\t1000\nCapPrm:\t0000000000000000\nCapEff:\t000000c000000000\n")}}
+	p, err := Open(files).Privileges()
+	if want := (Privileges{UID: 0, Caps: 1<<CapBPF | 1<<CapPerfmon}); err != nil || p != want {
+		t.Errorf("%+v, %v, want %+v", p, err, want)
+	}
+	if !p.Tracing() || p.Has(CapSysAdmin) {
+		t.Errorf("Tracing %v, CAP_SYS_ADMIN %v", p.Tracing(), p.Has(CapSysAdmin))
+	}
+	for _, text := range []string{"", "Uid:\t0\tx\t0\t0\nCapEff:\t0\n", "Uid:\t0\t0\t0\t0\nCapEff:\tx\n", "Uid:\t0\t0\t0\t0\n"} {
+		if p, err := parseStatus(text); err == nil {
+			t.Errorf("%q: %+v", text, p)
+		}
+	}
+	if own, err := Open(os.DirFS("/")).Privileges(); err == nil && own.UID != os.Geteuid() {
+		t.Errorf("own uid %d, want %d", own.UID, os.Geteuid())
+	}
+}
+
+func TestParseConfig(t *testing.T) {
+	got, err := parseConfig(bytes.NewReader([]byte(fullConfig)))
+	if err != nil || got["DEFAULT_HOSTNAME"] != "(none)" || got["FPROBE"] != "y" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, set := got["SECURITY_LOCKDOWN_LSM"]; set || len(got) != 11 {
+		t.Errorf("%d options", len(got))
+	}
+}

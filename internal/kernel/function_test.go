@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fakeKernel is a kernel with one module and, if asked for, with tracefs.
+func fakeKernel(t testing.TB, traceable string) fstest.MapFS {
+	t.Helper()
+	base := vmlinuxBTF(t)
+	files := fstest.MapFS{
+		"sys/kernel/btf/vmlinux": {Data: base},
+		"sys/kernel/btf/mod":     {Data: moduleBTF(t, base)},
+		"sys/kernel/btf/broken":  {Data: []byte("no BTF")},
+		kallsymsFile:             {Data: []byte(kallsyms)},
+	}
+	if traceable != "" {
+		files[tracefs+"/"+filterFile] = &fstest.MapFile{Data: []byte(traceable)}
+	}
+	return files
+}
+
+// list renders functions as "name[module]@address:arguments".
+func list(funcs []Function) string {
+	var out []string
+	for _, f := range funcs {
+		text := f.String()
+		if f.Addr != 0 {
+			text += fmt.Sprintf("@%x", f.Addr&0xffff)
+		}
+		if f.Type != nil {
+			text += ":" + f.Type.Name
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestFunction(t *testing.T) {
+	v := Open(fakeKernel(t, ""))
+	for _, test := range []struct{ name, want string }{
+		{"ip_send_skb", "ip_send_skb:ip_send_skb"},
+		{"ip_rcv", "ip_rcv:ip_rcv ip_rcv[mod]:ip_rcv"},
+		{"mod_probe", "mod_probe[mod]:mod_probe"},
+		{"no_btf", "no_btf@600"},
+		{"copied.isra.0", "copied.isra.0@200:copied"},
+		{"both.constprop.0", "both.constprop.0@310"}, // BTF describes the original
+	} {
+		funcs, err := v.Function(test.name)
+		if got := list(funcs); err != nil || got != test.want {
+			t.Errorf("Function(%s) = %s, %v, want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+func TestFunctionNotFound(t *testing.T) {
+	for what, v := range map[string]*View{
+		"kernel":   Open(fakeKernel(t, "")),
+		"BTF only": openBytes(t, vmlinuxBTF(t), nil),
+	} {
+		_, err := v.Function("ip_snd_skb")
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("%s: %v, want ErrNotFound", what, err)
+		}
+		const want = `no function is called "ip_snd_skb": did you mean ip_send_skb?`
+		if err.Error() != want {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
+}
+
+// An exact look-up must not read kallsyms if BTF answers: it is what takes the
+// time of `ksnoop info`.
+func TestFunctionReadsNoSymbols(t *testing.T) {
+	files := fakeKernel(t, "")
+	files[kallsymsFile] = &fstest.MapFile{Data: []byte("this would be an error\n")}
+	v := Open(files)
+	if funcs, err := v.Match("ip_send_skb", ""); err != nil || len(funcs) != 1 {
+		t.Errorf("Match: %v, %v", funcs, err)
+	}
+	if err := v.Symbols(); err == nil {
+		t.Error("Symbols: no error")
+	}
+}
+
+func TestMatch(t *testing.T) {
+	const traceable = "ip_send_skb\nip_rcv\ntwice\nno_btf\nmod_probe [mod]\ncopied.isra.0\n"
+	for _, test := range []struct{ traceable, glob, module, want string }{
+		{"", "ip_*", "", "ip_rcv@110:ip_rcv ip_rcv[mod]@80:ip_rcv ip_send_skb@50:ip_send_skb"},
+		{"", "*ip_*", "m*", "ip_rcv[mod]@80:ip_rcv"},
+		{"", "ip_rcv", "mod", "ip_rcv[mod]:ip_rcv"},
+		{"", "ip_?cv", "no", ""},
+		{"", "twi?e", "", "twice@400 twice@500"}, // which signature is whose is unknown
+		{"", "co*", "", "copied.isra.0@200:copied"},
+		{"", "nothing*", "", ""},
+		{"", "nothing", "", ""},
+		{"", "bpf_prog*", "", ""},
+		{"", "*_data", "", ""},
+		{traceable, "ip_*", "", "ip_rcv@110:ip_rcv ip_send_skb@50:ip_send_skb"},
+		{traceable, "both*", "", ""},
+		{traceable, "both", "", "both:both"}, // a name is a name
+	} {
+		funcs, err := Open(fakeKernel(t, test.traceable)).Match(test.glob, test.module)
+		if got := list(funcs); err != nil || got != test.want {
+			t.Errorf("Match(%q, %q) = %s, %v, want %s", test.glob, test.module, got, err, test.want)
+		}
+	}
+}
+
+func TestMatchWithoutSymbols(t *testing.T) {
+	files := fakeKernel(t, "")
+	delete(files, kallsymsFile)
+	funcs, err := Open(files).Match("*", "")
+	const want = "both:both copied:copied ip_rcv:ip_rcv ip_rcv[mod]:ip_rcv ip_send_skb:ip_send_skb " +
+		"mod_probe[mod]:mod_probe tcp_v4_rcv:tcp_v4_rcv twice:twice twice:twice"
+	if got := list(funcs); err != nil || got != want {
+		t.Errorf("Match = %s, %v, want %s", got, err, want)
+	}
+}
+
+// Without BTF functions are found by symbol; without both, the error is BTF's.
+func TestMatchWithoutBTF(t *testing.T) {
+	files := fakeKernel(t, "")
+	delete(files, "sys/kernel/btf/vmlinux")
+	funcs, err := Open(files).Match("ip_rcv", "")
+	if got := list(funcs); err != nil || got != "ip_rcv@110 ip_rcv[mod]@80" {
+		t.Errorf("Match = %s, %v", got, err)
+	}
+	delete(files, kallsymsFile)
+	_, err = Open(files).Match("ip_rcv", "")
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "CONFIG_DEBUG_INFO_BTF") {
+		t.Errorf("%v, want what to do about it", err)
+	}
+}
+
+func TestLocate(t *testing.T) {
+	v := Open(fakeKernel(t, ""))
+	for _, test := range []struct{ name, want string }{
+		{"ip_send_skb", "ip_send_skb@50:ip_send_skb"},
+		{"ip_rcv", "ip_rcv@110:ip_rcv ip_rcv[mod]@80:ip_rcv"},
+		{"copied", "copied.isra.0@200:copied"},
+		{"both", "both@300:both"},
+		{"twice", "twice@400 twice@500"},
+		{"tcp_v4_rcv", ""}, // in BTF only
+	} {
+		funcs, err := v.Function(test.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		located, err := v.Locate(funcs)
+		if got := list(located); err != nil || got != test.want {
+			t.Errorf("Locate(%s) = %s, %v, want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	v := Open(fakeKernel(t, ""))
+	for _, test := range []struct{ name, want string }{
+		{"ip_recv", "ip_rcv"},
+		{"tcp_v4_rvc", "tcp_v4_rcv"},
+		{"mod_prob", "mod_probe"},
+		{"copied", "copied,copied.isra.0"},
+		{"entirely_different", ""},
+		{"", ""},
+	} {
+		if got := strings.Join(v.Nearest(test.name, 3), ","); got != test.want {
+			t.Errorf("Nearest(%s) = %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, test := range []struct {
+		glob, s string
+		want    bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"a*", "abc", true}, {"*c", "abc", true},
+		{"a*c", "abbbc", true}, {"a*c", "abcd", false}, {"?", "", false}, {"?", "a", true}, {"a?c", "abc", true},
+		{"*a*b*", "xxaxxbxx", true}, {"*a*b*", "xxbxxaxx", false}, {"**", "a", true}, {"*ab", "aab", true},
+		{"a.b", "axb", false}, {"*?", "", false}, {"*?", "x", true},
+	} {
+		if got := match(test.glob, test.s); got != test.want {
+			t.Errorf("match(%q, %q) = %v", test.glob, test.s, got)
+		}
+		if got := match(test.glob, []byte(test.s)); got != test.want {
+			t.Errorf("match(%q, bytes of %q) = %v", test.glob, test.s, got)
+		}
+	}
+	if match(strings.Repeat("*a", 1000), strings.Repeat("a", 10000)+"b") {
+		t.Error("matched")
+	}
+}
+
+func TestAttachable(t *testing.T) {
+	files := fakeKernel(t, "ip_send_skb\nno_btf\nmod_probe [mod]\n")
+	files[blacklistFile] = &fstest.MapFile{Data: []byte(
+		"0xffffffff81000600-0xffffffff81000610\tno_btf\n0xffffffffc0000080-0xffffffffc00000a0\tip_rcv [mod]\n")}
+	v := Open(files)
+	for _, test := range []struct {
+		f    Function
+		want [3]Refusal // fentry, kprobe, kprobe.multi
+	}{
+		{Function{Name: "ip_send_skb"}, [3]Refusal{}},
+		{Function{Name: "no_btf"}, [3]Refusal{NoBTF, Blacklisted, Blacklisted}},
+		{Function{Name: "ip_rcv"}, [3]Refusal{NotTraceable, 0, NotTraceable}},
+		{Function{Name: "ip_rcv", Module: "mod"}, [3]Refusal{NotTraceable, Blacklisted, NotTraceable}},
+		{Function{Name: "mod_probe", Module: "mod"}, [3]Refusal{}},
+	} {
+		if test.want[0] != NoBTF {
+			test.f.Type = fakeFunc(test.f.Name, fakeInt)
+		}
+		a, err := v.Attachable(test.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [3]Refusal
+		for i, err := range []error{a.Fentry, a.Kprobe, a.KprobeMulti} {
+			var refused *RefusedError
+			if errors.As(err, &refused) {
+				got[i] = refused.Why
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %v, want %v", test.f, got, test.want)
+		}
+	}
+	delete(files, blacklistFile)
+	a, err := Open(files).Attachable(Function{Name: "ip_send_skb"})
+	if !errors.Is(err, fs.ErrNotExist) || a.Kprobe != nil || a.Fentry == nil {
+		t.Errorf("without the blacklist: %+v, %v", a, err)
+	}
+}
+
+// openBytes is OpenBTF of blobs.
+func openBytes(t testing.TB, data, base []byte) *View {
+	t.Helper()
+	var b *strings.Reader
+	v, err := OpenBTF(strings.NewReader(string(data)), nil, "")
+	if base != nil {
+		b = strings.NewReader(string(base))
+		v, err = OpenBTF(strings.NewReader(string(data)), b, "mod")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestConcurrent(t *testing.T) {
+	v := Open(fakeKernel(t, "ip_rcv\n"))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			funcs, err := v.Function("ip_rcv")
+			if err != nil || len(funcs) != 2 {
+				t.Errorf("Function: %v, %v", funcs, err)
+			}
+			if _, err := v.Locate(funcs); err != nil {
+				t.Error(err)
+			}
+			if s, ok := v.Symbol(0xffffffff81000110); !ok || s.Name != "ip_rcv" {
+				t.Errorf("Symbol: %v", s)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// The kernel that runs the test: what it says of itself must fit together.
+func TestRunningKernel(t *testing.T) {
+	v := Open(os.DirFS("/"))
+	if _, err := v.BTF(); err != nil {
+		t.Skip("needs a kernel with BTF: ", err)
+	}
+	funcs, err := v.Function("vfs_read")
+	if err != nil || len(funcs) != 1 || funcs[0].Type == nil {
+		t.Fatalf("Function(vfs_read) = %v, %v", funcs, err)
+	}
+	file, err := os.Open("/" + btfDir + "/vmlinux")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	blob, err := OpenBTF(file, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := blob.Function("vfs_read"); err != nil || list(same) != list(funcs) {
+		t.Errorf("OpenBTF: %v, %v", same, err)
+	}
+	if err := v.Symbols(); err != nil {
+		t.Skip(err)
+	}
+	funcs, err = v.Locate(funcs)
+	if err != nil || len(funcs) != 1 {
+		t.Fatalf("Locate(vfs_read) = %v, %v", funcs, err)
+	}
+	s, ok := v.Symbol(funcs[0].Addr + 4)
+	if diff := cmp.Diff(Symbol{Name: "vfs_read", Addr: funcs[0].Addr, Offset: 4, Size: s.Size}, s); !ok || diff != "" {
+		t.Errorf("Symbol: %v %s", ok, diff)
+	}
+}
+
+func BenchmarkFunction(b *testing.B) {
+	for b.Loop() {
+		if _, err := Open(os.DirFS("/")).Function("ip_send_skb"); err != nil {
+			b.Skip(err)
+		}
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	for b.Loop() {
+		if _, err := Open(os.DirFS("/")).Match("tcp_*", ""); err != nil {
+			b.Skip(err)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const kallsyms = `0000000000000000 A fixed_percpu_data
+0000000000001000 A cpu_tss_rw
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81000040 t __pfx_ip_send_skb
+ffffffff81000050 T ip_send_skb
+ffffffff81000100 t ip_send_skb.cold
+ffffffff81000110 T ip_rcv
+ffffffff81000200 t copied.isra.0
+ffffffff81000300 t both
+ffffffff81000310 t both.constprop.0
+ffffffff81000400 t twice
+ffffffff81000500 t twice
+ffffffff81000600 W no_btf
+ffffffff82000000 D jiffies_64
+ffffffffc0000000 t mod_probe	[mod]
+ffffffffc0000080 t ip_rcv	[mod]
+ffffffffc0000100 d mod_data	[mod]
+ffffffffc0200000 t bpf_prog_6deef7357e7b4530	[bpf]
+ffffffffc0201000 t ftrace_trampoline	[__builtin__ftrace]
+`
+
+func TestSymbol(t *testing.T) {
+	v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(kallsyms)}})
+	for _, test := range []struct {
+		addr uint64
+		want string // "" for none
+	}{
+		{0, ""},
+		{0x1008, ""}, // an offset in per-CPU memory, not an address
+		{0xffffffff80ffffff, ""},
+		{0xffffffff81000000, "_stext+0x0/0x40"}, // the first of two names
+		{0xffffffff81000050, "ip_send_skb+0x0/0xb0"},
+		{0xffffffff810000ff, "ip_send_skb+0xaf/0xb0"},
+		{0xffffffff81000100, "ip_send_skb.cold+0x0/0x10"},
+		{0xffffffff81ffffff, "no_btf+0xfff9ff/0xfffa00"}, // vmlinux has no gaps
+		{0xffffffff82000008, "jiffies_64+0x8/0x5000"},
+		{0xffffffffc0000090, "ip_rcv+0x10/0x80 [mod]"},
+		{0xffffffffc0000110, "mod_data+0x10/0x4f00 [mod]"},
+		{0xffffffffc0004fff, "mod_data+0x4eff/0x4f00 [mod]"},
+		{0xffffffffc0005000, ""}, // a gap: memory of nobody known
+		{0xffffffffc0100000, ""},
+		{0xffffffffc0200010, "bpf_prog_6deef7357e7b4530+0x10/0x1000 [bpf]"},
+		{0xffffffffffffffff, ""},
+	} {
+		s, ok := v.Symbol(test.addr)
+		got := s.String()
+		if !ok {
+			got = ""
+		}
+		if got != test.want {
+			t.Errorf("Symbol(%#x) = %q, want %q", test.addr, got, test.want)
+		}
+	}
+	if err := v.Symbols(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHiddenAddresses(t *testing.T) {
+	hidden := "0000000000000000 T _text\n0000000000000000 T ip_rcv\n"
+	v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(hidden)}})
+	if s, ok := v.Symbol(0); ok {
+		t.Errorf("Symbol(0) = %v", s)
+	}
+	err := v.Symbols()
+	var access *AccessError
+	if !errors.As(err, &access) || access.Need != "run as root" {
+		t.Errorf("Symbols: %v, want an AccessError that says who could", err)
+	}
+	const want = "/proc/kallsyms: addresses are hidden: run as root to get addresses of functions"
+	if err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestParseSymbolsErrors(t *testing.T) {
+	for _, text := range []string{
+		"\n", "ffffffff81000000\n", "ffffffff81000000 T \n", "ffffffff81000000 T\n", " T name\n",
+		"fffffffff81000000 T seventeen_digits\n", "FFFFFFFF81000000 T upper\n", "xyz T name\n",
+		"ffffffff81000000 T name\tmod\n", "ffffffff81000000 T name\t[]\n", "ffffffff81000000 T \t[mod]\n",
+		"ffffffff81000000 T " + strings.Repeat("x", 70000) + "\n",
+	} {
+		if table, err := parseSymbols(strings.NewReader("ffffffff80000000 T good\n" + text)); err == nil {
+			t.Errorf("%.40q: no error, %d symbols", text, len(table.symbols))
+		} else if !strings.HasPrefix(err.Error(), "line 2: ") {
+			t.Errorf("%.40q: %v, want the line", text, err)
+		}
+	}
+}
+
+// FuzzKallsyms: what is accepted can be printed again to the same bytes, and
+// every symbol is found at its own address.
+func FuzzKallsyms(f *testing.F) {
+	f.Add([]byte(kallsyms))
+	f.Add([]byte("1 t a\n1 t b\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, err := parseSymbols(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var lines []string
+		for i := range table.symbols {
+			s := &table.symbols[i]
+			line := fmt.Sprintf("%x %s %s", s.addr, []byte{s.kind}, table.name(s))
+			if m := table.module(s); m != "" {
+				line += "\t[" + m + "]"
+			}
+			lines = append(lines, line)
+			if s.addr == 0 || s.kind|0x20 == 'a' {
+				continue
+			}
+			if found, ok := table.find(s.addr); !ok || found.Addr != s.addr {
+				t.Errorf("find(%#x) = %v, %v", s.addr, found, ok)
+			}
+		}
+		var want []string
+		for line := range strings.Lines(string(data)) {
+			addr, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if addr = strings.TrimLeft(addr, "0"); addr == "" {
+				addr = "0"
+			}
+			want = append(want, addr+" "+rest)
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A table as large as that of a distribution's kernel.
+func largeKallsyms(n int) []byte {
+	var b bytes.Buffer
+	for i := range n {
+		module := ""
+		if i > n*2/3 {
+			module = fmt.Sprintf("\t[module_%d]", i%100)
+		}
+		fmt.Fprintf(&b, "%016x t some_function_with_a_name_%d%s\n", 0xffffffff81000000+uint64(i)*0x90, i, module)
+	}
+	return b.Bytes()
+}
+
+func BenchmarkParseKallsyms(b *testing.B) {
+	data := largeKallsyms(150_000)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := parseSymbols(bytes.NewReader(data)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Parsing must not allocate for each symbol.
+func TestParseSymbolsAllocs(t *testing.T) {
+	data := largeKallsyms(30_000)
+	allocs := testing.AllocsPerRun(3, func() {
+		if _, err := parseSymbols(bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 600 { // growth of two slices, and 100 modules
+		t.Errorf("%.0f allocations for 30,000 symbols", allocs)
+	}
+}
