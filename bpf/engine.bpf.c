@@ -131,23 +131,24 @@ static __always_inline struct frame *frame_at(void *thread, __u32 i)
 	return thread + i * frame_size;
 }
 
-static __always_inline bool same_stack(__u64 a, __u64 b)
+// same_stack compares the low halves only: sp may be the address of the context,
+// and the verifier lets nothing else be computed from that.
+static __always_inline bool same_stack(__u32 a, __u32 b)
 {
+	asm volatile("" : "+r"(a), "+r"(b));
 	return (a ^ b) < STACK_SIZE;
 }
 
-// ks_stash opens a frame for the call whose stack pointer is sp and captures
-// into it what the return program will want. A frame is free when its sp is 0.
-// One that lies deeper on the same stack belongs to a call that has not
-// returned the usual way and never will. An interrupt between finding a frame
-// and taking it does no harm: its own calls end before we go on.
-FUNC int ks_stash(void *ctx, __u64 sp, __u32 probe, __u32 timed)
+// open_frame takes a frame for the call whose stack pointer is sp. A frame is
+// free when its sp is 0. One that lies deeper on the same stack belongs to a
+// call that has not returned the usual way and never will. An interrupt
+// between finding a frame and taking it does no harm: its own calls end before
+// we go on.
+static __always_inline struct frame *open_frame(__u64 sp, __u32 probe, bool timed)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
-	struct frame *f;
 	void *thread;
 
-	if (ids >> 32 == settings.self)
+	if (bpf_get_current_pid_tgid() >> 32 == settings.self)
 		return 0;
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -155,16 +156,34 @@ FUNC int ks_stash(void *ctx, __u64 sp, __u32 probe, __u32 timed)
 		return 0;
 	}
 	for (__u32 i = 0; i < frame_count; i++) {
-		f = frame_at(thread, i);
+		struct frame *f = frame_at(thread, i);
+
 		if (f->sp && !(f->sp <= sp && same_stack(f->sp, sp)))
 			continue;
 		f->sp = sp;
 		f->probe = probe;
 		f->event.entry_time = timed ? bpf_ktime_get_ns() : 0;
-		f->event.faults = ks_capture(ctx, &f->event + 1);
-		return 0;
+		f->event.faults = 0;
+		return f;
 	}
 	ks_count(LOST_DEPTH);
+	return 0;
+}
+
+// ks_stash opens a frame and captures into it what the return program will want.
+FUNC int ks_stash(void *ctx, __u64 sp, __u32 probe, __u32 timed)
+{
+	struct frame *f = open_frame(sp, probe, timed);
+
+	if (f)
+		f->event.faults = ks_capture(ctx, &f->event + 1);
+	return 0;
+}
+
+// ks_mark opens a frame only so that the return program finds it.
+FUNC int ks_mark(__u64 sp, __u32 probe, __u32 timed)
+{
+	open_frame(sp, probe, timed);
 	return 0;
 }
 
@@ -204,6 +223,7 @@ int library(void *ctx)
 	ks_count(ks_filter());
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_stash(ctx, 1, 2, 0);
+	ks_mark(1, 2, 0);
 	if (f)
 		ks_finish(ctx, f, 0, sizeof(struct event));
 	return 0;

@@ -19,6 +19,7 @@ const (
 	FuncFilter  = "ks_filter"
 	FuncSend    = "ks_send"
 	FuncStash   = "ks_stash"
+	FuncMark    = "ks_mark"
 	FuncFind    = "ks_find"
 	FuncFinish  = "ks_finish"
 	FuncCapture = "ks_capture"

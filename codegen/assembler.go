@@ -23,7 +23,8 @@ type assembler struct {
 	prefix string // makes labels unique within a program
 
 	ctx   asm.Register // holds the context; R1 does not survive a helper
-	frame asm.Register // holds the frame, in a return program that has one
+	frame asm.Register // points into the frame, in return code that has one
+	base  int          // byte offset in the frame that it points to
 	depth int          // spilled values on the stack
 
 	drop    string // where a call goes that is not wanted

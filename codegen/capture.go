@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -23,6 +24,7 @@ const (
 // faults = ks_capture(context, data).
 func (a *assembler) capture(stores []plan.Slot) {
 	a.ctx = captureContext
+	a.frame, a.base = captureData, bpf.FrameData
 	a.say("capture")
 	a.emit(asm.Mov.Reg(captureContext, asm.R1), asm.Mov.Reg(captureData, asm.R2), asm.Mov.Imm(captureFaults, 0))
 	for i := range stores {

@@ -75,13 +75,15 @@ func entryProgram(a *assembler) {
 	if record != nil {
 		a.send(record, bpf.KindEntry)
 	}
-	if p.Stashed {
+	switch {
+	case p.Joined && p.Stashed:
 		a.say("stash")
 		a.stackKey(asm.R2)
-		if a.ctx != asm.R1 {
-			a.emit(asm.Mov.Reg(asm.R1, a.ctx))
-		}
 		a.emit(asm.Mov.Imm(asm.R3, int32(p.ID)), asm.Mov.Imm(asm.R4, flag(p.Timed)), call(bpf.FuncStash))
+	case p.Stashed:
+		a.say("mark the call")
+		a.stackKey(asm.R1)
+		a.emit(asm.Mov.Imm(asm.R2, int32(p.ID)), asm.Mov.Imm(asm.R3, flag(p.Timed)), call(bpf.FuncMark))
 	}
 	a.finish()
 }
@@ -115,7 +117,7 @@ func returnProgram(a *assembler) {
 	}
 	a.place(a.drop)
 	a.say("free the frame")
-	a.emit(asm.StoreImm(a.frame, 0, 0, asm.DWord))
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.StoreMem(a.frame, 0, asm.R0, asm.DWord))
 	a.place(miss)
 	a.say("done")
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
@@ -139,9 +141,8 @@ func flag(b bool) int32 {
 	return 0
 }
 
-func call(name string) asm.Instruction {
-	return asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoCall, Constant: -1}.WithReference(name)
-}
+// call calls a function of the engine.
+func call(name string) asm.Instruction { return asm.Call.Label(name) }
 
 // predicates emits the tests of a program that has nothing to clean up. The
 // task filter comes after what can be told from registers and before anything

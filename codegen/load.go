@@ -65,10 +65,10 @@ var stringReaders = map[expr.Space]asm.BuiltinFunc{
 // probeRead reads width bytes at R0 + off into R0, extended by zeroes.
 func (a *assembler) probeRead(off int64, width uint32, space expr.Space) {
 	odd := width&(width-1) != 0
-	if odd {
-		a.emit(asm.StoreImm(asm.RFP, stackScratch, 0, asm.DWord))
-	}
 	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	if odd {
+		a.emit(asm.Mov.Imm(asm.R0, 0), asm.StoreMem(asm.RFP, stackScratch, asm.R0, asm.DWord))
+	}
 	a.addOffset(asm.R3, off)
 	a.emit(asm.Mov.Imm(asm.R2, int32(width)))
 	a.helper(readers[space], scratchAddress(asm.R1)...)

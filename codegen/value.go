@@ -162,7 +162,7 @@ func (a *assembler) context(t *expr.ContextTerm) {
 		a.helper(asm.FnKtimeGetNs)
 	case expr.ContextDuration:
 		a.helper(asm.FnKtimeGetNs)
-		a.emit(asm.LoadMem(asm.R2, a.frame, int16(bpf.FrameEntry), asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
+		a.emit(asm.LoadMem(asm.R2, a.frame, int16(bpf.FrameEntry-a.base), asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
 	default:
 		panic(fmt.Sprintf("codegen: no context value %d", t.Var))
 	}
@@ -171,7 +171,7 @@ func (a *assembler) context(t *expr.ContextTerm) {
 // kept loads what entry has computed; if that met a fault, so does this.
 func (a *assembler) kept(t *expr.Kept) {
 	bit := uint64(1) << t.Slot
-	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameFaults), asm.DWord))
+	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameFaults-a.base), asm.DWord))
 	if fitsImm(bit) {
 		a.emit(asm.JSet.Imm(asm.R0, int32(bit), a.failed()))
 	} else {
@@ -179,7 +179,7 @@ func (a *assembler) kept(t *expr.Kept) {
 		a.emit(asm.JSet.Reg(asm.R0, asm.R2, a.failed()))
 	}
 	s := &a.probe.Return.Record.Slots[t.Slot]
-	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(s.Off)), asm.DWord))
+	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(s.Off)-a.base), asm.DWord))
 }
 
 func (a *assembler) convert(t *expr.Convert, u use) {

@@ -281,10 +281,24 @@ func (c *checker) target(t btf.Type, op operand) Term {
 	return &Object{T: t, Addr: op.val, Space: op.space, At: c.at}
 }
 
-// isChar tells char from u8, which is a number more often than a character.
+// isChar tells char and unsigned char from u8 and other typedefs of them,
+// which are numbers more often than characters.
 func isChar(t btf.Type) bool {
-	i, ok := btf.UnderlyingType(t).(*btf.Int)
-	return ok && i.Name == "char"
+	for {
+		switch q := t.(type) {
+		case *btf.Const:
+			t = q.Type
+		case *btf.Volatile:
+			t = q.Type
+		case *btf.Restrict:
+			t = q.Type
+		case *btf.TypeTag:
+			t = q.Type
+		default:
+			i, ok := t.(*btf.Int)
+			return ok && (i.Name == "char" || i.Name == "unsigned char")
+		}
+	}
 }
 
 // complete returns the definition of a forward declaration, if there is one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -277,13 +278,29 @@ func (t *Tracer) Close() error {
 	return err
 }
 
-// explain keeps of a verifier's complaint what a person can use.
+// explain keeps of a verifier's complaint what it comes down to. The whole log
+// is there for whoever asks: errors.As with a *ebpf.VerifierError.
 func explain(err error) error {
 	var ve *ebpf.VerifierError
-	if errors.As(err, &ve) {
-		return fmt.Errorf("%w\n%+v", errors.Unwrap(ve), ve)
+	if !errors.As(err, &ve) || len(ve.Log) == 0 {
+		return err
 	}
-	return err
+	return &verifierError{ve}
+}
+
+type verifierError struct{ *ebpf.VerifierError }
+
+func (e *verifierError) Unwrap() error { return e.VerifierError }
+
+// Error returns the last complaint of the log, before the statistics.
+func (e *verifierError) Error() string {
+	for i := len(e.Log) - 1; i >= 0; i-- {
+		line := strings.TrimSpace(e.Log[i])
+		if line != "" && !strings.HasPrefix(line, "processed ") {
+			return fmt.Sprintf("the verifier says: %s (%v)", line, e.Cause)
+		}
+	}
+	return e.Cause.Error()
 }
 
 // Pending returns how many bytes of records wait to be read.

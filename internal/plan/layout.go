@@ -229,8 +229,7 @@ func cost(t expr.Term) int {
 
 // An allocator hands out the slots of one record.
 type allocator struct {
-	rec  *Record
-	over bool
+	rec *Record
 }
 
 func (l *allocator) add(s Slot) Slot {
