@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCapabilityNames(t *testing.T) {
+	seen := make(map[string]bool)
+	for c := range numCapabilities {
+		name := c.String()
+		if name == "" || seen[name] {
+			t.Errorf("%d has the name %q", c, name)
+		}
+		seen[name] = true
+	}
+	if got := numCapabilities.String(); !strings.HasPrefix(got, "Capability(") {
+		t.Errorf("beyond the last: %q", got)
+	}
+	if err := numCapabilities.Probe(); err == nil {
+		t.Error("an unknown capability is there")
+	}
+}
+
+func TestProbe(t *testing.T) {
+	var tried []Capability
+	odd := errors.New("odd")
+	try := func(c Capability) error {
+		tried = append(tried, c)
+		if c%2 == 1 {
+			return odd
+		}
+		return nil
+	}
+	cs := probe(t.Context(), nil, try)
+	if len(tried) != int(numCapabilities) || !slices.IsSorted(tried) {
+		t.Errorf("tried %v", tried)
+	}
+	for c := range numCapabilities {
+		if cs.Has(c) != (c%2 == 0) {
+			t.Errorf("%s: %v", c, cs.Err(c))
+		}
+	}
+
+	tried = nil
+	cs = probe(t.Context(), []Capability{CapKprobe}, try)
+	if len(tried) != 1 || tried[0] != CapKprobe {
+		t.Errorf("tried %v", tried)
+	}
+	if !errors.Is(cs.Err(CapFentry), errNotTried) {
+		t.Errorf("fentry: %v", cs.Err(CapFentry))
+	}
+}
+
+func TestProbeRefused(t *testing.T) {
+	refused := errors.New("operation not permitted")
+	tried := 0
+	cs := probe(t.Context(), nil, func(Capability) error { tried++; return refused })
+	if tried != 1 || len(cs) != int(numCapabilities) || !errors.Is(cs.Err(CapFentry), refused) {
+		t.Errorf("tried %d of %d, fentry: %v", tried, len(cs), cs.Err(CapFentry))
+	}
+}
+
+func TestProbeCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cs := probe(ctx, nil, func(c Capability) error {
+		if c == CapFentry {
+			cancel()
+		}
+		return nil
+	})
+	if !cs.Has(CapFentry) || !errors.Is(cs.Err(CapFexit), context.Canceled) {
+		t.Errorf("fentry %v, fexit %v", cs.Err(CapFentry), cs.Err(CapFexit))
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// harmless is a function that nothing calls but tests of the kernel's own
+// (net/bpf/test_run.c, since Linux 5.5). It has BTF and is open to all methods.
+const harmless = "bpf_fentry_test1"
+
+func (c Capability) try() error {
+	switch c {
+	case CapBPF:
+		return tryBPF()
+	case CapReadKernel:
+		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel)
+	case CapRingBuffer:
+		return features.HaveMapType(ebpf.RingBuf)
+	case CapTaskStorage:
+		if err := features.HaveMapType(ebpf.TaskStorage); err != nil {
+			return err
+		}
+		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnTaskStorageGet)
+	case CapFentry:
+		return tryTracing(ebpf.AttachTraceFEntry, 0)
+	case CapFexit:
+		return tryTracing(ebpf.AttachTraceFExit, 0)
+	case CapKprobe:
+		return tryKprobe(link.Kprobe, 0)
+	case CapKretprobe:
+		return tryKprobe(link.Kretprobe, 0)
+	case CapKprobeMulti:
+		return tryMulti(ebpf.AttachTraceKprobeMulti)
+	case CapKprobeSession:
+		return tryMulti(ebpf.AttachTraceKprobeSession)
+	case CapFuncIP:
+		if err := tryLoad(tracingSpec(ebpf.AttachTraceFEntry, asm.FnGetFuncIp.Call())); err != nil {
+			return err
+		}
+		return tryLoad(kprobeSpec(asm.FnGetFuncIp.Call()))
+	case CapKprobeCookie:
+		return tryKprobe(link.Kprobe, 1, asm.FnGetAttachCookie.Call())
+	case CapFentryCookie:
+		return tryTracing(ebpf.AttachTraceFEntry, 1, asm.FnGetAttachCookie.Call())
+	case CapRdonlyCast:
+		return tryRdonlyCast()
+	case CapBranchSnapshot:
+		return tryBranchSnapshot()
+	}
+	return errors.New("no way to try it is known")
+}
+
+// tryBPF makes a map and a program of the simplest kinds.
+func tryBPF() error {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return tryLoad(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: returning(), License: "GPL"})
+}
+
+// returning appends `return 0` to a program.
+func returning(ins ...asm.Instruction) asm.Instructions {
+	return append(ins, asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+func kprobeSpec(ins ...asm.Instruction) *ebpf.ProgramSpec {
+	return &ebpf.ProgramSpec{Type: ebpf.Kprobe, Instructions: returning(ins...), License: "GPL"}
+}
+
+func tracingSpec(as ebpf.AttachType, ins ...asm.Instruction) *ebpf.ProgramSpec {
+	return &ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: as, AttachTo: harmless,
+		Instructions: returning(ins...), License: "GPL"}
+}
+
+func tryLoad(spec *ebpf.ProgramSpec) error {
+	return withProgram(spec, func(*ebpf.Program) (link.Link, error) { return nil, nil })
+}
+
+// withProgram loads a program, attaches it and takes both away again.
+func withProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, error)) error {
+	prog, err := ebpf.NewProgram(spec)
+	if err != nil {
+		return err
+	}
+	defer prog.Close()
+	l, err := attach(prog)
+	if err != nil || l == nil {
+		return err
+	}
+	return l.Close()
+}
+
+func tryTracing(as ebpf.AttachType, cookie uint64, ins ...asm.Instruction) error {
+	return withProgram(tracingSpec(as, ins...), func(prog *ebpf.Program) (link.Link, error) {
+		return link.AttachTracing(link.TracingOptions{Program: prog, AttachType: as, Cookie: cookie})
+	})
+}
+
+type attachKprobe func(symbol string, prog *ebpf.Program, opts *link.KprobeOptions) (link.Link, error)
+
+func tryKprobe(attach attachKprobe, cookie uint64, ins ...asm.Instruction) error {
+	return withProgram(kprobeSpec(ins...), func(prog *ebpf.Program) (link.Link, error) {
+		return attach(harmless, prog, &link.KprobeOptions{Cookie: cookie})
+	})
+}
+
+func tryMulti(as ebpf.AttachType) error {
+	spec := kprobeSpec()
+	spec.AttachType = as
+	return withProgram(spec, func(prog *ebpf.Program) (link.Link, error) {
+		return link.KprobeMulti(prog, link.KprobeMultiOptions{
+			Symbols: []string{harmless}, Session: as == ebpf.AttachTraceKprobeSession})
+	})
+}
+
+// tryRdonlyCast casts an argument of the function to task_struct and reads
+// from it.
+func tryRdonlyCast() error {
+	types, err := btf.LoadKernelSpec()
+	if err != nil {
+		return err
+	}
+	id := func(name string, t btf.Type) (btf.TypeID, error) {
+		if err := types.TypeByName(name, &t); err != nil {
+			return 0, fmt.Errorf("%s: %w", name, ebpf.ErrNotSupported)
+		}
+		return types.TypeID(t)
+	}
+	kfunc, err := id("bpf_rdonly_cast", &btf.Func{})
+	if err != nil {
+		return err
+	}
+	target, err := id("task_struct", &btf.Struct{})
+	if err != nil {
+		return err
+	}
+	return tryLoad(tracingSpec(ebpf.AttachTraceFEntry,
+		asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord),
+		asm.Mov.Imm(asm.R2, int32(target)),
+		asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: int64(kfunc)},
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.Word),
+	))
+}
+
+// tryBranchSnapshot loads a program that takes a snapshot, and opens the event
+// that makes the processor record branches: without the one the other is of no
+// use.
+func tryBranchSnapshot() error {
+	const entry = 24 // sizeof(struct perf_branch_entry)
+	err := tryLoad(kprobeSpec(
+		asm.Mov.Reg(asm.R1, asm.R10),
+		asm.Add.Imm(asm.R1, -entry),
+		asm.Mov.Imm(asm.R2, entry),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnGetBranchSnapshot.Call(),
+	))
+	if err != nil {
+		return err
+	}
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES, Sample: 1 << 20,
+		Sample_type:        unix.PERF_SAMPLE_BRANCH_STACK,
+		Branch_sample_type: unix.PERF_SAMPLE_BRANCH_KERNEL | unix.PERF_SAMPLE_BRANCH_ANY,
+		Bits:               unix.PerfBitDisabled,
+	}
+	attr.Size = unix.PERF_ATTR_SIZE_VER5
+	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("no hardware that records branches (perf_event_open: %w): %w", err, ebpf.ErrNotSupported)
+	case err != nil:
+		return fmt.Errorf("perf_event_open: %w", err)
+	}
+	return unix.Close(fd)
+}
