@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// Why is a reason not to use a file.
+type Why uint8
+
+const (
+	Missing     Why = iota + 1 // there is no such file
+	Unreadable                 // it cannot be read
+	NotELF                     // it is no ELF file
+	NoBuildID                  // it does not tell which kernel it belongs to
+	OtherKernel                // it belongs to another one
+	NoDebugInfo                // it belongs to the kernel but was stripped
+)
+
+// A Refusal is a file that was looked at and not used.
+type Refusal struct {
+	Path string // relative to the root; "" for a file that was handed over
+	Why  Why
+	Err  error   // of Unreadable and NotELF
+	ID   BuildID // of OtherKernel
+}
+
+func (r *Refusal) Error() string {
+	path := "the file"
+	if r.Path != "" {
+		path = "/" + r.Path
+	}
+	switch r.Why {
+	case Missing:
+		return path + ": not there"
+	case Unreadable, NotELF:
+		return fmt.Sprintf("%s: %v", path, r.Err)
+	case NoBuildID:
+		return path + ": has no build ID, so it is not known which kernel it belongs to"
+	case OtherKernel:
+		return path + ": belongs to another kernel, build ID " + r.ID.String()
+	}
+	return path + ": has no debug info"
+}
+
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// An AbsentError says that a kernel's debug info was not found.
+type AbsentError struct {
+	Kernel Kernel
+	Looked []*Refusal // in the order of preference
+	Offer  Offer
+}
+
+func (e *AbsentError) Error() string {
+	msg := "no debug info of kernel " + e.Kernel.Release
+	for _, r := range e.Looked {
+		if r.Why != Missing {
+			msg += "; " + r.Error()
+		}
+	}
+	if e.Offer.Command != "" {
+		msg += "; to get it: " + e.Offer.Command
+	}
+	return msg
+}
+
+// Candidates returns the paths, relative to the root, where distributions and
+// developers put the debug info of a kernel, the surest first.
+func (k Kernel) Candidates() []string {
+	var paths []string
+	if id := k.BuildID.String(); len(id) > 2 {
+		paths = append(paths, "usr/lib/debug/.build-id/"+id[:2]+"/"+id[2:]+".debug")
+	}
+	if !fs.ValidPath(k.Release) { // from a file of the kernel, but paths are made of it
+		return paths
+	}
+	for _, format := range []string{
+		"usr/lib/debug/boot/vmlinux-%s",                  // Debian, Ubuntu
+		"usr/lib/debug/lib/modules/%s/vmlinux",           // Fedora
+		"usr/lib/debug/usr/lib/modules/%s/vmlinux",       // Fedora since 41
+		"usr/lib/debug/usr/lib/modules/%s/vmlinux.debug", // openSUSE
+		"usr/lib/debug/boot/vmlinux-%s.debug",
+		"usr/lib/modules/%s/build/vmlinux", // Arch, and who built it here
+		"lib/modules/%s/build/vmlinux",
+		"usr/lib/modules/%s/vmlinux",
+		"lib/modules/%s/vmlinux",
+		"boot/vmlinux-%s",
+	} {
+		paths = append(paths, fmt.Sprintf(format, k.Release))
+	}
+	return paths
+}
+
+// Find returns the path, relative to root, of the debug info of a kernel, or an
+// *AbsentError.
+func Find(root fs.FS, k Kernel) (string, error) {
+	absent := &AbsentError{Kernel: k}
+	for _, path := range k.Candidates() {
+		refusal := look(root, path, k.BuildID)
+		if refusal == nil {
+			return path, nil
+		}
+		refusal.Path = path
+		absent.Looked = append(absent.Looked, refusal)
+	}
+	absent.Offer = offer(root, k)
+	return "", absent
+}
+
+func look(root fs.FS, path string, id BuildID) *Refusal {
+	f, err := root.Open(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return &Refusal{Why: Missing, Err: fs.ErrNotExist}
+		}
+		return &Refusal{Why: Unreadable, Err: cause(err)}
+	}
+	defer f.Close()
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		return &Refusal{Why: Unreadable, Err: errors.New("cannot be read at an offset")}
+	}
+	return check(r, id)
+}
+
+// Check tells whether a file is the debug info of the kernel with that build
+// ID. The error is a *Refusal.
+func Check(file io.ReaderAt, id BuildID) error {
+	if r := check(file, id); r != nil {
+		return r
+	}
+	return nil
+}
+
+func check(file io.ReaderAt, id BuildID) *Refusal {
+	f, err := elf.NewFile(file)
+	if err != nil {
+		var format *elf.FormatError
+		if errors.As(err, &format) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return &Refusal{Why: NotELF, Err: fmt.Errorf("no ELF file: %w", err)}
+		}
+		return &Refusal{Why: Unreadable, Err: cause(err)}
+	}
+	own, err := elfBuildID(f)
+	if err != nil {
+		return &Refusal{Why: NoBuildID}
+	}
+	if !bytes.Equal(own, id) {
+		return &Refusal{Why: OtherKernel, ID: own}
+	}
+	// In a file whose debug info was split off, the section may be left
+	// without contents.
+	s := f.Section(".debug_info")
+	if s == nil || s.Type == elf.SHT_NOBITS || s.Size == 0 {
+		return &Refusal{Why: NoDebugInfo}
+	}
+	return nil
+}
+
+// cause strips the path, which a Refusal has already.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"io/fs"
+	"strings"
+)
+
+// An Offer is where a distribution has the debug info of a kernel.
+type Offer struct {
+	Package string // "" if it is in no package
+	Command string // that gets it, "" if none is known
+}
+
+// offer finds out which distribution is below root.
+func offer(root fs.FS, k Kernel) Offer {
+	for _, file := range []string{"etc/os-release", "usr/lib/os-release"} {
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			continue
+		}
+		for _, id := range distributions(string(text)) {
+			if o := offerOf(id, k); o.Command != "" {
+				return o
+			}
+		}
+	}
+	return Offer{}
+}
+
+// distributions returns the ID of an os-release file and those that it says it
+// is like, os-release(5).
+func distributions(text string) []string {
+	var id, like []string
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "ID":
+			id = []string{value}
+		case "ID_LIKE":
+			like = strings.Fields(value)
+		}
+	}
+	return append(id, like...)
+}
+
+func offerOf(distribution string, k Kernel) Offer {
+	switch distribution {
+	case "debian":
+		name := "linux-image-" + k.Release + "-dbg"
+		return Offer{name, "apt-get install " + name}
+	case "ubuntu":
+		// In an archive of its own, ddebs.ubuntu.com, that has to be added.
+		name := "linux-image-unsigned-" + k.Release + "-dbgsym"
+		return Offer{name, "apt-get install " + name + " (from Ubuntu's archive of debug symbols)"}
+	case "fedora", "rhel", "centos":
+		// The release ends with the architecture, as package names do.
+		name := "kernel-debuginfo-" + k.Release
+		return Offer{name, "dnf install --enablerepo='*debug*' " + name}
+	case "amzn":
+		name := "kernel-debuginfo-" + k.Release
+		return Offer{name, "dnf debuginfo-install kernel-" + k.Release}
+	case "suse", "opensuse":
+		// The flavour is the last part of the release, "6.4.0-150600-default".
+		name := "kernel-" + k.Release[strings.LastIndexByte(k.Release, '-')+1:] + "-debuginfo"
+		return Offer{name, "zypper install " + name}
+	case "arch":
+		return Offer{Command: "debuginfod-find debuginfo " + k.BuildID.String()}
+	}
+	return Offer{}
+}
