@@ -268,7 +268,8 @@ func (c *compiler) array(t *btf.Array) (body, error) {
 	b := body{kind: kindArray, size: uint32(size), first: elem, n: t.Nelems, dense: e.dense}
 	b.known = c.known(t.Type, elem)
 	if e.kind == kindInt && e.size == 1 {
-		b.kind, b.isChar, b.signed, b.dense = kindBytes, e.isChar, e.signed, false
+		b.kind, b.dense = kindBytes, false
+		b.isBool, b.isChar, b.signed = e.isBool, e.isChar, e.signed
 	}
 	return b, nil
 }

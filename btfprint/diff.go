@@ -13,28 +13,21 @@ import (
 // only one capture has is not compared; a last line `...` says so. Options
 // for the shape of values do not count.
 func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte {
-	if o == nil {
-		o = &ValueOptions{}
-	}
 	n := min(len(before), len(after))
-	var path [256]byte
-	w := diffWriter{
-		valueWriter: newValueWriter(p, dst, after[:n], o),
-		before:      before[:n],
-		path:        path[:0],
-	}
+	w := diffWriter{newValueWriter(p, dst, after[:n], o), before[:n]}
 	w.diff(&p.root, 0)
+	w.dst = w.dst[:w.line]
 	if n < max(len(before), len(after)) || n < p.Size() {
 		w.str("...\n")
 	}
 	return w.finish()
 }
 
-// diffWriter walks two values at once. Its raw is the later one.
+// diffWriter walks two values at once. Its raw is the later one. What stands
+// behind the last whole line of dst is the path to the member at hand.
 type diffWriter struct {
 	valueWriter
 	before []byte
-	path   []byte // of the member at hand
 }
 
 func (w *diffWriter) diff(f *field, off int) {
@@ -47,10 +40,10 @@ func (w *diffWriter) diff(f *field, off int) {
 	if f.bits == 0 && bytes.Equal(w.before[off:end], w.raw[off:end]) {
 		return
 	}
-	length := len(w.path)
+	path := len(w.dst) - w.line
 	if f.name.end > f.name.start {
-		const separator = len(" = ")
-		w.path = append(w.path, w.p.text[f.name.start:int(f.name.end)-separator]...)
+		w.span(f.name)
+		w.dst = w.dst[:len(w.dst)-len(" = ")]
 	}
 	switch {
 	case w.o.Readings && w.reads(f, b, off):
@@ -60,11 +53,14 @@ func (w *diffWriter) diff(f *field, off int) {
 	case b.kind == kindArray || b.kind == kindBytes && !b.isChar:
 		w.diffElements(b, off)
 	case b.kind == kindBytes:
-		w.change(f, b, off)
+		// What lies behind the end of a text is not part of it.
+		if !bytes.Equal(upToNUL(w.before[off:end]), upToNUL(w.raw[off:end])) {
+			w.change(f, b, off)
+		}
 	case f.bits == 0 || w.p.bitfield(f, w.before, off) != w.p.bitfield(f, w.raw, off):
 		w.change(f, b, off)
 	}
-	w.path = w.path[:length]
+	w.dst = w.dst[:w.line+path]
 }
 
 func (w *diffWriter) diffMembers(b *body, off int) {
@@ -84,17 +80,24 @@ func (w *diffWriter) diffElements(b *body, off int) {
 	if size == 0 {
 		return
 	}
-	length := len(w.path)
+	path := len(w.dst) - w.line
 	for i := range int(b.n) {
 		if off+i*size >= len(w.raw) {
 			break
 		}
-		w.path = append(w.path, '[')
-		w.path = strconv.AppendUint(w.path, uint64(i), 10)
-		w.path = append(w.path, ']')
+		w.dst = append(w.dst, '[')
+		w.dst = strconv.AppendUint(w.dst, uint64(i), 10)
+		w.dst = append(w.dst, ']')
 		w.diff(&f, off+i*size)
-		w.path = w.path[:length]
+		w.dst = w.dst[:w.line+path]
 	}
+}
+
+func upToNUL(text []byte) []byte {
+	if end := bytes.IndexByte(text, 0); end >= 0 {
+		return text[:end]
+	}
+	return text
 }
 
 // reads reports whether both values are well known.
@@ -109,10 +112,10 @@ func (w *diffWriter) reads(f *field, b *body, off int) bool {
 	return ok
 }
 
-// change writes one line.
+// change ends the line with both values, and begins the next with the same path.
 func (w *diffWriter) change(f *field, b *body, off int) {
-	w.dst = append(w.dst, w.path...)
-	if len(w.path) > 0 {
+	start, end := w.line, len(w.dst)
+	if end > start {
 		w.str(": ")
 	}
 	after := w.raw
@@ -122,4 +125,6 @@ func (w *diffWriter) change(f *field, b *body, off int) {
 	w.str(" → ")
 	w.bytes(f, b, off)
 	w.str("\n")
+	w.line = len(w.dst)
+	w.dst = append(w.dst, w.dst[start:end]...)
 }

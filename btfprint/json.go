@@ -23,9 +23,6 @@ import (
 // the text do not. A pointer that is followed is an object with the members
 // "addr", "name" and "value".
 func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
-	if o == nil {
-		o = &ValueOptions{}
-	}
 	w := jsonWriter{valueWriter: newValueWriter(p, dst, raw, o)}
 	w.tail = true
 	b := &p.bodies[p.root.body]
@@ -212,9 +209,12 @@ func (w *jsonWriter) byteArray(b *body, off int) {
 			w.str(`"..."`)
 			break
 		}
-		if b.signed {
+		switch {
+		case b.isBool && c <= 1:
+			w.dst = strconv.AppendBool(w.dst, c == 1)
+		case b.signed:
 			w.dst = strconv.AppendInt(w.dst, int64(int8(c)), 10)
-		} else {
+		default:
 			w.dst = strconv.AppendUint(w.dst, uint64(c), 10)
 		}
 	}

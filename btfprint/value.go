@@ -82,9 +82,6 @@ type ValueOptions struct {
 // end of raw end the text with `...`; [Printer.Size] tells how many a whole
 // value has.
 func (p *Printer) AppendValue(dst, raw []byte, o *ValueOptions) []byte {
-	if o == nil {
-		o = &ValueOptions{}
-	}
 	w := newValueWriter(p, dst, raw, o)
 	w.tail = true
 	w.value(&p.root, 0)
@@ -95,7 +92,7 @@ func (p *Printer) AppendValue(dst, raw []byte, o *ValueOptions) []byte {
 // end, or stops the whole text by truncate.
 type valueWriter struct {
 	p    *Printer
-	o    *ValueOptions
+	o    ValueOptions
 	dst  []byte
 	raw  []byte
 	base int // start of this text in dst
@@ -112,18 +109,23 @@ type valueWriter struct {
 }
 
 func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
-	w := valueWriter{p: p, o: o, dst: dst, raw: raw, base: len(dst), line: len(dst), indent: o.Indent, addr: o.Addr}
+	w := valueWriter{p: p, dst: dst, raw: raw, base: len(dst), line: len(dst)}
+	if o != nil {
+		// A copy, so that the caller's options need not live on the heap.
+		w.o = *o
+	}
+	w.indent, w.addr = w.o.Indent, w.o.Addr
 	if w.indent == "" {
 		w.indent = "\t"
 	}
-	w.limit = o.MaxBytes
+	w.limit = w.o.MaxBytes
 	if w.limit <= 0 {
 		// Unions show the same bytes several times, each level of a nested
 		// member repeats the indent. Only corrupt BTF needs more.
 		w.limit = 1<<20 + 256*len(raw)
 	}
-	if o.Mode == Compact && o.MaxWidth > 0 {
-		w.limit = min(w.limit, o.MaxWidth)
+	if w.o.Mode == Compact && w.o.MaxWidth > 0 {
+		w.limit = min(w.limit, w.o.MaxWidth)
 	}
 	w.limit += len(dst)
 	return w

@@ -111,6 +111,7 @@ static void bench(struct btf_dump *d, const struct request *r, long n)
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	ns = (b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec);
 	printf("%.0f %zu\n", ns / n, text_len);
+	fflush(stdout);
 }
 
 int main(int argc, char **argv)
