@@ -27,6 +27,7 @@ type Refusal uint8
 
 const (
 	NoBTF        Refusal = iota + 1 // fentry needs the signature
+	Renamed                         // fentry looks up the symbol that BTF names: "foo", not "foo.isra.0"
 	NotTraceable                    // not known to ftrace: notrace, inlined, or no room for the call
 	Blacklisted                     // NOKPROBE: a probe there would recurse
 )
@@ -40,6 +41,7 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	why := map[Refusal]string{
 		NoBTF:        "BTF has no signature of it",
+		Renamed:      "the compiler changed its name, by which fentry would look for it",
 		NotTraceable: "ftrace cannot trace it",
 		Blacklisted:  "the kernel refuses kprobes there",
 	}[e.Why]
@@ -65,8 +67,11 @@ func (v *View) Attachable(f Function) (Attach, error) {
 			}
 		}
 	}
-	if f.Type == nil {
+	switch {
+	case f.Type == nil:
 		refuse(NoBTF, &a.Fentry)
+	case f.Type.Name != f.Name:
+		refuse(Renamed, &a.Fentry)
 	}
 	traceable, err1 := v.traceable()
 	if traceable != nil && !traceable.has(f.Name, f.Module) {

@@ -57,6 +57,11 @@ const (
 	FactArch       FactName = "architecture"
 )
 
+var factNames = [...]FactName{
+	FactPrivileges, FactLockdown, FactBPF, FactBTF, FactEvents, FactFtrace, FactFentry, FactKprobes, FactFprobe,
+	FactTracefs, FactKallsyms, FactAddresses, FactModuleBTF, FactJIT, FactPerf, FactUnprivBPF, FactRelease, FactArch,
+}
+
 // A Fact is one thing that files tell about a kernel. Yes is what tracing wants.
 type Fact struct {
 	Name   FactName
@@ -79,14 +84,25 @@ func (f Facts) Get(name FactName) Fact {
 
 // Obstacle returns the first fact that makes tracing impossible. What is
 // unknown is no obstacle: trying it will tell.
-func (f Facts) Obstacle() (Fact, bool) {
+func (f Facts) Obstacle() (Fact, bool) { return obstacle(f.Get) }
+
+// Obstacle is Facts.Obstacle, but finds out no more than it needs: on a kernel
+// that can be traced it does not read kallsyms.
+func (v *View) Obstacle(p Privileges) (Fact, bool) {
+	return obstacle(func(name FactName) Fact { return v.fact(name, p) })
+}
+
+func obstacle(get func(FactName) Fact) (Fact, bool) {
 	for _, name := range []FactName{FactBPF, FactBTF, FactEvents, FactPrivileges, FactLockdown} {
-		if fact := f.Get(name); fact.Answer == No {
+		if fact := get(name); fact.Answer == No {
 			return fact, true
 		}
 	}
-	fentry, kprobes := f.Get(FactFentry), f.Get(FactKprobes)
-	if fentry.Answer == No && kprobes.Answer == No {
+	fentry := get(FactFentry)
+	if fentry.Answer != No {
+		return Fact{}, false
+	}
+	if kprobes := get(FactKprobes); kprobes.Answer == No {
 		fentry.Name += " or kprobes"
 		fentry.Why += "; " + kprobes.Why
 		return fentry, true
@@ -150,26 +166,53 @@ func parseStatus(text string) (p Privileges, err error) {
 
 // Facts returns what files tell about the kernel to a process with privileges p.
 func (v *View) Facts(p Privileges) Facts {
-	return Facts{
-		privilegesFact(p),
-		v.lockdownFact(),
-		v.feature(FactBPF, []string{"BPF_SYSCALL"}, "bpf_map_inc"),
-		v.btfFact(),
-		v.feature(FactEvents, []string{"BPF_EVENTS"}, "trace_call_bpf"),
-		v.ftraceFact(),
-		v.fentryFact(),
-		v.kprobesFact(),
-		v.feature(FactFprobe, []string{"FPROBE"}, "register_fprobe"),
-		v.tracefsFact(),
-		v.kallsymsFact(),
-		v.addressesFact(),
-		v.moduleFact(),
-		v.jitFact(),
-		v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.Has(CapPerfmon) || p.Has(CapSysAdmin), 1),
-		v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.Has(CapBPF) || p.Has(CapSysAdmin), 0),
-		v.releaseFact(),
-		{Name: FactArch, Answer: Yes, Value: v.Arch()},
+	facts := make(Facts, 0, len(factNames))
+	for _, name := range factNames {
+		facts = append(facts, v.fact(name, p))
 	}
+	return facts
+}
+
+func (v *View) fact(name FactName, p Privileges) Fact {
+	switch name {
+	case FactPrivileges:
+		return privilegesFact(p)
+	case FactLockdown:
+		return v.lockdownFact()
+	case FactBPF:
+		return v.feature(name, []string{"BPF_SYSCALL"}, "bpf_map_inc")
+	case FactBTF:
+		return v.btfFact()
+	case FactEvents:
+		return v.feature(name, []string{"BPF_EVENTS"}, "trace_call_bpf")
+	case FactFtrace:
+		return v.ftraceFact()
+	case FactFentry:
+		return v.fentryFact()
+	case FactKprobes:
+		return v.kprobesFact()
+	case FactFprobe:
+		return v.feature(name, []string{"FPROBE"}, "register_fprobe")
+	case FactTracefs:
+		return v.tracefsFact()
+	case FactKallsyms:
+		return v.kallsymsFact()
+	case FactAddresses:
+		return v.addressesFact()
+	case FactModuleBTF:
+		return v.moduleFact()
+	case FactJIT:
+		return v.jitFact()
+	case FactPerf:
+		return v.settingFact(name, "proc/sys/kernel/perf_event_paranoid", p.Has(CapPerfmon) || p.Has(CapSysAdmin), 1)
+	case FactUnprivBPF:
+		return v.settingFact(name, "proc/sys/kernel/unprivileged_bpf_disabled", p.Has(CapBPF) || p.Has(CapSysAdmin), 0)
+	case FactRelease:
+		return v.releaseFact()
+	case FactArch:
+		return Fact{Name: name, Answer: Yes, Value: v.Arch()}
+	}
+	return Fact{Name: name}
 }
 
 // feature is about something that the kernel was built with or without. All of
@@ -188,19 +231,32 @@ func (v *View) feature(name FactName, options []string, function string) Fact {
 		f.Answer, f.Why = Yes, fmt.Sprintf("CONFIG_%s in /%s", strings.Join(options, ", CONFIG_"), c.file)
 		return f
 	}
+	has, err := v.hasFunction(function)
+	switch {
+	case err != nil:
+		f.Why = err.Error()
+	case has:
+		f.Answer, f.Why = Yes, "the kernel has "+function
+	default:
+		f.Answer, f.Why = No, "the kernel has no "+function
+		f.Do = "use a kernel built with CONFIG_" + strings.Join(options, ", CONFIG_")
+	}
+	return f
+}
+
+// hasFunction reports whether vmlinux has a function. BTF is asked first, being
+// twenty times faster to read than kallsyms, but does not have all functions.
+func (v *View) hasFunction(name string) (bool, error) {
+	if info, err := v.vmlinux(); err == nil {
+		for range info.raw.named(name, func(kind uint8) bool { return kind == kindFunc }) {
+			return true, nil
+		}
+	}
 	t, err := v.symbols()
 	if err != nil {
-		f.Why = err.Error()
-		return f
+		return false, err
 	}
-	has := slices.ContainsFunc(t.symbols, func(s symbol) bool { return t.name(&s) == function && s.module == 0 })
-	if has {
-		f.Answer, f.Why = Yes, "the kernel has "+function
-		return f
-	}
-	f.Answer, f.Why = No, "the kernel has no "+function
-	f.Do = "use a kernel built with CONFIG_" + strings.Join(options, ", CONFIG_")
-	return f
+	return slices.ContainsFunc(t.symbols, func(s symbol) bool { return t.name(&s) == name && s.module == 0 }), nil
 }
 
 // exists reports whether there is a file; unknown if that cannot be seen.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -69,9 +70,9 @@ func TestFactsHealthy(t *testing.T) {
 		}
 	}
 	seen := make(map[FactName]bool)
-	for _, f := range facts {
-		if seen[f.Name] {
-			t.Errorf("%s twice", f.Name)
+	for i, f := range facts {
+		if seen[f.Name] || f.Name != factNames[i] {
+			t.Errorf("%s twice, or in place of %s", f.Name, factNames[i])
 		}
 		seen[f.Name] = true
 	}
@@ -159,8 +160,12 @@ func TestFactsNo(t *testing.T) {
 		if diff := cmp.Diff(test.want, facts.Get(test.name)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if _, ok := facts.Obstacle(); ok != test.obstacle {
+		o, ok := facts.Obstacle()
+		if ok != test.obstacle {
 			t.Errorf("%s: obstacle %v, want %v", test.name, ok, test.obstacle)
+		}
+		if o2, ok2 := Open(files).Obstacle(test.priv); o2 != o || ok2 != ok {
+			t.Errorf("%s: View.Obstacle %v, Facts.Obstacle %v", test.name, o2, o)
 		}
 	}
 }
@@ -201,6 +206,44 @@ func TestFactsFromSymbols(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// BTF is evidence as well, and then kallsyms is not read.
+func TestFactsFromBTF(t *testing.T) {
+	files := healthy(t)
+	b, err := btf.NewBuilder([]btf.Type{fakeFunc("bpf_map_inc", fakeInt), fakeFunc("trace_call_bpf", fakeInt),
+		fakeFunc("register_ftrace_function", fakeInt), fakeFunc("bpf_trampoline_link_prog", fakeInt)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["sys/kernel/btf/vmlinux"] = &fstest.MapFile{Data: blob}
+	delete(files, "boot/config-6.12.111+deb12-cloud-arm64")
+	opened := &counting{FS: files}
+	v := Open(opened)
+	if o, found := v.Obstacle(allCaps); found {
+		t.Errorf("obstacle: %v", o)
+	}
+	if f := v.fact(FactFentry, allCaps); f.Answer != Yes || f.Why != "the kernel has bpf_trampoline_link_prog" {
+		t.Errorf("%+v", f)
+	}
+	if opened.symbols {
+		t.Error("kallsyms was read")
+	}
+}
+
+// counting notes whether kallsyms was opened.
+type counting struct {
+	fs.FS
+	symbols bool
+}
+
+func (c *counting) Open(name string) (fs.File, error) {
+	c.symbols = c.symbols || name == kallsymsFile
+	return c.FS.Open(name)
 }
 
 // An empty root: nothing is known, nothing is claimed.

@@ -236,8 +236,14 @@ func TestAttachable(t *testing.T) {
 			t.Errorf("%s: %v, want %v", test.f, got, test.want)
 		}
 	}
+	copied := Function{Name: "ip_send_skb.isra.0", Type: fakeFunc("ip_send_skb", fakeInt)}
+	a, err := v.Attachable(copied)
+	var refused *RefusedError
+	if err != nil || !errors.As(a.Fentry, &refused) || refused.Why != Renamed {
+		t.Errorf("%s: %+v, %v, want fentry refused for its name", copied, a, err)
+	}
 	delete(files, blacklistFile)
-	a, err := Open(files).Attachable(Function{Name: "ip_send_skb"})
+	a, err = Open(files).Attachable(Function{Name: "ip_send_skb"})
 	if !errors.Is(err, fs.ErrNotExist) || a.Kprobe != nil || a.Fentry == nil {
 		t.Errorf("without the blacklist: %+v, %v", a, err)
 	}
