@@ -26,6 +26,7 @@ type assembler struct {
 	frame asm.Register // points into the frame, in return code that has one
 	base  int          // byte offset in the frame that it points to
 	depth int          // spilled values on the stack
+	stack int          // bytes of stack used at most
 
 	drop    string // where a call goes that is not wanted
 	fault   string // where a fault of a predicate goes
@@ -48,7 +49,7 @@ const (
 
 func newAssembler(p *plan.Probe, t Target, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
-		ctx: asm.R1, aliases: map[string]string{}}
+		ctx: asm.R1, stack: 32, aliases: map[string]string{}}
 	a.drop, a.fault = a.label("drop"), a.label("fault")
 	return a
 }
@@ -118,13 +119,15 @@ func scratchAddress(reg asm.Register) []asm.Instruction {
 	return []asm.Instruction{asm.Mov.Reg(reg, asm.RFP), asm.Add.Imm(reg, stackScratch)}
 }
 
-// maxSpilled is how many values fit on the stack, which has 512 bytes.
-const maxSpilled = (512 + stackSpill + 8) / 8
+// maxStack is how much stack a program and its capture function may use
+// together. The kernel gives 512 bytes to a chain of calls and rounds each
+// frame up to 32; the engine's functions in between take two such frames.
+const maxStack = 512 - 2*32
 
-var (
-	errTooDeep = errors.New("the expression is nested too deep for the kernel's stack of 512 bytes")
-	errNotYet  = errors.New("not possible in the kernel yet")
-)
+var errStack = errors.New("the expression needs more than the 512 bytes of stack that the kernel gives; make it shorter or nest it less")
+
+// useStack notes that the stack is used down to off.
+func (a *assembler) useStack(off int) { a.stack = max(a.stack, (-off+31)&^31) }
 
 // fail notes why no code can be generated. What is generated is not used then.
 func (a *assembler) fail(err error) {
@@ -135,10 +138,8 @@ func (a *assembler) fail(err error) {
 
 // spill saves R0; unspill brings the value back into reg.
 func (a *assembler) spill() {
-	if a.depth == maxSpilled {
-		a.fail(errTooDeep)
-	}
 	a.emit(asm.StoreMem(asm.RFP, int16(stackSpill-8*a.depth), asm.R0, asm.DWord))
+	a.useStack(stackSpill - 8*a.depth)
 	a.depth++
 }
 

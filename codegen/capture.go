@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -45,7 +44,7 @@ func (a *assembler) store(s *plan.Slot) {
 	case *expr.Text:
 		a.storeText(t, s)
 	case *expr.Buffer:
-		a.fail(fmt.Errorf("buf(): %w", errNotYet))
+		a.storeBuffer(t, s)
 	default:
 		a.value(t, useAny)
 		a.emit(asm.StoreMem(captureData, int16(s.Off), asm.R0, asm.DWord))
@@ -104,8 +103,7 @@ func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
 		a.helper(asm.FnGetCurrentComm, asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(s.Off)))
 		return
 	}
-	if _, array := btf.UnderlyingType(t.T).(*btf.Array); array {
-		// Its end is known, and need not be a NUL.
+	if !t.Terminated() {
 		a.value(t.Addr, useAny)
 		a.readInto(readers[t.Space], t.Off, s.Off, s.Size)
 		a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
@@ -114,4 +112,20 @@ func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
 	a.value(t.Addr, useAny)
 	a.readInto(stringReaders[t.Space], t.Off, s.Off, s.Size)
 	a.emit(asm.JSLT.Imm(asm.R0, 0, a.failed()))
+}
+
+// storeBuffer copies as many bytes as were asked for and the slot has room
+// for, behind the number that was asked for.
+func (a *assembler) storeBuffer(t *expr.Buffer, s *plan.Slot) {
+	a.value(t.N, useNumber)
+	a.emit(asm.StoreMem(captureData, int16(s.Off), asm.R0, asm.DWord))
+	fits := a.label("fits")
+	a.emit(asm.JLE.Imm(asm.R0, int32(t.Max), fits), asm.Mov.Imm(asm.R0, int32(t.Max)))
+	a.place(fits)
+	a.spill()
+	a.value(t.Addr, useAny)
+	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	a.unspill(asm.R2)
+	a.helper(readers[t.Space], asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(s.Off)+8))
+	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
 }

@@ -3,6 +3,7 @@
 package codegen
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/cilium/ebpf/asm"
@@ -52,13 +53,18 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	a := newAssembler(p, t, phase, name)
 	program(a)
 	funcs := []bpf.Function{{Name: fmt.Sprintf("p%d_%s", p.ID, name), Args: 1, Insns: a.done()}}
-	if a.err == nil && len(h.Stores) > 0 {
+	err, stack := a.err, a.stack
+	if len(h.Stores) > 0 {
 		a = newAssembler(p, t, phase, "capture")
 		a.capture(h.Stores)
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
+		err, stack = cmp.Or(err, a.err), stack+a.stack
 	}
-	if a.err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Func.Name, a.err)
+	if err == nil && stack > maxStack {
+		err = errStack
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Func.Name, err)
 	}
 	return funcs, nil
 }

@@ -136,10 +136,6 @@ func (a *assembler) truth(t expr.Term) {
 	a.place(done)
 }
 
-func (a *assembler) branchMatch(t *expr.Match, label string, sense bool) {
-	a.fail(fmt.Errorf("comparing strings: %w", errNotYet))
-}
-
 func (a *assembler) paramName(i int) string {
 	if name := a.probe.Params[i].Name; name != "" {
 		return name

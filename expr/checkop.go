@@ -150,6 +150,9 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	if strings.IndexByte(pattern.Value, 0) >= 0 {
 		return c.fault(CodeSyntax, pattern.Pos, "", "a string cannot contain a NUL")
 	}
+	if x.Op == OpMatch && len(GlobPieces(pattern.Value)) > 3 {
+		return c.fault(CodeLimit, pattern.Pos, "write prefix*, *suffix, *part* or prefix*part*suffix", "a glob may have two stars at most")
+	}
 	o, ok := c.expr(s, nil)
 	if !ok {
 		return o, false

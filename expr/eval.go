@@ -215,7 +215,7 @@ func divide(op Op, x, y uint64, signed bool) (uint64, error) {
 }
 
 func evalMatch(t *Match, m Machine) (uint64, error) {
-	s, err := ReadText(t.X, m)
+	s, err := readText(t.X, MatchLimit(t), m)
 	if err != nil {
 		return 0, err
 	}
@@ -228,31 +228,54 @@ func evalMatch(t *Match, m Machine) (uint64, error) {
 	return truth(Glob(t.Pattern, s)), nil
 }
 
-// ReadText reads a string up to its NUL or its Max bytes, whichever is first.
-// Bytes after the NUL need not be readable.
-func ReadText(t *Text, m Machine) (string, error) {
+// MatchLimit returns how many bytes of a string are read to compare it: for ==
+// and != no more than it takes to see a difference, for ~ all that a Text has.
+func MatchLimit(t *Match) uint32 {
+	switch {
+	case t.Op == OpMatch:
+		return t.X.Max
+	case t.X.Terminated():
+		return min(t.X.Max, uint32(len(t.Pattern))+2)
+	}
+	return min(t.X.Max, uint32(len(t.Pattern))+1)
+}
+
+// ReadText reads a string.
+func ReadText(t *Text, m Machine) (string, error) { return readText(t, t.Max, m) }
+
+// readText reads a string of which at most limit bytes are looked at. Behind a
+// pointer it is read byte by byte up to its NUL, and the last of limit bytes
+// counts as one; what follows the NUL need not be readable. In an array all
+// limit bytes must be.
+func readText(t *Text, limit uint32, m Machine) (string, error) {
 	if t.Addr == nil {
-		return m.Comm(), nil
+		s := m.Comm()
+		return s[:min(len(s), int(limit))], nil
 	}
 	addr, err := Eval(t.Addr, m)
 	if err != nil {
 		return "", err
 	}
 	addr += uint64(t.Off)
-	p := make([]byte, t.Max)
-	if m.Read(t.Space, t.At, addr, p) {
-		if i := bytes.IndexByte(p, 0); i >= 0 {
-			p = p[:i]
-		}
-		return string(p), nil
-	}
-	for i := range p { // the end of readable memory may come after the NUL
-		if !m.Read(t.Space, t.At, addr+uint64(i), p[i:i+1]) {
+	p := make([]byte, limit)
+	if !m.Read(t.Space, t.At, addr, p) {
+		if !t.Terminated() {
 			return "", ErrUnreadable
 		}
-		if p[i] == 0 {
-			return string(p[:i]), nil
+		for i := range p {
+			if !m.Read(t.Space, t.At, addr+uint64(i), p[i:i+1]) {
+				return "", ErrUnreadable
+			}
+			if p[i] == 0 {
+				break
+			}
 		}
+	}
+	if t.Terminated() {
+		p[limit-1] = 0
+	}
+	if i := bytes.IndexByte(p, 0); i >= 0 {
+		p = p[:i]
 	}
 	return string(p), nil
 }
@@ -282,6 +305,17 @@ func Glob(pattern, s string) bool {
 			return false
 		}
 	}
+}
+
+// GlobPieces cuts a pattern at its stars, of which several in a row are one.
+func GlobPieces(pattern string) []string {
+	var pieces []string
+	for i, p := range strings.Split(pattern, "*") {
+		if p != "" || i == 0 || i == strings.Count(pattern, "*") {
+			pieces = append(pieces, p)
+		}
+	}
+	return pieces
 }
 
 // prefixAt matches piece, which has no *, against the beginning of s, which is

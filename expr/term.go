@@ -148,8 +148,9 @@ type (
 		Space Space
 		At    Phase
 	}
-	// A Text is a string of at most Max bytes: NUL-terminated at Addr + Off,
-	// or the task's comm where Addr is nil.
+	// A Text is a string at Addr + Off of which at most Max bytes are read, the
+	// NUL at its end included; in an array there need be none. Where Addr is
+	// nil it is the task's comm.
 	Text struct {
 		T     btf.Type // the array or pointer it was read through
 		Addr  Term
@@ -200,6 +201,13 @@ func (*Kept) term()        {}
 func (*Object) term()      {}
 func (*Text) term()        {}
 func (*Buffer) term()      {}
+
+// Terminated reports whether the end of the string is known only by its NUL: it
+// is behind a pointer, rather than in an array.
+func (t *Text) Terminated() bool {
+	_, array := btf.UnderlyingType(t.T).(*btf.Array)
+	return !array
+}
 
 // Operands returns pointers to the terms that t is computed from, so that they
 // can be replaced in a clone of t.

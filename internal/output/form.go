@@ -27,6 +27,7 @@ type field struct {
 	number        *btfprint.Printer // of the value
 	object        *btfprint.Printer // of the target
 	text          bool              // the target is a string
+	buffer        bool              // the target is bytes behind their number
 	result        bool              // the value is the function's result
 	view          expr.View
 }
@@ -58,6 +59,9 @@ func (f *field) add(s *plan.Slot) (err error) {
 		if f.typ == nil {
 			f.typ = t.T
 		}
+	case *expr.Buffer:
+		f.target, f.buffer = s, true
+		f.typ = t.T
 	case *expr.Object:
 		f.target = s
 		f.object, err = btfprint.Compile(t.T, binary.LittleEndian)
@@ -116,6 +120,14 @@ func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
 	switch {
 	case !ok:
 		return f.appendUnreadable(append(dst, '?'))
+	case f.buffer:
+		n := binary.LittleEndian.Uint64(raw)
+		raw = raw[8:]
+		dst = appendQuoted(dst, raw[:min(n, uint64(len(raw)))])
+		if n > uint64(len(raw)) {
+			dst = append(dst, "..."...)
+		}
+		return dst
 	case f.text:
 		return f.appendText(dst, raw)
 	}
@@ -174,8 +186,17 @@ func (f *field) appendText(dst, raw []byte) []byte {
 	for n < len(raw) && raw[n] != 0 {
 		n++
 	}
+	dst = appendQuoted(dst, raw[:n])
+	if _, array := btf.UnderlyingType(f.typ).(*btf.Array); !array && n == len(raw)-1 {
+		dst = append(dst, "..."...)
+	}
+	return dst
+}
+
+// appendQuoted appends bytes as a C string literal.
+func appendQuoted(dst, raw []byte) []byte {
 	dst = append(dst, '"')
-	for _, b := range raw[:n] {
+	for _, b := range raw {
 		switch {
 		case b == '"' || b == '\\':
 			dst = append(dst, '\\', b)
@@ -189,11 +210,7 @@ func (f *field) appendText(dst, raw []byte) []byte {
 			dst = append(dst, b)
 		}
 	}
-	dst = append(dst, '"')
-	if _, array := btf.UnderlyingType(f.typ).(*btf.Array); !array && n == len(raw)-1 {
-		dst = append(dst, "..."...)
-	}
-	return dst
+	return append(dst, '"')
 }
 
 // errorName names an error number in the range in which the kernel returns

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/expr"
+)
+
+// branchMatch jumps to label if whether a string matches is sense.
+func (a *assembler) branchMatch(t *expr.Match, label string, sense bool) {
+	if t.Op == expr.OpNe {
+		sense = !sense
+	}
+	no := label
+	if sense {
+		no = a.label("differs")
+	}
+	limit := int(expr.MatchLimit(t))
+	b := a.readString(t.X, limit)
+	if t.Op == expr.OpMatch {
+		b.glob(t.Pattern, no)
+	} else {
+		b.equal(t.Pattern, no)
+	}
+	if sense {
+		a.emit(asm.Ja.Label(label))
+		a.place(no)
+	}
+}
+
+// A stringBuffer is a string that was read to the stack.
+type stringBuffer struct {
+	*assembler
+	base       int // from the frame pointer
+	limit      int // bytes read at most
+	terminated bool
+}
+
+// readString reads a string to the stack, below what is spilled. R0 is its
+// length with the NUL if it is terminated.
+func (a *assembler) readString(t *expr.Text, limit int) *stringBuffer {
+	size := (limit + 7) &^ 7
+	b := &stringBuffer{a, stackSpill - 8*a.depth - size, limit, t.Terminated()}
+	a.useStack(b.base)
+	into := []asm.Instruction{asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(b.base))}
+	if t.Addr == nil {
+		a.emit(asm.Mov.Imm(asm.R2, int32(limit)))
+		a.helper(asm.FnGetCurrentComm, into...)
+		return b
+	}
+	a.value(t.Addr, useAny)
+	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	a.addOffset(asm.R3, t.Off)
+	a.emit(asm.Mov.Imm(asm.R2, int32(limit)))
+	if b.terminated {
+		a.helper(stringReaders[t.Space], into...)
+		a.emit(asm.JSLT.Imm(asm.R0, 0, a.failed()))
+		return b
+	}
+	a.helper(readers[t.Space], into...)
+	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
+	return b
+}
+
+// equal jumps to no unless the string is text.
+func (b *stringBuffer) equal(text, no string) {
+	switch {
+	case len(text) > b.limit, b.terminated && len(text) == b.limit:
+		b.emit(asm.Ja.Label(no))
+		return
+	case len(text) < b.limit:
+		text += "\x00"
+	}
+	b.compare(text, no)
+}
+
+// compare jumps to no unless the buffer begins with the bytes of text.
+func (b *stringBuffer) compare(text, no string) {
+	for at := 0; at < len(text); {
+		chunk := []byte(text[at:])
+		size := 8
+		for size > len(chunk) {
+			size /= 2
+		}
+		v := make([]byte, 8)
+		copy(v, chunk[:size])
+		want := binary.LittleEndian.Uint64(v)
+		b.emit(asm.LoadMem(asm.R0, asm.RFP, int16(b.base+at), sizeOf(uint32(size))))
+		switch {
+		case size == 4:
+			b.emit(asm.JNE.Imm32(asm.R0, int32(want), no))
+		case fitsImm(want):
+			b.emit(asm.JNE.Imm(asm.R0, int32(want), no))
+		default:
+			b.constant(asm.R2, want)
+			b.emit(asm.JNE.Reg(asm.R0, asm.R2, no))
+		}
+		at += size
+	}
+}
+
+// Registers of a glob: where a piece is compared, and how long the string is.
+const (
+	globAt     = asm.R2
+	globLength = asm.R3
+	globEnd    = asm.R4
+)
+
+// glob jumps to no unless the string matches a pattern of the form prefix,
+// prefix*suffix or prefix*infix*suffix, all of which may be empty and contain ?.
+func (b *stringBuffer) glob(pattern, no string) {
+	pieces := expr.GlobPieces(pattern)
+	prefix, suffix := pieces[0], pieces[len(pieces)-1]
+	least := len(strings.Join(pieces, ""))
+	if least > b.limit {
+		b.emit(asm.Ja.Label(no))
+		return
+	}
+	b.length()
+	if len(pieces) == 1 {
+		b.emit(asm.JNE.Imm(globLength, int32(len(prefix)), no))
+		b.piece(prefix, asm.RFP, b.base, no)
+		return
+	}
+	b.emit(asm.JLT.Imm(globLength, int32(least), no))
+	b.piece(prefix, asm.RFP, b.base, no)
+	if suffix != "" {
+		b.pointAt(globLength, -len(suffix), len(suffix))
+		b.piece(suffix, globEnd, 0, no)
+	}
+	if len(pieces) == 3 && pieces[1] != "" {
+		b.infix(pieces[1], len(prefix), len(suffix), no)
+	}
+}
+
+// length computes into globLength how many bytes come before the NUL.
+func (b *stringBuffer) length() {
+	if b.terminated {
+		b.emit(asm.Mov.Reg(globLength, asm.R0), asm.Sub.Imm(globLength, 1))
+		return
+	}
+	found := b.label("length")
+	for i := range b.limit {
+		b.emit(asm.Mov.Imm(globLength, int32(i)),
+			asm.LoadMem(asm.R0, asm.RFP, int16(b.base+i), asm.Byte), asm.JEq.Imm(asm.R0, 0, found))
+	}
+	b.emit(asm.Mov.Imm(globLength, int32(b.limit)))
+	b.place(found)
+}
+
+// pointAt sets globEnd to the address of byte index + off of the buffer, where
+// n bytes are to be read. Whoever asks has made sure that they are inside; the
+// verifier is told.
+func (b *stringBuffer) pointAt(index asm.Register, off, n int) {
+	b.emit(asm.Mov.Reg(globEnd, index), asm.Add.Imm(globEnd, int32(off)))
+	inside := b.label("inside")
+	b.emit(asm.JLE.Imm(globEnd, int32(b.limit-n), inside), asm.Mov.Imm(globEnd, 0))
+	b.place(inside)
+	b.emit(asm.Add.Reg(globEnd, asm.RFP), asm.Add.Imm(globEnd, int32(b.base)))
+}
+
+// piece compares text, in which ? stands for any byte, with the bytes at reg + off.
+func (b *stringBuffer) piece(text string, reg asm.Register, off int, no string) {
+	for i := range len(text) {
+		if text[i] != '?' {
+			b.emit(asm.LoadMem(asm.R0, reg, int16(off+i), asm.Byte), asm.JNE.Imm(asm.R0, int32(text[i]), no))
+		}
+	}
+}
+
+// infix looks for text between what prefix and suffix take of the string.
+func (b *stringBuffer) infix(text string, prefix, suffix int, no string) {
+	again, next, found := b.label("again"), b.label("next"), b.label("found")
+	b.emit(asm.Mov.Imm(globAt, int32(prefix)))
+	b.emit(asm.Sub.Imm(globLength, int32(suffix+len(text))))
+	b.place(again)
+	b.emit(asm.JSGT.Reg(globAt, globLength, no), asm.JGE.Imm(globAt, int32(b.limit), no))
+	b.pointAt(globAt, 0, len(text))
+	b.piece(text, globEnd, 0, next)
+	b.emit(asm.Ja.Label(found))
+	b.place(next)
+	b.emit(asm.Add.Imm(globAt, 1), asm.Ja.Label(again))
+	b.place(found)
+}
