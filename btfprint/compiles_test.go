@@ -344,7 +344,7 @@ func TestPrototypesCompile(t *testing.T) {
 			if !ok {
 				continue
 			}
-			if n++; n%16 != 0 && os.Getenv("KSNOOP_SOAK") != "1" {
+			if n++; n%sample != 0 && !soak() {
 				continue
 			}
 			proto := fn.Type.(*btf.FuncProto)

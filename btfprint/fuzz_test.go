@@ -110,23 +110,21 @@ func TestCorruptBTF(t *testing.T) {
 	seed, data := seedBTF(t), outerBytes()
 	loaded := 0
 	for i := range seed {
-		for _, flip := range []byte{1, 0x80, 0xff} {
-			raw := bytes.Clone(seed)
-			raw[i] ^= flip
-			spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+		raw := bytes.Clone(seed)
+		raw[i] ^= []byte{1, 0x80, 0xff}[i%3]
+		spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+		if err != nil {
+			continue
+		}
+		loaded++
+		for typ, err := range spec.All() {
 			if err != nil {
-				continue
+				break
 			}
-			loaded++
-			for typ, err := range spec.All() {
-				if err != nil {
-					break
-				}
-				printAll(t, typ, data)
-			}
+			printAll(t, typ, data)
 		}
 	}
-	if loaded < len(seed)/2 {
-		t.Errorf("only %d of %d could be loaded", loaded, 3*len(seed))
+	if loaded < len(seed)/4 {
+		t.Errorf("only %d of %d could be loaded", loaded, len(seed))
 	}
 }

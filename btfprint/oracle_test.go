@@ -125,46 +125,6 @@ func (o *oracle) dump(tb testing.TB, ids []btf.TypeID, request string, each func
 	}
 }
 
-// kernelBTF returns the BTF files to test with.
-func kernelBTF(tb testing.TB) []string {
-	tb.Helper()
-	const own = "/sys/kernel/btf/vmlinux"
-	if _, err := os.Stat(own); err != nil {
-		tb.Skipf("no kernel BTF: %v", err)
-	}
-	return []string{own}
-}
-
-// composites lists the structs and unions of 1 to 8192 bytes, all of them with
-// KSNOOP_SOAK=1, otherwise every 16th.
-func composites(tb testing.TB, spec *btf.Spec) []btf.TypeID {
-	tb.Helper()
-	var ids []btf.TypeID
-	n := 0
-	for t, err := range spec.All() {
-		if err != nil {
-			tb.Fatal(err)
-		}
-		switch t.(type) {
-		case *btf.Struct, *btf.Union:
-		default:
-			continue
-		}
-		if size := sizeof(t); size < 1 || size > 8192 {
-			continue
-		}
-		if n++; n%16 != 0 && os.Getenv("KSNOOP_SOAK") != "1" {
-			continue
-		}
-		id, err := spec.TypeID(t)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	return ids
-}
-
 // TestLibbpf compares with libbpf, through the model: model with faults equals
 // libbpf, model without equals Printer.
 func TestLibbpf(t *testing.T) {
