@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// The probes of the tests by the letter that stands for them. f and g send a
+// record at both ends, e only at entry, r only at return, k one for both.
+func testProbes() map[byte]*plan.Probe {
+	sends := &plan.Half{Record: &plan.Record{}}
+	return map[byte]*plan.Probe{
+		'f': {Entry: sends, Return: sends},
+		'g': {Entry: sends, Return: sends},
+		'e': {Entry: sends},
+		'r': {Return: sends},
+		'k': {Entry: &plan.Half{}, Return: sends, Joined: true},
+	}
+}
+
+// parseEvents reads events as "+f1": f was entered on thread 1, "-f1": it
+// returned, "=k1": both in one record. Thread 0 is the idle one of CPU 0, and
+// "0'" that of CPU 1; a " at the end is another process with that thread ID.
+// The value of each is its position.
+func parseEvents(t *testing.T, text string) []*event.Event {
+	t.Helper()
+	probes := testProbes()
+	kinds := map[byte]bpf.Kind{'+': bpf.KindEntry, '-': bpf.KindReturn, '=': bpf.KindCall}
+	var events []*event.Event
+	for i, word := range strings.Fields(text) {
+		kind, ok := kinds[word[0]]
+		if !ok || probes[word[1]] == nil || len(word) < 3 {
+			t.Fatalf("event %q", word)
+		}
+		e := &event.Event{Probe: probes[word[1]], Data: []byte(fmt.Sprint(i))}
+		e.Kind, e.TID, e.PID = kind, uint32(word[2]-'0'), 1
+		if strings.HasSuffix(word, "'") {
+			e.CPU = 1
+		}
+		if strings.HasSuffix(word, `"`) {
+			e.PID = 2
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// stream yields events the way a ring buffer does: all in the same memory.
+func stream(events []*event.Event, err error) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		var shared event.Event
+		var data []byte
+		for _, e := range events {
+			data = append(data[:0], e.Data...)
+			shared = *e
+			shared.Data = data
+			if !yield(&shared, nil) {
+				return
+			}
+			for i := range data {
+				data[i] = '?'
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+var endNames = map[End]string{Paired: "paired", Whole: "whole", NoEntry: "noentry", Open: "open", Evicted: "evicted"}
+
+// describe writes a call as the values of its ends and how it ended.
+func describe(c *Call) string {
+	value := func(e *event.Event) string {
+		if e == nil {
+			return ""
+		}
+		return string(e.Data)
+	}
+	return fmt.Sprintf("%s-%s:%s", value(c.Entry), value(c.Return), endNames[c.End])
+}
+
+func TestJoin(t *testing.T) {
+	for _, test := range []struct {
+		name, events, want string
+		limit              int // in calls
+		counts             Counts
+	}{
+		{name: "nothing"},
+		{name: "one", events: "+f1 -f1", want: "0-1:paired", counts: Counts{Paired: 1}},
+		{name: "two in turn", events: "+f1 -f1 +f1 -f1", want: "0-1:paired 2-3:paired", counts: Counts{Paired: 2}},
+		{name: "recursion", events: "+f1 +f1 +f1 -f1 -f1 -f1", want: "2-3:paired 1-4:paired 0-5:paired", counts: Counts{Paired: 3}},
+		{name: "nested", events: "+f1 +g1 -g1 -f1", want: "1-2:paired 0-3:paired", counts: Counts{Paired: 2}},
+		{name: "mutual recursion", events: "+f1 +g1 +f1 -f1 -g1 -f1", want: "2-3:paired 1-4:paired 0-5:paired", counts: Counts{Paired: 3}},
+		{name: "threads", events: "+f1 +f2 +f3 -f2 -f1 -f3", want: "1-3:paired 0-4:paired 2-5:paired", counts: Counts{Paired: 3}},
+		{name: "idle threads", events: "+f0 +f0' -f0 -f0'", want: "0-2:paired 1-3:paired", counts: Counts{Paired: 2}},
+		{name: "migrated", events: "+f1 -f1'", want: "0-1:paired", counts: Counts{Paired: 1}},
+		{name: "thread ID used again", events: `+f1 -f1" -f1`, want: "-1:noentry 0-2:paired", counts: Counts{Paired: 1, NoEntry: 1}},
+		{name: "lost entry", events: "-f1 +f1 -f1", want: "-0:noentry 1-2:paired", counts: Counts{Paired: 1, NoEntry: 1}},
+		{name: "lost return", events: "+f1 +f1 -f1", want: "1-2:paired 0-:open", counts: Counts{Paired: 1, Open: 1}},
+		{name: "never returns", events: "+f1 +g2 -g2 +f3", want: "1-2:paired 0-:open 3-:open", counts: Counts{Paired: 1, Open: 2}},
+		{name: "entry alone", events: "+e1 +f1 +e1 -f1", want: "0-:whole 2-:whole 1-3:paired", counts: Counts{Paired: 1, Whole: 2}},
+		{name: "return alone", events: "-r1 +f1 -r1 -f1", want: "-0:whole -2:whole 1-3:paired", counts: Counts{Paired: 1, Whole: 2}},
+		{name: "joined by the kernel", events: "+f1 =k1 -f1", want: "-1:whole 0-2:paired", counts: Counts{Paired: 1, Whole: 1}},
+		{name: "evicted", events: "+f1 +f2 +f3 -f1 -f2 -f3", limit: 2, want: "0-:evicted -3:noentry 1-4:paired 2-5:paired",
+			counts: Counts{Paired: 2, NoEntry: 1, Evicted: 1}},
+		{name: "evicted in recursion", events: "+f1 +f1 +f1 -f1 -f1 -f1", limit: 2, want: "0-:evicted 2-3:paired 1-4:paired -5:noentry",
+			counts: Counts{Paired: 2, NoEntry: 1, Evicted: 1}},
+		{name: "room for one", events: "+f1 +g1 -g1 -f1", limit: 1, want: "0-:evicted 1-2:paired -3:noentry",
+			counts: Counts{Paired: 1, NoEntry: 1, Evicted: 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			j := Joiner{Limit: test.limit * (openCost + 8)} // the least that append allocates
+			var got []string
+			for c, err := range j.Join(stream(parseEvents(t, test.events), nil)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, describe(c))
+			}
+			if text := strings.Join(got, " "); text != test.want {
+				t.Errorf("got  %s\nwant %s", text, test.want)
+			}
+			if j.Counts() != test.counts {
+				t.Errorf("counts %+v, want %+v", j.Counts(), test.counts)
+			}
+		})
+	}
+}
+
+// An error comes after the calls that it leaves open.
+func TestJoinError(t *testing.T) {
+	want := errors.New("cut")
+	var j Joiner
+	var got []string
+	for c, err := range j.Join(stream(parseEvents(t, "+f1 +g1 -g1"), want)) {
+		if err != nil {
+			got = append(got, err.Error())
+			continue
+		}
+		got = append(got, describe(c))
+	}
+	if text := strings.Join(got, " "); text != "1-2:paired 0-:open cut" {
+		t.Errorf("got %s", text)
+	}
+}
+
+// Whoever stops asking is not given more: Go's runtime would panic.
+func TestJoinStop(t *testing.T) {
+	events := parseEvents(t, "+e1 +f1 +f2 +f3 -f2 -r1 -f1 +f1")
+	for n := 1; n <= 8; n++ {
+		j := Joiner{Limit: 2 * (openCost + 8)}
+		seen := 0
+		for range j.Join(stream(events, nil)) {
+			if seen++; seen == n {
+				break
+			}
+		}
+		if want := min(n, 7); seen != want {
+			t.Errorf("%d calls seen, want %d", seen, want)
+		}
+	}
+}
+
+func TestJoinAllocates(t *testing.T) {
+	events := parseEvents(t, "+f1 +f1 -f1 +g2 -f1 -g2")
+	var j Joiner
+	run := func() {
+		for range j.Join(stream(events, nil)) {
+		}
+	}
+	run()
+	var shared func(*event.Event, error) bool
+	base := testing.AllocsPerRun(100, func() {
+		shared = func(*event.Event, error) bool { return true }
+		stream(events, nil)(shared)
+	})
+	// What is more than the stream's own are the closures of Join: none for
+	// each event.
+	if n := testing.AllocsPerRun(100, run); n > base+5 {
+		t.Errorf("%v allocations for %d events, the stream has %v", n, len(events), base)
+	}
+}
+
+// model is Join without a bound, as plainly as it can be said.
+func model(events []*event.Event) []string {
+	var out []string
+	open := make([]bool, len(events))
+	for i, e := range events {
+		switch {
+		case e.Kind == bpf.KindEntry && e.Probe.Return != nil:
+			open[i] = true
+		case e.Kind == bpf.KindEntry:
+			out = append(out, fmt.Sprintf("%d-:whole", i))
+		case e.Kind == bpf.KindCall || e.Probe.Entry == nil:
+			out = append(out, fmt.Sprintf("-%d:whole", i))
+		default:
+			at := i - 1
+			for at >= 0 && !(open[at] && sameThread(events[at], e)) {
+				at--
+			}
+			if at < 0 {
+				out = append(out, fmt.Sprintf("-%d:noentry", i))
+				continue
+			}
+			open[at] = false
+			out = append(out, fmt.Sprintf("%d-%d:paired", at, i))
+		}
+	}
+	for i := range events {
+		if open[i] {
+			out = append(out, fmt.Sprintf("%d-:open", i))
+		}
+	}
+	return out
+}
+
+func sameThread(a, b *event.Event) bool {
+	return a.Probe == b.Probe && a.PID == b.PID && a.TID == b.TID && (a.TID != 0 || a.CPU == b.CPU)
+}
+
+// FuzzJoin makes a stream of random bytes and compares with the model. With a
+// bound that is too small, every event must still come out exactly once.
+func FuzzJoin(f *testing.F) {
+	f.Add([]byte("\x00\x01\x08\x09\x00\x00\x01\x01"), uint8(3))
+	f.Add([]byte("abcdefghijklmnopqrstuvwxyz0123456789"), uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, limit uint8) {
+		probes := testProbes()
+		var events []*event.Event
+		for i, b := range data {
+			letter := "ffgger"[int(b>>1&7)%6]
+			e := &event.Event{Probe: probes[letter], Data: []byte(fmt.Sprint(i))}
+			e.Kind, e.PID, e.TID, e.CPU = bpf.Kind(b&1), 1+uint32(b>>4&1), uint32(b>>5&1), uint16(b>>6&1)
+			if letter == 'e' {
+				e.Kind = bpf.KindEntry
+			}
+			if letter == 'r' {
+				e.Kind = bpf.KindReturn
+			}
+			events = append(events, e)
+		}
+		var free Joiner
+		var got []string
+		for c := range free.Join(stream(events, nil)) {
+			got = append(got, describe(c))
+		}
+		if want := model(events); !slices.Equal(got, want) {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+		bound := Joiner{Limit: int(limit) * (openCost + 8)}
+		seen := make(map[string]int)
+		for c := range bound.Join(stream(events, nil)) {
+			for _, e := range []*event.Event{c.Entry, c.Return} {
+				if e != nil {
+					seen[string(e.Data)]++
+				}
+			}
+			if c.End == Paired && !sameThread(c.Entry, c.Return) {
+				t.Fatalf("%s: not one caller", describe(c))
+			}
+			if (c.Entry != nil && c.Return != nil) != (c.End == Paired) {
+				t.Fatalf("%s", describe(c))
+			}
+		}
+		for i := range events {
+			if n := seen[fmt.Sprint(i)]; n != 1 {
+				t.Fatalf("event %d came out %d times", i, n)
+			}
+		}
+		if bound.size != 0 || len(bound.open) != 0 || bound.newest != nil {
+			t.Fatalf("%d bytes of open calls are left", bound.size)
+		}
+	})
+}
