@@ -36,7 +36,11 @@ func (a *assembler) capture(stores []plan.Slot) {
 // store reads one slot's value. If that cannot be read, its bit is set in the
 // fault mask and the slot's content means nothing.
 func (a *assembler) store(s *plan.Slot) {
-	a.say(fmt.Sprintf("slot %d: %s", s.Index, expr.FormatTerm(s.Term, a.paramName)))
+	text := a.probe.ItemText(s.Item)
+	if s.Capture >= 0 {
+		text = a.probe.Items[s.Item].Captures[s.Capture].Label
+	}
+	a.say(fmt.Sprintf("slot %d: %s", s.Index, text))
 	a.fault, a.faulted = a.label("fault"), false
 	switch t := s.Term.(type) {
 	case *expr.Object:

@@ -153,10 +153,10 @@ func call(name string) asm.Instruction { return asm.Call.Label(name) }
 // predicates emits the tests of a program that has nothing to clean up. The
 // task filter comes after what can be told from registers and before anything
 // that reads memory, so that faults are counted of wanted tasks only.
-func (a *assembler) predicates(preds []expr.Term) {
+func (a *assembler) predicates(preds []plan.Predicate) {
 	filter := a.target.Filtered
 	for _, pred := range preds {
-		if filter && expr.ReadsMemory(pred) {
+		if filter && expr.ReadsMemory(pred.Term) {
 			a.filter()
 			filter = false
 		}

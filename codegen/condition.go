@@ -3,11 +3,10 @@
 package codegen
 
 import (
-	"fmt"
-
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
 // A jump is how a comparison is jumped on, for unsigned and for signed numbers.
@@ -25,10 +24,10 @@ var negations = map[expr.Op]expr.Op{
 	expr.OpGe: expr.OpLt, expr.OpGt: expr.OpLe, expr.OpLe: expr.OpGt,
 }
 
-// condition goes on if t holds and jumps to otherwise if not.
-func (a *assembler) condition(t expr.Term, otherwise string) {
-	a.say(expr.FormatTerm(t, a.paramName))
-	a.branch(t, otherwise, false)
+// condition goes on if p holds and jumps to otherwise if not.
+func (a *assembler) condition(p plan.Predicate, otherwise string) {
+	a.say(a.probe.ItemText(p.Item))
+	a.branch(p.Term, otherwise, false)
 }
 
 // branch jumps to label if the truth of t is sense, and goes on if not.
@@ -134,11 +133,4 @@ func (a *assembler) truth(t expr.Term) {
 	a.place(no)
 	a.emit(asm.Mov.Imm(asm.R0, 0))
 	a.place(done)
-}
-
-func (a *assembler) paramName(i int) string {
-	if name := a.probe.Params[i].Name; name != "" {
-		return name
-	}
-	return fmt.Sprintf("$arg%d", i+1)
 }

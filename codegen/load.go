@@ -15,7 +15,7 @@ func (a *assembler) load(t *expr.Load, u use) {
 	if !a.direct(t) {
 		a.value(t.Addr, useAny)
 		a.probeRead(t.Off, t.Width, t.Space)
-		a.extract(t, 0, t.Width, t.Bits)
+		a.loaded(t)
 		return
 	}
 	if u == useNumber && pointsToStruct(t.T) {
@@ -31,7 +31,14 @@ func (a *assembler) load(t *expr.Load, u use) {
 	if u != useBase {
 		a.confirmZero(t)
 	}
-	a.extract(t, 0, t.Width, t.Bits)
+	a.loaded(t)
+}
+
+// loaded brings what was loaded, extended by zeroes, into register form.
+func (a *assembler) loaded(t *expr.Load) {
+	if _, signed, _ := expr.Number(t.T); signed || t.Bits.Size != 0 {
+		a.extract(t, 0, t.Width, t.Bits)
+	}
 }
 
 // checkPointer faults for what is no address of kernel memory: NULL, user

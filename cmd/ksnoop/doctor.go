@@ -3,13 +3,19 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -19,37 +25,75 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Show what this kernel offers to ksnoop, and what is missing",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return doctor(c.OutOrStdout(), kernel.Open(os.DirFS("/")))
+			root := os.DirFS("/")
+			return doctor(c.Context(), c.OutOrStdout(), kernel.Open(root), root)
 		},
 	}
 }
 
-// doctor prints one row for each fact about the kernel.
-func doctor(w io.Writer, view *kernel.View) error {
+// doctor prints one row for each fact about the kernel, and, if nothing stands
+// in the way, one for each thing that was tried.
+func doctor(ctx context.Context, w io.Writer, view *kernel.View, root fs.FS) error {
 	p, err := view.Privileges()
 	if err != nil {
 		return err
 	}
 	facts := view.Facts(p)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-26s %-8s %s\n", "WHAT", "OFFERED", "WHY")
+	var t table
+	t.row("WHAT", "OFFERED", "WHY")
 	for _, f := range facts {
 		why := f.Why
 		if f.Value != "" {
 			why = strings.TrimSuffix(f.Value+"; "+why, "; ")
 		}
-		fmt.Fprintf(&b, "%-26s %-8s %s\n", f.Name, f.Answer, why)
+		t.row(string(f.Name), f.Answer.String(), why)
 		if f.Do != "" && f.Answer != kernel.Yes {
-			fmt.Fprintf(&b, "%-26s %-8s → %s\n", "", "", f.Do)
+			t.row("", "", "→ "+f.Do)
 		}
 	}
-	if o, found := facts.Obstacle(); found {
-		fmt.Fprintf(&b, "\nTracing is not possible: %s\n", o)
+	t.debugInfo(root)
+	t.WriteByte('\n')
+	if o, found := view.Obstacle(p); found {
+		fmt.Fprintf(&t, "Tracing is not possible: %s\n", o)
 	} else {
-		fmt.Fprintf(&b, "\nNothing is known to stand in the way of tracing.\n")
+		t.row("TRIED", "WORKS", "WHY NOT")
+		for _, s := range attach.Probe(ctx) {
+			answer, why := "yes", ""
+			if s.Err != nil {
+				answer, why = "no", strings.ReplaceAll(s.Err.Error(), "\n", "; ")
+			}
+			t.row(s.Capability.String(), answer, why)
+		}
 	}
-	_, err = io.WriteString(w, b.String())
+	_, err = io.WriteString(w, t.String())
 	return err
+}
+
+// A table is text in three columns.
+type table struct{ strings.Builder }
+
+func (t *table) row(what, answer, why string) {
+	t.WriteString(strings.TrimRight(fmt.Sprintf("%-26s %-8s %s", what, answer, why), " ") + "\n")
+}
+
+// debugInfo adds whether the kernel's debug info is there.
+func (t *table) debugInfo(root fs.FS) {
+	k, err := debuginfo.Running(root)
+	if err != nil {
+		t.row("debug info", "unknown", err.Error())
+		return
+	}
+	path, err := debuginfo.Find(root, k)
+	var absent *debuginfo.AbsentError
+	switch {
+	case err == nil:
+		t.row("debug info", "yes", "/"+path)
+	case errors.As(err, &absent) && absent.Offer.Command != "":
+		t.row("debug info", "no", "looked in "+strconv.Itoa(len(absent.Looked))+" places")
+		t.row("", "", "→ "+absent.Offer.Command)
+	default:
+		t.row("debug info", "no", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 }
 
 // obstacle returns why tracing is impossible here, or nil.
@@ -58,7 +102,7 @@ func obstacle(view *kernel.View) error {
 	if err != nil {
 		return err
 	}
-	o, found := view.Facts(p).Obstacle()
+	o, found := view.Obstacle(p)
 	if !found {
 		return nil
 	}
@@ -79,4 +123,15 @@ func unusable(view *kernel.View, err error) error {
 		return o
 	}
 	return err
+}
+
+// unattachable puts before an error of attaching that nothing at all can be
+// attached here, if that is so.
+func unattachable(ctx context.Context, err error) error {
+	tried := attach.Probe(ctx, attach.CapFentry, attach.CapKprobe)
+	if tried.Has(attach.CapFentry) || tried.Has(attach.CapKprobe) {
+		return err
+	}
+	return fmt.Errorf("cannot trace: this kernel lets neither fentry programs nor kprobes be attached\n"+
+		"ksnoop doctor shows what it offers and why not; a kernel with CONFIG_KPROBES that is not locked down is needed\n%w", err)
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -19,15 +17,11 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// hostArch is the architecture of the kernel that is traced.
-const hostArch = runtime.GOARCH
-
 // infoFlags are the options of "ksnoop info".
 type infoFlags struct {
-	btf   string
-	base  string
-	types bool
-	long  bool
+	kernel kernelFlags
+	types  bool
+	long   bool
 }
 
 func newInfoCommand() *cobra.Command {
@@ -52,38 +46,12 @@ modules. It needs neither root nor a kernel that can be traced.`),
 	flags.SortFlags = false
 	flags.BoolVarP(&f.long, "long", "l", false, "also show the type of each parameter, with offsets and sizes")
 	flags.BoolVar(&f.types, "types", false, "the PATTERNs are types, such as 'struct sk_buff'")
-	flags.StringVar(&f.btf, "btf", "", "read types from `FILE`: a vmlinux, raw BTF, or one of /sys/kernel/btf")
-	flags.StringVar(&f.base, "base", "", "with --btf of a module: `FILE` with the types of its vmlinux")
+	f.kernel.add(flags)
 	return c
 }
 
-// view opens the kernel that --btf names, or the running one.
-func (f *infoFlags) view() (*kernel.View, func() error, error) {
-	if f.btf == "" {
-		return kernel.Open(os.DirFS("/")), func() error { return nil }, nil
-	}
-	file, err := os.Open(f.btf)
-	if err != nil {
-		return nil, nil, err
-	}
-	var base io.ReaderAt
-	module := ""
-	if f.base != "" {
-		b, err := os.Open(f.base)
-		if err != nil {
-			return nil, nil, errors.Join(err, file.Close())
-		}
-		base, module = b, strings.TrimSuffix(filepath.Base(f.btf), ".ko")
-	}
-	v, err := kernel.OpenBTF(file, base, module)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", f.btf, errors.Join(err, file.Close()))
-	}
-	return v, file.Close, nil
-}
-
 func (f *infoFlags) run(patterns []string, w io.Writer) error {
-	view, closeView, err := f.view()
+	view, closeView, err := f.kernel.view()
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -35,6 +34,8 @@ type traceFlags struct {
 	ringbuf string
 	verbose bool
 	debug   bool
+	explain bool
+	kernel  kernelFlags
 	command []string
 }
 
@@ -66,16 +67,15 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry or kprobe")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
+	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
+	f.kernel.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why")
 	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs")
 	return c
 }
 
 func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer, status *int) error {
-	specs, err := parseSpecs(args)
-	if err != nil {
-		return err
-	}
+	specs, faults := parseSpecs(args)
 	options, err := f.planOptions()
 	if err != nil {
 		return err
@@ -84,21 +84,31 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err != nil {
 		return usagef("--ringbuf %s: %w", f.ringbuf, err)
 	}
-	view := kernel.Open(os.DirFS("/"))
-	p, skipped, err := plan.Resolve(view, specs, options)
+	view, closeView, err := f.kernel.view()
 	if err != nil {
+		return err
+	}
+	defer closeView()
+	p, skipped, err := plan.Resolve(view, specs, options)
+	if err = errors.Join(faults, err); err != nil {
 		return unusable(view, err)
 	}
 	log := f.logger(stderr)
 	for _, s := range skipped {
 		log.Info("left out", "function", s.Func.Name, "reason", s.Why)
 	}
+	t := &tracing{flags: f, plan: p, stdout: stdout, stderr: stderr, log: log}
+	t.target = codegen.Target{Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
+	if f.explain {
+		return explain(stdout, p, t.target)
+	}
+	if f.kernel.btf != "" {
+		return usagef("--btf goes with --explain: the running kernel is traced by its own types")
+	}
 	if err := obstacle(view); err != nil {
 		return err
 	}
-	t := &tracing{flags: f, plan: p, stdout: stdout, stderr: stderr, log: log}
 	t.settings = bpf.Settings{PID: f.pid, Comm: f.comm, Family: len(f.command) > 0, RingSize: ringSize}
-	t.target = codegen.Target{Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return t.run(ctx, status)
@@ -201,7 +211,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 		if command != nil {
 			err = errors.Join(err, command.Kill())
 		}
-		return err
+		return unattachable(ctx, err)
 	}
 	defer tracer.Close()
 	for _, f := range tracer.Failed() {

@@ -63,7 +63,7 @@ func (p *Probe) layoutJoined() error {
 	l := &allocator{rec: ret.Record}
 	for i, it := range p.Items {
 		if it.Predicate != nil && it.Phase == expr.AtEntry {
-			entry.Predicates = append(entry.Predicates, it.Predicate)
+			entry.Predicates = append(entry.Predicates, Predicate{it.Predicate, i})
 		}
 		for j := range it.Captures {
 			c := &it.Captures[j]
@@ -89,7 +89,7 @@ func (p *Probe) layoutJoined() error {
 			if entry != nil {
 				pred = l.keep(pred, i, p.Method, entry)
 			}
-			ret.Predicates = append(ret.Predicates, pred)
+			ret.Predicates = append(ret.Predicates, Predicate{pred, i})
 		}
 	}
 	sortPredicates(ret)
@@ -107,7 +107,7 @@ func (p *Probe) layoutSplit() error {
 	captures := 0
 	for i, it := range p.Items {
 		if it.Predicate != nil {
-			entry.Predicates = append(entry.Predicates, it.Predicate)
+			entry.Predicates = append(entry.Predicates, Predicate{it.Predicate, i})
 		}
 		for j := range it.Captures {
 			c := &it.Captures[j]
@@ -158,8 +158,8 @@ func fixed(t expr.Term) bool {
 	})
 }
 
-func allFixed(terms []expr.Term) bool {
-	return !slices.ContainsFunc(terms, func(t expr.Term) bool { return !fixed(t) })
+func allFixed(preds []Predicate) bool {
+	return !slices.ContainsFunc(preds, func(p Predicate) bool { return !fixed(p.Term) })
 }
 
 // needed reports whether a half has to run at entry, rather than what it does
@@ -204,8 +204,8 @@ func entryParts(t expr.Term) []*expr.Term {
 // sortPredicates puts those that read no memory first. No item can observe the
 // order: a predicate that is not reached cannot have held.
 func sortPredicates(h *Half) {
-	slices.SortStableFunc(h.Predicates, func(a, b expr.Term) int {
-		return cost(a) - cost(b)
+	slices.SortStableFunc(h.Predicates, func(a, b Predicate) int {
+		return cost(a.Term) - cost(b.Term)
 	})
 }
 

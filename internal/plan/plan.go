@@ -18,6 +18,12 @@ type Plan struct {
 	Probes []*Probe
 }
 
+// ItemText returns the part of the SPEC that an item was read from.
+func (p *Probe) ItemText(item int) string {
+	pos := p.Items[item].Pos
+	return p.Spec.Text[pos.Start:pos.End]
+}
+
 // A Method is a way of getting called when a function is entered and left.
 type Method uint8
 
@@ -68,12 +74,18 @@ type Param struct {
 type Half struct {
 	// Predicates must all hold for the call to go on being looked at. Those
 	// that read no memory come first.
-	Predicates []expr.Term
+	Predicates []Predicate
 	// Record lays out what is sent from here; nil if nothing is.
 	Record *Record
 	// Stores are the slots, of this half's record or of the one that is left
 	// for the return half, whose values are read here.
 	Stores []Slot
+}
+
+// A Predicate is a condition on a call.
+type Predicate struct {
+	Term expr.Term
+	Item int // of the probe, for its text
 }
 
 // A Record is the layout of a record's data, which follows the event header.

@@ -171,8 +171,8 @@ func (p *Probe) SetMethod(m Method) error {
 // than twelve words of parameters, no variable arguments.
 func (p *Probe) FentryPossible() bool {
 	proto := protoOf(p.Func)
-	if proto == nil || len(p.Params) < len(proto.Params) {
-		return false
+	if proto == nil || len(p.Params) < len(proto.Params) || p.Func.Type.Name != p.Func.Name {
+		return false // a trampoline is found by the name in BTF, which copies such as .isra.0 have not
 	}
 	words := 0
 	for _, param := range p.Params {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// explain prints what a plan would do: types, offsets, phases, and the
+// generated instructions with the text that each stands for.
+func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
+	var b strings.Builder
+	for i, probe := range p.Probes {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		programs, err := codegen.Compile(probe, target)
+		if err != nil {
+			return err
+		}
+		explainProbe(&b, probe)
+		explainProgram(&b, "at entry", programs.Entry)
+		explainProgram(&b, "at return", programs.Return)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func explainProbe(b *strings.Builder, p *plan.Probe) {
+	if p.Func.Type != nil {
+		if proto, ok := p.Func.Type.Type.(*btf.FuncProto); ok {
+			fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Func.Name, proto))
+		}
+	} else {
+		fmt.Fprintf(b, "%s /* no types are known */\n", p.Func)
+	}
+	shape := "entry and return are sent separately"
+	switch {
+	case p.Joined && p.Stashed:
+		shape = "one record for a call, stashed at entry and sent at return"
+	case p.Joined:
+		shape = "one record for a call, read and sent at return"
+	case p.Return == nil:
+		shape = "one record for a call, sent at entry"
+	case p.Entry == nil:
+		shape = "one record for a call, sent at return"
+	}
+	fmt.Fprintf(b, "  attached by %s; %s\n", p.Method, shape)
+	for i, it := range p.Items {
+		if it.Predicate != nil {
+			fmt.Fprintf(b, "  %-7s must hold: %s\n", phaseName(it.Phase), p.ItemText(i))
+		}
+	}
+	explainSlots(b, "entry", p.Entry, p)
+	explainSlots(b, "return", p.Return, p)
+}
+
+func phaseName(p expr.Phase) string {
+	if p == expr.AtReturn {
+		return "return"
+	}
+	return "entry"
+}
+
+func explainSlots(b *strings.Builder, phase string, h *plan.Half, p *plan.Probe) {
+	if h == nil {
+		return
+	}
+	for _, s := range h.Stores {
+		label, what := "", ""
+		if s.Capture >= 0 {
+			label = p.Items[s.Item].Captures[s.Capture].Label
+		}
+		switch s.Role {
+		case plan.RoleTarget:
+			what = " (what it points to)"
+			if p.Items[s.Item].Captures[s.Capture].Value == nil {
+				what = ""
+			}
+		case plan.RoleAfter:
+			what = " (again)"
+		case plan.RoleKept:
+			label = expr.FormatTerm(s.Term, func(i int) string { return p.Params[i].Name })
+			what = " (kept for the predicate)"
+		}
+		fmt.Fprintf(b, "  %-7s reads %d bytes to offset %d: %s%s, %s\n", phase, s.Size, s.Off, label, what,
+			btfprint.AppendTypeName(nil, s.Term.Type()))
+	}
+}
+
+// explainProgram lists the functions that were generated for one half.
+func explainProgram(b *strings.Builder, when string, functions []bpf.Function) {
+	for _, f := range functions {
+		fmt.Fprintf(b, "\n  %s, %s:\n", when, f.Name)
+		said := ""
+		for i, ins := range f.Insns {
+			if ins.Source() != nil && ins.Source().String() != said {
+				said = ins.Source().String()
+				fmt.Fprintf(b, "    ; %s\n", said)
+			}
+			if label := ins.Symbol(); label != "" {
+				fmt.Fprintf(b, "  %s:\n", label)
+			}
+			text := fmt.Sprintf("%v", ins)
+			if ref := ins.Reference(); ref != "" && !strings.Contains(text, ref) {
+				text += " → " + ref
+			}
+			fmt.Fprintf(b, "%8d: %s\n", i, text)
+		}
+	}
+}
