@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// magic is how a recording begins; the version follows, as 4 bytes. All
+// numbers are little-endian.
+const (
+	magic   = "ksnoop-recording"
+	version = 1
+)
+
+// A blockKind says what a block holds.
+type blockKind uint8
+
+const (
+	blockInfo    blockKind = 1 // JSON of Info
+	blockFile    blockKind = 2 // a NUL-terminated path, and what the file holds
+	blockPlan    blockKind = 3 // JSON of the probes
+	blockRecords blockKind = 4 // of each record its length as a varint, and its bytes
+	blockEnd     blockKind = 5 // JSON of ending
+)
+
+// The header of a block: kind, bytes that follow, bytes when decompressed, and
+// a CRC-32C of those three and the bytes that follow.
+const (
+	offPacked   = 1
+	offSize     = 5
+	offChecksum = 9
+	headerSize  = 13
+)
+
+// maxBlock bounds a block, packed or not.
+const maxBlock = 64 << 20
+
+var (
+	// errCut is the error of a recording that ends too early.
+	errCut = errors.New("the recording was cut off")
+	// errDamaged is the error of one whose bytes are not what was written.
+	errDamaged = errors.New("the recording is damaged")
+)
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
+}
+
+// A blockWriter writes blocks, each with one call of Write.
+type blockWriter struct {
+	w   io.Writer
+	enc *zstd.Encoder
+	buf []byte
+}
+
+// newBlockWriter writes the magic.
+func newBlockWriter(w io.Writer) (*blockWriter, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte(magic), version)); err != nil {
+		return nil, err
+	}
+	return &blockWriter{w: w, enc: enc}, nil
+}
+
+func (b *blockWriter) write(kind blockKind, data []byte) error {
+	if len(data) > maxBlock {
+		return fmt.Errorf("%d bytes are too much for a block", len(data))
+	}
+	var header [headerSize]byte
+	b.buf = b.enc.EncodeAll(data, append(b.buf[:0], header[:]...))
+	h, packed := b.buf[:headerSize], b.buf[headerSize:]
+	h[0] = byte(kind)
+	binary.LittleEndian.PutUint32(h[offPacked:], uint32(len(packed)))
+	binary.LittleEndian.PutUint32(h[offSize:], uint32(len(data)))
+	binary.LittleEndian.PutUint32(h[offChecksum:], checksum(h, packed))
+	_, err := b.w.Write(b.buf)
+	return err
+}
+
+func checksum(header, packed []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(header[:offChecksum], table), table, packed)
+}
+
+// A blockReader reads blocks.
+type blockReader struct {
+	r      io.Reader
+	dec    *zstd.Decoder
+	packed bytes.Buffer
+}
+
+// newBlockReader reads the magic.
+func newBlockReader(r io.Reader) (*blockReader, error) {
+	head := make([]byte, len(magic)+4)
+	n, err := io.ReadFull(r, head)
+	if err != nil && !ended(err) {
+		return nil, err
+	}
+	if n < len(magic) || string(head[:len(magic)]) != magic {
+		return nil, errors.New("not a recording of ksnoop")
+	}
+	if n < len(head) {
+		return nil, errCut
+	}
+	if v := binary.LittleEndian.Uint32(head[len(magic):]); v != version {
+		return nil, fmt.Errorf("the recording has format %d, this ksnoop reads format %d", v, version)
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock),
+		zstd.WithDecoderMaxWindow(maxBlock), zstd.WithDecodeAllCapLimit(true))
+	return &blockReader{r: r, dec: dec}, err
+}
+
+// read returns the next block. Its data are appended to dst. At the end of the
+// file, which is one for every whole block, it returns io.EOF.
+func (b *blockReader) read(dst []byte) (blockKind, []byte, error) {
+	var header [headerSize]byte
+	if _, err := io.ReadFull(b.r, header[:]); err != nil {
+		if err == io.ErrUnexpectedEOF {
+			err = errCut
+		}
+		return 0, dst, err
+	}
+	packed := binary.LittleEndian.Uint32(header[offPacked:])
+	size := binary.LittleEndian.Uint32(header[offSize:])
+	if packed > maxBlock || size > maxBlock {
+		return 0, dst, damaged("a block of %d bytes, %d when decompressed", packed, size)
+	}
+	b.packed.Reset()
+	// The buffer grows with what is there rather than with what is claimed.
+	if n, err := io.CopyN(&b.packed, b.r, int64(packed)); err != nil {
+		if ended(err) && n < int64(packed) {
+			err = errCut
+		}
+		return 0, dst, err
+	}
+	if checksum(header[:], b.packed.Bytes()) != binary.LittleEndian.Uint32(header[offChecksum:]) {
+		return 0, dst, damaged("a block has a wrong checksum")
+	}
+	data := dst
+	if cap(data)-len(data) < int(size) {
+		data = append(make([]byte, 0, len(dst)+int(size)), dst...)
+	}
+	limit := len(dst) + int(size)
+	data, err := b.dec.DecodeAll(b.packed.Bytes(), data[:len(dst):limit])
+	if err != nil {
+		return 0, dst, damaged("decompressing a block: %v", err)
+	}
+	if len(data) != limit {
+		return 0, dst, damaged("a block of %d bytes has %d", size, len(data)-len(dst))
+	}
+	return blockKind(header[0]), data, nil
+}
+
+func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// Info describes a recording.
+type Info struct {
+	Arch   string // of the kernel, as Go names it
+	Writer string // the version of ksnoop that wrote it
+	// Header is the size of a record's header.
+	Header int
+}
+
+// A probe is what it takes to make one probe of a plan again.
+type probe struct {
+	// Spec is the text of its SPEC, which need not be UTF-8. It is nil if the
+	// probe has the SPEC of the one before.
+	Spec   []byte `json:",omitempty"`
+	Func   string
+	Module string     `json:",omitempty"`
+	Addr   uint64     `json:",omitempty"`
+	Type   btf.TypeID `json:",omitempty"` // of the function, 0 if BTF has none
+	Method string
+	Layout string // fingerprint
+}
+
+// maxProbes bounds the probes of a recording: some for every function.
+const maxProbes = 1 << 17
+
+// An ending is what is known only when all is over.
+type ending struct {
+	Records uint64
+	Lost    []uint64 // by bpf.Counter
+}
+
+// describe returns what is to be stored of a plan.
+func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
+	probes := make([]probe, 0, len(p.Probes))
+	var last *expr.Spec
+	for _, p := range p.Probes {
+		if _, err := methodNamed(p.Method.String()); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Func, err)
+		}
+		id, err := typeID(view, p.Func)
+		if err != nil {
+			return nil, err
+		}
+		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Layout: fingerprint(p)}
+		if p.Spec != last {
+			r.Spec, last = []byte(p.Spec.Text), p.Spec
+		}
+		probes = append(probes, r)
+	}
+	return probes, nil
+}
+
+// appendProbes appends the block of a plan.
+func appendProbes(dst []byte, probes []probe) ([]byte, error) {
+	for i := range probes {
+		line, err := json.Marshal(&probes[i])
+		if err != nil {
+			return dst, err
+		}
+		dst = append(append(dst, line...), '\n')
+	}
+	return dst, nil
+}
+
+// parseProbes is the inverse of appendProbes.
+func parseProbes(block []byte) ([]probe, error) {
+	var probes []probe
+	for d := json.NewDecoder(bytes.NewReader(block)); ; {
+		var r probe
+		err := d.Decode(&r)
+		switch {
+		case err == io.EOF:
+			return probes, nil
+		case err != nil:
+			return nil, damaged("its plan: %v", err)
+		case len(probes) == maxProbes:
+			return nil, damaged("its plan has more than %d probes", maxProbes)
+		}
+		probes = append(probes, r)
+	}
+}
+
+// resolve makes a plan anew. It is the inverse of describe.
+func resolve(probes []probe, view *kernel.View, arch string) (*plan.Plan, error) {
+	p := &plan.Plan{}
+	var spec *expr.Spec
+	for i := range probes {
+		r := &probes[i]
+		if r.Spec != nil {
+			var err error
+			if spec, err = expr.Parse(string(r.Spec)); err != nil {
+				return nil, err
+			}
+		}
+		if spec == nil {
+			return nil, damaged("its plan begins without a SPEC")
+		}
+		made, err := r.resolve(view, spec, arch)
+		if err != nil {
+			return nil, err
+		}
+		made.ID = i
+		p.Probes = append(p.Probes, made)
+	}
+	return p, nil
+}
+
+func (r *probe) resolve(view *kernel.View, spec *expr.Spec, arch string) (*plan.Probe, error) {
+	f := kernel.Function{Name: r.Func, Module: r.Module, Addr: r.Addr}
+	method, err := methodNamed(r.Method)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f, err)
+	}
+	if r.Type != 0 {
+		if f.Type, err = typeOf(view, f, r.Type); err != nil {
+			return nil, err
+		}
+	}
+	p, err := plan.NewProbe(view, spec, f, plan.Options{Arch: arch, Method: func(*plan.Probe) plan.Method { return method }})
+	if err != nil {
+		return nil, err
+	}
+	if fingerprint(p) != r.Layout {
+		return nil, fmt.Errorf("%s: this ksnoop lays records out in another way", f)
+	}
+	return p, nil
+}
+
+// types returns the BTF that describes the functions of a module.
+func types(view *kernel.View, module string) (*btf.Spec, error) {
+	if module == "" {
+		return view.BTF()
+	}
+	return view.ModuleBTF(module)
+}
+
+func typeID(view *kernel.View, f kernel.Function) (btf.TypeID, error) {
+	if f.Type == nil {
+		return 0, nil
+	}
+	spec, err := types(view, f.Module)
+	if err != nil {
+		return 0, err
+	}
+	id, err := spec.TypeID(f.Type)
+	if err != nil {
+		return 0, fmt.Errorf("type of %s: %w", f, err)
+	}
+	return id, nil
+}
+
+func typeOf(view *kernel.View, f kernel.Function, id btf.TypeID) (*btf.Func, error) {
+	spec, err := types(view, f.Module)
+	if err != nil {
+		return nil, err
+	}
+	t, err := spec.TypeByID(id)
+	if err != nil {
+		return nil, fmt.Errorf("type of %s: %w", f, err)
+	}
+	fn, ok := t.(*btf.Func)
+	if !ok {
+		return nil, damaged("type %d is not that of function %s", id, f)
+	}
+	return fn, nil
+}
+
+// methodNamed is the inverse of plan.Method's String.
+func methodNamed(name string) (plan.Method, error) {
+	for _, m := range [...]plan.Method{plan.MethodAuto, plan.MethodFentry, plan.MethodKprobe} {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("no way to attach is called %q", name)
+}
+
+// fingerprint identifies where the values of a probe lie in its records, and
+// what they are.
+func fingerprint(p *plan.Probe) string {
+	b := fmt.Appendf(nil, "%s %t %t\n", p.Method, p.Joined, p.Timed)
+	for i, half := range []*plan.Half{p.Entry, p.Return} {
+		if half == nil || half.Record == nil {
+			continue
+		}
+		b = fmt.Appendf(b, "%d: %d\n", i, half.Record.Size)
+		for _, s := range half.Record.Slots {
+			b = fmt.Appendf(b, "%d %d+%d %d.%d.%d %s\n", s.Index, s.Off, s.Size, s.Item, s.Capture, s.Role, appendTerm(nil, s.Term))
+		}
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// appendTerm appends a term in a form that is the same for each reading of one
+// BTF, and differs with the type.
+func appendTerm(dst []byte, t expr.Term) []byte {
+	size, _ := btf.Sizeof(t.Type())
+	dst = append(dst, expr.FormatTerm(t, func(i int) string { return fmt.Sprintf("$arg%d", i+1) })...)
+	return fmt.Appendf(dst, " %v:%d", t.Type(), size)
+}
+
+// modulesOf returns the modules whose functions a plan traces.
+func modulesOf(p *plan.Plan) []string {
+	var names []string
+	for _, p := range p.Probes {
+		if m := p.Func.Module; m != "" && !slices.Contains(names, m) {
+			names = append(names, m)
+		}
+	}
+	return names
+}

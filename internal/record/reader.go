@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Reader reads one recording.
+type Reader struct {
+	in   *blockReader
+	info Info
+	view *kernel.View
+	plan *plan.Plan
+
+	block   []byte
+	records uint64
+	lost    [bpf.Counters]uint64
+}
+
+// NewReader reads a recording up to its records and resolves its plan.
+func NewReader(r io.Reader) (*Reader, error) {
+	in, err := newBlockReader(r)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Reader{in: in}
+	if err := rec.begin(); err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// begin reads the blocks before the records.
+func (r *Reader) begin() error {
+	if err := r.readJSON(blockInfo, &r.info); err != nil {
+		return err
+	}
+	if r.info.Header != bpf.EventSize {
+		return fmt.Errorf("recorded by ksnoop %s, whose records have headers of %d bytes rather than %d", r.info.Writer, r.info.Header, bpf.EventSize)
+	}
+	files := make(fileTree)
+	for {
+		kind, block, err := r.in.read(nil)
+		switch {
+		case err == io.EOF:
+			return cutBefore("its plan")
+		case err != nil:
+			return err
+		case kind == blockFile:
+			if err := files.addBlock(block); err != nil {
+				return err
+			}
+			continue
+		case kind != blockPlan:
+			return misplaced(kind)
+		}
+		probes, err := parseProbes(block)
+		if err != nil {
+			return err
+		}
+		r.view = kernel.Open(files)
+		if r.plan, err = resolve(probes, r.view, r.info.Arch); err != nil {
+			// A SPEC that has come to be wrong is no fault of the user's text.
+			return fmt.Errorf("recorded by ksnoop %s: %v", r.info.Writer, err)
+		}
+		return nil
+	}
+}
+
+func (r *Reader) readJSON(want blockKind, v any) error {
+	kind, block, err := r.in.read(nil)
+	switch {
+	case err == io.EOF:
+		return cutBefore("its plan")
+	case err != nil:
+		return err
+	case kind != want:
+		return misplaced(kind)
+	}
+	return parseJSON(block, v)
+}
+
+// maxJSON bounds what is parsed as a whole, which takes more memory than text.
+const maxJSON = 64 << 10
+
+func parseJSON(block []byte, v any) error {
+	if len(block) > maxJSON {
+		return damaged("%d bytes of JSON", len(block))
+	}
+	if err := json.Unmarshal(block, v); err != nil {
+		return damaged("%v", err)
+	}
+	return nil
+}
+
+func cutBefore(what string) error { return fmt.Errorf("%w before %s", errCut, what) }
+
+func misplaced(kind blockKind) error { return damaged("a block of kind %d is out of place", kind) }
+
+// Info returns what is known of the recording itself.
+func (r *Reader) Info() Info { return r.info }
+
+// Kernel returns the kernel that was traced, as far as it was recorded.
+func (r *Reader) Kernel() *kernel.View { return r.view }
+
+// Plan returns what was traced.
+func (r *Reader) Plan() *plan.Plan { return r.plan }
+
+// Lost returns what was lost when the recording was made. It is known when
+// Records has come to its end without an error.
+func (r *Reader) Lost() [bpf.Counters]uint64 { return r.lost }
+
+// Records yields the raw records, once. One is valid until the next one is asked
+// for. If the recording was cut off or is damaged, that is the last that it
+// yields: the records before it are as they were written.
+func (r *Reader) Records() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for {
+			kind, block, err := r.in.read(r.block[:0])
+			r.block = block
+			switch {
+			case err == io.EOF:
+				err = errCut
+			case err == nil && kind == blockEnd:
+				if err := r.end(block); err != nil {
+					yield(nil, err)
+				}
+				return
+			case err == nil && kind != blockRecords:
+				err = misplaced(kind)
+			}
+			if err == nil {
+				var more bool
+				if more, err = r.split(block, yield); !more {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("after %d records: %w", r.records, err))
+				return
+			}
+		}
+	}
+}
+
+// split yields the records of a block. It returns false if no more are wanted.
+func (r *Reader) split(block []byte, yield func([]byte, error) bool) (bool, error) {
+	for len(block) > 0 {
+		size, n := binary.Uvarint(block)
+		if n <= 0 || size > uint64(len(block)-n) {
+			return true, damaged("a record is longer than its block")
+		}
+		raw := block[n : n+int(size) : n+int(size)]
+		block = block[n+int(size):]
+		r.records++
+		if !yield(raw, nil) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// end checks that nothing is missing and that nothing follows.
+func (r *Reader) end(block []byte) error {
+	var e ending
+	if err := parseJSON(block, &e); err != nil {
+		return err
+	}
+	if e.Records != r.records {
+		return damaged("it has %d records of %d", r.records, e.Records)
+	}
+	if len(e.Lost) != len(r.lost) {
+		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.lost))
+	}
+	copy(r.lost[:], e.Lost)
+	if _, _, err := r.in.read(nil); !errors.Is(err, io.EOF) {
+		return damaged("something follows its end")
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Source is the kernel that is traced.
+type Source struct {
+	Root   fs.FS        // holds its /proc and /sys
+	View   *kernel.View // of the same; the plan was made with it
+	Arch   string       // as Go names it
+	Writer string       // the version of ksnoop
+}
+
+const (
+	// blockSize is how many bytes of records make a block.
+	blockSize = 256 << 10
+	// flushAfter is how long a record stays in memory at most. It is what a
+	// recording loses when its writer is killed.
+	flushAfter = time.Second
+)
+
+// A Writer writes one recording. NewWriter, Start, Append as often as there
+// are records, and End have to be called in this order.
+type Writer struct {
+	source Source
+	plan   *plan.Plan
+
+	mu      sync.Mutex // guards the rest: blocks are also written by the timer
+	out     *blockWriter
+	timer   *time.Timer
+	pending []byte // records of the next block
+	records uint64
+	err     error // of out, which is of no use then
+}
+
+// NewWriter begins a recording of what p will trace: it writes what is known
+// of the kernel. w is written to block by block and wants no buffer.
+func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
+	files, err := s.files(p)
+	if err != nil {
+		return nil, fmt.Errorf("recording the kernel's types: %w", err)
+	}
+	out, err := newBlockWriter(w)
+	if err != nil {
+		return nil, fmt.Errorf("writing a recording: %w", err)
+	}
+	r := &Writer{source: s, plan: p, out: out}
+	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize})
+	var block []byte
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err == nil {
+			block = files.appendBlock(block[:0], name)
+			err = out.write(blockFile, block)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing a recording: %w", err)
+	}
+	return r, nil
+}
+
+// Files of the kernel that are recorded whatever is traced.
+var kernelFiles = [...]string{"proc/sys/kernel/osrelease", "proc/kallsyms", btfDir + "vmlinux"}
+
+const btfDir = "sys/kernel/btf/"
+
+// files returns what it takes to resolve p elsewhere. Of the modules, that is
+// those whose functions are traced. Any other may have a type that a SPEC or a
+// pointer names; whether one does shows when p is resolved without them.
+func (s *Source) files(p *plan.Plan) (fileTree, error) {
+	t := make(fileTree)
+	for _, name := range kernelFiles {
+		if err := t.add(s.Root, name); err != nil {
+			return nil, err
+		}
+	}
+	traced := modulesOf(p)
+	for _, m := range traced {
+		if err := t.add(s.Root, btfDir+m); err != nil {
+			return nil, err
+		}
+	}
+	all, err := s.View.Modules()
+	if err != nil || !slices.ContainsFunc(all, func(m string) bool { return !slices.Contains(traced, m) }) {
+		return t, nil // without BTF there is none to be left out
+	}
+	probes, err := describe(p, s.View)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := resolve(probes, kernel.Open(t), s.Arch); err == nil {
+		return t, nil
+	}
+	for _, m := range all {
+		if err := t.add(s.Root, btfDir+m); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Start writes the plan. It must be in its final form: attaching can change it.
+func (w *Writer) Start() error {
+	probes, err := describe(w.plan, w.source.View)
+	var block []byte
+	if err == nil {
+		block, err = appendProbes(nil, probes)
+	}
+	if err == nil {
+		err = w.out.write(blockPlan, block)
+	}
+	if err != nil {
+		return fmt.Errorf("writing a recording: %w", err)
+	}
+	w.timer = time.AfterFunc(flushAfter, w.flushLate)
+	w.timer.Stop()
+	return nil
+}
+
+// Append adds a raw record.
+func (w *Writer) Append(raw []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) == 0 {
+		w.timer.Reset(flushAfter)
+	}
+	w.pending = binary.AppendUvarint(w.pending, uint64(len(raw)))
+	w.pending = append(w.pending, raw...)
+	w.records++
+	if len(w.pending) >= blockSize {
+		w.flush()
+	}
+	return w.err
+}
+
+// flushLate writes a block because of its age.
+func (w *Writer) flushLate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush()
+}
+
+func (w *Writer) flush() {
+	w.timer.Stop()
+	if len(w.pending) == 0 || w.err != nil {
+		return
+	}
+	if err := w.out.write(blockRecords, w.pending); err != nil {
+		w.err = fmt.Errorf("writing a recording: %w", err)
+	}
+	w.pending = w.pending[:0]
+}
+
+// End completes the recording with what was lost. It does not close what the
+// recording was written to.
+func (w *Writer) End(lost [bpf.Counters]uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush()
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.writeJSON(blockEnd, ending{Records: w.records, Lost: lost[:]}); err != nil {
+		return fmt.Errorf("writing a recording: %w", err)
+	}
+	return nil
+}
+
+func (w *Writer) writeJSON(kind blockKind, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return w.out.write(kind, data)
+}
