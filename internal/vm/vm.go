@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,6 +49,9 @@ type Guest struct {
 // virtioModules are what the port needs; a kernel may have them built in.
 var virtioModules = [...]string{"virtio_pci", "virtio_console"}
 
+// bootPatience is many times what a boot takes on a busy machine.
+const bootPatience = 3 * time.Minute
+
 // Start boots the guest and returns when it is ready for commands.
 func (g Guest) Start(ctx context.Context) (*Machine, error) {
 	if _, err := exec.LookPath(qemuProgram); err != nil {
@@ -62,6 +66,8 @@ func (g Guest) Start(ctx context.Context) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start qemu: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, bootPatience)
+	defer cancel()
 	if err := m.greet(ctx); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("boot kernel %s: %w", g.Kernel.Release, err)
@@ -137,7 +143,10 @@ func (g Guest) qemuArgs() []string {
 		cpus = 2
 	}
 	kernelArgs := "console=ttyS0 quiet panic=-1 oops=panic rdinit=/init"
-	accel := []string{"-accel", "tcg,thread=multi"}
+	// One host thread serves all CPUs. With one thread each, QEMU 7.2 loses an
+	// interprocessor interrupt now and then while the kernel patches its code,
+	// which is what attaching a tracer does: the guest then hangs.
+	accel := []string{"-accel", "tcg,thread=single"}
 	if g.ICount {
 		cpus = 1
 		kernelArgs += " nokaslr"

@@ -183,7 +183,7 @@ func (l *live) test(ctx context.Context, p *livePackage) error {
 	}
 	err = l.run(ctx, p, []string{"-test.v=test2json", "-test.run=" + pattern}, w)
 	if err != nil {
-		fmt.Fprintf(w, "\n%v\n", err)
+		fmt.Fprintf(w, "\n%v\nFAIL\n", err)
 	}
 	if waitErr := wait(); waitErr != nil {
 		return waitErr

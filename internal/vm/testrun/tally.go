@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -36,6 +38,18 @@ func (t *tally) String() string {
 type suite struct {
 	output map[string]string // by test, "" is the package itself
 	tally
+}
+
+// unfinished is the output of tests that have no result: they were running
+// when their program ended.
+func (s *suite) unfinished() string {
+	var b strings.Builder
+	for _, test := range slices.Sorted(maps.Keys(s.output)) {
+		if test != "" {
+			fmt.Fprintf(&b, "unfinished: %s\n%s", test, s.output[test])
+		}
+	}
+	return b.String()
 }
 
 // read consumes a stream of events. Where tells apart runs of one package, it
@@ -68,7 +82,7 @@ func (t *tally) read(r io.Reader, where string) error {
 		}
 	}
 	for pkg, s := range suites {
-		t.fail(s, event{Package: pkg, Output: "ended without a result\n"}, where)
+		t.fail(s, event{Package: pkg, Output: s.unfinished() + "ended without a result\n"}, where)
 	}
 	return lines.Err()
 }
@@ -79,7 +93,10 @@ func isResult(action string) bool {
 
 // take counts one event.
 func (t *tally) take(s *suite, e event, where string) {
-	if e.Action == "output" && !isFrame(e.Output) {
+	switch {
+	case e.Action == "run":
+		s.output[e.Test] = ""
+	case e.Action == "output" && !isFrame(e.Output):
 		s.output[e.Test] += e.Output
 	}
 	switch {
@@ -103,6 +120,7 @@ func (t *tally) take(s *suite, e event, where string) {
 func (t *tally) endSuite(s *suite, e event, where string) {
 	if e.Action == "fail" && s.failed == 0 {
 		// No test to blame: it did not compile, or panicked, or timed out.
+		e.Output = s.unfinished()
 		t.fail(s, e, where)
 	}
 	if s.passed+s.failed+s.skipped > 0 {

@@ -75,11 +75,13 @@ func TestTally(t *testing.T) {
 			shown:    []string{"a.go:1: undefined: x\n"},
 		},
 		{
-			name:     "a stream that breaks off is a failure",
-			in:       `{"Action":"run","Package":"p","Test":"TestA"}`,
+			name: "a stream that breaks off is a failure",
+			in: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestA/sub"}
+{"Action":"output","Package":"p","Test":"TestA/sub","Output":"guest ran out of time\n"}`,
 			counts:   "0 passed, 1 failed, 0 skipped",
 			failures: []string{"p"},
-			shown:    []string{"ended without a result"},
+			shown:    []string{"FAIL  p\nunfinished: TestA\nunfinished: TestA/sub\nguest ran out of time\nended without a result"},
 		},
 		{
 			name:   "a line that is not JSON is shown",
