@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// ksnoop runs the program as a user would and returns what it printed.
+func ksnoop(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.Command("ksnoop", args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// traced is ksnoop where all must go well. It returns stdout.
+func traced(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, status := ksnoop(t, args...)
+	if status != 0 || stderr != "" {
+		t.Fatalf("ksnoop %q: status %d, stderr:\n%s", args, status, stderr)
+	}
+	return stdout
+}
+
+// block matches a record's first line: task, PID and function.
+var block = regexp.MustCompile(`(?m)^ *(\S+) +(\d+) +\d+ +\d+\.\d{6} ([\w.]+)\($`)
+
+// records counts the records of a function made by tasks of a name.
+func records(out, comm, function string) int {
+	n := 0
+	for _, m := range block.FindAllStringSubmatch(out, -1) {
+		if m[1] == comm && m[3] == function {
+			n++
+		}
+	}
+	return n
+}
+
+// methods runs a test with each way of attaching.
+func methods(t *testing.T, test func(t *testing.T, attach string)) {
+	for _, m := range []string{"fentry", "kprobe"} {
+		t.Run(m, func(t *testing.T) { test(t, "--attach="+m) })
+	}
+}
+
+func TestLiveMember(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, "trace", attach, "ip_send_skb(skb->len == 84, skb)", "--", "workload", "udp-send", "-size", "56", "-count", "3")
+		if n := records(out, "workload", "ip_send_skb"); n != 3 {
+			t.Errorf("%d records of 3 calls:\n%s", n, out)
+		}
+		if n := strings.Count(out, "\n            .len = (unsigned int)84,\n"); n != 3 {
+			t.Errorf("%d sk_buffs with a len of 84, want 3:\n%s", n, out)
+		}
+		out = traced(t, "trace", attach, "ip_send_skb(skb->len == 84, skb)", "--", "workload", "udp-send", "-size", "57", "-count", "3")
+		if n := records(out, "workload", "ip_send_skb"); n != 0 {
+			t.Errorf("%d records of calls with another size:\n%s", n, out)
+		}
+	})
+}
+
+// TestLiveReturn counts on what internal/workload says: read-dir makes each
+// vfs_read return -EISDIR.
+func TestLiveReturn(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for _, c := range []struct {
+			spec, work string
+			want       int
+		}{
+			{"vfs_read(return < 0)", "read-dir -count 4", 4},
+			{"vfs_read(return < 0, count == 64)", "read-dir -count 4 -size 64", 4},
+			{"vfs_read(return < 0, count == 65)", "read-dir -count 4 -size 64", 0},
+			{"vfs_read(return < 0)", "read -count 5", 0},
+			{"vfs_read(count == 77, return == count)", "read -count 5 -size 77", 5},
+			{"vfs_read(count == 77, return < count)", "read -count 5 -size 77", 0},
+			{"vfs_read(return == -EISDIR)", "read-dir -count 2", 2},
+			{"vfs_read(return == -EISDIR && count > 100)", "read-dir -count 2 -size 64", 0},
+			{"vfs_read(return == -EISDIR && count < 100, file->f_inode->i_mode & S_IFDIR)", "read-dir -count 2 -size 64", 2},
+			{"vfs_read(file->f_inode->i_sb->s_magic != 0, return == -EISDIR)", "read-dir -count 3", 3},
+			{"do_sys_openat2(return == -ENOENT, filename)", "open-missing -count 3", 3},
+		} {
+			args := append([]string{"trace", attach, c.spec, "--", "workload"}, strings.Fields(c.work)...)
+			out := traced(t, args...)
+			function, _, _ := strings.Cut(c.spec, "(")
+			// The Go runtime opens a file or two that guests do not have.
+			if n := records(out, "workload", function); n != c.want && !(function == "do_sys_openat2" && n > c.want) {
+				t.Errorf("%s on %s: %d records, want %d:\n%s", c.spec, c.work, n, c.want, out)
+			}
+		}
+	})
+}
+
+func TestLiveWholeCall(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, "trace", attach, "vfs_read", "--", "workload", "read", "-count", "1", "-size", "123")
+		entry := regexp.MustCompile(`vfs_read\(
+        file = \*\(struct file\)\{
+(?s:.*?)
+        buf = 0x[0-9a-f]+
+        /\* Cannot show 'buf' as 'char \*'\.
+         \* Userspace/invalid ptr\? \*/,
+
+        count = \(size_t\)123,
+
+        pos = \(loff_t \*\)0x[0-9a-f]+ = \(loff_t\)0
+
+\);`)
+		if !entry.MatchString(out) {
+			t.Errorf("no such entry:\n%s", out)
+		}
+		if !strings.Contains(out, "        return = (ssize_t)123\n\n);\n") {
+			t.Errorf("no such return:\n%s", out)
+		}
+	})
+}
+
+// TestLiveSplit has a predicate on memory at entry and wants the return, which
+// comes in a record of its own.
+func TestLiveSplit(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, "trace", attach, "ip_send_skb(skb->len == 84, return)", "--", "workload", "udp-send", "-size", "56", "-count", "2")
+		if n := strings.Count(out, "skb->len = (unsigned int)84\n"); n != 2 {
+			t.Errorf("%d entries, want 2:\n%s", n, out)
+		}
+		if n := strings.Count(out, "return = (int)0\n"); n != 2 {
+			t.Errorf("%d returns, want 2:\n%s", n, out)
+		}
+		out = traced(t, "trace", attach, "ip_send_skb(skb->len == 84, return)", "--", "workload", "udp-send", "-size", "55", "-count", "2")
+		if n := records(out, "workload", "ip_send_skb"); n != 0 {
+			t.Errorf("%d records of calls that do not match:\n%s", n, out)
+		}
+	})
+}
+
+// TestLiveRecursion: a chain of n epoll descriptors makes
+// ep_loop_check_proc call itself n*(n-1)/2 times, all of which return 0.
+func TestLiveRecursion(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, "trace", attach, "ep_loop_check_proc(depth, return >= 0)", "--", "workload", "nested", "-depth", "4")
+		if n := records(out, "workload", "ep_loop_check_proc"); n != 6 {
+			t.Errorf("%d records of 6 calls:\n%s", n, out)
+		}
+	})
+}
+
+func TestLiveStrings(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		const name = "path->dentry->d_name.name"
+		for pattern, want := range map[string]int{
+			`== "zero"`: 1, `== "zer"`: 0, `== "zero1"`: 0, `!= "zero"`: 0, `~ "ze*"`: 1, `~ "*ro"`: 1, `~ "*er*"`: 1,
+			`~ "z*o"`: 1, `~ "z?ro"`: 1, `~ "????"`: 1, `~ "z*r*o"`: 1, `~ "zer"`: 0, `~ "*rx"`: 0, `~ "*rx*"`: 0,
+			`~ "z*or"`: 0, `~ "???"`: 0, `~ "?????"`: 0, `~ "zero?"`: 0, `~ "zer*ero"`: 0,
+		} {
+			// The second item leaves out what the Go runtime opens.
+			spec := fmt.Sprintf(`vfs_open(%s %s, %s ~ "ze*", $comm == "workload")`, name, pattern, name)
+			out := traced(t, "trace", attach, spec, "--", "workload", "open", "-file", "/dev/zero")
+			if n := records(out, "workload", "vfs_open"); n != want {
+				t.Errorf("%s: %d records, want %d:\n%s", spec, n, want, out)
+			}
+		}
+		out := traced(t, "trace", attach, "vfs_write(buf(user(buf), count), buf(user(buf), 3), ustr(buf))", "--", "echo", "hello")
+		for _, want := range []string{`buf(user(buf), count) = "hello\n"`, `buf(user(buf), 3) = "hel"`, `ustr(buf) = "hello`} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %s in:\n%s", want, out)
+			}
+		}
+	})
+}
+
+func TestLiveFilters(t *testing.T) {
+	guest.Require(t)
+	work := []string{"--", "workload", "read", "-count", "3", "-size", "19"}
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{nil, 3},
+		{[]string{"-n", "workload"}, 3},
+		{[]string{"-n", "workloa"}, 0},
+		{[]string{"-n", "workload2"}, 0},
+		{[]string{"-p", "1"}, 0},
+		{[]string{"-c", "2"}, 2},
+	} {
+		out := traced(t, append(append([]string{"trace", "vfs_read(count == 19)"}, c.args...), work...)...)
+		if n := records(out, "workload", "vfs_read"); n != c.want {
+			t.Errorf("%q: %d records, want %d:\n%s", c.args, n, c.want, out)
+		}
+	}
+	out := traced(t, "trace", "vfs_read(count == 19)", "--", "workload", "fork", "-children", "3", "read", "-count", "2", "-size", "19")
+	if n := records(out, "exe", "vfs_read"); n != 6 { // they run /proc/self/exe
+		t.Errorf("%d records of 3 children's 2 calls:\n%s", n, out)
+	}
+}
+
+// TestLivePID traces a process that was there before, and no other.
+func TestLivePID(t *testing.T) {
+	guest.Require(t)
+	work := exec.Command("sh", "-c", "read go; exec workload read -count 2 -size 23")
+	start, err := work.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	trace := startTrace(t, "-p", fmt.Sprint(work.Process.Pid), "-c", "2", "vfs_read(count == 23)")
+	other := exec.Command("workload", "read", "-count", "2", "-size", "23")
+	if err := other.Run(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(start, "go")
+	if err := work.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	out, status := trace.wait(t)
+	for _, m := range block.FindAllStringSubmatch(out, -1) {
+		if m[2] != fmt.Sprint(work.Process.Pid) {
+			t.Errorf("a record of process %s, want %d", m[2], work.Process.Pid)
+		}
+	}
+	if n := records(out, "workload", "vfs_read"); n != 2 || status != 0 {
+		t.Errorf("%d records, status %d, want 2 and 0:\n%s", n, status, out)
+	}
+}
+
+func TestLiveStatus(t *testing.T) {
+	guest.Require(t)
+	for script, want := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -KILL $$": 137, "kill -TERM $$": 143} {
+		if _, stderr, status := ksnoop(t, "trace", "vfs_read(count == 12345)", "--", "sh", "-c", script); status != want {
+			t.Errorf("%s: status %d, want %d: %s", script, status, want, stderr)
+		}
+	}
+	if _, stderr, status := ksnoop(t, "trace", "vfs_read", "--", "no-such-command"); status != 1 || !strings.Contains(stderr, "no-such-command") {
+		t.Errorf("missing command: status %d, %s", status, stderr)
+	}
+}
+
+// A running is a ksnoop in the background that has attached.
+type running struct {
+	cmd *exec.Cmd
+	out bytes.Buffer
+	eof chan error
+}
+
+// startTrace starts ksnoop and waits until it has printed its header, which it
+// does when everything is attached.
+func startTrace(t *testing.T, args ...string) *running {
+	t.Helper()
+	r := &running{cmd: exec.Command("ksnoop", append([]string{"trace"}, args...)...), eof: make(chan error, 1)}
+	r.cmd.Stderr = os.Stderr
+	pipe, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	header := make([]byte, 1)
+	if _, err := io.ReadFull(pipe, header); err != nil {
+		t.Fatal(err)
+	}
+	r.out.Write(header)
+	go func() {
+		_, err := r.out.ReadFrom(pipe)
+		r.eof <- err
+	}()
+	return r
+}
+
+func (r *running) wait(t *testing.T) (out string, status int) {
+	t.Helper()
+	select {
+	case err := <-r.eof:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatal("ksnoop does not end")
+	}
+	if err := r.cmd.Wait(); err != nil && r.cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return r.out.String(), r.cmd.ProcessState.ExitCode()
+}
+
+func TestLiveInterrupt(t *testing.T) {
+	guest.Require(t)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		r := startTrace(t, "vfs_read(count == 29)")
+		if err := exec.Command("workload", "read", "-count", "2", "-size", "29").Run(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		out, status := r.wait(t)
+		if n := records(out, "workload", "vfs_read"); n != 2 || status != 0 {
+			t.Errorf("%v: %d records, status %d, want 2 and 0:\n%s", sig, n, status, out)
+		}
+	}
+}
+
+func TestLivePipe(t *testing.T) {
+	guest.Require(t)
+	out, err := exec.Command("timeout", "60", "sh", "-c", "ksnoop trace vfs_read -- workload read -count 2000 | head -n 5 | wc -l").CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "5" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestLiveWithoutRoot(t *testing.T) {
+	guest.Require(t)
+	path, err := exec.LookPath("ksnoop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"trace vfs_read":          "ksnoop: cannot trace: privileges",
+		"trace vfs_read(cuont)":   "ksnoop: a fault in the SPEC",
+		"info ip_send_skb":        "int ip_send_skb(struct net * net, struct sk_buff * skb);\n",
+		"info --types struct$pid": "struct pid {",
+	} {
+		var fields []string
+		for _, f := range strings.Fields(args) {
+			fields = append(fields, strings.ReplaceAll(f, "$", " "))
+		}
+		cmd := exec.Command(path, fields...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, _ := cmd.CombinedOutput()
+		if !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: printed\n%s\nwant it to begin with %q", args, out, want)
+		}
+	}
+}
