@@ -4,55 +4,112 @@ package main
 
 import (
 	"bufio"
-	"context"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
-// print writes the calls view until ctx ends or enough was printed, then
-// detaches and writes what was still on its way.
-func (t *tracing) print(ctx context.Context, tracer *attach.Tracer) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	w := bufio.NewWriterSize(t.stdout, 64<<10)
+// A callsView says how records are printed.
+type callsView struct {
+	plan  *plan.Plan
+	join  bool   // one block for each call
+	count uint64 // stop after so many; 0: never
+}
+
+// print writes records, or calls, until there are no more or enough was
+// printed. It writes what it holds back when idle says that it may take a
+// while until the next one; idle may be nil.
+func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
+	w := bufio.NewWriterSize(out, 64<<10)
+	defer func() { err = errors.Join(err, w.Flush()) }()
 	calls := output.NewCalls()
 	buf := calls.AppendHeader(nil)
 	if _, err := w.Write(buf); err != nil {
 		return err
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	if idle != nil {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		records = flushed(records, w, idle)
 	}
-	var e event.Event
 	printed := uint64(0)
-	for raw, err := range tracer.Records(ctx) {
+	for call, err := range v.calls(records) {
 		if err != nil {
 			return err
 		}
-		if err := event.Decode(t.plan, raw, &e); err != nil {
-			return err
-		}
-		if buf, err = calls.AppendEvent(buf[:0], &e); err != nil {
+		if buf, err = calls.AppendCall(buf[:0], call); err != nil {
 			return err
 		}
 		if _, err := w.Write(buf); err != nil {
 			return err
 		}
-		if tracer.Pending() == 0 {
-			if err := w.Flush(); err != nil {
-				return err
-			}
-		}
-		if printed++; printed == t.flags.count {
+		if printed++; printed == v.count {
 			break
 		}
 	}
-	return w.Flush()
+	return nil
+}
+
+// calls decodes records. Without join each is a call of its own.
+func (v *callsView) calls(records iter.Seq2[[]byte, error]) iter.Seq2[*session.Call, error] {
+	events := v.events(records)
+	if v.join {
+		return new(session.Joiner).Join(events)
+	}
+	return func(yield func(*session.Call, error) bool) {
+		var call session.Call
+		for e, err := range events {
+			call = session.Call{Return: e, End: session.Whole}
+			if !yield(&call, err) {
+				return
+			}
+		}
+	}
+}
+
+// events decodes records. One is valid until the next one is asked for.
+func (v *callsView) events(records iter.Seq2[[]byte, error]) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		var e event.Event
+		for raw, err := range records {
+			if err == nil {
+				err = event.Decode(v.plan, raw, &e)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// flushed passes records on and empties w before it waits for the next.
+func flushed(records iter.Seq2[[]byte, error], w *bufio.Writer, idle func() bool) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for raw, err := range records {
+			if !yield(raw, err) {
+				return
+			}
+			if idle() {
+				if err := w.Flush(); err != nil {
+					yield(nil, err)
+					return
+				}
+			}
+		}
+	}
 }
 
 // losses says what each counter of the engine means to a person.
@@ -64,18 +121,14 @@ var losses = [bpf.Counters]string{
 	bpf.Fault:       "calls left out because a predicate met unreadable memory or divided by zero",
 }
 
-// report says on stderr what was lost, by cause.
-func (t *tracing) report(tracer *attach.Tracer) error {
-	counts, err := tracer.Counters()
-	if err != nil {
-		return err
-	}
+// reportLosses says what was lost, by cause.
+func reportLosses(w io.Writer, counts [bpf.Counters]uint64) error {
 	var b strings.Builder
 	for i, n := range counts {
 		if n > 0 {
 			fmt.Fprintf(&b, "ksnoop: %d %s\n", n, losses[i])
 		}
 	}
-	_, err = fmt.Fprint(t.stderr, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }

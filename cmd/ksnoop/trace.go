@@ -35,6 +35,8 @@ type traceFlags struct {
 	verbose bool
 	debug   bool
 	explain bool
+	join    bool
+	record  recordFlags
 	kernel  kernelFlags
 	command []string
 }
@@ -64,6 +66,8 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.Uint32VarP(&f.pid, "pid", "p", 0, "only calls made by this process")
 	flags.StringVarP(&f.comm, "comm", "n", "", "only calls made by tasks of this name")
 	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records")
+	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
+	f.record.add(flags)
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry or kprobe")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
@@ -83,6 +87,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	ringSize, err := parseSize(f.ringbuf)
 	if err != nil {
 		return usagef("--ringbuf %s: %w", f.ringbuf, err)
+	}
+	if err := f.record.check(); err != nil {
+		return err
 	}
 	view, closeView, err := f.kernel.view()
 	if err != nil {
@@ -109,9 +116,12 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	t.settings = bpf.Settings{PID: f.pid, Comm: f.comm, Family: len(f.command) > 0, RingSize: ringSize}
+	if t.recording, err = f.record.open(view, p); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return t.run(ctx, status)
+	return errors.Join(t.run(ctx, status), t.recording.close())
 }
 
 // parseSpecs parses all SPECs and returns the faults of all.
@@ -193,6 +203,7 @@ type tracing struct {
 	target         codegen.Target
 	stdout, stderr io.Writer
 	log            *slog.Logger
+	recording      *recording // nil if there is none
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -217,6 +228,12 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	for _, f := range tracer.Failed() {
 		t.log.Warn("not traced", "function", f.Probe.Func.Name, "reason", f.Err)
 	}
+	if err := t.recording.start(); err != nil {
+		if command != nil {
+			err = errors.Join(err, command.Kill())
+		}
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -230,10 +247,14 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 			stop()
 		}()
 	}
-	if err := t.print(ctx, tracer); err != nil {
+	if err := t.consume(ctx, tracer); err != nil {
 		return err
 	}
-	if err := t.report(tracer); err != nil {
+	counts, err := tracer.Counters()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(t.recording.end(counts), reportLosses(t.stderr, counts)); err != nil {
 		return err
 	}
 	if command == nil {
@@ -241,4 +262,17 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	}
 	*status, err = launch.Status(<-ended)
 	return err
+}
+
+// consume prints and records what the kernel sends until ctx ends or there was
+// enough.
+func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	records := t.recording.tee(tracer.Records(ctx))
+	if t.recording != nil && !t.flags.record.print {
+		return drain(records, t.flags.count)
+	}
+	view := callsView{plan: t.plan, join: t.flags.join, count: t.flags.count}
+	return view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
 }

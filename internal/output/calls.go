@@ -35,6 +35,16 @@ func (c *Calls) AppendEvent(dst []byte, e *event.Event) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
+	dst = appendHead(dst, e)
+	dst = f.appendFields(dst, e)
+	if len(f.fields) > 0 {
+		dst = append(dst, "\n\n"...)
+	}
+	return append(dst, ");\n"...), nil
+}
+
+// appendHead appends a block's first line.
+func appendHead(dst []byte, e *event.Event) []byte {
 	dst = appendPadded(dst, e.CommString(), 16)
 	dst = append(dst, ' ')
 	dst = appendPadded(dst, strconv.FormatUint(uint64(e.PID), 10), 7)
@@ -44,17 +54,17 @@ func (c *Calls) AppendEvent(dst []byte, e *event.Event) ([]byte, error) {
 	dst = appendPadded(dst, seconds(e.Time), 16)
 	dst = append(dst, ' ')
 	dst = append(dst, e.Probe.Func.Name...)
-	dst = append(dst, "(\n"...)
+	return append(dst, "(\n"...)
+}
+
+func (f *form) appendFields(dst []byte, e *event.Event) []byte {
 	for i := range f.fields {
 		if i > 0 {
 			dst = append(dst, ",\n\n"...)
 		}
 		dst = f.fields[i].append(dst, e)
 	}
-	if len(f.fields) > 0 {
-		dst = append(dst, "\n\n"...)
-	}
-	return append(dst, ");\n"...), nil
+	return dst
 }
 
 func (c *Calls) form(e *event.Event) (*form, error) {

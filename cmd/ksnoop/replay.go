@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
+)
+
+func newReplayCommand() *cobra.Command {
+	var view callsView
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Print a recording as trace would have",
+		Long: strings.TrimSpace(`
+replay prints what "ksnoop trace --record FILE" has recorded, exactly as trace
+would have printed it. A recording has all that this takes: it can be read
+anywhere, by anyone. If it was cut off, for example because ksnoop was killed,
+all that is whole is printed, and the exit status is 1.`),
+		Example: "  ksnoop trace --record calls.ks 'vfs_read(count > 4096)' -- cat /etc/passwd\n  ksnoop replay calls.ks",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("replay takes one FILE")
+			}
+			return replay(&view, args[0], c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.Uint64VarP(&view.count, "count", "c", 0, "stop after so many records")
+	flags.BoolVar(&view.join, "join", false, "print a call as one block, when it returns")
+	return c
+}
+
+func replay(view *callsView, name string, stdout, stderr io.Writer) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	r, err := record.NewReader(bufio.NewReaderSize(file, 64<<10))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	view.plan = r.Plan()
+	if err := view.print(stdout, r.Records(), nil); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return reportLosses(stderr, r.Lost())
+}
+
+// recordFlags are the options of "ksnoop trace" about recordings.
+type recordFlags struct {
+	file  string
+	print bool
+}
+
+func (f *recordFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "record", "", "record to `FILE`, for ksnoop replay, and print nothing")
+	flags.BoolVar(&f.print, "print", false, "with --record: print as well")
+}
+
+func (f *recordFlags) check() error {
+	if f.print && f.file == "" {
+		return usagef("--print goes with --record; without it, trace prints anyway")
+	}
+	return nil
+}
+
+// open begins the recording of a plan; without --record it returns nil.
+func (f *recordFlags) open(view *kernel.View, p *plan.Plan) (*recording, error) {
+	if f.file == "" {
+		return nil, nil
+	}
+	file, err := os.Create(f.file)
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	w, err := record.NewWriter(file, record.Source{Root: os.DirFS("/"), View: view, Arch: hostArch, Writer: version()}, p)
+	if err != nil {
+		return nil, fmt.Errorf("--record %s: %w", f.file, errors.Join(err, file.Close()))
+	}
+	return &recording{file, w}, nil
+}
+
+// A recording is one that is being made. Nil does nothing.
+type recording struct {
+	file *os.File
+	w    *record.Writer
+}
+
+func (r *recording) start() error {
+	if r == nil {
+		return nil
+	}
+	return r.w.Start()
+}
+
+// tee passes records on that it has recorded.
+func (r *recording) tee(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
+	if r == nil {
+		return records
+	}
+	return func(yield func([]byte, error) bool) {
+		for raw, err := range records {
+			if err == nil {
+				err = r.w.Append(raw)
+			}
+			if !yield(raw, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (r *recording) end(lost [bpf.Counters]uint64) error {
+	if r == nil {
+		return nil
+	}
+	return r.w.End(lost)
+}
+
+func (r *recording) close() error {
+	if r == nil {
+		return nil
+	}
+	return r.file.Close()
+}
+
+// drain takes all records, or count of them.
+func drain(records iter.Seq2[[]byte, error], count uint64) error {
+	taken := uint64(0)
+	for _, err := range records {
+		if err != nil {
+			return err
+		}
+		if taken++; taken == count {
+			break
+		}
+	}
+	return nil
+}
