@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/spf13/cobra"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// printFlags are the options of "ksnoop print".
+type printFlags struct {
+	source    kernelFlags // where types come from
+	value     btfprint.ValueOptions
+	compact   bool
+	verbose   bool
+	json      bool
+	noTypes   bool
+	noNames   bool
+	namesOnly bool
+	symbols   bool
+	hex       bool
+	bigEndian bool
+	batch     bool
+	offset    int64
+	diff      string
+}
+
+func newPrintCommand() *cobra.Command {
+	var f printFlags
+	c := &cobra.Command{
+		Use:   "print TYPE [FILE]",
+		Short: "Print raw bytes as a value of a type",
+		Long: strings.TrimSpace(`
+print reads raw bytes from FILE, or from standard input if that is "-" or left
+out, and prints them as a value of TYPE: what a BPF map holds, a part of a core
+dump, a captured buffer. TYPE is the name of a type, with stars and dimensions
+behind it if wanted: 'struct sk_buff', 'u32[4]', 'struct file *'. Missing bytes
+end the text with "...".
+
+With --batch, lines "TYPE HEX" are read, and one value is printed for each.`),
+		Example: `  ksnoop print 'struct iphdr' packet.bin
+  ksnoop print --json --offset 64 'struct list_head[2]' core.bin
+  xxd -p packet.bin | ksnoop print --hex --compact 'struct iphdr'
+  ksnoop print 'struct task_struct' --diff before.bin after.bin`,
+		RunE: func(c *cobra.Command, args []string) error {
+			p := printing{flags: &f, in: c.InOrStdin(), out: c.OutOrStdout(), notes: c.ErrOrStderr()}
+			if err := f.check(args); err != nil {
+				return err
+			}
+			return p.run(args)
+		},
+	}
+	f.register(c)
+	return c
+}
+
+func (f *printFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&f.compact, "compact", false, "on one line")
+	flags.BoolVar(&f.verbose, "verbose", false, "with the offset and size of each member")
+	flags.BoolVar(&f.json, "json", false, "as JSON")
+	flags.BoolVar(&f.value.ShowZeroes, "zeroes", false, "show members that are zero")
+	flags.BoolVar(&f.noTypes, "no-types", false, "leave out types")
+	flags.BoolVar(&f.noNames, "no-names", false, "leave out the names of members")
+	flags.BoolVar(&f.namesOnly, "names-only", false, "show which members are not zero, not their values")
+	flags.BoolVar(&f.value.Plain, "plain", false, "exactly as libbpf: characters one by one, flags as numbers")
+	flags.BoolVar(&f.value.Readings, "readings", false, "show times, devices, modes, addresses and the like as people read them")
+	flags.BoolVar(&f.value.Likely, "likely", false, "of a union show only the member that the bytes look like")
+	flags.BoolVar(&f.symbols, "symbols", false, "name what pointers point to, by the running kernel's symbols")
+	flags.IntVar(&f.value.MaxWidth, "width", 0, "cut lines to this `NUMBER` of bytes")
+	flags.IntVar(&f.value.MaxDepth, "depth", 0, "show this `NUMBER` of levels of braces")
+	flags.IntVar(&f.value.MaxElements, "elements", 0, "show this `NUMBER` of elements of an array")
+	flags.StringVar(&f.value.Indent, "indent", "\t", "`TEXT` that each level is indented by")
+	flags.Int64Var(&f.offset, "offset", 0, "skip this `NUMBER` of bytes of FILE")
+	flags.BoolVar(&f.hex, "hex", false, "FILE holds the bytes as hexadecimal digits")
+	flags.StringVar(&f.diff, "diff", "", "print what FILE changes compared with this earlier `FILE`")
+	flags.BoolVar(&f.bigEndian, "big-endian", false, "the bytes come from a big-endian machine")
+	flags.BoolVar(&f.batch, "batch", false, "read lines `TYPE HEX` and print one value for each")
+	f.source.add(flags)
+}
+
+// check refuses options that contradict each other and completes value.
+func (f *printFlags) check(args []string) error {
+	switch {
+	case f.batch && len(args) > 1:
+		return usagef("--batch takes at most one FILE")
+	case f.batch && f.diff != "":
+		return usagef("--batch and --diff exclude each other")
+	case !f.batch && len(args) == 0:
+		return usagef("no TYPE given; try: ksnoop print 'struct iphdr' FILE")
+	case !f.batch && len(args) > 2:
+		return usagef("one TYPE and one FILE are enough; quote a TYPE that has blanks: 'struct sk_buff'")
+	case f.compact && f.verbose:
+		return usagef("--compact and --verbose exclude each other")
+	case f.json && (f.compact || f.verbose || f.namesOnly || f.noTypes || f.noNames || f.diff != ""):
+		return usagef("--json has no other form")
+	case f.offset < 0 || f.value.MaxWidth < 0 || f.value.MaxDepth < 0 || f.value.MaxElements < 0:
+		return usagef("a limit or offset cannot be negative")
+	}
+	switch {
+	case f.compact:
+		f.value.Mode = btfprint.Compact
+	case f.verbose:
+		f.value.Mode = btfprint.Verbose
+	}
+	for _, hide := range []struct {
+		on    bool
+		piece btfprint.Pieces
+	}{{f.noTypes || f.namesOnly, btfprint.HideTypes}, {f.noNames, btfprint.HideNames}, {f.namesOnly, btfprint.HideValues}} {
+		if hide.on {
+			f.value.Hide |= hide.piece
+		}
+	}
+	return nil
+}
+
+// printing is one run of "ksnoop print".
+type printing struct {
+	flags    *printFlags
+	in       io.Reader
+	out      io.Writer
+	notes    io.Writer
+	view     *kernel.View
+	printers map[string]*btfprint.Printer // by the spelling of their type
+	buf      []byte
+}
+
+func (p *printing) run(args []string) error {
+	view, closeView, err := p.flags.source.view()
+	if err != nil {
+		return err
+	}
+	defer closeView()
+	p.view, p.printers = view, make(map[string]*btfprint.Printer)
+	if p.flags.symbols {
+		if err := p.nameSymbols(); err != nil {
+			return err
+		}
+	}
+	if p.flags.batch {
+		return p.batch(args)
+	}
+	printer, err := p.printer(args[0])
+	if err != nil {
+		return err
+	}
+	raw, err := p.read(append(args, "-")[1])
+	if err != nil {
+		return err
+	}
+	if p.flags.diff == "" {
+		return p.print(printer, raw)
+	}
+	before, err := p.read(p.flags.diff)
+	if err != nil {
+		return err
+	}
+	_, err = p.out.Write(printer.AppendDiff(nil, before, raw, &p.flags.value))
+	return err
+}
+
+// nameSymbols has pointers named, by the kernel that runs here whatever --btf is.
+func (p *printing) nameSymbols() error {
+	running := kernel.Open(os.DirFS("/"))
+	if err := running.Symbols(); err != nil {
+		return err
+	}
+	p.flags.value.PointerName = func(dst []byte, addr uint64) []byte {
+		s, ok := running.Symbol(addr)
+		if !ok {
+			return dst
+		}
+		dst = append(dst, s.Name...)
+		dst = strconv.AppendUint(append(dst, "+0x"...), s.Offset, 16)
+		if s.Module != "" {
+			dst = append(append(append(dst, " ["...), s.Module...), ']')
+		}
+		return dst
+	}
+	return nil
+}
+
+func (p *printing) print(printer *btfprint.Printer, raw []byte) error {
+	p.buf = p.buf[:0]
+	if p.flags.json {
+		p.buf = printer.AppendJSON(p.buf, raw, &p.flags.value)
+	} else {
+		p.buf = printer.AppendValue(p.buf, raw, &p.flags.value)
+	}
+	p.buf = append(p.buf, '\n')
+	_, err := p.out.Write(p.buf)
+	return err
+}
+
+// read returns the bytes of a file from --offset on.
+func (p *printing) read(file string) ([]byte, error) {
+	r := p.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		r = f
+	}
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if p.flags.hex {
+		if raw, err = parseHex(string(raw)); err != nil {
+			return nil, usagef("%s: %w", file, err)
+		}
+	}
+	if p.flags.offset > int64(len(raw)) {
+		return nil, usagef("--offset %d is beyond the %d bytes of %s", p.flags.offset, len(raw), file)
+	}
+	return raw[p.flags.offset:], nil
+}
+
+// parseHex reads hexadecimal digits, by bytes or in one piece, with or without
+// 0x, separated by blanks, commas or colons.
+func parseHex(text string) ([]byte, error) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n,:", r) })
+	var raw []byte
+	for _, w := range words {
+		digits := strings.TrimPrefix(strings.TrimPrefix(w, "0x"), "0X")
+		if len(digits) == 1 {
+			digits = "0" + digits
+		}
+		b, err := hex.DecodeString(digits)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not hexadecimal", shorten(w, 40))
+		}
+		raw = append(raw, b...)
+	}
+	return raw, nil
+}
+
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "..."
+}
+
+// maxBatchLine is the longest line of a batch.
+const maxBatchLine = 16 << 20
+
+// batch prints the value of each line. A line that makes no sense is reported
+// and the next one tried.
+func (p *printing) batch(args []string) error {
+	in := p.in
+	if len(args) == 1 && args[0] != "-" {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxBatchLine)
+	bad, n := 0, 0
+	for lines.Scan() {
+		n++
+		line := strings.TrimSpace(lines.Text())
+		if line == "" {
+			continue
+		}
+		err := p.batchLine(line)
+		var usage usageError
+		if errors.As(err, &usage) {
+			fmt.Fprintf(p.notes, "ksnoop: line %d: %v\n", n, err)
+			bad++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("line %d: %w", n+1, err)
+	}
+	if bad > 0 {
+		return usagef("%d of %d lines could not be printed", bad, n)
+	}
+	return nil
+}
+
+func (p *printing) batchLine(line string) error {
+	cut := strings.LastIndexAny(line, " \t")
+	if cut < 0 {
+		return usagef("%q is not TYPE HEX", shorten(line, 40))
+	}
+	printer, err := p.printer(line[:cut])
+	if err != nil {
+		return err
+	}
+	raw, err := parseHex(line[cut+1:])
+	if err != nil {
+		return usageError{err}
+	}
+	return p.print(printer, raw)
+}
+
+// printer returns the printer of a type, compiled when it is asked for first.
+func (p *printing) printer(spelling string) (*btfprint.Printer, error) {
+	spelling = strings.Join(strings.Fields(spelling), " ")
+	if printer, ok := p.printers[spelling]; ok {
+		return printer, nil
+	}
+	t, err := p.lookUp(spelling)
+	if err != nil {
+		return nil, err
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if p.flags.bigEndian {
+		order = binary.BigEndian
+	}
+	printer, err := btfprint.Compile(t, order)
+	if err != nil {
+		return nil, usagef("%s cannot be printed: %w", spelling, err)
+	}
+	p.printers[spelling] = printer
+	return printer, nil
+}
+
+// lookUp finds a type by its name, behind which stars and dimensions may stand.
+func (p *printing) lookUp(spelling string) (btf.Type, error) {
+	end := strings.IndexAny(spelling, "*[")
+	if end < 0 {
+		end = len(spelling)
+	}
+	name := strings.TrimSpace(spelling[:end])
+	types, err := p.view.TypesByName(name, "")
+	if err != nil {
+		return nil, err
+	}
+	if name == "void" {
+		types = []btf.Type{(*btf.Void)(nil)}
+	}
+	if len(types) == 0 {
+		return nil, usagef("there is no type %q%s", shorten(name, 60), typeHint(p.view, name))
+	}
+	if n := len(types); n > 1 {
+		fmt.Fprintf(p.notes, "ksnoop: %d types are called %q; this is the first\n", n, name)
+	}
+	return derive(types[0], spelling[end:], spelling)
+}
+
+// derive puts stars and dimensions on a type.
+func derive(t btf.Type, suffix, spelling string) (btf.Type, error) {
+	var dims []uint32
+	for suffix = strings.TrimSpace(suffix); suffix != ""; suffix = strings.TrimSpace(suffix) {
+		switch {
+		case suffix[0] == '*' && dims == nil:
+			t, suffix = &btf.Pointer{Target: t}, suffix[1:]
+		case suffix[0] == '[':
+			digits, rest, _ := strings.Cut(suffix[1:], "]")
+			n, err := strconv.ParseUint(strings.TrimSpace(digits), 0, 32)
+			if err != nil {
+				return nil, usagef("%q: %q is no number of elements", shorten(spelling, 60), shorten(digits, 20))
+			}
+			dims, suffix = append(dims, uint32(n)), rest
+		default:
+			return nil, usagef("%q is not understood at %q", shorten(spelling, 60), shorten(suffix, 20))
+		}
+	}
+	index := &btf.Int{Name: "unsigned int", Size: 4}
+	for i := len(dims) - 1; i >= 0; i-- {
+		t = &btf.Array{Index: index, Type: t, Nelems: dims[i]}
+	}
+	return t, nil
+}
