@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exprfuzz_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/exprfuzz"
+	"github.com/ksnoop/ksnoop/internal/exprfuzz/kmod"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+const (
+	roundFuncs  = 20 // functions of one module
+	roundItems  = 24 // expressions over the parameters of one
+	roundCalls  = 40 // calls of each function with each method
+	memorySize  = 2 * 4096
+	makePairs   = 30_000    // in make test
+	soakPairs   = 1_100_000 // in make soak
+	maxRejected = 5         // percent of expressions that the checker may refuse
+)
+
+// Eval and generated code must agree on every value and on every fault. What
+// is compared travels the whole way: text, plan, program, kernel, record.
+func TestLiveAgree(t *testing.T) {
+	guest.Require(t)
+	pairs, seed := makePairs, uint64(1)
+	if os.Getenv("KSNOOP_SOAK") != "" {
+		pairs, seed = soakPairs, uint64(time.Now().UnixNano())
+	}
+	var total tally
+	for round := 0; total.pairs < pairs && !t.Failed(); round++ {
+		r := newRound(t, fmt.Sprintf("fz%d_", round), seed+uint64(round))
+		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
+			r.run(t, m, &total)
+		}
+		r.mem.Close()
+	}
+	t.Logf("%d pairs of expression and input, of them %d faults; %d calls dropped by a predicate, %d with unknown memory; %d of %d expressions refused",
+		total.pairs, total.faults, total.dropped, total.unknown, total.refused, total.made)
+	if total.faults*50 < total.pairs {
+		t.Errorf("too few faults")
+	}
+	if total.refused*100 > maxRejected*total.made {
+		t.Errorf("too many expressions refused: %v", total.why)
+	}
+}
+
+type tally struct {
+	pairs, faults, dropped, unknown, refused, made int
+	why                                            map[string]int // refused expressions by message
+}
+
+// A round is one module with its functions and a seed.
+type round struct {
+	gen    *exprfuzz.Gen
+	seed   uint64
+	module *kmod.Module
+	mem    *kmod.Memory
+	caller *caller
+	view   *kernel.View
+	funcs  []kernel.Function
+	addrs  []uint64
+}
+
+func newRound(t *testing.T, prefix string, seed uint64) *round {
+	t.Helper()
+	g := exprfuzz.NewGen(seed, prefix)
+	g.AddTypes(10)
+	r := &round{gen: g, seed: seed, module: &kmod.Module{Name: prefix + "mod"}}
+	for i := range roundFuncs {
+		var result btf.Type = g.Scalar()
+		if i%4 == 0 {
+			result = g.Pointer(g.Structs)
+		}
+		r.module.Funcs = append(r.module.Funcs, &btf.Func{Name: fmt.Sprintf("%sf%d", prefix, i), Linkage: btf.StaticFunc,
+			Type: &btf.FuncProto{Return: result, Params: g.Parameters()}})
+	}
+	err := r.module.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.addrs, err = r.module.Addresses(); err != nil {
+		t.Fatal(err)
+	}
+	if r.mem, err = kmod.NewMemory(memorySize); err != nil {
+		t.Fatal(err)
+	}
+	r.caller = newCaller(t, r.module, r.mem)
+	r.view = kernel.Open(os.DirFS("/"))
+	for _, f := range r.module.Funcs {
+		found, err := r.view.Match(f.Name, r.module.Name)
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %v, %v", f.Name, found, err)
+		}
+		r.funcs = append(r.funcs, found[0])
+	}
+	return r
+}
+
+// run traces all functions of the round with one method.
+func (r *round) run(t *testing.T, method plan.Method, total *tally) {
+	t.Helper()
+	p := &plan.Plan{}
+	var funcs []int // of each probe
+	for i := range r.funcs {
+		probe := r.probe(t, i, method, total)
+		if probe == nil {
+			continue
+		}
+		probe.ID = len(p.Probes)
+		p.Probes, funcs = append(p.Probes, probe), append(funcs, i)
+	}
+	tracer, err := attach.Attach(p, attach.Options{
+		Settings: bpf.Settings{RingSize: 1 << 20}, Target: codegen.Target{Arch: runtime.GOARCH}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("seed %d, %s: %v", r.seed, method, err)
+	}
+	defer tracer.Close()
+	bad := map[*plan.Probe]bool{}
+	for _, f := range tracer.Failed() {
+		bad[f.Probe] = true
+		t.Errorf("seed %d, %s: %s\n%v", r.seed, method, f.Probe.Spec.Text, f.Err)
+	}
+	for i, probe := range p.Probes {
+		if !bad[probe] {
+			r.calls(t, tracer, p, probe, funcs[i], total)
+		}
+	}
+}
+
+// probe makes a request with random items. Expressions that the checker
+// refuses are left out.
+func (r *round) probe(t *testing.T, fn int, method plan.Method, total *tally) *plan.Probe {
+	t.Helper()
+	g, f := r.gen, r.funcs[fn]
+	proto := r.module.Funcs[fn].Type.(*btf.FuncProto)
+	g.Params = proto.Params
+	var items []string
+	for i := range roundItems {
+		g.AtReturn = false
+		if i%4 == 3 {
+			if _, pointer := btf.UnderlyingType(proto.Return).(*btf.Pointer); !pointer {
+				g.AtReturn = true
+			}
+		}
+		items = append(items, g.Item())
+	}
+	if fn%5 == 1 {
+		items = append(items, g.Int(2)+" != "+g.Int(2))
+	}
+	if fn%5 == 3 { // one record for each call
+		items = append(items, "exit("+g.Int(2)+") <= (unsigned long)return || "+g.Int(3))
+	}
+	total.made += len(items)
+	for {
+		text := f.Name + "(" + strings.Join(items, ", ") + ")"
+		if len(text) > expr.MaxLength {
+			items = items[1:]
+			continue
+		}
+		spec, err := expr.Parse(text)
+		if err != nil {
+			t.Errorf("seed %d: %v", r.seed, err)
+			return nil
+		}
+		probe, err := plan.NewProbe(r.view, spec, f, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return method }})
+		var faults *expr.ErrorList
+		switch {
+		case err == nil:
+			return probe
+		case errors.As(err, &faults):
+			items = r.without(spec, items, faults, total)
+		default: // too much for one record
+			items = items[1:]
+		}
+	}
+}
+
+// without leaves out the items that the checker refused.
+func (r *round) without(spec *expr.Spec, items []string, faults *expr.ErrorList, total *tally) []string {
+	if total.why == nil {
+		total.why = map[string]int{}
+	}
+	var kept []string
+	for i, x := range spec.Items {
+		bad := false
+		for _, e := range faults.Errors {
+			if at := x.Span(); at.Start <= e.Span.Start && e.Span.Start < at.End {
+				bad = true
+				total.why[e.Msg]++
+			}
+		}
+		if bad {
+			total.refused++
+		} else {
+			kept = append(kept, items[i])
+		}
+	}
+	return kept
+}
+
+// A want is a record that a call must send.
+type want struct {
+	kind   bpf.Kind
+	record *plan.Record
+	values []value
+}
+
+// A value is what must be in a slot.
+type value struct {
+	unknown, fault bool
+	bytes          []byte
+}
+
+func (r *round) calls(t *testing.T, tracer *attach.Tracer, p *plan.Plan, probe *plan.Probe, fn int, total *tally) {
+	t.Helper()
+	r.gen.Params = r.module.Funcs[fn].Type.(*btf.FuncProto).Params
+	result := r.module.Funcs[fn].Type.(*btf.FuncProto).Return
+	m := &exprfuzz.Machine{Before: make([]byte, memorySize), After: r.mem.Bytes, Kernel: r.mem.Addr, User: userAddr,
+		PID: r.caller.PID, TID: r.caller.TID, Name: "exprfuzz.test"}
+	m.KeptTerm = func(slot int) expr.Term { return probe.Return.Record.Slots[slot].Term }
+	for range roundCalls {
+		r.gen.Fill(m, r.mem.Bytes)
+		copy(m.Before, r.mem.Bytes)
+		r.gen.Arguments(m)
+		m.Return = r.gen.Word()
+		if _, pointer := btf.UnderlyingType(result).(*btf.Pointer); pointer {
+			m.Return = r.gen.Pointer64(m)
+		}
+		call := kmod.Call{Func: r.addrs[fn], Result: m.Return, Flip: r.mem.Addr + 8*r.gen.Uint64N(memorySize/8), Mask: r.gen.Word()}
+		copy(call.Args[:], m.Words)
+		r.caller.call(t, &call)
+		wants, known := expected(probe, m)
+		got := records(t, tracer)
+		if !known {
+			total.unknown++
+			continue
+		}
+		if len(wants) == 0 {
+			total.dropped++
+		}
+		total.pairs += len(predicates(probe.Entry))
+		if !r.compare(t, p, probe, m, wants, got, total) {
+			return
+		}
+	}
+}
+
+// expected tells which records a call sends. known is false if that depends on
+// memory of which nothing is known.
+func expected(p *plan.Probe, m *exprfuzz.Machine) (wants []want, known bool) {
+	m.Unknown = false
+	entered := p.Entry == nil || holds(p.Entry.Predicates, m)
+	if p.Entry != nil && p.Entry.Record != nil && entered {
+		wants = append(wants, want{kind: bpf.KindEntry, record: p.Entry.Record})
+	}
+	if p.Return != nil && (entered || !p.Stashed) && holds(p.Return.Predicates, m) {
+		kind := bpf.KindReturn
+		if p.Joined {
+			kind = bpf.KindCall
+		}
+		wants = append(wants, want{kind: kind, record: p.Return.Record})
+	}
+	if m.Unknown {
+		return nil, false
+	}
+	for i := range wants {
+		for j := range wants[i].record.Slots {
+			wants[i].values = append(wants[i].values, slotValue(&wants[i].record.Slots[j], m))
+		}
+	}
+	return wants, true
+}
+
+func holds(preds []plan.Predicate, m *exprfuzz.Machine) bool {
+	for _, p := range preds {
+		if v, err := expr.Eval(p.Term, m); err != nil || v == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func slotValue(s *plan.Slot, m *exprfuzz.Machine) value {
+	m.Unknown = false
+	v := value{}
+	switch term := s.Term.(type) {
+	case *expr.Object:
+		addr, err := expr.Eval(term.Addr, m)
+		v.bytes = make([]byte, s.Size)
+		v.fault = err != nil || !m.Read(term.Space, term.At, addr+uint64(term.Off), v.bytes)
+	case *expr.Text:
+		text, err := expr.ReadText(term, m)
+		v.bytes, v.fault = append([]byte(text), 0), err != nil
+		v.bytes = v.bytes[:min(len(v.bytes), int(s.Size)-1)]
+	default:
+		n, err := expr.Eval(s.Term, m)
+		for range 8 {
+			v.bytes = append(v.bytes, byte(n))
+			n >>= 8
+		}
+		v.fault = err != nil
+	}
+	v.unknown = m.Unknown
+	return v
+}
+
+// records returns copies of what was sent since the last time.
+func records(t *testing.T, tracer *attach.Tracer) [][]byte {
+	t.Helper()
+	if tracer.Pending() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var got [][]byte
+	for raw, err := range tracer.Records(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, bytes.Clone(raw))
+	}
+	return got
+}
+
+// compare reports whether the records are those that were expected.
+func (r *round) compare(t *testing.T, p *plan.Plan, probe *plan.Probe, m *exprfuzz.Machine, wants []want, got [][]byte, total *tally) bool {
+	t.Helper()
+	if len(got) != len(wants) {
+		t.Errorf("seed %d, %s: %d records, want %d: %s\nentry %v, return %v\nwords %#x, result %#x", r.seed, probe.Method, len(got), len(wants),
+			probe.Spec.Text, texts(probe, predicates(probe.Entry)), texts(probe, predicates(probe.Return)), m.Words, m.Return)
+		return false
+	}
+	for i, w := range wants {
+		var e event.Event
+		if err := event.Decode(p, got[i], &e); err != nil {
+			t.Errorf("seed %d: %v", r.seed, err)
+			return false
+		}
+		if e.Probe != probe || e.Kind != w.kind {
+			t.Errorf("seed %d: a record of %s, kind %d, want %s, %d", r.seed, e.Probe.Func.Name, e.Kind, probe.Func.Name, w.kind)
+			return false
+		}
+		for j := range w.values {
+			slot, v := &w.record.Slots[j], w.values[j]
+			if v.unknown {
+				continue
+			}
+			total.pairs++
+			if v.fault {
+				total.faults++
+			}
+			b, ok := e.Bytes(slot)
+			if ok == v.fault || ok && !bytes.Equal(b[:len(v.bytes)], v.bytes) {
+				t.Errorf("seed %d, %s, kind %d: %s\n  is %s\n  words %#x, result %#x, memory %#x, user %#x\n  got  %x fault %v\n  want %x fault %v",
+					r.seed, probe.Method, e.Kind, itemText(probe, slot), expr.FormatTerm(slot.Term, paramName(probe)), m.Words, m.Return, m.Kernel, m.User,
+					b[:len(v.bytes)], !ok, v.bytes, v.fault)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func itemText(p *plan.Probe, s *plan.Slot) string {
+	if s.Capture < 0 {
+		return "kept for " + p.Spec.Text[p.Items[s.Item].Pos.Start:p.Items[s.Item].Pos.End]
+	}
+	return p.Items[s.Item].Captures[s.Capture].Label
+}
+
+func paramName(p *plan.Probe) func(int) string {
+	return func(i int) string { return p.Params[i].Name }
+}
+
+func texts(p *plan.Probe, preds []plan.Predicate) (out []string) {
+	for _, pred := range preds {
+		out = append(out, expr.FormatTerm(pred.Term, paramName(p)))
+	}
+	return out
+}
+
+func predicates(h *plan.Half) []plan.Predicate {
+	if h == nil {
+		return nil
+	}
+	return h.Predicates
+}
