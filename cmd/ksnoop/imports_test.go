@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ksnoop/ksnoop/"
+
+// layers is the order of the packages: each may import those named, and what
+// those may import. A package that is missing here may import none of ours.
+var layers = map[string][]string{
+	"internal/plan":    {"expr", "internal/kernel", "internal/debuginfo"},
+	"codegen":          {"expr", "bpf", "internal/plan"},
+	"internal/event":   {"internal/plan", "expr", "bpf"},
+	"internal/session": {"internal/event"},
+	"internal/record":  {"internal/plan", "internal/event"},
+	"internal/attach":  {"bpf", "codegen", "internal/plan"},
+	"internal/output":  {"internal/session", "btfprint"},
+	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/debuginfo",
+		"btfprint", "codegen"},
+	// Tools of the tests.
+	"internal/exprfuzz":    {"internal/attach"},
+	"internal/vm":          {"internal/vm/wire"},
+	"internal/vm/init":     {"internal/vm"},
+	"internal/vm/guestrun": {"internal/vm"},
+	"internal/vm/testrun":  {"internal/vm"},
+}
+
+// participle is the parser generator, which is expr's business alone.
+const participle = "github.com/alecthomas/participle/v2"
+
+func TestImportOrder(t *testing.T) {
+	root := os.DirFS("../..")
+	seen := map[string]bool{}
+	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && file != "." {
+			return errorOrSkip(err)
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "testdata/") {
+			return nil
+		}
+		pkg := path.Dir(file)
+		seen[pkg] = true
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../..", file), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(imported, participle) && pkg != "expr" {
+				t.Errorf("%s imports participle", file)
+			}
+			if ours, ok := strings.CutPrefix(imported, module); ok && !allowed(pkg, ours) {
+				t.Errorf("%s imports %s, which is not below it", file, ours)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pkg := range []string{"expr", "codegen", "bpf", "btfprint", "cmd/ksnoop", "internal/plan", "internal/record"} {
+		if !seen[pkg] {
+			t.Errorf("no Go files found in %s: is the walk right?", pkg)
+		}
+	}
+}
+
+func errorOrSkip(err error) error {
+	if err != nil {
+		return err
+	}
+	return fs.SkipDir
+}
+
+// allowed reports whether from may import to, directly or by way of a layer.
+func allowed(from, to string) bool {
+	return slices.ContainsFunc(layers[from], func(below string) bool { return below == to || allowed(below, to) })
+}
+
+// TestDescribed holds every package to a package comment.
+func TestDescribed(t *testing.T) {
+	packages := map[string]bool{}
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "testdata/") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		dir := filepath.Dir(file)
+		packages[dir] = packages[dir] || f.Doc != nil
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, described := range packages {
+		if !described {
+			t.Errorf("%s has no package comment", dir)
+		}
+	}
+}
