@@ -83,14 +83,15 @@ func (a *assembler) emit(insns ...asm.Instruction) {
 	}
 }
 
-// done returns the instructions, all labels resolved to their instruction's.
+// done returns the instructions that can be reached, all labels resolved to
+// their instruction's.
 func (a *assembler) done() asm.Instructions {
 	for i, ins := range a.insns {
 		if to, ok := a.aliases[ins.Reference()]; ok {
 			a.insns[i] = ins.WithReference(to)
 		}
 	}
-	return a.insns
+	return reachable(a.insns)
 }
 
 // saveContext and restoreContext go around the call of a helper.

@@ -183,10 +183,9 @@ func (a *assembler) kept(t *expr.Kept) {
 }
 
 func (a *assembler) convert(t *expr.Convert, u use) {
-	from, _, _ := expr.Number(t.X.Type())
-	_, fromSigned, _ := expr.Number(t.X.Type())
+	from, fromSigned, _ := expr.Number(t.X.Type())
 	size, signed, _ := expr.Number(t.T)
-	if size > from || size == from && signed == fromSigned || size == 8 {
+	if size == 8 || size == from && signed == fromSigned || size > from && (signed || !fromSigned) {
 		a.value(t.X, u) // the register form is the same
 		return
 	}
