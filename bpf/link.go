@@ -20,6 +20,7 @@ const (
 	FuncSend    = "ks_send"
 	FuncStash   = "ks_stash"
 	FuncMark    = "ks_mark"
+	FuncCast    = "ks_cast"
 	FuncFind    = "ks_find"
 	FuncFinish  = "ks_finish"
 	FuncCapture = "ks_capture"

@@ -26,8 +26,14 @@ func (a *assembler) capture(stores []plan.Slot) {
 	a.frame, a.base = captureData, bpf.FrameData
 	a.say("capture")
 	a.emit(asm.Mov.Reg(captureContext, asm.R1), asm.Mov.Reg(captureData, asm.R2), asm.Mov.Imm(captureFaults, 0))
-	for i := range stores {
-		a.store(&stores[i])
+	for len(stores) > 0 {
+		group, rest := a.neighbours(stores)
+		if len(group) > 1 {
+			a.storeGroup(group)
+		} else {
+			a.store(&group[0])
+		}
+		stores = rest
 	}
 	a.say("end of capture")
 	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
@@ -36,11 +42,7 @@ func (a *assembler) capture(stores []plan.Slot) {
 // store reads one slot's value. If that cannot be read, its bit is set in the
 // fault mask and the slot's content means nothing.
 func (a *assembler) store(s *plan.Slot) {
-	text := a.probe.ItemText(s.Item)
-	if s.Capture >= 0 {
-		text = a.probe.Items[s.Item].Captures[s.Capture].Label
-	}
-	a.say(fmt.Sprintf("slot %d: %s", s.Index, text))
+	a.say(fmt.Sprintf("slot %d: %s", s.Index, a.slotText(s)))
 	a.fault, a.faulted = a.label("fault"), false
 	switch t := s.Term.(type) {
 	case *expr.Object:
@@ -61,6 +63,14 @@ func (a *assembler) store(s *plan.Slot) {
 	a.place(a.fault)
 	a.emit(asm.LoadImm(asm.R0, int64(uint64(1)<<s.Index), asm.DWord), asm.Or.Reg(captureFaults, asm.R0))
 	a.place(next)
+}
+
+// slotText returns the part of the SPEC that a slot is for.
+func (a *assembler) slotText(s *plan.Slot) string {
+	if s.Capture < 0 {
+		return a.probe.ItemText(s.Item)
+	}
+	return a.probe.Items[s.Item].Captures[s.Capture].Label
 }
 
 // storeObject copies memory, or the words of a value passed in registers.

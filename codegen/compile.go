@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -19,6 +20,9 @@ type Target struct {
 	// Filtered says that the request has filters on the task, which the
 	// engine evaluates.
 	Filtered bool
+	// TypeID returns the BTF id that the kernel has for a type. It is nil, or
+	// returns false, where pointers cannot be cast (bpf_rdonly_cast, Linux 6.2).
+	TypeID func(btf.Type) (btf.TypeID, bool)
 }
 
 // Programs are the generated functions of one probe. The first of a list is

@@ -3,29 +3,49 @@
 package codegen
 
 import (
+	"math"
+
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
+// An access is a way of reading a member.
+type access uint8
+
+const (
+	accessRead   access = iota // by a helper, from any address
+	accessDirect               // by a load through a pointer that the verifier knows the type of
+	accessCast                 // the same, after telling it the type
+)
+
 // load reads a number from memory into R0.
 func (a *assembler) load(t *expr.Load, u use) {
-	if !a.direct(t) {
+	how := a.access(t)
+	if how != accessRead && u == useNumber && pointsToStruct(t.T) {
+		how = accessRead // a direct load would give a pointer, with which nothing can be computed
+	}
+	switch how {
+	case accessRead:
 		a.value(t.Addr, useAny)
 		a.probeRead(t.Off, t.Width, t.Space)
 		a.loaded(t)
 		return
-	}
-	if u == useNumber && pointsToStruct(t.T) {
-		// The same object, but read so that the result is a number.
+	case accessDirect:
 		a.value(t.Addr, useBase)
-		a.probeRead(t.Off, t.Width, t.Space)
-		return
+		a.checkPointer()
+	case accessCast:
+		a.value(t.Addr, useAny)
+		a.checkPointer()
+		target, _ := typedTarget(t.Addr.Type())
+		id, _ := a.target.TypeID(target)
+		a.saveContext()
+		a.emit(asm.Mov.Reg(asm.R1, asm.R0), asm.Mov.Imm(asm.R2, int32(id)), call(bpf.FuncCast))
+		a.restoreContext()
 	}
-	a.value(t.Addr, useBase)
-	a.checkPointer()
 	a.emit(asm.Mov.Reg(asm.R2, asm.R0))
 	a.emit(asm.LoadMem(asm.R0, asm.R2, int16(t.Off), sizeOf(t.Width)))
 	if u != useBase {
@@ -103,33 +123,37 @@ func sizeOf(width uint32) asm.Size {
 	return map[uint32]asm.Size{1: asm.Byte, 2: asm.Half, 4: asm.Word, 8: asm.DWord}[width]
 }
 
-// direct reports whether a load can be an instruction of its own: through a
-// pointer whose type the verifier knows, at an offset that it allows.
-func (a *assembler) direct(t *expr.Load) bool {
-	if a.probe.Method != plan.MethodFentry || t.Space != expr.Kernel || !t.Typed || t.Width&(t.Width-1) != 0 {
-		return false
-	}
+// access chooses how a member is read: directly where the verifier knows the
+// type of the pointer, or can be told, and allows a load at that offset.
+func (a *assembler) access(t *expr.Load) access {
 	target, ok := typedTarget(t.Addr.Type())
-	if !ok || t.Off < 0 || t.Off > 32767-8 {
-		return false
+	if !ok || t.Space != expr.Kernel || t.Width&(t.Width-1) != 0 || t.Off < 0 || t.Off > math.MaxInt16 ||
+		!walk(target, uint32(t.Off), t.Width, 0) {
+		return accessRead
 	}
-	switch base := t.Addr.(type) {
+	if t.Typed && a.typed(t.Addr) {
+		return accessDirect
+	}
+	if a.target.TypeID != nil {
+		if id, ok := a.target.TypeID(target); ok && id <= math.MaxInt32 {
+			return accessCast
+		}
+	}
+	return accessRead
+}
+
+// typed reports whether the verifier knows what a pointer points to.
+func (a *assembler) typed(t expr.Term) bool {
+	fentry := a.probe.Method == plan.MethodFentry
+	switch t := t.(type) {
 	case *expr.Arg:
-		if base.Off != 0 || contextKind(a.probe.Params[base.Index].Type) != wordTyped {
-			return false
-		}
+		return fentry && t.Off == 0 && contextKind(a.probe.Params[t.Index].Type) == wordTyped
 	case *expr.Result:
-		if base.Off != 0 || contextKind(a.probe.Result) != wordTyped {
-			return false
-		}
+		return fentry && t.Off == 0 && contextKind(a.probe.Result) == wordTyped
 	case *expr.Load:
-		if !a.direct(base) || base.Bits.Size != 0 {
-			return false
-		}
-	default:
-		return false
+		return t.Bits.Size == 0 && a.access(t) != accessRead
 	}
-	return walk(target, uint32(t.Off), t.Width, 0)
+	return false
 }
 
 // typedTarget returns the struct or union that a pointer points to, unless a

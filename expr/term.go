@@ -367,3 +367,56 @@ func AtPhase(t Term, p Phase) Term {
 	})
 	return t
 }
+
+// Same reports whether two terms compute the same value in the same way.
+func Same(a, b Term) bool {
+	if shape(a) != shape(b) {
+		return false
+	}
+	x, y := Operands(a), Operands(b)
+	for i := range x {
+		if !Same(*x[i], *y[i]) {
+			return false
+		}
+	}
+	return len(x) == len(y)
+}
+
+// shape is what a term is besides its operands and its type's name, comparable.
+func shape(t Term) any {
+	size, signed, _ := Number(t.Type())
+	form := [2]any{size, signed}
+	switch t := t.(type) {
+	case *Const:
+		return [2]any{form, Const{V: t.V}}
+	case *Arg:
+		return [2]any{form, Arg{Index: t.Index, Off: t.Off, Width: t.Width, Bits: t.Bits}}
+	case *Result:
+		return [2]any{form, Result{Off: t.Off, Width: t.Width, Bits: t.Bits}}
+	case *ContextTerm:
+		return [2]any{form, ContextTerm{Var: t.Var}}
+	case *Load:
+		return [2]any{form, Load{Off: t.Off, Width: t.Width, Bits: t.Bits, Space: t.Space, At: t.At}}
+	case *Convert:
+		return [2]any{form, Convert{}}
+	case *UnaryTerm:
+		return [2]any{form, UnaryTerm{Op: t.Op}}
+	case *BinaryTerm:
+		return [2]any{form, BinaryTerm{Op: t.Op}}
+	case *Logic:
+		return [2]any{form, Logic{Op: t.Op}}
+	case *Swap:
+		return [2]any{form, Swap{Size: t.Size}}
+	case *Match:
+		return [2]any{shape(t.X), Match{Op: t.Op, Pattern: t.Pattern}}
+	case *Kept:
+		return [2]any{form, Kept{Slot: t.Slot}}
+	case *Object:
+		return Object{Off: t.Off, Arg: t.Arg, Space: t.Space, At: t.At}
+	case *Text:
+		return Text{Off: t.Off, Max: t.Max, Space: t.Space, At: t.At}
+	case *Buffer:
+		return Buffer{Max: t.Max, Space: t.Space, At: t.At}
+	}
+	panic("expr: unknown term")
+}

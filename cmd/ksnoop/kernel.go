@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +11,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
+	"github.com/cilium/ebpf/btf"
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -50,4 +54,21 @@ func (f *kernelFlags) view() (*kernel.View, func() error, error) {
 		return nil, nil, fmt.Errorf("%s: %w", f.btf, errors.Join(err, file.Close()))
 	}
 	return v, file.Close, nil
+}
+
+// typeIDs returns the BTF ids of vmlinux's types, if the kernel lets pointers be
+// cast to them. It finds that out when it is first asked.
+func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID, bool) {
+	possible := sync.OnceValue(func() bool { return attach.Probe(ctx, attach.CapRdonlyCast).Has(attach.CapRdonlyCast) })
+	return func(t btf.Type) (btf.TypeID, bool) {
+		if !possible() {
+			return 0, false
+		}
+		spec, err := view.BTF()
+		if err != nil {
+			return 0, false
+		}
+		id, err := spec.TypeID(t)
+		return id, err == nil
+	}
 }

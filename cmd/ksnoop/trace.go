@@ -105,7 +105,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		log.Info("left out", "function", s.Func.Name, "reason", s.Why)
 	}
 	t := &tracing{flags: f, plan: p, stdout: stdout, stderr: stderr, log: log}
-	t.target = codegen.Target{Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
+	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
 	if f.explain {
 		return explain(stdout, p, t.target)
 	}

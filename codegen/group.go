@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"strings"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// maxGroup is how many bytes are read at once for the members in them: more is
+// copied in vain than a call of the helper costs.
+const maxGroup = 128
+
+// neighbours splits stores into the first one, with all others that read
+// members of the same object near it and can be read together, and the rest.
+// Only reads by a helper are worth it.
+func (a *assembler) neighbours(stores []plan.Slot) (group, rest []plan.Slot) {
+	first, ok := a.helperLoad(&stores[0])
+	if !ok {
+		return stores[:1], stores[1:]
+	}
+	lo, hi := first.Off, first.Off+int64(first.Width)
+	for i := range stores {
+		t, ok := a.helperLoad(&stores[i])
+		if ok && t.Space == first.Space && expr.Same(t.Addr, first.Addr) &&
+			max(hi, t.Off+int64(t.Width))-min(lo, t.Off) <= maxGroup {
+			lo, hi = min(lo, t.Off), max(hi, t.Off+int64(t.Width))
+			group = append(group, stores[i])
+		} else {
+			rest = append(rest, stores[i])
+		}
+	}
+	return group, rest
+}
+
+func (a *assembler) helperLoad(s *plan.Slot) (*expr.Load, bool) {
+	t, ok := s.Term.(*expr.Load)
+	return t, ok && a.access(t) == accessRead && t.Width&(t.Width-1) == 0
+}
+
+// storeGroup reads the bytes around several members to the stack and takes the
+// members from there. If not all of them can be read, each is tried alone.
+func (a *assembler) storeGroup(group []plan.Slot) {
+	first := group[0].Term.(*expr.Load)
+	lo, hi := first.Off, first.Off+int64(first.Width)
+	labels := make([]string, len(group))
+	for i := range group {
+		t := group[i].Term.(*expr.Load)
+		lo, hi = min(lo, t.Off), max(hi, t.Off+int64(t.Width))
+		labels[i] = a.slotText(&group[i])
+	}
+	buffer := stackSpill - 8*a.depth - int((hi-lo+7)&^7)
+	a.useStack(buffer)
+	alone, next := a.label("alone"), a.label("next")
+	a.fault = alone
+	a.say("together: " + strings.Join(labels, ", "))
+	a.value(first.Addr, useAny)
+	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	a.addOffset(asm.R3, lo)
+	a.emit(asm.Mov.Imm(asm.R2, int32(hi-lo)))
+	a.helper(readers[first.Space], asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(buffer)))
+	a.emit(asm.JNE.Imm(asm.R0, 0, alone))
+	for i := range group {
+		t := group[i].Term.(*expr.Load)
+		a.emit(asm.LoadMem(asm.R0, asm.RFP, int16(buffer+int(t.Off-lo)), sizeOf(t.Width)))
+		a.loaded(t)
+		a.emit(asm.StoreMem(captureData, int16(group[i].Off), asm.R0, asm.DWord))
+	}
+	a.emit(asm.Ja.Label(next))
+	a.place(alone)
+	for i := range group {
+		a.store(&group[i])
+	}
+	a.place(next)
+}
