@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxKernelValue = 8192
+	maxKernelValue = 1 << 14
 	maxKernelText  = 1 << 19
 
 	// Flags of bpf_snprintf_btf.
