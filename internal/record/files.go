@@ -24,10 +24,7 @@ const (
 // of the kernel that was traced, as far as they are of use.
 type fileTree map[string][]byte
 
-var (
-	_ fs.ReadFileFS = fileTree(nil)
-	_ fs.ReadDirFS  = fileTree(nil)
-)
+var _ fs.ReadDirFS = fileTree(nil)
 
 // add copies a file from root. One that is not there is left out: not every
 // kernel has all of them.
@@ -64,15 +61,6 @@ func (t fileTree) addBlock(block []byte) error {
 	}
 	t[string(name)] = data[:len(data):len(data)]
 	return nil
-}
-
-// ReadFile implements fs.ReadFileFS. The bytes are not to be written to.
-func (t fileTree) ReadFile(name string) ([]byte, error) {
-	data, ok := t[name]
-	if !ok {
-		return nil, pathError("read", name, fs.ErrNotExist)
-	}
-	return data, nil
 }
 
 // ReadDir implements fs.ReadDirFS.

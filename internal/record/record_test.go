@@ -111,7 +111,11 @@ type fixture struct {
 
 func newFixture(t testing.TB, method plan.Method, specs ...string) *fixture {
 	t.Helper()
-	root := fakeKernel(t)
+	return fixtureOf(t, fakeKernel(t), method, specs...)
+}
+
+func fixtureOf(t testing.TB, root fstest.MapFS, method plan.Method, specs ...string) *fixture {
+	t.Helper()
 	f := &fixture{source: Source{Root: root, View: kernel.Open(root), Arch: "amd64", Writer: "test"}}
 	var parsed []*expr.Spec
 	for _, text := range specs {

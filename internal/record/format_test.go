@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+func TestFileTree(t *testing.T) {
+	tree := fileTree{}
+	root := fstest.MapFS{}
+	for _, name := range []string{"proc/kallsyms", "sys/kernel/btf/vmlinux", "sys/kernel/btf/mod", "top"} {
+		root[name] = &fstest.MapFile{Data: []byte("data of " + name)}
+		if err := tree.addBlock(fileTree{name: root[name].Data}.appendBlock(nil, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fstest.TestFS(tree, "proc/kallsyms", "sys/kernel/btf/vmlinux", "sys/kernel/btf/mod", "top"); err != nil {
+		t.Error(err)
+	}
+	copied := fileTree{}
+	for name, file := range root {
+		if err := copied.add(root, name); err != nil || !bytes.Equal(copied[name], file.Data) || !bytes.Equal(tree[name], file.Data) {
+			t.Errorf("%s: %q, %q, %v", name, copied[name], tree[name], err)
+		}
+	}
+	if err := copied.add(root, "proc/missing"); err != nil || len(copied) != len(root) {
+		t.Errorf("a missing file: %v, %d files", err, len(copied))
+	}
+}
+
+func TestFileTreeRefuses(t *testing.T) {
+	full := fileTree{}
+	for i := range maxFiles {
+		full[string(binary.AppendUvarint(nil, uint64(i)))] = nil
+	}
+	for _, test := range []struct {
+		name  string
+		tree  fileTree
+		block string
+	}{
+		{"no end of the name", fileTree{}, "proc"},
+		{"no name", fileTree{}, "\x00data"},
+		{"outside", fileTree{}, "../etc/passwd\x00data"},
+		{"absolute", fileTree{}, "/etc/passwd\x00data"},
+		{"twice", fileTree{"a": []byte{}}, "a\x00"},
+		{"too many", full, "one/more\x00"},
+		{"too large", fileTree{"a": make([]byte, maxBytes)}, "b\x001"},
+	} {
+		if err := test.tree.addBlock([]byte(test.block)); !errors.Is(err, errDamaged) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+// A rawBlock is one that was not made by a Writer.
+type rawBlock struct {
+	kind blockKind
+	data string
+}
+
+// build writes a recording of these blocks, checksums and all.
+func build(t testing.TB, blocks ...rawBlock) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := newBlockWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range blocks {
+		if err := w.write(block.kind, []byte(block.data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// blocksOf takes a recording apart.
+func blocksOf(t testing.TB, data []byte) []rawBlock {
+	t.Helper()
+	r, err := newBlockReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []rawBlock
+	for {
+		kind, data, err := r.read(nil)
+		if err != nil {
+			return blocks
+		}
+		blocks = append(blocks, rawBlock{kind, string(data)})
+	}
+}
+
+// Recordings that are whole but make no sense are refused for the right
+// reason. Each test changes one block of a good one, or leaves it out, or adds
+// one behind it.
+func TestRefused(t *testing.T) {
+	f := newFixture(t, plan.MethodAuto, "ip_send_skb(skb->len)", "vfs_read")
+	f.records(5)
+	good := blocksOf(t, f.bytes(t))
+	replace := func(old, new string) func(string) []string {
+		return func(data string) []string {
+			if !strings.Contains(data, old) {
+				t.Fatalf("no %s in %s", old, data)
+			}
+			return []string{strings.Replace(data, old, new, 1)}
+		}
+	}
+	omit := func(string) []string { return nil }
+	twice := func(data string) []string { return []string{data, data} }
+	for _, test := range []struct {
+		name   string
+		kind   blockKind
+		change func(string) []string
+		want   string
+	}{
+		{"other header", blockInfo, replace(`"Header":`, `"Header":1`), fmt.Sprintf("recorded by ksnoop test, whose records have headers of 1%[1]d bytes rather than %[1]d", bpf.EventSize)},
+		{"no JSON", blockInfo, replace("{", ""), "damaged"},
+		{"no info", blockInfo, omit, "damaged: a block of kind 2 is out of place"},
+		{"two infos", blockInfo, twice, "damaged: a block of kind 1 is out of place"},
+		{"much JSON", blockInfo, replace("{", "{"+strings.Repeat(" ", maxJSON)), "bytes of JSON"},
+		{"file twice", blockFile, twice, "damaged: a file has a wrong name"},
+		{"no plan", blockPlan, omit, "damaged: a block of kind 4 is out of place"},
+		{"two plans", blockPlan, twice, "after 0 records: the recording is damaged: a block of kind 3 is out of place"},
+		{"plan cut", blockPlan, replace("}\n", ""), "damaged: its plan"},
+		{"no SPEC", blockPlan, replace("Spec", "spic"), "its plan begins without a SPEC"},
+		{"bad SPEC", blockPlan, replace("aXBfc2VuZF9za2Ioc2tiLT5sZW4p", "aXBfc2VuZF9za2Ioc2tiLT5sZW4"), "damaged: its plan"},
+		{"SPEC of another time", blockPlan, replace("aXBfc2VuZF9za2Ioc2tiLT5sZW4p", "aXBfc2VuZF9za2Ioc2tiLT5sb24p"), "struct sk_buff has no member \"lon\""},
+		{"other layout", blockPlan, replace(`"Layout":"`, `"Layout":"0`), "recorded by ksnoop test: ip_send_skb: this ksnoop lays records out in another way"},
+		{"other method", blockPlan, replace(`"Method":"fentry"`, `"Method":"magic"`), `ip_send_skb: no way to attach is called "magic"`},
+		{"no such type", blockPlan, replace(`"Type":`, `"Type":99`), "type of ip_send_skb: "},
+		{"no function", blockPlan, func(data string) []string {
+			var p probe
+			if err := json.Unmarshal([]byte(data[:strings.Index(data, "\n")]), &p); err != nil {
+				t.Fatal(err)
+			}
+			p.Type += 3 // behind the functions
+			line, _ := json.Marshal(p)
+			return []string{string(line)}
+		}, "is not that of function ip_send_skb"},
+		{"no such module", blockPlan, replace(`"Func":"ip_send_skb"`, `"Func":"ip_send_skb","Module":"gone"`), "recorded by ksnoop test: "},
+		{"long record", blockRecords, func(data string) []string { return []string{data[:len(data)-1]} }, "after 4 records: the recording is damaged: a record is longer than its block"},
+		{"huge record", blockRecords, func(string) []string { return []string{strings.Repeat("\xff", 9) + "\x01"} }, "after 0 records: the recording is damaged: a record is longer"},
+		{"endless length", blockRecords, func(string) []string { return []string{strings.Repeat("\xff", 20)} }, "after 0 records: the recording is damaged: a record is longer"},
+		{"records missing", blockRecords, omit, "damaged: it has 0 records of 5"},
+		{"records twice", blockRecords, twice, "damaged: it has 10 records of 5"},
+		{"other counters", blockEnd, replace(`"Lost":[`, `"Lost":[1,`), "recorded by ksnoop test, which counts "},
+		{"no end", blockEnd, omit, "after 5 records: the recording was cut off"},
+		{"two ends", blockEnd, twice, "damaged: something follows its end"},
+		{"end is no JSON", blockEnd, replace("{", "["), "damaged"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var blocks []rawBlock
+			done := false
+			for _, b := range good {
+				if b.kind != test.kind || done {
+					blocks = append(blocks, b)
+					continue
+				}
+				done = true
+				for _, data := range test.change(b.data) {
+					blocks = append(blocks, rawBlock{b.kind, data})
+				}
+			}
+			_, _, err := read(build(t, blocks...))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+// What is claimed about a block's size costs no memory.
+func TestBlockClaims(t *testing.T) {
+	good := build(t, rawBlock{blockInfo, "{}"})
+	start := len(magic) + 4
+	for _, test := range []struct {
+		name         string
+		packed, size uint32
+		want         error
+	}{
+		{"more than there is", maxBlock, 2, errCut},
+		{"packed too large", maxBlock + 1, 2, errDamaged},
+		{"too large", 0, maxBlock + 1, errDamaged},
+		{"all of it", 0xffffffff, 0xffffffff, errDamaged},
+	} {
+		data := slices.Clone(good)
+		if test.packed != 0 {
+			binary.LittleEndian.PutUint32(data[start+offPacked:], test.packed)
+		}
+		binary.LittleEndian.PutUint32(data[start+offSize:], test.size)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := NewReader(bytes.NewReader(data))
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+			t.Errorf("%s: takes %d bytes", test.name, used)
+		}
+	}
+	// A size that is wrong, with the right checksum.
+	for _, size := range []uint32{0, 1, 3, maxBlock} {
+		data := slices.Clone(good)
+		header := data[start : start+headerSize]
+		binary.LittleEndian.PutUint32(header[offSize:], size)
+		binary.LittleEndian.PutUint32(header[offChecksum:], checksum(header, data[start+headerSize:]))
+		if _, err := NewReader(bytes.NewReader(data)); !errors.Is(err, errDamaged) {
+			t.Errorf("2 bytes said to be %d: %v", size, err)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	data := build(t)
+	data[len(magic)] = 2
+	_, err := NewReader(bytes.NewReader(data))
+	if err == nil || err.Error() != "the recording has format 2, this ksnoop reads format 1" {
+		t.Error(err)
+	}
+}
+
+// FuzzReader reads bytes as they are, which get as far as their checksums.
+func FuzzReader(f *testing.F) {
+	fix := newFixture(f, plan.MethodAuto, "ip_send_skb(skb)")
+	fix.records(3)
+	data := fix.bytes(f)
+	f.Add(data)
+	f.Add(data[:len(data)/2])
+	f.Add([]byte(magic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, raw, err := read(data); err == nil && len(raw) != 3 {
+			t.Error("a recording that nobody made")
+		}
+	})
+}
+
+// FuzzBlocks gives a recording's blocks right checksums and wrong contents.
+func FuzzBlocks(f *testing.F) {
+	fix := newFixture(f, plan.MethodAuto, "ip_send_skb(skb, return < 0)", "mod_probe")
+	fix.records(3)
+	var blocks [blockEnd + 1]string
+	var files []rawBlock
+	for _, b := range blocksOf(f, fix.bytes(f)) {
+		blocks[b.kind] = b.data
+		if b.kind == blockFile {
+			files = append(files, b)
+		}
+	}
+	f.Add([]byte(blocks[blockInfo]), []byte("proc/x\x00y"), []byte(blocks[blockPlan]), []byte(blocks[blockRecords]), []byte(blocks[blockEnd]))
+	f.Add([]byte("{}"), []byte("sys/kernel/btf/mod2\x00"), []byte(`{"Spec":"Zg=="}`), []byte("\x01a"), []byte("{}"))
+	f.Fuzz(func(t *testing.T, info, file, plan, records, end []byte) {
+		all := append([]rawBlock{{blockInfo, string(info)}, {blockFile, string(file)}}, files...)
+		all = append(all, rawBlock{blockPlan, string(plan)}, rawBlock{blockRecords, string(records)}, rawBlock{blockEnd, string(end)})
+		r, raw, err := read(build(t, all...))
+		if err == nil && len(raw) != int(r.records) {
+			t.Errorf("%d records of %d", len(raw), r.records)
+		}
+		calls := output.NewCalls()
+		var e event.Event
+		for _, rec := range raw {
+			if err := event.Decode(r.Plan(), rec, &e); err != nil {
+				continue
+			}
+			// Types of all kinds can be captured; not all can be printed.
+			if out, err := calls.AppendEvent(nil, &e); err == nil && len(out) == 0 {
+				t.Error("printed as nothing")
+			}
+		}
+	})
+}
+
+// A recording holds the symbols of its kernel.
+func TestSymbols(t *testing.T) {
+	root := fakeKernel(t)
+	root["proc/kallsyms"] = &fstest.MapFile{Data: []byte("ffffffff81000000 T vfs_read\nffffffff81000100 T vfs_write\n")}
+	r, _, err := read(fixtureOf(t, root, plan.MethodAuto, "vfs_read").bytes(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := r.Kernel().Symbol(0xffffffff81000010); !ok || s.String() != "vfs_read+0x10/0x100" {
+		t.Errorf("%s, %t", s, ok)
+	}
+}
