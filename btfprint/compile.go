@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -22,71 +21,6 @@ const (
 	// kernel have some 5,000.
 	maxValues = 1 << 17
 )
-
-// A Printer prints the values of one type. It is immutable and safe for
-// concurrent use.
-type Printer struct {
-	little bool
-	text   []byte // the names, casts and keys that spans point into
-	bodies []body
-	fields []field
-	enums  []enumerator
-	ptrs   []pointee
-	root   field
-}
-
-// Size is the number of bytes that a whole value has. Bytes beyond it are the
-// elements of a flexible array at the end of the type.
-func (p *Printer) Size() int { return int(p.bodies[p.root.body].size) }
-
-// span is a piece of Printer.text.
-type span struct{ start, end uint32 }
-
-// A field is one value in its place: a member, or the root.
-type field struct {
-	name  span // `.name = `
-	cast  span // `(type)`
-	key   span // `"name":`
-	off   uint32
-	bit   uint8 // first bit in the byte at off, counted as BTF does
-	bits  uint8 // width of a bitfield, otherwise 0
-	last  bool  // nothing but padding follows in the enclosing type
-	known known
-	body  uint32
-}
-
-type kind uint8
-
-const (
-	kindInt  kind = iota // size 1, 2, 4 or 8
-	kindWide             // an integer or float that is shown as hexadecimal
-	kindFloat
-	kindPointer
-	kindEnum
-	kindStruct
-	kindUnion
-	kindArray
-	kindBytes // array of 1-byte integers
-)
-
-// A body is how the bytes of a type without its qualifiers and typedefs read.
-type body struct {
-	kind   kind
-	signed bool
-	isBool bool
-	isChar bool  // 1-byte integer that holds text, or an array of these
-	flags  bool  // enum whose values are made to be combined by |
-	known  known // of an array, its elements'
-	dense  bool  // any byte that is not zero makes the value not zero
-	size   uint32
-	first  uint32 // first of fields, enums or ptrs; the body of an array's elements
-	n      uint32 // number of members, enumerators or elements
-}
-
-type enumerator struct {
-	value uint64
-	name  span
-}
 
 // Compile prepares to print the values of t in the byte order given. Types
 // that have no values (void, functions, forward declarations) and types that
@@ -374,67 +308,6 @@ func (c *compiler) isDense(b *body, fields []field) bool {
 		next = f.off + inner.size
 	}
 	return b.kind == kindStruct && next == b.size
-}
-
-func (c *compiler) enum(t *btf.Enum) (body, error) {
-	switch t.Size {
-	case 1, 2, 4, 8:
-	default:
-		return body{}, fmt.Errorf("enum of %d bytes", t.Size)
-	}
-	b := body{kind: kindEnum, size: t.Size, signed: t.Signed, dense: true, flags: isFlags(t)}
-	list := make([]enumerator, 0, len(t.Values))
-	for _, v := range t.Values {
-		c.buf = appendName(c.buf[:0], v.Name)
-		list = append(list, enumerator{v.Value, c.intern(c.buf)})
-	}
-	// Of names for one value the first counts.
-	slices.SortStableFunc(list, func(x, y enumerator) int {
-		switch {
-		case x.value < y.value:
-			return -1
-		case x.value > y.value:
-			return 1
-		}
-		return 0
-	})
-	list = slices.CompactFunc(list, func(x, y enumerator) bool { return x.value == y.value })
-	b.first, b.n = uint32(len(c.p.enums)), uint32(len(list))
-	c.p.enums = append(c.p.enums, list...)
-	return b, nil
-}
-
-// isFlags reports whether the values of an enum are meant to be combined: at
-// least three single bits, more of them than other values, and no plain count
-// from 0 or 1 upwards.
-func isFlags(t *btf.Enum) bool {
-	var singles uint64
-	distinct, others := 0, 0
-	top := uint64(0)
-	seen := make(map[uint64]bool, len(t.Values))
-	for _, v := range t.Values {
-		if seen[v.Value] || v.Value == 0 {
-			continue
-		}
-		seen[v.Value] = true
-		distinct++
-		top = max(top, v.Value)
-		if v.Value&(v.Value-1) == 0 {
-			singles |= v.Value
-		} else {
-			others++
-		}
-	}
-	bits := distinct - others
-	if bits < 3 || others >= bits || top <= uint64(distinct) {
-		return false
-	}
-	for v := range seen {
-		if v&^singles != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // underlying returns the type below typedefs and qualifiers.

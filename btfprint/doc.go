@@ -12,8 +12,8 @@
 // btf_dump__dump_type_data of libbpf define, without the faults of either.
 // Neither the BTF nor the bytes are trusted: a type that contradicts itself is
 // refused by Compile, bytes that are missing end the text with "...", the
-// length of the output is bounded, and nothing but printable ASCII is written
-// of names and strings.
+// length of the output is bounded, and nothing of names and strings is written
+// that is not printable.
 //
 // All functions append to a slice and return it, as those of strconv do.
 package btfprint

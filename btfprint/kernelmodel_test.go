@@ -35,6 +35,8 @@ const (
 	cutNames
 	// zeroEnums: an enum is shown for 0 if that has a name.
 	zeroEnums
+	// wideEnums: of every enum but those of 64 bits 4 bytes are read.
+	wideEnums
 	// hexEnums: bitfields of enums are numbers.
 	hexEnums
 	// bareElements: elements of arrays have neither opening brackets nor names.
@@ -246,7 +248,7 @@ func (m *kernelModel) enum(name string, t btf.Type, u *btf.Enum, off, bit, bits 
 		m.leaf(name, t, v == 0, "0x%x", v)
 		return
 	}
-	if err := text.enum(u, off, bit, bits); err != nil {
+	if err := text.enum(m.asRead(u), off, bit, bits); err != nil {
 		return
 	}
 	value := text.out.String()
@@ -255,6 +257,16 @@ func (m *kernelModel) enum(name string, t btf.Type, u *btf.Enum, off, bit, bits 
 	}
 	zero := m.zero(t, off, bit, bits)
 	m.leaf(name, t, zero, "%s", value)
+}
+
+// asRead is an enum in the size that it is read in.
+func (m *kernelModel) asRead(u *btf.Enum) *btf.Enum {
+	if !m.has(wideEnums) || u.Size >= 4 {
+		return u
+	}
+	wide := *u
+	wide.Size = 4
+	return &wide
 }
 
 // zero reports whether nothing of a value would be shown.
@@ -268,11 +280,11 @@ func (m *kernelModel) zero(t btf.Type, off, bit, bits int) bool {
 		if m.has(zeroEnums) {
 			for _, e := range u.Values {
 				if e.Value == 0 {
-					return value.allZero(off, int(u.Size)) && false
+					return false
 				}
 			}
 		}
-		return value.allZero(off, int(u.Size))
+		return value.allZero(off, int(m.asRead(u).Size))
 	case *btf.Struct:
 		return m.zeroMembers(u.Members, off)
 	case *btf.Union:

@@ -4,7 +4,6 @@ package btfprint
 
 import (
 	"math"
-	"slices"
 	"strconv"
 )
 
@@ -142,75 +141,6 @@ func (p *Printer) float(raw []byte) float64 {
 		return float64(math.Float32frombits(uint32(bits)))
 	}
 	return math.Float64frombits(bits)
-}
-
-func (w *valueWriter) enum(f *field, b *body, off int) {
-	v := w.p.number(f, b, w.raw, off)
-	if dst, ok := w.p.appendEnum(w.dst, b, v, w.o.Plain); ok {
-		w.dst = dst
-		return
-	}
-	w.dst = appendEnumNumber(w.dst, b, v)
-}
-
-// appendEnumNumber appends a value that has no name. Those of 64 bits carry
-// the suffix that C wants.
-func appendEnumNumber(dst []byte, b *body, v uint64) []byte {
-	switch {
-	case b.signed && b.size == 8:
-		dst = strconv.AppendInt(dst, int64(v), 10)
-		return append(dst, "LL"...)
-	case b.signed:
-		return strconv.AppendInt(dst, int64(v), 10)
-	case b.size == 8:
-		dst = strconv.AppendUint(dst, v, 10)
-		return append(dst, "ULL"...)
-	}
-	return strconv.AppendUint(dst, v, 10)
-}
-
-// appendEnum appends the name of a value, or, of an enum made for it, the
-// names of all its bits. It reports whether there is one.
-func (p *Printer) appendEnum(dst []byte, b *body, v uint64, plain bool) ([]byte, bool) {
-	list := p.enums[b.first : b.first+b.n]
-	if name, ok := p.enumerator(list, v); ok {
-		return append(dst, p.text[name.start:name.end]...), true
-	}
-	if plain || !b.flags || v == 0 {
-		return dst, false
-	}
-	start := len(dst)
-	for bit := uint64(1); v != 0 && bit != 0; bit <<= 1 {
-		if v&bit == 0 {
-			continue
-		}
-		name, ok := p.enumerator(list, bit)
-		if !ok {
-			return dst[:start], false
-		}
-		if len(dst) > start {
-			dst = append(dst, '|')
-		}
-		dst = append(dst, p.text[name.start:name.end]...)
-		v &^= bit
-	}
-	return dst, true
-}
-
-func (p *Printer) enumerator(list []enumerator, v uint64) (span, bool) {
-	i, ok := slices.BinarySearchFunc(list, v, func(e enumerator, v uint64) int {
-		switch {
-		case e.value < v:
-			return -1
-		case e.value > v:
-			return 1
-		}
-		return 0
-	})
-	if !ok {
-		return span{}, false
-	}
-	return list[i].name, true
 }
 
 // pointer writes an address, its name, and what lies there if that was captured.

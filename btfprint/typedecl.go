@@ -12,12 +12,12 @@ import (
 type TypeOptions struct {
 	Indent string // one level; "" is a tab
 	Level  int    // levels that the whole text is indented by, its first line excepted
-	// NoLayout leaves out offsets, sizes, holes and totals.
+	// NoLayout leaves out offsets, sizes, holes and totals, and the columns.
 	NoLayout bool
 }
 
 const (
-	maxTypeLength = 1 << 22
+	maxTypeLength = 1 << 20
 	cacheline     = 64
 
 	// Columns of a member's line, as in pahole's output.
@@ -188,7 +188,9 @@ func (l *layoutWriter) member(s *slot) {
 	}
 	l.w.mark = 0
 	l.w.decl(s.Type, s.Name)
-	l.align(start)
+	if !l.o.NoLayout {
+		l.align(start)
+	}
 	if s.BitfieldSize > 0 {
 		l.w.str(":")
 		l.number(uint32(s.BitfieldSize), 0)
