@@ -257,10 +257,7 @@ func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error)
 	}
 
 	b := &c.p.bodies[f.body]
-	f.known = c.known(m.Type, f.body)
-	if f.known == unknown && b.signed && b.kind == kindInt && namesError(m.Name) {
-		f.known = knownErrno
-	}
+	f.known = c.knownMember(m, f.body)
 	f.off, f.bit = uint32(m.Offset)/8, uint8(m.Offset%8)
 	end := uint64(m.Offset) + uint64(b.size)*8
 	if m.BitfieldSize > 0 {

@@ -81,7 +81,7 @@ func (w *jsonWriter) read(f *field, b *body, off int) bool {
 		return false
 	}
 	w.dst = dst
-	if f.known != knownNumber {
+	if f.known != knownNumber && f.known != knownBig {
 		w.quote(start)
 	}
 	return true

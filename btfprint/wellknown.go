@@ -29,6 +29,8 @@ const (
 	knownList         // struct list_head
 	knownName         // struct qstr
 	knownErrno        // an int that is named like an error
+	knownBig          // __be16 and its like: a number in network order
+	knownMAC          // 6 bytes that are named like a hardware address
 )
 
 // A shape is what a known type must look like: a name alone proves nothing.
@@ -52,6 +54,12 @@ func knownByName(name string) (shape, bool) {
 	case "kuid_t", "kgid_t", "kprojid_t", "vfsuid_t", "vfsgid_t", "refcount_t", "refcount_struct",
 		"atomic_t", "atomic64_t", "atomic_long_t":
 		return shape{knownNumber, kindStruct, 4, 8}, true
+	case "__be16":
+		return shape{knownBig, kindInt, 2, 2}, true
+	case "__be32":
+		return shape{knownBig, kindInt, 4, 4}, true
+	case "__be64":
+		return shape{knownBig, kindInt, 8, 8}, true
 	case "in_addr":
 		return shape{knownIP4, kindStruct, 4, 4}, true
 	case "in6_addr":
@@ -112,6 +120,31 @@ func (p *Printer) onlyNumber(b *body) (*body, bool) {
 	return b, b.kind == kindInt
 }
 
+// knownMember looks at the name of a member too.
+func (c *compiler) knownMember(m *btf.Member, id uint32) known {
+	b := &c.p.bodies[id]
+	k := c.known(m.Type, id)
+	switch {
+	case k == knownBig && b.size == 4 && strings.HasSuffix(m.Name, "addr"):
+		return knownIP4
+	case k == unknown && b.kind == kindInt && b.signed && b.size >= 4 && namesError(m.Name):
+		return knownErrno
+	case k == unknown && b.kind == kindBytes && b.n == 6 && !b.isChar && namesHardware(m.Name):
+		return knownMAC
+	}
+	return k
+}
+
+// namesHardware reports whether 6 bytes of that name are a hardware address.
+func namesHardware(name string) bool {
+	for _, part := range []string{"addr", "mac", "bssid", "dest", "source"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
 // namesError reports whether a member of that name holds an error number.
 func namesError(name string) bool {
 	switch name {
@@ -156,6 +189,14 @@ func (w *valueWriter) reading(f *field, b *body, off int) ([]byte, bool) {
 		return w.list(raw, off), true
 	case knownName:
 		return w.qstr(raw)
+	case knownBig:
+		var v uint64
+		for _, c := range raw {
+			v = v<<8 | uint64(c)
+		}
+		return strconv.AppendUint(w.dst, v, 10), true
+	case knownMAC:
+		return appendHardware(w.dst, raw), true
 	case knownErrno:
 		name := errnoName(-w.p.number(f, b, w.raw, off))
 		if name == "" {
@@ -164,6 +205,17 @@ func (w *valueWriter) reading(f *field, b *body, off int) ([]byte, bool) {
 		return append(append(w.dst, '-'), name...), true
 	}
 	return w.dst, false
+}
+
+// appendHardware appends `02:00:00:00:00:01`.
+func appendHardware(dst, raw []byte) []byte {
+	for i, c := range raw {
+		if i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
+	}
+	return dst
 }
 
 // appendSeconds appends nanoseconds as seconds, as the kernel's log does.

@@ -42,6 +42,16 @@ func TestReadings(t *testing.T) {
 	errs := &btf.Struct{Name: "s", Size: 8, Members: []btf.Member{{Name: "sk_err", Type: intType()}, {Name: "cpu", Type: intType(), Offset: 32}}}
 	in6 := &btf.Struct{Name: "in6_addr", Size: 16, Members: []btf.Member{{Name: "b", Type: arrayOf(u8Type(), 16)}}}
 	in4 := &btf.Struct{Name: "in_addr", Size: 4, Members: []btf.Member{{Name: "s_addr", Type: uintType()}}}
+	be := func(n uint32) btf.Type {
+		return typedef(map[uint32]string{2: "__be16", 4: "__be32", 8: "__be64"}[n], &btf.Int{Name: "u", Size: n})
+	}
+	packet := &btf.Struct{Name: "p", Size: 24, Members: []btf.Member{
+		{Name: "len", Type: be(2)},
+		{Name: "h_dest", Type: arrayOf(u8Type(), 6), Offset: bytesAt(2)},
+		{Name: "saddr", Type: be(4), Offset: bytesAt(8)},
+		{Name: "seq", Type: be(4), Offset: bytesAt(12)},
+		{Name: "cookie", Type: be(8), Offset: bytesAt(16)},
+	}}
 	const addr = 0xffff888000000100
 	for _, tt := range []struct {
 		typ  btf.Type
@@ -80,6 +90,8 @@ func TestReadings(t *testing.T) {
 		{qstr, pair(4<<32, 5), "(struct qstr){.len = (unsigned int)4,.name = (void *)0x5,}"},
 		{errs, u32(^uint32(0)) + u32(^uint32(0)), "(struct s){.sk_err = (int)-EPERM,.cpu = (int)-1,}"},
 		{errs, u32(1) + u32(0), "(struct s){.sk_err = (int)1,}"},
+		{packet, "\x00\x54\x02\x00\x00\x00\x00\xfe\x0a\x01\x02\x03\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x07",
+			"(struct p){.len = (__be16)84,.h_dest = (u8[6])02:00:00:00:00:fe,.saddr = (__be32)10.1.2.3,.seq = (__be32)256,.cookie = (__be64)7,}"},
 		{pointer, time(-517), "(void *)ERR_PTR(-EPROBE_DEFER)"},
 		{pointer, time(-4095), "(void *)0xfffffffffffff001"},
 	} {
