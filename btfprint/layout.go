@@ -97,7 +97,7 @@ func (r *run) take(s *slot) {
 	}
 	if !r.bitfield || r.end > r.area || s.size > r.unit {
 		r.unit = s.size
-		r.area = uint64(s.off+s.size) * 8
+		r.area = (uint64(s.off) + uint64(s.size)) * 8
 		if r.end > r.area {
 			// A bitfield across the border of two units.
 			r.area += uint64(s.size) * 8
@@ -137,6 +137,9 @@ func (t *totals) hole(bits, bytes uint32) {
 	}
 }
 
+// maxUnit is the largest type that bitfields are part of: an integer of 128 bits.
+const maxUnit = 16
+
 // place finds the bytes of a member. Bitfields are parts of units of their
 // type's size, which lie at multiples of it.
 func place(m *btf.Member) slot {
@@ -147,7 +150,7 @@ func place(m *btf.Member) slot {
 		return s
 	}
 	s.size = uint32(n)
-	if m.BitfieldSize > 0 && s.size > 0 {
+	if m.BitfieldSize > 0 && s.size > 0 && s.size <= maxUnit {
 		s.off = uint32(m.Offset) / (s.size * 8) * s.size
 		s.bit = uint32(m.Offset) - s.off*8
 	}
