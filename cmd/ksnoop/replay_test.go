@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
+)
+
+// recorded is what a recording holds of one event of vfs_read(count, return).
+type recorded struct {
+	kind  bpf.Kind
+	time  uint64 // seconds
+	value int64
+}
+
+// writeRecording records calls of vfs_read by the types of this kernel.
+func writeRecording(t *testing.T, lost [bpf.Counters]uint64, events ...recorded) string {
+	t.Helper()
+	needBTF(t)
+	root := os.DirFS("/")
+	view := kernel.Open(root)
+	spec, err := expr.Parse("vfs_read(count, return)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: hostArch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "recording")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	w, err := record.NewWriter(file, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test"}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range events {
+		e := bpf.Event{Time: r.time * 1e9, PID: 7, TID: 8, CPU: 1, Kind: r.kind}
+		copy(e.Comm[:], "workload")
+		raw := binary.LittleEndian.AppendUint64(bpf.AppendEvent(nil, &e), uint64(r.value))
+		if err := w.Append(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(lost); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const (
+	replayHeader = "            TASK     PID CPU#        TIMESTAMP FUNCTION\n\n"
+	replayHead   = "        workload       7    1 "
+)
+
+// The recursive calls of this recording: the inner one fails, and the outer
+// one does not return.
+func nestedReads(t *testing.T, lost [bpf.Counters]uint64) string {
+	return writeRecording(t, lost,
+		recorded{bpf.KindReturn, 1, 9},
+		recorded{bpf.KindEntry, 2, 100},
+		recorded{bpf.KindEntry, 3, 200},
+		recorded{bpf.KindReturn, 4, -22})
+}
+
+func TestReplay(t *testing.T) {
+	lost := [bpf.Counters]uint64{bpf.LostRingbuf: 3}
+	name := nestedReads(t, lost)
+	const returned = replayHead + "        1.000000 vfs_read(\n        return = (ssize_t)9\n\n);\n"
+	const split = replayHeader + returned +
+		replayHead + "        2.000000 vfs_read(\n        count = (size_t)100\n\n);\n" +
+		replayHead + "        3.000000 vfs_read(\n        count = (size_t)200\n\n);\n" +
+		replayHead + "        4.000000 vfs_read(\n        return = (ssize_t)-22 /* -EINVAL */\n\n);\n"
+	const joined = replayHeader +
+		replayHead + "        1.000000 vfs_read(\n        return = (ssize_t)9\n\n        /* its entry was not recorded */\n\n);\n" +
+		replayHead + "        4.000000 vfs_read(\n        count = (size_t)200,\n\n        return = (ssize_t)-22 /* -EINVAL */\n\n);\n" +
+		replayHead + "        2.000000 vfs_read(\n        count = (size_t)100\n\n        /* had not returned by the end */\n\n);\n"
+	for _, test := range []struct {
+		args       []string
+		want, errs string
+	}{
+		{[]string{"replay", name}, split, "ksnoop: 3 " + losses[bpf.LostRingbuf] + "\n"},
+		{[]string{"replay", "--join", name}, joined, "ksnoop: 3 " + losses[bpf.LostRingbuf] + "\n"},
+		{[]string{"replay", "-c", "1", name}, replayHeader + returned, ""},
+	} {
+		stdout, stderr, status := ran(test.args...)
+		if status != 0 || stdout != test.want || stderr != test.errs {
+			t.Errorf("%q: status %d, stdout:\n%s\nwant:\n%s\nstderr: %s", test.args, status, stdout, test.want, stderr)
+		}
+	}
+}
+
+// What is no recording, or not all of one, ends with one clear line.
+func TestReplayRefuses(t *testing.T) {
+	whole, err := os.ReadFile(nestedReads(t, [bpf.Counters]uint64{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _, _ := ran("replay", nestedReads(t, [bpf.Counters]uint64{}))
+	damaged := append([]byte(nil), whole...)
+	damaged[len(damaged)/2] ^= 1
+	newer := append([]byte(nil), whole...)
+	newer[16]++
+	for _, test := range []struct {
+		name, data, want string
+		printed          string
+	}{
+		{"empty", "", "not a recording of ksnoop", ""},
+		{"script", "#!/bin/sh\nexit 0\n", "not a recording of ksnoop", ""},
+		{"newer", string(newer), "the recording has format 2, this ksnoop reads format 1", ""},
+		{"head", string(whole[:100]), "the recording was cut off", ""},
+		{"files only", string(whole[:len(whole)/2]), "the recording was cut off", ""},
+		{"without its end", string(whole[:len(whole)-20]), "after 4 records: the recording was cut off", all},
+		{"damaged", string(damaged), "the recording is damaged: a block has a wrong checksum", ""},
+		{"two", string(whole) + string(whole), "the recording is damaged: something follows its end", all},
+	} {
+		name := filepath.Join(t.TempDir(), "recording")
+		if err := os.WriteFile(name, []byte(test.data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, status := ran("replay", name)
+		if want := "ksnoop: " + name + ": " + test.want; status != exitFailed || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || stdout != test.printed {
+			t.Errorf("%s: status %d, stderr %q, want %q, stdout:\n%s", test.name, status, stderr, want, stdout)
+		}
+	}
+	dir := t.TempDir()
+	for _, test := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"replay"}, exitUsage, "replay takes one FILE"},
+		{[]string{"replay", "a", "b"}, exitUsage, "replay takes one FILE"},
+		{[]string{"replay", filepath.Join(dir, "none")}, exitFailed, "no such file"},
+		{[]string{"replay", dir}, exitFailed, "is a directory"},
+		{[]string{"trace", "--print", "vfs_read"}, exitUsage, "--print goes with --record"},
+	} {
+		if stdout, stderr, status := ran(test.args...); status != test.status || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%q: status %d, stderr %q, stdout %q", test.args, status, stderr, stdout)
+		}
+	}
+}
