@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -101,8 +102,39 @@ func FuzzValue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, typ := range types {
 			printAll(t, typ, clipBytes(data, 4096))
+			againstModel(t, typ, data)
 		}
 	})
+}
+
+// againstModel compares the Printer with the slow implementations of the same
+// text, which have been compared with libbpf and the kernel.
+func againstModel(t *testing.T, typ btf.Type, data []byte) {
+	t.Helper()
+	p := mustCompile(t, typ)
+	if len(data) < p.Size() {
+		return
+	}
+	data = data[:p.Size()]
+	for _, zeroes := range []bool{false, true} {
+		m := model{zeroes: zeroes}
+		want, err := m.run(typ, data)
+		if err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(want, "Inf") || strings.Contains(want, "NaN") {
+			return // as Go spells them
+		}
+		o := ValueOptions{Plain: true, ShowZeroes: zeroes}
+		if got := string(p.AppendValue(nil, data, &o)); got != want {
+			t.Errorf("%v: %s", typ, firstDifference(got, want))
+		}
+		if !hasFloat(typ) {
+			if err := compareKernelModel(typ, data, zeroes); err != nil {
+				t.Errorf("%v: %v", typ, err)
+			}
+		}
+	}
 }
 
 // TestCorruptBTF changes every byte of a small BTF.
