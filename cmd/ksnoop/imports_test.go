@@ -31,7 +31,7 @@ var layers = map[string][]string{
 		"btfprint", "codegen"},
 	// Tools of the tests.
 	"internal/exprfuzz":    {"internal/attach"},
-	"internal/vm":          {"internal/vm/wire"},
+	"internal/vm":          {"internal/vm/wire", "internal/vm/guest"},
 	"internal/vm/init":     {"internal/vm"},
 	"internal/vm/guestrun": {"internal/vm"},
 	"internal/vm/testrun":  {"internal/vm"},

@@ -270,7 +270,7 @@ type running struct {
 
 // startTrace starts ksnoop and waits until it has printed its header, which it
 // does when everything is attached.
-func startTrace(t *testing.T, args ...string) *running {
+func startTrace(t testing.TB, args ...string) *running {
 	t.Helper()
 	r := &running{cmd: exec.Command("ksnoop", append([]string{"trace"}, args...)...), eof: make(chan error, 1)}
 	r.cmd.Stderr = os.Stderr
@@ -293,7 +293,7 @@ func startTrace(t *testing.T, args ...string) *running {
 	return r
 }
 
-func (r *running) wait(t *testing.T) (out string, status int) {
+func (r *running) wait(t testing.TB) (out string, status int) {
 	t.Helper()
 	select {
 	case err := <-r.eof:

@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
 	"github.com/ksnoop/ksnoop/internal/vm/wire"
 )
 
@@ -149,7 +150,7 @@ func (g Guest) qemuArgs() []string {
 	accel := []string{"-accel", "tcg,thread=single"}
 	if g.ICount {
 		cpus = 1
-		kernelArgs += " nokaslr"
+		kernelArgs += " nokaslr " + guest.ClockParam
 		accel = []string{"-accel", "tcg", "-icount", "shift=0,sleep=off"}
 	}
 	for _, a := range g.Append {

@@ -6,11 +6,22 @@ package guest
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
 // Env is the variable that a guest's init sets to the name of its kernel.
 const Env = "KSNOOP_GUEST"
+
+// ClockParam is what the kernel of a guest whose clock counts instructions is
+// given on its command line.
+const ClockParam = "KSNOOP_CLOCK=instructions"
+
+// CountsInstructions reports whether the guest's nanoseconds are instructions.
+func CountsInstructions() bool {
+	line, err := os.ReadFile("/proc/cmdline")
+	return err == nil && In() && strings.Contains(string(line), ClockParam)
+}
 
 // Kernel is the name of the guest's kernel, such as "6.12", empty outside of a guest.
 func Kernel() string { return os.Getenv(Env) }
