@@ -109,8 +109,7 @@ func (c *checker) unary(x *Unary, want *btf.Enum) (operand, bool) {
 	if isPointer(o.t) {
 		return c.fault(CodeType, x.Pos, "", "%s cannot be applied to the pointer %s", x.Op, typeName(o.t))
 	}
-	n, _ := number(o.val.Type())
-	n = n.promote()
+	n := promoted(o.val)
 	v := convert(o.val, n.typ())
 	if x.Op != OpPlus {
 		v = fold(&UnaryTerm{n.typ(), x.Op, v})

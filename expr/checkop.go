@@ -33,9 +33,7 @@ func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
 	if isPointer(a.t) || isPointer(b.t) {
 		return c.pointers(x, a, b)
 	}
-	na, _ := number(a.val.Type())
-	nb, _ := number(b.val.Type())
-	common := balance(na, nb).typ()
+	common := balance(promoted(a.val), promoted(b.val)).typ()
 	res := common
 	if x.Op.Comparison() {
 		res = typeInt
@@ -96,11 +94,9 @@ func (c *checker) shift(x *Binary, a, b operand) (operand, bool) {
 			return c.fault(CodeType, x.Span(), "", "a pointer cannot be shifted, nor shift")
 		}
 	}
-	na, _ := number(a.val.Type())
-	na = na.promote()
-	nb, _ := number(b.val.Type())
-	return value(na.typ(), fold(&BinaryTerm{T: na.typ(), Op: x.Op,
-		X: convert(a.val, na.typ()), Y: convert(b.val, nb.promote().typ())})), true
+	t := promoted(a.val).typ()
+	return value(t, fold(&BinaryTerm{T: t, Op: x.Op,
+		X: convert(a.val, t), Y: convert(b.val, promoted(b.val).typ())})), true
 }
 
 // pointers is a binary operator with a pointer on at least one side.

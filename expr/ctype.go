@@ -93,6 +93,19 @@ func (n numeric) promote() numeric {
 	return n
 }
 
+// promoted is what v becomes by integer promotion. A bitfield goes by its own
+// width, so that even an unsigned one becomes int if it is narrower.
+func promoted(v Term) numeric {
+	n, _ := number(v.Type())
+	switch size := bitsOf(v).Size; {
+	case size == 0 || size > 32:
+		return n.promote()
+	case size == 32:
+		return numeric{4, n.signed}
+	}
+	return numeric{4, true}
+}
+
 // balance is C11 6.3.1.8 on promoted operands, for the sizes 4 and 8.
 func balance(a, b numeric) numeric {
 	a, b = a.promote(), b.promote()

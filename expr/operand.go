@@ -166,11 +166,11 @@ func (c *checker) truth(o operand) Term {
 func convert(v Term, t btf.Type) Term {
 	from, _ := number(v.Type())
 	to, _ := number(t)
-	if from == to {
+	switch {
+	case isBool(t) && !isBool(v.Type()):
+		return fold(&Convert{t, fold(&BinaryTerm{T: typeInt, Op: OpNe, X: v, Y: &Const{v.Type(), 0}})})
+	case from == to:
 		return retype(v, t)
-	}
-	if i, ok := btf.UnderlyingType(t).(*btf.Int); ok && i.Encoding&btf.Bool != 0 {
-		return &Convert{t, fold(&BinaryTerm{T: typeInt, Op: OpNe, X: v, Y: &Const{v.Type(), 0}})}
 	}
 	return fold(&Convert{t, v})
 }
@@ -183,10 +183,15 @@ func retype(v Term, t btf.Type) Term {
 	case *Convert:
 		return &Convert{t, v.X}
 	}
-	if v.Type() == t {
+	if v.Type() == t && bitsOf(v).Size == 0 { // a bitfield that is cast is none any more
 		return v
 	}
 	return &Convert{t, v}
+}
+
+func isBool(t btf.Type) bool {
+	i, ok := btf.UnderlyingType(t).(*btf.Int)
+	return ok && i.Encoding&btf.Bool != 0
 }
 
 // fold computes a term whose operands are all constant. A fault, such as a
@@ -215,7 +220,7 @@ func (c *checker) lookup(n *Name, want *btf.Enum) (operand, bool) {
 	if want != nil {
 		for _, v := range want.Values {
 			if v.Name == n.Name {
-				return value(want, &Const{want, v.Value}), true
+				return enumConst(want, v.Value), true
 			}
 		}
 	}
@@ -238,15 +243,20 @@ func (c *checker) enumerator(n *Name, want *btf.Enum) (operand, bool) {
 			return c.fault(CodeAmbiguous, n.Pos, "cast it or write the number: "+enumValues(found), "several enums give %s different values", n.Name)
 		}
 	}
-	v := found[0].Value
+	return enumConst(found[0].Enum, found[0].Value), true
+}
+
+// enumConst is an enumerator: an int like in C, unless it does not fit.
+func enumConst(e *btf.Enum, v uint64) operand {
 	t := btf.Type(typeInt)
-	if int64(v) != int64(int32(v)) {
-		t = numeric{8, found[0].Enum.Signed}.typ()
-		if v>>32 == 0 {
-			t = typeUint
-		}
+	switch {
+	case int64(v) == int64(int32(v)):
+	case v>>32 == 0:
+		t = typeUint
+	default:
+		t = numeric{8, e.Signed}.typ()
 	}
-	return value(t, &Const{t, v}), true
+	return value(t, &Const{t, v})
 }
 
 func enumValues(found []Enumerator) string {

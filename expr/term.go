@@ -209,6 +209,19 @@ func (t *Text) Terminated() bool {
 	return !array
 }
 
+// bitsOf returns the bitfield that t is, if it is one.
+func bitsOf(t Term) Bits {
+	switch t := t.(type) {
+	case *Arg:
+		return t.Bits
+	case *Result:
+		return t.Bits
+	case *Load:
+		return t.Bits
+	}
+	return Bits{}
+}
+
 // Operands returns pointers to the terms that t is computed from, so that they
 // can be replaced in a clone of t.
 func Operands(t Term) []*Term {

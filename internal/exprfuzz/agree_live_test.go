@@ -31,7 +31,8 @@ import (
 const (
 	roundFuncs  = 20 // functions of one module
 	roundItems  = 24 // expressions over the parameters of one
-	roundCalls  = 40 // calls of each function with each method
+	makeCalls   = 40 // calls of each function with each method
+	soakCalls   = 1000
 	memorySize  = 2 * 4096
 	makePairs   = 30_000    // in make test
 	soakPairs   = 1_100_000 // in make soak
@@ -42,13 +43,14 @@ const (
 // is compared travels the whole way: text, plan, program, kernel, record.
 func TestLiveAgree(t *testing.T) {
 	guest.Require(t)
-	pairs, seed := makePairs, uint64(1)
+	pairs, calls, seed := makePairs, makeCalls, uint64(1)
 	if os.Getenv("KSNOOP_SOAK") != "" {
-		pairs, seed = soakPairs, uint64(time.Now().UnixNano())
+		pairs, calls, seed = soakPairs, soakCalls, uint64(time.Now().UnixNano())
 	}
 	var total tally
 	for round := 0; total.pairs < pairs && !t.Failed(); round++ {
 		r := newRound(t, fmt.Sprintf("fz%d_", round), seed+uint64(round))
+		r.repeat = calls
 		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
 			r.run(t, m, &total)
 		}
@@ -79,6 +81,7 @@ type round struct {
 	view   *kernel.View
 	funcs  []kernel.Function
 	addrs  []uint64
+	repeat int // calls of each function with each method
 }
 
 func newRound(t *testing.T, prefix string, seed uint64) *round {
@@ -238,7 +241,7 @@ func (r *round) calls(t *testing.T, tracer *attach.Tracer, p *plan.Plan, probe *
 	m := &exprfuzz.Machine{Before: make([]byte, memorySize), After: r.mem.Bytes, Kernel: r.mem.Addr, User: userAddr,
 		PID: r.caller.PID, TID: r.caller.TID, Name: "exprfuzz.test"}
 	m.KeptTerm = func(slot int) expr.Term { return probe.Return.Record.Slots[slot].Term }
-	for range roundCalls {
+	for range r.repeat {
 		r.gen.Fill(m, r.mem.Bytes)
 		copy(m.Before, r.mem.Bytes)
 		r.gen.Arguments(m)

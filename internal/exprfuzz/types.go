@@ -49,11 +49,13 @@ func integer(name string, size uint32, enc btf.IntEncoding) *btf.Int {
 
 // ints are C's integer types under the spellings of BTF.
 var ints = []*btf.Int{
-	integer("signed char", 1, btf.Signed), integer("unsigned char", 1, 0), integer("char", 1, btf.Signed), integer("_Bool", 1, btf.Bool),
+	integer("signed char", 1, btf.Signed), integer("unsigned char", 1, 0), integer("char", 1, btf.Char), integer("_Bool", 1, btf.Bool),
 	integer("short int", 2, btf.Signed), integer("short unsigned int", 2, 0),
 	integer("int", 4, btf.Signed), integer("unsigned int", 4, 0),
 	integer("long int", 8, btf.Signed), integer("long unsigned int", 8, 0),
 }
+
+const boolInt = 3 // the index of _Bool
 
 // AddTypes makes a few enums and n structs, which may contain each other.
 func (g *Gen) AddTypes(n int) {
@@ -186,12 +188,18 @@ func (l *layout) member(depth int) btf.Member {
 		return l.add(g.name("m"), s, s.Size, g.aligns[s], 0)
 	case k < 11:
 		t := pick(g, ints)
+		if g.C && t.Encoding == btf.Bool {
+			t = ints[0]
+		}
 		n := uint32(1 + g.IntN(6))
 		return l.add(g.name("m"), &btf.Array{Type: t, Index: ints[7], Nelems: n}, n*t.Size, t.Size, 0)
 	case k < 15 && !g.C:
 		return l.add(g.name("m"), g.Pointer(l.targets), 8, 8, 0)
 	}
 	t := g.Scalar()
+	for g.C && t == btf.Type(ints[boolInt]) { // of other bytes than 0 and 1 C does not say what it is
+		t = g.Scalar()
+	}
 	size, _ := btf.Sizeof(t)
 	return l.add(g.name("m"), t, uint32(size), uint32(size), 0)
 }

@@ -72,8 +72,14 @@ var funcCode = []byte{
 	0xe8, 0, 0, 0, 0, // call __fentry__
 	0x4d, 0x31, 0x2c, 0x24, // xor [r12], r13
 	0x4c, 0x89, 0xf0, // mov rax, r14
+	0x31, 0xff, // xor edi, edi: nobody may count on arguments at return
+	0x31, 0xf6, // xor esi, esi
+	0x31, 0xd2, // xor edx, edx
+	0x31, 0xc9, // xor ecx, ecx
+	0x45, 0x31, 0xc0, // xor r8d, r8d
+	0x45, 0x31, 0xc9, // xor r9d, r9d
 	0xc3, // ret
 }
 
 // funcAlign is how far functions are apart.
-const funcAlign = 16
+const funcAlign = 32
