@@ -12,9 +12,10 @@ import (
 )
 
 // layout decides what is done at entry and what at return, and gives every
-// value its slot. There are two shapes. If an item is decided at return, a
-// call is one record: what entry reads is stashed and completed at return. If
-// not, entry and return are sent separately as they happen.
+// value its slot. There are two shapes. If an item is decided at return, or is
+// computed then from what only entry can read, a call is one record: what
+// entry reads is stashed and completed at return. If not, entry and return are
+// sent separately as they happen.
 func (p *Probe) layout() error {
 	p.Entry, p.Return, p.Stashed, p.Timed = nil, nil, false, p.wantsDuration()
 	p.Joined = p.decidedAtReturn()
@@ -27,8 +28,15 @@ func (p *Probe) layout() error {
 func (p *Probe) decidedAtReturn() bool {
 	return slices.ContainsFunc(p.Items, func(it expr.Item) bool {
 		return it.Predicate != nil && it.Phase == expr.AtReturn ||
-			slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.Both })
+			slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.Both || p.keepsFor(c.Value) || p.keepsFor(c.Target) })
 	})
+}
+
+// keepsFor reports whether t is computed at return from something that has to
+// be read at entry.
+func (p *Probe) keepsFor(t expr.Term) bool {
+	return t != nil && expr.PhaseOf(t) == expr.AtReturn &&
+		slices.ContainsFunc(entryParts(t), func(x *expr.Term) bool { return !p.Method.argsAtReturn() || !fixed(*x) })
 }
 
 func (p *Probe) wantsDuration() bool {
@@ -60,14 +68,22 @@ func (p *Probe) terms() func(yield func(expr.Term) bool) {
 
 func (p *Probe) layoutJoined() error {
 	entry, ret := &Half{}, &Half{Record: &Record{}}
-	l := &allocator{rec: ret.Record}
+	l := &allocator{rec: ret.Record, method: p.Method, entry: entry}
+	first := entry // where what belongs to entry is done
+	if p.allAtReturn() {
+		first = ret
+	}
 	for i, it := range p.Items {
-		if it.Predicate != nil && it.Phase == expr.AtEntry {
-			entry.Predicates = append(entry.Predicates, Predicate{it.Predicate, i})
+		if it.Predicate != nil {
+			half, pred := first, it.Predicate
+			if it.Phase == expr.AtReturn {
+				half, pred = ret, l.keep(pred, i)
+			}
+			half.Predicates = append(half.Predicates, Predicate{pred, i})
 		}
 		for j := range it.Captures {
 			c := &it.Captures[j]
-			half := entry
+			half := first
 			if c.Phase() == expr.AtReturn {
 				half = ret
 			}
@@ -77,33 +93,32 @@ func (p *Probe) layoutJoined() error {
 			}
 		}
 	}
-	if p.Method.argsAtReturn() && !p.Timed && !entry.needed() && p.keepsNothing() {
-		// All of it can be read at return.
-		ret.Stores = append(entry.Stores, ret.Stores...)
-		ret.Predicates = entry.Predicates
-		entry = nil
+	sortPredicates(entry)
+	sortPredicates(ret)
+	p.Return = ret
+	if first == entry {
+		p.Entry, p.Stashed = entry, true
 	}
-	for i, it := range p.Items {
-		if it.Predicate != nil && it.Phase == expr.AtReturn {
-			pred := it.Predicate
-			if entry != nil {
-				pred = l.keep(pred, i, p.Method, entry)
-			}
-			ret.Predicates = append(ret.Predicates, Predicate{pred, i})
+	return l.check()
+}
+
+// allAtReturn reports whether everything can be done at return, without
+// anything from entry.
+func (p *Probe) allAtReturn() bool {
+	if !p.Method.argsAtReturn() || p.Timed {
+		return false
+	}
+	for t := range p.terms() {
+		if expr.PhaseOf(t) == expr.AtEntry && !fixed(t) || p.keepsFor(t) {
+			return false
 		}
 	}
-	sortPredicates(ret)
-	if entry != nil {
-		sortPredicates(entry)
-		p.Stashed = true
-	}
-	p.Entry, p.Return = entry, ret
-	return l.check()
+	return true
 }
 
 func (p *Probe) layoutSplit() error {
 	entry, ret := &Half{Record: &Record{}}, &Half{Record: &Record{}}
-	le, lr := &allocator{rec: entry.Record}, &allocator{rec: ret.Record}
+	le, lr := &allocator{rec: entry.Record, method: p.Method}, &allocator{rec: ret.Record, method: p.Method}
 	captures := 0
 	for i, it := range p.Items {
 		if it.Predicate != nil {
@@ -162,29 +177,7 @@ func allFixed(preds []Predicate) bool {
 	return !slices.ContainsFunc(preds, func(p Predicate) bool { return !fixed(p.Term) })
 }
 
-// needed reports whether a half has to run at entry, rather than what it does
-// being done at return as well.
-func (h *Half) needed() bool {
-	return !allFixed(h.Predicates) || slices.ContainsFunc(h.Stores, func(s Slot) bool { return !fixed(s.Term) })
-}
-
-// keepsNothing reports whether no return predicate needs a value that has to be
-// read at entry, apart from what is the same at return.
-func (p *Probe) keepsNothing() bool {
-	for _, it := range p.Items {
-		if it.Predicate == nil || it.Phase != expr.AtReturn {
-			continue
-		}
-		for _, t := range entryParts(it.Predicate) {
-			if !fixed(*t) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// entryParts returns the largest parts of a return predicate that are computed
+// entryParts returns the largest parts of a term of return that are computed
 // at entry: not constant, and nothing of return in them.
 func entryParts(t expr.Term) []*expr.Term {
 	var parts []*expr.Term
@@ -229,7 +222,9 @@ func cost(t expr.Term) int {
 
 // An allocator hands out the slots of one record.
 type allocator struct {
-	rec *Record
+	rec    *Record
+	method Method
+	entry  *Half // which stores what is kept for return
 }
 
 func (l *allocator) add(s Slot) Slot {
@@ -243,19 +238,27 @@ func (l *allocator) add(s Slot) Slot {
 // or RoleAfter for the second half of a diff, which reads everything again.
 func (l *allocator) capture(item, index int, c *expr.Capture, role Role) []Slot {
 	var slots []Slot
-	if c.Value != nil {
-		s := Slot{Term: c.Value, Size: 8, Item: item, Capture: index}
-		if role == RoleAfter {
-			s.Role, s.Term = RoleAfter, expr.AtPhase(c.Value, expr.AtReturn)
-		}
-		slots = append(slots, l.add(s))
-	}
-	if c.Target != nil {
-		t := c.Target
+	add := func(t expr.Term, size uint32, role Role) {
 		if role == RoleAfter {
 			t = expr.AtPhase(t, expr.AtReturn)
 		}
-		slots = append(slots, l.add(Slot{Term: t, Size: targetSize(t), Item: item, Capture: index, Role: role}))
+		switch {
+		case expr.PhaseOf(t) == expr.AtReturn:
+			t = l.keep(t, item)
+		case role == RoleAfter && !l.method.argsAtReturn():
+			t = l.kept(t, item) // an argument: what is in its register at return is something else
+		}
+		slots = append(slots, l.add(Slot{Term: t, Size: size, Item: item, Capture: index, Role: role}))
+	}
+	if c.Value != nil {
+		valueRole := RoleValue
+		if role == RoleAfter {
+			valueRole = RoleAfter
+		}
+		add(c.Value, 8, valueRole)
+	}
+	if c.Target != nil {
+		add(c.Target, targetSize(c.Target), role)
 	}
 	return slots
 }
@@ -274,19 +277,24 @@ func targetSize(t expr.Term) uint32 {
 	return uint32(min(size, MaxObject))
 }
 
-// keep replaces the parts of a return predicate that are computed at entry by
-// the slots in which they are kept.
-func (l *allocator) keep(pred expr.Term, item int, m Method, entry *Half) expr.Term {
-	pred = expr.Clone(pred)
-	for _, x := range entryParts(pred) {
-		if m.argsAtReturn() && fixed(*x) {
-			continue // known at return as well
+// keep replaces the parts of a term of return that are computed at entry by
+// the slots in which they are kept, unless they are the same at return.
+func (l *allocator) keep(t expr.Term, item int) expr.Term {
+	t = expr.Clone(t)
+	for _, x := range entryParts(t) {
+		if l.method.argsAtReturn() && fixed(*x) {
+			continue
 		}
-		s := l.add(Slot{Term: *x, Size: 8, Item: item, Capture: -1, Role: RoleKept})
-		entry.Stores = append(entry.Stores, s)
-		*x = &expr.Kept{T: (*x).Type(), Slot: s.Index}
+		*x = l.kept(*x, item)
 	}
-	return pred
+	return t
+}
+
+// kept stores a scalar at entry and returns the term that loads it.
+func (l *allocator) kept(t expr.Term, item int) expr.Term {
+	s := l.add(Slot{Term: t, Size: 8, Item: item, Capture: -1, Role: RoleKept})
+	l.entry.Stores = append(l.entry.Stores, s)
+	return &expr.Kept{T: t.Type(), Slot: s.Index}
 }
 
 func (l *allocator) check() error {
