@@ -184,7 +184,7 @@ func checkMembers(v any, members []btf.Member, raw []byte, off int) error {
 
 func checkArray(v any, t *btf.Array, raw []byte, off int) error {
 	i, ok := strip(t.Type).(*btf.Int)
-	if ok && i.Size == 1 && i.Name == "char" {
+	if ok && i.Size == 1 && (i.Name == "char" || i.Encoding == btf.Char) {
 		text, ok := v.(string)
 		if !ok {
 			return fmt.Errorf("%v is no string", v)

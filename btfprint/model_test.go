@@ -49,6 +49,8 @@ const (
 	endsForEver
 	// unalignedEnums: an enum that is not at a multiple of its size is 0.
 	unalignedEnums
+	// unsignedBits: a bitfield of a signed enum is never negative.
+	unsignedBits
 	// unalignedNull: a null pointer that is not at a multiple of 8 is 0x0.
 	unalignedNull
 	// bitfieldUnits: a bitfield needs as many bytes as its type has, from its
@@ -335,7 +337,11 @@ func (m *model) enum(t *btf.Enum, off, bit, bits int) error {
 			v = v<<8 | uint64(m.data[off+i])
 		}
 	}
-	if shift := 64 - n*8; t.Signed {
+	width := n * 8
+	if bits > 0 && !m.has(unsignedBits) {
+		width = bits
+	}
+	if shift := 64 - width; t.Signed {
 		v = uint64(int64(v<<shift) >> shift)
 	}
 	for _, e := range t.Values {
