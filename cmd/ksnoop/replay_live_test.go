@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// quiet runs a case of the workload whose own line does not get between ours.
+func quiet(args string) []string {
+	return []string{"--", "sh", "-c", "workload " + args + " >/dev/null"}
+}
+
+// replayed replays a recording as a user without any privileges.
+func replayed(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	path, err := exec.LookPath("ksnoop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{"replay"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// recordingFile is where anybody may read.
+func recordingFile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "ksnoop-recording-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "recording")
+}
+
+// What trace printed is what replay prints, to the byte.
+func TestLiveReplay(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for _, test := range []struct {
+			spec, work string
+			join       bool
+			want       int // blocks
+		}{
+			{"ip_send_skb", "udp-send -size 56 -count 3", false, 6},
+			{"ip_send_skb", "udp-send -size 56 -count 3", true, 3},
+			{"ip_send_skb(skb->len == 84, skb)", "udp-send -size 56 -count 2", false, 2},
+			{"ip_send_skb(skb, return == 0)", "udp-send -size 56 -count 2", false, 2},
+			{"vfs_read(count == 33, file->f_flags, *file, buf(user(buf), 3))", "read -size 33 -count 3", false, 3},
+			{"ep_loop_check_proc(depth, return)", "nested -depth 4", true, 6},
+		} {
+			file := recordingFile(t)
+			args := []string{"trace", attach, "--record", file, "--print", test.spec}
+			if test.join {
+				args = append(args, "--join")
+			}
+			want, errs, status := ksnoop(t, append(args, quiet(test.work)...)...)
+			if n := len(block.FindAllString(want, -1)); status != 0 || n != test.want {
+				t.Errorf("%s: status %d, %d blocks, want %d:\n%s%s", test.spec, status, n, test.want, want, errs)
+			}
+			args = []string{file}
+			if test.join {
+				args = append(args, "--join")
+			}
+			got, gotErrs, status := replayed(t, args...)
+			if got != want || gotErrs != errs || status != 0 {
+				t.Errorf("%s: replay, status %d:\n%s%s\ntrace:\n%s%s", test.spec, status, got, gotErrs, want, errs)
+			}
+		}
+	})
+}
+
+// A recording without --print prints nothing and has the same.
+func TestLiveRecordOnly(t *testing.T) {
+	guest.Require(t)
+	file := recordingFile(t)
+	args := append([]string{"trace", "--record", file, "vfs_read(count == 33)"}, quiet("read -size 33 -count 500")...)
+	if out := traced(t, args...); out != "" {
+		t.Errorf("printed\n%s", out)
+	}
+	out, errs, status := replayed(t, file)
+	if n := records(out, "workload", "vfs_read"); n != 500 || errs != "" || status != 0 {
+		t.Errorf("%d records of 500 calls, status %d: %s", n, status, errs)
+	}
+}
+
+// What was recorded when ksnoop is killed can be replayed.
+func TestLiveRecordKilled(t *testing.T) {
+	guest.Require(t)
+	file := recordingFile(t)
+	var out bytes.Buffer
+	cmd := exec.Command("ksnoop", "trace", "--record", file, "--print", "vfs_read(count == 33, count)", "--",
+		"sh", "-c", "workload read -size 33 -count 5 >/dev/null; sleep 120")
+	cmd.Stdout = &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that the command is killed with it
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for deadline := time.Now().Add(time.Minute); records(got, "workload", "vfs_read") < 5 && time.Now().Before(deadline); {
+		time.Sleep(time.Second)
+		got, _, _ = replayed(t, file)
+	}
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() // tells that it was killed
+	got, errs, status := replayed(t, file)
+	if got != out.String() || records(got, "workload", "vfs_read") != 5 {
+		t.Errorf("replay:\n%s\ntrace:\n%s", got, &out)
+	}
+	if want := "ksnoop: " + file + ": after 5 records: the recording was cut off\n"; errs != want || status != exitFailed {
+		t.Errorf("status %d, stderr %q, want %q", status, errs, want)
+	}
+}
+
+// The kernel joins what is decided at return, by the stack pointer. Pairs that
+// were found by their order must be the same ones.
+func TestLiveJoin(t *testing.T) {
+	guest.Require(t)
+	depths := regexp.MustCompile(`depth = \(int\)\d+,\n\n +return`)
+	methods(t, func(t *testing.T, attach string) {
+		work := quiet("nested -depth 5")
+		kernel := traced(t, append([]string{"trace", attach, "ep_loop_check_proc(depth, return >= 0)"}, work...)...)
+		ours := traced(t, append([]string{"trace", attach, "--join", "ep_loop_check_proc(depth, return)"}, work...)...)
+		a, b := depths.FindAllString(kernel, -1), depths.FindAllString(ours, -1)
+		if len(a) < 2 || strings.Join(a, "\n") != strings.Join(b, "\n") {
+			t.Errorf("the kernel's %q, ours %q", a, b)
+		}
+		out := traced(t, append([]string{"trace", attach, "--join", "vfs_read(count == 33, return)"}, quiet("threads -threads 8 -count 20 -size 33")...)...)
+		if n := strings.Count(out, "        count = (size_t)33,\n\n        return = (ssize_t)33\n\n);\n"); n != 160 || records(out, "workload", "vfs_read") != 160 {
+			t.Errorf("%d whole calls of 160:\n%s", n, out)
+		}
+	})
+	// No thread comes back from here. Some kernels refuse fexit for that reason.
+	spec := `do_group_exit(exit_code == 7 << 8, $comm == "workload", $duration)`
+	out, _, status := ksnoop(t, append([]string{"trace", "--attach=kprobe", "--join", spec}, quiet("exit-group -threads 4 -for 50ms -code 7")...)...)
+	if n := strings.Count(out, "/* had not returned by the end */"); n != 1 || records(out, "workload", "do_group_exit") != 1 || status != 7 {
+		t.Errorf("%d calls of 1 that never return, status %d:\n%s", n, status, out)
+	}
+}
