@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -74,7 +75,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	f.kernel.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why")
-	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs")
+	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs and all that the verifier says")
 	return c
 }
 
@@ -114,6 +115,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	if err := obstacle(view); err != nil {
 		return err
+	}
+	if f.debug {
+		if err := explain(stderr, p, t.target); err != nil {
+			return err
+		}
 	}
 	t.settings = bpf.Settings{PID: f.pid, Comm: f.comm, Family: len(f.command) > 0, RingSize: ringSize}
 	if t.recording, err = f.record.open(view, p); err != nil {
@@ -222,11 +228,13 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 		if command != nil {
 			err = errors.Join(err, command.Kill())
 		}
+		t.verifierLog(err)
 		return unattachable(ctx, err)
 	}
 	defer tracer.Close()
 	for _, f := range tracer.Failed() {
 		t.log.Warn("not traced", "function", f.Probe.Func.Name, "reason", f.Err)
+		t.verifierLog(f.Err)
 	}
 	if err := t.recording.start(); err != nil {
 		if command != nil {
@@ -275,4 +283,12 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) error {
 	}
 	view := callsView{plan: t.plan, join: t.flags.join, count: t.flags.count}
 	return view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
+}
+
+// verifierLog shows, with --debug, all that the kernel's verifier said.
+func (t *tracing) verifierLog(err error) {
+	var ve *ebpf.VerifierError
+	if t.flags.debug && errors.As(err, &ve) {
+		fmt.Fprintf(t.stderr, "%+v\n", ve)
+	}
 }
