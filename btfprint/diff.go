@@ -14,7 +14,8 @@ import (
 // for the shape of values do not count.
 func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte {
 	n := min(len(before), len(after))
-	w := diffWriter{newValueWriter(p, dst, after[:n], o), before[:n]}
+	content := o.anyForm()
+	w := diffWriter{newValueWriter(p, dst, after[:n], &content), before[:n]}
 	w.diff(&p.root, 0)
 	w.dst = w.dst[:w.line]
 	if n < max(len(before), len(after)) || n < p.Size() {

@@ -22,7 +22,8 @@ import (
 // the text do not. A pointer that is followed is an object with the members
 // "addr", "name" and "value".
 func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
-	w := jsonWriter{valueWriter: newValueWriter(p, dst, raw, o)}
+	content := o.anyForm()
+	w := jsonWriter{valueWriter: newValueWriter(p, dst, raw, &content)}
 	w.tail = true
 	b := &p.bodies[p.root.body]
 	if w.missing(&p.root, b, 0) && !w.flexible(b, 0) {

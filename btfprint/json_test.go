@@ -320,6 +320,7 @@ func TestAppendJSON(t *testing.T) {
 		{"zeroes", innerType(), make([]byte, 12), ValueOptions{}, `{}`},
 		{"zeroes shown", innerType(), make([]byte, 12), ValueOptions{ShowZeroes: true}, `{"a":0,"name":""}`},
 		{"bool of 2", boolType(), []byte{2}, ValueOptions{}, `2`},
+		{"no form", innerType(), make([]byte, 12), ValueOptions{ShowZeroes: true, Mode: Compact, MaxWidth: 5, Hide: HideNames | HideValues}, `{"a":0,"name":""}`},
 		{"likely", outerType().Members[9].Type, outerBytes()[48:56], ValueOptions{Likely: true}, `{"ptr":"0xffff888000002000"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -57,8 +57,8 @@ type ValueOptions struct {
 	// list_head is known by it.
 	Addr uint64
 
-	// MaxWidth cuts every line, and in Compact mode the whole text, to so many
-	// bytes; what is cut is marked by `...`. 0 is no limit.
+	// MaxWidth cuts the line of every value, and in Compact mode the whole
+	// text, to so many bytes; what is cut is marked by `...`. 0 is no limit.
 	MaxWidth int
 	// MaxDepth is the number of levels of braces that are opened; 0 is no limit.
 	MaxDepth int
@@ -129,6 +129,16 @@ func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
 	}
 	w.limit += len(dst)
 	return w
+}
+
+// anyForm returns the options without those for the form of the text.
+func (o *ValueOptions) anyForm() ValueOptions {
+	if o == nil {
+		return ValueOptions{}
+	}
+	any := *o
+	any.Mode, any.MaxWidth, any.Hide = Multiline, 0, 0
+	return any
 }
 
 func (w *valueWriter) str(s string) { w.dst = append(w.dst, s...) }
