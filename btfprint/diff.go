@@ -14,7 +14,7 @@ import (
 // for the shape of values do not count.
 func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte {
 	n := min(len(before), len(after))
-	content := o.anyForm()
+	content := o.contentOnly()
 	w := diffWriter{newValueWriter(p, dst, after[:n], &content), before[:n]}
 	w.diff(&p.root, 0)
 	w.dst = w.dst[:w.line]

@@ -22,7 +22,7 @@ import (
 // the text do not. A pointer that is followed is an object with the members
 // "addr", "name" and "value".
 func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
-	content := o.anyForm()
+	content := o.contentOnly()
 	w := jsonWriter{valueWriter: newValueWriter(p, dst, raw, &content)}
 	w.tail = true
 	b := &p.bodies[p.root.body]

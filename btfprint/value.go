@@ -131,14 +131,14 @@ func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
 	return w
 }
 
-// anyForm returns the options without those for the form of the text.
-func (o *ValueOptions) anyForm() ValueOptions {
+// contentOnly returns the options without those for the form of the text.
+func (o *ValueOptions) contentOnly() ValueOptions {
 	if o == nil {
 		return ValueOptions{}
 	}
-	any := *o
-	any.Mode, any.MaxWidth, any.Hide = Multiline, 0, 0
-	return any
+	content := *o
+	content.Mode, content.MaxWidth, content.Hide = Multiline, 0, 0
+	return content
 }
 
 func (w *valueWriter) str(s string) { w.dst = append(w.dst, s...) }
