@@ -46,9 +46,13 @@ const (
 	ProgExit    = engineProgProcessExit
 )
 
-// framesPerThread bounds what a thread's frames take: as many calls in flight
-// as fit into 4 KiB, but at least 4 and at most 16.
-func framesPerThread(size int) int { return min(max(4096/size, 4), 16) }
+// maxStorage is what the kernel lets a task's storage have, in bytes
+// (BPF_LOCAL_STORAGE_MAX_VALUE_SIZE, a little below 64 KiB).
+const maxStorage = 65000
+
+// framesPerThread returns how many calls in flight are kept for a thread: as
+// many as fit into 4 KiB, but 4 to 16, and fewer where frames are very large.
+func framesPerThread(size int) int { return min(max(4096/size, 4), 16, maxStorage/size) }
 
 // Engine returns the engine's maps and its own programs, set up as s says.
 // Programs that Link makes are to be added to it before it is loaded.

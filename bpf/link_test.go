@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// functionsOf lists the functions of a linked program in order, and fails for
+// one that is not static: but for the first, the verifier would check it
+// without knowing its arguments.
+func functionsOf(t *testing.T, insns asm.Instructions) []string {
+	t.Helper()
+	var names []string
+	for i := range insns {
+		fn := btf.FuncMetadata(&insns[i])
+		if fn == nil {
+			continue
+		}
+		if fn.Linkage != btf.StaticFunc {
+			t.Errorf("%s is %v", fn.Name, fn.Linkage)
+		}
+		if insns[i].Symbol() != fn.Name {
+			t.Errorf("%s has the symbol %q", fn.Name, insns[i].Symbol())
+		}
+		if insns[i].Source() == nil {
+			t.Errorf("%s begins without a line, which the kernel refuses", fn.Name)
+		}
+		names = append(names, fn.Name)
+	}
+	return names
+}
+
+func TestLink(t *testing.T) {
+	done := asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+	for _, c := range []struct {
+		name      string
+		functions []Function
+		want      []string
+	}{
+		{"alone", []Function{{Name: "main", Args: 1, Insns: done}}, []string{"main"}},
+		{"engine's capture", []Function{{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncSend)}, done...)}},
+			[]string{"main", FuncSend, FuncCount, FuncCapture}},
+		{"own capture", []Function{
+			{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncSend)}, done...)},
+			{Name: FuncCapture, Args: 2, Insns: append(asm.Instructions{asm.Mov.Imm(asm.R0, 77)}, done...)},
+		}, []string{"main", FuncSend, FuncCount, FuncCapture}},
+		{"each once", []Function{{Name: "main", Args: 1, Insns: append(asm.Instructions{
+			asm.Call.Label(FuncCount), asm.Call.Label(FuncFilter), asm.Call.Label(FuncCount)}, done...)}},
+			[]string{"main", FuncCount, FuncFilter}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			insns, err := Link(c.functions...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := functionsOf(t, insns)
+			if got[0] != "main" || !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(c.want))) {
+				t.Errorf("linked %v, want %v", got, c.want)
+			}
+			own := slices.ContainsFunc(insns, func(i asm.Instruction) bool { return i.Constant == 77 })
+			if want := len(c.functions) == 2; own != want {
+				t.Errorf("has the generated capture function: %v, want %v", own, want)
+			}
+		})
+	}
+}
+
+func TestLinkMissing(t *testing.T) {
+	if _, err := Link(Function{Name: "main", Insns: asm.Instructions{asm.Call.Label("ks_nonsense"), asm.Return()}}); err == nil {
+		t.Error("a call of no function was linked")
+	}
+}
+
+// TestLibrary makes sure that the compiler has left the functions as they were
+// written: had it worked out that ks_capture always returns 0, nobody would
+// call the one that takes its place.
+func TestLibrary(t *testing.T) {
+	lib, err := library()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{FuncCount, FuncFilter, FuncSend, FuncStash, FuncMark, FuncCast, FuncFind, FuncFinish, FuncCapture} {
+		if len(lib[name]) == 0 {
+			t.Errorf("the engine has no %s", name)
+		}
+	}
+	for _, caller := range []string{FuncSend, FuncStash, FuncFinish} {
+		if !slices.Contains(lib[caller].FunctionReferences(), FuncCapture) {
+			t.Errorf("%s does not call %s", caller, FuncCapture)
+		}
+	}
+}
+
+func TestEngine(t *testing.T) {
+	for _, s := range []Settings{
+		{RingSize: 4096}, {RingSize: 4096, FrameData: 8}, {RingSize: 4096, FrameData: 60 << 10},
+		{RingSize: 1 << 20, Family: true, PID: 1, Comm: "a very long name of a task"},
+	} {
+		spec, err := Engine(s)
+		if err != nil {
+			t.Fatalf("%+v: %v", s, err)
+		}
+		if n := spec.Maps[MapEvents].MaxEntries; n != s.RingSize {
+			t.Errorf("ring buffer of %d bytes, want %d", n, s.RingSize)
+		}
+		if (spec.Programs[ProgFork] != nil) != s.Family || spec.Programs[engineProgLibrary] != nil {
+			t.Errorf("%+v: programs %v", s, spec.Programs)
+		}
+		frame := uint32(FrameSize) + s.FrameData
+		frames := spec.Maps[engineMapThreads].ValueSize / frame
+		if frames < 1 || frames > 16 || spec.Maps[engineMapThreads].ValueSize >= 1<<16 || spec.Maps[engineMapThreads].ValueSize%frame != 0 {
+			t.Errorf("%+v: %d frames of %d bytes in %d", s, frames, frame, spec.Maps[engineMapThreads].ValueSize)
+		}
+		if size, err := btf.Sizeof(spec.Maps[engineMapThreads].Value); err != nil || uint32(size) != spec.Maps[engineMapThreads].ValueSize {
+			t.Errorf("%+v: BTF says %d bytes, %v", s, size, err)
+		}
+		var count uint32
+		if err := spec.Variables[engineVarFrameCount].Get(&count); err != nil || count != frames {
+			t.Errorf("%+v: the engine is told of %d frames, there are %d: %v", s, count, frames, err)
+		}
+	}
+}
