@@ -59,12 +59,3 @@ func (e *Event) Value(s *plan.Slot) (v uint64, ok bool) {
 	b, ok := e.Bytes(s)
 	return binary.LittleEndian.Uint64(b), ok
 }
-
-// CommString returns the task's name.
-func (e *Event) CommString() string {
-	n := 0
-	for n < len(e.Comm) && e.Comm[n] != 0 {
-		n++
-	}
-	return string(e.Comm[:n])
-}

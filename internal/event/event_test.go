@@ -126,17 +126,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestCommString(t *testing.T) {
-	for want, comm := range map[string][16]byte{
-		"": {}, "sh": {'s', 'h'}, "0123456789abcdef": {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'},
-	} {
-		e := Event{Event: bpf.Event{Comm: comm}}
-		if got := e.CommString(); got != want {
-			t.Errorf("comm %q, want %q", got, want)
-		}
-	}
-}
-
 // FuzzDecode: whatever comes out of the buffer is decoded or refused.
 func FuzzDecode(f *testing.F) {
 	p := testPlan(f, "f(n)", "f(p, return)", "f(p->b, return < n)")

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -29,30 +30,17 @@ func (c *Calls) AppendHeader(dst []byte) []byte {
 	return append(fmt.Appendf(dst, "%16s %7s %4s %16s %s", "TASK", "PID", "CPU#", "TIMESTAMP", "FUNCTION"), "\n\n"...)
 }
 
-// AppendEvent appends one call's entry, return, or both.
-func (c *Calls) AppendEvent(dst []byte, e *event.Event) ([]byte, error) {
-	f, err := c.form(e)
-	if err != nil {
-		return dst, err
-	}
-	dst = appendHead(dst, e)
-	dst = f.appendFields(dst, e)
-	if len(f.fields) > 0 {
-		dst = append(dst, "\n\n"...)
-	}
-	return append(dst, ");\n"...), nil
-}
-
 // appendHead appends a block's first line.
 func appendHead(dst []byte, e *event.Event) []byte {
-	dst = appendPadded(dst, e.CommString(), 16)
-	dst = append(dst, ' ')
-	dst = appendPadded(dst, strconv.FormatUint(uint64(e.PID), 10), 7)
-	dst = append(dst, ' ')
-	dst = appendPadded(dst, strconv.FormatUint(uint64(e.CPU), 10), 4)
-	dst = append(dst, ' ')
-	dst = appendPadded(dst, seconds(e.Time), 16)
-	dst = append(dst, ' ')
+	var text [24]byte
+	comm := e.Comm[:]
+	if end := bytes.IndexByte(comm, 0); end >= 0 {
+		comm = comm[:end]
+	}
+	dst = append(appendPadded(dst, comm, 16), ' ')
+	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.PID), 10), 7), ' ')
+	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.CPU), 10), 4), ' ')
+	dst = append(appendPadded(dst, appendSeconds(text[:0], e.Time), 16), ' ')
 	dst = append(dst, e.Probe.Func.Name...)
 	return append(dst, "(\n"...)
 }
@@ -81,11 +69,11 @@ func (c *Calls) form(e *event.Event) (*form, error) {
 
 // appendPadded appends s right-aligned in width columns. What a terminal would
 // act upon is replaced: a task chooses its own name.
-func appendPadded(dst []byte, s string, width int) []byte {
+func appendPadded(dst, s []byte, width int) []byte {
 	for range width - len(s) {
 		dst = append(dst, ' ')
 	}
-	for _, b := range []byte(s) {
+	for _, b := range s {
 		if b < ' ' || b >= 0x7f {
 			b = '?'
 		}
@@ -94,7 +82,12 @@ func appendPadded(dst []byte, s string, width int) []byte {
 	return dst
 }
 
-// seconds writes nanoseconds as seconds to the microsecond.
-func seconds(ns uint64) string {
-	return fmt.Sprintf("%d.%06d", ns/1e9, ns%1e9/1e3)
+// appendSeconds appends nanoseconds as seconds to the microsecond.
+func appendSeconds(dst []byte, ns uint64) []byte {
+	dst = append(strconv.AppendUint(dst, ns/1e9, 10), '.')
+	micros := ns % 1e9 / 1e3
+	for unit := uint64(1e5); unit > 0; unit /= 10 {
+		dst = append(dst, '0'+byte(micros/unit%10))
+	}
+	return dst
 }

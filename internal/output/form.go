@@ -96,7 +96,7 @@ func (f *field) append(dst []byte, e *event.Event) []byte {
 	raw, ok := e.Bytes(f.target)
 	if !ok {
 		if name, isErr := errorName(v); isErr {
-			dst = f.appendCast(dst)
+			dst = append(f.appendCast(dst), '-')
 			return append(dst, name...)
 		}
 		dst = append(dst, "0x"...)
@@ -156,7 +156,7 @@ func (f *field) appendValue(dst []byte, e *event.Event, v uint64) []byte {
 	dst = f.number.AppendValue(dst, raw[:f.number.Size()], &btfprint.ValueOptions{ShowZeroes: true})
 	if _, signed, _ := expr.Number(f.typ); f.result && signed {
 		if name, ok := errorName(v); ok {
-			dst = append(dst, " /* "...)
+			dst = append(dst, " /* -"...)
 			dst = append(dst, name...)
 			dst = append(dst, " */"...)
 		}
@@ -213,13 +213,12 @@ func appendQuoted(dst, raw []byte) []byte {
 	return append(dst, '"')
 }
 
-// errorName names an error number in the range in which the kernel returns
-// them, as "-ENOENT".
+// errorName names the error number that v is the negative of, as "ENOENT", if
+// it is in the range in which the kernel returns errors.
 func errorName(v uint64) (string, bool) {
 	n := -int64(v)
 	if n < 1 || n > 4095 {
 		return "", false
 	}
-	name, ok := expr.ErrnoName(int(n))
-	return "-" + name, ok
+	return expr.ErrnoName(int(n))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // benchRecords is how many records are recorded for a benchmark.
@@ -114,7 +115,7 @@ func BenchmarkReplay(b *testing.B) {
 				bytes := 0
 				replay(b, data, func(e *event.Event) {
 					var err error
-					if buf, err = calls.AppendEvent(buf[:0], e); err != nil {
+					if buf, err = calls.AppendCall(buf[:0], &session.Call{Entry: e, End: session.Whole}); err != nil {
 						b.Fatal(err)
 					}
 					bytes += len(buf)

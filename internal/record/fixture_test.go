@@ -19,6 +19,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // fakeKernel is a kernel of a few types and two modules. The module mod has
@@ -206,7 +207,7 @@ func text(t testing.TB, p *plan.Plan, raw [][]byte) string {
 			t.Fatal(err)
 		}
 		var err error
-		if out, err = calls.AppendEvent(out, &e); err != nil {
+		if out, err = calls.AppendCall(out, &session.Call{Entry: &e, End: session.Whole}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 func TestFileTree(t *testing.T) {
@@ -279,7 +280,7 @@ func FuzzBlocks(f *testing.F) {
 				continue
 			}
 			// Types of all kinds can be captured; not all can be printed.
-			if out, err := calls.AppendEvent(nil, &e); err == nil && len(out) == 0 {
+			if out, err := calls.AppendCall(nil, &session.Call{Entry: &e, End: session.Whole}); err == nil && len(out) == 0 {
 				t.Error("printed as nothing")
 			}
 		}

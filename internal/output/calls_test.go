@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+)
+
+var (
+	typeInt  = &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	typeUint = &btf.Int{Name: "unsigned int", Size: 4}
+	typeChar = &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}
+	skb      = &btf.Struct{Name: "sk_buff", Size: 8, Members: []btf.Member{
+		{Name: "len", Type: typeUint}, {Name: "data_len", Type: typeUint, Offset: 32}}}
+)
+
+// noTypes is a kernel without named types.
+type noTypes struct{}
+
+func (noTypes) TypesByName(string) ([]btf.Type, error)        { return nil, nil }
+func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
+
+// probe plans a SPEC for `int send(struct sk_buff *skb, char *name)`.
+func probe(t testing.TB, text string) *plan.Plan {
+	t.Helper()
+	spec, err := expr.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := []expr.Param{{Name: "skb", Type: &btf.Pointer{Target: skb}}, {Name: "name", Type: &btf.Pointer{Target: typeChar}}}
+	p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "send"}, Result: typeInt}
+	for i, param := range params {
+		p.Params = append(p.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: i, Slots: 1, Reg: i}})
+	}
+	p.Items, err = expr.Check(spec, &expr.Scope{Func: "send", Params: params, Return: typeInt, Types: noTypes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.SetMethod(plan.MethodFentry); err != nil {
+		t.Fatal(err)
+	}
+	return &plan.Plan{Probes: []*plan.Probe{p}}
+}
+
+// data lays out values as a record has them: 8 bytes for a number, the bytes
+// of an object padded to a multiple of 8.
+func data(values ...any) []byte {
+	var b []byte
+	for _, v := range values {
+		switch v := v.(type) {
+		case int:
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		case uint64:
+			b = binary.LittleEndian.AppendUint64(b, v)
+		case []byte:
+			b = append(b, v...)
+			b = append(b, make([]byte, -len(b)&7)...)
+		case string: // a captured string
+			b = append(append(b, v...), make([]byte, expr.MaxText-len(v))...)
+		}
+	}
+	return b
+}
+
+const head = "            ping    3833    1    251523.617250 send("
+
+// TestCalls has the format of ../../shared/reference/ksnoop-rfc.txt: columns,
+// `name = value` separated by empty lines, ");" at the end.
+func TestCalls(t *testing.T) {
+	object := []byte{84, 0, 0, 0, 3, 0, 0, 0}
+	const ptr = uint64(0xffff930a01095c00)
+	for _, c := range []struct {
+		name, spec string
+		kind       bpf.Kind
+		faults     uint64
+		data       []byte
+		want       string
+	}{
+		{"result", "send(return)", bpf.KindReturn, 0, data(0), "        return = (int)0\n"},
+		{"error", "send(return)", bpf.KindReturn, 0, data(-2), "        return = (int)-2 /* -ENOENT */\n"},
+		{"error of the kernel's own", "send(return)", bpf.KindReturn, 0, data(-524), "        return = (int)-524 /* -ENOTSUPP */\n"},
+		{"no error", "send(return)", bpf.KindReturn, 0, data(-5000), "        return = (int)-5000\n"},
+		{"member", "send(skb->len == 84)", bpf.KindEntry, 0, data(84), "        skb->len = (unsigned int)84\n"},
+		{"hexadecimal", "send(hex(skb->len))", bpf.KindEntry, 0, data(84), "        hex(skb->len) = (unsigned int)0x54\n"},
+		{"object", "send(skb)", bpf.KindEntry, 0, data(ptr, object),
+			"        skb = *(struct sk_buff){\n            .len = (unsigned int)84,\n            .data_len = (unsigned int)3,\n        }\n"},
+		{"null", "send(skb)", bpf.KindEntry, 2, data(0, object), "        skb = (struct sk_buff *)NULL\n"},
+		{"bad pointer", "send(skb)", bpf.KindEntry, 2, data(uint64(0x7ffd5a0cca10), object),
+			"        skb = 0x7ffd5a0cca10\n        /* Cannot show 'skb' as 'struct sk_buff *'.\n         * Userspace/invalid ptr? */\n"},
+		{"error pointer", "send(skb)", bpf.KindEntry, 2, data(-12, object), "        skb = (struct sk_buff *)-ENOMEM\n"},
+		{"bad pointer on the way", "send(skb->len)", bpf.KindEntry, 1, data(0),
+			"        skb->len = ?\n        /* Cannot show 'skb->len' as 'unsigned int'.\n         * Userspace/invalid ptr? */\n"},
+		{"string", "send(name)", bpf.KindEntry, 0, data(ptr, "eth0\x00junk"), "        name = (char *)0xffff930a01095c00 = \"eth0\"\n"},
+		{"string with escapes", "send(str(name))", bpf.KindEntry, 0, data("a\"\\\n\x1b[31m\x00"), "        str(name) = \"a\\\"\\\\\\n\\033[31m\"\n"},
+		{"buffer", "send(buf(skb, 4))", bpf.KindEntry, 0, data(4, []byte{0, 'a', 1, 2}), "        buf(skb, 4) = \"\\000a\\001\\002\"\n"},
+		{"cut buffer", "send(buf(skb, skb->len))", bpf.KindEntry, 0, data(5000, make([]byte, 4096)), ""},
+		{"two values", "send(skb->len, skb->data_len)", bpf.KindEntry, 0, data(84, 3),
+			"        skb->len = (unsigned int)84,\n\n        skb->data_len = (unsigned int)3\n"},
+		{"whole call", "send(skb->len, return < 0)", bpf.KindCall, 0, data(84, -1),
+			"        skb->len = (unsigned int)84,\n\n        return = (int)-1 /* -EPERM */\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := probe(t, c.spec)
+			e := bpf.Event{Time: 251523_617250_999, PID: 3833, TID: 3834, CPU: 1, Kind: c.kind, Faults: c.faults,
+				Comm: [16]byte{'p', 'i', 'n', 'g'}}
+			var ev event.Event
+			if err := event.Decode(p, append(bpf.AppendEvent(nil, &e), c.data...), &ev); err != nil {
+				t.Fatal(err)
+			}
+			got, err := NewCalls().AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want == "" { // too long to write out: cut off, and marked
+				if !bytes.HasSuffix(got, []byte("\\000\\000\"...\n\n);\n")) {
+					t.Errorf("ends in %q", got[len(got)-20:])
+				}
+				return
+			}
+			if d := cmp.Diff(head+"\n"+c.want+"\n);\n", string(got)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestHeader(t *testing.T) {
+	want := "            TASK     PID CPU#        TIMESTAMP FUNCTION\n\n"
+	if got := string(NewCalls().AppendHeader(nil)); got != want {
+		t.Errorf("header %q, want %q", got, want)
+	}
+}
+
+// TestHostileName: a task's name must not reach the terminal as it is.
+func TestHostileName(t *testing.T) {
+	e := &event.Event{Event: bpf.Event{Comm: [16]byte{0x1b, '[', '3', '1', 'm', 0xff, '\n'}}, Probe: &plan.Probe{}}
+	if got := string(appendHead(nil, e)[:16]); got != "         ?[31m??" {
+		t.Errorf("name printed as %q", got)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	p := probe(t, "send(skb, name, return < 0)")
+	var ev event.Event
+	raw := append(bpf.AppendEvent(nil, &bpf.Event{Kind: bpf.KindCall, PID: 12345}),
+		data(uint64(0xffff930a01095c00), make([]byte, 8), uint64(0xffff930a01095c00), "eth0", -1)...)
+	if err := event.Decode(p, raw, &ev); err != nil {
+		t.Fatal(err)
+	}
+	calls, call := NewCalls(), &session.Call{Entry: &ev}
+	buf, err := calls.AppendCall(nil, call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { buf, _ = calls.AppendCall(buf[:0], call) }); n != 0 {
+		t.Errorf("%v allocations for a call", n)
+	}
+}
