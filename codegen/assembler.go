@@ -32,7 +32,6 @@ type assembler struct {
 	fault   string // where a fault of a predicate goes
 	faulted bool   // whether anything jumps there
 
-	err     error // why no code can be generated
 	source  asm.Comment
 	insns   asm.Instructions
 	labels  int
@@ -129,13 +128,6 @@ var errStack = errors.New("the expression needs more than the 512 bytes of stack
 
 // useStack notes that the stack is used down to off.
 func (a *assembler) useStack(off int) { a.stack = max(a.stack, (-off+31)&^31) }
-
-// fail notes why no code can be generated. What is generated is not used then.
-func (a *assembler) fail(err error) {
-	if a.err == nil {
-		a.err = err
-	}
-}
 
 // spill saves R0; unspill brings the value back into reg.
 func (a *assembler) spill() {

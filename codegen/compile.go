@@ -3,7 +3,6 @@
 package codegen
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/cilium/ebpf/asm"
@@ -57,18 +56,15 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	a := newAssembler(p, t, phase, name)
 	program(a)
 	funcs := []bpf.Function{{Name: fmt.Sprintf("p%d_%s", p.ID, name), Args: 1, Insns: a.done()}}
-	err, stack := a.err, a.stack
+	stack := a.stack
 	if len(h.Stores) > 0 {
 		a = newAssembler(p, t, phase, "capture")
 		a.capture(h.Stores)
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
-		err, stack = cmp.Or(err, a.err), stack+a.stack
+		stack += a.stack
 	}
-	if err == nil && stack > maxStack {
-		err = errStack
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Func.Name, err)
+	if stack > maxStack {
+		return nil, fmt.Errorf("%s: %w", p.Func.Name, errStack)
 	}
 	return funcs, nil
 }
