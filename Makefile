@@ -69,9 +69,10 @@ demo: setup-guest
 bench: setup-guest
 	$(TESTRUN) -bench
 	$(GUEST) -icount workload loop
+	$(GO) test -run '^$$' -bench . ./btfprint ./expr ./codegen ./internal/record ./internal/kernel
 
 soak: setup-guest
-	KSNOOP_SOAK=1 $(TESTRUN) -live -timeout 2h
+	KSNOOP_SOAK=1 $(TESTRUN) -unit -live -timeout 2h
 
 clean:
 	rm -f ksnoop
