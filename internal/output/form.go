@@ -3,6 +3,7 @@
 package output
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strconv"
 
@@ -30,6 +31,8 @@ type field struct {
 	buffer        bool              // the target is bytes behind their number
 	result        bool              // the value is the function's result
 	view          expr.View
+	later         *plan.Slot // for a diff: the target, or the value, at return
+	lines         []byte     // of a diff, reused
 }
 
 func newForm(p *plan.Probe, r *plan.Record) (*form, error) {
@@ -37,7 +40,11 @@ func newForm(p *plan.Probe, r *plan.Record) (*form, error) {
 	var last *plan.Slot
 	for i := range r.Slots {
 		s := &r.Slots[i]
-		if s.Capture < 0 || s.Role == plan.RoleAfter {
+		if s.Capture < 0 {
+			continue
+		}
+		if s.Role == plan.RoleAfter {
+			f.fields[len(f.fields)-1].after(s)
 			continue
 		}
 		if last == nil || last.Item != s.Item || last.Capture != s.Capture {
@@ -50,6 +57,14 @@ func newForm(p *plan.Probe, r *plan.Record) (*form, error) {
 		}
 	}
 	return f, nil
+}
+
+// after notes the slots that have a diff's values at return, which come in the
+// order of those that have them at entry.
+func (f *field) after(s *plan.Slot) {
+	if f.target == nil || s.Size == f.target.Size && s.Term.Type() == f.target.Term.Type() {
+		f.later = s
+	}
 }
 
 func (f *field) add(s *plan.Slot) (err error) {
@@ -82,6 +97,9 @@ const fieldIndent = "        "
 func (f *field) append(dst []byte, e *event.Event) []byte {
 	dst = append(dst, fieldIndent...)
 	dst = append(dst, f.label...)
+	if f.later != nil {
+		return f.appendDiff(append(dst, ':'), e)
+	}
 	dst = append(dst, " = "...)
 	if f.value == nil {
 		return f.appendTarget(dst, e)
@@ -113,6 +131,39 @@ func (f *field) append(dst []byte, e *event.Event) []byte {
 		return f.appendText(dst, raw)
 	}
 	return f.appendObject(dst, raw)
+}
+
+// appendDiff appends what has changed between entry and return, each member on
+// a line of its own.
+func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
+	first, printer := f.target, f.object
+	if first == nil {
+		first, printer = f.value, f.number
+	}
+	before, okBefore := e.Bytes(first)
+	after, okAfter := e.Bytes(f.later)
+	switch {
+	case !okBefore || !okAfter:
+		return f.appendUnreadable(append(dst, " ?"...))
+	case f.text:
+		if bytes.Equal(cString(before), cString(after)) {
+			return append(dst, " no change"...)
+		}
+		dst = append(f.appendText(append(dst, ' '), before), " → "...)
+		return f.appendText(dst, after)
+	case bytes.Equal(before, after):
+		return append(dst, " no change"...)
+	}
+	size := min(printer.Size(), len(before))
+	f.lines = printer.AppendDiff(f.lines[:0], before[:size], after[:size], nil)
+	for line := range bytes.Lines(f.lines) {
+		if line[0] == '.' { // a member; a number has no line of its own
+			dst = append(dst, "\n"+fieldIndent+"   "...)
+		}
+		dst = append(dst, ' ')
+		dst = append(dst, bytes.TrimSuffix(line, []byte("\n"))...)
+	}
+	return dst
 }
 
 func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
@@ -182,15 +233,20 @@ func (f *field) appendUnreadable(dst []byte) []byte {
 // appendText appends a string, which ends at its NUL or with its array, as a
 // C literal. Behind a pointer only so much is captured, the NUL included.
 func (f *field) appendText(dst, raw []byte) []byte {
-	n := 0
-	for n < len(raw) && raw[n] != 0 {
-		n++
-	}
-	dst = appendQuoted(dst, raw[:n])
-	if _, array := btf.UnderlyingType(f.typ).(*btf.Array); !array && n == len(raw)-1 {
+	s := cString(raw)
+	dst = appendQuoted(dst, s)
+	if _, array := btf.UnderlyingType(f.typ).(*btf.Array); !array && len(s) == len(raw)-1 {
 		dst = append(dst, "..."...)
 	}
 	return dst
+}
+
+// cString returns the bytes before the first NUL.
+func cString(raw []byte) []byte {
+	if n := bytes.IndexByte(raw, 0); n >= 0 {
+		return raw[:n]
+	}
+	return raw
 }
 
 // appendQuoted appends bytes as a C string literal.
