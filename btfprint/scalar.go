@@ -5,6 +5,8 @@ package btfprint
 import (
 	"math"
 	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/errno"
 )
 
 // load reads an integer of up to 8 bytes in the byte order of the printer.
@@ -154,7 +156,7 @@ func (w *valueWriter) pointer(b *body, off int) {
 		}
 		return
 	}
-	if name := errnoName(-addr); w.o.Readings && name != "" {
+	if name := errno.Name(-addr); w.o.Readings && name != "" {
 		w.str("ERR_PTR(-")
 		w.str(name)
 		w.str(")")

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/errno"
 )
 
 // known is a type, known by its name, that people read in another form than
@@ -198,7 +200,7 @@ func (w *valueWriter) reading(f *field, b *body, off int) ([]byte, bool) {
 	case knownMAC:
 		return appendHardware(w.dst, raw), true
 	case knownErrno:
-		name := errnoName(-w.p.number(f, b, w.raw, off))
+		name := errno.Name(-w.p.number(f, b, w.raw, off))
 		if name == "" {
 			return w.dst, false
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/errno"
 )
 
 func socketType() *btf.Struct {
@@ -166,16 +168,16 @@ func TestErrnoNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n++; errnoName(v) != m[1] {
-			t.Errorf("%d is %s, not %q", v, m[1], errnoName(v))
+		if n++; errno.Name(v) != m[1] {
+			t.Errorf("%d is %s, not %q", v, m[1], errno.Name(v))
 		}
 	}
 	if n < 100 {
 		t.Errorf("only %d numbers found", n)
 	}
 	for v, want := range map[uint64]string{0: "", 41: "", 512: "ERESTARTSYS", 517: "EPROBE_DEFER", 524: "ENOTSUPP", 4095: "", 1 << 40: ""} {
-		if got := errnoName(v); got != want {
-			t.Errorf("errnoName(%d) = %q, want %q", v, got, want)
+		if got := errno.Name(v); got != want {
+			t.Errorf("errno.Name(%d) = %q, want %q", v, got, want)
 		}
 	}
 }

@@ -20,6 +20,8 @@ const module = "github.com/ksnoop/ksnoop/"
 // layers is the order of the packages: each may import those named, and what
 // those may import. A package that is missing here may import none of ours.
 var layers = map[string][]string{
+	"btfprint":         {"internal/errno"},
+	"expr":             {"internal/errno"},
 	"internal/plan":    {"expr", "internal/kernel", "internal/debuginfo"},
 	"codegen":          {"expr", "bpf", "internal/plan"},
 	"internal/event":   {"internal/plan", "expr", "bpf"},

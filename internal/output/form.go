@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -272,9 +273,6 @@ func appendQuoted(dst, raw []byte) []byte {
 // errorName names the error number that v is the negative of, as "ENOENT", if
 // it is in the range in which the kernel returns errors.
 func errorName(v uint64) (string, bool) {
-	n := -int64(v)
-	if n < 1 || n > 4095 {
-		return "", false
-	}
-	return expr.ErrnoName(int(n))
+	name := errno.Name(-v)
+	return name, name != ""
 }

@@ -1,18 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package btfprint
+// Package errno names error numbers, those that never leave the kernel
+// included. The numbers are those of asm-generic, which amd64 and arm64 use, and
+// of include/linux/errno.h.
+package errno
 
-// errnoName returns the name of an error number, one of the kernel's own
-// included, or "". The numbers are those of asm-generic, which amd64 and arm64 use.
-func errnoName(n uint64) string {
-	if n < uint64(len(errnoNames)) {
-		return errnoNames[n]
+// Name returns the name of an error number, or "". Of two names of one number
+// it is the one that the kernel's sources use.
+func Name(n uint64) string {
+	if n < uint64(len(names)) {
+		return names[n]
 	}
 	return ""
 }
 
-// errnoNames is never changed.
-var errnoNames = [...]string{
+// Number returns the error number of a name; ok is false if there is none.
+func Number(name string) (n int, ok bool) {
+	for n, s := range names {
+		if s == name && s != "" {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// All returns the names that there are, by number.
+func All() []string {
+	var all []string
+	for _, s := range names {
+		if s != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// names is never changed.
+var names = [...]string{
 	1: "EPERM", 2: "ENOENT", 3: "ESRCH", 4: "EINTR", 5: "EIO", 6: "ENXIO", 7: "E2BIG", 8: "ENOEXEC",
 	9: "EBADF", 10: "ECHILD", 11: "EAGAIN", 12: "ENOMEM", 13: "EACCES", 14: "EFAULT", 15: "ENOTBLK",
 	16: "EBUSY", 17: "EEXIST", 18: "EXDEV", 19: "ENODEV", 20: "ENOTDIR", 21: "EISDIR", 22: "EINVAL",
