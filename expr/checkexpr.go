@@ -170,16 +170,15 @@ func (c *checker) member(x *Member) (operand, bool) {
 		return o, false
 	}
 	if x.Arrow {
+		if _, aggregate := members(o.t); aggregate {
+			return c.fault(CodeType, x.X.Span(), `write "."`, "%s is not a pointer to a struct", typeName(o.t))
+		}
 		if o, ok = c.scalar(o, x.X.Span()); !ok {
 			return o, false
 		}
 		p, isptr := btf.UnderlyingType(o.t).(*btf.Pointer)
 		if !isptr {
-			hint := ""
-			if _, aggregate := members(o.t); aggregate {
-				hint = `write "."`
-			}
-			return c.fault(CodeType, x.X.Span(), hint, "%s is not a pointer to a struct", typeName(o.t))
+			return c.fault(CodeType, x.X.Span(), "", "%s is not a pointer to a struct", typeName(o.t))
 		}
 		if o, ok = c.through(o, p.Target, x.X.Span()); !ok {
 			return o, false
@@ -262,10 +261,20 @@ func (c *checker) element(o operand, arr *btf.Array, i int64, at Span) (operand,
 	return o, true
 }
 
+// pointeeSize returns what a pointer points to and its size; what is only
+// declared where the pointer is may be defined elsewhere.
+func (c *checker) pointeeSize(p btf.Type) (t btf.Type, size int64, ok bool) {
+	t, _ = pointee(p)
+	if fwd, declared := btf.UnderlyingType(t).(*btf.Fwd); declared {
+		t = c.complete(t, fwd)
+	}
+	size, ok = sizeOf(t)
+	return t, size, ok
+}
+
 // advance is pointer arithmetic: p + i or p - i, in units of what p points to.
 func (c *checker) advance(p, i operand, op Op, at Span) (operand, bool) {
-	target, _ := pointee(p.t)
-	size, ok := sizeOf(target)
+	target, size, ok := c.pointeeSize(p.t)
 	if _, void := btf.UnderlyingType(target).(*btf.Void); void {
 		size, ok = 1, true // as gcc does
 	}

@@ -121,10 +121,11 @@ func (c *checker) pointers(x *Binary, a, b operand) (operand, bool) {
 
 // distance is p - q in units of what they point to.
 func (c *checker) distance(x *Binary, a, b operand) (operand, bool) {
-	ta, _ := pointee(a.t)
-	tb, _ := pointee(b.t)
-	size, ok := sizeOf(ta)
-	other, okB := sizeOf(tb)
+	if !isPointer(a.t) || !isPointer(b.t) {
+		return c.fault(CodeType, x.Span(), "", "a pointer cannot be subtracted from an integer")
+	}
+	_, size, ok := c.pointeeSize(a.t)
+	_, other, okB := c.pointeeSize(b.t)
 	if !ok || !okB || size != other || size == 0 {
 		return c.fault(CodeType, x.Span(), "cast both to integers first", "%s and %s cannot be subtracted", typeName(a.t), typeName(b.t))
 	}

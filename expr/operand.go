@@ -336,7 +336,7 @@ func typeName(t btf.Type) string {
 		case *btf.Fwd:
 			return spell(u.Kind.String(), u.Name, stars)
 		case *btf.Array:
-			return typeName(u.Type) + stars + "[" + strconv.Itoa(int(u.Nelems)) + "]"
+			return spell(typeName(u.Type)+"["+strconv.Itoa(int(u.Nelems))+"]", "", stars)
 		case *btf.FuncProto:
 			return "function " + stars
 		case *btf.Void:

@@ -147,6 +147,10 @@ func lexicalError(text string, at int, e *Error) {
 	rest := text[min(at, len(text)):]
 	switch {
 	case rest == "":
+	case rest[0] == '\'' && strings.IndexByte(rest[1:], '\'') > 0:
+		n := strings.IndexByte(rest[1:], '\'') + 2
+		e.Span.End = at + n
+		e.Msg, e.Hint = "malformed character "+rest[:n], `write 'a', '\n' or '\x41'; strings are in double quotes`
 	case rest[0] == '"' || rest[0] == '\'':
 		e.Span.End = len(text)
 		e.Msg, e.Hint = "unterminated literal", "the closing "+rest[:1]+" is missing"

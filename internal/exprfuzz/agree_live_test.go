@@ -32,7 +32,7 @@ const (
 	roundFuncs  = 20 // functions of one module
 	roundItems  = 24 // expressions over the parameters of one
 	makeCalls   = 40 // calls of each function with each method
-	soakCalls   = 1000
+	soakCalls   = 300
 	memorySize  = 2 * 4096
 	makePairs   = 30_000    // in make test
 	soakPairs   = 1_100_000 // in make soak

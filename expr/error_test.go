@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// faulty are the texts of faulty SPECs by the code of their fault: each code
+// has an example, which docs/language.md shows.
+var faulty = []struct {
+	code Code
+	text string
+}{
+	{CodeSyntax, "send(count ==)"},
+	{CodeSyntax, "send(count = 3)"},
+	{CodeSyntax, "send(count"},
+	{CodeSyntax, "send(count,)"},
+	{CodeSyntax, "send(count flags)"},
+	{CodeSyntax, "send(count) flags"},
+	{CodeSyntax, `send($comm == "ping)`},
+	{CodeSyntax, "send(count == 0x)"},
+	{CodeSyntax, "send(count == 12abc)"},
+	{CodeSyntax, "send(count == 99999999999999999999)"},
+	{CodeSyntax, "send(count == 'ab')"},
+	{CodeSyntax, "send(count # 3)"},
+	{CodeSyntax, "se/nd(count)"},
+	{CodeSyntax, "send[(count)"},
+	{CodeSyntax, ":"},
+	{CodeSyntax, ""},
+	{CodeSyntax, `send($comm == "a\x00b")`},
+	{CodeLimit, "send(" + strings.Repeat("(", MaxNesting+1) + "1" + strings.Repeat(")", MaxNesting+1) + ")"},
+	{CodeLimit, "send(buf(sk, 4097))"},
+	{CodeLimit, `send($comm == "` + strings.Repeat("x", MaxText) + `")`},
+	{CodeUnknownName, "send(cuont == 3)"},
+	{CodeUnknownName, "send($pdi == 3)"},
+	{CodeUnknownName, "send($arg7)"},
+	{CodeUnknownName, "send(sk->state == TCP_ESTABLISHD)"},
+	{CodeUnknownType, "send((struct sok *)buf)"},
+	{CodeUnknownType, "send((sock_t *)buf)"},
+	{CodeUnknownMember, "send(sk->famly == 2)"},
+	{CodeUnknownFunc, "send(usr(buf))"},
+	{CodeAmbiguous, "send(count == GREEN)"},
+	{CodeType, "send(count->x)"},
+	{CodeType, "send(sk.family)"},
+	{CodeType, "send(t->src)"},
+	{CodeType, "send(*count)"},
+	{CodeType, "send(*sk == 1)"},
+	{CodeType, "send(sk->hidden->x)"},
+	{CodeType, "send(&count)"},
+	{CodeType, "send(&sk->dev->flags)"},
+	{CodeType, "send(-sk)"},
+	{CodeType, "send(sk * 2)"},
+	{CodeType, "send(sk << 2)"},
+	{CodeType, "send(5 - sk)"},
+	{CodeType, `send("x")`},
+	{CodeType, `send(count == "x")`},
+	{CodeType, `send($comm < "x")`},
+	{CodeType, `send($comm ~ count)`},
+	{CodeType, "send($comm == 3)"},
+	{CodeType, "send(sk->dev[sk])"},
+	{CodeType, "send((struct sock)count)"},
+	{CodeType, "send(diff(count) == 3)"},
+	{CodeType, "send(diff(return))"},
+	{CodeType, "send(entry(return))"},
+	{CodeType, "send(user(flags))"},
+	{CodeType, "send(sizeof(void))"},
+	{CodeType, "send(container_of(count, struct tcp_sock, sk))"},
+	{CodeBounds, "send(sk->dev->ids[4])"},
+	{CodeBounds, "send(t.ports[-1])"},
+	{CodeArgs, "send(str())"},
+	{CodeArgs, "send(buf(sk))"},
+	{CodeUnsupported, "send(sk->ratio > 1)"},
+	{CodeUnsupported, "send(sk->big + 1)"},
+	{CodeUnsupported, "send(t.ports[flags])"},
+	// All faults at once.
+	{CodeUnknownName, "send(cuont == 3, sk->famly, usr(buf), sk->dev->ids[9] && flgs)"},
+}
+
+// TestErrors shows every fault as the user sees it.
+func TestErrors(t *testing.T) {
+	var b strings.Builder
+	for _, f := range faulty {
+		_, err := check(f.text, typeLong)
+		var list *ErrorList
+		if !errors.As(err, &list) {
+			t.Errorf("%s: %v, want faults", f.text, err)
+			continue
+		}
+		if list.Errors[0].Code != f.code {
+			t.Errorf("%s: code %s, want %s", f.text, list.Errors[0].Code, f.code)
+		}
+		for _, e := range list.Errors {
+			if e.Span.Start < 0 || e.Span.End < e.Span.Start || e.Span.End > len(f.text) {
+				t.Errorf("%s: span %v", f.text, e.Span)
+			}
+		}
+		fmt.Fprintf(&b, "%s\n%s\n\n", f.code, err)
+	}
+	golden(t, "testdata/errors.txt", b.String())
+}
+
+// A function that returns nothing is the one fault that needs another scope.
+func TestErrorNoReturn(t *testing.T) {
+	for _, result := range []struct {
+		name string
+		err  error
+	}{{"nil", second(check("send(return)", nil))}, {"void", second(check("send(return < 0)", typeVoid))}} {
+		var list *ErrorList
+		if !errors.As(result.err, &list) || list.Errors[0].Code != CodeNoReturn {
+			t.Errorf("%s: %v, want %s", result.name, result.err, CodeNoReturn)
+		}
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+// Every code has an example, here and in the language's documentation.
+func TestEveryCodeHasAnExample(t *testing.T) {
+	source, err := os.ReadFile("error.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("../docs/language.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`(?m)^\tCode\w+ +Code = "([a-z-]+)"`).FindAllSubmatch(source, -1)
+	if len(codes) < 10 {
+		t.Fatalf("only %d codes found", len(codes))
+	}
+	have := map[string]bool{string(CodeNoReturn): true}
+	for _, f := range faulty {
+		have[string(f.code)] = true
+	}
+	for _, c := range codes {
+		if !have[string(c[1])] {
+			t.Errorf("no example has the fault %s", c[1])
+		}
+		if !strings.Contains(string(doc), "| `"+string(c[1])+"` |") {
+			t.Errorf("docs/language.md does not have the fault %s", c[1])
+		}
+	}
+}
+
+// golden compares with a file, or writes it with -update.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}

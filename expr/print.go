@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// String writes the SPEC in the one form that all ways of writing it have:
+// it parses to the same tree.
+func (s *Spec) String() string {
+	b := []byte(s.Selector.String())
+	if !s.Parens {
+		return string(b)
+	}
+	b = append(b, '(')
+	for i, x := range s.Items {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = AppendExpr(b, x)
+	}
+	return string(append(b, ')'))
+}
+
+// String returns the selector as it is written.
+func (s Selector) String() string {
+	switch {
+	case s.Path != "":
+		return ":" + s.Path
+	case s.Module != "":
+		return s.Name + "[" + s.Module + "]"
+	}
+	return s.Name
+}
+
+// Format writes an expression. Parentheses are where the tree has them and
+// where precedence needs them.
+func Format(x Expr) string { return string(AppendExpr(nil, x)) }
+
+// How strongly the forms of the grammar bind, beyond the binary operators.
+const (
+	precUnary   = 20
+	precPostfix = 21
+)
+
+// AppendExpr appends what Format returns.
+func AppendExpr(b []byte, x Expr) []byte { return appendPrec(b, x, 0) }
+
+// appendPrec puts x in parentheses if it binds less strongly than min.
+func appendPrec(b []byte, x Expr, min int) []byte {
+	if precedence(x) < min {
+		b = appendNode(append(b, '('), x)
+		return append(b, ')')
+	}
+	return appendNode(b, x)
+}
+
+func precedence(x Expr) int {
+	switch x := x.(type) {
+	case *Binary:
+		return ops[x.Op].prec
+	case *Unary, *Cast:
+		return precUnary
+	}
+	return precPostfix
+}
+
+func appendNode(b []byte, x Expr) []byte {
+	switch x := x.(type) {
+	case *Name:
+		return append(b, x.Name...)
+	case *Return:
+		return append(b, "return"...)
+	case *Context:
+		return append(b, x.Name...)
+	case *Int:
+		return appendInt(b, x)
+	case *String:
+		return strconv.AppendQuote(b, x.Value)
+	case *Unary:
+		return appendUnary(b, x)
+	case *Binary:
+		prec := ops[x.Op].prec
+		b = appendPrec(b, x.X, prec)
+		b = append(b, ' ')
+		b = append(append(b, x.Op.String()...), ' ')
+		return appendPrec(b, x.Y, prec+1)
+	case *Paren:
+		return append(AppendExpr(append(b, '('), x.X), ')')
+	case *Member:
+		b = appendPrec(b, x.X, precPostfix)
+		if x.Arrow {
+			return append(append(b, "->"...), x.Name...)
+		}
+		return append(append(b, '.'), x.Name...)
+	case *Index:
+		b = append(appendPrec(b, x.X, precPostfix), '[')
+		return append(AppendExpr(b, x.I), ']')
+	case *Cast:
+		return appendCast(b, x)
+	case *Sizeof:
+		b = append(b, "sizeof("...)
+		if x.X != nil {
+			return append(AppendExpr(b, x.X), ')')
+		}
+		return append(appendType(b, x.Type), ')')
+	case *ContainerOf:
+		return appendContainerOf(b, x)
+	case *Call:
+		b = append(append(b, x.Func.Name...), '(')
+		for i, arg := range x.Args {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = AppendExpr(b, arg)
+		}
+		return append(b, ')')
+	}
+	panic(fmt.Sprintf("expr: no text for %T", x))
+}
+
+// appendInt writes a number in decimal, with the suffix that its type needs.
+func appendInt(b []byte, x *Int) []byte {
+	b = strconv.AppendUint(b, x.Value, 10)
+	if x.Unsigned {
+		b = append(b, 'u')
+	}
+	if x.Long {
+		b = append(b, 'l')
+	}
+	return b
+}
+
+func appendUnary(b []byte, x *Unary) []byte {
+	b = append(b, x.Op.String()...)
+	if inner, ok := x.X.(*Unary); ok && x.Op == OpAddr && inner.Op == OpAddr {
+		b = append(b, ' ') // && is another operator
+	}
+	return appendPrec(b, x.X, precUnary)
+}
+
+// appendCast keeps (name)-x from being read as a difference.
+func appendCast(b []byte, x *Cast) []byte {
+	b = append(appendType(append(b, '('), x.Type), ')')
+	if _, unary := x.X.(*Unary); unary && x.Type.Stars == 0 && !beginsWithTypeWord(x.Type.Name) {
+		return append(appendNode(append(b, '('), x.X), ')')
+	}
+	return appendPrec(b, x.X, precUnary)
+}
+
+func beginsWithTypeWord(name string) bool {
+	lex, err := tokens().LexString("", "f("+name)
+	if err != nil {
+		return false
+	}
+	word := tokens().Symbols()["TypeWord"]
+	for range 3 {
+		tok, err := lex.Next()
+		if err != nil {
+			return false
+		}
+		if tok.Type == word {
+			return true
+		}
+	}
+	return false
+}
+
+func appendContainerOf(b []byte, x *ContainerOf) []byte {
+	b = AppendExpr(append(b, "container_of("...), x.X)
+	b = appendType(append(b, ", "...), x.Type)
+	b = append(b, ", "...)
+	for i, n := range x.Path {
+		if i > 0 {
+			b = append(b, '.')
+		}
+		b = append(b, n.Name...)
+	}
+	return append(b, ')')
+}
+
+func appendType(b []byte, t TypeName) []byte {
+	b = append(b, t.Name...)
+	for i := range t.Stars {
+		if i == 0 {
+			b = append(b, ' ')
+		}
+		b = append(b, '*')
+	}
+	return b
+}
