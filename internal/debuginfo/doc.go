@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debuginfo reads a kernel's debug info: it finds the file that belongs
-// to a kernel, by build ID, and says what is missing where there is none. It
-// reads files through an fs.FS.
+// Package debuginfo reads a kernel's debug info. It finds the file that belongs
+// to a kernel, by build ID, and says what is missing where there is none; and it
+// reads DWARF 4 and 5 as far as is needed to tell which functions an address is
+// in, inlined ones included, and which source lines they are at.
+//
+// The reader is made for files like a kernel's, with 18 million debugging
+// information entries. The file is mapped and parts of it are read when they are
+// needed: .debug_aranges says which unit an address is in, of that unit the top
+// level is walked for functions, and of the function that covers the address
+// its own tree.
 package debuginfo

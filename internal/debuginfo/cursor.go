@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import "encoding/binary"
+
+// A cursor reads little-endian values and stays within its bytes: what lies
+// beyond reads as zero, sets bad and leaves the cursor at the end, so that a
+// loop over a damaged section comes to an end without a check at each read.
+type cursor struct {
+	b   []byte
+	pos int
+	bad bool
+}
+
+func (c *cursor) fail() {
+	c.pos, c.bad = len(c.b), true
+}
+
+// at returns a cursor over b that begins at off, which comes from the file.
+func at(b []byte, off uint64) cursor {
+	if off > uint64(len(b)) {
+		return cursor{b: b, pos: len(b), bad: true}
+	}
+	return cursor{b: b, pos: int(off)}
+}
+
+func (c *cursor) skip(n uint64) {
+	if n > uint64(len(c.b)-c.pos) {
+		c.fail()
+		return
+	}
+	c.pos += int(n)
+}
+
+func (c *cursor) u8() uint8 {
+	if c.pos >= len(c.b) {
+		c.fail()
+		return 0
+	}
+	v := c.b[c.pos]
+	c.pos++
+	return v
+}
+
+func (c *cursor) u16() uint16 {
+	if len(c.b)-c.pos < 2 {
+		c.fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint16(c.b[c.pos:])
+	c.pos += 2
+	return v
+}
+
+func (c *cursor) u32() uint32 {
+	if len(c.b)-c.pos < 4 {
+		c.fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(c.b[c.pos:])
+	c.pos += 4
+	return v
+}
+
+func (c *cursor) u64() uint64 {
+	if len(c.b)-c.pos < 8 {
+		c.fail()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(c.b[c.pos:])
+	c.pos += 8
+	return v
+}
+
+// sized reads an unsigned integer of 1, 2, 3, 4 or 8 bytes.
+func (c *cursor) sized(n uint8) uint64 {
+	switch n {
+	case 1:
+		return uint64(c.u8())
+	case 2:
+		return uint64(c.u16())
+	case 3:
+		low := uint64(c.u16())
+		return low | uint64(c.u8())<<16
+	case 4:
+		return uint64(c.u32())
+	case 8:
+		return c.u64()
+	}
+	c.fail()
+	return 0
+}
+
+func (c *cursor) uleb() uint64 {
+	if c.pos < len(c.b) && c.b[c.pos] < 0x80 {
+		v := c.b[c.pos]
+		c.pos++
+		return uint64(v)
+	}
+	var v uint64
+	for shift := uint(0); ; shift += 7 {
+		b := c.u8()
+		if shift < 64 {
+			v |= uint64(b&0x7f) << shift
+		}
+		if b < 0x80 {
+			return v
+		}
+	}
+}
+
+func (c *cursor) sleb() int64 {
+	var v int64
+	for shift := uint(0); ; {
+		b := c.u8()
+		if shift < 64 {
+			v |= int64(b&0x7f) << shift
+		}
+		shift += 7
+		if b < 0x80 {
+			if b&0x40 != 0 && shift < 64 {
+				v |= -1 << shift
+			}
+			return v
+		}
+	}
+}
+
+// text reads up to a NUL, which a string in a file must have. It returns a part
+// of the section.
+func (c *cursor) text() []byte {
+	start := c.pos
+	for c.pos < len(c.b) {
+		if c.b[c.pos] == 0 {
+			c.pos++
+			return c.b[start : c.pos-1]
+		}
+		c.pos++
+	}
+	c.bad = true
+	return nil
+}
+
+// length reads the initial length of a unit and returns the position of its end
+// and the size of its offsets.
+func (c *cursor) length() (end int, offsetSize uint8) {
+	n, offsetSize := uint64(c.u32()), uint8(4)
+	if n == 0xffffffff {
+		n, offsetSize = c.u64(), 8
+	} else if n >= 0xfffffff0 {
+		c.fail()
+	}
+	if c.bad || n > uint64(len(c.b)-c.pos) {
+		c.fail()
+		return len(c.b), offsetSize
+	}
+	return c.pos + int(n), offsetSize
+}

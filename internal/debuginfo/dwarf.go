@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+// Numbers of the DWARF standard, version 5, section 7, and of its GNU
+// extensions, as far as the reader knows them.
+
+const (
+	tagClassType         = 0x02
+	tagLexicalBlock      = 0x0b
+	tagInlinedSubroutine = 0x1d
+	tagSubprogram        = 0x2e
+	tagSkeletonUnit      = 0x4a
+)
+
+const (
+	attrSibling        = 0x01
+	attrName           = 0x03
+	attrStmtList       = 0x10
+	attrLowPC          = 0x11
+	attrHighPC         = 0x12
+	attrLanguage       = 0x13
+	attrCompDir        = 0x1b
+	attrAbstractOrigin = 0x31
+	attrSpecification  = 0x47
+	attrStaticLink     = 0x48
+	attrRanges         = 0x55
+	attrCallColumn     = 0x57
+	attrCallFile       = 0x58
+	attrCallLine       = 0x59
+	attrStrOffsetsBase = 0x72
+	attrAddrBase       = 0x73
+	attrRnglistsBase   = 0x74
+)
+
+const (
+	formAddr          = 0x01
+	formBlock2        = 0x03
+	formBlock4        = 0x04
+	formData2         = 0x05
+	formData4         = 0x06
+	formData8         = 0x07
+	formString        = 0x08
+	formBlock         = 0x09
+	formBlock1        = 0x0a
+	formData1         = 0x0b
+	formFlag          = 0x0c
+	formSdata         = 0x0d
+	formStrp          = 0x0e
+	formUdata         = 0x0f
+	formRefAddr       = 0x10
+	formRef1          = 0x11
+	formRef2          = 0x12
+	formRef4          = 0x13
+	formRef8          = 0x14
+	formRefUdata      = 0x15
+	formIndirect      = 0x16
+	formSecOffset     = 0x17
+	formExprloc       = 0x18
+	formFlagPresent   = 0x19
+	formStrx          = 0x1a
+	formAddrx         = 0x1b
+	formRefSup4       = 0x1c
+	formStrpSup       = 0x1d
+	formData16        = 0x1e
+	formLineStrp      = 0x1f
+	formRefSig8       = 0x20
+	formImplicitConst = 0x21
+	formLoclistx      = 0x22
+	formRnglistx      = 0x23
+	formRefSup8       = 0x24
+	formStrx1         = 0x25
+	formStrx2         = 0x26
+	formStrx3         = 0x27
+	formStrx4         = 0x28
+	formAddrx1        = 0x29
+	formAddrx2        = 0x2a
+	formAddrx3        = 0x2b
+	formAddrx4        = 0x2c
+	formGNUAddrIndex  = 0x1f01
+	formGNUStrIndex   = 0x1f02
+	formGNURefAlt     = 0x1f20
+	formGNUStrpAlt    = 0x1f21
+)
+
+const (
+	unitCompile      = 1
+	unitType         = 2
+	unitPartial      = 3
+	unitSkeleton     = 4
+	unitSplitCompile = 5
+	unitSplitType    = 6
+)
+
+const (
+	rangeEndOfList    = 0
+	rangeBaseAddressx = 1
+	rangeStartxEndx   = 2
+	rangeStartxLength = 3
+	rangeOffsetPair   = 4
+	rangeBaseAddress  = 5
+	rangeStartEnd     = 6
+	rangeStartLength  = 7
+)
+
+const (
+	lineCopy             = 1
+	lineAdvancePC        = 2
+	lineAdvanceLine      = 3
+	lineSetFile          = 4
+	lineSetColumn        = 5
+	lineNegateStmt       = 6
+	lineSetBasicBlock    = 7
+	lineConstAddPC       = 8
+	lineFixedAdvancePC   = 9
+	lineSetPrologueEnd   = 10
+	lineSetEpilogueBegin = 11
+	lineSetISA           = 12
+
+	lineExtEndSequence = 1
+	lineExtSetAddress  = 2
+	lineExtDefineFile  = 3
+
+	lineContentPath      = 1
+	lineContentDirectory = 2
+)
+
+// plainC reports whether a language has functions at the top level only, but
+// for GNU C's nested functions, which carry a static link.
+func plainC(language uint64) bool {
+	switch language {
+	case 0x01, 0x02, 0x0c, 0x1d, 0x2c, 0x3e, // C89, C, C99, C11, C17, C23
+		0x8001: // assembler
+		return true
+	}
+	return false
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+// formSizes are what the sizes of a unit's values depend on.
+type formSizes struct {
+	version    uint16
+	addrSize   uint8
+	offsetSize uint8
+}
+
+// size returns how many bytes a value takes, or -1 if the value itself tells.
+func (f formSizes) size(form uint16) int {
+	switch form {
+	case formFlagPresent, formImplicitConst:
+		return 0
+	case formData1, formRef1, formFlag, formStrx1, formAddrx1:
+		return 1
+	case formData2, formRef2, formStrx2, formAddrx2:
+		return 2
+	case formStrx3, formAddrx3:
+		return 3
+	case formData4, formRef4, formStrx4, formAddrx4, formRefSup4:
+		return 4
+	case formData8, formRef8, formRefSig8, formRefSup8:
+		return 8
+	case formData16:
+		return 16
+	case formAddr:
+		return int(f.addrSize)
+	case formStrp, formLineStrp, formSecOffset, formStrpSup, formGNURefAlt, formGNUStrpAlt:
+		return int(f.offsetSize)
+	case formRefAddr:
+		if f.version <= 2 {
+			return int(f.addrSize)
+		}
+		return int(f.offsetSize)
+	}
+	return -1
+}
+
+// A value is one attribute's value as it stands in the file. What its number
+// means depends on the form.
+type value struct {
+	form uint16 // 0: the entry has no such attribute
+	n    uint64
+	text []byte // of DW_FORM_string
+}
+
+// read reads the value of an attribute.
+func (f formSizes) read(c *cursor, a attribute) value {
+	form := a.form
+	for form == formIndirect && !c.bad {
+		form = uint16(min(c.uleb(), 0xffff))
+	}
+	v := value{form: form}
+	switch form {
+	case formFlagPresent:
+		v.n = 1
+	case formImplicitConst:
+		v.n = uint64(a.constant)
+	case formString:
+		v.text = c.text()
+	case formSdata:
+		v.n = uint64(c.sleb())
+	case formUdata, formRefUdata, formStrx, formAddrx, formLoclistx, formRnglistx, formGNUAddrIndex, formGNUStrIndex:
+		v.n = c.uleb()
+	case formData16:
+		c.skip(16)
+	case formBlock, formExprloc:
+		c.skip(c.uleb())
+	case formBlock1:
+		c.skip(uint64(c.u8()))
+	case formBlock2:
+		c.skip(uint64(c.u16()))
+	case formBlock4:
+		c.skip(uint64(c.u32()))
+	default:
+		size := f.size(form)
+		if size < 0 {
+			c.fail() // unknown, so what follows cannot be found
+			return value{}
+		}
+		v.n = c.sized(uint8(size))
+	}
+	return v
+}
+
+// skip steps over the attributes of an entry.
+func (u *unit) skip(c *cursor, a *abbrev) {
+	c.skip(uint64(a.fixed))
+	for i := a.rest; i < a.last; i++ {
+		switch attr := &u.abbrevs.attributes[i]; attr.form {
+		case formExprloc, formBlock:
+			c.skip(c.uleb())
+		case formString:
+			c.text()
+		default:
+			u.read(c, *attr)
+		}
+	}
+}
+
+// skipTree steps over the attributes of an entry and, if the entry says where
+// they end, over its children. Otherwise the children follow, which it reports.
+func (u *unit) skipTree(c *cursor, a *abbrev) (inside bool) {
+	if a.children && a.sibling >= 0 {
+		s := at(c.b, uint64(c.pos)+uint64(a.sibling))
+		next := u.off + uint64(s.u32())
+		// Never backwards: a walk has to come to its end.
+		if !s.bad && next > uint64(c.pos) && next <= uint64(len(c.b)) {
+			c.pos = int(next)
+			return false
+		}
+	}
+	u.skip(c, a)
+	return a.children
+}
+
+// str returns the text of a value, as a part of the file.
+func (u *unit) str(v value) []byte {
+	s := u.sections
+	switch v.form {
+	case formString:
+		return v.text
+	case formStrp:
+		return textAt(s.str, v.n)
+	case formLineStrp:
+		return textAt(s.lineStr, v.n)
+	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
+		c := at(s.strOffsets, u.strOffsetsBase)
+		if v.n > uint64(len(s.strOffsets)) {
+			return nil
+		}
+		c.skip(v.n * uint64(u.offsetSize))
+		if off := c.sized(u.offsetSize); !c.bad {
+			return textAt(s.str, off)
+		}
+	}
+	return nil
+}
+
+func textAt(section []byte, off uint64) []byte {
+	c := at(section, off)
+	return c.text()
+}
+
+// address returns the address of a value.
+func (u *unit) address(v value) (uint64, bool) {
+	switch v.form {
+	case formAddr:
+		return v.n, true
+	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4, formGNUAddrIndex:
+		return u.indexed(v.n)
+	}
+	return 0, false
+}
+
+// indexed returns an entry of the unit's part of .debug_addr.
+func (u *unit) indexed(i uint64) (uint64, bool) {
+	if i > uint64(len(u.sections.addr)) {
+		return 0, false
+	}
+	c := at(u.sections.addr, u.addrBase)
+	c.skip(i * uint64(u.addrSize))
+	addr := c.sized(u.addrSize)
+	return addr, !c.bad
+}
+
+// reference returns the offset in .debug_info of the entry that a value names.
+func (u *unit) reference(v value) (uint64, bool) {
+	switch v.form {
+	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
+		return u.off + v.n, true
+	case formRefAddr:
+		return v.n, true
+	}
+	// Type signatures name no functions; supplementary files are not read.
+	return 0, false
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sections are parts of the mapped file, or copies where they had to be
+// decompressed or relocated.
+type sections struct {
+	info, abbrev, line, aranges, str, lineStr []byte
+	rnglists, ranges, addr, strOffsets        []byte
+	relocatable                               bool // 0 is an address like any other
+}
+
+// slots maps the names of sections to where they go.
+func (s *sections) slots() map[string]*[]byte {
+	return map[string]*[]byte{
+		".debug_info": &s.info, ".debug_abbrev": &s.abbrev, ".debug_line": &s.line,
+		".debug_aranges": &s.aranges, ".debug_str": &s.str, ".debug_line_str": &s.lineStr,
+		".debug_rnglists": &s.rnglists, ".debug_ranges": &s.ranges, ".debug_addr": &s.addr,
+		".debug_str_offsets": &s.strOffsets,
+	}
+}
+
+// mapFile maps a file into memory. Nothing of it is read yet.
+func mapFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil, errors.New("no regular file with contents")
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map: %w", err)
+	}
+	// Without it the kernel reads 15 pages around each that is touched.
+	if err := unix.Madvise(data, unix.MADV_RANDOM); err != nil {
+		return nil, errors.Join(fmt.Errorf("madvise: %w", err), unix.Munmap(data))
+	}
+	return data, nil
+}
+
+// readSections finds the sections of debug info in an ELF file.
+func readSections(data []byte, f *elf.File, place func(section string) (uint64, bool)) (*sections, error) {
+	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
+		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
+	}
+	s := &sections{relocatable: f.Type == elf.ET_REL}
+	slots := s.slots()
+	for _, sec := range f.Sections {
+		slot, ok := slots[sec.Name]
+		if !ok || sec.Type == elf.SHT_NOBITS {
+			continue
+		}
+		b, err := contents(data, sec)
+		if err != nil {
+			return nil, fmt.Errorf("section %s: %w", sec.Name, err)
+		}
+		*slot = b
+	}
+	if len(s.info) == 0 || len(s.abbrev) == 0 {
+		return nil, errors.New("no debug info")
+	}
+	// A kernel that was linked to keep its relocations has them applied already.
+	if s.relocatable {
+		if err := s.relocate(data, f, place); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// contents returns a part of the file, or what it holds compressed.
+func contents(data []byte, s *elf.Section) ([]byte, error) {
+	if s.Flags&elf.SHF_COMPRESSED == 0 {
+		if s.Offset > uint64(len(data)) || s.Size > uint64(len(data))-s.Offset {
+			return nil, errors.New("beyond the end of the file")
+		}
+		return data[s.Offset : s.Offset+s.Size], nil
+	}
+	// The size is what the file claims: zlib packs 1,032 bytes into one at best,
+	// and memory is only taken for what really comes out.
+	const most = 1 << 31
+	if s.Size > most {
+		return nil, fmt.Errorf("%d bytes when decompressed", s.Size)
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(s.Size, 8*s.FileSize)))
+	if _, err := io.Copy(&b, io.LimitReader(s.Open(), int64(s.Size))); err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// relocate applies the relocations of an object file or kernel module.
+func (s *sections) relocate(data []byte, f *elf.File, place func(string) (uint64, bool)) error {
+	slots := s.slots()
+	for _, rel := range f.Sections {
+		if rel.Type != elf.SHT_RELA || int(rel.Info) >= len(f.Sections) || int(rel.Link) >= len(f.Sections) {
+			continue
+		}
+		target := f.Sections[rel.Info]
+		slot, ok := slots[target.Name]
+		if !ok || target.Type == elf.SHT_NOBITS || !strings.HasPrefix(target.Name, ".debug_") {
+			continue
+		}
+		entries, err := contents(data, rel)
+		if err != nil {
+			return fmt.Errorf("section %s: %w", rel.Name, err)
+		}
+		symbols, err := contents(data, f.Sections[rel.Link])
+		if err != nil {
+			return fmt.Errorf("section %s: %w", f.Sections[rel.Link].Name, err)
+		}
+		if target.Flags&elf.SHF_COMPRESSED == 0 {
+			*slot = bytes.Clone(*slot)
+		}
+		r := relocator{f: f, symbols: symbols, bases: bases(f, place)}
+		if err := r.apply(*slot, entries); err != nil {
+			return fmt.Errorf("section %s: %w", rel.Name, err)
+		}
+	}
+	return nil
+}
+
+// bases returns where each section begins.
+func bases(f *elf.File, place func(string) (uint64, bool)) []uint64 {
+	b := make([]uint64, len(f.Sections))
+	for i, s := range f.Sections {
+		b[i] = s.Addr
+		if place == nil || s.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		if addr, ok := place(s.Name); ok {
+			b[i] = addr
+		}
+	}
+	return b
+}
+
+// A relocator knows the symbols that relocations are about.
+type relocator struct {
+	f       *elf.File
+	symbols []byte
+	bases   []uint64
+}
+
+const (
+	relaSize   = 24 // Elf64_Rela: offset, type and symbol, addend
+	symbolSize = 24 // Elf64_Sym: name, info, other, section; value, size
+)
+
+func (r *relocator) apply(b, entries []byte) error {
+	c := cursor{b: entries}
+	for len(entries)-c.pos >= relaSize {
+		off, info, addend := c.u64(), c.u64(), c.u64()
+		width := relocationWidth(r.f.Machine, uint32(info))
+		if width == 0 {
+			continue
+		}
+		v := r.symbol(info>>32) + addend
+		if off > uint64(len(b)) || uint64(len(b))-off < uint64(width) {
+			return errors.New("relocation beyond the end")
+		}
+		for i := range width {
+			b[off+uint64(i)] = byte(v >> (8 * i))
+		}
+	}
+	return nil
+}
+
+func (r *relocator) symbol(i uint64) uint64 {
+	if i >= uint64(len(r.symbols)/symbolSize) {
+		return 0
+	}
+	c := at(r.symbols, i*symbolSize+6)
+	section, value := c.u16(), c.u64()
+	if int(section) < len(r.bases) {
+		value += r.bases[section]
+	}
+	return value
+}
+
+// relocationWidth returns how many bytes an absolute relocation sets; others do
+// not say where things are.
+func relocationWidth(m elf.Machine, kind uint32) int {
+	switch m {
+	case elf.EM_X86_64:
+		switch elf.R_X86_64(kind) {
+		case elf.R_X86_64_64:
+			return 8
+		case elf.R_X86_64_32, elf.R_X86_64_32S:
+			return 4
+		}
+	case elf.EM_AARCH64:
+		switch elf.R_AARCH64(kind) {
+		case elf.R_AARCH64_ABS64:
+			return 8
+		case elf.R_AARCH64_ABS32:
+			return 4
+		}
+	}
+	return 0
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"slices"
+	"sync"
+)
+
+// A unitSpan says which unit has the code at some addresses.
+type unitSpan struct {
+	span
+	unit uint64 // offset in .debug_info
+}
+
+// An addressIndex finds units by address.
+type addressIndex struct {
+	spans   []unitSpan
+	overlap bool
+}
+
+func (x *addressIndex) sort() {
+	byAddress := func(a, b unitSpan) int {
+		if a.lo != b.lo {
+			return compare(a.lo, b.lo)
+		}
+		return compare(a.unit, b.unit)
+	}
+	slices.SortFunc(x.spans, byAddress)
+	var end uint64
+	for _, s := range x.spans {
+		x.overlap = x.overlap || s.lo < end
+		end = max(end, s.hi)
+	}
+}
+
+// find returns the unit of an address, of several the first in the file.
+func (x *addressIndex) find(addr uint64) (unit uint64, ok bool) {
+	n, _ := slices.BinarySearchFunc(x.spans, addr, func(s unitSpan, addr uint64) int {
+		if s.lo <= addr {
+			return -1
+		}
+		return 1
+	})
+	for i := n - 1; i >= 0; i-- {
+		if s := &x.spans[i]; s.contains(addr) && (!ok || s.unit < unit) {
+			unit, ok = s.unit, true
+		}
+		if !x.overlap {
+			break
+		}
+	}
+	return unit, ok
+}
+
+// A unitIndex is what is known of all units. It is made when it is needed:
+// .debug_aranges first, which is small, and the headers of the units only for
+// addresses that are not there.
+type unitIndex struct {
+	sections *sections
+	aranges  func() *addressIndex
+	others   func() *addressIndex
+	all      func() []unitSpan // where each unit stands in .debug_info, in order
+}
+
+func newUnitIndex(s *sections) *unitIndex {
+	x := &unitIndex{sections: s}
+	x.aranges = sync.OnceValue(x.readAranges)
+	x.others = sync.OnceValue(x.readOthers)
+	x.all = sync.OnceValue(x.readHeaders)
+	return x
+}
+
+// find returns the unit that has the code at an address.
+func (x *unitIndex) find(addr uint64) (unit uint64, ok bool) {
+	if unit, ok = x.aranges().find(addr); ok {
+		return unit, ok
+	}
+	return x.others().find(addr)
+}
+
+// at returns the unit that an offset in .debug_info lies in.
+func (x *unitIndex) at(off uint64) (unit uint64, ok bool) {
+	all := x.all()
+	n, _ := slices.BinarySearchFunc(all, off, func(s unitSpan, off uint64) int {
+		if s.lo <= off {
+			return -1
+		}
+		return 1
+	})
+	if n == 0 || !all[n-1].contains(off) {
+		return 0, false
+	}
+	return all[n-1].unit, true
+}
+
+func (x *unitIndex) readAranges() *addressIndex {
+	index := &addressIndex{}
+	c := cursor{b: x.sections.aranges}
+	for c.pos < len(c.b) {
+		start := c.pos
+		end, offsetSize := c.length()
+		if c.bad {
+			break
+		}
+		set := cursor{b: c.b[:end], pos: c.pos}
+		c.pos = end
+		version := set.u16()
+		unit := set.sized(offsetSize)
+		addrSize, segment := set.u8(), set.u8()
+		if version != 2 || segment != 0 || addrSize != 8 && addrSize != 4 {
+			continue
+		}
+		// The first pair is aligned to its own size.
+		pair := 2 * int(addrSize)
+		set.skip(uint64((pair - (set.pos-start)%pair) % pair))
+		for set.pos < end {
+			lo := set.sized(addrSize)
+			n := set.sized(addrSize)
+			if set.bad || lo == 0 && n == 0 {
+				break
+			}
+			if lo == 0 && !x.sections.relocatable || lo+n <= lo {
+				continue // thrown away by the linker
+			}
+			index.spans = append(index.spans, unitSpan{span{lo, lo + n}, unit})
+		}
+	}
+	index.sort()
+	return index
+}
+
+// readHeaders goes from unit to unit. What follows a damaged header is not found.
+func (x *unitIndex) readHeaders() []unitSpan {
+	var all []unitSpan
+	c := cursor{b: x.sections.info}
+	for c.pos < len(c.b) {
+		start := c.pos
+		end, _ := c.length()
+		if c.bad {
+			break
+		}
+		all = append(all, unitSpan{span{uint64(start), uint64(end)}, uint64(start)})
+		c.pos = end
+	}
+	return all
+}
+
+// readOthers indexes the units that .debug_aranges leaves out.
+func (x *unitIndex) readOthers() *addressIndex {
+	listed := map[uint64]struct{}{}
+	for _, s := range x.aranges().spans {
+		listed[s.unit] = struct{}{}
+	}
+	index := &addressIndex{}
+	var u unit
+	budget := len(x.sections.rnglists) + len(x.sections.ranges) + 1<<16 // for all of them
+	for _, where := range x.all() {
+		if _, ok := listed[where.unit]; ok {
+			continue
+		}
+		if !u.openRoot(x.sections, where.unit) || u.kind == unitType || u.kind == unitPartial {
+			continue
+		}
+		u.budget = min(u.budget, budget)
+		before := u.budget
+		spans := u.spans(nil, &u.rootEntry)
+		budget -= before - max(u.budget, 0)
+		if len(spans) == 0 && u.open(x.sections, where.unit) {
+			// The unit does not tell, its functions do.
+			u.index()
+			for _, f := range u.functions {
+				spans = append(spans, f.span)
+			}
+		}
+		for _, s := range spans {
+			index.spans = append(index.spans, unitSpan{s, where.unit})
+		}
+	}
+	index.sort()
+	return index
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options are how debug info is read. The zero value serves for a file whose
+// code runs where it was linked to.
+type Options struct {
+	// Slide is how far the code was moved from where it was linked to, as
+	// kernels are (KASLR): addresses that are looked up are higher by that.
+	Slide uint64
+	// Section tells where a section was loaded. A kernel module has no
+	// addresses of its own.
+	Section func(name string) (addr uint64, ok bool)
+	// Relative cuts paths to those of the source tree: kernel/bpf/syscall.c.
+	Relative bool
+}
+
+// An Info is the debug info of one kernel, module or program. The file is
+// mapped and must not be made shorter meanwhile.
+type Info struct {
+	options  Options
+	data     []byte
+	mapped   bool
+	elf      *elf.File
+	sections *sections
+	units    *unitIndex
+	stream   *reader
+}
+
+// Open maps the debug info in a file.
+func Open(path string, o Options) (*Info, error) {
+	data, err := mapFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open debug info %s: %w", path, err)
+	}
+	i, err := New(data, o)
+	if err != nil {
+		_ = unix.Munmap(data) // nothing refers to it
+		return nil, fmt.Errorf("open debug info %s: %w", path, err)
+	}
+	i.mapped = true
+	return i, nil
+}
+
+// New reads the debug info in the bytes of an ELF file, which it keeps.
+func New(data []byte, o Options) (*Info, error) {
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	s, err := readSections(data, f, o.Section)
+	if err != nil {
+		return nil, err
+	}
+	i := &Info{options: o, data: data, elf: f, sections: s, units: newUnitIndex(s)}
+	i.stream = newReader(i, streamUnits)
+	return i, nil
+}
+
+// Close gives the memory back. What was looked up stays valid.
+func (i *Info) Close() error {
+	if !i.mapped {
+		return nil
+	}
+	i.mapped = false
+	return unix.Munmap(i.data)
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import "slices"
+
+// A row says which line the code from its address on comes from.
+type row struct {
+	addr uint64
+	line uint32
+	file uint32
+	col  uint32
+}
+
+// A sequence is rows that follow each other in memory. Sequences come in any
+// order; the last row of each only tells where it ends.
+type sequence struct {
+	span
+	first, last int // rows
+}
+
+// A lineTable is the lines of a unit.
+type lineTable struct {
+	header    lineHeader
+	rows      []row
+	sequences []sequence
+	read      bool
+	paths     map[uint32]string // by file
+}
+
+func (t *lineTable) reset() {
+	t.read = false
+	t.rows, t.sequences = t.rows[:0], t.sequences[:0]
+	t.header = lineHeader{files: t.header.files[:0], dirs: t.header.dirs[:0]}
+	clear(t.paths)
+}
+
+// readLines runs the unit's line program.
+func (u *unit) readLines() {
+	t := &u.lines
+	if t.read || !u.hasLines {
+		return
+	}
+	t.read = true
+	c, ok := t.header.read(u)
+	if !ok || t.header.lineRange == 0 {
+		return
+	}
+	t.run(&c, u)
+	slices.SortFunc(t.sequences, func(a, b sequence) int { return compare(a.hi, b.hi) })
+}
+
+// A lineState is the registers of the line program's machine.
+type lineState struct {
+	row
+	first int // row of the sequence
+}
+
+func (t *lineTable) run(c *cursor, u *unit) {
+	h := &t.header
+	s := lineState{row: row{line: 1, file: 1}}
+	constAdd := uint64(255-h.opcodeBase) / uint64(h.lineRange) * uint64(h.minInst)
+	for c.pos < len(c.b) {
+		op := c.u8()
+		if op >= h.opcodeBase {
+			adjusted := op - h.opcodeBase
+			s.addr += uint64(adjusted/h.lineRange) * uint64(h.minInst)
+			s.line += uint32(int32(h.lineBase) + int32(adjusted%h.lineRange))
+			t.rows = append(t.rows, s.row)
+			continue
+		}
+		switch op {
+		case 0:
+			t.extended(c, u, &s)
+		case lineCopy:
+			t.rows = append(t.rows, s.row)
+		case lineAdvancePC:
+			s.addr += c.uleb() * uint64(h.minInst)
+		case lineAdvanceLine:
+			s.line += uint32(c.sleb())
+		case lineSetFile:
+			s.file = uint32(c.uleb())
+		case lineSetColumn:
+			s.col = uint32(c.uleb())
+		case lineNegateStmt, lineSetBasicBlock, lineSetPrologueEnd, lineSetEpilogueBegin:
+		case lineConstAddPC:
+			s.addr += constAdd
+		case lineFixedAdvancePC:
+			s.addr += uint64(c.u16())
+		case lineSetISA:
+			c.uleb()
+		default:
+			for range h.operands[op] {
+				c.uleb()
+			}
+		}
+	}
+}
+
+func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {
+	n := c.uleb()
+	if n == 0 || n > uint64(len(c.b)-c.pos) {
+		if n != 0 {
+			c.fail()
+		}
+		return
+	}
+	end := c.pos + int(n)
+	switch c.u8() {
+	case lineExtEndSequence:
+		t.rows = append(t.rows, s.row)
+		t.endSequence(s, u)
+		*s = lineState{row: row{line: 1, file: 1}, first: len(t.rows)}
+	case lineExtSetAddress:
+		s.addr = c.sized(uint8(min(n-1, 255)))
+	case lineExtDefineFile:
+		name := c.text()
+		dir := c.uleb()
+		t.header.files = append(t.header.files, lineFile{name: name, dir: dir})
+	}
+	c.pos = end
+}
+
+func (t *lineTable) endSequence(s *lineState, u *unit) {
+	lo, hi := t.rows[s.first].addr, s.addr
+	dead := lo >= hi || lo == 0 && !u.sections.relocatable || lo >= u.tombstone()
+	if dead {
+		t.rows = t.rows[:s.first]
+		return
+	}
+	t.sequences = append(t.sequences, sequence{span{lo, hi}, s.first, len(t.rows)})
+}
+
+// find returns the row of an address: of several rows with one address the last.
+func (t *lineTable) find(addr uint64) (row, bool) {
+	i, _ := slices.BinarySearchFunc(t.sequences, addr, func(s sequence, addr uint64) int {
+		if s.hi <= addr {
+			return -1
+		}
+		return 1
+	})
+	if i == len(t.sequences) || !t.sequences[i].contains(addr) {
+		return row{}, false
+	}
+	rows := t.rows[t.sequences[i].first : t.sequences[i].last-1]
+	n, _ := slices.BinarySearchFunc(rows, addr, func(r row, addr uint64) int {
+		if r.addr <= addr {
+			return -1
+		}
+		return 1
+	})
+	if n == 0 {
+		return row{}, false
+	}
+	return rows[n-1], true
+}

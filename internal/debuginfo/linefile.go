@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import "strings"
+
+// A lineHeader is what stands before a line program.
+type lineHeader struct {
+	formSizes
+	minInst    uint8
+	lineBase   int8
+	lineRange  uint8
+	opcodeBase uint8
+	operands   [256]uint8
+	dirs       [][]byte
+	files      []lineFile
+}
+
+// A lineFile is a file that lines come from.
+type lineFile struct {
+	name []byte
+	dir  uint64
+}
+
+// read reads the header of the unit's line program and returns a cursor to the
+// program.
+func (h *lineHeader) read(u *unit) (cursor, bool) {
+	c := at(u.sections.line, u.stmtList)
+	end, offsetSize := c.length()
+	c.b = c.b[:end]
+	h.offsetSize, h.addrSize, h.version = offsetSize, u.addrSize, c.u16()
+	if h.version < 2 || h.version > 5 {
+		return c, false
+	}
+	if h.version >= 5 {
+		h.addrSize = c.u8()
+		c.u8() // size of a segment selector
+	}
+	n := c.sized(offsetSize)
+	program := c
+	program.skip(n)
+	h.minInst = c.u8()
+	if h.version >= 4 {
+		c.u8() // operations per instruction, which is 1 but for VLIW machines
+	}
+	c.u8() // whether lines are statements at first
+	h.lineBase = int8(c.u8())
+	h.lineRange = c.u8()
+	h.opcodeBase = max(c.u8(), 1)
+	for i := 1; i < int(h.opcodeBase); i++ {
+		h.operands[i] = c.u8()
+	}
+	if c.bad || program.bad {
+		return c, false
+	}
+	if h.version < 5 {
+		h.readNames(&c)
+	} else {
+		h.readTables(&c, u)
+	}
+	return program, true
+}
+
+// readNames reads the tables of versions 2 to 4, which end at an empty name.
+func (h *lineHeader) readNames(c *cursor) {
+	for {
+		dir := c.text()
+		if len(dir) == 0 {
+			break
+		}
+		h.dirs = append(h.dirs, dir)
+	}
+	for {
+		name := c.text()
+		if len(name) == 0 {
+			break
+		}
+		h.files = append(h.files, lineFile{name, c.uleb()})
+		c.uleb() // time of modification
+		c.uleb() // size
+	}
+}
+
+// readTables reads the tables of version 5, which say themselves what is in them.
+func (h *lineHeader) readTables(c *cursor, u *unit) {
+	h.eachEntry(c, u, func(path value, _ uint64) { h.dirs = append(h.dirs, u.str(path)) })
+	h.eachEntry(c, u, func(path value, dir uint64) { h.files = append(h.files, lineFile{u.str(path), dir}) })
+}
+
+func (h *lineHeader) eachEntry(c *cursor, u *unit, yield func(path value, dir uint64)) {
+	format := make([]attribute, c.u8())
+	for i := range format {
+		format[i] = attribute{name: uint16(min(c.uleb(), 0xffff)), form: uint16(min(c.uleb(), 0xffff))}
+	}
+	for n := c.uleb(); n > 0 && !c.bad; n-- {
+		before := c.pos
+		var path value
+		var dir uint64
+		for _, a := range format {
+			v := h.formSizes.read(c, a)
+			switch a.name {
+			case lineContentPath:
+				path = v
+			case lineContentDirectory:
+				dir = v.n
+			}
+		}
+		if c.pos == before {
+			c.fail() // entries of no size would never end
+		}
+		if !c.bad {
+			yield(path, dir)
+		}
+	}
+}
+
+// file returns a file of the table: version 5 counts from 0, those before from 1.
+func (h *lineHeader) file(i uint32) (lineFile, bool) {
+	n := uint64(i)
+	if h.version < 5 {
+		n--
+	}
+	if n >= uint64(len(h.files)) {
+		return lineFile{}, false
+	}
+	return h.files[n], true
+}
+
+// path returns the path of a file as the compiler knew it, with the folder of
+// the build or relative to it.
+func (u *unit) path(i uint32, relative bool) string {
+	t := &u.lines
+	if p, ok := t.paths[i]; ok {
+		return p
+	}
+	f, ok := t.header.file(i)
+	if !ok {
+		return ""
+	}
+	p := u.join(f)
+	if relative {
+		p = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(p, string(u.compDir)), "/"), "./")
+	}
+	if t.paths == nil {
+		t.paths = map[uint32]string{}
+	}
+	t.paths[i] = p
+	return p
+}
+
+func (u *unit) join(f lineFile) string {
+	h := &u.lines.header
+	name := string(f.name)
+	if strings.HasPrefix(name, "/") {
+		return name
+	}
+	dir, own := "", false
+	if h.version >= 5 {
+		own = f.dir == 0 // the first one is the folder of the build
+		if f.dir < uint64(len(h.dirs)) {
+			dir = string(h.dirs[f.dir])
+		}
+	} else if f.dir > 0 && f.dir <= uint64(len(h.dirs)) {
+		dir = string(h.dirs[f.dir-1])
+	}
+	if !own && !strings.HasPrefix(dir, "/") {
+		dir = joinPath(string(u.compDir), dir)
+	}
+	return joinPath(dir, name)
+}
+
+// joinPath does not tidy the path, as path.Join would: of debug info "a/../b"
+// may be all that tells where b was built.
+func joinPath(dir, name string) string {
+	switch {
+	case dir == "":
+		return name
+	case name == "":
+		return dir
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + strings.TrimPrefix(name, "/")
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import "slices"
+
+// A unit is one contribution to .debug_info, mostly a source file with all that
+// it includes. Its parts are read when they are first needed; its buffers are
+// used again for the next unit.
+type unit struct {
+	formSizes
+	sections *sections
+	off, end uint64 // in .debug_info
+	root     int    // where the root entry stands
+	kind     uint8
+	abbrevAt uint64
+
+	abbrevs abbrevTable
+
+	// Of the root entry.
+	name, compDir      []byte
+	lowPC              uint64
+	stmtList           uint64
+	hasLines           bool
+	plain              bool // a language without functions inside of others
+	strOffsetsBase     uint64
+	addrBase           uint64
+	rnglistsBase       uint64
+	rootEntry          entry
+	functions          []function
+	overlap, haveIndex bool
+	opened             bool // by a cache
+	lines              lineTable
+	scratch            []span
+	depths             []int // of the chain's entries
+	budget             int   // of range list entries
+}
+
+// A function covers addresses by the entry at that offset. One with a cold part
+// is there twice.
+type function struct {
+	span
+	entry uint64
+}
+
+// header reads the header of the unit at off. It touches one page of the file.
+func (u *unit) header(s *sections, off uint64) bool {
+	u.sections, u.off, u.haveIndex = s, off, false
+	u.lines.reset()
+	c := at(s.info, off)
+	end, offsetSize := c.length()
+	u.end, u.offsetSize = uint64(end), offsetSize
+	c.b = c.b[:end]
+	u.version = c.u16()
+	switch {
+	case u.version >= 2 && u.version <= 4:
+		u.kind = unitCompile
+		u.abbrevAt = c.sized(offsetSize)
+		u.addrSize = c.u8()
+	case u.version == 5:
+		u.kind = c.u8()
+		u.addrSize = c.u8()
+		u.abbrevAt = c.sized(offsetSize)
+		switch u.kind {
+		case unitSkeleton, unitSplitCompile:
+			c.skip(8) // the ID of the other half
+		case unitType, unitSplitType:
+			c.skip(8 + uint64(offsetSize))
+		}
+	default:
+		return false
+	}
+	u.root = c.pos
+	return !c.bad && (u.addrSize == 8 || u.addrSize == 4)
+}
+
+// open reads the unit at off as far as its root entry.
+func (u *unit) open(s *sections, off uint64) bool {
+	return u.header(s, off) && u.abbrevs.parse(s.abbrev, u.abbrevAt, u.formSizes, 0) && u.readRoot()
+}
+
+// openRoot is open for units of which only the root entry is wanted: it reads
+// one abbreviation only.
+func (u *unit) openRoot(s *sections, off uint64) bool {
+	if !u.header(s, off) {
+		return false
+	}
+	c := u.cursor(uint64(u.root))
+	code := c.uleb()
+	return u.abbrevs.parse(s.abbrev, u.abbrevAt, u.formSizes, code) && u.readRoot()
+}
+
+// cursor returns one that does not leave the unit.
+func (u *unit) cursor(off uint64) cursor { return at(u.sections.info[:u.end], off) }
+
+func (u *unit) readRoot() bool {
+	c := u.cursor(uint64(u.root))
+	a := u.abbrevs.find(c.uleb())
+	if a == nil {
+		return false
+	}
+	// Without a base the offsets begin after the header of the section's first part.
+	u.strOffsetsBase, u.addrBase, u.rnglistsBase = 2*uint64(u.offsetSize), 8, 12
+	u.budget = len(u.sections.rnglists) + len(u.sections.ranges) + 1<<10
+	u.name, u.compDir, u.hasLines, u.lowPC, u.plain = nil, nil, false, 0, false
+	var name, compDir value
+	u.rootEntry = entry{}
+	for _, attr := range u.abbrevs.of(a) {
+		v := u.read(&c, attr)
+		switch attr.name {
+		case attrName:
+			name = v
+		case attrCompDir:
+			compDir = v
+		case attrStmtList:
+			u.stmtList, u.hasLines = v.n, true
+		case attrLanguage:
+			u.plain = plainC(v.n)
+		case attrStrOffsetsBase:
+			u.strOffsetsBase = v.n
+		case attrAddrBase:
+			u.addrBase = v.n
+		case attrRnglistsBase:
+			u.rnglistsBase = v.n
+		default:
+			u.rootEntry.set(attr.name, v)
+		}
+	}
+	// After the loop, because the bases may come last.
+	u.name, u.compDir = u.str(name), u.str(compDir)
+	u.lowPC, _ = u.address(u.rootEntry.low)
+	return !c.bad
+}
+
+// An entry is what the look-up wants to know of a debugging information entry.
+type entry struct {
+	low, high, ranges          value
+	name, origin, specified    value
+	callFile, callLine, callAt value
+}
+
+func (e *entry) set(name uint16, v value) {
+	switch name {
+	case attrLowPC:
+		e.low = v
+	case attrHighPC:
+		e.high = v
+	case attrRanges:
+		e.ranges = v
+	case attrName:
+		e.name = v
+	case attrAbstractOrigin:
+		e.origin = v
+	case attrSpecification:
+		e.specified = v
+	case attrCallFile:
+		e.callFile = v
+	case attrCallLine:
+		e.callLine = v
+	case attrCallColumn:
+		e.callAt = v
+	}
+}
+
+// entry reads the attributes at the cursor.
+func (u *unit) entry(c *cursor, a *abbrev) entry {
+	var e entry
+	for _, attr := range u.abbrevs.of(a) {
+		e.set(attr.name, u.read(c, attr))
+	}
+	return e
+}
+
+// index finds the functions of the unit.
+func (u *unit) index() {
+	if u.haveIndex {
+		return
+	}
+	u.haveIndex, u.overlap = true, false
+	u.functions = u.functions[:0]
+	c := u.cursor(uint64(u.root))
+	root := u.abbrevs.find(c.uleb())
+	if root == nil {
+		return
+	}
+	u.skip(&c, root)
+	deep := !u.plain || u.abbrevs.nested
+	for depth := 0; root.children && c.pos < len(c.b); {
+		off := uint64(c.pos)
+		code := c.uleb()
+		if code == 0 {
+			if depth--; depth < 0 {
+				break
+			}
+			continue
+		}
+		a := u.abbrevs.find(code)
+		if a == nil {
+			break
+		}
+		if a.role == roleFunction && a.hasPC {
+			u.addFunction(c, a, off)
+		}
+		if deep {
+			u.skip(&c, a)
+			if a.children {
+				depth++
+			}
+		} else if u.skipTree(&c, a) {
+			depth++
+		}
+	}
+	slices.SortFunc(u.functions, func(a, b function) int {
+		if a.lo != b.lo {
+			return compare(a.lo, b.lo)
+		}
+		return compare(a.entry, b.entry)
+	})
+	for i := 1; i < len(u.functions) && !u.overlap; i++ {
+		u.overlap = u.functions[i].lo < u.functions[i-1].hi
+	}
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// addFunction takes a copy of the cursor.
+func (u *unit) addFunction(c cursor, a *abbrev, off uint64) {
+	e := u.entry(&c, a)
+	if c.bad {
+		return
+	}
+	u.scratch = u.spans(u.scratch[:0], &e)
+	for _, s := range u.scratch {
+		u.functions = append(u.functions, function{s, off})
+	}
+}
+
+// function returns the offset of the entry that covers the address: of several
+// the last, which is the innermost.
+func (u *unit) function(addr uint64) (off uint64, ok bool) {
+	u.index()
+	n, _ := slices.BinarySearchFunc(u.functions, addr, func(f function, addr uint64) int {
+		if f.lo <= addr {
+			return -1
+		}
+		return 1
+	})
+	for i := n - 1; i >= 0; i-- {
+		if f := &u.functions[i]; f.contains(addr) && (!ok || f.entry > off) {
+			off, ok = f.entry, true
+		}
+		if !u.overlap {
+			break
+		}
+	}
+	return off, ok
+}
+
+// chain appends the entries that cover the address, the function first and each
+// inlined call inside the one before.
+func (u *unit) chain(dst []entry, fn, addr uint64) []entry {
+	c := u.cursor(fn)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil {
+		return dst
+	}
+	dst = append(dst, u.entry(&c, a))
+	if !a.children {
+		return dst
+	}
+	u.depths = u.depths[:0]
+	for depth := 1; depth > 0 && c.pos < len(c.b); {
+		code := c.uleb()
+		if code == 0 {
+			depth--
+			continue
+		}
+		if a = u.abbrevs.find(code); a == nil {
+			break
+		}
+		var inside bool
+		if dst, inside = u.step(dst, &c, a, addr, depth); inside {
+			depth++
+		}
+	}
+	return dst
+}
+
+// step takes one entry of a function's tree: it goes on to the children if they
+// may cover the address, and otherwise over them.
+func (u *unit) step(dst []entry, c *cursor, a *abbrev, addr uint64, depth int) ([]entry, bool) {
+	if a.role != roleInlined && a.role != roleBlock {
+		return dst, u.skipTree(c, a)
+	}
+	if !a.hasPC { // a block without addresses of its own
+		u.skip(c, a)
+		return dst, a.children
+	}
+	body := *c
+	e := u.entry(&body, a)
+	u.scratch = u.spans(u.scratch[:0], &e)
+	if !slices.ContainsFunc(u.scratch, func(s span) bool { return s.contains(addr) }) {
+		return dst, u.skipTree(c, a)
+	}
+	*c = body
+	if a.role == roleBlock {
+		return dst, a.children
+	}
+	// What was found beside this entry, or below its neighbours, gives way.
+	for n := len(u.depths); n > 0 && u.depths[n-1] >= depth; n-- {
+		u.depths, dst = u.depths[:n-1], dst[:len(dst)-1]
+	}
+	u.depths = append(u.depths, depth)
+	return append(dst, e), a.children
+}
