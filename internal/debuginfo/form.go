@@ -2,6 +2,8 @@
 
 package debuginfo
 
+import "encoding/binary"
+
 // formSizes are what the sizes of a unit's values depend on.
 type formSizes struct {
 	version    uint16
@@ -104,11 +106,10 @@ func (u *unit) skip(c *cursor, a *abbrev) {
 // skipTree steps over the attributes of an entry and, if the entry says where
 // they end, over its children. Otherwise the children follow, which it reports.
 func (u *unit) skipTree(c *cursor, a *abbrev) (inside bool) {
-	if a.children && a.sibling >= 0 {
-		s := at(c.b, uint64(c.pos)+uint64(a.sibling))
-		next := u.off + uint64(s.u32())
+	if at := c.pos + int(a.sibling); a.children && a.sibling >= 0 && at+4 <= len(c.b) {
+		next := u.off + uint64(binary.LittleEndian.Uint32(c.b[at:]))
 		// Never backwards: a walk has to come to its end.
-		if !s.bad && next > uint64(c.pos) && next <= uint64(len(c.b)) {
+		if next > uint64(c.pos) && next <= uint64(len(c.b)) {
 			c.pos = int(next)
 			return false
 		}

@@ -29,9 +29,9 @@ type Info struct {
 	options  Options
 	data     []byte
 	mapped   bool
-	elf      *elf.File
 	sections *sections
 	units    *unitIndex
+	symbols  *symbolTable
 	stream   *reader
 }
 
@@ -60,7 +60,8 @@ func New(data []byte, o Options) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Info{options: o, data: data, elf: f, sections: s, units: newUnitIndex(s)}
+	i := &Info{options: o, data: data, sections: s, units: newUnitIndex(s)}
+	i.symbols = newSymbolTable(data, f, o.Section)
 	i.stream = newReader(i, streamUnits)
 	return i, nil
 }

@@ -31,7 +31,7 @@ type lineTable struct {
 func (t *lineTable) reset() {
 	t.read = false
 	t.rows, t.sequences = t.rows[:0], t.sequences[:0]
-	t.header = lineHeader{files: t.header.files[:0], dirs: t.header.dirs[:0]}
+	t.header.files, t.header.dirs = t.header.files[:0], t.header.dirs[:0]
 	clear(t.paths)
 }
 
@@ -59,13 +59,13 @@ type lineState struct {
 func (t *lineTable) run(c *cursor, u *unit) {
 	h := &t.header
 	s := lineState{row: row{line: 1, file: 1}}
-	constAdd := uint64(255-h.opcodeBase) / uint64(h.lineRange) * uint64(h.minInst)
+	special := h.special()
 	for c.pos < len(c.b) {
-		op := c.u8()
+		op := c.b[c.pos]
+		c.pos++
 		if op >= h.opcodeBase {
-			adjusted := op - h.opcodeBase
-			s.addr += uint64(adjusted/h.lineRange) * uint64(h.minInst)
-			s.line += uint32(int32(h.lineBase) + int32(adjusted%h.lineRange))
+			s.addr += uint64(special[op].addr)
+			s.line += uint32(int32(special[op].line))
 			t.rows = append(t.rows, s.row)
 			continue
 		}
@@ -84,7 +84,7 @@ func (t *lineTable) run(c *cursor, u *unit) {
 			s.col = uint32(c.uleb())
 		case lineNegateStmt, lineSetBasicBlock, lineSetPrologueEnd, lineSetEpilogueBegin:
 		case lineConstAddPC:
-			s.addr += constAdd
+			s.addr += uint64(special[255].addr)
 		case lineFixedAdvancePC:
 			s.addr += uint64(c.u16())
 		case lineSetISA:
@@ -95,6 +95,24 @@ func (t *lineTable) run(c *cursor, u *unit) {
 			}
 		}
 	}
+}
+
+// An advance is what a special opcode adds to address and line.
+type advance struct {
+	addr uint16
+	line int16
+}
+
+// special works the special opcodes out once, as they take a division.
+func (h *lineHeader) special() *[256]advance {
+	for op := int(h.opcodeBase); op < 256; op++ {
+		n := op - int(h.opcodeBase)
+		h.advances[op] = advance{
+			addr: uint16(n / int(h.lineRange) * int(h.minInst)),
+			line: int16(int(h.lineBase) + n%int(h.lineRange)),
+		}
+	}
+	return &h.advances
 }
 
 func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {
@@ -116,7 +134,7 @@ func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {
 	case lineExtDefineFile:
 		name := c.text()
 		dir := c.uleb()
-		t.header.files = append(t.header.files, lineFile{name: name, dir: dir})
+		t.header.files = append(t.header.files, lineFile{value{form: formString, text: name}, dir})
 	}
 	c.pos = end
 }

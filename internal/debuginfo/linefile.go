@@ -12,13 +12,14 @@ type lineHeader struct {
 	lineRange  uint8
 	opcodeBase uint8
 	operands   [256]uint8
-	dirs       [][]byte
+	advances   [256]advance
+	dirs       []value
 	files      []lineFile
 }
 
 // A lineFile is a file that lines come from.
 type lineFile struct {
-	name []byte
+	name value
 	dir  uint64
 }
 
@@ -56,7 +57,7 @@ func (h *lineHeader) read(u *unit) (cursor, bool) {
 	if h.version < 5 {
 		h.readNames(&c)
 	} else {
-		h.readTables(&c, u)
+		h.readTables(&c)
 	}
 	return program, true
 }
@@ -68,50 +69,57 @@ func (h *lineHeader) readNames(c *cursor) {
 		if len(dir) == 0 {
 			break
 		}
-		h.dirs = append(h.dirs, dir)
+		h.dirs = append(h.dirs, value{form: formString, text: dir})
 	}
 	for {
 		name := c.text()
 		if len(name) == 0 {
 			break
 		}
-		h.files = append(h.files, lineFile{name, c.uleb()})
+		h.files = append(h.files, lineFile{value{form: formString, text: name}, c.uleb()})
 		c.uleb() // time of modification
 		c.uleb() // size
 	}
 }
 
-// readTables reads the tables of version 5, which say themselves what is in them.
-func (h *lineHeader) readTables(c *cursor, u *unit) {
-	h.eachEntry(c, u, func(path value, _ uint64) { h.dirs = append(h.dirs, u.str(path)) })
-	h.eachEntry(c, u, func(path value, dir uint64) { h.files = append(h.files, lineFile{u.str(path), dir}) })
+// readTables reads the tables of version 5, which say themselves what is in
+// them. The texts are left where they are: most files of a unit are headers that
+// no wanted line is in.
+func (h *lineHeader) readTables(c *cursor) {
+	format := tableFormat(c)
+	for n := c.uleb(); n > 0 && !c.bad; n-- {
+		h.dirs = append(h.dirs, h.readFile(c, format).name)
+	}
+	format = tableFormat(c)
+	for n := c.uleb(); n > 0 && !c.bad; n-- {
+		h.files = append(h.files, h.readFile(c, format))
+	}
 }
 
-func (h *lineHeader) eachEntry(c *cursor, u *unit, yield func(path value, dir uint64)) {
+func tableFormat(c *cursor) []attribute {
 	format := make([]attribute, c.u8())
 	for i := range format {
 		format[i] = attribute{name: uint16(min(c.uleb(), 0xffff)), form: uint16(min(c.uleb(), 0xffff))}
 	}
-	for n := c.uleb(); n > 0 && !c.bad; n-- {
-		before := c.pos
-		var path value
-		var dir uint64
-		for _, a := range format {
-			v := h.formSizes.read(c, a)
-			switch a.name {
-			case lineContentPath:
-				path = v
-			case lineContentDirectory:
-				dir = v.n
-			}
-		}
-		if c.pos == before {
-			c.fail() // entries of no size would never end
-		}
-		if !c.bad {
-			yield(path, dir)
+	return format
+}
+
+func (h *lineHeader) readFile(c *cursor, format []attribute) lineFile {
+	var f lineFile
+	before := c.pos
+	for _, a := range format {
+		v := h.formSizes.read(c, a)
+		switch a.name {
+		case lineContentPath:
+			f.name = v
+		case lineContentDirectory:
+			f.dir = v.n
 		}
 	}
+	if c.pos == before {
+		c.fail() // entries of no size would never end
+	}
+	return f
 }
 
 // file returns a file of the table: version 5 counts from 0, those before from 1.
@@ -150,7 +158,7 @@ func (u *unit) path(i uint32, relative bool) string {
 
 func (u *unit) join(f lineFile) string {
 	h := &u.lines.header
-	name := string(f.name)
+	name := string(u.str(f.name))
 	if strings.HasPrefix(name, "/") {
 		return name
 	}
@@ -158,10 +166,10 @@ func (u *unit) join(f lineFile) string {
 	if h.version >= 5 {
 		own = f.dir == 0 // the first one is the folder of the build
 		if f.dir < uint64(len(h.dirs)) {
-			dir = string(h.dirs[f.dir])
+			dir = string(u.str(h.dirs[f.dir]))
 		}
 	} else if f.dir > 0 && f.dir <= uint64(len(h.dirs)) {
-		dir = string(h.dirs[f.dir-1])
+		dir = string(u.str(h.dirs[f.dir-1]))
 	}
 	if !own && !strings.HasPrefix(dir, "/") {
 		dir = joinPath(string(u.compDir), dir)

@@ -124,8 +124,11 @@ func (u *unit) rangesV4(dst []span, off uint64) []span {
 	return dst
 }
 
-// spend takes one entry of a range list from the unit's budget. In a damaged
-// file each of many entries could name the same long list.
+// refill sets how many entries of range lists one walk over the unit may read.
+// In a damaged file each of many entries could name the same long list.
+func (u *unit) refill() { u.budget = len(u.sections.rnglists) + len(u.sections.ranges) + 1<<10 }
+
+// spend takes one entry of a range list from the budget.
 func (u *unit) spend() bool {
 	u.budget--
 	return u.budget >= 0

@@ -101,7 +101,7 @@ func (u *unit) readRoot() bool {
 	}
 	// Without a base the offsets begin after the header of the section's first part.
 	u.strOffsetsBase, u.addrBase, u.rnglistsBase = 2*uint64(u.offsetSize), 8, 12
-	u.budget = len(u.sections.rnglists) + len(u.sections.ranges) + 1<<10
+	u.refill()
 	u.name, u.compDir, u.hasLines, u.lowPC, u.plain = nil, nil, false, 0, false
 	var name, compDir value
 	u.rootEntry = entry{}
@@ -178,37 +178,15 @@ func (u *unit) index() {
 	}
 	u.haveIndex, u.overlap = true, false
 	u.functions = u.functions[:0]
+	u.refill()
 	c := u.cursor(uint64(u.root))
 	root := u.abbrevs.find(c.uleb())
 	if root == nil {
 		return
 	}
 	u.skip(&c, root)
-	deep := !u.plain || u.abbrevs.nested
-	for depth := 0; root.children && c.pos < len(c.b); {
-		off := uint64(c.pos)
-		code := c.uleb()
-		if code == 0 {
-			if depth--; depth < 0 {
-				break
-			}
-			continue
-		}
-		a := u.abbrevs.find(code)
-		if a == nil {
-			break
-		}
-		if a.role == roleFunction && a.hasPC {
-			u.addFunction(c, a, off)
-		}
-		if deep {
-			u.skip(&c, a)
-			if a.children {
-				depth++
-			}
-		} else if u.skipTree(&c, a) {
-			depth++
-		}
+	if root.children {
+		u.walkTop(c)
 	}
 	slices.SortFunc(u.functions, func(a, b function) int {
 		if a.lo != b.lo {
@@ -218,6 +196,47 @@ func (u *unit) index() {
 	})
 	for i := 1; i < len(u.functions) && !u.overlap; i++ {
 		u.overlap = u.functions[i].lo < u.functions[i-1].hi
+	}
+}
+
+// walkTop goes over the entries below the root. Nearly all the time that is spent
+// on a unit is spent here, so the common kinds of entries, those of a fixed size
+// and those that say where their children end, are stepped over in place.
+func (u *unit) walkTop(c cursor) {
+	deep := !u.plain || u.abbrevs.nested
+	depth := 0
+	for c.pos < len(c.b) {
+		off := c.pos
+		code := uint64(c.b[off])
+		if code < 0x80 {
+			c.pos++
+		} else {
+			code = c.uleb()
+		}
+		if code == 0 {
+			if depth--; depth < 0 {
+				return
+			}
+			continue
+		}
+		a := u.abbrevs.find(code)
+		if a == nil {
+			return
+		}
+		if a.role == roleFunction && a.hasPC {
+			u.addFunction(c, a, uint64(off))
+		}
+		switch {
+		case !a.children && a.rest == a.last && int(a.fixed) <= len(c.b)-c.pos:
+			c.pos += int(a.fixed)
+		case deep:
+			u.skip(&c, a)
+			if a.children {
+				depth++
+			}
+		case u.skipTree(&c, a):
+			depth++
+		}
 	}
 }
 
@@ -277,6 +296,7 @@ func (u *unit) chain(dst []entry, fn, addr uint64) []entry {
 		return dst
 	}
 	u.depths = u.depths[:0]
+	u.refill()
 	for depth := 1; depth > 0 && c.pos < len(c.b); {
 		code := c.uleb()
 		if code == 0 {

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"debug/elf"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A Symbol is a function of the file's symbol table.
+type Symbol struct {
+	Name string
+	Addr uint64 // with the slide
+	Size uint64
+}
+
+// A symbolTable is the raw symbols. A few look-ups read it from end to end,
+// which takes a millisecond on a kernel; many have it sorted first.
+type symbolTable struct {
+	symbols, names []byte
+	bases          []uint64 // of sections, in files whose symbols count from them
+	lookups        atomic.Int32
+	sorted         func() []tableSymbol
+}
+
+type tableSymbol struct {
+	addr, size uint64
+	name       uint32
+}
+
+func newSymbolTable(data []byte, f *elf.File, place func(string) (uint64, bool)) *symbolTable {
+	t := &symbolTable{}
+	t.sorted = sync.OnceValue(t.sort)
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_SYMTAB || int(s.Link) >= len(f.Sections) {
+			continue
+		}
+		symbols, err := contents(data, s)
+		if err != nil {
+			continue // addresses are then without names
+		}
+		names, err := contents(data, f.Sections[s.Link])
+		if err != nil {
+			continue
+		}
+		t.symbols, t.names = symbols, names
+	}
+	if f.Type == elf.ET_REL {
+		t.bases = bases(f, place)
+	}
+	return t
+}
+
+// each yields the functions until it returns false.
+func (t *symbolTable) each(yield func(tableSymbol) bool) {
+	for c := (cursor{b: t.symbols}); len(c.b)-c.pos >= symbolSize; {
+		s := tableSymbol{name: c.u32()}
+		info := c.u8()
+		c.u8() // visibility
+		section := c.u16()
+		s.addr, s.size = c.u64(), c.u64()
+		// The labels of assembler code often have no type.
+		kind := elf.ST_TYPE(info)
+		if kind != elf.STT_FUNC && kind != elf.STT_NOTYPE || section == 0 || s.name == 0 {
+			continue
+		}
+		if int(section) < len(t.bases) {
+			s.addr += t.bases[section]
+		}
+		if !yield(s) {
+			return
+		}
+	}
+}
+
+func (t *symbolTable) sort() []tableSymbol {
+	var all []tableSymbol
+	for s := range t.each {
+		if s.size > 0 {
+			all = append(all, s)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b tableSymbol) int { return compare(a.addr, b.addr) })
+	return all
+}
+
+// covering yields the functions that hold an address.
+func (t *symbolTable) covering(addr uint64, yield func(tableSymbol) bool) {
+	const few = 32
+	if t.lookups.Add(1) <= few {
+		for s := range t.each {
+			if s.addr <= addr && addr-s.addr < s.size && !yield(s) {
+				return
+			}
+		}
+		return
+	}
+	all := t.sorted()
+	n, _ := slices.BinarySearchFunc(all, addr, func(s tableSymbol, addr uint64) int {
+		if s.addr <= addr {
+			return -1
+		}
+		return 1
+	})
+	// Functions do not overlap, but one may have several names.
+	for n--; n >= 0 && addr-all[n].addr < all[n].size; n-- {
+		if !yield(all[n]) {
+			return
+		}
+	}
+}
+
+func (t *symbolTable) name(s tableSymbol) string { return string(textAt(t.names, uint64(s.name))) }
+
+// Outermost returns the name that the symbol table has for a function that
+// debug info calls name, "" for none: the compiler's copies of a function have
+// a suffix there, as in kallsyms ("ip_finish_output.part.0").
+func (i *Info) Outermost(addr uint64, name string) string {
+	addr -= i.options.Slide
+	found := name
+	i.symbols.covering(addr, func(s tableSymbol) bool {
+		symbol := i.symbols.name(s)
+		if symbol == name {
+			found = name
+			return false
+		}
+		if name == "" && found == "" || name != "" && strings.HasPrefix(symbol, name+".") {
+			found = symbol
+		}
+		return true
+	})
+	return found
+}
+
+// SymbolNamed returns the first symbol of that name.
+func (i *Info) SymbolNamed(name string) (Symbol, bool) {
+	want := name + "\x00"
+	names := i.symbols.names
+	for s := range i.symbols.each {
+		if int(s.name) < len(names) && len(names)-int(s.name) >= len(want) && string(names[s.name:][:len(want)]) == want {
+			return Symbol{name, s.addr + i.options.Slide, s.size}, true
+		}
+	}
+	return Symbol{}, false
+}
+
+// SlideTo sets where the code runs, by the address that the symbol _stext has in
+// the running kernel.
+func (i *Info) SlideTo(stext uint64) bool {
+	i.options.Slide = 0
+	s, ok := i.SymbolNamed("_stext")
+	if ok {
+		i.options.Slide = stext - s.Addr
+	}
+	return ok
+}
