@@ -147,7 +147,7 @@ func (a *assembler) typed(t expr.Term) bool {
 	fentry := a.probe.Method == plan.MethodFentry
 	switch t := t.(type) {
 	case *expr.Arg:
-		return fentry && t.Off == 0 && contextKind(a.probe.Params[t.Index].Type) == wordTyped
+		return fentry && t.Off == 0 && paramKind(&a.probe.Params[t.Index]) == wordTyped
 	case *expr.Result:
 		return fentry && t.Off == 0 && contextKind(a.probe.Result) == wordTyped
 	case *expr.Load:

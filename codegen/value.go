@@ -4,6 +4,7 @@ package codegen
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
@@ -68,7 +69,7 @@ func (a *assembler) value(t expr.Term, u use) {
 func (a *assembler) arg(t *expr.Arg, u use) {
 	p := &a.probe.Params[t.Index]
 	if a.probe.Method == plan.MethodFentry {
-		switch kind := contextKind(p.Type); {
+		switch kind := paramKind(p); {
 		case kind == wordRefused, kind == wordTyped && u == useNumber:
 			a.emit(asm.Mov.Imm(asm.R2, int32(p.Loc.Slot)))
 			a.helper2(asm.FnGetFuncArg, asm.R3)
@@ -316,13 +317,26 @@ const (
 	wordRefused                 // all other pointers
 )
 
+// paramKind is contextKind of a parameter. The verifier wants to see what is
+// called so compared with NULL, and nothing else will do.
+func paramKind(p *plan.Param) wordKind {
+	kind := contextKind(p.Type)
+	if kind == wordTyped && strings.HasSuffix(p.Name, "__nullable") {
+		return wordRefused
+	}
+	return kind
+}
+
 func contextKind(t btf.Type) wordKind {
 	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if !ok {
 		return wordNumber
 	}
+	if _, void := p.Target.(*btf.Void); void { // but const void * is refused, in 6.12 still
+		return wordNumber
+	}
 	switch btf.UnderlyingType(p.Target).(type) {
-	case *btf.Void, *btf.Int:
+	case *btf.Int:
 		return wordNumber
 	case *btf.Struct, *btf.Union:
 		return wordTyped
