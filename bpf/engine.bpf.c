@@ -126,11 +126,6 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 	return 0;
 }
 
-static __always_inline struct frame *frame_at(void *thread, __u32 i)
-{
-	return thread + i * frame_size;
-}
-
 // same_stack compares the low halves only: sp may be the address of the context,
 // and the verifier lets nothing else be computed from that.
 static __always_inline bool same_stack(__u32 a, __u32 b)
@@ -139,51 +134,31 @@ static __always_inline bool same_stack(__u32 a, __u32 b)
 	return (a ^ b) < STACK_SIZE;
 }
 
-// open_frame takes a frame for the call whose stack pointer is sp. A frame is
-// free when its sp is 0. One that lies deeper on the same stack belongs to a
-// call that has not returned the usual way and never will. An interrupt
-// between finding a frame and taking it does no harm: its own calls end before
-// we go on.
-static __always_inline struct frame *open_frame(__u64 sp, __u32 probe, bool timed)
+// ks_open takes a frame for the call whose stack pointer is sp. A frame is free
+// when its sp is 0. One that lies deeper on the same stack belongs to a call
+// that has returned unseen or never will. An interrupt between finding a frame
+// and taking it does no harm: its own calls end before we go on.
+FUNC struct frame *ks_open(__u64 sp, __u32 probe, __u32 timed)
 {
-	void *thread;
+	void *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	__u32 size = frame_size, count = frame_count;
 
-	if (bpf_get_current_pid_tgid() >> 32 == settings.self)
-		return 0;
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ks_count(LOST_THREAD);
 		return 0;
 	}
-	for (__u32 i = 0; i < frame_count; i++) {
-		struct frame *f = frame_at(thread, i);
+	for (__u32 i = 0; i < count; i++) {
+		struct frame *f = thread + i * size;
 
 		if (f->sp && !(f->sp <= sp && same_stack(f->sp, sp)))
 			continue;
 		f->sp = sp;
 		f->probe = probe;
-		f->event.entry_time = timed ? bpf_ktime_get_ns() : 0;
 		f->event.faults = 0;
+		f->event.entry_time = timed ? bpf_ktime_get_ns() : 0;
 		return f;
 	}
 	ks_count(LOST_DEPTH);
-	return 0;
-}
-
-// ks_stash opens a frame and captures into it what the return program will want.
-FUNC int ks_stash(void *ctx, __u64 sp, __u32 probe, __u32 timed)
-{
-	struct frame *f = open_frame(sp, probe, timed);
-
-	if (f)
-		f->event.faults = ks_capture(ctx, &f->event + 1);
-	return 0;
-}
-
-// ks_mark opens a frame only so that the return program finds it.
-FUNC int ks_mark(__u64 sp, __u32 probe, __u32 timed)
-{
-	open_frame(sp, probe, timed);
 	return 0;
 }
 
@@ -196,15 +171,16 @@ FUNC void *ks_cast(void *p, __u32 type)
 	return bpf_rdonly_cast(p, type);
 }
 
-// ks_find returns the frame that ks_stash has opened for this call, if any.
+// ks_find returns the frame that ks_open took for this call, if any.
 FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 {
 	void *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	__u32 size = frame_size, count = frame_count;
 
 	if (!thread)
 		return 0;
-	for (__u32 i = 0; i < frame_count; i++) {
-		struct frame *f = frame_at(thread, i);
+	for (__u32 i = 0; i < count; i++) {
+		struct frame *f = thread + i * size;
 
 		if (f->sp == sp && f->probe == probe)
 			return f;
@@ -216,7 +192,11 @@ FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 // sends it: size bytes, header included.
 FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 {
-	fill(&f->event, f->probe, kind, bpf_get_current_pid_tgid());
+	__u64 ids = bpf_get_current_pid_tgid();
+
+	if (ids >> 32 == settings.self)
+		return 0;
+	fill(&f->event, f->probe, kind, ids);
 	f->event.faults |= ks_capture(ctx, &f->event + 1);
 	if (bpf_ringbuf_output(&events, &f->event, size, 0))
 		ks_count(LOST_RINGBUF);
@@ -227,12 +207,10 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 SEC("fentry")
 int library(void *ctx)
 {
-	struct frame *f = ks_find(1, 2);
+	struct frame *f = ks_open(1, 2, 0) ? ks_find(1, 2) : 0;
 
 	ks_count(ks_filter());
 	ks_send(ctx, 0, 0, sizeof(struct event));
-	ks_stash(ctx, 1, 2, 0);
-	ks_mark(1, 2, 0);
 	ks_cast(ctx, 1);
 	if (f)
 		ks_finish(ctx, f, 0, sizeof(struct event));

@@ -84,12 +84,12 @@ func TestLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{FuncCount, FuncFilter, FuncSend, FuncStash, FuncMark, FuncCast, FuncFind, FuncFinish, FuncCapture} {
+	for _, name := range []string{FuncCount, FuncFilter, FuncSend, FuncOpen, FuncCast, FuncFind, FuncFinish, FuncCapture} {
 		if len(lib[name]) == 0 {
 			t.Errorf("the engine has no %s", name)
 		}
 	}
-	for _, caller := range []string{FuncSend, FuncStash, FuncFinish} {
+	for _, caller := range []string{FuncSend, FuncFinish} {
 		if !slices.Contains(lib[caller].FunctionReferences(), FuncCapture) {
 			t.Errorf("%s does not call %s", caller, FuncCapture)
 		}

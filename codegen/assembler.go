@@ -25,6 +25,7 @@ type assembler struct {
 	ctx   asm.Register // holds the context; R1 does not survive a helper
 	frame asm.Register // points into the frame, in return code that has one
 	base  int          // byte offset in the frame that it points to
+	data  int          // byte offset of the captured data from what R7 points to
 	depth int          // spilled values on the stack
 	stack int          // bytes of stack used at most
 

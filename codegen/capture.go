@@ -26,6 +26,14 @@ func (a *assembler) capture(stores []plan.Slot) {
 	a.frame, a.base = captureData, bpf.FrameData
 	a.say("capture")
 	a.emit(asm.Mov.Reg(captureContext, asm.R1), asm.Mov.Reg(captureData, asm.R2), asm.Mov.Imm(captureFaults, 0))
+	a.storeAll(stores)
+	a.say("end of capture")
+	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
+}
+
+// storeAll reads the values of all slots. The context is in R6, what the data
+// is part of in R7, the set of faults in R8.
+func (a *assembler) storeAll(stores []plan.Slot) {
 	for len(stores) > 0 {
 		group, rest := a.neighbours(stores)
 		if len(group) > 1 {
@@ -35,8 +43,16 @@ func (a *assembler) capture(stores []plan.Slot) {
 		}
 		stores = rest
 	}
-	a.say("end of capture")
-	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
+}
+
+// put stores R0 at offset off of the data.
+func (a *assembler) put(off int) {
+	a.emit(asm.StoreMem(captureData, int16(a.data+off), asm.R0, asm.DWord))
+}
+
+// dataAddress sets R1 to the address of offset off of the data.
+func (a *assembler) dataAddress(off int) []asm.Instruction {
+	return []asm.Instruction{asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(a.data+off))}
 }
 
 // store reads one slot's value. If that cannot be read, its bit is set in the
@@ -53,7 +69,7 @@ func (a *assembler) store(s *plan.Slot) {
 		a.storeBuffer(t, s)
 	default:
 		a.value(t, useAny)
-		a.emit(asm.StoreMem(captureData, int16(s.Off), asm.R0, asm.DWord))
+		a.put(int(s.Off))
 	}
 	if !a.faulted {
 		return
@@ -87,7 +103,7 @@ func (a *assembler) storeObject(t *expr.Object, s *plan.Slot) {
 		} else {
 			a.word(&a.probe.Params[t.Arg], int(t.Off)/8+i)
 		}
-		a.emit(asm.StoreMem(captureData, int16(int(s.Off)+8*i), asm.R0, asm.DWord))
+		a.put(int(s.Off) + 8*i)
 	}
 }
 
@@ -106,7 +122,7 @@ func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
 	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
 	a.addOffset(asm.R3, off)
 	a.emit(asm.Mov.Imm(asm.R2, int32(size)))
-	a.helper(fn, asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(to)))
+	a.helper(fn, a.dataAddress(int(to))...)
 }
 
 // storeText copies a string. The helper ends it with a NUL, if need be in
@@ -114,7 +130,7 @@ func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
 func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
 	if t.Addr == nil {
 		a.emit(asm.Mov.Imm(asm.R2, int32(s.Size)))
-		a.helper(asm.FnGetCurrentComm, asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(s.Off)))
+		a.helper(asm.FnGetCurrentComm, a.dataAddress(int(s.Off))...)
 		return
 	}
 	if !t.Terminated() {
@@ -132,7 +148,7 @@ func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
 // for, behind the number that was asked for.
 func (a *assembler) storeBuffer(t *expr.Buffer, s *plan.Slot) {
 	a.value(t.N, useNumber)
-	a.emit(asm.StoreMem(captureData, int16(s.Off), asm.R0, asm.DWord))
+	a.put(int(s.Off))
 	fits := a.label("fits")
 	a.emit(asm.JLE.Imm(asm.R0, int32(t.Max), fits), asm.Mov.Imm(asm.R0, int32(t.Max)))
 	a.place(fits)
@@ -140,6 +156,6 @@ func (a *assembler) storeBuffer(t *expr.Buffer, s *plan.Slot) {
 	a.value(t.Addr, useAny)
 	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
 	a.unspill(asm.R2)
-	a.helper(readers[t.Space], asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(s.Off)+8))
+	a.helper(readers[t.Space], a.dataAddress(int(s.Off)+8)...)
 	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
 }

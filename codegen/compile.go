@@ -57,7 +57,7 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	program(a)
 	funcs := []bpf.Function{{Name: fmt.Sprintf("p%d_%s", p.ID, name), Args: 1, Insns: a.done()}}
 	stack := a.stack
-	if len(h.Stores) > 0 {
+	if h.Record != nil && len(h.Stores) > 0 {
 		a = newAssembler(p, t, phase, "capture")
 		a.capture(h.Stores)
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
@@ -72,26 +72,40 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 func entryProgram(a *assembler) {
 	p := a.probe
 	a.predicates(p.Entry.Predicates)
-	record := p.Entry.Record
-	if p.Stashed && record != nil {
+	if p.Stashed {
 		a.say("keep the context")
 		a.emit(asm.Mov.Reg(asm.R6, a.ctx))
 		a.ctx = asm.R6
 	}
-	if record != nil {
-		a.send(record, bpf.KindEntry)
+	if p.Entry.Record != nil {
+		a.send(p.Entry.Record, bpf.KindEntry)
 	}
-	switch {
-	case p.Joined && p.Stashed:
-		a.say("stash")
-		a.stackKey(asm.R2)
-		a.emit(asm.Mov.Imm(asm.R3, int32(p.ID)), asm.Mov.Imm(asm.R4, flag(p.Timed)), call(bpf.FuncStash))
-	case p.Stashed:
-		a.say("mark the call")
-		a.stackKey(asm.R1)
-		a.emit(asm.Mov.Imm(asm.R2, int32(p.ID)), asm.Mov.Imm(asm.R3, flag(p.Timed)), call(bpf.FuncMark))
+	if p.Stashed {
+		a.open()
+		if p.Joined {
+			a.stash(p.Entry.Stores)
+		}
 	}
 	a.finish()
+}
+
+// open takes a frame for the return program to find; R0 is its address.
+func (a *assembler) open() {
+	a.say("take a frame for the call")
+	a.stackKey(asm.R1)
+	a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.ID)), asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(bpf.FuncOpen))
+}
+
+// stash stores the values that return will want into the frame at R0.
+func (a *assembler) stash(stores []plan.Slot) {
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+	a.emit(asm.Mov.Reg(captureData, asm.R0), asm.Mov.Imm(captureFaults, 0))
+	a.data = bpf.FrameData
+	fault, faulted := a.fault, a.faulted
+	a.storeAll(stores)
+	a.fault, a.faulted = fault, faulted
+	a.say("end of capture")
+	a.emit(asm.StoreMem(captureData, int16(bpf.FrameFaults), captureFaults, asm.DWord))
 }
 
 func returnProgram(a *assembler) {

@@ -68,7 +68,7 @@ func (a *assembler) storeGroup(group []plan.Slot) {
 		t := group[i].Term.(*expr.Load)
 		a.emit(asm.LoadMem(asm.R0, asm.RFP, int16(buffer+int(t.Off-lo)), sizeOf(t.Width)))
 		a.loaded(t)
-		a.emit(asm.StoreMem(captureData, int16(group[i].Off), asm.R0, asm.DWord))
+		a.put(int(group[i].Off))
 	}
 	a.emit(asm.Ja.Label(next))
 	a.place(alone)

@@ -126,7 +126,7 @@ func TestExplain(t *testing.T) {
 	for _, want := range []string{
 		"one record for a call, stashed at entry and sent at return",
 		"entry   must hold: count == 12345", "return  must hold: return < 0",
-		"; count == 12345\n", "imm: 12345", "; return < 0\n", "<ks_stash>", "<ks_find>",
+		"; count == 12345\n", "imm: 12345", "; return < 0\n", "<ks_open>", "<ks_find>",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in:\n%s", want, stdout)

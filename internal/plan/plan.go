@@ -126,5 +126,6 @@ const MaxSlots = 64
 // cut off there, and printed as cut off.
 const MaxObject = 8192
 
-// MaxRecord bounds a record's data, in bytes.
-const MaxRecord = 60 << 10
+// MaxRecord bounds a record's data, in bytes: BPF instructions reach 32 KiB from
+// a register.
+const MaxRecord = 31 << 10
