@@ -64,7 +64,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.Uint32VarP(&f.pid, "pid", "p", 0, "only calls made by this process")
+	flags.Uint32VarP(&f.pid, "pid", "p", 0, "only calls made by this process; stop when it ends")
 	flags.StringVarP(&f.comm, "comm", "n", "", "only calls made by tasks of this name")
 	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records")
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
@@ -215,19 +215,58 @@ type tracing struct {
 // run attaches, prints until it is told to stop, and detaches. With a command
 // to run, it stops when that ends and passes its exit status on.
 func (t *tracing) run(ctx context.Context, status *int) error {
-	var command *launch.Command
-	if len(t.flags.command) > 0 {
-		var err error
-		if command, err = launch.Start(t.flags.command); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if t.flags.pid != 0 {
+		ended, forget, err := launch.Watch(int(t.flags.pid))
+		if err != nil {
 			return err
 		}
+		defer forget()
+		go func() {
+			select {
+			case <-ended:
+				stop()
+			case <-ctx.Done():
+			}
+		}()
 	}
+	if len(t.flags.command) == 0 {
+		return t.trace(ctx, func(*attach.Tracer) error { return nil })
+	}
+	command, err := launch.Start(t.flags.command)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	let := false
+	err = t.trace(ctx, func(tracer *attach.Tracer) error {
+		if err := tracer.Adopt(command.PID()); err != nil {
+			return err
+		}
+		let = true
+		command.Continue()
+		go func() {
+			ended <- <-command.Done()
+			stop()
+		}()
+		return nil
+	})
+	switch {
+	case !let:
+		return errors.Join(err, command.Kill())
+	case err != nil:
+		return err
+	}
+	*status, err = launch.Status(<-ended)
+	return err
+}
+
+// trace attaches, calls ready, prints until ctx ends, and detaches.
+func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
 	tracer, err := attach.Attach(t.plan, attach.Options{Settings: t.settings, Target: t.target,
 		Fallback: t.flags.method == plan.MethodAuto.String(), Log: t.log})
 	if err != nil {
-		if command != nil {
-			err = errors.Join(err, command.Kill())
-		}
 		t.verifierLog(err)
 		return unattachable(ctx, err)
 	}
@@ -237,23 +276,10 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 		t.verifierLog(f.Err)
 	}
 	if err := t.recording.start(); err != nil {
-		if command != nil {
-			err = errors.Join(err, command.Kill())
-		}
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	if command != nil {
-		if err := tracer.Adopt(command.PID()); err != nil {
-			return errors.Join(err, command.Kill())
-		}
-		command.Continue()
-		go func() {
-			ended <- <-command.Done()
-			stop()
-		}()
+	if err := ready(tracer); err != nil {
+		return err
 	}
 	if err := t.consume(ctx, tracer); err != nil {
 		return err
@@ -262,14 +288,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(t.recording.end(counts), reportLosses(t.stderr, counts)); err != nil {
-		return err
-	}
-	if command == nil {
-		return nil
-	}
-	*status, err = launch.Status(<-ended)
-	return err
+	return errors.Join(t.recording.end(counts), reportLosses(t.stderr, counts))
 }
 
 // consume prints and records what the kernel sends until ctx ends or there was

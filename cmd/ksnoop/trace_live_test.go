@@ -218,9 +218,13 @@ func TestLiveFilters(t *testing.T) {
 	}
 }
 
-// TestLivePID traces a process that was there before, and no other.
+// TestLivePID traces a process that was there before, and no other, and stops
+// when that ends.
 func TestLivePID(t *testing.T) {
 	guest.Require(t)
+	if _, stderr, status := ksnoop(t, "trace", "-p", "99999", "vfs_read"); status != 1 || stderr != "ksnoop: there is no process 99999\n" {
+		t.Errorf("no such process: status %d, %s", status, stderr)
+	}
 	work := exec.Command("sh", "-c", "read go; exec workload read -count 2 -size 23")
 	start, err := work.StdinPipe()
 	if err != nil {
@@ -229,7 +233,7 @@ func TestLivePID(t *testing.T) {
 	if err := work.Start(); err != nil {
 		t.Fatal(err)
 	}
-	trace := startTrace(t, "-p", fmt.Sprint(work.Process.Pid), "-c", "2", "vfs_read(count == 23)")
+	trace := startTrace(t, "-p", fmt.Sprint(work.Process.Pid), "vfs_read(count == 23)")
 	other := exec.Command("workload", "read", "-count", "2", "-size", "23")
 	if err := other.Run(); err != nil {
 		t.Fatal(err)

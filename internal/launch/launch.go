@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package launch runs the command that is to be traced. The command is stopped
-// at its first instruction until tracing is on, so that none of its calls is
-// missed.
+// Package launch runs the command that is to be traced, or watches the process
+// that is. A command is stopped at its first instruction until tracing is on,
+// so that none of its calls is missed.
 package launch
 
 import (
@@ -31,7 +31,7 @@ func Start(args []string) (*Command, error) {
 	c := &Command{cmd: exec.Command(path, args[1:]...), free: make(chan struct{}), done: make(chan error, 1)}
 	c.cmd.Args[0] = args[0]
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	started := make(chan error)
 	go c.run(started)
 	if err := <-started; err != nil {
@@ -41,7 +41,7 @@ func Start(args []string) (*Command, error) {
 }
 
 // run owns the thread that traces the command: ptrace requests are taken from
-// no other, and when it ends the command dies.
+// no other. Should we die before the command is let go, the kernel lets it go.
 func (c *Command) run(started chan<- error) {
 	runtime.LockOSThread()
 	if err := c.cmd.Start(); err != nil {
