@@ -47,3 +47,20 @@ func BenchmarkStream(b *testing.B) {
 		i++
 	}
 }
+
+// BenchmarkFunctions finds the functions of a folder, as a selector does.
+func BenchmarkFunctions(b *testing.B) {
+	file := debugVmlinux(b, "6.12")
+	for b.Loop() {
+		info, err := Open(file, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(info.Functions("kernel/bpf/*.c")) == 0 {
+			b.Fatal("no functions")
+		}
+		if err := info.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -91,9 +91,24 @@ func (h *lineHeader) readTables(c *cursor) {
 		h.dirs = append(h.dirs, h.readFile(c, format).name)
 	}
 	format = tableFormat(c)
-	for n := c.uleb(); n > 0 && !c.bad; n-- {
+	n := c.uleb()
+	if h.usual(format) {
+		for ; n > 0 && !c.bad; n-- {
+			h.files = append(h.files, lineFile{value{form: formLineStrp, n: uint64(c.u32())}, c.uleb()})
+		}
+		return
+	}
+	for ; n > 0 && !c.bad; n-- {
 		h.files = append(h.files, h.readFile(c, format))
 	}
+}
+
+// usual reports whether files are given as GCC and binutils do it, which is worth
+// a path of its own: a kernel names 800,000 files.
+func (h *lineHeader) usual(format []attribute) bool {
+	return len(format) == 2 && h.offsetSize == 4 &&
+		format[0] == attribute{name: lineContentPath, form: formLineStrp} &&
+		format[1] == attribute{name: lineContentDirectory, form: formUdata}
 }
 
 func tableFormat(c *cursor) []attribute {
@@ -147,7 +162,7 @@ func (u *unit) path(i uint32, relative bool) string {
 	}
 	p := u.join(f)
 	if relative {
-		p = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(p, string(u.compDir)), "/"), "./")
+		p = relativePath(p, string(u.compDir))
 	}
 	if t.paths == nil {
 		t.paths = map[uint32]string{}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Code is the addresses of the code that comes from some source files.
+type Code struct {
+	slide uint64
+	spans []span
+}
+
+// Contains reports whether the instruction at an address comes from the files.
+// Asked of the address of a function it tells whether they define it.
+func (c *Code) Contains(addr uint64) bool {
+	addr -= c.slide
+	n, _ := slices.BinarySearchFunc(c.spans, addr, func(s span, addr uint64) int {
+		if s.lo <= addr {
+			return -1
+		}
+		return 1
+	})
+	return n > 0 && c.spans[n-1].contains(addr)
+}
+
+// Empty reports whether there is no such code.
+func (c *Code) Empty() bool { return len(c.spans) == 0 }
+
+// Sources finds the code that comes from the source files whose path in the
+// source tree matches a glob, in which * stands for any characters and ? for
+// one.
+//
+// The file tables of the line programs name every file that has code, also one
+// that is not compiled by itself but included, as kernel/sched/rt.c is. Only the
+// programs of units with such a file are run, and no entries are read.
+func (i *Info) Sources(glob string) *Code {
+	f := sourceFinder{glob: glob, suffix: glob[strings.LastIndexAny(glob, "*?/")+1:]}
+	f.texts = make([]uint8, len(i.sections.lineStr))
+	f.paths = map[pathKey]bool{}
+	u := &unit{sections: i.sections}
+	c := cursor{b: i.sections.line}
+	for c.pos < len(c.b) {
+		u.stmtList = uint64(c.pos)
+		end, _ := c.length()
+		if c.bad {
+			break // what follows cannot be found
+		}
+		c.pos = end
+		f.unit(u)
+	}
+	slices.SortFunc(f.spans, func(a, b span) int { return compare(a.lo, b.lo) })
+	return &Code{slide: i.options.Slide, spans: f.spans}
+}
+
+// Functions returns the functions that are defined in the source files that
+// match a glob, in the order of their addresses. Left out are the parts of
+// functions that are never called: the room before a function and the code that
+// the compiler takes to be rarely run.
+func (i *Info) Functions(glob string) []Symbol {
+	code := i.Sources(glob)
+	if code.Empty() {
+		return nil
+	}
+	var found []Symbol
+	for s := range i.symbols.each {
+		if s.size == 0 || !code.Contains(s.addr+i.options.Slide) {
+			continue
+		}
+		if name := i.symbols.name(s); Callable(name) {
+			found = append(found, Symbol{name, s.addr + i.options.Slide, s.size})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Symbol) int { return compare(a.Addr, b.Addr) })
+	return found
+}
+
+// Callable reports whether a symbol is where calls go to.
+func Callable(symbol string) bool {
+	return !strings.HasPrefix(symbol, "__pfx_") && !strings.HasSuffix(symbol, ".cold") && !strings.Contains(symbol, ".cold.")
+}
+
+// A pathKey is a path by where its parts stand in .debug_line_str.
+type pathKey struct{ dir, name uint64 }
+
+// A sourceFinder looks for files in one line program after another. A kernel's
+// name 800,000 of them, but these have few different names.
+type sourceFinder struct {
+	glob   string
+	suffix string           // what a matching file's name ends with
+	texts  []uint8          // by the place of a name: 0 not seen, 1 has not the suffix, 2 has it
+	paths  map[pathKey]bool // whether the whole path matches
+	wanted []bool           // by file of this unit
+	spans  []span
+}
+
+// unit adds the code of one unit.
+func (f *sourceFinder) unit(u *unit) {
+	t := &u.lines
+	t.reset()
+	u.addrSize = 8
+	program, ok := t.header.read(u)
+	if !ok || t.header.lineRange == 0 || !f.files(u) {
+		return
+	}
+	u.formSizes = t.header.formSizes
+	t.run(&program, u)
+	for _, s := range t.sequences {
+		f.addRows(t.rows[s.first:s.last])
+	}
+}
+
+// addRows adds the code of a sequence. Of several rows with one address, all but
+// the last without code, the first counts here: a function that begins with an
+// inlined call has a row for its own opening line before that of the call.
+func (f *sourceFinder) addRows(rows []row) {
+	for n := 0; n < len(rows)-1; {
+		r := rows[n]
+		for n++; n < len(rows)-1 && rows[n].addr == r.addr; n++ {
+		}
+		next := rows[n].addr
+		if next <= r.addr || int64(r.file) >= int64(len(f.wanted)) || !f.wanted[r.file] {
+			continue
+		}
+		if last := len(f.spans) - 1; last >= 0 && f.spans[last].hi == r.addr {
+			f.spans[last].hi = next
+		} else {
+			f.spans = append(f.spans, span{r.addr, next})
+		}
+	}
+}
+
+// files finds out which files of the unit are wanted.
+func (f *sourceFinder) files(u *unit) (some bool) {
+	h := &u.lines.header
+	first := 0
+	if h.version < 5 {
+		first = 1
+	}
+	f.wanted = slices.Grow(f.wanted[:0], len(h.files)+first)[:len(h.files)+first]
+	clear(f.wanted)
+	for n := range h.files {
+		if f.matches(u, &h.files[n]) {
+			f.wanted[n+first], some = true, true
+		}
+	}
+	return some
+}
+
+func (f *sourceFinder) matches(u *unit, file *lineFile) bool {
+	memo := file.name.form == formLineStrp && file.name.n < uint64(len(f.texts))
+	if memo {
+		seen := &f.texts[file.name.n]
+		if *seen == 0 {
+			*seen = 1
+			if strings.HasSuffix(string(u.str(file.name)), f.suffix) {
+				*seen = 2
+			}
+		}
+		if *seen == 1 {
+			return false
+		}
+	}
+	dirs := u.lines.header.dirs
+	if !memo || file.dir >= uint64(len(dirs)) || dirs[file.dir].form != formLineStrp {
+		return matchGlob(f.glob, u.sourcePath(file))
+	}
+	key := pathKey{dirs[file.dir].n, file.name.n}
+	match, ok := f.paths[key]
+	if !ok {
+		match = matchGlob(f.glob, u.sourcePath(file))
+		f.paths[key] = match
+	}
+	return match
+}
+
+// sourcePath is the path of a file in the source tree, as far as the line table
+// alone tells.
+func (u *unit) sourcePath(f *lineFile) string {
+	root := ""
+	if dirs := u.lines.header.dirs; u.lines.header.version >= 5 && len(dirs) > 0 {
+		root = string(u.str(dirs[0]))
+	}
+	return relativePath(u.join(*f), root)
+}
+
+// relativePath cuts the folder of the build off a path. Debian builds in a folder
+// inside of the source tree: of assembler units, which have whole paths, the tree
+// has to be cut off.
+func relativePath(path, root string) string {
+	tree, _, _ := strings.Cut(root, "/debian/build/")
+	for _, folder := range []string{root, tree} {
+		if rest, ok := strings.CutPrefix(path, folder); ok && folder != "" && strings.HasPrefix(rest, "/") {
+			return strings.TrimPrefix(strings.TrimLeft(rest, "/"), "./")
+		}
+	}
+	return strings.TrimPrefix(path, "./")
+}
+
+// matchGlob reports whether s matches a pattern in which * stands for any
+// characters and ? for one.
+func matchGlob(pattern, s string) bool {
+	// Where to go on after a mismatch: one more character for the last star.
+	star, from := -1, 0
+	p, i := 0, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, from = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p++
+			i++
+		case star >= 0:
+			from++
+			p, i = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// definedIn returns the files that llvm-symbolizer says define the functions at
+// addresses, from their declarations and not from line tables.
+func definedIn(t *testing.T, file string, addrs []uint64) []string {
+	t.Helper()
+	var in bytes.Buffer
+	for _, a := range addrs {
+		fmt.Fprintf(&in, "0x%x\n", a)
+	}
+	cmd := exec.Command(symbolizer(t), "--obj="+file, "--inlines", "--functions=short", "--verbose")
+	cmd.Stdin, cmd.Stderr = &in, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	last := ""
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" { // the outermost function came last
+			files = append(files, last)
+			last = ""
+		}
+		if name, ok := strings.CutPrefix(line, "  Function start filename: "); ok {
+			last = name
+		}
+	}
+	if len(files) != len(addrs) {
+		t.Fatalf("%s answered %d of %d addresses", cmd, len(files), len(addrs))
+	}
+	return files
+}
+
+// TestFunctionsEqualOracle asks for the functions of some files and checks by
+// their declarations that these and no others were defined there.
+func TestFunctionsEqualOracle(t *testing.T) {
+	file := debugVmlinux(t, "6.12")
+	info, err := Open(file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer info.Close()
+	var all []Symbol
+	step, n := 10, 0
+	if sample(10) == 10 {
+		step = 1
+	}
+	for s := range info.symbols.each {
+		name := info.symbols.name(s)
+		if s.size == 0 || !Callable(name) {
+			continue
+		}
+		if n++; n%step == 0 {
+			all = append(all, Symbol{name, s.addr, s.size})
+		}
+	}
+	addrs := make([]uint64, len(all))
+	for i, s := range all {
+		addrs[i] = s.Addr
+	}
+	declared := definedIn(t, file, addrs)
+	for _, glob := range []string{"kernel/bpf/*.c", "net/ipv4/tcp*.c", "kernel/sched/rt.c", "include/*", "fs/*"} {
+		code := info.Sources(glob)
+		wanted, wrong, unknown := 0, 0, 0
+		for i, s := range all {
+			if declared[i] == "" {
+				unknown++ // assembler code, and data
+				continue
+			}
+			path := strings.TrimPrefix(declared[i], "debian/build/build_amd64_none_cloud-amd64/")
+			want := matchGlob(glob, strings.TrimPrefix(path, "./"))
+			if want {
+				wanted++
+			}
+			if got := code.Contains(s.Addr); got != want {
+				if wrong++; wrong <= 10 {
+					t.Errorf("%s: %s of %s: %v", glob, s.Name, declared[i], got)
+				}
+			}
+		}
+		if wanted == 0 {
+			t.Errorf("%s: nothing to compare", glob)
+		}
+		t.Logf("%s: %d of %d functions, %d wrong, %d without a declaration", glob, wanted, len(all), wrong, unknown)
+	}
+}
+
+// TestFunctionsOfIncluded looks for a file that is included, not compiled: the
+// kernel's sources have "#include "rt.c"" in kernel/sched/build_policy.c.
+func TestFunctionsOfIncluded(t *testing.T) {
+	info, err := Open(debugVmlinux(t, "6.12"), Options{Slide: 0x1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer info.Close()
+	found := info.Functions("kernel/sched/rt.c")
+	// It has been called so since 2007.
+	i := slices.IndexFunc(found, func(s Symbol) bool { return s.Name == "enqueue_task_rt" })
+	if i < 0 {
+		t.Fatalf("enqueue_task_rt is not among %v", found)
+	}
+	own, ok := info.SymbolNamed("enqueue_task_rt")
+	if !ok || own != found[i] {
+		t.Errorf("by file %+v, by name %+v", found[i], own)
+	}
+	if none := info.Functions("no/such/*.c"); len(none) != 0 {
+		t.Errorf("functions of no file: %v", none)
+	}
+}
+
+func TestMatchGlob(t *testing.T) {
+	for _, test := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"kernel/bpf/*.c", "kernel/bpf/syscall.c", true},
+		{"kernel/bpf/*.c", "kernel/bpf/syscall.h", false},
+		{"kernel/bpf/*.c", "kernel/bpf/preload/bpf_preload_kern.c", true},
+		{"kernel/bpf/*.c", "tools/kernel/bpf/syscall.c", false},
+		{"*/bpf/*", "kernel/bpf/syscall.c", true},
+		{"net/ipv?/tcp.c", "net/ipv4/tcp.c", true},
+		{"net/ipv?/tcp.c", "net/ipv/tcp.c", false},
+		{"a*b*c", "abxbc", true},
+		{"a*b*c", "abxb", false},
+		{"*", "", true},
+		{"?", "", false},
+		{"", "", true},
+		{"", "a", false},
+		{"a**", "a", true},
+	} {
+		if got := matchGlob(test.pattern, test.s); got != test.want {
+			t.Errorf("matchGlob(%q, %q) = %v", test.pattern, test.s, got)
+		}
+	}
+}
+
+func TestRelativePath(t *testing.T) {
+	for _, test := range []struct{ path, root, want string }{
+		{"debian/build/x/kernel/a.c", "debian/build/x", "kernel/a.c"},
+		{"debian/build/x/./arch/a.h", "debian/build/x", "arch/a.h"},
+		{"/b/linux-6.1/debian/build/x/init/a.c", "/b/linux-6.1/debian/build/x", "init/a.c"},
+		{"/b/linux-6.1/arch/x86/a.S", "/b/linux-6.1/debian/build/x", "arch/x86/a.S"},
+		{"/usr/include/stdio.h", "/b/linux", "/usr/include/stdio.h"},
+		{"/b/linux2/a.c", "/b/linux", "/b/linux2/a.c"},
+		{"a.c", "", "a.c"},
+	} {
+		if got := relativePath(test.path, test.root); got != test.want {
+			t.Errorf("relativePath(%q, %q) = %q, want %q", test.path, test.root, got, test.want)
+		}
+	}
+}
