@@ -127,8 +127,11 @@ func sizeOf(width uint32) asm.Size {
 // type of the pointer, or can be told, and allows a load at that offset.
 func (a *assembler) access(t *expr.Load) access {
 	target, ok := typedTarget(t.Addr.Type())
-	if !ok || t.Space != expr.Kernel || t.Width&(t.Width-1) != 0 || t.Off < 0 || t.Off > math.MaxInt16 ||
-		!walk(target, uint32(t.Off), t.Width, 0) {
+	if !ok || t.Space != expr.Kernel || t.Width&(t.Width-1) != 0 || t.Off < 0 || t.Off > math.MaxInt16 {
+		return accessRead
+	}
+	found := walk(target, uint32(t.Off), t.Width, 0)
+	if found == nil || !sameToVerifier(found, t.T) {
 		return accessRead
 	}
 	if t.Typed && a.typed(t.Addr) {
@@ -151,9 +154,44 @@ func (a *assembler) typed(t expr.Term) bool {
 	case *expr.Result:
 		return fentry && t.Off == 0 && contextKind(a.probe.Result) == wordTyped
 	case *expr.Load:
-		return t.Bits.Size == 0 && a.access(t) != accessRead
+		return t.Bits.Size == 0 && a.access(t) != accessRead && a.loadsPointer(t)
 	}
 	return false
+}
+
+// loadsPointer reports whether the verifier takes what t loads for a pointer.
+func (a *assembler) loadsPointer(t *expr.Load) bool {
+	target, _ := typedTarget(t.Addr.Type())
+	return structBehind(walk(target, uint32(t.Off), t.Width, 0)) != nil
+}
+
+// sameToVerifier reports whether a load that the verifier takes for one of found
+// is a load of want. In a union it may find another member first, and if that
+// is a pointer nothing can be done with it but to follow it as what it is.
+func sameToVerifier(found, want btf.Type) bool {
+	behind := structBehind(found)
+	if behind == nil {
+		return true
+	}
+	target, ok := typedTarget(want)
+	return ok && target == behind
+}
+
+// structBehind returns the struct or union that t points to, whatever tags say
+// about the memory it is in.
+func structBehind(t btf.Type) btf.Type {
+	if t == nil {
+		return nil
+	}
+	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return nil
+	}
+	switch s := btf.UnderlyingType(p.Target).(type) {
+	case *btf.Struct, *btf.Union:
+		return s
+	}
+	return nil
 }
 
 // typedTarget returns the struct or union that a pointer points to, unless a
@@ -194,10 +232,11 @@ func pointsToStruct(t btf.Type) bool {
 // maxWalk bounds the descent into nested structs of corrupt BTF.
 const maxWalk = 32
 
-// walk reports whether the verifier lets width bytes at off of t be read. It
-// follows btf_struct_walk in kernel/bpf/btf.c (6.1 and 6.12), and where that
-// is more permissive (flexible arrays, scratch space in arrays) is not.
-func walk(t btf.Type, off, width uint32, depth int) bool {
+// walk returns the type of the member as which the verifier lets width bytes at
+// off of t be read, or nil. It follows btf_struct_walk in kernel/bpf/btf.c (6.1
+// and 6.12), and where that is more permissive (flexible arrays, scratch space
+// in arrays) is not.
+func walk(t btf.Type, off, width uint32, depth int) btf.Type {
 	var members []btf.Member
 	var size uint32
 	switch t := btf.UnderlyingType(t).(type) {
@@ -207,33 +246,33 @@ func walk(t btf.Type, off, width uint32, depth int) bool {
 		members, size = t.Members, t.Size
 	}
 	if off+width > size || depth > maxWalk {
-		return false
+		return nil
 	}
 	for _, m := range members {
 		start := uint32(m.Offset) / 8
 		if off+width <= start {
-			return false
+			return nil
 		}
 		if m.BitfieldSize != 0 {
 			end := (uint32(m.Offset+m.BitfieldSize) + 7) / 8
 			if off <= start && end <= off+width {
-				return true
+				return m.Type
 			}
 			continue
 		}
 		if off < start {
-			return false
+			return nil
 		}
 		if n, err := btf.Sizeof(m.Type); err != nil || off >= start+uint32(n) {
 			continue
 		}
 		return walkMember(m.Type, off-start, width, depth)
 	}
-	return false
+	return nil
 }
 
 // walkMember is walk for the member that covers the bytes.
-func walkMember(t btf.Type, off, width uint32, depth int) bool {
+func walkMember(t btf.Type, off, width uint32, depth int) btf.Type {
 	for {
 		arr, ok := btf.UnderlyingType(t).(*btf.Array)
 		if !ok {
@@ -241,7 +280,7 @@ func walkMember(t btf.Type, off, width uint32, depth int) bool {
 		}
 		elem, err := btf.Sizeof(arr.Type)
 		if err != nil || elem == 0 {
-			return false
+			return nil
 		}
 		t, off = arr.Type, off%uint32(elem)
 	}
@@ -249,8 +288,13 @@ func walkMember(t btf.Type, off, width uint32, depth int) bool {
 	case *btf.Struct, *btf.Union:
 		return walk(u, off, width, depth+1)
 	case *btf.Pointer:
-		return off == 0 && width == 8
+		if off != 0 || width != 8 {
+			return nil
+		}
+		return t
 	}
-	size, err := btf.Sizeof(t)
-	return err == nil && off+width <= uint32(size)
+	if size, err := btf.Sizeof(t); err != nil || off+width > uint32(size) {
+		return nil
+	}
+	return t
 }

@@ -230,9 +230,10 @@ func evalMatch(t *Match, m Machine) (uint64, error) {
 
 // MatchLimit returns how many bytes of a string are read to compare it: for ==
 // and != no more than it takes to see a difference, for ~ all that a Text has.
+// The task's name is always read whole: the kernel ends it where it is cut.
 func MatchLimit(t *Match) uint32 {
 	switch {
-	case t.Op == OpMatch:
+	case t.Op == OpMatch, t.X.Addr == nil:
 		return t.X.Max
 	case t.X.Terminated():
 		return min(t.X.Max, uint32(len(t.Pattern))+2)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -84,6 +85,7 @@ func serve(file string) error {
 // A caller makes calls in another process.
 type caller struct {
 	PID, TID uint32
+	comm     string
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	out      io.ReadCloser
@@ -121,6 +123,11 @@ func newCaller(t *testing.T, m *kmod.Module, mem *kmod.Memory) *caller {
 		t.Fatal("caller:", err)
 	}
 	c.PID, c.TID = binary.LittleEndian.Uint32(hello[:]), binary.LittleEndian.Uint32(hello[4:])
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.comm = strings.TrimSuffix(string(comm), "\n")
 	return c
 }
 

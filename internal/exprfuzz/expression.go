@@ -96,7 +96,7 @@ func (g *Gen) leaf() string {
 }
 
 func (g *Gen) literal() string {
-	if g.chance(10) {
+	if len(g.Enums) > 0 && g.chance(10) {
 		e := pick(g, g.Enums)
 		v := pick(g, e.Values)
 		return v.Name
@@ -146,7 +146,9 @@ func (g *Gen) divide(d int) string {
 }
 
 func (g *Gen) special(d int) string {
-	switch g.IntN(10) {
+	switch g.IntN(12) {
+	case 10, 11:
+		return g.match(d)
 	case 0:
 		return pick(g, []string{"ntohs(", "ntohl("}) + g.Int(d) + ")"
 	case 1:
@@ -179,6 +181,38 @@ func (g *Gen) special(d int) string {
 		return fmt.Sprintf("(%s && %s)", p, q)
 	}
 	return fmt.Sprintf("(%s - %s)", p, q)
+}
+
+// words are what strings in memory and patterns are made of.
+var words = []string{"eth0", "eth1", "lo", "", "e", "eth0eth1", "wlan"}
+
+// match compares a string with a text or a glob.
+func (g *Gen) match(d int) string {
+	p, _ := g.Ptr(d)
+	s := pick(g, []string{"$comm", "str(" + p + ")", "str(" + p + ")", "ustr(" + p + ")"})
+	for range 3 {
+		text, t := g.member(d)
+		if t == nil {
+			break
+		}
+		target := t
+		switch u := btf.UnderlyingType(t).(type) {
+		case *btf.Array:
+			target = u.Type
+		case *btf.Pointer:
+			target = u.Target
+		}
+		if i, ok := btf.UnderlyingType(target).(*btf.Int); ok && i.Size == 1 && i.Encoding != btf.Bool && target != t {
+			s = text
+			break
+		}
+	}
+	pattern := pick(g, words)
+	op := pick(g, []string{"==", "!=", "~", "~"})
+	if op == "~" {
+		pattern = pick(g, []string{"*", "e*", "*0", "*th*", "e?h?", "???*", "*1", "et*0", "*eth1", "e*h*", "x*", "*e", "eth0"})
+	}
+	return fmt.Sprintf("(%s %s %q)", s, op, pattern)
 }
 
 func (g *Gen) smallIndex(d int) string {
@@ -251,6 +285,11 @@ func (g *Gen) Ptr(depth int) (string, *btf.Struct) {
 	}
 	if len(names) == 0 {
 		s := pick(g, g.Structs)
+		for _, p := range g.Params {
+			if _, ok := p.Type.(*btf.Pointer); ok && g.chance(50) {
+				return fmt.Sprintf("((struct %s *)%s)", s.Name, p.Name), s
+			}
+		}
 		return fmt.Sprintf("((struct %s *)%s)", s.Name, g.leaf()), s
 	}
 	i := g.IntN(len(names))
@@ -272,7 +311,7 @@ func structPointer(t btf.Type) (*btf.Struct, bool) {
 // within returns the path of a named member of s that is no bitfield.
 func (g *Gen) within(s *btf.Struct) (string, btf.Type) {
 	for range 4 {
-		if m := pick(g, flatten(s.Members)); m.BitfieldSize == 0 {
+		if m := pick(g, flatten(s.Members)); m.Name != "" && m.BitfieldSize == 0 {
 			return m.Name, m.Type
 		}
 	}
@@ -306,8 +345,10 @@ func (g *Gen) scalarMember(d int) (string, bool) {
 		if t == nil {
 			return "", false
 		}
-		switch btf.UnderlyingType(t).(type) {
-		case *btf.Int, *btf.Enum:
+		switch u := btf.UnderlyingType(t).(type) {
+		case *btf.Int:
+			return text, u.Size <= 8
+		case *btf.Enum:
 			return text, true
 		}
 	}
@@ -334,6 +375,9 @@ func (g *Gen) member(d int) (string, btf.Type) {
 		case *btf.Union:
 			ms = flatten(u.Members)
 		case *btf.Array:
+			if u.Nelems == 0 || g.chance(10) && !g.C {
+				return text, t
+			}
 			i := g.smallIndex(d)
 			if g.chance(60) {
 				i = strconv.Itoa(g.IntN(int(u.Nelems)))
@@ -347,7 +391,10 @@ func (g *Gen) member(d int) (string, btf.Type) {
 			return text, t
 		}
 		if sep == "." && g.chance(15) && t != btf.Type(s) {
-			return text, t // a struct as a whole
+			return text, t // a struct or an array as a whole
+		}
+		if len(ms) == 0 {
+			return text, t
 		}
 		m := pick(g, ms)
 		text += sep + m.Name

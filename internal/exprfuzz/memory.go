@@ -160,6 +160,9 @@ func (g *Gen) Fill(m *Machine, b []byte) {
 			v = g.Pointer64(m)
 		}
 		binary.LittleEndian.PutUint64(b[i:], v)
+		if g.chance(10) {
+			copy(b[i:i+8], pick(g, words)+"\x00")
+		}
 	}
 }
 

@@ -93,7 +93,7 @@ func (g *Gen) AddTypes(n int) {
 // qualifiers.
 func (g *Gen) Scalar() btf.Type {
 	var t btf.Type = pick(g, ints)
-	if g.chance(15) {
+	if len(g.Enums) > 0 && g.chance(15) {
 		t = pick(g, g.Enums)
 	}
 	if g.C {
