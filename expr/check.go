@@ -131,7 +131,11 @@ func (c *checker) everything(spec *Spec) []Item {
 		if label == "" {
 			label = "$arg" + strconv.Itoa(i+1)
 		}
-		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show(label, c.param(i))}})
+		o := c.param(i)
+		if c.scope.Untyped {
+			o.view = ViewHex
+		}
+		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show(label, o)}})
 	}
 	if res, ok := c.result(); ok {
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show("return", res)}})
@@ -255,9 +259,14 @@ func (c *checker) show(label string, op operand) Capture {
 			capture.Target = op.object()
 			return capture
 		}
+		view := op.view
 		op = c.load(op)
+		op.view = view
 	}
 	capture.Value = op.val
+	if op.view != ViewDefault {
+		return capture // the value was asked for, not what it points to
+	}
 	if p, ok := btf.UnderlyingType(op.t).(*btf.Pointer); ok {
 		capture.Target = c.target(p.Target, op)
 	}

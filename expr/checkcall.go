@@ -42,10 +42,14 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 		return c.fault(CodeType, x.Pos, "write it as an item of its own", "diff() shows a change, it has no value")
 	case "buf":
 		return c.buffer(x)
-	case "hex", "dec", "sym", "ip", "mac":
-		o, ok := c.expr(x.Args[0], want)
-		o.view = map[string]View{"hex": ViewHex, "dec": ViewDec, "sym": ViewSym, "ip": ViewIP, "mac": ViewMAC}[x.Func.Name]
+	case "hex", "dec", "sym":
+		o, ok := c.value(x.Args[0], want)
+		o.view = map[string]View{"hex": ViewHex, "dec": ViewDec, "sym": ViewSym}[x.Func.Name]
 		return o, ok
+	case "ip":
+		return c.netAddress(x, ViewIP, 4, 16)
+	case "mac":
+		return c.netAddress(x, ViewMAC, 6)
 	case "ntohs":
 		return c.swap(x, numeric{2, false})
 	case "ntohl":
@@ -80,6 +84,49 @@ func (c *checker) phase(x *Call, want *btf.Enum) (operand, bool) {
 		return c.fault(CodeType, x.Pos, "", "this is known only at return")
 	}
 	return o, true
+}
+
+// netAddress is ip(x) or mac(x): x, or what x points to, is an address of one of
+// the sizes given.
+func (c *checker) netAddress(x *Call, view View, sizes ...int64) (operand, bool) {
+	arg := x.Args[0]
+	o, ok := c.expr(arg, nil)
+	if !ok {
+		return o, false
+	}
+	if o.text != nil || o.buffer != nil {
+		return c.fault(CodeType, arg.Span(), "", "%s() takes an address, not a string", x.Func.Name)
+	}
+	if p, isptr := btf.UnderlyingType(o.t).(*btf.Pointer); isptr {
+		o = c.load(o)
+		if charLike(p.Target) && view == ViewMAC {
+			at := c.at
+			if PhaseOf(o.val) == AtReturn {
+				at = AtReturn
+			}
+			six := &Const{typeUlong, 6}
+			return operand{t: o.t, view: view, buffer: &Buffer{T: o.t, Addr: o.val, N: six, Max: 6, Space: o.space, At: at}}, true
+		}
+		if o, ok = c.through(o, p.Target, arg.Span()); !ok {
+			return o, false
+		}
+	}
+	if size, known := sizeOf(o.t); !known || !slices.Contains(sizes, size) {
+		return c.fault(CodeType, arg.Span(), "", "%s() takes an address of %s bytes, not %s", x.Func.Name, orList(sizes), typeName(o.t))
+	}
+	o.view = view
+	return o, true
+}
+
+func orList(sizes []int64) string {
+	s := ""
+	for i, n := range sizes {
+		if i > 0 {
+			s += " or "
+		}
+		s += strconv.FormatInt(n, 10)
+	}
+	return s
 }
 
 func (c *checker) swap(x *Call, n numeric) (operand, bool) {

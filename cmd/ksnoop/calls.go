@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
@@ -19,9 +21,29 @@ import (
 
 // A callsView says how records are printed.
 type callsView struct {
-	plan  *plan.Plan
-	join  bool   // one block for each call
-	count uint64 // stop after so many; 0: never
+	plan   *plan.Plan
+	kernel *kernel.View // whose addresses are named
+	join   bool         // one block for each call
+	count  uint64       // stop after so many; 0: never
+}
+
+// appendSymbol appends the name of what lies at an address: "tcp_v4_rcv+0x10".
+func appendSymbol(dst []byte, k *kernel.View, addr uint64) []byte {
+	if addr>>63 == 0 {
+		return dst // not the kernel's
+	}
+	s, ok := k.Symbol(addr)
+	if !ok {
+		return dst
+	}
+	dst = append(dst, s.Name...)
+	if s.Offset != 0 {
+		dst = strconv.AppendUint(append(dst, "+0x"...), s.Offset, 16)
+	}
+	if s.Module != "" {
+		dst = append(append(append(dst, " ["...), s.Module...), ']')
+	}
+	return dst
 }
 
 // print writes records, or calls, until there are no more or enough was
@@ -30,7 +52,7 @@ type callsView struct {
 func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
 	w := bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, w.Flush()) }()
-	calls := output.NewCalls()
+	calls := output.NewCalls(func(dst []byte, addr uint64) []byte { return appendSymbol(dst, v.kernel, addr) })
 	buf := calls.AppendHeader(nil)
 	if _, err := w.Write(buf); err != nil {
 		return err

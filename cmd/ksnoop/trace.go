@@ -21,6 +21,7 @@ import (
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -105,7 +106,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	for _, s := range skipped {
 		log.Info("left out", "function", s.Func.Name, "reason", s.Why)
 	}
-	t := &tracing{flags: f, plan: p, stdout: stdout, stderr: stderr, log: log}
+	t := &tracing{flags: f, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
 	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
 	if f.explain {
 		return explain(stdout, p, t.target)
@@ -205,6 +206,7 @@ func (f *traceFlags) logger(stderr io.Writer) *slog.Logger {
 type tracing struct {
 	flags          *traceFlags
 	plan           *plan.Plan
+	kernel         *kernel.View
 	settings       bpf.Settings
 	target         codegen.Target
 	stdout, stderr io.Writer
@@ -300,7 +302,7 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) error {
 	if t.recording != nil && !t.flags.record.print {
 		return drain(records, t.flags.count)
 	}
-	view := callsView{plan: t.plan, join: t.flags.join, count: t.flags.count}
+	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, count: t.flags.count}
 	return view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
 }
 

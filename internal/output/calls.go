@@ -20,10 +20,15 @@ import (
 //	);
 type Calls struct {
 	forms map[*plan.Record]*form
+	// symbol appends the name of what lies at an address, or nothing.
+	symbol func(dst []byte, addr uint64) []byte
 }
 
-// NewCalls returns a printer of the calls view.
-func NewCalls() *Calls { return &Calls{forms: map[*plan.Record]*form{}} }
+// NewCalls returns a printer of the calls view. symbol appends the name of what
+// lies at an address of the kernel, if it has one; it may be nil.
+func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
+	return &Calls{forms: map[*plan.Record]*form{}, symbol: symbol}
+}
 
 // AppendHeader appends the names of the columns.
 func (c *Calls) AppendHeader(dst []byte) []byte {
@@ -59,7 +64,7 @@ func (c *Calls) form(e *event.Event) (*form, error) {
 	if f, ok := c.forms[e.Record]; ok {
 		return f, nil
 	}
-	f, err := newForm(e.Probe, e.Record)
+	f, err := newForm(e.Probe, e.Record, c.symbol)
 	if err != nil {
 		return nil, fmt.Errorf("printing %s: %w", e.Probe.Func.Name, err)
 	}

@@ -5,6 +5,7 @@ package output
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -115,6 +116,12 @@ func TestCalls(t *testing.T) {
 		{"changed string", "send(diff(str(name)))", bpf.KindCall, 0, data("eth0", "eth1"), "        diff(str(name)): \"eth0\" → \"eth1\"\n"},
 		{"gone", "send(diff(*skb))", bpf.KindCall, 2, data(object, object),
 			"        diff(*skb): ?\n        /* Cannot show 'diff(*skb)' as 'struct sk_buff'.\n         * Userspace/invalid ptr? */\n"},
+		{"symbol", "send(sym(skb))", bpf.KindEntry, 0, data(uint64(0xffffffff81000010)),
+			"        sym(skb) = (struct sk_buff *)0xffffffff81000010 <_text+0x10>\n"},
+		{"no symbol", "send(sym(skb))", bpf.KindEntry, 0, data(ptr), "        sym(skb) = (struct sk_buff *)0xffff930a01095c00\n"},
+		{"IPv4 address", "send(ip(skb->len))", bpf.KindEntry, 0, data(0x0100007f), "        ip(skb->len) = (unsigned int)127.0.0.1\n"},
+		{"hardware address", "send(mac(name))", bpf.KindEntry, 0, data(6, []byte{0x52, 0x54, 0, 0x12, 0x34, 0xff}),
+			"        mac(name) = 52:54:00:12:34:ff\n"},
 		{"two values", "send(skb->len, skb->data_len)", bpf.KindEntry, 0, data(84, 3),
 			"        skb->len = (unsigned int)84,\n\n        skb->data_len = (unsigned int)3\n"},
 		{"whole call", "send(skb->len, return < 0)", bpf.KindCall, 0, data(84, -1),
@@ -128,7 +135,7 @@ func TestCalls(t *testing.T) {
 			if err := event.Decode(p, append(bpf.AppendEvent(nil, &e), c.data...), &ev); err != nil {
 				t.Fatal(err)
 			}
-			got, err := NewCalls().AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+			got, err := NewCalls(symbol).AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,9 +152,17 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// symbol names what lies behind one address.
+func symbol(dst []byte, addr uint64) []byte {
+	if off := addr - 0xffffffff81000000; off < 0x1000 {
+		dst = fmt.Appendf(dst, "_text+%#x", off)
+	}
+	return dst
+}
+
 func TestHeader(t *testing.T) {
 	want := "            TASK     PID CPU#        TIMESTAMP FUNCTION\n\n"
-	if got := string(NewCalls().AppendHeader(nil)); got != want {
+	if got := string(NewCalls(nil).AppendHeader(nil)); got != want {
 		t.Errorf("header %q, want %q", got, want)
 	}
 }
@@ -168,7 +183,7 @@ func TestAllocations(t *testing.T) {
 	if err := event.Decode(p, raw, &ev); err != nil {
 		t.Fatal(err)
 	}
-	calls, call := NewCalls(), &session.Call{Entry: &ev}
+	calls, call := NewCalls(nil), &session.Call{Entry: &ev}
 	buf, err := calls.AppendCall(nil, call)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package output
 import (
 	"bytes"
 	"encoding/binary"
+	"net/netip"
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
@@ -34,10 +35,15 @@ type field struct {
 	view          expr.View
 	later         *plan.Slot // for a diff: the target, or the value, at return
 	lines         []byte     // of a diff, reused
+
+	symbol                       func([]byte, uint64) []byte
+	objectOptions, numberOptions *btfprint.ValueOptions
 }
 
-func newForm(p *plan.Probe, r *plan.Record) (*form, error) {
+func newForm(p *plan.Probe, r *plan.Record, symbol func([]byte, uint64) []byte) (*form, error) {
 	f := &form{}
+	object := btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4, PointerName: symbol}
+	number := btfprint.ValueOptions{ShowZeroes: true, PointerName: symbol}
 	var last *plan.Slot
 	for i := range r.Slots {
 		s := &r.Slots[i]
@@ -50,7 +56,7 @@ func newForm(p *plan.Probe, r *plan.Record) (*form, error) {
 		}
 		if last == nil || last.Item != s.Item || last.Capture != s.Capture {
 			c := &p.Items[s.Item].Captures[s.Capture]
-			f.fields = append(f.fields, field{label: c.Label, view: c.View})
+			f.fields = append(f.fields, field{label: c.Label, view: c.View, symbol: symbol, objectOptions: &object, numberOptions: &number})
 		}
 		last = s
 		if err := f.fields[len(f.fields)-1].add(s); err != nil {
@@ -172,6 +178,12 @@ func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
 	switch {
 	case !ok:
 		return f.appendUnreadable(append(dst, '?'))
+	case f.view == expr.ViewMAC && f.buffer:
+		return appendMAC(dst, raw[8:])
+	case f.view == expr.ViewMAC:
+		return appendMAC(dst, raw)
+	case f.view == expr.ViewIP:
+		return appendIP(dst, raw)
 	case f.buffer:
 		n := binary.LittleEndian.Uint64(raw)
 		raw = raw[8:]
@@ -195,23 +207,61 @@ func aggregate(s *plan.Slot) bool {
 }
 
 func (f *field) appendObject(dst, raw []byte) []byte {
-	return f.object.AppendValue(dst, raw, &btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4})
+	return f.object.AppendValue(dst, raw, f.objectOptions)
 }
 
 // appendValue appends a scalar; a result that is an error number with its name.
 func (f *field) appendValue(dst []byte, e *event.Event, v uint64) []byte {
-	if f.view == expr.ViewHex {
-		dst = f.appendCast(dst)
-		return strconv.AppendUint(append(dst, "0x"...), v, 16)
-	}
 	raw, _ := e.Bytes(f.value)
-	dst = f.number.AppendValue(dst, raw[:f.number.Size()], &btfprint.ValueOptions{ShowZeroes: true})
+	raw = raw[:f.number.Size()]
+	switch f.view {
+	case expr.ViewHex, expr.ViewSym:
+		dst = f.appendCast(dst)
+		dst = strconv.AppendUint(append(dst, "0x"...), lowBytes(v, len(raw)), 16)
+		return f.appendSymbol(dst, v)
+	case expr.ViewIP:
+		return appendIP(f.appendCast(dst), raw)
+	}
+	dst = f.number.AppendValue(dst, raw, f.numberOptions)
 	if _, signed, _ := expr.Number(f.typ); f.result && signed {
 		if name, ok := errorName(v); ok {
 			dst = append(dst, " /* -"...)
 			dst = append(dst, name...)
 			dst = append(dst, " */"...)
 		}
+	}
+	return dst
+}
+
+// lowBytes cuts a number in register form to its type's size.
+func lowBytes(v uint64, size int) uint64 { return v << (64 - 8*size) >> (64 - 8*size) }
+
+// appendSymbol appends what lies at an address, for sym().
+func (f *field) appendSymbol(dst []byte, addr uint64) []byte {
+	if f.view != expr.ViewSym || f.symbol == nil {
+		return dst
+	}
+	start := len(dst)
+	dst = f.symbol(append(dst, " <"...), addr)
+	if len(dst) == start+len(" <") {
+		return dst[:start]
+	}
+	return append(dst, '>')
+}
+
+// appendIP appends an address of 4 or 16 bytes as people write it.
+func appendIP(dst, raw []byte) []byte {
+	addr, _ := netip.AddrFromSlice(raw) // the language lets no other size pass
+	return addr.AppendTo(dst)
+}
+
+// appendMAC appends a hardware address.
+func appendMAC(dst, raw []byte) []byte {
+	for i, b := range raw {
+		if i > 0 {
+			dst = append(dst, ':')
+		}
+		dst = append(dst, "0123456789abcdef"[b>>4], "0123456789abcdef"[b&15])
 	}
 	return dst
 }

@@ -110,7 +110,7 @@ func BenchmarkReplay(b *testing.B) {
 				replay(b, data, func(*event.Event) {})
 			})
 			b.Run("print", func(b *testing.B) {
-				calls := output.NewCalls()
+				calls := output.NewCalls(nil)
 				var buf []byte
 				bytes := 0
 				replay(b, data, func(e *event.Event) {

@@ -199,7 +199,7 @@ func read(data []byte) (r *Reader, raw [][]byte, err error) {
 // text is what trace prints.
 func text(t testing.TB, p *plan.Plan, raw [][]byte) string {
 	t.Helper()
-	calls := output.NewCalls()
+	calls := output.NewCalls(nil)
 	var out []byte
 	var e event.Event
 	for _, rec := range raw {

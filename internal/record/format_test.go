@@ -273,7 +273,7 @@ func FuzzBlocks(f *testing.F) {
 		if err == nil && len(raw) != int(r.records) {
 			t.Errorf("%d records of %d", len(raw), r.records)
 		}
-		calls := output.NewCalls()
+		calls := output.NewCalls(nil)
 		var e event.Event
 		for _, rec := range raw {
 			if err := event.Decode(r.Plan(), rec, &e); err != nil {
