@@ -33,7 +33,7 @@ predicates that must hold:
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	trace := newTraceCommand(status)
-	root.AddCommand(trace, newReplayCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand())
+	root.AddCommand(trace, newReplayCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand())
 	return root
 }
 

@@ -41,6 +41,7 @@ type abbrevTable struct {
 	attributes []attribute
 	sparse     map[uint64]int // by code, nil when codes are 1, 2, 3, …
 	nested     bool           // some function has a static link
+	bytes      int            // how much was read
 }
 
 func (t *abbrevTable) find(code uint64) *abbrev {
@@ -88,6 +89,7 @@ func (t *abbrevTable) parse(section []byte, off uint64, f formSizes, only uint64
 			break
 		}
 	}
+	t.bytes = c.pos - int(min(off, uint64(len(section))))
 	return !c.bad
 }
 
@@ -109,8 +111,9 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 		if name == 0 && form == 0 || c.bad {
 			break
 		}
-		if name > 0xffff || form > 0xffff {
-			c.fail() // the standard's end at 0x3fff and 0x1fff
+		// The standard's numbers end at 0x3fff and 0x1fff.
+		if name > 0xffff || form > 0xffff || a.fixed > 1<<24 {
+			c.fail()
 			break
 		}
 		attr := attribute{name: uint16(name), form: uint16(form)}

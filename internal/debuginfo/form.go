@@ -2,7 +2,10 @@
 
 package debuginfo
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // formSizes are what the sizes of a unit's values depend on.
 type formSizes struct {
@@ -141,9 +144,18 @@ func (u *unit) str(v value) []byte {
 	return nil
 }
 
+// textAt returns the text at an offset. Names are short; a damaged file could
+// have many that all reach to the end of a large section.
 func textAt(section []byte, off uint64) []byte {
-	c := at(section, off)
-	return c.text()
+	const most = 1 << 14
+	if off > uint64(len(section)) {
+		return nil
+	}
+	b := section[off:min(uint64(len(section)), off+most)]
+	if n := bytes.IndexByte(b, 0); n >= 0 {
+		return b[:n]
+	}
+	return nil
 }
 
 // address returns the address of a value.

@@ -154,24 +154,33 @@ func (x *unitIndex) readOthers() *addressIndex {
 	}
 	index := &addressIndex{}
 	var u unit
-	budget := len(x.sections.rnglists) + len(x.sections.ranges) + 1<<16 // for all of them
+	// Limits for all units together: in a damaged file each could name the same
+	// long list of ranges, or the same large table of abbreviations.
+	entries := rangeEntries(x.sections)
+	work := 64*(len(x.sections.info)+len(x.sections.abbrev)) + 1<<20
 	for _, where := range x.all() {
 		if _, ok := listed[where.unit]; ok {
 			continue
 		}
-		if !u.openRoot(x.sections, where.unit) || u.kind == unitType || u.kind == unitPartial {
+		ok := u.openRoot(x.sections, where.unit)
+		if work -= u.abbrevs.bytes + 1; work < 0 {
+			break
+		}
+		if !ok || u.kind == unitType || u.kind == unitPartial {
 			continue
 		}
-		u.budget = min(u.budget, budget)
-		before := u.budget
+		u.budget = entries
 		spans := u.spans(nil, &u.rootEntry)
-		budget -= before - max(u.budget, 0)
+		entries = max(u.budget, 0)
 		if len(spans) == 0 && u.open(x.sections, where.unit) {
 			// The unit does not tell, its functions do.
+			work -= u.abbrevs.bytes
+			u.budget = entries
 			u.index()
 			for _, f := range u.functions {
 				spans = append(spans, f.span)
 			}
+			entries = max(u.budget, 0)
 		}
 		for _, s := range spans {
 			index.spans = append(index.spans, unitSpan{s, where.unit})

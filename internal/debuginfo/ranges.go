@@ -124,9 +124,13 @@ func (u *unit) rangesV4(dst []span, off uint64) []span {
 	return dst
 }
 
-// refill sets how many entries of range lists one walk over the unit may read.
-// In a damaged file each of many entries could name the same long list.
-func (u *unit) refill() { u.budget = len(u.sections.rnglists) + len(u.sections.ranges) + 1<<10 }
+// refill sets how many entries of range lists one walk over the unit may read:
+// as many as there can be, unless lists are shared. In a damaged file each of
+// many entries could name the same long list.
+func (u *unit) refill() { u.budget = rangeEntries(u.sections) }
+
+// rangeEntries is how many entries the range lists have at most.
+func rangeEntries(s *sections) int { return len(s.rnglists)/2 + len(s.ranges)/8 + 1<<10 }
 
 // spend takes one entry of a range list from the budget.
 func (u *unit) spend() bool {

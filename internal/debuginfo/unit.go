@@ -178,7 +178,6 @@ func (u *unit) index() {
 	}
 	u.haveIndex, u.overlap = true, false
 	u.functions = u.functions[:0]
-	u.refill()
 	c := u.cursor(uint64(u.root))
 	root := u.abbrevs.find(c.uleb())
 	if root == nil {
@@ -265,6 +264,7 @@ func (u *unit) addFunction(c cursor, a *abbrev, off uint64) {
 // function returns the offset of the entry that covers the address: of several
 // the last, which is the innermost.
 func (u *unit) function(addr uint64) (off uint64, ok bool) {
+	u.refill()
 	u.index()
 	n, _ := slices.BinarySearchFunc(u.functions, addr, func(f function, addr uint64) int {
 		if f.lo <= addr {

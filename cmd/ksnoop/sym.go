@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// symFlags are the options of "ksnoop sym". Their letters are addr2line's.
+type symFlags struct {
+	file                                 string
+	addresses, pretty, basenames, column bool
+	functions, inlines                   bool
+}
+
+func newSymCommand() *cobra.Command {
+	var f symFlags
+	c := &cobra.Command{
+		Use:   "sym [ADDRESS]...",
+		Short: "Show which functions and source lines addresses are in",
+		Long: strings.TrimSpace(`
+sym prints the function and the source line of each ADDRESS, and those that it
+was inlined into, as "addr2line -f -i" does. An ADDRESS is hexadecimal, or a
+symbol with or without an offset. Without any they are read from the standard
+input, one a line, and answered as they come.
+
+Addresses are those of the running kernel, or with --exe those in the file.`),
+		Example: "  ksnoop sym ffffffff812a4c30\n  ksnoop sym vfs_read+0x4c\n  ksnoop sym -e vmlinux -a < addresses",
+		RunE: func(c *cobra.Command, args []string) error {
+			return f.run(args, c.InOrStdin(), c.OutOrStdout())
+		},
+		ValidArgsFunction: completeFunctions,
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.file, "exe", "e", "", "read debug info from `FILE`, addresses are as in it")
+	flags.BoolVarP(&f.addresses, "addresses", "a", false, "print each address before what is at it")
+	flags.BoolVarP(&f.pretty, "pretty-print", "p", false, "print each function and its line on one line")
+	flags.BoolVarP(&f.basenames, "basenames", "s", false, "leave out the folders of files")
+	flags.BoolVar(&f.column, "column", false, "also print the column")
+	flags.BoolVarP(&f.functions, "functions", "f", true, "print functions, as is done anyhow")
+	flags.BoolVarP(&f.inlines, "inlines", "i", true, "print inlined functions, as is done anyhow")
+	return c
+}
+
+func (f *symFlags) run(args []string, r io.Reader, w io.Writer) error {
+	info, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer info.Close()
+	out := bufio.NewWriter(w)
+	s := symbolizer{flags: f, info: info, w: out}
+	if len(args) > 0 {
+		err = s.answer(args)
+	} else {
+		err = s.stream(r)
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// open maps the debug info of the file, or of the running kernel.
+func (f *symFlags) open() (*debuginfo.Info, error) {
+	o := debuginfo.Options{Relative: true}
+	if f.file != "" {
+		return debuginfo.Open(f.file, o)
+	}
+	root := os.DirFS("/")
+	running, err := debuginfo.Running(root)
+	if err != nil {
+		return nil, err
+	}
+	file, err := debuginfo.Find(root, running)
+	if err != nil {
+		return nil, err
+	}
+	view := kernel.Open(root)
+	if err := view.Symbols(); err != nil {
+		return nil, fmt.Errorf("find out where the kernel was loaded: %w; --exe takes addresses as in the file", err)
+	}
+	stext, err := view.Function("_stext")
+	if err != nil || len(stext) == 0 {
+		return nil, errors.Join(errors.New("the kernel does not tell where its code begins"), err)
+	}
+	info, err := debuginfo.Open("/"+file, o)
+	if err != nil {
+		return nil, err
+	}
+	if !info.SlideTo(stext[0].Addr) {
+		return nil, errors.Join(fmt.Errorf("/%s: has no symbol _stext", file), info.Close())
+	}
+	return info, nil
+}
+
+// A symbolizer prints what is at addresses.
+type symbolizer struct {
+	flags  *symFlags
+	info   *debuginfo.Info
+	w      *bufio.Writer
+	frames []debuginfo.Frame
+	line   []byte
+}
+
+// stream answers the lines that are there as soon as no more of them have come.
+func (s *symbolizer) stream(r io.Reader) error {
+	const most = 1 << 20
+	in := bufio.NewReaderSize(r, most)
+	var lines []string
+	for {
+		line, err := in.ReadString('\n')
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+		more := false
+		if n := in.Buffered(); n > 0 && err == nil {
+			waiting, _ := in.Peek(n) // n are buffered, so none can be missing
+			more = strings.IndexByte(string(waiting[:min(n, 128)]), '\n') >= 0
+		}
+		if more && len(lines) < most {
+			continue
+		}
+		if e := s.answer(lines); e != nil {
+			return e
+		}
+		if e := s.w.Flush(); e != nil {
+			return e
+		}
+		lines = lines[:0]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read addresses: %w", err)
+		}
+	}
+}
+
+// answer prints what is at each of the addresses. Many are looked up at once.
+func (s *symbolizer) answer(texts []string) error {
+	addrs := make([]uint64, len(texts))
+	known := make([]bool, len(texts))
+	for i, text := range texts {
+		addrs[i], known[i] = s.parse(text)
+	}
+	const many = 16
+	var all [][]debuginfo.Frame
+	if len(addrs) >= many {
+		all = s.info.LookupAll(addrs)
+	}
+	for i, addr := range addrs {
+		switch {
+		case !known[i]:
+			s.frames = s.frames[:0]
+		case all != nil:
+			s.frames = append(s.frames[:0], all[i]...)
+		default:
+			s.frames = s.info.Lookup(s.frames[:0], addr)
+		}
+		s.print(addr, known[i])
+	}
+	return nil
+}
+
+// parse reads an address, or the symbol and offset of one.
+func (s *symbolizer) parse(text string) (uint64, bool) {
+	if addr, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64); err == nil {
+		return addr, true
+	}
+	name, offset, plus := strings.Cut(text, "+")
+	var n uint64
+	if plus {
+		offset, _, _ = strings.Cut(offset, "/") // of "vfs_read+0x4c/0x2f0" the size
+		var err error
+		if n, err = strconv.ParseUint(offset, 0, 64); err != nil {
+			return 0, false
+		}
+	}
+	symbol, ok := s.info.SymbolNamed(name)
+	return symbol.Addr + n, ok
+}
+
+func (s *symbolizer) print(addr uint64, known bool) {
+	if len(s.frames) == 0 {
+		s.frames = append(s.frames, debuginfo.Frame{})
+	}
+	if outer := &s.frames[len(s.frames)-1]; known {
+		outer.Func = s.info.Outermost(addr, outer.Func)
+	}
+	b := s.line[:0]
+	if s.flags.addresses {
+		b = fmt.Appendf(b, "0x%016x", addr)
+		if s.flags.pretty {
+			b = append(b, ": "...)
+		} else {
+			b = append(b, '\n')
+		}
+	}
+	for i := range s.frames {
+		if i > 0 && s.flags.pretty {
+			b = append(b, " (inlined by) "...)
+		}
+		b = s.flags.appendFrame(b, &s.frames[i])
+	}
+	s.line = b
+	// An error stays with the writer until it is flushed.
+	_, _ = s.w.Write(b)
+}
+
+func (f *symFlags) appendFrame(b []byte, frame *debuginfo.Frame) []byte {
+	name, file := frame.Func, frame.File
+	if name == "" {
+		name = "??"
+	}
+	if file == "" {
+		file = "??"
+	} else if f.basenames {
+		file = path.Base(file)
+	}
+	b = append(b, name...)
+	if f.pretty {
+		b = append(b, " at "...)
+	} else {
+		b = append(b, '\n')
+	}
+	b = append(b, file...)
+	b = append(b, ':')
+	if frame.Line == 0 {
+		b = append(b, '?')
+	} else {
+		b = strconv.AppendUint(b, uint64(frame.Line), 10)
+	}
+	if f.column {
+		b = strconv.AppendUint(append(b, ':'), uint64(frame.Column), 10)
+	}
+	return append(b, '\n')
+}

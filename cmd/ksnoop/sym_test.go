@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// symProgram compiles a program; its sources are in dir.
+func symProgram(t *testing.T) (file, dir string) {
+	t.Helper()
+	for _, tool := range []string{"gcc", "addr2line"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	dir, err := filepath.Abs("../../internal/debuginfo/testdata/program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("gcc", "-O2", "-g", "one.c", "two.c", "three.c", "-o", file)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return file, dir
+}
+
+func sym(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	c := newSymCommand()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetIn(strings.NewReader(input))
+	c.SetArgs(args)
+	if err := c.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestSymIsAddr2line compares all addresses of some functions with GNU
+// addr2line, in each of the formats.
+func TestSymIsAddr2line(t *testing.T) {
+	file, dir := symProgram(t)
+	var input strings.Builder
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		switch s.Name {
+		case "one", "two", "three", "main":
+			for a := s.Value; a < s.Value+s.Size; a++ {
+				fmt.Fprintf(&input, "0x%x\n", a)
+			}
+		}
+	}
+	for _, options := range []string{"-fi", "-afi", "-pfi", "-apfis", "-sfi"} {
+		cmd := exec.Command("addr2line", options, "-e", file)
+		cmd.Stdin = strings.NewReader(input.String())
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// addr2line prints discriminators, which tell parts of a line apart,
+		// and paths with the folder of the build.
+		var want strings.Builder
+		for line := range strings.Lines(string(out)) {
+			line, _, _ = strings.Cut(strings.TrimSuffix(line, "\n"), " (discriminator")
+			line = strings.Replace(line, dir+"/", "", 1)
+			want.WriteString(line + "\n")
+		}
+		if got := sym(t, input.String(), options, "-e", file); got != want.String() {
+			t.Errorf("%s differs: %s", options, firstDifference(got, want.String()))
+		}
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("line %d: got %q, want %q", i+1, g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
+
+// TestSymArguments has few addresses, many at once and what is no address: all
+// forms give the same answers.
+func TestSymArguments(t *testing.T) {
+	file, _ := symProgram(t)
+	one := sym(t, "", "-e", file, "three+0x10")
+	if !strings.HasPrefix(one, "three\nthree.c:") && !strings.Contains(one, "\nthree\nthree.c:") {
+		t.Fatalf("three+0x10 is in %q", one)
+	}
+	if got := sym(t, strings.Repeat("three+0x10\n", 100), "-e", file); got != strings.Repeat(one, 100) {
+		t.Errorf("a hundred times: %s", firstDifference(got, strings.Repeat(one, 100)))
+	}
+	if got := sym(t, "", "-e", file, "three+0x10/0x200"); got != one {
+		t.Errorf("with a size: %q, want %q", got, one)
+	}
+	const none = "??\n??:?\n"
+	for _, text := range []string{"0", "ffffffffffffffff", "no_such_function", "three+x"} {
+		if got := sym(t, "", "-e", file, text); got != none {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	if got := sym(t, "", "-e", file, "--column", "-p", "main"); !regexp.MustCompile(`^main at one\.c:\d+:\d+\n$`).MatchString(got) {
+		t.Errorf("main: %q", got)
+	}
+}
+
+// TestSymStreams has an address answered while the input is still open.
+func TestSymStreams(t *testing.T) {
+	file, _ := symProgram(t)
+	in, feed := io.Pipe()
+	answers, out := io.Pipe()
+	c := newSymCommand()
+	c.SetIn(in)
+	c.SetOut(out)
+	c.SetArgs([]string{"-p", "-e", file})
+	done := make(chan error)
+	go func() { done <- c.Execute() }()
+	buffer := make([]byte, 1000)
+	for range 3 {
+		if _, err := io.WriteString(feed, "main\n"); err != nil {
+			t.Fatal(err)
+		}
+		n, err := answers.Read(buffer)
+		if err != nil || !strings.HasPrefix(string(buffer[:n]), "main at one.c:") {
+			t.Fatalf("answer %q, %v", buffer[:n], err)
+		}
+	}
+	if err := feed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSymFaults(t *testing.T) {
+	for file, want := range map[string]string{
+		"sym_test.go":   "bad magic number",
+		"no/such/file":  "no such file",
+		"/proc/version": "no regular file",
+	} {
+		c := newSymCommand()
+		c.SilenceErrors, c.SilenceUsage = true, true
+		c.SetArgs([]string{"-e", file, "0"})
+		c.SetOut(io.Discard)
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
+	}
+}
