@@ -109,6 +109,9 @@ func (a *assembler) branchCompare(t *expr.BinaryTerm, label string, sense bool) 
 // form.
 func (a *assembler) low32(t expr.Term) bool {
 	switch t := t.(type) {
+	case *expr.Convert: // between int, unsigned int and their typedefs
+		size, _, _ := expr.Number(t.X.Type())
+		return size == 4 && a.low32(t.X)
 	case *expr.Arg:
 		if t.Width != 4 || t.Off != 0 || t.Bits.Size != 0 {
 			return false
