@@ -41,6 +41,7 @@ type abbrevTable struct {
 	attributes []attribute
 	sparse     map[uint64]int // by code, nil when codes are 1, 2, 3, …
 	nested     bool           // some function has a static link
+	code       bool           // some function may have addresses
 	bytes      int            // how much was read
 }
 
@@ -64,6 +65,7 @@ func (t *abbrevTable) of(a *abbrev) []attribute { return t.attributes[a.first:a.
 // offsets. With only set it stops after the abbreviation of that code.
 func (t *abbrevTable) parse(section []byte, off uint64, f formSizes, only uint64) bool {
 	t.abbrevs, t.attributes, t.sparse, t.nested = t.abbrevs[:0], t.attributes[:0], nil, false
+	t.code = false
 	c := at(section, off)
 	for {
 		code := c.uleb()
@@ -75,6 +77,7 @@ func (t *abbrevTable) parse(section []byte, off uint64, f formSizes, only uint64
 			t.attributes = t.attributes[:a.first]
 			continue
 		}
+		t.code = t.code || a.role == roleFunction && a.hasPC
 		t.abbrevs = append(t.abbrevs, a)
 		if t.sparse == nil && code != uint64(len(t.abbrevs)) {
 			t.sparse = make(map[uint64]int, len(t.abbrevs))

@@ -89,11 +89,11 @@ func readSections(data []byte, f *elf.File, place func(section string) (uint64, 
 
 // contents returns a part of the file, or what it holds compressed.
 func contents(data []byte, s *elf.Section) ([]byte, error) {
+	if s.Offset > uint64(len(data)) || s.FileSize > uint64(len(data))-s.Offset {
+		return nil, errors.New("beyond the end of the file")
+	}
 	if s.Flags&elf.SHF_COMPRESSED == 0 {
-		if s.Offset > uint64(len(data)) || s.Size > uint64(len(data))-s.Offset {
-			return nil, errors.New("beyond the end of the file")
-		}
-		return data[s.Offset : s.Offset+s.Size], nil
+		return data[s.Offset : s.Offset+s.FileSize], nil
 	}
 	// The size is what the file claims: zlib packs 1,032 bytes into one at best,
 	// and memory is only taken for what really comes out.

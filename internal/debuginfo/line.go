@@ -4,12 +4,13 @@ package debuginfo
 
 import "slices"
 
-// A row says which line the code from its address on comes from.
+// A row says which line the code from its address on comes from. There are
+// millions of them, so file and column have 16 bits only.
 type row struct {
 	addr uint64
 	line uint32
-	file uint32
-	col  uint32
+	file uint16
+	col  uint16
 }
 
 // A sequence is rows that follow each other in memory. Sequences come in any
@@ -25,7 +26,7 @@ type lineTable struct {
 	rows      []row
 	sequences []sequence
 	read      bool
-	paths     map[uint32]string // by file
+	paths     map[uint16]string // by file
 }
 
 func (t *lineTable) reset() {
@@ -60,6 +61,8 @@ func (t *lineTable) run(c *cursor, u *unit) {
 	h := &t.header
 	s := lineState{row: row{line: 1, file: 1}}
 	special := h.special()
+	// A row takes 3 to 4 bytes of program.
+	t.rows = slices.Grow(t.rows, (len(c.b)-c.pos)/4)
 	for c.pos < len(c.b) {
 		op := c.b[c.pos]
 		c.pos++
@@ -79,9 +82,9 @@ func (t *lineTable) run(c *cursor, u *unit) {
 		case lineAdvanceLine:
 			s.line += uint32(c.sleb())
 		case lineSetFile:
-			s.file = uint32(c.uleb())
+			s.file = narrow(c.uleb(), noFile)
 		case lineSetColumn:
-			s.col = uint32(c.uleb())
+			s.col = narrow(c.uleb(), 0)
 		case lineNegateStmt, lineSetBasicBlock, lineSetPrologueEnd, lineSetEpilogueBegin:
 		case lineConstAddPC:
 			s.addr += uint64(special[255].addr)
@@ -113,6 +116,16 @@ func (h *lineHeader) special() *[256]advance {
 		}
 	}
 	return &h.advances
+}
+
+// noFile is a file that no table has. A column of 0 is not known.
+const noFile = 0xffff
+
+func narrow(n uint64, unknown uint16) uint16 {
+	if n > 0xffff {
+		return unknown
+	}
+	return uint16(n)
 }
 
 func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {

@@ -138,7 +138,7 @@ func (h *lineHeader) readFile(c *cursor, format []attribute) lineFile {
 }
 
 // file returns a file of the table: version 5 counts from 0, those before from 1.
-func (h *lineHeader) file(i uint32) (lineFile, bool) {
+func (h *lineHeader) file(i uint16) (lineFile, bool) {
 	n := uint64(i)
 	if h.version < 5 {
 		n--
@@ -151,7 +151,7 @@ func (h *lineHeader) file(i uint32) (lineFile, bool) {
 
 // path returns the path of a file as the compiler knew it, with the folder of
 // the build or relative to it.
-func (u *unit) path(i uint32, relative bool) string {
+func (u *unit) path(i uint16, relative bool) string {
 	t := &u.lines
 	if p, ok := t.paths[i]; ok {
 		return p
@@ -165,7 +165,7 @@ func (u *unit) path(i uint32, relative bool) string {
 		p = relativePath(p, string(u.compDir))
 	}
 	if t.paths == nil {
-		t.paths = map[uint32]string{}
+		t.paths = map[uint16]string{}
 	}
 	t.paths[i] = p
 	return p

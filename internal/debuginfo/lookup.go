@@ -116,13 +116,13 @@ func (r *reader) lookup(dst []Frame, off, addr uint64) []Frame {
 	for n := len(r.chain) - 1; n >= 0; n-- {
 		e := &r.chain[n]
 		dst = append(dst, r.frame(u, r.name(u, e), at))
-		at = row{file: uint32(e.callFile.n), line: uint32(e.callLine.n), col: uint32(e.callAt.n)}
+		at = row{file: narrow(e.callFile.n, noFile), line: uint32(e.callLine.n), col: narrow(e.callAt.n, 0)}
 	}
 	return dst
 }
 
 func (r *reader) frame(u *unit, name string, at row) Frame {
-	return Frame{Func: name, File: u.path(at.file, r.info.options.Relative), Line: at.line, Column: at.col}
+	return Frame{Func: name, File: u.path(at.file, r.info.options.Relative), Line: at.line, Column: uint32(at.col)}
 }
 
 // name returns the name of a function, which the entry itself has or the one

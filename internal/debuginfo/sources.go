@@ -121,7 +121,7 @@ func (f *sourceFinder) addRows(rows []row) {
 		for n++; n < len(rows)-1 && rows[n].addr == r.addr; n++ {
 		}
 		next := rows[n].addr
-		if next <= r.addr || int64(r.file) >= int64(len(f.wanted)) || !f.wanted[r.file] {
+		if next <= r.addr || int(r.file) >= len(f.wanted) || !f.wanted[r.file] {
 			continue
 		}
 		if last := len(f.spans) - 1; last >= 0 && f.spans[last].hi == r.addr {

@@ -4,6 +4,7 @@ package debuginfo
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"sync"
@@ -56,15 +57,19 @@ func newSymbolTable(data []byte, f *elf.File, place func(string) (uint64, bool))
 
 // each yields the functions until it returns false.
 func (t *symbolTable) each(yield func(tableSymbol) bool) {
-	for c := (cursor{b: t.symbols}); len(c.b)-c.pos >= symbolSize; {
-		s := tableSymbol{name: c.u32()}
-		info := c.u8()
-		c.u8() // visibility
-		section := c.u16()
-		s.addr, s.size = c.u64(), c.u64()
+	for b := t.symbols; len(b) >= symbolSize; b = b[symbolSize:] {
 		// The labels of assembler code often have no type.
-		kind := elf.ST_TYPE(info)
-		if kind != elf.STT_FUNC && kind != elf.STT_NOTYPE || section == 0 || s.name == 0 {
+		kind := elf.ST_TYPE(b[4])
+		if kind != elf.STT_FUNC && kind != elf.STT_NOTYPE {
+			continue
+		}
+		s := tableSymbol{
+			name: binary.LittleEndian.Uint32(b),
+			addr: binary.LittleEndian.Uint64(b[8:]),
+			size: binary.LittleEndian.Uint64(b[16:]),
+		}
+		section := binary.LittleEndian.Uint16(b[6:])
+		if section == 0 || s.name == 0 {
 			continue
 		}
 		if int(section) < len(t.bases) {
@@ -89,7 +94,7 @@ func (t *symbolTable) sort() []tableSymbol {
 
 // covering yields the functions that hold an address.
 func (t *symbolTable) covering(addr uint64, yield func(tableSymbol) bool) {
-	const few = 32
+	const few = 2
 	if t.lookups.Add(1) <= few {
 		for s := range t.each {
 			if s.addr <= addr && addr-s.addr < s.size && !yield(s) {

@@ -180,7 +180,7 @@ func (u *unit) index() {
 	u.functions = u.functions[:0]
 	c := u.cursor(uint64(u.root))
 	root := u.abbrevs.find(c.uleb())
-	if root == nil {
+	if root == nil || !u.abbrevs.code {
 		return
 	}
 	u.skip(&c, root)
