@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,35 +75,51 @@ func (f *symFlags) run(args []string, r io.Reader, w io.Writer) error {
 
 // open maps the debug info of the file, or of the running kernel.
 func (f *symFlags) open() (*debuginfo.Info, error) {
-	o := debuginfo.Options{Relative: true}
 	if f.file != "" {
-		return debuginfo.Open(f.file, o)
+		return debuginfo.Open(f.file, debuginfo.Options{Relative: true})
 	}
-	root := os.DirFS("/")
-	running, err := debuginfo.Running(root)
+	return openKernelDebugInfo("/", kernel.Open(os.DirFS("/")))
+}
+
+// openKernelDebugInfo maps the debug info of the kernel whose files are below
+// root, for the addresses at which that kernel runs.
+func openKernelDebugInfo(root string, view *kernel.View) (*debuginfo.Info, error) {
+	running, err := debuginfo.Running(os.DirFS(root))
 	if err != nil {
 		return nil, err
 	}
-	file, err := debuginfo.Find(root, running)
+	file, err := debuginfo.Find(os.DirFS(root), running)
 	if err != nil {
 		return nil, err
 	}
-	view := kernel.Open(root)
 	if err := view.Symbols(); err != nil {
-		return nil, fmt.Errorf("find out where the kernel was loaded: %w; --exe takes addresses as in the file", err)
+		return nil, fmt.Errorf("find out where the kernel was loaded: %w; sym --exe takes addresses as in the file", err)
 	}
 	stext, err := view.Function("_stext")
-	if err != nil || len(stext) == 0 {
-		return nil, errors.Join(errors.New("the kernel does not tell where its code begins"), err)
+	if err != nil {
+		return nil, fmt.Errorf("find out where the kernel was loaded: %w", err)
 	}
-	info, err := debuginfo.Open("/"+file, o)
+	info, err := debuginfo.Open(filepath.Join(root, file), debuginfo.Options{Relative: true})
 	if err != nil {
 		return nil, err
 	}
 	if !info.SlideTo(stext[0].Addr) {
-		return nil, errors.Join(fmt.Errorf("/%s: has no symbol _stext", file), info.Close())
+		return nil, errors.Join(fmt.Errorf("%s: has no symbol _stext", file), info.Close())
 	}
 	return info, nil
+}
+
+// functionsOfFiles returns the functions that are defined in the source files
+// that match a glob, of those that can be attached to.
+func functionsOfFiles(view *kernel.View, info *debuginfo.Info, glob string) ([]kernel.Function, error) {
+	all, err := view.Match("*", "")
+	if err != nil {
+		return nil, err
+	}
+	code := info.Sources(glob)
+	return slices.DeleteFunc(all, func(f kernel.Function) bool {
+		return f.Module != "" || !debuginfo.Callable(f.Name) || !code.Contains(f.Addr)
+	}), nil
 }
 
 // A symbolizer prints what is at addresses.
