@@ -3,8 +3,14 @@
 package debuginfo
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 )
 
 // BenchmarkCold opens the debug info and looks addresses up, as a process that
@@ -26,6 +32,7 @@ func BenchmarkCold(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
+				b.ReportMetric(anonymous(b), "MB-anonymous")
 			})
 		}
 	}
@@ -63,4 +70,65 @@ func BenchmarkFunctions(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkProcess compares "ksnoop sym" with llvm-symbolizer, whole processes
+// in the same run: times vary from machine to machine, their ratio does not.
+func BenchmarkProcess(b *testing.B) {
+	file := debugVmlinux(b, "6.12")
+	ksnoop := filepath.Join(b.TempDir(), "ksnoop")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", ksnoop, "../../cmd/ksnoop")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	llvm := symbolizer(b)
+	for _, n := range []int{1, 200, 10000} {
+		b.Run(fmt.Sprintf("addresses=%d", n), func(b *testing.B) {
+			var input bytes.Buffer
+			for _, addr := range randomText(b, file, n) {
+				fmt.Fprintf(&input, "0x%x\n", addr)
+			}
+			var ours, theirs cost
+			for b.Loop() {
+				ours.add(b, input.Bytes(), ksnoop, "sym", "-e", file)
+				theirs.add(b, input.Bytes(), llvm, "--obj="+file, "--inlines", "--functions=short")
+			}
+			b.ReportMetric(ours.wall.Seconds()*1e3/float64(b.N), "ms")
+			b.ReportMetric(ours.cpu.Seconds()*1e3/float64(b.N), "cpu-ms")
+			b.ReportMetric(100*ours.cpu.Seconds()/theirs.cpu.Seconds(), "%-of-llvm-cpu")
+			b.ReportMetric(theirs.wall.Seconds()/ours.wall.Seconds(), "times-as-fast")
+			b.ReportMetric(0, "ns/op") // of both together, which means nothing
+		})
+	}
+}
+
+// A cost is what runs of a process took.
+type cost struct{ wall, cpu time.Duration }
+
+func (c *cost) add(b *testing.B, input []byte, name string, args ...string) {
+	b.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Stdin = bytes.NewReader(input)
+	start := time.Now()
+	if err := cmd.Run(); err != nil {
+		b.Fatalf("%s: %v", cmd, err)
+	}
+	c.wall += time.Since(start)
+	c.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// anonymous returns the memory of this process that no file stands behind.
+func anonymous(b *testing.B) float64 {
+	b.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	var kilobytes float64
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		b.Fatalf("RssAnon: %v", err)
+	}
+	return kilobytes / 1024
 }
