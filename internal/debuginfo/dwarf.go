@@ -6,11 +6,9 @@ package debuginfo
 // extensions, as far as the reader knows them.
 
 const (
-	tagClassType         = 0x02
 	tagLexicalBlock      = 0x0b
 	tagInlinedSubroutine = 0x1d
 	tagSubprogram        = 0x2e
-	tagSkeletonUnit      = 0x4a
 )
 
 const (

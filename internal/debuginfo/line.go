@@ -66,36 +66,42 @@ func (t *lineTable) run(c *cursor, u *unit) {
 	for c.pos < len(c.b) {
 		op := c.b[c.pos]
 		c.pos++
-		if op >= h.opcodeBase {
+		switch {
+		case op >= h.opcodeBase:
 			s.addr += uint64(special[op].addr)
 			s.line += uint32(int32(special[op].line))
 			t.rows = append(t.rows, s.row)
-			continue
-		}
-		switch op {
-		case 0:
-			t.extended(c, u, &s)
-		case lineCopy:
-			t.rows = append(t.rows, s.row)
-		case lineAdvancePC:
-			s.addr += c.uleb() * uint64(h.minInst)
-		case lineAdvanceLine:
-			s.line += uint32(c.sleb())
-		case lineSetFile:
-			s.file = narrow(c.uleb(), noFile)
-		case lineSetColumn:
+		case op == lineSetColumn: // by far the most frequent of the others
 			s.col = narrow(c.uleb(), 0)
-		case lineNegateStmt, lineSetBasicBlock, lineSetPrologueEnd, lineSetEpilogueBegin:
-		case lineConstAddPC:
-			s.addr += uint64(special[255].addr)
-		case lineFixedAdvancePC:
-			s.addr += uint64(c.u16())
-		case lineSetISA:
-			c.uleb()
+		case op == lineCopy:
+			t.rows = append(t.rows, s.row)
+		case op == 0:
+			t.extended(c, u, &s)
 		default:
-			for range h.operands[op] {
-				c.uleb()
-			}
+			t.standard(c, op, &s)
+		}
+	}
+}
+
+func (t *lineTable) standard(c *cursor, op uint8, s *lineState) {
+	h := &t.header
+	switch op {
+	case lineAdvancePC:
+		s.addr += c.uleb() * uint64(h.minInst)
+	case lineAdvanceLine:
+		s.line += uint32(c.sleb())
+	case lineSetFile:
+		s.file = narrow(c.uleb(), noFile)
+	case lineNegateStmt, lineSetBasicBlock, lineSetPrologueEnd, lineSetEpilogueBegin:
+	case lineConstAddPC:
+		s.addr += uint64(h.advances[255].addr)
+	case lineFixedAdvancePC:
+		s.addr += uint64(c.u16())
+	case lineSetISA:
+		c.uleb()
+	default:
+		for range h.operands[op] {
+			c.uleb()
 		}
 	}
 }

@@ -204,6 +204,10 @@ func (u *unit) index() {
 func (u *unit) walkTop(c cursor) {
 	deep := !u.plain || u.abbrevs.nested
 	depth := 0
+	abbrevs := u.abbrevs.abbrevs
+	if u.abbrevs.sparse != nil {
+		abbrevs = nil // the code is no index
+	}
 	for c.pos < len(c.b) {
 		off := c.pos
 		code := uint64(c.b[off])
@@ -218,8 +222,10 @@ func (u *unit) walkTop(c cursor) {
 			}
 			continue
 		}
-		a := u.abbrevs.find(code)
-		if a == nil {
+		var a *abbrev
+		if code-1 < uint64(len(abbrevs)) {
+			a = &abbrevs[code-1]
+		} else if a = u.abbrevs.find(code); a == nil {
 			return
 		}
 		if a.role == roleFunction && a.hasPC {
