@@ -150,3 +150,33 @@ func TestBomb(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// TestClaimedSize has a compressed section claim to be larger than the file. The
+// fuzzer found that memory was set aside for it.
+func TestClaimedSize(t *testing.T) {
+	const (
+		tableAt    = 0x28 // e_shoff
+		headerSize = 64   // of a section
+		sizeAt     = 32   // sh_size
+	)
+	data := small(t, "-g", "-gz=zlib")
+	f, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := binary.LittleEndian.Uint64(data[tableAt:])
+	changed := 0
+	for i, s := range f.Sections {
+		if s.Flags&elf.SHF_COMPRESSED != 0 {
+			binary.LittleEndian.PutUint64(data[table+uint64(i)*headerSize+sizeAt:], 1<<30)
+			changed++
+		}
+	}
+	if changed == 0 {
+		t.Skip("the compiler compresses no debug info")
+	}
+	bounded(t, data)
+	if err := use(data); err == nil {
+		t.Error("no error")
+	}
+}
