@@ -4,6 +4,7 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
@@ -104,6 +105,7 @@ func Check(spec *Spec, scope *Scope) ([]Item, error) {
 		}
 	}
 	if len(c.errs) > 0 {
+		slices.SortStableFunc(c.errs, func(a, b *Error) int { return a.Span.Start - b.Span.Start })
 		return nil, &ErrorList{spec.Text, c.errs}
 	}
 	return items, nil

@@ -41,17 +41,20 @@ func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
 	return value(res, fold(&BinaryTerm{T: res, Op: x.Op, X: convert(a.val, common), Y: convert(b.val, common)})), true
 }
 
-// pair checks both operands. A bare name on one side is looked up in the enum
-// of the other side first.
+// pair checks both operands, each once: they may be nested deeply. A name that
+// is no parameter is looked up in the enum of the other operand first, so that
+// one is checked before.
 func (c *checker) pair(x *Binary, want *btf.Enum) (a, b operand, ok bool) {
 	if ops[x.Op].class == classLogic {
 		want = nil
 	}
-	_, nameFirst := unparen(x.X).(*Name)
-	if nameFirst {
-		if y, ok := c.peek(x.Y); ok {
-			want = enumOf(y, want)
+	if n, isName := unparen(x.X).(*Name); isName && !c.isParam(n.Name) {
+		b, okB := c.value(x.Y, want)
+		if okB {
+			want = enumOf(b.t, want)
 		}
+		a, okA := c.value(x.X, want)
+		return a, b, okA && okB
 	}
 	a, okA := c.value(x.X, want)
 	if okA {
@@ -61,12 +64,8 @@ func (c *checker) pair(x *Binary, want *btf.Enum) (a, b operand, ok bool) {
 	return a, b, okA && okB
 }
 
-// peek returns the type of x without reporting its faults.
-func (c *checker) peek(x Expr) (btf.Type, bool) {
-	errs := len(c.errs)
-	o, ok := c.expr(x, nil)
-	c.errs = c.errs[:errs]
-	return o.t, ok
+func (c *checker) isParam(name string) bool {
+	return slices.ContainsFunc(c.scope.Params, func(p Param) bool { return p.Name == name })
 }
 
 func enumOf(t btf.Type, otherwise *btf.Enum) *btf.Enum {

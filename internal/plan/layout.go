@@ -96,7 +96,7 @@ func (p *Probe) layoutJoined() error {
 	sortPredicates(entry)
 	sortPredicates(ret)
 	p.Return = ret
-	if first == entry {
+	if p.Timed || len(entry.Predicates)+len(entry.Stores) > 0 {
 		p.Entry, p.Stashed = entry, true
 	}
 	return l.check()

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+var (
+	long = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
+	u32  = &btf.Int{Name: "unsigned int", Size: 4}
+	file = fileStruct()
+)
+
+// fileStruct is struct file { u32 flags, mode; struct file *next; long pos; }.
+func fileStruct() *btf.Struct {
+	next := &btf.Pointer{}
+	s := &btf.Struct{Name: "file", Size: 24, Members: []btf.Member{
+		{Name: "flags", Type: u32}, {Name: "mode", Type: u32, Offset: 32}, {Name: "next", Type: next, Offset: 64}, {Name: "pos", Type: long, Offset: 128}}}
+	next.Target = s
+	return s
+}
+
+// noTypes is a kernel without named types.
+type noTypes struct{}
+
+func (noTypes) TypesByName(string) ([]btf.Type, error)        { return nil, nil }
+func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
+
+// compiled generates code of a SPEC for `long f(struct file *file, long n)`.
+func compiled(t testing.TB, text string, m plan.Method, target Target) Programs {
+	t.Helper()
+	spec, err := expr.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "f"}, Result: long}
+	scope := &expr.Scope{Func: "f", Return: long, Types: noTypes{}}
+	for i, param := range []expr.Param{{Name: "file", Type: &btf.Pointer{Target: file}}, {Name: "n", Type: long}} {
+		p.Params = append(p.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: i, Slots: 1, Reg: i}})
+		scope.Params = append(scope.Params, param)
+	}
+	if p.Items, err = expr.Check(spec, scope); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.SetMethod(m); err != nil {
+		t.Fatal(err)
+	}
+	programs, err := Compile(p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return programs
+}
+
+// calls lists the helpers and functions that a function calls, in order.
+func calls(insns asm.Instructions) []string {
+	var names []string
+	for _, ins := range insns {
+		switch {
+		case ins.IsBuiltinCall():
+			names = append(names, asm.BuiltinFunc(ins.Constant).String())
+		case ins.IsFunctionCall():
+			names = append(names, ins.Reference())
+		}
+	}
+	return names
+}
+
+// TestPrograms: what a program calls is what it costs.
+func TestPrograms(t *testing.T) {
+	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
+	for _, c := range []struct {
+		spec         string
+		method       plan.Method
+		target       Target
+		entry, ret   string // calls of the programs
+		capture      string // calls of the capture function at entry
+		instructions int    // of the entry program; 0: whatever
+	}{
+		{spec: "f(n == 1)", method: plan.MethodFentry, entry: "ks_send", instructions: 8},
+		{spec: "f(n == 0x123456789a)", method: plan.MethodFentry, entry: "ks_send", instructions: 9},
+		{spec: "f(n == 1)", method: plan.MethodFentry, target: Target{Filtered: true}, entry: "ks_filter ks_send"},
+		{spec: "f(file->pos == 1, n == 2)", method: plan.MethodFentry, target: Target{Filtered: true},
+			entry: "ks_filter FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
+		{spec: "f(file->pos == 1)", method: plan.MethodKprobe, entry: "FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
+		{spec: "f(file->pos == 1)", method: plan.MethodKprobe, target: Target{TypeID: cast},
+			entry: "ks_cast FnProbeReadKernel ks_send ks_count", capture: "ks_cast FnProbeReadKernel"},
+		// One read for both members, and each alone if that fails.
+		{spec: "f(file->flags, file->mode)", method: plan.MethodKprobe, entry: "ks_send",
+			capture: "FnProbeReadKernel FnProbeReadKernel FnProbeReadKernel"},
+		{spec: "f(file)", method: plan.MethodFentry, entry: "ks_send", capture: "FnProbeReadKernel"},
+		{spec: "f(return < 0)", method: plan.MethodKprobe, ret: "ks_send"},
+		{spec: "f(file->pos, return < 0)", method: plan.MethodFentry, entry: "ks_open FnProbeReadKernel", ret: "ks_find ks_finish"},
+		{spec: "f(file->pos == 1, return)", method: plan.MethodFentry, entry: "FnProbeReadKernel ks_send ks_open ks_count",
+			capture: "FnProbeReadKernel", ret: "ks_find ks_finish"},
+		{spec: "f($pid == 1 || $cpu == 2, user(file)->pos)", method: plan.MethodFentry,
+			entry: "FnGetCurrentPidTgid FnGetSmpProcessorId ks_send", capture: "FnGetCurrentPidTgid FnGetSmpProcessorId FnProbeReadUser"},
+	} {
+		c.target.Arch = "amd64"
+		programs := compiled(t, c.spec, c.method, c.target)
+		check := func(what, want string, functions []bpf.Function, i int) {
+			got := ""
+			if i < len(functions) {
+				got = strings.Join(calls(functions[i].Insns), " ")
+			}
+			if got != want {
+				t.Errorf("%s by %s, %s: calls %q, want %q", c.spec, c.method, what, got, want)
+			}
+		}
+		check("entry", c.entry, programs.Entry, 0)
+		check("return", c.ret, programs.Return, 0)
+		check("capture", c.capture, programs.Entry, 1)
+		if n := len(programs.Entry); c.instructions != 0 && (n == 0 || len(programs.Entry[0].Insns) != c.instructions) {
+			t.Errorf("%s: %d instructions, want %d:\n%v", c.spec, len(programs.Entry[0].Insns), c.instructions, programs.Entry[0].Insns)
+		}
+	}
+}
+
+// TestLabels: every jump goes to a label that exists once, every instruction
+// says what it is for, and every function can be linked.
+func TestLabels(t *testing.T) {
+	for _, spec := range []string{
+		"f", "f(n == 1 && (file->pos > 2 || file->next->next->pos == 3) && !(n & 4), return < file->pos)",
+		`f($comm == "a", $comm ~ "b*c*d", str(file) != "eth0", (n / file->pos) % -3 << n)`,
+		"f(diff(*file), $duration > 10ms, return)", "f(buf(file, n), ustr(n), file->flags, file->mode, file->pos)",
+	} {
+		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
+			programs := compiled(t, spec, m, Target{Arch: "amd64", Filtered: true})
+			for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+				if functions == nil {
+					continue
+				}
+				for _, f := range functions {
+					checkLabels(t, spec, f)
+				}
+				if _, err := bpf.Link(functions...); err != nil {
+					t.Errorf("%s: %v", spec, err)
+				}
+			}
+		}
+	}
+}
+
+func checkLabels(t *testing.T, spec string, f bpf.Function) {
+	t.Helper()
+	places := map[string]int{}
+	for _, ins := range f.Insns {
+		if ins.Symbol() != "" {
+			places[ins.Symbol()]++
+		}
+		if ins.Source() == nil || ins.Source().String() == "" {
+			t.Errorf("%s, %s: %v carries no text", spec, f.Name, ins)
+		}
+	}
+	for _, ins := range f.Insns {
+		if ref := ins.Reference(); ref != "" && !ins.IsFunctionCall() && places[ref] != 1 {
+			t.Errorf("%s, %s: %d places for %s", spec, f.Name, places[ref], ref)
+		}
+	}
+	if last := f.Insns[len(f.Insns)-1]; last.OpCode.JumpOp() != asm.Exit {
+		t.Errorf("%s, %s ends with %v", spec, f.Name, last)
+	}
+}
+
+// TestText: the verifier quotes the user, so the text is the SPEC's.
+func TestText(t *testing.T) {
+	programs := compiled(t, "f( n   == 1, return<0 )", plan.MethodKprobe, Target{Arch: "amd64"})
+	var texts []string
+	for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+		for _, ins := range functions[0].Insns {
+			texts = append(texts, ins.Source().String())
+		}
+	}
+	for _, want := range []string{"n   == 1", "return<0"} {
+		if !slices.Contains(texts, want) {
+			t.Errorf("no instruction says %q: %q", want, slices.Compact(texts))
+		}
+	}
+}
+
+func TestUnknownArch(t *testing.T) {
+	p := &plan.Probe{}
+	if _, err := Compile(p, Target{Arch: "riscv64"}); err == nil {
+		t.Error("code was generated for an architecture whose registers are not known")
+	}
+}
+
+// TestStackLimit: what needs more stack than there is has to be refused here,
+// not by the verifier.
+func TestStackLimit(t *testing.T) {
+	deep := strings.Repeat("(n + ", 60) + "n" + strings.Repeat(")", 60)
+	spec, err := expr.Parse("f(" + deep + ` == 1, $comm ~ "a*b*c", str(file) ~ "` + strings.Repeat("x", 200) + `*")`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "f"}, Result: long}
+	scope := &expr.Scope{Func: "f", Return: long, Types: noTypes{}}
+	for i, param := range []expr.Param{{Name: "file", Type: &btf.Pointer{Target: file}}, {Name: "n", Type: long}} {
+		p.Params = append(p.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: i, Slots: 1, Reg: i}})
+		scope.Params = append(scope.Params, param)
+	}
+	if p.Items, err = expr.Check(spec, scope); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.SetMethod(plan.MethodFentry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compile(p, Target{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "512 bytes of stack") {
+		t.Errorf("error %v", err)
+	}
+}
