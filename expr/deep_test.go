@@ -12,7 +12,7 @@ import (
 // noTypes is a kernel without named types.
 type noTypes struct{}
 
-func (noTypes) TypesByName(string) ([]btf.Type, error)    { return nil, nil }
+func (noTypes) TypesByName(string) ([]btf.Type, error)   { return nil, nil }
 func (noTypes) Enumerators(string) ([]Enumerator, error) { return nil, nil }
 
 // TestDeep: an operand that is checked twice at each level would take 2^60
