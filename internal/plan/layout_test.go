@@ -105,7 +105,7 @@ func TestLayout(t *testing.T) {
 		{"(count, return)", " | 0=count; send | 0=return; send", " | 0=count; send | 0=return; send"},
 		{"(count > 1, return)", " | if (count > 1); 0=count; send | if (count > 1); 0=return; send",
 			"stashed | if (count > 1); 0=count; send | 0=return; send"},
-		{"(return < 0)", "joined | - | if (return < 0); 0=return; send", "joined stashed |  | if (return < 0); 0=return; send"},
+		{"(return < 0)", "joined | - | if (return < 0); 0=return; send", "joined | - | if (return < 0); 0=return; send"},
 		{"(return < 0, count)", "joined | - | if (return < 0); 0=return; 1=count; send",
 			"joined stashed | 1=count | if (return < 0); 0=return; send"},
 		{"(return < 0, sk->len)", "joined stashed | 1=*(sk+0:4) | if (return < 0); 0=return; send",
