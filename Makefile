@@ -13,7 +13,7 @@ GUEST   := $(GO) run ./internal/vm/guestrun
 
 # What a guest needs, and what the checks and the tests' oracles need beyond that.
 GUEST_PACKAGES := qemu-system-x86 busybox-static xz-utils
-PACKAGES       := $(GUEST_PACKAGES) git gcc libc6-dev clang llvm libbpf-dev dwarves
+PACKAGES       := $(GUEST_PACKAGES) git gcc libc6-dev clang llvm llvm-19 lld dwz libbpf-dev dwarves
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o ksnoop ./cmd/ksnoop
