@@ -275,6 +275,15 @@ func (c *checker) show(label string, op operand) Capture {
 	return capture
 }
 
+// when returns the phase in which memory at an address is read: at return if
+// the address is not known before, else as entry() and exit() say.
+func (c *checker) when(addr Term) Phase {
+	if PhaseOf(addr) == AtReturn {
+		return AtReturn
+	}
+	return c.at
+}
+
 // target returns what can be shown of what a pointer points to, or nil.
 func (c *checker) target(t btf.Type, op operand) Term {
 	switch u := btf.UnderlyingType(t).(type) {
@@ -284,12 +293,12 @@ func (c *checker) target(t btf.Type, op operand) Term {
 		return nil
 	}
 	if charLike(t) && isChar(t) {
-		return &Text{T: op.t, Addr: op.val, Max: MaxText, Space: op.space, At: c.at}
+		return &Text{T: op.t, Addr: op.val, Max: MaxText, Space: op.space, At: c.when(op.val)}
 	}
 	if size, ok := sizeOf(t); !ok || size == 0 {
 		return nil
 	}
-	return &Object{T: t, Addr: op.val, Space: op.space, At: c.at}
+	return &Object{T: t, Addr: op.val, Space: op.space, At: c.when(op.val)}
 }
 
 // isChar tells char and unsigned char from u8 and other typedefs of them,

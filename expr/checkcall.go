@@ -100,12 +100,8 @@ func (c *checker) netAddress(x *Call, view View, sizes ...int64) (operand, bool)
 	if p, isptr := btf.UnderlyingType(o.t).(*btf.Pointer); isptr {
 		o = c.load(o)
 		if charLike(p.Target) && view == ViewMAC {
-			at := c.at
-			if PhaseOf(o.val) == AtReturn {
-				at = AtReturn
-			}
 			six := &Const{typeUlong, 6}
-			return operand{t: o.t, view: view, buffer: &Buffer{T: o.t, Addr: o.val, N: six, Max: 6, Space: o.space, At: at}}, true
+			return operand{t: o.t, view: view, buffer: &Buffer{T: o.t, Addr: o.val, N: six, Max: 6, Space: o.space, At: c.when(o.val)}}, true
 		}
 		if o, ok = c.through(o, p.Target, arg.Span()); !ok {
 			return o, false
@@ -179,9 +175,6 @@ func (c *checker) buffer(x *Call) (operand, bool) {
 		}
 		limit = uint32(k.V)
 	}
-	at := c.at
-	if PhaseOf(p.val) == AtReturn || PhaseOf(n.val) == AtReturn {
-		at = AtReturn
-	}
+	at := max(c.when(p.val), c.when(n.val))
 	return operand{t: p.t, buffer: &Buffer{T: p.t, Addr: p.val, N: convert(n.val, typeUlong), Max: limit, Space: p.space, At: at}}, true
 }

@@ -186,11 +186,7 @@ func textMax(arr *btf.Array) uint32 {
 }
 
 func (c *checker) textAt(o operand) *Text {
-	at := c.at
-	if PhaseOf(o.val) == AtReturn {
-		at = AtReturn
-	}
-	return &Text{T: o.t, Addr: o.val, Max: MaxText, Space: o.space, At: at}
+	return &Text{T: o.t, Addr: o.val, Max: MaxText, Space: o.space, At: c.when(o.val)}
 }
 
 func (c *checker) cast(x *Cast) (operand, bool) {
