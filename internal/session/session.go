@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Session is what one thread did between the call of an entry function and
+// its return.
+type Session struct {
+	PID, TID uint32
+	Comm     string // the thread's name when the session was opened
+	Leader   string // the process's
+	// Start and End are CLOCK_MONOTONIC ns. End is the time of the report
+	// while the session is open.
+	Start, End uint64
+	State      State
+	Func       *plan.Function // the entry function that opened it
+	Failed     bool           // by the error rule
+	Lost       Lost
+
+	// Chain is the failing chain or, of a session without one, the calls that
+	// were made last; where it is, of one that is still open.
+	Chain Chain
+	// Interim are failing chains that were dealt with before the session
+	// ended, oldest first; only on request.
+	Interim []Chain
+	// Trace has every recorded call in the order of events; only on request.
+	// Of a Running session, what has been added since the last time.
+	Trace []Step
+}
+
+// A State says why a session is reported.
+type State uint8
+
+const (
+	Returned State = iota // its entry function has returned
+	Running               // a part of a live trace: more is to come
+	Hung                  // open for longer than --hung
+	Exited                // its thread ended inside
+)
+
+// Lost counts what is missing in one session, by cause. A session with any of
+// these is to be marked.
+type Lost struct {
+	Deep  uint32 // calls nested deeper than is kept
+	Steps uint32 // trace steps that could not be sent
+	Chunk uint32 // parts of the session that could not be sent
+	Args  uint32 // calls whose values found no room
+	Stack bool   // the kernel stack could not be taken
+}
+
+// Any reports whether anything was lost.
+func (l Lost) Any() bool { return l != Lost{} }
+
+// A Chain is a call chain and the kernel's own view of it.
+type Chain struct {
+	Frames []Frame // outermost first; stitched ones come last
+	// Stack are return addresses as the kernel unwound them, innermost first,
+	// taken when the innermost frame that is not stitched returned.
+	Stack []uint64
+	// Branches are the branches taken before that, newest first.
+	Branches []Branch
+}
+
+// A Frame is one call of a chain.
+type Frame struct {
+	Func     *plan.Function
+	Entry    uint64 // CLOCK_MONOTONIC ns
+	Duration uint64 // ns; of a call that has not returned, until the report
+	Result   uint64 // the return register
+	Finished bool   // has returned: Result and Duration are final
+	Failed   bool
+	Stitched bool // a failed call that was followed by others of its caller
+	Values   Values
+}
+
+// Values are what was captured of a call.
+type Values struct {
+	Events []*event.Event // of the SPECs' items, in their order
+	Args   []Arg          // of -A; nil if not captured
+}
+
+// An Arg is one argument as -A captures it.
+type Arg struct {
+	Param *plan.Param
+	// Value are the bytes of the parameter itself, as many as its type has;
+	// nil if they could not be read.
+	Value []byte
+	// Target are the bytes of what Value points to, a value of TargetType or,
+	// if Text is set, a string without its NUL; nil if it does not point to
+	// anything known or that could not be read.
+	Target     []byte
+	TargetType btf.Type
+	Text       bool
+	Cut        bool // Target is not all of it
+}
+
+// A Step is one row of a call trace.
+type Step struct {
+	Kind     StepKind
+	Depth    int // of nesting; 0 is the entry function
+	Func     *plan.Function
+	Probe    string // name of an injected probe; of StepProbe only
+	Time     uint64 // CLOCK_MONOTONIC ns
+	Duration uint64 // ns, of StepExit and StepLeaf
+	Result   uint64 // the return register, likewise
+	Failed   bool
+	Values   Values
+}
+
+// A StepKind says what a Step is.
+type StepKind uint8
+
+const (
+	StepEntry StepKind = iota
+	StepExit
+	StepLeaf  // entry and exit, nothing recorded in between
+	StepProbe // an injected probe was hit
+	StepLost  // something is missing here; Values and Func are empty
+)
+
+// A Branch is one branch that the CPU recorded.
+type Branch struct {
+	From, To, Flags uint64
+}
