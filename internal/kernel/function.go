@@ -59,7 +59,7 @@ func (v *View) Match(glob, module string) ([]Function, error) {
 		if !s.text() || !match(glob, name) || module != "" && (mod == "" || !match(module, mod)) || !isFunction(name, mod) {
 			continue
 		}
-		if traceable == nil || traceable.has(name, mod) {
+		if traceable == nil || traceable.has(name, mod) || t.aliased(i, traceable) {
 			found = append(found, Function{Name: name, Module: mod, Addr: s.addr})
 		}
 	}
@@ -68,6 +68,24 @@ func (v *View) Match(glob, module string) ([]Function, error) {
 	}
 	slices.SortFunc(found, compare)
 	return found, nil
+}
+
+// aliased reports whether a symbol is another name of a function in the set:
+// ftrace lists one name of each, __do_sys_getppid but not __x64_sys_getppid.
+// Symbols of one address follow one another in kallsyms.
+func (t *symbolTable) aliased(i int, set functionSet) bool {
+	s := &t.symbols[i]
+	if s.addr == 0 {
+		return false
+	}
+	for _, step := range [...]int{-1, 1} {
+		for j := i + step; j >= 0 && j < len(t.symbols) && t.symbols[j].addr == s.addr; j += step {
+			if other := &t.symbols[j]; other.module == s.module && set.has(t.name(other), t.module(other)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // exact finds the functions of one name, in BTF if it is there, else in

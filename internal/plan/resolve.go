@@ -5,8 +5,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -93,7 +91,7 @@ func selected(view *kernel.View, spec *expr.Spec, deny []expr.Selector) ([]kerne
 		return nil, fmt.Errorf("looking for %s: %w", sel.Name, err)
 	}
 	if len(funcs) == 0 {
-		return nil, fault(nearestHint(view, sel.Name), "no function is called %q", sel.Name)
+		return nil, fault(view.Missing(sel.Name, sel.Module).Hint(), "no function is called %q", sel.Name)
 	}
 	kept := funcs[:0:0]
 	for _, f := range funcs {
@@ -114,17 +112,6 @@ func denied(f kernel.Function, deny []expr.Selector) bool {
 		}
 	}
 	return false
-}
-
-func nearestHint(view *kernel.View, name string) string {
-	names := view.Nearest(name, 3)
-	if len(names) == 0 {
-		return ""
-	}
-	for i := range names {
-		names[i] = strconv.Quote(names[i])
-	}
-	return "did you mean " + strings.Join(names, " or ") + "?"
 }
 
 // NewProbe resolves one SPEC for one function.

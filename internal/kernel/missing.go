@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bufio"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Missing says why nothing can be traced under a name or glob. The parts that
+// do not apply are empty.
+type Missing struct {
+	// Refused are functions that match and that the kernel lets nobody trace.
+	Refused []string
+	// Unloaded is a module that is not loaded: the one that was asked for, or
+	// one that is known to have such a function.
+	Unloaded string
+	// BuiltIn is the module that was asked for if it is a part of vmlinux.
+	BuiltIn string
+	// Nearest are names that may have been meant, the nearest first.
+	Nearest []string
+}
+
+// modulesDir holds a folder of lists of modules for each kernel release.
+const modulesDir = "lib/modules"
+
+// Missing finds out why there is no function to trace of a name or glob, in the
+// modules that match a glob if that is not empty.
+func (v *View) Missing(glob, module string) Missing {
+	m := Missing{Refused: v.refused(glob, module)}
+	if v.root == nil {
+		m.Nearest = v.Nearest(glob, 3)
+		return m
+	}
+	if module != "" && !isGlob(module) {
+		m.BuiltIn, m.Unloaded = v.moduleState(module)
+	}
+	if len(m.Refused) == 0 && m.BuiltIn == "" && m.Unloaded == "" {
+		m.Unloaded = v.exporter(glob)
+	}
+	if m.Unloaded == "" && len(m.Refused) == 0 && !isGlob(glob) {
+		m.Nearest = v.Nearest(glob, 3)
+	}
+	return m
+}
+
+// Hint is a sentence for whoever asked for the function.
+func (m Missing) Hint() string {
+	switch {
+	case m.BuiltIn != "":
+		return m.BuiltIn + " is built into this kernel: leave out [" + m.BuiltIn + "]"
+	case len(m.Refused) > 0:
+		const why = " (notrace, or a part of the probes themselves)"
+		first := strconv.Quote(m.Refused[0])
+		if n := len(m.Refused) - 1; n > 0 {
+			return first + " and " + strconv.Itoa(n) + " more are there, but the kernel lets nobody trace them" + why
+		}
+		return first + " is there, but the kernel lets nobody trace it" + why
+	case m.Unloaded != "":
+		return "the module " + m.Unloaded + " is not loaded: modprobe " + m.Unloaded
+	case len(m.Nearest) > 0:
+		quoted := make([]string, len(m.Nearest))
+		for i, name := range m.Nearest {
+			quoted[i] = strconv.Quote(name)
+		}
+		return "did you mean " + strings.Join(quoted, " or ") + "?"
+	}
+	return ""
+}
+
+// refused lists the functions that match and cannot be traced.
+func (v *View) refused(glob, module string) []string {
+	t, err := v.symbols()
+	if err != nil {
+		return nil
+	}
+	traceable, _ := v.traceable()
+	if traceable == nil {
+		return nil
+	}
+	var names []string
+	for i := range t.symbols {
+		s := &t.symbols[i]
+		name, mod := t.name(s), t.module(s)
+		if s.text() && match(glob, name) && (module == "" || mod != "" && match(module, mod)) &&
+			isFunction(name, mod) && !traceable.has(name, mod) && !t.aliased(i, traceable) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// moduleState tells of a module that has no loaded functions whether it is a
+// part of vmlinux or could be loaded.
+func (v *View) moduleState(module string) (builtIn, unloaded string) {
+	is := func(line string) bool {
+		file, _, _ := strings.Cut(line, ":")
+		return moduleName(file) == moduleName(module)
+	}
+	if slices.ContainsFunc(v.moduleList("modules.builtin"), is) {
+		return module, ""
+	}
+	loaded, _ := fs.Stat(v.root, path.Join("sys/module", moduleName(module)))
+	if loaded == nil && slices.ContainsFunc(v.moduleList("modules.dep"), is) {
+		return "", moduleName(module)
+	}
+	return "", ""
+}
+
+// exporter is the module that exports a function, if it is not loaded. Of
+// functions that no module exports nobody knows.
+func (v *View) exporter(glob string) string {
+	for _, line := range v.moduleList("modules.symbols") {
+		symbol, module, ok := strings.Cut(strings.TrimPrefix(line, "alias symbol:"), " ")
+		if !ok || !match(glob, symbol) {
+			continue
+		}
+		if _, err := fs.Stat(v.root, path.Join("sys/module", moduleName(module))); err != nil {
+			return moduleName(module)
+		}
+	}
+	return ""
+}
+
+// moduleList reads the lines of a list of modules; none if there is no such
+// list, as in a container.
+func (v *View) moduleList(name string) []string {
+	release, err := fs.ReadFile(v.root, "proc/sys/kernel/osrelease")
+	if err != nil {
+		return nil
+	}
+	f, err := v.root.Open(path.Join(modulesDir, strings.TrimSpace(string(release)), name))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var lines []string
+	in := bufio.NewScanner(f)
+	for in.Scan() {
+		if line := in.Text(); line != "" && line[0] != '#' {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// moduleName is the name of a module's file or module as the kernel spells it.
+func moduleName(file string) string {
+	name, _, _ := strings.Cut(path.Base(file), ".")
+	return strings.ReplaceAll(name, "-", "_")
+}
