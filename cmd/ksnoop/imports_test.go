@@ -27,9 +27,10 @@ var layers = map[string][]string{
 	"internal/event":   {"internal/plan", "expr", "bpf"},
 	"internal/session": {"internal/event"},
 	"internal/record":  {"internal/plan", "internal/event"},
+	"internal/symbols": {"internal/kernel", "internal/debuginfo"},
 	"internal/attach":  {"bpf", "codegen", "internal/plan"},
-	"internal/output":  {"internal/session", "btfprint"},
-	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/debuginfo",
+	"internal/output":  {"internal/session", "btfprint", "internal/symbols"},
+	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/symbols",
 		"btfprint", "codegen"},
 	// Tools of the tests.
 	"internal/exprfuzz":    {"internal/attach"},

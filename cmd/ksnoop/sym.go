@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // symFlags are the options of "ksnoop sym". Their letters are addr2line's.
@@ -78,35 +78,11 @@ func (f *symFlags) open() (*debuginfo.Info, error) {
 	if f.file != "" {
 		return debuginfo.Open(f.file, debuginfo.Options{Relative: true})
 	}
-	return openKernelDebugInfo("/", kernel.Open(os.DirFS("/")))
-}
-
-// openKernelDebugInfo maps the debug info of the kernel whose files are below
-// root, for the addresses at which that kernel runs.
-func openKernelDebugInfo(root string, view *kernel.View) (*debuginfo.Info, error) {
-	running, err := debuginfo.Running(os.DirFS(root))
+	info, err := symbols.OpenDebugInfo("/", kernel.Open(os.DirFS("/")), "")
 	if err != nil {
 		return nil, err
 	}
-	file, err := debuginfo.Find(os.DirFS(root), running)
-	if err != nil {
-		return nil, err
-	}
-	if err := view.Symbols(); err != nil {
-		return nil, fmt.Errorf("find out where the kernel was loaded: %w; sym --exe takes addresses as in the file", err)
-	}
-	stext, err := view.Function("_stext")
-	if err != nil {
-		return nil, fmt.Errorf("find out where the kernel was loaded: %w", err)
-	}
-	info, err := debuginfo.Open(filepath.Join(root, file), debuginfo.Options{Relative: true})
-	if err != nil {
-		return nil, err
-	}
-	if !info.SlideTo(stext[0].Addr) {
-		return nil, errors.Join(fmt.Errorf("%s: has no symbol _stext", file), info.Close())
-	}
-	return info, nil
+	return info.Vmlinux(), nil
 }
 
 // functionsOfFiles returns the functions that are defined in the source files

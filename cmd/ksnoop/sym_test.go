@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // symProgram compiles a program; its sources are in dir.
@@ -191,13 +192,13 @@ func TestOpenKernelDebugInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	symbols, err := f.Symbols()
+	table, err := f.Symbols()
 	if err != nil {
 		t.Fatal(err)
 	}
 	kallsyms := ""
-	slices.SortFunc(symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
-	for _, s := range symbols {
+	slices.SortFunc(table, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
+	for _, s := range table {
 		if s.Section != elf.SHN_UNDEF && (elf.ST_TYPE(s.Info) == elf.STT_FUNC || s.Name == "_stext") {
 			kallsyms += fmt.Sprintf("%016x T %s\n", s.Value+slide, s.Name)
 		}
@@ -219,11 +220,12 @@ func TestOpenKernelDebugInfo(t *testing.T) {
 		}
 	}
 	view := kernel.Open(os.DirFS(root))
-	info, err := openKernelDebugInfo(root, view)
+	kernelInfo, err := symbols.OpenDebugInfo(root, view, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer info.Close()
+	defer kernelInfo.Close()
+	info := kernelInfo.Vmlinux()
 	three, ok := info.SymbolNamed("three")
 	if !ok || three.Addr < slide {
 		t.Fatalf("three: %#x, %v", three.Addr, ok)

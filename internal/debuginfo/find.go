@@ -75,8 +75,8 @@ func (e *AbsentError) Error() string {
 // developers put the debug info of a kernel, the surest first.
 func (k Kernel) Candidates() []string {
 	var paths []string
-	if id := k.BuildID.String(); len(id) > 2 {
-		paths = append(paths, "usr/lib/debug/.build-id/"+id[:2]+"/"+id[2:]+".debug")
+	if file := byBuildID(k.BuildID); file != "" {
+		paths = append(paths, file)
 	}
 	if !fs.ValidPath(k.Release) { // from a file of the kernel, but paths are made of it
 		return paths

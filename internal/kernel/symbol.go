@@ -44,6 +44,21 @@ func (v *View) Symbol(addr uint64) (Symbol, bool) {
 	return t.find(addr)
 }
 
+// SymbolNamed returns the first symbol of vmlinux that has a name. It is false
+// if there is none, and if the kernel hides addresses; see Symbols.
+func (v *View) SymbolNamed(name string) (Symbol, bool) {
+	t, err := v.symbols()
+	if err != nil {
+		return Symbol{}, false
+	}
+	for i := range t.symbols {
+		if s := &t.symbols[i]; s.module == 0 && s.addr != 0 && t.name(s) == name {
+			return Symbol{Name: name, Addr: s.addr}, true
+		}
+	}
+	return Symbol{}, false
+}
+
 // Symbols says why Symbol finds nothing: nil if there are symbols with their
 // addresses, else an *AccessError.
 func (v *View) Symbols() error {

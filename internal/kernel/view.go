@@ -57,6 +57,15 @@ func Open(root fs.FS) *View {
 	return v
 }
 
+// Reopen returns a view of the same kernel as it is now, with modules and BPF
+// programs that came later. It is nil if v rests on BTF alone.
+func (v *View) Reopen() *View {
+	if v.root == nil {
+		return nil
+	}
+	return Open(v.root)
+}
+
 // OpenBTF returns the view of a kernel of which there is one file with BTF: a
 // vmlinux or module as ELF, or a raw blob. base is consulted if the file holds
 // the types of a module, which refer to those of its vmlinux; it may be nil

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// errNoModuleInfo is the error for a module that has no debug info.
+var errNoModuleInfo = errors.New("no debug info")
+
+// FindModule returns the path, relative to root, of the debug info of a module
+// that is loaded into the kernel whose /proc and /sys are below root.
+func FindModule(root fs.FS, release, module string) (string, error) {
+	notes, err := fs.ReadFile(root, "sys/module/"+module+"/notes/.note.gnu.build-id")
+	if err != nil {
+		return "", fmt.Errorf("build ID of module %s: %w", module, err)
+	}
+	id, err := parseNotes(notes, binary.NativeEndian)
+	if err != nil {
+		return "", fmt.Errorf("build ID of module %s: %w", module, err)
+	}
+	for _, file := range moduleCandidates(root, release, module, id) {
+		if look(root, file, id) == nil {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("module %s: %w", module, errNoModuleInfo)
+}
+
+// moduleCandidates returns where the debug info of a module may be, the surest
+// first.
+func moduleCandidates(root fs.FS, release, module string, id BuildID) []string {
+	paths := []string{byBuildID(id)}
+	for _, folder := range []string{"usr/lib/modules/", "lib/modules/"} {
+		folder += release
+		file, ok := moduleFile(root, folder, module)
+		if !ok {
+			continue
+		}
+		paths = append(paths,
+			"usr/lib/debug/lib/modules/"+release+"/"+file,              // Debian, Ubuntu
+			"usr/lib/debug/lib/modules/"+release+"/"+file+".debug",     // Fedora
+			"usr/lib/debug/usr/lib/modules/"+release+"/"+file+".debug", // openSUSE
+			folder+"/build/"+strings.TrimPrefix(file, "kernel/"),       // who built it here
+			folder+"/"+file) // not stripped
+	}
+	return paths
+}
+
+// byBuildID is where files of debug info are found by what they belong to.
+func byBuildID(id BuildID) string {
+	if len(id) < 2 {
+		return ""
+	}
+	return "usr/lib/debug/.build-id/" + id[:1].String() + "/" + id[1:].String() + ".debug"
+}
+
+// moduleFile returns the file of a module as modules.dep names it, relative to
+// its folder and as it was before it was compressed.
+func moduleFile(root fs.FS, folder, module string) (string, bool) {
+	f, err := root.Open(folder + "/modules.dep")
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		file, _, ok := strings.Cut(lines.Text(), ":")
+		name, _, isModule := strings.Cut(path.Base(file), ".ko")
+		if !ok || !isModule || strings.ReplaceAll(name, "-", "_") != module {
+			continue
+		}
+		return file[:strings.LastIndex(file, ".ko")+len(".ko")], fs.ValidPath(file)
+	}
+	return "", false
+}

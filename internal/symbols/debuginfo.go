@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbols
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// A DebugInfo is the debug info of a kernel and of its modules, for the
+// addresses at which their code runs. It must not be used by several goroutines
+// at a time.
+type DebugInfo struct {
+	root    string
+	release string
+	vmlinux *debuginfo.Info
+	modules map[string]*debuginfo.Info // nil for one that has none
+}
+
+var _ Source = (*DebugInfo)(nil)
+
+// OpenDebugInfo opens the debug info of the kernel of view, whose /proc and /sys
+// are below root. It is looked for below root, unless file says where it is. If
+// there is none for this kernel, the error is a *debuginfo.AbsentError or a
+// *debuginfo.Refusal.
+func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, error) {
+	running, err := debuginfo.Running(os.DirFS(root))
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		found, err := debuginfo.Find(os.DirFS(root), running)
+		if err != nil {
+			return nil, err
+		}
+		file = filepath.Join(root, found)
+	} else if err := checkFile(file, running.BuildID); err != nil {
+		return nil, err
+	}
+	if err := view.Symbols(); err != nil {
+		return nil, fmt.Errorf("find out where the kernel was loaded: %w", err)
+	}
+	stext, ok := view.SymbolNamed("_stext")
+	if !ok {
+		return nil, errors.New("find out where the kernel was loaded: it has no symbol _stext")
+	}
+	info, err := debuginfo.Open(file, debuginfo.Options{Relative: true})
+	if err != nil {
+		return nil, err
+	}
+	if !info.SlideTo(stext.Addr) {
+		return nil, errors.Join(fmt.Errorf("%s: has no symbol _stext", file), info.Close())
+	}
+	return &DebugInfo{root: root, release: running.Release, vmlinux: info, modules: map[string]*debuginfo.Info{}}, nil
+}
+
+func checkFile(file string, id debuginfo.BuildID) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := debuginfo.Check(f, id); err != nil {
+		var refusal *debuginfo.Refusal
+		if errors.As(err, &refusal) {
+			refusal.Path = strings.TrimPrefix(file, "/")
+		}
+		return err
+	}
+	return nil
+}
+
+// Vmlinux returns the debug info of vmlinux.
+func (d *DebugInfo) Vmlinux() *debuginfo.Info { return d.vmlinux }
+
+// Lookup implements Source.
+func (d *DebugInfo) Lookup(dst []debuginfo.Frame, addr uint64, module string) []debuginfo.Frame {
+	info := d.vmlinux
+	if module != "" {
+		if info = d.Module(module); info == nil {
+			return dst
+		}
+	}
+	return info.Lookup(dst, addr)
+}
+
+// Module returns the debug info of a module that is loaded, or nil.
+func (d *DebugInfo) Module(name string) *debuginfo.Info {
+	info, ok := d.modules[name]
+	if !ok {
+		info = d.openModule(name)
+		d.modules[name] = info
+	}
+	return info
+}
+
+// openModule looks for the debug info of a module. That there is none is no
+// error: modules come from many places, and the kernel's own have it rarely.
+func (d *DebugInfo) openModule(name string) *debuginfo.Info {
+	root := os.DirFS(d.root)
+	file, err := debuginfo.FindModule(root, d.release, name)
+	if err != nil {
+		return nil
+	}
+	sections := func(section string) (uint64, bool) {
+		text, err := fs.ReadFile(root, "sys/module/"+name+"/sections/"+section)
+		if err != nil {
+			return 0, false
+		}
+		addr, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
+		return addr, err == nil && addr != 0
+	}
+	info, err := debuginfo.Open(filepath.Join(d.root, file), debuginfo.Options{Relative: true, Section: sections})
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// Close gives the files back. What was looked up stays valid.
+func (d *DebugInfo) Close() error {
+	errs := []error{d.vmlinux.Close()}
+	for _, m := range d.modules {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

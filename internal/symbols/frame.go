@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbols
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// A Frame is one function at an address: the one whose code it is, or one that
+// the compiler inlined there. What is not known is empty.
+type Frame struct {
+	Addr    uint64
+	Name    string // "" for an address that belongs to no symbol
+	Module  string // "" for vmlinux; BPF programs are in "bpf"
+	Offset  uint64 // from the symbol's begin; of inlined functions always 0
+	File    string // in the source tree: kernel/bpf/syscall.c
+	Line    int
+	Column  int
+	Inlined bool
+}
+
+// AppendName appends the frame's function: "vfs_read+0x4c", "nft_do_chain+0x1f0
+// [nf_tables]", for one that was inlined "rw_verify_area", and for an address
+// outside of all symbols "0xffffffffc0a1e010".
+func (f *Frame) AppendName(dst []byte) []byte {
+	if f.Name == "" {
+		return strconv.AppendUint(append(dst, "0x"...), f.Addr, 16)
+	}
+	dst = append(dst, f.Name...)
+	if !f.Inlined {
+		dst = strconv.AppendUint(append(dst, "+0x"...), f.Offset, 16)
+	}
+	if f.Module != "" && !f.Inlined {
+		dst = append(append(append(dst, " ["...), f.Module...), ']')
+	}
+	return dst
+}
+
+// AppendSource appends "kernel/bpf/syscall.c:1333:5", without the column where
+// it is not known, and nothing where the file is not.
+func (f *Frame) AppendSource(dst []byte) []byte {
+	if f.File == "" {
+		return dst
+	}
+	dst = append(dst, f.File...)
+	if f.Line == 0 {
+		return append(dst, ":?"...)
+	}
+	dst = strconv.AppendInt(append(dst, ':'), int64(f.Line), 10)
+	if f.Column != 0 {
+		dst = strconv.AppendInt(append(dst, ':'), int64(f.Column), 10)
+	}
+	return dst
+}
+
+// A Level is how much is told about an address beyond its symbol.
+type Level uint8
+
+const (
+	LevelNone    Level = iota // symbol and offset
+	LevelLine                 // and the source line
+	LevelInlines              // and the functions inlined there
+)
+
+var levelNames = [...]string{LevelNone: "none", LevelLine: "line", LevelInlines: "inlines"}
+
+func (l Level) String() string { return levelNames[l] }
+
+// ParseLevel reads the name of a level. "n" and "s" are what is left of
+// retsnoop's -sn and -ss.
+func ParseLevel(s string) (Level, error) {
+	switch s {
+	case "n":
+		return LevelNone, nil
+	case "s":
+		return LevelInlines, nil
+	}
+	for l, name := range levelNames {
+		if s == name {
+			return Level(l), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of none, line and inlines", s)
+}

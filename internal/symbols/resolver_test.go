@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbols
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+const someSymbols = `ffffffff81000000 T _stext
+ffffffff81001000 T panic
+ffffffff81001100 T __sys_bpf
+ffffffff81001400 t map_check.isra.0
+ffffffff81002000 T _etext
+ffffffffc0001000 t nft_do_chain	[nf_tables]
+ffffffffc0008000 t bpf_prog_0123456789abcdef_f	[bpf]
+`
+
+// lines is debug info in which two functions are inlined into __sys_bpf.
+type lines struct{ asked *[]uint64 }
+
+func (l lines) Lookup(dst []debuginfo.Frame, addr uint64, module string) []debuginfo.Frame {
+	*l.asked = append(*l.asked, addr)
+	switch {
+	case module == "" && addr>>8 == 0xffffffff810011:
+		return append(dst,
+			debuginfo.Frame{Func: "find_and_alloc_map", File: "kernel/bpf/syscall.c", Line: 137, Column: 9},
+			debuginfo.Frame{Func: "map_create", File: "kernel/bpf/syscall.c", Line: 1333},
+			debuginfo.Frame{Func: "__sys_bpf", File: "kernel/bpf/syscall.c", Line: 5757, Column: 9})
+	case module == "" && addr>>8 == 0xffffffff810014:
+		return append(dst, debuginfo.Frame{Func: "map_check", File: "kernel/bpf/syscall.c", Line: 7})
+	case module == "nf_tables":
+		return append(dst, debuginfo.Frame{Func: "nft_do_chain", File: "net/netfilter/nf_tables_core.c"})
+	}
+	return dst
+}
+
+func text(frames []Frame) (rows []string) {
+	for _, f := range frames {
+		b := f.AppendName(nil)
+		if f.Inlined {
+			b = append([]byte(". "), b...)
+		}
+		if f.File != "" {
+			b = append(f.AppendSource(append(b, " ("...)), ')')
+		}
+		rows = append(rows, string(b))
+	}
+	return rows
+}
+
+func TestFrames(t *testing.T) {
+	view := kernel.Open(fstest.MapFS{"proc/kallsyms": {Data: []byte(someSymbols)}})
+	for _, test := range []struct {
+		name     string
+		addr     uint64
+		returned bool
+		level    Level
+		want     []string
+	}{
+		{"inlined", 0xffffffff81001110, false, LevelInlines, []string{
+			". find_and_alloc_map (kernel/bpf/syscall.c:137:9)", ". map_create (kernel/bpf/syscall.c:1333)",
+			"__sys_bpf+0x10 (kernel/bpf/syscall.c:5757:9)"}},
+		{"the innermost line", 0xffffffff81001110, false, LevelLine, []string{"__sys_bpf+0x10 (kernel/bpf/syscall.c:137:9)"}},
+		{"no debug info wanted", 0xffffffff81001110, false, LevelNone, []string{"__sys_bpf+0x10"}},
+		{"the compiler's copy keeps its name", 0xffffffff81001400, false, LevelInlines, []string{"map_check.isra.0+0x0 (kernel/bpf/syscall.c:7)"}},
+		{"no debug info there", 0xffffffff81001010, false, LevelInlines, []string{"panic+0x10"}},
+		{"behind a call that never returns", 0xffffffff81001100, true, LevelInlines, []string{"panic+0x100"}},
+		{"not behind a call", 0xffffffff81001101, true, LevelLine, []string{"__sys_bpf+0x1 (kernel/bpf/syscall.c:137:9)"}},
+		{"module", 0xffffffffc0001010, false, LevelLine, []string{"nft_do_chain+0x10 [nf_tables] (net/netfilter/nf_tables_core.c:?)"}},
+		{"BPF program", 0xffffffffc0008001, false, LevelInlines, []string{"bpf_prog_0123456789abcdef_f+0x1 [bpf]"}},
+		{"far behind the last symbol", 0xffffffffc0010000, false, LevelInlines, []string{"0xffffffffc0010000"}},
+		{"user space", 0x401000, true, LevelInlines, []string{"0x401000"}},
+		{"nothing", 0, true, LevelInlines, []string{"0x0"}},
+	} {
+		r := New(view, lines{new([]uint64)}, test.level)
+		for range 2 { // and from the cache
+			if diff := cmp.Diff(test.want, text(r.Frames(nil, test.addr, test.returned))); diff != "" {
+				t.Errorf("%s: %s", test.name, diff)
+			}
+		}
+	}
+}
+
+// TestWithoutSource holds New to its word that a source may be missing.
+func TestWithoutSource(t *testing.T) {
+	view := kernel.Open(fstest.MapFS{"proc/kallsyms": {Data: []byte(someSymbols)}})
+	got := text(New(view, nil, LevelInlines).Frames(nil, 0xffffffff81001110, false))
+	if diff := cmp.Diff([]string{"__sys_bpf+0x10"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRemembered looks one address up twice.
+func TestRemembered(t *testing.T) {
+	view := kernel.Open(fstest.MapFS{"proc/kallsyms": {Data: []byte(someSymbols)}})
+	var asked []uint64
+	r := New(view, lines{&asked}, LevelInlines)
+	for range 3 {
+		r.Frames(nil, 0xffffffff81001110, true)
+		r.Frames(nil, 0xffffffff81001110, false)
+	}
+	if diff := cmp.Diff([]uint64{0xffffffff8100110f, 0xffffffff81001110}, asked); diff != "" {
+		t.Errorf("debug info was asked for %s", diff)
+	}
+}
+
+// TestNewSymbols adds a trampoline after the symbols have been read.
+func TestNewSymbols(t *testing.T) {
+	root := fstest.MapFS{"proc/kallsyms": {Data: []byte(someSymbols)}}
+	r := New(kernel.Open(root), nil, LevelNone)
+	r.Frames(nil, 0xffffffff81001000, false)
+	root["proc/kallsyms"] = &fstest.MapFile{Data: []byte(someSymbols + "ffffffffc0020000 t bpf_trampoline_1\t[bpf]\n")}
+	got := text(r.Frames(nil, 0xffffffffc0020010, true))
+	if diff := cmp.Diff([]string{"bpf_trampoline_1+0x10 [bpf]"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseLevel(t *testing.T) {
+	for text, want := range map[string]Level{"none": LevelNone, "n": LevelNone, "line": LevelLine, "inlines": LevelInlines, "s": LevelInlines} {
+		if got, err := ParseLevel(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "lines", "x"} {
+		if got, err := ParseLevel(text); err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
