@@ -15,7 +15,7 @@ import (
 type Session struct {
 	// Functions are all that are traced. The kernel tells them by their index.
 	Functions []*Function
-	// Plan has the probes of the SPECs with items; Function.Probes point into it.
+	// Plan has the probes of the SPECs with items; Function.Probe is one of them.
 	Plan *Plan
 }
 
@@ -26,8 +26,8 @@ type Function struct {
 	Params []Param
 	Result btf.Type // nil if the function returns nothing
 	Class  ErrorClass
-	Entry  bool     // opens a session
-	Probes []*Probe // for SPECs that ask for values or have predicates
+	Entry  bool   // opens a session
+	Probe  *Probe // for a SPEC that asks for values or has predicates; nil if none does
 }
 
 // An ErrorClass says which results of a function mean that it failed.

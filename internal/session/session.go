@@ -81,8 +81,11 @@ type Frame struct {
 
 // Values are what was captured of a call.
 type Values struct {
-	Events []*event.Event // of the SPECs' items, in their order
-	Args   []Arg          // of -A; nil if not captured
+	// Event has what the SPEC of the function asks for; nil if there is none.
+	// While the call has not returned, what is read at return is marked as
+	// faulty in it.
+	Event *event.Event
+	Args  []Arg // of -A; nil if not captured
 }
 
 // An Arg is one argument as -A captures it.
