@@ -20,14 +20,13 @@ import (
 //	);
 type Calls struct {
 	forms map[*plan.Record]*form
-	// symbol appends the name of what lies at an address, or nothing.
-	symbol func(dst []byte, addr uint64) []byte
+	style *style
 }
 
 // NewCalls returns a printer of the calls view. symbol appends the name of what
 // lies at an address of the kernel, if it has one; it may be nil.
 func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
-	return &Calls{forms: map[*plan.Record]*form{}, symbol: symbol}
+	return &Calls{forms: map[*plan.Record]*form{}, style: callStyle(symbol)}
 }
 
 // AppendHeader appends the names of the columns.
@@ -64,7 +63,7 @@ func (c *Calls) form(e *event.Event) (*form, error) {
 	if f, ok := c.forms[e.Record]; ok {
 		return f, nil
 	}
-	f, err := newForm(e.Probe, e.Record, c.symbol)
+	f, err := newForm(e.Probe, e.Record, c.style)
 	if err != nil {
 		return nil, fmt.Errorf("printing %s: %w", e.Probe.Func.Name, err)
 	}

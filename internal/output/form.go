@@ -35,31 +35,52 @@ type field struct {
 	view          expr.View
 	later         *plan.Slot // for a diff: the target, or the value, at return
 	lines         []byte     // of a diff, reused
-
-	symbol                       func([]byte, uint64) []byte
-	objectOptions, numberOptions *btfprint.ValueOptions
+	style         *style
 }
 
-func newForm(p *plan.Probe, r *plan.Record, symbol func([]byte, uint64) []byte) (*form, error) {
+// A style is how values are written.
+type style struct {
+	object, number btfprint.ValueOptions
+	indent         string // of every line of a value but its first
+	short          bool   // on one line, without types and explanations
+	// symbol appends the name of what lies at an address, or nothing; it may be
+	// nil.
+	symbol func(dst []byte, addr uint64) []byte
+}
+
+// callStyle is the style of the calls view.
+func callStyle(symbol func([]byte, uint64) []byte) *style {
+	return &style{indent: fieldIndent, symbol: symbol,
+		object: btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4, PointerName: symbol},
+		number: btfprint.ValueOptions{ShowZeroes: true, PointerName: symbol}}
+}
+
+// lineStyle writes every value on one line of at most so many bytes.
+func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
+	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, Likely: true, MaxWidth: width, PointerName: symbol}
+	s := &style{short: true, symbol: symbol, object: o, number: o}
+	s.number.ShowZeroes = true
+	return s
+}
+
+func newForm(p *plan.Probe, r *plan.Record, s *style) (*form, error) {
 	f := &form{}
-	object := btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4, PointerName: symbol}
-	number := btfprint.ValueOptions{ShowZeroes: true, PointerName: symbol}
 	var last *plan.Slot
 	for i := range r.Slots {
-		s := &r.Slots[i]
-		if s.Capture < 0 {
+		slot := &r.Slots[i]
+		if slot.Capture < 0 {
 			continue
 		}
-		if s.Role == plan.RoleAfter {
-			f.fields[len(f.fields)-1].after(s)
+		if slot.Role == plan.RoleAfter {
+			f.fields[len(f.fields)-1].after(slot)
 			continue
 		}
-		if last == nil || last.Item != s.Item || last.Capture != s.Capture {
-			c := &p.Items[s.Item].Captures[s.Capture]
-			f.fields = append(f.fields, field{label: c.Label, view: c.View, symbol: symbol, objectOptions: &object, numberOptions: &number})
+		if last == nil || last.Item != slot.Item || last.Capture != slot.Capture {
+			c := &p.Items[slot.Item].Captures[slot.Capture]
+			f.fields = append(f.fields, field{label: c.Label, view: c.View, style: s})
 		}
-		last = s
-		if err := f.fields[len(f.fields)-1].add(s); err != nil {
+		last = slot
+		if err := f.fields[len(f.fields)-1].add(slot); err != nil {
 			return nil, err
 		}
 	}
@@ -102,12 +123,19 @@ func (f *field) add(s *plan.Slot) (err error) {
 const fieldIndent = "        "
 
 func (f *field) append(dst []byte, e *event.Event) []byte {
-	dst = append(dst, fieldIndent...)
+	return f.appendLabelled(append(dst, f.style.indent...), e)
+}
+
+func (f *field) appendLabelled(dst []byte, e *event.Event) []byte {
 	dst = append(dst, f.label...)
 	if f.later != nil {
 		return f.appendDiff(append(dst, ':'), e)
 	}
-	dst = append(dst, " = "...)
+	return f.appendContent(append(dst, " = "...), e)
+}
+
+// appendContent appends what was captured, without its label.
+func (f *field) appendContent(dst []byte, e *event.Event) []byte {
 	if f.value == nil {
 		return f.appendTarget(dst, e)
 	}
@@ -128,12 +156,16 @@ func (f *field) append(dst []byte, e *event.Event) []byte {
 		dst = strconv.AppendUint(dst, v, 16)
 		return f.appendUnreadable(dst)
 	}
-	if aggregate(f.target) {
-		dst = append(dst, '*')
-		return f.appendObject(dst, raw)
+	switch {
+	case aggregate(f.target) && f.style.short:
+		return f.appendObject(append(dst, '&'), raw)
+	case aggregate(f.target):
+		return f.appendObject(append(dst, '*'), raw)
+	case !f.style.short:
+		dst = append(f.appendValue(dst, e, v), " = "...)
+	case !f.text:
+		dst = append(dst, '&')
 	}
-	dst = f.appendValue(dst, e, v)
-	dst = append(dst, " = "...)
 	if f.text {
 		return f.appendText(dst, raw)
 	}
@@ -165,12 +197,20 @@ func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
 	f.lines = printer.AppendDiff(f.lines[:0], before[:size], after[:size], nil)
 	for line := range bytes.Lines(f.lines) {
 		if line[0] == '.' { // a member; a number has no line of its own
-			dst = append(dst, "\n"+fieldIndent+"   "...)
+			dst = f.appendBreak(dst)
 		}
 		dst = append(dst, ' ')
 		dst = append(dst, bytes.TrimSuffix(line, []byte("\n"))...)
 	}
 	return dst
+}
+
+// appendBreak begins the line of another member.
+func (f *field) appendBreak(dst []byte) []byte {
+	if f.style.short {
+		return dst
+	}
+	return append(append(append(dst, '\n'), f.style.indent...), "   "...)
 }
 
 func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
@@ -198,8 +238,10 @@ func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
 	return f.appendObject(dst, raw)
 }
 
-func aggregate(s *plan.Slot) bool {
-	switch btf.UnderlyingType(s.Term.Type()).(type) {
+func aggregate(s *plan.Slot) bool { return isAggregate(s.Term.Type()) }
+
+func isAggregate(t btf.Type) bool {
+	switch btf.UnderlyingType(t).(type) {
 	case *btf.Struct, *btf.Union, *btf.Array:
 		return true
 	}
@@ -207,7 +249,7 @@ func aggregate(s *plan.Slot) bool {
 }
 
 func (f *field) appendObject(dst, raw []byte) []byte {
-	return f.object.AppendValue(dst, raw, f.objectOptions)
+	return f.object.AppendValue(dst, raw, &f.style.object)
 }
 
 // appendValue appends a scalar; a result that is an error number with its name.
@@ -222,8 +264,8 @@ func (f *field) appendValue(dst []byte, e *event.Event, v uint64) []byte {
 	case expr.ViewIP:
 		return appendIP(f.appendCast(dst), raw)
 	}
-	dst = f.number.AppendValue(dst, raw, f.numberOptions)
-	if _, signed, _ := expr.Number(f.typ); f.result && signed {
+	dst = f.number.AppendValue(dst, raw, &f.style.number)
+	if _, signed, _ := expr.Number(f.typ); f.result && signed && !f.style.short {
 		if name, ok := errorName(v); ok {
 			dst = append(dst, " /* -"...)
 			dst = append(dst, name...)
@@ -238,11 +280,11 @@ func lowBytes(v uint64, size int) uint64 { return v << (64 - 8*size) >> (64 - 8*
 
 // appendSymbol appends what lies at an address, for sym().
 func (f *field) appendSymbol(dst []byte, addr uint64) []byte {
-	if f.view != expr.ViewSym || f.symbol == nil {
+	if f.view != expr.ViewSym || f.style.symbol == nil {
 		return dst
 	}
 	start := len(dst)
-	dst = f.symbol(append(dst, " <"...), addr)
+	dst = f.style.symbol(append(dst, " <"...), addr)
 	if len(dst) == start+len(" <") {
 		return dst[:start]
 	}
@@ -267,6 +309,9 @@ func appendMAC(dst, raw []byte) []byte {
 }
 
 func (f *field) appendCast(dst []byte) []byte {
+	if f.style.short {
+		return dst
+	}
 	dst = append(dst, '(')
 	dst = btfprint.AppendTypeName(dst, f.typ)
 	return append(dst, ')')
@@ -274,11 +319,15 @@ func (f *field) appendCast(dst []byte) []byte {
 
 // appendUnreadable says why a value is not shown.
 func (f *field) appendUnreadable(dst []byte) []byte {
-	dst = append(dst, "\n"+fieldIndent+"/* Cannot show '"...)
+	if f.style.short {
+		return append(dst, " (unreadable)"...)
+	}
+	dst = append(append(append(dst, '\n'), f.style.indent...), "/* Cannot show '"...)
 	dst = append(dst, f.label...)
 	dst = append(dst, "' as '"...)
 	dst = btfprint.AppendTypeName(dst, f.typ)
-	return append(dst, "'.\n"+fieldIndent+" * Userspace/invalid ptr? */"...)
+	dst = append(append(dst, "'.\n"...), f.style.indent...)
+	return append(dst, " * Userspace/invalid ptr? */"...)
 }
 
 // appendText appends a string, which ends at its NUL or with its array, as a

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// A Resolver names the functions at an address, as symbols.Resolver does.
+type Resolver interface {
+	Frames(dst []symbols.Frame, addr uint64, returnAddress bool) []symbols.Frame
+}
+
+// A stackRow is a line of an error stack: a frame of the kernel's stack, a
+// recorded call, or both.
+type stackRow struct {
+	symbol *symbols.Frame // nil for a call that is not in the kernel's stack
+	call   *session.Frame // nil for a function that was not recorded
+}
+
+// A merger brings the kernel's stack and the calls that were recorded
+// together. Its memory is reused.
+type merger struct {
+	resolver   Resolver
+	unfiltered bool // keep the frames of tracing itself
+	rows       []stackRow
+	frames     []symbols.Frame // of the whole stack, innermost first
+	starts     []int           // of the frames of each address; and where they end
+	skip       []bool          // of each address
+}
+
+// merge returns the rows of a chain, outermost first. The kernel's stack knows
+// the functions that were not recorded on the way to those that were; the call
+// that the chain ends in has returned already when the stack is taken, and
+// stands behind it, as do calls that were stitched to it.
+func (m *merger) merge(c *session.Chain) []stackRow {
+	m.rows, m.frames, m.starts = m.rows[:0], m.frames[:0], m.starts[:0]
+	for i, addr := range c.Stack {
+		m.starts = append(m.starts, len(m.frames))
+		m.frames = m.resolver.Frames(m.frames, addr, i > 0)
+	}
+	m.starts = append(m.starts, len(m.frames))
+	m.skipTracing()
+	next := 0 // of c.Frames
+	for i := len(c.Stack) - 1; i >= 0; i-- {
+		if m.skip[i] {
+			continue
+		}
+		group := m.frames[m.starts[i]:m.starts[i+1]]
+		outer := &group[len(group)-1]
+		row := stackRow{symbol: outer}
+		if at := find(c.Frames[next:], outer); at >= 0 {
+			for ; at > 0; at-- {
+				m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
+				next++
+			}
+			row.call = &c.Frames[next]
+			next++
+		}
+		m.rows = append(m.rows, row)
+		for j := len(group) - 2; j >= 0; j-- {
+			m.rows = append(m.rows, stackRow{symbol: &group[j]})
+		}
+	}
+	for ; next < len(c.Frames); next++ {
+		m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
+	}
+	return m.rows
+}
+
+// find returns which of the calls is that of a frame, -1 for none. A call that
+// was stitched is not on the stack any more, and what is deeper is behind it.
+func find(calls []session.Frame, f *symbols.Frame) int {
+	for i := range calls {
+		if calls[i].Stitched {
+			return -1
+		}
+		if isCallOf(calls[i].Func, f) {
+			return i
+		}
+	}
+	return -1
+}
+
+// isCallOf compares addresses where they are known: there are functions of one
+// name, and functions of several names.
+func isCallOf(fn *plan.Function, f *symbols.Frame) bool {
+	if fn.Func.Addr != 0 && f.Name != "" {
+		return fn.Func.Addr == f.Addr-f.Offset
+	}
+	return fn.Func.Name == f.Name && fn.Func.Module == f.Module
+}
+
+// skipTracing marks the addresses that are in the stack because of the tracing:
+// from the program that took the stack outwards, and the trampolines by which
+// functions further out are traced, with the place at the begin of the traced
+// function that leads to them.
+func (m *merger) skipTracing() {
+	m.skip = m.skip[:0]
+	innermost, called := true, false // called: a trampoline, by the frame at hand
+	for _, end := range m.starts[1:] {
+		f := &m.frames[end-1]
+		var skip bool
+		switch {
+		case m.unfiltered:
+		case isTrampoline(f):
+			skip, called = true, true
+		case innermost && isTracing(f):
+			skip, called = true, false
+		default:
+			skip = called && f.Offset <= entryCode
+			innermost, called = innermost && skip, false
+		}
+		m.skip = append(m.skip, skip)
+	}
+}
+
+// entryCode is how far into a function the call of a trampoline returns at
+// most: behind a landing pad and the call itself.
+const entryCode = 24
+
+// bpfModule is what kallsyms says BPF programs are in.
+const bpfModule = "bpf"
+
+func isTrampoline(f *symbols.Frame) bool {
+	return strings.HasPrefix(f.Name, "bpf_trampoline_") || strings.HasPrefix(f.Name, "ftrace_trampoline") || f.Name == ""
+}
+
+// isTracing reports whether a function is a part of what runs between a traced
+// function and the program attached to it.
+func isTracing(f *symbols.Frame) bool {
+	if f.Module == bpfModule || strings.HasPrefix(f.Module, "__builtin__") || f.Name == "" {
+		return true
+	}
+	return slices.ContainsFunc(tracingPrefixes[:], func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) })
+}
+
+// tracingPrefixes is never changed.
+var tracingPrefixes = [...]string{
+	"bpf_get_stack", "__bpf_get_stack", "bpf_get_task_stack", "get_perf_callchain", "perf_callchain_kernel",
+	"bpf_trampoline_", "__bpf_prog_", "bpf_prog_", "trace_call_bpf",
+	"ftrace_", "arch_ftrace_", "fprobe_", "rethook_", "arch_rethook_", "kprobe_", "kretprobe_", "__kretprobe_",
+	"arch_kretprobe_", "kprobe_multi_link_", "aggr_pre_handler", "opt_pre_handler", "optimized_callback",
+	"pre_handler_kretprobe", "trampoline_probe_handler", "exc_int3", "asm_exc_int3", "do_int3",
+}

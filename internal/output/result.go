@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"strconv"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// appendResult appends what a function returned, v being the whole of the
+// return register: [-EINVAL], [NULL], [true], [void], [XDP_PASS], [3].
+func appendResult(dst []byte, f *plan.Function, v uint64) []byte {
+	return append(appendResultText(append(dst, '['), f, v), ']')
+}
+
+func appendResultText(dst []byte, f *plan.Function, v uint64) []byte {
+	if f.Result == nil {
+		return append(dst, "void"...)
+	}
+	switch t := btf.UnderlyingType(f.Result).(type) {
+	case *btf.Pointer:
+		return appendPointer(dst, v)
+	case *btf.Enum:
+		if name := enumerator(t, v); name != "" {
+			return append(dst, name...)
+		}
+	case *btf.Int:
+		if t.Encoding == btf.Bool {
+			return strconv.AppendBool(dst, v&0xff != 0) // what is above is not the result's
+		}
+	case *btf.Struct, *btf.Union:
+		return append(dst, "{...}"...) // more than a register can tell
+	}
+	if f.Class.Failed(v) {
+		if name, ok := errorName(uint64(int64(v) << 32 >> 32)); ok {
+			return append(append(dst, '-'), name...)
+		}
+	}
+	return appendNumber(dst, f.Result, v)
+}
+
+func appendPointer(dst []byte, v uint64) []byte {
+	if v == 0 {
+		return append(dst, "NULL"...)
+	}
+	if name, ok := errorName(v); ok {
+		return append(append(dst, '-'), name...)
+	}
+	return strconv.AppendUint(append(dst, "0x"...), v, 16)
+}
+
+func enumerator(e *btf.Enum, v uint64) string {
+	keep := uint64(1)<<(8*e.Size) - 1 // of 8 bytes: all
+	for _, x := range e.Values {
+		if x.Value&keep == v&keep {
+			return x.Name
+		}
+	}
+	return ""
+}
+
+// What is printed in decimal: small numbers are counts, sizes and descriptors,
+// large ones are flags and addresses.
+const (
+	leastDecimal = -1 << 30
+	mostDecimal  = 1 << 20
+)
+
+// appendNumber appends the bytes of a register that belong to a type.
+func appendNumber(dst []byte, t btf.Type, v uint64) []byte {
+	size, signed, ok := expr.Number(t)
+	if !ok {
+		size = 8
+	}
+	shift := 64 - 8*size
+	if n := int64(v<<shift) >> shift; signed && n < 0 {
+		if n >= leastDecimal {
+			return strconv.AppendInt(dst, n, 10)
+		}
+	}
+	n := v << shift >> shift
+	if n <= mostDecimal {
+		return strconv.AppendUint(dst, n, 10)
+	}
+	return strconv.AppendUint(append(dst, "0x"...), n, 16)
+}

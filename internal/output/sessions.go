@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/ksnoop/ksnoop/internal/session"
+)
+
+// SessionOptions say how sessions are printed.
+type SessionOptions struct {
+	// Resolver names the addresses of stacks.
+	Resolver Resolver
+	// Symbol appends the name of what a pointer points to, or nothing; it may
+	// be nil.
+	Symbol func(dst []byte, addr uint64) []byte
+	// Boot is the time at which the kernel's monotonic clock was zero.
+	Boot time.Time
+	// Args is how the values of calls are laid out.
+	Args ArgsForm
+	// Trace prints every call, in front of the stack.
+	Trace bool
+	// Live lays call traces out so that they can be printed piece by piece.
+	Live bool
+	// Unfiltered keeps the frames of tracing itself in stacks.
+	Unfiltered bool
+}
+
+// Sessions prints sessions: for each a line that says when and whose it was,
+// its calls if that is asked for, and the stack of its failing chain.
+type Sessions struct {
+	options SessionOptions
+	trace   *traceView
+	stack   *stackView
+	last    sessionKey // what was printed last
+	open    bool       // and whether more of it is to come
+}
+
+// A sessionKey tells sessions apart.
+type sessionKey struct {
+	tid   uint32
+	start uint64
+}
+
+// NewSessions returns a printer of sessions.
+func NewSessions(o SessionOptions) *Sessions {
+	values := newValuePrinter(o.Args, o.Symbol)
+	return &Sessions{options: o, trace: newTraceView(values, o.Live), stack: newStackView(o.Resolver, values, o.Unfiltered)}
+}
+
+// AppendSession appends one session, or the next piece of one that is still
+// open, and an empty line behind one that is whole.
+func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err error) {
+	base := len(dst)
+	defer func() {
+		if err != nil {
+			dst = dst[:base]
+		}
+	}()
+	key := sessionKey{s.TID, s.Start}
+	piece, continued := s.State == session.Running, p.open && key == p.last
+	if p.open && !continued {
+		dst = append(dst, '\n')
+	}
+	p.last, p.open = key, piece
+	if !continued {
+		dst = append(p.appendHeader(dst, s), '\n')
+	}
+	if p.options.Trace && len(s.Trace) > 0 {
+		first := s.Trace[0].Depth == 0 && s.Trace[0].Kind != session.StepExit
+		if dst, err = p.trace.append(dst, s.Trace, first); err != nil {
+			return dst, err
+		}
+	}
+	if piece {
+		return dst, nil
+	}
+	if continued { // how it ended was not known before
+		dst = append(p.appendHeader(append(dst, '\n'), s), '\n')
+	} else if p.options.Trace && len(s.Trace) > 0 {
+		dst = append(dst, '\n')
+	}
+	if dst, err = p.appendStacks(dst, s); err != nil {
+		return dst, err
+	}
+	return append(appendLost(dst, &s.Lost), '\n'), nil
+}
+
+// appendStacks appends the interim chains, the oldest first, and the last one.
+func (p *Sessions) appendStacks(dst []byte, s *session.Session) (_ []byte, err error) {
+	for i := range s.Interim {
+		dst = append(strconv.AppendInt(append(dst, "interim stack "...), int64(i+1), 10), ":\n"...)
+		if dst, err = p.stack.append(dst, &s.Interim[i]); err != nil {
+			return dst, err
+		}
+		dst = append(dst, '\n')
+	}
+	return p.stack.append(dst, &s.Chain)
+}
+
+// appendHeader appends the line that a session begins with:
+//
+//	20:19:36.372607 -> 20:19:36.372682 TID/PID 8346/8346 (simfail/simfail):
+func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
+	dst = append(p.appendTime(dst, s.Start), " -> "...)
+	if s.State == session.Running {
+		dst = append(dst, "..."...)
+	} else {
+		dst = p.appendTime(dst, s.End)
+	}
+	dst = strconv.AppendUint(append(dst, " TID/PID "...), uint64(s.TID), 10)
+	dst = strconv.AppendUint(append(dst, '/'), uint64(s.PID), 10)
+	dst = appendPadded(append(dst, " ("...), []byte(s.Comm), 0)
+	dst = appendPadded(append(dst, '/'), []byte(s.Leader), 0)
+	dst = append(dst, "):"...)
+	switch s.State {
+	case session.Hung:
+		dst = append(dst, " still open\n"...)
+	case session.Exited:
+		dst = append(dst, " the thread ended in here\n"...)
+	default:
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+func (p *Sessions) appendTime(dst []byte, ns uint64) []byte {
+	return p.options.Boot.Add(time.Duration(ns)).AppendFormat(dst, "15:04:05.000000")
+}
+
+// appendLost appends a line for each kind of thing that is missing.
+func appendLost(dst []byte, l *session.Lost) []byte {
+	for _, x := range [...]struct {
+		n    uint32
+		text string
+	}{
+		{l.Deep, "calls were nested deeper than is kept"},
+		{l.Steps, "calls are missing from the trace"},
+		{l.Chunk, "parts of this session could not be sent"},
+		{l.Args, "calls had values for which there was no room"},
+	} {
+		if x.n > 0 {
+			dst = strconv.AppendUint(append(dst, "--- "...), uint64(x.n), 10)
+			dst = append(append(append(dst, ' '), x.text...), " ---\n"...)
+		}
+	}
+	if l.Stack {
+		dst = append(dst, "--- the kernel's stack could not be taken ---\n"...)
+	}
+	return dst
+}

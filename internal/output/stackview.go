@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/session"
+)
+
+// Columns of an error stack.
+const (
+	stackMarks = iota
+	stackDuration
+	stackResult
+	stackFunction
+	stackSource
+	stackArgs
+)
+
+// A stackView prints a chain of calls as the stack that led to it, outermost
+// first:
+//
+//	                 do_syscall_64+0x5c       (arch/x86/entry/common.c:81:7)
+//	 73us [-ENOMEM]  __x64_sys_bpf+0x1a       (kernel/bpf/syscall.c:5067:1)
+//	                 . map_create             (kernel/bpf/syscall.c:1106:8)
+//	!50us [-ENOMEM]  array_map_alloc          max_entries=1
+//
+// The mark `!` is at a call that the kernel's own stack does not have: it had
+// returned. The mark `⌇` is at a failed call that others followed.
+type stackView struct {
+	table  table
+	merger merger
+	values *valuePrinter
+	below  []byte // values of one call
+}
+
+func newStackView(r Resolver, values *valuePrinter, unfiltered bool) *stackView {
+	v := &stackView{merger: merger{resolver: r, unfiltered: unfiltered}, values: values}
+	v.table.columns = []column{{least: 2}, {least: 6, right: true, gap: 1}, {gap: 2}, {gap: 2}, {gap: 2}, {}}
+	return v
+}
+
+func (v *stackView) append(dst []byte, c *session.Chain) ([]byte, error) {
+	v.table.reset()
+	rows := v.merger.merge(c)
+	for i := range rows {
+		if err := v.addRow(&rows[i]); err != nil {
+			return dst, err
+		}
+	}
+	for i := range rows {
+		dst = v.table.appendRow(dst, i)
+		if v.values.layout == ArgsCompact || rows[i].call == nil {
+			continue
+		}
+		var err error
+		if v.below, err = v.values.append(v.below[:0], &rows[i].call.Values); err != nil {
+			return dst, err
+		}
+		dst = appendIndented(dst, v.below, v.table.at(stackFunction)+2)
+	}
+	return dst, nil
+}
+
+func (v *stackView) addRow(r *stackRow) error {
+	t := &v.table
+	t.row()
+	if r.call != nil {
+		v.addCall(r.call, r.symbol == nil)
+	}
+	start := len(t.text)
+	switch s := r.symbol; {
+	case s == nil:
+		t.text = appendFunction(t.text, r.call.Func)
+	case s.Inlined:
+		t.text = s.AppendName(append(t.text, ". "...))
+	default:
+		t.text = s.AppendName(t.text)
+	}
+	t.set(stackFunction, start)
+	if s := r.symbol; s != nil && s.File != "" {
+		start = len(t.text)
+		t.text = append(s.AppendSource(append(t.text, '(')), ')')
+		t.set(stackSource, start)
+	}
+	if r.call == nil || v.values.layout != ArgsCompact {
+		return nil
+	}
+	var err error
+	if v.below, err = v.values.append(v.below[:0], &r.call.Values); err != nil || len(v.below) == 0 {
+		return err
+	}
+	start = len(t.text)
+	t.text = append(t.text, v.below...)
+	t.set(stackArgs, start)
+	return nil
+}
+
+// addCall sets the cells of what was recorded of a call.
+func (v *stackView) addCall(c *session.Frame, absent bool) {
+	t := &v.table
+	start := len(t.text)
+	if absent {
+		t.text = append(t.text, '!')
+	} else {
+		t.text = append(t.text, ' ')
+	}
+	if c.Stitched {
+		t.text = append(t.text, "⌇"...)
+	}
+	t.set(stackMarks, start)
+	start = len(t.text)
+	t.text = append(strconv.AppendUint(t.text, c.Duration/1e3, 10), "us"...)
+	t.set(stackDuration, start)
+	start = len(t.text)
+	if c.Finished {
+		t.text = appendResult(t.text, c.Func, c.Result)
+	} else {
+		t.text = append(t.text, "[...]"...)
+	}
+	t.set(stackResult, start)
+}

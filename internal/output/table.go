@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import "unicode/utf8"
+
+// A table lays text out in columns, each as wide as its widest cell. Its
+// memory is reused from one table to the next.
+type table struct {
+	columns []column
+	cells   []cell // len(columns) for each row
+	text    []byte // of all cells
+}
+
+// A column says how its cells are placed.
+type column struct {
+	right bool // aligned to the right
+	least int  // width
+	gap   int  // blanks behind it
+	width int  // of its widest cell
+}
+
+// A cell is a part of the table's text.
+type cell struct{ start, end, width int }
+
+// reset empties the table.
+func (t *table) reset() {
+	t.cells, t.text = t.cells[:0], t.text[:0]
+	for i := range t.columns {
+		t.columns[i].width = t.columns[i].least
+	}
+}
+
+// row begins a row of empty cells and returns its number.
+func (t *table) row() int {
+	n := len(t.cells) / len(t.columns)
+	for range t.columns {
+		t.cells = append(t.cells, cell{})
+	}
+	return n
+}
+
+// set makes what was appended to t.text since start the cell of the last row.
+func (t *table) set(column, start int) {
+	c := cell{start, len(t.text), utf8.RuneCount(t.text[start:])}
+	t.cells[len(t.cells)-len(t.columns)+column] = c
+	t.columns[column].width = max(t.columns[column].width, c.width)
+}
+
+// put sets a cell of the last row.
+func (t *table) put(column int, s string) {
+	start := len(t.text)
+	t.text = append(t.text, s...)
+	t.set(column, start)
+}
+
+// at is where a column begins.
+func (t *table) at(column int) int {
+	n := 0
+	for _, c := range t.columns[:column] {
+		n += c.width + c.gap
+	}
+	return n
+}
+
+// appendRow appends a row and a newline. Blanks at its end are left out.
+func (t *table) appendRow(dst []byte, row int) []byte {
+	blanks := 0
+	for i, c := range t.cells[row*len(t.columns):][:len(t.columns)] {
+		col := &t.columns[i]
+		pad := max(0, col.width-c.width)
+		if col.right {
+			blanks, pad = blanks+pad, 0
+		}
+		if c.width > 0 {
+			dst = append(appendBlanks(dst, blanks), t.text[c.start:c.end]...)
+			blanks = 0
+		} else if col.right {
+			pad = 0
+		}
+		blanks += pad + col.gap
+	}
+	return append(dst, '\n')
+}
+
+// appendRule appends a row of dashes as wide as the columns that are used.
+func (t *table) appendRule(dst []byte, columns int) []byte {
+	for i, c := range t.columns[:columns] {
+		for range c.width {
+			dst = append(dst, '-')
+		}
+		if i < columns-1 {
+			dst = appendBlanks(dst, c.gap)
+		}
+	}
+	return append(dst, '\n')
+}
+
+func appendBlanks(dst []byte, n int) []byte {
+	for range n {
+		dst = append(dst, ' ')
+	}
+	return dst
+}
+
+// appendIndented appends every line of text behind so many blanks.
+func appendIndented(dst, text []byte, blanks int) []byte {
+	start := true
+	for _, b := range text {
+		if start && b != '\n' {
+			dst = appendBlanks(dst, blanks)
+		}
+		start = b == '\n'
+		dst = append(dst, b)
+	}
+	return dst
+}

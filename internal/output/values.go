@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+)
+
+// An ArgsForm is how the values of a call are laid out in a session.
+type ArgsForm uint8
+
+const (
+	ArgsCompact   ArgsForm = iota // behind the call, on its line
+	ArgsMultiline                 // below it, a line for each
+	ArgsVerbose                   // below it, a line for each member, with types
+)
+
+var argsForms = [...]string{ArgsCompact: "compact", ArgsMultiline: "multiline", ArgsVerbose: "verbose"}
+
+func (a ArgsForm) String() string { return argsForms[a] }
+
+// ParseArgsForm reads the name of a form.
+func ParseArgsForm(s string) (ArgsForm, error) {
+	for a, name := range argsForms {
+		if s == name {
+			return ArgsForm(a), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of compact, multiline and verbose", s)
+}
+
+// Widths of one value, in bytes.
+const (
+	compactWidth   = 120
+	multilineWidth = 1000
+)
+
+// A valuePrinter prints what was captured of calls in sessions.
+type valuePrinter struct {
+	layout   ArgsForm
+	style    *style
+	forms    map[*plan.Record]*form
+	printers map[btf.Type]*btfprint.Printer
+}
+
+func newValuePrinter(layout ArgsForm, symbol func([]byte, uint64) []byte) *valuePrinter {
+	p := &valuePrinter{layout: layout, forms: map[*plan.Record]*form{}, printers: map[btf.Type]*btfprint.Printer{}}
+	switch layout {
+	case ArgsCompact:
+		p.style = lineStyle(symbol, compactWidth)
+	case ArgsMultiline:
+		p.style = lineStyle(symbol, multilineWidth)
+	default:
+		p.style = callStyle(symbol)
+		p.style.indent, p.style.object.Level = "  ", 0
+	}
+	return p
+}
+
+// append appends the values of a call: in the compact form "a=1 b=2" for
+// arguments and "p->a = 1, p->b = 2" for what was asked for by item, in the
+// others "› a = 1" on lines of their own.
+func (p *valuePrinter) append(dst []byte, v *session.Values) ([]byte, error) {
+	compact := p.layout == ArgsCompact
+	for i := range v.Args {
+		a, equals := &v.Args[i], " = "
+		if compact {
+			equals = "="
+		}
+		dst = append(append(p.begin(dst, " "), a.Param.Name...), equals...)
+		var err error
+		if dst, err = p.appendArg(dst, a); err != nil {
+			return dst, err
+		}
+		dst = p.end(dst)
+	}
+	separator := " "
+	for _, e := range v.Events {
+		if e.Record == nil {
+			continue
+		}
+		f, err := p.form(e)
+		if err != nil {
+			return dst, err
+		}
+		for i := range f.fields {
+			if field := &f.fields[i]; !field.isResult() {
+				dst = p.end(field.appendLabelled(p.begin(dst, separator), e))
+				separator = ", "
+			}
+		}
+	}
+	return dst, nil
+}
+
+// isResult tells a field that is the call's result and nothing more: that
+// stands in its own column.
+func (f *field) isResult() bool { return f.result && f.label == "return" && f.target == nil }
+
+// begin begins another value.
+func (p *valuePrinter) begin(dst []byte, separator string) []byte {
+	switch {
+	case p.layout != ArgsCompact:
+		return append(dst, "› "...)
+	case len(dst) > 0:
+		return append(dst, separator...)
+	}
+	return dst
+}
+
+func (p *valuePrinter) end(dst []byte) []byte {
+	if p.layout == ArgsCompact {
+		return dst
+	}
+	return append(dst, '\n')
+}
+
+func (p *valuePrinter) form(e *event.Event) (*form, error) {
+	if f, ok := p.forms[e.Record]; ok {
+		return f, nil
+	}
+	f, err := newForm(e.Probe, e.Record, p.style)
+	if err != nil {
+		return nil, fmt.Errorf("printing %s: %w", e.Probe.Func.Name, err)
+	}
+	p.forms[e.Record] = f
+	return f, nil
+}
+
+// appendArg appends one argument of those that were captured all together.
+func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
+	if a.Value == nil {
+		return append(dst, "? (unreadable)"...), nil
+	}
+	if a.Target == nil {
+		return p.appendValue(dst, a.Param.Type, a.Value, &p.style.number)
+	}
+	switch {
+	case a.Text && p.style.short:
+	case isAggregate(a.TargetType) && p.style.short:
+		dst = append(dst, '&')
+	case isAggregate(a.TargetType) && !a.Text:
+		dst = append(dst, '*')
+	default:
+		var err error
+		if dst, err = p.appendValue(dst, a.Param.Type, a.Value, &p.style.number); err != nil {
+			return dst, err
+		}
+		dst = append(dst, " = "...)
+	}
+	if !a.Text {
+		return p.appendValue(dst, a.TargetType, a.Target, &p.style.object)
+	}
+	dst = appendQuoted(dst, a.Target)
+	if a.Cut {
+		dst = append(dst, "..."...)
+	}
+	return dst, nil
+}
+
+func (p *valuePrinter) appendValue(dst []byte, t btf.Type, raw []byte, o *btfprint.ValueOptions) ([]byte, error) {
+	printer := p.printers[t]
+	if printer == nil {
+		var err error
+		if printer, err = btfprint.Compile(t, binary.LittleEndian); err != nil {
+			return dst, fmt.Errorf("printing a value: %w", err)
+		}
+		p.printers[t] = printer
+	}
+	return printer.AppendValue(dst, raw, o), nil
+}
