@@ -101,7 +101,7 @@ func values(t *testing.T, items string, data []byte, faults uint64) session.Valu
 	if err := event.Decode(probe(t, "send("+items+", return < 0)"), append(bpf.AppendEvent(nil, &head), data...), e); err != nil {
 		t.Fatal(err)
 	}
-	return session.Values{Events: []*event.Event{e}}
+	return session.Values{Event: e}
 }
 
 // arguments are what -A records of __sys_bpf.

@@ -55,7 +55,7 @@ func (v *stackView) append(dst []byte, c *session.Chain) ([]byte, error) {
 			continue
 		}
 		var err error
-		if v.below, err = v.values.append(v.below[:0], &rows[i].call.Values); err != nil {
+		if v.below, err = v.values.append(v.below[:0], &rows[i].call.Values, known(rows[i].call)); err != nil {
 			return dst, err
 		}
 		dst = appendIndented(dst, v.below, v.table.at(stackFunction)+2)
@@ -88,7 +88,7 @@ func (v *stackView) addRow(r *stackRow) error {
 		return nil
 	}
 	var err error
-	if v.below, err = v.values.append(v.below[:0], &r.call.Values); err != nil || len(v.below) == 0 {
+	if v.below, err = v.values.append(v.below[:0], &r.call.Values, known(r.call)); err != nil || len(v.below) == 0 {
 		return err
 	}
 	start = len(t.text)
@@ -120,4 +120,12 @@ func (v *stackView) addCall(c *session.Frame, absent bool) {
 		t.text = append(t.text, "[...]"...)
 	}
 	t.set(stackResult, start)
+}
+
+// known is which values of a call there can be.
+func known(c *session.Frame) moment {
+	if c.Finished {
+		return wholeCall
+	}
+	return atEntry
 }

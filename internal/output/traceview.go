@@ -85,12 +85,23 @@ func (v *traceView) append(dst []byte, steps []session.Step, header bool) ([]byt
 			continue
 		}
 		var err error
-		if v.below, err = v.values.append(v.below[:0], &steps[i].Values); err != nil {
+		if v.below, err = v.values.append(v.below[:0], &steps[i].Values, momentOf(&steps[i])); err != nil {
 			return dst, err
 		}
 		dst = appendIndented(dst, v.below, traceIndent*(steps[i].Depth+1))
 	}
 	return dst, nil
+}
+
+// momentOf is when the values of a step were read.
+func momentOf(s *session.Step) moment {
+	switch s.Kind {
+	case session.StepEntry:
+		return atEntry
+	case session.StepExit:
+		return atReturn
+	}
+	return wholeCall
 }
 
 // traceIndent is what a call is indented by against its caller.
@@ -131,7 +142,7 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 	if v.values.layout != ArgsCompact {
 		return false, nil
 	}
-	if v.below, err = v.values.append(v.below[:0], &s.Values); err != nil || len(v.below) == 0 {
+	if v.below, err = v.values.append(v.below[:0], &s.Values, momentOf(s)); err != nil || len(v.below) == 0 {
 		return false, err
 	}
 	start = len(t.text)

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
@@ -68,7 +69,7 @@ func newValuePrinter(layout ArgsForm, symbol func([]byte, uint64) []byte) *value
 // append appends the values of a call: in the compact form "a=1 b=2" for
 // arguments and "p->a = 1, p->b = 2" for what was asked for by item, in the
 // others "› a = 1" on lines of their own.
-func (p *valuePrinter) append(dst []byte, v *session.Values) ([]byte, error) {
+func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]byte, error) {
 	compact := p.layout == ArgsCompact
 	for i := range v.Args {
 		a, equals := &v.Args[i], " = "
@@ -82,23 +83,42 @@ func (p *valuePrinter) append(dst []byte, v *session.Values) ([]byte, error) {
 		}
 		dst = p.end(dst)
 	}
+	if v.Event == nil || v.Event.Record == nil {
+		return dst, nil
+	}
+	f, err := p.form(v.Event)
+	if err != nil {
+		return dst, err
+	}
 	separator := " "
-	for _, e := range v.Events {
-		if e.Record == nil {
-			continue
-		}
-		f, err := p.form(e)
-		if err != nil {
-			return dst, err
-		}
-		for i := range f.fields {
-			if field := &f.fields[i]; !field.isResult() {
-				dst = p.end(field.appendLabelled(p.begin(dst, separator), e))
-				separator = ", "
-			}
+	for i := range f.fields {
+		if field := &f.fields[i]; !field.isResult() && moment&field.moment() != 0 {
+			dst = p.end(field.appendLabelled(p.begin(dst, separator), v.Event))
+			separator = ", "
 		}
 	}
 	return dst, nil
+}
+
+// A moment is an end of a call, or both.
+type moment uint8
+
+const (
+	atEntry moment = 1 << iota
+	atReturn
+	wholeCall = atEntry | atReturn
+)
+
+// moment is when a field is known.
+func (f *field) moment() moment {
+	slot := f.value
+	if slot == nil {
+		slot = f.target
+	}
+	if f.later != nil || expr.PhaseOf(slot.Term) == expr.AtReturn {
+		return atReturn
+	}
+	return atEntry
 }
 
 // isResult tells a field that is the call's result and nothing more: that
