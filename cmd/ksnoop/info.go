@@ -15,13 +15,15 @@ import (
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
 // infoFlags are the options of "ksnoop info".
 type infoFlags struct {
-	kernel kernelFlags
-	types  bool
-	long   bool
+	kernel  kernelFlags
+	symbols symbolFlags
+	types   bool
+	long    bool
 }
 
 func newInfoCommand() *cobra.Command {
@@ -32,7 +34,8 @@ func newInfoCommand() *cobra.Command {
 		Long: strings.TrimSpace(`
 info prints the signature of every function whose name matches a PATTERN, in
 which * and ? stand for any characters: "tcp_*", "*_open[nfs*]" for those of
-modules. It needs neither root nor a kernel that can be traced.`),
+modules. It needs neither root nor a kernel that can be traced. ":kernel/bpf/*.c"
+are the functions that source files define; this needs both, and debug info.`),
 		Example: "  ksnoop info ip_send_skb\n  ksnoop info -l vfs_read\n  ksnoop info --types 'struct sk_buff'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -47,6 +50,7 @@ modules. It needs neither root nor a kernel that can be traced.`),
 	flags.BoolVarP(&f.long, "long", "l", false, "also show the type of each parameter, with offsets and sizes")
 	flags.BoolVar(&f.types, "types", false, "the PATTERNs are types, such as 'struct sk_buff'")
 	f.kernel.add(flags)
+	f.symbols.addFile(flags)
 	return c
 }
 
@@ -56,6 +60,7 @@ func (f *infoFlags) run(patterns []string, w io.Writer) error {
 		return err
 	}
 	defer closeView()
+	defer f.symbols.close()
 	var out []byte
 	var errs []error
 	for _, pattern := range patterns {
@@ -107,16 +112,9 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	if spec.Parens {
 		return out, usagef("%s: info takes a function's name only; to check a whole SPEC use trace", pattern)
 	}
-	funcs, err := view.Match(spec.Selector.Name, spec.Selector.Module)
+	funcs, err := plan.Select(view, spec, plan.Options{Sources: f.symbols.sources(view)})
 	if err != nil {
 		return out, unusable(view, err)
-	}
-	if len(funcs) == 0 {
-		hint := ""
-		if near := view.Nearest(spec.Selector.Name, 3); len(near) > 0 {
-			hint = "; did you mean " + strings.Join(near, ", ") + "?"
-		}
-		return out, usagef("no function is called %q%s", pattern, hint)
 	}
 	shown := map[string]bool{}
 	for _, fn := range funcs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -18,12 +19,18 @@ import (
 type symbolFlags struct {
 	vmlinux string
 	level   levelFlag
+	info    *symbols.DebugInfo // nil until it is needed
 }
 
 func (f *symbolFlags) add(flags *pflag.FlagSet) {
+	f.addFile(flags)
 	f.level.Level = symbols.LevelInlines
-	flags.StringVarP(&f.vmlinux, "vmlinux", "k", "", "`FILE` with the debug info of the kernel, if not in one of the usual places")
 	flags.VarP(&f.level, "symbolize", "s", "what is told about addresses: none, line or inlines (also n and s)")
+}
+
+// addFile adds the option for the file alone.
+func (f *symbolFlags) addFile(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.vmlinux, "vmlinux", "k", "", "`FILE` with the debug info of the kernel, if not in one of the usual places")
 }
 
 // A levelFlag is a symbols.Level as an option.
@@ -40,21 +47,49 @@ func (l *levelFlag) Set(s string) (err error) {
 // Type implements pflag.Value.
 func (l *levelFlag) Type() string { return "LEVEL" }
 
-// open returns what names the addresses of a running kernel. Where there is no
-// debug info it names symbols only, and says on stderr what would give more.
-func (f *symbolFlags) open(view *kernel.View, stderr io.Writer) (*symbols.Resolver, func() error, error) {
-	none := func() error { return nil }
-	if f.level.Level == symbols.LevelNone {
-		return symbols.New(view, nil, symbols.LevelNone), none, nil
+// debugInfo opens the debug info of the running kernel.
+func (f *symbolFlags) debugInfo(view *kernel.View) (_ *symbols.DebugInfo, err error) {
+	if f.info == nil {
+		f.info, err = symbols.OpenDebugInfo("/", view, f.vmlinux)
 	}
-	info, err := symbols.OpenDebugInfo("/", view, f.vmlinux)
+	return f.info, err
+}
+
+// close closes the debug info if it was opened.
+func (f *symbolFlags) close() error {
+	if f.info == nil {
+		return nil
+	}
+	return f.info.Close()
+}
+
+// sources finds the functions of source files. Debug info is opened when the
+// first file is asked for.
+func (f *symbolFlags) sources(view *kernel.View) plan.Sources {
+	return func(glob string) (func(kernel.Function) bool, error) {
+		info, err := f.debugInfo(view)
+		if err != nil {
+			return nil, err
+		}
+		return info.Sources(glob), nil
+	}
+}
+
+// open returns what names the addresses of a running kernel, until close. Where
+// there is no debug info it names symbols only, and says on stderr what would
+// give more.
+func (f *symbolFlags) open(view *kernel.View, stderr io.Writer) (*symbols.Resolver, func() error, error) {
+	if f.level.Level == symbols.LevelNone {
+		return symbols.New(view, nil, symbols.LevelNone), f.close, nil
+	}
+	info, err := f.debugInfo(view)
 	if err == nil {
-		return symbols.New(view, info, f.level.Level), info.Close, nil
+		return symbols.New(view, info, f.level.Level), f.close, nil
 	}
 	var refusal *debuginfo.Refusal
 	if f.vmlinux != "" && !errors.As(err, &refusal) {
 		return nil, nil, fmt.Errorf("--vmlinux: %w", err)
 	}
 	fmt.Fprintf(stderr, "ksnoop: symbols only, no source lines or inlined functions: %v (-s none: without this hint)\n", err)
-	return symbols.New(view, nil, symbols.LevelNone), none, nil
+	return symbols.New(view, nil, symbols.LevelNone), f.close, nil
 }

@@ -40,6 +40,7 @@ type traceFlags struct {
 	join    bool
 	record  recordFlags
 	kernel  kernelFlags
+	symbols symbolFlags
 	command []string
 }
 
@@ -75,6 +76,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	f.kernel.add(flags)
+	f.symbols.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why")
 	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs and all that the verifier says")
 	return c
@@ -98,6 +100,8 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	defer closeView()
+	defer f.symbols.close()
+	options.Sources = f.symbols.sources(view)
 	p, skipped, err := plan.Resolve(view, specs, options)
 	if err = errors.Join(faults, err); err != nil {
 		return unusable(view, err)

@@ -58,7 +58,7 @@ func mapFile(path string) ([]byte, error) {
 }
 
 // readSections finds the sections of debug info in an ELF file.
-func readSections(data []byte, f *elf.File, place func(section string) (uint64, bool)) (*sections, error) {
+func readSections(data []byte, f *elf.File) (*sections, error) {
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
 	}
@@ -77,12 +77,6 @@ func readSections(data []byte, f *elf.File, place func(section string) (uint64, 
 	}
 	if len(s.info) == 0 || len(s.abbrev) == 0 {
 		return nil, errors.New("no debug info")
-	}
-	// A kernel that was linked to keep its relocations has them applied already.
-	if s.relocatable {
-		if err := s.relocate(data, f, place); err != nil {
-			return nil, err
-		}
 	}
 	return s, nil
 }

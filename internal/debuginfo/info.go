@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,9 @@ type Options struct {
 	Section func(name string) (addr uint64, ok bool)
 	// Relative cuts paths to those of the source tree: kernel/bpf/syscall.c.
 	Relative bool
+	// Lazy puts off the relocation of a module until something is looked up.
+	// If it then fails, nothing is found.
+	Lazy bool
 }
 
 // An Info is the debug info of one kernel, module or program. The file is
@@ -30,6 +34,7 @@ type Info struct {
 	data     []byte
 	mapped   bool
 	sections *sections
+	relocate func() error // once, before anything is read
 	units    *unitIndex
 	symbols  *symbolTable
 	stream   *reader
@@ -56,11 +61,23 @@ func New(data []byte, o Options) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := readSections(data, f, o.Section)
+	s, err := readSections(data, f)
 	if err != nil {
 		return nil, err
 	}
 	i := &Info{options: o, data: data, sections: s, units: newUnitIndex(s)}
+	// A kernel that was linked to keep its relocations has them applied already.
+	i.relocate = sync.OnceValue(func() error {
+		if !s.relocatable {
+			return nil
+		}
+		return s.relocate(data, f, o.Section)
+	})
+	if !o.Lazy {
+		if err := i.relocate(); err != nil {
+			return nil, err
+		}
+	}
 	i.symbols = newSymbolTable(data, f, o.Section)
 	i.stream = newReader(i, streamUnits)
 	return i, nil

@@ -23,6 +23,9 @@ const streamUnits = 48
 // and last the function that holds it. It is made for addresses that come one by
 // one and must not be called at the same time from several goroutines.
 func (i *Info) Lookup(dst []Frame, addr uint64) []Frame {
+	if i.relocate() != nil {
+		return dst
+	}
 	addr -= i.options.Slide
 	off, ok := i.units.find(addr)
 	if !ok {
@@ -43,6 +46,9 @@ type request struct {
 
 func (i *Info) lookupAll(addrs []uint64, workers int) [][]Frame {
 	results := make([][]Frame, len(addrs))
+	if i.relocate() != nil {
+		return results
+	}
 	requests := make([]request, 0, len(addrs))
 	for n, addr := range addrs {
 		addr -= i.options.Slide

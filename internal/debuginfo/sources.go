@@ -3,6 +3,8 @@
 package debuginfo
 
 import (
+	"bytes"
+	"path"
 	"slices"
 	"strings"
 )
@@ -37,6 +39,9 @@ func (c *Code) Empty() bool { return len(c.spans) == 0 }
 // that is not compiled by itself but included, as kernel/sched/rt.c is. Only the
 // programs of units with such a file are run, and no entries are read.
 func (i *Info) Sources(glob string) *Code {
+	if !i.sections.mention(glob) || i.relocate() != nil {
+		return &Code{}
+	}
 	f := sourceFinder{glob: glob, suffix: glob[strings.LastIndexAny(glob, "*?/")+1:]}
 	f.texts = make([]uint8, len(i.sections.lineStr))
 	f.paths = map[pathKey]bool{}
@@ -53,6 +58,23 @@ func (i *Info) Sources(glob string) *Code {
 	}
 	slices.SortFunc(f.spans, func(a, b span) int { return compare(a.lo, b.lo) })
 	return &Code{slide: i.options.Slide, spans: f.spans}
+}
+
+// mention reports whether the folder that a glob names stands anywhere among the
+// names of files. It saves most modules from being relocated.
+func (s *sections) mention(glob string) bool {
+	folder := glob
+	if n := strings.IndexAny(glob, "*?"); n >= 0 {
+		folder = glob[:n]
+	}
+	folder = folder[:max(0, strings.LastIndexByte(folder, '/'))]
+	for _, names := range [][]byte{s.lineStr, s.line, s.str} {
+		// "a/../b" is b.
+		if bytes.Contains(names, []byte(folder)) || bytes.Contains(names, []byte("/../")) {
+			return true
+		}
+	}
+	return false
 }
 
 // Functions returns the functions that are defined in the source files that
@@ -189,14 +211,19 @@ func (u *unit) sourcePath(f *lineFile) string {
 // relativePath cuts the folder of the build off a path. Debian builds in a folder
 // inside of the source tree: of assembler units, which have whole paths, the tree
 // has to be cut off.
-func relativePath(path, root string) string {
+func relativePath(file, root string) string {
 	tree, _, _ := strings.Cut(root, "/debian/build/")
 	for _, folder := range []string{root, tree} {
-		if rest, ok := strings.CutPrefix(path, folder); ok && folder != "" && strings.HasPrefix(rest, "/") {
-			return strings.TrimPrefix(strings.TrimLeft(rest, "/"), "./")
+		if rest, ok := strings.CutPrefix(file, folder); ok && folder != "" && strings.HasPrefix(rest, "/") {
+			file = strings.TrimLeft(rest, "/")
+			break
 		}
 	}
-	return strings.TrimPrefix(path, "./")
+	file = strings.TrimPrefix(file, "./")
+	if strings.Contains(file, "/../") {
+		return path.Clean(file) // as drivers/gpu/drm/amd/amdgpu/../display
+	}
+	return file
 }
 
 // matchGlob reports whether s matches a pattern in which * stands for any

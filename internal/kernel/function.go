@@ -47,20 +47,35 @@ func (v *View) Match(glob, module string) ([]Function, error) {
 	if !isGlob(glob) {
 		return v.exact(glob, module)
 	}
+	if _, err := v.symbols(); err != nil {
+		return v.matchBTF(glob, module)
+	}
+	return v.Select(func(f Function) bool {
+		return match(glob, f.Name) && (module == "" || f.Module != "" && match(module, f.Module))
+	})
+}
+
+// Select returns the functions that keep reports true for, of all that can be
+// attached to as far as that is known, sorted by name, module and address. The
+// functions that keep sees have no types yet.
+func (v *View) Select(keep func(Function) bool) ([]Function, error) {
 	t, err := v.symbols()
 	if err != nil {
-		return v.matchBTF(glob, module)
+		return nil, err
 	}
 	traceable, _ := v.traceable() // nil if it is not known
 	var found []Function
 	for i := range t.symbols {
 		s := &t.symbols[i]
-		name, mod := t.name(s), t.module(s)
-		if !s.text() || !match(glob, name) || module != "" && (mod == "" || !match(module, mod)) || !isFunction(name, mod) {
+		if !s.text() {
 			continue
 		}
-		if traceable == nil || traceable.has(name, mod) || t.aliased(i, traceable) {
-			found = append(found, Function{Name: name, Module: mod, Addr: s.addr})
+		f := Function{Name: t.name(s), Module: t.module(s), Addr: s.addr}
+		if !keep(f) || !isFunction(f.Name, f.Module) {
+			continue
+		}
+		if traceable == nil || traceable.has(f.Name, f.Module) || t.aliased(i, traceable) {
+			found = append(found, f)
 		}
 	}
 	if err := v.addTypes(t, found); err != nil {

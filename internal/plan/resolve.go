@@ -4,7 +4,6 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -16,6 +15,9 @@ import (
 type Options struct {
 	// Deny takes functions away from what globs select.
 	Deny []expr.Selector
+	// Sources finds functions by the source files that define them. Nil if
+	// there is no debug info.
+	Sources Sources
 	// Arch is the kernel's architecture as Go names it.
 	Arch string
 	// Method chooses how to attach to a function. Nil: MethodFentry where the
@@ -54,7 +56,7 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 }
 
 func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe, skipped []Skipped, err error) {
-	funcs, err := selected(view, spec, o.Deny)
+	funcs, err := Select(view, spec, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,44 +76,6 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 		return nil, skipped, first
 	}
 	return probes, skipped, nil
-}
-
-// selected returns the functions that a SPEC's selector names, at least one.
-func selected(view *kernel.View, spec *expr.Spec, deny []expr.Selector) ([]kernel.Function, error) {
-	sel := spec.Selector
-	fault := func(hint, format string, args ...any) error {
-		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{
-			{Code: expr.CodeUnknownFunc, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
-	}
-	if sel.Path != "" {
-		return nil, fault("", "selecting functions by source file is not supported yet")
-	}
-	funcs, err := view.Match(sel.Name, sel.Module)
-	if err != nil {
-		return nil, fmt.Errorf("looking for %s: %w", sel.Name, err)
-	}
-	if len(funcs) == 0 {
-		return nil, fault(view.Missing(sel.Name, sel.Module).Hint(), "no function is called %q", sel.Name)
-	}
-	kept := funcs[:0:0]
-	for _, f := range funcs {
-		if !denied(f, deny) {
-			kept = append(kept, f)
-		}
-	}
-	if len(kept) == 0 {
-		return nil, fault("", "all %d functions that match are denied", len(funcs))
-	}
-	return kept, nil
-}
-
-func denied(f kernel.Function, deny []expr.Selector) bool {
-	for _, d := range deny {
-		if expr.Glob(d.Name, f.Name) && (d.Module == "" || expr.Glob(d.Module, f.Module)) {
-			return true
-		}
-	}
-	return false
 }
 
 // NewProbe resolves one SPEC for one function.

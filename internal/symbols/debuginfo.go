@@ -23,6 +23,7 @@ type DebugInfo struct {
 	release string
 	vmlinux *debuginfo.Info
 	modules map[string]*debuginfo.Info // nil for one that has none
+	sources map[string]func(kernel.Function) bool
 }
 
 var _ Source = (*DebugInfo)(nil)
@@ -59,7 +60,8 @@ func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, err
 	if !info.SlideTo(stext.Addr) {
 		return nil, errors.Join(fmt.Errorf("%s: has no symbol _stext", file), info.Close())
 	}
-	return &DebugInfo{root: root, release: running.Release, vmlinux: info, modules: map[string]*debuginfo.Info{}}, nil
+	return &DebugInfo{root: root, release: running.Release, vmlinux: info,
+		modules: map[string]*debuginfo.Info{}, sources: map[string]func(kernel.Function) bool{}}, nil
 }
 
 func checkFile(file string, id debuginfo.BuildID) error {
@@ -118,11 +120,32 @@ func (d *DebugInfo) openModule(name string) *debuginfo.Info {
 		addr, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
 		return addr, err == nil && addr != 0
 	}
-	info, err := debuginfo.Open(filepath.Join(d.root, file), debuginfo.Options{Relative: true, Section: sections})
+	info, err := debuginfo.Open(filepath.Join(d.root, file), debuginfo.Options{Relative: true, Lazy: true, Section: sections})
 	if err != nil {
 		return nil
 	}
 	return info
+}
+
+// Sources returns what tells of a function whether it is defined in the source
+// files whose paths match a glob. Functions are told by their addresses, so that
+// of several with one name only the right ones are.
+func (d *DebugInfo) Sources(glob string) func(kernel.Function) bool {
+	if known, ok := d.sources[glob]; ok {
+		return known
+	}
+	codes := map[string]*debuginfo.Code{"": d.vmlinux.Sources(glob)}
+	d.sources[glob] = func(f kernel.Function) bool {
+		code, ok := codes[f.Module]
+		if !ok {
+			if info := d.Module(f.Module); info != nil {
+				code = info.Sources(glob)
+			}
+			codes[f.Module] = code
+		}
+		return code != nil && code.Contains(f.Addr) && debuginfo.Callable(f.Name)
+	}
+	return d.sources[glob]
 }
 
 // Close gives the files back. What was looked up stays valid.
