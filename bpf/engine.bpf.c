@@ -52,6 +52,14 @@ struct {
 	__type(value, __u8);
 } family SEC(".maps");
 
+// The probe of each function that shares its programs with others, by address.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, __u32);
+} sites SEC(".maps");
+
 FUNC void ks_count(enum counter which)
 {
 	__u32 key = which;
@@ -203,6 +211,30 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 	return 0;
 }
 
+// ks_cookie returns the index of the probe that is hit, as the link has it.
+FUNC __u32 ks_cookie(void *ctx)
+{
+	return bpf_get_attach_cookie(ctx);
+}
+
+// ks_site returns the index of the probe at the function that is hit, -1 if there
+// is none.
+FUNC __s64 ks_site(void *ctx)
+{
+	__u64 ip = bpf_get_func_ip(ctx);
+	__u32 *probe = bpf_map_lookup_elem(&sites, &ip);
+
+	return probe ? *probe : -1;
+}
+
+extern bool bpf_session_is_return(void) __ksym __weak;
+
+// ks_is_return tells the two ends of a call apart in kprobe.session programs.
+FUNC int ks_is_return(void)
+{
+	return bpf_session_is_return();
+}
+
 // The linker takes the functions out of this program.
 SEC("fentry")
 int library(void *ctx)
@@ -212,6 +244,7 @@ int library(void *ctx)
 	ks_count(ks_filter());
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_cast(ctx, 1);
+	ks_count(ks_cookie(ctx) + ks_site(ctx) + ks_is_return());
 	if (f)
 		ks_finish(ctx, f, 0, sizeof(struct event));
 	return 0;

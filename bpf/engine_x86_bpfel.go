@@ -71,6 +71,7 @@ const (
 	engineMapCounters     = "counters"
 	engineMapEvents       = "events"
 	engineMapFamily       = "family"
+	engineMapSites        = "sites"
 	engineMapThreads      = "threads"
 	engineProgLibrary     = "library"
 	engineProgProcessExit = "process_exit"
@@ -134,6 +135,7 @@ type engineMapSpecs struct {
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Events   *ebpf.MapSpec `ebpf:"events"`
 	Family   *ebpf.MapSpec `ebpf:"family"`
+	Sites    *ebpf.MapSpec `ebpf:"sites"`
 	Threads  *ebpf.MapSpec `ebpf:"threads"`
 }
 
@@ -169,6 +171,7 @@ type engineMaps struct {
 	Counters *ebpf.Map `ebpf:"counters"`
 	Events   *ebpf.Map `ebpf:"events"`
 	Family   *ebpf.Map `ebpf:"family"`
+	Sites    *ebpf.Map `ebpf:"sites"`
 	Threads  *ebpf.Map `ebpf:"threads"`
 }
 
@@ -177,6 +180,7 @@ func (m *engineMaps) Close() error {
 		m.Counters,
 		m.Events,
 		m.Family,
+		m.Sites,
 		m.Threads,
 	)
 }

@@ -23,6 +23,10 @@ const (
 	FuncFind    = "ks_find"
 	FuncFinish  = "ks_finish"
 	FuncCapture = "ks_capture"
+	// Of programs that are shared by several probes.
+	FuncCookie   = "ks_cookie"
+	FuncSite     = "ks_site"
+	FuncIsReturn = "ks_is_return"
 )
 
 // Settings are fixed when the engine is loaded.
@@ -34,6 +38,7 @@ type Settings struct {
 	// FrameData is the most data that a stashed record has, in bytes; 0 if
 	// nothing is stashed.
 	FrameData uint32
+	Sites     uint32 // how many functions MapSites is to hold
 }
 
 // The engine's own programs and maps, by name in the collection.
@@ -41,6 +46,7 @@ const (
 	MapEvents   = engineMapEvents
 	MapCounters = engineMapCounters
 	MapFamily   = engineMapFamily
+	MapSites    = engineMapSites
 	ProgFork    = engineProgProcessFork
 	ProgExit    = engineProgProcessExit
 )
@@ -96,6 +102,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	byteType := &btf.Int{Name: "unsigned char", Size: 1}
 	threads.Value = &btf.Array{Type: byteType, Index: threads.Key, Nelems: threads.ValueSize}
 	spec.Maps[MapEvents].MaxEntries = s.RingSize
+	spec.Maps[MapSites].MaxEntries = max(s.Sites, 1)
 	return spec, nil
 }
 

@@ -22,12 +22,18 @@ type Target struct {
 	// TypeID returns the BTF id that the kernel has for a type. It is nil, or
 	// returns false, where pointers cannot be cast (bpf_rdonly_cast, Linux 6.2).
 	TypeID func(btf.Type) (btf.TypeID, bool)
+	// Shared asks for programs that ask which probe they run for, rather than
+	// knowing it: by the cookie of the link or, for MethodKprobe, by the
+	// function's address. Those of two probes may then turn out the same.
+	Shared bool
 }
 
 // Programs are the generated functions of one probe. The first of a list is
-// the program; both lists may be empty.
+// the program; lists may be empty. Where one program runs at both ends of a
+// call, it is Session and there are no others.
 type Programs struct {
 	Entry, Return []bpf.Function
+	Session       []bpf.Function
 }
 
 // Compile generates the programs of a probe.
@@ -47,6 +53,9 @@ func Compile(p *plan.Probe, t Target) (Programs, error) {
 			return Programs{}, err
 		}
 	}
+	if p.Method == plan.MethodSession && out.Entry != nil && out.Return != nil {
+		return Programs{Session: session(out.Entry, out.Return)}, nil
+	}
 	return out, nil
 }
 
@@ -55,13 +64,16 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	name := map[expr.Phase]string{expr.AtEntry: "entry", expr.AtReturn: "return"}[phase]
 	a := newAssembler(p, t, phase, name)
 	program(a)
-	funcs := []bpf.Function{{Name: fmt.Sprintf("p%d_%s", p.ID, name), Args: 1, Insns: a.done()}}
+	funcs := []bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}
 	stack := a.stack
 	if h.Record != nil && len(h.Stores) > 0 {
-		a = newAssembler(p, t, phase, "capture")
+		a = newAssembler(p, t, phase, name+"_capture")
 		a.capture(h.Stores)
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
 		stack += a.stack
+	}
+	if p.Method == plan.MethodSession {
+		stack += sessionStack
 	}
 	if stack > maxStack {
 		return nil, fmt.Errorf("%s: %w", p.Func.Name, errStack)
@@ -69,13 +81,18 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	return funcs, nil
 }
 
+func programName(p *plan.Probe, t Target, half string) string {
+	if t.Shared {
+		return "shared_" + half
+	}
+	return fmt.Sprintf("p%d_%s", p.ID, half)
+}
+
 func entryProgram(a *assembler) {
 	p := a.probe
 	a.predicates(p.Entry.Predicates)
-	if p.Stashed {
-		a.say("keep the context")
-		a.emit(asm.Mov.Reg(asm.R6, a.ctx))
-		a.ctx = asm.R6
+	if p.Stashed || a.target.Shared {
+		a.keepContext()
 	}
 	if p.Entry.Record != nil {
 		a.send(p.Entry.Record, bpf.KindEntry)
@@ -92,13 +109,33 @@ func entryProgram(a *assembler) {
 // open takes a frame for the return program to find; R0 is its address.
 func (a *assembler) open() {
 	a.say("take a frame for the call")
+	a.probeID()
 	a.stackKey(asm.R1)
-	a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.ID)), asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(bpf.FuncOpen))
+	a.emit(asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(bpf.FuncOpen))
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+}
+
+// keepContext moves the context to where it survives calls.
+func (a *assembler) keepContext() {
+	a.say("keep the context")
+	a.emit(asm.Mov.Reg(asm.R6, a.ctx))
+	a.ctx = asm.R6
+}
+
+// probeID sets R2 to what records name the probe by.
+func (a *assembler) probeID() {
+	switch {
+	case !a.target.Shared:
+		a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.ID)))
+	case a.probe.Method == plan.MethodKprobe:
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(asm.R2, asm.R0))
+	default:
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncCookie), asm.Mov.Reg(asm.R2, asm.R0))
+	}
 }
 
 // stash stores the values that return will want into the frame at R0.
 func (a *assembler) stash(stores []plan.Slot) {
-	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 	a.emit(asm.Mov.Reg(captureData, asm.R0), asm.Mov.Imm(captureFaults, 0))
 	a.data = bpf.FrameData
 	fault, faulted := a.fault, a.faulted
@@ -112,6 +149,9 @@ func returnProgram(a *assembler) {
 	p := a.probe
 	if !p.Stashed {
 		a.predicates(p.Return.Predicates)
+		if a.target.Shared {
+			a.keepContext()
+		}
 		a.send(p.Return.Record, kindOf(p))
 		a.finish()
 		return
@@ -119,8 +159,9 @@ func returnProgram(a *assembler) {
 	a.say("find what entry has stashed")
 	a.emit(asm.Mov.Reg(asm.R6, asm.R1))
 	a.ctx, a.frame = asm.R6, asm.R7
+	a.probeID()
 	a.stackKey(asm.R1)
-	a.emit(asm.Mov.Imm(asm.R2, int32(p.ID)), call(bpf.FuncFind))
+	a.emit(call(bpf.FuncFind))
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 	a.emit(asm.Mov.Reg(a.frame, asm.R0))
 	miss := a.drop
@@ -168,7 +209,7 @@ func call(name string) asm.Instruction { return asm.Call.Label(name) }
 // task filter comes after what can be told from registers and before anything
 // that reads memory, so that faults are counted of wanted tasks only.
 func (a *assembler) predicates(preds []plan.Predicate) {
-	filter := a.target.Filtered
+	filter := a.target.Filtered && !a.afterEntry()
 	for _, pred := range preds {
 		if filter && expr.ReadsMemory(pred.Term) {
 			a.filter()
@@ -191,15 +232,26 @@ func (a *assembler) filter() {
 
 func (a *assembler) send(r *plan.Record, kind bpf.Kind) {
 	a.say("send a record")
+	a.probeID()
 	if a.ctx != asm.R1 {
 		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
 	}
-	a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.ID)), asm.Mov.Imm(asm.R3, int32(kind)),
-		asm.Mov.Imm(asm.R4, recordSize(r)), call(bpf.FuncSend))
+	a.emit(asm.Mov.Imm(asm.R3, int32(kind)), asm.Mov.Imm(asm.R4, recordSize(r)), call(bpf.FuncSend))
 }
 
 // finish ends a program that has nothing to clean up.
 func (a *assembler) finish() {
+	if dropped := a.dropped(); dropped != 0 {
+		a.say("done, and to be called at return")
+		a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+		if a.faulted {
+			a.countFault()
+		}
+		a.place(a.drop)
+		a.say("not wanted")
+		a.emit(asm.Mov.Imm(asm.R0, dropped), asm.Return())
+		return
+	}
 	if a.faulted {
 		a.emit(asm.Ja.Label(a.drop))
 		a.countFault()

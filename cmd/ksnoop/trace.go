@@ -72,7 +72,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	f.record.add(flags)
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
-	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry or kprobe")
+	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry, kprobe, multi (kprobe.multi) or session (kprobe.session)")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	f.kernel.add(flags)
@@ -109,6 +109,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	log := f.logger(stderr)
 	for _, s := range skipped {
 		log.Info("left out", "function", s.Func.Name, "reason", s.Why)
+	}
+	if f.auto() && f.kernel.btf == "" {
+		if err := attach.Choose(p); err != nil {
+			return err
+		}
 	}
 	t := &tracing{flags: f, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
 	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
@@ -150,6 +155,9 @@ func parseSpecs(args []string) ([]*expr.Spec, error) {
 	return specs, errors.Join(errs...)
 }
 
+// auto reports whether the user leaves it to ksnoop how to attach.
+func (f *traceFlags) auto() bool { return f.method == plan.MethodAuto.String() }
+
 func (f *traceFlags) planOptions() (plan.Options, error) {
 	o := plan.Options{Arch: hostArch}
 	for _, d := range f.deny {
@@ -162,14 +170,12 @@ func (f *traceFlags) planOptions() (plan.Options, error) {
 		}
 		o.Deny = append(o.Deny, s.Selector)
 	}
-	switch f.method {
-	case plan.MethodAuto.String():
-	case plan.MethodFentry.String():
-		o.Method = func(*plan.Probe) plan.Method { return plan.MethodFentry }
-	case plan.MethodKprobe.String():
-		o.Method = func(*plan.Probe) plan.Method { return plan.MethodKprobe }
-	default:
-		return o, usagef("--attach %s: there are auto, fentry and kprobe", f.method)
+	m, ok := plan.MethodNamed(f.method)
+	if !ok {
+		return o, usagef("--attach %s: there are auto, fentry, kprobe, multi and session", f.method)
+	}
+	if m != plan.MethodAuto {
+		o.Method = func(*plan.Probe) plan.Method { return m }
 	}
 	return o, nil
 }
@@ -270,8 +276,8 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 
 // trace attaches, calls ready, prints until ctx ends, and detaches.
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
-	tracer, err := attach.Attach(t.plan, attach.Options{Settings: t.settings, Target: t.target,
-		Fallback: t.flags.method == plan.MethodAuto.String(), Log: t.log})
+	tracer, err := attach.Attach(t.plan, attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel,
+		Fallback: t.flags.auto(), Log: t.log})
 	if err != nil {
 		t.verifierLog(err)
 		return unattachable(ctx, err)

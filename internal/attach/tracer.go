@@ -12,12 +12,14 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -25,7 +27,10 @@ import (
 type Options struct {
 	Settings bpf.Settings
 	Target   codegen.Target
-	// Fallback allows a probe that cannot be attached with fentry to be
+	// Kernel is where addresses are looked up, by which many functions are
+	// hooked at once.
+	Kernel *kernel.View
+	// Fallback allows a probe that cannot be attached with its method to be
 	// attached with kprobes.
 	Fallback bool
 	Log      *slog.Logger
@@ -39,6 +44,8 @@ type Tracer struct {
 	probes  []closer
 	reader  *ringbuf.Reader
 	failed  []Failure
+	types   *btf.Cache // of the kernel, for all programs
+	events  int        // of tracefs that were defined
 }
 
 // A Failure is a probe that could not be attached.
@@ -57,22 +64,39 @@ func Attach(p *plan.Plan, o Options) (*Tracer, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lifting the limit on locked memory: %w", err)
 	}
-	t := &Tracer{plan: p, options: o}
+	t := &Tracer{plan: p, options: o, types: btf.NewCache()}
+	if err := locate(p, o.Kernel); err != nil {
+		return nil, err
+	}
 	if err := t.open(); err != nil {
 		t.Close()
 		return nil, err
 	}
+	var many []*plan.Probe
 	for _, probe := range p.Probes {
-		if err := t.attach(probe); err != nil {
-			t.failed = append(t.failed, Failure{probe, err})
+		if t.alone(probe) {
+			if err := t.attach(probe); err != nil {
+				t.fail(err, probe)
+			}
+			continue
 		}
+		many = append(many, probe)
 	}
+	t.attachMany(many)
 	if len(t.failed) == len(p.Probes) {
 		err := t.failed[0].Err
 		t.Close()
 		return nil, err
 	}
 	return t, nil
+}
+
+// manyKprobes is how many kprobes are hooked together rather than each by itself.
+const manyKprobes = 16
+
+// alone reports whether a probe is attached by itself, with programs of its own.
+func (t *Tracer) alone(p *plan.Probe) bool {
+	return p.Method == plan.MethodFentry || p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes
 }
 
 // open loads what all probes share.
@@ -83,6 +107,7 @@ func (t *Tracer) open() error {
 			s.FrameData = max(s.FrameData, probe.Return.Record.Size)
 		}
 	}
+	s.Sites = uint32(len(t.plan.Probes))
 	spec, err := bpf.Engine(s)
 	if err != nil {
 		return err
@@ -132,16 +157,16 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 	var made []closer
 	for _, half := range []struct {
 		functions []bpf.Function
-		atReturn  bool
-	}{{programs.Return, true}, {programs.Entry, false}} {
+		end       end
+	}{{programs.Return, atReturn}, {programs.Entry, atEntry}} {
 		if half.functions == nil {
 			continue
 		}
-		prog, err := t.load(p, half.functions, half.atReturn)
+		prog, err := t.load(p, half.functions, half.end)
 		if err == nil {
 			made = append(made, prog)
 			var l link.Link
-			if l, err = hook(p, prog, half.atReturn); err == nil {
+			if l, err = hook(p, prog, half.end); err == nil {
 				made = append(made, l)
 			}
 		}
@@ -149,55 +174,50 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 			for _, c := range made {
 				err = errors.Join(err, c.Close())
 			}
-			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.atReturn), p.Func.Name, err)
+			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Func.Name, err)
 		}
 	}
 	t.probes = append(t.probes, made...)
 	return nil
 }
 
-func hookName(m plan.Method, atReturn bool) string {
-	switch {
-	case m == plan.MethodFentry && atReturn:
-		return "fexit"
-	case m == plan.MethodFentry:
-		return "fentry"
-	case atReturn:
-		return "kretprobe"
-	}
-	return "kprobe"
-}
-
 // load links generated functions with the engine and loads the program.
-func (t *Tracer) load(p *plan.Probe, functions []bpf.Function, atReturn bool) (*ebpf.Program, error) {
+func (t *Tracer) load(p *plan.Probe, functions []bpf.Function, e end) (*ebpf.Program, error) {
 	insns, err := bpf.Link(functions...)
 	if err != nil {
 		return nil, err
 	}
 	spec := &ebpf.ProgramSpec{Name: functions[0].Name, Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
-	if p.Method == plan.MethodFentry {
+	switch {
+	case p.Method == plan.MethodFentry && e == atReturn:
+		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFExit
+	case p.Method == plan.MethodFentry:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFEntry
-		if atReturn {
-			spec.AttachType = ebpf.AttachTraceFExit
-		}
+	case e == atBoth:
+		spec.AttachType = ebpf.AttachTraceKprobeSession
+	case p.Method != plan.MethodKprobe:
+		spec.AttachType = ebpf.AttachTraceKprobeMulti
 	}
 	for name, m := range t.engine.Maps {
 		if err := insns.AssociateMap(name, m); err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
 			return nil, fmt.Errorf("linking map %s: %w", name, err)
 		}
 	}
-	prog, err := ebpf.NewProgram(spec)
+	// A collection of one: only these share what was read of the kernel's types.
+	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{spec.Name: spec}},
+		ebpf.CollectionOptions{Cache: t.types})
 	if err != nil {
 		return nil, explain(err)
 	}
-	return prog, nil
+	defer loaded.Close()
+	return loaded.DetachProgram(spec.Name), nil
 }
 
-func hook(p *plan.Probe, prog *ebpf.Program, atReturn bool) (link.Link, error) {
+func hook(p *plan.Probe, prog *ebpf.Program, e end) (link.Link, error) {
 	switch {
 	case p.Method == plan.MethodFentry:
 		return link.AttachTracing(link.TracingOptions{Program: prog})
-	case atReturn:
+	case e == atReturn:
 		return link.Kretprobe(p.Func.Name, prog, nil)
 	}
 	return link.Kprobe(p.Func.Name, prog, nil)

@@ -28,14 +28,27 @@ func (p *Probe) ItemText(item int) string {
 type Method uint8
 
 const (
-	MethodAuto   Method = iota
-	MethodFentry        // fentry and fexit programs on the function's trampoline
-	MethodKprobe        // a kprobe and a kretprobe
+	MethodAuto    Method = iota
+	MethodFentry         // fentry and fexit programs on the function's trampoline
+	MethodKprobe         // a kprobe and a kretprobe
+	MethodMulti          // kprobe.multi and kretprobe.multi: many functions by one link
+	MethodSession        // kprobe.session: one program for both ends of a call
+	numMethods
 )
 
 // String returns the name that --attach takes.
 func (m Method) String() string {
-	return [...]string{"auto", "fentry", "kprobe"}[m]
+	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session"}[m]
+}
+
+// MethodNamed is the inverse of String.
+func MethodNamed(name string) (m Method, ok bool) {
+	for m := range numMethods {
+		if m.String() == name {
+			return m, true
+		}
+	}
+	return MethodAuto, false
 }
 
 // argsAtReturn reports whether a program that runs at return still sees the

@@ -53,9 +53,6 @@ func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 	probes := make([]probe, 0, len(p.Probes))
 	var last *expr.Spec
 	for _, p := range p.Probes {
-		if _, err := methodNamed(p.Method.String()); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Func, err)
-		}
 		id, err := typeID(view, p.Func)
 		if err != nil {
 			return nil, err
@@ -126,11 +123,12 @@ func resolve(probes []probe, view *kernel.View, arch string) (*plan.Plan, error)
 
 func (r *probe) resolve(view *kernel.View, spec *expr.Spec, arch string) (*plan.Probe, error) {
 	f := kernel.Function{Name: r.Func, Module: r.Module, Addr: r.Addr}
-	method, err := methodNamed(r.Method)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f, err)
+	method, ok := plan.MethodNamed(r.Method)
+	if !ok {
+		return nil, damaged("%s: no way to attach is called %q", f, r.Method)
 	}
 	if r.Type != 0 {
+		var err error
 		if f.Type, err = typeOf(view, f, r.Type); err != nil {
 			return nil, err
 		}
@@ -182,16 +180,6 @@ func typeOf(view *kernel.View, f kernel.Function, id btf.TypeID) (*btf.Func, err
 		return nil, damaged("type %d is not that of function %s", id, f)
 	}
 	return fn, nil
-}
-
-// methodNamed is the inverse of plan.Method's String.
-func methodNamed(name string) (plan.Method, error) {
-	for _, m := range [...]plan.Method{plan.MethodAuto, plan.MethodFentry, plan.MethodKprobe} {
-		if m.String() == name {
-			return m, nil
-		}
-	}
-	return 0, fmt.Errorf("no way to attach is called %q", name)
 }
 
 // fingerprint identifies where the values of a probe lie in its records, and

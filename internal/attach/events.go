@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// Many kprobes are made as one event of tracefs that has many probes (Linux
+// 5.5), hooked by one perf event: an event of its own for each takes the
+// kernel a grace period each, both to attach and to detach.
+
+// eventGroup begins the name of the group that a process's events are in; its
+// PID follows.
+const eventGroup = "ksnoop_"
+
+// tracefsDirs are where tracefs may be mounted.
+var tracefsDirs = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
+
+// openEvents opens the file that defines kprobe events.
+func openEvents() (f *os.File, dir string, err error) {
+	for _, dir := range tracefsDirs {
+		f, err = os.OpenFile(filepath.Join(dir, "kprobe_events"), os.O_WRONLY|os.O_APPEND, 0)
+		if err == nil {
+			return f, dir, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, "", err
+		}
+	}
+	return nil, "", fmt.Errorf("mount tracefs on %s: %w", tracefsDirs[0], err)
+}
+
+// hookEvent hooks a program at many functions by one event. The program looks
+// up by the function's address which probe it runs for.
+func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
+	for _, p := range probes {
+		if p.Func.Addr == 0 {
+			failed = append(failed, Failure{p, errNoAddress})
+			continue
+		}
+		if err := t.engine.Maps[bpf.MapSites].Put(p.Func.Addr, uint32(p.ID)); err != nil {
+			failed = append(failed, Failure{p, fmt.Errorf("noting where %s lies: %w", p.Func.Name, err)})
+		}
+	}
+	probes = without(probes, failed)
+	file, dir, err := openEvents()
+	if err != nil {
+		for _, p := range probes {
+			failed = append(failed, Failure{p, err})
+		}
+		return nil, failed
+	}
+	defer file.Close()
+	t.removeStale(file, dir)
+	t.events++
+	ev := &event{dir: dir, name: fmt.Sprintf("%s%d/%s%d", eventGroup, os.Getpid(), [...]string{"entry", "return"}[e], t.events)}
+	bad := ev.define(file, probes, e)
+	failed = append(failed, bad...)
+	probes = without(probes, bad)
+	if len(probes) == 0 {
+		return nil, failed
+	}
+	l, err := ev.open(prog)
+	if err != nil {
+		err = errors.Join(err, ev.Close())
+		for _, p := range probes {
+			failed = append(failed, Failure{p, err})
+		}
+		return nil, failed
+	}
+	return []closer{ev, l}, failed // closed in reverse order
+}
+
+// An event is one event of tracefs. Close takes its definition away.
+type event struct {
+	dir, name string // the folder of tracefs; GROUP/NAME
+}
+
+// definitions is how many bytes of definitions are written at once.
+const definitions = 4000
+
+// define writes the definitions of an event's probes. The kernel stops at the
+// first that it refuses, so those of a part that was not taken whole are
+// written one by one.
+func (ev *event) define(file *os.File, probes []*plan.Probe, e end) (failed []Failure) {
+	kind := [...]byte{'p', 'r'}[e]
+	line := func(dst []byte, p *plan.Probe) []byte {
+		return fmt.Appendf(dst, "%c:%s %#x\n", kind, ev.name, p.Func.Addr)
+	}
+	var text []byte
+	flush := func(part []*plan.Probe) {
+		if _, err := file.Write(text); err == nil {
+			return
+		}
+		for _, p := range part {
+			if _, err := file.Write(line(nil, p)); err != nil && !errors.Is(err, unix.EEXIST) {
+				failed = append(failed, Failure{p, fmt.Errorf("%s of %s: %w", hookName(p.Method, e), p.Func.Name, err)})
+			}
+		}
+	}
+	first := 0
+	for i, p := range probes {
+		text = line(text, p)
+		if len(text) > definitions || i == len(probes)-1 {
+			flush(probes[first : i+1])
+			first, text = i+1, text[:0]
+		}
+	}
+	return failed
+}
+
+// open hooks a program at the event.
+func (ev *event) open(prog *ebpf.Program) (closer, error) {
+	b, err := os.ReadFile(filepath.Join(ev.dir, "events", ev.name, "id"))
+	if err != nil {
+		return nil, err
+	}
+	id, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("id of event %s: %w", ev.name, err)
+	}
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Sample_type: unix.PERF_SAMPLE_RAW, Sample: 1, Wakeup: 1}
+	attr.Size = unix.PERF_ATTR_SIZE_VER5
+	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("perf_event_open of event %s: %w", ev.name, err)
+	}
+	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: prog, Attach: ebpf.AttachPerfEvent})
+	// The link keeps the event alive.
+	if err = errors.Join(err, unix.Close(fd)); err != nil {
+		return nil, fmt.Errorf("attaching to event %s: %w", ev.name, err)
+	}
+	return l, nil
+}
+
+// Close takes the definition away.
+func (ev *event) Close() error {
+	file, _, err := openEvents()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := fmt.Fprintf(file, "-:%s\n", ev.name); err != nil {
+		return fmt.Errorf("removing event %s: %w", ev.name, err)
+	}
+	return nil
+}
+
+// removeStale takes away what processes that were killed have left behind.
+func (t *Tracer) removeStale(file *os.File, dir string) {
+	if t.events > 0 {
+		return
+	}
+	groups, err := filepath.Glob(filepath.Join(dir, "events", eventGroup+"*"))
+	if err != nil {
+		return
+	}
+	for _, group := range groups {
+		name := filepath.Base(group)
+		pid, err := strconv.Atoi(strings.TrimPrefix(name, eventGroup))
+		if err != nil || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		events, err := os.ReadDir(group)
+		if err != nil {
+			continue
+		}
+		for _, ev := range events {
+			if ev.IsDir() {
+				fmt.Fprintf(file, "-:%s/%s\n", name, ev.Name()) // best effort: what is in use stays
+			}
+		}
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A group is probes, all of one method, for which the same programs serve:
+// what is loaded once and hooked many times.
+type group struct {
+	method   plan.Method
+	programs codegen.Programs
+	probes   []*plan.Probe
+}
+
+// attachMany attaches probes that share what they can. Those that their method
+// refuses are attached with kprobes, if that is allowed.
+func (t *Tracer) attachMany(probes []*plan.Probe) {
+	before := len(t.failed)
+	for _, g := range t.groups(probes) {
+		t.attachGroup(g)
+	}
+	if !t.options.Fallback {
+		return
+	}
+	var again []*plan.Probe
+	left := t.failed[:before]
+	for _, f := range t.failed[before:] {
+		if f.Probe.Method == plan.MethodKprobe || f.Probe.SetMethod(plan.MethodKprobe) != nil {
+			left = append(left, f)
+			continue
+		}
+		again = append(again, f.Probe)
+	}
+	t.failed = left
+	for _, g := range t.groups(again) {
+		t.attachGroup(g)
+	}
+}
+
+// groups compiles probes and puts together those whose programs came out the
+// same, in the order of the first of each.
+func (t *Tracer) groups(probes []*plan.Probe) []*group {
+	target := t.options.Target
+	target.Shared = true
+	var groups []*group
+	byCode := map[string]*group{}
+	var key []byte
+	for _, p := range probes {
+		programs, err := codegen.Compile(p, target)
+		if err != nil {
+			t.fail(err, p)
+			continue
+		}
+		key = append(key[:0], byte(p.Method))
+		for _, functions := range [][]bpf.Function{programs.Entry, programs.Return, programs.Session} {
+			key = appendCode(append(key, '|'), functions)
+		}
+		g := byCode[string(key)]
+		if g == nil {
+			g = &group{method: p.Method, programs: programs}
+			byCode[string(key)] = g
+			groups = append(groups, g)
+		}
+		g.probes = append(g.probes, p)
+	}
+	return groups
+}
+
+// appendCode appends what makes functions differ to the kernel.
+func appendCode(dst []byte, functions []bpf.Function) []byte {
+	for _, f := range functions {
+		dst = append(dst, f.Name...)
+		for i := range f.Insns {
+			ins := &f.Insns[i]
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(ins.OpCode)<<32|uint64(ins.Dst)<<24|uint64(ins.Src)<<16|uint64(uint16(ins.Offset)))
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(ins.Constant))
+			dst = append(append(append(dst, ins.Symbol()...), 0), ins.Reference()...)
+			dst = append(dst, 0)
+		}
+	}
+	return dst
+}
+
+// An end is one of the ends of a call, or both for kprobe.session.
+type end uint8
+
+const (
+	atEntry end = iota
+	atReturn
+	atBoth
+)
+
+// hookName is what a program at an end of a call is called.
+func hookName(m plan.Method, e end) string {
+	names := map[plan.Method][3]string{
+		plan.MethodFentry:  {"fentry", "fexit"},
+		plan.MethodKprobe:  {"kprobe", "kretprobe"},
+		plan.MethodMulti:   {"kprobe.multi", "kretprobe.multi"},
+		plan.MethodSession: {"kprobe.multi", "kretprobe.multi", "kprobe.session"},
+	}
+	return names[m][e]
+}
+
+// hooking is what a method does to hook one program at many functions. The
+// closers undo it; failed are the probes whose functions refused.
+type hooking func(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure)
+
+// attachGroup loads the programs of a group and hooks them: the return half
+// first, so that no entry leaves anything behind that nobody would fetch.
+// Functions that refuse are left out, at both ends.
+func (t *Tracer) attachGroup(g *group) {
+	hook := t.hookMulti
+	if g.method == plan.MethodKprobe {
+		hook = t.hookEvent
+	}
+	ends := []struct {
+		functions []bpf.Function
+		end       end
+	}{{g.programs.Session, atBoth}, {g.programs.Return, atReturn}, {g.programs.Entry, atEntry}}
+	loaded := map[end]*ebpf.Program{}
+	undo := func(made []closer) {
+		for _, c := range made {
+			c.Close() //nolint: the functions are left out, which is reported
+		}
+	}
+	for _, half := range ends {
+		if half.functions == nil {
+			continue
+		}
+		prog, err := t.load(g.probes[0], half.functions, half.end)
+		if err != nil {
+			for _, p := range loaded {
+				p.Close()
+			}
+			t.fail(fmt.Errorf("%s of %s: %w", hookName(g.method, half.end), g.probes[0].Func.Name, err), g.probes...)
+			return
+		}
+		loaded[half.end] = prog
+	}
+	for probes := g.probes; len(probes) > 0; {
+		var made []closer
+		var failed []Failure
+		for _, half := range ends {
+			prog := loaded[half.end]
+			if prog == nil {
+				continue
+			}
+			var links []closer
+			links, failed = hook(prog, probes, half.end)
+			made = append(made, links...)
+			if len(failed) > 0 {
+				break
+			}
+		}
+		if len(failed) == 0 || len(loaded) == 1 {
+			t.probes = append(t.probes, made...)
+			t.failed = append(t.failed, failed...)
+			break
+		}
+		// Once more without them: no function is to have one end only.
+		undo(made)
+		t.failed = append(t.failed, failed...)
+		probes = without(probes, failed)
+	}
+	for _, p := range loaded {
+		t.probes = append(t.probes, p)
+	}
+}
+
+// without returns the probes that have not failed.
+func without(probes []*plan.Probe, failed []Failure) []*plan.Probe {
+	bad := make(map[*plan.Probe]bool, len(failed))
+	for _, f := range failed {
+		bad[f.Probe] = true
+	}
+	var good []*plan.Probe
+	for _, p := range probes {
+		if !bad[p] {
+			good = append(good, p)
+		}
+	}
+	return good
+}
+
+func (t *Tracer) fail(err error, probes ...*plan.Probe) {
+	for _, p := range probes {
+		t.failed = append(t.failed, Failure{p, err})
+	}
+}
+
+// errNoAddress is why a function cannot be one of many.
+var errNoAddress = errors.New("its address is not known: /proc/kallsyms must be readable")
