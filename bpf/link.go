@@ -170,6 +170,47 @@ func Link(generated ...Function) (asm.Instructions, error) {
 	return out, add(generated[0].Name, own[generated[0].Name])
 }
 
+// LinkEnds joins a program that calls either of two other ones with those,
+// each linked by itself: what they are made of may have the same names. choose
+// tells the ends apart by FuncIsReturn and calls entry[0] or ret[0].
+func LinkEnds(choose Function, entry, ret []Function) (asm.Instructions, error) {
+	lib, err := library()
+	if err != nil {
+		return nil, err
+	}
+	out := append(static(choose.instructions()), static(lib[FuncIsReturn])...)
+	for i, half := range [][]Function{entry, ret} {
+		insns, err := Link(half...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, renamed(insns, half[0].Name, [...]string{"@entry", "@return"}[i])...)
+	}
+	return out, nil
+}
+
+// renamed returns a copy of linked functions whose names have a suffix, but
+// for the one called keep.
+func renamed(insns asm.Instructions, keep, suffix string) asm.Instructions {
+	functions := map[string]bool{}
+	for i := range insns {
+		if fn := btf.FuncMetadata(&insns[i]); fn != nil {
+			functions[insns[i].Symbol()] = insns[i].Symbol() != keep
+		}
+	}
+	out := make(asm.Instructions, len(insns))
+	for i, ins := range insns {
+		if functions[ins.Symbol()] {
+			ins = ins.WithSymbol(ins.Symbol() + suffix)
+		}
+		if functions[ins.Reference()] {
+			ins = ins.WithReference(ins.Reference() + suffix)
+		}
+		out[i] = ins
+	}
+	return out
+}
+
 // static returns a copy of a function's instructions whose BTF says that the
 // function is static. The verifier checks a static function once for each
 // call, with the types of the arguments it is given; a global one it would

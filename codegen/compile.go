@@ -30,10 +30,10 @@ type Target struct {
 
 // Programs are the generated functions of one probe. The first of a list is
 // the program; lists may be empty. Where one program runs at both ends of a
-// call, it is Session and there are no others.
+// call, that is Either, and it calls the first of each list.
 type Programs struct {
 	Entry, Return []bpf.Function
-	Session       []bpf.Function
+	Either        *bpf.Function
 }
 
 // Compile generates the programs of a probe.
@@ -54,7 +54,8 @@ func Compile(p *plan.Probe, t Target) (Programs, error) {
 		}
 	}
 	if p.Method == plan.MethodSession && out.Entry != nil && out.Return != nil {
-		return Programs{Session: session(out.Entry, out.Return)}, nil
+		f := either(out.Entry[0].Name, out.Return[0].Name)
+		out.Either = &f
 	}
 	return out, nil
 }

@@ -57,7 +57,7 @@ func TestBadInput(t *testing.T) {
 		{"flag that is no number", []string{"-p", "abc", "vfs_read"}, []string{"-p", "abc"}},
 		{"ring buffer of no size", []string{"--ringbuf", "3M", "vfs_read"}, []string{"power of two"}},
 		{"ring buffer", []string{"--ringbuf", "lots", "vfs_read"}, []string{"write 512K or 4M"}},
-		{"method", []string{"--attach", "magic", "vfs_read"}, []string{"auto, fentry and kprobe"}},
+		{"method", []string{"--attach", "magic", "vfs_read"}, []string{"auto, fentry, kprobe, multi and session"}},
 		{"deny with items", []string{"-d", "vfs_write()", "vfs_read"}, []string{"a selector takes no items"}},
 		{"all denied", []string{"-d", "vfs_*", "vfs_read"}, []string{"denied"}},
 		{"no command", []string{"vfs_read", "--"}, []string{"no command after --"}},

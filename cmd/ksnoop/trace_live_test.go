@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -56,10 +59,48 @@ func records(out, comm, function string) int {
 	return n
 }
 
-// methods runs a test with each way of attaching.
-func methods(t *testing.T, test func(t *testing.T, attach string)) {
-	for _, m := range []string{"fentry", "kprobe"} {
-		t.Run(m, func(t *testing.T) { test(t, "--attach="+m) })
+// methods runs a test with each way of attaching that the kernel has;
+// TestLiveMethods says which those are.
+func methods(t *testing.T, test func(t *testing.T, flag string)) {
+	for _, m := range []struct {
+		name  string
+		needs attach.Capability
+	}{{"fentry", attach.CapFexit}, {"kprobe", attach.CapKretprobe}, {"multi", attach.CapKprobeMulti}, {"session", attach.CapKprobeSession}} {
+		if m.needs.Probe() == nil {
+			t.Run(m.name, func(t *testing.T) { test(t, "--attach="+m.name) })
+		}
+	}
+}
+
+// TestLiveMethods: what the guests can, and what is said of what they cannot.
+func TestLiveMethods(t *testing.T) {
+	guest.Require(t)
+	has := map[string]map[string]bool{
+		"6.1":  {"fentry": true, "kprobe": true, "multi": false, "session": false},
+		"6.12": {"fentry": true, "kprobe": true, "multi": true, "session": true},
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	release := strings.SplitN(unix.ByteSliceToString(u.Release[:]), ".", 3)
+	for m, ok := range has[release[0]+"."+release[1]] {
+		_, stderr, status := ksnoop(t, "trace", "--attach="+m, "vfs_read(count == 12345)", "--", "true")
+		if (status == 0) != ok || !ok && !strings.Contains(stderr, "not supported") {
+			t.Errorf("--attach=%s: status %d, %s", m, status, stderr)
+		}
+	}
+}
+
+// TestLiveGlob traces more functions than are given a trampoline each, with
+// the same programs for all that allows it.
+func TestLiveGlob(t *testing.T) {
+	guest.Require(t)
+	for _, m := range []string{"auto", "kprobe"} {
+		out := traced(t, "trace", "--attach="+m, "vfs_*(count == 77, return == 77)", "--", "workload", "read", "-count", "3", "-size", "77")
+		if n := records(out, "workload", "vfs_read"); n != 3 {
+			t.Errorf("--attach=%s: %d records of 3 calls:\n%s", m, n, out)
+		}
 	}
 }
 

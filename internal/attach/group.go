@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
@@ -62,7 +63,7 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			continue
 		}
 		key = append(key[:0], byte(p.Method))
-		for _, functions := range [][]bpf.Function{programs.Entry, programs.Return, programs.Session} {
+		for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
 			key = appendCode(append(key, '|'), functions)
 		}
 		g := byCode[string(key)]
@@ -100,6 +101,29 @@ const (
 	atBoth
 )
 
+// A half is a program of a probe before it is linked, and where it is hooked.
+type half struct {
+	end  end
+	link func() (asm.Instructions, error)
+}
+
+// ends returns the programs to be loaded, in the order in which they are to be
+// hooked: that at return first, so that no entry leaves anything behind that
+// nobody would fetch.
+func ends(p codegen.Programs) []half {
+	if p.Either != nil {
+		return []half{{atBoth, func() (asm.Instructions, error) { return bpf.LinkEnds(*p.Either, p.Entry, p.Return) }}}
+	}
+	var halves []half
+	if p.Return != nil {
+		halves = append(halves, half{atReturn, func() (asm.Instructions, error) { return bpf.Link(p.Return...) }})
+	}
+	if p.Entry != nil {
+		halves = append(halves, half{atEntry, func() (asm.Instructions, error) { return bpf.Link(p.Entry...) }})
+	}
+	return halves
+}
+
 // hookName is what a program at an end of a call is called.
 func hookName(m plan.Method, e end) string {
 	names := map[plan.Method][3]string{
@@ -111,33 +135,21 @@ func hookName(m plan.Method, e end) string {
 	return names[m][e]
 }
 
-// hooking is what a method does to hook one program at many functions. The
-// closers undo it; failed are the probes whose functions refused.
-type hooking func(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure)
-
-// attachGroup loads the programs of a group and hooks them: the return half
-// first, so that no entry leaves anything behind that nobody would fetch.
-// Functions that refuse are left out, at both ends.
+// attachGroup loads the programs of a group and hooks them. Functions that
+// refuse are left out, at both ends.
 func (t *Tracer) attachGroup(g *group) {
 	hook := t.hookMulti
 	if g.method == plan.MethodKprobe {
 		hook = t.hookEvent
 	}
-	ends := []struct {
-		functions []bpf.Function
-		end       end
-	}{{g.programs.Session, atBoth}, {g.programs.Return, atReturn}, {g.programs.Entry, atEntry}}
 	loaded := map[end]*ebpf.Program{}
 	undo := func(made []closer) {
 		for _, c := range made {
-			c.Close() //nolint: the functions are left out, which is reported
+			c.Close()
 		}
 	}
-	for _, half := range ends {
-		if half.functions == nil {
-			continue
-		}
-		prog, err := t.load(g.probes[0], half.functions, half.end)
+	for _, half := range ends(g.programs) {
+		prog, err := t.load(g.probes[0], half)
 		if err != nil {
 			for _, p := range loaded {
 				p.Close()
@@ -150,13 +162,9 @@ func (t *Tracer) attachGroup(g *group) {
 	for probes := g.probes; len(probes) > 0; {
 		var made []closer
 		var failed []Failure
-		for _, half := range ends {
-			prog := loaded[half.end]
-			if prog == nil {
-				continue
-			}
+		for _, half := range ends(g.programs) {
 			var links []closer
-			links, failed = hook(prog, probes, half.end)
+			links, failed = hook(loaded[half.end], probes, half.end)
 			made = append(made, links...)
 			if len(failed) > 0 {
 				break

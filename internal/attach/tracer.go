@@ -147,22 +147,15 @@ func (t *Tracer) attach(p *plan.Probe) error {
 	return nil
 }
 
-// attachAs attaches a probe with its method: the return half first, so that no
-// entry leaves anything behind that nobody would fetch.
+// attachAs attaches a probe with its method.
 func (t *Tracer) attachAs(p *plan.Probe) error {
 	programs, err := codegen.Compile(p, t.options.Target)
 	if err != nil {
 		return err
 	}
 	var made []closer
-	for _, half := range []struct {
-		functions []bpf.Function
-		end       end
-	}{{programs.Return, atReturn}, {programs.Entry, atEntry}} {
-		if half.functions == nil {
-			continue
-		}
-		prog, err := t.load(p, half.functions, half.end)
+	for _, half := range ends(programs) {
+		prog, err := t.load(p, half)
 		if err == nil {
 			made = append(made, prog)
 			var l link.Link
@@ -181,19 +174,19 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 	return nil
 }
 
-// load links generated functions with the engine and loads the program.
-func (t *Tracer) load(p *plan.Probe, functions []bpf.Function, e end) (*ebpf.Program, error) {
-	insns, err := bpf.Link(functions...)
+// load links a generated program with the engine and loads it.
+func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
+	insns, err := h.link()
 	if err != nil {
 		return nil, err
 	}
-	spec := &ebpf.ProgramSpec{Name: functions[0].Name, Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
+	spec := &ebpf.ProgramSpec{Name: insns.Name(), Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
 	switch {
-	case p.Method == plan.MethodFentry && e == atReturn:
+	case p.Method == plan.MethodFentry && h.end == atReturn:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFExit
 	case p.Method == plan.MethodFentry:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFEntry
-	case e == atBoth:
+	case h.end == atBoth:
 		spec.AttachType = ebpf.AttachTraceKprobeSession
 	case p.Method != plan.MethodKprobe:
 		spec.AttachType = ebpf.AttachTraceKprobeMulti
