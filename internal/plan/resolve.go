@@ -82,15 +82,9 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) (*Probe, error) {
 	p := &Probe{Spec: spec, Func: f}
 	scope := &expr.Scope{Func: f.Name, Types: kernelTypes{view, f.Module}}
-	if proto := protoOf(f); proto != nil {
-		p.Params, p.Result = locate(proto.Params, o.Arch), proto.Return
-	} else {
-		scope.Untyped = true
-		p.Params, p.Result = locate(registers(abis[o.Arch].regs), o.Arch), word
-	}
-	if _, void := btf.UnderlyingType(p.Result).(*btf.Void); void {
-		p.Result = nil
-	}
+	var typed bool
+	p.Params, p.Result, typed = signature(f, o.Arch)
+	scope.Untyped = !typed
 	scope.Return = p.Result
 	for _, param := range p.Params {
 		scope.Params = append(scope.Params, param.Param)

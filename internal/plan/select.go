@@ -63,22 +63,14 @@ func definedIn(view *kernel.View, glob string, sources Sources) ([]kernel.Functi
 // withoutDenied leaves out the functions that one of the denied selectors names.
 func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]kernel.Function, error) {
 	for _, d := range o.Deny {
-		denied := func(f kernel.Function) bool {
-			return expr.Glob(d.Name, f.Name) && (d.Module == "" || expr.Glob(d.Module, f.Module))
+		denied, err := deniedBy(d, o.Sources)
+		if err != nil {
+			return nil, err
 		}
-		if d.Path != "" {
-			if o.Sources == nil {
-				return nil, fmt.Errorf("leaving out %s: %w", d, errNoSources)
-			}
-			var err error
-			if denied, err = o.Sources(d.Path); err != nil {
+		// What was asked for by its whole name may have no address yet.
+		if d.Path != "" && slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
+			if funcs, err = view.Locate(funcs); err != nil {
 				return nil, fmt.Errorf("leaving out %s: %w", d, err)
-			}
-			// What was asked for by its whole name may have no address yet.
-			if slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
-				if funcs, err = view.Locate(funcs); err != nil {
-					return nil, fmt.Errorf("leaving out %s: %w", d, err)
-				}
 			}
 		}
 		var kept []kernel.Function
@@ -90,4 +82,21 @@ func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]ker
 		funcs = kept
 	}
 	return funcs, nil
+}
+
+// deniedBy returns what tells whether a selector names a function.
+func deniedBy(d expr.Selector, sources Sources) (func(kernel.Function) bool, error) {
+	if d.Path == "" {
+		return func(f kernel.Function) bool {
+			return expr.Glob(d.Name, f.Name) && (d.Module == "" || expr.Glob(d.Module, f.Module))
+		}, nil
+	}
+	if sources == nil {
+		return nil, fmt.Errorf("leaving out %s: %w", d, errNoSources)
+	}
+	in, err := sources(d.Path)
+	if err != nil {
+		return nil, fmt.Errorf("leaving out %s: %w", d, err)
+	}
+	return in, nil
 }

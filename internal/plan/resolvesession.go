@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// A SessionRequest is what sessions are to be about.
+type SessionRequest struct {
+	Entry []*expr.Spec // functions that open a session
+	Allow []*expr.Spec // functions that are recorded in one
+	Specs []*expr.Spec // functions, recorded as well, whose values are wanted
+}
+
+// ResolveSession turns a request into a Session. Of a function that several
+// selectors name, the strongest role counts, and the items of one SPEC: of one
+// that names it rather than of one with a glob. What is left out, and why, is
+// returned as well; faults come back as Resolve's do.
+func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, []Skipped, error) {
+	b := sessionBuilder{view: view, options: o, session: &Session{Plan: &Plan{}}, byKey: map[string]*Function{}, known: map[Skipped]bool{}}
+	var errs []error
+	for _, d := range o.Deny {
+		names, err := deniedBy(d, o.Sources)
+		errs = append(errs, err)
+		b.denied = append(b.denied, denial{names, fmt.Errorf("denied by %s", d)})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	for _, part := range []struct {
+		specs []*expr.Spec
+		entry bool
+	}{{r.Entry, true}, {r.Allow, false}, {r.Specs, false}} {
+		for _, spec := range part.specs {
+			errs = append(errs, b.add(spec, part.entry))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, b.skipped, err
+	}
+	s := b.session
+	for i, f := range s.Functions {
+		f.ID = i
+		if f.Probe != nil {
+			f.Probe.ID = len(s.Plan.Probes)
+			s.Plan.Probes = append(s.Plan.Probes, f.Probe)
+		}
+	}
+	return s, b.skipped, nil
+}
+
+type sessionBuilder struct {
+	view    *kernel.View
+	options Options
+	session *Session
+	byKey   map[string]*Function
+	skipped []Skipped
+	known   map[Skipped]bool
+	denied  []denial
+}
+
+// A denial is a selector of functions to leave out.
+type denial struct {
+	names func(kernel.Function) bool
+	why   error
+}
+
+// Reasons for which a function is left out.
+var (
+	errUsedByTracing = errors.New("it is used by the tracing itself; give its full name if it must be")
+	errNoItems       = errors.New("the function has no such values")
+)
+
+// add adds the functions that a SPEC selects.
+func (b *sessionBuilder) add(spec *expr.Spec, entry bool) error {
+	o := b.options
+	o.Deny = nil // what is denied is left out here, where the reason is kept
+	funcs, err := Select(b.view, spec, o)
+	if err != nil {
+		return err
+	}
+	if funcs, err = b.located(funcs); err != nil {
+		return err
+	}
+	one := isName(spec.Selector)
+	var first error
+	added := 0
+	for _, f := range funcs {
+		err := b.reason(f, one)
+		if err == nil {
+			err = b.join(spec, f, entry, one)
+		}
+		if err == nil {
+			added++
+			continue
+		}
+		b.skip(f, err)
+		var fault *expr.ErrorList
+		if first == nil || !errors.As(first, &fault) {
+			first = err
+		}
+	}
+	var fault *expr.ErrorList
+	switch {
+	case added > 0:
+		return nil
+	case errors.As(first, &fault):
+		return first
+	case first == nil:
+		first = errors.New("the kernel has no code of it")
+	}
+	return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnknownFunc, Span: spec.Selector.Span,
+		Msg: fmt.Sprintf("nothing of this can be traced: %v", first)}}}
+}
+
+// skip notes a function that is left out, once for each reason.
+func (b *sessionBuilder) skip(f kernel.Function, why error) {
+	s := Skipped{f, why}
+	if !b.known[s] {
+		b.known[s] = true
+		b.skipped = append(b.skipped, s)
+	}
+}
+
+// located adds the addresses of functions, by which the kernel's stacks are
+// read. Without symbols there are none, and names must do.
+func (b *sessionBuilder) located(funcs []kernel.Function) ([]kernel.Function, error) {
+	if b.view.Symbols() != nil || !slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
+		return funcs, nil
+	}
+	return b.view.Locate(funcs)
+}
+
+// reason says why a function is not to be traced; nil if it is.
+func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
+	for _, d := range b.denied {
+		if d.names(f) {
+			return d.why
+		}
+	}
+	if !named && usedByTracing(f) {
+		return errUsedByTracing
+	}
+	return nil
+}
+
+// isName reports whether a selector is the name of a function.
+func isName(s expr.Selector) bool { return s.Path == "" && !strings.ContainsAny(s.Name, "*?") }
+
+// join makes f one of the session's functions. Two names of one address are
+// one function, known by the name that BTF describes.
+func (b *sessionBuilder) join(spec *expr.Spec, f kernel.Function, entry, named bool) error {
+	key := f.String()
+	if f.Addr != 0 {
+		key = fmt.Sprintf("%x", f.Addr)
+	}
+	fn := b.byKey[key]
+	if fn == nil || fn.Func.Type == nil && f.Type != nil {
+		made := newFunction(f, b.options.Arch)
+		if fn == nil {
+			fn = made
+			b.byKey[key] = fn
+			b.session.Functions = append(b.session.Functions, fn)
+		} else {
+			fn.Func, fn.Params, fn.Result, fn.Class = made.Func, made.Params, made.Result, made.Class
+		}
+	}
+	fn.Entry = fn.Entry || entry
+	if len(spec.Items) == 0 {
+		return nil
+	}
+	switch {
+	case fn.Probe != nil && fn.Probe.Spec == spec: // by another name of it
+		return nil
+	case fn.Probe == nil, named && !isName(fn.Probe.Spec.Selector):
+	case named == isName(fn.Probe.Spec.Selector):
+		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeAmbiguous, Span: spec.Selector.Span,
+			Msg: fmt.Sprintf("%s has values of another SPEC already: %s", f, fn.Probe.Spec.Text), Hint: "put all of them into one SPEC"}}}
+	default:
+		return nil // the SPEC that names the function says what is wanted of it
+	}
+	probe, err := NewProbe(b.view, spec, fn.Func, b.options)
+	if err != nil {
+		if named {
+			return err
+		}
+		b.skip(f, errors.Join(errNoItems, err))
+		return nil
+	}
+	fn.Probe = probe
+	return nil
+}
+
+// newFunction describes a function from its type; without one its parameters
+// are the registers, and its result a register.
+func newFunction(f kernel.Function, arch string) *Function {
+	fn := &Function{Func: f}
+	fn.Params, fn.Result, _ = signature(f, arch)
+	fn.Class = classOf(fn.Result)
+	return fn
+}
+
+// signature returns the parameters of a function and its result, nil if there
+// is none; typed is false if nothing is known but the registers.
+func signature(f kernel.Function, arch string) (params []Param, result btf.Type, typed bool) {
+	proto := protoOf(f)
+	if proto == nil {
+		return locate(registers(abis[arch].regs), arch), word, false
+	}
+	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
+		return locate(proto.Params, arch), nil, true
+	}
+	return locate(proto.Params, arch), proto.Return, true
+}

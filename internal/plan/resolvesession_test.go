@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// sessionView is a kernel of
+//
+//	int send(struct sock *sk, unsigned long count)
+//	struct sock *find(int id)
+//	void drop(struct sock *sk)
+//
+// with another name for send, two functions without types, and one that
+// tracing calls itself.
+func sessionView(t *testing.T) *kernel.View {
+	t.Helper()
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	long := &btf.Int{Name: "long unsigned int", Size: 8}
+	sock := &btf.Pointer{Target: &btf.Struct{Name: "sock", Size: 4, Members: []btf.Member{{Name: "len", Type: integer}}}}
+	var types []btf.Type
+	for name, proto := range map[string]*btf.FuncProto{
+		"send": {Return: integer, Params: []btf.FuncParam{{Name: "sk", Type: sock}, {Name: "count", Type: long}}},
+		"find": {Return: sock, Params: []btf.FuncParam{{Name: "id", Type: integer}}},
+		"drop": {Return: &btf.Void{}, Params: []btf.FuncParam{{Name: "sk", Type: sock}}},
+	} {
+		types = append(types, &btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc})
+	}
+	b, err := btf.NewBuilder(types, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: bytes.Clone(raw)}, "proc/kallsyms": {Data: []byte(
+		`ffffffff81000100 T sent
+ffffffff81000100 T send
+ffffffff81000200 t find
+ffffffff81000300 T drop
+ffffffff81000400 T untyped
+ffffffff81000500 T bpf_ringbuf_output
+ffffffff81000600 T notrace_me
+`)}, "sys/kernel/tracing/available_filter_functions": {Data: []byte("send\nfind\ndrop\nuntyped\nbpf_ringbuf_output\n")}})
+}
+
+func specs(t *testing.T, texts string) (out []*expr.Spec) {
+	t.Helper()
+	for _, text := range strings.Fields(texts) {
+		out = append(out, parse(t, text))
+	}
+	return out
+}
+
+// describeSession lists functions as "name" or, if they open a session, ">name",
+// with the items of their probes.
+func describeSession(s *Session) string {
+	var out []string
+	for i, f := range s.Functions {
+		text := fmt.Sprintf("%s:%d", f.Func.Name, f.Class)
+		if f.Entry {
+			text = ">" + text
+		}
+		if f.Probe != nil {
+			text += strings.TrimPrefix(f.Probe.Spec.Text, f.Probe.Spec.Selector.Name)
+			if s.Plan.Probes[f.Probe.ID] != f.Probe {
+				text += " misplaced"
+			}
+		}
+		if f.ID != i {
+			text += " misnumbered"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestResolveSession(t *testing.T) {
+	for _, test := range []struct {
+		entry, allow, specs, deny string
+		want, skipped, fault      string
+	}{
+		{entry: "send", want: ">send:1"},
+		{entry: "send", allow: "find drop", want: ">send:1 find:3 drop:0"},
+		{entry: "send", allow: "*", want: ">send:1 drop:0 find:3 untyped:0", skipped: "bpf_ringbuf_output: used by the tracing"},
+		{entry: "se*", want: ">send:1"}, // sent is the same function
+		{entry: "sent", allow: "send", want: ">send:1"},
+		{entry: "send", allow: "*", deny: "f* un*", want: ">send:1 drop:0", skipped: "bpf_ringbuf_output: used by the tracing, find: denied by f*, untyped: denied by un*"},
+		{entry: "send", allow: "bpf_ringbuf_output", want: ">send:1 bpf_ringbuf_output:0"},
+		{entry: "send", specs: "find(id)", want: ">send:1 find:3(id)"},
+		{entry: "send(count)", allow: "find(id,return==0)", want: ">send:1(count) find:3(id,return==0)"},
+		{entry: "send", allow: "*", specs: "*(sk->len)", want: ">send:1(sk->len) drop:0(sk->len) find:3 untyped:0",
+			skipped: "bpf_ringbuf_output: used by the tracing, find: no such values, untyped: no such values"},
+		{entry: "send", specs: "*(sk->len) send(count)", want: ">send:1(count) drop:0(sk->len) find:3 untyped:0",
+			skipped: "bpf_ringbuf_output: used by the tracing, find: no such values, untyped: no such values"},
+		{entry: "send(count)", specs: "*(sk->len)", want: ">send:1(count) drop:0(sk->len) find:3 untyped:0",
+			skipped: "bpf_ringbuf_output: used by the tracing, find: no such values, untyped: no such values"},
+		{entry: "send", specs: "find() drop", want: ">send:1 find:3 drop:0"},
+		{entry: "send(count)", specs: "send(sk)", fault: "send has values of another SPEC already: send(count); put all of them into one SPEC"},
+		{entry: "send", deny: "se*", fault: "nothing of this can be traced: denied by se*"},
+		{entry: "send", allow: "snd", fault: `no function is called "snd"; did you mean "send" or`},
+		{entry: "send", allow: "notrace*", fault: `"notrace_me" is there, but the kernel lets nobody trace it`},
+		{entry: "sned", allow: "fnid", fault: "fnid\n"}, // both faults at once
+		{entry: "send", specs: "find(nothing)", fault: `find(nothing)`},
+	} {
+		o := Options{Arch: "amd64"}
+		for _, d := range specs(t, test.deny) {
+			o.Deny = append(o.Deny, d.Selector)
+		}
+		s, skipped, err := ResolveSession(sessionView(t), SessionRequest{specs(t, test.entry), specs(t, test.allow), specs(t, test.specs)}, o)
+		name := fmt.Sprintf("-e %s -a %s -d %s %s", test.entry, test.allow, test.deny, test.specs)
+		if test.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), test.fault) {
+				t.Errorf("%s: %v, want %q", name, err, test.fault)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(test.want, describeSession(s)); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		var reasons []string
+		for _, k := range skipped {
+			why, _, _ := strings.Cut(k.Why.Error(), "\n")
+			why = map[string]string{errUsedByTracing.Error(): "used by the tracing", errNoItems.Error(): "no such values"}[why]
+			if why == "" {
+				why = k.Why.Error()
+			}
+			reasons = append(reasons, k.Func.Name+": "+why)
+		}
+		if d := cmp.Diff(test.skipped, strings.Join(reasons, ", ")); d != "" {
+			t.Errorf("%s, left out: %s", name, d)
+		}
+	}
+}

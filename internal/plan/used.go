@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// tracingUses are the functions that run whenever a traced function is called:
+// what calls our programs, and what these call. To trace them too would make
+// the kernel leave out calls, and cost much for nothing. It is never changed.
+var tracingUses = [...]string{
+	// From the traced function to the program.
+	"bpf_trampoline_*", "__bpf_tramp_*", "__bpf_prog_enter*", "__bpf_prog_exit*", "kprobe_multi_link_*", "trace_call_bpf",
+	"fprobe_*", "rethook_*", "arch_rethook_*", "kprobe_*", "kretprobe_*", "__kretprobe_*", "ftrace_*", "arch_ftrace_*",
+	"migrate_disable", "migrate_enable", "__rcu_read_lock", "__rcu_read_unlock", "__migrate_*",
+	// Helpers.
+	"bpf_get_current_*", "bpf_ktime_get_*", "ktime_get_mono_fast_ns", "ktime_get_boot_fast_ns", "bpf_get_func_ip_*", "bpf_get_attach_cookie_*",
+	"bpf_probe_read_*", "copy_from_kernel_nofault*", "strncpy_from_kernel_nofault", "strncpy_from_user_nofault", "copy_from_user_nofault",
+	"bpf_task_storage_get*", "bpf_local_storage_*", "__bpf_local_storage_*", "bpf_selem_*", "bpf_pid_task_storage_*",
+	"bpf_ringbuf_*", "__bpf_ringbuf_*", "bpf_get_stack*", "__bpf_get_stack*", "bpf_get_smp_processor_id",
+	"get_perf_callchain", "perf_callchain_*", "get_callchain_*", "put_callchain_*", "unwind_*", "__unwind_*", "orc_*", "in_task_stack",
+	"get_stack_info*", "stack_access_ok", "kernel_text_address", "__kernel_text_address", "is_bpf_text_address", "bpf_address_lookup", "__module_address",
+	"__module_text_address", "is_module_text_address", "is_ftrace_trampoline", "ftrace_ops_trampoline",
+}
+
+// usedByTracing reports whether tracing itself calls a function.
+func usedByTracing(f kernel.Function) bool {
+	return f.Module == "" && slices.ContainsFunc(tracingUses[:], func(glob string) bool { return expr.Glob(glob, f.Name) })
+}
