@@ -7,22 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // symFlags are the options of "ksnoop sym". Their letters are addr2line's.
 type symFlags struct {
 	file                                 string
+	kernel                               symbolFlags
 	addresses, pretty, basenames, column bool
 	functions, inlines                   bool
 }
@@ -41,13 +38,14 @@ input, one a line, and answered as they come.
 Addresses are those of the running kernel, or with --exe those in the file.`),
 		Example: "  ksnoop sym ffffffff812a4c30\n  ksnoop sym vfs_read+0x4c\n  ksnoop sym -e vmlinux -a < addresses",
 		RunE: func(c *cobra.Command, args []string) error {
-			return f.run(args, c.InOrStdin(), c.OutOrStdout())
+			return f.run(args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 		ValidArgsFunction: completeFunctions,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.file, "exe", "e", "", "read debug info from `FILE`, addresses are as in it")
+	f.kernel.addFile(flags)
 	flags.BoolVarP(&f.addresses, "addresses", "a", false, "print each address before what is at it")
 	flags.BoolVarP(&f.pretty, "pretty-print", "p", false, "print each function and its line on one line")
 	flags.BoolVarP(&f.basenames, "basenames", "s", false, "leave out the folders of files")
@@ -57,14 +55,17 @@ Addresses are those of the running kernel, or with --exe those in the file.`),
 	return c
 }
 
-func (f *symFlags) run(args []string, r io.Reader, w io.Writer) error {
-	info, err := f.open()
+func (f *symFlags) run(args []string, r io.Reader, w, stderr io.Writer) error {
+	if f.file != "" && f.kernel.vmlinux != "" {
+		return usagef("--exe takes addresses as in the file and --vmlinux those of the running kernel: give one of them")
+	}
+	source, err := f.open(stderr)
 	if err != nil {
 		return err
 	}
-	defer info.Close()
+	defer source.close()
 	out := bufio.NewWriter(w)
-	s := symbolizer{flags: f, info: info, w: out}
+	s := symbolizer{flags: f, source: source, w: out}
 	if len(args) > 0 {
 		err = s.answer(args)
 	} else {
@@ -73,35 +74,22 @@ func (f *symFlags) run(args []string, r io.Reader, w io.Writer) error {
 	return errors.Join(err, out.Flush())
 }
 
-// open maps the debug info of the file, or of the running kernel.
-func (f *symFlags) open() (*debuginfo.Info, error) {
-	if f.file != "" {
-		return debuginfo.Open(f.file, debuginfo.Options{Relative: true})
+// open opens the file, or the running kernel.
+func (f *symFlags) open(stderr io.Writer) (symSource, error) {
+	if f.file == "" {
+		return newKernelSource("/", &f.kernel, stderr)
 	}
-	info, err := symbols.OpenDebugInfo("/", kernel.Open(os.DirFS("/")), "")
+	info, err := debuginfo.Open(f.file, debuginfo.Options{Relative: true})
 	if err != nil {
 		return nil, err
 	}
-	return info.Vmlinux(), nil
-}
-
-// functionsOfFiles returns the functions that are defined in the source files
-// that match a glob, of those that can be attached to.
-func functionsOfFiles(view *kernel.View, info *debuginfo.Info, glob string) ([]kernel.Function, error) {
-	all, err := view.Match("*", "")
-	if err != nil {
-		return nil, err
-	}
-	code := info.Sources(glob)
-	return slices.DeleteFunc(all, func(f kernel.Function) bool {
-		return f.Module != "" || !debuginfo.Callable(f.Name) || !code.Contains(f.Addr)
-	}), nil
+	return fileSource{info}, nil
 }
 
 // A symbolizer prints what is at addresses.
 type symbolizer struct {
 	flags  *symFlags
-	info   *debuginfo.Info
+	source symSource
 	w      *bufio.Writer
 	frames []debuginfo.Frame
 	line   []byte
@@ -151,7 +139,7 @@ func (s *symbolizer) answer(texts []string) error {
 	const many = 16
 	var all [][]debuginfo.Frame
 	if len(addrs) >= many {
-		all = s.info.LookupAll(addrs)
+		all = s.source.lookupAll(addrs)
 	}
 	for i, addr := range addrs {
 		switch {
@@ -160,9 +148,12 @@ func (s *symbolizer) answer(texts []string) error {
 		case all != nil:
 			s.frames = append(s.frames[:0], all[i]...)
 		default:
-			s.frames = s.info.Lookup(s.frames[:0], addr)
+			s.frames = s.source.lookup(s.frames[:0], addr)
 		}
-		s.print(addr, known[i])
+		if known[i] {
+			s.frames = s.source.finish(s.frames, addr)
+		}
+		s.print(addr)
 	}
 	return nil
 }
@@ -172,25 +163,24 @@ func (s *symbolizer) parse(text string) (uint64, bool) {
 	if addr, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64); err == nil {
 		return addr, true
 	}
+	// The kernel writes "nft_do_chain+0x1f0/0x6a0 [nf_tables]".
+	text, module, _ := strings.Cut(text, " [")
 	name, offset, plus := strings.Cut(text, "+")
 	var n uint64
 	if plus {
-		offset, _, _ = strings.Cut(offset, "/") // of "vfs_read+0x4c/0x2f0" the size
+		offset, _, _ = strings.Cut(offset, "/") // the size
 		var err error
 		if n, err = strconv.ParseUint(offset, 0, 64); err != nil {
 			return 0, false
 		}
 	}
-	symbol, ok := s.info.SymbolNamed(name)
-	return symbol.Addr + n, ok
+	addr, ok := s.source.named(name, strings.TrimSuffix(module, "]"))
+	return addr + n, ok
 }
 
-func (s *symbolizer) print(addr uint64, known bool) {
+func (s *symbolizer) print(addr uint64) {
 	if len(s.frames) == 0 {
 		s.frames = append(s.frames, debuginfo.Frame{})
-	}
-	if outer := &s.frames[len(s.frames)-1]; known {
-		outer.Func = s.info.Outermost(addr, outer.Func)
 	}
 	b := s.line[:0]
 	if s.flags.addresses {

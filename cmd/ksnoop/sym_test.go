@@ -4,21 +4,14 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"debug/elf"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // symProgram compiles a program; its sources are in dir.
@@ -174,83 +167,6 @@ func TestSymFaults(t *testing.T) {
 		c.SetOut(io.Discard)
 		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
-		}
-	}
-}
-
-// TestOpenKernelDebugInfo has a program stand for a kernel: it has a symbol
-// _stext, its build ID is that of the kernel, and kallsyms says it was moved.
-func TestOpenKernelDebugInfo(t *testing.T) {
-	const slide = 0xffffffff81000000
-	file, _ := symProgram(t, "-Wl,--defsym=_stext=main", "-Wl,--build-id")
-	f, err := elf.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	notes, err := f.Section(".note.gnu.build-id").Data()
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kallsyms := ""
-	slices.SortFunc(table, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
-	for _, s := range table {
-		if s.Section != elf.SHN_UNDEF && (elf.ST_TYPE(s.Info) == elf.STT_FUNC || s.Name == "_stext") {
-			kallsyms += fmt.Sprintf("%016x T %s\n", s.Value+slide, s.Name)
-		}
-	}
-	program, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	for name, data := range map[string][]byte{
-		"proc/sys/kernel/osrelease":              []byte("6.12.0-test\n"),
-		"proc/kallsyms":                          []byte(kallsyms),
-		"sys/kernel/notes":                       notes,
-		"usr/lib/debug/boot/vmlinux-6.12.0-test": program,
-	} {
-		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	view := kernel.Open(os.DirFS(root))
-	kernelInfo, err := symbols.OpenDebugInfo(root, view, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kernelInfo.Close()
-	info := kernelInfo.Vmlinux()
-	three, ok := info.SymbolNamed("three")
-	if !ok || three.Addr < slide {
-		t.Fatalf("three: %#x, %v", three.Addr, ok)
-	}
-	frames := info.Lookup(nil, three.Addr)
-	if len(frames) == 0 || frames[len(frames)-1].Func != "three" || frames[len(frames)-1].File != "three.c" {
-		t.Errorf("three is at %+v", frames)
-	}
-	funcs, err := functionsOfFiles(view, info, "t*.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, fn := range funcs {
-		names = append(names, fn.Name)
-	}
-	// The sources of the program: two.c and three.c define these.
-	for _, want := range []string{"rare", "two", "three", "unused"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("%s is not in %v", want, names)
-		}
-	}
-	for _, other := range []string{"main", "one", "pick", "_start"} {
-		if slices.Contains(names, other) {
-			t.Errorf("%s is in %v", other, names)
 		}
 	}
 }

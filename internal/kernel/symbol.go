@@ -44,19 +44,31 @@ func (v *View) Symbol(addr uint64) (Symbol, bool) {
 	return t.find(addr)
 }
 
-// SymbolNamed returns the first symbol of vmlinux that has a name. It is false
-// if there is none, and if the kernel hides addresses; see Symbols.
-func (v *View) SymbolNamed(name string) (Symbol, bool) {
+// SymbolNamed returns the first symbol of that name, in vmlinux if it is there,
+// or in the given module if that is not "". It is false if there is none, and if
+// the kernel hides addresses; see Symbols.
+func (v *View) SymbolNamed(name, module string) (Symbol, bool) {
 	t, err := v.symbols()
 	if err != nil {
 		return Symbol{}, false
 	}
+	var found *symbol
 	for i := range t.symbols {
-		if s := &t.symbols[i]; s.module == 0 && s.addr != 0 && t.name(s) == name {
-			return Symbol{Name: name, Addr: s.addr}, true
+		s := &t.symbols[i]
+		if s.addr == 0 || int(s.size) != len(name) || t.name(s) != name || module != "" && t.module(s) != module {
+			continue
+		}
+		if found == nil || s.module == 0 {
+			found = s
+		}
+		if s.module == 0 || module != "" {
+			break
 		}
 	}
-	return Symbol{}, false
+	if found == nil {
+		return Symbol{}, false
+	}
+	return Symbol{Name: name, Module: t.module(found), Addr: found.addr}, true
 }
 
 // Symbols says why Symbol finds nothing: nil if there are symbols with their

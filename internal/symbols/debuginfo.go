@@ -49,7 +49,7 @@ func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, err
 	if err := view.Symbols(); err != nil {
 		return nil, fmt.Errorf("find out where the kernel was loaded: %w", err)
 	}
-	stext, ok := view.SymbolNamed("_stext")
+	stext, ok := view.SymbolNamed("_stext", "")
 	if !ok {
 		return nil, errors.New("find out where the kernel was loaded: it has no symbol _stext")
 	}
