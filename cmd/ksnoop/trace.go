@@ -38,7 +38,9 @@ type traceFlags struct {
 	debug   bool
 	explain bool
 	join    bool
+	dryRun  bool
 	record  recordFlags
+	session sessionFlags
 	kernel  kernelFlags
 	symbols symbolFlags
 	command []string
@@ -57,7 +59,13 @@ func newTraceCommand(status *int) *cobra.Command {
 					return usagef("no command after --")
 				}
 			}
-			if len(args) == 0 {
+			if err := f.lists(&args); err != nil {
+				return err
+			}
+			if err := f.session.check(c.Flags()); err != nil {
+				return err
+			}
+			if len(args) == 0 && !f.session.wanted() {
 				return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
 			}
 			return f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status)
@@ -68,9 +76,11 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.SortFlags = false
 	flags.Uint32VarP(&f.pid, "pid", "p", 0, "only calls made by this process; stop when it ends")
 	flags.StringVarP(&f.comm, "comm", "n", "", "only calls made by tasks of this name")
-	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records")
+	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
+	f.session.add(flags)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	f.record.add(flags)
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, list what would be traced and what not, and attach nothing")
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry, kprobe, multi (kprobe.multi) or session (kprobe.session)")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
@@ -102,6 +112,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	defer closeView()
 	defer f.symbols.close()
 	options.Sources = f.symbols.sources(view)
+	if f.session.wanted() {
+		return f.runSessions(ctx, view, args, options, ringSize, stdout, stderr, status)
+	}
 	p, skipped, err := plan.Resolve(view, specs, options)
 	if err = errors.Join(faults, err); err != nil {
 		return unusable(view, err)
@@ -114,6 +127,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		if err := attach.Choose(p); err != nil {
 			return err
 		}
+	}
+	if f.dryRun {
+		return dryRunOf(p, skipped).print(stdout)
 	}
 	t := &tracing{flags: f, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
 	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
@@ -155,20 +171,41 @@ func parseSpecs(args []string) ([]*expr.Spec, error) {
 	return specs, errors.Join(errs...)
 }
 
+// lists reads the files that stand in place of SPECs.
+func (f *traceFlags) lists(args *[]string) error {
+	for _, texts := range []*[]string{args, &f.deny, &f.session.entry, &f.session.allow} {
+		var err error
+		if *texts, err = expandLists(*texts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseSelectors parses SPECs that have nothing but a selector.
+func parseSelectors(texts []string) ([]expr.Selector, error) {
+	var out []expr.Selector
+	for _, d := range texts {
+		s, err := expr.Parse(d)
+		if err != nil {
+			return nil, fmt.Errorf("--deny: %w", err)
+		}
+		if len(s.Items) > 0 || s.Parens {
+			return nil, usagef("--deny %s: a selector takes no items", d)
+		}
+		out = append(out, s.Selector)
+	}
+	return out, nil
+}
+
 // auto reports whether the user leaves it to ksnoop how to attach.
 func (f *traceFlags) auto() bool { return f.method == plan.MethodAuto.String() }
 
 func (f *traceFlags) planOptions() (plan.Options, error) {
 	o := plan.Options{Arch: hostArch}
-	for _, d := range f.deny {
-		s, err := expr.Parse(d)
-		if err != nil {
-			return o, fmt.Errorf("--deny: %w", err)
-		}
-		if len(s.Items) > 0 || s.Parens {
-			return o, usagef("--deny %s: a selector takes no items", d)
-		}
-		o.Deny = append(o.Deny, s.Selector)
+	var err error
+	if o.Deny, err = parseSelectors(f.deny); err != nil {
+		return o, err
 	}
 	m, ok := plan.MethodNamed(f.method)
 	if !ok {

@@ -25,13 +25,18 @@ type Missing struct {
 	Nearest []string
 }
 
+// RefusedBecause is what is the matter with functions that nobody can trace.
+const RefusedBecause = "notrace, for boot only, or a part of the probes themselves"
+
 // modulesDir holds a folder of lists of modules for each kernel release.
 const modulesDir = "lib/modules"
 
 // Missing finds out why there is no function to trace of a name or glob, in the
 // modules that match a glob if that is not empty.
 func (v *View) Missing(glob, module string) Missing {
-	m := Missing{Refused: v.refused(glob, module)}
+	m := Missing{Refused: v.Refused(func(name, mod string) bool {
+		return match(glob, name) && (module == "" || mod != "" && match(module, mod))
+	})}
 	if v.root == nil {
 		m.Nearest = v.Nearest(glob, 3)
 		return m
@@ -54,7 +59,7 @@ func (m Missing) Hint() string {
 	case m.BuiltIn != "":
 		return m.BuiltIn + " is built into this kernel: leave out [" + m.BuiltIn + "]"
 	case len(m.Refused) > 0:
-		const why = " (notrace, or a part of the probes themselves)"
+		const why = " (" + RefusedBecause + ")"
 		first := strconv.Quote(m.Refused[0])
 		if n := len(m.Refused) - 1; n > 0 {
 			return first + " and " + strconv.Itoa(n) + " more are there, but the kernel lets nobody trace them" + why
@@ -72,8 +77,9 @@ func (m Missing) Hint() string {
 	return ""
 }
 
-// refused lists the functions that match and cannot be traced.
-func (v *View) refused(glob, module string) []string {
+// Refused lists the functions, by name and module, that match and that the
+// kernel lets nobody trace, as far as that is known.
+func (v *View) Refused(matches func(name, module string) bool) []string {
 	t, err := v.symbols()
 	if err != nil {
 		return nil
@@ -86,8 +92,8 @@ func (v *View) refused(glob, module string) []string {
 	for i := range t.symbols {
 		s := &t.symbols[i]
 		name, mod := t.name(s), t.module(s)
-		if s.text() && match(glob, name) && (module == "" || mod != "" && match(module, mod)) &&
-			isFunction(name, mod) && !traceable.has(name, mod) && !t.aliased(i, traceable) {
+		if s.text() && matches(name, mod) &&
+			isFunction(name, mod) && !strings.HasPrefix(name, "__SCT__") /* of static calls */ && !traceable.has(name, mod) && !t.aliased(i, traceable) {
 			names = append(names, name)
 		}
 	}

@@ -21,8 +21,8 @@ func TestMissing(t *testing.T) {
 	v := Open(files)
 	for _, test := range []struct{ glob, module, want string }{
 		{"ip_snd_skb", "", `did you mean "ip_send_skb"?`},
-		{"no_btf", "", `"no_btf" is there, but the kernel lets nobody trace it (notrace, or a part of the probes themselves)`},
-		{"tw*", "", `"twice" and 1 more are there, but the kernel lets nobody trace them (notrace, or a part of the probes themselves)`},
+		{"no_btf", "", `"no_btf" is there, but the kernel lets nobody trace it (notrace, for boot only, or a part of the probes themselves)`},
+		{"tw*", "", `"twice" and 1 more are there, but the kernel lets nobody trace them (notrace, for boot only, or a part of the probes themselves)`},
 		{"xfs_exported", "", "the module xfs is not loaded: modprobe xfs"},
 		{"xfs_ex*", "", "the module xfs is not loaded: modprobe xfs"},
 		{"anything*", "xfs", "the module xfs is not loaded: modprobe xfs"},

@@ -19,6 +19,8 @@ type SessionRequest struct {
 	Entry []*expr.Spec // functions that open a session
 	Allow []*expr.Spec // functions that are recorded in one
 	Specs []*expr.Spec // functions, recorded as well, whose values are wanted
+	// Optional are those of Entry and Allow that may match nothing.
+	Optional []*expr.Spec
 }
 
 // ResolveSession turns a request into a Session. Of a function that several
@@ -41,13 +43,21 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 		entry bool
 	}{{r.Entry, true}, {r.Allow, false}, {r.Specs, false}} {
 		for _, spec := range part.specs {
-			errs = append(errs, b.add(spec, part.entry))
+			err := b.add(spec, part.entry)
+			var fault *expr.ErrorList
+			if errors.As(err, &fault) && slices.Contains(r.Optional, spec) {
+				err = nil
+			}
+			errs = append(errs, err)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, b.skipped, err
 	}
 	s := b.session
+	if !slices.ContainsFunc(s.Functions, func(f *Function) bool { return f.Entry }) {
+		return nil, b.skipped, errNoEntry
+	}
 	for i, f := range s.Functions {
 		f.ID = i
 		if f.Probe != nil {
@@ -77,6 +87,7 @@ type denial struct {
 // Reasons for which a function is left out.
 var (
 	errUsedByTracing = errors.New("it is used by the tracing itself; give its full name if it must be")
+	errNoEntry       = errors.New("this kernel has none of the functions that would open a session")
 	errNoItems       = errors.New("the function has no such values")
 )
 

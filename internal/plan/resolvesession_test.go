@@ -119,7 +119,7 @@ func TestResolveSession(t *testing.T) {
 		for _, d := range specs(t, test.deny) {
 			o.Deny = append(o.Deny, d.Selector)
 		}
-		s, skipped, err := ResolveSession(sessionView(t), SessionRequest{specs(t, test.entry), specs(t, test.allow), specs(t, test.specs)}, o)
+		s, skipped, err := ResolveSession(sessionView(t), SessionRequest{Entry: specs(t, test.entry), Allow: specs(t, test.allow), Specs: specs(t, test.specs)}, o)
 		name := fmt.Sprintf("-e %s -a %s -d %s %s", test.entry, test.allow, test.deny, test.specs)
 		if test.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), test.fault) {

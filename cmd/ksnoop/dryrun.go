@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A dryRun is what --dry-run prints: what would be traced, and why the rest
+// would not.
+type dryRun struct {
+	traced  []tracedGroup
+	skipped []plan.Skipped
+	refused []string // functions that selectors match and the kernel refuses
+}
+
+// A tracedGroup is a number of functions with what they have in common.
+type tracedGroup struct {
+	title     string
+	functions []string
+}
+
+// dryRunOf describes the plan of the calls view.
+func dryRunOf(p *plan.Plan, skipped []plan.Skipped) *dryRun {
+	g := tracedGroup{title: "would be traced"}
+	for _, probe := range p.Probes {
+		g.functions = append(g.functions, probe.Func.String()+itemsText(probe.Spec)+", by "+probe.Method.String())
+	}
+	return &dryRun{traced: []tracedGroup{g}, skipped: skipped}
+}
+
+// dryRunOfSession describes the plan of sessions.
+func dryRunOfSession(s *plan.Session, skipped []plan.Skipped) *dryRun {
+	entry, inside := tracedGroup{title: "would open a session"}, tracedGroup{title: "would be recorded in it"}
+	for _, f := range s.Functions {
+		text := f.Func.String()
+		if f.Probe != nil {
+			text += itemsText(f.Probe.Spec)
+		}
+		if f.Entry {
+			entry.functions = append(entry.functions, text)
+		} else {
+			inside.functions = append(inside.functions, text)
+		}
+	}
+	return &dryRun{traced: []tracedGroup{entry, inside}, skipped: skipped}
+}
+
+// itemsText is what a SPEC has behind its selector.
+func itemsText(s *expr.Spec) string { return strings.TrimSpace(s.Text[s.Selector.Span.End:]) }
+
+// addRefused looks for functions that the globs of SPECs match and that the
+// kernel lets nobody trace.
+func (d *dryRun) addRefused(view *kernel.View, specs []*expr.Spec) {
+	d.refused = view.Refused(func(name, module string) bool {
+		return slices.ContainsFunc(specs, func(s *expr.Spec) bool {
+			sel := s.Selector
+			return sel.Path == "" && strings.ContainsAny(sel.Name, "*?") && expr.Glob(sel.Name, name) &&
+				(sel.Module == "" || module != "" && expr.Glob(sel.Module, module))
+		})
+	})
+}
+
+// someNames is how many functions are named of those that have a reason in
+// common.
+const someNames = 8
+
+func (d *dryRun) print(w io.Writer) error {
+	var b strings.Builder
+	for _, g := range d.traced {
+		if len(g.functions) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s (%d):\n", g.title, len(g.functions))
+		for _, f := range g.functions {
+			fmt.Fprintf(&b, "  %s\n", f)
+		}
+	}
+	names, reasons := map[string][]string{}, []string{}
+	note := func(why, function string) {
+		if names[why] == nil {
+			reasons = append(reasons, why)
+		}
+		names[why] = append(names[why], function)
+	}
+	for _, s := range d.skipped {
+		note(reasonText(s.Why), s.Func.String())
+	}
+	for _, name := range d.refused {
+		note("the kernel lets nobody trace it ("+kernel.RefusedBecause+")", name)
+	}
+	if len(reasons) > 0 {
+		fmt.Fprintln(&b, "would not be traced:")
+	}
+	for _, why := range reasons {
+		all := names[why]
+		fmt.Fprintf(&b, "  %s: %s", why, strings.Join(all[:min(someNames, len(all))], " "))
+		if more := len(all) - someNames; more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// reasonText is a reason on one line; of a SPEC's faults, what they say.
+func reasonText(err error) string {
+	var faults *expr.ErrorList
+	if errors.As(err, &faults) {
+		var texts []string
+		for _, e := range faults.Errors {
+			texts = append(texts, e.Error())
+		}
+		return strings.Join(texts, "; ")
+	}
+	return strings.ReplaceAll(err.Error(), "\n", " ")
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A preset is a ready-made choice of functions for one part of the kernel.
+type preset struct {
+	name, about        string
+	entry, allow, deny string // globs
+}
+
+// presets is never changed. Globs that match nothing on some kernel do no harm.
+var presets = [...]preset{
+	{name: "bpf", about: "bpf(2): maps, programs, BTF, links",
+		entry: "*sys_bpf",
+		allow: "*bpf* *btf* map_create map_*_elem map_freeze array_map_* htab_* prealloc_* *_map_alloc* *_map_alloc_check bloom_map_* " +
+			"trie_* queue_stack_map_* ringbuf_map_* stack_map_* dev_map_* cpu_map_* xsk_map_* sock_map_* sock_hash_* " +
+			"do_check* check_* resolve_pseudo_ldimm64 add_subprog* do_misc_fixups link_create tracing_* generic_map_* xdp_*",
+		deny: "bpf_get_smp_processor_id check_zeroed_user check_heap_object check_stack_object"},
+	{name: "perf", about: "perf_event_open(2) and what is done with its events",
+		entry: "*sys_perf_event_open perf_ioctl",
+		allow: "*perf_event* perf_* *_pmu_* x86_pmu* x86_setup_perfctr x86_reserve_hardware *hw_perf* *_event_init *trace_kprobe* *trace_uprobe* " +
+			"arm*pmu* security_perf_*"},
+	{name: "net", about: "socket calls: TCP, UDP, Unix, netlink, filters, routes",
+		entry: "*sys_socket *sys_socketpair *sys_bind *sys_listen *sys_connect *sys_accept *sys_accept4 *sys_sendto *sys_sendmsg *sys_sendmmsg " +
+			"*sys_recvfrom *sys_recvmsg *sys_recvmmsg *sys_setsockopt *sys_getsockopt *sys_shutdown",
+		allow: "sock_* __sock_* sk_* tcp_* __tcp_* udp_* __udp_* udpv6_* tcp_v6_* inet_* inet6_* __inet_* ip_* __ip_* ip6_* __ip6_* ipv4_* ipv6_* raw_* " +
+			"unix_* netlink_* genl_* rtnl_* rtnetlink_* packet_* fib_* fib6_* arp_* neigh_* dev_* __dev_* nf_* nft_* xfrm_* security_socket_*"},
+	{name: "fs", about: "files and directories: open, read, write, rename, mount, ...",
+		entry: "*sys_open *sys_openat *sys_openat2 *sys_creat *sys_read *sys_write *sys_pread64 *sys_pwrite64 *sys_mkdir* *sys_rmdir *sys_unlink* " +
+			"*sys_rename* *sys_link *sys_linkat *sys_symlink* *sys_readlink* *sys_statx *sys_newfstatat *sys_chmod *sys_fchmodat* *sys_chown *sys_fchownat " +
+			"*sys_truncate *sys_ftruncate *sys_fallocate *sys_mount *sys_umount *sys_fsync *sys_getdents64",
+		allow: "do_sys_open* do_filp_open path_* link_path_walk* walk_component lookup_* filename_* may_* vfs_* generic_file_* generic_write_* " +
+			"ext4_* xfs_* btrfs_* shmem_* ramfs_* simple_* proc_* kernfs_* nfs_* fuse_* ovl_* inode_* *_permission notify_change do_mount* path_mount " +
+			"do_new_mount* security_inode_* security_file_* security_path_* iomap_*"},
+	{name: "mm", about: "address spaces: mmap, mprotect, brk, mlock, madvise, ...",
+		entry: "*sys_mmap *sys_munmap *sys_mprotect *sys_pkey_mprotect *sys_mremap *sys_brk *sys_madvise *sys_process_madvise *sys_mlock *sys_mlock2 " +
+			"*sys_mlockall *sys_msync *sys_mincore *sys_mbind *sys_move_pages *sys_remap_file_pages",
+		allow: "ksys_mmap_pgoff vm_mmap_pgoff do_mmap __do_mmap* mmap_* __mmap_* do_munmap __vm_munmap do_vmi_* do_brk* do_mprotect_pkey mprotect_* " +
+			"vma_* __vma_* split_vma __split_vma get_unmapped_area *_get_unmapped_area* madvise_* do_madvise mlock_* do_mlock apply_vma_lock_flags " +
+			"move_vma mremap_* may_expand_vm security_mmap_* security_vm_* security_file_mprotect __vm_enough_memory shmem_zero_setup hugetlb_*"},
+}
+
+func findPreset(name string) (*preset, bool) {
+	for i := range presets {
+		if presets[i].name == name {
+			return &presets[i], true
+		}
+	}
+	return nil, false
+}
+
+func presetNames() string {
+	var names []string
+	for _, p := range presets {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// A countFlag is -c: a number of records after which to stop or, as it is with
+// retsnoop, the name of a preset.
+type countFlag struct {
+	count   *uint64
+	presets *[]string
+}
+
+var _ pflag.Value = countFlag{}
+
+// String implements pflag.Value. The text is that of the default: none.
+func (countFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (countFlag) Type() string { return "N|PRESET" }
+
+// Set implements pflag.Value.
+func (f countFlag) Set(s string) error {
+	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+		*f.count = n
+		return nil
+	}
+	return presetFlag{f.presets}.Set(s)
+}
+
+// A presetFlag is --preset.
+type presetFlag struct{ names *[]string }
+
+var _ pflag.Value = presetFlag{}
+
+// String implements pflag.Value.
+func (presetFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (presetFlag) Type() string { return "PRESET" }
+
+// Set implements pflag.Value.
+func (f presetFlag) Set(s string) error {
+	if _, ok := findPreset(s); !ok {
+		return fmt.Errorf("%q is neither a number nor one of the presets %s", s, presetNames())
+	}
+	*f.names = append(*f.names, s)
+	return nil
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// sessionFlags are the options of "ksnoop trace" that are about sessions. Their
+// letters are retsnoop's.
+type sessionFlags struct {
+	entry, allow []string
+	presets      []string
+	trace        bool
+	args         bool
+	form         string
+	success      bool
+	only, except []string // errors
+	longer       string
+	interim      bool
+	inject       []string
+	live         bool
+	hung         time.Duration
+	fullStacks   bool
+}
+
+func (f *sessionFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&f.entry, "entry", "e", nil, "sessions: a call of a function of this `SPEC` opens one (repeatable)")
+	flags.StringArrayVarP(&f.allow, "allow", "a", nil, "functions of this `SPEC` are recorded in sessions (repeatable)")
+	flags.Var(presetFlag{&f.presets}, "preset", "sessions of a part of the kernel: "+presetNames()+" (repeatable)")
+	flags.BoolVarP(&f.trace, "trace", "T", false, "sessions: also print every call, in order")
+	flags.BoolVarP(&f.args, "capture-args", "A", false, "sessions: capture all arguments of every function")
+	flags.StringVar(&f.form, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
+	flags.BoolVarP(&f.success, "success", "S", false, "sessions: also those that did not fail")
+	flags.StringArrayVarP(&f.only, "only-errors", "x", nil, "only sessions that failed with one of these `ERRORS`: EINVAL,ENOMEM or NULL (repeatable)")
+	flags.StringArrayVarP(&f.except, "except-errors", "X", nil, "no sessions that failed with one of these `ERRORS` (repeatable)")
+	flags.StringVarP(&f.longer, "longer", "L", "", "only sessions that took longer than this `TIME`: 10ms, 50us; a number is in ms")
+	flags.BoolVarP(&f.interim, "interim", "I", false, "also stacks of failures that the caller has dealt with")
+	flags.StringArrayVarP(&f.inject, "inject", "J", nil, "hit `PROBE` in sessions: kprobe:F[+OFF], kretprobe:F, tp:CAT:NAME, rawtp:NAME (repeatable)")
+	flags.BoolVar(&f.live, "live", false, "with -T: print calls as they happen, not at the session's end")
+	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME`, once")
+	flags.BoolVar(&f.fullStacks, "full-stacks", false, "keep the frames of tracing itself in stacks")
+	// What people's fingers know from retsnoop.
+	for _, m := range [...]struct{ name, letter, method string }{
+		{"kprobe-multi", "M", "multi"}, {"kprobes", "K", "kprobe"}, {"fentries", "F", "fentry"},
+	} {
+		flags.VarPF(methodFlag{flags, m.method}, m.name, m.letter, "the same as --attach "+m.method).NoOptDefVal = "true"
+	}
+}
+
+// A methodFlag is a short form of --attach.
+type methodFlag struct {
+	flags  *pflag.FlagSet
+	method string
+}
+
+var _ pflag.Value = methodFlag{}
+
+// String implements pflag.Value.
+func (methodFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (methodFlag) Type() string { return "bool" }
+
+// Set implements pflag.Value.
+func (f methodFlag) Set(string) error { return f.flags.Set("attach", f.method) }
+
+// wanted reports whether the command line is about sessions.
+func (f *sessionFlags) wanted() bool { return len(f.entry)+len(f.presets) > 0 }
+
+// sessionOnly are the options that mean nothing without a session.
+var sessionOnly = [...]string{"allow", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "inject", "live", "hung", "full-stacks"}
+
+// check finds options that contradict each other.
+func (f *sessionFlags) check(flags *pflag.FlagSet) error {
+	if !f.wanted() {
+		for _, name := range sessionOnly {
+			if flag := flags.Lookup(name); flag != nil && flag.Changed {
+				return usagef("%s goes with -e: which functions open a session", spelling(flag))
+			}
+		}
+		return nil
+	}
+	for _, name := range [...]string{"join", "explain", "btf"} {
+		if flag := flags.Lookup(name); flag != nil && flag.Changed {
+			return usagef("--%s does not go with sessions (-e or a preset)", name)
+		}
+	}
+	if f.live && !f.trace {
+		return usagef("--live goes with -T: it is the call trace that is printed live")
+	}
+	if f.hung < 0 {
+		return usagef("--hung %v: a time to wait is more than 0", f.hung)
+	}
+	return nil
+}
+
+func spelling(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+// A sessionSettings is what the options say, understood.
+type sessionSettings struct {
+	form         output.ArgsForm
+	only, except []uint16
+	longer       time.Duration
+}
+
+func (f *sessionFlags) settings() (s sessionSettings, err error) {
+	if s.form, err = output.ParseArgsForm(f.form); err != nil {
+		return s, usagef("--args %w", err)
+	}
+	if s.only, err = parseErrors("-x", f.only); err != nil {
+		return s, err
+	}
+	if s.except, err = parseErrors("-X", f.except); err != nil {
+		return s, err
+	}
+	s.longer, err = parseLonger(f.longer)
+	return s, err
+}
+
+// request parses all SPECs. Faults are returned all together.
+func (f *sessionFlags) request(args []string) (r plan.SessionRequest, deny []string, err error) {
+	var errs []error
+	read := func(texts []string) []*expr.Spec {
+		specs, err := parseSpecs(texts)
+		errs = append(errs, err)
+		return specs
+	}
+	r.Entry, r.Allow, r.Specs = read(f.entry), read(f.allow), read(args)
+	for _, name := range f.presets {
+		p, _ := findPreset(name)
+		entry, allow := read(strings.Fields(p.entry)), read(strings.Fields(p.allow))
+		r.Entry, r.Allow = append(r.Entry, entry...), append(r.Allow, allow...)
+		r.Optional = append(append(r.Optional, entry...), allow...)
+		deny = append(deny, strings.Fields(p.deny)...)
+	}
+	return r, deny, errors.Join(errs...)
+}
+
+// expandLists replaces each "@FILE" by the lines of that file. Empty lines and
+// those that begin with # count for nothing.
+func expandLists(texts []string) ([]string, error) {
+	var out []string
+	for _, text := range texts {
+		name, isList := strings.CutPrefix(text, "@")
+		if !isList {
+			out = append(out, text)
+			continue
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, usagef("reading a list of SPECs: %w", err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				out = append(out, line)
+			}
+		}
+	}
+	return out, nil
+}
+
+// parseErrors reads lists of error names: "EINVAL,-ENOMEM,NULL,22". NULL is 0.
+func parseErrors(flag string, lists []string) ([]uint16, error) {
+	var out []uint16
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			n, err := parseErrno(strings.TrimSpace(name))
+			if err != nil {
+				return nil, usagef("%s %s: %w", flag, list, err)
+			}
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+func parseErrno(s string) (uint16, error) {
+	name := strings.ToUpper(strings.TrimPrefix(s, "-"))
+	if name == "NULL" {
+		return 0, nil
+	}
+	if n, ok := errno.Number(name); ok {
+		return uint16(n), nil
+	}
+	if n, err := strconv.ParseUint(name, 10, 16); err == nil && n >= 1 && n <= 4095 {
+		return uint16(n), nil
+	}
+	return 0, fmt.Errorf("%q is no error: write EINVAL, a number from 1 to 4095, or NULL", s)
+}
+
+// parseLonger reads a time of which milliseconds are the unit.
+func parseLonger(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	text := s
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		text += "ms"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, usagef("--longer %s: write a time such as 10ms, 50us or 2s", s)
+	}
+	return d, nil
+}
