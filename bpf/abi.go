@@ -22,6 +22,9 @@ const (
 	FrameEntry  = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.EntryTime))
 )
 
+// eventTail is the bit of struct event's flags that EVENT_TAIL names.
+const eventTail = 1
+
 // A Kind says which moment of a call a record is of.
 type Kind uint8
 
@@ -35,12 +38,14 @@ const (
 type Counter uint32
 
 const (
-	LostRingbuf = Counter(engineCounterLOST_RINGBUF) // the ring buffer was full
-	LostDepth   = Counter(engineCounterLOST_DEPTH)   // more calls in flight on one thread than are kept
-	LostThread  = Counter(engineCounterLOST_THREAD)  // no memory for a thread's calls
-	LostFamily  = Counter(engineCounterLOST_FAMILY)  // a forked process could not be remembered
-	Fault       = Counter(engineCounterFAULT)        // a predicate could not be decided
-	Counters    = Counter(engineCounterCOUNTERS)     // how many there are
+	LostRingbuf  = Counter(engineCounterLOST_RINGBUF)  // the ring buffer was full
+	LostDepth    = Counter(engineCounterLOST_DEPTH)    // more calls in flight on one thread than are kept
+	LostThread   = Counter(engineCounterLOST_THREAD)   // no memory for a thread's calls
+	LostFamily   = Counter(engineCounterLOST_FAMILY)   // a forked process could not be remembered
+	Fault        = Counter(engineCounterFAULT)         // a predicate could not be decided
+	LostScratch  = Counter(engineCounterLOST_SCRATCH)  // all buffers for records with a tail were in use
+	LostBranches = Counter(engineCounterLOST_BRANCHES) // branches were overwritten before they could be sent
+	Counters     = Counter(engineCounterCOUNTERS)      // how many there are
 )
 
 // An Event is the header of a record.
@@ -52,6 +57,7 @@ type Event struct {
 	PID, TID  uint32 // as user space calls them: process, thread
 	CPU       uint16
 	Kind      Kind
+	HasTail   bool     // sections follow the values
 	Comm      [16]byte // NUL-padded
 }
 
@@ -71,6 +77,7 @@ func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
 	e.TID = le.Uint32(raw[unsafe.Offsetof(l.Tid):])
 	e.CPU = le.Uint16(raw[unsafe.Offsetof(l.Cpu):])
 	e.Kind = Kind(raw[unsafe.Offsetof(l.Kind)])
+	e.HasTail = raw[unsafe.Offsetof(l.Flags)]&eventTail != 0
 	copy(e.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	return raw[EventSize:], nil
 }
@@ -85,6 +92,10 @@ func AppendEvent(dst []byte, e *Event) []byte {
 	dst = le.AppendUint32(dst, e.PID)
 	dst = le.AppendUint32(dst, e.TID)
 	dst = le.AppendUint16(dst, e.CPU)
-	dst = append(dst, byte(e.Kind), 0)
+	var flags byte
+	if e.HasTail {
+		flags |= eventTail
+	}
+	dst = append(dst, byte(e.Kind), flags)
 	return append(dst, e.Comm[:]...)
 }

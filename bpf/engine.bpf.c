@@ -235,6 +235,8 @@ FUNC int ks_is_return(void)
 	return bpf_session_is_return();
 }
 
+#include "tail.h"
+
 // The linker takes the functions out of this program.
 SEC("fentry")
 int library(void *ctx)
@@ -245,8 +247,11 @@ int library(void *ctx)
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_cast(ctx, 1);
 	ks_count(ks_cookie(ctx) + ks_site(ctx) + ks_is_return());
-	if (f)
+	ks_send_tail(ctx, 0, 0, sizeof(struct event), 0);
+	if (f) {
 		ks_finish(ctx, f, 0, sizeof(struct event));
+		ks_finish_tail(ctx, f, 0, sizeof(struct event), 0);
+	}
 	return 0;
 }
 

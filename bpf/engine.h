@@ -22,6 +22,7 @@ typedef __u32 __wsum;
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -31,6 +32,8 @@ enum {
 	BPF_ANY = 0,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_F_USER_STACK = 1 << 8,
+	EBUSY = 16,
 };
 
 #include <bpf/bpf_helpers.h>
@@ -55,7 +58,9 @@ enum counter {
 	LOST_THREAD = 2,  /* no memory for a thread's frames */
 	LOST_FAMILY = 3,  /* a forked process could not be remembered */
 	FAULT = 4,	  /* a predicate could not be decided: unreadable memory */
-	COUNTERS = 5,
+	LOST_SCRATCH = 5, /* all buffers for records with stacks or branches were in use */
+	LOST_BRANCHES = 6, /* branches overwritten before they could be sent */
+	COUNTERS = 7,
 };
 
 /* The header of every record; the values follow, as the plan lays them out. */
@@ -68,8 +73,72 @@ struct event {
 	__u32 tid;
 	__u16 cpu;
 	__u8 kind; /* enum kind */
-	__u8 flags;
+	__u8 flags; /* EVENT_TAIL */
 	char comm[COMM_LEN];
+};
+
+#define EVENT_TAIL 1 /* flag of an event: sections follow the values */
+
+enum section_kind {
+	SECTION_STACK = 1,	/* addresses in the kernel, innermost first */
+	SECTION_USER_STACK = 2, /* the same in user space */
+	SECTION_BRANCHES = 3,	/* struct perf_branch_entry, newest first */
+};
+
+enum section_flag {
+	SECTION_CUT = 1, /* there may be more than was taken */
+	SECTION_ALL = 2, /* branches of every kind were recorded: none is missing in between */
+	SECTION_CALLER = 4, /* of the stack only the first caller is wanted */
+};
+
+/* What of a record's tail is taken, in the argument of ks_send_tail. */
+enum take {
+	TAKE_STACKS = 1,
+	TAKE_BRANCHES = 2,
+	TAKE_SHIFT = 8,
+};
+
+struct section {
+	__u16 kind;
+	__u16 flags;
+	__s32 size; /* bytes that follow, or a negative error number */
+};
+
+struct tail_config {
+	__u32 stack; /* bytes at most; 0: not wanted */
+	__u32 user_stack;
+	enum section_flag stack_flags; /* of their sections */
+	enum section_flag branch_flags;
+};
+
+/* As in the kernel's UAPI. */
+struct perf_branch_entry {
+	__u64 from;
+	__u64 to;
+	__u64 flags;
+};
+
+#define MAX_BRANCHES 32
+#define SNAPSHOTS 64
+
+struct snapshot {
+	__u64 ticket;
+	__s64 size; /* bytes of entries, or a negative error number */
+	struct perf_branch_entry entries[MAX_BRANCHES];
+};
+
+struct snapshots {
+	__u64 next; /* ticket */
+	struct snapshot ring[SNAPSHOTS];
+};
+
+#define SCRATCH_PER_CPU 4
+
+/* Where a record with a tail is put together. The map's values are larger. */
+struct scratch {
+	__u64 busy;
+	struct event event;
+	struct section tail[];
 };
 
 /* A call in flight. */

@@ -26,12 +26,14 @@ type engineConfig struct {
 type engineCounter uint32
 
 const (
-	engineCounterLOST_RINGBUF engineCounter = 0
-	engineCounterLOST_DEPTH   engineCounter = 1
-	engineCounterLOST_THREAD  engineCounter = 2
-	engineCounterLOST_FAMILY  engineCounter = 3
-	engineCounterFAULT        engineCounter = 4
-	engineCounterCOUNTERS     engineCounter = 5
+	engineCounterLOST_RINGBUF  engineCounter = 0
+	engineCounterLOST_DEPTH    engineCounter = 1
+	engineCounterLOST_THREAD   engineCounter = 2
+	engineCounterLOST_FAMILY   engineCounter = 3
+	engineCounterFAULT         engineCounter = 4
+	engineCounterLOST_SCRATCH  engineCounter = 5
+	engineCounterLOST_BRANCHES engineCounter = 6
+	engineCounterCOUNTERS      engineCounter = 7
 )
 
 type engineEvent struct {
@@ -64,13 +66,77 @@ const (
 	engineKindKIND_CALL   engineKind = 2
 )
 
+type engineScratch struct {
+	_     structs.HostLayout
+	Busy  uint64
+	Event engineEvent
+	Tail  [0]engineSection
+}
+
+type engineSection struct {
+	_     structs.HostLayout
+	Kind  uint16
+	Flags uint16
+	Size  int32
+}
+
+type engineSectionFlag uint32
+
+const (
+	engineSectionFlagSECTION_CUT    engineSectionFlag = 1
+	engineSectionFlagSECTION_ALL    engineSectionFlag = 2
+	engineSectionFlagSECTION_CALLER engineSectionFlag = 4
+)
+
+type engineSectionKind uint32
+
+const (
+	engineSectionKindSECTION_STACK      engineSectionKind = 1
+	engineSectionKindSECTION_USER_STACK engineSectionKind = 2
+	engineSectionKindSECTION_BRANCHES   engineSectionKind = 3
+)
+
+type engineSnapshots struct {
+	_    structs.HostLayout
+	Next uint64
+	Ring [64]struct {
+		_       structs.HostLayout
+		Ticket  uint64
+		Size    int64
+		Entries [32]struct {
+			_     structs.HostLayout
+			From  uint64
+			To    uint64
+			Flags uint64
+		}
+	}
+}
+
+type engineTailConfig struct {
+	_           structs.HostLayout
+	Stack       uint32
+	UserStack   uint32
+	StackFlags  uint32
+	BranchFlags uint32
+}
+
+type engineTake uint32
+
+const (
+	engineTakeTAKE_STACKS   engineTake = 1
+	engineTakeTAKE_BRANCHES engineTake = 2
+	engineTakeTAKE_SHIFT    engineTake = 8
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	engineMapBranches     = "branches"
 	engineMapCounters     = "counters"
 	engineMapEvents       = "events"
 	engineMapFamily       = "family"
+	engineMapScratches    = "scratches"
 	engineMapSites        = "sites"
 	engineMapThreads      = "threads"
 	engineProgLibrary     = "library"
@@ -79,6 +145,7 @@ const (
 	engineVarFrameCount   = "frame_count"
 	engineVarFrameSize    = "frame_size"
 	engineVarSettings     = "settings"
+	engineVarTailSettings = "tail_settings"
 )
 
 // loadEngine returns the embedded CollectionSpec for engine.
@@ -132,20 +199,23 @@ type engineProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineMapSpecs struct {
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Events   *ebpf.MapSpec `ebpf:"events"`
-	Family   *ebpf.MapSpec `ebpf:"family"`
-	Sites    *ebpf.MapSpec `ebpf:"sites"`
-	Threads  *ebpf.MapSpec `ebpf:"threads"`
+	Branches  *ebpf.MapSpec `ebpf:"branches"`
+	Counters  *ebpf.MapSpec `ebpf:"counters"`
+	Events    *ebpf.MapSpec `ebpf:"events"`
+	Family    *ebpf.MapSpec `ebpf:"family"`
+	Scratches *ebpf.MapSpec `ebpf:"scratches"`
+	Sites     *ebpf.MapSpec `ebpf:"sites"`
+	Threads   *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // engineVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineVariableSpecs struct {
-	FrameCount *ebpf.VariableSpec `ebpf:"frame_count"`
-	FrameSize  *ebpf.VariableSpec `ebpf:"frame_size"`
-	Settings   *ebpf.VariableSpec `ebpf:"settings"`
+	FrameCount   *ebpf.VariableSpec `ebpf:"frame_count"`
+	FrameSize    *ebpf.VariableSpec `ebpf:"frame_size"`
+	Settings     *ebpf.VariableSpec `ebpf:"settings"`
+	TailSettings *ebpf.VariableSpec `ebpf:"tail_settings"`
 }
 
 // engineObjects contains all objects after they have been loaded into the kernel.
@@ -168,18 +238,22 @@ func (o *engineObjects) Close() error {
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type engineMaps struct {
-	Counters *ebpf.Map `ebpf:"counters"`
-	Events   *ebpf.Map `ebpf:"events"`
-	Family   *ebpf.Map `ebpf:"family"`
-	Sites    *ebpf.Map `ebpf:"sites"`
-	Threads  *ebpf.Map `ebpf:"threads"`
+	Branches  *ebpf.Map `ebpf:"branches"`
+	Counters  *ebpf.Map `ebpf:"counters"`
+	Events    *ebpf.Map `ebpf:"events"`
+	Family    *ebpf.Map `ebpf:"family"`
+	Scratches *ebpf.Map `ebpf:"scratches"`
+	Sites     *ebpf.Map `ebpf:"sites"`
+	Threads   *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *engineMaps) Close() error {
 	return _EngineClose(
+		m.Branches,
 		m.Counters,
 		m.Events,
 		m.Family,
+		m.Scratches,
 		m.Sites,
 		m.Threads,
 	)
@@ -189,9 +263,10 @@ func (m *engineMaps) Close() error {
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type engineVariables struct {
-	FrameCount *ebpf.Variable `ebpf:"frame_count"`
-	FrameSize  *ebpf.Variable `ebpf:"frame_size"`
-	Settings   *ebpf.Variable `ebpf:"settings"`
+	FrameCount   *ebpf.Variable `ebpf:"frame_count"`
+	FrameSize    *ebpf.Variable `ebpf:"frame_size"`
+	Settings     *ebpf.Variable `ebpf:"settings"`
+	TailSettings *ebpf.Variable `ebpf:"tail_settings"`
 }
 
 // enginePrograms contains all programs after they have been loaded into the kernel.

@@ -24,9 +24,11 @@ const (
 	FuncFinish  = "ks_finish"
 	FuncCapture = "ks_capture"
 	// Of programs that are shared by several probes.
-	FuncCookie   = "ks_cookie"
-	FuncSite     = "ks_site"
-	FuncIsReturn = "ks_is_return"
+	FuncCookie     = "ks_cookie"
+	FuncSite       = "ks_site"
+	FuncIsReturn   = "ks_is_return"
+	FuncSendTail   = "ks_send_tail"
+	FuncFinishTail = "ks_finish_tail"
 )
 
 // Settings are fixed when the engine is loaded.
@@ -39,6 +41,7 @@ type Settings struct {
 	// nothing is stashed.
 	FrameData uint32
 	Sites     uint32 // how many functions MapSites is to hold
+	Tail      Tail
 }
 
 // The engine's own programs and maps, by name in the collection.
@@ -85,6 +88,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	frames := framesPerThread(frame)
 	for name, v := range map[string]any{
 		engineVarSettings: config, engineVarFrameSize: uint32(frame), engineVarFrameCount: uint32(frames),
+		engineVarTailSettings: s.Tail.config(),
 	} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return nil, fmt.Errorf("setting %s: %w", name, err)
@@ -103,7 +107,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	threads.Value = &btf.Array{Type: byteType, Index: threads.Key, Nelems: threads.ValueSize}
 	spec.Maps[MapEvents].MaxEntries = s.RingSize
 	spec.Maps[MapSites].MaxEntries = max(s.Sites, 1)
-	return spec, nil
+	return spec, s.Tail.prepare(spec.Maps[engineMapScratches])
 }
 
 // library returns the engine's functions by name.

@@ -19,6 +19,8 @@ type Target struct {
 	// Filtered says that the request has filters on the task, which the
 	// engine evaluates.
 	Filtered bool
+	// Stacks and Branches say what follows the values of a call's record.
+	Stacks, Branches bool
 	// TypeID returns the BTF id that the kernel has for a type. It is nil, or
 	// returns false, where pointers cannot be cast (bpf_rdonly_cast, Linux 6.2).
 	TypeID func(btf.Type) (btf.TypeID, bool)
@@ -91,6 +93,7 @@ func programName(p *plan.Probe, t Target, half string) string {
 
 func entryProgram(a *assembler) {
 	p := a.probe
+	a.snapshot()
 	a.predicates(p.Entry.Predicates)
 	if p.Stashed || a.target.Shared {
 		a.keepContext()
@@ -118,6 +121,9 @@ func (a *assembler) open() {
 
 // keepContext moves the context to where it survives calls.
 func (a *assembler) keepContext() {
+	if a.ctx == asm.R6 {
+		return // since a branch snapshot was taken
+	}
 	a.say("keep the context")
 	a.emit(asm.Mov.Reg(asm.R6, a.ctx))
 	a.ctx = asm.R6
@@ -148,6 +154,7 @@ func (a *assembler) stash(stores []plan.Slot) {
 
 func returnProgram(a *assembler) {
 	p := a.probe
+	a.snapshot()
 	if !p.Stashed {
 		a.predicates(p.Return.Predicates)
 		if a.target.Shared {
@@ -158,8 +165,8 @@ func returnProgram(a *assembler) {
 		return
 	}
 	a.say("find what entry has stashed")
-	a.emit(asm.Mov.Reg(asm.R6, asm.R1))
-	a.ctx, a.frame = asm.R6, asm.R7
+	a.keepContext()
+	a.frame = asm.R7
 	a.probeID()
 	a.stackKey(asm.R1)
 	a.emit(call(bpf.FuncFind))
@@ -171,8 +178,8 @@ func returnProgram(a *assembler) {
 		a.condition(pred, a.drop)
 	}
 	a.say("send the record")
-	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(asm.R2, a.frame), asm.Mov.Imm(asm.R3, int32(kindOf(p))),
-		asm.Mov.Imm(asm.R4, recordSize(p.Return.Record)), call(bpf.FuncFinish))
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(asm.R2, a.frame))
+	a.finishCall(bpf.FuncFinish, bpf.FuncFinishTail, p.Return.Record, kindOf(p))
 	if a.faulted {
 		a.emit(asm.Ja.Label(a.drop))
 		a.countFault()
@@ -237,7 +244,7 @@ func (a *assembler) send(r *plan.Record, kind bpf.Kind) {
 	if a.ctx != asm.R1 {
 		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
 	}
-	a.emit(asm.Mov.Imm(asm.R3, int32(kind)), asm.Mov.Imm(asm.R4, recordSize(r)), call(bpf.FuncSend))
+	a.finishCall(bpf.FuncSend, bpf.FuncSendTail, r, kind)
 }
 
 // finish ends a program that has nothing to clean up.

@@ -22,9 +22,10 @@ import (
 // A callsView says how records are printed.
 type callsView struct {
 	plan   *plan.Plan
-	kernel *kernel.View // whose addresses are named
-	join   bool         // one block for each call
-	count  uint64       // stop after so many; 0: never
+	kernel *kernel.View  // whose addresses are named
+	join   bool          // one block for each call
+	count  uint64        // stop after so many; 0: never
+	tails  *output.Tails // prints stacks and branches; nil if there are none
 }
 
 // appendSymbol appends the name of what lies at an address: "tcp_v4_rcv+0x10".
@@ -53,6 +54,7 @@ func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle 
 	w := bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	calls := output.NewCalls(func(dst []byte, addr uint64) []byte { return appendSymbol(dst, v.kernel, addr) })
+	calls.Tails = v.tails
 	buf := calls.AppendHeader(nil)
 	if _, err := w.Write(buf); err != nil {
 		return err
@@ -136,11 +138,13 @@ func flushed(records iter.Seq2[[]byte, error], w *bufio.Writer, idle func() bool
 
 // losses says what each counter of the engine means to a person.
 var losses = [bpf.Counters]string{
-	bpf.LostRingbuf: "records lost because the ring buffer was full; try a larger --ringbuf or a narrower SPEC",
-	bpf.LostDepth:   "calls not seen because too many calls of one thread were open",
-	bpf.LostThread:  "calls not seen because the kernel had no memory for them",
-	bpf.LostFamily:  "processes not followed because there are too many",
-	bpf.Fault:       "calls left out because a predicate met unreadable memory or divided by zero",
+	bpf.LostRingbuf:  "records lost because the ring buffer was full; try a larger --ringbuf or a narrower SPEC",
+	bpf.LostDepth:    "calls not seen because too many calls of one thread were open",
+	bpf.LostThread:   "calls not seen because the kernel had no memory for them",
+	bpf.LostFamily:   "processes not followed because there are too many",
+	bpf.LostScratch:  "records lost because too many with a stack or branches were under way on one CPU",
+	bpf.LostBranches: "records without their branches, which others overwrote too soon",
+	bpf.Fault:        "calls left out because a predicate met unreadable memory or divided by zero",
 }
 
 // reportLosses says what was lost, by cause.

@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"internal/symbols": {"internal/kernel", "internal/debuginfo"},
 	"internal/attach":  {"bpf", "codegen", "internal/plan"},
 	"internal/output":  {"internal/session", "btfprint", "internal/symbols"},
-	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/symbols",
+	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/symbols", "internal/process",
 		"btfprint", "codegen"},
 	// Tools of the tests.
 	"internal/exprfuzz":    {"internal/attach"},

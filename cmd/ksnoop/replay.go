@@ -55,7 +55,7 @@ func replay(view *callsView, name string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	view.plan, view.kernel = r.Plan(), r.Kernel()
+	view.plan, view.kernel, view.tails = r.Plan(), r.Kernel(), recordedTails(r.Kernel())
 	if err := view.print(stdout, r.Records(), nil); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -43,6 +44,7 @@ type traceFlags struct {
 	session sessionFlags
 	kernel  kernelFlags
 	symbols symbolFlags
+	tail    tailFlags
 	command []string
 }
 
@@ -79,6 +81,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
 	f.session.add(flags)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
+	f.tail.add(flags)
 	f.record.add(flags)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, list what would be traced and what not, and attach nothing")
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
@@ -148,6 +151,10 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		}
 	}
 	t.settings = bpf.Settings{PID: f.pid, Comm: f.comm, Family: len(f.command) > 0, RingSize: ringSize}
+	f.tail.set(&t.settings, &t.target)
+	if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
+		return err
+	}
 	if t.recording, err = f.record.open(view, p); err != nil {
 		return err
 	}
@@ -258,7 +265,8 @@ type tracing struct {
 	target         codegen.Target
 	stdout, stderr io.Writer
 	log            *slog.Logger
-	recording      *recording // nil if there is none
+	recording      *recording    // nil if there is none
+	tails          *output.Tails // nil if there are none
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -349,7 +357,7 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) error {
 	if t.recording != nil && !t.flags.record.print {
 		return drain(records, t.flags.count)
 	}
-	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, count: t.flags.count}
+	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, count: t.flags.count, tails: t.tails}
 	return view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
 }
 

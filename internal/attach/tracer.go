@@ -106,6 +106,7 @@ func (t *Tracer) open() error {
 		if probe.Return != nil && probe.Return.Record != nil {
 			s.FrameData = max(s.FrameData, probe.Return.Record.Size)
 		}
+		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
 	}
 	s.Sites = uint32(len(t.plan.Probes))
 	spec, err := bpf.Engine(s)

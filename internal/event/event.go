@@ -21,6 +21,8 @@ type Event struct {
 	Record *plan.Record
 	// Data are the captured bytes. They belong to whoever owned the record.
 	Data []byte
+	// Tail are the stacks and branches behind them, of the same owner.
+	Tail Tail
 }
 
 // Decode reads one raw record into e, reusing it. e refers to raw afterwards.
@@ -44,7 +46,14 @@ func Decode(p *plan.Plan, raw []byte, e *Event) error {
 	if len(data) < int(e.Record.Size) {
 		return fmt.Errorf("decoding a record: %d bytes of values, %s has %d", len(data), e.Probe.Func.Name, e.Record.Size)
 	}
-	e.Data = data[:e.Record.Size]
+	e.Data, e.Tail = data[:e.Record.Size], nil
+	if !e.HasTail {
+		return nil
+	}
+	e.Tail = Tail(data[e.Record.Size:])
+	if err := checkTail(e.Tail); err != nil {
+		return fmt.Errorf("decoding a record of %s: %w", e.Probe.Func.Name, err)
+	}
 	return nil
 }
 

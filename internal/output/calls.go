@@ -21,6 +21,8 @@ import (
 type Calls struct {
 	forms map[*plan.Record]*form
 	style *style
+	// Tails prints stacks and branches; nil where records have none.
+	Tails *Tails
 }
 
 // NewCalls returns a printer of the calls view. symbol appends the name of what

@@ -47,6 +47,13 @@ func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
 	if fields > 0 {
 		dst = append(dst, "\n\n"...)
 	}
+	if c.Tails != nil {
+		for _, e := range [...]*event.Event{call.Entry, call.Return} {
+			if e != nil {
+				dst = c.Tails.append(dst, e)
+			}
+		}
+	}
 	if note := endNote(call.End); note != "" {
 		dst = append(append(append(dst, fieldIndent...), note...), "\n\n"...)
 	}

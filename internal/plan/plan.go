@@ -77,6 +77,17 @@ type Probe struct {
 	Timed bool
 }
 
+// RecordSize returns the size of the larger of the probe's records, in bytes.
+func (p *Probe) RecordSize() uint32 {
+	var size uint32
+	for _, h := range []*Half{p.Entry, p.Return} {
+		if h != nil && h.Record != nil {
+			size = max(size, h.Record.Size)
+		}
+	}
+	return size
+}
+
 // A Param is a parameter of a traced function and where it is passed.
 type Param struct {
 	expr.Param

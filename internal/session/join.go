@@ -80,6 +80,8 @@ type openCall struct {
 // openCost is what an open call takes besides its bytes, map included.
 const openCost = 320
 
+func (o *openCall) cost() int { return openCost + cap(o.event.Data) + cap(o.event.Tail) }
+
 // Counts returns what was counted so far.
 func (j *Joiner) Counts() Counts { return j.counts }
 
@@ -100,7 +102,7 @@ func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, er
 				break
 			}
 			if isEntry(e) {
-				if !j.makeRoom(openCost+len(e.Data), &call, yield) {
+				if !j.makeRoom(openCost+len(e.Data)+len(e.Tail), &call, yield) {
 					return
 				}
 				j.push(e)
@@ -191,9 +193,9 @@ func (j *Joiner) push(e *event.Event) {
 	} else {
 		j.unused = o.next
 	}
-	data := append(o.event.Data[:0], e.Data...)
+	data, tail := append(o.event.Data[:0], e.Data...), append(o.event.Tail[:0], e.Tail...)
 	*o = openCall{event: *e, caller: callerOf(e), older: j.newest}
-	o.event.Data = data
+	o.event.Data, o.event.Tail = data, tail
 	if j.newest != nil {
 		j.newest.next = o
 	} else {
@@ -207,7 +209,7 @@ func (j *Joiner) push(e *event.Event) {
 		o.outer.inner = o
 	}
 	j.open[o.caller] = o
-	j.size += openCost + cap(data)
+	j.size += o.cost()
 }
 
 // remove takes a call out of the open ones: the innermost of its caller, or
@@ -234,7 +236,7 @@ func (j *Joiner) remove(o *openCall) {
 	} else {
 		j.newest = o.older
 	}
-	j.size -= openCost + cap(o.event.Data)
+	j.size -= o.cost()
 }
 
 // maxUnused is the largest buffer that is kept for the next call. Without a
@@ -243,8 +245,8 @@ const maxUnused = 4096
 
 // free keeps a removed call for reuse, with its buffer.
 func (j *Joiner) free(o *openCall) {
-	if cap(o.event.Data) > maxUnused {
-		o.event.Data = nil
+	if cap(o.event.Data)+cap(o.event.Tail) > maxUnused {
+		o.event.Data, o.event.Tail = nil, nil
 	}
 	o.next, j.unused = j.unused, o
 }

@@ -128,6 +128,4 @@ const (
 )
 
 // A Branch is one branch that the CPU recorded.
-type Branch struct {
-	From, To, Flags uint64
-}
+type Branch = event.Branch

@@ -23,6 +23,16 @@ func Build(ctx context.Context, pkg, output string) error {
 	return nil
 }
 
+// buildC compiles a C program, to be loaded anywhere and with frame pointers.
+func buildC(ctx context.Context, source, output string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "gcc", "-O1", "-static-pie", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
+		"-fcf-protection=none", "-Wall", "-Werror", "-o", output, source)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w\n%s", filepath.Base(source), err, out)
+	}
+	return os.ReadFile(output)
+}
+
 // buildInit compiles the guest's init. The build cache makes that quick, and
 // it never is an old one.
 func buildInit(ctx context.Context) ([]byte, error) {

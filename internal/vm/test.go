@@ -107,6 +107,9 @@ func Program(host string) (File, error) {
 // programs are those of the module that live tests run, by their package.
 var programs = [...]string{"cmd/ksnoop", "internal/workload"}
 
+// cPrograms are of the workload, too, but not in Go.
+var cPrograms = [...]string{"internal/workload/testdata/frames.c"}
+
 // Programs compiles ksnoop and workload. Beside an error it returns those that
 // could be compiled.
 func Programs(ctx context.Context) ([]File, error) {
@@ -136,6 +139,18 @@ func Programs(ctx context.Context) ([]File, error) {
 			return nil, err
 		}
 		files = append(files, File{Guest: "/bin/" + path.Base(pkg), Data: data, Mode: 0o755})
+	}
+	for _, src := range cPrograms {
+		if _, err := os.Stat(filepath.Join(root, src)); err != nil {
+			continue
+		}
+		name := strings.TrimSuffix(path.Base(src), ".c")
+		data, err := buildC(ctx, filepath.Join(root, src), filepath.Join(dir, name))
+		if err != nil {
+			faults = errors.Join(faults, err)
+			continue
+		}
+		files = append(files, File{Guest: "/bin/" + name, Data: data, Mode: 0o755})
 	}
 	return files, faults
 }

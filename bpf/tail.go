@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// A Take says what the tail of a record is to hold. Generated code passes it
+// together with the record's kind.
+type Take uint32
+
+const (
+	TakeStacks   = Take(engineTakeTAKE_STACKS)
+	TakeBranches = Take(engineTakeTAKE_BRANCHES)
+	takeShift    = engineTakeTAKE_SHIFT
+)
+
+// With returns the argument of FuncSendTail and FuncFinishTail for a record of
+// kind k.
+func (t Take) With(k Kind) int32 { return int32(uint32(t)<<takeShift | uint32(k)) }
+
+// Tail is what follows the values of records that ask for it.
+type Tail struct {
+	Stack     uint32 // addresses of the kernel's stack at most; 0: not wanted
+	UserStack uint32 // the same of the user's stack
+	// Caller says that of the kernel's stack only the caller of the traced
+	// function is wanted: so many addresses as may lie before it do.
+	Caller   bool
+	Branches bool
+	// AllBranches says that branches of every kind are recorded, which lets
+	// the code between two of them be known.
+	AllBranches bool
+	// Data is the most data that a record with a tail has before it, in bytes.
+	Data uint32
+}
+
+const (
+	addressSize = 8
+	// BranchSize is the size of a branch record, struct perf_branch_entry.
+	BranchSize = int(unsafe.Sizeof(engineSnapshots{}.Ring[0].Entries[0]))
+	// MaxBranches is how many branches a snapshot holds.
+	MaxBranches = len(engineSnapshots{}.Ring[0].Entries)
+	// scratchPerCPU is SCRATCH_PER_CPU: how many tails one CPU may be at.
+	scratchPerCPU = 4
+	snapshotCount = len(engineSnapshots{}.Ring)
+	snapshotSize  = int(unsafe.Sizeof(engineSnapshots{}.Ring[0]))
+	sectionSize   = int(unsafe.Sizeof(engineSection{})) // of its header
+)
+
+func (t *Tail) wanted() bool { return t.Stack > 0 || t.UserStack > 0 || t.Branches }
+
+// size is what a buffer must hold for a record with the tail.
+func (t *Tail) size() uint32 {
+	n := uint32(unsafe.Sizeof(engineScratch{})) + t.Data
+	n += 2*uint32(sectionSize) + addressSize*(t.Stack+t.UserStack)
+	return n + uint32(sectionSize+MaxBranches*BranchSize)
+}
+
+// prepare sizes the buffers.
+func (t *Tail) prepare(scratches *ebpf.MapSpec) error {
+	if !t.wanted() {
+		return nil
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("counting the CPUs: %w", err)
+	}
+	scratches.MaxEntries = uint32(cpus) * scratchPerCPU
+	scratches.ValueSize = t.size()
+	byteType := &btf.Int{Name: "unsigned char", Size: 1}
+	scratches.Value = &btf.Array{Type: byteType, Index: scratches.Key, Nelems: scratches.ValueSize}
+	return nil
+}
+
+func (t *Tail) config() engineTailConfig {
+	c := engineTailConfig{Stack: addressSize * t.Stack, UserStack: addressSize * t.UserStack}
+	if t.Caller {
+		c.StackFlags = uint32(engineSectionFlagSECTION_CALLER)
+	}
+	if t.AllBranches {
+		c.BranchFlags = uint32(engineSectionFlagSECTION_ALL)
+	}
+	return c
+}
+
+// AppendSnapshot appends the code that takes a branch snapshot: it has neither
+// a call of its own nor a jump, for each would cost the oldest branch. The
+// context is in R1, which it moves to ctx; ticket gets what FuncSendTail wants.
+// Registers R0 to R5 and R7 change.
+func AppendSnapshot(dst asm.Instructions, ctx, ticket asm.Register) asm.Instructions {
+	l := engineSnapshots{}
+	ring := int32(unsafe.Offsetof(l.Ring))
+	return append(dst,
+		asm.Mov.Reg(ctx, asm.R1),
+		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R7, Src: asm.PseudoMapValue}.WithReference(engineMapBranches),
+		asm.Mov.Imm(ticket, 1),
+		asm.FetchAdd.Mem(asm.R7, ticket, asm.DWord, int16(unsafe.Offsetof(l.Next))),
+		asm.Mov.Reg(asm.R2, ticket),
+		asm.And.Imm(asm.R2, int32(snapshotCount-1)),
+		asm.Mul.Imm(asm.R2, int32(snapshotSize)),
+		asm.Add.Reg(asm.R7, asm.R2),
+		asm.Mov.Reg(asm.R2, ticket),
+		asm.Xchg.Mem(asm.R7, asm.R2, asm.DWord, int16(ring)+int16(unsafe.Offsetof(l.Ring[0].Ticket))),
+		asm.Mov.Reg(asm.R1, asm.R7),
+		asm.Add.Imm(asm.R1, ring+int32(unsafe.Offsetof(l.Ring[0].Entries))),
+		asm.Mov.Imm(asm.R2, int32(unsafe.Sizeof(l.Ring[0].Entries))),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnGetBranchSnapshot.Call(),
+		asm.StoreMem(asm.R7, int16(ring)+int16(unsafe.Offsetof(l.Ring[0].Size)), asm.R0, asm.DWord),
+	)
+}
+
+// A SectionKind says what a section of a record's tail holds.
+type SectionKind uint16
+
+const (
+	SectionStack     = SectionKind(engineSectionKindSECTION_STACK)      // addresses in the kernel, innermost first
+	SectionUserStack = SectionKind(engineSectionKindSECTION_USER_STACK) // the same in user space
+	SectionBranches  = SectionKind(engineSectionKindSECTION_BRANCHES)   // branch records, newest first
+)
+
+// A Section is one part of a record's tail.
+type Section struct {
+	Kind SectionKind
+	// Cut says that there may be more than could be taken.
+	Cut bool
+	// Caller says that only the first caller is wanted.
+	Caller bool
+	// All says that no kind of branch was left out.
+	All bool
+	// Errno says why there are no data; 0 if there can be.
+	Errno uint32
+	Data  []byte
+}
+
+// unit is the size of the elements of a section of that kind; 0 if there is none.
+func (k SectionKind) unit() int {
+	switch k {
+	case SectionStack, SectionUserStack:
+		return addressSize
+	case SectionBranches:
+		return BranchSize
+	}
+	return 0
+}
+
+// DecodeSection reads the first section of a tail and returns what follows it.
+func DecodeSection(tail []byte, s *Section) (rest []byte, err error) {
+	if len(tail) < sectionSize {
+		return nil, fmt.Errorf("section of %d bytes is shorter than its header", len(tail))
+	}
+	kind, flags := binary.LittleEndian.Uint16(tail), binary.LittleEndian.Uint16(tail[2:])
+	size := int32(binary.LittleEndian.Uint32(tail[4:]))
+	*s = Section{Kind: SectionKind(kind), Cut: flags&uint16(engineSectionFlagSECTION_CUT) != 0,
+		All: flags&uint16(engineSectionFlagSECTION_ALL) != 0, Caller: flags&uint16(engineSectionFlagSECTION_CALLER) != 0}
+	tail = tail[sectionSize:]
+	unit := s.Kind.unit()
+	switch {
+	case unit == 0:
+		return nil, fmt.Errorf("section of unknown kind %d", kind)
+	case size < 0:
+		s.Errno = uint32(-size)
+		return tail, nil
+	case int(size) > len(tail) || int(size)%unit != 0:
+		return nil, fmt.Errorf("section of %d bytes in %d", size, len(tail))
+	}
+	s.Data = tail[:size:size]
+	return tail[size:], nil
+}
+
+// AppendSection is the inverse of DecodeSection, for tests.
+func AppendSection(dst []byte, s *Section) []byte {
+	le, flags, size := binary.LittleEndian, uint16(0), int32(len(s.Data))
+	if s.Cut {
+		flags |= uint16(engineSectionFlagSECTION_CUT)
+	}
+	if s.All {
+		flags |= uint16(engineSectionFlagSECTION_ALL)
+	}
+	if s.Caller {
+		flags |= uint16(engineSectionFlagSECTION_CALLER)
+	}
+	if s.Errno != 0 {
+		size = -int32(s.Errno)
+	}
+	dst = le.AppendUint16(le.AppendUint16(dst, uint16(s.Kind)), flags)
+	return append(le.AppendUint32(dst, uint32(size)), s.Data...)
+}

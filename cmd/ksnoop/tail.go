@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/process"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// tailFlags say what is shown of a call besides its values.
+type tailFlags struct {
+	stack, userStack, caller bool
+}
+
+func (f *tailFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.stack, "stack", false, "with each call: the functions that led to it")
+	flags.BoolVar(&f.userStack, "ustack", false, "with each call: the stack of the process (frame pointers needed)")
+	flags.BoolVar(&f.caller, "caller", false, "with each call: the function that made it; cheaper than --stack")
+}
+
+func (f *tailFlags) stacks() bool { return f.stack || f.userStack || f.caller }
+
+// stackDepth is how many addresses the kernel's unwinder gives at most.
+func stackDepth() uint32 {
+	const usual = 127
+	text, err := os.ReadFile("/proc/sys/kernel/perf_event_max_stack")
+	if err != nil {
+		return usual
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil || n < 1 {
+		return usual
+	}
+	return uint32(min(n, usual))
+}
+
+// callerDepth is enough for a caller behind the frames of trampolines and
+// programs.
+const callerDepth = 12
+
+// set tells the engine and the code generator what is wanted.
+func (f *tailFlags) set(s *bpf.Settings, t *codegen.Target) {
+	switch {
+	case f.stack:
+		s.Tail.Stack = stackDepth()
+	case f.caller:
+		s.Tail.Stack, s.Tail.Caller = min(callerDepth, stackDepth()), true
+	}
+	if f.userStack {
+		s.Tail.UserStack = stackDepth()
+	}
+	t.Stacks = f.stacks()
+}
+
+// open returns what prints tails; nil if there will be none. names is what to
+// tell about addresses, and is to be closed afterwards.
+func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer) (*output.Tails, error) {
+	if !f.stacks() {
+		return nil, nil
+	}
+	users := process.New(os.DirFS("/"))
+	user := func(pid, tid uint32, comm string) output.Process { return users.Process(pid, tid, comm) }
+	if !f.stack && !f.caller { // nothing that debug info could say more of
+		r := symbols.New(view, nil, symbols.LevelNone)
+		return &output.Tails{Kernel: r, User: user}, nil
+	}
+	r, _, err := names.open(view, stderr) // whoever has the names closes them
+	if err != nil {
+		return nil, err
+	}
+	return &output.Tails{Kernel: r, User: user}, nil
+}
+
+// recordedTails prints the tails of a recording, by the symbols in it.
+func recordedTails(view *kernel.View) *output.Tails {
+	user := func(uint32, uint32, string) output.Process { return process.Unknown("not in the recording") }
+	return &output.Tails{Kernel: symbols.New(view, nil, symbols.LevelNone), User: user}
+}

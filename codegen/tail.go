@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// ticket holds that of the branch snapshot from a program's first instruction
+// to its last. No other code uses the register.
+const ticket = asm.R9
+
+// takes returns what the tail of the record holds that one end of a call sends.
+// A call that has two records has its stacks with the first, since they are
+// the same at both ends, and its branches with the last.
+func takes(p *plan.Probe, t Target, phase expr.Phase) bpf.Take {
+	var take bpf.Take
+	atEntry, atReturn := sends(p.Entry), sends(p.Return)
+	if t.Stacks && (phase == expr.AtEntry && atEntry || !atEntry && atReturn) {
+		take |= bpf.TakeStacks
+	}
+	if t.Branches && (phase == expr.AtReturn && atReturn || atEntry && !atReturn) {
+		take |= bpf.TakeBranches
+	}
+	return take
+}
+
+func sends(h *plan.Half) bool { return h != nil && h.Record != nil }
+
+// snapshot takes the newest branches if a record is to have them. It has to be
+// the first that a program does.
+func (a *assembler) snapshot() {
+	if takes(a.probe, a.target, a.phase)&bpf.TakeBranches == 0 {
+		return
+	}
+	a.say("take the newest branches")
+	a.emit(bpf.AppendSnapshot(nil, asm.R6, ticket)...)
+	a.ctx = asm.R6
+}
+
+// finishCall calls plain, or tailed for a record that has a tail, with the
+// arguments in R1 and R2 already in place.
+func (a *assembler) finishCall(plain, tailed string, r *plan.Record, kind bpf.Kind) {
+	take, name := takes(a.probe, a.target, a.phase), plain
+	if take != 0 {
+		name = tailed
+		if take&bpf.TakeBranches != 0 {
+			a.emit(asm.Mov.Reg(asm.R5, ticket))
+		} else {
+			a.emit(asm.Mov.Imm(asm.R5, 0))
+		}
+	}
+	a.emit(asm.Mov.Imm(asm.R3, take.With(kind)), asm.Mov.Imm(asm.R4, recordSize(r)), call(name))
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"encoding/binary"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// A Tail is what follows the values of a record: stacks and branches. It is
+// checked when the record is decoded.
+type Tail []byte
+
+// checkTail reports what is wrong with a record's tail.
+func checkTail(t Tail) (err error) {
+	var s bpf.Section
+	for len(t) > 0 && err == nil {
+		t, err = bpf.DecodeSection(t, &s)
+	}
+	return err
+}
+
+// Section returns the section of one kind; ok is false if there is none.
+func (t Tail) Section(kind bpf.SectionKind) (s bpf.Section, ok bool) {
+	for len(t) > 0 {
+		var err error
+		if t, err = bpf.DecodeSection(t, &s); err != nil {
+			return bpf.Section{}, false
+		}
+		if s.Kind == kind {
+			return s, true
+		}
+	}
+	return bpf.Section{}, false
+}
+
+// AppendAddresses appends the addresses of a stack's section, innermost first.
+func AppendAddresses(dst []uint64, s bpf.Section) []uint64 {
+	for b := s.Data; len(b) >= 8; b = b[8:] {
+		dst = append(dst, binary.LittleEndian.Uint64(b))
+	}
+	return dst
+}
+
+// A Branch is one branch that the CPU recorded.
+type Branch struct {
+	From, To uint64
+	Flags    uint64 // as in the kernel's struct perf_branch_entry
+}
+
+// Mispredicted reports whether the CPU had guessed another way; known is false
+// if it does not tell.
+func (b Branch) Mispredicted() (miss, known bool) { return b.Flags&1 != 0, b.Flags&3 != 0 }
+
+// InTransaction and Aborted report what the CPU tells of transactional memory.
+func (b Branch) InTransaction() bool { return b.Flags&4 != 0 }
+
+// Aborted reports whether the branch is the abort of a transaction.
+func (b Branch) Aborted() bool { return b.Flags&8 != 0 }
+
+// Cycles returns how many cycles have passed since the branch before; 0 if the
+// CPU does not tell.
+func (b Branch) Cycles() uint16 { return uint16(b.Flags >> 4) }
+
+// AppendBranches appends the branches of a section, newest first.
+func AppendBranches(dst []Branch, s bpf.Section) []Branch {
+	le := binary.LittleEndian
+	for b := s.Data; len(b) >= bpf.BranchSize; b = b[bpf.BranchSize:] {
+		dst = append(dst, Branch{From: le.Uint64(b), To: le.Uint64(b[8:]), Flags: le.Uint64(b[16:])})
+	}
+	return dst
+}

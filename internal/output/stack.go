@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"slices"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// A Process names the addresses of one process. *process.Process is one.
+type Process interface {
+	AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte
+	// Missing says why addresses have no names; "" if they have.
+	Missing() string
+}
+
+// Tails prints what records hold behind their values: stacks and branches.
+type Tails struct {
+	Kernel Resolver
+	// User returns what names the addresses that a thread called comm had.
+	User func(pid, tid uint32, comm string) Process
+	// MaxBranches is how many branches are shown, the newest; 0: all.
+	MaxBranches int
+	// Unfiltered shows those as well that belong to the tracing itself.
+	Unfiltered bool
+
+	addrs    []uint64
+	branches []event.Branch
+	frames   []symbols.Frame
+	table    table
+}
+
+// Indentations: of what a section is, and of its rows.
+const (
+	sectionIndent = fieldIndent
+	rowIndent     = fieldIndent + "    "
+)
+
+// append appends the sections of a record, each followed by an empty line.
+func (t *Tails) append(dst []byte, e *event.Event) []byte {
+	if s, ok := e.Tail.Section(bpf.SectionStack); ok {
+		dst = t.appendStack(dst, e, s)
+	}
+	if s, ok := e.Tail.Section(bpf.SectionUserStack); ok {
+		dst = t.appendUserStack(dst, e, s)
+	}
+	if s, ok := e.Tail.Section(bpf.SectionBranches); ok {
+		dst = t.appendBranches(dst, e, s)
+	}
+	return dst
+}
+
+func (t *Tails) appendStack(dst []byte, e *event.Event, s bpf.Section) []byte {
+	t.addrs = event.AppendAddresses(t.addrs[:0], s)
+	addrs := t.callers(t.addrs, e.Probe.Func)
+	title, cut := "stack", s.Cut
+	if s.Caller {
+		title, cut = "caller", len(addrs) == 0 && s.Cut
+		addrs = addrs[:min(len(addrs), 1)]
+	}
+	if len(addrs) == 0 && !cut {
+		return appendNothing(dst, title, s)
+	}
+	dst = append(append(append(dst, sectionIndent...), title...), ":\n"...)
+	t.table.columns = append(t.table.columns[:0], column{gap: 2}, column{})
+	t.table.reset()
+	for _, addr := range addrs {
+		t.addFrames(addr, true)
+	}
+	dst = t.appendRows(dst, rowIndent)
+	return append(appendCut(dst, cut), '\n')
+}
+
+// appendNothing says that there is no stack, and why.
+func appendNothing(dst []byte, title string, s bpf.Section) []byte {
+	dst = append(append(append(dst, sectionIndent...), title...), ": none"...)
+	if name := errno.Name(uint64(s.Errno)); s.Errno != 0 && name != "" {
+		dst = append(append(append(dst, " (-"...), name...), ')')
+	}
+	return append(dst, "\n\n"...)
+}
+
+func appendCut(dst []byte, cut bool) []byte {
+	if cut {
+		dst = append(dst, rowIndent+"... and more, which were not taken\n"...)
+	}
+	return dst
+}
+
+// callers returns the part of a stack that lies below the traced function,
+// which it overwrites: what is above belongs to the tracing, as the function
+// itself does, whose place there depends on how it is attached to.
+func (t *Tails) callers(addrs []uint64, f kernel.Function) []uint64 {
+	for i, addr := range addrs[:min(len(addrs), tracingFrames)] {
+		if t.within(addr, f) {
+			return t.withoutTrampolines(addrs[i+1:])
+		}
+	}
+	// A return probe runs when the function has left the stack.
+	for len(addrs) > 0 {
+		if s := t.symbol(addrs[0]); !isTracing(&s) {
+			break
+		}
+		addrs = addrs[1:]
+	}
+	return t.withoutTrampolines(addrs)
+}
+
+// withoutTrampolines takes out what the tracing of functions further out puts
+// there: a trampoline, and the place at the begin of the function that calls it.
+func (t *Tails) withoutTrampolines(addrs []uint64) []uint64 {
+	kept := addrs[:0]
+	for i := 0; i < len(addrs); i++ {
+		s := t.symbol(addrs[i])
+		if isTrampoline(&s) {
+			called := i+1 < len(addrs) && t.entry(addrs[i+1])
+			if called {
+				i++
+			}
+			if called || s.Name != "" {
+				continue
+			}
+		}
+		kept = append(kept, addrs[i])
+	}
+	return kept
+}
+
+// entry reports whether an address is where the entry of a function calls.
+func (t *Tails) entry(addr uint64) bool {
+	s := t.symbol(addr)
+	return s.Name != "" && s.Offset <= entryCode
+}
+
+// tracingFrames is how many frames of programs and trampolines there can be
+// between a traced function and the place where the stack is taken.
+const tracingFrames = 12
+
+func (t *Tails) symbol(addr uint64) symbols.Frame {
+	t.frames = t.Kernel.Frames(t.frames[:0], addr, false)
+	return t.frames[len(t.frames)-1]
+}
+
+func (t *Tails) within(addr uint64, f kernel.Function) bool {
+	s := t.symbol(addr)
+	return s.Name != "" && (s.Name == f.Name && s.Module == f.Module || addr-s.Offset == f.Addr)
+}
+
+// addFrames adds a row for each function at an address, inlined ones with a dot.
+func (t *Tails) addFrames(addr uint64, returnAddress bool) {
+	t.frames = t.Kernel.Frames(t.frames[:0], addr, returnAddress)
+	for i := range t.frames {
+		t.table.row()
+		t.setFrame(0, &t.frames[i])
+	}
+}
+
+// setFrame sets two cells of the last row: a frame's function and its source.
+func (t *Tails) setFrame(column int, f *symbols.Frame) {
+	start := len(t.table.text)
+	if f.Inlined {
+		t.table.text = append(t.table.text, ". "...)
+	}
+	t.table.text = f.AppendName(t.table.text)
+	t.table.set(column, start)
+	if f.File == "" {
+		return
+	}
+	start = len(t.table.text)
+	t.table.text = append(f.AppendSource(append(t.table.text, '(')), ')')
+	t.table.set(column+1, start)
+}
+
+// appendRows appends the rows of the table.
+func (t *Tails) appendRows(dst []byte, indent string) []byte {
+	for row := range len(t.table.cells) / len(t.table.columns) {
+		dst = t.table.appendRow(append(dst, indent...), row)
+	}
+	return dst
+}
+
+// userEnd is above all addresses that a process can have.
+const userEnd = 1 << 56
+
+func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
+	t.addrs = event.AppendAddresses(t.addrs[:0], s)
+	// A program without frame pointers leads the unwinder to anything.
+	if end := slices.IndexFunc(t.addrs, func(a uint64) bool { return a == 0 || a >= userEnd }); end >= 0 {
+		t.addrs = t.addrs[:end]
+	}
+	if len(t.addrs) == 0 {
+		return appendNothing(dst, "user stack", s)
+	}
+	dst = append(dst, sectionIndent+"user stack:\n"...)
+	process := t.User(e.PID, e.TID, string(cString(e.Comm[:])))
+	for i, addr := range t.addrs {
+		dst = process.AppendFrame(append(dst, rowIndent...), addr, i > 0)
+		dst = append(dst, '\n')
+	}
+	dst = appendCut(dst, s.Cut)
+	if why := process.Missing(); why != "" {
+		dst = append(append(append(dst, rowIndent+"/* "...), why...), " */\n"...)
+	}
+	return append(dst, '\n')
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// kernelBase is where the test kernel's functions begin, 0x1000 apart.
+const kernelBase = 0xffffffff81000000
+
+// testKernel is a kernel whose functions are numbered.
+type testKernel []symbols.Frame
+
+var testFunctions = testKernel{{Name: "_text"}, {Name: "send"}, {Name: "caller", File: "net/a.c", Line: 10}, {Name: "inliner", File: "net/b.c", Line: 20, Column: 5},
+	{Name: "bpf_prog_1", Module: "bpf"}, {Name: "bpf_trampoline_2", Module: "bpf"}, {Name: "__kretprobe_trampoline"}, {Name: "nf", Module: "nf_tables"}, {Name: "__bpf_prog_enter"}}
+
+// place returns the address at an offset of a function.
+func place(name string, offset uint64) uint64 {
+	for i, f := range testFunctions {
+		if f.Name == name {
+			return kernelBase + uint64(i)<<12 + offset
+		}
+	}
+	panic("no function " + name)
+}
+
+func (k testKernel) Frames(dst []symbols.Frame, addr uint64, returnAddress bool) []symbols.Frame {
+	lookup := addr
+	if returnAddress {
+		lookup--
+	}
+	i := (lookup - kernelBase) >> 12
+	if i >= uint64(len(k)) {
+		return append(dst, symbols.Frame{Addr: addr})
+	}
+	f := k[i]
+	f.Addr, f.Offset = addr, addr-kernelBase-i<<12
+	if f.Name == "inliner" {
+		dst = append(dst, symbols.Frame{Addr: addr, Name: "inlined", File: "net/c.h", Line: 3, Inlined: true})
+	}
+	return append(dst, f)
+}
+
+// testProcess names no addresses.
+type testProcess string
+
+func (p testProcess) Missing() string { return string(p) }
+
+func (p testProcess) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
+	if returnAddress {
+		addr--
+	}
+	return strconv.AppendUint(append(dst, "u"...), addr, 10)
+}
+
+func testTails() *Tails {
+	return &Tails{Kernel: testFunctions, User: func(pid, _ uint32, comm string) Process {
+		if pid == 3833 && comm == "ping" {
+			return testProcess("")
+		}
+		return testProcess("ended")
+	}}
+}
+
+func stackSection(kind bpf.SectionKind, addrs ...uint64) bpf.Section {
+	s := bpf.Section{Kind: kind}
+	for _, a := range addrs {
+		s.Data = append(s.Data, data(a)...)
+	}
+	return s
+}
+
+// printTail prints the return of send() with a tail.
+func printTail(t *testing.T, tails *Tails, pid uint32, sections ...bpf.Section) string {
+	t.Helper()
+	p := probe(t, "send(return)")
+	raw := bpf.AppendEvent(nil, &bpf.Event{Time: 251523617250000, PID: pid, CPU: 1, Kind: bpf.KindReturn, HasTail: true, Comm: [16]byte{'p', 'i', 'n', 'g'}})
+	raw = append(raw, data(0)...)
+	for i := range sections {
+		raw = bpf.AppendSection(raw, &sections[i])
+	}
+	var e event.Event
+	if err := event.Decode(p, raw, &e); err != nil {
+		t.Fatal(err)
+	}
+	calls := NewCalls(nil)
+	calls.Tails = tails
+	got, err := calls.AppendCall(nil, &session.Call{Return: &e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
+}
+
+func TestStacks(t *testing.T) {
+	const user = bpf.SectionUserStack
+	cut := stackSection(bpf.SectionStack, place("send", 5), place("caller", 0x20))
+	cut.Cut = true
+	caller := stackSection(bpf.SectionStack, place("send", 5), place("inliner", 0x20), place("caller", 0x30))
+	caller.Caller, caller.Cut = true, true
+	for _, c := range []struct {
+		name     string
+		pid      uint32
+		sections []bpf.Section
+		want     string
+	}{
+		{"fentry", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("bpf_prog_1", 0x40), place("bpf_trampoline_2", 0x50), place("send", 5), place("caller", 0x20), place("nf", 0x1f0))},
+			"        stack:\n            caller+0x20           (net/a.c:10)\n            nf+0x1f0 [nf_tables]\n\n"},
+		{"kprobe", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("send", 0), place("inliner", 0x20), place("caller", 0x30))},
+			"        stack:\n            . inlined     (net/c.h:3)\n            inliner+0x20  (net/b.c:20:5)\n            caller+0x30   (net/a.c:10)\n\n"},
+		{"return probe", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("__kretprobe_trampoline", 0), place("caller", 0x20))},
+			"        stack:\n            caller+0x20  (net/a.c:10)\n\n"},
+		{"recursion", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("send", 5), place("caller", 0x20), place("send", 0x30), place("_text", 1))},
+			"        stack:\n            caller+0x20  (net/a.c:10)\n            send+0x30\n            _text+0x1\n\n"},
+		{"a call at a function's end", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("send", 0), place("nf", 0))},
+			"        stack:\n            __kretprobe_trampoline+0x1000\n\n"},
+		{"no symbol", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("send", 0), 0xffffffffc0a1e010)},
+			"        stack:\n            0xffffffffc0a1e010\n\n"},
+		{"callers traced as well", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("send", 5), place("caller", 0x20), place("bpf_trampoline_2", 0x50), place("caller", 9), 0xffffffffc0a1e010, place("nf", 9), place("_text", 0x40))},
+			"        stack:\n            caller+0x20  (net/a.c:10)\n            _text+0x40\n\n"},
+		{"cut", 3833, []bpf.Section{cut}, "        stack:\n            caller+0x20  (net/a.c:10)\n            ... and more, which were not taken\n\n"},
+		{"none", 3833, []bpf.Section{{Kind: bpf.SectionStack, Errno: 14}}, "        stack: none (-EFAULT)\n\n"},
+		{"caller", 3833, []bpf.Section{caller}, "        caller:\n            . inlined     (net/c.h:3)\n            inliner+0x20  (net/b.c:20:5)\n\n"},
+		{"user", 3833, []bpf.Section{stackSection(user, 100, 200)}, "        user stack:\n            u100\n            u199\n\n"},
+		{"lost way", 3833, []bpf.Section{stackSection(user, 100, 0xfe8948e5894855ff, 200)}, "        user stack:\n            u100\n\n"},
+		{"kernel thread", 3833, []bpf.Section{{Kind: user, Errno: 14}}, "        user stack: none (-EFAULT)\n\n"},
+		{"too late", 7, []bpf.Section{stackSection(user, 100)}, "        user stack:\n            u100\n            /* ended */\n\n"},
+		{"both", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("send", 5), place("nf", 1)), stackSection(user, 100)},
+			"        stack:\n            nf+0x1 [nf_tables]\n\n        user stack:\n            u100\n\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			comm := "            ping    "
+			pid := strconv.Itoa(int(c.pid))
+			first := comm + "    "[len(pid):] + pid + "    1    251523.617250 send(\n        return = (int)0\n\n"
+			if d := cmp.Diff(first+c.want+");\n", printTail(t, testTails(), c.pid, c.sections...)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A mapping is one line of /proc/PID/maps whose memory can be executed.
+type mapping struct {
+	start, end, offset uint64
+	file               fileID
+}
+
+// A fileID identifies a mapped file: another file of the same name, in another
+// container for example, has another inode.
+type fileID struct{ device, inode, path string }
+
+// parseMaps reads lines such as
+//
+//	7f2c1a028000-7f2c1a1bd000 r-xp 00028000 fe:01 131  /usr/lib/libc.so.6
+//
+// and returns those of code, sorted.
+func parseMaps(r io.Reader) ([]mapping, error) {
+	var maps []mapping
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		fields := strings.Fields(in.Text())
+		if len(fields) < 5 || len(fields[1]) < 4 {
+			return nil, fmt.Errorf("maps: not a mapping: %.80q", in.Text())
+		}
+		if fields[1][2] != 'x' {
+			continue
+		}
+		from, to, _ := strings.Cut(fields[0], "-")
+		m := mapping{file: fileID{device: fields[3], inode: fields[4]}}
+		for _, n := range []struct {
+			to   *uint64
+			text string
+		}{{&m.start, from}, {&m.end, to}, {&m.offset, fields[2]}} {
+			v, err := strconv.ParseUint(n.text, 16, 64)
+			if err != nil {
+				return nil, fmt.Errorf("maps: %w", err)
+			}
+			*n.to = v
+		}
+		if len(fields) > 5 { // a path may have blanks
+			m.file.path = unescape(in.Text()[strings.Index(in.Text(), fields[5]):])
+		}
+		maps = append(maps, m)
+	}
+	slices.SortFunc(maps, func(a, b mapping) int { return cmp.Compare(a.start, b.start) })
+	return maps, in.Err()
+}
+
+// unescape undoes what the kernel does to newlines in paths.
+func unescape(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }
+
+// find returns the mapping that has addr, or nil.
+func find(maps []mapping, addr uint64) *mapping {
+	i, found := slices.BinarySearchFunc(maps, addr, func(m mapping, a uint64) int { return cmp.Compare(m.start, a) })
+	if !found {
+		i--
+	}
+	if i < 0 || addr >= maps[i].end {
+		return nil
+	}
+	return &maps[i]
+}
+
+// An identity tells one life of an address space from others of the same
+// process number: each exec makes a new one, at new random addresses.
+type identity struct{ code, stack string }
+
+// parseStat reads a thread's name and the identity of its address space from
+// /proc/PID/task/TID/stat, in which the name is in brackets and may hold any.
+func parseStat(text []byte) (comm string, id identity, ok bool) {
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return "", id, false
+	}
+	fields := strings.Fields(string(text[end+1:]))
+	const startCode, startStack = 26 - 3, 28 - 3 // proc(5) counts from 1, the first two are before
+	if len(fields) <= startStack {
+		return "", id, false
+	}
+	return string(text[open+1 : end]), identity{fields[startCode], fields[startStack]}, true
+}

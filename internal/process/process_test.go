@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseMaps(t *testing.T) {
+	const text = `00400000-00401000 r--p 00000000 fe:01 131  /bin/a b
+00401000-00402000 r-xp 00001000 fe:01 131                    /bin/a b
+7f0000000000-7f0000001000 r-xp 00000000 00:00 0
+7ffe7a5f3000-7ffe7a5f5000 r-xp 00000000 00:00 0              [vdso]
+00402000-00403000 r-xp 00000000 00:2a 7  /tmp/x\012y
+`
+	got, err := parseMaps(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []mapping{
+		{0x401000, 0x402000, 0x1000, fileID{"fe:01", "131", "/bin/a b"}},
+		{0x402000, 0x403000, 0, fileID{"00:2a", "7", "/tmp/x\ny"}},
+		{0x7f0000000000, 0x7f0000001000, 0, fileID{"00:00", "0", ""}},
+		{0x7ffe7a5f3000, 0x7ffe7a5f5000, 0, fileID{"00:00", "0", "[vdso]"}},
+	}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(mapping{}, fileID{})); d != "" {
+		t.Error(d)
+	}
+	for _, c := range []struct {
+		addr uint64
+		want int // index, -1: none
+	}{{0x400fff, -1}, {0x401000, 0}, {0x401fff, 0}, {0x402000, 1}, {0x403000, -1}, {0x7f0000000fff, 2}, {1 << 63, -1}, {0, -1}} {
+		m, want := find(got, c.addr), (*mapping)(nil)
+		if c.want >= 0 {
+			want = &got[c.want]
+		}
+		if m != want {
+			t.Errorf("%#x: %+v, want %+v", c.addr, m, want)
+		}
+	}
+	for _, bad := range []string{"x", "zz-2 r-xp 0 0 0", "1 r-xp 0 0 0"} {
+		if _, err := parseMaps(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q was taken for a mapping", bad)
+		}
+	}
+}
+
+func FuzzParseMaps(f *testing.F) {
+	f.Add("00401000-00402000 r-xp 00001000 fe:01 131 /bin/a b\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		maps, err := parseMaps(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for i := range maps {
+			find(maps, maps[i].start)
+		}
+	})
+}
+
+func FuzzReadImage(f *testing.F) {
+	f.Add("\x7fELF\x02\x01\x01")
+	f.Fuzz(func(t *testing.T, file string) {
+		if m, err := readImage(strings.NewReader(file)); err == nil {
+			m.find(0)
+		}
+	})
+}
+
+// stat is a line of /proc/PID/task/TID/stat with what is read of it.
+func stat(comm string, code, stack int) string {
+	return "7 (" + comm + ") S" + strings.Repeat(" 0", 22) + fmt.Sprintf(" %d 0 %d 0 0\n", code, stack)
+}
+
+func TestParseStat(t *testing.T) {
+	comm, id, ok := parseStat([]byte(stat("a) b (c", 26, 28)))
+	if comm != "a) b (c" || id != (identity{"26", "28"}) || !ok {
+		t.Errorf("%q %+v %v", comm, id, ok)
+	}
+	// What the kernel says of this process has its name and some address there.
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Skip(err)
+	}
+	if comm, id, ok = parseStat(text); !ok || !strings.HasPrefix(filepath.Base(os.Args[0]), comm) || len(id.stack) < 8 {
+		t.Errorf("%q %+v %v of %s", comm, id, ok, text)
+	}
+	if _, _, ok := parseStat([]byte("7 (a) S 0")); ok {
+		t.Error("half a line was taken")
+	}
+}
+
+// build compiles a C program and returns it and its functions' addresses.
+func build(t *testing.T, args ...string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
+	const text = "int one(int x) { return x + 1; }\nint two(int x) { return x + 2; }\nint main(void) { return one(two(3)); }\n"
+	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if msg, err := exec.Command("gcc", append(args, "-O0", "-o", out, src)...).CombinedOutput(); err != nil {
+		t.Skipf("gcc: %v %s", err, msg)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// machine is one with a process 7 that runs a program, loaded so far above
+// where it was linked to.
+func machine(t *testing.T, program []byte, slide uint64) (fstest.MapFS, *image) {
+	t.Helper()
+	img, err := readImage(strings.NewReader(string(program)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var maps strings.Builder
+	for _, p := range img.loads {
+		start, end := p.Vaddr&^0xfff, (p.Vaddr+p.Memsz+0xfff)&^0xfff
+		fmt.Fprintf(&maps, "%x-%x r-xp %x fe:01 9 /bin/prog\n", start+slide, end+slide, p.Off&^0xfff)
+	}
+	return fstest.MapFS{
+		"proc/7/maps":          {Data: []byte(maps.String())},
+		"proc/7/root/bin/prog": {Data: program},
+		"proc/7/task/7/stat":   {Data: []byte(stat("prog", 1, 2))},
+	}, img
+}
+
+func addressOf(t *testing.T, img *image, name string) uint64 {
+	t.Helper()
+	for _, f := range img.funcs {
+		if f.name == name {
+			return f.addr
+		}
+	}
+	t.Fatalf("no function %s", name)
+	return 0
+}
+
+func TestAppendFrame(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		args  []string
+		slide uint64
+	}{{"static", []string{"-static"}, 0}, {"pie", []string{"-static-pie"}, 0x7f1234560000}, {"shared", []string{"-shared", "-fPIC", "-s"}, 0x7f1234560000}} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys, img := machine(t, build(t, c.args...), c.slide)
+			p := New(fsys).Process(7, 7, "prog")
+			one, two := addressOf(t, img, "one")+c.slide, addressOf(t, img, "two")+c.slide
+			for _, q := range []struct {
+				addr     uint64
+				returned bool
+				want     string
+			}{
+				{one, false, "one+0x0 (/bin/prog)"},
+				{one + 3, true, "one+0x3 (/bin/prog)"},
+				{two, false, "two+0x0 (/bin/prog)"},
+				{two, true, fmt.Sprintf("one+0x%x (/bin/prog)", two-one)}, // a call that ends one()
+				{0x1000, false, "0x1000"},
+			} {
+				if got := string(p.AppendFrame(nil, q.addr, q.returned)); got != q.want {
+					t.Errorf("%#x: %s, want %s", q.addr, got, q.want)
+				}
+			}
+			if p.Missing() != "" {
+				t.Error(p.Missing())
+			}
+		})
+	}
+}
+
+// A stripped Go program has a table of its own.
+func TestGoTable(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("not an ELF file")
+	}
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "a.go"), filepath.Join(dir, "a")
+	const text = "package main\n\nimport \"os\"\n\n//go:noinline\nfunc fail() { os.Exit(3) }\n\nfunc main() { fail() }\n"
+	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", out, src)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, msg)
+	}
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	img, err := readImage(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := addressOf(t, img, "main.fail")
+	if fn, ok := img.find(addr + 1); !ok || fn.name != "main.fail" {
+		t.Errorf("%+v %v", fn, ok)
+	}
+}
+
+// What was read of a process is used after its end, and of no other one.
+func TestLives(t *testing.T) {
+	fsys, img := machine(t, build(t, "-static"), 0)
+	addr := addressOf(t, img, "one")
+	const named = "one+0x0 (/bin/prog)"
+	bare := fmt.Sprintf("0x%x", addr)
+	s := New(fsys)
+	step := func(name, comm, want, why string) {
+		t.Helper()
+		p := s.Process(7, 7, comm)
+		got := string(p.AppendFrame(nil, addr, false))
+		if got != want || !strings.Contains(p.Missing(), why) || why == "" && p.Missing() != "" {
+			t.Errorf("%s: %s, %q; want %s, %q", name, got, p.Missing(), want, why)
+		}
+	}
+	step("before its exec", "sh", bare, "new name")
+	step("alive", "prog", named, "")
+	fsys["proc/7/task/7/stat"] = &fstest.MapFile{Data: []byte(stat("next", 3, 4))}
+	step("late, after its exec", "prog", named, "")
+	delete(fsys, "proc/7/task/7/stat")
+	delete(fsys, "proc/7/maps")
+	step("ended", "prog", named, "")
+	step("ended, another program", "next", bare, "ended")
+	s = New(fsys)
+	step("ended before", "prog", bare, "ended")
+}
+
+// The names of this process's own functions, and of the kernel's in it.
+func TestOwnProcess(t *testing.T) {
+	text, err := os.ReadFile("/proc/thread-self/stat")
+	if err != nil {
+		t.Skip(err)
+	}
+	comm, _, _ := parseStat(text)
+	p := New(os.DirFS("/")).Process(uint32(os.Getpid()), uint32(os.Getpid()), comm)
+	if p.Missing() != "" {
+		t.Fatal(p.Missing())
+	}
+	pc, _, _, _ := runtime.Caller(0)
+	if got := string(p.AppendFrame(nil, uint64(pc), false)); !strings.HasPrefix(got, "github.com/ksnoop/ksnoop/internal/process.TestOwnProcess+0x") {
+		t.Error(got)
+	}
+	for i := range p.space.maps {
+		m := &p.space.maps[i]
+		if m.file.path != vdso {
+			continue
+		}
+		img := p.symbols.image(p.pid, m)
+		if img == nil {
+			t.Fatal("the vdso cannot be read")
+		}
+		for _, f := range img.funcs {
+			if got := string(p.AppendFrame(nil, m.start+f.addr, false)); got != f.name+"+0x0 ([vdso])" {
+				t.Errorf("%s: %s", f.name, got)
+			}
+		}
+		if len(img.funcs) == 0 {
+			t.Error("the vdso has no functions")
+		}
+	}
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Symbols names addresses of the processes of one machine. It remembers what it
+// has read of a process, so that it can go on when that has ended, and must not
+// be used by several goroutines at a time.
+type Symbols struct {
+	root   fs.FS
+	spaces map[uint32]*space
+	images map[fileID]*image // nil: cannot be read
+}
+
+// A space is the address space of a process.
+type space struct {
+	id     identity
+	comm   string // of a thread, when it was read
+	maps   []mapping
+	misses int // addresses that were in no mapping
+	reload int // the number of misses at which the maps are read again
+}
+
+// mostSpaces is how many processes are remembered.
+const mostSpaces = 4096
+
+// New returns the Symbols of the machine whose files are below root:
+// os.DirFS("/") for this one.
+func New(root fs.FS) *Symbols {
+	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}}
+}
+
+// A Process names the addresses of one process. It is valid until the next one
+// is asked for.
+type Process struct {
+	symbols *Symbols
+	pid     uint32
+	space   *space // nil: nothing is known
+	why     string
+}
+
+// Missing says why addresses have no names, "" if nothing is in the way.
+func (p *Process) Missing() string { return p.why }
+
+// Unknown returns a process of which nothing is known.
+func Unknown(why string) *Process { return &Process{why: why} }
+
+// Process returns what names the addresses that a thread called comm had. A
+// process that has ended or executed another program since then had other
+// addresses; unless they were read before, they have no names.
+func (s *Symbols) Process(pid, tid uint32, comm string) *Process {
+	p := &Process{symbols: s, pid: pid, space: s.spaces[pid]}
+	id, err := s.identity(pid, tid, comm)
+	switch {
+	case errors.Is(err, errRenamed):
+		// What was read before the program was another one still holds.
+		if p.space == nil || p.space.comm != comm {
+			p.space, p.why = nil, fmt.Sprintf("process %d has a new name, and so perhaps a new program: too late to name its addresses", pid)
+		}
+		return p
+	case err != nil && p.space != nil && p.space.comm == comm:
+		return p // ended since
+	case err != nil:
+		p.space, p.why = nil, fmt.Sprintf("process %d has ended: too late to name its addresses", pid)
+		return p
+	case p.space != nil && p.space.id == id:
+		return p
+	}
+	maps, err := s.maps(pid)
+	if again, e := s.identity(pid, tid, comm); err == nil && (e != nil || again != id) {
+		err = errRenamed // the maps may be those of the next program
+	}
+	if err != nil {
+		p.space, p.why = nil, fmt.Sprintf("process %d has ended: too late to name its addresses", pid)
+		return p
+	}
+	if len(s.spaces) >= mostSpaces {
+		clear(s.spaces)
+	}
+	p.space = &space{id: id, comm: comm, maps: maps, reload: 1}
+	s.spaces[pid] = p.space
+	return p
+}
+
+// errRenamed says that a thread is no longer called what it was.
+var errRenamed = errors.New("the thread has another name")
+
+// identity reads the identity of the address space that a thread has, if it
+// still has its name: executing another program changes that.
+func (s *Symbols) identity(pid, tid uint32, comm string) (identity, error) {
+	text, err := fs.ReadFile(s.root, fmt.Sprintf("proc/%d/task/%d/stat", pid, tid))
+	if err != nil {
+		return identity{}, err
+	}
+	now, id, ok := parseStat(text)
+	switch {
+	case !ok:
+		return id, errors.New("stat: not as expected")
+	case now != comm:
+		return id, errRenamed
+	}
+	return id, nil
+}
+
+func (s *Symbols) maps(pid uint32) ([]mapping, error) {
+	f, err := s.root.Open(fmt.Sprintf("proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	maps, err := parseMaps(f)
+	if err == nil && len(maps) == 0 {
+		err = errors.New("maps: empty, as of a process that has ended")
+	}
+	return maps, err
+}
+
+// AppendFrame appends the function at an address and the file that it is in:
+// "read+0x12 (/usr/lib/libc.so.6)". What is not known is left out. A return
+// address, which all addresses of a stack but the innermost are, lies behind
+// the call, which may be the last instruction of its function.
+func (p *Process) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
+	at := addr
+	if returnAddress && at > 0 {
+		at--
+	}
+	m := p.mapping(at)
+	if m == nil {
+		return strconv.AppendUint(append(dst, "0x"...), addr, 16)
+	}
+	offset := at - m.start + m.offset
+	img := p.symbols.image(p.pid, m)
+	if img != nil {
+		if linked, ok := img.address(offset); ok {
+			if f, ok := img.find(linked); ok {
+				dst = append(append(dst, f.name...), "+0x"...)
+				dst = strconv.AppendUint(dst, linked-f.addr+(addr-at), 16)
+				return appendFile(dst, m.file.path)
+			}
+		}
+	}
+	dst = strconv.AppendUint(append(dst, "0x"...), addr, 16)
+	return appendFile(dst, m.file.path)
+}
+
+func appendFile(dst []byte, file string) []byte {
+	if file == "" {
+		return dst
+	}
+	dst = append(dst, " ("...)
+	for _, c := range []byte(file) { // whoever made the file chose its name
+		if c < ' ' || c == 0x7f {
+			c = '?'
+		}
+		dst = append(dst, c)
+	}
+	return append(dst, ')')
+}
+
+// mapping returns the mapping of an address. Libraries can be loaded at any
+// time, so maps are read again at the first address that is in none of them,
+// and when there have been twice as many of these.
+func (p *Process) mapping(addr uint64) *mapping {
+	if p.space == nil {
+		return nil
+	}
+	if m := find(p.space.maps, addr); m != nil {
+		return m
+	}
+	if p.space.misses++; p.space.misses < p.space.reload {
+		return nil
+	}
+	p.space.reload = 2 * p.space.misses
+	if maps, err := p.symbols.maps(p.pid); err == nil {
+		p.space.maps = maps
+	}
+	return find(p.space.maps, addr)
+}
+
+// image returns the functions of a mapped file; nil if they cannot be read.
+func (s *Symbols) image(pid uint32, m *mapping) *image {
+	id := m.file
+	if id.path == vdso {
+		id = fileID{path: vdso} // all processes have the same
+	}
+	if img, ok := s.images[id]; ok {
+		return img
+	}
+	var img *image
+	if id.path == vdso {
+		img = s.readVDSO()
+	} else {
+		f := s.open(pid, m)
+		if f == nil {
+			return nil // another process may have it as well
+		}
+		defer f.Close()
+		if r, ok := f.(io.ReaderAt); ok {
+			img, _ = readImage(r) // what is no ELF file has no symbols
+		}
+	}
+	s.images[id] = img
+	return img
+}
+
+const vdso = "[vdso]"
+
+// open opens a mapped file: the very one, if the kernel lets us, or that of its
+// name in the root directory of the process, if it has not been replaced.
+func (s *Symbols) open(pid uint32, m *mapping) fs.File {
+	if !strings.HasPrefix(m.file.path, "/") {
+		return nil
+	}
+	if f, err := s.root.Open(fmt.Sprintf("proc/%d/map_files/%x-%x", pid, m.start, m.end)); err == nil {
+		return f
+	}
+	name := path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path)
+	if !fs.ValidPath(name) {
+		return nil
+	}
+	f, err := s.root.Open(name)
+	if err != nil {
+		return nil
+	}
+	info, err := f.Stat()
+	if err == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && strconv.FormatUint(stat.Ino, 10) != m.file.inode {
+			err = fs.ErrNotExist
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+// readVDSO reads the code that the kernel maps into every process from our own.
+func (s *Symbols) readVDSO() *image {
+	f, err := s.root.Open("proc/self/maps")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	maps, err := parseMaps(f)
+	if err != nil {
+		return nil
+	}
+	for i := range maps {
+		m := &maps[i]
+		if m.file.path != vdso || m.end-m.start > 1<<20 {
+			continue
+		}
+		mem, err := s.root.Open("proc/self/mem")
+		if err != nil {
+			return nil
+		}
+		defer mem.Close()
+		r, ok := mem.(io.ReaderAt)
+		data := make([]byte, m.end-m.start)
+		if !ok {
+			return nil
+		}
+		if _, err := r.ReadAt(data, int64(m.start)); err != nil {
+			return nil
+		}
+		if img, err := readImage(bytes.NewReader(data)); err == nil {
+			return img
+		}
+	}
+	return nil
+}
