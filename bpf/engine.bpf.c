@@ -16,25 +16,13 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-// Set before loading. The verifier sees their values and drops what they
-// switch off.
+// Set before loading. The verifier sees its values and drops what they switch
+// off.
 const volatile struct config settings;
-const volatile __u32 frame_size;  // bytes, of struct frame and the record in it
-const volatile __u32 frame_count; // calls in flight kept for one thread
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } events SEC(".maps");
-
-// The calls of a thread that return programs will want to know about:
-// frame_count frames of frame_size bytes. The kernel frees it with the task.
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct frame);
-} threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -68,6 +56,8 @@ FUNC void ks_count(enum counter which)
 	if (n)
 		*n += 1;
 }
+
+#include "stash.h"
 
 // ks_capture is generated: it stores the values that are wanted at data and
 // returns the set of slots that could not be read.
@@ -134,42 +124,6 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 	return 0;
 }
 
-// same_stack compares the low halves only: sp may be the address of the context,
-// and the verifier lets nothing else be computed from that.
-static __always_inline bool same_stack(__u32 a, __u32 b)
-{
-	asm volatile("" : "+r"(a), "+r"(b));
-	return (a ^ b) < STACK_SIZE;
-}
-
-// ks_open takes a frame for the call whose stack pointer is sp. A frame is free
-// when its sp is 0. One that lies deeper on the same stack belongs to a call
-// that has returned unseen or never will. An interrupt between finding a frame
-// and taking it does no harm: its own calls end before we go on.
-FUNC struct frame *ks_open(__u64 sp, __u32 probe, __u32 timed)
-{
-	void *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	__u32 size = frame_size, count = frame_count;
-
-	if (!thread) {
-		ks_count(LOST_THREAD);
-		return 0;
-	}
-	for (__u32 i = 0; i < count; i++) {
-		struct frame *f = thread + i * size;
-
-		if (f->sp && !(f->sp <= sp && same_stack(f->sp, sp)))
-			continue;
-		f->sp = sp;
-		f->probe = probe;
-		f->event.faults = 0;
-		f->event.entry_time = timed ? bpf_ktime_get_ns() : 0;
-		return f;
-	}
-	ks_count(LOST_DEPTH);
-	return 0;
-}
-
 extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym __weak;
 
 // ks_cast tells the verifier that p points to an object of the type with that
@@ -177,23 +131,6 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym __weak;
 FUNC void *ks_cast(void *p, __u32 type)
 {
 	return bpf_rdonly_cast(p, type);
-}
-
-// ks_find returns the frame that ks_open took for this call, if any.
-FUNC struct frame *ks_find(__u64 sp, __u32 probe)
-{
-	void *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	__u32 size = frame_size, count = frame_count;
-
-	if (!thread)
-		return 0;
-	for (__u32 i = 0; i < count; i++) {
-		struct frame *f = thread + i * size;
-
-		if (f->sp == sp && f->probe == probe)
-			return f;
-	}
-	return 0;
 }
 
 // ks_finish completes the record in f with what is captured at return and

@@ -66,6 +66,12 @@ const (
 	engineKindKIND_CALL   engineKind = 2
 )
 
+type engineRow struct {
+	_     structs.HostLayout
+	Owner uint64
+	Pad   uint64
+}
+
 type engineScratch struct {
 	_     structs.HostLayout
 	Busy  uint64
@@ -136,14 +142,18 @@ const (
 	engineMapCounters     = "counters"
 	engineMapEvents       = "events"
 	engineMapFamily       = "family"
+	engineMapRows         = "rows"
 	engineMapScratches    = "scratches"
 	engineMapSites        = "sites"
 	engineMapThreads      = "threads"
 	engineProgLibrary     = "library"
 	engineProgProcessExit = "process_exit"
 	engineProgProcessFork = "process_fork"
+	engineProgProcessFree = "process_free"
 	engineVarFrameCount   = "frame_count"
 	engineVarFrameSize    = "frame_size"
+	engineVarOverflowed   = "overflowed"
+	engineVarRowShift     = "row_shift"
 	engineVarSettings     = "settings"
 	engineVarTailSettings = "tail_settings"
 )
@@ -193,6 +203,7 @@ type engineProgramSpecs struct {
 	Library     *ebpf.ProgramSpec `ebpf:"library"`
 	ProcessExit *ebpf.ProgramSpec `ebpf:"process_exit"`
 	ProcessFork *ebpf.ProgramSpec `ebpf:"process_fork"`
+	ProcessFree *ebpf.ProgramSpec `ebpf:"process_free"`
 }
 
 // engineMapSpecs contains maps before they are loaded into the kernel.
@@ -203,6 +214,7 @@ type engineMapSpecs struct {
 	Counters  *ebpf.MapSpec `ebpf:"counters"`
 	Events    *ebpf.MapSpec `ebpf:"events"`
 	Family    *ebpf.MapSpec `ebpf:"family"`
+	Rows      *ebpf.MapSpec `ebpf:"rows"`
 	Scratches *ebpf.MapSpec `ebpf:"scratches"`
 	Sites     *ebpf.MapSpec `ebpf:"sites"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
@@ -214,6 +226,8 @@ type engineMapSpecs struct {
 type engineVariableSpecs struct {
 	FrameCount   *ebpf.VariableSpec `ebpf:"frame_count"`
 	FrameSize    *ebpf.VariableSpec `ebpf:"frame_size"`
+	Overflowed   *ebpf.VariableSpec `ebpf:"overflowed"`
+	RowShift     *ebpf.VariableSpec `ebpf:"row_shift"`
 	Settings     *ebpf.VariableSpec `ebpf:"settings"`
 	TailSettings *ebpf.VariableSpec `ebpf:"tail_settings"`
 }
@@ -242,6 +256,7 @@ type engineMaps struct {
 	Counters  *ebpf.Map `ebpf:"counters"`
 	Events    *ebpf.Map `ebpf:"events"`
 	Family    *ebpf.Map `ebpf:"family"`
+	Rows      *ebpf.Map `ebpf:"rows"`
 	Scratches *ebpf.Map `ebpf:"scratches"`
 	Sites     *ebpf.Map `ebpf:"sites"`
 	Threads   *ebpf.Map `ebpf:"threads"`
@@ -253,6 +268,7 @@ func (m *engineMaps) Close() error {
 		m.Counters,
 		m.Events,
 		m.Family,
+		m.Rows,
 		m.Scratches,
 		m.Sites,
 		m.Threads,
@@ -265,6 +281,8 @@ func (m *engineMaps) Close() error {
 type engineVariables struct {
 	FrameCount   *ebpf.Variable `ebpf:"frame_count"`
 	FrameSize    *ebpf.Variable `ebpf:"frame_size"`
+	Overflowed   *ebpf.Variable `ebpf:"overflowed"`
+	RowShift     *ebpf.Variable `ebpf:"row_shift"`
 	Settings     *ebpf.Variable `ebpf:"settings"`
 	TailSettings *ebpf.Variable `ebpf:"tail_settings"`
 }
@@ -276,6 +294,7 @@ type enginePrograms struct {
 	Library     *ebpf.Program `ebpf:"library"`
 	ProcessExit *ebpf.Program `ebpf:"process_exit"`
 	ProcessFork *ebpf.Program `ebpf:"process_fork"`
+	ProcessFree *ebpf.Program `ebpf:"process_free"`
 }
 
 func (p *enginePrograms) Close() error {
@@ -283,6 +302,7 @@ func (p *enginePrograms) Close() error {
 		p.Library,
 		p.ProcessExit,
 		p.ProcessFork,
+		p.ProcessFree,
 	)
 }
 

@@ -37,8 +37,8 @@ type Settings struct {
 	Comm     string // only tasks of this name; "": all
 	Family   bool   // only processes in the family map
 	RingSize uint32 // bytes, a power of two and a multiple of the page size
-	// FrameData is the most data that a stashed record has, in bytes; 0 if
-	// nothing is stashed.
+	Stash    bool   // something is kept of calls in flight
+	// FrameData is the most data that a stashed record has, in bytes.
 	FrameData uint32
 	Sites     uint32 // how many functions MapSites is to hold
 	Tail      Tail
@@ -52,15 +52,8 @@ const (
 	MapSites    = engineMapSites
 	ProgFork    = engineProgProcessFork
 	ProgExit    = engineProgProcessExit
+	ProgFree    = engineProgProcessFree
 )
-
-// maxStorage is what the kernel lets a task's storage have, in bytes
-// (BPF_LOCAL_STORAGE_MAX_VALUE_SIZE, a little below 64 KiB).
-const maxStorage = 65000
-
-// framesPerThread returns how many calls in flight are kept for a thread: as
-// many as fit into 4 KiB, but 4 to 16, and fewer where frames are very large.
-func framesPerThread(size int) int { return min(max(4096/size, 4), 16, maxStorage/size) }
 
 // Engine returns the engine's maps and its own programs, set up as s says.
 // Programs that Link makes are to be added to it before it is loaded.
@@ -84,15 +77,14 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 			config.Comm[i] = int8(s.Comm[i])
 		}
 	}
-	frame := FrameSize + int(s.FrameData)
-	frames := framesPerThread(frame)
-	for name, v := range map[string]any{
-		engineVarSettings: config, engineVarFrameSize: uint32(frame), engineVarFrameCount: uint32(frames),
-		engineVarTailSettings: s.Tail.config(),
-	} {
-		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("setting %s: %w", name, err)
-		}
+	if err := set(spec, engineVarSettings, config); err != nil {
+		return nil, err
+	}
+	if err := set(spec, engineVarTailSettings, s.Tail.config()); err != nil {
+		return nil, err
+	}
+	if err := setStash(spec, s); err != nil {
+		return nil, err
 	}
 	for _, prog := range spec.Programs {
 		var insns asm.Instructions
@@ -101,13 +93,16 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 		}
 		prog.Instructions = insns
 	}
-	threads := spec.Maps[engineMapThreads]
-	threads.ValueSize = uint32(frame * frames)
-	byteType := &btf.Int{Name: "unsigned char", Size: 1}
-	threads.Value = &btf.Array{Type: byteType, Index: threads.Key, Nelems: threads.ValueSize}
 	spec.Maps[MapEvents].MaxEntries = s.RingSize
 	spec.Maps[MapSites].MaxEntries = max(s.Sites, 1)
 	return spec, s.Tail.prepare(spec.Maps[engineMapScratches])
+}
+
+func set(spec *ebpf.CollectionSpec, name string, v any) error {
+	if err := spec.Variables[name].Set(v); err != nil {
+		return fmt.Errorf("setting %s: %w", name, err)
+	}
+	return nil
 }
 
 // library returns the engine's functions by name.

@@ -24,7 +24,7 @@ var costs = []struct {
 	{name: "member", spec: "vfs_read(file->f_flags == 12345)", limit: 170},
 	{name: "string", spec: `vfs_read(file->f_path.dentry->d_name.name == "no such name")`},
 	{name: "return", spec: "vfs_read(return == -5)"},
-	{name: "kept", spec: "vfs_read(file->f_flags, return == -5)"},
+	{name: "kept", spec: "vfs_read(file->f_flags, return == -5)", limit: 600},
 	{name: "pid", spec: "vfs_read", args: []string{"-p", "1"}},
 	{name: "comm", spec: "vfs_read", args: []string{"-n", "nobody"}},
 	{name: "kprobe-argument", spec: "vfs_read(count == 12345)", args: []string{"--attach=kprobe"}},

@@ -103,7 +103,8 @@ func (t *Tracer) alone(p *plan.Probe) bool {
 func (t *Tracer) open() error {
 	s := t.options.Settings
 	for _, probe := range t.plan.Probes {
-		if probe.Return != nil && probe.Return.Record != nil {
+		if probe.Stashed && probe.Return.Record != nil {
+			s.Stash = true
 			s.FrameData = max(s.FrameData, probe.Return.Record.Size)
 		}
 		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
@@ -119,14 +120,25 @@ func (t *Tracer) open() error {
 	if t.reader, err = ringbuf.NewReader(t.engine.Maps[bpf.MapEvents]); err != nil {
 		return fmt.Errorf("opening the ring buffer: %w", err)
 	}
-	for _, name := range []string{bpf.ProgFork, bpf.ProgExit} {
+	return t.followTasks()
+}
+
+// followTasks attaches the engine's own programs.
+func (t *Tracer) followTasks() error {
+	for _, name := range []string{bpf.ProgFork, bpf.ProgExit, bpf.ProgFree} {
 		prog := t.engine.Programs[name]
 		if prog == nil {
 			continue
 		}
-		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
+		var l link.Link
+		var err error
+		if name == bpf.ProgFree {
+			l, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_free", Program: prog})
+		} else {
+			l, err = link.AttachTracing(link.TracingOptions{Program: prog})
+		}
 		if err != nil {
-			return fmt.Errorf("following forks: %w", err)
+			return fmt.Errorf("following processes: %w", err)
 		}
 		t.probes = append(t.probes, l)
 	}
