@@ -24,6 +24,7 @@ type infoFlags struct {
 	symbols symbolFlags
 	types   bool
 	long    bool
+	verbose bool
 }
 
 func newInfoCommand() *cobra.Command {
@@ -48,6 +49,7 @@ are the functions that source files define; this needs both, and debug info.`),
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVarP(&f.long, "long", "l", false, "also show the type of each parameter, with offsets and sizes")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also show where a function is defined and where it was inlined (needs debug info)")
 	flags.BoolVar(&f.types, "types", false, "the PATTERNs are types, such as 'struct sk_buff'")
 	f.kernel.add(flags)
 	f.symbols.addFile(flags)
@@ -114,11 +116,24 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	}
 	funcs, err := plan.Select(view, spec, plan.Options{Sources: f.symbols.sources(view)})
 	if err != nil {
+		if with, ok := f.appendInlinedOnly(out, spec.Selector); ok {
+			return with, nil
+		}
 		return out, unusable(view, err)
 	}
+	var sources *sourcePlaces
+	if f.verbose {
+		if sources, err = f.symbols.places(funcs); err != nil {
+			return out, fmt.Errorf("--verbose: %w", err)
+		}
+		defer sources.info.Close()
+	}
 	shown := map[string]bool{}
-	for _, fn := range funcs {
+	for i, fn := range funcs {
 		out = f.appendFunction(out, fn, shown)
+		if sources != nil {
+			out = sources.append(out, i)
+		}
 	}
 	return out, nil
 }

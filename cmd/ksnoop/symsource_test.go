@@ -118,8 +118,8 @@ func TestKernelSources(t *testing.T) {
 	}
 	defer info.Close()
 	for glob, want := range map[string][]string{
-		"t*.c":    {"parse", "rare", "three", "three[m]", "two", "unused"},
-		"three.c": {"three", "three[m]"},
+		"t*.c":    {"parse", "push", "push[m]", "rare", "send", "send[m]", "three", "three[m]", "two", "unused"},
+		"three.c": {"push", "push[m]", "send", "send[m]", "three", "three[m]"},
 		"m.c":     nil,
 	} {
 		funcs, err := view.Select(info.Sources(glob))

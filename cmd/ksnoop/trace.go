@@ -321,6 +321,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 
 // trace attaches, calls ready, prints until ctx ends, and detaches.
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
+	tellInlined := t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.stderr)
 	tracer, err := attach.Attach(t.plan, attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel,
 		Fallback: t.flags.auto(), Log: t.log})
 	if err != nil {
@@ -332,6 +333,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 		t.log.Warn("not traced", "function", f.Probe.Func.Name, "reason", f.Err)
 		t.verifierLog(f.Err)
 	}
+	tellInlined()
 	if err := t.recording.start(); err != nil {
 		return err
 	}

@@ -20,8 +20,11 @@ const (
 	attrLanguage       = 0x13
 	attrCompDir        = 0x1b
 	attrAbstractOrigin = 0x31
+	attrDeclFile       = 0x3a
+	attrDeclLine       = 0x3b
 	attrSpecification  = 0x47
 	attrStaticLink     = 0x48
+	attrEntryPC        = 0x52
 	attrRanges         = 0x55
 	attrCallColumn     = 0x57
 	attrCallFile       = 0x58

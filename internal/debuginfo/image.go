@@ -57,6 +57,20 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
+// touch maps all pages of a part of the file that will be read from end to end,
+// which costs a tenth of the page faults that it saves. It is no more than a hint.
+func touch(data, part []byte) {
+	const few = 1 << 16
+	off := cap(data) - cap(part)
+	if len(part) < few || off < 0 || off+len(part) > len(data) || &data[off] != &part[0] {
+		return // it was decompressed and is no part of the file
+	}
+	const page = 4096
+	pages := data[off&^(page-1) : off+len(part)]
+	_ = unix.Madvise(pages, unix.MADV_WILLNEED)
+	_ = unix.Madvise(pages, unix.MADV_POPULATE_READ)
+}
+
 // readSections finds the sections of debug info in an ELF file.
 func readSections(data []byte, f *elf.File) (*sections, error) {
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {

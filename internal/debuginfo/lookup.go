@@ -3,6 +3,7 @@
 package debuginfo
 
 import (
+	"iter"
 	"slices"
 	"sync"
 )
@@ -49,19 +50,6 @@ func (i *Info) lookupAll(addrs []uint64, workers int) [][]Frame {
 	if i.relocate() != nil {
 		return results
 	}
-	requests := make([]request, 0, len(addrs))
-	for n, addr := range addrs {
-		addr -= i.options.Slide
-		if unit, ok := i.units.find(addr); ok {
-			requests = append(requests, request{unit, addr, n})
-		}
-	}
-	slices.SortFunc(requests, func(a, b request) int {
-		if a.unit != b.unit {
-			return compare(a.unit, b.unit)
-		}
-		return compare(a.addr, b.addr)
-	})
 	jobs := make(chan []request, 64)
 	var running sync.WaitGroup
 	for range workers {
@@ -75,17 +63,41 @@ func (i *Info) lookupAll(addrs []uint64, workers int) [][]Frame {
 			}
 		})
 	}
-	for len(requests) > 0 {
-		n := 1
-		for n < len(requests) && requests[n].unit == requests[0].unit {
-			n++
-		}
-		jobs <- requests[:n]
-		requests = requests[n:]
+	for job := range i.byUnit(addrs) {
+		jobs <- job
 	}
 	close(jobs)
 	running.Wait()
 	return results
+}
+
+// byUnit yields the addresses of one unit after the other.
+func (i *Info) byUnit(addrs []uint64) iter.Seq[[]request] {
+	requests := make([]request, 0, len(addrs))
+	for n, addr := range addrs {
+		addr -= i.options.Slide
+		if unit, ok := i.units.find(addr); ok {
+			requests = append(requests, request{unit, addr, n})
+		}
+	}
+	slices.SortFunc(requests, func(a, b request) int {
+		if a.unit != b.unit {
+			return compare(a.unit, b.unit)
+		}
+		return compare(a.addr, b.addr)
+	})
+	return func(yield func([]request) bool) {
+		for rest := requests; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].unit == rest[0].unit {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
 }
 
 // A reader looks addresses up, with memory that it uses again and again.

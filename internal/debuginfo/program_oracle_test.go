@@ -35,22 +35,28 @@ var builds = []struct{ name, tools, script string }{
 func TestProgramEqualsOracle(t *testing.T) {
 	for _, b := range builds {
 		t.Run(b.name, func(t *testing.T) {
-			for tool := range strings.FieldsSeq(b.tools) {
-				if _, err := exec.LookPath(tool); err != nil {
-					t.Skipf("%s is not installed", tool)
-				}
-			}
-			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS("testdata/program")); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command("sh", "-ec", b.script)
-			cmd.Dir = dir
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", b.script, err, out)
-			}
-			file := filepath.Join(dir, "a.out")
+			file := buildProgram(t, b.tools, b.script)
 			compareWithOracle(t, file, randomText(t, file, 5000))
 		})
 	}
+}
+
+// buildProgram runs one of the builds in a folder of its own.
+func buildProgram(t *testing.T, tools, script string) (file string) {
+	t.Helper()
+	for tool := range strings.FieldsSeq(tools) {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/program")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return filepath.Join(dir, "a.out")
 }

@@ -42,6 +42,7 @@ func (i *Info) Sources(glob string) *Code {
 	if !i.sections.mention(glob) || i.relocate() != nil {
 		return &Code{}
 	}
+	touch(i.data, i.sections.line)
 	f := sourceFinder{glob: glob, suffix: glob[strings.LastIndexAny(glob, "*?/")+1:]}
 	f.texts = make([]uint8, len(i.sections.lineStr))
 	f.paths = map[pathKey]bool{}

@@ -5,6 +5,7 @@ package debuginfo
 import (
 	"debug/elf"
 	"encoding/binary"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type symbolTable struct {
 	symbols, names []byte
 	bases          []uint64 // of sections, in files whose symbols count from them
 	lookups        atomic.Int32
+	touch          func() // once, before the whole table is read
 	sorted         func() []tableSymbol
 }
 
@@ -33,7 +35,7 @@ type tableSymbol struct {
 }
 
 func newSymbolTable(data []byte, f *elf.File, place func(string) (uint64, bool)) *symbolTable {
-	t := &symbolTable{}
+	t := &symbolTable{touch: func() {}}
 	t.sorted = sync.OnceValue(t.sort)
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_SYMTAB || int(s.Link) >= len(f.Sections) {
@@ -48,6 +50,10 @@ func newSymbolTable(data []byte, f *elf.File, place func(string) (uint64, bool))
 			continue
 		}
 		t.symbols, t.names = symbols, names
+		t.touch = sync.OnceFunc(func() {
+			touch(data, symbols)
+			touch(data, names)
+		})
 	}
 	if f.Type == elf.ET_REL {
 		t.bases = bases(f, place)
@@ -57,6 +63,7 @@ func newSymbolTable(data []byte, f *elf.File, place func(string) (uint64, bool))
 
 // each yields the functions until it returns false.
 func (t *symbolTable) each(yield func(tableSymbol) bool) {
+	t.touch()
 	for b := t.symbols; len(b) >= symbolSize; b = b[symbolSize:] {
 		// The labels of assembler code often have no type.
 		kind := elf.ST_TYPE(b[4])
@@ -93,27 +100,29 @@ func (t *symbolTable) sort() []tableSymbol {
 }
 
 // covering yields the functions that hold an address.
-func (t *symbolTable) covering(addr uint64, yield func(tableSymbol) bool) {
-	const few = 2
-	if t.lookups.Add(1) <= few {
-		for s := range t.each {
-			if s.addr <= addr && addr-s.addr < s.size && !yield(s) {
+func (t *symbolTable) covering(addr uint64) iter.Seq[tableSymbol] {
+	return func(yield func(tableSymbol) bool) {
+		const few = 2
+		if t.lookups.Add(1) <= few {
+			for s := range t.each {
+				if s.addr <= addr && addr-s.addr < s.size && !yield(s) {
+					return
+				}
+			}
+			return
+		}
+		all := t.sorted()
+		n, _ := slices.BinarySearchFunc(all, addr, func(s tableSymbol, addr uint64) int {
+			if s.addr <= addr {
+				return -1
+			}
+			return 1
+		})
+		// Functions do not overlap, but one may have several names.
+		for n--; n >= 0 && addr-all[n].addr < all[n].size; n-- {
+			if !yield(all[n]) {
 				return
 			}
-		}
-		return
-	}
-	all := t.sorted()
-	n, _ := slices.BinarySearchFunc(all, addr, func(s tableSymbol, addr uint64) int {
-		if s.addr <= addr {
-			return -1
-		}
-		return 1
-	})
-	// Functions do not overlap, but one may have several names.
-	for n--; n >= 0 && addr-all[n].addr < all[n].size; n-- {
-		if !yield(all[n]) {
-			return
 		}
 	}
 }
@@ -126,17 +135,15 @@ func (t *symbolTable) name(s tableSymbol) string { return string(textAt(t.names,
 func (i *Info) Outermost(addr uint64, name string) string {
 	addr -= i.options.Slide
 	found := name
-	i.symbols.covering(addr, func(s tableSymbol) bool {
+	for s := range i.symbols.covering(addr) {
 		symbol := i.symbols.name(s)
 		if symbol == name {
-			found = name
-			return false
+			return name
 		}
 		if name == "" && found == "" || name != "" && strings.HasPrefix(symbol, name+".") {
 			found = symbol
 		}
-		return true
-	})
+	}
 	return found
 }
 
@@ -148,6 +155,30 @@ func (i *Info) SymbolNamed(name string) (Symbol, bool) {
 		if int(s.name) < len(names) && len(names)-int(s.name) >= len(want) && string(names[s.name:][:len(want)]) == want {
 			return Symbol{name, s.addr + i.options.Slide, s.size}, true
 		}
+	}
+	return Symbol{}, false
+}
+
+// FunctionsNamed returns the functions of the symbol table that have one of the
+// names, in the order of their addresses.
+func (i *Info) FunctionsNamed(names map[string]bool) map[string][]Symbol {
+	found := map[string][]Symbol{}
+	for s := range i.symbols.each {
+		if name := textAt(i.symbols.names, uint64(s.name)); s.size > 0 && names[string(name)] {
+			found[string(name)] = append(found[string(name)], Symbol{string(name), s.addr + i.options.Slide, s.size})
+		}
+	}
+	for _, symbols := range found {
+		slices.SortFunc(symbols, func(a, b Symbol) int { return compare(a.Addr, b.Addr) })
+	}
+	return found
+}
+
+// SymbolAt returns the function of the symbol table that holds an address.
+func (i *Info) SymbolAt(addr uint64) (Symbol, bool) {
+	slide := i.options.Slide
+	for s := range i.symbols.covering(addr - slide) {
+		return Symbol{i.symbols.name(s), s.addr + slide, s.size}, true
 	}
 	return Symbol{}, false
 }

@@ -21,6 +21,7 @@ import (
 type DebugInfo struct {
 	root    string
 	release string
+	moved   bool // addresses are those at which the code runs
 	vmlinux *debuginfo.Info
 	modules map[string]*debuginfo.Info // nil for one that has none
 	sources map[string]func(kernel.Function) bool
@@ -31,7 +32,8 @@ var _ Source = (*DebugInfo)(nil)
 // OpenDebugInfo opens the debug info of the kernel of view, whose /proc and /sys
 // are below root. It is looked for below root, unless file says where it is. If
 // there is none for this kernel, the error is a *debuginfo.AbsentError or a
-// *debuginfo.Refusal.
+// *debuginfo.Refusal. Without a view addresses are as in the files: where the
+// kernel was loaded is for root only, and takes reading all of its symbols.
 func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, error) {
 	running, err := debuginfo.Running(os.DirFS(root))
 	if err != nil {
@@ -46,22 +48,31 @@ func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, err
 	} else if err := checkFile(file, running.BuildID); err != nil {
 		return nil, err
 	}
-	if err := view.Symbols(); err != nil {
-		return nil, fmt.Errorf("find out where the kernel was loaded: %w", err)
-	}
-	stext, ok := view.SymbolNamed("_stext", "")
-	if !ok {
-		return nil, errors.New("find out where the kernel was loaded: it has no symbol _stext")
-	}
 	info, err := debuginfo.Open(file, debuginfo.Options{Relative: true})
 	if err != nil {
 		return nil, err
 	}
-	if !info.SlideTo(stext.Addr) {
-		return nil, errors.Join(fmt.Errorf("%s: has no symbol _stext", file), info.Close())
+	d := &DebugInfo{root: root, release: running.Release, vmlinux: info,
+		modules: map[string]*debuginfo.Info{}, sources: map[string]func(kernel.Function) bool{}}
+	if view != nil {
+		if err := d.moveTo(view); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
 	}
-	return &DebugInfo{root: root, release: running.Release, vmlinux: info,
-		modules: map[string]*debuginfo.Info{}, sources: map[string]func(kernel.Function) bool{}}, nil
+	return d, nil
+}
+
+// moveTo finds out at which addresses the code runs.
+func (d *DebugInfo) moveTo(view *kernel.View) error {
+	if err := view.Symbols(); err != nil {
+		return fmt.Errorf("find out where the kernel was loaded: %w", err)
+	}
+	stext, ok := view.SymbolNamed("_stext", "")
+	if !ok || !d.vmlinux.SlideTo(stext.Addr) {
+		return errors.New("find out where the kernel was loaded: it has no symbol _stext")
+	}
+	d.moved = true
+	return nil
 }
 
 func checkFile(file string, id debuginfo.BuildID) error {
@@ -85,11 +96,9 @@ func (d *DebugInfo) Vmlinux() *debuginfo.Info { return d.vmlinux }
 
 // Lookup implements Source.
 func (d *DebugInfo) Lookup(dst []debuginfo.Frame, addr uint64, module string) []debuginfo.Frame {
-	info := d.vmlinux
-	if module != "" {
-		if info = d.Module(module); info == nil {
-			return dst
-		}
+	info := d.of(module)
+	if info == nil {
+		return dst
 	}
 	return info.Lookup(dst, addr)
 }
@@ -112,19 +121,39 @@ func (d *DebugInfo) openModule(name string) *debuginfo.Info {
 	if err != nil {
 		return nil
 	}
-	sections := func(section string) (uint64, bool) {
-		text, err := fs.ReadFile(root, "sys/module/"+name+"/sections/"+section)
-		if err != nil {
-			return 0, false
-		}
-		addr, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
-		return addr, err == nil && addr != 0
+	sections := apart()
+	if d.moved {
+		sections = placed(root, name)
 	}
 	info, err := debuginfo.Open(filepath.Join(d.root, file), debuginfo.Options{Relative: true, Lazy: true, Section: sections})
 	if err != nil {
 		return nil
 	}
 	return info
+}
+
+// placed tells where the sections of a module that is loaded are.
+func placed(root fs.FS, module string) func(section string) (uint64, bool) {
+	return func(section string) (uint64, bool) {
+		text, err := fs.ReadFile(root, "sys/module/"+module+"/sections/"+section)
+		if err != nil {
+			return 0, false
+		}
+		addr, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
+		return addr, err == nil && addr != 0
+	}
+}
+
+// apart gives each section addresses of its own: in the file of a module all of
+// them begin at 0.
+func apart() func(section string) (uint64, bool) {
+	begins := map[string]uint64{}
+	return func(section string) (uint64, bool) {
+		if _, ok := begins[section]; !ok {
+			begins[section] = uint64(len(begins)+1) << 32
+		}
+		return begins[section], true
+	}
 }
 
 // Sources returns what tells of a function whether it is defined in the source
@@ -138,7 +167,7 @@ func (d *DebugInfo) Sources(glob string) func(kernel.Function) bool {
 	d.sources[glob] = func(f kernel.Function) bool {
 		code, ok := codes[f.Module]
 		if !ok {
-			if info := d.Module(f.Module); info != nil {
+			if info := d.of(f.Module); info != nil {
 				code = info.Sources(glob)
 			}
 			codes[f.Module] = code

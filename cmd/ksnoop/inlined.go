@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// noticeInlined looks, beside whatever else is done, for functions that the
+// compiler also inlined. What it returns waits for that and tells w of calls that
+// will not be seen. Without debug info at hand there is nothing to tell.
+func (f *symbolFlags) noticeInlined(funcs []kernel.Function, w io.Writer) (tell func()) {
+	const most = 2048 // 30 ms of work
+	if f.level.Level == symbols.LevelNone || len(funcs) > most {
+		return func() {}
+	}
+	notices := make(chan []string, 1)
+	go func() {
+		defer close(notices)
+		// One of its own, because debug info is for one goroutine only.
+		info, err := symbols.OpenDebugInfo("/", nil, f.vmlinux)
+		if err != nil {
+			return
+		}
+		defer info.Close()
+		notices <- inlinedNotices(funcs, info.Inlined(funcs))
+	}()
+	return func() {
+		for _, notice := range <-notices {
+			fmt.Fprintln(w, "ksnoop:", notice)
+		}
+	}
+}
+
+// tracedFunctions returns the functions of a plan, each once.
+func tracedFunctions(p *plan.Plan) []kernel.Function {
+	seen := map[string]bool{}
+	var funcs []kernel.Function
+	for _, probe := range p.Probes {
+		key := fmt.Sprint(probe.Func, probe.Func.Addr)
+		if !seen[key] {
+			seen[key] = true
+			funcs = append(funcs, probe.Func)
+		}
+	}
+	return funcs
+}
+
+// inlinedNotices says what of some functions will not be seen.
+func inlinedNotices(funcs []kernel.Function, places [][]debuginfo.Inlining) []string {
+	const most = 3
+	var notices []string
+	affected := 0
+	for i, found := range places {
+		if len(found) == 0 {
+			continue
+		}
+		if affected++; affected > most {
+			continue
+		}
+		var callers []string
+		for _, at := range found {
+			if !slices.Contains(callers, at.Caller) {
+				callers = append(callers, at.Caller)
+			}
+		}
+		notices = append(notices, fmt.Sprintf("%s is inlined into %s: calls from there are not seen", funcs[i], list(callers)))
+	}
+	if affected <= most {
+		return notices
+	}
+	return []string{fmt.Sprintf("%d of the %d functions are inlined somewhere: calls from there are not seen; ksnoop info -v lists them",
+		affected, len(funcs))}
+}
+
+// list writes "a, b, c and 4 more".
+func list(names []string) string {
+	const most = 3
+	switch n := len(names); {
+	case n > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
+	case n > 1:
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
+// sourcePlaces are where functions are in the source.
+type sourcePlaces struct {
+	info    *symbols.DebugInfo
+	funcs   []kernel.Function
+	defined []symbols.Frame
+	inlined [][]debuginfo.Inlining
+}
+
+// places looks functions up in the debug info of the running kernel.
+func (f *symbolFlags) places(funcs []kernel.Function) (*sourcePlaces, error) {
+	info, err := symbols.OpenDebugInfo("/", nil, f.vmlinux)
+	if err != nil {
+		return nil, err
+	}
+	return &sourcePlaces{info, funcs, info.Definitions(funcs), info.Inlined(funcs)}, nil
+}
+
+// append appends where the i-th function is defined and where it was inlined.
+func (s *sourcePlaces) append(out []byte, i int) []byte {
+	if at := &s.defined[i]; at.File != "" {
+		out = append(at.AppendSource(append(out, "    defined at "...)), '\n')
+	}
+	return appendInlinings(out, s.info, s.inlined[i], s.funcs[i].Module)
+}
+
+func appendInlinings(out []byte, info *symbols.DebugInfo, places []debuginfo.Inlining, module string) []byte {
+	for _, at := range places {
+		into := info.Into(at, module)
+		out = into.AppendName(append(out, "    inlined into "...))
+		if at.Caller != at.Into {
+			out = append(append(out, " by way of "...), at.Caller...)
+		}
+		if into.File != "" {
+			out = into.AppendSource(append(out, " at "...))
+		}
+		out = append(out, '\n')
+	}
+	return out
+}
+
+// appendInlinedOnly appends the places of a function that has no code of its own.
+func (f *infoFlags) appendInlinedOnly(out []byte, sel expr.Selector) ([]byte, bool) {
+	if !f.verbose || sel.Path != "" || sel.Module != "" {
+		return out, false
+	}
+	info, err := symbols.OpenDebugInfo("/", nil, f.symbols.vmlinux)
+	if err != nil {
+		return out, false // the function is missing, which is said
+	}
+	defer info.Close()
+	places := info.Vmlinux().InlinedNamed(sel.Name)
+	if len(places) == 0 {
+		return out, false
+	}
+	out = fmt.Appendf(out, "/* %s has no code of its own: it was inlined wherever it is called */\n", sel.Name)
+	return appendInlinings(out, info, places, ""), true
+}

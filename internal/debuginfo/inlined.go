@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import "slices"
+
+// An Inlining is a place where the compiler put the code of a function instead
+// of a call.
+type Inlining struct {
+	Func   string // the function that was inlined
+	Caller string // what calls it in the source, which may be inlined itself
+	Into   string // the function whose code it became a part of
+	Addr   uint64 // where its code begins, with the slide
+	// Where the call is in the source.
+	File         string
+	Line, Column uint32
+}
+
+// Inlined returns for each address of a function where else in its unit it was
+// inlined. Calls from there do not come by the address.
+func (i *Info) Inlined(addrs []uint64) [][]Inlining {
+	results := make([][]Inlining, len(addrs))
+	if i.relocate() != nil {
+		return results
+	}
+	f := inlineFinder{reader: newReader(i, 1)}
+	for requests := range i.byUnit(addrs) {
+		if f.open(requests[0].unit) {
+			for _, q := range requests {
+				if origin, ok := f.origin(q.addr); ok {
+					f.wanted[origin] = append(f.wanted[origin], q.index)
+				}
+			}
+			f.walk(func(index int, at Inlining) { results[index] = append(results[index], at) })
+		}
+	}
+	return results
+}
+
+// Definition returns where the source defines the function at an address.
+func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
+	if i.relocate() != nil {
+		return "", 0, false
+	}
+	addr -= i.options.Slide
+	off, ok := i.units.find(addr)
+	f := inlineFinder{reader: i.stream}
+	if !ok || !f.open(off) {
+		return "", 0, false
+	}
+	u := f.unit
+	at, ok := u.function(addr)
+	if !ok {
+		return "", 0, false
+	}
+	if origin, ok := f.origin(addr); ok && origin >= u.off && origin < u.end {
+		at = origin
+	}
+	c := u.cursor(at)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil {
+		return "", 0, false
+	}
+	var declFile, declLine value
+	for _, attr := range u.abbrevs.of(a) {
+		v := u.read(&c, attr)
+		switch attr.name {
+		case attrDeclFile:
+			declFile = v
+		case attrDeclLine:
+			declLine = v
+		}
+	}
+	u.readLines()
+	file = u.path(narrow(declFile.n, noFile), i.options.Relative)
+	return file, uint32(declLine.n), declLine.form != 0 && file != ""
+}
+
+// InlinedNamed returns all places where functions of that name were inlined. It
+// goes through all units.
+func (i *Info) InlinedNamed(name string) []Inlining {
+	var found []Inlining
+	if i.relocate() != nil {
+		return nil
+	}
+	touch(i.data, i.sections.abbrev)
+	f := inlineFinder{reader: newReader(i, 1)}
+	wanted := map[uint64][]int{}
+	var where []uint64 // of units that may have instances
+	for _, unit := range i.units.all() {
+		if !f.open(unit.unit) {
+			continue
+		}
+		if some := f.named(name, wanted); some || f.foreign() {
+			where = append(where, unit.unit)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	for _, unit := range where {
+		if f.open(unit) {
+			f.wanted = wanted
+			f.walk(func(_ int, at Inlining) { found = append(found, at) })
+		}
+	}
+	return found
+}
+
+// An inlineFinder goes through units for instances of some functions.
+type inlineFinder struct {
+	reader *reader
+	unit   *unit
+	wanted map[uint64][]int // by the entry of which they are instances
+	stack  []nested
+}
+
+// A nested is a function or inlined function that the walk is in.
+type nested struct {
+	entry entry
+	depth int
+	apart bool // within a function of its own, which has its own walk
+}
+
+func (f *inlineFinder) open(off uint64) bool {
+	f.unit = f.reader.units.open(f.reader.info.sections, off)
+	f.wanted = map[uint64][]int{}
+	return f.unit != nil
+}
+
+// origin returns the entry that the function at addr and its inlined copies are
+// instances of. A function without one was nowhere inlined.
+func (f *inlineFinder) origin(addr uint64) (uint64, bool) {
+	off, ok := f.unit.function(addr)
+	if !ok {
+		return 0, false
+	}
+	c := f.unit.cursor(off)
+	a := f.unit.abbrevs.find(c.uleb())
+	if a == nil {
+		return 0, false
+	}
+	e := f.unit.entry(&c, a)
+	return f.unit.reference(e.origin)
+}
+
+// foreign reports whether the unit has instances of functions of other units, as
+// link-time optimisation makes them.
+func (f *inlineFinder) foreign() bool {
+	t := &f.unit.abbrevs
+	for i := range t.abbrevs {
+		if t.abbrevs[i].role == roleInlined && slices.ContainsFunc(t.of(&t.abbrevs[i]), func(attr attribute) bool {
+			return attr.name == attrAbstractOrigin && attr.form == formRefAddr
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// named adds the functions of that name that have no addresses of their own.
+func (f *inlineFinder) named(name string, wanted map[uint64][]int) (some bool) {
+	u := f.unit
+	c := u.cursor(uint64(u.root))
+	root := u.abbrevs.find(c.uleb())
+	if root == nil || !root.children {
+		return false
+	}
+	u.skip(&c, root)
+	for depth := 0; depth >= 0 && c.pos < len(c.b); {
+		off := uint64(c.pos)
+		code := c.uleb()
+		if code == 0 {
+			depth--
+			continue
+		}
+		a := u.abbrevs.find(code)
+		if a == nil {
+			return some
+		}
+		if a.role == roleFunction && !a.hasPC {
+			body := c
+			e := u.entry(&body, a)
+			if string(u.str(e.name)) == name {
+				wanted[off] = []int{0}
+				some = true
+			}
+		}
+		if u.skipTree(&c, a) {
+			depth++
+		}
+	}
+	return some
+}
+
+// walk finds the instances of what is wanted in all functions of the unit.
+func (f *inlineFinder) walk(yield func(index int, at Inlining)) {
+	if len(f.wanted) == 0 {
+		return
+	}
+	u := f.unit
+	u.refill()
+	u.index()
+	seen := map[uint64]bool{}
+	for _, fn := range u.functions {
+		if !seen[fn.entry] { // else its cold part
+			seen[fn.entry] = true
+			f.walkFunction(fn.entry, yield)
+		}
+	}
+}
+
+func (f *inlineFinder) walkFunction(off uint64, yield func(index int, at Inlining)) {
+	u := f.unit
+	c := u.cursor(off)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil {
+		return
+	}
+	f.stack = append(f.stack[:0], nested{entry: u.entry(&c, a)})
+	if !a.children {
+		return
+	}
+	for depth := 1; depth > 0 && c.pos < len(c.b); {
+		code := c.uleb()
+		if code == 0 {
+			if depth--; f.stack[len(f.stack)-1].depth == depth && depth > 0 {
+				f.stack = f.stack[:len(f.stack)-1]
+			}
+			continue
+		}
+		a := u.abbrevs.find(code)
+		if a == nil {
+			return
+		}
+		if a.role != roleInlined && a.role != roleBlock {
+			if u.skipTree(&c, a) {
+				if a.role == roleFunction {
+					f.stack = append(f.stack, nested{depth: depth, apart: true})
+				}
+				depth++
+			}
+			continue
+		}
+		apart := f.stack[len(f.stack)-1].apart
+		if a.role == roleInlined && !apart {
+			body := c
+			e := u.entry(&body, a)
+			if origin, ok := u.reference(e.origin); ok {
+				for _, index := range f.wanted[origin] {
+					yield(index, f.inlining(c, a, &e))
+				}
+			}
+			if a.children {
+				f.stack = append(f.stack, nested{e, depth, false})
+			}
+		}
+		u.skip(&c, a)
+		if a.children {
+			depth++
+		}
+	}
+}
+
+// inlining describes an instance; c stands at its attributes.
+func (f *inlineFinder) inlining(c cursor, a *abbrev, e *entry) Inlining {
+	r, u := f.reader, f.unit
+	u.readLines()
+	at := r.frame(u, "", row{file: narrow(e.callFile.n, noFile), line: uint32(e.callLine.n), col: narrow(e.callAt.n, 0)})
+	return Inlining{
+		Func:   r.name(u, e),
+		Caller: r.name(u, &f.stack[len(f.stack)-1].entry),
+		Into:   r.name(u, &f.stack[0].entry),
+		Addr:   u.entryPC(c, a, e) + r.info.options.Slide,
+		File:   at.File, Line: at.Line, Column: at.Column,
+	}
+}
+
+// entryPC returns where the code of an inlined function begins.
+func (u *unit) entryPC(c cursor, a *abbrev, e *entry) uint64 {
+	u.scratch = u.spans(u.scratch[:0], e)
+	var base uint64
+	if len(u.scratch) > 0 {
+		base = u.scratch[0].lo
+	}
+	attributes := u.abbrevs.of(a)
+	n := slices.IndexFunc(attributes, func(attr attribute) bool { return attr.name == attrEntryPC })
+	if n < 0 {
+		return base
+	}
+	var v value
+	for _, attr := range attributes[:n+1] {
+		v = u.read(&c, attr)
+	}
+	if addr, ok := u.address(v); ok {
+		return addr
+	}
+	return base + v.n // DWARF 5 allows for an offset
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbols
+
+import (
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// Inlined returns for each function where the compiler also inlined it: calls
+// from there are not seen by who traces the function. Functions that debug info
+// does not have are nowhere inlined, and neither are those of which it cannot be
+// told by their name which of several they are.
+func (d *DebugInfo) Inlined(funcs []kernel.Function) [][]debuginfo.Inlining {
+	places := make([][]debuginfo.Inlining, len(funcs))
+	d.locate(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
+		for i, found := range info.Inlined(addrs) {
+			places[indices[i]] = found
+		}
+	})
+	return places
+}
+
+// Definitions returns for each function the file and line where the source
+// defines it; empty ones where that is not known.
+func (d *DebugInfo) Definitions(funcs []kernel.Function) []Frame {
+	frames := make([]Frame, len(funcs))
+	d.locate(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
+		for i, addr := range addrs {
+			file, line, _ := info.Definition(addr)
+			frames[indices[i]] = Frame{Addr: addr, Name: funcs[indices[i]].Name, File: file, Line: int(line)}
+		}
+	})
+	return frames
+}
+
+// Into returns the function that an inlined one became a part of, in vmlinux or
+// a module, and the place of the call in it.
+func (d *DebugInfo) Into(at debuginfo.Inlining, module string) Frame {
+	f := Frame{Addr: at.Addr, Name: at.Into, Module: module, File: at.File, Line: int(at.Line), Column: int(at.Column)}
+	if info := d.of(module); info != nil {
+		if s, ok := info.SymbolAt(at.Addr); ok {
+			f.Name, f.Offset = s.Name, at.Addr-s.Addr
+		}
+	}
+	return f
+}
+
+// of returns the debug info of a module, "" for vmlinux; nil if there is none.
+func (d *DebugInfo) of(module string) *debuginfo.Info {
+	if module == "" {
+		return d.vmlinux
+	}
+	return d.Module(module)
+}
+
+// locate yields, for vmlinux and each module, the functions whose addresses are
+// known, and these.
+func (d *DebugInfo) locate(funcs []kernel.Function, yield func(info *debuginfo.Info, indices []int, addrs []uint64)) {
+	modules := map[string][]int{}
+	for i, f := range funcs {
+		modules[f.Module] = append(modules[f.Module], i)
+	}
+	for module, indices := range modules {
+		if info := d.of(module); info != nil {
+			known, addrs := d.addresses(info, funcs, indices)
+			yield(info, known, addrs)
+		}
+	}
+}
+
+// addresses returns the functions whose addresses are known, and these.
+func (d *DebugInfo) addresses(info *debuginfo.Info, funcs []kernel.Function, indices []int) (known []int, addrs []uint64) {
+	names := map[string]bool{}
+	asked := map[string]int{}
+	for _, i := range indices {
+		if f := &funcs[i]; !d.moved || f.Addr == 0 {
+			names[f.Name] = true
+			asked[f.Name]++
+		}
+	}
+	symbols := info.FunctionsNamed(names)
+	for _, i := range indices {
+		f := &funcs[i]
+		all := symbols[f.Name]
+		switch {
+		case d.moved && f.Addr != 0:
+			known, addrs = append(known, i), append(addrs, f.Addr)
+		case len(all) > 0 && len(all) == asked[f.Name]:
+			// One function after the other, all in the order of their addresses.
+			known, addrs = append(known, i), append(addrs, all[0].Addr)
+			symbols[f.Name], asked[f.Name] = all[1:], asked[f.Name]-1
+		}
+	}
+	return known, addrs
+}
