@@ -24,6 +24,9 @@ func (b BuildID) String() string { return hex.EncodeToString(b) }
 type Kernel struct {
 	Release string // "6.12.111+deb12-cloud-amd64"
 	BuildID BuildID
+	// Caches are folders into which debuginfod's client puts what it fetched,
+	// relative to the root; see CacheFolders.
+	Caches []string
 }
 
 const (

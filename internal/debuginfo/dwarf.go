@@ -32,6 +32,8 @@ const (
 	attrStrOffsetsBase = 0x72
 	attrAddrBase       = 0x73
 	attrRnglistsBase   = 0x74
+	attrDwoName        = 0x76
+	attrGNUDwoName     = 0x2130
 )
 
 const (

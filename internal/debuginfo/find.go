@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"slices"
+	"strings"
 )
 
 // Why is a reason not to use a file.
@@ -32,21 +35,21 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string {
-	path := "the file"
+	file := "the file"
 	if r.Path != "" {
-		path = "/" + r.Path
+		file = "/" + r.Path
 	}
 	switch r.Why {
 	case Missing:
-		return path + ": not there"
+		return file + ": not there"
 	case Unreadable, NotELF:
-		return fmt.Sprintf("%s: %v", path, r.Err)
+		return fmt.Sprintf("%s: %v", file, r.Err)
 	case NoBuildID:
-		return path + ": has no build ID, so it is not known which kernel it belongs to"
+		return file + ": has no build ID, so it is not known which kernel it belongs to"
 	case OtherKernel:
-		return path + ": belongs to another kernel, build ID " + r.ID.String()
+		return file + ": belongs to another kernel, build ID " + r.ID.String()
 	}
-	return path + ": has no debug info"
+	return file + ": has no debug info"
 }
 
 func (r *Refusal) Unwrap() error { return r.Err }
@@ -75,9 +78,7 @@ func (e *AbsentError) Error() string {
 // developers put the debug info of a kernel, the surest first.
 func (k Kernel) Candidates() []string {
 	var paths []string
-	if file := byBuildID(k.BuildID); file != "" {
-		paths = append(paths, file)
-	}
+	paths = append(paths, k.byBuildID(k.BuildID)...)
 	if !fs.ValidPath(k.Release) { // from a file of the kernel, but paths are made of it
 		return paths
 	}
@@ -96,6 +97,37 @@ func (k Kernel) Candidates() []string {
 		paths = append(paths, fmt.Sprintf(format, k.Release))
 	}
 	return paths
+}
+
+// byBuildID returns where files of debug info are found by what they belong to.
+func (k Kernel) byBuildID(id BuildID) []string {
+	if len(id) < 2 {
+		return nil
+	}
+	paths := []string{"usr/lib/debug/.build-id/" + id[:1].String() + "/" + id[1:].String() + ".debug"}
+	for _, folder := range k.Caches {
+		paths = append(paths, folder+"/"+id.String()+"/debuginfo")
+	}
+	return paths
+}
+
+// CacheFolders returns where debuginfod's client keeps what it fetched, by the
+// variables of the environment, and of the user who became root by sudo as well.
+func CacheFolders(environ func(name string) string) []string {
+	var folders []string
+	add := func(base, rest string) {
+		folder := strings.TrimPrefix(path.Join(base, rest), "/")
+		if path.IsAbs(base) && fs.ValidPath(folder) && !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+	}
+	add(environ("DEBUGINFOD_CACHE_PATH"), "")
+	add(environ("XDG_CACHE_HOME"), "debuginfod_client")
+	add(environ("HOME"), ".cache/debuginfod_client")
+	if user := environ("SUDO_USER"); user != "" && !strings.Contains(user, "/") {
+		add("/home", user+"/.cache/debuginfod_client")
+	}
+	return folders
 }
 
 // Find returns the path, relative to root, of the debug info of a kernel, or an

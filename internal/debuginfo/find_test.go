@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -65,19 +66,23 @@ func TestFind(t *testing.T) {
 	good := elfFile(elfContents{notes: own, debug: []byte("DWARF")})
 	const boot = "usr/lib/debug/boot/vmlinux-6.12.117+deb12-cloud-amd64"
 	const byID = "usr/lib/debug/.build-id/4a/5a9b0aff.debug"
+	const cached = "home/me/.cache/debuginfod_client/4a5a9b0aff/debuginfo"
 	const fedora = "usr/lib/debug/lib/modules/6.12.117+deb12-cloud-amd64/vmlinux"
 	for _, test := range []struct {
 		name string
 		root fstest.MapFS
 		want string
 	}{
+		{"fetched by debuginfod's client", fstest.MapFS{cached: {Data: good}}, cached},
 		{"one", fstest.MapFS{boot: {Data: good}}, boot},
 		{"the surest", fstest.MapFS{boot: {Data: good}, byID: {Data: good}}, byID},
 		{"after one of another kernel", fstest.MapFS{
 			boot:   {Data: elfFile(elfContents{notes: note("GNU\x00", ntGNUBuildID, []byte{1}), debug: []byte("DWARF")})},
 			fedora: {Data: good}}, fedora},
 	} {
-		if got, err := Find(test.root, someKernel); err != nil || got != test.want {
+		k := someKernel
+		k.Caches = []string{"root/cache", "home/me/.cache/debuginfod_client"}
+		if got, err := Find(test.root, k); err != nil || got != test.want {
 			t.Errorf("%s: %s, %v, want %s", test.name, got, err, test.want)
 		}
 	}
@@ -166,6 +171,27 @@ func TestCandidates(t *testing.T) {
 	}
 	if got := (Kernel{Release: "../../etc"}).Candidates(); len(got) != 0 {
 		t.Errorf("paths of a release that leaves the root: %v", got)
+	}
+}
+
+func TestCacheFolders(t *testing.T) {
+	for _, test := range []struct{ environ, want string }{
+		{"", ""},
+		{"HOME=/root", "root/.cache/debuginfod_client"},
+		{"HOME=/root SUDO_USER=me", "root/.cache/debuginfod_client home/me/.cache/debuginfod_client"},
+		{"HOME=/home/me SUDO_USER=me XDG_CACHE_HOME=/home/me/.cache", "home/me/.cache/debuginfod_client"},
+		{"DEBUGINFOD_CACHE_PATH=/var/debug XDG_CACHE_HOME=relative HOME=/", "var/debug .cache/debuginfod_client"},
+		{"SUDO_USER=../../etc", ""},
+	} {
+		environ := map[string]string{}
+		for variable := range strings.FieldsSeq(test.environ) {
+			name, value, _ := strings.Cut(variable, "=")
+			environ[name] = value
+		}
+		got := strings.Join(CacheFolders(func(name string) string { return environ[name] }), " ")
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.environ, got, test.want)
+		}
 	}
 }
 

@@ -5,7 +5,9 @@ package debuginfo
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -65,6 +67,9 @@ func New(data []byte, o Options) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.whole(f); err != nil {
+		return nil, err
+	}
 	i := &Info{options: o, data: data, sections: s, units: newUnitIndex(s)}
 	// A kernel that was linked to keep its relocations has them applied already.
 	i.relocate = sync.OnceValue(func() error {
@@ -81,6 +86,42 @@ func New(data []byte, o Options) (*Info, error) {
 	i.symbols = newSymbolTable(data, f, o.Section)
 	i.stream = newReader(i, streamUnits)
 	return i, nil
+}
+
+// whole tells whether all debug info is in the file. What other files have is
+// not read, and without it functions would have no names, or there would be none.
+func (s *sections) whole(f *elf.File) error {
+	for _, name := range []string{".gnu_debugaltlink", ".debug_sup"} {
+		if f.Section(name) != nil {
+			return errors.New("a part of its debug info is in a file that it shares with others (dwz -m), which is not supported")
+		}
+	}
+	if len(s.addr) == 0 {
+		return nil // split debug info has addresses there
+	}
+	const some = 64 // units of assembler source are not split
+	c := cursor{b: s.info}
+	for n := 0; n < some && c.pos < len(c.b); n++ {
+		var u unit
+		if u.openRoot(s, uint64(c.pos)) && u.split() {
+			return errors.New("its debug info is in .dwo files (-gsplit-dwarf), which is not supported")
+		}
+		end, _ := c.length()
+		if c.bad {
+			break
+		}
+		c.pos = end
+	}
+	return nil
+}
+
+// split reports whether the unit is no more than a pointer to another file.
+func (u *unit) split() bool {
+	c := u.cursor(uint64(u.root))
+	a := u.abbrevs.find(c.uleb())
+	return u.kind == unitSkeleton || a != nil && slices.ContainsFunc(u.abbrevs.of(a), func(attr attribute) bool {
+		return attr.name == attrDwoName || attr.name == attrGNUDwoName
+	})
 }
 
 // Close gives the memory back. What was looked up stays valid.

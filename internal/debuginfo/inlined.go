@@ -87,8 +87,17 @@ func (i *Info) InlinedNamed(name string) []Inlining {
 	f := inlineFinder{reader: newReader(i, 1)}
 	wanted := map[uint64][]int{}
 	var where []uint64 // of units that may have instances
+	// In a damaged file all units could have the same large table.
+	work := 64*(len(i.sections.info)+len(i.sections.abbrev)) + 1<<20
 	for _, unit := range i.units.all() {
-		if !f.open(unit.unit) {
+		opened := f.open(unit.unit)
+		if opened {
+			work -= f.unit.abbrevs.bytes
+		}
+		if work < 0 {
+			break
+		}
+		if !opened {
 			continue
 		}
 		if some := f.named(name, wanted); some || f.foreign() {
@@ -113,6 +122,10 @@ type inlineFinder struct {
 	unit   *unit
 	wanted map[uint64][]int // by the entry of which they are instances
 	stack  []nested
+	// How many entries the walk of the unit may visit: each at most twice, as
+	// one of a function and of the function that it is inside of. In a damaged
+	// file functions could be inside of each other without end.
+	visits int
 }
 
 // A nested is a function or inlined function that the walk is in.
@@ -201,6 +214,7 @@ func (f *inlineFinder) walk(yield func(index int, at Inlining)) {
 	u := f.unit
 	u.refill()
 	u.index()
+	f.visits = 2 * int(u.end-u.off)
 	seen := map[uint64]bool{}
 	for _, fn := range u.functions {
 		if !seen[fn.entry] { // else its cold part
@@ -222,6 +236,9 @@ func (f *inlineFinder) walkFunction(off uint64, yield func(index int, at Inlinin
 		return
 	}
 	for depth := 1; depth > 0 && c.pos < len(c.b); {
+		if f.visits--; f.visits < 0 {
+			return
+		}
 		code := c.uleb()
 		if code == 0 {
 			if depth--; f.stack[len(f.stack)-1].depth == depth && depth > 0 {

@@ -17,7 +17,7 @@ var errNoModuleInfo = errors.New("no debug info")
 
 // FindModule returns the path, relative to root, of the debug info of a module
 // that is loaded into the kernel whose /proc and /sys are below root.
-func FindModule(root fs.FS, release, module string) (string, error) {
+func FindModule(root fs.FS, k Kernel, module string) (string, error) {
 	notes, err := fs.ReadFile(root, "sys/module/"+module+"/notes/.note.gnu.build-id")
 	if err != nil {
 		return "", fmt.Errorf("build ID of module %s: %w", module, err)
@@ -26,7 +26,7 @@ func FindModule(root fs.FS, release, module string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build ID of module %s: %w", module, err)
 	}
-	for _, file := range moduleCandidates(root, release, module, id) {
+	for _, file := range moduleCandidates(root, k, module, id) {
 		if look(root, file, id) == nil {
 			return file, nil
 		}
@@ -36,30 +36,22 @@ func FindModule(root fs.FS, release, module string) (string, error) {
 
 // moduleCandidates returns where the debug info of a module may be, the surest
 // first.
-func moduleCandidates(root fs.FS, release, module string, id BuildID) []string {
-	paths := []string{byBuildID(id)}
+func moduleCandidates(root fs.FS, k Kernel, module string, id BuildID) []string {
+	paths := k.byBuildID(id)
 	for _, folder := range []string{"usr/lib/modules/", "lib/modules/"} {
-		folder += release
+		folder += k.Release
 		file, ok := moduleFile(root, folder, module)
 		if !ok {
 			continue
 		}
 		paths = append(paths,
-			"usr/lib/debug/lib/modules/"+release+"/"+file,              // Debian, Ubuntu
-			"usr/lib/debug/lib/modules/"+release+"/"+file+".debug",     // Fedora
-			"usr/lib/debug/usr/lib/modules/"+release+"/"+file+".debug", // openSUSE
-			folder+"/build/"+strings.TrimPrefix(file, "kernel/"),       // who built it here
+			"usr/lib/debug/lib/modules/"+k.Release+"/"+file,              // Debian, Ubuntu
+			"usr/lib/debug/lib/modules/"+k.Release+"/"+file+".debug",     // Fedora
+			"usr/lib/debug/usr/lib/modules/"+k.Release+"/"+file+".debug", // openSUSE
+			folder+"/build/"+strings.TrimPrefix(file, "kernel/"),         // who built it here
 			folder+"/"+file) // not stripped
 	}
 	return paths
-}
-
-// byBuildID is where files of debug info are found by what they belong to.
-func byBuildID(id BuildID) string {
-	if len(id) < 2 {
-		return ""
-	}
-	return "usr/lib/debug/.build-id/" + id[:1].String() + "/" + id[1:].String() + ".debug"
 }
 
 // moduleFile returns the file of a module as modules.dep names it, relative to

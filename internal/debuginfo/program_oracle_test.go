@@ -21,6 +21,7 @@ var builds = []struct{ name, tools, script string }{
 	{"gcc LTO", "gcc", "gcc -O2 -g -flto *.c"},
 	{"gcc, functions in sections of their own, some thrown away", "gcc", "gcc -O2 -g -ffunction-sections -Wl,--gc-sections *.c"},
 	{"gcc, compressed with zlib", "gcc", "gcc -O2 -g -gz=zlib *.c"},
+	{"gcc, compressed with zstd", "gcc llvm-objcopy-19", "gcc -O2 -g *.c -o b && llvm-objcopy-19 --compress-debug-sections=zstd b a.out"},
 	{"gcc, dwz", "gcc dwz", "gcc -O2 -g -gdwarf-5 *.c && dwz --odr a.out"},
 	{"gcc DWARF 4, dwz", "gcc dwz", "gcc -O2 -g -gdwarf-4 *.c && dwz a.out"},
 	{"gcc, assembler source", "gcc", "gcc -O2 -g -S one.c && gcc -g four.S two.c three.c one.s"},

@@ -20,7 +20,7 @@ import (
 // at a time.
 type DebugInfo struct {
 	root    string
-	release string
+	kernel  debuginfo.Kernel
 	moved   bool // addresses are those at which the code runs
 	vmlinux *debuginfo.Info
 	modules map[string]*debuginfo.Info // nil for one that has none
@@ -39,6 +39,7 @@ func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, err
 	if err != nil {
 		return nil, err
 	}
+	running.Caches = debuginfo.CacheFolders(os.Getenv)
 	if file == "" {
 		found, err := debuginfo.Find(os.DirFS(root), running)
 		if err != nil {
@@ -52,7 +53,7 @@ func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, err
 	if err != nil {
 		return nil, err
 	}
-	d := &DebugInfo{root: root, release: running.Release, vmlinux: info,
+	d := &DebugInfo{root: root, kernel: running, vmlinux: info,
 		modules: map[string]*debuginfo.Info{}, sources: map[string]func(kernel.Function) bool{}}
 	if view != nil {
 		if err := d.moveTo(view); err != nil {
@@ -117,7 +118,7 @@ func (d *DebugInfo) Module(name string) *debuginfo.Info {
 // error: modules come from many places, and the kernel's own have it rarely.
 func (d *DebugInfo) openModule(name string) *debuginfo.Info {
 	root := os.DirFS(d.root)
-	file, err := debuginfo.FindModule(root, d.release, name)
+	file, err := debuginfo.FindModule(root, d.kernel, name)
 	if err != nil {
 		return nil
 	}
