@@ -13,6 +13,7 @@
 // their arguments into them.
 
 #include "engine.h"
+#include "filter.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -30,15 +31,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } counters SEC(".maps");
-
-// The processes that belong to the command ksnoop has started.
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, __u8);
-} family SEC(".maps");
 
 // The probe of each function that shares its programs with others, by address.
 struct {
@@ -67,29 +59,6 @@ FUNC __u64 ks_capture(void *ctx, void *data)
 
 	asm volatile("%0 = 0" : "=r"(faults) : "r"(ctx), "r"(data));
 	return faults;
-}
-
-// ks_filter reports whether the current task is one to look at.
-FUNC int ks_filter(void)
-{
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-
-	if (settings.pid && tgid != settings.pid)
-		return 0;
-	if (settings.by_family && !bpf_map_lookup_elem(&family, &tgid))
-		return 0;
-	if (settings.by_comm) {
-		char comm[COMM_LEN] = {};
-
-		bpf_get_current_comm(comm, sizeof(comm));
-		for (int i = 0; i < COMM_LEN; i++) {
-			if (comm[i] != settings.comm[i])
-				return 0;
-			if (!comm[i])
-				break;
-		}
-	}
-	return 1;
 }
 
 static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
@@ -180,7 +149,7 @@ int library(void *ctx)
 {
 	struct frame *f = ks_open(1, 2, 0) ? ks_find(1, 2) : 0;
 
-	ks_count(ks_filter());
+	ks_count(ks_filter(0));
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_cast(ctx, 1);
 	ks_count(ks_cookie(ctx) + ks_site(ctx) + ks_is_return());
@@ -208,13 +177,14 @@ int process_fork(__u64 *ctx)
 	return 0;
 }
 
+// A process ends with its last thread, which need not be the first.
 SEC("tp_btf/sched_process_exit")
 int process_exit(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	__u32 tgid = task->tgid;
 
-	if (task->pid == task->tgid)
+	if (!task->signal->live.counter)
 		bpf_map_delete_elem(&family, &tgid);
 	return 0;
 }

@@ -151,16 +151,26 @@ struct frame {
 
 struct config {
 	__u32 self; /* ksnoop's own process, which is never traced */
-	__u32 pid;  /* only this process, if not 0 */
-	__u8 by_family;
-	__u8 by_comm;
-	__u8 pad[2];
-	char comm[COMM_LEN]; /* NUL-padded */
 };
+
+struct cred {
+	struct {
+		__u32 val;
+	} uid;
+} __attribute__((preserve_access_index));
+
+struct signal_struct {
+	struct {
+		int counter;
+	} live; /* threads that have not begun to exit */
+} __attribute__((preserve_access_index));
 
 struct task_struct {
 	int pid;
 	int tgid;
+	struct cred *cred;
+	struct signal_struct *signal;
+	char comm[COMM_LEN];
 } __attribute__((preserve_access_index));
 
 #endif

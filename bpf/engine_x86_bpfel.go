@@ -13,14 +13,38 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type engineConfig struct {
+type engineCommPart struct {
 	_        structs.HostLayout
-	Self     uint32
-	Pid      uint32
-	ByFamily uint8
-	ByComm   uint8
-	Pad      [2]uint8
-	Comm     [16]int8
+	Value    [2]uint64
+	Mask     [2]uint64
+	Some     [2]uint64
+	Size     uint8
+	First    uint8
+	Last     uint8
+	Anywhere uint8
+	Pad      [4]uint8
+}
+
+type engineComms struct {
+	_      structs.HostLayout
+	Count  uint32
+	Search uint32
+	Part   [16]struct {
+		_        structs.HostLayout
+		Value    [2]uint64
+		Mask     [2]uint64
+		Some     [2]uint64
+		Size     uint8
+		First    uint8
+		Last     uint8
+		Anywhere uint8
+		Pad      [4]uint8
+	}
+}
+
+type engineConfig struct {
+	_    structs.HostLayout
+	Self uint32
 }
 
 type engineCounter uint32
@@ -56,6 +80,12 @@ type engineFrame struct {
 	Probe uint32
 	Pad   uint32
 	Event engineEvent
+}
+
+type engineIds struct {
+	_     structs.HostLayout
+	Count uint32
+	Id    [16]uint32
 }
 
 type engineKind uint32
@@ -134,6 +164,35 @@ const (
 	engineTakeTAKE_SHIFT    engineTake = 8
 )
 
+type engineTaskFilter struct {
+	_    structs.HostLayout
+	Pids struct {
+		_     structs.HostLayout
+		Count uint32
+		Id    [16]uint32
+	}
+	NotPids struct {
+		_     structs.HostLayout
+		Count uint32
+		Id    [16]uint32
+	}
+	Tids struct {
+		_     structs.HostLayout
+		Count uint32
+		Id    [16]uint32
+	}
+	Uids struct {
+		_     structs.HostLayout
+		Count uint32
+		Id    [16]uint32
+	}
+	Cgroup      uint64
+	CgroupLevel uint32
+	ByFamily    uint8
+	NoIrq       uint8
+	Pad         [2]uint8
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -150,8 +209,11 @@ const (
 	engineProgProcessExit = "process_exit"
 	engineProgProcessFork = "process_fork"
 	engineProgProcessFree = "process_free"
+	engineVarComms        = "comms"
+	engineVarFilter       = "filter"
 	engineVarFrameCount   = "frame_count"
 	engineVarFrameSize    = "frame_size"
+	engineVarNotComms     = "not_comms"
 	engineVarOverflowed   = "overflowed"
 	engineVarRowShift     = "row_shift"
 	engineVarSettings     = "settings"
@@ -224,8 +286,11 @@ type engineMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineVariableSpecs struct {
+	Comms        *ebpf.VariableSpec `ebpf:"comms"`
+	Filter       *ebpf.VariableSpec `ebpf:"filter"`
 	FrameCount   *ebpf.VariableSpec `ebpf:"frame_count"`
 	FrameSize    *ebpf.VariableSpec `ebpf:"frame_size"`
+	NotComms     *ebpf.VariableSpec `ebpf:"not_comms"`
 	Overflowed   *ebpf.VariableSpec `ebpf:"overflowed"`
 	RowShift     *ebpf.VariableSpec `ebpf:"row_shift"`
 	Settings     *ebpf.VariableSpec `ebpf:"settings"`
@@ -279,8 +344,11 @@ func (m *engineMaps) Close() error {
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type engineVariables struct {
+	Comms        *ebpf.Variable `ebpf:"comms"`
+	Filter       *ebpf.Variable `ebpf:"filter"`
 	FrameCount   *ebpf.Variable `ebpf:"frame_count"`
 	FrameSize    *ebpf.Variable `ebpf:"frame_size"`
+	NotComms     *ebpf.Variable `ebpf:"not_comms"`
 	Overflowed   *ebpf.Variable `ebpf:"overflowed"`
 	RowShift     *ebpf.Variable `ebpf:"row_shift"`
 	Settings     *ebpf.Variable `ebpf:"settings"`

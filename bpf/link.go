@@ -29,19 +29,22 @@ const (
 	FuncIsReturn   = "ks_is_return"
 	FuncSendTail   = "ks_send_tail"
 	FuncFinishTail = "ks_finish_tail"
+	// FuncPreemptCount is generated if it is wanted; see Settings.Functions.
+	FuncPreemptCount = "ks_preempt_count"
 )
 
 // Settings are fixed when the engine is loaded.
 type Settings struct {
-	PID      uint32 // only this process; 0: all
-	Comm     string // only tasks of this name; "": all
-	Family   bool   // only processes in the family map
+	Filter   Filter
 	RingSize uint32 // bytes, a power of two and a multiple of the page size
 	Stash    bool   // something is kept of calls in flight
 	// FrameData is the most data that a stashed record has, in bytes.
 	FrameData uint32
 	Sites     uint32 // how many functions MapSites is to hold
 	Tail      Tail
+	// Functions take the place of the engine's of the same name. They are to be
+	// linked with generated programs as well.
+	Functions []Function
 }
 
 // The engine's own programs and maps, by name in the collection.
@@ -63,21 +66,14 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 		return nil, fmt.Errorf("reading the BPF engine: %w", err)
 	}
 	delete(spec.Programs, engineProgLibrary)
-	if !s.Family {
+	if !s.Filter.Family {
 		delete(spec.Programs, ProgFork)
 		delete(spec.Programs, ProgExit)
 	}
-	config := engineConfig{Self: uint32(os.Getpid()), Pid: s.PID}
-	if s.Family {
-		config.ByFamily = 1
+	if err := set(spec, engineVarSettings, engineConfig{Self: uint32(os.Getpid())}); err != nil {
+		return nil, err
 	}
-	if s.Comm != "" {
-		config.ByComm = 1
-		for i := range min(len(s.Comm), len(config.Comm)-1) {
-			config.Comm[i] = int8(s.Comm[i])
-		}
-	}
-	if err := set(spec, engineVarSettings, config); err != nil {
+	if err := s.Filter.set(spec); err != nil {
 		return nil, err
 	}
 	if err := set(spec, engineVarTailSettings, s.Tail.config()); err != nil {
@@ -89,7 +85,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	for _, prog := range spec.Programs {
 		var insns asm.Instructions
 		for _, f := range split(prog.Instructions) {
-			insns = append(insns, static(f)...)
+			insns = append(insns, static(s.replacement(f))...)
 		}
 		prog.Instructions = insns
 	}
@@ -103,6 +99,16 @@ func set(spec *ebpf.CollectionSpec, name string, v any) error {
 		return fmt.Errorf("setting %s: %w", name, err)
 	}
 	return nil
+}
+
+// replacement returns what takes the place of a function of the engine.
+func (s *Settings) replacement(f asm.Instructions) asm.Instructions {
+	for _, own := range s.Functions {
+		if own.Name == btf.FuncMetadata(&f[0]).Name {
+			return own.instructions()
+		}
+	}
+	return f
 }
 
 // library returns the engine's functions by name.

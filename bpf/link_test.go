@@ -51,7 +51,11 @@ func TestLink(t *testing.T) {
 		}, []string{"main", FuncSend, FuncCount, FuncCapture}},
 		{"each once", []Function{{Name: "main", Args: 1, Insns: append(asm.Instructions{
 			asm.Call.Label(FuncCount), asm.Call.Label(FuncFilter), asm.Call.Label(FuncCount)}, done...)}},
-			[]string{"main", FuncCount, FuncFilter}},
+			[]string{"main", FuncCount, FuncFilter, "ks_in_interrupt", FuncPreemptCount}},
+		{"own function of a function", []Function{
+			{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncFilter)}, done...)},
+			{Name: FuncPreemptCount, Insns: append(asm.Instructions{asm.Mov.Imm(asm.R0, 77)}, done...)},
+		}, []string{"main", FuncFilter, "ks_in_interrupt", FuncPreemptCount}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			insns, err := Link(c.functions...)
@@ -99,7 +103,7 @@ func TestLibrary(t *testing.T) {
 func TestEngine(t *testing.T) {
 	for _, s := range []Settings{
 		{RingSize: 4096}, {RingSize: 4096, FrameData: 8}, {RingSize: 4096, FrameData: 60 << 10},
-		{RingSize: 1 << 20, Family: true, PID: 1, Comm: "a very long name of a task"},
+		{RingSize: 1 << 20, Filter: Filter{Family: true, PIDs: []uint32{1}, Comms: []string{"a very long name of a task"}}},
 	} {
 		spec, err := Engine(s)
 		if err != nil {
@@ -108,7 +112,7 @@ func TestEngine(t *testing.T) {
 		if n := spec.Maps[MapEvents].MaxEntries; n != s.RingSize {
 			t.Errorf("ring buffer of %d bytes, want %d", n, s.RingSize)
 		}
-		if (spec.Programs[ProgFork] != nil) != s.Family || spec.Programs[engineProgLibrary] != nil {
+		if (spec.Programs[ProgFork] != nil) != s.Filter.Family || spec.Programs[engineProgLibrary] != nil {
 			t.Errorf("%+v: programs %v", s, spec.Programs)
 		}
 		frame := uint32(FrameSize) + s.FrameData

@@ -21,6 +21,8 @@ type Target struct {
 	Filtered bool
 	// Stacks and Branches say what follows the values of a call's record.
 	Stacks, Branches bool
+	// Functions are linked with every program: those that the filters need.
+	Functions []bpf.Function
 	// TypeID returns the BTF id that the kernel has for a type. It is nil, or
 	// returns false, where pointers cannot be cast (bpf_rdonly_cast, Linux 6.2).
 	TypeID func(btf.Type) (btf.TypeID, bool)
@@ -75,6 +77,7 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
 		stack += a.stack
 	}
+	funcs = append(funcs, t.Functions...)
 	if p.Method == plan.MethodSession {
 		stack += sessionStack
 	}
@@ -233,7 +236,7 @@ func (a *assembler) predicates(preds []plan.Predicate) {
 func (a *assembler) filter() {
 	a.say("filter tasks")
 	a.saveContext()
-	a.emit(call(bpf.FuncFilter))
+	a.emit(asm.Mov.Imm(asm.R1, 0), call(bpf.FuncFilter))
 	a.restoreContext()
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 }

@@ -29,8 +29,7 @@ import (
 
 // traceFlags are the options of "ksnoop trace".
 type traceFlags struct {
-	pid     uint32
-	comm    string
+	filters filterFlags
 	count   uint64
 	deny    []string
 	method  string
@@ -76,8 +75,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.Uint32VarP(&f.pid, "pid", "p", 0, "only calls made by this process; stop when it ends")
-	flags.StringVarP(&f.comm, "comm", "n", "", "only calls made by tasks of this name")
+	f.filters.add(flags)
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
 	f.session.add(flags)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
@@ -108,6 +106,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err := f.record.check(); err != nil {
 		return err
 	}
+	filter, err := f.filters.filter(len(f.command) > 0)
+	if err != nil {
+		return err
+	}
+	options.Paired = filter.Fleeting()
 	view, closeView, err := f.kernel.view()
 	if err != nil {
 		return err
@@ -135,7 +138,10 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return dryRunOf(p, skipped).print(stdout)
 	}
 	t := &tracing{flags: f, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
-	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: f.pid != 0 || f.comm != "" || len(f.command) > 0}
+	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: filter.Active()}
+	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
+		return err
+	}
 	if f.explain {
 		return explain(stdout, p, t.target)
 	}
@@ -150,7 +156,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 			return err
 		}
 	}
-	t.settings = bpf.Settings{PID: f.pid, Comm: f.comm, Family: len(f.command) > 0, RingSize: ringSize}
+	t.settings = bpf.Settings{Filter: filter, RingSize: ringSize}
 	f.tail.set(&t.settings, &t.target)
 	if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
 		return err
@@ -274,28 +280,26 @@ type tracing struct {
 func (t *tracing) run(ctx context.Context, status *int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if t.flags.pid != 0 {
-		ended, forget, err := launch.Watch(int(t.flags.pid))
-		if err != nil {
-			return err
-		}
-		defer forget()
-		go func() {
-			select {
-			case <-ended:
-				stop()
-			case <-ctx.Done():
-			}
-		}()
+	ended, forget, err := t.flags.filters.watch()
+	if err != nil {
+		return err
 	}
+	defer forget()
+	go func() {
+		select {
+		case <-ended:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	if len(t.flags.command) == 0 {
-		return t.trace(ctx, func(*attach.Tracer) error { return nil })
+		return t.trace(ctx, func(tracer *attach.Tracer) error { return t.flags.filters.adopt(tracer.Adopt) })
 	}
 	command, err := launch.Start(t.flags.command)
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
+	done := make(chan error, 1)
 	let := false
 	err = t.trace(ctx, func(tracer *attach.Tracer) error {
 		if err := tracer.Adopt(command.PID()); err != nil {
@@ -304,7 +308,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 		let = true
 		command.Continue()
 		go func() {
-			ended <- <-command.Done()
+			done <- <-command.Done()
 			stop()
 		}()
 		return nil
@@ -315,7 +319,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	case err != nil:
 		return err
 	}
-	*status, err = launch.Status(<-ended)
+	*status, err = launch.Status(<-done)
 	return err
 }
 

@@ -234,31 +234,6 @@ func TestLiveStrings(t *testing.T) {
 	})
 }
 
-func TestLiveFilters(t *testing.T) {
-	guest.Require(t)
-	work := []string{"--", "workload", "read", "-count", "3", "-size", "19"}
-	for _, c := range []struct {
-		args []string
-		want int
-	}{
-		{nil, 3},
-		{[]string{"-n", "workload"}, 3},
-		{[]string{"-n", "workloa"}, 0},
-		{[]string{"-n", "workload2"}, 0},
-		{[]string{"-p", "1"}, 0},
-		{[]string{"-c", "2"}, 2},
-	} {
-		out := traced(t, append(append([]string{"trace", "vfs_read(count == 19)"}, c.args...), work...)...)
-		if n := records(out, "workload", "vfs_read"); n != c.want {
-			t.Errorf("%q: %d records, want %d:\n%s", c.args, n, c.want, out)
-		}
-	}
-	out := traced(t, "trace", "vfs_read(count == 19)", "--", "workload", "fork", "-children", "3", "read", "-count", "2", "-size", "19")
-	if n := records(out, "exe", "vfs_read"); n != 6 { // they run /proc/self/exe
-		t.Errorf("%d records of 3 children's 2 calls:\n%s", n, out)
-	}
-}
-
 // TestLivePID traces a process that was there before, and no other, and stops
 // when that ends.
 func TestLivePID(t *testing.T) {

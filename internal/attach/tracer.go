@@ -109,6 +109,7 @@ func (t *Tracer) open() error {
 		}
 		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
 	}
+	s.Functions = t.options.Target.Functions
 	s.Sites = uint32(len(t.plan.Probes))
 	spec, err := bpf.Engine(s)
 	if err != nil {

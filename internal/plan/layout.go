@@ -141,6 +141,8 @@ func (p *Probe) layoutSplit() error {
 		return le.check()
 	}
 	switch {
+	case p.paired && (captures == 0 || len(entry.Stores) > 0):
+		p.Stashed = true
 	case !p.Timed && len(entry.Predicates) == 0:
 	case !p.Timed && p.Method.argsAtReturn() && allFixed(entry.Predicates):
 		ret.Predicates = entry.Predicates // they hold at return as they did at entry

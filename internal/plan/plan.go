@@ -65,6 +65,8 @@ type Probe struct {
 	Items  []expr.Item
 	Method Method
 
+	paired bool // Options.Paired
+
 	// Entry and Return say what is to be done at the two ends of a call; nil
 	// where there is nothing to do.
 	Entry, Return *Half

@@ -23,6 +23,9 @@ type Options struct {
 	// Method chooses how to attach to a function. Nil: MethodFentry where the
 	// function's signature allows it, else MethodKprobe.
 	Method func(*Probe) Method
+	// Paired makes the return of a call be printed if, and only if, its entry
+	// was: where a filter could decide otherwise at return.
+	Paired bool
 }
 
 // A Skipped is a function that a glob selected and that is not traced.
@@ -80,7 +83,7 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 
 // NewProbe resolves one SPEC for one function.
 func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) (*Probe, error) {
-	p := &Probe{Spec: spec, Func: f}
+	p := &Probe{Spec: spec, Func: f, paired: o.Paired}
 	scope := &expr.Scope{Func: f.Name, Types: kernelTypes{view, f.Module}}
 	var typed bool
 	p.Params, p.Result, typed = signature(f, o.Arch)

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+#ifndef KSNOOP_FILTER_H
+#define KSNOOP_FILTER_H
+
+/*
+ * Whose calls are looked at. The lists are constants of the loaded program: the
+ * verifier drops what tests empty ones.
+ */
+
+#define FILTER_IDS 16	/* of one kind, at most */
+#define FILTER_PARTS 16 /* of all globs for names together */
+
+struct ids {
+	__u32 count;
+	__u32 id[FILTER_IDS];
+};
+
+/*
+ * What is between two stars of a glob, as the two words that a task's name is
+ * compared as. The end of a name is a byte of 0 in the last part of its glob.
+ */
+struct comm_part {
+	__u64 value[2]; /* what the bytes must be */
+	__u64 mask[2];	/* which bytes are compared */
+	__u64 some[2];	/* which bytes must not be 0, for "?" */
+	__u8 size;	/* in bytes */
+	__u8 first;	/* of its glob */
+	__u8 last;	/* of its glob */
+	__u8 anywhere;	/* behind the part before it, rather than right there */
+	__u8 pad[4];
+};
+
+struct comms {
+	__u32 count;
+	__u32 search; /* some part can be anywhere */
+	struct comm_part part[FILTER_PARTS];
+};
+
+struct task_filter {
+	struct ids pids, not_pids, tids, uids;
+	__u64 cgroup; /* only tasks in it or below it, if not 0 */
+	__u32 cgroup_level;
+	__u8 by_family; /* only processes in the family map */
+	__u8 no_irq;	/* no calls that an interrupt makes on a task's back */
+	__u8 pad[2];
+};
+
+/* Bits of the preemption count, as linux/preempt.h has them since 2.6.30. */
+#define SERVING_SOFTIRQ 0x100
+#define HARDIRQ_UNIT 0x10000
+#define NMI_UNIT 0x100000
+#define IRQ_COUNT_MASK 0xf
+
+// Set before loading.
+const volatile struct task_filter filter;
+const volatile struct comms comms, not_comms;
+
+// The processes whose descendants are traced too, and those. It is kept by the
+// programs process_fork and process_exit.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u8);
+} family SEC(".maps");
+
+// ks_preempt_count is generated: where the kernel keeps the preemption count
+// depends on its version and on the architecture.
+FUNC __u32 ks_preempt_count(void)
+{
+	__u32 count;
+
+	asm volatile("%0 = 0" : "=r"(count));
+	return count;
+}
+
+// ks_in_interrupt reports whether an interrupt runs on the back of the current
+// task. A program of a probe inside a function (trap is not 0) may have been
+// entered through a breakpoint, which the kernel counts as an NMI.
+FUNC int ks_in_interrupt(__u32 trap)
+{
+	__u32 count = ks_preempt_count();
+	__u32 hardirqs = count / HARDIRQ_UNIT & IRQ_COUNT_MASK, nmis = count / NMI_UNIT & IRQ_COUNT_MASK;
+
+	if (count & SERVING_SOFTIRQ)
+		return 1;
+	return trap ? hardirqs > nmis : hardirqs | nmis;
+}
+
+static __always_inline bool listed(const volatile struct ids *list, __u32 id)
+{
+	__u32 count = list->count;
+
+	for (__u32 i = 0; i < count && i < FILTER_IDS; i++)
+		if (list->id[i] == id)
+			return true;
+	return false;
+}
+
+// has_zero is not 0 if a byte of x is 0.
+static __always_inline __u64 has_zero(__u64 x)
+{
+	return (x - 0x0101010101010101) & ~x & 0x8080808080808080;
+}
+
+struct name {
+	__u64 low, high;
+};
+
+// before keeps the bytes of x in front of the first one that is 0, of which
+// zero, of has_zero, has the lowest bit that is set.
+static __always_inline __u64 before(__u64 x, __u64 zero)
+{
+	return x & (((zero & -zero) >> 7) - 1);
+}
+
+// cut makes what follows the end of a name 0.
+static __always_inline void cut(struct name *n)
+{
+	__u64 low = has_zero(n->low), high = has_zero(n->high);
+
+	if (low) {
+		n->low = before(n->low, low);
+		n->high = 0;
+	} else if (high) {
+		n->high = before(n->high, high);
+	}
+}
+
+static __always_inline bool part_matches(const volatile struct comm_part *p, struct name *n)
+{
+	if ((n->low ^ p->value[0]) & p->mask[0] || (n->high ^ p->value[1]) & p->mask[1])
+		return false;
+	return !has_zero(n->low | ~p->some[0]) && !has_zero(n->high | ~p->some[1]);
+}
+
+static __always_inline void next_byte(struct name *n)
+{
+	n->low = n->low >> 8 | n->high << 56;
+	n->high >>= 8;
+}
+
+static __always_inline bool comm_listed(const volatile struct comms *list, struct name name)
+{
+	__u32 count = list->count;
+	struct name rest = name;
+	bool ok = true;
+
+	for (__u32 i = 0; i < count && i < FILTER_PARTS; i++) {
+		const volatile struct comm_part *p = &list->part[i];
+
+		if (p->first) {
+			rest = name;
+			ok = true;
+		}
+		if (!ok)
+			continue;
+		ok = part_matches(p, &rest);
+		if (p->anywhere) {
+			for (int at = 1; !ok && at < COMM_LEN; at++) {
+				next_byte(&rest);
+				ok = part_matches(p, &rest);
+			}
+		}
+		if (!ok)
+			continue;
+		if (p->last)
+			return true;
+		for (int at = 0; at < p->size && at < COMM_LEN; at++)
+			next_byte(&rest);
+	}
+	return false;
+}
+
+static __always_inline bool comm_wanted(struct task_struct *task)
+{
+	struct name name = *(struct name *)task->comm;
+
+	// Before Linux 5.17 an older, longer name may show behind the end.
+	if (comms.search || not_comms.search)
+		cut(&name);
+	if (comms.count && !comm_listed(&comms, name))
+		return false;
+	return !not_comms.count || !comm_listed(&not_comms, name);
+}
+
+// ks_filter reports whether the call that is being made is one to look at. The
+// cheapest tests come first. For trap, see ks_in_interrupt.
+FUNC int ks_filter(__u32 trap)
+{
+	const volatile struct task_filter *f = &filter;
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tgid = task->tgid;
+
+	if (f->pids.count && !listed(&f->pids, tgid))
+		return 0;
+	if (f->not_pids.count && listed(&f->not_pids, tgid))
+		return 0;
+	if (f->tids.count && !listed(&f->tids, task->pid))
+		return 0;
+	if (f->uids.count && !listed(&f->uids, task->cred->uid.val))
+		return 0;
+	if ((comms.count || not_comms.count) && !comm_wanted(task))
+		return 0;
+	if (f->by_family && !bpf_map_lookup_elem(&family, &tgid))
+		return 0;
+	if (f->no_irq && ks_in_interrupt(trap))
+		return 0;
+	return !f->cgroup || bpf_get_current_ancestor_cgroup_id(f->cgroup_level) == f->cgroup;
+}
+
+#endif

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/launch"
+)
+
+// filterFlags are the options that say whose calls are traced.
+type filterFlags struct {
+	pids, notPIDs, tids []uint
+	comms, notComms     []string
+	uids                []string
+	cgroup              string
+	follow, noIRQ       bool
+}
+
+func (f *filterFlags) add(flags *pflag.FlagSet) {
+	flags.UintSliceVarP(&f.pids, "pid", "p", nil, "only calls made by this process, `PID`; stop when it ends (repeatable)")
+	flags.UintSliceVarP(&f.notPIDs, "not-pid", "P", nil, "no calls made by this process, `PID` (repeatable)")
+	flags.UintSliceVarP(&f.tids, "tid", "t", nil, "only calls made by this thread, `TID` (repeatable)")
+	flags.BoolVar(&f.follow, "follow", false, "with -p: also the children of these processes, and theirs")
+	flags.StringArrayVarP(&f.comms, "comm", "n", nil, "only calls made by tasks whose name matches this `GLOB` (repeatable)")
+	flags.StringArrayVarP(&f.notComms, "not-comm", "N", nil, "no calls made by tasks whose name matches this `GLOB` (repeatable)")
+	flags.StringSliceVar(&f.uids, "uid", nil, "only calls made by this `USER`, a name or a number (repeatable)")
+	flags.StringVar(&f.cgroup, "cgroup", "", "only calls made in this control group or below it, `PATH`")
+	flags.BoolVar(&f.noIRQ, "no-irq", false, "no calls that an interrupt makes while a task runs")
+}
+
+// filter turns the options into what the engine takes. A command that is
+// started is one of the followed processes.
+func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
+	switch {
+	case f.follow && len(f.pids) == 0:
+		return bpf.Filter{}, usagef("--follow goes with -p: whose children?")
+	case command && len(f.pids) > 0:
+		return bpf.Filter{}, usagef("-p names processes that run already, and of a command all processes are traced: give one or the other")
+	}
+	out := bpf.Filter{Comms: f.comms, NotComms: f.notComms, NoIRQ: f.noIRQ, Family: f.follow || command}
+	var err1, err2, err3, err4, err5 error
+	if !f.follow {
+		out.PIDs, err1 = ids("-p", f.pids)
+	}
+	out.NotPIDs, err2 = ids("-P", f.notPIDs)
+	out.TIDs, err3 = ids("-t", f.tids)
+	out.UIDs, err4 = userIDs(f.uids)
+	if f.cgroup != "" {
+		out.Cgroup, err5 = cgroup(f.cgroup)
+	}
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return out, usageError{err}
+	}
+	if err := out.Check(); err != nil {
+		return out, usageError{err}
+	}
+	return out, nil
+}
+
+// filterFunctions returns what the filter needs to have generated for this kernel.
+func filterFunctions(f *bpf.Filter, view *kernel.View) ([]bpf.Function, error) {
+	if !f.NoIRQ {
+		return nil, nil
+	}
+	types, err := view.BTF()
+	if err != nil {
+		return nil, err
+	}
+	count, err := codegen.PreemptCount(hostArch, types)
+	if err != nil {
+		return nil, fmt.Errorf("--no-irq: %w", err)
+	}
+	return []bpf.Function{count}, nil
+}
+
+func ids(flag string, from []uint) ([]uint32, error) {
+	var out []uint32
+	for _, id := range from {
+		if id > math.MaxInt32 {
+			return nil, fmt.Errorf("%s %d: no task has such a number", flag, id)
+		}
+		out = append(out, uint32(id))
+	}
+	return out, nil
+}
+
+func userIDs(users []string) ([]uint32, error) {
+	var out []uint32
+	for _, name := range users {
+		id := name
+		if _, err := strconv.ParseUint(name, 10, 32); err != nil {
+			u, err := user.Lookup(name)
+			if err != nil {
+				return nil, fmt.Errorf("--uid %s: there is no such user", name)
+			}
+			id = u.Uid
+		}
+		n, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("--uid %s: %w", name, err)
+		}
+		out = append(out, uint32(n))
+	}
+	return out, nil
+}
+
+// cgroupMounts are where the unified hierarchy is mounted by convention.
+var cgroupMounts = [...]string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
+
+// cgroup finds a control group by its path, absolute or below the mount.
+func cgroup(name string) (bpf.Cgroup, error) {
+	path := name
+	if !filepath.IsAbs(path) {
+		for _, mount := range cgroupMounts {
+			if isCgroup(filepath.Join(mount, name)) {
+				path = filepath.Join(mount, name)
+			}
+		}
+	}
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return bpf.Cgroup{}, fmt.Errorf("--cgroup: %w", err)
+	}
+	if !isCgroup(path) {
+		return bpf.Cgroup{}, fmt.Errorf("--cgroup %s: not a control group (cgroup v2); they are below %s", name, cgroupMounts[0])
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return bpf.Cgroup{}, fmt.Errorf("--cgroup %s: %w", name, err)
+	}
+	c := bpf.Cgroup{ID: st.Ino}
+	for parent := filepath.Dir(path); isCgroup(parent); parent = filepath.Dir(parent) {
+		c.Level++
+	}
+	return c, nil
+}
+
+func isCgroup(path string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(path, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// watch returns a channel that is closed when all processes of -p have ended;
+// it is nil without -p. The function gives up watching.
+func (f *filterFlags) watch() (<-chan struct{}, func(), error) {
+	var ends []<-chan struct{}
+	var stops []func() error
+	stop := func() {
+		for _, s := range stops {
+			_ = s() // nothing depends on it any more
+		}
+	}
+	for _, pid := range f.pids {
+		if pid == 0 {
+			return nil, stop, nil // idle tasks never end
+		}
+		end, s, err := launch.Watch(int(pid))
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		ends, stops = append(ends, end), append(stops, s)
+	}
+	for _, tid := range f.tids {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", tid)); tid != 0 && err != nil {
+			stop()
+			return nil, nil, fmt.Errorf("there is no thread %d", tid)
+		}
+	}
+	if len(ends) == 0 {
+		return nil, stop, nil
+	}
+	all := make(chan struct{})
+	go func() {
+		for _, end := range ends {
+			<-end
+		}
+		close(all)
+	}()
+	return all, stop, nil
+}
+
+// adopt hands the processes of -p and their descendants to add, which makes
+// whatever they start one of them. It looks for descendants until there are no
+// new ones: while it looks, more are started.
+func (f *filterFlags) adopt(add func(pid int) error) error {
+	if !f.follow {
+		return nil
+	}
+	var roots []int
+	for _, pid := range f.pids {
+		roots = append(roots, int(pid))
+	}
+	for known, pids := 0, roots; len(pids) > known; {
+		known = len(pids)
+		for _, pid := range pids {
+			if err := add(pid); err != nil {
+				return err
+			}
+		}
+		var err error
+		if pids, err = launch.Descendants(os.DirFS("/proc"), roots); err != nil {
+			return fmt.Errorf("--follow: %w", err)
+		}
+	}
+	return nil
+}

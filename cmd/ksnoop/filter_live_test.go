@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+func TestLiveFilters(t *testing.T) {
+	guest.Require(t)
+	work := []string{"--", "workload", "read", "-count", "3", "-size", "19"}
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"", 3},
+		{"-n workload", 3},
+		{"-n workloa", 0},
+		{"-n workload2", 0},
+		{"-n nobody -n w*d", 3},
+		{"-n w*d -N *load", 0},
+		{"-N workload", 0},
+		{"-N init -N sh", 3},
+		{"-P 1", 3},
+		{"-t 1", 0},
+		{"--uid root", 3},
+		{"--uid 1,2", 0},
+		{"-c 2", 2},
+		{"-n workload --no-irq", 3},
+	} {
+		out := traced(t, append(append([]string{"trace", "vfs_read(count == 19)"}, strings.Fields(c.args)...), work...)...)
+		if n := records(out, "workload", "vfs_read"); n != c.want {
+			t.Errorf("%q: %d records, want %d:\n%s", c.args, n, c.want, out)
+		}
+	}
+	out := traced(t, "trace", "vfs_read(count == 19)", "--", "workload", "fork", "-children", "3", "read", "-count", "2", "-size", "19")
+	if n := records(out, "exe", "vfs_read"); n != 6 { // they run /proc/self/exe
+		t.Errorf("%d records of 3 children's 2 calls:\n%s", n, out)
+	}
+}
+
+// TestLiveFilterPairs: a call's return is printed if its entry was, whatever
+// the call does to the task's name. begin_new_exec gives it a new one.
+func TestLiveFilterPairs(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for comm, want := range map[string][2]int{"workload": {1, 1}, "second": {0, 0}} {
+			out := traced(t, "trace", attach, "begin_new_exec", "-n", comm, "--", "workload", "exec", "-comm", "second", "read")
+			entries, returns := strings.Count(out, "bprm = "), strings.Count(out, "return = ")
+			if got := [2]int{entries, returns}; got != want {
+				t.Errorf("-n %s: %d entries and returns, want %d:\n%s", comm, got, want, out)
+			}
+		}
+	})
+}
+
+// TestLiveNoIRQ: what is sent over loopback is received by an interrupt on the
+// sender's back, before the call that sends it returns.
+func TestLiveNoIRQ(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for _, c := range []struct {
+			function, option string
+			want             int
+		}{
+			{"ip_rcv(skb->len == 84)", "", 3}, {"ip_rcv(skb->len == 84)", "--no-irq", 0},
+			{"ip_send_skb(skb->len == 84)", "--no-irq", 3},
+		} {
+			args := append([]string{"trace", attach, c.function}, strings.Fields(c.option)...)
+			out := traced(t, append(args, "--", "workload", "udp-send", "-size", "56", "-count", "3")...)
+			name, _, _ := strings.Cut(c.function, "(")
+			if n := records(out, "workload", name); n != c.want {
+				t.Errorf("%s %s: %d records, want %d:\n%s", c.function, c.option, n, c.want, out)
+			}
+		}
+	})
+}
+
+// held is a shell that runs commands when it is told to.
+type held struct {
+	cmd   *exec.Cmd
+	start io.WriteCloser
+}
+
+func hold(t *testing.T, script string, attr *syscall.SysProcAttr) *held {
+	t.Helper()
+	h := &held{cmd: exec.Command("sh", "-c", "read go; "+script)}
+	h.cmd.SysProcAttr = attr
+	var err error
+	if h.start, err = h.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *held) run(t *testing.T) {
+	t.Helper()
+	if _, err := fmt.Fprintln(h.start, "go"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLiveFollow: a shell's children are traced with --follow only.
+func TestLiveFollow(t *testing.T) {
+	guest.Require(t)
+	for option, want := range map[string]int{"--follow": 5, "--no-irq": 0} {
+		h := hold(t, "(workload read -count 2 -size 31; workload read -count 3 -size 31); true", nil)
+		trace := startTrace(t, option, "-p", fmt.Sprint(h.cmd.Process.Pid), "vfs_read(count == 31)")
+		if err := exec.Command("workload", "read", "-count", "2", "-size", "31").Run(); err != nil {
+			t.Fatal(err)
+		}
+		h.run(t)
+		out, status := trace.wait(t)
+		if n := records(out, "workload", "vfs_read"); n != want || status != 0 {
+			t.Errorf("%s: %d records, status %d, want %d and 0:\n%s", option, n, status, want, out)
+		}
+	}
+}
+
+// TestLiveProcesses: calls of two processes, until both have ended, and of none
+// that is denied; of a user; of a control group.
+func TestLiveProcesses(t *testing.T) {
+	guest.Require(t)
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	shells := []*held{hold(t, "exec workload read -count 1 -size 37", nil), hold(t, "exec workload read -count 2 -size 37", nil),
+		hold(t, "exec workload read -count 4 -size 37", nobody)}
+	pid := func(i int) string { return fmt.Sprint(shells[i].cmd.Process.Pid) }
+	root := t.TempDir()
+	if err := unix.Mount("none", root, "cgroup2", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Unmount(root, unix.MNT_DETACH) }()
+	if err := os.MkdirAll(root+"/a/b", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+"/a/b/cgroup.procs", []byte(pid(1)), 0); err != nil {
+		t.Fatal(err)
+	}
+	traces := []struct {
+		args []string
+		want int
+		ends bool // by itself
+		run  *running
+	}{
+		{args: []string{"-p", pid(0), "-p", pid(2)}, want: 5, ends: true},
+		{args: []string{"-p", pid(0) + "," + pid(1), "-P", pid(1)}, want: 1, ends: true},
+		{args: []string{"--uid", "65534"}, want: 4},
+		{args: []string{"-t", pid(1)}, want: 2},
+		{args: []string{"--cgroup", root + "/a"}, want: 2},
+	}
+	for i := range traces {
+		traces[i].run = startTrace(t, append(traces[i].args, "vfs_read(count == 37)")...)
+	}
+	for _, h := range shells {
+		h.run(t)
+	}
+	for _, trace := range traces {
+		if !trace.ends {
+			if err := trace.run.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, status := trace.run.wait(t)
+		if n := records(out, "workload", "vfs_read"); n != trace.want || status != 0 {
+			t.Errorf("%q: %d records, status %d, want %d and 0:\n%s", trace.args, n, status, trace.want, out)
+		}
+	}
+}
+
+// TestLiveNotItself: ksnoop prints, which are calls of vfs_write, and shows none.
+func TestLiveNotItself(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for _, spec := range []string{"vfs_write", "vfs_write(return >= 0)"} {
+			trace := startTrace(t, attach, spec)
+			if err := exec.Command("workload", "fork", "-children", "2", "read").Run(); err != nil {
+				t.Fatal(err)
+			}
+			if err := trace.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := trace.wait(t)
+			if records(out, "exe", "vfs_write") == 0 || records(out, "ksnoop", "vfs_write") != 0 {
+				t.Errorf("%s: calls of ksnoop, or none of others:\n%s", spec, out)
+			}
+		}
+	})
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// pseudoBTFID marks a load of the address of a kernel variable, given by the
+// BTF id of that variable (BPF_PSEUDO_BTF_ID).
+const pseudoBTFID = asm.Register(3)
+
+// PreemptCount generates the function that tells the engine whether an
+// interrupt is being served. types is the BTF of the kernel that it runs on.
+func PreemptCount(arch string, types *btf.Spec) (bpf.Function, error) {
+	var insns asm.Instructions
+	var err error
+	switch arch {
+	case "amd64":
+		insns, err = preemptCountOfCPU(types)
+	case "arm64":
+		insns, err = preemptCountOfTask(types)
+	default:
+		err = fmt.Errorf("not known for %s", arch)
+	}
+	if err != nil {
+		return bpf.Function{}, fmt.Errorf("finding the kernel's preemption count: %w", err)
+	}
+	return bpf.Function{Name: bpf.FuncPreemptCount, Insns: insns}, nil
+}
+
+// preemptCountOfCPU is for x86, where it is a per-CPU variable: __preempt_count,
+// which from Linux 6.2 to 6.14 is a member of pcpu_hot.
+func preemptCountOfCPU(types *btf.Spec) (asm.Instructions, error) {
+	var v *btf.Var
+	offset := uint32(0)
+	if types.TypeByName("__preempt_count", &v) != nil {
+		if types.TypeByName("pcpu_hot", &v) != nil {
+			return nil, errors.New("there is neither __preempt_count nor pcpu_hot")
+		}
+		var ok bool
+		if offset, ok = memberOffset(v.Type, "preempt_count"); !ok {
+			return nil, errors.New("pcpu_hot has no preempt_count")
+		}
+	}
+	id, err := types.TypeID(v)
+	if err != nil {
+		return nil, err
+	}
+	return asm.Instructions{
+		{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R1, Src: pseudoBTFID, Constant: int64(id)},
+		asm.FnThisCpuPtr.Call(),
+		asm.LoadMem(asm.R0, asm.R0, int16(offset), asm.Word),
+		asm.Return(),
+	}, nil
+}
+
+// preemptCountOfTask is for arm64, where it is kept with each thread.
+func preemptCountOfTask(types *btf.Spec) (asm.Instructions, error) {
+	var task, info *btf.Struct
+	if err := errors.Join(types.TypeByName("task_struct", &task), types.TypeByName("thread_info", &info)); err != nil {
+		return nil, err
+	}
+	base, ok1 := memberOffset(task, "thread_info")
+	offset, ok2 := memberOffset(info, "preempt_count")
+	if !ok1 || !ok2 {
+		return nil, errors.New("a task has no thread_info with a preempt_count")
+	}
+	return asm.Instructions{
+		asm.FnGetCurrentTaskBtf.Call(),
+		asm.LoadMem(asm.R0, asm.R0, int16(base+offset), asm.Word),
+		asm.Return(),
+	}, nil
+}
+
+// memberOffset finds a member of a struct or union, those of anonymous members
+// included, and returns its offset in bytes.
+func memberOffset(t btf.Type, name string) (uint32, bool) {
+	var members []btf.Member
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		members = t.Members
+	case *btf.Union:
+		members = t.Members
+	}
+	for _, m := range members {
+		if m.Name == name {
+			return m.Offset.Bytes(), true
+		}
+		if m.Name == "" {
+			if off, ok := memberOffset(m.Type, name); ok {
+				return m.Offset.Bytes() + off, true
+			}
+		}
+	}
+	return 0, false
+}
