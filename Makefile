@@ -66,12 +66,12 @@ demo: export KSNOOP_KERNELS = 6.12
 demo: setup-guest
 	@$(GUEST) -file internal/vm/demo.sh:/demo.sh sh /demo.sh
 
-bench: setup-guest
+bench: setup
 	$(TESTRUN) -bench
 	$(GUEST) -icount workload loop
-	$(GO) test -run '^$$' -bench . ./btfprint ./expr ./codegen ./internal/record ./internal/kernel
+	$(GO) test -run '^$$' -bench . ./btfprint ./expr ./codegen ./internal/record ./internal/kernel ./internal/debuginfo
 
-soak: setup-guest
+soak: setup
 	KSNOOP_SOAK=1 $(TESTRUN) -unit -live -timeout 2h
 
 clean:

@@ -4,12 +4,14 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -95,36 +97,64 @@ type symbolizer struct {
 	line   []byte
 }
 
-// stream answers the lines that are there as soon as no more of them have come.
+// stream answers the lines that are there as soon as no more of them come. Of
+// many it waits a moment for more: to look up all at once is much faster, and
+// who writes so many does not wait for each.
 func (s *symbolizer) stream(r io.Reader) error {
-	const most = 1 << 20
-	in := bufio.NewReaderSize(r, most)
+	const (
+		many  = 256
+		most  = 1 << 20
+		pause = 2 * time.Millisecond
+	)
+	blocks := make(chan []string, 16)
+	var readErr error // when blocks is closed
+	go func() {
+		defer close(blocks)
+		readErr = readBlocks(r, blocks)
+	}()
+	for lines := range blocks {
+		for open := true; open && len(lines) < most; {
+			wait := time.Duration(0)
+			if len(lines) >= many {
+				wait = pause
+			}
+			var more []string
+			select {
+			case more, open = <-blocks:
+			case <-time.After(wait):
+				open = false
+			}
+			lines = append(lines, more...)
+		}
+		if err := errors.Join(s.answer(lines), s.w.Flush()); err != nil {
+			return err
+		}
+	}
+	if readErr != nil {
+		return fmt.Errorf("read addresses: %w", readErr)
+	}
+	return nil
+}
+
+// readBlocks sends the lines that r gives at a time.
+func readBlocks(r io.Reader, blocks chan<- []string) error {
+	in := bufio.NewReaderSize(r, 1<<16)
 	var lines []string
 	for {
 		line, err := in.ReadString('\n')
 		if line = strings.TrimSpace(line); line != "" {
 			lines = append(lines, line)
 		}
-		more := false
-		if n := in.Buffered(); n > 0 && err == nil {
-			waiting, _ := in.Peek(n) // n are buffered, so none can be missing
-			more = strings.IndexByte(string(waiting[:min(n, 128)]), '\n') >= 0
+		waiting, _ := in.Peek(in.Buffered()) // so many are there, none can be missing
+		if len(lines) > 0 && (err != nil || bytes.IndexByte(waiting, '\n') < 0) {
+			blocks <- lines
+			lines = nil
 		}
-		if more && len(lines) < most {
-			continue
-		}
-		if e := s.answer(lines); e != nil {
-			return e
-		}
-		if e := s.w.Flush(); e != nil {
-			return e
-		}
-		lines = lines[:0]
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read addresses: %w", err)
+			return err
 		}
 	}
 }
