@@ -41,10 +41,19 @@ func (a *assembler) stackKey(reg asm.Register) {
 	}
 }
 
+// inWords reports whether a program's context is what the kernel's function was
+// called with, in words of 64 bits.
+func inWords(m plan.Method) bool {
+	return m == plan.MethodFentry || m == plan.MethodTPBTF || m == plan.MethodRawTP
+}
+
+// typesKnown reports whether the verifier knows what these words point to.
+func typesKnown(m plan.Method) bool { return m == plan.MethodFentry || m == plan.MethodTPBTF }
+
 // word loads the i-th 64-bit word of parameter p into R0.
 func (a *assembler) word(p *plan.Param, i int) {
 	switch {
-	case a.probe.Method == plan.MethodFentry:
+	case inWords(a.probe.Method):
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*(p.Loc.Slot+i)), asm.DWord))
 	case p.Loc.Reg >= 0:
 		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.args[p.Loc.Reg+i], asm.DWord))

@@ -39,7 +39,7 @@ func (a *assembler) neighbours(stores []plan.Slot) (group, rest []plan.Slot) {
 
 func (a *assembler) helperLoad(s *plan.Slot) (*expr.Load, bool) {
 	t, ok := s.Term.(*expr.Load)
-	return t, ok && a.access(t) == accessRead && t.Width&(t.Width-1) == 0
+	return t, ok && a.access(t) == accessRead && t.Width&(t.Width-1) == 0 && t.Off%int64(t.Width) == 0
 }
 
 // storeGroup reads the bytes around several members to the stack and takes the
@@ -53,8 +53,11 @@ func (a *assembler) storeGroup(group []plan.Slot) {
 		lo, hi = min(lo, t.Off), max(hi, t.Off+int64(t.Width))
 		labels[i] = a.slotText(&group[i])
 	}
-	buffer := stackSpill - 8*a.depth - int((hi-lo+7)&^7)
+	// The stack may only be read aligned: members keep theirs.
+	shift := int(lo & 7)
+	buffer := stackSpill - 8*a.depth - (int(hi-lo)+shift+7)&^7
 	a.useStack(buffer)
+	buffer += shift
 	alone, next := a.label("alone"), a.label("next")
 	a.fault = alone
 	a.say("together: " + strings.Join(labels, ", "))

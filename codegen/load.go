@@ -20,18 +20,23 @@ const (
 	accessRead   access = iota // by a helper, from any address
 	accessDirect               // by a load through a pointer that the verifier knows the type of
 	accessCast                 // the same, after telling it the type
+	accessRecord               // by a load from what the program is handed
 )
 
 // load reads a number from memory into R0.
 func (a *assembler) load(t *expr.Load, u use) {
 	how := a.access(t)
-	if how != accessRead && u == useNumber && pointsToStruct(t.T) {
+	if how != accessRead && how != accessRecord && u == useNumber && pointsToStruct(t.T) {
 		how = accessRead // a direct load would give a pointer, with which nothing can be computed
 	}
 	switch how {
 	case accessRead:
 		a.value(t.Addr, useAny)
 		a.probeRead(t.Off, t.Width, t.Space)
+		a.loaded(t)
+		return
+	case accessRecord:
+		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(t.Off), sizeOf(t.Width)))
 		a.loaded(t)
 		return
 	case accessDirect:
@@ -65,6 +70,9 @@ func (a *assembler) loaded(t *expr.Load) {
 // space and everything else in the lower half, error pointers. It leaves to
 // the load itself, and to confirmZero, what only the page tables know.
 func (a *assembler) checkPointer() {
+	if a.probe.Method == plan.MethodTPBTF {
+		a.emit(asm.JEq.Imm(asm.R0, 0, a.failed())) // the test that the verifier knows for what may be NULL
+	}
 	a.emit(asm.JSGE.Imm(asm.R0, 0, a.failed()))
 	a.emit(asm.JGT.Imm(asm.R0, -4096, a.failed()))
 }
@@ -126,6 +134,9 @@ func sizeOf(width uint32) asm.Size {
 // access chooses how a member is read: directly where the verifier knows the
 // type of the pointer, or can be told, and allows a load at that offset.
 func (a *assembler) access(t *expr.Load) access {
+	if expr.InRecord(t) && t.Width&(t.Width-1) == 0 && t.Off%int64(t.Width) == 0 && t.Off <= math.MaxInt16 {
+		return accessRecord
+	}
 	target, ok := typedTarget(t.Addr.Type())
 	if !ok || t.Space != expr.Kernel || t.Width&(t.Width-1) != 0 || t.Off < 0 || t.Off > math.MaxInt16 {
 		return accessRead
@@ -147,14 +158,15 @@ func (a *assembler) access(t *expr.Load) access {
 
 // typed reports whether the verifier knows what a pointer points to.
 func (a *assembler) typed(t expr.Term) bool {
-	fentry := a.probe.Method == plan.MethodFentry
+	fentry := typesKnown(a.probe.Method)
 	switch t := t.(type) {
 	case *expr.Arg:
 		return fentry && t.Off == 0 && paramKind(&a.probe.Params[t.Index]) == wordTyped
 	case *expr.Result:
 		return fentry && t.Off == 0 && contextKind(a.probe.Result) == wordTyped
 	case *expr.Load:
-		return t.Bits.Size == 0 && a.access(t) != accessRead && a.loadsPointer(t)
+		how := a.access(t)
+		return t.Bits.Size == 0 && (how == accessDirect || how == accessCast) && a.loadsPointer(t)
 	}
 	return false
 }

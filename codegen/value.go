@@ -68,8 +68,12 @@ func (a *assembler) value(t expr.Term, u use) {
 // reads it.
 func (a *assembler) arg(t *expr.Arg, u use) {
 	p := &a.probe.Params[t.Index]
-	if a.probe.Method == plan.MethodFentry {
+	if typesKnown(a.probe.Method) {
 		switch kind := paramKind(p); {
+		case (kind == wordRefused || kind == wordTyped && u == useNumber) && a.probe.Method == plan.MethodTPBTF:
+			a.emit(asm.Mov.Reg(asm.R0, a.ctx)) // there is no bpf_get_func_arg, but its context is memory
+			a.probeRead(int64(8*p.Loc.Slot), 8, expr.Kernel)
+			return
 		case kind == wordRefused, kind == wordTyped && u == useNumber:
 			a.emit(asm.Mov.Imm(asm.R2, int32(p.Loc.Slot)))
 			a.helper2(asm.FnGetFuncArg, asm.R3)
@@ -159,6 +163,8 @@ func (a *assembler) context(t *expr.ContextTerm) {
 	case expr.ContextCPU:
 		a.helper(asm.FnGetSmpProcessorId)
 		a.extend(4, false)
+	case expr.ContextRecord:
+		a.emit(asm.Mov.Reg(asm.R0, a.ctx))
 	case expr.ContextTime:
 		a.helper(asm.FnKtimeGetNs)
 	case expr.ContextDuration:

@@ -6,15 +6,32 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 )
 
-// A Param is one parameter of the traced function.
+// A Param is one parameter of the traced function, or a field of what is traced
+// otherwise.
 type Param struct {
 	Name string // may be empty
 	Type btf.Type
+	// Base is the address of the memory that holds it, Off bytes further on.
+	// It is nil for what is passed in registers or on the stack.
+	Base Term
+	Off  int64
+	// Form tells what lies there.
+	Form Form
 }
+
+// A Form is how a field lies in the record of a tracepoint.
+type Form uint8
+
+const (
+	Plain      Form = iota // the value itself
+	Located                // where an array of Type is: its length << 16 | its offset from Base
+	RelLocated             // the same, but the offset is from the end of these four bytes
+)
 
 // A Scope is what the names of a SPEC mean: one function and the types of the
 // kernel it is in.
@@ -25,7 +42,10 @@ type Scope struct {
 	// Untyped says that BTF does not describe the function: Params stands for
 	// its registers and Return for the register a result would be in.
 	Untyped bool
-	Types   Types
+	// Point says that it is a place in the code that is passed, not a call
+	// that will return.
+	Point bool
+	Types Types
 }
 
 // Types looks types up by name. It is the part of a kernel's view that
@@ -130,16 +150,19 @@ func (c *checker) everything(spec *Spec) []Item {
 	var items []Item
 	for i, p := range c.scope.Params {
 		label := p.Name
+		if strings.HasPrefix(label, "$") && !strings.HasPrefix(c.scope.Params[0].Name, "$") {
+			break // at a function's first instruction, its parameters say what the registers hold
+		}
 		if label == "" {
 			label = "$arg" + strconv.Itoa(i+1)
 		}
 		o := c.param(i)
-		if c.scope.Untyped {
+		if c.scope.Untyped || strings.HasPrefix(label, "$") {
 			o.view = ViewHex
 		}
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show(label, o)}})
 	}
-	if res, ok := c.result(); ok {
+	if res, ok := c.result(); ok && !c.scope.Point {
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show("return", res)}})
 	}
 	return items
@@ -151,6 +174,10 @@ func (c *checker) item(x Expr) (Item, bool) {
 	if !isPredicate(top) {
 		call, ok := top.(*Call)
 		both := ok && call.Func.Name == "diff"
+		if both && c.scope.Point {
+			c.point(call.Pos)
+			return it, false
+		}
 		if both {
 			if !c.arity(call, 1) {
 				return it, false

@@ -37,6 +37,9 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	}
 	switch x.Func.Name {
 	case "entry", "exit":
+		if x.Func.Name == "exit" && c.scope.Point {
+			return c.point(x.Pos)
+		}
 		return c.phase(x, want)
 	case "diff":
 		return c.fault(CodeType, x.Pos, "write it as an item of its own", "diff() shows a change, it has no value")
@@ -142,6 +145,9 @@ func (c *checker) pointerCall(x *Call, o operand) (operand, bool) {
 	arg := x.Args[0]
 	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && x.Func.Name == "str" && o.val == nil && o.place.addr != nil {
 		return operand{t: o.t, text: &Text{T: o.t, Addr: o.place.addr, Off: o.place.off, Max: textMax(arr), Space: o.space, At: o.place.at}}, true
+	}
+	if o.text != nil && x.Func.Name == "str" {
+		return o, true
 	}
 	o, ok := c.scalar(o, arg.Span())
 	if !ok {

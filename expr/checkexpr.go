@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,9 @@ func (c *checker) value(x Expr, want *btf.Enum) (operand, bool) {
 }
 
 func (c *checker) returned(x *Return) (operand, bool) {
+	if c.scope.Point {
+		return c.point(x.Pos)
+	}
 	o, ok := c.result()
 	if !ok {
 		return c.fault(CodeNoReturn, x.Pos, "", "%s returns nothing", c.scope.Func)
@@ -69,6 +73,9 @@ func (c *checker) context(x *Context) (operand, bool) {
 	v := map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
 		"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
 	if name, ok := v[x.Name]; ok {
+		if name == ContextDuration && c.scope.Point {
+			return c.point(x.Pos)
+		}
 		t := btf.Type(typeUint)
 		if name == ContextTime || name == ContextDuration {
 			t = typeUlong
@@ -77,6 +84,11 @@ func (c *checker) context(x *Context) (operand, bool) {
 	}
 	if x.Name == "$comm" {
 		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16}}, true
+	}
+	if i := slices.IndexFunc(c.scope.Params, func(p Param) bool { return p.Name == x.Name }); i >= 0 {
+		o := c.param(i) // a register
+		o.view = ViewHex
+		return o, true
 	}
 	if digits, ok := strings.CutPrefix(x.Name, "$arg"); ok {
 		n, err := strconv.Atoi(digits)
@@ -88,8 +100,30 @@ func (c *checker) context(x *Context) (operand, bool) {
 			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, len(c.scope.Params), n)
 		}
 	}
-	return c.fault(CodeUnknownName, x.Pos, "there are $pid $tid $uid $comm $cpu $time $duration and $arg1 to $arg6",
-		"%q is no context value", x.Name)
+	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is no context value", x.Name)
+}
+
+// contextHint names the registers, where there are any, and else the values
+// that are always there.
+func (c *checker) contextHint(name string) string {
+	registers := ""
+	for _, p := range c.scope.Params {
+		if strings.HasPrefix(p.Name, "$") {
+			registers += " " + p.Name
+		}
+	}
+	if registers == "" {
+		return "there are $pid $tid $uid $comm $cpu $time $duration and $arg1 to $arg6"
+	}
+	if hint := didYouMean(name, slices.Values(strings.Fields(registers))); hint != "" {
+		return hint
+	}
+	return "the registers are" + registers
+}
+
+// point refuses what only a call has.
+func (c *checker) point(at Span) (operand, bool) {
+	return c.fault(CodeNoReturn, at, "", "%s is passed, and does not return", c.scope.Func)
 }
 
 func (c *checker) unary(x *Unary, want *btf.Enum) (operand, bool) {

@@ -201,20 +201,29 @@ func (c *checker) cast(x *Cast) (operand, bool) {
 	return operand{t: t, val: convert(o.val, t), space: o.space, cast: true}, true
 }
 
+// LookupType finds the type that words such as "unsigned long", "u32" or
+// "struct sock" spell. It is nil if there is none.
+func LookupType(name string, types Types) (btf.Type, error) {
+	if t, ok := baseType(name); ok {
+		return t, nil
+	}
+	found, err := types.TypesByName(name)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0], nil
+}
+
 // typeNamed finds the type that a cast or sizeof spells.
 func (c *checker) typeNamed(n TypeName) (btf.Type, bool) {
-	t, ok := baseType(n.Name)
-	if !ok {
-		found, err := c.scope.Types.TypesByName(n.Name)
-		switch {
-		case err != nil:
-			c.fault(CodeUnknownType, n.Pos, "", "looking up %q: %v", n.Name, err)
-			return nil, false
-		case len(found) == 0:
-			c.fault(CodeUnknownType, n.Pos, c.typeHint(n.Name), "the kernel has no type %q", n.Name)
-			return nil, false
-		}
-		t = found[0]
+	t, err := LookupType(n.Name, c.scope.Types)
+	switch {
+	case err != nil:
+		c.fault(CodeUnknownType, n.Pos, "", "looking up %q: %v", n.Name, err)
+		return nil, false
+	case t == nil:
+		c.fault(CodeUnknownType, n.Pos, c.typeHint(n.Name), "the kernel has no type %q", n.Name)
+		return nil, false
 	}
 	for range n.Stars {
 		t = pointerTo(t)

@@ -26,7 +26,7 @@ func FormatTerm(t Term, param func(int) string) string {
 	case *Result:
 		return "return"
 	case *ContextTerm:
-		return [...]string{"$pid", "$tid", "$uid", "$cpu", "$time", "$duration", "$comm"}[t.Var]
+		return [...]string{"$pid", "$tid", "$uid", "$cpu", "$time", "$duration", "$comm", "record"}[t.Var]
 	case *Load:
 		s := fmt.Sprintf("*(%s+%d:%d)", f(t.Addr), t.Off, t.Width)
 		if t.Bits.Size != 0 {

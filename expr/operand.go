@@ -43,11 +43,68 @@ func (o *operand) object() Term {
 
 // param returns the i-th parameter.
 func (c *checker) param(i int) operand {
-	t := c.scope.Params[i].Type
-	if n, ok := number(t); ok {
-		return value(t, &Arg{T: t, Index: i, Width: n.size})
+	p := &c.scope.Params[i]
+	if p.Base != nil {
+		return c.stored(p)
 	}
-	return operand{t: t, place: place{arg: i}}
+	if n, ok := number(p.Type); ok {
+		o := value(p.Type, &Arg{T: p.Type, Index: i, Width: n.size})
+		o.space = spaceOf(p.Type)
+		return o
+	}
+	return operand{t: p.Type, place: place{arg: i}}
+}
+
+// stored returns a parameter that lies in memory.
+func (c *checker) stored(p *Param) operand {
+	if p.Form != Plain {
+		return located(p)
+	}
+	o := operand{t: p.Type, place: place{addr: p.Base, off: p.Off}}
+	if _, ok := number(p.Type); ok {
+		return c.load(o)
+	}
+	return o
+}
+
+// located returns the string or the bytes whose place and length a tracepoint's
+// field tells.
+func located(p *Param) operand {
+	word := &Load{T: typeUint, Addr: p.Base, Off: p.Off, Width: 4}
+	off := Term(&BinaryTerm{T: typeUlong, Op: OpBitAnd, X: convert(word, typeUlong), Y: &Const{typeUlong, 0xffff}})
+	if p.Form == RelLocated {
+		off = &BinaryTerm{T: typeUlong, Op: OpAdd, X: off, Y: &Const{typeUlong, uint64(p.Off) + 4}}
+	}
+	t := pointerTo(p.Type)
+	addr := &BinaryTerm{T: t, Op: OpAdd, X: p.Base, Y: off}
+	if isChar(p.Type) {
+		return operand{t: t, text: &Text{T: t, Addr: addr, Max: MaxText}}
+	}
+	n := &BinaryTerm{T: typeUlong, Op: OpShr, X: convert(word, typeUlong), Y: &Const{typeUlong, 16}}
+	return operand{t: t, buffer: &Buffer{T: t, Addr: addr, N: n, Max: MaxText}}
+}
+
+// spaceOf returns where a pointer of type t points to, as far as its type says.
+func spaceOf(t btf.Type) Space {
+	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	if !ok {
+		return Kernel
+	}
+	for t = p.Target; ; {
+		switch q := t.(type) {
+		case *btf.TypeTag:
+			if q.Value == "user" {
+				return User
+			}
+			t = q.Type
+		case *btf.Const:
+			t = q.Type
+		case *btf.Volatile:
+			t = q.Type
+		default:
+			return Kernel
+		}
+	}
 }
 
 // result returns the return value; ok is false if there is none.
@@ -83,7 +140,7 @@ func (c *checker) load(o operand) operand {
 	if size := uint32(o.place.bits.BitfieldSize); size != 0 {
 		off, width, bits = bitfield(uint32(o.place.bits.Offset), size, n.size)
 	}
-	res := operand{t: o.t, view: o.view, space: o.space}
+	res := operand{t: o.t, view: o.view, space: max(o.space, spaceOf(o.t))}
 	switch {
 	case o.place.addr == nil && o.place.arg == resultArg:
 		res.val = &Result{T: o.t, Off: uint32(off), Width: width, Bits: bits}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -198,6 +199,9 @@ func (b *builder) selector(s string, at Span) Selector {
 		}
 		return sel
 	}
+	if kind, rest, ok := strings.Cut(s, ":"); ok {
+		s = b.kind(&sel, kind, rest)
+	}
 	sel.Name = s
 	if name, rest, ok := strings.Cut(s, "["); ok {
 		module, closed := strings.CutSuffix(rest, "]")
@@ -206,13 +210,50 @@ func (b *builder) selector(s string, at Span) Selector {
 		}
 		sel.Name, sel.Module = name, module
 	}
-	for _, r := range sel.Name + sel.Module {
+	for _, r := range sel.Name + sel.System + sel.Module {
 		if !selectorRune(r) {
 			b.fault(at, fmt.Sprintf("%q cannot be part of a function's name", r), "")
 			break
 		}
 	}
 	return sel
+}
+
+// kind reads a selector with a colon: what stands before it, and after. It
+// returns the name to be read on.
+func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
+	k := slices.Index(kindNames[:], kind)
+	if k <= 0 {
+		hint := didYouMean(kind, slices.Values(kindNames[1:]))
+		if hint == "" {
+			hint = "there are " + strings.Join(kindNames[1:], ": ") + ":"
+		}
+		b.fault(Span{sel.Span.Start, sel.Span.Start + len(kind)}, fmt.Sprintf("%q is no kind of things to trace", kind), hint)
+		return rest
+	}
+	sel.Kind = Kind(k)
+	switch sel.Kind {
+	case Tracepoint:
+		system, name, ok := strings.Cut(rest, ":")
+		if !ok {
+			system, name = "*", rest
+		}
+		sel.System, rest = system, name
+	case Instruction:
+		name, offset, ok := strings.Cut(rest, "+")
+		var err error
+		if ok {
+			sel.Offset, err = strconv.ParseUint(offset, 0, 64)
+		}
+		if err != nil {
+			b.fault(sel.Span, "malformed offset "+strconv.Quote(offset), `write "kprobe:function+0x1a"`)
+		}
+		rest = name
+	}
+	if rest == "" {
+		b.fault(sel.Span, "a name is missing after the colon", "")
+	}
+	return rest
 }
 
 func selectorRune(r rune) bool {

@@ -26,13 +26,22 @@ func (s *Spec) String() string {
 
 // String returns the selector as it is written.
 func (s Selector) String() string {
-	switch {
-	case s.Path != "":
+	if s.Path != "" {
 		return ":" + s.Path
-	case s.Module != "":
-		return s.Name + "[" + s.Module + "]"
 	}
-	return s.Name
+	text := s.Name
+	if s.Module != "" {
+		text += "[" + s.Module + "]"
+	}
+	switch {
+	case s.Kind == Function:
+		return text
+	case s.Kind == Tracepoint:
+		text = s.System + ":" + text
+	case s.Offset != 0:
+		text += "+0x" + strconv.FormatUint(s.Offset, 16)
+	}
+	return s.Kind.String() + ":" + text
 }
 
 // Format writes an expression. Parentheses are where the tree has them and

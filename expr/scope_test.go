@@ -75,8 +75,9 @@ func testScope(result btf.Type) *Scope {
 	return &Scope{
 		Func: "send", Return: result, Types: testLookup(testTypes()),
 		Params: []Param{
-			{"sk", pointerTo(testSock)}, {"buf", pointerTo(typeChar)},
-			{"count", &btf.Typedef{Name: "size_t", Type: typeUlong}}, {"flags", typeInt}, {"cpu", testU8}, {"t", tuple},
+			{Name: "sk", Type: pointerTo(testSock)}, {Name: "buf", Type: pointerTo(typeChar)},
+			{Name: "count", Type: &btf.Typedef{Name: "size_t", Type: typeUlong}}, {Name: "flags", Type: typeInt},
+			{Name: "cpu", Type: testU8}, {Name: "t", Type: tuple},
 		},
 	}
 }

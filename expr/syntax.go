@@ -14,13 +14,34 @@ type Spec struct {
 	Items    []Expr
 }
 
-// A Selector names functions: glob, glob[module-glob] or :path-glob.
+// A Selector names what is to be traced: functions as glob, glob[module-glob]
+// or :path-glob; other things with their Kind in front.
 type Selector struct {
-	Name   string // glob over function names; empty with Path
+	Kind   Kind
+	Name   string // glob over names; empty with Path
 	Module string // glob over module names; empty: any, vmlinux included
 	Path   string // glob over source files; empty with Name
+	System string // of Tracepoint: glob over the groups that tracepoints are in
+	Offset uint64 // of Instruction: bytes from the beginning of the function
 	Span   Span
 }
+
+// A Kind is a kind of things that can be traced.
+type Kind uint8
+
+const (
+	Function      Kind = iota // vfs_read
+	Syscall                   // syscall:openat
+	Tracepoint                // tp:sched:sched_switch
+	RawTracepoint             // rawtp:sched_switch
+	Instruction               // kprobe:vfs_read+0x1a
+)
+
+// kindNames are what stands before the colon of a selector.
+var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe"}
+
+// String returns what stands before the colon of a selector, nothing for a function.
+func (k Kind) String() string { return kindNames[k] }
 
 // An Expr is a node of the syntax tree.
 type Expr interface {

@@ -33,6 +33,7 @@ const (
 	ContextTime                       // $time
 	ContextDuration                   // $duration
 	ContextComm                       // $comm, a string: only inside a Match or a Text
+	ContextRecord                     // the address of a tracepoint's fields, or of the registers
 )
 
 // A Term is a typed computation without side effects. A scalar term's value is
@@ -300,7 +301,9 @@ func PhaseOf(t Term) Phase {
 func ReadsMemory(t Term) bool {
 	return !Walk(t, func(t Term) bool {
 		switch t := t.(type) {
-		case *Load, *Buffer:
+		case *Load:
+			return InRecord(t)
+		case *Buffer:
 			return false
 		case *Object:
 			return t.Addr == nil
@@ -311,6 +314,13 @@ func ReadsMemory(t Term) bool {
 		}
 		return true
 	})
+}
+
+// InRecord reports whether t loads one of the fields or registers that a
+// program is handed, which it can always read.
+func InRecord(t *Load) bool {
+	c, ok := t.Addr.(*ContextTerm)
+	return ok && c.Var == ContextRecord
 }
 
 // Clone returns a copy of t that shares no term with it.

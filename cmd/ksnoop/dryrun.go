@@ -32,7 +32,7 @@ type tracedGroup struct {
 func dryRunOf(p *plan.Plan, skipped []plan.Skipped) *dryRun {
 	g := tracedGroup{title: "would be traced"}
 	for _, probe := range p.Probes {
-		g.functions = append(g.functions, probe.Func.String()+itemsText(probe.Spec)+", by "+probe.Method.String())
+		g.functions = append(g.functions, probe.Name()+itemsText(probe.Spec)+", by "+probe.Method.String())
 	}
 	return &dryRun{traced: []tracedGroup{g}, skipped: skipped}
 }

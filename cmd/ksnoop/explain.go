@@ -7,8 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/cilium/ebpf/btf"
-
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/codegen"
@@ -37,12 +35,10 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 }
 
 func explainProbe(b *strings.Builder, p *plan.Probe) {
-	if p.Func.Type != nil {
-		if proto, ok := p.Func.Type.Type.(*btf.FuncProto); ok {
-			fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Func.Name, proto))
-		}
+	if proto := p.Signature(); proto != nil {
+		fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Name(), proto))
 	} else {
-		fmt.Fprintf(b, "%s /* no types are known */\n", p.Func)
+		fmt.Fprintf(b, "%s /* no types are known */\n", p.Name())
 	}
 	shape := "entry and return are sent separately"
 	switch {

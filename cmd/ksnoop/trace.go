@@ -221,7 +221,7 @@ func (f *traceFlags) planOptions() (plan.Options, error) {
 		return o, err
 	}
 	m, ok := plan.MethodNamed(f.method)
-	if !ok {
+	if !ok || m > plan.MethodSession {
 		return o, usagef("--attach %s: there are auto, fentry, kprobe, multi and session", f.method)
 	}
 	if m != plan.MethodAuto {

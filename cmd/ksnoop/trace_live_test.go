@@ -46,7 +46,7 @@ func traced(t *testing.T, args ...string) string {
 }
 
 // block matches a record's first line: task, PID and function.
-var block = regexp.MustCompile(`(?m)^ *(\S+) +(\d+) +\d+ +\d+\.\d{6} ([\w.]+)\($`)
+var block = regexp.MustCompile(`(?m)^ *(\S+) +(\d+) +\d+ +\d+\.\d{6} ([\w.:+]+)\($`)
 
 // records counts the records of a function made by tasks of a name.
 func records(out, comm, function string) int {

@@ -28,6 +28,9 @@ func Choose(p *plan.Plan) error {
 		m = plan.MethodMulti
 	}
 	for _, probe := range p.Probes {
+		if !probe.IsCall() {
+			continue
+		}
 		if err := probe.SetMethod(m); err != nil {
 			return err
 		}
@@ -40,7 +43,7 @@ func Choose(p *plan.Plan) error {
 func locate(p *plan.Plan, view *kernel.View) error {
 	for _, probe := range p.Probes {
 		if probe.Method == plan.MethodMulti || probe.Method == plan.MethodSession ||
-			probe.Method == plan.MethodKprobe && len(p.Probes) >= manyKprobes {
+			probe.Method == plan.MethodKprobe && probe.IsCall() && len(p.Probes) >= manyKprobes {
 			return p.Locate(view)
 		}
 	}

@@ -132,6 +132,9 @@ func hookName(m plan.Method, e end) string {
 		plan.MethodMulti:   {"kprobe.multi", "kretprobe.multi"},
 		plan.MethodSession: {"kprobe.multi", "kretprobe.multi", "kprobe.session"},
 	}
+	if _, ok := names[m]; !ok {
+		return m.String()
+	}
 	return names[m][e]
 }
 

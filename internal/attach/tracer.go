@@ -96,7 +96,7 @@ const manyKprobes = 16
 
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
-	return p.Method == plan.MethodFentry || p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes
+	return p.Method == plan.MethodFentry || !p.IsCall() || p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes
 }
 
 // open loads what all probes share.
@@ -148,11 +148,12 @@ func (t *Tracer) followTasks() error {
 
 func (t *Tracer) attach(p *plan.Probe) error {
 	err := t.attachAs(p)
-	if err == nil || p.Method != plan.MethodFentry || !t.options.Fallback {
+	next, possible := fallback[p.Method]
+	if err == nil || !possible || !t.options.Fallback {
 		return err
 	}
-	t.options.Log.Info("falling back on kprobes", "function", p.Func.Name, "reason", err)
-	if layoutErr := p.SetMethod(plan.MethodKprobe); layoutErr != nil {
+	t.options.Log.Info("falling back on "+next.String(), "function", p.Name(), "reason", err)
+	if layoutErr := p.SetMethod(next); layoutErr != nil {
 		return layoutErr
 	}
 	if second := t.attachAs(p); second != nil {
@@ -160,6 +161,9 @@ func (t *Tracer) attach(p *plan.Probe) error {
 	}
 	return nil
 }
+
+// fallback are the methods that need less of the kernel.
+var fallback = map[plan.Method]plan.Method{plan.MethodFentry: plan.MethodKprobe, plan.MethodTPBTF: plan.MethodRawTP}
 
 // attachAs attaches a probe with its method.
 func (t *Tracer) attachAs(p *plan.Probe) error {
@@ -181,7 +185,7 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 			for _, c := range made {
 				err = errors.Join(err, c.Close())
 			}
-			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Func.Name, err)
+			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Name(), err)
 		}
 	}
 	t.probes = append(t.probes, made...)
@@ -196,6 +200,12 @@ func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
 	}
 	spec := &ebpf.ProgramSpec{Name: insns.Name(), Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
 	switch {
+	case p.Method == plan.MethodTracepoint:
+		spec.Type = ebpf.TracePoint
+	case p.Method == plan.MethodTPBTF:
+		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Name, ebpf.AttachTraceRawTp
+	case p.Method == plan.MethodRawTP:
+		spec.Type = ebpf.RawTracepoint
 	case p.Method == plan.MethodFentry && h.end == atReturn:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFExit
 	case p.Method == plan.MethodFentry:
@@ -222,8 +232,14 @@ func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
 
 func hook(p *plan.Probe, prog *ebpf.Program, e end) (link.Link, error) {
 	switch {
-	case p.Method == plan.MethodFentry:
+	case p.Method == plan.MethodFentry, p.Method == plan.MethodTPBTF:
 		return link.AttachTracing(link.TracingOptions{Program: prog})
+	case p.Method == plan.MethodTracepoint:
+		return link.Tracepoint(p.Target.System, p.Target.Name, prog, nil)
+	case p.Method == plan.MethodRawTP:
+		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.Func.Name, Program: prog})
+	case p.Target.Offset != 0:
+		return hookInstruction(p, prog)
 	case e == atReturn:
 		return link.Kretprobe(p.Func.Name, prog, nil)
 	}

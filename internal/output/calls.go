@@ -47,7 +47,7 @@ func appendHead(dst []byte, e *event.Event) []byte {
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.PID), 10), 7), ' ')
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.CPU), 10), 4), ' ')
 	dst = append(appendPadded(dst, appendSeconds(text[:0], e.Time), 16), ' ')
-	dst = append(dst, e.Probe.Func.Name...)
+	dst = append(dst, e.Probe.Name()...)
 	return append(dst, "(\n"...)
 }
 

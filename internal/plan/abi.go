@@ -24,11 +24,13 @@ type Loc struct {
 type callABI struct {
 	regs       int
 	stackStart int
+	// user is where struct pt_regs has the parameters of a system call.
+	user []int
 }
 
 var abis = map[string]callABI{
-	"amd64": {6, 8}, // System V: the return address is on top
-	"arm64": {8, 0}, // AAPCS64
+	"amd64": {6, 8, []int{112, 104, 96, 56, 72, 64}}, // System V: the return address is on top; system calls take r10 for cx
+	"arm64": {8, 0, []int{0, 8, 16, 24, 32, 40}},     // AAPCS64
 }
 
 // locate assigns the parameters of proto to their places. Aggregates of up to

@@ -28,17 +28,20 @@ func (p *Probe) ItemText(item int) string {
 type Method uint8
 
 const (
-	MethodAuto    Method = iota
-	MethodFentry         // fentry and fexit programs on the function's trampoline
-	MethodKprobe         // a kprobe and a kretprobe
-	MethodMulti          // kprobe.multi and kretprobe.multi: many functions by one link
-	MethodSession        // kprobe.session: one program for both ends of a call
+	MethodAuto       Method = iota
+	MethodFentry            // fentry and fexit programs on the function's trampoline
+	MethodKprobe            // a kprobe and a kretprobe
+	MethodMulti             // kprobe.multi and kretprobe.multi: many functions by one link
+	MethodSession           // kprobe.session: one program for both ends of a call
+	MethodTracepoint        // a program that is handed a tracepoint's record
+	MethodTPBTF             // a program that is handed what a tracepoint is called with, and knows the types
+	MethodRawTP             // the same without types
 	numMethods
 )
 
 // String returns the name that --attach takes.
 func (m Method) String() string {
-	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session"}[m]
+	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session", "tracepoint", "tp_btf", "raw_tp"}[m]
 }
 
 // MethodNamed is the inverse of String.
@@ -57,9 +60,12 @@ func (m Method) argsAtReturn() bool { return m == MethodFentry }
 
 // A Probe is one function traced for one SPEC.
 type Probe struct {
-	ID     int
-	Spec   *expr.Spec
+	ID   int
+	Spec *expr.Spec
+	// Func is the function that is traced or hooked; of a tracepoint there is
+	// its name only.
 	Func   kernel.Function
+	Target Target // what it is traced as, unless as a function
 	Params []Param
 	Result btf.Type // nil if the function returns nothing
 	Items  []expr.Item
@@ -77,6 +83,9 @@ type Probe struct {
 	Stashed bool
 	// Timed says that the time of entry is wanted at return.
 	Timed bool
+
+	label  string // what Name returns, if it is not the function's name
+	hidden int    // Params at the end that no SPEC can name
 }
 
 // RecordSize returns the size of the larger of the probe's records, in bytes.

@@ -59,15 +59,15 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 }
 
 func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe, skipped []Skipped, err error) {
-	funcs, err := Select(view, spec, o)
+	found, err := candidates(view, spec, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	var first error
-	for _, f := range funcs {
-		probe, err := NewProbe(view, spec, f, o)
+	for _, c := range found {
+		probe, err := NewTargetProbe(view, spec, c.f, c.Target, o)
 		if err != nil {
-			skipped = append(skipped, Skipped{f, err})
+			skipped = append(skipped, Skipped{c.f, err})
 			if first == nil {
 				first = err
 			}
@@ -83,28 +83,40 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 
 // NewProbe resolves one SPEC for one function.
 func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) (*Probe, error) {
-	p := &Probe{Spec: spec, Func: f, paired: o.Paired}
-	scope := &expr.Scope{Func: f.Name, Types: kernelTypes{view, f.Module}}
-	var typed bool
-	p.Params, p.Result, typed = signature(f, o.Arch)
-	scope.Untyped = !typed
-	scope.Return = p.Result
-	for _, param := range p.Params {
-		scope.Params = append(scope.Params, param.Param)
+	return NewTargetProbe(view, spec, f, Target{}, o)
+}
+
+// NewTargetProbe resolves one SPEC for something that is reached through a
+// function, or not by way of a function at all.
+func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Target, o Options) (*Probe, error) {
+	p := &Probe{Spec: spec, Func: f, Target: t, paired: o.Paired}
+	if t.Kind != expr.Function {
+		p.label = t.label()
 	}
+	scope := &expr.Scope{Func: p.Name(), Types: kernelTypes{view, f.Module}}
+	p.declare(scope, o.Arch)
 	items, err := expr.Check(spec, scope)
 	if err != nil {
 		return nil, err
 	}
 	p.Items = items
-	p.Method = MethodFentry
-	if !p.FentryPossible() {
-		p.Method = MethodKprobe
-	}
-	if o.Method != nil {
+	p.Method = p.defaultMethod()
+	if o.Method != nil && p.IsCall() {
 		p.Method = o.Method(p)
 	}
 	return p, p.layout()
+}
+
+func (p *Probe) defaultMethod() Method {
+	switch {
+	case p.Target.Kind == expr.Tracepoint:
+		return MethodTracepoint
+	case p.Target.Kind == expr.RawTracepoint:
+		return MethodTPBTF
+	case p.Target.Kind == expr.Instruction || !p.FentryPossible():
+		return MethodKprobe
+	}
+	return MethodFentry
 }
 
 // SetMethod changes how p is attached and lays its records out anew: what has

@@ -24,9 +24,18 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	}
 	var funcs []kernel.Function
 	var err error
-	if sel.Path != "" {
+	switch {
+	case sel.Kind == expr.Syscall:
+		var calls []candidate
+		calls, err = syscalls(view, sel.Name, o.Arch)
+		for _, c := range calls {
+			funcs = append(funcs, c.f)
+		}
+	case sel.Kind != expr.Function:
+		return nil, fault("", "only functions can be traced here")
+	case sel.Path != "":
 		funcs, err = definedIn(view, sel.Path, o.Sources)
-	} else {
+	default:
 		funcs, err = view.Match(sel.Name, sel.Module)
 	}
 	switch {
@@ -35,6 +44,8 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	case len(funcs) == 0 && sel.Path != "":
 		return nil, fault("paths are those of the kernel's source tree, as kernel/bpf/syscall.c",
 			"no function that can be traced is defined in %s", sel.Path)
+	case len(funcs) == 0 && sel.Kind == expr.Syscall:
+		return nil, fault(nearestHint(sel.Name, view.SyscallNames(o.Arch)), "there is no system call %q", sel.Name)
 	case len(funcs) == 0:
 		return nil, fault(view.Missing(sel.Name, sel.Module).Hint(), "no function is called %q", sel.Name)
 	}
@@ -63,6 +74,9 @@ func definedIn(view *kernel.View, glob string, sources Sources) ([]kernel.Functi
 // withoutDenied leaves out the functions that one of the denied selectors names.
 func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]kernel.Function, error) {
 	for _, d := range o.Deny {
+		if d.Kind != expr.Function {
+			continue
+		}
 		denied, err := deniedBy(d, o.Sources)
 		if err != nil {
 			return nil, err

@@ -36,7 +36,8 @@ type probe struct {
 	Addr   uint64     `json:",omitempty"`
 	Type   btf.TypeID `json:",omitempty"` // of the function, 0 if BTF has none
 	Method string
-	Layout string // fingerprint
+	Target plan.Target // if it is not a function
+	Layout string      // fingerprint
 }
 
 // maxProbes bounds the probes of a recording: some for every function.
@@ -57,7 +58,7 @@ func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Layout: fingerprint(p)}
+		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Target: p.Target, Layout: fingerprint(p)}
 		if p.Spec != last {
 			r.Spec, last = []byte(p.Spec.Text), p.Spec
 		}
@@ -133,7 +134,10 @@ func (r *probe) resolve(view *kernel.View, spec *expr.Spec, arch string) (*plan.
 			return nil, err
 		}
 	}
-	p, err := plan.NewProbe(view, spec, f, plan.Options{Arch: arch, Method: func(*plan.Probe) plan.Method { return method }})
+	p, err := plan.NewTargetProbe(view, spec, f, r.Target, plan.Options{Arch: arch})
+	if err == nil {
+		err = p.SetMethod(method)
+	}
 	if err != nil {
 		return nil, err
 	}

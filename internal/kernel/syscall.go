@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// A Syscall is a system call.
+type Syscall struct {
+	Name   string
+	Func   Function // which is handed the registers of user space
+	Params []Field  // nil if they are not known
+}
+
+// syscallPrefixes begin the names of the functions that serve 64-bit programs.
+var syscallPrefixes = map[string]string{"amd64": "__x64_sys_", "arm64": "__arm64_sys_"}
+
+// Syscalls returns the system calls whose names match a glob, sorted. Their
+// parameters are those that their tracepoints have; a kernel without
+// CONFIG_FTRACE_SYSCALLS does not know them. None is not an error.
+func (v *View) Syscalls(glob, arch string) ([]Syscall, error) {
+	prefix, ok := syscallPrefixes[arch]
+	if !ok {
+		return nil, errors.New("no system calls are known of " + arch)
+	}
+	t, err := v.symbols()
+	if err != nil {
+		return nil, err
+	}
+	var funcs []Function
+	for i := range t.symbols {
+		s := &t.symbols[i]
+		if name, ok := strings.CutPrefix(t.name(s), prefix); ok && s.text() && match(glob, name) && name != "ni_syscall" {
+			funcs = append(funcs, Function{Name: t.name(s), Module: t.module(s), Addr: s.addr})
+		}
+	}
+	slices.SortFunc(funcs, compare)
+	if err := v.addTypes(t, funcs); err != nil {
+		return nil, err
+	}
+	calls := make([]Syscall, 0, len(funcs))
+	for _, f := range funcs {
+		name := strings.TrimPrefix(f.Name, prefix)
+		fields, err := v.format("syscalls", "sys_enter_"+name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if fields == nil && err == nil {
+			fields = []Field{} // it has none
+		}
+		calls = append(calls, Syscall{name, f, fields})
+	}
+	return calls, nil
+}
+
+// SyscallNames returns the names of all system calls.
+func (v *View) SyscallNames(arch string) []string {
+	t, err := v.symbols()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for i := range t.symbols {
+		s := &t.symbols[i]
+		if name, ok := strings.CutPrefix(t.name(s), syscallPrefixes[arch]); ok && s.text() {
+			names = append(names, name)
+		}
+	}
+	return names
+}

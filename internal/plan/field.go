@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// field makes a parameter of a field. What the kernel says of its size and sign
+// is right; the C type that it was declared with may be one that BTF does not
+// have. user says that pointers are those of user space.
+func field(types expr.Types, f kernel.Field, user bool) expr.Param {
+	p := expr.Param{Name: f.Name, Base: record, Off: int64(f.Offset)}
+	t := declared(types, f.Decl, user)
+	switch {
+	case f.Located || f.RelLocated:
+		p.Form = expr.Located
+		if f.RelLocated {
+			p.Form = expr.RelLocated
+		}
+		if p.Type = t; t == nil {
+			p.Type = byteType
+		}
+	case f.Array:
+		p.Type = array(t, f.Size)
+	default:
+		p.Type = scalar(t, f, user)
+	}
+	return p
+}
+
+var byteType = &btf.Int{Name: "unsigned char", Size: 1}
+
+// array returns elements of type t that fill size bytes, or else bytes.
+func array(t btf.Type, size uint32) btf.Type {
+	n := 0
+	if t != nil {
+		n, _ = btf.Sizeof(t)
+	}
+	if n <= 0 || size%uint32(n) != 0 {
+		t, n = byteType, 1
+	}
+	return &btf.Array{Type: t, Index: word, Nelems: size / uint32(n)}
+}
+
+// scalar returns t if it is as the field says, or a type that is. The registers
+// of a system call hold narrower numbers in 8 bytes.
+func scalar(t btf.Type, f kernel.Field, register bool) btf.Type {
+	size := -1
+	if t != nil {
+		size, _ = btf.Sizeof(t)
+	}
+	_, signed, number := expr.Number(t)
+	switch {
+	case t != nil && register && number:
+		return t
+	case t != nil && size == int(f.Size) && (!number || signed == f.Signed || !plainInt(t)):
+		return t
+	case f.Size == 1, f.Size == 2, f.Size == 4, f.Size == 8:
+		i := &btf.Int{Name: f.Decl, Size: f.Size}
+		if f.Signed {
+			i.Encoding = btf.Signed
+		}
+		return i
+	}
+	return array(nil, f.Size)
+}
+
+// plainInt reports whether a type has its sign from nothing but the compiler.
+func plainInt(t btf.Type) bool {
+	_, ok := btf.UnderlyingType(t).(*btf.Int)
+	return ok
+}
+
+// declared returns the type that a C declaration spells, nil if the kernel has
+// none such. A pointer to something unknown is one to void.
+func declared(types expr.Types, decl string, user bool) btf.Type {
+	var name []string
+	stars, constant := 0, false
+	for _, word := range strings.Fields(strings.ReplaceAll(decl, "*", " * ")) {
+		switch {
+		case word == "*":
+			stars++
+		case word == "const" && stars == 0:
+			constant = true
+		case word != "const" && word != "volatile" && word != "__user":
+			name = append(name, word)
+		}
+	}
+	t, err := expr.LookupType(strings.Join(name, " "), types)
+	if err != nil || t == nil {
+		if stars == 0 {
+			return nil
+		}
+		t = &btf.Void{}
+	}
+	if constant {
+		t = &btf.Const{Type: t}
+	}
+	if p, ok := btf.UnderlyingType(t).(*btf.Pointer); ok && user && stars == 0 {
+		return &btf.Pointer{Target: &btf.TypeTag{Value: "user", Type: p.Target}} // cap_user_header_t
+	}
+	for i := range stars {
+		if user && i == stars-1 {
+			t = &btf.TypeTag{Value: "user", Type: t}
+		}
+		t = &btf.Pointer{Target: t}
+	}
+	return t
+}

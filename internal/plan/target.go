@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// A Target is what a probe is on, besides a function of the kernel. The zero
+// value is nothing else.
+type Target struct {
+	Kind   expr.Kind
+	System string `json:",omitempty"` // of a tracepoint
+	Name   string `json:",omitempty"`
+	Offset uint64 `json:",omitempty"` // of an instruction, from the beginning of the function
+	// Fields are those of a tracepoint, or the parameters of a system call; nil
+	// if they are not known.
+	Fields []kernel.Field `json:",omitempty"`
+}
+
+// label returns what a SPEC would select a target by.
+func (t *Target) label() string {
+	switch t.Kind {
+	case expr.Tracepoint:
+		return "tp:" + t.System + ":" + t.Name
+	case expr.Instruction:
+		if t.Offset != 0 {
+			return "kprobe:" + t.Name + "+0x" + strconv.FormatUint(t.Offset, 16)
+		}
+	}
+	return t.Kind.String() + ":" + t.Name
+}
+
+// IsCall reports whether a probe is on the calls of a function, which may be
+// one that serves a system call, and the method of attaching can be chosen.
+func (p *Probe) IsCall() bool {
+	return p.Target.Kind == expr.Function || p.Target.Kind == expr.Syscall
+}
+
+// Name returns what a SPEC selects a probe by, and views call it.
+func (p *Probe) Name() string {
+	if p.label != "" {
+		return p.label
+	}
+	return p.Func.Name
+}
+
+// Signature returns what a probe looks like as a function, nil if nothing is
+// known of it.
+func (p *Probe) Signature() *btf.FuncProto {
+	if p.Target.Kind == expr.Function || p.Target.Kind == expr.Instruction {
+		return protoOf(p.Func)
+	}
+	if p.Target.Kind == expr.Syscall && p.Target.Fields == nil {
+		return nil
+	}
+	proto := &btf.FuncProto{Return: p.Result}
+	if p.Result == nil {
+		proto.Return = &btf.Void{}
+	}
+	for _, param := range p.Params[:len(p.Params)-p.hidden] {
+		proto.Params = append(proto.Params, btf.FuncParam{Name: param.Name, Type: param.Type})
+	}
+	return proto
+}
+
+// A candidate is something that a selector has found.
+type candidate struct {
+	f kernel.Function
+	Target
+}
+
+// candidates returns what a SPEC's selector names, at least one.
+func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, error) {
+	var found []candidate
+	var err error
+	sel := spec.Selector
+	fault := func(hint, format string, args ...any) error {
+		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{
+			{Code: expr.CodeUnknownFunc, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
+	}
+	var names func() []string
+	what := ""
+	switch sel.Kind {
+	case expr.Function:
+		funcs, err := Select(view, spec, o)
+		for _, f := range funcs {
+			found = append(found, candidate{f: f})
+		}
+		return found, err
+	case expr.Instruction:
+		return instruction(view, spec, o, fault)
+	case expr.Syscall:
+		found, err = syscalls(view, sel.Name, o.Arch)
+		what, names = "system call", func() []string { return view.SyscallNames(o.Arch) }
+	case expr.Tracepoint:
+		found, err = tracepoints(view, sel.System, sel.Name)
+		what, names = "tracepoint", view.TracepointNames
+		sel.Name = sel.System + ":" + sel.Name
+	case expr.RawTracepoint:
+		found, err = rawTracepoints(view, sel.Name)
+		what, names = "raw tracepoint", view.RawTracepointNames
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", sel, err)
+	}
+	if len(found) == 0 {
+		return nil, fault(nearestHint(sel.Name, names()), "there is no %s %q", what, sel.Name)
+	}
+	n := len(found)
+	found = slices.DeleteFunc(found, func(c candidate) bool { return deniedTarget(&c.Target, o.Deny) })
+	if len(found) == 0 {
+		return nil, fault("", "all %d %ss that match are denied", n, what)
+	}
+	return found, nil
+}
+
+func deniedTarget(t *Target, deny []expr.Selector) bool {
+	return slices.ContainsFunc(deny, func(d expr.Selector) bool {
+		return d.Kind == t.Kind && expr.Glob(d.Name, t.Name) && (t.Kind != expr.Tracepoint || expr.Glob(d.System, t.System))
+	})
+}
+
+// nearestHint suggests a name, whole or without the group it is in.
+func nearestHint(name string, names []string) string {
+	near := expr.Nearest(name, slices.Values(names))
+	_, bare, _ := strings.Cut(name, ":")
+	for i := 0; near == "" && bare != "" && i < len(names); i++ {
+		if strings.HasSuffix(names[i], ":"+bare) {
+			near = names[i]
+		}
+	}
+	if near == "" {
+		return ""
+	}
+	return "did you mean " + strconv.Quote(near) + "?"
+}
+
+// renamed are how the kernel calls what the C library calls otherwise: it has
+// got a new version of the call, whose name says so.
+var renamed = []string{"", "new", "64"}
+
+func syscalls(view *kernel.View, name, arch string) (found []candidate, err error) {
+	for _, affix := range renamed {
+		wanted := affix + name
+		if affix == "64" {
+			wanted = name + affix
+		}
+		calls, err := view.Syscalls(wanted, arch)
+		for _, c := range calls {
+			found = append(found, candidate{c.Func, Target{Kind: expr.Syscall, Name: c.Name, Fields: c.Params}})
+		}
+		if err != nil || len(found) > 0 {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func tracepoints(view *kernel.View, system, name string) (found []candidate, err error) {
+	points, err := view.Tracepoints(system, name)
+	if errors.Is(err, fs.ErrNotExist) && len(view.TracepointNames()) > 0 {
+		return nil, nil // the tracepoint does not exist, but tracefs does
+	}
+	for _, p := range points {
+		found = append(found, candidate{kernel.Function{Name: p.Name}, Target{Kind: expr.Tracepoint, System: p.System, Name: p.Name, Fields: p.Fields}})
+	}
+	return found, err
+}
+
+func rawTracepoints(view *kernel.View, name string) (found []candidate, err error) {
+	points, err := view.RawTracepoints(name)
+	for _, p := range points {
+		found = append(found, candidate{p, Target{Kind: expr.RawTracepoint, Name: p.Name}})
+	}
+	return found, err
+}
+
+// instruction finds the function that an instruction is in. The kernel itself
+// knows where instructions begin.
+func instruction(view *kernel.View, spec *expr.Spec, o Options, fault func(string, string, ...any) error) ([]candidate, error) {
+	sel, within := spec.Selector, *spec
+	within.Selector.Kind = expr.Function
+	funcs, err := Select(view, &within, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(funcs) > 1 {
+		return nil, fault("", "%d functions match, but an instruction is in one", len(funcs))
+	}
+	f := funcs[0]
+	if located, err := view.Locate(funcs); err == nil && len(located) == 1 {
+		f = located[0]
+		if s, ok := view.Symbol(f.Addr + sel.Offset); ok && f.Addr != 0 && sel.Offset != 0 && s.Addr != f.Addr {
+			return nil, fault("it ends before "+s.Name, "there is no instruction %#x of %s", sel.Offset, f.Name)
+		}
+	}
+	return []candidate{{f, Target{Kind: expr.Instruction, Name: f.Name, Offset: sel.Offset}}}, nil
+}
+
+// declare works out what the parameters of a target are, where they lie, and
+// what it returns.
+func (p *Probe) declare(scope *expr.Scope, arch string) {
+	switch p.Target.Kind {
+	case expr.Function:
+		p.declareFunction(scope, arch)
+	case expr.Syscall:
+		p.declareSyscall(scope, arch)
+	case expr.Tracepoint:
+		scope.Point = true
+		for _, f := range p.Target.Fields {
+			p.addStored(field(scope.Types, f, p.Target.System == "syscalls"))
+		}
+	case expr.RawTracepoint:
+		scope.Point = true
+		p.Params = locate(protoOf(p.Func).Params[1:], arch)
+	case expr.Instruction:
+		scope.Point = true
+		if p.Target.Offset == 0 && protoOf(p.Func) != nil {
+			p.declareFunction(scope, arch)
+			p.Result = nil
+		}
+		for i, name := range registerNames[arch] {
+			if name != "" {
+				p.addStored(expr.Param{Name: "$" + name, Type: word, Base: record, Off: int64(8 * i)})
+			}
+		}
+	}
+	scope.Return = p.Result
+	for _, param := range p.Params[:len(p.Params)-p.hidden] {
+		scope.Params = append(scope.Params, param.Param)
+	}
+}
+
+// declareFunction declares what a function's registers and stack hold.
+func (p *Probe) declareFunction(scope *expr.Scope, arch string) {
+	var typed bool
+	p.Params, p.Result, typed = signature(p.Func, arch)
+	scope.Untyped = !typed
+}
+
+// record is the address of what a program is handed.
+var record = &expr.ContextTerm{T: &btf.Pointer{Target: &btf.Void{}}, Var: expr.ContextRecord}
+
+func (p *Probe) addStored(param expr.Param) {
+	p.Params = append(p.Params, Param{Param: param, Loc: Loc{Reg: -1}})
+}
+
+// declareSyscall declares the parameters of a system call. They are in the
+// registers of user space, the address of which is the only parameter of the
+// function that serves it; that one comes last here, and has no name in SPECs.
+func (p *Probe) declareSyscall(scope *expr.Scope, arch string) {
+	fields := p.Target.Fields
+	if fields == nil {
+		scope.Untyped = true
+		for range abis[arch].user {
+			fields = append(fields, kernel.Field{Decl: "unsigned long", Size: 8})
+		}
+	}
+	regs := btf.Type(&btf.Pointer{Target: &btf.Void{}})
+	if proto := protoOf(p.Func); proto != nil && len(proto.Params) > 0 {
+		regs = proto.Params[0].Type
+	} else if found, err := scope.Types.TypesByName("struct pt_regs"); err == nil && len(found) > 0 {
+		regs = &btf.Pointer{Target: found[0]}
+	}
+	base := &expr.Arg{T: regs, Index: min(len(fields), len(abis[arch].user)), Width: 8}
+	for i, off := range abis[arch].user[:base.Index] {
+		param := field(scope.Types, fields[i], true)
+		param.Base, param.Off = base, int64(off)
+		p.addStored(param)
+	}
+	p.Params = append(p.Params, Param{Param: expr.Param{Name: "registers", Type: regs}, Loc: Loc{Slots: 1}})
+	p.hidden = 1
+	p.Result = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
+}
+
+// registerNames are the words of struct pt_regs that are general registers.
+var registerNames = map[string][]string{
+	"amd64": {"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "", "ip", "", "flags", "sp"},
+	"arm64": {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18",
+		"x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc", "pstate"},
+}
