@@ -36,7 +36,9 @@ func newInfoCommand() *cobra.Command {
 info prints the signature of every function whose name matches a PATTERN, in
 which * and ? stand for any characters: "tcp_*", "*_open[nfs*]" for those of
 modules. It needs neither root nor a kernel that can be traced. ":kernel/bpf/*.c"
-are the functions that source files define; this needs both, and debug info.`),
+are the functions that source files define; this needs both, and debug info. The
+parameters of system calls and the fields of tracepoints ("syscall:openat",
+"tp:sched:*", "rawtp:sched_*") are root's to read.`),
 		Example: "  ksnoop info ip_send_skb\n  ksnoop info -l vfs_read\n  ksnoop info --types 'struct sk_buff'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -114,7 +116,20 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	if spec.Parens {
 		return out, usagef("%s: info takes a function's name only; to check a whole SPEC use trace", pattern)
 	}
-	funcs, err := plan.Select(view, spec, plan.Options{Sources: f.symbols.sources(view)})
+	options := plan.Options{Sources: f.symbols.sources(view), Arch: hostArch}
+	shown := map[string]bool{}
+	if spec.Selector.Kind != expr.Function {
+		spec.Parens = true // no values are wanted, so that none can be too many
+		p, _, err := plan.Resolve(view, []*expr.Spec{spec}, options)
+		if err != nil {
+			return out, unusable(view, err)
+		}
+		for _, probe := range p.Probes {
+			out = f.appendSignature(out, probe.Name(), probe.Signature(), shown)
+		}
+		return out, nil
+	}
+	funcs, err := plan.Select(view, spec, options)
 	if err != nil {
 		if with, ok := f.appendInlinedOnly(out, spec.Selector); ok {
 			return with, nil
@@ -128,9 +143,12 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		}
 		defer sources.info.Close()
 	}
-	shown := map[string]bool{}
 	for i, fn := range funcs {
-		out = f.appendFunction(out, fn, shown)
+		var proto *btf.FuncProto
+		if fn.Type != nil {
+			proto, _ = fn.Type.Type.(*btf.FuncProto)
+		}
+		out = f.appendSignature(out, fn.String(), proto, shown)
 		if sources != nil {
 			out = sources.append(out, i)
 		}
@@ -138,17 +156,14 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	return out, nil
 }
 
-// appendFunction appends one signature and, with -l, the types of parameters
-// that were not shown before.
-func (f *infoFlags) appendFunction(out []byte, fn kernel.Function, shown map[string]bool) []byte {
-	if fn.Type == nil {
-		return fmt.Appendf(out, "/* no types are known of %s */\n", fn)
+// appendSignature appends one signature and, with -l, the types of parameters
+// that were not shown before. name may have its module behind it.
+func (f *infoFlags) appendSignature(out []byte, name string, proto *btf.FuncProto, shown map[string]bool) []byte {
+	if proto == nil {
+		return fmt.Appendf(out, "/* no types are known of %s */\n", name)
 	}
-	proto, ok := fn.Type.Type.(*btf.FuncProto)
-	if !ok {
-		return fmt.Appendf(out, "/* no types are known of %s */\n", fn)
-	}
-	out = append(btfprint.AppendFunc(out, fn.Name, proto), '\n')
+	bare, _, _ := strings.Cut(name, "[")
+	out = append(btfprint.AppendFunc(out, bare, proto), '\n')
 	if !f.long {
 		return out
 	}
@@ -177,15 +192,33 @@ func (f *infoFlags) appendFunction(out []byte, fn kernel.Function, shown map[str
 	return out
 }
 
-// completeFunctions completes the names of functions for the shell.
+// completeFunctions completes the names of functions, and of other targets once
+// their kind is there, for the shell.
 func completeFunctions(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	funcs, err := kernel.Open(os.DirFS("/")).Match(prefix+"*", "")
-	if err != nil || strings.ContainsAny(prefix, "(*?[") {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names := make([]string, 0, len(funcs))
-	for _, f := range funcs {
-		names = append(names, f.Name)
+	view := kernel.Open(os.DirFS("/"))
+	kind, _, colon := strings.Cut(prefix, ":")
+	var names []string
+	switch {
+	case strings.ContainsAny(prefix, "(*?["):
+	case colon:
+		list := map[string]func() []string{"syscall": func() []string { return view.SyscallNames(hostArch) },
+			"tp": view.TracepointNames, "rawtp": view.RawTracepointNames}[kind]
+		if list == nil {
+			break
+		}
+		for _, name := range list() {
+			if text := kind + ":" + name; strings.HasPrefix(text, prefix) {
+				names = append(names, text)
+			}
+		}
+	default:
+		funcs, err := view.Match(prefix+"*", "")
+		if err != nil {
+			break
+		}
+		for _, f := range funcs {
+			names = append(names, f.Name)
+		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -167,6 +167,9 @@ var fallback = map[plan.Method]plan.Method{plan.MethodFentry: plan.MethodKprobe,
 
 // attachAs attaches a probe with its method.
 func (t *Tracer) attachAs(p *plan.Probe) error {
+	if p.Method == plan.MethodFentry && !p.FentryPossible() {
+		return fmt.Errorf("fentry of %s: BTF has no signature of it under this name that a trampoline could take; kprobes need none", p.Name())
+	}
 	programs, err := codegen.Compile(p, t.options.Target)
 	if err != nil {
 		return err

@@ -46,7 +46,12 @@ func (v *View) Syscalls(glob, arch string) ([]Syscall, error) {
 	for _, f := range funcs {
 		name := strings.TrimPrefix(f.Name, prefix)
 		fields, err := v.format("syscalls", "sys_enter_"+name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
+			_, err2 := v.readTracefs(eventsDir) // its own fault, or that of there being no tracefs?
+			if err2 != nil {
+				return nil, err2
+			}
+		} else if err != nil {
 			return nil, err
 		}
 		if fields == nil && err == nil {

@@ -43,6 +43,10 @@ func (v *View) Tracepoints(system, name string) ([]Tracepoint, error) {
 			}
 		}
 	}
+	if len(found) == 0 {
+		_, err := v.readTracefs(eventsDir) // are there any?
+		return nil, err
+	}
 	return found, nil
 }
 

@@ -34,7 +34,7 @@ func field(types expr.Types, f kernel.Field, user bool) expr.Param {
 	return p
 }
 
-var byteType = &btf.Int{Name: "unsigned char", Size: 1}
+var byteType = &btf.Int{Name: "u8", Size: 1}
 
 // array returns elements of type t that fill size bytes, or else bytes.
 func array(t btf.Type, size uint32) btf.Type {

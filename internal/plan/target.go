@@ -3,9 +3,7 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,9 +167,6 @@ func syscalls(view *kernel.View, name, arch string) (found []candidate, err erro
 
 func tracepoints(view *kernel.View, system, name string) (found []candidate, err error) {
 	points, err := view.Tracepoints(system, name)
-	if errors.Is(err, fs.ErrNotExist) && len(view.TracepointNames()) > 0 {
-		return nil, nil // the tracepoint does not exist, but tracefs does
-	}
 	for _, p := range points {
 		found = append(found, candidate{kernel.Function{Name: p.Name}, Target{Kind: expr.Tracepoint, System: p.System, Name: p.Name, Fields: p.Fields}})
 	}
