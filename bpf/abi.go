@@ -45,7 +45,11 @@ const (
 	Fault        = Counter(engineCounterFAULT)         // a predicate could not be decided
 	LostScratch  = Counter(engineCounterLOST_SCRATCH)  // all buffers for records with a tail were in use
 	LostBranches = Counter(engineCounterLOST_BRANCHES) // branches were overwritten before they could be sent
-	Counters     = Counter(engineCounterCOUNTERS)      // how many there are
+	// Of sessions.
+	LostValues    = Counter(engineCounterLOST_VALUES)    // no room for a call's values
+	LostReturn    = Counter(engineCounterLOST_RETURN)    // calls ended unseen
+	LostRecursion = Counter(engineCounterLOST_RECURSION) // calls that a program itself has caused
+	Counters      = Counter(engineCounterCOUNTERS)       // how many there are
 )
 
 // An Event is the header of a record.

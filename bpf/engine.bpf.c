@@ -37,7 +37,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__type(key, __u64);
-	__type(value, __u32);
+	__type(value, __u64);
 } sites SEC(".maps");
 
 FUNC void ks_count(enum counter which)
@@ -117,18 +117,18 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 	return 0;
 }
 
-// ks_cookie returns the index of the probe that is hit, as the link has it.
-FUNC __u32 ks_cookie(void *ctx)
+// ks_cookie returns what the link has for the function that is hit: the index of
+// its probe and, of sessions, enum func_flag.
+FUNC __u64 ks_cookie(void *ctx)
 {
 	return bpf_get_attach_cookie(ctx);
 }
 
-// ks_site returns the index of the probe at the function that is hit, -1 if there
-// is none.
+// ks_site returns the same for links that have no cookies, -1 for none.
 FUNC __s64 ks_site(void *ctx)
 {
 	__u64 ip = bpf_get_func_ip(ctx);
-	__u32 *probe = bpf_map_lookup_elem(&sites, &ip);
+	__u64 *probe = bpf_map_lookup_elem(&sites, &ip);
 
 	return probe ? *probe : -1;
 }
@@ -142,6 +142,7 @@ FUNC int ks_is_return(void)
 }
 
 #include "tail.h"
+#include "session.bpf.h"
 
 // The linker takes the functions out of this program.
 SEC("fentry")

@@ -60,7 +60,10 @@ enum counter {
 	FAULT = 4,	  /* a predicate could not be decided: unreadable memory */
 	LOST_SCRATCH = 5, /* all buffers for records with stacks or branches were in use */
 	LOST_BRANCHES = 6, /* branches overwritten before they could be sent */
-	COUNTERS = 7,
+	LOST_VALUES = 7, /* no room for a call's values in its session */
+	LOST_RETURN = 8, /* a call of a session ended unseen */
+	LOST_RECURSION = 9, /* a call that a program itself has caused */
+	COUNTERS = 10,
 };
 
 /* The header of every record; the values follow, as the plan lays them out. */
@@ -166,6 +169,7 @@ struct signal_struct {
 } __attribute__((preserve_access_index));
 
 struct task_struct {
+	struct task_struct *group_leader;
 	int pid;
 	int tgid;
 	struct cred *cred;

@@ -13,6 +13,33 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type engineArgList struct {
+	_       structs.HostLayout
+	Words   uint8
+	Targets uint8
+	Pad     [2]uint8
+	Target  [6]struct {
+		_    structs.HostLayout
+		Word uint8
+		Kind uint8
+		Size uint16
+	}
+	Unused [4]uint8
+}
+
+type engineCall struct {
+	_        structs.HostLayout
+	Entry    uint64
+	Duration uint64
+	Result   uint64
+	Sp       uint32
+	Func     uint32
+	Start    uint32
+	Values   uint32
+	Item     uint32
+	Flags    uint32
+}
+
 type engineCommPart struct {
 	_        structs.HostLayout
 	Value    [2]uint64
@@ -50,14 +77,17 @@ type engineConfig struct {
 type engineCounter uint32
 
 const (
-	engineCounterLOST_RINGBUF  engineCounter = 0
-	engineCounterLOST_DEPTH    engineCounter = 1
-	engineCounterLOST_THREAD   engineCounter = 2
-	engineCounterLOST_FAMILY   engineCounter = 3
-	engineCounterFAULT         engineCounter = 4
-	engineCounterLOST_SCRATCH  engineCounter = 5
-	engineCounterLOST_BRANCHES engineCounter = 6
-	engineCounterCOUNTERS      engineCounter = 7
+	engineCounterLOST_RINGBUF   engineCounter = 0
+	engineCounterLOST_DEPTH     engineCounter = 1
+	engineCounterLOST_THREAD    engineCounter = 2
+	engineCounterLOST_FAMILY    engineCounter = 3
+	engineCounterFAULT          engineCounter = 4
+	engineCounterLOST_SCRATCH   engineCounter = 5
+	engineCounterLOST_BRANCHES  engineCounter = 6
+	engineCounterLOST_VALUES    engineCounter = 7
+	engineCounterLOST_RETURN    engineCounter = 8
+	engineCounterLOST_RECURSION engineCounter = 9
+	engineCounterCOUNTERS       engineCounter = 10
 )
 
 type engineEvent struct {
@@ -132,6 +162,74 @@ const (
 	engineSectionKindSECTION_BRANCHES   engineSectionKind = 3
 )
 
+type engineSession struct {
+	_         structs.HostLayout
+	Busy      uint32
+	Depth     uint16
+	Top       uint16
+	Failing   uint16
+	SavedFrom uint16
+	SavedTo   uint16
+	Recovered uint8
+	Satisfied uint8
+	Sent      uint8
+	Chains    uint8
+	_         [2]byte
+	Error     uint32
+	Context   uint32
+	LogLen    uint32
+	StashLen  uint32
+	StackLen  uint32
+	Changes   uint32
+	_         [4]byte
+	Stack     [127]uint64
+	Calls     [128]engineCall
+	Saved     [128]engineCall
+	Rec       engineSessionRecord
+	Log       [0]uint8
+}
+
+type engineSessionConfig struct {
+	_         structs.HostLayout
+	Longer    uint64
+	Hung      uint64
+	Success   uint8
+	Interim   uint8
+	Traced    uint8
+	Live      uint8
+	Condition uint8
+	ByErrno   uint8
+	Pad       [2]uint8
+	Errnos    [64]uint64
+}
+
+type engineSessionRecord struct {
+	_           structs.HostLayout
+	Start       uint64
+	End         uint64
+	Tgid        uint32
+	Tid         uint32
+	Func        uint32
+	LogBase     uint32
+	LogSize     uint32
+	LostDeep    uint32
+	LostValues  uint32
+	LostChunks  uint32
+	LostReturns uint32
+	Cpu         uint16
+	Kind        uint8
+	Failed      uint8
+	Depth       uint16
+	Frames      uint16
+	Saved       uint16
+	Stack       uint16
+	Interrupt   uint8
+	Pad         [3]uint8
+	Comm        [16]int8
+	Leader      [16]int8
+	_           [4]byte
+}
+
 type engineSnapshots struct {
 	_    structs.HostLayout
 	Next uint64
@@ -197,27 +295,37 @@ type engineTaskFilter struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	engineMapBranches     = "branches"
-	engineMapCounters     = "counters"
-	engineMapEvents       = "events"
-	engineMapFamily       = "family"
-	engineMapRows         = "rows"
-	engineMapScratches    = "scratches"
-	engineMapSites        = "sites"
-	engineMapThreads      = "threads"
-	engineProgLibrary     = "library"
-	engineProgProcessExit = "process_exit"
-	engineProgProcessFork = "process_fork"
-	engineProgProcessFree = "process_free"
-	engineVarComms        = "comms"
-	engineVarFilter       = "filter"
-	engineVarFrameCount   = "frame_count"
-	engineVarFrameSize    = "frame_size"
-	engineVarNotComms     = "not_comms"
-	engineVarOverflowed   = "overflowed"
-	engineVarRowShift     = "row_shift"
-	engineVarSettings     = "settings"
-	engineVarTailSettings = "tail_settings"
+	engineMapArguments       = "arguments"
+	engineMapBranches        = "branches"
+	engineMapCounters        = "counters"
+	engineMapEvents          = "events"
+	engineMapFamily          = "family"
+	engineMapInterrupts      = "interrupts"
+	engineMapRows            = "rows"
+	engineMapScratches       = "scratches"
+	engineMapSessions        = "sessions"
+	engineMapSites           = "sites"
+	engineMapThreads         = "threads"
+	engineProgLibrary        = "library"
+	engineProgProcessExit    = "process_exit"
+	engineProgProcessFork    = "process_fork"
+	engineProgProcessFree    = "process_free"
+	engineProgSessionExit    = "session_exit"
+	engineProgSessionFree    = "session_free"
+	engineProgSessionLibrary = "session_library"
+	engineVarComms           = "comms"
+	engineVarFilter          = "filter"
+	engineVarFrameCount      = "frame_count"
+	engineVarFrameSize       = "frame_size"
+	engineVarLogSize         = "log_size"
+	engineVarNotComms        = "not_comms"
+	engineVarOpenSessions    = "open_sessions"
+	engineVarOverflowed      = "overflowed"
+	engineVarRowShift        = "row_shift"
+	engineVarSettings        = "settings"
+	engineVarStashSize       = "stash_size"
+	engineVarTailSettings    = "tail_settings"
+	engineVarWanted          = "wanted"
 )
 
 // loadEngine returns the embedded CollectionSpec for engine.
@@ -262,24 +370,30 @@ type engineSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineProgramSpecs struct {
-	Library     *ebpf.ProgramSpec `ebpf:"library"`
-	ProcessExit *ebpf.ProgramSpec `ebpf:"process_exit"`
-	ProcessFork *ebpf.ProgramSpec `ebpf:"process_fork"`
-	ProcessFree *ebpf.ProgramSpec `ebpf:"process_free"`
+	Library        *ebpf.ProgramSpec `ebpf:"library"`
+	ProcessExit    *ebpf.ProgramSpec `ebpf:"process_exit"`
+	ProcessFork    *ebpf.ProgramSpec `ebpf:"process_fork"`
+	ProcessFree    *ebpf.ProgramSpec `ebpf:"process_free"`
+	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
+	SessionFree    *ebpf.ProgramSpec `ebpf:"session_free"`
+	SessionLibrary *ebpf.ProgramSpec `ebpf:"session_library"`
 }
 
 // engineMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineMapSpecs struct {
-	Branches  *ebpf.MapSpec `ebpf:"branches"`
-	Counters  *ebpf.MapSpec `ebpf:"counters"`
-	Events    *ebpf.MapSpec `ebpf:"events"`
-	Family    *ebpf.MapSpec `ebpf:"family"`
-	Rows      *ebpf.MapSpec `ebpf:"rows"`
-	Scratches *ebpf.MapSpec `ebpf:"scratches"`
-	Sites     *ebpf.MapSpec `ebpf:"sites"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
+	Arguments  *ebpf.MapSpec `ebpf:"arguments"`
+	Branches   *ebpf.MapSpec `ebpf:"branches"`
+	Counters   *ebpf.MapSpec `ebpf:"counters"`
+	Events     *ebpf.MapSpec `ebpf:"events"`
+	Family     *ebpf.MapSpec `ebpf:"family"`
+	Interrupts *ebpf.MapSpec `ebpf:"interrupts"`
+	Rows       *ebpf.MapSpec `ebpf:"rows"`
+	Scratches  *ebpf.MapSpec `ebpf:"scratches"`
+	Sessions   *ebpf.MapSpec `ebpf:"sessions"`
+	Sites      *ebpf.MapSpec `ebpf:"sites"`
+	Threads    *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // engineVariableSpecs contains global variables before they are loaded into the kernel.
@@ -290,11 +404,15 @@ type engineVariableSpecs struct {
 	Filter       *ebpf.VariableSpec `ebpf:"filter"`
 	FrameCount   *ebpf.VariableSpec `ebpf:"frame_count"`
 	FrameSize    *ebpf.VariableSpec `ebpf:"frame_size"`
+	LogSize      *ebpf.VariableSpec `ebpf:"log_size"`
 	NotComms     *ebpf.VariableSpec `ebpf:"not_comms"`
+	OpenSessions *ebpf.VariableSpec `ebpf:"open_sessions"`
 	Overflowed   *ebpf.VariableSpec `ebpf:"overflowed"`
 	RowShift     *ebpf.VariableSpec `ebpf:"row_shift"`
 	Settings     *ebpf.VariableSpec `ebpf:"settings"`
+	StashSize    *ebpf.VariableSpec `ebpf:"stash_size"`
 	TailSettings *ebpf.VariableSpec `ebpf:"tail_settings"`
+	Wanted       *ebpf.VariableSpec `ebpf:"wanted"`
 }
 
 // engineObjects contains all objects after they have been loaded into the kernel.
@@ -317,24 +435,30 @@ func (o *engineObjects) Close() error {
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type engineMaps struct {
-	Branches  *ebpf.Map `ebpf:"branches"`
-	Counters  *ebpf.Map `ebpf:"counters"`
-	Events    *ebpf.Map `ebpf:"events"`
-	Family    *ebpf.Map `ebpf:"family"`
-	Rows      *ebpf.Map `ebpf:"rows"`
-	Scratches *ebpf.Map `ebpf:"scratches"`
-	Sites     *ebpf.Map `ebpf:"sites"`
-	Threads   *ebpf.Map `ebpf:"threads"`
+	Arguments  *ebpf.Map `ebpf:"arguments"`
+	Branches   *ebpf.Map `ebpf:"branches"`
+	Counters   *ebpf.Map `ebpf:"counters"`
+	Events     *ebpf.Map `ebpf:"events"`
+	Family     *ebpf.Map `ebpf:"family"`
+	Interrupts *ebpf.Map `ebpf:"interrupts"`
+	Rows       *ebpf.Map `ebpf:"rows"`
+	Scratches  *ebpf.Map `ebpf:"scratches"`
+	Sessions   *ebpf.Map `ebpf:"sessions"`
+	Sites      *ebpf.Map `ebpf:"sites"`
+	Threads    *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *engineMaps) Close() error {
 	return _EngineClose(
+		m.Arguments,
 		m.Branches,
 		m.Counters,
 		m.Events,
 		m.Family,
+		m.Interrupts,
 		m.Rows,
 		m.Scratches,
+		m.Sessions,
 		m.Sites,
 		m.Threads,
 	)
@@ -348,21 +472,28 @@ type engineVariables struct {
 	Filter       *ebpf.Variable `ebpf:"filter"`
 	FrameCount   *ebpf.Variable `ebpf:"frame_count"`
 	FrameSize    *ebpf.Variable `ebpf:"frame_size"`
+	LogSize      *ebpf.Variable `ebpf:"log_size"`
 	NotComms     *ebpf.Variable `ebpf:"not_comms"`
+	OpenSessions *ebpf.Variable `ebpf:"open_sessions"`
 	Overflowed   *ebpf.Variable `ebpf:"overflowed"`
 	RowShift     *ebpf.Variable `ebpf:"row_shift"`
 	Settings     *ebpf.Variable `ebpf:"settings"`
+	StashSize    *ebpf.Variable `ebpf:"stash_size"`
 	TailSettings *ebpf.Variable `ebpf:"tail_settings"`
+	Wanted       *ebpf.Variable `ebpf:"wanted"`
 }
 
 // enginePrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type enginePrograms struct {
-	Library     *ebpf.Program `ebpf:"library"`
-	ProcessExit *ebpf.Program `ebpf:"process_exit"`
-	ProcessFork *ebpf.Program `ebpf:"process_fork"`
-	ProcessFree *ebpf.Program `ebpf:"process_free"`
+	Library        *ebpf.Program `ebpf:"library"`
+	ProcessExit    *ebpf.Program `ebpf:"process_exit"`
+	ProcessFork    *ebpf.Program `ebpf:"process_fork"`
+	ProcessFree    *ebpf.Program `ebpf:"process_free"`
+	SessionExit    *ebpf.Program `ebpf:"session_exit"`
+	SessionFree    *ebpf.Program `ebpf:"session_free"`
+	SessionLibrary *ebpf.Program `ebpf:"session_library"`
 }
 
 func (p *enginePrograms) Close() error {
@@ -371,6 +502,9 @@ func (p *enginePrograms) Close() error {
 		p.ProcessExit,
 		p.ProcessFork,
 		p.ProcessFree,
+		p.SessionExit,
+		p.SessionFree,
+		p.SessionLibrary,
 	)
 }
 

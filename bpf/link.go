@@ -45,6 +45,8 @@ type Settings struct {
 	// Functions take the place of the engine's of the same name. They are to be
 	// linked with generated programs as well.
 	Functions []Function
+	// Sessions is not nil if the request is for sessions.
+	Sessions *SessionSettings
 }
 
 // The engine's own programs and maps, by name in the collection.
@@ -56,6 +58,9 @@ const (
 	ProgFork    = engineProgProcessFork
 	ProgExit    = engineProgProcessExit
 	ProgFree    = engineProgProcessFree
+	// These are there for sessions only.
+	ProgSessionExit = engineProgSessionExit
+	ProgSessionFree = engineProgSessionFree
 )
 
 // Engine returns the engine's maps and its own programs, set up as s says.
@@ -71,6 +76,9 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 		delete(spec.Programs, ProgExit)
 	}
 	if err := set(spec, engineVarSettings, engineConfig{Self: uint32(os.Getpid())}); err != nil {
+		return nil, err
+	}
+	if err := prepareSessions(spec, s.Sessions); err != nil {
 		return nil, err
 	}
 	if err := s.Filter.set(spec); err != nil {
@@ -118,8 +126,10 @@ var library = sync.OnceValues(func() (map[string]asm.Instructions, error) {
 		return nil, fmt.Errorf("reading the BPF engine: %w", err)
 	}
 	funcs := map[string]asm.Instructions{}
-	for _, f := range split(spec.Programs[engineProgLibrary].Instructions) {
-		funcs[btf.FuncMetadata(&f[0]).Name] = f
+	for _, program := range []string{engineProgLibrary, engineProgSessionLibrary} {
+		for _, f := range split(spec.Programs[program].Instructions) {
+			funcs[btf.FuncMetadata(&f[0]).Name] = f
+		}
 	}
 	return funcs, nil
 })

@@ -45,6 +45,9 @@ func Compile(p *plan.Probe, t Target) (Programs, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return Programs{}, fmt.Errorf("no code can be generated for %s", t.Arch)
 	}
+	if p.Session != nil {
+		return sessionPrograms(p, t)
+	}
 	var out Programs
 	var err error
 	if p.Entry != nil {

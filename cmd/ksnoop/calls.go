@@ -138,13 +138,16 @@ func flushed(records iter.Seq2[[]byte, error], w *bufio.Writer, idle func() bool
 
 // losses says what each counter of the engine means to a person.
 var losses = [bpf.Counters]string{
-	bpf.LostRingbuf:  "records lost because the ring buffer was full; try a larger --ringbuf or a narrower SPEC",
-	bpf.LostDepth:    "calls not seen because too many calls of one thread were open",
-	bpf.LostThread:   "calls not seen because the kernel had no memory for them",
-	bpf.LostFamily:   "processes not followed because there are too many",
-	bpf.LostScratch:  "records lost because too many with a stack or branches were under way on one CPU",
-	bpf.LostBranches: "records without their branches, which others overwrote too soon",
-	bpf.Fault:        "calls left out because a predicate met unreadable memory or divided by zero",
+	bpf.LostRingbuf:   "records lost because the ring buffer was full; try a larger --ringbuf or a narrower SPEC",
+	bpf.LostDepth:     "calls not seen because too many calls of one thread were open",
+	bpf.LostThread:    "calls not seen because the kernel had no memory for them",
+	bpf.LostFamily:    "processes not followed because there are too many",
+	bpf.LostScratch:   "records lost because too many with a stack or branches were under way on one CPU",
+	bpf.LostBranches:  "records without their branches, which others overwrote too soon",
+	bpf.LostValues:    "calls of sessions without their values, for which there was no room",
+	bpf.LostReturn:    "times calls of a session ended unseen: the kernel did not run the program at their return",
+	bpf.LostRecursion: "calls left out because tracing itself has made them",
+	bpf.Fault:         "calls left out because a predicate met unreadable memory or divided by zero",
 }
 
 // reportLosses says what was lost, by cause.

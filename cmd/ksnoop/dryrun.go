@@ -42,7 +42,7 @@ func dryRunOfSession(s *plan.Session, skipped []plan.Skipped) *dryRun {
 	entry, inside := tracedGroup{title: "would open a session"}, tracedGroup{title: "would be recorded in it"}
 	for _, f := range s.Functions {
 		text := f.Func.String()
-		if f.Probe != nil {
+		if f.HasItems() {
 			text += itemsText(f.Probe.Spec)
 		}
 		if f.Entry {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -53,7 +54,7 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 			failed = append(failed, Failure{p, errNoAddress})
 			continue
 		}
-		if err := t.engine.Maps[bpf.MapSites].Put(p.Func.Addr, uint32(p.ID)); err != nil {
+		if err := t.engine.Maps[bpf.MapSites].Put(p.Func.Addr, codegen.Cookie(p)); err != nil {
 			failed = append(failed, Failure{p, fmt.Errorf("noting where %s lies: %w", p.Func.Name, err)})
 		}
 	}

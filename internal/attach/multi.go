@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -26,7 +27,7 @@ func (t *Tracer) hookMulti(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 			continue
 		}
 		o.Addresses = append(o.Addresses, uintptr(p.Func.Addr))
-		o.Cookies = append(o.Cookies, uint64(p.ID))
+		o.Cookies = append(o.Cookies, codegen.Cookie(p))
 	}
 	probes = without(probes, failed)
 	if len(probes) == 0 {

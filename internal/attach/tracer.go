@@ -103,7 +103,7 @@ func (t *Tracer) alone(p *plan.Probe) bool {
 func (t *Tracer) open() error {
 	s := t.options.Settings
 	for _, probe := range t.plan.Probes {
-		if probe.Stashed && probe.Return.Record != nil {
+		if probe.Session == nil && probe.Stashed && probe.Return.Record != nil {
 			s.Stash = true
 			s.FrameData = max(s.FrameData, probe.Return.Record.Size)
 		}
@@ -126,7 +126,7 @@ func (t *Tracer) open() error {
 
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks() error {
-	for _, name := range []string{bpf.ProgFork, bpf.ProgExit, bpf.ProgFree} {
+	for _, name := range []string{bpf.ProgFork, bpf.ProgExit, bpf.ProgFree, bpf.ProgSessionExit, bpf.ProgSessionFree} {
 		prog := t.engine.Programs[name]
 		if prog == nil {
 			continue
@@ -195,8 +195,14 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 	return nil
 }
 
+// errNoType is why fentry is impossible.
+var errNoType = errors.New("the kernel's types do not describe it")
+
 // load links a generated program with the engine and loads it.
 func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
+	if p.Method == plan.MethodFentry && p.Func.Type == nil {
+		return nil, errNoType
+	}
 	insns, err := h.link()
 	if err != nil {
 		return nil, err

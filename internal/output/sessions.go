@@ -137,7 +137,7 @@ func appendLost(dst []byte, l *session.Lost) []byte {
 		text string
 	}{
 		{l.Deep, "calls were nested deeper than is kept"},
-		{l.Steps, "calls are missing from the trace"},
+		{l.Returns, "calls ended unseen"},
 		{l.Chunk, "parts of this session could not be sent"},
 		{l.Args, "calls had values for which there was no room"},
 	} {

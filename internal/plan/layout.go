@@ -18,11 +18,26 @@ import (
 // sent separately as they happen.
 func (p *Probe) layout() error {
 	p.Entry, p.Return, p.Stashed, p.Timed = nil, nil, false, p.wantsDuration()
+	if p.Session != nil {
+		return p.layoutSession()
+	}
 	p.Joined = p.decidedAtReturn()
 	if p.Joined {
 		return p.layoutJoined()
 	}
 	return p.layoutSplit()
+}
+
+// layoutSession lays out a record that stays with the call while it is in
+// flight. Both halves are always there: a session follows its calls.
+func (p *Probe) layoutSession() error {
+	p.Joined = true
+	err := p.layoutJoined()
+	p.Stashed = true
+	if p.Entry == nil {
+		p.Entry = &Half{}
+	}
+	return err
 }
 
 func (p *Probe) decidedAtReturn() bool {
@@ -70,7 +85,7 @@ func (p *Probe) layoutJoined() error {
 	entry, ret := &Half{}, &Half{Record: &Record{}}
 	l := &allocator{rec: ret.Record, method: p.Method, entry: entry}
 	first := entry // where what belongs to entry is done
-	if p.allAtReturn() {
+	if p.Session == nil && p.allAtReturn() {
 		first = ret
 	}
 	for i, it := range p.Items {

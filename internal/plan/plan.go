@@ -70,6 +70,9 @@ type Probe struct {
 	Result btf.Type // nil if the function returns nothing
 	Items  []expr.Item
 	Method Method
+	// Session is the function's part in sessions; nil if calls are sent as
+	// they happen.
+	Session *Function
 
 	paired bool // Options.Paired
 

@@ -21,6 +21,7 @@ type SessionRequest struct {
 	Specs []*expr.Spec // functions, recorded as well, whose values are wanted
 	// Optional are those of Entry and Allow that may match nothing.
 	Optional []*expr.Spec
+	Args     bool // capture all arguments of every function
 }
 
 // ResolveSession turns a request into a Session. Of a function that several
@@ -58,12 +59,8 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	if !slices.ContainsFunc(s.Functions, func(f *Function) bool { return f.Entry }) {
 		return nil, b.skipped, errNoEntry
 	}
-	for i, f := range s.Functions {
-		f.ID = i
-		if f.Probe != nil {
-			f.Probe.ID = len(s.Plan.Probes)
-			s.Plan.Probes = append(s.Plan.Probes, f.Probe)
-		}
+	if err := s.complete(r.Args, o); err != nil {
+		return nil, b.skipped, err
 	}
 	return s, b.skipped, nil
 }

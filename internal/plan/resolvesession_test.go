@@ -73,7 +73,7 @@ func describeSession(s *Session) string {
 		if f.Entry {
 			text = ">" + text
 		}
-		if f.Probe != nil {
+		if f.HasItems() {
 			text += strings.TrimPrefix(f.Probe.Spec.Text, f.Probe.Spec.Selector.Name)
 			if s.Plan.Probes[f.Probe.ID] != f.Probe {
 				text += " misplaced"

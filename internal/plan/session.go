@@ -15,8 +15,11 @@ import (
 type Session struct {
 	// Functions are all that are traced. The kernel tells them by their index.
 	Functions []*Function
-	// Plan has the probes of the SPECs with items; Function.Probe is one of them.
+	// Plan has a probe for each function, in the same order.
 	Plan *Plan
+	// Conditional says that some SPEC has predicates: only sessions in which a
+	// call has met those of its function are reported.
+	Conditional bool
 }
 
 // A Function is a function that sessions look at.
@@ -27,7 +30,49 @@ type Function struct {
 	Result btf.Type // nil if the function returns nothing
 	Class  ErrorClass
 	Entry  bool   // opens a session
-	Probe  *Probe // for a SPEC that asks for values or has predicates; nil if none does
+	Probe  *Probe // has items if a SPEC asks for values or has predicates
+	// Args are the arguments that are captured, with what they point to, in
+	// the order of Params; nil if none are.
+	Args []Arg
+}
+
+// complete gives every function its probe, and both their places.
+func (s *Session) complete(args bool, o Options) error {
+	for i, f := range s.Functions {
+		if f.Probe == nil {
+			f.Probe = &Probe{Func: f.Func, Params: f.Params, Result: f.Result, Method: MethodFentry}
+			if !f.Probe.FentryPossible() {
+				f.Probe.Method = MethodKprobe
+			}
+			if o.Method != nil {
+				f.Probe.Method = o.Method(f.Probe)
+			}
+		}
+		f.ID, f.Probe.ID, f.Probe.Session = i, i, f
+		if err := f.Probe.layout(); err != nil {
+			return err
+		}
+		if args {
+			f.Args = argsOf(f.Params, o.Arch)
+		}
+		s.Conditional = s.Conditional || f.Conditional()
+		s.Plan.Probes = append(s.Plan.Probes, f.Probe)
+	}
+	return nil
+}
+
+// HasItems reports whether a SPEC asks for values of the function's calls or
+// has predicates on them.
+func (f *Function) HasItems() bool { return len(f.Probe.Items) > 0 }
+
+// Conditional reports whether calls of the function must meet predicates.
+func (f *Function) Conditional() bool {
+	for _, it := range f.Probe.Items {
+		if it.Predicate != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // An ErrorClass says which results of a function mean that it failed.

@@ -17,6 +17,8 @@ var tracingUses = [...]string{
 	"bpf_trampoline_*", "__bpf_tramp_*", "__bpf_prog_enter*", "__bpf_prog_exit*", "kprobe_multi_link_*", "trace_call_bpf",
 	"fprobe_*", "rethook_*", "arch_rethook_*", "kprobe_*", "kretprobe_*", "__kretprobe_*", "ftrace_*", "arch_ftrace_*",
 	"migrate_disable", "migrate_enable", "__rcu_read_lock", "__rcu_read_unlock", "__migrate_*",
+	// Around an interrupt, before it counts as one.
+	"irq_enter*", "irq_exit*", "__irq_exit*", "irqentry_*", "nmi_*", "sysvec_*", "__sysvec_*", "common_interrupt", "__common_interrupt",
 	// Helpers.
 	"bpf_get_current_*", "bpf_ktime_get_*", "ktime_get_mono_fast_ns", "ktime_get_boot_fast_ns", "bpf_get_func_ip_*", "bpf_get_attach_cookie_*",
 	"bpf_probe_read_*", "copy_from_kernel_nofault*", "strncpy_from_kernel_nofault", "strncpy_from_user_nofault", "copy_from_user_nofault",

@@ -21,7 +21,11 @@ type Session struct {
 	State      State
 	Func       *plan.Function // the entry function that opened it
 	Failed     bool           // by the error rule
-	Lost       Lost
+	// Interrupt says that it was not the thread itself, but an interrupt on top
+	// of it, on CPU.
+	Interrupt bool
+	CPU       uint16
+	Lost      Lost
 
 	// Chain is the failing chain or, of a session without one, the calls that
 	// were made last; where it is, of one that is still open.
@@ -47,11 +51,11 @@ const (
 // Lost counts what is missing in one session, by cause. A session with any of
 // these is to be marked.
 type Lost struct {
-	Deep  uint32 // calls nested deeper than is kept
-	Steps uint32 // trace steps that could not be sent
-	Chunk uint32 // parts of the session that could not be sent
-	Args  uint32 // calls whose values found no room
-	Stack bool   // the kernel stack could not be taken
+	Deep    uint32 // calls nested deeper than is kept
+	Chunk   uint32 // parts of the session that could not be sent
+	Args    uint32 // calls whose values found no room
+	Returns uint32 // calls whose return was not seen
+	Stack   bool   // the kernel stack could not be taken
 }
 
 // Any reports whether anything was lost.

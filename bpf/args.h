@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Capturing all arguments of a call, driven by data, so that tens of thousands
+ * of functions can share one program: the words they are passed in, and what
+ * those that are pointers point to.
+ */
+#ifndef KSNOOP_ARGS_H
+#define KSNOOP_ARGS_H
+
+enum {
+	ARG_WORDS = 12,	   /* of a call, at most */
+	ARG_TARGETS = 6,   /* that are followed */
+	ARG_REACH = 256,   /* bytes copied of a target, at most */
+	TARGET_BYTES = 0,  /* size bytes */
+	TARGET_TEXT = 1,   /* a string of at most size bytes, NUL included */
+	TARGET_FAULT = 1,  /* flag: could not be read */
+};
+
+/* What a word points to. */
+struct arg_target {
+	__u8 word;
+	__u8 kind;
+	__u16 size; /* 8 to ARG_REACH, a multiple of 8 unless kind is TARGET_BYTES */
+};
+
+/* The arguments of one function, as the plan describes them. */
+struct arg_list {
+	__u8 words;
+	__u8 targets;
+	__u8 pad[2];
+	struct arg_target target[ARG_TARGETS];
+	__u8 unused[4];
+};
+
+/* In front of the bytes of a target, which are padded to a multiple of 8. */
+struct arg_bytes {
+	__u16 size;
+	__u8 flags;
+	__u8 target; /* index in the list */
+	__u32 pad;
+};
+
+enum {
+	ARGS_MAX = 8 * ARG_WORDS + ARG_TARGETS * (8 + ARG_REACH),
+};
+
+/*
+ * copy_target copies what p points to and returns how many bytes that took.
+ * An address without the top bit is user space's.
+ */
+static __always_inline __u32 copy_target(struct arg_bytes *to, __u64 p, __u32 i, __u32 kind, __u32 size)
+{
+	void *data = to + 1;
+	long n;
+
+	if (size > ARG_REACH)
+		size = ARG_REACH;
+	if (kind == TARGET_TEXT)
+		n = (__s64)p < 0 ? bpf_probe_read_kernel_str(data, size, (void *)p)
+				 : bpf_probe_read_user_str(data, size, (void *)p);
+	else
+		n = (__s64)p < 0 ? bpf_probe_read_kernel(data, size, (void *)p)
+				 : bpf_probe_read_user(data, size, (void *)p);
+	to->target = i;
+	to->pad = 0;
+	to->flags = n < 0 ? TARGET_FAULT : 0;
+	if (n < 0)
+		size = 0;
+	else if (kind == TARGET_TEXT)
+		size = n > ARG_REACH ? ARG_REACH : n;
+	to->size = size;
+	return sizeof(*to) + ((size + 7) & ~7U);
+}
+
+/*
+ * ks_args adds to the words of a call, of which there are ARG_WORDS at at, what
+ * they point to, as the list says. There is room for ARGS_MAX bytes. It returns
+ * how many are used: the list's words and the targets of those not NULL.
+ */
+FUNC __u32 ks_args(void *at, const struct arg_list *list)
+{
+	__u64 *words = at;
+	__u32 used = list->words;
+
+	used = used > ARG_WORDS ? 8 * ARG_WORDS : 8 * used;
+	for (int i = 0; i < ARG_TARGETS; i++) {
+		const struct arg_target *t = &list->target[i];
+		__u32 w = t->word;
+
+		if (i >= list->targets)
+			break;
+		if (w >= ARG_WORDS || !words[w] || 8 * w >= used)
+			continue;
+		if (used > ARGS_MAX - sizeof(struct arg_bytes) - ARG_REACH)
+			break;
+		used += copy_target(at + used, words[w], i, t->kind, t->size);
+	}
+	return used;
+}
+
+#endif

@@ -1,0 +1,781 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sessions: what a thread does between the call of an entry function and its
+ * return. Part of engine.bpf.c.
+ *
+ * The programs of functions call ks_enter and ks_leave or, if a SPEC asks for
+ * values, the functions that these are made of.
+ */
+#include "args.h"
+#include "session.h"
+
+const volatile struct session_config wanted;
+const volatile __u32 log_size;	 // bytes
+const volatile __u32 stash_size; // bytes
+
+// How many sessions are open. Functions that open none test it first.
+__u32 open_sessions;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct session);
+} sessions SEC(".maps");
+
+// Sessions of what interrupts a thread: two for each CPU, since a hard
+// interrupt can come on top of a soft one.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct session);
+} interrupts SEC(".maps");
+
+// The arguments of functions, by id.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct arg_list);
+} arguments SEC(".maps");
+
+// ks_words loads the first n words that a call is passed. It is generated for
+// fentry programs; this is for probes that are given the registers.
+FUNC int ks_words(void *ctx, __u64 *words, __u32 n)
+{
+	__u64 *regs = ctx;
+#if defined(__TARGET_ARCH_arm64)
+	enum { REGS = 8, SP = 31, SKIP = 0 };
+
+#pragma unroll
+	for (int i = 0; i < REGS; i++)
+		words[i] = regs[i];
+#else
+	enum { REGS = 6, SP = 19, SKIP = 8 };
+
+	words[0] = regs[14];
+	words[1] = regs[13];
+	words[2] = regs[12];
+	words[3] = regs[11];
+	words[4] = regs[9];
+	words[5] = regs[8];
+#endif
+	if (n > REGS)
+		bpf_probe_read_kernel(&words[REGS], 8 * (ARG_WORDS - REGS), (void *)regs[SP] + SKIP);
+	return 0;
+}
+
+// at returns calls[i], in a way that the verifier understands: i is known to be
+// less than DEPTH.
+static __always_inline struct call *at(struct call *calls, __u64 i)
+{
+	asm volatile("%0 &= %1" : "+r"(i) : "i"(DEPTH - 1));
+	return calls + i;
+}
+
+/* ---- the log and the record it is sent in ---- */
+
+// put appends to what is behind the header of s's record, of which pos bytes
+// are used, and returns how many are now.
+static __always_inline __u64 put(struct session *s, __u64 pos, const void *from, __u64 size)
+{
+	bpf_probe_read_kernel(s->log + pos, size, from);
+	return pos + size;
+}
+
+// ks_send_session sends the log and, if there are calls to show, n of them
+// with the saved ones that hang under the last. The log of a traced session is
+// empty then.
+FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n)
+{
+	__u64 pos = s->log_len, saved = 0, stack = 0, from = s->saved_from;
+	long lost;
+
+	if (pos > log_size)
+		return 0;
+	s->rec.kind = kind;
+	s->rec.log_size = pos;
+	s->rec.end = bpf_ktime_get_ns();
+	if (n > DEPTH)
+		n = DEPTH;
+	if (n) {
+		pos = put(s, pos, s->calls, n * sizeof(struct call));
+		if (from == n && from < DEPTH && s->saved_to > from)
+			saved = s->saved_to - from;
+		if (saved > DEPTH / 2)
+			saved = DEPTH / 2;
+		if (from > DEPTH / 2)
+			from = DEPTH / 2;
+		pos = put(s, pos, at(s->saved, from), saved * sizeof(struct call));
+		stack = s->stack_len;
+		if (stack > sizeof(s->stack))
+			stack = 0;
+		pos = put(s, pos, s->stack, stack);
+	}
+	s->rec.frames = n;
+	s->rec.saved = saved;
+	s->rec.stack = stack / 8;
+	s->rec.depth = s->depth;
+	lost = bpf_ringbuf_output(&events, &s->rec, sizeof(s->rec) + pos, 0);
+	s->sent = 1;
+	if (lost) {
+		ks_count(LOST_RINGBUF);
+		s->rec.lost_chunks++;
+	}
+	if (wanted.traced) {
+		s->rec.log_base += s->log_len;
+		s->log_len = 0;
+	}
+	return 0;
+}
+
+// ks_reserve returns where in the log size bytes can be put, or -1.
+FUNC __s64 ks_reserve(struct session *s, __u32 size)
+{
+	if (size > log_size)
+		return -1;
+	if (s->log_len <= log_size - size)
+		return s->log_len;
+	if (!wanted.traced) {
+		s->rec.lost_values++;
+		ks_count(LOST_VALUES);
+		return -1;
+	}
+	ks_send_session(s, SESSION_CHUNK, 0);
+	return 0;
+}
+
+static __always_inline void head(struct log_head *h, __u8 kind, __u32 depth, __u32 size, __u32 func, __u32 flags)
+{
+	h->kind = kind;
+	h->depth = depth;
+	h->size = size;
+	h->func = func | flags << 24;
+}
+
+FUNC int ks_log_entry(struct session *s, __u32 depth, __u32 func, __u64 time)
+{
+	__u64 pos = ks_reserve(s, sizeof(struct log_entry));
+	struct log_entry *e;
+
+	if (log_size < sizeof(*e) || pos > log_size - sizeof(*e))
+		return 0;
+	e = (void *)s->log + pos;
+	head(&e->head, LOG_ENTRY, depth, sizeof(*e), func, 0);
+	e->time = time;
+	s->log_len = pos + sizeof(*e);
+	return 0;
+}
+
+FUNC int ks_log_exit(struct session *s, __u32 depth, struct call *c)
+{
+	__u64 pos = ks_reserve(s, sizeof(struct log_exit));
+	struct log_exit *e;
+
+	if (log_size < sizeof(*e) || pos > log_size - sizeof(*e))
+		return 0;
+	e = (void *)s->log + pos;
+	head(&e->head, LOG_EXIT, depth, sizeof(*e), c->func, c->flags);
+	e->time = c->entry + c->duration;
+	e->duration = c->duration;
+	e->result = c->result;
+	s->log_len = pos + sizeof(*e);
+	return 0;
+}
+
+// ks_log_args captures all arguments of the innermost call.
+FUNC int ks_log_args(void *ctx, struct session *s, __u32 func)
+{
+	__u32 depth = s->depth - 1, used, room = sizeof(struct log_head) + ARGS_MAX;
+	struct arg_list *list = bpf_map_lookup_elem(&arguments, &func);
+	__u64 pos;
+	void *words;
+
+	if (!list || depth >= DEPTH)
+		return 0;
+	pos = ks_reserve(s, room);
+	if (log_size < room || pos > log_size - room)
+		return 0;
+	words = s->log + pos + sizeof(struct log_head);
+	ks_words(ctx, words, list->words);
+	used = ks_args(words, list) + sizeof(struct log_head);
+	head((void *)s->log + pos, LOG_ARGS, depth, used, func, 0);
+	at(s->calls, depth)->values = 1 + s->rec.log_base + pos;
+	s->log_len = pos + used;
+	return 0;
+}
+
+/* ---- values that a SPEC asks for ---- */
+
+// The values of a traced session's calls wait in a stash of their own, since
+// the log may be sent before the call returns.
+static __always_inline void *stash(struct session *s)
+{
+	return wanted.traced ? s->log + log_size + TAIL_SIZE : s->log;
+}
+
+// ks_item makes room for the values of the innermost call: a frame followed by
+// size bytes.
+FUNC struct frame *ks_item(struct session *s, __u32 probe, __u32 size)
+{
+	__u64 total = sizeof(struct log_head) + sizeof(struct frame) + size, depth = s->depth - 1;
+	__u64 pos = wanted.traced ? s->stash_len : s->log_len, limit = wanted.traced ? stash_size : log_size;
+	struct log_head *h;
+	struct frame *f;
+
+	if (depth >= DEPTH)
+		return 0;
+	if (total > limit || pos > limit - total) {
+		s->rec.lost_values++;
+		ks_count(LOST_VALUES);
+		return 0;
+	}
+	h = stash(s) + pos;
+	head(h, LOG_ITEM, depth, total, at(s->calls, depth)->func, 0);
+	f = (void *)(h + 1);
+	f->probe = probe;
+	f->event.time = f->event.entry_time = at(s->calls, depth)->entry;
+	f->event.faults = 0;
+	f->event.probe = probe;
+	f->event.tgid = s->rec.tgid;
+	f->event.tid = s->rec.tid;
+	f->event.cpu = bpf_get_smp_processor_id();
+	f->event.kind = KIND_CALL;
+	f->event.flags = 0;
+	__builtin_memcpy(f->event.comm, s->rec.comm, COMM_LEN);
+	at(s->calls, depth)->item = 1 + pos;
+	if (wanted.traced) {
+		s->stash_len = pos + total;
+	} else {
+		at(s->calls, depth)->values = 1 + pos;
+		s->log_len = pos + total;
+	}
+	return f;
+}
+
+// ks_item_of returns what ks_item has made for the innermost call, if anything.
+FUNC struct frame *ks_item_of(struct session *s, __u32 size)
+{
+	__u64 total = sizeof(struct log_head) + sizeof(struct frame) + size, depth = s->depth - 1, pos;
+	__u64 limit = wanted.traced ? stash_size : log_size;
+
+	if (depth >= DEPTH || !at(s->calls, depth)->item)
+		return 0;
+	pos = at(s->calls, depth)->item - 1;
+	if (total > limit || pos > limit - total)
+		return 0;
+	return stash(s) + pos + sizeof(struct log_head);
+}
+
+// ks_log_item puts the values of the innermost call into the log.
+FUNC int ks_log_item(struct session *s, __u32 size)
+{
+	__u64 total = sizeof(struct log_head) + sizeof(struct frame) + size, depth = s->depth - 1, pos;
+	struct frame *f;
+
+	if (!wanted.traced || depth >= DEPTH)
+		return 0;
+	f = ks_item_of(s, size);
+	if (!f)
+		return 0;
+	pos = ks_reserve(s, total);
+	if (log_size < total || pos > log_size - total)
+		return 0;
+	bpf_probe_read_kernel(s->log + pos, total, (void *)f - sizeof(struct log_head));
+	at(s->calls, depth)->values = 1 + s->rec.log_base + pos;
+	s->log_len = pos + total;
+	return 0;
+}
+
+/* ---- sessions ---- */
+
+// context is zero while a thread runs, and not while something that has
+// interrupted it does: a non-maskable, hard or soft interrupt.
+static __always_inline __u32 context(void)
+{
+	return ks_preempt_count() & (0x00f00000 | 0x000f0000 | 0x00000100);
+}
+
+// session_of returns what the current thread, or the interrupt on top of it, has for
+// its sessions. Nothing is done in non-maskable ones.
+static __always_inline struct session *session_of(__u32 context, __u64 create)
+{
+	__u32 key;
+
+	if (!context)
+		return bpf_task_storage_get(&sessions, bpf_get_current_task_btf(), 0, create);
+	if (context & 0x00f00000)
+		return 0;
+	key = 2 * bpf_get_smp_processor_id() + !!(context & 0x000f0000);
+	return bpf_map_lookup_elem(&interrupts, &key);
+}
+
+static __always_inline int allowed(void)
+{
+	return bpf_get_current_pid_tgid() >> 32 != settings.self && ks_filter(0);
+}
+
+// ks_session returns where a call of a function is to be recorded, or NULL. It
+// has to be given back with ks_done. The filters are asked when a session would
+// be opened and not again: what they ask for may change while it is open.
+FUNC struct session *ks_session(__u64 cookie)
+{
+	int entry = !!(cookie & FUNC_ENTRY), checked = 0;
+	struct session *s = 0;
+	__u32 in;
+
+	if (open_sessions) {
+		in = context();
+		s = session_of(in, 0);
+	} else {
+		if (!entry || !allowed())
+			return 0;
+		checked = 1;
+		in = context();
+	}
+	if (!s || !s->depth) {
+		if (!entry || (!checked && !allowed()))
+			return 0;
+		if (!s)
+			s = session_of(in, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!s) {
+			ks_count(LOST_THREAD);
+			return 0;
+		}
+		if (!s->depth)
+			s->context = in;
+	}
+	if (s->busy) { // called by what a program of this thread does
+		ks_count(LOST_RECURSION);
+		return 0;
+	}
+	s->busy = 1;
+	return s;
+}
+
+// ks_open_session returns the open session of the current thread, or NULL.
+FUNC struct session *ks_open_session(void)
+{
+	struct session *s;
+
+	if (!open_sessions)
+		return 0;
+	s = session_of(context(), 0);
+	if (!s || !s->depth)
+		return 0;
+	if (s->busy) {
+		ks_count(LOST_RECURSION);
+		return 0;
+	}
+	s->busy = 1;
+	return s;
+}
+
+// ks_done gives back what ks_session or ks_open_session has returned.
+FUNC int ks_done(struct session *s)
+{
+	if (wanted.live && s->log_len)
+		ks_send_session(s, SESSION_CHUNK, 0);
+	s->busy = 0;
+	return 0;
+}
+
+static __always_inline void start(struct session *s, __u32 func, __u64 now)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+
+	__sync_fetch_and_add(&open_sessions, 1);
+	s->top = 0;
+	s->failing = 0;
+	s->saved_from = 0;
+	s->saved_to = 0;
+	s->recovered = 0;
+	s->satisfied = 0;
+	s->sent = 0;
+	s->chains = 0;
+	s->log_len = 0;
+	s->stash_len = 0;
+	s->stack_len = 0;
+	__builtin_memset(&s->rec, 0, sizeof(s->rec));
+	s->rec.start = now;
+	s->rec.tgid = ids >> 32;
+	s->rec.tid = ids;
+	s->rec.func = func;
+	s->rec.cpu = bpf_get_smp_processor_id();
+	s->rec.interrupt = !!s->context;
+	bpf_get_current_comm(s->rec.comm, sizeof(s->rec.comm));
+}
+
+// drop ends a session without a report.
+static __always_inline void drop(struct session *s)
+{
+	s->depth = 0;
+	if (s->sent) {
+		s->log_len = 0;
+		ks_send_session(s, SESSION_DROP, 0);
+	}
+}
+
+// wanted_error reports whether the error that a session has ended with is one
+// to report.
+static __always_inline int wanted_error(struct session *s)
+{
+	__u64 errno = s->error;
+
+	if (!wanted.by_errno)
+		return 1;
+	errno &= ERRNOS - 1;
+	return wanted.errnos[errno / 64] >> errno % 64 & 1;
+}
+
+static __always_inline int reportable(struct session *s, enum session_kind kind)
+{
+	if (wanted.condition && !s->satisfied)
+		return 0;
+	if (bpf_ktime_get_ns() - s->rec.start < wanted.longer)
+		return 0;
+	if (kind != SESSION_END)
+		return wanted.success;
+	if (s->rec.failed)
+		return wanted_error(s);
+	return wanted.success || s->chains;
+}
+
+// ks_close ends a session, after its last call has been taken off, and reports
+// it if it is one to report.
+FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	__sync_fetch_and_add(&open_sessions, -1);
+	s->rec.failed = s->failing == 1;
+	if (!reportable(s, kind)) {
+		drop(s);
+		return 0;
+	}
+	if (!s->stack_len && kind == SESSION_END) {
+		long n = bpf_get_stack(ctx, s->stack, sizeof(s->stack), 0);
+
+		s->stack_len = n > 0 ? n : 0;
+	}
+	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
+	ks_send_session(s, kind, s->top);
+	s->depth = 0;
+	return 0;
+}
+
+/* ---- calls ---- */
+
+// forget takes calls off whose return was not seen, down to n.
+static __always_inline void forget(struct session *s, __u32 n)
+{
+	s->rec.lost_returns += s->depth - n;
+	ks_count(LOST_RETURN);
+	s->depth = n;
+	s->failing = 0;
+	s->saved_from = s->saved_to = 0;
+	if (!n) {
+		__sync_fetch_and_add(&open_sessions, -1);
+		drop(s);
+	}
+}
+
+// ks_unwind takes off calls that cannot be in flight any more now that one of
+// func is, or was, at sp: UNWIND of them at most, the next call does the rest. It returns whether there is such a call; it is
+// the innermost one then, or was, if another one begins in the same place.
+FUNC int ks_unwind(struct session *s, __u32 sp, __u32 func, int again)
+{
+	__u32 n = s->depth, keep = n, found = 0;
+
+	for (int i = 0; i < UNWIND; i++) {
+		struct call *c;
+
+		if (!n || n > DEPTH)
+			break;
+		c = at(s->calls, n - 1);
+		if (c->sp > sp)
+			break;
+		if (c->sp < sp) {
+			keep = n - 1;
+		} else if (c->func == func) { // others were jumped from or to
+			found = 1;
+			keep = again ? n - 1 : n;
+			break;
+		}
+		n--;
+	}
+	if (keep < s->depth)
+		forget(s, keep);
+	return found;
+}
+
+// ks_save keeps the failing chain, which the innermost call is about to
+// overwrite by calling something else. A chain that was kept before and hangs
+// under it is kept with it.
+FUNC int ks_save(struct session *s)
+{
+	__u64 from = s->depth, to = s->top, n = to - from;
+
+	if (to <= from)
+		return 0;
+	if (from > DEPTH / 2 || n > DEPTH / 2) {
+		s->rec.lost_deep += n;
+		ks_count(LOST_DEPTH);
+		return 0;
+	}
+	bpf_probe_read_kernel(at(s->saved, from), n * sizeof(struct call), at(s->calls, from));
+	if (s->saved_from != to || s->saved_to <= to)
+		s->saved_to = to;
+	s->saved_from = from;
+	s->recovered = 0;
+	return 0;
+}
+
+// ks_push puts a call on top of those in flight. It returns 0 if that is not
+// possible.
+FUNC int ks_push(struct session *s, __u64 cookie, __u32 sp)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 func = cookie, d = s->depth;
+	struct call *c;
+
+	if (d) {
+		// On another stack, it is an interrupt that does not count as one yet.
+		if (!s->context && (s->calls[0].sp ^ sp) >= STACK_SIZE)
+			return 0;
+		if (d <= DEPTH && at(s->calls, d - 1)->sp <= sp)
+			ks_unwind(s, sp, func, 1);
+		d = s->depth;
+	}
+	if (!d) {
+		if (!(cookie & FUNC_ENTRY))
+			return 0;
+		start(s, func, now);
+	}
+	if (d >= DEPTH) {
+		s->rec.lost_deep++;
+		ks_count(LOST_DEPTH);
+		return 0;
+	}
+	c = at(s->calls, d);
+	if (s->failing)
+		ks_save(s);
+	else if (s->top > d && s->saved_from == s->saved_to) {
+		// What the last call in this place has captured is not needed any more.
+		if (wanted.traced)
+			s->stash_len = c->start;
+		else
+			s->log_len = c->start;
+	}
+	s->failing = 0;
+	c->entry = now;
+	c->duration = 0;
+	c->result = 0;
+	c->sp = sp;
+	c->func = func;
+	c->start = wanted.traced ? s->stash_len : s->log_len;
+	c->values = 0;
+	c->item = 0;
+	c->flags = 0;
+	s->depth = s->top = d + 1;
+	s->changes++;
+	if (wanted.traced)
+		ks_log_entry(s, d, func, now);
+	return 1;
+}
+
+static __always_inline int fails(__u64 cookie, __u64 result)
+{
+	switch (cookie >> FUNC_CLASS_SHIFT & 3) {
+	case FAILS_INT32:
+		return (__u32)result >= (__u32)-4095;
+	case FAILS_INT64:
+		return result >= -4095ULL;
+	case FAILS_POINTER:
+		return !result || result >= -4095ULL;
+	}
+	return 0;
+}
+
+// failed makes the innermost call, d, a part of the failing chain: of the one
+// that its last call has left behind, or of a new one that begins with it.
+static __always_inline void failed(void *ctx, struct session *s, __u32 d, __u64 result)
+{
+	s->error = -(__u32)result;
+	if (s->failing != d + 2) {
+		long n = bpf_get_stack(ctx, s->stack, sizeof(s->stack), 0);
+
+		s->stack_len = n > 0 ? n : 0;
+		s->top = d + 1;
+	}
+	s->failing = d + 1;
+}
+
+// passed is for a call that can neither fail nor succeed.
+static __always_inline void passed(struct session *s, __u32 d)
+{
+	if (s->failing == d + 2) {
+		s->failing = d + 1;
+	} else if (s->saved_from == d + 1 && s->saved_to > d + 1) {
+		if (s->recovered) {
+			s->saved_from = s->saved_to = 0;
+			return;
+		}
+		s->top = d + 1;
+		s->failing = d + 1;
+	}
+}
+
+// succeeded ends the failing chain that hangs under the innermost call.
+static __always_inline void succeeded(struct session *s, __u32 d)
+{
+	int chain = s->failing == d + 2, saved = s->saved_to > s->saved_from && s->saved_from == d + 1;
+
+	if (wanted.interim && (chain || saved)) {
+		s->chains = 1;
+		ks_send_session(s, SESSION_CHAIN, chain ? s->top : d + 1);
+	}
+	if (chain || saved)
+		s->stack_len = 0;
+	if (s->saved_from > d)
+		s->saved_from = s->saved_to = 0;
+	else if (s->saved_to)
+		s->recovered = 1;
+	s->failing = 0;
+}
+
+// ks_pop takes off the innermost call, which has returned.
+FUNC int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
+{
+	__u32 d = s->depth - 1;
+	struct call *c;
+
+	if (d >= DEPTH)
+		return 0;
+	c = at(s->calls, d);
+	c->duration = bpf_ktime_get_ns() - c->entry;
+	c->result = result;
+	c->flags = CALL_FINISHED | hidden;
+	s->changes++;
+	if (!hidden && fails(cookie, result))
+		c->flags |= CALL_FAILED;
+	if (wanted.traced)
+		ks_log_exit(s, d, c);
+	if (c->flags & CALL_FAILED)
+		failed(ctx, s, d, result);
+	else if (hidden || !(cookie >> FUNC_CLASS_SHIFT & 3))
+		passed(s, d);
+	else
+		succeeded(s, d);
+	s->depth = d;
+	if (!d)
+		ks_close(ctx, s, SESSION_END);
+	return 0;
+}
+
+// ks_satisfied notes that a call has met its predicates.
+FUNC int ks_satisfied(struct session *s)
+{
+	s->satisfied = 1;
+	return 0;
+}
+
+/* ---- the programs of plain functions ---- */
+
+// ks_enter records that a function was called. It returns whether its return
+// is of no interest, which is what programs that run at both ends return.
+FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
+{
+	struct session *s;
+	int pushed;
+
+	if (!(cookie & FUNC_ENTRY) && !open_sessions)
+		return 1;
+	s = ks_session(cookie);
+	if (!s)
+		return 1;
+	pushed = ks_push(s, cookie, sp);
+	if (pushed && (cookie & FUNC_ARGS))
+		ks_log_args(ctx, s, cookie);
+	ks_done(s);
+	return !pushed;
+}
+
+// ks_innermost reports whether the innermost call is the one of a function
+// that returns at sp, after taking off what was called by it.
+FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
+{
+	__u32 d = s->depth - 1;
+	struct call *c;
+
+	if (d >= DEPTH)
+		return 0;
+	if (!s->context && (s->calls[0].sp ^ sp) >= STACK_SIZE)
+		return 0;
+	c = at(s->calls, d);
+	if (c->sp == sp && c->func == func)
+		return 1;
+	return ks_unwind(s, sp, func, 0);
+}
+
+// ks_leave records that a function has returned.
+FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result)
+{
+	struct session *s;
+
+	if (!open_sessions)
+		return 0;
+	s = ks_open_session();
+	if (!s)
+		return 0;
+	if (ks_innermost(s, cookie, sp))
+		ks_pop(ctx, s, cookie, result, 0);
+	ks_done(s);
+	return 0;
+}
+
+// The linker takes the functions out of this program.
+SEC("fentry")
+int session_library(void *ctx)
+{
+	struct session *s = ks_session(1);
+
+	if (s) {
+		if (ks_push(s, 1, 2))
+			ks_item(s, 1, 8);
+		if (ks_innermost(s, 1, 2) && ks_item_of(s, 8))
+			ks_log_item(s, 8);
+		ks_satisfied(s);
+		ks_pop(ctx, s, 1, 2, 3);
+	}
+	return ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3);
+}
+
+// A thread that ends in a session takes it with it.
+SEC("tp_btf/sched_process_exit")
+int session_exit(__u64 *ctx)
+{
+	struct session *s = bpf_task_storage_get(&sessions, bpf_get_current_task_btf(), 0, 0);
+
+	if (s && s->depth) {
+		s->busy = 1;
+		s->top = s->depth;
+		ks_close(ctx, s, SESSION_EXIT);
+		ks_done(s);
+	}
+	return 0;
+}
+
+// A session that was opened after that ends with the thread.
+SEC("tp_btf/sched_process_free")
+int session_free(__u64 *ctx)
+{
+	struct session *s = bpf_task_storage_get(&sessions, (void *)ctx[0], 0, 0);
+
+	if (s && s->depth) {
+		s->depth = 0;
+		__sync_fetch_and_add(&open_sessions, -1);
+	}
+	return 0;
+}

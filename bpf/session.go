@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+)
+
+// The functions of sessions that generated code calls; session.bpf.h says what
+// they take. FuncWords may be generated.
+const (
+	FuncEnter       = "ks_enter"
+	FuncLeave       = "ks_leave"
+	FuncSession     = "ks_session"
+	FuncOpenSession = "ks_open_session"
+	FuncDone        = "ks_done"
+	FuncPush        = "ks_push"
+	FuncPop         = "ks_pop"
+	FuncInnermost   = "ks_innermost"
+	FuncItem        = "ks_item"
+	FuncItemOf      = "ks_item_of"
+	FuncLogItem     = "ks_log_item"
+	FuncLogArgs     = "ks_log_args"
+	FuncSatisfied   = "ks_satisfied"
+	FuncWords       = "ks_words"
+)
+
+// Bits of a cookie besides the function's id, as session.h has them.
+const (
+	CookieEntry      = 1 << 32 // opens a session
+	CookieClassShift = 33      // two bits: which results are errors
+	CookieArgs       = 1 << 35 // all arguments are captured
+)
+
+// Flags of a call, as session.h has them.
+const (
+	CallFinished = 1
+	CallFailed   = 2
+	CallHidden   = 8 // did not meet a predicate on its return
+)
+
+// A SessionRecordKind says why a record of a session was sent.
+type SessionRecordKind uint8
+
+// The kinds, as session.h has them.
+const (
+	SessionEnd   SessionRecordKind = iota + 1 // its entry function has returned
+	SessionChunk                              // a part of the log of one that is open
+	SessionChain                              // a failing chain that its caller has dealt with
+	SessionDrop                               // ended, and is not wanted
+	SessionHung                               // open for long
+	SessionExit                               // its thread has ended
+)
+
+// A LogKind says what an entry of a session's log is.
+type LogKind uint8
+
+// The kinds, as session.h has them.
+const (
+	LogEntry LogKind = iota + 1
+	LogExit
+	LogArgs
+	LogItem
+	LogProbe
+)
+
+// Sizes of what a record of a session consists of.
+const (
+	SessionHeaderSize = int(unsafe.Sizeof(engineSessionRecord{}))
+	CallSize          = int(unsafe.Sizeof(engineCall{}))
+	// ItemHead is what is in front of the record of a call's values.
+	ItemHead = int(unsafe.Offsetof(engineFrame{}.Event))
+)
+
+// SessionSettings are what the engine needs to know of a request for sessions.
+type SessionSettings struct {
+	Longer    uint64 // ns; shorter ones are not reported
+	Success   bool   // report sessions that do not fail, too
+	Interim   bool   // report failing chains that were dealt with
+	Traced    bool   // log every call
+	Live      bool   // send the log at once
+	Condition bool   // report only sessions in which a call has met its predicates
+	// Errors are the errors to report, bit i of word i/64 for errno i and bit 0
+	// for NULL; nil is all.
+	Errors *[MaxErrno/64 + 1]uint64
+	// Values says that calls have values.
+	Values bool
+	// Arguments are what -A captures of each function, by id; nil: nothing.
+	Arguments []ArgList
+	CPUs      int // possible ones
+}
+
+// MaxErrno is the largest errno.
+const MaxErrno = 4095
+
+// An ArgList says what of a call's arguments is captured.
+type ArgList struct {
+	Words   int // in which the arguments are passed
+	Targets []ArgTarget
+}
+
+// An ArgTarget is what one of the words points to.
+type ArgTarget struct {
+	Word int
+	Text bool // a string
+	Size int  // bytes at most
+}
+
+// Limits of an ArgList.
+const (
+	MaxArgWords   = 12
+	MaxArgTargets = 6
+	MaxArgReach   = 256 // bytes of a target
+)
+
+// Room for a thread's log, in bytes, and for the values of calls in flight
+// where the log may be sent before they return.
+const (
+	logSize   = 24 << 10
+	stashSize = 8 << 10
+	tailSize  = 2*unsafe.Sizeof(engineSession{}.Calls) + unsafe.Sizeof(engineSession{}.Stack)
+)
+
+// prepareSessions sets the engine's spec up for sessions, or takes what they
+// need out of it if s is nil.
+func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
+	delete(spec.Programs, engineProgSessionLibrary)
+	if s == nil {
+		for _, name := range []string{engineMapSessions, engineMapInterrupts, engineMapArguments} {
+			delete(spec.Maps, name)
+		}
+		delete(spec.Programs, ProgSessionExit)
+		delete(spec.Programs, ProgSessionFree)
+		return nil
+	}
+	config := engineSessionConfig{Longer: s.Longer, Success: flag(s.Success), Interim: flag(s.Interim),
+		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition)}
+	if s.Errors != nil {
+		config.ByErrno, config.Errnos = 1, *s.Errors
+	}
+	log, stash := uint32(0), uint32(0)
+	if s.Traced || s.Values {
+		log = logSize
+	}
+	if s.Traced && s.Values {
+		stash = stashSize
+	}
+	for name, v := range map[string]any{engineVarWanted: config, engineVarLogSize: log, engineVarStashSize: stash} {
+		if err := set(spec, name, v); err != nil {
+			return err
+		}
+	}
+	size := int(unsafe.Sizeof(engineSession{})+tailSize) + int(log+stash)
+	resize(spec.Maps[engineMapSessions], size)
+	resize(spec.Maps[engineMapInterrupts], size)
+	spec.Maps[engineMapInterrupts].MaxEntries = uint32(2 * max(s.CPUs, 1))
+	args := spec.Maps[engineMapArguments]
+	args.MaxEntries = uint32(max(len(s.Arguments), 1))
+	for i, list := range s.Arguments {
+		args.Contents = append(args.Contents, ebpf.MapKV{Key: uint32(i), Value: list.engine()})
+	}
+	return nil
+}
+
+func (l ArgList) engine() engineArgList {
+	e := engineArgList{Words: uint8(min(l.Words, MaxArgWords)), Targets: uint8(min(len(l.Targets), MaxArgTargets))}
+	for i := range int(e.Targets) {
+		t := l.Targets[i]
+		e.Target[i].Word, e.Target[i].Kind, e.Target[i].Size = uint8(t.Word), flag(t.Text), uint16(min(t.Size, MaxArgReach))
+	}
+	return e
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// A SessionHeader is the header of a record of a session.
+type SessionHeader struct {
+	Start, End   uint64 // CLOCK_MONOTONIC ns
+	PID, TID     uint32
+	Func         uint32 // id of the entry function
+	LogBase      uint32 // how much of the log was sent before
+	LogSize      uint32
+	LostDeep     uint32 // calls nested too deeply
+	LostValues   uint32 // calls whose values found no room
+	LostChunks   uint32 // records of this session that found no room
+	LostReturns  uint32 // calls whose return was not seen
+	CPU          uint16
+	Kind         SessionRecordKind
+	Failed       bool
+	Interrupt    bool // it was opened by an interrupt
+	Depth        int  // calls in flight
+	Frames       int  // in the record
+	Saved        int  // in the record, stitched under the last frame
+	Stack        int  // words of kernel stack in the record
+	Comm, Leader [16]byte
+}
+
+// DecodeSession reads the header of a session's record and returns what
+// follows.
+func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
+	if len(raw) < SessionHeaderSize {
+		return nil, fmt.Errorf("record of %d bytes is shorter than its header", len(raw))
+	}
+	var l engineSessionRecord
+	le := binary.LittleEndian
+	u32 := func(off uintptr) uint32 { return le.Uint32(raw[off:]) }
+	u16 := func(off uintptr) int { return int(le.Uint16(raw[off:])) }
+	*h = SessionHeader{
+		Start: le.Uint64(raw[unsafe.Offsetof(l.Start):]), End: le.Uint64(raw[unsafe.Offsetof(l.End):]),
+		PID: u32(unsafe.Offsetof(l.Tgid)), TID: u32(unsafe.Offsetof(l.Tid)), Func: u32(unsafe.Offsetof(l.Func)),
+		LogBase: u32(unsafe.Offsetof(l.LogBase)), LogSize: u32(unsafe.Offsetof(l.LogSize)),
+		LostDeep: u32(unsafe.Offsetof(l.LostDeep)), LostValues: u32(unsafe.Offsetof(l.LostValues)),
+		LostChunks: u32(unsafe.Offsetof(l.LostChunks)), LostReturns: u32(unsafe.Offsetof(l.LostReturns)),
+		CPU: uint16(u16(unsafe.Offsetof(l.Cpu))), Kind: SessionRecordKind(raw[unsafe.Offsetof(l.Kind)]),
+		Failed: raw[unsafe.Offsetof(l.Failed)] != 0, Interrupt: raw[unsafe.Offsetof(l.Interrupt)] != 0,
+		Depth: u16(unsafe.Offsetof(l.Depth)), Frames: u16(unsafe.Offsetof(l.Frames)),
+		Saved: u16(unsafe.Offsetof(l.Saved)), Stack: u16(unsafe.Offsetof(l.Stack)),
+	}
+	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
+	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
+	data = raw[SessionHeaderSize:]
+	if need := int(h.LogSize) + (h.Frames+h.Saved)*CallSize + 8*h.Stack; need > len(data) {
+		return nil, fmt.Errorf("record of a session has %d bytes, its header speaks of %d", len(data), need)
+	}
+	return data, nil
+}
+
+// A SessionCall is one call as a session's record has it.
+type SessionCall struct {
+	Entry, Duration, Result uint64
+	Func                    uint32
+	Values                  uint32 // 1 + offset in the log of what was captured; 0: nothing
+	Flags                   uint32
+}
+
+// DecodeCall reads one call; raw has at least CallSize bytes.
+func DecodeCall(raw []byte) SessionCall {
+	var l engineCall
+	le := binary.LittleEndian
+	return SessionCall{
+		Entry:    le.Uint64(raw[unsafe.Offsetof(l.Entry):]),
+		Duration: le.Uint64(raw[unsafe.Offsetof(l.Duration):]),
+		Result:   le.Uint64(raw[unsafe.Offsetof(l.Result):]),
+		Func:     le.Uint32(raw[unsafe.Offsetof(l.Func):]),
+		Values:   le.Uint32(raw[unsafe.Offsetof(l.Values):]),
+		Flags:    le.Uint32(raw[unsafe.Offsetof(l.Flags):]),
+	}
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The layout of sessions, in the kernel and in the records that are sent.
+ */
+#ifndef KSNOOP_SESSION_H
+#define KSNOOP_SESSION_H
+
+enum {
+	DEPTH = 128,	   /* calls of one thread that are kept, one within the other */
+	STACK_WORDS = 127, /* of a kernel stack */
+	ERRNOS = 4096,
+	UNWIND = 8,
+};
+
+/* What a program is told of its function besides the id: bits of the cookie. */
+#define FUNC_ENTRY (1ULL << 32)	    /* opens a session */
+#define FUNC_CLASS_SHIFT 33	    /* two bits: enum error_class */
+#define FUNC_ARGS (1ULL << 35)	    /* has a list of arguments */
+#define FUNC_CONDITION (1ULL << 36) /* its calls must meet predicates */
+
+/* Which results mean that a function failed. The plan has the same. */
+enum error_class {
+	NEVER_FAILS = 0,
+	FAILS_INT32 = 1,
+	FAILS_INT64 = 2,
+	FAILS_POINTER = 3,
+};
+
+enum call_flag {
+	CALL_FINISHED = 1, /* duration and result are those of the return */
+	CALL_FAILED = 2,
+	CALL_MISSED = 4, /* its return was not seen */
+	CALL_HIDDEN = 8, /* did not meet a predicate on its return */
+};
+
+/* A call, while it is in flight and, until another takes its place, after. */
+struct call {
+	__u64 entry;	/* CLOCK_MONOTONIC ns */
+	__u64 duration; /* ns */
+	__u64 result;
+	__u32 sp; /* low half of the address of its stack frame, which tells it from others */
+	__u32 func;
+	__u32 start;  /* length of the log, or the stash, before it */
+	__u32 values; /* 1 + offset in the log of what was captured; 0: nothing */
+	__u32 item;   /* the same in the stash, while a call traced with -T is in flight */
+	__u32 flags;  /* enum call_flag */
+};
+
+enum session_kind {
+	SESSION_END = 1,   /* the entry function has returned */
+	SESSION_CHUNK = 2, /* a part of the log of a session that is still open */
+	SESSION_CHAIN = 3, /* a failing chain that its caller has dealt with */
+	SESSION_DROP = 4,  /* ended, and is not wanted */
+	SESSION_HUNG = 5,  /* has been open for long */
+	SESSION_EXIT = 6,  /* its thread has ended */
+};
+
+/*
+ * A record: what follows is the log, then frames, saved frames and the stack,
+ * as many as the header says.
+ */
+struct session_record {
+	__u64 start; /* with tid and cpu: names the session */
+	__u64 end;
+	__u32 tgid;
+	__u32 tid;
+	__u32 func;
+	__u32 log_base; /* how much of the log was sent before */
+	__u32 log_size;
+	__u32 lost_deep;
+	__u32 lost_values; /* calls whose values found no room */
+	__u32 lost_chunks;
+	__u32 lost_returns;
+	__u16 cpu;
+	__u8 kind; /* enum session_kind */
+	__u8 failed;
+	__u16 depth;  /* calls in flight */
+	__u16 frames; /* number of struct call */
+	__u16 saved;  /* number of struct call that hang under the last frame */
+	__u16 stack;  /* number of addresses */
+	__u8 interrupt; /* it was opened by one */
+	__u8 pad[3];
+	char comm[COMM_LEN];
+	char leader[COMM_LEN];
+};
+
+enum log_kind {
+	LOG_ENTRY = 1,
+	LOG_EXIT = 2,
+	LOG_ARGS = 3,  /* of the last LOG_ENTRY, or of a frame */
+	LOG_ITEM = 4,  /* a struct frame with its values, of the call with that depth */
+	LOG_PROBE = 5, /* an injected probe */
+};
+
+/* In front of everything in the log. */
+struct log_head {
+	__u8 kind;
+	__u8 depth;
+	__u16 size;   /* all of it, a multiple of 8 */
+	__u32 func; /* and, in the top byte, enum call_flag */
+};
+
+struct log_entry {
+	struct log_head head;
+	__u64 time;
+};
+
+struct log_exit {
+	struct log_head head;
+	__u64 time;
+	__u64 duration;
+	__u64 result;
+};
+
+enum {
+	/* Room behind the log, for what is sent with it. */
+	TAIL_SIZE = 2 * DEPTH * sizeof(struct call) + STACK_WORDS * 8,
+};
+
+/* The session of a thread, kept with it once it has had one. */
+struct session {
+	__u32 busy;   /* a program is at work on it; programs know that this is first */
+	__u16 depth;  /* calls in flight; 0: no session is open */
+	__u16 top;    /* calls that are valid: those in flight and, behind, the last that returned */
+	__u16 failing;	   /* 1 + index of the outermost call of the failing chain, 0: there is none */
+	__u16 saved_from;  /* saved[saved_from] to saved[saved_to-1] are an earlier failing chain */
+	__u16 saved_to;
+	__u8 recovered;	   /* a call has succeeded after them */
+	__u8 satisfied;	   /* a call has met predicates */
+	__u8 sent;	   /* parts of it were sent */
+	__u8 chains;	   /* failing chains were sent */
+	__u32 error;	   /* errno of the outermost call of the failing chain, 0: NULL */
+	__u32 context;	   /* not zero: of an interrupt */
+	__u32 log_len;
+	__u32 stash_len;
+	__u32 stack_len; /* bytes */
+	__u32 changes;	 /* of its calls, ever */
+	__u64 stack[STACK_WORDS];
+	struct call calls[DEPTH];
+	struct call saved[DEPTH];
+	struct session_record rec;
+	__u8 log[]; /* log_size bytes, TAIL_SIZE, stash_size */
+};
+
+struct session_config {
+	__u64 longer;  /* ns */
+	__u64 hung;    /* ns */
+	__u8 success;  /* report sessions that did not fail, too */
+	__u8 interim;  /* report failing chains that were dealt with */
+	__u8 traced;   /* log every call */
+	__u8 live;     /* send the log at once */
+	__u8 condition; /* report only sessions in which a call has met predicates */
+	__u8 by_errno; /* look at errnos */
+	__u8 pad[2];
+	__u64 errnos[ERRNOS / 64]; /* bit set: an error to report; bit 0 is NULL */
+};
+
+#endif

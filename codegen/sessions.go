@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// Cookie returns what a probe's programs are told of its function: its index
+// and, of sessions, what the engine has to know of it.
+func Cookie(p *plan.Probe) uint64 {
+	c := uint64(p.ID)
+	if f := p.Session; f != nil {
+		c |= uint64(f.Class) << bpf.CookieClassShift
+		if f.Entry {
+			c |= bpf.CookieEntry
+		}
+		if f.Args != nil {
+			c |= bpf.CookieArgs
+		}
+	}
+	return c
+}
+
+// cookie sets reg to the probe's cookie. The context is in R6.
+func (a *assembler) cookie(reg asm.Register) {
+	switch {
+	case !a.target.Shared:
+		a.constant(reg, Cookie(a.probe))
+		return
+	case a.probe.Method == plan.MethodKprobe:
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop))
+	default:
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncCookie))
+	}
+	if reg != asm.R0 {
+		a.emit(asm.Mov.Reg(reg, asm.R0))
+	}
+}
+
+// stackHalf sets reg to the low half of stackKey, which is a number to the
+// verifier even if that is the address of the context.
+func (a *assembler) stackHalf(reg asm.Register) {
+	a.stackKey(reg)
+	a.emit(asm.Mov.Reg32(reg, reg))
+}
+
+// returned sets reg to what the function has returned.
+func (a *assembler) returned(reg asm.Register) {
+	if a.probe.Result == nil {
+		a.emit(asm.Mov.Imm(reg, 0))
+		return
+	}
+	a.resultWord()
+	a.emit(asm.Mov.Reg(reg, asm.R0))
+}
+
+// sessionPrograms generates the programs of a function of sessions.
+func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
+	var out Programs
+	for _, half := range []struct {
+		phase expr.Phase
+		name  string
+		plain func(*assembler)
+		items func(*assembler)
+		funcs *[]bpf.Function
+	}{
+		{expr.AtEntry, "entry", enterProgram, enterItems, &out.Entry},
+		{expr.AtReturn, "return", leaveProgram, leaveItems, &out.Return},
+	} {
+		a := newAssembler(p, t, half.phase, half.name)
+		a.say("keep the context")
+		a.emit(asm.Mov.Reg(asm.R6, asm.R1))
+		a.ctx = asm.R6
+		if p.Session.HasItems() {
+			half.items(a)
+		} else {
+			half.plain(a)
+		}
+		*half.funcs = append(*half.funcs, bpf.Function{Name: programName(p, t, half.name), Args: 1, Insns: a.done()})
+		if half.phase == expr.AtEntry && p.Method == plan.MethodFentry {
+			*half.funcs = append(*half.funcs, wordsFunction(p, t))
+		}
+		// The engine's own functions of sessions nest deeper than those of calls.
+		if a.stack > maxStack-128 {
+			return Programs{}, errStack
+		}
+	}
+	if p.Method == plan.MethodSession {
+		f := either(out.Entry[0].Name, out.Return[0].Name)
+		out.Either = &f
+	}
+	return out, nil
+}
+
+// enterProgram is for a function of which nothing is asked but to be recorded.
+func enterProgram(a *assembler) {
+	a.say("record the call")
+	a.cookie(asm.R2)
+	a.stackHalf(asm.R3)
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncEnter))
+	if a.probe.Method == plan.MethodSession {
+		a.emit(asm.Return())
+	} else {
+		a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	}
+	a.place(a.drop)
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+func leaveProgram(a *assembler) {
+	a.say("record the return")
+	a.returned(asm.R4)
+	if a.target.Shared {
+		a.emit(asm.Mov.Reg(asm.R7, asm.R4))
+	}
+	a.cookie(asm.R2)
+	if a.target.Shared {
+		a.emit(asm.Mov.Reg(asm.R4, asm.R7))
+	}
+	a.stackHalf(asm.R3)
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncLeave))
+	a.place(a.drop)
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// The session is kept on the stack, where the context would be if it were not
+// in a register.
+const stackSession = stackContext
+
+func (a *assembler) session(reg asm.Register) {
+	a.emit(asm.LoadMem(reg, asm.RFP, stackSession, asm.DWord))
+}
+
+// enterItems is for a function with values or predicates: a call that does not
+// meet them is not recorded.
+func enterItems(a *assembler) {
+	p := a.probe
+	miss, unwanted := a.drop, a.label("unwanted")
+	a.say("find the session")
+	a.cookie(asm.R1)
+	a.emit(call(bpf.FuncSession), asm.JEq.Imm(asm.R0, 0, miss), asm.StoreMem(asm.RFP, stackSession, asm.R0, asm.DWord))
+	a.drop = unwanted
+	for _, pred := range p.Entry.Predicates {
+		a.condition(pred, unwanted)
+	}
+	a.say("record the call")
+	a.cookie(asm.R2)
+	a.stackHalf(asm.R3)
+	a.session(asm.R1)
+	a.emit(call(bpf.FuncPush), asm.JEq.Imm(asm.R0, 0, unwanted))
+	done := a.label("done")
+	if p.Session.Args != nil {
+		a.cookie(asm.R3)
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+		a.session(asm.R2)
+		a.emit(call(bpf.FuncLogArgs))
+	}
+	a.say("make room for values")
+	a.cookie(asm.R2)
+	a.session(asm.R1)
+	a.emit(asm.Mov.Imm(asm.R3, int32(p.Return.Record.Size)), call(bpf.FuncItem), asm.JEq.Imm(asm.R0, 0, done))
+	fault, faulted := a.fault, a.faulted
+	a.emit(asm.Mov.Reg(captureData, asm.R0))
+	a.constant(captureFaults, slotMask(p.Return.Stores))
+	a.data = bpf.FrameData
+	a.storeAll(p.Entry.Stores)
+	a.fault, a.faulted = fault, faulted
+	a.emit(asm.StoreMem(captureData, int16(bpf.FrameFaults), captureFaults, asm.DWord))
+	if p.Session.Conditional() && len(p.Return.Predicates) == 0 {
+		a.session(asm.R1)
+		a.emit(call(bpf.FuncSatisfied))
+	}
+	a.place(done)
+	a.say("done")
+	a.session(asm.R1)
+	a.emit(call(bpf.FuncDone), asm.Mov.Imm(asm.R0, 0), asm.Return())
+	if a.faulted {
+		a.countFault()
+	}
+	a.place(unwanted)
+	a.say("not wanted")
+	a.session(asm.R1)
+	a.emit(call(bpf.FuncDone))
+	a.place(miss)
+	a.emit(asm.Mov.Imm(asm.R0, a.dropped()), asm.Return())
+}
+
+// slotMask returns the slots' bits in a mask of faults.
+func slotMask(slots []plan.Slot) uint64 {
+	var mask uint64
+	for _, s := range slots {
+		mask |= 1 << s.Index
+	}
+	return mask
+}
+
+func leaveItems(a *assembler) {
+	p := a.probe
+	a.say("find the session")
+	miss, done, pop := a.drop, a.label("done"), a.label("pop")
+	a.emit(call(bpf.FuncOpenSession), asm.JEq.Imm(asm.R0, 0, miss), asm.StoreMem(asm.RFP, stackSession, asm.R0, asm.DWord))
+	a.drop = done
+	a.cookie(asm.R2)
+	a.stackHalf(asm.R3)
+	a.session(asm.R1)
+	a.emit(call(bpf.FuncInnermost), asm.JEq.Imm(asm.R0, 0, done))
+	a.say("find the call's values")
+	const hidden = asm.R9
+	a.emit(asm.Mov.Imm(hidden, 0))
+	a.session(asm.R1)
+	a.emit(asm.Mov.Imm(asm.R2, int32(p.Return.Record.Size)), call(bpf.FuncItemOf), asm.JEq.Imm(asm.R0, 0, pop))
+	a.emit(asm.Mov.Reg(captureData, asm.R0))
+	a.frame, a.data = captureData, bpf.FrameData
+	unmet := a.label("unmet")
+	for _, pred := range p.Return.Predicates {
+		a.condition(pred, unmet)
+	}
+	fault, faulted := a.fault, a.faulted
+	if len(p.Return.Predicates) > 0 {
+		a.say("its predicates hold")
+		a.session(asm.R1)
+		a.emit(call(bpf.FuncSatisfied))
+	}
+	if len(p.Return.Stores) > 0 {
+		a.say("capture")
+		a.emit(asm.LoadMem(captureFaults, captureData, int16(bpf.FrameFaults), asm.DWord))
+		a.constant(asm.R1, ^slotMask(p.Return.Stores))
+		a.emit(asm.And.Reg(captureFaults, asm.R1))
+		a.frame, a.base = captureData, bpf.FrameData
+		a.storeAll(p.Return.Stores)
+		a.emit(asm.StoreMem(captureData, int16(bpf.FrameFaults), captureFaults, asm.DWord))
+	}
+	a.fault, a.faulted = fault, faulted
+	a.emit(asm.Ja.Label(pop))
+	if a.faulted {
+		a.countFault()
+	}
+	a.place(unmet)
+	a.say("a predicate does not hold")
+	a.emit(asm.Mov.Imm(hidden, bpf.CallHidden))
+	a.place(pop)
+	a.say("record the return")
+	a.session(asm.R1)
+	a.emit(asm.Mov.Imm(asm.R2, int32(p.Return.Record.Size)), call(bpf.FuncLogItem))
+	a.cookie(asm.R8)
+	a.returned(asm.R4)
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+	a.session(asm.R2)
+	a.emit(asm.Mov.Reg(asm.R3, asm.R8), asm.Mov.Reg(asm.R5, hidden), call(bpf.FuncPop))
+	a.place(done)
+	a.say("done")
+	a.session(asm.R1)
+	a.emit(call(bpf.FuncDone))
+	a.place(miss)
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// wordsFunction loads the words of a fentry program's arguments as if they
+// were in registers: ks_words(context, words, number).
+func wordsFunction(p *plan.Probe, t Target) bpf.Function {
+	a := newAssembler(p, t, expr.AtEntry, "words")
+	a.ctx = asm.R6
+	a.say("the arguments")
+	a.emit(asm.Mov.Reg(asm.R6, asm.R1), asm.Mov.Reg(asm.R7, asm.R2))
+	for _, arg := range p.Session.Args {
+		for i := range arg.Words {
+			a.word(arg.Param, i)
+			a.emit(asm.StoreMem(asm.R7, int16(8*(arg.Word+i)), asm.R0, asm.DWord))
+		}
+	}
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	return bpf.Function{Name: bpf.FuncWords, Args: 3, Insns: a.done()}
+}
