@@ -57,16 +57,18 @@ func dryRunOfSession(s *plan.Session, skipped []plan.Skipped) *dryRun {
 // itemsText is what a SPEC has behind its selector.
 func itemsText(s *expr.Spec) string { return strings.TrimSpace(s.Text[s.Selector.Span.End:]) }
 
-// addRefused looks for functions that the globs of SPECs match and that the
+// refused returns the functions that the globs of SPECs match and that the
 // kernel lets nobody trace.
-func (d *dryRun) addRefused(view *kernel.View, specs []*expr.Spec) {
-	d.refused = view.Refused(func(name, module string) bool {
+func refused(view *kernel.View, specs []*expr.Spec) []string {
+	names := view.Refused(func(name, module string) bool {
 		return slices.ContainsFunc(specs, func(s *expr.Spec) bool {
 			sel := s.Selector
 			return sel.Path == "" && strings.ContainsAny(sel.Name, "*?") && expr.Glob(sel.Name, name) &&
 				(sel.Module == "" || module != "" && expr.Glob(sel.Module, module))
 		})
 	})
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // someNames is how many functions are named of those that have a reason in

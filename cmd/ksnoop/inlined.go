@@ -41,6 +41,26 @@ func (f *symbolFlags) noticeInlined(funcs []kernel.Function, w io.Writer) (tell 
 	}
 }
 
+// inlinedHint says into what a function without code of its own was inlined. It
+// is asked when there is no such function, which is the time to open files.
+func (f *symbolFlags) inlinedHint(name string) string {
+	info, err := symbols.OpenDebugInfo("/", nil, f.vmlinux)
+	if err != nil {
+		return ""
+	}
+	defer info.Close()
+	var callers []string
+	for _, at := range info.Vmlinux().InlinedNamed(name) {
+		if !slices.Contains(callers, at.Caller) {
+			callers = append(callers, at.Caller)
+		}
+	}
+	if len(callers) == 0 {
+		return ""
+	}
+	return "it has no code of its own: it was inlined into " + list(callers)
+}
+
 // tracedFunctions returns the functions of a plan, each once.
 func tracedFunctions(p *plan.Plan) []kernel.Function {
 	seen := map[string]bool{}

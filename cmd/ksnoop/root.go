@@ -26,6 +26,15 @@ predicates that must hold:
     ksnoop trace 'ip_send_skb(skb->len == 84, skb)'
     ksnoop trace 'vfs_read(file->f_flags, return < 0)' -- cat /
 
+Sessions show where in the kernel something failed, as retsnoop does. A call of
+an entry function (-e) opens one on its thread, calls of allowed functions (-a)
+are recorded in it, and when it fails the stack of the failure is printed, each
+call with its result. SPECs beside -e add values to calls:
+
+    ksnoop -e '*sys_bpf' -a '*map_alloc*' -a map_create
+    ksnoop -e '*sys_bpf' -a ':kernel/bpf/*.c' 'array_map_alloc_check(attr->max_entries)'
+    ksnoop -c fs -T -x ENOENT -- cat /no/such/file
+
 "ksnoop SPEC" is short for "ksnoop trace SPEC".`)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()

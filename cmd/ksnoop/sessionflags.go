@@ -93,7 +93,7 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 		}
 		return nil
 	}
-	for _, name := range [...]string{"join", "explain", "btf"} {
+	for _, name := range [...]string{"join", "explain", "btf", "record", "stack", "ustack", "caller"} {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {
 			return usagef("--%s does not go with sessions (-e or a preset)", name)
 		}
@@ -143,6 +143,7 @@ func (f *sessionFlags) request(args []string) (r plan.SessionRequest, deny []str
 		errs = append(errs, err)
 		return specs
 	}
+	r.Args = f.args
 	r.Entry, r.Allow, r.Specs = read(f.entry), read(f.allow), read(args)
 	for _, name := range f.presets {
 		p, _ := findPreset(name)

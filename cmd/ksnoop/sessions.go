@@ -3,48 +3,159 @@
 package main
 
 import (
-	"context"
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
-// runSessions traces sessions until it is told to stop.
-func (f *traceFlags) runSessions(ctx context.Context, view *kernel.View, args []string, o plan.Options, ringSize uint32, stdout, stderr io.Writer, status *int) error {
-	if _, err := f.session.settings(); err != nil {
-		return err
-	}
-	s, d, err := f.planSession(view, args, o)
-	if err != nil {
-		return err
-	}
-	if f.dryRun {
-		return d.print(stdout)
-	}
-	return fmt.Errorf("%d functions: only --dry-run works yet", len(s.Functions))
+// A request is what the command line asks for, resolved.
+type request struct {
+	plan     *plan.Plan
+	session  *plan.Session // nil for the calls view
+	settings sessionSettings
+	skipped  []plan.Skipped
+	refused  func() []string // for --dry-run: what the kernel lets nobody trace
 }
 
-// planSession resolves what the command line asks sessions to be about.
-func (f *traceFlags) planSession(view *kernel.View, args []string, o plan.Options) (*plan.Session, *dryRun, error) {
-	request, deny, err := f.session.request(args)
+// resolve turns SPECs, and the options of sessions if there are any, into a
+// plan.
+func (f *traceFlags) resolve(view *kernel.View, args []string, o plan.Options) (r *request, err error) {
+	if f.session.wanted() {
+		r, err = f.resolveSession(view, args, o)
+	} else {
+		r = &request{}
+		specs, faults := parseSpecs(args)
+		r.plan, r.skipped, err = plan.Resolve(view, specs, o)
+		r.refused = func() []string { return refused(view, specs) }
+		err = errors.Join(faults, err)
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, unusable(view, err)
+	}
+	return r, nil
+}
+
+func (f *traceFlags) resolveSession(view *kernel.View, args []string, o plan.Options) (r *request, err error) {
+	r = &request{}
+	if r.settings, err = f.session.settings(); err != nil {
+		return nil, err
+	}
+	asked, deny, err := f.session.request(args)
+	if err != nil {
+		return nil, err
 	}
 	more, err := parseSelectors(deny)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	o.Deny = append(o.Deny, more...)
-	s, skipped, err := plan.ResolveSession(view, request, o)
+	o.Deny = slices.Concat(o.Deny, more)
+	if r.session, r.skipped, err = plan.ResolveSession(view, asked, o); err != nil {
+		return nil, err
+	}
+	r.plan = r.session.Plan
+	r.refused = func() []string { return refused(view, slices.Concat(asked.Entry, asked.Allow, asked.Specs)) }
+	return r, nil
+}
+
+// dryRun says what would be traced.
+func (r *request) dryRun() *dryRun {
+	var d *dryRun
+	if r.session != nil {
+		d = dryRunOfSession(r.session, r.skipped)
+	} else {
+		d = dryRunOf(r.plan, r.skipped)
+	}
+	d.refused = r.refused()
+	return d
+}
+
+// engine is what the engine is told of sessions.
+func (f *sessionFlags) engine(s sessionSettings) bpf.SessionSettings {
+	e := bpf.SessionSettings{Longer: uint64(s.longer), Success: f.success, Interim: f.interim, Traced: f.trace, Live: f.live}
+	if len(s.only)+len(s.except) == 0 {
+		return e
+	}
+	e.Errors = new([bpf.MaxErrno/64 + 1]uint64)
+	if len(s.only) == 0 {
+		for i := range e.Errors {
+			e.Errors[i] = ^uint64(0)
+		}
+	}
+	for _, n := range s.only {
+		e.Errors[n/64] |= 1 << (n % 64)
+	}
+	for _, n := range s.except {
+		e.Errors[n/64] &^= 1 << (n % 64)
+	}
+	return e
+}
+
+// A sessionsView prints sessions.
+type sessionsView struct {
+	decoder *session.Decoder
+	printer *output.Sessions
+	count   uint64 // stop after so many sessions; 0: never
+}
+
+func newSessionsView(f *sessionFlags, r *request, view *kernel.View, resolver *symbols.Resolver, count uint64) (*sessionsView, error) {
+	boot, err := bootTime()
 	if err != nil {
-		return nil, nil, unusable(view, err)
+		return nil, err
 	}
-	d := dryRunOfSession(s, skipped)
-	if f.dryRun {
-		d.addRefused(view, slices.Concat(request.Entry, request.Allow, request.Specs))
+	return &sessionsView{
+		decoder: &session.Decoder{Plan: r.session, Traced: f.trace, Live: f.live},
+		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: boot, Args: r.settings.form, Trace: f.trace, Live: f.live,
+			Unfiltered: f.fullStacks, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
+		count: count,
+	}, nil
+}
+
+// bootTime is when the clock of the kernel's time stamps was zero.
+func bootTime() (time.Time, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return time.Time{}, fmt.Errorf("reading the clock: %w", err)
 	}
-	return s, d, nil
+	return time.Now().Add(-time.Duration(ts.Nano())), nil
+}
+
+// print writes sessions until there are no more or enough were printed. It
+// writes what it holds back when idle says that it may take a while until the
+// next record.
+func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
+	w := bufio.NewWriterSize(out, 64<<10)
+	defer func() { err = errors.Join(err, w.Flush()) }()
+	var buf []byte
+	printed := uint64(0)
+	for s, err := range v.decoder.Sessions(flushed(records, w, idle)) {
+		if err != nil {
+			return err
+		}
+		if buf, err = v.printer.AppendSession(buf[:0], s); err != nil {
+			return err
+		}
+		if _, err := w.Write(buf); err != nil {
+			return err
+		}
+		if s.State == session.Running {
+			continue
+		}
+		if printed++; printed == v.count {
+			break
+		}
+	}
+	return nil
 }

@@ -94,7 +94,6 @@ func newTraceCommand(status *int) *cobra.Command {
 }
 
 func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer, status *int) error {
-	specs, faults := parseSpecs(args)
 	options, err := f.planOptions()
 	if err != nil {
 		return err
@@ -117,16 +116,14 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	defer closeView()
 	defer f.symbols.close()
-	options.Sources = f.symbols.sources(view)
-	if f.session.wanted() {
-		return f.runSessions(ctx, view, args, options, ringSize, stdout, stderr, status)
+	options.Sources, options.Inlined = f.symbols.sources(view), f.symbols.inlinedHint
+	request, err := f.resolve(view, args, options)
+	if err != nil {
+		return err
 	}
-	p, skipped, err := plan.Resolve(view, specs, options)
-	if err = errors.Join(faults, err); err != nil {
-		return unusable(view, err)
-	}
+	p := request.plan
 	log := f.logger(stderr)
-	for _, s := range skipped {
+	for _, s := range request.skipped {
 		log.Info("left out", "function", s.Func.Name, "reason", s.Why)
 	}
 	if f.auto() && f.kernel.btf == "" {
@@ -135,9 +132,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		}
 	}
 	if f.dryRun {
-		return dryRunOf(p, skipped).print(stdout)
+		return request.dryRun().print(stdout)
 	}
-	t := &tracing{flags: f, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
+	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
 	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: filter.Active()}
 	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
 		return err
@@ -160,6 +157,15 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	f.tail.set(&t.settings, &t.target)
 	if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
 		return err
+	}
+	if request.session != nil {
+		resolver, _, err := f.symbols.open(view, stderr)
+		if err != nil {
+			return err
+		}
+		if t.sessions, err = newSessionsView(&f.session, request, view, resolver, f.count); err != nil {
+			return err
+		}
 	}
 	if t.recording, err = f.record.open(view, p); err != nil {
 		return err
@@ -265,6 +271,7 @@ func (f *traceFlags) logger(stderr io.Writer) *slog.Logger {
 // A tracing is one run of "ksnoop trace" whose plan is made.
 type tracing struct {
 	flags          *traceFlags
+	request        *request
 	plan           *plan.Plan
 	kernel         *kernel.View
 	settings       bpf.Settings
@@ -273,6 +280,7 @@ type tracing struct {
 	log            *slog.Logger
 	recording      *recording    // nil if there is none
 	tails          *output.Tails // nil if there are none
+	sessions       *sessionsView // nil for the calls view
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -326,8 +334,14 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 // trace attaches, calls ready, prints until ctx ends, and detaches.
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
 	tellInlined := t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.stderr)
-	tracer, err := attach.Attach(t.plan, attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel,
-		Fallback: t.flags.auto(), Log: t.log})
+	options := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(), Log: t.log}
+	if s := t.request.session; s != nil {
+		var err error
+		if options, err = attach.SessionOptions(s, options, t.flags.session.engine(t.request.settings)); err != nil {
+			return err
+		}
+	}
+	tracer, err := attach.Attach(t.plan, options)
 	if err != nil {
 		t.verifierLog(err)
 		return unattachable(ctx, err)
@@ -362,6 +376,9 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) error {
 	records := t.recording.tee(tracer.Records(ctx))
 	if t.recording != nil && !t.flags.record.print {
 		return drain(records, t.flags.count)
+	}
+	if t.sessions != nil {
+		return t.sessions.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
 	}
 	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, count: t.flags.count, tails: t.tails}
 	return view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })

@@ -57,7 +57,7 @@ func callStyle(symbol func([]byte, uint64) []byte) *style {
 
 // lineStyle writes every value on one line of at most so many bytes.
 func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
-	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, Likely: true, MaxWidth: width, PointerName: symbol}
+	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, MaxWidth: width, PointerName: symbol}
 	s := &style{short: true, symbol: symbol, object: o, number: o}
 	s.number.ShowZeroes = true
 	return s

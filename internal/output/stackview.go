@@ -111,6 +111,9 @@ func (v *stackView) addCall(c *session.Frame, absent bool) {
 	}
 	t.set(stackMarks, start)
 	start = len(t.text)
+	if c.Duration >= 1000e3 {
+		t.text = append(t.text, ' ') // it fills the column, but must not touch the marks
+	}
 	t.text = append(strconv.AppendUint(t.text, c.Duration/1e3, 10), "us"...)
 	t.set(stackDuration, start)
 	start = len(t.text)

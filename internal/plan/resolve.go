@@ -18,6 +18,9 @@ type Options struct {
 	// Sources finds functions by the source files that define them. Nil if
 	// there is no debug info.
 	Sources Sources
+	// Inlined says into what a function without code of its own was inlined,
+	// or nothing. Nil if there is no debug info.
+	Inlined func(name string) string
 	// Arch is the kernel's architecture as Go names it.
 	Arch string
 	// Method chooses how to attach to a function. Nil: MethodFentry where the

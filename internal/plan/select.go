@@ -47,7 +47,14 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	case len(funcs) == 0 && sel.Kind == expr.Syscall:
 		return nil, fault(nearestHint(sel.Name, view.SyscallNames(o.Arch)), "there is no system call %q", sel.Name)
 	case len(funcs) == 0:
-		return nil, fault(view.Missing(sel.Name, sel.Module).Hint(), "no function is called %q", sel.Name)
+		hint := ""
+		if o.Inlined != nil {
+			hint = o.Inlined(sel.Name)
+		}
+		if hint == "" {
+			hint = view.Missing(sel.Name, sel.Module).Hint()
+		}
+		return nil, fault(hint, "no function is called %q", sel.Name)
 	}
 	kept, err := withoutDenied(view, funcs, o)
 	if err == nil && len(kept) == 0 {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"embed"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// Each file has the error stack of one case of the workload on one kernel as
+// its source says that it must be, with the reasons in front.
+//
+//go:embed testdata/sessions
+var expectedStacks embed.FS
+
+// tracedBPF are the functions that the stacks are about: those that the cases
+// fail in, and those that clean up after them. Two exist on 6.12 only; on 6.1
+// they are inlined.
+var tracedBPF = map[string][]string{
+	"6.1": {"map_create", "*_map_alloc_check", "array_map_alloc", "htab_map_alloc", "bpf_map_area_*", "bpf_map_alloc_percpu", "bpf_prog_load", "bpf_prog_alloc",
+		"bpf_prog_free", "security_bpf_prog_free", "__bpf_prog_put_noref", "bpf_check", "do_check_common", "*check_reg_arg", "free_verifier_state"},
+	"6.12": {"check_subprogs", "check_alu_op"},
+}
+
+func bpfSession(kernel string) []string {
+	args := []string{"-e", "*sys_bpf", "-s", "none"}
+	functions := tracedBPF["6.1"]
+	if kernel != "6.1" {
+		functions = append(functions, tracedBPF[kernel]...)
+	}
+	for _, f := range functions {
+		args = append(args, "-a", f)
+	}
+	return args
+}
+
+var masks = []struct {
+	text *regexp.Regexp
+	mask string
+}{
+	{regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{6}`), "HH:MM:SS.uuuuuu"},
+	{regexp.MustCompile(`TID/PID \d+/\d+`), "TID/PID #/#"},
+	{regexp.MustCompile(`\d+\.\d\d\dus`), "#us"},
+	{regexp.MustCompile(`\d+us`), "#us"},
+	{regexp.MustCompile(`\+0x[0-9a-f]+`), "+0x#"},
+	{regexp.MustCompile(` +`), " "},
+}
+
+// masked replaces what differs from run to run, and drops the lines that the
+// workload prints.
+func masked(out string) string {
+	var lines []string
+	for line := range strings.Lines(out) {
+		if !workloadLine.MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	out = strings.Join(lines, "")
+	for _, m := range masks {
+		out = m.text.ReplaceAllString(out, m.mask)
+	}
+	return out
+}
+
+var workloadLine = regexp.MustCompile(`^[a-z-]+ count=`)
+
+// TestLiveErrorStacks makes all calls in one run, those that succeed among
+// them: to attach takes longer than anything else.
+func TestLiveErrorStacks(t *testing.T) {
+	guest.Require(t)
+	folder := path.Join("testdata/sessions", guest.Kernel())
+	files, err := fs.ReadDir(expectedStacks, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, script strings.Builder
+	script.WriteString("workload map-ok; workload prog-ok\n")
+	for _, file := range files {
+		text, err := fs.ReadFile(expectedStacks, path.Join(folder, file.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, stack, ok := strings.Cut(string(text), "\n\n")
+		if !ok {
+			t.Fatalf("%s: no reasons", file.Name())
+		}
+		want.WriteString(stack)
+		script.WriteString("workload " + strings.TrimSuffix(file.Name(), ".txt") + "; workload map-ok\n")
+	}
+	if len(files) < 10 {
+		t.Errorf("%d cases", len(files))
+	}
+	args := append(bpfSession(guest.Kernel()), "--", "sh", "-c", script.String()+"exit 0")
+	if d := cmp.Diff(want.String(), masked(traced(t, args...))); d != "" {
+		t.Errorf("stacks:\n%s", d)
+	}
+}
+
+// TestLiveSessionValues shows the arguments of the call that fails.
+func TestLiveSessionValues(t *testing.T) {
+	guest.Require(t)
+	spec := "array_map_alloc_check(attr->max_entries, (enum bpf_map_type)attr->map_type)"
+	out := masked(traced(t, "-s", "none", "-T", "-e", "__sys_bpf", spec, "--", "workload", "map-array-zero"))
+	for _, want := range []string{
+		"! #us [-EINVAL] array_map_alloc_check attr->max_entries = 0, (enum bpf_map_type)attr->map_type = BPF_MAP_TYPE_ARRAY\n",
+		" ↔ array_map_alloc_check [-EINVAL] #us attr->max_entries = 0, (enum bpf_map_type)attr->map_type = BPF_MAP_TYPE_ARRAY\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}

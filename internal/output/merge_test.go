@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// letters is a resolver for which an address is a function of one letter, some
+// of them belonging to tracing.
+type letters struct{}
+
+func (letters) Frames(dst []symbols.Frame, addr uint64, _ bool) []symbols.Frame {
+	f := symbols.Frame{Addr: addr, Name: string(rune('a' + addr>>8&7)), Offset: addr & 0xff}
+	switch addr >> 8 & 7 {
+	case 6:
+		f.Name = "bpf_trampoline_6442"
+	case 7:
+		f.Name = "rethook_trampoline_handler"
+	case 0:
+		dst = append(dst, symbols.Frame{Addr: addr, Name: "inlined", Inlined: true})
+	}
+	return append(dst, f)
+}
+
+// FuzzMerge makes chains and stacks of random bytes. Whatever they are, every
+// call is there once and in its order, as is everything of the stack that is
+// not left out.
+func FuzzMerge(f *testing.F) {
+	f.Add([]byte{1, 2, 3}, []byte{7, 6, 3, 2, 5, 1})
+	f.Add([]byte{1, 1, 0x81}, []byte{1, 1, 1, 1})
+	f.Fuzz(func(t *testing.T, calls, stack []byte) {
+		if len(calls) > 200 || len(stack) > 200 {
+			return
+		}
+		functions := map[byte]*plan.Function{}
+		var c session.Chain
+		for _, b := range calls {
+			fn := functions[b&7]
+			if fn == nil {
+				fn = &plan.Function{}
+				fn.Func.Name = string(rune('a' + b&7))
+				functions[b&7] = fn
+			}
+			c.Frames = append(c.Frames, session.Frame{Func: fn, Stitched: b&0x80 != 0})
+		}
+		for _, b := range stack {
+			c.Stack = append(c.Stack, uint64(b&7)<<8|uint64(b>>1&0xfc))
+		}
+		for _, unfiltered := range []bool{false, true} {
+			m := merger{resolver: letters{}, unfiltered: unfiltered}
+			rows := m.merge(&c)
+			next := 0
+			var shown []uint64
+			for _, r := range rows {
+				if r.call != nil {
+					if next >= len(c.Frames) || r.call != &c.Frames[next] {
+						t.Fatalf("call %v is not the next one", r.call)
+					}
+					if r.call.Stitched && r.symbol != nil {
+						t.Error("a stitched call in the kernel's stack")
+					}
+					next++
+				}
+				if r.symbol != nil && !r.symbol.Inlined {
+					shown = append(shown, r.symbol.Addr)
+				}
+			}
+			if next != len(c.Frames) {
+				t.Errorf("%d of %d calls", next, len(c.Frames))
+			}
+			var want []uint64
+			for i, addr := range slices.Backward(c.Stack) {
+				if !m.skip[i] {
+					want = append(want, addr)
+				}
+			}
+			if fmt.Sprint(shown) != fmt.Sprint(want) || unfiltered && len(want) != len(c.Stack) {
+				t.Errorf("rows %x, stack %x", shown, want)
+			}
+		}
+	})
+}
