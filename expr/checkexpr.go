@@ -21,6 +21,8 @@ func (c *checker) expr(x Expr, want *btf.Enum) (operand, bool) {
 		return c.returned(x)
 	case *Context:
 		return c.context(x)
+	case *Any:
+		return c.any(x)
 	case *Int:
 		n := numeric{4, !x.Unsigned}
 		if x.Long {
@@ -363,4 +365,40 @@ func (c *checker) containerOf(x *ContainerOf) (operand, bool) {
 	}
 	ptr := pointerTo(t)
 	return operand{t: ptr, val: addOffset(o.val, -inner.place.off, ptr), space: o.space, cast: true}, true
+}
+
+// any is the first parameter of a type, whatever its name.
+func (c *checker) any(x *Any) (operand, bool) {
+	wanted := x.Type.spellings()
+	for i, p := range c.scope.Params {
+		if slices.Contains(wanted, typeName(p.Type)) {
+			return c.param(i), true
+		}
+	}
+	if _, ok := c.typeNamed(x.Type); !ok {
+		return operand{}, false
+	}
+	return c.fault(CodeUnknownName, x.Pos, "", "%s has no parameter of type %s", c.scope.Func, wanted[0])
+}
+
+// spellings are what a type that is written so may be called in BTF, without
+// qualifiers.
+func (n TypeName) spellings() []string {
+	names := []string{n.Name}
+	if t, ok := baseType(n.Name); ok && t.TypeName() != "" && t.TypeName() != n.Name {
+		names = append(names, t.TypeName())
+	}
+	for i := range names {
+		if n.Stars > 0 {
+			names[i] += " " + strings.Repeat("*", n.Stars)
+		}
+	}
+	return names
+}
+
+// Names are the names under which BTF may have a type that is written so,
+// without the stars.
+func (n TypeName) Names() []string {
+	n.Stars = 0
+	return n.spellings()
 }

@@ -14,9 +14,15 @@ import (
 // a flat list here and get their precedence from the operator table there.
 
 type specGrammar struct {
-	Selector string         `parser:"@Selector"`
-	Parens   bool           `parser:"( @'('"`
-	Items    []*exprGrammar `parser:"( @@ ( ',' @@ )* )? ')' )?"`
+	Selector  string           `parser:"@Selector"`
+	Signature []*wantedGrammar `parser:"( (?= '(' ':') '(' ':' @@ ( ',' @@ )* ')' )?"`
+	Parens    bool             `parser:"( @'('"`
+	Items     []*exprGrammar   `parser:"( @@ ( ',' @@ )* )? ')' )?"`
+}
+
+type wantedGrammar struct {
+	Return bool         `parser:"@'return'?"`
+	Type   *typeGrammar `parser:"@@"`
 }
 
 type exprGrammar struct {
@@ -60,6 +66,7 @@ type primaryGrammar struct {
 	Duration    *string             `parser:"| @Duration"`
 	Char        *string             `parser:"| @Char"`
 	String      *string             `parser:"| @String"`
+	Any         *typeGrammar        `parser:"| '$any' '(' @@ ')'"`
 	Context     *string             `parser:"| @Context"`
 	Sizeof      *sizeofGrammar      `parser:"| 'sizeof' '(' @@ ')'"`
 	ContainerOf *containerOfGrammar `parser:"| 'container_of' '(' @@ ')'"`
@@ -120,7 +127,7 @@ var tokens = sync.OnceValue(func() *lexer.StatefulDefinition {
 			{Name: "Context", Pattern: `\$[A-Za-z_][A-Za-z0-9_]*`},
 			{Name: "TypeWord", Pattern: typeWords},
 			{Name: "Ident", Pattern: `[A-Za-z_][A-Za-z0-9_]*`},
-			{Name: "Op", Pattern: `->|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%!~<>=&|^.,()\[\]]`},
+			{Name: "Op", Pattern: `->|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%!~<>=&|^.,:()\[\]]`},
 		},
 	})
 })

@@ -124,6 +124,8 @@ func syntaxHint(before string, tok lexer.Token) string {
 	trimmed := strings.TrimRight(before, " \t")
 	operator := trimmed[len(strings.TrimRight(trimmed, "|&=~<>+-*/%!")):]
 	switch {
+	case strings.Contains(before, "(:") && !strings.Contains(before, ")"):
+		return `write types only, as in "*(:struct sk_buff *, return int)"`
 	case tok.Value == "=":
 		return `to compare, write "=="`
 	case trimmed == "":
@@ -184,6 +186,12 @@ func (b *builder) span(from, to lexer.Position) Span {
 func (b *builder) spec(g *specGrammar) *Spec {
 	at := strings.Index(b.text, g.Selector)
 	s := &Spec{Text: b.text, Parens: g.Parens, Selector: b.selector(g.Selector, Span{at, at + len(g.Selector)})}
+	for _, w := range g.Signature {
+		s.Selector.Signature = append(s.Selector.Signature, Wanted{w.Return, b.typeName(w.Type)})
+	}
+	if s.Selector.Kind != Function && len(g.Signature) > 0 {
+		b.fault(s.Selector.Signature[0].Type.Pos, "only functions are selected by type", "")
+	}
 	for _, it := range g.Items {
 		s.Items = append(s.Items, b.expr(it))
 	}
@@ -329,6 +337,8 @@ func (b *builder) primary(g *primaryGrammar) Expr {
 			b.fault(tok(*g.String), "malformed string", `escapes are \n \t \\ \" \x41`)
 		}
 		return &String{tok(*g.String), s}
+	case g.Any != nil:
+		return &Any{b.span(g.Pos, g.EndPos), b.typeName(g.Any)}
 	case g.Context != nil:
 		return &Context{tok(*g.Context), *g.Context}
 	case g.Sizeof != nil:

@@ -220,6 +220,7 @@ func TestParseLimits(t *testing.T) {
 // addSeeds adds SPECs to a fuzz target: good ones and every faulty one.
 func addSeeds(f *testing.F) {
 	for _, text := range []string{
+		"syscall:*at(fd < 0)", "tp:sched:sched_switch", "rawtp:x()", "kprobe:f+0x1a($di)", "*(:struct sock *, return int)($any(struct sock *)->family)",
 		"vfs_read", "ip_send_skb(skb->len == 84, return != 0, skb)", "f[mod]()", ":net/*.c",
 		"send((struct tcp_sock *)sk, container_of(sk, struct tcp_sock, sk)->bytes >> 3, sizeof(u32), t.ports[1])",
 		`send(sk->dev->name ~ "eth?*" || $comm != "x\n", entry(sk->state) == TCP_LISTEN, diff(sk->family), buf(buf, count))`,

@@ -26,6 +26,21 @@ func (s *Spec) String() string {
 
 // String returns the selector as it is written.
 func (s Selector) String() string {
+	b := []byte(s.names())
+	for i, w := range s.Signature {
+		b = append(b, [...]string{"(:", ", "}[min(i, 1)]...)
+		if w.Return {
+			b = append(b, "return "...)
+		}
+		b = appendType(b, w.Type)
+	}
+	if len(s.Signature) > 0 {
+		b = append(b, ')')
+	}
+	return string(b)
+}
+
+func (s Selector) names() string {
 	if s.Path != "" {
 		return ":" + s.Path
 	}
@@ -84,6 +99,8 @@ func appendNode(b []byte, x Expr) []byte {
 		return append(b, "return"...)
 	case *Context:
 		return append(b, x.Name...)
+	case *Any:
+		return append(appendType(append(b, "$any("...), x.Type), ')')
 	case *Int:
 		return appendInt(b, x)
 	case *String:

@@ -23,7 +23,15 @@ type Selector struct {
 	Path   string // glob over source files; empty with Name
 	System string // of Tracepoint: glob over the groups that tracepoints are in
 	Offset uint64 // of Instruction: bytes from the beginning of the function
-	Span   Span
+	// Signature is what the functions must take or return. (:struct sk_buff *, return int)
+	Signature []Wanted
+	Span      Span
+}
+
+// A Wanted is a type that a function must take, or return.
+type Wanted struct {
+	Return bool
+	Type   TypeName
 }
 
 // A Kind is a kind of things that can be traced.
@@ -62,6 +70,11 @@ type (
 	Context struct {
 		Pos  Span
 		Name string // with the $
+	}
+	// An Any is the first parameter of a type. $any(type)
+	Any struct {
+		Pos  Span
+		Type TypeName
 	}
 	// An Int is an integer, character or duration literal. 84, 0x54, 'a', 10ms
 	Int struct {
@@ -140,6 +153,7 @@ type TypeName struct {
 func (x *Name) Span() Span        { return x.Pos }
 func (x *Return) Span() Span      { return x.Pos }
 func (x *Context) Span() Span     { return x.Pos }
+func (x *Any) Span() Span         { return x.Pos }
 func (x *Int) Span() Span         { return x.Pos }
 func (x *String) Span() Span      { return x.Pos }
 func (x *Unary) Span() Span       { return x.Pos }
@@ -155,6 +169,7 @@ func (x *Call) Span() Span        { return x.Pos }
 func (*Name) expr()        {}
 func (*Return) expr()      {}
 func (*Context) expr()     {}
+func (*Any) expr()         {}
 func (*Int) expr()         {}
 func (*String) expr()      {}
 func (*Unary) expr()       {}

@@ -42,6 +42,7 @@ func TestLiveSyscall(t *testing.T) {
 		{"read", "fd < 0", "read-closed -count 4", 0}, // it is unsigned in the kernel
 		{"openat", `exit(ustr(filename)) == "/no/such/file", dfd == -100, return == -ENOENT`, "open-missing -count 3", 3},
 		{"openat", `exit(ustr(filename)) ~ "/no/*", (flags & O_CREAT) != 0`, "open-missing -count 3", 0},
+		{"sendto", "len == 56, flags == 0, addr_len == 16, addr->sa_family == AF_INET, return == 56", "udp-send -count 3 -size 56", 3},
 		{"sendto", "len == 56, addr->sa_family == AF_INET6", "udp-send -count 3 -size 56", 0},
 		{"sendto", "((struct sockaddr_in *)addr)->sin_addr.s_addr == 0x0100007f, *(u8 *)((struct sockaddr_in *)addr)->__pad == 0, ((struct sockaddr_in *)addr)->sin_port != 0", "udp-send -count 2", 2},
 		{"getppid", "", "loop -call getppid -batches 1 -calls 20", 40},
@@ -63,7 +64,7 @@ func TestLiveSyscallMethods(t *testing.T) {
 	methods(t, func(t *testing.T, attach string) {
 		for _, c := range []targetCase{
 			{"syscall:read(count == 77, $arg3 == count, return == count)", "read -count 5 -size 77", "workload", "syscall:read", 5},
-			{"syscall:sendto(len == 56, flags == 0, addr_len == 16, addr->sa_family == AF_INET, return == 56)", "udp-send -count 3 -size 56", "workload", "syscall:sendto", 3},
+			{"syscall:read(count == 64, return == -EISDIR)", "read-dir -count 3 -size 64", "workload", "syscall:read", 3},
 		} {
 			c.run(t, attach)
 		}
@@ -171,5 +172,17 @@ func TestLiveTargetFaults(t *testing.T) {
 	}
 	if out, err := exec.Command("sh", "-c", "wc -l < /sys/kernel/tracing/kprobe_events").Output(); err != nil || strings.TrimSpace(string(out)) != "0" {
 		t.Errorf("kprobe events are left: %s, %v", out, err)
+	}
+}
+
+// TestLiveSignature selects functions by what they take: ip_send_skb is one of
+// those that hand a packet on, and calls it skb.
+func TestLiveSignature(t *testing.T) {
+	guest.Require(t)
+	targetCase{"ip_s*(:struct sk_buff *, return int)($any(struct sk_buff *)->len == 84)", "udp-send -count 3 -size 56", "workload", "ip_send_skb", 3}.run(t)
+	targetCase{"ip_send*(:return struct sk_buff *)()", "udp-send -count 3 -size 56", "workload", "ip_send_skb", 0}.run(t, "-d", "*(:return int)")
+	_, stderr, status := ksnoop(t, "trace", "*(:struct sk_bufff *)")
+	if status != 2 || !strings.Contains(stderr, `the kernel has no type "struct sk_bufff"`) {
+		t.Errorf("status %d: %s", status, stderr)
 	}
 }

@@ -58,7 +58,7 @@ func parseFormat(r io.Reader) ([]Field, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !strings.HasPrefix(f.Name, "common_") && f.Name != "__syscall_nr" {
+		if f.Size != 0 && !strings.HasPrefix(f.Name, "common_") && f.Name != "__syscall_nr" {
 			fields = append(fields, f)
 		}
 	}
@@ -79,7 +79,7 @@ func parseField(line string) (f Field, err error) {
 	}
 	f.Offset, f.Size, f.Signed = uint32(values["offset"]), uint32(values["size"]), values["signed"] != 0
 	f.declare(strings.Join(strings.Fields(decl), " "))
-	if f.Name == "" || f.Decl == "" || f.Size == 0 {
+	if f.Name == "" || f.Decl == "" || f.Size == 0 && !f.Array { // ftrace's own events end in u32 buf[]
 		return f, fmt.Errorf("field %q has no name, type or size", decl)
 	}
 	return f, nil

@@ -45,7 +45,7 @@ func TestParseFormat(t *testing.T) {
 func TestParseFormatFaults(t *testing.T) {
 	for _, line := range []string{
 		"field:int x;\toffset:8;\tsize:x;", "field:int x;\toffset:-1;\tsize:4;", "field:int x;\toffset:8;\tsize:99999999999;",
-		"field:x;\toffset:8;\tsize:4;", "field:;\toffset:8;\tsize:4;", "field:int x;", "field:int x;\toffset:8;\tsize:0;",
+		"field:x;\toffset:8;\tsize:4;", "field:u32 buf;\toffset:8;\tsize:0;", "field:;\toffset:8;\tsize:4;", "field:int x;", "field:int x;\toffset:8;\tsize:0;",
 	} {
 		if fields, err := parseFormat(strings.NewReader(line)); err == nil {
 			t.Errorf("%q: no error, but %v", line, fields)

@@ -27,21 +27,29 @@ type rawType struct {
 	name uint32
 	kind uint8
 	vlen int
+	ref  uint32 // the type that it refers to, of a kind that does so, or its size
+	flag bool   // the flag that some kinds have
 	data []byte // what follows the header
 }
 
 // Kinds of types, linux/btf.h.
 const (
 	kindInt       = 1
+	kindPtr       = 2
 	kindArray     = 3
 	kindStruct    = 4
 	kindUnion     = 5
 	kindEnum      = 6
+	kindFwd       = 7
+	kindVolatile  = 9
+	kindConst     = 10
+	kindRestrict  = 11
 	kindFunc      = 12
 	kindFuncProto = 13
 	kindVar       = 14
 	kindDatasec   = 15
 	kindDeclTag   = 17
+	kindTypeTag   = 18
 	kindEnum64    = 19
 	kindMax       = kindEnum64
 )
@@ -158,6 +166,7 @@ func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
 	if n > len(b) {
 		return t, 0, errTruncated
 	}
+	t.ref, t.flag = r.order.Uint32(b[8:]), info>>31 != 0
 	t.data = b[typeHeader:n]
 	return t, n, nil
 }

@@ -32,7 +32,7 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	b := sessionBuilder{view: view, options: o, session: &Session{Plan: &Plan{}}, byKey: map[string]*Function{}, known: map[Skipped]bool{}}
 	var errs []error
 	for _, d := range o.Deny {
-		names, err := deniedBy(d, o.Sources)
+		names, err := deniedBy(view, d, o.Sources)
 		errs = append(errs, err)
 		b.denied = append(b.denied, denial{names, fmt.Errorf("denied by %s", d)})
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -22,22 +24,10 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{
 			{Code: expr.CodeUnknownFunc, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
 	}
-	var funcs []kernel.Function
-	var err error
-	switch {
-	case sel.Kind == expr.Syscall:
-		var calls []candidate
-		calls, err = syscalls(view, sel.Name, o.Arch)
-		for _, c := range calls {
-			funcs = append(funcs, c.f)
-		}
-	case sel.Kind != expr.Function:
+	if sel.Kind != expr.Function && sel.Kind != expr.Syscall {
 		return nil, fault("", "only functions can be traced here")
-	case sel.Path != "":
-		funcs, err = definedIn(view, sel.Path, o.Sources)
-	default:
-		funcs, err = view.Match(sel.Name, sel.Module)
 	}
+	funcs, err := named(view, sel, o)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("looking for %s: %w", sel, err)
@@ -46,6 +36,8 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 			"no function that can be traced is defined in %s", sel.Path)
 	case len(funcs) == 0 && sel.Kind == expr.Syscall:
 		return nil, fault(nearestHint(sel.Name, view.SyscallNames(o.Arch)), "there is no system call %q", sel.Name)
+	case len(funcs) == 0 && len(sel.Signature) > 0:
+		return nil, fault(signatureHint(view, sel), "no function that matches has such a signature")
 	case len(funcs) == 0:
 		hint := ""
 		if o.Inlined != nil {
@@ -61,6 +53,61 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		err = fault("", "all %d functions that match are denied", len(funcs))
 	}
 	return kept, err
+}
+
+// having returns what tells whether a function takes and returns what a
+// selector wants.
+func having(view *kernel.View, sel expr.Selector) (func(kernel.Function) bool, error) {
+	if len(sel.Signature) == 0 {
+		return func(kernel.Function) bool { return true }, nil
+	}
+	var wanted []kernel.Spelling
+	for _, w := range sel.Signature {
+		wanted = append(wanted, kernel.Spelling{Names: w.Type.Names(), Stars: w.Type.Stars, Return: w.Return})
+	}
+	return view.Having(wanted)
+}
+
+// signatureHint names the first type of a selector that the kernel does not have.
+func signatureHint(view *kernel.View, sel expr.Selector) string {
+	for _, w := range sel.Signature {
+		if t, err := expr.LookupType(w.Type.Name, kernelTypes{view, ""}); err != nil || t != nil {
+			continue
+		}
+		hint := "the kernel has no type " + strconv.Quote(w.Type.Name)
+		bare := w.Type.Name[strings.LastIndexByte(w.Type.Name, ' ')+1:]
+		for _, kind := range []string{"struct ", "union ", "enum ", ""} {
+			if found, err := view.TypesByName(kind+bare, ""); err == nil && len(found) > 0 {
+				return hint + ", but there is " + strconv.Quote(kind+bare)
+			}
+		}
+		return hint
+	}
+	return ""
+}
+
+// named returns the functions that a selector names.
+func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Function, err error) {
+	having, err := having(view, sel)
+	switch {
+	case err != nil:
+		return nil, err
+	case sel.Kind == expr.Syscall:
+		calls, err := syscalls(view, sel.Name, o.Arch)
+		for _, c := range calls {
+			funcs = append(funcs, c.f)
+		}
+		return funcs, err
+	case sel.Path != "":
+		funcs, err = definedIn(view, sel.Path, o.Sources)
+	case len(sel.Signature) > 0 && view.HasSymbols():
+		return view.Select(func(f kernel.Function) bool { // types of what matches by name only need not be read
+			return expr.Glob(sel.Name, f.Name) && (sel.Module == "" || f.Module != "" && expr.Glob(sel.Module, f.Module)) && having(f)
+		})
+	default:
+		funcs, err = view.Match(sel.Name, sel.Module)
+	}
+	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return !having(f) }), err
 }
 
 var errNoSources = errors.New("only the debug info of a running kernel tells which functions a source file defines")
@@ -84,7 +131,7 @@ func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]ker
 		if d.Kind != expr.Function {
 			continue
 		}
-		denied, err := deniedBy(d, o.Sources)
+		denied, err := deniedBy(view, d, o.Sources)
 		if err != nil {
 			return nil, err
 		}
@@ -106,10 +153,14 @@ func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]ker
 }
 
 // deniedBy returns what tells whether a selector names a function.
-func deniedBy(d expr.Selector, sources Sources) (func(kernel.Function) bool, error) {
+func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.Function) bool, error) {
+	having, err := having(view, d)
+	if err != nil {
+		return nil, err
+	}
 	if d.Path == "" {
 		return func(f kernel.Function) bool {
-			return expr.Glob(d.Name, f.Name) && (d.Module == "" || expr.Glob(d.Module, f.Module))
+			return expr.Glob(d.Name, f.Name) && (d.Module == "" || expr.Glob(d.Module, f.Module)) && having(f)
 		}, nil
 	}
 	if sources == nil {
@@ -119,5 +170,5 @@ func deniedBy(d expr.Selector, sources Sources) (func(kernel.Function) bool, err
 	if err != nil {
 		return nil, fmt.Errorf("leaving out %s: %w", d, err)
 	}
-	return in, nil
+	return func(f kernel.Function) bool { return in(f) && having(f) }, nil
 }

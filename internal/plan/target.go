@@ -67,7 +67,11 @@ func (p *Probe) Signature() *btf.FuncProto {
 		proto.Return = &btf.Void{}
 	}
 	for _, param := range p.Params[:len(p.Params)-p.hidden] {
-		proto.Params = append(proto.Params, btf.FuncParam{Name: param.Name, Type: param.Type})
+		t := param.Type
+		if param.Form != expr.Plain {
+			t = &btf.Pointer{Target: t}
+		}
+		proto.Params = append(proto.Params, btf.FuncParam{Name: param.Name, Type: t})
 	}
 	return proto
 }
@@ -88,7 +92,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 			{Code: expr.CodeUnknownFunc, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
 	}
 	var names func() []string
-	what := ""
+	what, name := "", sel.Name
 	switch sel.Kind {
 	case expr.Function:
 		funcs, err := Select(view, spec, o)
@@ -103,8 +107,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		what, names = "system call", func() []string { return view.SyscallNames(o.Arch) }
 	case expr.Tracepoint:
 		found, err = tracepoints(view, sel.System, sel.Name)
-		what, names = "tracepoint", view.TracepointNames
-		sel.Name = sel.System + ":" + sel.Name
+		what, names, name = "tracepoint", view.TracepointNames, sel.System+":"+sel.Name
 	case expr.RawTracepoint:
 		found, err = rawTracepoints(view, sel.Name)
 		what, names = "raw tracepoint", view.RawTracepointNames
@@ -113,7 +116,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return nil, fmt.Errorf("looking for %s: %w", sel, err)
 	}
 	if len(found) == 0 {
-		return nil, fault(nearestHint(sel.Name, names()), "there is no %s %q", what, sel.Name)
+		return nil, fault(nearestHint(name, names()), "there is no %s %q", what, name)
 	}
 	n := len(found)
 	found = slices.DeleteFunc(found, func(c candidate) bool { return deniedTarget(&c.Target, o.Deny) })
