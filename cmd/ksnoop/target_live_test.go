@@ -180,7 +180,7 @@ func TestLiveTargetFaults(t *testing.T) {
 func TestLiveSignature(t *testing.T) {
 	guest.Require(t)
 	targetCase{"ip_s*(:struct sk_buff *, return int)($any(struct sk_buff *)->len == 84)", "udp-send -count 3 -size 56", "workload", "ip_send_skb", 3}.run(t)
-	targetCase{"ip_send*(:return struct sk_buff *)()", "udp-send -count 3 -size 56", "workload", "ip_send_skb", 0}.run(t, "-d", "*(:return int)")
+	targetCase{"ip_send*()", "udp-send -count 3 -size 56", "workload", "ip_send_skb", 0}.run(t, "-d", "*(:struct sk_buff *)")
 	_, stderr, status := ksnoop(t, "trace", "*(:struct sk_bufff *)")
 	if status != 2 || !strings.Contains(stderr, `the kernel has no type "struct sk_bufff"`) {
 		t.Errorf("status %d: %s", status, stderr)
