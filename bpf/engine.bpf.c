@@ -32,7 +32,8 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-// The probe of each function that shares its programs with others, by address.
+// The probe of each function that shares its programs with others, by address
+// and, from SITE_LAYER on, by how many probes of the same address come before.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -125,12 +126,12 @@ FUNC __u64 ks_cookie(void *ctx)
 }
 
 // ks_site returns the same for links that have no cookies, -1 for none.
-FUNC __s64 ks_site(void *ctx)
+FUNC __s64 ks_site(void *ctx, __u64 layer)
 {
-	__u64 ip = bpf_get_func_ip(ctx);
+	__u64 ip = bpf_get_func_ip(ctx) ^ (layer << SITE_LAYER);
 	__u64 *probe = bpf_map_lookup_elem(&sites, &ip);
 
-	return probe ? *probe : -1;
+	return probe ? (__s64)*probe : -1;
 }
 
 extern bool bpf_session_is_return(void) __ksym __weak;
@@ -142,6 +143,7 @@ FUNC int ks_is_return(void)
 }
 
 #include "tail.h"
+#include "slots.h"
 #include "session.bpf.h"
 
 // The linker takes the functions out of this program.
@@ -153,8 +155,9 @@ int library(void *ctx)
 	ks_count(ks_filter(0));
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_cast(ctx, 1);
-	ks_count(ks_cookie(ctx) + ks_site(ctx) + ks_is_return());
+	ks_count(ks_cookie(ctx) + ks_site(ctx, 0) + ks_is_return());
 	ks_send_tail(ctx, 0, 0, sizeof(struct event), 0);
+	ks_send_list(ctx, 0, 0, 0);
 	if (f) {
 		ks_finish(ctx, f, 0, sizeof(struct event));
 		ks_finish_tail(ctx, f, 0, sizeof(struct event), 0);

@@ -44,6 +44,8 @@ enum {
 /* The kernel's stacks are this large, or a multiple, and aligned to it. */
 #define STACK_SIZE 16384
 
+#define SITE_LAYER 48
+
 /* What a record says of the moment it was sent at. */
 enum kind {
 	KIND_ENTRY = 0,	 /* a function was called */

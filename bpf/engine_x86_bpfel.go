@@ -230,6 +230,37 @@ type engineSessionRecord struct {
 	_           [4]byte
 }
 
+type engineSlotFlag uint32
+
+const (
+	engineSlotFlagSLOT_SIGNED engineSlotFlag = 1
+	engineSlotFlagSLOT_USER   engineSlotFlag = 2
+)
+
+type engineSlotKind uint32
+
+const (
+	engineSlotKindSLOT_WORD  engineSlotKind = 0
+	engineSlotKindSLOT_LOAD  engineSlotKind = 1
+	engineSlotKindSLOT_BYTES engineSlotKind = 2
+	engineSlotKindSLOT_TEXT  engineSlotKind = 3
+)
+
+type engineSlotList struct {
+	_     structs.HostLayout
+	Size  uint32
+	Count uint32
+	Slot  [24]struct {
+		_     structs.HostLayout
+		Kind  engineSlotKind
+		Flags engineSlotFlag
+		Word  uint8
+		Width uint8
+		Off   uint16
+		Size  uint32
+	}
+}
+
 type engineSnapshots struct {
 	_    structs.HostLayout
 	Next uint64
@@ -301,6 +332,7 @@ const (
 	engineMapEvents          = "events"
 	engineMapFamily          = "family"
 	engineMapInterrupts      = "interrupts"
+	engineMapLists           = "lists"
 	engineMapRows            = "rows"
 	engineMapScratches       = "scratches"
 	engineMapSessions        = "sessions"
@@ -389,6 +421,7 @@ type engineMapSpecs struct {
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Family     *ebpf.MapSpec `ebpf:"family"`
 	Interrupts *ebpf.MapSpec `ebpf:"interrupts"`
+	Lists      *ebpf.MapSpec `ebpf:"lists"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Scratches  *ebpf.MapSpec `ebpf:"scratches"`
 	Sessions   *ebpf.MapSpec `ebpf:"sessions"`
@@ -441,6 +474,7 @@ type engineMaps struct {
 	Events     *ebpf.Map `ebpf:"events"`
 	Family     *ebpf.Map `ebpf:"family"`
 	Interrupts *ebpf.Map `ebpf:"interrupts"`
+	Lists      *ebpf.Map `ebpf:"lists"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Scratches  *ebpf.Map `ebpf:"scratches"`
 	Sessions   *ebpf.Map `ebpf:"sessions"`
@@ -456,6 +490,7 @@ func (m *engineMaps) Close() error {
 		m.Events,
 		m.Family,
 		m.Interrupts,
+		m.Lists,
 		m.Rows,
 		m.Scratches,
 		m.Sessions,

@@ -27,6 +27,7 @@ const (
 	FuncCookie     = "ks_cookie"
 	FuncSite       = "ks_site"
 	FuncIsReturn   = "ks_is_return"
+	FuncSendList   = "ks_send_list"
 	FuncSendTail   = "ks_send_tail"
 	FuncFinishTail = "ks_finish_tail"
 	// FuncPreemptCount is generated if it is wanted; see Settings.Functions.
@@ -41,6 +42,7 @@ type Settings struct {
 	// FrameData is the most data that a stashed record has, in bytes.
 	FrameData uint32
 	Sites     uint32 // how many functions MapSites is to hold
+	Lists     uint32 // how many probes MapLists is to hold; 0: it is not used
 	Tail      Tail
 	// Functions take the place of the engine's of the same name. They are to be
 	// linked with generated programs as well.
@@ -55,6 +57,7 @@ const (
 	MapCounters = engineMapCounters
 	MapFamily   = engineMapFamily
 	MapSites    = engineMapSites
+	MapLists    = engineMapLists
 	ProgFork    = engineProgProcessFork
 	ProgExit    = engineProgProcessExit
 	ProgFree    = engineProgProcessFree
@@ -62,6 +65,13 @@ const (
 	ProgSessionExit = engineProgSessionExit
 	ProgSessionFree = engineProgSessionFree
 )
+
+// Site is the key in MapSites of the function at an address, for a probe that
+// layer others of the same function come before.
+func Site(addr uint64, layer int) uint64 { return addr ^ uint64(layer)<<siteLayer }
+
+// siteLayer is SITE_LAYER.
+const siteLayer = 48
 
 // Engine returns the engine's maps and its own programs, set up as s says.
 // Programs that Link makes are to be added to it before it is loaded.
@@ -99,7 +109,12 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	}
 	spec.Maps[MapEvents].MaxEntries = s.RingSize
 	spec.Maps[MapSites].MaxEntries = max(s.Sites, 1)
-	return spec, s.Tail.prepare(spec.Maps[engineMapScratches])
+	spec.Maps[MapLists].MaxEntries = max(s.Lists, 1)
+	buffer := s.Tail.size()
+	if s.Lists > 0 {
+		buffer += listReach
+	}
+	return spec, prepare(spec.Maps[engineMapScratches], buffer)
 }
 
 func set(spec *ebpf.CollectionSpec, name string, v any) error {

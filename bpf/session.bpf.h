@@ -7,6 +7,7 @@
  * values, the functions that these are made of.
  */
 #include "args.h"
+#include "words.h"
 #include "session.h"
 
 const volatile struct session_config wanted;
@@ -39,32 +40,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct arg_list);
 } arguments SEC(".maps");
-
-// ks_words loads the first n words that a call is passed. It is generated for
-// fentry programs; this is for probes that are given the registers.
-FUNC int ks_words(void *ctx, __u64 *words, __u32 n)
-{
-	__u64 *regs = ctx;
-#if defined(__TARGET_ARCH_arm64)
-	enum { REGS = 8, SP = 31, SKIP = 0 };
-
-#pragma unroll
-	for (int i = 0; i < REGS; i++)
-		words[i] = regs[i];
-#else
-	enum { REGS = 6, SP = 19, SKIP = 8 };
-
-	words[0] = regs[14];
-	words[1] = regs[13];
-	words[2] = regs[12];
-	words[3] = regs[11];
-	words[4] = regs[9];
-	words[5] = regs[8];
-#endif
-	if (n > REGS)
-		bpf_probe_read_kernel(&words[REGS], 8 * (ARG_WORDS - REGS), (void *)regs[SP] + SKIP);
-	return 0;
-}
 
 // at returns calls[i], in a way that the verifier understands: i is known to be
 // less than DEPTH.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 )
 
 // A Take says what the tail of a record is to hold. Generated code passes it
@@ -54,18 +53,19 @@ const (
 	sectionSize   = int(unsafe.Sizeof(engineSection{})) // of its header
 )
 
-func (t *Tail) wanted() bool { return t.Stack > 0 || t.UserStack > 0 || t.Branches }
-
-// size is what a buffer must hold for a record with the tail.
+// size is what a buffer must hold for a record with the tail, 0 if there is none.
 func (t *Tail) size() uint32 {
+	if t.Stack == 0 && t.UserStack == 0 && !t.Branches {
+		return 0
+	}
 	n := uint32(unsafe.Sizeof(engineScratch{})) + t.Data
 	n += 2*uint32(sectionSize) + addressSize*(t.Stack+t.UserStack)
 	return n + uint32(sectionSize+MaxBranches*BranchSize)
 }
 
-// prepare sizes the buffers.
-func (t *Tail) prepare(scratches *ebpf.MapSpec) error {
-	if !t.wanted() {
+// prepare sizes the buffers; 0 if none is needed.
+func prepare(scratches *ebpf.MapSpec, size uint32) error {
+	if size == 0 {
 		return nil
 	}
 	cpus, err := ebpf.PossibleCPU()
@@ -73,9 +73,7 @@ func (t *Tail) prepare(scratches *ebpf.MapSpec) error {
 		return fmt.Errorf("counting the CPUs: %w", err)
 	}
 	scratches.MaxEntries = uint32(cpus) * scratchPerCPU
-	scratches.ValueSize = t.size()
-	byteType := &btf.Int{Name: "unsigned char", Size: 1}
-	scratches.Value = &btf.Array{Type: byteType, Index: scratches.Key, Nelems: scratches.ValueSize}
+	resize(scratches, int(size))
 	return nil
 }
 

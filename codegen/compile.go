@@ -30,6 +30,9 @@ type Target struct {
 	// knowing it: by the cookie of the link or, for MethodKprobe, by the
 	// function's address. Those of two probes may then turn out the same.
 	Shared bool
+	// Layer is how many probes come before this one at the same function, of
+	// those whose programs are shared.
+	Layer int
 }
 
 // Programs are the generated functions of one probe. The first of a list is
@@ -74,7 +77,7 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	program(a)
 	funcs := []bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}
 	stack := a.stack
-	if h.Record != nil && len(h.Stores) > 0 {
+	if _, ok := List(p, h, t); !ok && h.Record != nil && len(h.Stores) > 0 {
 		a = newAssembler(p, t, phase, name+"_capture")
 		a.capture(h.Stores)
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
@@ -137,14 +140,22 @@ func (a *assembler) keepContext() {
 
 // probeID sets R2 to what records name the probe by.
 func (a *assembler) probeID() {
-	switch {
-	case !a.target.Shared:
+	if !a.target.Shared {
 		a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.ID)))
-	case a.probe.Method == plan.MethodKprobe:
-		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(asm.R2, asm.R0))
-	default:
-		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncCookie), asm.Mov.Reg(asm.R2, asm.R0))
+		return
 	}
+	a.hit()
+	a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+}
+
+// hit sets R0 to the cookie of the probe that a shared program runs for.
+func (a *assembler) hit() {
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+	if a.probe.Method != plan.MethodKprobe {
+		a.emit(call(bpf.FuncCookie))
+		return
+	}
+	a.emit(asm.Mov.Imm(asm.R2, int32(a.target.Layer)), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop))
 }
 
 // stash stores the values that return will want into the frame at R0.
@@ -249,6 +260,14 @@ func (a *assembler) send(r *plan.Record, kind bpf.Kind) {
 	a.probeID()
 	if a.ctx != asm.R1 {
 		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+	}
+	half := a.probe.Entry
+	if a.phase == expr.AtReturn {
+		half = a.probe.Return
+	}
+	if _, ok := List(a.probe, half, a.target); ok {
+		a.sendList(kind)
+		return
 	}
 	a.finishCall(bpf.FuncSend, bpf.FuncSendTail, r, kind)
 }

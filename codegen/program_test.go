@@ -40,6 +40,15 @@ func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil 
 // compiled generates code of a SPEC for `long f(struct file *file, long n)`.
 func compiled(t testing.TB, text string, m plan.Method, target Target) Programs {
 	t.Helper()
+	programs, err := Compile(planned(t, text, m), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return programs
+}
+
+func planned(t testing.TB, text string, m plan.Method) *plan.Probe {
+	t.Helper()
 	spec, err := expr.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -56,11 +65,7 @@ func compiled(t testing.TB, text string, m plan.Method, target Target) Programs 
 	if err := p.SetMethod(m); err != nil {
 		t.Fatal(err)
 	}
-	programs, err := Compile(p, target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return programs
+	return p
 }
 
 // calls lists the helpers and functions that a function calls, in order.

@@ -28,15 +28,11 @@ func Cookie(p *plan.Probe) uint64 {
 
 // cookie sets reg to the probe's cookie. The context is in R6.
 func (a *assembler) cookie(reg asm.Register) {
-	switch {
-	case !a.target.Shared:
+	if !a.target.Shared {
 		a.constant(reg, Cookie(a.probe))
 		return
-	case a.probe.Method == plan.MethodKprobe:
-		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop))
-	default:
-		a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncCookie))
 	}
+	a.hit()
 	if reg != asm.R0 {
 		a.emit(asm.Mov.Reg(reg, asm.R0))
 	}

@@ -42,6 +42,17 @@ func (a *assembler) snapshot() {
 	a.ctx = asm.R6
 }
 
+// sendList leaves it to the engine to capture and send, with the arguments in
+// R1 and R2 already in place.
+func (a *assembler) sendList(kind bpf.Kind) {
+	take := takes(a.probe, a.target, a.phase)
+	a.emit(asm.Mov.Imm(asm.R3, take.With(kind)), asm.Mov.Imm(asm.R4, 0))
+	if take&bpf.TakeBranches != 0 {
+		a.emit(asm.Mov.Reg(asm.R4, ticket))
+	}
+	a.emit(call(bpf.FuncSendList))
+}
+
 // finishCall calls plain, or tailed for a record that has a tail, with the
 // arguments in R1 and R2 already in place.
 func (a *assembler) finishCall(plain, tailed string, r *plan.Record, kind bpf.Kind) {

@@ -92,18 +92,6 @@ func TestLiveMethods(t *testing.T) {
 	}
 }
 
-// TestLiveGlob traces more functions than are given a trampoline each, with
-// the same programs for all that allows it.
-func TestLiveGlob(t *testing.T) {
-	guest.Require(t)
-	for _, m := range []string{"auto", "kprobe"} {
-		out := traced(t, "trace", "--attach="+m, "vfs_*(count == 77, return == 77)", "--", "workload", "read", "-count", "3", "-size", "77")
-		if n := records(out, "workload", "vfs_read"); n != 3 {
-			t.Errorf("--attach=%s: %d records of 3 calls:\n%s", m, n, out)
-		}
-	}
-}
-
 func TestLiveMember(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {

@@ -16,8 +16,6 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -52,14 +50,14 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 	for _, p := range probes {
 		if p.Func.Addr == 0 {
 			failed = append(failed, Failure{p, errNoAddress})
-			continue
-		}
-		if err := t.engine.Maps[bpf.MapSites].Put(p.Func.Addr, codegen.Cookie(p)); err != nil {
-			failed = append(failed, Failure{p, fmt.Errorf("noting where %s lies: %w", p.Func.Name, err)})
 		}
 	}
 	probes = without(probes, failed)
 	file, dir, err := openEvents()
+	base, ok := t.options.Kernel.SymbolNamed(baseSymbol, "")
+	if err == nil && !ok {
+		err = errNoAddress
+	}
 	if err != nil {
 		for _, p := range probes {
 			failed = append(failed, Failure{p, err})
@@ -70,7 +68,7 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 	t.removeStale(file, dir)
 	t.events++
 	ev := &event{dir: dir, name: fmt.Sprintf("%s%d/%s%d", eventGroup, os.Getpid(), [...]string{"entry", "return"}[e], t.events)}
-	bad := ev.define(file, probes, e)
+	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
 	if len(probes) == 0 {
@@ -92,16 +90,20 @@ type event struct {
 	dir, name string // the folder of tracefs; GROUP/NAME
 }
 
+// baseSymbol is a symbol that every kernel has, before all functions.
+const baseSymbol = "_stext"
+
 // definitions is how many bytes of definitions are written at once.
 const definitions = 4000
 
 // define writes the definitions of an event's probes. The kernel stops at the
 // first that it refuses, so those of a part that was not taken whole are
-// written one by one.
-func (ev *event) define(file *os.File, probes []*plan.Probe, e end) (failed []Failure) {
+// written one by one. Functions are named by how far behind base they are: the
+// kernel tells probes of one event by what they are named by.
+func (ev *event) define(file *os.File, probes []*plan.Probe, e end, base uint64) (failed []Failure) {
 	kind := [...]byte{'p', 'r'}[e]
 	line := func(dst []byte, p *plan.Probe) []byte {
-		return fmt.Appendf(dst, "%c:%s %#x\n", kind, ev.name, p.Func.Addr)
+		return fmt.Appendf(dst, "%c:%s %s+%d\n", kind, ev.name, baseSymbol, p.Func.Addr-base)
 	}
 	var text []byte
 	flush := func(part []*plan.Probe) {

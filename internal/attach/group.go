@@ -53,11 +53,20 @@ func (t *Tracer) attachMany(probes []*plan.Probe) {
 func (t *Tracer) groups(probes []*plan.Probe) []*group {
 	target := t.options.Target
 	target.Shared = true
+	layers := map[uint64]int{} // by address
 	var groups []*group
 	byCode := map[string]*group{}
 	var key []byte
 	for _, p := range probes {
+		target.Layer = layers[p.Func.Addr]
+		layers[p.Func.Addr]++
 		programs, err := codegen.Compile(p, target)
+		if err == nil && p.Method == plan.MethodKprobe {
+			err = t.engine.Maps[bpf.MapSites].Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(p))
+		}
+		if err == nil {
+			err = t.list(p, target)
+		}
 		if err != nil {
 			t.fail(err, p)
 			continue
@@ -75,6 +84,19 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 		g.probes = append(g.probes, p)
 	}
 	return groups
+}
+
+// list hands over what the engine is to capture for a probe, if it is to.
+func (t *Tracer) list(p *plan.Probe, target codegen.Target) error {
+	entry, atEntry := codegen.List(p, p.Entry, target)
+	ret, atReturn := codegen.List(p, p.Return, target)
+	if !atEntry && !atReturn {
+		return nil
+	}
+	if err := bpf.PutLists(t.engine.Maps[bpf.MapLists], uint32(p.ID), entry, ret); err != nil {
+		return fmt.Errorf("what to capture of %s: %w", p.Func.Name, err)
+	}
+	return nil
 }
 
 // appendCode appends what makes functions differ to the kernel.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -110,7 +111,9 @@ func (t *Tracer) open() error {
 		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
 	}
 	s.Functions = t.options.Target.Functions
-	s.Sites = uint32(len(t.plan.Probes))
+	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
+		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))
+	}
 	spec, err := bpf.Engine(s)
 	if err != nil {
 		return err

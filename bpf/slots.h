@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Capturing that is driven by data: where a record's values are nothing but
+ * arguments, the result and what these point to, a list of them takes the
+ * place of a generated ks_capture, and any number of functions share one
+ * program. For programs that are given the registers only.
+ */
+#ifndef KSNOOP_SLOTS_H
+#define KSNOOP_SLOTS_H
+
+#include "words.h"
+
+enum slot_kind {
+	SLOT_WORD = 0,	/* the word itself, a number */
+	SLOT_LOAD = 1,	/* the number that it points to */
+	SLOT_BYTES = 2, /* size bytes that it points to */
+	SLOT_TEXT = 3,	/* the string that it points to, of at most size bytes */
+};
+
+enum slot_flag {
+	SLOT_SIGNED = 1,
+	SLOT_USER = 2, /* what it points to is in user space */
+};
+
+/* One value of a record. */
+struct slot {
+	enum slot_kind kind;
+	enum slot_flag flags;
+	__u8 word;  /* what it is of: index of an argument's word, or RESULT_WORD */
+	__u8 width; /* of a number, in bytes */
+	__u16 off;  /* where it lies in the data */
+	__u32 size; /* there, in bytes */
+};
+
+enum {
+	LIST_SLOTS = 24,
+	LIST_DATA = 31 << 10, /* plan.MaxRecord */
+	LIST_OBJECT = 8 << 10 /* plan.MaxObject */
+};
+
+/* The values of one end of a call. */
+struct slot_list {
+	__u32 size; /* of the data */
+	__u32 count;
+	struct slot slot[LIST_SLOTS];
+};
+
+// For each probe: what is captured at entry, and what at return.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct slot_list[2]);
+} lists SEC(".maps");
+
+// read reads from the address space that flags say.
+static __always_inline long read(void *to, __u32 size, __u64 from, __u32 flags)
+{
+	if (flags & SLOT_USER)
+		return bpf_probe_read_user(to, size, (void *)from);
+	return bpf_probe_read_kernel(to, size, (void *)from);
+}
+
+// store stores the value of a slot and reports whether that could not be read.
+static __always_inline bool store(void *data, const struct slot *slot, __u64 word)
+{
+	__u32 flags = slot->flags, size = slot->size, width = slot->width;
+	__u32 off = slot->off & 0x7fff;
+	void *to = data + off;
+	__u64 v = 0;
+
+	if (size > LIST_OBJECT)
+		size = LIST_OBJECT;
+	switch (slot->kind) {
+	case SLOT_BYTES:
+		return read(to, size, word, flags);
+	case SLOT_TEXT:
+		if (flags & SLOT_USER)
+			return bpf_probe_read_user_str(to, size, (void *)word) < 0;
+		return bpf_probe_read_kernel_str(to, size, (void *)word) < 0;
+	case SLOT_LOAD:
+		if (width > 8 || read(&v, width, word, flags))
+			return 1;
+		word = v;
+		break;
+	case SLOT_WORD:
+		break;
+	}
+	width = (64 - 8 * width) & 63;
+	word <<= width;
+	*(__u64 *)(data + (off & ~7U)) = flags & SLOT_SIGNED ? (__s64)word >> width : word >> width;
+	return 0;
+}
+
+// What ks_store_one works on.
+struct storing {
+	void *data;
+	const struct slot_list *list;
+	__u64 faults;
+	__u64 words[16];
+};
+
+enum {
+	RESULT_WORD = ARG_WORDS, /* in words */
+};
+
+static __noinline long ks_store_one(__u32 i, struct storing *s)
+{
+	const struct slot *slot;
+
+	if (i >= LIST_SLOTS || i >= s->list->count)
+		return 1;
+	slot = &s->list->slot[i];
+	if (store(s->data, slot, s->words[slot->word & 15]))
+		s->faults |= 1ULL << i;
+	return 0;
+}
+
+// ks_store stores all values of a list and returns the set of those that could
+// not be read. It loops by a helper, for which the verifier looks at one turn
+// of the loop only (Linux 5.17).
+FUNC __u64 ks_store(void *ctx, void *data, const struct slot_list *list)
+{
+	struct storing s = {.data = data, .list = list};
+
+	ks_words(ctx, s.words, ARG_WORDS);
+	s.words[RESULT_WORD] = result_word(ctx);
+	bpf_loop(LIST_SLOTS, ks_store_one, &s, 0);
+	return s.faults;
+}
+
+// ks_send_list is ks_send_tail for a record whose values are those of a list.
+FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	__u32 kind = how & ((1 << TAKE_SHIFT) - 1), size;
+	struct slot_list *list = bpf_map_lookup_elem(&lists, &probe);
+	struct scratch *s;
+
+	if (!list || ids >> 32 == settings.self)
+		return 0;
+	if (kind == KIND_RETURN)
+		list++;
+	size = list->size;
+	if (size > LIST_DATA)
+		return 0;
+	s = claim();
+	if (!s)
+		return 0;
+	fill(&s->event, probe, kind, ids);
+	s->event.entry_time = 0;
+	s->event.faults = ks_store(ctx, &s->event + 1, list);
+	return finish_tail(ctx, s, sizeof(struct event) + size, how >> TAKE_SHIFT, ticket);
+}
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// List returns what one end of a call captures as data, if it can be said so:
+// arguments, the result and what these point to, in a record that is sent from
+// there. Programs that are Shared leave such values to the engine.
+func List(p *plan.Probe, h *plan.Half, t Target) (list bpf.SlotList, ok bool) {
+	if !t.Shared || h == nil || h.Record == nil || p.Stashed || len(h.Stores) > bpf.MaxListed {
+		return list, false
+	}
+	list.Size = h.Record.Size
+	for i := range h.Stores {
+		s, ok := listed(p, &h.Stores[i], arches[t.Arch])
+		if !ok || h.Stores[i].Index != i {
+			return bpf.SlotList{}, false
+		}
+		list.Slots = append(list.Slots, s)
+	}
+	return list, true
+}
+
+// listed returns a slot as data.
+func listed(p *plan.Probe, s *plan.Slot, at arch) (out bpf.Slot, ok bool) {
+	out = bpf.Slot{Off: s.Off, Size: s.Size}
+	addr := s.Term
+	switch t := s.Term.(type) {
+	case *expr.Arg, *expr.Result:
+		return out, asNumber(&out, s.Term.Type()) && isWord(p, s.Term, at, &out)
+	case *expr.Load:
+		if t.Off != 0 || t.Bits.Size != 0 || !asNumber(&out, t.T) || int(t.Width) != out.Width {
+			return out, false
+		}
+		addr, out.Kind, out.User = t.Addr, bpf.SlotLoad, t.Space == expr.User
+	case *expr.Object:
+		if t.Addr == nil || t.Off != 0 {
+			return out, false
+		}
+		addr, out.Kind, out.User = t.Addr, bpf.SlotBytes, t.Space == expr.User
+	case *expr.Text:
+		if t.Addr == nil || t.Off != 0 || !t.Terminated() {
+			return out, false
+		}
+		addr, out.Kind, out.User = t.Addr, bpf.SlotText, t.Space == expr.User
+	default:
+		return out, false
+	}
+	return out, isWord(p, addr, at, &out)
+}
+
+// asNumber says how the bytes of a number are brought into register form.
+func asNumber(out *bpf.Slot, t btf.Type) bool {
+	size, signed, ok := expr.Number(t)
+	out.Width, out.Signed = size, signed
+	return ok && size > 0
+}
+
+// isWord says which word a term is, if it is one as it was passed.
+func isWord(p *plan.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
+	switch t := t.(type) {
+	case *expr.Arg:
+		param := &p.Params[t.Index]
+		if t.Off != 0 || t.Bits.Size != 0 || param.Loc.Slots != 1 {
+			return false
+		}
+		out.Word = param.Loc.Reg
+		if param.Loc.Reg < 0 {
+			out.Word = len(at.args) + (param.Loc.Stack-int(at.popped))/8
+		}
+		return out.Word < bpf.ListedWords
+	case *expr.Result:
+		out.Word = bpf.ResultWord
+		return t.Off == 0 && t.Bits.Size == 0
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// TestList: of `long f(struct file *file, long n)`, what needs no code.
+func TestList(t *testing.T) {
+	object := bpf.Slot{Kind: bpf.SlotBytes, Word: 0, Off: 8, Size: 24}
+	pointer := bpf.Slot{Kind: bpf.SlotWord, Word: 0, Width: 8, Size: 8}
+	for _, c := range []struct {
+		spec       string
+		entry, ret []bpf.Slot // nil: code is needed, or there is nothing
+	}{
+		{"f", []bpf.Slot{pointer, object, {Kind: bpf.SlotWord, Word: 1, Width: 8, Signed: true, Off: 32, Size: 8}},
+			[]bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.ResultWord, Width: 8, Signed: true, Size: 8}}},
+		{"f(file)", []bpf.Slot{pointer, object}, nil},
+		{"f(file->flags)", []bpf.Slot{{Kind: bpf.SlotLoad, Width: 4, Size: 8}}, nil},
+		{"f(user(file)->flags)", []bpf.Slot{{Kind: bpf.SlotLoad, Width: 4, Size: 8, User: true}}, nil},
+		{"f(file->pos)", nil, nil}, // not where the pointer points to
+		{"f(n + 1)", nil, nil},
+		{"f(n, $pid)", nil, nil},
+		{"f(file, return < 0)", nil, nil}, // kept for return
+	} {
+		p := planned(t, c.spec, plan.MethodKprobe)
+		for i, half := range []*plan.Half{p.Entry, p.Return} {
+			want := [][]bpf.Slot{c.entry, c.ret}[i]
+			list, ok := List(p, half, Target{Arch: "amd64", Shared: true})
+			if ok != (want != nil) {
+				t.Errorf("%s, half %d: a list: %t", c.spec, i, ok)
+			}
+			if ok && list.Size != half.Record.Size {
+				t.Errorf("%s: %d bytes, the record has %d", c.spec, list.Size, half.Record.Size)
+			}
+			if diff := cmp.Diff(want, list.Slots); diff != "" {
+				t.Errorf("%s, half %d (-want +got):\n%s", c.spec, i, diff)
+			}
+			if _, ok := List(p, half, Target{Arch: "amd64"}); ok {
+				t.Errorf("%s: a list for a program that is not shared", c.spec)
+			}
+		}
+	}
+}
