@@ -21,11 +21,12 @@ import (
 
 // A callsView says how records are printed.
 type callsView struct {
-	plan   *plan.Plan
-	kernel *kernel.View  // whose addresses are named
-	join   bool          // one block for each call
-	count  uint64        // stop after so many; 0: never
-	tails  *output.Tails // prints stacks and branches; nil if there are none
+	plan    *plan.Plan
+	kernel  *kernel.View  // whose addresses are named
+	join    bool          // one block for each call
+	compact bool          // one line for each record, or call
+	count   uint64        // stop after so many; 0: never
+	tails   *output.Tails // prints stacks and branches; nil if there are none
 }
 
 // appendSymbol appends the name of what lies at an address: "tcp_v4_rcv+0x10".
@@ -47,13 +48,22 @@ func appendSymbol(dst []byte, k *kernel.View, addr uint64) []byte {
 	return dst
 }
 
+const compactUsage = "print a record on one line, values without types and cut at a width"
+
+// compactWidth is how much of a value is shown on a line.
+const compactWidth = 160
+
 // print writes records, or calls, until there are no more or enough was
 // printed. It writes what it holds back when idle says that it may take a
 // while until the next one; idle may be nil.
 func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
 	w := bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, w.Flush()) }()
-	calls := output.NewCalls(func(dst []byte, addr uint64) []byte { return appendSymbol(dst, v.kernel, addr) })
+	symbol := func(dst []byte, addr uint64) []byte { return appendSymbol(dst, v.kernel, addr) }
+	calls := output.NewCalls(symbol)
+	if v.compact {
+		calls = output.NewCompactCalls(symbol, compactWidth)
+	}
 	calls.Tails = v.tails
 	buf := calls.AppendHeader(nil)
 	if _, err := w.Write(buf); err != nil {

@@ -41,6 +41,7 @@ all that is whole is printed, and the exit status is 1.`),
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.Uint64VarP(&view.count, "count", "c", 0, "stop after so many records")
+	flags.BoolVar(&view.compact, "compact", false, compactUsage)
 	flags.BoolVar(&view.join, "join", false, "print a call as one block, when it returns")
 	return c
 }

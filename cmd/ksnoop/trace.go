@@ -38,6 +38,7 @@ type traceFlags struct {
 	debug   bool
 	explain bool
 	join    bool
+	compact bool
 	dryRun  bool
 	record  recordFlags
 	session sessionFlags
@@ -78,6 +79,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	f.filters.add(flags)
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
 	f.session.add(flags)
+	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	f.tail.add(flags)
 	f.record.add(flags)
@@ -380,7 +382,7 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) error {
 	if t.sessions != nil {
 		return t.sessions.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
 	}
-	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, count: t.flags.count, tails: t.tails}
+	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, compact: t.flags.compact, count: t.flags.count, tails: t.tails}
 	return view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
 }
 

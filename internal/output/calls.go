@@ -21,6 +21,9 @@ import (
 type Calls struct {
 	forms map[*plan.Record]*form
 	style *style
+	// What stands before the first value, between two, after the last, and
+	// at the end.
+	first, between, last, end string
 	// Tails prints stacks and branches; nil where records have none.
 	Tails *Tails
 }
@@ -28,7 +31,16 @@ type Calls struct {
 // NewCalls returns a printer of the calls view. symbol appends the name of what
 // lies at an address of the kernel, if it has one; it may be nil.
 func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
-	return &Calls{forms: map[*plan.Record]*form{}, style: callStyle(symbol)}
+	return &Calls{forms: map[*plan.Record]*form{}, style: callStyle(symbol),
+		first: "\n", between: ",\n\n", last: "\n\n", end: ");\n"}
+}
+
+// NewCompactCalls returns a printer of the calls view that writes a line for
+// each record, no value of which takes more than width bytes.
+//
+//	ping     3833    1    251523.617250 ip_send_skb(return = 0)
+func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Calls {
+	return &Calls{forms: map[*plan.Record]*form{}, style: lineStyle(symbol, width), between: ", ", end: ")\n"}
 }
 
 // AppendHeader appends the names of the columns.
@@ -48,13 +60,13 @@ func appendHead(dst []byte, e *event.Event) []byte {
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.CPU), 10), 4), ' ')
 	dst = append(appendPadded(dst, appendSeconds(text[:0], e.Time), 16), ' ')
 	dst = append(dst, e.Probe.Name()...)
-	return append(dst, "(\n"...)
+	return append(dst, '(')
 }
 
-func (f *form) appendFields(dst []byte, e *event.Event) []byte {
+func (f *form) appendFields(dst []byte, e *event.Event, between string) []byte {
 	for i := range f.fields {
 		if i > 0 {
-			dst = append(dst, ",\n\n"...)
+			dst = append(dst, between...)
 		}
 		dst = f.fields[i].append(dst, e)
 	}

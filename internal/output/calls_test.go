@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -139,6 +140,10 @@ func TestCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			line, err := NewCompactCalls(symbol, 160).AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+			if err != nil || bytes.Count(line, []byte("\n")) != 1 || !bytes.HasSuffix(line, []byte(")\n")) || !bytes.HasPrefix(line, []byte(head)) {
+				t.Errorf("compact, error %v:\n%s", err, line)
+			}
 			if c.want == "" { // too long to write out: cut off, and marked
 				if !bytes.HasSuffix(got, []byte("\\000\\000\"...\n\n);\n")) {
 					t.Errorf("ends in %q", got[len(got)-20:])
@@ -149,6 +154,39 @@ func TestCalls(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+func TestCompact(t *testing.T) {
+	ptr := uint64(0xffff930a01095c00)
+	object := []byte{84, 0, 0, 0, 3, 0, 0, 0}
+	for _, c := range []struct {
+		spec   string
+		kind   bpf.Kind
+		faults uint64
+		data   []byte
+		want   string
+	}{
+		{"send(skb)", bpf.KindEntry, 0, data(ptr, object), "skb = &{.len = 84,.data_len = 3,}"},
+		{"send(skb)", bpf.KindEntry, 2, data(-12, object), "skb = -ENOMEM"},
+		{"send(skb->len, skb->data_len)", bpf.KindEntry, 0, data(84, 3), "skb->len = 84, skb->data_len = 3"},
+		{"send(skb->len)", bpf.KindEntry, 1, data(0), "skb->len = ? (unreadable)"},
+		{"send(name)", bpf.KindEntry, 0, data(ptr, "eth\n0\x00junk"), `name = "eth\n0"`},
+		{"send(diff(skb->len))", bpf.KindCall, 0, data(84, 85), "diff(skb->len): 84 → 85"},
+		{"send(return < 0)", bpf.KindCall, 0, data(-1), "return = -1"},
+	} {
+		p := probe(t, c.spec)
+		var ev event.Event
+		if err := event.Decode(p, append(bpf.AppendEvent(nil, &bpf.Event{Kind: c.kind, Faults: c.faults}), c.data...), &ev); err != nil {
+			t.Fatal(err)
+		}
+		got, err := NewCompactCalls(nil, 160).AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, values, _ := strings.Cut(string(got), " send("); values != c.want+")\n" {
+			t.Errorf("%s: %q, want %q", c.spec, values, c.want)
+		}
 	}
 }
 

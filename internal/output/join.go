@@ -20,7 +20,7 @@ func endNote(e session.End) string {
 	return ""
 }
 
-// AppendCall appends a call as one block: what was captured at entry, then what
+// AppendCall appends a call as one block, or line: what was captured at entry, then what
 // was captured at return. The first line is that of the return, if there is one.
 func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
 	start := len(dst)
@@ -28,7 +28,7 @@ func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
 	if last == nil {
 		last = call.Entry
 	}
-	dst = appendHead(dst, last)
+	dst = append(appendHead(dst, last), c.first...)
 	fields := 0
 	for _, e := range [...]*event.Event{call.Entry, call.Return} {
 		if e == nil {
@@ -39,23 +39,43 @@ func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
 			return dst[:start], err
 		}
 		if fields > 0 && len(f.fields) > 0 {
-			dst = append(dst, ",\n\n"...)
+			dst = append(dst, c.between...)
 		}
-		dst = f.appendFields(dst, e)
+		dst = f.appendFields(dst, e, c.between)
 		fields += len(f.fields)
 	}
 	if fields > 0 {
-		dst = append(dst, "\n\n"...)
+		dst = append(dst, c.last...)
 	}
-	if c.Tails != nil {
-		for _, e := range [...]*event.Event{call.Entry, call.Return} {
-			if e != nil {
-				dst = c.Tails.append(dst, e)
-			}
-		}
+	if !c.style.short {
+		dst = c.appendTails(dst, call)
 	}
 	if note := endNote(call.End); note != "" {
-		dst = append(append(append(dst, fieldIndent...), note...), "\n\n"...)
+		dst = append(append(append(dst, c.noteIndent()...), note...), c.last...)
 	}
-	return append(dst, ");\n"...), nil
+	dst = append(dst, c.end...)
+	if c.style.short {
+		dst = c.appendTails(dst, call)
+	}
+	return dst, nil
+}
+
+// noteIndent is what a note stands behind.
+func (c *Calls) noteIndent() string {
+	if c.style.short {
+		return " "
+	}
+	return fieldIndent
+}
+
+func (c *Calls) appendTails(dst []byte, call *session.Call) []byte {
+	if c.Tails == nil {
+		return dst
+	}
+	for _, e := range [...]*event.Event{call.Entry, call.Return} {
+		if e != nil {
+			dst = c.Tails.append(dst, e)
+		}
+	}
+	return dst
 }

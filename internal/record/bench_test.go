@@ -109,19 +109,20 @@ func BenchmarkReplay(b *testing.B) {
 			b.Run("decode", func(b *testing.B) {
 				replay(b, data, func(*event.Event) {})
 			})
-			b.Run("print", func(b *testing.B) {
-				calls := output.NewCalls(nil)
-				var buf []byte
-				bytes := 0
-				replay(b, data, func(e *event.Event) {
-					var err error
-					if buf, err = calls.AppendCall(buf[:0], &session.Call{Entry: e, End: session.Whole}); err != nil {
-						b.Fatal(err)
-					}
-					bytes += len(buf)
+			for name, calls := range map[string]*output.Calls{"print": output.NewCalls(nil), "compact": output.NewCompactCalls(nil, 160)} {
+				b.Run(name, func(b *testing.B) {
+					var buf []byte
+					bytes := 0
+					replay(b, data, func(e *event.Event) {
+						var err error
+						if buf, err = calls.AppendCall(buf[:0], &session.Call{Entry: e, End: session.Whole}); err != nil {
+							b.Fatal(err)
+						}
+						bytes += len(buf)
+					})
+					b.ReportMetric(float64(bytes)/float64(b.N), "bytes/op")
 				})
-				b.ReportMetric(float64(bytes)/float64(b.N), "bytes/op")
-			})
+			}
 		})
 	}
 }
