@@ -92,20 +92,18 @@ var (
 func (b *sessionBuilder) add(spec *expr.Spec, entry bool) error {
 	o := b.options
 	o.Deny = nil // what is denied is left out here, where the reason is kept
-	funcs, err := Select(b.view, spec, o)
+	found, err := b.candidates(spec, o)
 	if err != nil {
-		return err
-	}
-	if funcs, err = b.located(funcs); err != nil {
 		return err
 	}
 	one := isName(spec.Selector)
 	var first error
 	added := 0
-	for _, f := range funcs {
+	for _, c := range found {
+		f := c.f
 		err := b.reason(f, one)
 		if err == nil {
-			err = b.join(spec, f, entry, one)
+			err = b.join(spec, c, entry, one)
 		}
 		if err == nil {
 			added++
@@ -139,6 +137,23 @@ func (b *sessionBuilder) skip(f kernel.Function, why error) {
 	}
 }
 
+// candidates returns the functions that a SPEC names, which may be those that
+// serve system calls.
+func (b *sessionBuilder) candidates(spec *expr.Spec, o Options) ([]candidate, error) {
+	if spec.Selector.Kind == expr.Syscall {
+		return candidates(b.view, spec, o)
+	}
+	funcs, err := Select(b.view, spec, o)
+	if err == nil {
+		funcs, err = b.located(funcs)
+	}
+	found := make([]candidate, len(funcs))
+	for i, f := range funcs {
+		found[i].f = f
+	}
+	return found, err
+}
+
 // located adds the addresses of functions, by which the kernel's stacks are
 // read. Without symbols there are none, and names must do.
 func (b *sessionBuilder) located(funcs []kernel.Function) ([]kernel.Function, error) {
@@ -166,7 +181,8 @@ func isName(s expr.Selector) bool { return s.Path == "" && !strings.ContainsAny(
 
 // join makes f one of the session's functions. Two names of one address are
 // one function, known by the name that BTF describes.
-func (b *sessionBuilder) join(spec *expr.Spec, f kernel.Function, entry, named bool) error {
+func (b *sessionBuilder) join(spec *expr.Spec, c candidate, entry, named bool) error {
+	f := c.f
 	key := f.String()
 	if f.Addr != 0 {
 		key = fmt.Sprintf("%x", f.Addr)
@@ -196,7 +212,7 @@ func (b *sessionBuilder) join(spec *expr.Spec, f kernel.Function, entry, named b
 	default:
 		return nil // the SPEC that names the function says what is wanted of it
 	}
-	probe, err := NewProbe(b.view, spec, fn.Func, b.options)
+	probe, err := NewTargetProbe(b.view, spec, fn.Func, c.Target, b.options)
 	if err != nil {
 		if named {
 			return err
@@ -221,11 +237,28 @@ func newFunction(f kernel.Function, arch string) *Function {
 // is none; typed is false if nothing is known but the registers.
 func signature(f kernel.Function, arch string) (params []Param, result btf.Type, typed bool) {
 	proto := protoOf(f)
-	if proto == nil {
+	switch {
+	case proto == nil && servesSyscall(f.Name):
+		return locate(registers(abis[arch].regs), arch), syscallResult, false
+	case proto == nil:
 		return locate(registers(abis[arch].regs), arch), word, false
 	}
 	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
 		return locate(proto.Params, arch), nil, true
 	}
 	return locate(proto.Params, arch), proto.Return, true
+}
+
+// syscallResult is the type of what a system call returns.
+var syscallResult = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
+
+// servesSyscall reports whether a name is one that the macros for system calls
+// give to functions. BTF has many of them not, but all return long.
+func servesSyscall(name string) bool {
+	name, ok := strings.CutPrefix(name, "__")
+	if !ok {
+		return false
+	}
+	abi, _, ok := strings.Cut(name, "_sys_")
+	return ok && slices.Contains([]string{"x64", "ia32", "ia32_compat", "x32_compat", "arm64", "arm64_compat", "se", "do", "se_compat", "do_compat"}, abi)
 }

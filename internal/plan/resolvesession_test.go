@@ -148,3 +148,16 @@ func TestResolveSession(t *testing.T) {
 		}
 	}
 }
+
+// System calls return long, also where BTF does not say so: other functions
+// without types may return anything.
+func TestResultWithoutType(t *testing.T) {
+	for name, want := range map[string]ErrorClass{
+		"__x64_sys_bpf": FailsInt64, "__ia32_compat_sys_ioctl": FailsInt64, "__arm64_sys_bpf": FailsInt64, "__do_sys_getppid": FailsInt64,
+		"__sys_bpf": NeverFails, "x64_sys_call": NeverFails, "__foo_sys_bar": NeverFails, "untyped": NeverFails,
+	} {
+		if got := newFunction(kernel.Function{Name: name}, "amd64").Class; got != want {
+			t.Errorf("%s: class %d, want %d", name, got, want)
+		}
+	}
+}
