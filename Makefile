@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build generate setup setup-guest check generated test test-unit test-live demo bench soak clean
+.PHONY: build generate setup setup-guest check generated test test-unit test-live test-debuginfo demo bench soak clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -62,6 +62,10 @@ test-unit: setup
 test-live: setup-guest
 	$(TESTRUN) -live
 
+# What needs the debug info of the guests' kernels, 317 MB each.
+test-debuginfo: setup-guest
+	$(TESTRUN) -live -debuginfo ./cmd/ksnoop
+
 demo: export KSNOOP_KERNELS = 6.12
 demo: setup-guest
 	@$(GUEST) -file internal/vm/demo.sh:/demo.sh sh /demo.sh
@@ -73,6 +77,7 @@ bench: setup
 
 soak: setup
 	KSNOOP_SOAK=1 $(TESTRUN) -unit -live -timeout 2h
+	$(TESTRUN) -live -debuginfo ./cmd/ksnoop
 
 clean:
 	rm -f ksnoop

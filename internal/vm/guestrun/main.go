@@ -44,6 +44,8 @@ type options struct {
 	env     list
 	modules list
 	params  list
+
+	debugInfo bool
 }
 
 // A list is a flag that can be given several times.
@@ -79,6 +81,7 @@ func parse(args []string) (*options, []string, error) {
 	f.BoolVar(&o.fetch, "fetch", false, "fetch the kernels of $KSNOOP_KERNELS, or the packages named as arguments, and do no more")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the guest after this `time`")
 	f.BoolVar(&o.bare, "bare", false, "leave out ksnoop and workload")
+	f.BoolVar(&o.debugInfo, "debuginfo", false, "put the kernel's debug info into the guest; it is fetched if need be")
 	f.BoolVar(&o.console, "console", false, "show the kernel's messages on standard error")
 	f.BoolVar(&o.stdin, "i", false, "pass standard input on")
 	f.BoolVar(&o.command.TTY, "tty", false, "run the command on a terminal")

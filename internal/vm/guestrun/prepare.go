@@ -31,6 +31,11 @@ func prepare(ctx context.Context, o *options, args []string) error {
 		}
 		o.guest.Files = append(o.guest.Files, vm.File{Host: host, Guest: guest})
 	}
+	if o.debugInfo {
+		if err := o.guest.AddDebugInfo(ctx); err != nil {
+			return err
+		}
+	}
 	if !o.bare {
 		files, err := vm.Programs(ctx)
 		if err != nil {

@@ -105,7 +105,12 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 		if err != nil {
 			return err
 		}
-		l := &live{guest: vm.Guest{Kernel: kernel, Files: files}, options: o, tally: t}
+		l := &live{guest: vm.Guest{Kernel: kernel, Files: slices.Clone(files)}, options: o, tally: t}
+		if o.debugInfo {
+			if err := l.guest.AddDebugInfo(ctx); err != nil {
+				return err
+			}
+		}
 		for _, p := range pkgs {
 			if err := l.test(ctx, p); err != nil {
 				l.close()
@@ -172,8 +177,15 @@ func (l *live) run(ctx context.Context, p *livePackage, args []string, out io.Wr
 }
 
 func (l *live) test(ctx context.Context, p *livePackage) error {
-	pattern := l.options.run
-	if pattern == "" {
+	const debugInfo = "^TestLiveDebugInfo"
+	pattern, skip := l.options.run, debugInfo
+	if l.options.debugInfo {
+		skip = "^$"
+	}
+	switch {
+	case pattern == "" && l.options.debugInfo:
+		pattern = debugInfo
+	case pattern == "":
 		pattern = "^TestLive"
 	}
 	before := l.tally.failed
@@ -181,7 +193,7 @@ func (l *live) test(ctx context.Context, p *livePackage) error {
 	if err != nil {
 		return err
 	}
-	err = l.run(ctx, p, []string{"-test.v=test2json", "-test.run=" + pattern}, w)
+	err = l.run(ctx, p, []string{"-test.v=test2json", "-test.run=" + pattern, "-test.skip=" + skip}, w)
 	if err != nil {
 		fmt.Fprintf(w, "\n%v\nFAIL\n", err)
 	}

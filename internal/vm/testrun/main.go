@@ -2,7 +2,7 @@
 
 // Testrun runs the module's tests and says how many passed.
 //
-//	testrun [-unit] [-live] [-bench] [-run REGEXP] [PACKAGE…]
+//	testrun [-unit] [-live [-debuginfo]] [-bench] [-run REGEXP] [PACKAGE…]
 //
 // Unit tests run here, with the race detector. Live tests, which are those
 // named TestLive… in files named …_live_test.go, run in a guest of each kernel
@@ -25,6 +25,7 @@ import (
 
 type options struct {
 	unit, live, bench bool
+	debugInfo         bool
 	run               string
 	timeout           time.Duration
 	packages          []string
@@ -35,6 +36,7 @@ func main() {
 	flag.BoolVar(&o.unit, "unit", false, "run the unit tests")
 	flag.BoolVar(&o.live, "live", false, "run the live tests in guests")
 	flag.BoolVar(&o.bench, "bench", false, "run the live benchmarks in a guest")
+	flag.BoolVar(&o.debugInfo, "debuginfo", false, "with -live: put the kernels' debug info into the guests, and run the tests that need it")
 	flag.StringVar(&o.run, "run", "", "of the live tests or benchmarks only those that match this `regexp`")
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "`time` for each package's tests")
 	flag.Parse()

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// requireDebugInfo skips a test where there is no debug info of the kernel, and
+// returns the file.
+func requireDebugInfo(t *testing.T) string {
+	t.Helper()
+	guest.Require(t)
+	files, err := filepath.Glob("/usr/lib/debug/boot/vmlinux-*")
+	if err != nil || len(files) != 1 {
+		t.Skip("needs the kernel's debug info: make test-debuginfo")
+	}
+	return files[0]
+}
+
+// failingMapCreation is how bpf(BPF_MAP_CREATE) gets to the check that refuses
+// an array without elements. The lines are those of the source of one version,
+// in which they hold: of SYSCALL_DEFINE3 the body and the macro itself, of
+// do_syscall_64 the condition that calls do_syscall_x64.
+var failingMapCreation = map[string]struct{ release, stack string }{
+	"6.12": {"6.12.117+deb12-cloud-amd64", `
+map_create                      (kernel/bpf/syscall.c:1262:9)
+__sys_bpf                       (kernel/bpf/syscall.c:5688:9)
+. __do_sys_bpf                  (kernel/bpf/syscall.c:5813:9)
+. __se_sys_bpf                  (kernel/bpf/syscall.c:5811:1)
+__x64_sys_bpf                   (kernel/bpf/syscall.c:5811:1)
+. do_syscall_x64                (arch/x86/entry/common.c:47:14)
+do_syscall_64                   (arch/x86/entry/common.c:78:7)
+entry_SYSCALL_64_after_hwframe  (arch/x86/entry/entry_64.S:121)
+`},
+	"6.1": {"6.1.0-56-cloud-amd64", `
+. find_and_alloc_map            (kernel/bpf/syscall.c:127:9)
+map_create                      (kernel/bpf/syscall.c:1149:8)
+__sys_bpf                       (kernel/bpf/syscall.c:5076:9)
+. __do_sys_bpf                  (kernel/bpf/syscall.c:5198:9)
+. __se_sys_bpf                  (kernel/bpf/syscall.c:5196:1)
+__x64_sys_bpf                   (kernel/bpf/syscall.c:5196:1)
+. do_syscall_x64                (arch/x86/entry/common.c:46:14)
+do_syscall_64                   (arch/x86/entry/common.c:76:7)
+entry_SYSCALL_64_after_hwframe  (arch/x86/entry/entry_64.S:121)
+`},
+}
+
+func TestLiveDebugInfoStack(t *testing.T) {
+	requireDebugInfo(t)
+	want, ok := failingMapCreation[guest.Kernel()]
+	if !ok {
+		t.Skip("nobody has read this kernel's source")
+	}
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := regexp.MustCompile(`(?:\+0x[0-9a-f]+)? +\(`)
+	lines := regexp.MustCompile(`:\d+(:\d+)?\)`)
+	rows := func(text string) (rows []string) {
+		for line := range strings.Lines(strings.TrimSpace(text)) {
+			row := columns.ReplaceAllString(strings.TrimSpace(line), " (")
+			if strings.TrimSpace(string(release)) != want.release {
+				row = lines.ReplaceAllString(row, ")")
+			}
+			rows = append(rows, row)
+		}
+		return rows
+	}
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, append([]string{"trace", attach, "--stack", "array_map_alloc_check(return < 0)"}, quiet("map-array-zero")...)...)
+		_, stack, _ := strings.Cut(out, "stack:\n")
+		stack, _, _ = strings.Cut(stack, "\n\n")
+		if diff := cmp.Diff(rows(want.stack), rows(stack)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestLiveDebugInfoSym compares addresses of the running kernel with those of
+// the file, which are compared with other tools elsewhere.
+func TestLiveDebugInfoSym(t *testing.T) {
+	file := requireDebugInfo(t)
+	view := kernel.Open(os.DirFS("/"))
+	begin, ok1 := view.SymbolNamed("_stext", "")
+	end, ok2 := view.SymbolNamed("_etext", "")
+	read, ok3 := view.SymbolNamed("vfs_read", "")
+	if !ok1 || !ok2 || !ok3 {
+		t.Fatal("no symbols")
+	}
+	inFile, _, _ := strings.Cut(traced(t, "sym", "-a", "-e", file, "vfs_read"), "\n")
+	linked, err := strconv.ParseUint(inFile, 0, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slide := read.Addr - linked
+	random := rand.New(rand.NewPCG(1, 2))
+	live, still := []string{"sym"}, []string{"sym", "-e", file}
+	for range 200 {
+		addr := begin.Addr + random.Uint64N(end.Addr-begin.Addr)
+		live = append(live, fmt.Sprintf("%x", addr))
+		still = append(still, fmt.Sprintf("%x", addr-slide))
+	}
+	// Symbols may have several names; places of calls have not.
+	places := func(out string) (places []string) {
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, ":") {
+				places = append(places, line)
+			}
+		}
+		return places
+	}
+	got, want := places(traced(t, live...)), places(traced(t, still...))
+	// Between functions there is nothing.
+	if unknown := strings.Count(strings.Join(want, ""), "??:?"); len(want) < 200 || unknown > 70 {
+		t.Fatalf("of %d places the file does not know %d", len(want), unknown)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestLiveDebugInfoInlined traces a function of whose two callers one has it
+// inlined.
+func TestLiveDebugInfoInlined(t *testing.T) {
+	requireDebugInfo(t)
+	_, stderr, status := ksnoop(t, append([]string{"trace", "ip_send_skb"}, quiet("read -size 33 -count 1")...)...)
+	const want = "ksnoop: ip_send_skb is inlined into ip_push_pending_frames: calls from there are not seen\n"
+	if status != 0 || stderr != want {
+		t.Errorf("status %d, %q on stderr, want %q", status, stderr, want)
+	}
+	out := traced(t, "info", "-v", "ip_send_skb")
+	if !strings.Contains(out, "defined at net/ipv4/ip_output.c:") || !strings.Contains(out, "inlined into ip_push_pending_frames+0x") {
+		t.Errorf("info -v: %s", out)
+	}
+}
+
+// TestLiveDebugInfoSources selects functions by file: of several functions of
+// one name only the one that the file defines, and what included files define.
+func TestLiveDebugInfoSources(t *testing.T) {
+	requireDebugInfo(t)
+	out, stderr, status := ksnoop(t, append([]string{"trace", ":kernel/bpf/arraymap.c(return < 0)", "-d", ":kernel/bpf/s*.c"}, quiet("map-array-zero")...)...)
+	if n := records(out, "workload", "array_map_alloc_check"); status != 0 || n != 1 || strings.Count(out, "workload") != 1 {
+		t.Errorf("status %d, %d records:\n%s%s", status, n, out, stderr)
+	}
+	if !strings.Contains(stderr, " functions are inlined somewhere") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("stderr: %q", stderr)
+	}
+	for glob, want := range map[string]string{
+		":kernel/sched/rt.c":    "enqueue_task_rt", // which build_policy.c includes
+		":kernel/bpf/hashtab.c": "htab_map_alloc_check",
+	} {
+		out := traced(t, "info", glob)
+		if !strings.Contains(out, " "+want+"(") || strings.Contains(out, "array_map_alloc") {
+			t.Errorf("%s:\n%s", glob, out)
+		}
+	}
+}
