@@ -34,6 +34,7 @@ enum {
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 	BPF_F_USER_STACK = 1 << 8,
 	EBUSY = 16,
+	ENODEV = 19,
 };
 
 #include <bpf/bpf_helpers.h>
@@ -109,11 +110,14 @@ struct section {
 	__s32 size; /* bytes that follow, or a negative error number */
 };
 
+#define MAX_CPUS 4096
+
 struct tail_config {
 	__u32 stack; /* bytes at most; 0: not wanted */
 	__u32 user_stack;
 	enum section_flag stack_flags; /* of their sections */
 	enum section_flag branch_flags;
+	__u64 silent[MAX_CPUS / 64]; /* a bit for each CPU that records no branches */
 };
 
 /* As in the kernel's UAPI. */

@@ -283,6 +283,7 @@ type engineTailConfig struct {
 	UserStack   uint32
 	StackFlags  uint32
 	BranchFlags uint32
+	Silent      [64]uint64
 }
 
 type engineTake uint32

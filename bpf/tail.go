@@ -36,6 +36,8 @@ type Tail struct {
 	// AllBranches says that branches of every kind are recorded, which lets
 	// the code between two of them be known.
 	AllBranches bool
+	// Silent are the CPUs that record no branches.
+	Silent []int
 	// Data is the most data that a record with a tail has before it, in bytes.
 	Data uint32
 }
@@ -85,6 +87,11 @@ func (t *Tail) config() engineTailConfig {
 	if t.AllBranches {
 		c.BranchFlags = uint32(engineSectionFlagSECTION_ALL)
 	}
+	for _, cpu := range t.Silent {
+		if cpu < 64*len(c.Silent) {
+			c.Silent[cpu/64] |= 1 << (cpu % 64)
+		}
+	}
 	return c
 }
 
@@ -99,13 +106,13 @@ func AppendSnapshot(dst asm.Instructions, ctx, ticket asm.Register) asm.Instruct
 		asm.Mov.Reg(ctx, asm.R1),
 		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R7, Src: asm.PseudoMapValue}.WithReference(engineMapBranches),
 		asm.Mov.Imm(ticket, 1),
-		asm.FetchAdd.Mem(asm.R7, ticket, asm.DWord, int16(unsafe.Offsetof(l.Next))),
+		atomic(asm.FetchAdd, asm.R7, ticket, int16(unsafe.Offsetof(l.Next))),
 		asm.Mov.Reg(asm.R2, ticket),
 		asm.And.Imm(asm.R2, int32(snapshotCount-1)),
 		asm.Mul.Imm(asm.R2, int32(snapshotSize)),
 		asm.Add.Reg(asm.R7, asm.R2),
 		asm.Mov.Reg(asm.R2, ticket),
-		asm.Xchg.Mem(asm.R7, asm.R2, asm.DWord, int16(ring)+int16(unsafe.Offsetof(l.Ring[0].Ticket))),
+		atomic(asm.Xchg, asm.R7, asm.R2, int16(ring)+int16(unsafe.Offsetof(l.Ring[0].Ticket))),
 		asm.Mov.Reg(asm.R1, asm.R7),
 		asm.Add.Imm(asm.R1, ring+int32(unsafe.Offsetof(l.Ring[0].Entries))),
 		asm.Mov.Imm(asm.R2, int32(unsafe.Sizeof(l.Ring[0].Entries))),
@@ -113,6 +120,14 @@ func AppendSnapshot(dst asm.Instructions, ctx, ticket asm.Register) asm.Instruct
 		asm.FnGetBranchSnapshot.Call(),
 		asm.StoreMem(asm.R7, int16(ring)+int16(unsafe.Offsetof(l.Ring[0].Size)), asm.R0, asm.DWord),
 	)
+}
+
+// atomic is op.Mem, as the encoder of github.com/cilium/ebpf v0.22 needs it: it
+// takes the operation from the constant, which Mem leaves 0, an addition.
+func atomic(op asm.AtomicOp, dst, src asm.Register, offset int16) asm.Instruction {
+	ins := op.Mem(dst, src, asm.DWord, offset)
+	ins.Constant = int64(op >> 8)
+	return ins
 }
 
 // A SectionKind says what a section of a record's tail holds.

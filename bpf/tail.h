@@ -61,7 +61,7 @@ FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind)
 	return at + sizeof(*section);
 }
 
-static __always_inline __u32 add_branches(void *buffer, __u32 at, __u64 ticket)
+static __always_inline __u32 add_branches(void *buffer, __u32 at, __u32 cpu, __u64 ticket)
 {
 	struct section *section = buffer + at;
 	struct snapshots *all = 0;
@@ -82,6 +82,8 @@ static __always_inline __u32 add_branches(void *buffer, __u32 at, __u64 ticket)
 		ks_count(LOST_BRANCHES);
 		n = -EBUSY;
 	}
+	if (tail_settings.silent[cpu % MAX_CPUS / 64] >> cpu % 64 & 1)
+		n = -ENODEV; // whatever there was is old
 	section->kind = SECTION_BRANCHES;
 	section->flags = tail_settings.branch_flags;
 	section->size = n;
@@ -104,7 +106,7 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 			at = ks_stack(ctx, &s->event, at, SECTION_USER_STACK);
 	}
 	if (what & TAKE_BRANCHES)
-		at = add_branches(&s->event, at, ticket);
+		at = add_branches(&s->event, at, s->event.cpu, ticket);
 	if (bpf_ringbuf_output(&events, &s->event, at, 0))
 		ks_count(LOST_RINGBUF);
 	__sync_lock_test_and_set(&s->busy, 0);

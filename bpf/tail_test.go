@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"testing"
@@ -94,6 +95,22 @@ func TestSnapshotHasNoBranches(t *testing.T) {
 	}
 	if !slices.Equal(calls, []int32{int32(asm.FnGetBranchSnapshot)}) {
 		t.Errorf("calls of helpers %v", calls)
+	}
+}
+
+// The kernel is given the operations that are meant.
+func TestAtomicEncoding(t *testing.T) {
+	for _, c := range []struct {
+		op   asm.AtomicOp
+		want byte // as BPF_FETCH | BPF_ADD, BPF_XCHG
+	}{{asm.FetchAdd, 0x01}, {asm.Xchg, 0xe1}} {
+		var b bytes.Buffer
+		if err := (asm.Instructions{atomic(c.op, asm.R1, asm.R2, 8)}).Marshal(&b, binary.LittleEndian); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Bytes(); got[0] != 0xdb || got[4] != c.want {
+			t.Errorf("%v: % x", c.op, got)
+		}
 	}
 }
 

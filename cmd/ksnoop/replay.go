@@ -22,6 +22,7 @@ import (
 
 func newReplayCommand() *cobra.Command {
 	var view callsView
+	var shown shownBranches
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Print a recording as trace would have",
@@ -35,7 +36,7 @@ all that is whole is printed, and the exit status is 1.`),
 			if len(args) != 1 {
 				return usagef("replay takes one FILE")
 			}
-			return replay(&view, args[0], c.OutOrStdout(), c.ErrOrStderr())
+			return replay(&view, &shown, args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
@@ -43,10 +44,11 @@ all that is whole is printed, and the exit status is 1.`),
 	flags.Uint64VarP(&view.count, "count", "c", 0, "stop after so many records")
 	flags.BoolVar(&view.compact, "compact", false, compactUsage)
 	flags.BoolVar(&view.join, "join", false, "print a call as one block, when it returns")
+	shown.add(flags)
 	return c
 }
 
-func replay(view *callsView, name string, stdout, stderr io.Writer) error {
+func replay(view *callsView, shown *shownBranches, name string, stdout, stderr io.Writer) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -56,7 +58,7 @@ func replay(view *callsView, name string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	view.plan, view.kernel, view.tails = r.Plan(), r.Kernel(), recordedTails(r.Kernel())
+	view.plan, view.kernel, view.tails = r.Plan(), r.Kernel(), shown.show(recordedTails(r.Kernel()))
 	if err := view.print(stdout, r.Records(), nil); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

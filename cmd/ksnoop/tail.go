@@ -21,12 +21,14 @@ import (
 // tailFlags say what is shown of a call besides its values.
 type tailFlags struct {
 	stack, userStack, caller bool
+	branches                 branchFlags
 }
 
 func (f *tailFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stack, "stack", false, "with each call: the functions that led to it")
 	flags.BoolVar(&f.userStack, "ustack", false, "with each call: the stack of the process (frame pointers needed)")
 	flags.BoolVar(&f.caller, "caller", false, "with each call: the function that made it; cheaper than --stack")
+	f.branches.add(flags)
 }
 
 func (f *tailFlags) stacks() bool { return f.stack || f.userStack || f.caller }
@@ -61,25 +63,26 @@ func (f *tailFlags) set(s *bpf.Settings, t *codegen.Target) {
 		s.Tail.UserStack = stackDepth()
 	}
 	t.Stacks = f.stacks()
+	t.Branches = f.branches.set(&s.Tail)
 }
 
 // open returns what prints tails; nil if there will be none. names is what to
 // tell about addresses, and is to be closed afterwards.
 func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer) (*output.Tails, error) {
-	if !f.stacks() {
+	if !f.stacks() && f.branches.recorder == nil {
 		return nil, nil
 	}
 	users := process.New(os.DirFS("/"))
 	user := func(pid, tid uint32, comm string) output.Process { return users.Process(pid, tid, comm) }
-	if !f.stack && !f.caller { // nothing that debug info could say more of
+	if !f.stack && !f.caller && f.branches.recorder == nil { // nothing that debug info could say more of
 		r := symbols.New(view, nil, symbols.LevelNone)
-		return &output.Tails{Kernel: r, User: user}, nil
+		return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
 	}
 	r, _, err := names.open(view, stderr) // whoever has the names closes them
 	if err != nil {
 		return nil, err
 	}
-	return &output.Tails{Kernel: r, User: user}, nil
+	return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
 }
 
 // recordedTails prints the tails of a recording, by the symbols in it.

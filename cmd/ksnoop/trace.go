@@ -104,7 +104,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err != nil {
 		return usagef("--ringbuf %s: %w", f.ringbuf, err)
 	}
-	if err := f.record.check(); err != nil {
+	if err := errors.Join(f.record.check(), f.tail.branches.check()); err != nil {
 		return err
 	}
 	filter, err := f.filters.filter(len(f.command) > 0)
@@ -156,6 +156,10 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		}
 	}
 	t.settings = bpf.Settings{Filter: filter, RingSize: ringSize}
+	if err := f.tail.branches.record(f.tail.stacks(), stderr); err != nil {
+		return err
+	}
+	defer f.tail.branches.close()
 	f.tail.set(&t.settings, &t.target)
 	if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
 		return err

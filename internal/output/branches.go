@@ -3,11 +3,203 @@
 package output
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 func (t *Tails) appendBranches(dst []byte, e *event.Event, s bpf.Section) []byte {
-	t.branches = event.AppendBranches(t.branches[:0], s)
+	t.branches.resolver = t.Kernel
+	t.list = event.AppendBranches(t.list[:0], s)
+	if len(t.list) == 0 {
+		return t.appendNoBranches(dst, e, s)
+	}
+	first, end := 0, len(t.list)
+	if !t.Unfiltered {
+		first = t.branches.ownTail(t.list, e.Probe.Func, e.Kind != bpf.KindEntry)
+	}
+	if t.MaxBranches > 0 {
+		end = min(end, first+t.MaxBranches)
+	}
+	dst = append(dst, sectionIndent+"branches:"...)
+	if first > 0 {
+		dst = append(strconv.AppendInt(append(dst, " /* the newest "...), int64(first), 10), " are the tracing's own */"...)
+	}
+	dst = append(dst, '\n')
+	dst = t.branches.append(dst, t.list[:end], first, rowIndent)
+	return append(dst, '\n')
+}
+
+// appendNoBranches says why there are none.
+func (t *Tails) appendNoBranches(dst []byte, e *event.Event, s bpf.Section) []byte {
+	const title = "branches"
+	switch unix.Errno(s.Errno) {
+	case unix.ENOENT: // as the kernel says of a recorder that is empty
+		return appendNothing(dst, title, bpf.Section{})
+	case unix.ENODEV:
+		return fmt.Appendf(dst, "%s%s: none, CPU %d does not record them\n\n", sectionIndent, title, e.CPU)
+	case unix.EBUSY:
+		return append(dst, sectionIndent+title+": lost, others took their place too soon\n\n"...)
+	}
+	return appendNothing(dst, title, s)
+}
+
+// Columns of branches.
+const (
+	branchNumber = iota
+	branchFrom
+	branchFromSource
+	branchArrow
+	branchTo
+	branchToSource
+	branchFlags
+)
+
+// A branchView prints branches, oldest first, each with the functions that were
+// inlined at either end:
+//
+//	[#04] array_map_alloc_check+0x74 (kernel/bpf/arraymap.c:79:1)  ->  __sys_bpf+0xca0      (kernel/bpf/syscall.c:4629:9)
+//	                                                                   . map_create         (kernel/bpf/syscall.c:863:8)
+//	                                                                   . find_and_alloc_map (kernel/bpf/syscall.c:123:6)
+//
+// Branches are numbered as the CPU has them: 0 is the newest.
+type branchView struct {
+	resolver Resolver
+	table    table
+	from, to []symbols.Frame
+}
+
+// append prints branches, which come newest first, without the first of them.
+func (v *branchView) append(dst []byte, branches []event.Branch, first int, indent string) []byte {
+	t := &v.table
+	t.columns = append(t.columns[:0], column{gap: 1}, column{gap: 1}, column{gap: 2}, column{gap: 2}, column{gap: 1}, column{gap: 2}, column{})
+	t.reset()
+	for i := len(branches) - 1; i >= first; i-- {
+		v.add(i, branches[i])
+	}
+	for _, source := range [...]int{branchFromSource, branchToSource} {
+		if t.columns[source].width == 0 { // without a line to tell
+			t.columns[source-1].gap = 0
+		}
+	}
+	for row := range len(t.cells) / len(t.columns) {
+		dst = t.appendRow(append(dst, indent...), row)
+	}
 	return dst
+}
+
+// add adds the rows of a branch: one, or as many as there are functions at the
+// end with most of them.
+func (v *branchView) add(number int, b event.Branch) {
+	t := &v.table
+	v.from = v.resolver.Frames(v.from[:0], b.From, false)
+	v.to = v.resolver.Frames(v.to[:0], b.To, false)
+	for i := range max(len(v.from), len(v.to)) {
+		t.row()
+		if i == 0 {
+			start := len(t.text)
+			t.text = append(t.text, "[#"...)
+			if number < 10 {
+				t.text = append(t.text, '0')
+			}
+			t.text = append(strconv.AppendInt(t.text, int64(number), 10), ']')
+			t.set(branchNumber, start)
+			t.put(branchArrow, "->")
+			v.addFlags(b)
+		}
+		// The resolver has the innermost function first.
+		if n := len(v.from) - 1 - i; n >= 0 {
+			t.setFrame(branchFrom, &v.from[n])
+		}
+		if n := len(v.to) - 1 - i; n >= 0 {
+			t.setFrame(branchTo, &v.to[n])
+		}
+	}
+}
+
+// addFlags sets the cell of what else the CPU tells.
+func (v *branchView) addFlags(b event.Branch) {
+	t := &v.table
+	start := len(t.text)
+	say := func(what string) {
+		if len(t.text) > start {
+			t.text = append(t.text, ", "...)
+		}
+		t.text = append(t.text, what...)
+	}
+	if miss, _ := b.Mispredicted(); miss {
+		say("mispredicted")
+	}
+	if n := b.Cycles(); n > 0 {
+		say("")
+		t.text = append(strconv.AppendUint(t.text, uint64(n), 10), " cycles"...)
+	}
+	if b.InTransaction() {
+		say("in a transaction")
+	}
+	if b.Aborted() {
+		say("aborted")
+	}
+	t.set(branchFlags, start)
+}
+
+// ownTail returns how many of the newest branches come after the traced
+// function was left, or had begun if atReturn is false: those are the
+// tracing's own. Where the function does not occur it cannot be told, and none
+// are taken for that.
+func (v *branchView) ownTail(branches []event.Branch, f kernel.Function, atReturn bool) int {
+	newest := -1
+	for i, b := range branches {
+		if within(v.symbol(b.From), f) || within(v.symbol(b.To), f) {
+			newest = i
+			break
+		}
+	}
+	if newest <= 0 || !atReturn {
+		return max(newest, 0)
+	}
+	// The function can be left from elsewhere: through a return thunk, or by
+	// another function that it ended in. What it returns to is then the first
+	// of the tracing.
+	for i := newest; ; i-- {
+		if to := v.symbol(branches[i].To); isLanding(to) {
+			return i
+		}
+		if i == 0 {
+			return newest
+		}
+		if from := v.symbol(branches[i-1].From); isTracing(&from) {
+			return i
+		}
+	}
+}
+
+// symbol returns the function whose code is at an address.
+func (v *branchView) symbol(addr uint64) symbols.Frame {
+	v.from = v.resolver.Frames(v.from[:0], addr, false)
+	return v.from[len(v.from)-1]
+}
+
+// within reports whether a symbol is that of a function, or of the part of it
+// that the compiler has put aside as seldom used.
+func within(s symbols.Frame, f kernel.Function) bool {
+	name, _, _ := strings.Cut(s.Name, ".cold")
+	return s.Name != "" && (name == f.Name && s.Module == f.Module || f.Addr != 0 && s.Addr-s.Offset == f.Addr)
+}
+
+// isLanding reports whether traced functions return to that place rather than
+// to their callers.
+func isLanding(s symbols.Frame) bool {
+	switch s.Name {
+	case "__kretprobe_trampoline", "kretprobe_trampoline", "arch_rethook_trampoline", "return_to_handler":
+		return true
+	}
+	return isTrampoline(&s)
 }

@@ -30,7 +30,8 @@ type Tails struct {
 	Unfiltered bool
 
 	addrs    []uint64
-	branches []event.Branch
+	list     []event.Branch
+	branches branchView
 	frames   []symbols.Frame
 	table    table
 }
@@ -97,7 +98,7 @@ func appendCut(dst []byte, cut bool) []byte {
 // itself does, whose place there depends on how it is attached to.
 func (t *Tails) callers(addrs []uint64, f kernel.Function) []uint64 {
 	for i, addr := range addrs[:min(len(addrs), tracingFrames)] {
-		if t.within(addr, f) {
+		if within(t.symbol(addr), f) {
 			return t.withoutTrampolines(addrs[i+1:])
 		}
 	}
@@ -146,34 +147,13 @@ func (t *Tails) symbol(addr uint64) symbols.Frame {
 	return t.frames[len(t.frames)-1]
 }
 
-func (t *Tails) within(addr uint64, f kernel.Function) bool {
-	s := t.symbol(addr)
-	return s.Name != "" && (s.Name == f.Name && s.Module == f.Module || addr-s.Offset == f.Addr)
-}
-
 // addFrames adds a row for each function at an address, inlined ones with a dot.
 func (t *Tails) addFrames(addr uint64, returnAddress bool) {
 	t.frames = t.Kernel.Frames(t.frames[:0], addr, returnAddress)
 	for i := range t.frames {
 		t.table.row()
-		t.setFrame(0, &t.frames[i])
+		t.table.setFrame(0, &t.frames[i])
 	}
-}
-
-// setFrame sets two cells of the last row: a frame's function and its source.
-func (t *Tails) setFrame(column int, f *symbols.Frame) {
-	start := len(t.table.text)
-	if f.Inlined {
-		t.table.text = append(t.table.text, ". "...)
-	}
-	t.table.text = f.AppendName(t.table.text)
-	t.table.set(column, start)
-	if f.File == "" {
-		return
-	}
-	start = len(t.table.text)
-	t.table.text = append(f.AppendSource(append(t.table.text, '(')), ')')
-	t.table.set(column+1, start)
 }
 
 // appendRows appends the rows of the table.

@@ -2,7 +2,11 @@
 
 package output
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
 
 // A table lays text out in columns, each as wide as its widest cell. Its
 // memory is reused from one table to the next.
@@ -52,6 +56,23 @@ func (t *table) put(column int, s string) {
 	start := len(t.text)
 	t.text = append(t.text, s...)
 	t.set(column, start)
+}
+
+// setFrame sets two cells of the last row: a function's name, with a dot if it
+// was inlined, and its source line.
+func (t *table) setFrame(column int, f *symbols.Frame) {
+	start := len(t.text)
+	if f.Inlined {
+		t.text = append(t.text, ". "...)
+	}
+	t.text = f.AppendName(t.text)
+	t.set(column, start)
+	if f.File == "" {
+		return
+	}
+	start = len(t.text)
+	t.text = append(f.AppendSource(append(t.text, '(')), ')')
+	t.set(column+1, start)
 }
 
 // at is where a column begins.

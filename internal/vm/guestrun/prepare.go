@@ -42,6 +42,10 @@ func prepare(ctx context.Context, o *options, args []string) error {
 			fmt.Fprintf(os.Stderr, "guestrun: without this program: %v\n", err)
 		}
 		o.guest.Files = append(o.guest.Files, files...)
+		if files, err = vm.TestModules(ctx, kernel); err != nil {
+			fmt.Fprintf(os.Stderr, "guestrun: without a module: %v\n", err)
+		}
+		o.guest.Files = append(o.guest.Files, files...)
 	}
 	o.command.Args = args
 	o.command.Env = append(vm.TestEnv(os.Environ()), o.env...)

@@ -105,7 +105,11 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 		if err != nil {
 			return err
 		}
-		l := &live{guest: vm.Guest{Kernel: kernel, Files: slices.Clone(files)}, options: o, tally: t}
+		modules, err := vm.TestModules(ctx, kernel)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "testrun: without a module: %v\n", err)
+		}
+		l := &live{guest: vm.Guest{Kernel: kernel, Files: append(modules, files...)}, options: o, tally: t}
 		if o.debugInfo {
 			if err := l.guest.AddDebugInfo(ctx); err != nil {
 				return err

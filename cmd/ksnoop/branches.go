@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/output"
+)
+
+// branchFlags are the options about branch records.
+type branchFlags struct {
+	text string // "" if none are wanted
+	shownBranches
+
+	kinds    attach.BranchKinds
+	recorder *attach.Branches // nil unless branches are being recorded
+}
+
+// shownBranches says which of the recorded branches are shown.
+type shownBranches struct {
+	most       uint
+	unfiltered bool
+}
+
+func (f *branchFlags) add(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.text, "lbr", "B", "", "with each call: the branches that led to its return, of these `KIND`s: any, any_call, any_return, "+
+		"cond, call, ind_call, ind_jump, call_stack, abort_tx, in_tx, no_tx, or a number (default "+attach.DefaultBranches+")")
+	flags.Lookup("lbr").NoOptDefVal = attach.DefaultBranches
+	f.shownBranches.add(flags)
+}
+
+func (f *shownBranches) add(flags *pflag.FlagSet) {
+	flags.UintVar(&f.most, "lbr-max", 0, "show the newest `N` branches only")
+	flags.BoolVar(&f.unfiltered, "unfiltered", false, "also show the branches of the tracing itself")
+}
+
+func (f *shownBranches) show(t *output.Tails) *output.Tails {
+	t.MaxBranches, t.Unfiltered = int(f.most), f.unfiltered
+	return t
+}
+
+// check reports what is wrong with the options.
+func (f *branchFlags) check() (err error) {
+	if f.text == "" {
+		return nil
+	}
+	if f.kinds, err = attach.ParseBranchKinds(f.text); err != nil {
+		return usagef("--lbr: %w", err)
+	}
+	return nil
+}
+
+// record has the CPUs record branches, if that is wanted. Where they cannot,
+// that is an error, or a warning if there is something else to show.
+func (f *branchFlags) record(others bool, stderr io.Writer) (err error) {
+	if f.text == "" {
+		return nil
+	}
+	var none *attach.NoBranchesError
+	f.recorder, err = attach.OpenBranches(f.kinds)
+	switch {
+	case errors.As(err, &none) && others:
+		fmt.Fprintf(stderr, "ksnoop: going on without --lbr: %v\n", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("--lbr: %w", err)
+	}
+	for _, failed := range f.recorder.Failed {
+		fmt.Fprintf(stderr, "ksnoop: --lbr: no branches of CPU %d: %v\n", failed.CPU, failed.Err)
+	}
+	return nil
+}
+
+// set tells the engine what is recorded, and returns whether anything is.
+func (f *branchFlags) set(t *bpf.Tail) bool {
+	if f.recorder == nil {
+		return false
+	}
+	t.Branches, t.AllBranches = true, f.kinds&attach.AllBranches != 0
+	for _, failed := range f.recorder.Failed {
+		t.Silent = append(t.Silent, failed.CPU)
+	}
+	return true
+}
+
+func (f *branchFlags) close() error {
+	if f.recorder == nil {
+		return nil
+	}
+	return f.recorder.Close()
+}
