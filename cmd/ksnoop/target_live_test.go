@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -184,5 +185,20 @@ func TestLiveSignature(t *testing.T) {
 	_, stderr, status := ksnoop(t, "trace", "*(:struct sk_bufff *)")
 	if status != 2 || !strings.Contains(stderr, `the kernel has no type "struct sk_bufff"`) {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// TestLiveTargetReplay: a recording has what it takes to print targets again.
+func TestLiveTargetReplay(t *testing.T) {
+	guest.Require(t)
+	file := filepath.Join(t.TempDir(), "recording")
+	args := []string{"--record", file, "syscall:read(count == 77, return == 77, buf)", "tp:syscalls:sys_enter_read(count == 77)",
+		"rawtp:sys_enter(regs->dx == 77, id == 0)", "kprobe:vfs_read($dx == 77)", "--", "workload", "read", "-count", "2", "-size", "77"}
+	traced(t, append([]string{"trace"}, args...)...)
+	out := traced(t, "replay", file)
+	for _, name := range []string{"syscall:read", "tp:syscalls:sys_enter_read", "rawtp:sys_enter", "kprobe:vfs_read"} {
+		if n := records(out, "workload", name); n != 2 {
+			t.Errorf("%d records of %s, want 2:\n%s", n, name, out)
+		}
 	}
 }

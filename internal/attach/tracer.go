@@ -97,7 +97,8 @@ const manyKprobes = 16
 
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
-	return p.Method == plan.MethodFentry || !p.IsCall() || p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes
+	return p.Method == plan.MethodFentry || !p.IsCall() ||
+		p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes && !p.Func.Namesakes
 }
 
 // open loads what all probes share.

@@ -70,7 +70,7 @@ func (v *View) Attachable(f Function) (Attach, error) {
 	switch {
 	case f.Type == nil:
 		refuse(NoBTF, &a.Fentry)
-	case f.Type.Name != f.Name:
+	case f.Type.Name != f.Name && !f.Alias:
 		refuse(Renamed, &a.Fentry)
 	}
 	traceable, err1 := v.traceable()

@@ -17,6 +17,12 @@ type Function struct {
 	Module string    // "" for vmlinux
 	Addr   uint64    // 0 when unknown: no root, only BTF, not located
 	Type   *btf.Func // nil when BTF has none
+
+	// Namesakes says that others have the same name and module, so that only
+	// the address tells which is meant.
+	Namesakes bool
+	// Alias says that BTF has Type under another name of the same code.
+	Alias bool
 }
 
 // String returns the function as a SPEC selects it: "name" or "name[module]".
@@ -136,15 +142,22 @@ func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error
 		}
 		return nil, nil // BTF does not have it, and there is nobody else to ask
 	}
-	var found []Function
+	var found, copies []Function
 	for i := range t.symbols {
 		s := &t.symbols[i]
-		if !s.text() || t.name(s) != name {
+		mod := t.module(s)
+		if !s.text() || module != "" && (mod == "" || !match(module, mod)) {
 			continue
 		}
-		if mod := t.module(s); module == "" || mod != "" && match(module, mod) {
-			found = append(found, Function{Name: name, Module: mod, Addr: s.addr})
+		f := Function{Name: t.name(s), Module: mod, Addr: s.addr}
+		if f.Name == name {
+			found = append(found, f)
+		} else if base, ok := copyOf(f.Name); ok && base == name && isFunction(f.Name, mod) {
+			copies = append(copies, f)
 		}
+	}
+	if len(found) == 0 {
+		found = copies // the compiler has left nothing else of it
 	}
 	slices.SortFunc(found, compare)
 	return found, v.addTypes(t, found)
@@ -215,51 +228,6 @@ func (v *View) Locate(funcs []Function) ([]Function, error) {
 	}
 	slices.SortFunc(found, compare)
 	return found, v.addTypes(t, found)
-}
-
-// addTypes sets the types of functions that were found in t. BTF describes a
-// copy that the compiler made under the name of the original, provided that its
-// arguments are where the signature says (pahole leaves out the others); if the
-// original is there too, the description is that of the original.
-func (v *View) addTypes(t *symbolTable, funcs []Function) error {
-	original := make(map[string]bool) // originals of copies: whether they exist
-	for _, f := range funcs {
-		if base, ok := copyOf(f.Name); ok {
-			original[Function{Name: base, Module: f.Module}.String()] = false
-		}
-	}
-	if len(original) > 0 {
-		for i := range t.symbols {
-			s := &t.symbols[i]
-			key := Function{Name: t.name(s), Module: t.module(s)}.String()
-			if _, asked := original[key]; asked && s.text() {
-				original[key] = true
-			}
-		}
-	}
-	for i := range funcs {
-		f := &funcs[i]
-		name := f.Name
-		if base, ok := copyOf(name); ok {
-			if original[Function{Name: base, Module: f.Module}.String()] {
-				continue
-			}
-			name = base
-		}
-		info, err := v.moduleInfo(f.Module)
-		if err != nil {
-			continue // no BTF: the function is there all the same
-		}
-		types, err := info.funcs(name)
-		if err != nil {
-			return err
-		}
-		// With several signatures nobody knows which is whose.
-		if len(types) == 1 {
-			f.Type = types[0]
-		}
-	}
-	return nil
 }
 
 // seek returns the functions of one name. The raw headers are asked first:

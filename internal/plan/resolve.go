@@ -134,7 +134,7 @@ func (p *Probe) SetMethod(m Method) error {
 // than twelve words of parameters, no variable arguments.
 func (p *Probe) FentryPossible() bool {
 	proto := protoOf(p.Func)
-	if proto == nil || len(p.Params) < len(proto.Params) || p.Func.Type.Name != p.Func.Name {
+	if proto == nil || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
 		return false // a trampoline is found by the name in BTF, which copies such as .isra.0 have not
 	}
 	words := 0

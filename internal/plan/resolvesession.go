@@ -188,7 +188,7 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, entry, named bool) e
 		key = fmt.Sprintf("%x", f.Addr)
 	}
 	fn := b.byKey[key]
-	if fn == nil || fn.Func.Type == nil && f.Type != nil {
+	if fn == nil || f.Type != nil && (fn.Func.Type == nil || fn.Func.Alias && !f.Alias) {
 		made := newFunction(f, b.options.Arch)
 		if fn == nil {
 			fn = made

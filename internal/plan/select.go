@@ -55,6 +55,18 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	return kept, err
 }
 
+// located returns functions of one name as the kernel has them: several, or
+// only copies that the compiler made, or as BTF has it if kallsyms does not tell.
+func located(view *kernel.View, funcs []kernel.Function) []kernel.Function {
+	if view.Symbols() != nil {
+		return funcs
+	}
+	if found, err := view.Locate(funcs); err == nil && len(found) > 0 {
+		return found
+	}
+	return funcs
+}
+
 // having returns what tells whether a function takes and returns what a
 // selector wants.
 func having(view *kernel.View, sel expr.Selector) (func(kernel.Function) bool, error) {
@@ -106,6 +118,9 @@ func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Func
 		})
 	default:
 		funcs, err = view.Match(sel.Name, sel.Module)
+		if err == nil && !strings.ContainsAny(sel.Name, "*?") {
+			funcs = located(view, funcs)
+		}
 	}
 	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return !having(f) }), err
 }

@@ -96,7 +96,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 	switch sel.Kind {
 	case expr.Function:
 		funcs, err := Select(view, spec, o)
-		for _, f := range funcs {
+		for _, f := range distinct(funcs) {
 			found = append(found, candidate{f: f})
 		}
 		return found, err
@@ -124,6 +124,18 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return nil, fault("", "all %d %ss that match are denied", n, what)
 	}
 	return found, nil
+}
+
+// distinct leaves out of functions those that others are by another name: the
+// one that BTF describes stays.
+func distinct(funcs []kernel.Function) []kernel.Function {
+	named := map[uint64]string{}
+	for _, f := range funcs {
+		if _, known := named[f.Addr]; !known || !f.Alias && f.Type != nil {
+			named[f.Addr] = f.Name
+		}
+	}
+	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return f.Addr != 0 && named[f.Addr] != f.Name })
 }
 
 func deniedTarget(t *Target, deny []expr.Selector) bool {
