@@ -198,7 +198,7 @@ func TestLiveBranchesOfFexit(t *testing.T) {
 	script := "touch " + ready + "; while [ ! -e " + goOn + " ]; do sleep 0.1; done; workload read -size 33 -count 1 >/dev/null"
 	out := traced(t, "trace", "--attach=fentry", "-s", "none", "--lbr", "--record", file, "--print", "vfs_read(return == 33)", "--", "sh", "-c", script)
 	number := regexp.MustCompile(`bpf_trampoline_\d+`)
-	want := "branches: /* the newest 1 are the tracing's own */\n" +
+	want := "branches: /* the newest is the tracing's own */\n" +
 		"            [#02] bpf_trampoline_N+0x4b [bpf]  ->  vfs_read+0x5\n" +
 		"            [#01] vfs_read+0xc8                     ->  bpf_trampoline_N+0x50 [bpf]"
 	blanks := regexp.MustCompile(` {2,}`)

@@ -4,6 +4,7 @@ package output
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,11 +30,15 @@ func (t *Tails) appendBranches(dst []byte, e *event.Event, s bpf.Section) []byte
 		end = min(end, first+t.MaxBranches)
 	}
 	dst = append(dst, sectionIndent+"branches:"...)
-	if first > 0 {
-		dst = append(strconv.AppendInt(append(dst, " /* the newest "...), int64(first), 10), " are the tracing's own */"...)
+	switch {
+	case first == 1:
+		dst = append(dst, " /* the newest is the tracing's own */"...)
+	case first > 1:
+		dst = fmt.Appendf(dst, " /* the newest %d are the tracing's own */", first)
 	}
 	dst = append(dst, '\n')
-	dst = t.branches.append(dst, t.list[:end], first, rowIndent)
+	t.branches.all = s.All
+	dst = t.branches.append(dst, t.list[first:end], first, rowIndent)
 	return append(dst, '\n')
 }
 
@@ -72,27 +77,83 @@ const (
 // Branches are numbered as the CPU has them: 0 is the newest.
 type branchView struct {
 	resolver Resolver
+	all      bool // no branch is missing between two others
 	table    table
 	from, to []symbols.Frame
+	ordered  []event.Branch // oldest first
+	passage  passage
+	notes    []byte
+	ends     []noteEnd
 }
 
-// append prints branches, which come newest first, without the first of them.
-func (v *branchView) append(dst []byte, branches []event.Branch, first int, indent string) []byte {
+// A noteEnd is a note that goes behind a row of the table.
+type noteEnd struct {
+	row int
+	end int // of its text in notes
+}
+
+// append prints branches, which come newest first; newest is the number of the
+// first.
+func (v *branchView) append(dst []byte, branches []event.Branch, newest int, indent string) []byte {
 	t := &v.table
 	t.columns = append(t.columns[:0], column{gap: 1}, column{gap: 1}, column{gap: 2}, column{gap: 2}, column{gap: 1}, column{gap: 2}, column{})
 	t.reset()
-	for i := len(branches) - 1; i >= first; i-- {
-		v.add(i, branches[i])
+	v.notes, v.ends = v.notes[:0], v.ends[:0]
+	v.ordered = append(v.ordered[:0], branches...)
+	slices.Reverse(v.ordered)
+	begin := 0
+	for i, b := range v.ordered {
+		v.add(newest+len(branches)-1-i, b)
+		if i+1 == len(v.ordered) || v.start(b.To) != v.start(v.ordered[i+1].From) {
+			v.note(v.ordered[begin : i+1])
+			begin = i + 1
+			continue
+		}
+		if i > begin && v.start(b.From) != v.start(b.To) {
+			v.note(v.ordered[begin : i+1])
+			begin = i
+		}
 	}
 	for _, source := range [...]int{branchFromSource, branchToSource} {
 		if t.columns[source].width == 0 { // without a line to tell
 			t.columns[source-1].gap = 0
 		}
 	}
+	note, start := 0, 0
 	for row := range len(t.cells) / len(t.columns) {
 		dst = t.appendRow(append(dst, indent...), row)
+		for ; note < len(v.ends) && v.ends[note].row == row; note++ {
+			dst = append(append(append(dst, indent...), "      "...), v.notes[start:v.ends[note].end]...)
+			dst = append(dst, '\n')
+			start = v.ends[note].end
+		}
 	}
 	return dst
+}
+
+// start returns where the function at an address begins, 0 if it is in none.
+func (v *branchView) start(addr uint64) uint64 {
+	s := v.symbol(addr)
+	if s.Name == "" {
+		return 0
+	}
+	return s.Addr - s.Offset
+}
+
+// note puts behind the last row what lines a way through a function has passed.
+// Its first branch can come from elsewhere, and its last can lead there.
+func (v *branchView) note(way []event.Branch) {
+	l, ok := v.resolver.(Liner)
+	if !ok || !v.all || len(way) < 2 {
+		return
+	}
+	inside, last := v.start(way[0].To), way[len(way)-1]
+	enters, leaves := v.start(way[0].From) != inside, v.start(last.To) != inside
+	before := len(v.notes)
+	v.notes = v.passage.appendPassage(v.notes, l, v.symbol(way[0].To).Name, way, enters, leaves)
+	if len(v.notes) > before {
+		v.ends = append(v.ends, noteEnd{len(v.table.cells)/len(v.table.columns) - 1, len(v.notes)})
+	}
 }
 
 // add adds the rows of a branch: one, or as many as there are functions at the

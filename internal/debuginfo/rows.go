@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+// A Row says which source line the code from an address on comes from, up to the
+// address of the next row.
+type Row struct {
+	Addr uint64
+	File string
+	Line uint32 // 0: of no line
+}
+
+// Rows appends the rows of the code from lo to hi, in the order of addresses; the
+// first is at lo. There are none where the lines of lo are not known.
+func (i *Info) Rows(dst []Row, lo, hi uint64) []Row {
+	if i.relocate() != nil {
+		return dst
+	}
+	slide := i.options.Slide
+	lo, hi = lo-slide, hi-slide
+	off, ok := i.units.find(lo)
+	if !ok {
+		return dst
+	}
+	u := i.stream.units.open(i.sections, off)
+	if u == nil {
+		return dst
+	}
+	u.readLines()
+	for _, s := range u.lines.sequences {
+		if s.contains(lo) {
+			return u.appendRows(dst, u.lines.rows[s.first:s.last-1], lo, min(hi, s.hi), slide, i.options.Relative)
+		}
+	}
+	return dst
+}
+
+func (u *unit) appendRows(dst []Row, rows []row, lo, hi, slide uint64, relative bool) []Row {
+	base := len(dst)
+	for _, r := range rows {
+		if r.addr >= hi {
+			break
+		}
+		addr := max(r.addr, lo)
+		if n := len(dst); n > base && dst[n-1].Addr == addr+slide {
+			dst = dst[:n-1] // of several rows with one address the last counts
+		}
+		dst = append(dst, Row{Addr: addr + slide, File: u.path(r.file, relative), Line: r.line})
+	}
+	return dst
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/event"
+)
+
+// A Liner tells which source lines the code of a function comes from.
+// *symbols.Resolver is one.
+type Liner interface {
+	Lines(dst []debuginfo.Row, addr uint64) []debuginfo.Row
+}
+
+// A passage is a way through one function: where all branches are recorded, the
+// CPU has executed everything from where one branch led to up to the next, so
+// it is known which lines it has passed and which it has not.
+type passage struct {
+	rows   []debuginfo.Row
+	passed []bool // of each row
+	lines  []passedLine
+}
+
+type passedLine struct {
+	line   uint32
+	passed bool
+}
+
+// appendPassage appends what a way through a function has passed, and what it
+// has not of the lines in between; nothing if there are none of these. branches
+// are those of the way, oldest first: the first leads into the function, or
+// from one place in it to another.
+func (p *passage) appendPassage(dst []byte, l Liner, function string, branches []event.Branch, enters, leaves bool) []byte {
+	inside := branches[0].To
+	p.rows = l.Lines(p.rows[:0], inside)
+	if len(p.rows) == 0 {
+		return dst
+	}
+	p.passed = append(p.passed[:0], make([]bool, len(p.rows))...)
+	if !enters {
+		p.pass(branches[0].From, branches[0].From)
+	}
+	for i, b := range branches[:len(branches)-1] {
+		p.pass(b.To, branches[i+1].From)
+	}
+	if !leaves {
+		last := branches[len(branches)-1].To
+		p.pass(last, last)
+	}
+	file, skipped := p.collect(inside)
+	if !skipped {
+		return dst
+	}
+	dst = append(append(append(dst, "in "...), function...), ", "...)
+	dst = append(dst, file...)
+	dst = p.appendLines(append(dst, ": passed "...), true)
+	return p.appendLines(append(dst, "; not passed "...), false)
+}
+
+// pass marks the rows of the code from one address to the instruction at another.
+func (p *passage) pass(from, to uint64) {
+	for i, r := range p.rows {
+		end := to + 1
+		if i+1 < len(p.rows) {
+			end = p.rows[i+1].Addr
+		}
+		if r.Addr <= to && end > from {
+			p.passed[i] = true
+		}
+	}
+}
+
+// collect makes p.lines of the rows that are in the file of the code at an
+// address, between the first and the last line that were passed there. A line
+// of which a part was passed was passed.
+func (p *passage) collect(addr uint64) (file string, skipped bool) {
+	n, found := slices.BinarySearchFunc(p.rows, addr, func(r debuginfo.Row, a uint64) int { return cmp.Compare(r.Addr, a) })
+	if !found {
+		n = max(n-1, 0)
+	}
+	file = p.rows[n].File
+	p.lines = p.lines[:0]
+	for i, r := range p.rows {
+		if r.File == file && r.Line != 0 {
+			p.lines = append(p.lines, passedLine{r.Line, p.passed[i]})
+		}
+	}
+	slices.SortFunc(p.lines, func(a, b passedLine) int {
+		if a.line == b.line && a.passed != b.passed {
+			return map[bool]int{true: -1, false: 1}[a.passed]
+		}
+		return cmp.Compare(a.line, b.line)
+	})
+	p.lines = slices.CompactFunc(p.lines, func(a, b passedLine) bool { return a.line == b.line })
+	isPassed := func(l passedLine) bool { return l.passed }
+	first := slices.IndexFunc(p.lines, isPassed)
+	if first < 0 {
+		return file, false
+	}
+	last := len(p.lines) - 1
+	for !p.lines[last].passed {
+		last--
+	}
+	p.lines = p.lines[first : last+1]
+	return file, slices.ContainsFunc(p.lines, func(l passedLine) bool { return !l.passed })
+}
+
+// appendLines appends the lines that were passed, or were not, as "53-54, 57".
+func (p *passage) appendLines(dst []byte, passed bool) []byte {
+	start := len(dst)
+	for i := 0; i < len(p.lines); i++ {
+		if p.lines[i].passed != passed {
+			continue
+		}
+		first := i
+		for i+1 < len(p.lines) && p.lines[i+1].passed == passed {
+			i++
+		}
+		if len(dst) > start {
+			dst = append(dst, ", "...)
+		}
+		dst = strconv.AppendUint(dst, uint64(p.lines[first].line), 10)
+		if i > first {
+			dst = strconv.AppendUint(append(dst, '-'), uint64(p.lines[i].line), 10)
+		}
+	}
+	return dst
+}
