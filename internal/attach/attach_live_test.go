@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// BenchmarkLiveAttach attaches all functions that a glob names, with all their
+// arguments and results, and detaches them. With an instruction clock the
+// seconds are those of a CPU that executes one instruction in a nanosecond.
+func BenchmarkLiveAttach(b *testing.B) {
+	guest.Require(b)
+	for _, c := range []struct {
+		method plan.Method
+		needs  Capability
+		glob   string
+	}{
+		{plan.MethodSession, CapKprobeSession, "*bpf*"},
+		{plan.MethodMulti, CapKprobeMulti, "*bpf*"},
+		{plan.MethodKprobe, CapKretprobe, "bpf_prog_*"},
+		{plan.MethodFentry, CapFexit, "bpf_prog_a*"},
+	} {
+		if err := c.needs.Probe(); err != nil {
+			b.Logf("not %s: %v", c.method, err)
+			continue
+		}
+		b.Run(c.method.String(), func(b *testing.B) { benchmarkAttach(b, c.method, c.glob) })
+	}
+}
+
+func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
+	view := kernel.Open(os.DirFS("/"))
+	spec, err := expr.Parse(glob)
+	if err != nil {
+		b.Fatal(err)
+	}
+	begin := time.Now()
+	o := plan.Options{Arch: "amd64", Method: func(*plan.Probe) plan.Method { return m }}
+	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	resolved := time.Now()
+	t, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: codegen.Target{Arch: "amd64"}, Kernel: view, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	attached := time.Now()
+	if err := t.Detach(); err != nil {
+		b.Fatal(err)
+	}
+	detached := time.Now()
+	b.ReportMetric(float64(len(p.Probes)-len(t.Failed())), "functions")
+	b.ReportMetric(resolved.Sub(begin).Seconds(), "s/resolve")
+	b.ReportMetric(attached.Sub(resolved).Seconds(), "s/attach")
+	b.ReportMetric(detached.Sub(attached).Seconds(), "s/detach")
+	b.ReportMetric(0, "ns/op")
+	if err := t.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
