@@ -32,6 +32,7 @@ const (
 	KindEntry  = Kind(engineKindKIND_ENTRY)  // a function was called
 	KindReturn = Kind(engineKindKIND_RETURN) // it returned
 	KindCall   = Kind(engineKindKIND_CALL)   // both in one record, sent at return
+	KindLost   = Kind(engineKindKIND_LOST)   // records are missing here
 )
 
 // A Counter names a cause for which records were lost or calls not decided.
@@ -49,8 +50,15 @@ const (
 	LostValues    = Counter(engineCounterLOST_VALUES)    // no room for a call's values
 	LostReturn    = Counter(engineCounterLOST_RETURN)    // calls ended unseen
 	LostRecursion = Counter(engineCounterLOST_RECURSION) // calls that a program itself has caused
+	RateLimited   = Counter(engineCounterRATE_LIMITED)   // calls beyond the rate that was asked for
+	Unreadable    = Counter(engineCounterUNREADABLE)     // records of which some value could not be read
+	Truncated     = Counter(engineCounterTRUNCATED)      // strings and buffers cut off
+	Missed        = Counter(engineCounterMISSED)         // programs that the kernel did not run
 	Counters      = Counter(engineCounterCOUNTERS)       // how many there are
 )
+
+// Marked are the causes whose losses the engine marks in the stream.
+var Marked = [...]Counter{LostRingbuf, LostDepth, LostThread, LostScratch, RateLimited}
 
 // An Event is the header of a record.
 type Event struct {
@@ -84,6 +92,24 @@ func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
 	e.HasTail = raw[unsafe.Offsetof(l.Flags)]&eventTail != 0
 	copy(e.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	return raw[EventSize:], nil
+}
+
+// IsLost reports whether a raw record is of KindLost.
+func IsLost(raw []byte) bool {
+	at := unsafe.Offsetof(engineEvent{}.Kind)
+	return len(raw) > int(at) && Kind(raw[at]) == KindLost
+}
+
+// LostSize is the size of the data of a record of KindLost.
+const LostSize = 8
+
+// DecodeLost reads the data of a record of KindLost: how many are missing. The
+// cause is in the event.
+func DecodeLost(e *Event, data []byte) (cause Counter, n uint64, err error) {
+	if len(data) < LostSize || e.Probe >= uint32(Counters) {
+		return 0, 0, fmt.Errorf("a mark of losses by cause %d, %d bytes", e.Probe, len(data))
+	}
+	return Counter(e.Probe), binary.LittleEndian.Uint64(data), nil
 }
 
 // AppendEvent is the inverse of DecodeEvent, for recordings and tests.

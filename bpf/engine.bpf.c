@@ -25,13 +25,6 @@ struct {
 	__uint(max_entries, 4 << 20);
 } events SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, COUNTERS);
-	__type(key, __u32);
-	__type(value, __u64);
-} counters SEC(".maps");
-
 // The probe of each function that shares its programs with others, by address
 // and, from SITE_LAYER on, by how many probes of the same address come before.
 struct {
@@ -41,15 +34,7 @@ struct {
 	__type(value, __u64);
 } sites SEC(".maps");
 
-FUNC void ks_count(enum counter which)
-{
-	__u32 key = which;
-	__u64 *n = bpf_map_lookup_elem(&counters, &key);
-
-	if (n)
-		*n += 1;
-}
-
+#include "loss.h"
 #include "stash.h"
 
 // ks_capture is generated: it stores the values that are wanted at data and
@@ -62,18 +47,6 @@ FUNC __u64 ks_capture(void *ctx, void *data)
 	return faults;
 }
 
-static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
-{
-	e->time = bpf_ktime_get_ns();
-	e->tgid = ids >> 32;
-	e->tid = ids;
-	e->probe = probe;
-	e->cpu = bpf_get_smp_processor_id();
-	e->kind = kind;
-	e->flags = 0;
-	bpf_get_current_comm(e->comm, sizeof(e->comm));
-}
-
 // ks_send captures and sends a record of size bytes, header included.
 FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 {
@@ -82,14 +55,18 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 
 	if (ids >> 32 == settings.self)
 		return 0;
+	if (mark_due)
+		ks_mark();
 	e = bpf_ringbuf_reserve(&events, size, 0);
 	if (!e) {
-		ks_count(LOST_RINGBUF);
+		ks_lost(LOST_RINGBUF);
 		return 0;
 	}
 	fill(e, probe, kind, ids);
 	e->entry_time = 0;
 	e->faults = ks_capture(ctx, e + 1);
+	if (e->faults)
+		ks_count(UNREADABLE);
 	bpf_ringbuf_submit(e, 0);
 	return 0;
 }
@@ -113,8 +90,12 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 		return 0;
 	fill(&f->event, f->probe, kind, ids);
 	f->event.faults |= ks_capture(ctx, &f->event + 1);
+	if (f->event.faults)
+		ks_count(UNREADABLE);
+	if (mark_due)
+		ks_mark();
 	if (bpf_ringbuf_output(&events, &f->event, size, 0))
-		ks_count(LOST_RINGBUF);
+		ks_lost(LOST_RINGBUF);
 	return 0;
 }
 
@@ -152,7 +133,7 @@ int library(void *ctx)
 {
 	struct frame *f = ks_open(1, 2, 0) ? ks_find(1, 2) : 0;
 
-	ks_count(ks_filter(0));
+	ks_count(ks_filter(0) + ks_admit());
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_cast(ctx, 1);
 	ks_count(ks_cookie(ctx) + ks_site(ctx, 0) + ks_is_return());

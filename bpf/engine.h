@@ -52,6 +52,7 @@ enum kind {
 	KIND_ENTRY = 0,	 /* a function was called */
 	KIND_RETURN = 1, /* it returned */
 	KIND_CALL = 2,	 /* both in one record, sent at return */
+	KIND_LOST = 3,	 /* records are missing here: struct lost */
 };
 
 /* Why a record, or a frame, was lost. */
@@ -66,7 +67,11 @@ enum counter {
 	LOST_VALUES = 7, /* no room for a call's values in its session */
 	LOST_RETURN = 8, /* a call of a session ended unseen */
 	LOST_RECURSION = 9, /* a call that a program itself has caused */
-	COUNTERS = 10,
+	RATE_LIMITED = 10, /* calls beyond the rate that was asked for */
+	UNREADABLE = 11,	  /* records of which some value could not be read */
+	TRUNCATED = 12,	  /* strings and buffers of which only the beginning was captured */
+	MISSED = 13,	  /* programs that the kernel did not run; counted by the kernel */
+	COUNTERS = 14,
 };
 
 /* The header of every record; the values follow, as the plan lays them out. */
@@ -148,6 +153,17 @@ struct scratch {
 	__u64 busy;
 	struct event event;
 	struct section tail[];
+};
+
+/* A mark in the stream. Its event's probe is the cause, an enum counter. */
+struct lost {
+	struct event event;
+	__u64 count;
+};
+
+struct rate_limit {
+	__u64 most;
+	__u64 window; /* ns */
 };
 
 /* A call in flight. */

@@ -87,7 +87,11 @@ const (
 	engineCounterLOST_VALUES    engineCounter = 7
 	engineCounterLOST_RETURN    engineCounter = 8
 	engineCounterLOST_RECURSION engineCounter = 9
-	engineCounterCOUNTERS       engineCounter = 10
+	engineCounterRATE_LIMITED   engineCounter = 10
+	engineCounterUNREADABLE     engineCounter = 11
+	engineCounterTRUNCATED      engineCounter = 12
+	engineCounterMISSED         engineCounter = 13
+	engineCounterCOUNTERS       engineCounter = 14
 )
 
 type engineEvent struct {
@@ -124,7 +128,14 @@ const (
 	engineKindKIND_ENTRY  engineKind = 0
 	engineKindKIND_RETURN engineKind = 1
 	engineKindKIND_CALL   engineKind = 2
+	engineKindKIND_LOST   engineKind = 3
 )
+
+type engineRateLimit struct {
+	_      structs.HostLayout
+	Most   uint64
+	Window uint64
+}
 
 type engineRow struct {
 	_     structs.HostLayout
@@ -351,14 +362,19 @@ const (
 	engineVarFrameCount      = "frame_count"
 	engineVarFrameSize       = "frame_size"
 	engineVarLogSize         = "log_size"
+	engineVarMarkDue         = "mark_due"
 	engineVarNotComms        = "not_comms"
 	engineVarOpenSessions    = "open_sessions"
 	engineVarOverflowed      = "overflowed"
+	engineVarRateLimit       = "rate_limit"
 	engineVarRowShift        = "row_shift"
 	engineVarSettings        = "settings"
 	engineVarStashSize       = "stash_size"
 	engineVarTailSettings    = "tail_settings"
+	engineVarUnmarked        = "unmarked"
 	engineVarWanted          = "wanted"
+	engineVarWindowCalls     = "window_calls"
+	engineVarWindowStart     = "window_start"
 )
 
 // loadEngine returns the embedded CollectionSpec for engine.
@@ -439,14 +455,19 @@ type engineVariableSpecs struct {
 	FrameCount   *ebpf.VariableSpec `ebpf:"frame_count"`
 	FrameSize    *ebpf.VariableSpec `ebpf:"frame_size"`
 	LogSize      *ebpf.VariableSpec `ebpf:"log_size"`
+	MarkDue      *ebpf.VariableSpec `ebpf:"mark_due"`
 	NotComms     *ebpf.VariableSpec `ebpf:"not_comms"`
 	OpenSessions *ebpf.VariableSpec `ebpf:"open_sessions"`
 	Overflowed   *ebpf.VariableSpec `ebpf:"overflowed"`
+	RateLimit    *ebpf.VariableSpec `ebpf:"rate_limit"`
 	RowShift     *ebpf.VariableSpec `ebpf:"row_shift"`
 	Settings     *ebpf.VariableSpec `ebpf:"settings"`
 	StashSize    *ebpf.VariableSpec `ebpf:"stash_size"`
 	TailSettings *ebpf.VariableSpec `ebpf:"tail_settings"`
+	Unmarked     *ebpf.VariableSpec `ebpf:"unmarked"`
 	Wanted       *ebpf.VariableSpec `ebpf:"wanted"`
+	WindowCalls  *ebpf.VariableSpec `ebpf:"window_calls"`
+	WindowStart  *ebpf.VariableSpec `ebpf:"window_start"`
 }
 
 // engineObjects contains all objects after they have been loaded into the kernel.
@@ -509,14 +530,19 @@ type engineVariables struct {
 	FrameCount   *ebpf.Variable `ebpf:"frame_count"`
 	FrameSize    *ebpf.Variable `ebpf:"frame_size"`
 	LogSize      *ebpf.Variable `ebpf:"log_size"`
+	MarkDue      *ebpf.Variable `ebpf:"mark_due"`
 	NotComms     *ebpf.Variable `ebpf:"not_comms"`
 	OpenSessions *ebpf.Variable `ebpf:"open_sessions"`
 	Overflowed   *ebpf.Variable `ebpf:"overflowed"`
+	RateLimit    *ebpf.Variable `ebpf:"rate_limit"`
 	RowShift     *ebpf.Variable `ebpf:"row_shift"`
 	Settings     *ebpf.Variable `ebpf:"settings"`
 	StashSize    *ebpf.Variable `ebpf:"stash_size"`
 	TailSettings *ebpf.Variable `ebpf:"tail_settings"`
+	Unmarked     *ebpf.Variable `ebpf:"unmarked"`
 	Wanted       *ebpf.Variable `ebpf:"wanted"`
+	WindowCalls  *ebpf.Variable `ebpf:"window_calls"`
+	WindowStart  *ebpf.Variable `ebpf:"window_start"`
 }
 
 // enginePrograms contains all programs after they have been loaded into the kernel.

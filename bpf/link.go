@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -17,6 +18,7 @@ import (
 const (
 	FuncCount   = "ks_count"
 	FuncFilter  = "ks_filter"
+	FuncAdmit   = "ks_admit"
 	FuncSend    = "ks_send"
 	FuncOpen    = "ks_open"
 	FuncCast    = "ks_cast"
@@ -37,6 +39,7 @@ const (
 // Settings are fixed when the engine is loaded.
 type Settings struct {
 	Filter   Filter
+	Rate     Rate
 	RingSize uint32 // bytes, a power of two and a multiple of the page size
 	Stash    bool   // something is kept of calls in flight
 	// FrameData is the most data that a stashed record has, in bytes.
@@ -49,6 +52,12 @@ type Settings struct {
 	Functions []Function
 	// Sessions is not nil if the request is for sessions.
 	Sessions *SessionSettings
+}
+
+// A Rate is the most calls that are sent in a time. The zero value is no limit.
+type Rate struct {
+	Most   uint64
+	Window time.Duration
 }
 
 // The engine's own programs and maps, by name in the collection.
@@ -92,6 +101,10 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 		return nil, err
 	}
 	if err := s.Filter.set(spec); err != nil {
+		return nil, err
+	}
+	limit := engineRateLimit{Most: s.Rate.Most, Window: uint64(s.Rate.Window)}
+	if err := set(spec, engineVarRateLimit, limit); err != nil {
 		return nil, err
 	}
 	if err := set(spec, engineVarTailSettings, s.Tail.config()); err != nil {

@@ -97,13 +97,13 @@ FUNC struct frame *ks_take_stored(__u64 sp)
 	struct frame *f;
 
 	if (!thread) {
-		ks_count(LOST_THREAD);
+		ks_lost(LOST_THREAD);
 		return 0;
 	}
 	overflowed = 1;
 	f = take(thread, sp);
 	if (!f)
-		ks_count(LOST_DEPTH);
+		ks_lost(LOST_DEPTH);
 	return f;
 }
 

@@ -40,7 +40,7 @@ static __always_inline struct scratch *claim(void)
 		if (s && !__sync_lock_test_and_set(&s->busy, 1))
 			return s;
 	}
-	ks_count(LOST_SCRATCH);
+	ks_lost(LOST_SCRATCH);
 	return 0;
 }
 
@@ -107,8 +107,12 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 	}
 	if (what & TAKE_BRANCHES)
 		at = add_branches(&s->event, at, s->event.cpu, ticket);
+	if (s->event.faults)
+		ks_count(UNREADABLE);
+	if (mark_due)
+		ks_mark();
 	if (bpf_ringbuf_output(&events, &s->event, at, 0))
-		ks_count(LOST_RINGBUF);
+		ks_lost(LOST_RINGBUF);
 	__sync_lock_test_and_set(&s->busy, 0);
 	return 0;
 }

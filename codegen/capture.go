@@ -142,6 +142,10 @@ func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
 	a.value(t.Addr, useAny)
 	a.readInto(stringReaders[t.Space], t.Off, s.Off, s.Size)
 	a.emit(asm.JSLT.Imm(asm.R0, 0, a.failed()))
+	whole := a.label("whole")
+	a.emit(asm.JNE.Imm(asm.R0, int32(s.Size), whole))
+	a.countTruncated()
+	a.place(whole)
 }
 
 // storeBuffer copies as many bytes as were asked for and the slot has room
@@ -150,7 +154,9 @@ func (a *assembler) storeBuffer(t *expr.Buffer, s *plan.Slot) {
 	a.value(t.N, useNumber)
 	a.put(int(s.Off))
 	fits := a.label("fits")
-	a.emit(asm.JLE.Imm(asm.R0, int32(t.Max), fits), asm.Mov.Imm(asm.R0, int32(t.Max)))
+	a.emit(asm.JLE.Imm(asm.R0, int32(t.Max), fits))
+	a.countTruncated()
+	a.emit(asm.Mov.Imm(asm.R0, int32(t.Max)))
 	a.place(fits)
 	a.spill()
 	a.value(t.Addr, useAny)
@@ -158,4 +164,13 @@ func (a *assembler) storeBuffer(t *expr.Buffer, s *plan.Slot) {
 	a.unspill(asm.R2)
 	a.helper(readers[t.Space], a.dataAddress(int(s.Off)+8)...)
 	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
+}
+
+// countTruncated counts a capture of which only the beginning was stored. A
+// string that fits to the last byte is taken for one: the helper does not tell
+// them apart.
+func (a *assembler) countTruncated() {
+	a.saveContext()
+	a.emit(asm.Mov.Imm(asm.R1, int32(bpf.Truncated)), call(bpf.FuncCount))
+	a.restoreContext()
 }

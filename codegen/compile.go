@@ -21,6 +21,8 @@ type Target struct {
 	Filtered bool
 	// Stacks and Branches say what follows the values of a call's record.
 	Stacks, Branches bool
+	// Limited says that only so many calls are to be sent in a time.
+	Limited bool
 	// Functions are linked with every program: those that the filters need.
 	Functions []bpf.Function
 	// TypeID returns the BTF id that the kernel has for a type. It is nil, or
@@ -108,6 +110,7 @@ func entryProgram(a *assembler) {
 		a.keepContext()
 	}
 	if p.Entry.Record != nil {
+		a.admit()
 		a.send(p.Entry.Record, bpf.KindEntry)
 	}
 	if p.Stashed {
@@ -177,6 +180,9 @@ func returnProgram(a *assembler) {
 		if a.target.Shared {
 			a.keepContext()
 		}
+		if p.Entry == nil {
+			a.admit()
+		}
 		a.send(p.Return.Record, kindOf(p))
 		a.finish()
 		return
@@ -193,6 +199,9 @@ func returnProgram(a *assembler) {
 	a.drop = a.label("free")
 	for _, pred := range p.Return.Predicates {
 		a.condition(pred, a.drop)
+	}
+	if p.Entry.Record == nil {
+		a.admit()
 	}
 	a.say("send the record")
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(asm.R2, a.frame))
@@ -251,6 +260,19 @@ func (a *assembler) filter() {
 	a.say("filter tasks")
 	a.saveContext()
 	a.emit(asm.Mov.Imm(asm.R1, 0), call(bpf.FuncFilter))
+	a.restoreContext()
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+}
+
+// admit drops calls beyond the rate that was asked for. It comes before the
+// first record of a call; a return whose entry was sent is sent as well.
+func (a *assembler) admit() {
+	if !a.target.Limited {
+		return
+	}
+	a.say("limit the rate")
+	a.saveContext()
+	a.emit(call(bpf.FuncAdmit))
 	a.restoreContext()
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 }

@@ -5,11 +5,9 @@ package main
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"strconv"
-	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -27,6 +25,7 @@ type callsView struct {
 	compact bool          // one line for each record, or call
 	count   uint64        // stop after so many; 0: never
 	tails   *output.Tails // prints stacks and branches; nil if there are none
+	tally   tally         // what was printed
 }
 
 // appendSymbol appends the name of what lies at an address: "tcp_v4_rcv+0x10".
@@ -75,7 +74,6 @@ func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle 
 		}
 		records = flushed(records, w, idle)
 	}
-	printed := uint64(0)
 	for call, err := range v.calls(records) {
 		if err != nil {
 			return err
@@ -86,7 +84,11 @@ func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle 
 		if _, err := w.Write(buf); err != nil {
 			return err
 		}
-		if printed++; printed == v.count {
+		if call.End == session.Gap {
+			v.tally.marked[call.Return.Cause] += call.Return.Lost
+			continue
+		}
+		if v.tally.records++; v.tally.records == v.count {
 			break
 		}
 	}
@@ -97,16 +99,32 @@ func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle 
 func (v *callsView) calls(records iter.Seq2[[]byte, error]) iter.Seq2[*session.Call, error] {
 	events := v.events(records)
 	if v.join {
-		return new(session.Joiner).Join(events)
+		return v.joined(events)
 	}
 	return func(yield func(*session.Call, error) bool) {
 		var call session.Call
 		for e, err := range events {
 			call = session.Call{Return: e, End: session.Whole}
+			if err == nil && e.Kind == bpf.KindLost {
+				call.End = session.Gap
+			}
 			if !yield(&call, err) {
 				return
 			}
 		}
+	}
+}
+
+// joined puts the records of each call together.
+func (v *callsView) joined(events iter.Seq2[*event.Event, error]) iter.Seq2[*session.Call, error] {
+	return func(yield func(*session.Call, error) bool) {
+		var j session.Joiner
+		for call, err := range j.Join(events) {
+			if !yield(call, err) {
+				break
+			}
+		}
+		v.tally.evicted = j.Counts().Evicted
 	}
 }
 
@@ -144,30 +162,4 @@ func flushed(records iter.Seq2[[]byte, error], w *bufio.Writer, idle func() bool
 			}
 		}
 	}
-}
-
-// losses says what each counter of the engine means to a person.
-var losses = [bpf.Counters]string{
-	bpf.LostRingbuf:   "records lost because the ring buffer was full; try a larger --ringbuf or a narrower SPEC",
-	bpf.LostDepth:     "calls not seen because too many calls of one thread were open",
-	bpf.LostThread:    "calls not seen because the kernel had no memory for them",
-	bpf.LostFamily:    "processes not followed because there are too many",
-	bpf.LostScratch:   "records lost because too many with a stack or branches were under way on one CPU",
-	bpf.LostBranches:  "records without their branches, which others overwrote too soon",
-	bpf.LostValues:    "calls of sessions without their values, for which there was no room",
-	bpf.LostReturn:    "times calls of a session ended unseen: the kernel did not run the program at their return",
-	bpf.LostRecursion: "calls left out because tracing itself has made them",
-	bpf.Fault:         "calls left out because a predicate met unreadable memory or divided by zero",
-}
-
-// reportLosses says what was lost, by cause.
-func reportLosses(w io.Writer, counts [bpf.Counters]uint64) error {
-	var b strings.Builder
-	for i, n := range counts {
-		if n > 0 {
-			fmt.Fprintf(&b, "ksnoop: %d %s\n", n, losses[i])
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

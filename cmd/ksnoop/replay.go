@@ -23,6 +23,7 @@ import (
 func newReplayCommand() *cobra.Command {
 	var view callsView
 	var shown shownBranches
+	var stats bool
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Print a recording as trace would have",
@@ -36,19 +37,20 @@ all that is whole is printed, and the exit status is 1.`),
 			if len(args) != 1 {
 				return usagef("replay takes one FILE")
 			}
-			return replay(&view, &shown, args[0], c.OutOrStdout(), c.ErrOrStderr())
+			return replay(&view, &shown, args[0], stats, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.Uint64VarP(&view.count, "count", "c", 0, "stop after so many records")
 	flags.BoolVar(&view.compact, "compact", false, compactUsage)
+	flags.BoolVar(&stats, "stats", false, statsUsage)
 	flags.BoolVar(&view.join, "join", false, "print a call as one block, when it returns")
 	shown.add(flags)
 	return c
 }
 
-func replay(view *callsView, shown *shownBranches, name string, stdout, stderr io.Writer) error {
+func replay(view *callsView, shown *shownBranches, name string, stats bool, stdout, stderr io.Writer) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -62,7 +64,8 @@ func replay(view *callsView, shown *shownBranches, name string, stdout, stderr i
 	if err := view.print(stdout, r.Records(), nil); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return reportLosses(stderr, r.Lost())
+	view.tally.counts = r.Lost()
+	return view.tally.report(stdout, stderr, stats)
 }
 
 // recordFlags are the options of "ksnoop trace" about recordings.
@@ -143,16 +146,18 @@ func (r *recording) close() error {
 	return r.file.Close()
 }
 
-// drain takes all records, or count of them.
-func drain(records iter.Seq2[[]byte, error], count uint64) error {
-	taken := uint64(0)
-	for _, err := range records {
+// drain takes all records, or count of them besides the marks of losses.
+func drain(records iter.Seq2[[]byte, error], count uint64) (taken uint64, err error) {
+	for raw, err := range records {
 		if err != nil {
-			return err
+			return taken, err
+		}
+		if bpf.IsLost(raw) {
+			continue
 		}
 		if taken++; taken == count {
 			break
 		}
 	}
-	return nil
+	return taken, nil
 }

@@ -30,6 +30,7 @@ import (
 // traceFlags are the options of "ksnoop trace".
 type traceFlags struct {
 	filters filterFlags
+	control controlFlags
 	count   uint64
 	deny    []string
 	method  string
@@ -77,6 +78,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.filters.add(flags)
+	f.control.add(flags)
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
 	f.session.add(flags)
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
@@ -111,7 +113,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	options.Paired = filter.Fleeting()
+	rate, err := f.control.check()
+	if err != nil {
+		return err
+	}
+	options.Paired = filter.Fleeting() || rate.Most > 0
 	view, closeView, err := f.kernel.view()
 	if err != nil {
 		return err
@@ -137,7 +143,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return request.dryRun().print(stdout)
 	}
 	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
-	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: filter.Active()}
+	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0}
 	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
 		return err
 	}
@@ -155,7 +161,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 			return err
 		}
 	}
-	t.settings = bpf.Settings{Filter: filter, RingSize: ringSize}
+	t.settings = bpf.Settings{Filter: filter, Rate: rate, RingSize: ringSize}
 	if err := f.tail.branches.record(f.tail.stacks(), stderr); err != nil {
 		return err
 	}
@@ -340,7 +346,8 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 // trace attaches, calls ready, prints until ctx ends, and detaches.
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
 	tellInlined := t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.stderr)
-	options := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(), Log: t.log}
+	options := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(),
+		Latency: t.flags.control.latency, Log: t.log}
 	if s := t.request.session; s != nil {
 		var err error
 		if options, err = attach.SessionOptions(s, options, t.flags.session.engine(t.request.settings)); err != nil {
@@ -364,30 +371,44 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if err := ready(tracer); err != nil {
 		return err
 	}
-	if err := t.consume(ctx, tracer); err != nil {
-		return err
-	}
-	counts, err := tracer.Counters()
+	tally, err := t.consume(ctx, tracer)
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.recording.end(counts), reportLosses(t.stderr, counts))
+	if tally.counts, err = tracer.Counters(); err != nil {
+		return err
+	}
+	tally.uncounted = tracer.Uncounted()
+	if t.sessions != nil {
+		tally.marked = tally.counts // sessions show what they have lost themselves
+	}
+	return errors.Join(t.recording.end(tally.counts), tally.report(t.output(), t.stderr, t.flags.control.stats))
 }
 
 // consume prints and records what the kernel sends until ctx ends or there was
 // enough.
-func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) error {
-	ctx, stop := context.WithCancel(ctx)
+func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, error) {
+	ctx, stop := t.flags.control.limit(ctx)
 	defer stop()
 	records := t.recording.tee(tracer.Records(ctx))
 	if t.recording != nil && !t.flags.record.print {
-		return drain(records, t.flags.count)
+		taken, err := drain(records, t.flags.count)
+		return &tally{records: taken}, err
 	}
 	if t.sessions != nil {
-		return t.sessions.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
+		return &tally{}, t.sessions.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
 	}
 	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, compact: t.flags.compact, count: t.flags.count, tails: t.tails}
-	return view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
+	err := view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
+	return &view.tally, err
+}
+
+// output is where what is printed goes: nowhere with --record alone.
+func (t *tracing) output() io.Writer {
+	if t.recording != nil && !t.flags.record.print {
+		return io.Discard
+	}
+	return t.stdout
 }
 
 // verifierLog shows, with --debug, all that the kernel's verifier said.

@@ -67,7 +67,7 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 	defer file.Close()
 	t.removeStale(file, dir)
 	t.events++
-	ev := &event{dir: dir, name: fmt.Sprintf("%s%d/%s%d", eventGroup, os.Getpid(), [...]string{"entry", "return"}[e], t.events)}
+	ev := &event{dir: dir, name: fmt.Sprintf("%[1]s%[2]d/%[3]s%[4]d_%[2]d", eventGroup, os.Getpid(), [...]string{"entry", "return"}[e], t.events)}
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
@@ -87,7 +87,7 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 
 // An event is one event of tracefs. Close takes its definition away.
 type event struct {
-	dir, name string // the folder of tracefs; GROUP/NAME
+	dir, name string // the folder of tracefs; GROUP/NAME, of which NAME is unique
 }
 
 // baseSymbol is a symbol that every kernel has, before all functions.
@@ -101,9 +101,12 @@ const definitions = 4000
 // written one by one. Functions are named by how far behind base they are: the
 // kernel tells probes of one event by what they are named by.
 func (ev *event) define(file *os.File, probes []*plan.Probe, e end, base uint64) (failed []Failure) {
-	kind := [...]byte{'p', 'r'}[e]
+	kind := "p"
+	if e == atReturn {
+		kind = fmt.Sprintf("r%d", max(maxActive/len(probes), 32))
+	}
 	line := func(dst []byte, p *plan.Probe) []byte {
-		return fmt.Appendf(dst, "%c:%s %s+%d\n", kind, ev.name, baseSymbol, p.Func.Addr-base)
+		return fmt.Appendf(dst, "%s:%s %s+%d\n", kind, ev.name, baseSymbol, p.Func.Addr-base)
 	}
 	var text []byte
 	flush := func(part []*plan.Probe) {

@@ -3,13 +3,12 @@
 package attach
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -34,7 +33,9 @@ type Options struct {
 	// Fallback allows a probe that cannot be attached with its method to be
 	// attached with kprobes.
 	Fallback bool
-	Log      *slog.Logger
+	// Latency is how long records may wait to be read together with others.
+	Latency time.Duration
+	Log     *slog.Logger
 }
 
 // A Tracer is a plan at work. Close detaches everything.
@@ -45,8 +46,10 @@ type Tracer struct {
 	probes  []closer
 	reader  *ringbuf.Reader
 	failed  []Failure
-	types   *btf.Cache // of the kernel, for all programs
-	events  int        // of tracefs that were defined
+	// uncounted says that the kernel does not tell all that it has skipped.
+	uncounted bool
+	types     *btf.Cache // of the kernel, for all programs
+	events    int        // of tracefs that were defined
 }
 
 // A Failure is a probe that could not be attached.
@@ -254,9 +257,24 @@ func hook(p *plan.Probe, prog *ebpf.Program, e end) (link.Link, error) {
 	case p.Target.Offset != 0:
 		return hookInstruction(p, prog)
 	case e == atReturn:
-		return link.Kretprobe(p.Func.Name, prog, nil)
+		return hookReturn(p, prog)
 	}
 	return link.Kprobe(p.Func.Name, prog, nil)
+}
+
+// maxActive is how many calls of one function a kretprobe can wait for at the
+// same time, at most (KRETPROBE_MAXACTIVE_MAX); by default it is ten, or twice
+// the number of CPUs.
+const maxActive = 4096
+
+// hookReturn attaches a kretprobe that can wait for many calls. That takes
+// tracefs; without it, calls beyond the few are counted as missed.
+func hookReturn(p *plan.Probe, prog *ebpf.Program) (link.Link, error) {
+	l, err := link.Kretprobe(p.Func.Name, prog, &link.KprobeOptions{RetprobeMaxActive: maxActive})
+	if err == nil {
+		return l, nil
+	}
+	return link.Kretprobe(p.Func.Name, prog, nil)
 }
 
 // Failed returns the probes that could not be attached.
@@ -271,32 +289,9 @@ func (t *Tracer) Adopt(pid int) error {
 	return nil
 }
 
-// Records yields raw records until ctx ends and the buffer is empty. A record
-// is valid until the next one is asked for.
-func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		stop := context.AfterFunc(ctx, func() { t.reader.Flush() })
-		defer stop()
-		var rec ringbuf.Record
-		for {
-			err := t.reader.ReadInto(&rec)
-			switch {
-			case errors.Is(err, ringbuf.ErrFlushed) && ctx.Err() != nil, errors.Is(err, ringbuf.ErrClosed):
-				return
-			case errors.Is(err, ringbuf.ErrFlushed):
-				continue
-			case err != nil:
-				yield(nil, fmt.Errorf("reading the ring buffer: %w", err))
-				return
-			}
-			if !yield(rec.RawSample, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Counters returns how often each cause of loss has occurred, over all CPUs.
+// Counters returns how often each cause of loss has occurred, over all CPUs. It
+// is to be called before Detach: what the kernel has skipped is known to what is
+// attached.
 func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 	var sums [bpf.Counters]uint64
 	for i := range sums {
@@ -308,8 +303,13 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 			sums[i] += n
 		}
 	}
+	sums[bpf.Missed], t.uncounted = t.missed()
 	return sums, nil
 }
+
+// Uncounted reports whether the kernel has not told all that bpf.Missed, as
+// Counters returned it, should count.
+func (t *Tracer) Uncounted() bool { return t.uncounted }
 
 // Detach takes all probes off the kernel. Records that were sent before can
 // still be read.
@@ -358,6 +358,3 @@ func (e *verifierError) Error() string {
 	}
 	return e.Cause.Error()
 }
-
-// Pending returns how many bytes of records wait to be read.
-func (t *Tracer) Pending() int { return t.reader.AvailableBytes() }

@@ -23,6 +23,10 @@ type Event struct {
 	Data []byte
 	// Tail are the stacks and branches behind them, of the same owner.
 	Tail Tail
+	// Lost and Cause say what is missing where a record of bpf.KindLost stands,
+	// which has no probe.
+	Lost  uint64
+	Cause bpf.Counter
 }
 
 // Decode reads one raw record into e, reusing it. e refers to raw afterwards.
@@ -30,6 +34,9 @@ func Decode(p *plan.Plan, raw []byte, e *Event) error {
 	data, err := bpf.DecodeEvent(raw, &e.Event)
 	if err != nil {
 		return fmt.Errorf("decoding a record: %w", err)
+	}
+	if e.Kind == bpf.KindLost {
+		return e.decodeLost(data)
 	}
 	if int(e.Event.Probe) >= len(p.Probes) {
 		return fmt.Errorf("decoding a record: probe %d of %d", e.Event.Probe, len(p.Probes))
@@ -53,6 +60,14 @@ func Decode(p *plan.Plan, raw []byte, e *Event) error {
 	e.Tail = Tail(data[e.Record.Size:])
 	if err := checkTail(e.Tail); err != nil {
 		return fmt.Errorf("decoding a record of %s: %w", e.Probe.Func.Name, err)
+	}
+	return nil
+}
+
+func (e *Event) decodeLost(data []byte) (err error) {
+	e.Probe, e.Record, e.Data, e.Tail = nil, nil, nil, nil
+	if e.Cause, e.Lost, err = bpf.DecodeLost(&e.Event, data); err != nil {
+		return fmt.Errorf("decoding a record: %w", err)
 	}
 	return nil
 }

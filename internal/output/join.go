@@ -23,6 +23,9 @@ func endNote(e session.End) string {
 // AppendCall appends a call as one block, or line: what was captured at entry, then what
 // was captured at return. The first line is that of the return, if there is one.
 func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
+	if call.End == session.Gap {
+		return AppendLost(dst, call.Return.Cause, call.Return.Lost), nil
+	}
 	start := len(dst)
 	last := call.Return
 	if last == nil {

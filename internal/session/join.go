@@ -27,6 +27,7 @@ const (
 	NoEntry            // returned, but its entry was not seen
 	Open               // had not returned when the stream ended
 	Evicted            // was given up so that others could be kept
+	Gap                // no call: Return is a mark where records are missing
 )
 
 // Counts says what became of the events of a stream.
@@ -100,6 +101,12 @@ func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, er
 			if err != nil {
 				failed = err
 				break
+			}
+			if e.Kind == bpf.KindLost {
+				if call = (Call{Return: e, End: Gap}); !yield(&call, nil) {
+					return
+				}
+				continue
 			}
 			if isEntry(e) {
 				if !j.makeRoom(openCost+len(e.Data)+len(e.Tail), &call, yield) {

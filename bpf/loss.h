@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+#ifndef KSNOOP_LOSS_H
+#define KSNOOP_LOSS_H
+
+/*
+ * What is lost is counted by cause, and marked in the stream of records: a
+ * record of KIND_LOST stands where others are missing.
+ */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+// What was lost since the last mark, by cause, and whether there is any.
+__u64 unmarked[COUNTERS];
+__u32 mark_due;
+
+FUNC void ks_count(enum counter which)
+{
+	__u32 key = which;
+	__u64 *n = bpf_map_lookup_elem(&counters, &key);
+
+	if (n)
+		*n += 1;
+}
+
+// ks_lost counts a record, or a call, that is missing from the stream.
+FUNC void ks_lost(enum counter which)
+{
+	ks_count(which);
+	__sync_fetch_and_add(&unmarked[which], 1);
+	mark_due = 1;
+}
+
+static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
+{
+	e->time = bpf_ktime_get_ns();
+	e->tgid = ids >> 32;
+	e->tid = ids;
+	e->probe = probe;
+	e->cpu = bpf_get_smp_processor_id();
+	e->kind = kind;
+	e->flags = 0;
+	bpf_get_current_comm(e->comm, sizeof(e->comm));
+}
+
+// ks_mark sends a record for each cause of what was lost since it last did. It
+// is called when mark_due is set, before a record is sent.
+FUNC void ks_mark(void)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+
+	mark_due = 0;
+	for (__u32 i = 0; i < COUNTERS; i++) {
+		__u64 n = unmarked[i] ? __sync_lock_test_and_set(&unmarked[i], 0) : 0;
+		struct lost *l;
+
+		if (!n)
+			continue;
+		l = bpf_ringbuf_reserve(&events, sizeof(*l), 0);
+		if (!l) {
+			__sync_fetch_and_add(&unmarked[i], n);
+			mark_due = 1;
+			return;
+		}
+		fill(&l->event, i, KIND_LOST, ids);
+		l->event.entry_time = 0;
+		l->event.faults = 0;
+		l->count = n;
+		bpf_ringbuf_submit(l, 0);
+	}
+}
+
+// The most calls, if not 0, that are sent in a time, of ns; calls are counted
+// from the first one after such a time.
+const volatile struct rate_limit rate_limit;
+__u64 window_start, window_calls;
+
+// ks_admit reports whether a call may be sent. Two that begin a new window at
+// the same time may make it larger by one: what matters is that every call is
+// either sent or counted.
+FUNC int ks_admit(void)
+{
+	__u64 now = bpf_ktime_get_ns(), start = window_start;
+
+	if (bpf_get_current_pid_tgid() >> 32 == settings.self)
+		return 0;
+	if ((__s64)(now - start) >= (__s64)rate_limit.window &&
+	    __sync_val_compare_and_swap(&window_start, start, now) == start)
+		window_calls = 0;
+	if (__sync_fetch_and_add(&window_calls, 1) < rate_limit.most)
+		return 1;
+	ks_lost(RATE_LIMITED);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// missed returns how often the kernel did not run a program or call a probe.
+// It skips a program that is running on that CPU already, and a probe that is
+// hit while another one of its kind is being handled. For a function whose
+// return was skipped, what was kept of the call could be taken for a later one's
+// on the same stack, if that was not kept: no more than so many are wrong.
+//
+// uncounted says that some are not known: Linux counts those of a kprobe's
+// program, and tells of those of a kprobe, since 6.7.
+func (t *Tracer) missed() (n uint64, uncounted bool) {
+	for _, c := range t.probes {
+		known := true
+		switch c := c.(type) {
+		case *ebpf.Program:
+			stats, err := c.Stats()
+			if known = err == nil; known {
+				n += stats.RecursionMisses
+			}
+		case *event:
+			m, err := c.missed()
+			known = err == nil
+			n += m
+		case link.Link:
+			var m uint64
+			m, known = missedByLink(c)
+			n += m
+		}
+		uncounted = uncounted || !known
+	}
+	return n, uncounted
+}
+
+// missedByLink returns what a link says of its kprobes. A link to an event of
+// tracefs is known by that, other links than those of kprobes have nothing to say.
+func missedByLink(l link.Link) (n uint64, known bool) {
+	info, err := l.Info()
+	if err != nil {
+		return 0, errors.Is(err, ebpf.ErrNotSupported)
+	}
+	if multi := info.KprobeMulti(); multi != nil {
+		return multi.Missed, true
+	}
+	event := info.PerfEvent()
+	if event == nil {
+		return 0, true
+	}
+	if probe := event.Kprobe(); probe != nil {
+		return probe.Missed, true
+	}
+	return 0, event.Type != 0 // a kernel that does not describe such links
+}
+
+// missed returns how often the kernel skipped a probe of the event.
+func (ev *event) missed() (uint64, error) {
+	profile, err := os.ReadFile(filepath.Join(ev.dir, "kprobe_profile"))
+	if err != nil {
+		return 0, err
+	}
+	return missedInProfile(profile, path.Base(ev.name))
+}
+
+// missedInProfile reads lines of an event's name, its hits and its misses.
+func missedInProfile(profile []byte, name string) (uint64, error) {
+	total := uint64(0)
+	for line := range bytes.Lines(profile) {
+		fields := bytes.Fields(line)
+		if len(fields) != 3 || string(fields[0]) != name {
+			continue
+		}
+		n, err := strconv.ParseUint(string(fields[2]), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("kprobe_profile: %w", err)
+		}
+		total += n
+	}
+	return total, nil
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// A loss is what a counter of the engine means to a person.
+type loss struct {
+	what, hint string
+	// shows says that the output itself shows it, where it happens.
+	shows bool
+}
+
+var losses = [bpf.Counters]loss{
+	bpf.LostRingbuf:   {what: "records lost because the ring buffer was full", hint: "try a larger --ringbuf, a narrower SPEC or --rate"},
+	bpf.LostDepth:     {what: "calls not seen because too many calls of one thread were open"},
+	bpf.LostThread:    {what: "calls not seen because the kernel had no memory for them"},
+	bpf.LostFamily:    {what: "processes not followed because there are too many"},
+	bpf.LostScratch:   {what: "records lost because too many with a stack or branches were under way on one CPU"},
+	bpf.LostBranches:  {what: "records without their branches, which others overwrote too soon"},
+	bpf.LostValues:    {what: "calls of sessions without their values, for which there was no room"},
+	bpf.LostReturn:    {what: "times calls of a session ended unseen: the kernel did not run the program at their return"},
+	bpf.LostRecursion: {what: "calls left out because tracing itself has made them"},
+	bpf.Fault:         {what: "calls left out because a predicate met unreadable memory or divided by zero"},
+	bpf.RateLimited:   {what: "calls left out by --rate"},
+	bpf.Unreadable:    {what: "records with values that could not be read", shows: true},
+	bpf.Truncated:     {what: "strings and buffers of which only the beginning was captured", shows: true},
+	bpf.Missed:        {what: "calls or returns not seen because the kernel skips a probe while another runs on that CPU"},
+}
+
+// AppendLost appends the mark that stands in the output where n records are
+// missing.
+func AppendLost(dst []byte, cause bpf.Counter, n uint64) []byte {
+	dst = strconv.AppendUint(append(dst, "--- "...), n, 10)
+	return append(append(append(dst, ' '), losses[cause].what...), " ---\n"...)
+}
+
+// AppendLosses appends a line for each cause of loss: for all, or for those
+// that occurred and that the output does not show.
+func AppendLosses(dst []byte, counts *[bpf.Counters]uint64, all bool) []byte {
+	for i, n := range counts {
+		l := &losses[i]
+		if !all && (n == 0 || l.shows) {
+			continue
+		}
+		dst = fmt.Appendf(dst, "ksnoop: %d %s", n, l.what)
+		if n > 0 && l.hint != "" {
+			dst = append(append(dst, "; "...), l.hint...)
+		}
+		dst = append(dst, '\n')
+	}
+	return dst
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// Every counter has words, and no two the same.
+func TestLossWords(t *testing.T) {
+	seen := map[string]bool{}
+	for i, l := range losses {
+		if l.what == "" || seen[l.what] {
+			t.Errorf("counter %d is called %q", i, l.what)
+		}
+		seen[l.what] = true
+	}
+}
+
+func TestAppendLosses(t *testing.T) {
+	var counts [bpf.Counters]uint64
+	if got := AppendLosses(nil, &counts, false); len(got) != 0 {
+		t.Errorf("nothing was lost: %s", got)
+	}
+	counts[bpf.LostRingbuf], counts[bpf.Unreadable] = 12, 3
+	want := "ksnoop: 12 records lost because the ring buffer was full; try a larger --ringbuf, a narrower SPEC or --rate\n"
+	if got := AppendLosses(nil, &counts, false); string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	all := string(AppendLosses(nil, &counts, true))
+	if n := strings.Count(all, "\n"); n != len(losses) || !strings.Contains(all, "ksnoop: 3 records with values that could not be read\n") ||
+		!strings.Contains(all, "ksnoop: 0 calls left out by --rate\n") {
+		t.Errorf("%d lines of %d:\n%s", n, len(losses), all)
+	}
+	if got := string(AppendLost(nil, bpf.RateLimited, 312)); got != "--- 312 calls left out by --rate ---\n" {
+		t.Errorf("mark %q", got)
+	}
+}
