@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,36 +59,62 @@ entry_SYSCALL_64_after_hwframe  (arch/x86/entry/entry_64.S:121)
 `},
 }
 
+// stackRows returns the functions and places of a stack, lines only if want has
+// those of the kernel that runs.
+func stackRows(t *testing.T, text, release string) (rows []string) {
+	t.Helper()
+	running, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := regexp.MustCompile(`^\s*\d+us \[\S+\]`)
+	columns := regexp.MustCompile(`(?:\+0x[0-9a-f]+)? +\(`)
+	lines := regexp.MustCompile(`:\d+(:\d+)?\)`)
+	for line := range strings.Lines(strings.Trim(text, "\n")) {
+		row := columns.ReplaceAllString(strings.TrimSpace(result.ReplaceAllString(line, "")), " (")
+		if strings.TrimSpace(string(running)) != release {
+			row = lines.ReplaceAllString(row, ")")
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 func TestLiveDebugInfoStack(t *testing.T) {
 	requireDebugInfo(t)
 	want, ok := failingMapCreation[guest.Kernel()]
 	if !ok {
 		t.Skip("nobody has read this kernel's source")
 	}
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		t.Fatal(err)
-	}
-	columns := regexp.MustCompile(`(?:\+0x[0-9a-f]+)? +\(`)
-	lines := regexp.MustCompile(`:\d+(:\d+)?\)`)
-	rows := func(text string) (rows []string) {
-		for line := range strings.Lines(strings.TrimSpace(text)) {
-			row := columns.ReplaceAllString(strings.TrimSpace(line), " (")
-			if strings.TrimSpace(string(release)) != want.release {
-				row = lines.ReplaceAllString(row, ")")
-			}
-			rows = append(rows, row)
-		}
-		return rows
-	}
 	methods(t, func(t *testing.T, attach string) {
 		out := traced(t, append([]string{"trace", attach, "--stack", "array_map_alloc_check(return < 0)"}, quiet("map-array-zero")...)...)
 		_, stack, _ := strings.Cut(out, "stack:\n")
 		stack, _, _ = strings.Cut(stack, "\n\n")
-		if diff := cmp.Diff(rows(want.stack), rows(stack)); diff != "" {
+		if diff := cmp.Diff(stackRows(t, want.stack, want.release), stackRows(t, stack, want.release)); diff != "" {
 			t.Error(diff)
 		}
 	})
+}
+
+// TestLiveDebugInfoSession has the same call in the stack view of a session,
+// which begins with the outermost function.
+func TestLiveDebugInfoSession(t *testing.T) {
+	requireDebugInfo(t)
+	want, ok := failingMapCreation[guest.Kernel()]
+	if !ok {
+		t.Skip("nobody has read this kernel's source")
+	}
+	out, stderr, status := ksnoop(t, append([]string{"-e", "*sys_bpf", "-a", ":kernel/bpf/arraymap.c", "-a", "map_create"}, quiet("map-array-zero")...)...)
+	_, stack, _ := strings.Cut(out, "):\n\n")
+	got := stackRows(t, stack, want.release)
+	rows := stackRows(t, want.stack, want.release)
+	slices.Reverse(rows)
+	if status != 0 || len(got) != len(rows)+1 || !strings.HasPrefix(got[len(got)-1], "!") || !strings.HasSuffix(got[len(got)-1], " array_map_alloc_check") {
+		t.Fatalf("status %d:\n%s%s", status, out, stderr)
+	}
+	if diff := cmp.Diff(rows, got[:len(rows)]); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // TestLiveDebugInfoSym compares addresses of the running kernel with those of

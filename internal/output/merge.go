@@ -34,6 +34,18 @@ type merger struct {
 	skip       []bool          // of each address
 }
 
+// begins reports whether a function begins at an address, as a stack that is
+// taken at a function's entry does. One that is taken at the return of a function
+// begins where that returns to, behind the call.
+func (m *merger) begins(addr uint64) bool {
+	n := len(m.frames)
+	m.frames = m.resolver.Frames(m.frames, addr, false)
+	f := m.frames[len(m.frames)-1]
+	m.frames = m.frames[:n]
+	const probed = 5 // behind a landing pad or the call of a tracer, before any of the function's own
+	return f.Name != "" && f.Offset <= probed
+}
+
 // merge returns the rows of a chain, outermost first. The kernel's stack knows
 // the functions that were not recorded on the way to those that were; the call
 // that the chain ends in has returned already when the stack is taken, and
@@ -42,7 +54,7 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 	m.rows, m.frames, m.starts = m.rows[:0], m.frames[:0], m.starts[:0]
 	for i, addr := range c.Stack {
 		m.starts = append(m.starts, len(m.frames))
-		m.frames = m.resolver.Frames(m.frames, addr, i > 0)
+		m.frames = m.resolver.Frames(m.frames, addr, i > 0 || !m.begins(addr))
 	}
 	m.starts = append(m.starts, len(m.frames))
 	m.skipTracing()

@@ -29,6 +29,37 @@ func (letters) Frames(dst []symbols.Frame, addr uint64, _ bool) []symbols.Frame 
 	return append(dst, f)
 }
 
+// asked notes how addresses are asked for last.
+type asked map[uint64]bool
+
+func (a asked) Frames(dst []symbols.Frame, addr uint64, returnAddress bool) []symbols.Frame {
+	a[addr] = returnAddress
+	return append(dst, symbols.Frame{Addr: addr, Name: "f", Offset: addr & 0xff})
+}
+
+// TestReturnAddresses reads the begin of a stack as a call's return, unless a
+// function begins there.
+func TestReturnAddresses(t *testing.T) {
+	for _, test := range []struct {
+		stack []uint64
+		want  []bool
+	}{
+		{[]uint64{0x120, 0x21a}, []bool{true, true}},
+		{[]uint64{0x100, 0x21a}, []bool{false, true}},
+		{[]uint64{0x104, 0x205}, []bool{false, true}},
+		{[]uint64{0x109}, []bool{true}},
+	} {
+		a := asked{}
+		m := merger{resolver: a}
+		m.merge(&session.Chain{Stack: test.stack})
+		for i, addr := range test.stack {
+			if a[addr] != test.want[i] {
+				t.Errorf("%#x: address %d is read as a return address: %v", test.stack, i, a[addr])
+			}
+		}
+	}
+}
+
 // FuzzMerge makes chains and stacks of random bytes. Whatever they are, every
 // call is there once and in its order, as is everything of the stack that is
 // not left out.
