@@ -4,6 +4,7 @@ package expr
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -80,5 +81,35 @@ func TestAny(t *testing.T) {
 				t.Errorf("$any(%s) in %s (-want +got):\n%s", typ, form, diff)
 			}
 		}
+	}
+}
+
+// TestDocumentedSpecs parses the examples of the sections about selectors.
+func TestDocumentedSpecs(t *testing.T) {
+	doc, err := os.ReadFile("../docs/language.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	for _, title := range []string{"## Targets other than functions\n", "## Functions by type\n"} {
+		_, section, ok := strings.Cut(string(doc), title)
+		if !ok {
+			t.Fatalf("there is no section %q", title)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		for line := range strings.Lines(section) {
+			example, ok := strings.CutPrefix(line, "    ")
+			if !ok {
+				continue
+			}
+			examples++
+			example, _, _ = strings.Cut(strings.TrimSpace(example), "   ") // what it means stands beside it
+			if _, err := Parse(strings.Trim(example, "'")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if examples < 8 {
+		t.Errorf("%d examples found", examples)
 	}
 }
