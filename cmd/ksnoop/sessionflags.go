@@ -30,7 +30,6 @@ type sessionFlags struct {
 	only, except []string // errors
 	longer       string
 	interim      bool
-	inject       []string
 	live         bool
 	hung         time.Duration
 	fullStacks   bool
@@ -48,7 +47,6 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.except, "except-errors", "X", nil, "no sessions that failed with one of these `ERRORS` (repeatable)")
 	flags.StringVarP(&f.longer, "longer", "L", "", "only sessions that took longer than this `TIME`: 10ms, 50us; a number is in ms")
 	flags.BoolVarP(&f.interim, "interim", "I", false, "also stacks of failures that the caller has dealt with")
-	flags.StringArrayVarP(&f.inject, "inject", "J", nil, "hit `PROBE` in sessions: kprobe:F[+OFF], kretprobe:F, tp:CAT:NAME, rawtp:NAME (repeatable)")
 	flags.BoolVar(&f.live, "live", false, "with -T: print calls as they happen, not at the session's end")
 	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME`, once")
 	flags.BoolVar(&f.fullStacks, "full-stacks", false, "keep the frames of tracing itself in stacks")
@@ -81,7 +79,7 @@ func (f methodFlag) Set(string) error { return f.flags.Set("attach", f.method) }
 func (f *sessionFlags) wanted() bool { return len(f.entry)+len(f.presets) > 0 }
 
 // sessionOnly are the options that mean nothing without a session.
-var sessionOnly = [...]string{"allow", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "inject", "live", "hung", "full-stacks"}
+var sessionOnly = [...]string{"allow", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "live", "hung", "full-stacks"}
 
 // check finds options that contradict each other.
 func (f *sessionFlags) check(flags *pflag.FlagSet) error {

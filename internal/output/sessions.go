@@ -113,7 +113,9 @@ func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
 	dst = strconv.AppendUint(append(dst, " TID/PID "...), uint64(s.TID), 10)
 	dst = strconv.AppendUint(append(dst, '/'), uint64(s.PID), 10)
 	dst = appendPadded(append(dst, " ("...), []byte(s.Comm), 0)
-	dst = appendPadded(append(dst, '/'), []byte(s.Leader), 0)
+	if s.Leader != "" { // which is not known while it is open
+		dst = appendPadded(append(dst, '/'), []byte(s.Leader), 0)
+	}
 	dst = append(dst, "):"...)
 	switch s.State {
 	case session.Hung:
