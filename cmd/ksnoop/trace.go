@@ -131,9 +131,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	p := request.plan
 	log := f.logger(stderr)
-	for _, s := range request.skipped {
-		log.Info("left out", "function", s.Func.Name, "reason", s.Why)
-	}
+	sayLeftOut(log, request.skipped)
 	if f.auto() && f.kernel.btf == "" {
 		if err := attach.Choose(p); err != nil {
 			return err
@@ -271,13 +269,7 @@ func (f *traceFlags) logger(stderr io.Writer) *slog.Logger {
 	if f.debug {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}}))
+	return slog.New(sentences{stderr, level})
 }
 
 // A tracing is one run of "ksnoop trace" whose plan is made.
@@ -360,8 +352,8 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 		return unattachable(ctx, err)
 	}
 	defer tracer.Close()
+	sayAttached(t.log, t.plan, tracer.Failed())
 	for _, f := range tracer.Failed() {
-		t.log.Warn("not traced", "function", f.Probe.Func.Name, "reason", f.Err)
 		t.verifierLog(f.Err)
 	}
 	tellInlined()

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// sentences is a slog.Handler that writes what a person reads, for example
+// "ksnoop: tcp_v4_rcv: attached with fentry". Attributes come in this order:
+// whom it is about, and why.
+type sentences struct {
+	w     io.Writer
+	level slog.Level
+}
+
+var _ slog.Handler = sentences{}
+
+func (s sentences) Enabled(_ context.Context, l slog.Level) bool { return l >= s.level }
+
+// Handle writes one line for one message: only a reason can have more.
+func (s sentences) Handle(_ context.Context, r slog.Record) error {
+	subject, reason := "", ""
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "function" {
+			subject = a.Value.String() + ": "
+		} else {
+			reason += ": " + a.Value.String()
+		}
+		return true
+	})
+	_, err := fmt.Fprintf(s.w, "ksnoop: %s%s%s\n", subject, r.Message, reason)
+	return err
+}
+
+func (s sentences) WithAttrs([]slog.Attr) slog.Handler { return s }
+func (s sentences) WithGroup(string) slog.Handler      { return s }
+
+// fewNames is how many functions are named one by one.
+const fewNames = 4
+
+// sayGroups logs what befell functions: a line each where they are few, or one
+// for all that share a text. Functions and texts are of the same length.
+func sayGroups(functions, texts []string, say func(function, text string)) {
+	groups := map[string][]string{}
+	var order []string
+	for i, text := range texts {
+		if groups[text] == nil {
+			order = append(order, text)
+		}
+		groups[text] = append(groups[text], functions[i])
+	}
+	for _, text := range order {
+		names := groups[text]
+		if len(names) <= fewNames {
+			for _, name := range names {
+				say(name, text)
+			}
+			continue
+		}
+		say(fmt.Sprintf("%d functions (%s, ...)", len(names), strings.Join(names[:fewNames], ", ")), text)
+	}
+}
+
+// sayLeftOut logs which functions a glob has selected in vain.
+func sayLeftOut(log *slog.Logger, skipped []plan.Skipped) {
+	var functions, reasons []string
+	for _, s := range skipped {
+		functions, reasons = append(functions, s.Func.Name), append(reasons, generalReason(s.Why, s.Func.Name))
+	}
+	sayGroups(functions, reasons, func(f, why string) { log.Info("left out", "function", f, "reason", why) })
+}
+
+// sayAttached logs what is traced and how, and what could not be.
+func sayAttached(log *slog.Logger, p *plan.Plan, failed []attach.Failure) {
+	bad := map[*plan.Probe]bool{}
+	var functions, reasons []string
+	for _, f := range failed {
+		bad[f.Probe] = true
+		functions, reasons = append(functions, f.Probe.Name()), append(reasons, generalReason(f.Err, f.Probe.Name()))
+	}
+	sayGroups(functions, reasons, func(f, why string) { log.Warn("not traced", "function", f, "reason", why) })
+	var names, methods []string
+	for _, probe := range p.Probes {
+		if !bad[probe] {
+			names, methods = append(names, probe.Name()), append(methods, "attached with "+probe.Method.String())
+		}
+	}
+	sayGroups(names, methods, func(f, how string) { log.Info(how, "function", f) })
+}
+
+// generalReason is the text of an error without the name of the function that it
+// is about, so that those of several functions can be told to be the same.
+func generalReason(err error, function string) string {
+	return strings.TrimSpace(strings.ReplaceAll(err.Error(), function, "it"))
+}

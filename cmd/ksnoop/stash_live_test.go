@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// steady keeps the workload's runtime from sending itself signals, which would
+// make two calls of one.
+const steady = "export GODEBUG=asyncpreemptoff=1; "
+
+// stashed traces calls of vfs_read that a return predicate decides, while a
+// shell runs a script whose output is not to get between the records.
+func stashed(t *testing.T, attach, spec, script string) (out, errs string) {
+	t.Helper()
+	out, errs, status := ksnoop(t, "trace", attach, "--stats", spec, "--", "sh", "-c", "exec >/dev/null; "+steady+script)
+	if status != 0 {
+		t.Fatalf("%s: status %d: %s", script, status, errs)
+	}
+	return out, errs
+}
+
+// counted is the number that --stats says of something.
+func counted(t *testing.T, errs, what string) int {
+	t.Helper()
+	return sum(t, regexp.MustCompile(`(?m)^ksnoop: (\d+) `+what), errs)
+}
+
+// TestLiveStashThreads: every call of every thread, with the values of its own.
+func TestLiveStashThreads(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for _, threads := range []int{1, 8} {
+			out, errs := stashed(t, attach, "vfs_read(count >= 61, count < 63, return == count)",
+				fmt.Sprintf("workload threads -threads %d -count 40 -size 61 & workload threads -threads %[1]d -count 40 -size 62; wait", threads))
+			for size := 61; size < 63; size++ {
+				pair := fmt.Sprintf("count = (size_t)%d,\n\n        return = (ssize_t)%[1]d\n", size)
+				n, missed := strings.Count(out, pair), counted(t, errs, "calls or returns not seen")
+				if want := 40 * threads; n != want && n+missed < want {
+					t.Errorf("%d threads: %d calls of %d bytes, %d missed, want %d: %s", threads, n, size, missed, want, errs)
+				}
+			}
+			if lost := counted(t, errs, "(?:records lost|calls not seen)"); lost > 0 {
+				t.Errorf("%d threads: %d lost: %s", threads, lost, errs)
+			}
+		}
+	})
+}
+
+// TestLiveStashSleepers: calls that are open at the same time, far more than
+// any table of the kernel's has room for by default. kprobes wait for 4096.
+func TestLiveStashSleepers(t *testing.T) {
+	guest.Require(t)
+	for attach, n := range map[string]int{"--attach=fentry": 10000, "--attach=kprobe": 3000} {
+		out, errs := stashed(t, attach, "vfs_read(count == 1, return == 1)", fmt.Sprintf("workload sleepers -n %d -for 1s", n))
+		if got := records(out, "workload", "vfs_read"); got != n {
+			t.Errorf("%s: %d records of %d calls: %s", attach, got, n, errs)
+		}
+	}
+}
+
+// TestLiveStashAbandoned: calls that never return, because their task is killed
+// or its process exits, leave nothing behind that others could miss or be taken
+// for: 600 tasks are more than have room if it is not given back.
+func TestLiveStashAbandoned(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		out, errs := stashed(t, attach, "vfs_read(count >= 1, count < 68, count != 64, return >= 67 || return < 0)",
+			"for i in 1 2 3; do workload exit-group -threads 200 -for 20ms -code 0; done; workload killed -for 5ms; "+
+				"workload threads -threads 4 -count 5 -size 67")
+		if n := strings.Count(out, "return = (ssize_t)67\n"); n != 20 {
+			t.Errorf("%d records of 20 calls after those that never returned: %s", n, errs)
+		}
+		if lost := counted(t, errs, "(?:records lost|calls not seen)"); lost > 0 {
+			t.Errorf("%d lost: %s", lost, errs)
+		}
+	})
+}
+
+// TestLiveStashNested: traced functions within each other, each with its own
+// values: vfs_open is called by do_sys_openat2 by way of others.
+func TestLiveStashNested(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		out, errs, status := ksnoop(t, "trace", attach, `do_sys_openat2(ustr(filename) == "/dev/zero", return >= 0)`,
+			`vfs_open(path->dentry->d_name.name == "zero", return == 0)`, "--", "sh", "-c", "exec >/dev/null; "+steady+"workload open -file /dev/zero -count 30")
+		outer, inner := records(out, "workload", "do_sys_openat2"), records(out, "workload", "vfs_open")
+		if outer != 30 || inner != 30 || status != 0 || errs != "" {
+			t.Errorf("%d calls of the outer and %d of the inner function, want 30, status %d: %s", outer, inner, status, errs)
+		}
+	})
+}
