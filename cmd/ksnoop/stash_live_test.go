@@ -84,14 +84,15 @@ func TestLiveStashAbandoned(t *testing.T) {
 }
 
 // TestLiveStashNested: traced functions within each other, each with its own
-// values: vfs_open is called by do_sys_openat2 by way of others.
+// values: vfs_open is called by do_sys_openat2 by way of others. A name whose
+// page is not in memory yet cannot be compared, which is counted.
 func TestLiveStashNested(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
 		out, errs, status := ksnoop(t, "trace", attach, `do_sys_openat2(ustr(filename) == "/dev/zero", return >= 0)`,
 			`vfs_open(path->dentry->d_name.name == "zero", return == 0)`, "--", "sh", "-c", "exec >/dev/null; "+steady+"workload open -file /dev/zero -count 30")
 		outer, inner := records(out, "workload", "do_sys_openat2"), records(out, "workload", "vfs_open")
-		if outer != 30 || inner != 30 || status != 0 || errs != "" {
+		if outer != 30 || inner != 30 || status != 0 || sum(t, summary, strings.ReplaceAll(errs, "left out because a predicate", "")) > 0 {
 			t.Errorf("%d calls of the outer and %d of the inner function, want 30, status %d: %s", outer, inner, status, errs)
 		}
 	})
