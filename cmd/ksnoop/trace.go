@@ -145,6 +145,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
 		return err
 	}
+	t.target.Stacks, t.target.Branches = f.tail.stacks(), f.tail.branches.text != ""
 	if f.explain {
 		return explain(stdout, p, t.target)
 	}
