@@ -122,6 +122,7 @@ struct tail_config {
 	__u32 user_stack;
 	enum section_flag stack_flags; /* of their sections */
 	enum section_flag branch_flags;
+	__u32 branches; /* wanted in sessions */
 	__u64 silent[MAX_CPUS / 64]; /* a bit for each CPU that records no branches */
 };
 

@@ -174,30 +174,38 @@ const (
 )
 
 type engineSession struct {
-	_         structs.HostLayout
-	Busy      uint32
-	Depth     uint16
-	Top       uint16
-	Failing   uint16
-	SavedFrom uint16
-	SavedTo   uint16
-	Recovered uint8
-	Satisfied uint8
-	Sent      uint8
-	Chains    uint8
-	_         [2]byte
-	Error     uint32
-	Context   uint32
-	LogLen    uint32
-	StashLen  uint32
-	StackLen  uint32
-	Changes   uint32
-	_         [4]byte
-	Stack     [127]uint64
-	Calls     [128]engineCall
-	Saved     [128]engineCall
-	Rec       engineSessionRecord
-	Log       [0]uint8
+	_           structs.HostLayout
+	Busy        uint32
+	Depth       uint16
+	Top         uint16
+	Failing     uint16
+	SavedFrom   uint16
+	SavedTo     uint16
+	Recovered   uint8
+	Satisfied   uint8
+	Sent        uint8
+	Chains      uint8
+	_           [2]byte
+	Error       uint32
+	Context     uint32
+	LogLen      uint32
+	StashLen    uint32
+	StackLen    uint32
+	Changes     uint32
+	_           [4]byte
+	Stack       [127]uint64
+	Ticket      uint64
+	BranchesLen int64
+	Branches    [32]struct {
+		_     structs.HostLayout
+		From  uint64
+		To    uint64
+		Flags uint64
+	}
+	Calls [128]engineCall
+	Saved [128]engineCall
+	Rec   engineSessionRecord
+	Log   [0]uint8
 }
 
 type engineSessionConfig struct {
@@ -235,7 +243,9 @@ type engineSessionRecord struct {
 	Saved       uint16
 	Stack       uint16
 	Interrupt   uint8
-	Pad         [3]uint8
+	Branches    uint8
+	NoBranches  uint8
+	BranchFlags uint8
 	Comm        [16]int8
 	Leader      [16]int8
 	_           [4]byte
@@ -294,6 +304,8 @@ type engineTailConfig struct {
 	UserStack   uint32
 	StackFlags  uint32
 	BranchFlags uint32
+	Branches    uint32
+	_           [4]byte
 	Silent      [64]uint64
 }
 

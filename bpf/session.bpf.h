@@ -65,6 +65,7 @@ static __always_inline __u64 put(struct session *s, __u64 pos, const void *from,
 FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n)
 {
 	__u64 pos = s->log_len, saved = 0, stack = 0, from = s->saved_from;
+	__s64 branches = 0;
 	long lost;
 
 	if (pos > log_size)
@@ -87,7 +88,14 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n)
 		if (stack > sizeof(s->stack))
 			stack = 0;
 		pos = put(s, pos, s->stack, stack);
+		branches = s->branches_len;
+		if (branches > (__s64)sizeof(s->branches) || branches < 0)
+			branches = 0;
+		pos = put(s, pos, s->branches, branches);
 	}
+	s->rec.branches = branches / sizeof(s->branches[0]);
+	s->rec.no_branches = s->branches_len < 0 ? -s->branches_len : 0;
+	s->rec.branch_flags = tail_settings.branch_flags;
 	s->rec.frames = n;
 	s->rec.saved = saved;
 	s->rec.stack = stack / 8;
@@ -371,7 +379,7 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->chains = 0;
 	s->log_len = 0;
 	s->stash_len = 0;
-	s->stack_len = 0;
+	s->stack_len = s->branches_len = 0;
 	__builtin_memset(&s->rec, 0, sizeof(s->rec));
 	s->rec.start = now;
 	s->rec.tgid = ids >> 32;
@@ -417,6 +425,16 @@ static __always_inline int reportable(struct session *s, enum session_kind kind)
 	return wanted.success || s->chains;
 }
 
+// take_stack keeps how the kernel got to the return at hand.
+static __always_inline void take_stack(void *ctx, struct session *s)
+{
+	long n = bpf_get_stack(ctx, s->stack, sizeof(s->stack), 0);
+
+	s->stack_len = n > 0 ? n : 0;
+	if (tail_settings.branches)
+		s->branches_len = take_branches(s->branches, bpf_get_smp_processor_id(), s->ticket);
+}
+
 // ks_close ends a session, after its last call has been taken off, and reports
 // it if it is one to report.
 FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
@@ -430,9 +448,7 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 		return 0;
 	}
 	if (!s->stack_len && kind == SESSION_END) {
-		long n = bpf_get_stack(ctx, s->stack, sizeof(s->stack), 0);
-
-		s->stack_len = n > 0 ? n : 0;
+		take_stack(ctx, s);
 	}
 	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
 	ks_send_session(s, kind, s->top);
@@ -579,9 +595,7 @@ static __always_inline void failed(void *ctx, struct session *s, __u32 d, __u64 
 {
 	s->error = -(__u32)result;
 	if (s->failing != d + 2) {
-		long n = bpf_get_stack(ctx, s->stack, sizeof(s->stack), 0);
-
-		s->stack_len = n > 0 ? n : 0;
+		take_stack(ctx, s);
 		s->top = d + 1;
 	}
 	s->failing = d + 1;
@@ -612,7 +626,7 @@ static __always_inline void succeeded(struct session *s, __u32 d)
 		ks_send_session(s, SESSION_CHAIN, chain ? s->top : d + 1);
 	}
 	if (chain || saved)
-		s->stack_len = 0;
+		s->stack_len = s->branches_len = 0;
 	if (s->saved_from > d)
 		s->saved_from = s->saved_to = 0;
 	else if (s->saved_to)
@@ -695,7 +709,7 @@ FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
 }
 
 // ks_leave records that a function has returned.
-FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result)
+FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 {
 	struct session *s;
 
@@ -704,6 +718,7 @@ FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result)
 	s = ks_open_session();
 	if (!s)
 		return 0;
+	s->ticket = ticket;
 	if (ks_innermost(s, cookie, sp))
 		ks_pop(ctx, s, cookie, result, 0);
 	ks_done(s);
@@ -724,7 +739,7 @@ int session_library(void *ctx)
 		ks_satisfied(s);
 		ks_pop(ctx, s, 1, 2, 3);
 	}
-	return ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3);
+	return ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
 }
 
 // A thread that ends in a session takes it with it.

@@ -72,6 +72,8 @@ const (
 const (
 	SessionHeaderSize = int(unsafe.Sizeof(engineSessionRecord{}))
 	CallSize          = int(unsafe.Sizeof(engineCall{}))
+	// SessionTicket is where programs leave that of their branch snapshot.
+	SessionTicket = int(unsafe.Offsetof(engineSession{}.Ticket))
 	// ItemHead is what is in front of the record of a call's values.
 	ItemHead = int(unsafe.Offsetof(engineFrame{}.Event))
 )
@@ -122,7 +124,7 @@ const (
 const (
 	logSize   = 24 << 10
 	stashSize = 8 << 10
-	tailSize  = 2*unsafe.Sizeof(engineSession{}.Calls) + unsafe.Sizeof(engineSession{}.Stack)
+	tailSize  = 2*unsafe.Sizeof(engineSession{}.Calls) + unsafe.Sizeof(engineSession{}.Stack) + unsafe.Sizeof(engineSession{}.Branches)
 )
 
 // prepareSessions sets the engine's spec up for sessions, or takes what they
@@ -184,23 +186,28 @@ func flag(b bool) uint8 {
 
 // A SessionHeader is the header of a record of a session.
 type SessionHeader struct {
-	Start, End   uint64 // CLOCK_MONOTONIC ns
-	PID, TID     uint32
-	Func         uint32 // id of the entry function
-	LogBase      uint32 // how much of the log was sent before
-	LogSize      uint32
-	LostDeep     uint32 // calls nested too deeply
-	LostValues   uint32 // calls whose values found no room
-	LostChunks   uint32 // records of this session that found no room
-	LostReturns  uint32 // calls whose return was not seen
-	CPU          uint16
-	Kind         SessionRecordKind
-	Failed       bool
-	Interrupt    bool // it was opened by an interrupt
-	Depth        int  // calls in flight
-	Frames       int  // in the record
-	Saved        int  // in the record, stitched under the last frame
-	Stack        int  // words of kernel stack in the record
+	Start, End  uint64 // CLOCK_MONOTONIC ns
+	PID, TID    uint32
+	Func        uint32 // id of the entry function
+	LogBase     uint32 // how much of the log was sent before
+	LogSize     uint32
+	LostDeep    uint32 // calls nested too deeply
+	LostValues  uint32 // calls whose values found no room
+	LostChunks  uint32 // records of this session that found no room
+	LostReturns uint32 // calls whose return was not seen
+	CPU         uint16
+	Kind        SessionRecordKind
+	Failed      bool
+	Interrupt   bool // it was opened by an interrupt
+	// Branches are how many follow the stack, NoBranches why there are none, an
+	// error number, and AllBranches says that no kind of them was left out.
+	Branches     int
+	NoBranches   uint8
+	AllBranches  bool
+	Depth        int // calls in flight
+	Frames       int // in the record
+	Saved        int // in the record, stitched under the last frame
+	Stack        int // words of kernel stack in the record
 	Comm, Leader [16]byte
 }
 
@@ -224,11 +231,13 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		Failed: raw[unsafe.Offsetof(l.Failed)] != 0, Interrupt: raw[unsafe.Offsetof(l.Interrupt)] != 0,
 		Depth: u16(unsafe.Offsetof(l.Depth)), Frames: u16(unsafe.Offsetof(l.Frames)),
 		Saved: u16(unsafe.Offsetof(l.Saved)), Stack: u16(unsafe.Offsetof(l.Stack)),
+		Branches: int(raw[unsafe.Offsetof(l.Branches)]), NoBranches: raw[unsafe.Offsetof(l.NoBranches)],
+		AllBranches: raw[unsafe.Offsetof(l.BranchFlags)]&byte(engineSectionFlagSECTION_ALL) != 0,
 	}
 	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
 	data = raw[SessionHeaderSize:]
-	if need := int(h.LogSize) + (h.Frames+h.Saved)*CallSize + 8*h.Stack; need > len(data) {
+	if need := int(h.LogSize) + (h.Frames+h.Saved)*CallSize + 8*h.Stack + BranchSize*h.Branches; need > len(data) {
 		return nil, fmt.Errorf("record of a session has %d bytes, its header speaks of %d", len(data), need)
 	}
 	return data, nil

@@ -79,7 +79,9 @@ struct session_record {
 	__u16 saved;  /* number of struct call that hang under the last frame */
 	__u16 stack;  /* number of addresses */
 	__u8 interrupt; /* it was opened by one */
-	__u8 pad[3];
+	__u8 branches; /* number of struct perf_branch_entry */
+	__u8 no_branches; /* why there are none: an error number */
+	__u8 branch_flags; /* enum section_flag */
 	char comm[COMM_LEN];
 	char leader[COMM_LEN];
 };
@@ -114,7 +116,7 @@ struct log_exit {
 
 enum {
 	/* Room behind the log, for what is sent with it. */
-	TAIL_SIZE = 2 * DEPTH * sizeof(struct call) + STACK_WORDS * 8,
+	TAIL_SIZE = 2 * DEPTH * sizeof(struct call) + STACK_WORDS * 8 + MAX_BRANCHES * sizeof(struct perf_branch_entry),
 };
 
 /* The session of a thread, kept with it once it has had one. */
@@ -136,6 +138,9 @@ struct session {
 	__u32 stack_len; /* bytes */
 	__u32 changes;	 /* of its calls, ever */
 	__u64 stack[STACK_WORDS];
+	__u64 ticket; /* of the branch snapshot of the return at hand */
+	__s64 branches_len; /* bytes, or a negative error number */
+	struct perf_branch_entry branches[MAX_BRANCHES];
 	struct call calls[DEPTH];
 	struct call saved[DEPTH];
 	struct session_record rec;

@@ -84,6 +84,7 @@ func (t *Tail) config() engineTailConfig {
 	if t.Caller {
 		c.StackFlags = uint32(engineSectionFlagSECTION_CALLER)
 	}
+	c.Branches = uint32(flag(t.Branches))
 	if t.AllBranches {
 		c.BranchFlags = uint32(engineSectionFlagSECTION_ALL)
 	}

@@ -61,22 +61,23 @@ FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind)
 	return at + sizeof(*section);
 }
 
-static __always_inline __u32 add_branches(void *buffer, __u32 at, __u32 cpu, __u64 ticket)
+// take_branches copies the snapshot with that ticket. It returns its size or why
+// there is none, as a negative error number.
+static __always_inline __s64 take_branches(void *to, __u32 cpu, __u64 ticket)
 {
-	struct section *section = buffer + at;
-	struct snapshots *all = 0;
+	struct snapshots *all;
 	struct snapshot *s;
 	__u32 key = 0;
 	__s64 n;
 
 	all = bpf_map_lookup_elem(&branches, &key);
 	if (!all)
-		return at;
+		return 0;
 	s = &all->ring[ticket % SNAPSHOTS];
 	n = s->size;
 	if (n > (__s64)sizeof(s->entries))
 		n = sizeof(s->entries);
-	if (n > 0 && bpf_probe_read_kernel(section + 1, n, s->entries))
+	if (n > 0 && bpf_probe_read_kernel(to, n, s->entries))
 		n = 0;
 	if (s->ticket != ticket) { // others have taken so many meanwhile
 		ks_count(LOST_BRANCHES);
@@ -84,6 +85,14 @@ static __always_inline __u32 add_branches(void *buffer, __u32 at, __u32 cpu, __u
 	}
 	if (tail_settings.silent[cpu % MAX_CPUS / 64] >> cpu % 64 & 1)
 		n = -ENODEV; // whatever there was is old
+	return n;
+}
+
+static __always_inline __u32 add_branches(void *buffer, __u32 at, __u32 cpu, __u64 ticket)
+{
+	struct section *section = buffer + at;
+	__s64 n = take_branches(section + 1, cpu, ticket);
+
 	section->kind = SECTION_BRANCHES;
 	section->flags = tail_settings.branch_flags;
 	section->size = n;

@@ -69,9 +69,11 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 		{expr.AtReturn, "return", leaveProgram, leaveItems, &out.Return},
 	} {
 		a := newAssembler(p, t, half.phase, half.name)
-		a.say("keep the context")
-		a.emit(asm.Mov.Reg(asm.R6, asm.R1))
-		a.ctx = asm.R6
+		if a.hasTicket() {
+			a.snapshot()
+		} else {
+			a.keepContext()
+		}
 		if p.Session.HasItems() {
 			half.items(a)
 		} else {
@@ -119,7 +121,9 @@ func leaveProgram(a *assembler) {
 		a.emit(asm.Mov.Reg(asm.R4, asm.R7))
 	}
 	a.stackHalf(asm.R3)
-	a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncLeave))
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+	a.ticket()
+	a.emit(call(bpf.FuncLeave))
 	a.place(a.drop)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
@@ -200,6 +204,9 @@ func leaveItems(a *assembler) {
 	a.say("find the session")
 	miss, done, pop := a.drop, a.label("done"), a.label("pop")
 	a.emit(call(bpf.FuncOpenSession), asm.JEq.Imm(asm.R0, 0, miss), asm.StoreMem(asm.RFP, stackSession, asm.R0, asm.DWord))
+	if a.target.Branches {
+		a.emit(asm.StoreMem(asm.R0, int16(bpf.SessionTicket), ticket, asm.DWord))
+	}
 	a.drop = done
 	a.cookie(asm.R2)
 	a.stackHalf(asm.R3)

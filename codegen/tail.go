@@ -34,7 +34,7 @@ func sends(h *plan.Half) bool { return h != nil && h.Record != nil }
 // snapshot takes the newest branches if a record is to have them. It has to be
 // the first that a program does.
 func (a *assembler) snapshot() {
-	if takes(a.probe, a.target, a.phase)&bpf.TakeBranches == 0 {
+	if !a.hasTicket() {
 		return
 	}
 	a.say("take the newest branches")
@@ -59,11 +59,25 @@ func (a *assembler) finishCall(plain, tailed string, r *plan.Record, kind bpf.Ki
 	take, name := takes(a.probe, a.target, a.phase), plain
 	if take != 0 {
 		name = tailed
-		if take&bpf.TakeBranches != 0 {
-			a.emit(asm.Mov.Reg(asm.R5, ticket))
-		} else {
-			a.emit(asm.Mov.Imm(asm.R5, 0))
-		}
+		a.ticket()
 	}
 	a.emit(asm.Mov.Imm(asm.R3, take.With(kind)), asm.Mov.Imm(asm.R4, recordSize(r)), call(name))
+}
+
+// hasTicket reports whether the program takes a branch snapshot. In sessions
+// all do that run at a function's return.
+func (a *assembler) hasTicket() bool {
+	if a.probe.Session != nil {
+		return a.target.Branches && a.phase == expr.AtReturn
+	}
+	return takes(a.probe, a.target, a.phase)&bpf.TakeBranches != 0
+}
+
+// ticket sets R5 to that of the branch snapshot, 0 if none was taken.
+func (a *assembler) ticket() {
+	if a.hasTicket() {
+		a.emit(asm.Mov.Reg(asm.R5, ticket))
+	} else {
+		a.emit(asm.Mov.Imm(asm.R5, 0))
+	}
 }

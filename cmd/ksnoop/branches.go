@@ -41,8 +41,12 @@ func (f *shownBranches) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.unfiltered, "unfiltered", false, "also show the branches of the tracing itself")
 }
 
+func (f *shownBranches) options() output.BranchOptions {
+	return output.BranchOptions{Max: int(f.most), Unfiltered: f.unfiltered}
+}
+
 func (f *shownBranches) show(t *output.Tails) *output.Tails {
-	t.MaxBranches, t.Unfiltered = int(f.most), f.unfiltered
+	t.Branches = f.options()
 	return t
 }
 

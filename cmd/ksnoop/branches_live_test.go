@@ -22,8 +22,9 @@ import (
 
 const branchModule = "ksnoop_branches"
 
-// address returns that of a place such as "vfs_read+0x1a".
-func address(t *testing.T, place string) uint64 {
+// address returns that of a place such as "vfs_read+0x1a". view is the kernel's,
+// which takes seconds to read.
+func address(t *testing.T, view *kernel.View, place string) uint64 {
 	t.Helper()
 	name, offset, _ := strings.Cut(place, "+")
 	var n uint64
@@ -33,7 +34,6 @@ func address(t *testing.T, place string) uint64 {
 			t.Fatal(err)
 		}
 	}
-	view := kernel.Open(os.DirFS("/"))
 	if s, ok := view.SymbolNamed(name, ""); ok {
 		return s.Addr + n
 	}
@@ -53,15 +53,17 @@ func address(t *testing.T, place string) uint64 {
 	return addr + n
 }
 
-// loadBranches loads the module that stands for the hardware.
-func loadBranches(t *testing.T, params string) {
+// loadBranches loads the module that stands for the hardware, and returns the
+// kernel's symbols.
+func loadBranches(t *testing.T, params string) *kernel.View {
 	t.Helper()
+	view := kernel.Open(os.DirFS("/"))
 	file, err := os.Open("/lib/ksnoop/" + branchModule + ".ko")
 	if err != nil {
 		t.Fatalf("the module was not built: %v", err)
 	}
 	defer file.Close()
-	params = fmt.Sprintf("key=%#x tramp=%#x %s", address(t, "__SCK__perf_snapshot_branch_stack"), address(t, "__SCT__perf_snapshot_branch_stack"), params)
+	params = fmt.Sprintf("key=%#x tramp=%#x %s", address(t, view, "__SCK__perf_snapshot_branch_stack"), address(t, view, "__SCT__perf_snapshot_branch_stack"), params)
 	if err := unix.FinitModule(int(file.Fd()), params, 0); err != nil {
 		t.Fatalf("load %s: %v", branchModule, err)
 	}
@@ -73,6 +75,7 @@ func loadBranches(t *testing.T, params string) {
 			t.Errorf("unload %s: %v", branchModule, err)
 		}
 	})
+	return view
 }
 
 func branchParameter(t *testing.T, name string) string {
@@ -85,12 +88,12 @@ func branchParameter(t *testing.T, name string) string {
 }
 
 // replayBranches has snapshots return these, newest first, each as "FROM TO FLAGS".
-func replayBranches(t *testing.T, branches ...string) {
+func replayBranches(t *testing.T, view *kernel.View, branches ...string) {
 	t.Helper()
 	text := "\n"
 	for _, b := range branches {
 		f := strings.Fields(b)
-		text += fmt.Sprintf("%x:%x:%s ", address(t, f[0]), address(t, f[1]), f[2])
+		text += fmt.Sprintf("%x:%x:%s ", address(t, view, f[0]), address(t, view, f[1]), f[2])
 	}
 	if err := os.WriteFile("/sys/module/"+branchModule+"/parameters/records", []byte(text), 0); err != nil {
 		t.Fatal(err)
@@ -110,15 +113,12 @@ func branchRows(out string) string {
 // The whole path: perf events, the snapshot, the ring buffer, trimming, symbols.
 func TestLiveBranches(t *testing.T) {
 	guest.Require(t)
-	loadBranches(t, "")
+	view := loadBranches(t, "")
 	own := []string{"kretprobe_dispatcher+0x10 kretprobe_perf_func+0x4 1", "__kretprobe_trampoline_handler+0x20 kretprobe_dispatcher 1"}
-	if _, ok := kernel.Open(os.DirFS("/")).SymbolNamed("__kretprobe_trampoline_handler", ""); !ok { // with rethooks
+	if _, ok := view.SymbolNamed("__kretprobe_trampoline_handler", ""); !ok { // with rethooks
 		own[1] = "rethook_trampoline_handler+0x20 kretprobe_dispatcher 1"
 	}
-	landing := "__kretprobe_trampoline"
-	if _, ok := kernel.Open(os.DirFS("/")).SymbolNamed(landing, ""); !ok {
-		landing = "arch_rethook_trampoline"
-	}
+	landing := landingPad(view)
 	led := []string{"vfs_read+0xc8 " + landing + " 1", "read_zero+0x32 vfs_read+0x96 22", "vfs_read+0x78 read_zero 7c1"}
 	many := append([]string{}, led...)
 	for i := len(many); i < 40; i++ {
@@ -155,7 +155,7 @@ func TestLiveBranches(t *testing.T) {
 				"            [#00] kretprobe_dispatcher+0x10  ->  kretprobe_perf_func+0x4  mispredicted"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			replayBranches(t, c.records...)
+			replayBranches(t, view, c.records...)
 			specs := []string{"vfs_read(return == 33)"}
 			if c.name == "own tail" { // stashed, and with a record of the entry before
 				specs = append(specs, "vfs_read(count == 33, return == 33)", "vfs_read(count == 33, return)")
@@ -180,7 +180,7 @@ func TestLiveBranches(t *testing.T) {
 // ksnoop attaches. A recording has the branches, and their names.
 func TestLiveBranchesOfFexit(t *testing.T) {
 	guest.Require(t)
-	loadBranches(t, "")
+	view := loadBranches(t, "")
 	dir := t.TempDir()
 	ready, goOn, file := filepath.Join(dir, "ready"), filepath.Join(dir, "go"), recordingFile(t)
 	go func() {
@@ -190,7 +190,7 @@ func TestLiveBranchesOfFexit(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		replayBranches(t, "__bpf_prog_enter_recur+0x10 bpf_trampoline_+0x70 0", "vfs_read+0xc8 bpf_trampoline_+0x50 0", "bpf_trampoline_+0x4b vfs_read+0x5 0")
+		replayBranches(t, view, "__bpf_prog_enter_recur+0x10 bpf_trampoline_+0x70 0", "vfs_read+0xc8 bpf_trampoline_+0x50 0", "bpf_trampoline_+0x4b vfs_read+0x5 0")
 		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 			t.Error(err)
 		}
@@ -213,8 +213,8 @@ func TestLiveBranchesOfFexit(t *testing.T) {
 // A CPU that records none is reported, and its records say so.
 func TestLiveBranchesOfBrokenCPU(t *testing.T) {
 	guest.Require(t)
-	loadBranches(t, "broken_cpu=1")
-	replayBranches(t, "vfs_read+0xc8 ksys_read+0x50 0")
+	view := loadBranches(t, "broken_cpu=1")
+	replayBranches(t, view, "vfs_read+0xc8 ksys_read+0x50 0")
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all unix.CPUSet
@@ -222,7 +222,7 @@ func TestLiveBranchesOfBrokenCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.SchedSetaffinity(0, &all) }()
-	for cpu, want := range []string{"branches:\n            [#00] vfs_read+0xc8  ->  ksys_read+0x50", "branches: none, CPU 1 does not record them"} {
+	for cpu, want := range []string{"branches:\n            [#00] vfs_read+0xc8  ->  ksys_read+0x50", "branches: none, this CPU does not record them"} {
 		var one unix.CPUSet
 		one.Set(cpu)
 		if err := unix.SchedSetaffinity(0, &one); err != nil { // the command's, too
@@ -251,4 +251,34 @@ func TestLiveNoBranches(t *testing.T) {
 	if n := records(out, "workload", "vfs_read"); n != 1 || strings.Contains(out, "branches") || stderr != "ksnoop: going on without --lbr: "+fault || status != 0 {
 		t.Errorf("status %d, stderr:\n%s%s", status, stderr, out)
 	}
+}
+
+// A failed session has the branches that led to the return of the function that
+// failed first, in front of its stack.
+func TestLiveBranchesOfSession(t *testing.T) {
+	guest.Require(t)
+	view := loadBranches(t, "")
+	landing := landingPad(view)
+	replayBranches(t, view, "kretprobe_dispatcher+0x10 kretprobe_dispatcher+0x4 0", "vfs_read+0xc8 "+landing+" 0", "ksys_read+0x30 vfs_read 0")
+	want := "\n\n[#02] ksys_read+0x30  ->  vfs_read+0x0\n[#01] vfs_read+0xc8   ->  " + landing + "+0x0\n\n"
+	for _, spec := range []string{"vfs_read", "vfs_read(count)"} { // the second has a program of its own
+		out := traced(t, append([]string{"trace", "-K", "-s", "none", "--lbr", "-e", spec}, quiet("read-dir -count 1")...)...)
+		_, rest, ok := strings.Cut(out, "\n\n[#")
+		if !strings.Contains(out, want) || !ok || !strings.Contains(rest, "[-EISDIR]") {
+			t.Errorf("%s: want %q before the stack:\n%s", spec, want, out)
+		}
+	}
+	out := traced(t, append([]string{"trace", "-K", "-s", "none", "--lbr", "--lbr-max=1", "--unfiltered", "-S", "-e", "vfs_read"}, quiet("read -count 1")...)...)
+	if !strings.Contains(out, "\n\n[#00] kretprobe_dispatcher+0x10  ->  kretprobe_dispatcher+0x4\n\n") {
+		t.Errorf("a session that did not fail:\n%s", out)
+	}
+}
+
+// landingPad is what functions with a return probe return to.
+func landingPad(view *kernel.View) string {
+	const old = "__kretprobe_trampoline"
+	if _, ok := view.SymbolNamed(old, ""); ok {
+		return old
+	}
+	return "arch_rethook_trampoline"
 }

@@ -110,7 +110,7 @@ type sessionsView struct {
 	count   uint64 // stop after so many sessions; 0: never
 }
 
-func newSessionsView(f *sessionFlags, r *request, view *kernel.View, resolver *symbols.Resolver, count uint64) (*sessionsView, error) {
+func newSessionsView(f *sessionFlags, r *request, view *kernel.View, resolver *symbols.Resolver, branches output.BranchOptions, count uint64) (*sessionsView, error) {
 	boot, err := bootTime()
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func newSessionsView(f *sessionFlags, r *request, view *kernel.View, resolver *s
 	return &sessionsView{
 		decoder: &session.Decoder{Plan: r.session, Traced: f.trace, Live: f.live},
 		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: boot, Args: r.settings.form, Trace: f.trace, Live: f.live,
-			Unfiltered: f.fullStacks, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
+			Unfiltered: f.fullStacks || branches.Unfiltered, Branches: branches, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
 		count: count,
 	}, nil
 }

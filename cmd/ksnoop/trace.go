@@ -161,20 +161,21 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		}
 	}
 	t.settings = bpf.Settings{Filter: filter, Rate: rate, RingSize: ringSize}
-	if err := f.tail.branches.record(f.tail.stacks(), stderr); err != nil {
+	if err := f.tail.branches.record(f.tail.stacks() || request.session != nil, stderr); err != nil {
 		return err
 	}
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings, &t.target)
-	if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
-		return err
-	}
-	if request.session != nil {
+	if request.session == nil {
+		if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
+			return err
+		}
+	} else {
 		resolver, _, err := f.symbols.open(view, stderr)
 		if err != nil {
 			return err
 		}
-		if t.sessions, err = newSessionsView(&f.session, request, view, resolver, f.count); err != nil {
+		if t.sessions, err = newSessionsView(&f.session, request, view, resolver, f.tail.branches.options(), f.count); err != nil {
 			return err
 		}
 	}

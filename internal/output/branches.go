@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -20,40 +21,58 @@ func (t *Tails) appendBranches(dst []byte, e *event.Event, s bpf.Section) []byte
 	t.branches.resolver = t.Kernel
 	t.list = event.AppendBranches(t.list[:0], s)
 	if len(t.list) == 0 {
-		return t.appendNoBranches(dst, e, s)
+		return appendNoBranches(dst, s)
 	}
-	first, end := 0, len(t.list)
-	if !t.Unfiltered {
-		first = t.branches.ownTail(t.list, e.Probe.Func, e.Kind != bpf.KindEntry)
-	}
-	if t.MaxBranches > 0 {
-		end = min(end, first+t.MaxBranches)
-	}
+	t.branches.all = s.All
+	rows, own := t.branches.appendChosen(t.rows[:0], t.list, e.Probe.Func, e.Kind != bpf.KindEntry, t.Branches, rowIndent)
+	t.rows = rows
 	dst = append(dst, sectionIndent+"branches:"...)
 	switch {
-	case first == 1:
+	case own == 1:
 		dst = append(dst, " /* the newest is the tracing's own */"...)
-	case first > 1:
-		dst = fmt.Appendf(dst, " /* the newest %d are the tracing's own */", first)
+	case own > 1:
+		dst = fmt.Appendf(dst, " /* the newest %d are the tracing's own */", own)
 	}
-	dst = append(dst, '\n')
-	t.branches.all = s.All
-	dst = t.branches.append(dst, t.list[first:end], first, rowIndent)
+	dst = append(append(dst, '\n'), rows...)
 	return append(dst, '\n')
 }
 
-// appendNoBranches says why there are none.
-func (t *Tails) appendNoBranches(dst []byte, e *event.Event, s bpf.Section) []byte {
-	const title = "branches"
-	switch unix.Errno(s.Errno) {
-	case unix.ENOENT: // as the kernel says of a recorder that is empty
-		return appendNothing(dst, title, bpf.Section{})
-	case unix.ENODEV:
-		return fmt.Appendf(dst, "%s%s: none, CPU %d does not record them\n\n", sectionIndent, title, e.CPU)
-	case unix.EBUSY:
-		return append(dst, sectionIndent+title+": lost, others took their place too soon\n\n"...)
+// BranchOptions say which branches are shown.
+type BranchOptions struct {
+	Max        int  // how many, the newest; 0: all
+	Unfiltered bool // those as well that belong to the tracing itself
+}
+
+// appendChosen appends those of the branches, which come newest first, that are
+// to be shown, and returns how many of the newest were left out. f is the
+// function that has returned, or been called.
+func (v *branchView) appendChosen(dst []byte, branches []event.Branch, f kernel.Function, returned bool, o BranchOptions, indent string) ([]byte, int) {
+	first, end := 0, len(branches)
+	if !o.Unfiltered {
+		first = v.ownTail(branches, f, returned)
 	}
-	return appendNothing(dst, title, s)
+	if o.Max > 0 {
+		end = min(end, first+o.Max)
+	}
+	return v.append(dst, branches[first:end], first, indent), first
+}
+
+// appendNoBranches says why there are none.
+func appendNoBranches(dst []byte, s bpf.Section) []byte {
+	dst = appendWhyNoBranches(append(dst, sectionIndent+"branches: none"...), s.Errno)
+	return append(dst, "\n\n"...)
+}
+
+func appendWhyNoBranches(dst []byte, no uint32) []byte {
+	switch unix.Errno(no) {
+	case 0, unix.ENOENT: // as the kernel says of a recorder that is empty
+		return dst
+	case unix.ENODEV:
+		return append(dst, ", this CPU does not record them"...)
+	case unix.EBUSY:
+		return append(dst, ", others took their place too soon"...)
+	}
+	return append(append(append(dst, " (-"...), errno.Name(uint64(no))...), ')')
 }
 
 // Columns of branches.

@@ -37,8 +37,8 @@ func TestBranches(t *testing.T) {
 	}{
 		{"none", branchSection(), Tails{}, "        branches: none\n\n"},
 		{"empty recorder", bpf.Section{Kind: bpf.SectionBranches, Errno: 2}, Tails{}, "        branches: none\n\n"},
-		{"silent CPU", bpf.Section{Kind: bpf.SectionBranches, Errno: 19}, Tails{}, "        branches: none, CPU 1 does not record them\n\n"},
-		{"overwritten", bpf.Section{Kind: bpf.SectionBranches, Errno: 16}, Tails{}, "        branches: lost, others took their place too soon\n\n"},
+		{"silent CPU", bpf.Section{Kind: bpf.SectionBranches, Errno: 19}, Tails{}, "        branches: none, this CPU does not record them\n\n"},
+		{"overwritten", bpf.Section{Kind: bpf.SectionBranches, Errno: 16}, Tails{}, "        branches: none, others took their place too soon\n\n"},
 		{"another reason", bpf.Section{Kind: bpf.SectionBranches, Errno: 22}, Tails{}, "        branches: none (-EINVAL)\n\n"},
 		{"own tail, inlined functions, flags", branchSection(own, ret, call, inner), Tails{},
 			`        branches: /* the newest is the tracing's own */
@@ -49,9 +49,9 @@ func TestBranches(t *testing.T) {
             [#01] send+0x74                    ->  bpf_trampoline_2+0x50 [bpf]                 mispredicted
 
 `},
-		{"newest, without lines", branchSection(own, ret, call), Tails{MaxBranches: 1},
+		{"newest, without lines", branchSection(own, ret, call), Tails{Branches: BranchOptions{Max: 1}},
 			"        branches: /* the newest is the tracing's own */\n            [#01] send+0x74  ->  bpf_trampoline_2+0x50 [bpf]  mispredicted\n\n"},
-		{"unfiltered", branchSection(own, ret), Tails{Unfiltered: true}, `        branches:
+		{"unfiltered", branchSection(own, ret), Tails{Branches: BranchOptions{Unfiltered: true}}, `        branches:
             [#01] send+0x74              ->  bpf_trampoline_2+0x50 [bpf]  mispredicted
             [#00] __bpf_prog_enter+0x10  ->  bpf_trampoline_2+0x60 [bpf]
 

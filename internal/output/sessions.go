@@ -26,6 +26,8 @@ type SessionOptions struct {
 	Live bool
 	// Unfiltered keeps the frames of tracing itself in stacks.
 	Unfiltered bool
+	// Branches is how branches are shown that lead to a failure.
+	Branches BranchOptions
 }
 
 // Sessions prints sessions: for each a line that says when and whose it was,
@@ -34,6 +36,7 @@ type Sessions struct {
 	options SessionOptions
 	trace   *traceView
 	stack   *stackView
+	branch  branchView
 	last    sessionKey // what was printed last
 	open    bool       // and whether more of it is to come
 }
@@ -47,7 +50,8 @@ type sessionKey struct {
 // NewSessions returns a printer of sessions.
 func NewSessions(o SessionOptions) *Sessions {
 	values := newValuePrinter(o.Args, o.Symbol)
-	return &Sessions{options: o, trace: newTraceView(values, o.Live), stack: newStackView(o.Resolver, values, o.Unfiltered)}
+	return &Sessions{options: o, trace: newTraceView(values, o.Live), stack: newStackView(o.Resolver, values, o.Unfiltered),
+		branch: branchView{resolver: o.Resolver}}
 }
 
 // AppendSession appends one session, or the next piece of one that is still
@@ -92,12 +96,31 @@ func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err 
 func (p *Sessions) appendStacks(dst []byte, s *session.Session) (_ []byte, err error) {
 	for i := range s.Interim {
 		dst = append(strconv.AppendInt(append(dst, "interim stack "...), int64(i+1), 10), ":\n"...)
+		dst = p.appendBranches(dst, &s.Interim[i])
 		if dst, err = p.stack.append(dst, &s.Interim[i]); err != nil {
 			return dst, err
 		}
 		dst = append(dst, '\n')
 	}
-	return p.stack.append(dst, &s.Chain)
+	return p.stack.append(p.appendBranches(dst, &s.Chain), &s.Chain)
+}
+
+// appendBranches appends those that led to the return of a chain's innermost
+// call, and an empty line.
+func (p *Sessions) appendBranches(dst []byte, c *session.Chain) []byte {
+	if c.NoBranches != 0 {
+		return append(appendWhyNoBranches(append(dst, "--- no branches"...), uint32(c.NoBranches)), " ---\n"...)
+	}
+	last := len(c.Frames) - 1
+	for last >= 0 && c.Frames[last].Stitched {
+		last--
+	}
+	if len(c.Branches) == 0 || last < 0 {
+		return dst
+	}
+	p.branch.all = c.AllBranches
+	dst, _ = p.branch.appendChosen(dst, c.Branches, c.Frames[last].Func.Func, true, p.options.Branches, "")
+	return append(dst, '\n')
 }
 
 // appendHeader appends the line that a session begins with:

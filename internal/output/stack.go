@@ -23,12 +23,10 @@ type Process interface {
 type Tails struct {
 	Kernel Resolver
 	// User returns what names the addresses that a thread called comm had.
-	User func(pid, tid uint32, comm string) Process
-	// MaxBranches is how many branches are shown, the newest; 0: all.
-	MaxBranches int
-	// Unfiltered shows those as well that belong to the tracing itself.
-	Unfiltered bool
+	User     func(pid, tid uint32, comm string) Process
+	Branches BranchOptions
 
+	rows     []byte
 	addrs    []uint64
 	list     []event.Branch
 	branches branchView

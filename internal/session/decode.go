@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -245,6 +246,9 @@ func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged log) (Chain, e
 	for i := range h.Stack {
 		c.Stack = append(c.Stack, le.Uint64(data[8*i:]))
 	}
+	data = data[8*h.Stack:]
+	c.Branches = event.AppendBranches(nil, bpf.Section{Data: data[:h.Branches*bpf.BranchSize]})
+	c.NoBranches, c.AllBranches = h.NoBranches, h.AllBranches
 	return c, nil
 }
 

@@ -69,6 +69,10 @@ type Chain struct {
 	Stack []uint64
 	// Branches are the branches taken before that, newest first.
 	Branches []Branch
+	// AllBranches says that none is missing between two of them, NoBranches
+	// why there are none: an error number.
+	AllBranches bool
+	NoBranches  uint8
 }
 
 // A Frame is one call of a chain.
