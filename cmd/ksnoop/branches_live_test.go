@@ -42,7 +42,7 @@ func address(t *testing.T, view *kernel.View, place string) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^([0-9a-f]+) \w ` + name).FindSubmatch(text)
+	m := regexp.MustCompile(`(?m)^([0-9a-f]+) \w ` + name + `\d+\s`).FindSubmatch(text)
 	if m == nil {
 		t.Fatalf("no symbol %s", name)
 	}
