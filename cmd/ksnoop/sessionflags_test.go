@@ -116,3 +116,32 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("no %q in:\n%s", want, stdout)
 	}
 }
+
+// Errors are a set: those asked for, or all, without those that are not wanted.
+func TestSessionErrors(t *testing.T) {
+	var f sessionFlags
+	for _, c := range []struct {
+		only, except []uint16
+		in, out      []uint16
+	}{
+		{[]uint16{22, 0}, nil, []uint16{0, 22}, []uint16{1, 21, 23, 4095}},
+		{nil, []uint16{22}, []uint16{0, 21, 23, 4095}, []uint16{22}},
+		{[]uint16{22, 12}, []uint16{22}, []uint16{12}, []uint16{0, 22, 4095}},
+	} {
+		e := f.engine(sessionSettings{only: c.only, except: c.except})
+		has := func(n uint16) bool { return e.Errors[n/64]>>(n%64)&1 == 1 }
+		for _, n := range c.in {
+			if !has(n) {
+				t.Errorf("-x %v -X %v: without %d", c.only, c.except, n)
+			}
+		}
+		for _, n := range c.out {
+			if has(n) {
+				t.Errorf("-x %v -X %v: with %d", c.only, c.except, n)
+			}
+		}
+	}
+	if e := f.engine(sessionSettings{}); e.Errors != nil {
+		t.Error("errors are looked at though nobody asks")
+	}
+}
