@@ -139,7 +139,7 @@ FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 
 	if (!list || ids >> 32 == settings.self)
 		return 0;
-	if (kind == KIND_RETURN)
+	if (kind != KIND_ENTRY)
 		list++;
 	size = list->size;
 	if (size > LIST_DATA)
