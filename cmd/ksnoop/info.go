@@ -116,7 +116,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	if spec.Parens {
 		return out, usagef("%s: info takes a function's name only; to check a whole SPEC use trace", pattern)
 	}
-	options := plan.Options{Sources: f.symbols.sources(view), Arch: hostArch}
+	options := plan.Options{Sources: f.symbols.sources(view), Arch: hostArch, Described: true}
 	shown := map[string]bool{}
 	if spec.Selector.Kind != expr.Function {
 		spec.Parens = true // no values are wanted, so that none can be too many

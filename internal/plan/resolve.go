@@ -21,6 +21,9 @@ type Options struct {
 	// Inlined says into what a function without code of its own was inlined,
 	// or nothing. Nil if there is no debug info.
 	Inlined func(name string) string
+	// Described leaves a function that is named in full as the types describe
+	// it, without asking where the kernel has it: reading all symbols takes long.
+	Described bool
 	// Arch is the kernel's architecture as Go names it.
 	Arch string
 	// Method chooses how to attach to a function. Nil: MethodFentry where the

@@ -118,7 +118,7 @@ func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Func
 		})
 	default:
 		funcs, err = view.Match(sel.Name, sel.Module)
-		if err == nil && !strings.ContainsAny(sel.Name, "*?") {
+		if err == nil && !o.Described && !strings.ContainsAny(sel.Name, "*?") {
 			funcs = located(view, funcs)
 		}
 	}
