@@ -193,6 +193,7 @@ type engineSession struct {
 	StackLen    uint32
 	Changes     uint32
 	_           [4]byte
+	Hung        uint64
 	Stack       [127]uint64
 	Ticket      uint64
 	BranchesLen int64
@@ -352,6 +353,7 @@ type engineTaskFilter struct {
 const (
 	engineMapArguments       = "arguments"
 	engineMapBranches        = "branches"
+	engineMapCopies          = "copies"
 	engineMapCounters        = "counters"
 	engineMapEvents          = "events"
 	engineMapFamily          = "family"
@@ -368,6 +370,7 @@ const (
 	engineProgProcessFree    = "process_free"
 	engineProgSessionExit    = "session_exit"
 	engineProgSessionFree    = "session_free"
+	engineProgSessionHung    = "session_hung"
 	engineProgSessionLibrary = "session_library"
 	engineVarComms           = "comms"
 	engineVarFilter          = "filter"
@@ -380,6 +383,7 @@ const (
 	engineVarOverflowed      = "overflowed"
 	engineVarRateLimit       = "rate_limit"
 	engineVarRowShift        = "row_shift"
+	engineVarSessionSize     = "session_size"
 	engineVarSettings        = "settings"
 	engineVarStashSize       = "stash_size"
 	engineVarTailSettings    = "tail_settings"
@@ -437,6 +441,7 @@ type engineProgramSpecs struct {
 	ProcessFree    *ebpf.ProgramSpec `ebpf:"process_free"`
 	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
 	SessionFree    *ebpf.ProgramSpec `ebpf:"session_free"`
+	SessionHung    *ebpf.ProgramSpec `ebpf:"session_hung"`
 	SessionLibrary *ebpf.ProgramSpec `ebpf:"session_library"`
 }
 
@@ -446,6 +451,7 @@ type engineProgramSpecs struct {
 type engineMapSpecs struct {
 	Arguments  *ebpf.MapSpec `ebpf:"arguments"`
 	Branches   *ebpf.MapSpec `ebpf:"branches"`
+	Copies     *ebpf.MapSpec `ebpf:"copies"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Family     *ebpf.MapSpec `ebpf:"family"`
@@ -473,6 +479,7 @@ type engineVariableSpecs struct {
 	Overflowed   *ebpf.VariableSpec `ebpf:"overflowed"`
 	RateLimit    *ebpf.VariableSpec `ebpf:"rate_limit"`
 	RowShift     *ebpf.VariableSpec `ebpf:"row_shift"`
+	SessionSize  *ebpf.VariableSpec `ebpf:"session_size"`
 	Settings     *ebpf.VariableSpec `ebpf:"settings"`
 	StashSize    *ebpf.VariableSpec `ebpf:"stash_size"`
 	TailSettings *ebpf.VariableSpec `ebpf:"tail_settings"`
@@ -504,6 +511,7 @@ func (o *engineObjects) Close() error {
 type engineMaps struct {
 	Arguments  *ebpf.Map `ebpf:"arguments"`
 	Branches   *ebpf.Map `ebpf:"branches"`
+	Copies     *ebpf.Map `ebpf:"copies"`
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Family     *ebpf.Map `ebpf:"family"`
@@ -520,6 +528,7 @@ func (m *engineMaps) Close() error {
 	return _EngineClose(
 		m.Arguments,
 		m.Branches,
+		m.Copies,
 		m.Counters,
 		m.Events,
 		m.Family,
@@ -548,6 +557,7 @@ type engineVariables struct {
 	Overflowed   *ebpf.Variable `ebpf:"overflowed"`
 	RateLimit    *ebpf.Variable `ebpf:"rate_limit"`
 	RowShift     *ebpf.Variable `ebpf:"row_shift"`
+	SessionSize  *ebpf.Variable `ebpf:"session_size"`
 	Settings     *ebpf.Variable `ebpf:"settings"`
 	StashSize    *ebpf.Variable `ebpf:"stash_size"`
 	TailSettings *ebpf.Variable `ebpf:"tail_settings"`
@@ -567,6 +577,7 @@ type enginePrograms struct {
 	ProcessFree    *ebpf.Program `ebpf:"process_free"`
 	SessionExit    *ebpf.Program `ebpf:"session_exit"`
 	SessionFree    *ebpf.Program `ebpf:"session_free"`
+	SessionHung    *ebpf.Program `ebpf:"session_hung"`
 	SessionLibrary *ebpf.Program `ebpf:"session_library"`
 }
 
@@ -578,6 +589,7 @@ func (p *enginePrograms) Close() error {
 		p.ProcessFree,
 		p.SessionExit,
 		p.SessionFree,
+		p.SessionHung,
 		p.SessionLibrary,
 	)
 }

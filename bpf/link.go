@@ -73,6 +73,7 @@ const (
 	// These are there for sessions only.
 	ProgSessionExit = engineProgSessionExit
 	ProgSessionFree = engineProgSessionFree
+	ProgSessionHung = engineProgSessionHung
 )
 
 // Site is the key in MapSites of the function at an address, for a probe that

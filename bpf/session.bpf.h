@@ -13,6 +13,7 @@
 const volatile struct session_config wanted;
 const volatile __u32 log_size;	 // bytes
 const volatile __u32 stash_size; // bytes
+const volatile __u32 session_size = sizeof(struct session); // with all that
 
 // How many sessions are open. Functions that open none test it first.
 __u32 open_sessions;
@@ -32,6 +33,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct session);
 } interrupts SEC(".maps");
+
+// Where a session of a thread that goes on is copied to, to be reported.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct session);
+} copies SEC(".maps");
 
 // The arguments of functions, by id.
 struct {
@@ -296,7 +305,17 @@ static __always_inline struct session *session_of(__u32 context, __u64 create)
 
 static __always_inline int allowed(void)
 {
-	return bpf_get_current_pid_tgid() >> 32 != settings.self && ks_filter(0);
+	return ks_filter(0) && bpf_get_current_pid_tgid() >> 32 != settings.self;
+}
+
+// ks_away is asked first of all by entry functions. It returns -1 if the call
+// can be left at once: no session is open, and the filters let none be opened.
+// Else it returns what is to be added to the cookie.
+FUNC __s64 ks_away(void)
+{
+	if (open_sessions)
+		return 0;
+	return ks_filter(0) ? FUNC_CHECKED : -1;
 }
 
 // ks_session returns where a call of a function is to be recorded, or NULL. It
@@ -312,7 +331,7 @@ FUNC struct session *ks_session(__u64 cookie)
 		in = context();
 		s = session_of(in, 0);
 	} else {
-		if (!entry || !allowed())
+		if (!entry || (!(cookie & FUNC_CHECKED) && !ks_filter(0)) || bpf_get_current_pid_tgid() >> 32 == settings.self)
 			return 0;
 		checked = 1;
 		in = context();
@@ -366,28 +385,22 @@ FUNC int ks_done(struct session *s)
 
 static __always_inline void start(struct session *s, __u32 func, __u64 now)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct name *comm = (void *)s->rec.comm;
 
 	__sync_fetch_and_add(&open_sessions, 1);
-	s->top = 0;
-	s->failing = 0;
-	s->saved_from = 0;
-	s->saved_to = 0;
-	s->recovered = 0;
-	s->satisfied = 0;
-	s->sent = 0;
-	s->chains = 0;
-	s->log_len = 0;
-	s->stash_len = 0;
-	s->stack_len = s->branches_len = 0;
-	__builtin_memset(&s->rec, 0, sizeof(s->rec));
+	s->top = s->failing = s->saved_from = s->saved_to = 0;
+	s->recovered = s->satisfied = s->sent = s->chains = 0;
+	s->log_len = s->stash_len = s->stack_len = s->branches_len = 0;
 	s->rec.start = now;
-	s->rec.tgid = ids >> 32;
-	s->rec.tid = ids;
+	s->rec.tgid = task->tgid;
+	s->rec.tid = task->pid;
 	s->rec.func = func;
+	s->rec.log_base = 0;
+	s->rec.lost_deep = s->rec.lost_values = s->rec.lost_chunks = s->rec.lost_returns = 0;
 	s->rec.cpu = bpf_get_smp_processor_id();
 	s->rec.interrupt = !!s->context;
-	bpf_get_current_comm(s->rec.comm, sizeof(s->rec.comm));
+	*comm = *(struct name *)task->comm;
 }
 
 // drop ends a session without a report.
@@ -416,7 +429,7 @@ static __always_inline int reportable(struct session *s, enum session_kind kind)
 {
 	if (wanted.condition && !s->satisfied)
 		return 0;
-	if (bpf_ktime_get_ns() - s->rec.start < wanted.longer)
+	if (wanted.longer && bpf_ktime_get_ns() - s->rec.start < wanted.longer)
 		return 0;
 	if (kind != SESSION_END)
 		return wanted.success;
@@ -439,7 +452,7 @@ static __always_inline void take_stack(void *ctx, struct session *s)
 // it if it is one to report.
 FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task;
 
 	__sync_fetch_and_add(&open_sessions, -1);
 	s->rec.failed = s->failing == 1;
@@ -450,6 +463,7 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 	if (!s->stack_len && kind == SESSION_END) {
 		take_stack(ctx, s);
 	}
+	task = bpf_get_current_task_btf();
 	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
 	ks_send_session(s, kind, s->top);
 	s->depth = 0;
@@ -672,6 +686,12 @@ FUNC int ks_satisfied(struct session *s)
 
 /* ---- the programs of plain functions ---- */
 
+// ks_idle reports whether no session is open.
+FUNC int ks_idle(void)
+{
+	return !open_sessions;
+}
+
 // ks_enter records that a function was called. It returns whether its return
 // is of no interest, which is what programs that run at both ends return.
 FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
@@ -739,7 +759,7 @@ int session_library(void *ctx)
 		ks_satisfied(s);
 		ks_pop(ctx, s, 1, 2, 3);
 	}
-	return ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
+	return ks_idle() + ks_away() + ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
 }
 
 // A thread that ends in a session takes it with it.
@@ -767,5 +787,40 @@ int session_free(__u64 *ctx)
 		s->depth = 0;
 		__sync_fetch_and_add(&open_sessions, -1);
 	}
+	return 0;
+}
+
+// session_hung is run for every thread now and then: one whose session has been
+// open for long is reported, once, with where the thread is.
+SEC("iter/task")
+int session_hung(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct session *s, *copy;
+	__u32 zero = 0, size = session_size;
+	__u64 start;
+	long n;
+
+	if (!task)
+		return 0;
+	s = bpf_task_storage_get(&sessions, task, 0, 0);
+	if (!s || !s->depth)
+		return 0;
+	start = s->rec.start;
+	if (bpf_ktime_get_ns() - start < wanted.hung || s->hung == start || (wanted.condition && !s->satisfied))
+		return 0;
+	copy = bpf_map_lookup_elem(&copies, &zero);
+	if (!copy)
+		return 0;
+	n = s->changes;
+	if (bpf_probe_read_kernel(copy, size, s))
+		return 0;
+	if (!copy->depth || copy->rec.start != start || copy->changes != n || s->changes != n)
+		return 0; // it is not hung but busy
+	s->hung = start;
+	n = bpf_get_task_stack(task, copy->stack, sizeof(copy->stack), 0);
+	copy->stack_len = n > 0 ? n : 0;
+	bpf_probe_read_kernel(copy->rec.leader, sizeof(copy->rec.leader), task->group_leader->comm);
+	ks_send_session(copy, SESSION_HUNG, copy->depth);
 	return 0;
 }

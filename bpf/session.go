@@ -13,6 +13,8 @@ import (
 // The functions of sessions that generated code calls; session.bpf.h says what
 // they take. FuncWords may be generated.
 const (
+	FuncIdle        = "ks_idle"
+	FuncAway        = "ks_away"
 	FuncEnter       = "ks_enter"
 	FuncLeave       = "ks_leave"
 	FuncSession     = "ks_session"
@@ -28,6 +30,9 @@ const (
 	FuncSatisfied   = "ks_satisfied"
 	FuncWords       = "ks_words"
 )
+
+// VarOpenSessions is how many sessions are open.
+const VarOpenSessions = engineVarOpenSessions
 
 // Bits of a cookie besides the function's id, as session.h has them.
 const (
@@ -81,6 +86,7 @@ const (
 // SessionSettings are what the engine needs to know of a request for sessions.
 type SessionSettings struct {
 	Longer    uint64 // ns; shorter ones are not reported
+	Hung      uint64 // ns; longer ones are reported while they are open, if not 0
 	Success   bool   // report sessions that do not fail, too
 	Interim   bool   // report failing chains that were dealt with
 	Traced    bool   // log every call
@@ -132,14 +138,19 @@ const (
 func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	delete(spec.Programs, engineProgSessionLibrary)
 	if s == nil {
-		for _, name := range []string{engineMapSessions, engineMapInterrupts, engineMapArguments} {
+		for _, name := range []string{engineMapSessions, engineMapInterrupts, engineMapArguments, engineMapCopies} {
 			delete(spec.Maps, name)
 		}
 		delete(spec.Programs, ProgSessionExit)
+		delete(spec.Programs, ProgSessionHung)
 		delete(spec.Programs, ProgSessionFree)
 		return nil
 	}
-	config := engineSessionConfig{Longer: s.Longer, Success: flag(s.Success), Interim: flag(s.Interim),
+	if s.Hung == 0 {
+		delete(spec.Programs, ProgSessionHung)
+		delete(spec.Maps, engineMapCopies)
+	}
+	config := engineSessionConfig{Longer: s.Longer, Hung: s.Hung, Success: flag(s.Success), Interim: flag(s.Interim),
 		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition)}
 	if s.Errors != nil {
 		config.ByErrno, config.Errnos = 1, *s.Errors
@@ -151,14 +162,19 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	if s.Traced && s.Values {
 		stash = stashSize
 	}
-	for name, v := range map[string]any{engineVarWanted: config, engineVarLogSize: log, engineVarStashSize: stash} {
+	size := int(unsafe.Sizeof(engineSession{})+tailSize) + int(log+stash)
+	for name, v := range map[string]any{
+		engineVarWanted: config, engineVarLogSize: log, engineVarStashSize: stash, engineVarSessionSize: uint32(size),
+	} {
 		if err := set(spec, name, v); err != nil {
 			return err
 		}
 	}
-	size := int(unsafe.Sizeof(engineSession{})+tailSize) + int(log+stash)
-	resize(spec.Maps[engineMapSessions], size)
-	resize(spec.Maps[engineMapInterrupts], size)
+	for _, name := range []string{engineMapSessions, engineMapInterrupts, engineMapCopies} {
+		if m := spec.Maps[name]; m != nil {
+			resize(m, size)
+		}
+	}
 	spec.Maps[engineMapInterrupts].MaxEntries = uint32(2 * max(s.CPUs, 1))
 	args := spec.Maps[engineMapArguments]
 	args.MaxEntries = uint32(max(len(s.Arguments), 1))
@@ -263,4 +279,46 @@ func DecodeCall(raw []byte) SessionCall {
 		Values:   le.Uint32(raw[unsafe.Offsetof(l.Values):]),
 		Flags:    le.Uint32(raw[unsafe.Offsetof(l.Flags):]),
 	}
+}
+
+// AppendSession is the inverse of DecodeSession's header, for tests.
+func AppendSession(dst []byte, h *SessionHeader) []byte {
+	var l engineSessionRecord
+	le := binary.LittleEndian
+	b := make([]byte, SessionHeaderSize)
+	for off, v := range map[uintptr]uint64{unsafe.Offsetof(l.Start): h.Start, unsafe.Offsetof(l.End): h.End} {
+		le.PutUint64(b[off:], v)
+	}
+	for off, v := range map[uintptr]uint32{
+		unsafe.Offsetof(l.Tgid): h.PID, unsafe.Offsetof(l.Tid): h.TID, unsafe.Offsetof(l.Func): h.Func,
+		unsafe.Offsetof(l.LogBase): h.LogBase, unsafe.Offsetof(l.LogSize): h.LogSize, unsafe.Offsetof(l.LostDeep): h.LostDeep,
+		unsafe.Offsetof(l.LostValues): h.LostValues, unsafe.Offsetof(l.LostChunks): h.LostChunks, unsafe.Offsetof(l.LostReturns): h.LostReturns,
+	} {
+		le.PutUint32(b[off:], v)
+	}
+	for off, v := range map[uintptr]int{
+		unsafe.Offsetof(l.Cpu): int(h.CPU), unsafe.Offsetof(l.Depth): h.Depth, unsafe.Offsetof(l.Frames): h.Frames,
+		unsafe.Offsetof(l.Saved): h.Saved, unsafe.Offsetof(l.Stack): h.Stack,
+	} {
+		le.PutUint16(b[off:], uint16(v))
+	}
+	b[unsafe.Offsetof(l.Kind)] = byte(h.Kind)
+	b[unsafe.Offsetof(l.Failed)], b[unsafe.Offsetof(l.Interrupt)] = flag(h.Failed), flag(h.Interrupt)
+	copy(b[unsafe.Offsetof(l.Comm):], h.Comm[:])
+	copy(b[unsafe.Offsetof(l.Leader):], h.Leader[:])
+	return append(dst, b...)
+}
+
+// AppendCall is the inverse of DecodeCall.
+func AppendCall(dst []byte, c SessionCall) []byte {
+	var l engineCall
+	le := binary.LittleEndian
+	b := make([]byte, CallSize)
+	le.PutUint64(b[unsafe.Offsetof(l.Entry):], c.Entry)
+	le.PutUint64(b[unsafe.Offsetof(l.Duration):], c.Duration)
+	le.PutUint64(b[unsafe.Offsetof(l.Result):], c.Result)
+	le.PutUint32(b[unsafe.Offsetof(l.Func):], c.Func)
+	le.PutUint32(b[unsafe.Offsetof(l.Values):], c.Values)
+	le.PutUint32(b[unsafe.Offsetof(l.Flags):], c.Flags)
+	return append(dst, b...)
 }

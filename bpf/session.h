@@ -16,7 +16,7 @@ enum {
 #define FUNC_ENTRY (1ULL << 32)	    /* opens a session */
 #define FUNC_CLASS_SHIFT 33	    /* two bits: enum error_class */
 #define FUNC_ARGS (1ULL << 35)	    /* has a list of arguments */
-#define FUNC_CONDITION (1ULL << 36) /* its calls must meet predicates */
+#define FUNC_CHECKED (1ULL << 36)   /* the filters have been asked, if no session was open */
 
 /* Which results mean that a function failed. The plan has the same. */
 enum error_class {
@@ -137,6 +137,7 @@ struct session {
 	__u32 stash_len;
 	__u32 stack_len; /* bytes */
 	__u32 changes;	 /* of its calls, ever */
+	__u64 hung;	 /* start of the one that was reported as hung */
 	__u64 stack[STACK_WORDS];
 	__u64 ticket; /* of the branch snapshot of the return at hand */
 	__s64 branches_len; /* bytes, or a negative error number */
@@ -145,6 +146,11 @@ struct session {
 	struct call saved[DEPTH];
 	struct session_record rec;
 	__u8 log[]; /* log_size bytes, TAIL_SIZE, stash_size */
+};
+
+struct bpf_iter__task {
+	void *meta;
+	struct task_struct *task;
 };
 
 struct session_config {

@@ -97,8 +97,18 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 
 // enterProgram is for a function of which nothing is asked but to be recorded.
 func enterProgram(a *assembler) {
+	idle, entry := a.label("idle"), a.probe.Session.Entry
+	if entry {
+		a.say("is the task wanted?")
+		a.emit(call(bpf.FuncAway), asm.JSLT.Imm(asm.R0, 0, idle), asm.Mov.Reg(asm.R7, asm.R0))
+	} else {
+		a.unlessIdle(idle)
+	}
 	a.say("record the call")
 	a.cookie(asm.R2)
+	if entry {
+		a.emit(asm.Or.Reg(asm.R2, asm.R7))
+	}
 	a.stackHalf(asm.R3)
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncEnter))
 	if a.probe.Method == plan.MethodSession {
@@ -108,9 +118,19 @@ func enterProgram(a *assembler) {
 	}
 	a.place(a.drop)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	a.place(idle)
+	a.emit(asm.Mov.Imm(asm.R0, a.dropped()), asm.Return())
+}
+
+// unlessIdle jumps to idle if no session is open, before anything is done that
+// takes time: to look for the cookie does, where many functions share a link.
+func (a *assembler) unlessIdle(idle string) {
+	a.say("is a session open?")
+	a.emit(call(bpf.FuncIdle), asm.JNE.Imm(asm.R0, 0, idle))
 }
 
 func leaveProgram(a *assembler) {
+	a.unlessIdle(a.drop)
 	a.say("record the return")
 	a.returned(asm.R4)
 	if a.target.Shared {

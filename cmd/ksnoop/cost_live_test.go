@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
@@ -33,6 +34,11 @@ var costs = []struct {
 	{name: "uid", spec: "vfs_read", args: []string{"--uid", "1"}},
 	{name: "family", spec: "vfs_read", args: []string{"-p", "2", "--follow"}},
 	{name: "no-irq", spec: "vfs_read(file->f_flags == 12345)", args: []string{"--no-irq"}},
+	{name: "session-comm", spec: "vfs_read", args: []string{"-e", "vfs_read", "-n", "nobody"}, limit: 450},
+	{name: "session", spec: "vfs_read", args: []string{"-e", "vfs_read"}, limit: 1200},
+	{name: "session-args", spec: "vfs_read", args: []string{"-e", "vfs_read", "-A"}, limit: 3000},
+	{name: "session-outside", spec: "vfs_read", args: []string{"-e", "vfs_write", "-a", "vfs_read"}, limit: 420},
+	{name: "session-outside-multi", spec: "vfs_read", args: []string{"-e", "vfs_write", "-a", "vfs_read", "--attach=session"}, limit: 420},
 	{name: "kprobe-pid", spec: "vfs_read", args: []string{"-p", "1", "--attach=kprobe"}},
 	{name: "kprobe-argument", spec: "vfs_read(count == 12345)", args: []string{"--attach=kprobe"}},
 	{name: "kprobe-member", spec: "vfs_read(file->f_flags == 12345)", args: []string{"--attach=kprobe"}},
@@ -71,7 +77,11 @@ func BenchmarkLiveCost(b *testing.B) {
 		var extra float64
 		b.Run(c.name, func(b *testing.B) {
 			if !measured {
-				trace := startTrace(b, append(append([]string{}, c.args...), c.spec)...)
+				start := startTrace
+				if strings.HasPrefix(c.name, "session") {
+					start = startSessions
+				}
+				trace := start(b, append(append([]string{}, c.args...), c.spec)...)
 				extra = measure(b) - bare
 				if err := trace.cmd.Process.Signal(os.Interrupt); err != nil {
 					b.Fatal(err)

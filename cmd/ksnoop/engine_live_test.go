@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -21,6 +22,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
+// theKernel is the guest's; what has been read of it is kept for all tests.
+var theKernel = sync.OnceValue(func() *kernel.View { return kernel.Open(os.DirFS("/")) })
+
 // A sessionRun is a request for sessions in a guest.
 type sessionRun struct {
 	entry, allow, specs []string
@@ -28,6 +32,8 @@ type sessionRun struct {
 	method              plan.Method // 0: as chosen
 	report              bpf.SessionSettings
 	settings            bpf.Settings
+	// during is called while the request is attached, after the work.
+	during func(*attach.Tracer)
 }
 
 // sessions attaches, calls work and returns the sessions in which it resulted,
@@ -42,7 +48,7 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 		}
 		return specs
 	}
-	view := kernel.Open(os.DirFS("/"))
+	view := theKernel()
 	o := plan.Options{Arch: hostArch}
 	if r.method != plan.MethodAuto {
 		o.Method = func(*plan.Probe) plan.Method { return r.method }
@@ -74,6 +80,9 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 		t.Logf("not traced: %s: %v", f.Probe.Func.Name, f.Err)
 	}
 	work()
+	if r.during != nil {
+		r.during(tracer)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out []string
@@ -158,19 +167,73 @@ func workload(t *testing.T, args ...string) {
 	t.Logf("workload %q: %v\n%s", args, err, out)
 }
 
+// anyMethod are the methods that both guests have.
+var anyMethod = []plan.Method{plan.MethodFentry, plan.MethodKprobe}
+
 func TestLiveEngine(t *testing.T) {
 	guest.Require(t)
-	for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
-		t.Run(m.String(), func(t *testing.T) {
-			r := sessionRun{entry: []string{"*sys_bpf"}, allow: []string{"array_map_alloc*"}, method: m}
-			out, counts := r.sessions(t, func() { workload(t, "map-array-zero") })
-			const want = "workload/workload failed __x64_sys_bpf=-22 __sys_bpf=-22 array_map_alloc_check=-22 |"
-			if len(out) != 1 || !strings.HasPrefix(out[0], want) {
-				t.Errorf("%q, want one session that begins with %q", out, want)
-			}
-			if counts != [bpf.Counters]uint64{} {
-				t.Errorf("losses %v", counts)
-			}
-		})
+	const chain = "workload/workload failed __x64_sys_bpf=-22 __sys_bpf=-22 array_map_alloc_check=-22 |"
+	for _, c := range []struct {
+		name string
+		run  sessionRun
+		work []string
+		want []string // what each session must contain
+	}{
+		{"chain", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"__sys_bpf", "array_map_alloc_check"}},
+			[]string{"map-array-zero"}, []string{chain}},
+		{"success", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"array_map_alloc_check"}, report: bpf.SessionSettings{Success: true}},
+			[]string{"map-ok"}, []string{"workload/workload __x64_sys_bpf=3 array_map_alloc_check=0 |"}},
+		{"trace", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"__sys_bpf", "array_map_alloc_check"}, report: bpf.SessionSettings{Traced: true}},
+			[]string{"map-array-zero"}, []string{" 0>__x64_sys_bpf 1>__sys_bpf 2=array_map_alloc_check 1<__sys_bpf 0<__x64_sys_bpf"}},
+		{"live", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"array_map_alloc_check"}, report: bpf.SessionSettings{Traced: true, Live: true}},
+			[]string{"map-array-zero"}, []string{
+				"state 1 | 0>__x64_sys_bpf", "state 1 | 1>array_map_alloc_check", "state 1 | 1<array_map_alloc_check",
+				"failed __x64_sys_bpf=-22 array_map_alloc_check=-22 |"}},
+		{"arguments", sessionRun{entry: []string{"__sys_bpf"}, allow: []string{"array_map_alloc_check"}, args: true},
+			[]string{"map-array-zero"}, []string{`failed __sys_bpf=-22 cmd:0000000000000000`}},
+		{"arguments traced", sessionRun{entry: []string{"__sys_bpf"}, allow: []string{"array_map_alloc_check"}, args: true, report: bpf.SessionSettings{Traced: true}},
+			[]string{"map-array-zero"}, []string{`failed __sys_bpf=-22 cmd:0000000000000000`}},
+		{"values", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->map_type, attr->key_size, return)"}},
+			[]string{"map-array-key"}, []string{"array_map_alloc_check=-22 {0 020000000000000003000000000000"}},
+		{"values traced", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->map_type, return)"}, report: bpf.SessionSettings{Traced: true}},
+			[]string{"map-array-key"}, []string{"array_map_alloc_check=-22 {0 0200000000000000eaff"}},
+		{"predicate that holds", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->key_size == 3)"}},
+			[]string{"map-array-key"}, []string{"__x64_sys_bpf=-22 array_map_alloc_check=-22 {0 0300000000000000}"}},
+		{"predicate that does not", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->key_size == 4)"}},
+			[]string{"map-array-key"}, nil},
+		{"predicate on the return", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(return == -EINVAL)"}},
+			[]string{"map-array-key"}, []string{"__x64_sys_bpf=-22 array_map_alloc_check=-22 {0 "}},
+		{"predicate on the return that does not hold", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(return == -EPERM)"}},
+			[]string{"map-array-key"}, nil},
+		{"error that is wanted", sessionRun{entry: []string{"__x64_sys_bpf"}, report: bpf.SessionSettings{Errors: errorSet(22)}},
+			[]string{"map-array-key"}, []string{"__x64_sys_bpf=-22"}},
+		{"error that is not wanted", sessionRun{entry: []string{"__x64_sys_bpf"}, report: bpf.SessionSettings{Errors: errorSet(1)}},
+			[]string{"map-array-key"}, nil},
+	} {
+		for _, m := range anyMethod {
+			t.Run(c.name+"/"+m.String(), func(t *testing.T) {
+				c.run.method = m
+				out, counts := c.run.sessions(t, func() { workload(t, c.work...) })
+				ok := len(out) == len(c.want)
+				for i := range out {
+					ok = ok && strings.Contains(out[i], c.want[i])
+				}
+				if !ok {
+					t.Errorf("sessions:\n%s\nwant them to have:\n%s", strings.Join(out, "\n"), strings.Join(c.want, "\n"))
+				}
+				if counts != [bpf.Counters]uint64{} {
+					t.Errorf("losses %v", counts)
+				}
+			})
+		}
 	}
+}
+
+// errorSet is what -x makes of errnos.
+func errorSet(errnos ...int) *[64]uint64 {
+	var set [64]uint64
+	for _, e := range errnos {
+		set[e/64] |= 1 << (e % 64)
+	}
+	return &set
 }

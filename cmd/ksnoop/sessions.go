@@ -62,6 +62,7 @@ func (f *traceFlags) resolveSession(view *kernel.View, args []string, o plan.Opt
 		return nil, err
 	}
 	o.Deny = slices.Concat(o.Deny, more)
+	asked.Args = f.session.args
 	if r.session, r.skipped, err = plan.ResolveSession(view, asked, o); err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (r *request) dryRun() *dryRun {
 
 // engine is what the engine is told of sessions.
 func (f *sessionFlags) engine(s sessionSettings) bpf.SessionSettings {
-	e := bpf.SessionSettings{Longer: uint64(s.longer), Success: f.success, Interim: f.interim, Traced: f.trace, Live: f.live}
+	e := bpf.SessionSettings{Longer: uint64(s.longer), Hung: uint64(f.hung), Success: f.success, Interim: f.interim, Traced: f.trace, Live: f.live}
 	if len(s.only)+len(s.except) == 0 {
 		return e
 	}

@@ -365,6 +365,9 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if err := ready(tracer); err != nil {
 		return err
 	}
+	if t.request.session != nil {
+		fmt.Fprintln(t.stderr, "Receiving data...")
+	}
 	tally, err := t.consume(ctx, tracer)
 	if err != nil {
 		return err
@@ -384,6 +387,9 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, error) {
 	ctx, stop := t.flags.control.limit(ctx)
 	defer stop()
+	if hung := t.flags.session.hung; hung > 0 {
+		go tracer.WatchHung(ctx, hung/2)
+	}
 	records := t.recording.tee(tracer.Records(ctx))
 	if t.recording != nil && !t.flags.record.print {
 		taken, err := drain(records, t.flags.count)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -296,6 +297,30 @@ func startTrace(t testing.TB, args ...string) *running {
 	r.out.Write(header)
 	go func() {
 		_, err := r.out.ReadFrom(pipe)
+		r.eof <- err
+	}()
+	return r
+}
+
+// startSessions is startTrace for sessions, which have no header: that they are
+// traced is said on the standard error.
+func startSessions(t testing.TB, args ...string) *running {
+	t.Helper()
+	r := &running{cmd: exec.Command("ksnoop", append([]string{"trace"}, args...)...), eof: make(chan error, 1)}
+	r.cmd.Stdout = &r.out
+	pipe, err := r.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(pipe)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "Receiving data") {
+		t.Log(lines.Text())
+	}
+	go func() {
+		_, err := io.Copy(os.Stderr, pipe)
 		r.eof <- err
 	}()
 	return r

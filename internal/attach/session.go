@@ -3,9 +3,13 @@
 package attach
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
@@ -49,6 +53,50 @@ func (o *Options) tellInterrupts() error {
 	return nil
 }
 
+// WatchHung calls ReportHung at intervals until ctx ends.
+func (t *Tracer) WatchHung(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(max(every, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := t.ReportHung(); err != nil {
+			t.options.Log.Error("sessions that hang are not reported", "reason", err)
+			return
+		}
+	}
+}
+
+// ReportHung lets the kernel look through all threads for sessions that have
+// been open for long, and send a record of each that it has not sent before.
+func (t *Tracer) ReportHung() error {
+	prog := t.engine.Programs[bpf.ProgSessionHung]
+	if prog == nil {
+		return nil
+	}
+	err := func() error {
+		it, err := link.AttachIter(link.IterOptions{Program: prog})
+		if err != nil {
+			return err
+		}
+		defer it.Close()
+		r, err := it.Open()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		_, err = io.Copy(io.Discard, r)
+		return err
+	}()
+	if err != nil {
+		return fmt.Errorf("looking for sessions that hang: %w", err)
+	}
+	return nil
+}
+
 func argList(args []plan.Arg) bpf.ArgList {
 	l := bpf.ArgList{Words: plan.ArgWords(args)}
 	for _, a := range args {
@@ -57,4 +105,12 @@ func argList(args []plan.Arg) bpf.ArgList {
 		}
 	}
 	return l
+}
+
+// OpenSessions returns how many sessions are open now.
+func (t *Tracer) OpenSessions() (n uint32, err error) {
+	if err := t.engine.Variables[bpf.VarOpenSessions].Get(&n); err != nil {
+		return 0, fmt.Errorf("reading the number of open sessions: %w", err)
+	}
+	return n, nil
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -96,6 +97,9 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	if int(h.Func) >= len(d.Plan.Functions) {
 		return nil, fmt.Errorf("decoding a record: function %d of %d", h.Func, len(d.Plan.Functions))
 	}
+	if h.Kind == bpf.SessionHung {
+		return d.hung(&h, data)
+	}
 	o := d.find(&h)
 	logged := log{{base: h.LogBase, data: data[:h.LogSize]}}
 	if d.Traced {
@@ -132,8 +136,20 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	case d.Traced:
 		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
 	}
-	if h.Kind != bpf.SessionHung {
-		d.forget(o)
+	d.forget(o)
+	return s, err
+}
+
+// hung returns a session that goes on: what it has sent is kept, and what has
+// come with this record will be sent again.
+func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error) {
+	logged := log{{base: h.LogBase, data: data[:h.LogSize]}}
+	s = d.header(h)
+	if o := d.open[keyOf(h)]; o != nil {
+		logged, s.Interim = append(slices.Clone(o.log), logged...), o.chains
+	}
+	if s.Chain, err = d.chain(h, data[h.LogSize:], logged); err == nil && d.Traced && !d.Live {
+		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
 	}
 	return s, err
 }

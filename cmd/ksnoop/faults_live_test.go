@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// noneOpen fails if a session is open after the work has ended. Tasks are freed
+// with a delay.
+func noneOpen(t *testing.T) func(*attach.Tracer) {
+	return func(tracer *attach.Tracer) {
+		var n uint32
+		for range 100 {
+			var err error
+			if n, err = tracer.OpenSessions(); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Errorf("%d sessions are open after all", n)
+	}
+}
+
+// TestLiveStress opens 10,240 sessions on 64 threads with a ring buffer that
+// holds few of them: what does not come must have been counted, and what comes
+// must be whole.
+func TestLiveStress(t *testing.T) {
+	guest.Require(t)
+	for _, traced := range []bool{false, true} {
+		t.Run(fmt.Sprintf("traced=%t", traced), func(t *testing.T) {
+			const threads, each = 64, 160
+			r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"read_zero", "rw_verify_area"}, args: true, during: noneOpen(t),
+				report:   bpf.SessionSettings{Success: true, Traced: traced},
+				settings: bpf.Settings{RingSize: 64 << 10, Filter: bpf.Filter{Comms: []string{"workload"}}}}
+			out, counts := r.sessions(t, func() { workload(t, "threads", "-threads", fmt.Sprint(threads), "-count", fmt.Sprint(each)) })
+			whole := uint64(0)
+			for _, s := range out {
+				if !strings.HasPrefix(s, "workload/workload vfs_read=1 file:") {
+					continue // the runtime's own reads
+				}
+				whole++
+				if traced && !strings.HasSuffix(s, " 0>vfs_read 1=rw_verify_area 1=read_zero 0<vfs_read") {
+					t.Fatalf("a session that is not whole: %s", s)
+				}
+			}
+			t.Logf("%d sessions, %d of them the threads', %v", len(out), whole, counts)
+			if n := uint64(len(out)) + counts[bpf.LostRingbuf]; n < threads*each || n > threads*each+200 {
+				t.Errorf("%d sessions and %d losses are %d, the workload has made %d", len(out), counts[bpf.LostRingbuf], n, threads*each)
+			}
+			if counts[bpf.LostRingbuf] == 0 || whole == 0 {
+				t.Errorf("%d lost, %d whole: the test does not test", counts[bpf.LostRingbuf], whole)
+			}
+			counts[bpf.LostRingbuf] = 0
+			if counts != [bpf.Counters]uint64{} {
+				t.Errorf("other losses: %v", counts)
+			}
+		})
+	}
+}
+
+// TestLiveFaults checks for faults that others have had.
+func TestLiveFaults(t *testing.T) {
+	guest.Require(t)
+	none := [bpf.Counters]uint64{}
+	for _, m := range anyMethod {
+		// A thread that ends inside a session must not leave it open.
+		t.Run("exit_group/"+m.String(), func(t *testing.T) {
+			r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"pipe_read"}, method: m, during: noneOpen(t),
+				report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+			out, counts := r.sessions(t, func() { workload(t, "exit-group") })
+			if n := strings.Count(strings.Join(out, "\n"), "state 3 vfs_read pipe_read"); n == 0 {
+				t.Errorf("no thread that ended in pipe_read:\n%s", strings.Join(out, "\n"))
+			}
+			if counts != none {
+				t.Errorf("losses %v", counts)
+			}
+		})
+		// An exec inside changes the name that the filter has asked for.
+		t.Run("exec/"+m.String(), func(t *testing.T) {
+			r := sessionRun{entry: []string{"__x64_sys_execve"}, method: m, during: noneOpen(t),
+				report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+			out, _ := r.sessions(t, func() { workload(t, "exec") })
+			if len(out) != 1 || !strings.HasPrefix(out[0], "workload/") {
+				t.Errorf("sessions %q, want one of workload", out)
+			}
+		})
+		// Neither ksnoop's own calls nor those of its programs are traced.
+		t.Run("self/"+m.String(), func(t *testing.T) {
+			r := sessionRun{entry: []string{"vfs_write"}, method: m, report: bpf.SessionSettings{Success: true}, during: noneOpen(t)}
+			out, _ := r.sessions(t, func() {
+				for range 100 {
+					if err := os.WriteFile("/dev/null", []byte("x"), 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			for _, s := range out {
+				if strings.HasPrefix(s, "ks.test/") || strings.HasPrefix(s, "ksnoop") {
+					t.Errorf("own session: %s", s)
+				}
+			}
+		})
+		// A success value is no error, whatever its number; nor is a bool with
+		// anything in the upper bits of its register.
+		t.Run("classes/"+m.String(), func(t *testing.T) {
+			r := sessionRun{entry: []string{"vfs_read"}, method: m, report: bpf.SessionSettings{Success: false, Errors: errorSet(22)},
+				settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+			out, _ := r.sessions(t, func() { workload(t, "read", "-size", "22") })
+			if len(out) != 0 {
+				t.Errorf("sessions %q", out)
+			}
+		})
+	}
+}
+
+// TestLiveInterrupts checks that what an interrupt calls on the back of a
+// thread is not in its session, and has one of its own if it is asked for.
+func TestLiveInterrupts(t *testing.T) {
+	guest.Require(t)
+	r := sessionRun{entry: []string{"__x64_sys_read", "tick_sched_handle"}, allow: []string{"update_process_times", "vfs_read", "hrtimer_interrupt"},
+		method: plan.MethodKprobe, report: bpf.SessionSettings{Success: true, Traced: true}, settings: bpf.Settings{RingSize: 64 << 20}}
+	out, _ := r.sessions(t, func() { workload(t, "loop") })
+	own, threads := 0, 0
+	for _, s := range out {
+		_, steps, _ := strings.Cut(s, " 0>")
+		switch {
+		case strings.Contains(steps, "__x64_sys_read"):
+			threads++
+			for _, f := range []string{"update_process_times", "hrtimer_interrupt", "tick_sched_handle"} {
+				if strings.Contains(steps, f) {
+					t.Errorf("%s in a session of a thread: %s", f, s)
+				}
+			}
+		case strings.Contains(steps, "update_process_times"):
+			own++
+		}
+	}
+	t.Logf("%d sessions of threads, %d of interrupts", threads, own)
+	if own == 0 || threads == 0 {
+		t.Error("the test does not test")
+	}
+}
+
+// TestLiveHung checks that a session which does not end is shown, with where
+// its thread is.
+func TestLiveHung(t *testing.T) {
+	guest.Require(t)
+	r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"pipe_read"}, method: plan.MethodKprobe,
+		report:   bpf.SessionSettings{Hung: uint64(300 * time.Millisecond)},
+		settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+	r.during = func(tracer *attach.Tracer) {
+		for range 2 {
+			if err := tracer.ReportHung(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	out, counts := r.sessions(t, func() {
+		block := exec.Command("workload", "block")
+		if err := block.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(block.Process.Kill(), ignoreExit(block.Wait())); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+	})
+	if len(out) != 1 || !strings.HasPrefix(out[0], "workload/workload state 2 vfs_read pipe_read |") || !strings.Contains(out[0], "schedule") {
+		t.Errorf("sessions %q, want one that hangs in pipe_read", out)
+	}
+	if counts != [bpf.Counters]uint64{} {
+		t.Errorf("losses %v", counts)
+	}
+}
+
+// ignoreExit leaves out the error of a process that has ended otherwise than
+// well, as one does that is killed.
+func ignoreExit(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// decoderPlan has the functions outer, inner, which is passed a string and an
+// int, and leaf.
+func decoderPlan() *plan.Session {
+	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed}
+	params := []plan.Param{
+		{Param: expr.Param{Name: "name", Type: &btf.Pointer{Target: char}}, Loc: plan.Loc{Slots: 1, Reg: 0}},
+		{Param: expr.Param{Name: "count", Type: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, Loc: plan.Loc{Slot: 1, Slots: 1, Reg: 1}},
+	}
+	s := &plan.Session{Plan: &plan.Plan{}}
+	for i, name := range []string{"outer", "inner", "leaf"} {
+		f := &plan.Function{ID: i, Func: kernel.Function{Name: name}, Entry: i == 0}
+		f.Probe = &plan.Probe{ID: i, Func: f.Func, Session: f, Return: &plan.Half{Record: &plan.Record{Size: 8}}}
+		s.Functions, s.Plan.Probes = append(s.Functions, f), append(s.Plan.Probes, f.Probe)
+	}
+	s.Functions[1].Params = params
+	s.Functions[1].Args = []plan.Arg{
+		{Param: &params[0], Word: 0, Words: 1, Target: char, Text: true, Size: 256},
+		{Param: &params[1], Word: 1, Words: 1},
+	}
+	return s
+}
+
+// logBuilder builds a log as the engine writes it.
+type logBuilder []byte
+
+func (b *logBuilder) add(kind bpf.LogKind, depth int, fn uint32, flags uint8, data ...byte) {
+	h := []byte{byte(kind), byte(depth)}
+	h = binary.LittleEndian.AppendUint16(h, uint16(logHead+len(data)))
+	h = binary.LittleEndian.AppendUint32(h, fn|uint32(flags)<<24)
+	*b = append(append(*b, h...), data...)
+}
+
+func words(ws ...uint64) []byte {
+	var b []byte
+	for _, w := range ws {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+func (b *logBuilder) entry(depth int, fn uint32, time uint64) {
+	b.add(bpf.LogEntry, depth, fn, 0, words(time)...)
+}
+
+func (b *logBuilder) exit(depth int, fn uint32, time, duration, result uint64, flags uint8) {
+	b.add(bpf.LogExit, depth, fn, flags, words(time, duration, result)...)
+}
+
+// args adds the arguments of inner.
+func (b *logBuilder) args(depth int, name string, count uint64) {
+	data := words(0xffff888000000000, count)
+	text := append([]byte(name), 0)
+	data = binary.LittleEndian.AppendUint16(data, uint16(len(text)))
+	data = append(data, 0, 0, 0, 0, 0, 0)
+	for len(text)%8 != 0 {
+		text = append(text, 0)
+	}
+	b.add(bpf.LogArgs, depth, 1, 0, append(data, text...)...)
+}
+
+// item adds the value of a SPEC.
+func (b *logBuilder) item(depth int, fn uint32, value uint64) {
+	data := make([]byte, bpf.ItemHead)
+	data = bpf.AppendEvent(data, &bpf.Event{Probe: fn, Kind: bpf.KindCall})
+	b.add(bpf.LogItem, depth, fn, 0, append(data, words(value)...)...)
+}
+
+func record(h bpf.SessionHeader, log []byte, calls []bpf.SessionCall, stack ...uint64) []byte {
+	h.LogSize, h.Frames, h.Stack = uint32(len(log)), len(calls)-h.Saved, len(stack)
+	if h.Comm[0] == 0 {
+		copy(h.Comm[:], "comm")
+	}
+	raw := append(bpf.AppendSession(nil, &h), log...)
+	for _, c := range calls {
+		raw = bpf.AppendCall(raw, c)
+	}
+	return append(raw, words(stack...)...)
+}
+
+// describeSession writes what a session is, in a line for each part.
+func describeSession(s *Session) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d/%d %s state=%d failed=%t", s.Func.Func.Name, s.PID, s.TID, s.Comm, s.State, s.Failed)
+	if s.Lost.Any() {
+		fmt.Fprintf(&b, " %+v", s.Lost)
+	}
+	for _, c := range append(slices.Clone(s.Interim), s.Chain) {
+		b.WriteString("\n chain")
+		for _, f := range c.Frames {
+			fmt.Fprintf(&b, " %s=%d", f.Func.Func.Name, int64(f.Result))
+			if f.Stitched {
+				b.WriteString("~")
+			}
+			if !f.Finished {
+				fmt.Fprintf(&b, " for %d", f.Duration)
+			}
+			describeValues(&b, f.Values)
+		}
+		fmt.Fprintf(&b, " %x", c.Stack)
+	}
+	for _, st := range s.Trace {
+		fmt.Fprintf(&b, "\n %d%s", st.Depth, [...]string{">", "<", "=", "*", "?"}[st.Kind])
+		if st.Func != nil {
+			fmt.Fprintf(&b, "%s %d %d", st.Func.Func.Name, st.Duration, int64(st.Result))
+			describeValues(&b, st.Values)
+		}
+	}
+	return b.String()
+}
+
+func describeValues(b *strings.Builder, v Values) {
+	for _, a := range v.Args {
+		fmt.Fprintf(b, " %s:%x %q", a.Param.Name, a.Value, a.Target)
+	}
+	if v.Event != nil {
+		fmt.Fprintf(b, " {%x}", v.Event.Data)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	const (
+		fin = bpf.CallFinished
+		bad = bpf.CallFinished | bpf.CallFailed
+	)
+	const minus22 = 1<<64 - 22
+	head := bpf.SessionHeader{Start: 100, End: 200, PID: 7, TID: 8, Kind: bpf.SessionEnd, Failed: true}
+	with := func(change func(*bpf.SessionHeader)) bpf.SessionHeader {
+		h := head
+		change(&h)
+		return h
+	}
+	var values logBuilder
+	values.args(1, "eth0", 3)
+	values.item(1, 1, 5)
+	var first, second, all logBuilder
+	first.entry(0, 0, 100)
+	first.entry(1, 1, 110)
+	first.args(1, "eth0", 3)
+	second.entry(2, 2, 120)
+	second.exit(2, 2, 125, 5, 0, fin)
+	second.item(1, 1, 5)
+	second.exit(1, 1, 130, 20, minus22, bad)
+	second.exit(0, 0, 140, 40, minus22, bad)
+	all = append(slices.Clone(first), second...)
+	calls := []bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad, Duration: 40}, {Func: 1, Result: minus22, Flags: bad, Values: 1}}
+	var hidden logBuilder
+	hidden.entry(0, 0, 100)
+	hidden.entry(1, 1, 110)
+	hidden.exit(1, 1, 120, 10, 0, fin|bpf.CallHidden)
+	hidden.exit(0, 0, 130, 30, 0, fin)
+
+	for _, c := range []struct {
+		name    string
+		decoder Decoder
+		records [][]byte
+		want    []string
+		orphans uint64
+	}{
+		{"chain with values", Decoder{}, [][]byte{record(head, values, calls, 0xa, 0xb)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a b]"}, 0},
+		{"stitched", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Saved = 1 }), nil,
+			[]bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad}, {Func: 2, Flags: bad}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 leaf=0~ [a]"}, 0},
+		{"hidden frame", Decoder{}, [][]byte{record(head, nil, []bpf.SessionCall{{Func: 0, Flags: fin}, {Func: 1, Flags: fin | bpf.CallHidden}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=0 [a]"}, 0},
+		{"exited", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionExit }), nil, []bpf.SessionCall{{Func: 0, Entry: 150}})}, []string{
+			"outer 7/8 comm state=3 failed=true\n chain outer=0 for 50 []"}, 0},
+		{"no stack", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.LostDeep = 3 }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}})}, []string{
+			"outer 7/8 comm state=0 failed=true {Deep:3 Chunk:0 Args:0 Returns:0 Stack:true}\n chain outer=0 []"}, 0},
+		{"interim", Decoder{}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChain }), nil, []bpf.SessionCall{{Func: 0}, {Func: 2, Flags: bad}}, 0xc),
+			record(with(func(h *bpf.SessionHeader) { h.Failed = false }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=false\n chain outer=0 for 200 leaf=0 [c]\n chain outer=0 [a]"}, 0},
+		{"trace in one", Decoder{Traced: true}, [][]byte{record(head, all, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n" +
+				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"trace in parts", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
+			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n" +
+				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"part lost", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.LogBase, h.LostChunks = uint32(len(first)), 1 }), second, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true {Deep:0 Chunk:1 Args:0 Returns:0 Stack:false}\n chain outer=-22 [a]\n 0?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"live", Decoder{Traced: true, Live: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.Failed = bpf.SessionChunk, false }), first, nil),
+			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=1 failed=false\n chain []\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"hidden step", Decoder{Traced: true}, [][]byte{record(head, hidden, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0=outer 30 0"}, 0},
+		{"dropped", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionDrop }), nil, nil)}, nil, 0},
+		{"end lost", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
+			record(with(func(h *bpf.SessionHeader) { h.Start = 300; h.Kind = bpf.SessionDrop }), nil, nil)}, nil, 1},
+		{"threads apart", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
+			record(with(func(h *bpf.SessionHeader) { h.TID = 9 }), hidden, calls[:1], 0xa)}, []string{
+			"outer 7/9 comm state=0 failed=true\n chain outer=-22 [a]\n 0=outer 30 0"}, 0},
+	} {
+		d := c.decoder
+		d.Plan = decoderPlan()
+		var got []string
+		for _, raw := range c.records {
+			s, err := d.Decode(raw)
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if s != nil {
+				got = append(got, describeSession(s))
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+		if d.Orphans() != c.orphans {
+			t.Errorf("%s: %d orphans, want %d", c.name, d.Orphans(), c.orphans)
+		}
+	}
+}
+
+// TestDecodeForgets checks that what has ended takes no memory, and that what
+// has not is bounded.
+func TestDecodeForgets(t *testing.T) {
+	var log logBuilder
+	log.entry(0, 0, 1)
+	d := Decoder{Plan: decoderPlan(), Traced: true, Limit: 10 * (sessionCost + segmentCost + len(log))}
+	for i := range uint32(100) {
+		h := bpf.SessionHeader{Start: 1, TID: i, PID: 1, Kind: bpf.SessionChunk}
+		if _, err := d.Decode(record(h, log, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(d.open) != 10 || d.Orphans() != 90 || d.size != d.Limit {
+		t.Errorf("%d sessions of %d bytes are open, %d were given up", len(d.open), d.size, d.Orphans())
+	}
+	for i := range uint32(100) {
+		h := bpf.SessionHeader{Start: 1, TID: i, PID: 1, Kind: bpf.SessionDrop}
+		if _, err := d.Decode(record(h, nil, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(d.open) != 0 || len(d.threads) != 0 || d.size != 0 || d.oldest != nil || d.newest != nil {
+		t.Errorf("%d sessions of %d bytes are left", len(d.open), d.size)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	var log logBuilder
+	log.entry(0, 0, 1)
+	log.args(1, "eth0", 3)
+	log.item(0, 0, 1)
+	log.exit(0, 0, 2, 1, 0, bpf.CallFinished)
+	for _, kind := range []bpf.SessionRecordKind{bpf.SessionEnd, bpf.SessionChunk, bpf.SessionChain, bpf.SessionDrop, bpf.SessionHung} {
+		f.Add(record(bpf.SessionHeader{Kind: kind, TID: 1}, log, []bpf.SessionCall{{Func: 1, Values: 17}}, 1), true)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, traced bool) {
+		d := Decoder{Plan: decoderPlan(), Traced: traced}
+		for range 2 {
+			if s, err := d.Decode(raw); err == nil && s != nil {
+				describeSession(s)
+			}
+		}
+	})
+}
