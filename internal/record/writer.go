@@ -63,7 +63,7 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize})
 	var block []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err == nil {
+		if err == nil && name != symbolFile {
 			block = files.appendBlock(block[:0], name)
 			err = out.write(blockFile, block)
 		}
@@ -75,7 +75,10 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 }
 
 // Files of the kernel that are recorded whatever is traced.
-var kernelFiles = [...]string{"proc/sys/kernel/osrelease", "proc/kallsyms", btfDir + "vmlinux"}
+var kernelFiles = [...]string{"proc/sys/kernel/osrelease", symbolFile, btfDir + "vmlinux"}
+
+// symbolFile is recorded by Start: attaching adds symbols, those of trampolines.
+const symbolFile = "proc/kallsyms"
 
 const btfDir = "sys/kernel/btf/"
 
@@ -114,10 +117,18 @@ func (s *Source) files(p *plan.Plan) (fileTree, error) {
 	return t, nil
 }
 
-// Start writes the plan. It must be in its final form: attaching can change it.
+// Start writes the symbols and the plan. Both must be in their final form:
+// attaching can change them.
 func (w *Writer) Start() error {
 	probes, err := describe(w.plan, w.source.View)
 	var block []byte
+	symbols := make(fileTree)
+	if err == nil {
+		err = symbols.add(w.source.Root, symbolFile)
+	}
+	if err == nil && symbols[symbolFile] != nil {
+		err = w.out.write(blockFile, symbols.appendBlock(nil, symbolFile))
+	}
 	if err == nil {
 		block, err = appendProbes(nil, probes)
 	}
