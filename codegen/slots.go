@@ -31,7 +31,7 @@ func List(p *plan.Probe, h *plan.Half, t Target) (list bpf.SlotList, ok bool) {
 // listed returns a slot as data.
 func listed(p *plan.Probe, s *plan.Slot, at arch) (out bpf.Slot, ok bool) {
 	out = bpf.Slot{Off: s.Off, Size: s.Size}
-	addr := s.Term
+	var addr expr.Term
 	switch t := s.Term.(type) {
 	case *expr.Arg, *expr.Result:
 		return out, asNumber(&out, s.Term.Type()) && isWord(p, s.Term, at, &out)
