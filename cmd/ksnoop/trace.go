@@ -365,7 +365,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if err := ready(tracer); err != nil {
 		return err
 	}
-	if t.request.session != nil {
+	if t.request.session != nil && len(t.flags.command) == 0 { // there is no header that says so
 		fmt.Fprintln(t.stderr, "Receiving data...")
 	}
 	tally, err := t.consume(ctx, tracer)
