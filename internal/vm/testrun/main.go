@@ -38,7 +38,7 @@ func main() {
 	flag.BoolVar(&o.bench, "bench", false, "run the live benchmarks in a guest")
 	flag.BoolVar(&o.debugInfo, "debuginfo", false, "with -live: put the kernels' debug info into the guests, and run the tests that need it")
 	flag.StringVar(&o.run, "run", "", "of the live tests or benchmarks only those that match this `regexp`")
-	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "`time` for each package's tests")
+	flag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "`time` for each package's tests")
 	flag.Parse()
 	o.packages = flag.Args()
 	if len(o.packages) == 0 {
