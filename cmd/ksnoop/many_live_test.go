@@ -45,7 +45,7 @@ func TestLiveListed(t *testing.T) {
 		out := traced(t, "trace", "--attach="+m, "vfs_*", "vfs_read(file, buf, count, pos, count + 1)", "--", "workload", "read", "-count", "3", "-size", "77")
 		var listed, generated []string
 		for _, b := range bodies(out, "vfs_read") {
-			more := "        count + 1 = (unsigned long)78\n"
+			more := "        count + 1 = (long unsigned int)78\n"
 			switch {
 			case !strings.Contains(b, "count = (size_t)77"):
 			case strings.Contains(b, more):
