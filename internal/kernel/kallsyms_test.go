@@ -51,8 +51,8 @@ func TestSymbol(t *testing.T) {
 		{0xffffffff81ffffff, "no_btf+0xfff9ff/0xfffa00"}, // vmlinux has no gaps
 		{0xffffffff82000008, "jiffies_64+0x8/0x5000"},
 		{0xffffffffc0000090, "ip_rcv+0x10/0x80 [mod]"},
-		{0xffffffffc0000110, "mod_data+0x10/0x4f00 [mod]"},
-		{0xffffffffc0004fff, "mod_data+0x4eff/0x4f00 [mod]"},
+		{0xffffffffc0000110, "mod_data+0x10/0xf00 [mod]"},
+		{0xffffffffc0004fff, ""},
 		{0xffffffffc0005000, ""}, // a gap: memory of nobody known
 		{0xffffffffc0100000, ""},
 		{0xffffffffc0200010, "bpf_prog_6deef7357e7b4530+0x10/0x1000 [bpf]"},

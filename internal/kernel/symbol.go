@@ -93,7 +93,10 @@ func (t *symbolTable) find(addr uint64) (Symbol, bool) {
 	start := t.symbols[order[next-1]].addr
 	first := sort.Search(next, func(i int) bool { return t.symbols[order[i]].addr >= start })
 	s := &t.symbols[order[first]]
-	end := (start+page)&^(page-1) + lastSymbol
+	end := (start + page) &^ (page - 1)
+	if s.module == 0 || s.text() {
+		end += lastSymbol // what follows a module's data may be a trampoline
+	}
 	if next < len(order) {
 		n := &t.symbols[order[next]]
 		// Inside of vmlinux one symbol follows the other.
