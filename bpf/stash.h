@@ -90,7 +90,7 @@ static __always_inline struct frame *find(void *frames, __u64 sp, __u32 probe)
 	return 0;
 }
 
-// take_stored takes a frame in the task's storage.
+// ks_take_stored takes a frame in the task's storage.
 FUNC struct frame *ks_take_stored(__u64 sp)
 {
 	void *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

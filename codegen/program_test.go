@@ -47,6 +47,7 @@ func compiled(t testing.TB, text string, m plan.Method, target Target) Programs 
 	return programs
 }
 
+// planned plans a SPEC for the same function, without generating anything.
 func planned(t testing.TB, text string, m plan.Method) *plan.Probe {
 	t.Helper()
 	spec, err := expr.Parse(text)
@@ -205,22 +206,7 @@ func TestUnknownArch(t *testing.T) {
 // not by the verifier.
 func TestStackLimit(t *testing.T) {
 	deep := strings.Repeat("(n + ", 60) + "n" + strings.Repeat(")", 60)
-	spec, err := expr.Parse("f(" + deep + ` == 1, $comm ~ "a*b*c", str(file) ~ "` + strings.Repeat("x", 200) + `*")`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "f"}, Result: long}
-	scope := &expr.Scope{Func: "f", Return: long, Types: noTypes{}}
-	for i, param := range []expr.Param{{Name: "file", Type: &btf.Pointer{Target: file}}, {Name: "n", Type: long}} {
-		p.Params = append(p.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: i, Slots: 1, Reg: i}})
-		scope.Params = append(scope.Params, param)
-	}
-	if p.Items, err = expr.Check(spec, scope); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.SetMethod(plan.MethodFentry); err != nil {
-		t.Fatal(err)
-	}
+	p := planned(t, "f("+deep+` == 1, $comm ~ "a*b*c", str(file) ~ "`+strings.Repeat("x", 200)+`*")`, plan.MethodFentry)
 	if _, err := Compile(p, Target{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "512 bytes of stack") {
 		t.Errorf("error %v", err)
 	}
