@@ -86,9 +86,9 @@ func drawFault(b *strings.Builder, text string, e *Error) {
 	marks := max(1, utf8.RuneCountInString(marked))
 	fmt.Fprintf(b, "  %s%s%s\n  %s^%s\n", lead, marked, tail,
 		strings.Repeat(" ", utf8.RuneCountInString(lead)), strings.Repeat("~", marks-1))
-	fmt.Fprintf(b, "  column %d: %s", start+1, e.Msg)
+	fmt.Fprintf(b, "  column %d: %s", start+1, visible(e.Msg)) // messages quote the text
 	if e.Hint != "" {
-		fmt.Fprintf(b, "; %s", e.Hint)
+		fmt.Fprintf(b, "; %s", visible(e.Hint))
 	}
 }
 
