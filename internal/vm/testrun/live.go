@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
@@ -100,30 +102,50 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 	if err != nil {
 		return err
 	}
+	var kernels []*live
 	for _, name := range vm.KernelNames() {
-		kernel, err := vm.FindKernel(ctx, name)
+		l, err := newLive(ctx, o, name, files)
 		if err != nil {
 			return err
 		}
-		modules, err := vm.TestModules(ctx, kernel)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "testrun: without a module: %v\n", err)
-		}
-		l := &live{guest: vm.Guest{Kernel: kernel, Files: append(modules, files...)}, options: o, tally: t}
-		if o.debugInfo {
-			if err := l.guest.AddDebugInfo(ctx); err != nil {
-				return err
-			}
-		}
-		for _, p := range pkgs {
-			if err := l.test(ctx, p); err != nil {
-				l.close()
-				return err
-			}
-		}
-		l.close()
+		l.tally = &tally{w: t.w}
+		kernels = append(kernels, l)
 	}
-	return nil
+	// A guest runs on one thread, so the kernels' guests run side by side.
+	var g errgroup.Group
+	for _, l := range kernels {
+		g.Go(func() error {
+			defer l.close()
+			for _, p := range pkgs {
+				if err := l.test(ctx, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	for _, l := range kernels {
+		t.add(l.tally)
+	}
+	return err
+}
+
+// newLive prepares a guest with the kernel of that name.
+func newLive(ctx context.Context, o options, name string, files []vm.File) (*live, error) {
+	kernel, err := vm.FindKernel(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	modules, err := vm.TestModules(ctx, kernel)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "testrun: without a module: %v\n", err)
+	}
+	l := &live{guest: vm.Guest{Kernel: kernel, Files: append(modules, files...)}, options: o}
+	if o.debugInfo {
+		return l, l.guest.AddDebugInfo(ctx)
+	}
+	return l, nil
 }
 
 func prepare(ctx context.Context, o options, dir string) ([]*livePackage, []vm.File, error) {

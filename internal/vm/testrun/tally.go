@@ -34,11 +34,24 @@ func (t *tally) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
 }
 
+// add counts what another tally counted.
+func (t *tally) add(other *tally) {
+	t.passed += other.passed
+	t.failed += other.failed
+	t.skipped += other.skipped
+	t.failures = append(t.failures, other.failures...)
+}
+
 // A suite is one run of one package's tests.
 type suite struct {
 	output map[string]string // by test, "" is the package itself
+	slow   []string          // tests that took long, and how long
 	tally
 }
+
+// slow is how many seconds a test takes to be named for it: `make test` has to
+// end in 25 minutes.
+const slow = 10
 
 // unfinished is the output of tests that have no result: they were running
 // when their program ended.
@@ -114,6 +127,9 @@ func (t *tally) take(s *suite, e event, where string) {
 	default:
 		t.fail(s, e, where)
 	}
+	if e.Elapsed >= slow && !strings.Contains(e.Test, "/") {
+		s.slow = append(s.slow, fmt.Sprintf("%s %.0fs", e.Test, e.Elapsed))
+	}
 	delete(s.output, e.Test)
 }
 
@@ -126,6 +142,9 @@ func (t *tally) endSuite(s *suite, e event, where string) {
 	if s.passed+s.failed+s.skipped > 0 {
 		took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Millisecond)
 		fmt.Fprintf(t.w, "%-5s %s %v (%v)\n", e.Action, name(event{Package: e.Package}, where), &s.tally, took)
+	}
+	if len(s.slow) > 0 {
+		fmt.Fprintf(t.w, "      slow: %s\n", strings.Join(s.slow, ", "))
 	}
 }
 
