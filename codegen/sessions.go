@@ -45,9 +45,26 @@ func (a *assembler) stackHalf(reg asm.Register) {
 	a.emit(asm.Mov.Reg32(reg, reg))
 }
 
-// returned sets reg to what the function has returned.
+// A Shape is what the programs depend on of a function that is recorded in
+// sessions and of which nothing else is asked. Those of one shape share theirs.
+type Shape struct {
+	method plan.Method
+	entry  bool
+	layer  int
+}
+
+// ShapeOf returns the shape of a probe; false if it has none.
+func ShapeOf(p *plan.Probe, t Target) (Shape, bool) {
+	if p.Session == nil || p.Session.HasItems() || !t.Shared {
+		return Shape{}, false
+	}
+	return Shape{p.Method, p.Session.Entry, t.Layer}, true
+}
+
+// returned sets reg to what the function has returned. Programs that are shared
+// do so of functions that return nothing, too; nobody looks at it.
 func (a *assembler) returned(reg asm.Register) {
-	if a.probe.Result == nil {
+	if a.probe.Result == nil && !a.target.Shared {
 		a.emit(asm.Mov.Imm(reg, 0))
 		return
 	}

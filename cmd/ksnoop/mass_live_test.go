@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,13 +20,16 @@ import (
 // system do other work meanwhile.
 func TestLiveMass(t *testing.T) {
 	guest.Require(t)
+	if os.Getenv("KSNOOP_SOAK") == "" {
+		t.Skip("takes 20 seconds and more: run `make soak`")
+	}
 	if guest.Kernel() == "6.1" {
 		t.Skip("without FPROBE the kernel takes minutes to detach so many kprobes")
 	}
 	dir := t.TempDir()
 	mark := func(name string) string { return filepath.Join(dir, name) }
 	const work = "workload map-ok; workload map-array-zero; workload read; workload fork; workload threads; workload udp-send"
-	cmd := exec.Command("ksnoop", "trace", "-e", "*sys_bpf", "-a", "*", "--", "sh", "-c",
+	cmd := exec.Command("ksnoop", "trace", "-v", "-s", "none", "-e", "*sys_bpf", "-a", "*", "--", "sh", "-c",
 		"cat /proc/meminfo >"+mark("memory")+"; touch "+mark("begin")+";"+work+"; touch "+mark("end"))
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -53,9 +58,26 @@ func TestLiveMass(t *testing.T) {
 	t.Logf("attached after %v, worked for %v, detached after %v; available memory %s before, %s then; ksnoop used %d KiB",
 		modified(t, mark("begin")).Sub(began), modified(t, mark("end")).Sub(modified(t, mark("begin"))), ended.Sub(modified(t, mark("end"))),
 		free(before), free(memory), maxRSS(cmd))
-	if !strings.Contains(out.String(), "[-EINVAL]") || !strings.Contains(out.String(), "array_map_alloc_check") {
+	if n := strings.Count(out.String(), "TID/PID"); n != 1 {
+		t.Errorf("%d sessions, one call fails", n)
+	}
+	if !regexp.MustCompile(`(?m)^! +\d+us \[-EINVAL]  array_map_alloc_check$`).MatchString(out.String()) {
 		t.Errorf("the failing call is not shown")
 	}
+	if n := attachedTo(errs.String()); n < 40000 || strings.Contains(errs.String(), "not traced") {
+		t.Errorf("%d functions are traced", n)
+	}
+}
+
+// attachedTo returns how many functions "trace -v" says were attached to.
+func attachedTo(errs string) (n int) {
+	for _, m := range regexp.MustCompile(`(?m)^ksnoop: (\d+) functions .*: attached with `).FindAllStringSubmatch(errs, -1) {
+		k, err := strconv.Atoi(m[1])
+		if err == nil {
+			n += k
+		}
+	}
+	return n
 }
 
 func modified(t *testing.T, path string) time.Time {

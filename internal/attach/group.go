@@ -55,14 +55,23 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 	target.Shared = true
 	layers := map[uint64]int{} // by address
 	var groups []*group
-	byCode := map[string]*group{}
+	byCode, byShape := map[string]*group{}, map[codegen.Shape]*group{}
 	var key []byte
 	for _, p := range probes {
 		target.Layer = layers[p.Func.Addr]
 		layers[p.Func.Addr]++
+		shape, shaped := codegen.ShapeOf(p, target)
+		if g := byShape[shape]; g != nil && shaped {
+			if err := t.site(p, target); err != nil {
+				t.fail(err, p)
+			} else {
+				g.probes = append(g.probes, p)
+			}
+			continue
+		}
 		programs, err := codegen.Compile(p, target)
-		if err == nil && p.Method == plan.MethodKprobe {
-			err = t.engine.Maps[bpf.MapSites].Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(p))
+		if err == nil {
+			err = t.site(p, target)
 		}
 		if err == nil {
 			err = t.list(p, target)
@@ -81,9 +90,21 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			byCode[string(key)] = g
 			groups = append(groups, g)
 		}
+		if shaped {
+			byShape[shape] = g
+		}
 		g.probes = append(g.probes, p)
 	}
 	return groups
+}
+
+// site tells the engine which probe it is that is hit at an address, where a
+// link cannot.
+func (t *Tracer) site(p *plan.Probe, target codegen.Target) error {
+	if p.Method != plan.MethodKprobe {
+		return nil
+	}
+	return t.engine.Maps[bpf.MapSites].Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(p))
 }
 
 // list hands over what the engine is to capture for a probe, if it is to.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +19,7 @@ const (
 	tracefs       = "sys/kernel/tracing"
 	tracefsOld    = "sys/kernel/debug/tracing"
 	filterFile    = "available_filter_functions"
+	sitesFile     = filterFile + "_addrs" // Linux 6.5: with addresses
 	blacklistFile = "sys/kernel/debug/kprobes/blacklist"
 )
 
@@ -74,7 +77,7 @@ func (v *View) Attachable(f Function) (Attach, error) {
 		refuse(Renamed, &a.Fentry)
 	}
 	traceable, err1 := v.traceable()
-	if traceable != nil && !traceable.has(f.Name, f.Module) {
+	if traceable != nil && !traceable.allows(f) {
 		refuse(NotTraceable, &a.Fentry, &a.KprobeMulti)
 	}
 	blacklisted, err2 := v.blacklisted()
@@ -102,17 +105,56 @@ func (s functionSet) add(name, module string) {
 	names[name] = struct{}{}
 }
 
-// parseFunctions reads lines of "name" or "name [module]", as in
-// available_filter_functions.
-func parseFunctions(r io.Reader) (functionSet, error) {
-	set := make(functionSet)
+// A traceableSet holds the functions that ftrace can trace.
+type traceableSet struct {
+	functionSet
+	// sites are the addresses at which ftrace gets hold of them, sorted; nil if
+	// the kernel does not tell.
+	sites []uint64
+}
+
+// siteReach is how far behind a function's address its site is at most: behind
+// what marks it as the target of a jump.
+const siteReach = 16
+
+// allows reports whether a function can be traced. Of functions of one name,
+// only some may be; where the address decides it does.
+func (s *traceableSet) allows(f Function) bool {
+	if s.sites == nil || f.Addr == 0 {
+		return s.has(f.Name, f.Module)
+	}
+	i, _ := slices.BinarySearch(s.sites, f.Addr)
+	return i < len(s.sites) && s.sites[i]-f.Addr < siteReach
+}
+
+// symbol reports whether a symbol is of a function that can be traced.
+func (s *traceableSet) symbol(t *symbolTable, i int) bool {
+	sym := &t.symbols[i]
+	f := Function{Name: t.name(sym), Module: t.module(sym), Addr: sym.addr}
+	return s.allows(f) || (s.sites == nil || f.Addr == 0) && t.aliased(i, s.functionSet)
+}
+
+// parseTraceable reads lines of "name" or "name [module]", each behind an
+// address or not: available_filter_functions or available_filter_functions_addrs.
+func parseTraceable(r io.Reader, addresses bool) (*traceableSet, error) {
+	set := &traceableSet{functionSet: make(functionSet)}
 	in := bufio.NewScanner(r)
 	for in.Scan() {
-		name, module, _ := strings.Cut(in.Text(), " ")
+		line := in.Text()
+		if addresses {
+			site, rest, _ := strings.Cut(line, " ")
+			addr, err := strconv.ParseUint(site, 16, 64)
+			if err != nil {
+				return nil, fmt.Errorf("no address: %q", line)
+			}
+			set.sites, line = append(set.sites, addr), rest
+		}
+		name, module, _ := strings.Cut(line, " ")
 		if name != "" {
 			set.add(name, strings.Trim(module, " []"))
 		}
 	}
+	slices.Sort(set.sites)
 	return set, in.Err()
 }
 
@@ -154,21 +196,23 @@ func (v *View) readSymbols() (*symbolTable, error) {
 	return t, nil
 }
 
-func (v *View) readTraceable() (functionSet, error) {
-	const give = "the list of traceable functions"
-	file := tracefs + "/" + filterFile
-	f, err := v.open(file, give, "mount tracefs")
-	if errors.Is(err, fs.ErrNotExist) {
-		file = tracefsOld + "/" + filterFile
-		if f2, err2 := v.open(file, give, "mount tracefs"); err2 == nil {
-			f, err = f2, nil
+func (v *View) readTraceable() (set *traceableSet, err error) {
+	for _, file := range [...]string{tracefs + "/" + sitesFile, tracefsOld + "/" + sitesFile, tracefs + "/" + filterFile, tracefsOld + "/" + filterFile} {
+		set, err = v.readTraceableFrom(file)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
 		}
 	}
+	return set, err
+}
+
+func (v *View) readTraceableFrom(file string) (*traceableSet, error) {
+	f, err := v.open(file, "the list of traceable functions", "mount tracefs")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	set, err := parseFunctions(f)
+	set, err := parseTraceable(f, strings.HasSuffix(file, sitesFile))
 	if err != nil {
 		return nil, fmt.Errorf("reading /%s: %w", file, err)
 	}

@@ -80,7 +80,7 @@ func (v *View) Select(keep func(Function) bool) ([]Function, error) {
 		if !keep(f) || !isFunction(f.Name, f.Module) {
 			continue
 		}
-		if traceable == nil || traceable.has(f.Name, f.Module) || t.aliased(i, traceable) {
+		if traceable == nil || traceable.symbol(t, i) {
 			found = append(found, f)
 		}
 	}

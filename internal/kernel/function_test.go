@@ -47,6 +47,27 @@ func list(funcs []Function) string {
 	return strings.Join(out, " ")
 }
 
+// Of functions of one name, those are found that the list of addresses has,
+// under all names that the code has.
+func TestMatchSites(t *testing.T) {
+	files := fakeKernel(t, "twice\nno_btf\n")
+	files[tracefs+"/"+sitesFile] = &fstest.MapFile{Data: []byte("ffffffff81000504 twice\nffffffff81000054 ip_send_skb\nffffffff81000630 no_btf\nffffffffc0000080 ip_rcv [mod]\n")}
+	v := Open(files)
+	funcs, err := v.Match("*", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := list(funcs), "ip_rcv[mod]@80:ip_rcv ip_send_skb@50:ip_send_skb twice@500"; got != want {
+		t.Errorf("found %s, want %s", got, want)
+	}
+	for addr, refused := range map[uint64]bool{0xffffffff81000400: true, 0xffffffff81000500: false} {
+		a, err := v.Attachable(Function{Name: "twice", Addr: addr})
+		if !errors.Is(err, fs.ErrNotExist) || (a.KprobeMulti != nil) != refused {
+			t.Errorf("%x: %v, %v", addr, a.KprobeMulti, err)
+		}
+	}
+}
+
 func TestFunction(t *testing.T) {
 	v := Open(fakeKernel(t, ""))
 	for _, test := range []struct{ name, want string }{

@@ -93,7 +93,7 @@ func (v *View) Refused(matches func(name, module string) bool) []string {
 		s := &t.symbols[i]
 		name, mod := t.name(s), t.module(s)
 		if s.text() && matches(name, mod) &&
-			isFunction(name, mod) && !strings.HasPrefix(name, "__SCT__") /* of static calls */ && !traceable.has(name, mod) && !t.aliased(i, traceable) {
+			isFunction(name, mod) && !strings.HasPrefix(name, "__SCT__") /* of static calls */ && !traceable.symbol(t, i) {
 			names = append(names, name)
 		}
 	}

@@ -26,7 +26,7 @@ type View struct {
 	modules func() ([]string, error) // names of the modules that have BTF, sorted
 
 	symbols     func() (*symbolTable, error)
-	traceable   func() (functionSet, error)
+	traceable   func() (*traceableSet, error)
 	blacklisted func() (functionSet, error)
 	config      func() config
 
@@ -78,8 +78,8 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	v := &View{arch: arch, module: make(map[string]func() (*typeInfo, error))}
 	v.modules = func() ([]string, error) { return nil, nil }
 	v.symbols = func() (*symbolTable, error) { return nil, errNoKernel }
-	v.traceable = func() (functionSet, error) { return nil, errNoKernel }
-	v.blacklisted = v.traceable
+	v.traceable = func() (*traceableSet, error) { return nil, errNoKernel }
+	v.blacklisted = func() (functionSet, error) { return nil, errNoKernel }
 	v.config = func() config { return config{err: errNoKernel} }
 	if !isSplit(data) {
 		info, err := newTypeInfo("", data, nil)
