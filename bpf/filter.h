@@ -185,9 +185,9 @@ static __always_inline bool comm_wanted(struct task_struct *task)
 	return !not_comms.count || !comm_listed(&not_comms, name);
 }
 
-// ks_filter reports whether the call that is being made is one to look at. The
+// task_wanted reports whether the call that is being made is one to look at. The
 // cheapest tests come first. For trap, see ks_in_interrupt.
-FUNC int ks_filter(__u32 trap)
+static __always_inline int task_wanted(__u32 trap)
 {
 	const volatile struct task_filter *f = &filter;
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -208,6 +208,11 @@ FUNC int ks_filter(__u32 trap)
 	if (f->no_irq && ks_in_interrupt(trap))
 		return 0;
 	return !f->cgroup || bpf_get_current_ancestor_cgroup_id(f->cgroup_level) == f->cgroup;
+}
+
+FUNC int ks_filter(__u32 trap)
+{
+	return task_wanted(trap);
 }
 
 #endif

@@ -129,3 +129,20 @@ func TestEngine(t *testing.T) {
 		}
 	}
 }
+
+// What generated code may call must be there: the compiler drops functions that
+// nothing in C calls.
+func TestLibrary(t *testing.T) {
+	lib, err := library()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncCast, FuncFind, FuncFinish, FuncCapture,
+		FuncCookie, FuncSite, FuncIsReturn, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
+		FuncIdle, FuncAway, FuncEnter, FuncLeave, FuncSession, FuncOpenSession, FuncDone, FuncPush, FuncPop, FuncInnermost,
+		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords} {
+		if lib[name] == nil {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}

@@ -4,7 +4,9 @@
  * return. Part of engine.bpf.c.
  *
  * The programs of functions call ks_enter and ks_leave or, if a SPEC asks for
- * values, the functions that these are made of.
+ * values, the functions that these are made of. Functions of which there is an
+ * inline one as well, without ks_ in its name, are those: a call costs more
+ * than what many of them do.
  */
 #include "args.h"
 #include "words.h"
@@ -315,13 +317,13 @@ FUNC __s64 ks_away(void)
 {
 	if (open_sessions)
 		return 0;
-	return ks_filter(0) ? FUNC_CHECKED : -1;
+	return task_wanted(0) ? FUNC_CHECKED : -1;
 }
 
-// ks_session returns where a call of a function is to be recorded, or NULL. It
-// has to be given back with ks_done. The filters are asked when a session would
+// session_for returns where a call of a function is to be recorded, or NULL. It
+// has to be given back with done_with. The filters are asked when a session would
 // be opened and not again: what they ask for may change while it is open.
-FUNC struct session *ks_session(__u64 cookie)
+static __always_inline struct session *session_for(__u64 cookie)
 {
 	int entry = !!(cookie & FUNC_ENTRY), checked = 0;
 	struct session *s = 0;
@@ -356,8 +358,13 @@ FUNC struct session *ks_session(__u64 cookie)
 	return s;
 }
 
-// ks_open_session returns the open session of the current thread, or NULL.
-FUNC struct session *ks_open_session(void)
+FUNC struct session *ks_session(__u64 cookie)
+{
+	return session_for(cookie);
+}
+
+// open_session returns the open session of the current thread, or NULL.
+static __always_inline struct session *open_session(void)
 {
 	struct session *s;
 
@@ -374,13 +381,23 @@ FUNC struct session *ks_open_session(void)
 	return s;
 }
 
-// ks_done gives back what ks_session or ks_open_session has returned.
-FUNC int ks_done(struct session *s)
+FUNC struct session *ks_open_session(void)
+{
+	return open_session();
+}
+
+// done_with gives back what session_for or open_session has returned.
+static __always_inline int done_with(struct session *s)
 {
 	if (wanted.live && s->log_len)
 		ks_send_session(s, SESSION_CHUNK, 0);
 	s->busy = 0;
 	return 0;
+}
+
+FUNC int ks_done(struct session *s)
+{
+	return done_with(s);
 }
 
 static __always_inline void start(struct session *s, __u32 func, __u64 now)
@@ -537,9 +554,9 @@ FUNC int ks_save(struct session *s)
 	return 0;
 }
 
-// ks_push puts a call on top of those in flight. It returns 0 if that is not
+// push puts a call on top of those in flight. It returns 0 if that is not
 // possible.
-FUNC int ks_push(struct session *s, __u64 cookie, __u32 sp)
+static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 func = cookie, d = s->depth;
@@ -588,6 +605,11 @@ FUNC int ks_push(struct session *s, __u64 cookie, __u32 sp)
 	if (wanted.traced)
 		ks_log_entry(s, d, func, now);
 	return 1;
+}
+
+FUNC int ks_push(struct session *s, __u64 cookie, __u32 sp)
+{
+	return push(s, cookie, sp);
 }
 
 static __always_inline int fails(__u64 cookie, __u64 result)
@@ -648,8 +670,8 @@ static __always_inline void succeeded(struct session *s, __u32 d)
 	s->failing = 0;
 }
 
-// ks_pop takes off the innermost call, which has returned.
-FUNC int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
+// pop takes off the innermost call, which has returned.
+static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
 {
 	__u32 d = s->depth - 1;
 	struct call *c;
@@ -677,6 +699,11 @@ FUNC int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 
 	return 0;
 }
 
+FUNC int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
+{
+	return pop(ctx, s, cookie, result, hidden);
+}
+
 // ks_satisfied notes that a call has met its predicates.
 FUNC int ks_satisfied(struct session *s)
 {
@@ -701,19 +728,19 @@ FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
 
 	if (!(cookie & FUNC_ENTRY) && !open_sessions)
 		return 1;
-	s = ks_session(cookie);
+	s = session_for(cookie);
 	if (!s)
 		return 1;
-	pushed = ks_push(s, cookie, sp);
+	pushed = push(s, cookie, sp);
 	if (pushed && (cookie & FUNC_ARGS))
 		ks_log_args(ctx, s, cookie);
-	ks_done(s);
+	done_with(s);
 	return !pushed;
 }
 
-// ks_innermost reports whether the innermost call is the one of a function
+// innermost reports whether the innermost call is the one of a function
 // that returns at sp, after taking off what was called by it.
-FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
+static __always_inline int innermost(struct session *s, __u32 func, __u32 sp)
 {
 	__u32 d = s->depth - 1;
 	struct call *c;
@@ -728,6 +755,11 @@ FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
 	return ks_unwind(s, sp, func, 0);
 }
 
+FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
+{
+	return innermost(s, func, sp);
+}
+
 // ks_leave records that a function has returned.
 FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 {
@@ -735,13 +767,13 @@ FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 
 	if (!open_sessions)
 		return 0;
-	s = ks_open_session();
+	s = open_session();
 	if (!s)
 		return 0;
 	s->ticket = ticket;
-	if (ks_innermost(s, cookie, sp))
-		ks_pop(ctx, s, cookie, result, 0);
-	ks_done(s);
+	if (innermost(s, cookie, sp))
+		pop(ctx, s, cookie, result, 0);
+	done_with(s);
 	return 0;
 }
 
@@ -758,7 +790,11 @@ int session_library(void *ctx)
 			ks_log_item(s, 8);
 		ks_satisfied(s);
 		ks_pop(ctx, s, 1, 2, 3);
+		ks_done(s);
 	}
+	s = ks_open_session();
+	if (s)
+		ks_done(s);
 	return ks_idle() + ks_away() + ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
 }
 

@@ -34,8 +34,8 @@ var costs = []struct {
 	{name: "uid", spec: "vfs_read", args: []string{"--uid", "1"}},
 	{name: "family", spec: "vfs_read", args: []string{"-p", "2", "--follow"}},
 	{name: "no-irq", spec: "vfs_read(file->f_flags == 12345)", args: []string{"--no-irq"}},
-	{name: "session-comm", spec: "vfs_read", args: []string{"-e", "vfs_read", "-n", "nobody"}, limit: 460}, // the aim is 450
-	{name: "session", spec: "vfs_read", args: []string{"-e", "vfs_read"}, limit: 1300},                     // the aim is 1200
+	{name: "session-comm", spec: "vfs_read", args: []string{"-e", "vfs_read", "-n", "nobody"}, limit: 450},
+	{name: "session", spec: "vfs_read", args: []string{"-e", "vfs_read"}, limit: 1200},
 	{name: "session-args", spec: "vfs_read", args: []string{"-e", "vfs_read", "-A"}, limit: 3000},
 	{name: "session-outside", spec: "vfs_read", args: []string{"-e", "vfs_write", "-a", "vfs_read"}, limit: 420},
 	{name: "session-outside-multi", spec: "vfs_read", args: []string{"-e", "vfs_write", "-a", "vfs_read", "--attach=session"}, limit: 420},
