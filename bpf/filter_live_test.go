@@ -208,6 +208,7 @@ func TestLiveFilterCgroup(t *testing.T) {
 		if err := os.Mkdir(root+dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
+		defer os.Remove(root + dir) // unmounting leaves it
 	}
 	enter(root + "/a/b/c")
 	defer enter(root)

@@ -149,6 +149,8 @@ func TestLiveProcesses(t *testing.T) {
 	if err := os.MkdirAll(root+"/a/b", 0o700); err != nil {
 		t.Fatal(err)
 	}
+	defer os.Remove(root + "/a") // unmounting leaves them
+	defer os.Remove(root + "/a/b")
 	if err := os.WriteFile(root+"/a/b/cgroup.procs", []byte(pid(1)), 0); err != nil {
 		t.Fatal(err)
 	}

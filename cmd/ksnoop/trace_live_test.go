@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,34 +112,54 @@ func TestLiveMember(t *testing.T) {
 	})
 }
 
+// counting traces a workload with many SPECs of one function at once, which
+// costs one start of ksnoop. An item of its own tells the records of each.
+func counting(t *testing.T, attach, function string, want map[string]int, work ...string) {
+	t.Helper()
+	args := []string{"trace", attach}
+	items := slices.Sorted(maps.Keys(want))
+	mark := func(i int) string { return fmt.Sprintf("$tid + %d", 1000+i) }
+	for i, item := range items {
+		args = append(args, fmt.Sprintf("%s(%s, %s)", function, item, mark(i)))
+	}
+	out := traced(t, append(append(args, "--", "workload"), work...)...)
+	for i, item := range items {
+		n := 0
+		for _, b := range bodies(out, function) {
+			if strings.Contains(b, " "+mark(i)+" = ") {
+				n++
+			}
+		}
+		if n != want[item] {
+			t.Errorf("%s(%s) on %s: %d records, want %d:\n%.5000s", function, item, work, n, want[item], out)
+		}
+	}
+}
+
 // TestLiveReturn counts on what internal/workload says: read-dir makes each
 // vfs_read return -EISDIR.
 func TestLiveReturn(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
-		for _, c := range []struct {
-			spec, work string
-			want       int
-		}{
-			{"vfs_read(return < 0)", "read-dir -count 4", 4},
-			{"vfs_read(return < 0, count == 64)", "read-dir -count 4 -size 64", 4},
-			{"vfs_read(return < 0, count == 65)", "read-dir -count 4 -size 64", 0},
-			{"vfs_read(return < 0)", "read -count 5", 0},
-			{"vfs_read(count == 77, return == count)", "read -count 5 -size 77", 5},
-			{"vfs_read(count == 77, return < count)", "read -count 5 -size 77", 0},
-			{"vfs_read(return == -EISDIR)", "read-dir -count 2", 2},
-			{"vfs_read(return == -EISDIR && count > 100)", "read-dir -count 2 -size 64", 0},
-			{"vfs_read(return == -EISDIR && count < 100, file->f_inode->i_mode & S_IFDIR)", "read-dir -count 2 -size 64", 2},
-			{"vfs_read(file->f_inode->i_sb->s_magic != 0, return == -EISDIR)", "read-dir -count 3", 3},
-			{"do_sys_openat2(return == -ENOENT, filename)", "open-missing -count 3", 3},
-		} {
-			args := append([]string{"trace", attach, c.spec, "--", "workload"}, strings.Fields(c.work)...)
-			out := traced(t, args...)
-			function, _, _ := strings.Cut(c.spec, "(")
-			// The Go runtime opens a file or two that guests do not have.
-			if n := records(out, "workload", function); n != c.want && !(function == "do_sys_openat2" && n > c.want) {
-				t.Errorf("%s on %s: %d records, want %d:\n%s", c.spec, c.work, n, c.want, out)
-			}
+		counting(t, attach, "vfs_read", map[string]int{
+			"return < 0":                       4,
+			"return < 0, count == 64":          4,
+			"return < 0, count == 65":          0,
+			"return == -EISDIR":                4,
+			"return == -EISDIR && count > 100": 0,
+			"return == -EISDIR && count < 100": 4,
+			"return == -EISDIR && count < 100, file->f_inode->i_mode & S_IFDIR": 4,
+			"file->f_inode->i_sb->s_magic != 0, return == -EISDIR":              4,
+		}, "read-dir", "-count", "4", "-size", "64")
+		counting(t, attach, "vfs_read", map[string]int{
+			"return < 0":                   0,
+			"count == 77, return == count": 5,
+			"count == 77, return < count":  0,
+		}, "read", "-count", "5", "-size", "77")
+		// The Go runtime opens a file or two that guests do not have.
+		out := traced(t, "trace", attach, "do_sys_openat2(return == -ENOENT, filename)", "--", "workload", "open-missing", "-count", "3")
+		if n := records(out, "workload", "do_sys_openat2"); n < 3 {
+			t.Errorf("%d records of 3 failed calls:\n%s", n, out)
 		}
 	})
 }
@@ -201,19 +223,17 @@ func TestLiveRecursion(t *testing.T) {
 func TestLiveStrings(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
-		const name = "path->dentry->d_name.name"
+		specs := map[string]int{}
 		for pattern, want := range map[string]int{
 			`== "zero"`: 1, `== "zer"`: 0, `== "zero1"`: 0, `!= "zero"`: 0, `~ "ze*"`: 1, `~ "*ro"`: 1, `~ "*er*"`: 1,
 			`~ "z*o"`: 1, `~ "z?ro"`: 1, `~ "????"`: 1, `~ "z*r*o"`: 1, `~ "zer"`: 0, `~ "*rx"`: 0, `~ "*rx*"`: 0,
 			`~ "z*or"`: 0, `~ "???"`: 0, `~ "?????"`: 0, `~ "zero?"`: 0, `~ "zer*ero"`: 0,
 		} {
 			// The second item leaves out what the Go runtime opens.
-			spec := fmt.Sprintf(`vfs_open(%s %s, %s ~ "ze*", $comm == "workload")`, name, pattern, name)
-			out := traced(t, "trace", attach, spec, "--", "workload", "open", "-file", "/dev/zero")
-			if n := records(out, "workload", "vfs_open"); n != want {
-				t.Errorf("%s: %d records, want %d:\n%s", spec, n, want, out)
-			}
+			const name = "path->dentry->d_name.name"
+			specs[fmt.Sprintf(`%s %s, %s ~ "ze*", $comm == "workload"`, name, pattern, name)] = want
 		}
+		counting(t, attach, "vfs_open", specs, "open", "-file", "/dev/zero")
 		out := traced(t, "trace", attach, "vfs_write(buf(user(buf), count), buf(user(buf), 3), ustr(buf))", "--", "echo", "hello")
 		for _, want := range []string{`buf(user(buf), count) = "hello\n"`, `buf(user(buf), 3) = "hel"`, `ustr(buf) = "hello`} {
 			if !strings.Contains(out, want) {
