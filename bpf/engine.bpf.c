@@ -142,6 +142,8 @@ int library(void *ctx)
 	if (f) {
 		ks_finish(ctx, f, 0, sizeof(struct event));
 		ks_finish_tail(ctx, f, 0, sizeof(struct event), 0);
+		ks_stash_list(ctx, f);
+		ks_finish_list(ctx, f, 0, 0);
 	}
 	return 0;
 }

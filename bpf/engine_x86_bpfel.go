@@ -279,7 +279,8 @@ type engineSlotList struct {
 		Word  uint8
 		Width uint8
 		Off   uint16
-		Size  uint32
+		Size  uint16
+		Index uint16
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 	FuncSite       = "ks_site"
 	FuncIsReturn   = "ks_is_return"
 	FuncSendList   = "ks_send_list"
+	FuncStashList  = "ks_stash_list"
+	FuncFinishList = "ks_finish_list"
 	FuncSendTail   = "ks_send_tail"
 	FuncFinishTail = "ks_finish_tail"
 	// FuncPreemptCount is generated if it is wanted; see Settings.Functions.
@@ -44,6 +46,8 @@ type Settings struct {
 	Stash    bool   // something is kept of calls in flight
 	// FrameData is the most data that a stashed record has, in bytes.
 	FrameData uint32
+	// FramesPerCall is how many probes stash something of one call, at most.
+	FramesPerCall uint32
 	Sites     uint32 // how many functions MapSites is to hold
 	Lists     uint32 // how many probes MapLists is to hold; 0: it is not used
 	Tail      Tail

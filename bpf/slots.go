@@ -18,6 +18,7 @@ type Slot struct {
 	User   bool // what the word points to is in user space
 	Off    uint32
 	Size   uint32
+	Index  int // of the record's slots
 }
 
 // A SlotKind says what a slot holds.
@@ -55,7 +56,8 @@ func PutLists(m *ebpf.Map, probe uint32, entry, ret SlotList) error {
 		value[i].Size, value[i].Count = list.Size, uint32(len(list.Slots))
 		for j, s := range list.Slots {
 			to := &value[i].Slot[j]
-			to.Kind, to.Word, to.Width, to.Off, to.Size = engineSlotKind(s.Kind), uint8(s.Word), uint8(s.Width), uint16(s.Off), s.Size
+			to.Kind, to.Word, to.Width, to.Off = engineSlotKind(s.Kind), uint8(s.Word), uint8(s.Width), uint16(s.Off)
+			to.Size, to.Index = uint16(s.Size), uint16(s.Index)
 			if s.Signed {
 				to.Flags |= engineSlotFlagSLOT_SIGNED
 			}

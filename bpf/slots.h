@@ -29,7 +29,8 @@ struct slot {
 	__u8 word;  /* what it is of: index of an argument's word, or RESULT_WORD */
 	__u8 width; /* of a number, in bytes */
 	__u16 off;  /* where it lies in the data */
-	__u32 size; /* there, in bytes */
+	__u16 size; /* there, in bytes */
+	__u16 index; /* of the record's slots */
 };
 
 enum {
@@ -112,7 +113,7 @@ static __noinline long ks_store_one(__u32 i, struct storing *s)
 		return 1;
 	slot = &s->list->slot[i];
 	if (store(s->data, slot, s->words[slot->word & 15]))
-		s->faults |= 1ULL << i;
+		s->faults |= 1ULL << (slot->index & 63);
 	return 0;
 }
 
@@ -129,20 +130,25 @@ FUNC __u64 ks_store(void *ctx, void *data, const struct slot_list *list)
 	return s.faults;
 }
 
+// lists_of returns the lists of a probe, and 0 if its data would find no room.
+static __always_inline struct slot_list *lists_of(__u32 probe, bool at_return)
+{
+	struct slot_list *list = bpf_map_lookup_elem(&lists, &probe);
+
+	if (list && at_return)
+		list++;
+	return list && list->size <= LIST_DATA ? list : 0;
+}
+
 // ks_send_list is ks_send_tail for a record whose values are those of a list.
 FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
-	__u32 kind = how & ((1 << TAKE_SHIFT) - 1), size;
-	struct slot_list *list = bpf_map_lookup_elem(&lists, &probe);
+	__u32 kind = how & ((1 << TAKE_SHIFT) - 1);
+	struct slot_list *list = lists_of(probe, kind != KIND_ENTRY);
 	struct scratch *s;
 
 	if (!list || ids >> 32 == settings.self)
-		return 0;
-	if (kind != KIND_ENTRY)
-		list++;
-	size = list->size;
-	if (size > LIST_DATA)
 		return 0;
 	s = claim();
 	if (!s)
@@ -150,7 +156,55 @@ FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 	fill(&s->event, probe, kind, ids);
 	s->event.entry_time = 0;
 	s->event.faults = ks_store(ctx, &s->event + 1, list);
-	return finish_tail(ctx, s, sizeof(struct event) + size, how >> TAKE_SHIFT, ticket);
+	return finish_tail(ctx, s, sizeof(struct event) + (list->size & 0x7fff), how >> TAKE_SHIFT, ticket);
+}
+
+// ks_stash_list puts the values at entry into a frame.
+FUNC int ks_stash_list(void *ctx, struct frame *f)
+{
+	struct slot_list *list = lists_of(f->probe, 0);
+	__u32 room = frame_size - sizeof(*f), size;
+	struct scratch *s;
+
+	if (!list)
+		return 0;
+	size = list->size;
+	if (size > room)
+		return 0;
+	s = claim();
+	if (!s)
+		return 0;
+	f->event.faults = ks_store(ctx, &s->event + 1, list);
+	if (size && bpf_probe_read_kernel(f + 1, size, &s->event + 1)) // it is always there
+		ks_count(FAULT);
+	__sync_lock_test_and_set(&s->busy, 0);
+	return 0;
+}
+
+// ks_finish_list is ks_finish_tail for a record whose values are those of a
+// list, and, if it is that of the whole call, those in the frame before them.
+FUNC int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	__u32 kind = how & ((1 << TAKE_SHIFT) - 1);
+	struct slot_list *list = lists_of(f->probe, 1);
+	struct scratch *s;
+
+	if (!list || ids >> 32 == settings.self)
+		return 0;
+	s = claim();
+	if (!s)
+		return 0;
+	fill(&s->event, f->probe, kind, ids);
+	s->event.entry_time = f->event.entry_time;
+	s->event.faults = 0;
+	if (kind == KIND_CALL) {
+		s->event.faults = f->event.faults;
+		if (bpf_probe_read_kernel(&s->event + 1, list->size & 0x7fff, f + 1)) // it is always there
+			ks_count(FAULT);
+	}
+	s->event.faults |= ks_store(ctx, &s->event + 1, list);
+	return finish_tail(ctx, s, sizeof(struct event) + (list->size & 0x7fff), how >> TAKE_SHIFT, ticket);
 }
 
 #endif

@@ -23,13 +23,16 @@ const (
 
 // framesPerThread returns how many calls in flight are kept in one place for a
 // thread: as many as fit into 4 KiB, but 4 to 16, and fewer where frames are
-// very large.
-func framesPerThread(size int) int { return min(max(4096/size, 4), 16, maxStorage/size) }
+// very large. Where each call takes several, there are as many times more, but
+// not more than a program should look through.
+func framesPerThread(size int, each uint32) int {
+	return min(min(max(4096/size, 4), 16)*int(min(max(each, 1), 16)), 64, maxStorage/size)
+}
 
 // setStash sets up the stash, or takes out of it what is not needed.
 func setStash(spec *ebpf.CollectionSpec, s Settings) error {
 	frame := FrameSize + int(s.FrameData)
-	frames := framesPerThread(frame)
+	frames := framesPerThread(frame, s.FramesPerCall)
 	row := int(unsafe.Sizeof(engineRow{})) + frame*frames
 	rows := uint32(min(max(stashTable/row, minRows), maxRows))
 	if !s.Stash {

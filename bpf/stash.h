@@ -57,12 +57,12 @@ static __always_inline bool same_stack(__u32 a, __u32 b)
 	return (a ^ b) < STACK_SIZE;
 }
 
-// take returns a frame of those at frames for the call whose stack pointer is
-// sp. A frame is free when its sp is 0. One that lies deeper on the same stack
-// belongs to a call that has returned unseen or never will. An interrupt
-// between finding a frame and taking it does no harm: its own calls end before
-// we go on.
-static __always_inline struct frame *take(void *frames, __u64 sp)
+// take returns a frame of those at frames for a probe's call whose stack pointer
+// is sp. A frame is free when its sp is 0. One that lies deeper on the same
+// stack, or just there and is the same probe's, belongs to a call that has
+// returned unseen or never will. An interrupt between finding a frame and
+// taking it does no harm: its own calls end before we go on.
+static __always_inline struct frame *take(void *frames, __u64 sp, __u32 probe)
 {
 	__u32 size = frame_size, count = frame_count;
 
@@ -71,7 +71,10 @@ static __always_inline struct frame *take(void *frames, __u64 sp)
 
 		if (f->sp && !(f->sp <= sp && same_stack(f->sp, sp)))
 			continue;
+		if (f->sp == sp && f->probe != probe)
+			continue; // another probe's, of the same call
 		f->sp = sp;
+		f->probe = probe;
 		return f;
 	}
 	return 0;
@@ -91,7 +94,7 @@ static __always_inline struct frame *find(void *frames, __u64 sp, __u32 probe)
 }
 
 // ks_take_stored takes a frame in the task's storage.
-FUNC struct frame *ks_take_stored(__u64 sp)
+FUNC struct frame *ks_take_stored(__u64 sp, __u32 probe)
 {
 	void *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct frame *f;
@@ -101,7 +104,7 @@ FUNC struct frame *ks_take_stored(__u64 sp)
 		return 0;
 	}
 	overflowed = 1;
-	f = take(thread, sp);
+	f = take(thread, sp, probe);
 	if (!f)
 		ks_lost(LOST_DEPTH);
 	return f;
@@ -122,12 +125,11 @@ FUNC struct frame *ks_open(__u64 sp, __u32 probe, __u32 timed)
 	struct frame *f = 0;
 
 	if (row && (row->owner == task || (!row->owner && !__sync_val_compare_and_swap(&row->owner, 0, task))))
-		f = take(row + 1, sp);
+		f = take(row + 1, sp, probe);
 	if (!f)
-		f = ks_take_stored(sp);
+		f = ks_take_stored(sp, probe);
 	if (!f)
 		return 0;
-	f->probe = probe;
 	f->event.faults = 0;
 	f->event.entry_time = timed ? bpf_ktime_get_ns() : 0;
 	return f;

@@ -115,7 +115,10 @@ func entryProgram(a *assembler) {
 	}
 	if p.Stashed {
 		a.open()
-		if p.Joined {
+		if _, ok := List(p, p.Entry, a.target); ok && p.Joined {
+			a.say("keep what is listed")
+			a.emit(asm.Mov.Reg(asm.R2, asm.R0), asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncStashList))
+		} else if p.Joined {
 			a.stash(p.Entry.Stores)
 		}
 	}
@@ -205,7 +208,11 @@ func returnProgram(a *assembler) {
 	}
 	a.say("send the record")
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(asm.R2, a.frame))
-	a.finishCall(bpf.FuncFinish, bpf.FuncFinishTail, p.Return.Record, kindOf(p))
+	if _, ok := List(p, p.Return, a.target); ok {
+		a.callList(bpf.FuncFinishList, kindOf(p))
+	} else {
+		a.finishCall(bpf.FuncFinish, bpf.FuncFinishTail, p.Return.Record, kindOf(p))
+	}
 	if a.faulted {
 		a.emit(asm.Ja.Label(a.drop))
 		a.countFault()
@@ -288,7 +295,7 @@ func (a *assembler) send(r *plan.Record, kind bpf.Kind) {
 		half = a.probe.Return
 	}
 	if _, ok := List(a.probe, half, a.target); ok {
-		a.sendList(kind)
+		a.callList(bpf.FuncSendList, kind)
 		return
 	}
 	a.finishCall(bpf.FuncSend, bpf.FuncSendTail, r, kind)

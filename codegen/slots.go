@@ -11,16 +11,24 @@ import (
 )
 
 // List returns what one end of a call captures as data, if it can be said so:
-// arguments, the result and what these point to, in a record that is sent from
-// there. Programs that are Shared leave such values to the engine.
+// arguments, the result and what these point to. Programs that are Shared leave
+// such values to the engine. Where one record is sent of the whole call, its
+// entry fills in the first values.
 func List(p *plan.Probe, h *plan.Half, t Target) (list bpf.SlotList, ok bool) {
-	if !t.Shared || h == nil || h.Record == nil || p.Stashed || len(h.Stores) > bpf.MaxListed {
+	if !t.Shared || h == nil || len(h.Stores) > bpf.MaxListed {
 		return list, false
 	}
-	list.Size = h.Record.Size
+	switch {
+	case h.Record != nil:
+		list.Size = h.Record.Size
+	case p.Joined && len(h.Stores) > 0:
+		list.Size = p.Return.Record.Size
+	default:
+		return list, false
+	}
 	for i := range h.Stores {
 		s, ok := listed(p, &h.Stores[i], arches[t.Arch])
-		if !ok || h.Stores[i].Index != i {
+		if !ok {
 			return bpf.SlotList{}, false
 		}
 		list.Slots = append(list.Slots, s)
@@ -30,7 +38,7 @@ func List(p *plan.Probe, h *plan.Half, t Target) (list bpf.SlotList, ok bool) {
 
 // listed returns a slot as data.
 func listed(p *plan.Probe, s *plan.Slot, at arch) (out bpf.Slot, ok bool) {
-	out = bpf.Slot{Off: s.Off, Size: s.Size}
+	out = bpf.Slot{Off: s.Off, Size: s.Size, Index: s.Index}
 	var addr expr.Term
 	switch t := s.Term.(type) {
 	case *expr.Arg, *expr.Result:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -13,13 +14,13 @@ import (
 
 // TestList: of `long f(struct file *file, long n)`, what needs no code.
 func TestList(t *testing.T) {
-	object := bpf.Slot{Kind: bpf.SlotBytes, Word: 0, Off: 8, Size: 24}
+	object := bpf.Slot{Kind: bpf.SlotBytes, Word: 0, Off: 8, Size: 24, Index: 1}
 	pointer := bpf.Slot{Kind: bpf.SlotWord, Word: 0, Width: 8, Size: 8}
 	for _, c := range []struct {
 		spec       string
 		entry, ret []bpf.Slot // nil: code is needed, or there is nothing
 	}{
-		{"f", []bpf.Slot{pointer, object, {Kind: bpf.SlotWord, Word: 1, Width: 8, Signed: true, Off: 32, Size: 8}},
+		{"f", []bpf.Slot{pointer, object, {Kind: bpf.SlotWord, Word: 1, Width: 8, Signed: true, Off: 32, Size: 8, Index: 2}},
 			[]bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.ResultWord, Width: 8, Signed: true, Size: 8}}},
 		{"f(file)", []bpf.Slot{pointer, object}, nil},
 		{"f(file->flags)", []bpf.Slot{{Kind: bpf.SlotLoad, Width: 4, Size: 8}}, nil},
@@ -27,7 +28,11 @@ func TestList(t *testing.T) {
 		{"f(file->pos)", nil, nil}, // not where the pointer points to
 		{"f(n + 1)", nil, nil},
 		{"f(n, $pid)", nil, nil},
-		{"f(file, return < 0)", nil, nil}, // kept for return
+		{"f(file, return < 0)", []bpf.Slot{pointer, object}, // in one record
+			[]bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.ResultWord, Width: 8, Signed: true, Off: 32, Size: 8, Index: 2}}},
+		{"f(n, return < 0)", []bpf.Slot{{Kind: bpf.SlotWord, Word: 1, Width: 8, Signed: true, Size: 8}},
+			[]bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.ResultWord, Width: 8, Signed: true, Off: 8, Size: 8, Index: 1}}},
+		{"f(n + 1, return < 0)", nil, []bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.ResultWord, Width: 8, Signed: true, Off: 8, Size: 8, Index: 1}}},
 	} {
 		p := planned(t, c.spec, plan.MethodKprobe)
 		for i, half := range []*plan.Half{p.Entry, p.Return} {
@@ -36,10 +41,14 @@ func TestList(t *testing.T) {
 			if ok != (want != nil) {
 				t.Errorf("%s, half %d: a list: %t", c.spec, i, ok)
 			}
-			if ok && list.Size != half.Record.Size {
-				t.Errorf("%s: %d bytes, the record has %d", c.spec, list.Size, half.Record.Size)
+			record := half
+			if p.Joined {
+				record = p.Return
 			}
-			if diff := cmp.Diff(want, list.Slots); diff != "" {
+			if ok && list.Size != record.Record.Size {
+				t.Errorf("%s: %d bytes, the record has %d", c.spec, list.Size, record.Record.Size)
+			}
+			if diff := cmp.Diff(want, list.Slots, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s, half %d (-want +got):\n%s", c.spec, i, diff)
 			}
 			if _, ok := List(p, half, Target{Arch: "amd64"}); ok {

@@ -42,15 +42,15 @@ func (a *assembler) snapshot() {
 	a.ctx = asm.R6
 }
 
-// sendList leaves it to the engine to capture and send, with the arguments in
+// callList leaves it to the engine to capture and send, with the arguments in
 // R1 and R2 already in place.
-func (a *assembler) sendList(kind bpf.Kind) {
+func (a *assembler) callList(name string, kind bpf.Kind) {
 	take := takes(a.probe, a.target, a.phase)
 	a.emit(asm.Mov.Imm(asm.R3, take.With(kind)), asm.Mov.Imm(asm.R4, 0))
 	if take&bpf.TakeBranches != 0 {
 		a.emit(asm.Mov.Reg(asm.R4, ticket))
 	}
-	a.emit(call(bpf.FuncSendList))
+	a.emit(call(name))
 }
 
 // finishCall calls plain, or tailed for a record that has a tail, with the

@@ -34,32 +34,37 @@ func bodies(out, function string) []string {
 }
 
 // TestLiveListed: what the engine captures of many functions as data say is
-// what generated code captures of the same calls. An item that computes
-// something makes the second SPEC need code.
+// what generated code captures of the same calls: at entry, and of calls that
+// their return decides. An item that computes something needs code.
 func TestLiveListed(t *testing.T) {
 	guest.Require(t)
 	for m, needs := range map[string]attach.Capability{"multi": attach.CapKprobeMulti, "session": attach.CapKprobeSession, "kprobe": attach.CapKprobe} {
 		if needs.Probe() != nil {
 			continue // TestLiveMethods says which the kernel has
 		}
-		out := traced(t, "trace", "--attach="+m, "vfs_*", "vfs_read(file, buf, count, pos, count + 1)", "--", "workload", "read", "-count", "3", "-size", "77")
-		var listed, generated []string
-		for _, b := range bodies(out, "vfs_read") {
-			more := "        count + 1 = (long unsigned int)78\n"
-			switch {
-			case !strings.Contains(b, "count = (size_t)77"):
-			case strings.Contains(b, more):
-				generated = append(generated, strings.Trim(strings.Replace(b, more, "", 1), "\n,"))
-			default:
-				listed = append(listed, strings.Trim(b, "\n,"))
+		for _, specs := range [][2]string{
+			{"vfs_*", "vfs_read(file, buf, count, pos, count + 1)"},
+			{"vfs_*(file, buf, count, pos, return == 77)", "vfs_read(file, buf, count, pos, return == 77, count + 1)"},
+		} {
+			out := traced(t, "trace", "--attach="+m, specs[0], specs[1], "--", "workload", "read", "-count", "3", "-size", "77")
+			var listed, generated []string
+			for _, b := range bodies(out, "vfs_read") {
+				more := "        count + 1 = (long unsigned int)78\n"
+				switch {
+				case !strings.Contains(b, "count = (size_t)77"):
+				case strings.Contains(b, more):
+					generated = append(generated, strings.Trim(strings.Replace(b, more, "", 1), "\n,"))
+				default:
+					listed = append(listed, strings.Trim(b, "\n,"))
+				}
 			}
-		}
-		if len(listed) != 3 || len(generated) != 3 {
-			t.Fatalf("--attach=%s: %d and %d records of 3 calls:\n%s", m, len(listed), len(generated), out)
-		}
-		for i := range listed {
-			if listed[i] != generated[i] {
-				t.Errorf("--attach=%s: as data say:\n%s\ngenerated:\n%s", m, listed[i], generated[i])
+			if len(listed) != 3 || len(generated) != 3 {
+				t.Fatalf("--attach=%s %q: %d and %d records of 3 calls:\n%s", m, specs, len(listed), len(generated), out)
+			}
+			for i := range listed {
+				if listed[i] != generated[i] {
+					t.Errorf("--attach=%s %q: as data say:\n%s\ngenerated:\n%s", m, specs, listed[i], generated[i])
+				}
 			}
 		}
 	}

@@ -107,10 +107,13 @@ func (t *Tracer) alone(p *plan.Probe) bool {
 // open loads what all probes share.
 func (t *Tracer) open() error {
 	s := t.options.Settings
+	perCall := map[string]uint32{}
 	for _, probe := range t.plan.Probes {
 		if probe.Session == nil && probe.Stashed && probe.Return.Record != nil {
 			s.Stash = true
 			s.FrameData = max(s.FrameData, probe.Return.Record.Size)
+			perCall[probe.Name()]++
+			s.FramesPerCall = max(s.FramesPerCall, perCall[probe.Name()])
 		}
 		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
 	}
