@@ -380,6 +380,7 @@ const (
 	engineVarLogSize         = "log_size"
 	engineVarMarkDue         = "mark_due"
 	engineVarNotComms        = "not_comms"
+	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
 	engineVarOverflowed      = "overflowed"
 	engineVarRateLimit       = "rate_limit"
@@ -476,6 +477,7 @@ type engineVariableSpecs struct {
 	LogSize      *ebpf.VariableSpec `ebpf:"log_size"`
 	MarkDue      *ebpf.VariableSpec `ebpf:"mark_due"`
 	NotComms     *ebpf.VariableSpec `ebpf:"not_comms"`
+	Nothing      *ebpf.VariableSpec `ebpf:"nothing"`
 	OpenSessions *ebpf.VariableSpec `ebpf:"open_sessions"`
 	Overflowed   *ebpf.VariableSpec `ebpf:"overflowed"`
 	RateLimit    *ebpf.VariableSpec `ebpf:"rate_limit"`
@@ -554,6 +556,7 @@ type engineVariables struct {
 	LogSize      *ebpf.Variable `ebpf:"log_size"`
 	MarkDue      *ebpf.Variable `ebpf:"mark_due"`
 	NotComms     *ebpf.Variable `ebpf:"not_comms"`
+	Nothing      *ebpf.Variable `ebpf:"nothing"`
 	OpenSessions *ebpf.Variable `ebpf:"open_sessions"`
 	Overflowed   *ebpf.Variable `ebpf:"overflowed"`
 	RateLimit    *ebpf.Variable `ebpf:"rate_limit"`

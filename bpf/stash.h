@@ -57,6 +57,18 @@ static __always_inline bool same_stack(__u32 a, __u32 b)
 	return (a ^ b) < STACK_SIZE;
 }
 
+// Always 0, which the verifier does not know.
+__u32 nothing;
+
+// frame_at returns the frame of that number. What follows is the same for each:
+// the verifier, which has the number of a turn of a loop, is made to forget it,
+// and looks at all that follows once instead of once for each turn.
+static __always_inline struct frame *frame_at(void *frames, __u32 i)
+{
+	i += nothing;
+	return i < frame_count ? frames + i * frame_size : 0;
+}
+
 // take returns a frame of those at frames for a probe's call whose stack pointer
 // is sp. A frame is free when its sp is 0. One that lies deeper on the same
 // stack, or just there and is the same probe's, belongs to a call that has
@@ -64,33 +76,35 @@ static __always_inline bool same_stack(__u32 a, __u32 b)
 // taking it does no harm: its own calls end before we go on.
 static __always_inline struct frame *take(void *frames, __u64 sp, __u32 probe)
 {
-	__u32 size = frame_size, count = frame_count;
+	__u32 size = frame_size, count = frame_count, i;
+	struct frame *f;
 
-	for (__u32 i = 0; i < count; i++) {
-		struct frame *f = frames + i * size;
-
+	for (i = 0; i < count; i++) {
+		f = frames + i * size;
 		if (f->sp && !(f->sp <= sp && same_stack(f->sp, sp)))
 			continue;
-		if (f->sp == sp && f->probe != probe)
-			continue; // another probe's, of the same call
-		f->sp = sp;
-		f->probe = probe;
-		return f;
+		if (f->sp != sp || f->probe == probe)
+			break; // no other probe's, of the same call
 	}
-	return 0;
+	f = frame_at(frames, i);
+	if (!f)
+		return 0;
+	f->sp = sp;
+	f->probe = probe;
+	return f;
 }
 
 static __always_inline struct frame *find(void *frames, __u64 sp, __u32 probe)
 {
-	__u32 size = frame_size, count = frame_count;
+	__u32 size = frame_size, count = frame_count, i;
 
-	for (__u32 i = 0; i < count; i++) {
+	for (i = 0; i < count; i++) {
 		struct frame *f = frames + i * size;
 
 		if (f->sp == sp && f->probe == probe)
-			return f;
+			break;
 	}
-	return 0;
+	return frame_at(frames, i);
 }
 
 // ks_take_stored takes a frame in the task's storage.
