@@ -3,6 +3,7 @@
 package attach
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"testing"
@@ -39,6 +40,25 @@ func BenchmarkLiveAttach(b *testing.B) {
 	}
 }
 
+// hooking is a slog.Handler that sums up how long functions took to be hooked,
+// without making and loading the programs.
+type hooking struct {
+	slog.Handler
+	seconds *float64
+}
+
+func (hooking) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h hooking) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "took" {
+			*h.seconds += a.Value.Duration().Seconds()
+		}
+		return true
+	})
+	return nil
+}
+
 func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
 	view := kernel.Open(os.DirFS("/"))
 	spec, err := expr.Parse(glob)
@@ -52,7 +72,9 @@ func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
 		b.Fatal(err)
 	}
 	resolved := time.Now()
-	t, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: codegen.Target{Arch: "amd64"}, Kernel: view, Log: slog.New(slog.DiscardHandler)})
+	var hooked float64
+	log := slog.New(hooking{slog.DiscardHandler, &hooked})
+	t, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: codegen.Target{Arch: "amd64"}, Kernel: view, Log: log})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -64,6 +86,7 @@ func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
 	b.ReportMetric(float64(len(p.Probes)-len(t.Failed())), "functions")
 	b.ReportMetric(resolved.Sub(begin).Seconds(), "s/resolve")
 	b.ReportMetric(attached.Sub(resolved).Seconds(), "s/attach")
+	b.ReportMetric(hooked, "s/hook")
 	b.ReportMetric(detached.Sub(attached).Seconds(), "s/detach")
 	b.ReportMetric(0, "ns/op")
 	if err := t.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -210,7 +211,9 @@ func (t *Tracer) attachGroup(g *group) {
 		var failed []Failure
 		for _, half := range ends(g.programs) {
 			var links []closer
+			begin := time.Now()
 			links, failed = hook(loaded[half.end], probes, half.end)
+			t.options.Log.Debug(fmt.Sprintf("%s of %d functions", hookName(g.method, half.end), len(probes)), "took", time.Since(begin))
 			made = append(made, links...)
 			if len(failed) > 0 {
 				break
