@@ -58,15 +58,16 @@ static __always_inline bool same_stack(__u32 a, __u32 b)
 }
 
 // Always 0, which the verifier does not know.
-__u32 nothing;
+__u64 nothing;
 
 // frame_at returns the frame of that number. What follows is the same for each:
 // the verifier, which has the number of a turn of a loop, is made to forget it,
 // and looks at all that follows once instead of once for each turn.
 static __always_inline struct frame *frame_at(void *frames, __u32 i)
 {
-	i += nothing;
-	return i < frame_count ? frames + i * frame_size : 0;
+	__u64 n = i + nothing;
+
+	return n < frame_count ? frames + n * frame_size : 0;
 }
 
 // take returns a frame of those at frames for a probe's call whose stack pointer
