@@ -22,6 +22,11 @@ type Param struct {
 	Off  int64
 	// Form tells what lies there.
 	Form Form
+	// Value computes it, where it is neither passed nor stored; it is in the
+	// register form of Type, which is a scalar.
+	Value Term
+	// Absent says that nothing has the value: the compiler could do without.
+	Absent bool
 }
 
 // A Form is how a field lies in the record of a tracepoint.
@@ -45,7 +50,9 @@ type Scope struct {
 	// Point says that it is a place in the code that is passed, not a call
 	// that will return.
 	Point bool
-	Types Types
+	// Inlined says that the place is where a call of the function was inlined.
+	Inlined bool
+	Types   Types
 }
 
 // Types looks types up by name. It is the part of a kernel's view that
@@ -155,6 +162,9 @@ func (c *checker) everything(spec *Spec) []Item {
 		}
 		if label == "" {
 			label = "$arg" + strconv.Itoa(i+1)
+		}
+		if p.Absent {
+			continue
 		}
 		o := c.param(i)
 		if c.scope.Untyped || strings.HasPrefix(label, "$") {

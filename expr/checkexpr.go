@@ -97,7 +97,7 @@ func (c *checker) context(x *Context) (operand, bool) {
 		switch {
 		case err != nil || n < 1:
 		case n <= len(c.scope.Params):
-			return c.param(n - 1), true
+			return c.parameter(n-1, x.Pos)
 		default:
 			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, len(c.scope.Params), n)
 		}
@@ -125,7 +125,11 @@ func (c *checker) contextHint(name string) string {
 
 // point refuses what only a call has.
 func (c *checker) point(at Span) (operand, bool) {
-	return c.fault(CodeNoReturn, at, "", "%s is passed, and does not return", c.scope.Func)
+	hint := ""
+	if c.scope.Inlined {
+		hint = "of a call that was inlined, only the beginning can be seen"
+	}
+	return c.fault(CodeNoReturn, at, hint, "%s is passed, and does not return", c.scope.Func)
 }
 
 func (c *checker) unary(x *Unary, want *btf.Enum) (operand, bool) {
@@ -372,7 +376,7 @@ func (c *checker) any(x *Any) (operand, bool) {
 	wanted := x.Type.spellings()
 	for i, p := range c.scope.Params {
 		if slices.Contains(wanted, typeName(p.Type)) {
-			return c.param(i), true
+			return c.parameter(i, x.Pos)
 		}
 	}
 	if _, ok := c.typeNamed(x.Type); !ok {

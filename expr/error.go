@@ -16,6 +16,7 @@ const (
 	CodeSyntax        Code = "syntax"         // vfs_read(count ==)
 	CodeLimit         Code = "limit"          // a SPEC of 100,000 bytes or parentheses
 	CodeUnknownName   Code = "unknown-name"   // vfs_read(cuont)
+	CodeAbsent        Code = "absent"         // f(x), where the compiler could do without x
 	CodeUnknownType   Code = "unknown-type"   // vfs_read((struct fille *)buf)
 	CodeUnknownMember Code = "unknown-member" // vfs_read(file->f_flagz)
 	CodeUnknownFunc   Code = "unknown-func"   // vfs_read(usr(buf))

@@ -132,6 +132,40 @@ func TestErrorNoReturn(t *testing.T) {
 	}
 }
 
+// Of a call that was inlined, the compiler has not kept everything.
+func TestErrorAbsent(t *testing.T) {
+	params := []Param{{Name: "sk", Type: pointerTo(typeLong), Absent: true}, {Name: "count", Type: typeLong, Value: &Const{typeLong, 7}}}
+	for text, want := range map[string]struct{ code, message string }{
+		"send(sk != NULL)": {"absent", "sk is optimised out of send [inlined into f+0x4]; the compiler could do without its value; known there: count"},
+		"send($arg1)":      {"absent", "sk is optimised out of send [inlined into f+0x4]; the compiler could do without its value; known there: count"},
+		"send(count, cuont)": {"unknown-name", `send [inlined into f+0x4] has no parameter "cuont", and no enum has such a value; ` +
+			`did you mean "count"?`},
+		"send(return)": {"no-return", "send [inlined into f+0x4] is passed, and does not return; of a call that was inlined, only the beginning can be seen"},
+	} {
+		spec, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Check(spec, &Scope{Func: "send [inlined into f+0x4]", Params: params, Point: true, Inlined: true, Types: noTypes{}})
+		var list *ErrorList
+		if !errors.As(err, &list) || len(list.Errors) != 1 {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if e := list.Errors[0]; string(e.Code) != want.code || e.Error() != want.message {
+			t.Errorf("%s: %s: %s\nwant %s: %s", text, e.Code, e, want.code, want.message)
+		}
+	}
+	spec, err := Parse("send")
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := Check(spec, &Scope{Func: "send", Params: params, Point: true, Inlined: true, Types: noTypes{}})
+	if err != nil || len(items) != 1 || items[0].Captures[0].Label != "count" {
+		t.Errorf("without items: %+v, %v", items, err)
+	}
+}
+
 func second[A any](_ A, err error) error { return err }
 
 // Every code has an example, here and in the language's documentation.
@@ -148,7 +182,7 @@ func TestEveryCodeHasAnExample(t *testing.T) {
 	if len(codes) < 10 {
 		t.Fatalf("only %d codes found", len(codes))
 	}
-	have := map[string]bool{string(CodeNoReturn): true}
+	have := map[string]bool{string(CodeNoReturn): true, string(CodeAbsent): true}
 	for _, f := range faulty {
 		have[string(f.code)] = true
 	}

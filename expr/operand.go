@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -44,8 +45,13 @@ func (o *operand) object() Term {
 // param returns the i-th parameter.
 func (c *checker) param(i int) operand {
 	p := &c.scope.Params[i]
-	if p.Base != nil {
+	switch {
+	case p.Base != nil:
 		return c.stored(p)
+	case p.Value != nil:
+		o := value(p.Type, p.Value)
+		o.space = spaceOf(p.Type)
+		return o
 	}
 	if n, ok := number(p.Type); ok {
 		o := value(p.Type, &Arg{T: p.Type, Index: i, Width: n.size})
@@ -53,6 +59,24 @@ func (c *checker) param(i int) operand {
 		return o
 	}
 	return operand{t: p.Type, place: place{arg: i}}
+}
+
+// parameter is param for one that the SPEC names.
+func (c *checker) parameter(i int, at Span) (operand, bool) {
+	if !c.scope.Params[i].Absent {
+		return c.param(i), true
+	}
+	var known []string
+	for _, p := range c.scope.Params {
+		if !p.Absent && p.Name != "" {
+			known = append(known, p.Name)
+		}
+	}
+	hint := "the compiler could do without its value, as without those of all other parameters"
+	if len(known) > 0 {
+		hint = "the compiler could do without its value; known there: " + strings.Join(known, ", ")
+	}
+	return c.fault(CodeAbsent, at, hint, "%s is optimised out of %s", c.scope.Params[i].Name, c.scope.Func)
 }
 
 // stored returns a parameter that lies in memory.
@@ -271,7 +295,7 @@ func fold(t Term) Term {
 func (c *checker) lookup(n *Name, want *btf.Enum) (operand, bool) {
 	for i, p := range c.scope.Params {
 		if p.Name == n.Name && p.Name != "" {
-			return c.param(i), true
+			return c.parameter(i, n.Pos)
 		}
 	}
 	if want != nil {

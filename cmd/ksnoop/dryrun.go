@@ -94,7 +94,7 @@ func (d *dryRun) print(w io.Writer) error {
 		names[why] = append(names[why], function)
 	}
 	for _, s := range d.skipped {
-		note(reasonText(s.Why), s.Func.String())
+		note(reasonText(s.Why), s.Name())
 	}
 	for _, name := range d.refused {
 		note("the kernel lets nobody trace it ("+kernel.RefusedBecause+")", name)

@@ -32,7 +32,7 @@ func (f *symbolFlags) noticeInlined(funcs []kernel.Function, w io.Writer) (tell 
 			return
 		}
 		defer info.Close()
-		notices <- inlinedNotices(funcs, info.Inlined(funcs))
+		notices <- inlinedNotices(funcs, info.Inlined(funcs, false))
 	}()
 	return func() {
 		for _, notice := range <-notices {
@@ -50,7 +50,7 @@ func (f *symbolFlags) inlinedHint(name string) string {
 	}
 	defer info.Close()
 	var callers []string
-	for _, at := range info.Vmlinux().InlinedNamed(name) {
+	for _, at := range info.Vmlinux().InlinedNamed(func(n []byte) bool { return string(n) == name }) {
 		if !slices.Contains(callers, at.Caller) {
 			callers = append(callers, at.Caller)
 		}
@@ -128,7 +128,7 @@ func (f *symbolFlags) places(funcs []kernel.Function) (*sourcePlaces, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sourcePlaces{info, funcs, info.Definitions(funcs), info.Inlined(funcs)}, nil
+	return &sourcePlaces{info, funcs, info.Definitions(funcs), info.Inlined(funcs, true)}, nil
 }
 
 // append appends where the i-th function is defined and where it was inlined.
@@ -149,6 +149,11 @@ func appendInlinings(out []byte, info *symbols.DebugInfo, places []debuginfo.Inl
 		if into.File != "" {
 			out = into.AppendSource(append(out, " at "...))
 		}
+		if at.Addr == 0 {
+			out = append(out, ", where no code is left of it"...)
+		} else {
+			out = appendPlaces(out, at.Params)
+		}
 		out = append(out, '\n')
 	}
 	return out
@@ -164,7 +169,7 @@ func (f *infoFlags) appendInlinedOnly(out []byte, sel expr.Selector) ([]byte, bo
 		return out, false // the function is missing, which is said
 	}
 	defer info.Close()
-	places := info.Vmlinux().InlinedNamed(sel.Name)
+	places := info.Vmlinux().InlinedNamed(func(n []byte) bool { return string(n) == sel.Name })
 	if len(places) == 0 {
 		return out, false
 	}

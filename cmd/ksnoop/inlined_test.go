@@ -49,7 +49,7 @@ func TestPlacesOfKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	funcs := []kernel.Function{{Name: "send"}, {Name: "send", Module: "m"}, {Name: "push", Module: "m"}, {Name: "nothing"}}
-	s := sourcePlaces{info, funcs, info.Definitions(funcs), info.Inlined(funcs)}
+	s := sourcePlaces{info, funcs, info.Definitions(funcs), info.Inlined(funcs, false)}
 	defer info.Close()
 	var got []string
 	for i := range funcs {

@@ -47,8 +47,8 @@ func (s sentences) WithGroup(string) slog.Handler      { return s }
 const fewNames = 4
 
 // sayGroups logs what befell functions: a line each where they are few, or one
-// for all that share a text. Functions and texts are of the same length.
-func sayGroups(functions, texts []string, say func(function, text string)) {
+// for all that share a text. what says what they are. Functions and texts are of the same length.
+func sayGroups(what string, functions, texts []string, say func(function, text string)) {
 	groups := map[string][]string{}
 	var order []string
 	for i, text := range texts {
@@ -65,7 +65,7 @@ func sayGroups(functions, texts []string, say func(function, text string)) {
 			}
 			continue
 		}
-		say(fmt.Sprintf("%d functions (%s, ...)", len(names), strings.Join(names[:fewNames], ", ")), text)
+		say(fmt.Sprintf("%d %s (%s, ...)", len(names), what, strings.Join(names[:fewNames], ", ")), text)
 	}
 }
 
@@ -73,9 +73,11 @@ func sayGroups(functions, texts []string, say func(function, text string)) {
 func sayLeftOut(log *slog.Logger, skipped []plan.Skipped) {
 	var functions, reasons []string
 	for _, s := range skipped {
-		functions, reasons = append(functions, s.Func.Name), append(reasons, generalReason(s.Why, s.Func.Name))
+		if !s.Inlined() {
+			functions, reasons = append(functions, s.Func.Name), append(reasons, generalReason(s.Why, s.Func.Name))
+		}
 	}
-	sayGroups(functions, reasons, func(f, why string) { log.Info("left out", "function", f, "reason", why) })
+	sayGroups("functions", functions, reasons, func(f, why string) { log.Info("left out", "function", f, "reason", why) })
 }
 
 // sayAttached logs what is traced and how, and what could not be.
@@ -86,14 +88,14 @@ func sayAttached(log *slog.Logger, p *plan.Plan, failed []attach.Failure) {
 		bad[f.Probe] = true
 		functions, reasons = append(functions, f.Probe.Name()), append(reasons, generalReason(f.Err, f.Probe.Name()))
 	}
-	sayGroups(functions, reasons, func(f, why string) { log.Warn("not traced", "function", f, "reason", why) })
+	sayGroups("functions", functions, reasons, func(f, why string) { log.Warn("not traced", "function", f, "reason", why) })
 	var names, methods []string
 	for _, probe := range p.Probes {
 		if !bad[probe] {
 			names, methods = append(names, probe.Name()), append(methods, "attached with "+probe.Method.String())
 		}
 	}
-	sayGroups(names, methods, func(f, how string) { log.Info(how, "function", f) })
+	sayGroups("functions", names, methods, func(f, how string) { log.Info(how, "function", f) })
 }
 
 // generalReason is the text of an error without the name of the function that it

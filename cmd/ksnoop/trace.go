@@ -39,6 +39,7 @@ type traceFlags struct {
 	debug   bool
 	explain bool
 	join    bool
+	inlined bool
 	compact bool
 	dryRun  bool
 	record  recordFlags
@@ -83,6 +84,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	f.session.add(flags)
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
+	flags.BoolVar(&f.inlined, "inlined", false, "also trace functions where they were inlined: the beginning of such calls, with the parameters that are known there (needs debug info)")
 	f.tail.add(flags)
 	f.record.add(flags)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, list what would be traced and what not, and attach nothing")
@@ -106,7 +108,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err != nil {
 		return usagef("--ringbuf %s: %w", f.ringbuf, err)
 	}
-	if err := errors.Join(f.record.check(), f.tail.branches.check()); err != nil {
+	if err := errors.Join(f.record.check(), f.tail.branches.check(), f.checkInlined()); err != nil {
 		return err
 	}
 	filter, err := f.filters.filter(len(f.command) > 0)
@@ -125,12 +127,16 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	defer closeView()
 	defer f.symbols.close()
 	options.Sources, options.Inlined = f.symbols.sources(view), f.symbols.inlinedHint
+	if f.inlined {
+		options.Inlined, options.Inlinings = nil, f.symbols.inlinings(view)
+	}
 	request, err := f.resolve(view, args, options)
 	if err != nil {
 		return err
 	}
 	p := request.plan
 	log := f.logger(stderr)
+	sayInlined(log, p, request.skipped)
 	sayLeftOut(log, request.skipped)
 	if f.auto() && f.kernel.btf == "" {
 		if err := attach.Choose(p); err != nil {
@@ -339,7 +345,10 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 
 // trace attaches, calls ready, prints until ctx ends, and detaches.
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
-	tellInlined := t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.stderr)
+	tellInlined := func() {}
+	if !t.flags.inlined {
+		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.stderr)
+	}
 	options := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(),
 		Latency: t.flags.control.latency, Log: t.log}
 	if s := t.request.session; s != nil {

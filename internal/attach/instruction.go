@@ -3,9 +3,12 @@
 package attach
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strconv"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -15,12 +18,48 @@ import (
 )
 
 // hookInstruction attaches a kprobe inside a function. Only the kernel, which
-// decodes the instructions, knows where they begin.
-func hookInstruction(p *plan.Probe, prog *ebpf.Program) (link.Link, error) {
-	l, err := link.Kprobe(p.Func.Name, prog, &link.KprobeOptions{Offset: p.Target.Offset})
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EILSEQ) || errors.Is(err, unix.EINVAL) {
+// decodes the instructions, knows where they begin. A function that has
+// namesakes is told by its address.
+func hookInstruction(p *plan.Probe, prog *ebpf.Program) (l link.Link, err error) {
+	if p.Func.Addr != 0 {
+		l, err = hookAddress(p.Func.Addr+p.Target.Offset, prog)
+	} else {
+		l, err = link.Kprobe(p.Func.Name, prog, &link.KprobeOptions{Offset: p.Target.Offset})
+	}
+	switch {
+	case p.Target.Inlined && errors.Is(err, unix.EINVAL):
+		return nil, errors.New("the kernel lets nobody probe the function that it was inlined into")
+	case p.Target.Inlined && errors.Is(err, unix.EILSEQ):
+		return nil, errors.New("the kernel patches its first instruction at run time")
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EILSEQ) || errors.Is(err, unix.EINVAL):
 		// The link package says of all of them that the symbol does not exist.
-		return nil, fmt.Errorf("no instruction begins there, or it is one that the kernel patches at run time: look at a disassembly of %s", p.Func.Name)
+		return nil, fmt.Errorf("no instruction begins there, or it is one that the kernel patches at run time or lets nobody trace: look at a disassembly of %s", p.Func.Name)
 	}
 	return l, err
+}
+
+// kprobeType is where the kernel tells the number of its source of kprobe events.
+const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
+
+// hookAddress attaches a kprobe to the instruction at an address.
+func hookAddress(addr uint64, prog *ebpf.Program) (link.Link, error) {
+	text, err := os.ReadFile(kprobeType)
+	if err != nil {
+		return nil, fmt.Errorf("kprobe events: %w", errors.Join(err, ebpf.ErrNotSupported))
+	}
+	kind, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("kprobe events: %w", err)
+	}
+	attr := unix.PerfEventAttr{Type: uint32(kind), Ext2: addr, Size: unix.PERF_ATTR_SIZE_VER1} // no name, so by address
+	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("perf_event_open of a kprobe at %#x: %w", addr, err)
+	}
+	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: prog, Attach: ebpf.AttachPerfEvent})
+	// The link keeps the event alive.
+	if err = errors.Join(err, unix.Close(fd)); err != nil {
+		return nil, fmt.Errorf("attaching to a kprobe at %#x: %w", addr, err)
+	}
+	return l, nil
 }

@@ -257,7 +257,7 @@ func hook(p *plan.Probe, prog *ebpf.Program, e end) (link.Link, error) {
 		return link.Tracepoint(p.Target.System, p.Target.Name, prog, nil)
 	case p.Method == plan.MethodRawTP:
 		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.Func.Name, Program: prog})
-	case p.Target.Offset != 0:
+	case p.Target.Offset != 0 || p.Target.Inlined:
 		return hookInstruction(p, prog)
 	case e == atReturn:
 		return hookReturn(p, prog)

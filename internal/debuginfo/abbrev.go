@@ -16,6 +16,7 @@ const (
 	roleFunction
 	roleInlined
 	roleBlock
+	roleParameter
 )
 
 // An abbrev is the shape of debugging information entries. What is needed to
@@ -23,6 +24,7 @@ const (
 // kernel are only stepped over.
 type abbrev struct {
 	code     uint64
+	tag      uint16
 	role     role
 	children bool
 	hasPC    bool  // the entry may cover addresses
@@ -99,6 +101,7 @@ func (t *abbrevTable) parse(section []byte, off uint64, f formSizes, only uint64
 func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 	a := abbrev{code: code, sibling: -1, first: int32(len(t.attributes))}
 	tag := c.uleb()
+	a.tag = uint16(min(tag, 0xffff))
 	a.children = c.u8() != 0
 	switch tag {
 	case tagSubprogram:
@@ -107,6 +110,8 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 		a.role = roleInlined
 	case tagLexicalBlock:
 		a.role = roleBlock
+	case tagFormalParameter:
+		a.role = roleParameter
 	}
 	fixed := true
 	for {

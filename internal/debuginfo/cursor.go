@@ -33,6 +33,16 @@ func (c *cursor) skip(n uint64) {
 	c.pos += int(n)
 }
 
+// bytes returns the next n bytes as a part of the section.
+func (c *cursor) bytes(n uint64) []byte {
+	start := c.pos
+	c.skip(n)
+	if c.bad {
+		return nil
+	}
+	return c.b[start:c.pos]
+}
+
 func (c *cursor) u8() uint8 {
 	if c.pos >= len(c.b) {
 		c.fail()

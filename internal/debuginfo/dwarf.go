@@ -6,24 +6,41 @@ package debuginfo
 // extensions, as far as the reader knows them.
 
 const (
+	tagEnumerationType   = 0x04
+	tagFormalParameter   = 0x05
 	tagLexicalBlock      = 0x0b
+	tagPointerType       = 0x0f
+	tagStructureType     = 0x13
+	tagTypedef           = 0x16
+	tagUnionType         = 0x17
 	tagInlinedSubroutine = 0x1d
+	tagBaseType          = 0x24
+	tagConstType         = 0x26
 	tagSubprogram        = 0x2e
+	tagVolatileType      = 0x35
+	tagRestrictType      = 0x37
+	tagAtomicType        = 0x47
 )
 
 const (
 	attrSibling        = 0x01
+	attrLocation       = 0x02
 	attrName           = 0x03
+	attrByteSize       = 0x0b
 	attrStmtList       = 0x10
 	attrLowPC          = 0x11
 	attrHighPC         = 0x12
 	attrLanguage       = 0x13
 	attrCompDir        = 0x1b
+	attrConstValue     = 0x1c
 	attrAbstractOrigin = 0x31
 	attrDeclFile       = 0x3a
 	attrDeclLine       = 0x3b
+	attrEncoding       = 0x3e
+	attrFrameBase      = 0x40
 	attrSpecification  = 0x47
 	attrStaticLink     = 0x48
+	attrType           = 0x49
 	attrEntryPC        = 0x52
 	attrRanges         = 0x55
 	attrCallColumn     = 0x57
@@ -33,6 +50,7 @@ const (
 	attrAddrBase       = 0x73
 	attrRnglistsBase   = 0x74
 	attrDwoName        = 0x76
+	attrLoclistsBase   = 0x8c
 	attrGNUDwoName     = 0x2130
 )
 
@@ -104,6 +122,97 @@ const (
 	rangeBaseAddress  = 5
 	rangeStartEnd     = 6
 	rangeStartLength  = 7
+)
+
+const (
+	locEndOfList    = 0
+	locBaseAddressx = 1
+	locStartxEndx   = 2
+	locStartxLength = 3
+	locOffsetPair   = 4
+	locDefault      = 5
+	locBaseAddress  = 6
+	locStartEnd     = 7
+	locStartLength  = 8
+)
+
+// Of a location, DW_OP_*.
+const (
+	opAddr          = 0x03
+	opDeref         = 0x06
+	opConst1u       = 0x08
+	opConst1s       = 0x09
+	opConst2u       = 0x0a
+	opConst2s       = 0x0b
+	opConst4u       = 0x0c
+	opConst4s       = 0x0d
+	opConst8u       = 0x0e
+	opConst8s       = 0x0f
+	opConstu        = 0x10
+	opConsts        = 0x11
+	opAnd           = 0x1a
+	opMinus         = 0x1c
+	opMul           = 0x1e
+	opNeg           = 0x1f
+	opNot           = 0x20
+	opOr            = 0x21
+	opPlus          = 0x22
+	opPlusUconst    = 0x23
+	opShl           = 0x24
+	opShr           = 0x25
+	opShra          = 0x26
+	opXor           = 0x27
+	opLit0          = 0x30
+	opReg0          = 0x50
+	opBreg0         = 0x70
+	opRegx          = 0x90
+	opFbreg         = 0x91
+	opBregx         = 0x92
+	opDerefSize     = 0x94
+	opCallFrameCFA  = 0x9c
+	opImplicitValue = 0x9e
+	opStackValue    = 0x9f
+	opAddrx         = 0xa1
+	opConstx        = 0xa2
+	opConstType     = 0xa4
+	opRegvalType    = 0xa5
+	opConvert       = 0xa8
+	opGNUConstType  = 0xf4
+	opGNURegvalType = 0xf5
+	opGNUConvert    = 0xf7
+
+	numLit = 32 // of opLit0, opReg0, opBreg0
+)
+
+// Of .debug_frame, DW_CFA_*; those of the first group have their operand in
+// their low six bits.
+const (
+	cfaAdvanceLoc       = 0x40
+	cfaOffset           = 0x80
+	cfaRestore          = 0xc0
+	cfaNop              = 0x00
+	cfaSetLoc           = 0x01
+	cfaAdvanceLoc1      = 0x02
+	cfaAdvanceLoc2      = 0x03
+	cfaAdvanceLoc4      = 0x04
+	cfaOffsetExtended   = 0x05
+	cfaRestoreExtended  = 0x06
+	cfaUndefined        = 0x07
+	cfaSameValue        = 0x08
+	cfaRegister         = 0x09
+	cfaRememberState    = 0x0a
+	cfaRestoreState     = 0x0b
+	cfaDefCFA           = 0x0c
+	cfaDefCFARegister   = 0x0d
+	cfaDefCFAOffset     = 0x0e
+	cfaExpression       = 0x10
+	cfaOffsetExtendedSF = 0x11
+	cfaDefCFASF         = 0x12
+	cfaDefCFAOffsetSF   = 0x13
+	cfaValOffset        = 0x14
+	cfaValOffsetSF      = 0x15
+	cfaValExpression    = 0x16
+	cfaGNUArgsSize      = 0x2e
 )
 
 const (

@@ -49,7 +49,7 @@ func (f formSizes) size(form uint16) int {
 type value struct {
 	form uint16 // 0: the entry has no such attribute
 	n    uint64
-	text []byte // of DW_FORM_string
+	text []byte // of DW_FORM_string, and the bytes of blocks
 }
 
 // read reads the value of an attribute.
@@ -73,13 +73,13 @@ func (f formSizes) read(c *cursor, a attribute) value {
 	case formData16:
 		c.skip(16)
 	case formBlock, formExprloc:
-		c.skip(c.uleb())
+		v.text = c.bytes(c.uleb())
 	case formBlock1:
-		c.skip(uint64(c.u8()))
+		v.text = c.bytes(uint64(c.u8()))
 	case formBlock2:
-		c.skip(uint64(c.u16()))
+		v.text = c.bytes(uint64(c.u16()))
 	case formBlock4:
-		c.skip(uint64(c.u32()))
+		v.text = c.bytes(uint64(c.u32()))
 	default:
 		size := f.size(form)
 		if size < 0 {

@@ -20,6 +20,7 @@ import (
 type sections struct {
 	info, abbrev, line, aranges, str, lineStr []byte
 	rnglists, ranges, addr, strOffsets        []byte
+	loclists, loc, frame                      []byte
 	relocatable                               bool // 0 is an address like any other
 }
 
@@ -31,6 +32,11 @@ func (s *sections) slots() map[string]*[]byte {
 		".debug_rnglists": &s.rnglists, ".debug_ranges": &s.ranges, ".debug_addr": &s.addr,
 		".debug_str_offsets": &s.strOffsets,
 	}
+}
+
+// late is slots for what few want, which may have to be decompressed as well.
+func (s *sections) late() map[string]*[]byte {
+	return map[string]*[]byte{".debug_loclists": &s.loclists, ".debug_loc": &s.loc, ".debug_frame": &s.frame}
 }
 
 // mapFile maps a file into memory. Nothing of it is read yet.
@@ -78,7 +84,17 @@ func readSections(data []byte, f *elf.File) (*sections, error) {
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
 	}
 	s := &sections{relocatable: f.Type == elf.ET_REL}
-	slots := s.slots()
+	if err := fill(s.slots(), data, f); err != nil {
+		return nil, err
+	}
+	if len(s.info) == 0 || len(s.abbrev) == 0 {
+		return nil, errors.New("no debug info")
+	}
+	return s, nil
+}
+
+// fill finds the sections of some slots.
+func fill(slots map[string]*[]byte, data []byte, f *elf.File) error {
 	for _, sec := range f.Sections {
 		slot, ok := slots[sec.Name]
 		if !ok || sec.Type == elf.SHT_NOBITS {
@@ -86,14 +102,11 @@ func readSections(data []byte, f *elf.File) (*sections, error) {
 		}
 		b, err := contents(data, sec)
 		if err != nil {
-			return nil, fmt.Errorf("section %s: %w", sec.Name, err)
+			return fmt.Errorf("section %s: %w", sec.Name, err)
 		}
 		*slot = b
 	}
-	if len(s.info) == 0 || len(s.abbrev) == 0 {
-		return nil, errors.New("no debug info")
-	}
-	return s, nil
+	return nil
 }
 
 // contents returns a part of the file, or what it holds compressed.
@@ -141,9 +154,9 @@ func decompressZstd(b []byte, likely int, most uint64) ([]byte, error) {
 	return out, nil
 }
 
-// relocate applies the relocations of an object file or kernel module.
-func (s *sections) relocate(data []byte, f *elf.File, place func(string) (uint64, bool)) error {
-	slots := s.slots()
+// relocate applies the relocations of an object file or kernel module to the
+// sections of some slots.
+func relocate(slots map[string]*[]byte, data []byte, f *elf.File, place func(string) (uint64, bool)) error {
 	for _, rel := range f.Sections {
 		if rel.Type != elf.SHT_RELA || int(rel.Info) >= len(f.Sections) || int(rel.Link) >= len(f.Sections) {
 			continue

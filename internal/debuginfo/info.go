@@ -37,6 +37,7 @@ type Info struct {
 	mapped   bool
 	sections *sections
 	relocate func() error // once, before anything is read
+	locate   func() error // once, before the places of parameters are read
 	units    *unitIndex
 	symbols  *symbolTable
 	stream   *reader
@@ -76,7 +77,14 @@ func New(data []byte, o Options) (*Info, error) {
 		if !s.relocatable {
 			return nil
 		}
-		return s.relocate(data, f, o.Section)
+		return relocate(s.slots(), data, f, o.Section)
+	})
+	i.locate = sync.OnceValue(func() error {
+		err := fill(s.late(), data, f)
+		if err == nil && s.relocatable {
+			err = relocate(s.late(), data, f, o.Section)
+		}
+		return err
 	})
 	if !o.Lazy {
 		if err := i.relocate(); err != nil {

@@ -10,20 +10,23 @@ type Inlining struct {
 	Func   string // the function that was inlined
 	Caller string // what calls it in the source, which may be inlined itself
 	Into   string // the function whose code it became a part of
-	Addr   uint64 // where its code begins, with the slide
+	Addr   uint64 // where its code begins, with the slide; 0 if none is left of it
 	// Where the call is in the source.
 	File         string
 	Line, Column uint32
+	// Params are the parameters of the function and where they are at Addr.
+	Params []Param
 }
 
 // Inlined returns for each address of a function where else in its unit it was
-// inlined. Calls from there do not come by the address.
-func (i *Info) Inlined(addrs []uint64) [][]Inlining {
+// inlined. Calls from there do not come by the address. The places of parameters
+// are looked up if they are wanted.
+func (i *Info) Inlined(addrs []uint64, params bool) [][]Inlining {
 	results := make([][]Inlining, len(addrs))
 	if i.relocate() != nil {
 		return results
 	}
-	f := inlineFinder{reader: newReader(i, 1)}
+	f := inlineFinder{reader: newReader(i, 1), withParams: params}
 	for requests := range i.byUnit(addrs) {
 		if f.open(requests[0].unit) {
 			for _, q := range requests {
@@ -76,15 +79,15 @@ func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
 	return file, uint32(declLine.n), declLine.form != 0 && file != ""
 }
 
-// InlinedNamed returns all places where functions of that name were inlined. It
-// goes through all units.
-func (i *Info) InlinedNamed(name string) []Inlining {
+// InlinedNamed returns all places where functions of a name that matches were
+// inlined. It goes through all units.
+func (i *Info) InlinedNamed(match func(name []byte) bool) []Inlining {
 	var found []Inlining
 	if i.relocate() != nil {
 		return nil
 	}
 	touch(i.data, i.sections.abbrev)
-	f := inlineFinder{reader: newReader(i, 1)}
+	f := inlineFinder{reader: newReader(i, 1), withParams: true}
 	wanted := map[uint64][]int{}
 	var where []uint64 // of units that may have instances
 	// In a damaged file all units could have the same large table.
@@ -100,7 +103,7 @@ func (i *Info) InlinedNamed(name string) []Inlining {
 		if !opened {
 			continue
 		}
-		if some := f.named(name, wanted); some || f.foreign() {
+		if some := f.named(match, wanted); some || f.foreign() {
 			where = append(where, unit.unit)
 		}
 	}
@@ -126,6 +129,10 @@ type inlineFinder struct {
 	// one of a function and of the function that it is inside of. In a damaged
 	// file functions could be inside of each other without end.
 	visits int
+
+	function   uint64 // that is being walked
+	withParams bool
+	frames     *frameTable // nil until it is needed
 }
 
 // A nested is a function or inlined function that the walk is in.
@@ -171,8 +178,8 @@ func (f *inlineFinder) foreign() bool {
 	return false
 }
 
-// named adds the functions of that name that have no addresses of their own.
-func (f *inlineFinder) named(name string, wanted map[uint64][]int) (some bool) {
+// named adds the functions of such a name that have no addresses of their own.
+func (f *inlineFinder) named(match func([]byte) bool, wanted map[uint64][]int) (some bool) {
 	u := f.unit
 	c := u.cursor(uint64(u.root))
 	root := u.abbrevs.find(c.uleb())
@@ -194,7 +201,7 @@ func (f *inlineFinder) named(name string, wanted map[uint64][]int) (some bool) {
 		if a.role == roleFunction && !a.hasPC {
 			body := c
 			e := u.entry(&body, a)
-			if string(u.str(e.name)) == name {
+			if match(u.str(e.name)) {
 				wanted[off] = []int{0}
 				some = true
 			}
@@ -231,6 +238,7 @@ func (f *inlineFinder) walkFunction(off uint64, yield func(index int, at Inlinin
 	if a == nil {
 		return
 	}
+	f.function = off
 	f.stack = append(f.stack[:0], nested{entry: u.entry(&c, a)})
 	if !a.children {
 		return
@@ -284,33 +292,43 @@ func (f *inlineFinder) inlining(c cursor, a *abbrev, e *entry) Inlining {
 	r, u := f.reader, f.unit
 	u.readLines()
 	at := r.frame(u, "", row{file: narrow(e.callFile.n, noFile), line: uint32(e.callLine.n), col: narrow(e.callAt.n, 0)})
+	addr, ok := u.entryPC(c, a, e)
+	var params []Param
+	var moved uint64
+	if ok {
+		moved = addr + r.info.options.Slide
+	}
+	if ok && f.withParams {
+		params = f.params(c, a, e, addr)
+	}
 	return Inlining{
 		Func:   r.name(u, e),
 		Caller: r.name(u, &f.stack[len(f.stack)-1].entry),
 		Into:   r.name(u, &f.stack[0].entry),
-		Addr:   u.entryPC(c, a, e) + r.info.options.Slide,
+		Addr:   moved,
 		File:   at.File, Line: at.Line, Column: at.Column,
+		Params: params,
 	}
 }
 
-// entryPC returns where the code of an inlined function begins.
-func (u *unit) entryPC(c cursor, a *abbrev, e *entry) uint64 {
+// entryPC returns where the code of an inlined function begins, if it has any.
+func (u *unit) entryPC(c cursor, a *abbrev, e *entry) (addr uint64, ok bool) {
 	u.scratch = u.spans(u.scratch[:0], e)
 	var base uint64
-	if len(u.scratch) > 0 {
+	if ok = len(u.scratch) > 0; ok {
 		base = u.scratch[0].lo
 	}
 	attributes := u.abbrevs.of(a)
 	n := slices.IndexFunc(attributes, func(attr attribute) bool { return attr.name == attrEntryPC })
 	if n < 0 {
-		return base
+		return base, ok
 	}
 	var v value
 	for _, attr := range attributes[:n+1] {
 		v = u.read(&c, attr)
 	}
 	if addr, ok := u.address(v); ok {
-		return addr
+		return addr, true
 	}
-	return base + v.n // DWARF 5 allows for an offset
+	return base + v.n, ok // DWARF 5 allows for an offset
 }

@@ -130,7 +130,9 @@ func (u *unit) rangesV4(dst []span, off uint64) []span {
 func (u *unit) refill() { u.budget = rangeEntries(u.sections) }
 
 // rangeEntries is how many entries the range lists have at most.
-func rangeEntries(s *sections) int { return len(s.rnglists)/2 + len(s.ranges)/8 + 1<<10 }
+func rangeEntries(s *sections) int {
+	return len(s.rnglists)/2 + len(s.ranges)/8 + len(s.loclists)/2 + len(s.loc)/8 + 1<<10
+}
 
 // spend takes one entry of a range list from the budget.
 func (u *unit) spend() bool {

@@ -26,6 +26,7 @@ type unit struct {
 	strOffsetsBase     uint64
 	addrBase           uint64
 	rnglistsBase       uint64
+	loclistsBase       uint64
 	rootEntry          entry
 	functions          []function
 	overlap, haveIndex bool
@@ -100,7 +101,7 @@ func (u *unit) readRoot() bool {
 		return false
 	}
 	// Without a base the offsets begin after the header of the section's first part.
-	u.strOffsetsBase, u.addrBase, u.rnglistsBase = 2*uint64(u.offsetSize), 8, 12
+	u.strOffsetsBase, u.addrBase, u.rnglistsBase, u.loclistsBase = 2*uint64(u.offsetSize), 8, 12, 12
 	u.refill()
 	u.name, u.compDir, u.hasLines, u.lowPC, u.plain = nil, nil, false, 0, false
 	var name, compDir value
@@ -122,6 +123,8 @@ func (u *unit) readRoot() bool {
 			u.addrBase = v.n
 		case attrRnglistsBase:
 			u.rnglistsBase = v.n
+		case attrLoclistsBase:
+			u.loclistsBase = v.n
 		default:
 			u.rootEntry.set(attr.name, v)
 		}

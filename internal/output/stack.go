@@ -9,6 +9,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -57,17 +58,23 @@ func (t *Tails) append(dst []byte, e *event.Event) []byte {
 func (t *Tails) appendStack(dst []byte, e *event.Event, s bpf.Section) []byte {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
 	addrs := t.callers(t.addrs, e.Probe.Func)
-	title, cut := "stack", s.Cut
+	title, cut, inlined := "stack", s.Cut, e.Probe.Target.Inlined
 	if s.Caller {
-		title, cut = "caller", len(addrs) == 0 && s.Cut
+		title, cut = "caller", len(addrs) == 0 && s.Cut && !inlined
 		addrs = addrs[:min(len(addrs), 1)]
 	}
-	if len(addrs) == 0 && !cut {
+	if len(addrs) == 0 && !cut && !inlined {
 		return appendNothing(dst, title, s)
 	}
 	dst = append(append(append(dst, sectionIndent...), title...), ":\n"...)
 	t.table.columns = append(t.table.columns[:0], column{gap: 2}, column{})
 	t.table.reset()
+	if inlined {
+		t.addInliner(e.Probe)
+		if s.Caller {
+			addrs = nil
+		}
+	}
 	for _, addr := range addrs {
 		t.addFrames(addr, true)
 	}
@@ -151,6 +158,19 @@ func (t *Tails) addFrames(addr uint64, returnAddress bool) {
 	for i := range t.frames {
 		t.table.row()
 		t.table.setFrame(0, &t.frames[i])
+	}
+}
+
+// addInliner adds the rows of the function that an inlined one became a part of,
+// and of those between the two.
+func (t *Tails) addInliner(p *plan.Probe) {
+	t.frames = t.Kernel.Frames(t.frames[:0], p.Func.Addr+p.Target.Offset, false)
+	// What it calls may be inlined as well, and begin with it.
+	own := slices.IndexFunc(t.frames, func(f symbols.Frame) bool { return f.Inlined && f.Name == p.Target.Name })
+	callers := t.frames[own+1:]
+	for i := range callers {
+		t.table.row()
+		t.table.setFrame(0, &callers[i])
 	}
 }
 

@@ -9,7 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
@@ -99,6 +102,32 @@ func printTail(t *testing.T, tails *Tails, pid uint32, sections ...bpf.Section) 
 		t.Fatal(err)
 	}
 	return string(got)
+}
+
+// TestStackOfInlined: the first caller of a function that was inlined is the one
+// that it is a part of.
+func TestStackOfInlined(t *testing.T) {
+	p := probe(t, "send(return)").Probes[0]
+	p.Func = kernel.Function{Name: "inliner", Addr: place("inliner", 0)}
+	e := event.Event{Probe: p}
+	s := stackSection(bpf.SectionStack, place("inliner", 0x21), place("caller", 0x30))
+	caller := s
+	caller.Caller = true
+	const inliner, outer = "            inliner+0x20  (net/b.c:20:5)\n", "            caller+0x30   (net/a.c:10)\n"
+	for _, c := range []struct {
+		name    string
+		section bpf.Section
+		want    string
+	}{
+		{"inlined", s, "        stack:\n" + inliner + outer + "\n"},
+		{"inlined", caller, "        caller:\n" + inliner + "\n"},
+		{"other", caller, "        caller:\n            . inlined     (net/c.h:3)\n" + inliner + "\n"},
+	} {
+		p.Target = plan.Target{Kind: expr.Instruction, Name: c.name, Offset: 0x20, Inlined: true}
+		if d := cmp.Diff(c.want, string(testTails().appendStack(nil, &e, c.section))); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
 }
 
 func TestStacks(t *testing.T) {

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -21,6 +22,9 @@ type Options struct {
 	// Inlined says into what a function without code of its own was inlined,
 	// or nothing. Nil if there is no debug info.
 	Inlined func(name string) string
+	// Inlinings finds where functions were inlined, to be traced there as well.
+	// Nil if they are not to be.
+	Inlinings Inlinings
 	// Described leaves a function that is named in full as the types describe
 	// it, without asking where the kernel has it: reading all symbols takes long.
 	Described bool
@@ -36,8 +40,20 @@ type Options struct {
 
 // A Skipped is a function that a glob selected and that is not traced.
 type Skipped struct {
-	Func kernel.Function
-	Why  error
+	Func   kernel.Function
+	Target *Target // nil for a function
+	Why    error
+}
+
+// Inlined reports whether it is a place where a function was inlined.
+func (s *Skipped) Inlined() bool { return s.Target != nil && s.Target.Inlined }
+
+// Name returns what views would have called it.
+func (s *Skipped) Name() string {
+	if s.Inlined() {
+		return s.Target.inlinedLabel(s.Func)
+	}
+	return s.Func.String()
 }
 
 // Resolve turns SPECs into a Plan. Faults of the SPECs' text come back as
@@ -70,16 +86,24 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 		return nil, nil, err
 	}
 	var first error
-	for _, c := range found {
+	for i := range found {
+		c := &found[i]
 		probe, err := NewTargetProbe(view, spec, c.f, c.Target, o)
 		if err != nil {
-			skipped = append(skipped, Skipped{c.f, err})
+			left := Skipped{Func: c.f, Why: err}
+			if c.Kind != expr.Function {
+				left.Target = &c.Target
+			}
+			skipped = append(skipped, left)
 			if first == nil {
 				first = err
 			}
 			continue
 		}
 		probes = append(probes, probe)
+	}
+	if more := len(found) - 1; len(probes) == 0 && more > 0 && found[0].Inlined {
+		first = fmt.Errorf("%w\nnor can it be traced at %d more places where it was inlined", first, more)
 	}
 	if len(probes) == 0 {
 		return nil, skipped, first
@@ -96,7 +120,10 @@ func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) 
 // function, or not by way of a function at all.
 func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Target, o Options) (*Probe, error) {
 	p := &Probe{Spec: spec, Func: f, Target: t, paired: o.Paired}
-	if t.Kind != expr.Function {
+	switch {
+	case t.Inlined:
+		p.label = t.inlinedLabel(f)
+	case t.Kind != expr.Function:
 		p.label = t.label()
 	}
 	scope := &expr.Scope{Func: p.Name(), Types: kernelTypes{view, f.Module}}

@@ -130,7 +130,7 @@ func (b *sessionBuilder) add(spec *expr.Spec, entry bool) error {
 
 // skip notes a function that is left out, once for each reason.
 func (b *sessionBuilder) skip(f kernel.Function, why error) {
-	s := Skipped{f, why}
+	s := Skipped{Func: f, Why: why}
 	if !b.known[s] {
 		b.known[s] = true
 		b.skipped = append(b.skipped, s)

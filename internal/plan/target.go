@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -24,6 +25,10 @@ type Target struct {
 	// Fields are those of a tracepoint, or the parameters of a system call; nil
 	// if they are not known.
 	Fields []kernel.Field `json:",omitempty"`
+	// Inlined says that the instruction is where the code of a function begins
+	// that was inlined into Func; Name is its name.
+	Inlined bool              `json:",omitempty"`
+	Params  []debuginfo.Param `json:",omitempty"` // of the inlined function
 }
 
 // label returns what a SPEC would select a target by.
@@ -95,11 +100,10 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 	what, name := "", sel.Name
 	switch sel.Kind {
 	case expr.Function:
-		funcs, err := Select(view, spec, o)
-		for _, f := range distinct(funcs) {
-			found = append(found, candidate{f: f})
+		if o.Inlinings != nil {
+			return withInlined(view, spec, o)
 		}
-		return found, err
+		return functions(view, spec, o)
 	case expr.Instruction:
 		return instruction(view, spec, o, fault)
 	case expr.Syscall:
@@ -124,6 +128,15 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return nil, fault("", "all %d %ss that match are denied", n, what)
 	}
 	return found, nil
+}
+
+// functions returns the functions that a SPEC's selector names.
+func functions(view *kernel.View, spec *expr.Spec, o Options) (found []candidate, err error) {
+	funcs, err := Select(view, spec, o)
+	for _, f := range distinct(funcs) {
+		found = append(found, candidate{f: f})
+	}
+	return found, err
 }
 
 // distinct leaves out of functions those that others are by another name: the
@@ -236,6 +249,11 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 		p.Params = locate(protoOf(p.Func).Params[1:], arch)
 	case expr.Instruction:
 		scope.Point = true
+		if p.Target.Inlined {
+			scope.Inlined = true
+			p.declareInlined(scope.Types, arch)
+			break
+		}
 		if p.Target.Offset == 0 && protoOf(p.Func) != nil {
 			p.declareFunction(scope, arch)
 			p.Result = nil

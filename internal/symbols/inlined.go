@@ -10,15 +10,26 @@ import (
 // Inlined returns for each function where the compiler also inlined it: calls
 // from there are not seen by who traces the function. Functions that debug info
 // does not have are nowhere inlined, and neither are those of which it cannot be
-// told by their name which of several they are.
-func (d *DebugInfo) Inlined(funcs []kernel.Function) [][]debuginfo.Inlining {
+// told by their name which of several they are. The places of parameters are
+// looked up if they are wanted.
+func (d *DebugInfo) Inlined(funcs []kernel.Function, params bool) [][]debuginfo.Inlining {
 	places := make([][]debuginfo.Inlining, len(funcs))
 	d.locate(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
-		for i, found := range info.Inlined(addrs) {
+		for i, found := range info.Inlined(addrs, params) {
 			places[indices[i]] = found
 		}
 	})
 	return places
+}
+
+// InlinedNamed returns where functions of vmlinux (module "") or of a module were
+// inlined whose names match.
+func (d *DebugInfo) InlinedNamed(module string, match func(name string) bool) []debuginfo.Inlining {
+	info := d.of(module)
+	if info == nil {
+		return nil
+	}
+	return info.InlinedNamed(func(name []byte) bool { return match(string(name)) })
 }
 
 // Definitions returns for each function the file and line where the source

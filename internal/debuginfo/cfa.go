@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import "slices"
+
+// A rule says where the frame of a function begins, which is its canonical
+// frame address (CFA): so many bytes above what a register holds.
+type rule struct {
+	reg    uint64
+	offset int64
+}
+
+// A commonEntry is what several entries of .debug_frame share.
+type commonEntry struct {
+	codeAlign uint64
+	dataAlign int64
+	initial   []byte // instructions
+	ok        bool
+}
+
+// A frameTable is what .debug_frame has about functions.
+type frameTable struct {
+	section  []byte
+	addrSize uint8
+	frames   []frameEntry // in the order of their addresses
+	commons  map[uint64]commonEntry
+}
+
+// A frameEntry is about the code at some addresses; its instructions are at off.
+type frameEntry struct {
+	span
+	off, end int
+	common   uint64
+}
+
+func newFrameTable(section []byte, addrSize uint8) *frameTable {
+	t := &frameTable{section: section, addrSize: addrSize, commons: map[uint64]commonEntry{}}
+	for c := at(section, 0); c.pos < len(c.b); {
+		end, offsetSize := c.length()
+		if c.bad {
+			break
+		}
+		body := cursor{b: c.b[:end], pos: c.pos}
+		c.pos = end
+		id := body.sized(offsetSize)
+		lo, n := body.sized(addrSize), body.sized(addrSize)
+		if common := uint64(1)<<(8*offsetSize) - 1; body.bad || id == common || n == 0 {
+			continue
+		}
+		t.frames = append(t.frames, frameEntry{span{lo, lo + n}, body.pos, end, id})
+	}
+	slices.SortFunc(t.frames, func(a, b frameEntry) int { return compare(a.lo, b.lo) })
+	return t
+}
+
+// cfa returns the rule for the frame at addr.
+func (t *frameTable) cfa(addr uint64) (rule, bool) {
+	n, _ := slices.BinarySearchFunc(t.frames, addr, func(f frameEntry, addr uint64) int {
+		if f.lo <= addr {
+			return -1
+		}
+		return 1
+	})
+	if n == 0 || !t.frames[n-1].contains(addr) {
+		return rule{}, false
+	}
+	entry := &t.frames[n-1]
+	common, known := t.commons[entry.common]
+	if !known {
+		common = t.common(entry.common)
+		t.commons[entry.common] = common
+	}
+	if !common.ok {
+		return rule{}, false
+	}
+	f := frameRules{common: common}
+	f.run(cursor{b: common.initial}, ^uint64(0))
+	f.pc = entry.lo
+	f.run(cursor{b: t.section[:entry.end], pos: entry.off}, addr)
+	return f.cfa, f.known && !f.bad
+}
+
+// common reads the entry at off.
+func (t *frameTable) common(off uint64) commonEntry {
+	c := at(t.section, off)
+	end, offsetSize := c.length()
+	c.b = c.b[:end]
+	c.skip(uint64(offsetSize))
+	version := c.u8()
+	augmentation := c.text()
+	if version >= 4 {
+		if c.u8() != t.addrSize || c.u8() != 0 {
+			return commonEntry{}
+		}
+	}
+	e := commonEntry{codeAlign: c.uleb(), dataAlign: c.sleb()}
+	if version == 1 {
+		c.u8()
+	} else {
+		c.uleb()
+	}
+	// What an augmentation adds could be anything.
+	e.ok = !c.bad && len(augmentation) == 0
+	e.initial = c.b[c.pos:]
+	return e
+}
+
+// frameRules runs the instructions of an entry as far as they are about the CFA.
+type frameRules struct {
+	common   commonEntry
+	pc       uint64
+	cfa      rule
+	known    bool // and not computed by an expression
+	remember []rule
+	bad      bool
+}
+
+// run stops before the instructions for addresses behind until.
+func (f *frameRules) run(c cursor, until uint64) {
+	for !f.bad && !c.bad && c.pos < len(c.b) {
+		op := c.u8()
+		switch op & 0xc0 {
+		case cfaAdvanceLoc:
+			f.pc += uint64(op&0x3f) * f.common.codeAlign
+		case cfaOffset:
+			c.uleb()
+		case cfaRestore:
+		default:
+			f.step(op, &c)
+		}
+		if f.pc > until {
+			return
+		}
+	}
+	f.bad = f.bad || c.bad
+}
+
+func (f *frameRules) step(op uint8, c *cursor) {
+	switch op {
+	case cfaNop:
+	case cfaSetLoc:
+		f.bad = true // no compiler of a kernel makes it
+	case cfaAdvanceLoc1:
+		f.pc += uint64(c.u8()) * f.common.codeAlign
+	case cfaAdvanceLoc2:
+		f.pc += uint64(c.u16()) * f.common.codeAlign
+	case cfaAdvanceLoc4:
+		f.pc += uint64(c.u32()) * f.common.codeAlign
+	case cfaRestoreExtended, cfaUndefined, cfaSameValue, cfaGNUArgsSize:
+		c.uleb()
+	case cfaOffsetExtended, cfaRegister, cfaValOffset, cfaOffsetExtendedSF, cfaValOffsetSF:
+		c.uleb()
+		c.uleb() // signed ones are as long
+	case cfaExpression, cfaValExpression:
+		c.uleb()
+		c.skip(c.uleb())
+	case cfaRememberState:
+		f.remember = append(f.remember, f.cfa)
+	case cfaRestoreState:
+		if n := len(f.remember); n > 0 {
+			f.cfa, f.remember = f.remember[n-1], f.remember[:n-1]
+		} else {
+			f.bad = true
+		}
+	case cfaDefCFA:
+		f.cfa, f.known = rule{c.uleb(), int64(c.uleb())}, true
+	case cfaDefCFASF:
+		f.cfa, f.known = rule{c.uleb(), c.sleb() * f.common.dataAlign}, true
+	case cfaDefCFARegister:
+		f.cfa.reg = c.uleb()
+	case cfaDefCFAOffset:
+		f.cfa.offset = int64(c.uleb())
+	case cfaDefCFAOffsetSF:
+		f.cfa.offset = c.sleb() * f.common.dataAlign
+	default: // among others an expression for the CFA
+		f.bad = true
+	}
+}

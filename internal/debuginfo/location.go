@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import "slices"
+
+// An Op is one step of computing a value from what registers and memory hold,
+// on a stack of 64-bit numbers.
+type Op struct {
+	Code OpCode
+	N    uint64 `json:",omitempty"`
+}
+
+// An OpCode says what an Op does.
+type OpCode uint8
+
+const (
+	OpConst    OpCode = iota + 1 // .       N
+	OpRegister                   // .       what register N holds, as DWARF numbers them
+	OpLoad                       // addr    the N bytes there
+	OpExtend                     // x       its low N bytes, extended by zeroes
+	OpExtendS                    // x       the same, extended by the sign
+	OpNeg                        // x       -x
+	OpNot                        // x       ^x
+	OpAdd                        // x y     x + y
+	OpSub                        // x y     x - y
+	OpMul                        // x y     x * y
+	OpAnd                        // x y     x & y
+	OpOr                         // x y     x | y
+	OpXor                        // x y     x ^ y
+	OpShl                        // x y     x << y
+	OpShr                        // x y     x >> y
+	OpSar                        // x y     x >> y, filled up with the sign
+)
+
+// operators are those of DWARF's that are the same here.
+var operators = map[uint8]OpCode{opNeg: OpNeg, opNot: OpNot, opPlus: OpAdd, opMinus: OpSub, opMul: OpMul,
+	opAnd: OpAnd, opOr: OpOr, opXor: OpXor, opShl: OpShl, opShr: OpShr, opShra: OpSar}
+
+// A Place is where a value is: the Ops compute it or, with Memory, its address.
+// Without any it is nowhere: the compiler could do without.
+type Place struct {
+	Ops    []Op `json:",omitempty"`
+	Memory bool `json:",omitempty"`
+}
+
+// A placer finds out where values are at one address of the code.
+type placer struct {
+	info   *Info
+	unit   *unit
+	addr   uint64
+	frames *frameTable
+	base   []byte // the frame base of the function that the code is of
+}
+
+// place returns where a value is that has a location or is constant.
+func (p *placer) place(location, constant value) Place {
+	switch {
+	case location.form != 0:
+		if expr, ok := p.expression(location); ok {
+			return p.parse(expr)
+		}
+	case constant.form != 0 && constant.text == nil && constant.form != formStrp && constant.form != formLineStrp && constant.form != formData16:
+		return Place{Ops: []Op{{OpConst, constant.n}}}
+	}
+	return Place{}
+}
+
+// expression returns the one that holds at the address.
+func (p *placer) expression(v value) ([]byte, bool) {
+	u := p.unit
+	switch {
+	case v.form == formExprloc || v.text != nil:
+		return v.text, true
+	case v.form == formLoclistx:
+		if v.n > uint64(len(u.sections.loclists)) {
+			return nil, false
+		}
+		c := at(u.sections.loclists, u.loclistsBase)
+		c.skip(v.n * uint64(u.offsetSize))
+		off := c.sized(u.offsetSize)
+		if c.bad {
+			return nil, false
+		}
+		return p.list(u.loclistsBase + off)
+	case u.version >= 5:
+		return p.list(v.n)
+	}
+	return p.listV4(v.n)
+}
+
+// within reports whether a location holds at the address, before anything is
+// done there. gcc also lists locations without any address: those that held
+// between two places of the source that begin at the same instruction. Nothing
+// was moved meanwhile, and of several the first is about what was passed.
+func (p *placer) within(lo, hi uint64) bool {
+	return lo <= p.addr && (p.addr < hi || lo == hi && lo == p.addr)
+}
+
+// list looks the address up in a list of .debug_loclists.
+func (p *placer) list(off uint64) (expr []byte, ok bool) {
+	u := p.unit
+	c := at(u.sections.loclists, off)
+	base := u.lowPC
+	var otherwise []byte
+	for !c.bad && u.spend() {
+		var lo, hi uint64
+		switch c.u8() {
+		case locEndOfList:
+			return otherwise, otherwise != nil
+		case locBaseAddressx:
+			base, _ = u.indexed(c.uleb())
+			continue
+		case locBaseAddress:
+			base = c.sized(u.addrSize)
+			continue
+		case locStartxEndx:
+			lo, _ = u.indexed(c.uleb())
+			hi, _ = u.indexed(c.uleb())
+		case locStartxLength:
+			lo, _ = u.indexed(c.uleb())
+			hi = lo + c.uleb()
+		case locOffsetPair:
+			lo = base + c.uleb()
+			hi = base + c.uleb()
+		case locStartEnd:
+			lo = c.sized(u.addrSize)
+			hi = c.sized(u.addrSize)
+		case locStartLength:
+			lo = c.sized(u.addrSize)
+			hi = lo + c.uleb()
+		case locDefault:
+			otherwise = c.bytes(c.uleb())
+			continue
+		default:
+			return nil, false
+		}
+		expr := c.bytes(c.uleb())
+		if !c.bad && p.within(lo, hi) {
+			return expr, true
+		}
+	}
+	return nil, false
+}
+
+// listV4 looks the address up in a list of .debug_loc.
+func (p *placer) listV4(off uint64) ([]byte, bool) {
+	u := p.unit
+	c := at(u.sections.loc, off)
+	base := u.lowPC
+	most := ^uint64(0) >> (64 - 8*u.addrSize)
+	for u.spend() {
+		lo, hi := c.sized(u.addrSize), c.sized(u.addrSize)
+		switch {
+		case c.bad || lo == 0 && hi == 0:
+			return nil, false
+		case lo == most:
+			base = hi
+			continue
+		}
+		expr := c.bytes(uint64(c.u16()))
+		if !c.bad && p.within(base+lo, base+hi) {
+			return expr, true
+		}
+	}
+	return nil, false
+}
+
+// parse reads a location expression. What it cannot compute is nowhere.
+func (p *placer) parse(expr []byte) Place {
+	e := expression{placer: p, cursor: cursor{b: expr}, memory: true}
+	for !e.bad && e.pos < len(e.b) {
+		e.step()
+	}
+	if e.bad || e.depth != 1 {
+		return Place{}
+	}
+	return Place{Ops: e.ops, Memory: e.memory}
+}
+
+// An expression is one that is being read.
+type expression struct {
+	cursor
+	placer *placer
+	ops    []Op
+	depth  int  // of the stack
+	memory bool // what is left at the end is an address
+}
+
+func (e *expression) push(ops ...Op) {
+	e.ops = append(e.ops, ops...)
+	e.depth++
+}
+
+// apply adds an operation that takes so many values and leaves one.
+func (e *expression) apply(takes int, op Op) {
+	if e.depth < takes {
+		e.fail()
+		return
+	}
+	e.depth -= takes - 1
+	e.ops = append(e.ops, op)
+}
+
+// above pushes an address some bytes above what a register holds.
+func (e *expression) above(reg uint64, offset int64) {
+	e.push(Op{OpRegister, reg})
+	if offset != 0 {
+		e.ops = append(e.ops, Op{OpConst, uint64(offset)}, Op{Code: OpAdd})
+	}
+}
+
+// end is for what must be the last operation; memory says what it leaves.
+func (e *expression) end(memory bool) {
+	e.memory = memory
+	if e.pos < len(e.b) {
+		e.fail() // a piece of the value only
+	}
+}
+
+func (e *expression) step() {
+	op := e.u8()
+	code, ok := operators[op]
+	switch {
+	case ok && (op == opNeg || op == opNot):
+		e.apply(1, Op{Code: code})
+	case ok:
+		e.apply(2, Op{Code: code})
+	case op >= opLit0 && op < opLit0+numLit:
+		e.push(Op{OpConst, uint64(op - opLit0)})
+	case op >= opReg0 && op < opReg0+numLit:
+		e.push(Op{OpRegister, uint64(op - opReg0)})
+		e.end(false)
+	case op >= opBreg0 && op < opBreg0+numLit:
+		e.above(uint64(op-opBreg0), e.sleb())
+	case op >= opConst1u && op <= opConst8s:
+		e.push(Op{OpConst, e.constant(op)})
+	default:
+		e.other(op)
+	}
+}
+
+// constant reads a number of 1, 2, 4 or 8 bytes, with or without sign.
+func (e *expression) constant(op uint8) uint64 {
+	size := uint8(1) << ((op - opConst1u) / 2)
+	v := e.sized(size)
+	if (op-opConst1u)%2 != 0 {
+		shift := 64 - 8*size
+		v = uint64(int64(v<<shift) >> shift)
+	}
+	return v
+}
+
+func (e *expression) other(op uint8) {
+	u := e.placer.unit
+	switch op {
+	case opConstu:
+		e.push(Op{OpConst, e.uleb()})
+	case opConsts:
+		e.push(Op{OpConst, uint64(e.sleb())})
+	case opAddr:
+		e.push(Op{OpConst, e.placer.moved(e.sized(u.addrSize))})
+	case opAddrx:
+		addr, ok := u.indexed(e.uleb())
+		if e.push(Op{OpConst, e.placer.moved(addr)}); !ok {
+			e.fail()
+		}
+	case opPlusUconst:
+		e.ops = append(e.ops, Op{OpConst, e.uleb()})
+		e.apply(1, Op{Code: OpAdd})
+	case opDeref:
+		e.apply(1, Op{OpLoad, uint64(u.addrSize)})
+	case opDerefSize:
+		e.apply(1, Op{OpLoad, uint64(e.u8())})
+	case opRegx:
+		e.push(Op{OpRegister, e.uleb()})
+		e.end(false)
+	case opBregx:
+		e.above(e.uleb(), e.sleb())
+	case opFbreg:
+		e.frameBase(e.sleb())
+	case opCallFrameCFA:
+		e.frame(0)
+	case opStackValue:
+		e.end(false)
+	case opImplicitValue:
+		e.implicit(e.bytes(e.uleb()))
+	case opConvert, opGNUConvert:
+		e.convert(e.uleb())
+	case opRegvalType, opGNURegvalType:
+		e.push(Op{OpRegister, e.uleb()})
+		e.convert(e.uleb())
+	case opConstType, opGNUConstType:
+		e.uleb()
+		e.push(Op{OpConst, e.sized(e.u8())})
+	default:
+		e.fail() // what is known only of the function's own entry, or of another place
+	}
+}
+
+// moved returns where the data at an address of the file is. That of each CPU
+// has addresses below those of the kernel, which are not moved.
+func (p *placer) moved(addr uint64) uint64 {
+	if addr>>63 == 0 {
+		return addr
+	}
+	return addr + p.info.options.Slide
+}
+
+// implicit is a value that is nowhere but here.
+func (e *expression) implicit(b []byte) {
+	if len(b) == 0 || len(b) > 8 {
+		e.fail()
+		return
+	}
+	var v uint64
+	for i, x := range b {
+		v |= uint64(x) << (8 * i)
+	}
+	e.push(Op{OpConst, v})
+	e.end(false)
+}
+
+// frame pushes an address in the frame of the function that the code is of.
+func (e *expression) frame(offset int64) {
+	r, ok := e.placer.frames.cfa(e.placer.addr)
+	if !ok {
+		e.fail()
+		return
+	}
+	e.above(r.reg, r.offset+offset)
+}
+
+// frameBase pushes an address that is so many bytes above the frame base, which
+// is itself a location: that of the frame, or a register.
+func (e *expression) frameBase(offset int64) {
+	c := cursor{b: e.placer.base}
+	switch op := c.u8(); {
+	case op == opCallFrameCFA:
+		e.frame(offset)
+	case op >= opReg0 && op < opReg0+numLit:
+		e.above(uint64(op-opReg0), offset)
+	case op >= opBreg0 && op < opBreg0+numLit:
+		e.above(uint64(op-opBreg0), c.sleb()+offset)
+	default:
+		c.fail()
+	}
+	if c.bad || c.pos < len(c.b) {
+		e.fail()
+	}
+}
+
+// Encodings of base types, DW_ATE_*.
+const (
+	encodingSigned     = 5
+	encodingSignedChar = 6
+	encodingFloat      = 4
+)
+
+// convert makes the value one of the integer type that the unit has at off; 0
+// is what there is without types.
+func (e *expression) convert(off uint64) {
+	if off == 0 {
+		e.apply(1, Op{OpExtend, 8})
+		return
+	}
+	u := e.placer.unit
+	c := u.cursor(u.off + off)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil || a.tag != tagBaseType {
+		e.fail()
+		return
+	}
+	var size, encoding uint64
+	for _, attr := range u.abbrevs.of(a) {
+		switch v := u.read(&c, attr); attr.name {
+		case attrByteSize:
+			size = v.n
+		case attrEncoding:
+			encoding = v.n
+		}
+	}
+	op := Op{OpExtend, size}
+	if encoding == encodingSigned || encoding == encodingSignedChar {
+		op.Code = OpExtendS
+	}
+	if encoding == encodingFloat || !slices.Contains([]uint64{1, 2, 4, 8}, size) {
+		e.fail()
+		return
+	}
+	e.apply(1, op)
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// A Param is a parameter of a function at a place where it was inlined, and
+// where its value is when the code of the function begins there.
+type Param struct {
+	Name  string
+	Type  Type
+	Place Place
+}
+
+// A Type is a C type as its name tells it.
+type Type struct {
+	Name   string // "struct sk_buff *"; what has no name is void
+	Size   uint32
+	Signed bool   `json:",omitempty"`
+	Target uint32 `json:",omitempty"` // of a pointer, the size of what it points to; 0 if not known
+}
+
+// params returns the parameters of an instance of a function, in the order of
+// its declaration; c stands at the attributes of the instance.
+func (f *inlineFinder) params(c cursor, a *abbrev, e *entry, addr uint64) []Param {
+	u := f.unit
+	origin, ok := u.reference(e.origin)
+	if !ok {
+		return nil
+	}
+	params, entries := f.declared(origin)
+	if !a.children || len(params) == 0 || f.reader.info.locate() != nil {
+		return params
+	}
+	p := placer{info: f.reader.info, unit: u, addr: addr, frames: f.frameTable(), base: f.frameBase()}
+	u.skip(&c, a)
+	for _, a := range u.children(&c, &f.visits) {
+		if a.role != roleParameter {
+			continue
+		}
+		body := c
+		var abstract, location, constant value
+		for _, attr := range u.abbrevs.of(a) {
+			switch v := u.read(&body, attr); attr.name {
+			case attrAbstractOrigin:
+				abstract = v
+			case attrLocation:
+				location = v
+			case attrConstValue:
+				constant = v
+			}
+		}
+		off, ok := u.reference(abstract)
+		if i := slices.Index(entries, off); ok && i >= 0 && params[i].Place.Ops == nil {
+			params[i].Place = p.place(location, constant)
+		}
+	}
+	return params
+}
+
+// children yields where the children are of the entry whose attributes end at
+// the cursor, and their shapes. The cursor stands then at their attributes.
+func (u *unit) children(c *cursor, visits *int) iter.Seq2[uint64, *abbrev] {
+	return func(yield func(uint64, *abbrev) bool) {
+		for depth := 0; depth >= 0 && c.pos < len(c.b); {
+			if *visits--; *visits < 0 {
+				return
+			}
+			off := uint64(c.pos)
+			code := c.uleb()
+			if code == 0 {
+				depth--
+				continue
+			}
+			a := u.abbrevs.find(code)
+			if a == nil || depth == 0 && !yield(off, a) {
+				return
+			}
+			if u.skipTree(c, a) {
+				depth++
+			}
+		}
+	}
+}
+
+// declared returns the parameters of the function at off, in whatever unit, and
+// where their entries are.
+func (f *inlineFinder) declared(function uint64) (params []Param, entries []uint64) {
+	u := f.unitOf(function)
+	if u == nil {
+		return nil, nil
+	}
+	c := u.cursor(function)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil || !a.children {
+		return nil, nil
+	}
+	u.skip(&c, a)
+	var types []value
+	for off, a := range u.children(&c, &f.visits) {
+		if a.role != roleParameter {
+			continue
+		}
+		body := c
+		var name, typ value
+		for _, attr := range u.abbrevs.of(a) {
+			switch v := u.read(&body, attr); attr.name {
+			case attrName:
+				name = v
+			case attrType:
+				typ = v
+			}
+		}
+		params, entries = append(params, Param{Name: string(u.str(name))}), append(entries, off)
+		types = append(types, typ)
+	}
+	for i := range params {
+		// Types may be in other units, for which this one may have made room.
+		if u = f.unitOf(function); u != nil {
+			params[i].Type = f.typeOf(u, types[i])
+		}
+	}
+	return params, entries
+}
+
+// unitOf returns the unit of an entry.
+func (f *inlineFinder) unitOf(off uint64) *unit {
+	if off >= f.unit.off && off < f.unit.end {
+		return f.unit
+	}
+	where, ok := f.reader.info.units.at(off)
+	if !ok {
+		return nil
+	}
+	return f.reader.foreign.open(f.reader.info.sections, where)
+}
+
+// A typeEntry is what an entry says of a type.
+type typeEntry struct {
+	tag            uint16
+	name, of       value
+	size, encoding uint64
+}
+
+func (u *unit) typeEntry(off uint64) (t typeEntry, ok bool) {
+	c := u.cursor(off)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil {
+		return t, false
+	}
+	t.tag = a.tag
+	for _, attr := range u.abbrevs.of(a) {
+		switch v := u.read(&c, attr); attr.name {
+		case attrName:
+			t.name = v
+		case attrType:
+			t.of = v
+		case attrByteSize:
+			t.size = v.n
+		case attrEncoding:
+			t.encoding = v.n
+		}
+	}
+	return t, !c.bad
+}
+
+// typeOf spells the type that a value refers to.
+func (f *inlineFinder) typeOf(u *unit, ref value) Type {
+	const most = 32 // a damaged file may have a circle
+	s := spelling{addrSize: uint32(u.addrSize)}
+	for range most {
+		off, ok := u.reference(ref)
+		if !ok {
+			break // void
+		}
+		if u = f.unitOf(off); u == nil {
+			break
+		}
+		t, ok := u.typeEntry(off)
+		if !ok || !s.add(&t, string(u.str(t.name))) {
+			break
+		}
+		ref = t.of
+	}
+	return s.finish()
+}
+
+// A spelling puts the name of a type together, from the outside.
+type spelling struct {
+	addrSize uint32
+	typ      Type
+	sized    bool
+	stars    int
+	constant bool // what comes next is constant
+}
+
+// add takes one entry; more tells whether others follow that matter.
+func (s *spelling) add(t *typeEntry, name string) (more bool) {
+	kind := ""
+	switch t.tag {
+	case tagPointerType:
+		if s.typ.Name != "" { // of a typedef the size only
+			return s.size(s.addrSize, false)
+		}
+		s.size(s.addrSize, false)
+		s.stars, s.constant = s.stars+1, false
+		return true
+	case tagConstType:
+		s.constant = true
+		return true
+	case tagVolatileType, tagRestrictType, tagAtomicType:
+		return true
+	case tagTypedef:
+		s.named(name)
+		return !s.sized
+	case tagStructureType:
+		kind = "struct "
+	case tagUnionType:
+		kind = "union "
+	case tagEnumerationType:
+		kind = "enum "
+	case tagBaseType:
+	default: // a function or an array
+		return false
+	}
+	if name != "" {
+		s.named(kind + name)
+	}
+	if s.stars == 1 && s.typ.Target == 0 {
+		s.typ.Target = uint32(min(t.size, 1<<31))
+	}
+	return s.size(uint32(min(t.size, 1<<31)), t.encoding == encodingSigned || t.encoding == encodingSignedChar)
+}
+
+func (s *spelling) named(name string) {
+	if s.typ.Name != "" {
+		return
+	}
+	if s.typ.Name = name; s.constant && s.stars > 0 {
+		s.typ.Name = "const " + name
+	}
+}
+
+// size notes the size, which is the first that is found. There is never more.
+func (s *spelling) size(n uint32, signed bool) (more bool) {
+	if !s.sized {
+		s.typ.Size, s.typ.Signed, s.sized = n, signed, true
+	}
+	return false
+}
+
+func (s *spelling) finish() Type {
+	if s.typ.Name == "" {
+		s.typ.Name = "void"
+	}
+	if s.stars > 0 {
+		s.typ.Name += " " + strings.Repeat("*", s.stars)
+	}
+	return s.typ
+}
+
+// frameTable is made when it is first needed.
+func (f *inlineFinder) frameTable() *frameTable {
+	if f.frames == nil {
+		f.frames = newFrameTable(f.reader.info.sections.frame, f.unit.addrSize)
+	}
+	return f.frames
+}
+
+// frameBase returns the frame base of the function that is being walked.
+func (f *inlineFinder) frameBase() []byte {
+	u := f.unit
+	c := u.cursor(f.function)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil {
+		return nil
+	}
+	for _, attr := range u.abbrevs.of(a) {
+		if v := u.read(&c, attr); attr.name == attrFrameBase {
+			return v.text
+		}
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// An Inlined is a place where the compiler put the code of a function instead of
+// a call.
+type Inlined struct {
+	Name   string          // of the function
+	Into   kernel.Function // whose code it became a part of
+	Offset uint64          // of its first instruction in there
+	Params []debuginfo.Param
+}
+
+// Inlinings finds where functions were inlined whose names match a glob, in
+// some modules, "" for vmlinux.
+type Inlinings func(glob string, modules []string) ([]Inlined, error)
+
+// MaxInlined is how many places one SPEC can trace. Each is a probe of its own,
+// and the kernel takes a while to remove one.
+const MaxInlined = 256
+
+// withInlined returns the functions that a SPEC names and where they were
+// inlined: one that has no code of its own is there only.
+func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, error) {
+	sel := spec.Selector
+	fault := func(code expr.Code, hint, format string, args ...any) error {
+		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: code, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
+	}
+	if sel.Path != "" || len(sel.Signature) > 0 {
+		return nil, fault(expr.CodeUnsupported, "", "where functions were inlined is known by their names only")
+	}
+	found, err := functions(view, spec, o)
+	var none *expr.ErrorList
+	if err != nil && !errors.As(err, &none) {
+		return nil, err
+	}
+	places, lookErr := o.Inlinings(sel.Name, modulesOf(found, sel))
+	if lookErr != nil {
+		return nil, lookErr
+	}
+	places = slices.DeleteFunc(places, func(at Inlined) bool {
+		return slices.ContainsFunc(o.Deny, func(d expr.Selector) bool {
+			return d.Kind == expr.Function && d.Path == "" && expr.Glob(d.Name, at.Name) && (d.Module == "" || expr.Glob(d.Module, at.Into.Module))
+		})
+	})
+	switch {
+	case len(places) == 0:
+		return found, err
+	case len(places) > MaxInlined:
+		return nil, fault(expr.CodeLimit, "ksnoop info -v lists them, and kprobe:FUNCTION+OFFSET traces one",
+			"inlined in %d places, and no more than %d can be traced", len(places), MaxInlined)
+	}
+	for _, at := range places {
+		found = append(found, candidate{at.Into, Target{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})
+	}
+	return found, nil
+}
+
+// modulesOf returns in which modules a selector's functions may be inlined:
+// those that have some of them, and the one that it names.
+func modulesOf(found []candidate, sel expr.Selector) []string {
+	modules := []string{sel.Module}
+	if strings.ContainsAny(sel.Module, "*?") {
+		modules = nil
+	}
+	for i := range found {
+		if m := found[i].f.Module; !slices.Contains(modules, m) {
+			modules = append(modules, m)
+		}
+	}
+	return modules
+}
+
+// inlinedLabel is what views call a function that was inlined into another.
+func (t *Target) inlinedLabel(into kernel.Function) string {
+	return t.Name + " [inlined into " + into.Name + "+0x" + strconv.FormatUint(t.Offset, 16) + "]"
+}
+
+// Absent returns the parameters that a SPEC without items would show and that
+// nothing has the values of.
+func (p *Probe) Absent() []string {
+	var names []string
+	for _, param := range p.Params {
+		if param.Absent && !p.Spec.Parens {
+			names = append(names, param.Name)
+		}
+	}
+	return names
+}
+
+// declareInlined declares the parameters of a function that was inlined: where
+// the compiler happens to have their values when the code of the function begins.
+func (p *Probe) declareInlined(types expr.Types, arch string) {
+	for _, param := range p.Target.Params {
+		declared := expr.Param{Name: param.Name, Type: inlinedType(types, param.Type)}
+		placed(&declared, param.Place, arch)
+		p.addStored(declared)
+	}
+}
+
+// inlinedType returns the type that debug info spells. Of several that have the
+// name, and of one that has only the name in common, the size tells.
+func inlinedType(types expr.Types, t debuginfo.Type) btf.Type {
+	return scalar(declared(sizedTypes{types, t}, t.Name, false), kernel.Field{Decl: t.Name, Size: t.Size, Signed: t.Signed}, false)
+}
+
+// sizedTypes are types of which those do not count that differ in size from what
+// debug info says.
+type sizedTypes struct {
+	expr.Types
+	wanted debuginfo.Type
+}
+
+func (s sizedTypes) TypesByName(spelling string) ([]btf.Type, error) {
+	found, err := s.Types.TypesByName(spelling)
+	if s.wanted.Target == 0 {
+		return found, err
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(t btf.Type) bool {
+		size, err := btf.Sizeof(t)
+		return err == nil && size != int(s.wanted.Target)
+	}), err
+}
+
+// placed says where a parameter is, if that is anywhere.
+func placed(param *expr.Param, at debuginfo.Place, arch string) {
+	e := evaluation{arch: arch}
+	for _, op := range at.Ops[:min(len(at.Ops), maxOps+1)] {
+		e.step(op)
+	}
+	_, _, number := expr.Number(param.Type)
+	switch {
+	case e.bad || len(e.stack) != 1 || len(at.Ops) > maxOps:
+		param.Absent = true
+	case at.Memory:
+		param.Base = e.stack[0]
+	case len(at.Ops) == 1 && at.Ops[0].Code == debuginfo.OpRegister:
+		load := e.stack[0].(*expr.Load)
+		param.Base, param.Off = load.Addr, load.Off
+	case number:
+		param.Value = &expr.Convert{T: param.Type, X: e.stack[0]}
+	default:
+		param.Absent = true // an aggregate cannot be computed
+	}
+}
+
+// An evaluation makes terms of the operations that compute a value.
+type evaluation struct {
+	arch  string
+	stack []expr.Term
+	bad   bool
+}
+
+// signedWord is word with a sign.
+var signedWord = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
+
+// binaries are the operators of two operands. Of OpSar the left one is signed.
+var binaries = map[debuginfo.OpCode]expr.Op{debuginfo.OpAdd: expr.OpAdd, debuginfo.OpSub: expr.OpSub, debuginfo.OpMul: expr.OpMul,
+	debuginfo.OpAnd: expr.OpBitAnd, debuginfo.OpOr: expr.OpBitOr, debuginfo.OpXor: expr.OpXor,
+	debuginfo.OpShl: expr.OpShl, debuginfo.OpShr: expr.OpShr, debuginfo.OpSar: expr.OpShr}
+
+// maxOps bounds what a damaged recording could have be computed.
+const maxOps = 64
+
+func (e *evaluation) step(op debuginfo.Op) {
+	switch op.Code {
+	case debuginfo.OpConst:
+		e.push(&expr.Const{T: word, V: op.N})
+		return
+	case debuginfo.OpRegister:
+		e.push(e.register(op.N))
+		return
+	}
+	x := e.pop()
+	binary, two := binaries[op.Code]
+	switch {
+	case e.bad:
+	case two:
+		t := btf.Type(word)
+		if op.Code == debuginfo.OpSar {
+			t = signedWord
+		}
+		y := x
+		if x = e.pop(); !e.bad {
+			e.push(unsigned(&expr.BinaryTerm{T: t, Op: binary, X: converted(x, t), Y: y}))
+		}
+	case op.Code == debuginfo.OpNeg:
+		e.push(&expr.UnaryTerm{T: word, Op: expr.OpNeg, X: x})
+	case op.Code == debuginfo.OpNot:
+		e.push(&expr.UnaryTerm{T: word, Op: expr.OpCompl, X: x})
+	case op.Code == debuginfo.OpLoad && integer(op.N, false) != nil:
+		e.push(converted(&expr.Load{T: integer(op.N, false), Addr: x, Width: uint32(op.N)}, word))
+	case op.Code == debuginfo.OpExtend && integer(op.N, false) != nil:
+		e.push(converted(converted(x, integer(op.N, false)), word))
+	case op.Code == debuginfo.OpExtendS && integer(op.N, true) != nil:
+		e.push(converted(converted(x, integer(op.N, true)), word))
+	default:
+		e.bad = true
+	}
+}
+
+func (e *evaluation) push(t expr.Term) {
+	e.bad = e.bad || t == nil || len(e.stack) == maxOps
+	e.stack = append(e.stack, t)
+}
+
+func (e *evaluation) pop() expr.Term {
+	n := len(e.stack)
+	if n == 0 {
+		e.bad = true
+		return nil
+	}
+	t := e.stack[n-1]
+	e.stack = e.stack[:n-1]
+	return t
+}
+
+// dwarfRegisters are the names of the registers as debug info numbers them.
+var dwarfRegisters = map[string][]string{
+	"amd64": {"ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"},
+	"arm64": registerNames["arm64"][:32],
+}
+
+// register loads what a register holds.
+func (e *evaluation) register(n uint64) expr.Term {
+	names := dwarfRegisters[e.arch]
+	if n >= uint64(len(names)) {
+		e.bad = true
+		return nil
+	}
+	i := slices.Index(registerNames[e.arch], names[n])
+	return &expr.Load{T: word, Addr: record, Off: int64(8 * i), Width: 8}
+}
+
+func integer(size uint64, signed bool) btf.Type {
+	i := &btf.Int{Size: uint32(size)}
+	switch {
+	case !slices.Contains([]uint64{1, 2, 4, 8}, size):
+		return nil
+	case signed:
+		i.Encoding = btf.Signed
+	}
+	return i
+}
+
+func converted(t expr.Term, to btf.Type) expr.Term {
+	if t.Type() == to {
+		return t
+	}
+	return &expr.Convert{T: to, X: t}
+}
+
+func unsigned(t expr.Term) expr.Term { return converted(t, word) }
