@@ -19,6 +19,16 @@ const (
 	roleParameter
 )
 
+// A step is how a walk over the entries below the root gets over one.
+type step uint8
+
+const (
+	stepOther    step = iota
+	stepFixed         // it has fixed bytes and no children
+	stepSibling       // at a fixed place it says where its children end
+	stepFunction      // it may cover addresses, so it is looked at
+)
+
 // An abbrev is the shape of debugging information entries. What is needed to
 // step over an entry is computed once: most of the 18 million entries of a
 // kernel are only stepped over.
@@ -26,6 +36,7 @@ type abbrev struct {
 	code     uint64
 	tag      uint16
 	role     role
+	step     step
 	children bool
 	hasPC    bool  // the entry may cover addresses
 	sibling  int16 // where DW_AT_sibling stands, from the first attribute; -1: nowhere, or not at a fixed place
@@ -150,5 +161,13 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 	}
 	a.last = int32(len(t.attributes))
 	a.rest = max(a.rest, a.first)
+	switch {
+	case a.role == roleFunction && a.hasPC:
+		a.step = stepFunction
+	case !a.children && a.rest == a.last:
+		a.step = stepFixed
+	case a.children && a.sibling >= 0:
+		a.step = stepSibling
+	}
 	return a
 }

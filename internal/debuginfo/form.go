@@ -109,16 +109,26 @@ func (u *unit) skip(c *cursor, a *abbrev) {
 // skipTree steps over the attributes of an entry and, if the entry says where
 // they end, over its children. Otherwise the children follow, which it reports.
 func (u *unit) skipTree(c *cursor, a *abbrev) (inside bool) {
-	if at := c.pos + int(a.sibling); a.children && a.sibling >= 0 && at+4 <= len(c.b) {
-		next := u.off + uint64(binary.LittleEndian.Uint32(c.b[at:]))
-		// Never backwards: a walk has to come to its end.
-		if next > uint64(c.pos) && next <= uint64(len(c.b)) {
-			c.pos = int(next)
+	if a.children && a.sibling >= 0 {
+		if next, ok := u.sibling(c.b, c.pos, a); ok {
+			c.pos = next
 			return false
 		}
 	}
 	u.skip(c, a)
 	return a.children
+}
+
+// sibling returns where an entry that says so ends with its children; its
+// attributes are at pos.
+func (u *unit) sibling(b []byte, pos int, a *abbrev) (next int, ok bool) {
+	at := pos + int(a.sibling)
+	if at+4 > len(b) {
+		return 0, false
+	}
+	end := u.off + uint64(binary.LittleEndian.Uint32(b[at:]))
+	// Never backwards: a walk has to come to its end.
+	return int(end), end > uint64(pos) && end <= uint64(len(b))
 }
 
 // str returns the text of a value, as a part of the file.

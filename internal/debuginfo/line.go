@@ -57,30 +57,59 @@ type lineState struct {
 	first int // row of the sequence
 }
 
+// run runs the program at the cursor. Half the time of a batch of look-ups is
+// spent here, so the frequent operations, with operands of one byte, are done in
+// place.
 func (t *lineTable) run(c *cursor, u *unit) {
-	h := &t.header
+	base := t.header.opcodeBase
 	s := lineState{row: row{line: 1, file: 1}}
-	special := h.special()
+	special := t.header.special()
 	// A row takes 3 to 4 bytes of program.
 	t.rows = slices.Grow(t.rows, (len(c.b)-c.pos)/4)
-	for c.pos < len(c.b) {
-		op := c.b[c.pos]
-		c.pos++
-		switch {
-		case op >= h.opcodeBase:
+	rows, b, pos := t.rows, c.b, c.pos
+	for pos < len(b) {
+		op := b[pos]
+		pos++
+		if op >= base {
 			s.addr += uint64(special[op].addr)
 			s.line += uint32(int32(special[op].line))
-			t.rows = append(t.rows, s.row)
-		case op == lineSetColumn: // by far the most frequent of the others
-			s.col = narrow(c.uleb(), 0)
-		case op == lineCopy:
-			t.rows = append(t.rows, s.row)
-		case op == 0:
+			rows = append(rows, s.row)
+			continue
+		}
+		switch op {
+		case lineCopy:
+			rows = append(rows, s.row)
+			continue
+		case lineNegateStmt:
+			continue
+		case lineSetColumn:
+			if pos < len(b) && b[pos] < 0x80 {
+				s.col = uint16(b[pos])
+				pos++
+				continue
+			}
+		case lineAdvanceLine:
+			if pos < len(b) && b[pos] < 0x80 {
+				s.line += uint32(int32(int8(b[pos]<<1)) >> 1)
+				pos++
+				continue
+			}
+		case lineSetFile:
+			if pos < len(b) && b[pos] < 0x80 {
+				s.file = uint16(b[pos])
+				pos++
+				continue
+			}
+		}
+		t.rows, c.pos = rows, pos
+		if op == 0 {
 			t.extended(c, u, &s)
-		default:
+		} else {
 			t.standard(c, op, &s)
 		}
+		rows, pos = t.rows, c.pos
 	}
+	t.rows, c.pos = rows, pos
 }
 
 func (t *lineTable) standard(c *cursor, op uint8, s *lineState) {
@@ -90,6 +119,8 @@ func (t *lineTable) standard(c *cursor, op uint8, s *lineState) {
 		s.addr += c.uleb() * uint64(h.minInst)
 	case lineAdvanceLine:
 		s.line += uint32(c.sleb())
+	case lineSetColumn:
+		s.col = narrow(c.uleb(), 0)
 	case lineSetFile:
 		s.file = narrow(c.uleb(), noFile)
 	case lineNegateStmt, lineSetBasicBlock, lineSetPrologueEnd, lineSetEpilogueBegin:

@@ -211,13 +211,14 @@ func (u *unit) walkTop(c cursor) {
 	if u.abbrevs.sparse != nil {
 		abbrevs = nil // the code is no index
 	}
-	for c.pos < len(c.b) {
-		off := c.pos
-		code := uint64(c.b[off])
-		if code < 0x80 {
-			c.pos++
-		} else {
+	b, pos := c.b, c.pos
+	for pos < len(b) {
+		off := pos
+		code := uint64(b[off])
+		if pos++; code >= 0x80 {
+			c.pos = off
 			code = c.uleb()
+			pos = c.pos
 		}
 		if code == 0 {
 			if depth--; depth < 0 {
@@ -231,20 +232,33 @@ func (u *unit) walkTop(c cursor) {
 		} else if a = u.abbrevs.find(code); a == nil {
 			return
 		}
-		if a.role == roleFunction && a.hasPC {
+		c.pos = pos
+		switch a.step {
+		case stepFixed:
+			if int(a.fixed) <= len(b)-pos {
+				pos += int(a.fixed)
+				continue
+			}
+		case stepSibling:
+			if deep {
+				break
+			}
+			if next, ok := u.sibling(b, pos, a); ok {
+				pos = next
+				continue
+			}
+		case stepFunction:
 			u.addFunction(c, a, uint64(off))
 		}
-		switch {
-		case !a.children && a.rest == a.last && int(a.fixed) <= len(c.b)-c.pos:
-			c.pos += int(a.fixed)
-		case deep:
+		if deep {
 			u.skip(&c, a)
 			if a.children {
 				depth++
 			}
-		case u.skipTree(&c, a):
+		} else if u.skipTree(&c, a) {
 			depth++
 		}
+		pos = c.pos
 	}
 }
 
