@@ -25,6 +25,9 @@ type frameTable struct {
 	addrSize uint8
 	frames   []frameEntry // in the order of their addresses
 	commons  map[uint64]commonEntry
+	// budget is how many bytes of instructions may be run. In a damaged file all
+	// code could have one entry, of any length.
+	budget int
 }
 
 // A frameEntry is about the code at some addresses; its instructions are at off.
@@ -35,7 +38,7 @@ type frameEntry struct {
 }
 
 func newFrameTable(section []byte, addrSize uint8) *frameTable {
-	t := &frameTable{section: section, addrSize: addrSize, commons: map[uint64]commonEntry{}}
+	t := &frameTable{section: section, addrSize: addrSize, commons: map[uint64]commonEntry{}, budget: 64*len(section) + 1<<20}
 	for c := at(section, 0); c.pos < len(c.b); {
 		end, offsetSize := c.length()
 		if c.bad {
@@ -71,7 +74,8 @@ func (t *frameTable) cfa(addr uint64) (rule, bool) {
 		common = t.common(entry.common)
 		t.commons[entry.common] = common
 	}
-	if !common.ok {
+	t.budget -= len(common.initial) + entry.end - entry.off
+	if !common.ok || t.budget < 0 {
 		return rule{}, false
 	}
 	f := frameRules{common: common}

@@ -169,14 +169,18 @@ func (p *placer) listV4(off uint64) ([]byte, bool) {
 // parse reads a location expression. What it cannot compute is nowhere.
 func (p *placer) parse(expr []byte) Place {
 	e := expression{placer: p, cursor: cursor{b: expr}, memory: true}
-	for !e.bad && e.pos < len(e.b) {
+	for !e.bad && e.pos < len(e.b) && len(e.ops) <= mostOps {
 		e.step()
 	}
-	if e.bad || e.depth != 1 {
+	if e.bad || e.depth != 1 || e.pos < len(e.b) {
 		return Place{}
 	}
 	return Place{Ops: e.ops, Memory: e.memory}
 }
+
+// mostOps is how long a computation can be. In a damaged file one of any length
+// could be that of any number of parameters.
+const mostOps = 64
 
 // An expression is one that is being read.
 type expression struct {

@@ -115,7 +115,7 @@ func (f *inlineFinder) declared(function uint64) (params []Param, entries []uint
 				typ = v
 			}
 		}
-		params, entries = append(params, Param{Name: string(u.str(name))}), append(entries, off)
+		params, entries = append(params, Param{Name: identifier(u.str(name))}), append(entries, off)
 		types = append(types, typ)
 	}
 	for i := range params {
@@ -125,6 +125,16 @@ func (f *inlineFinder) declared(function uint64) (params []Param, entries []uint
 		}
 	}
 	return params, entries
+}
+
+// identifier returns a name of C. One that is longer than any is that of a damaged
+// file, where many may share it.
+func identifier(b []byte) string {
+	const most = 256
+	if len(b) > most {
+		return ""
+	}
+	return string(b)
 }
 
 // unitOf returns the unit of an entry.
@@ -181,7 +191,7 @@ func (f *inlineFinder) typeOf(u *unit, ref value) Type {
 			break
 		}
 		t, ok := u.typeEntry(off)
-		if !ok || !s.add(&t, string(u.str(t.name))) {
+		if !ok || !s.add(&t, identifier(u.str(t.name))) {
 			break
 		}
 		ref = t.of
