@@ -92,7 +92,7 @@ func TestLibrary(t *testing.T) {
 	}
 	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncCast, FuncFind, FuncFinish, FuncCapture,
 		FuncCookie, FuncSite, FuncIsReturn, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
-		FuncIdle, FuncAway, FuncEnter, FuncLeave, FuncSession, FuncOpenSession, FuncDone, FuncPush, FuncPop, FuncInnermost,
+		FuncIdle, FuncAway, FuncEnter, FuncLeave, FuncSession, FuncOpenSession, FuncAround, FuncHit, FuncDone, FuncPush, FuncPop, FuncInnermost,
 		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords} {
 		if len(lib[name]) == 0 {
 			t.Errorf("the engine has no %s", name)

@@ -209,13 +209,28 @@ static __always_inline void *stash(struct session *s)
 	return wanted.traced ? s->log + log_size + TAIL_SIZE : s->log;
 }
 
+// values begins an entry of the log that has values: all of it is total bytes,
+// at h.
+static __always_inline struct frame *values(struct session *s, struct log_head *h, __u8 kind, __u32 func, __u32 total)
+{
+	struct frame *f = (void *)(h + 1);
+
+	head(h, kind, kind == LOG_PROBE ? s->depth : s->depth - 1, total, func, 0);
+	f->event.faults = 0;
+	f->event.tgid = s->rec.tgid;
+	f->event.tid = s->rec.tid;
+	f->event.cpu = bpf_get_smp_processor_id();
+	f->event.flags = 0;
+	__builtin_memcpy(f->event.comm, s->rec.comm, COMM_LEN);
+	return f;
+}
+
 // ks_item makes room for the values of the innermost call: a frame followed by
 // size bytes.
 FUNC struct frame *ks_item(struct session *s, __u32 probe, __u32 size)
 {
 	__u64 total = sizeof(struct log_head) + sizeof(struct frame) + size, depth = s->depth - 1;
 	__u64 pos = wanted.traced ? s->stash_len : s->log_len, limit = wanted.traced ? stash_size : log_size;
-	struct log_head *h;
 	struct frame *f;
 
 	if (depth >= DEPTH)
@@ -225,19 +240,10 @@ FUNC struct frame *ks_item(struct session *s, __u32 probe, __u32 size)
 		ks_count(LOST_VALUES);
 		return 0;
 	}
-	h = stash(s) + pos;
-	head(h, LOG_ITEM, depth, total, at(s->calls, depth)->func, 0);
-	f = (void *)(h + 1);
-	f->probe = probe;
+	f = values(s, stash(s) + pos, LOG_ITEM, at(s->calls, depth)->func, total);
+	f->probe = f->event.probe = probe;
 	f->event.time = f->event.entry_time = at(s->calls, depth)->entry;
-	f->event.faults = 0;
-	f->event.probe = probe;
-	f->event.tgid = s->rec.tgid;
-	f->event.tid = s->rec.tid;
-	f->event.cpu = bpf_get_smp_processor_id();
 	f->event.kind = KIND_CALL;
-	f->event.flags = 0;
-	__builtin_memcpy(f->event.comm, s->rec.comm, COMM_LEN);
 	at(s->calls, depth)->item = 1 + pos;
 	if (wanted.traced) {
 		s->stash_len = pos + total;
@@ -245,6 +251,30 @@ FUNC struct frame *ks_item(struct session *s, __u32 probe, __u32 size)
 		at(s->calls, depth)->values = 1 + pos;
 		s->log_len = pos + total;
 	}
+	return f;
+}
+
+// ks_hit makes room in the log for the values of an injected probe: a frame
+// followed by size bytes.
+FUNC struct frame *ks_hit(struct session *s, __u32 probe, enum kind kind, __u32 size)
+{
+	__u64 total = sizeof(struct log_head) + sizeof(struct frame) + size, pos;
+	struct frame *f;
+
+	if (!wanted.traced || s->depth > DEPTH)
+		return 0;
+	pos = ks_reserve(s, total);
+	if (log_size < total || pos > log_size - total) {
+		s->rec.lost_values++;
+		ks_count(LOST_VALUES);
+		return 0;
+	}
+	f = values(s, (void *)s->log + pos, LOG_PROBE, probe, total);
+	f->probe = f->event.probe = probe;
+	f->event.time = bpf_ktime_get_ns();
+	f->event.entry_time = 0;
+	f->event.kind = kind;
+	s->log_len = pos + total;
 	return f;
 }
 
@@ -289,6 +319,16 @@ FUNC int ks_log_item(struct session *s, __u32 size)
 static __always_inline __u32 context(void)
 {
 	return ks_preempt_count() & (0x00f00000 | 0x000f0000 | 0x00000100);
+}
+
+// context_below is the context that a probe inside a function has interrupted,
+// if it was entered through a breakpoint: that counts as a non-maskable interrupt,
+// and as a hard one.
+static __always_inline __u32 context_below(void)
+{
+	__u32 in = context();
+
+	return in & 0x00f00000 ? in - NMI_UNIT - HARDIRQ_UNIT : in;
 }
 
 // session_of returns what the current thread, or the interrupt on top of it, has for
@@ -363,14 +403,12 @@ FUNC struct session *ks_session(__u64 cookie)
 	return session_for(cookie);
 }
 
-// open_session returns the open session of the current thread, or NULL.
-static __always_inline struct session *open_session(void)
+// open_session returns the open session of the current thread or, if in is not 0,
+// of an interrupt; NULL if there is none.
+static __always_inline struct session *open_session(__u32 in)
 {
-	struct session *s;
+	struct session *s = session_of(in, 0);
 
-	if (!open_sessions)
-		return 0;
-	s = session_of(context(), 0);
 	if (!s || !s->depth)
 		return 0;
 	if (s->busy) {
@@ -383,7 +421,16 @@ static __always_inline struct session *open_session(void)
 
 FUNC struct session *ks_open_session(void)
 {
-	return open_session();
+	return open_sessions ? open_session(context()) : 0;
+}
+
+// ks_around returns the open session that a probe is hit in. trap is not 0 if
+// the probe is inside a function.
+FUNC struct session *ks_around(__u32 trap)
+{
+	if (!open_sessions)
+		return 0;
+	return open_session(trap ? context_below() : context());
 }
 
 // done_with gives back what session_for or open_session has returned.
@@ -767,7 +814,7 @@ FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 
 	if (!open_sessions)
 		return 0;
-	s = open_session();
+	s = open_session(context());
 	if (!s)
 		return 0;
 	s->ticket = ticket;
@@ -795,6 +842,11 @@ int session_library(void *ctx)
 	s = ks_open_session();
 	if (s)
 		ks_done(s);
+	s = ks_around(1);
+	if (s) {
+		ks_hit(s, 1, 0, 8);
+		ks_done(s);
+	}
 	return ks_idle() + ks_away() + ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
 }
 

@@ -19,6 +19,8 @@ const (
 	FuncLeave       = "ks_leave"
 	FuncSession     = "ks_session"
 	FuncOpenSession = "ks_open_session"
+	FuncAround      = "ks_around"
+	FuncHit         = "ks_hit"
 	FuncDone        = "ks_done"
 	FuncPush        = "ks_push"
 	FuncPop         = "ks_pop"

@@ -91,7 +91,7 @@ enum log_kind {
 	LOG_EXIT = 2,
 	LOG_ARGS = 3,  /* of the last LOG_ENTRY, or of a frame */
 	LOG_ITEM = 4,  /* a struct frame with its values, of the call with that depth */
-	LOG_PROBE = 5, /* an injected probe */
+	LOG_PROBE = 5, /* a struct frame with the values of an injected probe */
 };
 
 /* In front of everything in the log. */

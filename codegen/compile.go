@@ -266,7 +266,7 @@ func (a *assembler) predicates(preds []plan.Predicate) {
 func (a *assembler) filter() {
 	a.say("filter tasks")
 	a.saveContext()
-	a.emit(asm.Mov.Imm(asm.R1, 0), call(bpf.FuncFilter))
+	a.emit(asm.Mov.Imm(asm.R1, a.trap()), call(bpf.FuncFilter))
 	a.restoreContext()
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 }

@@ -74,6 +74,9 @@ func (a *assembler) returned(reg asm.Register) {
 
 // sessionPrograms generates the programs of a function of sessions.
 func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
+	if p.Session.Injected != plan.NotInjected {
+		return injectedProgram(p, t)
+	}
 	var out Programs
 	for _, half := range []struct {
 		phase expr.Phase

@@ -67,8 +67,8 @@ func (a *assembler) finishCall(plain, tailed string, r *plan.Record, kind bpf.Ki
 // hasTicket reports whether the program takes a branch snapshot. In sessions
 // all do that run at a function's return.
 func (a *assembler) hasTicket() bool {
-	if a.probe.Session != nil {
-		return a.target.Branches && a.phase == expr.AtReturn
+	if s := a.probe.Session; s != nil {
+		return s.Injected == plan.NotInjected && a.target.Branches && a.phase == expr.AtReturn
 	}
 	return takes(a.probe, a.target, a.phase)&bpf.TakeBranches != 0
 }

@@ -39,11 +39,15 @@ func dryRunOf(p *plan.Plan, skipped []plan.Skipped) *dryRun {
 
 // dryRunOfSession describes the plan of sessions.
 func dryRunOfSession(s *plan.Session, skipped []plan.Skipped) *dryRun {
-	entry, inside := tracedGroup{title: "would open a session"}, tracedGroup{title: "would be recorded in it"}
+	entry, inside, injected := tracedGroup{title: "would open a session"}, tracedGroup{title: "would be recorded in it"}, tracedGroup{title: "would be injected"}
 	for _, f := range s.Functions {
 		text := f.Func.String()
 		if f.HasItems() {
 			text += itemsText(f.Probe.Spec)
+		}
+		if f.Injected != plan.NotInjected {
+			injected.functions = append(injected.functions, f.Probe.Name()+itemsText(f.Probe.Spec))
+			continue
 		}
 		if f.Entry {
 			entry.functions = append(entry.functions, text)
@@ -51,7 +55,7 @@ func dryRunOfSession(s *plan.Session, skipped []plan.Skipped) *dryRun {
 			inside.functions = append(inside.functions, text)
 		}
 	}
-	return &dryRun{traced: []tracedGroup{entry, inside}, skipped: skipped}
+	return &dryRun{traced: []tracedGroup{entry, inside, injected}, skipped: skipped}
 }
 
 // itemsText is what a SPEC has behind its selector.

@@ -22,6 +22,7 @@ import (
 // letters are retsnoop's.
 type sessionFlags struct {
 	entry, allow []string
+	inject       []string
 	presets      []string
 	trace        bool
 	args         bool
@@ -40,6 +41,7 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.allow, "allow", "a", nil, "functions of this `SPEC` are recorded in sessions (repeatable)")
 	flags.Var(presetFlag{&f.presets}, "preset", "sessions of a part of the kernel: "+presetNames()+" (repeatable)")
 	flags.BoolVarP(&f.trace, "trace", "T", false, "sessions: also print every call, in order")
+	flags.StringArrayVarP(&f.inject, "inject", "J", nil, "with -T: also show when a thread comes by kprobe:F+OFF, kretprobe:F, tp:SYSTEM:NAME or rawtp:NAME (`SPEC`, repeatable)")
 	flags.BoolVarP(&f.args, "capture-args", "A", false, "sessions: capture all arguments of every function")
 	flags.StringVar(&f.form, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
 	flags.BoolVarP(&f.success, "success", "S", false, "sessions: also those that did not fail")
@@ -79,7 +81,7 @@ func (f methodFlag) Set(string) error { return f.flags.Set("attach", f.method) }
 func (f *sessionFlags) wanted() bool { return len(f.entry)+len(f.presets) > 0 }
 
 // sessionOnly are the options that mean nothing without a session.
-var sessionOnly = [...]string{"allow", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "live", "hung", "full-stacks"}
+var sessionOnly = [...]string{"allow", "inject", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "live", "hung", "full-stacks"}
 
 // check finds options that contradict each other.
 func (f *sessionFlags) check(flags *pflag.FlagSet) error {
@@ -98,6 +100,9 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 	}
 	if f.live && !f.trace {
 		return usagef("--live goes with -T: it is the call trace that is printed live")
+	}
+	if len(f.inject) > 0 && !f.trace {
+		return usagef("-J goes with -T: it is in the call trace that injected probes are shown")
 	}
 	if f.hung < 0 {
 		return usagef("--hung %v: a time to wait is more than 0", f.hung)
@@ -142,6 +147,13 @@ func (f *sessionFlags) request(args []string) (r plan.SessionRequest, deny []str
 		return specs
 	}
 	r.Args = f.args
+	for _, text := range f.inject {
+		in, err := parseInjected(text)
+		errs = append(errs, err)
+		if err == nil {
+			r.Inject = append(r.Inject, in)
+		}
+	}
 	r.Entry, r.Allow, r.Specs = read(f.entry), read(f.allow), read(args)
 	for _, name := range f.presets {
 		p, _ := findPreset(name)
@@ -151,6 +163,19 @@ func (f *sessionFlags) request(args []string) (r plan.SessionRequest, deny []str
 		deny = append(deny, strings.Fields(p.deny)...)
 	}
 	return r, deny, errors.Join(errs...)
+}
+
+// parseInjected reads a SPEC of -J.
+func parseInjected(text string) (in plan.InjectedSpec, err error) {
+	text, in.Return = strings.CutPrefix(text, "kretprobe:")
+	if in.Spec, err = expr.Parse(text); err != nil {
+		return in, err
+	}
+	switch kind := in.Spec.Selector.Kind; {
+	case in.Return && kind == expr.Function, !in.Return && (kind == expr.Instruction || kind == expr.Tracepoint || kind == expr.RawTracepoint):
+		return in, nil
+	}
+	return in, usagef("-J %s: kprobe:, kretprobe:, tp: or rawtp: is injected; of a function whose calls are to be shown, give the SPEC without -J", text)
 }
 
 // expandLists replaces each "@FILE" by the lines of that file. Empty lines and

@@ -122,7 +122,7 @@ func TestLiveRawTracepoint(t *testing.T) {
 func TestLiveInstruction(t *testing.T) {
 	guest.Require(t)
 	work := []string{"--", "workload", "read", "-count", "3", "-size", "77"}
-	attached, refused := 0, 0
+	attached, refused, last := 0, 0, 0
 	for off := 0; off < 24 && attached < 3; off++ {
 		spec := fmt.Sprintf("kprobe:vfs_read+%#x($dx == 77, $di, ((struct file *)$di)->f_mode & 1, hex($ax))", off)
 		stdout, stderr, status := ksnoop(t, append([]string{"trace", spec}, work...)...)
@@ -133,7 +133,7 @@ func TestLiveInstruction(t *testing.T) {
 			}
 			continue
 		}
-		attached++
+		attached, last = attached+1, off
 		name := "kprobe:vfs_read"
 		if off != 0 {
 			name = fmt.Sprintf("kprobe:vfs_read+%#x", off)
@@ -145,6 +145,8 @@ func TestLiveInstruction(t *testing.T) {
 	if attached == 0 || refused == 0 {
 		t.Errorf("%d probes attached, %d refused: expected some of both", attached, refused)
 	}
+	// A breakpoint is not what --no-irq is about.
+	targetCase{fmt.Sprintf("kprobe:vfs_read+%#x($dx == 77)", last), "read -count 3 -size 77", "workload", fmt.Sprintf("kprobe:vfs_read+%#x", last), 3}.run(t, "--no-irq")
 	targetCase{"kprobe:vfs_read(count == 77, $dx == count)", "read -count 3 -size 77", "workload", "kprobe:vfs_read", 3}.run(t)
 }
 

@@ -210,7 +210,7 @@ func parseSpecs(args []string) ([]*expr.Spec, error) {
 
 // lists reads the files that stand in place of SPECs.
 func (f *traceFlags) lists(args *[]string) error {
-	for _, texts := range []*[]string{args, &f.deny, &f.session.entry, &f.session.allow} {
+	for _, texts := range []*[]string{args, &f.deny, &f.session.entry, &f.session.allow, &f.session.inject} {
 		var err error
 		if *texts, err = expandLists(*texts); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -92,7 +93,7 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 	}
 	separator := " "
 	for i := range f.fields {
-		if field := &f.fields[i]; !field.isResult() && moment&field.moment() != 0 {
+		if field := &f.fields[i]; !(field.isResult() && v.Event.Kind == bpf.KindCall) && moment&field.moment() != 0 {
 			dst = p.end(field.appendLabelled(p.begin(dst, separator), v.Event))
 			separator = ", "
 		}

@@ -18,7 +18,10 @@ import (
 // sent separately as they happen.
 func (p *Probe) layout() error {
 	p.Entry, p.Return, p.Stashed, p.Timed = nil, nil, false, p.wantsDuration()
-	if p.Session != nil {
+	switch {
+	case p.injected() == InjectedReturn:
+		return p.layoutReturn()
+	case p.Session != nil && p.injected() == NotInjected:
 		return p.layoutSession()
 	}
 	p.Joined = p.decidedAtReturn()

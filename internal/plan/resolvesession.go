@@ -21,7 +21,8 @@ type SessionRequest struct {
 	Specs []*expr.Spec // functions, recorded as well, whose values are wanted
 	// Optional are those of Entry and Allow that may match nothing.
 	Optional []*expr.Spec
-	Args     bool // capture all arguments of every function
+	Inject   []InjectedSpec // where else it is to be noted that a thread comes by
+	Args     bool           // capture all arguments of every function
 }
 
 // ResolveSession turns a request into a Session. Of a function that several
@@ -51,6 +52,9 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 			}
 			errs = append(errs, err)
 		}
+	}
+	for _, in := range r.Inject {
+		errs = append(errs, b.inject(in))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, b.skipped, err

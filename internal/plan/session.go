@@ -29,8 +29,11 @@ type Function struct {
 	Params []Param
 	Result btf.Type // nil if the function returns nothing
 	Class  ErrorClass
-	Entry  bool   // opens a session
-	Probe  *Probe // has items if a SPEC asks for values or has predicates
+	Entry  bool // opens a session
+	// Injected says that it is no function whose calls are recorded; Probe has
+	// what it is.
+	Injected Injection
+	Probe    *Probe // has items if a SPEC asks for values or has predicates
 	// Args are the arguments that are captured, with what they point to, in
 	// the order of Params; nil if none are.
 	Args []Arg
@@ -52,13 +55,21 @@ func (s *Session) complete(args bool, o Options) error {
 		if err := f.Probe.layout(); err != nil {
 			return err
 		}
-		if args {
+		if args && f.Injected == NotInjected {
 			f.Args = argsOf(f.Params, o.Arch)
 		}
 		s.Conditional = s.Conditional || f.Conditional()
 		s.Plan.Probes = append(s.Plan.Probes, f.Probe)
 	}
 	return nil
+}
+
+// injected says how p is a part of a session besides its calls.
+func (p *Probe) injected() Injection {
+	if p.Session == nil {
+		return NotInjected
+	}
+	return p.Session.Injected
 }
 
 // HasItems reports whether a SPEC asks for values of the function's calls or

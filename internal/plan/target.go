@@ -47,7 +47,7 @@ func (t *Target) label() string {
 // IsCall reports whether a probe is on the calls of a function, which may be
 // one that serves a system call, and the method of attaching can be chosen.
 func (p *Probe) IsCall() bool {
-	return p.Target.Kind == expr.Function || p.Target.Kind == expr.Syscall
+	return p.injected() == NotInjected && (p.Target.Kind == expr.Function || p.Target.Kind == expr.Syscall)
 }
 
 // Name returns what a SPEC selects a probe by, and views call it.

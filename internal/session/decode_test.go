@@ -32,6 +32,9 @@ func decoderPlan() *plan.Session {
 		f.Probe = &plan.Probe{ID: i, Func: f.Func, Session: f, Return: &plan.Half{Record: &plan.Record{Size: 8}}}
 		s.Functions, s.Plan.Probes = append(s.Functions, f), append(s.Plan.Probes, f.Probe)
 	}
+	f := &plan.Function{ID: 3, Func: kernel.Function{Name: "point"}, Injected: plan.Injected}
+	f.Probe = &plan.Probe{ID: 3, Func: f.Func, Session: f, Entry: &plan.Half{Record: &plan.Record{Size: 8}}}
+	s.Functions, s.Plan.Probes = append(s.Functions, f), append(s.Plan.Probes, f.Probe)
 	s.Functions[1].Params = params
 	s.Functions[1].Args = []plan.Arg{
 		{Param: &params[0], Word: 0, Words: 1, Target: char, Text: true, Size: 256},
@@ -80,9 +83,13 @@ func (b *logBuilder) args(depth int, name string, count uint64) {
 
 // item adds the value of a SPEC.
 func (b *logBuilder) item(depth int, fn uint32, value uint64) {
+	b.values(bpf.LogItem, bpf.KindCall, depth, fn, value)
+}
+
+func (b *logBuilder) values(log bpf.LogKind, kind bpf.Kind, depth int, fn uint32, value uint64) {
 	data := make([]byte, bpf.ItemHead)
-	data = bpf.AppendEvent(data, &bpf.Event{Probe: fn, Kind: bpf.KindCall})
-	b.add(bpf.LogItem, depth, fn, 0, append(data, words(value)...)...)
+	data = bpf.AppendEvent(data, &bpf.Event{Probe: fn, Kind: kind, Time: 115})
+	b.add(log, depth, fn, 0, append(data, words(value)...)...)
 }
 
 func record(h bpf.SessionHeader, log []byte, calls []bpf.SessionCall, stack ...uint64) []byte {
@@ -120,6 +127,10 @@ func describeSession(s *Session) string {
 	}
 	for _, st := range s.Trace {
 		fmt.Fprintf(&b, "\n %d%s", st.Depth, [...]string{">", "<", "=", "*", "?"}[st.Kind])
+		if st.Kind == StepProbe {
+			fmt.Fprintf(&b, "%s at %d", st.Probe, st.Time)
+			describeValues(&b, st.Values)
+		}
 		if st.Func != nil {
 			fmt.Fprintf(&b, "%s %d %d", st.Func.Func.Name, st.Duration, int64(st.Result))
 			describeValues(&b, st.Values)
@@ -163,6 +174,13 @@ func TestDecode(t *testing.T) {
 	second.exit(0, 0, 140, 40, minus22, bad)
 	all = append(slices.Clone(first), second...)
 	calls := []bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad, Duration: 40}, {Func: 1, Result: minus22, Flags: bad, Values: 1}}
+	var injected logBuilder
+	injected.entry(0, 0, 100)
+	injected.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 7)
+	injected.entry(1, 2, 120)
+	injected.values(bpf.LogProbe, bpf.KindEntry, 2, 3, 8)
+	injected.exit(1, 2, 125, 5, 0, fin)
+	injected.exit(0, 0, 140, 40, minus22, bad)
 	var hidden logBuilder
 	hidden.entry(0, 0, 100)
 	hidden.entry(1, 1, 110)
@@ -194,6 +212,9 @@ func TestDecode(t *testing.T) {
 		{"trace in one", Decoder{Traced: true}, [][]byte{record(head, all, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n" +
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"injected", Decoder{Traced: true}, [][]byte{record(head, injected, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1*point at 115 {0700000000000000}\n 1>leaf 0 0\n" +
+				" 2*point at 115 {0800000000000000}\n 1<leaf 5 0\n 0<outer 40 -22"}, 0},
 		{"trace in parts", Decoder{Traced: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, calls[:1], 0xa)}, []string{
@@ -272,6 +293,7 @@ func FuzzDecode(f *testing.F) {
 	log.entry(0, 0, 1)
 	log.args(1, "eth0", 3)
 	log.item(0, 0, 1)
+	log.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 1)
 	log.exit(0, 0, 2, 1, 0, bpf.CallFinished)
 	for _, kind := range []bpf.SessionRecordKind{bpf.SessionEnd, bpf.SessionChunk, bpf.SessionChain, bpf.SessionDrop, bpf.SessionHung} {
 		f.Add(record(bpf.SessionHeader{Kind: kind, TID: 1}, log, []bpf.SessionCall{{Func: 1, Values: 17}}, 1), true)

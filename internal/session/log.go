@@ -64,7 +64,7 @@ func decodeEntry(b []byte) (logEntry, error) {
 		return e, fmt.Errorf("entry of a log has %d bytes, there are %d", e.size, len(b))
 	}
 	e.data = b[logHead:e.size]
-	need := map[bpf.LogKind]int{bpf.LogEntry: 8, bpf.LogExit: 24, bpf.LogProbe: 8}[e.kind]
+	need := map[bpf.LogKind]int{bpf.LogEntry: 8, bpf.LogExit: 24}[e.kind]
 	if len(e.data) < need {
 		return e, fmt.Errorf("entry of kind %d of a log has %d bytes", e.kind, e.size)
 	}
@@ -132,6 +132,13 @@ func (t *tracer) add(e logEntry) error {
 		return t.decoder.values(&t.values, fn, e)
 	case bpf.LogExit:
 		t.exit(e, fn)
+	case bpf.LogProbe:
+		s := Step{Kind: StepProbe, Depth: e.depth, Probe: fn.Probe.Name()}
+		if err := t.decoder.values(&s.Values, fn, e); err != nil {
+			return err
+		}
+		s.Time = s.Values.Event.Time
+		t.steps = append(t.steps, s)
 	default:
 		return fmt.Errorf("entry of kind %d in a log", e.kind)
 	}
@@ -165,7 +172,7 @@ func (t *tracer) exit(e logEntry, fn *plan.Function) {
 
 // values decodes what was captured of a call of fn.
 func (d *Decoder) values(v *Values, fn *plan.Function, e logEntry) error {
-	if e.kind == bpf.LogItem {
+	if e.kind != bpf.LogArgs {
 		if len(e.data) < bpf.ItemHead {
 			return fmt.Errorf("decoding a record: values of %s have %d bytes", fn.Func.Name, len(e.data))
 		}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// injectedProgram generates the program of a probe that is injected into
+// sessions: it notes in the log of one that is open that the thread came by.
+func injectedProgram(p *plan.Probe, t Target) (Programs, error) {
+	phase, half, name, kind := expr.AtEntry, p.Entry, "entry", bpf.KindEntry
+	if p.Session.Injected == plan.InjectedReturn {
+		phase, half, name, kind = expr.AtReturn, p.Return, "return", bpf.KindReturn
+	}
+	a := newAssembler(p, t, phase, name)
+	a.keepContext()
+	a.unlessIdle(a.drop)
+	a.say("find the session")
+	miss, unwanted := a.drop, a.label("unwanted")
+	a.emit(asm.Mov.Imm(asm.R1, a.trap()), call(bpf.FuncAround), asm.JEq.Imm(asm.R0, 0, miss))
+	a.emit(asm.StoreMem(asm.RFP, stackSession, asm.R0, asm.DWord))
+	a.drop = unwanted
+	for _, pred := range half.Predicates {
+		a.condition(pred, unwanted)
+	}
+	a.say("make room for values")
+	a.session(asm.R1)
+	a.emit(asm.Mov.Imm(asm.R2, int32(p.ID)), asm.Mov.Imm(asm.R3, int32(kind)), asm.Mov.Imm(asm.R4, int32(half.Record.Size)))
+	a.emit(call(bpf.FuncHit), asm.JEq.Imm(asm.R0, 0, unwanted))
+	fault, faulted := a.fault, a.faulted
+	a.emit(asm.Mov.Reg(captureData, asm.R0), asm.Mov.Imm(captureFaults, 0))
+	a.data = bpf.FrameData
+	a.storeAll(half.Stores)
+	a.fault, a.faulted = fault, faulted
+	a.emit(asm.StoreMem(captureData, int16(bpf.FrameFaults), captureFaults, asm.DWord))
+	if p.Session.Conditional() {
+		a.session(asm.R1)
+		a.emit(call(bpf.FuncSatisfied))
+	}
+	a.emit(asm.Ja.Label(unwanted))
+	if a.faulted {
+		a.countFault()
+	}
+	a.place(unwanted)
+	a.say("done")
+	a.session(asm.R1)
+	a.emit(call(bpf.FuncDone))
+	a.place(miss)
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	if a.stack > maxStack-128 {
+		return Programs{}, errStack
+	}
+	f := []bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}
+	if phase == expr.AtReturn {
+		return Programs{Return: f}, nil
+	}
+	return Programs{Entry: f}, nil
+}
+
+// trap is not 0 for a program that runs inside a function: it may have been
+// entered through a breakpoint, which the kernel counts as an interrupt.
+func (a *assembler) trap() int32 { return flag(a.probe.Target.Kind == expr.Instruction) }
