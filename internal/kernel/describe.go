@@ -2,9 +2,6 @@
 
 package kernel
 
-// A place is a name and the module that it is looked up in.
-type place struct{ name, module string }
-
 // addTypes completes functions that were found in t: their types, and whether
 // they are the only ones of their name. BTF describes a copy that the compiler
 // made under the name of the original, provided that its arguments are where
@@ -12,30 +9,12 @@ type place struct{ name, module string }
 // too, the description is that of the original. Of several names of the same
 // code it has one.
 func (v *View) addTypes(t *symbolTable, funcs []Function) error {
-	count := make(map[place]int, len(funcs)) // how many functions there are of a name
-	for _, f := range funcs {
-		count[place{f.Name, f.Module}] = 0
-		if base, ok := copyOf(f.Name); ok {
-			count[place{base, f.Module}] = 0
-		}
-	}
-	for i := range t.symbols {
-		s := &t.symbols[i]
-		if !s.text() {
-			continue
-		}
-		p := place{t.name(s), t.module(s)}
-		if n, asked := count[p]; asked {
-			count[p] = n + 1
-		}
-	}
-	untyped := make(map[uint64][]*Function)
 	for i := range funcs {
 		f := &funcs[i]
-		f.Namesakes = count[place{f.Name, f.Module}] > 1
+		f.Namesakes = t.count(f.Name, f.Module) > 1
 		name := f.Name
 		if base, ok := copyOf(name); ok {
-			if count[place{base, f.Module}] > 0 {
+			if t.count(base, f.Module) > 0 {
 				continue
 			}
 			name = base
@@ -44,23 +23,36 @@ func (v *View) addTypes(t *symbolTable, funcs []Function) error {
 			return err
 		}
 		if f.Type == nil && f.Addr != 0 {
-			untyped[f.Addr] = append(untyped[f.Addr], f)
-		}
-	}
-	if len(untyped) == 0 {
-		return nil
-	}
-	for i := range t.symbols {
-		s := &t.symbols[i]
-		for _, f := range untyped[s.addr] {
-			if f.Type != nil || !s.text() || t.name(s) == f.Name || t.module(s) != f.Module {
-				continue
-			}
-			if err := v.describe(f, t.name(s)); err != nil {
+			if err := v.describeAlias(t, f); err != nil {
 				return err
 			}
-			f.Alias = f.Type != nil
 		}
+	}
+	return nil
+}
+
+// count returns how many functions there are of a name in a module.
+func (t *symbolTable) count(name, module string) (n int) {
+	for _, i := range t.called(name) {
+		if t.module(&t.symbols[i]) == module {
+			n++
+		}
+	}
+	return n
+}
+
+// describeAlias sets the type of a function to that which BTF has under another
+// name of its code.
+func (v *View) describeAlias(t *symbolTable, f *Function) error {
+	for _, i := range t.at(f.Addr) {
+		s := &t.symbols[i]
+		if f.Type != nil || !s.text() || t.name(s) == f.Name || t.module(s) != f.Module {
+			continue
+		}
+		if err := v.describe(f, t.name(s)); err != nil {
+			return err
+		}
+		f.Alias = f.Type != nil
 	}
 	return nil
 }

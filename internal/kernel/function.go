@@ -71,16 +71,9 @@ func (v *View) Select(keep func(Function) bool) ([]Function, error) {
 	}
 	traceable, _ := v.traceable() // nil if it is not known
 	var found []Function
-	for i := range t.symbols {
-		s := &t.symbols[i]
-		if !s.text() {
-			continue
-		}
-		f := Function{Name: t.name(s), Module: t.module(s), Addr: s.addr}
-		if !keep(f) || !isFunction(f.Name, f.Module) {
-			continue
-		}
-		if traceable == nil || traceable.symbol(t, i) {
+	for _, i := range t.code() {
+		f := t.function(i)
+		if keep(f) && isFunction(f.Name, f.Module) && (traceable == nil || traceable.symbol(t, int(i))) {
 			found = append(found, f)
 		}
 	}
@@ -142,22 +135,19 @@ func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error
 		}
 		return nil, nil // BTF does not have it, and there is nobody else to ask
 	}
-	var found, copies []Function
-	for i := range t.symbols {
-		s := &t.symbols[i]
-		mod := t.module(s)
-		if !s.text() || module != "" && (mod == "" || !match(module, mod)) {
-			continue
-		}
-		f := Function{Name: t.name(s), Module: mod, Addr: s.addr}
-		if f.Name == name {
+	meant := func(f Function) bool { return module == "" || f.Module != "" && match(module, f.Module) }
+	var found []Function
+	for _, i := range t.called(name) {
+		if f := t.function(i); meant(f) {
 			found = append(found, f)
-		} else if base, ok := copyOf(f.Name); ok && base == name && isFunction(f.Name, mod) {
-			copies = append(copies, f)
 		}
 	}
-	if len(found) == 0 {
-		found = copies // the compiler has left nothing else of it
+	if len(found) == 0 { // the compiler may have left nothing else of it than copies
+		for _, i := range t.copiesOf(name) {
+			if f := t.function(i); meant(f) && isFunction(f.Name, f.Module) {
+				found = append(found, f)
+			}
+		}
 	}
 	slices.SortFunc(found, compare)
 	return found, v.addTypes(t, found)
@@ -201,34 +191,32 @@ func (v *View) Locate(funcs []Function) ([]Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := make(map[string]bool, len(funcs))
+	var found []Function
+	done := make(map[place]bool, len(funcs))
 	for _, f := range funcs {
-		wanted[f.String()] = true
-	}
-	var found, copies []Function
-	whole := make(map[string]bool) // of wanted: what exists under its own name
-	for i := range t.symbols {
-		s := &t.symbols[i]
-		if !s.text() {
+		p := place{f.Name, f.Module}
+		if done[p] {
 			continue
 		}
-		f := Function{Name: t.name(s), Module: t.module(s), Addr: s.addr}
-		if key := f.String(); wanted[key] {
-			whole[key] = true
-			found = append(found, f)
-		} else if base, ok := copyOf(f.Name); ok && wanted[Function{Name: base, Module: f.Module}.String()] {
-			copies = append(copies, f)
-		}
-	}
-	for _, f := range copies {
-		base, _ := copyOf(f.Name)
-		if !whole[Function{Name: base, Module: f.Module}.String()] {
-			found = append(found, f)
+		done[p] = true
+		before := len(found)
+		for _, all := range [...]func(string) []uint32{t.called, t.copiesOf} {
+			for _, i := range all(f.Name) {
+				if at := t.function(i); at.Module == f.Module {
+					found = append(found, at)
+				}
+			}
+			if len(found) > before {
+				break // it exists under its own name
+			}
 		}
 	}
 	slices.SortFunc(found, compare)
 	return found, v.addTypes(t, found)
 }
+
+// A place is a name and the module that it is looked up in.
+type place struct{ name, module string }
 
 // seek returns the functions of one name. The raw headers are asked first:
 // most modules have no such function and need not be decoded.

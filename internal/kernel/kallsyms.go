@@ -20,8 +20,9 @@ import (
 type symbolTable struct {
 	names   string
 	symbols []symbol
-	modules []string // modules[0] is vmlinux's: ""
-	sorted  func() []uint32
+	modules []string        // modules[0] is vmlinux's: ""
+	sorted  func() []uint32 // symbols in memory by address
+	code    func() []uint32 // code by name
 }
 
 type symbol struct {
@@ -88,7 +89,7 @@ func parseSymbols(r io.Reader) (*symbolTable, error) {
 		t.symbols = append(t.symbols, s)
 	}
 	t.names = names.String()
-	t.sorted = sync.OnceValue(t.byAddress)
+	t.sorted, t.code = sync.OnceValue(t.byAddress), sync.OnceValue(t.byName)
 	return t, nil
 }
 
@@ -143,4 +144,64 @@ func (t *symbolTable) byAddress() []uint32 {
 		return cmp.Compare(t.symbols[a].addr, t.symbols[b].addr)
 	})
 	return order
+}
+
+// byName returns the indices of the symbols of code, sorted by name. Those of
+// one name keep their order.
+func (t *symbolTable) byName() []uint32 {
+	order := make([]uint32, 0, len(t.symbols)/2)
+	for i := range t.symbols {
+		if t.symbols[i].text() {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int {
+		return strings.Compare(t.name(&t.symbols[a]), t.name(&t.symbols[b]))
+	})
+	return order
+}
+
+// called returns the code of one name.
+func (t *symbolTable) called(name string) []uint32 {
+	return t.beginning(name, func(s string) bool { return s == name })
+}
+
+// copiesOf returns the copies that the compiler made of a function.
+func (t *symbolTable) copiesOf(name string) []uint32 {
+	dot := name + "."
+	all := t.beginning(dot, func(s string) bool { return strings.HasPrefix(s, dot) })
+	return slices.DeleteFunc(slices.Clone(all), func(i uint32) bool {
+		base, ok := copyOf(t.name(&t.symbols[i]))
+		return !ok || base != name
+	})
+}
+
+// beginning returns the code from a name on for as long as the names are meant.
+func (t *symbolTable) beginning(name string, meant func(string) bool) []uint32 {
+	order := t.code()
+	first, _ := slices.BinarySearchFunc(order, name, func(i uint32, name string) int {
+		return strings.Compare(t.name(&t.symbols[i]), name)
+	})
+	end := first
+	for end < len(order) && meant(t.name(&t.symbols[order[end]])) {
+		end++
+	}
+	return order[first:end]
+}
+
+// at returns what begins at an address.
+func (t *symbolTable) at(addr uint64) []uint32 {
+	order := t.sorted()
+	first, _ := slices.BinarySearchFunc(order, addr, func(i uint32, addr uint64) int { return cmp.Compare(t.symbols[i].addr, addr) })
+	end := first
+	for end < len(order) && t.symbols[order[end]].addr == addr {
+		end++
+	}
+	return order[first:end]
+}
+
+// function returns the function that a symbol is.
+func (t *symbolTable) function(i uint32) Function {
+	s := &t.symbols[i]
+	return Function{Name: t.name(s), Module: t.module(s), Addr: s.addr}
 }

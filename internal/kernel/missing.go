@@ -89,12 +89,11 @@ func (v *View) Refused(matches func(name, module string) bool) []string {
 		return nil
 	}
 	var names []string
-	for i := range t.symbols {
-		s := &t.symbols[i]
-		name, mod := t.name(s), t.module(s)
-		if s.text() && matches(name, mod) &&
-			isFunction(name, mod) && !strings.HasPrefix(name, "__SCT__") /* of static calls */ && !traceable.symbol(t, i) {
-			names = append(names, name)
+	for _, i := range t.code() {
+		f := t.function(i)
+		if matches(f.Name, f.Module) && isFunction(f.Name, f.Module) &&
+			!strings.HasPrefix(f.Name, "__SCT__") /* of static calls */ && !traceable.symbol(t, int(i)) {
+			names = append(names, f.Name)
 		}
 	}
 	return names

@@ -25,6 +25,9 @@ type Options struct {
 	// Inlinings finds where functions were inlined, to be traced there as well.
 	// Nil if they are not to be.
 	Inlinings Inlinings
+	// Unexplained leaves out of the error why there is nothing of a name: to find
+	// out takes long.
+	Unexplained bool
 	// Described leaves a function that is named in full as the types describe
 	// it, without asking where the kernel has it: reading all symbols takes long.
 	Described bool

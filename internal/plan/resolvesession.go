@@ -45,14 +45,17 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 		entry bool
 	}{{r.Entry, true}, {r.Allow, false}, {r.Specs, false}} {
 		for _, spec := range part.specs {
+			optional := slices.Contains(r.Optional, spec)
+			b.options.Unexplained = optional
 			err := b.add(spec, part.entry)
 			var fault *expr.ErrorList
-			if errors.As(err, &fault) && slices.Contains(r.Optional, spec) {
+			if errors.As(err, &fault) && optional {
 				err = nil
 			}
 			errs = append(errs, err)
 		}
 	}
+	b.options.Unexplained = false
 	for _, in := range r.Inject {
 		errs = append(errs, b.inject(in))
 	}

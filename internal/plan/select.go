@@ -40,10 +40,10 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		return nil, fault(signatureHint(view, sel), "no function that matches has such a signature")
 	case len(funcs) == 0:
 		hint := ""
-		if o.Inlined != nil {
+		if o.Inlined != nil && !o.Unexplained {
 			hint = o.Inlined(sel.Name)
 		}
-		if hint == "" {
+		if hint == "" && !o.Unexplained {
 			hint = view.Missing(sel.Name, sel.Module).Hint()
 		}
 		return nil, fault(hint, "no function is called %q", sel.Name)
