@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,15 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// What --dry-run can be.
+const (
+	dryRunList = "list"
+	dryRunLoad = "load" // the programs as well
 )
 
 // A dryRun is what --dry-run prints: what would be traced, and why the rest
@@ -19,7 +27,8 @@ import (
 type dryRun struct {
 	traced  []tracedGroup
 	skipped []plan.Skipped
-	refused []string // functions that selectors match and the kernel refuses
+	failed  []attach.Failure // whose programs the kernel does not take
+	refused []string         // functions that selectors match and the kernel refuses
 }
 
 // A tracedGroup is a number of functions with what they have in common.
@@ -28,19 +37,44 @@ type tracedGroup struct {
 	functions []string
 }
 
+// dryRun lets the kernel check the programs, and says what would be traced.
+func (t *tracing) dryRun() error {
+	o, err := t.options()
+	if err != nil {
+		return err
+	}
+	o.LoadOnly = true
+	tracer, err := attach.Attach(t.plan, o)
+	if err != nil {
+		t.verifierLog(err)
+		return unattachable(context.Background(), err)
+	}
+	defer tracer.Close()
+	for _, f := range tracer.Failed() {
+		t.verifierLog(f.Err)
+	}
+	return t.request.dryRun(tracer.Failed()).print(t.stdout)
+}
+
 // dryRunOf describes the plan of the calls view.
-func dryRunOf(p *plan.Plan, skipped []plan.Skipped) *dryRun {
+func dryRunOf(p *plan.Plan, failed map[*plan.Probe]bool) []tracedGroup {
 	g := tracedGroup{title: "would be traced"}
 	for _, probe := range p.Probes {
+		if failed[probe] {
+			continue
+		}
 		g.functions = append(g.functions, probe.Name()+itemsText(probe.Spec)+", by "+probe.Method.String())
 	}
-	return &dryRun{traced: []tracedGroup{g}, skipped: skipped}
+	return []tracedGroup{g}
 }
 
 // dryRunOfSession describes the plan of sessions.
-func dryRunOfSession(s *plan.Session, skipped []plan.Skipped) *dryRun {
+func dryRunOfSession(s *plan.Session, failed map[*plan.Probe]bool) []tracedGroup {
 	entry, inside, injected := tracedGroup{title: "would open a session"}, tracedGroup{title: "would be recorded in it"}, tracedGroup{title: "would be injected"}
 	for _, f := range s.Functions {
+		if failed[f.Probe] {
+			continue
+		}
 		text := f.Func.String()
 		if f.HasItems() {
 			text += itemsText(f.Probe.Spec)
@@ -55,7 +89,7 @@ func dryRunOfSession(s *plan.Session, skipped []plan.Skipped) *dryRun {
 			inside.functions = append(inside.functions, text)
 		}
 	}
-	return &dryRun{traced: []tracedGroup{entry, inside, injected}, skipped: skipped}
+	return []tracedGroup{entry, inside, injected}
 }
 
 // itemsText is what a SPEC has behind its selector.
@@ -99,6 +133,9 @@ func (d *dryRun) print(w io.Writer) error {
 	}
 	for _, s := range d.skipped {
 		note(reasonText(s.Why), s.Name())
+	}
+	for _, f := range d.failed {
+		note(generalReason(f.Err, f.Probe.Name()), f.Probe.Name())
 	}
 	for _, name := range d.refused {
 		note("the kernel lets nobody trace it ("+kernel.RefusedBecause+")", name)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -71,15 +72,18 @@ func (f *traceFlags) resolveSession(view *kernel.View, args []string, o plan.Opt
 	return r, nil
 }
 
-// dryRun says what would be traced.
-func (r *request) dryRun() *dryRun {
-	var d *dryRun
-	if r.session != nil {
-		d = dryRunOfSession(r.session, r.skipped)
-	} else {
-		d = dryRunOf(r.plan, r.skipped)
+// dryRun says what would be traced; failed could not be.
+func (r *request) dryRun(failed []attach.Failure) *dryRun {
+	bad := map[*plan.Probe]bool{}
+	for _, f := range failed {
+		bad[f.Probe] = true
 	}
-	d.refused = r.refused()
+	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused()}
+	if r.session != nil {
+		d.traced = dryRunOfSession(r.session, bad)
+	} else {
+		d.traced = dryRunOf(r.plan, bad)
+	}
 	return d
 }
 

@@ -41,7 +41,7 @@ type traceFlags struct {
 	join    bool
 	inlined bool
 	compact bool
-	dryRun  bool
+	dryRun  string // "", dryRunList or dryRunLoad
 	record  recordFlags
 	session sessionFlags
 	kernel  kernelFlags
@@ -87,7 +87,8 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.inlined, "inlined", false, "also trace functions where they were inlined: the beginning of such calls, with the parameters that are known there (needs debug info)")
 	f.tail.add(flags)
 	f.record.add(flags)
-	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, list what would be traced and what not, and attach nothing")
+	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, `list` what would be traced and what not, and attach nothing; load: also let the kernel check the programs")
+	flags.Lookup("dry-run").NoOptDefVal = dryRunList
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry, kprobe, multi (kprobe.multi) or session (kprobe.session)")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
@@ -110,6 +111,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	if err := errors.Join(f.record.check(), f.tail.branches.check(), f.checkInlined()); err != nil {
 		return err
+	}
+	if f.dryRun != "" && f.dryRun != dryRunList && f.dryRun != dryRunLoad {
+		return usagef("--dry-run=%s: there are list and load", f.dryRun)
 	}
 	filter, err := f.filters.filter(len(f.command) > 0)
 	if err != nil {
@@ -143,8 +147,8 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 			return err
 		}
 	}
-	if f.dryRun {
-		return request.dryRun().print(stdout)
+	if f.dryRun == dryRunList {
+		return request.dryRun(nil).print(stdout)
 	}
 	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
 	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0}
@@ -167,6 +171,10 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		}
 	}
 	t.settings = bpf.Settings{Filter: filter, Rate: rate, RingSize: ringSize}
+	if f.dryRun == dryRunLoad {
+		f.tail.set(&t.settings, &t.target)
+		return t.dryRun()
+	}
 	if err := f.tail.branches.record(f.tail.stacks() || request.session != nil, stderr); err != nil {
 		return err
 	}
@@ -343,19 +351,25 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	return err
 }
 
+// options says how the plan is attached.
+func (t *tracing) options() (attach.Options, error) {
+	o := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(),
+		Latency: t.flags.control.latency, Log: t.log}
+	if s := t.request.session; s != nil {
+		return attach.SessionOptions(s, o, t.flags.session.engine(t.request.settings))
+	}
+	return o, nil
+}
+
 // trace attaches, calls ready, prints until ctx ends, and detaches.
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
 	tellInlined := func() {}
 	if !t.flags.inlined {
 		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.stderr)
 	}
-	options := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(),
-		Latency: t.flags.control.latency, Log: t.log}
-	if s := t.request.session; s != nil {
-		var err error
-		if options, err = attach.SessionOptions(s, options, t.flags.session.engine(t.request.settings)); err != nil {
-			return err
-		}
+	options, err := t.options()
+	if err != nil {
+		return err
 	}
 	tracer, err := attach.Attach(t.plan, options)
 	if err != nil {

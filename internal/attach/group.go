@@ -198,13 +198,14 @@ func (t *Tracer) attachGroup(g *group) {
 	for _, half := range ends(g.programs) {
 		prog, err := t.load(g.probes[0], half)
 		if err != nil {
-			for _, p := range loaded {
-				p.Close()
-			}
 			t.fail(fmt.Errorf("%s of %s: %w", hookName(g.method, half.end), g.probes[0].Func.Name, err), g.probes...)
 			return
 		}
 		loaded[half.end] = prog
+		t.probes = append(t.probes, prog)
+	}
+	if t.options.LoadOnly {
+		return
 	}
 	for probes := g.probes; len(probes) > 0; {
 		var made []closer
@@ -228,9 +229,6 @@ func (t *Tracer) attachGroup(g *group) {
 		undo(made)
 		t.failed = append(t.failed, failed...)
 		probes = without(probes, failed)
-	}
-	for _, p := range loaded {
-		t.probes = append(t.probes, p)
 	}
 }
 

@@ -33,6 +33,8 @@ type Options struct {
 	// Fallback allows a probe that cannot be attached with its method to be
 	// attached with kprobes.
 	Fallback bool
+	// LoadOnly loads all programs and attaches none.
+	LoadOnly bool
 	// Latency is how long records may wait to be read together with others.
 	Latency time.Duration
 	Log     *slog.Logger
@@ -131,6 +133,9 @@ func (t *Tracer) open() error {
 	if t.reader, err = ringbuf.NewReader(t.engine.Maps[bpf.MapEvents]); err != nil {
 		return fmt.Errorf("opening the ring buffer: %w", err)
 	}
+	if t.options.LoadOnly {
+		return nil
+	}
 	return t.followTasks()
 }
 
@@ -189,6 +194,8 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 		prog, err := t.load(p, half)
 		if err == nil {
 			made = append(made, prog)
+		}
+		if err == nil && !t.options.LoadOnly {
 			var l link.Link
 			if l, err = hook(p, prog, half.end); err == nil {
 				made = append(made, l)
