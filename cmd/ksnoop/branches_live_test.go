@@ -58,24 +58,32 @@ func address(t *testing.T, view *kernel.View, place string) uint64 {
 func loadBranches(t *testing.T, params string) *kernel.View {
 	t.Helper()
 	view := kernel.Open(os.DirFS("/"))
-	file, err := os.Open("/lib/ksnoop/" + branchModule + ".ko")
-	if err != nil {
-		t.Fatalf("the module was not built: %v", err)
-	}
-	defer file.Close()
 	params = fmt.Sprintf("key=%#x tramp=%#x %s", address(t, view, "__SCK__perf_snapshot_branch_stack"), address(t, view, "__SCT__perf_snapshot_branch_stack"), params)
-	if err := unix.FinitModule(int(file.Fd()), params, 0); err != nil {
-		t.Fatalf("load %s: %v", branchModule, err)
-	}
+	loadModule(t, branchModule, params)
 	t.Cleanup(func() {
 		if n := branchParameter(t, "events"); n != "0" {
 			t.Errorf("%s perf events are left open", n)
 		}
-		if err := unix.DeleteModule(branchModule, 0); err != nil {
-			t.Errorf("unload %s: %v", branchModule, err)
-		}
 	})
 	return view
+}
+
+// loadModule loads a module of the tests' own for the time of a test.
+func loadModule(t *testing.T, name, params string) {
+	t.Helper()
+	file, err := os.Open("/lib/ksnoop/" + name + ".ko")
+	if err != nil {
+		t.Fatalf("the module was not built: %v", err)
+	}
+	defer file.Close()
+	if err := unix.FinitModule(int(file.Fd()), params, 0); err != nil {
+		t.Fatalf("load %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.DeleteModule(name, 0); err != nil {
+			t.Errorf("unload %s: %v", name, err)
+		}
+	})
 }
 
 func branchParameter(t *testing.T, name string) string {

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// testModule is the source of a module that tests load, below the root of the
+// testModules are the sources of modules that tests load, below the root of the
 // source tree.
-const testModule = "internal/vm/testdata/module/ksnoop_branches.c"
+const testModules = "internal/vm/testdata/module/*.c"
 
 // TestModules builds the modules that tests load for a kernel. They lie in the
 // guest's folder /lib/ksnoop.
@@ -28,12 +28,19 @@ func TestModules(ctx context.Context, k Kernel) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := filepath.Join(root, testModule)
-	ko, err := cache.buildModule(ctx, k, source)
+	sources, err := filepath.Glob(filepath.Join(root, testModules))
 	if err != nil {
-		return nil, fmt.Errorf("build %s for kernel %s: %w", filepath.Base(source), k.Release, err)
+		return nil, err
 	}
-	return []File{{Guest: "/lib/ksnoop/" + strings.TrimSuffix(filepath.Base(source), ".c") + ".ko", Host: ko}}, nil
+	var files []File
+	for _, source := range sources {
+		ko, err := cache.buildModule(ctx, k, source)
+		if err != nil {
+			return nil, fmt.Errorf("build %s for kernel %s: %w", filepath.Base(source), k.Release, err)
+		}
+		files = append(files, File{Guest: "/lib/ksnoop/" + strings.TrimSuffix(filepath.Base(source), ".c") + ".ko", Host: ko})
+	}
+	return files, nil
 }
 
 // buildModule compiles a module, or finds the result of the last time.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// TestLiveSessionFilters: whose sessions are opened.
+func TestLiveSessionFilters(t *testing.T) {
+	guest.Require(t)
+	root := t.TempDir()
+	if err := unix.Mount("none", root, "cgroup2", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Unmount(root, unix.MNT_DETACH) }()
+	group := root + "/sessions"
+	if err := os.Mkdir(group, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(group) // unmounting leaves it
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	for options, want := range map[string]int{ // A, B and C are processes that make 1, 2 and 4 calls
+		"": 7, "-p A -p C": 5, "-p A,B -P B": 1, "-t B": 2, "--uid 65534": 4,
+		"-n work*": 7, "-n nobody": 0, "-N *load": 0, "--cgroup GROUP": 2, "-n workload -t C --no-irq": 4,
+	} {
+		t.Run(options, func(t *testing.T) {
+			shells := []*held{hold(t, "exec workload read -count 1 -size 37", nil), hold(t, "exec workload read -count 2 -size 37", nil),
+				hold(t, "exec workload read -count 4 -size 37", nobody)}
+			pid := func(i int) string { return fmt.Sprint(shells[i].cmd.Process.Pid) }
+			if err := os.WriteFile(group+"/cgroup.procs", []byte(pid(1)), 0); err != nil {
+				t.Fatal(err)
+			}
+			args := strings.NewReplacer("A", pid(0), "B", pid(1), "C", pid(2), "GROUP", group).Replace(options)
+			var flags filterFlags
+			set := pflag.NewFlagSet("", pflag.ContinueOnError)
+			flags.add(set)
+			if err := set.Parse(strings.Fields(args)); err != nil {
+				t.Fatal(err)
+			}
+			filter, err := flags.filter(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := sessionRun{entry: []string{"vfs_read(count == 37)"}, report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: filter}, during: noneOpen(t)}
+			out, _ := r.sessions(t, func() {
+				for _, h := range shells {
+					h.run(t)
+				}
+			})
+			if len(out) != want {
+				t.Errorf("%d sessions, want %d: %q", len(out), want, out)
+			}
+		})
+	}
+}
+
+// TestLiveSessionFollow: a shell's children have sessions with --follow only.
+func TestLiveSessionFollow(t *testing.T) {
+	guest.Require(t)
+	h := hold(t, "(workload read -count 2 -size 31; workload read -count 3 -size 31); true", nil)
+	pid := fmt.Sprint(h.cmd.Process.Pid)
+	with := startSessions(t, "-S", "-e", "vfs_read(count == 31)", "-p", pid, "--follow")
+	without := startSessions(t, "-S", "-e", "vfs_read(count == 31)", "-p", pid)
+	h.run(t)
+	for trace, want := range map[*running]int{with: 5, without: 0} {
+		out, status := trace.wait(t)
+		if n := strings.Count(out, "(workload/workload):"); n != want || status != 0 {
+			t.Errorf("status %d, %d sessions, want %d:\n%s", status, n, want, out)
+		}
+	}
+}
+
+// TestLiveLonger: only sessions that took longer are reported.
+func TestLiveLonger(t *testing.T) {
+	guest.Require(t)
+	for longer, want := range map[time.Duration]int{200 * time.Millisecond: 2, 20 * time.Second: 0} {
+		r := sessionRun{entry: []string{"vfs_read(count == 1)"}, report: bpf.SessionSettings{Success: true, Longer: uint64(longer)},
+			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+		out, _ := r.sessions(t, func() {
+			workload(t, "pipe-wait", "-for", "300ms", "-count", "2")
+			workload(t, "read", "-size", "1") // which does not take long
+		})
+		if len(out) != want {
+			t.Errorf("longer than %v: %d sessions, want %d: %q", longer, len(out), want, out)
+		}
+	}
+}
+
+// TestLiveInterim: an exec tries the loader of scripts before the one of
+// programs, which takes care of its failure.
+func TestLiveInterim(t *testing.T) {
+	guest.Require(t)
+	for _, c := range []struct {
+		allow   []string
+		interim bool
+		want    string
+	}{
+		{[]string{"load_script"}, true, " | interim __x64_sys_execve=0 load_script=-8 |"},
+		{[]string{"load_script", "load_elf_binary"}, true, " | interim __x64_sys_execve=0 ~load_script=-8 |"},
+		{[]string{"load_script"}, false, ""},
+	} {
+		r := sessionRun{entry: []string{"__x64_sys_execve"}, allow: c.allow, report: bpf.SessionSettings{Interim: c.interim}, during: noneOpen(t),
+			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+		out, _ := r.sessions(t, func() { workload(t, "exec", "read") })
+		if c.want == "" && len(out) != 0 || c.want != "" && (len(out) != 1 || !strings.Contains(out[0], c.want)) {
+			t.Errorf("%q: sessions %q, want one with %q", c.allow, out, c.want)
+		}
+	}
+}
