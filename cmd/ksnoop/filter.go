@@ -33,6 +33,9 @@ func (f *filterFlags) add(flags *pflag.FlagSet) {
 	flags.UintSliceVarP(&f.pids, "pid", "p", nil, "only calls made by this process, `PID`; stop when it ends (repeatable)")
 	flags.UintSliceVarP(&f.notPIDs, "not-pid", "P", nil, "no calls made by this process, `PID` (repeatable)")
 	flags.UintSliceVarP(&f.tids, "tid", "t", nil, "only calls made by this thread, `TID` (repeatable)")
+	for _, name := range []string{"pid", "not-pid", "tid"} {
+		flags.Lookup(name).DefValue = "" // pflag would say "(default [])"
+	}
 	flags.BoolVar(&f.follow, "follow", false, "with -p: also the children of these processes, and theirs")
 	flags.StringArrayVarP(&f.comms, "comm", "n", nil, "only calls made by tasks whose name matches this `GLOB` (repeatable)")
 	flags.StringArrayVarP(&f.notComms, "not-comm", "N", nil, "no calls made by tasks whose name matches this `GLOB` (repeatable)")

@@ -141,7 +141,8 @@ func newLive(ctx context.Context, o options, name string, files []vm.File) (*liv
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "testrun: without a module: %v\n", err)
 	}
-	l := &live{guest: vm.Guest{Kernel: kernel, Files: append(modules, files...)}, options: o}
+	// The functions of tun are for TestLiveModule to trace.
+	l := &live{guest: vm.Guest{Kernel: kernel, Modules: []string{"tun"}, Files: append(modules, files...)}, options: o}
 	if o.debugInfo {
 		return l, l.guest.AddDebugInfo(ctx)
 	}
