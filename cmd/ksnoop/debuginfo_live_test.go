@@ -288,3 +288,37 @@ func TestLiveDebugInfoTraceInlinedFaults(t *testing.T) {
 		t.Errorf("status %d:\n%s%s", status, out, stderr)
 	}
 }
+
+// TestLiveDebugInfoBranches replays the branches of array_map_alloc_check when
+// there are to be no elements, as the disassembly of one build has them: the
+// first of the conditions that span lines 58 to 61 holds, and line 63 returns.
+func TestLiveDebugInfoBranches(t *testing.T) {
+	requireDebugInfo(t)
+	const release = "6.12.117+deb12-cloud-amd64"
+	if running, err := os.ReadFile("/proc/sys/kernel/osrelease"); err != nil || strings.TrimSpace(string(running)) != release {
+		t.Skipf("nobody has read the code of %s", running)
+	}
+	view := loadBranches(t, "")
+	const check = "array_map_alloc_check"
+	replayBranches(t, view,
+		check+"+0xa3 "+landingPad(view)+" 0", // return -EINVAL
+		check+"+0x26 "+check+"+0x9e 0",       // max_entries is 0
+		check+"+0xb7 "+check+"+0x21 0",       // no node was asked for
+		check+"+0x18 "+check+"+0xb2 0",
+		"map_create+0x10 "+check+" 0")
+	out := traced(t, append([]string{"trace", "--attach=kprobe", "--lbr=any", check + "(return < 0)"}, quiet("map-array-zero")...)...)
+	// Places as llvm-symbolizer names them.
+	want := `branches:
+[#04] map_create+0x10 (kernel/bpf/syscall.c:1210:1) -> array_map_alloc_check+0x0 (kernel/bpf/arraymap.c:53:1)
+[#03] array_map_alloc_check+0x18 (kernel/bpf/arraymap.c:55:18) -> array_map_alloc_check+0xb2 (kernel/bpf/arraymap.c:55:18)
+. bpf_map_attr_numa_node (include/linux/bpf.h:2603:19) . bpf_map_attr_numa_node (include/linux/bpf.h:2603:19)
+[#02] array_map_alloc_check+0xb7 (kernel/bpf/arraymap.c:55:18) -> array_map_alloc_check+0x21 (kernel/bpf/arraymap.c:58:5)
+. bpf_map_attr_numa_node (include/linux/bpf.h:2603:19)
+[#01] array_map_alloc_check+0x26 (kernel/bpf/arraymap.c:58:5) -> array_map_alloc_check+0x9e (kernel/bpf/arraymap.c:63:10)
+[#00] array_map_alloc_check+0xa3 (kernel/bpf/arraymap.c:63:10) -> ` + landingPad(view) + `+0x0
+in array_map_alloc_check, kernel/bpf/arraymap.c: passed 53-58, 63; not passed 59-61`
+	got := regexp.MustCompile(`\n +`).ReplaceAllString(branchRows(out), "\n")
+	if diff := cmp.Diff(want, regexp.MustCompile(` {2,}`).ReplaceAllString(got, " ")); diff != "" {
+		t.Errorf("%s\n%s", diff, out)
+	}
+}
