@@ -126,7 +126,7 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 	}
 	fixed := true
 	for {
-		name, form := c.uleb(), c.uleb()
+		name, form := c.pair()
 		if name == 0 && form == 0 || c.bad {
 			break
 		}

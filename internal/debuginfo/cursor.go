@@ -120,6 +120,15 @@ func (c *cursor) uleb() uint64 {
 	}
 }
 
+// pair reads two numbers, which mostly have a byte each.
+func (c *cursor) pair() (x, y uint64) {
+	if n := c.pos + 2; n <= len(c.b) && c.b[n-2]|c.b[n-1] < 0x80 {
+		c.pos = n
+		return uint64(c.b[n-2]), uint64(c.b[n-1])
+	}
+	return c.uleb(), c.uleb()
+}
+
 func (c *cursor) sleb() int64 {
 	var v int64
 	for shift := uint(0); ; {

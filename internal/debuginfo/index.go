@@ -170,7 +170,7 @@ func (x *unitIndex) readOthers() *addressIndex {
 			continue
 		}
 		u.budget = entries
-		spans := u.spans(nil, &u.rootEntry)
+		spans := u.spans(nil, &u.rootEntry.extent)
 		entries = max(u.budget, 0)
 		if len(spans) == 0 && u.open(x.sections, where.unit) {
 			// The unit does not tell, its functions do.

@@ -313,7 +313,7 @@ func (f *inlineFinder) inlining(c cursor, a *abbrev, e *entry) Inlining {
 
 // entryPC returns where the code of an inlined function begins, if it has any.
 func (u *unit) entryPC(c cursor, a *abbrev, e *entry) (addr uint64, ok bool) {
-	u.scratch = u.spans(u.scratch[:0], e)
+	u.scratch = u.spans(u.scratch[:0], &e.extent)
 	var base uint64
 	if ok = len(u.scratch) > 0; ok {
 		base = u.scratch[0].lo

@@ -135,9 +135,12 @@ func (u *unit) readRoot() bool {
 	return !c.bad
 }
 
+// An extent is what an entry says of the addresses that it covers.
+type extent struct{ low, high, ranges value }
+
 // An entry is what the look-up wants to know of a debugging information entry.
 type entry struct {
-	low, high, ranges          value
+	extent
 	name, origin, specified    value
 	callFile, callLine, callAt value
 }
@@ -172,6 +175,27 @@ func (u *unit) entry(c *cursor, a *abbrev) entry {
 		e.set(attr.name, u.read(c, attr))
 	}
 	return e
+}
+
+// extent reads of the attributes at the cursor those that say which addresses
+// the entry covers.
+func (u *unit) extent(c cursor, a *abbrev) extent {
+	var x extent
+	for _, attr := range u.abbrevs.of(a) {
+		v := u.read(&c, attr)
+		switch attr.name {
+		case attrLowPC:
+			x.low = v
+		case attrHighPC:
+			x.high = v
+		case attrRanges:
+			x.ranges = v
+		}
+	}
+	if c.bad {
+		return extent{}
+	}
+	return x
 }
 
 // index finds the functions of the unit.
@@ -272,13 +296,9 @@ func compare(a, b uint64) int {
 	return 0
 }
 
-// addFunction takes a copy of the cursor.
 func (u *unit) addFunction(c cursor, a *abbrev, off uint64) {
-	e := u.entry(&c, a)
-	if c.bad {
-		return
-	}
-	u.scratch = u.spans(u.scratch[:0], &e)
+	x := u.extent(c, a)
+	u.scratch = u.spans(u.scratch[:0], &x)
 	for _, s := range u.scratch {
 		u.functions = append(u.functions, function{s, off})
 	}
@@ -347,13 +367,12 @@ func (u *unit) step(dst []entry, c *cursor, a *abbrev, addr uint64, depth int) (
 		u.skip(c, a)
 		return dst, a.children
 	}
-	body := *c
-	e := u.entry(&body, a)
-	u.scratch = u.spans(u.scratch[:0], &e)
+	x := u.extent(*c, a)
+	u.scratch = u.spans(u.scratch[:0], &x)
 	if !slices.ContainsFunc(u.scratch, func(s span) bool { return s.contains(addr) }) {
 		return dst, u.skipTree(c, a)
 	}
-	*c = body
+	e := u.entry(c, a)
 	if a.role == roleBlock {
 		return dst, a.children
 	}
