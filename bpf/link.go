@@ -48,9 +48,9 @@ type Settings struct {
 	FrameData uint32
 	// FramesPerCall is how many probes stash something of one call, at most.
 	FramesPerCall uint32
-	Sites     uint32 // how many functions MapSites is to hold
-	Lists     uint32 // how many probes MapLists is to hold; 0: it is not used
-	Tail      Tail
+	Sites         uint32 // how many functions MapSites is to hold
+	Lists         uint32 // how many probes MapLists is to hold; 0: it is not used
+	Tail          Tail
 	// Functions take the place of the engine's of the same name. They are to be
 	// linked with generated programs as well.
 	Functions []Function

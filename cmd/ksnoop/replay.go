@@ -16,14 +16,14 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 func newReplayCommand() *cobra.Command {
-	var view callsView
-	var shown shownBranches
-	var stats bool
+	var f replayFlags
 	c := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Print a recording as trace would have",
@@ -37,20 +37,35 @@ all that is whole is printed, and the exit status is 1.`),
 			if len(args) != 1 {
 				return usagef("replay takes one FILE")
 			}
-			return replay(&view, &shown, args[0], stats, c.OutOrStdout(), c.ErrOrStderr())
+			return f.replay(args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.Uint64VarP(&view.count, "count", "c", 0, "stop after so many records")
-	flags.BoolVar(&view.compact, "compact", false, compactUsage)
-	flags.BoolVar(&stats, "stats", false, statsUsage)
-	flags.BoolVar(&view.join, "join", false, "print a call as one block, when it returns")
-	shown.add(flags)
+	flags.Uint64VarP(&f.view.count, "count", "c", 0, "stop after so many records or sessions")
+	flags.BoolVar(&f.view.compact, "compact", false, compactUsage)
+	flags.BoolVar(&f.stats, "stats", false, statsUsage)
+	flags.BoolVar(&f.view.join, "join", false, "print a call as one block, when it returns")
+	flags.StringVar(&f.form, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
+	flags.BoolVar(&f.fullStacks, "full-stacks", false, "keep the frames of tracing itself in stacks of sessions")
+	f.branches.add(flags)
 	return c
 }
 
-func replay(view *callsView, shown *shownBranches, name string, stats bool, stdout, stderr io.Writer) error {
+// replayFlags are the options of "ksnoop replay".
+type replayFlags struct {
+	view       callsView
+	branches   shownBranches
+	stats      bool
+	form       string
+	fullStacks bool
+}
+
+func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
+	form, err := output.ParseArgsForm(f.form)
+	if err != nil {
+		return usagef("--args %w", err)
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -60,12 +75,24 @@ func replay(view *callsView, shown *shownBranches, name string, stats bool, stdo
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	view.plan, view.kernel, view.tails = r.Plan(), r.Kernel(), shown.show(recordedTails(r.Kernel()))
-	if err := view.print(stdout, r.Records(), nil); err != nil {
+	var t *tally
+	if info := r.Info().Sessions; info != nil {
+		shown := shownSessions{Sessions: *info, form: form, unfiltered: f.fullStacks, branches: f.branches.options(), count: f.view.count}
+		v := newSessionsView(r.Session(), shown, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
+		t, err = &tally{}, v.print(stdout, r.Records(), nil)
+	} else {
+		f.view.plan, f.view.kernel, f.view.tails = r.Plan(), r.Kernel(), f.branches.show(recordedTails(r.Kernel()))
+		err = f.view.print(stdout, r.Records(), nil)
+		t = &f.view.tally
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	view.tally.counts = r.Lost()
-	return view.tally.report(stdout, stderr, stats)
+	t.counts = r.Lost()
+	if r.Session() != nil {
+		t.marked = t.counts // sessions show what they have lost themselves
+	}
+	return t.report(stdout, stderr, f.stats)
 }
 
 // recordFlags are the options of "ksnoop trace" about recordings.
@@ -86,8 +113,8 @@ func (f *recordFlags) check() error {
 	return nil
 }
 
-// open begins the recording of a plan; without --record it returns nil.
-func (f *recordFlags) open(view *kernel.View, p *plan.Plan) (*recording, error) {
+// open begins the recording of a plan, of sessions if there are any; without --record it returns nil.
+func (f *recordFlags) open(view *kernel.View, p *plan.Plan, sessions *record.Sessions) (*recording, error) {
 	if f.file == "" {
 		return nil, nil
 	}
@@ -95,7 +122,7 @@ func (f *recordFlags) open(view *kernel.View, p *plan.Plan) (*recording, error) 
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	w, err := record.NewWriter(file, record.Source{Root: os.DirFS("/"), View: view, Arch: hostArch, Writer: version()}, p)
+	w, err := record.NewWriter(file, record.Source{Root: os.DirFS("/"), View: view, Arch: hostArch, Writer: version(), Sessions: sessions}, p)
 	if err != nil {
 		return nil, fmt.Errorf("--record %s: %w", f.file, errors.Join(err, file.Close()))
 	}

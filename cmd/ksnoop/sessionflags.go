@@ -93,7 +93,7 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 		}
 		return nil
 	}
-	for _, name := range [...]string{"join", "compact", "explain", "btf", "record", "stack", "ustack", "caller"} {
+	for _, name := range [...]string{"join", "compact", "explain", "btf", "stack", "ustack", "caller"} {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {
 			return usagef("--%s does not go with sessions (-e or a preset)", name)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
@@ -115,17 +116,30 @@ type sessionsView struct {
 	count   uint64 // stop after so many sessions; 0: never
 }
 
-func newSessionsView(f *sessionFlags, r *request, view *kernel.View, resolver *symbols.Resolver, branches output.BranchOptions, count uint64) (*sessionsView, error) {
-	boot, err := bootTime()
-	if err != nil {
-		return nil, err
-	}
+// A shownSessions says how sessions are decoded and printed.
+type shownSessions struct {
+	record.Sessions
+	form       output.ArgsForm
+	unfiltered bool // stacks
+	branches   output.BranchOptions
+	count      uint64
+}
+
+func newSessionsView(s *plan.Session, o shownSessions, view *kernel.View, resolver *symbols.Resolver) *sessionsView {
 	return &sessionsView{
-		decoder: &session.Decoder{Plan: r.session, Traced: f.trace, Live: f.live},
-		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: boot, Args: r.settings.form, Trace: f.trace, Live: f.live,
-			Unfiltered: f.fullStacks || branches.Unfiltered, Branches: branches, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
-		count: count,
-	}, nil
+		decoder: &session.Decoder{Plan: s, Traced: o.Traced, Live: o.Live},
+		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: o.Boot, Args: o.form, Trace: o.Traced, Live: o.Live,
+			Unfiltered: o.unfiltered || o.branches.Unfiltered, Branches: o.branches, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
+		count: o.count,
+	}
+}
+
+// shown says how the sessions of a request are to be shown.
+func (f *traceFlags) shown(r *request) (o shownSessions, err error) {
+	s := &f.session
+	boot, err := bootTime()
+	return shownSessions{Sessions: record.Sessions{Traced: s.trace, Live: s.live, Args: s.args, Boot: boot},
+		form: r.settings.form, unfiltered: s.fullStacks, branches: f.tail.branches.options(), count: f.count}, err
 }
 
 // bootTime is when the clock of the kernel's time stamps was zero.
@@ -139,13 +153,16 @@ func bootTime() (time.Time, error) {
 
 // print writes sessions until there are no more or enough were printed. It
 // writes what it holds back when idle says that it may take a while until the
-// next record.
+// next record; nil is never.
 func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
 	w := bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	var buf []byte
 	printed := uint64(0)
-	for s, err := range v.decoder.Sessions(flushed(records, w, idle)) {
+	if idle != nil {
+		records = flushed(records, w, idle)
+	}
+	for s, err := range v.decoder.Sessions(records) {
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
 )
 
 // traceFlags are the options of "ksnoop trace".
@@ -180,6 +181,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings, &t.target)
+	var sessions *record.Sessions
 	if request.session == nil {
 		if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
 			return err
@@ -189,11 +191,13 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		if err != nil {
 			return err
 		}
-		if t.sessions, err = newSessionsView(&f.session, request, view, resolver, f.tail.branches.options(), f.count); err != nil {
+		shown, err := f.shown(request)
+		if err != nil {
 			return err
 		}
+		t.sessions, sessions = newSessionsView(request.session, shown, view, resolver), &shown.Sessions
 	}
-	if t.recording, err = f.record.open(view, p); err != nil {
+	if t.recording, err = f.record.open(view, p, sessions); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -414,12 +418,12 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, e
 		go tracer.WatchHung(ctx, hung/2)
 	}
 	records := t.recording.tee(tracer.Records(ctx))
-	if t.recording != nil && !t.flags.record.print {
+	if t.sessions == nil && t.recording != nil && !t.flags.record.print {
 		taken, err := drain(records, t.flags.count)
 		return &tally{records: taken}, err
 	}
 	if t.sessions != nil {
-		return &tally{}, t.sessions.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
+		return &tally{}, t.sessions.print(t.output(), records, func() bool { return tracer.Pending() == 0 })
 	}
 	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, compact: t.flags.compact, count: t.flags.count, tails: t.tails}
 	err := view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })

@@ -24,6 +24,14 @@ type InjectedSpec struct {
 	Return bool // at returns of the functions that Spec selects
 }
 
+// label returns what views call a probe that is injected.
+func (i Injection) label(p *Probe) string {
+	if i == InjectedReturn {
+		return "kretprobe:" + p.Func.Name
+	}
+	return p.label
+}
+
 // inject adds the probes that a SPEC selects.
 func (b *sessionBuilder) inject(in InjectedSpec) error {
 	found, err := candidates(b.view, in.Spec, b.options)
@@ -44,9 +52,7 @@ func (b *sessionBuilder) inject(in InjectedSpec) error {
 			b.skip(c.f, err)
 			continue
 		}
-		if in.Return {
-			probe.label = "kretprobe:" + c.f.Name
-		}
+		probe.label = injected.label(probe)
 		added++
 		b.session.Functions = append(b.session.Functions, &Function{Func: c.f, Probe: probe, Injected: injected})
 	}

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -24,13 +26,34 @@ type Info struct {
 	Writer string // the version of ksnoop that wrote it
 	// Header is the size of a record's header.
 	Header int
+	// Sessions is not nil if the records are those of sessions.
+	Sessions *Sessions `json:",omitempty"`
+}
+
+// Sessions is what is to be known of a request for sessions besides its plan.
+type Sessions struct {
+	Traced, Live bool      // of session.Decoder
+	Args         bool      // all arguments were captured
+	Boot         time.Time // when the clock of the records was zero
+	Header, Call int       // sizes of a record's header and of a call in it
+}
+
+// sized returns s with the sizes that this ksnoop writes.
+func (s *Sessions) sized() *Sessions {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	c.Header, c.Call = bpf.SessionHeaderSize, bpf.CallSize
+	return &c
 }
 
 // A probe is what it takes to make one probe of a plan again.
 type probe struct {
 	// Spec is the text of its SPEC, which need not be UTF-8. It is nil if the
-	// probe has the SPEC of the one before.
+	// probe has the SPEC of the one before or, if Bare is set, none.
 	Spec   []byte `json:",omitempty"`
+	Bare   bool   `json:",omitempty"`
 	Func   string
 	Module string     `json:",omitempty"`
 	Addr   uint64     `json:",omitempty"`
@@ -38,6 +61,9 @@ type probe struct {
 	Method string
 	Target plan.Target // if it is not a function
 	Layout string      // fingerprint
+	// Of sessions.
+	Entry    bool           `json:",omitempty"`
+	Injected plan.Injection `json:",omitempty"`
 }
 
 // maxProbes bounds the probes of a recording: some for every function.
@@ -59,7 +85,12 @@ func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 			return nil, err
 		}
 		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Target: p.Target, Layout: fingerprint(p)}
-		if p.Spec != last {
+		if f := p.Session; f != nil {
+			r.Entry, r.Injected = f.Entry, f.Injected
+		}
+		if p.Spec == nil {
+			r.Bare = true
+		} else if p.Spec != last {
 			r.Spec, last = []byte(p.Spec.Text), p.Spec
 		}
 		probes = append(probes, r)
@@ -97,54 +128,81 @@ func parseProbes(block []byte) ([]probe, error) {
 	}
 }
 
-// resolve makes a plan anew. It is the inverse of describe.
-func resolve(probes []probe, view *kernel.View, arch string) (*plan.Plan, error) {
-	p := &plan.Plan{}
+// resolve makes a plan anew, of sessions if there are any. It is the inverse of
+// describe.
+func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions) (*plan.Plan, *plan.Session, error) {
+	p, s := &plan.Plan{}, (*plan.Session)(nil)
+	var recorded []plan.Recorded
 	var spec *expr.Spec
 	for i := range probes {
 		r := &probes[i]
 		if r.Spec != nil {
 			var err error
 			if spec, err = expr.Parse(string(r.Spec)); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
-		if spec == nil {
-			return nil, damaged("its plan begins without a SPEC")
+		if spec == nil && !r.Bare {
+			return nil, nil, damaged("its plan begins without a SPEC")
 		}
-		made, err := r.resolve(view, spec, arch)
+		of, err := r.recorded(view, spec)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		recorded = append(recorded, of)
+	}
+	if sessions != nil {
+		var err error
+		if s, err = plan.RestoreSession(view, recorded, sessions.Args, plan.Options{Arch: arch}); err != nil {
+			return nil, nil, err
+		}
+		p = s.Plan
+	} else if err := restore(p, recorded, view, arch); err != nil {
+		return nil, nil, err
+	}
+	for i, made := range p.Probes {
+		if fingerprint(made) != probes[i].Layout {
+			return nil, nil, fmt.Errorf("%s: this ksnoop lays records out in another way", recorded[i].Func)
+		}
+	}
+	return p, s, nil
+}
+
+// restore makes the probes of a plan that is none of sessions.
+func restore(p *plan.Plan, recorded []plan.Recorded, view *kernel.View, arch string) error {
+	for i, r := range recorded {
+		if r.Spec == nil {
+			return damaged("a probe has no SPEC")
+		}
+		made, err := plan.NewTargetProbe(view, r.Spec, r.Func, r.Target, plan.Options{Arch: arch})
+		if err == nil {
+			err = made.SetMethod(r.Method)
+		}
+		if err != nil {
+			return err
 		}
 		made.ID = i
 		p.Probes = append(p.Probes, made)
 	}
-	return p, nil
+	return nil
 }
 
-func (r *probe) resolve(view *kernel.View, spec *expr.Spec, arch string) (*plan.Probe, error) {
+// recorded says what it takes to make the probe again.
+func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, err error) {
 	f := kernel.Function{Name: r.Func, Module: r.Module, Addr: r.Addr}
 	method, ok := plan.MethodNamed(r.Method)
 	if !ok {
-		return nil, damaged("%s: no way to attach is called %q", f, r.Method)
+		return of, damaged("%s: no way to attach is called %q", f, r.Method)
 	}
 	if r.Type != 0 {
-		var err error
 		if f.Type, err = typeOf(view, f, r.Type); err != nil {
-			return nil, err
+			return of, err
 		}
 	}
-	p, err := plan.NewTargetProbe(view, spec, f, r.Target, plan.Options{Arch: arch})
-	if err == nil {
-		err = p.SetMethod(method)
+	if r.Bare {
+		spec = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if fingerprint(p) != r.Layout {
-		return nil, fmt.Errorf("%s: this ksnoop lays records out in another way", f)
-	}
-	return p, nil
+	return plan.Recorded{Func: f, Target: r.Target, Spec: spec, Method: method, Entry: r.Entry, Injected: r.Injected}, nil
 }
 
 // types returns the BTF that describes the functions of a module.

@@ -21,6 +21,8 @@ type Reader struct {
 	info Info
 	view *kernel.View
 	plan *plan.Plan
+	// session is nil if the records are not those of sessions.
+	session *plan.Session
 
 	block   []byte
 	records uint64
@@ -48,6 +50,10 @@ func (r *Reader) begin() error {
 	if r.info.Header != bpf.EventSize {
 		return fmt.Errorf("recorded by ksnoop %s, whose records have headers of %d bytes rather than %d", r.info.Writer, r.info.Header, bpf.EventSize)
 	}
+	if s := r.info.Sessions; s != nil && *s != *s.sized() {
+		return fmt.Errorf("recorded by ksnoop %s, whose sessions have headers of %d and calls of %d bytes rather than %d and %d",
+			r.info.Writer, s.Header, s.Call, bpf.SessionHeaderSize, bpf.CallSize)
+	}
 	files := make(fileTree)
 	for {
 		kind, block, err := r.in.read(nil)
@@ -69,7 +75,7 @@ func (r *Reader) begin() error {
 			return err
 		}
 		r.view = kernel.Open(files)
-		if r.plan, err = resolve(probes, r.view, r.info.Arch); err != nil {
+		if r.plan, r.session, err = resolve(probes, r.view, r.info.Arch, r.info.Sessions); err != nil {
 			// A SPEC that has come to be wrong is no fault of the user's text.
 			return fmt.Errorf("recorded by ksnoop %s: %v", r.info.Writer, err)
 		}
@@ -115,6 +121,9 @@ func (r *Reader) Kernel() *kernel.View { return r.view }
 
 // Plan returns what was traced.
 func (r *Reader) Plan() *plan.Plan { return r.plan }
+
+// Session returns what sessions were about; nil if calls were recorded.
+func (r *Reader) Session() *plan.Session { return r.session }
 
 // Lost returns what was lost when the recording was made. It is known when
 // Records has come to its end without an error.

@@ -24,6 +24,8 @@ type Source struct {
 	View   *kernel.View // of the same; the plan was made with it
 	Arch   string       // as Go names it
 	Writer string       // the version of ksnoop
+	// Sessions is not nil if the plan is that of sessions.
+	Sessions *Sessions
 }
 
 const (
@@ -60,7 +62,7 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 		return nil, fmt.Errorf("writing a recording: %w", err)
 	}
 	r := &Writer{source: s, plan: p, out: out}
-	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize})
+	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized()})
 	var block []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err == nil && name != symbolFile {
@@ -106,7 +108,7 @@ func (s *Source) files(p *plan.Plan) (fileTree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := resolve(probes, kernel.Open(t), s.Arch); err == nil {
+	if _, _, err := resolve(probes, kernel.Open(t), s.Arch, s.Sessions); err == nil {
 		return t, nil
 	}
 	for _, m := range all {
