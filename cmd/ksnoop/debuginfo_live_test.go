@@ -166,7 +166,7 @@ func TestLiveDebugInfoSym(t *testing.T) {
 func TestLiveDebugInfoInlined(t *testing.T) {
 	requireDebugInfo(t)
 	_, stderr, status := ksnoop(t, append([]string{"trace", "ip_send_skb"}, quiet("read -size 33 -count 1")...)...)
-	const want = "ksnoop: ip_send_skb is inlined into ip_push_pending_frames: calls from there are not seen\n"
+	const want = "ksnoop: ip_send_skb is inlined into ip_push_pending_frames: calls from there are not seen; --inlined traces them\n"
 	if status != 0 || stderr != want {
 		t.Errorf("status %d, %q on stderr, want %q", status, stderr, want)
 	}
@@ -271,7 +271,6 @@ func TestLiveDebugInfoTraceInlinedFaults(t *testing.T) {
 	for spec, want := range map[string]string{
 		"fdput(fd)":                "column 7: fd is optimised out of fdput [inlined into ",
 		"bpf_get_file_flag(flagz)": `did you mean "flags"?`,
-		":kernel/bpf/arraymap.c":   "known by their names only",
 		"list_empty":               " places, and no more than 256 can be traced",
 		"find_and_alloc_mop(attr)": `no function is called "find_and_alloc_mop"`,
 		"get_order(return > 5)":    "of a call that was inlined, only the beginning can be seen",

@@ -131,10 +131,11 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	}
 	funcs, err := plan.Select(view, spec, options)
 	if err != nil {
-		if with, ok := f.appendInlinedOnly(out, spec.Selector); ok {
+		with, ok, inlinedErr := f.appendInlinedOnly(out, spec.Selector)
+		if ok {
 			return with, nil
 		}
-		return out, unusable(view, err)
+		return out, errors.Join(unusable(view, err), inlinedErr)
 	}
 	var sources *sourcePlaces
 	if f.verbose {

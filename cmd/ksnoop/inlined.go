@@ -17,8 +17,9 @@ import (
 
 // noticeInlined looks, beside whatever else is done, for functions that the
 // compiler also inlined. What it returns waits for that and tells w of calls that
-// will not be seen. Without debug info at hand there is nothing to tell.
-func (f *symbolFlags) noticeInlined(funcs []kernel.Function, w io.Writer) (tell func()) {
+// will not be seen. Without debug info at hand there is nothing to tell. Where
+// calls are printed rather than sessions, --inlined would show them.
+func (f *symbolFlags) noticeInlined(funcs []kernel.Function, calls bool, w io.Writer) (tell func()) {
 	const most = 2048 // 30 ms of work
 	if f.level.Level == symbols.LevelNone || len(funcs) > most {
 		return func() {}
@@ -26,8 +27,7 @@ func (f *symbolFlags) noticeInlined(funcs []kernel.Function, w io.Writer) (tell 
 	notices := make(chan []string, 1)
 	go func() {
 		defer close(notices)
-		// One of its own, because debug info is for one goroutine only.
-		info, err := symbols.OpenDebugInfo("/", nil, f.vmlinux)
+		info, err := f.openInfo(nil)
 		if err != nil {
 			return
 		}
@@ -36,6 +36,9 @@ func (f *symbolFlags) noticeInlined(funcs []kernel.Function, w io.Writer) (tell 
 	}()
 	return func() {
 		for _, notice := range <-notices {
+			if calls {
+				notice += "; --inlined traces them"
+			}
 			fmt.Fprintln(w, "ksnoop:", notice)
 		}
 	}
@@ -44,7 +47,7 @@ func (f *symbolFlags) noticeInlined(funcs []kernel.Function, w io.Writer) (tell 
 // inlinedHint says into what a function without code of its own was inlined. It
 // is asked when there is no such function, which is the time to open files.
 func (f *symbolFlags) inlinedHint(name string) string {
-	info, err := symbols.OpenDebugInfo("/", nil, f.vmlinux)
+	info, err := f.openInfo(nil)
 	if err != nil {
 		return ""
 	}
@@ -124,7 +127,7 @@ type sourcePlaces struct {
 
 // places looks functions up in the debug info of the running kernel.
 func (f *symbolFlags) places(funcs []kernel.Function) (*sourcePlaces, error) {
-	info, err := symbols.OpenDebugInfo("/", nil, f.vmlinux)
+	info, err := f.openInfo(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func appendInlinings(out []byte, info *symbols.DebugInfo, places []debuginfo.Inl
 		if at.Addr == 0 {
 			out = append(out, ", where no code is left of it"...)
 		} else {
-			out = appendPlaces(out, at.Params)
+			out = appendParams(out, at.Params)
 		}
 		out = append(out, '\n')
 	}
@@ -160,19 +163,23 @@ func appendInlinings(out []byte, info *symbols.DebugInfo, places []debuginfo.Inl
 }
 
 // appendInlinedOnly appends the places of a function that has no code of its own.
-func (f *infoFlags) appendInlinedOnly(out []byte, sel expr.Selector) ([]byte, bool) {
+// Without debug info there are none, unless a file was given that is of no use.
+func (f *infoFlags) appendInlinedOnly(out []byte, sel expr.Selector) (with []byte, ok bool, err error) {
 	if !f.verbose || sel.Path != "" || sel.Module != "" {
-		return out, false
+		return out, false, nil
 	}
-	info, err := symbols.OpenDebugInfo("/", nil, f.symbols.vmlinux)
+	info, err := f.symbols.openInfo(nil)
 	if err != nil {
-		return out, false // the function is missing, which is said
+		if f.symbols.vmlinux == "" {
+			return out, false, nil
+		}
+		return out, false, fmt.Errorf("--verbose: %w", err)
 	}
 	defer info.Close()
 	places := info.Vmlinux().InlinedNamed(func(n []byte) bool { return string(n) == sel.Name })
 	if len(places) == 0 {
-		return out, false
+		return out, false, nil
 	}
 	out = fmt.Appendf(out, "/* %s has no code of its own: it was inlined wherever it is called */\n", sel.Name)
-	return appendInlinings(out, info, places, ""), true
+	return appendInlinings(out, info, places, ""), true, nil
 }

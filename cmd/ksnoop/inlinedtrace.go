@@ -3,15 +3,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // checkInlined checks what --inlined goes with.
@@ -27,43 +30,84 @@ func (f *traceFlags) checkInlined() error {
 	return nil
 }
 
-// inlinings finds where functions were inlined, in the kernel that runs.
-func (f *symbolFlags) inlinings(view *kernel.View) plan.Inlinings {
-	return func(glob string, modules []string) ([]plan.Inlined, error) {
-		info, err := f.debugInfo(view)
-		if err != nil {
-			return nil, fmt.Errorf("--inlined: %w", err)
-		}
-		var places []plan.Inlined
-		for _, module := range modules {
-			seen := map[string]bool{}
-			for _, at := range info.InlinedNamed(module, func(name string) bool { return expr.Glob(glob, name) }) {
-				// Of two calls that begin at the same instruction one probe tells.
-				key := fmt.Sprint(at.Addr, at.Func)
-				if at.Addr == 0 || seen[key] {
-					continue
-				}
-				seen[key] = true
-				into := info.Into(at, module)
-				places = append(places, plan.Inlined{Name: at.Func, Params: at.Params, Offset: into.Offset,
-					Into: kernel.Function{Name: into.Name, Module: module, Addr: into.Addr - into.Offset}})
-			}
-		}
-		return places, nil
+// inlinedCallHint is inlinedHint where --inlined can be given.
+func (f *symbolFlags) inlinedCallHint(name string) string {
+	hint := f.inlinedHint(name)
+	if hint != "" {
+		hint += ", where --inlined traces it"
 	}
+	return hint
+}
+
+// inlinedPlaces are those of the kernel that runs.
+type inlinedPlaces struct {
+	symbols *symbolFlags
+	view    *kernel.View
+}
+
+var _ plan.Inlinings = inlinedPlaces{}
+
+// Named implements plan.Inlinings.
+func (p inlinedPlaces) Named(glob string, modules []string) (places []plan.Inlined, err error) {
+	info, err := p.symbols.debugInfo(p.view)
+	if err != nil {
+		return nil, fmt.Errorf("--inlined: %w", err)
+	}
+	for _, module := range modules {
+		found := info.InlinedNamed(module, func(name string) bool { return expr.Glob(glob, name) })
+		places = appendPlaces(places, info, module, found)
+	}
+	return places, nil
+}
+
+// Of implements plan.Inlinings.
+func (p inlinedPlaces) Of(funcs []kernel.Function) (places []plan.Inlined, err error) {
+	info, err := p.symbols.debugInfo(p.view)
+	if err != nil {
+		return nil, fmt.Errorf("--inlined: %w", err)
+	}
+	for i, found := range info.Inlined(funcs, true) {
+		places = appendPlaces(places, info, funcs[i].Module, found)
+	}
+	return places, nil
+}
+
+// appendPlaces appends the places in a module at which there is any code. Of two
+// calls that begin at the same instruction one probe tells.
+func appendPlaces(places []plan.Inlined, info *symbols.DebugInfo, module string, found []debuginfo.Inlining) []plan.Inlined {
+	type key struct {
+		addr uint64
+		name string
+	}
+	seen := map[key]bool{}
+	for _, at := range found {
+		k := key{at.Addr, at.Func}
+		if at.Addr == 0 || seen[k] {
+			continue
+		}
+		seen[k] = true
+		into := info.Into(at, module)
+		places = append(places, plan.Inlined{Name: at.Func, Params: at.Params, Offset: into.Offset,
+			Into: kernel.Function{Name: into.Name, Module: module, Addr: into.Addr - into.Offset}})
+	}
+	return places
 }
 
 // sayInlined says of which inlined calls nothing will be seen, and what will not
 // be seen of others.
 func sayInlined(log *slog.Logger, p *plan.Plan, skipped []plan.Skipped) {
-	var names, reasons []string
-	for _, s := range skipped {
-		if s.Inlined() {
-			names, reasons = append(names, s.Name()), append(reasons, generalReason(errors.New(faultText(s.Why)), s.Name()))
+	for _, level := range []slog.Level{slog.LevelWarn, slog.LevelInfo} {
+		var names, reasons []string
+		for _, s := range skipped {
+			if s.Inlined() && (level == slog.LevelWarn) == forInlining(s.Why) {
+				names, reasons = append(names, s.Name()), append(reasons, generalReason(errors.New(faultText(s.Why)), s.Name()))
+			}
 		}
+		sayGroups("inlined calls", names, reasons, func(place, why string) {
+			log.Log(context.Background(), level, "not traced", "function", place, "reason", why)
+		})
 	}
-	sayGroups("inlined calls", names, reasons, func(place, why string) { log.Warn("not traced", "function", place, "reason", why) })
-	names, reasons = nil, nil
+	var names, reasons []string
 	for _, probe := range p.Probes {
 		if absent := probe.Absent(); len(absent) > 0 {
 			names, reasons = append(names, probe.Name()), append(reasons, strings.Join(absent, ", "))
@@ -71,6 +115,15 @@ func sayInlined(log *slog.Logger, p *plan.Plan, skipped []plan.Skipped) {
 	}
 	sayGroups("inlined calls", names, reasons, func(place, params string) {
 		log.Warn("shown without what the compiler optimised out there", "function", place, "reason", params)
+	})
+}
+
+// forInlining reports whether a SPEC has a fault because a call was inlined. Other
+// faults, as of a glob's items, the function itself has as well.
+func forInlining(err error) bool {
+	var faults *expr.ErrorList
+	return !errors.As(err, &faults) || slices.ContainsFunc(faults.Errors, func(e *expr.Error) bool {
+		return e.Code == expr.CodeAbsent || e.Code == expr.CodeNoReturn
 	})
 }
 
@@ -87,9 +140,9 @@ func faultText(err error) string {
 	return strings.Join(texts, "; ")
 }
 
-// appendPlaces appends of which parameters of an inlined function the values
+// appendParams appends of which parameters of an inlined function the values
 // are known when its code begins.
-func appendPlaces(out []byte, params []debuginfo.Param) []byte {
+func appendParams(out []byte, params []debuginfo.Param) []byte {
 	var known, absent []string
 	for _, p := range params {
 		if len(p.Place.Ops) > 0 {

@@ -50,9 +50,20 @@ func (l *levelFlag) Type() string { return "LEVEL" }
 // debugInfo opens the debug info of the running kernel.
 func (f *symbolFlags) debugInfo(view *kernel.View) (_ *symbols.DebugInfo, err error) {
 	if f.info == nil {
-		f.info, err = symbols.OpenDebugInfo("/", view, f.vmlinux)
+		f.info, err = f.openInfo(view)
 	}
 	return f.info, err
+}
+
+// openInfo opens the debug info of the running kernel once more: one is for one
+// goroutine only.
+func (f *symbolFlags) openInfo(view *kernel.View) (*symbols.DebugInfo, error) {
+	info, err := symbols.OpenDebugInfo("/", view, f.vmlinux)
+	var absent *debuginfo.AbsentError
+	if errors.As(err, &absent) {
+		err = fmt.Errorf("%w; -k FILE if it is elsewhere", err)
+	}
+	return info, err
 }
 
 // close closes the debug info if it was opened.

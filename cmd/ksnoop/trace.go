@@ -132,8 +132,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	defer closeView()
 	defer f.symbols.close()
 	options.Sources, options.Inlined = f.symbols.sources(view), f.symbols.inlinedHint
+	if !f.session.wanted() {
+		options.Inlined = f.symbols.inlinedCallHint
+	}
 	if f.inlined {
-		options.Inlined, options.Inlinings = nil, f.symbols.inlinings(view)
+		options.Inlined, options.Inlinings = nil, inlinedPlaces{&f.symbols, view}
 	}
 	request, err := f.resolve(view, args, options)
 	if err != nil {
@@ -369,7 +372,7 @@ func (t *tracing) options() (attach.Options, error) {
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
 	tellInlined := func() {}
 	if !t.flags.inlined {
-		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.stderr)
+		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.request.session == nil, t.stderr)
 	}
 	options, err := t.options()
 	if err != nil {

@@ -69,9 +69,9 @@ func (e *AbsentError) Error() string {
 		}
 	}
 	if e.Offer.Command != "" {
-		msg += "; to get it: " + e.Offer.Command
+		return msg + "; to get it: " + e.Offer.Command
 	}
-	return msg
+	return msg + "; it is a vmlinux with build ID " + e.Kernel.BuildID.String() + ", for example as /usr/lib/debug/boot/vmlinux-" + e.Kernel.Release
 }
 
 // Candidates returns the paths, relative to the root, where distributions and

@@ -271,7 +271,7 @@ func (f *inlineFinder) walkFunction(off uint64, yield func(index int, at Inlinin
 		if a.role == roleInlined && !apart {
 			body := c
 			e := u.entry(&body, a)
-			if origin, ok := u.reference(e.origin); ok {
+			if origin, ok := u.reference(e.origin); ok && len(f.wanted[origin]) > 0 && !f.split(&e, origin) {
 				for _, index := range f.wanted[origin] {
 					yield(index, f.inlining(c, a, &e))
 				}
@@ -285,6 +285,31 @@ func (f *inlineFinder) walkFunction(off uint64, yield func(index int, at Inlinin
 			depth++
 		}
 	}
+}
+
+// split reports whether what was inlined is the rest of the function that it is
+// inside of. gcc cuts the seldom part of a function off to inline the other, and
+// may put it back; what looks like a call of itself is where the function is
+// declared.
+func (f *inlineFinder) split(e *entry, origin uint64) bool {
+	if outer, ok := f.unit.reference(f.stack[len(f.stack)-1].entry.origin); !ok || outer != origin {
+		return false
+	}
+	u := f.unitOf(origin)
+	if u == nil {
+		return false
+	}
+	c := u.cursor(origin)
+	a := u.abbrevs.find(c.uleb())
+	if a == nil {
+		return false
+	}
+	for _, attr := range u.abbrevs.of(a) {
+		if v := u.read(&c, attr); attr.name == attrDeclLine {
+			return v.n == e.callLine.n
+		}
+	}
+	return false
 }
 
 // inlining describes an instance; c stands at its attributes.

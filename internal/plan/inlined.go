@@ -25,9 +25,14 @@ type Inlined struct {
 	Params []debuginfo.Param
 }
 
-// Inlinings finds where functions were inlined whose names match a glob, in
-// some modules, "" for vmlinux.
-type Inlinings func(glob string, modules []string) ([]Inlined, error)
+// Inlinings finds where functions were inlined.
+type Inlinings interface {
+	// Named finds those whose names match a glob, in some modules, "" for
+	// vmlinux.
+	Named(glob string, modules []string) ([]Inlined, error)
+	// Of finds those of functions that have code of their own as well.
+	Of(funcs []kernel.Function) ([]Inlined, error)
+}
 
 // MaxInlined is how many places one SPEC can trace. Each is a probe of its own,
 // and the kernel takes a while to remove one.
@@ -40,15 +45,12 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 	fault := func(code expr.Code, hint, format string, args ...any) error {
 		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: code, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
 	}
-	if sel.Path != "" || len(sel.Signature) > 0 {
-		return nil, fault(expr.CodeUnsupported, "", "where functions were inlined is known by their names only")
-	}
 	found, err := functions(view, spec, o)
 	var none *expr.ErrorList
 	if err != nil && !errors.As(err, &none) {
 		return nil, err
 	}
-	places, lookErr := o.Inlinings(sel.Name, modulesOf(found, sel))
+	places, lookErr := inlinedPlaces(found, sel, o)
 	if lookErr != nil {
 		return nil, lookErr
 	}
@@ -68,6 +70,19 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 		found = append(found, candidate{at.Into, Target{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})
 	}
 	return found, nil
+}
+
+// inlinedPlaces finds where a selector's functions were inlined. One that goes by
+// files or types says too little of those that have no code of their own.
+func inlinedPlaces(found []candidate, sel expr.Selector, o Options) ([]Inlined, error) {
+	if sel.Path == "" && len(sel.Signature) == 0 {
+		return o.Inlinings.Named(sel.Name, modulesOf(found, sel))
+	}
+	funcs := make([]kernel.Function, len(found))
+	for i := range found {
+		funcs[i] = found[i].f
+	}
+	return o.Inlinings.Of(funcs)
 }
 
 // modulesOf returns in which modules a selector's functions may be inlined:
