@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -62,7 +63,11 @@ func TestLiveStashThreads(t *testing.T) {
 // any table of the kernel's has room for by default. kprobes wait for 4096.
 func TestLiveStashSleepers(t *testing.T) {
 	guest.Require(t)
-	for attach, n := range map[string]int{"--attach=fentry": 3000, "--attach=kprobe": 3000} {
+	open := map[string]int{"--attach=fentry": 3000, "--attach=kprobe": 3000}
+	if os.Getenv("KSNOOP_SOAK") != "" {
+		open["--attach=fentry"] = 10000
+	}
+	for attach, n := range open {
 		out, errs := stashed(t, attach, "vfs_read(count == 1, return == 1)", fmt.Sprintf("workload sleepers -n %d -for 1s", n))
 		if got := records(out, "workload", "vfs_read"); got != n {
 			t.Errorf("%s: %d records of %d calls: %s", attach, got, n, errs)
