@@ -159,21 +159,18 @@ FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 	return finish_tail(ctx, s, sizeof(struct event) + (list->size & 0x7fff), how >> TAKE_SHIFT, ticket);
 }
 
-// ks_stash_list puts the values at entry into a frame.
+// ks_stash_list puts the values at entry into a frame, which is given back if
+// that cannot be.
 FUNC int ks_stash_list(void *ctx, struct frame *f)
 {
 	struct slot_list *list = lists_of(f->probe, 0);
-	__u32 room = frame_size - sizeof(*f), size;
-	struct scratch *s;
+	__u32 room = frame_size - sizeof(*f), size = list ? list->size : ~0;
+	struct scratch *s = size <= room ? claim() : 0;
 
-	if (!list)
+	if (!s) {
+		f->sp = 0;
 		return 0;
-	size = list->size;
-	if (size > room)
-		return 0;
-	s = claim();
-	if (!s)
-		return 0;
+	}
 	f->event.faults = ks_store(ctx, &s->event + 1, list);
 	if (size && bpf_probe_read_kernel(f + 1, size, &s->event + 1)) // it is always there
 		ks_count(FAULT);
