@@ -169,6 +169,10 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err := obstacle(view); err != nil {
 		return err
 	}
+	m, _ := plan.MethodNamed(f.method)
+	if err := attach.Supported(m); err != nil {
+		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", f.method, err)
+	}
 	if f.debug {
 		if err := explain(stderr, p, t.target); err != nil {
 			return err

@@ -88,9 +88,11 @@ func TestLiveMethods(t *testing.T) {
 	}
 	release := strings.SplitN(unix.ByteSliceToString(u.Release[:]), ".", 3)
 	for m, ok := range has[release[0]+"."+release[1]] {
-		_, stderr, status := ksnoop(t, "trace", "--attach="+m, "vfs_read(count == 12345)", "--", "true")
-		if (status == 0) != ok || !ok && !strings.Contains(stderr, "not supported") {
-			t.Errorf("--attach=%s: status %d, %s", m, status, stderr)
+		for _, spec := range []string{"vfs_read(count == 12345)", "vfs_read(count == 12345, return)"} {
+			_, stderr, status := ksnoop(t, "trace", "--attach="+m, spec, "--", "true")
+			if (status == 0) != ok || !ok && (strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "not supported") || !strings.Contains(stderr, "--attach auto")) {
+				t.Errorf("--attach=%s %s: status %d, %s", m, spec, status, stderr)
+			}
 		}
 	}
 }

@@ -3,6 +3,10 @@
 package attach
 
 import (
+	"errors"
+
+	"github.com/cilium/ebpf"
+
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -34,6 +38,23 @@ func Choose(p *plan.Plan) error {
 		if err := probe.SetMethod(m); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Supported says why a kernel cannot attach with a method that was asked for,
+// nil if it can or if that is for the attempt to show.
+func Supported(m plan.Method) error {
+	needs, ok := map[plan.Method]Capability{
+		plan.MethodFentry:  CapFentry,
+		plan.MethodMulti:   CapKprobeMulti,
+		plan.MethodSession: CapKprobeSession,
+	}[m]
+	if !ok {
+		return nil
+	}
+	if err := needs.Probe(); errors.Is(err, ebpf.ErrNotSupported) {
+		return err
 	}
 	return nil
 }
