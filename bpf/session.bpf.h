@@ -248,7 +248,6 @@ FUNC struct frame *ks_item(struct session *s, __u32 probe, __u32 size)
 	if (wanted.traced) {
 		s->stash_len = pos + total;
 	} else {
-		at(s->calls, depth)->values = 1 + pos;
 		s->log_len = pos + total;
 	}
 	return f;

@@ -265,8 +265,10 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 type SessionCall struct {
 	Entry, Duration, Result uint64
 	Func                    uint32
-	Values                  uint32 // 1 + offset in the log of what was captured; 0: nothing
-	Flags                   uint32
+	// Values is 1 + the offset in the log of all arguments, Item that of the values
+	// of a SPEC; 0: nothing. Of calls that are traced, Values is the last of them.
+	Values, Item uint32
+	Flags        uint32
 }
 
 // DecodeCall reads one call; raw has at least CallSize bytes.
@@ -279,6 +281,7 @@ func DecodeCall(raw []byte) SessionCall {
 		Result:   le.Uint64(raw[unsafe.Offsetof(l.Result):]),
 		Func:     le.Uint32(raw[unsafe.Offsetof(l.Func):]),
 		Values:   le.Uint32(raw[unsafe.Offsetof(l.Values):]),
+		Item:     le.Uint32(raw[unsafe.Offsetof(l.Item):]),
 		Flags:    le.Uint32(raw[unsafe.Offsetof(l.Flags):]),
 	}
 }
@@ -321,6 +324,7 @@ func AppendCall(dst []byte, c SessionCall) []byte {
 	le.PutUint64(b[unsafe.Offsetof(l.Result):], c.Result)
 	le.PutUint32(b[unsafe.Offsetof(l.Func):], c.Func)
 	le.PutUint32(b[unsafe.Offsetof(l.Values):], c.Values)
+	le.PutUint32(b[unsafe.Offsetof(l.Item):], c.Item)
 	le.PutUint32(b[unsafe.Offsetof(l.Flags):], c.Flags)
 	return append(dst, b...)
 }

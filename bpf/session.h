@@ -41,8 +41,8 @@ struct call {
 	__u32 sp; /* low half of the address of its stack frame, which tells it from others */
 	__u32 func;
 	__u32 start;  /* length of the log, or the stash, before it */
-	__u32 values; /* 1 + offset in the log of what was captured; 0: nothing */
-	__u32 item;   /* the same in the stash, while a call traced with -T is in flight */
+	__u32 values; /* 1 + offset in the log of all arguments; 0: nothing. With -T, of the values of a SPEC that has returned */
+	__u32 item;   /* the same for the values of a SPEC. With -T, in the stash while the call is in flight */
 	__u32 flags;  /* enum call_flag */
 };
 

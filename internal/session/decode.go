@@ -277,21 +277,32 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged log) 
 	if !f.Finished && h.End > call.Entry {
 		f.Duration = h.End - call.Entry
 	}
-	for at := call.Values; at != 0; {
-		e, ok := logged.entry(at - 1)
+	for _, at := range d.captured(&call, logged) {
+		e, ok := logged.entry(at)
 		if !ok || e.fn != call.Func || e.kind != bpf.LogArgs && e.kind != bpf.LogItem {
-			break // lost, which is counted
+			continue // lost, which is counted
 		}
 		if err := d.values(&f.Values, f.Func, e); err != nil {
 			return f, err
 		}
-		// The record of a SPEC's values follows the one of all arguments.
-		at += uint32(e.size)
-		if next, ok := logged.entry(at - 1); !ok || e.kind != bpf.LogArgs || next.kind != bpf.LogItem || next.depth != e.depth {
-			break
-		}
 	}
 	return f, nil
+}
+
+// captured returns where in the log the values of a call are.
+func (d *Decoder) captured(call *bpf.SessionCall, logged log) (at []uint32) {
+	if d.Traced && call.Values != 0 {
+		if args, ok := logged.argsBefore(call.Values - 1); ok {
+			at = append(at, args)
+		}
+	}
+	if call.Values != 0 {
+		at = append(at, call.Values-1)
+	}
+	if !d.Traced && call.Item != 0 {
+		at = append(at, call.Item-1)
+	}
+	return at
 }
 
 // clone returns a copy whose stack and frames are its own. The values in it

@@ -162,6 +162,7 @@ func TestDecode(t *testing.T) {
 	}
 	var values logBuilder
 	values.args(1, "eth0", 3)
+	valuesItem := uint32(len(values)) + 1
 	values.item(1, 1, 5)
 	var first, second, all logBuilder
 	first.entry(0, 0, 100)
@@ -169,11 +170,12 @@ func TestDecode(t *testing.T) {
 	first.args(1, "eth0", 3)
 	second.entry(2, 2, 120)
 	second.exit(2, 2, 125, 5, 0, fin)
+	itemAt := uint32(len(first)+len(second)) + 1
 	second.item(1, 1, 5)
 	second.exit(1, 1, 130, 20, minus22, bad)
 	second.exit(0, 0, 140, 40, minus22, bad)
 	all = append(slices.Clone(first), second...)
-	calls := []bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad, Duration: 40}, {Func: 1, Result: minus22, Flags: bad, Values: 1}}
+	calls := []bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad, Duration: 40}, {Func: 1, Result: minus22, Flags: bad, Values: 1, Item: valuesItem}}
 	var injected logBuilder
 	injected.entry(0, 0, 100)
 	injected.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 7)
@@ -212,6 +214,14 @@ func TestDecode(t *testing.T) {
 		{"trace in one", Decoder{Traced: true}, [][]byte{record(head, all, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n" +
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"trace with values in the chain", Decoder{Traced: true}, [][]byte{record(head, all, []bpf.SessionCall{calls[0], {Func: 1, Result: minus22, Flags: bad, Values: itemAt}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a]\n" +
+				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"values whose arguments may be lost", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
+			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) + 8 }), second, []bpf.SessionCall{{Func: 1, Result: minus22, Flags: bad, Values: itemAt + 8}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain inner=-22 {0500000000000000} [a]\n" +
+				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 1?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"injected", Decoder{Traced: true}, [][]byte{record(head, injected, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1*point at 115 {0700000000000000}\n 1>leaf 0 0\n" +
 				" 2*point at 115 {0800000000000000}\n 1<leaf 5 0\n 0<outer 40 -22"}, 0},
@@ -296,7 +306,7 @@ func FuzzDecode(f *testing.F) {
 	log.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 1)
 	log.exit(0, 0, 2, 1, 0, bpf.CallFinished)
 	for _, kind := range []bpf.SessionRecordKind{bpf.SessionEnd, bpf.SessionChunk, bpf.SessionChain, bpf.SessionDrop, bpf.SessionHung} {
-		f.Add(record(bpf.SessionHeader{Kind: kind, TID: 1}, log, []bpf.SessionCall{{Func: 1, Values: 17}}, 1), true)
+		f.Add(record(bpf.SessionHeader{Kind: kind, TID: 1}, log, []bpf.SessionCall{{Func: 1, Values: 17, Item: 17}}, 1), true)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, traced bool) {
 		d := Decoder{Plan: decoderPlan(), Traced: traced}

@@ -54,6 +54,35 @@ func (l log) entry(at uint32) (e logEntry, ok bool) {
 	return logEntry{}, false
 }
 
+// argsBefore returns where the arguments of the call are that has the values at
+// an offset: in a trace they come with the call, and values at its return.
+// Where a part of the log is missing in between, they may be those of another.
+func (l log) argsBefore(at uint32) (args uint32, ok bool) {
+	values, known := l.entry(at)
+	if !known || values.kind != bpf.LogItem {
+		return 0, false
+	}
+	pos := uint32(0)
+	for _, s := range l {
+		ok = ok && pos == s.base
+		pos = s.base
+		for b := s.data; len(b) > 0 && pos < at; {
+			e, err := decodeEntry(b)
+			if err != nil {
+				break
+			}
+			switch {
+			case e.kind == bpf.LogEntry && e.depth <= values.depth:
+				ok = false
+			case e.kind == bpf.LogArgs && e.depth == values.depth && e.fn == values.fn:
+				args, ok = pos, true
+			}
+			b, pos = b[e.size:], pos+uint32(e.size)
+		}
+	}
+	return args, ok
+}
+
 func decodeEntry(b []byte) (logEntry, error) {
 	if len(b) < logHead {
 		return logEntry{}, fmt.Errorf("entry of a log has %d bytes", len(b))
