@@ -35,9 +35,12 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 }
 
 func explainProbe(b *strings.Builder, p *plan.Probe) {
-	if proto := p.Signature(); proto != nil {
+	switch proto := p.Signature(); {
+	case p.Target.Inlined:
+		fmt.Fprintf(b, "%s\n", appendParams([]byte(p.Name()), p.Target.Params))
+	case proto != nil:
 		fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Name(), proto))
-	} else {
+	default:
 		fmt.Fprintf(b, "%s /* no types are known */\n", p.Name())
 	}
 	shape := "entry and return are sent separately"

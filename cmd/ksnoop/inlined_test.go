@@ -3,12 +3,14 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -66,5 +68,41 @@ func TestPlacesOfKernel(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
+	}
+}
+
+func TestAppendParams(t *testing.T) {
+	at := func(name string, ops ...debuginfo.Op) debuginfo.Param {
+		return debuginfo.Param{Name: name, Place: debuginfo.Place{Ops: ops}}
+	}
+	known := debuginfo.Op{Code: debuginfo.OpConst}
+	for want, params := range map[string][]debuginfo.Param{
+		"f":                       nil,
+		"f, with a, b":            {at("a", known), at("b", known)},
+		"f, without a":            {at("a")},
+		"f, with b, without a, c": {at("a"), at("b", known), at("c")},
+	} {
+		if got := string(appendParams([]byte("f"), params)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestForInlining tells faults of inlined calls only from those that the function
+// itself has as well.
+func TestForInlining(t *testing.T) {
+	fault := func(code expr.Code) error {
+		return &expr.ErrorList{Text: "f(x)", Errors: []*expr.Error{{Code: code, Span: expr.Span{Start: 2, End: 3}, Msg: "a fault", Hint: "mend it"}}}
+	}
+	for code, want := range map[expr.Code]bool{expr.CodeAbsent: true, expr.CodeNoReturn: true, expr.CodeUnknownName: false, expr.CodeType: false} {
+		if got := forInlining(fault(code)); got != want {
+			t.Errorf("%s: %v", code, got)
+		}
+	}
+	if !forInlining(errors.New("too large")) {
+		t.Error("an error that is no fault of the text is not said")
+	}
+	if got, want := faultText(fault(expr.CodeType)), "column 3: a fault; mend it"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
