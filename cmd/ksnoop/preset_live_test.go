@@ -55,10 +55,11 @@ func TestLivePresets(t *testing.T) {
 func TestLiveDryRunLoad(t *testing.T) {
 	guest.Require(t)
 	for want, args := range map[string][]string{
-		"would be traced (1):\n  vfs_read(count == 1), by fentry\nwould not be traced:\n  fentry of it: load program: invalid argument: migrate_disable\n":    {"-F", "migrate_disable", "vfs_read(count == 1)"},
-		"would be traced (2):\n  migrate_disable, by kprobe\n  vfs_read(count == 1), by fentry\n":                                                             {"migrate_disable", "vfs_read(count == 1)"},
-		"would open a session (1):\n  vfs_read(count == 1)\nwould not be traced:\n  fexit of it: load program: invalid argument: migrate_disable\n":           {"-F", "-e", "vfs_read(count == 1)", "-a", "migrate_disable"},
-		"would open a session (1):\n  vfs_read\nwould be recorded in it (1):\n  rw_verify_area\nwould be injected (1):\n  tp:sched:sched_process_exec(pid)\n": {"-T", "-e", "vfs_read", "-a", "rw_verify_area", "-J", "tp:sched:sched_process_exec(pid)"},
+		"would be traced (1):\n  vfs_read(count == 1), by fentry\nwould not be traced:\n  fentry of it: load program: invalid argument: migrate_disable\n": {
+			"-F", "migrate_disable", "vfs_read(count == 1)"},
+		"would open a session (1):\n  vfs_read\nwould be injected (1):\n  tp:sched:sched_process_exec(pid)\n" +
+			"would not be traced:\n  fexit of it: load program: invalid argument: migrate_disable\n": {
+			"-F", "-T", "-e", "vfs_read", "-a", "migrate_disable", "-J", "tp:sched:sched_process_exec(pid)"},
 	} {
 		if out := traced(t, append([]string{"--dry-run=load"}, args...)...); out != want {
 			t.Errorf("%q:\n%swant\n%s", args, out, want)

@@ -41,7 +41,7 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.allow, "allow", "a", nil, "functions of this `SPEC` are recorded in sessions (repeatable)")
 	flags.Var(presetFlag{&f.presets}, "preset", "sessions of a part of the kernel: "+presetNames()+" (repeatable)")
 	flags.BoolVarP(&f.trace, "trace", "T", false, "sessions: also print every call, in order")
-	flags.StringArrayVarP(&f.inject, "inject", "J", nil, "with -T: also show when a thread comes by kprobe:F+OFF, kretprobe:F, tp:SYSTEM:NAME or rawtp:NAME (`SPEC`, repeatable)")
+	flags.StringArrayVarP(&f.inject, "inject", "J", nil, "with -T: also show when a thread comes by this `SPEC`: kprobe:F+OFF, kretprobe:F, tp:SYSTEM:NAME or rawtp:NAME (repeatable)")
 	flags.BoolVarP(&f.args, "capture-args", "A", false, "sessions: capture all arguments of every function")
 	flags.StringVar(&f.form, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
 	flags.BoolVarP(&f.success, "success", "S", false, "sessions: also those that did not fail")

@@ -96,6 +96,31 @@ func TestCountFlag(t *testing.T) {
 	}
 }
 
+// Only what is no call is injected, and into a trace.
+func TestInject(t *testing.T) {
+	for text, want := range map[string]string{
+		"kprobe:vfs_read+0x4($di)": "", "tp:sched:sched_switch(next_pid)": "", "rawtp:sched_switch": "", "kretprobe:vfs_read(return < 0)": "return",
+		"vfs_read": "give the SPEC without -J", "syscall:read": "give the SPEC without -J", "kretprobe:tp:sched:sched_switch": "give the SPEC without -J",
+		"kprobe:vfs_read(": "unexpected end",
+	} {
+		in, err := parseInjected(text)
+		switch {
+		case err != nil && (want == "" || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v", text, err)
+		case err == nil && in.Return != (want == "return"):
+			t.Errorf("%s: %+v, want %q", text, in, want)
+		}
+	}
+	if _, stderr, status := ran("-e", "vfs_read", "-J", "rawtp:sched_switch"); status != exitUsage || !strings.Contains(stderr, "-J goes with -T") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	needBTF(t)
+	_, stderr, status := ran("-T", "-e", "vfs_read", "-J", "kprobe:vfs_raed")
+	if status != exitUsage || !strings.Contains(stderr, `"vfs_read"`) {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 // TestDryRun asks for functions that every kernel has.
 func TestDryRun(t *testing.T) {
 	needBTF(t)

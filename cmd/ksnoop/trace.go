@@ -88,7 +88,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.inlined, "inlined", false, "also trace functions where they were inlined: the beginning of such calls, with the parameters that are known there (needs debug info)")
 	f.tail.add(flags)
 	f.record.add(flags)
-	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, `list` what would be traced and what not, and attach nothing; load: also let the kernel check the programs")
+	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunList
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry, kprobe, multi (kprobe.multi) or session (kprobe.session)")
