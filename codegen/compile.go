@@ -119,7 +119,7 @@ func entryProgram(a *assembler) {
 			a.say("keep what is listed")
 			a.emit(asm.Mov.Reg(asm.R2, asm.R0), asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncStashList))
 		} else if p.Joined {
-			a.stash(p.Entry.Stores)
+			a.stash(p.Entry.Stores, 0)
 		}
 	}
 	a.finish()
@@ -164,10 +164,16 @@ func (a *assembler) hit() {
 	a.emit(asm.Mov.Imm(asm.R2, int32(a.target.Layer)), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop))
 }
 
-// stash stores the values that return will want into the frame at R0.
-func (a *assembler) stash(stores []plan.Slot) {
-	a.emit(asm.Mov.Reg(captureData, asm.R0), asm.Mov.Imm(captureFaults, 0))
+// stash stores values into the frame at R0. Those of missing are to be read
+// later, and are taken for unreadable until then.
+func (a *assembler) stash(stores []plan.Slot, missing uint64) {
+	a.emit(asm.Mov.Reg(captureData, asm.R0))
 	a.data = bpf.FrameData
+	a.clearFaults(bpf.FrameFaults)
+	if missing != 0 {
+		a.constant(asm.R0, missing)
+		a.emit(asm.Or.Reg(captureFaults, asm.R0))
+	}
 	fault, faulted := a.fault, a.faulted
 	a.storeAll(stores)
 	a.fault, a.faulted = fault, faulted

@@ -204,13 +204,7 @@ func enterItems(a *assembler) {
 	a.cookie(asm.R2)
 	a.session(asm.R1)
 	a.emit(asm.Mov.Imm(asm.R3, int32(p.Return.Record.Size)), call(bpf.FuncItem), asm.JEq.Imm(asm.R0, 0, done))
-	fault, faulted := a.fault, a.faulted
-	a.emit(asm.Mov.Reg(captureData, asm.R0))
-	a.constant(captureFaults, slotMask(p.Return.Stores))
-	a.data = bpf.FrameData
-	a.storeAll(p.Entry.Stores)
-	a.fault, a.faulted = fault, faulted
-	a.emit(asm.StoreMem(captureData, int16(bpf.FrameFaults), captureFaults, asm.DWord))
+	a.stash(p.Entry.Stores, slotMask(p.Return.Stores))
 	if p.Session.Conditional() && len(p.Return.Predicates) == 0 {
 		a.session(asm.R1)
 		a.emit(call(bpf.FuncSatisfied))
