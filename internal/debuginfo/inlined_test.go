@@ -4,6 +4,9 @@ package debuginfo
 
 import (
 	"debug/elf"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,5 +156,31 @@ func TestInlined(t *testing.T) {
 				t.Errorf("send is defined at %s:%d, %v", file, line, ok)
 			}
 		})
+	}
+}
+
+// TestSplitFunction: what gcc has cut off a function and put back is no call.
+func TestSplitFunction(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "split")
+	if out, err := exec.Command("gcc", "-O2", "-g", "-c", "-o", file, "testdata/split/split.c").CombinedOutput(); err != nil {
+		t.Skipf("gcc: %v\n%s", err, out)
+	}
+	info, err := Open(file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer info.Close()
+	if _, ok := info.SymbolNamed("rare.part.0"); !ok {
+		t.Skip("this compiler does not split the function")
+	}
+	var lines []uint32
+	for _, at := range info.InlinedNamed(func(name []byte) bool { return string(name) == "rare" }) {
+		if lines = append(lines, at.Line); at.Caller == "rare" {
+			t.Errorf("inlined into itself: %+v", at)
+		}
+	}
+	slices.Sort(lines)
+	if !slices.Equal(lines, []uint32{20, 21, 26}) {
+		t.Errorf("called in lines %d", lines)
 	}
 }
