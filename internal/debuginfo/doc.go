@@ -10,4 +10,7 @@
 // needed: .debug_aranges says which unit an address is in, of that unit the top
 // level is walked for functions, and of the function that covers the address
 // its own tree.
+//
+// Of functions that were inlined it tells where the code of each call begins, and
+// from which registers and memory the parameters are computed there.
 package debuginfo
