@@ -254,12 +254,17 @@ func TestOwnProcess(t *testing.T) {
 	}
 	pc, _, _, _ := runtime.Caller(0)
 	want := "github.com/ksnoop/ksnoop/internal/process.TestOwnProcess+0x"
-	if prog, err := elf.Open("/proc/self/exe"); err != nil {
+	prog, err := elf.Open("/proc/self/exe")
+	if err != nil {
 		t.Fatal(err)
-	} else if _, err := prog.Symbols(); errors.Is(err, elf.ErrNoSymbols) {
-		want = fmt.Sprintf("0x%x (", pc) // `go test -race` strips the program
 	}
-	if got := string(p.AppendFrame(nil, uint64(pc), false)); !strings.HasPrefix(got, want) {
+	defer prog.Close()
+	got := string(p.AppendFrame(nil, uint64(pc), false))
+	// `go test` strips the program. What is left is Go's own table, which is of no
+	// use if C code comes before Go's, as with -race.
+	_, err = prog.Symbols()
+	bare := errors.Is(err, elf.ErrNoSymbols) && strings.HasPrefix(got, fmt.Sprintf("0x%x (", pc))
+	if !strings.HasPrefix(got, want) && !bare {
 		t.Errorf("%s, want %s…", got, want)
 	}
 	for i := range p.space.maps {
