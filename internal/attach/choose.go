@@ -42,11 +42,10 @@ func Choose(p *plan.Plan) error {
 	return nil
 }
 
-// Supported says why a kernel cannot attach with a method that was asked for,
-// nil if it can or if that is for the attempt to show.
+// Supported says why a kernel cannot attach with a method that was asked for
+// and takes a newer one; nil if it can or if that is for the attempt to show.
 func Supported(m plan.Method) error {
 	needs, ok := map[plan.Method]Capability{
-		plan.MethodFentry:  CapFentry,
 		plan.MethodMulti:   CapKprobeMulti,
 		plan.MethodSession: CapKprobeSession,
 	}[m]

@@ -127,7 +127,7 @@ func (t *Tracer) open() error {
 	if err != nil {
 		return err
 	}
-	if t.engine, err = ebpf.NewCollection(spec); err != nil {
+	if t.engine, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: t.types}); err != nil {
 		return fmt.Errorf("loading the BPF engine: %w", explain(err))
 	}
 	if t.reader, err = ringbuf.NewReader(t.engine.Maps[bpf.MapEvents]); err != nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // A symbolTable is /proc/kallsyms. A kernel has 150,000 symbols, so their names
@@ -23,6 +24,8 @@ type symbolTable struct {
 	modules []string        // modules[0] is vmlinux's: ""
 	sorted  func() []uint32 // symbols in memory by address
 	code    func() []uint32 // code by name
+
+	searches atomic.Int32 // for names, so far
 }
 
 type symbol struct {
@@ -176,8 +179,15 @@ func (t *symbolTable) copiesOf(name string) []uint32 {
 	})
 }
 
+// fewNames is how many names are looked for in the table as it is. To sort that
+// costs as much as some sixty such searches.
+const fewNames = 32
+
 // beginning returns the code from a name on for as long as the names are meant.
 func (t *symbolTable) beginning(name string, meant func(string) bool) []uint32 {
+	if t.searches.Add(1) <= fewNames {
+		return t.search(meant)
+	}
 	order := t.code()
 	first, _ := slices.BinarySearchFunc(order, name, func(i uint32, name string) int {
 		return strings.Compare(t.name(&t.symbols[i]), name)
@@ -187,6 +197,16 @@ func (t *symbolTable) beginning(name string, meant func(string) bool) []uint32 {
 		end++
 	}
 	return order[first:end]
+}
+
+// search returns the code whose names are meant, in the order of the table.
+func (t *symbolTable) search(meant func(string) bool) (found []uint32) {
+	for i := range t.symbols {
+		if s := &t.symbols[i]; s.text() && meant(t.name(s)) {
+			found = append(found, uint32(i))
+		}
+	}
+	return found
 }
 
 // at returns what begins at an address.
