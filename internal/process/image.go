@@ -22,8 +22,9 @@ type function struct {
 	name      string
 }
 
-// readImage reads the symbols of an ELF file. One without any, such as a Go
-// program that was stripped, may still have what Go itself needs at run time.
+// readImage reads the symbols of an ELF file. One that was stripped still has
+// those that other files are linked with, and a Go program what Go itself needs
+// at run time.
 func readImage(r io.ReaderAt) (*image, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -42,7 +43,7 @@ func readImage(r io.ReaderAt) (*image, error) {
 		}
 		m.add(symbols)
 	}
-	if len(m.funcs) == 0 {
+	if f.Section(".symtab") == nil {
 		m.addGo(f)
 	}
 	m.sort()
@@ -62,21 +63,50 @@ func (m *image) add(symbols []elf.Symbol) {
 
 // addGo adds the functions of Go's own table.
 func (m *image) addGo(f *elf.File) {
-	table, text := f.Section(".gopclntab"), f.Section(".text")
-	if table == nil || text == nil {
+	table := f.Section(".gopclntab")
+	if table == nil {
 		return
 	}
 	data, err := table.Data()
 	if err != nil {
 		return
 	}
-	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
+	text, ok := goText(f, table.Addr, data)
+	if !ok {
+		return
+	}
+	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, text))
 	if err != nil {
 		return
 	}
 	for _, fn := range t.Funcs {
 		m.funcs = append(m.funcs, function{fn.Entry, fn.End, fn.Name})
 	}
+}
+
+// goText returns where Go's code begins, from which its table counts. That is
+// not the beginning of .text where a C linker has put other code there. From Go
+// 1.18 to 1.25 the table says it (struct pcHeader of package runtime), from 1.26
+// only struct moduledata, which has a section of its own.
+func goText(f *elf.File, table uint64, data []byte) (addr uint64, ok bool) {
+	const (
+		textStart  = 24  // in struct pcHeader
+		moduleText = 176 // in struct moduledata, which begins with the address of the table
+	)
+	text := f.Section(".text")
+	if text == nil || f.Class != elf.ELFCLASS64 || len(data) < textStart+8 {
+		return 0, false
+	}
+	if addr = f.ByteOrder.Uint64(data[textStart:]); addr != 0 && addr-text.Addr < text.Size {
+		return addr, true
+	}
+	if module := f.Section(".go.module"); module != nil {
+		if data, err := module.Data(); err == nil && len(data) >= moduleText+8 && f.ByteOrder.Uint64(data) == table {
+			addr = f.ByteOrder.Uint64(data[moduleText:])
+			return addr, addr-text.Addr < text.Size
+		}
+	}
+	return text.Addr, f.Section(".init") == nil // which C linkers make
 }
 
 // sort sorts the functions, keeps one name of each address, and lets those of
