@@ -30,7 +30,7 @@ func TestLiveModule(t *testing.T) {
 		if n := strings.Count(out, "sk.sk_sndbuf = (int)2147483647,"); n != 2 || records(out, "workload", "tun_chr_close") != 2 {
 			t.Errorf("%d records of 2 calls:\n%s", n, out)
 		}
-		out = traced(t, append([]string{"trace", attach, "tun:tun_chr_*(file->f_op)"}, work...)...)
+		out = traced(t, append([]string{"trace", attach, "tun_chr_*[tun](file->f_op)"}, work...)...)
 		for _, function := range []string{"tun_chr_open", "tun_chr_close"} {
 			if n := records(out, "workload", function); n != 2 {
 				t.Errorf("%d records of 2 calls of %s:\n%s", n, function, out)

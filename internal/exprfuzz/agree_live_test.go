@@ -181,7 +181,7 @@ func (r *round) run(t *testing.T, method plan.Method, total *tally) {
 		p.Probes, funcs = append(p.Probes, probe), append(funcs, i)
 	}
 	tracer, err := attach.Attach(p, attach.Options{
-		Settings: bpf.Settings{RingSize: 1 << 20}, Target: r.target, Log: slog.New(slog.DiscardHandler)})
+		Settings: bpf.Settings{RingSize: 1 << 20}, Target: r.target, Kernel: r.view, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("seed %d, %s: %v", r.seed, method, err)
 	}
