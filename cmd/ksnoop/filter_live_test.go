@@ -68,20 +68,19 @@ func TestLiveFilterPairs(t *testing.T) {
 // sender's back, before the call that sends it returns.
 func TestLiveNoIRQ(t *testing.T) {
 	guest.Require(t)
-	methods(t, func(t *testing.T, attach string) {
-		for _, c := range []struct {
-			function, option string
-			want             int
-		}{
-			{"ip_rcv(skb->len == 84)", "", 3}, {"ip_rcv(skb->len == 84)", "--no-irq", 0},
-			{"ip_send_skb(skb->len == 84)", "--no-irq", 3},
-		} {
-			args := append([]string{"trace", attach, c.function}, strings.Fields(c.option)...)
-			out := traced(t, append(args, "--", "workload", "udp-send", "-size", "56", "-count", "3")...)
-			name, _, _ := strings.Cut(c.function, "(")
-			if n := records(out, "workload", name); n != c.want {
-				t.Errorf("%s %s: %d records, want %d:\n%s", c.function, c.option, n, c.want, out)
-			}
+	type irq struct {
+		spec, option string
+		want         int
+	}
+	inTurn(t, []irq{
+		{"ip_rcv(skb->len == 84)", "", 3}, {"ip_rcv(skb->len == 84)", "--no-irq", 0},
+		{"ip_send_skb(skb->len == 84)", "--no-irq", 3},
+	}, func(t *testing.T, attach string, c irq) {
+		args := append([]string{"trace", attach, c.spec}, strings.Fields(c.option)...)
+		out := traced(t, append(args, "--", "workload", "udp-send", "-size", "56", "-count", "3")...)
+		name, _, _ := strings.Cut(c.spec, "(")
+		if n := records(out, "workload", name); n != c.want {
+			t.Errorf("%s %s: %d records, want %d:\n%s", c.spec, c.option, n, c.want, out)
 		}
 	})
 }

@@ -62,43 +62,43 @@ func TestLiveFlood(t *testing.T) {
 // counted.
 func TestLiveRate(t *testing.T) {
 	guest.Require(t)
-	methods(t, func(t *testing.T, attach string) {
-		for spec, each := range map[string]int{"vfs_read": 2, "vfs_read(count == 53)": 1, "vfs_read(count == 53, return == 53)": 1, "vfs_read(return)": 1} {
-			out, errs, _ := ksnoop(t, "trace", attach, "--rate", "5/h", "-n", "workload", spec, "--", "workload", "read", "-count", "100", "-size", "53")
-			if n := records(out, "workload", "vfs_read"); n != 5*each {
-				t.Errorf("%s: %d records, want %d:\n%s", spec, n, 5*each, out)
-			}
-			// The Go runtime reads a few bytes as it starts.
-			left := sum(t, summary, errs)
-			if left < 95 || left > 105 || !strings.Contains(errs, "calls left out by --rate") || sum(t, mark, out) != left {
-				t.Errorf("%s: %d calls left out, marks of %d; want 95: %s", spec, left, sum(t, mark, out), errs)
-			}
+	type rated struct {
+		spec string
+		each int // records of a call
+	}
+	cases := []rated{{"vfs_read", 2}, {"vfs_read(count == 53)", 1}, {"vfs_read(count == 53, return == 53)", 1}, {"vfs_read(return)", 1}}
+	inTurn(t, cases, func(t *testing.T, attach string, c rated) {
+		out, errs, _ := ksnoop(t, "trace", attach, "--rate", "5/h", "-n", "workload", c.spec, "--", "workload", "read", "-count", "100", "-size", "53")
+		if n := records(out, "workload", "vfs_read"); n != 5*c.each {
+			t.Errorf("%s: %d records, want %d:\n%s", c.spec, n, 5*c.each, out)
+		}
+		// The Go runtime reads a few bytes as it starts.
+		left := sum(t, summary, errs)
+		if left < 95 || left > 105 || !strings.Contains(errs, "calls left out by --rate") || sum(t, mark, out) != left {
+			t.Errorf("%s: %d calls left out, marks of %d; want 95: %s", c.spec, left, sum(t, mark, out), errs)
 		}
 	})
 }
 
 func TestLiveStop(t *testing.T) {
 	guest.Require(t)
-	methods(t, func(t *testing.T, attach string) {
-		for _, c := range []struct {
-			args string
-			want int
-		}{
-			{"-c 7 --latency 0", 7}, {"-c 1000 --latency 1s --for 1h", 20},
-		} {
-			args := append([]string{"trace", attach, "vfs_read(count == 59)"}, strings.Fields(c.args)...)
-			out := traced(t, append(args, "--", "workload", "read", "-count", "20", "-size", "59")...)
-			if n := records(out, "workload", "vfs_read"); n != c.want {
-				t.Errorf("%s: %d records, want %d", c.args, n, c.want)
-			}
-		}
-		// Nothing else would end this.
-		out, errs, status := ksnoop(t, "trace", attach, "vfs_read(count == 59)", "--for", "500ms", "--stats")
-		if status != 0 || records(out, "workload", "vfs_read") != 0 || !strings.Contains(errs, "ksnoop: 0 records printed or written\n") ||
-			!strings.Contains(errs, "ksnoop: 0 records lost") {
-			t.Errorf("status %d:\n%s", status, errs)
+	type stop struct {
+		args string
+		want int
+	}
+	inTurn(t, []stop{{"-c 7 --latency 0", 7}, {"-c 1000 --latency 1s --for 1h", 20}}, func(t *testing.T, attach string, c stop) {
+		args := append([]string{"trace", attach, "vfs_read(count == 59)"}, strings.Fields(c.args)...)
+		out := traced(t, append(args, "--", "workload", "read", "-count", "20", "-size", "59")...)
+		if n := records(out, "workload", "vfs_read"); n != c.want {
+			t.Errorf("%s: %d records, want %d", c.args, n, c.want)
 		}
 	})
+	// Nothing else would end this.
+	out, errs, status := ksnoop(t, "trace", "vfs_read(count == 59)", "--for", "500ms", "--stats")
+	if status != 0 || records(out, "workload", "vfs_read") != 0 || !strings.Contains(errs, "ksnoop: 0 records printed or written\n") ||
+		!strings.Contains(errs, "ksnoop: 0 records lost") {
+		t.Errorf("status %d:\n%s", status, errs)
+	}
 }
 
 // TestLiveTruncated counts what is captured in part or not at all.

@@ -36,7 +36,7 @@ func TestLiveModule(t *testing.T) {
 				t.Errorf("%d records of 2 calls of %s:\n%s", n, function, out)
 			}
 		}
-		if n := strings.Count(out, " <tun_fops [tun]>"); n < 4 {
+		if n := strings.Count(out, " <tun_chr_ioctl [tun]>"); n < 4 {
 			t.Errorf("%d times the name of the module's functions:\n%s", n, out)
 		}
 	})

@@ -55,34 +55,33 @@ func recordingFile(t *testing.T) string {
 // What trace printed is what replay prints, to the byte.
 func TestLiveReplay(t *testing.T) {
 	guest.Require(t)
-	methods(t, func(t *testing.T, attach string) {
-		for _, test := range []struct {
-			spec, work string
-			join       bool
-			want       int // blocks
-		}{
-			{"ip_send_skb", "udp-send -size 56 -count 3", false, 6},
-			{"ip_send_skb(skb, return == 0)", "udp-send -size 56 -count 2", false, 2},
-			{"vfs_read(count == 33, file->f_flags, *file, buf(user(buf), 3))", "read -size 33 -count 3", false, 3},
-			{"ep_loop_check_proc(depth, return)", "nested -depth 4", true, 6},
-		} {
-			file := recordingFile(t)
-			args := []string{"trace", attach, "--record", file, "--print", test.spec}
-			if test.join {
-				args = append(args, "--join")
-			}
-			want, errs, status := ksnoop(t, append(args, quiet(test.work)...)...)
-			if n := len(block.FindAllString(want, -1)); status != 0 || n != test.want {
-				t.Errorf("%s: status %d, %d blocks, want %d:\n%s%s", test.spec, status, n, test.want, want, errs)
-			}
-			args = []string{file}
-			if test.join {
-				args = append(args, "--join")
-			}
-			got, gotErrs, status := replayed(t, args...)
-			if got != want || gotErrs != errs || status != 0 {
-				t.Errorf("%s: replay, status %d:\n%s%s\ntrace:\n%s%s", test.spec, status, got, gotErrs, want, errs)
-			}
+	type replay struct {
+		spec, work string
+		join       bool
+		want       int // blocks
+	}
+	inTurn(t, []replay{
+		{"ip_send_skb", "udp-send -size 56 -count 3", false, 6},
+		{"ip_send_skb(skb, return == 0)", "udp-send -size 56 -count 2", false, 2},
+		{"vfs_read(count == 33, file->f_flags, *file, buf(user(buf), 3))", "read -size 33 -count 3", false, 3},
+		{"ep_loop_check_proc(depth, return)", "nested -depth 4", true, 6},
+	}, func(t *testing.T, attach string, c replay) {
+		file := recordingFile(t)
+		args := []string{"trace", attach, "--record", file, "--print", c.spec}
+		if c.join {
+			args = append(args, "--join")
+		}
+		want, errs, status := ksnoop(t, append(args, quiet(c.work)...)...)
+		if n := len(block.FindAllString(want, -1)); status != 0 || n != c.want {
+			t.Errorf("%s: status %d, %d blocks, want %d:\n%s%s", c.spec, status, n, c.want, want, errs)
+		}
+		args = []string{file}
+		if c.join {
+			args = append(args, "--join")
+		}
+		got, gotErrs, status := replayed(t, args...)
+		if got != want || gotErrs != errs || status != 0 {
+			t.Errorf("%s: replay, status %d:\n%s%s\ntrace:\n%s%s", c.spec, status, got, gotErrs, want, errs)
 		}
 	})
 }

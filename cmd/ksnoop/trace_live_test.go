@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -62,16 +63,34 @@ func records(out, comm, function string) int {
 	return n
 }
 
-// methods runs a test with each way of attaching that the kernel has;
-// TestLiveMethods says which those are.
-func methods(t *testing.T, test func(t *testing.T, flag string)) {
+// attachMethods are the ways of attaching that the kernel has; TestLiveMethods
+// says which those are.
+var attachMethods = sync.OnceValue(func() (names []string) {
 	for _, m := range []struct {
 		name  string
 		needs attach.Capability
 	}{{"fentry", attach.CapFexit}, {"kprobe", attach.CapKretprobe}, {"multi", attach.CapKprobeMulti}, {"session", attach.CapKprobeSession}} {
 		if m.needs.Probe() == nil {
-			t.Run(m.name, func(t *testing.T) { test(t, "--attach="+m.name) })
+			names = append(names, m.name)
 		}
+	}
+	return names
+})
+
+// methods runs a test with each way of attaching.
+func methods(t *testing.T, test func(t *testing.T, flag string)) {
+	for _, m := range attachMethods() {
+		t.Run(m, func(t *testing.T) { test(t, "--attach="+m) })
+	}
+}
+
+// inTurn runs cases, each with one way of attaching, and all of these. It is
+// for what the two have little to do with each other.
+func inTurn[C any](t *testing.T, cases []C, test func(t *testing.T, flag string, c C)) {
+	all := attachMethods()
+	for i := range max(len(cases), len(all)) {
+		m := all[i%len(all)]
+		t.Run(fmt.Sprint(m, " ", i%len(cases)), func(t *testing.T) { test(t, "--attach="+m, cases[i%len(cases)]) })
 	}
 }
 
