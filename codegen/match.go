@@ -138,13 +138,16 @@ func (b *stringBuffer) glob(pattern, no string) {
 	}
 }
 
-// length computes into globLength how many bytes come before the NUL.
+// length computes into globLength how many bytes come before the NUL. Of an
+// empty string the helper for user space returns 0 and not 1
+// (strncpy_from_user_nofault in mm/maccess.c).
 func (b *stringBuffer) length() {
+	found := b.label("length")
 	if b.terminated {
-		b.emit(asm.Mov.Reg(globLength, asm.R0), asm.Sub.Imm(globLength, 1))
+		b.emit(asm.Mov.Reg(globLength, asm.R0), asm.JEq.Imm(globLength, 0, found), asm.Sub.Imm(globLength, 1))
+		b.place(found)
 		return
 	}
-	found := b.label("length")
 	for i := range b.limit {
 		b.emit(asm.Mov.Imm(globLength, int32(i)),
 			asm.LoadMem(asm.R0, asm.RFP, int16(b.base+i), asm.Byte), asm.JEq.Imm(asm.R0, 0, found))
