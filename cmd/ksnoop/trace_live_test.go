@@ -264,6 +264,19 @@ func TestLiveStrings(t *testing.T) {
 	})
 }
 
+// TestLiveEmptyString: of an empty string of user space the kernel's helper says
+// another length than of one of its own. What else the Go runtime opens may lie
+// in pages that are not in memory, which is counted on stderr.
+func TestLiveEmptyString(t *testing.T) {
+	guest.Require(t)
+	out, errs, status := ksnoop(t, "trace", `do_sys_openat2(ustr(filename) == "", ustr(filename) ~ "*", $tid + 1000)`,
+		`do_sys_openat2(ustr(filename) == "", ustr(filename) ~ "?*", $tid + 1001)`, "--", "workload", "open-missing", "-file", "", "-count", "3")
+	empty, longer := strings.Count(out, "$tid + 1000 = "), strings.Count(out, "$tid + 1001 = ")
+	if empty != 3 || longer != 0 || status != 0 {
+		t.Errorf("%d of 3 empty names match *, %d match ?*, status %d:\n%s%s", empty, longer, status, out, errs)
+	}
+}
+
 // TestLivePID traces a process that was there before, and no other, and stops
 // when that ends.
 func TestLivePID(t *testing.T) {
