@@ -17,12 +17,6 @@ type Recorded struct {
 	Injected Injection
 }
 
-// Record returns what it takes to make f again.
-func (f *Function) Record() Recorded {
-	p := f.Probe
-	return Recorded{Func: f.Func, Target: p.Target, Spec: p.Spec, Method: p.Method, Entry: f.Entry, Injected: f.Injected}
-}
-
 // RestoreSession makes a session again; args is that of its SessionRequest.
 func RestoreSession(view *kernel.View, functions []Recorded, args bool, o Options) (*Session, error) {
 	s := &Session{Plan: &Plan{}}

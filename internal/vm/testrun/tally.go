@@ -49,9 +49,9 @@ type suite struct {
 	tally
 }
 
-// slow is how many seconds a test takes to be named for it: `make test` has to
+// slowTest is how many seconds a test takes to be named for it: `make test` has to
 // end in 25 minutes.
-const slow = 10
+const slowTest = 10
 
 // unfinished is the output of tests that have no result: they were running
 // when their program ended.
@@ -127,7 +127,7 @@ func (t *tally) take(s *suite, e event, where string) {
 	default:
 		t.fail(s, e, where)
 	}
-	if e.Elapsed >= slow && !strings.Contains(e.Test, "/") {
+	if e.Elapsed >= slowTest && !strings.Contains(e.Test, "/") {
 		s.slow = append(s.slow, fmt.Sprintf("%s %.0fs", e.Test, e.Elapsed))
 	}
 	delete(s.output, e.Test)
