@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build generate setup setup-guest check generated test test-unit test-live test-debuginfo demo bench soak clean
+.PHONY: build generate setup setup-guest check generated test test-all test-unit test-live test-debuginfo demo bench soak clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -12,8 +12,8 @@ TESTRUN := $(GO) run ./internal/vm/testrun
 GUEST   := $(GO) run ./internal/vm/guestrun
 
 # What a guest needs, and what the checks and the tests' oracles need beyond that.
-GUEST_PACKAGES := qemu-system-x86 busybox-static xz-utils
-PACKAGES       := $(GUEST_PACKAGES) git gcc libc6-dev clang llvm llvm-19 lld dwz libbpf-dev dwarves
+GUEST_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xz-utils gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+PACKAGES       := $(GUEST_PACKAGES) git clang llvm llvm-19 lld dwz libbpf-dev dwarves
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o ksnoop ./cmd/ksnoop
@@ -53,8 +53,14 @@ generated: setup
 		echo "not up to date, commit what \`make generate\` changed:"; git status --short; exit 1; \
 	fi
 
+# Everything on 6.12 and on the newest kernel, one test of each feature on others.
+# KSNOOP_KERNELS chooses others, make test-all has all.
 test: check generated
 	$(TESTRUN) -unit -live
+
+# Everything everywhere, and what works where is written down.
+test-all: check generated
+	$(TESTRUN) -unit -live -all -table docs/kernels.md
 
 test-unit: setup
 	$(TESTRUN) -unit
@@ -70,6 +76,7 @@ demo: export KSNOOP_KERNELS = 6.12
 demo: setup-guest
 	@$(GUEST) -file internal/vm/demo.sh:/demo.sh sh /demo.sh
 
+# The costs on 6.12 and on the newest kernel, in instructions.
 bench: setup
 	$(TESTRUN) -bench
 	$(GUEST) -icount workload loop

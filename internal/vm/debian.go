@@ -11,14 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
 
 // A Package is a Debian package, unpacked in the cache.
 type Package struct {
-	Name    string // of the real package, never of a meta package
+	Name    string // may end in ":arm64"
 	Version string
 	Arch    string
 	Dir     string // holds its files as they would lie below /
@@ -49,69 +48,81 @@ func DefaultCache() (*Cache, error) {
 	return &Cache{Dir: dir, MaxAge: 24 * time.Hour, run: runTool}, nil
 }
 
-// Fetch returns the newest version of the package, which may be a kernel's
-// meta package, and may end in ":arm64" for another architecture. When it
-// cannot be told which is the newest, the last one that was fetched must do.
+// Fetch returns the newest version of the package, which may end in ":arm64" for
+// another architecture. When it cannot be told which is the newest, the last one
+// that was fetched must do.
 func (c *Cache) Fetch(ctx context.Context, name string) (Package, error) {
+	all, err := c.fetch(ctx, name, func() ([]Package, error) {
+		p, err := c.resolve(ctx, name)
+		return []Package{p}, err
+	})
+	if err != nil {
+		return Package{}, fmt.Errorf("fetch package %s: %w", name, err)
+	}
+	return all[0], nil
+}
+
+// fetch unpacks the packages that a name stands for, which resolve tells by the
+// lists.
+func (c *Cache) fetch(ctx context.Context, name string, resolve func() ([]Package, error)) ([]Package, error) {
 	last, age, known := c.lastAnswer(name)
 	if known && age < c.MaxAge {
 		return last, nil
 	}
-	p, err := c.fetchNewest(ctx, name)
+	all, err := c.fetchNewest(ctx, resolve)
 	if err != nil {
 		if known && ctx.Err() == nil {
 			return last, nil
 		}
-		return Package{}, fmt.Errorf("fetch package %s: %w", name, err)
+		return nil, err
 	}
-	return p, c.remember(name, p)
+	return all, c.remember(name, all)
 }
 
-func (c *Cache) fetchNewest(ctx context.Context, name string) (Package, error) {
-	p, err := c.resolve(ctx, name)
+func (c *Cache) fetchNewest(ctx context.Context, resolve func() ([]Package, error)) ([]Package, error) {
+	all, err := c.resolveWith(ctx, c.MaxAge, resolve)
 	if err == nil {
-		if err = c.unpack(ctx, &p); err == nil {
-			return p, nil
+		if err = c.unpackAll(ctx, all); err == nil {
+			return all, nil
 		}
 	}
-	// The lists may be missing, or so old that they name a removed package.
-	if _, updateErr := c.run(ctx, "", "apt-get", "-q", "update"); updateErr != nil {
-		return Package{}, errors.Join(err, updateErr)
+	if errors.Is(err, ErrNoSeries) {
+		return nil, err
 	}
-	if p, err = c.resolve(ctx, name); err != nil {
-		return Package{}, err
+	// The lists may be so old that they name a removed package.
+	all, updateErr := c.resolveWith(ctx, 0, resolve)
+	if updateErr != nil {
+		return nil, errors.Join(err, updateErr)
 	}
-	return p, c.unpack(ctx, &p)
+	return all, c.unpackAll(ctx, all)
 }
 
-// A kernel's real package carries its full version in its name, a meta package
-// does not and depends on one that does.
-var (
-	kernelPackage = regexp.MustCompile(`^linux-(image|headers)-`)
-	realKernel    = regexp.MustCompile(`^linux-(image|headers)-\d+\.\d+\.\d+`)
-)
+// resolveWith calls resolve with lists that are no older than that.
+func (c *Cache) resolveWith(ctx context.Context, maxAge time.Duration, resolve func() ([]Package, error)) ([]Package, error) {
+	unlock, err := c.lockApt()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := c.updateLists(ctx, maxAge); err != nil {
+		return nil, err
+	}
+	return resolve()
+}
+
+func (c *Cache) unpackAll(ctx context.Context, all []Package) error {
+	for i := range all {
+		if err := c.unpack(ctx, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (c *Cache) resolve(ctx context.Context, name string) (Package, error) {
 	fields, err := c.show(ctx, name)
 	if err != nil {
 		return Package{}, err
-	}
-	if kernelPackage.MatchString(name) && !realKernel.MatchString(name) {
-		next := ""
-		for dep := range strings.SplitSeq(fields["Depends"], ",") {
-			dep, _, _ = strings.Cut(strings.TrimSpace(dep), " ")
-			if realKernel.MatchString(dep) {
-				next = dep
-				break
-			}
-		}
-		if next == "" {
-			return Package{}, fmt.Errorf("meta package %s depends on no kernel package: %q", name, fields["Depends"])
-		}
-		if _, arch, ok := strings.Cut(name, ":"); ok {
-			next += ":" + arch
-		}
-		return c.resolve(ctx, next)
 	}
 	p := Package{Name: name, Version: fields["Version"], Arch: fields["Architecture"]}
 	if p.Version == "" || p.Arch == "" {
@@ -123,7 +134,7 @@ func (c *Cache) resolve(ctx context.Context, name string) (Package, error) {
 
 // show returns the fields of the newest version's record.
 func (c *Cache) show(ctx context.Context, name string) (map[string]string, error) {
-	out, err := c.run(ctx, "", "apt-cache", "show", "--no-all-versions", name)
+	out, err := c.apt(ctx, "", "apt-cache", "show", "--no-all-versions", name)
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +163,7 @@ func (c *Cache) unpack(ctx context.Context, p *Package) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	// apt's own user cannot write to the cache folder; as root there is
-	// nothing to gain from it.
-	if _, err := c.run(ctx, tmp, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", p.Name+"="+p.Version); err != nil {
+	if _, err := c.apt(ctx, tmp, "apt-get", "download", p.Name+"="+p.Version); err != nil {
 		return err
 	}
 	debs, err := filepath.Glob(filepath.Join(tmp, "*.deb"))
@@ -180,28 +189,31 @@ func (c *Cache) answerFile(name string) string {
 	return filepath.Join(c.Dir, "debian", name+".json")
 }
 
-func (c *Cache) lastAnswer(name string) (p Package, age time.Duration, ok bool) {
+// lastAnswer is what a name stood for when it was asked the last time.
+func (c *Cache) lastAnswer(name string) (all []Package, age time.Duration, ok bool) {
 	file := c.answerFile(name)
 	info, err := os.Stat(file)
 	if err != nil {
-		return p, 0, false
+		return nil, 0, false
 	}
 	b, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(b, &p) != nil {
-		return p, 0, false
+	if err != nil || json.Unmarshal(b, &all) != nil || len(all) == 0 {
+		return nil, 0, false
 	}
-	if _, err := os.Stat(p.Dir); err != nil {
-		return p, 0, false
+	for _, p := range all {
+		if _, err := os.Stat(p.Dir); err != nil {
+			return nil, 0, false
+		}
 	}
-	return p, time.Since(info.ModTime()), true
+	return all, time.Since(info.ModTime()), true
 }
 
-func (c *Cache) remember(name string, p Package) error {
-	b, err := json.Marshal(p)
+func (c *Cache) remember(name string, all []Package) error {
+	b, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(p.Dir), ".answer-")
+	tmp, err := os.CreateTemp(filepath.Dir(c.answerFile(name)), ".answer-")
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,11 @@ const debugMemory = 3072
 // DebugInfo fetches the debug info of the kernel of that name, 317 MB, unless it
 // is in the cache, and returns the root of the package.
 func (c *Cache) DebugInfo(ctx context.Context, name string) (dir string, err error) {
-	image, err := imagePackage(name)
+	k, err := c.Kernel(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	p, err := c.Fetch(ctx, image+"-dbg")
+	p, err := c.Fetch(ctx, "linux-image-"+k.Release+"-dbg:"+k.Arch)
 	return p.Dir, err
 }
 

@@ -3,6 +3,7 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/cavaliergopher/cpio"
@@ -128,8 +130,10 @@ func (a *initramfs) entry(guest string, mode cpio.FileMode, data []byte) error {
 }
 
 // addBusybox adds Debian's busybox and a link for each of its commands, unless
-// a file of that name was added before. Without it the guest has no shell.
-func (a *initramfs) addBusybox() error {
+// a file of that name was added before. Without it the guest has no shell. That
+// of another architecture cannot be asked for its commands; the machine's stands
+// in for it.
+func (a *initramfs) addBusybox(ctx context.Context, arch string) error {
 	busybox, err := exec.LookPath("busybox")
 	if errors.Is(err, exec.ErrNotFound) || (err == nil && requireStatic(busybox) != nil) {
 		return nil
@@ -140,6 +144,11 @@ func (a *initramfs) addBusybox() error {
 	list, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
 		return fmt.Errorf("list busybox commands: %w", err)
+	}
+	if arch != runtime.GOARCH {
+		if busybox, err = fetchBusybox(ctx, arch); err != nil {
+			return err
+		}
 	}
 	if err := a.add(File{Guest: "/bin/busybox", Host: busybox}); err != nil {
 		return err
@@ -152,4 +161,23 @@ func (a *initramfs) addBusybox() error {
 		}
 	}
 	return nil
+}
+
+// fetchBusybox returns the busybox of another architecture.
+func fetchBusybox(ctx context.Context, arch string) (string, error) {
+	cache, err := DefaultCache()
+	if err != nil {
+		return "", err
+	}
+	p, err := cache.Fetch(ctx, "busybox-static:"+arch)
+	if err != nil {
+		return "", err
+	}
+	for _, file := range []string{"usr/bin/busybox", "bin/busybox"} { // before and after /usr was merged
+		file = filepath.Join(p.Dir, file)
+		if _, err := os.Stat(file); err == nil {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("package %s has no busybox", p.Name)
 }

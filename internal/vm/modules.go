@@ -26,19 +26,13 @@ type module struct {
 // modules.dep, which is made at installation, so the modules themselves are asked.
 func (k Kernel) modules(names ...string) ([]module, error) {
 	l := loader{files: map[string]string{}, done: map[string]bool{}}
-	builtin, err := os.Open(filepath.Join(k.Modules, "modules.builtin"))
-	if err != nil {
+	if err := l.readBuiltin(k.Builtin); err != nil {
 		return nil, err
 	}
-	defer builtin.Close()
-	lines := bufio.NewScanner(builtin)
-	for lines.Scan() {
-		l.done[moduleName(lines.Text())] = true
+	if k.Modules == "" {
+		return nil, nil // what is not built in is missed when it is used
 	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	err = filepath.WalkDir(k.Modules, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(k.Modules, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.Contains(d.Name(), ".ko") {
 			l.files[moduleName(path)] = path
 		}
@@ -55,6 +49,25 @@ func (k Kernel) modules(names ...string) ([]module, error) {
 	return l.order, nil
 }
 
+// readBuiltin reads the list of what is built in. Without one, a module that is no
+// file counts as built in.
+func (l *loader) readBuiltin(file string) error {
+	if file == "" {
+		l.guess = true
+		return nil
+	}
+	builtin, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer builtin.Close()
+	lines := bufio.NewScanner(builtin)
+	for lines.Scan() {
+		l.done[moduleName(lines.Text())] = true
+	}
+	return lines.Err()
+}
+
 // moduleName is the module's own name: files have dashes where it has underscores.
 func moduleName(path string) string {
 	name, _, _ := strings.Cut(filepath.Base(path), ".ko")
@@ -64,6 +77,7 @@ func moduleName(path string) string {
 type loader struct {
 	files map[string]string // by module name
 	done  map[string]bool   // built in or in order
+	guess bool              // it is not known what is built in
 	order []module
 }
 
@@ -74,6 +88,9 @@ func (l *loader) add(name string) error {
 	}
 	l.done[name] = true
 	file, ok := l.files[name]
+	if !ok && l.guess {
+		return nil
+	}
 	if !ok {
 		return errors.New("neither built in nor in the package")
 	}

@@ -23,7 +23,7 @@ func fakeKernel(t *testing.T, builtin string, files map[string]string) Kernel {
 			t.Fatal(err)
 		}
 	}
-	return Kernel{Release: "0", Modules: dir}
+	return Kernel{Release: "0", Modules: dir, Builtin: filepath.Join(dir, "modules.builtin")}
 }
 
 func TestModulesBuiltIn(t *testing.T) {
@@ -40,6 +40,23 @@ func TestModulesFaults(t *testing.T) {
 		if _, err := k.modules(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q in it", name, err, want)
 		}
+	}
+}
+
+// Without a list of what is built in, what is no file counts as built in; a module
+// that is a file and broken does not.
+func TestModulesWithoutList(t *testing.T) {
+	k := fakeKernel(t, "", map[string]string{"kernel/broken.ko": "no ELF file"})
+	k.Builtin = ""
+	if got, err := k.modules("absent"); err != nil || len(got) != 0 {
+		t.Errorf("%d modules, %v; want none", len(got), err)
+	}
+	if _, err := k.modules("broken"); err == nil {
+		t.Error("a broken module was taken")
+	}
+	k.Modules = ""
+	if got, err := k.modules("absent"); err != nil || len(got) != 0 {
+		t.Errorf("no modules at all: %d modules, %v; want none", len(got), err)
 	}
 }
 

@@ -60,6 +60,10 @@ func NewTest(program, pkgDir string) (Test, error) {
 }
 
 func moduleRoot(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
 	for d := dir; ; d = filepath.Dir(d) {
 		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
 			return d, nil
@@ -110,9 +114,9 @@ var programs = [...]string{"cmd/ksnoop", "internal/workload"}
 // cPrograms are of the workload, too, but not in Go.
 var cPrograms = [...]string{"internal/workload/testdata/frames.c"}
 
-// Programs compiles ksnoop and workload. Beside an error it returns those that
-// could be compiled.
-func Programs(ctx context.Context) ([]File, error) {
+// Programs compiles ksnoop and workload for guests of the architecture. Beside an
+// error it returns those that could be compiled.
+func Programs(ctx context.Context, arch string) ([]File, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return nil, fmt.Errorf("find module: %w", err)
@@ -130,7 +134,7 @@ func Programs(ctx context.Context) ([]File, error) {
 			continue
 		}
 		host := filepath.Join(dir, path.Base(pkg))
-		if err := Build(ctx, "github.com/ksnoop/ksnoop/"+pkg, host); err != nil {
+		if err := Build(ctx, arch, "github.com/ksnoop/ksnoop/"+pkg, host); err != nil {
 			faults = errors.Join(faults, err)
 			continue
 		}
@@ -145,7 +149,7 @@ func Programs(ctx context.Context) ([]File, error) {
 			continue
 		}
 		name := strings.TrimSuffix(path.Base(src), ".c")
-		data, err := buildC(ctx, filepath.Join(root, src), filepath.Join(dir, name))
+		data, err := buildC(ctx, arch, filepath.Join(root, src), filepath.Join(dir, name))
 		if err != nil {
 			faults = errors.Join(faults, err)
 			continue

@@ -55,8 +55,8 @@ const bootPatience = 3 * time.Minute
 
 // Start boots the guest and returns when it is ready for commands.
 func (g Guest) Start(ctx context.Context) (*Machine, error) {
-	if _, err := exec.LookPath(qemuProgram); err != nil {
-		return nil, fmt.Errorf("%w (Debian package qemu-system-x86, or `make setup`)", err)
+	if _, err := exec.LookPath(g.platform().qemu); err != nil {
+		return nil, fmt.Errorf("%w (Debian package %s, or `make setup`)", err, g.platform().qemuPackage)
 	}
 	initrd, err := g.initrd(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (g Guest) initrd(ctx context.Context) (*os.File, error) {
 }
 
 func (g Guest) writeInitrd(ctx context.Context, w io.Writer) error {
-	program, err := buildInit(ctx)
+	program, err := buildInit(ctx, g.Kernel.Arch)
 	if err != nil {
 		return err
 	}
@@ -121,13 +121,34 @@ func (g Guest) writeInitrd(ctx context.Context, w io.Writer) error {
 	if err := a.folder("/root"); err != nil {
 		return err
 	}
-	if err := a.addBusybox(); err != nil {
+	if err := a.addBusybox(ctx, g.Kernel.Arch); err != nil {
 		return err
 	}
 	return a.close()
 }
 
-const qemuProgram = "qemu-system-x86_64"
+// A platform is what QEMU must be told of an architecture.
+type platform struct {
+	qemu, qemuPackage string
+	machine           []string
+	console           string // as the kernel names it
+}
+
+func (g Guest) platform() platform {
+	if g.Kernel.Arch == "arm64" {
+		return platform{
+			qemu: "qemu-system-aarch64", qemuPackage: "qemu-system-arm",
+			// With -cpu max a boot takes over a minute, and the kernel reports lockups.
+			machine: []string{"-M", "virt", "-cpu", "cortex-a72"},
+			console: "ttyAMA0",
+		}
+	}
+	return platform{
+		qemu: "qemu-system-x86_64", qemuPackage: "qemu-system-x86",
+		machine: []string{"-cpu", "max"},
+		console: "ttyS0",
+	}
+}
 
 // The child's descriptors, in the order of exec.Cmd.ExtraFiles.
 const (
@@ -143,7 +164,8 @@ func (g Guest) qemuArgs() []string {
 	if cpus == 0 {
 		cpus = 2
 	}
-	kernelArgs := "console=ttyS0 quiet panic=-1 oops=panic rdinit=/init"
+	p := g.platform()
+	kernelArgs := "console=" + p.console + " quiet panic=-1 oops=panic rdinit=/init"
 	// One host thread serves all CPUs. With one thread each, QEMU 7.2 loses an
 	// interprocessor interrupt now and then while the kernel patches its code,
 	// which is what attaching a tracer does: the guest then hangs.
@@ -156,9 +178,9 @@ func (g Guest) qemuArgs() []string {
 	for _, a := range g.Append {
 		kernelArgs += " " + a
 	}
-	return append(accel,
+	return append(slices.Concat(p.machine, accel),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-cpu", "max", "-m", strconv.Itoa(memory), "-smp", strconv.Itoa(cpus),
+		"-m", strconv.Itoa(memory), "-smp", strconv.Itoa(cpus),
 		"-serial", "stdio",
 		"-device", "virtio-serial-pci",
 		"-chardev", fmt.Sprintf("socket,id=port,fd=%d", portFD),
@@ -187,7 +209,7 @@ func (g Guest) launch(initrd *os.File) (*Machine, error) {
 	}
 	m.conn = wire.NewConn(m.port)
 	m.console.live = g.Console
-	m.qemu = exec.Command(qemuProgram, g.qemuArgs()...)
+	m.qemu = exec.Command(g.platform().qemu, g.qemuArgs()...)
 	m.qemu.ExtraFiles = []*os.File{portFD - 3: theirs, initrdFD - 3: initrd}
 	m.qemu.Stdout = &m.console
 	m.qemu.Stderr = &m.console

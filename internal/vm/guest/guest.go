@@ -5,6 +5,7 @@
 package guest
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +18,10 @@ const Env = "KSNOOP_GUEST"
 // given on its command line.
 const ClockParam = "KSNOOP_CLOCK=instructions"
 
+// NoModules is a file that says why the guest has no modules for tests. Where it is
+// there, tests that need one are skipped with what it says.
+const NoModules = "/lib/ksnoop/absent"
+
 // CountsInstructions reports whether the guest's nanoseconds are instructions.
 func CountsInstructions() bool {
 	line, err := os.ReadFile("/proc/cmdline")
@@ -28,6 +33,20 @@ func Kernel() string { return os.Getenv(Env) }
 
 // In reports whether the process runs in a guest.
 func In() bool { return Kernel() != "" }
+
+// AtLeast reports whether the running kernel's version is at least that one: what
+// it can do is known by its version and not by the name of the guest.
+func AtLeast(major, minor int) bool {
+	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return false
+	}
+	var haveMajor, haveMinor int
+	if _, err := fmt.Sscanf(string(text), "%d.%d", &haveMajor, &haveMinor); err != nil {
+		return false
+	}
+	return haveMajor > major || haveMajor == major && haveMinor >= minor
+}
 
 // Require skips a live test where there is no guest to try it in.
 func Require(t testing.TB) {

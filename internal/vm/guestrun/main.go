@@ -4,6 +4,9 @@
 //
 //	guestrun [flags] [--] COMMAND [ARGS…]
 //
+// Kernels are named by series: 6.1, 6.12, 6.18, 7.3, newest, each with -generic or
+// -rt for another image than the cloud's, and with -arm64 behind it.
+//
 // The guest has busybox's commands, and ksnoop and workload as they are in the
 // source tree. A COMMAND that is a file of the host is copied into the guest.
 // Given as `go test -exec`, it also takes along the package's testdata, the
@@ -77,7 +80,7 @@ func main() {
 func parse(args []string) (*options, []string, error) {
 	o := &options{}
 	f := flag.NewFlagSet("guestrun", flag.ContinueOnError)
-	f.StringVar(&o.kernel, "kernel", vm.KernelNames()[0], "`name` of the kernel, or of a package linux-image-…")
+	f.StringVar(&o.kernel, "kernel", vm.KernelNames()[0], "`name` of the kernel, as in 6.12, newest, newest-rt, newest-arm64, or of a package linux-image-…")
 	f.BoolVar(&o.fetch, "fetch", false, "fetch the kernels of $KSNOOP_KERNELS, or the packages named as arguments, and do no more")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end the guest after this `time`")
 	f.BoolVar(&o.bare, "bare", false, "leave out ksnoop and workload")
@@ -153,6 +156,10 @@ func fetch(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		for _, name := range vm.KernelNames() {
 			k, err := cache.Kernel(ctx, name)
+			if errors.Is(err, vm.ErrNoSeries) {
+				fmt.Println("absent", err)
+				continue
+			}
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ func prepare(ctx context.Context, o *options, args []string) error {
 		}
 	}
 	if !o.bare {
-		files, err := vm.Programs(ctx)
+		files, err := vm.Programs(ctx, kernel.Arch)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "guestrun: without this program: %v\n", err)
 		}

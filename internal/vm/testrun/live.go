@@ -11,12 +11,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
@@ -24,7 +27,18 @@ import (
 type livePackage struct {
 	ImportPath, Dir           string
 	TestGoFiles, XTestGoFiles []string
-	test                      vm.Test
+}
+
+// A program is the test program of a package.
+type program struct {
+	*livePackage
+	test vm.Test
+}
+
+// A payload is what guests of one architecture are given to test.
+type payload struct {
+	programs []program
+	files    []vm.File
 }
 
 // findLive lists the packages that have live tests.
@@ -56,32 +70,34 @@ func findLive(ctx context.Context, patterns []string) ([]*livePackage, error) {
 }
 
 // compile makes a static test program of each package, in the folder dir.
-func compile(ctx context.Context, pkgs []*livePackage, dir string) error {
+func compile(ctx context.Context, pkgs []*livePackage, arch, dir string) ([]program, error) {
+	var programs []program
 	for i, p := range pkgs {
 		// Packages may have the same last name, so each gets a folder.
-		file := filepath.Join(dir, fmt.Sprint(i), filepath.Base(p.Dir)+".test")
+		file := filepath.Join(dir, arch, fmt.Sprint(i), filepath.Base(p.Dir)+".test")
 		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", file, p.ImportPath)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Env = vm.GoEnv(arch)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("compile tests of %s: %w\n%s", p.ImportPath, err, out)
+			return nil, fmt.Errorf("compile tests of %s: %w\n%s", p.ImportPath, err, out)
 		}
-		var err error
-		if p.test, err = vm.NewTest(file, p.Dir); err != nil {
-			return err
+		test, err := vm.NewTest(file, p.Dir)
+		if err != nil {
+			return nil, err
 		}
+		programs = append(programs, program{p, test})
 	}
-	return nil
+	return programs, nil
 }
 
 // guestFiles are what the packages' tests need in the guest. The module's
 // testdata belongs to all of them and is put there once.
-func guestFiles(ctx context.Context, pkgs []*livePackage) ([]vm.File, error) {
-	files, err := vm.Programs(ctx)
+func guestFiles(ctx context.Context, programs []program, arch string) ([]vm.File, error) {
+	files, err := vm.Programs(ctx, arch)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
-	for _, p := range pkgs {
+	for _, p := range programs {
 		for _, f := range p.test.Files {
 			if !seen[f.Guest] {
 				seen[f.Guest] = true
@@ -92,31 +108,87 @@ func guestFiles(ctx context.Context, pkgs []*livePackage) ([]vm.File, error) {
 	return files, nil
 }
 
+// payloads builds what the kernels' guests are given, once for each architecture.
+func payloads(ctx context.Context, o options, kernels []target, dir string) (map[string]*payload, error) {
+	pkgs, err := findLive(ctx, o.packages)
+	if err != nil {
+		return nil, err
+	}
+	loads := map[string]*payload{}
+	for _, k := range kernels {
+		if loads[k.Arch] != nil {
+			continue
+		}
+		programs, err := compile(ctx, pkgs, k.Arch, dir)
+		if err != nil {
+			return nil, err
+		}
+		files, err := guestFiles(ctx, programs, k.Arch)
+		if err != nil {
+			return nil, err
+		}
+		loads[k.Arch] = &payload{programs, files}
+	}
+	return loads, nil
+}
+
+// A target is a kernel to test on, and how much.
+type target struct {
+	vm.Kernel
+	smoke bool
+}
+
+// findKernels fetches the kernels. Debian drops a series when it has a newer one:
+// that is reported, and is no failure.
+func findKernels(ctx context.Context, choices []vm.Choice, w io.Writer) ([]target, error) {
+	var kernels []target
+	for _, c := range choices {
+		k, err := vm.FindKernel(ctx, c.Name)
+		if errors.Is(err, vm.ErrNoSeries) {
+			fmt.Fprintf(w, "absent %v\n", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		kernels = append(kernels, target{k, c.Smoke})
+	}
+	if len(kernels) == 0 {
+		return nil, fmt.Errorf("no kernel to test on: Debian has none of %v", choices)
+	}
+	return kernels, nil
+}
+
 func liveTests(ctx context.Context, o options, t *tally) error {
 	dir, err := os.MkdirTemp("", "testrun-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	pkgs, files, err := prepare(ctx, o, dir)
+	kernels, err := findKernels(ctx, vm.Choices(o.kernels), t.w)
 	if err != nil {
 		return err
 	}
-	var kernels []*live
-	for _, name := range vm.KernelNames() {
-		l, err := newLive(ctx, o, name, files)
+	loads, err := payloads(ctx, o, kernels, dir)
+	if err != nil {
+		return err
+	}
+	var guests []*live
+	for _, k := range kernels {
+		l, err := newLive(ctx, o, k, loads[k.Arch])
 		if err != nil {
 			return err
 		}
 		l.tally = &tally{w: t.w}
-		kernels = append(kernels, l)
+		guests = append(guests, l)
 	}
-	// A guest runs on one thread, so the kernels' guests run side by side.
+	// A guest runs on one thread, so guests run side by side.
 	var g errgroup.Group
-	for _, l := range kernels {
+	g.SetLimit(runtime.NumCPU())
+	for _, l := range guests {
 		g.Go(func() error {
 			defer l.close()
-			for _, p := range pkgs {
+			for _, p := range l.load.programs {
 				if err := l.test(ctx, p); err != nil {
 					return err
 				}
@@ -125,48 +197,38 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 		})
 	}
 	err = g.Wait()
-	for _, l := range kernels {
+	for _, l := range guests {
 		t.add(l.tally)
 	}
 	return err
 }
 
-// newLive prepares a guest with the kernel of that name.
-func newLive(ctx context.Context, o options, name string, files []vm.File) (*live, error) {
-	kernel, err := vm.FindKernel(ctx, name)
+// newLive prepares a guest with the kernel.
+func newLive(ctx context.Context, o options, k target, load *payload) (*live, error) {
+	modules, err := vm.TestModules(ctx, k.Kernel)
 	if err != nil {
-		return nil, err
+		fmt.Fprintf(os.Stderr, "testrun: kernel %s without a module for tests: %v\n", k.Name, err)
 	}
-	modules, err := vm.TestModules(ctx, kernel)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "testrun: without a module: %v\n", err)
+	if errors.Is(err, vm.ErrNoHeaders) {
+		modules = []vm.File{vm.NoModules(err)}
 	}
 	// The functions of tun are for TestLiveModule to trace.
-	l := &live{guest: vm.Guest{Kernel: kernel, Modules: []string{"tun"}, Files: append(modules, files...)}, options: o}
+	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, load: load, options: o}
 	if o.debugInfo {
 		return l, l.guest.AddDebugInfo(ctx)
 	}
 	return l, nil
 }
 
-func prepare(ctx context.Context, o options, dir string) ([]*livePackage, []vm.File, error) {
-	pkgs, err := findLive(ctx, o.packages)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := compile(ctx, pkgs, dir); err != nil {
-		return nil, nil, err
-	}
-	files, err := guestFiles(ctx, pkgs)
-	return pkgs, files, err
-}
-
 // A live runs packages' tests in one guest, or in a new one after a crash.
 type live struct {
 	guest   vm.Guest
+	smoke   bool
+	load    *payload
 	machine *vm.Machine
 	options options
 	tally   *tally
+	failed  bool // a test program ended with another status than 0
 }
 
 func (l *live) close() {
@@ -176,34 +238,67 @@ func (l *live) close() {
 	}
 }
 
-// run runs a test program; an error means that it did not come to its end.
-func (l *live) run(ctx context.Context, p *livePackage, args []string, out io.Writer) error {
-	if l.machine == nil {
-		// Late, so that a guest that is not needed is not booted.
-		m, err := l.guest.Start(ctx)
-		if err != nil {
-			return err
-		}
-		l.machine = m
+// boot starts the guest unless it runs: late, so that one that is not needed is
+// not booted.
+func (l *live) boot(ctx context.Context) error {
+	if l.machine != nil {
+		return nil
 	}
-	// The program's own time-out comes first, it tells where the program hangs.
-	ctx, cancel := context.WithTimeout(ctx, l.options.timeout+30*time.Second)
-	defer cancel()
-	args = append([]string{p.test.Program, "-test.timeout=" + l.options.timeout.String()}, args...)
+	m, err := l.guest.Start(ctx)
+	if err != nil {
+		return err
+	}
+	l.machine = m
+	return nil
+}
+
+// run runs a test program; an error means that it did not come to its end.
+func (l *live) run(ctx context.Context, p program, args []string, out io.Writer) error {
+	if err := l.boot(ctx); err != nil {
+		return err
+	}
+	slow, err := slowness(ctx, l.machine)
+	if err != nil {
+		l.close()
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// A program that hangs is first told to say where, then stopped.
+	w := newWatch(l.options.timeout, slow)
+	signals := make(chan os.Signal, 1)
+	go func() {
+		if silent := w.wait(ctx); silent > 0 {
+			signals <- syscall.SIGQUIT
+			time.Sleep(time.Duration(30 * slow * float64(time.Second)))
+			cancel(fmt.Errorf("no word for %v", silent.Round(time.Second)))
+		}
+	}()
+	out = io.MultiWriter(w, out)
+	env := append(vm.TestEnv(os.Environ()), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, slow))
+	if l.smoke {
+		env = append(env, livetest.SmokeEnv+"=1")
+	}
 	status, err := l.machine.Run(ctx, vm.Command{
-		Args: args, Dir: p.test.Dir, Env: vm.TestEnv(os.Environ()), Stdout: out, Stderr: out,
+		Args: slices.Concat([]string{p.test.Program, "-test.timeout=0"}, args), Dir: p.test.Dir,
+		Env:    env,
+		Stdout: out, Stderr: out, Signals: signals,
 	})
 	switch {
 	case err != nil:
 		l.close()
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
 	case status.ExitCode() != 0:
+		l.failed = true
 		// As the go command says it, whatever the program said before.
 		_, err = fmt.Fprintf(out, "\n%v\nFAIL\n", status)
 	}
 	return err
 }
 
-func (l *live) test(ctx context.Context, p *livePackage) error {
+func (l *live) test(ctx context.Context, p program) error {
 	const debugInfo = "^TestLiveDebugInfo"
 	pattern, skip := l.options.run, debugInfo
 	if l.options.debugInfo {
@@ -212,6 +307,8 @@ func (l *live) test(ctx context.Context, p *livePackage) error {
 	switch {
 	case pattern == "" && l.options.debugInfo:
 		pattern = debugInfo
+	case pattern == "" && l.smoke:
+		pattern = smokePattern()
 	case pattern == "":
 		pattern = "^TestLive"
 	}
@@ -231,34 +328,4 @@ func (l *live) test(ctx context.Context, p *livePackage) error {
 		return err // no test was running
 	}
 	return ctx.Err()
-}
-
-// benchmark runs the live benchmarks on the first kernel, with the
-// instruction clock.
-func benchmark(ctx context.Context, o options, w io.Writer) error {
-	dir, err := os.MkdirTemp("", "testrun-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	pkgs, files, err := prepare(ctx, o, dir)
-	if err != nil {
-		return err
-	}
-	kernel, err := vm.FindKernel(ctx, vm.KernelNames()[0])
-	if err != nil {
-		return err
-	}
-	l := &live{guest: vm.Guest{Kernel: kernel, Files: files, ICount: true}, options: o}
-	defer l.close()
-	pattern := o.run
-	if pattern == "" {
-		pattern = "^BenchmarkLive"
-	}
-	for _, p := range pkgs {
-		if err := l.run(ctx, p, []string{"-test.run=^$", "-test.bench=" + pattern}, w); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -2,12 +2,13 @@
 
 // Testrun runs the module's tests and says how many passed.
 //
-//	testrun [-unit] [-live [-debuginfo]] [-bench] [-run REGEXP] [PACKAGE…]
+//	testrun [-unit] [-live [-all] [-debuginfo] [-table FILE]] [-bench] [-run REGEXP] [PACKAGE…]
 //
 // Unit tests run here, with the race detector. Live tests, which are those
 // named TestLive… in files named …_live_test.go, run in a guest of each kernel
-// of $KSNOOP_KERNELS: all packages' test programs in one boot. Benchmarks
-// named BenchmarkLive… run in a guest whose clock counts instructions.
+// of $KSNOOP_KERNELS: all packages' test programs in one boot. Behind a kernel's
+// name ":smoke" asks for one test of each feature only, see smoke.go. Benchmarks
+// named BenchmarkLive… run in guests whose clocks count instructions.
 package main
 
 import (
@@ -21,11 +22,17 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
+	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
 type options struct {
 	unit, live, bench bool
 	debugInfo         bool
+	kernels           string // to test on, unless $KSNOOP_KERNELS names some
+	with              string // program of this machine to compare with
+	table             string // file to write what works where into
 	run               string
 	timeout           time.Duration
 	packages          []string
@@ -35,11 +42,17 @@ func main() {
 	var o options
 	flag.BoolVar(&o.unit, "unit", false, "run the unit tests")
 	flag.BoolVar(&o.live, "live", false, "run the live tests in guests")
-	flag.BoolVar(&o.bench, "bench", false, "run the live benchmarks in a guest")
+	flag.BoolVar(&o.bench, "bench", false, "run the live benchmarks in guests")
+	all := flag.Bool("all", false, "all live tests on all kernels: "+vm.AllKernels)
+	flag.StringVar(&o.table, "table", "", "with -live: write into this `file` what works on which kernel")
 	flag.BoolVar(&o.debugInfo, "debuginfo", false, "with -live: put the kernels' debug info into the guests, and run the tests that need it")
+	flag.StringVar(&o.with, "with", "", "with -bench: take this installed `program` along, to compare with")
 	flag.StringVar(&o.run, "run", "", "of the live tests or benchmarks only those that match this `regexp`")
-	flag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "`time` for each package's tests")
+	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up a test that says nothing for this `time`; on a slow machine for as many times longer")
 	flag.Parse()
+	if o.kernels = vm.TestKernels; *all {
+		o.kernels = vm.AllKernels
+	}
 	o.packages = flag.Args()
 	if len(o.packages) == 0 {
 		o.packages = []string{"./..."}
@@ -58,7 +71,7 @@ func main() {
 // run reports whether all tests passed.
 func run(ctx context.Context, o options) (bool, error) {
 	if o.bench {
-		return true, benchmark(ctx, o, os.Stdout)
+		return benchmark(ctx, o, os.Stdout)
 	}
 	t := &tally{w: os.Stdout}
 	var err error
@@ -68,6 +81,9 @@ func run(ctx context.Context, o options) (bool, error) {
 	if o.live {
 		err = errors.Join(err, liveTests(ctx, o, t))
 	}
+	if o.table != "" {
+		err = errors.Join(err, t.rows.update(o.table))
+	}
 	for _, f := range t.failures {
 		fmt.Println("failed:", f)
 	}
@@ -76,8 +92,9 @@ func run(ctx context.Context, o options) (bool, error) {
 }
 
 func unitTests(ctx context.Context, o options, t *tally) error {
-	args := append([]string{"test", "-race", "-json", "-skip", "^TestLive", "-timeout", o.timeout.String()}, o.packages...)
+	args := append([]string{"test", "-race", "-json", "-skip", "^TestLive", "-timeout", unitTimeout().String()}, o.packages...)
 	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, contention()), vm.KernelsEnv+"="+kernelList(o.kernels))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -93,6 +110,19 @@ func unitTests(ctx context.Context, o options, t *tally) error {
 		err = nil // the tally has it
 	}
 	return errors.Join(readErr, err)
+}
+
+// unitTimeout is many times what a package takes on this machine as it is now.
+func unitTimeout() time.Duration {
+	return time.Duration(contention() * float64(30*time.Minute))
+}
+
+// kernelList is $KSNOOP_KERNELS for tests that boot guests of their own.
+func kernelList(list string) string {
+	if names := os.Getenv(vm.KernelsEnv); names != "" {
+		return names
+	}
+	return list
 }
 
 // toJSON pipes a test program's output through the converter of the Go

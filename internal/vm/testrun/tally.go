@@ -28,6 +28,7 @@ type tally struct {
 	w                       io.Writer
 	passed, failed, skipped int
 	failures                []string // names, repeated at the end
+	rows                    rows     // what works where
 }
 
 func (t *tally) String() string {
@@ -40,6 +41,7 @@ func (t *tally) add(other *tally) {
 	t.failed += other.failed
 	t.skipped += other.skipped
 	t.failures = append(t.failures, other.failures...)
+	t.rows = append(t.rows, other.rows...)
 }
 
 // A suite is one run of one package's tests.
@@ -50,7 +52,7 @@ type suite struct {
 }
 
 // slowTest is how many seconds a test takes to be named for it: `make test` has to
-// end in 25 minutes.
+// end in 30 minutes.
 const slowTest = 10
 
 // unfinished is the output of tests that have no result: they were running
@@ -111,6 +113,7 @@ func (t *tally) take(s *suite, e event, where string) {
 		s.output[e.Test] = ""
 	case e.Action == "output" && !isFrame(e.Output):
 		s.output[e.Test] += e.Output
+		t.rows.take(e.Output)
 	}
 	switch {
 	case !isResult(e.Action):

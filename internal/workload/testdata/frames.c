@@ -22,8 +22,11 @@ NOINLINE long frames_read(void)
 	__asm__ volatile(
 #if defined(__x86_64__)
 		"syscall" : "=a"(result) : "0"(0L), "D"((long)fd), "S"(buf), "d"(33L) : "rcx", "r11", "memory"
+#elif defined(__aarch64__)
+		"mov x8, #63\n\tmov x0, %1\n\tmov x1, %2\n\tmov x2, #33\n\tsvc #0\n\tmov %0, x0"
+		: "=r"(result) : "r"((long)fd), "r"(buf) : "x0", "x1", "x2", "x8", "memory"
 #else
-		"" : "=r"(result) : "0"(read(fd, buf, 33))
+#error "how is a system call made here?"
 #endif
 	);
 	return result;

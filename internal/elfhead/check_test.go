@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package elfhead
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// sparse is a file of any size in which all but its first bytes are zero.
+type sparse struct {
+	head []byte
+	size int64
+}
+
+func (s sparse) ReadAt(b []byte, off int64) (int, error) {
+	n := int(max(0, min(int64(len(b)), s.size-off)))
+	clear(b[:n])
+	if off < int64(len(s.head)) {
+		copy(b[:n], s.head[off:])
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// header is one with some sections behind it.
+func header(number uint16, sections ...elf.Section64) []byte {
+	var b bytes.Buffer
+	for _, part := range []any{elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1},
+		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Shoff: 64, Shentsize: 64, Shnum: number, Shstrndx: 1,
+	}, sections} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			panic(err) // a bytes.Buffer takes all
+		}
+	}
+	return b.Bytes()
+}
+
+// TestCheck has files that make debug/elf take gigabytes, and others.
+func TestCheck(t *testing.T) {
+	strtab := func(size uint64) elf.Section64 {
+		return elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 1 << 12, Size: size, Name: 0}
+	}
+	long := append(header(3, elf.Section64{}, strtab(1<<13), elf.Section64{}), bytes.Repeat([]byte{'x'}, 1<<14)...)
+	shared := header(60000, elf.Section64{}, strtab(1<<12))
+	for range 60000 - 2 {
+		shared = append(shared, 0, 1, 0, 0) // a name of 3,839 bytes
+		shared = append(shared, make([]byte, 60)...)
+	}
+	copy(shared[1<<12:], bytes.Repeat([]byte{'x'}, 0xfff))
+	for _, test := range []struct {
+		name string
+		file io.ReaderAt
+		want string
+	}{
+		{"no ELF file", bytes.NewReader([]byte("text")), ""},
+		{"some zeros", sparse{header(20, elf.Section64{}, strtab(100)), 1 << 40}, ""},
+		{"ten million sections", sparse{header(0, elf.Section64{Size: 10_000_000}, strtab(1)), 1 << 40}, "10000000 sections"},
+		{"names of a terabyte", sparse{header(2, elf.Section64{}, strtab(1<<40)), 1 << 50}, "names of sections of 1099511627776 bytes"},
+		{"one long name for all", bytes.NewReader(shared), "take more than"},
+		{"a long name", bytes.NewReader(long), "longer than"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := Check(test.file)
+		runtime.ReadMemStats(&after)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<26 {
+			t.Errorf("%s: %d bytes of memory", test.name, used)
+		}
+	}
+	own, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer own.Close()
+	if err := Check(own); err != nil {
+		t.Errorf("the test itself: %v", err)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	f.Add(header(2, elf.Section64{}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 64, Size: 64}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if Check(bytes.NewReader(data)) == nil {
+			_, _ = elf.NewFile(bytes.NewReader(data))
+		}
+	})
+}
