@@ -142,7 +142,7 @@ func (f *frameRules) run(c cursor, until uint64) {
 
 func (f *frameRules) step(op uint8, c *cursor) {
 	switch op {
-	case cfaNop:
+	case cfaNop, cfaNegateRAState:
 	case cfaSetLoc:
 		f.bad = true // no compiler of a kernel makes it
 	case cfaAdvanceLoc1:

@@ -162,12 +162,13 @@ func (c *cursor) text() []byte {
 }
 
 // length reads the initial length of a unit and returns the position of its end
-// and the size of its offsets.
+// and the size of its offsets. No unit is empty: zeros are what a damaged or
+// sparse file has, perhaps terabytes of them.
 func (c *cursor) length() (end int, offsetSize uint8) {
 	n, offsetSize := uint64(c.u32()), uint8(4)
 	if n == 0xffffffff {
 		n, offsetSize = c.u64(), 8
-	} else if n >= 0xfffffff0 {
+	} else if n >= 0xfffffff0 || n == 0 {
 		c.fail()
 	}
 	if c.bad || n > uint64(len(c.b)-c.pos) {

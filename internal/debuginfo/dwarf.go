@@ -50,8 +50,13 @@ const (
 	attrAddrBase       = 0x73
 	attrRnglistsBase   = 0x74
 	attrDwoName        = 0x76
+	attrLinkageName    = 0x6e
 	attrLoclistsBase   = 0x8c
+	attrMIPSLinkage    = 0x2007 // before DWARF 4
 	attrGNUDwoName     = 0x2130
+	attrGNUDwoID       = 0x2131
+	attrGNURangesBase  = 0x2132
+	attrGNUAddrBase    = 0x2133
 )
 
 const (
@@ -212,6 +217,7 @@ const (
 	cfaValOffset        = 0x14
 	cfaValOffsetSF      = 0x15
 	cfaValExpression    = 0x16
+	cfaNegateRAState    = 0x2d // of arm64: the return address is signed from here on, or no longer
 	cfaGNUArgsSize      = 0x2e
 )
 

@@ -172,7 +172,7 @@ func Check(file io.ReaderAt, id BuildID) error {
 }
 
 func check(file io.ReaderAt, id BuildID) *Refusal {
-	f, err := elf.NewFile(file)
+	f, err := openELF(file)
 	if err != nil {
 		var format *elf.FormatError
 		if errors.As(err, &format) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

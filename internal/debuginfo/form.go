@@ -132,13 +132,19 @@ func (u *unit) sibling(b []byte, pos int, a *abbrev) (next int, ok bool) {
 }
 
 // str returns the text of a value, as a part of the file.
-func (u *unit) str(v value) []byte {
-	s := u.sections
+func (u *unit) str(v value) []byte { return u.strIn(u.sections, v) }
+
+// strIn is str for the line table, which is where the skeleton of a unit is.
+func (u *unit) strIn(s *sections, v value) []byte {
 	switch v.form {
 	case formString:
 		return v.text
 	case formStrp:
 		return textAt(s.str, v.n)
+	case formGNUStrpAlt, formStrpSup:
+		if s.sup != nil {
+			return textAt(s.sup.str, v.n)
+		}
 	case formLineStrp:
 		return textAt(s.lineStr, v.n)
 	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
@@ -181,23 +187,26 @@ func (u *unit) address(v value) (uint64, bool) {
 
 // indexed returns an entry of the unit's part of .debug_addr.
 func (u *unit) indexed(i uint64) (uint64, bool) {
-	if i > uint64(len(u.sections.addr)) {
+	if i > uint64(len(u.main.addr)) {
 		return 0, false
 	}
-	c := at(u.sections.addr, u.addrBase)
+	c := at(u.main.addr, u.addrBase)
 	c.skip(i * uint64(u.addrSize))
 	addr := c.sized(u.addrSize)
 	return addr, !c.bad
 }
 
-// reference returns the offset in .debug_info of the entry that a value names.
+// reference returns the offset in .debug_info of the entry that a value names,
+// with supBit if that is in the supplementary file.
 func (u *unit) reference(v value) (uint64, bool) {
 	switch v.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
-		return u.off + v.n, true
+		return u.sections.bias | (u.off + v.n), true
 	case formRefAddr:
-		return v.n, true
+		return u.sections.bias | v.n, true
+	case formGNURefAlt, formRefSup4, formRefSup8:
+		return supBit | v.n, u.sections.sup != nil
 	}
-	// Type signatures name no functions; supplementary files are not read.
+	// Type signatures name no functions.
 	return 0, false
 }

@@ -22,6 +22,11 @@ type sections struct {
 	rnglists, ranges, addr, strOffsets        []byte
 	loclists, loc, frame                      []byte
 	relocatable                               bool // 0 is an address like any other
+	// sup is the supplementary file, whose own offsets have the bias.
+	sup  *sections
+	bias uint64
+	// halves finds .dwo files, if there may be any.
+	halves *halves
 }
 
 // slots maps the names of sections to where they go.
@@ -41,7 +46,7 @@ func (s *sections) late() map[string]*[]byte {
 
 // mapFile maps a file into memory. Nothing of it is read yet.
 func mapFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // of a pipe it would wait
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +72,9 @@ func mapFile(path string) ([]byte, error) {
 // touch maps all pages of a part of the file that will be read from end to end,
 // which costs a tenth of the page faults that it saves. It is no more than a hint.
 func touch(data, part []byte) {
-	const few = 1 << 16
+	const few, most = 1 << 16, 1 << 30
 	off := cap(data) - cap(part)
-	if len(part) < few || off < 0 || off+len(part) > len(data) || &data[off] != &part[0] {
+	if len(part) < few || len(part) > most || off < 0 || off+len(part) > len(data) || &data[off] != &part[0] {
 		return // it was decompressed and is no part of the file
 	}
 	const page = 4096
@@ -87,11 +92,11 @@ func readSections(data []byte, f *elf.File) (*sections, error) {
 	if err := fill(s.slots(), data, f); err != nil {
 		return nil, err
 	}
-	if len(s.info) == 0 || len(s.abbrev) == 0 {
-		return nil, errors.New("no debug info")
-	}
 	return s, nil
 }
+
+// empty reports whether there is no debug info at all.
+func (s *sections) empty() bool { return len(s.info) == 0 || len(s.abbrev) == 0 }
 
 // fill finds the sections of some slots.
 func fill(slots map[string]*[]byte, data []byte, f *elf.File) error {
@@ -156,15 +161,18 @@ func decompressZstd(b []byte, likely int, most uint64) ([]byte, error) {
 
 // relocate applies the relocations of an object file or kernel module to the
 // sections of some slots.
-func relocate(slots map[string]*[]byte, data []byte, f *elf.File, place func(string) (uint64, bool)) error {
+func relocate(slots map[string]*[]byte, data []byte, f *elf.File, bases []uint64) error {
 	for _, rel := range f.Sections {
-		if rel.Type != elf.SHT_RELA || int(rel.Info) >= len(f.Sections) || int(rel.Link) >= len(f.Sections) {
+		if rel.Type != elf.SHT_RELA && rel.Type != elf.SHT_REL || int(rel.Info) >= len(f.Sections) {
 			continue
 		}
 		target := f.Sections[rel.Info]
 		slot, ok := slots[target.Name]
 		if !ok || target.Type == elf.SHT_NOBITS || !strings.HasPrefix(target.Name, ".debug_") {
 			continue
+		}
+		if rel.Type == elf.SHT_REL || int(rel.Link) >= len(f.Sections) {
+			return fmt.Errorf("section %s: relocations without addends or symbols", rel.Name)
 		}
 		entries, err := contents(data, rel)
 		if err != nil {
@@ -177,27 +185,12 @@ func relocate(slots map[string]*[]byte, data []byte, f *elf.File, place func(str
 		if target.Flags&elf.SHF_COMPRESSED == 0 {
 			*slot = bytes.Clone(*slot)
 		}
-		r := relocator{f: f, symbols: symbols, bases: bases(f, place)}
+		r := relocator{f: f, symbols: symbols, bases: bases}
 		if err := r.apply(*slot, entries); err != nil {
 			return fmt.Errorf("section %s: %w", rel.Name, err)
 		}
 	}
 	return nil
-}
-
-// bases returns where each section begins.
-func bases(f *elf.File, place func(string) (uint64, bool)) []uint64 {
-	b := make([]uint64, len(f.Sections))
-	for i, s := range f.Sections {
-		b[i] = s.Addr
-		if place == nil || s.Flags&elf.SHF_ALLOC == 0 {
-			continue
-		}
-		if addr, ok := place(s.Name); ok {
-			b[i] = addr
-		}
-	}
-	return b
 }
 
 // A relocator knows the symbols that relocations are about.
@@ -216,11 +209,18 @@ func (r *relocator) apply(b, entries []byte) error {
 	c := cursor{b: entries}
 	for len(entries)-c.pos >= relaSize {
 		off, info, addend := c.u64(), c.u64(), c.u64()
-		width := relocationWidth(r.f.Machine, uint32(info))
+		width, ok := relocationWidth(r.f.Machine, uint32(info))
+		if !ok {
+			return fmt.Errorf("relocation %d of %v is not known", uint32(info), r.f.Machine)
+		}
 		if width == 0 {
 			continue
 		}
-		v := r.symbol(info>>32) + addend
+		v, ok := r.symbol(info >> 32)
+		if !ok {
+			return fmt.Errorf("relocation by symbol %d, which is in no section that can be found", info>>32)
+		}
+		v += addend
 		if off > uint64(len(b)) || uint64(len(b))-off < uint64(width) {
 			return errors.New("relocation beyond the end")
 		}
@@ -231,36 +231,44 @@ func (r *relocator) apply(b, entries []byte) error {
 	return nil
 }
 
-func (r *relocator) symbol(i uint64) uint64 {
+func (r *relocator) symbol(i uint64) (uint64, bool) {
 	if i >= uint64(len(r.symbols)/symbolSize) {
-		return 0
+		return 0, false
 	}
 	c := at(r.symbols, i*symbolSize+6)
-	section, value := c.u16(), c.u64()
+	section, value := elf.SectionIndex(c.u16()), c.u64()
+	if section == elf.SHN_XINDEX {
+		return 0, false // of more than 65,279 sections, it stands elsewhere
+	}
 	if int(section) < len(r.bases) {
 		value += r.bases[section]
 	}
-	return value
+	return value, true
 }
 
-// relocationWidth returns how many bytes an absolute relocation sets; others do
-// not say where things are.
-func relocationWidth(m elf.Machine, kind uint32) int {
+// relocationWidth returns how many bytes an absolute relocation sets, 0 for one
+// that does not say where code is: that of a thread's variable. What others would
+// set is not known.
+func relocationWidth(m elf.Machine, kind uint32) (width int, ok bool) {
 	switch m {
 	case elf.EM_X86_64:
 		switch elf.R_X86_64(kind) {
 		case elf.R_X86_64_64:
-			return 8
+			return 8, true
 		case elf.R_X86_64_32, elf.R_X86_64_32S:
-			return 4
+			return 4, true
+		case elf.R_X86_64_NONE, elf.R_X86_64_DTPOFF32, elf.R_X86_64_DTPOFF64:
+			return 0, true
 		}
 	case elf.EM_AARCH64:
 		switch elf.R_AARCH64(kind) {
 		case elf.R_AARCH64_ABS64:
-			return 8
+			return 8, true
 		case elf.R_AARCH64_ABS32:
-			return 4
+			return 4, true
+		case elf.R_AARCH64_NONE, elf.R_AARCH64_NULL, elf.R_AARCH64_TLS_DTPREL64:
+			return 0, true
 		}
 	}
-	return 0
+	return 0, false
 }

@@ -157,7 +157,7 @@ func (x *unitIndex) readOthers() *addressIndex {
 	// Limits for all units together: in a damaged file each could name the same
 	// long list of ranges, or the same large table of abbreviations.
 	entries := rangeEntries(x.sections)
-	work := 64*(len(x.sections.info)+len(x.sections.abbrev)) + 1<<20
+	work := tableWork(x.sections)
 	for _, where := range x.all() {
 		if _, ok := listed[where.unit]; ok {
 			continue

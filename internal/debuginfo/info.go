@@ -7,10 +7,14 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
 // Options are how debug info is read. The zero value serves for a file whose
@@ -22,23 +26,34 @@ type Options struct {
 	// Section tells where a section was loaded. A kernel module has no
 	// addresses of its own.
 	Section func(name string) (addr uint64, ok bool)
+	// Apart gives each section of a relocatable file addresses of its own: in
+	// such a file all of them begin at 0. InSection and SectionOf translate.
+	Apart bool
 	// Relative cuts paths to those of the source tree: kernel/bpf/syscall.c.
 	Relative bool
+	// Stripped takes a file without debug info as well. Its symbol table then
+	// tells functions, and nothing tells lines.
+	Stripped bool
 	// Lazy puts off the relocation of a module until something is looked up.
-	// If it then fails, nothing is found.
+	// If it then fails, nothing is found and Err says why.
 	Lazy bool
 }
 
 // An Info is the debug info of one kernel, module or program. The file is
-// mapped and must not be made shorter meanwhile.
+// mapped; if it is made shorter meanwhile, Err says so.
 type Info struct {
+	path     string // "" if it is not known
+	fault    atomic.Pointer[error]
 	options  Options
 	data     []byte
 	mapped   bool
 	sections *sections
+	places   places
 	relocate func() error // once, before anything is read
 	locate   func() error // once, before the places of parameters are read
 	units    *unitIndex
+	supUnits *unitIndex // of the supplementary file, if there is one
+	loader   *loader    // nil if only the bytes of the file are known
 	symbols  *symbolTable
 	stream   *reader
 }
@@ -49,18 +64,43 @@ func Open(path string, o Options) (*Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open debug info %s: %w", path, err)
 	}
-	i, err := New(data, o)
+	l := &loader{path: path}
+	i, err := newMapped(data, o, l)
 	if err != nil {
-		_ = unix.Munmap(data) // nothing refers to it
+		_ = errors.Join(l.close(), unix.Munmap(data)) // nothing refers to it
 		return nil, fmt.Errorf("open debug info %s: %w", path, err)
 	}
-	i.mapped = true
+	i.path, i.mapped = path, true
 	return i, nil
 }
 
-// New reads the debug info in the bytes of an ELF file, which it keeps.
-func New(data []byte, o Options) (*Info, error) {
-	f, err := elf.NewFile(bytes.NewReader(data))
+func newMapped(data []byte, o Options, l *loader) (i *Info, err error) {
+	defer func(before bool) {
+		debug.SetPanicOnFault(before)
+		if r := recover(); r != nil {
+			var ok bool
+			if err, ok = asFault(r); !ok {
+				panic(r)
+			}
+		}
+	}(debug.SetPanicOnFault(true))
+	return newInfo(data, o, l)
+}
+
+// openELF reads the headers of a file that may claim anything.
+func openELF(r io.ReaderAt) (*elf.File, error) {
+	if err := elfhead.Check(r); err != nil {
+		return nil, err
+	}
+	return elf.NewFile(r)
+}
+
+// New reads the debug info in the bytes of an ELF file, which it keeps. It does
+// not have what is in other files.
+func New(data []byte, o Options) (*Info, error) { return newInfo(data, o, nil) }
+
+func newInfo(data []byte, o Options, l *loader) (*Info, error) {
+	f, err := openELF(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
@@ -68,21 +108,32 @@ func New(data []byte, o Options) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.whole(f); err != nil {
+	if s.empty() && !o.Stripped {
+		return nil, errors.New("no debug info")
+	}
+	if s.sup, err = l.supplement(data, f); err != nil {
 		return nil, err
 	}
-	i := &Info{options: o, data: data, sections: s, units: newUnitIndex(s)}
+	if l != nil {
+		s.halves = &halves{loader: l}
+	} else if s.split() {
+		return nil, errors.New("its debug info is in other files (-gsplit-dwarf)")
+	}
+	i := &Info{options: o, data: data, sections: s, units: newUnitIndex(s), places: newPlaces(f, o), loader: l}
+	if s.sup != nil {
+		i.supUnits = newUnitIndex(s.sup)
+	}
 	// A kernel that was linked to keep its relocations has them applied already.
 	i.relocate = sync.OnceValue(func() error {
 		if !s.relocatable {
 			return nil
 		}
-		return relocate(s.slots(), data, f, o.Section)
+		return relocate(s.slots(), data, f, i.places.bases)
 	})
 	i.locate = sync.OnceValue(func() error {
 		err := fill(s.late(), data, f)
 		if err == nil && s.relocatable {
-			err = relocate(s.late(), data, f, o.Section)
+			err = relocate(s.late(), data, f, i.places.bases)
 		}
 		return err
 	})
@@ -91,28 +142,27 @@ func New(data []byte, o Options) (*Info, error) {
 			return nil, err
 		}
 	}
-	i.symbols = newSymbolTable(data, f, o.Section)
+	if i.symbols, err = newSymbolTable(data, f, i.places.bases); err != nil {
+		return nil, err
+	}
+	if s.empty() && len(i.symbols.symbols) == 0 {
+		return nil, errors.New("neither debug info nor symbols")
+	}
 	i.stream = newReader(i, streamUnits)
 	return i, nil
 }
 
-// whole tells whether all debug info is in the file. What other files have is
-// not read, and without it functions would have no names, or there would be none.
-func (s *sections) whole(f *elf.File) error {
-	for _, name := range []string{".gnu_debugaltlink", ".debug_sup"} {
-		if f.Section(name) != nil {
-			return errors.New("a part of its debug info is in a file that it shares with others (dwz -m), which is not supported")
-		}
-	}
+// split reports whether debug info is in .dwo files.
+func (s *sections) split() bool {
 	if len(s.addr) == 0 {
-		return nil // split debug info has addresses there
+		return false // split debug info has addresses there
 	}
 	const some = 64 // units of assembler source are not split
 	c := cursor{b: s.info}
 	for n := 0; n < some && c.pos < len(c.b); n++ {
 		var u unit
-		if u.openRoot(s, uint64(c.pos)) && u.split() {
-			return errors.New("its debug info is in .dwo files (-gsplit-dwarf), which is not supported")
+		if u.openRoot(s, uint64(c.pos)) && u.dwoName != nil {
+			return true
 		}
 		end, _ := c.length()
 		if c.bad {
@@ -120,16 +170,22 @@ func (s *sections) whole(f *elf.File) error {
 		}
 		c.pos = end
 	}
-	return nil
+	return false
 }
 
-// split reports whether the unit is no more than a pointer to another file.
-func (u *unit) split() bool {
-	c := u.cursor(uint64(u.root))
-	a := u.abbrevs.find(c.uleb())
-	return u.kind == unitSkeleton || a != nil && slices.ContainsFunc(u.abbrevs.of(a), func(attr attribute) bool {
-		return attr.name == attrDwoName || attr.name == attrGNUDwoName
-	})
+// Missing returns which .dwo file, or how many, were not found: of their code
+// lines are known, and no inlined functions.
+func (i *Info) Missing() error {
+	h := i.sections.halves
+	if h == nil {
+		return nil
+	}
+	h.loader.mu.Lock()
+	defer h.loader.mu.Unlock()
+	if h.count > 1 {
+		return fmt.Errorf("%w (and %d more)", h.missing, h.count-1)
+	}
+	return h.missing
 }
 
 // Close gives the memory back. What was looked up stays valid.
@@ -138,5 +194,5 @@ func (i *Info) Close() error {
 		return nil
 	}
 	i.mapped = false
-	return unix.Munmap(i.data)
+	return errors.Join(i.loader.close(), unix.Munmap(i.data))
 }

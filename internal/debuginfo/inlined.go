@@ -2,7 +2,10 @@
 
 package debuginfo
 
-import "slices"
+import (
+	"runtime/debug"
+	"slices"
+)
 
 // An Inlining is a place where the compiler put the code of a function instead
 // of a call.
@@ -21,9 +24,10 @@ type Inlining struct {
 // Inlined returns for each address of a function where else in its unit it was
 // inlined. Calls from there do not come by the address. The places of parameters
 // are looked up if they are wanted.
-func (i *Info) Inlined(addrs []uint64, params bool) [][]Inlining {
-	results := make([][]Inlining, len(addrs))
-	if i.relocate() != nil {
+func (i *Info) Inlined(addrs []uint64, params bool) (results [][]Inlining) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	results = make([][]Inlining, len(addrs))
+	if !i.ready() {
 		return results
 	}
 	f := inlineFinder{reader: newReader(i, 1), withParams: params}
@@ -42,7 +46,8 @@ func (i *Info) Inlined(addrs []uint64, params bool) [][]Inlining {
 
 // Definition returns where the source defines the function at an address.
 func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
-	if i.relocate() != nil {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	if !i.ready() {
 		return "", 0, false
 	}
 	addr -= i.options.Slide
@@ -56,7 +61,7 @@ func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
 	if !ok {
 		return "", 0, false
 	}
-	if origin, ok := f.origin(addr); ok && origin >= u.off && origin < u.end {
+	if origin, ok := f.origin(addr); ok && u.holds(origin) {
 		at = origin
 	}
 	c := u.cursor(at)
@@ -81,17 +86,18 @@ func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
 
 // InlinedNamed returns all places where functions of a name that matches were
 // inlined. It goes through all units.
-func (i *Info) InlinedNamed(match func(name []byte) bool) []Inlining {
-	var found []Inlining
-	if i.relocate() != nil {
+func (i *Info) InlinedNamed(match func(name []byte) bool) (found []Inlining) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	if !i.ready() {
 		return nil
 	}
 	touch(i.data, i.sections.abbrev)
 	f := inlineFinder{reader: newReader(i, 1), withParams: true}
 	wanted := map[uint64][]int{}
 	var where []uint64 // of units that may have instances
+	f.namedSup(match, wanted)
 	// In a damaged file all units could have the same large table.
-	work := 64*(len(i.sections.info)+len(i.sections.abbrev)) + 1<<20
+	work := tableWork(i.sections)
 	for _, unit := range i.units.all() {
 		opened := f.open(unit.unit)
 		if opened {
@@ -117,6 +123,27 @@ func (i *Info) InlinedNamed(match func(name []byte) bool) []Inlining {
 		}
 	}
 	return found
+}
+
+// tableWork is how many bytes of abbreviations a walk over all units may read.
+func tableWork(s *sections) int { return 64*(len(s.info)+len(s.abbrev)) + 1<<20 }
+
+// namedSup adds such functions of the supplementary file.
+func (f *inlineFinder) namedSup(match func([]byte) bool, wanted map[uint64][]int) {
+	s := f.reader.info.sections.sup
+	if s == nil {
+		return
+	}
+	work := tableWork(s)
+	for _, where := range f.reader.info.supUnits.all() {
+		if f.unit = f.reader.foreign.open(s, where.unit); f.unit == nil {
+			continue
+		}
+		if work -= f.unit.abbrevs.bytes; work < 0 {
+			return
+		}
+		f.named(match, wanted)
+	}
 }
 
 // An inlineFinder goes through units for instances of some functions.
@@ -170,13 +197,16 @@ func (f *inlineFinder) foreign() bool {
 	t := &f.unit.abbrevs
 	for i := range t.abbrevs {
 		if t.abbrevs[i].role == roleInlined && slices.ContainsFunc(t.of(&t.abbrevs[i]), func(attr attribute) bool {
-			return attr.name == attrAbstractOrigin && attr.form == formRefAddr
+			return attr.name == attrAbstractOrigin && slices.Contains(foreignForms, attr.form)
 		}) {
 			return true
 		}
 	}
 	return false
 }
+
+// foreignForms are those of references to other units.
+var foreignForms = []uint16{formRefAddr, formGNURefAlt, formRefSup4, formRefSup8}
 
 // named adds the functions of such a name that have no addresses of their own.
 func (f *inlineFinder) named(match func([]byte) bool, wanted map[uint64][]int) (some bool) {
@@ -188,7 +218,7 @@ func (f *inlineFinder) named(match func([]byte) bool, wanted map[uint64][]int) (
 	}
 	u.skip(&c, root)
 	for depth := 0; depth >= 0 && c.pos < len(c.b); {
-		off := uint64(c.pos)
+		off := u.sections.bias | uint64(c.pos)
 		code := c.uleb()
 		if code == 0 {
 			depth--
@@ -316,7 +346,7 @@ func (f *inlineFinder) split(e *entry, origin uint64) bool {
 func (f *inlineFinder) inlining(c cursor, a *abbrev, e *entry) Inlining {
 	r, u := f.reader, f.unit
 	u.readLines()
-	at := r.frame(u, "", row{file: narrow(e.callFile.n, noFile), line: uint32(e.callLine.n), col: narrow(e.callAt.n, 0)})
+	at := r.frame(u, row{file: narrow(e.callFile.n, noFile), line: uint32(e.callLine.n), col: narrow(e.callAt.n, 0)})
 	addr, ok := u.entryPC(c, a, e)
 	var params []Param
 	var moved uint64

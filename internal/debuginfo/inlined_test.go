@@ -64,7 +64,7 @@ func TestInlinedEqualsOracle(t *testing.T) {
 				}
 				for n := range chain[1:] {
 					in, out := chain[n], chain[n+1]
-					if in.Func == at.Func && out == (Frame{at.Caller, at.File, at.Line, at.Column}) {
+					if in.Func == at.Func && out == (Frame{Func: at.Caller, File: at.File, Line: at.Line, Column: at.Column}) {
 						within++
 					}
 				}

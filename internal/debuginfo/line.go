@@ -191,7 +191,7 @@ func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {
 
 func (t *lineTable) endSequence(s *lineState, u *unit) {
 	lo, hi := t.rows[s.first].addr, s.addr
-	dead := lo >= hi || lo == 0 && !u.sections.relocatable || lo >= u.tombstone()
+	dead := lo >= hi || lo == 0 && !u.main.relocatable || lo >= u.tombstone()
 	if dead {
 		t.rows = t.rows[:s.first]
 		return

@@ -26,7 +26,7 @@ type lineFile struct {
 // read reads the header of the unit's line program and returns a cursor to the
 // program.
 func (h *lineHeader) read(u *unit) (cursor, bool) {
-	c := at(u.sections.line, u.stmtList)
+	c := at(u.main.line, u.stmtList)
 	end, offsetSize := c.length()
 	c.b = c.b[:end]
 	h.offsetSize, h.addrSize, h.version = offsetSize, u.addrSize, c.u16()
@@ -173,7 +173,7 @@ func (u *unit) path(i uint16, relative bool) string {
 
 func (u *unit) join(f lineFile) string {
 	h := &u.lines.header
-	name := string(u.str(f.name))
+	name := string(u.strIn(u.main, f.name))
 	if strings.HasPrefix(name, "/") {
 		return name
 	}
@@ -181,10 +181,10 @@ func (u *unit) join(f lineFile) string {
 	if h.version >= 5 {
 		own = f.dir == 0 // the first one is the folder of the build
 		if f.dir < uint64(len(h.dirs)) {
-			dir = string(u.str(h.dirs[f.dir]))
+			dir = string(u.strIn(u.main, h.dirs[f.dir]))
 		}
 	} else if f.dir > 0 && f.dir <= uint64(len(h.dirs)) {
-		dir = string(u.str(h.dirs[f.dir-1]))
+		dir = string(u.strIn(u.main, h.dirs[f.dir-1]))
 	}
 	if !own && !strings.HasPrefix(dir, "/") {
 		dir = joinPath(string(u.compDir), dir)

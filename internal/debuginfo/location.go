@@ -146,6 +146,9 @@ func (p *placer) list(off uint64) (expr []byte, ok bool) {
 // listV4 looks the address up in a list of .debug_loc.
 func (p *placer) listV4(off uint64) ([]byte, bool) {
 	u := p.unit
+	if u.sections != u.main {
+		return nil, false // GNU's lists of .dwo files are not read
+	}
 	c := at(u.sections.loc, off)
 	base := u.lowPC
 	most := ^uint64(0) >> (64 - 8*u.addrSize)

@@ -12,7 +12,8 @@ import (
 
 // testFrames is .debug_frame with one function at 0x1000: its frame begins 8
 // bytes above register 7, after 1 byte 16, after 5 bytes above register 6, and
-// after 0x20 bytes as at first.
+// after 0x20 bytes as at first. Its return address is signed, which does not
+// move anything.
 func testFrames() []byte {
 	entry := func(id uint32, body ...byte) []byte {
 		b := binary.LittleEndian.AppendUint32(nil, uint32(4+len(body)))
@@ -21,7 +22,7 @@ func testFrames() []byte {
 	common := entry(0xffffffff, 1, 0, 1, 0x78, 16, cfaDefCFA, 7, 8, cfaOffset|16, 1)
 	body := binary.LittleEndian.AppendUint64(nil, 0x1000)
 	body = binary.LittleEndian.AppendUint64(body, 0x100)
-	body = append(body, cfaRememberState, cfaAdvanceLoc|1, cfaDefCFAOffset, 16, cfaOffset|6, 2, cfaAdvanceLoc1, 4, cfaDefCFARegister, 6,
+	body = append(body, cfaNegateRAState, cfaRememberState, cfaAdvanceLoc|1, cfaDefCFAOffset, 16, cfaOffset|6, 2, cfaAdvanceLoc1, 4, cfaDefCFARegister, 6,
 		cfaAdvanceLoc2, 0x1b, 0, cfaRestoreState)
 	return append(common, entry(0, body...)...)
 }
@@ -41,7 +42,7 @@ func TestFrame(t *testing.T) {
 }
 
 func TestParseLocation(t *testing.T) {
-	u := unit{formSizes: formSizes{version: 5, addrSize: 8, offsetSize: 4}, sections: &sections{}}
+	u := unit{formSizes: formSizes{version: 5, addrSize: 8, offsetSize: 4}, main: &sections{}, sections: &sections{}}
 	p := placer{info: &Info{options: Options{Slide: 0x1000}}, unit: &u, addr: 0x1001, frames: newFrameTable(testFrames(), 8), base: []byte{opCallFrameCFA}}
 	plus := func(reg, n uint64) []Op { return []Op{{OpRegister, reg}, {OpConst, n}, {Code: OpAdd}} }
 	kernel := []byte{opAddr, 0, 0, 0, 0x81, 0xff, 0xff, 0xff, 0xff}
@@ -94,7 +95,7 @@ func TestLocationList(t *testing.T) {
 		locEndOfList,
 	}
 	s := &sections{loclists: list}
-	u := unit{formSizes: formSizes{version: 5, addrSize: 8, offsetSize: 4}, sections: s}
+	u := unit{formSizes: formSizes{version: 5, addrSize: 8, offsetSize: 4}, main: s, sections: s}
 	for addr, want := range map[uint64]byte{0x1000: 0, 0x1003: 0, 0x1004: 1, 0x1005: 2, 0x1008: 4, 0x1020: 3, 0x1027: 3, 0x1028: 4} {
 		u.refill()
 		p := placer{unit: &u, addr: addr}

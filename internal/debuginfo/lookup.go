@@ -4,6 +4,7 @@ package debuginfo
 
 import (
 	"iter"
+	"runtime/debug"
 	"slices"
 	"sync"
 )
@@ -14,6 +15,7 @@ type Frame struct {
 	Func         string
 	File         string
 	Line, Column uint32
+	Linkage      string // the mangled name of the function, of C++ and Rust
 }
 
 // streamUnits is how many units a stream of look-ups keeps at hand, 100 KB each
@@ -23,8 +25,10 @@ const streamUnits = 48
 // Lookup appends the frames of an address: the innermost inlined function first,
 // and last the function that holds it. It is made for addresses that come one by
 // one and must not be called at the same time from several goroutines.
-func (i *Info) Lookup(dst []Frame, addr uint64) []Frame {
-	if i.relocate() != nil {
+func (i *Info) Lookup(dst []Frame, addr uint64) (frames []Frame) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	frames = dst // if the file cannot be read
+	if !i.ready() {
 		return dst
 	}
 	addr -= i.options.Slide
@@ -45,11 +49,13 @@ type request struct {
 	index      int
 }
 
-func (i *Info) lookupAll(addrs []uint64, workers int) [][]Frame {
-	results := make([][]Frame, len(addrs))
-	if i.relocate() != nil {
+func (i *Info) lookupAll(addrs []uint64, workers int) (results [][]Frame) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	results = make([][]Frame, len(addrs))
+	if !i.ready() {
 		return results
 	}
+	byUnit := i.byUnit(addrs)
 	jobs := make(chan []request, 64)
 	var running sync.WaitGroup
 	for range workers {
@@ -57,18 +63,28 @@ func (i *Info) lookupAll(addrs []uint64, workers int) [][]Frame {
 			// Units come in order, so none comes again.
 			r := newReader(i, 1)
 			for job := range jobs {
-				for _, q := range job {
-					results[q.index] = r.lookup(nil, q.unit, q.addr)
-				}
+				r.lookupJob(job, results)
 			}
 		})
 	}
-	for job := range i.byUnit(addrs) {
+	for job := range byUnit {
 		jobs <- job
 	}
 	close(jobs)
 	running.Wait()
 	return results
+}
+
+// lookupJob looks up addresses of one unit. If the file cannot be read it ends
+// early, and does nothing from then on.
+func (r *reader) lookupJob(job []request, results [][]Frame) {
+	defer r.info.recovered(debug.SetPanicOnFault(true))
+	if r.info.Err() != nil {
+		return
+	}
+	for _, q := range job {
+		results[q.index] = r.lookup(nil, q.unit, q.addr)
+	}
 }
 
 // byUnit yields the addresses of one unit after the other.
@@ -125,7 +141,7 @@ func (r *reader) lookup(dst []Frame, off, addr uint64) []Frame {
 	fn, ok := u.function(addr)
 	if !ok {
 		if known {
-			dst = append(dst, r.frame(u, "", at))
+			dst = append(dst, r.frame(u, at))
 		}
 		return dst
 	}
@@ -133,24 +149,37 @@ func (r *reader) lookup(dst []Frame, off, addr uint64) []Frame {
 	dst = slices.Grow(dst, len(r.chain))
 	for n := len(r.chain) - 1; n >= 0; n-- {
 		e := &r.chain[n]
-		dst = append(dst, r.frame(u, r.name(u, e), at))
+		frame := r.frame(u, at)
+		frame.Func, frame.Linkage = r.names(u, e)
+		dst = append(dst, frame)
 		at = row{file: narrow(e.callFile.n, noFile), line: uint32(e.callLine.n), col: narrow(e.callAt.n, 0)}
 	}
 	return dst
 }
 
-func (r *reader) frame(u *unit, name string, at row) Frame {
-	return Frame{Func: name, File: u.path(at.file, r.info.options.Relative), Line: at.line, Column: uint32(at.col)}
+func (r *reader) frame(u *unit, at row) Frame {
+	return Frame{File: u.path(at.file, r.info.options.Relative), Line: at.line, Column: uint32(at.col)}
 }
 
-// name returns the name of a function, which the entry itself has or the one
-// that it is an instance of.
 func (r *reader) name(u *unit, e *entry) string {
+	name, _ := r.names(u, e)
+	return name
+}
+
+// names returns the names of a function in the source and to the linker, which
+// the entry itself has or the one that it is an instance of.
+func (r *reader) names(u *unit, e *entry) (name, linkage string) {
 	const most = 16 // a damaged file may have a circle
 	next := *e
 	for range most {
-		if next.name.form != 0 {
-			return string(u.str(next.name))
+		if name == "" {
+			name = string(u.str(next.name))
+		}
+		if linkage == "" {
+			linkage = string(u.str(next.linkage))
+		}
+		if name != "" && linkage != "" {
+			return name, linkage
 		}
 		ref := next.origin
 		if ref.form == 0 {
@@ -158,25 +187,37 @@ func (r *reader) name(u *unit, e *entry) string {
 		}
 		off, ok := u.reference(ref)
 		if !ok {
-			return ""
+			return name, linkage
 		}
-		if off < u.off || off >= u.end {
-			where, ok := r.info.units.at(off)
-			if !ok {
-				return ""
-			}
-			if u = r.foreign.open(r.info.sections, where); u == nil {
-				return ""
-			}
+		if u = r.unitOf(u, off); u == nil {
+			return name, linkage
 		}
 		c := u.cursor(off)
 		a := u.abbrevs.find(c.uleb())
 		if a == nil {
-			return ""
+			return name, linkage
 		}
 		next = u.entry(&c, a)
 	}
-	return ""
+	return name, linkage
+}
+
+// unitOf returns the unit of an entry that u refers to, or nil.
+func (r *reader) unitOf(u *unit, off uint64) *unit {
+	if u.holds(off) {
+		return u
+	}
+	s, index := r.info.sections, r.info.units
+	if off&supBit != 0 {
+		if s, index = s.sup, r.info.supUnits; s == nil {
+			return nil
+		}
+	}
+	where, ok := index.at(off &^ supBit)
+	if !ok {
+		return nil
+	}
+	return r.foreign.open(s, where)
 }
 
 // A unitCache keeps the units that were used last, the newest first.
@@ -187,7 +228,7 @@ type unitCache struct {
 
 // open returns the unit at off, or nil if it cannot be read.
 func (c *unitCache) open(s *sections, off uint64) *unit {
-	i := slices.IndexFunc(c.units, func(u *unit) bool { return u.off == off && u.opened })
+	i := slices.IndexFunc(c.units, func(u *unit) bool { return u.key == off && u.main == s && u.opened })
 	var u *unit
 	switch {
 	case i >= 0:
@@ -202,7 +243,7 @@ func (c *unitCache) open(s *sections, off uint64) *unit {
 	}
 	copy(c.units[1:i+1], c.units[:i])
 	c.units[0] = u
-	if !u.opened || u.off != off {
+	if !u.opened || u.key != off || u.main != s {
 		if u.opened = u.open(s, off); !u.opened {
 			return nil
 		}

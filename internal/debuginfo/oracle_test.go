@@ -155,5 +155,8 @@ func same(got, want []Frame) bool {
 	if len(got) == 0 {
 		got = []Frame{{}}
 	}
-	return slices.Equal(got, want)
+	return slices.EqualFunc(got, want, func(a, b Frame) bool {
+		a.Linkage, b.Linkage = "", "" // which C has not
+		return a == b
+	})
 }

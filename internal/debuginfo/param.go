@@ -33,7 +33,11 @@ func (f *inlineFinder) params(c cursor, a *abbrev, e *entry, addr uint64) []Para
 		return nil
 	}
 	params, entries := f.declared(origin)
-	if !a.children || len(params) == 0 || f.reader.info.locate() != nil {
+	if !a.children || len(params) == 0 {
+		return params
+	}
+	if err := f.reader.info.locate(); err != nil {
+		f.reader.info.fail(err)
 		return params
 	}
 	p := placer{info: f.reader.info, unit: u, addr: addr, frames: f.frameTable(), base: f.frameBase()}
@@ -70,7 +74,7 @@ func (u *unit) children(c *cursor, visits *int) iter.Seq2[uint64, *abbrev] {
 			if *visits--; *visits < 0 {
 				return
 			}
-			off := uint64(c.pos)
+			off := u.sections.bias | uint64(c.pos)
 			code := c.uleb()
 			if code == 0 {
 				depth--
@@ -139,14 +143,7 @@ func identifier(b []byte) string {
 
 // unitOf returns the unit of an entry.
 func (f *inlineFinder) unitOf(off uint64) *unit {
-	if off >= f.unit.off && off < f.unit.end {
-		return f.unit
-	}
-	where, ok := f.reader.info.units.at(off)
-	if !ok {
-		return nil
-	}
-	return f.reader.foreign.open(f.reader.info.sections, where)
+	return f.reader.unitOf(f.unit, off)
 }
 
 // A typeEntry is what an entry says of a type.

@@ -39,13 +39,16 @@ func (u *unit) spans(dst []span, e *extent) []span {
 	if u.version >= 5 {
 		return u.rnglist(dst, e.ranges.n)
 	}
+	if u.sections != u.main {
+		return u.rangesV4(dst, u.rangesBase+e.ranges.n)
+	}
 	return u.rangesV4(dst, e.ranges.n)
 }
 
 // add leaves out what the linker threw away: it relocates such ranges to 0, or
 // since LLVM 11 to the highest address.
 func (u *unit) add(dst []span, lo, hi uint64) []span {
-	if lo >= hi || lo == 0 && !u.sections.relocatable || lo >= u.tombstone() {
+	if lo >= hi || lo == 0 && !u.main.relocatable || lo >= u.tombstone() {
 		return dst
 	}
 	return append(dst, span{lo, hi})
@@ -104,7 +107,7 @@ func (u *unit) rnglist(dst []span, off uint64) []span {
 
 // rangesV4 appends the ranges of a list in .debug_ranges.
 func (u *unit) rangesV4(dst []span, off uint64) []span {
-	c := at(u.sections.ranges, off)
+	c := at(u.main.ranges, off)
 	base := u.lowPC
 	most := uint64(0xffffffffffffffff)
 	if u.addrSize == 4 {
@@ -127,7 +130,12 @@ func (u *unit) rangesV4(dst []span, off uint64) []span {
 // refill sets how many entries of range lists one walk over the unit may read:
 // as many as there can be, unless lists are shared. In a damaged file each of
 // many entries could name the same long list.
-func (u *unit) refill() { u.budget = rangeEntries(u.sections) }
+func (u *unit) refill() {
+	u.budget = rangeEntries(u.sections)
+	if u.sections != u.main {
+		u.budget += rangeEntries(u.main)
+	}
+}
 
 // rangeEntries is how many entries the range lists have at most.
 func rangeEntries(s *sections) int {

@@ -2,6 +2,8 @@
 
 package debuginfo
 
+import "runtime/debug"
+
 // A Row says which source line the code from an address on comes from, up to the
 // address of the next row.
 type Row struct {
@@ -12,8 +14,10 @@ type Row struct {
 
 // Rows appends the rows of the code from lo to hi, in the order of addresses; the
 // first is at lo. There are none where the lines of lo are not known.
-func (i *Info) Rows(dst []Row, lo, hi uint64) []Row {
-	if i.relocate() != nil {
+func (i *Info) Rows(dst []Row, lo, hi uint64) (rows []Row) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	rows = dst // if the file cannot be read
+	if !i.ready() {
 		return dst
 	}
 	slide := i.options.Slide

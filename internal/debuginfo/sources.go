@@ -5,6 +5,7 @@ package debuginfo
 import (
 	"bytes"
 	"path"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -38,15 +39,17 @@ func (c *Code) Empty() bool { return len(c.spans) == 0 }
 // The file tables of the line programs name every file that has code, also one
 // that is not compiled by itself but included, as kernel/sched/rt.c is. Only the
 // programs of units with such a file are run, and no entries are read.
-func (i *Info) Sources(glob string) *Code {
-	if !i.sections.mention(glob) || i.relocate() != nil {
-		return &Code{}
+func (i *Info) Sources(glob string) (code *Code) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	code = &Code{} // if the file cannot be read
+	if i.Err() != nil || !i.sections.mention(glob) || !i.ready() {
+		return code
 	}
 	touch(i.data, i.sections.line)
 	f := sourceFinder{glob: glob, suffix: glob[strings.LastIndexAny(glob, "*?/")+1:]}
-	f.texts = make([]uint8, len(i.sections.lineStr))
+	f.texts = make([]uint8, min(len(i.sections.lineStr), mostTexts))
 	f.paths = map[pathKey]bool{}
-	u := &unit{sections: i.sections}
+	u := &unit{sections: i.sections, main: i.sections}
 	c := cursor{b: i.sections.line}
 	for c.pos < len(c.b) {
 		u.stmtList = uint64(c.pos)
@@ -61,6 +64,10 @@ func (i *Info) Sources(glob string) *Code {
 	return &Code{slide: i.options.Slide, spans: f.spans}
 }
 
+// mostTexts is how many bytes of names are kept in mind, or looked through. A
+// kernel has 2 MB of them.
+const mostTexts = 1 << 26
+
 // mention reports whether the folder that a glob names stands anywhere among the
 // names of files. It saves most modules from being relocated.
 func (s *sections) mention(glob string) bool {
@@ -69,6 +76,9 @@ func (s *sections) mention(glob string) bool {
 		folder = glob[:n]
 	}
 	folder = folder[:max(0, strings.LastIndexByte(folder, '/'))]
+	if len(s.lineStr)+len(s.line)+len(s.str) > 4*mostTexts {
+		return true // perhaps
+	}
 	for _, names := range [][]byte{s.lineStr, s.line, s.str} {
 		// "a/../b" is b.
 		if bytes.Contains(names, []byte(folder)) || bytes.Contains(names, []byte("/../")) {
@@ -82,12 +92,12 @@ func (s *sections) mention(glob string) bool {
 // match a glob, in the order of their addresses. Left out are the parts of
 // functions that are never called: the room before a function and the code that
 // the compiler takes to be rarely run.
-func (i *Info) Functions(glob string) []Symbol {
+func (i *Info) Functions(glob string) (found []Symbol) {
+	defer i.recovered(debug.SetPanicOnFault(true))
 	code := i.Sources(glob)
 	if code.Empty() {
 		return nil
 	}
-	var found []Symbol
 	for s := range i.symbols.each {
 		if s.size == 0 || !code.Contains(s.addr+i.options.Slide) {
 			continue

@@ -5,7 +5,9 @@ package debuginfo
 import (
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -34,16 +36,35 @@ type tableSymbol struct {
 	name       uint32
 }
 
-func newSymbolTable(data []byte, f *elf.File, place func(string) (uint64, bool)) *symbolTable {
+// mostSymbols is how many symbols are looked at. A kernel has 200,000.
+const mostSymbols = 1 << 24
+
+func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, error) {
 	t := &symbolTable{touch: func() {}}
 	t.sorted = sync.OnceValue(t.sort)
+	// What strip leaves are the symbols that other files are linked with.
+	if !t.read(data, f, elf.SHT_SYMTAB) {
+		t.read(data, f, elf.SHT_DYNSYM)
+	}
+	if f.Type == elf.ET_REL {
+		t.bases = bases
+	}
+	if n := len(t.symbols) / symbolSize; n > mostSymbols {
+		return nil, fmt.Errorf("%d symbols, the most are %d", n, mostSymbols)
+	}
+	return t, nil
+}
+
+// read takes the first table of a kind that can be read. Without any addresses
+// have no names.
+func (t *symbolTable) read(data []byte, f *elf.File, kind elf.SectionType) bool {
 	for _, s := range f.Sections {
-		if s.Type != elf.SHT_SYMTAB || int(s.Link) >= len(f.Sections) {
+		if s.Type != kind || int(s.Link) >= len(f.Sections) {
 			continue
 		}
 		symbols, err := contents(data, s)
-		if err != nil {
-			continue // addresses are then without names
+		if err != nil || len(symbols) <= symbolSize { // the first is no symbol
+			continue
 		}
 		names, err := contents(data, f.Sections[s.Link])
 		if err != nil {
@@ -54,11 +75,9 @@ func newSymbolTable(data []byte, f *elf.File, place func(string) (uint64, bool))
 			touch(data, symbols)
 			touch(data, names)
 		})
+		return true
 	}
-	if f.Type == elf.ET_REL {
-		t.bases = bases(f, place)
-	}
-	return t
+	return false
 }
 
 // each yields the functions until it returns false.
@@ -164,9 +183,13 @@ func (t *symbolTable) name(s tableSymbol) string { return string(textAt(t.names,
 // Outermost returns the name that the symbol table has for a function that
 // debug info calls name, "" for none: the compiler's copies of a function have
 // a suffix there, as in kallsyms ("ip_finish_output.part.0").
-func (i *Info) Outermost(addr uint64, name string) string {
+func (i *Info) Outermost(addr uint64, name string) (found string) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	found = name
+	if i.Err() != nil {
+		return name
+	}
 	addr -= i.options.Slide
-	found := name
 	for s := range i.symbols.covering(addr) {
 		symbol := i.symbols.name(s)
 		if symbol == name {
@@ -180,7 +203,11 @@ func (i *Info) Outermost(addr uint64, name string) string {
 }
 
 // SymbolNamed returns the first symbol of that name.
-func (i *Info) SymbolNamed(name string) (Symbol, bool) {
+func (i *Info) SymbolNamed(name string) (symbol Symbol, ok bool) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	if i.Err() != nil {
+		return Symbol{}, false
+	}
 	want := name + "\x00"
 	names := i.symbols.names
 	for s := range i.symbols.each {
@@ -193,8 +220,12 @@ func (i *Info) SymbolNamed(name string) (Symbol, bool) {
 
 // FunctionsNamed returns the functions of the symbol table that have one of the
 // names, in the order of their addresses.
-func (i *Info) FunctionsNamed(names map[string]bool) map[string][]Symbol {
-	found := map[string][]Symbol{}
+func (i *Info) FunctionsNamed(names map[string]bool) (found map[string][]Symbol) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	found = map[string][]Symbol{}
+	if i.Err() != nil {
+		return found
+	}
 	for s := range i.symbols.each {
 		if name := textAt(i.symbols.names, uint64(s.name)); s.size > 0 && names[string(name)] {
 			found[string(name)] = append(found[string(name)], Symbol{string(name), s.addr + i.options.Slide, s.size})
@@ -207,7 +238,11 @@ func (i *Info) FunctionsNamed(names map[string]bool) map[string][]Symbol {
 }
 
 // SymbolAt returns the function of the symbol table that holds an address.
-func (i *Info) SymbolAt(addr uint64) (Symbol, bool) {
+func (i *Info) SymbolAt(addr uint64) (symbol Symbol, ok bool) {
+	defer i.recovered(debug.SetPanicOnFault(true))
+	if i.Err() != nil {
+		return Symbol{}, false
+	}
 	slide := i.options.Slide
 	for s := range i.symbols.covering(addr - slide) {
 		return Symbol{i.symbols.name(s), s.addr + slide, s.size}, true

@@ -9,6 +9,8 @@ import "slices"
 // used again for the next unit.
 type unit struct {
 	formSizes
+	main     *sections // of the file, or of the skeleton if the unit is in another
+	key      uint64    // where the unit is in its .debug_info
 	sections *sections
 	off, end uint64 // in .debug_info
 	root     int    // where the root entry stands
@@ -27,6 +29,9 @@ type unit struct {
 	addrBase           uint64
 	rnglistsBase       uint64
 	loclistsBase       uint64
+	rangesBase         uint64 // of halves before DWARF 5
+	dwoName            []byte
+	dwoID              uint64
 	rootEntry          entry
 	functions          []function
 	overlap, haveIndex bool
@@ -46,7 +51,7 @@ type function struct {
 
 // header reads the header of the unit at off. It touches one page of the file.
 func (u *unit) header(s *sections, off uint64) bool {
-	u.sections, u.off, u.haveIndex = s, off, false
+	u.sections, u.off, u.haveIndex, u.dwoID = s, off, false, 0
 	u.lines.reset()
 	c := at(s.info, off)
 	end, offsetSize := c.length()
@@ -64,7 +69,7 @@ func (u *unit) header(s *sections, off uint64) bool {
 		u.abbrevAt = c.sized(offsetSize)
 		switch u.kind {
 		case unitSkeleton, unitSplitCompile:
-			c.skip(8) // the ID of the other half
+			u.dwoID = c.u64() // that both halves have
 		case unitType, unitSplitType:
 			c.skip(8 + uint64(offsetSize))
 		}
@@ -77,12 +82,17 @@ func (u *unit) header(s *sections, off uint64) bool {
 
 // open reads the unit at off as far as its root entry.
 func (u *unit) open(s *sections, off uint64) bool {
-	return u.header(s, off) && u.abbrevs.parse(s.abbrev, u.abbrevAt, u.formSizes, 0) && u.readRoot()
+	u.main, u.key = s, off
+	if !u.header(s, off) || !u.abbrevs.parse(s.abbrev, u.abbrevAt, u.formSizes, 0) || !u.readRoot() {
+		return false
+	}
+	return s.halves == nil || u.dwoName == nil || u.openHalf()
 }
 
 // openRoot is open for units of which only the root entry is wanted: it reads
 // one abbreviation only.
 func (u *unit) openRoot(s *sections, off uint64) bool {
+	u.main, u.key = s, off
 	if !u.header(s, off) {
 		return false
 	}
@@ -92,7 +102,13 @@ func (u *unit) openRoot(s *sections, off uint64) bool {
 }
 
 // cursor returns one that does not leave the unit.
-func (u *unit) cursor(off uint64) cursor { return at(u.sections.info[:u.end], off) }
+func (u *unit) cursor(off uint64) cursor { return at(u.sections.info[:u.end], off&(1<<biasBits-1)) }
+
+// holds reports whether a reference leads into the unit.
+func (u *unit) holds(off uint64) bool {
+	off ^= u.sections.bias
+	return off >= u.off && off < u.end
+}
 
 func (u *unit) readRoot() bool {
 	c := u.cursor(uint64(u.root))
@@ -101,10 +117,15 @@ func (u *unit) readRoot() bool {
 		return false
 	}
 	// Without a base the offsets begin after the header of the section's first part.
-	u.strOffsetsBase, u.addrBase, u.rnglistsBase, u.loclistsBase = 2*uint64(u.offsetSize), 8, 12, 12
+	u.strOffsetsBase, u.addrBase = 2*uint64(u.offsetSize), 8
+	u.rnglistsBase, u.loclistsBase = 4+2*uint64(u.offsetSize), 4+2*uint64(u.offsetSize)
+	if u.version < 5 { // GNU's parts have no header
+		u.strOffsetsBase, u.addrBase = 0, 0
+	}
+	u.rangesBase, u.dwoName = 0, nil
 	u.refill()
 	u.name, u.compDir, u.hasLines, u.lowPC, u.plain = nil, nil, false, 0, false
-	var name, compDir value
+	var name, compDir, dwoName value
 	u.rootEntry = entry{}
 	for _, attr := range u.abbrevs.of(a) {
 		v := u.read(&c, attr)
@@ -125,12 +146,20 @@ func (u *unit) readRoot() bool {
 			u.rnglistsBase = v.n
 		case attrLoclistsBase:
 			u.loclistsBase = v.n
+		case attrDwoName, attrGNUDwoName:
+			dwoName = v
+		case attrGNUDwoID:
+			u.dwoID = v.n
+		case attrGNURangesBase:
+			u.rangesBase = v.n
+		case attrGNUAddrBase:
+			u.addrBase = v.n
 		default:
 			u.rootEntry.set(attr.name, v)
 		}
 	}
 	// After the loop, because the bases may come last.
-	u.name, u.compDir = u.str(name), u.str(compDir)
+	u.name, u.compDir, u.dwoName = u.str(name), u.str(compDir), u.str(dwoName)
 	u.lowPC, _ = u.address(u.rootEntry.low)
 	return !c.bad
 }
@@ -141,7 +170,8 @@ type extent struct{ low, high, ranges value }
 // An entry is what the look-up wants to know of a debugging information entry.
 type entry struct {
 	extent
-	name, origin, specified    value
+	name, linkage              value
+	origin, specified          value
 	callFile, callLine, callAt value
 }
 
@@ -155,6 +185,8 @@ func (e *entry) set(name uint16, v value) {
 		e.ranges = v
 	case attrName:
 		e.name = v
+	case attrLinkageName, attrMIPSLinkage:
+		e.linkage = v
 	case attrAbstractOrigin:
 		e.origin = v
 	case attrSpecification:

@@ -23,6 +23,9 @@ const (
 	blacklistFile = "sys/kernel/debug/kprobes/blacklist"
 )
 
+// mountTracefs is what to do where tracefs is not there.
+const mountTracefs = "mount -t tracefs tracefs /" + tracefs
+
 var errHidden = errors.New("addresses are hidden")
 
 // A Refusal is a reason not to attach to a function.
@@ -41,14 +44,16 @@ type RefusedError struct {
 	Why  Refusal
 }
 
-func (e *RefusedError) Error() string {
-	why := map[Refusal]string{
+func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Func, e.Reason()) }
+
+// Reason is the error without the function's name.
+func (e *RefusedError) Reason() string {
+	return map[Refusal]string{
 		NoBTF:        "BTF has no signature of it",
 		Renamed:      "the compiler changed its name, by which fentry would look for it",
-		NotTraceable: "ftrace cannot trace it",
-		Blacklisted:  "the kernel refuses kprobes there",
+		NotTraceable: "the kernel does not let it be traced (notrace)",
+		Blacklisted:  "the kernel does not let it be probed (NOKPROBE)",
 	}[e.Why]
-	return fmt.Sprintf("%s: %s", e.Func, why)
 }
 
 // An Attach tells for each way of attaching to a function what speaks against
@@ -57,6 +62,14 @@ type Attach struct {
 	Fentry      error // fentry and fexit
 	Kprobe      error // kprobe and kretprobe
 	KprobeMulti error // kprobe.multi, kprobe.session and ftrace
+}
+
+// Refusal returns the kernel's own reason, if no way is left; else nil.
+func (a Attach) Refusal() error {
+	if a.Fentry == nil || a.Kprobe == nil || a.KprobeMulti == nil {
+		return nil
+	}
+	return a.Kprobe // BTF and names are no matter to kprobes
 }
 
 // Attachable tells how a function can be attached to. Its error is what could
@@ -77,14 +90,31 @@ func (v *View) Attachable(f Function) (Attach, error) {
 		refuse(Renamed, &a.Fentry)
 	}
 	traceable, err1 := v.traceable()
-	if traceable != nil && !traceable.allows(f) {
+	if traceable != nil && !v.allowed(traceable, f) {
 		refuse(NotTraceable, &a.Fentry, &a.KprobeMulti)
+		// trace_kprobe.c refuses kprobes there as well, unless it was built to be debugged.
+		if v.config().options["KPROBE_EVENTS_ON_NOTRACE"] != "y" {
+			refuse(NotTraceable, &a.Kprobe)
+		}
 	}
 	blacklisted, err2 := v.blacklisted()
 	if blacklisted.has(f.Name, f.Module) {
 		refuse(Blacklisted, &a.Kprobe, &a.KprobeMulti)
 	}
 	return a, errors.Join(err1, err2)
+}
+
+// allowed reports whether ftrace can trace a function, under this name or another
+// one of the same code.
+func (v *View) allowed(set *traceableSet, f Function) bool {
+	if set.allows(f) {
+		return true
+	}
+	t, err := v.symbols()
+	return err == nil && slices.ContainsFunc(t.called(f.Name), func(i uint32) bool {
+		s := &t.symbols[i]
+		return t.module(s) == f.Module && (f.Addr == 0 || f.Addr == s.addr) && set.symbol(t, int(i))
+	})
 }
 
 // A functionSet holds functions by module and name. The kernel's lists have no
@@ -183,13 +213,16 @@ func (v *View) open(file, give, missing string) (fs.File, error) {
 	return f, nil
 }
 
-func (v *View) readSymbols() (*symbolTable, error) {
+func (v *View) readSymbols() (*symbolTable, error) { return v.readSymbolsWhere(nil) }
+
+// readSymbolsWhere reads the symbols whose names are wanted; nil: all.
+func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, error) {
 	f, err := v.open(kallsymsFile, "functions that BTF does not have", "the kernel must be built with CONFIG_KALLSYMS")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	t, err := parseSymbols(f)
+	t, err := parseSymbols(f, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("reading /%s: %w", kallsymsFile, err)
 	}
@@ -207,7 +240,7 @@ func (v *View) readTraceable() (set *traceableSet, err error) {
 }
 
 func (v *View) readTraceableFrom(file string) (*traceableSet, error) {
-	f, err := v.open(file, "the list of traceable functions", "mount tracefs")
+	f, err := v.open(file, "the list of traceable functions", mountTracefs)
 	if err != nil {
 		return nil, err
 	}

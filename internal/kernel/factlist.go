@@ -69,7 +69,8 @@ func (v *View) btfFact() Fact {
 	}
 	f.Why = err.Error()
 	if !errors.Is(err, fs.ErrPermission) {
-		f.Answer, f.Do = No, "use a kernel built with CONFIG_DEBUG_INFO_BTF"
+		f.Answer, f.Why = No, fmt.Sprintf("/%s: %v", vmlinuxFile, reason(err))
+		f.Do = noTypes
 	}
 	return f
 }
@@ -125,7 +126,7 @@ func (v *View) tracefsFact() Fact {
 		}
 	}
 	f.Answer, f.Why = No, "nothing is mounted on /"+tracefs
-	f.Do = "mount -t tracefs tracefs /" + tracefs
+	f.Do = mountTracefs
 	return f
 }
 
@@ -148,8 +149,9 @@ func (v *View) addressesFact() Fact {
 	}
 	if err := v.Symbols(); err != nil {
 		f.Answer, f.Why, f.Do = No, err.Error(), "run as root"
-		if restrict == "2" {
-			f.Do = "as root, sysctl kernel.kptr_restrict=1"
+		var a *AccessError
+		if errors.As(err, &a) && a.Need != "" {
+			f.Why, f.Do = fmt.Sprintf("/%s: %v", a.File, reason(a.Err)), a.Need
 		}
 	}
 	return f
@@ -206,6 +208,25 @@ func (v *View) settingFact(name FactName, file string, privileged bool, limit in
 	return f
 }
 
+// The oldest release that has what every request needs of BPF (a test of package
+// attach holds it against the programs), and the oldest that is tested.
+const (
+	OldestMajor, OldestMinor = 5, 12
+	TestedMajor, TestedMinor = 6, 1
+)
+
+// Tested reports whether the kernel is no older than what is tested. Kernels that
+// do not tell are taken for new.
+func (v *View) Tested() bool {
+	release, _ := v.Release()
+	return !older(release, TestedMajor, TestedMinor)
+}
+
+func older(release string, major, minor int) bool {
+	is, sub, ok := version(release)
+	return ok && (is < major || is == major && sub < minor)
+}
+
 func (v *View) releaseFact() Fact {
 	f := Fact{Name: FactRelease, Answer: Yes}
 	release, err := v.Release()
@@ -213,8 +234,11 @@ func (v *View) releaseFact() Fact {
 		f.Answer, f.Why = Unknown, err.Error()
 	}
 	f.Value = release
-	if major, minor, ok := version(release); ok && (major < 5 || major == 5 && minor < 15) {
-		f.Answer, f.Why, f.Do = No, "older than Linux 5.15", "use a newer kernel"
+	switch {
+	case older(release, OldestMajor, OldestMinor):
+		f.Answer, f.Why, f.Do = No, fmt.Sprintf("older than Linux %d.%d", OldestMajor, OldestMinor), "use a newer kernel"
+	case older(release, TestedMajor, TestedMinor):
+		f.Why = fmt.Sprintf("older than Linux %d.%d, the oldest that is tested", TestedMajor, TestedMinor)
 	}
 	return f
 }

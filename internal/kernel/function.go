@@ -187,10 +187,22 @@ func (v *View) matchBTF(glob, module string) ([]Function, error) {
 // has several instances by all of them. Functions without a symbol are left
 // out.
 func (v *View) Locate(funcs []Function) ([]Function, error) {
-	t, err := v.symbols()
+	t, whole, err := v.symbolsNamed(funcs)
 	if err != nil {
 		return nil, err
 	}
+	found, err := v.locate(t, funcs)
+	if err != nil || whole || !slices.ContainsFunc(found, func(f Function) bool { return f.Type == nil }) {
+		return found, err
+	}
+	if t, err = v.symbols(); err != nil { // BTF may have them under other names of the same code
+		return nil, err
+	}
+	return v.locate(t, funcs)
+}
+
+// locate looks functions up in a table.
+func (v *View) locate(t *symbolTable, funcs []Function) ([]Function, error) {
 	var found []Function
 	done := make(map[place]bool, len(funcs))
 	for _, f := range funcs {

@@ -166,7 +166,10 @@ func TestMatchWithoutBTF(t *testing.T) {
 }
 
 func TestLocate(t *testing.T) {
-	v := Open(fakeKernel(t, ""))
+	whole := Open(fakeKernel(t, ""))
+	if err := whole.Symbols(); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct{ name, want string }{
 		{"ip_send_skb", "ip_send_skb@50:ip_send_skb"},
 		{"ip_rcv", "ip_rcv@110:ip_rcv ip_rcv[mod]@80:ip_rcv"},
@@ -175,14 +178,29 @@ func TestLocate(t *testing.T) {
 		{"twice", "twice@400 twice@500"},
 		{"tcp_v4_rcv", ""}, // in BTF only
 	} {
-		funcs, err := v.Function(test.name)
+		// Symbols are looked for in the file by a view that has not read them, once.
+		fresh := Open(fakeKernel(t, ""))
+		funcs, err := fresh.Function(test.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		located, err := v.Locate(funcs)
-		if got := list(located); err != nil || got != test.want {
-			t.Errorf("Locate(%s) = %s, %v, want %s", test.name, got, err, test.want)
+		for i, v := range []*View{fresh, fresh, whole} {
+			located, err := v.Locate(funcs)
+			if got := list(located); err != nil || got != test.want {
+				t.Errorf("Locate(%s), %d: %s, %v, want %s", test.name, i, got, err, test.want)
+			}
 		}
+	}
+}
+
+// What has a type under another name of its code only needs all symbols.
+func TestLocateAlias(t *testing.T) {
+	files := fakeKernel(t, "")
+	files[kallsymsFile] = &fstest.MapFile{Data: []byte(kallsyms + "ffffffff81000050 T sys_send\n")}
+	v := Open(files)
+	located, err := v.Locate([]Function{{Name: "sys_send"}})
+	if err != nil || len(located) != 1 || located[0].Type == nil || located[0].Type.Name != "ip_send_skb" || !located[0].Alias {
+		t.Errorf("%+v, %v", located, err)
 	}
 }
 
@@ -235,8 +253,8 @@ func TestAttachable(t *testing.T) {
 	}{
 		{Function{Name: "ip_send_skb"}, [3]Refusal{}},
 		{Function{Name: "no_btf"}, [3]Refusal{NoBTF, Blacklisted, Blacklisted}},
-		{Function{Name: "ip_rcv"}, [3]Refusal{NotTraceable, 0, NotTraceable}},
-		{Function{Name: "ip_rcv", Module: "mod"}, [3]Refusal{NotTraceable, Blacklisted, NotTraceable}},
+		{Function{Name: "ip_rcv"}, [3]Refusal{NotTraceable, NotTraceable, NotTraceable}},
+		{Function{Name: "ip_rcv", Module: "mod"}, [3]Refusal{NotTraceable, NotTraceable, NotTraceable}},
 		{Function{Name: "mod_probe", Module: "mod"}, [3]Refusal{}},
 	} {
 		if test.want[0] != NoBTF {
@@ -257,6 +275,12 @@ func TestAttachable(t *testing.T) {
 			t.Errorf("%s: %v, want %v", test.f, got, test.want)
 		}
 	}
+	// within_notrace_func in kernel/trace/trace_kprobe.c is compiled out by this option.
+	files["proc/sys/kernel/osrelease"] = &fstest.MapFile{Data: []byte("6.12.0\n")}
+	files["boot/config-6.12.0"] = &fstest.MapFile{Data: []byte("CONFIG_KPROBE_EVENTS_ON_NOTRACE=y\n")}
+	if a, err := Open(files).Attachable(Function{Name: "ip_rcv"}); err != nil || a.Kprobe != nil || a.KprobeMulti == nil || a.Refusal() != nil {
+		t.Errorf("kprobes on notrace functions: %+v, %v", a, err)
+	}
 	copied := Function{Name: "ip_send_skb.isra.0", Type: fakeFunc("ip_send_skb", fakeInt)}
 	a, err := v.Attachable(copied)
 	var refused *RefusedError
@@ -267,6 +291,38 @@ func TestAttachable(t *testing.T) {
 	a, err = Open(files).Attachable(Function{Name: "ip_send_skb"})
 	if !errors.Is(err, fs.ErrNotExist) || a.Kprobe != nil || a.Fentry == nil {
 		t.Errorf("without the blacklist: %+v, %v", a, err)
+	}
+}
+
+// What no method can attach to has the kernel's reason; ftrace lists one of
+// several names of the same code.
+func TestRefusal(t *testing.T) {
+	files := fakeKernel(t, "__do_sys_getppid\nip_send_skb\n")
+	files[kallsymsFile] = &fstest.MapFile{Data: []byte("ffffffff81000ab0 t __do_sys_getppid\nffffffff81000ab0 T __x64_sys_getppid\n" +
+		"ffffffff81000ac0 T native_sched_clock\nffffffff81000ad0 T ip_send_skb\n")}
+	files[blacklistFile] = &fstest.MapFile{Data: []byte("0xffffffff81000ad0-0xffffffff81000ae0\tip_send_skb\n")}
+	v := Open(files)
+	for _, test := range []struct {
+		f    Function
+		want string
+	}{
+		{Function{Name: "__x64_sys_getppid"}, ""},
+		{Function{Name: "native_sched_clock"}, "native_sched_clock: the kernel does not let it be traced (notrace)"},
+		{Function{Name: "ip_send_skb"}, "ip_send_skb: the kernel does not let it be probed (NOKPROBE)"},
+		{Function{Name: "ip_send_skb", Type: fakeFunc("ip_send_skb", fakeInt)}, ""}, // fentry is no kprobe
+	} {
+		a, err := v.Attachable(test.f)
+		got := ""
+		var refused *RefusedError
+		if errors.As(a.Refusal(), &refused) {
+			got = refused.Error()
+			if reason := refused.Reason(); strings.Contains(reason, test.f.Name) || !strings.HasSuffix(got, reason) {
+				t.Errorf("%s: the reason is %q", test.f, reason)
+			}
+		}
+		if err != nil || got != test.want {
+			t.Errorf("%s: %q, %v, want %q", test.f, got, err, test.want)
+		}
 	}
 }
 

@@ -28,6 +28,10 @@ type symbolTable struct {
 	searches atomic.Int32 // for names, so far
 }
 
+// MaxSymbols bounds a table of symbols, of which each takes some 40 bytes and its
+// name. A kernel with all that can be configured has less than a million.
+const MaxSymbols = 2 << 20
+
 type symbol struct {
 	addr   uint64 // 0 if addresses are hidden
 	name   uint32 // offset in names
@@ -58,7 +62,9 @@ func (s *symbol) text() bool {
 //
 //	ffffffff81a3c0f0 T ip_send_skb
 //	ffffffffc0a1e010 t nf_nat_inet_fn	[nf_nat]
-func parseSymbols(r io.Reader) (*symbolTable, error) {
+//
+// of which it keeps those whose names are wanted; nil: all.
+func parseSymbols(r io.Reader, wanted func(name []byte) bool) (*symbolTable, error) {
 	t := &symbolTable{modules: []string{""}}
 	index := map[string]uint16{"": 0}
 	var names strings.Builder
@@ -71,11 +77,14 @@ func parseSymbols(r io.Reader) (*symbolTable, error) {
 			}
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
+		if wanted != nil && !wanted(symbolName(text)) {
+			continue
+		}
 		s, name, module, ok := parseSymbol(text)
 		if !ok {
 			return nil, fmt.Errorf("line %d: not a symbol", line)
 		}
-		if names.Len()+len(name) > math.MaxUint32 {
+		if names.Len()+len(name) > math.MaxUint32 || len(t.symbols) == MaxSymbols {
 			return nil, errors.New("too many symbols")
 		}
 		m, known := index[string(module)]
@@ -94,6 +103,19 @@ func parseSymbols(r io.Reader) (*symbolTable, error) {
 	t.names = names.String()
 	t.sorted, t.code = sync.OnceValue(t.byAddress), sync.OnceValue(t.byName)
 	return t, nil
+}
+
+// symbolName returns the name in a line; nil if it is no such line.
+func symbolName(line []byte) []byte {
+	digits := bytes.IndexByte(line, ' ')
+	if digits < 0 || len(line) < digits+4 {
+		return nil
+	}
+	name := bytes.TrimSuffix(line[digits+3:], []byte("\n"))
+	if tab := bytes.IndexByte(name, '\t'); tab >= 0 {
+		name = name[:tab]
+	}
+	return name
 }
 
 // parseSymbol splits one line. The parts are valid as long as the line.

@@ -72,6 +72,34 @@ func TestSymbol(t *testing.T) {
 	}
 }
 
+// A trampoline that comes later lies where an older one seemed to reach.
+func TestRenew(t *testing.T) {
+	const at = 0xffffffffc0203010
+	later := func(name string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(kallsyms + "ffffffffc0203000 t " + name + "\t[bpf]\n")}
+	}
+	root := fstest.MapFS{kallsymsFile: {Data: []byte(kallsyms)}}
+	v := Open(root)
+	named := func(want string) {
+		t.Helper()
+		if s, ok := v.Symbol(at); s.Name != want || !ok {
+			t.Errorf("%#x is in %q, want %s", uint64(at), s.Name, want)
+		}
+	}
+	named("ftrace_trampoline")
+	root[kallsymsFile] = later("bpf_trampoline_1")
+	named("ftrace_trampoline") // what was read is kept
+	if !v.Renew() {
+		t.Error("there is nothing to renew")
+	}
+	named("bpf_trampoline_1")
+	v.Pin(later("bpf_trampoline_2").Data)
+	if v.Renew() {
+		t.Error("symbols were renewed that should stay")
+	}
+	named("bpf_trampoline_2")
+}
+
 func TestHiddenAddresses(t *testing.T) {
 	hidden := "0000000000000000 T _text\n0000000000000000 T ip_rcv\n"
 	v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(hidden)}})
@@ -96,7 +124,7 @@ func TestParseSymbolsErrors(t *testing.T) {
 		"ffffffff81000000 T name\tmod\n", "ffffffff81000000 T name\t[]\n", "ffffffff81000000 T \t[mod]\n",
 		"ffffffff81000000 T " + strings.Repeat("x", 70000) + "\n",
 	} {
-		if table, err := parseSymbols(strings.NewReader("ffffffff80000000 T good\n" + text)); err == nil {
+		if table, err := parseSymbols(strings.NewReader("ffffffff80000000 T good\n"+text), nil); err == nil {
 			t.Errorf("%.40q: no error, %d symbols", text, len(table.symbols))
 		} else if !strings.HasPrefix(err.Error(), "line 2: ") {
 			t.Errorf("%.40q: %v, want the line", text, err)
@@ -110,7 +138,7 @@ func FuzzKallsyms(f *testing.F) {
 	f.Add([]byte(kallsyms))
 	f.Add([]byte("1 t a\n1 t b\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		table, err := parseSymbols(bytes.NewReader(data))
+		table, err := parseSymbols(bytes.NewReader(data), nil)
 		if err != nil {
 			return
 		}
@@ -161,7 +189,7 @@ func BenchmarkParseKallsyms(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := parseSymbols(bytes.NewReader(data)); err != nil {
+		if _, err := parseSymbols(bytes.NewReader(data), nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -171,7 +199,7 @@ func BenchmarkParseKallsyms(b *testing.B) {
 func TestParseSymbolsAllocs(t *testing.T) {
 	data := largeKallsyms(30_000)
 	allocs := testing.AllocsPerRun(3, func() {
-		if _, err := parseSymbols(bytes.NewReader(data)); err != nil {
+		if _, err := parseSymbols(bytes.NewReader(data), nil); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -19,6 +19,12 @@ type Missing struct {
 	// Unloaded is a module that is not loaded: the one that was asked for, or
 	// one that is known to have such a function.
 	Unloaded string
+	// Installed says that Unloaded is there to be loaded.
+	Installed bool
+	// Loaded is the module that was asked for if it is loaded: it has no such function.
+	Loaded string
+	// Elsewhere is the function, if it is not in the module that was asked for.
+	Elsewhere string
 	// BuiltIn is the module that was asked for if it is a part of vmlinux.
 	BuiltIn string
 	// Nearest are names that may have been meant, the nearest first.
@@ -37,15 +43,22 @@ func (v *View) Missing(glob, module string) Missing {
 	m := Missing{Refused: v.Refused(func(name, mod string) bool {
 		return match(glob, name) && (module == "" || mod != "" && match(module, mod))
 	})}
+	if module != "" && !isGlob(module) && v.root != nil {
+		v.moduleState(&m, module)
+	}
+	if module != "" && !isGlob(glob) && m.BuiltIn == "" {
+		if found, err := v.exact(glob, ""); err == nil && len(found) > 0 {
+			m.Elsewhere = found[0].String()
+			return m
+		}
+	}
 	if v.root == nil {
 		m.Nearest = v.Nearest(glob, 3)
 		return m
 	}
-	if module != "" && !isGlob(module) {
-		m.BuiltIn, m.Unloaded = v.moduleState(module)
-	}
-	if len(m.Refused) == 0 && m.BuiltIn == "" && m.Unloaded == "" {
+	if len(m.Refused) == 0 && m.BuiltIn == "" && m.Unloaded == "" && m.Loaded == "" {
 		m.Unloaded = v.exporter(glob)
+		m.Installed = m.Unloaded != ""
 	}
 	if m.Unloaded == "" && len(m.Refused) == 0 && !isGlob(glob) {
 		m.Nearest = v.Nearest(glob, 3)
@@ -56,6 +69,8 @@ func (v *View) Missing(glob, module string) Missing {
 // Hint is a sentence for whoever asked for the function.
 func (m Missing) Hint() string {
 	switch {
+	case m.Elsewhere != "":
+		return "did you mean " + strconv.Quote(m.Elsewhere) + "?"
 	case m.BuiltIn != "":
 		return m.BuiltIn + " is built into this kernel: leave out [" + m.BuiltIn + "]"
 	case len(m.Refused) > 0:
@@ -65,14 +80,18 @@ func (m Missing) Hint() string {
 			return first + " and " + strconv.Itoa(n) + " more are there, but the kernel lets nobody trace them" + why
 		}
 		return first + " is there, but the kernel lets nobody trace it" + why
-	case m.Unloaded != "":
+	case m.Installed:
 		return "the module " + m.Unloaded + " is not loaded: modprobe " + m.Unloaded
+	case m.Unloaded != "":
+		return "no module " + m.Unloaded + " is loaded"
 	case len(m.Nearest) > 0:
 		quoted := make([]string, len(m.Nearest))
 		for i, name := range m.Nearest {
 			quoted[i] = strconv.Quote(name)
 		}
 		return "did you mean " + strings.Join(quoted, " or ") + "?"
+	case m.Loaded != "":
+		return "the module " + m.Loaded + " is loaded, and has no function of that name"
 	}
 	return ""
 }
@@ -99,21 +118,26 @@ func (v *View) Refused(matches func(name, module string) bool) []string {
 	return names
 }
 
-// moduleState tells of a module that has no loaded functions whether it is a
-// part of vmlinux or could be loaded.
-func (v *View) moduleState(module string) (builtIn, unloaded string) {
+// moduleState tells of a module that was asked for whether it is loaded, a part of
+// vmlinux, or could be loaded.
+func (v *View) moduleState(m *Missing, module string) {
 	is := func(line string) bool {
 		file, _, _ := strings.Cut(line, ":")
 		return moduleName(file) == moduleName(module)
 	}
 	if slices.ContainsFunc(v.moduleList("modules.builtin"), is) {
-		return module, ""
+		m.BuiltIn = module
+		return
 	}
-	loaded, _ := fs.Stat(v.root, path.Join("sys/module", moduleName(module)))
-	if loaded == nil && slices.ContainsFunc(v.moduleList("modules.dep"), is) {
-		return "", moduleName(module)
+	if _, err := fs.Stat(v.root, "sys/module"); err != nil {
+		return // nothing is known of modules
 	}
-	return "", ""
+	if _, err := fs.Stat(v.root, path.Join("sys/module", moduleName(module))); err == nil {
+		m.Loaded = moduleName(module)
+		return
+	}
+	m.Unloaded = moduleName(module)
+	m.Installed = slices.ContainsFunc(v.moduleList("modules.dep"), is)
 }
 
 // exporter is the module that exports a function, if it is not loaded. Of

@@ -28,7 +28,11 @@ func TestMissing(t *testing.T) {
 		{"anything*", "xfs", "the module xfs is not loaded: modprobe xfs"},
 		{"anything*", "ip_v6", "ip_v6 is built into this kernel: leave out [ip_v6]"},
 		{"mod_export", "", ""}, // loaded, and yet there is no such function
-		{"anything*", "mod", ""},
+		{"anything*", "mod", "the module mod is loaded, and has no function of that name"},
+		{"x", "ext4", "no module ext4 is loaded"},
+		{"ip_send_skb", "xfs", `did you mean "ip_send_skb"?`}, // it is in vmlinux, not ip_snd_skb
+		{"ip_send_skb", "ip_v6", "ip_v6 is built into this kernel: leave out [ip_v6]"},
+		{"mod_probe", "xfs", `did you mean "mod_probe[mod]"?`},
 		{"nothing*", "", ""},
 	} {
 		if got := v.Missing(test.glob, test.module).Hint(); got != test.want {

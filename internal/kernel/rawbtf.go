@@ -73,6 +73,14 @@ func isBTF(data []byte) bool {
 	return len(data) >= 2 && (binary.LittleEndian.Uint16(data) == btfMagic || binary.BigEndian.Uint16(data) == btfMagic)
 }
 
+// byteOrder is the order of a blob's bytes.
+func byteOrder(data []byte) binary.ByteOrder {
+	if binary.BigEndian.Uint16(data) == btfMagic {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
 // isSplit reports whether a blob refers to another one: only a blob that stands
 // alone begins its strings with the empty one.
 func isSplit(data []byte) bool {
@@ -101,10 +109,7 @@ func sections(data []byte) (*rawBTF, error) {
 	if len(data) < btfHeaderSize {
 		return nil, errTruncated
 	}
-	r := &rawBTF{order: binary.LittleEndian}
-	if binary.BigEndian.Uint16(data) == btfMagic {
-		r.order = binary.BigEndian
-	}
+	r := &rawBTF{order: byteOrder(data)}
 	if r.order.Uint16(data) != btfMagic {
 		return nil, errors.New("no BTF magic")
 	}

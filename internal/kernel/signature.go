@@ -41,8 +41,8 @@ func (v *View) Having(wanted []Spelling) (func(Function) bool, error) {
 // HasSymbols reports whether the names of the kernel's functions are known from
 // more than its types.
 func (v *View) HasSymbols() bool {
-	_, err := v.symbols()
-	return err == nil
+	t, err := v.symbols()
+	return err == nil && len(t.symbols) > 0
 }
 
 // signatures finds types of a blob by their IDs. It decodes no type: there are

@@ -3,8 +3,15 @@
 package kernel
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"sort"
+	"sync"
+	"sync/atomic"
 )
 
 // A Symbol is what an address belongs to.
@@ -33,6 +40,98 @@ const (
 	// example, would be given the name of code far away.
 	lastSymbol = 4 * page
 )
+
+// A symbolSource reads a table of symbols once, when it is first asked for.
+type symbolSource struct {
+	get  func() (*symbolTable, error)
+	done atomic.Bool
+}
+
+// symbols returns the table of symbols, which it reads the first time.
+func (v *View) symbols() (*symbolTable, error) { return v.table.Load().get() }
+
+// setSymbols has the table of symbols read by read.
+func (v *View) setSymbols(read func() (*symbolTable, error)) {
+	s := &symbolSource{}
+	s.get = sync.OnceValues(func() (*symbolTable, error) {
+		defer s.done.Store(true)
+		return read()
+	})
+	v.table.Store(s)
+}
+
+// symbolsNamed returns a table that has at least the symbols of some functions
+// and of their copies, and whether it has all others, too. The kernel takes some
+// 2,000 instructions to print a symbol and ksnoop as many to keep it, so that of
+// a request for a few functions half of the time went into that. A search has the
+// kernel print few of them; what is printed and not kept costs a tenth. A second
+// time the whole table is the better bargain.
+func (v *View) symbolsNamed(funcs []Function) (t *symbolTable, whole bool, err error) {
+	if v.root == nil || v.pinned.Load() || v.table.Load().done.Load() || len(funcs) > fewFunctions || v.scanned.Swap(true) {
+		t, err = v.symbols()
+		return t, true, err
+	}
+	names := map[string]bool{}
+	for _, f := range funcs {
+		names[f.Name] = true
+		if base, ok := copyOf(f.Name); ok {
+			names[base] = true
+		}
+	}
+	wanted := func(name []byte) bool {
+		if base, _, ok := bytes.Cut(name, []byte(".")); ok && names[string(base)] {
+			return true
+		}
+		return names[string(name)]
+	}
+	if t, err = v.searchSymbols(slices.Sorted(maps.Keys(names)), wanted); err == nil {
+		return t, false, nil
+	}
+	t, err = v.readSymbolsWhere(wanted)
+	return t, false, err
+}
+
+// A SymbolSearch returns lines of /proc/kallsyms, among them those of all symbols
+// whose names begin with one of some texts.
+type SymbolSearch func(beginnings []string) (io.ReadCloser, error)
+
+// SearchSymbols has a few symbols be searched for rather than read with all others.
+// Where the search fails, the file is read.
+func (v *View) SearchSymbols(search SymbolSearch) { v.search = search }
+
+func (v *View) searchSymbols(beginnings []string, wanted func(name []byte) bool) (*symbolTable, error) {
+	if v.search == nil {
+		return nil, errors.ErrUnsupported
+	}
+	found, err := v.search(beginnings)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	return parseSymbols(found, wanted)
+}
+
+// fewFunctions is up to how many functions are looked for in the file itself.
+const fewFunctions = 16
+
+// Renew has the symbols read anew when they are next asked for. kallsyms grows
+// while a kernel runs: attaching alone adds trampolines, and until they are
+// known their addresses go by the name of what lies before them. It reports
+// whether there is anything to read again.
+func (v *View) Renew() bool {
+	if v.root == nil || v.pinned.Load() {
+		return false
+	}
+	v.setSymbols(v.readSymbols)
+	return true
+}
+
+// Pin has text stand for /proc/kallsyms from now on, whatever the file becomes.
+// The View keeps text.
+func (v *View) Pin(text []byte) {
+	v.pinned.Store(true)
+	v.setSymbols(func() (*symbolTable, error) { return parseSymbols(bytes.NewReader(text), nil) })
+}
 
 // Symbol tells what addr belongs to. It is false for an address outside of all
 // symbols, and for every address if the kernel hides them; see Symbols.
@@ -71,6 +170,26 @@ func (v *View) SymbolNamed(name, module string) (Symbol, bool) {
 	return Symbol{Name: name, Module: t.module(found), Addr: found.addr}, true
 }
 
+// Hidden says why the kernel hides addresses from this process, as far as can be
+// told without reading all symbols; nil if it does not.
+func (v *View) Hidden() error {
+	restrict, err := v.line("proc/sys/kernel/kptr_restrict")
+	if err != nil {
+		return nil
+	}
+	hidden := &AccessError{File: kallsymsFile, Give: "addresses of functions", Err: errHidden}
+	p, err := v.Privileges()
+	switch {
+	case restrict == "2": // from root, too
+		hidden.Need = "as root, sysctl kernel.kptr_restrict=1"
+	case restrict == "1" && err == nil && !p.Has(CapSyslog):
+		hidden.Need = "run with CAP_SYSLOG"
+	default:
+		return nil
+	}
+	return hidden
+}
+
 // Symbols says why Symbol finds nothing: nil if there are symbols with their
 // addresses, else an *AccessError.
 func (v *View) Symbols() error {
@@ -79,6 +198,9 @@ func (v *View) Symbols() error {
 		return err
 	}
 	if t.hidden() {
+		if err := v.Hidden(); err != nil {
+			return err
+		}
 		return &AccessError{File: kallsymsFile, Need: "run as root", Give: "addresses of functions", Err: errHidden}
 	}
 	return nil

@@ -77,3 +77,14 @@ func (v *View) SyscallNames(arch string) []string {
 	}
 	return names
 }
+
+// HasSyscall reports whether there is a system call of that name, without
+// reading what its parameters are.
+func (v *View) HasSyscall(name, arch string) bool {
+	prefix, ok := syscallPrefixes[arch]
+	if !ok || isGlob(name) {
+		return false
+	}
+	found, err := v.exact(prefix+name, "")
+	return err == nil && len(found) > 0
+}

@@ -92,7 +92,7 @@ func (v *View) readTracefs(dir string) ([]fs.DirEntry, error) {
 			return entries, nil
 		}
 		if first == nil {
-			first = access(path.Join(mount, dir), "the tracepoints", "mount tracefs", err)
+			first = access(path.Join(mount, dir), "the tracepoints", mountTracefs, err)
 		}
 	}
 	return nil, first

@@ -61,7 +61,7 @@ func TestTracepoints(t *testing.T) {
 	}
 	_, err := Open(fakeKernel(t, "")).Tracepoints("*", "sched_switch")
 	var access *AccessError
-	if !errors.As(err, &access) || access.Need != "mount tracefs" || !errors.Is(err, fs.ErrNotExist) {
+	if !errors.As(err, &access) || access.Need != mountTracefs || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without tracefs: %v", err)
 	}
 }

@@ -4,31 +4,37 @@ package kernel
 
 import (
 	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
+	"os"
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf/btf"
 )
 
 // A View is one kernel as far as files tell. Everything is read when it is
-// first asked for and then kept. A View is safe for concurrent use.
+// first asked for and then kept; symbols until Renew. A View is safe for
+// concurrent use.
 type View struct {
 	root    fs.FS // nil: only BTF is known
 	arch    string
+	given   bool // vmlinux's types are from a file
 	vmlinux func() (*typeInfo, error)
 	modules func() ([]string, error) // names of the modules that have BTF, sorted
 
-	symbols     func() (*symbolTable, error)
+	table       atomic.Pointer[symbolSource] // see symbols
+	pinned      atomic.Bool                  // the table is not to be read again
+	scanned     atomic.Bool                  // see symbolsNamed
+	search      SymbolSearch
 	traceable   func() (*traceableSet, error)
 	blacklisted func() (functionSet, error)
 	config      func() config
+	cache       *btf.Cache // what has vmlinux's types decoded; nil: the View itself
 
 	mu     sync.Mutex
 	module map[string]func() (*typeInfo, error)
@@ -37,33 +43,50 @@ type View struct {
 // btfDir is where the kernel exports its types.
 const btfDir = "sys/kernel/btf"
 
+// noTypes is what to do about a kernel that shows no types.
+const noTypes = "use a kernel built with CONFIG_DEBUG_INFO_BTF, or give --btf FILE with the types of this very kernel"
+
+// Root returns the files that the view reads; nil if it rests on BTF alone.
+func (v *View) Root() fs.FS { return v.root }
+
 // Open returns the view of the kernel whose /proc and /sys are below root:
 // os.DirFS("/") for the running one. It reads nothing yet.
 func Open(root fs.FS) *View {
 	v := &View{root: root, module: make(map[string]func() (*typeInfo, error))}
 	v.vmlinux = sync.OnceValues(func() (*typeInfo, error) {
-		const file = btfDir + "/vmlinux"
-		data, err := fs.ReadFile(root, file)
+		data, err := fs.ReadFile(root, vmlinuxFile)
 		if err != nil {
-			return nil, access(file, "types", "the kernel must be built with CONFIG_DEBUG_INFO_BTF", err)
+			return nil, access(vmlinuxFile, "", noTypes, err)
 		}
-		return newTypeInfo("", data, nil)
+		info, err := newTypeInfo("", data, nil)
+		if err == nil && v.cache != nil {
+			info.spec = v.cache.Kernel
+		}
+		return info, err
 	})
 	v.modules = sync.OnceValues(v.listModules)
-	v.symbols = sync.OnceValues(v.readSymbols)
+	v.setSymbols(v.readSymbols)
 	v.traceable = sync.OnceValues(v.readTraceable)
 	v.blacklisted = sync.OnceValues(v.readBlacklist)
 	v.config = sync.OnceValue(v.readConfig)
 	return v
 }
 
-// Reopen returns a view of the same kernel as it is now, with modules and BPF
-// programs that came later. It is nil if v rests on BTF alone.
-func (v *View) Reopen() *View {
-	if v.root == nil {
-		return nil
+// OpenRunning returns the view of the kernel that runs here. Its types are those
+// of TypeCache: decoding them takes as long as loading the BPF engine does.
+func OpenRunning() *View {
+	v := Open(os.DirFS("/"))
+	v.cache = btf.NewCache()
+	return v
+}
+
+// TypeCache is for loading BPF programs into the kernel. It has what was decoded
+// of the kernel's types for the View, if that is of the running kernel.
+func (v *View) TypeCache() *btf.Cache {
+	if v.cache == nil {
+		return btf.NewCache()
 	}
-	return Open(v.root)
+	return v.cache
 }
 
 // OpenBTF returns the view of a kernel of which there is one file with BTF: a
@@ -77,7 +100,7 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	}
 	v := &View{arch: arch, module: make(map[string]func() (*typeInfo, error))}
 	v.modules = func() ([]string, error) { return nil, nil }
-	v.symbols = func() (*symbolTable, error) { return nil, errNoKernel }
+	v.setSymbols(func() (*symbolTable, error) { return nil, errNoKernel })
 	v.traceable = func() (*traceableSet, error) { return nil, errNoKernel }
 	v.blacklisted = func() (functionSet, error) { return nil, errNoKernel }
 	v.config = func() config { return config{err: errNoKernel} }
@@ -109,41 +132,6 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 
 // errNoKernel is the error of what only a mounted /proc and /sys can tell.
 var errNoKernel = errors.New("only BTF is known of this kernel")
-
-// readBTF returns a BTF blob and, if it came in an ELF file, the architecture.
-func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
-	magic := make([]byte, 4)
-	if n, err := file.ReadAt(magic, 0); n < len(magic) {
-		return nil, "", fmt.Errorf("reading BTF: %w", err)
-	}
-	if string(magic) != elf.ELFMAG {
-		if !isBTF(magic) {
-			return nil, "", errors.New("reading BTF: neither ELF nor BTF")
-		}
-		data, err = io.ReadAll(io.NewSectionReader(file, 0, math.MaxInt64))
-		if err != nil {
-			return nil, "", fmt.Errorf("reading BTF: %w", err)
-		}
-		return data, "", nil
-	}
-	f, err := elf.NewFile(file)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading ELF: %w", err)
-	}
-	if f.Section(".BTF.base") != nil {
-		return nil, "", errors.New("reading BTF: a module with a base of its own; give the file in /sys/kernel/btf instead")
-	}
-	section := f.Section(".BTF")
-	if section == nil {
-		return nil, "", errors.New("reading BTF: the ELF file has no section .BTF")
-	}
-	if data, err = section.Data(); err != nil {
-		return nil, "", fmt.Errorf("reading section .BTF: %w", err)
-	}
-	return data, elfArch[f.Machine], nil
-}
-
-var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
 // A typeInfo is one BTF blob. Its spec is decoded when a type is needed.
 type typeInfo struct {
@@ -270,7 +258,7 @@ func (v *View) readModule(name string) (*typeInfo, error) {
 func (v *View) listModules() ([]string, error) {
 	entries, err := fs.ReadDir(v.root, btfDir)
 	if err != nil {
-		return nil, access(btfDir, "types", "the kernel must be built with CONFIG_DEBUG_INFO_BTF", err)
+		return nil, access(btfDir, "", noTypes, err)
 	}
 	var names []string
 	for _, e := range entries { // sorted by fs.ReadDir

@@ -5,16 +5,29 @@ package process
 import (
 	"cmp"
 	"debug/elf"
-	"debug/gosym"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
+)
+
+// Limits of what is read of one file. Whoever runs a process chooses the files
+// that it maps, and these may claim anything; browsers, the largest programs
+// there are, have half as much.
+const (
+	mostSymbols   = 1 << 23 // entries of a table, of which most may be empty
+	mostFunctions = 1 << 21
+	mostNames     = 1 << 27 // bytes
+	mostName      = 1 << 14 // bytes of one name
 )
 
 // An image is the functions of an ELF file.
 type image struct {
 	loads []elf.ProgHeader
 	funcs []function // sorted
+	names int        // bytes of them
 }
 
 type function struct {
@@ -26,6 +39,9 @@ type function struct {
 // those that other files are linked with, and a Go program what Go itself needs
 // at run time.
 func readImage(r io.ReaderAt) (*image, error) {
+	if err := elfhead.Check(r); err != nil {
+		return nil, err
+	}
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return nil, err
@@ -36,77 +52,97 @@ func readImage(r io.ReaderAt) (*image, error) {
 			m.loads = append(m.loads, p.ProgHeader)
 		}
 	}
-	for _, read := range []func() ([]elf.Symbol, error){f.Symbols, f.DynamicSymbols} {
-		symbols, err := read()
-		if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+	stripped := true
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
+			continue
+		}
+		stripped = stripped && s.Type != elf.SHT_SYMTAB
+		if err := m.addSymbols(r, f, s); err != nil {
 			return nil, err
 		}
-		m.add(symbols)
 	}
-	if f.Section(".symtab") == nil {
-		m.addGo(f)
+	if stripped {
+		if err := m.addGo(r, f); err != nil {
+			return nil, err
+		}
 	}
 	m.sort()
 	return m, nil
 }
 
-func (m *image) add(symbols []elf.Symbol) {
-	for _, s := range symbols {
-		switch elf.ST_TYPE(s.Info) {
-		case elf.STT_FUNC, elf.STT_GNU_IFUNC:
-			if s.Section != elf.SHN_UNDEF && s.Value != 0 {
-				m.funcs = append(m.funcs, function{s.Value, s.Value + s.Size, s.Name})
+// A nameless function is one whose name is still to be read.
+type nameless struct {
+	addr, end uint64
+	name      uint32 // where it is
+}
+
+// addSymbols adds the functions of a symbol table. It is read piece by piece, so
+// that entries that name no function take no memory.
+func (m *image) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
+	size := uint64(elf.Sym64Size)
+	if f.Class == elf.ELFCLASS32 {
+		size = elf.Sym32Size
+	}
+	if s.Flags&elf.SHF_COMPRESSED != 0 || int(s.Link) >= len(f.Sections) || f.Sections[s.Link].Flags&elf.SHF_COMPRESSED != 0 {
+		return nil // no linker does that
+	}
+	if n := s.FileSize / size; n > mostSymbols {
+		return fmt.Errorf("%s: %d symbols, the most are %d", s.Name, n, mostSymbols)
+	}
+	w := newWindow(r, s)
+	var found []nameless
+	for off := uint64(0); off+size <= s.FileSize; off += size {
+		b := w.at(off, int(size))
+		if b == nil {
+			break // the file ends
+		}
+		if fn, ok := functionOf(f, b); ok {
+			if len(found) == mostFunctions {
+				return errManyFunctions
 			}
+			found = append(found, fn)
 		}
 	}
+	return m.addNamed(newWindow(r, f.Sections[s.Link]), found)
 }
 
-// addGo adds the functions of Go's own table.
-func (m *image) addGo(f *elf.File) {
-	table := f.Section(".gopclntab")
-	if table == nil {
-		return
+var errManyFunctions = fmt.Errorf("more than %d functions", mostFunctions)
+
+// functionOf reads an entry of a symbol table, Elf64_Sym or Elf32_Sym.
+func functionOf(f *elf.File, b []byte) (fn nameless, ok bool) {
+	fn.name = f.ByteOrder.Uint32(b)
+	info, section := b[4], f.ByteOrder.Uint16(b[6:])
+	var size uint64
+	if f.Class == elf.ELFCLASS64 {
+		fn.addr, size = f.ByteOrder.Uint64(b[8:]), f.ByteOrder.Uint64(b[16:])
+	} else {
+		fn.addr, size = uint64(f.ByteOrder.Uint32(b[4:])), uint64(f.ByteOrder.Uint32(b[8:]))
+		info, section = b[12], f.ByteOrder.Uint16(b[14:])
 	}
-	data, err := table.Data()
-	if err != nil {
-		return
-	}
-	text, ok := goText(f, table.Addr, data)
-	if !ok {
-		return
-	}
-	t, err := gosym.NewTable(nil, gosym.NewLineTable(data, text))
-	if err != nil {
-		return
-	}
-	for _, fn := range t.Funcs {
-		m.funcs = append(m.funcs, function{fn.Entry, fn.End, fn.Name})
-	}
+	fn.end = fn.addr + size
+	kind := elf.ST_TYPE(info)
+	return fn, (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && elf.SectionIndex(section) != elf.SHN_UNDEF && fn.addr != 0 && fn.name != 0
 }
 
-// goText returns where Go's code begins, from which its table counts. That is
-// not the beginning of .text where a C linker has put other code there. From Go
-// 1.18 to 1.25 the table says it (struct pcHeader of package runtime), from 1.26
-// only struct moduledata, which has a section of its own.
-func goText(f *elf.File, table uint64, data []byte) (addr uint64, ok bool) {
-	const (
-		textStart  = 24  // in struct pcHeader
-		moduleText = 176 // in struct moduledata, which begins with the address of the table
-	)
-	text := f.Section(".text")
-	if text == nil || f.Class != elf.ELFCLASS64 || len(data) < textStart+8 {
-		return 0, false
-	}
-	if addr = f.ByteOrder.Uint64(data[textStart:]); addr != 0 && addr-text.Addr < text.Size {
-		return addr, true
-	}
-	if module := f.Section(".go.module"); module != nil {
-		if data, err := module.Data(); err == nil && len(data) >= moduleText+8 && f.ByteOrder.Uint64(data) == table {
-			addr = f.ByteOrder.Uint64(data[moduleText:])
-			return addr, addr-text.Addr < text.Size
+// addNamed reads the names of functions, in the order in which they stand in the
+// file.
+func (m *image) addNamed(names *window, found []nameless) error {
+	slices.SortStableFunc(found, func(a, b nameless) int { return cmp.Compare(a.name, b.name) })
+	for _, fn := range found {
+		name, ok := names.text(uint64(fn.name))
+		if !ok || name == "" {
+			continue
 		}
+		if m.names += len(name); m.names > mostNames {
+			return fmt.Errorf("names of functions take more than %d bytes", mostNames)
+		}
+		if len(m.funcs) == mostFunctions {
+			return errManyFunctions
+		}
+		m.funcs = append(m.funcs, function{fn.addr, fn.end, name})
 	}
-	return text.Addr, f.Section(".init") == nil // which C linkers make
+	return nil
 }
 
 // sort sorts the functions, keeps one name of each address, and lets those of
@@ -141,4 +177,11 @@ func (m *image) find(addr uint64) (*function, bool) {
 		return nil, false
 	}
 	return &m.funcs[i], true
+}
+
+// notELF reports whether a file is none of the kind that has symbols. Processes
+// map many of these.
+func notELF(err error) bool {
+	var format *elf.FormatError
+	return errors.As(err, &format) || errors.Is(err, io.EOF)
 }

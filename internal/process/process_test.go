@@ -3,6 +3,7 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,9 +70,18 @@ func FuzzParseMaps(f *testing.F) {
 
 func FuzzReadImage(f *testing.F) {
 	f.Add("\x7fELF\x02\x01\x01")
+	f.Add(string(claiming(10)) + strings.Repeat("\x01\x00\x00\x00\x02\x00\x01\x00\x10\x00\x00\x00\x00\x00\x00\x00", 15))
 	f.Fuzz(func(t *testing.T, file string) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		if m, err := readImage(strings.NewReader(file)); err == nil {
 			m.find(0)
+		}
+		runtime.ReadMemStats(&after)
+		// All limits together, and what slices have of room while they grow.
+		const limit = 1 << 29
+		if used := after.TotalAlloc - before.TotalAlloc; used > limit {
+			t.Errorf("%d bytes took %d of memory", len(file), used)
 		}
 	})
 }
@@ -178,6 +188,20 @@ func TestAppendFrame(t *testing.T) {
 				t.Error(p.Missing())
 			}
 		})
+	}
+}
+
+// Whoever made a program chose the names of its functions and of the file.
+func TestHostileNames(t *testing.T) {
+	const evil, shown = "\x1b\n\u009b", `\x1b\n\xc2\x9b`
+	program := bytes.ReplaceAll(build(t, "-shared", "-fPIC"), []byte("\x00one\x00"), []byte("\x00\x1b\n\x9b\x00"))
+	fsys, img := machine(t, program, 0)
+	fsys["proc/7/maps"].Data = bytes.ReplaceAll(fsys["proc/7/maps"].Data, []byte("/bin/prog"), []byte("/bin/"+strings.ReplaceAll(evil, "\n", `\012`)))
+	fsys["proc/7/root/bin/"+evil] = fsys["proc/7/root/bin/prog"]
+	one := addressOf(t, img, "\x1b\n\x9b")
+	p := New(fsys).Process(7, 7, "prog")
+	if got, want := string(p.AppendFrame(nil, one, false)), `\x1b\n\x9b+0x0 (/bin/`+shown+")"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

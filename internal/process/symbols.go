@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Symbols names addresses of the processes of one machine. It remembers what it
@@ -21,6 +23,8 @@ type Symbols struct {
 	root   fs.FS
 	spaces map[uint32]*space
 	images map[fileID]*image // nil: cannot be read
+	kept   int               // functions of all images
+	faults map[fileID]error  // why an image cannot be read
 }
 
 // A space is the address space of a process.
@@ -38,7 +42,7 @@ const mostSpaces = 4096
 // New returns the Symbols of the machine whose files are below root:
 // os.DirFS("/") for this one.
 func New(root fs.FS) *Symbols {
-	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}}
+	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}, faults: map[fileID]error{}}
 }
 
 // A Process names the addresses of one process. It is valid until the next one
@@ -141,10 +145,13 @@ func (p *Process) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byt
 	}
 	offset := at - m.start + m.offset
 	img := p.symbols.image(p.pid, m)
+	if err := p.symbols.faults[m.file]; err != nil && p.why == "" {
+		p.why = fmt.Sprintf("%s: no names: %v", terminal.AppendName(nil, m.file.path), err)
+	}
 	if img != nil {
 		if linked, ok := img.address(offset); ok {
 			if f, ok := img.find(linked); ok {
-				dst = append(append(dst, f.name...), "+0x"...)
+				dst = append(terminal.AppendName(dst, f.name), "+0x"...)
 				dst = strconv.AppendUint(dst, linked-f.addr+(addr-at), 16)
 				return appendFile(dst, m.file.path)
 			}
@@ -158,14 +165,7 @@ func appendFile(dst []byte, file string) []byte {
 	if file == "" {
 		return dst
 	}
-	dst = append(dst, " ("...)
-	for _, c := range []byte(file) { // whoever made the file chose its name
-		if c < ' ' || c == 0x7f {
-			c = '?'
-		}
-		dst = append(dst, c)
-	}
-	return append(dst, ')')
+	return append(terminal.AppendName(append(dst, " ("...), file), ')')
 }
 
 // mapping returns the mapping of an address. Libraries can be loaded at any
@@ -207,11 +207,31 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 		}
 		defer f.Close()
 		if r, ok := f.(io.ReaderAt); ok {
-			img, _ = readImage(r) // what is no ELF file has no symbols
+			var err error
+			if img, err = readImage(r); err != nil && !notELF(err) {
+				s.faults[id] = err
+			}
+		}
+	}
+	s.keep(id, img)
+	return img
+}
+
+// keep remembers an image, and forgets all others when these are too large: a
+// process may map any number of large files.
+func (s *Symbols) keep(id fileID, img *image) {
+	const most = 2 * mostFunctions
+	if img != nil {
+		s.kept += len(img.funcs)
+	}
+	if s.kept > most || len(s.images) >= mostSpaces {
+		clear(s.images)
+		clear(s.faults)
+		if s.kept = 0; img != nil {
+			s.kept = len(img.funcs)
 		}
 	}
 	s.images[id] = img
-	return img
 }
 
 const vdso = "[vdso]"

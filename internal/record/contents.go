@@ -66,8 +66,44 @@ type probe struct {
 	Injected plan.Injection `json:",omitempty"`
 }
 
-// maxProbes bounds the probes of a recording: some for every function.
-const maxProbes = 1 << 17
+// What the plan of a recording may take. To resolve it takes time and memory for
+// each probe by what its SPEC and its function have, so that a recording of a few
+// kilobytes could take minutes and gigabytes. As it is, it takes seconds and
+// hundreds of megabytes.
+const (
+	maxProbes = 1 << 17 // some for every function
+	maxCost   = 4 << 20 // of all probes
+)
+
+// paramCost is what a parameter costs compared with a byte of a SPEC.
+const paramCost = 16
+
+// cost is what a probe takes to be resolved: the length of its SPEC, of which
+// some is searched once for each part, and what all arguments are.
+func cost(spec *expr.Spec, fn *btf.Func) int {
+	n := 1
+	if spec != nil {
+		n += len(spec.Text) + len(spec.Text)*len(spec.Text)/512
+	}
+	if fn != nil {
+		if proto, ok := fn.Type.(*btf.FuncProto); ok {
+			n += paramCost * len(proto.Params)
+		}
+	}
+	return n
+}
+
+// affordable refuses to record what could not be replayed.
+func affordable(p *plan.Plan) error {
+	sum := 0
+	for _, probe := range p.Probes {
+		sum += cost(probe.Spec, probe.Func.Type)
+	}
+	if len(p.Probes) > maxProbes || sum > maxCost {
+		return fmt.Errorf("%d functions with these SPECs are too many for a recording", len(p.Probes))
+	}
+	return nil
+}
 
 // An ending is what is known only when all is over.
 type ending struct {
@@ -134,6 +170,7 @@ func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions)
 	p, s := &plan.Plan{}, (*plan.Session)(nil)
 	var recorded []plan.Recorded
 	var spec *expr.Spec
+	sum := 0
 	for i := range probes {
 		r := &probes[i]
 		if r.Spec != nil {
@@ -150,6 +187,9 @@ func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions)
 			return nil, nil, err
 		}
 		recorded = append(recorded, of)
+		if sum += cost(of.Spec, of.Func.Type); sum > maxCost {
+			return nil, nil, damaged("its plan takes too much to resolve")
+		}
 	}
 	if sessions != nil {
 		var err error

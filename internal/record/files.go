@@ -12,12 +12,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// What the files of a recording may take together.
+// What the files of a recording may take together. A Debian kernel with a
+// hundred modules has some 60 MiB.
 const (
 	maxFiles = 4096
-	maxBytes = 256 << 20
+	maxBytes = 128 << 20
 )
 
 // A fileTree is the files of a recording as a file system: the /proc and /sys
@@ -58,6 +61,9 @@ func (t fileTree) addBlock(block []byte) error {
 	}
 	if len(t) >= maxFiles || size > maxBytes {
 		return damaged("it has more than %d files, or %d bytes of them", maxFiles, maxBytes)
+	}
+	if n := bytes.Count(data, []byte("\n")); string(name) == symbolFile && n > kernel.MaxSymbols {
+		return damaged("it has %d symbols, more than %d", n, kernel.MaxSymbols)
 	}
 	t[string(name)] = data[:len(data):len(data)]
 	return nil

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,10 +16,8 @@ import (
 	"testing/fstest"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 func TestFileTree(t *testing.T) {
@@ -131,6 +130,9 @@ func TestRefused(t *testing.T) {
 		want   string
 	}{
 		{"other header", blockInfo, replace(`"Header":`, `"Header":1`), fmt.Sprintf("recorded by ksnoop test, whose records have headers of 1%[1]d bytes rather than %[1]d", bpf.EventSize)},
+		{"hostile writer", blockInfo, replace(`"Writer":"test","Header":`, `"Writer":"\u001b[2J\nx","Header":1`), `recorded by ksnoop \x1b[2J\nx, whose records`},
+		{"hostile name", blockPlan, replace(`"Func":"ip_send_skb"`, `"Func":"\u001b[2J\nx","Module":"\u202e\n"`), `to get the types of module \xe2\x80\xae\n`},
+		{"hostile function", blockPlan, replace(`"Func":"ip_send_skb","Type":`, `"Func":"\u001b[2J\nx","Type":99`), `type of \x1b[2J\nx: `},
 		{"no JSON", blockInfo, replace("{", ""), "damaged"},
 		{"no info", blockInfo, omit, "damaged: a block of kind 2 is out of place"},
 		{"two infos", blockInfo, twice, "damaged: a block of kind 1 is out of place"},
@@ -181,6 +183,9 @@ func TestRefused(t *testing.T) {
 			_, _, err := read(build(t, blocks...))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			if strings.Contains(test.name, "hostile") && (strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "\x1b")) {
+				t.Errorf("%q", err)
 			}
 		})
 	}
@@ -252,41 +257,6 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzBlocks gives a recording's blocks right checksums and wrong contents.
-func FuzzBlocks(f *testing.F) {
-	fix := newFixture(f, plan.MethodAuto, "ip_send_skb(skb, return < 0)", "mod_probe")
-	fix.records(3)
-	var blocks [blockEnd + 1]string
-	var files []rawBlock
-	for _, b := range blocksOf(f, fix.bytes(f)) {
-		blocks[b.kind] = b.data
-		if b.kind == blockFile {
-			files = append(files, b)
-		}
-	}
-	f.Add([]byte(blocks[blockInfo]), []byte("proc/x\x00y"), []byte(blocks[blockPlan]), []byte(blocks[blockRecords]), []byte(blocks[blockEnd]))
-	f.Add([]byte("{}"), []byte("sys/kernel/btf/mod2\x00"), []byte(`{"Spec":"Zg=="}`), []byte("\x01a"), []byte("{}"))
-	f.Fuzz(func(t *testing.T, info, file, plan, records, end []byte) {
-		all := append([]rawBlock{{blockInfo, string(info)}, {blockFile, string(file)}}, files...)
-		all = append(all, rawBlock{blockPlan, string(plan)}, rawBlock{blockRecords, string(records)}, rawBlock{blockEnd, string(end)})
-		r, raw, err := read(build(t, all...))
-		if err == nil && len(raw) != int(r.records) {
-			t.Errorf("%d records of %d", len(raw), r.records)
-		}
-		calls := output.NewCalls(nil)
-		var e event.Event
-		for _, rec := range raw {
-			if err := event.Decode(r.Plan(), rec, &e); err != nil {
-				continue
-			}
-			// Types of all kinds can be captured; not all can be printed.
-			if out, err := calls.AppendCall(nil, &session.Call{Entry: &e, End: session.Whole}); err == nil && len(out) == 0 {
-				t.Error("printed as nothing")
-			}
-		}
-	})
-}
-
 // A recording holds the symbols of its kernel.
 func TestSymbols(t *testing.T) {
 	root := fakeKernel(t)
@@ -297,5 +267,100 @@ func TestSymbols(t *testing.T) {
 	}
 	if s, ok := r.Kernel().Symbol(0xffffffff81000010); !ok || s.String() != "vfs_read+0x10/0x100" {
 		t.Errorf("%s, %t", s, ok)
+	}
+}
+
+// Where the kernel hides addresses, a recording has none of functions.
+func TestHiddenSymbols(t *testing.T) {
+	root := fakeKernel(t)
+	const hidden = "0000000000000000 T vfs_read\n0000000000000000 T vfs_write\n"
+	root["proc/kallsyms"] = &fstest.MapFile{Data: []byte(hidden)}
+	for _, b := range blocksOf(t, fixtureOf(t, root, plan.MethodAuto, "vfs_read", "vfs_write").bytes(t)) {
+		if b.kind == blockPlan && (strings.Count(b.data, `"Func"`) != 2 || strings.Contains(b.data, "Addr")) {
+			t.Errorf("the plan is %s", b.data)
+		}
+		if name, data, _ := strings.Cut(b.data, "\x00"); name == symbolFile && data != hidden {
+			t.Errorf("the symbols are %s", data)
+		}
+	}
+}
+
+// allocated is how much memory f takes, all in all.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A small recording cannot ask for much: the plan of one is bounded by what it
+// takes to resolve it. vfs_read has one parameter, so that a probe costs 1 and 16
+// and 8 for its name, or what n+n*n/512 is for a SPEC of n bytes.
+func TestPlanCost(t *testing.T) {
+	long := "vfs_read(" + strings.Repeat("count+", 1300) + "count > 0)"
+	n := len(long)
+	for _, test := range []struct {
+		spec string
+		most int // probes
+	}{
+		{"vfs_read", maxCost / (1 + 16 + 8)}, // 8*8/512 is 0
+		{long, maxCost / (1 + 16 + n + n*n/512)},
+	} {
+		f := newFixture(t, plan.MethodAuto, test.spec)
+		blocks := blocksOf(t, f.bytes(t))
+		var line string
+		for _, b := range blocks {
+			if b.kind == blockPlan {
+				line = strings.TrimSuffix(b.data, "\n")
+			}
+		}
+		var first probe
+		if err := json.Unmarshal([]byte(line), &first); err != nil {
+			t.Fatal(err)
+		}
+		first.Spec = nil
+		next, err := json.Marshal(&first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		with := func(probes int) []byte {
+			var changed []rawBlock
+			for _, b := range blocks {
+				if b.kind == blockPlan {
+					b.data = line + "\n" + strings.Repeat(string(next)+"\n", probes-1)
+				}
+				changed = append(changed, b)
+			}
+			return build(t, changed...)
+		}
+		data := with(min(test.most+1, maxProbes+1))
+		used := allocated(func() { _, _, err = read(data) })
+		if !errors.Is(err, errDamaged) && (err == nil || !strings.Contains(err.Error(), "its plan ")) || used > 512<<20 {
+			t.Errorf("%.20s: %d bytes are taken for %d bytes, %v", test.spec, used, len(data), err)
+		}
+		if test.most < 100 {
+			if _, _, err := read(with(test.most)); err != nil {
+				t.Errorf("%.20s: %d probes: %v", test.spec, test.most, err)
+			}
+			for len(f.plan.Probes) <= test.most {
+				f.plan.Probes = append(f.plan.Probes, f.plan.Probes[0])
+			}
+			if _, err := NewWriter(io.Discard, f.source, f.plan); err == nil || !strings.Contains(err.Error(), "too many for a recording") {
+				t.Errorf("what cannot be replayed is recorded: %v", err)
+			}
+		}
+	}
+}
+
+// A short line for each symbol of kallsyms would take far more memory than the
+// text.
+func TestManySymbols(t *testing.T) {
+	for _, test := range []struct{ lines, refused int }{{kernel.MaxSymbols, 0}, {kernel.MaxSymbols + 1, 1}} {
+		tree := fileTree{}
+		err := tree.addBlock([]byte(symbolFile + "\x00" + strings.Repeat("1 t a\n", test.lines)))
+		if refused := err != nil && strings.Contains(err.Error(), fmt.Sprintf("%d symbols, more than 2097152", test.lines)); refused != (test.refused == 1) {
+			t.Errorf("%d lines: %v", test.lines, err)
+		}
 	}
 }

@@ -11,8 +11,10 @@ import (
 	"iter"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A Reader reads one recording.
@@ -47,6 +49,7 @@ func (r *Reader) begin() error {
 	if err := r.readJSON(blockInfo, &r.info); err != nil {
 		return err
 	}
+	r.info.Writer = terminal.Name(r.info.Writer)
 	if r.info.Header != bpf.EventSize {
 		return fmt.Errorf("recorded by ksnoop %s, whose records have headers of %d bytes rather than %d", r.info.Writer, r.info.Header, bpf.EventSize)
 	}
@@ -77,10 +80,20 @@ func (r *Reader) begin() error {
 		r.view = kernel.Open(files)
 		if r.plan, r.session, err = resolve(probes, r.view, r.info.Arch, r.info.Sessions); err != nil {
 			// A SPEC that has come to be wrong is no fault of the user's text.
-			return fmt.Errorf("recorded by ksnoop %s: %v", r.info.Writer, err)
+			return fmt.Errorf("recorded by ksnoop %s: %s", r.info.Writer, reason(err))
 		}
 		return nil
 	}
+}
+
+// reason is what an error says of a recording's contents: of a SPEC, on lines of
+// their own; of names in it, on one, whatever they are.
+func reason(err error) string {
+	var spec *expr.ErrorList
+	if errors.As(err, &spec) {
+		return err.Error()
+	}
+	return terminal.Name(err.Error())
 }
 
 func (r *Reader) readJSON(want blockKind, v any) error {

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -99,6 +101,41 @@ func TestMethodChanges(t *testing.T) {
 	}
 	if p := r.Plan().Probes[0]; p.Method != plan.MethodKprobe || !p.Stashed {
 		t.Errorf("method %s, stashed %t", p.Method, p.Stashed)
+	}
+}
+
+// Attaching adds symbols. From Start on addresses have the names that the
+// recording gives them, whatever was read before or happens later.
+func TestSymbolsOfRecording(t *testing.T) {
+	const first, addr = "ffffffffc0001000 t ftrace_trampoline\t[__builtin__ftrace]\n", 0xffffffffc0002010
+	set := func(f *fixture, text string) {
+		f.source.Root.(fstest.MapFS)["proc/kallsyms"] = &fstest.MapFile{Data: []byte(text)}
+	}
+	f := newFixture(t, plan.MethodAuto, "vfs_read")
+	set(f, first)
+	f.source.View.Symbol(addr)
+	var b bytes.Buffer
+	w, err := NewWriter(&b, f.source, f.plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(f, first+"ffffffffc0002000 t bpf_trampoline_1\t[bpf]\n")
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	set(f, first+"ffffffffc0002008 t bpf_trampoline_2\t[bpf]\n")
+	f.source.View.Renew()
+	if err := w.End(lostInTest); err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := read(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, view := range map[string]*kernel.View{"live": f.source.View, "recorded": r.Kernel()} {
+		if s, _ := view.Symbol(addr); s.Name != "bpf_trampoline_1" {
+			t.Errorf("%s: %#x is in %q", what, uint64(addr), s.Name)
+		}
 	}
 }
 

@@ -53,6 +53,9 @@ type Writer struct {
 // NewWriter begins a recording of what p will trace: it writes what is known
 // of the kernel. w is written to block by block and wants no buffer.
 func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
+	if err := affordable(p); err != nil {
+		return nil, err
+	}
 	files, err := s.files(p)
 	if err != nil {
 		return nil, fmt.Errorf("recording the kernel's types: %w", err)
@@ -120,7 +123,9 @@ func (s *Source) files(p *plan.Plan) (fileTree, error) {
 }
 
 // Start writes the symbols and the plan. Both must be in their final form:
-// attaching can change them.
+// attaching can change them. From then on the Source's View names addresses by
+// the symbols that were written: what is printed now and what is printed of the
+// recording is the same.
 func (w *Writer) Start() error {
 	probes, err := describe(w.plan, w.source.View)
 	var block []byte
@@ -129,6 +134,7 @@ func (w *Writer) Start() error {
 		err = symbols.add(w.source.Root, symbolFile)
 	}
 	if err == nil && symbols[symbolFile] != nil {
+		w.source.View.Pin(symbols[symbolFile])
 		err = w.out.write(blockFile, symbols.appendBlock(nil, symbolFile))
 	}
 	if err == nil {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +27,7 @@ type DebugInfo struct {
 	vmlinux *debuginfo.Info
 	modules map[string]*debuginfo.Info // nil for one that has none
 	sources map[string]func(kernel.Function) bool
+	errs    []error // of modules whose debug info cannot be read
 }
 
 var _ Source = (*DebugInfo)(nil)
@@ -114,6 +117,29 @@ func (d *DebugInfo) Module(name string) *debuginfo.Info {
 	return info
 }
 
+// Err returns why debug info that is there could not be read, or not to its end:
+// what it would have told was left out.
+func (d *DebugInfo) Err() error {
+	errs := append([]error{d.vmlinux.Err()}, d.errs...)
+	for _, name := range slices.Sorted(maps.Keys(d.modules)) {
+		if info := d.modules[name]; info != nil {
+			errs = append(errs, info.Err())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Missing returns which files debug info refers to that are not there.
+func (d *DebugInfo) Missing() error {
+	errs := []error{d.vmlinux.Missing()}
+	for _, name := range slices.Sorted(maps.Keys(d.modules)) {
+		if info := d.modules[name]; info != nil {
+			errs = append(errs, info.Missing())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // openModule looks for the debug info of a module. That there is none is no
 // error: modules come from many places, and the kernel's own have it rarely.
 func (d *DebugInfo) openModule(name string) *debuginfo.Info {
@@ -122,12 +148,13 @@ func (d *DebugInfo) openModule(name string) *debuginfo.Info {
 	if err != nil {
 		return nil
 	}
-	sections := apart()
+	options := debuginfo.Options{Relative: true, Lazy: true, Apart: !d.moved}
 	if d.moved {
-		sections = placed(root, name)
+		options.Section = placed(root, name)
 	}
-	info, err := debuginfo.Open(filepath.Join(d.root, file), debuginfo.Options{Relative: true, Lazy: true, Section: sections})
+	info, err := debuginfo.Open(filepath.Join(d.root, file), options)
 	if err != nil {
+		d.errs = append(d.errs, fmt.Errorf("module %s: %w", name, err))
 		return nil
 	}
 	return info
@@ -142,18 +169,6 @@ func placed(root fs.FS, module string) func(section string) (uint64, bool) {
 		}
 		addr, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 64)
 		return addr, err == nil && addr != 0
-	}
-}
-
-// apart gives each section addresses of its own: in the file of a module all of
-// them begin at 0.
-func apart() func(section string) (uint64, bool) {
-	begins := map[string]uint64{}
-	return func(section string) (uint64, bool) {
-		if _, ok := begins[section]; !ok {
-			begins[section] = uint64(len(begins)+1) << 32
-		}
-		return begins[section], true
 	}
 }
 

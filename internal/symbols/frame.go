@@ -5,6 +5,8 @@ package symbols
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A Frame is one function at an address: the one whose code it is, or one that
@@ -27,12 +29,12 @@ func (f *Frame) AppendName(dst []byte) []byte {
 	if f.Name == "" {
 		return strconv.AppendUint(append(dst, "0x"...), f.Addr, 16)
 	}
-	dst = append(dst, f.Name...)
+	dst = terminal.AppendName(dst, f.Name)
 	if !f.Inlined {
 		dst = strconv.AppendUint(append(dst, "+0x"...), f.Offset, 16)
 	}
 	if f.Module != "" && !f.Inlined {
-		dst = append(append(append(dst, " ["...), f.Module...), ']')
+		dst = append(terminal.AppendName(append(dst, " ["...), f.Module), ']')
 	}
 	return dst
 }
@@ -43,7 +45,7 @@ func (f *Frame) AppendSource(dst []byte) []byte {
 	if f.File == "" {
 		return dst
 	}
-	dst = append(dst, f.File...)
+	dst = terminal.AppendName(dst, f.File)
 	if f.Line == 0 {
 		return append(dst, ":?"...)
 	}

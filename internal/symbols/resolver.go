@@ -117,8 +117,8 @@ func (r *Resolver) symbol(addr uint64) (kernel.Symbol, bool) {
 		return s, false
 	}
 	r.reload = 2 * r.misses
-	if now := r.kernel.Reopen(); now != nil {
-		r.kernel = now
+	if !r.kernel.Renew() {
+		return s, false
 	}
 	return r.kernel.Symbol(addr)
 }

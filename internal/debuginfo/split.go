@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// biasBits is how many bits an offset in .debug_info has. Above them stands which
+// file it is in: 0 for the file itself, supBit for its supplementary file, the
+// number of a half otherwise.
+const biasBits = 40
+
+// mostHalves is how many .dwo files are opened. A process can have 65,530
+// mappings (vm.max_map_count).
+const mostHalves = 1 << 15
+
+// A half is the part of a unit that is in a .dwo or .dwp file: all but the lines,
+// and the addresses that it has by number.
+type half struct {
+	sections *sections
+	off      uint64
+	user     uint64 // the unit that it belongs to, and no other one
+}
+
+// halves finds the other halves of units that were compiled with -gsplit-dwarf.
+type halves struct {
+	loader  *loader
+	byName  map[halfName]*half // nil: missing
+	packed  *packedHalves
+	missing error // the first one
+	count   int   // of them
+}
+
+// A halfName is how a unit names its other half.
+type halfName struct {
+	file, folder string
+	id           uint64
+}
+
+// find returns the other half of a unit, or nil. In a damaged file many units
+// could have one large half.
+func (h *halves) find(name halfName, unit uint64) *half {
+	h.loader.mu.Lock()
+	defer h.loader.mu.Unlock()
+	if found, ok := h.byName[name]; ok {
+		if found != nil && found.user != unit {
+			return nil
+		}
+		return found
+	}
+	if h.byName == nil {
+		h.byName = map[halfName]*half{}
+		h.packed = h.loader.openPacked()
+	}
+	found, err := h.open(name)
+	if err != nil {
+		if h.count++; h.missing == nil {
+			h.missing = err
+		}
+	} else {
+		found.user, found.sections.bias = unit, uint64(len(h.byName)+1)<<biasBits
+	}
+	if len(h.byName) < mostHalves {
+		h.byName[name] = found
+	}
+	return found
+}
+
+func (h *halves) open(name halfName) (*half, error) {
+	if len(h.byName) >= mostHalves {
+		return nil, fmt.Errorf("more than %d .dwo files", mostHalves)
+	}
+	if s, ok := h.packed.sections(name.id); ok {
+		if off, ok := s.halfAt(name.id); ok {
+			return &half{sections: s, off: off}, nil
+		}
+	}
+	beside := filepath.Dir(h.loader.path)
+	paths := []string{filepath.Join(beside, name.file), filepath.Join(beside, filepath.Base(name.file))}
+	if filepath.IsAbs(name.file) {
+		paths[0] = name.file
+	} else if name.folder != "" {
+		paths = append([]string{filepath.Join(name.folder, name.file)}, paths...)
+	}
+	var first error
+	for _, path := range paths {
+		found, err := h.openFile(path, name.id)
+		if err == nil {
+			return found, nil
+		}
+		if first == nil {
+			first = fmt.Errorf("%s: %w", path, cause(err))
+		}
+	}
+	return nil, first
+}
+
+func (h *halves) openFile(path string, id uint64) (*half, error) {
+	data, f, err := h.loader.openLocked(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &sections{}
+	if err := fill(s.halfSlots(), data, f); err != nil {
+		return nil, err
+	}
+	off, ok := s.halfAt(id)
+	if !ok {
+		return nil, errors.New("has not the unit, it may be of another build")
+	}
+	return &half{sections: s, off: off}, nil
+}
+
+// halfSlots is slots for a .dwo or .dwp file.
+func (s *sections) halfSlots() map[string]*[]byte {
+	return map[string]*[]byte{
+		".debug_info.dwo": &s.info, ".debug_abbrev.dwo": &s.abbrev, ".debug_str.dwo": &s.str,
+		".debug_str_offsets.dwo": &s.strOffsets, ".debug_rnglists.dwo": &s.rnglists, ".debug_loclists.dwo": &s.loclists,
+	}
+}
+
+// halfAt returns where the half with that number is. Units of types are beside it.
+func (s *sections) halfAt(id uint64) (off uint64, ok bool) {
+	var u unit
+	for c := at(s.info, 0); c.pos < len(c.b); {
+		start := uint64(c.pos)
+		end, _ := c.length()
+		if c.bad {
+			break
+		}
+		c.pos = end
+		u.main = s
+		if !u.header(s, start) {
+			continue
+		}
+		if u.version < 5 && !u.openRoot(s, start) { // there the root has it
+			continue
+		}
+		if u.dwoID == id && (u.version < 5 || u.kind == unitSplitCompile) {
+			return start, true
+		}
+	}
+	return 0, false
+}
+
+// openHalf goes on to the other half of the unit, if it can be found. What the
+// skeleton alone has is kept: lines, and the bases of addresses.
+func (u *unit) openHalf() bool {
+	found := u.main.halves.find(halfName{string(u.dwoName), string(u.compDir), u.dwoID}, u.key)
+	if found == nil {
+		return true // the skeleton has the lines
+	}
+	kept := *u
+	ok := u.header(found.sections, found.off) && u.abbrevs.parse(found.sections.abbrev, u.abbrevAt, u.formSizes, 0) && u.readRoot()
+	u.name, u.compDir, u.lowPC, u.rootEntry = kept.name, kept.compDir, kept.lowPC, kept.rootEntry
+	u.stmtList, u.hasLines, u.addrBase, u.rangesBase = kept.stmtList, kept.hasLines, kept.addrBase, kept.rangesBase
+	return ok
+}
+
+// packedHalves is a .dwp file, which has the halves of all units.
+type packedHalves struct {
+	all  sections
+	rows map[uint64]int // by the number of a half
+	// Of each row offset and size of its part in each of some sections.
+	columns []uint32
+	offsets []byte
+	sizes   []byte
+	left    int // bytes of .debug_info.dwo that are not handed out yet
+}
+
+// Numbers of sections in .debug_cu_index, DWARF 5, section 7.3.5.3. GNU's version
+// 2 has the same for these.
+const (
+	packedInfo       = 1
+	packedAbbrev     = 3
+	packedLocations  = 5
+	packedStrOffsets = 6
+	packedRanges     = 8
+)
+
+// openPacked opens the .dwp file beside the file; nil if there is none.
+func (l *loader) openPacked() *packedHalves {
+	data, f, err := l.openLocked(l.path + ".dwp")
+	if err != nil {
+		return nil
+	}
+	p := &packedHalves{rows: map[uint64]int{}}
+	var index []byte
+	slots := p.all.halfSlots()
+	slots[".debug_cu_index"] = &index
+	if fill(slots, data, f) != nil || !p.read(index) {
+		return nil
+	}
+	return p
+}
+
+// read reads the index: a hash table of numbers, the row of each, and offsets
+// and sizes by row.
+func (p *packedHalves) read(index []byte) bool {
+	c := cursor{b: index}
+	version := c.u16()
+	c.u16() // of version 2 a part of the version, else padding
+	columns, units, slots := uint64(c.u32()), uint64(c.u32()), uint64(c.u32())
+	if c.bad || version != 2 && version != 5 || columns > 16 || slots > uint64(len(index)) || units > uint64(len(index)) {
+		return false
+	}
+	rows := c
+	rows.skip(8 * slots)
+	for range slots {
+		id, row := c.u64(), rows.u32()
+		if row > 0 && uint64(row) <= units {
+			p.rows[id] = int(row - 1)
+		}
+	}
+	for range columns {
+		p.columns = append(p.columns, rows.u32())
+	}
+	p.left = len(p.all.info)
+	p.offsets, p.sizes = rows.bytes(4*columns*units), rows.bytes(4*columns*units)
+	return !rows.bad
+}
+
+// sections returns the parts of the sections that the half with a number has.
+func (p *packedHalves) sections(id uint64) (*sections, bool) {
+	if p == nil {
+		return nil, false
+	}
+	row, ok := p.rows[id]
+	if !ok {
+		return nil, false
+	}
+	s := p.all
+	where := uint64(4 * row * len(p.columns))
+	offsets, sizes := at(p.offsets, where), at(p.sizes, where)
+	slots := map[uint32]*[]byte{packedInfo: &s.info, packedAbbrev: &s.abbrev, packedLocations: &s.loclists,
+		packedStrOffsets: &s.strOffsets, packedRanges: &s.rnglists}
+	for _, column := range p.columns {
+		off, size := uint64(offsets.u32()), uint64(sizes.u32())
+		if slot := slots[column]; slot != nil {
+			c := at(*slot, off)
+			*slot = c.bytes(size)
+		}
+	}
+	p.left -= len(s.info) // parts do not overlap
+	return &s, p.left >= 0
+}

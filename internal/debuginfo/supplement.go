@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// supBit marks offsets in .debug_info of the supplementary file. No file is that
+// large.
+const supBit = 1 << 63
+
+// A loader opens the files that debug info is spread over.
+type loader struct {
+	path string // of the file that names them
+
+	mu     sync.Mutex
+	mapped [][]byte
+}
+
+// open maps an ELF file. It stays mapped until all are closed.
+func (l *loader) open(path string) ([]byte, *elf.File, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.openLocked(path)
+}
+
+func (l *loader) openLocked(path string) ([]byte, *elf.File, error) {
+	data, err := mapFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.mapped = append(l.mapped, data)
+	f, err := openELF(bytes.NewReader(data))
+	return data, f, err
+}
+
+func (l *loader) close() error {
+	if l == nil {
+		return nil
+	}
+	var errs []error
+	for _, data := range l.mapped {
+		errs = append(errs, unix.Munmap(data))
+	}
+	l.mapped = nil
+	return errors.Join(errs...)
+}
+
+// A link names the supplementary file, which has what several files share, and
+// says how to tell that it is the right one.
+type link struct {
+	path     string
+	id       []byte
+	standard bool // .debug_sup of DWARF 5, else .gnu_debugaltlink and a build ID
+}
+
+// supLink returns the link to a supplementary file; nil if there is none.
+func supLink(data []byte, f *elf.File) (*link, error) {
+	if s := f.Section(".gnu_debugaltlink"); s != nil {
+		b, err := contents(data, s)
+		if err != nil {
+			return nil, fmt.Errorf("section %s: %w", s.Name, err)
+		}
+		c := cursor{b: b}
+		l := &link{path: string(c.text())}
+		l.id = b[c.pos:]
+		return l, nil
+	}
+	l, isSup, err := standardLink(data, f)
+	if l == nil || isSup {
+		return nil, err
+	}
+	return l, nil
+}
+
+// standardLink reads .debug_sup: a version, whether this is the supplementary
+// file, the name of the other one, and a checksum that both have.
+func standardLink(data []byte, f *elf.File) (l *link, isSup bool, err error) {
+	s := f.Section(".debug_sup")
+	if s == nil {
+		return nil, false, nil
+	}
+	b, err := contents(data, s)
+	if err != nil {
+		return nil, false, fmt.Errorf("section %s: %w", s.Name, err)
+	}
+	c := cursor{b: b}
+	version := c.u16()
+	isSup = c.u8() != 0
+	l = &link{path: string(c.text()), standard: true}
+	l.id = c.bytes(c.uleb())
+	if c.bad || version < 2 || version > 5 {
+		return nil, false, fmt.Errorf("section %s: malformed", s.Name)
+	}
+	return l, isSup, nil
+}
+
+// candidates returns where the supplementary file may be.
+func (l *link) candidates(main string) []string {
+	var paths []string
+	if filepath.IsAbs(l.path) {
+		paths = append(paths, l.path)
+	} else {
+		paths = append(paths, filepath.Join(filepath.Dir(main), l.path))
+		if whole, err := filepath.EvalSymlinks(main); err == nil && whole != main {
+			paths = append(paths, filepath.Join(filepath.Dir(whole), l.path))
+		}
+	}
+	if id := BuildID(l.id); !l.standard && len(id) > 1 {
+		paths = append(paths, "/usr/lib/debug/.build-id/"+id[:1].String()+"/"+id[1:].String()+".debug")
+	}
+	return append(paths, "/usr/lib/debug/.dwz/"+filepath.Base(l.path))
+}
+
+// supplement opens the supplementary file of f, if it has one.
+func (l *loader) supplement(data []byte, f *elf.File) (*sections, error) {
+	link, err := supLink(data, f)
+	if link == nil || err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return nil, errors.New("a part of its debug info is in a file that it shares with others (dwz -m)")
+	}
+	var errs []error
+	for _, path := range link.candidates(l.path) {
+		s, err := l.openSupplement(path, link)
+		if err == nil {
+			return s, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", path, cause(err)))
+	}
+	return nil, fmt.Errorf("the file that it shares with others (dwz -m) is missing: %w", errors.Join(errs...))
+}
+
+func (l *loader) openSupplement(path string, link *link) (*sections, error) {
+	data, f, err := l.open(path)
+	if err != nil {
+		return nil, err
+	}
+	own, err := elfBuildID(f)
+	if link.standard {
+		other, isSup, standardErr := standardLink(data, f)
+		if err = standardErr; err == nil && (other == nil || !isSup) {
+			err = errors.New("no supplementary file")
+		}
+		if other != nil {
+			own = other.id
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(own, link.id) {
+		return nil, errors.New("belongs to another build")
+	}
+	s, err := readSections(data, f)
+	if err != nil {
+		return nil, err
+	}
+	s.bias = supBit
+	return s, nil
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestSupplement moves what two programs share into a third file. The answers are
+// those that llvm-symbolizer gives of the program as it was before.
+func TestSupplement(t *testing.T) {
+	const share = " && cp a.out whole && cp a.out b.out && "
+	for _, test := range []struct{ name, script string }{
+		{"GNU, DWARF 5", "gcc -O2 -g -gdwarf-5 *.c" + share + "dwz -m shared.debug a.out b.out"},
+		{"GNU, DWARF 4", "gcc -O2 -g -gdwarf-4 *.c" + share + "dwz -m shared.debug a.out b.out"},
+		{"relative", "gcc -O2 -g *.c" + share + "mkdir sub && dwz -r -m sub/shared.debug a.out b.out"},
+		{"DWARF 5", "gcc -O2 -g -gdwarf-5 *.c" + share + "dwz -5 -m shared.debug a.out b.out"},
+		{"found by a link", "gcc -O2 -g *.c" + share + "dwz -r -m shared.debug a.out b.out && mkdir sub && mv a.out shared.debug sub && ln -s sub/a.out"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := buildProgram(t, "gcc dwz readelf", test.script)
+			whole := filepath.Join(filepath.Dir(file), "whole")
+			out, err := exec.Command("readelf", "-S", file).Output()
+			if err != nil || !strings.Contains(string(out), ".gnu_debugaltlink") && !strings.Contains(string(out), ".debug_sup") {
+				t.Skipf("dwz made no supplementary file: %v", err)
+			}
+			addrs := randomText(t, whole, 5000)
+			compareWith(t, oracle(t, whole, addrs), file, addrs)
+			compareInlined(t, file, whole)
+		})
+	}
+}
+
+// compareInlined compares what two files have about inlined functions.
+func compareInlined(t *testing.T, file, whole string) {
+	t.Helper()
+	var places [2][]Inlining
+	for n, name := range []string{file, whole} {
+		info, err := Open(name, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer info.Close()
+		places[n] = info.InlinedNamed(func(name []byte) bool { return string(name) == "gcd" || string(name) == "mix" })
+		slices.SortFunc(places[n], func(a, b Inlining) int { return compare(a.Addr, b.Addr) })
+	}
+	if diff := cmp.Diff(places[1], places[0]); diff != "" || len(places[1]) == 0 {
+		t.Errorf("%d places: %s", len(places[1]), diff)
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
+)
+
+// MaxBTF is the most bytes of BTF that are read from a file. Those of a vmlinux
+// are 5 to 10 MB.
+const MaxBTF = 256 << 20
+
+// readBTF returns a BTF blob and, if it came in an ELF file, the architecture.
+func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
+	magic := make([]byte, 4)
+	if n, err := file.ReadAt(magic, 0); n < len(magic) {
+		return nil, "", fmt.Errorf("reading BTF: %w", err)
+	}
+	if string(magic) != elf.ELFMAG {
+		if !isBTF(magic) {
+			return nil, "", errors.New("reading BTF: neither ELF nor BTF")
+		}
+		if data, err = readBlob(file); err != nil {
+			return nil, "", fmt.Errorf("reading BTF: %w", err)
+		}
+		return data, "", nil
+	}
+	if err := elfhead.Check(file); err != nil {
+		return nil, "", fmt.Errorf("reading ELF: %w", err)
+	}
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading ELF: %w", err)
+	}
+	if f.Section(".BTF.base") != nil {
+		return nil, "", errors.New("reading BTF: a module with a base of its own; give the file in /sys/kernel/btf instead")
+	}
+	section := f.Section(".BTF")
+	if section == nil {
+		return nil, "", errors.New("reading BTF: the ELF file has no section .BTF")
+	}
+	if section.Size > MaxBTF {
+		return nil, "", fmt.Errorf("reading section .BTF: %w", tooMuchBTF(section.Size))
+	}
+	if data, err = section.Data(); err != nil {
+		return nil, "", fmt.Errorf("reading section .BTF: %w", err)
+	}
+	return data, elfArch[f.Machine], nil
+}
+
+// readBlob reads what the header of a blob declares, however large the file is:
+// a sparse one of terabytes takes 4 KB of a disk.
+func readBlob(file io.ReaderAt) ([]byte, error) {
+	var head [btfLayoutHeaderSize]byte
+	n, err := file.ReadAt(head[:], 0)
+	if n < btfHeaderSize {
+		return nil, errTruncated
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	size := declaredSize(head[:n])
+	if size > MaxBTF {
+		return nil, tooMuchBTF(size)
+	}
+	return io.ReadAll(io.NewSectionReader(file, 0, int64(size)))
+}
+
+// btfLayoutHeaderSize is that of headers that also place a table of how long
+// types are, as newer pahole writes it.
+const btfLayoutHeaderSize = 32
+
+// declaredSize is where the last section of a blob ends, by its header.
+func declaredSize(head []byte) uint64 {
+	order := byteOrder(head)
+	size := uint64(order.Uint32(head[4:]))
+	sections := head[8:min(uint64(len(head)), max(size, btfHeaderSize))]
+	end := size
+	for ; len(sections) >= 8; sections = sections[8:] {
+		end = max(end, size+uint64(order.Uint32(sections))+uint64(order.Uint32(sections[4:])))
+	}
+	return end
+}
+
+func tooMuchBTF(size uint64) error {
+	return fmt.Errorf("it claims to be %d bytes, the most are %d", size, MaxBTF)
+}
+
+var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}

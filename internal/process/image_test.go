@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestImageIsReadelf compares the functions that are read of a file with what
+// "readelf -s" prints of it, for each class and byte order.
+func TestImageIsReadelf(t *testing.T) {
+	const text = "int one(int x) { return x + 1; }\nint two(int x) { return one(x) + 2; }\nint _start(void) { return two(3); }\n"
+	for _, command := range []string{
+		"gcc -static -O0", "gcc -static -O0 -s -rdynamic -static-pie",
+		"clang --target=i386-linux-gnu -nostdlib -fuse-ld=lld -shared", "clang --target=powerpc64-linux-gnu -nostdlib -fuse-ld=lld -shared",
+		"clang --target=mips-linux-gnu -nostdlib -fuse-ld=lld -shared", "clang --target=aarch64-linux-gnu -nostdlib -fuse-ld=lld -shared",
+	} {
+		t.Run(command, func(t *testing.T) {
+			dir := t.TempDir()
+			src, out := filepath.Join(dir, "a.c"), filepath.Join(dir, "a")
+			source := text
+			if strings.HasPrefix(command, "gcc") {
+				source = strings.Replace(text, "_start", "main", 1)
+			}
+			if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := append(strings.Fields(command), "-o", out, src)
+			if msg, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+				t.Skipf("%v: %v %s", args, err, msg)
+			}
+			want := readelfFunctions(t, out)
+			img := imageOf(t, out)
+			got := map[uint64]string{}
+			for _, f := range img.funcs {
+				got[f.addr] = f.name
+			}
+			for addr, names := range want {
+				if !names[got[addr]] {
+					t.Errorf("%#x: %q, want one of %v", addr, got[addr], names)
+				}
+			}
+			if len(got) != len(want) || len(want) < 3 {
+				t.Errorf("%d functions, want %d", len(got), len(want))
+			}
+		})
+	}
+}
+
+// readelfFunctions returns the names that readelf has for each address.
+func readelfFunctions(t *testing.T, file string) map[uint64]map[string]bool {
+	t.Helper()
+	out, err := exec.Command("readelf", "-sW", file).Output()
+	if err != nil {
+		t.Skip(err)
+	}
+	want := map[uint64]map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 || fields[3] != "FUNC" && fields[3] != "IFUNC" || fields[len(fields)-2] == "UND" {
+			continue
+		}
+		addr, err := strconv.ParseUint(fields[1], 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(fields[len(fields)-1], "@")
+		if want[addr] == nil {
+			want[addr] = map[string]bool{}
+		}
+		want[addr][name] = true
+	}
+	delete(want, 0)
+	return want
+}
+
+// sparse is a file of any size in which all but its first bytes are zero. On a
+// disk it takes a few kilobytes.
+type sparse struct {
+	head []byte
+	size int64
+}
+
+func (s sparse) ReadAt(b []byte, off int64) (int, error) {
+	n := int(max(0, min(int64(len(b)), s.size-off)))
+	clear(b[:n])
+	if off < int64(len(s.head)) {
+		copy(b[:n], s.head[off:])
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// claiming returns a file with a symbol table of some size at 4096.
+func claiming(symbols uint64) []byte {
+	const names = "\x00.symtab\x00.strtab\x00.shstrtab\x00"
+	var b bytes.Buffer
+	for _, part := range []any{elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1},
+		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Shoff: 64, Shentsize: 64, Shnum: 4, Shstrndx: 3,
+	}, []elf.Section64{
+		{}, {Name: 1, Type: uint32(elf.SHT_SYMTAB), Off: 4096, Size: symbols * elf.Sym64Size, Link: 2, Entsize: elf.Sym64Size},
+		{Name: 9, Type: uint32(elf.SHT_STRTAB), Off: 1024, Size: 1 << 11}, {Name: 17, Type: uint32(elf.SHT_STRTAB), Off: 512, Size: uint64(len(names))},
+	}} {
+		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
+			panic(err) // a bytes.Buffer takes all
+		}
+	}
+	b.Write(make([]byte, 512-b.Len()))
+	b.WriteString(names)
+	b.Write(make([]byte, 4096-b.Len()))
+	return b.Bytes()
+}
+
+// TestClaims has files that claim more than they have. debug/elf takes 1.9 GB
+// and 20 seconds for the symbols of the first.
+func TestClaims(t *testing.T) {
+	full := claiming(1 << 16)
+	for n := range uint64(1 << 16) { // each with a name of its own that ends where all end
+		full = binary.LittleEndian.AppendUint32(full, uint32(1+n%1000))
+		full = append(full, byte(elf.STT_FUNC), 0, 1, 0)
+		full = binary.LittleEndian.AppendUint64(full, n+1)
+		full = binary.LittleEndian.AppendUint64(full, 1)
+	}
+	copy(full[1025:], bytes.Repeat([]byte{'f'}, 1<<11-2))
+	for _, test := range []struct {
+		name  string
+		file  io.ReaderAt
+		want  string
+		funcs int
+		limit uint64 // of memory
+	}{
+		{"15 million symbols", sparse{claiming(15_000_000), 4096 + 24*15_000_000}, "15000000 symbols, the most are 8388608", 0, 1 << 20},
+		{"as many as may be, all empty", sparse{claiming(mostSymbols), 4096 + 24*mostSymbols}, "", 0, 1 << 20},
+		{"more than the file has", bytes.NewReader(claiming(1 << 20)), "", 0, 1 << 20},
+		{"names inside of names", bytes.NewReader(full), "", 1 << 16, 1<<27 + 1<<25},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		img, err := readImage(test.file)
+		runtime.ReadMemStats(&after)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+		if err == nil && len(img.funcs) != test.funcs {
+			t.Errorf("%s: %d functions, want %d", test.name, len(img.funcs), test.funcs)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > test.limit {
+			t.Errorf("%s: %d bytes of memory, the most are %d", test.name, used, test.limit)
+		}
+	}
+}
+
+// TestClaimsAreTold says why a file names nothing.
+func TestClaimsAreTold(t *testing.T) {
+	file := claiming(mostSymbols + 1)
+	fsys := fstest.MapFS{
+		"proc/7/maps":          {Data: []byte("1000-2000 r-xp 0 fe:01 9 /bin/prog\n3000-4000 r-xp 0 fe:01 8 /bin/text\n")},
+		"proc/7/root/bin/prog": {Data: file},
+		"proc/7/root/bin/text": {Data: []byte("no ELF file")},
+		"proc/7/task/7/stat":   {Data: []byte(stat("prog", 1, 2))},
+	}
+	s := New(fsys)
+	for range 2 {
+		p := s.Process(7, 7, "prog")
+		if got := string(p.AppendFrame(nil, 0x3010, false)); got != "0x3010 (/bin/text)" || p.Missing() != "" {
+			t.Errorf("%s, %q", got, p.Missing())
+		}
+		if got := string(p.AppendFrame(nil, 0x1010, false)); got != "0x1010 (/bin/prog)" {
+			t.Error(got)
+		}
+		if want := "/bin/prog: no names: .symtab: 8388609 symbols, the most are 8388608"; p.Missing() != want {
+			t.Errorf("%q, want %q", p.Missing(), want)
+		}
+	}
+}

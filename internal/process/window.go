@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bytes"
+	"debug/elf"
+	"io"
+)
+
+// A window is the part of a section that was read last. Sections are read from
+// their begin to their end mostly.
+type window struct {
+	r       io.ReaderAt
+	section uint64 // where it is in the file
+	size    uint64
+	start   uint64 // of the window in the section
+	bytes   []byte
+	buffer  []byte
+}
+
+const windowSize = 4 * mostName
+
+func newWindow(r io.ReaderAt, s *elf.Section) *window {
+	return &window{r: r, section: s.Offset, size: s.FileSize, buffer: make([]byte, windowSize)}
+}
+
+// read moves the window to off.
+func (w *window) read(off uint64) {
+	w.start, w.bytes = off, nil
+	if off >= w.size || w.section+off < off || w.section+off > 1<<62 {
+		return
+	}
+	n, _ := w.r.ReadAt(w.buffer[:min(windowSize, w.size-off)], int64(w.section+off))
+	w.bytes = w.buffer[:n]
+}
+
+// at returns n bytes, which are valid until the next call; nil if they are not
+// in the section.
+func (w *window) at(off uint64, n int) []byte {
+	if off < w.start || off-w.start+uint64(n) > uint64(len(w.bytes)) {
+		w.read(off)
+	}
+	if from := off - w.start; from+uint64(n) <= uint64(len(w.bytes)) {
+		return w.bytes[from:][:n]
+	}
+	return nil
+}
+
+// text returns a copy of what stands there up to a zero.
+func (w *window) text(off uint64) (string, bool) {
+	for range 2 {
+		if off >= w.start && off-w.start < uint64(len(w.bytes)) {
+			b := w.bytes[off-w.start:]
+			b = b[:min(mostName, len(b))]
+			if n := bytes.IndexByte(b, 0); n >= 0 {
+				return string(b[:n]), true
+			}
+			if len(b) == mostName {
+				return "", false
+			}
+		}
+		w.read(off)
+	}
+	return "", false
+}

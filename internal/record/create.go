@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A File is what a recording is written to.
+type File struct {
+	*os.File
+	made bool // by Create
+}
+
+// Create opens what a recording is to be written to. A recording holds memory of
+// the kernel, so that a file is made for its owner alone, and nothing is
+// followed or overwritten that somebody else may have put in its place. With
+// replace what is there, a file or a symbolic link, is taken away first.
+//
+// What is no file and can be written to, a FIFO or a device, is written to as it
+// is. /dev/stdout and its like are the descriptors of this process.
+func Create(name string, replace bool) (*File, error) {
+	if f, ok, err := openDescriptor(name); ok || err != nil {
+		return f, err
+	}
+	f, err := makeFile(name)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	info, statErr := os.Lstat(name)
+	if statErr != nil {
+		return nil, statErr
+	}
+	switch mode := info.Mode(); {
+	case mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
+		return openSpecial(name)
+	case !mode.IsRegular() && mode.Type() != fs.ModeSymlink:
+		return nil, pathError("open", name, errors.New("not a file, FIFO or character device"))
+	case !replace && mode.Type() == fs.ModeSymlink:
+		return nil, pathError("open", name, fmt.Errorf("%w, as a symbolic link", fs.ErrExist))
+	case !replace:
+		return nil, err
+	}
+	if err := os.Remove(name); err != nil {
+		return nil, err
+	}
+	return makeFile(name)
+}
+
+// Discard closes a recording that is none yet, and removes the file that was
+// made for it.
+func (f *File) Discard() error {
+	err := f.Close()
+	if f.made {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+func makeFile(name string) (*File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &File{f, true}, nil
+}
+
+// descriptor matches the names of a process's own descriptors.
+var descriptor = regexp.MustCompile(`^(?:/dev/fd|/proc/self/fd)/(\d{1,9})$`)
+
+// openDescriptor opens one more descriptor of what an open one is of. To open
+// its name would truncate a file that is already written to.
+func openDescriptor(name string) (*File, bool, error) {
+	fd := -1
+	switch clean := filepath.Clean(name); clean {
+	case "/dev/stdout":
+		fd = 1
+	case "/dev/stderr":
+		fd = 2
+	default:
+		m := descriptor.FindStringSubmatch(clean)
+		if m == nil {
+			return nil, false, nil
+		}
+		fd, _ = strconv.Atoi(m[1])
+	}
+	fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, false, pathError("open", name, err)
+	}
+	f := &File{os.NewFile(uintptr(fd), name), false}
+	if isTerminal(f.File) {
+		return nil, false, errors.Join(pathError("open", name, errTerminal), f.Close())
+	}
+	return f, true, nil
+}
+
+var errTerminal = errors.New("a recording is no text for a terminal")
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// openSpecial opens a FIFO or a character device, which may have become
+// something else since it was looked at.
+func openSpecial(name string) (*File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) == 0:
+		err = pathError("open", name, errors.New("has changed"))
+	case isTerminal(f):
+		err = pathError("open", name, errTerminal)
+	case info.Mode()&fs.ModeNamedPipe != 0:
+		err = trusted(name, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &File{f, false}, nil
+}
+
+// trusted refuses a FIFO that somebody else has put where everybody can, as
+// Linux does with fs.protected_fifos for those that create files.
+func trusted(name string, fifo fs.FileInfo) error {
+	dir, err := os.Stat(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	const shared = fs.ModeSticky | 0o002
+	owner, dirOwner := ownerOf(fifo), ownerOf(dir)
+	if dir.Mode()&shared == shared && owner != uint32(os.Geteuid()) && owner != dirOwner {
+		return pathError("open", name, errors.New("this FIFO is another user's, in a directory that all can write to"))
+	}
+	return nil
+}
+
+func ownerOf(info fs.FileInfo) uint32 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Uid
+	}
+	return ^uint32(0)
+}
