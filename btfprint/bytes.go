@@ -5,8 +5,8 @@ package btfprint
 import (
 	"bytes"
 	"strconv"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // byteArray writes an array of 1-byte integers: text as a string, other bytes
@@ -87,7 +87,7 @@ func (w *valueWriter) text(raw []byte, n int) {
 		raw = raw[:room]
 	}
 	w.dst = append(w.dst, '"')
-	w.dst = appendEscaped(w.dst, raw)
+	w.dst = terminal.AppendLiteral(w.dst, raw)
 	w.dst = append(w.dst, '"')
 	switch {
 	case cut:
@@ -96,40 +96,4 @@ func (w *valueWriter) text(raw []byte, n int) {
 		w.str("...")
 		w.stopped = true
 	}
-}
-
-// appendEscaped appends the inside of a C string. Letters outside of ASCII
-// stay; what could act on a terminal is written as an escape.
-func appendEscaped(dst, raw []byte) []byte {
-	for len(raw) > 0 {
-		c := raw[0]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRune(raw)
-			if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) {
-				for _, c := range raw[:n] {
-					dst = append(dst, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
-				}
-			} else {
-				dst = append(dst, raw[:n]...)
-			}
-			raw = raw[n:]
-			continue
-		}
-		raw = raw[1:]
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c >= ' ' && c < 0x7f:
-			dst = append(dst, c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case c == '\t':
-			dst = append(dst, '\\', 't')
-		case c == '\r':
-			dst = append(dst, '\\', 'r')
-		default:
-			dst = append(dst, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	return dst
 }

@@ -9,6 +9,8 @@ import (
 	"math"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 const (
@@ -76,7 +78,7 @@ func (c *compiler) intern(text []byte) span {
 func (c *compiler) field(t btf.Type, name string) (field, error) {
 	f := field{last: true}
 	if name != "" {
-		c.buf = appendName(append(c.buf[:0], '.'), name)
+		c.buf = terminal.AppendName(append(c.buf[:0], '.'), name)
 		c.buf = append(c.buf, " = "...)
 		f.name = c.intern(c.buf)
 	}
@@ -231,7 +233,7 @@ func (c *compiler) members(b *body, members []btf.Member, keys scope) error {
 func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error) {
 	var f field
 	if m.Name != "" {
-		c.buf = appendName(append(c.buf[:0], '.'), m.Name)
+		c.buf = terminal.AppendName(append(c.buf[:0], '.'), m.Name)
 		c.buf = append(c.buf, " = "...)
 		f.name = c.intern(c.buf)
 	}
@@ -280,11 +282,11 @@ func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error)
 func (c *compiler) key(name string, keys scope) span {
 	keys[name]++
 	n := keys[name]
-	c.buf = appendQuoted(c.buf[:0], name)
+	c.buf = appendJSONText(append(c.buf[:0], '"'), name)
 	if n > 1 {
-		c.buf = fmt.Appendf(c.buf[:len(c.buf)-1], "#%d\"", n)
+		c.buf = fmt.Appendf(c.buf, "#%d", n)
 	}
-	c.buf = append(c.buf, ':')
+	c.buf = append(c.buf, `":`...)
 	return c.intern(c.buf)
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Limits for one declaration. Corrupt BTF can hold a pointer to itself, or a
@@ -103,7 +105,7 @@ func (w *declWriter) name(name string) {
 	if w.mark == 0 {
 		w.mark = len(w.dst)
 	}
-	w.dst = appendName(w.dst, name)
+	w.dst = terminal.AppendName(w.dst, name)
 }
 
 func (w *declWriter) left(t btf.Type) {
@@ -290,7 +292,7 @@ func (w *declWriter) base(t btf.Type) {
 		w.str("void")
 	default:
 		if name := t.TypeName(); name != "" {
-			w.dst = appendName(w.dst, name)
+			w.dst = terminal.AppendName(w.dst, name)
 			return
 		}
 		w.str("void /* no C type */")
@@ -302,7 +304,7 @@ func (w *declWriter) tagged(keyword, name string, t btf.Type) {
 	w.str(keyword)
 	if name != "" {
 		w.str(" ")
-		w.dst = appendName(w.dst, name)
+		w.dst = terminal.AppendName(w.dst, name)
 		return
 	}
 	if t == nil || w.how == spellCast {
@@ -359,7 +361,7 @@ func (w *declWriter) lineMembers(members []btf.Member) {
 
 // appendEnumerator appends `NAME = value`, in the sign that the enum has.
 func appendEnumerator(dst []byte, e *btf.Enum, v btf.EnumValue) []byte {
-	dst = appendName(dst, v.Name)
+	dst = terminal.AppendName(dst, v.Name)
 	dst = append(dst, " = "...)
 	if e.Signed {
 		return strconv.AppendInt(dst, int64(v.Value), 10)

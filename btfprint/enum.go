@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 func (c *compiler) enum(t *btf.Enum) (body, error) {
@@ -19,7 +21,7 @@ func (c *compiler) enum(t *btf.Enum) (body, error) {
 	b := body{kind: kindEnum, size: t.Size, signed: t.Signed, dense: true, flags: isFlags(t)}
 	list := make([]enumerator, 0, len(t.Values))
 	for _, v := range t.Values {
-		c.buf = appendName(c.buf[:0], v.Name)
+		c.buf = terminal.AppendName(c.buf[:0], v.Name)
 		list = append(list, enumerator{v.Value, c.intern(c.buf)})
 	}
 	// Of names for one value the first counts.

@@ -275,13 +275,12 @@ func (w *jsonWriter) scalar(f *field, b *body, off int) {
 
 func (w *jsonWriter) enum(b *body, v uint64) {
 	start := len(w.dst)
-	w.dst = append(w.dst, '"')
 	dst, ok := w.p.appendEnum(w.dst, b, v, w.o.Plain)
 	if ok {
-		w.dst = append(dst, '"')
+		w.dst = dst
+		w.quote(start)
 		return
 	}
-	w.dst = w.dst[:start]
 	if b.signed {
 		w.dst = strconv.AppendInt(w.dst, int64(v), 10)
 	} else {

@@ -2,45 +2,43 @@
 
 package btfprint
 
-import "unicode/utf8"
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
 
 // appendJSONText appends the inside of a JSON string that gives back every
 // byte: a backslash of the text is doubled, a byte that is not UTF-8 is \xNN.
-func appendJSONText(dst, raw []byte) []byte {
+// What is not printable is written as \uNNNN, JSON is read on terminals, too.
+func appendJSONText[T ~string | ~[]byte](dst []byte, raw T) []byte {
 	for len(raw) > 0 {
-		r, n := utf8.DecodeRune(raw)
+		r, n := rune(raw[0]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRuneInString(string(raw[:min(len(raw), utf8.UTFMax)]))
+		}
 		switch {
 		case r == utf8.RuneError && n == 1:
 			dst = append(dst, '\\', '\\', 'x', hexDigits[raw[0]>>4], hexDigits[raw[0]&15])
 		case r == '\\':
 			dst = append(dst, `\\\\`...)
+		case r == '"':
+			dst = append(dst, `\"`...)
+		case terminal.Printable(r):
+			dst = append(dst, raw[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			dst = appendUnit(appendUnit(dst, high), low)
 		default:
-			dst = appendJSONRune(dst, r, raw[:n])
+			dst = appendUnit(dst, r)
 		}
 		raw = raw[n:]
 	}
 	return dst
 }
 
-// appendQuoted appends a name as a JSON string.
-func appendQuoted(dst []byte, name string) []byte {
-	dst = append(dst, '"')
-	for i := range len(name) {
-		c := name[i]
-		if c < ' ' || c >= 0x7f {
-			c = '?'
-		}
-		dst = appendJSONRune(dst, rune(c), []byte{c})
-	}
-	return append(dst, '"')
-}
-
-func appendJSONRune(dst []byte, r rune, encoded []byte) []byte {
-	switch {
-	case r == '"' || r == '\\':
-		return append(dst, '\\', byte(r))
-	case r < ' ' || r == 0x7f:
-		return append(dst, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
-	}
-	return append(dst, encoded...)
+// appendUnit appends 16 bits of UTF-16.
+func appendUnit(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }

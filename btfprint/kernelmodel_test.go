@@ -24,11 +24,11 @@ type kernelModel struct {
 	terminated bool // the NUL of a character array has been seen
 }
 
-// kernelFaults are those of kernel/bpf/btf.c from Linux 6.1 to 6.12.
+// kernelFaults are those of kernel/bpf/btf.c from Linux 6.1 to 7.3.
 type kernelFaults uint
 
 const (
-	// oddCasts: array lengths, functions, void, forward declarations and types
+	// oddCasts: array lengths, functions, forward declarations and types
 	// with a qualifier are not spelled; a typedef of a pointer gets a star.
 	oddCasts kernelFaults = 1 << iota
 	// cutNames: a name and its cast are cut to 79 bytes.
@@ -58,6 +58,8 @@ const (
 	noSuffix
 	// shallow: no line is indented by more than 32.
 	shallow
+	// namelessVoid: void has no name in a cast. Linux 7.3 has mended that.
+	namelessVoid
 
 	allKernelFaults kernelFaults = 1<<iota - 1
 )
@@ -96,7 +98,7 @@ func (m *kernelModel) head(name string, t btf.Type, bracket string) {
 	s, cast := "", castName(t, "")
 	if m.has(oddCasts) {
 		var ok bool
-		if cast, bracket, ok = kernelCast(t, bracket); !ok {
+		if cast, bracket, ok = m.kernelCast(t, bracket); !ok {
 			return
 		}
 	}
@@ -113,9 +115,9 @@ func (m *kernelModel) head(name string, t btf.Type, bracket string) {
 }
 
 // kernelCast spells a type as btf_show_name does.
-func kernelCast(t btf.Type, bracket string) (string, string, bool) {
+func (m *kernelModel) kernelCast(t btf.Type, bracket string) (string, string, bool) {
 	name, stars, dims := "", "", ""
-	typedef := false
+	typedef, void := false, false
 	last := t
 	for hops := 0; ; hops++ {
 		if hops == 10 {
@@ -136,13 +138,17 @@ func kernelCast(t btf.Type, bracket string) (string, string, bool) {
 		if next == nil {
 			break
 		}
-		if _, void := next.(*btf.Void); void {
+		if next = skipQualifiers(next); isVoid(next) {
+			void = true
 			break
 		}
-		last = skipQualifiers(next)
+		last = next
 	}
 	if name == "" {
 		name = last.TypeName()
+	}
+	if name == "" && void && !m.has(namelessVoid) {
+		name = "void"
 	}
 	prefix := ""
 	switch last.(type) {

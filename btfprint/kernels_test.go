@@ -55,8 +55,14 @@ var guestBTF = sync.OnceValues(func() ([]string, error) {
 		return nil, err
 	}
 	var files []string
-	for _, name := range vm.KernelNames() {
-		k, err := vm.FindKernel(context.Background(), name)
+	for _, c := range vm.Choices(vm.TestKernels) {
+		if c.Smoke {
+			continue
+		}
+		k, err := vm.FindKernel(context.Background(), c.Name)
+		if errors.Is(err, vm.ErrNoSeries) || err == nil && k.Arch != "amd64" {
+			continue // an image of arm64 is no ELF file
+		}
 		if err != nil {
 			return nil, err
 		}

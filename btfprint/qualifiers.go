@@ -54,16 +54,3 @@ func isVoid(t btf.Type) bool {
 	_, ok := skipQualifiers(t).(*btf.Void)
 	return ok || t == nil
 }
-
-// appendName appends a name out of BTF, which is C unless the BTF is corrupt:
-// no control character of it may reach a terminal.
-func appendName(dst []byte, name string) []byte {
-	for i := range len(name) {
-		if c := name[i]; c > ' ' && c < 0x7f || c == ' ' {
-			dst = append(dst, c)
-			continue
-		}
-		dst = append(dst, '?')
-	}
-	return dst
-}

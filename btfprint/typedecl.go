@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // TypeOptions says how a type is declared. The zero value is pahole's format.
@@ -47,7 +49,7 @@ func AppendType(dst []byte, t btf.Type, o TypeOptions) []byte {
 		l.w.str(keyword(t))
 		if name := t.TypeName(); name != "" {
 			l.w.str(" ")
-			l.w.dst = appendName(l.w.dst, name)
+			l.w.dst = terminal.AppendName(l.w.dst, name)
 		}
 		l.body(t, true)
 	default:

@@ -3,12 +3,15 @@
 package btfprint
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
@@ -463,19 +466,46 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestHostileNames gives names that a terminal would act on.
+// TestHostileNames gives names that a terminal would act on, or show in another
+// order. Those of JSON are read back as they were.
 func TestHostileNames(t *testing.T) {
-	typ := &btf.Struct{Name: "s\x1b[2J\n", Size: 4, Members: []btf.Member{{Name: "m\x07\"\\", Type: intType()}}}
+	const hostile = "\x1b[2J\x07\n\u009b\u202e\u2066\U000e0001\xff\x7f"
+	const shown = `\x1b[2J\x07\n\xc2\x9b\xe2\x80\xae\xe2\x81\xa6\xf3\xa0\x80\x81\xff\x7f`
+	typ := &btf.Struct{Name: "s" + hostile, Size: 8, Members: []btf.Member{{Name: "m" + hostile, Type: charType()}, {Name: "\"\\", Type: charType(), Offset: 8},
+		{Name: "e", Type: &btf.Enum{Name: "enum" + hostile, Size: 4, Values: []btf.EnumValue{{Name: "E" + hostile, Value: 7}}}, Offset: 32}}}
 	p := mustCompile(t, typ)
-	raw := []byte{1, 0, 0, 0}
-	for _, text := range []string{
-		string(p.AppendValue(nil, raw, &ValueOptions{Mode: Compact})),
-		string(p.AppendJSON(nil, raw, nil)),
-		string(AppendTypeName(nil, typ)),
+	raw := []byte{1, 2, 0, 0, 7, 0, 0, 0}
+	for _, test := range []struct {
+		text string
+		want []string
+	}{
+		{string(p.AppendValue(nil, raw, &ValueOptions{Mode: Compact})), []string{"(struct s" + shown + "){", ".m" + shown + " = ", "E" + shown}},
+		{string(AppendTypeName(nil, typ)), []string{"struct s" + shown}},
+		{strings.ReplaceAll(string(AppendType(nil, typ, TypeOptions{})), "\n", ""), []string{"struct s" + shown + " {", " m" + shown + ";"}},
+		{string(AppendFunc(nil, "f"+hostile, &btf.FuncProto{Return: typ, Params: []btf.FuncParam{{Name: "p" + hostile, Type: intType()}}})),
+			[]string{"struct s" + shown + " f" + shown + "(int p" + shown + ");"}},
 	} {
-		if strings.ContainsAny(text, "\x1b\x07\n") {
-			t.Errorf("%q", text)
+		for _, want := range test.want {
+			if !strings.Contains(test.text, want) {
+				t.Errorf("%q lacks %s", test.text, want)
+			}
 		}
+		if strings.ContainsFunc(test.text, func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }) {
+			t.Errorf("%q", test.text)
+		}
+	}
+	text := p.AppendJSON(nil, raw, nil)
+	if bytes.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("%q", text)
+	}
+	var back map[string]any
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	// JSON has no bytes: the one that is no UTF-8 stays escaped.
+	name := strings.ReplaceAll(hostile, "\xff", `\xff`)
+	if back["m"+name] != 1.0 || back[`"\\`] != 2.0 || back["e"] != "E"+strings.ReplaceAll(shown, `\`, `\\`) {
+		t.Errorf("read back as %q", back)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // known is a type, known by its name, that people read in another form than
@@ -345,7 +346,7 @@ func (p *Printer) appendSocketAddr(dst, raw []byte) ([]byte, bool) {
 		if end := bytes.IndexByte(path, 0); end >= 0 {
 			path = path[:end]
 		}
-		return append(appendEscaped(dst, path), '"'), true
+		return append(terminal.AppendLiteral(dst, path), '"'), true
 	}
 	return dst, false
 }
@@ -377,7 +378,7 @@ func (w *valueWriter) qstr(raw []byte) ([]byte, bool) {
 	if len(name) == 0 {
 		return w.dst, false
 	}
-	dst := appendEscaped(append(w.dst, '"'), name[:min(n, len(name))])
+	dst := terminal.AppendLiteral(append(w.dst, '"'), name[:min(n, len(name))])
 	dst = append(dst, '"')
 	if len(name) < n {
 		dst = append(dst, "..."...)

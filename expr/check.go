@@ -25,8 +25,10 @@ type Param struct {
 	// Value computes it, where it is neither passed nor stored; it is in the
 	// register form of Type, which is a scalar.
 	Value Term
-	// Absent says that nothing has the value: the compiler could do without.
+	// Absent says that nothing has the value: the compiler could do without,
+	// unless Why says otherwise.
 	Absent bool
+	Why    string // "is passed in …"
 }
 
 // A Form is how a field lies in the record of a tracepoint.
@@ -44,6 +46,10 @@ type Scope struct {
 	Func   string // for messages
 	Params []Param
 	Return btf.Type // nil or void: nothing is returned
+	// ReturnBase is the address of a result that lies in memory. ReturnWhy says
+	// why the result cannot be had.
+	ReturnBase Term
+	ReturnWhy  string
 	// Untyped says that BTF does not describe the function: Params stands for
 	// its registers and Return for the register a result would be in.
 	Untyped bool
@@ -53,6 +59,8 @@ type Scope struct {
 	// Inlined says that the place is where a call of the function was inlined.
 	Inlined bool
 	Types   Types
+	// Doubt, if it is not nil, is told of what a SPEC says and can hardly mean.
+	Doubt func(*Error)
 }
 
 // Types looks types up by name. It is the part of a kernel's view that
@@ -135,6 +143,9 @@ func Check(spec *Spec, scope *Scope) ([]Item, error) {
 		slices.SortStableFunc(c.errs, func(a, b *Error) int { return a.Span.Start - b.Span.Start })
 		return nil, &ErrorList{spec.Text, c.errs}
 	}
+	for _, d := range c.doubts {
+		scope.Doubt(d)
+	}
 	return items, nil
 }
 
@@ -143,6 +154,9 @@ type checker struct {
 	text  string
 	at    Phase // where entry() or exit() is around what is being checked
 	errs  []*Error
+	top   Expr // the item that is being checked
+	// doubts are told when all is checked: with faults they are beside the point.
+	doubts []*Error
 }
 
 // fault records an error; it returns the zero operand so that callers can
@@ -172,7 +186,7 @@ func (c *checker) everything(spec *Spec) []Item {
 		}
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show(label, o)}})
 	}
-	if res, ok := c.result(); ok && !c.scope.Point {
+	if res, ok := c.result(); ok && !c.scope.Point && c.scope.ReturnWhy == "" {
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show("return", res)}})
 	}
 	return items
@@ -181,6 +195,7 @@ func (c *checker) everything(spec *Spec) []Item {
 func (c *checker) item(x Expr) (Item, bool) {
 	it := Item{Pos: x.Span()}
 	top := unparen(x)
+	c.top = top
 	if !isPredicate(top) {
 		call, ok := top.(*Call)
 		both := ok && call.Func.Name == "diff"

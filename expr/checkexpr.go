@@ -68,13 +68,18 @@ func (c *checker) returned(x *Return) (operand, bool) {
 	if !ok {
 		return c.fault(CodeNoReturn, x.Pos, "", "%s returns nothing", c.scope.Func)
 	}
+	if why := c.scope.ReturnWhy; why != "" {
+		return c.fault(CodeAbsent, x.Pos, "", "what %s returns %s", c.scope.Func, why)
+	}
 	return o, true
 }
 
+// contextVars are the context values that are numbers. It is never changed.
+var contextVars = map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
+	"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
+
 func (c *checker) context(x *Context) (operand, bool) {
-	v := map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
-		"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
-	if name, ok := v[x.Name]; ok {
+	if name, ok := contextVars[x.Name]; ok {
 		if name == ContextDuration && c.scope.Point {
 			return c.point(x.Pos)
 		}
@@ -108,6 +113,9 @@ func (c *checker) context(x *Context) (operand, bool) {
 // contextHint names the registers, where there are any, and else the values
 // that are always there.
 func (c *checker) contextHint(name string) string {
+	if meant := c.otherwiseCalled(name); meant != "" {
+		return "did you mean " + strconv.Quote(meant) + "?"
+	}
 	registers := ""
 	for _, p := range c.scope.Params {
 		if strings.HasPrefix(p.Name, "$") {

@@ -24,6 +24,7 @@ func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
 	if !ok {
 		return a, false
 	}
+	c.doubtBinary(x, a, b)
 	switch ops[x.Op].class {
 	case classLogic:
 		return value(typeInt, c.logic(x.Op, c.truth(a), c.truth(b))), true
@@ -152,6 +153,9 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	o, ok := c.expr(s, nil)
 	if !ok {
 		return o, false
+	}
+	if i := strings.IndexByte(pattern.Value, '['); x.Op == OpMatch && i >= 0 {
+		c.doubt(pattern.Pos, "in a glob only * and ? stand for other characters", "this matches names with the character [ in them")
 	}
 	text, ok := c.asText(o)
 	if !ok {

@@ -28,6 +28,10 @@ const (
 	CodeUnsupported   Code = "unsupported"    // arithmetic on floats and 128-bit integers
 )
 
+// CodeDoubt is that of an Error which is none: of what a SPEC may say but can
+// hardly mean, as in vfs_read(count < 0).
+const CodeDoubt Code = "doubt"
+
 // An Error is one fault of a SPEC's text.
 type Error struct {
 	Code Code

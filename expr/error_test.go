@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -34,7 +35,11 @@ var faulty = []struct {
 	{CodeSyntax, "send(count == 99999999999999999999)"},
 	{CodeSyntax, "send(count == 'ab')"},
 	{CodeSyntax, "send(count # 3)"},
+	{CodeSyntax, "send(count == 089)"},
+	{CodeSyntax, "send count > 3"},
+	{CodeSyntax, "send count > ntohs(3))"},
 	{CodeSyntax, "se/nd(count)"},
+	{CodeSyntax, "s[en]d(count)"},
 	{CodeSyntax, "send[(count)"},
 	{CodeSyntax, ":"},
 	{CodeSyntax, "sycall:openat"},
@@ -50,6 +55,12 @@ var faulty = []struct {
 	{CodeLimit, "send(buf(sk, 4097))"},
 	{CodeLimit, `send($comm == "` + strings.Repeat("x", MaxText) + `")`},
 	{CodeUnknownName, "send(cuont == 3)"},
+	{CodeUnknownName, "send(retrun < 0)"},
+	{CodeUnknownName, "send(ret < 0)"},
+	{CodeUnknownName, "send(retval)"},
+	{CodeUnknownName, "send(pid == 3)"},
+	{CodeUnknownName, `send(comm == "ping")`},
+	{CodeUnknownName, "send($retval < 0)"},
 	{CodeUnknownName, "send($pdi == 3)"},
 	{CodeUnknownName, "send($arg7)"},
 	{CodeUnknownName, "send($any(struct device *)->flags)"},
@@ -166,6 +177,34 @@ func TestErrorAbsent(t *testing.T) {
 	}
 }
 
+// Parameters without a name are told by their position.
+func TestErrorNameless(t *testing.T) {
+	params := []Param{{Type: typeLong}, {Type: typeLong, Absent: true}, {Name: "x", Type: typeLong}}
+	for text, want := range map[string]string{
+		"send(nothing)": `send has no parameter "nothing", and no enum has such a value; its parameters are $arg1, $arg2, x`,
+		"send($arg2)":   "$arg2 is optimised out of send; the compiler could do without its value; known there: $arg1, x",
+		"send(ret)":     `send has no parameter "ret", and no enum has such a value; its parameters are $arg1, $arg2, x`, // it returns nothing
+	} {
+		spec, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Check(spec, &Scope{Func: "send", Params: params, Types: noTypes{}})
+		var list *ErrorList
+		if !errors.As(err, &list) || list.Errors[0].Error() != want {
+			t.Errorf("%s: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// Enums without a name are told apart by their values alone.
+func TestErrorAnonymousEnum(t *testing.T) {
+	got := enumValues([]Enumerator{{&btf.Enum{Name: "color"}, 1}, {&btf.Enum{Signed: true}, 1<<64 - 7}})
+	if want := "1 (enum color), -7 (enum (anonymous))"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func second[A any](_ A, err error) error { return err }
 
 // Every code has an example, here and in the language's documentation.
@@ -210,5 +249,26 @@ func golden(t *testing.T, file, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// TestForeignCharacters: a character at fault is shown whole, however many bytes it
+// has, with one mark under it; and one that word processors write for another is
+// told from it.
+func TestForeignCharacters(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"send(диск)", "  send(диск)\n       ^\n  column 6: unexpected \"д\""},
+		{"send(count – 1 == 3)", "  send(count – 1 == 3)\n             ^\n  column 12: unexpected \"–\"; the minus sign is \"-\""},
+		{"send(−1)", "  send(−1)\n       ^\n  column 6: unexpected \"−\"; the minus sign is \"-\""},
+		{"send($comm == “sh”)", "  send($comm == “sh”)\n                ^\n  column 15: unexpected \"“\"; strings are in plain quotes: \"text\""},
+		{"send(count == ‘a’)", "  send(count == ‘a’)\n                ^\n  column 15: unexpected \"‘\"; characters are in plain quotes: 'a'"},
+		{"send(count ≥ 1)", "  send(count ≥ 1)\n             ^\n  column 12: unexpected \"≥\"; write \">=\""},
+		{"send(count \xff 1)", "  send(count · 1)\n             ^\n  column 12: unexpected \"·\""},
+		{"send(\U0001f600)", "  send(\U0001f600)\n       ^\n  column 6: unexpected \"\U0001f600\""},
+	} {
+		_, err := Parse(c.text)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%q:\n%v\nwant:\n%s", c.text, err, c.want)
+		}
 	}
 }

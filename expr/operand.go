@@ -66,17 +66,21 @@ func (c *checker) parameter(i int, at Span) (operand, bool) {
 	if !c.scope.Params[i].Absent {
 		return c.param(i), true
 	}
+	name := c.paramName(i)
+	if why := c.scope.Params[i].Why; why != "" {
+		return c.fault(CodeAbsent, at, "", "%s of %s %s", name, c.scope.Func, why)
+	}
 	var known []string
-	for _, p := range c.scope.Params {
-		if !p.Absent && p.Name != "" {
-			known = append(known, p.Name)
+	for i, p := range c.scope.Params {
+		if !p.Absent {
+			known = append(known, c.paramName(i))
 		}
 	}
 	hint := "the compiler could do without its value, as without those of all other parameters"
 	if len(known) > 0 {
 		hint = "the compiler could do without its value; known there: " + strings.Join(known, ", ")
 	}
-	return c.fault(CodeAbsent, at, hint, "%s is optimised out of %s", c.scope.Params[i].Name, c.scope.Func)
+	return c.fault(CodeAbsent, at, hint, "%s is optimised out of %s", name, c.scope.Func)
 }
 
 // stored returns a parameter that lies in memory.
@@ -142,6 +146,9 @@ func (c *checker) result() (operand, bool) {
 	}
 	if n, ok := number(t); ok {
 		return value(t, &Result{T: t, Width: n.size}), true
+	}
+	if c.scope.ReturnBase != nil {
+		return operand{t: t, place: place{addr: c.scope.ReturnBase, at: AtReturn}}, true
 	}
 	return operand{t: t, place: place{arg: resultArg, at: AtReturn}}, true
 }
@@ -351,13 +358,19 @@ func enumValues(found []Enumerator) string {
 		} else {
 			s += strconv.FormatUint(f.Value, 10)
 		}
-		s += " (enum " + f.Enum.Name + ")"
+		s += " (" + typeName(f.Enum) + ")"
 	}
 	return s
 }
 
 func (c *checker) nameHint(name string, want *btf.Enum) string {
+	if meant := c.otherwiseCalled(name); meant != "" {
+		return "did you mean " + strconv.Quote(meant) + "?"
+	}
 	hint := didYouMean(name, func(yield func(string) bool) {
+		if c.returns() && !yield("return") {
+			return
+		}
 		for _, p := range c.scope.Params {
 			if !yield(p.Name) {
 				return
@@ -379,14 +392,51 @@ func (c *checker) nameHint(name string, want *btf.Enum) string {
 	if hint != "" || len(c.scope.Params) == 0 {
 		return hint
 	}
+	if c.scope.Untyped {
+		return "its module has no BTF, or BTF does not describe it: $arg1, $arg2 and so on are what its registers hold"
+	}
 	hint = "its parameters are "
-	for i, p := range c.scope.Params {
+	for i := range c.scope.Params {
 		if i > 0 {
 			hint += ", "
 		}
-		hint += p.Name
+		hint += c.paramName(i)
 	}
 	return hint
+}
+
+// returnNames are what other tracers, and C programs, call what a function returns.
+var returnNames = []string{"ret", "retval", "rval", "rv", "rc", "result", "retn", "$return", "$retval", "$ret"}
+
+// otherwiseCalled returns how the language spells a name that it does not have:
+// return for what a function returns, and $pid for a value of the context.
+func (c *checker) otherwiseCalled(name string) string {
+	if c.returns() && slices.Contains(returnNames, name) {
+		return "return"
+	}
+	context := "$" + name
+	_, known := contextVars[context]
+	for _, p := range c.scope.Params {
+		known = known || p.Name == context // a register
+	}
+	if known || context == "$comm" {
+		return context
+	}
+	return ""
+}
+
+// returns reports whether what the function returns can be named.
+func (c *checker) returns() bool {
+	_, ok := c.result()
+	return ok && !c.scope.Point
+}
+
+// paramName is what a SPEC calls the i-th parameter: BTF may not have its name.
+func (c *checker) paramName(i int) string {
+	if name := c.scope.Params[i].Name; name != "" {
+		return name
+	}
+	return "$arg" + strconv.Itoa(i+1)
 }
 
 func memberNames(t btf.Type) iter.Seq[string] {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/participle/v2"
 	"github.com/alecthomas/participle/v2/lexer"
@@ -84,7 +85,8 @@ func syntaxError(text string, err error) *Error {
 		return e
 	}
 	at := perr.Position().Offset
-	e.Span = Span{at, min(at+1, len(text))}
+	_, n := utf8.DecodeRuneInString(text[at:])
+	e.Span = Span{at, at + n}
 	var unexpected *participle.UnexpectedTokenError
 	if !errors.As(err, &unexpected) {
 		lexicalError(text, at, e)
@@ -96,7 +98,7 @@ func syntaxError(text string, err error) *Error {
 	if !tok.EOF() {
 		e.Msg = "unexpected " + strconv.Quote(tok.Value)
 	}
-	e.Hint = syntaxHint(text[:at], tok)
+	e.Hint = syntaxHint(text, tok)
 	return e
 }
 
@@ -118,8 +120,9 @@ func culprit(text string, tok lexer.Token) lexer.Token {
 	return tok
 }
 
-// syntaxHint says what is likely missing at tok, which follows before.
-func syntaxHint(before string, tok lexer.Token) string {
+// syntaxHint says what is likely missing at tok.
+func syntaxHint(text string, tok lexer.Token) string {
+	before := text[:tok.Pos.Offset]
 	open := strings.Count(before, "(") - strings.Count(before, ")")
 	trimmed := strings.TrimRight(before, " \t")
 	operator := trimmed[len(strings.TrimRight(trimmed, "|&=~<>+-*/%!")):]
@@ -130,6 +133,12 @@ func syntaxHint(before string, tok lexer.Token) string {
 		return `to compare, write "=="`
 	case trimmed == "":
 		return `a SPEC begins with a function, as in "vfs_read(count > 4096)"`
+	case !tok.EOF() && open <= 0 && !strings.Contains(before, "("):
+		items := text[tok.Pos.Offset:]
+		if strings.Count(items, ")") > strings.Count(items, "(") {
+			items = strings.TrimSuffix(strings.TrimRight(items, " \t"), ")")
+		}
+		return "items stand in parentheses: " + trimmed + "(" + shortened(items) + ")"
 	case !tok.EOF() && open <= 0:
 		return `nothing may follow the closing ")"; another function is another SPEC`
 	case operator != "":
@@ -144,6 +153,14 @@ func syntaxHint(before string, tok lexer.Token) string {
 		return `items are separated by ","`
 	}
 	return ""
+}
+
+// shortened is the beginning of a text, where it is long.
+func shortened(text string) string {
+	if len(text) > drawWidth {
+		return "…"
+	}
+	return text
 }
 
 func lexicalError(text string, at int, e *Error) {
@@ -162,9 +179,26 @@ func lexicalError(text string, at int, e *Error) {
 		e.Span.End = at + n
 		e.Msg, e.Hint = "malformed number "+strconv.Quote(rest[:n]), "write 84, 0x54, 0b101, 0o17 or a duration such as 10ms"
 	default:
-		e.Msg = "unexpected " + strconv.Quote(string([]rune(rest)[0]))
+		char := []rune(rest)[0]
+		e.Msg, e.Hint = "unexpected "+strconv.Quote(string(char)), typeset[char]
 	}
 }
+
+// typeset has hints for characters that look like those of the language: word
+// processors and web pages put them in their place. It is never changed.
+var typeset = map[rune]string{
+	'–': minusHint, '—': minusHint, '−': minusHint, '‐': minusHint, '‑': minusHint,
+	'“': stringHint, '”': stringHint, '„': stringHint, '«': stringHint, '»': stringHint,
+	'‘': charHint, '’': charHint, '‚': charHint,
+	'≤': `write "<="`, '≥': `write ">="`, '≠': `write "!="`, '×': `write "*"`, '→': `write "->"`,
+	'\u00a0': "this is not the space that the space bar types",
+}
+
+const (
+	minusHint  = `the minus sign is "-"`
+	stringHint = `strings are in plain quotes: "text"`
+	charHint   = "characters are in plain quotes: 'a'"
+)
 
 // A builder turns the grammar's nodes into the syntax tree and collects what
 // the grammar cannot see: numbers too large, escapes unknown.
@@ -212,9 +246,14 @@ func (b *builder) selector(s string, at Span) Selector {
 	}
 	sel.Name = s
 	if name, rest, ok := strings.Cut(s, "["); ok {
-		module, closed := strings.CutSuffix(rest, "]")
-		if !closed || module == "" {
+		module, behind, closed := strings.Cut(rest, "]")
+		switch {
+		case closed && behind != "":
+			b.fault(at, "brackets hold the name of a module, and nothing may follow them", `a glob has only * and ?: write `+strconv.Quote(name+"?"+behind))
+			return sel
+		case !closed || module == "" || name == "":
 			b.fault(at, "malformed module", `write "function[module]"`)
+			return sel
 		}
 		sel.Name, sel.Module = name, module
 	}
@@ -396,7 +435,11 @@ func (b *builder) integer(s string, at Span) Expr {
 		digits = "0o" + digits[1:] // C's octal
 	}
 	v, err := strconv.ParseUint(digits, 0, 64)
-	if err != nil {
+	switch {
+	case err != nil && strings.HasPrefix(digits, "0o") && strings.ContainsAny(digits, "89"):
+		b.fault(at, "malformed number "+strconv.Quote(s)+": the leading 0 makes it octal, where 7 is the last digit",
+			"write "+strings.TrimLeft(digits[2:], "0")+" if it is decimal")
+	case err != nil:
 		b.fault(at, "malformed number "+strconv.Quote(s), "the largest is 0xffffffffffffffff")
 	}
 	switch suffix {

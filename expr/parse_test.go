@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // outline writes a tree with a parenthesis around every operator.
@@ -200,7 +202,7 @@ func TestParseLimits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > livetest.Patience(2*time.Second) {
 			t.Errorf("%s took %v", name, took)
 		}
 		if len(err.Error()) > 2000 {

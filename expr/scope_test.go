@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"fmt"
 	"github.com/cilium/ebpf/btf"
 )
 
@@ -123,5 +124,11 @@ func check(text string, result btf.Type) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Check(spec, testScope(result))
+	scope := testScope(result)
+	scope.Doubt = func(e *Error) { // as a fault, it can be drawn
+		if e.Msg == "" || e.Span.Start < 0 || e.Span.End > len(text) || e.Span.Start >= e.Span.End {
+			panic(fmt.Sprintf("%q: doubt %+v", text, e))
+		}
+	}
+	return Check(spec, scope)
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"strings"
+	"testing"
+)
+
+// doubts checks one SPEC for send and returns what is doubted of it.
+func doubts(t *testing.T, text string) string {
+	t.Helper()
+	spec, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := testScope(typeLong)
+	var found []string
+	scope.Doubt = func(e *Error) { found = append(found, text[e.Span.Start:e.Span.End]+": "+e.Error()) }
+	if _, err := Check(spec, scope); err != nil {
+		t.Fatalf("%s:\n%v", text, err)
+	}
+	return strings.Join(found, "\n")
+}
+
+// What compilers warn about (gcc -Wparentheses, -Wtype-limits), and positive
+// error numbers. In send(sk, count, flags, …) flags is an int, count a size_t.
+func TestDoubts(t *testing.T) {
+	for _, tt := range []struct{ items, want string }{
+		{"flags & 4 == 4", "flags & 4 == 4: == binds before &, so this is flags & (4 == 4), a value to show, which decides about no call; write (flags & 4) == 4"},
+		{"flags & 4 != 0 && count", "flags & 4 != 0: != binds before &, so this is flags & (4 != 0); write (flags & 4) != 0"},
+		{"1 < flags | 2", "1 < flags | 2: < binds before |, so this is (1 < flags) | 2, a value to show, which decides about no call; write 1 < (flags | 2)"},
+		{"(flags & 4) == 4", ""},
+		{"flags & (4 == 4)", ""},
+		{"flags & 4", ""},
+		{"count < 0", "count < 0: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count"},
+		{"0 > count", "0 > count: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count"},
+		{"count >= 0", "count >= 0: this always holds: count is size_t, which has no negative values; to read it as a signed number write (long)count"},
+		{"count > -1", "count > -1: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count"},
+		{"sk->addr < 0", "sk->addr < 0: this never holds: sk->addr is u32, which has no negative values; to read it as a signed number write (int)sk->addr"},
+		{"sk->hi < 0", "sk->hi < 0: this never holds: sk->hi is u16, which has no negative values"},
+		{"sk < 0", "sk < 0: this never holds: sk is struct sock *, which has no negative values; an error is a pointer >= -4095"},
+		{"sk->hi > -1", ""}, // an int after promotion: true, and said to be in docs/language.md
+		{"sk >= -4095", ""},
+		{"count > -4096", ""}, // IS_ERR_VALUE
+		{"count == -1", ""},
+		{"flags < 0", ""},
+		{"return < 0", ""},
+		{"count > 0", ""},
+		{"count <= 0", ""},
+		{"return == EINVAL", "EINVAL: functions return errors as negative numbers, and EINVAL is a positive one; write -EINVAL"},
+		{"ENOMEM == (int)return", "ENOMEM: functions return errors as negative numbers, and ENOMEM is a positive one; write -ENOMEM"},
+		{"return == -EINVAL", ""},
+		{"return == 22", ""},
+		{"flags == EINVAL", ""}, // sk->sk_err has positive ones
+		{`$comm ~ "nginx[0-9]"`, `"nginx[0-9]": this matches names with the character [ in them; in a glob only * and ? stand for other characters`},
+		{`$comm == "nginx[0-9]"`, ""},
+		{"count < 0, count < 0", "count < 0: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count\n" +
+			"count < 0: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count"},
+	} {
+		if got := doubts(t, "send("+tt.items+")"); got != tt.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tt.items, got, tt.want)
+		}
+	}
+}
+
+// Of a SPEC that has faults, only these are told, and without anybody to tell
+// nothing is.
+func TestDoubtsBesideFaults(t *testing.T) {
+	spec, err := Parse("send(count < 0, cuont)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := testScope(typeLong)
+	scope.Doubt = func(e *Error) { t.Errorf("doubt: %v", e) }
+	if _, err := Check(spec, scope); err == nil {
+		t.Error("no fault")
+	}
+	if spec, err = Parse("send(count < 0)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(spec, testScope(typeLong)); err != nil {
+		t.Error(err)
+	}
+}
