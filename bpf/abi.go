@@ -12,11 +12,14 @@ import (
 const EventSize = int(unsafe.Sizeof(engineEvent{}))
 
 // FrameSize is the size of a frame without its record's values: what a call in
-// flight takes in its thread's storage besides them.
+// flight takes besides them.
 const FrameSize = int(unsafe.Sizeof(engineFrame{}))
 
 // Byte offsets in a frame, for generated code.
 const (
+	FrameName   = int(unsafe.Offsetof(engineFrame{}.Sp))
+	FrameProbe  = int(unsafe.Offsetof(engineFrame{}.Probe))
+	FrameFar    = int(unsafe.Offsetof(engineFrame{}.Far)) // not 0: not in the table
 	FrameFaults = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.Faults))
 	FrameData   = FrameSize
 	FrameEntry  = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.EntryTime))
@@ -41,7 +44,7 @@ type Counter uint32
 const (
 	LostRingbuf  = Counter(engineCounterLOST_RINGBUF)  // the ring buffer was full
 	LostDepth    = Counter(engineCounterLOST_DEPTH)    // more calls in flight on one thread than are kept
-	LostThread   = Counter(engineCounterLOST_THREAD)   // no memory for a thread's calls
+	LostStash    = Counter(engineCounterLOST_STASH)    // no room for another call in flight
 	LostFamily   = Counter(engineCounterLOST_FAMILY)   // a forked process could not be remembered
 	Fault        = Counter(engineCounterFAULT)         // a predicate could not be decided
 	LostScratch  = Counter(engineCounterLOST_SCRATCH)  // all buffers for records with a tail were in use
@@ -54,11 +57,13 @@ const (
 	Unreadable    = Counter(engineCounterUNREADABLE)     // records of which some value could not be read
 	Truncated     = Counter(engineCounterTRUNCATED)      // strings and buffers cut off
 	Missed        = Counter(engineCounterMISSED)         // programs that the kernel did not run
+	LostSession   = Counter(engineCounterLOST_SESSION)   // sessions for which there was no room
+	LostNMI       = Counter(engineCounterLOST_NMI)       // sessions that would have begun in a non-maskable interrupt
 	Counters      = Counter(engineCounterCOUNTERS)       // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.
-var Marked = [...]Counter{LostRingbuf, LostDepth, LostThread, LostScratch, RateLimited}
+var Marked = [...]Counter{LostRingbuf, LostStash, LostScratch, RateLimited}
 
 // An Event is the header of a record.
 type Event struct {

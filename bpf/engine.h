@@ -25,17 +25,20 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
-	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
 enum {
 	BPF_ANY = 0,
 	BPF_F_NO_PREALLOC = 1,
-	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 	BPF_F_USER_STACK = 1 << 8,
+	EFAULT = 14,
 	EBUSY = 16,
 	ENODEV = 19,
 };
+
+struct bpf_dynptr {
+	__u64 opaque[2];
+} __attribute__((aligned(8)));
 
 #include <bpf/bpf_helpers.h>
 
@@ -58,8 +61,8 @@ enum kind {
 /* Why a record, or a frame, was lost. */
 enum counter {
 	LOST_RINGBUF = 0, /* the ring buffer was full */
-	LOST_DEPTH = 1,	  /* more calls in flight on one thread than frames */
-	LOST_THREAD = 2,  /* no memory for a thread's frames */
+	LOST_DEPTH = 1,	  /* more calls of one session open than it has room for */
+	LOST_STASH = 2,	  /* no room for the frame of another call in flight */
 	LOST_FAMILY = 3,  /* a forked process could not be remembered */
 	FAULT = 4,	  /* a predicate could not be decided: unreadable memory */
 	LOST_SCRATCH = 5, /* all buffers for records with stacks or branches were in use */
@@ -71,7 +74,9 @@ enum counter {
 	UNREADABLE = 11,	  /* records of which some value could not be read */
 	TRUNCATED = 12,	  /* strings and buffers of which only the beginning was captured */
 	MISSED = 13,	  /* programs that the kernel did not run; counted by the kernel */
-	COUNTERS = 14,
+	LOST_SESSION = 14, /* no room for another open session */
+	LOST_NMI = 15,	  /* a session that would begin in a non-maskable interrupt */
+	COUNTERS = 16,
 };
 
 /* The header of every record; the values follow, as the plan lays them out. */
@@ -106,6 +111,7 @@ enum section_flag {
 enum take {
 	TAKE_STACKS = 1,
 	TAKE_BRANCHES = 2,
+	TAKE_CALLER = 4, /* the stack lacks the caller, which is in the link register */
 	TAKE_SHIFT = 8,
 };
 
@@ -169,9 +175,9 @@ struct rate_limit {
 
 /* A call in flight. */
 struct frame {
-	__u64 sp; /* tells the call from others of its thread; 0: free */
+	__u64 sp; /* an address in the call's own stack frame; 0: free */
 	__u32 probe;
-	__u32 pad;
+	__u32 far; /* not 0: taken, and not at home */
 	struct event event;
 };
 
@@ -193,6 +199,7 @@ struct signal_struct {
 
 struct task_struct {
 	struct task_struct *group_leader;
+	void *stack;
 	int pid;
 	int tgid;
 	struct cred *cred;

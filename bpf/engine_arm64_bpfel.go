@@ -27,6 +27,14 @@ type engineArgList struct {
 	Unused [4]uint8
 }
 
+type engineBucket struct {
+	_      structs.HostLayout
+	Task   [4]uint64
+	Slot   [4]uint32
+	Strays uint32
+	Pad    [3]uint32
+}
+
 type engineCall struct {
 	_        structs.HostLayout
 	Entry    uint64
@@ -55,7 +63,8 @@ type engineCommPart struct {
 type engineComms struct {
 	_      structs.HostLayout
 	Count  uint32
-	Search uint32
+	Search uint16
+	Plain  uint16
 	Part   [16]struct {
 		_        structs.HostLayout
 		Value    [2]uint64
@@ -79,7 +88,7 @@ type engineCounter uint32
 const (
 	engineCounterLOST_RINGBUF   engineCounter = 0
 	engineCounterLOST_DEPTH     engineCounter = 1
-	engineCounterLOST_THREAD    engineCounter = 2
+	engineCounterLOST_STASH     engineCounter = 2
 	engineCounterLOST_FAMILY    engineCounter = 3
 	engineCounterFAULT          engineCounter = 4
 	engineCounterLOST_SCRATCH   engineCounter = 5
@@ -91,7 +100,9 @@ const (
 	engineCounterUNREADABLE     engineCounter = 11
 	engineCounterTRUNCATED      engineCounter = 12
 	engineCounterMISSED         engineCounter = 13
-	engineCounterCOUNTERS       engineCounter = 14
+	engineCounterLOST_SESSION   engineCounter = 14
+	engineCounterLOST_NMI       engineCounter = 15
+	engineCounterCOUNTERS       engineCounter = 16
 )
 
 type engineEvent struct {
@@ -112,7 +123,7 @@ type engineFrame struct {
 	_     structs.HostLayout
 	Sp    uint64
 	Probe uint32
-	Pad   uint32
+	Far   uint32
 	Event engineEvent
 }
 
@@ -135,12 +146,6 @@ type engineRateLimit struct {
 	_      structs.HostLayout
 	Most   uint64
 	Window uint64
-}
-
-type engineRow struct {
-	_     structs.HostLayout
-	Owner uint64
-	Pad   uint64
 }
 
 type engineScratch struct {
@@ -192,6 +197,11 @@ type engineSession struct {
 	StashLen    uint32
 	StackLen    uint32
 	Changes     uint32
+	Slot        uint32
+	Next        uint32
+	Hash        uint32
+	Cell        uint16
+	Stray       uint16
 	_           [4]byte
 	Hung        uint64
 	Stack       [127]uint64
@@ -300,6 +310,12 @@ type engineSnapshots struct {
 	}
 }
 
+type engineStashHead struct {
+	_   structs.HostLayout
+	Far uint32
+	Pad [15]uint32
+}
+
 type engineTailConfig struct {
 	_           structs.HostLayout
 	Stack       uint32
@@ -316,6 +332,7 @@ type engineTake uint32
 const (
 	engineTakeTAKE_STACKS   engineTake = 1
 	engineTakeTAKE_BRANCHES engineTake = 2
+	engineTakeTAKE_CALLER   engineTake = 4
 	engineTakeTAKE_SHIFT    engineTake = 8
 )
 
@@ -358,38 +375,43 @@ const (
 	engineMapCounters        = "counters"
 	engineMapEvents          = "events"
 	engineMapFamily          = "family"
+	engineMapFarFrames       = "far_frames"
 	engineMapInterrupts      = "interrupts"
 	engineMapLists           = "lists"
-	engineMapRows            = "rows"
 	engineMapScratches       = "scratches"
 	engineMapSessions        = "sessions"
 	engineMapSites           = "sites"
-	engineMapThreads         = "threads"
 	engineProgLibrary        = "library"
 	engineProgProcessExit    = "process_exit"
 	engineProgProcessFork    = "process_fork"
-	engineProgProcessFree    = "process_free"
 	engineProgSessionExit    = "session_exit"
 	engineProgSessionFree    = "session_free"
 	engineProgSessionHung    = "session_hung"
 	engineProgSessionLibrary = "session_library"
+	engineProgStashExit      = "stash_exit"
 	engineVarComms           = "comms"
+	engineVarFarGroups       = "far_groups"
 	engineVarFilter          = "filter"
-	engineVarFrameCount      = "frame_count"
 	engineVarFrameSize       = "frame_size"
+	engineVarFreeSessions    = "free_sessions"
+	engineVarFreshSessions   = "fresh_sessions"
+	engineVarGroupMask       = "group_mask"
+	engineVarHomeMask        = "home_mask"
+	engineVarHomeShift       = "home_shift"
+	engineVarIndexShift      = "index_shift"
 	engineVarLogSize         = "log_size"
 	engineVarMarkDue         = "mark_due"
 	engineVarNotComms        = "not_comms"
 	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
-	engineVarOverflowed      = "overflowed"
 	engineVarRateLimit       = "rate_limit"
-	engineVarRowShift        = "row_shift"
+	engineVarSessionCount    = "session_count"
 	engineVarSessionSize     = "session_size"
 	engineVarSettings        = "settings"
 	engineVarStashSize       = "stash_size"
 	engineVarTailSettings    = "tail_settings"
 	engineVarUnmarked        = "unmarked"
+	engineVarUntyped         = "untyped"
 	engineVarWanted          = "wanted"
 	engineVarWindowCalls     = "window_calls"
 	engineVarWindowStart     = "window_start"
@@ -440,11 +462,11 @@ type engineProgramSpecs struct {
 	Library        *ebpf.ProgramSpec `ebpf:"library"`
 	ProcessExit    *ebpf.ProgramSpec `ebpf:"process_exit"`
 	ProcessFork    *ebpf.ProgramSpec `ebpf:"process_fork"`
-	ProcessFree    *ebpf.ProgramSpec `ebpf:"process_free"`
 	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
 	SessionFree    *ebpf.ProgramSpec `ebpf:"session_free"`
 	SessionHung    *ebpf.ProgramSpec `ebpf:"session_hung"`
 	SessionLibrary *ebpf.ProgramSpec `ebpf:"session_library"`
+	StashExit      *ebpf.ProgramSpec `ebpf:"stash_exit"`
 }
 
 // engineMapSpecs contains maps before they are loaded into the kernel.
@@ -457,39 +479,44 @@ type engineMapSpecs struct {
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Family     *ebpf.MapSpec `ebpf:"family"`
+	FarFrames  *ebpf.MapSpec `ebpf:"far_frames"`
 	Interrupts *ebpf.MapSpec `ebpf:"interrupts"`
 	Lists      *ebpf.MapSpec `ebpf:"lists"`
-	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Scratches  *ebpf.MapSpec `ebpf:"scratches"`
 	Sessions   *ebpf.MapSpec `ebpf:"sessions"`
 	Sites      *ebpf.MapSpec `ebpf:"sites"`
-	Threads    *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // engineVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineVariableSpecs struct {
-	Comms        *ebpf.VariableSpec `ebpf:"comms"`
-	Filter       *ebpf.VariableSpec `ebpf:"filter"`
-	FrameCount   *ebpf.VariableSpec `ebpf:"frame_count"`
-	FrameSize    *ebpf.VariableSpec `ebpf:"frame_size"`
-	LogSize      *ebpf.VariableSpec `ebpf:"log_size"`
-	MarkDue      *ebpf.VariableSpec `ebpf:"mark_due"`
-	NotComms     *ebpf.VariableSpec `ebpf:"not_comms"`
-	Nothing      *ebpf.VariableSpec `ebpf:"nothing"`
-	OpenSessions *ebpf.VariableSpec `ebpf:"open_sessions"`
-	Overflowed   *ebpf.VariableSpec `ebpf:"overflowed"`
-	RateLimit    *ebpf.VariableSpec `ebpf:"rate_limit"`
-	RowShift     *ebpf.VariableSpec `ebpf:"row_shift"`
-	SessionSize  *ebpf.VariableSpec `ebpf:"session_size"`
-	Settings     *ebpf.VariableSpec `ebpf:"settings"`
-	StashSize    *ebpf.VariableSpec `ebpf:"stash_size"`
-	TailSettings *ebpf.VariableSpec `ebpf:"tail_settings"`
-	Unmarked     *ebpf.VariableSpec `ebpf:"unmarked"`
-	Wanted       *ebpf.VariableSpec `ebpf:"wanted"`
-	WindowCalls  *ebpf.VariableSpec `ebpf:"window_calls"`
-	WindowStart  *ebpf.VariableSpec `ebpf:"window_start"`
+	Comms         *ebpf.VariableSpec `ebpf:"comms"`
+	FarGroups     *ebpf.VariableSpec `ebpf:"far_groups"`
+	Filter        *ebpf.VariableSpec `ebpf:"filter"`
+	FrameSize     *ebpf.VariableSpec `ebpf:"frame_size"`
+	FreeSessions  *ebpf.VariableSpec `ebpf:"free_sessions"`
+	FreshSessions *ebpf.VariableSpec `ebpf:"fresh_sessions"`
+	GroupMask     *ebpf.VariableSpec `ebpf:"group_mask"`
+	HomeMask      *ebpf.VariableSpec `ebpf:"home_mask"`
+	HomeShift     *ebpf.VariableSpec `ebpf:"home_shift"`
+	IndexShift    *ebpf.VariableSpec `ebpf:"index_shift"`
+	LogSize       *ebpf.VariableSpec `ebpf:"log_size"`
+	MarkDue       *ebpf.VariableSpec `ebpf:"mark_due"`
+	NotComms      *ebpf.VariableSpec `ebpf:"not_comms"`
+	Nothing       *ebpf.VariableSpec `ebpf:"nothing"`
+	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
+	RateLimit     *ebpf.VariableSpec `ebpf:"rate_limit"`
+	SessionCount  *ebpf.VariableSpec `ebpf:"session_count"`
+	SessionSize   *ebpf.VariableSpec `ebpf:"session_size"`
+	Settings      *ebpf.VariableSpec `ebpf:"settings"`
+	StashSize     *ebpf.VariableSpec `ebpf:"stash_size"`
+	TailSettings  *ebpf.VariableSpec `ebpf:"tail_settings"`
+	Unmarked      *ebpf.VariableSpec `ebpf:"unmarked"`
+	Untyped       *ebpf.VariableSpec `ebpf:"untyped"`
+	Wanted        *ebpf.VariableSpec `ebpf:"wanted"`
+	WindowCalls   *ebpf.VariableSpec `ebpf:"window_calls"`
+	WindowStart   *ebpf.VariableSpec `ebpf:"window_start"`
 }
 
 // engineObjects contains all objects after they have been loaded into the kernel.
@@ -518,13 +545,12 @@ type engineMaps struct {
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Family     *ebpf.Map `ebpf:"family"`
+	FarFrames  *ebpf.Map `ebpf:"far_frames"`
 	Interrupts *ebpf.Map `ebpf:"interrupts"`
 	Lists      *ebpf.Map `ebpf:"lists"`
-	Rows       *ebpf.Map `ebpf:"rows"`
 	Scratches  *ebpf.Map `ebpf:"scratches"`
 	Sessions   *ebpf.Map `ebpf:"sessions"`
 	Sites      *ebpf.Map `ebpf:"sites"`
-	Threads    *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *engineMaps) Close() error {
@@ -535,13 +561,12 @@ func (m *engineMaps) Close() error {
 		m.Counters,
 		m.Events,
 		m.Family,
+		m.FarFrames,
 		m.Interrupts,
 		m.Lists,
-		m.Rows,
 		m.Scratches,
 		m.Sessions,
 		m.Sites,
-		m.Threads,
 	)
 }
 
@@ -549,26 +574,32 @@ func (m *engineMaps) Close() error {
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type engineVariables struct {
-	Comms        *ebpf.Variable `ebpf:"comms"`
-	Filter       *ebpf.Variable `ebpf:"filter"`
-	FrameCount   *ebpf.Variable `ebpf:"frame_count"`
-	FrameSize    *ebpf.Variable `ebpf:"frame_size"`
-	LogSize      *ebpf.Variable `ebpf:"log_size"`
-	MarkDue      *ebpf.Variable `ebpf:"mark_due"`
-	NotComms     *ebpf.Variable `ebpf:"not_comms"`
-	Nothing      *ebpf.Variable `ebpf:"nothing"`
-	OpenSessions *ebpf.Variable `ebpf:"open_sessions"`
-	Overflowed   *ebpf.Variable `ebpf:"overflowed"`
-	RateLimit    *ebpf.Variable `ebpf:"rate_limit"`
-	RowShift     *ebpf.Variable `ebpf:"row_shift"`
-	SessionSize  *ebpf.Variable `ebpf:"session_size"`
-	Settings     *ebpf.Variable `ebpf:"settings"`
-	StashSize    *ebpf.Variable `ebpf:"stash_size"`
-	TailSettings *ebpf.Variable `ebpf:"tail_settings"`
-	Unmarked     *ebpf.Variable `ebpf:"unmarked"`
-	Wanted       *ebpf.Variable `ebpf:"wanted"`
-	WindowCalls  *ebpf.Variable `ebpf:"window_calls"`
-	WindowStart  *ebpf.Variable `ebpf:"window_start"`
+	Comms         *ebpf.Variable `ebpf:"comms"`
+	FarGroups     *ebpf.Variable `ebpf:"far_groups"`
+	Filter        *ebpf.Variable `ebpf:"filter"`
+	FrameSize     *ebpf.Variable `ebpf:"frame_size"`
+	FreeSessions  *ebpf.Variable `ebpf:"free_sessions"`
+	FreshSessions *ebpf.Variable `ebpf:"fresh_sessions"`
+	GroupMask     *ebpf.Variable `ebpf:"group_mask"`
+	HomeMask      *ebpf.Variable `ebpf:"home_mask"`
+	HomeShift     *ebpf.Variable `ebpf:"home_shift"`
+	IndexShift    *ebpf.Variable `ebpf:"index_shift"`
+	LogSize       *ebpf.Variable `ebpf:"log_size"`
+	MarkDue       *ebpf.Variable `ebpf:"mark_due"`
+	NotComms      *ebpf.Variable `ebpf:"not_comms"`
+	Nothing       *ebpf.Variable `ebpf:"nothing"`
+	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`
+	RateLimit     *ebpf.Variable `ebpf:"rate_limit"`
+	SessionCount  *ebpf.Variable `ebpf:"session_count"`
+	SessionSize   *ebpf.Variable `ebpf:"session_size"`
+	Settings      *ebpf.Variable `ebpf:"settings"`
+	StashSize     *ebpf.Variable `ebpf:"stash_size"`
+	TailSettings  *ebpf.Variable `ebpf:"tail_settings"`
+	Unmarked      *ebpf.Variable `ebpf:"unmarked"`
+	Untyped       *ebpf.Variable `ebpf:"untyped"`
+	Wanted        *ebpf.Variable `ebpf:"wanted"`
+	WindowCalls   *ebpf.Variable `ebpf:"window_calls"`
+	WindowStart   *ebpf.Variable `ebpf:"window_start"`
 }
 
 // enginePrograms contains all programs after they have been loaded into the kernel.
@@ -578,11 +609,11 @@ type enginePrograms struct {
 	Library        *ebpf.Program `ebpf:"library"`
 	ProcessExit    *ebpf.Program `ebpf:"process_exit"`
 	ProcessFork    *ebpf.Program `ebpf:"process_fork"`
-	ProcessFree    *ebpf.Program `ebpf:"process_free"`
 	SessionExit    *ebpf.Program `ebpf:"session_exit"`
 	SessionFree    *ebpf.Program `ebpf:"session_free"`
 	SessionHung    *ebpf.Program `ebpf:"session_hung"`
 	SessionLibrary *ebpf.Program `ebpf:"session_library"`
+	StashExit      *ebpf.Program `ebpf:"stash_exit"`
 }
 
 func (p *enginePrograms) Close() error {
@@ -590,11 +621,11 @@ func (p *enginePrograms) Close() error {
 		p.Library,
 		p.ProcessExit,
 		p.ProcessFork,
-		p.ProcessFree,
 		p.SessionExit,
 		p.SessionFree,
 		p.SessionHung,
 		p.SessionLibrary,
+		p.StashExit,
 	)
 }
 

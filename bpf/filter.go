@@ -126,6 +126,9 @@ func encodeComms(globs []string) (engineComms, error) {
 			to.Count++
 		}
 	}
+	if to.Count == 1 && to.Part[0].Some == [2]uint64{} {
+		to.Plain = 1
+	}
 	return to, nil
 }
 

@@ -32,7 +32,8 @@ struct comm_part {
 
 struct comms {
 	__u32 count;
-	__u32 search; /* some part can be anywhere */
+	__u16 search; /* some part can be anywhere */
+	__u16 plain;  /* the only part is all of a name, or how it begins, without "?" */
 	struct comm_part part[FILTER_PARTS];
 };
 
@@ -53,6 +54,12 @@ struct task_filter {
 
 // Set before loading.
 const volatile struct task_filter filter;
+
+// Set before loading: the kernel has no BTF, or none that user space could see.
+// Programs then do without what rests on it: pointers to tasks that can be read
+// by plain loads.
+const volatile __u32 untyped;
+
 const volatile struct comms comms, not_comms;
 
 // The processes whose descendants are traced too, and those. It is kept by the
@@ -128,9 +135,14 @@ static __always_inline void cut(struct name *n)
 	}
 }
 
+static __always_inline bool has_bytes(const volatile struct comm_part *p, struct name *n)
+{
+	return !((n->low ^ p->value[0]) & p->mask[0] || (n->high ^ p->value[1]) & p->mask[1]);
+}
+
 static __always_inline bool part_matches(const volatile struct comm_part *p, struct name *n)
 {
-	if ((n->low ^ p->value[0]) & p->mask[0] || (n->high ^ p->value[1]) & p->mask[1])
+	if (!has_bytes(p, n))
 		return false;
 	return !has_zero(n->low | ~p->some[0]) && !has_zero(n->high | ~p->some[1]);
 }
@@ -147,6 +159,8 @@ static __always_inline bool comm_listed(const volatile struct comms *list, struc
 	struct name rest = name;
 	bool ok = true;
 
+	if (list->plain) // as most are: what follows is a loop, and costs more
+		return has_bytes(&list->part[0], &name);
 	for (__u32 i = 0; i < count && i < FILTER_PARTS; i++) {
 		const volatile struct comm_part *p = &list->part[i];
 
@@ -173,9 +187,11 @@ static __always_inline bool comm_listed(const volatile struct comms *list, struc
 	return false;
 }
 
-static __always_inline bool comm_wanted(struct task_struct *task)
+// comm_wanted takes the words of a name one by one: of a struct that is passed by
+// value the compiler loads each byte by itself, since names are arrays of bytes.
+static __always_inline bool comm_wanted(__u64 low, __u64 high)
 {
-	struct name name = *(struct name *)task->comm;
+	struct name name = {low, high};
 
 	// Before Linux 5.17 an older, longer name may show behind the end.
 	if (comms.search || not_comms.search)
@@ -185,14 +201,55 @@ static __always_inline bool comm_wanted(struct task_struct *task)
 	return !not_comms.count || !comm_listed(&not_comms, name);
 }
 
+// rest_wanted is the part of task_wanted that looks at no task.
+static __always_inline int rest_wanted(__u32 tgid, __u32 trap)
+{
+	const volatile struct task_filter *f = &filter;
+
+	if (f->by_family && !bpf_map_lookup_elem(&family, &tgid))
+		return 0;
+	if (f->no_irq && ks_in_interrupt(trap))
+		return 0;
+	return !f->cgroup || bpf_get_current_ancestor_cgroup_id(f->cgroup_level) == f->cgroup;
+}
+
+// ks_filter_untyped is task_wanted by helpers alone.
+FUNC int ks_filter_untyped(__u32 trap)
+{
+	const volatile struct task_filter *f = &filter;
+	__u64 ids = bpf_get_current_pid_tgid();
+	__u32 tgid = ids >> 32;
+	struct name name = {};
+
+	if (f->pids.count && !listed(&f->pids, tgid))
+		return 0;
+	if (f->not_pids.count && listed(&f->not_pids, tgid))
+		return 0;
+	if (f->tids.count && !listed(&f->tids, ids))
+		return 0;
+	if (f->uids.count && !listed(&f->uids, bpf_get_current_uid_gid()))
+		return 0;
+	if (comms.count || not_comms.count) {
+		bpf_get_current_comm(&name, sizeof(name));
+		if (!comm_wanted(name.low, name.high))
+			return 0;
+	}
+	return rest_wanted(tgid, trap);
+}
+
 // task_wanted reports whether the call that is being made is one to look at. The
 // cheapest tests come first. For trap, see ks_in_interrupt.
 static __always_inline int task_wanted(__u32 trap)
 {
 	const volatile struct task_filter *f = &filter;
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tgid = task->tgid;
+	struct task_struct *task;
+	struct name *comm;
+	__u32 tgid;
 
+	if (untyped)
+		return ks_filter_untyped(trap);
+	task = bpf_get_current_task_btf();
+	tgid = task->tgid;
 	if (f->pids.count && !listed(&f->pids, tgid))
 		return 0;
 	if (f->not_pids.count && listed(&f->not_pids, tgid))
@@ -201,13 +258,12 @@ static __always_inline int task_wanted(__u32 trap)
 		return 0;
 	if (f->uids.count && !listed(&f->uids, task->cred->uid.val))
 		return 0;
-	if ((comms.count || not_comms.count) && !comm_wanted(task))
-		return 0;
-	if (f->by_family && !bpf_map_lookup_elem(&family, &tgid))
-		return 0;
-	if (f->no_irq && ks_in_interrupt(trap))
-		return 0;
-	return !f->cgroup || bpf_get_current_ancestor_cgroup_id(f->cgroup_level) == f->cgroup;
+	if (comms.count || not_comms.count) {
+		comm = (void *)task->comm;
+		if (!comm_wanted(comm->low, comm->high))
+			return 0;
+	}
+	return rest_wanted(tgid, trap);
 }
 
 FUNC int ks_filter(__u32 trap)

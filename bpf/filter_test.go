@@ -58,3 +58,19 @@ func TestFilterActive(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainComms: one name, or how it begins, is compared at once.
+func TestPlainComms(t *testing.T) {
+	for _, c := range []struct {
+		globs string
+		plain bool
+	}{
+		{"", false}, {"a", true}, {"a*", true}, {"abcdefghijklmnopq", true},
+		{"a b", false}, {"a*b", false}, {"*a", false}, {"a?", false},
+	} {
+		comms, err := encodeComms(strings.Fields(c.globs))
+		if err != nil || (comms.Plain == 1) != c.plain {
+			t.Errorf("%q: plain %d, %v", c.globs, comms.Plain, err)
+		}
+	}
+}

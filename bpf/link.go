@@ -5,6 +5,7 @@ package bpf
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,14 +22,17 @@ const (
 	FuncAdmit   = "ks_admit"
 	FuncSend    = "ks_send"
 	FuncOpen    = "ks_open"
+	FuncOpenFar = "ks_open_far"
 	FuncCast    = "ks_cast"
 	FuncFind    = "ks_find"
+	FuncFindFar = "ks_find_far"
+	FuncForget  = "ks_forget"
+	FuncFree    = "ks_free"
 	FuncFinish  = "ks_finish"
 	FuncCapture = "ks_capture"
 	// Of programs that are shared by several probes.
 	FuncCookie     = "ks_cookie"
 	FuncSite       = "ks_site"
-	FuncIsReturn   = "ks_is_return"
 	FuncSendList   = "ks_send_list"
 	FuncStashList  = "ks_stash_list"
 	FuncFinishList = "ks_finish_list"
@@ -43,14 +47,18 @@ type Settings struct {
 	Filter   Filter
 	Rate     Rate
 	RingSize uint32 // bytes, a power of two and a multiple of the page size
-	Stash    bool   // something is kept of calls in flight
-	// FrameData is the most data that a stashed record has, in bytes.
-	FrameData uint32
-	// FramesPerCall is how many probes stash something of one call, at most.
-	FramesPerCall uint32
-	Sites         uint32 // how many functions MapSites is to hold
-	Lists         uint32 // how many probes MapLists is to hold; 0: it is not used
-	Tail          Tail
+	Stash    Stash  // what is kept of calls in flight
+	// InFlight is how many of these calls there is room for besides those that are in the stash's table.
+	InFlight int
+	Sites    uint32 // how many functions MapSites is to hold
+	Lists    uint32 // how many probes MapLists is to hold; 0: it is not used
+	Tail     Tail
+	// Untyped has programs do without what rests on the kernel's BTF: it has none
+	// of its own that could be seen. There are no sessions then.
+	Untyped bool
+	// TraceSelf traces this process, too, which is left out otherwise: a tracer
+	// that shows its own calls never comes to an end.
+	TraceSelf bool
 	// Functions take the place of the engine's of the same name. They are to be
 	// linked with generated programs as well.
 	Functions []Function
@@ -73,7 +81,8 @@ const (
 	MapLists    = engineMapLists
 	ProgFork    = engineProgProcessFork
 	ProgExit    = engineProgProcessExit
-	ProgFree    = engineProgProcessFree
+	// ProgStashExit is there if something is kept of calls in flight.
+	ProgStashExit = engineProgStashExit
 	// These are there for sessions only.
 	ProgSessionExit = engineProgSessionExit
 	ProgSessionFree = engineProgSessionFree
@@ -99,7 +108,18 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 		delete(spec.Programs, ProgFork)
 		delete(spec.Programs, ProgExit)
 	}
-	if err := set(spec, engineVarSettings, engineConfig{Self: uint32(os.Getpid())}); err != nil {
+	var config engineConfig // 0: only idle tasks are left out
+	if !s.TraceSelf {
+		config.Self = uint32(os.Getpid())
+	}
+	if err := set(spec, engineVarSettings, config); err != nil {
+		return nil, err
+	}
+	untyped := uint32(0)
+	if s.Untyped {
+		untyped = 1
+	}
+	if err := set(spec, engineVarUntyped, untyped); err != nil {
 		return nil, err
 	}
 	if err := prepareSessions(spec, s.Sessions); err != nil {
@@ -115,7 +135,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	if err := set(spec, engineVarTailSettings, s.Tail.config()); err != nil {
 		return nil, err
 	}
-	if err := setStash(spec, s); err != nil {
+	if err := s.Stash.set(spec, s.InFlight); err != nil {
 		return nil, err
 	}
 	for _, prog := range spec.Programs {
@@ -146,7 +166,7 @@ func set(spec *ebpf.CollectionSpec, name string, v any) error {
 func (s *Settings) replacement(f asm.Instructions) asm.Instructions {
 	for _, own := range s.Functions {
 		if own.Name == btf.FuncMetadata(&f[0]).Name {
-			return own.instructions()
+			return own.Instructions()
 		}
 	}
 	return f
@@ -193,7 +213,7 @@ func Link(generated ...Function) (asm.Instructions, error) {
 	var add func(name string, insns asm.Instructions) error
 	own := map[string]asm.Instructions{}
 	for _, f := range generated {
-		own[f.Name] = f.instructions()
+		own[f.Name] = f.Instructions()
 	}
 	add = func(name string, insns asm.Instructions) error {
 		if have[name] {
@@ -220,13 +240,9 @@ func Link(generated ...Function) (asm.Instructions, error) {
 
 // LinkEnds joins a program that calls either of two other ones with those,
 // each linked by itself: what they are made of may have the same names. choose
-// tells the ends apart by FuncIsReturn and calls entry[0] or ret[0].
+// tells the ends apart and calls entry[0] or ret[0].
 func LinkEnds(choose Function, entry, ret []Function) (asm.Instructions, error) {
-	lib, err := library()
-	if err != nil {
-		return nil, err
-	}
-	out := append(static(choose.instructions()), static(lib[FuncIsReturn])...)
+	out := static(choose.Instructions())
 	for i, half := range [][]Function{entry, ret} {
 		insns, err := Link(half...)
 		if err != nil {
@@ -235,6 +251,42 @@ func LinkEnds(choose Function, entry, ret []Function) (asm.Instructions, error) 
 		out = append(out, renamed(insns, half[0].Name, [...]string{"@entry", "@return"}[i])...)
 	}
 	return out, nil
+}
+
+// LinkJoined is LinkEnds for a program that entry[0] and ret[0] become parts of:
+// head falls through to the one and jumps to the name of the other.
+func LinkJoined(head Function, entry, ret []Function) (asm.Instructions, error) {
+	program := slices.Clone(head.Insns)
+	var rest asm.Instructions
+	for i, half := range [][]Function{entry, ret} {
+		insns, err := Link(half...)
+		if err != nil {
+			return nil, err
+		}
+		insns = renamed(insns, half[0].Name, [...]string{"@entry", "@return"}[i])
+		body := plain(split(insns)[0])
+		if i > 0 {
+			body[0] = body[0].WithSymbol(half[0].Name)
+		}
+		program = append(program, body...)
+		rest = append(rest, insns[len(body):]...)
+	}
+	head.Insns = program
+	return append(static(head.Instructions()), rest...), nil
+}
+
+// plain returns a copy of a function's instructions that is none any more, for
+// another function to contain.
+func plain(insns asm.Instructions) asm.Instructions {
+	out := make(asm.Instructions, len(insns))
+	for i, ins := range insns {
+		out[i] = asm.Instruction{OpCode: ins.OpCode, Dst: ins.Dst, Src: ins.Src, Offset: ins.Offset, Constant: ins.Constant}.
+			WithSource(ins.Source()).WithReference(ins.Reference())
+		if i > 0 && ins.Symbol() != "" {
+			out[i] = out[i].WithSymbol(ins.Symbol())
+		}
+	}
+	return out
 }
 
 // renamed returns a copy of linked functions whose names have a suffix, but
@@ -282,9 +334,9 @@ type Function struct {
 	Insns asm.Instructions
 }
 
-// instructions returns the function with the symbol and the BTF that the
-// kernel wants of every function if it has that of one.
-func (f Function) instructions() asm.Instructions {
+// Instructions returns the function by itself, with the symbol and the BTF that
+// the kernel wants of every function if it has that of one.
+func (f Function) Instructions() asm.Instructions {
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
 	proto := &btf.FuncProto{Return: long}
 	for i := range f.Args {

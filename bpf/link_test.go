@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 )
@@ -51,11 +52,11 @@ func TestLink(t *testing.T) {
 		}, []string{"main", FuncSend, "ks_mark", "ks_lost", FuncCount, FuncCapture}},
 		{"each once", []Function{{Name: "main", Args: 1, Insns: append(asm.Instructions{
 			asm.Call.Label(FuncCount), asm.Call.Label(FuncFilter), asm.Call.Label(FuncCount)}, done...)}},
-			[]string{"main", FuncCount, FuncFilter, "ks_in_interrupt", FuncPreemptCount}},
+			[]string{"main", FuncCount, FuncFilter, "ks_filter_untyped", "ks_in_interrupt", FuncPreemptCount}},
 		{"own function of a function", []Function{
 			{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncFilter)}, done...)},
 			{Name: FuncPreemptCount, Insns: append(asm.Instructions{asm.Mov.Imm(asm.R0, 77)}, done...)},
-		}, []string{"main", FuncFilter, "ks_in_interrupt", FuncPreemptCount}},
+		}, []string{"main", FuncFilter, "ks_filter_untyped", "ks_in_interrupt", FuncPreemptCount}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			insns, err := Link(c.functions...)
@@ -90,10 +91,10 @@ func TestLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncCast, FuncFind, FuncFinish, FuncCapture,
-		FuncCookie, FuncSite, FuncIsReturn, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
+	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncOpenFar, FuncCast, FuncFind, FuncFindFar, FuncForget, FuncFree, FuncFinish, FuncCapture,
+		FuncCookie, FuncSite, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
 		FuncIdle, FuncAway, FuncEnter, FuncLeave, FuncSession, FuncOpenSession, FuncAround, FuncHit, FuncDone, FuncPush, FuncPop, FuncInnermost,
-		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords} {
+		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords, FuncResult} {
 		if len(lib[name]) == 0 {
 			t.Errorf("the engine has no %s", name)
 		}
@@ -107,7 +108,7 @@ func TestLibrary(t *testing.T) {
 
 func TestEngine(t *testing.T) {
 	for _, s := range []Settings{
-		{RingSize: 4096}, {RingSize: 4096, FrameData: 8}, {RingSize: 4096, FrameData: 60 << 10},
+		{RingSize: 4096}, {RingSize: 4096, Stash: NewStash(8, 1), InFlight: 1000}, {RingSize: 4096, Stash: NewStash(31<<10, 64), InFlight: 1},
 		{RingSize: 1 << 20, Filter: Filter{Family: true, PIDs: []uint32{1}, Comms: []string{"a very long name of a task"}}},
 	} {
 		spec, err := Engine(s)
@@ -120,17 +121,40 @@ func TestEngine(t *testing.T) {
 		if (spec.Programs[ProgFork] != nil) != s.Filter.Family || spec.Programs[engineProgLibrary] != nil {
 			t.Errorf("%+v: programs %v", s, spec.Programs)
 		}
-		frame := uint32(FrameSize) + s.FrameData
-		frames := spec.Maps[engineMapThreads].ValueSize / frame
-		if frames < 1 || frames > 16 || spec.Maps[engineMapThreads].ValueSize >= 1<<16 || spec.Maps[engineMapThreads].ValueSize%frame != 0 {
-			t.Errorf("%+v: %d frames of %d bytes in %d", s, frames, frame, spec.Maps[engineMapThreads].ValueSize)
+		if (spec.Programs[ProgStashExit] != nil) != (s.Stash != Stash{}) {
+			t.Errorf("%+v: programs %v", s, spec.Programs)
 		}
-		if size, err := btf.Sizeof(spec.Maps[engineMapThreads].Value); err != nil || uint32(size) != spec.Maps[engineMapThreads].ValueSize {
-			t.Errorf("%+v: BTF says %d bytes, %v", s, size, err)
+		checkStash(t, s, spec)
+	}
+}
+
+// checkStash holds the maps of the stash to what the engine is told of them, and to
+// what the kernel takes.
+func checkStash(t *testing.T, s Settings, spec *ebpf.CollectionSpec) {
+	t.Helper()
+	told := map[string]int{}
+	for _, name := range []string{engineVarFrameSize, engineVarHomeMask, engineVarGroupMask, engineVarHomeShift, engineVarFarGroups} {
+		var n uint32
+		if err := spec.Variables[name].Get(&n); err != nil {
+			t.Fatal(err)
 		}
-		var count uint32
-		if err := spec.Variables[engineVarFrameCount].Get(&count); err != nil || count != frames {
-			t.Errorf("%+v: the engine is told of %d frames, there are %d: %v", s, count, frames, err)
-		}
+		told[name] = int(n)
+	}
+	frame, home, group := told[engineVarFrameSize], told[engineVarHomeMask]+1, told[engineVarGroupMask]+1
+	table, far := spec.Maps[mapStash], spec.Maps[engineMapFarFrames]
+	if frame < FrameSize || frame%8 != 0 || home&(home-1) != 0 || home < group || group<<told[engineVarHomeShift] != 1<<stackBits {
+		t.Errorf("%+v: the engine is told %v", s, told)
+	}
+	if n := int(table.ValueSize); n > 4<<20 || n < home*frame || table.Value != nil || table.Contents != nil {
+		t.Errorf("%+v: a table of %d bytes for %d frames of %d, %v", s, n, home, frame, table)
+	}
+	if int(far.ValueSize) != group*frame || int(far.MaxEntries) != told[engineVarFarGroups] || int(far.MaxEntries)*group < s.InFlight {
+		t.Errorf("%+v: %d groups of %d bytes far away, told %v", s, far.MaxEntries, far.ValueSize, told)
+	}
+	if size, err := btf.Sizeof(far.Value); err != nil || uint32(size) != far.ValueSize {
+		t.Errorf("%+v: BTF says %d bytes, %v", s, size, err)
+	}
+	if want := int(table.ValueSize) + int(far.ValueSize*far.MaxEntries); s.Stash != (Stash{}) && s.Stash.Size(s.InFlight) != want {
+		t.Errorf("%+v: %d bytes, want %d", s, s.Stash.Size(s.InFlight), want)
 	}
 }

@@ -20,12 +20,7 @@ const volatile __u32 session_size = sizeof(struct session); // with all that
 // How many sessions are open. Functions that open none test it first.
 __u32 open_sessions;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct session);
-} sessions SEC(".maps");
+#include "pool.h"
 
 // Sessions of what interrupts a thread: two for each CPU, since a hard
 // interrupt can come on top of a soft one.
@@ -62,12 +57,42 @@ static __always_inline struct call *at(struct call *calls, __u64 i)
 
 /* ---- the log and the record it is sent in ---- */
 
-// put appends to what is behind the header of s's record, of which pos bytes
-// are used, and returns how many are now.
-static __always_inline __u64 put(struct session *s, __u64 pos, const void *from, __u64 size)
+// write_record writes size bytes to a record, of which at bytes are written, and
+// returns how many are now.
+static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void *from, __u64 size)
 {
-	bpf_probe_read_kernel(s->log + pos, size, from);
-	return pos + size;
+	bpf_dynptr_write(to, at, from, size, 0);
+	return at + size;
+}
+
+// ks_write_record writes the record of a session into the ring buffer: the log, n
+// calls and, of the saved ones, as many as the header says.
+FUNC long ks_write_record(struct session *s, __u64 n)
+{
+	__u64 log = s->log_len, saved = s->rec.saved, stack = 8 * s->rec.stack, from = s->saved_from;
+	__u64 branches = s->rec.branches * sizeof(s->branches[0]);
+	struct bpf_dynptr record;
+	long lost;
+	__u32 size;
+
+	if (log > log_size || n > DEPTH || saved > DEPTH / 2 || stack > sizeof(s->stack) || branches > sizeof(s->branches))
+		return 0; // none of it can be
+	if (from > DEPTH / 2)
+		from = DEPTH / 2;
+	size = sizeof(s->rec) + log + (n + saved) * sizeof(struct call) + stack + branches;
+	lost = bpf_ringbuf_reserve_dynptr(&events, size, 0, &record);
+	if (lost) {
+		bpf_ringbuf_discard_dynptr(&record, 0);
+		return lost;
+	}
+	size = write_record(&record, 0, &s->rec, sizeof(s->rec));
+	size = write_record(&record, size, s->log, log);
+	size = write_record(&record, size, s->calls, n * sizeof(struct call));
+	size = write_record(&record, size, at(s->saved, from), saved * sizeof(struct call));
+	size = write_record(&record, size, s->stack, stack);
+	write_record(&record, size, s->branches, branches);
+	bpf_ringbuf_submit_dynptr(&record, 0);
+	return 0;
 }
 
 // ks_send_session sends the log and, if there are calls to show, n of them
@@ -75,35 +100,26 @@ static __always_inline __u64 put(struct session *s, __u64 pos, const void *from,
 // empty then.
 FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n)
 {
-	__u64 pos = s->log_len, saved = 0, stack = 0, from = s->saved_from;
+	__u64 saved = 0, stack = 0, from = s->saved_from;
 	__s64 branches = 0;
-	long lost;
 
-	if (pos > log_size)
-		return 0;
-	s->rec.kind = kind;
-	s->rec.log_size = pos;
-	s->rec.end = bpf_ktime_get_ns();
 	if (n > DEPTH)
 		n = DEPTH;
 	if (n) {
-		pos = put(s, pos, s->calls, n * sizeof(struct call));
 		if (from == n && from < DEPTH && s->saved_to > from)
 			saved = s->saved_to - from;
 		if (saved > DEPTH / 2)
 			saved = DEPTH / 2;
-		if (from > DEPTH / 2)
-			from = DEPTH / 2;
-		pos = put(s, pos, at(s->saved, from), saved * sizeof(struct call));
 		stack = s->stack_len;
 		if (stack > sizeof(s->stack))
 			stack = 0;
-		pos = put(s, pos, s->stack, stack);
 		branches = s->branches_len;
 		if (branches > (__s64)sizeof(s->branches) || branches < 0)
 			branches = 0;
-		pos = put(s, pos, s->branches, branches);
 	}
+	s->rec.kind = kind;
+	s->rec.log_size = s->log_len;
+	s->rec.end = bpf_ktime_get_ns();
 	s->rec.branches = branches / sizeof(s->branches[0]);
 	s->rec.no_branches = s->branches_len < 0 ? -s->branches_len : 0;
 	s->rec.branch_flags = tail_settings.branch_flags;
@@ -111,9 +127,8 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n)
 	s->rec.saved = saved;
 	s->rec.stack = stack / 8;
 	s->rec.depth = s->depth;
-	lost = bpf_ringbuf_output(&events, &s->rec, sizeof(s->rec) + pos, 0);
 	s->sent = 1;
-	if (lost) {
+	if (ks_write_record(s, n)) {
 		ks_count(LOST_RINGBUF);
 		s->rec.lost_chunks++;
 	}
@@ -204,9 +219,9 @@ FUNC int ks_log_args(void *ctx, struct session *s, __u32 func)
 
 // The values of a traced session's calls wait in a stash of their own, since
 // the log may be sent before the call returns.
-static __always_inline void *stash(struct session *s)
+static __always_inline void *own_stash(struct session *s)
 {
-	return wanted.traced ? s->log + log_size + TAIL_SIZE : s->log;
+	return wanted.traced ? s->log + log_size : s->log;
 }
 
 // values begins an entry of the log that has values: all of it is total bytes,
@@ -240,7 +255,7 @@ FUNC struct frame *ks_item(struct session *s, __u32 probe, __u32 size)
 		ks_count(LOST_VALUES);
 		return 0;
 	}
-	f = values(s, stash(s) + pos, LOG_ITEM, at(s->calls, depth)->func, total);
+	f = values(s, own_stash(s) + pos, LOG_ITEM, at(s->calls, depth)->func, total);
 	f->probe = f->event.probe = probe;
 	f->event.time = f->event.entry_time = at(s->calls, depth)->entry;
 	f->event.kind = KIND_CALL;
@@ -288,7 +303,7 @@ FUNC struct frame *ks_item_of(struct session *s, __u32 size)
 	pos = at(s->calls, depth)->item - 1;
 	if (total > limit || pos > limit - total)
 		return 0;
-	return stash(s) + pos + sizeof(struct log_head);
+	return own_stash(s) + pos + sizeof(struct log_head);
 }
 
 // ks_log_item puts the values of the innermost call into the log.
@@ -330,14 +345,14 @@ static __always_inline __u32 context_below(void)
 	return in & 0x00f00000 ? in - NMI_UNIT - HARDIRQ_UNIT : in;
 }
 
-// session_of returns what the current thread, or the interrupt on top of it, has for
-// its sessions. Nothing is done in non-maskable ones.
-static __always_inline struct session *session_of(__u32 context, __u64 create)
+// session_of returns the session of the current thread, NULL if it has none, or what
+// the interrupt on top of it has for its own. Nothing is done in non-maskable ones.
+static __always_inline struct session *session_of(__u32 context)
 {
 	__u32 key;
 
 	if (!context)
-		return bpf_task_storage_get(&sessions, bpf_get_current_task_btf(), 0, create);
+		return session_of_task(bpf_get_current_task());
 	if (context & 0x00f00000)
 		return 0;
 	key = 2 * bpf_get_smp_processor_id() + !!(context & 0x000f0000);
@@ -370,7 +385,7 @@ static __always_inline struct session *session_for(__u64 cookie)
 
 	if (open_sessions) {
 		in = context();
-		s = session_of(in, 0);
+		s = session_of(in);
 	} else {
 		if (!entry || (!(cookie & FUNC_CHECKED) && !ks_filter(0)) || bpf_get_current_pid_tgid() >> 32 == settings.self)
 			return 0;
@@ -380,14 +395,15 @@ static __always_inline struct session *session_for(__u64 cookie)
 	if (!s || !s->depth) {
 		if (!entry || (!checked && !allowed()))
 			return 0;
+		if (!s && !in)
+			return ks_new_session();
 		if (!s)
-			s = session_of(in, BPF_LOCAL_STORAGE_GET_F_CREATE);
+			s = session_of(in); // of an interrupt
 		if (!s) {
-			ks_count(LOST_THREAD);
+			ks_count(LOST_NMI);
 			return 0;
 		}
-		if (!s->depth)
-			s->context = in;
+		s->context = in;
 	}
 	if (s->busy) { // called by what a program of this thread does
 		ks_count(LOST_RECURSION);
@@ -406,7 +422,7 @@ FUNC struct session *ks_session(__u64 cookie)
 // of an interrupt; NULL if there is none.
 static __always_inline struct session *open_session(__u32 in)
 {
-	struct session *s = session_of(in, 0);
+	struct session *s = session_of(in);
 
 	if (!s || !s->depth)
 		return 0;
@@ -432,11 +448,14 @@ FUNC struct session *ks_around(__u32 trap)
 	return open_session(trap ? context_below() : context());
 }
 
-// done_with gives back what session_for or open_session has returned.
+// done_with gives back what session_for or open_session has returned. Nobody may
+// use it then: it may be another thread's soon.
 static __always_inline int done_with(struct session *s)
 {
 	if (wanted.live && s->log_len)
 		ks_send_session(s, SESSION_CHUNK, 0);
+	if (!s->depth && s->slot)
+		return ks_release(s);
 	s->busy = 0;
 	return 0;
 }
@@ -853,7 +872,7 @@ int session_library(void *ctx)
 SEC("tp_btf/sched_process_exit")
 int session_exit(__u64 *ctx)
 {
-	struct session *s = bpf_task_storage_get(&sessions, bpf_get_current_task_btf(), 0, 0);
+	struct session *s = session_of_task(bpf_get_current_task());
 
 	if (s && s->depth) {
 		s->busy = 1;
@@ -868,13 +887,14 @@ int session_exit(__u64 *ctx)
 SEC("tp_btf/sched_process_free")
 int session_free(__u64 *ctx)
 {
-	struct session *s = bpf_task_storage_get(&sessions, (void *)ctx[0], 0, 0);
+	struct session *s = session_of_task(ctx[0]);
 
-	if (s && s->depth) {
-		s->depth = 0;
+	if (!s)
+		return 0;
+	if (s->depth)
 		__sync_fetch_and_add(&open_sessions, -1);
-	}
-	return 0;
+	s->depth = 0;
+	return ks_release(s);
 }
 
 // session_hung is run for every thread now and then: one whose session has been
@@ -890,7 +910,7 @@ int session_hung(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	s = bpf_task_storage_get(&sessions, task, 0, 0);
+	s = session_of_task((__u64)task);
 	if (!s || !s->depth)
 		return 0;
 	start = s->rec.start;

@@ -5,9 +5,11 @@ package bpf
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 )
 
 // The functions of sessions that generated code calls; session.bpf.h says what
@@ -31,7 +33,24 @@ const (
 	FuncLogArgs     = "ks_log_args"
 	FuncSatisfied   = "ks_satisfied"
 	FuncWords       = "ks_words"
+	FuncResult      = "ks_result"
 )
+
+// AppendOpenSessions loads into reg how many sessions are open, as FuncIdle does: a
+// call of that costs more than the load.
+func AppendOpenSessions(dst asm.Instructions, reg asm.Register) (asm.Instructions, error) {
+	lib, err := library()
+	if err != nil {
+		return nil, err
+	}
+	for _, ins := range lib[FuncIdle] {
+		if ins.IsLoadFromMap() {
+			address := asm.Instruction{OpCode: ins.OpCode, Dst: reg, Src: ins.Src, Constant: ins.Constant}.WithReference(ins.Reference())
+			return append(dst, address, asm.LoadMem(reg, reg, 0, asm.Word)), nil
+		}
+	}
+	return nil, fmt.Errorf("linking: %s loads nothing", FuncIdle)
+}
 
 // VarOpenSessions is how many sessions are open.
 const VarOpenSessions = engineVarOpenSessions
@@ -102,6 +121,36 @@ type SessionSettings struct {
 	// Arguments are what -A captures of each function, by id; nil: nothing.
 	Arguments []ArgList
 	CPUs      int // possible ones
+	// Count is how many may be open at once, MaxSessions at most.
+	Count int
+}
+
+// MaxSessions is the most sessions that may be open at once: the kernel takes no
+// larger index before Linux 6.2.
+const MaxSessions = 32768
+
+// SessionsIn returns how many sessions may be open at once on a machine with so
+// much memory, in bytes, if nobody says: as many as fit into a 64th of it, but
+// into no less than 8 and no more than 64 MiB.
+func (s *SessionSettings) SessionsIn(memory uint64) int {
+	return int(min(max(memory/64, 8<<20), 64<<20)) / s.Size()
+}
+
+// Size is what a session takes in memory, in bytes.
+func (s *SessionSettings) Size() int {
+	log, stash := s.room()
+	return int(unsafe.Sizeof(engineSession{})) + log + stash
+}
+
+// room is what a session has for its log and its stash, in bytes.
+func (s *SessionSettings) room() (log, stash int) {
+	if s.Traced || s.Values {
+		log = logSize
+	}
+	if s.Traced && s.Values {
+		stash = stashSize
+	}
+	return log, stash
 }
 
 // MaxErrno is the largest errno.
@@ -127,12 +176,11 @@ const (
 	MaxArgReach   = 256 // bytes of a target
 )
 
-// Room for a thread's log, in bytes, and for the values of calls in flight
+// Room for a session's log, in bytes, and for the values of calls in flight
 // where the log may be sent before they return.
 const (
 	logSize   = 24 << 10
 	stashSize = 8 << 10
-	tailSize  = 2*unsafe.Sizeof(engineSession{}.Calls) + unsafe.Sizeof(engineSession{}.Stack) + unsafe.Sizeof(engineSession{}.Branches)
 )
 
 // prepareSessions sets the engine's spec up for sessions, or takes what they
@@ -140,7 +188,7 @@ const (
 func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	delete(spec.Programs, engineProgSessionLibrary)
 	if s == nil {
-		for _, name := range []string{engineMapSessions, engineMapInterrupts, engineMapArguments, engineMapCopies} {
+		for _, name := range []string{engineMapSessions, mapIndex, engineMapInterrupts, engineMapArguments, engineMapCopies} {
 			delete(spec.Maps, name)
 		}
 		delete(spec.Programs, ProgSessionExit)
@@ -157,16 +205,9 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	if s.Errors != nil {
 		config.ByErrno, config.Errnos = 1, *s.Errors
 	}
-	log, stash := uint32(0), uint32(0)
-	if s.Traced || s.Values {
-		log = logSize
-	}
-	if s.Traced && s.Values {
-		stash = stashSize
-	}
-	size := int(unsafe.Sizeof(engineSession{})+tailSize) + int(log+stash)
+	log, stash := s.room()
 	for name, v := range map[string]any{
-		engineVarWanted: config, engineVarLogSize: log, engineVarStashSize: stash, engineVarSessionSize: uint32(size),
+		engineVarWanted: config, engineVarLogSize: uint32(log), engineVarStashSize: uint32(stash), engineVarSessionSize: uint32(s.Size()),
 	} {
 		if err := set(spec, name, v); err != nil {
 			return err
@@ -174,8 +215,11 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	}
 	for _, name := range []string{engineMapSessions, engineMapInterrupts, engineMapCopies} {
 		if m := spec.Maps[name]; m != nil {
-			resize(m, size)
+			resize(m, s.Size())
 		}
+	}
+	if err := setPool(spec, s.Count); err != nil {
+		return err
 	}
 	spec.Maps[engineMapInterrupts].MaxEntries = uint32(2 * max(s.CPUs, 1))
 	args := spec.Maps[engineMapArguments]
@@ -183,6 +227,25 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	for i, list := range s.Arguments {
 		args.Contents = append(args.Contents, ebpf.MapKV{Key: uint32(i), Value: list.engine()})
 	}
+	return nil
+}
+
+// mapIndex is the data section that session_index lies in.
+const mapIndex = ".data.index"
+
+// setPool makes room for so many sessions.
+func setPool(spec *ebpf.CollectionSpec, count int) error {
+	if count < 1 || count > MaxSessions {
+		return fmt.Errorf("room for %d sessions: there can be 1 to %d", count, MaxSessions)
+	}
+	buckets := bits.Len(uint(2*count - 1)) // two for each session, as a power of two
+	for name, v := range map[string]uint32{engineVarSessionCount: uint32(count), engineVarIndexShift: uint32(32 - buckets)} {
+		if err := set(spec, name, v); err != nil {
+			return err
+		}
+	}
+	spec.Maps[engineMapSessions].MaxEntries = uint32(count)
+	enlarge(spec.Maps[mapIndex], "session_index", int(unsafe.Sizeof(engineBucket{}))<<buckets)
 	return nil
 }
 

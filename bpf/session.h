@@ -114,12 +114,7 @@ struct log_exit {
 	__u64 result;
 };
 
-enum {
-	/* Room behind the log, for what is sent with it. */
-	TAIL_SIZE = 2 * DEPTH * sizeof(struct call) + STACK_WORDS * 8 + MAX_BRANCHES * sizeof(struct perf_branch_entry),
-};
-
-/* The session of a thread, kept with it once it has had one. */
+/* The session of a thread, while one is open, or what an interrupt has for its own. */
 struct session {
 	__u32 busy;   /* a program is at work on it; programs know that this is first */
 	__u16 depth;  /* calls in flight; 0: no session is open */
@@ -137,6 +132,11 @@ struct session {
 	__u32 stash_len;
 	__u32 stack_len; /* bytes */
 	__u32 changes;	 /* of its calls, ever */
+	__u32 slot;	 /* 1 + its index in the pool */
+	__u32 next;	 /* in the pool: slot of the next one there */
+	__u32 hash;	 /* of the task, in the index */
+	__u16 cell;	 /* of the bucket there */
+	__u16 stray;	 /* it is the other bucket */
 	__u64 hung;	 /* start of the one that was reported as hung */
 	__u64 stack[STACK_WORDS];
 	__u64 ticket; /* of the branch snapshot of the return at hand */
@@ -145,7 +145,7 @@ struct session {
 	struct call calls[DEPTH];
 	struct call saved[DEPTH];
 	struct session_record rec;
-	__u8 log[]; /* log_size bytes, TAIL_SIZE, stash_size */
+	__u8 log[]; /* log_size bytes, stash_size */
 };
 
 struct bpf_iter__task {

@@ -54,11 +54,25 @@ struct {
 	__type(value, struct slot_list[2]);
 } lists SEC(".maps");
 
+// in_kernel reports whether an address may be read as the kernel's. x86 makes
+// the helpers test that; arm64 leaves it to the CPU, and those before Armv8.1
+// cannot keep the kernel from user space (PAN).
+static __always_inline bool in_kernel(__u64 addr)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return (__s64)addr < 0;
+#else
+	return true;
+#endif
+}
+
 // read reads from the address space that flags say.
 static __always_inline long read(void *to, __u32 size, __u64 from, __u32 flags)
 {
 	if (flags & SLOT_USER)
 		return bpf_probe_read_user(to, size, (void *)from);
+	if (!in_kernel(from))
+		return -EFAULT;
 	return bpf_probe_read_kernel(to, size, (void *)from);
 }
 
@@ -78,7 +92,7 @@ static __always_inline bool store(void *data, const struct slot *slot, __u64 wor
 	case SLOT_TEXT:
 		if (flags & SLOT_USER)
 			return bpf_probe_read_user_str(to, size, (void *)word) < 0;
-		return bpf_probe_read_kernel_str(to, size, (void *)word) < 0;
+		return !in_kernel(word) || bpf_probe_read_kernel_str(to, size, (void *)word) < 0;
 	case SLOT_LOAD:
 		if (width > 8 || read(&v, width, word, flags))
 			return 1;
@@ -125,7 +139,7 @@ FUNC __u64 ks_store(void *ctx, void *data, const struct slot_list *list)
 	struct storing s = {.data = data, .list = list};
 
 	ks_words(ctx, s.words, ARG_WORDS);
-	s.words[RESULT_WORD] = result_word(ctx);
+	s.words[RESULT_WORD] = ks_result(ctx);
 	bpf_loop(LIST_SLOTS, ks_store_one, &s, 0);
 	return s.faults;
 }
@@ -168,7 +182,7 @@ FUNC int ks_stash_list(void *ctx, struct frame *f)
 	struct scratch *s = size <= room ? claim() : 0;
 
 	if (!s) {
-		f->sp = 0;
+		ks_free(f);
 		return 0;
 	}
 	f->event.faults = ks_store(ctx, &s->event + 1, list);

@@ -18,6 +18,7 @@ type Take uint32
 const (
 	TakeStacks   = Take(engineTakeTAKE_STACKS)
 	TakeBranches = Take(engineTakeTAKE_BRANCHES)
+	TakeCaller   = Take(engineTakeTAKE_CALLER)
 	takeShift    = engineTakeTAKE_SHIFT
 )
 

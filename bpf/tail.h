@@ -44,12 +44,40 @@ static __always_inline struct scratch *claim(void)
 	return 0;
 }
 
+// kernel_stack is bpf_get_stack with the caller of the function that a kprobe has
+// just been entered of, if that is asked for. On arm64 the kernel walks from frame
+// record to frame record, and a function makes its own after the probe; until then the
+// link register has where it was called from.
+static __always_inline long kernel_stack(void *ctx, __u64 *stack, __u32 size, __u32 caller)
+{
+#if defined(__TARGET_ARCH_arm64)
+	enum { LINK = 30 };
+	__u64 *regs = ctx;
+	long n;
+
+	if (caller && size > 2 * sizeof(*stack)) {
+		n = bpf_get_stack(ctx, stack + 1, size - sizeof(*stack), 0);
+		if (n <= 0)
+			return n;
+		stack[0] = stack[1];
+		stack[1] = regs[LINK];
+		return n + sizeof(*stack);
+	}
+#endif
+	return bpf_get_stack(ctx, stack, size, 0);
+}
+
 // ks_stack adds a stack to what is in the buffer up to at and returns its new end.
-FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind)
+FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind, __u32 caller)
 {
 	__u32 size = kind == SECTION_STACK ? tail_settings.stack : tail_settings.user_stack;
 	struct section *section = buffer + at;
-	long n = bpf_get_stack(ctx, section + 1, size, kind == SECTION_STACK ? 0 : BPF_F_USER_STACK);
+	long n;
+
+	if (kind == SECTION_STACK)
+		n = kernel_stack(ctx, (void *)(section + 1), size, caller);
+	else
+		n = bpf_get_stack(ctx, section + 1, size, BPF_F_USER_STACK);
 
 	section->kind = kind;
 	section->flags = n == size ? SECTION_CUT : 0;
@@ -110,9 +138,9 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 	s->event.flags = what ? EVENT_TAIL : 0;
 	if (what & TAKE_STACKS) {
 		if (tail_settings.stack)
-			at = ks_stack(ctx, &s->event, at, SECTION_STACK);
+			at = ks_stack(ctx, &s->event, at, SECTION_STACK, what & TAKE_CALLER);
 		if (tail_settings.user_stack)
-			at = ks_stack(ctx, &s->event, at, SECTION_USER_STACK);
+			at = ks_stack(ctx, &s->event, at, SECTION_USER_STACK, 0);
 	}
 	if (what & TAKE_BRANCHES)
 		at = add_branches(&s->event, at, s->event.cpu, ticket);

@@ -35,8 +35,11 @@ FUNC int ks_words(void *ctx, __u64 *words, __u32 n)
 	return 0;
 }
 
-static __always_inline __u64 result_word(const __u64 *regs)
+// ks_result loads what a call returns; it is replaced like ks_words.
+FUNC __u64 ks_result(void *ctx)
 {
+	__u64 *regs = ctx;
+
 #if defined(__TARGET_ARCH_arm64)
 	return regs[0];
 #else

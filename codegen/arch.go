@@ -11,28 +11,39 @@ import (
 
 // An arch tells where a kprobe program's context, struct pt_regs, has what.
 type arch struct {
-	args   []int16 // integer argument registers
-	result int16
-	sp     int16
+	args    []int16  // integer argument registers
+	results [2]int16 // the second one is used by results of more than 8 bytes
+	sp      int16
+	// frame is where the frame pointer is, if the stack pointer is not known at the
+	// return of a call that ftrace hands over (return_to_handler of arm64).
+	frame int16
 	// popped is how much higher the stack pointer is at return than it was at entry.
 	popped int32
+	// readsUser says that the helpers for kernel memory may read user space's as
+	// well. x86 tests the address; arm64 leaves it to the CPU, and those before
+	// Armv8.1 cannot keep the kernel from it (PAN).
+	readsUser bool
 }
 
 // From arch/x86/include/asm/ptrace.h and arch/arm64/include/asm/ptrace.h.
 var arches = map[string]arch{
-	"amd64": {args: []int16{112, 104, 96, 88, 72, 64}, result: 80, sp: 152, popped: 8},
-	"arm64": {args: []int16{0, 8, 16, 24, 32, 40, 48, 56}, result: 0, sp: 248},
+	"amd64": {args: []int16{112, 104, 96, 88, 72, 64}, results: [2]int16{80, 96}, sp: 152, popped: 8},
+	"arm64": {args: []int16{0, 8, 16, 24, 32, 40, 48, 56}, results: [2]int16{0, 8}, sp: 248, frame: 232, readsUser: true},
 }
 
-// stackKey sets reg to what tells this call from all others of its thread, the
-// same at entry and at return. For fentry and fexit programs, which one
-// invocation of a trampoline runs, that is the address of the context, which
-// lies in the trampoline's stack frame.
+// stackKey sets reg to what tells this call from all others in the system, the
+// same at entry and at return. For programs that one invocation of a
+// trampoline runs, that is the address of the context, which lies in the
+// trampoline's stack frame.
 func (a *assembler) stackKey(reg asm.Register) {
-	if a.probe.Method == plan.MethodFentry {
+	if a.probe.Method.Trampoline() {
 		if reg != a.ctx {
 			a.emit(asm.Mov.Reg(reg, a.ctx))
 		}
+		return
+	}
+	if m := a.probe.Method; a.arch.frame != 0 && (m == plan.MethodMulti || m == plan.MethodSession) {
+		a.emit(asm.LoadMem(reg, a.ctx, a.arch.frame, asm.DWord)) // the caller's, at both ends
 		return
 	}
 	a.emit(asm.LoadMem(reg, a.ctx, a.arch.sp, asm.DWord))
@@ -44,15 +55,19 @@ func (a *assembler) stackKey(reg asm.Register) {
 // inWords reports whether a program's context is what the kernel's function was
 // called with, in words of 64 bits.
 func inWords(m plan.Method) bool {
-	return m == plan.MethodFentry || m == plan.MethodTPBTF || m == plan.MethodRawTP
+	return typesKnown(m) || m == plan.MethodRawTP
 }
 
 // typesKnown reports whether the verifier knows what these words point to.
-func typesKnown(m plan.Method) bool { return m == plan.MethodFentry || m == plan.MethodTPBTF }
+func typesKnown(m plan.Method) bool {
+	return m == plan.MethodFentry || m == plan.MethodFsession || m == plan.MethodTPBTF
+}
 
 // word loads the i-th 64-bit word of parameter p into R0.
 func (a *assembler) word(p *plan.Param, i int) {
 	switch {
+	case a.probe.Method == plan.MethodTracingMulti:
+		a.funcArg(p.Loc.Slot + i)
 	case inWords(a.probe.Method):
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*(p.Loc.Slot+i)), asm.DWord))
 	case p.Loc.Reg >= 0:
@@ -63,13 +78,20 @@ func (a *assembler) word(p *plan.Param, i int) {
 	}
 }
 
-// resultWord loads the return register into R0.
-func (a *assembler) resultWord() {
-	if a.probe.Method == plan.MethodFentry {
+// resultWord loads the i-th word of the result into R0. Trampolines keep only
+// the first.
+func (a *assembler) resultWord(i int) {
+	trampoline := a.probe.Method.Trampoline()
+	switch {
+	case i < len(a.arch.results) && !trampoline:
+		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.results[i], asm.DWord))
+	case i > 0:
+		a.emit(asm.Ja.Label(a.failed()))
+	case a.probe.Method == plan.MethodTracingMulti:
+		a.funcResult()
+	default:
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*slots(a.probe)), asm.DWord))
-		return
 	}
-	a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.result, asm.DWord))
 }
 
 // slots is how many words of a fentry program's context the parameters take.

@@ -25,9 +25,12 @@ type assembler struct {
 	ctx   asm.Register // holds the context; R1 does not survive a helper
 	frame asm.Register // points into the frame, in return code that has one
 	base  int          // byte offset in the frame that it points to
-	data  int          // byte offset of the captured data from what R7 points to
-	depth int          // spilled values on the stack
-	stack int          // bytes of stack used at most
+	// cookieReg holds the session's cookie, in return code that has one in
+	// place of a frame.
+	cookieReg asm.Register
+	data      int // byte offset of the captured data from what R7 points to
+	depth     int // spilled values on the stack
+	stack     int // bytes of stack used at most
 
 	drop    string // where a call goes that is not wanted
 	fault   string // where a fault of a predicate goes
@@ -50,6 +53,9 @@ const (
 func newAssembler(p *plan.Probe, t Target, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
 		ctx: asm.R1, stack: 32, aliases: map[string]string{}}
+	if p.AtBothEnds() {
+		a.ctx = asm.R6 // see joined
+	}
 	a.drop, a.fault = a.label("drop"), a.label("fault")
 	return a
 }
@@ -109,6 +115,9 @@ func (a *assembler) restoreContext() {
 
 // helper calls a helper whose arguments, from R2 on, are in place; first sets R1.
 func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
+	if a.arch.readsUser && (fn == asm.FnProbeReadKernel || fn == asm.FnProbeReadKernelStr) {
+		a.emit(asm.JSGE.Imm(asm.R3, 0, a.failed())) // the address
+	}
 	a.saveContext()
 	a.emit(first...)
 	a.emit(fn.Call())

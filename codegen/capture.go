@@ -20,13 +20,17 @@ const (
 )
 
 // capture is the function that stores the values of one half:
-// faults = ks_capture(context, data).
-func (a *assembler) capture(stores []plan.Slot) {
+// faults = ks_capture(context, data). If c is not nil, what entry has kept in the
+// cookie of the session belongs to the record.
+func (a *assembler) capture(stores []plan.Slot, c *cookie) {
 	a.ctx = captureContext
 	a.frame, a.base = captureData, bpf.FrameData
 	a.say("capture")
 	a.emit(asm.Mov.Reg(captureContext, asm.R1), asm.Mov.Reg(captureData, asm.R2))
 	a.clearFaults(0)
+	if c.holds() {
+		a.captureCookie(c)
+	}
 	a.storeAll(stores)
 	a.say("end of capture")
 	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
@@ -108,22 +112,12 @@ func (a *assembler) storeObject(t *expr.Object, s *plan.Slot) {
 	}
 	for i := range int(s.Size+7) / 8 {
 		if t.Arg < 0 {
-			a.resultObject(i)
+			a.resultWord(int(t.Off)/8 + i)
 		} else {
 			a.word(&a.probe.Params[t.Arg], int(t.Off)/8+i)
 		}
 		a.put(int(s.Off) + 8*i)
 	}
-}
-
-// resultObject loads a word of a struct that is returned in registers. Only
-// the first is to be had.
-func (a *assembler) resultObject(i int) {
-	if i > 0 {
-		a.emit(asm.Ja.Label(a.failed()))
-		return
-	}
-	a.resultWord()
 }
 
 // readInto calls a reading helper: size bytes at R0 + off to offset to of the data.

@@ -28,6 +28,12 @@ type Target struct {
 	// TypeID returns the BTF id that the kernel has for a type. It is nil, or
 	// returns false, where pointers cannot be cast (bpf_rdonly_cast, Linux 6.2).
 	TypeID func(btf.Type) (btf.TypeID, bool)
+	// Session returns what the kernel has for programs that run at both ends of
+	// a call. It is nil where there are to be none.
+	Session func() SessionKfuncs
+	// Stash is where frames of calls in flight are, StashFor all probes. If there is none,
+	// the probe has one of its own.
+	Stash bpf.Stash
 	// Shared asks for programs that ask which probe they run for, rather than
 	// knowing it: by the cookie of the link or, for MethodKprobe, by the
 	// function's address. Those of two probes may then turn out the same.
@@ -39,10 +45,12 @@ type Target struct {
 
 // Programs are the generated functions of one probe. The first of a list is
 // the program; lists may be empty. Where one program runs at both ends of a
-// call, that is Either, and it calls the first of each list.
+// call, that is Either, and it calls the first of each list; if Joined, these are
+// parts of it instead.
 type Programs struct {
 	Entry, Return []bpf.Function
 	Either        *bpf.Function
+	Joined        bool
 }
 
 // Compile generates the programs of a probe.
@@ -52,6 +60,9 @@ func Compile(p *plan.Probe, t Target) (Programs, error) {
 	}
 	if p.Session != nil {
 		return sessionPrograms(p, t)
+	}
+	if t.Stash == (bpf.Stash{}) {
+		t.Stash = StashFor([]*plan.Probe{p})
 	}
 	var out Programs
 	var err error
@@ -65,11 +76,22 @@ func Compile(p *plan.Probe, t Target) (Programs, error) {
 			return Programs{}, err
 		}
 	}
-	if p.Method == plan.MethodSession && out.Entry != nil && out.Return != nil {
-		f := either(out.Entry[0].Name, out.Return[0].Name)
-		out.Either = &f
+	return out, out.join(p, t)
+}
+
+// join makes one program of the two, where one is to run at both ends of a call.
+func (out *Programs) join(p *plan.Probe, t Target) (err error) {
+	if out.Entry == nil || out.Return == nil {
+		return nil
 	}
-	return out, nil
+	switch {
+	case p.Method == plan.MethodSession:
+		out.Either, err = either(out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
+	case p.AtBothEnds():
+		out.Either, err = joined(p, out.Return[0].Name, t.kfuncs())
+		out.Joined = true
+	}
+	return err
 }
 
 // half generates the functions of one end of a call.
@@ -79,13 +101,19 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	program(a)
 	funcs := []bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}
 	stack := a.stack
-	if _, ok := List(p, h, t); !ok && h.Record != nil && len(h.Stores) > 0 {
+	captures := len(h.Stores) > 0 || phase == expr.AtReturn && cookieOf(p, t).holds()
+	if _, ok := List(p, h, t); !ok && h.Record != nil && captures {
 		a = newAssembler(p, t, phase, name+"_capture")
-		a.capture(h.Stores)
+		if phase == expr.AtReturn {
+			a.capture(h.Stores, cookieOf(p, t))
+		} else {
+			a.capture(h.Stores, nil)
+		}
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
 		stack += a.stack
 	}
 	funcs = append(funcs, t.Functions...)
+	funcs = append(funcs, trampolineFunctions(p, t, name)...)
 	if p.Method == plan.MethodSession {
 		stack += sessionStack
 	}
@@ -105,6 +133,9 @@ func programName(p *plan.Probe, t Target, half string) string {
 func entryProgram(a *assembler) {
 	p := a.probe
 	a.snapshot()
+	if p.Stashed && a.inPlace() {
+		a.keepContext()
+	}
 	a.predicates(p.Entry.Predicates)
 	if p.Stashed || a.target.Shared {
 		a.keepContext()
@@ -114,24 +145,38 @@ func entryProgram(a *assembler) {
 		a.send(p.Entry.Record, bpf.KindEntry)
 	}
 	if p.Stashed {
+		if c := cookieOf(p, a.target); c != nil {
+			a.storeCookie(c)
+			a.finish()
+			return
+		}
 		a.open()
 		if _, ok := List(p, p.Entry, a.target); ok && p.Joined {
 			a.say("keep what is listed")
-			a.emit(asm.Mov.Reg(asm.R2, asm.R0), asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncStashList))
+			a.emit(asm.Mov.Reg(asm.R2, frameReg), asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncStashList))
 		} else if p.Joined {
 			a.stash(p.Entry.Stores, 0)
 		}
+		a.opened()
+	}
+	if p.Stashed && a.inPlace() {
+		a.forget()
+		return
 	}
 	a.finish()
 }
 
-// open takes a frame for the return program to find; R0 is its address.
+// open takes a frame for the return program to find; it is in frameReg.
 func (a *assembler) open() {
+	if a.inPlace() {
+		a.openInPlace()
+		return
+	}
 	a.say("take a frame for the call")
 	a.probeID()
 	a.stackKey(asm.R1)
 	a.emit(asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(bpf.FuncOpen))
-	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(frameReg, asm.R0))
 }
 
 // keepContext moves the context to where it survives calls.
@@ -164,10 +209,9 @@ func (a *assembler) hit() {
 	a.emit(asm.Mov.Imm(asm.R2, int32(a.target.Layer)), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop))
 }
 
-// stash stores values into the frame at R0. Those of missing are to be read
+// stash stores values into the frame in frameReg. Those of missing are to be read
 // later, and are taken for unreadable until then.
 func (a *assembler) stash(stores []plan.Slot, missing uint64) {
-	a.emit(asm.Mov.Reg(captureData, asm.R0))
 	a.data = bpf.FrameData
 	a.clearFaults(bpf.FrameFaults)
 	if missing != 0 {
@@ -184,6 +228,10 @@ func (a *assembler) stash(stores []plan.Slot, missing uint64) {
 func returnProgram(a *assembler) {
 	p := a.probe
 	a.snapshot()
+	if c := cookieOf(p, a.target); p.Stashed && c != nil {
+		a.returnWithCookie(c)
+		return
+	}
 	if !p.Stashed {
 		a.predicates(p.Return.Predicates)
 		if a.target.Shared {
@@ -196,15 +244,9 @@ func returnProgram(a *assembler) {
 		a.finish()
 		return
 	}
-	a.say("find what entry has stashed")
 	a.keepContext()
-	a.frame = asm.R7
-	a.probeID()
-	a.stackKey(asm.R1)
-	a.emit(call(bpf.FuncFind))
-	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
-	a.emit(asm.Mov.Reg(a.frame, asm.R0))
-	miss := a.drop
+	a.unlessOpened()
+	far, miss := a.find(), a.drop
 	a.drop = a.label("free")
 	for _, pred := range p.Return.Predicates {
 		a.condition(pred, a.drop)
@@ -224,11 +266,11 @@ func returnProgram(a *assembler) {
 		a.countFault()
 	}
 	a.place(a.drop)
-	a.say("free the frame")
-	a.emit(asm.Mov.Imm(asm.R0, 0), asm.StoreMem(a.frame, 0, asm.R0, asm.DWord))
+	a.free()
 	a.place(miss)
 	a.say("done")
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	far()
 }
 
 // kindOf says what a record sent at return is: the return of a call whose

@@ -32,6 +32,7 @@ func injectedProgram(p *plan.Probe, t Target) (Programs, error) {
 	a.session(asm.R1)
 	a.emit(asm.Mov.Imm(asm.R2, int32(p.ID)), asm.Mov.Imm(asm.R3, int32(kind)), asm.Mov.Imm(asm.R4, int32(half.Record.Size)))
 	a.emit(call(bpf.FuncHit), asm.JEq.Imm(asm.R0, 0, unwanted))
+	a.emit(asm.Mov.Reg(frameReg, asm.R0))
 	a.stash(half.Stores, 0)
 	if p.Session.Conditional() {
 		a.session(asm.R1)

@@ -45,7 +45,7 @@ func preemptCountOfCPU(types *btf.Spec) (asm.Instructions, error) {
 			return nil, errors.New("there is neither __preempt_count nor pcpu_hot")
 		}
 		var ok bool
-		if offset, ok = memberOffset(v.Type, "preempt_count"); !ok {
+		if offset, ok = MemberOffset(v.Type, "preempt_count"); !ok {
 			return nil, errors.New("pcpu_hot has no preempt_count")
 		}
 	}
@@ -67,8 +67,8 @@ func preemptCountOfTask(types *btf.Spec) (asm.Instructions, error) {
 	if err := errors.Join(types.TypeByName("task_struct", &task), types.TypeByName("thread_info", &info)); err != nil {
 		return nil, err
 	}
-	base, ok1 := memberOffset(task, "thread_info")
-	offset, ok2 := memberOffset(info, "preempt_count")
+	base, ok1 := MemberOffset(task, "thread_info")
+	offset, ok2 := MemberOffset(info, "preempt_count")
 	if !ok1 || !ok2 {
 		return nil, errors.New("a task has no thread_info with a preempt_count")
 	}
@@ -79,9 +79,9 @@ func preemptCountOfTask(types *btf.Spec) (asm.Instructions, error) {
 	}, nil
 }
 
-// memberOffset finds a member of a struct or union, those of anonymous members
+// MemberOffset finds a member of a struct or union, those of anonymous members
 // included, and returns its offset in bytes.
-func memberOffset(t btf.Type, name string) (uint32, bool) {
+func MemberOffset(t btf.Type, name string) (uint32, bool) {
 	var members []btf.Member
 	switch t := btf.UnderlyingType(t).(type) {
 	case *btf.Struct:
@@ -94,7 +94,7 @@ func memberOffset(t btf.Type, name string) (uint32, bool) {
 			return m.Offset.Bytes(), true
 		}
 		if m.Name == "" {
-			if off, ok := memberOffset(m.Type, name); ok {
+			if off, ok := MemberOffset(m.Type, name); ok {
 				return m.Offset.Bytes() + off, true
 			}
 		}

@@ -107,9 +107,10 @@ func TestPrograms(t *testing.T) {
 			capture: "FnProbeReadKernel FnProbeReadKernel FnProbeReadKernel"},
 		{spec: "f(file)", method: plan.MethodFentry, entry: "ks_send", capture: "FnProbeReadKernel"},
 		{spec: "f(return < 0)", method: plan.MethodKprobe, ret: "ks_send"},
-		{spec: "f(file->pos, return < 0)", method: plan.MethodFentry, entry: "ks_open FnProbeReadKernel", ret: "ks_find ks_finish"},
-		{spec: "f(file->pos == 1, return)", method: plan.MethodFentry, entry: "FnProbeReadKernel ks_send ks_open ks_count",
-			capture: "FnProbeReadKernel", ret: "ks_find ks_finish"},
+		{spec: "f(file->pos, return < 0)", method: plan.MethodFentry, entry: "ks_open_far FnProbeReadKernel ks_forget", ret: "ks_finish ks_free ks_find_far"},
+		{spec: "f(file->pos == 1, return)", method: plan.MethodFentry, entry: "FnProbeReadKernel ks_send ks_open_far ks_count ks_forget",
+			capture: "FnProbeReadKernel", ret: "ks_finish ks_free ks_find_far"},
+		{spec: "f(file->pos, return < 0)", method: plan.MethodKprobe, entry: "ks_open FnProbeReadKernel", ret: "ks_find ks_finish ks_free"},
 		{spec: "f($pid == 1 || $cpu == 2, user(file)->pos)", method: plan.MethodFentry,
 			entry: "FnGetCurrentPidTgid FnGetSmpProcessorId ks_send", capture: "FnGetCurrentPidTgid FnGetSmpProcessorId FnProbeReadUser"},
 	} {
@@ -170,11 +171,11 @@ func checkLabels(t *testing.T, spec string, f bpf.Function) {
 		}
 	}
 	for _, ins := range f.Insns {
-		if ref := ins.Reference(); ref != "" && !ins.IsFunctionCall() && places[ref] != 1 {
+		if ref := ins.Reference(); ref != "" && !ins.IsFunctionCall() && !ins.IsLoadFromMap() && places[ref] != 1 {
 			t.Errorf("%s, %s: %d places for %s", spec, f.Name, places[ref], ref)
 		}
 	}
-	if last := f.Insns[len(f.Insns)-1]; last.OpCode.JumpOp() != asm.Exit {
+	if last := f.Insns[len(f.Insns)-1]; last.OpCode.JumpOp() != asm.Exit && last.OpCode.JumpOp() != asm.Ja {
 		t.Errorf("%s, %s ends with %v", spec, f.Name, last)
 	}
 }
@@ -191,6 +192,36 @@ func TestText(t *testing.T) {
 	for _, want := range []string{"n   == 1", "return<0"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("no instruction says %q: %q", want, slices.Compact(texts))
+		}
+	}
+}
+
+// TestUserAddress: where the helpers would read user space's memory as the
+// kernel's, every address is tested before they get it.
+func TestUserAddress(t *testing.T) {
+	for _, spec := range []string{"f(file->pos == 1)", "f(file->pos, file->flags)", "f(*file)", `f(str(file) == "a")`, "f(str(file))", "f(buf(file, 9))"} {
+		for arch, want := range map[string]bool{"amd64": false, "arm64": true} {
+			programs := compiled(t, spec, plan.MethodKprobe, Target{Arch: arch})
+			reads, tests := 0, 0
+			for _, f := range programs.Entry {
+				tested := false
+				for _, ins := range f.Insns {
+					switch {
+					case ins.OpCode.JumpOp() == asm.JSGE && ins.Dst == asm.R3 && ins.Constant == 0:
+						tested = true
+						tests++
+					case ins.IsBuiltinCall() && (asm.BuiltinFunc(ins.Constant) == asm.FnProbeReadKernel || asm.BuiltinFunc(ins.Constant) == asm.FnProbeReadKernelStr):
+						reads++
+						if tested != want {
+							t.Errorf("%s on %s: an address is tested: %v", spec, arch, tested)
+						}
+						tested = false
+					}
+				}
+			}
+			if reads == 0 || want && tests != reads {
+				t.Errorf("%s on %s: %d reads, %d tests", spec, arch, reads, tests)
+			}
 		}
 	}
 }

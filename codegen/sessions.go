@@ -68,7 +68,7 @@ func (a *assembler) returned(reg asm.Register) {
 		a.emit(asm.Mov.Imm(reg, 0))
 		return
 	}
-	a.resultWord()
+	a.resultWord(0)
 	a.emit(asm.Mov.Reg(reg, asm.R0))
 }
 
@@ -100,7 +100,8 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 			half.plain(a)
 		}
 		*half.funcs = append(*half.funcs, bpf.Function{Name: programName(p, t, half.name), Args: 1, Insns: a.done()})
-		if half.phase == expr.AtEntry && p.Method == plan.MethodFentry {
+		*half.funcs = append(*half.funcs, trampolineFunctions(p, t, half.name)...)
+		if half.phase == expr.AtEntry && p.Method.Trampoline() && p.Method != plan.MethodTracingMulti {
 			*half.funcs = append(*half.funcs, wordsFunction(p, t))
 		}
 		// The engine's own functions of sessions nest deeper than those of calls.
@@ -108,20 +109,17 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 			return Programs{}, errStack
 		}
 	}
-	if p.Method == plan.MethodSession {
-		f := either(out.Entry[0].Name, out.Return[0].Name)
-		out.Either = &f
-	}
-	return out, nil
+	return out, out.join(p, t)
 }
 
 // enterProgram is for a function of which nothing is asked but to be recorded.
 func enterProgram(a *assembler) {
 	idle, entry := a.label("idle"), a.probe.Session.Entry
-	if entry {
+	switch {
+	case entry:
 		a.say("is the task wanted?")
 		a.emit(call(bpf.FuncAway), asm.JSLT.Imm(asm.R0, 0, idle), asm.Mov.Reg(asm.R7, asm.R0))
-	} else {
+	case !idlesFirst(a.probe):
 		a.unlessIdle(idle)
 	}
 	a.say("record the call")
@@ -131,9 +129,14 @@ func enterProgram(a *assembler) {
 	}
 	a.stackHalf(asm.R3)
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncEnter))
-	if a.probe.Method == plan.MethodSession {
+	switch {
+	case a.probe.Method == plan.MethodSession:
 		a.emit(asm.Return())
-	} else {
+	case a.probe.AtBothEnds() && entry:
+		a.emit(asm.JNE.Imm(asm.R0, 0, a.drop))
+		a.opened()
+		fallthrough
+	default:
 		a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	}
 	a.place(a.drop)
@@ -142,15 +145,36 @@ func enterProgram(a *assembler) {
 	a.emit(asm.Mov.Imm(asm.R0, a.dropped()), asm.Return())
 }
 
+// idlesFirst reports whether a program for both ends asks, before anything else,
+// whether a session is open. All that it does hangs on that, and most calls are
+// outside of any; what the session's cookie would tell at return is told by the
+// call that is in flight.
+func idlesFirst(p *plan.Probe) bool {
+	return p.AtBothEnds() && p.Session != nil && !p.Session.Entry && !p.Session.HasItems()
+}
+
 // unlessIdle jumps to idle if no session is open, before anything is done that
 // takes time: to look for the cookie does, where many functions share a link.
 func (a *assembler) unlessIdle(idle string) {
 	a.say("is a session open?")
-	a.emit(call(bpf.FuncIdle), asm.JNE.Imm(asm.R0, 0, idle))
+	a.emit(openSessions()...)
+	a.emit(asm.JEq.Imm(asm.R0, 0, idle))
+}
+
+// openSessions sets R0 to how many sessions are open.
+func openSessions() asm.Instructions {
+	insns, err := bpf.AppendOpenSessions(nil, asm.R0)
+	if err != nil {
+		panic(err) // of an engine that is not whole
+	}
+	return insns
 }
 
 func leaveProgram(a *assembler) {
-	a.unlessIdle(a.drop)
+	if !idlesFirst(a.probe) {
+		a.unlessIdle(a.drop)
+		a.unlessOpened()
+	}
 	a.say("record the return")
 	a.returned(asm.R4)
 	if a.target.Shared {
@@ -193,6 +217,7 @@ func enterItems(a *assembler) {
 	a.stackHalf(asm.R3)
 	a.session(asm.R1)
 	a.emit(call(bpf.FuncPush), asm.JEq.Imm(asm.R0, 0, unwanted))
+	a.opened()
 	done := a.label("done")
 	if p.Session.Args != nil {
 		a.cookie(asm.R3)
@@ -203,7 +228,7 @@ func enterItems(a *assembler) {
 	a.say("make room for values")
 	a.cookie(asm.R2)
 	a.session(asm.R1)
-	a.emit(asm.Mov.Imm(asm.R3, int32(p.Return.Record.Size)), call(bpf.FuncItem), asm.JEq.Imm(asm.R0, 0, done))
+	a.emit(asm.Mov.Imm(asm.R3, int32(p.Return.Record.Size)), call(bpf.FuncItem), asm.JEq.Imm(asm.R0, 0, done), asm.Mov.Reg(frameReg, asm.R0))
 	a.stash(p.Entry.Stores, slotMask(p.Return.Stores))
 	if p.Session.Conditional() && len(p.Return.Predicates) == 0 {
 		a.session(asm.R1)
@@ -237,6 +262,7 @@ func leaveItems(a *assembler) {
 	p := a.probe
 	a.say("find the session")
 	miss, done, pop := a.drop, a.label("done"), a.label("pop")
+	a.unlessOpened()
 	a.emit(call(bpf.FuncOpenSession), asm.JEq.Imm(asm.R0, 0, miss), asm.StoreMem(asm.RFP, stackSession, asm.R0, asm.DWord))
 	if a.target.Branches {
 		a.emit(asm.StoreMem(asm.R0, int16(bpf.SessionTicket), ticket, asm.DWord))
@@ -295,6 +321,52 @@ func leaveItems(a *assembler) {
 	a.emit(call(bpf.FuncDone))
 	a.place(miss)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// trampolineFunctions take the place of the engine's in programs of types that
+// internal/attach loads by itself: what asks for words of the context and, since
+// only the ebpf package's loader knows the engine's kfuncs, the cast.
+func trampolineFunctions(p *plan.Probe, t Target, half string) []bpf.Function {
+	var funcs []bpf.Function
+	if p.Method == plan.MethodTracingMulti {
+		funcs = append(funcs, funcWords(p, t, half), funcResult(p, t))
+	}
+	if p.Method == plan.MethodTracingMulti || p.AtBothEnds() {
+		insns := asm.Instructions{callKfunc(t.kfuncs().Cast).WithSource(asm.Comment("cast")), asm.Return()}
+		funcs = append(funcs, bpf.Function{Name: bpf.FuncCast, Args: 2, Insns: insns})
+	}
+	return funcs
+}
+
+// funcWords loads the words of the arguments of whatever function a program for
+// many is hit at: ks_words(context, words, number). They go by way of the stack:
+// the verifier lets the helper write to nothing that it does not know to be
+// aligned, and in the log of a session it knows nothing of the kind.
+func funcWords(p *plan.Probe, t Target, half string) bpf.Function {
+	a := newAssembler(p, t, expr.AtEntry, half+"_words")
+	a.ctx = asm.R6
+	a.say("the arguments")
+	a.emit(asm.Mov.Reg(asm.R6, asm.R1), asm.Mov.Reg(asm.R7, asm.R2), asm.Mov.Reg(asm.R8, asm.R3))
+	done := a.label("done")
+	for i := range bpf.MaxArgWords {
+		a.emit(asm.JLE.Imm(asm.R8, int32(i), done))
+		a.funcArg(i)
+		a.emit(asm.StoreMem(asm.R7, int16(8*i), asm.R0, asm.DWord))
+	}
+	a.place(done)
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	return bpf.Function{Name: bpf.FuncWords, Args: 3, Insns: a.done()}
+}
+
+// funcResult loads what it returns; at entry, 0.
+func funcResult(p *plan.Probe, t Target) bpf.Function {
+	a := newAssembler(p, t, expr.AtReturn, "result")
+	a.ctx = asm.R1
+	a.say("the result")
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.StoreMem(asm.RFP, stackScratch, asm.R0, asm.DWord))
+	a.funcResult()
+	a.emit(asm.Return())
+	return bpf.Function{Name: bpf.FuncResult, Args: 1, Insns: a.done()}
 }
 
 // wordsFunction loads the words of a fentry program's arguments as if they

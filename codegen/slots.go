@@ -80,7 +80,9 @@ func isWord(p *plan.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
 			return false
 		}
 		out.Word = param.Loc.Reg
-		if param.Loc.Reg < 0 {
+		if p.Method == plan.MethodTracingMulti {
+			out.Word = param.Loc.Slot
+		} else if param.Loc.Reg < 0 {
 			out.Word = len(at.args) + (param.Loc.Stack-int(at.popped))/8
 		}
 		return out.Word < bpf.ListedWords

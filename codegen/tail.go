@@ -22,6 +22,9 @@ func takes(p *plan.Probe, t Target, phase expr.Phase) bpf.Take {
 	atEntry, atReturn := sends(p.Entry), sends(p.Return)
 	if t.Stacks && (phase == expr.AtEntry && atEntry || !atEntry && atReturn) {
 		take |= bpf.TakeStacks
+		if t.Arch == "arm64" && phase == expr.AtEntry && p.IsCall() && !p.Method.Trampoline() {
+			take |= bpf.TakeCaller
+		}
 	}
 	if t.Branches && (phase == expr.AtReturn && atReturn || atEntry && !atReturn) {
 		take |= bpf.TakeBranches
@@ -38,6 +41,9 @@ func (a *assembler) snapshot() {
 		return
 	}
 	a.say("take the newest branches")
+	if a.ctx != asm.R1 {
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+	}
 	a.emit(bpf.AppendSnapshot(nil, asm.R6, ticket)...)
 	a.ctx = asm.R6
 }

@@ -75,8 +75,7 @@ func (a *assembler) arg(t *expr.Arg, u use) {
 			a.probeRead(int64(8*p.Loc.Slot), 8, expr.Kernel)
 			return
 		case kind == wordRefused, kind == wordTyped && u == useNumber:
-			a.emit(asm.Mov.Imm(asm.R2, int32(p.Loc.Slot)))
-			a.helper2(asm.FnGetFuncArg, asm.R3)
+			a.funcArg(p.Loc.Slot)
 			return
 		}
 	}
@@ -84,15 +83,24 @@ func (a *assembler) arg(t *expr.Arg, u use) {
 }
 
 func (a *assembler) result(t *expr.Result, u use) {
-	if a.probe.Method == plan.MethodFentry {
+	if a.probe.Method == plan.MethodFentry || a.probe.Method == plan.MethodFsession {
 		switch kind := contextKind(a.probe.Result); {
 		case kind == wordRefused, kind == wordTyped && u == useNumber:
-			a.helper2(asm.FnGetFuncRet, asm.R2)
+			a.funcResult()
 			return
 		}
 	}
-	a.resultWord()
+	a.resultWord(int(t.Off / 8))
 }
+
+// funcArg and funcResult ask the kernel for a word that a program on a
+// trampoline may not load from its context.
+func (a *assembler) funcArg(slot int) {
+	a.emit(asm.Mov.Imm(asm.R2, int32(slot)))
+	a.helper2(asm.FnGetFuncArg, asm.R3)
+}
+
+func (a *assembler) funcResult() { a.helper2(asm.FnGetFuncRet, asm.R2) }
 
 // helper2 calls a helper that takes the context and, in reg, where to put a
 // word, and loads the word into R0.
@@ -169,6 +177,10 @@ func (a *assembler) context(t *expr.ContextTerm) {
 		a.helper(asm.FnKtimeGetNs)
 	case expr.ContextDuration:
 		a.helper(asm.FnKtimeGetNs)
+		if a.cookieReg != 0 {
+			a.emit(asm.Sub.Reg(asm.R0, a.cookieReg))
+			return
+		}
 		a.emit(asm.LoadMem(asm.R2, a.frame, int16(bpf.FrameEntry-a.base), asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
 	default:
 		panic(fmt.Sprintf("codegen: no context value %d", t.Var))
@@ -177,6 +189,10 @@ func (a *assembler) context(t *expr.ContextTerm) {
 
 // kept loads what entry has computed; if that met a fault, so does this.
 func (a *assembler) kept(t *expr.Kept) {
+	if a.cookieReg != 0 {
+		a.fromCookie(t.Slot)
+		return
+	}
 	bit := uint64(1) << t.Slot
 	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameFaults-a.base), asm.DWord))
 	if fitsImm(bit) {

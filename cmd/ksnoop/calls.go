@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A callsView says how records are printed.
@@ -37,12 +38,12 @@ func appendSymbol(dst []byte, k *kernel.View, addr uint64) []byte {
 	if !ok {
 		return dst
 	}
-	dst = append(dst, s.Name...)
+	dst = terminal.AppendName(dst, s.Name)
 	if s.Offset != 0 {
 		dst = strconv.AppendUint(append(dst, "+0x"...), s.Offset, 16)
 	}
 	if s.Module != "" {
-		dst = append(append(append(dst, " ["...), s.Module...), ']')
+		dst = append(terminal.AppendName(append(dst, " ["...), s.Module), ']')
 	}
 	return dst
 }
@@ -57,7 +58,7 @@ const compactWidth = 160
 // while until the next one; idle may be nil.
 func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
 	w := bufio.NewWriterSize(out, 64<<10)
-	defer func() { err = errors.Join(err, w.Flush()) }()
+	defer func() { err = finish(w, err) }()
 	symbol := func(dst []byte, addr uint64) []byte { return appendSymbol(dst, v.kernel, addr) }
 	calls := output.NewCalls(symbol)
 	if v.compact {
@@ -93,6 +94,15 @@ func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle 
 		}
 	}
 	return nil
+}
+
+// finish writes what is left in w. A failed write is an error once, although the
+// writer returns it from then on.
+func finish(w *bufio.Writer, err error) error {
+	if left := w.Flush(); !errors.Is(err, left) {
+		return errors.Join(err, left)
+	}
+	return err
 }
 
 // calls decodes records. Without join each is a call of its own.

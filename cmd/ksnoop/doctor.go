@@ -17,16 +17,19 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 func newDoctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this kernel offers to ksnoop, and what is missing",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("doctor takes no arguments: %q", args[0])
+			}
 			root := os.DirFS("/")
-			return doctor(c.Context(), c.OutOrStdout(), kernel.Open(root), root)
+			return doctor(c.Context(), c.OutOrStdout(), kernel.OpenRunning(), root)
 		},
 	}
 }
@@ -64,6 +67,7 @@ func doctor(ctx context.Context, w io.Writer, view *kernel.View, root fs.FS) err
 			}
 			t.row(s.Capability.String(), answer, why)
 		}
+		t.trials(ctx, view)
 	}
 	_, err = io.WriteString(w, t.String())
 	return err
@@ -73,7 +77,25 @@ func doctor(ctx context.Context, w io.Writer, view *kernel.View, root fs.FS) err
 type table struct{ strings.Builder }
 
 func (t *table) row(what, answer, why string) {
-	t.WriteString(strings.TrimRight(fmt.Sprintf("%-26s %-8s %s", what, answer, why), " ") + "\n")
+	t.WriteString(strings.TrimRight(terminal.Name(fmt.Sprintf("%-26s %-8s %s", what, answer, why)), " ") + "\n")
+}
+
+// trials adds whether tracing works as a whole.
+func (t *table) trials(ctx context.Context, view *kernel.View) {
+	t.WriteByte('\n')
+	t.row("TRACED", "WORKS", "WHY NOT")
+	works := false
+	for _, trial := range attach.Trials() {
+		answer, why := "yes", ""
+		if err := trial.Run(ctx, view, hostArch); err != nil {
+			answer, why = "no", strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		works = works || answer == "yes"
+		t.row(trial.String(), answer, why)
+	}
+	if !works {
+		t.WriteString("\nNothing can be traced here: no method works. It takes a kernel with CONFIG_KPROBES or BPF trampolines that is not locked down.\n")
+	}
 }
 
 // debugInfo adds whether the kernel's debug info is there.
@@ -103,6 +125,12 @@ func obstacle(view *kernel.View) error {
 		return err
 	}
 	o, found := view.Obstacle(p)
+	if !found && !view.Tested() {
+		if err := attach.Lacking(); err != nil {
+			release, _ := view.Release()
+			return fmt.Errorf("cannot trace Linux %s: %w\nksnoop doctor shows all that this kernel offers", release, err)
+		}
+	}
 	if !found {
 		return nil
 	}
@@ -116,7 +144,7 @@ func obstacle(view *kernel.View) error {
 // unusable puts what stands in the way of all tracing before an error that is
 // only a consequence of it: without BTF no name can be resolved.
 func unusable(view *kernel.View, err error) error {
-	if len(specFaults(err)) > 0 {
+	if statusOf(err) == exitUsage {
 		return err
 	}
 	if o := obstacle(view); o != nil {
@@ -128,8 +156,15 @@ func unusable(view *kernel.View, err error) error {
 // unattachable puts before an error of attaching that nothing at all can be
 // attached here, if that is so.
 func unattachable(ctx context.Context, err error) error {
-	tried := attach.Probe(ctx, attach.CapFentry, attach.CapKprobe)
+	tried := attach.Probe(ctx, attach.CapFentry, attach.CapKprobe, attach.CapReadKernel)
+	if !tried.Has(attach.CapReadKernel) {
+		return fmt.Errorf("cannot trace: BPF programs may not read kernel memory here: boot without lockdown=confidentiality\n"+
+			"ksnoop doctor shows what works and what does not\n%w", err)
+	}
 	if tried.Has(attach.CapFentry) || tried.Has(attach.CapKprobe) {
+		if errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("%w\nthe kernel may be locked down, or another security module forbids it: ksnoop doctor shows what works here", err)
+		}
 		return err
 	}
 	return fmt.Errorf("cannot trace: this kernel lets neither fentry programs nor kprobes be attached\n"+

@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // What --dry-run can be.
@@ -28,6 +29,8 @@ type dryRun struct {
 	traced  []tracedGroup
 	skipped []plan.Skipped
 	failed  []attach.Failure // whose programs the kernel does not take
+	methods []string         // of sessions: how many functions each would be attached by
+	passed  []string         // methods that would be better, and why they are not used
 	refused []string         // functions that selectors match and the kernel refuses
 }
 
@@ -53,7 +56,25 @@ func (t *tracing) dryRun() error {
 	for _, f := range tracer.Failed() {
 		t.verifierLog(f.Err)
 	}
-	return t.request.dryRun(tracer.Failed()).print(t.stdout)
+	return t.request.dryRun(t.explained(tracer.Failed())).print(t.stdout)
+}
+
+// methodCounts says how many probes each method attaches.
+func methodCounts(p *plan.Plan, failed map[*plan.Probe]bool) []string {
+	counts, order := map[plan.Method]int{}, []plan.Method(nil)
+	for _, probe := range p.Probes {
+		if failed[probe] {
+			continue
+		}
+		if counts[probe.Method]++; counts[probe.Method] == 1 {
+			order = append(order, probe.Method)
+		}
+	}
+	var texts []string
+	for _, m := range order {
+		texts = append(texts, fmt.Sprintf("%s (%d)", m, counts[m]))
+	}
+	return texts
 }
 
 // dryRunOf describes the plan of the calls view.
@@ -121,8 +142,14 @@ func (d *dryRun) print(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%s (%d):\n", g.title, len(g.functions))
 		for _, f := range g.functions {
-			fmt.Fprintf(&b, "  %s\n", f)
+			fmt.Fprintf(&b, "  %s\n", terminal.Name(f))
 		}
+	}
+	if len(d.methods) > 0 {
+		fmt.Fprintf(&b, "would be attached by %s\n", strings.Join(d.methods, ", "))
+	}
+	for _, why := range d.passed {
+		fmt.Fprintf(&b, "passed over: %s\n", terminal.Name(why))
 	}
 	names, reasons := map[string][]string{}, []string{}
 	note := func(why, function string) {
@@ -132,7 +159,7 @@ func (d *dryRun) print(w io.Writer) error {
 		names[why] = append(names[why], function)
 	}
 	for _, s := range d.skipped {
-		note(reasonText(s.Why), s.Name())
+		note(generalReason(s.Why, s.Name()), s.Name())
 	}
 	for _, f := range d.failed {
 		note(generalReason(f.Err, f.Probe.Name()), f.Probe.Name())
@@ -145,7 +172,7 @@ func (d *dryRun) print(w io.Writer) error {
 	}
 	for _, why := range reasons {
 		all := names[why]
-		fmt.Fprintf(&b, "  %s: %s", why, strings.Join(all[:min(someNames, len(all))], " "))
+		fmt.Fprintf(&b, "  %s: %s", terminal.Name(why), terminal.Name(strings.Join(all[:min(someNames, len(all))], " ")))
 		if more := len(all) - someNames; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
@@ -155,13 +182,14 @@ func (d *dryRun) print(w io.Writer) error {
 	return err
 }
 
-// reasonText is a reason on one line; of a SPEC's faults, what they say.
+// reasonText is a reason on one line; of a SPEC's faults, what they say. How to
+// mend a SPEC is no matter of those functions that it was not meant for.
 func reasonText(err error) string {
 	var faults *expr.ErrorList
 	if errors.As(err, &faults) {
 		var texts []string
 		for _, e := range faults.Errors {
-			texts = append(texts, e.Error())
+			texts = append(texts, e.Msg)
 		}
 		return strings.Join(texts, "; ")
 	}

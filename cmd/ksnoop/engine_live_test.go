@@ -59,7 +59,7 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 	}
 	t.Logf("%d functions, %d left out", len(p.Functions), len(skipped))
 	if r.method == plan.MethodAuto {
-		if err := attach.Choose(p.Plan); err != nil {
+		if _, err := attach.Choose(p.Plan, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 		r.settings.RingSize = 4 << 20
 	}
 	options, err := attach.SessionOptions(p, attach.Options{Settings: r.settings, Kernel: view, Fallback: true, Log: slog.Default(),
-		Target: codegen.Target{Arch: hostArch, TypeID: typeIDs(t.Context(), view)}}, r.report)
+		Target: codegen.Target{Arch: hostArch, TypeID: typeIDs(t.Context(), view), Session: sessionKfuncs(view)}}, r.report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,23 +176,23 @@ var onlyEngine = map[string]bool{"live": true, "predicate that does not": true, 
 
 func TestLiveEngine(t *testing.T) {
 	guest.Require(t)
-	const chain = "workload/workload failed __x64_sys_bpf=-22 __sys_bpf=-22 array_map_alloc_check=-22 |"
+	const chain = "workload/workload failed " + sys + "bpf=-22 __sys_bpf=-22 array_map_alloc_check=-22 |"
 	for _, c := range []struct {
 		name string
 		run  sessionRun
 		work []string
 		want []string // what each session must contain
 	}{
-		{"chain", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"__sys_bpf", "array_map_alloc_check"}},
+		{"chain", sessionRun{entry: []string{sys + "bpf"}, allow: []string{"__sys_bpf", "array_map_alloc_check"}},
 			[]string{"map-array-zero"}, []string{chain}},
-		{"success", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"array_map_alloc_check"}, report: bpf.SessionSettings{Success: true}},
-			[]string{"map-ok"}, []string{"workload/workload __x64_sys_bpf=3 array_map_alloc_check=0 |"}},
-		{"trace", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"__sys_bpf", "array_map_alloc_check"}, report: bpf.SessionSettings{Traced: true}},
-			[]string{"map-array-zero"}, []string{" 0>__x64_sys_bpf 1>__sys_bpf 2=array_map_alloc_check 1<__sys_bpf 0<__x64_sys_bpf"}},
-		{"live", sessionRun{entry: []string{"__x64_sys_bpf"}, allow: []string{"array_map_alloc_check"}, report: bpf.SessionSettings{Traced: true, Live: true}},
+		{"success", sessionRun{entry: []string{sys + "bpf"}, allow: []string{"array_map_alloc_check"}, report: bpf.SessionSettings{Success: true}},
+			[]string{"map-ok"}, []string{"workload/workload " + sys + "bpf=3 array_map_alloc_check=0 |"}},
+		{"trace", sessionRun{entry: []string{sys + "bpf"}, allow: []string{"__sys_bpf", "array_map_alloc_check"}, report: bpf.SessionSettings{Traced: true}},
+			[]string{"map-array-zero"}, []string{" 0>" + sys + "bpf 1>__sys_bpf 2=array_map_alloc_check 1<__sys_bpf 0<" + sys + "bpf"}},
+		{"live", sessionRun{entry: []string{sys + "bpf"}, allow: []string{"array_map_alloc_check"}, report: bpf.SessionSettings{Traced: true, Live: true}},
 			[]string{"map-array-zero"}, []string{
-				"state 1 | 0>__x64_sys_bpf", "state 1 | 1>array_map_alloc_check", "state 1 | 1<array_map_alloc_check",
-				"failed __x64_sys_bpf=-22 array_map_alloc_check=-22 |"}},
+				"state 1 | 0>" + sys + "bpf", "state 1 | 1>array_map_alloc_check", "state 1 | 1<array_map_alloc_check",
+				"failed " + sys + "bpf=-22 array_map_alloc_check=-22 |"}},
 		{"arguments", sessionRun{entry: []string{"__sys_bpf"}, allow: []string{"array_map_alloc_check"}, args: true},
 			[]string{"map-array-zero"}, []string{`failed __sys_bpf=-22 cmd:0000000000000000`}},
 		{"arguments traced", sessionRun{entry: []string{"__sys_bpf"}, allow: []string{"array_map_alloc_check"}, args: true, report: bpf.SessionSettings{Traced: true}},
@@ -201,21 +201,21 @@ func TestLiveEngine(t *testing.T) {
 			[]string{"map-array-key"}, []string{") {0 0300000000000000}"}},
 		{"arguments and values traced", sessionRun{entry: []string{"__sys_bpf"}, specs: []string{"array_map_alloc_check(attr->key_size)"}, args: true, report: bpf.SessionSettings{Traced: true}},
 			[]string{"map-array-key"}, []string{") {0 0300000000000000}"}},
-		{"values", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->map_type, attr->key_size, return)"}},
+		{"values", sessionRun{entry: []string{sys + "bpf"}, specs: []string{"array_map_alloc_check(attr->map_type, attr->key_size, return)"}},
 			[]string{"map-array-key"}, []string{"array_map_alloc_check=-22 {0 020000000000000003000000000000"}},
-		{"values traced", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->map_type, return)"}, report: bpf.SessionSettings{Traced: true}},
+		{"values traced", sessionRun{entry: []string{sys + "bpf"}, specs: []string{"array_map_alloc_check(attr->map_type, return)"}, report: bpf.SessionSettings{Traced: true}},
 			[]string{"map-array-key"}, []string{"array_map_alloc_check=-22 {0 0200000000000000eaff"}},
-		{"predicate that holds", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->key_size == 3)"}},
-			[]string{"map-array-key"}, []string{"__x64_sys_bpf=-22 array_map_alloc_check=-22 {0 0300000000000000}"}},
-		{"predicate that does not", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(attr->key_size == 4)"}},
+		{"predicate that holds", sessionRun{entry: []string{sys + "bpf"}, specs: []string{"array_map_alloc_check(attr->key_size == 3)"}},
+			[]string{"map-array-key"}, []string{sys + "bpf=-22 array_map_alloc_check=-22 {0 0300000000000000}"}},
+		{"predicate that does not", sessionRun{entry: []string{sys + "bpf"}, specs: []string{"array_map_alloc_check(attr->key_size == 4)"}},
 			[]string{"map-array-key"}, nil},
-		{"predicate on the return", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(return == -EINVAL)"}},
-			[]string{"map-array-key"}, []string{"__x64_sys_bpf=-22 array_map_alloc_check=-22 {0 "}},
-		{"predicate on the return that does not hold", sessionRun{entry: []string{"__x64_sys_bpf"}, specs: []string{"array_map_alloc_check(return == -EPERM)"}},
+		{"predicate on the return", sessionRun{entry: []string{sys + "bpf"}, specs: []string{"array_map_alloc_check(return == -EINVAL)"}},
+			[]string{"map-array-key"}, []string{sys + "bpf=-22 array_map_alloc_check=-22 {0 "}},
+		{"predicate on the return that does not hold", sessionRun{entry: []string{sys + "bpf"}, specs: []string{"array_map_alloc_check(return == -EPERM)"}},
 			[]string{"map-array-key"}, nil},
-		{"error that is wanted", sessionRun{entry: []string{"__x64_sys_bpf"}, report: bpf.SessionSettings{Errors: errorSet(22)}},
-			[]string{"map-array-key"}, []string{"__x64_sys_bpf=-22"}},
-		{"error that is not wanted", sessionRun{entry: []string{"__x64_sys_bpf"}, report: bpf.SessionSettings{Errors: errorSet(1)}},
+		{"error that is wanted", sessionRun{entry: []string{sys + "bpf"}, report: bpf.SessionSettings{Errors: errorSet(22)}},
+			[]string{"map-array-key"}, []string{sys + "bpf=-22"}},
+		{"error that is not wanted", sessionRun{entry: []string{sys + "bpf"}, report: bpf.SessionSettings{Errors: errorSet(1)}},
 			[]string{"map-array-key"}, nil},
 	} {
 		methods := anyMethod

@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // explain prints what a plan would do: types, offsets, phases, and the
@@ -27,6 +28,9 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 			return err
 		}
 		explainProbe(&b, probe)
+		if programs.Joined {
+			explainProgram(&b, "at both ends", []bpf.Function{*programs.Either})
+		}
 		explainProgram(&b, "at entry", programs.Entry)
 		explainProgram(&b, "at return", programs.Return)
 	}
@@ -37,11 +41,11 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 func explainProbe(b *strings.Builder, p *plan.Probe) {
 	switch proto := p.Signature(); {
 	case p.Target.Inlined:
-		fmt.Fprintf(b, "%s\n", appendParams([]byte(p.Name()), p.Target.Params))
+		fmt.Fprintf(b, "%s\n", appendParams(terminal.AppendName(nil, p.Name()), p.Target.Params))
 	case proto != nil:
 		fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Name(), proto))
 	default:
-		fmt.Fprintf(b, "%s /* no types are known */\n", p.Name())
+		fmt.Fprintf(b, "%s /* no types are known */\n", terminal.Name(p.Name()))
 	}
 	shape := "entry and return are sent separately"
 	switch {
@@ -57,7 +61,7 @@ func explainProbe(b *strings.Builder, p *plan.Probe) {
 	fmt.Fprintf(b, "  attached by %s; %s\n", p.Method, shape)
 	for i, it := range p.Items {
 		if it.Predicate != nil {
-			fmt.Fprintf(b, "  %-7s must hold: %s\n", phaseName(it.Phase), p.ItemText(i))
+			fmt.Fprintf(b, "  %-7s must hold: %s\n", phaseName(it.Phase), terminal.Name(p.ItemText(i)))
 		}
 	}
 	explainSlots(b, "entry", p.Entry, p)
@@ -92,7 +96,7 @@ func explainSlots(b *strings.Builder, phase string, h *plan.Half, p *plan.Probe)
 			label = expr.FormatTerm(s.Term, func(i int) string { return p.Params[i].Name })
 			what = " (kept for the predicate)"
 		}
-		fmt.Fprintf(b, "  %-7s reads %d bytes to offset %d: %s%s, %s\n", phase, s.Size, s.Off, label, what,
+		fmt.Fprintf(b, "  %-7s reads %d bytes to offset %d: %s%s, %s\n", phase, s.Size, s.Off, terminal.Name(label), what,
 			btfprint.AppendTypeName(nil, s.Term.Type()))
 	}
 }
@@ -105,7 +109,7 @@ func explainProgram(b *strings.Builder, when string, functions []bpf.Function) {
 		for i, ins := range f.Insns {
 			if ins.Source() != nil && ins.Source().String() != said {
 				said = ins.Source().String()
-				fmt.Fprintf(b, "    ; %s\n", said)
+				fmt.Fprintf(b, "    ; %s\n", terminal.Name(said))
 			}
 			if label := ins.Symbol(); label != "" {
 				fmt.Fprintf(b, "  %s:\n", label)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
@@ -38,38 +40,47 @@ func noneOpen(t *testing.T) func(*attach.Tracer) {
 
 // TestLiveStress opens 10,240 sessions on 64 threads with a ring buffer that
 // holds few of them: what does not come must have been counted, and what comes
-// must be whole.
+// must be whole. A kernel that preempts programs of trampolines hides calls from
+// them, which it counts; kprobes it does not preempt.
 func TestLiveStress(t *testing.T) {
 	guest.Require(t)
-	for _, traced := range []bool{false, true} {
-		t.Run(fmt.Sprintf("traced=%t", traced), func(t *testing.T) {
-			const threads, each = 64, 160
-			r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"read_zero", "rw_verify_area"}, args: true, during: noneOpen(t),
-				report:   bpf.SessionSettings{Success: true, Traced: traced},
-				settings: bpf.Settings{RingSize: 64 << 10, Filter: bpf.Filter{Comms: []string{"workload"}}}}
-			out, counts := r.sessions(t, func() { workload(t, "threads", "-threads", fmt.Sprint(threads), "-count", fmt.Sprint(each)) })
-			whole := uint64(0)
-			for _, s := range out {
-				if !strings.HasPrefix(s, "workload/workload vfs_read=1 file:") {
-					continue // the runtime's own reads
+	const threads, each = 64, 160
+	for _, m := range anyMethod {
+		for _, traced := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/traced=%t", m, traced), func(t *testing.T) {
+				r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"read_zero", "rw_verify_area"}, method: m, args: true, during: noneOpen(t),
+					report:   bpf.SessionSettings{Success: true, Traced: traced},
+					settings: bpf.Settings{RingSize: 64 << 10, Filter: bpf.Filter{Comms: []string{"workload"}}}}
+				out, counts := r.sessions(t, func() { workload(t, "threads", "-threads", fmt.Sprint(threads), "-count", fmt.Sprint(each)) })
+				hidden := uint64(0)
+				if m == plan.MethodFentry {
+					hidden = counts[bpf.Missed] + counts[bpf.LostReturn]
+					counts[bpf.Missed], counts[bpf.LostReturn] = 0, 0
 				}
-				whole++
-				if traced && !strings.HasSuffix(s, " 0>vfs_read 1=rw_verify_area 1=read_zero 0<vfs_read") {
-					t.Fatalf("a session that is not whole: %s", s)
+				whole := uint64(0)
+				for _, s := range out {
+					if !strings.HasPrefix(s, "workload/workload vfs_read=1 file:") {
+						continue // the runtime's own reads
+					}
+					if !traced || strings.HasSuffix(s, " 0>vfs_read 1=rw_verify_area 1=read_zero 0<vfs_read") {
+						whole++
+					} else if hidden == 0 {
+						t.Fatalf("a session that is not whole: %s", s)
+					}
 				}
-			}
-			t.Logf("%d sessions, %d of them the threads', %v", len(out), whole, counts)
-			if n := uint64(len(out)) + counts[bpf.LostRingbuf]; n < threads*each || n > threads*each+200 {
-				t.Errorf("%d sessions and %d losses are %d, the workload has made %d", len(out), counts[bpf.LostRingbuf], n, threads*each)
-			}
-			if counts[bpf.LostRingbuf] == 0 || whole == 0 {
-				t.Errorf("%d lost, %d whole: the test does not test", counts[bpf.LostRingbuf], whole)
-			}
-			counts[bpf.LostRingbuf] = 0
-			if counts != [bpf.Counters]uint64{} {
-				t.Errorf("other losses: %v", counts)
-			}
-		})
+				t.Logf("%d sessions, %d of them the threads' and whole, %d calls hidden, %v", len(out), whole, hidden, counts)
+				if n := uint64(len(out)) + counts[bpf.LostRingbuf]; n+hidden < threads*each || n > threads*each+200 {
+					t.Errorf("%d sessions and %d losses are %d, with %d calls hidden; the workload has made %d", len(out), counts[bpf.LostRingbuf], n, hidden, threads*each)
+				}
+				if counts[bpf.LostRingbuf] == 0 || whole == 0 {
+					t.Errorf("%d lost, %d whole: the test does not test", counts[bpf.LostRingbuf], whole)
+				}
+				counts[bpf.LostRingbuf] = 0
+				if counts != [bpf.Counters]uint64{} {
+					t.Errorf("other losses: %v", counts)
+				}
+			})
+		}
 	}
 }
 
@@ -80,10 +91,10 @@ func TestLiveFaults(t *testing.T) {
 	for _, m := range anyMethod {
 		// A function that does not return must not leave its session open.
 		t.Run("exit_group/"+m.String(), func(t *testing.T) {
-			r := sessionRun{entry: []string{"__x64_sys_exit_group"}, allow: []string{"do_exit"}, method: m, during: noneOpen(t),
+			r := sessionRun{entry: []string{sys + "exit_group"}, allow: []string{"do_exit"}, method: m, during: noneOpen(t),
 				report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 			out, counts := r.sessions(t, func() { workload(t, "exit-group") })
-			if len(out) != 1 || !strings.HasSuffix(out[0], " state 3 __x64_sys_exit_group do_exit") {
+			if len(out) != 1 || !strings.HasSuffix(out[0], " state 3 "+sys+"exit_group do_exit") {
 				t.Errorf("sessions %q, want one that ends with its thread", out)
 			}
 			if counts != none {
@@ -92,7 +103,7 @@ func TestLiveFaults(t *testing.T) {
 		})
 		// An exec inside changes the name that the filter has asked for.
 		t.Run("exec/"+m.String(), func(t *testing.T) {
-			r := sessionRun{entry: []string{"__x64_sys_execve"}, method: m, during: noneOpen(t),
+			r := sessionRun{entry: []string{sys + "execve"}, method: m, during: noneOpen(t),
 				report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 			out, _ := r.sessions(t, func() { workload(t, "exec") })
 			if len(out) != 1 || !strings.HasPrefix(out[0], "workload/") {
@@ -132,7 +143,7 @@ func TestLiveFaults(t *testing.T) {
 // thread is not in its session. How many ticks there are is up to the guest.
 func TestLiveInterrupts(t *testing.T) {
 	guest.Require(t)
-	r := sessionRun{entry: []string{"__x64_sys_read", "update_process_times"}, allow: []string{"vfs_read"}, method: plan.MethodKprobe,
+	r := sessionRun{entry: []string{sys + "read", "update_process_times"}, allow: []string{"vfs_read"}, method: plan.MethodKprobe,
 		report:   bpf.SessionSettings{Success: true, Traced: true},
 		settings: bpf.Settings{RingSize: 64 << 20, Filter: bpf.Filter{Comms: []string{"workload"}}}}
 	out, _ := r.sessions(t, func() { workload(t, "loop") })
@@ -140,7 +151,7 @@ func TestLiveInterrupts(t *testing.T) {
 	for _, s := range out {
 		_, steps, _ := strings.Cut(s, " 0>")
 		switch {
-		case strings.Contains(steps, "__x64_sys_read"):
+		case strings.Contains(steps, sys+"read"):
 			threads++
 			if strings.Contains(steps, "update_process_times") {
 				t.Errorf("the tick in a session of a thread: %s", s)
@@ -159,7 +170,11 @@ func TestLiveInterrupts(t *testing.T) {
 // its thread is.
 func TestLiveHung(t *testing.T) {
 	guest.Require(t)
-	r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"pipe_read"}, method: plan.MethodKprobe,
+	read := "anon_pipe_read" // Linux 6.15 has another one for pipes with a name
+	if _, ok := kernel.Open(os.DirFS("/")).SymbolNamed(read, ""); !ok {
+		read = "pipe_read"
+	}
+	r := sessionRun{entry: []string{"vfs_read"}, allow: []string{read}, method: plan.MethodKprobe,
 		report:   bpf.SessionSettings{Hung: uint64(300 * time.Millisecond)},
 		settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 	r.during = func(tracer *attach.Tracer) {
@@ -179,10 +194,10 @@ func TestLiveHung(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(time.Second)
+		time.Sleep(livetest.Patience(time.Second))
 	})
-	if len(out) != 1 || !strings.HasPrefix(out[0], "workload/workload state 2 vfs_read pipe_read |") || !strings.Contains(out[0], "| pipe_read+") {
-		t.Errorf("sessions %q, want one that hangs in pipe_read", out)
+	if len(out) != 1 || !strings.HasPrefix(out[0], "workload/workload state 2 vfs_read "+read+" |") || !strings.Contains(out[0], "| "+read+"+") {
+		t.Errorf("sessions %q, want one that hangs in %s", out, read)
 	}
 	if counts != [bpf.Counters]uint64{} {
 		t.Errorf("losses %v", counts)

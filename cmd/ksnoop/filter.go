@@ -5,11 +5,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -71,6 +73,26 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 		return out, usageError{err}
 	}
 	return out, nil
+}
+
+// maxComm is the longest name of a task: TASK_COMM_LEN less the NUL at its end.
+const maxComm = 15
+
+// warn tells of what names of tasks can hardly be meant to match.
+func (f *filterFlags) warn(log *slog.Logger) {
+	for _, flag := range [...]struct {
+		name  string
+		globs []string
+	}{{"-n", f.comms}, {"-N", f.notComms}} {
+		for _, glob := range flag.globs {
+			if strings.Contains(glob, "[") {
+				log.Warn(fmt.Sprintf("%s %s matches names with the character [ in them: in a glob only * and ? stand for other characters, and ps alone puts names in brackets", flag.name, glob))
+			}
+			if name, _, _ := strings.Cut(glob, "*"); len(name) > maxComm {
+				log.Warn(fmt.Sprintf("%s %s matches tasks called %s: the kernel keeps %d bytes of a task's name", flag.name, glob, name[:maxComm], maxComm))
+			}
+		}
+	}
 }
 
 // filterFunctions returns what the filter needs to have generated for this kernel.

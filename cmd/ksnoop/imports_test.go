@@ -20,16 +20,19 @@ const module = "github.com/ksnoop/ksnoop/"
 // layers is the order of the packages: each may import those named, and what
 // those may import. A package that is missing here may import none of ours.
 var layers = map[string][]string{
-	"btfprint":         {"internal/errno"},
-	"expr":             {"internal/errno"},
-	"internal/plan":    {"expr", "internal/kernel", "internal/debuginfo"},
-	"codegen":          {"expr", "bpf", "internal/plan"},
-	"internal/event":   {"internal/plan", "expr", "bpf"},
-	"internal/session": {"internal/event"},
-	"internal/record":  {"internal/plan", "internal/event"},
-	"internal/symbols": {"internal/kernel", "internal/debuginfo"},
-	"internal/attach":  {"bpf", "codegen", "internal/plan"},
-	"internal/output":  {"internal/session", "btfprint", "internal/symbols"},
+	"btfprint":           {"internal/errno", "internal/terminal"},
+	"expr":               {"internal/errno"},
+	"internal/plan":      {"expr", "internal/kernel", "internal/debuginfo"},
+	"codegen":            {"expr", "bpf", "internal/plan"},
+	"internal/event":     {"internal/plan", "expr", "bpf"},
+	"internal/session":   {"internal/event"},
+	"internal/record":    {"internal/plan", "internal/event", "internal/terminal"},
+	"internal/kernel":    {"internal/elfhead"},
+	"internal/debuginfo": {"internal/elfhead"},
+	"internal/symbols":   {"internal/kernel", "internal/debuginfo", "internal/terminal"},
+	"internal/process":   {"internal/terminal", "internal/elfhead"},
+	"internal/attach":    {"bpf", "codegen", "internal/plan"},
+	"internal/output":    {"internal/session", "btfprint", "internal/symbols"},
 	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/symbols", "internal/process",
 		"btfprint", "codegen"},
 	// Tools of the tests.
@@ -37,7 +40,7 @@ var layers = map[string][]string{
 	"internal/vm":          {"internal/vm/wire", "internal/vm/guest"},
 	"internal/vm/init":     {"internal/vm"},
 	"internal/vm/guestrun": {"internal/vm"},
-	"internal/vm/testrun":  {"internal/vm"},
+	"internal/vm/testrun":  {"internal/vm", "internal/livetest"},
 }
 
 // participle is the parser generator, which is expr's business alone.

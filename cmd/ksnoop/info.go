@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // infoFlags are the options of "ksnoop info".
@@ -44,7 +45,7 @@ parameters of system calls and the fields of tracepoints ("syscall:openat",
 			if len(args) == 0 {
 				return usagef("no PATTERN given; try: ksnoop info 'tcp_*'")
 			}
-			return f.run(args, c.OutOrStdout())
+			return f.run(args, c.OutOrStdout(), c.ErrOrStderr())
 		},
 		ValidArgsFunction: completeFunctions,
 	}
@@ -58,13 +59,13 @@ parameters of system calls and the fields of tracepoints ("syscall:openat",
 	return c
 }
 
-func (f *infoFlags) run(patterns []string, w io.Writer) error {
+func (f *infoFlags) run(patterns []string, w, stderr io.Writer) error {
 	view, closeView, err := f.kernel.view()
 	if err != nil {
 		return err
 	}
 	defer closeView()
-	defer f.symbols.close()
+	defer f.symbols.close(stderr)
 	var out []byte
 	var errs []error
 	for _, pattern := range patterns {
@@ -161,7 +162,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 // that were not shown before. name may have its module behind it.
 func (f *infoFlags) appendSignature(out []byte, name string, proto *btf.FuncProto, shown map[string]bool) []byte {
 	if proto == nil {
-		return fmt.Appendf(out, "/* no types are known of %s */\n", name)
+		return fmt.Appendf(out, "/* no types are known of %s */\n", terminal.Name(name))
 	}
 	bare, _, _ := strings.Cut(name, "[")
 	out = append(btfprint.AppendFunc(out, bare, proto), '\n')

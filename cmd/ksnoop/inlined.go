@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // noticeInlined looks, beside whatever else is done, for functions that the
@@ -54,14 +56,14 @@ func (f *symbolFlags) inlinedHint(name string) string {
 	defer info.Close()
 	var callers []string
 	for _, at := range info.Vmlinux().InlinedNamed(func(n []byte) bool { return string(n) == name }) {
-		if !slices.Contains(callers, at.Caller) {
+		if at.Caller != "" && !slices.Contains(callers, at.Caller) {
 			callers = append(callers, at.Caller)
 		}
 	}
 	if len(callers) == 0 {
 		return ""
 	}
-	return "it has no code of its own: it was inlined into " + list(callers)
+	return "its code is in " + list(callers)
 }
 
 // tracedFunctions returns the functions of a plan, each once.
@@ -92,11 +94,14 @@ func inlinedNotices(funcs []kernel.Function, places [][]debuginfo.Inlining) []st
 		}
 		var callers []string
 		for _, at := range found {
-			if !slices.Contains(callers, at.Caller) {
+			if at.Caller != "" && !slices.Contains(callers, at.Caller) {
 				callers = append(callers, at.Caller)
 			}
 		}
-		notices = append(notices, fmt.Sprintf("%s is inlined into %s: calls from there are not seen", funcs[i], list(callers)))
+		if len(callers) == 0 {
+			callers = []string{"functions without a name"}
+		}
+		notices = append(notices, terminal.Name(fmt.Sprintf("%s is inlined into %s: calls from there are not seen", funcs[i], list(callers))))
 	}
 	if affected <= most {
 		return notices
@@ -131,7 +136,11 @@ func (f *symbolFlags) places(funcs []kernel.Function) (*sourcePlaces, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sourcePlaces{info, funcs, info.Definitions(funcs), info.Inlined(funcs, true)}, nil
+	places := &sourcePlaces{info, funcs, info.Definitions(funcs), info.Inlined(funcs, true)}
+	if err := info.Err(); err != nil {
+		return nil, errors.Join(err, info.Close())
+	}
+	return places, nil
 }
 
 // append appends where the i-th function is defined and where it was inlined.
@@ -147,7 +156,7 @@ func appendInlinings(out []byte, info *symbols.DebugInfo, places []debuginfo.Inl
 		into := info.Into(at, module)
 		out = into.AppendName(append(out, "    inlined into "...))
 		if at.Caller != at.Into {
-			out = append(append(out, " by way of "...), at.Caller...)
+			out = terminal.AppendName(append(out, " by way of "...), at.Caller)
 		}
 		if into.File != "" {
 			out = into.AppendSource(append(out, " at "...))
@@ -177,9 +186,12 @@ func (f *infoFlags) appendInlinedOnly(out []byte, sel expr.Selector) (with []byt
 	}
 	defer info.Close()
 	places := info.Vmlinux().InlinedNamed(func(n []byte) bool { return string(n) == sel.Name })
+	if err := info.Err(); err != nil {
+		return out, false, fmt.Errorf("--verbose: %w", err)
+	}
 	if len(places) == 0 {
 		return out, false, nil
 	}
-	out = fmt.Appendf(out, "/* %s has no code of its own: it was inlined wherever it is called */\n", sel.Name)
+	out = fmt.Appendf(out, "/* %s has no code of its own: it was inlined wherever it is called */\n", terminal.Name(sel.Name))
 	return appendInlinings(out, info, places, ""), true, nil
 }

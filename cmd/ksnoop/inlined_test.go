@@ -77,10 +77,11 @@ func TestAppendParams(t *testing.T) {
 	}
 	known := debuginfo.Op{Code: debuginfo.OpConst}
 	for want, params := range map[string][]debuginfo.Param{
-		"f":                       nil,
-		"f, with a, b":            {at("a", known), at("b", known)},
-		"f, without a":            {at("a")},
-		"f, with b, without a, c": {at("a"), at("b", known), at("c")},
+		"f":                        nil,
+		"f, with a, b":             {at("a", known), at("b", known)},
+		"f, without a":             {at("a")},
+		"f, with $arg2, without a": {at("a"), at("", known)},
+		"f, with b, without a, c":  {at("a"), at("b", known), at("c")},
 	} {
 		if got := string(appendParams([]byte("f"), params)); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -15,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // checkInlined checks what --inlined goes with.
@@ -144,18 +146,22 @@ func faultText(err error) string {
 // are known when its code begins.
 func appendParams(out []byte, params []debuginfo.Param) []byte {
 	var known, absent []string
-	for _, p := range params {
+	for i, p := range params {
+		name := p.Name
+		if name == "" {
+			name = "$arg" + strconv.Itoa(i+1)
+		}
 		if len(p.Place.Ops) > 0 {
-			known = append(known, p.Name)
+			known = append(known, name)
 		} else {
-			absent = append(absent, p.Name)
+			absent = append(absent, name)
 		}
 	}
 	if len(known) > 0 {
-		out = fmt.Appendf(out, ", with %s", strings.Join(known, ", "))
+		out = fmt.Appendf(out, ", with %s", terminal.Name(strings.Join(known, ", ")))
 	}
 	if len(absent) > 0 {
-		out = fmt.Appendf(out, ", without %s", strings.Join(absent, ", "))
+		out = fmt.Appendf(out, ", without %s", terminal.Name(strings.Join(absent, ", ")))
 	}
 	return out
 }

@@ -15,7 +15,9 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
@@ -27,23 +29,23 @@ const hostArch = runtime.GOARCH
 type kernelFlags struct{ btf, base string }
 
 func (f *kernelFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.btf, "btf", "", "read types from `FILE`: a vmlinux, raw BTF, or one of /sys/kernel/btf")
+	flags.StringVar(&f.btf, "btf", "", "read types from `FILE`: a vmlinux, raw BTF, or one of /sys/kernel/btf; to trace, those of the running kernel where it has none")
 	flags.StringVar(&f.base, "base", "", "with --btf of a module: `FILE` with the types of its vmlinux")
 }
 
 // view opens the kernel that --btf names, or the running one.
 func (f *kernelFlags) view() (*kernel.View, func() error, error) {
 	if f.btf == "" {
-		return kernel.Open(os.DirFS("/")), func() error { return nil }, nil
+		return kernel.OpenRunning(), func() error { return nil }, nil
 	}
-	file, err := os.Open(f.btf)
+	file, err := openTypes(f.btf)
 	if err != nil {
 		return nil, nil, err
 	}
 	var base io.ReaderAt
 	module := ""
 	if f.base != "" {
-		b, err := os.Open(f.base)
+		b, err := openTypes(f.base)
 		if err != nil {
 			return nil, nil, errors.Join(err, file.Close())
 		}
@@ -56,10 +58,56 @@ func (f *kernelFlags) view() (*kernel.View, func() error, error) {
 	return v, file.Close, nil
 }
 
+// openTypes opens a file with types. They are not read from its beginning to its
+// end, and so it must be a regular one.
+func openTypes(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer would wait for one
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: types are read from a regular file only, not from a directory, a pipe or a device", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// running opens the kernel that runs, with types from the file that --btf names
+// if it names one. They must be those of this kernel.
+func (f *kernelFlags) running() (*kernel.View, error) {
+	if f.btf == "" {
+		v := kernel.OpenRunning()
+		v.SearchSymbols(attach.SearchSymbols(v))
+		return v, nil
+	}
+	if f.base != "" {
+		return nil, usagef("--base goes with --explain and info: to trace takes the types of vmlinux alone")
+	}
+	file, err := openTypes(f.btf)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	v, err := kernel.OpenTyped(os.DirFS("/"), file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.btf, err)
+	}
+	if err := v.CheckTypes(); err != nil {
+		return nil, fmt.Errorf("--btf %s: %w\n"+
+			"values would be read from wrong places; what is needed is the .BTF of the vmlinux that this kernel was booted from", f.btf, err)
+	}
+	return v, nil
+}
+
 // typeIDs returns the BTF ids of vmlinux's types, if the kernel lets pointers be
 // cast to them. It finds that out when it is first asked.
 func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID, bool) {
-	possible := sync.OnceValue(func() bool { return attach.Probe(ctx, attach.CapRdonlyCast).Has(attach.CapRdonlyCast) })
+	possible := sync.OnceValue(func() bool {
+		return !view.GivenTypes() && attach.Probe(ctx, attach.CapRdonlyCast).Has(attach.CapRdonlyCast)
+	})
 	return func(t btf.Type) (btf.TypeID, bool) {
 		if !possible() {
 			return 0, false
@@ -71,4 +119,16 @@ func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID,
 		id, err := spec.TypeID(t)
 		return id, err == nil
 	}
+}
+
+// sessionKfuncs finds what the kernel has for programs that run at both ends of
+// a call, when it is first asked.
+func sessionKfuncs(view *kernel.View) func() codegen.SessionKfuncs {
+	return sync.OnceValue(func() codegen.SessionKfuncs {
+		types, err := view.BTF()
+		if err != nil || view.GivenTypes() { // ids of a file are not those of the kernel
+			return codegen.SessionKfuncs{}
+		}
+		return codegen.FindSessionKfuncs(types)
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Exit statuses besides 0 and that of a traced command.
@@ -24,15 +25,32 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main with its streams as arguments. It returns the exit status.
+// run is main with its streams as arguments. It returns the exit status. What
+// ksnoop prints has names in it that others have chosen, so that all of it goes
+// through a terminal.Writer.
 func run(args []string, stdout, stderr io.Writer) int {
+	out, errs := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
+	status := execute(args, out, errs)
+	if err := out.Flush(); err != nil && status == 0 { // of what has ignored it, as --help
+		fmt.Fprintln(errs, "ksnoop:", err)
+		status = exitFailed
+	}
+	_ = errs.Flush() // there is nowhere left to say so
+	return status
+}
+
+func execute(args []string, stdout, stderr io.Writer) int {
 	status := 0
 	root := newRootCommand(&status)
-	root.SetArgs(args)
+	root.SetArgs(withLevels(root, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.Execute(); err != nil {
-		fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(message(err), "ksnoop: "))
+		text := message(err)
+		if hint := nearestCommand(root, args); hint != "" && statusOf(err) == exitUsage {
+			text = strings.TrimSuffix(text, "\n") + "\n" + strings.TrimPrefix(hint, "; ")
+		}
+		fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(onOneLine(text, args), "ksnoop: "))
 		return statusOf(err)
 	}
 	return status
@@ -69,6 +87,21 @@ func message(err error) string {
 		return "a fault in the SPEC\n" + err.Error()
 	}
 	return fmt.Sprintf("%d faults in the SPECs\n%s", faults, err)
+}
+
+// onOneLine escapes what messages quote of the command line, of which a part can
+// be names of files that a shell has found. A message has lines of its own, so
+// that terminal.Writer leaves newlines alone.
+func onOneLine(message string, args []string) string {
+	for _, arg := range args {
+		_, value, _ := strings.Cut(arg, "=")
+		for _, text := range []string{arg, value, strings.TrimPrefix(arg, "@")} {
+			if strings.Contains(text, "\n") {
+				message = strings.ReplaceAll(message, text, terminal.Name(text))
+			}
+		}
+	}
+	return message
 }
 
 // specFaults collects the error lists of several SPECs, which come joined.

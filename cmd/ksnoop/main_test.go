@@ -5,9 +5,14 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // needBTF skips a test that needs some kernel's types where there are none.
@@ -57,12 +62,18 @@ func TestBadInput(t *testing.T) {
 		{"flag that is no number", []string{"-p", "abc", "vfs_read"}, []string{"-p", "abc"}},
 		{"ring buffer of no size", []string{"--ringbuf", "3M", "vfs_read"}, []string{"power of two"}},
 		{"ring buffer", []string{"--ringbuf", "lots", "vfs_read"}, []string{"write 512K or 4M"}},
-		{"method", []string{"--attach", "magic", "vfs_read"}, []string{"auto, fentry, kprobe, multi and session"}},
+		{"no user", []string{"--uid", "", "vfs_read"}, []string{"--uid is given an empty word"}},
+		{"no control group", []string{"--cgroup=", "vfs_read"}, []string{"--cgroup is given an empty word"}},
+		{"no kind of dry run", []string{"--dry-run=", "vfs_read"}, []string{"--dry-run is given an empty word"}},
+		{"no error", []string{"-e", "vfs_read", "-x", ""}, []string{"-x is given an empty word"}},
+		{"no function to deny", []string{"-d", "", "vfs_read"}, []string{"  \n  ^\n  column 1: "}},
+		{"method", []string{"--attach", "magic", "vfs_read"}, []string{"auto, fentry, fsession, kprobe, multi, session and tracing_multi"}},
 		{"deny with items", []string{"-d", "vfs_write()", "vfs_read"}, []string{"a selector takes no items"}},
 		{"all denied", []string{"-d", "vfs_*", "vfs_read"}, []string{"denied"}},
 		{"session option without a session", []string{"-T", "vfs_read"}, []string{"-T goes with -e"}},
 		{"allow without entry", []string{"-a", "vfs_write"}, []string{"-a goes with -e"}},
 		{"option that is not for sessions", []string{"-e", "vfs_read", "--join"}, []string{"--join does not go with sessions"}},
+		{"room for calls beside sessions", []string{"-e", "vfs_read", "--in-flight", "5"}, []string{"--in-flight does not go with sessions"}},
 		{"live without trace", []string{"-e", "vfs_read", "--live"}, []string{"--live goes with -T"}},
 		{"entry of nothing", []string{"-e", "vfs_raed"}, []string{"  vfs_raed\n  ^~~~", `"vfs_read"`}},
 		{"faults in -e, -a and a SPEC", []string{"-e", "vfs_read(", "-a", "vfs_write(", "vfs_open(=)"}, []string{"3 faults"}},
@@ -73,6 +84,10 @@ func TestBadInput(t *testing.T) {
 		{"preset that is none", []string{"-c", "bfp"}, []string{"bpf, perf, net, fs, mm"}},
 		{"list that is none", []string{"-e", "@/does/not/exist"}, []string{"reading a list of SPECs"}},
 		{"no command", []string{"vfs_read", "--"}, []string{"no command after --"}},
+		{"fentry by types of a file", []string{"--btf", "vmlinux", "--attach", "fentry", "vfs_read"}, []string{"the kernel finds by its own BTF what fentry attaches to"}},
+		{"kprobe.session by types of a file", []string{"--btf", "vmlinux", "--attach", "session", "vfs_read"}, []string{"There are kprobe and multi"}},
+		{"interrupts by types of a file", []string{"--btf", "vmlinux", "--no-irq", "vfs_read"}, []string{"--no-irq does not go with --btf"}},
+		{"sessions by types of a file", []string{"--btf", "vmlinux", "-e", "vfs_read"}, []string{"-e does not go with --btf", "by its own BTF"}},
 		{"info without pattern", []string{"info"}, []string{"no PATTERN given"}},
 		{"info of nothing", []string{"info", "ip_send_sbk"}, []string{"ip_send_skb"}},
 		{"type of nothing", []string{"info", "--types", "struct sk_bufff"}, []string{"no type"}},
@@ -87,7 +102,7 @@ func TestBadInput(t *testing.T) {
 			if !strings.HasPrefix(stderr, "ksnoop: ") || strings.Contains(stderr, "goroutine ") || strings.ContainsAny(stderr, "\x1b\x00") {
 				t.Errorf("not a clear message:\n%q", stderr)
 			}
-			if len(stderr) > 2000 || time.Since(begin) > 30*time.Second {
+			if len(stderr) > 2000 || time.Since(begin) > livetest.Patience(30*time.Second) {
 				t.Errorf("%d bytes in %v", len(stderr), time.Since(begin))
 			}
 			for _, want := range c.want {
@@ -96,6 +111,142 @@ func TestBadInput(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// typesFile writes the types of a kernel:
+//
+//	ssize_t vfs_read(struct file *file, char *buf, size_t count)
+//	ssize_t vfs_write(struct file *file)
+//	long __x64_sys_openat(const struct pt_regs *regs)
+func typesFile(t *testing.T) string {
+	t.Helper()
+	signed := &btf.Typedef{Name: "ssize_t", Type: &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}}
+	size := &btf.Typedef{Name: "size_t", Type: &btf.Int{Name: "long unsigned int", Size: 8}}
+	file := &btf.Pointer{Target: &btf.Struct{Name: "file", Size: 8, Members: []btf.Member{{Name: "f_flags", Type: &btf.Int{Name: "unsigned int", Size: 4}}}}}
+	char := &btf.Pointer{Target: &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}}
+	regs := &btf.Pointer{Target: &btf.Struct{Name: "pt_regs", Size: 8, Members: []btf.Member{{Name: "di", Type: size}}}}
+	var types []btf.Type
+	for name, params := range map[string][]btf.FuncParam{
+		"vfs_read":            {{Name: "file", Type: file}, {Name: "buf", Type: char}, {Name: "count", Type: size}},
+		"vfs_write":           {{Name: "file", Type: file}},
+		"__x64_sys_openat":    {{Name: "regs", Type: regs}},
+		"__arm64_sys_openat":  {{Name: "regs", Type: regs}},
+		"bpf_ringbuf_discard": {{Name: "file", Type: file}},
+	} {
+		types = append(types, &btf.Func{Name: name, Type: &btf.FuncProto{Return: signed, Params: params}, Linkage: btf.StaticFunc})
+	}
+	b, err := btf.NewBuilder(types, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "vmlinux")
+	if err := os.WriteFile(name, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestBadSpec has what people got wrong in SPECs, by the types of a file: as
+// anyone, on any kernel.
+func TestBadSpec(t *testing.T) {
+	types := typesFile(t)
+	for _, c := range []struct{ spec, want string }{
+		{"openat", "  openat\n  ^~~~~~\n  column 1: no function is called \"openat\"; for the system call write \"syscall:openat\"\n"},
+		{"vfs_read(retval < 0)", `did you mean "return"?`},
+		{"vfs_read(comm == \"sh\")", `did you mean "$comm"?`},
+		{"vfs_[rw]ead", `column 1: brackets hold the name of a module`},
+		{"vfs_read(count == 089)", "                    ^~~\n  column 19: "},
+		{"vfs_read count > 3", "           ^~~~~\n  column 10: unexpected \"count\"; items stand in parentheses: vfs_read(count > 3)\n"},
+		{"vfs_read(" + strings.Repeat("buf(buf, 4096), ", 7) + "buf(buf, 4096))", "larger than the limit of 31744"},
+	} {
+		for _, how := range []string{"--explain", "--dry-run"} {
+			stdout, stderr, status := ran(how, "--btf", types, c.spec)
+			if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "ksnoop: a fault in the SPEC\n") || !strings.Contains(stderr, c.want) {
+				t.Errorf("%s %s: status %d, stdout %q:\n%s", how, c.spec, status, stdout, stderr)
+			}
+		}
+	}
+}
+
+// TestNearestCommand: what is no command is a SPEC, and hardly meant as one.
+func TestNearestCommand(t *testing.T) {
+	types := typesFile(t)
+	for _, c := range []struct {
+		args []string
+		want string // at the end of the message
+	}{
+		{[]string{"trcae", "--explain", "--btf", types, "vfs_read"}, "\ndid you mean the command \"trace\"?\n"},
+		{[]string{"doctro", "--explain", "--btf", types}, "\ndid you mean the command \"doctor\"?\n"},
+		{[]string{"replya", "--explain", "--btf", types}, "\ndid you mean the command \"replay\"?\n"},
+		{[]string{"trace", "trcae", "--explain", "--btf", types}, "no function is called \"trcae\"\n"},
+		{[]string{"kfree", "--explain", "--btf", types}, "no function is called \"kfree\"\n"},
+		{[]string{"", "--explain", "--btf", types}, "a SPEC begins with a function, as in \"vfs_read(count > 4096)\"\n"},
+		{[]string{"help", "nosuch"}, "ksnoop: there is no command \"nosuch\"\n"},
+		{[]string{"help", "pritn"}, "ksnoop: there is no command \"pritn\"; did you mean the command \"print\"?\n"},
+		{[]string{"doctor", "x"}, "ksnoop: doctor takes no arguments: \"x\"\n"},
+	} {
+		stdout, stderr, status := ran(c.args...)
+		if status != exitUsage || stdout != "" || !strings.HasSuffix(stderr, c.want) {
+			t.Errorf("%q: status %d, stdout %q:\n%s", c.args, status, stdout, stderr)
+		}
+	}
+	for _, args := range [][]string{{"help"}, {"help", "trace"}, {"help", "help"}} {
+		if stdout, stderr, status := ran(args...); status != 0 || stderr != "" || !strings.Contains(stdout, "Usage:") {
+			t.Errorf("%q: status %d, %q", args, status, stderr)
+		}
+	}
+}
+
+// TestDoubtfulSpec is about what is traced and hardly meant.
+func TestDoubtfulSpec(t *testing.T) {
+	types := typesFile(t)
+	for _, c := range []struct{ spec, want string }{
+		{"vfs_read(file->f_flags & 4 == 4)", "           ^~~~~~~~~~~~~~~~~~~~~~\n  column 10: == binds before &"},
+		{"vfs_read(count < 0)", "           ^~~~~~~~~\n  column 10: this never holds"},
+		{"vfs_read(return == EINVAL)", "                     ^~~~~~\n  column 20: functions return errors as negative numbers"},
+		{"vfs_read(return < 0)", ""},
+	} {
+		stdout, stderr, status := ran("--explain", "--btf", types, c.spec)
+		if status != 0 || stdout == "" || (stderr == "") != (c.want == "") || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d:\n%s", c.spec, status, stderr)
+		}
+	}
+}
+
+// TestDoubtfulComm: ps puts the names of kernel threads in brackets, the kernel does
+// not. It cuts names to TASK_COMM_LEN, which is 16, with the NUL at their end.
+func TestDoubtfulComm(t *testing.T) {
+	types := typesFile(t)
+	for _, c := range []struct{ flag, glob, want string }{
+		{"-n", "nginx[0-9]", "ksnoop: -n nginx[0-9] matches names with the character [ in them"},
+		{"-N", "[kworker]", "ksnoop: -N [kworker] matches names with the character [ in them"},
+		{"-n", "nginx*", ""},
+		{"-n", "systemd-resolved", "ksnoop: -n systemd-resolved matches tasks called systemd-resolve: the kernel keeps 15 bytes of a task's name\n"},
+		{"-N", "systemd-resolve", ""},
+		{"-n", "systemd-resolve*", ""},
+		{"-n", "systemd-resolved*", "ksnoop: -n systemd-resolved* matches tasks called systemd-resolve: "},
+	} {
+		_, stderr, status := ran("--explain", "--btf", types, c.flag, c.glob, "vfs_read")
+		if status != 0 || !strings.HasPrefix(stderr, c.want) || (stderr == "") != (c.want == "") {
+			t.Errorf("%s %s: status %d, %q", c.flag, c.glob, status, stderr)
+		}
+	}
+}
+
+// TestUnmatchedAllow: one -a of several may match nothing, all of them may not.
+func TestUnmatchedAllow(t *testing.T) {
+	types := typesFile(t)
+	stdout, stderr, status := ran("--dry-run", "--btf", types, "-e", "vfs_read", "-a", "nosuch*", "-a", "vfs_write")
+	if want := "ksnoop: nothing is recorded for one SPEC\n  nosuch*\n  ^~~~~~~\n"; status != 0 || !strings.HasPrefix(stderr, want) || !strings.Contains(stdout, "recorded in it (1):\n  vfs_write\n") {
+		t.Errorf("status %d, stderr:\n%s\nstdout:\n%s", status, stderr, stdout)
+	}
+	if stdout, stderr, status = ran("--dry-run", "--btf", types, "-e", "vfs_read", "-a", "nosuch*", "-a", "nothing"); status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "ksnoop: 2 faults") {
+		t.Errorf("status %d, stderr:\n%s\nstdout:\n%s", status, stderr, stdout)
 	}
 }
 
@@ -138,10 +289,24 @@ func TestExplain(t *testing.T) {
 	for _, want := range []string{
 		"one record for a call, stashed at entry and sent at return",
 		"entry   must hold: count == 12345", "return  must hold: return < 0",
-		"; count == 12345\n", "imm: 12345", "; return < 0\n", "<ks_open>", "<ks_find>",
+		"; count == 12345\n", "imm: 12345", "; return < 0\n", "<ks_open_far>", "<ks_find_far>",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in:\n%s", want, stdout)
+		}
+	}
+}
+
+// Whatever a message quotes, nothing of it acts on the terminal.
+func TestMessagesAreText(t *testing.T) {
+	for _, args := range [][]string{
+		{"replay", "\x1b]0;owned\x07\u009b31m\u202e\xff"},
+		{"sym", "-e", "\x1b]0;owned\x07\u009b31m\u202e\xff"},
+		{"print", "--btf", "\x1b]0;owned\x07\u009b31m\u202e\xff", "int"},
+	} {
+		stdout, stderr, status := ran(args...)
+		if want := `\x1b]0;owned\x07\xc2\x9b31m\xe2\x80\xae\xff: no such file`; stdout != "" || status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%q: status %d, stderr %q, want %s in it", args, status, stderr, want)
 		}
 	}
 }

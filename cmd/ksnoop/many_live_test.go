@@ -38,13 +38,13 @@ func bodies(out, function string) []string {
 // their return decides. An item that computes something needs code.
 func TestLiveListed(t *testing.T) {
 	guest.Require(t)
-	for m, needs := range map[string]attach.Capability{"multi": attach.CapKprobeMulti, "session": attach.CapKprobeSession, "kprobe": attach.CapKprobe} {
+	for m, needs := range map[string]attach.Capability{"multi": attach.CapKprobeMulti, "session": attach.CapKprobeSession, "tracing_multi": attach.CapTracingMulti, "kprobe": attach.CapKprobe} {
 		if needs.Probe() != nil {
 			continue // TestLiveMethods says which the kernel has
 		}
 		for _, specs := range [][2]string{
-			{"vfs_*", "vfs_read(file, buf, count, pos, count + 1)"},
-			{"vfs_*(file, buf, count, pos, return == 77)", "vfs_read(file, buf, count, pos, return == 77, count + 1)"},
+			{"vfs_r*", "vfs_read(file, buf, count, pos, count + 1)"},
+			{"vfs_r*(file, buf, count, pos, return == 77)", "vfs_read(file, buf, count, pos, return == 77, count + 1)"},
 		} {
 			out := traced(t, "trace", "--attach="+m, specs[0], specs[1], "--", "workload", "read", "-count", "3", "-size", "77")
 			var listed, generated []string

@@ -30,13 +30,13 @@ func TestLiveAlias(t *testing.T) {
 	guest.Require(t)
 	work := []string{"--", "workload", "loop", "-call", "getppid", "-batches", "1", "-calls", "20"}
 	for _, flag := range []string{"--attach=fentry", "--attach=kprobe"} {
-		out := traced(t, append([]string{"trace", flag, "__x64_sys_getppid(return > 0)"}, work...)...)
-		if n := records(out, "workload", "__x64_sys_getppid"); n != 40 || !strings.Contains(out, "return = (long int)") {
+		out := traced(t, append([]string{"trace", flag, sys + "getppid(return > 0)"}, work...)...)
+		if n := records(out, "workload", sys+"getppid"); n != 40 || !strings.Contains(out, "return = (long int)") {
 			t.Errorf("%s: %d records of 40 calls:\n%s", flag, n, out)
 		}
 	}
 	out := traced(t, append([]string{"trace", "__*_sys_getppid()"}, work...)...)
-	if n := records(out, "workload", "__do_sys_getppid") + records(out, "workload", "__x64_sys_getppid") + records(out, "workload", "__ia32_sys_getppid"); n != 40 {
+	if n := records(out, "workload", "__do_sys_getppid") + records(out, "workload", sys+"getppid") + records(out, "workload", "__ia32_sys_getppid"); n != 40 {
 		t.Errorf("%d records of 40 calls by a glob that all names match:\n%s", n, out)
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ var presets = [...]preset{
 		entry: "*sys_bpf",
 		allow: "*bpf* *btf* map_create map_*_elem map_freeze array_map_* htab_* prealloc_* *_map_alloc* *_map_alloc_check bloom_map_* " +
 			"trie_* queue_stack_map_* ringbuf_map_* stack_map_* dev_map_* cpu_map_* xsk_map_* sock_map_* sock_hash_* " +
-			"do_check* check_* resolve_pseudo_ldimm64 add_subprog* do_misc_fixups link_create tracing_* generic_map_* xdp_*",
+			"do_check* check_* resolve_pseudo_ldimm64 add_subprog* *do_misc_fixups link_create tracing_* generic_map_* xdp_*",
 		deny: "bpf_get_smp_processor_id check_zeroed_user check_heap_object check_stack_object"},
 	{name: "perf", about: "perf_event_open(2) and what is done with its events",
 		entry: "*sys_perf_event_open perf_ioctl",
@@ -37,7 +38,7 @@ var presets = [...]preset{
 		entry: "*sys_open *sys_openat *sys_openat2 *sys_creat *sys_read *sys_write *sys_pread64 *sys_pwrite64 *sys_mkdir* *sys_rmdir *sys_unlink* " +
 			"*sys_rename* *sys_link *sys_linkat *sys_symlink* *sys_readlink* *sys_statx *sys_newfstatat *sys_chmod *sys_fchmodat* *sys_chown *sys_fchownat " +
 			"*sys_truncate *sys_ftruncate *sys_fallocate *sys_mount *sys_umount *sys_fsync *sys_getdents64",
-		allow: "do_sys_open* do_filp_open path_* link_path_walk* walk_component lookup_* filename_* may_* vfs_* generic_file_* generic_write_* " +
+		allow: "do_sys_open* do_filp_open do_file_open path_* link_path_walk* walk_component lookup_* filename_* may_* vfs_* generic_file_* generic_write_* " +
 			"ext4_* xfs_* btrfs_* shmem_* ramfs_* simple_* proc_* kernfs_* nfs_* fuse_* ovl_* inode_* *_permission notify_change do_mount* path_mount " +
 			"do_new_mount* security_inode_* security_file_* security_path_* iomap_*"},
 	{name: "mm", about: "address spaces: mmap, mprotect, brk, mlock, madvise, ...",
@@ -82,6 +83,9 @@ func (countFlag) Type() string { return "N|PRESET" }
 
 // Set implements pflag.Value.
 func (f countFlag) Set(s string) error {
+	if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") || strings.HasPrefix(s, ".") {
+		return errors.New("a count is a whole number, as in -c 5")
+	}
 	if n, err := strconv.ParseUint(s, 10, 64); err == nil {
 		*f.count = n
 		return nil

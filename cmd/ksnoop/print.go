@@ -18,6 +18,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // printFlags are the options of "ksnoop print".
@@ -86,7 +87,7 @@ func (f *printFlags) register(c *cobra.Command) {
 	flags.IntVar(&f.value.MaxElements, "elements", 0, "show this `NUMBER` of elements of an array")
 	flags.StringVar(&f.value.Indent, "indent", "\t", "`TEXT` that each level is indented by")
 	flags.Int64Var(&f.offset, "offset", 0, "skip this `NUMBER` of bytes of FILE")
-	flags.BoolVar(&f.hex, "hex", false, "FILE holds the bytes as hexadecimal digits")
+	flags.BoolVar(&f.hex, "hex", false, "FILE holds the bytes as hexadecimal digits, in at most 16 MiB of text")
 	flags.StringVar(&f.diff, "diff", "", "print what FILE changes compared with this earlier `FILE`")
 	flags.BoolVar(&f.bigEndian, "big-endian", false, "the bytes come from a big-endian machine")
 	flags.BoolVar(&f.batch, "batch", false, "read lines `TYPE HEX` and print one value for each")
@@ -158,14 +159,14 @@ func (p *printing) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	raw, err := p.read(append(args, "-")[1])
+	raw, err := p.read(append(args, "-")[1], printer.Size())
 	if err != nil {
 		return err
 	}
 	if p.flags.diff == "" {
 		return p.print(printer, raw)
 	}
-	before, err := p.read(p.flags.diff)
+	before, err := p.read(p.flags.diff, printer.Size())
 	if err != nil {
 		return err
 	}
@@ -184,10 +185,10 @@ func (p *printing) nameSymbols() error {
 		if !ok {
 			return dst
 		}
-		dst = append(dst, s.Name...)
+		dst = terminal.AppendName(dst, s.Name)
 		dst = strconv.AppendUint(append(dst, "+0x"...), s.Offset, 16)
 		if s.Module != "" {
-			dst = append(append(append(dst, " ["...), s.Module...), ']')
+			dst = append(terminal.AppendName(append(dst, " ["...), s.Module), ']')
 		}
 		return dst
 	}
@@ -206,8 +207,14 @@ func (p *printing) print(printer *btfprint.Printer, raw []byte) error {
 	return err
 }
 
-// read returns the bytes of a file from --offset on.
-func (p *printing) read(file string) ([]byte, error) {
+// Limits of what is read of a file, which may be a device that never ends.
+const (
+	maxValue = 1 << 28 // bytes of a value
+	maxHex   = 1 << 24 // bytes of text that is hexadecimal digits
+)
+
+// read returns up to size bytes of a file from --offset on.
+func (p *printing) read(file string, size int) ([]byte, error) {
 	r := p.in
 	if file != "-" {
 		f, err := os.Open(file)
@@ -217,19 +224,67 @@ func (p *printing) read(file string) ([]byte, error) {
 		defer f.Close()
 		r = f
 	}
-	raw, err := io.ReadAll(r)
+	if p.flags.hex {
+		text, err := readMost(r, file, maxHex)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := parseHex(string(text))
+		if err != nil {
+			return nil, usagef("%s: %w", file, err)
+		}
+		if p.flags.offset > int64(len(raw)) {
+			return nil, p.beyond(int64(len(raw)), file)
+		}
+		return raw[p.flags.offset:], nil
+	}
+	if err := p.skip(r, file); err != nil {
+		return nil, err
+	}
+	return readMost(io.LimitReader(r, int64(size)), file, maxValue)
+}
+
+// readMost reads all there is, which must not be more than a limit.
+func readMost(r io.Reader, file string, most int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	if p.flags.hex {
-		if raw, err = parseHex(string(raw)); err != nil {
-			return nil, usagef("%s: %w", file, err)
+	if int64(len(raw)) > most {
+		return nil, usagef("%s: the most that is read is %d bytes, and there are more", file, most)
+	}
+	return raw, nil
+}
+
+// skip goes on to --offset.
+func (p *printing) skip(r io.Reader, file string) error {
+	offset := p.flags.offset
+	if f, ok := r.(*os.File); ok {
+		info, err := f.Stat()
+		regular := err == nil && info.Mode().IsRegular()
+		switch {
+		case regular && offset <= info.Size():
+			if _, err := f.Seek(offset, io.SeekCurrent); err != nil {
+				return fmt.Errorf("read %s: %w", file, err)
+			}
+			return nil
+		case regular && info.Size() > 0: // files of /proc have no size
+			return p.beyond(info.Size(), file)
 		}
 	}
-	if p.flags.offset > int64(len(raw)) {
-		return nil, usagef("--offset %d is beyond the %d bytes of %s", p.flags.offset, len(raw), file)
+	n, err := io.CopyN(io.Discard, r, offset)
+	if errors.Is(err, io.EOF) {
+		return p.beyond(n, file)
 	}
-	return raw[p.flags.offset:], nil
+	if err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	return nil
+}
+
+// beyond is the error of an offset that a file does not have.
+func (p *printing) beyond(size int64, file string) error {
+	return usagef("--offset %d is beyond the %d bytes of %s", p.flags.offset, size, file)
 }
 
 // parseHex reads hexadecimal digits, by bytes or in one piece, with or without
@@ -292,6 +347,9 @@ func (p *printing) batch(args []string) error {
 		if err != nil {
 			return err
 		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return usagef("line %d is longer than %d bytes", n+1, maxBatchLine)
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("line %d: %w", n+1, err)

@@ -139,3 +139,56 @@ func TestPrintFaults(t *testing.T) {
 		}
 	}
 }
+
+// endless is a file without an end.
+const endless = "/dev/zero"
+
+// sparseFile is a file of 500 GB, zero behind its first bytes.
+func sparseFile(t *testing.T, head string) string {
+	t.Helper()
+	name := writeFile(t, "sparse", []byte(head))
+	if err := os.Truncate(name, 500<<30); err != nil {
+		t.Skip(err)
+	}
+	return name
+}
+
+// TestPrintEndless has files that no memory holds. Of them what a value takes is
+// read, or they are refused.
+func TestPrintEndless(t *testing.T) {
+	types := printBTF(t)
+	sparse := sparseFile(t, "\x01\x00\x00\x00\x02\x00\x00\x00")
+	for _, tt := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"struct point", endless}, 0, "(struct point){}\n"},
+		{[]string{"struct point", sparse}, 0, "(struct point){.x = (u32)1,.y = (u32)2,}\n"},
+		{[]string{"struct point", sparse, "--offset", "4"}, 0, "(struct point){.x = (u32)2,}\n"},
+		{[]string{"u32", sparse, "--offset", "99999999999"}, 0, "(u32)0\n"},
+		{[]string{"u32", sparse, "--offset", "536870912001"}, 2, "--offset 536870912001 is beyond the 536870912000 bytes of " + sparse},
+		{[]string{"u32", endless, "--offset", "1000"}, 0, "(u32)0\n"},
+		{[]string{"struct point", sparse, "--diff", endless}, 0, ".x: 0 → 1\n.y: 0 → 2\n"},
+		{[]string{"u32[100000000]", endless}, 2, endless + ": the most that is read is 268435456 bytes, and there are more"},
+		{[]string{"struct point", endless, "--hex"}, 2, endless + ": the most that is read is 16777216 bytes, and there are more"},
+		{[]string{"--batch", endless}, 2, "line 1 is longer than 16777216 bytes"},
+	} {
+		out, notes, status := runPrint("", append(tt.args, "--btf", types, "--compact")...)
+		if status != tt.status || out+notes != tt.want {
+			t.Errorf("%q: status %d, %q %q, want %d, %q", tt.args, status, out, notes, tt.status, tt.want)
+		}
+	}
+}
+
+// TestListEndless: a list of SPECs ends.
+func TestListEndless(t *testing.T) {
+	for _, name := range []string{endless, sparseFile(t, "vfs_read\n")} {
+		for _, args := range [][]string{{"@" + name}, {"-e", "@" + name}, {"vfs_read", "-d", "@" + name}} {
+			stdout, stderr, status := ran(append([]string{"trace", "--dry-run"}, args...)...)
+			if want := "ksnoop: reading a list of SPECs: " + name + ": a list may have 16777216 bytes, and there are more\n"; status != exitUsage || stdout != "" || stderr != want {
+				t.Errorf("%q: status %d, %q", args, status, stderr)
+			}
+		}
+	}
+}

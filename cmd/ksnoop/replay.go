@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 func newReplayCommand() *cobra.Command {
@@ -29,8 +31,8 @@ func newReplayCommand() *cobra.Command {
 		Short: "Print a recording as trace would have",
 		Long: strings.TrimSpace(`
 replay prints what "ksnoop trace --record FILE" has recorded, exactly as trace
-would have printed it. A recording has all that this takes: it can be read
-anywhere, by anyone. If it was cut off, for example because ksnoop was killed,
+would have printed it. A recording has all that this takes: it can be replayed
+anywhere, without privileges. If it was cut off, for example because ksnoop was killed,
 all that is whole is printed, and the exit status is 1.`),
 		Example: "  ksnoop trace --record calls.ks 'vfs_read(count > 4096)' -- cat /etc/passwd\n  ksnoop replay calls.ks",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -79,14 +81,15 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	if info := r.Info().Sessions; info != nil {
 		shown := shownSessions{Sessions: *info, form: form, unfiltered: f.fullStacks, branches: f.branches.options(), count: f.view.count}
 		v := newSessionsView(r.Session(), shown, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
-		t, err = &tally{}, v.print(stdout, r.Records(), nil)
+		err = v.print(stdout, r.Records(), nil)
+		t = v.tally()
 	} else {
 		f.view.plan, f.view.kernel, f.view.tails = r.Plan(), r.Kernel(), f.branches.show(recordedTails(r.Kernel()))
 		err = f.view.print(stdout, r.Records(), nil)
 		t = &f.view.tally
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err != nil { // with names that the recording has chosen
+		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
 	}
 	t.counts = r.Lost()
 	if r.Session() != nil {
@@ -98,17 +101,30 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 // recordFlags are the options of "ksnoop trace" about recordings.
 type recordFlags struct {
 	file  string
+	force bool
 	print bool
 }
 
 func (f *recordFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.file, "record", "", "record to `FILE`, for ksnoop replay, and print nothing")
+	flags.StringVar(&f.file, "record", "", "record to a new `FILE`, for ksnoop replay, and print nothing")
+	flags.BoolVar(&f.force, "force", false, "with --record: replace FILE if it exists")
 	flags.BoolVar(&f.print, "print", false, "with --record: print as well")
 }
 
-func (f *recordFlags) check() error {
-	if f.print && f.file == "" {
+// check takes the command that will be run; empty if there is none.
+func (f *recordFlags) check(command []string) error {
+	toStdout := f.file == "/dev/stdout" || f.file == "/dev/fd/1" || f.file == "/proc/self/fd/1"
+	switch {
+	case f.file == "" && f.print:
 		return usagef("--print goes with --record; without it, trace prints anyway")
+	case f.file == "" && f.force:
+		return usagef("--force goes with --record")
+	case f.file == "-":
+		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")
+	case toStdout && f.print:
+		return usagef("--record %s does not go with --print, which writes there, too", f.file)
+	case toStdout && len(command) > 0:
+		return usagef("--record %s does not go with a command, which writes there, too", f.file)
 	}
 	return nil
 }
@@ -118,27 +134,32 @@ func (f *recordFlags) open(view *kernel.View, p *plan.Plan, sessions *record.Ses
 	if f.file == "" {
 		return nil, nil
 	}
-	file, err := os.Create(f.file)
+	file, err := record.Create(f.file, f.force)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("--record: %w; --force replaces it", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	w, err := record.NewWriter(file, record.Source{Root: os.DirFS("/"), View: view, Arch: hostArch, Writer: version(), Sessions: sessions}, p)
+	w, err := record.NewWriter(file, record.Source{Root: view.Root(), View: view, Arch: hostArch, Writer: version(), Sessions: sessions}, p)
 	if err != nil {
-		return nil, fmt.Errorf("--record %s: %w", f.file, errors.Join(err, file.Close()))
+		return nil, fmt.Errorf("--record %s: %w", f.file, errors.Join(err, file.Discard()))
 	}
-	return &recording{file, w}, nil
+	return &recording{file: file, w: w}, nil
 }
 
 // A recording is one that is being made. Nil does nothing.
 type recording struct {
-	file *os.File
-	w    *record.Writer
+	file    *record.File
+	w       *record.Writer
+	started bool
 }
 
 func (r *recording) start() error {
 	if r == nil {
 		return nil
 	}
+	r.started = true
 	return r.w.Start()
 }
 
@@ -166,9 +187,13 @@ func (r *recording) end(lost [bpf.Counters]uint64) error {
 	return r.w.End(lost)
 }
 
+// close leaves nothing behind if nothing could be attached.
 func (r *recording) close() error {
-	if r == nil {
+	switch {
+	case r == nil:
 		return nil
+	case !r.started:
+		return r.file.Discard()
 	}
 	return r.file.Close()
 }

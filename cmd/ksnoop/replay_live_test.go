@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -21,12 +22,21 @@ func quiet(args string) []string {
 	return []string{"--", "sh", "-c", "workload " + args + " >/dev/null"}
 }
 
-// replayed replays a recording as a user without any privileges.
+// replayed replays a recording, which is root's alone at first, as a user without
+// any privileges.
 func replayed(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	path, err := exec.LookPath("ksnoop")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(args[0]); err == nil {
+		if info.Mode() != 0o600 {
+			t.Errorf("%s has mode %v", args[0], info.Mode())
+		}
+		if err := os.Chown(args[0], 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cmd := exec.Command(path, append([]string{"replay"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -38,7 +48,7 @@ func replayed(t *testing.T, args ...string) (stdout, stderr string, status int) 
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// recordingFile is where anybody may read.
+// recordingFile is in a directory that anybody may read.
 func recordingFile(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "ksnoop-recording-")
@@ -67,7 +77,7 @@ func TestLiveReplay(t *testing.T) {
 		{"ep_loop_check_proc(depth, return)", "nested -depth 4", true, 6},
 	}, func(t *testing.T, attach string, c replay) {
 		file := recordingFile(t)
-		args := []string{"trace", attach, "--record", file, "--print", c.spec}
+		args := []string{"trace", attach, "--record", file, "--force", "--print", c.spec}
 		if c.join {
 			args = append(args, "--join")
 		}
@@ -90,7 +100,7 @@ func TestLiveReplay(t *testing.T) {
 func TestLiveRecordOnly(t *testing.T) {
 	guest.Require(t)
 	file := recordingFile(t)
-	args := append([]string{"trace", "--record", file, "vfs_read(count == 33)"}, quiet("read -size 33 -count 500")...)
+	args := append([]string{"trace", "--record", file, "--force", "vfs_read(count == 33)"}, quiet("read -size 33 -count 500")...)
 	if out := traced(t, args...); out != "" {
 		t.Errorf("printed\n%s", out)
 	}
@@ -114,7 +124,7 @@ func TestLiveRecordKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := ""
-	for deadline := time.Now().Add(time.Minute); records(got, "workload", "vfs_read") < 5 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(livetest.Patience(time.Minute)); records(got, "workload", "vfs_read") < 5 && time.Now().Before(deadline); {
 		time.Sleep(time.Second)
 		got, _, _ = replayed(t, file)
 	}

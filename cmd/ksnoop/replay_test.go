@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,9 +154,96 @@ func TestReplayRefuses(t *testing.T) {
 		{[]string{"replay", filepath.Join(dir, "none")}, exitFailed, "no such file"},
 		{[]string{"replay", dir}, exitFailed, "is a directory"},
 		{[]string{"trace", "--print", "vfs_read"}, exitUsage, "--print goes with --record"},
+		{[]string{"trace", "--force", "vfs_read"}, exitUsage, "--force goes with --record"},
+		{[]string{"trace", "--record", "-", "vfs_read"}, exitUsage, "write /dev/stdout"},
+		{[]string{"trace", "--record", "/dev/stdout", "--print", "vfs_read"}, exitUsage, "does not go with --print"},
+		{[]string{"trace", "--record", "/dev/stdout", "vfs_read", "--", "true"}, exitUsage, "does not go with a command"},
 	} {
 		if stdout, stderr, status := ran(test.args...); status != test.status || stdout != "" || !strings.Contains(stderr, test.want) {
 			t.Errorf("%q: status %d, stderr %q, stdout %q", test.args, status, stderr, stdout)
 		}
+	}
+}
+
+// A recording that was not begun leaves nothing behind, and does not touch what
+// was there.
+func TestRecordingFile(t *testing.T) {
+	needBTF(t)
+	view := kernel.Open(os.DirFS("/"))
+	name := filepath.Join(t.TempDir(), "recording")
+	f := recordFlags{file: name}
+	r, err := f.open(view, &plan.Plan{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if _, err := f.open(view, &plan.Plan{}, nil); err == nil || !strings.HasSuffix(err.Error(), "file exists; --force replaces it") {
+		t.Error(err)
+	}
+	if err := r.close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(name); !os.IsNotExist(err) {
+		t.Errorf("what was not begun is there: %v", err)
+	}
+	for range 2 {
+		f.force = true
+		if r, err = f.open(view, &plan.Plan{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(r.start(), r.close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFullDisk: that nothing can be written is said once, and it is an error.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	file, _ := symProgram(t)
+	types := typesFile(t)
+	for _, args := range [][]string{
+		{"replay", hostileRecording(t, "name", false)},
+		{"replay", hostileRecording(t, "name", true)},
+		{"info", "--btf", types, "vfs_read"},
+		{"trace", "--explain", "--btf", types, "vfs_read"},
+		{"trace", "--dry-run", "--btf", types, "vfs_read"},
+		{"print", "--btf", types, "size_t", "/dev/zero"},
+		{"sym", "-e", file, "main"},
+		{"--help"},
+		{"trace", "--help"},
+		{"help", "print"},
+		{"--version"},
+	} {
+		var stderr bytes.Buffer
+		status := run(args, full, &stderr)
+		said := stderr.String()
+		if status != exitFailed || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "ksnoop: ") || strings.Count(said, "no space left on device") != 1 {
+			t.Errorf("%q: status %d, %q", args, status, said)
+		}
+	}
+	var stderr bytes.Buffer
+	cmd := newSymCommand()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs([]string{"-e", file})
+	cmd.SetIn(strings.NewReader("main\n"))
+	cmd.SetOut(full)
+	cmd.SetErr(&stderr)
+	if err := cmd.Execute(); err == nil || strings.Count(err.Error(), "no space left on device") != 1 {
+		t.Errorf("sym: %v", err)
+	}
+	var live callsView
+	err = live.print(full, func(func([]byte, error) bool) {}, func() bool { return true })
+	if err == nil || strings.Count(err.Error(), "no space left on device") != 1 {
+		t.Errorf("calls: %v", err)
 	}
 }

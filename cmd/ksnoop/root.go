@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime/debug"
 	"strings"
 
@@ -40,10 +41,39 @@ call with its result. SPECs beside -e add values to calls:
 	root.Version = version()
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 	trace := newTraceCommand(status)
 	root.AddCommand(trace, newReplayCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand())
+	root.SuggestionsMinimumDistance = 2 // two neighbours swapped
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = checkHelp
+		}
+	}
 	return root
+}
+
+// checkHelp refuses to help with what is no command.
+func checkHelp(c *cobra.Command, args []string) error {
+	root := c.Root()
+	if about, rest, err := root.Find(args); err != nil || about == root && len(rest) > 0 {
+		return usagef("there is no command %q%s", args[0], nearestCommand(root, args))
+	}
+	return nil
+}
+
+// nearestCommand says which command may have been meant by the first of some
+// arguments: what is no command is taken for a SPEC.
+func nearestCommand(root *cobra.Command, args []string) string {
+	if c, _, err := root.Find(args); err != nil || c != root || len(args) == 0 || args[0] == "" || strings.HasPrefix(args[0], "-") {
+		return ""
+	}
+	names := root.SuggestionsFor(args[0])
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean the command %q?", names[0])
 }
 
 // version is the module's version, or the commit that it was built from.

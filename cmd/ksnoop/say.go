@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // sentences is a slog.Handler that writes what a person reads, for example
@@ -36,7 +37,7 @@ func (s sentences) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	_, err := fmt.Fprintf(s.w, "ksnoop: %s%s%s\n", subject, r.Message, reason)
+	_, err := fmt.Fprintf(s.w, "ksnoop: %s%s%s\n", terminal.Name(subject), r.Message, reason)
 	return err
 }
 
@@ -98,8 +99,46 @@ func sayAttached(log *slog.Logger, p *plan.Plan, failed []attach.Failure) {
 	sayGroups("functions", names, methods, func(f, how string) { log.Info(how, "function", f) })
 }
 
-// generalReason is the text of an error without the name of the function that it
-// is about, so that those of several functions can be told to be the same.
+// sayPassed logs, for --debug, which methods would be better and why they are not
+// used.
+func sayPassed(log *slog.Logger, c attach.Choice) {
+	for _, why := range passedTexts(c) {
+		log.Debug("passed over " + why)
+	}
+}
+
+// passedTexts are the reasons, each on one line.
+func passedTexts(c attach.Choice) []string {
+	var texts []string
+	for _, err := range c.Passed {
+		texts = append(texts, reasonText(err))
+	}
+	return texts
+}
+
+// generalReason is the text of an error, on one line, without the name of the
+// function that it is about, so that those of several functions can be told to be
+// the same. Whoever prints it names the function on that line.
 func generalReason(err error, function string) string {
-	return strings.TrimSpace(strings.ReplaceAll(err.Error(), function, "it"))
+	text := strings.TrimSpace(reasonText(err))
+	if function == "" {
+		return text
+	}
+	var b strings.Builder
+	for last := byte(' '); text != ""; {
+		if rest, found := strings.CutPrefix(text, function); found && !nameByte(last) && (rest == "" || !nameByte(rest[0])) {
+			b.WriteString("it")
+			text, last = rest, ' '
+			continue
+		}
+		last = text[0]
+		b.WriteByte(last)
+		text = text[1:]
+	}
+	return b.String()
+}
+
+// nameByte reports whether a character can be part of a function's name.
+func nameByte(c byte) bool {
+	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/fstest"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -39,5 +41,46 @@ ksnoop: 5 functions (tcp_a, tcp_b, tcp_c, tcp_d, ...): left out: it has no param
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+}
+
+// TestExplained: what the kernel lets nobody trace is said to be so, in place of
+// what it returned.
+func TestExplained(t *testing.T) {
+	tr := &tracing{kernel: kernel.Open(fstest.MapFS{
+		"proc/kallsyms": {Data: []byte("ffffffff81000100 T sched_clock\nffffffff81000200 T native_sched_clock\n")},
+		"sys/kernel/tracing/available_filter_functions": {Data: []byte("sched_clock\n")},
+	})}
+	p := &plan.Plan{}
+	var failed []attach.Failure
+	for _, name := range []string{"sched_clock", "native_sched_clock"} {
+		p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: name}})
+		failed = append(failed, attach.Failure{Probe: p.Probes[len(failed)], Err: fmt.Errorf("kprobe of %s: no such file", name)})
+	}
+	var b strings.Builder
+	sayAttached(slog.New(sentences{&b, slog.LevelInfo}), p, tr.explained(failed))
+	const want = "ksnoop: sched_clock: not traced: kprobe of it: no such file\n" +
+		"ksnoop: native_sched_clock: not traced: the kernel does not let it be traced (notrace)\n"
+	if b.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+}
+
+// A reason is on one line, where the name is, and has whole names taken out.
+func TestGeneralReason(t *testing.T) {
+	fault := &expr.ErrorList{Text: "send(x)", Errors: []*expr.Error{{Span: expr.Span{Start: 5, End: 6}, Msg: "send has no parameter", Hint: "see sendmsg"}}}
+	for _, c := range []struct {
+		err            error
+		function, want string
+	}{
+		{errors.New("kprobe of send: busy"), "send", "kprobe of it: busy"},
+		{errors.New("already sends to resend, send.isra.0 and send"), "send", "already sends to resend, send.isra.0 and it"},
+		{errors.New("nothing"), "", "nothing"},
+		{errors.New("send failed\nand send_all as well"), "send", "it failed and send_all as well"},
+		{fault, "send", "it has no parameter"},
+	} {
+		if got := generalReason(c.err, c.function); got != c.want {
+			t.Errorf("%q without %s: %q, want %q", c.err, c.function, got, c.want)
+		}
 	}
 }

@@ -5,13 +5,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -33,6 +36,7 @@ type sessionFlags struct {
 	interim      bool
 	live         bool
 	hung         time.Duration
+	open         int // sessions at once
 	fullStacks   bool
 }
 
@@ -44,44 +48,22 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.inject, "inject", "J", nil, "with -T: also show when a thread comes by this `SPEC`: kprobe:F+OFF, kretprobe:F, tp:SYSTEM:NAME or rawtp:NAME (repeatable)")
 	flags.BoolVarP(&f.args, "capture-args", "A", false, "sessions: capture all arguments of every function")
 	flags.StringVar(&f.form, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
-	flags.BoolVarP(&f.success, "success", "S", false, "sessions: also those that did not fail")
-	flags.StringArrayVarP(&f.only, "only-errors", "x", nil, "only sessions that failed with one of these `ERRORS`: EINVAL,ENOMEM or NULL (repeatable)")
+	flags.VarPF(yesNoFlag{&f.success}, "success", "S", "sessions: also those that did not fail").NoOptDefVal = "true"
+	flags.StringArrayVarP(&f.only, "only-errors", "x", nil, "only sessions that failed with one of these `ERRORS`: EINVAL,ENOMEM or NULL; any stands for all (repeatable)")
 	flags.StringArrayVarP(&f.except, "except-errors", "X", nil, "no sessions that failed with one of these `ERRORS` (repeatable)")
 	flags.StringVarP(&f.longer, "longer", "L", "", "only sessions that took longer than this `TIME`: 10ms, 50us; a number is in ms")
 	flags.BoolVarP(&f.interim, "interim", "I", false, "also stacks of failures that the caller has dealt with")
 	flags.BoolVar(&f.live, "live", false, "with -T: print calls as they happen, not at the session's end")
 	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME`, once")
+	flags.IntVar(&f.open, "sessions", 0, fmt.Sprintf("make room for so many open sessions, 1 to %d (`N`; default: by the machine's memory, --debug tells)", bpf.MaxSessions))
 	flags.BoolVar(&f.fullStacks, "full-stacks", false, "keep the frames of tracing itself in stacks")
-	// What people's fingers know from retsnoop.
-	for _, m := range [...]struct{ name, letter, method string }{
-		{"kprobe-multi", "M", "multi"}, {"kprobes", "K", "kprobe"}, {"fentries", "F", "fentry"},
-	} {
-		flags.VarPF(methodFlag{flags, m.method}, m.name, m.letter, "the same as --attach "+m.method).NoOptDefVal = "true"
-	}
 }
-
-// A methodFlag is a short form of --attach.
-type methodFlag struct {
-	flags  *pflag.FlagSet
-	method string
-}
-
-var _ pflag.Value = methodFlag{}
-
-// String implements pflag.Value.
-func (methodFlag) String() string { return "" }
-
-// Type implements pflag.Value.
-func (methodFlag) Type() string { return "bool" }
-
-// Set implements pflag.Value.
-func (f methodFlag) Set(string) error { return f.flags.Set("attach", f.method) }
 
 // wanted reports whether the command line is about sessions.
 func (f *sessionFlags) wanted() bool { return len(f.entry)+len(f.presets) > 0 }
 
 // sessionOnly are the options that mean nothing without a session.
-var sessionOnly = [...]string{"allow", "inject", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "live", "hung", "full-stacks"}
+var sessionOnly = [...]string{"allow", "inject", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "live", "hung", "sessions", "full-stacks", "call-stack"}
 
 // check finds options that contradict each other.
 func (f *sessionFlags) check(flags *pflag.FlagSet) error {
@@ -93,7 +75,7 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 		}
 		return nil
 	}
-	for _, name := range [...]string{"join", "compact", "explain", "btf", "stack", "ustack", "caller"} {
+	for _, name := range [...]string{"join", "compact", "explain", "stack", "ustack", "caller", "in-flight"} {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {
 			return usagef("--%s does not go with sessions (-e or a preset)", name)
 		}
@@ -106,6 +88,9 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 	}
 	if f.hung < 0 {
 		return usagef("--hung %v: a time to wait is more than 0", f.hung)
+	}
+	if flag := flags.Lookup("sessions"); flag != nil && flag.Changed && (f.open < 1 || f.open > bpf.MaxSessions) {
+		return usagef("--sessions %d: there can be 1 to %d", f.open, bpf.MaxSessions)
 	}
 	return nil
 }
@@ -128,8 +113,12 @@ func (f *sessionFlags) settings() (s sessionSettings, err error) {
 	if s.form, err = output.ParseArgsForm(f.form); err != nil {
 		return s, usagef("--args %w", err)
 	}
-	if s.only, err = parseErrors("-x", f.only); err != nil {
+	only := slices.DeleteFunc(slices.Clone(f.only), func(list string) bool { return strings.EqualFold(list, "any") })
+	if s.only, err = parseErrors("-x", only); err != nil {
 		return s, err
+	}
+	if len(only) < len(f.only) {
+		s.only = nil // all errors
 	}
 	if s.except, err = parseErrors("-X", f.except); err != nil {
 		return s, err
@@ -188,7 +177,7 @@ func expandLists(texts []string) ([]string, error) {
 			out = append(out, text)
 			continue
 		}
-		data, err := os.ReadFile(name)
+		data, err := readList(name)
 		if err != nil {
 			return nil, usagef("reading a list of SPECs: %w", err)
 		}
@@ -199,6 +188,24 @@ func expandLists(texts []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// maxList is the most bytes of a list of SPECs. One of all functions of a kernel
+// takes two million.
+const maxList = 16 << 20
+
+// readList reads a list, which may come from a pipe.
+func readList(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxList+1))
+	if err == nil && len(data) > maxList {
+		err = fmt.Errorf("%s: a list may have %d bytes, and there are more", name, maxList)
+	}
+	return data, err
 }
 
 // parseErrors reads lists of error names: "EINVAL,-ENOMEM,NULL,22". NULL is 0.

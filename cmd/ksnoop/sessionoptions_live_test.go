@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -84,11 +85,11 @@ func TestLiveSessionFollow(t *testing.T) {
 // TestLiveLonger: only sessions that took longer are reported.
 func TestLiveLonger(t *testing.T) {
 	guest.Require(t)
-	for longer, want := range map[time.Duration]int{200 * time.Millisecond: 2, 20 * time.Second: 0} {
+	for longer, want := range map[time.Duration]int{livetest.Patience(200 * time.Millisecond): 2, livetest.Patience(20 * time.Second): 0} {
 		r := sessionRun{entry: []string{"vfs_read(count == 1)"}, report: bpf.SessionSettings{Success: true, Longer: uint64(longer)},
 			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 		out, _ := r.sessions(t, func() {
-			workload(t, "pipe-wait", "-for", "300ms", "-count", "2")
+			workload(t, "pipe-wait", "-for", livetest.Patience(300*time.Millisecond).String(), "-count", "2")
 			workload(t, "read", "-size", "1") // which does not take long
 		})
 		if len(out) != want {
@@ -106,11 +107,11 @@ func TestLiveInterim(t *testing.T) {
 		interim bool
 		want    string
 	}{
-		{[]string{"load_script"}, true, " | interim __x64_sys_execve=0 load_script=-8 |"},
-		{[]string{"load_script", "load_elf_binary"}, true, " | interim __x64_sys_execve=0 ~load_script=-8 |"},
+		{[]string{"load_script"}, true, " | interim " + sys + "execve=0 load_script=-8 |"},
+		{[]string{"load_script", "load_elf_binary"}, true, " | interim " + sys + "execve=0 ~load_script=-8 |"},
 		{[]string{"load_script"}, false, ""},
 	} {
-		r := sessionRun{entry: []string{"__x64_sys_execve"}, allow: c.allow, report: bpf.SessionSettings{Interim: c.interim}, during: noneOpen(t),
+		r := sessionRun{entry: []string{sys + "execve"}, allow: c.allow, report: bpf.SessionSettings{Interim: c.interim}, during: noneOpen(t),
 			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 		out, _ := r.sessions(t, func() { workload(t, "exec", "read") })
 		if c.want == "" && len(out) != 0 || c.want != "" && (len(out) != 1 || !strings.Contains(out[0], c.want)) {

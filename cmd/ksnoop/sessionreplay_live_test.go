@@ -16,7 +16,7 @@ func TestLiveSessionReplay(t *testing.T) {
 	guest.Require(t)
 	file := recordingFile(t)
 	request := []string{"-s", "none", "-T", "-A", "-e", "*sys_bpf", "-a", "map_create", "array_map_alloc_check(attr->max_entries, return)",
-		"-J", "kretprobe:map_create", "--args", "multiline", "--record", file, "--print"}
+		"-J", "kretprobe:map_create", "--args", "multiline", "--record", file, "--force", "--print"}
 	want, errs, status := ksnoop(t, append(request, quiet("map-array-zero")...)...)
 	if status != 0 || strings.Count(want, "› attr->max_entries = 0\n") != 2 || strings.Count(want, "◎ kretprobe:map_create") != 1 {
 		t.Errorf("status %d:\n%s%s", status, want, errs)
@@ -28,7 +28,7 @@ func TestLiveSessionReplay(t *testing.T) {
 	if os.Getenv("KSNOOP_SOAK") == "" {
 		return // a recording of its own takes long
 	}
-	args := append([]string{"-s", "none", "-e", "vfs_read(count == 33)", "-S", "--record", file}, quiet("read -size 33 -count 20")...)
+	args := append([]string{"-s", "none", "-e", "vfs_read(count == 33)", "-S", "--record", file, "--force"}, quiet("read -size 33 -count 20")...)
 	if out := traced(t, args...); out != "" {
 		t.Errorf("--record alone prints\n%s", out)
 	}

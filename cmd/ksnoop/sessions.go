@@ -29,6 +29,7 @@ type request struct {
 	session  *plan.Session // nil for the calls view
 	settings sessionSettings
 	skipped  []plan.Skipped
+	choice   attach.Choice   // of the method; empty where the user has chosen
 	refused  func() []string // for --dry-run: what the kernel lets nobody trace
 }
 
@@ -79,9 +80,9 @@ func (r *request) dryRun(failed []attach.Failure) *dryRun {
 	for _, f := range failed {
 		bad[f.Probe] = true
 	}
-	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused()}
+	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused(), passed: passedTexts(r.choice)}
 	if r.session != nil {
-		d.traced = dryRunOfSession(r.session, bad)
+		d.traced, d.methods = dryRunOfSession(r.session, bad), methodCounts(r.plan, bad)
 	} else {
 		d.traced = dryRunOf(r.plan, bad)
 	}
@@ -90,7 +91,7 @@ func (r *request) dryRun(failed []attach.Failure) *dryRun {
 
 // engine is what the engine is told of sessions.
 func (f *sessionFlags) engine(s sessionSettings) bpf.SessionSettings {
-	e := bpf.SessionSettings{Longer: uint64(s.longer), Hung: uint64(f.hung), Success: f.success, Interim: f.interim, Traced: f.trace, Live: f.live}
+	e := bpf.SessionSettings{Longer: uint64(s.longer), Hung: uint64(f.hung), Success: f.success, Interim: f.interim, Traced: f.trace, Live: f.live, Count: f.open}
 	if len(s.only)+len(s.except) == 0 {
 		return e
 	}
@@ -114,6 +115,7 @@ type sessionsView struct {
 	decoder *session.Decoder
 	printer *output.Sessions
 	count   uint64 // stop after so many sessions; 0: never
+	printed uint64
 }
 
 // A shownSessions says how sessions are decoded and printed.
@@ -156,9 +158,8 @@ func bootTime() (time.Time, error) {
 // next record; nil is never.
 func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
 	w := bufio.NewWriterSize(out, 64<<10)
-	defer func() { err = errors.Join(err, w.Flush()) }()
+	defer func() { err = finish(w, err) }()
 	var buf []byte
-	printed := uint64(0)
 	if idle != nil {
 		records = flushed(records, w, idle)
 	}
@@ -175,9 +176,14 @@ func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], id
 		if s.State == session.Running {
 			continue
 		}
-		if printed++; printed == v.count {
+		if v.printed++; v.printed == v.count {
 			break
 		}
 	}
 	return nil
+}
+
+// tally is what is known of the run when all is printed.
+func (v *sessionsView) tally() *tally {
+	return &tally{records: v.printed, orphans: v.decoder.Orphans()}
 }

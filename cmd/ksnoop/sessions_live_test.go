@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,8 +27,23 @@ var expectedStacks embed.FS
 // they are inlined.
 var tracedBPF = map[string][]string{
 	"6.1": {"map_create", "*_map_alloc_check", "array_map_alloc", "htab_map_alloc", "bpf_map_area_*", "bpf_map_alloc_percpu", "bpf_prog_load", "bpf_prog_alloc",
-		"bpf_prog_free", "security_bpf_prog_free", "__bpf_prog_put_noref", "bpf_check", "do_check_common", "*check_reg_arg", "free_verifier_state"},
+		"bpf_prog_free", "security_bpf_prog_free", "__bpf_prog_put_noref", "bpf_check", "do_check_common", "*check_reg_arg", "*free_verifier_state"},
 	"6.12": {"check_subprogs", "check_alu_op"},
+}
+
+// commonRow matches the rows of error stacks that are the same on every kernel.
+var commonRow = regexp.MustCompile(`\[-E\w+\] (__sys_bpf|map_create|bpf_prog_load|\w+_map_alloc_check)(\+0x#)?$`)
+
+// common leaves of stacks the rows that every kernel has, without marks: which
+// function is on the stack when the failure is seen depends on what is inlined.
+func common(stacks string) string {
+	var b strings.Builder
+	for line := range strings.Lines(stacks) {
+		if m := commonRow.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			b.WriteString(strings.TrimSuffix(m[0], m[2]) + "\n")
+		}
+	}
+	return b.String()
 }
 
 func bpfSession(kernel string) []string {
@@ -76,7 +92,11 @@ var workloadLine = regexp.MustCompile(`^[a-z-]+ count=`)
 // them: to attach takes longer than anything else.
 func TestLiveErrorStacks(t *testing.T) {
 	guest.Require(t)
-	folder := path.Join("testdata/sessions", guest.Kernel())
+	kernel, reduce := guest.Kernel(), func(s string) string { return s }
+	if _, err := fs.Stat(expectedStacks, path.Join("testdata/sessions", kernel)); err != nil {
+		kernel, reduce = "6.1", common // nobody has worked out from its source what it does
+	}
+	folder := path.Join("testdata/sessions", kernel)
 	files, err := fs.ReadDir(expectedStacks, folder)
 	if err != nil {
 		t.Fatal(err)
@@ -101,9 +121,20 @@ func TestLiveErrorStacks(t *testing.T) {
 	// The verifier gives up with EAGAIN when a signal is pending, as Go's runtime
 	// sends them to itself on a slow machine.
 	t.Setenv("GODEBUG", "asyncpreemptoff=1")
-	args := append(bpfSession(guest.Kernel()), "--", "sh", "-c", script.String()+"exit 0")
-	if d := cmp.Diff(want.String(), masked(traced(t, args...))); d != "" {
+	args := append(bpfSession(kernel), "--", "sh", "-c", script.String()+"exit 0")
+	if d := cmp.Diff(reduce(want.String()), reduce(masked(traced(t, args...)))); d != "" {
 		t.Errorf("stacks:\n%s", d)
+	}
+}
+
+// TestLiveOwnCalls: what the kernel skips because ksnoop itself makes a system call
+// is no loss, be it every function that serves such calls that is traced.
+func TestLiveOwnCalls(t *testing.T) {
+	guest.Require(t)
+	for _, attach := range []string{"multi", "session"} {
+		if slices.Contains(attachMethods(), attach) {
+			traced(t, "--attach="+attach, "-s", "none", "-e", "*sys_bpf", "-a", "*bpf*", "--", "true")
+		}
 	}
 }
 

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -30,7 +33,7 @@ func section(out, title string) []string {
 // ksys_read is the only function between it and the system call.
 func TestLiveStack(t *testing.T) {
 	guest.Require(t)
-	const want = "ksys_read do_syscall_64 entry_SYSCALL_64_after_hwframe"
+	const want = "ksys_read " + syscallEntry
 	methods(t, func(t *testing.T, attach string) {
 		for _, spec := range []string{
 			"vfs_read(count == 33)",               // at entry
@@ -78,7 +81,7 @@ func TestLiveStack(t *testing.T) {
 func TestLiveUserStack(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
-		out := traced(t, "trace", attach, "--ustack", "-c", "3", "-n", "frames", "vfs_read(count == 33)", "--", "sh", "-c", "sleep 2 | frames 5")
+		out := traced(t, "trace", attach, "--ustack", "-c", "3", "-n", "frames", "vfs_read(count == 33)", "--", "sh", "-c", fmt.Sprintf("sleep %.0f | frames 5", livetest.Patience(2*time.Second).Seconds()))
 		re := regexp.MustCompile(`frames_read\+0x[0-9a-f]+ \(/bin/frames\)
             frames_inner\+0x[0-9a-f]+ \(/bin/frames\)
             frames_outer\+0x[0-9a-f]+ \(/bin/frames\)

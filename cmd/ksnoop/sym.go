@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,17 +14,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ianlancetaylor/demangle"
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // symFlags are the options of "ksnoop sym". Their letters are addr2line's.
 type symFlags struct {
-	file                                 string
+	file, section                        string
 	kernel                               symbolFlags
 	addresses, pretty, basenames, column bool
-	functions, inlines                   bool
+	functions, inlines, demangle         bool
 }
 
 func newSymCommand() *cobra.Command {
@@ -35,10 +38,17 @@ func newSymCommand() *cobra.Command {
 sym prints the function and the source line of each ADDRESS, and those that it
 was inlined into, as "addr2line -f -i" does. An ADDRESS is hexadecimal, or a
 symbol with or without an offset. Without any they are read from the standard
-input, one a line, and answered as they come.
+input, one a line, and answered as they come. Where nothing is known the answer is
+"??"; an ADDRESS argument that names no symbol is an error as well, with status 2.
 
-Addresses are those of the running kernel, or with --exe those in the file.`),
-		Example: "  ksnoop sym ffffffff812a4c30\n  ksnoop sym vfs_read+0x4c\n  ksnoop sym -e vmlinux -a < addresses",
+Addresses are those of the running kernel, or with --exe those in the file. Paths
+of the kernel's sources are those in the source tree, those of a file whole.
+A file without debug info answers with the functions of its symbol table.
+
+In an object file or a kernel module an address is an offset in a section. Write
+.init.text+0x10, or choose the section with --section; otherwise it is .text, or
+the first section of code that is large enough.`),
+		Example: "  ksnoop sym ffffffff812a4c30\n  ksnoop sym vfs_read+0x4c\n  ksnoop sym -e vmlinux -a < addresses\n  ksnoop sym -e nf_tables.ko .init.text+0x10",
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -47,10 +57,12 @@ Addresses are those of the running kernel, or with --exe those in the file.`),
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.file, "exe", "e", "", "read debug info from `FILE`, addresses are as in it")
+	flags.StringVarP(&f.section, "section", "j", "", "addresses are offsets in the section `NAME` of the file")
 	f.kernel.addFile(flags)
 	flags.BoolVarP(&f.addresses, "addresses", "a", false, "print each address before what is at it")
 	flags.BoolVarP(&f.pretty, "pretty-print", "p", false, "print each function and its line on one line")
 	flags.BoolVarP(&f.basenames, "basenames", "s", false, "leave out the folders of files")
+	flags.BoolVarP(&f.demangle, "demangle", "C", false, "print names of C++ and Rust as in the source: ns::f(int) for _ZN2ns1fEi")
 	flags.BoolVar(&f.column, "column", false, "also print the column")
 	flags.BoolVarP(&f.functions, "functions", "f", true, "print functions, as is done anyhow")
 	flags.BoolVarP(&f.inlines, "inlines", "i", true, "print inlined functions, as is done anyhow")
@@ -60,6 +72,9 @@ Addresses are those of the running kernel, or with --exe those in the file.`),
 func (f *symFlags) run(args []string, r io.Reader, w, stderr io.Writer) error {
 	if f.file != "" && f.kernel.vmlinux != "" {
 		return usagef("--exe takes addresses as in the file and --vmlinux those of the running kernel: give one of them")
+	}
+	if f.file == "" && f.section != "" {
+		return usagef("--section is one of a file: give --exe as well")
 	}
 	source, err := f.open(stderr)
 	if err != nil {
@@ -73,7 +88,14 @@ func (f *symFlags) run(args []string, r io.Reader, w, stderr io.Writer) error {
 	} else {
 		err = s.stream(r)
 	}
-	return errors.Join(err, out.Flush())
+	err = finish(out, err)
+	if err == nil {
+		err = s.unknown(args)
+	}
+	if missing := source.missing(); missing != nil {
+		fmt.Fprintln(stderr, "ksnoop: inlined functions are missing:", strings.ReplaceAll(missing.Error(), "\n", "; "))
+	}
+	return err
 }
 
 // open opens the file, or the running kernel.
@@ -81,11 +103,14 @@ func (f *symFlags) open(stderr io.Writer) (symSource, error) {
 	if f.file == "" {
 		return newKernelSource("/", &f.kernel, stderr)
 	}
-	info, err := debuginfo.Open(f.file, debuginfo.Options{Relative: true})
+	info, err := debuginfo.Open(f.file, debuginfo.Options{Stripped: true, Apart: true})
 	if err != nil {
 		return nil, err
 	}
-	return fileSource{info}, nil
+	if f.section != "" && !info.HasSection(f.section) {
+		return nil, errors.Join(fmt.Errorf("%s: no section %s is loaded", f.file, f.section), info.Close())
+	}
+	return &fileSource{Info: info, file: f.file, section: f.section, stderr: stderr}, nil
 }
 
 // A symbolizer prints what is at addresses.
@@ -136,13 +161,20 @@ func (s *symbolizer) stream(r io.Reader) error {
 	return nil
 }
 
+// maxAddressLine is the longest line of addresses. The kernel's symbols have up to
+// 511 bytes, those of C++ and Rust some thousands.
+const maxAddressLine = 1 << 16
+
 // readBlocks sends the lines that r gives at a time.
 func readBlocks(r io.Reader, blocks chan<- []string) error {
-	in := bufio.NewReaderSize(r, 1<<16)
+	in := bufio.NewReaderSize(r, maxAddressLine)
 	var lines []string
-	for {
-		line, err := in.ReadString('\n')
-		if line = strings.TrimSpace(line); line != "" {
+	for n := 1; ; n++ {
+		text, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			text, err = nil, usagef("line %d is longer than %d bytes", n, maxAddressLine)
+		}
+		if line := string(bytes.TrimSpace(text)); line != "" {
 			lines = append(lines, line)
 		}
 		waiting, _ := in.Peek(in.Buffered()) // so many are there, none can be missing
@@ -183,15 +215,44 @@ func (s *symbolizer) answer(texts []string) error {
 		if known[i] {
 			s.frames = s.source.finish(s.frames, addr)
 		}
-		s.print(addr)
+		if err := s.source.err(); err != nil {
+			return err // an answer would say that there is nothing
+		}
+		s.print(addr, known[i])
 	}
 	return nil
 }
 
-// parse reads an address, or the symbol and offset of one.
+// unknown returns an error for arguments that are neither an address nor a known
+// symbol: they were answered with "??", as addr2line does, and are mistyped.
+func (s *symbolizer) unknown(args []string) error {
+	var errs []error
+	for _, text := range args {
+		if _, known := s.parse(text); known || isAddress(text) {
+			continue
+		}
+		name, _, _ := strings.Cut(text, "+")
+		if hint, mistyped := s.source.mistyped(name); mistyped {
+			errs = append(errs, usagef("%q is neither an address nor a symbol, with or without an offset%s", text, hint))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isAddress reports whether a text is a number, whatever is there.
+func isAddress(text string) bool {
+	_, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
+	return err == nil
+}
+
+// parse reads an address, or the symbol and offset of one. What is not known is
+// still printed as it was given, if it is a number.
 func (s *symbolizer) parse(text string) (uint64, bool) {
 	if addr, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64); err == nil {
-		return addr, true
+		if at, ok := s.source.address(addr); ok {
+			return at, true
+		}
+		return addr, false
 	}
 	// The kernel writes "nft_do_chain+0x1f0/0x6a0 [nf_tables]".
 	text, module, _ := strings.Cut(text, " [")
@@ -204,17 +265,20 @@ func (s *symbolizer) parse(text string) (uint64, bool) {
 			return 0, false
 		}
 	}
-	addr, ok := s.source.named(name, strings.TrimSuffix(module, "]"))
-	return addr + n, ok
+	return s.source.named(name, n, strings.TrimSuffix(module, "]"))
 }
 
-func (s *symbolizer) print(addr uint64) {
+func (s *symbolizer) print(addr uint64, known bool) {
 	if len(s.frames) == 0 {
 		s.frames = append(s.frames, debuginfo.Frame{})
 	}
 	b := s.line[:0]
 	if s.flags.addresses {
-		b = fmt.Appendf(b, "0x%016x", addr)
+		if known {
+			b = s.source.appendAddress(b, addr)
+		} else {
+			b = appendAddress(b, addr)
+		}
 		if s.flags.pretty {
 			b = append(b, ": "...)
 		} else {
@@ -232,23 +296,33 @@ func (s *symbolizer) print(addr uint64) {
 	_, _ = s.w.Write(b)
 }
 
+// demangled returns a name as it is in the source, or as it is if it is none that
+// a compiler made up.
+func demangled(name string) string {
+	const mostBits = 16 // a few bytes may stand for a name without end
+	return demangle.Filter(name, demangle.MaxLength(mostBits))
+}
+
+func appendAddress(b []byte, addr uint64) []byte { return fmt.Appendf(b, "0x%016x", addr) }
+
 func (f *symFlags) appendFrame(b []byte, frame *debuginfo.Frame) []byte {
-	name, file := frame.Func, frame.File
-	if name == "" {
-		name = "??"
+	file := frame.File
+	name := cmp.Or(frame.Linkage, frame.Func, "??")
+	if f.demangle {
+		name = demangled(name)
 	}
 	if file == "" {
 		file = "??"
 	} else if f.basenames {
 		file = path.Base(file)
 	}
-	b = append(b, name...)
+	b = terminal.AppendName(b, name)
 	if f.pretty {
 		b = append(b, " at "...)
 	} else {
 		b = append(b, '\n')
 	}
-	b = append(b, file...)
+	b = terminal.AppendName(b, file)
 	b = append(b, ':')
 	if frame.Line == 0 {
 		b = append(b, '?')

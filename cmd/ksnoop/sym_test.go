@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -51,7 +52,7 @@ func sym(t *testing.T, input string, args ...string) string {
 // TestSymIsAddr2line compares all addresses of some functions with GNU
 // addr2line, in each of the formats.
 func TestSymIsAddr2line(t *testing.T) {
-	file, dir := symProgram(t)
+	file, _ := symProgram(t)
 	var input strings.Builder
 	f, err := elf.Open(file)
 	if err != nil {
@@ -77,17 +78,42 @@ func TestSymIsAddr2line(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// addr2line prints discriminators, which tell parts of a line apart,
-		// and paths with the folder of the build.
+		// addr2line prints discriminators, which tell parts of a line apart.
 		var want strings.Builder
 		for line := range strings.Lines(string(out)) {
 			line, _, _ = strings.Cut(strings.TrimSuffix(line, "\n"), " (discriminator")
-			line = strings.Replace(line, dir+"/", "", 1)
 			want.WriteString(line + "\n")
 		}
 		if got := sym(t, input.String(), options, "-e", file); got != want.String() {
 			t.Errorf("%s differs: %s", options, firstDifference(got, want.String()))
 		}
+	}
+}
+
+// TestSymOfStripped compares what is left of a stripped program.
+func TestSymOfStripped(t *testing.T) {
+	file, _ := symProgram(t, "-rdynamic", "-s")
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-fe", file}
+	for _, s := range symbols {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
+			args = append(args, fmt.Sprintf("%#x", s.Value), fmt.Sprintf("%#x", s.Value+s.Size-1))
+		}
+	}
+	want, err := exec.Command("addr2line", args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sym(t, "", args...); got != string(want) || !strings.Contains(got, "three\n??:?\n") {
+		t.Errorf("%s differs: %s", args, firstDifference(got, string(want)))
 	}
 }
 
@@ -105,23 +131,32 @@ func firstDifference(got, want string) string {
 // forms give the same answers.
 func TestSymArguments(t *testing.T) {
 	file, _ := symProgram(t)
-	one := sym(t, "", "-e", file, "three+0x10")
+	one := sym(t, "", "-s", "-e", file, "three+0x10")
 	if !strings.HasPrefix(one, "three\nthree.c:") && !strings.Contains(one, "\nthree\nthree.c:") {
 		t.Fatalf("three+0x10 is in %q", one)
 	}
-	if got := sym(t, strings.Repeat("three+0x10\n", 100), "-e", file); got != strings.Repeat(one, 100) {
+	if got := sym(t, strings.Repeat("three+0x10\n", 100), "-s", "-e", file); got != strings.Repeat(one, 100) {
 		t.Errorf("a hundred times: %s", firstDifference(got, strings.Repeat(one, 100)))
 	}
-	if got := sym(t, "", "-e", file, "three+0x10/0x200"); got != one {
+	if got := sym(t, "", "-s", "-e", file, "three+0x10/0x200"); got != one {
 		t.Errorf("with a size: %q, want %q", got, one)
 	}
 	const none = "??\n??:?\n"
-	for _, text := range []string{"0", "ffffffffffffffff", "no_such_function", "three+x"} {
+	for _, text := range []string{"0", "ffffffffffffffff"} {
 		if got := sym(t, "", "-e", file, text); got != none {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
-	if got := sym(t, "", "-e", file, "--column", "-p", "main"); !regexp.MustCompile(`^main at one\.c:\d+:\d+\n$`).MatchString(got) {
+	for _, text := range []string{"no_such_function", "three+x"} {
+		stdout, stderr, status := ran("sym", "-e", file, text)
+		if want := fmt.Sprintf("ksnoop: %q is neither an address nor a symbol, with or without an offset\n", text); stdout != none || stderr != want || status != exitUsage {
+			t.Errorf("%s: %q, status %d, %q", text, stdout, status, stderr)
+		}
+		if got := sym(t, text+"\n", "-e", file); got != none { // as addr2line does
+			t.Errorf("%s from the standard input: %q", text, got)
+		}
+	}
+	if got := sym(t, "", "-s", "-e", file, "--column", "-p", "main"); !regexp.MustCompile(`^main at one\.c:\d+:\d+\n$`).MatchString(got) {
 		t.Errorf("main: %q", got)
 	}
 }
@@ -134,7 +169,7 @@ func TestSymStreams(t *testing.T) {
 	c := newSymCommand()
 	c.SetIn(in)
 	c.SetOut(out)
-	c.SetArgs([]string{"-p", "-e", file})
+	c.SetArgs([]string{"-ps", "-e", file})
 	done := make(chan error)
 	go func() { done <- c.Execute() }()
 	buffer := make([]byte, 1000)
@@ -169,4 +204,74 @@ func TestSymFaults(t *testing.T) {
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}
+}
+
+// TestSymOfSplit takes the .dwo files of a program away: functions and lines are
+// still told, and a note says what is missing.
+func TestSymOfSplit(t *testing.T) {
+	file, _ := symProgram(t, "-gsplit-dwarf")
+	halves, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*.dwo"))
+	if err != nil || len(halves) != 3 {
+		t.Skipf("%v, %v", halves, err)
+	}
+	for _, missing := range []bool{false, true} {
+		c := newSymCommand()
+		var out, stderr bytes.Buffer
+		c.SetOut(&out)
+		c.SetErr(&stderr)
+		c.SetArgs([]string{"-pse", file, "three", "one"})
+		if err := c.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`(?m)^three at three\.c:\d+\n(.*\n)*one at one\.c:\d+\n$`).Match(out.Bytes()) {
+			t.Errorf("missing %v: %s", missing, &out)
+		}
+		want := ""
+		if missing {
+			want = "ksnoop: inlined functions are missing: " + halves[1] + ": no such file or directory (and 1 more)\n"
+		}
+		if hint := stderr.String(); hint != want {
+			t.Errorf("%s, want %s", hint, want)
+		}
+		for _, half := range halves {
+			_ = os.Remove(half)
+		}
+	}
+}
+
+// TestSymLongLine: what comes before a line without an end is answered. 511 bytes
+// are the longest symbol, KSYM_NAME_LEN of linux/kallsyms.h less a NUL.
+func TestSymLongLine(t *testing.T) {
+	file, _ := symProgram(t)
+	for _, c := range []struct {
+		input io.Reader
+		lines int
+		want  string
+	}{
+		{strings.NewReader("main\n" + strings.Repeat("x", 511) + "\nmain"), 3, ""},
+		{io.MultiReader(strings.NewReader("main\n"), zeros{}), 1, "line 2 is longer than 65536 bytes"},
+	} {
+		var out bytes.Buffer
+		cmd := newSymCommand()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs([]string{"-p", "-e", file})
+		cmd.SetIn(c.input)
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		err := cmd.Execute()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+		if n := strings.Count(out.String(), "\n"); n != c.lines || !strings.HasPrefix(out.String(), "main at ") {
+			t.Errorf("%d answers, want %d:\n%s", n, c.lines, out.String())
+		}
+	}
+}
+
+// zeros never end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }

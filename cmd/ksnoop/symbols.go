@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -25,7 +26,7 @@ type symbolFlags struct {
 func (f *symbolFlags) add(flags *pflag.FlagSet) {
 	f.addFile(flags)
 	f.level.Level = symbols.LevelInlines
-	flags.VarP(&f.level, "symbolize", "s", "what is told about addresses: none, line or inlines (also n and s)")
+	flags.VarP(&f.level, "symbolize", "s", "what is told about addresses: none, line or inlines (also n and s); without a `LEVEL`: line")
 }
 
 // addFile adds the option for the file alone.
@@ -66,12 +67,15 @@ func (f *symbolFlags) openInfo(view *kernel.View) (*symbols.DebugInfo, error) {
 	return info, err
 }
 
-// close closes the debug info if it was opened.
-func (f *symbolFlags) close() error {
+// close closes the debug info if it was opened, and says on stderr what of it
+// could not be read.
+func (f *symbolFlags) close(stderr io.Writer) {
 	if f.info == nil {
-		return nil
+		return
 	}
-	return f.info.Close()
+	if err := errors.Join(f.info.Err(), f.info.Missing(), f.info.Close()); err != nil {
+		fmt.Fprintln(stderr, "ksnoop: source lines or inlined functions are missing:", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 }
 
 // sources finds the functions of source files. Debug info is opened when the
@@ -89,18 +93,22 @@ func (f *symbolFlags) sources(view *kernel.View) plan.Sources {
 // open returns what names the addresses of a running kernel, until close. Where
 // there is no debug info it names symbols only, and says on stderr what would
 // give more.
-func (f *symbolFlags) open(view *kernel.View, stderr io.Writer) (*symbols.Resolver, func() error, error) {
+func (f *symbolFlags) open(view *kernel.View, stderr io.Writer) (*symbols.Resolver, error) {
+	if err := view.Hidden(); err != nil {
+		fmt.Fprintf(stderr, "ksnoop: stacks are not shown, their addresses have no names: %v\n", err)
+		return symbols.New(view, nil, symbols.LevelNone), nil
+	}
 	if f.level.Level == symbols.LevelNone {
-		return symbols.New(view, nil, symbols.LevelNone), f.close, nil
+		return symbols.New(view, nil, symbols.LevelNone), nil
 	}
 	info, err := f.debugInfo(view)
 	if err == nil {
-		return symbols.New(view, info, f.level.Level), f.close, nil
+		return symbols.New(view, info, f.level.Level), nil
 	}
 	var refusal *debuginfo.Refusal
 	if f.vmlinux != "" && !errors.As(err, &refusal) {
-		return nil, nil, fmt.Errorf("--vmlinux: %w", err)
+		return nil, fmt.Errorf("--vmlinux: %w", err)
 	}
 	fmt.Fprintf(stderr, "ksnoop: symbols only, no source lines or inlined functions: %v (-s none: without this hint)\n", err)
-	return symbols.New(view, nil, symbols.LevelNone), f.close, nil
+	return symbols.New(view, nil, symbols.LevelNone), nil
 }

@@ -28,7 +28,7 @@ func TestOpenSymbols(t *testing.T) {
 		{"-k " + text, "symbols only", ""},
 		{"-k " + text + " -s n", "", ""},
 		{"-k /does/not/exist", "", "no such file"},
-		{"-s lines", "", "none of none, line and inlines"},
+		{"-slines", "", "none of none, line and inlines"},
 	} {
 		var f symbolFlags
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -51,7 +51,7 @@ func TestOpenSymbols(t *testing.T) {
 // printSymbol opens symbols and checks that they name at least functions.
 func printSymbol(t *testing.T, f *symbolFlags, view *kernel.View, stderr io.Writer) error {
 	t.Helper()
-	r, done, err := f.open(view, stderr)
+	r, err := f.open(view, stderr)
 	if err != nil {
 		return err
 	}
@@ -59,5 +59,6 @@ func printSymbol(t *testing.T, f *symbolFlags, view *kernel.View, stderr io.Writ
 	if got := string(frames[0].AppendName(nil)); got != "vfs_read+0x10" {
 		t.Errorf("the frame is %s", got)
 	}
-	return done()
+	f.close(stderr)
+	return nil
 }

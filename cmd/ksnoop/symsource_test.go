@@ -6,8 +6,10 @@ import (
 	"bufio"
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -136,6 +138,40 @@ func TestKernelSources(t *testing.T) {
 	}
 }
 
+// TestSymMistyped: only what is neither an address nor a symbol was mistyped.
+func TestSymMistyped(t *testing.T) {
+	var f symFlags
+	source, err := newKernelSource(fakeKernel(t), &f.kernel, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.close()
+	s := symbolizer{flags: &f, source: source}
+	for text, want := range map[string]string{
+		"three": "", "three+0x1": "", "0": "", "ffffffffffffffff": "", "0xdead": "",
+		"vfs_raed":  `"vfs_raed" is neither an address nor a symbol, with or without an offset`,
+		"xyz three": `"xyz three" is neither`,
+	} {
+		err := s.unknown([]string{text})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || statusOf(err) != exitUsage) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	file, err := os.Open(typesFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	view, err := kernel.OpenBTF(file, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.source = &kernelSource{view: view}
+	if err := s.unknown([]string{"vfs_raed+0x10"}); err == nil || !strings.HasSuffix(err.Error(), `; did you mean "vfs_read"?`) {
+		t.Errorf("no suggestion: %v", err)
+	}
+}
+
 // TestSymOfKernel asks for addresses of a kernel and its module, in the ways
 // that kernels write them.
 func TestSymOfKernel(t *testing.T) {
@@ -165,6 +201,40 @@ func TestSymOfKernel(t *testing.T) {
 		}
 		if got := out.String(); !strings.Contains(got, test.want) || stderr.Len() > 0 {
 			t.Errorf("%s: %s, %q on stderr, want %s", test.name, got, &stderr, test.want)
+		}
+	}
+}
+
+// TestSymOfDamagedModule has a module whose relocations cannot be applied. That
+// is no answer like "??", and an address of the kernel is still answered.
+func TestSymOfDamagedModule(t *testing.T) {
+	root := fakeKernel(t)
+	file := filepath.Join(root, "usr/lib/debug/lib/modules/6.12.0-test/kernel/lib/m.ko")
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data := read(t, file)
+	const typeAt, unknown = 8, 200 // in Elf64_Rela; no machine has so many kinds of 32 bits
+	binary.LittleEndian.PutUint32(data[f.Section(".rela.debug_info").Offset+typeAt:], unknown)
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"three": "", "three [m]": "m.ko: section .rela.debug_info: relocation 200 of "} {
+		var stderr, out bytes.Buffer
+		f := symFlags{pretty: true}
+		source, err := newKernelSource(root, &f.kernel, &stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := symbolizer{flags: &f, source: source, w: bufio.NewWriter(&out)}
+		err = s.answer([]string{text})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if err := errors.Join(s.w.Flush(), source.close()); err != nil || (want == "") != (out.Len() > 0) {
+			t.Errorf("%s: printed %q, %v", text, &out, err)
 		}
 	}
 }

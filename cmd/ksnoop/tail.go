@@ -78,7 +78,7 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer
 		r := symbols.New(view, nil, symbols.LevelNone)
 		return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
 	}
-	r, _, err := names.open(view, stderr) // whoever has the names closes them
+	r, err := names.open(view, stderr) // whoever has the names closes them
 	if err != nil {
 		return nil, err
 	}

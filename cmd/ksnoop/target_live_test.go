@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -40,7 +42,6 @@ func TestLiveSyscall(t *testing.T) {
 		{"read", "count == 77, return != count", "read -count 5 -size 77", 0},
 		{"read", "count == 64, return == -EISDIR", "read-dir -count 3 -size 64", 3},
 		{"read", "fd == 0xffffffff, (int)fd == -1, return == -EBADF", "read-closed -count 4", 4},
-		{"read", "fd < 0", "read-closed -count 4", 0}, // it is unsigned in the kernel
 		{"openat", `exit(ustr(filename)) == "/no/such/file", dfd == -100, return == -ENOENT`, "open-missing -count 3", 3},
 		{"openat", `exit(ustr(filename)) ~ "/no/*", (flags & O_CREAT) != 0`, "open-missing -count 3", 0},
 		{"sendto", "len == 56, flags == 0, addr_len == 16, addr->sa_family == AF_INET, return == 56", "udp-send -count 3 -size 56", 3},
@@ -50,7 +51,12 @@ func TestLiveSyscall(t *testing.T) {
 	} {
 		targetCase{"syscall:" + c.name + "(" + c.items + ")", c.work, "workload", "syscall:" + c.name, c.want}.run(t)
 	}
-	out := traced(t, "trace", "--join", "syscall:read", "-c", "1", "-n", "workload", "--", "workload", "read", "-size", "99")
+	// It is unsigned in the kernel.
+	out, errs, status := ksnoop(t, "trace", "syscall:read(fd < 0)", "--", "workload", "read-closed", "-count", "4")
+	if n := records(out, "workload", "syscall:read"); n != 0 || status != 0 || !strings.Contains(errs, "this never holds: fd is unsigned int") {
+		t.Errorf("%d calls with a negative unsigned descriptor, status %d: %s", n, status, errs)
+	}
+	out = traced(t, "trace", "--join", "syscall:read", "-c", "1", "-n", "workload", "--", "workload", "read", "-size", "99")
 	for _, want := range []string{"fd = (unsigned int)", "buf = (char *)0x", "count = (size_t)", "return = (long int)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s in:\n%s", want, out)
@@ -108,8 +114,8 @@ func TestLiveRawTracepoint(t *testing.T) {
 	for _, c := range []targetCase{
 		{`rawtp:sched_process_exec(p->comm == "exe", p->tgid == $pid, bprm->file->f_inode->i_size > 1000)`, "fork -children 3", "exe", "rawtp:sched_process_exec", 3},
 		{`rawtp:task_rename(comm == "second", task->comm == "workload", (long)task < 0)`, "exec read", "workload", "rawtp:task_rename", 1},
-		{"rawtp:sys_enter(id == 0, regs->dx == 77)", "read -count 3 -size 77", "workload", "rawtp:sys_enter", 3},
-		{"rawtp:sys_exit(ret == -21)", "read-dir -count 3", "workload", "rawtp:sys_exit", 3},
+		{fmt.Sprintf("rawtp:sys_enter(id == %d, regs->%s == 77)", unix.SYS_READ, thirdReg), "read -count 3 -size 77", "workload", "rawtp:sys_enter", 3},
+		{fmt.Sprintf("rawtp:sys_exit(ret == -21, regs->%s == %d)", syscallReg, unix.SYS_READ), "read-dir -count 3", "workload", "rawtp:sys_exit", 3},
 		{`rawtp:sched_process_exec(str(bprm->filename) ~ "*/second", old_pid > 1)`, "exec read", "second", "rawtp:sched_process_exec", 1},
 		{"rawtp:net_dev_queue(skb->len == 98, skb->dev->name == \"lo\")", "udp-send -count 3 -size 56", "workload", "rawtp:net_dev_queue", 3},
 	} {
@@ -124,7 +130,7 @@ func TestLiveInstruction(t *testing.T) {
 	work := []string{"--", "workload", "read", "-count", "3", "-size", "77"}
 	attached, refused, last := 0, 0, 0
 	for off := 0; off < 24 && attached < 3; off++ {
-		spec := fmt.Sprintf("kprobe:vfs_read+%#x($dx == 77, $di, ((struct file *)$di)->f_mode & 1, hex($ax))", off)
+		spec := fmt.Sprintf("kprobe:vfs_read+%#x(%s == 77, %[3]s, ((struct file *)%[3]s)->f_mode & 1, hex($sp))", off, thirdArg, firstArg)
 		stdout, stderr, status := ksnoop(t, append([]string{"trace", spec}, work...)...)
 		if status != 0 {
 			refused++
@@ -138,7 +144,7 @@ func TestLiveInstruction(t *testing.T) {
 		if off != 0 {
 			name = fmt.Sprintf("kprobe:vfs_read+%#x", off)
 		}
-		if n := records(stdout, "workload", name); n != 3 || strings.Count(stdout, "$di = (long unsigned int)0xff") != 3 {
+		if n := records(stdout, "workload", name); n != 3 || strings.Count(stdout, firstArg+" = (long unsigned int)0xff") != 3 {
 			t.Errorf("%s: %d records of 3:\n%s%s", spec, n, stdout, stderr)
 		}
 	}
@@ -146,8 +152,8 @@ func TestLiveInstruction(t *testing.T) {
 		t.Errorf("%d probes attached, %d refused: expected some of both", attached, refused)
 	}
 	// A breakpoint is not what --no-irq is about.
-	targetCase{fmt.Sprintf("kprobe:vfs_read+%#x($dx == 77)", last), "read -count 3 -size 77", "workload", fmt.Sprintf("kprobe:vfs_read+%#x", last), 3}.run(t, "--no-irq")
-	targetCase{"kprobe:vfs_read(count == 77, $dx == count)", "read -count 3 -size 77", "workload", "kprobe:vfs_read", 3}.run(t)
+	targetCase{fmt.Sprintf("kprobe:vfs_read+%#x(%s == 77)", last, thirdArg), "read -count 3 -size 77", "workload", fmt.Sprintf("kprobe:vfs_read+%#x", last), 3}.run(t, "--no-irq")
+	targetCase{"kprobe:vfs_read(count == 77, " + thirdArg + " == count)", "read -count 3 -size 77", "workload", "kprobe:vfs_read", 3}.run(t)
 }
 
 // TestLiveTargetFaults: what does not exist is refused with what may have been
@@ -165,7 +171,7 @@ func TestLiveTargetFaults(t *testing.T) {
 		"rawtp:sched_switch($duration > 10ms)": "rawtp:sched_switch is passed, and does not return",
 		"kprobe:vfs_raed+4":                    `did you mean "vfs_read"`,
 		"kprobe:vfs_read+0x5000":               "there is no instruction 0x5000 of vfs_read; it ends before ",
-		"kprobe:vfs_read+4($dj)":               `did you mean "$dx"?`,
+		"kprobe:vfs_read+4($ssp)":              `did you mean "$sp"?`,
 		"sysctl:read":                          `"sysctl" is no kind of things to trace`,
 	} {
 		stdout, stderr, status := ksnoop(t, "trace", spec)
@@ -194,8 +200,8 @@ func TestLiveSignature(t *testing.T) {
 func TestLiveTargetReplay(t *testing.T) {
 	guest.Require(t)
 	file := filepath.Join(t.TempDir(), "recording")
-	args := []string{"--record", file, "syscall:read(count == 77, return == 77, buf)", "tp:syscalls:sys_enter_read(count == 77)",
-		"rawtp:sys_enter(regs->dx == 77, id == 0)", "kprobe:vfs_read($dx == 77)", "--", "workload", "read", "-count", "2", "-size", "77"}
+	args := []string{"--record", file, "--force", "syscall:read(count == 77, return == 77, buf)", "tp:syscalls:sys_enter_read(count == 77)",
+		fmt.Sprintf("rawtp:sys_enter(regs->%s == 77, id == %d)", thirdReg, unix.SYS_READ), "kprobe:vfs_read(" + thirdArg + " == 77)", "--", "workload", "read", "-count", "2", "-size", "77"}
 	traced(t, append([]string{"trace"}, args...)...)
 	out := traced(t, "replay", file)
 	for _, name := range []string{"syscall:read", "tp:syscalls:sys_enter_read", "rawtp:sys_enter", "kprobe:vfs_read"} {

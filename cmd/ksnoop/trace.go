@@ -10,12 +10,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
@@ -36,19 +38,23 @@ type traceFlags struct {
 	deny    []string
 	method  string
 	ringbuf string
-	verbose bool
-	debug   bool
-	explain bool
-	join    bool
-	inlined bool
-	compact bool
-	dryRun  string // "", dryRunList or dryRunLoad
-	record  recordFlags
-	session sessionFlags
-	kernel  kernelFlags
-	symbols symbolFlags
-	tail    tailFlags
-	command []string
+	// inFlight is how many calls in flight there is to be room for; 0: by the machine's memory.
+	inFlight int
+	verbose  bool
+	debug    bool
+	explain  bool
+	join     bool
+	inlined  bool
+	compact  bool
+	dryRun   string // "", dryRunList or dryRunLoad
+	// configHelp asks what retsnoop's settings are here.
+	configHelp bool
+	record     recordFlags
+	session    sessionFlags
+	kernel     kernelFlags
+	symbols    symbolFlags
+	tail       tailFlags
+	command    []string
 }
 
 func newTraceCommand(status *int) *cobra.Command {
@@ -58,11 +64,18 @@ func newTraceCommand(status *int) *cobra.Command {
 		Short: "Print every call of a function that meets the predicates",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.configHelp {
+				_, err := io.WriteString(c.OutOrStdout(), configHelp())
+				return err
+			}
 			if n := c.ArgsLenAtDash(); n >= 0 {
 				args, f.command = args[:n], args[n:]
 				if len(f.command) == 0 {
 					return usagef("no command after --")
 				}
+			}
+			if err := checkEmpty(c.Flags()); err != nil {
+				return err
 			}
 			if err := f.lists(&args); err != nil {
 				return err
@@ -83,6 +96,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	f.control.add(flags)
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
 	f.session.add(flags)
+	addRetsnoop(flags, &f.configHelp)
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	flags.BoolVar(&f.inlined, "inlined", false, "also trace functions where they were inlined: the beginning of such calls, with the parameters that are known there (needs debug info)")
@@ -91,8 +105,9 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunList
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
-	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry, kprobe, multi (kprobe.multi) or session (kprobe.session)")
+	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry, fsession, kprobe, multi (kprobe.multi), session (kprobe.session) or tracing_multi")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
+	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for so many calls whose return is awaited (`N`; default: by the machine's memory, --debug tells)")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	f.kernel.add(flags)
 	f.symbols.add(flags)
@@ -100,6 +115,9 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs and all that the verifier says")
 	return c
 }
+
+// maxInFlight is more threads than Linux has.
+const maxInFlight = 4 << 20
 
 func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer, status *int) error {
 	options, err := f.planOptions()
@@ -110,7 +128,10 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err != nil {
 		return usagef("--ringbuf %s: %w", f.ringbuf, err)
 	}
-	if err := errors.Join(f.record.check(), f.tail.branches.check(), f.checkInlined()); err != nil {
+	if f.inFlight < 0 || f.inFlight > maxInFlight {
+		return usagef("--in-flight %d: there can be 1 to %d, or 0 for as many as is usual", f.inFlight, maxInFlight)
+	}
+	if err := errors.Join(f.record.check(f.command), f.tail.branches.check(), f.checkInlined()); err != nil {
 		return err
 	}
 	if f.dryRun != "" && f.dryRun != dryRunList && f.dryRun != dryRunLoad {
@@ -125,12 +146,18 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	options.Paired = filter.Fleeting() || rate.Most > 0
-	view, closeView, err := f.kernel.view()
+	if err := f.checkUntyped(); err != nil {
+		return err
+	}
+	view, closeView, err := f.view()
 	if err != nil {
 		return err
 	}
 	defer closeView()
-	defer f.symbols.close()
+	if _, err := view.BTF(); err != nil { // no SPEC is at fault then
+		return err
+	}
+	defer f.symbols.close(stderr)
 	options.Sources, options.Inlined = f.symbols.sources(view), f.symbols.inlinedHint
 	if !f.session.wanted() {
 		options.Inlined = f.symbols.inlinedCallHint
@@ -138,16 +165,28 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if f.inlined {
 		options.Inlined, options.Inlinings = nil, inlinedPlaces{&f.symbols, view}
 	}
+	log := f.logger(stderr)
+	options.Warn = func(err error) { log.Warn(err.Error()) }
+	f.filters.warn(log)
 	request, err := f.resolve(view, args, options)
 	if err != nil {
 		return err
 	}
 	p := request.plan
-	log := f.logger(stderr)
 	sayInlined(log, p, request.skipped)
 	sayLeftOut(log, request.skipped)
-	if f.auto() && f.kernel.btf == "" {
-		if err := attach.Choose(p); err != nil {
+	switch {
+	case view.GivenTypes():
+		err = attach.ChooseUntyped(p, f.auto())
+	case f.auto() && f.kernel.btf == "":
+		request.choice, err = attach.Choose(p, f.tail.branches.text != "")
+		sayPassed(log, request.choice)
+	}
+	if err != nil {
+		return err
+	}
+	if f.dryRun != "" {
+		if err := plan.Refused(view, p.Probes); err != nil {
 			return err
 		}
 	}
@@ -155,16 +194,13 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return request.dryRun(nil).print(stdout)
 	}
 	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
-	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0}
+	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Session: sessionKfuncs(view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0}
 	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
 		return err
 	}
 	t.target.Stacks, t.target.Branches = f.tail.stacks(), f.tail.branches.text != ""
 	if f.explain {
 		return explain(stdout, p, t.target)
-	}
-	if f.kernel.btf != "" {
-		return usagef("--btf goes with --explain: the running kernel is traced by its own types")
 	}
 	if err := obstacle(view); err != nil {
 		return err
@@ -178,7 +214,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 			return err
 		}
 	}
-	t.settings = bpf.Settings{Filter: filter, Rate: rate, RingSize: ringSize}
+	t.settings = bpf.Settings{Filter: filter, Rate: rate, RingSize: ringSize, InFlight: f.inFlight}
 	if f.dryRun == dryRunLoad {
 		f.tail.set(&t.settings, &t.target)
 		return t.dryRun()
@@ -194,7 +230,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 			return err
 		}
 	} else {
-		resolver, _, err := f.symbols.open(view, stderr)
+		resolver, err := f.symbols.open(view, stderr)
 		if err != nil {
 			return err
 		}
@@ -210,6 +246,36 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return errors.Join(t.run(ctx, status), t.recording.close())
+}
+
+// unattached reports whether nothing is to be loaded or attached.
+func (f *traceFlags) unattached() bool { return f.explain || f.dryRun == dryRunList }
+
+// view opens the kernel that is to be traced, or the one that is only to be
+// explained, of which nothing else than the file of --btf need be there.
+func (f *traceFlags) view() (*kernel.View, func() error, error) {
+	if f.unattached() {
+		return f.kernel.view()
+	}
+	v, err := f.kernel.running()
+	return v, func() error { return nil }, err
+}
+
+// checkUntyped refuses what cannot be had with types from a file.
+func (f *traceFlags) checkUntyped() error {
+	if f.kernel.btf == "" || f.unattached() {
+		return nil
+	}
+	m, _ := plan.MethodNamed(f.method)
+	switch err := attach.NeedsBTF(m); {
+	case err != nil:
+		return usagef("--attach %s does not go with --btf: %w", f.method, err)
+	case f.session.wanted():
+		return usagef("-e does not go with --btf: sessions are kept with the kernel's own objects for tasks, which it types by its own BTF. Without -e calls are traced")
+	case f.filters.noIRQ:
+		return usagef("--no-irq does not go with --btf: the kernel finds its count of interrupts by its own BTF")
+	}
+	return nil
 }
 
 // parseSpecs parses all SPECs and returns the faults of all.
@@ -238,13 +304,35 @@ func (f *traceFlags) lists(args *[]string) error {
 	return nil
 }
 
+// checkEmpty refuses options that were given an empty word, as a shell makes of a
+// variable that is not set: most would stand for the absence of the option. SPECs
+// are looked at by their parser.
+func checkEmpty(flags *pflag.FlagSet) (err error) {
+	specs := []string{"entry", "allow", "deny", "inject"}
+	flags.Visit(func(f *pflag.Flag) {
+		words := []string{f.Value.String()}
+		switch v := f.Value.(type) {
+		case pflag.SliceValue:
+			words = v.GetSlice()
+		default:
+			if v.Type() != "string" {
+				return
+			}
+		}
+		if err == nil && !slices.Contains(specs, f.Name) && (len(words) == 0 || slices.Contains(words, "")) {
+			err = usagef("%s is given an empty word; leave it out, or give it a value", spelling(f))
+		}
+	})
+	return err
+}
+
 // parseSelectors parses SPECs that have nothing but a selector.
 func parseSelectors(texts []string) ([]expr.Selector, error) {
 	var out []expr.Selector
 	for _, d := range texts {
 		s, err := expr.Parse(d)
 		if err != nil {
-			return nil, fmt.Errorf("--deny: %w", err)
+			return nil, err
 		}
 		if len(s.Items) > 0 || s.Parens {
 			return nil, usagef("--deny %s: a selector takes no items", d)
@@ -264,8 +352,8 @@ func (f *traceFlags) planOptions() (plan.Options, error) {
 		return o, err
 	}
 	m, ok := plan.MethodNamed(f.method)
-	if !ok || m > plan.MethodSession {
-		return o, usagef("--attach %s: there are auto, fentry, kprobe, multi and session", f.method)
+	if !ok || m > plan.MethodTracingMulti {
+		return o, usagef("--attach %s: there are auto, fentry, fsession, kprobe, multi, session and tracing_multi", f.method)
 	}
 	if m != plan.MethodAuto {
 		o.Method = func(*plan.Probe) plan.Method { return m }
@@ -382,17 +470,13 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if err != nil {
 		return err
 	}
-	tracer, err := attach.Attach(t.plan, options)
+	tracer, err := t.attach(ctx, options)
 	if err != nil {
-		t.verifierLog(err)
-		return unattachable(ctx, err)
+		return err
 	}
 	defer tracer.Close()
-	sayAttached(t.log, t.plan, tracer.Failed())
-	for _, f := range tracer.Failed() {
-		t.verifierLog(f.Err)
-	}
 	tellInlined()
+	t.kernel.Renew() // attaching has added symbols, those of trampolines
 	if err := t.recording.start(); err != nil {
 		return err
 	}
@@ -416,6 +500,44 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	return errors.Join(t.recording.end(tally.counts), tally.report(t.output(), t.stderr, t.flags.control.stats))
 }
 
+// attach attaches the plan. What was asked for by name and the kernel lets nobody
+// trace is a fault of its SPEC, and nothing stays attached.
+func (t *tracing) attach(ctx context.Context, options attach.Options) (*attach.Tracer, error) {
+	tracer, err := attach.Attach(t.plan, options)
+	if err != nil {
+		t.verifierLog(err)
+		if refused := plan.Refused(t.kernel, t.plan.Probes); refused != nil {
+			return nil, refused
+		}
+		return nil, unattachable(ctx, err)
+	}
+	failed := t.explained(tracer.Failed())
+	probes := make([]*plan.Probe, len(failed))
+	for i, f := range failed {
+		t.verifierLog(f.Err)
+		probes[i] = f.Probe
+	}
+	if refused := plan.Refused(t.kernel, probes); refused != nil {
+		return nil, errors.Join(refused, tracer.Close())
+	}
+	sayAttached(t.log, t.plan, failed)
+	return tracer, nil
+}
+
+// explained returns failures with the kernel's own reasons where they are known:
+// what it returns for a function that is notrace tells nobody.
+func (t *tracing) explained(failed []attach.Failure) []attach.Failure {
+	out := make([]attach.Failure, len(failed))
+	for i, f := range failed {
+		out[i] = f
+		var refused *kernel.RefusedError
+		if a, _ := t.kernel.Attachable(f.Probe.Func); f.Probe.IsCall() && errors.As(a.Refusal(), &refused) {
+			out[i].Err = errors.New(refused.Reason())
+		}
+	}
+	return out
+}
+
 // consume prints and records what the kernel sends until ctx ends or there was
 // enough.
 func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, error) {
@@ -430,7 +552,8 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, e
 		return &tally{records: taken}, err
 	}
 	if t.sessions != nil {
-		return &tally{}, t.sessions.print(t.output(), records, func() bool { return tracer.Pending() == 0 })
+		err := t.sessions.print(t.output(), records, func() bool { return tracer.Pending() == 0 })
+		return t.sessions.tally(), err
 	}
 	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, compact: t.flags.compact, count: t.flags.count, tails: t.tails}
 	err := view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func BenchmarkLiveAttach(b *testing.B) {
 	}{
 		{plan.MethodSession, CapKprobeSession, "*bpf*"},
 		{plan.MethodMulti, CapKprobeMulti, "*bpf*"},
+		{plan.MethodTracingMulti, CapTracingMulti, "*bpf*"},
 		{plan.MethodKprobe, CapKretprobe, "bpf_prog_*"},
 		{plan.MethodFentry, CapFexit, "bpf_prog_a*"},
 	} {
@@ -65,8 +67,14 @@ func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	types, err := view.BTF()
+	if err != nil {
+		b.Fatal(err)
+	}
+	kfuncs := codegen.FindSessionKfuncs(types)
+	target := codegen.Target{Arch: runtime.GOARCH, Session: func() codegen.SessionKfuncs { return kfuncs }}
 	begin := time.Now()
-	o := plan.Options{Arch: "amd64", Method: func(*plan.Probe) plan.Method { return m }}
+	o := plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return m }}
 	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, o)
 	if err != nil {
 		b.Fatal(err)
@@ -74,7 +82,7 @@ func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
 	resolved := time.Now()
 	var hooked float64
 	log := slog.New(hooking{slog.DiscardHandler, &hooked})
-	t, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: codegen.Target{Arch: "amd64"}, Kernel: view, Log: log})
+	t, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: target, Kernel: view, Log: log})
 	if err != nil {
 		b.Fatal(err)
 	}

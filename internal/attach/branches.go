@@ -3,10 +3,13 @@
 package attach
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,9 +78,15 @@ type NoBranchesError struct{ Err error }
 
 func (e *NoBranchesError) Unwrap() error { return e.Err }
 
+// ErrNoSnapshot says that it does not matter what the CPUs record.
+var ErrNoSnapshot = errors.New("this kernel offers BPF no branch snapshot")
+
 // Error says what it takes.
 func (e *NoBranchesError) Error() string {
-	text := fmt.Sprintf("the CPUs record no branches for us (%v): this takes Intel LBR, AMD LbrExtV2 or BRS, or Arm BRBE", e.Err)
+	if errors.Is(e.Err, ErrNoSnapshot) {
+		return e.Err.Error()
+	}
+	text := fmt.Sprintf("the CPUs record no branches for us (%v): this takes Intel LBR, or AMD LbrExtV2 or BRS", e.Err)
 	switch {
 	case errors.Is(e.Err, unix.EACCES), errors.Is(e.Err, unix.EPERM):
 		return text + "; and the right to use it: run as root"
@@ -106,9 +115,45 @@ type CPUFailure struct {
 var ErrOffline = errors.New("it is offline")
 
 // OpenBranches has every CPU record branches of some kinds, those in the kernel.
-// A CPU that cannot does not keep others from it; if none can, the error is a
-// *NoBranchesError.
+// A CPU that cannot does not keep others from it; if none can, or the kernel
+// does not let programs have the records, the error is a *NoBranchesError.
 func OpenBranches(kinds BranchKinds) (*Branches, error) {
+	b, err := openBranches(kinds)
+	var none *NoBranchesError
+	if err == nil && runtime.GOARCH == "amd64" || err != nil && !errors.As(err, &none) {
+		return b, err
+	}
+	// Linux 7.3 has a driver for Arm's BRBE, but no snapshot of what that records.
+	if offered, e := offersSnapshot(os.DirFS("/proc")); e == nil && !offered {
+		if b != nil {
+			b.Close()
+		}
+		return nil, &NoBranchesError{ErrNoSnapshot}
+	}
+	return b, err
+}
+
+// offersSnapshot reports whether some driver of the kernel's takes the snapshots
+// that bpf_get_branch_snapshot returns. That calls it through a static call, and
+// nobody can see where this leads; what serves it has a name such as
+// intel_pmu_snapshot_branch_stack.
+func offersSnapshot(proc fs.FS) (bool, error) {
+	f, err := proc.Open("kallsyms")
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if bytes.Contains(line, []byte("snapshot")) && bytes.Contains(line, []byte("branch_stack")) && !bytes.Contains(line, []byte(" __SC")) {
+			return true, nil
+		}
+	}
+	return false, lines.Err()
+}
+
+func openBranches(kinds BranchKinds) (*Branches, error) {
 	online, present, err := cpus(os.DirFS("/sys/devices/system/cpu"))
 	if err != nil {
 		return nil, fmt.Errorf("finding the CPUs: %w", err)

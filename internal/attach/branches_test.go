@@ -44,11 +44,32 @@ func TestCPUs(t *testing.T) {
 	}
 }
 
+// Drivers offer snapshots, and the static call itself does not; where none does,
+// it is not the hardware that is to blame.
+func TestOffersSnapshot(t *testing.T) {
+	for symbols, want := range map[string]bool{
+		"0 T vfs_read\n0 t intel_pmu_snapshot_branch_stack\n":                            true,
+		"0 t amd_pmu_v2_snapshot_branch_stack\n":                                         true,
+		"0 d __SCK__perf_snapshot_branch_stack\n0 t __SCT__perf_snapshot_branch_stack\n": false,
+		"0 t brbe_read_filtered_entries\n0 T bpf_get_branch_snapshot\n":                  false,
+	} {
+		if got, err := offersSnapshot(fstest.MapFS{"kallsyms": {Data: []byte(symbols)}}); got != want || err != nil {
+			t.Errorf("%q: %v, %v", symbols, got, err)
+		}
+	}
+	if _, err := offersSnapshot(fstest.MapFS{}); err == nil {
+		t.Error("no symbols, no error")
+	}
+	if text := (&NoBranchesError{ErrNoSnapshot}).Error(); strings.Contains(text, "LBR") {
+		t.Errorf("%q is about hardware", text)
+	}
+}
+
 // What it takes is said, and what may be in the way.
 func TestNoBranchesError(t *testing.T) {
 	for err, hint := range map[error]string{unix.ENOENT: "virtual machines", unix.EACCES: "root", unix.EBUSY: "nobody else", unix.EINVAL: "kinds"} {
 		text := (&NoBranchesError{fmt.Errorf("cpu 0: %w", err)}).Error()
-		for _, want := range []string{"Intel LBR", "AMD LbrExtV2", "Arm BRBE", hint} {
+		for _, want := range []string{"Intel LBR", "AMD LbrExtV2", hint} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%v: %q does not say %q", err, text, want)
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -41,7 +43,7 @@ func openEvents() (f *os.File, dir string, err error) {
 			return nil, "", err
 		}
 	}
-	return nil, "", fmt.Errorf("mount tracefs on %s: %w", tracefsDirs[0], err)
+	return nil, "", fmt.Errorf("mount -t tracefs tracefs %s: %w", tracefsDirs[0], err)
 }
 
 // hookEvent hooks a program at many functions by one event. The program looks
@@ -49,14 +51,16 @@ func openEvents() (f *os.File, dir string, err error) {
 func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
 	for _, p := range probes {
 		if p.Func.Addr == 0 {
-			failed = append(failed, Failure{p, errNoAddress})
+			failed = append(failed, Failure{p, t.noAddress(p)})
 		}
 	}
 	probes = without(probes, failed)
+	if len(probes) == 0 {
+		return nil, failed
+	}
 	file, dir, err := openEvents()
-	base, ok := t.options.Kernel.SymbolNamed(baseSymbol, "")
-	if err == nil && !ok {
-		err = errNoAddress
+	if errors.Is(err, fs.ErrNotExist) {
+		return t.hookEach(prog, probes, e, failed)
 	}
 	if err != nil {
 		for _, p := range probes {
@@ -65,7 +69,13 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 		return nil, failed
 	}
 	defer file.Close()
-	t.removeStale(file, dir)
+	base, ok := t.options.Kernel.SymbolNamed(baseSymbol, "")
+	if !ok {
+		for _, p := range probes {
+			failed = append(failed, Failure{p, t.noAddress(p)})
+		}
+		return nil, failed
+	}
 	t.events++
 	ev := &event{dir: dir, name: fmt.Sprintf("%[1]s%[2]d/%[3]s%[4]d_%[2]d", eventGroup, os.Getpid(), [...]string{"entry", "return"}[e], t.events)}
 	bad := ev.define(file, probes, e, base.Addr)
@@ -85,6 +95,24 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 	return []closer{ev, l}, failed // closed in reverse order
 }
 
+// hookEach hooks a program at many functions by an event for each, which takes
+// no tracefs. It is added to what has failed before.
+func (t *Tracer) hookEach(prog *ebpf.Program, probes []*plan.Probe, e end, failed []Failure) (made []closer, _ []Failure) {
+	t.sayEach.Do(func() {
+		t.options.Log.Warn("tracefs is not there, so that each kprobe takes an event of its own: that takes the kernel long, above all at the end",
+			"remedy", "mount -t tracefs tracefs "+tracefsDirs[0])
+	})
+	for _, p := range probes {
+		l, err := hookAddress(p.Func.Addr, e, prog)
+		if err != nil {
+			failed = append(failed, Failure{p, err})
+			continue
+		}
+		made = append(made, l)
+	}
+	return made, failed
+}
+
 // An event is one event of tracefs. Close takes its definition away.
 type event struct {
 	dir, name string // the folder of tracefs; GROUP/NAME, of which NAME is unique
@@ -98,15 +126,14 @@ const definitions = 4000
 
 // define writes the definitions of an event's probes. The kernel stops at the
 // first that it refuses, so those of a part that was not taken whole are
-// written one by one. Functions are named by how far behind base they are: the
-// kernel tells probes of one event by what they are named by.
+// written one by one.
 func (ev *event) define(file *os.File, probes []*plan.Probe, e end, base uint64) (failed []Failure) {
 	kind := "p"
 	if e == atReturn {
 		kind = fmt.Sprintf("r%d", max(maxActive/len(probes), 32))
 	}
 	line := func(dst []byte, p *plan.Probe) []byte {
-		return fmt.Appendf(dst, "%s:%s %s+%d\n", kind, ev.name, baseSymbol, p.Func.Addr-base)
+		return append(appendPlace(fmt.Appendf(dst, "%s:%s ", kind, ev.name), &p.Func, base), '\n')
 	}
 	var text []byte
 	flush := func(part []*plan.Probe) {
@@ -128,6 +155,17 @@ func (ev *event) define(file *os.File, probes []*plan.Probe, e end, base uint64)
 		}
 	}
 	return failed
+}
+
+// appendPlace names a function as how far behind base it is: the kernel tells
+// probes of one event by what they are named by, and several functions may share
+// a name. Modules can lie before all of the kernel, as they do on arm64; there
+// the name has to do, in its module.
+func appendPlace(dst []byte, f *kernel.Function, base uint64) []byte {
+	if f.Addr >= base && f.Addr-base <= math.MaxUint32 {
+		return fmt.Appendf(dst, "%s+%d", baseSymbol, f.Addr-base)
+	}
+	return fmt.Appendf(dst, "%s:%s", f.Module, f.Name)
 }
 
 // open hooks a program at the event.
@@ -167,15 +205,18 @@ func (ev *event) Close() error {
 	return nil
 }
 
-// removeStale takes away what processes that were killed have left behind.
-func (t *Tracer) removeStale(file *os.File, dir string) {
-	if t.events > 0 {
-		return
+// removeStale takes away the events that processes which were killed have left
+// behind: each costs the kernel memory, and nobody else knows whose they are.
+func removeStale() {
+	var groups []string
+	for _, dir := range tracefsDirs {
+		found, err := filepath.Glob(filepath.Join(dir, "events", eventGroup+"*"))
+		if err == nil && len(found) > 0 {
+			groups = found
+			break
+		}
 	}
-	groups, err := filepath.Glob(filepath.Join(dir, "events", eventGroup+"*"))
-	if err != nil {
-		return
-	}
+	var file *os.File // opened when there is something to remove
 	for _, group := range groups {
 		name := filepath.Base(group)
 		pid, err := strconv.Atoi(strings.TrimPrefix(name, eventGroup))
@@ -185,6 +226,12 @@ func (t *Tracer) removeStale(file *os.File, dir string) {
 		events, err := os.ReadDir(group)
 		if err != nil {
 			continue
+		}
+		if file == nil {
+			if file, _, err = openEvents(); err != nil {
+				return
+			}
+			defer file.Close()
 		}
 		for _, ev := range events {
 			if ev.IsDir() {

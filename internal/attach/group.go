@@ -4,8 +4,8 @@ package attach
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -25,28 +25,45 @@ type group struct {
 }
 
 // attachMany attaches probes that share what they can. Those that their method
-// refuses are attached with kprobes, if that is allowed.
-func (t *Tracer) attachMany(probes []*plan.Probe) {
-	before := len(t.failed)
-	for _, g := range t.groups(probes) {
-		t.attachGroup(g)
-	}
-	if !t.options.Fallback {
-		return
-	}
-	var again []*plan.Probe
-	left := t.failed[:before]
-	for _, f := range t.failed[before:] {
-		if f.Probe.Method == plan.MethodKprobe || f.Probe.SetMethod(plan.MethodKprobe) != nil {
-			left = append(left, f)
-			continue
+// refuses are attached with another one, if that is allowed: what tracing_multi
+// refuses may still be one of many.
+func (t *Tracer) attachMany(probes []*plan.Probe) error {
+	byAddress := sync.OnceValue(new(Choice).byAddress)
+	for {
+		before := len(t.failed)
+		for _, g := range t.groups(probes) {
+			t.attachGroup(g)
 		}
-		again = append(again, f.Probe)
+		if !t.options.Fallback {
+			return nil
+		}
+		probes = nil
+		left := t.failed[:before:before]
+		for _, f := range t.failed[before:] {
+			if f.Probe.Method == plan.MethodKprobe || f.Probe.SetMethod(afterMany(f.Probe.Method, byAddress)) != nil {
+				left = append(left, f)
+				continue
+			}
+			t.options.Log.Debug("falling back on "+f.Probe.Method.String(), "function", f.Probe.Name(), "reason", f.Err)
+			probes = append(probes, f.Probe)
+		}
+		t.failed = left
+		if len(probes) == 0 {
+			return nil
+		}
+		if err := locate(t.plan, t.options.Kernel); err != nil {
+			return err
+		}
 	}
-	t.failed = left
-	for _, g := range t.groups(again) {
-		t.attachGroup(g)
+}
+
+// afterMany is the method to fall back on. To find out what the kernel has by
+// address takes a while.
+func afterMany(m plan.Method, byAddress func() plan.Method) plan.Method {
+	if m == plan.MethodTracingMulti {
+		return byAddress()
 	}
+	return plan.MethodKprobe
 }
 
 // groups compiles probes and puts together those whose programs came out the
@@ -54,20 +71,30 @@ func (t *Tracer) attachMany(probes []*plan.Probe) {
 func (t *Tracer) groups(probes []*plan.Probe) []*group {
 	target := t.options.Target
 	target.Shared = true
-	layers := map[uint64]int{} // by address
+	layers := map[any]int{} // by address or, on trampolines, name
 	var groups []*group
-	byCode, byShape := map[string]*group{}, map[codegen.Shape]*group{}
+	byCode, byShape := map[string]*group{}, map[moduleShape]*group{}
 	var key []byte
 	for _, p := range probes {
-		target.Layer = layers[p.Func.Addr]
-		layers[p.Func.Addr]++
-		shape, shaped := codegen.ShapeOf(p, target)
-		if g := byShape[shape]; g != nil && shaped {
+		where := any(p.Func.Addr)
+		if p.Method == plan.MethodTracingMulti {
+			where = p.Func.String()
+		}
+		target.Layer = layers[where]
+		layers[where]++
+		module := moduleOf(p)
+		plain, shaped := codegen.ShapeOf(p, target)
+		shape := moduleShape{plain, module}
+		if g := byShape[shape]; g != nil && shaped && (p.Method != plan.MethodTracingMulti || p.TracingMultiPossible()) {
 			if err := t.site(p, target); err != nil {
 				t.fail(err, p)
 			} else {
 				g.probes = append(g.probes, p)
 			}
+			continue
+		}
+		if p.Method == plan.MethodTracingMulti && !p.TracingMultiPossible() {
+			t.fail(errNoTrampoline(p), p)
 			continue
 		}
 		programs, err := codegen.Compile(p, target)
@@ -81,7 +108,10 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			t.fail(err, p)
 			continue
 		}
-		key = append(key[:0], byte(p.Method))
+		key = append(append(key[:0], byte(p.Method)), module...)
+		if p.Method == plan.MethodTracingMulti {
+			key = append(key, '|', byte(target.Layer)) // a trampoline runs a program once
+		}
 		for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
 			key = appendCode(append(key, '|'), functions)
 		}
@@ -97,6 +127,21 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 		g.probes = append(g.probes, p)
 	}
 	return groups
+}
+
+// A moduleShape is the shape of programs that are loaded for one module's functions.
+type moduleShape struct {
+	codegen.Shape
+	module string
+}
+
+// moduleOf returns the module for whose functions a probe's programs are loaded,
+// if they are loaded for those of one.
+func moduleOf(p *plan.Probe) string {
+	if p.Method == plan.MethodTracingMulti {
+		return p.Func.Module
+	}
+	return ""
 }
 
 // site tells the engine which probe it is that is hit at an address, where a
@@ -136,7 +181,7 @@ func appendCode(dst []byte, functions []bpf.Function) []byte {
 	return dst
 }
 
-// An end is one of the ends of a call, or both for kprobe.session.
+// An end is one of the ends of a call, or both where one program runs at both.
 type end uint8
 
 const (
@@ -155,6 +200,9 @@ type half struct {
 // hooked: that at return first, so that no entry leaves anything behind that
 // nobody would fetch.
 func ends(p codegen.Programs) []half {
+	if p.Joined {
+		return []half{{atBoth, func() (asm.Instructions, error) { return bpf.LinkJoined(*p.Either, p.Entry, p.Return) }}}
+	}
 	if p.Either != nil {
 		return []half{{atBoth, func() (asm.Instructions, error) { return bpf.LinkEnds(*p.Either, p.Entry, p.Return) }}}
 	}
@@ -171,10 +219,12 @@ func ends(p codegen.Programs) []half {
 // hookName is what a program at an end of a call is called.
 func hookName(m plan.Method, e end) string {
 	names := map[plan.Method][3]string{
-		plan.MethodFentry:  {"fentry", "fexit"},
-		plan.MethodKprobe:  {"kprobe", "kretprobe"},
-		plan.MethodMulti:   {"kprobe.multi", "kretprobe.multi"},
-		plan.MethodSession: {"kprobe.multi", "kretprobe.multi", "kprobe.session"},
+		plan.MethodFentry:       {"fentry", "fexit"},
+		plan.MethodKprobe:       {"kprobe", "kretprobe"},
+		plan.MethodMulti:        {"kprobe.multi", "kretprobe.multi"},
+		plan.MethodSession:      {"kprobe.multi", "kretprobe.multi", "kprobe.session"},
+		plan.MethodFsession:     {"fentry", "fexit", "fsession"},
+		plan.MethodTracingMulti: {"fentry.multi", "fexit.multi", "fsession.multi"},
 	}
 	if _, ok := names[m]; !ok {
 		return m.String()
@@ -186,8 +236,11 @@ func hookName(m plan.Method, e end) string {
 // refuse are left out, at both ends.
 func (t *Tracer) attachGroup(g *group) {
 	hook := t.hookMulti
-	if g.method == plan.MethodKprobe {
+	switch g.method {
+	case plan.MethodKprobe:
 		hook = t.hookEvent
+	case plan.MethodTracingMulti:
+		hook = t.hookTracing
 	}
 	loaded := map[end]*ebpf.Program{}
 	undo := func(made []closer) {
@@ -253,5 +306,10 @@ func (t *Tracer) fail(err error, probes ...*plan.Probe) {
 	}
 }
 
-// errNoAddress is why a function cannot be one of many.
-var errNoAddress = errors.New("its address is not known: /proc/kallsyms must be readable")
+// noAddress is why a function cannot be one of many.
+func (t *Tracer) noAddress(p *plan.Probe) error {
+	if err := t.options.Kernel.Symbols(); err != nil {
+		return fmt.Errorf("many functions at once are hooked by their addresses: %w", err)
+	}
+	return fmt.Errorf("%s cannot be hooked with others: /proc/kallsyms has no address of %[1]s", p.Name())
+}

@@ -22,7 +22,7 @@ import (
 // namesakes is told by its address.
 func hookInstruction(p *plan.Probe, prog *ebpf.Program) (l link.Link, err error) {
 	if p.Func.Addr != 0 {
-		l, err = hookAddress(p.Func.Addr+p.Target.Offset, prog)
+		l, err = hookAddress(p.Func.Addr+p.Target.Offset, atEntry, prog)
 	} else {
 		l, err = link.Kprobe(p.Func.Name, prog, &link.KprobeOptions{Offset: p.Target.Offset})
 	}
@@ -41,8 +41,9 @@ func hookInstruction(p *plan.Probe, prog *ebpf.Program) (l link.Link, err error)
 // kprobeType is where the kernel tells the number of its source of kprobe events.
 const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
 
-// hookAddress attaches a kprobe to the instruction at an address.
-func hookAddress(addr uint64, prog *ebpf.Program) (link.Link, error) {
+// hookAddress attaches a kprobe to the instruction at an address, or a kretprobe
+// to the function that begins there.
+func hookAddress(addr uint64, e end, prog *ebpf.Program) (link.Link, error) {
 	text, err := os.ReadFile(kprobeType)
 	if err != nil {
 		return nil, fmt.Errorf("kprobe events: %w", errors.Join(err, ebpf.ErrNotSupported))
@@ -52,6 +53,9 @@ func hookAddress(addr uint64, prog *ebpf.Program) (link.Link, error) {
 		return nil, fmt.Errorf("kprobe events: %w", err)
 	}
 	attr := unix.PerfEventAttr{Type: uint32(kind), Ext2: addr, Size: unix.PERF_ATTR_SIZE_VER1} // no name, so by address
+	if e == atReturn {
+		attr.Config = 1 // format/retprobe
+	}
 	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("perf_event_open of a kprobe at %#x: %w", addr, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -16,31 +17,37 @@ import (
 )
 
 // hookMulti hooks a program at many functions by one kprobe.multi link, whose
-// cookies tell the program which probe it runs for. The kernel refuses the
-// whole link for the sake of one function; such functions are found by
-// halving.
+// cookies tell the program which probe it runs for.
 func (t *Tracer) hookMulti(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
-	o := link.KprobeMultiOptions{Session: e == atBoth}
 	for _, p := range probes {
 		if p.Func.Addr == 0 {
-			failed = append(failed, Failure{p, errNoAddress})
-			continue
+			failed = append(failed, Failure{p, t.noAddress(p)})
 		}
-		o.Addresses = append(o.Addresses, uintptr(p.Func.Addr))
-		o.Cookies = append(o.Cookies, codegen.Cookie(p))
 	}
-	probes = without(probes, failed)
+	made, refused := halving(without(probes, failed), e, func(probes []*plan.Probe) (closer, error) {
+		o := link.KprobeMultiOptions{Session: e == atBoth}
+		for _, p := range probes {
+			o.Addresses = append(o.Addresses, uintptr(p.Func.Addr))
+			o.Cookies = append(o.Cookies, codegen.Cookie(p))
+		}
+		if e == atReturn {
+			return link.KretprobeMulti(prog, o)
+		}
+		return link.KprobeMulti(prog, o)
+	})
+	return made, append(failed, refused...)
+}
+
+// halving hooks functions by one link. The kernel refuses the whole link for the
+// sake of one function; such functions are found by halving.
+func halving(probes []*plan.Probe, e end, hook func([]*plan.Probe) (closer, error)) (made []closer, failed []Failure) {
 	if len(probes) == 0 {
-		return nil, failed
+		return nil, nil
 	}
-	hook := link.KprobeMulti
-	if e == atReturn {
-		hook = link.KretprobeMulti
-	}
-	l, err := hook(prog, o)
+	l, err := hook(probes)
 	switch {
 	case err == nil:
-		return []closer{l}, failed
+		return []closer{l}, nil
 	case len(probes) == 1 || !oneFunctionsFault(err):
 		for _, p := range probes {
 			failed = append(failed, Failure{p, fmt.Errorf("%s of %s: %w", hookName(p.Method, e), p.Func.Name, err)})
@@ -49,16 +56,19 @@ func (t *Tracer) hookMulti(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 	}
 	half := len(probes) / 2
 	for _, part := range [][]*plan.Probe{probes[:half], probes[half:]} {
-		links, bad := t.hookMulti(prog, part, e)
+		links, bad := halving(part, e, hook)
 		made, failed = append(made, links...), append(failed, bad...)
 	}
 	return made, failed
 }
 
+// enotsupp is the kernel's ENOTSUPP, which user space was never to see.
+const enotsupp = syscall.Errno(524)
+
 // oneFunctionsFault reports whether a link may be refused because of one of its
 // functions: it is not traceable, is gone, or somebody else has taken it.
 func oneFunctionsFault(err error) bool {
-	for _, e := range []error{unix.EINVAL, unix.ENOENT, unix.ESRCH, unix.EBUSY, unix.EILSEQ, os.ErrNotExist} {
+	for _, e := range []error{unix.EINVAL, unix.ENOENT, unix.ESRCH, unix.EBUSY, unix.EILSEQ, unix.EOPNOTSUPP, enotsupp, unix.E2BIG, os.ErrNotExist} {
 		if errors.Is(err, e) {
 			return true
 		}

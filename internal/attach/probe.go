@@ -16,13 +16,14 @@ const (
 	CapBPF            Capability = iota // the bpf system call, for this process
 	CapReadKernel                       // reading kernel memory; not under lockdown
 	CapRingBuffer                       // Linux 5.8
-	CapTaskStorage                      // Linux 5.11
-	CapFentry                           // Linux 5.5 on x86, 6.0 on arm64
+	CapFentry                           // Linux 5.5 on x86, 6.4 on arm64
 	CapFexit                            // the same
 	CapKprobe                           // CONFIG_KPROBES
 	CapKretprobe                        // CONFIG_KRETPROBES
 	CapKprobeMulti                      // Linux 5.18, CONFIG_FPROBE
 	CapKprobeSession                    // Linux 6.10, CONFIG_FPROBE
+	CapFsession                         // BPF_TRACE_FSESSION, Linux 7.0
+	CapTracingMulti                     // BPF_LINK_TYPE_TRACING_MULTI, Linux 7.3, not on arm64
 	CapFuncIP                           // bpf_get_func_ip in fentry and kprobe programs, Linux 5.15
 	CapKprobeCookie                     // Linux 5.15
 	CapFentryCookie                     // Linux 5.19
@@ -35,13 +36,14 @@ var capabilityNames = [numCapabilities]string{
 	CapBPF:            "bpf system call",
 	CapReadKernel:     "reading kernel memory",
 	CapRingBuffer:     "ring buffer",
-	CapTaskStorage:    "task storage",
 	CapFentry:         "fentry",
 	CapFexit:          "fexit",
 	CapKprobe:         "kprobe",
 	CapKretprobe:      "kretprobe",
 	CapKprobeMulti:    "kprobe.multi",
 	CapKprobeSession:  "kprobe.session",
+	CapFsession:       "fsession",
+	CapTracingMulti:   "tracing_multi",
 	CapFuncIP:         "bpf_get_func_ip",
 	CapKprobeCookie:   "kprobe cookie",
 	CapFentryCookie:   "fentry cookie",

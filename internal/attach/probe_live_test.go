@@ -15,8 +15,13 @@ import (
 // absent is what Debian's cloud kernels cannot do: QEMU's processor records no
 // branches, and 6.1 is older than some and built without FPROBE.
 var absent = map[string][]Capability{
-	"6.12": {CapBranchSnapshot},
-	"6.1":  {CapKprobeMulti, CapKprobeSession, CapRdonlyCast, CapBranchSnapshot},
+	"newest":       {CapBranchSnapshot},
+	"newest-arm64": {CapTracingMulti, CapBranchSnapshot},
+	"7.0":          {CapTracingMulti, CapBranchSnapshot},
+	"6.19":         {CapFsession, CapTracingMulti, CapBranchSnapshot},
+	"6.18":         {CapFsession, CapTracingMulti, CapBranchSnapshot},
+	"6.12":         {CapFsession, CapTracingMulti, CapBranchSnapshot},
+	"6.1":          {CapKprobeMulti, CapKprobeSession, CapFsession, CapTracingMulti, CapRdonlyCast, CapBranchSnapshot},
 }
 
 func TestLiveProbe(t *testing.T) {

@@ -5,6 +5,8 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -12,6 +14,8 @@ import (
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/codegen"
 )
 
 // harmless is a function that nothing calls but tests of the kernel's own
@@ -26,11 +30,6 @@ func (c Capability) try() error {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel)
 	case CapRingBuffer:
 		return features.HaveMapType(ebpf.RingBuf)
-	case CapTaskStorage:
-		if err := features.HaveMapType(ebpf.TaskStorage); err != nil {
-			return err
-		}
-		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnTaskStorageGet)
 	case CapFentry:
 		return tryTracing(ebpf.AttachTraceFEntry, 0)
 	case CapFexit:
@@ -42,7 +41,11 @@ func (c Capability) try() error {
 	case CapKprobeMulti:
 		return tryMulti(ebpf.AttachTraceKprobeMulti)
 	case CapKprobeSession:
-		return tryMulti(ebpf.AttachTraceKprobeSession)
+		return tryKprobeSession()
+	case CapFsession:
+		return tryFsession()
+	case CapTracingMulti:
+		return tryTracingMulti()
 	case CapFuncIP:
 		if err := tryLoad(tracingSpec(ebpf.AttachTraceFEntry, asm.FnGetFuncIp.Call())); err != nil {
 			return err
@@ -64,7 +67,7 @@ func (c Capability) try() error {
 func tryBPF() error {
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
-		return err
+		return permission(err)
 	}
 	defer m.Close()
 	return tryLoad(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: returning(), License: "GPL"})
@@ -92,7 +95,7 @@ func tryLoad(spec *ebpf.ProgramSpec) error {
 func withProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, error)) error {
 	prog, err := ebpf.NewProgram(spec)
 	if err != nil {
-		return err
+		return permission(err)
 	}
 	defer prog.Close()
 	l, err := attach(prog)
@@ -116,8 +119,102 @@ func tryKprobe(attach attachKprobe, cookie uint64, ins ...asm.Instruction) error
 	})
 }
 
-func tryMulti(as ebpf.AttachType) error {
-	spec := kprobeSpec()
+// tryKprobeSession tries the function that tells the two ends of a call apart
+// as well: programs are refused if it is not called as the kernel has it.
+func tryKprobeSession() error {
+	types, err := btf.LoadKernelSpec()
+	if err != nil {
+		return err
+	}
+	isReturn, err := codegen.FindSessionKfuncs(types).CallIsReturn()
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
+	}
+	return tryMulti(ebpf.AttachTraceKprobeSession, isReturn)
+}
+
+// harmlessID returns the BTF id of the function, and the kernel's types.
+func harmlessID(cache *btf.Cache) (btf.TypeID, *btf.Spec, error) {
+	types, err := cache.Kernel()
+	if err != nil {
+		return 0, nil, err
+	}
+	var f *btf.Func
+	if err := types.TypeByName(harmless, &f); err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", harmless, err)
+	}
+	id, err := types.TypeID(f)
+	return id, types, err
+}
+
+// tryFsession tries a program that asks at which end of the call it runs, and
+// for the session's cookie.
+func tryFsession() error {
+	cache := btf.NewCache()
+	id, types, err := harmlessID(cache)
+	if err != nil {
+		return err
+	}
+	insns, err := codegen.FindSessionKfuncs(types).TrySession()
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
+	}
+	return tryTracingType(&tracingProgram{insns: insns, as: attachFsession, function: id}, cache, "Linux 7.0",
+		func(prog *ebpf.Program) (*tracingLink, error) { return linkTracing(prog, attachFsession) })
+}
+
+func tryTracingMulti() error {
+	cache := btf.NewCache()
+	id, _, err := harmlessID(cache)
+	if err != nil {
+		return err
+	}
+	return tryTracingType(&tracingProgram{insns: codegen.NoProgram(), as: attachFentryMulti}, cache, "Linux 7.3",
+		func(prog *ebpf.Program) (*tracingLink, error) {
+			return linkTracingMulti(prog, attachFentryMulti, []btf.TypeID{id}, []uint64{1})
+		})
+}
+
+// tryTracingType loads a program of a type and attaches it. A kernel that does not
+// know the type has one answer only, that something is invalid; an architecture
+// without the trampolines that it takes says that it does not support it.
+func tryTracingType(p *tracingProgram, types *btf.Cache, since string, attach func(*ebpf.Program) (*tracingLink, error)) error {
+	prog, err := p.load(types)
+	if err != nil {
+		return tooOld(err, since)
+	}
+	defer prog.Close()
+	l, err := attach(prog)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("the kernel does not attach such programs on this architecture (%w): %w", err, ebpf.ErrNotSupported)
+	}
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// examined reports whether the verifier has looked at instructions before it
+// refused a program.
+func examined(err error) bool {
+	var ve *ebpf.VerifierError
+	return errors.As(err, &ve) && slices.ContainsFunc(ve.Log, func(line string) bool {
+		return strings.HasPrefix(line, "processed ") && !strings.HasPrefix(line, "processed 0 ")
+	})
+}
+
+// tooOld says since when the kernel has programs of a type that it has refused to
+// load, if it does not know the type. Its own words are left out: to have been given
+// something invalid is all that it can say.
+func tooOld(err error, since string) error {
+	if !errors.Is(err, unix.EINVAL) || examined(err) {
+		return explain(err)
+	}
+	return fmt.Errorf("the kernel has no such programs, which came with %s: %w", since, ebpf.ErrNotSupported)
+}
+
+func tryMulti(as ebpf.AttachType, ins ...asm.Instruction) error {
+	spec := kprobeSpec(ins...)
 	spec.AttachType = as
 	return withProgram(spec, func(prog *ebpf.Program) (link.Link, error) {
 		return link.KprobeMulti(prog, link.KprobeMultiOptions{
@@ -169,19 +266,14 @@ func tryBranchSnapshot() error {
 	if err != nil {
 		return err
 	}
-	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES, Sample: 1 << 20,
-		Sample_type:        unix.PERF_SAMPLE_BRANCH_STACK,
-		Branch_sample_type: unix.PERF_SAMPLE_BRANCH_KERNEL | unix.PERF_SAMPLE_BRANCH_ANY,
-		Bits:               unix.PerfBitDisabled,
-	}
-	attr.Size = unix.PERF_ATTR_SIZE_VER5
-	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	b, err := OpenBranches(AllBranches)
 	switch {
+	case errors.Is(err, ErrNoSnapshot):
+		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("no hardware that records branches (perf_event_open: %w): %w", err, ebpf.ErrNotSupported)
+		return fmt.Errorf("no hardware that records branches (perf_event_open: %w): %w", errors.Unwrap(err), ebpf.ErrNotSupported)
 	case err != nil:
-		return fmt.Errorf("perf_event_open: %w", err)
+		return err
 	}
-	return unix.Close(fd)
+	return b.Close()
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // SessionOptions are the options with which the plan of a session is attached:
-// o with what the session itself says, and which sessions are to be reported.
+// o with what the session itself says, and which sessions are to be reported. How
+// many may be open at once is decided by the machine's memory if report does not say.
 func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Options, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -29,6 +30,13 @@ func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Opt
 		if f.Args != nil {
 			report.Arguments = append(report.Arguments, argList(f.Args))
 		}
+	}
+	if report.Count == 0 {
+		memory, err := machineMemory()
+		if err != nil {
+			return o, err
+		}
+		report.Count = report.SessionsIn(memory)
 	}
 	o.Settings.Sessions = &report
 	return o, o.tellInterrupts()

@@ -5,9 +5,11 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -16,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
@@ -31,7 +34,7 @@ type Options struct {
 	// hooked at once.
 	Kernel *kernel.View
 	// Fallback allows a probe that cannot be attached with its method to be
-	// attached with kprobes.
+	// attached with another one.
 	Fallback bool
 	// LoadOnly loads all programs and attaches none.
 	LoadOnly bool
@@ -39,6 +42,9 @@ type Options struct {
 	Latency time.Duration
 	Log     *slog.Logger
 }
+
+// untyped reports whether the kernel's own BTF is not to be counted on.
+func (o *Options) untyped() bool { return o.Kernel != nil && o.Kernel.GivenTypes() }
 
 // A Tracer is a plan at work. Close detaches everything.
 type Tracer struct {
@@ -51,7 +57,13 @@ type Tracer struct {
 	// uncounted says that the kernel does not tell all that it has skipped.
 	uncounted bool
 	types     *btf.Cache // of the kernel, for all programs
-	events    int        // of tracefs that were defined
+	// skipped is what the kernel had skipped by the time that all was attached. It
+	// skips programs on a CPU that is serving a bpf system call on a map, such as
+	// those that attaching takes.
+	skipped uint64
+	events  int       // of tracefs that were defined
+	sayEach sync.Once // that there is no tracefs
+	modules map[string]*btf.Handle
 }
 
 // A Failure is a probe that could not be attached.
@@ -70,9 +82,12 @@ func Attach(p *plan.Plan, o Options) (*Tracer, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lifting the limit on locked memory: %w", err)
 	}
-	t := &Tracer{plan: p, options: o, types: btf.NewCache()}
+	t := &Tracer{plan: p, options: o, types: o.Kernel.TypeCache()}
 	if err := locate(p, o.Kernel); err != nil {
 		return nil, err
+	}
+	if !o.LoadOnly {
+		removeStale()
 	}
 	if err := t.open(); err != nil {
 		t.Close()
@@ -88,12 +103,16 @@ func Attach(p *plan.Plan, o Options) (*Tracer, error) {
 		}
 		many = append(many, probe)
 	}
-	t.attachMany(many)
+	if err := t.attachMany(many); err != nil {
+		t.Close()
+		return nil, err
+	}
 	if len(t.failed) == len(p.Probes) {
 		err := t.failed[0].Err
 		t.Close()
 		return nil, err
 	}
+	t.skipped, _ = t.missed()
 	return t, nil
 }
 
@@ -102,24 +121,20 @@ const manyKprobes = 16
 
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
-	return p.Method == plan.MethodFentry || !p.IsCall() ||
+	return p.Method == plan.MethodFentry || p.Method == plan.MethodFsession || !p.IsCall() ||
 		p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes && !p.Func.Namesakes
 }
 
 // open loads what all probes share.
 func (t *Tracer) open() error {
 	s := t.options.Settings
-	perCall := map[string]uint32{}
 	for _, probe := range t.plan.Probes {
-		if probe.Session == nil && probe.Stashed && probe.Return.Record != nil {
-			s.Stash = true
-			s.FrameData = max(s.FrameData, probe.Return.Record.Size)
-			perCall[probe.Name()]++
-			s.FramesPerCall = max(s.FramesPerCall, perCall[probe.Name()])
-		}
 		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
 	}
-	s.Functions = t.options.Target.Functions
+	if err := t.makeStash(&s); err != nil {
+		return err
+	}
+	s.Functions, s.Untyped = t.options.Target.Functions, t.options.untyped()
 	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
 		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))
 	}
@@ -127,8 +142,11 @@ func (t *Tracer) open() error {
 	if err != nil {
 		return err
 	}
-	if t.engine, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: t.types}); err != nil {
-		return fmt.Errorf("loading the BPF engine: %w", explain(err))
+	if t.engine, err = t.collect(spec); err != nil {
+		return fmt.Errorf("loading the BPF engine: %w", lacking(spec, explain(err)))
+	}
+	if s := s.Sessions; s != nil {
+		t.options.Log.Debug(fmt.Sprintf("room for %d open sessions: %.1f MiB", s.Count, mebibytes(s.Count*s.Size())))
 	}
 	if t.reader, err = ringbuf.NewReader(t.engine.Maps[bpf.MapEvents]); err != nil {
 		return fmt.Errorf("opening the ring buffer: %w", err)
@@ -136,20 +154,64 @@ func (t *Tracer) open() error {
 	if t.options.LoadOnly {
 		return nil
 	}
-	return t.followTasks()
+	return t.followTasks(spec)
 }
 
+// collect loads programs, and maps. Programs that read the kernel's own structs
+// are adjusted to their layout by BTF, of which those that are loaded so share
+// what was read.
+func (t *Tracer) collect(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
+	o := ebpf.CollectionOptions{Cache: t.types}
+	if t.options.untyped() {
+		types, err := t.options.Kernel.BTF()
+		if err != nil {
+			return nil, err
+		}
+		o.Programs.KernelTypes = types
+	}
+	return ebpf.NewCollectionWithOptions(spec, o)
+}
+
+// makeStash decides what is kept of calls in flight, and for how many.
+func (t *Tracer) makeStash(s *bpf.Settings) error {
+	s.Stash = codegen.StashFor(t.plan.Probes)
+	t.options.Target.Stash = s.Stash
+	if s.Stash == (bpf.Stash{}) {
+		return nil
+	}
+	if s.InFlight == 0 {
+		memory, err := machineMemory()
+		if err != nil {
+			return err
+		}
+		s.InFlight = s.Stash.FarFrames(memory)
+	}
+	t.options.Log.Debug(fmt.Sprintf("room for %d calls in flight besides those in the table: %.1f MiB", s.InFlight, mebibytes(s.Stash.Size(s.InFlight))))
+	return nil
+}
+
+// machineMemory returns how much memory the machine has, in bytes.
+func machineMemory() (uint64, error) {
+	var machine unix.Sysinfo_t
+	if err := unix.Sysinfo(&machine); err != nil {
+		return 0, fmt.Errorf("asking for the machine's memory: %w", err)
+	}
+	return uint64(machine.Totalram) * uint64(machine.Unit), nil
+}
+
+func mebibytes(n int) float64 { return float64(n) / (1 << 20) }
+
 // followTasks attaches the engine's own programs.
-func (t *Tracer) followTasks() error {
-	for _, name := range []string{bpf.ProgFork, bpf.ProgExit, bpf.ProgFree, bpf.ProgSessionExit, bpf.ProgSessionFree} {
+func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
+	for _, name := range []string{bpf.ProgFork, bpf.ProgExit, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionFree} {
 		prog := t.engine.Programs[name]
 		if prog == nil {
 			continue
 		}
 		var l link.Link
 		var err error
-		if name == bpf.ProgFree {
-			l, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_free", Program: prog})
+		if own := spec.Programs[name]; own.Type == ebpf.RawTracepoint {
+			l, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: own.AttachTo, Program: prog})
 		} else {
 			l, err = link.AttachTracing(link.TracingOptions{Program: prog})
 		}
@@ -178,12 +240,13 @@ func (t *Tracer) attach(p *plan.Probe) error {
 }
 
 // fallback are the methods that need less of the kernel.
-var fallback = map[plan.Method]plan.Method{plan.MethodFentry: plan.MethodKprobe, plan.MethodTPBTF: plan.MethodRawTP}
+var fallback = map[plan.Method]plan.Method{
+	plan.MethodFentry: plan.MethodKprobe, plan.MethodFsession: plan.MethodKprobe, plan.MethodTPBTF: plan.MethodRawTP}
 
 // attachAs attaches a probe with its method.
 func (t *Tracer) attachAs(p *plan.Probe) error {
-	if p.Method == plan.MethodFentry && !p.FentryPossible() {
-		return fmt.Errorf("fentry of %s: BTF has no signature of it under this name that a trampoline could take; kprobes need none", p.Name())
+	if p.Method.Trampoline() && !p.FentryPossible() {
+		return errNoTrampoline(p)
 	}
 	programs, err := codegen.Compile(p, t.options.Target)
 	if err != nil {
@@ -196,7 +259,7 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 			made = append(made, prog)
 		}
 		if err == nil && !t.options.LoadOnly {
-			var l link.Link
+			var l closer
 			if l, err = hook(p, prog, half.end); err == nil {
 				made = append(made, l)
 			}
@@ -212,17 +275,27 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 	return nil
 }
 
+// errNoTrampoline is why a function's signature, or its name, rules trampolines out.
+func errNoTrampoline(p *plan.Probe) error {
+	return fmt.Errorf("%s of %s: BTF has no signature of it under this name that a trampoline could take; kprobes need none", p.Method, p.Name())
+}
+
 // errNoType is why fentry is impossible.
 var errNoType = errors.New("the kernel's types do not describe it")
 
 // load links a generated program with the engine and loads it.
 func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
-	if p.Method == plan.MethodFentry && p.Func.Type == nil {
+	if p.Method.Trampoline() && p.Func.Type == nil {
 		return nil, errNoType
 	}
 	insns, err := h.link()
 	if err != nil {
 		return nil, err
+	}
+	for name, m := range t.engine.Maps {
+		if err := insns.AssociateMap(name, m); err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
+			return nil, fmt.Errorf("linking map %s: %w", name, err)
+		}
 	}
 	spec := &ebpf.ProgramSpec{Name: insns.Name(), Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
 	switch {
@@ -232,33 +305,32 @@ func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Name, ebpf.AttachTraceRawTp
 	case p.Method == plan.MethodRawTP:
 		spec.Type = ebpf.RawTracepoint
-	case p.Method == plan.MethodFentry && h.end == atReturn:
+	case p.Method == plan.MethodTracingMulti, p.Method == plan.MethodFsession && h.end == atBoth:
+		return t.loadTracing(p, insns, h.end)
+	case p.Method.Trampoline() && h.end == atReturn:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFExit
-	case p.Method == plan.MethodFentry:
+	case p.Method.Trampoline():
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFEntry
 	case h.end == atBoth:
 		spec.AttachType = ebpf.AttachTraceKprobeSession
 	case p.Method != plan.MethodKprobe:
 		spec.AttachType = ebpf.AttachTraceKprobeMulti
 	}
-	for name, m := range t.engine.Maps {
-		if err := insns.AssociateMap(name, m); err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
-			return nil, fmt.Errorf("linking map %s: %w", name, err)
-		}
-	}
 	// A collection of one: only these share what was read of the kernel's types.
-	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{spec.Name: spec}},
-		ebpf.CollectionOptions{Cache: t.types})
+	alone := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{spec.Name: spec}}
+	loaded, err := t.collect(alone)
 	if err != nil {
-		return nil, explain(err)
+		return nil, lacking(alone, explain(err))
 	}
 	defer loaded.Close()
 	return loaded.DetachProgram(spec.Name), nil
 }
 
-func hook(p *plan.Probe, prog *ebpf.Program, e end) (link.Link, error) {
+func hook(p *plan.Probe, prog *ebpf.Program, e end) (closer, error) {
 	switch {
-	case p.Method == plan.MethodFentry, p.Method == plan.MethodTPBTF:
+	case p.Method == plan.MethodFsession && e == atBoth:
+		return linkTracing(prog, attachFsession)
+	case p.Method.Trampoline(), p.Method == plan.MethodTPBTF:
 		return link.AttachTracing(link.TracingOptions{Program: prog})
 	case p.Method == plan.MethodTracepoint:
 		return link.Tracepoint(p.Target.System, p.Target.Name, prog, nil)
@@ -269,7 +341,8 @@ func hook(p *plan.Probe, prog *ebpf.Program, e end) (link.Link, error) {
 	case e == atReturn:
 		return hookReturn(p, prog)
 	}
-	return link.Kprobe(p.Func.Name, prog, nil)
+	l, err := link.Kprobe(p.Func.Name, prog, nil)
+	return l, probing(err)
 }
 
 // maxActive is how many calls of one function a kretprobe can wait for at the
@@ -284,7 +357,26 @@ func hookReturn(p *plan.Probe, prog *ebpf.Program) (link.Link, error) {
 	if err == nil {
 		return l, nil
 	}
-	return link.Kretprobe(p.Func.Name, prog, nil)
+	l, err = link.Kretprobe(p.Func.Name, prog, nil)
+	return l, probing(err)
+}
+
+// probing keeps of a kprobe's error what it comes down to. After a refusal the
+// library tries the name with the prefix of system calls, and reports what the
+// kernel said to that.
+func probing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
+		return notProbedError{err}
+	}
+	return err
+}
+
+type notProbedError struct{ err error }
+
+func (e notProbedError) Unwrap() error { return e.err }
+
+func (notProbedError) Error() string {
+	return "the kernel has no code of that name, or does not let it be traced (notrace)"
 }
 
 // Failed returns the probes that could not be attached.
@@ -296,6 +388,7 @@ func (t *Tracer) Adopt(pid int) error {
 	if err := t.engine.Maps[bpf.MapFamily].Put(uint32(pid), uint8(1)); err != nil {
 		return fmt.Errorf("following process %d: %w", pid, err)
 	}
+	t.skipped, _ = t.missed() // that was such a system call, and nothing of the process was to be seen yet
 	return nil
 }
 
@@ -304,6 +397,8 @@ func (t *Tracer) Adopt(pid int) error {
 // attached.
 func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 	var sums [bpf.Counters]uint64
+	// Before looking into maps: while it does, the kernel skips programs.
+	skipped, uncounted := t.missed()
 	for i := range sums {
 		var perCPU []uint64
 		if err := t.engine.Maps[bpf.MapCounters].Lookup(uint32(i), &perCPU); err != nil {
@@ -313,7 +408,7 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 			sums[i] += n
 		}
 	}
-	sums[bpf.Missed], t.uncounted = t.missed()
+	sums[bpf.Missed], t.uncounted = skipped-min(skipped, t.skipped), uncounted
 	return sums, nil
 }
 
@@ -338,6 +433,9 @@ func (t *Tracer) Close() error {
 	if t.reader != nil {
 		err = errors.Join(err, t.reader.Close())
 	}
+	for _, h := range t.modules {
+		err = errors.Join(err, h.Close())
+	}
 	if t.engine != nil {
 		t.engine.Close()
 	}
@@ -347,11 +445,29 @@ func (t *Tracer) Close() error {
 // explain keeps of a verifier's complaint what it comes down to. The whole log
 // is there for whoever asks: errors.As with a *ebpf.VerifierError.
 func explain(err error) error {
+	err = permission(err)
 	var ve *ebpf.VerifierError
 	if !errors.As(err, &ve) || len(ve.Log) == 0 {
 		return err
 	}
 	return &verifierError{ve}
+}
+
+// permission says what EPERM of the bpf system call comes from. The library takes
+// it for a limit of locked memory, which has meant nothing to BPF since Linux 5.11.
+func permission(err error) error {
+	if errors.Is(err, unix.EPERM) && strings.Contains(err.Error(), "MEMLOCK") {
+		return refusedError{err}
+	}
+	return err
+}
+
+type refusedError struct{ err error }
+
+func (e refusedError) Unwrap() error { return e.err }
+
+func (refusedError) Error() string {
+	return "the kernel does not permit it: a capability is missing, or lockdown, a security module or the container's seccomp filter forbids it"
 }
 
 type verifierError struct{ *ebpf.VerifierError }

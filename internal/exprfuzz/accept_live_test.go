@@ -23,12 +23,14 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
-// acceptSample is how many functions make test tries; make soak tries all.
-const acceptSample = 2000
+// acceptSample is how many functions make test tries, and where a smoke run will do;
+// make soak tries all.
+const acceptSample, acceptSmoke = 500, 100
 
 // The kernel must take what is generated for its own functions: everything
 // captured, and a condition on the first integer of each argument.
@@ -41,6 +43,9 @@ func TestLiveVerifier(t *testing.T) {
 	}
 	funcs = slices.DeleteFunc(funcs, func(f kernel.Function) bool { return f.Type == nil })
 	step := max(1, len(funcs)/acceptSample)
+	if livetest.Smoke() {
+		step = max(1, len(funcs)/acceptSmoke)
+	}
 	if n, err := strconv.Atoi(os.Getenv("KSNOOP_ACCEPT")); err == nil {
 		step = max(1, len(funcs)/n)
 	}
@@ -76,9 +81,12 @@ type acceptance struct {
 	examples              map[string][]string
 }
 
+// largestStash has room for the data of any probe.
+var largestStash = bpf.NewStash(plan.MaxRecord, 1)
+
 func newAcceptance(t *testing.T) *acceptance {
 	t.Helper()
-	spec, err := bpf.Engine(bpf.Settings{RingSize: 1 << 16, FrameData: plan.MaxRecord})
+	spec, err := bpf.Engine(bpf.Settings{RingSize: 1 << 16, Stash: largestStash})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +97,33 @@ func newAcceptance(t *testing.T) *acceptance {
 	t.Cleanup(engine.Close)
 	a := &acceptance{view: kernel.Open(os.DirFS("/")), engine: engine, cache: btf.NewCache(), causes: map[string]int{}, examples: map[string][]string{}}
 	a.target = target(t, a.view)
+	a.target.Stash = largestStash
 	return a
+}
+
+// methods are the ways of attaching for which code is generated in a way of its
+// own, as far as the kernel has them.
+func methods() []plan.Method {
+	all := []plan.Method{plan.MethodFentry, plan.MethodKprobe}
+	if attach.CapFsession.Probe() == nil {
+		all = append(all, plan.MethodFsession)
+	}
+	if attach.CapTracingMulti.Probe() == nil {
+		all = append(all, plan.MethodTracingMulti)
+	}
+	return all
 }
 
 // target is what ksnoop takes the running kernel for.
 func target(t *testing.T, view *kernel.View) codegen.Target {
 	t.Helper()
 	out := codegen.Target{Arch: runtime.GOARCH}
+	types, err := view.BTF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kfuncs := codegen.FindSessionKfuncs(types)
+	out.Session = func() codegen.SessionKfuncs { return kfuncs }
 	if attach.Probe(context.Background(), attach.CapRdonlyCast).Has(attach.CapRdonlyCast) {
 		spec, err := view.BTF()
 		if err != nil {
@@ -125,7 +153,7 @@ func (a *acceptance) try(t *testing.T, f kernel.Function) {
 		return
 	}
 	if probe.Method == plan.MethodFentry {
-		if err = a.load(probe); err == nil {
+		if err = a.load(t, probe); err == nil {
 			a.fentry++
 			return
 		}
@@ -137,7 +165,7 @@ func (a *acceptance) try(t *testing.T, f kernel.Function) {
 	} else {
 		a.refused(f, "fentry", errors.New("the signature is none that trampolines take"))
 	}
-	if err := a.load(probe); err != nil {
+	if err := a.load(t, probe); err != nil {
 		a.refused(f, "kprobe", err)
 		return
 	}
@@ -162,7 +190,8 @@ func (a *acceptance) refused(f kernel.Function, stage string, err error) {
 	}
 }
 
-func (a *acceptance) load(p *plan.Probe) error {
+func (a *acceptance) load(t *testing.T, p *plan.Probe) error {
+	t.Helper()
 	programs, err := codegen.Compile(p, a.target)
 	if err != nil {
 		return err
@@ -189,11 +218,23 @@ func (a *acceptance) load(p *plan.Probe) error {
 		c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"accept": spec}},
 			ebpf.CollectionOptions{Cache: a.cache})
 		if err != nil {
+			if examined(err) {
+				t.Errorf("%s: the verifier refuses what is generated: %v", everything(p.Func), lastWord(err))
+			}
 			return lastWord(err)
 		}
 		c.Close()
 	}
 	return nil
+}
+
+// examined reports whether the verifier has looked at instructions: else it is the
+// function that cannot be attached to in this way.
+func examined(err error) bool {
+	var ve *ebpf.VerifierError
+	return errors.As(err, &ve) && slices.ContainsFunc(ve.Log, func(line string) bool {
+		return strings.HasPrefix(line, "processed ") && !strings.HasPrefix(line, "processed 0 ")
+	})
 }
 
 // lastWord is what the verifier complained about in the end.

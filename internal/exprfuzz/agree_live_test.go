@@ -56,7 +56,7 @@ func TestLiveAgree(t *testing.T) {
 	for round := 0; total.pairs < pairs && !t.Failed(); round++ {
 		r := newRound(t, fmt.Sprintf("fz%d_", round), seed+uint64(round))
 		r.repeat = calls
-		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
+		for _, m := range methods() {
 			r.run(t, m, &total)
 		}
 		r.mem.Close()
@@ -66,7 +66,7 @@ func TestLiveAgree(t *testing.T) {
 		// The kernel's own types: what casts make of pointers can be loaded from directly.
 		r = newKernelRound(t, fmt.Sprintf("kt%d_", round), seed+uint64(round))
 		r.repeat = calls
-		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
+		for _, m := range methods() {
 			r.run(t, m, &total)
 		}
 		r.mem.Close()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -127,7 +128,7 @@ func TestLiveTraps(t *testing.T) {
 	le.PutUint64(mem.Bytes[512+16:], unmapped)
 	c := newCaller(t, m, mem)
 	view := kernel.Open(os.DirFS("/"))
-	for _, method := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
+	for _, method := range methods() {
 		p := &plan.Plan{}
 		for i, tr := range traps {
 			p.Probes = append(p.Probes, trapProbe(t, view, m, i, tr.items, method))
@@ -191,7 +192,7 @@ func trapProbe(t *testing.T, view *kernel.View, m *kmod.Module, i int, items str
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe, err := plan.NewProbe(view, spec, found[0], plan.Options{Arch: "amd64", Method: func(*plan.Probe) plan.Method { return method }})
+	probe, err := plan.NewProbe(view, spec, found[0], plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return method }})
 	if err != nil {
 		t.Fatal(err)
 	}

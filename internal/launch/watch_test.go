@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 func TestWatch(t *testing.T) {
@@ -28,7 +30,7 @@ func TestWatch(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(livetest.Patience(10 * time.Second)):
 		t.Error("the end of the process was not seen")
 	}
 	if err := stop(); err != nil {

@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Calls prints the calls view: one block for each record, in the columns of
@@ -55,11 +57,11 @@ func appendHead(dst []byte, e *event.Event) []byte {
 	if end := bytes.IndexByte(comm, 0); end >= 0 {
 		comm = comm[:end]
 	}
-	dst = append(appendPadded(dst, comm, 16), ' ')
+	dst = append(appendTask(dst, comm, 16), ' ')
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.PID), 10), 7), ' ')
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.CPU), 10), 4), ' ')
 	dst = append(appendPadded(dst, appendSeconds(text[:0], e.Time), 16), ' ')
-	dst = append(dst, e.Probe.Name()...)
+	dst = terminal.AppendName(dst, e.Probe.Name())
 	return append(dst, '(')
 }
 
@@ -85,19 +87,25 @@ func (c *Calls) form(e *event.Event) (*form, error) {
 	return f, nil
 }
 
-// appendPadded appends s right-aligned in width columns. What a terminal would
-// act upon is replaced: a task chooses its own name.
-func appendPadded(dst, s []byte, width int) []byte {
-	for range width - len(s) {
-		dst = append(dst, ' ')
+// appendTask appends the name of a task, which chooses it, right-aligned in
+// width columns.
+func appendTask(dst, comm []byte, width int) []byte {
+	start := len(dst)
+	dst = terminal.AppendName(dst, comm)
+	missing := width - utf8.RuneCount(dst[start:])
+	if missing <= 0 {
+		return dst
 	}
-	for _, b := range s {
-		if b < ' ' || b >= 0x7f {
-			b = '?'
-		}
-		dst = append(dst, b)
-	}
+	end := len(dst)
+	dst = appendBlanks(dst, missing)
+	copy(dst[start+missing:], dst[start:end])
+	appendBlanks(dst[:start], missing)
 	return dst
+}
+
+// appendPadded appends s right-aligned in width columns.
+func appendPadded(dst, s []byte, width int) []byte {
+	return append(appendBlanks(dst, width-len(s)), s...)
 }
 
 // appendSeconds appends nanoseconds as seconds to the microsecond.

@@ -205,11 +205,22 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestHostileName: a task's name must not reach the terminal as it is.
-func TestHostileName(t *testing.T) {
-	e := &event.Event{Event: bpf.Event{Comm: [16]byte{0x1b, '[', '3', '1', 'm', 0xff, '\n'}}, Probe: &plan.Probe{}}
-	if got := string(appendHead(nil, e)[:16]); got != "         ?[31m??" {
-		t.Errorf("name printed as %q", got)
+// TestTaskName: a task's name stays in its column, and does not reach the terminal
+// as it is.
+func TestTaskName(t *testing.T) {
+	for _, test := range []struct{ comm, want string }{
+		{"bash", "            bash"},
+		{"\x1b[31m\xff\n", `  \x1b[31m\xff\n`},
+		{"grüße", "           grüße"},
+		{"日本日本日", "           日本日本日"},
+		{"\x1b]0;\u202exyz\x07", `\x1b]0;\xe2\x80\xaexyz\x07`}, // wider
+		{"", "                "},
+	} {
+		e := &event.Event{Probe: &plan.Probe{}}
+		copy(e.Comm[:], test.comm)
+		if got := string(appendHead([]byte("x"), e)); !strings.HasPrefix(got, "x"+test.want+"       0    0 ") {
+			t.Errorf("%q: printed as %q", test.comm, got)
+		}
 	}
 }
 

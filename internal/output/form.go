@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A form is how the records of one layout are printed: everything that does
@@ -77,7 +78,7 @@ func newForm(p *plan.Probe, r *plan.Record, s *style) (*form, error) {
 		}
 		if last == nil || last.Item != slot.Item || last.Capture != slot.Capture {
 			c := &p.Items[slot.Item].Captures[slot.Capture]
-			f.fields = append(f.fields, field{label: c.Label, view: c.View, style: s})
+			f.fields = append(f.fields, field{label: terminal.Name(c.Label), view: c.View, style: s})
 		}
 		last = slot
 		if err := f.fields[len(f.fields)-1].add(slot); err != nil {

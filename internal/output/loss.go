@@ -19,7 +19,7 @@ type loss struct {
 var losses = [bpf.Counters]loss{
 	bpf.LostRingbuf:   {what: "records lost because the ring buffer was full", hint: "try a larger --ringbuf, a narrower SPEC or --rate"},
 	bpf.LostDepth:     {what: "calls not seen because too many calls of one thread were open"},
-	bpf.LostThread:    {what: "calls not seen because the kernel had no memory for them"},
+	bpf.LostStash:     {what: "calls not seen because too many were in flight", hint: "make room for more with --in-flight"},
 	bpf.LostFamily:    {what: "processes not followed because there are too many"},
 	bpf.LostScratch:   {what: "records lost because too many with a stack or branches were under way on one CPU"},
 	bpf.LostBranches:  {what: "records without their branches, which others overwrote too soon"},
@@ -30,6 +30,8 @@ var losses = [bpf.Counters]loss{
 	bpf.RateLimited:   {what: "calls left out by --rate"},
 	bpf.Unreadable:    {what: "records with values that could not be read", shows: true},
 	bpf.Truncated:     {what: "strings and buffers of which only the beginning was captured", shows: true},
+	bpf.LostSession:   {what: "sessions not recorded because too many were open at once", hint: "make room for more with --sessions"},
+	bpf.LostNMI:       {what: "sessions not recorded because a non-maskable interrupt began them"},
 	bpf.Missed:        {what: "calls or returns not seen because the kernel skips a probe while another runs on that CPU"},
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A Liner tells which source lines the code of a function comes from.
@@ -56,8 +57,8 @@ func (p *passage) appendPassage(dst []byte, l Liner, function string, branches [
 	if !skipped {
 		return dst
 	}
-	dst = append(append(append(dst, "in "...), function...), ", "...)
-	dst = append(dst, file...)
+	dst = append(terminal.AppendName(append(dst, "in "...), function), ", "...)
+	dst = terminal.AppendName(dst, file)
 	dst = p.appendLines(append(dst, ": passed "...), true)
 	return p.appendLines(append(dst, "; not passed "...), false)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // appendResult appends what a function returned, v being the whole of the
@@ -26,7 +27,7 @@ func appendResultText(dst []byte, f *plan.Function, v uint64) []byte {
 		return appendPointer(dst, v)
 	case *btf.Enum:
 		if name := enumerator(t, v); name != "" {
-			return append(dst, name...)
+			return terminal.AppendName(dst, name)
 		}
 	case *btf.Int:
 		if t.Encoding == btf.Bool {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // SessionOptions say how sessions are printed.
@@ -135,9 +136,9 @@ func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
 	}
 	dst = strconv.AppendUint(append(dst, " TID/PID "...), uint64(s.TID), 10)
 	dst = strconv.AppendUint(append(dst, '/'), uint64(s.PID), 10)
-	dst = appendPadded(append(dst, " ("...), []byte(s.Comm), 0)
+	dst = terminal.AppendName(append(dst, " ("...), s.Comm)
 	if s.Leader != "" { // which is not known while it is open
-		dst = appendPadded(append(dst, '/'), []byte(s.Leader), 0)
+		dst = terminal.AppendName(append(dst, '/'), s.Leader)
 	}
 	dst = append(dst, "):"...)
 	switch s.State {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Columns of a call trace.
@@ -121,7 +122,7 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 	case session.StepLeaf:
 		t.text = append(t.text, "↔ "...)
 	case session.StepProbe:
-		t.text = append(append(t.text, "◎ "...), s.Probe...)
+		t.text = terminal.AppendName(append(t.text, "◎ "...), s.Probe)
 	case session.StepLost:
 		t.text = append(t.text, "--- calls lost ---"...)
 		t.set(traceCalls, start)
@@ -154,9 +155,9 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 // appendFunction appends a function as a stack names it: "nft_do_chain
 // [nf_tables]".
 func appendFunction(dst []byte, f *plan.Function) []byte {
-	dst = append(dst, f.Func.Name...)
+	dst = terminal.AppendName(dst, f.Func.Name)
 	if f.Func.Module != "" {
-		dst = append(append(append(dst, " ["...), f.Func.Module...), ']')
+		dst = append(terminal.AppendName(append(dst, " ["...), f.Func.Module), ']')
 	}
 	return dst
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // An ArgsForm is how the values of a call are laid out in a session.
@@ -77,7 +78,7 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 		if compact {
 			equals = "="
 		}
-		dst = append(append(p.begin(dst, " "), a.Param.Name...), equals...)
+		dst = append(terminal.AppendName(p.begin(dst, " "), a.Param.Name), equals...)
 		var err error
 		if dst, err = p.appendArg(dst, a); err != nil {
 			return dst, err

@@ -17,47 +17,212 @@ type Loc struct {
 	// stack, Stack bytes above what the stack pointer shows at entry.
 	Reg   int
 	Stack int
+	// Ref says that the address of a copy is passed in its place.
+	Ref bool
+	// Apart says that the kernel's trampolines would look for it elsewhere:
+	// they count registers and stack slots without gaps.
+	Apart bool
 }
 
-// regs are the integer argument registers of an architecture and what lies
-// between the stack pointer and the first stack argument at entry.
+// A callABI is how an architecture passes parameters.
 type callABI struct {
-	regs       int
+	regs int // integer argument registers
+	// stackStart lies between the stack pointer and the first stack argument
+	// at entry.
 	stackStart int
 	// user is where struct pt_regs has the parameters of a system call.
 	user []int
+	// aapcs tells AAPCS64 from System V where they differ: see locate.
+	aapcs bool
 }
 
 var abis = map[string]callABI{
-	"amd64": {6, 8, []int{112, 104, 96, 56, 72, 64}}, // System V: the return address is on top; system calls take r10 for cx
-	"arm64": {8, 0, []int{0, 8, 16, 24, 32, 40}},     // AAPCS64
+	"amd64": {6, 8, []int{112, 104, 96, 56, 72, 64}, false}, // the return address is on top; system calls take r10 for cx
+	"arm64": {8, 0, []int{0, 8, 16, 24, 32, 40}, true},
 }
 
-// locate assigns the parameters of proto to their places. Aggregates of up to
-// 16 bytes travel in one or two registers, larger ones in memory; the kernel
-// has no floating-point parameters.
-func locate(params []btf.FuncParam, arch string) []Param {
-	abi := abis[arch]
+// floatRegister says why a parameter cannot be had: no program is handed the
+// floating-point registers.
+const floatRegister = "is passed in floating-point registers, which the kernel hands to no program"
+
+// A locator assigns parameters to places, one after another.
+type locator struct {
+	abi              callABI
+	slot, reg, stack int
+}
+
+// locate assigns the parameters of a function that returns result to their
+// places: aggregates of up to 16 bytes travel in one or two registers. The two
+// conventions differ in these:
+//
+//	                              System V               AAPCS64
+//	larger aggregates             a copy on the stack    the address of a copy
+//	__int128                      any two registers      an even one and the next
+//	no room in the registers      later ones may fit     all others on the stack
+//	address of a large result     the first register     x8, which is no argument
+func locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
+	l := locator{abi: abis[arch]}
+	l.stack = l.abi.stackStart
+	hidden := !l.abi.aapcs && inMemory(result)
+	if hidden {
+		l.reg = 1
+	}
 	out := make([]Param, 0, len(params))
-	slot, reg, stack := 0, 0, abi.stackStart
-	for _, p := range params {
+	for i, p := range params {
 		if _, variadic := p.Type.(*btf.Void); variadic {
 			break // "...": unnamed, no type
 		}
-		words := 1
-		if size, err := btf.Sizeof(p.Type); err == nil && size > 8 {
-			words = (size + 7) / 8
+		param := Param{Param: expr.Param{Name: p.Name, Type: p.Type}, Loc: l.next(p.Type)}
+		param.Loc.Apart = param.Loc.Apart || hidden
+		switch {
+		case l.abi.inFloats(p.Type):
+			param.Absent, param.Why = true, floatRegister
+		case param.Loc.Ref:
+			param.Base = &expr.Arg{T: &btf.Pointer{Target: p.Type}, Index: i, Width: 8}
 		}
-		loc := Loc{Slot: slot, Slots: words, Reg: -1}
-		slot += words
-		if words <= 2 && reg+words <= abi.regs {
-			loc.Reg = reg
-			reg += words
-		} else {
-			loc.Stack = stack
-			stack += 8 * words
-		}
-		out = append(out, Param{Param: expr.Param{Name: p.Name, Type: p.Type}, Loc: loc})
+		out = append(out, param)
 	}
 	return out
+}
+
+// next assigns the next parameter to its place.
+func (l *locator) next(t btf.Type) Loc {
+	loc := Loc{Slot: l.slot, Slots: words(t), Reg: -1}
+	l.slot += loc.Slots
+	if l.abi.inFloats(t) {
+		loc.Apart = true
+		return loc
+	}
+	need, align := loc.Slots, 1
+	if aligned16(t) {
+		align = 2
+	}
+	if l.abi.aapcs && need > 2 {
+		loc.Ref, loc.Apart, loc.Slots = true, true, 1
+		need, align = 1, 1
+	}
+	if need > 2 {
+		return l.onStack(loc, need, align)
+	}
+	reg := l.reg
+	if l.abi.aapcs {
+		reg = roundUp(reg, align)
+	}
+	if reg+need > l.abi.regs {
+		if l.abi.aapcs {
+			l.reg = l.abi.regs
+		}
+		return l.onStack(loc, need, align)
+	}
+	loc.Reg, l.reg = reg, reg+need
+	loc.Apart = loc.Apart || l.abi.aapcs && loc.Reg != loc.Slot
+	return loc
+}
+
+// onStack puts a parameter on the stack, whose slots are of 8 bytes each.
+func (l *locator) onStack(loc Loc, need, align int) Loc {
+	at := roundUp(l.stack-l.abi.stackStart, 8*align)
+	loc.Stack = l.abi.stackStart + at
+	loc.Apart = loc.Apart || loc.Stack != l.stack || l.abi.aapcs && at != 8*(loc.Slot-l.abi.regs)
+	l.stack = loc.Stack + 8*need
+	return loc
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// words is how many 64-bit words a value takes.
+func words(t btf.Type) int {
+	size, err := btf.Sizeof(t)
+	if err != nil {
+		return 1
+	}
+	return max(1, (size+7)/8)
+}
+
+// inMemory reports whether a function writes a result of type t to where its
+// caller says.
+func inMemory(t btf.Type) bool {
+	return t != nil && words(t) > 2
+}
+
+// declareResult says where a function's result is that is no number in a
+// register.
+func declareResult(scope *expr.Scope, result btf.Type, arch string) {
+	abi := abis[arch]
+	switch {
+	case result == nil:
+	case abi.inFloats(result):
+		scope.ReturnWhy = floatRegister
+	case inMemory(result) && abi.aapcs:
+		scope.ReturnWhy = "is in memory whose address is no longer known when the function returns"
+	case inMemory(result):
+		scope.ReturnBase = &expr.Result{T: &btf.Pointer{Target: result}, Width: 8}
+	}
+}
+
+// members returns the members of a struct or union, of an array its element.
+func members(t btf.Type) ([]btf.Member, bool) {
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		return t.Members, true
+	case *btf.Union:
+		return t.Members, true
+	case *btf.Array:
+		return []btf.Member{{Type: t.Type}}, true
+	}
+	return nil, false
+}
+
+// aligned16 reports whether a type's alignment is 16 bytes, which is that of
+// __int128 and of what has such members, unless it is packed.
+func aligned16(t btf.Type) bool {
+	size, err := btf.Sizeof(t)
+	if err != nil || size == 0 || size%16 != 0 {
+		return false
+	}
+	list, ok := members(t)
+	if !ok {
+		_, integer := btf.UnderlyingType(t).(*btf.Int)
+		return integer
+	}
+	for _, m := range list {
+		if m.Offset%128 == 0 && aligned16(m.Type) {
+			return true
+		}
+	}
+	return false
+}
+
+// inFloats reports whether a value is passed in floating-point registers: a
+// number of that kind, or an aggregate of one to four of the same size (AAPCS64
+// calls it homogeneous). No kernel uses such registers for its calls, but the
+// types of one may speak of them.
+func (abi *callABI) inFloats(t btf.Type) bool {
+	n, size := floatsIn(t)
+	return size > 0 && n >= 1 && n <= 4 && (abi.aapcs || words(t) <= 2)
+}
+
+// floatsIn counts the floating-point numbers in a value and returns their size,
+// 0 if they differ or there is anything else.
+func floatsIn(t btf.Type) (n int, size uint32) {
+	if f, ok := btf.UnderlyingType(t).(*btf.Float); ok {
+		return 1, f.Size
+	}
+	list, _ := members(t)
+	for _, m := range list {
+		k, s := floatsIn(m.Type)
+		if s == 0 || size != 0 && s != size {
+			return 0, 0
+		}
+		switch u := btf.UnderlyingType(t).(type) {
+		case *btf.Union:
+			n = max(n, k)
+		case *btf.Array:
+			n = int(u.Nelems) * k
+		default:
+			n += k
+		}
+		size = s
+	}
+	return n, size
 }

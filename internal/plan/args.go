@@ -16,6 +16,9 @@ type Arg struct {
 	Target btf.Type
 	Text   bool
 	Size   int // bytes captured of the target, at most
+	// Ref says that the target is the argument itself, of which the address of
+	// a copy was passed.
+	Ref bool
 }
 
 // Limits of what is captured of a call where all arguments are.
@@ -32,15 +35,22 @@ func argsOf(params []Param, arch string) []Arg {
 	targets := 0
 	for i := range params {
 		p := &params[i]
-		a := Arg{Param: p, Word: p.Loc.Reg, Words: p.Loc.Slots}
+		a := Arg{Param: p, Word: p.Loc.Reg, Words: p.Loc.Slots, Ref: p.Loc.Ref}
+		if p.Absent {
+			args = append(args, Arg{Param: p})
+			continue
+		}
 		if p.Loc.Reg < 0 {
 			a.Word = abi.regs + (p.Loc.Stack-abi.stackStart)/8
 		}
 		if a.Word+a.Words > maxArgWords {
 			a.Word, a.Words = 0, 0
-		} else if a.target(p.Type); a.Target != nil {
+		} else if a.target(p); a.Target != nil {
 			if targets == maxArgTargets {
 				a.Target, a.Text, a.Size = nil, false, 0
+				if a.Ref {
+					a.Words = 0
+				}
 			} else {
 				targets++
 			}
@@ -50,10 +60,13 @@ func argsOf(params []Param, arch string) []Arg {
 	return args
 }
 
-// target sets what is captured of what an argument of type t points to.
-func (a *Arg) target(t btf.Type) {
-	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
-	if !ok {
+// target sets what is captured of what an argument points to.
+func (a *Arg) target(param *Param) {
+	p, ok := btf.UnderlyingType(param.Type).(*btf.Pointer)
+	switch {
+	case a.Ref:
+		p = &btf.Pointer{Target: param.Type}
+	case !ok:
 		return
 	}
 	to := btf.UnderlyingType(p.Target)

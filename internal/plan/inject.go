@@ -94,7 +94,7 @@ func (p *Probe) layoutReturn() error {
 			}
 		}
 	}
-	return l.check()
+	return p.check(l)
 }
 
 func (p *Probe) notAtReturn() error {

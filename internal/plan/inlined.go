@@ -109,10 +109,15 @@ func (t *Target) inlinedLabel(into kernel.Function) string {
 // nothing has the values of.
 func (p *Probe) Absent() []string {
 	var names []string
-	for _, param := range p.Params {
-		if param.Absent && !p.Spec.Parens {
-			names = append(names, param.Name)
+	for i, param := range p.Params {
+		if !param.Absent || param.Why != "" || p.Spec.Parens {
+			continue
 		}
+		name := param.Name
+		if name == "" {
+			name = "$arg" + strconv.Itoa(i+1)
+		}
+		names = append(names, name)
 	}
 	return names
 }

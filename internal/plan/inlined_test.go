@@ -239,3 +239,12 @@ func TestInlinedType(t *testing.T) {
 		}
 	}
 }
+
+// What is absent has a name, also where the source gave it none.
+func TestAbsentNames(t *testing.T) {
+	param := func(name string, absent bool) Param { return Param{Param: expr.Param{Name: name, Absent: absent}} }
+	p := &Probe{Spec: parse(t, "f"), Params: []Param{param("a", true), param("", true), param("b", false)}}
+	if got := strings.Join(p.Absent(), " "); got != "a $arg2" {
+		t.Errorf("absent: %s, want a $arg2", got)
+	}
+}

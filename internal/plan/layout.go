@@ -117,7 +117,7 @@ func (p *Probe) layoutJoined() error {
 	if p.Timed || len(entry.Predicates)+len(entry.Stores) > 0 {
 		p.Entry, p.Stashed = entry, true
 	}
-	return l.check()
+	return p.check(l)
 }
 
 // allAtReturn reports whether everything can be done at return, without
@@ -156,7 +156,7 @@ func (p *Probe) layoutSplit() error {
 	p.Entry, p.Return = entry, ret
 	if len(ret.Stores) == 0 {
 		p.Return = nil
-		return le.check()
+		return p.check(le)
 	}
 	switch {
 	case p.paired && (captures == 0 || len(entry.Stores) > 0):
@@ -173,10 +173,10 @@ func (p *Probe) layoutSplit() error {
 			p.Entry = nil
 		}
 	}
-	if err := le.check(); err != nil {
+	if err := p.check(le); err != nil {
 		return err
 	}
-	return lr.check()
+	return p.check(lr)
 }
 
 // fixed reports whether t has the same value at return as at entry: nothing
@@ -317,12 +317,16 @@ func (l *allocator) kept(t expr.Term, item int) expr.Term {
 	return &expr.Kept{T: t.Type(), Slot: s.Index}
 }
 
-func (l *allocator) check() error {
-	if len(l.rec.Slots) > MaxSlots {
-		return fmt.Errorf("more than %d values in one record: ask for fewer", MaxSlots)
+// check returns a fault of the SPEC if a record holds too much.
+func (p *Probe) check(l *allocator) error {
+	over := slices.IndexFunc(l.rec.Slots, func(s Slot) bool { return s.Off+s.Size > MaxRecord })
+	msg := fmt.Sprintf("a record of %d bytes is larger than the limit of %d", l.rec.Size, MaxRecord)
+	if len(l.rec.Slots) > MaxSlots && (over < 0 || over > MaxSlots) {
+		over, msg = MaxSlots, fmt.Sprintf("a record of %d values has more than the limit of %d", len(l.rec.Slots), MaxSlots)
 	}
-	if l.rec.Size > MaxRecord {
-		return fmt.Errorf("a record of %d bytes is larger than the limit of %d: ask for fewer values", l.rec.Size, MaxRecord)
+	if over < 0 {
+		return nil
 	}
-	return nil
+	return &expr.ErrorList{Text: p.Spec.Text, Errors: []*expr.Error{{Code: expr.CodeLimit, Span: p.Items[l.rec.Slots[over].Item].Pos,
+		Msg: msg + ", which is exceeded here", Hint: "ask for fewer or smaller values"}}}
 }

@@ -28,20 +28,22 @@ func (p *Probe) ItemText(item int) string {
 type Method uint8
 
 const (
-	MethodAuto       Method = iota
-	MethodFentry            // fentry and fexit programs on the function's trampoline
-	MethodKprobe            // a kprobe and a kretprobe
-	MethodMulti             // kprobe.multi and kretprobe.multi: many functions by one link
-	MethodSession           // kprobe.session: one program for both ends of a call
-	MethodTracepoint        // a program that is handed a tracepoint's record
-	MethodTPBTF             // a program that is handed what a tracepoint is called with, and knows the types
-	MethodRawTP             // the same without types
+	MethodAuto         Method = iota
+	MethodFentry              // fentry and fexit programs on the function's trampoline
+	MethodKprobe              // a kprobe and a kretprobe
+	MethodMulti               // kprobe.multi and kretprobe.multi: many functions by one link
+	MethodSession             // kprobe.session: one program for both ends of a call
+	MethodFsession            // fsession: the same on the function's trampoline
+	MethodTracingMulti        // tracing_multi: the trampolines of many functions by one link
+	MethodTracepoint          // a program that is handed a tracepoint's record
+	MethodTPBTF               // a program that is handed what a tracepoint is called with, and knows the types
+	MethodRawTP               // the same without types
 	numMethods
 )
 
 // String returns the name that --attach takes.
 func (m Method) String() string {
-	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session", "tracepoint", "tp_btf", "raw_tp"}[m]
+	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session", "fsession", "tracing_multi", "tracepoint", "tp_btf", "raw_tp"}[m]
 }
 
 // MethodNamed is the inverse of String.
@@ -56,7 +58,19 @@ func MethodNamed(name string) (m Method, ok bool) {
 
 // argsAtReturn reports whether a program that runs at return still sees the
 // arguments that were passed.
-func (m Method) argsAtReturn() bool { return m == MethodFentry }
+func (m Method) argsAtReturn() bool { return m.Trampoline() }
+
+// Trampoline reports whether programs run on a trampoline of the function: at
+// both ends of a call they have the same context, with all that was passed.
+func (m Method) Trampoline() bool {
+	return m == MethodFentry || m == MethodFsession || m == MethodTracingMulti
+}
+
+// AtBothEnds reports whether one program runs at both ends of a call of p, and
+// the kernel keeps 8 bytes for it in between, the cookie of the session.
+func (p *Probe) AtBothEnds() bool {
+	return (p.Method == MethodFsession || p.Method == MethodTracingMulti) && p.Entry != nil && p.Return != nil
+}
 
 // A Probe is one function traced for one SPEC.
 type Probe struct {
@@ -89,6 +103,7 @@ type Probe struct {
 
 	label  string // what Name returns, if it is not the function's name
 	hidden int    // Params at the end that no SPEC can name
+	doubts []*expr.Error
 }
 
 // RecordSize returns the size of the larger of the probe's records, in bytes.

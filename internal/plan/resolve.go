@@ -36,6 +36,8 @@ type Options struct {
 	// Method chooses how to attach to a function. Nil: MethodFentry where the
 	// function's signature allows it, else MethodKprobe.
 	Method func(*Probe) Method
+	// Warn is told of what can be done and can hardly be meant. Nil: nobody is.
+	Warn func(error)
 	// Paired makes the return of a call be printed if, and only if, its entry
 	// was: where a filter could decide otherwise at return.
 	Paired bool
@@ -80,6 +82,7 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 	for i, probe := range p.Probes {
 		probe.ID = i
 	}
+	o.warnDoubts(p)
 	return p, skipped, nil
 }
 
@@ -130,9 +133,13 @@ func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Tar
 		p.label = t.label()
 	}
 	scope := &expr.Scope{Func: p.Name(), Types: kernelTypes{view, f.Module}}
+	scope.Doubt = func(d *expr.Error) { p.doubts = append(p.doubts, d) }
 	p.declare(scope, o.Arch)
 	items, err := expr.Check(spec, scope)
 	if err != nil {
+		if t.Kind == expr.Function {
+			hintSyscall(err, spec, f.Name)
+		}
 		return nil, err
 	}
 	p.Items = items
@@ -164,7 +171,8 @@ func (p *Probe) SetMethod(m Method) error {
 
 // FentryPossible reports whether the function's signature is one that the
 // kernel's trampolines take as far as types tell: described by BTF, no more
-// than twelve words of parameters, no variable arguments.
+// than twelve words of parameters, each where they look for it, no variable
+// arguments, and a result that is a number.
 func (p *Probe) FentryPossible() bool {
 	proto := protoOf(p.Func)
 	if proto == nil || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
@@ -173,11 +181,30 @@ func (p *Probe) FentryPossible() bool {
 	words := 0
 	for _, param := range p.Params {
 		words += param.Loc.Slots
-		if param.Loc.Slots > 2 {
+		if param.Loc.Slots > 2 || param.Loc.Apart {
 			return false
 		}
 	}
+	switch btf.UnderlyingType(proto.Return).(type) {
+	case *btf.Struct, *btf.Union, *btf.Float:
+		return false
+	}
 	return words <= 12 // MAX_BPF_FUNC_ARGS
+}
+
+// TracingMultiPossible reports whether the function can be one of many of a
+// tracing_multi link. Programs for many functions count the words of arguments as
+// they count registers: those of a trampoline's context must be the same.
+func (p *Probe) TracingMultiPossible() bool {
+	if !p.FentryPossible() {
+		return false
+	}
+	for _, param := range p.Params {
+		if param.Loc.Reg >= 0 && param.Loc.Reg != param.Loc.Slot || param.Loc.Reg < 0 && param.Loc.Slots > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 func protoOf(f kernel.Function) *btf.FuncProto {

@@ -31,7 +31,8 @@ type SessionRequest struct {
 // returned as well; faults come back as Resolve's do.
 func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, []Skipped, error) {
 	b := sessionBuilder{view: view, options: o, session: &Session{Plan: &Plan{}}, byKey: map[string]*Function{}, known: map[Skipped]bool{}}
-	var errs []error
+	var errs, unmatched []error
+	matched := false // by some SPEC of Allow that has to
 	for _, d := range o.Deny {
 		names, err := deniedBy(view, d, o.Sources)
 		errs = append(errs, err)
@@ -42,18 +43,26 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	}
 	for _, part := range []struct {
 		specs []*expr.Spec
-		entry bool
-	}{{r.Entry, true}, {r.Allow, false}, {r.Specs, false}} {
+		role  role
+	}{{r.Entry, entryRole}, {r.Allow, allowRole}, {r.Specs, valueRole}} {
 		for _, spec := range part.specs {
 			optional := slices.Contains(r.Optional, spec)
 			b.options.Unexplained = optional
-			err := b.add(spec, part.entry)
-			var fault *expr.ErrorList
-			if errors.As(err, &fault) && optional {
-				err = nil
+			err := b.add(spec, part.role)
+			switch {
+			case optional && isFault(err):
+				continue
+			case part.role == allowRole && selectsNothing(spec, err):
+				unmatched = append(unmatched, err)
+				continue
+			case part.role == allowRole && err == nil && !optional:
+				matched = true
 			}
 			errs = append(errs, err)
 		}
+	}
+	if !matched {
+		errs = append(errs, unmatched...)
 	}
 	b.options.Unexplained = false
 	for _, in := range r.Inject {
@@ -69,7 +78,32 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	if err := s.complete(r.Args, o); err != nil {
 		return nil, b.skipped, err
 	}
+	for _, err := range unmatched {
+		o.warn("nothing is recorded for one SPEC", err)
+	}
+	o.warnDoubts(s.Plan)
 	return s, b.skipped, nil
+}
+
+// A role is what a SPEC makes of the functions that it selects.
+type role uint8
+
+const (
+	entryRole role = iota // they open a session
+	allowRole             // they are recorded in one
+	valueRole             // so are they, and their values are wanted
+)
+
+func isFault(err error) bool {
+	var fault *expr.ErrorList
+	return errors.As(err, &fault)
+}
+
+// selectsNothing reports whether an error says that there is nothing of what a
+// SPEC selects, rather than that it makes no sense.
+func selectsNothing(spec *expr.Spec, err error) bool {
+	var fault *expr.ErrorList
+	return errors.As(err, &fault) && len(fault.Errors) == 1 && fault.Errors[0].Code == expr.CodeUnknownFunc && fault.Errors[0].Span == spec.Selector.Span
 }
 
 type sessionBuilder struct {
@@ -90,13 +124,13 @@ type denial struct {
 
 // Reasons for which a function is left out.
 var (
-	errUsedByTracing = errors.New("it is used by the tracing itself; give its full name if it must be")
+	errUsedByTracing = errors.New("used by the tracing itself; give its full name if it must be traced")
 	errNoEntry       = errors.New("this kernel has none of the functions that would open a session")
 	errNoItems       = errors.New("the function has no such values")
 )
 
 // add adds the functions that a SPEC selects.
-func (b *sessionBuilder) add(spec *expr.Spec, entry bool) error {
+func (b *sessionBuilder) add(spec *expr.Spec, as role) error {
 	o := b.options
 	o.Deny = nil // what is denied is left out here, where the reason is kept
 	found, err := b.candidates(spec, o)
@@ -105,12 +139,13 @@ func (b *sessionBuilder) add(spec *expr.Spec, entry bool) error {
 	}
 	one := isName(spec.Selector)
 	var first error
+	firstName := ""
 	added := 0
 	for _, c := range found {
 		f := c.f
 		err := b.reason(f, one)
 		if err == nil {
-			err = b.join(spec, c, entry, one)
+			err = b.join(spec, c, as, one)
 		}
 		if err == nil {
 			added++
@@ -119,7 +154,7 @@ func (b *sessionBuilder) add(spec *expr.Spec, entry bool) error {
 		b.skip(f, err)
 		var fault *expr.ErrorList
 		if first == nil || !errors.As(first, &fault) {
-			first = err
+			first, firstName = err, f.String()
 		}
 	}
 	var fault *expr.ErrorList
@@ -128,11 +163,16 @@ func (b *sessionBuilder) add(spec *expr.Spec, entry bool) error {
 		return nil
 	case errors.As(first, &fault):
 		return first
-	case first == nil:
-		first = errors.New("the kernel has no code of it")
 	}
-	return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnknownFunc, Span: spec.Selector.Span,
-		Msg: fmt.Sprintf("nothing of this can be traced: %v", first)}}}
+	msg := fmt.Sprintf("%s %v", spec.Selector, errNoCode)
+	switch {
+	case first == nil:
+	case firstName == spec.Selector.String():
+		msg = fmt.Sprintf("%s cannot be traced: %v", firstName, first)
+	default:
+		msg = fmt.Sprintf("nothing that %s selects can be traced: %s: %v", spec.Selector, firstName, first)
+	}
+	return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnknownFunc, Span: spec.Selector.Span, Msg: msg}}}
 }
 
 // skip notes a function that is left out, once for each reason.
@@ -188,7 +228,7 @@ func isName(s expr.Selector) bool { return s.Path == "" && !strings.ContainsAny(
 
 // join makes f one of the session's functions. Two names of one address are
 // one function, known by the name that BTF describes.
-func (b *sessionBuilder) join(spec *expr.Spec, c candidate, entry, named bool) error {
+func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as role, named bool) error {
 	f := c.f
 	key := f.String()
 	if f.Addr != 0 {
@@ -205,7 +245,10 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, entry, named bool) e
 			fn.Func, fn.Params, fn.Result, fn.Class = made.Func, made.Params, made.Result, made.Class
 		}
 	}
-	fn.Entry = fn.Entry || entry
+	fn.Entry = fn.Entry || as == entryRole
+	if named && as != allowRole && fn.asked == nil {
+		fn.asked = spec
+	}
 	if len(spec.Items) == 0 {
 		return nil
 	}
@@ -246,14 +289,14 @@ func signature(f kernel.Function, arch string) (params []Param, result btf.Type,
 	proto := protoOf(f)
 	switch {
 	case proto == nil && servesSyscall(f.Name):
-		return locate(registers(abis[arch].regs), arch), syscallResult, false
+		return locate(registers(abis[arch].regs), nil, arch), syscallResult, false
 	case proto == nil:
-		return locate(registers(abis[arch].regs), arch), word, false
+		return locate(registers(abis[arch].regs), nil, arch), word, false
 	}
 	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
-		return locate(proto.Params, arch), nil, true
+		return locate(proto.Params, nil, arch), nil, true
 	}
-	return locate(proto.Params, arch), proto.Return, true
+	return locate(proto.Params, proto.Return, arch), proto.Return, true
 }
 
 // syscallResult is the type of what a system call returns.

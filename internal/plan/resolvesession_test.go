@@ -109,7 +109,8 @@ func TestResolveSession(t *testing.T) {
 			skipped: "bpf_ringbuf_output: used by the tracing, find: no such values, untyped: no such values"},
 		{entry: "send", specs: "find() drop", want: ">send:1 find:3 drop:0"},
 		{entry: "send(count)", specs: "send(sk)", fault: "send has values of another SPEC already: send(count); put all of them into one SPEC"},
-		{entry: "send", deny: "se*", fault: "nothing of this can be traced: denied by se*"},
+		{entry: "send", deny: "se*", fault: "send cannot be traced: denied by se*"},
+		{entry: "bpf_ring*", fault: "nothing that bpf_ring* selects can be traced: bpf_ringbuf_output: used by the tracing itself"},
 		{entry: "send", allow: "snd", fault: `no function is called "snd"; did you mean "send" or`},
 		{entry: "send", allow: "notrace*", fault: `"notrace_me" is there, but the kernel lets nobody trace it`},
 		{entry: "sned", allow: "fnid", fault: "fnid\n"}, // both faults at once
@@ -146,6 +147,46 @@ func TestResolveSession(t *testing.T) {
 		if d := cmp.Diff(test.skipped, strings.Join(reasons, ", ")); d != "" {
 			t.Errorf("%s, left out: %s", name, d)
 		}
+	}
+}
+
+// What is recorded in sessions may be there on some kernels only: it is an error
+// if nothing of it is, and else a warning. What makes no sense is an error.
+func TestUnmatchedAllow(t *testing.T) {
+	for _, test := range []struct{ allow, warning, fault string }{
+		{"find drop", "", ""},
+		{"find nosuch*", "nothing is recorded for one SPEC\n  nosuch*\n  ^~~~~~~\n  column 1: no function is called \"nosuch*\"", ""},
+		{"nosuch_at_all find", "nothing is recorded for one SPEC\n  nosuch_at_all\n", ""},
+		{"notrace* find", `"notrace_me" is there, but`, ""},
+		{"nosuch* nothing*", "", "column 1: no function is called \"nosuch*\"\n  nothing*"},
+		{"find nosuch(", "", "unexpected end"},
+		{"find drop(nothing)", "", `no parameter "nothing"`},
+	} {
+		var warnings []string
+		var allow []*expr.Spec
+		var err error
+		for _, text := range strings.Fields(test.allow) {
+			spec, bad := expr.Parse(text)
+			if allow, err = append(allow, spec), bad; err != nil {
+				break
+			}
+		}
+		if err == nil {
+			o := Options{Arch: "amd64", Warn: func(err error) { warnings = append(warnings, err.Error()) }}
+			_, _, err = ResolveSession(sessionView(t), SessionRequest{Entry: specs(t, "send"), Allow: allow}, o)
+		}
+		if test.fault == "" && err != nil || test.fault != "" && (err == nil || !strings.Contains(err.Error(), test.fault)) {
+			t.Errorf("-a %s: %v, want %q", test.allow, err, test.fault)
+		}
+		if got := strings.Join(warnings, "\n"); (got == "") != (test.warning == "") || !strings.Contains(got, test.warning) {
+			t.Errorf("-a %s: warned of %q, want %q", test.allow, got, test.warning)
+		}
+	}
+	// A preset's functions, which may be absent, are no proof that -a matches.
+	r := SessionRequest{Entry: specs(t, "send"), Allow: specs(t, "nosuch* find")}
+	r.Optional = r.Allow[1:]
+	if _, _, err := ResolveSession(sessionView(t), r, Options{Arch: "amd64"}); err == nil {
+		t.Error("-a that matches nothing beside a preset: no error")
 	}
 }
 

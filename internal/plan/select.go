@@ -29,6 +29,14 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	}
 	funcs, err := named(view, sel, o)
 	switch {
+	case errors.Is(err, errNoCode) && o.Unexplained:
+		return nil, fault("", "%s %v", sel, err)
+	case errors.Is(err, errNoCode):
+		hint := ""
+		if o.Inlined != nil {
+			hint = o.Inlined(sel.Name)
+		}
+		return nil, fault(hint, "%s %v", sel, err)
 	case err != nil:
 		return nil, fmt.Errorf("looking for %s: %w", sel, err)
 	case len(funcs) == 0 && sel.Path != "":
@@ -38,12 +46,18 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		return nil, fault(nearestHint(sel.Name, view.SyscallNames(o.Arch)), "there is no system call %q", sel.Name)
 	case len(funcs) == 0 && len(sel.Signature) > 0:
 		return nil, fault(signatureHint(view, sel), "no function that matches has such a signature")
+	case len(funcs) == 0 && o.Unexplained:
+		return nil, fault("", "no function is called %q", sel.Name)
 	case len(funcs) == 0:
-		hint := ""
-		if o.Inlined != nil && !o.Unexplained {
-			hint = o.Inlined(sel.Name)
+		into := ""
+		if o.Inlined != nil {
+			into = o.Inlined(sel.Name)
 		}
-		if hint == "" && !o.Unexplained {
+		if into != "" {
+			return nil, fault(into, "%s %v", sel, errNoCode)
+		}
+		hint := syscallHint(view, sel, o.Arch)
+		if hint == "" {
 			hint = view.Missing(sel.Name, sel.Module).Hint()
 		}
 		return nil, fault(hint, "no function is called %q", sel.Name)
@@ -55,16 +69,69 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	return kept, err
 }
 
+// syscallHint leads from the name of a system call, or of what serves it
+// elsewhere, to its selector.
+func syscallHint(view *kernel.View, sel expr.Selector, arch string) string {
+	if sel.Kind != expr.Function || sel.Module != "" {
+		return ""
+	}
+	name := sel.Name
+	for _, prefix := range []string{"__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_", "__sys_", "sys_", "SyS_"} {
+		if bare, ok := strings.CutPrefix(name, prefix); ok {
+			name = bare
+			break
+		}
+	}
+	for _, wanted := range []string{name, "new" + name, name + "64"} {
+		if view.HasSyscall(wanted, arch) {
+			return "for the system call write " + strconv.Quote("syscall:"+name)
+		}
+	}
+	return ""
+}
+
+// hintSyscall adds to faults about names that the function that serves a system
+// call has no parameters of that name, but the system call has.
+func hintSyscall(err error, spec *expr.Spec, function string) {
+	var faults *expr.ErrorList
+	if !errors.As(err, &faults) {
+		return
+	}
+	prefix, name, ok := strings.Cut(function, "_sys_")
+	if !ok || prefix != "__x64" && prefix != "__arm64" {
+		return // __do_sys_openat has the parameters
+	}
+	write := "syscall:" + name
+	if isName(spec.Selector) && len(spec.Selector.Signature) == 0 {
+		write += spec.Text[spec.Selector.Span.End:]
+	}
+	for _, e := range faults.Errors {
+		if e.Code == expr.CodeUnknownName && !strings.HasPrefix(e.Hint, "did you mean") {
+			e.Hint = "the function is handed registers; the parameters are those of " + strconv.Quote(write)
+		}
+	}
+}
+
+// Why a function that is known from BTF or debug info cannot be traced. Modules
+// lose the code and the symbols of their __init functions, vmlinux the code only.
+var (
+	errNoCode = errors.New("is inlined everywhere: there is no code of it to trace")
+	errGone   = fmt.Errorf("%w, unless that was for loading its module", errNoCode)
+)
+
 // located returns functions of one name as the kernel has them: several, or
 // only copies that the compiler made, or as BTF has it if kallsyms does not tell.
-func located(view *kernel.View, funcs []kernel.Function) []kernel.Function {
-	if view.Symbols() != nil {
-		return funcs
+func located(view *kernel.View, funcs []kernel.Function) ([]kernel.Function, error) {
+	found, err := view.Locate(funcs)
+	switch {
+	case err == nil && len(found) == 0 && len(funcs) > 0 && view.HasSymbols() && funcs[0].Module != "":
+		return nil, errGone
+	case err == nil && len(found) == 0 && len(funcs) > 0 && view.HasSymbols():
+		return nil, errNoCode
+	case err != nil || len(found) == 0 || found[0].Addr == 0: // there are no symbols, or their addresses are hidden
+		return funcs, nil
 	}
-	if found, err := view.Locate(funcs); err == nil && len(found) > 0 {
-		return found
-	}
-	return funcs
+	return found, nil
 }
 
 // having returns what tells whether a function takes and returns what a
@@ -119,7 +186,7 @@ func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Func
 	default:
 		funcs, err = view.Match(sel.Name, sel.Module)
 		if err == nil && !o.Described && !strings.ContainsAny(sel.Name, "*?") {
-			funcs = located(view, funcs)
+			funcs, err = located(view, funcs)
 		}
 	}
 	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return !having(f) }), err

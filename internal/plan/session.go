@@ -5,6 +5,7 @@ package plan
 import (
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -37,6 +38,9 @@ type Function struct {
 	// Args are the arguments that are captured, with what they point to, in
 	// the order of Params; nil if none are.
 	Args []Arg
+	// asked is the SPEC that asks for this very function, by its name; nil if
+	// there is none.
+	asked *expr.Spec
 }
 
 // complete gives every function its probe, and both their places.

@@ -246,7 +246,7 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 		}
 	case expr.RawTracepoint:
 		scope.Point = true
-		p.Params = locate(protoOf(p.Func).Params[1:], arch)
+		p.Params = locate(protoOf(p.Func).Params[1:], nil, arch)
 	case expr.Instruction:
 		scope.Point = true
 		if p.Target.Inlined {
@@ -275,6 +275,7 @@ func (p *Probe) declareFunction(scope *expr.Scope, arch string) {
 	var typed bool
 	p.Params, p.Result, typed = signature(p.Func, arch)
 	scope.Untyped = !typed
+	declareResult(scope, p.Result, arch)
 }
 
 // record is the address of what a program is handed.

@@ -199,6 +199,15 @@ func TestTargetFaults(t *testing.T) {
 		"tp:sched:sched_switch($duration>1)": "is passed, and does not return",
 		"kprobe:send+1($dj)":                 `did you mean "$dx"?`,
 		"kprobe:*+1($di)":                    "4 functions match, but an instruction is in one",
+		"openat":                             `no function is called "openat"; for the system call write "syscall:openat"`,
+		"sys_openat":                         `for the system call write "syscall:openat"`,
+		"__arm64_sys_openat(dfd)":            `for the system call write "syscall:openat"`,
+		"uname":                              `for the system call write "syscall:uname"`, // newuname, as with syscall:
+		"__x64_sys_openat(filename)":         `the function is handed registers; the parameters are those of "syscall:openat(filename)"`,
+		" __x64_sys_openat (filename)":       `those of "syscall:openat (filename)"`,
+		"*_sys_openat(filename)":             `the function is handed registers; the parameters are those of "syscall:openat"`,
+		"__x64_*(filename)":                  `those of "syscall:newuname"`, // the first of them
+		"__x64_sys_openat(retrun < 0)":       `did you mean "return"?`,
 	} {
 		p, err := resolve(t, spec)
 		if err == nil || !strings.Contains(err.Error(), want) {

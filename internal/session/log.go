@@ -221,7 +221,7 @@ func decodeArgs(v *Values, fn *plan.Function, data []byte) error {
 	var targets []int // indices of the arguments that have one
 	for i, a := range fn.Args {
 		arg := Arg{Param: a.Param}
-		if a.Words > 0 {
+		if a.Words > 0 && !a.Ref {
 			arg.Value = data[8*a.Word : 8*(a.Word+a.Words)]
 		}
 		if a.Target != nil {
@@ -236,7 +236,12 @@ func decodeArgs(v *Values, fn *plan.Function, data []byte) error {
 			return fmt.Errorf("decoding a record: argument %d of %s has %d bytes", index, fn.Func.Name, size)
 		}
 		a, arg := &fn.Args[targets[index]], &v.Args[targets[index]]
-		if flags&argFault == 0 {
+		switch {
+		case a.Ref && flags&argFault == 0:
+			arg.Value = b[head : head+size]
+		case a.Ref:
+			arg.Value = nil
+		case flags&argFault == 0:
 			arg.Target, arg.TargetType, arg.Text = b[head:head+size], a.Target, a.Text
 			arg.Cut = a.Cut(size)
 			if a.Text {

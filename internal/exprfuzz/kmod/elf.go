@@ -24,7 +24,7 @@ type section struct {
 
 type reloc struct {
 	off    int
-	typ    elf.R_X86_64
+	typ    uint32
 	symbol int
 	addend int64
 }
@@ -51,7 +51,7 @@ func (o *object) symbol(s symbol) int {
 
 // pointer makes the 8 bytes at off the address of a symbol plus addend.
 func (s *section) pointer(off, symbol int, addend int64) {
-	s.relocs = append(s.relocs, reloc{off, elf.R_X86_64_64, symbol, addend})
+	s.relocs = append(s.relocs, reloc{off, target.address, symbol, addend})
 }
 
 // A stringTable has offsets in place of strings.
@@ -106,7 +106,7 @@ func (o *object) bytes() []byte {
 		body = append(body, contents[i]...)
 	}
 	body = align(body, 8)
-	h := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1, Shoff: uint64(len(body)),
+	h := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(target.elf), Version: 1, Shoff: uint64(len(body)),
 		Ehsize: 64, Shentsize: 64, Shnum: uint16(len(headers)), Shstrndx: uint16(shstrndx)}
 	copy(h.Ident[:], elf.ELFMAG)
 	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
@@ -131,7 +131,7 @@ func (s *section) relocations() []byte {
 	var table []byte
 	for _, r := range s.relocs {
 		table, _ = binary.Append(table, binary.LittleEndian, &elf.Rela64{
-			Off: uint64(r.off), Info: elf.R_INFO(uint32(r.symbol), uint32(r.typ)), Addend: r.addend})
+			Off: uint64(r.off), Info: elf.R_INFO(uint32(r.symbol), r.typ), Addend: r.addend})
 	}
 	return table
 }

@@ -114,17 +114,26 @@ func (m *Module) image() ([]byte, error) {
 // text adds the functions and returns the symbol of set.
 func (m *Module) text(o *object, rx, rw elf.SectionFlag) int {
 	s := o.section(".text", rx, nil)
-	mcount := o.section("__mcount_loc", rw, make([]byte, 8*len(m.Funcs)))
-	fentry := o.symbol(symbol{name: "__fentry__", typ: elf.STT_NOTYPE})
-	set := o.symbol(symbol{"ksnoop_set", elf.STT_FUNC, s, 0, len(setCode)})
-	s.data = append(s.data, setCode...)
+	sites := o.section(target.sites, rw, make([]byte, 8*len(m.Funcs)))
+	code := o.symbol(symbol{"ksnoop_code", elf.STT_NOTYPE, s, 0, 0})
+	set := o.symbol(symbol{"ksnoop_set", elf.STT_FUNC, s, 0, len(target.set)})
+	hook := 0
+	if target.hook != 0 {
+		hook = o.symbol(symbol{name: "__fentry__", typ: elf.STT_NOTYPE})
+	}
+	s.data = append(s.data, target.set...)
 	for i, f := range m.Funcs {
 		s.data = align(s.data, funcAlign)
 		at := len(s.data)
-		s.data = append(s.data, funcCode...)
-		s.relocs = append(s.relocs, reloc{at + 1, elf.R_X86_64_PLT32, fentry, -4})
-		fn := o.symbol(symbol{f.Name, elf.STT_FUNC, s, at, len(funcCode)})
-		mcount.pointer(8*i, fn, 0)
+		s.data = append(s.data, target.fn...)
+		if hook != 0 {
+			s.relocs = append(s.relocs, reloc{at + target.hookAt, target.hook, hook, -4})
+		}
+		o.symbol(symbol{f.Name, elf.STT_FUNC, s, at + target.entry, len(target.fn) - target.entry})
+		sites.pointer(8*i, code, int64(at))
+	}
+	for _, name := range target.empty {
+		o.section(name, rx, make([]byte, 1))
 	}
 	return set
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TestFlagErrors: nobody needs to know Go to understand what is wrong with an option.
+func TestFlagErrors(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"--in-flight 1e6 vfs_read", `--in-flight "1e6": write a whole number in digits, as 1000`},
+		{"--in-flight 99999999999999999999 vfs_read", `--in-flight "99999999999999999999": that number is too large`},
+		{"-p abc vfs_read", `-p "abc": write a number, as 1234, or several with commas between them`},
+		{"-p -1 vfs_read", `-p "-1": write a number, as 1234, or several with commas between them`},
+		{"-t 99999999999999999999 vfs_read", `-t "99999999999999999999": that number is too large`},
+		{"-e vfs_read --sessions 1e3", `--sessions "1e3": write a whole number in digits, as 1000`},
+		{"-e vfs_read -C bpf.sessions-size=1e3", `-C "bpf.sessions-size=1e3": `},
+		{"--for 5 vfs_read", `--for "5": write a time with its unit, such as 10ms, 1.5s or 5m`},
+		{"--hung 5 -e vfs_read", `--hung "5": write a time with its unit`},
+		{"--follow=maybe vfs_read", `--follow "maybe": write true or false, or leave the value out`},
+		{"-S=maybe -e vfs_read", `-S "maybe": "maybe" is neither y nor n`},
+		{"print --offset 1k int", `--offset "1k": write a whole number in digits, as 1000`},
+	} {
+		stdout, stderr, status := ran(strings.Fields(c.args)...)
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "ksnoop: "+c.want) || strings.Contains(stderr, "strconv") {
+			t.Errorf("%s: status %d, %q, want %q", c.args, status, stderr, c.want)
+		}
+	}
+}
+
+// TestFlagForms: the types of which pflag would speak in Go's words are known. Those
+// of ours say what is wrong themselves.
+func TestFlagForms(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if err := f.Value.Set("1e\x00"); err == nil || !strings.Contains(err.Error(), "strconv") && !strings.HasPrefix(err.Error(), "time: ") {
+				return
+			}
+			if flagForms[f.Value.Type()] == "" {
+				t.Errorf("%s --%s is of type %s, which flagForms does not know", c.Name(), f.Name, f.Value.Type())
+			}
+		})
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	status := 0
+	visit(newRootCommand(&status))
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// TestLiveStaleEvents: events of a process that was killed go when the next one
+// attaches, whatever to; those of one that lives stay.
+func TestLiveStaleEvents(t *testing.T) {
+	guest.Require(t)
+	const file, nobody = "/sys/kernel/tracing/kprobe_events", 1 << 30 // more than PIDs can be
+	names := map[int]string{}
+	for _, pid := range []int{nobody, os.Getppid()} {
+		names[pid] = fmt.Sprintf("%[1]s%[2]d/stale_%[2]d", eventGroup, pid)
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(f, "p:%s vfs_read\n", names[pid]); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	if err := (Trial{Method: plan.MethodKprobe}).Run(t.Context(), kernel.OpenRunning(), runtime.GOARCH); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(left), names[nobody]) || !strings.Contains(string(left), names[os.Getppid()]) {
+		t.Errorf("left is\n%s", left)
+	}
+	if f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+		fmt.Fprintf(f, "-:%s\n", names[os.Getppid()])
+		f.Close()
+	}
+}

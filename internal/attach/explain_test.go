@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestProbing: what the library tries after a refusal is not passed on. The text
+// is that of cilium/ebpf for a function that is notrace.
+func TestProbing(t *testing.T) {
+	refused := fmt.Errorf("creating perf_kprobe PMU (arch-specific fallback for %q): token %s: not found: %w", "native_sched_clock", "__x64_native_sched_clock", fs.ErrNotExist)
+	if err := probing(refused); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "__x64_") || !strings.Contains(err.Error(), "notrace") {
+		t.Errorf("a refused kprobe is explained as %q", err)
+	}
+	for _, other := range []error{nil, fmt.Errorf("opening perf event: %w", unix.EPERM)} {
+		if err := probing(other); err != other {
+			t.Errorf("another error became %q", err)
+		}
+	}
+}
+
+// TestExplainPermission: what the library guesses of EPERM is not passed on.
+func TestExplainPermission(t *testing.T) {
+	refused := fmt.Errorf("map create: %w (MEMLOCK may be too low, consider rlimit.RemoveMemlock)", unix.EPERM)
+	if err := explain(refused); !errors.Is(err, unix.EPERM) || strings.Contains(err.Error(), "MEMLOCK") || !strings.Contains(err.Error(), "does not permit") {
+		t.Errorf("EPERM is explained as %q", err)
+	}
+	other := fmt.Errorf("map create: %w", unix.ENOMEM)
+	if err := explain(other); err != other {
+		t.Errorf("another error became %q", err)
+	}
+}

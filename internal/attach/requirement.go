@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// A Requirement is something of the kernel's BPF that programs use.
+type Requirement struct {
+	Name  string
+	Since Version
+	has   func() bool
+}
+
+// A Version is that of a release of Linux.
+type Version struct{ Major, Minor int }
+
+// String returns "5.11".
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// oldest is what is not worth naming: BTF of programs, bounded loops and reads of
+// kernel and user memory told apart came no later than that.
+var oldest = Version{5, 5}
+
+// mapsSince and helpersSince are when Linux got what is newer. A test looks after
+// them: all that the engine and generated programs use is in here.
+var (
+	mapsSince = map[ebpf.MapType]Version{
+		ebpf.Hash: oldest, ebpf.Array: oldest, ebpf.PerCPUArray: oldest,
+		ebpf.RingBuf: {5, 8},
+	}
+	helpersSince = map[asm.BuiltinFunc]Version{
+		asm.FnMapLookupElem: oldest, asm.FnMapUpdateElem: oldest, asm.FnMapDeleteElem: oldest,
+		asm.FnKtimeGetNs: oldest, asm.FnGetSmpProcessorId: oldest, asm.FnGetStack: oldest,
+		asm.FnGetCurrentPidTgid: oldest, asm.FnGetCurrentUidGid: oldest, asm.FnGetCurrentComm: oldest, asm.FnGetCurrentTask: oldest,
+		asm.FnProbeReadKernel: oldest, asm.FnProbeReadKernelStr: oldest, asm.FnProbeReadUser: oldest, asm.FnProbeReadUserStr: oldest,
+		asm.FnGetCurrentAncestorCgroupId: {5, 7},
+		asm.FnRingbufReserve:             {5, 8},
+		asm.FnRingbufSubmit:              {5, 8},
+		asm.FnRingbufOutput:              {5, 8},
+		asm.FnGetTaskStack:               {5, 9},
+		asm.FnThisCpuPtr:                 {5, 10},
+		asm.FnGetCurrentTaskBtf:          {5, 11},
+		asm.FnGetFuncIp:                  {5, 15},
+		asm.FnGetAttachCookie:            {5, 15},
+		asm.FnGetBranchSnapshot:          {5, 16},
+		asm.FnLoop:                       {5, 17},
+		asm.FnRingbufReserveDynptr:       {5, 19},
+		asm.FnRingbufSubmitDynptr:        {5, 19},
+		asm.FnRingbufDiscardDynptr:       {5, 19},
+		asm.FnDynptrWrite:                {5, 19},
+		asm.FnGetFuncArg:                 {5, 17},
+		asm.FnGetFuncRet:                 {5, 17},
+	}
+)
+
+// atomicsSince is when atomic operations that return the old value came.
+var atomicsSince = Version{5, 12}
+
+// requirements lists, oldest first, what maps and programs use that some kernel
+// since Linux 5.5 lacks. What is not known counts as newer than any kernel, so
+// that the test of the tables fails.
+func requirements(spec *ebpf.CollectionSpec) []Requirement {
+	found := map[string]Requirement{}
+	add := func(name string, since Version, has func() bool) {
+		if since != oldest {
+			found[name] = Requirement{name, since, has}
+		}
+	}
+	for _, m := range spec.Maps {
+		add("maps of type "+m.Type.String(), since(mapsSince, m.Type), func() bool { return features.HaveMapType(m.Type) == nil })
+	}
+	for _, prog := range spec.Programs {
+		for i := range prog.Instructions {
+			ins := &prog.Instructions[i]
+			switch op := ins.OpCode.AtomicOp(); {
+			case ins.IsBuiltinCall():
+				fn := asm.BuiltinFunc(ins.Constant)
+				add(helperName(fn), since(helpersSince, fn), func() bool { return hasHelper(fn) })
+			case op != asm.InvalidAtomic && op != asm.AddAtomic:
+				add("atomic operations that return what was there", atomicsSince, hasFetch)
+			}
+		}
+	}
+	all := make([]Requirement, 0, len(found))
+	for _, r := range found {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Requirement) int {
+		return cmp.Or(cmp.Compare(a.Since.Major, b.Since.Major), cmp.Compare(a.Since.Minor, b.Since.Minor), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// unknownSince is the version of what is not in the tables.
+var unknownSince = Version{99, 0}
+
+func since[K comparable](table map[K]Version, key K) Version {
+	if v, ok := table[key]; ok {
+		return v
+	}
+	return unknownSince
+}
+
+// helperName is a helper's name as the kernel has it: bpf_get_func_ip.
+func helperName(fn asm.BuiltinFunc) string {
+	var b strings.Builder
+	b.WriteString("bpf")
+	for _, c := range strings.TrimPrefix(fn.String(), "Fn") {
+		if 'A' <= c && c <= 'Z' {
+			b.WriteByte('_')
+			c += 'a' - 'A'
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// hasHelper reports whether the kernel knows a helper, if only for programs of
+// other types.
+func hasHelper(fn asm.BuiltinFunc) bool {
+	err := tryLoad(kprobeSpec(fn.Call()))
+	return err == nil || !strings.Contains(err.Error(), "invalid func unknown#")
+}
+
+// hasFetch reports whether the kernel has atomic operations other than adding.
+func hasFetch() bool {
+	return tryLoad(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: "GPL", Instructions: returning(
+		asm.Mov.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord),
+		asm.Xchg.Mem(asm.R10, asm.R1, asm.DWord, -8),
+	)}) == nil
+}
+
+// A LackingError says what of BPF a kernel lacks that programs use.
+type LackingError struct {
+	Lacks []Requirement // oldest first
+	Err   error         // what the kernel said; nil if nothing was tried
+}
+
+func (e *LackingError) Unwrap() error { return e.Err }
+
+// Error names each feature and the kernel that has all of them.
+func (e *LackingError) Error() string {
+	var names []string
+	for _, r := range e.Lacks {
+		names = append(names, fmt.Sprintf("%s (Linux %v)", r.Name, r.Since))
+	}
+	return fmt.Sprintf("this kernel lacks what is needed of BPF: %s; Linux %v has all of that",
+		strings.Join(names, ", "), e.Lacks[len(e.Lacks)-1].Since)
+}
+
+// lacking returns why the kernel refuses maps and programs, if it is for what it
+// lacks, else err itself. It tries out each feature: version numbers tell little
+// of kernels with features of newer ones.
+func lacking(spec *ebpf.CollectionSpec, err error) error { return lackingOf(requirements(spec), err) }
+
+func lackingOf(needs []Requirement, err error) error {
+	var lacks []Requirement
+	for _, r := range needs {
+		if !r.has() {
+			lacks = append(lacks, r)
+		}
+	}
+	if len(lacks) == 0 {
+		return err
+	}
+	return &LackingError{lacks, err}
+}
+
+// base is what every request needs: the engine's own maps and programs and the
+// functions that generated programs begin and end with.
+func base() (*ebpf.CollectionSpec, error) {
+	return part(bpf.Settings{Stash: bpf.NewStash(64, 1), InFlight: 1000, Filter: bpf.Filter{Family: true}},
+		bpf.FuncFilter, bpf.FuncAdmit, bpf.FuncSend, bpf.FuncOpen, bpf.FuncFind, bpf.FuncFinish)
+}
+
+// part is the engine as settings have it, and functions of it that generated
+// programs call.
+func part(s bpf.Settings, functions ...string) (*ebpf.CollectionSpec, error) {
+	s.RingSize = 4096
+	spec, err := bpf.Engine(s)
+	if err != nil {
+		return nil, err
+	}
+	var insns asm.Instructions
+	for _, name := range functions {
+		insns = append(insns, asm.Call.Label(name))
+	}
+	insns, err = bpf.Link(bpf.Function{Name: "part", Insns: append(insns, asm.Return())})
+	spec.Programs["part"] = &ebpf.ProgramSpec{Instructions: insns}
+	return spec, err
+}
+
+// Lacking returns a *LackingError if the kernel lacks what every request needs.
+func Lacking() error {
+	spec, err := base()
+	if err != nil {
+		return err
+	}
+	return lacking(spec, nil)
+}

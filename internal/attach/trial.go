@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Trial is tracing as a whole, tried on one function: the engine and the
+// programs of a SPEC are loaded and attached, the function is called, and a
+// record of that call comes through the ring buffer. That a kernel has all the
+// parts does not tell that they go together: it may refuse the engine's maps,
+// or have a kfunc with another signature.
+type Trial struct {
+	Method  plan.Method
+	Session bool // in the engine's sessions, else call by call
+}
+
+// trialMethods are the methods that are tried.
+var trialMethods = [...]plan.Method{plan.MethodFentry, plan.MethodFsession, plan.MethodTracingMulti,
+	plan.MethodKprobe, plan.MethodMulti, plan.MethodSession}
+
+// Trials returns all that can be tried.
+func Trials() []Trial {
+	var trials []Trial
+	for _, session := range []bool{false, true} {
+		for _, m := range trialMethods {
+			trials = append(trials, Trial{m, session})
+		}
+	}
+	return trials
+}
+
+// String says what is tried: "calls by fentry", "sessions by multi".
+func (t Trial) String() string {
+	what := "calls"
+	if t.Session {
+		what = "sessions"
+	}
+	return what + " by " + t.Method.String()
+}
+
+// trialWait is how long a record may take that the kernel has sent already.
+const trialWait = 5 * time.Second
+
+// errNoRecord is what is wrong with tracing that can be set up and shows nothing.
+var errNoRecord = errors.New("all was attached and the function called, but no record came")
+
+// Run tries it with the running kernel, and leaves nothing behind.
+func (t Trial) Run(ctx context.Context, view *kernel.View, arch string) error {
+	if err := Supported(t.Method); err != nil {
+		return err
+	}
+	tracer, err := t.attach(view, arch)
+	if err != nil {
+		return err
+	}
+	if err = awaitRecord(ctx, tracer); err != nil {
+		if counts, countErr := tracer.Counters(); countErr == nil && counts != [bpf.Counters]uint64{} {
+			err = fmt.Errorf("%w; losses by cause, as --stats has them: %v", err, counts)
+		}
+	}
+	return errors.Join(err, tracer.Close())
+}
+
+// attach sets tracing of the harmless function up.
+func (t Trial) attach(view *kernel.View, arch string) (*Tracer, error) {
+	spec, err := expr.Parse(harmless + trialItems)
+	if err != nil {
+		return nil, err
+	}
+	resolve := plan.Options{Arch: arch, Method: func(*plan.Probe) plan.Method { return t.Method }}
+	types, err := view.BTF()
+	if err != nil {
+		return nil, err
+	}
+	target := codegen.Target{Arch: arch, Session: func() codegen.SessionKfuncs { return codegen.FindSessionKfuncs(types) }}
+	options := Options{Settings: bpf.Settings{RingSize: trialRing, TraceSelf: true}, Target: target, Kernel: view, Log: slog.New(slog.DiscardHandler)}
+	if !t.Session {
+		p, _, err := plan.Resolve(view, []*expr.Spec{spec}, resolve)
+		if err != nil {
+			return nil, err
+		}
+		return Attach(p, options)
+	}
+	s, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: []*expr.Spec{spec}}, resolve)
+	if err != nil {
+		return nil, err
+	}
+	if options, err = SessionOptions(s, options, bpf.SessionSettings{Success: true}); err != nil {
+		return nil, err
+	}
+	return Attach(s.Plan, options)
+}
+
+// trialItems are met by the call that the kernel's tests make, and decided at
+// return with what was passed in: both ends must work.
+const trialItems = "(a == 1, return == 2)"
+
+// trialRing is the size of a trial's ring buffer: enough for one record.
+const trialRing = 64 << 10
+
+// awaitRecord calls the harmless function until a record of it has come.
+func awaitRecord(ctx context.Context, tracer *Tracer) error {
+	call, err := harmlessCall()
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	if _, err := call.Run(&ebpf.RunOptions{}); err != nil {
+		return fmt.Errorf("having the kernel call %s: %w", harmless, err)
+	}
+	ctx, stop := context.WithTimeout(ctx, trialWait)
+	defer stop()
+	for _, err := range tracer.Records(ctx) {
+		return err
+	}
+	return errNoRecord
+}
+
+// harmlessCall returns a program whose test run makes the kernel call the
+// harmless function, whatever the program itself is attached to
+// (bpf_prog_test_run_tracing).
+func harmlessCall() (*ebpf.Program, error) {
+	prog, err := ebpf.NewProgram(tracingSpec(ebpf.AttachTraceFEntry))
+	if err != nil {
+		return nil, fmt.Errorf("a program to have the kernel call %s: %w", harmless, err)
+	}
+	return prog, nil
+}

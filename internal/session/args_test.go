@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A large struct that is passed by the address of a copy is shown as the struct
+// that the function takes; nothing is shown of a copy that could not be read.
+func TestDecodeArgsByReference(t *testing.T) {
+	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
+	big := &btf.Struct{Name: "big", Size: 24, Members: []btf.Member{{Name: "a", Type: long}, {Name: "b", Type: long, Offset: 64}, {Name: "c", Type: long, Offset: 128}}}
+	params := []plan.Param{{Param: expr.Param{Name: "x", Type: big}}, {Param: expr.Param{Name: "n", Type: long}}}
+	fn := &plan.Function{Args: []plan.Arg{
+		{Param: &params[0], Word: 0, Words: 1, Target: big, Size: 24, Ref: true},
+		{Param: &params[1], Word: 1, Words: 1},
+	}}
+	content := words(11, 12, 13)
+	target := func(size uint16, flags byte, data []byte) []byte {
+		head := append(binary.LittleEndian.AppendUint16(nil, size), flags, 0, 0, 0, 0, 0)
+		return append(append(words(0xffff800008000000, 7), head...), data...)
+	}
+	for _, tt := range []struct {
+		name string
+		data []byte
+		want []byte
+	}{
+		{"read", target(24, 0, content), content},
+		{"unreadable", target(0, argFault, nil), nil},
+		{"no room for it", words(0xffff800008000000, 7), nil},
+	} {
+		var v Values
+		if err := decodeArgs(&v, fn, tt.data); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if got := v.Args[0]; !bytes.Equal(got.Value, tt.want) || (got.Value == nil) != (tt.want == nil) || got.Target != nil {
+			t.Errorf("%s: %x, pointing to %x, want %x", tt.name, got.Value, got.Target, tt.want)
+		}
+		if !bytes.Equal(v.Args[1].Value, words(7)) {
+			t.Errorf("%s: the argument behind it is %x", tt.name, v.Args[1].Value)
+		}
+	}
+}
