@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,9 @@ func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
 	a, b, ok := c.pair(x, want)
 	if !ok {
 		return a, false
+	}
+	if x.Op.Comparison() && a.array != nil && b.array != nil {
+		return c.twoArrays(x, a)
 	}
 	c.doubtBinary(x, a, b)
 	switch ops[x.Op].class {
@@ -134,6 +138,16 @@ func (c *checker) distance(x *Binary, a, b operand) (operand, bool) {
 		d = fold(&BinaryTerm{T: typeLong, Op: OpDiv, X: d, Y: &Const{typeLong, uint64(size)}})
 	}
 	return value(typeLong, d), true
+}
+
+// twoArrays refuses the comparison of two arrays: C compares where they lie,
+// which is not what is written, nor what would be shown of them.
+func (c *checker) twoArrays(x *Binary, a operand) (operand, bool) {
+	hint := fmt.Sprintf("to compare where they lie write &%s %s &%s", c.textOf(x.X), x.Op, c.textOf(x.Y))
+	if charLike(a.array.Type) {
+		return c.fault(CodeType, x.Span(), hint, "two strings cannot be compared; compare each with == or ~ and a string literal")
+	}
+	return c.fault(CodeType, x.Span(), hint, "two arrays cannot be compared; compare their elements")
 }
 
 // match compares a string with a literal.

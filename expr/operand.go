@@ -21,7 +21,9 @@ type operand struct {
 	view  View
 	// cast says that t was given by the user, so that the kernel's verifier
 	// cannot be expected to see the same type.
-	cast   bool
+	cast bool
+	// array is what val is the address of, where the array itself was written.
+	array  *btf.Array
 	text   *Text
 	buffer *Buffer
 }
@@ -161,7 +163,7 @@ func (c *checker) load(o operand) operand {
 	}
 	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && o.place.addr != nil {
 		t := pointerTo(arr.Type)
-		return operand{t: t, val: addOffset(o.place.addr, o.place.off, t), space: o.space, cast: true}
+		return operand{t: t, val: addOffset(o.place.addr, o.place.off, t), space: o.space, cast: true, array: arr}
 	}
 	n, ok := number(o.t)
 	if !ok {
