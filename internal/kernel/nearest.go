@@ -21,7 +21,7 @@ func (v *View) Nearest(name string, n int) []string {
 	var found []near
 	var d distance
 	consider := func(candidate []byte) {
-		if len(candidate) > len(name)+limit || len(name) > len(candidate)+limit {
+		if len(candidate) == 0 || len(candidate) > len(name)+limit || len(name) > len(candidate)+limit {
 			return
 		}
 		dist := d.between(name, candidate, limit)

@@ -224,6 +224,17 @@ func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
 	}
 }
 
+// containing returns the IDs of the types that have part in their names, by name.
+func (r *rawBTF) containing(part string) map[string][]uint32 {
+	found := map[string][]uint32{}
+	for t := range r.all() {
+		if name := r.text(t.name); bytes.Contains(name, []byte(part)) {
+			found[string(name)] = append(found[string(name)], t.id)
+		}
+	}
+	return found
+}
+
 // enumsWith yields the IDs of the enums that have an enumerator of that name.
 func (r *rawBTF) enumsWith(name string) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {

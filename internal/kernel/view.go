@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,8 @@ type typeInfo struct {
 	name string // of the module, "" for vmlinux
 	raw  *rawBTF
 	spec func() (*btf.Spec, error)
+	// flavoured has the IDs of the types whose names have "___" in them.
+	flavoured func() map[string][]uint32
 
 	// decode serialises decoding. Modules share that of vmlinux: cilium/ebpf
 	// 0.22 decodes types of the base of a spec without its lock.
@@ -155,6 +158,7 @@ func newTypeInfo(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 		return nil, err
 	}
 	info := &typeInfo{name: name, raw: raw, decode: decode}
+	info.flavoured = sync.OnceValue(func() map[string][]uint32 { return raw.containing(flavour) })
 	info.spec = sync.OnceValues(func() (*btf.Spec, error) {
 		var baseSpec *btf.Spec
 		if base != nil {
@@ -180,19 +184,34 @@ func (v *View) BTF() (*btf.Spec, error) {
 // Modules returns the names of the modules that have BTF, sorted.
 func (v *View) Modules() ([]string, error) { return v.modules() }
 
+// flavour is what cilium/ebpf takes for the beginning of a CO-RE flavour, which its
+// index of names leaves out: it has ___slab_alloc under "", where it does not
+// look, and ____fput under "_", where it also finds functions of other names.
+const flavour = "___"
+
 // byName decodes the types of one name.
-func (i *typeInfo) byName(name string) ([]btf.Type, error) {
+func (i *typeInfo) byName(name string) (types []btf.Type, err error) {
+	if strings.Contains(name, flavour) {
+		for _, id := range i.flavoured()[name] {
+			t, err := i.byID(id)
+			if err != nil {
+				return nil, err
+			}
+			types = append(types, t)
+		}
+		return types, nil
+	}
 	spec, err := i.spec()
 	if err != nil {
 		return nil, err
 	}
 	i.decode.Lock()
 	defer i.decode.Unlock()
-	types, err := spec.AnyTypesByName(name)
+	types, err = spec.AnyTypesByName(name)
 	if errors.Is(err, btf.ErrNotFound) {
 		return nil, nil
 	}
-	return types, err
+	return slices.DeleteFunc(types, func(t btf.Type) bool { return t.TypeName() != name }), err // flavours of it
 }
 
 // byID decodes one type.

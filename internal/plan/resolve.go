@@ -5,6 +5,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -177,6 +178,9 @@ func (p *Probe) FentryPossible() bool {
 	proto := protoOf(p.Func)
 	if proto == nil || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
 		return false // a trampoline is found by the name in BTF, which copies such as .isra.0 have not
+	}
+	if strings.Contains(p.Func.Type.Name, "___") {
+		return false // nor does cilium/ebpf find such a name: it takes the end of it for a CO-RE flavour
 	}
 	words := 0
 	for _, param := range p.Params {
