@@ -57,6 +57,16 @@ func (c *Cache) lockApt() (unlock func(), err error) {
 	}
 }
 
+// withLists calls ask, which asks by the lists, while nobody changes them.
+func (c *Cache) withLists(ask func() error) error {
+	unlock, err := c.lockApt()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return ask()
+}
+
 // updateLists brings the lists up to date unless they are young.
 func (c *Cache) updateLists(ctx context.Context, maxAge time.Duration) error {
 	stamp := filepath.Join(c.aptDir(), "updated")
@@ -153,33 +163,53 @@ func (c *Cache) indexTargets(ctx context.Context) ([]origin, error) {
 // signedBy finds the keyring of an archive in a file of apt's sources, of either
 // form. A field may go on in further lines, which then hold the key itself.
 func signedBy(text, uri string) string {
-	uri = strings.TrimSuffix(uri, "/")
+	is := func(word string) bool { return strings.TrimSuffix(word, "/") == strings.TrimSuffix(uri, "/") }
 	for stanza := range strings.SplitSeq(text, "\n\n") {
-		value, found, inField := "", false, false
+		fields, key := map[string]string{}, ""
 		for line := range strings.Lines(stanza) {
 			line = strings.TrimRight(line, "\n")
-			if inField = inField && strings.HasPrefix(line, " "); inField {
-				value += "\n" + line
+			if at, keyring, ok := sourceLine(line); ok {
+				if is(at) {
+					return keyring
+				}
 				continue
 			}
-			key, v, _ := strings.Cut(line, ":")
-			switch {
-			case strings.HasPrefix(line, "deb ") && strings.Contains(line, uri):
-				_, v, _ = strings.Cut(line, "signed-by=")
-				v, _, _ = strings.Cut(v, "]")
-				v, _, _ = strings.Cut(v, " ")
-				return v
-			case strings.EqualFold(key, "URIs"):
-				found = found || strings.Contains(v, uri)
-			case strings.EqualFold(key, "Signed-By"):
-				value, inField = strings.TrimSpace(v), true
+			switch name, value, ok := strings.Cut(line, ":"); {
+			case strings.HasPrefix(line, "#"):
+			case strings.HasPrefix(line, " "), strings.HasPrefix(line, "\t"):
+				fields[key] += "\n" + line
+			case ok:
+				key = strings.ToLower(name)
+				fields[key] = strings.TrimSpace(value)
 			}
 		}
-		if found {
-			return value
+		if slices.ContainsFunc(strings.Fields(fields["uris"]), is) {
+			return fields["signed-by"]
 		}
 	}
 	return ""
+}
+
+// sourceLine reads a source of the one-line form, "deb [signed-by=/keys.gpg] URI
+// SUITE main"; ok is false for any other line.
+func sourceLine(line string) (uri, keyring string, ok bool) {
+	words := strings.Fields(line)
+	if len(words) == 0 || words[0] != "deb" {
+		return "", "", false
+	}
+	rest := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "deb"))
+	if options, after, found := strings.Cut(rest, "]"); found && strings.HasPrefix(rest, "[") {
+		for option := range strings.FieldsSeq(options[1:]) {
+			if v, found := strings.CutPrefix(option, "signed-by="); found {
+				keyring = v
+			}
+		}
+		rest = after
+	}
+	if words = strings.Fields(rest); len(words) == 0 {
+		return "", "", false
+	}
+	return words[0], keyring, true
 }
 
 // sources are apt's sources for the suites of the machine and of the next release.

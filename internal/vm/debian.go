@@ -98,16 +98,14 @@ func (c *Cache) fetchNewest(ctx context.Context, resolve func() ([]Package, erro
 }
 
 // resolveWith calls resolve with lists that are no older than that.
-func (c *Cache) resolveWith(ctx context.Context, maxAge time.Duration, resolve func() ([]Package, error)) ([]Package, error) {
-	unlock, err := c.lockApt()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if err := c.updateLists(ctx, maxAge); err != nil {
-		return nil, err
-	}
-	return resolve()
+func (c *Cache) resolveWith(ctx context.Context, maxAge time.Duration, resolve func() ([]Package, error)) (all []Package, err error) {
+	err = c.withLists(func() (err error) {
+		if err = c.updateLists(ctx, maxAge); err == nil {
+			all, err = resolve()
+		}
+		return err
+	})
+	return all, err
 }
 
 func (c *Cache) unpackAll(ctx context.Context, all []Package) error {

@@ -138,14 +138,25 @@ exec ` + gcc + ` "$@"
 // other below /usr.
 func (c *Cache) buildTree(ctx context.Context, k Kernel, dir string) (string, error) {
 	name := "linux-headers-" + k.Release
-	if out, err := c.apt(ctx, "", "apt-cache", "pkgnames", name); err == nil && !slices.Contains(strings.Fields(string(out)), name) {
-		return "", ErrNoHeaders
+	known := func() error {
+		out, err := c.apt(ctx, "", "apt-cache", "pkgnames", name)
+		if err == nil && !slices.Contains(strings.Fields(string(out)), name) {
+			return ErrNoHeaders
+		}
+		return nil // without lists nobody knows
+	}
+	if err := c.withLists(known); err != nil {
+		return "", err
 	}
 	headers, err := c.Fetch(ctx, name+":"+k.Arch)
 	if err != nil {
 		return "", err
 	}
-	fields, err := c.show(ctx, headers.Name)
+	var fields map[string]string
+	err = c.withLists(func() (err error) {
+		fields, err = c.show(ctx, headers.Name)
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
