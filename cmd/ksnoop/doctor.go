@@ -21,17 +21,51 @@ import (
 )
 
 func newDoctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var clean bool
+	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this kernel offers to ksnoop, and what is missing",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("doctor takes no arguments: %q", args[0])
 			}
+			if clean {
+				return cleanUp(c.OutOrStdout(), attach.RemoveStale)
+			}
 			root := os.DirFS("/")
 			return doctor(c.Context(), c.OutOrStdout(), kernel.OpenRunning(), root)
 		},
 	}
+	c.Flags().BoolVar(&clean, "clean", false, "only remove the kprobe events that killed ksnoops have left in tracefs (tracing removes them, too)")
+	return c
+}
+
+// cleanUp has stale events removed, and says how many there were.
+func cleanUp(w io.Writer, remove func() (attach.Stale, error)) error {
+	stale, err := remove()
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w; run as root", err)
+	}
+	if err != nil {
+		return fmt.Errorf("removing kprobe events of killed ksnoops: %w", err)
+	}
+	if stale.Removed == 0 && stale.Kept == 0 {
+		_, err = fmt.Fprintln(w, "no kprobe events of killed ksnoops are left")
+		return err
+	}
+	_, err = fmt.Fprintf(w, "removed %s of killed ksnoops\n", number(stale.Removed, "kprobe event"))
+	if err == nil && stale.Kept > 0 {
+		_, err = fmt.Fprintf(w, "left %s that somebody else uses\n", number(stale.Kept, "kprobe event"))
+	}
+	return err
+}
+
+// number counts things whose plural takes an s.
+func number(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // doctor prints one row for each fact about the kernel, and, if nothing stands

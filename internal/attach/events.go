@@ -32,9 +32,10 @@ const eventGroup = "ksnoop_"
 // tracefsDirs are where tracefs may be mounted.
 var tracefsDirs = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
-// openEvents opens the file that defines kprobe events.
-func openEvents() (f *os.File, dir string, err error) {
-	for _, dir := range tracefsDirs {
+// openEvents opens the file that defines kprobe events. dirs are where tracefs
+// may be mounted.
+func openEvents(dirs ...string) (f *os.File, dir string, err error) {
+	for _, dir := range dirs {
 		f, err = os.OpenFile(filepath.Join(dir, "kprobe_events"), os.O_WRONLY|os.O_APPEND, 0)
 		if err == nil {
 			return f, dir, nil
@@ -43,7 +44,12 @@ func openEvents() (f *os.File, dir string, err error) {
 			return nil, "", err
 		}
 	}
-	return nil, "", fmt.Errorf("mount -t tracefs tracefs %s: %w", tracefsDirs[0], err)
+	return nil, "", noTracefs(err)
+}
+
+// noTracefs says what to do about a file of tracefs that is nowhere.
+func noTracefs(err error) error {
+	return fmt.Errorf("%w; tracefs is not mounted: mount -t tracefs tracefs %s", err, tracefsDirs[0])
 }
 
 // hookEvent hooks a program at many functions by one event. The program looks
@@ -58,7 +64,7 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 	if len(probes) == 0 {
 		return nil, failed
 	}
-	file, dir, err := openEvents()
+	file, dir, err := openEvents(tracefsDirs[:]...)
 	if errors.Is(err, fs.ErrNotExist) {
 		return t.hookEach(prog, probes, e, failed)
 	}
@@ -194,7 +200,7 @@ func (ev *event) open(prog *ebpf.Program) (closer, error) {
 
 // Close takes the definition away.
 func (ev *event) Close() error {
-	file, _, err := openEvents()
+	file, _, err := openEvents(tracefsDirs[:]...)
 	if err != nil {
 		return err
 	}
@@ -205,38 +211,75 @@ func (ev *event) Close() error {
 	return nil
 }
 
-// removeStale takes away the events that processes which were killed have left
-// behind: each costs the kernel memory, and nobody else knows whose they are.
-func removeStale() {
-	var groups []string
-	for _, dir := range tracefsDirs {
-		found, err := filepath.Glob(filepath.Join(dir, "events", eventGroup+"*"))
-		if err == nil && len(found) > 0 {
-			groups = found
-			break
-		}
+// Stale counts the events that ksnoops which were killed have left behind: each
+// costs the kernel memory.
+type Stale struct {
+	Removed int
+	Kept    int // because somebody else uses them
+}
+
+// RemoveStale takes them away.
+func RemoveStale() (Stale, error) { return removeStaleOf(tracefsDirs[:], runs) }
+
+// removeStale does so on the way to something else, which goes on whatever comes
+// of it.
+func removeStale() { _, _ = RemoveStale() }
+
+// runs reports whether a process of that number may be one of those that have
+// events: there is one, and it is not this one, which has none yet.
+func runs(pid int) bool {
+	return pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+}
+
+// removeStaleOf takes away the events of processes that no longer run. dirs are
+// where tracefs may be mounted.
+func removeStaleOf(dirs []string, runs func(pid int) bool) (s Stale, err error) {
+	dir, groups, err := eventGroups(dirs)
+	if err != nil {
+		return s, err
 	}
 	var file *os.File // opened when there is something to remove
 	for _, group := range groups {
-		name := filepath.Base(group)
-		pid, err := strconv.Atoi(strings.TrimPrefix(name, eventGroup))
-		if err != nil || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		number, ours := strings.CutPrefix(group.Name(), eventGroup)
+		pid, err := strconv.Atoi(number)
+		if !ours || err != nil || runs(pid) {
 			continue
 		}
-		events, err := os.ReadDir(group)
+		events, err := os.ReadDir(filepath.Join(dir, "events", group.Name()))
 		if err != nil {
-			continue
+			continue // it has just gone
 		}
 		if file == nil {
-			if file, _, err = openEvents(); err != nil {
-				return
+			if file, _, err = openEvents(dir); err != nil {
+				return s, err
 			}
 			defer file.Close()
 		}
 		for _, ev := range events {
-			if ev.IsDir() {
-				fmt.Fprintf(file, "-:%s/%s\n", name, ev.Name()) // best effort: what is in use stays
+			if !ev.IsDir() { // a switch of the group
+				continue
+			}
+			_, err := fmt.Fprintf(file, "-:%s/%s\n", group.Name(), ev.Name())
+			switch {
+			case err == nil:
+				s.Removed++
+			case errors.Is(err, unix.EBUSY):
+				s.Kept++
+			case !errors.Is(err, unix.ENOENT): // a ksnoop that starts removes them, too
+				return s, fmt.Errorf("removing event %s/%s: %w", group.Name(), ev.Name(), err)
 			}
 		}
 	}
+	return s, nil
+}
+
+// eventGroups lists the groups that the kernel's events are in.
+func eventGroups(dirs []string) (dir string, groups []fs.DirEntry, err error) {
+	for _, dir := range dirs {
+		groups, err = os.ReadDir(filepath.Join(dir, "events"))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return dir, groups, err
+		}
+	}
+	return "", nil, noTracefs(err)
 }

@@ -3,10 +3,78 @@
 package attach
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
+
+// tracefs makes what of tracefs counts for removing events: groups are folders
+// of events, which are folders, and have files of their own.
+func tracefs(t *testing.T, events ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, ev := range events {
+		if err := os.MkdirAll(filepath.Join(dir, "events", ev), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "events", filepath.Dir(ev), "enable"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kprobe_events"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Events are cleared by "-:GROUP/EVENT", as the kernel's kprobetrace.rst has it:
+// those of ksnoops that no longer run, and of nobody else.
+func TestRemoveStale(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	dir := tracefs(t, "ksnoop_12/entry1_12", "ksnoop_12/return2_12", "ksnoop_13/entry1_13", "ksnoop_/x", "ksnoop_12a/x", "sched/sched_switch", "other_12/x")
+	runs := func(pid int) bool { return pid == 13 }
+	s, err := removeStaleOf([]string{missing, dir}, runs)
+	if err != nil || s != (Stale{Removed: 2}) {
+		t.Errorf("%+v, %v; want 2 removed", s, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "kprobe_events"))
+	if want := "-:ksnoop_12/entry1_12\n-:ksnoop_12/return2_12\n"; err != nil || string(text) != want {
+		t.Errorf("written was %q, %v; want %q", text, err, want)
+	}
+	none := tracefs(t, "sched/sched_switch", "ksnoop_13/entry1_13")
+	if s, err := removeStaleOf([]string{none}, runs); err != nil || s != (Stale{}) {
+		t.Errorf("where there are none: %+v, %v", s, err)
+	}
+}
+
+func TestRemoveStaleFails(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	never := func(int) bool { return false }
+	if _, err := removeStaleOf([]string{missing}, never); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "mount -t tracefs tracefs /sys/kernel/tracing") {
+		t.Errorf("without tracefs: %v", err)
+	}
+	full := tracefs(t, "ksnoop_12/entry1_12")
+	if err := errors.Join(os.Remove(filepath.Join(full, "kprobe_events")), os.Symlink("/dev/full", filepath.Join(full, "kprobe_events"))); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := removeStaleOf([]string{full}, never); err == nil || s.Removed != 0 || !strings.Contains(err.Error(), "ksnoop_12/entry1_12") {
+		t.Errorf("where nothing can be written: %+v, %v", s, err)
+	}
+}
+
+// Of a process that is there, whoever it is, nothing is taken away. This one
+// has no events when it looks.
+func TestRuns(t *testing.T) {
+	const nobody = 1 << 30 // more than PIDs can be
+	if !runs(os.Getppid()) || runs(nobody) || runs(os.Getpid()) {
+		t.Errorf("runs: parent %v, nobody %v, this one %v; want true, false, false", runs(os.Getppid()), runs(nobody), runs(os.Getpid()))
+	}
+}
 
 // A function of a module that lies before the kernel, or too far behind it for
 // the kernel to count, is named.
