@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestStatus(t *testing.T) {
@@ -47,6 +50,87 @@ func TestStopped(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Error("the command did not run:", err)
 	}
+}
+
+// TestDescriptors: a command has none of our descriptors, which can do what the
+// command may not. What whoever has started us has left open for all is passed on.
+func TestDescriptors(t *testing.T) {
+	dir := t.TempDir()
+	links := map[string]bool{} // of ours, as /proc/PID/fd has them: the names of files, kinds of others
+	add := func(fd int) {
+		link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		links[link] = true
+	}
+	open := func(name string) int {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return int(f.Fd())
+	}
+	add(open("ours"))
+	before := descriptors(t)
+	_, stop, err := Watch(os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for fd := range descriptors(t) {
+		if !before[fd] {
+			add(fd)
+		}
+	}
+	if len(links) != 3 {
+		t.Fatalf("%v: not a file, a pidfd and a pipe", links)
+	}
+	passed, err := unix.Dup(open("passed")) // to any program, other than what Go opens
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(passed)
+
+	list := filepath.Join(dir, "list")
+	c, err := Start([]string{"sh", "-c", "ls -l /proc/self/fd > " + list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Continue()
+	if status, err := Status(<-c.Done()); status != 0 || err != nil {
+		t.Fatalf("status %d, %v", status, err)
+	}
+	text, err := os.ReadFile(list)
+	if err != nil || !strings.Contains(string(text), fmt.Sprintf(" %d -> %s\n", passed, filepath.Join(dir, "passed"))) {
+		t.Errorf("what is passed on is missing, %v:\n%s", err, text)
+	}
+	for link := range links {
+		if strings.Contains(string(text), " -> "+link+"\n") {
+			t.Errorf("the command has our %s:\n%s", link, text)
+		}
+	}
+}
+
+// descriptors are those of this process.
+func descriptors(t *testing.T) map[int]bool {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds := map[int]bool{}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil { // not that of the listing itself
+			fds[fd] = true
+		}
+	}
+	return fds
 }
 
 func TestMissing(t *testing.T) {
