@@ -22,7 +22,8 @@ const (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	endOnQuit()
+	os.Exit(run(os.Args[1:], standardOutput(), os.Stderr))
 }
 
 // run is main with its streams as arguments. It returns the exit status. What

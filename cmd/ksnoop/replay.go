@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -121,6 +122,8 @@ func (f *recordFlags) check(command []string) error {
 		return usagef("--force goes with --record")
 	case f.file == "-":
 		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")
+	case toStdout && unseen(unix.Stdout):
+		return fmt.Errorf("--record %s: standard output is closed, or it is /dev/null", f.file)
 	case toStdout && f.print:
 		return usagef("--record %s does not go with --print, which writes there, too", f.file)
 	case toStdout && len(command) > 0:

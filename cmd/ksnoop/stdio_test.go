@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
+)
+
+// asProgram has the test program be ksnoop: some things are those of a process.
+const asProgram = "KSNOOP_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// program returns a shell's command in which "$0" is ksnoop.
+func program(t *testing.T, script string, args ...string) (c *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr = new(bytes.Buffer)
+	c = exec.Command("sh", append([]string{"-c", script, self}, args...)...)
+	c.Env, c.Stderr = append(os.Environ(), asProgram+"=1"), stderr
+	return c, stderr
+}
+
+// TestQuit: Ctrl-\ ends ksnoop as SIGTERM does, without Go's own output.
+func TestQuit(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, stderr := program(t, `exec "$0" replay "$1"`, fifo)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// It has got as far as reading when the other end can be opened.
+	var file *os.File
+	for end := time.Now().Add(livetest.Patience(20 * time.Second)); ; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if file, err = os.OpenFile(fifo, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+			break
+		}
+		if !errors.Is(err, unix.ENXIO) || time.Now().After(end) {
+			t.Fatal(errors.Join(err, c.Process.Kill(), c.Wait()))
+		}
+	}
+	defer file.Close()
+	if err := c.Process.Signal(unix.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Wait()
+	if status := c.ProcessState.Sys().(interface{ Signal() unix.Signal }); status.Signal() != unix.SIGTERM || stderr.Len() > 0 {
+		t.Errorf("%v, want the end that SIGTERM makes; stderr:\n%.500s", err, stderr)
+	}
+}
+
+// TestStandardOutput: what cannot be printed is not passed over in silence.
+func TestStandardOutput(t *testing.T) {
+	types := typesFile(t)
+	calls, sessions := hostileRecording(t, "harmless", false), hostileRecording(t, "harmless", true)
+	for _, args := range [][]string{
+		{"info", "--btf", types, "vfs_read"},
+		{"--explain", "--btf", types, "vfs_read"},
+		{"--dry-run", "--btf", types, "-e", "vfs_read"},
+		{"replay", calls}, {"replay", sessions},
+		{"--help"}, {"help", "trace"}, {"--version"}, {"--config-help"},
+	} {
+		const full, lost = "no space left on device\n", "ksnoop: standard output is closed, or it is /dev/null: what ksnoop prints there is lost\n"
+		for _, to := range []struct {
+			redirect, says string
+			status         int
+		}{{">/dev/full", full, exitFailed}, {">&-", lost, 0}, {">/dev/null", "", 0}} {
+			c, stderr := program(t, `exec "$0" "$@" `+to.redirect, args...)
+			_ = c.Run()
+			if status, says := c.ProcessState.ExitCode(), stderr.String(); status != to.status || strings.Count(says, "\n") != strings.Count(to.says, "\n") || !strings.HasSuffix(says, to.says) {
+				t.Errorf("%q %s: status %d, want %d; stderr %q", args, to.redirect, status, to.status, says)
+			}
+		}
+	}
+	// Nothing is lost where nothing is printed.
+	c, stderr := program(t, `exec "$0" info >&-`)
+	if err := c.Run(); c.ProcessState.ExitCode() != exitUsage || strings.Contains(stderr.String(), "standard output") {
+		t.Errorf("%v, %q", err, stderr)
+	}
+	c, stderr = program(t, `exec "$0" "$@" >&-`, "--explain", "--btf", types, "--record", "/dev/stdout", "vfs_read")
+	if err := c.Run(); c.ProcessState.ExitCode() != exitFailed || stderr.String() != "ksnoop: --record /dev/stdout: standard output is closed, or it is /dev/null\n" {
+		t.Errorf("%v, %q", err, stderr)
+	}
+}
