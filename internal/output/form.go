@@ -265,15 +265,29 @@ func (f *field) appendValue(dst []byte, e *event.Event, v uint64) []byte {
 	case expr.ViewIP:
 		return appendIP(f.appendCast(dst), raw)
 	}
+	name, isErr := f.errorOf(v)
+	if _, signed, _ := expr.Number(f.typ); isErr && f.style.short && !signed {
+		return append(append(dst, '-'), name...) // the number alone shows no error
+	}
 	dst = f.number.AppendValue(dst, raw, &f.style.number)
-	if _, signed, _ := expr.Number(f.typ); f.result && signed && !f.style.short {
-		if name, ok := errorName(v); ok {
-			dst = append(dst, " /* -"...)
-			dst = append(dst, name...)
-			dst = append(dst, " */"...)
-		}
+	if isErr && !f.style.short {
+		dst = append(append(append(dst, " /* -"...), name...), " */"...)
 	}
 	return dst
+}
+
+// errorOf names the error that a function's result is.
+func (f *field) errorOf(v uint64) (name string, ok bool) {
+	if !f.result {
+		return "", false
+	}
+	if _, signed, _ := expr.Number(f.typ); signed {
+		return errorName(v)
+	}
+	if _, pointer := btf.UnderlyingType(f.typ).(*btf.Pointer); pointer {
+		return "", false
+	}
+	return unsignedError(f.typ, v)
 }
 
 // lowBytes cuts a number in register form to its type's size.

@@ -41,7 +41,23 @@ func appendResultText(dst []byte, f *plan.Function, v uint64) []byte {
 			return append(append(dst, '-'), name...)
 		}
 	}
+	if name, ok := unsignedError(f.Result, v); ok {
+		return append(append(dst, '-'), name...)
+	}
 	return appendNumber(dst, f.Result, v)
+}
+
+// unsignedError names the error that a result of an unsigned type is. The kernel
+// returns errors as unsigned long, too (IS_ERR_VALUE); and where the type is not
+// known the result may be an int, the upper half of whose register is 0.
+func unsignedError(t btf.Type, v uint64) (name string, ok bool) {
+	if size, signed, number := expr.Number(t); !number || signed || size != 8 {
+		return "", false
+	}
+	if plan.Unknown(t) && v>>32 == 0 {
+		v = uint64(int32(v))
+	}
+	return errorName(v)
 }
 
 func appendPointer(dst []byte, v uint64) []byte {

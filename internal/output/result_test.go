@@ -43,7 +43,10 @@ func TestResult(t *testing.T) {
 		{typeInt, plan.FailsInt32, minus(1<<30 + 1), "[0xbfffffff]"},
 		{long, plan.FailsInt64, minus(2), "[-ENOENT]"},
 		{long, plan.FailsInt64, 0xfffffffe, "[0xfffffffe]"}, // of a long no error
-		{ulong, plan.NeverFails, minus(22), "[0xffffffffffffffea]"},
+		{ulong, plan.NeverFails, minus(22), "[-EINVAL]"},    // IS_ERR_VALUE, linux/err.h
+		{ulong, plan.NeverFails, minus(4096), "[0xfffffffffffff000]"},
+		{ulong, plan.NeverFails, 0xffffffea, "[0xffffffea]"},
+		{typeUint, plan.NeverFails, 0xffffffea, "[0xffffffea]"},
 		{u8, plan.NeverFails, 0xabcdef07, "[7]"},
 		{verdict, plan.FailsInt32, 2, "[PASS]"},
 		{verdict, plan.FailsInt32, 0xfffffffd, "[WORSE]"},

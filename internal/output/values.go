@@ -5,6 +5,7 @@ package output
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -78,7 +79,7 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 		if compact {
 			equals = "="
 		}
-		dst = append(terminal.AppendName(p.begin(dst, " "), a.Param.Name), equals...)
+		dst = append(appendParamName(p.begin(dst, " "), a.Param, i), equals...)
 		var err error
 		if dst, err = p.appendArg(dst, a); err != nil {
 			return dst, err
@@ -100,6 +101,15 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 		}
 	}
 	return dst, nil
+}
+
+// appendParamName appends the name of the i-th parameter: by its position, if it
+// has none.
+func appendParamName(dst []byte, p *plan.Param, i int) []byte {
+	if p.Name == "" {
+		return strconv.AppendInt(append(dst, "arg"...), int64(i+1), 10)
+	}
+	return terminal.AppendName(dst, p.Name)
 }
 
 // A moment is an end of a call, or both.
@@ -161,6 +171,9 @@ func (p *valuePrinter) form(e *event.Event) (*form, error) {
 func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	if a.Value == nil {
 		return append(dst, "? (unreadable)"...), nil
+	}
+	if plan.Unknown(a.Param.Type) {
+		return strconv.AppendUint(append(dst, "0x"...), binary.LittleEndian.Uint64(a.Value), 16), nil
 	}
 	if a.Target == nil {
 		return p.appendValue(dst, a.Param.Type, a.Value, &p.style.number)

@@ -222,6 +222,10 @@ func protoOf(f kernel.Function) *btf.FuncProto {
 // word is the type of a register that nothing is known about.
 var word = &btf.Int{Name: "long unsigned int", Size: 8}
 
+// Unknown reports whether a type stands for a register of which nothing is known:
+// whether it holds a number at all, or one of how many bytes.
+func Unknown(t btf.Type) bool { return t == word }
+
 func registers(n int) []btf.FuncParam {
 	params := make([]btf.FuncParam, n)
 	for i := range params {
