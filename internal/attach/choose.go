@@ -24,11 +24,17 @@ const fewFunctions = 16
 type Choice struct {
 	Method plan.Method
 	Passed []error
+
+	try func(Capability) error // Capability.Probe if nil
 }
 
 // pass notes why a method is not used; it returns whether it could be.
 func (c *Choice) pass(needs Capability) bool {
-	err := needs.Probe()
+	try := c.try
+	if try == nil {
+		try = Capability.Probe
+	}
+	err := try(needs)
 	if err != nil {
 		c.Passed = append(c.Passed, err)
 	}
@@ -41,10 +47,15 @@ func (c *Choice) pass(needs Capability) bool {
 // branches says that the newest branches are wanted at return: those of the test
 // for the end of the call would be among them.
 func Choose(p *plan.Plan, branches bool) (Choice, error) {
+	return choose(p, branches, Capability.Probe)
+}
+
+func choose(p *plan.Plan, branches bool, try func(Capability) error) (Choice, error) {
+	c := Choice{try: try}
 	if len(p.Probes) <= fewFunctions {
-		return chooseFew(p, branches)
+		err := c.chooseFew(p, branches)
+		return c, err
 	}
-	c := Choice{}
 	byAddress := sync.OnceValue(c.byAddress)
 	if c.pass(CapTracingMulti) {
 		c.Method = plan.MethodTracingMulti
@@ -70,23 +81,23 @@ func Choose(p *plan.Plan, branches bool) (Choice, error) {
 // Functions of sessions keep it elsewhere: for them two programs cost less than
 // one that has to ask at which end it runs (455 and 432 instructions for a
 // call that the filters leave out).
-func chooseFew(p *plan.Plan, branches bool) (Choice, error) {
-	c := Choice{Method: plan.MethodFentry}
+func (c *Choice) chooseFew(p *plan.Plan, branches bool) error {
+	c.Method = plan.MethodFentry
 	both := func(p *plan.Probe) bool {
 		return p.Method == plan.MethodFentry && p.Session == nil && p.Entry != nil && p.Return != nil
 	}
 	if branches || !slices.ContainsFunc(p.Probes, both) || !c.pass(CapFsession) {
-		return c, nil
+		return nil
 	}
 	c.Method = plan.MethodFsession
 	for _, probe := range p.Probes {
 		if both(probe) {
 			if err := probe.SetMethod(c.Method); err != nil {
-				return c, err
+				return err
 			}
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // byAddress is the best method for many functions that goes by their addresses: it
