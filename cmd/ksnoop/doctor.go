@@ -22,6 +22,7 @@ import (
 
 func newDoctorCommand() *cobra.Command {
 	var clean bool
+	var types kernelFlags
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this kernel offers to ksnoop, and what is missing",
@@ -29,14 +30,20 @@ func newDoctorCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usagef("doctor takes no arguments: %q", args[0])
 			}
+			if err := checkEmpty(c.Flags()); err != nil {
+				return err
+			}
+			if clean && types.btf != "" {
+				return usagef("--clean does not go with --btf: it looks at nothing but what is to be removed")
+			}
 			if clean {
 				return cleanUp(c.OutOrStdout(), attach.RemoveStale)
 			}
-			root := os.DirFS("/")
-			return doctor(c.Context(), c.OutOrStdout(), kernel.OpenRunning(), root)
+			return doctor(c.Context(), c.OutOrStdout(), kernel.OpenRunning(), os.DirFS("/"), types)
 		},
 	}
 	c.Flags().BoolVar(&clean, "clean", false, "only remove the kprobe events that killed ksnoops have left in tracefs (tracing removes them, too)")
+	c.Flags().StringVar(&types.btf, "btf", "", "also say whether `FILE` has the types of this kernel, for trace --btf")
 	return c
 }
 
@@ -70,7 +77,8 @@ func number(n int, what string) string {
 
 // doctor prints one row for each fact about the kernel, and, if nothing stands
 // in the way, one for each thing that was tried.
-func doctor(ctx context.Context, w io.Writer, view *kernel.View, root fs.FS) error {
+// types may name a file to trace with.
+func doctor(ctx context.Context, w io.Writer, view *kernel.View, root fs.FS, types kernelFlags) error {
 	p, err := view.Privileges()
 	if err != nil {
 		return err
@@ -89,10 +97,19 @@ func doctor(ctx context.Context, w io.Writer, view *kernel.View, root fs.FS) err
 		}
 	}
 	t.debugInfo(root)
+	given := t.types(types)
 	t.WriteByte('\n')
-	if o, found := view.Obstacle(p); found {
+	o, found := view.Obstacle(p)
+	untyped := found && o.Name == kernel.FactBTF && given != nil
+	if untyped {
+		o, found = given.Obstacle(p)
+	}
+	switch {
+	case found:
 		fmt.Fprintf(&t, "Tracing is not possible: %s\n", o)
-	} else {
+	case untyped:
+		fmt.Fprintf(&t, "Calls can be traced by kprobe and multi, with --btf; ksnoop --btf %s --dry-run=load SPEC tries it.\n", terminal.Name(types.btf))
+	default:
 		t.row("TRIED", "WORKS", "WHY NOT")
 		for _, s := range attach.Probe(ctx) {
 			answer, why := "yes", ""
@@ -130,6 +147,21 @@ func (t *table) trials(ctx context.Context, view *kernel.View) {
 	if !works {
 		t.WriteString("\nNothing can be traced here: no method works. It takes a kernel with CONFIG_KPROBES or BPF trampolines that is not locked down.\n")
 	}
+}
+
+// types adds whether the file of --btf has the types of this kernel. If so, it
+// returns the kernel with them.
+func (t *table) types(f kernelFlags) *kernel.View {
+	if f.btf == "" {
+		return nil
+	}
+	view, err := f.running()
+	if err != nil {
+		t.row("types of --btf", "no", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return nil
+	}
+	t.row("types of --btf", "yes", "those of this kernel")
+	return view
 }
 
 // debugInfo adds whether the kernel's debug info is there.

@@ -32,3 +32,22 @@ func TestCleanUp(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorTypes: the types of the running kernel are its own, those of three
+// functions are not.
+func TestDoctorTypes(t *testing.T) {
+	needBTF(t)
+	for file, want := range map[string]string{
+		"/sys/kernel/btf/vmlinux": "\ntypes of --btf             yes      those of this kernel\n",
+		typesFile(t):              "\ntypes of --btf             no       --btf ",
+		"/dev/null":               "\ntypes of --btf             no       /dev/null: types are read from a regular file only",
+	} {
+		stdout, stderr, status := ran("doctor", "--btf", file)
+		if status != 0 || stderr != "" || !strings.Contains(stdout, want) {
+			t.Errorf("%s: status %d, %q, want %q in\n%s", file, status, stderr, want, stdout)
+		}
+	}
+	if _, stderr, status := ran("doctor", "--clean", "--btf", "x"); status != exitUsage || !strings.Contains(stderr, "--clean does not go with --btf") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+}

@@ -326,7 +326,7 @@ func TestHostileDoctor(t *testing.T) {
 		root["proc/self/status"] = &fstest.MapFile{Data: []byte("CapEff:\t0000000000000000\nNoNewPrivs:\t0\n")}
 		var out bytes.Buffer
 		w := terminal.NewWriter(&out)
-		if err := doctor(context.Background(), w, kernel.Open(root), root); err != nil {
+		if err := doctor(context.Background(), w, kernel.Open(root), root, kernelFlags{}); err != nil {
 			out.WriteString(err.Error())
 		}
 		return out.String()

@@ -34,7 +34,8 @@ func newReplayCommand() *cobra.Command {
 replay prints what "ksnoop trace --record FILE" has recorded, exactly as trace
 would have printed it. A recording has all that this takes: it can be replayed
 anywhere, without privileges. If it was cut off, for example because ksnoop was killed,
-all that is whole is printed, and the exit status is 1.`),
+all that is whole is printed, and the exit status is 1. FILE - is the standard
+input.`),
 		Example: "  ksnoop trace --record calls.ks 'vfs_read(count > 4096)' -- cat /etc/passwd\n  ksnoop replay calls.ks",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -69,11 +70,15 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return usagef("--args %w", err)
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return err
+	file := os.Stdin
+	if name == "-" {
+		name = "standard input"
+	} else {
+		if file, err = os.Open(name); err != nil {
+			return err
+		}
+		defer file.Close()
 	}
-	defer file.Close()
 	r, err := record.NewReader(bufio.NewReaderSize(file, 64<<10))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

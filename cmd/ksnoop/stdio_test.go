@@ -104,3 +104,26 @@ func TestStandardOutput(t *testing.T) {
 		t.Errorf("%v, %q", err, stderr)
 	}
 }
+
+// TestReplayStdin: a recording that comes through a pipe is that of the file.
+func TestReplayStdin(t *testing.T) {
+	for _, sessions := range []bool{false, true} {
+		name := hostileRecording(t, "harmless", sessions)
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		c, stderr := program(t, `cat | "$0" replay -`)
+		var stdout bytes.Buffer
+		c.Stdin, c.Stdout = file, &stdout
+		err = c.Run()
+		if want, _, status := ran("replay", name); err != nil || stdout.String() != want || want == "" || status != 0 {
+			t.Errorf("%v, %s:\n%s\nwant (status %d)\n%s", err, stderr, stdout.String(), status, want)
+		}
+		c, stderr = program(t, `"$0" replay - </dev/null`)
+		if _ = c.Run(); c.ProcessState.ExitCode() != exitFailed || !strings.HasPrefix(stderr.String(), "ksnoop: standard input: ") {
+			t.Errorf("nothing on stdin: status %d, %q", c.ProcessState.ExitCode(), stderr)
+		}
+	}
+}
