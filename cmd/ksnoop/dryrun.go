@@ -32,6 +32,7 @@ type dryRun struct {
 	methods []string         // of sessions: how many functions each would be attached by
 	passed  []string         // methods that would be better, and why they are not used
 	refused []string         // functions that selectors match and the kernel refuses
+	unsure  []string         // instructions that the kernel may yet refuse
 }
 
 // A tracedGroup is a number of functions with what they have in common.
@@ -113,6 +114,18 @@ func dryRunOfSession(s *plan.Session, failed map[*plan.Probe]bool) []tracedGroup
 	return []tracedGroup{entry, inside, injected}
 }
 
+// unsure returns the probes inside functions. The kernel decodes a function to
+// see where its instructions begin only when it is to hook one of them.
+func unsure(p *plan.Plan, failed map[*plan.Probe]bool) []string {
+	var names []string
+	for _, probe := range p.Probes {
+		if t := probe.Target; t.Kind == expr.Instruction && t.Offset != 0 && !t.Inlined && !failed[probe] && !slices.Contains(names, probe.Name()) {
+			names = append(names, probe.Name())
+		}
+	}
+	return names
+}
+
 // itemsText is what a SPEC has behind its selector.
 func itemsText(s *expr.Spec) string { return strings.TrimSpace(s.Text[s.Selector.Span.End:]) }
 
@@ -147,6 +160,9 @@ func (d *dryRun) print(w io.Writer) error {
 	}
 	if len(d.methods) > 0 {
 		fmt.Fprintf(&b, "would be attached by %s\n", strings.Join(d.methods, ", "))
+	}
+	if len(d.unsure) > 0 {
+		fmt.Fprintf(&b, "known only on attaching, whether an instruction begins there that can be probed: %s\n", terminal.Name(strings.Join(d.unsure, " ")))
 	}
 	for _, why := range d.passed {
 		fmt.Fprintf(&b, "passed over: %s\n", terminal.Name(why))

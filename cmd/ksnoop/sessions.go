@@ -80,7 +80,7 @@ func (r *request) dryRun(failed []attach.Failure) *dryRun {
 	for _, f := range failed {
 		bad[f.Probe] = true
 	}
-	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused(), passed: passedTexts(r.choice)}
+	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused(), passed: passedTexts(r.choice), unsure: unsure(r.plan, bad)}
 	if r.session != nil {
 		d.traced, d.methods = dryRunOfSession(r.session, bad), methodCounts(r.plan, bad)
 	} else {
