@@ -255,6 +255,30 @@ func TestLiveReturn(t *testing.T) {
 	})
 }
 
+// TestLiveVoid: of a function that returns nothing both ends are printed, whether or
+// not the filters could decide otherwise at its end.
+func TestLiveVoid(t *testing.T) {
+	guest.Require(t)
+	inTurn(t, [][]string{nil, {"-n", "workload"}}, func(t *testing.T, attach string, filter []string) {
+		args := append([]string{"trace", attach, "fput"}, filter...)
+		out := traced(t, append(args, quiet("read -count 3 -size 123")...)...)
+		entries, returns := 0, 0
+		for _, b := range bodies(out, "fput") {
+			switch {
+			case b == "\n        return;\n\n":
+				returns++
+			case strings.HasPrefix(b, "\n        file = "):
+				entries++
+			default:
+				t.Errorf("neither the entry nor the return of fput:\n%s", b)
+			}
+		}
+		if entries == 0 || returns != entries {
+			t.Errorf("%d entries and %d returns:\n%.5000s", entries, returns, out)
+		}
+	})
+}
+
 func TestLiveWholeCall(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {

@@ -20,7 +20,10 @@ import (
 
 // A form is how the records of one layout are printed: everything that does
 // not depend on the values, worked out once.
-type form struct{ fields []field }
+type form struct {
+	fields []field
+	none   string // what stands for the values, if there can be none
+}
 
 // A field is one captured value.
 type field struct {
@@ -85,7 +88,22 @@ func newForm(p *plan.Probe, r *plan.Record, s *style) (*form, error) {
 			return nil, err
 		}
 	}
+	if len(f.fields) == 0 && p.Everything() {
+		f.none = noValues(p, r)
+	}
 	return f, nil
+}
+
+// noValues is what the original ksnoop prints for a call without arguments and
+// for the return of a function that returns nothing.
+func noValues(p *plan.Probe, r *plan.Record) string {
+	if p.Return != nil && r == p.Return.Record {
+		return "return;"
+	}
+	if proto := p.Signature(); proto != nil && len(proto.Params) == 0 {
+		return "void"
+	}
+	return ""
 }
 
 // after notes the slots that have a diff's values at return, which come in the

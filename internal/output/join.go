@@ -32,7 +32,7 @@ func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
 		last = call.Entry
 	}
 	dst = append(appendHead(dst, last), c.first...)
-	fields := 0
+	shown := false
 	for _, e := range [...]*event.Event{call.Entry, call.Return} {
 		if e == nil {
 			continue
@@ -41,13 +41,23 @@ func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
 		if err != nil {
 			return dst[:start], err
 		}
-		if fields > 0 && len(f.fields) > 0 {
+		none := ""
+		if e == last {
+			none = f.none
+		}
+		if len(f.fields) == 0 && none == "" {
+			continue
+		}
+		if shown {
 			dst = append(dst, c.between...)
 		}
+		shown = true
+		if none != "" {
+			dst = append(append(dst, c.style.indent...), none...)
+		}
 		dst = f.appendFields(dst, e, c.between)
-		fields += len(f.fields)
 	}
-	if fields > 0 {
+	if shown {
 		dst = append(dst, c.last...)
 	}
 	if !c.style.short {

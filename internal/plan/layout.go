@@ -154,12 +154,14 @@ func (p *Probe) layoutSplit() error {
 	}
 	sortPredicates(entry)
 	p.Entry, p.Return = entry, ret
-	if len(ret.Stores) == 0 {
+	everything := p.Everything()
+	if len(ret.Stores) == 0 && !(everything && p.returnsVoid()) {
 		p.Return = nil
 		return p.check(le)
 	}
+	sendsEntry := captures == 0 || len(entry.Stores) > 0 || everything
 	switch {
-	case p.paired && (captures == 0 || len(entry.Stores) > 0):
+	case p.paired && sendsEntry:
 		p.Stashed = true
 	case !p.Timed && len(entry.Predicates) == 0:
 	case !p.Timed && p.Method.argsAtReturn() && allFixed(entry.Predicates):
@@ -167,7 +169,7 @@ func (p *Probe) layoutSplit() error {
 	default:
 		p.Stashed = true
 	}
-	if captures > 0 && len(entry.Stores) == 0 {
+	if !sendsEntry {
 		entry.Record = nil
 		if !p.Stashed {
 			p.Entry = nil
@@ -178,6 +180,23 @@ func (p *Probe) layoutSplit() error {
 	}
 	return p.check(lr)
 }
+
+// Everything reports whether a call is asked for with all that it is called with
+// and returns. Both its ends are sent then, be there any values or not.
+func (p *Probe) Everything() bool {
+	return p.Spec != nil && !p.Spec.Parens && p.Session == nil && p.IsCall()
+}
+
+// returnsVoid reports whether the function returns, and returns nothing.
+func (p *Probe) returnsVoid() bool {
+	return p.Result == nil && !slices.Contains(noReturn, p.Func.Name)
+}
+
+// noReturn are functions that return nothing because they do not return: those
+// of void in noreturn_deny of kernel/bpf/verifier.c, which refuses programs at
+// their end. The list need not be whole: of others no return will come.
+var noReturn = []string{"__kunit_abort", "kunit_try_catch_throw", "__module_put_and_kthread_exit", "do_exit", "do_group_exit",
+	"kthread_complete_and_exit", "kthread_exit", "make_task_dead"}
 
 // fixed reports whether t has the same value at return as at entry: nothing
 // but arguments and what a task keeps for life.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// Of `void f(void)` there is nothing to capture at either end, and both are sent,
+// however it is attached.
+func TestVoid(t *testing.T) {
+	spec, err := expr.Parse("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := kernel.Function{Name: "f", Type: &btf.Func{Name: "f", Type: &btf.FuncProto{Return: &btf.Void{}}}}
+	kernel7 := func() SessionKfuncs { return SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
+	sends := func(functions []bpf.Function) bool {
+		return slices.ContainsFunc(calls(functions[0].Insns), func(name string) bool {
+			return strings.HasPrefix(name, bpf.FuncSend) || strings.HasPrefix(name, bpf.FuncFinish)
+		})
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodMulti, plan.MethodSession, plan.MethodFsession, plan.MethodTracingMulti} {
+			for _, paired := range []bool{false, true} {
+				p, err := plan.NewProbe(kernel.Open(fstest.MapFS{}), spec, f, plan.Options{Arch: arch, Paired: paired, Method: func(*plan.Probe) plan.Method { return m }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, target := range []Target{{}, {Filtered: true, Limited: paired}, {Stacks: true}, {Branches: true}} {
+					target.Arch, target.Session = arch, kernel7
+					target.Shared = m != plan.MethodFentry && m != plan.MethodFsession && m != plan.MethodKprobe
+					programs, err := Compile(p, target)
+					if err != nil {
+						t.Fatalf("%s, %s, %+v: %v", arch, m, target, err)
+					}
+					if !sends(programs.Entry) || !sends(programs.Return) {
+						t.Errorf("%s, %s, %+v: entry calls %q, return %q", arch, m, target, calls(programs.Entry[0].Insns), calls(programs.Return[0].Insns))
+					}
+					for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+						if _, err := bpf.Link(functions...); err != nil {
+							t.Errorf("%s, %s: %v", arch, m, err)
+						}
+					}
+				}
+			}
+		}
+	}
+}
