@@ -36,6 +36,7 @@ struct {
 
 #include "loss.h"
 #include "stash.h"
+#include "control.h"
 
 // ks_capture is generated: it stores the values that are wanted at data and
 // returns the set of slots that could not be read.
@@ -67,7 +68,7 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 	e->faults = ks_capture(ctx, e + 1);
 	if (e->faults)
 		ks_count(UNREADABLE);
-	bpf_ringbuf_submit(e, 0);
+	bpf_ringbuf_submit(e, settings.wake);
 	return 0;
 }
 
@@ -94,7 +95,7 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 		ks_count(UNREADABLE);
 	if (mark_due)
 		ks_mark();
-	if (bpf_ringbuf_output(&events, &f->event, size, 0))
+	if (bpf_ringbuf_output(&events, &f->event, size, settings.wake))
 		ks_lost(LOST_RINGBUF);
 	return 0;
 }
@@ -125,7 +126,11 @@ int library(void *ctx)
 {
 	struct frame *f = ks_open(1, 2, 0) ? ks_find(1, 2) : 0;
 
+	struct guard *g = running ? ks_hold(1) : 0;
+
 	ks_count(ks_filter(0) + ks_admit() + ks_forget(1, 2));
+	if (g)
+		ks_let_go(g);
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_cast(ctx, 1);
 	ks_count(ks_cookie(ctx) + ks_site(ctx, 0));

@@ -31,6 +31,7 @@ enum {
 	BPF_ANY = 0,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_USER_STACK = 1 << 8,
+	BPF_RB_NO_WAKEUP = 1,
 	EFAULT = 14,
 	EBUSY = 16,
 	ENODEV = 19,
@@ -183,6 +184,7 @@ struct frame {
 
 struct config {
 	__u32 self; /* ksnoop's own process, which is never traced */
+	__u32 wake; /* BPF_RB_NO_WAKEUP: the reader looks by itself; 0: it is woken */
 };
 
 struct cred {

@@ -81,6 +81,7 @@ type engineComms struct {
 type engineConfig struct {
 	_    structs.HostLayout
 	Self uint32
+	Wake uint32
 }
 
 type engineCounter uint32
@@ -125,6 +126,14 @@ type engineFrame struct {
 	Probe uint32
 	Far   uint32
 	Event engineEvent
+}
+
+type engineGuard struct {
+	_      structs.HostLayout
+	Stack  uint32
+	Strays uint32
+	Home   uint32
+	Pad    [13]uint32
 }
 
 type engineIds struct {
@@ -396,6 +405,7 @@ const (
 	engineVarFreeSessions    = "free_sessions"
 	engineVarFreshSessions   = "fresh_sessions"
 	engineVarGroupMask       = "group_mask"
+	engineVarGuardedCalls    = "guarded_calls"
 	engineVarHomeMask        = "home_mask"
 	engineVarHomeShift       = "home_shift"
 	engineVarIndexShift      = "index_shift"
@@ -405,10 +415,12 @@ const (
 	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
 	engineVarRateLimit       = "rate_limit"
+	engineVarRunning         = "running"
 	engineVarSessionCount    = "session_count"
 	engineVarSessionSize     = "session_size"
 	engineVarSettings        = "settings"
 	engineVarStashSize       = "stash_size"
+	engineVarStrayGuards     = "stray_guards"
 	engineVarTailSettings    = "tail_settings"
 	engineVarUnmarked        = "unmarked"
 	engineVarUntyped         = "untyped"
@@ -498,6 +510,7 @@ type engineVariableSpecs struct {
 	FreeSessions  *ebpf.VariableSpec `ebpf:"free_sessions"`
 	FreshSessions *ebpf.VariableSpec `ebpf:"fresh_sessions"`
 	GroupMask     *ebpf.VariableSpec `ebpf:"group_mask"`
+	GuardedCalls  *ebpf.VariableSpec `ebpf:"guarded_calls"`
 	HomeMask      *ebpf.VariableSpec `ebpf:"home_mask"`
 	HomeShift     *ebpf.VariableSpec `ebpf:"home_shift"`
 	IndexShift    *ebpf.VariableSpec `ebpf:"index_shift"`
@@ -507,10 +520,12 @@ type engineVariableSpecs struct {
 	Nothing       *ebpf.VariableSpec `ebpf:"nothing"`
 	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
 	RateLimit     *ebpf.VariableSpec `ebpf:"rate_limit"`
+	Running       *ebpf.VariableSpec `ebpf:"running"`
 	SessionCount  *ebpf.VariableSpec `ebpf:"session_count"`
 	SessionSize   *ebpf.VariableSpec `ebpf:"session_size"`
 	Settings      *ebpf.VariableSpec `ebpf:"settings"`
 	StashSize     *ebpf.VariableSpec `ebpf:"stash_size"`
+	StrayGuards   *ebpf.VariableSpec `ebpf:"stray_guards"`
 	TailSettings  *ebpf.VariableSpec `ebpf:"tail_settings"`
 	Unmarked      *ebpf.VariableSpec `ebpf:"unmarked"`
 	Untyped       *ebpf.VariableSpec `ebpf:"untyped"`
@@ -581,6 +596,7 @@ type engineVariables struct {
 	FreeSessions  *ebpf.Variable `ebpf:"free_sessions"`
 	FreshSessions *ebpf.Variable `ebpf:"fresh_sessions"`
 	GroupMask     *ebpf.Variable `ebpf:"group_mask"`
+	GuardedCalls  *ebpf.Variable `ebpf:"guarded_calls"`
 	HomeMask      *ebpf.Variable `ebpf:"home_mask"`
 	HomeShift     *ebpf.Variable `ebpf:"home_shift"`
 	IndexShift    *ebpf.Variable `ebpf:"index_shift"`
@@ -590,10 +606,12 @@ type engineVariables struct {
 	Nothing       *ebpf.Variable `ebpf:"nothing"`
 	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`
 	RateLimit     *ebpf.Variable `ebpf:"rate_limit"`
+	Running       *ebpf.Variable `ebpf:"running"`
 	SessionCount  *ebpf.Variable `ebpf:"session_count"`
 	SessionSize   *ebpf.Variable `ebpf:"session_size"`
 	Settings      *ebpf.Variable `ebpf:"settings"`
 	StashSize     *ebpf.Variable `ebpf:"stash_size"`
+	StrayGuards   *ebpf.Variable `ebpf:"stray_guards"`
 	TailSettings  *ebpf.Variable `ebpf:"tail_settings"`
 	Unmarked      *ebpf.Variable `ebpf:"unmarked"`
 	Untyped       *ebpf.Variable `ebpf:"untyped"`

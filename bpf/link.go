@@ -59,6 +59,10 @@ type Settings struct {
 	// TraceSelf traces this process, too, which is left out otherwise: a tracer
 	// that shows its own calls never comes to an end.
 	TraceSelf bool
+	// Wake has the kernel wake the reader of the ring buffer, which else looks into it
+	// now and then: a wake-up costs the traced call more than all else, and is one
+	// more thing to be traced.
+	Wake bool
 	// Functions take the place of the engine's of the same name. They are to be
 	// linked with generated programs as well.
 	Functions []Function
@@ -93,8 +97,10 @@ const (
 // layer others of the same function come before.
 func Site(addr uint64, layer int) uint64 { return addr ^ uint64(layer)<<siteLayer }
 
-// siteLayer is SITE_LAYER.
-const siteLayer = 48
+const (
+	siteLayer = 48 // SITE_LAYER
+	noWakeup  = 1  // BPF_RB_NO_WAKEUP
+)
 
 // Engine returns the engine's maps and its own programs, set up as s says.
 // Programs that Link makes are to be added to it before it is loaded.
@@ -112,6 +118,10 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	if !s.TraceSelf {
 		config.Self = uint32(os.Getpid())
 	}
+	if !s.Wake {
+		config.Wake = noWakeup
+	}
+	setGuard(spec)
 	if err := set(spec, engineVarSettings, config); err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ FUNC void ks_mark(void)
 		l->event.entry_time = 0;
 		l->event.faults = 0;
 		l->count = n;
-		bpf_ringbuf_submit(l, 0);
+		bpf_ringbuf_submit(l, settings.wake);
 	}
 }
 

@@ -17,8 +17,9 @@ const volatile __u32 log_size;	 // bytes
 const volatile __u32 stash_size; // bytes
 const volatile __u32 session_size = sizeof(struct session); // with all that
 
-// How many sessions are open. Functions that open none test it first.
-__u32 open_sessions;
+// How many sessions are open. Functions that open none test it first. By itself in its
+// section: generated code knows where it is.
+__u32 open_sessions SEC(".data.sessions");
 
 #include "pool.h"
 
@@ -91,7 +92,7 @@ FUNC long ks_write_record(struct session *s, __u64 n)
 	size = write_record(&record, size, at(s->saved, from), saved * sizeof(struct call));
 	size = write_record(&record, size, s->stack, stack);
 	write_record(&record, size, s->branches, branches);
-	bpf_ringbuf_submit_dynptr(&record, 0);
+	bpf_ringbuf_submit_dynptr(&record, settings.wake);
 	return 0;
 }
 
@@ -371,7 +372,7 @@ FUNC __s64 ks_away(void)
 {
 	if (open_sessions)
 		return 0;
-	return task_wanted(0) ? FUNC_CHECKED : -1;
+	return running && task_wanted(0) ? FUNC_CHECKED : -1;
 }
 
 // session_for returns where a call of a function is to be recorded, or NULL. It
@@ -383,6 +384,8 @@ static __always_inline struct session *session_for(__u64 cookie)
 	struct session *s = 0;
 	__u32 in;
 
+	if (!running)
+		return 0;
 	if (open_sessions) {
 		in = context();
 		s = session_of(in);
@@ -422,7 +425,7 @@ FUNC struct session *ks_session(__u64 cookie)
 // of an interrupt; NULL if there is none.
 static __always_inline struct session *open_session(__u32 in)
 {
-	struct session *s = session_of(in);
+	struct session *s = running ? session_of(in) : 0;
 
 	if (!s || !s->depth)
 		return 0;
@@ -778,12 +781,6 @@ FUNC int ks_satisfied(struct session *s)
 
 /* ---- the programs of plain functions ---- */
 
-// ks_idle reports whether no session is open.
-FUNC int ks_idle(void)
-{
-	return !open_sessions;
-}
-
 // ks_enter records that a function was called. It returns whether its return
 // is of no interest, which is what programs that run at both ends return.
 FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
@@ -865,7 +862,7 @@ int session_library(void *ctx)
 		ks_hit(s, 1, 0, 8);
 		ks_done(s);
 	}
-	return ks_idle() + ks_away() + ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
+	return ks_away() + ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
 }
 
 // A thread that ends in a session takes it with it.

@@ -15,7 +15,6 @@ import (
 // The functions of sessions that generated code calls; session.bpf.h says what
 // they take. FuncWords may be generated.
 const (
-	FuncIdle        = "ks_idle"
 	FuncAway        = "ks_away"
 	FuncEnter       = "ks_enter"
 	FuncLeave       = "ks_leave"
@@ -36,21 +35,13 @@ const (
 	FuncResult      = "ks_result"
 )
 
-// AppendOpenSessions loads into reg how many sessions are open, as FuncIdle does: a
-// call of that costs more than the load.
-func AppendOpenSessions(dst asm.Instructions, reg asm.Register) (asm.Instructions, error) {
-	lib, err := library()
-	if err != nil {
-		return nil, err
-	}
-	for _, ins := range lib[FuncIdle] {
-		if ins.IsLoadFromMap() {
-			address := asm.Instruction{OpCode: ins.OpCode, Dst: reg, Src: ins.Src, Constant: ins.Constant}.WithReference(ins.Reference())
-			return append(dst, address, asm.LoadMem(reg, reg, 0, asm.Word)), nil
-		}
-	}
-	return nil, fmt.Errorf("linking: %s loads nothing", FuncIdle)
+// AppendOpenSessions loads into reg how many sessions are open.
+func AppendOpenSessions(dst asm.Instructions, reg asm.Register) asm.Instructions {
+	return appendLoad(dst, reg, mapOpenSessions)
 }
+
+// mapOpenSessions is the data section that open_sessions lies in.
+const mapOpenSessions = ".data.sessions"
 
 // VarOpenSessions is how many sessions are open.
 const VarOpenSessions = engineVarOpenSessions

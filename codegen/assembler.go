@@ -32,9 +32,16 @@ type assembler struct {
 	depth     int // spilled values on the stack
 	stack     int // bytes of stack used at most
 
-	drop    string // where a call goes that is not wanted
-	fault   string // where a fault of a predicate goes
-	faulted bool   // whether anything jumps there
+	exits
+	// held has the exits from before the program took hold of its stack; nil if it
+	// has not.
+	held *exits
+	// again is where a call goes that needs the stack held after all, againUsed
+	// whether anything jumps there, and reads whether a helper is called without.
+	again     string
+	againUsed bool
+	reads     bool
+	later     []func() // emit what is placed behind the program
 
 	source  asm.Comment
 	insns   asm.Instructions
@@ -47,7 +54,7 @@ type assembler struct {
 const (
 	stackContext = -8  // R1 across a helper
 	stackScratch = -16 // where helpers put what they read
-	stackSpill   = -24 // the first spilled value
+	stackSpill   = -32 // the first spilled value, below stackGuard
 )
 
 func newAssembler(p *plan.Probe, t Target, phase expr.Phase, prefix string) *assembler {
@@ -92,6 +99,9 @@ func (a *assembler) emit(insns ...asm.Instruction) {
 // done returns the instructions that can be reached, all labels resolved to
 // their instruction's.
 func (a *assembler) done() asm.Instructions {
+	for _, emit := range a.later {
+		emit()
+	}
 	for i, ins := range a.insns {
 		if to, ok := a.aliases[ins.Reference()]; ok {
 			a.insns[i] = ins.WithReference(to)
@@ -118,11 +128,16 @@ func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
 	if a.arch.readsUser && (fn == asm.FnProbeReadKernel || fn == asm.FnProbeReadKernelStr) {
 		a.emit(asm.JSGE.Imm(asm.R3, 0, a.failed())) // the address
 	}
+	a.reads = a.reads || a.guarded() && !leaf[fn]
 	a.saveContext()
 	a.emit(first...)
 	a.emit(fn.Call())
 	a.restoreContext()
 }
+
+// leaf are helpers that call no function, or none that calls another.
+var leaf = map[asm.BuiltinFunc]bool{asm.FnKtimeGetNs: true, asm.FnGetCurrentComm: true, asm.FnGetCurrentPidTgid: true,
+	asm.FnGetCurrentUidGid: true, asm.FnGetSmpProcessorId: true, asm.FnGetCurrentTask: true}
 
 // scratchAddress sets reg to the address of the scratch slot.
 func scratchAddress(reg asm.Register) []asm.Instruction {

@@ -31,6 +31,8 @@ type Target struct {
 	// Session returns what the kernel has for programs that run at both ends of
 	// a call. It is nil where there are to be none.
 	Session func() SessionKfuncs
+	// Guard keeps programs from running inside each other.
+	Guard bpf.Guard
 	// Stash is where frames of calls in flight are, StashFor all probes. If there is none,
 	// the probe has one of its own.
 	Stash bpf.Stash
@@ -86,7 +88,7 @@ func (out *Programs) join(p *plan.Probe, t Target) (err error) {
 	}
 	switch {
 	case p.Method == plan.MethodSession:
-		out.Either, err = either(out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
+		out.Either, err = either(p, out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
 	case p.AtBothEnds():
 		out.Either, err = joined(p, out.Return[0].Name, t.kfuncs())
 		out.Joined = true
@@ -130,13 +132,24 @@ func programName(p *plan.Probe, t Target, half string) string {
 	return fmt.Sprintf("p%d_%s", p.ID, half)
 }
 
-func entryProgram(a *assembler) {
-	p := a.probe
+// begin is how programs of calls begin.
+func (a *assembler) begin() {
+	if !a.probe.AtBothEnds() && a.probe.Method != plan.MethodSession {
+		a.unlessRunning() // where one program runs at both ends, it asks first
+	}
+	if a.hasTicket() {
+		a.hold()
+	}
 	a.snapshot()
+}
+
+func entryProgram(a *assembler) {
+	p, c := a.probe, cookieOf(a.probe, a.target)
+	a.begin()
 	if p.Stashed && a.inPlace() {
 		a.keepContext()
 	}
-	a.predicates(p.Entry.Predicates)
+	a.lightly(p.Entry.Record != nil || p.Stashed && c == nil, func() { a.predicates(p.Entry.Predicates) })
 	if p.Stashed || a.target.Shared {
 		a.keepContext()
 	}
@@ -145,8 +158,8 @@ func entryProgram(a *assembler) {
 		a.send(p.Entry.Record, bpf.KindEntry)
 	}
 	if p.Stashed {
-		if c := cookieOf(p, a.target); c != nil {
-			a.storeCookie(c)
+		if c != nil {
+			a.lightly(false, func() { a.storeCookie(c) })
 			a.finish()
 			return
 		}
@@ -227,13 +240,13 @@ func (a *assembler) stash(stores []plan.Slot, missing uint64) {
 
 func returnProgram(a *assembler) {
 	p := a.probe
-	a.snapshot()
+	a.begin()
 	if c := cookieOf(p, a.target); p.Stashed && c != nil {
 		a.returnWithCookie(c)
 		return
 	}
 	if !p.Stashed {
-		a.predicates(p.Return.Predicates)
+		a.lightly(true, func() { a.predicates(p.Return.Predicates) })
 		if a.target.Shared {
 			a.keepContext()
 		}
@@ -246,11 +259,10 @@ func returnProgram(a *assembler) {
 	}
 	a.keepContext()
 	a.unlessOpened()
-	far, miss := a.find(), a.drop
-	a.drop = a.label("free")
-	for _, pred := range p.Return.Predicates {
-		a.condition(pred, a.drop)
-	}
+	far := a.find()
+	missed, early := a.exits, a.held != nil
+	a.exits = exits{drop: a.label("free"), fault: a.label("fault")}
+	a.lightly(true, func() { a.conditions(p.Return.Predicates) })
 	if p.Entry.Record == nil {
 		a.admit()
 	}
@@ -261,13 +273,14 @@ func returnProgram(a *assembler) {
 	} else {
 		a.finishCall(bpf.FuncFinish, bpf.FuncFinishTail, p.Return.Record, kindOf(p))
 	}
-	if a.faulted {
-		a.emit(asm.Ja.Label(a.drop))
-		a.countFault()
+	if early {
+		a.placeExits()
+	} else {
+		a.leave()
 	}
-	a.place(a.drop)
 	a.free()
-	a.place(miss)
+	a.exits = missed
+	a.leave()
 	a.say("done")
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	far()
@@ -308,6 +321,13 @@ func (a *assembler) predicates(preds []plan.Predicate) {
 	}
 	if filter {
 		a.filter()
+	}
+}
+
+// conditions emits predicates that are tested without regard to the task.
+func (a *assembler) conditions(preds []plan.Predicate) {
+	for _, pred := range preds {
+		a.condition(pred, a.drop)
 	}
 }
 
@@ -352,21 +372,15 @@ func (a *assembler) send(r *plan.Record, kind bpf.Kind) {
 // finish ends a program that has nothing to clean up.
 func (a *assembler) finish() {
 	if dropped := a.dropped(); dropped != 0 {
+		a.letGo()
 		a.say("done, and to be called at return")
 		a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-		if a.faulted {
-			a.countFault()
-		}
-		a.place(a.drop)
+		a.leave()
 		a.say("not wanted")
 		a.emit(asm.Mov.Imm(asm.R0, dropped), asm.Return())
 		return
 	}
-	if a.faulted {
-		a.emit(asm.Ja.Label(a.drop))
-		a.countFault()
-	}
-	a.place(a.drop)
+	a.leave()
 	a.say("done")
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }

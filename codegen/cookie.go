@@ -185,9 +185,7 @@ func (a *assembler) returnWithCookie(c *cookie) {
 	const kept = asm.R7
 	a.emit(asm.LoadMem(kept, asm.R0, 0, asm.DWord), asm.JEq.Imm(kept, 0, a.drop))
 	a.cookieReg = kept
-	for _, pred := range late {
-		a.condition(pred, a.drop)
-	}
+	a.lightly(true, func() { a.conditions(late) })
 	if p.Entry.Record == nil {
 		a.admit()
 	}

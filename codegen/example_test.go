@@ -13,8 +13,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
-// A predicate on an argument becomes a load and a jump; every instruction
-// carries the text that it stands for.
+// A program asks whether tracing is on. Then a predicate on an argument is a load and a
+// jump; every instruction carries the text that it stands for.
 func ExampleCompile() {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	fd := expr.Param{Name: "fd", Type: integer}
@@ -41,10 +41,13 @@ func ExampleCompile() {
 		fmt.Println(err)
 		return
 	}
-	for _, ins := range programs.Entry[0].Insns[:2] {
+	for _, ins := range programs.Entry[0].Insns[:5] {
 		fmt.Printf("%v; %v\n", ins, ins.Source())
 	}
 	// Output:
+	// LoadMapValue dst: r0, fd: 0 off: 0 <.data.switch>; is tracing on?
+	// LdXMemW dst: r0 src: r0 off: 0 imm: 0; is tracing on?
+	// JEqImm dst: r0 off: -1 imm: 0 <.entry_drop1>; is tracing on?
 	// LdXMemDW dst: r0 src: r1 off: 0 imm: 0; fd < 0
 	// JSGE32Imm dst: r0 off: -1 imm: 0 <.entry_drop1>; fd < 0
 }

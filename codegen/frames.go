@@ -94,12 +94,10 @@ func storeZero(dst asm.Register, offset int16) asm.Instruction {
 // frame of an earlier one of the same name that has returned unseen. The return
 // program would take it for this call's.
 func (a *assembler) forget() {
+	a.letGo()
 	a.say("done")
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-	if a.faulted {
-		a.countFault()
-	}
-	a.place(a.drop)
+	a.leave()
 	a.say("not wanted; is there an old frame in its place?")
 	other, done := a.label("other"), a.label("done")
 	a.home()

@@ -80,6 +80,11 @@ func (a *assembler) checkPointer() {
 // confirmZero makes sure that a direct load at R2 + t.Off that gave 0 is no
 // fault, which gives 0 as well. A value other than 0 pays one jump for it.
 func (a *assembler) confirmZero(t *expr.Load) {
+	if a.guarded() && a.again != "" {
+		a.againUsed = true
+		a.emit(asm.JEq.Imm(asm.R0, 0, a.again))
+		return
+	}
 	good := a.label("good")
 	a.emit(asm.JNE.Imm(asm.R0, 0, good))
 	a.emit(asm.Mov.Reg(asm.R0, asm.R2))

@@ -94,8 +94,8 @@ func TestPrograms(t *testing.T) {
 		capture      string // calls of the capture function at entry
 		instructions int    // of the entry program; 0: whatever
 	}{
-		{spec: "f(n == 1)", method: plan.MethodFentry, entry: "ks_send", instructions: 8},
-		{spec: "f(n == 0x123456789a)", method: plan.MethodFentry, entry: "ks_send", instructions: 9},
+		{spec: "f(n == 1)", method: plan.MethodFentry, entry: "ks_send", instructions: 11},
+		{spec: "f(n == 0x123456789a)", method: plan.MethodFentry, entry: "ks_send", instructions: 12},
 		{spec: "f(n == 1)", method: plan.MethodFentry, target: Target{Filtered: true}, entry: "ks_filter ks_send"},
 		{spec: "f(file->pos == 1, n == 2)", method: plan.MethodFentry, target: Target{Filtered: true},
 			entry: "ks_filter FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},

@@ -4,7 +4,6 @@ package codegen
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
@@ -89,15 +88,19 @@ func callKfunc(id btf.TypeID) asm.Instruction {
 
 // either is a program that the kernel runs at both ends of a call
 // (kprobe.session): it calls one program at entry and another one at return.
-// What it returns at entry decides whether it is run at return.
-func either(entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
+// What it returns at entry decides whether it is run at return: not if tracing is off.
+func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil {
 		return nil, err
 	}
-	const label = ".at_return"
+	const label, off = ".at_return", ".off"
 	var insns asm.Instructions
-	for _, ins := range []asm.Instruction{
+	var head asm.Instructions
+	if p.Session == nil { // those of sessions ask when they would open one
+		head = append(bpf.AppendRunning(nil, asm.R0), asm.JEq.Imm(asm.R0, 0, off))
+	}
+	for _, ins := range append(head,
 		asm.Mov.Reg(asm.R6, asm.R1),
 		isReturn,
 		asm.JNE.Imm(asm.R0, 0, label),
@@ -107,7 +110,9 @@ func either(entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
 		asm.Mov.Reg(asm.R1, asm.R6).WithSymbol(label),
 		call(ret),
 		asm.Return(),
-	} {
+		asm.Mov.Imm(asm.R0, 1).WithSymbol(off),
+		asm.Return(),
+	) {
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))
 	}
 	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil
@@ -122,12 +127,13 @@ func joined(p *plan.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, err
 	if err != nil || kfuncs.Cookie == 0 {
 		return nil, errNoSessions
 	}
-	head := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1), isReturn, asm.JNE.Imm(asm.R0, 0, ret)}
+	const busy = ".busy"
+	asks := bpf.AppendRunning
 	if idlesFirst(p) {
-		const busy = ".busy"
-		head[0] = head[0].WithSymbol(busy)
-		head = slices.Concat(openSessions(), asm.Instructions{asm.JNE.Imm(asm.R0, 0, busy), asm.Mov.Imm(asm.R0, 0), asm.Return()}, head)
+		asks = bpf.AppendOpenSessions
 	}
+	head := append(asks(nil, asm.R0), asm.JNE.Imm(asm.R0, 0, busy), asm.Mov.Imm(asm.R0, 0), asm.Return(),
+		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol(busy), isReturn, asm.JNE.Imm(asm.R0, 0, ret))
 	var insns asm.Instructions
 	for _, ins := range head {
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))

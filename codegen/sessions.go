@@ -157,17 +157,8 @@ func idlesFirst(p *plan.Probe) bool {
 // takes time: to look for the cookie does, where many functions share a link.
 func (a *assembler) unlessIdle(idle string) {
 	a.say("is a session open?")
-	a.emit(openSessions()...)
+	a.emit(bpf.AppendOpenSessions(nil, asm.R0)...)
 	a.emit(asm.JEq.Imm(asm.R0, 0, idle))
-}
-
-// openSessions sets R0 to how many sessions are open.
-func openSessions() asm.Instructions {
-	insns, err := bpf.AppendOpenSessions(nil, asm.R0)
-	if err != nil {
-		panic(err) // of an engine that is not whole
-	}
-	return insns
 }
 
 func leaveProgram(a *assembler) {

@@ -81,6 +81,7 @@ func (f *controlFlags) limit(ctx context.Context) (context.Context, context.Canc
 // A tally is what was counted of one run by the end.
 type tally struct {
 	records   uint64 // printed or recorded
+	cut       uint64 // records that were left when there was no more time
 	orphans   uint64 // sessions given up of which parts had come
 	evicted   uint64 // entries whose return --join has not waited for
 	counts    [bpf.Counters]uint64
@@ -107,6 +108,9 @@ func (t *tally) report(stdout, stderr io.Writer, stats bool) error {
 	out = output.AppendLosses(out, &t.counts, stats)
 	if t.evicted > 0 || stats {
 		out = fmt.Appendf(out, "ksnoop: %d calls shown without their return because --join kept too many open\n", t.evicted)
+	}
+	if t.cut > 0 || stats {
+		out = fmt.Appendf(out, "ksnoop: %d records not shown because there was too much to print after the interrupt\n", t.cut)
 	}
 	if t.orphans > 0 {
 		out = fmt.Appendf(out, "ksnoop: %d sessions given up: their ends were lost, or their parts took too much memory\n", t.orphans)

@@ -79,6 +79,9 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 	for _, f := range tracer.Failed() {
 		t.Logf("not traced: %s: %v", f.Probe.Func.Name, f.Err)
 	}
+	if err := tracer.Start(); err != nil {
+		t.Fatal(err)
+	}
 	work()
 	if r.during != nil {
 		r.during(tracer)

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
@@ -243,7 +241,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if t.recording, err = f.record.open(view, p, sessions); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := t.untilSignal(ctx)
 	defer stop()
 	return errors.Join(t.run(ctx, status), t.recording.close())
 }
@@ -400,6 +398,7 @@ type tracing struct {
 	recording      *recording    // nil if there is none
 	tails          *output.Tails // nil if there are none
 	sessions       *sessionsView // nil for the calls view
+	attached       atomic.Pointer[attach.Tracer]
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -420,7 +419,9 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 		}
 	}()
 	if len(t.flags.command) == 0 {
-		return t.trace(ctx, func(tracer *attach.Tracer) error { return t.flags.filters.adopt(tracer.Adopt) })
+		return t.trace(ctx, func(tracer *attach.Tracer) error {
+			return errors.Join(t.flags.filters.adopt(tracer.Adopt), tracer.Start())
+		})
 	}
 	command, err := launch.Start(t.flags.command)
 	if err != nil {
@@ -429,7 +430,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	done := make(chan error, 1)
 	let := false
 	err = t.trace(ctx, func(tracer *attach.Tracer) error {
-		if err := tracer.Adopt(command.PID()); err != nil {
+		if err := errors.Join(tracer.Adopt(command.PID()), tracer.Start()); err != nil {
 			return err
 		}
 		let = true
@@ -460,7 +461,8 @@ func (t *tracing) options() (attach.Options, error) {
 	return o, nil
 }
 
-// trace attaches, calls ready, prints until ctx ends, and detaches.
+// trace attaches, calls ready, which is to switch the programs on, prints until ctx
+// ends, and detaches.
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
 	tellInlined := func() {}
 	if !t.flags.inlined {
@@ -475,6 +477,8 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 		return err
 	}
 	defer tracer.Close()
+	t.attached.Store(tracer)
+	defer t.attached.Store(nil)
 	tellInlined()
 	t.kernel.Renew() // attaching has added symbols, those of trampolines
 	if err := t.recording.start(); err != nil {
@@ -493,7 +497,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if tally.counts, err = tracer.Counters(); err != nil {
 		return err
 	}
-	tally.uncounted = tracer.Uncounted()
+	tally.uncounted, tally.cut = tracer.Uncounted(), tracer.Cut()
 	if t.sessions != nil {
 		tally.marked = tally.counts // sessions show what they have lost themselves
 	}
@@ -543,6 +547,12 @@ func (t *tracing) explained(failed []attach.Failure) []attach.Failure {
 func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, error) {
 	ctx, stop := t.flags.control.limit(ctx)
 	defer stop()
+	off := context.AfterFunc(ctx, func() {
+		if err := tracer.Stop(); err != nil {
+			t.log.Error(err.Error())
+		}
+	})
+	defer off()
 	if hung := t.flags.session.hung; hung > 0 {
 		go tracer.WatchHung(ctx, hung/2)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
-	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -64,6 +63,9 @@ type Tracer struct {
 	events  int       // of tracefs that were defined
 	sayEach sync.Once // that there is no tracefs
 	modules map[string]*btf.Handle
+	cut     uint64 // records that Records has left out
+	// detaching lets one goroutine at a time take probes off.
+	detaching sync.Mutex
 }
 
 // A Failure is a probe that could not be attached.
@@ -74,14 +76,11 @@ type Failure struct {
 
 type closer interface{ Close() error }
 
-// Attach loads the programs of a plan and attaches them. A probe that cannot
+// Attach loads the programs of a plan and attaches them. They do nothing before
+// Start. A probe that cannot
 // be attached does not keep the others from it; the error is that of the first
 // if there are no others.
 func Attach(p *plan.Plan, o Options) (*Tracer, error) {
-	// Kernels before 5.11 charge maps to the locked-memory limit.
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("lifting the limit on locked memory: %w", err)
-	}
 	t := &Tracer{plan: p, options: o, types: o.Kernel.TypeCache()}
 	if err := locate(p, o.Kernel); err != nil {
 		return nil, err
@@ -134,7 +133,9 @@ func (t *Tracer) open() error {
 	if err := t.makeStash(&s); err != nil {
 		return err
 	}
-	s.Functions, s.Untyped = t.options.Target.Functions, t.options.untyped()
+	types, _ := t.options.Kernel.BTF()
+	t.options.Target.Guard = codegen.GuardFor(t.plan.Probes, types)
+	s.Functions, s.Untyped, s.Wake = t.options.Target.Functions, t.options.untyped(), t.options.Latency == 0
 	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
 		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))
 	}
@@ -379,6 +380,19 @@ func (notProbedError) Error() string {
 	return "the kernel has no code of that name, or does not let it be traced (notrace)"
 }
 
+// Start switches the programs on.
+func (t *Tracer) Start() error { return t.turn(1) }
+
+// Stop switches them off. Records that were sent before can still be read.
+func (t *Tracer) Stop() error { return t.turn(0) }
+
+func (t *Tracer) turn(running uint32) error {
+	if err := t.engine.Variables[bpf.VarRunning].Set(running); err != nil {
+		return fmt.Errorf("switching the programs on or off: %w", err)
+	}
+	return nil
+}
+
 // Failed returns the probes that could not be attached.
 func (t *Tracer) Failed() []Failure { return t.failed }
 
@@ -409,6 +423,11 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 		}
 	}
 	sums[bpf.Missed], t.uncounted = skipped-min(skipped, t.skipped), uncounted
+	var guarded uint64
+	if err := t.engine.Variables[bpf.VarGuarded].Get(&guarded); err != nil {
+		return sums, fmt.Errorf("reading the counters: %w", err)
+	}
+	sums[bpf.LostRecursion] += guarded
 	return sums, nil
 }
 
@@ -419,6 +438,8 @@ func (t *Tracer) Uncounted() bool { return t.uncounted }
 // Detach takes all probes off the kernel. Records that were sent before can
 // still be read.
 func (t *Tracer) Detach() error {
+	t.detaching.Lock()
+	defer t.detaching.Unlock()
 	var errs []error
 	for i := len(t.probes) - 1; i >= 0; i-- {
 		errs = append(errs, t.probes[i].Close())

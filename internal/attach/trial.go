@@ -93,7 +93,7 @@ func (t Trial) attach(view *kernel.View, arch string) (*Tracer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return Attach(p, options)
+		return started(Attach(p, options))
 	}
 	s, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: []*expr.Spec{spec}}, resolve)
 	if err != nil {
@@ -102,7 +102,15 @@ func (t Trial) attach(view *kernel.View, arch string) (*Tracer, error) {
 	if options, err = SessionOptions(s, options, bpf.SessionSettings{Success: true}); err != nil {
 		return nil, err
 	}
-	return Attach(s.Plan, options)
+	return started(Attach(s.Plan, options))
+}
+
+// started returns a tracer whose programs are switched on.
+func started(t *Tracer, err error) (*Tracer, error) {
+	if err == nil {
+		err = t.Start()
+	}
+	return t, err
 }
 
 // trialItems are met by the call that the kernel's tests make, and decided at

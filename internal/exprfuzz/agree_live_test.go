@@ -191,6 +191,9 @@ func (r *round) run(t *testing.T, method plan.Method, total *tally) {
 		t.Fatalf("seed %d, %s: %v", r.seed, method, err)
 	}
 	defer tracer.Close()
+	if err := tracer.Start(); err != nil {
+		t.Fatal(err)
+	}
 	bad := map[*plan.Probe]bool{}
 	for _, f := range tracer.Failed() {
 		bad[f.Probe] = true

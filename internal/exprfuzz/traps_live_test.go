@@ -141,6 +141,9 @@ func TestLiveTraps(t *testing.T) {
 		for _, f := range tracer.Failed() {
 			t.Errorf("%s: %v", f.Probe.Spec.Text, f.Err)
 		}
+		if err := tracer.Start(); err != nil {
+			t.Fatal(err)
+		}
 		for i, tr := range traps {
 			t.Run(method.String()+"/"+tr.name, func(t *testing.T) {
 				le.PutUint32(mem.Bytes, 4)
