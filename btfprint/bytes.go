@@ -70,14 +70,27 @@ func (w *valueWriter) byteElement(c byte, signed bool) {
 	}
 }
 
-// text writes an array of n chars, of which raw is what was captured, up to
-// the first NUL.
-func (w *valueWriter) text(raw []byte, n int) {
-	end := bytes.IndexByte(raw, 0)
-	whole := end >= 0 || len(raw) == n
-	if end >= 0 {
-		raw = raw[:end]
+// ended returns what is shown of n chars, of which raw is what was captured:
+// all but the NULs at the end. Few arrays that begin with a NUL are empty: the
+// port of a sockaddr's sa_data is often below 256. whole says that no other
+// byte can follow, as that is the end of the array or of a text in it.
+func ended(raw []byte, n int) (text []byte, whole bool) {
+	text = bytes.TrimRight(raw, "\x00")
+	return text, len(raw) == n || bytes.IndexByte(raw, 0) == len(text)
+}
+
+// throughNUL returns a string as memory that a `char *` points to has it: what
+// follows its NUL is not part of it.
+func throughNUL(raw []byte) []byte {
+	if end := bytes.IndexByte(raw, 0); end >= 0 {
+		return raw[:end+1]
 	}
+	return raw
+}
+
+// text writes an array of n chars, of which raw is what was captured.
+func (w *valueWriter) text(raw []byte, n int) {
+	raw, whole := ended(raw, n)
 	cut := w.o.MaxElements > 0 && len(raw) > w.o.MaxElements
 	if cut {
 		raw = raw[:w.o.MaxElements]

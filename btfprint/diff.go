@@ -9,15 +9,20 @@ import (
 
 // AppendDiff appends a line for each member that differs between two captures
 // of the value, `.sk_wmem_queued: 0 → 768`, ended by a newline. A char array
-// is one text; of other arrays each element that differs has its line. What
-// only one capture has is not compared; a last line `...` says so. Options
-// for the shape of values do not count.
+// is one text; of other arrays each element that differs has its line. Where
+// bytes differ that belong to no member, a line says that. What only one
+// capture has is not compared; a last line `...` says so. Options for the shape
+// of values do not count.
 func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte {
 	n := min(len(before), len(after))
 	content := o.contentOnly()
 	w := diffWriter{newValueWriter(p, dst, after[:n], &content), before[:n]}
+	w.tail = true
 	w.diff(&p.root, 0)
 	w.dst = w.dst[:w.line]
+	if w.line == w.base && !w.stopped && !bytes.Equal(before[:n], after[:n]) {
+		w.str("/* only bytes of no member differ */\n")
+	}
 	if n < max(len(before), len(after)) || n < p.Size() {
 		w.str("...\n")
 	}
@@ -34,10 +39,15 @@ type diffWriter struct {
 func (w *diffWriter) diff(f *field, off int) {
 	b := &w.p.bodies[f.body]
 	off += int(f.off)
-	if w.full() || w.missing(f, b, off) {
+	end := min(off+int(b.size), len(w.raw))
+	if w.flexible(b, off) {
+		end = len(w.raw)
+	} else if w.missing(f, b, off) {
 		return
 	}
-	end := min(off+int(b.size), len(w.raw))
+	if w.full() {
+		return
+	}
 	if f.bits == 0 && bytes.Equal(w.before[off:end], w.raw[off:end]) {
 		return
 	}
@@ -51,47 +61,56 @@ func (w *diffWriter) diff(f *field, off int) {
 		w.change(f, b, off)
 	case b.kind == kindStruct || b.kind == kindUnion:
 		w.diffMembers(b, off)
-	case b.kind == kindArray || b.kind == kindBytes && !b.isChar:
-		w.diffElements(b, off)
-	case b.kind == kindBytes:
-		// What lies behind the end of a text is not part of it.
-		if !bytes.Equal(upToNUL(w.before[off:end]), upToNUL(w.raw[off:end])) {
-			w.change(f, b, off)
-		}
+	case b.kind == kindBytes && w.isText(b, off, end):
+		w.change(f, b, off)
+	case b.kind == kindArray || b.kind == kindBytes:
+		w.diffElements(b, off, end)
 	case f.bits == 0 || w.p.bitfield(f, w.before, off) != w.p.bitfield(f, w.raw, off):
 		w.change(f, b, off)
 	}
 	w.dst = w.dst[:w.line+path]
 }
 
+// isText reports whether an array of bytes is shown as one text. Plain shows a
+// text only up to its first NUL.
+func (w *diffWriter) isText(b *body, off, end int) bool {
+	return b.isChar && !(w.o.Plain && bytes.Equal(upToNUL(w.before[off:end]), upToNUL(w.raw[off:end])))
+}
+
 func (w *diffWriter) diffMembers(b *body, off int) {
 	fields := w.p.fields[b.first : b.first+b.n]
 	if b.kind == kindUnion && w.o.Likely && b.n > 1 {
-		likely := w.p.likely(fields, w.raw, off)
-		fields = fields[likely : likely+1]
+		line, likely := w.line, w.p.likely(fields, w.raw, off)
+		w.diff(&fields[likely], off)
+		if w.line > line {
+			return
+		}
+		// What differs belongs to the others.
 	}
+	tail := w.tail
 	for i := range fields {
+		w.tail = tail && fields[i].last
 		w.diff(&fields[i], off)
 	}
+	w.tail = tail
 }
 
-func (w *diffWriter) diffElements(b *body, off int) {
+func (w *diffWriter) diffElements(b *body, off, end int) {
 	f := field{body: b.first, known: b.known}
 	size := int(w.p.bodies[b.first].size)
 	if size == 0 {
 		return
 	}
-	path := len(w.dst) - w.line
-	for i := range int(b.n) {
-		if off+i*size >= len(w.raw) {
-			break
-		}
+	path, tail := len(w.dst)-w.line, w.tail
+	w.tail = false
+	for i := 0; off+i*size < end; i++ {
 		w.dst = append(w.dst, '[')
 		w.dst = strconv.AppendUint(w.dst, uint64(i), 10)
 		w.dst = append(w.dst, ']')
 		w.diff(&f, off+i*size)
 		w.dst = w.dst[:w.line+path]
 	}
+	w.tail = tail
 }
 
 func upToNUL(text []byte) []byte {
@@ -101,16 +120,18 @@ func upToNUL(text []byte) []byte {
 	return text
 }
 
-// reads reports whether both values are well known.
+// reads reports whether both values are well known, and read as different ones.
 func (w *diffWriter) reads(f *field, b *body, off int) bool {
-	if _, ok := w.reading(f, b, off); !ok {
+	dst, after := w.dst, w.raw
+	defer func() { w.dst, w.raw = dst, after }()
+	var ok bool
+	if w.dst, ok = w.reading(f, b, off); !ok {
 		return false
 	}
-	after := w.raw
+	middle := len(w.dst)
 	w.raw = w.before
-	_, ok := w.reading(f, b, off)
-	w.raw = after
-	return ok
+	w.dst, ok = w.reading(f, b, off)
+	return ok && !bytes.Equal(w.dst[len(dst):middle], w.dst[middle:])
 }
 
 // change ends the line with both values, and begins the next with the same path.

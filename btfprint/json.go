@@ -3,7 +3,6 @@
 package btfprint
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 )
@@ -136,7 +135,7 @@ func (w *jsonWriter) member(f *field, off int) {
 		w.stopped = true
 		return
 	}
-	if !w.o.ShowZeroes && !w.inArray && !flexible && w.isZero(f, b, off) {
+	if !w.o.ShowZeroes && !w.inArray && !flexible && w.isZero(f, b, off, false) {
 		return
 	}
 	if f.key == (span{}) {
@@ -223,14 +222,10 @@ func (w *jsonWriter) byteArray(b *body, off int) {
 	w.dst = append(w.dst, ']')
 }
 
-// text writes an array of n chars, of which raw is what was captured, up to
-// the first NUL.
+// text writes an array of n chars, of which raw is what was captured.
 func (w *jsonWriter) text(raw []byte, n int) {
-	end := bytes.IndexByte(raw, 0)
-	short := end < 0 && len(raw) < n
-	if end >= 0 {
-		raw = raw[:end]
-	}
+	raw, whole := ended(raw, n)
+	short := !whole
 	if w.o.MaxElements > 0 && len(raw) > w.o.MaxElements {
 		raw, short = raw[:w.o.MaxElements], true
 	} else if short {
@@ -356,7 +351,7 @@ func (w *jsonWriter) follow(t *pointee, addr uint64) {
 	b := &to.p.bodies[root.body]
 	switch {
 	case to.text:
-		inner.text(raw, size)
+		inner.text(throughNUL(raw), size)
 	case inner.missing(root, b, 0):
 		inner.str(`"..."`)
 	default:

@@ -189,10 +189,7 @@ func checkArray(v any, t *btf.Array, raw []byte, off int) error {
 		if !ok {
 			return fmt.Errorf("%v is no string", v)
 		}
-		want := raw[off : off+int(t.Nelems)]
-		if end := bytes.IndexByte(want, 0); end >= 0 {
-			want = want[:end]
-		}
+		want := bytes.TrimRight(raw[off:off+int(t.Nelems)], "\x00")
 		if got := unescape(text); got != string(want) {
 			return fmt.Errorf("got %q, want %q", got, want)
 		}
@@ -314,7 +311,11 @@ func TestAppendJSON(t *testing.T) {
 		{"depth, nested", &btf.Struct{Name: "s", Size: 12, Members: []btf.Member{{Name: "in", Type: innerType()}}}, outerBytes()[12:24],
 			ValueOptions{MaxDepth: 1}, `{"in":{"...":true}}`},
 		{"twins", twins, []byte{1, 0, 0, 0, 2, 0, 0, 0}, ValueOptions{}, `{"a":1,"a#2":2}`},
-		{"text", text(12), []byte("a\xff\\\x1b\u00e9\x00old."), ValueOptions{}, `"a\\xff\\\\\u001bé"`},
+		{"text", text(12), []byte("a\xff\\\x1b\u00e9\x00\x00\x00\x00\x00\x00"), ValueOptions{}, `"a\\xff\\\\\u001bé"`},
+		{"behind a NUL", text(12), []byte("a\x00old.\x00\x00\x00\x00\x00\x00"), ValueOptions{}, `"a\u0000old."`},
+		{"short, behind the end", text(12), []byte("abc\x00\x00"), ValueOptions{}, `"abc"`},
+		{"short, behind a NUL", text(12), []byte("abc\x00d\x00"), ValueOptions{}, `"abc\u0000d..."`},
+		{"address", sockaddrType(), addressBytes(), ValueOptions{}, `{"sa_family":2,"sa_data":"\u0000P\u007f\u0000\u0000\u0001"}`},
 		{"no NUL", text(3), []byte("abc"), ValueOptions{}, `"abc"`},
 		{"empty", &btf.Struct{Name: "e"}, nil, ValueOptions{}, `{}`},
 		{"zeroes", innerType(), make([]byte, 12), ValueOptions{}, `{}`},

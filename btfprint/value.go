@@ -233,7 +233,7 @@ func (w *valueWriter) value(f *field, off int) {
 		w.truncate()
 		return
 	}
-	if w.depth > 0 && !w.inArray && !w.o.ShowZeroes && !flexible && w.isZero(f, b, off) {
+	if w.depth > 0 && !w.inArray && !w.o.ShowZeroes && !flexible && w.isZero(f, b, off, w.o.Plain) {
 		return
 	}
 	w.begin()

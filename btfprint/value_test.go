@@ -211,6 +211,8 @@ func TestAppendValueOptions(t *testing.T) {
 				`.mac = [...],{...},.f = 1.500000,.grid = [...],.ins = [...],.wide = 0x10000000000000000,}`},
 		{"elements", arrayOf(intType(), 5), outerBytes(), ValueOptions{Mode: Compact, MaxElements: 2}, `(int[5])[2,65781,...]`},
 		{"characters", inner, innerBytes, ValueOptions{Mode: Compact, Hide: HideTypes, MaxElements: 3}, `{.a = -7,.name = "et\""...,}`},
+		{"text behind a NUL", sockaddrType(), addressBytes(), ValueOptions{Mode: Compact, Hide: HideTypes}, `{.sa_family = 2,.sa_data = "\x00P\x7f\x00\x00\x01",}`},
+		{"text behind a NUL, plain", sockaddrType(), addressBytes(), ValueOptions{Mode: Compact, Hide: HideTypes, Plain: true}, `{.sa_family = 2,}`},
 		{"likely", outerType().Members[9].Type, outerBytes()[48:], ValueOptions{Mode: Compact, Likely: true}, `(union){.ptr = (struct inner *)0xffff888000002000,}`},
 		{"likely number", outerType().Members[9].Type, []byte{84, 0, 0, 0, 0, 0, 0, 0}, ValueOptions{Mode: Compact, Likely: true}, `(union){.num = (long unsigned int)84,}`},
 		{"pointer names", pointers, outerBytes()[24:], ValueOptions{Hide: HideTypes, Mode: Compact, PointerName: name},
@@ -232,6 +234,44 @@ func TestAppendValueOptions(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// sockaddrType is struct sockaddr of Linux before 6.2, addressBytes one of AF_INET
+// with port 80 and 127.0.0.1, both in network order as ip(7) has them.
+func sockaddrType() *btf.Struct {
+	return &btf.Struct{Name: "sockaddr", Size: 16, Members: []btf.Member{
+		{Name: "sa_family", Type: &btf.Typedef{Name: "sa_family_t", Type: &btf.Int{Name: "short unsigned int", Size: 2}}},
+		{Name: "sa_data", Type: arrayOf(charType(), 14), Offset: bytesAt(2)},
+	}}
+}
+
+func addressBytes() []byte {
+	raw := make([]byte, 16)
+	copy(raw, "\x02\x00\x00\x50\x7f\x00\x00\x01")
+	return raw
+}
+
+// TestText: the text of a char array gives back all its bytes but the NULs at
+// its end. With too few bytes it is marked, unless it has ended before.
+func TestText(t *testing.T) {
+	p := mustCompile(t, arrayOf(charType(), 6))
+	for raw, want := range map[string]string{
+		"abcdef":                   `"abcdef"`,
+		"abc\x00\x00\x00":          `"abc"`,
+		"abc\x00\x00f":             `"abc\x00\x00f"`,
+		"\x00\x00\x00\x00\x00\x00": `""`,
+		"\x00\x00\x00\x00\x00\xff": `"\x00\x00\x00\x00\x00\xff"`,
+		"\x00\n\"\\\x00\x00":       `"\x00\n\"\\"`,
+		"abc":                      `"abc"...`,
+		"abc\x00":                  `"abc"`,
+		"abc\x00\x00":              `"abc"`,
+		"a\x00c":                   `"a\x00c"...`,
+		"a\x00c\x00":               `"a\x00c"...`,
+	} {
+		if got := string(p.AppendValue(nil, []byte(raw), &ValueOptions{Hide: HideTypes})); got != want {
+			t.Errorf("%q: got %s, want %s", raw, got, want)
+		}
 	}
 }
 
@@ -380,7 +420,7 @@ func TestFlexibleArrays(t *testing.T) {
 		want string
 	}{
 		{charType(), 8, `{.n = 1,.c = 65,}`}, // padding is no element
-		{charType(), 10, `{.n = 1,.c = 65,.data = "bc",}`},
+		{charType(), 10, `{.n = 1,.c = 65,.data = "bc\x00\x05\x06",}`},
 		{u8Type(), 10, `{.n = 1,.c = 65,.data = [98,99,0,5,6,],}`},
 		{&btf.Int{Name: "short", Size: 2}, 10, `{.n = 1,.c = 65,.data = [25442,1280,...`},
 		{innerType(), 10, `{.n = 1,.c = 65,.data = [{.a = 83911522,.name = "\x06"...`},

@@ -3,8 +3,10 @@
 package btfprint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -193,16 +195,17 @@ func TestAppendDiff(t *testing.T) {
 	after[48] = 0x40                     // num and ptr
 	after[60] = 9                        // grid[0][0]
 	after[76+12] = 43                    // ins[1].a
-	copy(after[76+4:], "\x00behind")     // ins[0].name, behind its end
+	copy(after[76+4:], "\x00behind")     // ins[0].name, behind its first NUL
 	copy(before[32:40], make([]byte, 8)) // fn
 	const want = `.color: BLUE → GREEN
 .bits: 0x5 → 0x6
-.in.name: "et\"h\n" → "lo"
+.in.name: "et\"h\n" → "lo\x00h\n"
 .fn: NULL → 0xffffffff81000010
 .mac[3]: 255 → 7
 .num: 18446612682070040576 → 18446612682070040640
 .ptr: 0xffff888000002000 → 0xffff888000002040
 .grid[0][0]: 0 → 9
+.ins[0].name: "" → "\x00behind"
 .ins[1].a: 42 → 43
 `
 	got := string(p.AppendDiff([]byte("x"), before, after, nil))
@@ -219,6 +222,24 @@ func TestAppendDiff(t *testing.T) {
 	if got := string(p.AppendDiff(nil, before, after[:8], nil)); got != ".color: BLUE → GREEN\n.bits: 0x5 → 0x6\n...\n" {
 		t.Errorf("8 bytes: %s", got)
 	}
+	address, other := addressBytes(), addressBytes()
+	other[3] = 81
+	a := mustCompile(t, sockaddrType())
+	if got := string(a.AppendDiff(nil, address, other, nil)); got != `.sa_data: "\x00P\x7f\x00\x00\x01" → "\x00Q\x7f\x00\x00\x01"`+"\n" {
+		t.Errorf("behind a NUL: %s", got)
+	}
+	if got := string(a.AppendDiff(nil, address, other, &ValueOptions{Plain: true})); got != ".sa_data[1]: 80 → 81\n" {
+		t.Errorf("behind a NUL, plain: %s", got)
+	}
+	holed := mustCompile(t, &btf.Struct{Name: "s", Size: 8, Members: []btf.Member{{Name: "c", Type: charType()}, {Name: "i", Type: intType(), Offset: 32}}})
+	if got := string(holed.AppendDiff(nil, make([]byte, 8), []byte{0, 0, 1, 0, 0, 0, 0, 0}, nil)); got != "/* only bytes of no member differ */\n" {
+		t.Errorf("padding: %s", got)
+	}
+	s := mustCompile(t, socketType())
+	path, stale := []byte("\x01\x00/x"+strings.Repeat("\x00", 124)), []byte("\x01\x00/x\x00y"+strings.Repeat("\x00", 122))
+	if got := string(s.AppendDiff(nil, path, stale, &ValueOptions{Readings: true})); got != ".data[3]: 0 → 121\n" {
+		t.Errorf("two that read the same: %s", got)
+	}
 	i := mustCompile(t, intType())
 	if got := string(i.AppendDiff(nil, []byte{0, 0, 0, 0}, []byte{0, 3, 0, 0}, nil)); got != "0 → 768\n" {
 		t.Errorf("int: %q", got)
@@ -229,5 +250,38 @@ func TestAppendDiff(t *testing.T) {
 	}
 	if got := string(k.AppendDiff(nil, []byte{1, 0, 0, 0}, []byte{2, 0, 0, 0}, nil)); got != ".users.counter: 1 → 2\n" {
 		t.Errorf("members: %q", got)
+	}
+}
+
+// TestDiffNotEmpty: where bytes differ, there is a line, whatever the options.
+func TestDiffNotEmpty(t *testing.T) {
+	r := &layoutMaker{Rand: rand.New(rand.NewPCG(3, 5))}
+	types := []btf.Type{outerType(), sockaddrType(), socketType(), arrayOf(charType(), 9), arrayOf(u8Type(), 9),
+		flexibleType(charType()), flexibleType(u8Type()), flexibleType(intType())}
+	for range 500 {
+		types = append(types, r.composite(3))
+	}
+	for _, typ := range types {
+		p := mustCompile(t, typ)
+		size := p.Size()
+		if r.IntN(2) == 0 {
+			size += 8 // a flexible array, if there is one
+		}
+		if size == 0 {
+			continue
+		}
+		before := testBytes(btf.TypeID(size), size, true)
+		for at := range size {
+			after := bytes.Clone(before)
+			after[at] ^= 1 << r.IntN(8)
+			for _, o := range []ValueOptions{{}, {Plain: true}, {Likely: true}, {Readings: true}, {Likely: true, Readings: true}} {
+				if got := p.AppendDiff(nil, before, after, &o); len(got) == 0 {
+					t.Fatalf("%+v, byte %d of %x: no line\n%s", o, at, before, AppendType(nil, typ, TypeOptions{}))
+				}
+				if got := p.AppendDiff(nil, after, after, &o); len(got) != 0 {
+					t.Fatalf("nothing changed, but %s", got)
+				}
+			}
+		}
 	}
 }

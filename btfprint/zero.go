@@ -3,16 +3,17 @@
 package btfprint
 
 // isZero reports whether a value is left out for being zero: all its members
-// are, padding does not count, and text is when it is the empty string.
-// Values of which bytes are missing are not zero, so that the gap is shown.
-func (w *valueWriter) isZero(f *field, b *body, off int) bool {
+// are, padding does not count. If plain, an array of bytes is zero when its
+// first byte is, as libbpf has it. Values of which bytes are missing are not
+// zero, so that the gap is shown.
+func (w *valueWriter) isZero(f *field, b *body, off int, plain bool) bool {
 	if f.bits > 0 {
 		return w.p.bitfield(f, w.raw, off) == 0
 	}
 	if off+int(b.size) > len(w.raw) {
 		return false
 	}
-	return w.p.isZero(b, w.raw, off, w.o.Plain)
+	return w.p.isZero(b, w.raw, off, plain)
 }
 
 func (p *Printer) isZero(b *body, raw []byte, off int, plain bool) bool {
@@ -25,7 +26,7 @@ func (p *Printer) isZero(b *body, raw []byte, off int, plain bool) bool {
 	}
 	switch b.kind {
 	case kindBytes:
-		return (plain || b.isChar) && raw[off] == 0
+		return plain && raw[off] == 0
 	case kindArray:
 		elem := &p.bodies[b.first]
 		for i := range int(b.n) {
