@@ -129,7 +129,8 @@ func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
 }
 
 // storeText copies a string. The helper ends it with a NUL, if need be in
-// place of its last byte.
+// place of its last byte, and then returns the size of the slot. As the slot has
+// a byte more than is shown, such a string is longer than that.
 func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
 	if t.Addr == nil {
 		a.emit(asm.Mov.Imm(asm.R2, int32(s.Size)))
@@ -169,9 +170,7 @@ func (a *assembler) storeBuffer(t *expr.Buffer, s *plan.Slot) {
 	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
 }
 
-// countTruncated counts a capture of which only the beginning was stored. A
-// string that fits to the last byte is taken for one: the helper does not tell
-// them apart.
+// countTruncated counts a capture of which only the beginning is shown.
 func (a *assembler) countTruncated() {
 	a.saveContext()
 	a.emit(asm.Mov.Imm(asm.R1, int32(bpf.Truncated)), call(bpf.FuncCount))

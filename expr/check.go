@@ -123,7 +123,8 @@ func (c *Capture) Phase() Phase {
 	return AtEntry
 }
 
-// MaxText is how much of a string is captured or compared, in bytes.
+// MaxText is how much of a string is shown or compared, in bytes, the NUL at its
+// end included.
 const MaxText = 256
 
 // Check resolves the items of spec. A SPEC without parentheses asks for all

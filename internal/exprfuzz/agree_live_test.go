@@ -374,7 +374,7 @@ func slotValue(s *plan.Slot, m *exprfuzz.Machine) value {
 	case *expr.Text:
 		text, err := expr.ReadText(term, m)
 		v.bytes, v.fault = append([]byte(text), 0), err != nil
-		v.bytes = v.bytes[:min(len(v.bytes), int(s.Size)-1)]
+		v.bytes = v.bytes[:min(len(v.bytes), int(term.Max)-1)] // a slot may have more of it
 	default:
 		n, err := expr.Eval(s.Term, m)
 		for range 8 {

@@ -69,8 +69,8 @@ func data(values ...any) []byte {
 		case []byte:
 			b = append(b, v...)
 			b = append(b, make([]byte, -len(b)&7)...)
-		case string: // a captured string
-			b = append(append(b, v...), make([]byte, expr.MaxText-len(v))...)
+		case string: // a captured string, with a byte more to see whether it goes on
+			b = append(append(b, v...), make([]byte, (expr.MaxText+1+7)&^7-len(v))...)
 		}
 	}
 	return b
@@ -105,8 +105,13 @@ func TestCalls(t *testing.T) {
 		{"bad pointer on the way", "send(skb->len)", bpf.KindEntry, 1, data(0),
 			"        skb->len = ?\n        /* Cannot show 'skb->len' as 'unsigned int'.\n         * Userspace/invalid ptr? */\n"},
 		{"string", "send(name)", bpf.KindEntry, 0, data(ptr, "eth0\x00junk"), "        name = (char *)0xffff930a01095c00 = \"eth0\"\n"},
-		{"string with escapes", "send(str(name))", bpf.KindEntry, 0, data("a\"\\\n\x1b[31m\x00"), "        str(name) = \"a\\\"\\\\\\n\\033[31m\"\n"},
-		{"buffer", "send(buf(skb, 4))", bpf.KindEntry, 0, data(4, []byte{0, 'a', 1, 2}), "        buf(skb, 4) = \"\\000a\\001\\002\"\n"},
+		{"string with escapes", "send(str(name))", bpf.KindEntry, 0, data("a\"\\\n\x1b[31m\x00"), "        str(name) = \"a\\\"\\\\\\n\\x1b[31m\"\n"},
+		{"string of letters", "send(str(name))", bpf.KindEntry, 0, data("grüße\r\x00"), "        str(name) = \"grüße\\r\"\n"},
+		{"longest string", "send(str(name))", bpf.KindEntry, 0, data(strings.Repeat("x", 255) + "\x00"),
+			"        str(name) = \"" + strings.Repeat("x", 255) + "\"\n"},
+		{"cut string", "send(str(name))", bpf.KindEntry, 0, data(strings.Repeat("x", 255) + "y\x00"),
+			"        str(name) = \"" + strings.Repeat("x", 255) + "\"...\n"},
+		{"buffer", "send(buf(skb, 4))", bpf.KindEntry, 0, data(4, []byte{0, 'a', 1, 2}), "        buf(skb, 4) = \"\\x00a\\x01\\x02\"\n"},
 		{"cut buffer", "send(buf(skb, skb->len))", bpf.KindEntry, 0, data(5000, make([]byte, 4096)), ""},
 		{"changed member", "send(diff(*skb))", bpf.KindCall, 0, data(object, []byte{85, 0, 0, 0, 3, 0, 0, 0}),
 			"        diff(*skb):\n            .len: 84 → 85\n"},
@@ -145,7 +150,7 @@ func TestCalls(t *testing.T) {
 				t.Errorf("compact, error %v:\n%s", err, line)
 			}
 			if c.want == "" { // too long to write out: cut off, and marked
-				if !bytes.HasSuffix(got, []byte("\\000\\000\"...\n\n);\n")) {
+				if !bytes.HasSuffix(got, []byte("\\x00\\x00\"...\n\n);\n")) {
 					t.Errorf("ends in %q", got[len(got)-20:])
 				}
 				return

@@ -246,11 +246,8 @@ func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
 	case f.buffer:
 		n := binary.LittleEndian.Uint64(raw)
 		raw = raw[8:]
-		dst = appendQuoted(dst, raw[:min(n, uint64(len(raw)))])
-		if n > uint64(len(raw)) {
-			dst = append(dst, "..."...)
-		}
-		return dst
+		size := uint64(len(raw))
+		return appendQuoted(dst, raw[:min(n, size)], n > size)
 	case f.text:
 		return f.appendText(dst, raw)
 	}
@@ -364,14 +361,20 @@ func (f *field) appendUnreadable(dst []byte) []byte {
 }
 
 // appendText appends a string, which ends at its NUL or with its array, as a
-// C literal. Behind a pointer only so much is captured, the NUL included.
+// C literal. One behind a pointer was captured with a byte more than is shown.
 func (f *field) appendText(dst, raw []byte) []byte {
-	s := cString(raw)
-	dst = appendQuoted(dst, s)
-	if _, array := btf.UnderlyingType(f.typ).(*btf.Array); !array && len(s) == len(raw)-1 {
-		dst = append(dst, "..."...)
+	s, t := cString(raw), f.target.Term.(*expr.Text)
+	most := int(t.Max)
+	if t.Terminated() {
+		most-- // its NUL
 	}
-	return dst
+	cut := len(s) > most
+	if cut {
+		s = s[:most]
+	} else if array, ok := btf.UnderlyingType(t.T).(*btf.Array); ok {
+		cut = len(s) == most && array.Nelems != t.Max
+	}
+	return appendQuoted(dst, s, cut)
 }
 
 // cString returns the bytes before the first NUL.
@@ -382,24 +385,14 @@ func cString(raw []byte) []byte {
 	return raw
 }
 
-// appendQuoted appends bytes as a C string literal.
-func appendQuoted(dst, raw []byte) []byte {
-	dst = append(dst, '"')
-	for _, b := range raw {
-		switch {
-		case b == '"' || b == '\\':
-			dst = append(dst, '\\', b)
-		case b == '\n':
-			dst = append(dst, `\n`...)
-		case b == '\t':
-			dst = append(dst, `\t`...)
-		case b < ' ' || b >= 0x7f:
-			dst = append(dst, '\\', '0'+b>>6, '0'+b>>3&7, '0'+b&7)
-		default:
-			dst = append(dst, b)
-		}
+// appendQuoted appends bytes in quotes, escaped as btfprint does it, and a mark
+// if that is not all.
+func appendQuoted(dst, raw []byte, cut bool) []byte {
+	dst = append(terminal.AppendLiteral(append(dst, '"'), raw), '"')
+	if cut {
+		dst = append(dst, "..."...)
 	}
-	return append(dst, '"')
+	return dst
 }
 
 // errorName names the error number that v is the negative of, as "ENOENT", if

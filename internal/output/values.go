@@ -194,11 +194,7 @@ func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	if !a.Text {
 		return p.appendValue(dst, a.TargetType, a.Target, &p.style.object)
 	}
-	dst = appendQuoted(dst, a.Target)
-	if a.Cut {
-		dst = append(dst, "..."...)
-	}
-	return dst, nil
+	return appendQuoted(dst, a.Target, a.Cut), nil
 }
 
 func (p *valuePrinter) appendValue(dst []byte, t btf.Type, raw []byte, o *btfprint.ValueOptions) ([]byte, error) {

@@ -97,7 +97,8 @@ func ArgWords(args []Arg) int {
 	return n
 }
 
-// Cut reports whether a target of which size bytes were captured is longer.
+// Cut reports whether a target of which size bytes were captured is longer; of
+// a string, whether it may be: one that just fits looks the same.
 func (a *Arg) Cut(size int) bool {
 	if a.Text {
 		return size >= a.Size

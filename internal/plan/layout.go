@@ -302,9 +302,15 @@ func (l *allocator) capture(item, index int, c *expr.Capture, role Role) []Slot 
 	return slots
 }
 
+// targetSize returns how many bytes a target takes in a record. A string behind
+// a pointer has one more than is shown of it: the helpers that copy it return
+// the same for one that just fits as for one that was cut.
 func targetSize(t expr.Term) uint32 {
 	switch t := t.(type) {
 	case *expr.Text:
+		if t.Terminated() {
+			return t.Max + 1
+		}
 		return t.Max
 	case *expr.Buffer:
 		return t.Max + 8 // preceded by its length

@@ -5,6 +5,7 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -47,6 +48,34 @@ func TestDecodeArgsByReference(t *testing.T) {
 		}
 		if !bytes.Equal(v.Args[1].Value, words(7)) {
 			t.Errorf("%s: the argument behind it is %x", tt.name, v.Args[1].Value)
+		}
+	}
+}
+
+// The helper that copies a string returns the same for one that fills all the
+// bytes there are as for a longer one. Less is shown of both, and a mark.
+func TestDecodeArgsText(t *testing.T) {
+	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}
+	param := plan.Param{Param: expr.Param{Name: "name", Type: &btf.Pointer{Target: char}}}
+	fn := &plan.Function{Args: []plan.Arg{{Param: &param, Words: 1, Target: char, Text: true, Size: 256}}}
+	for _, tt := range []struct {
+		captured, want string
+		cut            bool
+	}{
+		{"", "", false}, // of user space
+		{"\x00", "", false},
+		{"eth0\x00", "eth0", false},
+		{strings.Repeat("x", 254) + "\x00", strings.Repeat("x", 254), false},
+		{strings.Repeat("x", 255) + "\x00", strings.Repeat("x", 254), true},
+	} {
+		data := binary.LittleEndian.AppendUint16(words(0xffff800008000000), uint16(len(tt.captured)))
+		data = append(append(data, 0, 0, 0, 0, 0, 0), tt.captured...)
+		var v Values
+		if err := decodeArgs(&v, fn, data); err != nil {
+			t.Fatal(err)
+		}
+		if a := v.Args[0]; string(a.Target) != tt.want || a.Cut != tt.cut || !a.Text {
+			t.Errorf("%d bytes: %q, cut %t", len(tt.captured), a.Target, a.Cut)
 		}
 	}
 }

@@ -247,6 +247,9 @@ func decodeArgs(v *Values, fn *plan.Function, data []byte) error {
 			if a.Text {
 				arg.Target = bytes.TrimRight(arg.Target, "\x00")
 			}
+			if a.Text && arg.Cut && len(arg.Target) > 0 {
+				arg.Target = arg.Target[:len(arg.Target)-1] // whether this is the last is not known
+			}
 		}
 		b = b[min(len(b), head+(size+7)&^7):]
 	}
