@@ -9,15 +9,16 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// byteArray writes an array of 1-byte integers: text as a string, other bytes
-// as numbers; with Plain all of them one character at a time.
+// byteArray writes an array of 1-byte integers: chars, and other bytes that are
+// text, as a string, the rest as numbers; with Plain all of them one character
+// at a time.
 func (w *valueWriter) byteArray(b *body, off int) {
 	n := int(b.n)
 	if w.flexible(b, off) {
 		n = len(w.raw) - off
 	}
 	raw := w.raw[off:min(off+n, len(w.raw))]
-	if b.isChar && !w.o.Plain {
+	if !w.o.Plain && (b.isChar || b.holdsText(raw, n)) {
 		if w.o.Hide&HideValues == 0 {
 			w.text(raw, n)
 		}
@@ -68,6 +69,13 @@ func (w *valueWriter) byteElement(c byte, signed bool) {
 	default:
 		w.dst = strconv.AppendUint(w.dst, uint64(c), 10)
 	}
+}
+
+// holdsText reports whether n bytes that are declared as numbers are text, as in
+// d_iname of a dentry: printable, with a NUL at the end and nothing behind it.
+func (b *body) holdsText(raw []byte, n int) bool {
+	end := bytes.IndexByte(raw, 0)
+	return !b.isBool && !b.signed && len(raw) == n && end > 0 && allZero(raw[end:]) && terminal.IsPrintable(raw[:end])
 }
 
 // ended returns what is shown of n chars, of which raw is what was captured:

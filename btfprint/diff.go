@@ -56,25 +56,39 @@ func (w *diffWriter) diff(f *field, off int) {
 		w.span(f.name)
 		w.dst = w.dst[:len(w.dst)-len(" = ")]
 	}
+	value := func() { w.bytes(f, b, off) }
 	switch {
 	case w.o.Readings && w.reads(f, b, off):
-		w.change(f, b, off)
+		w.change(value)
 	case b.kind == kindStruct || b.kind == kindUnion:
 		w.diffMembers(b, off)
 	case b.kind == kindBytes && w.isText(b, off, end):
-		w.change(f, b, off)
+		if !w.o.Plain {
+			value = func() { w.text(w.raw[off:end], max(int(b.n), end-off)) }
+		}
+		w.change(value)
 	case b.kind == kindArray || b.kind == kindBytes:
 		w.diffElements(b, off, end)
 	case f.bits == 0 || w.p.bitfield(f, w.before, off) != w.p.bitfield(f, w.raw, off):
-		w.change(f, b, off)
+		w.change(value)
 	}
 	w.dst = w.dst[:w.line+path]
 }
 
 // isText reports whether an array of bytes is shown as one text. Plain shows a
-// text only up to its first NUL.
+// text only up to its first NUL. Where one capture of bytes is text, the other
+// may be empty.
 func (w *diffWriter) isText(b *body, off, end int) bool {
-	return b.isChar && !(w.o.Plain && bytes.Equal(upToNUL(w.before[off:end]), upToNUL(w.raw[off:end])))
+	before, after := w.before[off:end], w.raw[off:end]
+	switch {
+	case b.isChar:
+		return !w.o.Plain || !bytes.Equal(upToNUL(before), upToNUL(after))
+	case w.o.Plain:
+		return false
+	}
+	n := max(int(b.n), end-off)
+	text, was := b.holdsText(after, n), b.holdsText(before, n)
+	return text && (was || allZero(before)) || was && allZero(after)
 }
 
 func (w *diffWriter) diffMembers(b *body, off int) {
@@ -134,18 +148,19 @@ func (w *diffWriter) reads(f *field, b *body, off int) bool {
 	return ok && !bytes.Equal(w.dst[len(dst):middle], w.dst[middle:])
 }
 
-// change ends the line with both values, and begins the next with the same path.
-func (w *diffWriter) change(f *field, b *body, off int) {
+// change ends the line with both values, as write writes them from raw, and
+// begins the next with the same path.
+func (w *diffWriter) change(write func()) {
 	start, end := w.line, len(w.dst)
 	if end > start {
 		w.str(": ")
 	}
 	after := w.raw
 	w.raw = w.before
-	w.bytes(f, b, off)
+	write()
 	w.raw = after
 	w.str(" → ")
-	w.bytes(f, b, off)
+	write()
 	w.str("\n")
 	w.line = len(w.dst)
 	w.dst = append(w.dst, w.dst[start:end]...)

@@ -67,7 +67,7 @@ func (w *valueWriter) follow(t *pointee, addr uint64) {
 	inner.p, inner.raw, inner.addr, inner.hops = to.p, raw, addr, w.hops+1
 	inner.inArray, inner.tail = false, true
 	if to.text {
-		inner.text(throughNUL(raw), size)
+		inner.text(throughNUL(raw), len(raw)+1) // without a NUL there is more
 	} else {
 		if w.o.Hide&HideTypes == 0 {
 			inner.span(to.p.root.cast)

@@ -5,6 +5,8 @@ package btfprint
 import (
 	"math"
 	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/errno"
 )
 
 // AppendJSON appends raw as one JSON value without spaces.
@@ -18,8 +20,10 @@ import (
 // limit, is marked by a last member `"...":true` or a last element `"..."`.
 //
 // Of the options those that say what is shown count, those for the form of
-// the text do not. A pointer that is followed is an object with the members
-// "addr", "name" and "value".
+// the text do not. A pointer that is followed or has a name, which error pointers
+// have if there are names at all, is an object with the members "addr", "name"
+// and "value". Arrays of bytes that are not chars stay arrays of numbers, also
+// where AppendValue takes them for text.
 func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
 	content := o.contentOnly()
 	w := jsonWriter{valueWriter: newValueWriter(p, dst, raw, &content)}
@@ -319,7 +323,12 @@ func (w *jsonWriter) pointerName(addr uint64) {
 	start := len(w.dst)
 	w.str(`,"name":`)
 	name := len(w.dst)
-	w.dst = w.o.PointerName(w.dst, addr)
+	if e := errno.Name(-addr); e != "" {
+		w.str("-")
+		w.str(e)
+	} else {
+		w.dst = w.o.PointerName(w.dst, addr)
+	}
 	if len(w.dst) == name {
 		w.dst = w.dst[:start]
 		return
@@ -351,7 +360,7 @@ func (w *jsonWriter) follow(t *pointee, addr uint64) {
 	b := &to.p.bodies[root.body]
 	switch {
 	case to.text:
-		inner.text(throughNUL(raw), size)
+		inner.text(throughNUL(raw), len(raw)+1)
 	case inner.missing(root, b, 0):
 		inner.str(`"..."`)
 	default:

@@ -302,6 +302,10 @@ func TestAppendJSON(t *testing.T) {
 		{"default", outerType(), outerBytes(), ValueOptions{}, fmt.Sprintf(outer, p, fn)},
 		{"pointers", outerType(), outerBytes(), ValueOptions{PointerName: named, Memory: memory}, fmt.Sprintf(outer,
 			`{"addr":`+p+`,"value":{"a":9,"name":"abc...","...":true}}`, `{"addr":`+fn+`,"name":"a\"b\\\\"}`)},
+		{"errors", errorPointers(), errorBytes(), ValueOptions{},
+			`{"p":"0xfffffffffffffffe","list":["0xffffffffffffffff","0x0","0xfffffffffffff000"],"fn":"0xfffffffffffffdf4"}`},
+		{"errors by name", errorPointers(), errorBytes(), ValueOptions{PointerName: named}, `{"p":{"addr":"0xfffffffffffffffe","name":"-ENOENT"},` +
+			`"list":[{"addr":"0xffffffffffffffff","name":"-EPERM"},"0x0","0xfffffffffffff000"],"fn":{"addr":"0xfffffffffffffdf4","name":"-ENOTSUPP"}}`},
 		{"short", outerType(), outerBytes()[:14], ValueOptions{},
 			`{"color":"BLUE","bits":5,"sbits":-2,"on":true,"mode":"M_R|M_X","in":{"...":true},"...":true}`},
 		{"nothing", outerType(), nil, ValueOptions{}, `"..."`},

@@ -146,6 +146,7 @@ func (p *Printer) float(raw []byte) float64 {
 }
 
 // pointer writes an address, its name, and what lies there if that was captured.
+// Of an error pointer there is but the error.
 func (w *valueWriter) pointer(b *body, off int) {
 	addr := w.p.load(w.raw[off : off+int(b.size)])
 	if addr == 0 {
@@ -156,10 +157,9 @@ func (w *valueWriter) pointer(b *body, off int) {
 		}
 		return
 	}
-	if name := errno.Name(-addr); w.o.Readings && name != "" {
-		w.str("ERR_PTR(-")
+	if name := errno.Name(-addr); !w.o.Plain && name != "" {
+		w.str("-")
 		w.str(name)
-		w.str(")")
 		return
 	}
 	w.dst = append(w.dst, "0x"...)

@@ -45,7 +45,7 @@ type ValueOptions struct {
 	ShowZeroes bool
 	// Plain writes values exactly as libbpf does: 1-byte integers in arrays one
 	// character at a time, combinations of flags as a number, bitfields always
-	// in hexadecimal, a null pointer as `(nil)`.
+	// in hexadecimal, a null pointer as `(nil)`, an error pointer as an address.
 	Plain bool
 	// Likely shows, of each union, only the member that its bytes look like.
 	Likely bool

@@ -219,6 +219,10 @@ func TestAppendValueOptions(t *testing.T) {
 			`{.p = 0xffff888000001000,.fn = 0xffffffff81000010 <do_it+0x10>,}`},
 		{"memory", pointers, outerBytes()[24:], ValueOptions{Memory: memory},
 			"(struct pp){\n\t.p = (struct inner *)0xffff888000001000 -> (struct inner){\n\t\t.a = (int)9,\n\t\t...\n\t},\n\t.fn = (void (*)(struct inner *))0xffffffff81000010,\n}"},
+		{"error", errorPointers(), errorBytes(), ValueOptions{Mode: Compact, Hide: HideTypes, PointerName: name, Memory: memory},
+			`{.p = -ENOENT,.list = [-EPERM,NULL,0xfffffffffffff000 <do_it+0x7efff000>,],.fn = -ENOTSUPP,}`},
+		{"error, plain", errorPointers(), errorBytes(), ValueOptions{Mode: Compact, Hide: HideTypes, Plain: true},
+			`{.p = 0xfffffffffffffffe,.list = [0xffffffffffffffff,(nil),0xfffffffffffff000,],.fn = 0xfffffffffffffdf4,}`},
 		{"null", &btf.Pointer{Target: inner}, make([]byte, 8), ValueOptions{}, "(struct inner *)NULL"},
 		{"null, plain", &btf.Pointer{Target: inner}, make([]byte, 8), ValueOptions{Plain: true}, "(struct inner *)(nil)"},
 		{"bits, plain", outerType(), outerBytes(), ValueOptions{Plain: true, Mode: Compact, MaxWidth: 89},
@@ -252,6 +256,25 @@ func addressBytes() []byte {
 	return raw
 }
 
+// errorPointers has pointers to an object, to anything and to a function.
+// include/linux/err.h has MAX_ERRNO 4095: all above -4096 is an error.
+func errorPointers() *btf.Struct {
+	void := &btf.Pointer{Target: (*btf.Void)(nil)}
+	return &btf.Struct{Name: "s", Size: 40, Members: []btf.Member{
+		{Name: "p", Type: &btf.Const{Type: &btf.Pointer{Target: innerType()}}},
+		{Name: "list", Type: arrayOf(void, 3), Offset: bytesAt(8)},
+		{Name: "fn", Type: outerType().Members[7].Type, Offset: bytesAt(32)},
+	}}
+}
+
+func errorBytes() []byte {
+	var raw []byte
+	for _, v := range []int64{-2, -1, 0, -4096, -524} {
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
+	}
+	return raw
+}
+
 // TestText: the text of a char array gives back all its bytes but the NULs at
 // its end. With too few bytes it is marked, unless it has ended before.
 func TestText(t *testing.T) {
@@ -271,6 +294,79 @@ func TestText(t *testing.T) {
 	} {
 		if got := string(p.AppendValue(nil, []byte(raw), &ValueOptions{Hide: HideTypes})); got != want {
 			t.Errorf("%q: got %s, want %s", raw, got, want)
+		}
+	}
+}
+
+// TestFollowedText: what a `char *` points to ends at its NUL; without one
+// there is more.
+func TestFollowedText(t *testing.T) {
+	p := mustCompile(t, &btf.Pointer{Target: charType()})
+	for raw, want := range map[string]string{
+		"abc\x00def":                            `"abc"`,
+		"\x00def":                               `""`,
+		"abc":                                   `"abc"...`,
+		strings.Repeat("x", maxText):            `"` + strings.Repeat("x", maxText) + `"...`,
+		strings.Repeat("x", maxText-1) + "\x00": `"` + strings.Repeat("x", maxText-1) + `"`,
+	} {
+		o := ValueOptions{Hide: HideTypes, Memory: func(uint64, int) []byte { return []byte(raw) }}
+		address := []byte{1, 0, 0, 0, 0, 0, 0, 0xff}
+		if got := string(p.AppendValue(nil, address, &o)); got != "0xff00000000000001 -> "+want {
+			t.Errorf("%q: got %s", raw, got)
+		}
+		want = strings.Replace(want, `"...`, `..."`, 1)
+		if got := string(p.AppendJSON(nil, address, &o)); got != `{"addr":"0xff00000000000001","value":`+want+`}` {
+			t.Errorf("%q: JSON %s", raw, got)
+		}
+	}
+}
+
+// TestBytesAsText: an array declared as numbers is text if its bytes are
+// printable up to a NUL and nothing is behind it.
+func TestBytesAsText(t *testing.T) {
+	unsigned := &btf.Int{Name: "unsigned char", Size: 1}
+	signed := &btf.Int{Name: "signed char", Size: 1, Encoding: btf.Signed}
+	for _, tt := range []struct {
+		elem btf.Type
+		raw  string
+		want string
+	}{
+		{unsigned, "eth0\x00\x00", `"eth0"`},
+		{u8Type(), "a\"b c\x00", `"a\"b c"`},
+		{unsigned, "\u00e9t\u00e9\x00", `"été"`},
+		{unsigned, "eth0\x00x", `[101,116,104,48,0,120,]`},
+		{unsigned, "eth0ab", `[101,116,104,48,97,98,]`}, // no NUL
+		{unsigned, "eth0\x00", `[101,116,104,48,0,...`}, // not known whether there is more
+		{unsigned, "e\x07h0\x00\x00", `[101,7,104,48,0,0,]`},
+		{unsigned, "e\nh0\x00\x00", `[101,10,104,48,0,0,]`},
+		{unsigned, "e\xffh0\x00\x00", `[101,255,104,48,0,0,]`},
+		{unsigned, "\x00\x00\x00\x00\x00\x00", `[0,0,0,0,0,0,]`},
+		{signed, "eth0\x00\x00", `[101,116,104,48,0,0,]`},
+		{boolType(), "eth0\x00\x00", `[101,116,104,48,0,0,]`},
+	} {
+		p := mustCompile(t, arrayOf(tt.elem, 6))
+		o := ValueOptions{Mode: Compact, Hide: HideTypes}
+		if got := string(p.AppendValue(nil, []byte(tt.raw), &o)); got != tt.want {
+			t.Errorf("%v %q: got %s, want %s", tt.elem, tt.raw, got, tt.want)
+		}
+		// What kind of JSON a member is does not depend on its bytes.
+		if got := string(p.AppendJSON(nil, []byte(tt.raw), nil)); got[0] != '[' {
+			t.Errorf("%v %q: JSON %s", tt.elem, tt.raw, got)
+		}
+		o.Plain = true
+		if got := string(p.AppendValue(nil, []byte(tt.raw), &o)); got[0] != '[' {
+			t.Errorf("%v %q: plain %s", tt.elem, tt.raw, got)
+		}
+	}
+	p := mustCompile(t, &btf.Struct{Name: "s", Size: 6, Members: []btf.Member{{Name: "name", Type: arrayOf(unsigned, 6)}}})
+	for _, tt := range []struct{ before, after, want string }{
+		{"eth0\x00\x00", "lo\x00\x00\x00\x00", ".name: \"eth0\" → \"lo\"\n"},
+		{"\x00\x00\x00\x00\x00\x00", "lo\x00\x00\x00\x00", ".name: \"\" → \"lo\"\n"},
+		{"lo\x00\x00\x00\x00", "lo\x00\x00\x00\x01", ".name[5]: 0 → 1\n"},
+		{"\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x01", ".name[5]: 0 → 1\n"},
+	} {
+		if got := string(p.AppendDiff(nil, []byte(tt.before), []byte(tt.after), nil)); got != tt.want {
+			t.Errorf("%q, %q: got %s", tt.before, tt.after, got)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestReadings(t *testing.T) {
 		{errs, u32(1) + u32(0), "(struct s){.sk_err = (int)1,}"},
 		{packet, "\x00\x54\x02\x00\x00\x00\x00\xfe\x0a\x01\x02\x03\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x07",
 			"(struct p){.len = (__be16)84,.h_dest = (u8[6])02:00:00:00:00:fe,.saddr = (__be32)10.1.2.3,.seq = (__be32)256,.cookie = (__be64)7,}"},
-		{pointer, time(-517), "(void *)ERR_PTR(-EPROBE_DEFER)"},
+		{pointer, time(-517), "(void *)-EPROBE_DEFER"},
 		{pointer, time(-4095), "(void *)0xfffffffffffff001"},
 	} {
 		p := mustCompile(t, tt.typ)

@@ -28,6 +28,9 @@ func Printable(r rune) bool {
 	return unicode.IsPrint(r)
 }
 
+// IsPrintable reports whether all of a text can be shown as it is.
+func IsPrintable[T ~string | ~[]byte](text T) bool { return clean(text, "") == len(text) }
+
 // AppendName appends a name, which has no business with several lines.
 func AppendName[T ~string | ~[]byte](dst []byte, name T) []byte {
 	return appendEscaped(dst, name, "")
