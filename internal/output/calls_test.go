@@ -26,6 +26,10 @@ var (
 	typeChar = &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}
 	skb      = &btf.Struct{Name: "sk_buff", Size: 8, Members: []btf.Member{
 		{Name: "len", Type: typeUint}, {Name: "data_len", Type: typeUint, Offset: 32}}}
+	dev = &btf.Struct{Name: "net_device", Size: 48, Members: []btf.Member{
+		{Name: "skb", Type: &btf.Pointer{Target: skb}}, {Name: "wide", Type: &btf.Int{Name: "__int128", Size: 16, Encoding: btf.Signed}, Offset: 128},
+		{Name: "cb", Type: &btf.Array{Index: typeUint, Type: typeChar, Nelems: 8}, Offset: 256},
+		{Name: "priv", Type: &btf.Pointer{Target: &btf.Void{}}, Offset: 320}}}
 )
 
 // noTypes is a kernel without named types.
@@ -34,14 +38,15 @@ type noTypes struct{}
 func (noTypes) TypesByName(string) ([]btf.Type, error)        { return nil, nil }
 func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
 
-// probe plans a SPEC for `int send(struct sk_buff *skb, char *name)`.
+// probe plans a SPEC for `int send(struct sk_buff *skb, char *name, struct net_device *dev)`.
 func probe(t testing.TB, text string) *plan.Plan {
 	t.Helper()
 	spec, err := expr.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	params := []expr.Param{{Name: "skb", Type: &btf.Pointer{Target: skb}}, {Name: "name", Type: &btf.Pointer{Target: typeChar}}}
+	params := []expr.Param{{Name: "skb", Type: &btf.Pointer{Target: skb}}, {Name: "name", Type: &btf.Pointer{Target: typeChar}},
+		{Name: "dev", Type: &btf.Pointer{Target: dev}}}
 	p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "send"}, Result: typeInt}
 	for i, param := range params {
 		p.Params = append(p.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: i, Slots: 1, Reg: i}})
@@ -103,7 +108,17 @@ func TestCalls(t *testing.T) {
 			"        skb = 0x7ffd5a0cca10\n        /* Cannot show 'skb' as 'struct sk_buff *'.\n         * Userspace/invalid ptr? */\n"},
 		{"error pointer", "send(skb)", bpf.KindEntry, 2, data(-12, object), "        skb = (struct sk_buff *)-ENOMEM\n"},
 		{"bad pointer on the way", "send(skb->len)", bpf.KindEntry, 1, data(0),
-			"        skb->len = ?\n        /* Cannot show 'skb->len' as 'unsigned int'.\n         * Userspace/invalid ptr? */\n"},
+			"        skb->len = ?\n        /* Cannot show 'skb->len' as 'unsigned int'.\n         * Unreadable memory. */\n"},
+		{"bad pointer on the way to a pointer", "send(dev->skb)", bpf.KindEntry, 3, data(0, make([]byte, 16)),
+			"        dev->skb = ?\n        /* Cannot show 'dev->skb' as 'struct sk_buff *'.\n         * Userspace/invalid ptr? */\n"},
+		{"bad pointer on the way to a wide number", "send(dev->wide)", bpf.KindEntry, 1, data(make([]byte, 16)),
+			"        dev->wide = ?\n        /* Cannot show 'dev->wide' as '__int128'.\n         * Unreadable memory. */\n"},
+		{"nothing to divide by", "send(1000 / skb->len)", bpf.KindEntry, 1, data(0),
+			"        1000 / skb->len = ?\n        /* Cannot show '1000 / skb->len' as 'unsigned int'.\n         * Unreadable memory, or a division by zero. */\n"},
+		{"division by 0", "send(skb->len / 0)", bpf.KindEntry, 1, data(0),
+			"        skb->len / 0 = ?\n        /* Cannot show 'skb->len / 0' as 'unsigned int'.\n         * Unreadable memory, or a division by zero. */\n"},
+		{"division by a constant", "send(skb->len / 8)", bpf.KindEntry, 1, data(0),
+			"        skb->len / 8 = ?\n        /* Cannot show 'skb->len / 8' as 'unsigned int'.\n         * Unreadable memory. */\n"},
 		{"string", "send(name)", bpf.KindEntry, 0, data(ptr, "eth0\x00junk"), "        name = (char *)0xffff930a01095c00 = \"eth0\"\n"},
 		{"string with escapes", "send(str(name))", bpf.KindEntry, 0, data("a\"\\\n\x1b[31m\x00"), "        str(name) = \"a\\\"\\\\\\n\\x1b[31m\"\n"},
 		{"string of letters", "send(str(name))", bpf.KindEntry, 0, data("grüße\r\x00"), "        str(name) = \"grüße\\r\"\n"},
@@ -120,8 +135,15 @@ func TestCalls(t *testing.T) {
 		{"changed number", "send(diff(skb->len))", bpf.KindCall, 0, data(84, 85), "        diff(skb->len): 84 → 85\n"},
 		{"unchanged", "send(diff(*skb))", bpf.KindCall, 0, data(object, object), "        diff(*skb): no change\n"},
 		{"changed string", "send(diff(str(name)))", bpf.KindCall, 0, data("eth0", "eth1"), "        diff(str(name)): \"eth0\" → \"eth1\"\n"},
+		{"text behind a NUL", "send(dev->cb)", bpf.KindEntry, 0, data([]byte("\x00P\x00\x01\x00\x00\x00\x00")), "        dev->cb = (char[8])\"\\x00P\\x00\\x01\"\n"},
+		{"changed text behind a NUL", "send(diff(dev->cb))", bpf.KindCall, 0, data([]byte("\x00P\x00\x01\x00\x00\x00\x00"), []byte("\x00Q\x00\x01\x00\x00\x00\x00")),
+			"        diff(dev->cb): \"\\x00P\\x00\\x01\" → \"\\x00Q\\x00\\x01\"\n"},
+		{"changed padding", "send(diff(*dev))", bpf.KindCall, 0, data(make([]byte, 48), append(make([]byte, 8), append([]byte{1}, make([]byte, 39)...)...)),
+			"        diff(*dev): /* only bytes of no member differ */\n"},
+		{"error in a member", "send(dev->priv)", bpf.KindEntry, 0, data(-2), "        dev->priv = (void *)-ENOENT\n"},
+		{"error in an object", "send(*dev)", bpf.KindEntry, 0, data(-2, make([]byte, 40)), "        *dev = (struct net_device){\n            .skb = (struct sk_buff *)-ENOENT,\n        }\n"},
 		{"gone", "send(diff(*skb))", bpf.KindCall, 2, data(object, object),
-			"        diff(*skb): ?\n        /* Cannot show 'diff(*skb)' as 'struct sk_buff'.\n         * Userspace/invalid ptr? */\n"},
+			"        diff(*skb): ?\n        /* Cannot show 'diff(*skb)' as 'struct sk_buff'.\n         * Unreadable memory. */\n"},
 		{"symbol", "send(sym(skb))", bpf.KindEntry, 0, data(uint64(0xffffffff81000010)),
 			"        sym(skb) = (struct sk_buff *)0xffffffff81000010 <_text+0x10>\n"},
 		{"no symbol", "send(sym(skb))", bpf.KindEntry, 0, data(ptr), "        sym(skb) = (struct sk_buff *)0xffff930a01095c00\n"},

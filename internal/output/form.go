@@ -357,7 +357,32 @@ func (f *field) appendUnreadable(dst []byte) []byte {
 	dst = append(dst, "' as '"...)
 	dst = btfprint.AppendTypeName(dst, f.typ)
 	dst = append(append(dst, "'.\n"...), f.style.indent...)
-	return append(dst, " * Userspace/invalid ptr? */"...)
+	return append(append(append(dst, " * "...), f.doubt()...), " */"...)
+}
+
+// doubt says what may be wrong with a value that cannot be shown.
+func (f *field) doubt() string {
+	slot := f.value
+	if slot == nil {
+		slot = f.target
+	}
+	if _, pointer := btf.UnderlyingType(f.typ).(*btf.Pointer); pointer {
+		return "Userspace/invalid ptr?"
+	}
+	if expr.Walk(slot.Term, func(t expr.Term) bool { return !divides(t) }) {
+		return "Unreadable memory."
+	}
+	return "Unreadable memory, or a division by zero."
+}
+
+// divides reports whether a term is a division that may be one by zero.
+func divides(t expr.Term) bool {
+	b, ok := t.(*expr.BinaryTerm)
+	if !ok || b.Op != expr.OpDiv && b.Op != expr.OpMod {
+		return false
+	}
+	by, constant := b.Y.(*expr.Const)
+	return !constant || by.V == 0
 }
 
 // appendText appends a string, which ends at its NUL or with its array, as a
