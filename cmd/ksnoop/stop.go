@@ -6,24 +6,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 )
 
-// stopTime is how long a run may take to end after a signal. What is left to print
-// after that waits for a reader that does not read.
-const stopTime = 2 * time.Second
+// stopTime is how long, after a signal, a run waits for a reader that does not read, and
+// then for the kernel to take the probes off.
+const stopTime = time.Second
 
 // stopSignals end a run.
 var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
-// untilSignal returns a context that ends at the first signal. If the run has not
-// ended soon after, because nobody reads what it prints, or there is a second signal, the program ends at once, with
-// nothing left attached.
+// A watchedWriter knows for how long it has been writing.
+type watchedWriter struct {
+	io.Writer
+	since atomic.Pointer[time.Time] // when it began; nil: it is not writing
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	now := time.Now()
+	w.since.Store(&now)
+	defer w.since.Store(nil)
+	return w.Writer.Write(p)
+}
+
+// stuck reports whether it has been writing for longer than stopTime.
+func (w *watchedWriter) stuck() bool {
+	since := w.since.Load()
+	return since != nil && time.Since(*since) > stopTime
+}
+
+// untilSignal returns a context that ends at the first signal. If nobody reads what is
+// left to print, or there is a second signal, the program ends at once, with nothing
+// left attached.
 func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2)
@@ -36,15 +57,20 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 			return
 		}
 		cancel(attach.ErrInterrupted)
-		why := "printing took too long"
-		select {
-		case <-signals:
-			why = "interrupted twice"
-		case <-time.After(stopTime):
-		case <-ended:
-			return
+		watch := time.NewTicker(stopTime)
+		defer watch.Stop()
+		for {
+			select {
+			case <-signals:
+				t.abandon("interrupted twice")
+			case <-watch.C:
+				if t.stdout.stuck() {
+					t.abandon("nobody reads the output")
+				}
+			case <-ended:
+				return
+			}
 		}
-		t.abandon(why)
 	}()
 	return ctx, func() {
 		signal.Stop(signals)

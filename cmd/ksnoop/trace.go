@@ -191,7 +191,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if f.dryRun == dryRunList {
 		return request.dryRun(nil).print(stdout)
 	}
-	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: stdout, stderr: stderr, log: log}
+	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: &watchedWriter{Writer: stdout}, stderr: stderr, log: log}
 	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Session: sessionKfuncs(view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0}
 	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
 		return err
@@ -387,18 +387,19 @@ func (f *traceFlags) logger(stderr io.Writer) *slog.Logger {
 
 // A tracing is one run of "ksnoop trace" whose plan is made.
 type tracing struct {
-	flags          *traceFlags
-	request        *request
-	plan           *plan.Plan
-	kernel         *kernel.View
-	settings       bpf.Settings
-	target         codegen.Target
-	stdout, stderr io.Writer
-	log            *slog.Logger
-	recording      *recording    // nil if there is none
-	tails          *output.Tails // nil if there are none
-	sessions       *sessionsView // nil for the calls view
-	attached       atomic.Pointer[attach.Tracer]
+	flags     *traceFlags
+	request   *request
+	plan      *plan.Plan
+	kernel    *kernel.View
+	settings  bpf.Settings
+	target    codegen.Target
+	stdout    *watchedWriter
+	stderr    io.Writer
+	log       *slog.Logger
+	recording *recording    // nil if there is none
+	tails     *output.Tails // nil if there are none
+	sessions  *sessionsView // nil for the calls view
+	attached  atomic.Pointer[attach.Tracer]
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command

@@ -492,7 +492,7 @@ func (r *running) wait(t testing.TB) (out string, status int) {
 
 func TestLiveInterrupt(t *testing.T) {
 	guest.Require(t)
-	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, sig := range stopSignals {
 		r := startTrace(t, "vfs_read(count == 29)")
 		if err := exec.Command("workload", "read", "-count", "2", "-size", "29").Run(); err != nil {
 			t.Fatal(err)

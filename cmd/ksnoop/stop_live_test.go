@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// flood reads so many bytes again and again, on two threads, until stop is called.
+func flood(t *testing.T, size int) (stop func()) {
+	t.Helper()
+	zero, err := os.Open("/dev/zero")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			buf := make([]byte, size)
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := unix.Read(int(zero.Fd()), buf); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		readers.Wait()
+		zero.Close()
+	}
+}
+
+// TestLiveEndless: a signal ends a trace of what never ends, and what was printed is
+// whole.
+func TestLiveEndless(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		r := startTrace(t, attach, "vfs_read(count == 43, return)")
+		defer flood(t, 43)()
+		if err := exec.Command("workload", "read", "-count", "2", "-size", "43").Run(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		out, status := r.wait(t)
+		if begun, ended := len(block.FindAllString(out, -1)), strings.Count(out, "\n);\n"); status != 0 || begun == 0 || begun != ended {
+			t.Errorf("status %d, %d records of which %d are whole", status, begun, ended)
+		}
+	})
+}
+
+// TestLiveUnread: where nobody reads what is printed, a signal ends the trace all the
+// same, and nothing stays attached.
+func TestLiveUnread(t *testing.T) {
+	guest.Require(t)
+	for _, signals := range []int{1, 2} {
+		defer flood(t, 43)()
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer read.Close()
+		// By kprobes in tracefs, which do not go with the process that has made them.
+		r := &running{cmd: exec.Command("ksnoop", "trace", "--attach=kprobe", "vfs_read(count == 43)", "vfs_read(count == 43, return)"), eof: make(chan error, 1)}
+		var errs bytes.Buffer
+		r.cmd.Stdout, r.cmd.Stderr = write, &errs
+		if err := r.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		write.Close()
+		awaitFull(t, read)
+		for range signals {
+			if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.eof <- nil
+		if _, status := r.wait(t); status != exitFailed || !strings.Contains(errs.String(), "ended at once: ") {
+			t.Errorf("%d signals: status %d, want %d:\n%s", signals, status, exitFailed, errs.String())
+		}
+		if events, err := os.ReadFile("/sys/kernel/tracing/kprobe_events"); err != nil || strings.Contains(string(events), "vfs_read") {
+			t.Errorf("%d signals: still there, %v:\n%s", signals, err, events)
+		}
+	}
+}
+
+// awaitFull waits until nothing more fits into a pipe.
+func awaitFull(t *testing.T, pipe *os.File) {
+	t.Helper()
+	for was, deadline := 0, time.Now().Add(livetest.Patience(time.Minute)); ; time.Sleep(time.Second) {
+		n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case n > 1<<15 && n == was:
+			return
+		case time.Now().After(deadline):
+			t.Fatalf("only %d bytes in the pipe", n)
+		}
+		was = n
+	}
+}
+
+// TestLiveGuard traces what the engine itself calls with a lock held: the kernel
+// stays alive, and calls that tracing has made are left out and counted.
+func TestLiveGuard(t *testing.T) {
+	guest.Require(t)
+	for _, attach := range attachMethods() {
+		out, errs, status := printedOnce(t, "ksnoop", "trace", "--attach="+attach, "--stats", "--for=1s", "_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore", "copy_from_kernel_nofault")
+		if status != 0 || !block.MatchString(out) {
+			t.Errorf("%s: status %d:\n%s", attach, status, errs)
+		}
+		own := counted(t, errs, "calls left out because tracing itself has made them")
+		if byKernel := attach == "kprobe" || attach == "multi" || attach == "session"; (own == 0) != byKernel {
+			t.Errorf("%s: %d calls of the engine's own left out:\n%s", attach, own, errs)
+		}
+	}
+}
+
+// TestLiveFeedback: to trace what wakes ksnoop does not make it wake more often. The
+// guest is idle; without a bound there would be tens of thousands.
+func TestLiveFeedback(t *testing.T) {
+	guest.Require(t)
+	_, errs, status := printedOnce(t, "ksnoop", "trace", "--stats", "--for=1s", "try_to_wake_up(p->pid)")
+	if n := counted(t, errs, "records printed"); status != 0 || n > 5000 {
+		t.Errorf("status %d, %d wake-ups in a second:\n%s", status, n, errs)
+	}
+}
+
+// TestLiveWholeSessions: a session that is under way when the probes are attached is
+// not shown in part, as if the functions that were hooked late had not been called.
+func TestLiveWholeSessions(t *testing.T) {
+	guest.Require(t)
+	done := make(chan struct{})
+	var opens sync.WaitGroup
+	for range 2 {
+		opens.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_, _ = os.Open("/no such file")
+				}
+			}
+		})
+	}
+	out, errs, status := printedOnce(t, "ksnoop", "trace", "-T", "--for=1s", "-e", "do_sys_openat2", "-a", "do_filp_open", "-a", "path_openat", "-a", "getname_flags", "-x", "ENOENT")
+	close(done)
+	opens.Wait()
+	sessions := regexp.MustCompile(`(?m)^→ do_sys_openat2 *$`).FindAllStringIndex(out, -1)
+	for i, at := range sessions {
+		end := len(out)
+		if i+1 < len(sessions) {
+			end = sessions[i+1][0]
+		}
+		if s := out[at[0]:end]; !strings.Contains(s, " path_openat ") || !strings.Contains(s, " do_filp_open ") {
+			t.Fatalf("session %d of %d lacks calls:\n%s", i+1, len(sessions), s)
+		}
+	}
+	if len(sessions) == 0 || status != 0 {
+		t.Errorf("status %d, no sessions:\n%s\n%s", status, out, errs)
+	}
+}
