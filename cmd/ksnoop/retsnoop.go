@@ -70,6 +70,31 @@ func (methodFlag) Type() string { return "bool" }
 // Set implements pflag.Value.
 func (f methodFlag) Set(string) error { return f.flags.Set("attach", f.method) }
 
+// An attachFlag is --attach, whose short forms set it, too.
+type attachFlag struct {
+	method *string
+	asked  *[]string // for all that was given
+}
+
+var _ pflag.Value = attachFlag{}
+
+// String implements pflag.Value.
+func (f attachFlag) String() string {
+	if f.method == nil {
+		return "" // pflag asks the zero value for the default
+	}
+	return *f.method
+}
+
+// Type implements pflag.Value.
+func (attachFlag) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (f attachFlag) Set(s string) error {
+	*f.method, *f.asked = s, append(*f.asked, s)
+	return nil
+}
+
 // A yesNoFlag is a bool that also takes y and n, as retsnoop's -S does.
 type yesNoFlag struct{ value *bool }
 

@@ -86,7 +86,7 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 	if len(f.inject) > 0 && !f.trace {
 		return usagef("-J goes with -T: it is in the call trace that injected probes are shown")
 	}
-	if f.hung < 0 {
+	if flag := flags.Lookup("hung"); flag != nil && flag.Changed && f.hung <= 0 {
 		return usagef("--hung %v: a time to wait is more than 0", f.hung)
 	}
 	if flag := flags.Lookup("sessions"); flag != nil && flag.Changed && (f.open < 1 || f.open > bpf.MaxSessions) {

@@ -35,6 +35,7 @@ type traceFlags struct {
 	count   uint64
 	deny    []string
 	method  string
+	methods []string // all that were asked for
 	ringbuf string
 	// inFlight is how many calls in flight there is to be room for; 0: by the machine's memory.
 	inFlight int
@@ -78,13 +79,17 @@ func newTraceCommand(status *int) *cobra.Command {
 			if err := f.lists(&args); err != nil {
 				return err
 			}
-			if err := f.session.check(c.Flags()); err != nil {
+			if err := errors.Join(f.session.check(c.Flags()), f.checkEffect(c.Flags())); err != nil {
 				return err
 			}
 			if len(args) == 0 && !f.session.wanted() {
 				return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
 			}
-			return f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status)
+			if err := f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status); err != nil {
+				return err
+			}
+			f.sayUnread(c.ErrOrStderr())
+			return nil
 		},
 		ValidArgsFunction: completeFunctions,
 	}
@@ -103,7 +108,8 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunList
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
-	flags.StringVar(&f.method, "attach", "auto", "how to attach: auto, fentry, fsession, kprobe, multi (kprobe.multi), session (kprobe.session) or tracing_multi")
+	f.method = "auto"
+	flags.Var(attachFlag{&f.method, &f.methods}, "attach", "how to attach: auto, fentry, fsession, kprobe, multi (kprobe.multi), session (kprobe.session) or tracing_multi")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
 	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for so many calls whose return is awaited (`N`; default: by the machine's memory, --debug tells)")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")

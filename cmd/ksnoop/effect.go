@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/pflag"
+)
+
+// checkEffect refuses options that would change nothing beside the others, or in
+// the absence of others.
+func (f *traceFlags) checkEffect(flags *pflag.FlagSet) error {
+	if methods := slices.Compact(f.methods); len(methods) > 1 {
+		return usagef("functions are to be attached by %s and by %s: give one method, by --attach or -K, -M or -F", methods[0], methods[1])
+	}
+	given := func(name string) bool { return flags.Lookup(name).Changed }
+	if given("lbr") {
+		return nil
+	}
+	if given("lbr-max") {
+		return usagef("--lbr-max goes with --lbr: without it no branches are recorded")
+	}
+	if given("unfiltered") && !given("full-stacks") { // retsnoop's stacks.unfiltered is both
+		return usagef("--unfiltered goes with --lbr: without it no branches are recorded")
+	}
+	return nil
+}
+
+// sayUnread says that the file of -k has made no difference where nothing was
+// traced.
+func (f *traceFlags) sayUnread(stderr io.Writer) {
+	switch {
+	case f.symbols.vmlinux == "" || f.symbols.info != nil:
+	case f.explain:
+		fmt.Fprintf(stderr, "ksnoop: -k %s was not read: --explain shows no addresses, and no SPEC names a source file\n", f.symbols.vmlinux)
+	case f.dryRun != "":
+		fmt.Fprintf(stderr, "ksnoop: -k %s was not read: --dry-run shows no addresses, and no SPEC names a source file\n", f.symbols.vmlinux)
+	}
+}
