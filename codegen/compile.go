@@ -145,10 +145,10 @@ func (a *assembler) begin() {
 
 func entryProgram(a *assembler) {
 	p, c := a.probe, cookieOf(a.probe, a.target)
-	a.begin()
 	if p.Stashed && a.inPlace() {
-		a.keepContext()
+		a.keepContext() // for forget, wherever it is reached from
 	}
+	a.begin()
 	a.lightly(p.Entry.Record != nil || p.Stashed && c == nil, func() { a.predicates(p.Entry.Predicates) })
 	if p.Stashed || a.target.Shared {
 		a.keepContext()

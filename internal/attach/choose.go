@@ -67,7 +67,7 @@ func choose(p *plan.Plan, branches bool, try func(Capability) error) (Choice, er
 			continue
 		}
 		m := c.Method
-		if m == plan.MethodTracingMulti && !probe.TracingMultiPossible() {
+		if m == plan.MethodTracingMulti && (!probe.TracingMultiPossible() || plan.UsedByTracing(probe.Func)) {
 			m = byAddress()
 		}
 		if err := probe.SetMethod(m); err != nil {
@@ -81,7 +81,19 @@ func choose(p *plan.Plan, branches bool, try func(Capability) error) (Choice, er
 // Functions of sessions keep it elsewhere: for them two programs cost less than
 // one that has to ask at which end it runs (455 and 432 instructions for a
 // call that the filters leave out).
+//
+// Functions that programs call themselves are hooked as many are: the kernel runs no
+// such program inside another, of whatever tool. A trampoline's would run while
+// another tool's holds a lock that it waits for, and the other way round on another CPU.
 func (c *Choice) chooseFew(p *plan.Plan, branches bool) error {
+	byAddress := sync.OnceValue(c.byAddress)
+	for _, probe := range p.Probes {
+		if probe.Method == plan.MethodFentry && plan.UsedByTracing(probe.Func) {
+			if err := probe.SetMethod(byAddress()); err != nil {
+				return err
+			}
+		}
+	}
 	c.Method = plan.MethodFentry
 	both := func(p *plan.Probe) bool {
 		return p.Method == plan.MethodFentry && p.Session == nil && p.Entry != nil && p.Return != nil

@@ -217,7 +217,7 @@ func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
 			return d.why
 		}
 	}
-	if !named && usedByTracing(f) {
+	if !named && UsedByTracing(f) {
 		return errUsedByTracing
 	}
 	return nil

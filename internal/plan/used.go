@@ -12,6 +12,7 @@ import (
 // tracingUses are the functions that run whenever a traced function is called:
 // what calls our programs, and what these call. To trace them too would make
 // the kernel leave out calls, and cost much for nothing. It is never changed.
+// TestLiveEngineCalls holds it to what a kernel calls.
 var tracingUses = [...]string{
 	// From the traced function to the program.
 	"bpf_trampoline_*", "__bpf_tramp_*", "__bpf_prog_enter*", "__bpf_prog_exit*", "kprobe_multi_link_*", "trace_call_bpf",
@@ -22,14 +23,14 @@ var tracingUses = [...]string{
 	// Helpers.
 	"bpf_get_current_*", "bpf_ktime_get_*", "ktime_get_mono_fast_ns", "ktime_get_boot_fast_ns", "bpf_get_func_ip_*", "bpf_get_attach_cookie_*",
 	"bpf_probe_read_*", "copy_from_kernel_nofault*", "strncpy_from_kernel_nofault", "strncpy_from_user_nofault", "copy_from_user_nofault",
-	"bpf_task_storage_get*", "bpf_local_storage_*", "__bpf_local_storage_*", "bpf_selem_*", "bpf_pid_task_storage_*",
-	"bpf_ringbuf_*", "__bpf_ringbuf_*", "bpf_get_stack*", "__bpf_get_stack*", "bpf_get_smp_processor_id",
-	"get_perf_callchain", "perf_callchain_*", "get_callchain_*", "put_callchain_*", "unwind_*", "__unwind_*", "orc_*", "in_task_stack",
+	"bpf_ringbuf_*", "__bpf_ringbuf_*", "_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore", "*queued_spin_lock_slowpath", "*resilient_*spin_lock*", "irq_work_queue*",
+	"bpf_get_stack*", "__bpf_get_stack*", "bpf_get_smp_processor_id",
+	"get_perf_callchain", "perf_callchain_*", "get_callchain_*", "put_callchain_*", "unwind_*", "__unwind_*", "orc_*", "__orc_find", "in_task_stack", "callchain_*",
 	"get_stack_info*", "stack_access_ok", "kernel_text_address", "__kernel_text_address", "is_bpf_text_address", "bpf_address_lookup", "__module_address",
-	"__module_text_address", "is_module_text_address", "is_ftrace_trampoline", "ftrace_ops_trampoline",
+	"bpf_ksym_find", "__is_insn_slot_addr", "in_gate_area_no_mm", "from_kuid", "from_kgid", "map_id_up", "__module_text_address", "is_module_text_address", "is_ftrace_trampoline", "ftrace_ops_trampoline",
 }
 
-// usedByTracing reports whether tracing itself calls a function.
-func usedByTracing(f kernel.Function) bool {
+// UsedByTracing reports whether tracing itself calls a function.
+func UsedByTracing(f kernel.Function) bool {
 	return f.Module == "" && slices.ContainsFunc(tracingUses[:], func(glob string) bool { return expr.Glob(glob, f.Name) })
 }
