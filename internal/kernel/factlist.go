@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -137,7 +138,7 @@ func (v *View) kallsymsFact() Fact {
 		f.Answer, f.Why, f.Do = No, err.Error(), "use a kernel built with CONFIG_KALLSYMS"
 		return f
 	}
-	f.Answer, f.Value = Yes, fmt.Sprintf("%d in %d modules", len(t.symbols), len(t.modules)-1)
+	f.Answer, f.Value = Yes, fmt.Sprintf("%d, those of %s included", len(t.symbols), modulesText(len(t.loaded())))
 	return f
 }
 
@@ -164,8 +165,20 @@ func (v *View) moduleFact() Fact {
 		f.Answer, f.Why = No, err.Error()
 		return f
 	}
-	f.Value = fmt.Sprintf("%d modules", len(names))
+	f.Value = modulesText(len(names))
+	if t, err := v.symbols(); err == nil {
+		loaded := t.loaded()
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(loaded, name) })
+		f.Value = fmt.Sprintf("%d of %s", len(names), modulesText(len(loaded)))
+	}
 	return f
+}
+
+func modulesText(n int) string {
+	if n == 1 {
+		return "1 module"
+	}
+	return fmt.Sprintf("%d modules", n)
 }
 
 func (v *View) jitFact() Fact {

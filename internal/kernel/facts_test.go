@@ -63,7 +63,7 @@ func TestFactsHealthy(t *testing.T) {
 	}
 	for name, want := range map[FactName]string{
 		FactRelease: "6.12.111+deb12-cloud-arm64", FactArch: "arm64", FactLockdown: "integrity",
-		FactKallsyms: "20 in 3 modules", FactModuleBTF: "2 modules", FactPrivileges: "root",
+		FactKallsyms: "20, those of 1 module included", FactModuleBTF: "1 of 1 module", FactPrivileges: "root",
 	} {
 		if got := facts.Get(name).Value; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -75,6 +75,29 @@ func TestFactsHealthy(t *testing.T) {
 			t.Errorf("%s twice, or in place of %s", f.Name, factNames[i])
 		}
 		seen[f.Name] = true
+	}
+}
+
+// Both facts about modules count the same ones: BPF programs and trampolines,
+// which kallsyms lists like modules, are none.
+func TestFactsModules(t *testing.T) {
+	const own = "ffffffff81000000 T _stext\nffffffffc0200000 t bpf_prog_1\t[bpf]\nffffffffc0201000 t x\t[__builtin__kprobes]\n"
+	for _, c := range []struct{ symbols, all, btf string }{
+		{"", "3, those of 0 modules included", "0 of 0 modules"},
+		{"ffffffffc0000000 t f\t[mod]\n", "4, those of 1 module included", "1 of 1 module"},
+		{"ffffffffc0000000 t f\t[mod]\nffffffffc0000010 t g\t[without]\n", "5, those of 2 modules included", "1 of 2 modules"},
+	} {
+		files := healthy(t)
+		files[kallsymsFile] = &fstest.MapFile{Data: []byte(own + c.symbols)}
+		facts := Open(files).Facts(allCaps)
+		if all, btf := facts.Get(FactKallsyms).Value, facts.Get(FactModuleBTF).Value; all != c.all || btf != c.btf {
+			t.Errorf("%q, %q; want %q, %q", all, btf, c.all, c.btf)
+		}
+	}
+	files := healthy(t)
+	delete(files, kallsymsFile)
+	if got := Open(files).Facts(allCaps).Get(FactModuleBTF).Value; got != "2 modules" {
+		t.Errorf("without symbols: %q", got)
 	}
 }
 

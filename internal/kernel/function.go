@@ -273,7 +273,7 @@ func copyOf(name string) (base string, ok bool) {
 // before functions, code moved out of functions, BPF programs and trampolines.
 func isFunction(name, module string) bool {
 	switch {
-	case strings.HasPrefix(module, "__builtin__"), module == "bpf":
+	case noModule(module):
 		return false
 	case strings.HasPrefix(name, "__pfx_"), strings.HasPrefix(name, "__cfi_"), strings.HasPrefix(name, "."):
 		return false

@@ -44,6 +44,20 @@ func (t *symbolTable) name(s *symbol) string { return t.names[s.name:][:s.size] 
 
 func (t *symbolTable) module(s *symbol) string { return t.modules[s.module] }
 
+// loaded returns the modules that have symbols.
+func (t *symbolTable) loaded() (names []string) {
+	for _, m := range t.modules {
+		if m != "" && !noModule(m) {
+			names = append(names, m)
+		}
+	}
+	return names
+}
+
+// noModule reports whether what kallsyms has in the place of a module is the
+// kernel's word for BPF programs, or for trampolines of ftrace and kprobes.
+func noModule(name string) bool { return name == "bpf" || strings.HasPrefix(name, "__builtin__") }
+
 // hidden reports whether the file showed no addresses.
 func (t *symbolTable) hidden() bool {
 	return !slices.ContainsFunc(t.symbols, func(s symbol) bool { return s.addr != 0 && s.kind|0x20 != 'a' })
