@@ -54,6 +54,7 @@ type traceFlags struct {
 	symbols    symbolFlags
 	tail       tailFlags
 	command    []string
+	user       userFlag // whom it runs as
 }
 
 func newTraceCommand(status *int) *cobra.Command {
@@ -76,6 +77,9 @@ func newTraceCommand(status *int) *cobra.Command {
 			if err := checkEmpty(c.Flags()); err != nil {
 				return err
 			}
+			if f.user.User != nil && len(f.command) == 0 {
+				return usagef("--user goes with -- COMMAND: who runs what?")
+			}
 			if err := f.lists(&args); err != nil {
 				return err
 			}
@@ -96,6 +100,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.filters.add(flags)
+	flags.Var(&f.user, "user", "run COMMAND as this `USER`, a name or a number, and not as whom ksnoop runs as")
 	f.control.add(flags)
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
 	f.session.add(flags)

@@ -22,8 +22,11 @@ type Command struct {
 }
 
 // Start starts a command and leaves it stopped. It has the caller's standard
-// streams.
-func Start(args []string) (*Command, error) {
+// streams and no other descriptor that the caller has opened.
+func Start(args []string) (*Command, error) { return StartAs(nil, args) }
+
+// StartAs starts a command as a user, or as the caller if that is nil.
+func StartAs(as *User, args []string) (*Command, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return nil, err
@@ -32,10 +35,15 @@ func Start(args []string) (*Command, error) {
 	c.cmd.Args[0] = args[0]
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	what := args[0]
+	if as != nil {
+		c.cmd.SysProcAttr.Credential = &as.credential
+		what += " as " + as.name
+	}
 	started := make(chan error)
 	go c.run(started)
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", args[0], err)
+		return nil, fmt.Errorf("starting %s: %w", what, err)
 	}
 	return c, nil
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// outputAs runs a command as a user and returns what it prints.
+func outputAs(t *testing.T, as *User, args ...string) string {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stdout := os.Stdout
+	os.Stdout = file
+	c, err := StartAs(as, args)
+	os.Stdout = stdout
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Continue()
+	if status, err := Status(<-c.Done()); status != 0 || err != nil {
+		t.Fatalf("%q: status %d, %v", args, status, err)
+	}
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can run a command as somebody else")
+	}
+}
+
+// TestStartAs: all that the kernel knows of who a process is has changed: real,
+// effective, saved and filesystem IDs, groups and capabilities.
+func TestStartAs(t *testing.T) {
+	needRoot(t)
+	as := &User{"somebody", syscall.Credential{Uid: 1234, Gid: 2345, Groups: []uint32{7, 2345, 3456}}}
+	text := outputAs(t, as, "cat", "/proc/self/status")
+	for _, want := range []string{"Uid:\t1234\t1234\t1234\t1234\n", "Gid:\t2345\t2345\t2345\t2345\n", "Groups:\t7 2345 3456 \n",
+		"CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "TracerPid:\t0\n"} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	none := &User{"nobody", syscall.Credential{Uid: 1234, Gid: 2345}}
+	if text := outputAs(t, none, "cat", "/proc/self/status"); !strings.Contains(text, "\nGroups:\t \n") {
+		t.Errorf("our own groups are left:\n%s", text)
+	}
+	if got, want := outputAs(t, nil, "id"), ids(t); got != want {
+		t.Errorf("without a user: %s, want %s", got, want)
+	}
+}
+
+// ids is what id(1) says of users.
+func ids(t *testing.T, args ...string) string {
+	t.Helper()
+	text, err := exec.Command("id", args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestLookupUser(t *testing.T) {
+	needRoot(t)
+	for _, name := range []string{"root", "0", "nobody", "daemon", strings.TrimSpace(ids(t, "-u", "nobody"))} {
+		as, err := LookupUser(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, option := range []string{"-u", "-g", "-G", "-ru", "-rg"} {
+			if got, want := outputAs(t, as, "id", option), ids(t, option, name); got != want {
+				t.Errorf("%s: id %s says %q, want %q", name, option, got, want)
+			}
+		}
+	}
+	for _, name := range []string{"no-such-user", "4000000000", "99999999999", "-1", ""} {
+		if as, err := LookupUser(name); err == nil {
+			t.Errorf("%q was found to be %+v", name, as)
+		}
+	}
+}
+
+// TestStartAsFails: the user may not be allowed to run the file.
+func TestStartAsFails(t *testing.T) {
+	needRoot(t)
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	as := &User{"somebody", syscall.Credential{Uid: 1234, Gid: 2345}}
+	if _, err := StartAs(as, []string{file}); err == nil ||
+		!strings.HasPrefix(err.Error(), "starting "+file+" as somebody: ") || !strings.HasSuffix(err.Error(), "permission denied") {
+		t.Errorf("error %v", err)
+	}
+}
