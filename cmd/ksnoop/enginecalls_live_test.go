@@ -34,6 +34,9 @@ func TestLiveEngineCalls(t *testing.T) {
 	if tracers, err := os.ReadFile(filepath.Join(tracefs, "available_tracers")); err != nil || !strings.Contains(string(tracers), "function_graph") {
 		t.Skipf("this kernel has no function_graph tracer: %s, %v", tracers, err)
 	}
+	if preempts(t) {
+		t.Skip("this kernel preempts programs: other tasks' calls show among theirs")
+	}
 	r := startTrace(t, "--attach=fentry", "--stack", "vfs_read(count == 43, *file, str(file->f_path.dentry->d_name.name), $comm, $uid, $cpu, return, $duration > 0)")
 	for _, helper := range []string{"bpf_ringbuf_reserve", "bpf_ringbuf_submit", "bpf_ringbuf_output", "bpf_probe_read_kernel", "bpf_probe_read_kernel_str",
 		"bpf_get_stack", "bpf_get_current_comm", "bpf_get_current_uid_gid", "bpf_get_current_pid_tgid", "bpf_ktime_get_ns"} {
@@ -74,8 +77,8 @@ func TestLiveEngineCalls(t *testing.T) {
 		}
 	}
 	t.Logf("%d functions: %v", len(seen), seen)
-	if len(seen) < 5 || seen["bpf_ringbuf_output"] == 0 {
-		t.Errorf("the tracer has seen too little:\n%s", text)
+	if len(seen) < 5 || seen["bpf_get_stack"] != reads {
+		t.Errorf("the tracer has seen too little:\n%.2000s", text)
 	}
 	if len(unknown) > 0 {
 		t.Errorf("called, and not in plan's list: %v", unknown)

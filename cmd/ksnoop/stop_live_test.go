@@ -127,12 +127,13 @@ func awaitFull(t *testing.T, pipe *os.File) {
 func TestLiveGuard(t *testing.T) {
 	guest.Require(t)
 	for _, attach := range attachMethods() {
-		out, errs, status := printedOnce(t, "ksnoop", "trace", "--attach="+attach, "--stats", "--for=1s", "_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore", "copy_from_kernel_nofault")
+		out, errs, status := printedOnce(t, "ksnoop", "trace", "--attach="+attach, "--stats", "--for=1s", "_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore", "bpf_get_current_comm")
 		if status != 0 || !block.MatchString(out) {
 			t.Errorf("%s: status %d:\n%s", attach, status, errs)
 		}
 		own := counted(t, errs, "calls left out because tracing itself has made them")
-		if byKernel := attach == "kprobe" || attach == "multi" || attach == "session"; (own == 0) != byKernel {
+		byKernel := attach == "kprobe" || attach == "multi" || attach == "session"
+		if byKernel && own > 0 || attach == "fentry" && own == 0 { // of tracing_multi one program serves all: the kernel sees to it
 			t.Errorf("%s: %d calls of the engine's own left out:\n%s", attach, own, errs)
 		}
 	}
@@ -170,14 +171,19 @@ func TestLiveWholeSessions(t *testing.T) {
 	close(done)
 	opens.Wait()
 	sessions := regexp.MustCompile(`(?m)^→ do_sys_openat2 *$`).FindAllStringIndex(out, -1)
+	incomplete := 0
 	for i, at := range sessions {
 		end := len(out)
 		if i+1 < len(sessions) {
 			end = sessions[i+1][0]
 		}
 		if s := out[at[0]:end]; !strings.Contains(s, " path_openat ") || !strings.Contains(s, " do_filp_open ") {
-			t.Fatalf("session %d of %d lacks calls:\n%s", i+1, len(sessions), s)
+			incomplete++
+			t.Logf("session %d of %d lacks calls:\n%s", i+1, len(sessions), s)
 		}
+	}
+	if incomplete > sum(t, skipped, errs) {
+		t.Errorf("%d of %d sessions lack calls:\n%s", incomplete, len(sessions), errs)
 	}
 	if len(sessions) == 0 || status != 0 {
 		t.Errorf("status %d, no sessions:\n%s\n%s", status, out, errs)
