@@ -110,10 +110,11 @@ func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Functi
 		asm.Mov.Reg(asm.R1, asm.R6).WithSymbol(label),
 		call(ret),
 		asm.Return(),
-		asm.Mov.Imm(asm.R0, 1).WithSymbol(off),
-		asm.Return(),
 	) {
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))
+	}
+	if p.Session == nil {
+		insns = append(insns, asm.Mov.Imm(asm.R0, 1).WithSymbol(off).WithSource(asm.Comment("tracing is off")), asm.Return().WithSource(asm.Comment("tracing is off")))
 	}
 	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil
 }
