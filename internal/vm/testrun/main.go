@@ -87,6 +87,9 @@ func run(ctx context.Context, o options) (bool, error) {
 	for _, f := range t.failures {
 		fmt.Println("failed:", f)
 	}
+	for _, f := range t.flaky {
+		fmt.Println("failed, and passed when run again:", f)
+	}
 	fmt.Println(t)
 	return t.failed == 0, err
 }

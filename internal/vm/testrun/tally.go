@@ -28,6 +28,7 @@ type tally struct {
 	w                       io.Writer
 	passed, failed, skipped int
 	failures                []string // names, repeated at the end
+	flaky                   []string // names of those that have failed, and passed when run again
 	rows                    rows     // what works where
 }
 
@@ -41,7 +42,39 @@ func (t *tally) add(other *tally) {
 	t.failed += other.failed
 	t.skipped += other.skipped
 	t.failures = append(t.failures, other.failures...)
+	t.flaky = append(t.flaky, other.flaky...)
 	t.rows = append(t.rows, other.rows...)
+}
+
+// failedTests returns the tests that have failed, without the parts of each; nil if
+// something else has failed as well.
+func (t *tally) failedTests() (names []string) {
+	for _, f := range t.failures {
+		at := strings.LastIndex(f, ".Test")
+		if at < 0 {
+			return nil
+		}
+		test, _, _ := strings.Cut(f[at+1:], " ")
+		test, _, _ = strings.Cut(test, "/")
+		if !slices.Contains(names, test) {
+			names = append(names, test)
+		}
+	}
+	return names
+}
+
+// retry takes the place of failures by what the same tests did when they were run
+// once more.
+func (t *tally) retry(again *tally) {
+	if again.failed > 0 || again.passed == 0 {
+		return
+	}
+	t.flaky = append(t.flaky, t.failures...)
+	t.passed += t.failed
+	t.failed, t.failures = 0, nil
+	if len(again.rows) > 0 {
+		t.rows = again.rows
+	}
 }
 
 // A suite is one run of one package's tests.
