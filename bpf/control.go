@@ -61,21 +61,27 @@ const (
 	guardTaken = 1 << 30 // GUARD_TAKEN
 )
 
-// AppendHold appends the code that takes hold of the stack if its place in the table
-// is free: place holds its address then, R0 is 0, and stack its number, which
-// FuncHold wants otherwise.
-func (g Guard) AppendHold(dst asm.Instructions, place, stack asm.Register) asm.Instructions {
+// AppendHold appends the code that takes hold of the stack that on points into, if its
+// place in the table is free: place holds its address then, and stack its number. It
+// jumps to slow if not, where FuncHold wants that number. on is not the frame pointer:
+// since Linux 6.13 programs can have a stack of their own.
+func (g Guard) AppendHold(dst asm.Instructions, on, place, stack asm.Register, slow string) asm.Instructions {
+	size := int32(unsafe.Sizeof(engineGuard{}))
 	return append(dst,
-		asm.Mov.Reg32(stack, asm.RFP),
+		asm.Mov.Reg32(stack, on),
 		asm.RSh.Imm32(stack, int32(g.stackBits)),
 		asm.Mov.Reg32(asm.R0, stack),
 		asm.And.Imm32(asm.R0, guards-1),
-		asm.Mul.Imm32(asm.R0, int32(unsafe.Sizeof(engineGuard{}))),
+		asm.Mul.Imm32(asm.R0, size),
 		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: place, Src: asm.PseudoMapValue}.WithReference(mapGuard),
 		asm.Add.Reg(place, asm.R0),
 		asm.Or.Imm32(stack, guardTaken),
+		asm.LoadMem(asm.R0, place, int16(size)+int16(unsafe.Offsetof(engineGuard{}.Stack)), asm.Word), // the upper part of the same stack?
+		asm.Sub.Imm32(asm.R0, 1),
+		asm.JEq.Reg32(asm.R0, stack, slow),
 		asm.Mov.Imm(asm.R0, 0),
 		atomic(asm.CmpXchg, place, stack, int16(unsafe.Offsetof(engineGuard{}.Stack))), // and strays, which is 0 before and after
+		asm.JNE.Imm(asm.R0, 0, slow),
 	)
 }
 
@@ -85,19 +91,12 @@ func AppendAway(dst asm.Instructions, reg, place asm.Register) asm.Instructions 
 }
 
 // AppendLetGo appends the code that lets go of the stack whose home place is. R0
-// changes. Where stores may overtake each other, this one must not.
-func AppendLetGo(dst asm.Instructions, place asm.Register, storesInOrder bool) asm.Instructions {
-	dst = append(dst, asm.Mov.Imm(asm.R0, 0))
-	offset := int16(unsafe.Offsetof(engineGuard{}.Stack))
-	if storesInOrder {
-		return append(dst, asm.StoreMem(place, offset, asm.R0, asm.Word))
-	}
-	swap := asm.Xchg.Mem(place, asm.R0, asm.Word, offset)
-	swap.Constant = int64(asm.Xchg >> 8)
-	return append(dst, swap)
+// changes. Only what runs on that stack looks at it: no other CPU needs to see the stores before.
+func AppendLetGo(dst asm.Instructions, place asm.Register) asm.Instructions {
+	return append(dst, asm.Mov.Imm(asm.R0, 0), asm.StoreMem(place, int16(unsafe.Offsetof(engineGuard{}.Stack)), asm.R0, asm.Word))
 }
 
-// setGuard makes room for the guard's table.
+// setGuard makes room for the guard's table, behind which there is a place that nobody takes.
 func setGuard(spec *ebpf.CollectionSpec) {
-	enlarge(spec.Maps[mapGuard], "guards", guards*int(unsafe.Sizeof(engineGuard{})))
+	enlarge(spec.Maps[mapGuard], "guards", (guards+1)*int(unsafe.Sizeof(engineGuard{})))
 }

@@ -25,8 +25,10 @@ volatile __u32 running SEC(".data.switch");
  * is one that tracing itself has made, or that an interrupt has made which runs on the
  * stack of another one. Calls in a session need no guard, its busy flag is one.
  *
- * A stack's number is the upper part of its addresses' lower half. Each has its place
- * in a table. It is held by writing the number there, unless another stack's place is
+ * A stack's number is the upper part of its addresses' lower half: stacks that are a
+ * multiple of 4 GiB apart are taken for one. A stack that is not aligned to its size, as
+ * those of interrupts on x86, has two numbers; what runs inside a program lies lower, so the
+ * next number is looked at, too. Each has its place in a table. It is held by writing the number there, unless another stack's place is
  * the same and is held now: then one of a few other places is taken, and strays says
  * so at home.
  */
@@ -66,7 +68,7 @@ FUNC struct guard *ks_hold(__u32 stack)
 	struct guard *home = guard_of(stack), *g;
 	__u32 i;
 
-	if (home->stack == stack)
+	if (home->stack == stack || guard_of(stack + 1)->stack == stack + 1)
 		goto held;
 	for (i = 0; i < STRAY_GUARDS; i++)
 		if (stray_guards[i].stack == stack)

@@ -99,8 +99,8 @@ func (a *assembler) emit(insns ...asm.Instruction) {
 // done returns the instructions that can be reached, all labels resolved to
 // their instruction's.
 func (a *assembler) done() asm.Instructions {
-	for _, emit := range a.later {
-		emit()
+	for i := 0; i < len(a.later); i++ { // what is emitted may add more
+		a.later[i]()
 	}
 	for i, ins := range a.insns {
 		if to, ok := a.aliases[ins.Reference()]; ok {

@@ -134,7 +134,7 @@ func programName(p *plan.Probe, t Target, half string) string {
 
 // begin is how programs of calls begin.
 func (a *assembler) begin() {
-	if !a.probe.AtBothEnds() && a.probe.Method != plan.MethodSession {
+	if p := a.probe; !p.AtBothEnds() && (p.Method != plan.MethodSession || p.Entry == nil || p.Return == nil) {
 		a.unlessRunning() // where one program runs at both ends, it asks first
 	}
 	if a.hasTicket() {

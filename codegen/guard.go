@@ -31,15 +31,18 @@ func (a *assembler) unlessRunning() {
 const stackGuard = -24
 
 // GuardFor returns the guard that the programs of all probes need, on a kernel with
-// these types, which may be nil. Those of kprobes need none: the kernel runs none
-// of them inside another.
+// these types, which may be nil. Those of kprobes, and of tracepoints that do not take
+// the kernel's own objects, need none: the kernel runs none of them inside another.
 func GuardFor(probes []*plan.Probe, types *btf.Spec) bpf.Guard {
-	byKernel := []plan.Method{plan.MethodKprobe, plan.MethodMulti, plan.MethodSession}
-	if !slices.ContainsFunc(probes, func(p *plan.Probe) bool { return p.Session == nil && !slices.Contains(byKernel, p.Method) }) {
+	if !slices.ContainsFunc(probes, func(p *plan.Probe) bool { return p.Session == nil && !slices.Contains(apart[:], p.Method) }) {
 		return bpf.Guard{}
 	}
 	return bpf.NewGuard(stackSize(types))
 }
+
+// apart are the methods whose programs the kernel runs one at a time on a CPU
+// (bpf_prog_active). It is never changed.
+var apart = [...]plan.Method{plan.MethodKprobe, plan.MethodMulti, plan.MethodSession, plan.MethodTracepoint}
 
 // stackSize returns the size of a kernel stack in bytes, THREAD_SIZE; 0 if the types
 // do not tell.
@@ -51,8 +54,11 @@ func stackSize(types *btf.Spec) uint32 {
 	return u.Size
 }
 
-// guarded reports whether the program has to hold its stack, and does not yet.
-func (a *assembler) guarded() bool { return a.target.Guard != (bpf.Guard{}) && a.held == nil }
+// guarded reports whether the program has to hold its stack, and does not yet. Of a
+// tracepoint it does not know it: the context is elsewhere.
+func (a *assembler) guarded() bool {
+	return a.target.Guard != (bpf.Guard{}) && a.held == nil && a.probe.Method != plan.MethodTracepoint
+}
 
 // hold takes hold of the stack that the program runs on, and drops the call if it
 // is held. From here on the program's exits are others, which let go of it.
@@ -68,15 +74,19 @@ func (a *assembler) hold() {
 func (a *assembler) takeHold() {
 	a.say("does no other program run on this stack?")
 	const place, stack = asm.R2, asm.R3
-	held := a.label("held")
-	a.emit(a.target.Guard.AppendHold(nil, place, stack)...)
-	a.emit(asm.JEq.Imm(asm.R0, 0, held))
-	a.saveContext()
-	a.emit(asm.Mov.Reg(asm.R1, stack), call(bpf.FuncHold))
-	a.restoreContext()
-	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(place, asm.R0))
+	taken, held, drop, ctx := a.label("taken"), a.label("held"), a.drop, a.ctx
+	a.emit(a.target.Guard.AppendHold(nil, a.ctx, place, stack, taken)...)
 	a.place(held)
 	a.emit(asm.StoreMem(asm.RFP, stackGuard, place, asm.DWord))
+	a.later = append(a.later, func() { // a jump would be one of the newest branches
+		a.ctx = ctx
+		a.place(taken)
+		a.say("is it held by another?")
+		a.saveContext()
+		a.emit(asm.Mov.Reg(asm.R1, stack), call(bpf.FuncHold))
+		a.restoreContext()
+		a.emit(asm.JEq.Imm(asm.R0, 0, drop), asm.Mov.Reg(place, asm.R0), asm.Ja.Label(held))
+	})
 }
 
 // letGo lets go of the stack, if the program holds it.
@@ -91,7 +101,7 @@ func (a *assembler) letGo() {
 	a.emit(bpf.AppendAway(nil, asm.R0, place)...)
 	a.emit(asm.JEq.Imm(asm.R0, 0, home), call(bpf.FuncLetGo), asm.Ja.Label(done))
 	a.place(home)
-	a.emit(bpf.AppendLetGo(nil, place, a.storesInOrder())...)
+	a.emit(bpf.AppendLetGo(nil, place)...)
 	a.place(done)
 }
 

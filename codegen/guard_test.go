@@ -19,19 +19,27 @@ import (
 func TestGuard(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
-	for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodFsession, plan.MethodSession} {
+	for i, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodFsession, plan.MethodSession} {
+		arch := []string{"amd64", "arm64"}[i%2]
 		for _, spec := range []string{
 			"f", "f(n == 1)", "f(file->pos == 1)", "f(file->pos == 1, n == 2)", "f(user(file)->pos == 1)", "f(file->next->pos == 0 || n == 1)",
 			"f(return < 0)", "f(return == file->pos)", "f(file->pos, return < 0)", "f(file->pos == 1, return)", "f(file->flags, file->mode, return != 0)",
 			"f(n, return < 0)", "f(file->next->flags, return < 0)", "f($duration > 10ms, return)", `f($comm == "a", str(file) != "eth0", n / file->pos == 3)`, "f(diff(*file), return)",
 		} {
 			for _, target := range []Target{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Branches: true, Stacks: true}} {
-				target.Arch, target.Guard, target.Session = "amd64", bpf.NewGuard(0), kfuncs
+				target.Arch, target.Guard, target.Session = arch, bpf.NewGuard(0), kfuncs
 				programs := compiled(t, spec, m, target)
 				for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
 					if len(functions) > 0 {
 						checkLabels(t, spec, functions[0])
 						checkGuard(t, spec+" by "+m.String(), functions[0].Insns)
+						first := functions[0].Insns
+						if programs.Either != nil {
+							first = programs.Either.Insns
+						}
+						if first[0].Reference() != ".data.switch" && first[1].Reference() != ".data.switch" { // the context may be kept before
+							t.Errorf("%s by %s: does not ask whether tracing is on:\n%v", spec, m, first)
+						}
 					}
 				}
 			}

@@ -51,7 +51,7 @@ func injectedProgram(p *plan.Probe, t Target) (Programs, error) {
 	if a.stack > maxStack-128 {
 		return Programs{}, errStack
 	}
-	f := []bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}
+	f := append([]bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}, t.Functions...)
 	if phase == expr.AtReturn {
 		return Programs{Return: f}, nil
 	}

@@ -100,6 +100,7 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 			half.plain(a)
 		}
 		*half.funcs = append(*half.funcs, bpf.Function{Name: programName(p, t, half.name), Args: 1, Insns: a.done()})
+		*half.funcs = append(*half.funcs, t.Functions...)
 		*half.funcs = append(*half.funcs, trampolineFunctions(p, t, half.name)...)
 		if half.phase == expr.AtEntry && p.Method.Trampoline() && p.Method != plan.MethodTracingMulti {
 			*half.funcs = append(*half.funcs, wordsFunction(p, t))
