@@ -152,3 +152,33 @@ func TestLiveSessionValues(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveInterruptSessions: what is sent over loopback is received by an interrupt on
+// the sender's back, which has sessions of its own and says so.
+func TestLiveInterruptSessions(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for _, c := range []struct {
+			options      []string
+			own, threads int
+		}{{nil, 3, 3}, {[]string{"--no-irq"}, 0, 3}} {
+			args := append([]string{"trace", attach, "-S", "-e", "ip_rcv", "-e", "__sys_sendto"}, c.options...)
+			out, errs, status := ksnoop(t, append(args, "--", "workload", "udp-send", "-size", "56", "-count", "3")...)
+			sessions := regexp.MustCompile(`(?m)TID/PID \d+/\d+ \(workload/workload\):( in an interrupt)?$[^/!]*! [^/!\]]*\]\s+(ip_rcv|__sys_sendto)\b`).FindAllStringSubmatch(out, -1)
+			own, threads := 0, 0
+			for _, m := range sessions {
+				switch {
+				case m[1] != "" && m[2] == "ip_rcv":
+					own++
+				case m[1] == "" && m[2] == "__sys_sendto":
+					threads++
+				default:
+					t.Errorf("%s %q: %q", attach, c.options, m)
+				}
+			}
+			if own != c.own || threads != c.threads || status != 0 {
+				t.Errorf("%s %q: %d sessions of interrupts, %d of the thread, want %d and %d; status %d:\n%s%s", attach, c.options, own, threads, c.own, c.threads, status, out, errs)
+			}
+		}
+	})
+}

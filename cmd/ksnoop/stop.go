@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/ksnoop/ksnoop/internal/attach"
 )
 
 // stopTime is how long, after a signal, a run waits for a reader that does not read, and
@@ -30,11 +28,23 @@ type watchedWriter struct {
 }
 
 func (w *watchedWriter) Write(p []byte) (int, error) {
-	now := time.Now()
-	w.since.Store(&now)
 	defer w.since.Store(nil)
-	return w.Writer.Write(p)
+	written := 0
+	for len(p) > 0 { // in pieces, so that a slow reader is not taken for none
+		now := time.Now()
+		w.since.Store(&now)
+		n, err := w.Writer.Write(p[:min(len(p), writePiece)])
+		written += n
+		if err != nil {
+			return written, err
+		}
+		p = p[n:]
+	}
+	return written, nil
 }
+
+// writePiece takes a serial line, of 115,200 baud, less than stopTime.
+const writePiece = 8 << 10
 
 // stuck reports whether it has been writing for longer than stopTime.
 func (w *watchedWriter) stuck() bool {
@@ -46,9 +56,14 @@ func (w *watchedWriter) stuck() bool {
 // left to print, or there is a second signal, the program ends at once, with nothing
 // left attached.
 func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	t.interrupted = ctx.Done()
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, stopSignals...)
+	for _, s := range stopSignals {
+		if !signal.Ignored(s) || s == os.Interrupt { // nohup ignores a hang-up; a shell without job control all interrupts, of what it starts in the background
+			signal.Notify(signals, s)
+		}
+	}
 	ended := make(chan struct{})
 	go func() {
 		select {
@@ -56,7 +71,7 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 		case <-ended:
 			return
 		}
-		cancel(attach.ErrInterrupted)
+		cancel()
 		watch := time.NewTicker(stopTime)
 		defer watch.Stop()
 		for {
@@ -75,15 +90,19 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 	return ctx, func() {
 		signal.Stop(signals)
 		close(ended)
-		cancel(nil)
+		cancel()
 	}
 }
 
 // abandon ends the program, and waits for nothing that takes long.
 func (t *tracing) abandon(why string) {
 	tracer := t.attached.Load()
-	if tracer == nil {
+	switch {
+	case tracer == nil:
 		t.quit("ksnoop: ended while it was attaching: " + why)
+	case t.ending.Load():
+		inTime(func() { _ = tracer.Detach() })
+		t.quit("ksnoop: ended at once: " + why)
 	}
 	left := tracer.Pending()
 	inTime(func() { _ = errors.Join(tracer.Stop(), tracer.Detach()) })

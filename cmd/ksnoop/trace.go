@@ -208,6 +208,8 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	t.target.Stacks, t.target.Branches = f.tail.stacks(), f.tail.branches.text != ""
+	types, _ := view.BTF()
+	t.target.Guard = codegen.GuardFor(p.Probes, types)
 	if f.explain {
 		return explain(stdout, p, t.target)
 	}
@@ -398,19 +400,21 @@ func (f *traceFlags) logger(stderr io.Writer) *slog.Logger {
 
 // A tracing is one run of "ksnoop trace" whose plan is made.
 type tracing struct {
-	flags     *traceFlags
-	request   *request
-	plan      *plan.Plan
-	kernel    *kernel.View
-	settings  bpf.Settings
-	target    codegen.Target
-	stdout    *watchedWriter
-	stderr    io.Writer
-	log       *slog.Logger
-	recording *recording    // nil if there is none
-	tails     *output.Tails // nil if there are none
-	sessions  *sessionsView // nil for the calls view
-	attached  atomic.Pointer[attach.Tracer]
+	flags       *traceFlags
+	request     *request
+	plan        *plan.Plan
+	kernel      *kernel.View
+	settings    bpf.Settings
+	target      codegen.Target
+	stdout      *watchedWriter
+	stderr      io.Writer
+	log         *slog.Logger
+	recording   *recording    // nil if there is none
+	tails       *output.Tails // nil if there are none
+	sessions    *sessionsView // nil for the calls view
+	attached    atomic.Pointer[attach.Tracer]
+	ending      atomic.Bool     // all has been printed
+	interrupted <-chan struct{} // closed by a signal
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -466,7 +470,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 // options says how the plan is attached.
 func (t *tracing) options() (attach.Options, error) {
 	o := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(),
-		Latency: t.flags.control.latency, Log: t.log}
+		Latency: t.flags.control.latency, Hurry: t.interrupted, Log: t.log}
 	if s := t.request.session; s != nil {
 		return attach.SessionOptions(s, o, t.flags.session.engine(t.request.settings))
 	}
@@ -490,7 +494,6 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	}
 	defer tracer.Close()
 	t.attached.Store(tracer)
-	defer t.attached.Store(nil)
 	tellInlined()
 	t.kernel.Renew() // attaching has added symbols, those of trampolines
 	if err := t.recording.start(); err != nil {
@@ -503,7 +506,8 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 		fmt.Fprintln(t.stderr, "Receiving data...")
 	}
 	tally, err := t.consume(ctx, tracer)
-	if err != nil {
+	t.ending.Store(true)
+	if err := errors.Join(err, tracer.Stop()); err != nil {
 		return err
 	}
 	if tally.counts, err = tracer.Counters(); err != nil {

@@ -13,16 +13,12 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// ErrInterrupted is the cause of a context's end that leaves Records little time for
-// what is still in the buffer: somebody waits for it to end.
-var ErrInterrupted = errors.New("interrupted")
-
-// drainTime is that time.
+// drainTime is how long Records goes on when there is a hurry.
 const drainTime = time.Second
 
-// Records yields raw records until ctx ends and the buffer is empty: it does not
-// become so unless Stop has been called, or nothing happens any more. A record is
-// valid until the next one is asked for.
+// Records yields raw records until ctx has ended and the buffer is empty, or until there is
+// a hurry and no more time. While the programs are on, the buffer may never be empty. A
+// record is valid until the next one is asked for.
 //
 // The kernel can wake a reader for a record that finds the buffer read to its end,
 // which costs the traced call more than all else, and is something that can be
@@ -38,10 +34,10 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 		var deadline time.Time
 		idle := false
 		for n := 0; ; n++ {
-			if ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrInterrupted) {
+			if ctx.Err() != nil && n%16 == 0 && t.hurried() {
 				if deadline.IsZero() {
 					deadline = time.Now().Add(drainTime)
-				} else if n%64 == 0 && time.Now().After(deadline) {
+				} else if time.Now().After(deadline) {
 					t.cut = t.countRest()
 					return
 				}
@@ -69,12 +65,23 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
+func (t *Tracer) hurried() bool {
+	select {
+	case <-t.options.Hurry:
+		return true
+	default:
+		return false
+	}
+}
+
 // countRest returns how many records are left in the buffer.
 func (t *Tracer) countRest() (n uint64) {
 	var rec ringbuf.Record
 	t.reader.SetDeadline(time.Unix(1, 0))
-	for end := t.Pending(); end > 0 && t.reader.ReadInto(&rec) == nil; n++ {
-		end -= len(rec.RawSample)
+	for t.reader.ReadInto(&rec) == nil {
+		if n++; rec.Remaining == 0 {
+			break
+		}
 	}
 	return n
 }

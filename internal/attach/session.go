@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -39,12 +40,14 @@ func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Opt
 		report.Count = report.SessionsIn(memory)
 	}
 	o.Settings.Sessions = &report
-	return o, o.tellInterrupts()
+	err = o.tellInterrupts()
+	return o, err
 }
 
-// tellInterrupts lets programs find out whether they run in an interrupt.
+// tellInterrupts lets programs, of functions and the engine's own, find out whether they
+// run in an interrupt.
 func (o *Options) tellInterrupts() error {
-	for _, f := range o.Settings.Functions {
+	for _, f := range o.Target.Functions {
 		if f.Name == bpf.FuncPreemptCount {
 			return nil
 		}
@@ -57,7 +60,7 @@ func (o *Options) tellInterrupts() error {
 	if err != nil {
 		return err
 	}
-	o.Settings.Functions = append(o.Settings.Functions, count)
+	o.Target.Functions = append(slices.Clone(o.Target.Functions), count)
 	return nil
 }
 

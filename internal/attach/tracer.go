@@ -39,7 +39,10 @@ type Options struct {
 	LoadOnly bool
 	// Latency is how long records may wait to be read together with others.
 	Latency time.Duration
-	Log     *slog.Logger
+	// Hurry is closed when somebody waits for the end: Records does not take long then
+	// for what is still in the buffer. It may be nil.
+	Hurry <-chan struct{}
+	Log   *slog.Logger
 }
 
 // untyped reports whether the kernel's own BTF is not to be counted on.
@@ -76,10 +79,9 @@ type Failure struct {
 
 type closer interface{ Close() error }
 
-// Attach loads the programs of a plan and attaches them. They do nothing before
-// Start. A probe that cannot
-// be attached does not keep the others from it; the error is that of the first
-// if there are no others.
+// Attach loads the programs of a plan and attaches them. They do nothing before Start. A
+// probe that cannot be attached does not keep the others from it; the error is that of
+// the first if there are no others.
 func Attach(p *plan.Plan, o Options) (*Tracer, error) {
 	t := &Tracer{plan: p, options: o, types: o.Kernel.TypeCache()}
 	if err := locate(p, o.Kernel); err != nil {

@@ -141,6 +141,9 @@ func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
 		dst = terminal.AppendName(append(dst, '/'), s.Leader)
 	}
 	dst = append(dst, "):"...)
+	if s.Interrupt {
+		dst = append(dst, " in an interrupt"...)
+	}
 	switch s.State {
 	case session.Hung:
 		dst = append(dst, " still open\n"...)
