@@ -313,20 +313,22 @@ func (l *live) test(ctx context.Context, p program) error {
 		pattern = "^TestLive"
 	}
 	first := &tally{w: l.tally.w}
-	if err := l.testOnce(ctx, p, pattern, skip, first); err != nil {
-		l.tally.add(first)
+	defer func() { l.tally.add(first) }()
+	whole, err := l.testOnce(ctx, p, pattern, skip, first)
+	if err != nil {
 		return err
 	}
-	if names := first.failedTests(); len(names) > 0 && len(names) <= mostAgain {
+	if names := first.failedTests(); whole && len(names) > 0 && len(names) <= mostAgain {
 		l.close()
 		again := &tally{w: l.tally.w}
-		if err := l.testOnce(ctx, p, "^("+strings.Join(names, "|")+")$", skip, again); err != nil {
-			l.tally.add(first)
+		whole, err := l.testOnce(ctx, p, "^("+strings.Join(names, "|")+")$", skip, again)
+		if err != nil {
 			return err
 		}
-		first.retry(again)
+		if whole {
+			first.retry(again)
+		}
 	}
-	l.tally.add(first)
 	return ctx.Err()
 }
 
@@ -335,20 +337,21 @@ func (l *live) test(ctx context.Context, p program) error {
 // CPUs with other work; a fault fails again. Those that pass then are reported.
 const mostAgain = 2
 
-func (l *live) testOnce(ctx context.Context, p program, pattern, skip string, t *tally) error {
+// testOnce reports whether the program came to its end: if not, tests have not been run.
+func (l *live) testOnce(ctx context.Context, p program, pattern, skip string, t *tally) (whole bool, err error) {
 	w, wait, err := toJSON(ctx, p.ImportPath, l.guest.Kernel.Name, t)
 	if err != nil {
-		return err
+		return false, err
 	}
 	err = l.run(ctx, p, []string{"-test.v=test2json", "-test.run=" + pattern, "-test.skip=" + skip}, w)
 	if err != nil {
 		fmt.Fprintf(w, "\n%v\nFAIL\n", err)
 	}
 	if waitErr := wait(); waitErr != nil {
-		return waitErr
+		return false, waitErr
 	}
 	if err != nil && t.failed == 0 {
-		return err // no test was running
+		return false, err // no test was running
 	}
-	return ctx.Err()
+	return err == nil, ctx.Err()
 }
