@@ -59,7 +59,7 @@ var kernelSays = regexp.MustCompile(`invalid argument: .*migrate_disable\n`)
 func TestLiveDryRunLoad(t *testing.T) {
 	guest.Require(t)
 	for want, args := range map[string][]string{
-		"would be traced (1):\n  vfs_read(count == 1), by fentry\nwould not be traced:\n  fentry of it: load program: invalid argument: …migrate_disable\n": {
+		"would be traced (1):\n  vfs_read(count == 1), by fentry\nwould not be traced:\n  fexit of it: load program: invalid argument: …migrate_disable\n": {
 			"-F", "migrate_disable", "vfs_read(count == 1)"},
 		"would open a session (1):\n  vfs_read\nwould be injected (1):\n  tp:sched:sched_process_exec(pid)\nwould be attached by fentry (1), tracepoint (1)\n" +
 			"would not be traced:\n  fexit of it: load program: invalid argument: …migrate_disable\n": {
