@@ -61,6 +61,13 @@ static __always_inline struct guard *guard_of(__u32 stack)
 	return all + (__u64)(stack % GUARDS) * sizeof(struct guard);
 }
 
+// stray_guard is one of the other places. As with frame_at, the verifier is made to
+// forget which: it would follow the rest of the program anew for each.
+static __always_inline struct guard *stray_guard(__u32 i)
+{
+	return &stray_guards[(i + nothing) % STRAY_GUARDS];
+}
+
 // ks_hold takes hold of a stack whose place is not free. It returns the place
 // taken, NULL if the stack is held already.
 FUNC struct guard *ks_hold(__u32 stack)
@@ -71,12 +78,12 @@ FUNC struct guard *ks_hold(__u32 stack)
 	if (home->stack == stack || guard_of(stack + 1)->stack == stack + 1)
 		goto held;
 	for (i = 0; i < STRAY_GUARDS; i++)
-		if (stray_guards[i].stack == stack)
+		if (stray_guard(i)->stack == stack)
 			goto held;
 	if (!home->stack && !__sync_val_compare_and_swap(&home->stack, 0, stack))
 		return home;
 	for (i = 0; i < STRAY_GUARDS; i++) {
-		g = &stray_guards[i];
+		g = stray_guard(i);
 		if (!g->stack && !__sync_val_compare_and_swap(&g->stack, 0, stack)) {
 			__sync_fetch_and_add(&home->strays, 1);
 			g->home = stack;
