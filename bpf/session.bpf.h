@@ -571,9 +571,10 @@ static __always_inline void forget(struct session *s, __u32 n)
 	}
 }
 
-// ks_unwind takes off calls that cannot be in flight any more now that one of
-// func is, or was, at sp: UNWIND of them at most, the next call does the rest. It returns whether there is such a call; it is
-// the innermost one then, or was, if another one begins in the same place.
+// ks_unwind takes off calls that cannot be in flight any more now that one of func
+// is, or was, at sp: UNWIND of them at most, the next call does the rest. It returns
+// whether there is such a call; it is the innermost one then, or was, if another one
+// begins in the same place.
 FUNC int ks_unwind(struct session *s, __u32 sp, __u32 func, int again)
 {
 	__u32 n = s->depth, keep = n, found = 0;

@@ -20,8 +20,8 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-// The newest branches when return programs began. Generated code takes them as
-// its first act, without a call or a jump of its own.
+// The newest branches when return programs began. Generated code takes them without
+// a call or a jump of its own, before or then.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

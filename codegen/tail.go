@@ -34,8 +34,8 @@ func takes(p *plan.Probe, t Target, phase expr.Phase) bpf.Take {
 
 func sends(h *plan.Half) bool { return h != nil && h.Record != nil }
 
-// snapshot takes the newest branches if a record is to have them. It has to be
-// the first that a program does.
+// snapshot takes the newest branches if a record is to have them. What a program does
+// before must neither call nor jump: that would be among them.
 func (a *assembler) snapshot() {
 	if !a.hasTicket() {
 		return

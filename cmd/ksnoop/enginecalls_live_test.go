@@ -49,6 +49,11 @@ func TestLiveEngineCalls(t *testing.T) {
 			t.Logf("not followed: %v", err) // of another name in this kernel, or part of every caller
 		}
 	}
+	t.Cleanup(func() {
+		set("current_tracer", "nop")
+		set("set_graph_function", "")
+		set("tracing_on", "1")
+	})
 	set("options/funcgraph-irqs", "0")
 	set("current_tracer", "function_graph")
 	if err := exec.Command("workload", "read", "-count", strconv.Itoa(reads), "-size", "43").Run(); err != nil {
@@ -59,8 +64,6 @@ func TestLiveEngineCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set("current_tracer", "nop")
-	set("set_graph_function", "")
 	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

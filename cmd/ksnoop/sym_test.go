@@ -49,11 +49,9 @@ func sym(t *testing.T, input string, args ...string) string {
 	return out.String()
 }
 
-// TestSymIsAddr2line compares all addresses of some functions with GNU
-// addr2line, in each of the formats.
-func TestSymIsAddr2line(t *testing.T) {
-	file, _ := symProgram(t)
-	var input strings.Builder
+// elfSymbols reads the symbol table of a file.
+func elfSymbols(t *testing.T, file string) []elf.Symbol {
+	t.Helper()
 	f, err := elf.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +61,15 @@ func TestSymIsAddr2line(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range symbols {
+	return symbols
+}
+
+// TestSymIsAddr2line compares all addresses of some functions with GNU
+// addr2line, in each of the formats.
+func TestSymIsAddr2line(t *testing.T) {
+	file, _ := symProgram(t)
+	var input strings.Builder
+	for _, s := range elfSymbols(t, file) {
 		switch s.Name {
 		case "one", "two", "three", "main":
 			for a := s.Value; a < s.Value+s.Size; a++ {

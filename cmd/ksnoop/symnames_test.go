@@ -103,16 +103,7 @@ func TestSymNames(t *testing.T) {
 // names a function has, so those of constructors are left out.
 func namedAddresses(t *testing.T, file string, constructors bool) (addrs []string) {
 	t.Helper()
-	f, err := elf.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range symbols {
+	for _, s := range elfSymbols(t, file) {
 		if !constructors && strings.Contains(s.Name, "counterC") {
 			continue
 		}

@@ -439,7 +439,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 			return errors.Join(t.flags.filters.adopt(tracer.Adopt), tracer.Start())
 		})
 	}
-	command, err := launch.StartAs(t.flags.user.User, t.flags.command)
+	command, err := launch.Start(t.flags.user.User, t.flags.command)
 	if err != nil {
 		return err
 	}

@@ -141,3 +141,30 @@ func TestChoose(t *testing.T) {
 		}
 	}
 }
+
+// TestChooseForTracing: a function that tracing itself calls gets no trampoline, where there
+// are few and where there are many.
+func TestChooseForTracing(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		has  []Capability
+		want string
+	}{
+		{2, nil, "kprobe fentry"}, {2, []Capability{CapKprobeMulti, CapKprobeSession, CapFsession}, "session fsession"},
+		{17, []Capability{CapKprobeMulti, CapKprobeSession, CapTracingMulti}, "session tracing_multi"},
+	} {
+		p := chosenPlan(t, c.n, "($duration, return < 0)", false)
+		p.Probes[0].Func.Name = "_raw_spin_lock_irqsave"
+		if _, err := choose(p, false, func(needs Capability) error {
+			if slices.Contains(c.has, needs) {
+				return nil
+			}
+			return ebpf.ErrNotSupported
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Probes[0].Method.String() + " " + p.Probes[1].Method.String(); got != c.want {
+			t.Errorf("%d functions, %v: %s, want %s", c.n, c.has, got, c.want)
+		}
+	}
+}

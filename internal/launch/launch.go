@@ -21,12 +21,10 @@ type Command struct {
 	done chan error
 }
 
-// Start starts a command and leaves it stopped. It has the caller's standard
-// streams and no other descriptor that the caller has opened.
-func Start(args []string) (*Command, error) { return StartAs(nil, args) }
-
-// StartAs starts a command as a user, or as the caller if that is nil.
-func StartAs(as *User, args []string) (*Command, error) {
+// Start starts a command as a user, or as the caller if that is nil, and leaves it
+// stopped. It has the caller's standard streams and no other descriptor that the
+// caller has opened.
+func Start(as *User, args []string) (*Command, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 
 func TestStatus(t *testing.T) {
 	for script, want := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -KILL $$": 137, "kill -TERM $$": 143} {
-		c, err := Start([]string{"sh", "-c", script})
+		c, err := Start(nil, []string{"sh", "-c", script})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestStatus(t *testing.T) {
 // TestStopped: nothing of the command may have run before it is let go.
 func TestStopped(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ran")
-	c, err := Start([]string{"touch", file})
+	c, err := Start(nil, []string{"touch", file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestDescriptors(t *testing.T) {
 	defer unix.Close(passed)
 
 	list := filepath.Join(dir, "list")
-	c, err := Start([]string{"sh", "-c", "ls -l /proc/self/fd > " + list})
+	c, err := Start(nil, []string{"sh", "-c", "ls -l /proc/self/fd > " + list})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,16 +134,16 @@ func descriptors(t *testing.T) map[int]bool {
 }
 
 func TestMissing(t *testing.T) {
-	if _, err := Start([]string{"no-such-command-anywhere"}); err == nil || !strings.Contains(err.Error(), "no-such-command-anywhere") {
+	if _, err := Start(nil, []string{"no-such-command-anywhere"}); err == nil || !strings.Contains(err.Error(), "no-such-command-anywhere") {
 		t.Errorf("error %v does not name the command", err)
 	}
-	if _, err := Start([]string{"/dev/null"}); err == nil {
+	if _, err := Start(nil, []string{"/dev/null"}); err == nil {
 		t.Error("a file that cannot be run was started")
 	}
 }
 
 func TestKill(t *testing.T) {
-	c, err := Start([]string{"sleep", "1000"})
+	c, err := Start(nil, []string{"sleep", "1000"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestKill(t *testing.T) {
 }
 
 func TestSignal(t *testing.T) {
-	c, err := Start([]string{"sleep", "1000"})
+	c, err := Start(nil, []string{"sleep", "1000"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func outputAs(t *testing.T, as *User, args ...string) string {
 	defer file.Close()
 	stdout := os.Stdout
 	os.Stdout = file
-	c, err := StartAs(as, args)
+	c, err := Start(as, args)
 	os.Stdout = stdout
 	if err != nil {
 		t.Fatal(err)
@@ -44,9 +44,9 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// TestStartAs: all that the kernel knows of who a process is has changed: real,
+// TestStartAsUser: all that the kernel knows of who a process is has changed: real,
 // effective, saved and filesystem IDs, groups and capabilities.
-func TestStartAs(t *testing.T) {
+func TestStartAsUser(t *testing.T) {
 	needRoot(t)
 	as := &User{"somebody", syscall.Credential{Uid: 1234, Gid: 2345, Groups: []uint32{7, 2345, 3456}}}
 	text := outputAs(t, as, "cat", "/proc/self/status")
@@ -96,15 +96,15 @@ func TestLookupUser(t *testing.T) {
 	}
 }
 
-// TestStartAsFails: the user may not be allowed to run the file.
-func TestStartAsFails(t *testing.T) {
+// TestStartAsUserFails: the user may not be allowed to run the file.
+func TestStartAsUserFails(t *testing.T) {
 	needRoot(t)
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	as := &User{"somebody", syscall.Credential{Uid: 1234, Gid: 2345}}
-	if _, err := StartAs(as, []string{file}); err == nil ||
+	if _, err := Start(as, []string{file}); err == nil ||
 		!strings.HasPrefix(err.Error(), "starting "+file+" as somebody: ") || !strings.HasSuffix(err.Error(), "permission denied") {
 		t.Errorf("error %v", err)
 	}

@@ -3,14 +3,12 @@
 package plan
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
 // Functions are typed whatever their names look like, and trampolines are left to
@@ -23,18 +21,7 @@ func TestFlavouredNames(t *testing.T) {
 		types = append(types, &btf.Func{Name: name, Linkage: btf.StaticFunc,
 			Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "of" + name, Type: integer}}}})
 	}
-	b, err := btf.NewBuilder(types, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := b.Marshal(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := kernel.OpenBTF(bytes.NewReader(raw), nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	view := viewOf(t, types...)
 	known, err := view.BTF()
 	if err != nil {
 		t.Fatal(err)

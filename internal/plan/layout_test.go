@@ -25,7 +25,23 @@ func testView(t *testing.T) *kernel.View {
 		{Name: "len", Type: integer}, {Name: "next", Type: &btf.Pointer{Target: &btf.Void{}}, Offset: 64}}}
 	f := &btf.Func{Name: "send", Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{
 		{Name: "sk", Type: &btf.Pointer{Target: sock}}, {Name: "count", Type: long}}}, Linkage: btf.StaticFunc}
-	b, err := btf.NewBuilder([]btf.Type{f}, nil)
+	return viewOf(t, f)
+}
+
+// viewOf is a kernel that has these types, and those that they are made of.
+func viewOf(t testing.TB, types ...btf.Type) *kernel.View {
+	t.Helper()
+	view, err := kernel.OpenBTF(bytes.NewReader(rawBTF(t, types...)), nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+// rawBTF is the BTF of these types.
+func rawBTF(t testing.TB, types ...btf.Type) []byte {
+	t.Helper()
+	b, err := btf.NewBuilder(types, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +49,7 @@ func testView(t *testing.T) *kernel.View {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := kernel.OpenBTF(bytes.NewReader(raw), nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return view
+	return bytes.Clone(raw)
 }
 
 func testProbe(t *testing.T, text string, m Method) *Probe {

@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,15 +36,7 @@ func sessionView(t *testing.T) *kernel.View {
 	} {
 		types = append(types, &btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc})
 	}
-	b, err := btf.NewBuilder(types, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := b.Marshal(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: bytes.Clone(raw)}, "proc/kallsyms": {Data: []byte(
+	return kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: rawBTF(t, types...)}, "proc/kallsyms": {Data: []byte(
 		`ffffffff81000100 T sent
 ffffffff81000100 T send
 ffffffff81000200 t find

@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,25 +35,18 @@ func targetKernel(t testing.TB) *kernel.View {
 		return &btf.Func{Name: name, Type: &btf.FuncProto{Return: result, Params: params}, Linkage: btf.StaticFunc}
 	}
 	pointer := func(to btf.Type) btf.Type { return &btf.Pointer{Target: to} }
-	b, err := btf.NewBuilder([]btf.Type{
+	raw := rawBTF(t,
 		function("send", integer, btf.FuncParam{Name: "sk", Type: pointer(sock)}, btf.FuncParam{Name: "count", Type: long}),
 		function("__x64_sys_openat", integer, btf.FuncParam{Name: "regs", Type: pointer(&btf.Const{Type: regs})}),
 		function("__traceiter_task_newtask", integer, btf.FuncParam{Name: "__data", Type: pointer(&btf.Void{})},
 			btf.FuncParam{Name: "sk", Type: pointer(sock)}, btf.FuncParam{Name: "name", Type: pointer(&btf.Const{Type: char})}),
 		&btf.Typedef{Name: "umode_t", Type: &btf.Int{Name: "short unsigned int", Size: 2}},
 		&btf.Typedef{Name: "pid_t", Type: integer},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := b.Marshal(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	)
 	const events = "sys/kernel/tracing/events/"
 	file := func(lines ...string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(strings.Join(lines, "\n"))} }
 	return kernel.Open(fstest.MapFS{
-		"sys/kernel/btf/vmlinux": {Data: bytes.Clone(raw)},
+		"sys/kernel/btf/vmlinux": {Data: raw},
 		"proc/kallsyms": file("ffffffff81000000 T send", "ffffffff81000040 T after", "ffffffff81001000 T __x64_sys_openat",
 			"ffffffff81002000 T __x64_sys_newuname\n"),
 		events + "syscalls/sys_enter_openat/format": file("field:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;",

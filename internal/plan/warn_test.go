@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,16 +21,8 @@ func clockView(t *testing.T) *kernel.View {
 	for _, name := range []string{"sched_clock", "native_sched_clock", "cycles_2_ns"} {
 		types = append(types, &btf.Func{Name: name, Type: &btf.FuncProto{Return: &btf.Int{Name: "u64", Size: 8}}, Linkage: btf.StaticFunc})
 	}
-	b, err := btf.NewBuilder(types, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := b.Marshal(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return kernel.Open(fstest.MapFS{
-		"sys/kernel/btf/vmlinux":                        {Data: bytes.Clone(raw)},
+		"sys/kernel/btf/vmlinux":                        {Data: rawBTF(t, types...)},
 		"proc/kallsyms":                                 {Data: []byte("ffffffff81000100 T sched_clock\nffffffff81000200 T native_sched_clock\n")},
 		"sys/kernel/tracing/available_filter_functions": {Data: []byte("sched_clock\n")},
 	})

@@ -5,7 +5,6 @@
 package guest
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -33,20 +32,6 @@ func Kernel() string { return os.Getenv(Env) }
 
 // In reports whether the process runs in a guest.
 func In() bool { return Kernel() != "" }
-
-// AtLeast reports whether the running kernel's version is at least that one: what
-// it can do is known by its version and not by the name of the guest.
-func AtLeast(major, minor int) bool {
-	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return false
-	}
-	var haveMajor, haveMinor int
-	if _, err := fmt.Sscanf(string(text), "%d.%d", &haveMajor, &haveMinor); err != nil {
-		return false
-	}
-	return haveMajor > major || haveMajor == major && haveMinor >= minor
-}
 
 // Require skips a live test where there is no guest to try it in.
 func Require(t testing.TB) {
