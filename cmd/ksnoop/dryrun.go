@@ -167,29 +167,25 @@ func (d *dryRun) print(w io.Writer) error {
 	for _, why := range d.passed {
 		fmt.Fprintf(&b, "passed over: %s\n", terminal.Name(why))
 	}
-	names, reasons := map[string][]string{}, []string{}
-	note := func(why, function string) {
-		if names[why] == nil {
-			reasons = append(reasons, why)
-		}
-		names[why] = append(names[why], function)
-	}
+	var remarks []remark
 	for _, s := range d.skipped {
-		note(generalReason(s.Why, s.Name()), s.Name())
+		remarks = append(remarks, remarkOn(s.Name(), s.Why))
 	}
 	for _, f := range d.failed {
-		note(generalReason(f.Err, f.Probe.Name()), f.Probe.Name())
+		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err))
 	}
 	for _, name := range d.refused {
-		note("the kernel lets nobody trace it ("+kernel.RefusedBecause+")", name)
+		remarks = append(remarks, remark{name, "not open to tracing (" + kernel.RefusedBecause + ")"})
 	}
-	if len(reasons) > 0 {
+	if len(remarks) > 0 {
 		fmt.Fprintln(&b, "would not be traced:")
 	}
-	for _, why := range reasons {
-		all := names[why]
-		fmt.Fprintf(&b, "  %s: %s", terminal.Name(why), terminal.Name(strings.Join(all[:min(someNames, len(all))], " ")))
-		if more := len(all) - someNames; more > 0 {
+	for _, group := range grouped(remarks) {
+		fmt.Fprintf(&b, "  %s:", terminal.Name(sharedText(group)))
+		for _, r := range group[:min(someNames, len(group))] {
+			fmt.Fprintf(&b, " %s", terminal.Name(r.name))
+		}
+		if more := len(group) - someNames; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
 		b.WriteByte('\n')

@@ -99,23 +99,23 @@ func appendPlaces(places []plan.Inlined, info *symbols.DebugInfo, module string,
 // be seen of others.
 func sayInlined(log *slog.Logger, p *plan.Plan, skipped []plan.Skipped) {
 	for _, level := range []slog.Level{slog.LevelWarn, slog.LevelInfo} {
-		var names, reasons []string
+		var remarks []remark
 		for _, s := range skipped {
 			if s.Inlined() && (level == slog.LevelWarn) == forInlining(s.Why) {
-				names, reasons = append(names, s.Name()), append(reasons, generalReason(errors.New(faultText(s.Why)), s.Name()))
+				remarks = append(remarks, remark{s.Name(), faultText(s.Why)})
 			}
 		}
-		sayGroups("inlined calls", names, reasons, func(place, why string) {
+		sayGroups("inlined calls", remarks, func(place, why string) {
 			log.Log(context.Background(), level, "not traced", "function", place, "reason", why)
 		})
 	}
-	var names, reasons []string
+	var remarks []remark
 	for _, probe := range p.Probes {
 		if absent := probe.Absent(); len(absent) > 0 {
-			names, reasons = append(names, probe.Name()), append(reasons, strings.Join(absent, ", "))
+			remarks = append(remarks, remark{probe.Name(), strings.Join(absent, ", ")})
 		}
 	}
-	sayGroups("inlined calls", names, reasons, func(place, params string) {
+	sayGroups("inlined calls", remarks, func(place, params string) {
 		log.Warn("shown without what the compiler optimised out there", "function", place, "reason", params)
 	})
 }

@@ -23,6 +23,12 @@ func TestLiveNamesakes(t *testing.T) {
 			t.Errorf("reading %s calls no m_start:\n%s", file, out)
 		}
 	}
+	// kernel/bpf/verifier.c has a function verbose, which check_reg_arg calls to
+	// complain about a register; Linux 6.12 has a variable of that name as well.
+	out := traced(t, "trace", "verbose(fmt)", "--", "workload", "prog-uninit")
+	if records(out, "workload", "verbose") == 0 || !strings.Contains(out, "!read_ok") {
+		t.Errorf("the verifier does not complain by verbose:\n%s", out)
+	}
 }
 
 // TestLiveAlias: BTF and ftrace know __x64_sys_getppid by another name only.

@@ -47,56 +47,101 @@ func (s sentences) WithGroup(string) slog.Handler      { return s }
 // fewNames is how many functions are named one by one.
 const fewNames = 4
 
-// sayGroups logs what befell functions: a line each where they are few, or one
-// for all that share a text. what says what they are. Functions and texts are of the same length.
-func sayGroups(what string, functions, texts []string, say func(function, text string)) {
-	groups := map[string][]string{}
-	var order []string
-	for i, text := range texts {
-		if groups[text] == nil {
-			order = append(order, text)
+// A remark is what is to be said of one function.
+type remark struct{ name, text string }
+
+// remarkOn returns the reason for what befell a function, on one line.
+func remarkOn(name string, why error) remark {
+	return remark{name, strings.TrimSpace(reasonText(why))}
+}
+
+// grouped brings remarks together that say the same, each of its own function.
+func grouped(remarks []remark) (groups [][]remark) {
+	index := map[string]int{}
+	for _, r := range remarks {
+		key := r.impersonal()
+		i, known := index[key]
+		if !known {
+			i = len(groups)
+			index[key], groups = i, append(groups, nil)
 		}
-		groups[text] = append(groups[text], functions[i])
+		groups[i] = append(groups[i], r)
 	}
-	for _, text := range order {
-		names := groups[text]
-		if len(names) <= fewNames {
-			for _, name := range names {
-				say(name, text)
+	return groups
+}
+
+// sharedText is what a group of remarks says.
+func sharedText(group []remark) string {
+	if first := group[0]; len(group) > 1 && first.impersonal() != first.text {
+		return "for example, " + first.text
+	}
+	return group[0].text
+}
+
+// impersonal is the text with a NUL where the name of the function is.
+func (r remark) impersonal() string {
+	if r.name == "" {
+		return r.text
+	}
+	var b strings.Builder
+	for last, text := byte(' '), r.text; text != ""; {
+		if rest, found := strings.CutPrefix(text, r.name); found && !nameByte(last) && (rest == "" || !nameByte(rest[0])) {
+			b.WriteByte(0)
+			text, last = rest, ' '
+			continue
+		}
+		last = text[0]
+		b.WriteByte(last)
+		text = text[1:]
+	}
+	return b.String()
+}
+
+// sayGroups logs remarks: each by itself, or one for all that say the same where
+// these are many. what says what they are about.
+func sayGroups(what string, remarks []remark, say func(function, text string)) {
+	for _, group := range grouped(remarks) {
+		if len(group) <= fewNames {
+			for _, r := range group {
+				say(r.name, r.text)
 			}
 			continue
 		}
-		say(fmt.Sprintf("%d %s (%s, ...)", len(names), what, strings.Join(names[:fewNames], ", ")), text)
+		names := make([]string, fewNames)
+		for i := range names {
+			names[i] = group[i].name
+		}
+		say(fmt.Sprintf("%d %s (%s, ...)", len(group), what, strings.Join(names, ", ")), sharedText(group))
 	}
 }
 
 // sayLeftOut logs which functions a glob has selected in vain.
 func sayLeftOut(log *slog.Logger, skipped []plan.Skipped) {
-	var functions, reasons []string
+	var remarks []remark
 	for _, s := range skipped {
 		if !s.Inlined() {
-			functions, reasons = append(functions, s.Func.Name), append(reasons, generalReason(s.Why, s.Func.Name))
+			remarks = append(remarks, remarkOn(s.Func.Name, s.Why))
 		}
 	}
-	sayGroups("functions", functions, reasons, func(f, why string) { log.Info("left out", "function", f, "reason", why) })
+	sayGroups("functions", remarks, func(f, why string) { log.Info("left out", "function", f, "reason", why) })
 }
 
 // sayAttached logs what is traced and how, and what could not be.
 func sayAttached(log *slog.Logger, p *plan.Plan, failed []attach.Failure) {
 	bad := map[*plan.Probe]bool{}
-	var functions, reasons []string
+	var remarks []remark
 	for _, f := range failed {
 		bad[f.Probe] = true
-		functions, reasons = append(functions, f.Probe.Name()), append(reasons, generalReason(f.Err, f.Probe.Name()))
+		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err))
 	}
-	sayGroups("functions", functions, reasons, func(f, why string) { log.Warn("not traced", "function", f, "reason", why) })
-	var names, methods []string
+	sayGroups("functions", remarks, func(f, why string) { log.Warn("not traced", "function", f, "reason", why) })
+	remarks = nil
 	for _, probe := range p.Probes {
 		if !bad[probe] {
-			names, methods = append(names, probe.Name()), append(methods, "attached with "+probe.Method.String())
+			remarks = append(remarks, remark{probe.Name(), "attached with " + probe.Method.String()})
 		}
 	}
-	sayGroups("functions", names, methods, func(f, how string) { log.Info(how, "function", f) })
+	sayGroups("functions", remarks, func(f, how string) { log.Info(how, "function", f) })
 }
 
 // sayPassed logs, for --debug, which methods would be better and why they are not
@@ -114,28 +159,6 @@ func passedTexts(c attach.Choice) []string {
 		texts = append(texts, reasonText(err))
 	}
 	return texts
-}
-
-// generalReason is the text of an error, on one line, without the name of the
-// function that it is about, so that those of several functions can be told to be
-// the same. Whoever prints it names the function on that line.
-func generalReason(err error, function string) string {
-	text := strings.TrimSpace(reasonText(err))
-	if function == "" {
-		return text
-	}
-	var b strings.Builder
-	for last := byte(' '); text != ""; {
-		if rest, found := strings.CutPrefix(text, function); found && !nameByte(last) && (rest == "" || !nameByte(rest[0])) {
-			b.WriteString("it")
-			text, last = rest, ' '
-			continue
-		}
-		last = text[0]
-		b.WriteByte(last)
-		text = text[1:]
-	}
-	return b.String()
 }
 
 // nameByte reports whether a character can be part of a function's name.

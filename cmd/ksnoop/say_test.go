@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -34,10 +35,10 @@ func TestSay(t *testing.T) {
 		skipped = append(skipped, plan.Skipped{Func: kernel.Function{Name: "tcp_" + name}, Why: fmt.Errorf("tcp_%s has no parameter sk", name)})
 	}
 	sayLeftOut(log, skipped)
-	const want = `ksnoop: f6: not traced: kprobe of it: busy
+	const want = `ksnoop: f6: not traced: kprobe of f6: busy
 ksnoop: f0: attached with fentry
 ksnoop: 5 functions (f1, f2, f3, f4, ...): attached with kprobe
-ksnoop: 5 functions (tcp_a, tcp_b, tcp_c, tcp_d, ...): left out: it has no parameter sk
+ksnoop: 5 functions (tcp_a, tcp_b, tcp_c, tcp_d, ...): left out: for example, tcp_a has no parameter sk
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
@@ -59,28 +60,36 @@ func TestExplained(t *testing.T) {
 	}
 	var b strings.Builder
 	sayAttached(slog.New(sentences{&b, slog.LevelInfo}), p, tr.explained(failed))
-	const want = "ksnoop: sched_clock: not traced: kprobe of it: no such file\n" +
+	const want = "ksnoop: sched_clock: not traced: kprobe of sched_clock: no such file\n" +
 		"ksnoop: native_sched_clock: not traced: the kernel does not let it be traced (notrace)\n"
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
 	}
 }
 
-// A reason is on one line, where the name is, and has whole names taken out.
-func TestGeneralReason(t *testing.T) {
+// Remarks that differ in the names of their functions only say the same.
+func TestGrouped(t *testing.T) {
 	fault := &expr.ErrorList{Text: "send(x)", Errors: []*expr.Error{{Span: expr.Span{Start: 5, End: 6}, Msg: "send has no parameter", Hint: "see sendmsg"}}}
-	for _, c := range []struct {
-		err            error
-		function, want string
-	}{
-		{errors.New("kprobe of send: busy"), "send", "kprobe of it: busy"},
-		{errors.New("already sends to resend, send.isra.0 and send"), "send", "already sends to resend, send.isra.0 and it"},
-		{errors.New("nothing"), "", "nothing"},
-		{errors.New("send failed\nand send_all as well"), "send", "it failed and send_all as well"},
-		{fault, "send", "it has no parameter"},
-	} {
-		if got := generalReason(c.err, c.function); got != c.want {
-			t.Errorf("%q without %s: %q, want %q", c.err, c.function, got, c.want)
-		}
+	remarks := []remark{
+		remarkOn("send", errors.New("kprobe of send: busy")),
+		remarkOn("recv", errors.New("kprobe of recv: busy")),
+		remarkOn("send", fault),
+		remarkOn("sendto", errors.New("kprobe of send: busy")),
+		remarkOn("send", errors.New("send failed\nand send_all as well")),
+		remarkOn("", errors.New("nothing")),
+	}
+	var got []string
+	for _, group := range grouped(remarks) {
+		got = append(got, fmt.Sprintf("%d: %s", len(group), sharedText(group)))
+	}
+	want := []string{
+		"2: for example, kprobe of send: busy",
+		"1: send has no parameter",
+		"1: kprobe of send: busy",
+		"1: send failed and send_all as well",
+		"1: nothing",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

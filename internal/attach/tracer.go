@@ -123,8 +123,12 @@ const manyKprobes = 16
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
 	return p.Method == plan.MethodFentry || p.Method == plan.MethodFsession || !p.IsCall() ||
-		p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes && !p.Func.Namesakes
+		p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes && !ambiguous(p)
 }
+
+// ambiguous reports whether the kernel knows several places by the name of a
+// probe's function, so that a kprobe has to be told the address.
+func ambiguous(p *plan.Probe) bool { return p.Func.Namesakes || p.Func.Shared }
 
 // open loads what all probes share.
 func (t *Tracer) open() error {
@@ -341,6 +345,8 @@ func hook(p *plan.Probe, prog *ebpf.Program, e end) (closer, error) {
 		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.Func.Name, Program: prog})
 	case p.Target.Offset != 0 || p.Target.Inlined:
 		return hookInstruction(p, prog)
+	case ambiguous(p) && p.Func.Addr != 0:
+		return hookAddress(p.Func.Addr, e, prog)
 	case e == atReturn:
 		return hookReturn(p, prog)
 	}

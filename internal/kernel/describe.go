@@ -3,7 +3,7 @@
 package kernel
 
 // addTypes completes functions that were found in t: their types, and whether
-// they are the only ones of their name. BTF describes a copy that the compiler
+// their names tell which they are. BTF describes a copy that the compiler
 // made under the name of the original, provided that its arguments are where
 // the signature says (pahole leaves out the others); if the original is there
 // too, the description is that of the original. Of several names of the same
@@ -11,7 +11,7 @@ package kernel
 func (v *View) addTypes(t *symbolTable, funcs []Function) error {
 	for i := range funcs {
 		f := &funcs[i]
-		f.Namesakes = t.count(f.Name, f.Module) > 1
+		f.Namesakes, f.Shared = t.namesakes(f.Name, f.Module)
 		name := f.Name
 		if base, ok := copyOf(name); ok {
 			if t.count(base, f.Module) > 0 {
@@ -29,6 +29,21 @@ func (v *View) addTypes(t *symbolTable, funcs []Function) error {
 		}
 	}
 	return nil
+}
+
+// namesakes reports whether other symbols have the name of a function, those of
+// data as well: the kernel counts them all before it takes a name for one place.
+func (t *symbolTable) namesakes(name, module string) (within, elsewhere bool) {
+	n := 0
+	for _, i := range t.all(name) {
+		switch m := t.module(&t.symbols[i]); {
+		case m == module:
+			n++
+		case !noModule(m):
+			elsewhere = true
+		}
+	}
+	return n > 1, elsewhere
 }
 
 // count returns how many functions there are of a name in a module.

@@ -18,9 +18,12 @@ type Function struct {
 	Addr   uint64    // 0 when unknown: no root, only BTF, not located
 	Type   *btf.Func // nil when BTF has none
 
-	// Namesakes says that others have the same name and module, so that only
-	// the address tells which is meant.
+	// Namesakes says that other symbols, of functions or of data, have the same
+	// name and module, so that only the address tells which is meant.
 	Namesakes bool
+	// Shared says that symbols of other modules have the same name, which is all
+	// that the kernel goes by when it looks for the place of a kprobe.
+	Shared bool
 	// Alias says that BTF has Type under another name of the same code.
 	Alias bool
 }

@@ -23,7 +23,7 @@ type symbolTable struct {
 	symbols []symbol
 	modules []string        // modules[0] is vmlinux's: ""
 	sorted  func() []uint32 // symbols in memory by address
-	code    func() []uint32 // code by name
+	named   func() []uint32 // symbols by name
 
 	searches atomic.Int32 // for names, so far
 }
@@ -115,7 +115,7 @@ func parseSymbols(r io.Reader, wanted func(name []byte) bool) (*symbolTable, err
 		t.symbols = append(t.symbols, s)
 	}
 	t.names = names.String()
-	t.sorted, t.code = sync.OnceValue(t.byAddress), sync.OnceValue(t.byName)
+	t.sorted, t.named = sync.OnceValue(t.byAddress), sync.OnceValue(t.byName)
 	return t, nil
 }
 
@@ -185,14 +185,12 @@ func (t *symbolTable) byAddress() []uint32 {
 	return order
 }
 
-// byName returns the indices of the symbols of code, sorted by name. Those of
-// one name keep their order.
+// byName returns the indices of the symbols, sorted by name. Those of one name
+// keep their order.
 func (t *symbolTable) byName() []uint32 {
-	order := make([]uint32, 0, len(t.symbols)/2)
-	for i := range t.symbols {
-		if t.symbols[i].text() {
-			order = append(order, uint32(i))
-		}
+	order := make([]uint32, len(t.symbols))
+	for i := range order {
+		order[i] = uint32(i)
 	}
 	slices.SortStableFunc(order, func(a, b uint32) int {
 		return strings.Compare(t.name(&t.symbols[a]), t.name(&t.symbols[b]))
@@ -200,16 +198,26 @@ func (t *symbolTable) byName() []uint32 {
 	return order
 }
 
+// code returns the indices of the symbols of code, sorted by name.
+func (t *symbolTable) code() []uint32 { return t.onlyCode(t.named()) }
+
+func (t *symbolTable) onlyCode(symbols []uint32) []uint32 {
+	return slices.DeleteFunc(slices.Clone(symbols), func(i uint32) bool { return !t.symbols[i].text() })
+}
+
 // called returns the code of one name.
-func (t *symbolTable) called(name string) []uint32 {
+func (t *symbolTable) called(name string) []uint32 { return t.onlyCode(t.all(name)) }
+
+// all returns the symbols of one name, code or not.
+func (t *symbolTable) all(name string) []uint32 {
 	return t.beginning(name, func(s string) bool { return s == name })
 }
 
 // copiesOf returns the copies that the compiler made of a function.
 func (t *symbolTable) copiesOf(name string) []uint32 {
 	dot := name + "."
-	all := t.beginning(dot, func(s string) bool { return strings.HasPrefix(s, dot) })
-	return slices.DeleteFunc(slices.Clone(all), func(i uint32) bool {
+	copies := t.onlyCode(t.beginning(dot, func(s string) bool { return strings.HasPrefix(s, dot) }))
+	return slices.DeleteFunc(copies, func(i uint32) bool {
 		base, ok := copyOf(t.name(&t.symbols[i]))
 		return !ok || base != name
 	})
@@ -219,12 +227,12 @@ func (t *symbolTable) copiesOf(name string) []uint32 {
 // costs as much as some sixty such searches.
 const fewNames = 32
 
-// beginning returns the code from a name on for as long as the names are meant.
+// beginning returns the symbols from a name on for as long as the names are meant.
 func (t *symbolTable) beginning(name string, meant func(string) bool) []uint32 {
 	if t.searches.Add(1) <= fewNames {
 		return t.search(meant)
 	}
-	order := t.code()
+	order := t.named()
 	first, _ := slices.BinarySearchFunc(order, name, func(i uint32, name string) int {
 		return strings.Compare(t.name(&t.symbols[i]), name)
 	})
@@ -235,10 +243,10 @@ func (t *symbolTable) beginning(name string, meant func(string) bool) []uint32 {
 	return order[first:end]
 }
 
-// search returns the code whose names are meant, in the order of the table.
+// search returns the symbols whose names are meant, in the order of the table.
 func (t *symbolTable) search(meant func(string) bool) (found []uint32) {
 	for i := range t.symbols {
-		if s := &t.symbols[i]; s.text() && meant(t.name(s)) {
+		if meant(t.name(&t.symbols[i])) {
 			found = append(found, uint32(i))
 		}
 	}

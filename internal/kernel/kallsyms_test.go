@@ -207,3 +207,28 @@ func TestParseSymbolsAllocs(t *testing.T) {
 		t.Errorf("%.0f allocations for 30,000 symbols", allocs)
 	}
 }
+
+// TestNamesakes: what the kernel finds by a name may be data, or in a module.
+func TestNamesakes(t *testing.T) {
+	lines := "ffffffff81000000 t alone\nffffffff81000100 t verbose\nffffffff81000200 t twice\nffffffff81000300 t twice\n" +
+		"ffffffff81000400 t init_once\nffffffff81000500 t main\nffffffff82000000 b verbose\n" +
+		"ffffffffc0000000 t init_once\t[mod]\nffffffffc0000100 d data\t[mod]\nffffffffc0000200 t data\t[mod]\nffffffffc0200000 t main\t[bpf]\n"
+	want := map[string][2]bool{"alone": {}, "verbose": {true, false}, "twice": {true, false}, "init_once": {false, true}, "main": {}, "data": {true, false}}
+	for searches := range fewNames + 2 { // names are found in the table as it is, and then in one by name
+		v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(lines)}})
+		for range searches {
+			_, _ = v.Match("alone", "")
+		}
+		for name, w := range want {
+			funcs, err := v.Match(name, "")
+			if err != nil || len(funcs) == 0 {
+				t.Fatalf("%s: %v, %v", name, funcs, err)
+			}
+			for _, f := range funcs {
+				if got := [2]bool{f.Namesakes, f.Shared}; f.Module != "bpf" && got != w {
+					t.Errorf("%s after %d searches: namesakes, shared = %v, want %v", f, searches, got, w)
+				}
+			}
+		}
+	}
+}
