@@ -286,7 +286,6 @@ func leaveItems(a *assembler) {
 		a.emit(asm.LoadMem(captureFaults, captureData, int16(bpf.FrameFaults), asm.DWord))
 		a.constant(asm.R1, ^slotMask(p.Return.Stores))
 		a.emit(asm.And.Reg(captureFaults, asm.R1))
-		a.frame, a.base = captureData, bpf.FrameData
 		a.storeAll(p.Return.Stores)
 		a.emit(asm.StoreMem(captureData, int16(bpf.FrameFaults), captureFaults, asm.DWord))
 	}
