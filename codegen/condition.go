@@ -112,6 +112,8 @@ func (a *assembler) low32(t expr.Term) bool {
 	case *expr.Convert: // between int, unsigned int and their typedefs
 		size, _, _ := expr.Number(t.X.Type())
 		return size == 4 && a.low32(t.X)
+	case *expr.Passed:
+		return a.low32(t.X)
 	case *expr.Arg:
 		if t.Width != 4 || t.Off != 0 || t.Bits.Size != 0 {
 			return false

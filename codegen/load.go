@@ -165,6 +165,8 @@ func (a *assembler) access(t *expr.Load) access {
 func (a *assembler) typed(t expr.Term) bool {
 	fentry := typesKnown(a.probe.Method)
 	switch t := t.(type) {
+	case *expr.Passed:
+		return a.typed(t.X)
 	case *expr.Arg:
 		return fentry && t.Off == 0 && paramKind(&a.probe.Params[t.Index]) == wordTyped
 	case *expr.Result:

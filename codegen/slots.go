@@ -41,7 +41,7 @@ func listed(p *plan.Probe, s *plan.Slot, at arch) (out bpf.Slot, ok bool) {
 	out = bpf.Slot{Off: s.Off, Size: s.Size, Index: s.Index}
 	var addr expr.Term
 	switch t := s.Term.(type) {
-	case *expr.Arg, *expr.Result:
+	case *expr.Arg, *expr.Result, *expr.Passed:
 		return out, asNumber(&out, s.Term.Type()) && isWord(p, s.Term, at, &out)
 	case *expr.Load:
 		if t.Off != 0 || t.Bits.Size != 0 || !asNumber(&out, t.T) || int(t.Width) != out.Width {
@@ -74,6 +74,8 @@ func asNumber(out *bpf.Slot, t btf.Type) bool {
 // isWord says which word a term is, if it is one as it was passed.
 func isWord(p *plan.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
 	switch t := t.(type) {
+	case *expr.Passed:
+		return isWord(p, t.X, at, out)
 	case *expr.Arg:
 		param := &p.Params[t.Index]
 		if t.Off != 0 || t.Bits.Size != 0 || param.Loc.Slots != 1 {

@@ -40,6 +40,8 @@ func (a *assembler) value(t expr.Term, u use) {
 		a.context(t)
 	case *expr.Kept:
 		a.kept(t)
+	case *expr.Passed:
+		a.value(t.X, u)
 	case *expr.Load:
 		a.load(t, u)
 	case *expr.Convert:

@@ -110,9 +110,9 @@ type Capture struct {
 	// Target is the Object, Text or Buffer that is shown: the operand itself,
 	// or what the pointer Value points to. May be nil.
 	Target Term
-	// Both asks for the target at entry and at return, and for what changed. diff(x)
-	Both bool
-	View View
+	// After is the same read at return, where what has changed is asked for. diff(x)
+	After *Capture
+	View  View
 }
 
 // Phase returns when the capture can be read.
@@ -198,29 +198,14 @@ func (c *checker) item(x Expr) (Item, bool) {
 	top := unparen(x)
 	c.top = top
 	if !isPredicate(top) {
-		call, ok := top.(*Call)
-		both := ok && call.Func.Name == "diff"
-		if both && c.scope.Point {
-			c.point(call.Pos)
-			return it, false
-		}
-		if both {
-			if !c.arity(call, 1) {
-				return it, false
-			}
-			x = call.Args[0]
+		if call, ok := top.(*Call); ok && call.Func.Name == "diff" {
+			return c.diff(call)
 		}
 		op, ok := c.expr(x, nil)
 		if !ok {
 			return it, false
 		}
-		capture := c.show(c.textOf(top), op)
-		capture.Both = both
-		if both && capture.Phase() == AtReturn {
-			c.fault(CodeType, x.Span(), "", "diff() compares entry with return, but this is known only at return")
-			return it, false
-		}
-		it.Captures = []Capture{capture}
+		it.Captures = []Capture{c.show(c.textOf(top), op)}
 		return it, true
 	}
 	op, ok := c.expr(x, nil)
@@ -230,6 +215,40 @@ func (c *checker) item(x Expr) (Item, bool) {
 	it.Predicate = c.truth(op)
 	it.Phase = PhaseOf(it.Predicate)
 	c.compared(top, &it)
+	return it, true
+}
+
+// diff is diff(x): what entry(x) and exit(x) show.
+func (c *checker) diff(call *Call) (Item, bool) {
+	it := Item{Pos: call.Span()}
+	if c.scope.Point {
+		c.point(call.Pos)
+		return it, false
+	}
+	if !c.arity(call, 1) {
+		return it, false
+	}
+	x := call.Args[0]
+	before, ok := c.during(AtEntry, x, nil)
+	if !ok {
+		return it, false
+	}
+	after, ok := c.during(AtReturn, x, nil)
+	if !ok {
+		return it, false
+	}
+	label := c.textOf(call)
+	capture, later := c.show(label, before), c.show(label, after)
+	switch {
+	case capture.Phase() == AtReturn:
+		c.fault(CodeType, x.Span(), "", "diff() compares entry with return, but this is known only at return")
+		return it, false
+	case later.Phase() == AtEntry:
+		c.fault(CodeType, x.Span(), "", "diff() compares entry with return, but this is the same at both")
+		return it, false
+	}
+	capture.After = &later
+	it.Captures = []Capture{capture}
 	return it, true
 }
 

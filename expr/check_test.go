@@ -137,6 +137,17 @@ func TestCheckItems(t *testing.T) {
 		{"$duration > 10ms", item{true, AtReturn, "$duration@return"}},
 		{"$pid == 1", item{true, AtEntry, "$pid"}},
 		{"diff(sk->family)", item{false, AtEntry, "diff(sk->family)±"}},
+		{"exit(sk)", item{false, AtReturn, "exit(sk)=@return"}},
+		{"*exit(sk)", item{false, AtReturn, "*exit(sk)=@return"}},
+		{"exit(sk)->family == 2", item{true, AtReturn, "exit(sk)->family@return"}},
+		{"exit(buf)", item{false, AtReturn, "exit(buf)=@return"}},
+		{"exit(count)", item{false, AtReturn, "exit(count)@return"}},
+		{"exit(count) == 3", item{true, AtReturn, "exit(count)@return"}},
+		{"exit($cpu) != entry($cpu)", item{true, AtReturn, "exit($cpu)@return, entry($cpu)"}},
+		{`exit($comm) == "ping"`, item{true, AtReturn, "exit($comm)=@return"}},
+		{"diff($comm)", item{false, AtEntry, "diff($comm)±"}},
+		{"exit($time)", item{false, AtReturn, "exit($time)@return"}},
+		{"exit(t)", item{false, AtEntry, "exit(t)="}},
 		{`$comm == "ping"`, item{true, AtEntry, "$comm="}},
 		{`sk->dev->name ~ "eth*"`, item{true, AtEntry, "sk->dev->name="}},
 		{`"lo" != sk->dev->alias`, item{true, AtEntry, "sk->dev->alias="}},
@@ -164,7 +175,7 @@ func TestCheckItems(t *testing.T) {
 			if c.Target != nil {
 				s += "="
 			}
-			if c.Both {
+			if c.After != nil {
 				s = strings.TrimSuffix(s, "=") + "±"
 			}
 			if c.Phase() == AtReturn {
@@ -218,9 +229,18 @@ func (m *fakeMachine) Arg(i int, off uint32, p []byte) {
 func (m *fakeMachine) Result(off uint32, p []byte) {
 	copy(p, binary.LittleEndian.AppendUint64(nil, m.result)[off:])
 }
-func (m *fakeMachine) Context(v ContextVar) uint64 { return 100 + uint64(v) }
-func (m *fakeMachine) Comm() string                { return m.comm }
-func (m *fakeMachine) Kept(int) (uint64, error)    { return 0, nil }
+
+func (m *fakeMachine) Context(v ContextVar, at Phase) uint64 {
+	return 100 + uint64(v) + 100*uint64(at)
+}
+
+func (m *fakeMachine) Comm(at Phase) string {
+	if at == AtReturn {
+		return m.comm + "ed"
+	}
+	return m.comm
+}
+func (m *fakeMachine) Kept(int) (uint64, error) { return 0, nil }
 func (m *fakeMachine) Read(space Space, at Phase, addr uint64, p []byte) bool {
 	off := addr - fakeBase
 	if space != Kernel || off > uint64(len(m.memory)) || uint64(len(p)) > uint64(len(m.memory))-off {
@@ -309,6 +329,9 @@ func TestTraps(t *testing.T) {
 		{"char array, longer text", `sk->dev->name == "eth01"`, typeInt, m(0, fakeBase), 0, nil},
 		{"glob", `sk->dev->name ~ "e?h*"`, typeInt, m(0, fakeBase), 1, nil},
 		{"comm", `$comm == "ping" && $comm != "pin"`, typeInt, m(0), 1, nil},
+		{"comm at return", `exit($comm) == "pinged" && entry($comm) == "ping"`, typeInt, m(0), 1, nil},
+		{"context value at return", "exit($cpu) == 203 && $cpu == 103 && exit($pid) == 200", typeInt, m(0), 1, nil},
+		{"parameter at return", "exit(count) == 7 && exit(sk) == sk", typeInt, m(0, 9, 0, 7), 1, nil},
 		{"string through NULL", `str(buf) == ""`, typeInt, m(0), 0, ErrUnreadable},
 		{"division by zero", "1 / flags == 0", typeInt, m(0), 0, ErrDivide},
 		{"remainder by zero", "count % flags == 0", typeInt, m(0), 0, ErrDivide},

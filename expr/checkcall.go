@@ -65,26 +65,34 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	return c.pointerCall(x, o)
 }
 
-// phase is entry(x) or exit(x): everything read inside is read then.
+// phase is entry(x) or exit(x).
 func (c *checker) phase(x *Call, want *btf.Enum) (operand, bool) {
+	if x.Func.Name == "exit" {
+		return c.during(AtReturn, x.Args[0], want)
+	}
+	o, ok := c.during(AtEntry, x.Args[0], want)
+	if ok && o.val != nil && PhaseOf(o.val) == AtReturn {
+		return c.fault(CodeType, x.Pos, "", "this is known only at return")
+	}
+	return o, ok
+}
+
+// during checks x so that everything in it is read at one end of the call. A
+// parameter is what was passed, at return as well, and what it points to is
+// read then.
+func (c *checker) during(at Phase, x Expr, want *btf.Enum) (operand, bool) {
 	saved := c.at
 	defer func() { c.at = saved }()
-	c.at = AtEntry
-	if x.Func.Name == "exit" {
-		c.at = AtReturn
-	}
-	o, ok := c.expr(x.Args[0], want)
+	c.at = at
+	o, ok := c.expr(x, want)
 	if !ok {
 		return o, false
 	}
-	if o.val == nil && o.text == nil && o.buffer == nil {
-		o.place.at = c.at
-		if _, scalar := number(o.t); scalar {
-			o = c.load(o)
-		}
+	if _, scalar := number(o.t); scalar {
+		o = c.load(o)
 	}
-	if c.at == AtEntry && o.val != nil && PhaseOf(o.val) == AtReturn {
-		return c.fault(CodeType, x.Pos, "", "this is known only at return")
+	if _, constant := o.val.(*Const); at == AtReturn && o.val != nil && !constant && PhaseOf(o.val) == AtEntry {
+		o.val = &Passed{o.val}
 	}
 	return o, true
 }

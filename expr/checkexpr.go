@@ -87,10 +87,10 @@ func (c *checker) context(x *Context) (operand, bool) {
 		if name == ContextTime || name == ContextDuration {
 			t = typeUlong
 		}
-		return value(t, &ContextTerm{t, name}), true
+		return value(t, &ContextTerm{t, name, c.at}), true
 	}
 	if x.Name == "$comm" {
-		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16}}, true
+		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16, At: c.at}}, true
 	}
 	if i := slices.IndexFunc(c.scope.Params, func(p Param) bool { return p.Name == x.Name }); i >= 0 {
 		o := c.param(i) // a register

@@ -17,10 +17,10 @@ type Machine interface {
 	Arg(index int, off uint32, p []byte)
 	// Result does the same for the return value.
 	Result(off uint32, p []byte)
-	// Context returns a context value.
-	Context(v ContextVar) uint64
-	// Comm returns the name of the current task.
-	Comm() string
+	// Context returns a context value as it was at phase at.
+	Context(v ContextVar, at Phase) uint64
+	// Comm returns the name of the current task as it was at phase at.
+	Comm(at Phase) string
 	// Read fills p from memory as it was at phase at. It reports whether all
 	// of it could be read.
 	Read(space Space, at Phase, addr uint64, p []byte) bool
@@ -51,7 +51,9 @@ func Eval(t Term, m Machine) (uint64, error) {
 		m.Result(t.Off, p[:t.Width])
 		return extract(t, p, t.Bits), nil
 	case *ContextTerm:
-		return m.Context(t.Var), nil
+		return m.Context(t.Var, t.At), nil
+	case *Passed:
+		return Eval(t.X, m)
 	case *Kept:
 		return m.Kept(t.Slot)
 	case *Load:
@@ -250,7 +252,7 @@ func ReadText(t *Text, m Machine) (string, error) { return readText(t, t.Max, m)
 // limit bytes must be.
 func readText(t *Text, limit uint32, m Machine) (string, error) {
 	if t.Addr == nil {
-		s := m.Comm()
+		s := m.Comm(t.At)
 		return s[:min(len(s), int(limit))], nil
 	}
 	addr, err := Eval(t.Addr, m)

@@ -27,6 +27,8 @@ func FormatTerm(t Term, param func(int) string) string {
 		return "return"
 	case *ContextTerm:
 		return [...]string{"$pid", "$tid", "$uid", "$cpu", "$time", "$duration", "$comm", "record"}[t.Var]
+	case *Passed:
+		return f(t.X)
 	case *Load:
 		s := fmt.Sprintf("*(%s+%d:%d)", f(t.Addr), t.Off, t.Width)
 		if t.Bits.Size != 0 {

@@ -77,7 +77,11 @@ type (
 	ContextTerm struct {
 		T   btf.Type
 		Var ContextVar
+		At  Phase // of no meaning to $duration and to ContextRecord
 	}
+	// A Passed is what X was at entry, in what is read at return: exit(p). A
+	// function may change its parameters, so the registers tell it no more.
+	Passed struct{ X Term }
 	// A Load reads Width bytes (1 to 8) at address Addr + Off. It is a fault
 	// if they cannot be read.
 	Load struct {
@@ -175,6 +179,7 @@ func (t *Const) Type() btf.Type       { return t.T }
 func (t *Arg) Type() btf.Type         { return t.T }
 func (t *Result) Type() btf.Type      { return t.T }
 func (t *ContextTerm) Type() btf.Type { return t.T }
+func (t *Passed) Type() btf.Type      { return t.X.Type() }
 func (t *Load) Type() btf.Type        { return t.T }
 func (t *Convert) Type() btf.Type     { return t.T }
 func (t *UnaryTerm) Type() btf.Type   { return t.T }
@@ -191,6 +196,7 @@ func (*Const) term()       {}
 func (*Arg) term()         {}
 func (*Result) term()      {}
 func (*ContextTerm) term() {}
+func (*Passed) term()      {}
 func (*Load) term()        {}
 func (*Convert) term()     {}
 func (*UnaryTerm) term()   {}
@@ -227,6 +233,8 @@ func bitsOf(t Term) Bits {
 // can be replaced in a clone of t.
 func Operands(t Term) []*Term {
 	switch t := t.(type) {
+	case *Passed:
+		return []*Term{&t.X}
 	case *Load:
 		return []*Term{&t.Addr}
 	case *Convert:
@@ -274,10 +282,10 @@ func Walk(t Term, f func(Term) bool) bool {
 func PhaseOf(t Term) Phase {
 	early := Walk(t, func(t Term) bool {
 		switch t := t.(type) {
-		case *Result:
+		case *Result, *Passed:
 			return false
 		case *ContextTerm:
-			return t.Var != ContextDuration
+			return t.At == AtEntry && t.Var != ContextDuration
 		case *Load:
 			return t.At == AtEntry
 		case *Object:
@@ -334,6 +342,8 @@ func Clone(t Term) Term {
 		t = copyOf(u)
 	case *ContextTerm:
 		t = copyOf(u)
+	case *Passed:
+		t = copyOf(u)
 	case *Load:
 		t = copyOf(u)
 	case *Convert:
@@ -370,27 +380,6 @@ func copyOf[T any](p *T) *T {
 	return &c
 }
 
-// AtPhase returns a copy of t in which all memory is read at phase p.
-func AtPhase(t Term, p Phase) Term {
-	t = Clone(t)
-	Walk(t, func(t Term) bool {
-		switch t := t.(type) {
-		case *Load:
-			t.At = p
-		case *Object:
-			t.At = p
-		case *Text:
-			t.At = p
-		case *Buffer:
-			t.At = p
-		case *Match:
-			t.X.At = p
-		}
-		return true
-	})
-	return t
-}
-
 // Same reports whether two terms compute the same value in the same way.
 func Same(a, b Term) bool {
 	if shape(a) != shape(b) {
@@ -417,7 +406,9 @@ func shape(t Term) any {
 	case *Result:
 		return [2]any{form, Result{Off: t.Off, Width: t.Width, Bits: t.Bits}}
 	case *ContextTerm:
-		return [2]any{form, ContextTerm{Var: t.Var}}
+		return [2]any{form, ContextTerm{Var: t.Var, At: t.At}}
+	case *Passed:
+		return [2]any{form, Passed{}}
 	case *Load:
 		return [2]any{form, Load{Off: t.Off, Width: t.Width, Bits: t.Bits, Space: t.Space, At: t.At}}
 	case *Convert:

@@ -94,7 +94,7 @@ func explainSlots(b *strings.Builder, phase string, h *plan.Half, p *plan.Probe)
 			what = " (again)"
 		case plan.RoleKept:
 			label = expr.FormatTerm(s.Term, func(i int) string { return p.Params[i].Name })
-			what = " (kept for the predicate)"
+			what = " (kept for the return)"
 		}
 		fmt.Fprintf(b, "  %-7s reads %d bytes to offset %d: %s%s, %s\n", phase, s.Size, s.Off, terminal.Name(label), what,
 			btfprint.AppendTypeName(nil, s.Term.Type()))

@@ -231,7 +231,8 @@ func (r *round) probe(t *testing.T, fn int, method plan.Method, total *tally) *p
 		items = append(items, g.Int(2)+" != "+g.Int(2))
 	}
 	if fn%5 == 3 { // one record for each call
-		items = append(items, "exit("+g.Int(2)+") <= (unsigned long)return || "+g.Int(3))
+		p, _ := g.Ptr(2)
+		items = append(items, "exit("+g.Int(2)+") <= (unsigned long)return || "+g.Int(3), "exit("+p+")", "diff("+p+")")
 	}
 	total.made += len(items)
 	for {

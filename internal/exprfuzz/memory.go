@@ -40,8 +40,8 @@ func (m *Machine) Arg(index int, off uint32, p []byte) { image(m.Words[index], o
 // Result is part of expr.Machine.
 func (m *Machine) Result(off uint32, p []byte) { image(m.Return, off, p) }
 
-// Context is part of expr.Machine.
-func (m *Machine) Context(v expr.ContextVar) uint64 {
+// Context is part of expr.Machine. What it knows is the same at both ends of a call.
+func (m *Machine) Context(v expr.ContextVar, _ expr.Phase) uint64 {
 	switch v {
 	case expr.ContextPID:
 		return uint64(m.PID)
@@ -55,7 +55,7 @@ func (m *Machine) Context(v expr.ContextVar) uint64 {
 }
 
 // Comm is part of expr.Machine.
-func (m *Machine) Comm() string { return m.Name }
+func (m *Machine) Comm(expr.Phase) string { return m.Name }
 
 // Kept is part of expr.Machine.
 func (m *Machine) Kept(slot int) (uint64, error) { return expr.Eval(m.KeptTerm(slot), m) }

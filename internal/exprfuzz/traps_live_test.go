@@ -107,6 +107,11 @@ func TestLiveTraps(t *testing.T) {
 		{"memory of entry", "return && n->flags == 4", i64, 1, 0, matches},
 		{"memory of return", "exit(n->flags) == 6", i64, 0, 0, matches},
 		{"both", "entry(n->flags) + 2 == exit(n->flags)", i64, 0, 0, matches},
+		{"memory of return through a parameter", "exit(n)->flags == 6 && n->flags == 4", i64, 0, 0, matches},
+		{"struct of return", "(*exit(n)).flags == 6 && exit((int *)n)[0] == 6", i64, 0, 0, matches},
+		{"string of return", `str(exit(n)) == "\x06" && str(n) == "\x04"`, i64, 0, 0, matches},
+		{"parameter of entry", "exit(n) == n && exit(cpu) == 77", i64, 0, 0, matches},
+		{"NULL at return", "exit(n)->flags == 6", i64, 0, noObject, faults},
 	}
 	m := &kmod.Module{Name: "traps"}
 	for i, tr := range traps {

@@ -136,6 +136,8 @@ func TestCalls(t *testing.T) {
 		{"unchanged", "send(diff(*skb))", bpf.KindCall, 0, data(object, object), "        diff(*skb): no change\n"},
 		{"changed string", "send(diff(str(name)))", bpf.KindCall, 0, data("eth0", "eth1"), "        diff(str(name)): \"eth0\" → \"eth1\"\n"},
 		{"text behind a NUL", "send(dev->cb)", bpf.KindEntry, 0, data([]byte("\x00P\x00\x01\x00\x00\x00\x00")), "        dev->cb = (char[8])\"\\x00P\\x00\\x01\"\n"},
+		{"changed bytes", "send(diff(buf(skb, 4)))", bpf.KindCall, 0, data(4, []byte("ab\x00c\x00\x00\x00\x00"), 4, []byte("ab\x00d\x00\x00\x00\x00")),
+			"        diff(buf(skb, 4)): \"ab\\x00c\" → \"ab\\x00d\"\n"},
 		{"changed text behind a NUL", "send(diff(dev->cb))", bpf.KindCall, 0, data([]byte("\x00P\x00\x01\x00\x00\x00\x00"), []byte("\x00Q\x00\x01\x00\x00\x00\x00")),
 			"        diff(dev->cb): \"\\x00P\\x00\\x01\" → \"\\x00Q\\x00\\x01\"\n"},
 		{"changed padding", "send(diff(*dev))", bpf.KindCall, 0, data(make([]byte, 48), append(make([]byte, 8), append([]byte{1}, make([]byte, 39)...)...)),

@@ -106,13 +106,9 @@ func noValues(p *plan.Probe, r *plan.Record) string {
 	return ""
 }
 
-// after notes the slots that have a diff's values at return, which come in the
-// order of those that have them at entry.
-func (f *field) after(s *plan.Slot) {
-	if f.target == nil || s.Size == f.target.Size && s.Term.Type() == f.target.Term.Type() {
-		f.later = s
-	}
-}
+// after notes the last of the slots that have a diff's values at return: the
+// target, where there is one.
+func (f *field) after(s *plan.Slot) { f.later = s }
 
 func (f *field) add(s *plan.Slot) (err error) {
 	switch t := s.Term.(type) {
@@ -203,12 +199,12 @@ func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
 	switch {
 	case !okBefore || !okAfter:
 		return f.appendUnreadable(append(dst, " ?"...))
-	case f.text:
-		if bytes.Equal(cString(before), cString(after)) {
+	case f.target != nil && f.object == nil, f.object != nil && f.isAddress():
+		was, is := f.appendRaw(nil, before), f.appendRaw(nil, after)
+		if bytes.Equal(was, is) {
 			return append(dst, " no change"...)
 		}
-		dst = append(f.appendText(append(dst, ' '), before), " → "...)
-		return f.appendText(dst, after)
+		return append(append(append(append(dst, ' '), was...), " → "...), is...)
 	case bytes.Equal(before, after):
 		return append(dst, " no change"...)
 	}
@@ -234,9 +230,18 @@ func (f *field) appendBreak(dst []byte) []byte {
 
 func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
 	raw, ok := e.Bytes(f.target)
-	switch {
-	case !ok:
+	if !ok {
 		return f.appendUnreadable(append(dst, '?'))
+	}
+	return f.appendRaw(dst, raw)
+}
+
+// isAddress reports whether the target reads as an address of a network.
+func (f *field) isAddress() bool { return f.view == expr.ViewIP || f.view == expr.ViewMAC }
+
+// appendRaw appends a target that was read.
+func (f *field) appendRaw(dst, raw []byte) []byte {
+	switch {
 	case f.view == expr.ViewMAC && f.buffer:
 		return appendMAC(dst, raw[8:])
 	case f.view == expr.ViewMAC:
@@ -244,14 +249,18 @@ func (f *field) appendTarget(dst []byte, e *event.Event) []byte {
 	case f.view == expr.ViewIP:
 		return appendIP(dst, raw)
 	case f.buffer:
-		n := binary.LittleEndian.Uint64(raw)
-		raw = raw[8:]
-		size := uint64(len(raw))
-		return appendQuoted(dst, raw[:min(n, size)], n > size)
+		raw, cut := bufferBytes(raw)
+		return appendQuoted(dst, raw, cut)
 	case f.text:
 		return f.appendText(dst, raw)
 	}
 	return f.appendObject(dst, raw)
+}
+
+// bufferBytes returns the bytes of a buffer, and whether it had more.
+func bufferBytes(raw []byte) (b []byte, cut bool) {
+	n, size := binary.LittleEndian.Uint64(raw), uint64(len(raw)-8)
+	return raw[8:][:min(n, size)], n > size
 }
 
 func aggregate(s *plan.Slot) bool { return isAggregate(s.Term.Type()) }

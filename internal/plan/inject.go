@@ -87,7 +87,7 @@ func (p *Probe) layoutReturn() error {
 		for j := range it.Captures {
 			c := &it.Captures[j]
 			switch {
-			case late(c.Value) && late(c.Target) && !c.Both:
+			case late(c.Value) && late(c.Target) && c.After == nil:
 				half.Stores = append(half.Stores, l.capture(i, j, c, RoleTarget)...)
 			case p.Spec.Parens: // else it is one of all arguments
 				return p.notAtReturn()

@@ -46,7 +46,7 @@ func (p *Probe) layoutSession() error {
 func (p *Probe) decidedAtReturn() bool {
 	return slices.ContainsFunc(p.Items, func(it expr.Item) bool {
 		return it.Predicate != nil && it.Phase == expr.AtReturn ||
-			slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.Both || p.keepsFor(c.Value) || p.keepsFor(c.Target) })
+			slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.After != nil || p.keepsFor(c.Value) || p.keepsFor(c.Target) })
 	})
 }
 
@@ -106,8 +106,8 @@ func (p *Probe) layoutJoined() error {
 				half = ret
 			}
 			half.Stores = append(half.Stores, l.capture(i, j, c, RoleTarget)...)
-			if c.Both {
-				ret.Stores = append(ret.Stores, l.capture(i, j, c, RoleAfter)...)
+			if c.After != nil {
+				ret.Stores = append(ret.Stores, l.capture(i, j, c.After, RoleAfter)...)
 			}
 		}
 	}
@@ -274,18 +274,12 @@ func (l *allocator) add(s Slot) Slot {
 }
 
 // capture gives a capture its slots. role is that of the target: RoleTarget,
-// or RoleAfter for the second half of a diff, which reads everything again.
+// or RoleAfter for the second half of a diff.
 func (l *allocator) capture(item, index int, c *expr.Capture, role Role) []Slot {
 	var slots []Slot
 	add := func(t expr.Term, size uint32, role Role) {
-		if role == RoleAfter {
-			t = expr.AtPhase(t, expr.AtReturn)
-		}
-		switch {
-		case expr.PhaseOf(t) == expr.AtReturn:
+		if expr.PhaseOf(t) == expr.AtReturn {
 			t = l.keep(t, item)
-		case role == RoleAfter && !l.method.argsAtReturn():
-			t = l.kept(t, item) // an argument: what is in its register at return is something else
 		}
 		slots = append(slots, l.add(Slot{Term: t, Size: size, Item: item, Capture: index, Role: role}))
 	}
@@ -335,8 +329,14 @@ func (l *allocator) keep(t expr.Term, item int) expr.Term {
 	return t
 }
 
-// kept stores a scalar at entry and returns the term that loads it.
+// kept stores a scalar at entry and returns the term that loads it. What one item
+// needs more than once is kept once.
 func (l *allocator) kept(t expr.Term, item int) expr.Term {
+	for _, s := range l.entry.Stores {
+		if s.Role == RoleKept && s.Item == item && expr.Same(s.Term, t) {
+			return &expr.Kept{T: t.Type(), Slot: s.Index}
+		}
+	}
 	s := l.add(Slot{Term: t, Size: 8, Item: item, Capture: -1, Role: RoleKept})
 	l.entry.Stores = append(l.entry.Stores, s)
 	return &expr.Kept{T: t.Type(), Slot: s.Index}

@@ -169,7 +169,7 @@ const (
 	RoleValue  Role = iota // the scalar, or the pointer
 	RoleTarget             // the aggregate, string or what the pointer points to
 	RoleAfter              // the same as RoleTarget or RoleValue at return, for diff()
-	RoleKept               // an operand of a return predicate that was computed at entry
+	RoleKept               // an operand of what is computed at return that was computed at entry
 )
 
 // MaxSlots is how many values one record can hold: the width of the fault mask.

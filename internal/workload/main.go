@@ -39,7 +39,7 @@ type workCase struct {
 }
 
 func allCases() []workCase {
-	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), nestedCases(), threadCases(), processCases(), loopCases())
+	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), nestedCases(), threadCases(), processCases(), loopCases(), changeCases())
 }
 
 func main() {
