@@ -59,6 +59,7 @@ const (
 	Missed        = Counter(engineCounterMISSED)         // programs that the kernel did not run
 	LostSession   = Counter(engineCounterLOST_SESSION)   // sessions for which there was no room
 	LostNMI       = Counter(engineCounterLOST_NMI)       // sessions that would have begun in a non-maskable interrupt
+	PausedTime    = Counter(engineCounterPAUSED_TIME)    // milliseconds in which no calls were begun with
 	Counters      = Counter(engineCounterCOUNTERS)       // how many there are
 )
 

@@ -9,8 +9,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// VarRunning is the switch of all programs: they do nothing while it is 0.
-// VarGuarded is how many calls the guard has left alone. control.h has both.
+// VarRunning is the switch of all programs, a Switch. VarGuarded is how many calls the guard has left alone. control.h has both.
 const (
 	VarRunning = engineVarRunning
 	VarGuarded = engineVarGuardedCalls
@@ -26,6 +25,17 @@ const (
 const (
 	mapSwitch = ".data.switch"
 	mapGuard  = ".data.guard"
+)
+
+// A Switch is what all programs ask first.
+type Switch uint32
+
+// The positions of the switch: programs do nothing; everything; or only what follows
+// calls, and sessions, that were begun with before to their end.
+const (
+	Off    = Switch(enginePositionOFF)
+	On     = Switch(enginePositionON)
+	Paused = Switch(enginePositionPAUSED)
 )
 
 // AppendRunning appends the code that sets reg to the switch.

@@ -6,13 +6,20 @@
 #ifndef KSNOOP_CONTROL_H
 #define KSNOOP_CONTROL_H
 
+enum position {
+	OFF = 0,
+	ON = 1,
+	PAUSED = 2, // calls that were begun with are followed to their end, no others are begun with
+};
+
 /*
- * Set by user space when all is attached, and cleared when tracing is to end. Each
+ * The switch: set to ON by user space when all is attached, to PAUSED for a while when
+ * tracing takes too much of the machine, and to OFF when it is to end. Each
  * program tests it first, but for those that do nothing unless a session is open:
- * while it is 0, none is opened. By itself in its section, which nothing else
+ * unless it is ON, none is opened. By itself in its section, which nothing else
  * writes to.
  */
-volatile __u32 running SEC(".data.switch");
+volatile enum position running SEC(".data.switch");
 
 /*
  * The guard. The helpers that programs call are functions that can be traced

@@ -77,7 +77,8 @@ enum counter {
 	MISSED = 13,	  /* programs that the kernel did not run; counted by the kernel */
 	LOST_SESSION = 14, /* no room for another open session */
 	LOST_NMI = 15,	  /* a session that would begin in a non-maskable interrupt */
-	COUNTERS = 16,
+	PAUSED_TIME = 16, // milliseconds in which no call was begun with; counted by user space
+	COUNTERS = 17,
 };
 
 /* The header of every record; the values follow, as the plan lays them out. */

@@ -103,7 +103,8 @@ const (
 	engineCounterMISSED         engineCounter = 13
 	engineCounterLOST_SESSION   engineCounter = 14
 	engineCounterLOST_NMI       engineCounter = 15
-	engineCounterCOUNTERS       engineCounter = 16
+	engineCounterPAUSED_TIME    engineCounter = 16
+	engineCounterCOUNTERS       engineCounter = 17
 )
 
 type engineEvent struct {
@@ -149,6 +150,14 @@ const (
 	engineKindKIND_RETURN engineKind = 1
 	engineKindKIND_CALL   engineKind = 2
 	engineKindKIND_LOST   engineKind = 3
+)
+
+type enginePosition uint32
+
+const (
+	enginePositionOFF    enginePosition = 0
+	enginePositionON     enginePosition = 1
+	enginePositionPAUSED enginePosition = 2
 )
 
 type engineRateLimit struct {

@@ -372,7 +372,7 @@ FUNC __s64 ks_away(void)
 {
 	if (open_sessions)
 		return 0;
-	return running && task_wanted(0) ? FUNC_CHECKED : -1;
+	return running == ON && task_wanted(0) ? FUNC_CHECKED : -1;
 }
 
 // session_for returns where a call of a function is to be recorded, or NULL. It
@@ -384,19 +384,19 @@ static __always_inline struct session *session_for(__u64 cookie)
 	struct session *s = 0;
 	__u32 in;
 
-	if (!running)
+	if (running == OFF)
 		return 0;
 	if (open_sessions) {
 		in = context();
 		s = session_of(in);
 	} else {
-		if (!entry || (!(cookie & FUNC_CHECKED) && !ks_filter(0)) || bpf_get_current_pid_tgid() >> 32 == settings.self)
+		if (!entry || running != ON || (!(cookie & FUNC_CHECKED) && !ks_filter(0)) || bpf_get_current_pid_tgid() >> 32 == settings.self)
 			return 0;
 		checked = 1;
 		in = context();
 	}
 	if (!s || !s->depth) {
-		if (!entry || (!checked && !allowed()))
+		if (!entry || (!checked && (running != ON || !allowed())))
 			return 0;
 		if (!s && !in)
 			return ks_new_session();
@@ -425,7 +425,7 @@ FUNC struct session *ks_session(__u64 cookie)
 // of an interrupt; NULL if there is none.
 static __always_inline struct session *open_session(__u32 in)
 {
-	struct session *s = running ? session_of(in) : 0;
+	struct session *s = running != OFF ? session_of(in) : 0;
 
 	if (!s || !s->depth)
 		return 0;

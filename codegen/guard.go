@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -20,11 +21,16 @@ type exits struct {
 	faulted bool   // whether anything jumps there
 }
 
-// unlessRunning drops the call while the switch is off.
+// unlessRunning drops the call while the switch is off or, unless its beginning was looked
+// at, paused.
 func (a *assembler) unlessRunning() {
 	a.say("is tracing on?")
 	a.emit(bpf.AppendRunning(nil, asm.R0)...)
-	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+	if a.phase == expr.AtReturn && a.probe.Entry != nil {
+		a.emit(asm.JEq.Imm(asm.R0, int32(bpf.Off), a.drop))
+		return
+	}
+	a.emit(asm.JNE.Imm(asm.R0, int32(bpf.On), a.drop))
 }
 
 // stackGuard is where a program keeps its place in the guard's table.

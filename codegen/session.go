@@ -88,17 +88,18 @@ func callKfunc(id btf.TypeID) asm.Instruction {
 
 // either is a program that the kernel runs at both ends of a call
 // (kprobe.session): it calls one program at entry and another one at return.
-// What it returns at entry decides whether it is run at return: not if tracing is off.
+// What it returns at entry decides whether it is run at return: not if tracing is off or
+// paused.
 func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil {
 		return nil, err
 	}
-	const label, off = ".at_return", ".off"
+	const label, paused, off = ".at_return", ".paused", ".off"
 	var insns asm.Instructions
 	var head asm.Instructions
 	if p.Session == nil { // those of sessions ask when they would open one
-		head = append(bpf.AppendRunning(nil, asm.R0), asm.JEq.Imm(asm.R0, 0, off))
+		head = append(bpf.AppendRunning(nil, asm.R0), asm.JNE.Imm(asm.R0, int32(bpf.On), paused))
 	}
 	for _, ins := range append(head,
 		asm.Mov.Reg(asm.R6, asm.R1),
@@ -114,7 +115,16 @@ func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Functi
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))
 	}
 	if p.Session == nil {
-		insns = append(insns, asm.Mov.Imm(asm.R0, 1).WithSymbol(off).WithSource(asm.Comment("tracing is off")), asm.Return().WithSource(asm.Comment("tracing is off")))
+		for _, ins := range []asm.Instruction{
+			asm.JEq.Imm(asm.R0, int32(bpf.Off), off).WithSymbol(paused),
+			asm.Mov.Reg(asm.R6, asm.R1),
+			isReturn,
+			asm.JNE.Imm(asm.R0, 0, label),
+			asm.Mov.Imm(asm.R0, 1).WithSymbol(off),
+			asm.Return(),
+		} {
+			insns = append(insns, ins.WithSource(asm.Comment("tracing is off, or paused")))
+		}
 	}
 	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil
 }
@@ -128,15 +138,30 @@ func joined(p *plan.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, err
 	if err != nil || kfuncs.Cookie == 0 {
 		return nil, errNoSessions
 	}
-	const busy = ".busy"
-	asks := bpf.AppendRunning
-	if idlesFirst(p) {
-		asks = bpf.AppendOpenSessions
+	const busy, off = ".busy", ".off"
+	var head asm.Instructions
+	if p.Session != nil {
+		asks := bpf.AppendRunning
+		if idlesFirst(p) {
+			asks = bpf.AppendOpenSessions
+		}
+		head = append(asks(nil, asm.R0), asm.JNE.Imm(asm.R0, 0, busy))
+	} else {
+		head = append(bpf.AppendRunning(nil, asm.R0),
+			asm.JEq.Imm(asm.R0, int32(bpf.On), busy),
+			asm.JEq.Imm(asm.R0, int32(bpf.Off), off),
+			asm.Mov.Reg(asm.R6, asm.R1), // paused
+			isReturn,
+			asm.JNE.Imm(asm.R0, 0, ret))
 	}
-	head := append(asks(nil, asm.R0), asm.JNE.Imm(asm.R0, 0, busy), asm.Mov.Imm(asm.R0, 0), asm.Return(),
-		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol(busy), isReturn, asm.JNE.Imm(asm.R0, 0, ret))
 	var insns asm.Instructions
-	for _, ins := range head {
+	for _, ins := range append(head,
+		asm.Mov.Imm(asm.R0, 0).WithSymbol(off),
+		asm.Return(),
+		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol(busy),
+		isReturn,
+		asm.JNE.Imm(asm.R0, 0, ret),
+	) {
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))
 	}
 	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil

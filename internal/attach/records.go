@@ -58,6 +58,7 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 				return
 			}
 			idle = false
+			t.read.Add(1)
 			if !yield(rec.RawSample, nil) {
 				return
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -62,11 +63,16 @@ type Tracer struct {
 	// skipped is what the kernel had skipped by the time that all was attached. It
 	// skips programs on a CPU that is serving a bpf system call on a map, such as
 	// those that attaching takes.
-	skipped uint64
-	events  int       // of tracefs that were defined
-	sayEach sync.Once // that there is no tracefs
-	modules map[string]*btf.Handle
-	cut     uint64 // records that Records has left out
+	skipped  uint64
+	events   int       // of tracefs that were defined
+	sayEach  sync.Once // that there is no tracefs
+	modules  map[string]*btf.Handle
+	cut      uint64 // records that Records has left out
+	turning  sync.Mutex
+	stopped  bool // by Stop
+	measured []measured
+	paused   atomic.Int64  // for how long, in ns
+	read     atomic.Uint64 // records
 	// detaching lets one goroutine at a time take probes off.
 	detaching sync.Mutex
 }
@@ -292,6 +298,14 @@ var errNoType = errors.New("the kernel's types do not describe it")
 
 // load links a generated program with the engine and loads it.
 func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
+	prog, err := t.loadProgram(p, h)
+	if err == nil {
+		t.measured = append(t.measured, measured{prog, RunCost(p.Method)})
+	}
+	return prog, err
+}
+
+func (t *Tracer) loadProgram(p *plan.Probe, h half) (*ebpf.Program, error) {
 	if p.Method.Trampoline() && p.Func.Type == nil {
 		return nil, errNoType
 	}
@@ -389,13 +403,19 @@ func (notProbedError) Error() string {
 }
 
 // Start switches the programs on.
-func (t *Tracer) Start() error { return t.turn(1) }
+func (t *Tracer) Start() error { return t.turn(bpf.On) }
 
-// Stop switches them off. Records that were sent before can still be read.
-func (t *Tracer) Stop() error { return t.turn(0) }
+// Stop switches them off, for good. Records that were sent before can still be read.
+func (t *Tracer) Stop() error { return t.turn(bpf.Off) }
 
-func (t *Tracer) turn(running uint32) error {
-	if err := t.engine.Variables[bpf.VarRunning].Set(running); err != nil {
+func (t *Tracer) turn(to bpf.Switch) error {
+	t.turning.Lock()
+	defer t.turning.Unlock()
+	if t.stopped {
+		return nil
+	}
+	t.stopped = to == bpf.Off
+	if err := t.engine.Variables[bpf.VarRunning].Set(uint32(to)); err != nil {
 		return fmt.Errorf("switching the programs on or off: %w", err)
 	}
 	return nil
@@ -436,6 +456,7 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 		return sums, fmt.Errorf("reading the counters: %w", err)
 	}
 	sums[bpf.LostRecursion] += guarded
+	sums[bpf.PausedTime] = uint64(t.Paused().Milliseconds())
 	return sums, nil
 }
 

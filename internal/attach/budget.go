@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Budget is what tracing may take of the machine.
+type Budget struct {
+	// Share is of one CPU: 0.25 is a quarter.
+	Share float64
+	// Say is told when the part of the time in which calls are begun with has changed
+	// much: what tracing takes, and that part, 1 for always.
+	Say func(takes, part float64)
+}
+
+// How the cost is watched.
+const (
+	// sampleEvery is how often it is measured.
+	sampleEvery = time.Second
+	// sampleTime is how long the kernel measures its programs, which makes each run of
+	// any program slower by two looks at the clock.
+	sampleTime = 50 * time.Millisecond
+	// pauseCycle is how often programs are switched on and paused, while they are: what
+	// one sample sees is a whole cycle.
+	pauseCycle = sampleTime
+	// ownPerRecord bounds what counts of ksnoop's own CPU time. What takes longer, such
+	// as reading debug info, happens once.
+	ownPerRecord = 20 * time.Microsecond
+)
+
+// What a run of a program costs besides the program, which is what the kernel measures:
+// 48 ns by a trampoline and 110 ns by a kprobe on Linux 6.12 (iopsystems/rezolus,
+// pull request 1155); 15 ns by a tracepoint (cloudflare/ebpf_exporter, benchmark).
+const (
+	trampolineCost = 50 * time.Nanosecond
+	kprobeCost     = 110 * time.Nanosecond
+	tracepointCost = 15 * time.Nanosecond
+)
+
+// RunCost returns what a run of a program costs besides the program itself.
+func RunCost(m plan.Method) time.Duration {
+	switch {
+	case m.Trampoline() || m == plan.MethodTracingMulti:
+		return trampolineCost
+	case m == plan.MethodTracepoint || m == plan.MethodTPBTF || m == plan.MethodRawTP:
+		return tracepointCost
+	}
+	return kprobeCost
+}
+
+// KeepWithin watches what tracing takes, once a second, until ctx ends. While that is more
+// than the budget, it pauses the programs for a part of the time: they begin with no calls
+// then, and follow those that they have begun with. It returns an error if that does not help.
+func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
+	th := throttle{limit: b.Share, part: 1}
+	s := sampler{tracer: t}
+	s.own() // from here on
+	for said := th.part; ; {
+		if err := t.runFor(ctx, sampleEvery-sampleTime, th.part); err != nil || ctx.Err() != nil {
+			return err
+		}
+		takes, err := s.sample(ctx, th.part)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		if err := th.next(takes); err != nil {
+			return err
+		}
+		if changedMuch(said, th.part) {
+			said = th.part
+			b.Say(th.takes, th.part)
+		}
+	}
+}
+
+// changedMuch reports whether somebody would want to know.
+func changedMuch(from, to float64) bool {
+	return from != to && (from == 1 || to == 1 || to < from/2 || to > from*2)
+}
+
+// Paused returns for how long no calls were begun with, so as to stay within a budget.
+func (t *Tracer) Paused() time.Duration { return time.Duration(t.paused.Load()) }
+
+// runFor lets the programs run for a part of the time, for so long or until ctx ends.
+func (t *Tracer) runFor(ctx context.Context, d time.Duration, part float64) error {
+	if part == 1 {
+		wait(ctx, d)
+		return nil
+	}
+	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; {
+		on := time.Duration(part * float64(pauseCycle))
+		wait(ctx, on)
+		if err := t.turn(bpf.Paused); err != nil {
+			return err
+		}
+		begin := time.Now()
+		wait(ctx, pauseCycle-on)
+		t.paused.Add(int64(time.Since(begin)))
+		if err := t.turn(bpf.On); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait returns after a time, or when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// A sampler measures what tracing takes.
+type sampler struct {
+	tracer *Tracer
+	// blind says that the kernel does not measure programs for us.
+	blind bool
+	// Of ksnoop itself, at the last look: when that was, its CPU time, and how many records it had read.
+	at      time.Time
+	cpu     time.Duration
+	records uint64
+}
+
+// sample returns the share of one CPU that programs and ksnoop itself take.
+func (s *sampler) sample(ctx context.Context, part float64) (float64, error) {
+	stats := io.Closer(io.NopCloser(nil))
+	if !s.blind {
+		var err error
+		if stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil { // needs CAP_SYS_ADMIN
+			s.blind = true
+			s.tracer.options.Log.Info("only what ksnoop itself takes is watched, not its programs", "reason", err)
+			return s.own(), nil
+		}
+	}
+	before, begin := s.tracer.programTime(), time.Now()
+	err := s.tracer.runFor(ctx, sampleTime, part)
+	took := s.tracer.programTime() - before
+	err = errors.Join(err, stats.Close())
+	return float64(took)/float64(time.Since(begin)) + s.own(), err
+}
+
+// own returns the share of one CPU that ksnoop itself has taken since it was last asked.
+func (s *sampler) own() float64 {
+	var usage unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	cpu, records, now := time.Duration(usage.Utime.Nano()+usage.Stime.Nano()), s.tracer.read.Load(), time.Now()
+	took := min(cpu-s.cpu, time.Duration(records-s.records)*ownPerRecord)
+	share := float64(took) / float64(now.Sub(s.at))
+	s.cpu, s.records, s.at = cpu, records, now
+	return share
+}
+
+// A measured is a program whose runs the kernel measures.
+type measured struct {
+	program *ebpf.Program
+	perRun  time.Duration // what a run costs besides
+}
+
+// programTime is the time that the programs of probes have taken, of all CPUs together, and
+// only while the kernel measures it.
+func (t *Tracer) programTime() (sum time.Duration) {
+	for _, m := range t.measured {
+		stats, err := m.program.Stats()
+		if err != nil {
+			continue // a program that was taken off again
+		}
+		sum += stats.Runtime + time.Duration(stats.RunCount)*m.perRun
+	}
+	return sum
+}
+
+// A throttle decides for which part of the time programs are to run.
+type throttle struct {
+	limit float64 // share of one CPU
+	part  float64 // 1: always
+	// recent are the samples since the programs last ran always.
+	recent []float64
+	// takes is what has decided for part: a sample, or the mean of some.
+	takes float64
+	over  int // samples in a row that were over the limit although part was the least
+}
+
+const (
+	// bear is how many samples together have to be over the limit before programs are
+	// paused: a burst is what many are waiting for.
+	bear = 4
+	// leastPart is the smallest part: a millisecond of a cycle.
+	leastPart = 1.0 / 50
+	// giveUp is for how many samples the least part may be too much.
+	giveUp = 5
+)
+
+// errTooMuch is why tracing ends.
+type errTooMuch struct{ takes, limit float64 }
+
+func (e errTooMuch) Error() string {
+	return fmt.Sprintf("tracing takes %.0f%% of a CPU, and still would if it looked at next to no calls; --max-cpu allows %.0f%%", e.takes*100, e.limit*100)
+}
+
+// next decides by another sample.
+func (c *throttle) next(takes float64) error {
+	if c.part == 1 {
+		c.recent = append(c.recent, takes)
+		if len(c.recent) < bear {
+			return nil
+		}
+		c.recent = c.recent[len(c.recent)-bear:]
+		sum := 0.0
+		for _, s := range c.recent {
+			sum += s
+		}
+		if takes = sum / bear; takes <= c.limit {
+			return nil
+		}
+	}
+	c.takes = takes
+	if c.part == leastPart && takes > c.limit {
+		if c.over++; c.over == giveUp {
+			return errTooMuch{takes, c.limit}
+		}
+		return nil
+	}
+	c.over = 0
+	// To somewhat below the limit; up slowly, down fast.
+	c.part = max(leastPart, min(1, c.part*min(1.5, max(0.25, 0.8*c.limit/takes))))
+	if c.part == 1 {
+		c.recent = nil
+	}
+	return nil
+}
