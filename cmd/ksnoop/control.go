@@ -22,6 +22,7 @@ type controlFlags struct {
 	rate     string
 	duration time.Duration
 	latency  time.Duration
+	maxCPU   cpuFlag
 	stats    bool
 }
 
@@ -31,10 +32,15 @@ const statsUsage = "say at the end what was counted: records, and losses by caus
 // than a person notices.
 const defaultLatency = 20 * time.Millisecond
 
+// defaultMaxCPU is little enough for a host that has other work to do.
+const defaultMaxCPU = 0.25
+
 func (f *controlFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.duration, "for", 0, "stop after this `TIME`, as 10s")
 	flags.StringVar(&f.rate, "rate", "", "at most so many calls in a time, `N/s`, N/m or N/h; the rest is counted")
 	flags.DurationVar(&f.latency, "latency", defaultLatency, "print at most this `TIME` after the call, so as to print many at once")
+	f.maxCPU.share = defaultMaxCPU
+	flags.Var(&f.maxCPU, "max-cpu", maxCPUUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
 }
 

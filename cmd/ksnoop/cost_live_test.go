@@ -139,7 +139,7 @@ func BenchmarkLiveCost(b *testing.B) {
 				if strings.HasPrefix(c.name, "session") {
 					start = startSessions
 				}
-				trace := start(b, append(append([]string{}, c.args...), c.spec)...)
+				trace := start(b, append(append([]string{"--max-cpu=off"}, c.args...), c.spec)...)
 				stop := beside(b, c.beside)
 				extra = settled(b) - bare
 				stop()

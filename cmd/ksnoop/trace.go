@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -488,6 +489,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if err != nil {
 		return err
 	}
+	sayCost(t.log, t.plan)
 	tracer, err := t.attach(ctx, options)
 	if err != nil {
 		return err
@@ -505,7 +507,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if t.request.session != nil && len(t.flags.command) == 0 { // there is no header that says so
 		fmt.Fprintln(t.stderr, "Receiving data...")
 	}
-	tally, err := t.consume(ctx, tracer)
+	tally, tooMuch, err := t.consume(ctx, tracer)
 	t.ending.Store(true)
 	if err := errors.Join(err, tracer.Stop()); err != nil {
 		return err
@@ -517,7 +519,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if t.sessions != nil {
 		tally.marked = tally.counts // sessions show what they have lost themselves
 	}
-	return errors.Join(t.recording.end(tally.counts), tally.report(t.output(), t.stderr, t.flags.control.stats))
+	return errors.Join(t.recording.end(tally.counts), tally.report(t.output(), t.stderr, t.flags.control.stats), tooMuch)
 }
 
 // attach attaches the plan. What was asked for by name and the kernel lets nobody
@@ -559,8 +561,8 @@ func (t *tracing) explained(failed []attach.Failure) []attach.Failure {
 }
 
 // consume prints and records what the kernel sends until ctx ends or there was
-// enough.
-func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, error) {
+// enough. tooMuch is why it has ended if tracing takes too much of the machine.
+func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (shown *tally, tooMuch, err error) {
 	ctx, stop := t.flags.control.limit(ctx)
 	defer stop()
 	off := context.AfterFunc(ctx, func() {
@@ -572,17 +574,25 @@ func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (*tally, e
 	if hung := t.flags.session.hung; hung > 0 {
 		go tracer.WatchHung(ctx, hung/2)
 	}
-	records := t.recording.tee(tracer.Records(ctx))
+	wait := t.keepWithin(ctx, tracer, stop)
+	shown, err = t.show(tracer, t.recording.tee(tracer.Records(ctx)))
+	stop()
+	return shown, wait(), err
+}
+
+// show prints or records what the kernel sends.
+func (t *tracing) show(tracer *attach.Tracer, records iter.Seq2[[]byte, error]) (*tally, error) {
+	idle := func() bool { return tracer.Pending() == 0 }
 	if t.sessions == nil && t.recording != nil && !t.flags.record.print {
 		taken, err := drain(records, t.flags.count)
 		return &tally{records: taken}, err
 	}
 	if t.sessions != nil {
-		err := t.sessions.print(t.output(), records, func() bool { return tracer.Pending() == 0 })
+		err := t.sessions.print(t.output(), records, idle)
 		return t.sessions.tally(), err
 	}
 	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, compact: t.flags.compact, count: t.flags.count, tails: t.tails}
-	err := view.print(t.stdout, records, func() bool { return tracer.Pending() == 0 })
+	err := view.print(t.stdout, records, idle)
 	return &view.tally, err
 }
 

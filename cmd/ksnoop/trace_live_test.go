@@ -420,9 +420,10 @@ func TestLiveStatus(t *testing.T) {
 
 // A running is a ksnoop in the background that has attached.
 type running struct {
-	cmd *exec.Cmd
-	out bytes.Buffer
-	eof chan error
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	errs bytes.Buffer // of startTrace, complete after wait
+	eof  chan error
 }
 
 // startTrace starts ksnoop and waits until it has printed its header, which it
@@ -430,7 +431,7 @@ type running struct {
 func startTrace(t testing.TB, args ...string) *running {
 	t.Helper()
 	r := &running{cmd: exec.Command("ksnoop", append([]string{"trace"}, args...)...), eof: make(chan error, 1)}
-	r.cmd.Stderr = os.Stderr
+	r.cmd.Stderr = io.MultiWriter(os.Stderr, &r.errs)
 	pipe, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
