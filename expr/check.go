@@ -59,6 +59,7 @@ type Scope struct {
 	// Inlined says that the place is where a call of the function was inlined.
 	Inlined bool
 	Types   Types
+	Macros  Macros // may be nil
 	// Doubt, if it is not nil, is told of what a SPEC says and can hardly mean.
 	Doubt func(*Error)
 }

@@ -300,7 +300,8 @@ func fold(t Term) Term {
 }
 
 // lookup finds what a name means: a parameter, an enumerator of the enum it is
-// compared with, a constant that C programs know, any enumerator of the kernel.
+// compared with, a constant that C programs know, any enumerator of the kernel, a
+// macro that the kernel tells of elsewhere.
 func (c *checker) lookup(n *Name, want *btf.Enum) (operand, bool) {
 	for i, p := range c.scope.Params {
 		if p.Name == n.Name && p.Name != "" {
@@ -326,7 +327,7 @@ func (c *checker) enumerator(n *Name, want *btf.Enum) (operand, bool) {
 		return c.fault(CodeUnknownName, n.Pos, "", "looking up %q: %v", n.Name, err)
 	}
 	if len(found) == 0 {
-		return c.fault(CodeUnknownName, n.Pos, c.nameHint(n.Name, want), "%s has no parameter %q, and no enum has such a value", c.scope.Func, n.Name)
+		return c.macro(n, want)
 	}
 	for _, f := range found[1:] {
 		if f.Value != found[0].Value {
@@ -365,10 +366,12 @@ func enumValues(found []Enumerator) string {
 	return s
 }
 
-func (c *checker) nameHint(name string, want *btf.Enum) string {
+// nameHint says what may have been meant; unreadable is why there are no macros.
+func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
 		return "did you mean " + strconv.Quote(meant) + "?"
 	}
+	constant := constantName.MatchString(name)
 	hint := didYouMean(name, func(yield func(string) bool) {
 		if c.returns() && !yield("return") {
 			return
@@ -386,11 +389,17 @@ func (c *checker) nameHint(name string, want *btf.Enum) string {
 			}
 		}
 		for _, k := range constantNames() {
-			if !yield(k) {
+			if (!constant || constantName.MatchString(k)) && !yield(k) {
 				return
 			}
 		}
+		if constant && c.scope.Macros != nil {
+			slices.Values(c.scope.Macros.MacroNames())(yield)
+		}
 	})
+	if constant {
+		return constantHint(hint, unreadable)
+	}
 	if hint != "" || len(c.scope.Params) == 0 {
 		return hint
 	}

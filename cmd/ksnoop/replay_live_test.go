@@ -72,7 +72,7 @@ func TestLiveReplay(t *testing.T) {
 	}
 	inTurn(t, []replay{
 		{"ip_send_skb", "udp-send -size 56 -count 3", false, 6},
-		{"ip_send_skb(skb, return == 0)", "udp-send -size 56 -count 2", false, 2},
+		{"ip_send_skb(skb, skb->sk->sk_allocation == GFP_KERNEL, return == 0)", "udp-send -size 56 -count 2", false, 2},
 		{"vfs_read(count == 33, file->f_flags, *file, buf(user(buf), 3))", "read -size 33 -count 3", false, 3},
 		{"ep_loop_check_proc(depth, return)", "nested -depth 4", true, 6},
 	}, func(t *testing.T, attach string, c replay) {

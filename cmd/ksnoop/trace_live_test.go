@@ -255,6 +255,24 @@ func TestLiveReturn(t *testing.T) {
 	})
 }
 
+// TestLiveMacros: the kernel's macros come from the print formats of its tracepoints. A
+// UDP socket allocates with GFP_KERNEL, which is 0xcc0, for each datagram.
+func TestLiveMacros(t *testing.T) {
+	guest.Require(t)
+	counting(t, "--attach=auto", "alloc_skb_with_frags", map[string]int{
+		"gfp_mask == GFP_KERNEL": 3,
+		"gfp_mask == 0xcc0":      3,
+		"gfp_mask == GFP_ATOMIC": 0,
+		"(gfp_mask & GFP_USER) == GFP_NOFS + __GFP_FS, !(gfp_mask & __GFP_ZERO)": 3,
+		"!(gfp_mask & __GFP_DIRECT_RECLAIM)":                                     0,
+	}, "udp-send", "-count", "3")
+	_, errs, status := ksnoop(t, "trace", "vfs_read(file->f_mode & FMODE_READ)")
+	if want := `vfs_read has no parameter "FMODE_READ", and no enum has such a value; `; status != 2 || !strings.Contains(errs, want) ||
+		!strings.Contains(errs, "macros in the print formats of tracepoints") {
+		t.Errorf("a macro of which nothing tells: status %d: %s", status, errs)
+	}
+}
+
 // TestLiveVoid: of a function that returns nothing both ends are printed, whether or
 // not the filters could decide otherwise at its end.
 func TestLiveVoid(t *testing.T) {

@@ -35,10 +35,13 @@ type View struct {
 	traceable   func() (*traceableSet, error)
 	blacklisted func() (functionSet, error)
 	config      func() config
-	cache       *btf.Cache // what has vmlinux's types decoded; nil: the View itself
+	macros      func() (macroTexts, error) // of print formats
+	cache       *btf.Cache                 // what has vmlinux's types decoded; nil: the View itself
 
 	mu     sync.Mutex
 	module map[string]func() (*typeInfo, error)
+
+	macroValues macroValues
 }
 
 // btfDir is where the kernel exports its types.
@@ -70,6 +73,7 @@ func Open(root fs.FS) *View {
 	v.traceable = sync.OnceValues(v.readTraceable)
 	v.blacklisted = sync.OnceValues(v.readBlacklist)
 	v.config = sync.OnceValue(v.readConfig)
+	v.macros = sync.OnceValues(v.readMacros)
 	return v
 }
 
@@ -105,6 +109,7 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	v.traceable = func() (*traceableSet, error) { return nil, errNoKernel }
 	v.blacklisted = func() (functionSet, error) { return nil, errNoKernel }
 	v.config = func() config { return config{err: errNoKernel} }
+	v.macros = v.readMacros
 	if !isSplit(data) {
 		info, err := newTypeInfo("", data, nil)
 		v.vmlinux = func() (*typeInfo, error) { return info, err }

@@ -133,7 +133,7 @@ func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Tar
 	case t.Kind != expr.Function:
 		p.label = t.label()
 	}
-	scope := &expr.Scope{Func: p.Name(), Types: kernelTypes{view, f.Module}}
+	scope := &expr.Scope{Func: p.Name(), Types: kernelTypes{view, f.Module}, Macros: kernelTypes{view, f.Module}}
 	scope.Doubt = func(d *expr.Error) { p.doubts = append(p.doubts, d) }
 	p.declare(scope, o.Arch)
 	items, err := expr.Check(spec, scope)
@@ -240,7 +240,10 @@ type kernelTypes struct {
 	module string
 }
 
-var _ expr.Types = kernelTypes{}
+var (
+	_ expr.Types  = kernelTypes{}
+	_ expr.Macros = kernelTypes{}
+)
 
 func (k kernelTypes) TypesByName(spelling string) ([]btf.Type, error) {
 	return k.view.TypesByName(spelling, k.module)
@@ -258,3 +261,16 @@ func (k kernelTypes) Enumerators(name string) ([]expr.Enumerator, error) {
 	}
 	return out, err
 }
+
+func (k kernelTypes) Macros(name string) ([]expr.Macro, error) {
+	found, err := k.view.Macros(name, func(text string) (int64, bool) {
+		return expr.ConstantOf(text, kernelTypes{k.view, ""}) // whichever module asks first
+	})
+	macros := make([]expr.Macro, len(found))
+	for i, m := range found {
+		macros[i] = expr.Macro{Value: m.Value, Where: expr.Tracepoint.String() + ":" + m.Event}
+	}
+	return macros, err
+}
+
+func (k kernelTypes) MacroNames() []string { return k.view.MacroNames() }

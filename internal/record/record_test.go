@@ -81,6 +81,40 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// Of the print formats those are recorded that say what a name stands for, so that it
+// stands for the same in replay, and is ambiguous for the same reason.
+func TestMacroFormats(t *testing.T) {
+	root := fakeKernel(t)
+	for event, format := range map[string]string{
+		"kmem/kmalloc":  `__print_flags(REC->f, "|", {(1 << 6), "__GFP_IO"}, {0xc40, "GFP_NOFS"})`,
+		"kmem/same":     `__print_flags(REC->f, "|", {(1 << 6), "__GFP_IO"}, {0xc40, "GFP_NOFS"})`,
+		"other/unasked": `__print_symbolic(REC->f, {7, "X_A"})`,
+	} {
+		root["sys/kernel/tracing/events/"+event+"/format"] = &fstest.MapFile{Data: []byte("name: x\n\nprint fmt: \"%s\", " + format + "\n")}
+	}
+	for spec, want := range map[string]int{
+		"vfs_read(count)":                                            0,
+		"vfs_read(count == 3 || count == EINVAL)":                    0,
+		"vfs_read(count & __GFP_IO, +(count - GFP_NOFS))":            1,
+		"vfs_read(count & __GFP_IO, ((struct mod_state *)count)->x)": 1, // with what it takes of modules
+	} {
+		f := fixtureOf(t, root, plan.MethodAuto, spec)
+		f.records(10)
+		data := f.bytes(t)
+		r, raw, err := read(data)
+		if err != nil {
+			t.Errorf("%s: %v", spec, err)
+			continue
+		}
+		if got, want := text(t, r.Plan(), raw), text(t, f.plan, f.raw); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", spec, got, want)
+		}
+		if got := r.Kernel().TracepointNames(); len(got) != want {
+			t.Errorf("%s: formats of %v, want %d", spec, got, want)
+		}
+	}
+}
+
 // Attaching can lay records out anew, after the files were written.
 func TestMethodChanges(t *testing.T) {
 	f := newFixture(t, plan.MethodAuto, "vfs_read(count, return < 0)")

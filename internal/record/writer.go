@@ -87,9 +87,10 @@ const symbolFile = "proc/kallsyms"
 
 const btfDir = "sys/kernel/btf/"
 
-// files returns what it takes to resolve p elsewhere. Of the modules, that is
-// those whose functions are traced. Any other may have a type that a SPEC or a
-// pointer names; whether one does shows when p is resolved without them.
+// files returns what it takes to resolve p elsewhere. Of tracefs, that is where
+// macros were found when p was resolved; of the modules, those whose functions are
+// traced. Any other may have a type that a SPEC or a pointer names; whether one
+// does shows when p is resolved without them.
 func (s *Source) files(p *plan.Plan) (fileTree, error) {
 	t := make(fileTree)
 	for _, name := range kernelFiles {
@@ -100,6 +101,11 @@ func (s *Source) files(p *plan.Plan) (fileTree, error) {
 	traced := modulesOf(p)
 	for _, m := range traced {
 		if err := t.add(s.Root, btfDir+m); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range s.View.MacroFiles() {
+		if err := t.add(s.Root, name); err != nil {
 			return nil, err
 		}
 	}
