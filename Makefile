@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build generate setup setup-guest check generated test test-all test-unit test-live test-debuginfo demo bench soak clean
+.PHONY: build generate setup setup-guest check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -85,6 +85,15 @@ bench: setup
 soak: setup
 	KSNOOP_SOAK=1 $(TESTRUN) -unit -live -timeout 2h
 	$(TESTRUN) -live -debuginfo ./cmd/ksnoop
+	$(MAKE) sweep
+
+# Every function of a kernel traced: does the machine live on? Interrupted, it goes on
+# where it was, by the files sweep-*.json.
+sweep: setup
+	$(GO) run ./internal/vm/sweep -kernel 6.12 -attach multi -state sweep-6.12-multi.json
+	$(GO) run ./internal/vm/sweep -kernel newest -attach tracing_multi -state sweep-newest-tracing_multi.json
+	$(GO) run ./internal/vm/sweep -kernel newest -attach fentry -state sweep-newest-fentry.json
+	$(GO) run ./internal/vm/sweep -kernel 6.12 -attach fentry -state sweep-6.12-fentry.json
 
 clean:
 	rm -f ksnoop
