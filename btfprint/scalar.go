@@ -85,14 +85,16 @@ func (w *valueWriter) scalar(f *field, b *body, off int) {
 }
 
 func (w *valueWriter) integer(f *field, b *body, off int) {
-	switch {
-	case f.bits > 0 && (w.o.Plain || !b.signed):
+	switch n := w.p.number(f, b, w.raw, off); {
+	case w.o.HexFrom > 0 && n >= w.o.HexFrom && !(b.signed && int64(n) < 0):
+		w.dst = strconv.AppendUint(append(w.dst, "0x"...), n, 16)
+	case f.bits > 0 && w.o.HexFrom == 0 && (w.o.Plain || !b.signed):
 		w.dst = append(w.dst, "0x"...)
 		w.dst = strconv.AppendUint(w.dst, w.p.bitfield(f, w.raw, off), 16)
 	case b.signed:
-		w.dst = strconv.AppendInt(w.dst, int64(w.p.number(f, b, w.raw, off)), 10)
+		w.dst = strconv.AppendInt(w.dst, int64(n), 10)
 	default:
-		w.dst = strconv.AppendUint(w.dst, w.p.number(f, b, w.raw, off), 10)
+		w.dst = strconv.AppendUint(w.dst, n, 10)
 	}
 }
 

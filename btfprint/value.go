@@ -3,6 +3,8 @@
 package btfprint
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -49,6 +51,15 @@ type ValueOptions struct {
 	Plain bool
 	// Likely shows, of each union, only the member that its bytes look like.
 	Likely bool
+	// Once leaves out the members of a union that are the same number or address
+	// as one in front of them.
+	Once bool
+	// Tight leaves out, in Compact mode, blanks and the comma in front of a closing
+	// bracket: `{.a=(int)1,.b=(int)2}`.
+	Tight bool
+	// HexFrom is the least integer that is written in hexadecimal: large ones are
+	// flags and addresses. 0 writes all but unsigned bitfields in decimal.
+	HexFrom uint64
 
 	// Readings shows well-known types as people read them: a ktime_t in
 	// seconds, a dev_t as major:minor, an in6_addr as an address, and so on.
@@ -185,6 +196,8 @@ func (w *valueWriter) close(bracket byte) {
 		for range w.o.Level + w.depth {
 			w.dst = append(w.dst, w.indent...)
 		}
+	} else if w.o.Tight {
+		w.dst = bytes.TrimSuffix(w.dst, []byte(","))
 	}
 	w.dst = append(w.dst, bracket)
 }
@@ -238,7 +251,7 @@ func (w *valueWriter) value(f *field, off int) {
 	}
 	w.begin()
 	if w.o.Hide&HideNames == 0 {
-		w.span(f.name)
+		w.name(f)
 	}
 	if w.o.Hide&HideTypes == 0 && !w.inArray {
 		w.span(f.cast)
@@ -252,6 +265,14 @@ func (w *valueWriter) value(f *field, off int) {
 		w.place(f, b, off)
 	}
 	w.newline()
+}
+
+// name writes `.name = `.
+func (w *valueWriter) name(f *field) {
+	w.span(f.name)
+	if w.o.Tight && w.o.Mode == Compact && f.name.end > f.name.start {
+		w.dst = append(bytes.TrimSuffix(w.dst, []byte(" = ")), '=')
+	}
 }
 
 // missing reports whether too few bytes are left to begin a value: all of them
@@ -318,8 +339,18 @@ func (w *valueWriter) members(b *body, off int) {
 		likely := w.p.likely(fields, w.raw, off)
 		fields = fields[likely : likely+1]
 	}
+	var numbers [maxOnce]uint64 // of a union
+	seen := numbers[:0]
 	for i := range fields {
 		f := &fields[i]
+		if n, ok := w.plainNumber(f, off); b.kind == kindUnion && w.o.Once && ok {
+			if slices.Contains(seen, n) {
+				continue
+			}
+			if len(seen) < maxOnce {
+				seen = append(seen, n)
+			}
+		}
 		w.tail = tail && f.last
 		w.value(f, off)
 		if w.stopped {
@@ -330,6 +361,21 @@ func (w *valueWriter) members(b *body, off int) {
 	w.tail = tail
 	w.depth--
 	w.close('}')
+}
+
+// maxOnce is how many numbers of a union are remembered for Once.
+const maxOnce = 8
+
+// plainNumber returns what a member is, if that is an integer or a pointer other
+// than 0, and all of it was captured.
+func (w *valueWriter) plainNumber(f *field, off int) (uint64, bool) {
+	b := &w.p.bodies[f.body]
+	off += int(f.off)
+	if b.kind != kindInt && b.kind != kindPointer || w.missing(f, b, off) {
+		return 0, false
+	}
+	n := w.p.number(f, b, w.raw, off)
+	return n, n != 0
 }
 
 func (w *valueWriter) elements(b *body, off int) {

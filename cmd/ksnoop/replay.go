@@ -18,7 +18,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -50,25 +49,25 @@ input.`),
 	flags.BoolVar(&f.view.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
 	flags.BoolVar(&f.view.join, "join", false, "print a call as one block, when it returns")
-	flags.StringVar(&f.form, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
-	flags.BoolVar(&f.fullStacks, "full-stacks", false, "keep the frames of tracing itself in stacks of sessions")
+	f.look.add(flags)
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the addresses of stacks of sessions")
 	f.branches.add(flags)
 	return c
 }
 
 // replayFlags are the options of "ksnoop replay".
 type replayFlags struct {
-	view       callsView
-	branches   shownBranches
-	stats      bool
-	form       string
-	fullStacks bool
+	view     callsView
+	branches shownBranches
+	stats    bool
+	look     lookFlags
+	verbose  bool
 }
 
 func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
-	form, err := output.ParseArgsForm(f.form)
+	err := f.look.check(true)
 	if err != nil {
-		return usagef("--args %w", err)
+		return err
 	}
 	file := os.Stdin
 	if name == "-" {
@@ -85,7 +84,7 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	}
 	var t *tally
 	if info := r.Info().Sessions; info != nil {
-		shown := shownSessions{Sessions: *info, form: form, unfiltered: f.fullStacks, branches: f.branches.options(), count: f.view.count}
+		shown := shownSessions{Sessions: *info, look: f.look, addresses: f.verbose, columns: columnsOf(stdout), branches: f.branches.options(), count: f.view.count}
 		v := newSessionsView(r.Session(), shown, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
 		err = v.print(stdout, r.Records(), nil)
 		t = v.tally()

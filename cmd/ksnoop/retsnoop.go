@@ -140,14 +140,14 @@ var settings = [...]setting{
 	{"bpf.sessions-size", []string{"sessions"}, nil},
 	{"stacks.symb-mode", []string{"symbolize"}, map[string]string{"l": "line", "linenum": "line", "i": "inlines", "n": "none"}},
 	{"stacks.unfiltered", []string{"full-stacks", "unfiltered"}, map[string]string{"y": "true", "n": "false"}},
-	{"stacks.emit-addrs", nil, nil},
+	{"stacks.emit-addrs", []string{"verbose"}, map[string]string{"y": "true", "n": "false"}},
 	{"stacks.dec-offs", nil, nil},
 	{"args.fmt-mode", []string{"args"}, map[string]string{"c": "compact", "m": "multiline", "v": "verbose"}},
 	{"args.max-total-args-size", nil, nil},
 	{"args.max-sized-arg-size", nil, nil},
 	{"args.max-str-arg-size", nil, nil},
 	{"args.capture-raw-ptrs", nil, nil},
-	{"args.fmt-max-arg-width", nil, nil},
+	{"args.fmt-max-arg-width", []string{"args-width"}, nil},
 	{"fmt.lbr-max-count", []string{"lbr-max"}, nil},
 }
 

@@ -31,6 +31,7 @@ func TestRetsnoopOptions(t *testing.T) {
 		{"-C stacks.symb-mode=I f", "symbolize=inlines", "f"},
 		{"--config stacks.unfiltered=y f", "full-stacks=true unfiltered=true", "f"},
 		{"-C args.fmt-mode=m -C fmt.lbr-max-count=5 f", "args=multiline lbr-max=5", "f"},
+		{"-C stacks.emit-addrs=y -C args.fmt-max-arg-width=0 f", "verbose=true args-width=0", "f"},
 		// -s alone is line, and takes no word that is none of its own.
 		{"-s f", "symbolize=line", "f"},
 		{"-s", "symbolize=line", ""},
@@ -105,12 +106,12 @@ func TestAnyError(t *testing.T) {
 	}{
 		{[]string{"any"}, nil}, {[]string{"ANY", "EINVAL"}, nil}, {[]string{"EINVAL", "any"}, nil}, {[]string{"EINVAL"}, []uint16{22}},
 	} {
-		f := sessionFlags{form: "compact", only: c.only}
+		f := sessionFlags{only: c.only}
 		if s, err := f.settings(); err != nil || !slices.Equal(s.only, c.want) {
 			t.Errorf("-x %q: %v, %v, want %v", c.only, s.only, err, c.want)
 		}
 	}
-	f := sessionFlags{form: "compact", only: []string{"any", "EFOO"}}
+	f := sessionFlags{only: []string{"any", "EFOO"}}
 	if _, err := f.settings(); err == nil {
 		t.Error("-x any -x EFOO: no error")
 	}

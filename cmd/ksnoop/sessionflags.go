@@ -17,7 +17,6 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/errno"
-	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -29,7 +28,6 @@ type sessionFlags struct {
 	presets      []string
 	trace        bool
 	args         bool
-	form         string
 	success      bool
 	only, except []string // errors
 	longer       string
@@ -37,7 +35,7 @@ type sessionFlags struct {
 	live         bool
 	hung         time.Duration
 	open         int // sessions at once
-	fullStacks   bool
+	look         lookFlags
 }
 
 func (f *sessionFlags) add(flags *pflag.FlagSet) {
@@ -47,7 +45,6 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.trace, "trace", "T", false, "sessions: also print every call, in order")
 	flags.StringArrayVarP(&f.inject, "inject", "J", nil, "with -T: also show when a thread comes by this `SPEC`: kprobe:F+OFF, kretprobe:F, tp:SYSTEM:NAME or rawtp:NAME (repeatable)")
 	flags.BoolVarP(&f.args, "capture-args", "A", false, "sessions: capture all arguments of every function")
-	flags.StringVar(&f.form, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
 	flags.VarPF(yesNoFlag{&f.success}, "success", "S", "sessions: also those that did not fail").NoOptDefVal = "true"
 	flags.StringArrayVarP(&f.only, "only-errors", "x", nil, "only sessions that failed with one of these `ERRORS`: EINVAL,ENOMEM or NULL; any stands for all (repeatable)")
 	flags.StringArrayVarP(&f.except, "except-errors", "X", nil, "no sessions that failed with one of these `ERRORS` (repeatable)")
@@ -56,19 +53,19 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.live, "live", false, "with -T: print calls as they happen, not at the session's end")
 	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME`, once")
 	flags.IntVar(&f.open, "sessions", 0, fmt.Sprintf("make room for so many open sessions, 1 to %d (`N`; default: by the machine's memory, --debug tells)", bpf.MaxSessions))
-	flags.BoolVar(&f.fullStacks, "full-stacks", false, "keep the frames of tracing itself in stacks")
+	f.look.add(flags)
 }
 
 // wanted reports whether the command line is about sessions.
 func (f *sessionFlags) wanted() bool { return len(f.entry)+len(f.presets) > 0 }
 
 // sessionOnly are the options that mean nothing without a session.
-var sessionOnly = [...]string{"allow", "inject", "trace", "capture-args", "args", "success", "only-errors", "except-errors", "longer", "interim", "live", "hung", "sessions", "full-stacks", "call-stack"}
+var sessionOnly = [...]string{"allow", "inject", "trace", "capture-args", "success", "only-errors", "except-errors", "longer", "interim", "live", "hung", "sessions", "call-stack"}
 
 // check finds options that contradict each other.
 func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 	if !f.wanted() {
-		for _, name := range sessionOnly {
+		for _, name := range slices.Concat(sessionOnly[:], lookOnly[:]) {
 			if flag := flags.Lookup(name); flag != nil && flag.Changed {
 				return usagef("%s goes with -e: which functions open a session", spelling(flag))
 			}
@@ -79,6 +76,9 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {
 			return usagef("--%s does not go with sessions (-e or a preset)", name)
 		}
+	}
+	if err := f.look.check(f.trace || flags.Changed("lbr")); err != nil {
+		return err
 	}
 	if f.live && !f.trace {
 		return usagef("--live goes with -T: it is the call trace that is printed live")
@@ -104,15 +104,11 @@ func spelling(f *pflag.Flag) string {
 
 // A sessionSettings is what the options say, understood.
 type sessionSettings struct {
-	form         output.ArgsForm
 	only, except []uint16
 	longer       time.Duration
 }
 
 func (f *sessionFlags) settings() (s sessionSettings, err error) {
-	if s.form, err = output.ParseArgsForm(f.form); err != nil {
-		return s, usagef("--args %w", err)
-	}
 	only := slices.DeleteFunc(slices.Clone(f.only), func(list string) bool { return strings.EqualFold(list, "any") })
 	if s.only, err = parseErrors("-x", only); err != nil {
 		return s, err

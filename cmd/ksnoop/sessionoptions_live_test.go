@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +67,9 @@ func TestLiveSessionFilters(t *testing.T) {
 	}
 }
 
+// detached is what sessions end with.
+var detached = regexp.MustCompile(`(?m)^Detaching\.\.\. done in \d+ ms\n\z`)
+
 // TestLiveSessionFollow: a shell's children have sessions with --follow only.
 func TestLiveSessionFollow(t *testing.T) {
 	guest.Require(t)
@@ -78,6 +82,9 @@ func TestLiveSessionFollow(t *testing.T) {
 		out, status := trace.wait(t)
 		if n := strings.Count(out, "(workload/workload):"); n != want || status != 0 {
 			t.Errorf("status %d, %d sessions, want %d:\n%s", status, n, want, out)
+		}
+		if errs := trace.errs.String(); !detached.MatchString(errs) {
+			t.Errorf("the end is not announced: %q", errs)
 		}
 	}
 }

@@ -121,27 +121,28 @@ type sessionsView struct {
 // A shownSessions says how sessions are decoded and printed.
 type shownSessions struct {
 	record.Sessions
-	form       output.ArgsForm
-	unfiltered bool // stacks
-	branches   output.BranchOptions
-	count      uint64
+	look      lookFlags
+	addresses bool
+	columns   func() int // of the terminal
+	branches  output.BranchOptions
+	count     uint64
 }
 
 func newSessionsView(s *plan.Session, o shownSessions, view *kernel.View, resolver *symbols.Resolver) *sessionsView {
 	return &sessionsView{
 		decoder: &session.Decoder{Plan: s, Traced: o.Traced, Live: o.Live},
-		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: o.Boot, Args: o.form, Trace: o.Traced, Live: o.Live,
-			Unfiltered: o.unfiltered || o.branches.Unfiltered, Branches: o.branches, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
+		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: o.Boot, Args: o.look.form, ArgsWidth: o.look.width, Columns: o.columns,
+			Trace: o.Traced, Live: o.Live, NoStack: o.look.noStack, Unfiltered: o.look.fullStacks || o.branches.Unfiltered, Addresses: o.addresses, Branches: o.branches, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
 		count: o.count,
 	}
 }
 
 // shown says how the sessions of a request are to be shown.
-func (f *traceFlags) shown(r *request) (o shownSessions, err error) {
+func (f *traceFlags) shown(columns func() int) (o shownSessions, err error) {
 	s := &f.session
 	boot, err := bootTime()
 	return shownSessions{Sessions: record.Sessions{Traced: s.trace, Live: s.live, Args: s.args, Boot: boot},
-		form: r.settings.form, unfiltered: s.fullStacks, branches: f.tail.branches.options(), count: f.count}, err
+		look: s.look, addresses: f.verbose || f.debug, columns: columns, branches: f.tail.branches.options(), count: f.count}, err
 }
 
 // bootTime is when the clock of the kernel's time stamps was zero.

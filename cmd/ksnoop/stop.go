@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/ksnoop/ksnoop/internal/attach"
 )
 
 // stopTime is how long, after a signal, a run waits for a reader that does not read, and
@@ -94,6 +96,27 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 	}
 }
 
+// alone reports whether nothing is printed that would tell that sessions are waited
+// for: neither a header nor what a command does.
+func (t *tracing) alone() bool { return t.request.session != nil && len(t.flags.command) == 0 }
+
+// detach takes the probes off. Of many that takes the kernel long.
+func (t *tracing) detach(tracer *attach.Tracer) {
+	if !t.alone() {
+		return // as the tracer is closed
+	}
+	begin := "Detaching..."
+	if columns := columnsOf(t.stderr); columns != nil && columns() > 0 {
+		begin = "\n" + begin // behind ^C
+	}
+	t.detaching.Store(true)
+	fmt.Fprint(t.stderr, begin)
+	start := time.Now()
+	_ = tracer.Detach() // Close tells as little
+	t.detaching.Store(false)
+	fmt.Fprintf(t.stderr, " done in %d ms\n", time.Since(start).Milliseconds())
+}
+
 // abandon ends the program, and waits for nothing that takes long.
 func (t *tracing) abandon(why string) {
 	tracer := t.attached.Load()
@@ -102,7 +125,11 @@ func (t *tracing) abandon(why string) {
 		t.quit("ksnoop: ended while it was attaching: " + why)
 	case t.ending.Load():
 		inTime(func() { _ = tracer.Detach() })
-		t.quit("ksnoop: ended at once: " + why)
+		message := "ksnoop: ended at once: " + why
+		if t.detaching.Load() {
+			message = "\n" + message
+		}
+		t.quit(message)
 	}
 	left := tracer.Pending()
 	inTime(func() { _ = errors.Join(tracer.Stop(), tracer.Detach()) })

@@ -246,7 +246,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		if err != nil {
 			return err
 		}
-		shown, err := f.shown(request)
+		shown, err := f.shown(columnsOf(stdout))
 		if err != nil {
 			return err
 		}
@@ -415,6 +415,7 @@ type tracing struct {
 	sessions    *sessionsView // nil for the calls view
 	attached    atomic.Pointer[attach.Tracer]
 	ending      atomic.Bool     // all has been printed
+	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal
 }
 
@@ -504,7 +505,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if err := ready(tracer); err != nil {
 		return err
 	}
-	if t.request.session != nil && len(t.flags.command) == 0 { // there is no header that says so
+	if t.alone() {
 		fmt.Fprintln(t.stderr, "Receiving data...")
 	}
 	tally, tooMuch, err := t.consume(ctx, tracer)
@@ -519,7 +520,9 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if t.sessions != nil {
 		tally.marked = tally.counts // sessions show what they have lost themselves
 	}
-	return errors.Join(t.recording.end(tally.counts), tally.report(t.output(), t.stderr, t.flags.control.stats), tooMuch)
+	err = errors.Join(t.recording.end(tally.counts), tally.report(t.output(), t.stderr, t.flags.control.stats), tooMuch)
+	t.detach(tracer)
+	return err
 }
 
 // attach attaches the plan. What was asked for by name and the kernel lets nobody

@@ -440,7 +440,7 @@ func TestLiveStatus(t *testing.T) {
 type running struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
-	errs bytes.Buffer // of startTrace, complete after wait
+	errs bytes.Buffer // complete after wait; of startSessions, behind what says that they are traced
 	eof  chan error
 }
 
@@ -487,7 +487,7 @@ func startSessions(t testing.TB, args ...string) *running {
 		t.Log(lines.Text())
 	}
 	go func() {
-		_, err := io.Copy(os.Stderr, pipe)
+		_, err := io.Copy(io.MultiWriter(os.Stderr, &r.errs), pipe)
 		r.eof <- err
 	}()
 	return r

@@ -21,13 +21,15 @@ type Resolver interface {
 type stackRow struct {
 	symbol *symbols.Frame // nil for a call that is not in the kernel's stack
 	call   *session.Frame // nil for a function that was not recorded
+	// tracing says that the frame is there because of the tracing.
+	tracing bool
 }
 
 // A merger brings the kernel's stack and the calls that were recorded
 // together. Its memory is reused.
 type merger struct {
 	resolver   Resolver
-	unfiltered bool // keep the frames of tracing itself
+	unfiltered bool // show the frames of tracing itself, too
 	rows       []stackRow
 	frames     []symbols.Frame // of the whole stack, innermost first
 	starts     []int           // of the frames of each address; and where they end
@@ -60,13 +62,14 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 	m.skipTracing()
 	next := 0 // of c.Frames
 	for i := len(c.Stack) - 1; i >= 0; i-- {
-		if m.skip[i] {
+		if m.skip[i] && !m.unfiltered {
 			continue
 		}
 		group := m.frames[m.starts[i]:m.starts[i+1]]
 		outer := &group[len(group)-1]
-		row := stackRow{symbol: outer}
-		if at := find(c.Frames[next:], outer); at >= 0 {
+		row := stackRow{symbol: outer, tracing: m.skip[i]}
+		if at := find(c.Frames[next:], outer); at >= 0 && !(m.skip[i] && m.called(&c.Frames[next+at], i)) {
+			row.tracing = false
 			for ; at > 0; at-- {
 				m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
 				next++
@@ -83,6 +86,17 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 		m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
 	}
 	return m.rows
+}
+
+// called reports whether the stack has a frame of a call inside of address i, where
+// it calls on, too: a traced function calls a trampoline first, in which it goes on.
+func (m *merger) called(c *session.Frame, i int) bool {
+	for j := range i {
+		if !m.skip[j] && isCallOf(c.Func, &m.frames[m.starts[j+1]-1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // find returns which of the calls is that of a frame, -1 for none. A call that
@@ -119,7 +133,6 @@ func (m *merger) skipTracing() {
 		f := &m.frames[end-1]
 		var skip bool
 		switch {
-		case m.unfiltered:
 		case isTrampoline(f):
 			skip, called = true, true
 		case innermost && isTracing(f):

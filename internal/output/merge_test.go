@@ -94,6 +94,9 @@ func FuzzMerge(f *testing.F) {
 					if next >= len(c.Frames) || r.call != &c.Frames[next] {
 						t.Fatalf("call %v is not the next one", r.call)
 					}
+					if r.tracing {
+						t.Error("a call at a frame of tracing itself")
+					}
 					if r.call.Stitched && r.symbol != nil {
 						t.Error("a stitched call in the kernel's stack")
 					}
@@ -108,7 +111,7 @@ func FuzzMerge(f *testing.F) {
 			}
 			var want []uint64
 			for i, addr := range slices.Backward(c.Stack) {
-				if !m.skip[i] {
+				if unfiltered || !m.skip[i] {
 					want = append(want, addr)
 				}
 			}

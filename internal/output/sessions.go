@@ -21,12 +21,21 @@ type SessionOptions struct {
 	Boot time.Time
 	// Args is how the values of calls are laid out.
 	Args ArgsForm
+	// ArgsWidth is how many columns a value gets at most; 0: as it comes.
+	ArgsWidth int
+	// Columns returns how many columns the terminal has that sessions are printed
+	// to, to which values are cut; nil, or one that returns 0, is no terminal.
+	Columns func() int
 	// Trace prints every call, in front of the stack.
 	Trace bool
 	// Live lays call traces out so that they can be printed piece by piece.
 	Live bool
-	// Unfiltered keeps the frames of tracing itself in stacks.
+	// NoStack leaves stacks out.
+	NoStack bool
+	// Unfiltered keeps the frames of tracing itself in stacks, behind a `~`.
 	Unfiltered bool
+	// Addresses shows those of the frames.
+	Addresses bool
 	// Branches is how branches are shown that lead to a failure.
 	Branches BranchOptions
 }
@@ -50,8 +59,8 @@ type sessionKey struct {
 
 // NewSessions returns a printer of sessions.
 func NewSessions(o SessionOptions) *Sessions {
-	values := newValuePrinter(o.Args, o.Symbol)
-	return &Sessions{options: o, trace: newTraceView(values, o.Live), stack: newStackView(o.Resolver, values, o.Unfiltered),
+	values := newValuePrinter(&o)
+	return &Sessions{options: o, trace: newTraceView(values, o.Live), stack: newStackView(&o, values),
 		branch: branchView{resolver: o.Resolver}}
 }
 
@@ -87,8 +96,12 @@ func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err 
 	} else if p.options.Trace && len(s.Trace) > 0 {
 		dst = append(dst, '\n')
 	}
+	above := len(dst)
 	if dst, err = p.appendStacks(dst, s); err != nil {
 		return dst, err
+	}
+	if len(dst) == above && p.options.NoStack {
+		dst = dst[:above-1] // there is an empty line already
 	}
 	return append(appendLost(dst, &s.Lost), '\n'), nil
 }
@@ -96,14 +109,25 @@ func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err 
 // appendStacks appends the interim chains, the oldest first, and the last one.
 func (p *Sessions) appendStacks(dst []byte, s *session.Session) (_ []byte, err error) {
 	for i := range s.Interim {
+		if p.options.NoStack && len(s.Interim[i].Branches) == 0 {
+			continue
+		}
 		dst = append(strconv.AppendInt(append(dst, "interim stack "...), int64(i+1), 10), ":\n"...)
-		dst = p.appendBranches(dst, &s.Interim[i])
-		if dst, err = p.stack.append(dst, &s.Interim[i]); err != nil {
+		if dst, err = p.appendStack(dst, &s.Interim[i]); err != nil {
 			return dst, err
 		}
 		dst = append(dst, '\n')
 	}
-	return p.stack.append(p.appendBranches(dst, &s.Chain), &s.Chain)
+	return p.appendStack(dst, &s.Chain)
+}
+
+// appendStack appends a chain, behind the branches that led to its end.
+func (p *Sessions) appendStack(dst []byte, c *session.Chain) ([]byte, error) {
+	dst = p.appendBranches(dst, c)
+	if p.options.NoStack {
+		return dst, nil
+	}
+	return p.stack.append(dst, c)
 }
 
 // appendBranches appends those that led to the return of a chain's innermost

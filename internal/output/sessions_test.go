@@ -173,6 +173,7 @@ func sessionCases(t *testing.T) map[string]func(r fakeResolver) (SessionOptions,
 			return SessionOptions{Trace: true}, []*session.Session{s}
 		},
 		"compact": withValues(ArgsCompact), "multiline": withValues(ArgsMultiline), "verbose": withValues(ArgsVerbose),
+		"narrow": narrow(withValues(ArgsCompact)), "narrow-multiline": narrow(withValues(ArgsMultiline)),
 		"states": func(r fakeResolver) (SessionOptions, []*session.Session) {
 			open := func(f *plan.Function, micros uint64) session.Frame {
 				return session.Frame{Func: f, Duration: micros * 1e3}
@@ -205,12 +206,37 @@ func sessionCases(t *testing.T) map[string]func(r fakeResolver) (SessionOptions,
 			return SessionOptions{}, []*session.Session{{Comm: "swapper/0", Leader: "swapper/0", Start: at(1, 0), End: at(1, 9),
 				Chain: session.Chain{Stack: stack, Frames: []session.Frame{frame(fnBPF, 70, minusE(12)), frame(fnPercpu, 1, 1), frame(fnAlloc, 50, 0)}}}}
 		},
+		"addresses": func(r fakeResolver) (SessionOptions, []*session.Session) {
+			return SessionOptions{Addresses: true}, []*session.Session{tour(r)}
+		},
+		// What is traced by fexit calls a trampoline as its first instruction, in which it goes on. The last has returned.
+		"unfiltered": func(r fakeResolver) (SessionOptions, []*session.Session) {
+			stack := []uint64{r.add("bpf_prog_1@bpf", 0x10), r.add("bpf_trampoline_64@bpf", 0x6c), r.add("array_map_alloc", 9),
+				r.add("__sys_bpf", 0x38b, "__sys_bpf kernel/bpf/syscall.c:4947:9", "map_create kernel/bpf/syscall.c:1106:8"), r.add("bpf_trampoline_63", 0x57), r.add("__sys_bpf", 9), r.add("do_syscall_64", 0x35)}
+			return SessionOptions{Unfiltered: true}, []*session.Session{{Comm: "a", Leader: "b", Start: at(1, 0), End: at(1, 9),
+				Chain: session.Chain{Stack: stack, Frames: []session.Frame{frame(fnBPF, 70, minusE(12)), frame(fnAlloc, 50, 0)}}}}
+		},
+		"no-stack": func(r fakeResolver) (SessionOptions, []*session.Session) {
+			s := tour(r)
+			s.Trace = trace[:5]
+			s.Interim = []session.Chain{s.Chain}
+			return SessionOptions{Trace: true, NoStack: true}, []*session.Session{s, s}
+		},
 		"recursion": func(r fakeResolver) (SessionOptions, []*session.Session) {
 			f, g := function("f", typeInt), function("g@mod", typeInt)
 			stack := []uint64{0xffffc90000001000, r.add("f", 0x10), r.add("h", 0x30), r.add("f", 0x20), r.add("g@mod", 0x40), r.add("f", 0x20)}
 			return SessionOptions{}, []*session.Session{{Comm: "x", Leader: "x", Start: at(1, 0), End: at(1, 9),
 				Chain: session.Chain{Stack: stack, Frames: []session.Frame{frame(f, 5, minusE(1)), frame(g, 4, minusE(1)), frame(f, 3, minusE(1)), frame(f, 2, minusE(1)), frame(g, 1, minusE(1))}}}}
 		},
+	}
+}
+
+// narrow prints a case to a terminal of 100 columns, values to 30.
+func narrow(of func(r fakeResolver) (SessionOptions, []*session.Session)) func(r fakeResolver) (SessionOptions, []*session.Session) {
+	return func(r fakeResolver) (SessionOptions, []*session.Session) {
+		o, s := of(r)
+		o.ArgsWidth, o.Columns = 30, func() int { return 100 }
+		return o, s
 	}
 }
 

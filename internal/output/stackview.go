@@ -28,15 +28,19 @@ const (
 //
 // The mark `!` is at a call that the kernel's own stack does not have: it had
 // returned. The mark `⌇` is at a failed call that others followed.
+//
+// With addresses they are in front of the functions, behind a `~` where tracing
+// itself has put them there.
 type stackView struct {
-	table  table
-	merger merger
-	values *valuePrinter
-	below  []byte // values of one call
+	table     table
+	merger    merger
+	values    *valuePrinter
+	addresses bool
+	below     []byte // values of one call
 }
 
-func newStackView(r Resolver, values *valuePrinter, unfiltered bool) *stackView {
-	v := &stackView{merger: merger{resolver: r, unfiltered: unfiltered}, values: values}
+func newStackView(o *SessionOptions, values *valuePrinter) *stackView {
+	v := &stackView{merger: merger{resolver: o.Resolver, unfiltered: o.Unfiltered}, values: values, addresses: o.Addresses || o.Unfiltered}
 	v.table.columns = []column{{least: 2}, {least: 6, right: true, gap: 1}, {gap: 2}, {gap: 2}, {gap: 2}, {}}
 	return v
 }
@@ -49,6 +53,7 @@ func (v *stackView) append(dst []byte, c *session.Chain) ([]byte, error) {
 			return dst, err
 		}
 	}
+	v.table.most = v.values.room(v.table.at(stackArgs))
 	for i := range rows {
 		dst = v.table.appendRow(dst, i)
 		if v.values.layout == ArgsCompact || rows[i].call == nil {
@@ -58,7 +63,7 @@ func (v *stackView) append(dst []byte, c *session.Chain) ([]byte, error) {
 		if v.below, err = v.values.append(v.below[:0], &rows[i].call.Values, known(rows[i].call)); err != nil {
 			return dst, err
 		}
-		dst = appendIndented(dst, v.below, v.table.at(stackFunction)+2)
+		dst = v.values.appendBelow(dst, v.below, v.table.at(stackFunction)+2)
 	}
 	return dst, nil
 }
@@ -70,6 +75,9 @@ func (v *stackView) addRow(r *stackRow) error {
 		v.addCall(r.call, r.symbol == nil)
 	}
 	start := len(t.text)
+	if v.addresses {
+		t.text = appendAddress(t.text, r)
+	}
 	switch s := r.symbol; {
 	case s == nil:
 		t.text = appendFunction(t.text, r.call.Func)
@@ -123,6 +131,26 @@ func (v *stackView) addCall(c *session.Frame, absent bool) {
 		t.text = append(t.text, "[...]"...)
 	}
 	t.set(stackResult, start)
+}
+
+// addressWidth is that of an address, with the mark before and the blank behind.
+const addressWidth = 18
+
+// appendAddress appends the address of a row: of calls that the kernel's stack
+// does not have, and of what is inlined at an address, none.
+func appendAddress(dst []byte, r *stackRow) []byte {
+	switch s := r.symbol; {
+	case s == nil || s.Inlined:
+		return appendBlanks(dst, addressWidth)
+	case r.tracing:
+		dst = append(dst, '~')
+	default:
+		dst = append(dst, ' ')
+	}
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, "0123456789abcdef"[r.symbol.Addr>>shift&15])
+	}
+	return append(dst, ' ')
 }
 
 // known is which values of a call there can be.

@@ -14,6 +14,7 @@ type table struct {
 	columns []column
 	cells   []cell // len(columns) for each row
 	text    []byte // of all cells
+	most    int    // columns that a cell of the last column gets; 0: what it needs
 }
 
 // A column says how its cells are placed.
@@ -96,6 +97,9 @@ func (t *table) appendRow(dst []byte, row int) []byte {
 		if c.width > 0 {
 			dst = append(appendBlanks(dst, blanks), t.text[c.start:c.end]...)
 			blanks = 0
+			if i == len(t.columns)-1 {
+				dst = cutLines(dst, len(dst)-(c.end-c.start), t.most)
+			}
 		} else if col.right {
 			pad = 0
 		}
@@ -120,19 +124,6 @@ func (t *table) appendRule(dst []byte, columns int) []byte {
 func appendBlanks(dst []byte, n int) []byte {
 	for range n {
 		dst = append(dst, ' ')
-	}
-	return dst
-}
-
-// appendIndented appends every line of text behind so many blanks.
-func appendIndented(dst, text []byte, blanks int) []byte {
-	start := true
-	for _, b := range text {
-		if start && b != '\n' {
-			dst = appendBlanks(dst, blanks)
-		}
-		start = b == '\n'
-		dst = append(dst, b)
 	}
 	return dst
 }

@@ -80,6 +80,7 @@ func (v *traceView) append(dst []byte, steps []session.Step, header bool) ([]byt
 	if header {
 		dst = v.appendHeader(dst, args || v.live)
 	}
+	v.table.most = v.values.room(v.table.at(traceArgs))
 	for i := range steps {
 		dst = v.table.appendRow(dst, i)
 		if v.values.layout == ArgsCompact {
@@ -89,7 +90,7 @@ func (v *traceView) append(dst []byte, steps []session.Step, header bool) ([]byt
 		if v.below, err = v.values.append(v.below[:0], &steps[i].Values, momentOf(&steps[i])); err != nil {
 			return dst, err
 		}
-		dst = appendIndented(dst, v.below, traceIndent*(steps[i].Depth+1))
+		dst = v.values.appendBelow(dst, v.below, traceIndent*(steps[i].Depth+1))
 	}
 	return dst, nil
 }

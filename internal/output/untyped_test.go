@@ -49,8 +49,8 @@ func TestUntypedArguments(t *testing.T) {
 	for i := range f.Args {
 		v.Args = append(v.Args, session.Arg{Param: f.Args[i].Param, Value: binary.LittleEndian.AppendUint64(nil, words[i])})
 	}
-	got, err := newValuePrinter(ArgsCompact, nil).append(nil, &v, wholeCall)
-	if want := "arg1=0x1 arg2=0xffff888100001000 arg3=0x0 arg4=0xfffffffe arg5=0x5 arg6=0x6"; err != nil || string(got) != want {
+	got, err := newValuePrinter(&SessionOptions{Args: ArgsCompact}).append(nil, &v, wholeCall)
+	if want := "arg1=1 arg2=0xffff888100001000 arg3=0 arg4=0xfffffffe arg5=5 arg6=6"; err != nil || string(got) != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }

@@ -3,9 +3,11 @@
 package output
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -41,32 +43,51 @@ func ParseArgsForm(s string) (ArgsForm, error) {
 	return 0, fmt.Errorf("%q is none of compact, multiline and verbose", s)
 }
 
-// Widths of one value, in bytes.
-const (
-	compactWidth   = 120
-	multilineWidth = 1000
-)
+// DefaultArgsWidth is how many columns a value gets, as with retsnoop.
+const DefaultArgsWidth = 120
+
+// leastRoom is how many columns of values are shown on a terminal that other
+// columns fill.
+const leastRoom = 40
+
+// mostDecimalArg is the last integer that retsnoop shows of arguments in decimal,
+// and one.
+const mostDecimalArg = 4 << 20
 
 // A valuePrinter prints what was captured of calls in sessions.
 type valuePrinter struct {
 	layout   ArgsForm
+	width    int        // of a value, in columns; 0: as it comes
+	columns  func() int // of the terminal; nil or 0: no terminal
 	style    *style
 	forms    map[*plan.Record]*form
 	printers map[btf.Type]*btfprint.Printer
 }
 
-func newValuePrinter(layout ArgsForm, symbol func([]byte, uint64) []byte) *valuePrinter {
-	p := &valuePrinter{layout: layout, forms: map[*plan.Record]*form{}, printers: map[btf.Type]*btfprint.Printer{}}
-	switch layout {
-	case ArgsCompact:
-		p.style = lineStyle(symbol, compactWidth)
-	case ArgsMultiline:
-		p.style = lineStyle(symbol, multilineWidth)
-	default:
-		p.style = callStyle(symbol)
+func newValuePrinter(o *SessionOptions) *valuePrinter {
+	p := &valuePrinter{layout: o.Args, width: o.ArgsWidth, columns: o.Columns, forms: map[*plan.Record]*form{}, printers: map[btf.Type]*btfprint.Printer{}}
+	if p.layout == ArgsVerbose {
+		p.style = callStyle(o.Symbol)
 		p.style.indent, p.style.object.Level = "  ", 0
+	} else {
+		p.style = lineStyle(o.Symbol, p.width)
+	}
+	for _, v := range []*btfprint.ValueOptions{&p.style.object, &p.style.number} {
+		v.Tight, v.Once, v.HexFrom = true, true, mostDecimalArg
 	}
 	return p
+}
+
+// room is how many columns of values there are behind others, 0 for no bound.
+func (p *valuePrinter) room(behind int) int {
+	if p.columns == nil {
+		return 0
+	}
+	n := p.columns()
+	if n == 0 {
+		return 0
+	}
+	return max(n-behind, leastRoom)
 }
 
 // append appends the values of a call: in the compact form "a=1 b=2" for
@@ -80,11 +101,12 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 			equals = "="
 		}
 		dst = append(appendParamName(p.begin(dst, " "), a.Param, i), equals...)
+		start := len(dst)
 		var err error
 		if dst, err = p.appendArg(dst, a); err != nil {
 			return dst, err
 		}
-		dst = p.end(dst)
+		dst = p.end(cutLines(dst, start, p.width))
 	}
 	if v.Event == nil || v.Event.Record == nil {
 		return dst, nil
@@ -96,11 +118,63 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 	separator := " "
 	for i := range f.fields {
 		if field := &f.fields[i]; !(field.isResult() && v.Event.Kind == bpf.KindCall) && moment&field.moment() != 0 {
-			dst = p.end(field.appendLabelled(p.begin(dst, separator), v.Event))
+			dst = p.begin(dst, separator)
+			value := len(dst) + len(field.label)
+			dst = p.end(cutLines(field.appendLabelled(dst, v.Event), value, p.width))
 			separator = ", "
 		}
 	}
 	return dst, nil
+}
+
+// appendBelow appends the lines of values of a call behind so many blanks.
+func (p *valuePrinter) appendBelow(dst, text []byte, blanks int) []byte {
+	room := p.room(blanks)
+	for line := range bytes.Lines(text) {
+		if len(line) > 1 {
+			dst = appendBlanks(dst, blanks)
+		}
+		start := len(dst)
+		dst = cutLines(append(dst, line...), start, room)
+	}
+	return dst
+}
+
+// cutLines cuts lines of dst from start on to so many columns; 0: to none.
+func cutLines(dst []byte, start, width int) []byte {
+	if width == 0 || len(dst)-start <= width {
+		return dst
+	}
+	text := dst[start:]
+	dst = dst[:start] // what is written never overtakes what is read
+	for line := range bytes.Lines(text) {
+		line, ends := bytes.CutSuffix(line, []byte("\n"))
+		dst = append(dst, line[:columnsOf(line, width)]...)
+		if utf8.RuneCount(line) > width {
+			dst = append(dst, cutMark...)
+		}
+		if ends {
+			dst = append(dst, '\n')
+		}
+	}
+	return dst
+}
+
+// cutMark stands for what was cut off.
+const cutMark = "..."
+
+// columnsOf returns how many bytes of a line are shown in so many columns: all, or
+// what leaves room for the mark.
+func columnsOf(line []byte, width int) int {
+	if utf8.RuneCount(line) <= width {
+		return len(line)
+	}
+	n := 0
+	for range max(width-len(cutMark), 0) {
+		_, size := utf8.DecodeRune(line[n:])
+		n += size
+	}
+	return n
 }
 
 // appendParamName appends the name of the i-th parameter: by its position, if it
@@ -173,10 +247,14 @@ func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 		return append(dst, "? (unreadable)"...), nil
 	}
 	if plan.Unknown(a.Param.Type) {
-		return strconv.AppendUint(append(dst, "0x"...), binary.LittleEndian.Uint64(a.Value), 16), nil
+		return appendRegister(dst, binary.LittleEndian.Uint64(a.Value)), nil
 	}
 	if a.Target == nil {
-		return p.appendValue(dst, a.Param.Type, a.Value, &p.style.number)
+		options := &p.style.number
+		if isAggregate(a.Param.Type) {
+			options = &p.style.object
+		}
+		return p.appendValue(dst, a.Param.Type, a.Value, options)
 	}
 	switch {
 	case a.Text && p.style.short:
@@ -195,6 +273,14 @@ func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 		return p.appendValue(dst, a.TargetType, a.Target, &p.style.object)
 	}
 	return appendQuoted(dst, a.Target, a.Cut), nil
+}
+
+// appendRegister appends a value of which nothing is known.
+func appendRegister(dst []byte, v uint64) []byte {
+	if v < mostDecimalArg {
+		return strconv.AppendUint(dst, v, 10)
+	}
+	return strconv.AppendUint(append(dst, "0x"...), v, 16)
 }
 
 func (p *valuePrinter) appendValue(dst []byte, t btf.Type, raw []byte, o *btfprint.ValueOptions) ([]byte, error) {

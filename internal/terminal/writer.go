@@ -4,8 +4,11 @@ package terminal
 
 import (
 	"io"
+	"os"
 	"sync"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Writer passes text on to a terminal, or to whatever shows it there later.
@@ -25,6 +28,20 @@ type Writer struct {
 }
 
 var _ io.Writer = (*Writer)(nil)
+
+// Columns returns how many columns the terminal has that the text goes to; 0 if it
+// goes to none.
+func (t *Writer) Columns() int {
+	file, ok := t.w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
 
 // NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
