@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"internal/vm/init":     {"internal/vm"},
 	"internal/vm/guestrun": {"internal/vm"},
 	"internal/vm/testrun":  {"internal/vm", "internal/livetest"},
+	"internal/vm/sweep":    {"internal/vm"},
 }
 
 // participle is the parser generator, which is expr's business alone.
