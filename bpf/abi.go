@@ -25,8 +25,11 @@ const (
 	FrameEntry  = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.EntryTime))
 )
 
-// eventTail is the bit of struct event's flags that EVENT_TAIL names.
-const eventTail = 1
+// The bits of struct event's flags: EVENT_TAIL and EVENT_OURS.
+const (
+	eventTail = 1
+	eventOurs = 2
+)
 
 // A Kind says which moment of a call a record is of.
 type Kind uint8
@@ -72,7 +75,8 @@ type Event struct {
 	EntryTime uint64 // the same for the call's entry; 0 if not asked for
 	Faults    uint64 // bit i: slot i could not be read
 	Probe     uint32 // index into the plan's probes
-	PID, TID  uint32 // as user space calls them: process, thread
+	PID, TID  uint32 // process and thread, in the initial PID namespace
+	Inner     Inner
 	CPU       uint16
 	Kind      Kind
 	HasTail   bool     // sections follow the values
@@ -95,7 +99,9 @@ func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
 	e.TID = le.Uint32(raw[unsafe.Offsetof(l.Tid):])
 	e.CPU = le.Uint16(raw[unsafe.Offsetof(l.Cpu):])
 	e.Kind = Kind(raw[unsafe.Offsetof(l.Kind)])
-	e.HasTail = raw[unsafe.Offsetof(l.Flags)]&eventTail != 0
+	flags := raw[unsafe.Offsetof(l.Flags)]
+	e.HasTail = flags&eventTail != 0
+	e.Inner = decodeInner(raw, unsafe.Offsetof(l.InnerTgid), flags&eventOurs != 0)
 	copy(e.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	return raw[EventSize:], nil
 }
@@ -132,6 +138,11 @@ func AppendEvent(dst []byte, e *Event) []byte {
 	if e.HasTail {
 		flags |= eventTail
 	}
+	if e.Inner.Ours {
+		flags |= eventOurs
+	}
 	dst = append(dst, byte(e.Kind), flags)
+	dst = le.AppendUint32(dst, e.Inner.PID)
+	dst = le.AppendUint32(dst, e.Inner.TID)
 	return append(dst, e.Comm[:]...)
 }

@@ -15,7 +15,7 @@ import (
 // engine gave struct event: bpf2go reads it from the object's BTF.
 func TestEventLayout(t *testing.T) {
 	e := Event{Time: 0x0102030405060708, EntryTime: 0x1112131415161718, Faults: 1<<63 | 5, Probe: 0x21222324,
-		PID: 0x31323334, TID: 0x41424344, CPU: 0x5152, Kind: KindCall, Comm: [16]byte{'p', 'i', 'n', 'g'}}
+		PID: 0x31323334, TID: 0x41424344, CPU: 0x5152, Kind: KindCall, Inner: Inner{PID: 0x61626364, TID: 0x71727374, Ours: true}, Comm: [16]byte{'p', 'i', 'n', 'g'}}
 	raw := AppendEvent(nil, &e)
 	if len(raw) != EventSize {
 		t.Fatalf("%d bytes, struct event has %d", len(raw), EventSize)
@@ -25,7 +25,7 @@ func TestEventLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := engineEvent{Time: e.Time, EntryTime: e.EntryTime, Faults: e.Faults, Probe: e.Probe, Tgid: e.PID, Tid: e.TID,
-		Cpu: e.CPU, Kind: uint8(e.Kind), Comm: [16]int8{'p', 'i', 'n', 'g'}}
+		Cpu: e.CPU, Kind: uint8(e.Kind), Flags: 2, InnerTgid: e.Inner.PID, InnerTid: e.Inner.TID, Comm: [16]int8{'p', 'i', 'n', 'g'}}
 	if c != want {
 		t.Errorf("as struct event: %+v, want %+v", c, want)
 	}

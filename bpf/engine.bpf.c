@@ -34,6 +34,7 @@ struct {
 	__type(value, __u64);
 } sites SEC(".maps");
 
+#include "pidns.h"
 #include "loss.h"
 #include "stash.h"
 #include "control.h"
@@ -133,6 +134,7 @@ int library(void *ctx)
 		ks_let_go(g);
 	ks_send(ctx, 0, 0, sizeof(struct event));
 	ks_cast(ctx, 1);
+	ks_ids();
 	ks_count(ks_cookie(ctx) + ks_site(ctx, 0));
 	ks_send_tail(ctx, 0, 0, sizeof(struct event), 0);
 	ks_send_list(ctx, 0, 0, 0);

@@ -91,11 +91,14 @@ struct event {
 	__u32 tid;
 	__u16 cpu;
 	__u8 kind; /* enum kind */
-	__u8 flags; /* EVENT_TAIL */
+	__u8 flags; /* EVENT_TAIL, EVENT_OURS */
+	__u32 inner_tgid; /* in another PID namespace than the initial one, see inner_ids */
+	__u32 inner_tid;
 	char comm[COMM_LEN];
 };
 
 #define EVENT_TAIL 1 /* flag of an event: sections follow the values */
+#define EVENT_OURS 2 /* the inner numbers are those of ksnoop's namespace */
 
 enum section_kind {
 	SECTION_STACK = 1,	/* addresses in the kernel, innermost first */
@@ -202,6 +205,7 @@ struct signal_struct {
 
 struct task_struct {
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	void *stack;
 	int pid;
 	int tgid;

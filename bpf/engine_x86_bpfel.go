@@ -118,6 +118,8 @@ type engineEvent struct {
 	Cpu       uint16
 	Kind      uint8
 	Flags     uint8
+	InnerTgid uint32
+	InnerTid  uint32
 	Comm      [16]int8
 }
 
@@ -151,6 +153,22 @@ const (
 	engineKindKIND_CALL   engineKind = 2
 	engineKindKIND_LOST   engineKind = 3
 )
+
+type engineListedPid struct {
+	_     structs.HostLayout
+	Addr  uint64
+	Level uint32
+	Inner uint32
+	Pid   uint32
+	Pad   uint32
+}
+
+type enginePidNamespaceConfig struct {
+	_     structs.HostLayout
+	Addr  uint64
+	Level uint32
+	Pad   uint32
+}
 
 type enginePosition uint32
 
@@ -257,6 +275,8 @@ type engineSessionRecord struct {
 	End         uint64
 	Tgid        uint32
 	Tid         uint32
+	InnerTgid   uint32
+	InnerTid    uint32
 	Func        uint32
 	LogBase     uint32
 	LogSize     uint32
@@ -275,9 +295,10 @@ type engineSessionRecord struct {
 	Branches    uint8
 	NoBranches  uint8
 	BranchFlags uint8
+	Ours        uint8
+	Pad         [3]uint8
 	Comm        [16]int8
 	Leader      [16]int8
-	_           [4]byte
 }
 
 type engineSlotFlag uint32
@@ -400,6 +421,7 @@ const (
 	engineMapSessions        = "sessions"
 	engineMapSites           = "sites"
 	engineProgLibrary        = "library"
+	engineProgListPids       = "list_pids"
 	engineProgProcessExit    = "process_exit"
 	engineProgProcessFork    = "process_fork"
 	engineProgSessionExit    = "session_exit"
@@ -423,6 +445,7 @@ const (
 	engineVarNotComms        = "not_comms"
 	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
+	engineVarPidNamespace    = "pid_namespace"
 	engineVarRateLimit       = "rate_limit"
 	engineVarRunning         = "running"
 	engineVarSessionCount    = "session_count"
@@ -481,6 +504,7 @@ type engineSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineProgramSpecs struct {
 	Library        *ebpf.ProgramSpec `ebpf:"library"`
+	ListPids       *ebpf.ProgramSpec `ebpf:"list_pids"`
 	ProcessExit    *ebpf.ProgramSpec `ebpf:"process_exit"`
 	ProcessFork    *ebpf.ProgramSpec `ebpf:"process_fork"`
 	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
@@ -528,6 +552,7 @@ type engineVariableSpecs struct {
 	NotComms      *ebpf.VariableSpec `ebpf:"not_comms"`
 	Nothing       *ebpf.VariableSpec `ebpf:"nothing"`
 	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
+	PidNamespace  *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	RateLimit     *ebpf.VariableSpec `ebpf:"rate_limit"`
 	Running       *ebpf.VariableSpec `ebpf:"running"`
 	SessionCount  *ebpf.VariableSpec `ebpf:"session_count"`
@@ -614,6 +639,7 @@ type engineVariables struct {
 	NotComms      *ebpf.Variable `ebpf:"not_comms"`
 	Nothing       *ebpf.Variable `ebpf:"nothing"`
 	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`
+	PidNamespace  *ebpf.Variable `ebpf:"pid_namespace"`
 	RateLimit     *ebpf.Variable `ebpf:"rate_limit"`
 	Running       *ebpf.Variable `ebpf:"running"`
 	SessionCount  *ebpf.Variable `ebpf:"session_count"`
@@ -634,6 +660,7 @@ type engineVariables struct {
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type enginePrograms struct {
 	Library        *ebpf.Program `ebpf:"library"`
+	ListPids       *ebpf.Program `ebpf:"list_pids"`
 	ProcessExit    *ebpf.Program `ebpf:"process_exit"`
 	ProcessFork    *ebpf.Program `ebpf:"process_fork"`
 	SessionExit    *ebpf.Program `ebpf:"session_exit"`
@@ -646,6 +673,7 @@ type enginePrograms struct {
 func (p *enginePrograms) Close() error {
 	return _EngineClose(
 		p.Library,
+		p.ListPids,
 		p.ProcessExit,
 		p.ProcessFork,
 		p.SessionExit,

@@ -24,6 +24,7 @@ const (
 	FuncOpen    = "ks_open"
 	FuncOpenFar = "ks_open_far"
 	FuncCast    = "ks_cast"
+	FuncIDs     = "ks_ids"
 	FuncFind    = "ks_find"
 	FuncFindFar = "ks_find_far"
 	FuncForget  = "ks_forget"
@@ -44,10 +45,14 @@ const (
 
 // Settings are fixed when the engine is loaded.
 type Settings struct {
-	Filter   Filter
-	Rate     Rate
-	RingSize uint32 // bytes, a power of two and a multiple of the page size
-	Stash    Stash  // what is kept of calls in flight
+	Filter Filter // by the kernel's own PIDs
+	// Namespace is the PID namespace that this process is in, and Self its number in
+	// the initial one; 0: as it calls itself.
+	Namespace Namespace
+	Self      uint32
+	Rate      Rate
+	RingSize  uint32 // bytes, a power of two and a multiple of the page size
+	Stash     Stash  // what is kept of calls in flight
 	// InFlight is how many of these calls there is room for besides those that are in the stash's table.
 	InFlight int
 	Sites    uint32 // how many functions MapSites is to hold
@@ -110,19 +115,25 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 		return nil, fmt.Errorf("reading the BPF engine: %w", err)
 	}
 	delete(spec.Programs, engineProgLibrary)
+	delete(spec.Programs, ProgListPIDs)
 	if !s.Filter.Family {
 		delete(spec.Programs, ProgFork)
 		delete(spec.Programs, ProgExit)
 	}
 	var config engineConfig // 0: only idle tasks are left out
 	if !s.TraceSelf {
-		config.Self = uint32(os.Getpid())
+		if config.Self = s.Self; config.Self == 0 {
+			config.Self = uint32(os.Getpid())
+		}
 	}
 	if !s.Wake {
 		config.Wake = noWakeup
 	}
 	setGuard(spec)
 	if err := set(spec, engineVarSettings, config); err != nil {
+		return nil, err
+	}
+	if err := set(spec, engineVarPidNamespace, enginePidNamespaceConfig{Addr: s.Namespace.Addr, Level: s.Namespace.Level}); err != nil {
 		return nil, err
 	}
 	untyped := uint32(0)

@@ -35,7 +35,8 @@ FUNC void ks_lost(enum counter which)
 	mark_due = 1;
 }
 
-static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
+// stamp fills an event but for what is only shown of calls.
+static __always_inline void stamp(struct event *e, __u32 probe, enum kind kind, __u64 ids)
 {
 	e->time = bpf_ktime_get_ns();
 	e->tgid = ids >> 32;
@@ -44,7 +45,18 @@ static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, _
 	e->cpu = bpf_get_smp_processor_id();
 	e->kind = kind;
 	e->flags = 0;
+	e->inner_tgid = e->inner_tid = 0;
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
+}
+
+static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
+{
+	__u64 inner = inner_ids();
+
+	stamp(e, probe, kind, ids);
+	e->flags = pid_namespace.addr ? EVENT_OURS : 0;
+	e->inner_tgid = inner >> 32;
+	e->inner_tid = inner;
 }
 
 // ks_mark sends a record for each cause of what was lost since it last did. It
@@ -66,7 +78,7 @@ FUNC void ks_mark(void)
 			mark_due = 1;
 			return;
 		}
-		fill(&l->event, i, KIND_LOST, ids);
+		stamp(&l->event, i, KIND_LOST, ids); // without branches: this is a loop
 		l->event.entry_time = 0;
 		l->event.faults = 0;
 		l->count = n;

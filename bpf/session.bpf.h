@@ -472,6 +472,7 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct name *comm = (void *)s->rec.comm;
+	__u64 inner = inner_ids();
 
 	__sync_fetch_and_add(&open_sessions, 1);
 	s->top = s->failing = s->saved_from = s->saved_to = 0;
@@ -480,6 +481,9 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->rec.start = now;
 	s->rec.tgid = task->tgid;
 	s->rec.tid = task->pid;
+	s->rec.inner_tgid = inner >> 32;
+	s->rec.inner_tid = inner;
+	s->rec.ours = !!pid_namespace.addr;
 	s->rec.func = func;
 	s->rec.log_base = 0;
 	s->rec.lost_deep = s->rec.lost_values = s->rec.lost_chunks = s->rec.lost_returns = 0;

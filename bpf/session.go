@@ -259,7 +259,8 @@ func flag(b bool) uint8 {
 // A SessionHeader is the header of a record of a session.
 type SessionHeader struct {
 	Start, End  uint64 // CLOCK_MONOTONIC ns
-	PID, TID    uint32
+	PID, TID    uint32 // in the initial PID namespace
+	Inner       Inner
 	Func        uint32 // id of the entry function
 	LogBase     uint32 // how much of the log was sent before
 	LogSize     uint32
@@ -295,7 +296,8 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	u16 := func(off uintptr) int { return int(le.Uint16(raw[off:])) }
 	*h = SessionHeader{
 		Start: le.Uint64(raw[unsafe.Offsetof(l.Start):]), End: le.Uint64(raw[unsafe.Offsetof(l.End):]),
-		PID: u32(unsafe.Offsetof(l.Tgid)), TID: u32(unsafe.Offsetof(l.Tid)), Func: u32(unsafe.Offsetof(l.Func)),
+		PID: u32(unsafe.Offsetof(l.Tgid)), TID: u32(unsafe.Offsetof(l.Tid)),
+		Inner: decodeInner(raw, unsafe.Offsetof(l.InnerTgid), raw[unsafe.Offsetof(l.Ours)] != 0), Func: u32(unsafe.Offsetof(l.Func)),
 		LogBase: u32(unsafe.Offsetof(l.LogBase)), LogSize: u32(unsafe.Offsetof(l.LogSize)),
 		LostDeep: u32(unsafe.Offsetof(l.LostDeep)), LostValues: u32(unsafe.Offsetof(l.LostValues)),
 		LostChunks: u32(unsafe.Offsetof(l.LostChunks)), LostReturns: u32(unsafe.Offsetof(l.LostReturns)),
@@ -349,7 +351,8 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 		le.PutUint64(b[off:], v)
 	}
 	for off, v := range map[uintptr]uint32{
-		unsafe.Offsetof(l.Tgid): h.PID, unsafe.Offsetof(l.Tid): h.TID, unsafe.Offsetof(l.Func): h.Func,
+		unsafe.Offsetof(l.Tgid): h.PID, unsafe.Offsetof(l.Tid): h.TID,
+		unsafe.Offsetof(l.InnerTgid): h.Inner.PID, unsafe.Offsetof(l.InnerTid): h.Inner.TID, unsafe.Offsetof(l.Func): h.Func,
 		unsafe.Offsetof(l.LogBase): h.LogBase, unsafe.Offsetof(l.LogSize): h.LogSize, unsafe.Offsetof(l.LostDeep): h.LostDeep,
 		unsafe.Offsetof(l.LostValues): h.LostValues, unsafe.Offsetof(l.LostChunks): h.LostChunks, unsafe.Offsetof(l.LostReturns): h.LostReturns,
 	} {
@@ -362,7 +365,7 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 		le.PutUint16(b[off:], uint16(v))
 	}
 	b[unsafe.Offsetof(l.Kind)] = byte(h.Kind)
-	b[unsafe.Offsetof(l.Failed)], b[unsafe.Offsetof(l.Interrupt)] = flag(h.Failed), flag(h.Interrupt)
+	b[unsafe.Offsetof(l.Failed)], b[unsafe.Offsetof(l.Interrupt)], b[unsafe.Offsetof(l.Ours)] = flag(h.Failed), flag(h.Interrupt), flag(h.Inner.Ours)
 	copy(b[unsafe.Offsetof(l.Comm):], h.Comm[:])
 	copy(b[unsafe.Offsetof(l.Leader):], h.Leader[:])
 	return append(dst, b...)

@@ -64,6 +64,8 @@ struct session_record {
 	__u64 end;
 	__u32 tgid;
 	__u32 tid;
+	__u32 inner_tgid; /* as in struct event */
+	__u32 inner_tid;
 	__u32 func;
 	__u32 log_base; /* how much of the log was sent before */
 	__u32 log_size;
@@ -82,6 +84,8 @@ struct session_record {
 	__u8 branches; /* number of struct perf_branch_entry */
 	__u8 no_branches; /* why there are none: an error number */
 	__u8 branch_flags; /* enum section_flag */
+	__u8 ours; /* EVENT_OURS */
+	__u8 pad[3];
 	char comm[COMM_LEN];
 	char leader[COMM_LEN];
 };
@@ -146,11 +150,6 @@ struct session {
 	struct call saved[DEPTH];
 	struct session_record rec;
 	__u8 log[]; /* log_size bytes, stash_size */
-};
-
-struct bpf_iter__task {
-	void *meta;
-	struct task_struct *task;
 };
 
 struct session_config {

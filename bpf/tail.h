@@ -135,7 +135,8 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 {
 	__u32 at = size;
 
-	s->event.flags = what ? EVENT_TAIL : 0;
+	if (what)
+		s->event.flags |= EVENT_TAIL;
 	if (what & TAKE_STACKS) {
 		if (tail_settings.stack)
 			at = ks_stack(ctx, &s->event, at, SECTION_STACK, what & TAKE_CALLER);

@@ -31,6 +31,9 @@ type Target struct {
 	// Session returns what the kernel has for programs that run at both ends of
 	// a call. It is nil where there are to be none.
 	Session func() SessionKfuncs
+	// Namespace says that ksnoop is not in the initial PID namespace: $pid and $tid
+	// are what they are called in its own.
+	Namespace bool
 	// Guard keeps programs from running inside each other.
 	Guard bpf.Guard
 	// Stash is where frames of calls in flight are, StashFor all probes. If there is none,

@@ -24,9 +24,9 @@ func TestGuard(t *testing.T) {
 		for _, spec := range []string{
 			"f", "f(n == 1)", "f(file->pos == 1)", "f(file->pos == 1, n == 2)", "f(user(file)->pos == 1)", "f(file->next->pos == 0 || n == 1)",
 			"f(return < 0)", "f(return == file->pos)", "f(file->pos, return < 0)", "f(file->pos == 1, return)", "f(file->flags, file->mode, return != 0)",
-			"f(n, return < 0)", "f(file->next->flags, return < 0)", "f($duration > 10ms, return)", `f($comm == "a", str(file) != "eth0", n / file->pos == 3)`, "f(diff(*file), return)",
+			"f(n, return < 0)", "f(file->next->flags, return < 0)", "f($duration > 10ms, return)", "f($pid == 1 && n == 2, $tid)", `f($comm == "a", str(file) != "eth0", n / file->pos == 3)`, "f(diff(*file), return)",
 		} {
-			for _, target := range []Target{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Branches: true, Stacks: true}} {
+			for _, target := range []Target{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
 				target.Arch, target.Guard, target.Session = arch, bpf.NewGuard(0), kfuncs
 				programs := compiled(t, spec, m, target)
 				for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
@@ -52,7 +52,7 @@ func risky(ins asm.Instruction) bool {
 	switch {
 	case ins.IsFunctionCall():
 		name := ins.Reference()
-		return strings.HasPrefix(name, "ks_send") || strings.HasPrefix(name, "ks_finish") || name == bpf.FuncOpen || name == bpf.FuncOpenFar || name == bpf.FuncStashList
+		return strings.HasPrefix(name, "ks_send") || strings.HasPrefix(name, "ks_finish") || name == bpf.FuncOpen || name == bpf.FuncOpenFar || name == bpf.FuncIDs || name == bpf.FuncStashList
 	case ins.IsBuiltinCall():
 		name := asm.BuiltinFunc(ins.Constant).String()
 		return strings.Contains(name, "ProbeRead") || strings.Contains(name, "Snapshot") || strings.Contains(name, "Stack")

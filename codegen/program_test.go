@@ -113,6 +113,7 @@ func TestPrograms(t *testing.T) {
 		{spec: "f(file->pos, return < 0)", method: plan.MethodKprobe, entry: "ks_open FnProbeReadKernel", ret: "ks_find ks_finish ks_free"},
 		{spec: "f($pid == 1 || $cpu == 2, user(file)->pos)", method: plan.MethodFentry,
 			entry: "FnGetCurrentPidTgid FnGetSmpProcessorId ks_send", capture: "FnGetCurrentPidTgid FnGetSmpProcessorId FnProbeReadUser"},
+		{spec: "f($pid == 1)", method: plan.MethodKprobe, target: Target{Namespace: true}, entry: "ks_ids ks_send", capture: "ks_ids"},
 	} {
 		c.target.Arch = "amd64"
 		programs := compiled(t, c.spec, c.method, c.target)

@@ -161,7 +161,7 @@ func (a *assembler) extend(size int, signed bool) {
 func (a *assembler) context(t *expr.ContextTerm) {
 	switch t.Var {
 	case expr.ContextPID, expr.ContextTID:
-		a.helper(asm.FnGetCurrentPidTgid)
+		a.ids()
 		if t.Var == expr.ContextPID {
 			a.emit(asm.RSh.Imm(asm.R0, 32))
 		} else {
@@ -187,6 +187,18 @@ func (a *assembler) context(t *expr.ContextTerm) {
 	default:
 		panic(fmt.Sprintf("codegen: no context value %d", t.Var))
 	}
+}
+
+// ids sets R0 to the process and thread that make the call.
+func (a *assembler) ids() {
+	if !a.target.Namespace {
+		a.helper(asm.FnGetCurrentPidTgid)
+		return
+	}
+	a.reads = a.reads || a.guarded()
+	a.saveContext()
+	a.emit(call(bpf.FuncIDs))
+	a.restoreContext()
 }
 
 // kept loads what entry has computed; if that met a fault, so does this.

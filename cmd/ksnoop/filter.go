@@ -78,8 +78,11 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 // maxComm is the longest name of a task: TASK_COMM_LEN less the NUL at its end.
 const maxComm = 15
 
-// warn tells of what names of tasks can hardly be meant to match.
+// warn tells of numbers and names of tasks that may not be what is meant.
 func (f *filterFlags) warn(log *slog.Logger) {
+	if len(f.pids)+len(f.notPIDs)+len(f.tids) > 0 && numberingOf(os.DirFS("/")) != procOurs {
+		log.Warn("-p, -P and -t take the numbers of ksnoop's own PID namespace; /proc, and so ps, has those of another one")
+	}
 	for _, flag := range [...]struct {
 		name  string
 		globs []string
@@ -181,6 +184,9 @@ func isCgroup(path string) bool {
 // watch returns a channel that is closed when all processes of -p have ended;
 // it is nil without -p. The function gives up watching.
 func (f *filterFlags) watch() (<-chan struct{}, func(), error) {
+	if f.follow && numberingOf(os.DirFS("/")) != procOurs {
+		return nil, nil, errors.New("--follow finds children in /proc, which is of another PID namespace than ksnoop's; to have ksnoop's: mount -t proc proc /proc")
+	}
 	var ends []<-chan struct{}
 	var stops []func() error
 	stop := func() {
@@ -200,7 +206,7 @@ func (f *filterFlags) watch() (<-chan struct{}, func(), error) {
 		ends, stops = append(ends, end), append(stops, s)
 	}
 	for _, tid := range f.tids {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d", tid)); tid != 0 && err != nil {
+		if _, err := unix.Getpgid(int(tid)); tid != 0 && err != nil {
 			stop()
 			return nil, nil, fmt.Errorf("there is no thread %d", tid)
 		}

@@ -72,8 +72,15 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer
 	if !f.stacks() && f.branches.recorder == nil {
 		return nil, nil
 	}
-	users := process.New(os.DirFS("/"))
-	user := func(pid, tid uint32, comm string) output.Process { return users.Process(pid, tid, comm) }
+	root := os.DirFS("/")
+	users, numbering := process.New(root), numberingOf(root)
+	user := func(e *bpf.Event, comm string) output.Process {
+		pid, tid, err := numbering.ids(e)
+		if err != nil {
+			return process.Unknown(err.Error())
+		}
+		return users.Process(pid, tid, comm)
+	}
 	if !f.stack && !f.caller && f.branches.recorder == nil { // nothing that debug info could say more of
 		r := symbols.New(view, nil, symbols.LevelNone)
 		return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
@@ -87,6 +94,6 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer
 
 // recordedTails prints the tails of a recording, by the symbols in it.
 func recordedTails(view *kernel.View) *output.Tails {
-	user := func(uint32, uint32, string) output.Process { return process.Unknown("not in the recording") }
+	user := func(*bpf.Event, string) output.Process { return process.Unknown("not in the recording") }
 	return &output.Tails{Kernel: symbols.New(view, nil, symbols.LevelNone), User: user}
 }

@@ -448,7 +448,13 @@ type running struct {
 // does when everything is attached.
 func startTrace(t testing.TB, args ...string) *running {
 	t.Helper()
-	r := &running{cmd: exec.Command("ksnoop", append([]string{"trace"}, args...)...), eof: make(chan error, 1)}
+	return startTracer(t, exec.Command("ksnoop", append([]string{"trace"}, args...)...))
+}
+
+// startTracer is startTrace for a command that becomes ksnoop, or runs it.
+func startTracer(t testing.TB, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{cmd: cmd, eof: make(chan error, 1)}
 	r.cmd.Stderr = io.MultiWriter(os.Stderr, &r.errs)
 	pipe, err := r.cmd.StdoutPipe()
 	if err != nil {
@@ -473,7 +479,13 @@ func startTrace(t testing.TB, args ...string) *running {
 // traced is said on the standard error.
 func startSessions(t testing.TB, args ...string) *running {
 	t.Helper()
-	r := &running{cmd: exec.Command("ksnoop", append([]string{"trace"}, args...)...), eof: make(chan error, 1)}
+	return startSessionTracer(t, exec.Command("ksnoop", append([]string{"trace"}, args...)...))
+}
+
+// startSessionTracer is startSessions for a command that becomes ksnoop, or runs it.
+func startSessionTracer(t testing.TB, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{cmd: cmd, eof: make(chan error, 1)}
 	r.cmd.Stdout = &r.out
 	pipe, err := r.cmd.StderrPipe()
 	if err != nil {

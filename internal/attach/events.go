@@ -26,7 +26,7 @@ import (
 // kernel a grace period each, both to attach and to detach.
 
 // eventGroup begins the name of the group that a process's events are in; its
-// PID follows.
+// PID follows, that in the initial PID namespace.
 const eventGroup = "ksnoop_"
 
 // tracefsDirs are where tracefs may be mounted.
@@ -83,7 +83,7 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 		return nil, failed
 	}
 	t.events++
-	ev := &event{dir: dir, name: fmt.Sprintf("%[1]s%[2]d/%[3]s%[4]d_%[2]d", eventGroup, os.Getpid(), [...]string{"entry", "return"}[e], t.events)}
+	ev := &event{dir: dir, name: fmt.Sprintf("%[1]s%[2]d/%[3]s%[4]d_%[2]d", eventGroup, t.pids.self, [...]string{"entry", "return"}[e], t.events)}
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
@@ -226,9 +226,10 @@ func RemoveStale() (Stale, error) { return removeStaleOf(tracefsDirs[:], runs) }
 func removeStale() { _, _ = RemoveStale() }
 
 // runs reports whether a process of that number may be one of those that have
-// events: there is one, and it is not this one, which has none yet.
+// events: there is one, and it is not this one, which has none yet. Seen from
+// another PID namespace than the initial one, there may always be one.
 func runs(pid int) bool {
-	return pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	return !inInitialNamespace() || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
 // removeStaleOf takes away the events of processes that no longer run. dirs are

@@ -67,6 +67,7 @@ type Tracer struct {
 	events   int       // of tracefs that were defined
 	sayEach  sync.Once // that there is no tracefs
 	modules  map[string]*btf.Handle
+	pids     *pidSpace
 	cut      uint64 // records that Records has left out
 	turning  sync.Mutex
 	stopped  bool // by Stop
@@ -95,6 +96,9 @@ func Attach(p *plan.Plan, o Options) (*Tracer, error) {
 	}
 	if !o.LoadOnly {
 		removeStale()
+	}
+	if err := t.findPIDs(); err != nil {
+		return nil, err
 	}
 	if err := t.open(); err != nil {
 		t.Close()
@@ -147,6 +151,10 @@ func (t *Tracer) open() error {
 	}
 	types, _ := t.options.Kernel.BTF()
 	t.options.Target.Guard = codegen.GuardFor(t.plan.Probes, types)
+	if err := t.pids.set(&s); err != nil {
+		return err
+	}
+	t.options.Target.Namespace = s.Namespace != bpf.Namespace{}
 	s.Functions, s.Untyped, s.Wake = t.options.Target.Functions, t.options.untyped(), t.options.Latency == 0
 	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
 		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))
@@ -170,19 +178,34 @@ func (t *Tracer) open() error {
 	return t.followTasks(spec)
 }
 
-// collect loads programs, and maps. Programs that read the kernel's own structs
-// are adjusted to their layout by BTF, of which those that are loaded so share
-// what was read.
+// collect loads programs, and maps.
 func (t *Tracer) collect(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
-	o := ebpf.CollectionOptions{Cache: t.types}
-	if t.options.untyped() {
-		types, err := t.options.Kernel.BTF()
-		if err != nil {
-			return nil, err
-		}
-		o.Programs.KernelTypes = types
+	o, err := t.loading()
+	if err != nil {
+		return nil, err
 	}
 	return ebpf.NewCollectionWithOptions(spec, o)
+}
+
+// loading says how programs are loaded. Those that read the kernel's own structs are
+// adjusted to their layout by BTF, of which all share what was read.
+func (t *Tracer) loading() (ebpf.CollectionOptions, error) {
+	o := ebpf.CollectionOptions{Cache: t.types}
+	if !t.options.untyped() {
+		return o, nil
+	}
+	types, err := t.options.Kernel.BTF()
+	o.Programs.KernelTypes = types
+	return o, err
+}
+
+// findPIDs finds out which PID namespace this is.
+func (t *Tracer) findPIDs() error {
+	o, err := t.loading()
+	if err == nil {
+		t.pids, err = findPIDs(o)
+	}
+	return err
 }
 
 // makeStash decides what is kept of calls in flight, and for how many.
@@ -424,10 +447,17 @@ func (t *Tracer) turn(to bpf.Switch) error {
 // Failed returns the probes that could not be attached.
 func (t *Tracer) Failed() []Failure { return t.failed }
 
-// Adopt makes a process and what it forks one of those that are traced. It
-// has an effect only if the settings ask for a family.
+// Adopt makes a process, by its number in our PID namespace, and what it forks one of
+// those that are traced. It has an effect only if the settings ask for a family.
 func (t *Tracer) Adopt(pid int) error {
-	if err := t.engine.Maps[bpf.MapFamily].Put(uint32(pid), uint8(1)); err != nil {
+	global, err := t.pids.global(uint32(pid))
+	if errors.Is(err, errNoSuch) {
+		return nil // it has ended
+	}
+	if err == nil {
+		err = t.engine.Maps[bpf.MapFamily].Put(global, uint8(1))
+	}
+	if err != nil {
 		return fmt.Errorf("following process %d: %w", pid, err)
 	}
 	t.skipped, _ = t.missed() // that was such a system call, and nothing of the process was to be seen yet

@@ -23,9 +23,9 @@ func TestLiveVerified(t *testing.T) {
 	guest.Require(t)
 	view := kernel.Open(os.DirFS("/"))
 	for text, limit := range map[string]uint32{
-		"vfs_read(count == 12345)":        7000,
-		"vfs_read(*file, return > 3)":     15000,
-		"vfs_read(file->f_flags, return)": 7000,
+		"vfs_read(count == 12345)":        8000,
+		"vfs_read(*file, return > 3)":     17000,
+		"vfs_read(file->f_flags, return)": 8000,
 		"vfs_read(file->f_path.dentry->d_inode->i_sb->s_dev == 1 || file->f_inode->i_ino == 3 && file->f_mapping->host->i_size > 4 || file->f_flags == 9, return)": 22000,
 	} {
 		spec, err := expr.Parse(text)

@@ -52,13 +52,13 @@ func (c *Calls) AppendHeader(dst []byte) []byte {
 
 // appendHead appends a block's first line.
 func appendHead(dst []byte, e *event.Event) []byte {
-	var text [24]byte
+	var text [32]byte
 	comm := e.Comm[:]
 	if end := bytes.IndexByte(comm, 0); end >= 0 {
 		comm = comm[:end]
 	}
 	dst = append(appendTask(dst, comm, 16), ' ')
-	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.PID), 10), 7), ' ')
+	dst = append(appendPadded(dst, appendIDs(text[:0], e.Inner, []uint32{e.PID}, []uint32{e.Inner.PID}), 7), ' ')
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.CPU), 10), 4), ' ')
 	dst = append(appendPadded(dst, appendSeconds(text[:0], e.Time), 16), ' ')
 	dst = terminal.AppendName(dst, e.Probe.Name())

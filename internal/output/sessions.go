@@ -158,8 +158,7 @@ func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
 	} else {
 		dst = p.appendTime(dst, s.End)
 	}
-	dst = strconv.AppendUint(append(dst, " TID/PID "...), uint64(s.TID), 10)
-	dst = strconv.AppendUint(append(dst, '/'), uint64(s.PID), 10)
+	dst = appendIDs(append(dst, " TID/PID "...), s.Inner, []uint32{s.TID, s.PID}, []uint32{s.Inner.TID, s.Inner.PID})
 	dst = terminal.AppendName(append(dst, " ("...), s.Comm)
 	if s.Leader != "" { // which is not known while it is open
 		dst = terminal.AppendName(append(dst, '/'), s.Leader)

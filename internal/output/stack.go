@@ -23,8 +23,9 @@ type Process interface {
 // Tails prints what records hold behind their values: stacks and branches.
 type Tails struct {
 	Kernel Resolver
-	// User returns what names the addresses that a thread called comm had.
-	User     func(pid, tid uint32, comm string) Process
+	// User returns what names the addresses that the thread of an event, called comm,
+	// had.
+	User     func(e *bpf.Event, comm string) Process
 	Branches BranchOptions
 
 	rows     []byte
@@ -195,7 +196,7 @@ func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 		return appendNothing(dst, "user stack", s)
 	}
 	dst = append(dst, sectionIndent+"user stack:\n"...)
-	process := t.User(e.PID, e.TID, string(cString(e.Comm[:])))
+	process := t.User(&e.Event, string(cString(e.Comm[:])))
 	for i, addr := range t.addrs {
 		dst = process.AppendFrame(append(dst, rowIndent...), addr, i > 0)
 		dst = append(dst, '\n')

@@ -66,8 +66,8 @@ func (p testProcess) AppendFrame(dst []byte, addr uint64, returnAddress bool) []
 }
 
 func testTails() *Tails {
-	return &Tails{Kernel: testFunctions, User: func(pid, _ uint32, comm string) Process {
-		if pid == 3833 && comm == "ping" {
+	return &Tails{Kernel: testFunctions, User: func(e *bpf.Event, comm string) Process {
+		if e.PID == 3833 && comm == "ping" {
 			return testProcess("")
 		}
 		return testProcess("ended")

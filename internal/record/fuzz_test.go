@@ -191,7 +191,7 @@ func printAll(t *testing.T, r *Reader, raw [][]byte) (printed int) {
 		}
 		return printed
 	}
-	tails := &output.Tails{Kernel: resolver, User: func(uint32, uint32, string) output.Process { return process.Unknown("a test") }}
+	tails := &output.Tails{Kernel: resolver, User: func(*bpf.Event, string) output.Process { return process.Unknown("a test") }}
 	for _, calls := range []*output.Calls{output.NewCalls(symbol), output.NewCompactCalls(symbol, 160)} {
 		calls.Tails = tails
 		for call := range (&session.Joiner{}).Join(events(r.Plan(), raw)) {

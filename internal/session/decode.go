@@ -156,7 +156,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 
 // header returns a session with what a header says of it.
 func (d *Decoder) header(h *bpf.SessionHeader) *Session {
-	s := &Session{PID: h.PID, TID: h.TID, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
+	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
 		Func: d.Plan.Functions[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU,
 		Lost: Lost{Deep: h.LostDeep, Args: h.LostValues, Chunk: h.LostChunks, Returns: h.LostReturns}}
 	switch h.Kind {

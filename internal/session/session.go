@@ -5,6 +5,7 @@ package session
 import (
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -12,7 +13,8 @@ import (
 // A Session is what one thread did between the call of an entry function and
 // its return.
 type Session struct {
-	PID, TID uint32
+	PID, TID uint32 // in the initial PID namespace
+	Inner    bpf.Inner
 	Comm     string // the thread's name when the session was opened
 	Leader   string // the process's
 	// Start and End are CLOCK_MONOTONIC ns. End is the time of the report

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io/fs"
+	"testing"
+	"testing/fstest"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// TestProcNumbering: which number leads to a process in /proc is decided by the
+// namespace that /proc was mounted for.
+func TestProcNumbering(t *testing.T) {
+	proc := func(nspid, init string) fs.FS {
+		root := fstest.MapFS{"proc/self/status": {Data: []byte("Name:\tksnoop\nNSpid:\t" + nspid + "\nNSpgid:\t1\n")}}
+		if init != "" {
+			root["proc/1/ns/pid"] = &fstest.MapFile{Data: []byte(init), Mode: fs.ModeSymlink}
+		}
+		return root
+	}
+	host := bpf.Event{PID: 345, TID: 346}
+	own := bpf.Event{PID: 345, TID: 346, Inner: bpf.Inner{PID: 7, TID: 8}}
+	ours := bpf.Event{PID: 345, TID: 346, Inner: bpf.Inner{PID: 7, TID: 8, Ours: true}}
+	outside := bpf.Event{PID: 345, TID: 346, Inner: bpf.Inner{Ours: true}}
+	for _, c := range []struct {
+		name     string
+		root     fs.FS
+		event    *bpf.Event
+		pid, tid uint32 // 0: none
+	}{
+		{"no namespaces", proc("300", "pid:[4026531836]"), &host, 345, 346},
+		{"a container seen from the host", proc("300", "pid:[4026531836]"), &own, 345, 346},
+		{"a container's /proc", proc("12", "pid:[4026532001]"), &ours, 7, 8},
+		{"a container's /proc, a process outside", proc("12", ""), &outside, 0, 0},
+		{"the host's /proc", proc("300\t12", "pid:[4026531836]"), &ours, 345, 346},
+		{"the host's /proc, a process outside", proc("300\t12", "pid:[4026531836]"), &outside, 345, 346},
+		{"another container's /proc", proc("300\t12", "pid:[4026532001]"), &ours, 0, 0},
+		{"somebody's /proc", proc("300\t12", ""), &ours, 0, 0},
+		{"no /proc", fstest.MapFS{}, &ours, 7, 8},
+	} {
+		pid, tid, err := numberingOf(c.root).ids(c.event)
+		if pid != c.pid || tid != c.tid || (err != nil) != (c.pid == 0) {
+			t.Errorf("%s: %d, %d, %v; want %d, %d", c.name, pid, tid, err, c.pid, c.tid)
+		}
+	}
+}
