@@ -64,9 +64,9 @@ func TestLiveHeartbeat(t *testing.T) {
 		}()
 		_, errs, status := printedOnce(t, "sh", "-c", `ksnoop trace --for=20s "$0" >/dev/null`, spec)
 		<-done
-		t.Logf("%s: status %d, %d beats, at most %v late\n%s", spec, status, beats, time.Duration(late.Load()), errs)
+		t.Logf("soak: %s on an idle machine: status %d, %d beats, at most %v late", spec, status, beats, time.Duration(late.Load()))
 		if late := time.Duration(late.Load()); late > time.Second {
-			t.Errorf("%s: the machine stood still for %v", spec, late)
+			t.Errorf("%s: the machine stood still for %v: %s", spec, late, errs)
 		}
 	}
 }

@@ -139,6 +139,10 @@ func isResult(action string) bool {
 	return action == "pass" || action == "fail" || action == "skip"
 }
 
+// soakMark begins what a test says although it passes: what was tried, how often, and
+// what came of it.
+const soakMark = "soak: "
+
 // take counts one event.
 func (t *tally) take(s *suite, e event, where string) {
 	switch {
@@ -147,6 +151,9 @@ func (t *tally) take(s *suite, e event, where string) {
 	case e.Action == "output" && !isFrame(e.Output):
 		s.output[e.Test] += e.Output
 		t.rows.take(e.Output)
+		if _, text, ok := strings.Cut(e.Output, soakMark); ok {
+			fmt.Fprintf(t.w, "%s%s: %s", soakMark, where, text)
+		}
 	}
 	switch {
 	case !isResult(e.Action):

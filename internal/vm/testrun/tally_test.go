@@ -44,6 +44,17 @@ func TestTally(t *testing.T) {
 			hidden:   []string{"=== RUN"},
 		},
 		{
+			name:  "what a soak test has tried is shown, although it passes",
+			where: "6.1",
+			in: `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: chatter\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:2: soak: killed: 3 times\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}`,
+			counts: "1 passed, 0 failed, 0 skipped",
+			shown:  []string{"soak: 6.1: killed: 3 times\n"},
+			hidden: []string{"chatter"},
+		},
+		{
 			name: "tests that take long are named, without their parts",
 			in: `{"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":11}
 {"Action":"pass","Package":"p","Test":"TestA","Elapsed":12.4}
