@@ -3,11 +3,11 @@
 package codegen
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/cilium/ebpf/asm"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -30,7 +30,6 @@ type assembler struct {
 	cookieReg asm.Register
 	data      int // byte offset of the captured data from what R7 points to
 	depth     int // spilled values on the stack
-	stack     int // bytes of stack used at most
 
 	exits
 	// held has the exits from before the program took hold of its stack; nil if it
@@ -42,6 +41,8 @@ type assembler struct {
 	againUsed bool
 	reads     bool
 	later     []func() // emit what is placed behind the program
+	// functions are those that it calls and that nothing else has.
+	functions []bpf.Function
 
 	source  asm.Comment
 	insns   asm.Instructions
@@ -59,7 +60,7 @@ const (
 
 func newAssembler(p *plan.Probe, t Target, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
-		ctx: asm.R1, stack: 32, aliases: map[string]string{}}
+		ctx: asm.R1, aliases: map[string]string{}}
 	if p.AtBothEnds() {
 		a.ctx = asm.R6 // see joined
 	}
@@ -144,20 +145,9 @@ func scratchAddress(reg asm.Register) []asm.Instruction {
 	return []asm.Instruction{asm.Mov.Reg(reg, asm.RFP), asm.Add.Imm(reg, stackScratch)}
 }
 
-// maxStack is how much stack a program and its capture function may use
-// together. The kernel gives 512 bytes to a chain of calls and rounds each
-// frame up to 32; the engine's functions in between take two such frames.
-const maxStack = 512 - 2*32
-
-var errStack = errors.New("the expression needs more than the 512 bytes of stack that the kernel gives; make it shorter or nest it less")
-
-// useStack notes that the stack is used down to off.
-func (a *assembler) useStack(off int) { a.stack = max(a.stack, (-off+31)&^31) }
-
 // spill saves R0; unspill brings the value back into reg.
 func (a *assembler) spill() {
 	a.emit(asm.StoreMem(asm.RFP, int16(stackSpill-8*a.depth), asm.R0, asm.DWord))
-	a.useStack(stackSpill - 8*a.depth)
 	a.depth++
 }
 

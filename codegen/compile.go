@@ -63,6 +63,17 @@ func Compile(p *plan.Probe, t Target) (Programs, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return Programs{}, fmt.Errorf("no code can be generated for %s", t.Arch)
 	}
+	out, err := programs(p, t)
+	if err == nil {
+		err = out.checkStack(p)
+	}
+	if err != nil {
+		return Programs{}, err
+	}
+	return out, nil
+}
+
+func programs(p *plan.Probe, t Target) (Programs, error) {
 	if p.Session != nil {
 		return sessionPrograms(p, t)
 	}
@@ -104,8 +115,7 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 	name := map[expr.Phase]string{expr.AtEntry: "entry", expr.AtReturn: "return"}[phase]
 	a := newAssembler(p, t, phase, name)
 	program(a)
-	funcs := []bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}
-	stack := a.stack
+	funcs := a.program(programName(p, t, name))
 	captures := len(h.Stores) > 0 || phase == expr.AtReturn && cookieOf(p, t).holds()
 	if _, ok := List(p, h, t); !ok && h.Record != nil && captures {
 		a = newAssembler(p, t, phase, name+"_capture")
@@ -115,17 +125,17 @@ func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(
 			a.capture(h.Stores, nil)
 		}
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
-		stack += a.stack
+		funcs = append(funcs, a.functions...)
 	}
 	funcs = append(funcs, t.Functions...)
 	funcs = append(funcs, trampolineFunctions(p, t, name)...)
-	if p.Method == plan.MethodSession {
-		stack += sessionStack
-	}
-	if stack > maxStack {
-		return nil, fmt.Errorf("%s: %w", p.Func.Name, errStack)
-	}
 	return funcs, nil
+}
+
+// program returns the function that was emitted, with those that only it calls.
+func (a *assembler) program(name string) []bpf.Function {
+	insns := a.done() // which may still add to the functions
+	return append([]bpf.Function{{Name: name, Args: 1, Insns: insns}}, a.functions...)
 }
 
 func programName(p *plan.Probe, t Target, half string) string {

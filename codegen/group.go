@@ -56,7 +56,6 @@ func (a *assembler) storeGroup(group []plan.Slot) {
 	// The stack may only be read aligned: members keep theirs.
 	shift := int(lo & 7)
 	buffer := stackSpill - 8*a.depth - (int(hi-lo)+shift+7)&^7
-	a.useStack(buffer)
 	buffer += shift
 	alone, next := a.label("alone"), a.label("next")
 	a.fault = alone

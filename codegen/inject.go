@@ -48,10 +48,7 @@ func injectedProgram(p *plan.Probe, t Target) (Programs, error) {
 	a.emit(call(bpf.FuncDone))
 	a.place(miss)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-	if a.stack > maxStack-128 {
-		return Programs{}, errStack
-	}
-	f := append([]bpf.Function{{Name: programName(p, t, name), Args: 1, Insns: a.done()}}, t.Functions...)
+	f := append(a.program(programName(p, t, name)), t.Functions...)
 	if phase == expr.AtReturn {
 		return Programs{Return: f}, nil
 	}

@@ -4,10 +4,12 @@ package codegen
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 
 	"github.com/cilium/ebpf/asm"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 )
 
@@ -16,20 +18,75 @@ func (a *assembler) branchMatch(t *expr.Match, label string, sense bool) {
 	if t.Op == expr.OpNe {
 		sense = !sense
 	}
+	if expr.MatchLimit(t) > maxInline {
+		a.callMatch(t)
+		op := asm.JEq
+		if sense {
+			op = asm.JNE
+		}
+		a.emit(op.Imm(asm.R0, 0, label))
+		return
+	}
 	no := label
 	if sense {
 		no = a.label("differs")
 	}
-	limit := int(expr.MatchLimit(t))
-	b := a.readString(t.X, limit)
+	size := (int(expr.MatchLimit(t)) + 7) &^ 7
+	if t.X.Addr != nil {
+		a.value(t.X.Addr, useAny)
+	}
+	a.compareString(t, stackSpill-8*a.depth-size, no)
+	if sense {
+		a.emit(asm.Ja.Label(label))
+		a.place(no)
+	}
+}
+
+// maxInline is the longest string, in bytes, that a function reads to its own frame.
+// The functions of the engine that it calls are below that frame; a longer string
+// gets a function that is gone by then.
+const maxInline = 64
+
+// callMatch sets R0 to whether a string matches, by a function of its own:
+// 1, 0 or, if it cannot be read, -1.
+func (a *assembler) callMatch(t *expr.Match) {
+	a.value(t.X.Addr, useAny)
+	a.reads = a.reads || a.guarded()
+	a.saveContext()
+	a.emit(asm.Mov.Reg(asm.R1, asm.R0), call(a.matchFunction(t)))
+	a.restoreContext()
+	a.emit(asm.JSLT.Imm(asm.R0, 0, a.failed()))
+}
+
+// matchFunction returns the name of the function that tells whether the string at
+// an address, the only argument, matches.
+func (a *assembler) matchFunction(t *expr.Match) string {
+	f := newAssembler(a.probe, a.target, a.phase, fmt.Sprintf("%s_match%d", a.prefix, len(a.functions)))
+	f.ctx = asm.R6 // there is none to be saved
+	f.source = a.source
+	differs := f.label("differs")
+	f.emit(asm.Mov.Reg(asm.R0, asm.R1))
+	f.compareString(t, -(int(expr.MatchLimit(t))+7)&^7, differs)
+	f.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
+	f.place(differs)
+	f.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	if f.faulted {
+		f.place(f.fault)
+		f.emit(asm.Mov.Imm(asm.R0, -1), asm.Return())
+	}
+	a.functions = append(a.functions, bpf.Function{Name: f.prefix, Args: 1, Insns: f.done()})
+	return f.prefix
+}
+
+// compareString reads the string that t is about to the stack at base, its address
+// being in R0, and jumps to no unless it is what is wanted; of OpNe, too.
+func (a *assembler) compareString(t *expr.Match, base int, no string) {
+	b := &stringBuffer{a, base, int(expr.MatchLimit(t)), t.X.Terminated()}
+	b.read(t.X)
 	if t.Op == expr.OpMatch {
 		b.glob(t.Pattern, no)
 	} else {
 		b.equal(t.Pattern, no)
-	}
-	if sense {
-		a.emit(asm.Ja.Label(label))
-		a.place(no)
 	}
 }
 
@@ -41,30 +98,25 @@ type stringBuffer struct {
 	terminated bool
 }
 
-// readString reads a string to the stack, below what is spilled. R0 is its
-// length with the NUL if it is terminated.
-func (a *assembler) readString(t *expr.Text, limit int) *stringBuffer {
-	size := (limit + 7) &^ 7
-	b := &stringBuffer{a, stackSpill - 8*a.depth - size, limit, t.Terminated()}
-	a.useStack(b.base)
+// read reads the string that R0 has the address of. R0 is then its length with the
+// NUL if it is terminated.
+func (b *stringBuffer) read(t *expr.Text) {
 	into := []asm.Instruction{asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(b.base))}
 	if t.Addr == nil {
-		a.emit(asm.Mov.Imm(asm.R2, int32(limit)))
-		a.helper(asm.FnGetCurrentComm, into...)
-		return b
+		b.emit(asm.Mov.Imm(asm.R2, int32(b.limit)))
+		b.helper(asm.FnGetCurrentComm, into...)
+		return
 	}
-	a.value(t.Addr, useAny)
-	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
-	a.addOffset(asm.R3, t.Off)
-	a.emit(asm.Mov.Imm(asm.R2, int32(limit)))
+	b.emit(asm.Mov.Reg(asm.R3, asm.R0))
+	b.addOffset(asm.R3, t.Off)
+	b.emit(asm.Mov.Imm(asm.R2, int32(b.limit)))
 	if b.terminated {
-		a.helper(stringReaders[t.Space], into...)
-		a.emit(asm.JSLT.Imm(asm.R0, 0, a.failed()))
-		return b
+		b.helper(stringReaders[t.Space], into...)
+		b.emit(asm.JSLT.Imm(asm.R0, 0, b.failed()))
+		return
 	}
-	a.helper(readers[t.Space], into...)
-	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
-	return b
+	b.helper(readers[t.Space], into...)
+	b.emit(asm.JNE.Imm(asm.R0, 0, b.failed()))
 }
 
 // equal jumps to no unless the string is text.

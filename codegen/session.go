@@ -13,10 +13,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
-// sessionStack is how much stack the program takes that tells the two ends of
-// a call apart, in bytes.
-const sessionStack = 32
-
 // SessionKfuncs are the functions that the kernel has for programs that run at
 // both ends of a call, by their BTF ids; 0 where it has none. Until Linux 6.19
 // the first two take no argument, since 7.0 the context. Generated code always

@@ -99,15 +99,11 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 		} else {
 			half.plain(a)
 		}
-		*half.funcs = append(*half.funcs, bpf.Function{Name: programName(p, t, half.name), Args: 1, Insns: a.done()})
+		*half.funcs = append(*half.funcs, a.program(programName(p, t, half.name))...)
 		*half.funcs = append(*half.funcs, t.Functions...)
 		*half.funcs = append(*half.funcs, trampolineFunctions(p, t, half.name)...)
 		if half.phase == expr.AtEntry && p.Method.Trampoline() && p.Method != plan.MethodTracingMulti {
 			*half.funcs = append(*half.funcs, wordsFunction(p, t))
-		}
-		// The engine's own functions of sessions nest deeper than those of calls.
-		if a.stack > maxStack-128 {
-			return Programs{}, errStack
 		}
 	}
 	return out, out.join(p, t)

@@ -216,16 +216,53 @@ func (a *acceptance) load(t *testing.T, p *plan.Probe) error {
 		}
 		// One at a time would read the kernel's BTF for each of them.
 		c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"accept": spec}},
-			ebpf.CollectionOptions{Cache: a.cache})
+			ebpf.CollectionOptions{Cache: a.cache, Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
 		if err != nil {
 			if examined(err) {
 				t.Errorf("%s: the verifier refuses what is generated: %v", everything(p.Func), lastWord(err))
 			}
 			return lastWord(err)
 		}
+		checkFrames(t, everything(p.Func), insns, c.Programs["accept"].VerifierLog)
 		c.Close()
 	}
 	return nil
+}
+
+var frameSizes = regexp.MustCompile(`stack depth ([0-9+]+)`)
+
+// checkFrames compares the frames of a program's functions with what the verifier
+// says of them. It rounds none, and sees less where it proves that code is dead.
+func checkFrames(t *testing.T, what string, insns asm.Instructions, log string) {
+	t.Helper()
+	var ours []int
+	start := 0
+	for i := range insns {
+		if i > 0 && btf.FuncMetadata(&insns[i]) != nil {
+			ours, start = append(ours, bpf.FunctionStack(insns[start:i])), i
+		}
+	}
+	ours = append(ours, bpf.FunctionStack(insns[start:]))
+	said := frameSizes.FindStringSubmatch(log)
+	if said == nil {
+		t.Errorf("%s: the verifier says nothing of the stack: %s", what, log)
+		return
+	}
+	theirs := strings.Split(said[1], "+")
+	same := 0
+	for i, size := range theirs {
+		n, err := strconv.Atoi(size)
+		if err != nil || i >= len(ours) || n > ours[i] {
+			t.Errorf("%s: frames of %v bytes, the verifier says %s", what, ours, said[1])
+			return
+		}
+		if ours[i] == max(32, (n+31)&^31) {
+			same++
+		}
+	}
+	if len(theirs) != len(ours) || same == 0 {
+		t.Errorf("%s: frames of %v bytes, the verifier says %s", what, ours, said[1])
+	}
 }
 
 // examined reports whether the verifier has looked at instructions: else it is the

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// stackItems are the items of the language that need stack: strings of all lengths and
+// patterns, in conditions and as values, members that are read together, and
+// values that are set aside.
+var stackItems = []string{
+	`str(file) ~ "aaaa*"`, `ustr(n) ~ "*b*c"`, `exit(ustr(n)) ~ "*" && str(return) ~ "x*y"`, `str(file) == "` + strings.Repeat("x", 250) + `"`,
+	`exit($comm) ~ "a*b*c"`, `+(str(file) ~ "*b" || ustr(file) ~ "c*")`, `exit(+(str(file) ~ "*b*"))`,
+	"ustr(n)", "buf(file, n)", "diff(file)", "diff(str(file))", "diff(buf(file, n))", "exit(file)", "exit(buf(file, return))",
+	"file->flags, file->mode, file->pos, file->next->flags", "exit(user(file)->flags), exit(user(file)->pos)",
+	"n + (n * (file->pos - (n / (file->flags | file->mode)))) == 12", "return < -4095", "$duration > 1",
+}
+
+var stackMethods = []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodMulti, plan.MethodSession, plan.MethodFsession, plan.MethodTracingMulti}
+
+// TestStack: no SPEC of a few items needs more stack than there is, alone or all
+// of them together, with whatever else a record is to have.
+func TestStack(t *testing.T) {
+	specs := []string{"f"}
+	for _, item := range stackItems {
+		specs = append(specs, "f("+item+")")
+	}
+	specs = append(specs, "f("+strings.Join(stackItems, ", ")+")")
+	most := 0
+	for _, spec := range specs {
+		for _, m := range stackMethods {
+			for _, target := range []Target{{}, {Filtered: true, Limited: true, Stacks: true, Branches: true}, {Shared: true}, {Shared: true, Stacks: true, Branches: true}} {
+				for _, session := range []*plan.Function{nil, {Entry: true}, {}} {
+					p := planned(t, spec, m)
+					if session != nil {
+						p.Session, session.Probe = session, p
+						if err := p.SetMethod(m); err != nil {
+							t.Fatal(err)
+						}
+					}
+					target.Arch, target.Session = "amd64", ofKernel(false).Session
+					target.TypeID = func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
+					target.Guard = GuardFor([]*plan.Probe{p}, nil)
+					most = max(most, stackOf(t, fmt.Sprintf("%s by %s, shared %t, stacks %t, session %+v", spec, m, target.Shared, target.Stacks, session), p, target))
+				}
+			}
+		}
+	}
+	t.Logf("%d bytes at most", most)
+	if most < 320 { // a string and a frame for what calls the function that reads it
+		t.Errorf("%d bytes are too few", most)
+	}
+}
+
+// stackOf returns how much stack the programs need.
+func stackOf(t *testing.T, what string, p *plan.Probe, target Target) int {
+	t.Helper()
+	programs, err := Compile(p, target)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return 0
+	}
+	linked, err := programs.Link()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	depth := 0
+	for _, insns := range []asm.Instructions{linked.Entry, linked.Return, linked.Both} {
+		if len(insns) > 0 {
+			depth = max(depth, bpf.StackDepth(insns))
+		}
+	}
+	if depth > bpf.MaxStack {
+		t.Errorf("%s: %d bytes of stack", what, depth)
+	}
+	return depth
+}
