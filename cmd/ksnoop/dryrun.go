@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -39,6 +40,20 @@ type dryRun struct {
 type tracedGroup struct {
 	title     string
 	functions []string
+}
+
+// unfit returns the probes for which no program can be generated, so that the kernel
+// need not be asked: their items need too much stack.
+func unfit(p *plan.Plan, target codegen.Target) (failed []attach.Failure) {
+	for _, probe := range p.Probes {
+		if len(probe.Items) == 0 {
+			continue
+		}
+		if _, err := codegen.Compile(probe, target); err != nil {
+			failed = append(failed, attach.Failure{Probe: probe, Err: err})
+		}
+	}
+	return failed
 }
 
 // dryRun lets the kernel check the programs, and says what would be traced.
@@ -172,10 +187,10 @@ func (d *dryRun) print(w io.Writer) error {
 		remarks = append(remarks, remarkOn(s.Name(), s.Why))
 	}
 	for _, f := range d.failed {
-		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err))
+		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err).about(f.Probe))
 	}
 	for _, name := range d.refused {
-		remarks = append(remarks, remark{name, "not open to tracing (" + kernel.RefusedBecause + ")"})
+		remarks = append(remarks, remark{name: name, text: "not open to tracing (" + kernel.RefusedBecause + ")"})
 	}
 	if len(remarks) > 0 {
 		fmt.Fprintln(&b, "would not be traced:")
@@ -183,7 +198,7 @@ func (d *dryRun) print(w io.Writer) error {
 	for _, group := range grouped(remarks) {
 		fmt.Fprintf(&b, "  %s:", terminal.Name(sharedText(group)))
 		for _, r := range group[:min(someNames, len(group))] {
-			fmt.Fprintf(&b, " %s", terminal.Name(r.name))
+			fmt.Fprintf(&b, " %s", terminal.Name(r.subject()))
 		}
 		if more := len(group) - someNames; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)

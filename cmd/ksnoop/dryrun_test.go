@@ -2,7 +2,10 @@
 
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestDryRunInstruction: nothing is promised of instructions inside a function:
 // where they begin only the kernel finds out, and only when it is to hook one.
@@ -25,5 +28,15 @@ func TestDryRunInstruction(t *testing.T) {
 		if status != 0 || stderr != "" || stdout != c.want {
 			t.Errorf("%q: status %d, %q, printed\n%swant\n%s", c.args, status, stderr, stdout, c.want)
 		}
+	}
+}
+
+// TestDryRunStack: what needs more stack than the kernel gives is said without asking it.
+func TestDryRunStack(t *testing.T) {
+	deep := "vfs_read(" + strings.Repeat("(count + ", 50) + "count" + strings.Repeat(")", 50) + " == 1)"
+	stdout, stderr, status := ran(deep, "vfs_write", "--dry-run", "--btf", typesFile(t))
+	if want := "would be traced (1):\n  vfs_write, by fentry\n"; status != 0 || stderr != "" || !strings.HasPrefix(stdout, want) ||
+		!strings.Contains(stdout, "512 bytes of stack that the kernel gives; make it shorter or nest it less: vfs_read((count + (count") {
+		t.Errorf("status %d, %q, printed\n%s", status, stderr, stdout)
 	}
 }

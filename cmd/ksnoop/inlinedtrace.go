@@ -102,7 +102,7 @@ func sayInlined(log *slog.Logger, p *plan.Plan, skipped []plan.Skipped) {
 		var remarks []remark
 		for _, s := range skipped {
 			if s.Inlined() && (level == slog.LevelWarn) == forInlining(s.Why) {
-				remarks = append(remarks, remark{s.Name(), faultText(s.Why)})
+				remarks = append(remarks, remark{name: s.Name(), text: faultText(s.Why)})
 			}
 		}
 		sayGroups("inlined calls", remarks, func(place, why string) {
@@ -112,7 +112,7 @@ func sayInlined(log *slog.Logger, p *plan.Plan, skipped []plan.Skipped) {
 	var remarks []remark
 	for _, probe := range p.Probes {
 		if absent := probe.Absent(); len(absent) > 0 {
-			remarks = append(remarks, remark{probe.Name(), strings.Join(absent, ", ")})
+			remarks = append(remarks, remark{name: probe.Name(), text: strings.Join(absent, ", ")})
 		}
 	}
 	sayGroups("inlined calls", remarks, func(place, params string) {

@@ -83,7 +83,10 @@ func (countFlag) Type() string { return "N|PRESET" }
 
 // Set implements pflag.Value.
 func (f countFlag) Set(s string) error {
-	if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") || strings.HasPrefix(s, ".") {
+	switch {
+	case strings.HasPrefix(s, "-"):
+		return errors.New("a count is 0, for no end, or more, as in -c 5")
+	case strings.HasPrefix(s, "+"), strings.HasPrefix(s, "."):
 		return errors.New("a count is a whole number, as in -c 5")
 	}
 	if n, err := strconv.ParseUint(s, 10, 64); err == nil {

@@ -79,7 +79,8 @@ func TestRetsnoopOptions(t *testing.T) {
 		{"-slines -e f", "none of none, line and inlines"},
 		{"-E f", "-E goes with -e"},
 		{"-x any f", "-x goes with -e"},
-		{"-c -5 f", "a count is a whole number, as in -c 5"},
+		{"-c -5 f", "a count is 0, for no end, or more, as in -c 5"},
+		{"-c +5 f", "a count is a whole number, as in -c 5"},
 		{"-c 2.5 f", "neither a number nor one of the presets"},
 	} {
 		stdout, stderr, status := ran(strings.Fields(c.args)...)

@@ -48,11 +48,32 @@ func (s sentences) WithGroup(string) slog.Handler      { return s }
 const fewNames = 4
 
 // A remark is what is to be said of one function.
-type remark struct{ name, text string }
+type remark struct {
+	name, text string
+	items      string // what a SPEC asks of it, where it is about that SPEC
+}
+
+// subject is what the remark is about.
+func (r remark) subject() string { return r.name + r.items }
+
+// maxItems is how much of a SPEC's items a remark quotes, in bytes.
+const maxItems = 60
+
+// about says that a remark is about the SPEC of a probe.
+func (r remark) about(p *plan.Probe) remark {
+	if p.Spec == nil || !p.Spec.Parens {
+		return r
+	}
+	r.items = itemsText(p.Spec)
+	if len(r.items) > maxItems {
+		r.items = strings.ToValidUTF8(r.items[:maxItems], "") + "..."
+	}
+	return r
+}
 
 // remarkOn returns the reason for what befell a function, on one line.
 func remarkOn(name string, why error) remark {
-	return remark{name, strings.TrimSpace(reasonText(why))}
+	return remark{name: name, text: strings.TrimSpace(reasonText(why))}
 }
 
 // grouped brings remarks together that say the same, each of its own function.
@@ -103,7 +124,7 @@ func sayGroups(what string, remarks []remark, say func(function, text string)) {
 	for _, group := range grouped(remarks) {
 		if len(group) <= fewNames {
 			for _, r := range group {
-				say(r.name, r.text)
+				say(r.subject(), r.text)
 			}
 			continue
 		}
@@ -132,13 +153,13 @@ func sayAttached(log *slog.Logger, p *plan.Plan, failed []attach.Failure) {
 	var remarks []remark
 	for _, f := range failed {
 		bad[f.Probe] = true
-		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err))
+		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err).about(f.Probe))
 	}
 	sayGroups("functions", remarks, func(f, why string) { log.Warn("not traced", "function", f, "reason", why) })
 	remarks = nil
 	for _, probe := range p.Probes {
 		if !bad[probe] {
-			remarks = append(remarks, remark{probe.Name(), "attached with " + probe.Method.String()})
+			remarks = append(remarks, remark{name: probe.Name(), text: "attached with " + probe.Method.String()})
 		}
 	}
 	sayGroups("functions", remarks, func(f, how string) { log.Info(how, "function", f) })

@@ -29,13 +29,18 @@ func TestSay(t *testing.T) {
 		}
 		p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: fmt.Sprint("f", i)}, Method: method})
 	}
-	sayAttached(log, p, []attach.Failure{{Probe: p.Probes[6], Err: errors.New("kprobe of f6: busy")}})
+	p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: "f7"}, Spec: specOf(t, "f7(n == 1, return)")},
+		&plan.Probe{Func: kernel.Function{Name: "f8"}, Spec: specOf(t, "f8("+strings.Repeat("n == 1, ", 20)+"n)")})
+	sayAttached(log, p, []attach.Failure{{Probe: p.Probes[6], Err: errors.New("kprobe of f6: busy")},
+		{Probe: p.Probes[7], Err: errors.New("too long")}, {Probe: p.Probes[8], Err: errors.New("longer still")}})
 	var skipped []plan.Skipped
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		skipped = append(skipped, plan.Skipped{Func: kernel.Function{Name: "tcp_" + name}, Why: fmt.Errorf("tcp_%s has no parameter sk", name)})
 	}
 	sayLeftOut(log, skipped)
 	const want = `ksnoop: f6: not traced: kprobe of f6: busy
+ksnoop: f7(n == 1, return): not traced: too long
+ksnoop: f8(n == 1, n == 1, n == 1, n == 1, n == 1, n == 1, n == 1, n =...: not traced: longer still
 ksnoop: f0: attached with fentry
 ksnoop: 5 functions (f1, f2, f3, f4, ...): attached with kprobe
 ksnoop: 5 functions (tcp_a, tcp_b, tcp_c, tcp_d, ...): left out: for example, tcp_a has no parameter sk
@@ -43,6 +48,15 @@ ksnoop: 5 functions (tcp_a, tcp_b, tcp_c, tcp_d, ...): left out: for example, tc
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
 	}
+}
+
+func specOf(t *testing.T, text string) *expr.Spec {
+	t.Helper()
+	spec, err := expr.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
 }
 
 // TestExplained: what the kernel lets nobody trace is said to be so, in place of

@@ -200,15 +200,16 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 			return err
 		}
 	}
+	target := codegen.Target{Session: sessionKfuncs(view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0,
+		Stacks: f.tail.stacks(), Branches: f.tail.branches.text != ""}
 	if f.dryRun == dryRunList {
-		return request.dryRun(nil).print(stdout)
+		return request.dryRun(unfit(p, target)).print(stdout)
 	}
-	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: &watchedWriter{Writer: stdout}, stderr: stderr, log: log}
-	t.target = codegen.Target{TypeID: typeIDs(ctx, view), Session: sessionKfuncs(view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0}
+	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: &watchedWriter{Writer: stdout}, stderr: stderr, log: log, target: target}
+	t.target.TypeID = typeIDs(ctx, view)
 	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
 		return err
 	}
-	t.target.Stacks, t.target.Branches = f.tail.stacks(), f.tail.branches.text != ""
 	types, _ := view.BTF()
 	t.target.Guard = codegen.GuardFor(p.Probes, types)
 	if f.explain {
