@@ -5,9 +5,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/expr"
 )
 
 // flagError says what is wrong with an option. Of numbers and times pflag says it
@@ -28,6 +31,25 @@ func flagError(err error) error {
 		cause = errors.New(form)
 	}
 	return fmt.Errorf("%s %s: %w", spelling(flag), strconv.Quote(invalid.GetValue()), cause)
+}
+
+// nearestFlag adds to what is said of an option that does not exist which one may
+// have been meant.
+func nearestFlag(flags *pflag.FlagSet, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := expr.Nearest(unknown.GetSpecifiedName(), slices.Values(names)); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return err
 }
 
 // flagForms says what values of pflag's types look like.

@@ -27,6 +27,9 @@ func TestFlagErrors(t *testing.T) {
 		{"--hung 5 -e vfs_read", `--hung "5": write a time with its unit`},
 		{"--follow=maybe vfs_read", `--follow "maybe": write true or false, or leave the value out`},
 		{"-S=maybe -e vfs_read", `-S "maybe": "maybe" is neither y nor n`},
+		{"-e vfs_read --lrb", "unknown flag: --lrb; did you mean --lbr?"},
+		{"-e vfs_read --no-stacks", "unknown flag: --no-stacks; did you mean --no-stack?"},
+		{"-e vfs_read --xyzzyxyzzy", "unknown flag: --xyzzyxyzzy\n"},
 		{"print --offset 1k int", `--offset "1k": write a whole number in digits, as 1000`},
 	} {
 		stdout, stderr, status := ran(strings.Fields(c.args)...)

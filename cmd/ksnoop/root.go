@@ -41,7 +41,7 @@ call with its result. SPECs beside -e add values to calls:
 	root.Version = version()
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c.Flags(), flagError(err))} })
 	trace := newTraceCommand(status)
 	root.AddCommand(trace, newReplayCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand())
 	root.SuggestionsMinimumDistance = 2 // two neighbours swapped

@@ -60,11 +60,9 @@ func (f *traceFlags) resolveSession(view *kernel.View, args []string, o plan.Opt
 	if err != nil {
 		return nil, err
 	}
-	more, err := parseSelectors(deny)
-	if err != nil {
+	if asked.Deny, err = parseSelectors(deny); err != nil {
 		return nil, err
 	}
-	o.Deny = slices.Concat(o.Deny, more)
 	asked.Args = f.session.args
 	if r.session, r.skipped, err = plan.ResolveSession(view, asked, o); err != nil {
 		return nil, err

@@ -69,6 +69,8 @@ func (v *View) Missing(glob, module string) Missing {
 // Hint is a sentence for whoever asked for the function.
 func (m Missing) Hint() string {
 	switch {
+	case m.Elsewhere != "" && !strings.HasSuffix(m.Elsewhere, "]"):
+		return strconv.Quote(m.Elsewhere) + " is in vmlinux: leave out the brackets"
 	case m.Elsewhere != "":
 		return "did you mean " + strconv.Quote(m.Elsewhere) + "?"
 	case m.BuiltIn != "":

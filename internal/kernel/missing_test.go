@@ -30,7 +30,7 @@ func TestMissing(t *testing.T) {
 		{"mod_export", "", ""}, // loaded, and yet there is no such function
 		{"anything*", "mod", "the module mod is loaded, and has no function of that name"},
 		{"x", "ext4", "no module ext4 is loaded"},
-		{"ip_send_skb", "xfs", `did you mean "ip_send_skb"?`}, // it is in vmlinux, not ip_snd_skb
+		{"ip_send_skb", "xfs", `"ip_send_skb" is in vmlinux: leave out the brackets`},
 		{"ip_send_skb", "ip_v6", "ip_v6 is built into this kernel: leave out [ip_v6]"},
 		{"mod_probe", "xfs", `did you mean "mod_probe[mod]"?`},
 		{"nothing*", "", ""},

@@ -21,8 +21,10 @@ type SessionRequest struct {
 	Specs []*expr.Spec // functions, recorded as well, whose values are wanted
 	// Optional are those of Entry and Allow that may match nothing.
 	Optional []*expr.Spec
-	Inject   []InjectedSpec // where else it is to be noted that a thread comes by
-	Args     bool           // capture all arguments of every function
+	// Deny is left out beside what the options deny; it may match nothing as well.
+	Deny   []expr.Selector
+	Inject []InjectedSpec // where else it is to be noted that a thread comes by
+	Args   bool           // capture all arguments of every function
 }
 
 // ResolveSession turns a request into a Session. Of a function that several
@@ -33,10 +35,10 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	b := sessionBuilder{view: view, options: o, session: &Session{Plan: &Plan{}}, byKey: map[string]*Function{}, known: map[Skipped]bool{}}
 	var errs, unmatched []error
 	matched := false // by some SPEC of Allow that has to
-	for _, d := range o.Deny {
+	for i, d := range slices.Concat(o.Deny, r.Deny) {
 		names, err := deniedBy(view, d, o.Sources)
 		errs = append(errs, err)
-		b.denied = append(b.denied, denial{names, fmt.Errorf("denied by %s", d)})
+		b.denied = append(b.denied, denial{selector: d, names: names, optional: i >= len(o.Deny)})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
@@ -81,6 +83,11 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	for _, err := range unmatched {
 		o.warn("nothing is recorded for one SPEC", err)
 	}
+	for _, d := range b.denied {
+		if !d.optional && !d.applied {
+			o.warn("nothing is left out by one SELECTOR", fmt.Errorf("  -d %s: it matches no function that is selected", d.selector))
+		}
+	}
 	o.warnDoubts(s.Plan)
 	return s, b.skipped, nil
 }
@@ -118,8 +125,10 @@ type sessionBuilder struct {
 
 // A denial is a selector of functions to leave out.
 type denial struct {
-	names func(kernel.Function) bool
-	why   error
+	selector expr.Selector
+	names    func(kernel.Function) bool
+	optional bool
+	applied  bool // to some function that is selected
 }
 
 // Reasons for which a function is left out.
@@ -212,10 +221,17 @@ func (b *sessionBuilder) located(funcs []kernel.Function) ([]kernel.Function, er
 
 // reason says why a function is not to be traced; nil if it is.
 func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
-	for _, d := range b.denied {
-		if d.names(f) {
-			return d.why
+	var why error
+	for i := range b.denied {
+		if d := &b.denied[i]; (why == nil || !d.applied) && d.names(f) {
+			d.applied = true
+			if why == nil {
+				why = fmt.Errorf("denied by %s", d.selector)
+			}
 		}
+	}
+	if why != nil {
+		return why
 	}
 	if !named && UsedByTracing(f) {
 		return errUsedByTracing

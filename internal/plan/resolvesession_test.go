@@ -181,6 +181,26 @@ func TestUnmatchedAllow(t *testing.T) {
 	}
 }
 
+// TestIdleDeny: what -d names in vain is said; a preset may do so.
+func TestIdleDeny(t *testing.T) {
+	for deny, want := range map[string]string{
+		"find": "", "f* fi*": "", "find drpo": "-d drpo: ", "nosuch*": "-d nosuch*: ",
+	} {
+		var got []string
+		o := Options{Arch: "amd64", Warn: func(err error) { got = append(got, err.Error()) }}
+		for _, d := range specs(t, deny) {
+			o.Deny = append(o.Deny, d.Selector)
+		}
+		r := SessionRequest{Entry: specs(t, "send"), Allow: specs(t, "*"), Deny: []expr.Selector{specs(t, "preset*")[0].Selector}}
+		if _, _, err := ResolveSession(sessionView(t), r, o); err != nil {
+			t.Fatal(err)
+		}
+		if warnings := strings.Join(got, "\n"); (want == "") != (warnings == "") || !strings.Contains(warnings, want) {
+			t.Errorf("-d %s: warned of %q, want %q", deny, warnings, want)
+		}
+	}
+}
+
 // System calls return long, also where BTF does not say so: other functions
 // without types may return anything.
 func TestResultWithoutType(t *testing.T) {
