@@ -295,7 +295,7 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as role, named bool)
 func newFunction(f kernel.Function, arch string) *Function {
 	fn := &Function{Func: f}
 	fn.Params, fn.Result, _ = signature(f, arch)
-	fn.Class = classOf(fn.Result)
+	fn.Class = classOf(f.Name, fn.Result)
 	return fn
 }
 

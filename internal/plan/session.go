@@ -3,6 +3,9 @@
 package plan
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -96,7 +99,7 @@ type ErrorClass uint8
 const (
 	NeverFails   ErrorClass = iota // void, bool, unsigned, or narrower than 4 bytes
 	FailsInt32                     // signed, 4 bytes: the low 32 bits are -4095…-1
-	FailsInt64                     // signed, 8 bytes: -4095…-1
+	FailsInt64                     // signed, 8 bytes, or a pointer that may be NULL: -4095…-1
 	FailsPointer                   // NULL or -4095…-1
 )
 
@@ -117,13 +120,29 @@ func (c ErrorClass) Failed(result uint64) bool {
 	return false
 }
 
-// classOf returns the error class of a result type; nil is void.
-func classOf(t btf.Type) ErrorClass {
+// answersNull has the structures of which a pointer that is NULL says that there is
+// none, which is no failure: a look-up in a folder returns NULL when it has done its
+// work (Documentation/filesystems/vfs.rst), and a file need not have an access list.
+// It is never changed.
+var answersNull = [...]string{"dentry", "posix_acl"}
+
+// mayBeNull reports whether NULL is no failure of a function that returns a pointer
+// to t. To one that allocates it, it is.
+func mayBeNull(function string, t btf.Type) bool {
+	s, ok := btf.UnderlyingType(t).(*btf.Struct)
+	return ok && slices.Contains(answersNull[:], s.Name) && !strings.Contains(function, "alloc")
+}
+
+// classOf returns the error class of a function by its result type; nil is void.
+func classOf(function string, t btf.Type) ErrorClass {
 	if t == nil {
 		return NeverFails
 	}
 	switch t := btf.UnderlyingType(t).(type) {
 	case *btf.Pointer:
+		if mayBeNull(function, t.Target) {
+			return FailsInt64
+		}
 		return FailsPointer
 	case *btf.Enum:
 		if t.Size == 4 {

@@ -11,6 +11,7 @@ import (
 func TestErrorClass(t *testing.T) {
 	typedef := func(t btf.Type) btf.Type { return &btf.Typedef{Name: "t", Type: t} }
 	const minusEINVAL = 1<<64 - 22
+	dentry := &btf.Pointer{Target: &btf.Struct{Name: "dentry"}}
 	for _, c := range []struct {
 		name   string
 		result btf.Type
@@ -29,11 +30,15 @@ func TestErrorClass(t *testing.T) {
 		{"pointer", &btf.Const{Type: &btf.Pointer{}}, FailsPointer, map[uint64]bool{
 			0: true, minusEINVAL: true, 0xffff888000000000: false, 1<<64 - 4096: false,
 		}},
+		// include/linux/fs.h and Documentation/filesystems/vfs.rst, of the lookup method
+		{"simple_lookup", typedef(dentry), FailsInt64, map[uint64]bool{0: false, minusEINVAL: true, 0xffff888000000000: false}},
+		{"d_alloc", dentry, FailsPointer, map[uint64]bool{0: true, minusEINVAL: true}},
+		{"d_inode", &btf.Pointer{Target: &btf.Struct{Name: "inode"}}, FailsPointer, map[uint64]bool{0: true}},
 		{"enum", &btf.Enum{Size: 4}, FailsInt32, map[uint64]bool{0: false, minusEINVAL: true}},
 		{"unsigned", &btf.Int{Size: 8}, NeverFails, map[uint64]bool{minusEINVAL: false}},
 		{"short", &btf.Int{Size: 2, Encoding: btf.Signed}, NeverFails, map[uint64]bool{minusEINVAL: false}},
 	} {
-		if got := classOf(c.result); got != c.class {
+		if got := classOf(c.name, c.result); got != c.class {
 			t.Errorf("%s: class %d, want %d", c.name, got, c.class)
 		}
 		for result, want := range c.failed {
