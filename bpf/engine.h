@@ -32,6 +32,7 @@ enum {
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_USER_STACK = 1 << 8,
 	BPF_RB_NO_WAKEUP = 1,
+	ENOMEM = 12,
 	EFAULT = 14,
 	EBUSY = 16,
 	ENODEV = 19,

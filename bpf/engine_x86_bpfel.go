@@ -215,44 +215,65 @@ const (
 )
 
 type engineSession struct {
-	_           structs.HostLayout
-	Busy        uint32
-	Depth       uint16
-	Top         uint16
-	Failing     uint16
-	SavedFrom   uint16
-	SavedTo     uint16
-	Recovered   uint8
-	Satisfied   uint8
-	Sent        uint8
-	Chains      uint8
-	_           [2]byte
-	Error       uint32
-	Context     uint32
-	LogLen      uint32
-	StashLen    uint32
-	StackLen    uint32
-	Changes     uint32
-	Slot        uint32
-	Next        uint32
-	Hash        uint32
-	Cell        uint16
-	Stray       uint16
-	_           [4]byte
-	Hung        uint64
-	Stack       [127]uint64
-	Ticket      uint64
-	BranchesLen int64
-	Branches    [32]struct {
-		_     structs.HostLayout
-		From  uint64
-		To    uint64
-		Flags uint64
+	_         structs.HostLayout
+	Busy      uint32
+	Depth     uint16
+	Top       uint16
+	Failing   uint16
+	Stitched  uint16
+	Keeps     uint8
+	Satisfied uint8
+	Sent      uint8
+	Chains    uint8
+	Error     uint32
+	Context   uint32
+	LogLen    uint32
+	StashLen  uint32
+	Changes   uint32
+	Success   uint32
+	Slot      uint32
+	Next      uint32
+	Hash      uint32
+	Cell      uint16
+	Stray     uint16
+	Hung      uint64
+	Ticket    uint64
+	Trail     struct {
+		_           structs.HostLayout
+		StackLen    uint64
+		BranchesLen int64
+		Stack       [127]uint64
+		Branches    [32]struct {
+			_     structs.HostLayout
+			From  uint64
+			To    uint64
+			Flags uint64
+		}
 	}
 	Calls [128]engineCall
-	Saved [128]engineCall
-	Rec   engineSessionRecord
-	Log   [0]uint8
+	Kept  [3]struct {
+		_       structs.HostLayout
+		From    uint16
+		Size    uint16
+		Error   uint32
+		Changes uint32
+		Pad     uint32
+		Trail   struct {
+			_           structs.HostLayout
+			StackLen    uint64
+			BranchesLen int64
+			Stack       [127]uint64
+			Branches    [32]struct {
+				_     structs.HostLayout
+				From  uint64
+				To    uint64
+				Flags uint64
+			}
+		}
+		Calls [32]engineCall
+	}
+	Rec engineSessionRecord
+	Log [0]uint8
 }
 
 type engineSessionConfig struct {
@@ -289,7 +310,7 @@ type engineSessionRecord struct {
 	Failed      uint8
 	Depth       uint16
 	Frames      uint16
-	Saved       uint16
+	Stitched    uint16
 	Stack       uint16
 	Interrupt   uint8
 	Branches    uint8

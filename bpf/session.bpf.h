@@ -67,20 +67,18 @@ static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void 
 }
 
 // ks_write_record writes the record of a session into the ring buffer: the log, n
-// calls and, of the saved ones, as many as the header says.
-FUNC long ks_write_record(struct session *s, __u64 n)
+// calls and, if there is a chain c, the calls of that, and a trail.
+FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
 {
-	__u64 log = s->log_len, saved = s->rec.saved, stack = 8 * s->rec.stack, from = s->saved_from;
-	__u64 branches = s->rec.branches * sizeof(s->branches[0]);
+	__u64 log = s->log_len, more = c ? c->size : 0, stack = 8 * s->rec.stack;
+	__u64 branches = s->rec.branches * sizeof(t->branches[0]);
 	struct bpf_dynptr record;
 	long lost;
 	__u32 size;
 
-	if (log > log_size || n > DEPTH || saved > DEPTH / 2 || stack > sizeof(s->stack) || branches > sizeof(s->branches))
+	if (log > log_size || n > DEPTH || more > CHAIN || stack > sizeof(t->stack) || branches > sizeof(t->branches))
 		return 0; // none of it can be
-	if (from > DEPTH / 2)
-		from = DEPTH / 2;
-	size = sizeof(s->rec) + log + (n + saved) * sizeof(struct call) + stack + branches;
+	size = sizeof(s->rec) + log + (n + more) * sizeof(struct call) + stack + branches;
 	lost = bpf_ringbuf_reserve_dynptr(&events, size, 0, &record);
 	if (lost) {
 		bpf_ringbuf_discard_dynptr(&record, 0);
@@ -89,47 +87,41 @@ FUNC long ks_write_record(struct session *s, __u64 n)
 	size = write_record(&record, 0, &s->rec, sizeof(s->rec));
 	size = write_record(&record, size, s->log, log);
 	size = write_record(&record, size, s->calls, n * sizeof(struct call));
-	size = write_record(&record, size, at(s->saved, from), saved * sizeof(struct call));
-	size = write_record(&record, size, s->stack, stack);
-	write_record(&record, size, s->branches, branches);
+	if (c)
+		size = write_record(&record, size, c->calls, more * sizeof(struct call));
+	size = write_record(&record, size, t->stack, stack);
+	write_record(&record, size, t->branches, branches);
 	bpf_ringbuf_submit_dynptr(&record, settings.wake);
 	return 0;
 }
 
-// ks_send_session sends the log and, if there are calls to show, n of them
-// with the saved ones that hang under the last. The log of a traced session is
-// empty then.
-FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n)
+// ks_send_session sends the log and, if there are calls to show, n of them and those
+// of a chain c that hangs under the last, if that is not NULL. The log of a traced
+// session is empty then.
+FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, struct chain *c)
 {
-	__u64 saved = 0, stack = 0, from = s->saved_from;
-	__s64 branches = 0;
+	struct trail *t = c ? &c->trail : &s->trail;
+	__u64 stack = t->stack_len;
+	__s64 branches = t->branches_len;
 
 	if (n > DEPTH)
 		n = DEPTH;
-	if (n) {
-		if (from == n && from < DEPTH && s->saved_to > from)
-			saved = s->saved_to - from;
-		if (saved > DEPTH / 2)
-			saved = DEPTH / 2;
-		stack = s->stack_len;
-		if (stack > sizeof(s->stack))
-			stack = 0;
-		branches = s->branches_len;
-		if (branches > (__s64)sizeof(s->branches) || branches < 0)
-			branches = 0;
-	}
+	s->rec.no_branches = branches < 0 ? -branches : 0;
+	if (!n || stack > sizeof(t->stack))
+		stack = 0;
+	if (!n || branches > (__s64)sizeof(t->branches) || branches < 0)
+		branches = 0;
 	s->rec.kind = kind;
 	s->rec.log_size = s->log_len;
 	s->rec.end = bpf_ktime_get_ns();
-	s->rec.branches = branches / sizeof(s->branches[0]);
-	s->rec.no_branches = s->branches_len < 0 ? -s->branches_len : 0;
+	s->rec.branches = branches / sizeof(t->branches[0]);
 	s->rec.branch_flags = tail_settings.branch_flags;
-	s->rec.frames = n;
-	s->rec.saved = saved;
+	s->rec.frames = c ? n + c->size : n;
+	s->rec.stitched = c ? n : s->stitched;
 	s->rec.stack = stack / 8;
 	s->rec.depth = s->depth;
 	s->sent = 1;
-	if (ks_write_record(s, n)) {
+	if (ks_write_record(s, n, c, t)) {
 		ks_count(LOST_RINGBUF);
 		s->rec.lost_chunks++;
 	}
@@ -152,7 +144,7 @@ FUNC __s64 ks_reserve(struct session *s, __u32 size)
 		ks_count(LOST_VALUES);
 		return -1;
 	}
-	ks_send_session(s, SESSION_CHUNK, 0);
+	ks_send_session(s, SESSION_CHUNK, 0, 0);
 	return 0;
 }
 
@@ -456,7 +448,7 @@ FUNC struct session *ks_around(__u32 trap)
 static __always_inline int done_with(struct session *s)
 {
 	if (wanted.live && s->log_len)
-		ks_send_session(s, SESSION_CHUNK, 0);
+		ks_send_session(s, SESSION_CHUNK, 0, 0);
 	if (!s->depth && s->slot)
 		return ks_release(s);
 	s->busy = 0;
@@ -475,9 +467,9 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	__u64 inner = inner_ids();
 
 	__sync_fetch_and_add(&open_sessions, 1);
-	s->top = s->failing = s->saved_from = s->saved_to = 0;
-	s->recovered = s->satisfied = s->sent = s->chains = 0;
-	s->log_len = s->stash_len = s->stack_len = s->branches_len = 0;
+	s->top = s->failing = s->stitched = 0;
+	s->keeps = s->satisfied = s->sent = s->chains = 0;
+	s->log_len = s->stash_len = s->trail.stack_len = s->trail.branches_len = 0;
 	s->rec.start = now;
 	s->rec.tgid = task->tgid;
 	s->rec.tid = task->pid;
@@ -498,7 +490,7 @@ static __always_inline void drop(struct session *s)
 	s->depth = 0;
 	if (s->sent) {
 		s->log_len = 0;
-		ks_send_session(s, SESSION_DROP, 0);
+		ks_send_session(s, SESSION_DROP, 0, 0);
 	}
 }
 
@@ -527,14 +519,15 @@ static __always_inline int reportable(struct session *s, enum session_kind kind)
 	return wanted.success || s->chains;
 }
 
-// take_stack keeps how the kernel got to the return at hand.
-static __always_inline void take_stack(void *ctx, struct session *s)
+// take_trail keeps how the kernel got to the return at hand.
+static __always_inline void take_trail(void *ctx, struct session *s)
 {
-	long n = bpf_get_stack(ctx, s->stack, sizeof(s->stack), 0);
+	struct trail *t = &s->trail;
+	long n = bpf_get_stack(ctx, t->stack, sizeof(t->stack), 0);
 
-	s->stack_len = n > 0 ? n : 0;
+	t->stack_len = n > 0 ? n : 0;
 	if (tail_settings.branches)
-		s->branches_len = take_branches(s->branches, bpf_get_smp_processor_id(), s->ticket);
+		t->branches_len = take_branches(t->branches, bpf_get_smp_processor_id(), s->ticket);
 }
 
 // ks_close ends a session, after its last call has been taken off, and reports
@@ -549,12 +542,13 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 		drop(s);
 		return 0;
 	}
-	if (!s->stack_len && kind == SESSION_END) {
-		take_stack(ctx, s);
-	}
+	if (!s->rec.failed) // what is there is of a failure that did not matter
+		s->trail.stack_len = s->trail.branches_len = s->stitched = 0;
+	if (!s->trail.stack_len && kind == SESSION_END)
+		take_trail(ctx, s);
 	task = bpf_get_current_task_btf();
 	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
-	ks_send_session(s, kind, s->top);
+	ks_send_session(s, kind, s->top, 0);
 	s->depth = 0;
 	return 0;
 }
@@ -567,8 +561,7 @@ static __always_inline void forget(struct session *s, __u32 n)
 	s->rec.lost_returns += s->depth - n;
 	ks_count(LOST_RETURN);
 	s->depth = n;
-	s->failing = 0;
-	s->saved_from = s->saved_to = 0;
+	s->failing = s->keeps = 0;
 	if (!n) {
 		__sync_fetch_and_add(&open_sessions, -1);
 		drop(s);
@@ -605,26 +598,142 @@ FUNC int ks_unwind(struct session *s, __u32 sp, __u32 func, int again)
 	return found;
 }
 
-// ks_save keeps the failing chain, which the innermost call is about to
-// overwrite by calling something else. A chain that was kept before and hangs
-// under it is kept with it.
-FUNC int ks_save(struct session *s)
-{
-	__u64 from = s->depth, to = s->top, n = to - from;
+/* ---- failing chains ---- */
 
-	if (to <= from)
-		return 0;
-	if (from > DEPTH / 2 || n > DEPTH / 2) {
-		s->rec.lost_deep += n;
-		ks_count(LOST_DEPTH);
-		return 0;
+// send_chain sends a failing chain that has given way: one that is kept and hangs under
+// the first n calls or, if c is NULL, the one that these end with.
+static __always_inline void send_chain(struct session *s, __u64 n, struct chain *c)
+{
+	if (!wanted.interim)
+		return;
+	s->chains = 1;
+	ks_send_session(s, SESSION_CHAIN, n, c);
+}
+
+// room_for returns which of those that are kept is to make room for a chain that ended
+// with an error: one that hangs under the same call and ended likewise or, if all are in
+// use, the oldest, first of those under the same call.
+static __always_inline __u32 room_for(struct session *s, __u32 from, __u32 error)
+{
+	__u64 least = -1ULL;
+	__u32 chosen = 0;
+
+	for (__u32 i = 0; i < KEPT; i++) {
+		struct chain *c = &s->kept[i];
+		__u64 worth = 1;
+
+		if (s->keeps >> i & 1) {
+			worth = (c->from == from ? 2ULL : 3ULL) << 32 | c->changes;
+			if (c->from == from && c->error == error)
+				worth = 0;
+		}
+		if (worth < least) {
+			least = worth;
+			chosen = i;
+		}
 	}
-	bpf_probe_read_kernel(at(s->saved, from), n * sizeof(struct call), at(s->calls, from));
-	if (s->saved_from != to || s->saved_to <= to)
-		s->saved_to = to;
-	s->saved_from = from;
-	s->recovered = 0;
+	return chosen;
+}
+
+// ks_keep keeps the failing chain, which the innermost call is about to overwrite by
+// calling something else.
+FUNC int ks_keep(struct session *s)
+{
+	__u64 from = s->depth, n = s->top - from;
+	__u32 i = room_for(s, from, s->error);
+	struct chain *c;
+
+	if (!from || from >= DEPTH || n > DEPTH - from || i >= KEPT)
+		return 0;
+	if (n > CHAIN) {
+		s->rec.lost_deep += n - CHAIN;
+		ks_count(LOST_DEPTH);
+		n = CHAIN;
+	}
+	c = &s->kept[i];
+	if (s->keeps >> i & 1)
+		send_chain(s, c->from, c);
+	s->keeps |= 1 << i;
+	c->from = from;
+	c->size = n;
+	c->error = s->error;
+	c->changes = s->changes;
+	bpf_probe_read_kernel(&c->trail, sizeof(c->trail), &s->trail);
+	bpf_probe_read_kernel(c->calls, n * sizeof(struct call), at(s->calls, from));
 	return 0;
+}
+
+// What ks_give_up is not to give up, besides one that is kept.
+enum { IN_PLACE = KEPT, NOTHING };
+
+// ks_give_up gives up the failing chains below call d, except for one.
+FUNC int ks_give_up(struct session *s, __u64 d, __u32 except)
+{
+	if (except != IN_PLACE && s->failing == d + 2)
+		send_chain(s, s->top, 0);
+	for (__u32 i = 0; i < KEPT; i++) {
+		struct chain *c = &s->kept[i];
+
+		if (!(s->keeps >> i & 1) || c->from != d + 1)
+			continue;
+		s->keeps &= ~(1 << i);
+		if (i != except)
+			send_chain(s, d + 1, c);
+	}
+	return 0;
+}
+
+// An error that is not known: that of a function that does not return any.
+#define UNKNOWN (-1U)
+
+// explains returns how likely it is that a failure which ended with one error is the
+// reason of another one; 0 if it is not. Whether a call has succeeded since then does not
+// matter much, since they clean up; but a NULL often just says that there is nothing.
+static __always_inline __u64 explains(__u32 cause, __u32 error, int recovered)
+{
+	if (cause == error || (!cause && error == ENOMEM))
+		return 2;
+	return !recovered || (cause && error != UNKNOWN);
+}
+
+// ks_resolve is for call d, which has returned and has not succeeded: of the failing
+// chains below it the most likely reason becomes a part of its own, the last of several.
+// It returns whether there is one.
+FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
+{
+	__u32 chosen = NOTHING;
+	__u64 best = 0, n;
+	struct chain *c;
+
+	if (s->failing == d + 2) {
+		best = explains(s->error, error, 0) << 32 | -1U;
+		chosen = IN_PLACE;
+	}
+	for (__u32 i = 0; i < KEPT; i++) {
+		__u64 likely;
+
+		c = &s->kept[i];
+		if (!(s->keeps >> i & 1) || c->from != d + 1)
+			continue;
+		likely = explains(c->error, error, s->success > c->changes);
+		if (likely && (likely << 32 | c->changes) > best) {
+			best = likely << 32 | c->changes;
+			chosen = i;
+		}
+	}
+	ks_give_up(s, d, chosen);
+	if (chosen >= KEPT)
+		return chosen == IN_PLACE;
+	c = &s->kept[chosen];
+	n = c->size;
+	if (n > CHAIN || d + 1 + n > DEPTH)
+		return 0; // it cannot be
+	bpf_probe_read_kernel(&s->trail, sizeof(s->trail), &c->trail);
+	bpf_probe_read_kernel(at(s->calls, d + 1), n * sizeof(struct call), c->calls);
+	s->top = d + 1 + n;
+	s->stitched = d + 1;
+	s->error = c->error;
+	return 1;
 }
 
 // push puts a call on top of those in flight. It returns 0 if that is not
@@ -655,8 +764,8 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 	}
 	c = at(s->calls, d);
 	if (s->failing)
-		ks_save(s);
-	else if (s->top > d && s->saved_from == s->saved_to) {
+		ks_keep(s);
+	else if (s->top > d && !s->keeps) {
 		// What the last call in this place has captured is not needed any more.
 		if (wanted.traced)
 			s->stash_len = c->start;
@@ -698,48 +807,44 @@ static __always_inline int fails(__u64 cookie, __u64 result)
 	return 0;
 }
 
-// failed makes the innermost call, d, a part of the failing chain: of the one
-// that its last call has left behind, or of a new one that begins with it.
+// joins makes the innermost call, d, the outermost one of the failing chain.
+static __always_inline void joins(void *ctx, struct session *s, __u32 d)
+{
+	struct call *c = at(s->calls, d);
+
+	s->failing = d + 1;
+	c->sp = ks_return_address(ctx);
+	c->flags |= CALL_RETURNS;
+}
+
+// failed makes the innermost call, d, a part of the failing chain: of one that calls
+// of its own have left behind, or of a new one that begins with it.
 static __always_inline void failed(void *ctx, struct session *s, __u32 d, __u64 result)
 {
-	s->error = -(__u32)result;
-	if (s->failing != d + 2) {
-		take_stack(ctx, s);
+	__u32 error = -(__u32)result;
+
+	if (!ks_resolve(s, d, error)) {
+		take_trail(ctx, s);
 		s->top = d + 1;
+		s->stitched = 0;
 	}
-	s->failing = d + 1;
+	s->error = error;
+	joins(ctx, s, d);
 }
 
 // passed is for a call that can neither fail nor succeed.
-static __always_inline void passed(struct session *s, __u32 d)
+static __always_inline void passed(void *ctx, struct session *s, __u32 d)
 {
-	if (s->failing == d + 2) {
-		s->failing = d + 1;
-	} else if (s->saved_from == d + 1 && s->saved_to > d + 1) {
-		if (s->recovered) {
-			s->saved_from = s->saved_to = 0;
-			return;
-		}
-		s->top = d + 1;
-		s->failing = d + 1;
-	}
+	if ((s->failing == d + 2 || s->keeps) && ks_resolve(s, d, UNKNOWN))
+		joins(ctx, s, d);
 }
 
-// succeeded ends the failing chain that hangs under the innermost call.
+// succeeded ends the failing chains that hang under the innermost call.
 static __always_inline void succeeded(struct session *s, __u32 d)
 {
-	int chain = s->failing == d + 2, saved = s->saved_to > s->saved_from && s->saved_from == d + 1;
-
-	if (wanted.interim && (chain || saved)) {
-		s->chains = 1;
-		ks_send_session(s, SESSION_CHAIN, chain ? s->top : d + 1);
-	}
-	if (chain || saved)
-		s->stack_len = s->branches_len = 0;
-	if (s->saved_from > d)
-		s->saved_from = s->saved_to = 0;
-	else if (s->saved_to)
-		s->recovered = 1;
+	if (s->failing == d + 2 || s->keeps)
+		ks_give_up(s, d, NOTHING);
+	s->success = s->changes;
 	s->failing = 0;
 }
 
@@ -763,7 +868,7 @@ static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64
 	if (c->flags & CALL_FAILED)
 		failed(ctx, s, d, result);
 	else if (hidden || !(cookie >> FUNC_CLASS_SHIFT & 3))
-		passed(s, d);
+		passed(ctx, s, d);
 	else
 		succeeded(s, d);
 	s->depth = d;
@@ -927,9 +1032,11 @@ int session_hung(struct bpf_iter__task *ctx)
 	if (!copy->depth || copy->rec.start != start || copy->changes != n || s->changes != n)
 		return 0; // it is not hung but busy
 	s->hung = start;
-	n = bpf_get_task_stack(task, copy->stack, sizeof(copy->stack), 0);
-	copy->stack_len = n > 0 ? n : 0;
+	n = bpf_get_task_stack(task, copy->trail.stack, sizeof(copy->trail.stack), 0);
+	copy->trail.stack_len = n > 0 ? n : 0;
+	copy->trail.branches_len = 0;
+	copy->stitched = 0;
 	bpf_probe_read_kernel(copy->rec.leader, sizeof(copy->rec.leader), task->group_leader->comm);
-	ks_send_session(copy, SESSION_HUNG, copy->depth);
+	ks_send_session(copy, SESSION_HUNG, copy->depth, 0);
 	return 0;
 }

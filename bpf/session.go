@@ -13,26 +13,27 @@ import (
 )
 
 // The functions of sessions that generated code calls; session.bpf.h says what
-// they take. FuncWords may be generated.
+// they take. FuncWords, FuncResult and FuncReturnAddress may be generated.
 const (
-	FuncAway        = "ks_away"
-	FuncEnter       = "ks_enter"
-	FuncLeave       = "ks_leave"
-	FuncSession     = "ks_session"
-	FuncOpenSession = "ks_open_session"
-	FuncAround      = "ks_around"
-	FuncHit         = "ks_hit"
-	FuncDone        = "ks_done"
-	FuncPush        = "ks_push"
-	FuncPop         = "ks_pop"
-	FuncInnermost   = "ks_innermost"
-	FuncItem        = "ks_item"
-	FuncItemOf      = "ks_item_of"
-	FuncLogItem     = "ks_log_item"
-	FuncLogArgs     = "ks_log_args"
-	FuncSatisfied   = "ks_satisfied"
-	FuncWords       = "ks_words"
-	FuncResult      = "ks_result"
+	FuncAway          = "ks_away"
+	FuncEnter         = "ks_enter"
+	FuncLeave         = "ks_leave"
+	FuncSession       = "ks_session"
+	FuncOpenSession   = "ks_open_session"
+	FuncAround        = "ks_around"
+	FuncHit           = "ks_hit"
+	FuncDone          = "ks_done"
+	FuncPush          = "ks_push"
+	FuncPop           = "ks_pop"
+	FuncInnermost     = "ks_innermost"
+	FuncItem          = "ks_item"
+	FuncItemOf        = "ks_item_of"
+	FuncLogItem       = "ks_log_item"
+	FuncLogArgs       = "ks_log_args"
+	FuncSatisfied     = "ks_satisfied"
+	FuncWords         = "ks_words"
+	FuncResult        = "ks_result"
+	FuncReturnAddress = "ks_return_address"
 )
 
 // AppendOpenSessions loads into reg how many sessions are open.
@@ -57,7 +58,8 @@ const (
 const (
 	CallFinished = 1
 	CallFailed   = 2
-	CallHidden   = 8 // did not meet a predicate on its return
+	CallHidden   = 8  // did not meet a predicate on its return
+	CallReturns  = 16 // where it returned to is there
 )
 
 // A SessionRecordKind says why a record of a session was sent.
@@ -67,7 +69,7 @@ type SessionRecordKind uint8
 const (
 	SessionEnd   SessionRecordKind = iota + 1 // its entry function has returned
 	SessionChunk                              // a part of the log of one that is open
-	SessionChain                              // a failing chain that its caller has dealt with
+	SessionChain                              // a failing chain that has given way
 	SessionDrop                               // ended, and is not wanted
 	SessionHung                               // open for long
 	SessionExit                               // its thread has ended
@@ -279,7 +281,7 @@ type SessionHeader struct {
 	AllBranches  bool
 	Depth        int // calls in flight
 	Frames       int // in the record
-	Saved        int // in the record, stitched under the last frame
+	Stitched     int // index of the first frame that other calls have followed; 0: none
 	Stack        int // words of kernel stack in the record
 	Comm, Leader [16]byte
 }
@@ -304,14 +306,14 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		CPU: uint16(u16(unsafe.Offsetof(l.Cpu))), Kind: SessionRecordKind(raw[unsafe.Offsetof(l.Kind)]),
 		Failed: raw[unsafe.Offsetof(l.Failed)] != 0, Interrupt: raw[unsafe.Offsetof(l.Interrupt)] != 0,
 		Depth: u16(unsafe.Offsetof(l.Depth)), Frames: u16(unsafe.Offsetof(l.Frames)),
-		Saved: u16(unsafe.Offsetof(l.Saved)), Stack: u16(unsafe.Offsetof(l.Stack)),
+		Stitched: u16(unsafe.Offsetof(l.Stitched)), Stack: u16(unsafe.Offsetof(l.Stack)),
 		Branches: int(raw[unsafe.Offsetof(l.Branches)]), NoBranches: raw[unsafe.Offsetof(l.NoBranches)],
 		AllBranches: raw[unsafe.Offsetof(l.BranchFlags)]&byte(engineSectionFlagSECTION_ALL) != 0,
 	}
 	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
 	data = raw[SessionHeaderSize:]
-	if need := int(h.LogSize) + (h.Frames+h.Saved)*CallSize + 8*h.Stack + BranchSize*h.Branches; need > len(data) {
+	if need := int(h.LogSize) + h.Frames*CallSize + 8*h.Stack + BranchSize*h.Branches; need > len(data) {
 		return nil, fmt.Errorf("record of a session has %d bytes, its header speaks of %d", len(data), need)
 	}
 	return data, nil
@@ -325,13 +327,16 @@ type SessionCall struct {
 	// of a SPEC; 0: nothing. Of calls that are traced, Values is the last of them.
 	Values, Item uint32
 	Flags        uint32
+	// Returned is the low half of the address that it returned to; 0 if that is not
+	// known.
+	Returned uint32
 }
 
 // DecodeCall reads one call; raw has at least CallSize bytes.
 func DecodeCall(raw []byte) SessionCall {
 	var l engineCall
 	le := binary.LittleEndian
-	return SessionCall{
+	c := SessionCall{
 		Entry:    le.Uint64(raw[unsafe.Offsetof(l.Entry):]),
 		Duration: le.Uint64(raw[unsafe.Offsetof(l.Duration):]),
 		Result:   le.Uint64(raw[unsafe.Offsetof(l.Result):]),
@@ -340,6 +345,10 @@ func DecodeCall(raw []byte) SessionCall {
 		Item:     le.Uint32(raw[unsafe.Offsetof(l.Item):]),
 		Flags:    le.Uint32(raw[unsafe.Offsetof(l.Flags):]),
 	}
+	if c.Flags&CallReturns != 0 {
+		c.Returned = le.Uint32(raw[unsafe.Offsetof(l.Sp):])
+	}
+	return c
 }
 
 // AppendSession is the inverse of DecodeSession's header, for tests.
@@ -360,7 +369,7 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 	}
 	for off, v := range map[uintptr]int{
 		unsafe.Offsetof(l.Cpu): int(h.CPU), unsafe.Offsetof(l.Depth): h.Depth, unsafe.Offsetof(l.Frames): h.Frames,
-		unsafe.Offsetof(l.Saved): h.Saved, unsafe.Offsetof(l.Stack): h.Stack,
+		unsafe.Offsetof(l.Stitched): h.Stitched, unsafe.Offsetof(l.Stack): h.Stack,
 	} {
 		le.PutUint16(b[off:], uint16(v))
 	}
@@ -379,6 +388,7 @@ func AppendCall(dst []byte, c SessionCall) []byte {
 	le.PutUint64(b[unsafe.Offsetof(l.Entry):], c.Entry)
 	le.PutUint64(b[unsafe.Offsetof(l.Duration):], c.Duration)
 	le.PutUint64(b[unsafe.Offsetof(l.Result):], c.Result)
+	le.PutUint32(b[unsafe.Offsetof(l.Sp):], c.Returned)
 	le.PutUint32(b[unsafe.Offsetof(l.Func):], c.Func)
 	le.PutUint32(b[unsafe.Offsetof(l.Values):], c.Values)
 	le.PutUint32(b[unsafe.Offsetof(l.Item):], c.Item)

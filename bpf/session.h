@@ -10,6 +10,8 @@ enum {
 	STACK_WORDS = 127, /* of a kernel stack */
 	ERRNOS = 4096,
 	UNWIND = 8,
+	KEPT = 3,   /* failing chains that other calls have followed */
+	CHAIN = 32, /* calls that are kept of one */
 };
 
 /* What a program is told of its function besides the id: bits of the cookie. */
@@ -31,6 +33,7 @@ enum call_flag {
 	CALL_FAILED = 2,
 	CALL_MISSED = 4, /* its return was not seen */
 	CALL_HIDDEN = 8, /* did not meet a predicate on its return */
+	CALL_RETURNS = 16, /* of a finished one: sp is where it returned to */
 };
 
 /* A call, while it is in flight and, until another takes its place, after. */
@@ -38,7 +41,9 @@ struct call {
 	__u64 entry;	/* CLOCK_MONOTONIC ns */
 	__u64 duration; /* ns */
 	__u64 result;
-	__u32 sp; /* low half of the address of its stack frame, which tells it from others */
+	/* While it is in flight, the low half of the address of its stack frame, which tells it from others.
+	   When it has returned, the low half of the address that it returned to; 0: not known. */
+	__u32 sp;
 	__u32 func;
 	__u32 start;  /* length of the log, or the stash, before it */
 	__u32 values; /* 1 + offset in the log of all arguments; 0: nothing. With -T, of the values of a SPEC that has returned */
@@ -49,15 +54,15 @@ struct call {
 enum session_kind {
 	SESSION_END = 1,   /* the entry function has returned */
 	SESSION_CHUNK = 2, /* a part of the log of a session that is still open */
-	SESSION_CHAIN = 3, /* a failing chain that its caller has dealt with */
+	SESSION_CHAIN = 3, /* a failing chain that has given way: its caller went on, or failed for another reason */
 	SESSION_DROP = 4,  /* ended, and is not wanted */
 	SESSION_HUNG = 5,  /* has been open for long */
 	SESSION_EXIT = 6,  /* its thread has ended */
 };
 
 /*
- * A record: what follows is the log, then frames, saved frames and the stack,
- * as many as the header says.
+ * A record: what follows is the log, then frames, the stack and branches, as many
+ * as the header says.
  */
 struct session_record {
 	__u64 start; /* with tid and cpu: names the session */
@@ -78,7 +83,7 @@ struct session_record {
 	__u8 failed;
 	__u16 depth;  /* calls in flight */
 	__u16 frames; /* number of struct call */
-	__u16 saved;  /* number of struct call that hang under the last frame */
+	__u16 stitched; /* index of the first frame that other calls have followed; 0: none */
 	__u16 stack;  /* number of addresses */
 	__u8 interrupt; /* it was opened by one */
 	__u8 branches; /* number of struct perf_branch_entry */
@@ -118,15 +123,36 @@ struct log_exit {
 	__u64 result;
 };
 
+/* How the kernel got to a return. */
+struct trail {
+	__u64 stack_len;    /* bytes */
+	__s64 branches_len; /* bytes, or a negative error number */
+	__u64 stack[STACK_WORDS];
+	struct perf_branch_entry branches[MAX_BRANCHES];
+};
+
+/*
+ * A failing chain that other calls have followed. It hangs under a call that is in
+ * flight: what that returns tells whether this was the reason.
+ */
+struct chain {
+	__u16 from;    /* index of its outermost call, not 0 */
+	__u16 size;    /* calls */
+	__u32 error;   /* errno of its outermost call, 0: NULL */
+	__u32 changes; /* of the session's calls, when it was put here */
+	__u32 pad;
+	struct trail trail; /* to the return of its innermost call */
+	struct call calls[CHAIN];
+};
+
 /* The session of a thread, while one is open, or what an interrupt has for its own. */
 struct session {
 	__u32 busy;   /* a program is at work on it; programs know that this is first */
 	__u16 depth;  /* calls in flight; 0: no session is open */
 	__u16 top;    /* calls that are valid: those in flight and, behind, the last that returned */
 	__u16 failing;	   /* 1 + index of the outermost call of the failing chain, 0: there is none */
-	__u16 saved_from;  /* saved[saved_from] to saved[saved_to-1] are an earlier failing chain */
-	__u16 saved_to;
-	__u8 recovered;	   /* a call has succeeded after them */
+	__u16 stitched;	   /* index of the first call of that chain that others have followed, 0: none */
+	__u8 keeps;	   /* bit i: kept[i] is in use */
 	__u8 satisfied;	   /* a call has met predicates */
 	__u8 sent;	   /* parts of it were sent */
 	__u8 chains;	   /* failing chains were sent */
@@ -134,20 +160,18 @@ struct session {
 	__u32 context;	   /* not zero: of an interrupt */
 	__u32 log_len;
 	__u32 stash_len;
-	__u32 stack_len; /* bytes */
 	__u32 changes;	 /* of its calls, ever */
+	__u32 success;	 /* changes when a call succeeded last */
 	__u32 slot;	 /* 1 + its index in the pool */
 	__u32 next;	 /* in the pool: slot of the next one there */
 	__u32 hash;	 /* of the task, in the index */
 	__u16 cell;	 /* of the bucket there */
 	__u16 stray;	 /* it is the other bucket */
 	__u64 hung;	 /* start of the one that was reported as hung */
-	__u64 stack[STACK_WORDS];
 	__u64 ticket; /* of the branch snapshot of the return at hand */
-	__s64 branches_len; /* bytes, or a negative error number */
-	struct perf_branch_entry branches[MAX_BRANCHES];
+	struct trail trail; /* to the return of the failing chain's innermost call */
 	struct call calls[DEPTH];
-	struct call saved[DEPTH];
+	struct chain kept[KEPT];
 	struct session_record rec;
 	__u8 log[]; /* log_size bytes, stash_size */
 };
@@ -156,7 +180,7 @@ struct session_config {
 	__u64 longer;  /* ns */
 	__u64 hung;    /* ns */
 	__u8 success;  /* report sessions that did not fail, too */
-	__u8 interim;  /* report failing chains that were dealt with */
+	__u8 interim;  /* report failing chains that have given way */
 	__u8 traced;   /* log every call */
 	__u8 live;     /* send the log at once */
 	__u8 condition; /* report only sessions in which a call has met predicates */

@@ -47,4 +47,17 @@ FUNC __u64 ks_result(void *ctx)
 #endif
 }
 
+// ks_return_address returns where the function goes that has just returned. It is
+// replaced like ks_words; trampolines do not know, and it returns 0.
+FUNC __u64 ks_return_address(void *ctx)
+{
+	__u64 *regs = ctx;
+
+#if defined(__TARGET_ARCH_arm64)
+	return regs[32];
+#else
+	return regs[16];
+#endif
+}
+
 #endif

@@ -310,11 +310,17 @@ func leaveItems(a *assembler) {
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// trampolineFunctions take the place of the engine's in programs of types that
-// internal/attach loads by itself: what asks for words of the context and, since
-// only the ebpf package's loader knows the engine's kfuncs, the cast.
+// trampolineFunctions take the place of the engine's in programs that run on a
+// trampoline: what asks for words of the context and, in those that internal/attach
+// loads by itself, the cast, since only the ebpf package's loader knows the engine's
+// kfuncs.
 func trampolineFunctions(p *plan.Probe, t Target, half string) []bpf.Function {
-	var funcs []bpf.Function
+	if !p.Method.Trampoline() {
+		return nil
+	}
+	unknown := asm.Comment("where it returns to is not known")
+	insns := asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSource(unknown), asm.Return().WithSource(unknown)}
+	funcs := []bpf.Function{{Name: bpf.FuncReturnAddress, Args: 1, Insns: insns}}
 	if p.Method == plan.MethodTracingMulti {
 		funcs = append(funcs, funcWords(p, t, half), funcResult(p, t))
 	}

@@ -51,7 +51,7 @@ func (m *merger) begins(addr uint64) bool {
 // merge returns the rows of a chain, outermost first. The kernel's stack knows
 // the functions that were not recorded on the way to those that were; the call
 // that the chain ends in has returned already when the stack is taken, and
-// stands behind it, as do calls that were stitched to it.
+// stands behind it.
 func (m *merger) merge(c *session.Chain) []stackRow {
 	m.rows, m.frames, m.starts = m.rows[:0], m.frames[:0], m.starts[:0]
 	for i, addr := range c.Stack {
@@ -81,6 +81,13 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 		for j := len(group) - 2; j >= 0; j-- {
 			m.rows = append(m.rows, stackRow{symbol: &group[j]})
 		}
+		if m.skip[i] {
+			continue
+		}
+		for range m.jumped(c, i, next) {
+			m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
+			next++
+		}
 	}
 	for ; next < len(c.Frames); next++ {
 		m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
@@ -99,13 +106,35 @@ func (m *merger) called(c *session.Frame, i int) bool {
 	return false
 }
 
-// find returns which of the calls is that of a frame, -1 for none. A call that
-// was stitched is not on the stack any more, and what is deeper is behind it.
+// jumped returns how many of the calls from next on were made by the frame with number
+// i but are not in the stack: they have ended by a jump to another function, which took
+// their place there. It shows in where they returned to, or in the trampolines by which
+// they are traced.
+func (m *merger) jumped(c *session.Chain, i, next int) (n int) {
+	trampolines, inner := 0, i-1
+	calls := c.Frames[next:]
+	for ; inner >= 0 && m.skip[inner]; inner-- {
+		f := &m.frames[m.starts[inner+1]-1]
+		if isTrampoline(f) {
+			trampolines++
+		} else if at := find(calls, f); m.unfiltered && at >= 0 {
+			calls = calls[:at] // it is shown there
+		}
+	}
+	if inner < 0 {
+		trampolines = 0 // those are of what took the stack
+	} else if at := find(calls, &m.frames[m.starts[inner+1]-1]); at >= 0 {
+		calls = calls[:at]
+	}
+	for n < len(calls) && (n < trampolines || calls[n].Returned != 0 && calls[n].Returned == uint32(c.Stack[i])) {
+		n++
+	}
+	return n
+}
+
+// find returns which of the calls is that of a frame, -1 for none.
 func find(calls []session.Frame, f *symbols.Frame) int {
 	for i := range calls {
-		if calls[i].Stitched {
-			return -1
-		}
 		if isCallOf(calls[i].Func, f) {
 			return i
 		}
@@ -114,12 +143,14 @@ func find(calls []session.Frame, f *symbols.Frame) int {
 }
 
 // isCallOf compares addresses where they are known: there are functions of one
-// name, and functions of several names.
+// name, and functions of several names. A part of a function that is seldom run may
+// lie elsewhere, under a name of its own.
 func isCallOf(fn *plan.Function, f *symbols.Frame) bool {
-	if fn.Func.Addr != 0 && f.Name != "" {
+	name, cold := strings.CutSuffix(f.Name, ".cold")
+	if fn.Func.Addr != 0 && f.Name != "" && !cold {
 		return fn.Func.Addr == f.Addr-f.Offset
 	}
-	return fn.Func.Name == f.Name && fn.Func.Module == f.Module
+	return fn.Func.Name == name && fn.Func.Module == f.Module
 }
 
 // skipTracing marks the addresses that are in the stack because of the tracing:
@@ -146,8 +177,10 @@ func (m *merger) skipTracing() {
 }
 
 // entryCode is how far into a function the call of a trampoline returns at
-// most: behind a landing pad and the call itself.
-const entryCode = 24
+// most: behind a landing pad, on arm64 an instruction that saves the link
+// register, and the call itself. Since Linux 6.19 it may be a jump, and the
+// trampoline be called by the caller of the function for all that the stack tells.
+const entryCode = 12
 
 // bpfModule is what kallsyms says BPF programs are in.
 const bpfModule = "bpf"

@@ -5,6 +5,7 @@ package output
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -60,6 +61,58 @@ func TestReturnAddresses(t *testing.T) {
 	}
 }
 
+// TestJumped puts calls that have left the kernel's stack by a jump below what has
+// called them: by where they return to, or by the trampoline at their begin, which is
+// skipped like the trampoline itself.
+func TestJumped(t *testing.T) {
+	calls := func(names ...string) (frames []session.Frame) {
+		for _, name := range names {
+			fn := &plan.Function{}
+			fn.Func.Name = name
+			frames = append(frames, session.Frame{Func: fn})
+		}
+		return frames
+	}
+	returning := func(frames []session.Frame, to ...uint32) []session.Frame {
+		for i := range to {
+			frames[i].Returned = to[i]
+		}
+		return frames
+	}
+	const trampoline = 0x610
+	for _, test := range []struct {
+		name  string
+		calls []session.Frame
+		stack []uint64 // innermost first
+		want  string
+	}{
+		{"it returns to c", returning(calls("z", "e"), 0x220, 0x330), []uint64{0x330, 0x220, 0x140}, "b c !z d !e"},
+		{"not known", calls("z", "e"), []uint64{0x330, 0x220, 0x140}, "b c d !z !e"},
+		{"it is in the stack", returning(calls("d", "e"), 0x220, 0x330), []uint64{0x330, 0x220, 0x140}, "b c d* !e"},
+		{"two", returning(calls("y", "z", "e"), 0x220, 0x220, 0x330), []uint64{0x330, 0x220, 0x140}, "b c !y !z d !e"},
+		{"a trampoline calls it", calls("c", "e"), []uint64{0x330, trampoline, 0x209, 0x140}, "b !c d !e"},
+		{"a trampoline that was jumped to", calls("z", "e"), []uint64{0x330, trampoline, 0x220, 0x140}, "b c !z d !e"},
+		{"one of what is in the stack", calls("c", "e"), []uint64{0x330, 0x210, trampoline, 0x140}, "b c* d !e"},
+		{"a trampoline calls what is in the stack", calls("c", "e"), []uint64{0x330, 0x220, trampoline, 0x209, 0x140}, "b c* d !e"},
+	} {
+		m := merger{resolver: letters{}}
+		var got []string
+		for _, r := range m.merge(&session.Chain{Frames: test.calls, Stack: test.stack}) {
+			switch {
+			case r.symbol == nil:
+				got = append(got, "!"+r.call.Func.Func.Name)
+			case r.call != nil:
+				got = append(got, r.symbol.Name+"*")
+			default:
+				got = append(got, r.symbol.Name)
+			}
+		}
+		if s := strings.Join(got, " "); s != test.want {
+			t.Errorf("%s: %s, want %s", test.name, s, test.want)
+		}
+	}
+}
+
 // FuzzMerge makes chains and stacks of random bytes. Whatever they are, every
 // call is there once and in its order, as is everything of the stack that is
 // not left out.
@@ -79,7 +132,8 @@ func FuzzMerge(f *testing.F) {
 				fn.Func.Name = string(rune('a' + b&7))
 				functions[b&7] = fn
 			}
-			c.Frames = append(c.Frames, session.Frame{Func: fn, Stitched: b&0x80 != 0})
+			// Some have returned to what may be in the stack.
+			c.Frames = append(c.Frames, session.Frame{Func: fn, Returned: uint32(b>>4&7) << 8})
 		}
 		for _, b := range stack {
 			c.Stack = append(c.Stack, uint64(b&7)<<8|uint64(b>>1&0xfc))
@@ -96,9 +150,6 @@ func FuzzMerge(f *testing.F) {
 					}
 					if r.tracing {
 						t.Error("a call at a frame of tracing itself")
-					}
-					if r.call.Stitched && r.symbol != nil {
-						t.Error("a stitched call in the kernel's stack")
 					}
 					next++
 				}

@@ -137,9 +137,6 @@ func (p *Sessions) appendBranches(dst []byte, c *session.Chain) []byte {
 		return append(appendWhyNoBranches(append(dst, "--- no branches"...), uint32(c.NoBranches)), " ---\n"...)
 	}
 	last := len(c.Frames) - 1
-	for last >= 0 && c.Frames[last].Stitched {
-		last--
-	}
 	if len(c.Branches) == 0 || last < 0 {
 		return dst
 	}

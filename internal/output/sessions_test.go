@@ -224,7 +224,7 @@ func sessionCases(t *testing.T) map[string]func(r fakeResolver) (SessionOptions,
 		},
 		"recursion": func(r fakeResolver) (SessionOptions, []*session.Session) {
 			f, g := function("f", typeInt), function("g@mod", typeInt)
-			stack := []uint64{0xffffc90000001000, r.add("f", 0x10), r.add("h", 0x30), r.add("f", 0x20), r.add("g@mod", 0x40), r.add("f", 0x20)}
+			stack := []uint64{0xffffc90000001000, r.add("f", 9), r.add("h", 0x30), r.add("f", 0x20), r.add("g@mod", 0x40), r.add("f", 0x20)}
 			return SessionOptions{}, []*session.Session{{Comm: "x", Leader: "x", Start: at(1, 0), End: at(1, 9),
 				Chain: session.Chain{Stack: stack, Frames: []session.Frame{frame(f, 5, minusE(1)), frame(g, 4, minusE(1)), frame(f, 3, minusE(1)), frame(f, 2, minusE(1)), frame(g, 1, minusE(1))}}}}
 		},

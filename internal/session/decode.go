@@ -4,6 +4,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -60,6 +61,21 @@ type openSession struct {
 	log            log
 	chains         []Chain
 	older, younger *openSession
+}
+
+// interim returns the chains in the order in which they failed: the engine sends some
+// only when it knows that another one was the reason.
+func (o *openSession) interim() []Chain {
+	slices.SortStableFunc(o.chains, func(a, b Chain) int { return cmp.Compare(a.failed(), b.failed()) })
+	return o.chains
+}
+
+// failed returns when the innermost call of a chain was made.
+func (c *Chain) failed() uint64 {
+	if len(c.Frames) == 0 {
+		return 0
+	}
+	return c.Frames[len(c.Frames)-1].Entry
 }
 
 // Orphans returns how many sessions were given up of which parts had come, but
@@ -128,7 +144,7 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 		o.chains = append(o.chains, chain.clone())
 		return nil, d.makeRoom(o)
 	}
-	s.Chain, s.Interim = chain, o.chains
+	s.Chain, s.Interim = chain, o.interim()
 	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0
 	switch {
 	case d.Traced && d.Live:
@@ -146,7 +162,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 	logged := log{{base: h.LogBase, data: data[:h.LogSize]}}
 	s = d.header(h)
 	if o := d.open[keyOf(h)]; o != nil {
-		logged, s.Interim = append(slices.Clone(o.log), logged...), o.chains
+		logged, s.Interim = append(slices.Clone(o.log), logged...), o.interim()
 	}
 	if s.Chain, err = d.chain(h, data[h.LogSize:], logged); err == nil && d.Traced && !d.Live {
 		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
@@ -246,7 +262,7 @@ func (d *Decoder) makeRoom(keep *openSession) error {
 // values lie.
 func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged log) (Chain, error) {
 	var c Chain
-	for i := range h.Frames + h.Saved {
+	for i := range h.Frames {
 		call := bpf.DecodeCall(data[i*bpf.CallSize:])
 		if call.Flags&bpf.CallHidden != 0 {
 			continue
@@ -255,10 +271,10 @@ func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged log) (Chain, e
 		if err != nil {
 			return c, err
 		}
-		f.Stitched = i >= h.Frames
+		f.Stitched = h.Stitched > 0 && i >= h.Stitched
 		c.Frames = append(c.Frames, f)
 	}
-	data = data[(h.Frames+h.Saved)*bpf.CallSize:]
+	data = data[h.Frames*bpf.CallSize:]
 	for i := range h.Stack {
 		c.Stack = append(c.Stack, le.Uint64(data[8*i:]))
 	}
@@ -272,7 +288,7 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged log) 
 	if int(call.Func) >= len(d.Plan.Functions) {
 		return Frame{}, fmt.Errorf("decoding a record: function %d of %d", call.Func, len(d.Plan.Functions))
 	}
-	f := Frame{Func: d.Plan.Functions[call.Func], Entry: call.Entry, Duration: call.Duration, Result: call.Result,
+	f := Frame{Func: d.Plan.Functions[call.Func], Entry: call.Entry, Duration: call.Duration, Result: call.Result, Returned: call.Returned,
 		Finished: call.Flags&bpf.CallFinished != 0, Failed: call.Flags&bpf.CallFailed != 0}
 	if !f.Finished && h.End > call.Entry {
 		f.Duration = h.End - call.Entry

@@ -93,7 +93,7 @@ func (b *logBuilder) values(log bpf.LogKind, kind bpf.Kind, depth int, fn uint32
 }
 
 func record(h bpf.SessionHeader, log []byte, calls []bpf.SessionCall, stack ...uint64) []byte {
-	h.LogSize, h.Frames, h.Stack = uint32(len(log)), len(calls)-h.Saved, len(stack)
+	h.LogSize, h.Frames, h.Stack = uint32(len(log)), len(calls), len(stack)
 	if h.Comm[0] == 0 {
 		copy(h.Comm[:], "comm")
 	}
@@ -117,6 +117,9 @@ func describeSession(s *Session) string {
 			fmt.Fprintf(&b, " %s=%d", f.Func.Func.Name, int64(f.Result))
 			if f.Stitched {
 				b.WriteString("~")
+			}
+			if f.Returned != 0 {
+				fmt.Fprintf(&b, " to %x", f.Returned)
 			}
 			if !f.Finished {
 				fmt.Fprintf(&b, " for %d", f.Duration)
@@ -198,9 +201,9 @@ func TestDecode(t *testing.T) {
 	}{
 		{"chain with values", Decoder{}, [][]byte{record(head, values, calls, 0xa, 0xb)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a b]"}, 0},
-		{"stitched", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Saved = 1 }), nil,
-			[]bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad}, {Func: 2, Flags: bad}}, 0xa)}, []string{
-			"outer 7/8 comm state=0 failed=true\n chain outer=-22 leaf=0~ [a]"}, 0},
+		{"stitched", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Stitched = 1 }), nil,
+			[]bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad | bpf.CallReturns, Returned: 0xc}, {Func: 1, Flags: bad}, {Func: 2, Flags: bad, Returned: 0xd}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 to c inner=0~ leaf=0~ [a]"}, 0},
 		{"hidden frame", Decoder{}, [][]byte{record(head, nil, []bpf.SessionCall{{Func: 0, Flags: fin}, {Func: 1, Flags: fin | bpf.CallHidden}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 [a]"}, 0},
 		{"exited", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionExit }), nil, []bpf.SessionCall{{Func: 0, Entry: 150}})}, []string{
@@ -211,6 +214,11 @@ func TestDecode(t *testing.T) {
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChain }), nil, []bpf.SessionCall{{Func: 0}, {Func: 2, Flags: bad}}, 0xc),
 			record(with(func(h *bpf.SessionHeader) { h.Failed = false }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=false\n chain outer=0 for 200 leaf=0 [c]\n chain outer=0 [a]"}, 0},
+		{"interim chains out of order", Decoder{}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChain }), nil, []bpf.SessionCall{{Func: 0}, {Func: 2, Entry: 130, Flags: bad}}, 0xd),
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChain }), nil, []bpf.SessionCall{{Func: 0}, {Func: 2, Entry: 120, Flags: bad}}, 0xc),
+			record(head, nil, []bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=0 for 200 leaf=0 [c]\n chain outer=0 for 200 leaf=0 [d]\n chain outer=-22 [a]"}, 0},
 		{"trace in one", Decoder{Traced: true}, [][]byte{record(head, all, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n" +
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},

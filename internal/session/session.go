@@ -32,8 +32,9 @@ type Session struct {
 	// Chain is the failing chain or, of a session without one, the calls that
 	// were made last; where it is, of one that is still open.
 	Chain Chain
-	// Interim are failing chains that were dealt with before the session
-	// ended, oldest first; only on request.
+	// Interim are failing chains that have given way before the session ended:
+	// their caller went on, or failed for another reason. Oldest first; only on
+	// request.
 	Interim []Chain
 	// Trace has every recorded call in the order of events; only on request.
 	// Of a Running session, what has been added since the last time.
@@ -67,7 +68,7 @@ func (l Lost) Any() bool { return l != Lost{} }
 type Chain struct {
 	Frames []Frame // outermost first; stitched ones come last
 	// Stack are return addresses as the kernel unwound them, innermost first,
-	// taken when the innermost frame that is not stitched returned.
+	// taken when the innermost frame returned.
 	Stack []uint64
 	// Branches are the branches taken before that, newest first.
 	Branches []Branch
@@ -86,6 +87,9 @@ type Frame struct {
 	Finished bool   // has returned: Result and Duration are final
 	Failed   bool
 	Stitched bool // a failed call that was followed by others of its caller
+	// Returned is the low half of the address that it returned to; 0 if that is
+	// not known.
+	Returned uint32
 	Values   Values
 }
 
