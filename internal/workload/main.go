@@ -39,7 +39,7 @@ type workCase struct {
 }
 
 func allCases() []workCase {
-	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), nestedCases(), threadCases(), processCases(), loopCases(), changeCases())
+	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), nestedCases(), threadCases(), processCases(), loopCases(), changeCases(), failureCases())
 }
 
 func main() {

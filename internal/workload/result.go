@@ -49,6 +49,14 @@ func resultOf(n int, err error) result {
 	return result{n: n}
 }
 
+// err is the error that it stands for, if any.
+func (r result) err() error {
+	if r.errno != 0 {
+		return r.errno
+	}
+	return nil
+}
+
 // expect is an error unless the call failed in one of the ways given, or
 // succeeded when there are none.
 func (r result) expect(wanted ...unix.Errno) error {
