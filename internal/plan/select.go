@@ -60,6 +60,9 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		if hint == "" {
 			hint = view.Missing(sel.Name, sel.Module).Hint()
 		}
+		if sel.Module != "" {
+			return nil, fault(hint, "no function of a module %s is called %q", sel.Module, sel.Name)
+		}
 		return nil, fault(hint, "no function is called %q", sel.Name)
 	}
 	kept, err := withoutDenied(view, funcs, o)

@@ -39,6 +39,7 @@ func TestUntraceable(t *testing.T) {
 		{"cycles_2_ns", "  ^~~~~~~~~~~\n  column 1: cycles_2_ns is inlined everywhere: there is no code of it to trace; its code is in a", ""},
 		{"tsc_read", "  column 1: tsc_read is inlined everywhere: there is no code of it to trace; its code is in a", ""},
 		{"sched_clok", `did you mean "sched_clock"`, ""},
+		{"sched_clock[ext4]", `no function of a module ext4 is called "sched_clock"; "sched_clock" is in vmlinux: leave out the brackets`, ""},
 	} {
 		view := clockView(t)
 		inlined := func(name string) string { // as debug info tells
