@@ -32,6 +32,7 @@ type field struct {
 	// value and target are the capture's slots; nil where it has none.
 	value, target *plan.Slot
 	number        *btfprint.Printer // of the value
+	options       *btfprint.ValueOptions
 	object        *btfprint.Printer // of the target
 	text          bool              // the target is a string
 	buffer        bool              // the target is bytes behind their number
@@ -127,7 +128,12 @@ func (f *field) add(s *plan.Slot) (err error) {
 			f.typ = t.T
 		}
 	default:
-		f.value, f.typ = s, t.Type()
+		f.value, f.typ, f.options = s, t.Type(), &f.style.number
+		if _, context := t.(*expr.ContextTerm); context || f.view == expr.ViewDec {
+			decimal := f.style.number // a time, or what was asked for so, is no word of an object
+			decimal.HexFrom = 0
+			f.options = &decimal
+		}
 		_, f.result = t.(*expr.Result)
 		f.number, err = btfprint.Compile(t.Type(), binary.LittleEndian)
 	}
@@ -293,7 +299,7 @@ func (f *field) appendValue(dst []byte, e *event.Event, v uint64) []byte {
 	if _, signed, _ := expr.Number(f.typ); isErr && f.style.short && !signed {
 		return append(append(dst, '-'), name...) // the number alone shows no error
 	}
-	dst = f.number.AppendValue(dst, raw, &f.style.number)
+	dst = f.number.AppendValue(dst, raw, f.options)
 	if isErr && !f.style.short {
 		dst = append(append(append(dst, " /* -"...), name...), " */"...)
 	}
