@@ -121,7 +121,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	f.kernel.add(flags)
 	f.symbols.add(flags)
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why; in stacks of sessions, show addresses")
 	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs and all that the verifier says")
 	return c
 }
