@@ -106,21 +106,25 @@ func TestLiveLonger(t *testing.T) {
 }
 
 // TestLiveInterim: an exec tries the loader of scripts before the one of
-// programs, which takes care of its failure.
+// programs, which takes care of its failure; an ioctl fails for another reason than
+// that the socket does not know it.
 func TestLiveInterim(t *testing.T) {
 	guest.Require(t)
 	for _, c := range []struct {
+		call    string
 		allow   []string
 		interim bool
+		work    []string
 		want    string
 	}{
-		{[]string{"load_script"}, true, " | interim " + sys + "execve=0 load_script=-8 |"},
-		{[]string{"load_script", "load_elf_binary"}, true, " | interim " + sys + "execve=0 ~load_script=-8 |"},
-		{[]string{"load_script"}, false, ""},
+		{"ioctl", []string{"inet_ioctl", "netdev_get_name"}, true, []string{"fail", "ioctl"}, " | interim " + sys + "ioctl=-19 ~inet_ioctl=-515 |"},
+		{"execve", []string{"load_script"}, true, []string{"exec", "read"}, " | interim " + sys + "execve=0 load_script=-8 |"},
+		{"execve", []string{"load_script", "load_elf_binary"}, true, []string{"exec", "read"}, " | interim " + sys + "execve=0 ~load_script=-8 |"},
+		{"execve", []string{"load_script"}, false, []string{"exec", "read"}, ""},
 	} {
-		r := sessionRun{entry: []string{sys + "execve"}, allow: c.allow, report: bpf.SessionSettings{Interim: c.interim}, during: noneOpen(t),
+		r := sessionRun{entry: []string{sys + c.call}, allow: c.allow, report: bpf.SessionSettings{Interim: c.interim}, during: noneOpen(t),
 			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
-		out, _ := r.sessions(t, func() { workload(t, "exec", "read") })
+		out, _ := r.sessions(t, func() { workload(t, c.work...) })
 		if c.want == "" && len(out) != 0 || c.want != "" && (len(out) != 1 || !strings.Contains(out[0], c.want)) {
 			t.Errorf("%q: sessions %q, want one with %q", c.allow, out, c.want)
 		}
