@@ -219,6 +219,16 @@ func unusable(view *kernel.View, err error) error {
 	return err
 }
 
+// lackingCapability names the one that allows what was not permitted: the files of
+// tracefs are root's, and perf events can be kept from all but CAP_SYS_ADMIN.
+func lackingCapability(err error) string {
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return "CAP_DAC_OVERRIDE"
+	}
+	return "CAP_SYS_ADMIN"
+}
+
 // unattachable puts before an error of attaching that nothing at all can be
 // attached here, if that is so.
 func unattachable(ctx context.Context, err error) error {
@@ -229,7 +239,7 @@ func unattachable(ctx context.Context, err error) error {
 	}
 	if tried.Has(attach.CapFentry) || tried.Has(attach.CapKprobe) {
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w\nthe kernel may be locked down, or another security module forbids it: ksnoop doctor shows what works here", err)
+			return fmt.Errorf("%w\nrun as root or with %s; or the kernel is locked down, or another security module forbids it: ksnoop doctor shows what works here", err, lackingCapability(err))
 		}
 		return err
 	}

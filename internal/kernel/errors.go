@@ -61,7 +61,7 @@ func access(file, give, missing string, err error) error {
 	e := &AccessError{File: file, Give: give, Err: err}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		e.Need = "run as root"
+		e.Need = "run as root or with CAP_DAC_READ_SEARCH"
 	case errors.Is(err, fs.ErrNotExist):
 		e.Need = missing
 	}

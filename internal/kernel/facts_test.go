@@ -120,7 +120,7 @@ func TestFactsNo(t *testing.T) {
 		obstacle bool
 	}{
 		{name: FactPrivileges, priv: Privileges{UID: 1000},
-			want:     Fact{Value: "uid 1000", Why: "tracing needs CAP_BPF and CAP_PERFMON", Do: "run as root"},
+			want:     Fact{Value: "uid 1000", Why: "tracing needs CAP_BPF and CAP_PERFMON", Do: "run as root, or give ksnoop these capabilities: docs/safety.md has which feature needs which"},
 			obstacle: true},
 		{name: FactPrivileges, priv: Privileges{Caps: 1 << CapBPF},
 			want: Fact{Value: "root without capabilities", Why: "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?",
@@ -308,7 +308,7 @@ func TestFactsPermission(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	_, err := Open(denying{healthy(t), kallsymsFile}).Locate(nil)
-	const want = "/proc/kallsyms: permission denied: run as root to get functions that BTF does not have"
+	const want = "/proc/kallsyms: permission denied: run as root or with CAP_DAC_READ_SEARCH to get functions that BTF does not have"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -108,10 +108,10 @@ func TestHiddenAddresses(t *testing.T) {
 	}
 	err := v.Symbols()
 	var access *AccessError
-	if !errors.As(err, &access) || access.Need != "run as root" {
+	if !errors.As(err, &access) || access.Need != "run as root or with CAP_SYSLOG" {
 		t.Errorf("Symbols: %v, want an AccessError that says who could", err)
 	}
-	const want = "/proc/kallsyms: addresses are hidden: run as root to get addresses of functions"
+	const want = "/proc/kallsyms: addresses are hidden: run as root or with CAP_SYSLOG to get addresses of functions"
 	if err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -229,6 +229,27 @@ func TestNamesakes(t *testing.T) {
 					t.Errorf("%s after %d searches: namesakes, shared = %v, want %v", f, searches, got, w)
 				}
 			}
+		}
+	}
+}
+
+// TestHidden: who is shown addresses is decided as kallsyms_show_value of the kernel
+// does (kernel/ksyms_common.c).
+func TestHidden(t *testing.T) {
+	const syslog, perfmon = "0000000400000000", "0000004000000000"
+	for _, c := range []struct {
+		restrict, paranoid, caps, want string
+	}{
+		{"0", "1", perfmon, ""}, {"0", "2", perfmon, "CAP_SYSLOG"}, {"0", "3", syslog, ""},
+		{"1", "1", perfmon, "CAP_SYSLOG"}, {"1", "1", syslog, ""}, {"2", "1", syslog, "kernel.kptr_restrict=1"},
+	} {
+		v := Open(fstest.MapFS{
+			"proc/sys/kernel/kptr_restrict":       {Data: []byte(c.restrict + "\n")},
+			"proc/sys/kernel/perf_event_paranoid": {Data: []byte(c.paranoid + "\n")},
+			"proc/self/status":                    {Data: []byte("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t" + c.caps + "\n")},
+		})
+		if err := v.Hidden(); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("kptr_restrict %s, perf_event_paranoid %s, capabilities %s: %v, want %q", c.restrict, c.paranoid, c.caps, err, c.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -182,12 +183,20 @@ func (v *View) Hidden() error {
 	switch {
 	case restrict == "2": // from root, too
 		hidden.Need = "as root, sysctl kernel.kptr_restrict=1"
-	case restrict == "1" && err == nil && !p.Has(CapSyslog):
-		hidden.Need = "run with CAP_SYSLOG"
+	case err == nil && !p.Has(CapSyslog) && (restrict == "1" || v.paranoid()): // kallsyms_show_value
+		hidden.Need = "run as root or with CAP_SYSLOG"
 	default:
 		return nil
 	}
 	return hidden
+}
+
+// paranoid reports whether perf_event_paranoid is so high that addresses are shown to
+// those with CAP_SYSLOG only, whatever kptr_restrict is.
+func (v *View) paranoid() bool {
+	text, err := v.line("proc/sys/kernel/perf_event_paranoid")
+	level, notNumber := strconv.Atoi(text)
+	return err == nil && notNumber == nil && level > 1
 }
 
 // Symbols says why Symbol finds nothing: nil if there are symbols with their
@@ -201,7 +210,7 @@ func (v *View) Symbols() error {
 		if err := v.Hidden(); err != nil {
 			return err
 		}
-		return &AccessError{File: kallsymsFile, Need: "run as root", Give: "addresses of functions", Err: errHidden}
+		return &AccessError{File: kallsymsFile, Need: "run as root or with CAP_SYSLOG", Give: "addresses of functions", Err: errHidden}
 	}
 	return nil
 }

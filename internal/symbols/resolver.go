@@ -113,7 +113,7 @@ func (r *Resolver) symbol(addr uint64) (kernel.Symbol, bool) {
 	if ok {
 		return s, true
 	}
-	if r.misses++; r.misses < r.reload {
+	if r.misses++; r.misses < r.reload || r.kernel.Symbols() != nil { // hidden addresses stay hidden
 		return s, false
 	}
 	r.reload = 2 * r.misses

@@ -3,6 +3,8 @@
 package symbols
 
 import (
+	"fmt"
+	"io/fs"
 	"testing"
 	"testing/fstest"
 
@@ -107,6 +109,33 @@ func TestRemembered(t *testing.T) {
 	}
 	if diff := cmp.Diff([]uint64{0xffffffff8100110f, 0xffffffff81001110}, asked); diff != "" {
 		t.Errorf("debug info was asked for %s", diff)
+	}
+}
+
+// A countingFS counts how often its files are opened.
+type countingFS struct {
+	fs.FS
+	opened map[string]int
+}
+
+func (c countingFS) Open(name string) (fs.File, error) {
+	c.opened[name]++
+	return c.FS.Open(name)
+}
+
+// TestHiddenSymbols: where addresses are hidden none has a name, and nothing is read
+// again in the hope of one.
+func TestHiddenSymbols(t *testing.T) {
+	root := countingFS{fstest.MapFS{"proc/kallsyms": {Data: []byte("0000000000000000 T _stext\n0000000000000000 T panic\n")}}, map[string]int{}}
+	r := New(kernel.Open(root), nil, LevelNone)
+	for i := range uint64(8) {
+		addr := 0xffffffff81000000 + i
+		if diff := cmp.Diff([]string{fmt.Sprintf("%#x", addr)}, text(r.Frames(nil, addr, false))); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if n := root.opened["proc/kallsyms"]; n != 1 {
+		t.Errorf("/proc/kallsyms was read %d times", n)
 	}
 }
 
