@@ -235,9 +235,9 @@ func TestBlockClaims(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	data := build(t)
-	data[len(magic)] = 2
+	data[len(magic)] = 1
 	_, err := NewReader(bytes.NewReader(data))
-	if err == nil || err.Error() != "the recording has format 2, this ksnoop reads format 1" {
+	if err == nil || err.Error() != "the recording has format 1, this ksnoop reads format 2" {
 		t.Error(err)
 	}
 }
