@@ -67,7 +67,7 @@ const (
 )
 
 // Marked are the causes whose losses the engine marks in the stream.
-var Marked = [...]Counter{LostRingbuf, LostStash, LostScratch, RateLimited}
+var Marked = [...]Counter{LostRingbuf, LostStash, LostScratch, RateLimited, LostSession, LostNMI}
 
 // An Event is the header of a record.
 type Event struct {
@@ -111,6 +111,10 @@ func IsLost(raw []byte) bool {
 	at := unsafe.Offsetof(engineEvent{}.Kind)
 	return len(raw) > int(at) && Kind(raw[at]) == KindLost
 }
+
+// IsLostSession is IsLost for the stream of sessions, whose records are longer and
+// have another header.
+func IsLostSession(raw []byte) bool { return len(raw) == EventSize+LostSize && IsLost(raw) }
 
 // LostSize is the size of the data of a record of KindLost.
 const LostSize = 8

@@ -132,7 +132,7 @@ FUNC int ks_give_back(struct session *s)
 		if (__sync_val_compare_and_swap(&free_sessions, head, ((head >> 32) + 1) << 32 | s->slot) == head)
 			return 0;
 	}
-	ks_count(LOST_SESSION); // there will be room for one less
+	ks_lost(LOST_SESSION); // there will be room for one less
 	return 0;
 }
 
@@ -158,7 +158,7 @@ FUNC struct session *ks_new_session(void)
 	struct bucket *b = bucket_at(hash);
 
 	if (!s) {
-		ks_count(LOST_SESSION);
+		ks_lost(LOST_SESSION);
 		return 0;
 	}
 	s->busy = 1;
@@ -173,7 +173,7 @@ FUNC struct session *ks_new_session(void)
 		if (cell >= BUCKET_CELLS) {
 			__sync_fetch_and_add(&b->strays, -1);
 			ks_give_back(s);
-			ks_count(LOST_SESSION);
+			ks_lost(LOST_SESSION);
 			return 0;
 		}
 		b = bucket_at(other(hash));

@@ -121,8 +121,10 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, str
 	s->rec.stack = stack / 8;
 	s->rec.depth = s->depth;
 	s->sent = 1;
+	if (mark_due)
+		ks_mark();
 	if (ks_write_record(s, n, c, t)) {
-		ks_count(LOST_RINGBUF);
+		ks_lost(LOST_RINGBUF);
 		s->rec.lost_chunks++;
 	}
 	if (wanted.traced) {
@@ -395,7 +397,7 @@ static __always_inline struct session *session_for(__u64 cookie)
 		if (!s)
 			s = session_of(in); // of an interrupt
 		if (!s) {
-			ks_count(LOST_NMI);
+			ks_lost(LOST_NMI);
 			return 0;
 		}
 		s->context = in;

@@ -158,7 +158,7 @@ func hostileRecording(t *testing.T, name string, sessions bool) string {
 	if err := w.Append(raw); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.End([bpf.Counters]uint64{}); err != nil {
+	if err := w.End(record.Ending{}); err != nil {
 		t.Fatal(err)
 	}
 	return writeFile(t, "recording", file.Bytes())

@@ -96,10 +96,8 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	if err != nil { // with names that the recording has chosen
 		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
 	}
-	t.counts = r.Lost()
-	if r.Session() != nil {
-		t.marked = t.counts // sessions show what they have lost themselves
-	}
+	ending := r.Ending()
+	t.counts, t.cut, t.uncounted = ending.Lost, ending.Cut, ending.Uncounted
 	return t.report(stdout, stderr, f.stats)
 }
 
@@ -187,11 +185,11 @@ func (r *recording) tee(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 	}
 }
 
-func (r *recording) end(lost [bpf.Counters]uint64) error {
+func (r *recording) end(t *tally) error {
 	if r == nil {
 		return nil
 	}
-	return r.w.End(lost)
+	return r.w.End(record.Ending{Lost: t.counts, Cut: t.cut, Uncounted: t.uncounted})
 }
 
 // close leaves nothing behind if nothing could be attached.

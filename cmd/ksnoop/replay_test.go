@@ -26,7 +26,7 @@ type recorded struct {
 }
 
 // writeRecording records calls of vfs_read by the types of this kernel.
-func writeRecording(t *testing.T, lost [bpf.Counters]uint64, events ...recorded) string {
+func writeRecording(t *testing.T, ending record.Ending, events ...recorded) string {
 	t.Helper()
 	needBTF(t)
 	root := os.DirFS("/")
@@ -60,7 +60,7 @@ func writeRecording(t *testing.T, lost [bpf.Counters]uint64, events ...recorded)
 			t.Fatal(err)
 		}
 	}
-	if err := w.End(lost); err != nil {
+	if err := w.End(ending); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -73,8 +73,8 @@ const (
 
 // The recursive calls of this recording: the inner one fails, and the outer
 // one does not return.
-func nestedReads(t *testing.T, lost [bpf.Counters]uint64) string {
-	return writeRecording(t, lost,
+func nestedReads(t *testing.T, ending record.Ending) string {
+	return writeRecording(t, ending,
 		recorded{bpf.KindReturn, 1, 9},
 		recorded{bpf.KindEntry, 2, 100},
 		recorded{bpf.KindEntry, 3, 200},
@@ -82,8 +82,7 @@ func nestedReads(t *testing.T, lost [bpf.Counters]uint64) string {
 }
 
 func TestReplay(t *testing.T) {
-	lost := [bpf.Counters]uint64{bpf.LostRingbuf: 3}
-	name := nestedReads(t, lost)
+	name := nestedReads(t, record.Ending{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3}, Cut: 17})
 	const returned = replayHead + "        1.000000 vfs_read(\n        return = (ssize_t)9\n\n);\n"
 	const split = replayHeader + returned +
 		replayHead + "        2.000000 vfs_read(\n        count = (size_t)100\n\n);\n" +
@@ -94,7 +93,8 @@ func TestReplay(t *testing.T) {
 		replayHead + "        4.000000 vfs_read(\n        count = (size_t)200,\n\n        return = (ssize_t)-22 /* -EINVAL */\n\n);\n" +
 		replayHead + "        2.000000 vfs_read(\n        count = (size_t)100\n\n        /* had not returned by the end */\n\n);\n"
 	const mark = "--- 3 records lost because the ring buffer was full ---\n"
-	const losses = "ksnoop: 3 records lost because the ring buffer was full; try a larger --ringbuf, a narrower SPEC or --rate\n"
+	const losses = "ksnoop: 3 records lost because the ring buffer was full; try a larger --ringbuf, a narrower SPEC or --rate\n" +
+		"ksnoop: 17 records not shown because there was too much to print after the interrupt\n"
 	for _, test := range []struct {
 		args       []string
 		want, errs string
@@ -112,11 +112,11 @@ func TestReplay(t *testing.T) {
 
 // What is no recording, or not all of one, ends with one clear line.
 func TestReplayRefuses(t *testing.T) {
-	whole, err := os.ReadFile(nestedReads(t, [bpf.Counters]uint64{}))
+	whole, err := os.ReadFile(nestedReads(t, record.Ending{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _, _ := ran("replay", nestedReads(t, [bpf.Counters]uint64{}))
+	all, _, _ := ran("replay", nestedReads(t, record.Ending{}))
 	damaged := append([]byte(nil), whole...)
 	damaged[len(damaged)/2] ^= 1
 	newer := append([]byte(nil), whole...)

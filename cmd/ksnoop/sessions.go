@@ -114,6 +114,7 @@ type sessionsView struct {
 	printer *output.Sessions
 	count   uint64 // stop after so many sessions; 0: never
 	printed uint64
+	marked  [bpf.Counters]uint64 // losses that a mark in the output shows
 }
 
 // A shownSessions says how sessions are decoded and printed.
@@ -172,7 +173,11 @@ func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], id
 		if _, err := w.Write(buf); err != nil {
 			return err
 		}
-		if s.State == session.Running {
+		switch s.State {
+		case session.Missing:
+			v.marked[s.Loss.Cause] += s.Loss.Count
+			continue
+		case session.Running:
 			continue
 		}
 		if v.printed++; v.printed == v.count {
@@ -184,5 +189,5 @@ func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], id
 
 // tally is what is known of the run when all is printed.
 func (v *sessionsView) tally() *tally {
-	return &tally{records: v.printed, orphans: v.decoder.Orphans()}
+	return &tally{records: v.printed, orphans: v.decoder.Orphans(), marked: v.marked}
 }

@@ -518,10 +518,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 		return err
 	}
 	tally.uncounted, tally.cut = tracer.Uncounted(), tracer.Cut()
-	if t.sessions != nil {
-		tally.marked = tally.counts // sessions show what they have lost themselves
-	}
-	err = errors.Join(t.recording.end(tally.counts), tally.report(t.output(), t.stderr, t.flags.control.stats), tooMuch)
+	err = errors.Join(t.recording.end(tally), tally.report(t.output(), t.stderr, t.flags.control.stats), tooMuch)
 	t.detach(tracer)
 	return err
 }

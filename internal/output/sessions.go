@@ -67,6 +67,9 @@ func NewSessions(o SessionOptions) *Sessions {
 // AppendSession appends one session, or the next piece of one that is still
 // open, and an empty line behind one that is whole.
 func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err error) {
+	if s.State == session.Missing {
+		return AppendLost(dst, s.Loss.Cause, s.Loss.Count), nil
+	}
 	base := len(dst)
 	defer func() {
 		if err != nil {

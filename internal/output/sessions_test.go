@@ -282,6 +282,25 @@ func golden(t *testing.T, file string, got []byte) {
 	}
 }
 
+// A line says what is missing where it stands, in the middle of a live trace as well.
+func TestSessionsMissing(t *testing.T) {
+	p := NewSessions(SessionOptions{Trace: true, Live: true, Boot: boot})
+	piece := &session.Session{TID: 7, PID: 7, Comm: "c", Start: 1, State: session.Running,
+		Trace: []session.Step{{Kind: session.StepEntry, Func: fnBPF}}}
+	var out []byte
+	for _, s := range []*session.Session{piece, {State: session.Missing, Loss: session.Loss{Cause: bpf.LostSession, Count: 3}}, piece} {
+		var err error
+		if out, err = p.AppendSession(out, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const line = "--- 3 sessions not recorded because too many were open at once ---\n"
+	head, tail, ok := strings.Cut(string(out), line)
+	if !ok || strings.Count(head, "TID/PID 7/7") != 1 || strings.Contains(tail, "TID/PID") || !strings.Contains(tail, "__sys_bpf") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
 func TestSessionsAllocate(t *testing.T) {
 	r := fakeResolver{}
 	s := tour(r)

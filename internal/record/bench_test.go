@@ -64,7 +64,7 @@ func hostRecording(b *testing.B, text string) []byte {
 			b.Fatal(err)
 		}
 	}
-	if err := w.End([bpf.Counters]uint64{}); err != nil {
+	if err := w.End(Ending{}); err != nil {
 		b.Fatal(err)
 	}
 	return file.Bytes()

@@ -105,10 +105,19 @@ func affordable(p *plan.Plan) error {
 	return nil
 }
 
-// An ending is what is known only when all is over.
+// An Ending says what is missing in a recording, as it is known when all is over.
+type Ending struct {
+	Lost      [bpf.Counters]uint64
+	Cut       uint64 // records that there was no more time for after an interrupt
+	Uncounted bool   // the kernel has not counted all that it skipped
+}
+
+// An ending is an Ending as it is stored, and how many records there are.
 type ending struct {
-	Records uint64
-	Lost    []uint64 // by bpf.Counter
+	Records   uint64
+	Lost      []uint64 // by bpf.Counter
+	Cut       uint64   `json:",omitempty"`
+	Uncounted bool     `json:",omitempty"`
 }
 
 // describe returns what is to be stored of a plan.

@@ -28,7 +28,7 @@ type Reader struct {
 
 	block   []byte
 	records uint64
-	lost    [bpf.Counters]uint64
+	ending  Ending
 }
 
 // NewReader reads a recording up to its records and resolves its plan.
@@ -138,9 +138,9 @@ func (r *Reader) Plan() *plan.Plan { return r.plan }
 // Session returns what sessions were about; nil if calls were recorded.
 func (r *Reader) Session() *plan.Session { return r.session }
 
-// Lost returns what was lost when the recording was made. It is known when
-// Records has come to its end without an error.
-func (r *Reader) Lost() [bpf.Counters]uint64 { return r.lost }
+// Ending returns what is missing in the recording. It is known when Records has
+// come to its end without an error.
+func (r *Reader) Ending() Ending { return r.ending }
 
 // Records yields the raw records, once. One is valid until the next one is asked
 // for. If the recording was cut off or is damaged, that is the last that it
@@ -201,10 +201,11 @@ func (r *Reader) end(block []byte) error {
 	if e.Records != r.records {
 		return damaged("it has %d records of %d", r.records, e.Records)
 	}
-	if len(e.Lost) > len(r.lost) { // counters are only ever added
-		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.lost))
+	if len(e.Lost) > len(r.ending.Lost) { // counters are only ever added
+		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.ending.Lost))
 	}
-	copy(r.lost[:], e.Lost)
+	copy(r.ending.Lost[:], e.Lost)
+	r.ending.Cut, r.ending.Uncounted = e.Cut, e.Uncounted
 	if _, _, err := r.in.read(nil); !errors.Is(err, io.EOF) {
 		return damaged("something follows its end")
 	}

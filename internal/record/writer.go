@@ -191,16 +191,16 @@ func (w *Writer) flush() {
 	w.pending = w.pending[:0]
 }
 
-// End completes the recording with what was lost. It does not close what the
+// End completes the recording with what is missing in it. It does not close what the
 // recording was written to.
-func (w *Writer) End(lost [bpf.Counters]uint64) error {
+func (w *Writer) End(e Ending) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush()
 	if w.err != nil {
 		return w.err
 	}
-	if err := w.writeJSON(blockEnd, ending{Records: w.records, Lost: lost[:]}); err != nil {
+	if err := w.writeJSON(blockEnd, ending{w.records, e.Lost[:], e.Cut, e.Uncounted}); err != nil {
 		return fmt.Errorf("writing a recording: %w", err)
 	}
 	return nil

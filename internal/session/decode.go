@@ -105,6 +105,9 @@ func (d *Decoder) Sessions(records iter.Seq2[[]byte, error]) iter.Seq2[*Session,
 // Decode takes one record and returns the session that it completes, or adds
 // to if Live is set; nil if there is nothing to show yet.
 func (d *Decoder) Decode(raw []byte) (*Session, error) {
+	if bpf.IsLostSession(raw) {
+		return missing(raw)
+	}
 	var h bpf.SessionHeader
 	data, err := bpf.DecodeSession(raw, &h)
 	if err != nil {
@@ -154,6 +157,20 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	}
 	d.forget(o)
 	return s, err
+}
+
+// missing returns the mark that stands where others are missing.
+func missing(raw []byte) (*Session, error) {
+	var e bpf.Event
+	data, err := bpf.DecodeEvent(raw, &e)
+	if err != nil {
+		return nil, fmt.Errorf("decoding a record: %w", err)
+	}
+	s := &Session{State: Missing}
+	if s.Loss.Cause, s.Loss.Count, err = bpf.DecodeLost(&e, data); err != nil {
+		return nil, fmt.Errorf("decoding a record: %w", err)
+	}
+	return s, nil
 }
 
 // hung returns a session that goes on: what it has sent is kept, and what has

@@ -306,6 +306,38 @@ func TestDecodeForgets(t *testing.T) {
 	}
 }
 
+// mark is the record that stands where n others are missing.
+func mark(cause bpf.Counter, n uint64) []byte {
+	return append(bpf.AppendEvent(nil, &bpf.Event{Kind: bpf.KindLost, Probe: uint32(cause)}), words(n)...)
+}
+
+// A mark of losses is where it was sent, between the parts of a session as well.
+func TestDecodeMissing(t *testing.T) {
+	var log logBuilder
+	log.entry(0, 0, 1)
+	d := Decoder{Plan: decoderPlan(), Traced: true, Live: true}
+	part := func(kind bpf.SessionRecordKind, base uint32) []byte {
+		return record(bpf.SessionHeader{Start: 1, TID: 7, PID: 7, Kind: kind, LogBase: base}, log, nil)
+	}
+	var got []string
+	for _, raw := range [][]byte{mark(bpf.LostNMI, 2), part(bpf.SessionChunk, 0), mark(bpf.LostRingbuf, 3), part(bpf.SessionEnd, uint32(len(log)))} {
+		s, err := d.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(s.State, s.Loss, len(s.Trace)))
+	}
+	if want := []string{
+		fmt.Sprint(Missing, Loss{bpf.LostNMI, 2}, 0), fmt.Sprint(Running, Loss{}, 1),
+		fmt.Sprint(Missing, Loss{bpf.LostRingbuf, 3}, 0), fmt.Sprint(Returned, Loss{}, 1),
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if s, err := d.Decode(mark(bpf.Counters, 1)); err == nil {
+		t.Errorf("a mark of an unknown cause: %+v", s)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	var log logBuilder
 	log.entry(0, 0, 1)
@@ -316,10 +348,11 @@ func FuzzDecode(f *testing.F) {
 	for _, kind := range []bpf.SessionRecordKind{bpf.SessionEnd, bpf.SessionChunk, bpf.SessionChain, bpf.SessionDrop, bpf.SessionHung} {
 		f.Add(record(bpf.SessionHeader{Kind: kind, TID: 1}, log, []bpf.SessionCall{{Func: 1, Values: 17, Item: 17}}, 1), true)
 	}
+	f.Add(mark(bpf.LostRingbuf, 3), true)
 	f.Fuzz(func(t *testing.T, raw []byte, traced bool) {
 		d := Decoder{Plan: decoderPlan(), Traced: traced}
 		for range 2 {
-			if s, err := d.Decode(raw); err == nil && s != nil {
+			if s, err := d.Decode(raw); err == nil && s != nil && s.State != Missing {
 				describeSession(s)
 			}
 		}

@@ -28,6 +28,7 @@ type Session struct {
 	Interrupt bool
 	CPU       uint16
 	Lost      Lost
+	Loss      Loss // if State is Missing; all else is empty then
 
 	// Chain is the failing chain or, of a session without one, the calls that
 	// were made last; where it is, of one that is still open.
@@ -49,7 +50,14 @@ const (
 	Running               // a part of a live trace: more is to come
 	Hung                  // open for longer than --hung
 	Exited                // its thread ended inside
+	Missing               // no session: what Loss counts is missing here
 )
+
+// A Loss counts what is missing from the stream of sessions where it stands.
+type Loss struct {
+	Cause bpf.Counter
+	Count uint64
+}
 
 // Lost counts what is missing in one session, by cause. A session with any of
 // these is to be marked.
