@@ -63,6 +63,7 @@ const (
 	LostSession   = Counter(engineCounterLOST_SESSION)   // sessions for which there was no room
 	LostNMI       = Counter(engineCounterLOST_NMI)       // sessions that would have begun in a non-maskable interrupt
 	PausedTime    = Counter(engineCounterPAUSED_TIME)    // milliseconds in which no calls were begun with
+	MissedReturn  = Counter(engineCounterMISSED_RETURN)  // calls for whose return the kernel had no room
 	Counters      = Counter(engineCounterCOUNTERS)       // how many there are
 )
 

@@ -79,7 +79,8 @@ enum counter {
 	LOST_SESSION = 14, /* no room for another open session */
 	LOST_NMI = 15,	  /* a session that would begin in a non-maskable interrupt */
 	PAUSED_TIME = 16, // milliseconds in which no call was begun with; counted by user space
-	COUNTERS = 17,
+	MISSED_RETURN = 17, // calls for whose return the kernel had no room; counted by the kernel
+	COUNTERS = 18,
 };
 
 /* The header of every record; the values follow, as the plan lays them out. */
@@ -213,6 +214,9 @@ struct task_struct {
 	struct cred *cred;
 	struct signal_struct *signal;
 	char comm[COMM_LEN];
+	struct {
+		int counter;
+	} trace_overrun;
 } __attribute__((preserve_access_index));
 
 #endif

@@ -104,7 +104,8 @@ const (
 	engineCounterLOST_SESSION   engineCounter = 14
 	engineCounterLOST_NMI       engineCounter = 15
 	engineCounterPAUSED_TIME    engineCounter = 16
-	engineCounterCOUNTERS       engineCounter = 17
+	engineCounterMISSED_RETURN  engineCounter = 17
+	engineCounterCOUNTERS       engineCounter = 18
 )
 
 type engineEvent struct {
@@ -236,6 +237,8 @@ type engineSession struct {
 	Hash      uint32
 	Cell      uint16
 	Stray     uint16
+	Overrun   uint32
+	_         [4]byte
 	Hung      uint64
 	Ticket    uint64
 	Trail     struct {
@@ -286,7 +289,8 @@ type engineSessionConfig struct {
 	Live      uint8
 	Condition uint8
 	ByErrno   uint8
-	Pad       [2]uint8
+	Overrun   uint8
+	Pad       uint8
 	Errnos    [64]uint64
 }
 

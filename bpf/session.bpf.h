@@ -462,6 +462,18 @@ FUNC int ks_done(struct session *s)
 	return done_with(s);
 }
 
+// overrun returns how many calls of the current task fprobes did not see, ever. Since
+// Linux 6.14 what waits for returns is on a stack of 4 KiB for each task. What does not
+// fit is counted in the task; the links that miss it do not know.
+static __always_inline __u32 overrun(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!wanted.overrun || !__builtin_preserve_field_info(task->trace_overrun, 2 /* it exists */))
+		return 0;
+	return task->trace_overrun.counter;
+}
+
 static __always_inline void start(struct session *s, __u32 func, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -483,6 +495,7 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->rec.lost_deep = s->rec.lost_values = s->rec.lost_chunks = s->rec.lost_returns = 0;
 	s->rec.cpu = bpf_get_smp_processor_id();
 	s->rec.interrupt = !!s->context;
+	s->overrun = overrun();
 	*comm = *(struct name *)task->comm;
 }
 
@@ -537,8 +550,13 @@ static __always_inline void take_trail(void *ctx, struct session *s)
 FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 {
 	struct task_struct *task;
+	__u32 unseen = overrun() - s->overrun;
 
 	__sync_fetch_and_add(&open_sessions, -1);
+	if (unseen) {
+		s->rec.lost_deep += unseen;
+		add(MISSED_RETURN, unseen);
+	}
 	s->rec.failed = s->failing == 1;
 	if (!reportable(s, kind)) {
 		drop(s);

@@ -106,6 +106,7 @@ type SessionSettings struct {
 	Traced    bool   // log every call
 	Live      bool   // send the log at once
 	Condition bool   // report only sessions in which a call has met its predicates
+	Overrun   bool   // count calls that fprobes do not see, from Linux 6.14 on
 	// Errors are the errors to report, bit i of word i/64 for errno i and bit 0
 	// for NULL; nil is all.
 	Errors *[MaxErrno/64 + 1]uint64
@@ -194,7 +195,7 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 		delete(spec.Maps, engineMapCopies)
 	}
 	config := engineSessionConfig{Longer: s.Longer, Hung: s.Hung, Success: flag(s.Success), Interim: flag(s.Interim),
-		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition)}
+		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition), Overrun: flag(s.Overrun)}
 	if s.Errors != nil {
 		config.ByErrno, config.Errnos = 1, *s.Errors
 	}

@@ -167,6 +167,7 @@ struct session {
 	__u32 hash;	 /* of the task, in the index */
 	__u16 cell;	 /* of the bucket there */
 	__u16 stray;	 /* it is the other bucket */
+	__u32 overrun;	 /* of the task, when the session was opened */
 	__u64 hung;	 /* start of the one that was reported as hung */
 	__u64 ticket; /* of the branch snapshot of the return at hand */
 	struct trail trail; /* to the return of the failing chain's innermost call */
@@ -185,7 +186,8 @@ struct session_config {
 	__u8 live;     /* send the log at once */
 	__u8 condition; /* report only sessions in which a call has met predicates */
 	__u8 by_errno; /* look at errnos */
-	__u8 pad[2];
+	__u8 overrun;  /* count calls that fprobes do not see */
+	__u8 pad;
 	__u64 errnos[ERRNOS / 64]; /* bit set: an error to report; bit 0 is NULL */
 };
 

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,8 +22,11 @@ func pooled(t *testing.T, room int, script string) (shown, lost, missed int, err
 	if status != 0 {
 		t.Fatalf("%s: status %d: %s", script, status, errs)
 	}
-	return strings.Count(out, "(workload/workload)"), counted(t, errs, "sessions not recorded because too many were open"),
-		sum(t, skipped, errs), errs
+	lost = counted(t, errs, "sessions not recorded because too many were open")
+	if marked := sum(t, regexp.MustCompile(`(?m)^--- (\d+) sessions not recorded because .* ---$`), out); marked != lost {
+		t.Errorf("%s: marks of %d sessions in what is printed, %d were lost", script, marked, lost)
+	}
+	return strings.Count(out, "(workload/workload)"), lost, sum(t, skipped, errs), errs
 }
 
 // runtimeReads is how often a Go program reads a file while it starts, at most.

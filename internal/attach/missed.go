@@ -15,6 +15,18 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
+// A skipped is how often the kernel did not run a program or call a probe.
+type skipped struct {
+	busy   uint64 // because another was running
+	flight uint64 // because it could not wait for another return
+}
+
+// An awaiting link is one of kprobe.multi or kprobe.session that sees returns. The
+// kernel sees no call for whose return it has no room: up to Linux 6.13 there is
+// room for twice as many as there are CPUs, for each function that is hooked,
+// and since 6.14 for 4 KiB on each task.
+type awaiting struct{ link.Link }
+
 // missed returns how often the kernel did not run a program or call a probe.
 // It skips a program that is running on that CPU already, and a probe that is
 // hit while another one of its kind is being handled. For a function whose
@@ -23,23 +35,27 @@ import (
 //
 // uncounted says that some are not known: Linux counts those of a kprobe's
 // program, and tells of those of a kprobe, since 6.7.
-func (t *Tracer) missed() (n uint64, uncounted bool) {
+func (t *Tracer) missed() (n skipped, uncounted bool) {
 	for _, c := range t.probes {
 		known := true
 		switch c := c.(type) {
 		case *ebpf.Program:
 			stats, err := c.Stats()
 			if known = err == nil; known {
-				n += stats.RecursionMisses
+				n.busy += stats.RecursionMisses
 			}
 		case *event:
 			m, err := c.missed()
 			known = err == nil
-			n += m
+			n.busy += m
+		case awaiting:
+			var m uint64
+			m, known = missedByLink(c)
+			n.flight += m
 		case link.Link:
 			var m uint64
 			m, known = missedByLink(c)
-			n += m
+			n.busy += m
 		}
 		uncounted = uncounted || !known
 	}

@@ -30,10 +30,15 @@ func (t *Tracer) hookMulti(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 			o.Addresses = append(o.Addresses, uintptr(p.Func.Addr))
 			o.Cookies = append(o.Cookies, codegen.Cookie(p))
 		}
+		hook := link.KprobeMulti
 		if e == atReturn {
-			return link.KretprobeMulti(prog, o)
+			hook = link.KretprobeMulti
 		}
-		return link.KprobeMulti(prog, o)
+		l, err := hook(prog, o)
+		if err == nil && e != atEntry {
+			return awaiting{l}, nil
+		}
+		return l, err
 	})
 	return made, append(failed, refused...)
 }

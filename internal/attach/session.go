@@ -26,6 +26,7 @@ func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Opt
 		return o, fmt.Errorf("counting CPUs: %w", err)
 	}
 	report.CPUs, report.Condition = cpus, s.Conditional
+	report.Overrun = slices.ContainsFunc(s.Plan.Probes, func(p *plan.Probe) bool { return p.Method == plan.MethodSession || p.Method == plan.MethodMulti })
 	for _, f := range s.Functions {
 		report.Values = report.Values || f.HasItems() || f.Args != nil
 		if f.Args != nil {

@@ -63,7 +63,7 @@ type Tracer struct {
 	// skipped is what the kernel had skipped by the time that all was attached. It
 	// skips programs on a CPU that is serving a bpf system call on a map, such as
 	// those that attaching takes.
-	skipped  uint64
+	skipped  skipped
 	events   int       // of tracefs that were defined
 	sayEach  sync.Once // that there is no tracefs
 	modules  map[string]*btf.Handle
@@ -480,7 +480,8 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 			sums[i] += n
 		}
 	}
-	sums[bpf.Missed], t.uncounted = skipped-min(skipped, t.skipped), uncounted
+	sums[bpf.Missed], t.uncounted = skipped.busy-min(skipped.busy, t.skipped.busy), uncounted
+	sums[bpf.MissedReturn] += skipped.flight - min(skipped.flight, t.skipped.flight)
 	var guarded uint64
 	if err := t.engine.Variables[bpf.VarGuarded].Get(&guarded); err != nil {
 		return sums, fmt.Errorf("reading the counters: %w", err)

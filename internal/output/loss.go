@@ -32,8 +32,10 @@ var losses = [bpf.Counters]loss{
 	bpf.Truncated:     {what: "strings and buffers of which only the beginning was captured", shows: true},
 	bpf.LostSession:   {what: "sessions not recorded because too many were open at once", hint: "make room for more with --sessions"},
 	bpf.LostNMI:       {what: "sessions not recorded because a non-maskable interrupt began them"},
-	bpf.PausedTime:    {what: "milliseconds in which no calls were looked at, so that tracing takes no more than --max-cpu", hint: "allow more of it, or trace less"},
-	bpf.Missed:        {what: "calls or returns not seen because the kernel skips a probe while another runs on that CPU"},
+	bpf.MissedReturn: {what: "calls or returns not seen because the kernel has no room to wait for more returns at once",
+		hint: "functions that sleep or call themselves are better traced with --attach=fentry or --attach=kprobe"},
+	bpf.PausedTime: {what: "milliseconds in which no calls were looked at, so that tracing takes no more than --max-cpu", hint: "allow more of it, or trace less"},
+	bpf.Missed:     {what: "calls or returns not seen because the kernel skips a probe while another runs on that CPU"},
 }
 
 // AppendLost appends the mark that stands in the output where n records are
