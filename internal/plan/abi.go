@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -57,13 +59,14 @@ type locator struct {
 //
 //	                              System V               AAPCS64
 //	larger aggregates             a copy on the stack    the address of a copy
+//	smaller, not aligned          the same               registers
 //	__int128                      any two registers      an even one and the next
 //	no room in the registers      later ones may fit     all others on the stack
 //	address of a large result     the first register     x8, which is no argument
 func locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
 	l := locator{abi: abis[arch]}
 	l.stack = l.abi.stackStart
-	hidden := !l.abi.aapcs && inMemory(result)
+	hidden := !l.abi.aapcs && l.abi.inMemory(result)
 	if hidden {
 		l.reg = 1
 	}
@@ -75,6 +78,8 @@ func locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
 		param := Param{Param: expr.Param{Name: p.Name, Type: p.Type}, Loc: l.next(p.Type)}
 		param.Loc.Apart = param.Loc.Apart || hidden
 		switch {
+		case param.Loc.Slots == 0:
+			param.Absent, param.Why = true, "is empty and not passed at all"
 		case l.abi.inFloats(p.Type):
 			param.Absent, param.Why = true, floatRegister
 		case param.Loc.Ref:
@@ -89,7 +94,7 @@ func locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
 func (l *locator) next(t btf.Type) Loc {
 	loc := Loc{Slot: l.slot, Slots: words(t), Reg: -1}
 	l.slot += loc.Slots
-	if l.abi.inFloats(t) {
+	if loc.Slots == 0 || l.abi.inFloats(t) {
 		loc.Apart = true
 		return loc
 	}
@@ -101,7 +106,8 @@ func (l *locator) next(t btf.Type) Loc {
 		loc.Ref, loc.Apart, loc.Slots = true, true, 1
 		need, align = 1, 1
 	}
-	if need > 2 {
+	if !l.abi.aapcs && l.abi.inMemory(t) {
+		loc.Apart = loc.Apart || need <= 2 // trampolines go by the size alone
 		return l.onStack(loc, need, align)
 	}
 	reg := l.reg
@@ -130,19 +136,36 @@ func (l *locator) onStack(loc Loc, need, align int) Loc {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// words is how many 64-bit words a value takes.
+// words is how many 64-bit words a value takes, 0 for a struct without members.
 func words(t btf.Type) int {
 	size, err := btf.Sizeof(t)
 	if err != nil {
 		return 1
 	}
-	return max(1, (size+7)/8)
+	return (size + 7) / 8
 }
 
-// inMemory reports whether a function writes a result of type t to where its
-// caller says.
-func inMemory(t btf.Type) bool {
-	return t != nil && words(t) > 2
+// inMemory reports whether a value of type t is in no register: a function writes
+// such a result to where its caller says.
+func (abi *callABI) inMemory(t btf.Type) bool {
+	return t != nil && (words(t) > 2 || !abi.aapcs && unaligned(t, 0))
+}
+
+// unaligned reports whether a number in a value at bit off of a packed struct is
+// not aligned. Bitfields do not count, and of an array only its first element does:
+// so has gcc it, where clang looks at all of them.
+func unaligned(t btf.Type, off btf.Bits) bool {
+	if a, ok := btf.UnderlyingType(t).(*btf.Array); ok && a.Nelems == 0 {
+		return false // flexible
+	}
+	list, aggregate := members(t)
+	if !aggregate {
+		size, err := btf.Sizeof(t)
+		return err == nil && size > 0 && off%btf.Bits(8*size) != 0
+	}
+	return slices.ContainsFunc(list, func(m btf.Member) bool {
+		return m.BitfieldSize == 0 && unaligned(m.Type, off+m.Offset)
+	})
 }
 
 // declareResult says where a function's result is that is no number in a
@@ -153,9 +176,9 @@ func declareResult(scope *expr.Scope, result btf.Type, arch string) {
 	case result == nil:
 	case abi.inFloats(result):
 		scope.ReturnWhy = floatRegister
-	case inMemory(result) && abi.aapcs:
+	case abi.inMemory(result) && abi.aapcs:
 		scope.ReturnWhy = "is in memory whose address is no longer known when the function returns"
-	case inMemory(result):
+	case abi.inMemory(result):
 		scope.ReturnBase = &expr.Result{T: &btf.Pointer{Target: result}, Width: 8}
 	}
 }

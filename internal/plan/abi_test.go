@@ -24,6 +24,19 @@ var (
 	abiVec    = abiStruct("vec", abiDouble, abiDouble)
 	abiVec4   = &btf.Struct{Name: "vec4", Size: 32, Members: []btf.Member{{Type: &btf.Array{Type: abiDouble, Nelems: 4}}}}
 	abiMix    = abiStruct("mix", abiDouble, abiLong)
+	abiEmpty  = abiStruct("empty")
+	// Packed.
+	abiInt      = &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	abiUnsorted = abiStruct("unsorted", abiChar, abiLong)
+	abiSorted   = abiStruct("sorted", abiLong, abiChar)
+	abiOdd      = abiStruct("odd", abiInt, abiChar)
+	abiOdds     = &btf.Struct{Name: "odds", Size: 10, Members: []btf.Member{{Type: &btf.Array{Type: abiOdd, Nelems: 2}}}}
+	abiOddPair  = abiStruct("oddpair", abiOdd, abiOdd)
+	abiEither   = &btf.Union{Name: "either", Size: 9, Members: []btf.Member{{Type: abiLong}, {Type: abiUnsorted}}}
+	abiBits     = &btf.Struct{Name: "bits", Size: 9, Members: []btf.Member{
+		{Type: abiLong, BitfieldSize: 60}, {Type: abiLong, Offset: 60, BitfieldSize: 12}}}
+	abiFlexible = &btf.Struct{Name: "flexible", Size: 1, Members: []btf.Member{
+		{Type: abiChar}, {Type: &btf.Array{Type: abiInt}, Offset: 8}}}
 )
 
 func abiStruct(name string, members ...btf.Type) *btf.Struct {
@@ -76,6 +89,15 @@ func TestLocate(t *testing.T) {
 		{"four floats", n(1, abiVec4, abiLong), nil, "x0 s8 x1", "x0 v! x1!"},
 		{"float and number", []btf.Type{abiLong, abiMix, abiLong}, nil, "", "x0 x1 x3"},
 		{"variable", n(1, &btf.Void{}), nil, "x0", "x0"},
+		{"empty", n(1, abiEmpty, abiLong), nil, "x0 v! x1", "x0 v! x1"},
+		{"not aligned", n(1, abiUnsorted, abiLong), nil, "x0 s8! x1", "x0 x1 x3"},
+		{"aligned", n(1, abiSorted, abiLong), nil, "x0 x1 x3", "x0 x1 x3"},
+		{"in a struct", n(1, abiOddPair, abiLong), nil, "x0 s8! x1", "x0 x1 x3"},
+		{"in an array", n(1, abiOdds, abiLong), nil, "x0 x1 x3", "x0 x1 x3"},
+		{"in a union", n(1, abiEither, abiLong), nil, "x0 s8! x1", "x0 x1 x3"},
+		{"bitfields", n(1, abiBits, abiLong), nil, "x0 x1 x3", "x0 x1 x3"},
+		{"flexible array", n(1, abiFlexible, abiLong), nil, "x0 x1 x2", "x0 x1 x2"},
+		{"not aligned, returned", n(2), abiUnsorted, "x1! x2!", "x0 x1"},
 		{"pair returned", n(2), abiPair, "x0 x1", "x0 x1"},
 		{"large returned", n(6), abiBig, "x1! x2! x3! x4! x5! s8!", "x0 x1 x2 x3 x4 x5"},
 	} {
@@ -134,6 +156,9 @@ func TestResultPlaces(t *testing.T) {
 	}{
 		{abiPair, "amd64", "", false},
 		{abiPair, "arm64", "", false},
+		{abiUnsorted, "amd64", "", true},
+		{abiUnsorted, "arm64", "", false},
+		{abiBits, "amd64", "", false},
 		{abiBig, "amd64", "", true},
 		{abiBig, "arm64", "is in memory whose address is no longer known when the function returns", false},
 		{abiVec, "arm64", floatRegister, false},

@@ -173,7 +173,7 @@ func (p *Probe) SetMethod(m Method) error {
 // FentryPossible reports whether the function's signature is one that the
 // kernel's trampolines take as far as types tell: described by BTF, no more
 // than twelve words of parameters, each where they look for it, no variable
-// arguments, and a result that is a number.
+// arguments, and a result that is a number of one word.
 func (p *Probe) FentryPossible() bool {
 	proto := protoOf(p.Func)
 	if proto == nil || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
@@ -182,9 +182,9 @@ func (p *Probe) FentryPossible() bool {
 	if strings.Contains(p.Func.Type.Name, "___") {
 		return false // nor does cilium/ebpf find such a name: it takes the end of it for a CO-RE flavour
 	}
-	words := 0
+	used := 0
 	for _, param := range p.Params {
-		words += param.Loc.Slots
+		used += param.Loc.Slots
 		if param.Loc.Slots > 2 || param.Loc.Apart {
 			return false
 		}
@@ -193,7 +193,10 @@ func (p *Probe) FentryPossible() bool {
 	case *btf.Struct, *btf.Union, *btf.Float:
 		return false
 	}
-	return words <= 12 // MAX_BPF_FUNC_ARGS
+	if words(proto.Return) > 1 {
+		return false // of more they keep the first half
+	}
+	return used <= 12 // MAX_BPF_FUNC_ARGS
 }
 
 // TracingMultiPossible reports whether the function can be one of many of a
