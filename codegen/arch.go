@@ -4,6 +4,7 @@ package codegen
 
 import (
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -68,6 +69,8 @@ func (a *assembler) word(p *plan.Param, i int) {
 	switch {
 	case a.probe.Method == plan.MethodTracingMulti:
 		a.funcArg(p.Loc.Slot + i)
+	case typesKnown(a.probe.Method) && isInt128(p.Type):
+		a.funcArg(p.Loc.Slot + i) // the verifier lets a struct of two words be loaded, but no such number
 	case inWords(a.probe.Method):
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*(p.Loc.Slot+i)), asm.DWord))
 	case p.Loc.Reg >= 0:
@@ -78,6 +81,16 @@ func (a *assembler) word(p *plan.Param, i int) {
 	}
 }
 
+// isInt128 reports whether t is a number of two words.
+func isInt128(t btf.Type) bool {
+	n, ok := btf.UnderlyingType(t).(*btf.Int)
+	return ok && n.Size > 8
+}
+
+// maxContext is how many words of its context a program on a trampoline may load
+// itself, MAX_BPF_FUNC_ARGS: behind as many parameters the result is one too many.
+const maxContext = 12
+
 // resultWord loads the i-th word of the result into R0. Trampolines keep only
 // the first.
 func (a *assembler) resultWord(i int) {
@@ -87,7 +100,7 @@ func (a *assembler) resultWord(i int) {
 		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.results[i], asm.DWord))
 	case i > 0:
 		a.emit(asm.Ja.Label(a.failed()))
-	case a.probe.Method == plan.MethodTracingMulti:
+	case a.probe.Method == plan.MethodTracingMulti || slots(a.probe) >= maxContext:
 		a.funcResult()
 	default:
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*slots(a.probe)), asm.DWord))

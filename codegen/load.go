@@ -31,6 +31,10 @@ func (a *assembler) load(t *expr.Load, u use) {
 	}
 	switch how {
 	case accessRead:
+		if f := extentOf(t, 0, t.Width, t.Bits); f.inTwo() {
+			a.readTwo(t, f)
+			return
+		}
 		a.value(t.Addr, useAny)
 		a.probeRead(t.Off, t.Width, t.Space)
 		a.loaded(t)
@@ -57,6 +61,19 @@ func (a *assembler) load(t *expr.Load, u use) {
 		a.confirmZero(t)
 	}
 	a.loaded(t)
+}
+
+// readTwo reads a bitfield of 9 bytes from memory into R0.
+func (a *assembler) readTwo(t *expr.Load, f extent) {
+	a.value(t.Addr, useAny)
+	a.spill()
+	a.probeRead(t.Off, 8, t.Space)
+	a.emit(asm.RSh.Imm(asm.R0, int32(f.shift)))
+	a.unspill(asm.R2)
+	a.spill()
+	a.emit(asm.Mov.Reg(asm.R0, asm.R2))
+	a.probeRead(t.Off+8, 1, t.Space)
+	a.join(f)
 }
 
 // loaded brings what was loaded, extended by zeroes, into register form.

@@ -31,9 +31,17 @@ func (a *assembler) value(t expr.Term, u use) {
 	case *expr.Const:
 		a.constant(asm.R0, t.V)
 	case *expr.Arg:
+		if f := extentOf(t, t.Off, t.Width, t.Bits); f.inTwo() {
+			a.inTwoWords(f, int(t.Off/8), func(i int) { a.word(&a.probe.Params[t.Index], i) })
+			return
+		}
 		a.arg(t, u)
 		a.extract(t, t.Off, t.Width, t.Bits)
 	case *expr.Result:
+		if f := extentOf(t, t.Off, t.Width, t.Bits); f.inTwo() {
+			a.inTwoWords(f, int(t.Off/8), a.resultWord)
+			return
+		}
 		a.result(t, u)
 		a.extract(t, t.Off, t.Width, t.Bits)
 	case *expr.ContextTerm:
@@ -116,19 +124,55 @@ func (a *assembler) helper2(fn asm.BuiltinFunc, reg asm.Register) {
 	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackScratch, asm.DWord))
 }
 
+// An extent is where a number lies in a word, or in two.
+type extent struct {
+	shift, size uint32 // in bits
+	signed      bool
+}
+
+// extentOf returns the extent that a number of width bytes is, or the bits of it, at
+// byte off of an image in words.
+func extentOf(t expr.Term, off, width uint32, b expr.Bits) extent {
+	_, signed, _ := expr.Number(t.Type())
+	f := extent{8 * (off % 8), 8 * width, signed}
+	if b.Size != 0 {
+		f.shift, f.size = f.shift+uint32(b.Shift), uint32(b.Size)
+	}
+	return f
+}
+
+// inTwo reports whether the number goes on in the next word, as in a packed struct
+// that is passed in registers.
+func (f extent) inTwo() bool { return f.shift+f.size > 64 }
+
+// inTwoWords puts a number together from word i, which load computes into R0, and
+// the next one.
+func (a *assembler) inTwoWords(f extent, i int, load func(i int)) {
+	load(i)
+	a.emit(asm.RSh.Imm(asm.R0, int32(f.shift)))
+	a.spill()
+	load(i + 1)
+	a.join(f)
+}
+
+// join puts a number together from its upper part, which begins R0, and the lower
+// one, which was spilled.
+func (a *assembler) join(f extent) {
+	a.emit(asm.LSh.Imm(asm.R0, int32(64-f.shift)))
+	a.unspill(asm.R2)
+	a.emit(asm.Or.Reg(asm.R0, asm.R2))
+	a.field(0, f.size, f.signed)
+}
+
 // extract brings the bytes of a word, or the bits, into register form.
 func (a *assembler) extract(t expr.Term, off, width uint32, b expr.Bits) {
-	size, signed, _ := expr.Number(t.Type())
-	shift := 8 * (off % 8)
-	if b.Size != 0 {
-		a.field(shift+uint32(b.Shift), uint32(b.Size), signed)
-		return
-	}
-	if shift == 0 {
+	f := extentOf(t, off, width, b)
+	if f.shift == 0 && b.Size == 0 {
+		size, signed, _ := expr.Number(t.Type())
 		a.extend(size, signed)
 		return
 	}
-	a.field(shift, 8*width, signed)
+	a.field(f.shift, f.size, f.signed)
 }
 
 // field takes size bits from bit shift up out of R0.

@@ -352,3 +352,18 @@ func TestTraps(t *testing.T) {
 		})
 	}
 }
+
+// A bitfield of more than 57 bits may lie in 9 bytes; gcc has f of
+// struct { u8 e : 3; u64 f : 62; } there, packed, with these values.
+func TestWideBitfield(t *testing.T) {
+	m := &fakeMachine{memory: []byte{0x0d, 0x19, 0x2a, 0x3b, 0x4c, 0x5d, 0x6e, 0x7f, 0x01}}
+	for _, tt := range []struct {
+		t    btf.Type
+		want uint64
+	}{{typeUlong, 0x2fedcba987654321}, {typeLong, 0xefedcba987654321}} {
+		load := &Load{T: tt.t, Addr: &Const{typeUlong, fakeBase}, Width: 9, Bits: Bits{3, 62}}
+		if got, err := Eval(load, m); err != nil || got != tt.want {
+			t.Errorf("%#x, %v, want %#x", got, err, tt.want)
+		}
+	}
+}

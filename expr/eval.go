@@ -43,11 +43,11 @@ func Eval(t Term, m Machine) (uint64, error) {
 	case *Const:
 		return t.V, nil
 	case *Arg:
-		var p [8]byte
+		var p [9]byte
 		m.Arg(t.Index, t.Off, p[:t.Width])
 		return extract(t, p, t.Bits), nil
 	case *Result:
-		var p [8]byte
+		var p [9]byte
 		m.Result(t.Off, p[:t.Width])
 		return extract(t, p, t.Bits), nil
 	case *ContextTerm:
@@ -89,14 +89,15 @@ func truth(b bool) uint64 {
 	return 0
 }
 
-// extract takes a number or a bitfield out of the bytes that hold it.
-func extract(t Term, p [8]byte, b Bits) uint64 {
+// extract takes a number or a bitfield out of the bytes that hold it. A bitfield
+// of more than 57 bits may lie in 9 of them.
+func extract(t Term, p [9]byte, b Bits) uint64 {
 	v := binary.LittleEndian.Uint64(p[:])
 	n, _ := number(t.Type())
 	if b.Size == 0 {
 		return n.extend(v)
 	}
-	v = v >> b.Shift << (64 - b.Size)
+	v = (v>>b.Shift | uint64(p[8])<<(64-b.Shift)) << (64 - b.Size)
 	if n.signed {
 		return uint64(int64(v) >> (64 - b.Size))
 	}
@@ -108,7 +109,7 @@ func evalLoad(t *Load, m Machine) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var p [8]byte
+	var p [9]byte
 	if !m.Read(t.Space, t.At, addr+uint64(t.Off), p[:t.Width]) {
 		return 0, ErrUnreadable
 	}

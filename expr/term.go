@@ -82,8 +82,8 @@ type (
 	// A Passed is what X was at entry, in what is read at return: exit(p). A
 	// function may change its parameters, so the registers tell it no more.
 	Passed struct{ X Term }
-	// A Load reads Width bytes (1 to 8) at address Addr + Off. It is a fault
-	// if they cannot be read.
+	// A Load reads Width bytes (1 to 8, of bitfields up to 9) at address Addr +
+	// Off. It is a fault if they cannot be read.
 	Load struct {
 		T     btf.Type
 		Addr  Term
