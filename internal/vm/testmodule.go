@@ -20,8 +20,8 @@ import (
 )
 
 // testModules are the sources of modules that tests load, below the root of the
-// source tree.
-const testModules = "internal/vm/testdata/module/*.c"
+// source tree. Those in the folder btf have types.
+const testModules = "internal/vm/testdata/module"
 
 // ErrNoHeaders says that Debian has no headers of the kernel any more, without
 // which no module can be built for it: its backports keep images longer.
@@ -43,12 +43,16 @@ func TestModules(ctx context.Context, k Kernel) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources, err := filepath.Glob(filepath.Join(root, testModules))
+	plain, err := filepath.Glob(filepath.Join(root, testModules, "*.c"))
+	if err != nil {
+		return nil, err
+	}
+	typed, err := filepath.Glob(filepath.Join(root, testModules, "btf", "*.c"))
 	if err != nil {
 		return nil, err
 	}
 	var files []File
-	for _, source := range sources {
+	for _, source := range slices.Concat(plain, typed) {
 		ko, err := cache.buildModule(ctx, k, source)
 		if err != nil {
 			return nil, fmt.Errorf("build %s for kernel %s: %w", filepath.Base(source), k.Release, err)
@@ -101,8 +105,31 @@ func (c *Cache) buildModule(ctx context.Context, k Kernel, source string) (strin
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, msg)
 	}
+	if filepath.Base(filepath.Dir(source)) == "btf" {
+		if err := c.addTypes(ctx, k, filepath.Join(work, name+".ko")); err != nil {
+			return "", err
+		}
+	}
 	// Renaming makes it appear whole.
 	return out, os.Rename(filepath.Join(work, name+".ko"), out)
+}
+
+// addTypes adds BTF to a module that has debug info, if the headers have the kernel's
+// types: those of 6.1 have not. The kernel's makefiles would take what pahole can do
+// from the one that the kernel was built with.
+func (c *Cache) addTypes(ctx context.Context, k Kernel, module string) error {
+	headers, err := c.Fetch(ctx, "linux-headers-"+k.Release+":"+k.Arch)
+	if err != nil {
+		return err
+	}
+	base := filepath.Join(headers.Dir, "usr/src/linux-headers-"+k.Release, "vmlinux") // nothing but its types
+	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if msg, err := exec.CommandContext(ctx, "pahole", "-J", "--btf_base", base, module).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w, adding BTF\n%s", err, msg)
+	}
+	return nil
 }
 
 // kernelArch is what the kernel's makefiles call an architecture.
@@ -252,7 +279,7 @@ func wrapProgram(file, libc string) error {
 }
 
 // linkAll makes a folder with links to all that is in another one, and to the
-// build tools. Types are left out, which would need yet more tools.
+// build tools. vmlinux, which has the types, is left out: see addTypes.
 func linkAll(from, to, tools string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
