@@ -23,6 +23,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -52,8 +54,8 @@ func main() {
 	if s.machine != nil {
 		s.machine.Close()
 	}
-	fmt.Printf("%s by %s: %d functions traced in %d batches, %d at fault, longest time without a beat %v\n",
-		s.state.Release, o.method, s.state.Traced, s.state.Batches, len(s.state.Faults), s.longest.Round(time.Millisecond))
+	fmt.Printf("%s by %s: %d functions traced in %d batches, %d refused by the kernel, %d at fault, %d batches left, longest time without a beat %v\n",
+		s.state.Release, o.method, s.state.Traced, s.state.Batches, s.state.Refused, len(s.state.Faults), len(s.state.Left), s.longest.Round(time.Millisecond))
 	for _, f := range s.state.Faults {
 		fmt.Printf("  %s: %s\n", f.Function, f.What)
 	}
@@ -78,12 +80,14 @@ type sweep struct {
 type state struct {
 	Release, Method string
 	// Left are the batches that are to be traced.
-	Left            [][]string
-	Traced, Batches int
-	Faults          []fault
+	Left [][]string
+	// Traced and Refused are functions: what the kernel let nobody attach to was not traced.
+	Traced, Refused, Batches int
+	Faults                   []fault
 }
 
-// A fault is a function that a guest did not stand.
+// A fault is a function that a guest did not stand, or the first and the last of a batch of
+// which no half fails.
 type fault struct{ Function, What string }
 
 func (s *sweep) run(ctx context.Context) error {
@@ -101,27 +105,44 @@ func (s *sweep) run(ctx context.Context) error {
 	}
 	for n := 0; len(s.state.Left) > 0 && (s.most == 0 || n < s.most); n++ {
 		batch := s.state.Left[0]
-		what, err := s.try(ctx, batch)
-		if err != nil {
-			return err
+		before := s.state
+		if err := s.find(ctx, batch); err != nil {
+			s.state = before // this batch is to be done once more
+			return errors.Join(err, s.save())
 		}
 		s.state.Left = s.state.Left[1:]
-		s.state.Batches++
-		half := len(batch) / 2
-		switch {
-		case what == "":
-			s.state.Traced += len(batch)
-		case half == 0:
-			s.state.Faults = append(s.state.Faults, fault{batch[0], what})
-		default:
-			s.state.Left = append([][]string{batch[:half], batch[half:]}, s.state.Left...)
-		}
-		if what != "" {
-			fmt.Printf("%d functions from %s on: %s\n", len(batch), batch[0], what)
-		}
 		if err := s.save(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// find traces a batch and, if that fails, its halves. Where neither half fails, the batch does:
+// together, or now and then.
+func (s *sweep) find(ctx context.Context, batch []string) error {
+	what, refused, err := s.try(ctx, batch)
+	if err != nil {
+		return err
+	}
+	s.state.Batches++
+	if what == "" {
+		s.state.Traced += len(batch) - refused
+		s.state.Refused += refused
+		return nil
+	}
+	fmt.Printf("%d functions from %s on: %s\n", len(batch), batch[0], what)
+	faults := len(s.state.Faults)
+	if half := len(batch) / 2; half > 0 {
+		if err := s.find(ctx, batch[:half]); err != nil {
+			return err
+		}
+		if err := s.find(ctx, batch[half:]); err != nil {
+			return err
+		}
+	}
+	if len(s.state.Faults) == faults {
+		s.state.Faults = append(s.state.Faults, fault{strings.Join(slices.Compact([]string{batch[0], batch[len(batch)-1]}), " to "), what})
 	}
 	return nil
 }
@@ -204,14 +225,32 @@ dmesg -c >/dev/null
 ksnoop trace --for=2s --max-cpu=off --attach="$0" @/batch 2>/errs >/dev/null; status=$?
 kill $beat $load
 dmesg | grep -E 'BUG|WARNING|Oops|stall|hung|lockup|Call Trace'
-[ $status = 0 ] || cat /errs
+sed 's/^/said: /' /errs
 exit $status
 `
 
+// notTraced matches what ksnoop says of functions that it could not attach to: of one, or of many.
+var notTraced = regexp.MustCompile(`(?m)^said: ksnoop: (?:(\d+) functions \(.*\)|.*?): not traced`)
+
+// ofKsnoop matches a line that ksnoop has said.
+var ofKsnoop = regexp.MustCompile(`(?m)^said: .*\n?`)
+
+// countRefused returns how many functions ksnoop has said that it does not trace.
+func countRefused(said string) (n int) {
+	for _, m := range notTraced.FindAllStringSubmatch(said, -1) {
+		some, err := strconv.Atoi(m[1])
+		if err != nil {
+			some = 1
+		}
+		n += some
+	}
+	return n
+}
+
 // try traces a batch. what is what went wrong.
-func (s *sweep) try(ctx context.Context, batch []string) (what string, err error) {
+func (s *sweep) try(ctx context.Context, batch []string) (what string, refused int, err error) {
 	if err := s.boot(ctx); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	watched, hang := context.WithCancelCause(ctx)
 	defer hang(nil)
@@ -220,12 +259,13 @@ func (s *sweep) try(ctx context.Context, batch []string) (what string, err error
 	status, err := s.machine.Run(watched, vm.Command{Args: []string{"sh", "-c", script, s.method},
 		Stdin: strings.NewReader(strings.Join(batch, "\n")), Stdout: w, Stderr: w})
 	s.longest = max(s.longest, w.longest)
-	said := strings.TrimSpace(w.rest.String())
+	said := strings.ReplaceAll(w.rest.String(), "beat\n", "")
+	complaints := strings.TrimSpace(ofKsnoop.ReplaceAllString(said, ""))
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return "", ctx.Err()
-	case err == nil && status.ExitCode() == 0 && said == "":
-		return "", nil
+		return "", 0, ctx.Err()
+	case err == nil && complaints == "" && (status.ExitCode() == 0 || countRefused(said) == len(batch)):
+		return "", countRefused(said), nil
 	case err == nil:
 		what = fmt.Sprintf("%v: %s", status, said)
 	case context.Cause(watched) == errHang:
@@ -235,7 +275,7 @@ func (s *sweep) try(ctx context.Context, batch []string) (what string, err error
 	}
 	s.machine.Close()
 	s.machine = nil
-	return what, nil
+	return what, 0, nil
 }
 
 var errHang = errors.New("no beat")
@@ -246,13 +286,12 @@ type watch struct {
 	limit   time.Duration
 	last    time.Time
 	longest time.Duration
-	rest    bytes.Buffer // what else it said
+	rest    bytes.Buffer // all that it said
 }
 
 func (w *watch) Write(p []byte) (int, error) {
 	w.silence.Reset(w.limit)
 	now := time.Now()
 	w.longest, w.last = max(w.longest, now.Sub(w.last)), now
-	w.rest.WriteString(strings.ReplaceAll(string(p), "beat\n", ""))
-	return len(p), nil
+	return w.rest.Write(p)
 }
