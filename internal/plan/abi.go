@@ -99,7 +99,7 @@ func (l *locator) next(t btf.Type) Loc {
 		return loc
 	}
 	need, align := loc.Slots, 1
-	if aligned16(t) {
+	if bounded(t) && aligned16(t) {
 		align = 2
 	}
 	if l.abi.aapcs && need > 2 {
@@ -148,12 +148,33 @@ func words(t btf.Type) int {
 // inMemory reports whether a value of type t is in no register: a function writes
 // such a result to where its caller says.
 func (abi *callABI) inMemory(t btf.Type) bool {
-	return t != nil && (words(t) > 2 || !abi.aapcs && unaligned(t, 0))
+	return t != nil && (words(t) > 2 || !bounded(t) || !abi.aapcs && unaligned(t, 0))
+}
+
+// bounded reports whether a value of type t has no more parts than one of a kernel. Types of
+// recordings and files may contain themselves.
+func bounded(t btf.Type) bool {
+	const depth, parts = 32, 4096
+	left := parts
+	var walk func(btf.Type, int) bool
+	walk = func(t btf.Type, below int) bool {
+		if left--; left < 0 || below == 0 {
+			return false
+		}
+		list, _ := members(t)
+		for _, m := range list {
+			if !walk(m.Type, below-1) {
+				return false
+			}
+		}
+		return true
+	}
+	return walk(t, depth)
 }
 
 // unaligned reports whether a number in a value at bit off of a packed struct is
 // not aligned. Bitfields do not count, and of an array only its first element does:
-// so has gcc it, where clang looks at all of them.
+// that is what gcc does; clang looks at all of them.
 func unaligned(t btf.Type, off btf.Bits) bool {
 	if a, ok := btf.UnderlyingType(t).(*btf.Array); ok && a.Nelems == 0 {
 		return false // flexible
@@ -221,6 +242,9 @@ func aligned16(t btf.Type) bool {
 // calls it homogeneous). No kernel uses such registers for its calls, but the
 // types of one may speak of them.
 func (abi *callABI) inFloats(t btf.Type) bool {
+	if !bounded(t) {
+		return false
+	}
 	n, size := floatsIn(t)
 	return size > 0 && n >= 1 && n <= 4 && (abi.aapcs || words(t) <= 2)
 }

@@ -198,3 +198,28 @@ type nothing struct{}
 
 func (nothing) TypesByName(string) ([]btf.Type, error)        { return nil, nil }
 func (nothing) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
+
+// TestUnboundedTypes: types of a recording may contain themselves, directly or by many ways, which no
+// compiler makes. A value of such a type is somewhere; that it ends is what counts.
+func TestUnboundedTypes(t *testing.T) {
+	self := &btf.Struct{Name: "s", Size: 8}
+	self.Members = []btf.Member{{Name: "a", Type: self}}
+	wide := btf.Type(&btf.Float{Name: "double", Size: 8})
+	for range 40 {
+		wide = &btf.Struct{Size: 8, Members: []btf.Member{{Type: wide}, {Type: wide}, {Type: wide}}}
+	}
+	long := &btf.Union{Size: 16}
+	long.Members = []btf.Member{{Type: &btf.Array{Type: long, Nelems: 1}}, {Type: &btf.Int{Size: 16}}}
+	for _, bad := range []btf.Type{self, wide, long} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			scope := &expr.Scope{}
+			declareResult(scope, bad, arch)
+			if abi := abis[arch]; !abi.inMemory(bad) || abi.inFloats(bad) {
+				t.Errorf("%s: %v is in a register", arch, bad)
+			}
+			if params := locate([]btf.FuncParam{{Name: "p", Type: bad}, {Name: "q", Type: &btf.Int{Size: 4}}}, bad, arch); len(params) != 2 {
+				t.Errorf("%s: %d parameters", arch, len(params))
+			}
+		}
+	}
+}
