@@ -133,14 +133,15 @@ func (t macroTexts) add(format, event, file string) {
 		if _, rest, ok = strings.Cut(rest, "__print_"); !ok {
 			return
 		}
-		function, args, found := strings.Cut(rest, "(")
-		if !found || !slices.Contains(printFunctions[:], function) {
+		function := slices.IndexFunc(printFunctions[:], func(f string) bool { return strings.HasPrefix(rest, f) })
+		if function < 0 {
 			continue
 		}
+		args := rest[len(printFunctions[function]):]
 		var table []macroText
 		table, rest = parseTable(args)
 		for _, m := range table {
-			if !slices.ContainsFunc(t[m.name], func(o macroText) bool { return o.text == m.text }) {
+			if len(t[m.name]) < maxTexts && !slices.ContainsFunc(t[m.name], func(o macroText) bool { return o.text == m.text }) {
 				m.event, m.file = event, file
 				t[m.name] = append(t[m.name], m)
 			}
@@ -149,7 +150,10 @@ func (t macroTexts) add(format, event, file string) {
 }
 
 // printFunctions are what takes a table, without the "__print_" before them.
-var printFunctions = [...]string{"flags", "flags_u64", "symbolic", "symbolic_u64"}
+var printFunctions = [...]string{"flags(", "flags_u64(", "symbolic(", "symbolic_u64("}
+
+// maxTexts is how many ways to write one value are looked at: kernels have one or two.
+const maxTexts = 16
 
 // macroName is what macros are called. Their first word, up to an underscore, says
 // what they belong to.
@@ -175,8 +179,12 @@ func parseTable(args string) (table []macroText, rest string) {
 		if rest = rest[open+1:]; end {
 			break
 		}
-		text, quoted, _ := cutOutside(rest, ',')
-		quoted, rest, _ = cutOutside(quoted, '}')
+		text, quoted, valued := cutOutside(rest, ',')
+		var closed bool
+		quoted, rest, closed = cutOutside(quoted, '}')
+		if !valued || !closed {
+			return nil, ""
+		}
 		name, isString := strings.CutPrefix(strings.TrimSpace(quoted), `"`)
 		if !isString {
 			continue // the end of some tables: { 0, ((void *)0) }

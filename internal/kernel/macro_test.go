@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -87,6 +88,28 @@ func TestMacroTables(t *testing.T) {
 		if slices.Sort(got); strings.Join(got, " ") != want {
 			t.Errorf("%s: %s, want %s", format, got, want)
 		}
+	}
+}
+
+// TestHostileMacros: however a format is made, to read it takes time in proportion to its length.
+// What takes longer here takes hours.
+func TestHostileMacros(t *testing.T) {
+	const times = 1 << 19
+	var values strings.Builder
+	for i := range times {
+		fmt.Fprintf(&values, "{%d,\"A_B\"},", i)
+	}
+	for _, part := range []string{"__print_", "__print_flags(", "__print_flags(x,{", "{", "{,", "{1,\"A_B\"},", "(", "\"", "{(,", "__print_flags(x,{1,\"A_B\"})"} {
+		texts := make(macroTexts)
+		texts.add("\nprint fmt: __print_flags(x, "+strings.Repeat(part, times), "s:e", "f")
+		if n := len(texts["A_B"]); n > 1 {
+			t.Errorf("%q: %d texts", part, n)
+		}
+	}
+	texts := make(macroTexts)
+	texts.add("\nprint fmt: __print_flags(x, "+values.String()+")", "s:e", "f")
+	if n := len(texts["A_B"]); n != maxTexts {
+		t.Errorf("%d texts of %d, want %d", n, times, maxTexts)
 	}
 }
 
