@@ -59,10 +59,10 @@ var kernelSays = regexp.MustCompile(`invalid argument: .*migrate_disable\n`)
 func TestLiveDryRunLoad(t *testing.T) {
 	guest.Require(t)
 	for want, args := range map[string][]string{
-		"would be traced (1):\n  vfs_read(count == 1), by fentry\nwould not be traced:\n  fexit of it: load program: invalid argument: …migrate_disable\n": {
+		"would be traced (1):\n  vfs_read(count == 1), by fentry\nwould not be traced:\n  fexit of migrate_disable: load program: invalid argument: …migrate_disable\n": {
 			"-F", "migrate_disable", "vfs_read(count == 1)"},
 		"would open a session (1):\n  vfs_read\nwould be injected (1):\n  tp:sched:sched_process_exec(pid)\nwould be attached by fentry (1), tracepoint (1)\n" +
-			"would not be traced:\n  fexit of it: load program: invalid argument: …migrate_disable\n": {
+			"would not be traced:\n  fexit of migrate_disable: load program: invalid argument: …migrate_disable\n": {
 			"-F", "-T", "-e", "vfs_read", "-a", "migrate_disable", "-J", "tp:sched:sched_process_exec(pid)"},
 	} {
 		out := traced(t, append([]string{"--dry-run=load"}, args...)...)

@@ -294,8 +294,10 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as role, named bool)
 // are the registers, and its result a register.
 func newFunction(f kernel.Function, arch string) *Function {
 	fn := &Function{Func: f}
-	fn.Params, fn.Result, _ = signature(f, arch)
-	fn.Class = classOf(f.Name, fn.Result)
+	typed := false
+	if fn.Params, fn.Result, typed = signature(f, arch); typed || servesSyscall(f.Name) { // else all that is known is the register
+		fn.Class = classOf(f.Name, fn.Result)
+	}
 	return fn
 }
 

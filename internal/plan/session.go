@@ -97,9 +97,9 @@ func (f *Function) Conditional() bool {
 type ErrorClass uint8
 
 const (
-	NeverFails   ErrorClass = iota // void, bool, unsigned, or narrower than 4 bytes
+	NeverFails   ErrorClass = iota // void, bool, unsigned but for unsigned long, or narrower than 4 bytes
 	FailsInt32                     // signed, 4 bytes: the low 32 bits are -4095…-1
-	FailsInt64                     // signed, 8 bytes, or a pointer that may be NULL: -4095…-1
+	FailsInt64                     // signed, 8 bytes, unsigned long, or a pointer that may be NULL: -4095…-1
 	FailsPointer                   // NULL or -4095…-1
 )
 
@@ -133,6 +133,10 @@ func mayBeNull(function string, t btf.Type) bool {
 	return ok && slices.Contains(answersNull[:], s.Name) && !strings.Contains(function, "alloc")
 }
 
+// unsignedLong are the names that compilers give to unsigned long, as which addresses are
+// returned: do_mmap and get_unmapped_area return errors by it. It is never changed.
+var unsignedLong = [...]string{"long unsigned int", "unsigned long"}
+
 // classOf returns the error class of a function by its result type; nil is void.
 func classOf(function string, t btf.Type) ErrorClass {
 	if t == nil {
@@ -150,6 +154,8 @@ func classOf(function string, t btf.Type) ErrorClass {
 		}
 	case *btf.Int:
 		switch {
+		case slices.Contains(unsignedLong[:], t.Name):
+			return FailsInt64
 		case t.Encoding != btf.Signed:
 		case t.Size == 4:
 			return FailsInt32

@@ -35,7 +35,12 @@ func TestErrorClass(t *testing.T) {
 		{"d_alloc", dentry, FailsPointer, map[uint64]bool{0: true, minusEINVAL: true}},
 		{"d_inode", &btf.Pointer{Target: &btf.Struct{Name: "inode"}}, FailsPointer, map[uint64]bool{0: true}},
 		{"enum", &btf.Enum{Size: 4}, FailsInt32, map[uint64]bool{0: false, minusEINVAL: true}},
-		{"unsigned", &btf.Int{Size: 8}, NeverFails, map[uint64]bool{minusEINVAL: false}},
+		// mm/mmap.c: IS_ERR_VALUE tells errors of what returns addresses.
+		{"do_mmap", typedef(&btf.Int{Name: "long unsigned int", Size: 8}), FailsInt64, map[uint64]bool{
+			0: false, minusEINVAL: true, 0x7f00_0000_0000: false, 1<<64 - 4096: false,
+		}},
+		{"get_jiffies_64", &btf.Int{Name: "long long unsigned int", Size: 8}, NeverFails, map[uint64]bool{minusEINVAL: false}},
+		{"unsigned", &btf.Int{Name: "unsigned int", Size: 4}, NeverFails, map[uint64]bool{minusEINVAL: false}},
 		{"short", &btf.Int{Size: 2, Encoding: btf.Signed}, NeverFails, map[uint64]bool{minusEINVAL: false}},
 	} {
 		if got := classOf(c.name, c.result); got != c.class {
