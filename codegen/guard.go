@@ -21,12 +21,12 @@ type exits struct {
 	faulted bool   // whether anything jumps there
 }
 
-// unlessRunning drops the call while the switch is off or, unless its beginning was looked
-// at, paused.
+// unlessRunning drops the call while the switch is off or, unless what it finds tells that
+// the call was begun with before, paused.
 func (a *assembler) unlessRunning() {
 	a.say("is tracing on?")
 	a.emit(bpf.AppendRunning(nil, asm.R0)...)
-	if a.phase == expr.AtReturn && a.probe.Entry != nil {
+	if a.phase == expr.AtReturn && a.probe.Stashed {
 		a.emit(asm.JEq.Imm(asm.R0, int32(bpf.Off), a.drop))
 		return
 	}

@@ -142,9 +142,8 @@ func joined(p *plan.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, err
 			asks = bpf.AppendOpenSessions
 		}
 		head = append(asks(nil, asm.R0), asm.JNE.Imm(asm.R0, 0, busy))
-	} else {
-		head = append(bpf.AppendRunning(nil, asm.R0),
-			asm.JEq.Imm(asm.R0, int32(bpf.On), busy),
+	} else if head = append(bpf.AppendRunning(nil, asm.R0), asm.JEq.Imm(asm.R0, int32(bpf.On), busy)); p.Stashed {
+		head = append(head,
 			asm.JEq.Imm(asm.R0, int32(bpf.Off), off),
 			asm.Mov.Reg(asm.R6, asm.R1), // paused
 			isReturn,

@@ -16,11 +16,15 @@ import (
 )
 
 // A cpuFlag is how much of one CPU tracing may take; 0: as much as it likes.
-type cpuFlag struct{ share float64 }
+type cpuFlag struct {
+	share float64
+	asked bool // the option was given
+}
 
 const maxCPUUsage = "what tracing may take of one CPU, `SHARE` as 25%; beyond, it looks at fewer calls and says so, and ends if that does not help; off: no limit"
 
 func (f *cpuFlag) Set(text string) error {
+	f.asked = true
 	if text == "off" {
 		f.share = 0
 		return nil
@@ -60,7 +64,7 @@ func (t *tracing) keepWithin(ctx context.Context, tracer *attach.Tracer, stop fu
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := tracer.KeepWithin(ctx, attach.Budget{Share: limit.share, Say: say})
+		err := tracer.KeepWithin(ctx, attach.Budget{Share: limit.share, Asked: limit.asked, Say: say})
 		if err != nil {
 			stop()
 		}

@@ -291,6 +291,8 @@ func soakMemory(t *testing.T, ways [][]string) string {
 			case err := <-ended:
 				if tried++; err == nil {
 					worked++
+				} else if limit == "256M" {
+					t.Errorf("%s, %q: %v: %s", limit, way, err, out.String())
 				}
 			case <-time.After(livetest.Patience(2 * time.Minute)):
 				_ = cmd.Process.Kill()
@@ -305,7 +307,11 @@ func soakMemory(t *testing.T, ways [][]string) string {
 			}
 		}
 	}
-	complaints(t) // of the memory
+	for line := range strings.Lines(complaints(t)) {
+		if !strings.Contains(line, "Call Trace") { // which is told of each process that is killed for its memory
+			t.Error(line)
+		}
+	}
 	return fmt.Sprintf("%d times, from 8 MiB to 256 MiB: %d did their work, %d were refused or killed, none stayed", tried, worked, tried-worked)
 }
 

@@ -512,7 +512,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	tally, tooMuch, err := t.consume(ctx, tracer)
 	t.ending.Store(true)
 	if err := errors.Join(err, tracer.Stop()); err != nil {
-		return err
+		return errors.Join(err, tooMuch)
 	}
 	if tally.counts, err = tracer.Counters(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -20,6 +21,8 @@ import (
 type Budget struct {
 	// Share is of one CPU: 0.25 is a quarter.
 	Share float64
+	// Asked says that somebody has asked for it, who wants to know if it cannot be watched.
+	Asked bool
 	// Say is told when the part of the time in which calls are begun with has changed
 	// much: what tracing takes, and that part, 1 for always.
 	Say func(takes, part float64)
@@ -65,7 +68,7 @@ func RunCost(m plan.Method) time.Duration {
 // then, and follow those that they have begun with. It returns an error if that does not help.
 func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 	th := throttle{limit: b.Share, part: 1}
-	s := sampler{tracer: t}
+	s := sampler{tracer: t, asked: b.Asked}
 	s.own() // from here on
 	for said := th.part; ; {
 		if err := t.runFor(ctx, sampleEvery-sampleTime, th.part); err != nil || ctx.Err() != nil {
@@ -128,6 +131,7 @@ func wait(ctx context.Context, d time.Duration) {
 // A sampler measures what tracing takes.
 type sampler struct {
 	tracer *Tracer
+	asked  bool
 	// blind says that the kernel does not measure programs for us.
 	blind bool
 	// Of ksnoop itself, at the last look: when that was, its CPU time, and how many records it had read.
@@ -141,9 +145,8 @@ func (s *sampler) sample(ctx context.Context, part float64) (float64, error) {
 	stats := io.Closer(io.NopCloser(nil))
 	if !s.blind {
 		var err error
-		if stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil { // needs CAP_SYS_ADMIN
-			s.blind = true
-			s.tracer.options.Log.Info("only what ksnoop itself takes is watched, not its programs", "reason", err)
+		if stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
+			s.lacks(err)
 			return s.own(), nil
 		}
 	}
@@ -152,6 +155,20 @@ func (s *sampler) sample(ctx context.Context, part float64) (float64, error) {
 	took := s.tracer.programTime() - before
 	err = errors.Join(err, stats.Close())
 	return float64(took)/float64(time.Since(begin)) + s.own(), err
+}
+
+// lacks says that programs are not measured, for want of CAP_SYS_ADMIN. What else may be
+// the reason passes.
+func (s *sampler) lacks(err error) {
+	if !errors.Is(err, unix.EPERM) {
+		return
+	}
+	s.blind = true
+	level := slog.LevelInfo
+	if s.asked {
+		level = slog.LevelWarn
+	}
+	s.tracer.options.Log.Log(context.Background(), level, "for --max-cpu only what ksnoop itself takes is watched, not its programs: that needs CAP_SYS_ADMIN")
 }
 
 // own returns the share of one CPU that ksnoop itself has taken since it was last asked.
@@ -198,9 +215,9 @@ type throttle struct {
 }
 
 const (
-	// bear is how many samples together have to be over the limit before programs are
+	// patience is how many samples together have to be over the limit before programs are
 	// paused: a burst is what many are waiting for.
-	bear = 4
+	patience = 4
 	// leastPart is the smallest part: a millisecond of a cycle.
 	leastPart = 1.0 / 50
 	// giveUp is for how many samples the least part may be too much.
@@ -218,15 +235,15 @@ func (e errTooMuch) Error() string {
 func (c *throttle) next(takes float64) error {
 	if c.part == 1 {
 		c.recent = append(c.recent, takes)
-		if len(c.recent) < bear {
+		if len(c.recent) < patience {
 			return nil
 		}
-		c.recent = c.recent[len(c.recent)-bear:]
+		c.recent = c.recent[len(c.recent)-patience:]
 		sum := 0.0
 		for _, s := range c.recent {
 			sum += s
 		}
-		if takes = sum / bear; takes <= c.limit {
+		if takes = sum / patience; takes <= c.limit {
 			return nil
 		}
 	}

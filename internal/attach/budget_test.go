@@ -62,14 +62,14 @@ func TestThrottleBurst(t *testing.T) {
 			}
 		}
 	}
-	feed(0.9, bear-1)
+	feed(0.9, patience-1)
 	feed(0, 1)
 	feed(0.1, 5)
 	feed(0.6, 1)
 	if th.part != 1 {
 		t.Errorf("a burst has led to pauses: part %.2f", th.part)
 	}
-	feed(0.9, bear)
+	feed(0.9, patience)
 	if th.part == 1 {
 		t.Error("a lasting load has not")
 	}

@@ -437,10 +437,10 @@ func (t *Tracer) turn(to bpf.Switch) error {
 	if t.stopped {
 		return nil
 	}
-	t.stopped = to == bpf.Off
 	if err := t.engine.Variables[bpf.VarRunning].Set(uint32(to)); err != nil {
 		return fmt.Errorf("switching the programs on or off: %w", err)
 	}
+	t.stopped = to == bpf.Off
 	return nil
 }
 
