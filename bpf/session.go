@@ -177,6 +177,15 @@ const (
 	stashSize = 8 << 10
 )
 
+// MaxDepth is how many calls of a session can be within each other.
+const MaxDepth = len(engineSession{}.Calls)
+
+// What a record of a session has at most.
+const (
+	maxFrames = MaxDepth + len(engineSession{}.Kept[0].Calls)
+	maxWords  = len(engineSession{}.Trail.Stack) // of a stack
+)
+
 // prepareSessions sets the engine's spec up for sessions, or takes what they
 // need out of it if s is nil.
 func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
@@ -314,6 +323,9 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
 	data = raw[SessionHeaderSize:]
+	if h.LogSize > logSize || h.Frames > maxFrames || h.Stack > maxWords {
+		return nil, fmt.Errorf("record of a session speaks of %d bytes of log, %d calls and %d addresses: none has as many", h.LogSize, h.Frames, h.Stack)
+	}
 	if need := int(h.LogSize) + h.Frames*CallSize + 8*h.Stack + BranchSize*h.Branches; need > len(data) {
 		return nil, fmt.Errorf("record of a session has %d bytes, its header speaks of %d", len(data), need)
 	}

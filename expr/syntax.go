@@ -48,6 +48,9 @@ const (
 // kindNames are what stands before the colon of a selector.
 var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe"}
 
+// Known reports whether there is such a kind.
+func (k Kind) Known() bool { return int(k) < len(kindNames) }
+
 // String returns what stands before the colon of a selector, nothing for a function.
 func (k Kind) String() string { return kindNames[k] }
 

@@ -126,6 +126,9 @@ func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) 
 // NewTargetProbe resolves one SPEC for something that is reached through a
 // function, or not by way of a function at all.
 func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Target, o Options) (*Probe, error) {
+	if err := t.check(f); err != nil {
+		return nil, err
+	}
 	p := &Probe{Spec: spec, Func: f, Target: t, paired: o.Paired}
 	switch {
 	case t.Inlined:

@@ -31,6 +31,17 @@ type Target struct {
 	Params  []debuginfo.Param `json:",omitempty"` // of the inlined function
 }
 
+// check refuses a target that no SPEC leads to, as a recording may have.
+func (t *Target) check(f kernel.Function) error {
+	if !t.Kind.Known() {
+		return fmt.Errorf("%s: no kind of target has the number %d", f, t.Kind)
+	}
+	if proto := protoOf(f); t.Kind == expr.RawTracepoint && (proto == nil || len(proto.Params) == 0) {
+		return fmt.Errorf("%s: its types do not say what rawtp:%s is called with", f, t.Name)
+	}
+	return nil
+}
+
 // label returns what a SPEC would select a target by.
 func (t *Target) label() string {
 	switch t.Kind {

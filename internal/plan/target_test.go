@@ -207,3 +207,22 @@ func TestTargetFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetCheck: a recording can speak of targets that no SPEC leads to.
+func TestTargetCheck(t *testing.T) {
+	view := viewOf(t)
+	spec := specs(t, "f")[0]
+	void := &btf.Func{Name: "f", Type: &btf.FuncProto{Return: &btf.Void{}}}
+	for name, c := range map[string]struct {
+		f      kernel.Function
+		target Target
+	}{
+		"no such kind":               {kernel.Function{Name: "f"}, Target{Kind: 77}},
+		"a tracepoint without types": {kernel.Function{Name: "f"}, Target{Kind: expr.RawTracepoint, Name: "f"}},
+		"one without its own data":   {kernel.Function{Name: "f", Type: void}, Target{Kind: expr.RawTracepoint, Name: "f"}},
+	} {
+		if _, err := NewTargetProbe(view, spec, c.f, c.target, Options{Arch: "amd64"}); err == nil {
+			t.Errorf("%s: resolved", name)
+		}
+	}
+}

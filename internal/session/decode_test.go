@@ -358,3 +358,25 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestDecodeBounds: no engine sends more than it has room for (bpf/session.h), so such a record is refused
+// before anything is made of it.
+func TestDecodeBounds(t *testing.T) {
+	calls := make([]bpf.SessionCall, 1000)
+	var deep, long logBuilder
+	deep.entry(129, 0, 1)
+	for range 2000 {
+		long.entry(0, 0, 1)
+	}
+	for what, raw := range map[string][]byte{
+		"1000 calls":         record(bpf.SessionHeader{Kind: bpf.SessionEnd}, nil, calls),
+		"200 addresses":      record(bpf.SessionHeader{Kind: bpf.SessionEnd}, nil, nil, make([]uint64, 200)...),
+		"32000 bytes of log": record(bpf.SessionHeader{Kind: bpf.SessionEnd}, long, nil),
+		"below 129 others":   record(bpf.SessionHeader{Kind: bpf.SessionEnd}, deep, nil),
+	} {
+		d := Decoder{Plan: decoderPlan(), Traced: true}
+		if _, err := d.Decode(raw); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

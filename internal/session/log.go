@@ -92,6 +92,9 @@ func decodeEntry(b []byte) (logEntry, error) {
 	if e.size < logHead || e.size > len(b) {
 		return e, fmt.Errorf("entry of a log has %d bytes, there are %d", e.size, len(b))
 	}
+	if e.depth > bpf.MaxDepth {
+		return e, fmt.Errorf("entry of a log is of a call below %d others", e.depth)
+	}
 	e.data = b[logHead:e.size]
 	need := map[bpf.LogKind]int{bpf.LogEntry: 8, bpf.LogExit: 24}[e.kind]
 	if len(e.data) < need {
