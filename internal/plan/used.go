@@ -41,10 +41,10 @@ var calledOften = [...]string{
 	"_raw_spin_*", "_raw_read_*", "_raw_write_*", "mutex_lock", "mutex_unlock", "down_read", "up_read", "down_write", "up_write", "__cond_resched",
 	"schedule", "__schedule", "try_to_wake_up", "ttwu_*", "enqueue_task*", "dequeue_task*", "pick_next_task*", "update_curr*", "update_load_avg*",
 	"kmem_cache_alloc*", "kmem_cache_free*", "kmalloc*", "__kmalloc*", "kfree", "kfree_*", "rcu_read_*", "__rcu_*", "call_rcu*",
-	"ktime_get*", "sched_clock*", "hrtimer_interrupt", "hrtimer_start_range_ns", "hrtimer_cancel", "hrtimer_try_to_cancel", "__hrtimer_run_queues", "read_tsc", "fput", "fget*", "__fget*",
+	"ktime_get*", "sched_clock*", "hrtimer_interrupt", "hrtimer_start_range_ns", "hrtimer_cancel", "hrtimer_try_to_cancel", "__hrtimer_run_queues", "read_tsc",
 }
 
 // Hot reports whether a function is known to be called very often.
 func Hot(f kernel.Function) bool {
-	return f.Module == "" && slices.ContainsFunc(calledOften[:], func(glob string) bool { return expr.Glob(glob, f.Name) }) || UsedByTracing(f)
+	return f.Module == "" && slices.ContainsFunc(calledOften[:], func(glob string) bool { return expr.Glob(glob, f.Name) })
 }
