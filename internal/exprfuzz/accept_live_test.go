@@ -232,7 +232,8 @@ func (a *acceptance) load(t *testing.T, p *plan.Probe) error {
 var frameSizes = regexp.MustCompile(`stack depth ([0-9+]+)`)
 
 // checkFrames compares the frames of a program's functions with what the verifier
-// says of them. It rounds none, and sees less where it proves that code is dead.
+// says of them. It rounds none, and sees less where it proves that code is dead: of
+// a function that is dead as a whole, nothing.
 func checkFrames(t *testing.T, what string, insns asm.Instructions, log string) {
 	t.Helper()
 	var ours []int
@@ -249,9 +250,12 @@ func checkFrames(t *testing.T, what string, insns asm.Instructions, log string) 
 		return
 	}
 	theirs := strings.Split(said[1], "+")
-	same := 0
-	for i, size := range theirs {
+	same, i, dead := 0, 0, len(ours)-len(theirs)
+	for _, size := range theirs {
 		n, err := strconv.Atoi(size)
+		for ; dead > 0 && n > ours[i]; dead-- {
+			i++
+		}
 		if err != nil || i >= len(ours) || n > ours[i] {
 			t.Errorf("%s: frames of %v bytes, the verifier says %s", what, ours, said[1])
 			return
@@ -259,8 +263,9 @@ func checkFrames(t *testing.T, what string, insns asm.Instructions, log string) 
 		if ours[i] == max(32, (n+31)&^31) {
 			same++
 		}
+		i++
 	}
-	if len(theirs) != len(ours) || same == 0 {
+	if len(theirs) > len(ours) || same == 0 {
 		t.Errorf("%s: frames of %v bytes, the verifier says %s", what, ours, said[1])
 	}
 }
