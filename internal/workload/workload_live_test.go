@@ -26,7 +26,14 @@ func liveCases() map[string][]liveCase {
 	simple := func(result string) []liveCase {
 		return []liveCase{{args: "-count 3", want: "count=3 result=" + result}}
 	}
+	var fail []liveCase // as the manual pages of the system calls have it
+	for call, errno := range map[string]string{"openat": "ENOENT", "mount": "EINVAL", "connect": "ENOENT", "bpf": "EACCES", "perf_event_open": "EINVAL",
+		"setsockopt": "ENODEV", "io_uring_setup": "EINVAL", "mmap": "ENODEV", "ioctl": "ENODEV", "execve": "ENOENT"} {
+		fail = append(fail, liveCase{args: call, want: "call=" + call + " result=-" + errno})
+	}
 	return map[string][]liveCase{
+		"fail":            fail,
+		"change":          {{want: "read=32 prctl=0"}},
 		"map-ok":          simple("0"),
 		"map-array-zero":  simple("-EINVAL"),
 		"map-array-key":   simple("-EINVAL"),
