@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,5 +36,19 @@ func TestExplainPermission(t *testing.T) {
 	other := fmt.Errorf("map create: %w", unix.ENOMEM)
 	if err := explain(other); err != other {
 		t.Errorf("another error became %q", err)
+	}
+}
+
+// TestVerifierReason: the reason is before the statistics, of which Linux 7.3 has more than others.
+func TestVerifierReason(t *testing.T) {
+	for _, statistics := range [][]string{
+		{"processed 7 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0"},
+		{"verification time 116363 usec", "stack depth 0+32", "processed 7 insns (limit 1000000)"},
+		{"verification time 116363 usec", "stack depth max 96", "subprog 0 (p0_entry) main insns_self 206 insns_total 9728 stack 16", "processed 7 insns (limit 1000000)", ""},
+	} {
+		err := explain(&ebpf.VerifierError{Cause: unix.EACCES, Log: append([]string{"3: (79) r0 = *(u64 *)(r1 +8)", "R1 invalid mem access 'scalar'"}, statistics...)})
+		if want := "the verifier says: R1 invalid mem access 'scalar' (permission denied)"; err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
 	}
 }

@@ -555,11 +555,14 @@ type verifierError struct{ *ebpf.VerifierError }
 
 func (e *verifierError) Unwrap() error { return e.VerifierError }
 
+// statistics begin the lines with which the verifier ends its log. It is never changed.
+var statistics = [...]string{"processed ", "verification time ", "stack depth ", "subprog "}
+
 // Error returns the last complaint of the log, before the statistics.
 func (e *verifierError) Error() string {
 	for i := len(e.Log) - 1; i >= 0; i-- {
 		line := strings.TrimSpace(e.Log[i])
-		if line != "" && !strings.HasPrefix(line, "processed ") {
+		if line != "" && !slices.ContainsFunc(statistics[:], func(s string) bool { return strings.HasPrefix(line, s) }) {
 			return fmt.Sprintf("the verifier says: %s (%v)", line, e.Cause)
 		}
 	}
