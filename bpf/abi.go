@@ -62,7 +62,7 @@ const (
 	Missed        = Counter(engineCounterMISSED)         // programs that the kernel did not run
 	LostSession   = Counter(engineCounterLOST_SESSION)   // sessions for which there was no room
 	LostNMI       = Counter(engineCounterLOST_NMI)       // sessions that would have begun in a non-maskable interrupt
-	PausedTime    = Counter(engineCounterPAUSED_TIME)    // milliseconds in which no calls were begun with
+	PausedTime    = Counter(engineCounterPAUSED_TIME)    // milliseconds in which the programs were paused
 	MissedReturn  = Counter(engineCounterMISSED_RETURN)  // calls for whose return the kernel had no room
 	Counters      = Counter(engineCounterCOUNTERS)       // how many there are
 )

@@ -31,7 +31,7 @@ const (
 type Switch uint32
 
 // The positions of the switch: programs do nothing; everything; or only what follows
-// calls, and sessions, that were begun with before to their end.
+// calls, and sessions, that were taken up before to their end.
 const (
 	Off    = Switch(enginePositionOFF)
 	On     = Switch(enginePositionON)

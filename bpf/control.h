@@ -9,7 +9,7 @@
 enum position {
 	OFF = 0,
 	ON = 1,
-	PAUSED = 2, // calls that were begun with are followed to their end, no others are begun with
+	PAUSED = 2, // no new calls are taken up; those taken up before are followed to their end
 };
 
 /*

@@ -78,7 +78,7 @@ enum counter {
 	MISSED = 13,	  /* programs that the kernel did not run; counted by the kernel */
 	LOST_SESSION = 14, /* no room for another open session */
 	LOST_NMI = 15,	  /* a session that would begin in a non-maskable interrupt */
-	PAUSED_TIME = 16, // milliseconds in which no call was begun with; counted by user space
+	PAUSED_TIME = 16, // milliseconds in which the programs were paused; counted by user space
 	MISSED_RETURN = 17, // calls for whose return the kernel had no room; counted by the kernel
 	COUNTERS = 18,
 };

@@ -22,7 +22,7 @@ type exits struct {
 }
 
 // unlessRunning drops the call while the switch is off or, unless what it finds tells that
-// the call was begun with before, paused.
+// the call was taken up before, paused.
 func (a *assembler) unlessRunning() {
 	a.say("is tracing on?")
 	a.emit(bpf.AppendRunning(nil, asm.R0)...)

@@ -61,28 +61,34 @@ func (h hooking) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
+// resolved is a plan of one SPEC for the kernel that runs, and what it is attached with.
+func resolved(tb testing.TB, text string, m plan.Method) (*plan.Plan, Options) {
+	tb.Helper()
 	view := kernel.Open(os.DirFS("/"))
-	spec, err := expr.Parse(glob)
+	spec, err := expr.Parse(text)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	types, err := view.BTF()
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	kfuncs := codegen.FindSessionKfuncs(types)
 	target := codegen.Target{Arch: runtime.GOARCH, Session: func() codegen.SessionKfuncs { return kfuncs }}
-	begin := time.Now()
-	o := plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return m }}
-	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, o)
+	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return m }})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	resolved := time.Now()
+	return p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: target, Kernel: view, Log: slog.New(slog.DiscardHandler)}
+}
+
+func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
+	begin := time.Now()
+	p, o := resolved(b, glob, m)
+	planned := time.Now()
 	var hooked float64
-	log := slog.New(hooking{slog.DiscardHandler, &hooked})
-	t, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: target, Kernel: view, Log: log})
+	o.Log = slog.New(hooking{slog.DiscardHandler, &hooked})
+	t, err := Attach(p, o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -92,8 +98,8 @@ func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
 	}
 	detached := time.Now()
 	b.ReportMetric(float64(len(p.Probes)-len(t.Failed())), "functions")
-	b.ReportMetric(resolved.Sub(begin).Seconds(), "s/resolve")
-	b.ReportMetric(attached.Sub(resolved).Seconds(), "s/attach")
+	b.ReportMetric(planned.Sub(begin).Seconds(), "s/resolve")
+	b.ReportMetric(attached.Sub(planned).Seconds(), "s/attach")
 	b.ReportMetric(hooked, "s/hook")
 	b.ReportMetric(detached.Sub(attached).Seconds(), "s/detach")
 	b.ReportMetric(0, "ns/op")

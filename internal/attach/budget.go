@@ -23,7 +23,7 @@ type Budget struct {
 	Share float64
 	// Asked says that somebody has asked for it, who wants to know if it cannot be watched.
 	Asked bool
-	// Say is told when the part of the time in which calls are begun with has changed
+	// Say is told when the part of the time in which programs are not paused has changed
 	// much: what tracing takes, and that part, 1 for always.
 	Say func(takes, part float64)
 }
@@ -64,8 +64,8 @@ func RunCost(m plan.Method) time.Duration {
 }
 
 // KeepWithin watches what tracing takes, once a second, until ctx ends. While that is more
-// than the budget, it pauses the programs for a part of the time: they begin with no calls
-// then, and follow those that they have begun with. It returns an error if that does not help.
+// than the budget, it pauses the programs for a part of the time: they take up no new calls
+// then. It returns an error if that does not help.
 func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 	th := throttle{limit: b.Share, part: 1}
 	s := sampler{tracer: t, asked: b.Asked}
@@ -93,7 +93,7 @@ func changedMuch(from, to float64) bool {
 	return from != to && (from == 1 || to == 1 || to < from/2 || to > from*2)
 }
 
-// Paused returns for how long no calls were begun with, so as to stay within a budget.
+// Paused returns for how long the programs were paused.
 func (t *Tracer) Paused() time.Duration { return time.Duration(t.paused.Load()) }
 
 // runFor lets the programs run for a part of the time, for so long or until ctx ends.

@@ -7,17 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/codegen"
-	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
@@ -132,22 +127,9 @@ func testPaused(t *testing.T, m plan.Method) {
 // attached attaches a SPEC by a method, switched off.
 func attached(t *testing.T, text string, m plan.Method) *Tracer {
 	t.Helper()
-	view := kernel.Open(os.DirFS("/"))
-	spec, err := expr.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	types, err := view.BTF()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kfuncs := codegen.FindSessionKfuncs(types)
-	target := codegen.Target{Arch: runtime.GOARCH, Session: func() codegen.SessionKfuncs { return kfuncs }}
-	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return m }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tracer, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: target, Kernel: view, Latency: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	p, o := resolved(t, text, m)
+	o.Latency = time.Millisecond
+	tracer, err := Attach(p, o)
 	if err != nil {
 		t.Fatal(err)
 	}

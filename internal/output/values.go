@@ -149,7 +149,7 @@ func cutLines(dst []byte, start, width int) []byte {
 	dst = dst[:start] // what is written never overtakes what is read
 	for line := range bytes.Lines(text) {
 		line, ends := bytes.CutSuffix(line, []byte("\n"))
-		dst = append(dst, line[:columnsOf(line, width)]...)
+		dst = append(dst, line[:fitting(line, width)]...)
 		if utf8.RuneCount(line) > width {
 			dst = append(dst, cutMark...)
 		}
@@ -163,9 +163,9 @@ func cutLines(dst []byte, start, width int) []byte {
 // cutMark stands for what was cut off.
 const cutMark = "..."
 
-// columnsOf returns how many bytes of a line are shown in so many columns: all, or
+// fitting returns how many bytes of a line are shown in so many columns: all, or
 // what leaves room for the mark.
-func columnsOf(line []byte, width int) int {
+func fitting(line []byte, width int) int {
 	if utf8.RuneCount(line) <= width {
 		return len(line)
 	}

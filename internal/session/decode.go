@@ -63,15 +63,15 @@ type openSession struct {
 	older, younger *openSession
 }
 
-// interim returns the chains in the order in which they failed: the engine sends some
+// interim returns the chains in the order in which their innermost calls were made: the engine sends some
 // only when it knows that another one was the reason.
 func (o *openSession) interim() []Chain {
-	slices.SortStableFunc(o.chains, func(a, b Chain) int { return cmp.Compare(a.failed(), b.failed()) })
+	slices.SortStableFunc(o.chains, func(a, b Chain) int { return cmp.Compare(a.begun(), b.begun()) })
 	return o.chains
 }
 
-// failed returns when the innermost call of a chain was made.
-func (c *Chain) failed() uint64 {
+// begun returns when the innermost call of a chain was made.
+func (c *Chain) begun() uint64 {
 	if len(c.Frames) == 0 {
 		return 0
 	}
