@@ -15,6 +15,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // controlFlags are the options that say how long, how much and how promptly.
@@ -89,6 +90,7 @@ type tally struct {
 	records   uint64 // printed or recorded
 	cut       uint64 // records that were left when there was no more time
 	orphans   uint64 // sessions given up of which parts had come
+	left      uint64 // calls and interim stacks left out of sessions
 	evicted   uint64 // entries whose return --join has not waited for
 	counts    [bpf.Counters]uint64
 	marked    [bpf.Counters]uint64 // losses that a mark in the output shows
@@ -120,6 +122,9 @@ func (t *tally) report(stdout, stderr io.Writer, stats bool) error {
 	}
 	if t.orphans > 0 {
 		out = fmt.Appendf(out, "ksnoop: %d sessions given up: their ends were lost, or their parts took too much memory\n", t.orphans)
+	}
+	if t.left > 0 {
+		out = fmt.Appendf(out, "ksnoop: %d calls and interim stacks left out of sessions that took more than %d MiB\n", t.left, session.SessionLimit>>20)
 	}
 	if stats && t.uncounted {
 		out = append(out, "ksnoop: this kernel does not count all kprobes that it skips\n"...)

@@ -189,5 +189,5 @@ func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], id
 
 // tally is what is known of the run when all is printed.
 func (v *sessionsView) tally() *tally {
-	return &tally{records: v.printed, orphans: v.decoder.Orphans(), marked: v.marked}
+	return &tally{records: v.printed, orphans: v.decoder.Orphans(), left: v.decoder.LeftOut(), marked: v.marked}
 }

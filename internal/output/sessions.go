@@ -192,6 +192,7 @@ func appendLost(dst []byte, l *session.Lost) []byte {
 		{l.Returns, "calls ended unseen"},
 		{l.Chunk, "parts of this session could not be sent"},
 		{l.Args, "calls had values for which there was no room"},
+		{l.Chains, "interim stacks left out: the session took too much memory"},
 	} {
 		if x.n > 0 {
 			dst = strconv.AppendUint(append(dst, "--- "...), uint64(x.n), 10)

@@ -128,6 +128,12 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 		t.text = append(t.text, "--- calls lost ---"...)
 		t.set(traceCalls, start)
 		return false, nil
+	case session.StepLeft:
+		t.text = strconv.AppendUint(append(t.text, "--- "...), uint64(s.Count), 10)
+		t.text = append(t.text, " calls left out (a session takes "...)
+		t.text = append(strconv.AppendInt(t.text, session.SessionLimit>>20, 10), " MiB at most) ---"...)
+		t.set(traceCalls, start)
+		return false, nil
 	}
 	if s.Func != nil {
 		t.text = appendFunction(t.text, s.Func)

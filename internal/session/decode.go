@@ -4,10 +4,8 @@ package session
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -24,63 +22,23 @@ type Decoder struct {
 	// Live asks for the steps of a trace as they come.
 	Live bool
 	// Limit bounds the memory for sessions that are still open, in bytes; 0 is
-	// DefaultLimit.
+	// DefaultLimit. One of them gets an eighth of it.
 	Limit int
 
 	open           map[sessionKey]*openSession
 	threads        map[sessionThread]*openSession // the last of each
 	oldest, newest *openSession
 	size           int
-	orphans        uint64
-}
-
-// A sessionThread is who can have no more than one session at a time: a
-// thread, an idle one being told by its CPU, or the interrupts of a CPU.
-type sessionThread struct {
-	pid, tid  uint32
-	cpu       uint16
-	interrupt bool
-}
-
-type sessionKey struct {
-	sessionThread
-	start uint64
-}
-
-func keyOf(h *bpf.SessionHeader) sessionKey {
-	t := sessionThread{pid: h.PID, tid: h.TID, interrupt: h.Interrupt}
-	if h.TID == 0 || h.Interrupt {
-		t.cpu = h.CPU
-	}
-	return sessionKey{t, h.Start}
-}
-
-// An openSession is what has come of a session so far. It owns its bytes.
-type openSession struct {
-	key            sessionKey
-	log            log
-	chains         []Chain
-	older, younger *openSession
-}
-
-// interim returns the chains in the order in which their innermost calls were made: the engine sends some
-// only when it knows that another one was the reason.
-func (o *openSession) interim() []Chain {
-	slices.SortStableFunc(o.chains, func(a, b Chain) int { return cmp.Compare(a.begun(), b.begun()) })
-	return o.chains
-}
-
-// begun returns when the innermost call of a chain was made.
-func (c *Chain) begun() uint64 {
-	if len(c.Frames) == 0 {
-		return 0
-	}
-	return c.Frames[len(c.Frames)-1].Entry
+	orphans, left  uint64
 }
 
 // Orphans returns how many sessions were given up of which parts had come, but
 // not the end: that was lost, or memory ran out.
 func (d *Decoder) Orphans() uint64 { return d.orphans }
+
+// LeftOut returns how many calls and interim chains were left out of the sessions so
+// far, since those took more memory than one may.
+func (d *Decoder) LeftOut() uint64 { return d.left }
 
 // Sessions yields the sessions of a stream of records. One is valid until the
 // next one is asked for.
@@ -120,43 +78,59 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 		return d.hung(&h, data)
 	}
 	o := d.find(&h)
-	logged := log{{base: h.LogBase, data: data[:h.LogSize]}}
+	logged := part(h.LogBase, data[:h.LogSize])
+	all := logged
 	if d.Traced {
-		logged = o.log.with(h.LogBase, data[:h.LogSize])
-		d.size += len(logged)*segmentCost + int(h.LogSize) - len(o.log)*segmentCost
-		o.log = logged
+		if err := o.add(h.LogBase, bytes.Clone(data[:h.LogSize])); err != nil {
+			return nil, err
+		}
+		all = &o.log
 	}
 	s := d.header(&h)
 	switch h.Kind {
 	case bpf.SessionChunk:
+		d.makeRoom(o)
 		if !d.Live {
-			return nil, d.makeRoom(o)
+			return nil, nil
 		}
 		s.State = Running
-		s.Trace, err = d.steps(log{{base: h.LogBase, data: data[:h.LogSize]}}, 0)
+		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
 		return s, err
 	case bpf.SessionDrop:
 		d.forget(o)
 		return nil, nil
 	}
-	chain, err := d.chain(&h, data[h.LogSize:], logged)
+	chain, err := d.chain(&h, data[h.LogSize:], all)
 	if err != nil {
 		return nil, err
 	}
 	if h.Kind == bpf.SessionChain {
-		o.chains = append(o.chains, chain.clone())
-		return nil, d.makeRoom(o)
+		o.keep(chain.clone())
+		d.makeRoom(o)
+		return nil, nil
 	}
+	d.makeRoom(o) // the trace of this one is bounded like its parts
 	s.Chain, s.Interim = chain, o.interim()
 	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0
 	switch {
 	case d.Traced && d.Live:
-		s.Trace, err = d.steps(log{{base: h.LogBase, data: data[:h.LogSize]}}, 0)
-	case d.Traced:
 		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
+	case d.Traced:
+		s.Trace, err = d.steps(all, h.LogBase+h.LogSize)
 	}
+	d.note(s, o, all)
 	d.forget(o)
 	return s, err
+}
+
+// note adds to a session that has ended what was left out of it.
+func (d *Decoder) note(s *Session, o *openSession, logged *log) {
+	s.Lost.Args += logged.missed
+	s.Lost.Chains = o.left
+	d.left += uint64(o.left)
+	if !d.Live { // else they were printed before they were dropped
+		d.left += uint64(logged.left)
+	}
 }
 
 // missing returns the mark that stands where others are missing.
@@ -173,16 +147,35 @@ func missing(raw []byte) (*Session, error) {
 	return s, nil
 }
 
-// hung returns a session that goes on: what it has sent is kept, and what has
-// come with this record will be sent again.
+// hung returns a session that goes on: what it has sent is kept, and what has come with
+// this record will be sent again. If it is reported for another time, only with what is new.
 func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error) {
-	logged := log{{base: h.LogBase, data: data[:h.LogSize]}}
 	s = d.header(h)
-	if o := d.open[keyOf(h)]; o != nil {
-		logged, s.Interim = append(slices.Clone(o.log), logged...), o.interim()
+	logged := part(h.LogBase, data[:h.LogSize])
+	o := d.open[keyOf(h)]
+	if d.Traced {
+		logged = &log{}
+		if o != nil {
+			logged = o.log.clone()
+		}
+		if err := logged.add(h.LogBase, data[:h.LogSize]); err != nil {
+			return nil, err
+		}
 	}
-	if s.Chain, err = d.chain(h, data[h.LogSize:], logged); err == nil && d.Traced && !d.Live {
-		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
+	if s.Chain, err = d.chain(h, data[h.LogSize:], logged); err != nil {
+		return nil, err
+	}
+	s.Lost.Args += logged.missed
+	end := h.LogBase + h.LogSize
+	if o != nil {
+		s.Interim = o.news()
+		if o.hung {
+			logged.from(o.shown)
+		}
+		o.hung, o.shown = true, end
+	}
+	if d.Traced && !d.Live {
+		s.Trace, err = d.steps(logged, end)
 	}
 	return s, err
 }
@@ -208,76 +201,9 @@ func text(b []byte) string {
 	return string(b)
 }
 
-// find returns what has come of a session so far. Whatever there is of an
-// earlier one of the same thread will not be completed.
-func (d *Decoder) find(h *bpf.SessionHeader) *openSession {
-	key := keyOf(h)
-	if o := d.open[key]; o != nil {
-		return o
-	}
-	if d.open == nil {
-		d.open, d.threads = map[sessionKey]*openSession{}, map[sessionThread]*openSession{}
-	}
-	if o := d.threads[key.sessionThread]; o != nil {
-		d.orphans++
-		d.forget(o)
-	}
-	o := &openSession{key: key, older: d.newest}
-	if d.newest != nil {
-		d.newest.younger = o
-	} else {
-		d.oldest = o
-	}
-	d.newest = o
-	d.open[key], d.threads[key.sessionThread] = o, o
-	d.size += sessionCost
-	return o
-}
-
-// What an open session, a segment of its log and a chain take, besides bytes.
-const (
-	sessionCost = 512
-	segmentCost = 64
-)
-
-func (d *Decoder) forget(o *openSession) {
-	delete(d.open, o.key)
-	if d.threads[o.key.sessionThread] == o {
-		delete(d.threads, o.key.sessionThread)
-	}
-	if o.older != nil {
-		o.older.younger = o.younger
-	} else {
-		d.oldest = o.younger
-	}
-	if o.younger != nil {
-		o.younger.older = o.older
-	} else {
-		d.newest = o.older
-	}
-	d.size -= sessionCost
-	for _, s := range o.log {
-		d.size -= segmentCost + len(s.data)
-	}
-}
-
-// makeRoom gives up the oldest open sessions, but for keep, until the others
-// take no more than the limit.
-func (d *Decoder) makeRoom(keep *openSession) error {
-	limit := d.Limit
-	if limit == 0 {
-		limit = DefaultLimit
-	}
-	for d.size > limit && d.oldest != keep {
-		d.orphans++
-		d.forget(d.oldest)
-	}
-	return nil
-}
-
 // chain decodes the calls and the stack of a record. logged is where their
 // values lie.
-func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged log) (Chain, error) {
+func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, error) {
 	var c Chain
 	for i := range h.Frames {
 		call := bpf.DecodeCall(data[i*bpf.CallSize:])
@@ -301,7 +227,7 @@ func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged log) (Chain, e
 	return c, nil
 }
 
-func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged log) (Frame, error) {
+func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log) (Frame, error) {
 	if int(call.Func) >= len(d.Plan.Functions) {
 		return Frame{}, fmt.Errorf("decoding a record: function %d of %d", call.Func, len(d.Plan.Functions))
 	}
@@ -312,6 +238,9 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged log) 
 	}
 	for _, at := range d.captured(&call, logged) {
 		e, ok := logged.entry(at)
+		if !ok && logged.dropped(at) {
+			logged.missed++
+		}
 		if !ok || e.fn != call.Func || e.kind != bpf.LogArgs && e.kind != bpf.LogItem {
 			continue // lost, which is counted
 		}
@@ -323,9 +252,9 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged log) 
 }
 
 // captured returns where in the log the values of a call are.
-func (d *Decoder) captured(call *bpf.SessionCall, logged log) (at []uint32) {
+func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 	if d.Traced && call.Values != 0 {
-		if args, ok := logged.argsBefore(call.Values - 1); ok {
+		if args, ok := logged.argsOf(call.Values - 1); ok {
 			at = append(at, args)
 		}
 	}

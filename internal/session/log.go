@@ -4,8 +4,10 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -14,19 +16,131 @@ import (
 
 // A log is what has come of a session's log, in order and with gaps where
 // parts were lost.
-type log []segment
-
-type segment struct {
-	base uint32 // offset in the session's log
-	data []byte
+type log struct {
+	parts []segment
+	begin uint32 // what was before was dropped, or is of no interest
+	left  uint32 // calls in what was dropped
+	cut   bool   // something was dropped
+	// missed counts the values that were looked for in what was dropped.
+	missed uint32
+	calls  []madeCall // of each depth the last one, while parts are added
 }
 
-// with returns the log with a copy of another part at its end.
-func (l log) with(base uint32, data []byte) log {
+// A segment is a part of a log. Offsets are those of the session's whole log, modulo 2^32.
+type segment struct {
+	base  uint32
+	data  []byte
+	calls uint32       // that begin in it
+	args  []valuesArgs // in order
+}
+
+// A valuesArgs says where the arguments of the call are whose values lie at an offset: in a
+// trace they come with the call, and values at its return.
+type valuesArgs struct{ values, args uint32 }
+
+// A madeCall is a call whose arguments, if there are any, are known.
+type madeCall struct {
+	fn, args uint32
+	known    bool
+}
+
+// part returns a part of a log by itself, as it is.
+func part(base uint32, data []byte) *log {
+	return &log{parts: []segment{{base: base, data: data}}, begin: base}
+}
+
+func (s *segment) end() uint32 { return s.base + uint32(len(s.data)) }
+
+// add puts another part at the end of the log.
+func (l *log) add(base uint32, data []byte) error {
 	if len(data) == 0 {
-		return l
+		return nil
 	}
-	return append(l, segment{base, bytes.Clone(data)})
+	if n := len(l.parts); n > 0 && l.parts[n-1].end() != base {
+		if int32(base-l.parts[n-1].end()) < 0 {
+			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", l.parts[n-1].end(), base)
+		}
+		clear(l.calls) // what came in between may belong to others
+	}
+	s := segment{base: base, data: data}
+	for at := 0; at < len(data); {
+		e, err := decodeEntry(data[at:])
+		if err != nil {
+			return fmt.Errorf("decoding a record: %w", err)
+		}
+		l.index(&s, &e, base+uint32(at))
+		at += e.size
+	}
+	l.parts = append(l.parts, s)
+	return nil
+}
+
+// index notes which arguments belong to which values.
+func (l *log) index(s *segment, e *logEntry, at uint32) {
+	for e.depth >= len(l.calls) {
+		l.calls = append(l.calls, madeCall{})
+	}
+	c := &l.calls[e.depth]
+	switch e.kind {
+	case bpf.LogEntry:
+		s.calls++
+		*c = madeCall{}
+	case bpf.LogArgs:
+		*c = madeCall{fn: e.fn, args: at, known: true}
+	case bpf.LogItem:
+		if c.known && c.fn == e.fn {
+			s.args = append(s.args, valuesArgs{at, c.args})
+		}
+	}
+}
+
+// drop gives up the oldest part.
+func (l *log) drop() {
+	s := &l.parts[0]
+	l.begin, l.cut = s.end(), true
+	l.left += s.calls
+	*s = segment{}
+	l.parts = l.parts[1:]
+}
+
+// dropped reports whether an offset lies in what was dropped. Nothing tells it from what
+// comes 2 GiB later.
+func (l *log) dropped(at uint32) bool { return l.cut && int32(at-l.begin) < 0 }
+
+// clone returns a log that can be added to.
+func (l *log) clone() *log {
+	c := *l
+	c.parts, c.calls = slices.Clone(l.parts), slices.Clone(l.calls)
+	return &c
+}
+
+// from leaves out what lies before an offset.
+func (l *log) from(at uint32) {
+	if int32(at-l.begin) <= 0 {
+		return
+	}
+	l.begin, l.cut = at, false
+	l.parts = slices.DeleteFunc(l.parts, func(s segment) bool { return int32(s.end()-at) <= 0 })
+	if len(l.parts) > 0 && int32(at-l.parts[0].base) > 0 {
+		s := &l.parts[0]
+		s.base, s.data = at, s.data[at-s.base:]
+	}
+}
+
+// find returns the part that an offset lies in.
+func (l *log) find(at uint32) (s *segment, ok bool) {
+	if len(l.parts) == 0 {
+		return nil, false
+	}
+	first := l.parts[0].base
+	i, found := slices.BinarySearchFunc(l.parts, at-first, func(s segment, at uint32) int { return cmp.Compare(s.base-first, at) })
+	if !found {
+		i--
+	}
+	if i < 0 || at-l.parts[i].base >= uint32(len(l.parts[i].data)) {
+		return nil, false
+	}
+	return &l.parts[i], true
 }
 
 // A logEntry is one entry of a log. data is without the head.
@@ -44,43 +158,26 @@ const logHead = 8
 var le = binary.LittleEndian
 
 // entry returns the entry at an offset of the whole log.
-func (l log) entry(at uint32) (e logEntry, ok bool) {
-	for _, s := range l {
-		if at >= s.base && at-s.base < uint32(len(s.data)) {
-			e, err := decodeEntry(s.data[at-s.base:])
-			return e, err == nil
-		}
+func (l *log) entry(at uint32) (e logEntry, ok bool) {
+	s, ok := l.find(at)
+	if !ok {
+		return logEntry{}, false
 	}
-	return logEntry{}, false
+	e, err := decodeEntry(s.data[at-s.base:])
+	return e, err == nil
 }
 
-// argsBefore returns where the arguments of the call are that has the values at
-// an offset: in a trace they come with the call, and values at its return.
-// Where a part of the log is missing in between, they may be those of another.
-func (l log) argsBefore(at uint32) (args uint32, ok bool) {
-	values, known := l.entry(at)
-	if !known || values.kind != bpf.LogItem {
+// argsOf returns where the arguments of the call are that has the values at an offset.
+func (l *log) argsOf(at uint32) (args uint32, ok bool) {
+	s, ok := l.find(at)
+	if !ok {
 		return 0, false
 	}
-	pos := uint32(0)
-	for _, s := range l {
-		ok = ok && pos == s.base
-		pos = s.base
-		for b := s.data; len(b) > 0 && pos < at; {
-			e, err := decodeEntry(b)
-			if err != nil {
-				break
-			}
-			switch {
-			case e.kind == bpf.LogEntry && e.depth <= values.depth:
-				ok = false
-			case e.kind == bpf.LogArgs && e.depth == values.depth && e.fn == values.fn:
-				args, ok = pos, true
-			}
-			b, pos = b[e.size:], pos+uint32(e.size)
-		}
+	i, ok := slices.BinarySearchFunc(s.args, at-s.base, func(a valuesArgs, at uint32) int { return cmp.Compare(a.values-s.base, at) })
+	if !ok {
+		return 0, false
 	}
-	return args, ok
+	return s.args[i].args, true
 }
 
 func decodeEntry(b []byte) (logEntry, error) {
@@ -96,25 +193,24 @@ func decodeEntry(b []byte) (logEntry, error) {
 		return e, fmt.Errorf("entry of a log is of a call below %d others", e.depth)
 	}
 	e.data = b[logHead:e.size]
-	need := map[bpf.LogKind]int{bpf.LogEntry: 8, bpf.LogExit: 24}[e.kind]
-	if len(e.data) < need {
+	if e.kind == bpf.LogEntry && len(e.data) < 8 || e.kind == bpf.LogExit && len(e.data) < 24 {
 		return e, fmt.Errorf("entry of kind %d of a log has %d bytes", e.kind, e.size)
 	}
 	return e, nil
 }
 
-// steps decodes a log whose length is end, or not known if that is 0.
-func (d *Decoder) steps(l log, end uint32) ([]Step, error) {
+// steps decodes a log that ends at an offset.
+func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 	t := tracer{decoder: d}
-	at := uint32(0)
-	if len(l) > 0 && end == 0 {
-		at = l[0].base
+	at := l.begin
+	if l.cut {
+		t.steps = append(t.steps, Step{Kind: StepLeft, Count: l.left})
 	}
-	for _, s := range l {
-		if s.base > at {
+	for _, s := range l.parts {
+		if s.base != at {
 			t.lost()
 		}
-		at = s.base + uint32(len(s.data))
+		at = s.end()
 		for b := s.data; len(b) > 0; {
 			e, err := decodeEntry(b)
 			if err == nil {
@@ -126,10 +222,10 @@ func (d *Decoder) steps(l log, end uint32) ([]Step, error) {
 			b = b[e.size:]
 		}
 	}
-	if at < end {
+	if at != end {
 		t.lost()
 	}
-	return t.steps, nil
+	return t.shown(), nil
 }
 
 // A tracer makes steps of entries.
@@ -137,6 +233,30 @@ type tracer struct {
 	decoder *Decoder
 	steps   []Step
 	values  Values // of the return that comes next
+	// entered is 1 + the index of the last step of each depth that is a call without its return.
+	entered [bpf.MaxDepth + 1]int
+	hidden  int // steps that are taken away
+}
+
+// stepHidden is a step that is not to be shown.
+const stepHidden = StepKind(255)
+
+// shown returns the steps to show.
+func (t *tracer) shown() []Step {
+	if t.hidden == 0 {
+		return t.steps
+	}
+	return slices.DeleteFunc(t.steps, func(s Step) bool { return s.Kind == stepHidden })
+}
+
+// hide takes a call away that did not meet a predicate.
+func (t *tracer) hide(i int) {
+	t.steps[i].Kind = stepHidden
+	t.hidden++
+	for n := len(t.steps); n > 0 && t.steps[n-1].Kind == stepHidden; n-- { // its caller may be a leaf
+		t.steps = t.steps[:n-1]
+		t.hidden--
+	}
 }
 
 func (t *tracer) lost() {
@@ -155,6 +275,7 @@ func (t *tracer) add(e logEntry) error {
 	switch e.kind {
 	case bpf.LogEntry:
 		t.values = Values{}
+		t.entered[e.depth] = len(t.steps) + 1
 		t.steps = append(t.steps, Step{Kind: StepEntry, Depth: e.depth, Func: fn, Time: le.Uint64(e.data)})
 	case bpf.LogArgs:
 		if n := len(t.steps); n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Func == fn {
@@ -183,13 +304,11 @@ func (t *tracer) exit(e logEntry, fn *plan.Function) {
 	s := Step{Kind: StepExit, Depth: e.depth, Func: fn, Time: le.Uint64(e.data), Duration: le.Uint64(e.data[8:]),
 		Result: le.Uint64(e.data[16:]), Failed: e.flags&bpf.CallFailed != 0, Values: t.values}
 	t.values = Values{}
-	n := len(t.steps)
+	n, entry := len(t.steps), t.entered[e.depth]-1
+	t.entered[e.depth] = 0
 	if e.flags&bpf.CallHidden != 0 {
-		for i := n - 1; i >= 0; i-- {
-			if t.steps[i].Kind == StepEntry && t.steps[i].Depth == e.depth {
-				t.steps = append(t.steps[:i], t.steps[i+1:]...)
-				return
-			}
+		if entry >= 0 && entry < n && t.steps[entry].Kind == StepEntry && t.steps[entry].Depth == e.depth {
+			t.hide(entry)
 		}
 		return
 	}

@@ -66,6 +66,7 @@ type Lost struct {
 	Chunk   uint32 // parts of the session that could not be sent
 	Args    uint32 // calls whose values found no room
 	Returns uint32 // calls whose return was not seen
+	Chains  uint32 // interim chains for which the session took too much memory
 	Stack   bool   // the kernel stack could not be taken
 }
 
@@ -136,6 +137,7 @@ type Step struct {
 	Result   uint64 // the return register, likewise
 	Failed   bool
 	Values   Values
+	Count    uint32 // of StepLeft only: calls
 }
 
 // A StepKind says what a Step is.
@@ -147,6 +149,7 @@ const (
 	StepLeaf  // entry and exit, nothing recorded in between
 	StepProbe // an injected probe was hit
 	StepLost  // something is missing here; Values and Func are empty
+	StepLeft  // calls were left out here, since the session takes more memory than one may
 )
 
 // A Branch is one branch that the CPU recorded.

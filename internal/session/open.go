@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"cmp"
+	"slices"
+	"unsafe"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// A sessionThread is who can have no more than one session at a time: a
+// thread, an idle one being told by its CPU, or the interrupts of a CPU.
+type sessionThread struct {
+	pid, tid  uint32
+	cpu       uint16
+	interrupt bool
+}
+
+type sessionKey struct {
+	sessionThread
+	start uint64
+}
+
+func keyOf(h *bpf.SessionHeader) sessionKey {
+	t := sessionThread{pid: h.PID, tid: h.TID, interrupt: h.Interrupt}
+	if h.TID == 0 || h.Interrupt {
+		t.cpu = h.CPU
+	}
+	return sessionKey{t, h.Start}
+}
+
+// An openSession is what has come of a session so far. It owns its bytes.
+type openSession struct {
+	key            sessionKey
+	log            log
+	chains         []Chain
+	older, younger *openSession
+
+	logSize, chainSize int
+	counted            int    // in the size of all
+	left               uint32 // chains that were dropped
+	// hung says that it was reported as such: the log up to shown, and of chains the first known.
+	hung  bool
+	shown uint32
+	known int
+}
+
+func (o *openSession) size() int { return sessionCost + o.logSize + o.chainSize }
+
+// add takes over a part of the log.
+func (o *openSession) add(base uint32, data []byte) error {
+	n := len(o.log.parts)
+	err := o.log.add(base, data)
+	for _, p := range o.log.parts[n:] {
+		o.logSize += p.cost()
+	}
+	return err
+}
+
+// keep takes over a chain.
+func (o *openSession) keep(c Chain) {
+	o.chains = append(o.chains, c)
+	o.chainSize += c.cost()
+}
+
+// drop gives up the oldest part of the log or the oldest chain, depending on what takes
+// more. It returns false if there is nothing left.
+func (o *openSession) drop() bool {
+	switch {
+	case o.chainSize > o.logSize:
+		o.chainSize -= o.chains[0].cost()
+		o.chains[0] = Chain{}
+		o.chains = o.chains[1:]
+		o.known = max(o.known-1, 0)
+		o.left++
+	case len(o.log.parts) > 0:
+		o.logSize -= o.log.parts[0].cost()
+		o.log.drop()
+	default:
+		return false
+	}
+	return true
+}
+
+// interim returns the chains in the order in which their innermost calls were made: the engine sends some
+// only when it knows that another one was the reason.
+func (o *openSession) interim() []Chain { return inOrder(o.chains) }
+
+// news returns those that it has not returned before.
+func (o *openSession) news() []Chain {
+	chains := inOrder(o.chains[o.known:])
+	o.known = len(o.chains)
+	return chains
+}
+
+func inOrder(chains []Chain) []Chain {
+	slices.SortStableFunc(chains, func(a, b Chain) int { return cmp.Compare(a.begun(), b.begun()) })
+	return chains
+}
+
+// begun returns when the innermost call of a chain was made.
+func (c *Chain) begun() uint64 {
+	if len(c.Frames) == 0 {
+		return 0
+	}
+	return c.Frames[len(c.Frames)-1].Entry
+}
+
+// find returns what has come of a session so far. Whatever there is of an
+// earlier one of the same thread will not be completed.
+func (d *Decoder) find(h *bpf.SessionHeader) *openSession {
+	key := keyOf(h)
+	if o := d.open[key]; o != nil {
+		return o
+	}
+	if d.open == nil {
+		d.open, d.threads = map[sessionKey]*openSession{}, map[sessionThread]*openSession{}
+	}
+	if o := d.threads[key.sessionThread]; o != nil {
+		d.orphans++
+		d.forget(o)
+	}
+	o := &openSession{key: key, older: d.newest}
+	if d.newest != nil {
+		d.newest.younger = o
+	} else {
+		d.oldest = o
+	}
+	d.newest = o
+	d.open[key], d.threads[key.sessionThread] = o, o
+	d.makeRoom(o)
+	return o
+}
+
+// What an open session, and a part of its log, take besides bytes.
+const (
+	sessionCost = 2 << 10 // with a word for each depth
+	segmentCost = 64
+)
+
+func (s *segment) cost() int {
+	return segmentCost + len(s.data) + len(s.args)*int(unsafe.Sizeof(valuesArgs{}))
+}
+
+// cost is what a chain takes.
+func (c *Chain) cost() int {
+	n := int(unsafe.Sizeof(*c)) + 8*len(c.Stack) + len(c.Branches)*int(unsafe.Sizeof(Branch{})) + len(c.Frames)*int(unsafe.Sizeof(Frame{}))
+	for i := range c.Frames {
+		v := &c.Frames[i].Values
+		if v.Event != nil {
+			n += int(unsafe.Sizeof(*v.Event)) + len(v.Event.Data)
+		}
+		for j := range v.Args {
+			n += int(unsafe.Sizeof(Arg{})) + len(v.Args[j].Value) + len(v.Args[j].Target)
+		}
+	}
+	return n
+}
+
+func (d *Decoder) forget(o *openSession) {
+	delete(d.open, o.key)
+	if d.threads[o.key.sessionThread] == o {
+		delete(d.threads, o.key.sessionThread)
+	}
+	if o.older != nil {
+		o.older.younger = o.younger
+	} else {
+		d.oldest = o.younger
+	}
+	if o.younger != nil {
+		o.younger.older = o.older
+	} else {
+		d.newest = o.older
+	}
+	d.size -= o.counted
+}
+
+// makeRoom gives up the oldest of what has come of one session until it takes no more
+// than one may, and then the oldest of the other sessions until all take no more than the limit.
+func (d *Decoder) makeRoom(last *openSession) {
+	limit := d.Limit
+	if limit == 0 {
+		limit = DefaultLimit
+	}
+	for last.size() > limit/shareOfOne && last.drop() {
+	}
+	d.size += last.size() - last.counted
+	last.counted = last.size()
+	for o := d.oldest; o != nil && d.size > limit; {
+		next := o.younger
+		if o != last {
+			d.orphans++
+			d.forget(o)
+		}
+		o = next
+	}
+}
+
+// shareOfOne is the part of the limit that one session may take.
+const shareOfOne = 8
+
+// SessionLimit is what one session may take while it is open, in bytes, unless told otherwise.
+const SessionLimit = DefaultLimit / shareOfOne
