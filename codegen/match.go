@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // branchMatch jumps to label if whether a string matches is sense.
@@ -166,7 +167,7 @@ const (
 // glob jumps to no unless the string matches a pattern of the form prefix,
 // prefix*suffix or prefix*infix*suffix, all of which may be empty and contain ?.
 func (b *stringBuffer) glob(pattern, no string) {
-	pieces := expr.GlobPieces(pattern)
+	pieces := glob.Pieces(pattern)
 	prefix, suffix := pieces[0], pieces[len(pieces)-1]
 	least := len(strings.Join(pieces, ""))
 	if least > b.limit {

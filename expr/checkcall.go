@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // MaxBuffer is the most that buf() captures, in bytes.
@@ -29,7 +31,7 @@ func (c *checker) arity(x *Call, n int) bool {
 func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	n, ok := functions[x.Func.Name]
 	if !ok {
-		return c.fault(CodeUnknownFunc, x.Func.Pos, didYouMean(x.Func.Name, slices.Values(sortedKeys(functions))),
+		return c.fault(CodeUnknownFunc, x.Func.Pos, suggest.Hint(x.Func.Name, slices.Values(sortedKeys(functions))),
 			"there is no function %q", x.Func.Name)
 	}
 	if !c.arity(x, n) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // expr checks x. want is the enum in which a bare name is looked up first.
@@ -114,7 +116,7 @@ func (c *checker) context(x *Context) (operand, bool) {
 // that are always there.
 func (c *checker) contextHint(name string) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
-		return "did you mean " + strconv.Quote(meant) + "?"
+		return suggest.DidYouMean(meant)
 	}
 	registers := ""
 	for _, p := range c.scope.Params {
@@ -125,7 +127,7 @@ func (c *checker) contextHint(name string) string {
 	if registers == "" {
 		return "there are $pid $tid $uid $comm $cpu $time $duration and $arg1 to $arg6"
 	}
-	if hint := didYouMean(name, slices.Values(strings.Fields(registers))); hint != "" {
+	if hint := suggest.Hint(name, slices.Values(strings.Fields(registers))); hint != "" {
 		return hint
 	}
 	return "the registers are" + registers
@@ -243,7 +245,7 @@ func (c *checker) member(x *Member) (operand, bool) {
 func (c *checker) selectMember(o operand, name string, at Span) (operand, bool) {
 	m, off, ok := findMember(o.t, name, 0)
 	if !ok {
-		return c.fault(CodeUnknownMember, at, didYouMean(name, memberNames(o.t)), "%s has no member %q", typeName(o.t), name)
+		return c.fault(CodeUnknownMember, at, suggest.Hint(name, memberNames(o.t)), "%s has no member %q", typeName(o.t), name)
 	}
 	o.t = m.Type
 	o.place.bits = btf.Member{}

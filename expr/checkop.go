@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
@@ -161,7 +163,7 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	if strings.IndexByte(pattern.Value, 0) >= 0 {
 		return c.fault(CodeSyntax, pattern.Pos, "", "a string cannot contain a NUL")
 	}
-	if x.Op == OpMatch && len(GlobPieces(pattern.Value)) > 3 {
+	if x.Op == OpMatch && len(glob.Pieces(pattern.Value)) > 3 {
 		return c.fault(CodeLimit, pattern.Pos, "write prefix*, *suffix, *part* or prefix*part*suffix", "a glob may have two stars at most")
 	}
 	o, ok := c.expr(s, nil)

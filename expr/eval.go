@@ -8,7 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // A Machine is the state of a call that terms are computed over.
@@ -228,7 +229,7 @@ func evalMatch(t *Match, m Machine) (uint64, error) {
 	case OpNe:
 		return truth(s != t.Pattern), nil
 	}
-	return truth(Glob(t.Pattern, s)), nil
+	return truth(glob.Match(t.Pattern, s)), nil
 }
 
 // MatchLimit returns how many bytes of a string are read to compare it: for ==
@@ -282,53 +283,4 @@ func readText(t *Text, limit uint32, m Machine) (string, error) {
 		p = p[:i]
 	}
 	return string(p), nil
-}
-
-// Glob reports whether s matches pattern, in which * stands for any bytes and
-// ? for one byte.
-func Glob(pattern, s string) bool {
-	for {
-		star := strings.IndexByte(pattern, '*')
-		if star < 0 {
-			return len(s) == len(pattern) && prefixAt(pattern, s)
-		}
-		if len(s) < star || !prefixAt(pattern[:star], s) {
-			return false
-		}
-		s, pattern = s[star:], strings.TrimLeft(pattern[star:], "*")
-		next := pattern
-		if i := strings.IndexByte(next, '*'); i >= 0 {
-			next = next[:i]
-		} else { // the last piece must end s
-			return len(s) >= len(next) && prefixAt(next, s[len(s)-len(next):])
-		}
-		for len(s) >= len(next) && !prefixAt(next, s) {
-			s = s[1:]
-		}
-		if len(s) < len(next) {
-			return false
-		}
-	}
-}
-
-// GlobPieces cuts a pattern at its stars, of which several in a row are one.
-func GlobPieces(pattern string) []string {
-	var pieces []string
-	for i, p := range strings.Split(pattern, "*") {
-		if p != "" || i == 0 || i == strings.Count(pattern, "*") {
-			pieces = append(pieces, p)
-		}
-	}
-	return pieces
-}
-
-// prefixAt matches piece, which has no *, against the beginning of s, which is
-// at least as long.
-func prefixAt(piece, s string) bool {
-	for i := range len(piece) {
-		if piece[i] != '?' && piece[i] != s[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // An operand is a subexpression being checked: a value, a place in memory or in
@@ -369,10 +371,10 @@ func enumValues(found []Enumerator) string {
 // nameHint says what may have been meant; unreadable is why there are no macros.
 func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
-		return "did you mean " + strconv.Quote(meant) + "?"
+		return suggest.DidYouMean(meant)
 	}
 	constant := constantName.MatchString(name)
-	hint := didYouMean(name, func(yield func(string) bool) {
+	hint := suggest.Hint(name, func(yield func(string) bool) {
 		if c.returns() && !yield("return") {
 			return
 		}

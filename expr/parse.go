@@ -14,6 +14,8 @@ import (
 
 	"github.com/alecthomas/participle/v2"
 	"github.com/alecthomas/participle/v2/lexer"
+
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // Limits on a SPEC's text. They are far above what anyone types, and low
@@ -271,7 +273,7 @@ func (b *builder) selector(s string, at Span) Selector {
 func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 	k := slices.Index(kindNames[:], kind)
 	if k <= 0 {
-		hint := didYouMean(kind, slices.Values(kindNames[1:]))
+		hint := suggest.Hint(kind, slices.Values(kindNames[1:]))
 		if hint == "" {
 			hint = "there are " + strings.Join(kindNames[1:], ": ") + ":"
 		}

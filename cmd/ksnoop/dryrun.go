@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -150,8 +151,8 @@ func refused(view *kernel.View, specs []*expr.Spec) []string {
 	names := view.Refused(func(name, module string) bool {
 		return slices.ContainsFunc(specs, func(s *expr.Spec) bool {
 			sel := s.Selector
-			return sel.Path == "" && strings.ContainsAny(sel.Name, "*?") && expr.Glob(sel.Name, name) &&
-				(sel.Module == "" || module != "" && expr.Glob(sel.Module, module))
+			return sel.Path == "" && glob.Is(sel.Name) && glob.Match(sel.Name, name) &&
+				(sel.Module == "" || module != "" && glob.Match(sel.Module, module))
 		})
 	})
 	slices.Sort(names)

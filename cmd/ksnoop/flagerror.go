@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // flagError says what is wrong with an option. Of numbers and times pflag says it
@@ -46,7 +46,7 @@ func nearestFlag(flags *pflag.FlagSet, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near := expr.Nearest(unknown.GetSpecifiedName(), slices.Values(names)); near != "" {
+	if near := suggest.Nearest(unknown.GetSpecifiedName(), slices.Values(names)); near != "" {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
 	}
 	return err

@@ -21,14 +21,14 @@ const module = "github.com/ksnoop/ksnoop/"
 // those may import. A package that is missing here may import none of ours.
 var layers = map[string][]string{
 	"btfprint":           {"internal/errno", "internal/terminal"},
-	"expr":               {"internal/errno"},
+	"expr":               {"internal/errno", "internal/glob", "internal/suggest"},
 	"internal/plan":      {"expr", "internal/kernel", "internal/debuginfo"},
 	"codegen":            {"expr", "bpf", "internal/plan"},
 	"internal/event":     {"internal/plan", "expr", "bpf"},
 	"internal/session":   {"internal/event"},
 	"internal/record":    {"internal/plan", "internal/event", "internal/terminal"},
-	"internal/kernel":    {"internal/elfhead"},
-	"internal/debuginfo": {"internal/elfhead"},
+	"internal/kernel":    {"internal/elfhead", "internal/glob", "internal/suggest"},
+	"internal/debuginfo": {"internal/elfhead", "internal/glob"},
 	"internal/symbols":   {"internal/kernel", "internal/debuginfo", "internal/terminal"},
 	"internal/process":   {"internal/terminal", "internal/elfhead"},
 	"internal/attach":    {"bpf", "codegen", "internal/plan"},

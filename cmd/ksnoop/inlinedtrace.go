@@ -13,6 +13,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -50,13 +51,13 @@ type inlinedPlaces struct {
 var _ plan.Inlinings = inlinedPlaces{}
 
 // Named implements plan.Inlinings.
-func (p inlinedPlaces) Named(glob string, modules []string) (places []plan.Inlined, err error) {
+func (p inlinedPlaces) Named(pattern string, modules []string) (places []plan.Inlined, err error) {
 	info, err := p.symbols.debugInfo(p.view)
 	if err != nil {
 		return nil, fmt.Errorf("--inlined: %w", err)
 	}
 	for _, module := range modules {
-		found := info.InlinedNamed(module, func(name string) bool { return expr.Glob(glob, name) })
+		found := info.InlinedNamed(module, func(name string) bool { return glob.Match(pattern, name) })
 		places = appendPlaces(places, info, module, found)
 	}
 	return places, nil

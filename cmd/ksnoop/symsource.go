@@ -10,6 +10,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -180,7 +181,7 @@ func (s *kernelSource) mistyped(name string) (string, bool) {
 	if len(names) == 0 || names[0] == name {
 		return "", true
 	}
-	return fmt.Sprintf("; did you mean %q?", names[0]), true
+	return "; " + suggest.DidYouMean(names[0]), true
 }
 
 func (s *kernelSource) err() error {

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // A Code is the addresses of the code that comes from some source files.
@@ -39,14 +41,14 @@ func (c *Code) Empty() bool { return len(c.spans) == 0 }
 // The file tables of the line programs name every file that has code, also one
 // that is not compiled by itself but included, as kernel/sched/rt.c is. Only the
 // programs of units with such a file are run, and no entries are read.
-func (i *Info) Sources(glob string) (code *Code) {
+func (i *Info) Sources(pattern string) (code *Code) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	code = &Code{} // if the file cannot be read
-	if i.Err() != nil || !i.sections.mention(glob) || !i.ready() {
+	if i.Err() != nil || !i.sections.mention(pattern) || !i.ready() {
 		return code
 	}
 	touch(i.data, i.sections.line)
-	f := sourceFinder{glob: glob, suffix: glob[strings.LastIndexAny(glob, "*?/")+1:]}
+	f := sourceFinder{pattern: pattern, suffix: pattern[strings.LastIndexAny(pattern, "*?/")+1:]}
 	f.texts = make([]uint8, min(len(i.sections.lineStr), mostTexts))
 	f.paths = map[pathKey]bool{}
 	u := &unit{sections: i.sections, main: i.sections}
@@ -70,11 +72,8 @@ const mostTexts = 1 << 26
 
 // mention reports whether the folder that a glob names stands anywhere among the
 // names of files. It saves most modules from being relocated.
-func (s *sections) mention(glob string) bool {
-	folder := glob
-	if n := strings.IndexAny(glob, "*?"); n >= 0 {
-		folder = glob[:n]
-	}
+func (s *sections) mention(pattern string) bool {
+	folder := glob.Prefix(pattern)
 	folder = folder[:max(0, strings.LastIndexByte(folder, '/'))]
 	if len(s.lineStr)+len(s.line)+len(s.str) > 4*mostTexts {
 		return true // perhaps
@@ -92,9 +91,9 @@ func (s *sections) mention(glob string) bool {
 // match a glob, in the order of their addresses. Left out are the parts of
 // functions that are never called: the room before a function and the code that
 // the compiler takes to be rarely run.
-func (i *Info) Functions(glob string) (found []Symbol) {
+func (i *Info) Functions(pattern string) (found []Symbol) {
 	defer i.recovered(debug.SetPanicOnFault(true))
-	code := i.Sources(glob)
+	code := i.Sources(pattern)
 	if code.Empty() {
 		return nil
 	}
@@ -121,12 +120,12 @@ type pathKey struct{ dir, name uint64 }
 // A sourceFinder looks for files in one line program after another. A kernel's
 // name 800,000 of them, but these have few different names.
 type sourceFinder struct {
-	glob   string
-	suffix string           // what a matching file's name ends with
-	texts  []uint8          // by the place of a name: 0 not seen, 1 has not the suffix, 2 has it
-	paths  map[pathKey]bool // whether the whole path matches
-	wanted []bool           // by file of this unit
-	spans  []span
+	pattern string
+	suffix  string           // what a matching file's name ends with
+	texts   []uint8          // by the place of a name: 0 not seen, 1 has not the suffix, 2 has it
+	paths   map[pathKey]bool // whether the whole path matches
+	wanted  []bool           // by file of this unit
+	spans   []span
 }
 
 // unit adds the code of one unit.
@@ -198,12 +197,12 @@ func (f *sourceFinder) matches(u *unit, file *lineFile) bool {
 	}
 	dirs := u.lines.header.dirs
 	if !memo || file.dir >= uint64(len(dirs)) || dirs[file.dir].form != formLineStrp {
-		return matchGlob(f.glob, u.sourcePath(file))
+		return glob.Match(f.pattern, u.sourcePath(file))
 	}
 	key := pathKey{dirs[file.dir].n, file.name.n}
 	match, ok := f.paths[key]
 	if !ok {
-		match = matchGlob(f.glob, u.sourcePath(file))
+		match = glob.Match(f.pattern, u.sourcePath(file))
 		f.paths[key] = match
 	}
 	return match
@@ -235,28 +234,4 @@ func relativePath(file, root string) string {
 		return path.Clean(file) // as drivers/gpu/drm/amd/amdgpu/../display
 	}
 	return file
-}
-
-// matchGlob reports whether s matches a pattern in which * stands for any
-// characters and ? for one.
-func matchGlob(pattern, s string) bool {
-	// Where to go on after a mismatch: one more character for the last star.
-	star, from := -1, 0
-	p, i := 0, 0
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, from = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			p++
-			i++
-		case star >= 0:
-			from++
-			p, i = star+1, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

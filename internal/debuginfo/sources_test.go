@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // definedIn returns the files that llvm-symbolizer says define the functions at
@@ -74,8 +76,8 @@ func TestFunctionsEqualOracle(t *testing.T) {
 		addrs[i] = s.Addr
 	}
 	declared := definedIn(t, file, addrs)
-	for _, glob := range []string{"kernel/bpf/*.c", "net/ipv4/tcp*.c", "kernel/sched/rt.c", "include/*", "fs/*"} {
-		code := info.Sources(glob)
+	for _, pattern := range []string{"kernel/bpf/*.c", "net/ipv4/tcp*.c", "kernel/sched/rt.c", "include/*", "fs/*"} {
+		code := info.Sources(pattern)
 		wanted, wrong, unknown := 0, 0, 0
 		for i, s := range all {
 			if declared[i] == "" {
@@ -83,20 +85,20 @@ func TestFunctionsEqualOracle(t *testing.T) {
 				continue
 			}
 			path := strings.TrimPrefix(declared[i], "debian/build/build_amd64_none_cloud-amd64/")
-			want := matchGlob(glob, strings.TrimPrefix(path, "./"))
+			want := glob.Match(pattern, strings.TrimPrefix(path, "./"))
 			if want {
 				wanted++
 			}
 			if got := code.Contains(s.Addr); got != want {
 				if wrong++; wrong <= 10 {
-					t.Errorf("%s: %s of %s: %v", glob, s.Name, declared[i], got)
+					t.Errorf("%s: %s of %s: %v", pattern, s.Name, declared[i], got)
 				}
 			}
 		}
 		if wanted == 0 {
-			t.Errorf("%s: nothing to compare", glob)
+			t.Errorf("%s: nothing to compare", pattern)
 		}
-		t.Logf("%s: %d of %d functions, %d wrong, %d without a declaration", glob, wanted, len(all), wrong, unknown)
+		t.Logf("%s: %d of %d functions, %d wrong, %d without a declaration", pattern, wanted, len(all), wrong, unknown)
 	}
 }
 
@@ -120,47 +122,5 @@ func TestFunctionsOfIncluded(t *testing.T) {
 	}
 	if none := info.Functions("no/such/*.c"); len(none) != 0 {
 		t.Errorf("functions of no file: %v", none)
-	}
-}
-
-func TestMatchGlob(t *testing.T) {
-	for _, test := range []struct {
-		pattern, s string
-		want       bool
-	}{
-		{"kernel/bpf/*.c", "kernel/bpf/syscall.c", true},
-		{"kernel/bpf/*.c", "kernel/bpf/syscall.h", false},
-		{"kernel/bpf/*.c", "kernel/bpf/preload/bpf_preload_kern.c", true},
-		{"kernel/bpf/*.c", "tools/kernel/bpf/syscall.c", false},
-		{"*/bpf/*", "kernel/bpf/syscall.c", true},
-		{"net/ipv?/tcp.c", "net/ipv4/tcp.c", true},
-		{"net/ipv?/tcp.c", "net/ipv/tcp.c", false},
-		{"a*b*c", "abxbc", true},
-		{"a*b*c", "abxb", false},
-		{"*", "", true},
-		{"?", "", false},
-		{"", "", true},
-		{"", "a", false},
-		{"a**", "a", true},
-	} {
-		if got := matchGlob(test.pattern, test.s); got != test.want {
-			t.Errorf("matchGlob(%q, %q) = %v", test.pattern, test.s, got)
-		}
-	}
-}
-
-func TestRelativePath(t *testing.T) {
-	for _, test := range []struct{ path, root, want string }{
-		{"debian/build/x/kernel/a.c", "debian/build/x", "kernel/a.c"},
-		{"debian/build/x/./arch/a.h", "debian/build/x", "arch/a.h"},
-		{"/b/linux-6.1/debian/build/x/init/a.c", "/b/linux-6.1/debian/build/x", "init/a.c"},
-		{"/b/linux-6.1/arch/x86/a.S", "/b/linux-6.1/debian/build/x", "arch/x86/a.S"},
-		{"/usr/include/stdio.h", "/b/linux", "/usr/include/stdio.h"},
-		{"/b/linux2/a.c", "/b/linux", "/b/linux2/a.c"},
-		{"a.c", "", "a.c"},
-	} {
-		if got := relativePath(test.path, test.root); got != test.want {
-			t.Errorf("relativePath(%q, %q) = %q, want %q", test.path, test.root, got, test.want)
-		}
 	}
 }

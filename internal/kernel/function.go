@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // A Function is one function of the kernel.
@@ -52,15 +54,15 @@ func (v *View) Function(name string) ([]Function, error) {
 // and ? is looked up as Function does. Globs select among the functions that
 // can be attached to, as far as that is known, and find them with their
 // addresses.
-func (v *View) Match(glob, module string) ([]Function, error) {
-	if !isGlob(glob) {
-		return v.exact(glob, module)
+func (v *View) Match(pattern, module string) ([]Function, error) {
+	if !glob.Is(pattern) {
+		return v.exact(pattern, module)
 	}
 	if _, err := v.symbols(); err != nil {
-		return v.matchBTF(glob, module)
+		return v.matchBTF(pattern, module)
 	}
 	return v.Select(func(f Function) bool {
-		return match(glob, f.Name) && (module == "" || f.Module != "" && match(module, f.Module))
+		return glob.Match(pattern, f.Name) && (module == "" || f.Module != "" && glob.Match(module, f.Module))
 	})
 }
 
@@ -138,7 +140,7 @@ func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error
 		}
 		return nil, nil // BTF does not have it, and there is nobody else to ask
 	}
-	meant := func(f Function) bool { return module == "" || f.Module != "" && match(module, f.Module) }
+	meant := func(f Function) bool { return module == "" || f.Module != "" && glob.Match(module, f.Module) }
 	var found []Function
 	for _, i := range t.called(name) {
 		if f := t.function(i); meant(f) {
@@ -157,7 +159,7 @@ func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error
 }
 
 // matchBTF is Match where there are no symbols.
-func (v *View) matchBTF(glob, module string) ([]Function, error) {
+func (v *View) matchBTF(pattern, module string) ([]Function, error) {
 	infos, err := v.infos(module)
 	if err != nil {
 		return nil, err
@@ -166,7 +168,7 @@ func (v *View) matchBTF(glob, module string) ([]Function, error) {
 	for _, info := range infos {
 		names := make(map[string]bool)
 		for name := range info.raw.functions() {
-			if match(glob, name) {
+			if glob.Match(pattern, name) {
 				names[string(name)] = true
 			}
 		}

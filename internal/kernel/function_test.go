@@ -220,28 +220,6 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-func TestGlob(t *testing.T) {
-	for _, test := range []struct {
-		glob, s string
-		want    bool
-	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"a*", "abc", true}, {"*c", "abc", true},
-		{"a*c", "abbbc", true}, {"a*c", "abcd", false}, {"?", "", false}, {"?", "a", true}, {"a?c", "abc", true},
-		{"*a*b*", "xxaxxbxx", true}, {"*a*b*", "xxbxxaxx", false}, {"**", "a", true}, {"*ab", "aab", true},
-		{"a.b", "axb", false}, {"*?", "", false}, {"*?", "x", true},
-	} {
-		if got := match(test.glob, test.s); got != test.want {
-			t.Errorf("match(%q, %q) = %v", test.glob, test.s, got)
-		}
-		if got := match(test.glob, []byte(test.s)); got != test.want {
-			t.Errorf("match(%q, bytes of %q) = %v", test.glob, test.s, got)
-		}
-	}
-	if match(strings.Repeat("*a", 1000), strings.Repeat("a", 10000)+"b") {
-		t.Error("matched")
-	}
-}
-
 func TestAttachable(t *testing.T) {
 	files := fakeKernel(t, "ip_send_skb\nno_btf\nmod_probe [mod]\n")
 	files[blacklistFile] = &fstest.MapFile{Data: []byte(

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // A Missing says why nothing can be traced under a name or glob. The parts that
@@ -39,29 +42,29 @@ const modulesDir = "lib/modules"
 
 // Missing finds out why there is no function to trace of a name or glob, in the
 // modules that match a glob if that is not empty.
-func (v *View) Missing(glob, module string) Missing {
+func (v *View) Missing(pattern, module string) Missing {
 	m := Missing{Refused: v.Refused(func(name, mod string) bool {
-		return match(glob, name) && (module == "" || mod != "" && match(module, mod))
+		return glob.Match(pattern, name) && (module == "" || mod != "" && glob.Match(module, mod))
 	})}
-	if module != "" && !isGlob(module) && v.root != nil {
+	if module != "" && !glob.Is(module) && v.root != nil {
 		v.moduleState(&m, module)
 	}
-	if module != "" && !isGlob(glob) && m.BuiltIn == "" {
-		if found, err := v.exact(glob, ""); err == nil && len(found) > 0 {
+	if module != "" && !glob.Is(pattern) && m.BuiltIn == "" {
+		if found, err := v.exact(pattern, ""); err == nil && len(found) > 0 {
 			m.Elsewhere = found[0].String()
 			return m
 		}
 	}
 	if v.root == nil {
-		m.Nearest = v.Nearest(glob, 3)
+		m.Nearest = v.Nearest(pattern, 3)
 		return m
 	}
 	if len(m.Refused) == 0 && m.BuiltIn == "" && m.Unloaded == "" && m.Loaded == "" {
-		m.Unloaded = v.exporter(glob)
+		m.Unloaded = v.exporter(pattern)
 		m.Installed = m.Unloaded != ""
 	}
-	if m.Unloaded == "" && len(m.Refused) == 0 && !isGlob(glob) {
-		m.Nearest = v.Nearest(glob, 3)
+	if m.Unloaded == "" && len(m.Refused) == 0 && !glob.Is(pattern) {
+		m.Nearest = v.Nearest(pattern, 3)
 	}
 	return m
 }
@@ -72,7 +75,7 @@ func (m Missing) Hint() string {
 	case m.Elsewhere != "" && !strings.HasSuffix(m.Elsewhere, "]"):
 		return strconv.Quote(m.Elsewhere) + " is in vmlinux: leave out the brackets"
 	case m.Elsewhere != "":
-		return "did you mean " + strconv.Quote(m.Elsewhere) + "?"
+		return suggest.DidYouMean(m.Elsewhere)
 	case m.BuiltIn != "":
 		return m.BuiltIn + " is built into this kernel: leave out [" + m.BuiltIn + "]"
 	case len(m.Refused) > 0:
@@ -87,11 +90,7 @@ func (m Missing) Hint() string {
 	case m.Unloaded != "":
 		return "no module " + m.Unloaded + " is loaded"
 	case len(m.Nearest) > 0:
-		quoted := make([]string, len(m.Nearest))
-		for i, name := range m.Nearest {
-			quoted[i] = strconv.Quote(name)
-		}
-		return "did you mean " + strings.Join(quoted, " or ") + "?"
+		return suggest.DidYouMean(m.Nearest...)
 	case m.Loaded != "":
 		return "the module " + m.Loaded + " is loaded, and has no function of that name"
 	}
@@ -144,10 +143,10 @@ func (v *View) moduleState(m *Missing, module string) {
 
 // exporter is the module that exports a function, if it is not loaded. Of
 // functions that no module exports nobody knows.
-func (v *View) exporter(glob string) string {
+func (v *View) exporter(pattern string) string {
 	for _, line := range v.moduleList("modules.symbols") {
 		symbol, module, ok := strings.Cut(strings.TrimPrefix(line, "alias symbol:"), " ")
-		if !ok || !match(glob, symbol) {
+		if !ok || !glob.Match(pattern, symbol) {
 			continue
 		}
 		if _, err := fs.Stat(v.root, path.Join("sys/module", moduleName(module))); err != nil {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // A Syscall is a system call.
@@ -22,7 +24,7 @@ var syscallPrefixes = map[string]string{"amd64": "__x64_sys_", "arm64": "__arm64
 // Syscalls returns the system calls whose names match a glob, sorted. Their
 // parameters are those that their tracepoints have; a kernel without
 // CONFIG_FTRACE_SYSCALLS does not know them. None is not an error.
-func (v *View) Syscalls(glob, arch string) ([]Syscall, error) {
+func (v *View) Syscalls(pattern, arch string) ([]Syscall, error) {
 	prefix, ok := syscallPrefixes[arch]
 	if !ok {
 		return nil, errors.New("no system calls are known of " + arch)
@@ -34,7 +36,7 @@ func (v *View) Syscalls(glob, arch string) ([]Syscall, error) {
 	var funcs []Function
 	for i := range t.symbols {
 		s := &t.symbols[i]
-		if name, ok := strings.CutPrefix(t.name(s), prefix); ok && s.text() && match(glob, name) && name != "ni_syscall" {
+		if name, ok := strings.CutPrefix(t.name(s), prefix); ok && s.text() && glob.Match(pattern, name) && name != "ni_syscall" {
 			funcs = append(funcs, Function{Name: t.name(s), Module: t.module(s), Addr: s.addr})
 		}
 	}
@@ -82,7 +84,7 @@ func (v *View) SyscallNames(arch string) []string {
 // reading what its parameters are.
 func (v *View) HasSyscall(name, arch string) bool {
 	prefix, ok := syscallPrefixes[arch]
-	if !ok || isGlob(name) {
+	if !ok || glob.Is(name) {
 		return false
 	}
 	found, err := v.exact(prefix+name, "")

@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // A Tracepoint is a place that the kernel's authors have marked, with what they
@@ -64,12 +66,12 @@ func (v *View) TracepointNames() []string {
 }
 
 // eventDir returns the names in a folder of events that match a glob.
-func (v *View) eventDir(glob, system string) ([]string, error) {
+func (v *View) eventDir(pattern, system string) ([]string, error) {
 	if v.root == nil {
 		return nil, errNoKernel
 	}
-	if !isGlob(glob) {
-		return []string{glob}, nil
+	if !glob.Is(pattern) {
+		return []string{pattern}, nil
 	}
 	entries, err := v.readTracefs(path.Join(eventsDir, system))
 	if err != nil {
@@ -77,7 +79,7 @@ func (v *View) eventDir(glob, system string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() && match(glob, e.Name()) {
+		if e.IsDir() && glob.Match(pattern, e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -126,7 +128,7 @@ const traceIter = "__traceiter_"
 // RawTracepoints returns the tracepoints whose names match a glob, each as a
 // function that takes what the tracepoint hands over. Its Type is that of the
 // kernel's function that takes a pointer before.
-func (v *View) RawTracepoints(glob string) ([]Function, error) {
+func (v *View) RawTracepoints(pattern string) ([]Function, error) {
 	infos, err := v.infos("")
 	if err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (v *View) RawTracepoints(glob string) ([]Function, error) {
 	for _, info := range infos {
 		var names []string
 		for name := range info.raw.functions() {
-			if point, ok := strings.CutPrefix(string(name), traceIter); ok && match(glob, point) {
+			if point, ok := strings.CutPrefix(string(name), traceIter); ok && glob.Match(pattern, point) {
 				names = append(names, point)
 			}
 		}

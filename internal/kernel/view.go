@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // A View is one kernel as far as files tell. Everything is read when it is
@@ -296,13 +298,13 @@ func (v *View) listModules() ([]string, error) {
 // infos returns the BTF of vmlinux and of every module whose name matches the
 // glob, vmlinux first. "" matches all. A module that was unloaded meanwhile or
 // whose BTF is damaged is left out: it must not hide all the others.
-func (v *View) infos(glob string) ([]*typeInfo, error) {
+func (v *View) infos(pattern string) ([]*typeInfo, error) {
 	vmlinux, err := v.vmlinux()
 	if err != nil {
 		return nil, err
 	}
 	var infos []*typeInfo
-	if glob == "" {
+	if pattern == "" {
 		infos = append(infos, vmlinux)
 	}
 	names, err := v.modules()
@@ -310,7 +312,7 @@ func (v *View) infos(glob string) ([]*typeInfo, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		if glob != "" && !match(glob, name) {
+		if pattern != "" && !glob.Match(pattern, name) {
 			continue
 		}
 		if info, err := v.moduleInfo(name); err == nil {

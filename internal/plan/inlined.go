@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -29,7 +29,7 @@ type Inlined struct {
 type Inlinings interface {
 	// Named finds those whose names match a glob, in some modules, "" for
 	// vmlinux.
-	Named(glob string, modules []string) ([]Inlined, error)
+	Named(pattern string, modules []string) ([]Inlined, error)
 	// Of finds those of functions that have code of their own as well.
 	Of(funcs []kernel.Function) ([]Inlined, error)
 }
@@ -56,7 +56,7 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 	}
 	places = slices.DeleteFunc(places, func(at Inlined) bool {
 		return slices.ContainsFunc(o.Deny, func(d expr.Selector) bool {
-			return d.Kind == expr.Function && d.Path == "" && expr.Glob(d.Name, at.Name) && (d.Module == "" || expr.Glob(d.Module, at.Into.Module))
+			return d.Kind == expr.Function && d.Path == "" && glob.Match(d.Name, at.Name) && (d.Module == "" || glob.Match(d.Module, at.Into.Module))
 		})
 	})
 	switch {
@@ -89,7 +89,7 @@ func inlinedPlaces(found []candidate, sel expr.Selector, o Options) ([]Inlined, 
 // those that have some of them, and the one that it names.
 func modulesOf(found []candidate, sel expr.Selector) []string {
 	modules := []string{sel.Module}
-	if strings.ContainsAny(sel.Module, "*?") {
+	if glob.Is(sel.Module) {
 		modules = nil
 	}
 	for i := range found {

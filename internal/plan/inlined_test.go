@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -50,7 +51,7 @@ func (inlinedSend) Of(funcs []kernel.Function) (found []Inlined, err error) {
 	return found, nil
 }
 
-func (inlinedSend) Named(glob string, _ []string) ([]Inlined, error) {
+func (inlinedSend) Named(pattern string, _ []string) ([]Inlined, error) {
 	after := kernel.Function{Name: "after", Addr: 0xffffffff81000040}
 	var found []Inlined
 	for _, at := range []Inlined{
@@ -64,7 +65,7 @@ func (inlinedSend) Named(glob string, _ []string) ([]Inlined, error) {
 			{Name: "a", Type: intType, Place: debuginfo.Place{Ops: ops(register, 5, load, 8, constant, 4, add, 0)}},
 			{Name: "b", Type: debuginfo.Type{Name: "pid_t", Size: 4, Signed: true}, Place: debuginfo.Place{Ops: ops(register, 1)}}}},
 	} {
-		if expr.Glob(glob, at.Name) {
+		if glob.Match(pattern, at.Name) {
 			found = append(found, at)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -240,7 +241,7 @@ func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
 }
 
 // isName reports whether a selector is the name of a function.
-func isName(s expr.Selector) bool { return s.Path == "" && !strings.ContainsAny(s.Name, "*?") }
+func isName(s expr.Selector) bool { return s.Path == "" && !glob.Is(s.Name) }
 
 // join makes f one of the session's functions. Two names of one address are
 // one function, known by the name that BTF describes.

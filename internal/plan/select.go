@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
 // Sources returns what tells of a function whether it is defined in the source
 // files whose paths match a glob. Functions are told by their addresses.
-type Sources func(glob string) (func(kernel.Function) bool, error)
+type Sources func(pattern string) (func(kernel.Function) bool, error)
 
 // Select returns the functions that a SPEC's selector names, at least one.
 func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, error) {
@@ -184,11 +185,11 @@ func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Func
 		funcs, err = definedIn(view, sel.Path, o.Sources)
 	case len(sel.Signature) > 0 && view.HasSymbols():
 		return view.Select(func(f kernel.Function) bool { // types of what matches by name only need not be read
-			return expr.Glob(sel.Name, f.Name) && (sel.Module == "" || f.Module != "" && expr.Glob(sel.Module, f.Module)) && having(f)
+			return glob.Match(sel.Name, f.Name) && (sel.Module == "" || f.Module != "" && glob.Match(sel.Module, f.Module)) && having(f)
 		})
 	default:
 		funcs, err = view.Match(sel.Name, sel.Module)
-		if err == nil && !o.Described && !strings.ContainsAny(sel.Name, "*?") {
+		if err == nil && !o.Described && !glob.Is(sel.Name) {
 			funcs, err = located(view, funcs)
 		}
 	}
@@ -199,11 +200,11 @@ var errNoSources = errors.New("only the debug info of a running kernel tells whi
 
 // definedIn returns the functions that are defined in the source files that
 // match a glob and can be attached to.
-func definedIn(view *kernel.View, glob string, sources Sources) ([]kernel.Function, error) {
+func definedIn(view *kernel.View, pattern string, sources Sources) ([]kernel.Function, error) {
 	if sources == nil {
 		return nil, errNoSources
 	}
-	in, err := sources(glob)
+	in, err := sources(pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +246,7 @@ func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.
 	}
 	if d.Path == "" {
 		return func(f kernel.Function) bool {
-			return expr.Glob(d.Name, f.Name) && (d.Module == "" || expr.Glob(d.Module, f.Module)) && having(f)
+			return glob.Match(d.Name, f.Name) && (d.Module == "" || glob.Match(d.Module, f.Module)) && having(f)
 		}, nil
 	}
 	if sources == nil {

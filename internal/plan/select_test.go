@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -25,9 +26,9 @@ ffffffffc0001000 t open_m	[m]
 `
 
 // filesOf tells functions by their addresses, as debug info does.
-func filesOf(glob string) (func(kernel.Function) bool, error) {
+func filesOf(pattern string) (func(kernel.Function) bool, error) {
 	files := map[uint64]string{0xffffffff81001: "lib/a.c", 0xffffffff81002: "lib/b.c", 0xffffffffc0001: "lib/m/m.c"}
-	return func(f kernel.Function) bool { return expr.Glob(glob, files[f.Addr>>12]) }, nil
+	return func(f kernel.Function) bool { return glob.Match(pattern, files[f.Addr>>12]) }, nil
 }
 
 var errNoDebugInfo = errors.New("no debug info")

@@ -12,7 +12,9 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // A Target is what a probe is on, besides a function of the kernel. The zero
@@ -164,23 +166,20 @@ func distinct(funcs []kernel.Function) []kernel.Function {
 
 func deniedTarget(t *Target, deny []expr.Selector) bool {
 	return slices.ContainsFunc(deny, func(d expr.Selector) bool {
-		return d.Kind == t.Kind && expr.Glob(d.Name, t.Name) && (t.Kind != expr.Tracepoint || expr.Glob(d.System, t.System))
+		return d.Kind == t.Kind && glob.Match(d.Name, t.Name) && (t.Kind != expr.Tracepoint || glob.Match(d.System, t.System))
 	})
 }
 
 // nearestHint suggests a name, whole or without the group it is in.
 func nearestHint(name string, names []string) string {
-	near := expr.Nearest(name, slices.Values(names))
+	near := suggest.Nearest(name, slices.Values(names))
 	_, bare, _ := strings.Cut(name, ":")
 	for i := 0; near == "" && bare != "" && i < len(names); i++ {
 		if strings.HasSuffix(names[i], ":"+bare) {
 			near = names[i]
 		}
 	}
-	if near == "" {
-		return ""
-	}
-	return "did you mean " + strconv.Quote(near) + "?"
+	return suggest.DidYouMean(near)
 }
 
 // renamed are how the kernel calls what the C library calls otherwise: it has

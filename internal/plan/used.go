@@ -5,7 +5,7 @@ package plan
 import (
 	"slices"
 
-	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -32,7 +32,7 @@ var tracingUses = [...]string{
 
 // UsedByTracing reports whether tracing itself calls a function.
 func UsedByTracing(f kernel.Function) bool {
-	return f.Module == "" && slices.ContainsFunc(tracingUses[:], func(glob string) bool { return expr.Glob(glob, f.Name) })
+	return f.Module == "" && slices.ContainsFunc(tracingUses[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
 }
 
 // calledOften are functions that busy machines call more often than all others. It is never
@@ -46,5 +46,5 @@ var calledOften = [...]string{
 
 // Hot reports whether a function is known to be called very often.
 func Hot(f kernel.Function) bool {
-	return f.Module == "" && slices.ContainsFunc(calledOften[:], func(glob string) bool { return expr.Glob(glob, f.Name) })
+	return f.Module == "" && slices.ContainsFunc(calledOften[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
 }
