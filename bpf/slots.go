@@ -2,11 +2,7 @@
 
 package bpf
 
-import (
-	"unsafe"
-
-	"github.com/cilium/ebpf"
-)
+import "unsafe"
 
 // A Slot is a value of a record that is captured as data say, without
 // generated code.
@@ -50,7 +46,7 @@ type SlotList struct {
 }
 
 // PutLists stores what a probe captures at its two ends in the map of that name.
-func PutLists(m *ebpf.Map, probe uint32, entry, ret SlotList) error {
+func PutLists(m interface{ Put(key, value any) error }, probe uint32, entry, ret SlotList) error {
 	var value [2]engineSlotList
 	for i, list := range [...]SlotList{entry, ret} {
 		value[i].Size, value[i].Count = list.Size, uint32(len(list.Slots))

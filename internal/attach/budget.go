@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -145,7 +144,7 @@ func (s *sampler) sample(ctx context.Context, part float64) (float64, error) {
 	stats := io.Closer(io.NopCloser(nil))
 	if !s.blind {
 		var err error
-		if stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
+		if stats, err = s.tracer.host.measure(); err != nil {
 			s.lacks(err)
 			return s.own(), nil
 		}
@@ -186,7 +185,7 @@ func (s *sampler) own() float64 {
 
 // A measured is a program whose runs the kernel measures.
 type measured struct {
-	program *ebpf.Program
+	program program
 	perRun  time.Duration // what a run costs besides
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -13,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -32,11 +31,23 @@ const eventGroup = "ksnoop_"
 // tracefsDirs are where tracefs may be mounted.
 var tracefsDirs = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
-// openEvents opens the file that defines kprobe events. dirs are where tracefs
-// may be mounted.
-func openEvents(dirs ...string) (f *os.File, dir string, err error) {
-	for _, dir := range dirs {
-		f, err = os.OpenFile(filepath.Join(dir, "kprobe_events"), os.O_WRONLY|os.O_APPEND, 0)
+// A tracefs is where events are defined.
+type tracefs struct {
+	dirs []string // where it may be mounted
+	// open opens a file to append to it.
+	open func(name string) (io.WriteCloser, error)
+}
+
+func mountedTracefs() tracefs { return tracefs{tracefsDirs[:], openAppend} }
+
+func openAppend(name string) (io.WriteCloser, error) {
+	return os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+}
+
+// events opens the file that defines kprobe events.
+func (fsys tracefs) events() (f io.WriteCloser, dir string, err error) {
+	for _, dir := range fsys.dirs {
+		f, err = fsys.open(filepath.Join(dir, "kprobe_events"))
 		if err == nil {
 			return f, dir, nil
 		}
@@ -54,7 +65,7 @@ func noTracefs(err error) error {
 
 // hookEvent hooks a program at many functions by one event. The program looks
 // up by the function's address which probe it runs for.
-func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
+func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
 	for _, p := range probes {
 		if p.Func.Addr == 0 {
 			failed = append(failed, Failure{p, t.noAddress(p)})
@@ -64,7 +75,8 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 	if len(probes) == 0 {
 		return nil, failed
 	}
-	file, dir, err := openEvents(tracefsDirs[:]...)
+	fsys := t.host.tracefs()
+	file, dir, err := fsys.events()
 	if errors.Is(err, fs.ErrNotExist) {
 		return t.hookEach(prog, probes, e, failed)
 	}
@@ -83,7 +95,7 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 		return nil, failed
 	}
 	t.events++
-	ev := &event{dir: dir, name: fmt.Sprintf("%[1]s%[2]d/%[3]s%[4]d_%[2]d", eventGroup, t.pids.self, [...]string{"entry", "return"}[e], t.events)}
+	ev := &event{fsys: fsys, dir: dir, name: fmt.Sprintf("%[1]s%[2]d/%[3]s%[4]d_%[2]d", eventGroup, t.pids.self, [...]string{"entry", "return"}[e], t.events)}
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
@@ -103,13 +115,13 @@ func (t *Tracer) hookEvent(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 
 // hookEach hooks a program at many functions by an event for each, which takes
 // no tracefs. It is added to what has failed before.
-func (t *Tracer) hookEach(prog *ebpf.Program, probes []*plan.Probe, e end, failed []Failure) (made []closer, _ []Failure) {
+func (t *Tracer) hookEach(prog program, probes []*plan.Probe, e end, failed []Failure) (made []closer, _ []Failure) {
 	t.sayEach.Do(func() {
 		t.options.Log.Warn("tracefs is not there, so that each kprobe takes an event of its own: that takes the kernel long, above all at the end",
 			"remedy", "mount -t tracefs tracefs "+tracefsDirs[0])
 	})
 	for _, p := range probes {
-		l, err := hookAddress(p.Func.Addr, e, prog)
+		l, err := prog.kprobeAt(p.Func.Addr, e)
 		if err != nil {
 			failed = append(failed, Failure{p, err})
 			continue
@@ -121,6 +133,7 @@ func (t *Tracer) hookEach(prog *ebpf.Program, probes []*plan.Probe, e end, faile
 
 // An event is one event of tracefs. Close takes its definition away.
 type event struct {
+	fsys      tracefs
 	dir, name string // the folder of tracefs; GROUP/NAME, of which NAME is unique
 }
 
@@ -133,7 +146,7 @@ const definitions = 4000
 // define writes the definitions of an event's probes. The kernel stops at the
 // first that it refuses, so those of a part that was not taken whole are
 // written one by one.
-func (ev *event) define(file *os.File, probes []*plan.Probe, e end, base uint64) (failed []Failure) {
+func (ev *event) define(file io.Writer, probes []*plan.Probe, e end, base uint64) (failed []Failure) {
 	kind := "p"
 	if e == atReturn {
 		kind = fmt.Sprintf("r%d", max(maxActive/len(probes), 32))
@@ -175,7 +188,7 @@ func appendPlace(dst []byte, f *kernel.Function, base uint64) []byte {
 }
 
 // open hooks a program at the event.
-func (ev *event) open(prog *ebpf.Program) (closer, error) {
+func (ev *event) open(prog program) (closer, error) {
 	b, err := os.ReadFile(filepath.Join(ev.dir, "events", ev.name, "id"))
 	if err != nil {
 		return nil, err
@@ -184,23 +197,16 @@ func (ev *event) open(prog *ebpf.Program) (closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("id of event %s: %w", ev.name, err)
 	}
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Sample_type: unix.PERF_SAMPLE_RAW, Sample: 1, Wakeup: 1}
-	attr.Size = unix.PERF_ATTR_SIZE_VER5
-	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	l, err := prog.tracefsEvent(id)
 	if err != nil {
-		return nil, fmt.Errorf("perf_event_open of event %s: %w", ev.name, err)
-	}
-	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: prog, Attach: ebpf.AttachPerfEvent})
-	// The link keeps the event alive.
-	if err = errors.Join(err, unix.Close(fd)); err != nil {
-		return nil, fmt.Errorf("attaching to event %s: %w", ev.name, err)
+		return nil, fmt.Errorf("event %s: %w", ev.name, err)
 	}
 	return l, nil
 }
 
 // Close takes the definition away.
 func (ev *event) Close() error {
-	file, _, err := openEvents(tracefsDirs[:]...)
+	file, _, err := ev.fsys.events()
 	if err != nil {
 		return err
 	}
@@ -219,11 +225,7 @@ type Stale struct {
 }
 
 // RemoveStale takes them away.
-func RemoveStale() (Stale, error) { return removeStaleOf(tracefsDirs[:], runs) }
-
-// removeStale does so on the way to something else, which goes on whatever comes
-// of it.
-func removeStale() { _, _ = RemoveStale() }
+func RemoveStale() (Stale, error) { return mountedTracefs().removeStale(runs) }
 
 // runs reports whether a process of that number may be one of those that have
 // events: there is one, and it is not this one, which has none yet. Seen from
@@ -232,14 +234,13 @@ func runs(pid int) bool {
 	return !inInitialNamespace() || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
-// removeStaleOf takes away the events of processes that no longer run. dirs are
-// where tracefs may be mounted.
-func removeStaleOf(dirs []string, runs func(pid int) bool) (s Stale, err error) {
-	dir, groups, err := eventGroups(dirs)
+// removeStale takes away the events of processes that no longer run.
+func (fsys tracefs) removeStale(runs func(pid int) bool) (s Stale, err error) {
+	dir, groups, err := fsys.groups()
 	if err != nil {
 		return s, err
 	}
-	var file *os.File // opened when there is something to remove
+	var file io.WriteCloser // opened when there is something to remove
 	for _, group := range groups {
 		number, ours := strings.CutPrefix(group.Name(), eventGroup)
 		pid, err := strconv.Atoi(number)
@@ -251,7 +252,7 @@ func removeStaleOf(dirs []string, runs func(pid int) bool) (s Stale, err error) 
 			continue // it has just gone
 		}
 		if file == nil {
-			if file, _, err = openEvents(dir); err != nil {
+			if file, err = fsys.open(filepath.Join(dir, "kprobe_events")); err != nil {
 				return s, err
 			}
 			defer file.Close()
@@ -274,9 +275,9 @@ func removeStaleOf(dirs []string, runs func(pid int) bool) (s Stale, err error) 
 	return s, nil
 }
 
-// eventGroups lists the groups that the kernel's events are in.
-func eventGroups(dirs []string) (dir string, groups []fs.DirEntry, err error) {
-	for _, dir := range dirs {
+// groups lists the groups that the kernel's events are in.
+func (fsys tracefs) groups() (dir string, groups []fs.DirEntry, err error) {
+	for _, dir := range fsys.dirs {
 		groups, err = os.ReadDir(filepath.Join(dir, "events"))
 		if !errors.Is(err, fs.ErrNotExist) {
 			return dir, groups, err

@@ -13,9 +13,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// tracefs makes what of tracefs counts for removing events: groups are folders
+// makeTracefs makes what of tracefs counts for removing events: groups are folders
 // of events, which are folders, and have files of their own.
-func tracefs(t *testing.T, events ...string) (dir string) {
+func makeTracefs(t *testing.T, events ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, ev := range events {
@@ -32,13 +32,15 @@ func tracefs(t *testing.T, events ...string) (dir string) {
 	return dir
 }
 
+func tracefsAt(dirs ...string) tracefs { return tracefs{dirs, openAppend} }
+
 // Events are cleared by "-:GROUP/EVENT", as the kernel's kprobetrace.rst has it:
 // those of ksnoops that no longer run, and of nobody else.
 func TestRemoveStale(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	dir := tracefs(t, "ksnoop_12/entry1_12", "ksnoop_12/return2_12", "ksnoop_13/entry1_13", "ksnoop_/x", "ksnoop_12a/x", "sched/sched_switch", "other_12/x")
+	dir := makeTracefs(t, "ksnoop_12/entry1_12", "ksnoop_12/return2_12", "ksnoop_13/entry1_13", "ksnoop_/x", "ksnoop_12a/x", "sched/sched_switch", "other_12/x")
 	runs := func(pid int) bool { return pid == 13 }
-	s, err := removeStaleOf([]string{missing, dir}, runs)
+	s, err := tracefsAt(missing, dir).removeStale(runs)
 	if err != nil || s != (Stale{Removed: 2}) {
 		t.Errorf("%+v, %v; want 2 removed", s, err)
 	}
@@ -46,8 +48,8 @@ func TestRemoveStale(t *testing.T) {
 	if want := "-:ksnoop_12/entry1_12\n-:ksnoop_12/return2_12\n"; err != nil || string(text) != want {
 		t.Errorf("written was %q, %v; want %q", text, err, want)
 	}
-	none := tracefs(t, "sched/sched_switch", "ksnoop_13/entry1_13")
-	if s, err := removeStaleOf([]string{none}, runs); err != nil || s != (Stale{}) {
+	none := makeTracefs(t, "sched/sched_switch", "ksnoop_13/entry1_13")
+	if s, err := tracefsAt(none).removeStale(runs); err != nil || s != (Stale{}) {
 		t.Errorf("where there are none: %+v, %v", s, err)
 	}
 }
@@ -55,14 +57,14 @@ func TestRemoveStale(t *testing.T) {
 func TestRemoveStaleFails(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	never := func(int) bool { return false }
-	if _, err := removeStaleOf([]string{missing}, never); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "mount -t tracefs tracefs /sys/kernel/tracing") {
+	if _, err := tracefsAt(missing).removeStale(never); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "mount -t tracefs tracefs /sys/kernel/tracing") {
 		t.Errorf("without tracefs: %v", err)
 	}
-	full := tracefs(t, "ksnoop_12/entry1_12")
+	full := makeTracefs(t, "ksnoop_12/entry1_12")
 	if err := errors.Join(os.Remove(filepath.Join(full, "kprobe_events")), os.Symlink("/dev/full", filepath.Join(full, "kprobe_events"))); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := removeStaleOf([]string{full}, never); err == nil || s.Removed != 0 || !strings.Contains(err.Error(), "ksnoop_12/entry1_12") {
+	if s, err := tracefsAt(full).removeStale(never); err == nil || s.Removed != 0 || !strings.Contains(err.Error(), "ksnoop_12/entry1_12") {
 		t.Errorf("where nothing can be written: %+v, %v", s, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -150,7 +149,7 @@ func (t *Tracer) site(p *plan.Probe, target codegen.Target) error {
 	if p.Method != plan.MethodKprobe {
 		return nil
 	}
-	return t.engine.Maps[bpf.MapSites].Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(p))
+	return t.engine.table(bpf.MapSites).Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(p))
 }
 
 // list hands over what the engine is to capture for a probe, if it is to.
@@ -160,7 +159,7 @@ func (t *Tracer) list(p *plan.Probe, target codegen.Target) error {
 	if !atEntry && !atReturn {
 		return nil
 	}
-	if err := bpf.PutLists(t.engine.Maps[bpf.MapLists], uint32(p.ID), entry, ret); err != nil {
+	if err := bpf.PutLists(t.engine.table(bpf.MapLists), uint32(p.ID), entry, ret); err != nil {
 		return fmt.Errorf("what to capture of %s: %w", p.Func.Name, err)
 	}
 	return nil
@@ -242,7 +241,7 @@ func (t *Tracer) attachGroup(g *group) {
 	case plan.MethodTracingMulti:
 		hook = t.hookTracing
 	}
-	loaded := map[end]*ebpf.Program{}
+	loaded := map[end]program{}
 	undo := func(made []closer) {
 		for _, c := range made {
 			c.Close()

@@ -20,11 +20,11 @@ import (
 // hookInstruction attaches a kprobe inside a function. Only the kernel, which
 // decodes the instructions, knows where they begin. A function that has
 // namesakes is told by its address.
-func hookInstruction(p *plan.Probe, prog *ebpf.Program) (l link.Link, err error) {
+func hookInstruction(p *plan.Probe, prog program) (l closer, err error) {
 	if p.Func.Addr != 0 {
-		l, err = hookAddress(p.Func.Addr+p.Target.Offset, atEntry, prog)
+		l, err = prog.kprobeAt(p.Func.Addr+p.Target.Offset, atEntry)
 	} else {
-		l, err = link.Kprobe(p.Func.Name, prog, &link.KprobeOptions{Offset: p.Target.Offset})
+		l, err = prog.kprobe(p.Func.Name, &link.KprobeOptions{Offset: p.Target.Offset})
 	}
 	switch {
 	case p.Target.Inlined && errors.Is(err, unix.EINVAL):
@@ -43,7 +43,7 @@ const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
 
 // hookAddress attaches a kprobe to the instruction at an address, or a kretprobe
 // to the function that begins there.
-func hookAddress(addr uint64, e end, prog *ebpf.Program) (link.Link, error) {
+func hookAddress(addr uint64, e end, prog *ebpf.Program) (closer, error) {
 	text, err := os.ReadFile(kprobeType)
 	if err != nil {
 		return nil, fmt.Errorf("kprobe events: %w", errors.Join(err, ebpf.ErrNotSupported))
@@ -56,14 +56,9 @@ func hookAddress(addr uint64, e end, prog *ebpf.Program) (link.Link, error) {
 	if e == atReturn {
 		attr.Config = 1 // format/retprobe
 	}
-	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	l, err := linkEvent(prog, &attr)
 	if err != nil {
-		return nil, fmt.Errorf("perf_event_open of a kprobe at %#x: %w", addr, err)
-	}
-	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: prog, Attach: ebpf.AttachPerfEvent})
-	// The link keeps the event alive.
-	if err = errors.Join(err, unix.Close(fd)); err != nil {
-		return nil, fmt.Errorf("attaching to a kprobe at %#x: %w", addr, err)
+		return nil, fmt.Errorf("kprobe at %#x: %w", addr, err)
 	}
 	return l, nil
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 )
 
 // A skipped is how often the kernel did not run a program or call a probe.
@@ -25,7 +24,7 @@ type skipped struct {
 // kernel sees no call for whose return it has no room: up to Linux 6.13 there is
 // room for twice as many as there are CPUs, for each function that is hooked,
 // and since 6.14 for 4 KiB on each task.
-type awaiting struct{ link.Link }
+type awaiting struct{ counting }
 
 // missed returns how often the kernel did not run a program or call a probe.
 // It skips a program that is running on that CPU already, and a probe that is
@@ -39,22 +38,18 @@ func (t *Tracer) missed() (n skipped, uncounted bool) {
 	for _, c := range t.probes {
 		known := true
 		switch c := c.(type) {
-		case *ebpf.Program:
+		case program:
 			stats, err := c.Stats()
 			if known = err == nil; known {
 				n.busy += stats.RecursionMisses
 			}
-		case *event:
-			m, err := c.missed()
-			known = err == nil
-			n.busy += m
 		case awaiting:
 			var m uint64
-			m, known = missedByLink(c)
+			m, known = c.missed()
 			n.flight += m
-		case link.Link:
+		case counting:
 			var m uint64
-			m, known = missedByLink(c)
+			m, known = c.missed()
 			n.busy += m
 		}
 		uncounted = uncounted || !known
@@ -62,9 +57,9 @@ func (t *Tracer) missed() (n skipped, uncounted bool) {
 	return n, uncounted
 }
 
-// missedByLink returns what a link says of its kprobes. A link to an event of
+// missed returns what a link says of its kprobes. A link to an event of
 // tracefs is known by that, other links than those of kprobes have nothing to say.
-func missedByLink(l link.Link) (n uint64, known bool) {
+func (l loadedLink) missed() (n uint64, known bool) {
 	info, err := l.Info()
 	if err != nil {
 		return 0, errors.Is(err, ebpf.ErrNotSupported)
@@ -83,12 +78,12 @@ func missedByLink(l link.Link) (n uint64, known bool) {
 }
 
 // missed returns how often the kernel skipped a probe of the event.
-func (ev *event) missed() (uint64, error) {
+func (ev *event) missed() (n uint64, known bool) {
 	profile, err := os.ReadFile(filepath.Join(ev.dir, "kprobe_profile"))
-	if err != nil {
-		return 0, err
+	if err == nil {
+		n, err = missedInProfile(profile, path.Base(ev.name))
 	}
-	return missedInProfile(profile, path.Base(ev.name))
+	return n, err == nil
 }
 
 // missedInProfile reads lines of an event's name, its hits and its misses.

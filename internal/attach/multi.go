@@ -8,7 +8,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
@@ -18,7 +17,7 @@ import (
 
 // hookMulti hooks a program at many functions by one kprobe.multi link, whose
 // cookies tell the program which probe it runs for.
-func (t *Tracer) hookMulti(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
+func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
 	for _, p := range probes {
 		if p.Func.Addr == 0 {
 			failed = append(failed, Failure{p, t.noAddress(p)})
@@ -30,13 +29,9 @@ func (t *Tracer) hookMulti(prog *ebpf.Program, probes []*plan.Probe, e end) (mad
 			o.Addresses = append(o.Addresses, uintptr(p.Func.Addr))
 			o.Cookies = append(o.Cookies, codegen.Cookie(p))
 		}
-		hook := link.KprobeMulti
-		if e == atReturn {
-			hook = link.KretprobeMulti
-		}
-		l, err := hook(prog, o)
-		if err == nil && e != atEntry {
-			return awaiting{l}, nil
+		l, err := prog.kprobeMulti(e, o)
+		if counts, ok := l.(counting); ok && e != atEntry {
+			return awaiting{counts}, nil
 		}
 		return l, err
 	})

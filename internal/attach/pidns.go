@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -35,31 +34,26 @@ func inInitialNamespace() bool {
 
 // findPIDs finds out which PID namespace we are in, with the options that programs
 // are loaded with.
-func findPIDs(o ebpf.CollectionOptions) (*pidSpace, error) {
-	if inInitialNamespace() {
+func findPIDs(h host, o ebpf.CollectionOptions) (*pidSpace, error) {
+	if h.pidsAreOurs() {
 		return &pidSpace{self: uint32(os.Getpid())}, nil
 	}
-	s := &pidSpace{list: func() (bpf.Namespace, map[uint32]uint32, error) { return listPIDs(o) }}
+	s := &pidSpace{list: func() (bpf.Namespace, map[uint32]uint32, error) { return listPIDs(h, o) }}
 	return s, s.read()
 }
 
 // listPIDs has the kernel list the threads in our namespace.
-func listPIDs(o ebpf.CollectionOptions) (ns bpf.Namespace, pids map[uint32]uint32, err error) {
+func listPIDs(h host, o ebpf.CollectionOptions) (ns bpf.Namespace, pids map[uint32]uint32, err error) {
 	spec, err := bpf.PIDList()
 	if err != nil {
 		return ns, nil, err
 	}
-	loaded, err := ebpf.NewCollectionWithOptions(spec, o)
+	loaded, err := h.loadEngine(spec, o)
 	if err != nil {
 		return ns, nil, explain(err)
 	}
 	defer loaded.Close()
-	it, err := link.AttachIter(link.IterOptions{Program: loaded.Programs[bpf.ProgListPIDs]})
-	if err != nil {
-		return ns, nil, err
-	}
-	defer it.Close()
-	r, err := it.Open()
+	r, err := loaded.program(bpf.ProgListPIDs).iterate()
 	if err != nil {
 		return ns, nil, err
 	}

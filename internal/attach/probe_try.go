@@ -160,7 +160,7 @@ func tryFsession() error {
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	}
 	return tryTracingType(&tracingProgram{insns: insns, as: attachFsession, function: id}, cache, "Linux 7.0",
-		func(prog *ebpf.Program) (*tracingLink, error) { return linkTracing(prog, attachFsession) })
+		func(prog *ebpf.Program) (closer, error) { return linkTracing(prog, attachFsession) })
 }
 
 func tryTracingMulti() error {
@@ -170,7 +170,7 @@ func tryTracingMulti() error {
 		return err
 	}
 	return tryTracingType(&tracingProgram{insns: codegen.NoProgram(), as: attachFentryMulti}, cache, "Linux 7.3",
-		func(prog *ebpf.Program) (*tracingLink, error) {
+		func(prog *ebpf.Program) (closer, error) {
 			return linkTracingMulti(prog, attachFentryMulti, []btf.TypeID{id}, []uint64{1})
 		})
 }
@@ -178,7 +178,7 @@ func tryTracingMulti() error {
 // tryTracingType loads a program of a type and attaches it. A kernel that does not
 // know the type has one answer only, that something is invalid; an architecture
 // without the trampolines that it takes says that it does not support it.
-func tryTracingType(p *tracingProgram, types *btf.Cache, since string, attach func(*ebpf.Program) (*tracingLink, error)) error {
+func tryTracingType(p *tracingProgram, types *btf.Cache, since string, attach func(*ebpf.Program) (closer, error)) error {
 	prog, err := p.load(types)
 	if err != nil {
 		return tooOld(err, since)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
@@ -85,17 +84,12 @@ func (t *Tracer) WatchHung(ctx context.Context, every time.Duration) {
 // ReportHung lets the kernel look through all threads for sessions that have
 // been open for long, and send a record of each that it has not sent before.
 func (t *Tracer) ReportHung() error {
-	prog := t.engine.Programs[bpf.ProgSessionHung]
+	prog := t.engine.program(bpf.ProgSessionHung)
 	if prog == nil {
 		return nil
 	}
 	err := func() error {
-		it, err := link.AttachIter(link.IterOptions{Program: prog})
-		if err != nil {
-			return err
-		}
-		defer it.Close()
-		r, err := it.Open()
+		r, err := prog.iterate()
 		if err != nil {
 			return err
 		}
@@ -121,7 +115,7 @@ func argList(args []plan.Arg) bpf.ArgList {
 
 // OpenSessions returns how many sessions are open now.
 func (t *Tracer) OpenSessions() (n uint32, err error) {
-	if err := t.engine.Variables[bpf.VarOpenSessions].Get(&n); err != nil {
+	if err := t.engine.variable(bpf.VarOpenSessions).Get(&n); err != nil {
 		return 0, fmt.Errorf("reading the number of open sessions: %w", err)
 	}
 	return n, nil

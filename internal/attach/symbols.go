@@ -11,7 +11,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -33,19 +32,14 @@ func SearchSymbols(view *kernel.View) kernel.SymbolSearch {
 		if err != nil {
 			return nil, err
 		}
-		spec := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{symbolIterator: {
-			Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: symbolIterator, Instructions: insns, License: "GPL"}}}
-		loaded, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: view.TypeCache()})
+		spec := &ebpf.ProgramSpec{Name: symbolIterator, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: symbolIterator,
+			Instructions: insns, License: "GPL"}
+		prog, err := running{}.loadProgram(spec, ebpf.CollectionOptions{Cache: view.TypeCache()})
 		if err != nil {
 			return nil, explain(err)
 		}
-		defer loaded.Close()
-		it, err := link.AttachIter(link.IterOptions{Program: loaded.Programs[symbolIterator]})
-		if err != nil {
-			return nil, err
-		}
-		defer it.Close()
-		return it.Open()
+		defer prog.Close()
+		return prog.iterate()
 	}
 }
 

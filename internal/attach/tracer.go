@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -53,9 +51,10 @@ func (o *Options) untyped() bool { return o.Kernel != nil && o.Kernel.GivenTypes
 type Tracer struct {
 	plan    *plan.Plan
 	options Options
-	engine  *ebpf.Collection
+	host    host
+	engine  engine
 	probes  []closer
-	reader  *ringbuf.Reader
+	reader  recordReader
 	failed  []Failure
 	// uncounted says that the kernel does not tell all that it has skipped.
 	uncounted bool
@@ -89,13 +88,15 @@ type closer interface{ Close() error }
 // Attach loads the programs of a plan and attaches them. They do nothing before Start. A
 // probe that cannot be attached does not keep the others from it; the error is that of
 // the first if there are no others.
-func Attach(p *plan.Plan, o Options) (*Tracer, error) {
-	t := &Tracer{plan: p, options: o, types: o.Kernel.TypeCache()}
+func Attach(p *plan.Plan, o Options) (*Tracer, error) { return attachTo(running{}, p, o) }
+
+func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
+	t := &Tracer{host: h, plan: p, options: o, types: o.Kernel.TypeCache()}
 	if err := locate(p, o.Kernel); err != nil {
 		return nil, err
 	}
 	if !o.LoadOnly {
-		removeStale()
+		_, _ = h.tracefs().removeStale(runs) // whatever comes of it
 	}
 	if err := t.findPIDs(); err != nil {
 		return nil, err
@@ -163,28 +164,23 @@ func (t *Tracer) open() error {
 	if err != nil {
 		return err
 	}
-	if t.engine, err = t.collect(spec); err != nil {
+	loading, err := t.loading()
+	if err != nil {
+		return err
+	}
+	if t.engine, err = t.host.loadEngine(spec, loading); err != nil {
 		return fmt.Errorf("loading the BPF engine: %w", lacking(spec, explain(err)))
 	}
 	if s := s.Sessions; s != nil {
 		t.options.Log.Debug(fmt.Sprintf("room for %d open sessions: %.1f MiB", s.Count, mebibytes(s.Count*s.Size())))
 	}
-	if t.reader, err = ringbuf.NewReader(t.engine.Maps[bpf.MapEvents]); err != nil {
+	if t.reader, err = t.engine.records(); err != nil {
 		return fmt.Errorf("opening the ring buffer: %w", err)
 	}
 	if t.options.LoadOnly {
 		return nil
 	}
 	return t.followTasks(spec)
-}
-
-// collect loads programs, and maps.
-func (t *Tracer) collect(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
-	o, err := t.loading()
-	if err != nil {
-		return nil, err
-	}
-	return ebpf.NewCollectionWithOptions(spec, o)
 }
 
 // loading says how programs are loaded. Those that read the kernel's own structs are
@@ -203,7 +199,7 @@ func (t *Tracer) loading() (ebpf.CollectionOptions, error) {
 func (t *Tracer) findPIDs() error {
 	o, err := t.loading()
 	if err == nil {
-		t.pids, err = findPIDs(o)
+		t.pids, err = findPIDs(t.host, o)
 	}
 	return err
 }
@@ -240,16 +236,16 @@ func mebibytes(n int) float64 { return float64(n) / (1 << 20) }
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
 	for _, name := range []string{bpf.ProgFork, bpf.ProgExit, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionFree} {
-		prog := t.engine.Programs[name]
+		prog := t.engine.program(name)
 		if prog == nil {
 			continue
 		}
-		var l link.Link
+		var l closer
 		var err error
 		if own := spec.Programs[name]; own.Type == ebpf.RawTracepoint {
-			l, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: own.AttachTo, Program: prog})
+			l, err = prog.rawTracepoint(own.AttachTo)
 		} else {
-			l, err = link.AttachTracing(link.TracingOptions{Program: prog})
+			l, err = prog.trampoline()
 		}
 		if err != nil {
 			return fmt.Errorf("following processes: %w", err)
@@ -320,7 +316,7 @@ func errNoTrampoline(p *plan.Probe) error {
 var errNoType = errors.New("the kernel's types do not describe it")
 
 // load links a generated program with the engine and loads it.
-func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
+func (t *Tracer) load(p *plan.Probe, h half) (program, error) {
 	prog, err := t.loadProgram(p, h)
 	if err == nil {
 		t.measured = append(t.measured, measured{prog, RunCost(p.Method)})
@@ -328,7 +324,7 @@ func (t *Tracer) load(p *plan.Probe, h half) (*ebpf.Program, error) {
 	return prog, err
 }
 
-func (t *Tracer) loadProgram(p *plan.Probe, h half) (*ebpf.Program, error) {
+func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 	if p.Method.Trampoline() && p.Func.Type == nil {
 		return nil, errNoType
 	}
@@ -336,10 +332,8 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (*ebpf.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, m := range t.engine.Maps {
-		if err := insns.AssociateMap(name, m); err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
-			return nil, fmt.Errorf("linking map %s: %w", name, err)
-		}
+	if err := t.engine.associate(insns); err != nil {
+		return nil, err
 	}
 	spec := &ebpf.ProgramSpec{Name: insns.Name(), Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
 	switch {
@@ -360,34 +354,35 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (*ebpf.Program, error) {
 	case p.Method != plan.MethodKprobe:
 		spec.AttachType = ebpf.AttachTraceKprobeMulti
 	}
-	// A collection of one: only these share what was read of the kernel's types.
-	alone := &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{spec.Name: spec}}
-	loaded, err := t.collect(alone)
+	loading, err := t.loading()
 	if err != nil {
-		return nil, lacking(alone, explain(err))
+		return nil, err
 	}
-	defer loaded.Close()
-	return loaded.DetachProgram(spec.Name), nil
+	prog, err := t.host.loadProgram(spec, loading)
+	if err != nil {
+		return nil, lacking(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{spec.Name: spec}}, explain(err))
+	}
+	return prog, nil
 }
 
-func hook(p *plan.Probe, prog *ebpf.Program, e end) (closer, error) {
+func hook(p *plan.Probe, prog program, e end) (closer, error) {
 	switch {
 	case p.Method == plan.MethodFsession && e == atBoth:
-		return linkTracing(prog, attachFsession)
+		return prog.fsession()
 	case p.Method.Trampoline(), p.Method == plan.MethodTPBTF:
-		return link.AttachTracing(link.TracingOptions{Program: prog})
+		return prog.trampoline()
 	case p.Method == plan.MethodTracepoint:
-		return link.Tracepoint(p.Target.System, p.Target.Name, prog, nil)
+		return prog.tracepoint(p.Target.System, p.Target.Name)
 	case p.Method == plan.MethodRawTP:
-		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.Func.Name, Program: prog})
+		return prog.rawTracepoint(p.Func.Name)
 	case p.Target.Offset != 0 || p.Target.Inlined:
 		return hookInstruction(p, prog)
 	case ambiguous(p) && p.Func.Addr != 0:
-		return hookAddress(p.Func.Addr, e, prog)
+		return prog.kprobeAt(p.Func.Addr, e)
 	case e == atReturn:
 		return hookReturn(p, prog)
 	}
-	l, err := link.Kprobe(p.Func.Name, prog, nil)
+	l, err := prog.kprobe(p.Func.Name, nil)
 	return l, probing(err)
 }
 
@@ -398,12 +393,12 @@ const maxActive = 4096
 
 // hookReturn attaches a kretprobe that can wait for many calls. That takes
 // tracefs; without it, calls beyond the few are counted as missed.
-func hookReturn(p *plan.Probe, prog *ebpf.Program) (link.Link, error) {
-	l, err := link.Kretprobe(p.Func.Name, prog, &link.KprobeOptions{RetprobeMaxActive: maxActive})
+func hookReturn(p *plan.Probe, prog program) (closer, error) {
+	l, err := prog.kretprobe(p.Func.Name, &link.KprobeOptions{RetprobeMaxActive: maxActive})
 	if err == nil {
 		return l, nil
 	}
-	l, err = link.Kretprobe(p.Func.Name, prog, nil)
+	l, err = prog.kretprobe(p.Func.Name, nil)
 	return l, probing(err)
 }
 
@@ -437,7 +432,7 @@ func (t *Tracer) turn(to bpf.Switch) error {
 	if t.stopped {
 		return nil
 	}
-	if err := t.engine.Variables[bpf.VarRunning].Set(uint32(to)); err != nil {
+	if err := t.engine.variable(bpf.VarRunning).Set(uint32(to)); err != nil {
 		return fmt.Errorf("switching the programs on or off: %w", err)
 	}
 	t.stopped = to == bpf.Off
@@ -455,7 +450,7 @@ func (t *Tracer) Adopt(pid int) error {
 		return nil // it has ended
 	}
 	if err == nil {
-		err = t.engine.Maps[bpf.MapFamily].Put(global, uint8(1))
+		err = t.engine.table(bpf.MapFamily).Put(global, uint8(1))
 	}
 	if err != nil {
 		return fmt.Errorf("following process %d: %w", pid, err)
@@ -473,7 +468,7 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 	skipped, uncounted := t.missed()
 	for i := range sums {
 		var perCPU []uint64
-		if err := t.engine.Maps[bpf.MapCounters].Lookup(uint32(i), &perCPU); err != nil {
+		if err := t.engine.table(bpf.MapCounters).Lookup(uint32(i), &perCPU); err != nil {
 			return sums, fmt.Errorf("reading the counters: %w", err)
 		}
 		for _, n := range perCPU {
@@ -483,7 +478,7 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 	sums[bpf.Missed], t.uncounted = skipped.busy-min(skipped.busy, t.skipped.busy), uncounted
 	sums[bpf.MissedReturn] += skipped.flight - min(skipped.flight, t.skipped.flight)
 	var guarded uint64
-	if err := t.engine.Variables[bpf.VarGuarded].Get(&guarded); err != nil {
+	if err := t.engine.variable(bpf.VarGuarded).Get(&guarded); err != nil {
 		return sums, fmt.Errorf("reading the counters: %w", err)
 	}
 	sums[bpf.LostRecursion] += guarded

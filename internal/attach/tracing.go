@@ -74,7 +74,7 @@ var tracingTypes = map[end]ebpf.AttachType{atEntry: attachFentryMulti, atReturn:
 
 // loadTracing loads a program of such a type, for the function of p or for all
 // of the same BTF object.
-func (t *Tracer) loadTracing(p *plan.Probe, insns asm.Instructions, e end) (*ebpf.Program, error) {
+func (t *Tracer) loadTracing(p *plan.Probe, insns asm.Instructions, e end) (program, error) {
 	spec := tracingProgram{name: insns.Name(), insns: insns, as: attachFsession}
 	var err error
 	if spec.module, err = t.module(p.Func.Module); err != nil {
@@ -85,7 +85,7 @@ func (t *Tracer) loadTracing(p *plan.Probe, insns asm.Instructions, e end) (*ebp
 	} else if spec.function, err = t.functionID(p); err != nil {
 		return nil, err
 	}
-	prog, err := spec.load(t.types)
+	prog, err := t.host.loadTracing(&spec, t.types)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -97,7 +97,7 @@ func (t *Tracer) loadTracing(p *plan.Probe, insns asm.Instructions, e end) (*ebp
 // kernel refuses the whole link for the sake of one function. Those that Linux is
 // known to refuse are tried by themselves: to find one among all of the kernel
 // takes long.
-func (t *Tracer) hookTracing(prog *ebpf.Program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
+func (t *Tracer) hookTracing(prog program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
 	ids := make(map[*plan.Probe]btf.TypeID, len(probes))
 	var usual, suspect []*plan.Probe
 	for _, p := range probes {
@@ -119,7 +119,7 @@ func (t *Tracer) hookTracing(prog *ebpf.Program, probes []*plan.Probe, e end) (m
 			for i, p := range probes {
 				functions[i], cookies[i] = ids[p], codegen.Cookie(p)
 			}
-			return linkTracingMulti(prog, tracingTypes[e], functions, cookies)
+			return prog.tracingMulti(tracingTypes[e], functions, cookies)
 		})
 		made, failed = append(made, links...), append(failed, refused...)
 	}
@@ -154,7 +154,7 @@ func (t *Tracer) module(name string) (*btf.Handle, error) {
 	if name == "" || t.modules[name] != nil {
 		return t.modules[name], nil
 	}
-	h, err := btf.FindHandle(func(info *btf.HandleInfo) bool { return info.IsModule() && info.Name == name })
+	h, err := t.host.moduleTypes(name)
 	if err != nil {
 		return nil, fmt.Errorf("finding the types of module %s: %w", name, err)
 	}
@@ -281,13 +281,13 @@ type tracingLink struct{ fd int }
 func (l *tracingLink) Close() error { return os.NewSyscallError("close", unix.Close(l.fd)) }
 
 // linkTracing attaches a program to the function that it was loaded for.
-func linkTracing(prog *ebpf.Program, as ebpf.AttachType) (*tracingLink, error) {
+func linkTracing(prog *ebpf.Program, as ebpf.AttachType) (closer, error) {
 	attr := linkCreateAttr{progFD: uint32(prog.FD()), attachType: uint32(as)}
 	return createLink(prog, &attr)
 }
 
 // linkTracingMulti attaches a program to many functions of one BTF object.
-func linkTracingMulti(prog *ebpf.Program, as ebpf.AttachType, ids []btf.TypeID, cookies []uint64) (*tracingLink, error) {
+func linkTracingMulti(prog *ebpf.Program, as ebpf.AttachType, ids []btf.TypeID, cookies []uint64) (closer, error) {
 	if len(ids) == 0 || len(ids) != len(cookies) {
 		return nil, errors.New("no functions to attach to")
 	}
@@ -299,7 +299,7 @@ func linkTracingMulti(prog *ebpf.Program, as ebpf.AttachType, ids []btf.TypeID, 
 		ids: uint64(uintptr(unsafe.Pointer(&ids[0]))), cookies: uint64(uintptr(unsafe.Pointer(&cookies[0]))), count: uint32(len(ids))})
 }
 
-func createLink(prog *ebpf.Program, attr *linkCreateAttr) (*tracingLink, error) {
+func createLink(prog *ebpf.Program, attr *linkCreateAttr) (closer, error) {
 	fd, err := sysBPF(unix.BPF_LINK_CREATE, unsafe.Pointer(attr), unsafe.Sizeof(*attr))
 	runtime.KeepAlive(prog)
 	if err != nil {

@@ -67,12 +67,12 @@ func TestLiveUntyped(t *testing.T) {
 		t.Error(f.Probe.Name(), f.Err)
 	}
 	var programs []*ebpf.Program
-	for _, prog := range tracer.engine.Programs {
+	for _, prog := range tracer.engine.(loadedEngine).Programs {
 		programs = append(programs, prog)
 	}
 	for _, c := range tracer.probes {
-		if prog, ok := c.(*ebpf.Program); ok {
-			programs = append(programs, prog)
+		if prog, ok := c.(loadedProgram); ok {
+			programs = append(programs, prog.Program)
 		}
 	}
 	if len(programs) < len(specs)+3 { // with those for processes that fork, exit and are freed

@@ -7,8 +7,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
@@ -43,7 +41,7 @@ func TestLiveVerified(t *testing.T) {
 		defer tracer.Close()
 		programs := 0
 		for _, c := range tracer.probes {
-			prog, ok := c.(*ebpf.Program)
+			prog, ok := c.(loadedProgram)
 			if !ok {
 				continue
 			}
