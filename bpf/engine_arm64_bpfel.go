@@ -238,7 +238,7 @@ type engineSession struct {
 	Cell      uint16
 	Stray     uint16
 	Overrun   uint32
-	_         [4]byte
+	Jumped    uint32
 	Hung      uint64
 	Ticket    uint64
 	Trail     struct {

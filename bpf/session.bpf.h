@@ -534,13 +534,21 @@ static __always_inline int reportable(struct session *s, enum session_kind kind)
 	return wanted.success || s->chains;
 }
 
+// ks_take_stack keeps the stack of the return at hand.
+FUNC int ks_take_stack(void *ctx, struct session *s)
+{
+	long n = bpf_get_stack(ctx, s->trail.stack, sizeof(s->trail.stack), 0);
+
+	s->trail.stack_len = n > 0 ? n : 0;
+	return 0;
+}
+
 // take_trail keeps how the kernel got to the return at hand.
 static __always_inline void take_trail(void *ctx, struct session *s)
 {
 	struct trail *t = &s->trail;
-	long n = bpf_get_stack(ctx, t->stack, sizeof(t->stack), 0);
 
-	t->stack_len = n > 0 ? n : 0;
+	ks_take_stack(ctx, s);
 	if (tail_settings.branches)
 		t->branches_len = take_branches(t->branches, bpf_get_smp_processor_id(), s->ticket);
 }
@@ -752,6 +760,7 @@ FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
 	bpf_probe_read_kernel(at(s->calls, d + 1), n * sizeof(struct call), c->calls);
 	s->top = d + 1 + n;
 	s->stitched = d + 1;
+	s->jumped = 0;
 	s->error = c->error;
 	return 1;
 }
@@ -832,9 +841,20 @@ static __always_inline void joins(void *ctx, struct session *s, __u32 d)
 {
 	struct call *c = at(s->calls, d);
 
+	s->jumped &= c->flags;
 	s->failing = d + 1;
 	c->sp = ks_return_address(ctx);
 	c->flags |= CALL_RETURNS;
+}
+
+// retake takes the stack anew if the innermost call has ended by a jump to all that the
+// failing chain consists of so far. From Linux 6.14 on, an fprobe sees that return to
+// return_to_handler, which sees to the return of the innermost call next: the unwinder
+// knows no way from there.
+static __always_inline void retake(void *ctx, struct session *s)
+{
+	if (s->jumped)
+		ks_take_stack(ctx, s);
 }
 
 // failed makes the innermost call, d, a part of the failing chain: of one that calls
@@ -843,10 +863,13 @@ static __always_inline void failed(void *ctx, struct session *s, __u32 d, __u64 
 {
 	__u32 error = -(__u32)result;
 
-	if (!ks_resolve(s, d, error)) {
+	if (ks_resolve(s, d, error)) {
+		retake(ctx, s);
+	} else {
 		take_trail(ctx, s);
 		s->top = d + 1;
 		s->stitched = 0;
+		s->jumped = CALL_JUMPED; // if it has
 	}
 	s->error = error;
 	joins(ctx, s, d);
@@ -855,8 +878,10 @@ static __always_inline void failed(void *ctx, struct session *s, __u32 d, __u64 
 // passed is for a call that can neither fail nor succeed.
 static __always_inline void passed(void *ctx, struct session *s, __u32 d)
 {
-	if ((s->failing == d + 2 || s->keeps) && ks_resolve(s, d, UNKNOWN))
+	if ((s->failing == d + 2 || s->keeps) && ks_resolve(s, d, UNKNOWN)) {
+		retake(ctx, s);
 		joins(ctx, s, d);
+	}
 }
 
 // succeeded ends the failing chains that hang under the innermost call.
@@ -880,6 +905,8 @@ static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64
 	c->duration = bpf_ktime_get_ns() - c->entry;
 	c->result = result;
 	c->flags = CALL_FINISHED | hidden;
+	if (d && at(s->calls, d - 1)->sp == c->sp)
+		c->flags |= CALL_JUMPED;
 	s->changes++;
 	if (!hidden && fails(cookie, result))
 		c->flags |= CALL_FAILED;

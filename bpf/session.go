@@ -60,6 +60,7 @@ const (
 	CallFailed   = 2
 	CallHidden   = 8  // did not meet a predicate on its return
 	CallReturns  = 16 // where it returned to is there
+	CallJumped   = 32 // its caller ended by a jump to it
 )
 
 // A SessionRecordKind says why a record of a session was sent.

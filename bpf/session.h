@@ -34,6 +34,7 @@ enum call_flag {
 	CALL_MISSED = 4, /* its return was not seen */
 	CALL_HIDDEN = 8, /* did not meet a predicate on its return */
 	CALL_RETURNS = 16, /* of a finished one: sp is where it returned to */
+	CALL_JUMPED = 32,  /* of a finished one: its caller ended by a jump to it, and both returned to the same place */
 };
 
 /* A call, while it is in flight and, until another takes its place, after. */
@@ -168,6 +169,7 @@ struct session {
 	__u16 cell;	 /* of the bucket there */
 	__u16 stray;	 /* it is the other bucket */
 	__u32 overrun;	 /* of the task, when the session was opened */
+	__u32 jumped;	 /* CALL_JUMPED, if all calls of the failing chain are */
 	__u64 hung;	 /* start of the one that was reported as hung */
 	__u64 ticket; /* of the branch snapshot of the return at hand */
 	struct trail trail; /* to the return of the failing chain's innermost call */

@@ -205,8 +205,13 @@ func text(b []byte) string {
 // values lie.
 func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, error) {
 	var c Chain
+	var returned uint32
 	for i := range h.Frames {
 		call := bpf.DecodeCall(data[i*bpf.CallSize:])
+		if call.Flags&bpf.CallJumped != 0 && returned != 0 {
+			call.Returned = returned // what it saw may be the return of its caller
+		}
+		returned = call.Returned
 		if call.Flags&bpf.CallHidden != 0 {
 			continue
 		}

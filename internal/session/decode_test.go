@@ -207,6 +207,14 @@ func TestDecode(t *testing.T) {
 		{"stitched", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Stitched = 1 }), nil,
 			[]bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad | bpf.CallReturns, Returned: 0xc}, {Func: 1, Flags: bad}, {Func: 2, Flags: bad, Returned: 0xd}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 to c inner=0~ leaf=0~ [a]"}, 0},
+		{"a jump to leaf", Decoder{}, [][]byte{record(head, nil,
+			[]bpf.SessionCall{{Func: 0, Flags: bad | bpf.CallReturns, Returned: 0xc}, {Func: 1, Flags: bad | bpf.CallReturns, Returned: 0xd},
+				{Func: 2, Flags: bad | bpf.CallReturns | bpf.CallJumped, Returned: 0x99}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=0 to c inner=0 to d leaf=0 to d [a]"}, 0},
+		{"a jump to all", Decoder{}, [][]byte{record(head, nil,
+			[]bpf.SessionCall{{Func: 0, Flags: bad | bpf.CallReturns, Returned: 0xc}, {Func: 1, Flags: bad | bpf.CallReturns | bpf.CallJumped | bpf.CallHidden, Returned: 0x99},
+				{Func: 2, Flags: bad | bpf.CallReturns | bpf.CallJumped, Returned: 0x99}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=0 to c leaf=0 to c [a]"}, 0},
 		{"hidden frame", Decoder{}, [][]byte{record(head, nil, []bpf.SessionCall{{Func: 0, Flags: fin}, {Func: 1, Flags: fin | bpf.CallHidden}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 [a]"}, 0},
 		{"exited", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionExit }), nil, []bpf.SessionCall{{Func: 0, Entry: 150}})}, []string{
