@@ -25,16 +25,12 @@ type Choice struct {
 	Method plan.Method
 	Passed []error
 
-	try func(Capability) error // Capability.Probe if nil
+	try func(Capability) error
 }
 
 // pass notes why a method is not used; it returns whether it could be.
 func (c *Choice) pass(needs Capability) bool {
-	try := c.try
-	if try == nil {
-		try = Capability.Probe
-	}
-	err := try(needs)
+	err := c.try(needs)
 	if err != nil {
 		c.Passed = append(c.Passed, err)
 	}

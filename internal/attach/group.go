@@ -27,7 +27,7 @@ type group struct {
 // refuses are attached with another one, if that is allowed: what tracing_multi
 // refuses may still be one of many.
 func (t *Tracer) attachMany(probes []*plan.Probe) error {
-	byAddress := sync.OnceValue(new(Choice).byAddress)
+	byAddress := sync.OnceValue((&Choice{try: t.host.has}).byAddress)
 	for {
 		before := len(t.failed)
 		for _, g := range t.groups(probes) {
@@ -242,11 +242,6 @@ func (t *Tracer) attachGroup(g *group) {
 		hook = t.hookTracing
 	}
 	loaded := map[end]program{}
-	undo := func(made []closer) {
-		for _, c := range made {
-			c.Close()
-		}
-	}
 	for _, half := range ends(g.programs) {
 		prog, err := t.load(g.probes[0], half)
 		if err != nil {
@@ -278,7 +273,9 @@ func (t *Tracer) attachGroup(g *group) {
 			break
 		}
 		// Once more without them: no function is to have one end only.
-		undo(made)
+		if err := closeAll(made); err != nil {
+			t.options.Log.Warn("programs stay hooked at one end of some calls", "reason", err)
+		}
 		t.failed = append(t.failed, failed...)
 		probes = without(probes, failed)
 	}

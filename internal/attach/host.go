@@ -30,6 +30,8 @@ type host interface {
 	// measure has the kernel measure how long programs run, until the result is closed.
 	measure() (io.Closer, error)
 	tracefs() tracefs
+	// has tries a capability.
+	has(Capability) error
 	// pidsAreOurs reports whether we are known to be in the initial PID namespace.
 	pidsAreOurs() bool
 }
@@ -133,6 +135,7 @@ func (running) moduleTypes(name string) (*btf.Handle, error) {
 
 func (running) measure() (io.Closer, error) { return ebpf.EnableStats(unix.BPF_STATS_RUN_TIME) }
 func (running) tracefs() tracefs            { return mountedTracefs() }
+func (running) has(c Capability) error      { return c.Probe() }
 func (running) pidsAreOurs() bool           { return inInitialNamespace() }
 
 type loadedEngine struct{ *ebpf.Collection }

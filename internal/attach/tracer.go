@@ -297,10 +297,7 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 			}
 		}
 		if err != nil {
-			for _, c := range made {
-				err = errors.Join(err, c.Close())
-			}
-			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Name(), err)
+			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Name(), errors.Join(err, closeAll(made)))
 		}
 	}
 	t.probes = append(t.probes, made...)
@@ -495,11 +492,18 @@ func (t *Tracer) Uncounted() bool { return t.uncounted }
 func (t *Tracer) Detach() error {
 	t.detaching.Lock()
 	defer t.detaching.Unlock()
-	var errs []error
-	for i := len(t.probes) - 1; i >= 0; i-- {
-		errs = append(errs, t.probes[i].Close())
-	}
+	err := closeAll(t.probes)
 	t.probes = nil
+	return err
+}
+
+// closeAll closes what was opened last first: the kernel keeps the definition of an event
+// that a link still uses.
+func closeAll(opened []closer) error {
+	var errs []error
+	for _, c := range slices.Backward(opened) {
+		errs = append(errs, c.Close())
+	}
 	return errors.Join(errs...)
 }
 

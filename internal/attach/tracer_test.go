@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// bothEnds are items for which something is kept from entry to return.
+const bothEnds = "($duration, count)"
+
+// engineParts are what is open besides programs of probes and what they are hooked by.
+var engineParts = []string{"engine", "ring buffer", "raw_tp sched_process_exit"}
+
+// hooks returns what is hooked and loaded for probes.
+func (k *fakeKernel) hooks() []string {
+	pid := regexp.MustCompile(fmt.Sprintf(`\b(ksnoop)_%d\b|_%[1]d\b`, os.Getpid()))
+	var hooks []string
+	for _, what := range k.held {
+		if !slices.Contains(engineParts, what) {
+			hooks = append(hooks, pid.ReplaceAllString(what, "$1"))
+		}
+	}
+	return hooks
+}
+
+// TestAttachBy: each method hooks the ends of calls in the order in which no entry is
+// seen whose return is not, the switch is turned on by Start and nothing else, and
+// Close takes off what came last first.
+func TestAttachBy(t *testing.T) {
+	for _, c := range []struct {
+		method plan.Method
+		n      int
+		items  string
+		want   []string
+	}{
+		{plan.MethodFentry, 1, bothEnds, []string{"program FExit f0", "FExit f0", "program FEntry f0", "FEntry f0"}},
+		{plan.MethodFentry, 1, "(count)", []string{"program FEntry f0", "FEntry f0"}},
+		{plan.MethodFentry, 1, "(return)", []string{"program FExit f0", "FExit f0"}},
+		{plan.MethodFsession, 1, bothEnds, []string{"program 58 f0", "fsession f0"}},
+		{plan.MethodKprobe, 1, bothEnds, []string{"program Kprobe", "kretprobe f0 of 4096 returns", "program Kprobe", "kprobe f0"}},
+		{plan.MethodKprobe, 20, bothEnds, []string{"program Kprobe", "program Kprobe", "program of ksnoop/return1", "program of ksnoop/entry2"}},
+		{plan.MethodMulti, 20, bothEnds, []string{"program KprobeMulti", "program KprobeMulti", "kretprobe.multi of 20", "kprobe.multi of 20"}},
+		{plan.MethodSession, 20, bothEnds, []string{"program KprobeSession", "kprobe.session of 20"}},
+		{plan.MethodTracingMulti, 20, bothEnds, []string{"program 61 ", "tracing_multi of 20"}},
+		{plan.MethodTracingMulti, 20, "(count)", []string{"program 59 ", "tracing_multi of 20"}},
+	} {
+		t.Run(fmt.Sprintf("%s %d%s", c.method, c.n, c.items), func(t *testing.T) {
+			k := newFake(t)
+			tracer, _, err := k.attach(c.n, c.items, c.method)
+			if err != nil || len(tracer.Failed()) != 0 {
+				t.Fatal(err, tracer.Failed())
+			}
+			if d := cmp.Diff(c.want, k.hooks()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			const on = bpf.VarRunning + " = 1"
+			if slices.Contains(k.log, on) {
+				t.Error("the programs run before Start")
+			}
+			if err := tracer.Start(); err != nil || k.log[len(k.log)-1] != on {
+				t.Errorf("Start: %v; last was %s", err, k.log[len(k.log)-1])
+			}
+			opened := slices.Clone(k.held)
+			k.log = nil
+			if err := tracer.Close(); err != nil || len(k.held) != 0 {
+				t.Errorf("Close: %v; open are %q", err, k.held)
+			}
+			slices.Reverse(opened)
+			closed := k.done("-")
+			i := 0
+			for _, what := range opened {
+				if at := slices.Index(closed[i:], "-"+what); at >= 0 {
+					i += at
+				} else if !slices.Contains(engineParts, what) {
+					t.Errorf("%s was closed out of order: %q", what, closed)
+				}
+			}
+			if left, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid()))); len(left) != 0 {
+				t.Errorf("events are left: %v", left)
+			}
+		})
+	}
+}
+
+// TestAttachRefused: where the only function is refused, the error names it and the
+// reason, and nothing stays loaded.
+func TestAttachRefused(t *testing.T) {
+	const notProbed = "the kernel has no code of that name, or does not let it be traced (notrace)"
+	for _, c := range []struct {
+		method plan.Method
+		has    trait
+		want   string
+	}{
+		{plan.MethodFentry, notrace, "fexit of f0: create link: device or resource busy"},
+		{plan.MethodFentry, full, "fexit of f0: create link: argument list too long"},
+		{plan.MethodFentry, noMemory, "fexit of f0: create link: cannot allocate memory"},
+		{plan.MethodFentry, gone, "fexit of f0: the verifier says: The address of function f0 cannot be found (load program: no such file or directory)"},
+		{plan.MethodFsession, notrace, "fsession of f0: create link: device or resource busy"},
+		{plan.MethodKprobe, notrace, "kretprobe of f0: " + notProbed},
+		{plan.MethodKprobe, blacklisted, "kretprobe of f0: " + notProbed},
+		{plan.MethodKprobe, gone, "kretprobe of f0: " + notProbed},
+		{plan.MethodKprobe, noMemory, "kretprobe of f0: create link: no space left on device"},
+		{plan.MethodMulti, notrace, "kretprobe.multi of f0: create link: invalid argument"},
+		{plan.MethodMulti, gone, "kretprobe.multi of f0: create link: invalid argument"},
+		{plan.MethodSession, notrace, "kprobe.session of f0: create link: invalid argument"},
+		{plan.MethodTracingMulti, notrace, "fsession.multi of f0: create link: invalid argument"},
+	} {
+		k := newFake(t)
+		k.traits["f0"] = c.has
+		tracer, _, err := k.attach(1, bothEnds, c.method)
+		if err == nil || err.Error() != c.want || tracer != nil {
+			t.Errorf("%s, %b: %v, want %s", c.method, c.has, err, c.want)
+		}
+		if len(k.held) != 0 {
+			t.Errorf("%s, %b: open are %q", c.method, c.has, k.held)
+		}
+	}
+}
+
+// TestAttachManyRefused: of many functions those that are refused are told, and the
+// others hooked at both ends or, if the kernel refuses them, too, at none.
+func TestAttachManyRefused(t *testing.T) {
+	const invalid = ": create link: invalid argument"
+	for _, c := range []struct {
+		method plan.Method
+		traits map[string]trait
+		failed map[string]string
+		want   []string
+	}{
+		{plan.MethodMulti, map[string]trait{"f7": notrace}, map[string]string{"f7": "kretprobe.multi of f7" + invalid},
+			[]string{"program KprobeMulti", "program KprobeMulti", "kretprobe.multi of 19", "kprobe.multi of 19"}},
+		{plan.MethodSession, map[string]trait{"f0": notrace, "f19": notrace},
+			map[string]string{"f0": "kprobe.session of f0" + invalid, "f19": "kprobe.session of f19" + invalid},
+			[]string{"program KprobeSession", "kprobe.session of 1", "kprobe.session of 3", "kprobe.session of 5", "kprobe.session of 5", "kprobe.session of 2",
+				"kprobe.session of 1", "kprobe.session of 1"}},
+		{plan.MethodTracingMulti, map[string]trait{"f3": notrace}, map[string]string{"f3": "fsession.multi of f3" + invalid},
+			[]string{"program 61 ", "tracing_multi of 2", "tracing_multi of 1", "tracing_multi of 1", "tracing_multi of 5", "tracing_multi of 10"}},
+		{plan.MethodKprobe, map[string]trait{"f5": notrace, "f6": blacklisted},
+			map[string]string{"f5": "kretprobe of f5: invalid argument", "f6": "kretprobe of f6: invalid argument"},
+			[]string{"program Kprobe", "program Kprobe", "program of ksnoop/return2", "program of ksnoop/entry3"}},
+		{plan.MethodKprobe, map[string]trait{"f5": noMemory}, map[string]string{"f5": "kretprobe of f5: no space left on device"},
+			[]string{"program Kprobe", "program Kprobe", "program of ksnoop/return2", "program of ksnoop/entry3"}},
+	} {
+		k := newFake(t)
+		k.traits = c.traits
+		tracer, _, err := k.attach(20, bothEnds, c.method)
+		if err != nil {
+			t.Errorf("%s: %v", c.method, err)
+			continue
+		}
+		failed := map[string]string{}
+		for _, f := range tracer.Failed() {
+			failed[f.Probe.Name()] = f.Err.Error()
+		}
+		if d := cmp.Diff(c.failed, failed); d != "" {
+			t.Errorf("%s failed (-want +got):\n%s", c.method, d)
+		}
+		if d := cmp.Diff(c.want, k.hooks()); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.method, d)
+		}
+		// What was defined and then undone must not stay: the kernel keeps it for good.
+		events, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid())))
+		if defined := len(k.done("+program of ")) > 0; defined && len(events) != 2 {
+			t.Errorf("%s: events %v are defined, want those of two ends", c.method, events)
+		}
+		if err := tracer.Close(); err != nil || len(k.held) != 0 {
+			t.Errorf("%s: %v; open are %q", c.method, err, k.held)
+		}
+	}
+}
+
+// TestFallback: what refuses a function is followed by the method that docs/attaching.md
+// names, if that is allowed; and if that is refused, too, both reasons are told.
+func TestFallback(t *testing.T) {
+	fallback := func(o *Options) { o.Fallback = true }
+	for _, c := range []struct {
+		what   string
+		n      int
+		method plan.Method
+		has    trait
+		lacks  []Capability
+		want   string // the method of f0 in the end
+		fault  string
+	}{
+		{"few", 2, plan.MethodFentry, full, nil, "kprobe", ""},
+		{"few at both ends", 2, plan.MethodFsession, full, nil, "kprobe", ""},
+		{"few, refused by all", 2, plan.MethodFentry, notrace, nil, "kprobe",
+			"kretprobe of f0: the kernel has no code of that name, or does not let it be traced (notrace) (and before that: fexit of f0: create link: device or resource busy)"},
+		{"many", 20, plan.MethodTracingMulti, gone, nil, "kprobe", "kretprobe of f0: no such file or directory"},
+		{"many by trampolines", 20, plan.MethodTracingMulti, notrace, nil, "kprobe", "kretprobe of f0: invalid argument"},
+		{"many by multi", 20, plan.MethodMulti, notrace, nil, "kprobe", "kretprobe of f0: invalid argument"},
+	} {
+		k := newFake(t)
+		k.traits["f0"], k.lacks = c.has, c.lacks
+		tracer, p, err := k.attach(c.n, bothEnds, c.method, fallback)
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		fault := ""
+		for _, f := range tracer.Failed() {
+			fault += f.Err.Error()
+		}
+		if got := p.Probes[0].Method.String(); got != c.want || fault != c.fault {
+			t.Errorf("%s: %s, %s; want %s, %s", c.what, got, fault, c.want, c.fault)
+		}
+		for _, probe := range p.Probes[1:] {
+			if probe.Method != c.method {
+				t.Errorf("%s: %s is attached by %s, and nothing refuses it", c.what, probe.Name(), probe.Method)
+			}
+		}
+		tracer.Close()
+	}
+}
+
+// TestFallbackChain: what tracing_multi refuses is hooked by its address in the best way that
+// the kernel has.
+func TestFallbackChain(t *testing.T) {
+	for _, c := range []struct {
+		lacks []Capability
+		want  string
+	}{
+		{nil, "kprobe.session of 1"},
+		{[]Capability{CapKprobeSession}, "kprobe.multi of 1"},
+		{[]Capability{CapKprobeSession, CapKprobeMulti}, "program of ksnoop/entry2"},
+	} {
+		k := newFake(t)
+		k.lacks, k.traits["f0"] = c.lacks, noTrampoline
+		tracer, _, err := k.attach(20, bothEnds, plan.MethodTracingMulti, func(o *Options) { o.Fallback = true })
+		if err != nil || len(tracer.Failed()) != 0 {
+			t.Error(err)
+			continue
+		}
+		if hooks := k.hooks(); hooks[len(hooks)-1] != c.want {
+			t.Errorf("without %v: %q, want %s", c.lacks, hooks, c.want)
+		}
+		tracer.Close()
+	}
+}
+
+// TestEngineRefused: whatever of the engine cannot be had, the error says what it was, and nothing stays.
+func TestEngineRefused(t *testing.T) {
+	for what, want := range map[string]string{
+		"engine":                    "loading the BPF engine: no space left on device",
+		"ring buffer":               "opening the ring buffer: no space left on device",
+		"raw_tp sched_process_exit": "following processes: create link: no space left on device",
+		"put " + bpf.MapLists:       "what to capture of f0: no space left on device",
+	} {
+		k := newFake(t)
+		k.refuse[what] = unix.ENOSPC
+		_, _, err := k.attach(20, bothEnds, plan.MethodTracingMulti)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+		if len(k.held) != 0 {
+			t.Errorf("%s: open are %q", what, k.held)
+		}
+	}
+}
+
+// TestLockdown: EPERM is a matter of rights, and not of locked memory, whatever the library says.
+func TestLockdown(t *testing.T) {
+	k := newFake(t)
+	k.lockdown = true
+	_, _, err := k.attach(1, "", plan.MethodFentry)
+	if !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "the kernel does not permit it: a capability is missing, or lockdown") ||
+		strings.Contains(err.Error(), "MEMLOCK") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestHiddenSymbols: what is hooked by its address cannot be where the kernel hides these.
+func TestHiddenSymbols(t *testing.T) {
+	for _, m := range []plan.Method{plan.MethodMulti, plan.MethodKprobe} {
+		k := newFake(t)
+		k.hidden = true
+		_, _, err := k.attach(20, "", m)
+		if err == nil || !strings.HasPrefix(err.Error(), "many functions at once are hooked by their addresses: ") || len(k.held) != 0 {
+			t.Errorf("%s: %v; open are %q", m, err, k.held)
+		}
+	}
+}
+
+// TestWithoutTracefs: many kprobes take an event each then, and one has less room for returns.
+func TestWithoutTracefs(t *testing.T) {
+	k := newFake(t)
+	k.withoutTracefs = true
+	k.traits["f3"] = blacklisted
+	tracer, _, err := k.attach(20, "(count)", plan.MethodKprobe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hooks := k.hooks(); len(hooks) != 20 || hooks[1] != "kprobe f0 at 0xffffffff81000040" {
+		t.Errorf("hooked are %q", hooks)
+	}
+	if f := tracer.Failed(); len(f) != 1 || f[0].Probe.Name() != "f3" {
+		t.Errorf("failed: %v", f)
+	}
+	tracer.Close()
+	k = newFake(t)
+	k.withoutTracefs = true
+	if _, _, err = k.attach(1, "(return)", plan.MethodKprobe); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"program Kprobe", "kretprobe f0"}, k.hooks()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestEventNotOpened: an event whose program cannot be hooked is taken away again.
+func TestEventNotOpened(t *testing.T) {
+	k := newFake(t)
+	k.refuse["perf_event_open"] = unix.EMFILE
+	_, _, err := k.attach(20, "(count)", plan.MethodKprobe)
+	if want := fmt.Sprintf("event ksnoop_%[1]d/entry1_%[1]d: create link: too many open files", os.Getpid()); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if len(k.held) != 0 || len(k.done("-:")) != 1 {
+		t.Errorf("open are %q; done was %q", k.held, k.log)
+	}
+}
+
+// TestAttachStale: events of a process that was killed go before anything is attached, and what
+// is only tried changes nothing.
+func TestAttachStale(t *testing.T) {
+	const stale = "ksnoop_1073741824/entry1_1073741824" // more than PIDs can be
+	k := newFake(t)
+	if err := os.MkdirAll(filepath.Join(k.events, "events", stale), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := k.attach(1, "", plan.MethodFentry, func(o *Options) { o.LoadOnly = true }); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"program FExit f0", "program FEntry f0"}, k.hooks()); d != "" {
+		t.Errorf("to load only (-want +got):\n%s", d)
+	}
+	if len(k.done("-:")) != 0 {
+		t.Errorf("to load only: %q", k.log)
+	}
+	k.log = nil
+	if _, _, err := k.attach(1, "", plan.MethodFentry); err != nil {
+		t.Fatal(err)
+	}
+	removed, loaded := slices.Index(k.log, "-:"+stale), slices.Index(k.log, "+engine")
+	if removed < 0 || removed > loaded {
+		t.Errorf("%q", k.log)
+	}
+	if _, err := os.Stat(filepath.Join(k.events, "events", stale)); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestInstruction: a kprobe inside a function; what the kernel says of a place where no
+// instruction begins, too.
+func TestInstruction(t *testing.T) {
+	for has, want := range map[trait]string{
+		0:           "",
+		modified:    "no instruction begins there, or it is one that the kernel patches at run time or lets nobody trace: look at a disassembly of f0",
+		blacklisted: "no instruction begins there, or it is one that the kernel patches at run time or lets nobody trace: look at a disassembly of f0",
+		noMemory:    "create link: no space left on device",
+	} {
+		for _, addr := range []uint64{0, fakeBase + fakeSize} {
+			k := newFake(t)
+			k.traits["f0"] = has
+			p := &plan.Probe{Method: plan.MethodKprobe}
+			p.Func.Name, p.Func.Addr, p.Target.Offset = "f0", addr, 4
+			prog := &fakeProgram{k.hold("program"), k, 0, 0, "f0"}
+			l, err := hook(p, prog, atEntry)
+			if got := fmt.Sprint(err); want != "" && got != want || want == "" && err != nil {
+				t.Errorf("%b: %v, want %s", has, err, want)
+			}
+			if (err == nil) != (l != nil) {
+				t.Errorf("%b: %v with %v", has, l, err)
+			}
+			if at := fmt.Sprintf("+kprobe f0 at %#x", addr+4); err == nil && addr != 0 && !slices.Contains(k.log, at) {
+				t.Errorf("%q, want %s", k.log, at)
+			}
+		}
+	}
+	for errno, want := range map[trait]string{
+		blacklisted: "the kernel lets nobody probe the function that it was inlined into",
+		modified:    "the kernel patches its first instruction at run time",
+	} {
+		k := newFake(t)
+		k.traits["f0"] = errno
+		p := &plan.Probe{Method: plan.MethodKprobe}
+		p.Func.Name, p.Func.Addr, p.Target.Inlined = "f0", fakeBase+fakeSize, true
+		if _, err := hook(p, &fakeProgram{k.hold("program"), k, 0, 0, "f0"}, atEntry); err == nil || err.Error() != want {
+			t.Errorf("inlined: %v, want %s", err, want)
+		}
+	}
+}
