@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -311,23 +312,9 @@ func (c *compiler) isDense(b *body, fields []field) bool {
 
 // underlying returns the type below typedefs and qualifiers.
 func underlying(t btf.Type) (btf.Type, error) {
-	for range maxNesting {
-		switch q := t.(type) {
-		case *btf.Typedef:
-			t = q.Type
-		case *btf.Const:
-			t = q.Type
-		case *btf.Volatile:
-			t = q.Type
-		case *btf.Restrict:
-			t = q.Type
-		case *btf.TypeTag:
-			t = q.Type
-		case *btf.Var:
-			t = q.Type
-		default:
-			return t, nil
-		}
+	t, ok := qualifier.Strip(t, qualifier.All|qualifier.Typedef|qualifier.Var)
+	if !ok {
+		return nil, errNested
 	}
-	return nil, errNested
+	return t, nil
 }

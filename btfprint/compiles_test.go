@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 )
 
 // cSource writes C in which declarations to be tested can stand: what they
@@ -275,7 +277,7 @@ func canonical(t btf.Type) string {
 	case *btf.Pointer:
 		return s + "pointer to " + canonical(t.Target)
 	case *btf.FuncProto:
-		return "function " + canonicalParams(t.Params) + " returning " + canonical(strip1(t.Return))
+		return "function " + canonicalParams(t.Params) + " returning " + canonical(qualifier.Bare(t.Return))
 	case *btf.Struct:
 		return s + "struct " + t.Name
 	case *btf.Union:
@@ -300,9 +302,6 @@ func intName(name string) string {
 	return name
 }
 
-// strip1 removes qualifiers, but not typedefs.
-func strip1(t btf.Type) btf.Type { return skipQualifiers(t) }
-
 func canonicalParams(params []btf.FuncParam) string {
 	var list []string
 	for i, p := range params {
@@ -313,7 +312,7 @@ func canonicalParams(params []btf.FuncParam) string {
 			continue
 		}
 		// A parameter that is an array or a function is a pointer.
-		switch inner := strip1(p.Type).(type) {
+		switch inner := qualifier.Bare(p.Type).(type) {
 		case *btf.Array:
 			list = append(list, "pointer to "+canonical(inner.Type))
 		case *btf.FuncProto:
@@ -407,14 +406,14 @@ func (r anyType) pointee(depth int) btf.Type {
 func (r anyType) function(depth int) btf.Type {
 	fn := &btf.FuncProto{Return: (*btf.Void)(nil)}
 	for {
-		t := skipQualifiers(r.object(depth))
+		t := qualifier.Bare(r.object(depth))
 		if _, array := t.(*btf.Array); !array {
 			fn.Return = t
 			break
 		}
 	}
 	for range r.IntN(3) {
-		fn.Params = append(fn.Params, btf.FuncParam{Type: skipQualifiers(r.object(depth))})
+		fn.Params = append(fn.Params, btf.FuncParam{Type: qualifier.Bare(r.object(depth))})
 	}
 	if len(fn.Params) > 0 && r.IntN(4) == 0 {
 		fn.Params = append(fn.Params, btf.FuncParam{Type: (*btf.Void)(nil)})

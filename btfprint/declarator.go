@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -126,12 +127,8 @@ func (w *declWriter) left(t btf.Type) {
 		w.left(t.Return)
 	case *btf.Func:
 		w.left(t.Type)
-	case *btf.Const:
-		w.qualified("const", t.Type)
-	case *btf.Volatile:
-		w.qualified("volatile", t.Type)
-	case *btf.Restrict:
-		w.qualified("restrict", t.Type)
+	case *btf.Const, *btf.Volatile, *btf.Restrict:
+		w.qualified(qualifier.Outer(t))
 	case *btf.TypeTag:
 		// A tag is no C that every compiler takes.
 		w.left(t.Type)
@@ -143,7 +140,7 @@ func (w *declWriter) left(t btf.Type) {
 // star writes the star of a pointer to target, and the parenthesis that it
 // needs where target is written right of the name.
 func (w *declWriter) star(target btf.Type) {
-	switch skipQualifiers(target).(type) {
+	switch qualifier.Bare(target).(type) {
 	case *btf.Array:
 		if w.how == spellDecl {
 			w.str(" ")
@@ -171,22 +168,22 @@ func (w *declWriter) group() {
 
 // qualified writes a type with a qualifier: before the name of a type, behind
 // the star of a pointer. An array's qualifier is its elements', a function has none.
-func (w *declWriter) qualified(word string, t btf.Type) {
-	if w.how == spellCast || hasQualifier(t, word) {
+func (w *declWriter) qualified(q qualifier.Layer, t btf.Type) {
+	if w.how == spellCast || qualifier.Has(t, q) {
 		w.left(t)
 		return
 	}
-	switch under := skipQualifiers(t).(type) {
+	switch under := qualifier.Bare(t).(type) {
 	case *btf.Pointer:
 		w.left(t)
 		w.str(" ")
-		w.str(word)
+		w.str(q.String())
 	case *btf.FuncProto:
 		w.left(t)
 	case *btf.Array:
-		w.arrayQualified(word, under, t)
+		w.arrayQualified(q, under, t)
 	default:
-		w.str(word)
+		w.str(q.String())
 		w.str(" ")
 		w.left(t)
 	}
@@ -194,23 +191,23 @@ func (w *declWriter) qualified(word string, t btf.Type) {
 
 // arrayQualified moves the qualifier of an array on to its elements. gcc names
 // it twice, for the array and for the elements; then it is written once.
-func (w *declWriter) arrayQualified(word string, arr *btf.Array, t btf.Type) {
+func (w *declWriter) arrayQualified(q qualifier.Layer, arr *btf.Array, t btf.Type) {
 	elem := arr.Type
-	for inner, ok := skipQualifiers(elem).(*btf.Array); ok && w.depth < maxDeclDepth; inner, ok = skipQualifiers(elem).(*btf.Array) {
+	for inner, ok := qualifier.Bare(elem).(*btf.Array); ok && w.depth < maxDeclDepth; inner, ok = qualifier.Bare(elem).(*btf.Array) {
 		elem = inner.Type
 		w.depth++
 	}
-	if hasQualifier(elem, word) {
+	if qualifier.Has(elem, q) {
 		w.left(t)
 		return
 	}
-	switch skipQualifiers(elem).(type) {
+	switch qualifier.Bare(elem).(type) {
 	case *btf.Pointer:
 		w.left(t)
 		w.str(" ")
-		w.str(word)
+		w.str(q.String())
 	default:
-		w.str(word)
+		w.str(q.String())
 		w.str(" ")
 		w.left(t)
 	}
@@ -225,7 +222,7 @@ func (w *declWriter) right(t btf.Type) {
 
 	switch t := t.(type) {
 	case *btf.Pointer:
-		switch skipQualifiers(t.Target).(type) {
+		switch qualifier.Bare(t.Target).(type) {
 		case *btf.Array, *btf.FuncProto:
 			w.str(")")
 		}
@@ -240,14 +237,9 @@ func (w *declWriter) right(t btf.Type) {
 		w.right(t.Return)
 	case *btf.Func:
 		w.right(t.Type)
-	case *btf.Const:
-		w.right(t.Type)
-	case *btf.Volatile:
-		w.right(t.Type)
-	case *btf.Restrict:
-		w.right(t.Type)
-	case *btf.TypeTag:
-		w.right(t.Type)
+	case *btf.Const, *btf.Volatile, *btf.Restrict, *btf.TypeTag:
+		_, inner := qualifier.Outer(t)
+		w.right(inner)
 	}
 }
 
@@ -367,4 +359,9 @@ func appendEnumerator(dst []byte, e *btf.Enum, v btf.EnumValue) []byte {
 		return strconv.AppendInt(dst, int64(v.Value), 10)
 	}
 	return strconv.AppendUint(dst, v.Value, 10)
+}
+
+func isVoid(t btf.Type) bool {
+	_, ok := qualifier.Bare(t).(*btf.Void)
+	return ok || t == nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 )
 
 // kernelModel is to the kernel's bpf_snprintf_btf what model is to libbpf: with
@@ -138,7 +140,7 @@ func (m *kernelModel) kernelCast(t btf.Type, bracket string) (string, string, bo
 		if next == nil {
 			break
 		}
-		if next = skipQualifiers(next); isVoid(next) {
+		if next = qualifier.Bare(next); isVoid(next) {
 			void = true
 			break
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -223,7 +224,7 @@ func (l *layoutWriter) member(s *slot) {
 // embeds reports whether a type has its members inside of it, not behind a pointer.
 func embeds(t btf.Type) bool {
 	for range maxDeclDepth {
-		switch inner := skipQualifiers(t).(type) {
+		switch inner := qualifier.Bare(t).(type) {
 		case *btf.Array:
 			t = inner.Type
 		case *btf.Struct, *btf.Union:

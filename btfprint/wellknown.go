@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -92,20 +93,11 @@ func (c *compiler) known(t btf.Type, id uint32) known {
 			}
 			return s.known
 		}
-		switch q := t.(type) {
-		case *btf.Typedef:
-			t = q.Type
-		case *btf.Const:
-			t = q.Type
-		case *btf.Volatile:
-			t = q.Type
-		case *btf.Restrict:
-			t = q.Type
-		case *btf.TypeTag:
-			t = q.Type
-		default:
+		layer, inner := qualifier.Outer(t)
+		if layer&(qualifier.All|qualifier.Typedef) == 0 {
 			return unknown
 		}
+		t = inner
 	}
 	return unknown
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 )
 
 // An access is a way of reading a member.
@@ -234,30 +235,11 @@ func structBehind(t btf.Type) btf.Type {
 // type tag says that the memory is not the kernel's to read directly.
 func typedTarget(t btf.Type) (btf.Type, bool) {
 	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
-	if !ok {
+	if !ok || qualifier.HasTag(p.Target, qualifier.All|qualifier.Typedef, "user", "percpu") {
 		return nil, false
 	}
-	for inner := p.Target; ; {
-		switch q := inner.(type) {
-		case *btf.TypeTag:
-			if q.Value == "user" || q.Value == "percpu" {
-				return nil, false
-			}
-			inner = q.Type
-		case *btf.Const:
-			inner = q.Type
-		case *btf.Volatile:
-			inner = q.Type
-		case *btf.Restrict:
-			inner = q.Type
-		case *btf.Typedef:
-			inner = q.Type
-		case *btf.Struct, *btf.Union:
-			return q, true
-		default:
-			return nil, false
-		}
-	}
+	target := structBehind(p)
+	return target, target != nil
 }
 
 func pointsToStruct(t btf.Type) bool {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 )
 
 // A Param is one parameter of the traced function, or a field of what is traced
@@ -377,21 +379,8 @@ func (c *checker) target(t btf.Type, op operand) Term {
 // isChar tells char and unsigned char from u8 and other typedefs of them,
 // which are numbers more often than characters.
 func isChar(t btf.Type) bool {
-	for {
-		switch q := t.(type) {
-		case *btf.Const:
-			t = q.Type
-		case *btf.Volatile:
-			t = q.Type
-		case *btf.Restrict:
-			t = q.Type
-		case *btf.TypeTag:
-			t = q.Type
-		default:
-			i, ok := t.(*btf.Int)
-			return ok && (i.Name == "char" || i.Name == "unsigned char")
-		}
-	}
+	i, ok := qualifier.Bare(t).(*btf.Int)
+	return ok && (i.Name == "char" || i.Name == "unsigned char")
 }
 
 // complete returns the definition of a forward declaration, if there is one.

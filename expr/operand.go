@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
@@ -119,24 +120,10 @@ func located(p *Param) operand {
 // spaceOf returns where a pointer of type t points to, as far as its type says.
 func spaceOf(t btf.Type) Space {
 	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
-	if !ok {
-		return Kernel
+	if ok && qualifier.HasTag(p.Target, qualifier.All, "user") {
+		return User
 	}
-	for t = p.Target; ; {
-		switch q := t.(type) {
-		case *btf.TypeTag:
-			if q.Value == "user" {
-				return User
-			}
-			t = q.Type
-		case *btf.Const:
-			t = q.Type
-		case *btf.Volatile:
-			t = q.Type
-		default:
-			return Kernel
-		}
-	}
+	return Kernel
 }
 
 // result returns the return value; ok is false if there is none.
@@ -460,15 +447,8 @@ func memberNames(t btf.Type) iter.Seq[string] {
 func typeName(t btf.Type) string {
 	stars := ""
 	for {
+		t = qualifier.Bare(t)
 		switch u := t.(type) {
-		case *btf.Const:
-			t = u.Type
-		case *btf.Volatile:
-			t = u.Type
-		case *btf.Restrict:
-			t = u.Type
-		case *btf.TypeTag:
-			t = u.Type
 		case *btf.Pointer:
 			t, stars = u.Target, stars+"*"
 		case *btf.Struct:

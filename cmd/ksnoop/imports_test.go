@@ -20,8 +20,8 @@ const module = "github.com/ksnoop/ksnoop/"
 // layers is the order of the packages: each may import those named, and what
 // those may import. A package that is missing here may import none of ours.
 var layers = map[string][]string{
-	"btfprint":           {"internal/errno", "internal/terminal"},
-	"expr":               {"internal/errno", "internal/glob", "internal/suggest"},
+	"btfprint":           {"internal/errno", "internal/qualifier", "internal/terminal"},
+	"expr":               {"internal/errno", "internal/glob", "internal/qualifier", "internal/suggest"},
 	"internal/plan":      {"expr", "internal/kernel", "internal/debuginfo"},
 	"codegen":            {"expr", "bpf", "internal/plan"},
 	"internal/event":     {"internal/plan", "expr", "bpf"},
