@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"strconv"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -15,7 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
-	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
 // A callsView says how records are printed.
@@ -38,14 +37,10 @@ func appendSymbol(dst []byte, k *kernel.View, addr uint64) []byte {
 	if !ok {
 		return dst
 	}
-	dst = terminal.AppendName(dst, s.Name)
-	if s.Offset != 0 {
-		dst = strconv.AppendUint(append(dst, "+0x"...), s.Offset, 16)
+	if s.Offset == 0 {
+		return symname.Append(dst, s.Name, s.Module)
 	}
-	if s.Module != "" {
-		dst = append(terminal.AppendName(append(dst, " ["...), s.Module), ']')
-	}
-	return dst
+	return symname.AppendAt(dst, s.Name, s.Offset, s.Module)
 }
 
 const compactUsage = "print a record on one line, values without types and cut at a width"

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
 // printFlags are the options of "ksnoop print".
@@ -185,12 +185,7 @@ func (p *printing) nameSymbols() error {
 		if !ok {
 			return dst
 		}
-		dst = terminal.AppendName(dst, s.Name)
-		dst = strconv.AppendUint(append(dst, "+0x"...), s.Offset, 16)
-		if s.Module != "" {
-			dst = append(terminal.AppendName(append(dst, " ["...), s.Module), ']')
-		}
-		return dst
+		return symname.AppendAt(dst, s.Name, s.Offset, s.Module)
 	}
 	return nil
 }

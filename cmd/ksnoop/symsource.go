@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
 // A symSource is what "ksnoop sym" looks addresses up in.
@@ -161,7 +162,7 @@ func (s *kernelSource) finish(frames []debuginfo.Frame, addr uint64) []debuginfo
 		frames = s.info.Lookup(frames[:0], addr, symbol.Module)
 	}
 	if len(frames) == 0 {
-		return append(frames, debuginfo.Frame{Func: fmt.Sprintf("%s+%#x", symbol.Name, symbol.Offset)})
+		return append(frames, debuginfo.Frame{Func: symbol.Name + string(symname.AppendOffset(nil, symbol.Offset))})
 	}
 	frames[len(frames)-1].Func, frames[len(frames)-1].Linkage = symbol.Name, ""
 	return frames

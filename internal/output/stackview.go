@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
 // Columns of an error stack.
@@ -80,7 +81,7 @@ func (v *stackView) addRow(r *stackRow) error {
 	}
 	switch s := r.symbol; {
 	case s == nil:
-		t.text = appendFunction(t.text, r.call.Func)
+		t.text = symname.Append(t.text, r.call.Func.Func.Name, r.call.Func.Func.Module)
 	case s.Inlined:
 		t.text = s.AppendName(append(t.text, ". "...))
 	default:

@@ -5,8 +5,8 @@ package output
 import (
 	"strconv"
 
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -136,7 +136,7 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 		return false, nil
 	}
 	if s.Func != nil {
-		t.text = appendFunction(t.text, s.Func)
+		t.text = symname.Append(t.text, s.Func.Func.Name, s.Func.Func.Module)
 	}
 	t.set(traceCalls, start)
 	if s.Kind == session.StepExit || s.Kind == session.StepLeaf {
@@ -157,16 +157,6 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 	t.text = append(t.text, v.below...)
 	t.set(traceArgs, start)
 	return true, nil
-}
-
-// appendFunction appends a function as a stack names it: "nft_do_chain
-// [nf_tables]".
-func appendFunction(dst []byte, f *plan.Function) []byte {
-	dst = terminal.AppendName(dst, f.Func.Name)
-	if f.Func.Module != "" {
-		dst = append(terminal.AppendName(append(dst, " ["...), f.Func.Module), ']')
-	}
-	return dst
 }
 
 // appendMicros appends nanoseconds as microseconds to the nanosecond.

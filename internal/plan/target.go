@@ -5,7 +5,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -46,15 +45,7 @@ func (t *Target) check(f kernel.Function) error {
 
 // label returns what a SPEC would select a target by.
 func (t *Target) label() string {
-	switch t.Kind {
-	case expr.Tracepoint:
-		return "tp:" + t.System + ":" + t.Name
-	case expr.Instruction:
-		if t.Offset != 0 {
-			return "kprobe:" + t.Name + "+0x" + strconv.FormatUint(t.Offset, 16)
-		}
-	}
-	return t.Kind.String() + ":" + t.Name
+	return expr.Selector{Kind: t.Kind, System: t.System, Name: t.Name, Offset: t.Offset}.String()
 }
 
 // IsCall reports whether a probe is on the calls of a function, which may be

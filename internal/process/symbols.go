@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -151,8 +152,7 @@ func (p *Process) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byt
 	if img != nil {
 		if linked, ok := img.address(offset); ok {
 			if f, ok := img.find(linked); ok {
-				dst = append(terminal.AppendName(dst, f.name), "+0x"...)
-				dst = strconv.AppendUint(dst, linked-f.addr+(addr-at), 16)
+				dst = symname.AppendAt(dst, f.name, linked-f.addr+(addr-at), "")
 				return appendFile(dst, m.file.path)
 			}
 		}

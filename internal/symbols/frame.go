@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -29,14 +30,10 @@ func (f *Frame) AppendName(dst []byte) []byte {
 	if f.Name == "" {
 		return strconv.AppendUint(append(dst, "0x"...), f.Addr, 16)
 	}
-	dst = terminal.AppendName(dst, f.Name)
-	if !f.Inlined {
-		dst = strconv.AppendUint(append(dst, "+0x"...), f.Offset, 16)
+	if f.Inlined {
+		return terminal.AppendName(dst, f.Name)
 	}
-	if f.Module != "" && !f.Inlined {
-		dst = append(terminal.AppendName(append(dst, " ["...), f.Module), ']')
-	}
-	return dst
+	return symname.AppendAt(dst, f.Name, f.Offset, f.Module)
 }
 
 // AppendSource appends "kernel/bpf/syscall.c:1333:5", without the column where
