@@ -8,12 +8,13 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/ptregs"
 )
 
 // An arch tells where a kprobe program's context, struct pt_regs, has what.
 type arch struct {
-	args    []int16  // integer argument registers
-	results [2]int16 // the second one is used by results of more than 8 bytes
+	args    []int16 // integer argument registers
+	results []int16 // the second one is used by results of more than 8 bytes
 	sp      int16
 	// frame is where the frame pointer is, if the stack pointer is not known at the
 	// return of a call that ftrace hands over (return_to_handler of arm64).
@@ -26,10 +27,26 @@ type arch struct {
 	readsUser bool
 }
 
-// From arch/x86/include/asm/ptrace.h and arch/arm64/include/asm/ptrace.h.
+// arches is never changed.
 var arches = map[string]arch{
-	"amd64": {args: []int16{112, 104, 96, 88, 72, 64}, results: [2]int16{80, 96}, sp: 152, popped: 8},
-	"arm64": {args: []int16{0, 8, 16, 24, 32, 40, 48, 56}, results: [2]int16{0, 8}, sp: 248, frame: 232, readsUser: true},
+	"amd64": registers("amd64", arch{popped: 8}),
+	"arm64": registers("arm64", arch{frame: offsets(ptregs.Words("arm64", "x29"))[0], readsUser: true}),
+}
+
+// registers completes a with where struct pt_regs has what.
+func registers(name string, a arch) arch {
+	a.args, a.results = offsets(ptregs.Arguments(name)), offsets(ptregs.Results(name))
+	a.sp = offsets(ptregs.Words(name, "sp"))[0]
+	return a
+}
+
+// offsets are where words of struct pt_regs begin, in bytes.
+func offsets(words []int) []int16 {
+	at := make([]int16, len(words))
+	for i, w := range words {
+		at[i] = int16(8 * w)
+	}
+	return at
 }
 
 // stackKey sets reg to what tells this call from all others in the system, the

@@ -22,7 +22,7 @@ const module = "github.com/ksnoop/ksnoop/"
 var layers = map[string][]string{
 	"btfprint":           {"internal/errno", "internal/qualifier", "internal/terminal"},
 	"expr":               {"internal/errno", "internal/glob", "internal/qualifier", "internal/suggest"},
-	"internal/plan":      {"expr", "internal/kernel", "internal/debuginfo"},
+	"internal/plan":      {"expr", "internal/kernel", "internal/debuginfo", "internal/ptregs"},
 	"codegen":            {"expr", "bpf", "internal/plan"},
 	"internal/event":     {"internal/plan", "expr", "bpf"},
 	"internal/session":   {"internal/event"},

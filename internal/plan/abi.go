@@ -32,15 +32,13 @@ type callABI struct {
 	// stackStart lies between the stack pointer and the first stack argument
 	// at entry.
 	stackStart int
-	// user is where struct pt_regs has the parameters of a system call.
-	user []int
 	// aapcs tells AAPCS64 from System V where they differ: see locate.
 	aapcs bool
 }
 
 var abis = map[string]callABI{
-	"amd64": {6, 8, []int{112, 104, 96, 56, 72, 64}, false}, // the return address is on top; system calls take r10 for cx
-	"arm64": {8, 0, []int{0, 8, 16, 24, 32, 40}, true},
+	"amd64": {6, 8, false}, // the return address is on top
+	"arm64": {8, 0, true},
 }
 
 // floatRegister says why a parameter cannot be had: no program is handed the

@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/ptregs"
 )
 
 // An Inlined is a place where the compiler put the code of a function instead of
@@ -249,20 +250,13 @@ func (e *evaluation) pop() expr.Term {
 	return t
 }
 
-// dwarfRegisters are the names of the registers as debug info numbers them.
-var dwarfRegisters = map[string][]string{
-	"amd64": {"ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"},
-	"arm64": registerNames["arm64"][:32],
-}
-
 // register loads what a register holds.
 func (e *evaluation) register(n uint64) expr.Term {
-	names := dwarfRegisters[e.arch]
-	if n >= uint64(len(names)) {
+	i, ok := ptregs.DWARF(e.arch, n)
+	if !ok {
 		e.bad = true
 		return nil
 	}
-	i := slices.Index(registerNames[e.arch], names[n])
 	return &expr.Load{T: word, Addr: record, Off: int64(8 * i), Width: 8}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/ptregs"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
@@ -259,7 +260,7 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 			p.declareFunction(scope, arch)
 			p.Result = nil
 		}
-		for i, name := range registerNames[arch] {
+		for i, name := range ptregs.Names(arch) {
 			if name != "" {
 				p.addStored(expr.Param{Name: "$" + name, Type: word, Base: record, Off: int64(8 * i)})
 			}
@@ -293,7 +294,7 @@ func (p *Probe) declareSyscall(scope *expr.Scope, arch string) {
 	fields := p.Target.Fields
 	if fields == nil {
 		scope.Untyped = true
-		for range abis[arch].user {
+		for range ptregs.SyscallArguments(arch) {
 			fields = append(fields, kernel.Field{Decl: "unsigned long", Size: 8})
 		}
 	}
@@ -303,20 +304,13 @@ func (p *Probe) declareSyscall(scope *expr.Scope, arch string) {
 	} else if found, err := scope.Types.TypesByName("struct pt_regs"); err == nil && len(found) > 0 {
 		regs = &btf.Pointer{Target: found[0]}
 	}
-	base := &expr.Arg{T: regs, Index: min(len(fields), len(abis[arch].user)), Width: 8}
-	for i, off := range abis[arch].user[:base.Index] {
+	base := &expr.Arg{T: regs, Index: min(len(fields), len(ptregs.SyscallArguments(arch))), Width: 8}
+	for i, word := range ptregs.SyscallArguments(arch)[:base.Index] {
 		param := field(scope.Types, fields[i], true)
-		param.Base, param.Off = base, int64(off)
+		param.Base, param.Off = base, int64(8*word)
 		p.addStored(param)
 	}
 	p.Params = append(p.Params, Param{Param: expr.Param{Name: "registers", Type: regs}, Loc: Loc{Slots: 1}})
 	p.hidden = 1
 	p.Result = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
-}
-
-// registerNames are the words of struct pt_regs that are general registers.
-var registerNames = map[string][]string{
-	"amd64": {"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "", "ip", "", "flags", "sp"},
-	"arm64": {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18",
-		"x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc", "pstate"},
 }

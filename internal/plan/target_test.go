@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/ptregs"
 )
 
 // targetKernel is a kernel with a function, a system call, a tracepoint and a
@@ -28,7 +29,7 @@ func targetKernel(t testing.TB) *kernel.View {
 	sock := &btf.Struct{Name: "sock", Size: 16, Members: []btf.Member{
 		{Name: "len", Type: integer}, {Name: "next", Type: &btf.Pointer{Target: &btf.Void{}}, Offset: 64}}}
 	regs := &btf.Struct{Name: "pt_regs", Size: 168}
-	for i, name := range registerNames["amd64"] {
+	for i, name := range ptregs.Names("amd64") {
 		regs.Members = append(regs.Members, btf.Member{Name: name, Type: long, Offset: btf.Bits(64 * i)})
 	}
 	function := func(name string, result btf.Type, params ...btf.FuncParam) btf.Type {
