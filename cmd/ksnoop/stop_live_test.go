@@ -105,6 +105,34 @@ func TestLiveUnread(t *testing.T) {
 	}
 }
 
+// TestLiveKilled: events of tracefs outlive a ksnoop that is killed; the next one removes them,
+// those of a single function and those of many.
+func TestLiveKilled(t *testing.T) {
+	guest.Require(t)
+	events := func() string {
+		t.Helper()
+		text, err := os.ReadFile("/sys/kernel/tracing/kprobe_events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, spec := range []string{"vfs_read(return == 3)", "vfs_*(return == 3)"} {
+		r := startTrace(t, "--attach=kprobe", spec)
+		if err := r.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		r.wait(t)
+		if !strings.Contains(events(), "ksnoop_") {
+			t.Errorf("%s: it has left no event:\n%s", spec, events())
+		}
+	}
+	traced(t, "trace", "--attach=fentry", "--for=1ms", "vfs_read(count == 3)")
+	if left := events(); left != "" {
+		t.Errorf("left are\n%s", left)
+	}
+}
+
 // awaitFull waits until nothing more fits into a pipe.
 func awaitFull(t *testing.T, pipe *os.File) {
 	t.Helper()

@@ -24,9 +24,12 @@ import (
 // 5.5), hooked by one perf event: an event of its own for each takes the
 // kernel a grace period each, both to attach and to detach.
 
-// eventGroup begins the name of the group that a process's events are in; its
-// PID follows, that in the initial PID namespace.
+// eventGroup begins the names of the groups that a process's events are in; its
+// PID follows, that in the initial PID namespace. The library, which makes events
+// of kretprobes, adds a number that it draws.
 const eventGroup = "ksnoop_"
+
+func (t *Tracer) eventGroup() string { return fmt.Sprintf("%s%d", eventGroup, t.pids.self) }
 
 // tracefsDirs are where tracefs may be mounted.
 var tracefsDirs = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
@@ -95,7 +98,7 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		return nil, failed
 	}
 	t.events++
-	ev := &event{fsys: fsys, dir: dir, name: fmt.Sprintf("%[1]s%[2]d/%[3]s%[4]d_%[2]d", eventGroup, t.pids.self, [...]string{"entry", "return"}[e], t.events)}
+	ev := &event{fsys: fsys, dir: dir, name: fmt.Sprintf("%s/%s%d_%d", t.eventGroup(), [...]string{"entry", "return"}[e], t.events, t.pids.self)}
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
@@ -242,7 +245,8 @@ func (fsys tracefs) removeStale(runs func(pid int) bool) (s Stale, err error) {
 	}
 	var file io.WriteCloser // opened when there is something to remove
 	for _, group := range groups {
-		number, ours := strings.CutPrefix(group.Name(), eventGroup)
+		rest, ours := strings.CutPrefix(group.Name(), eventGroup)
+		number, _, _ := strings.Cut(rest, "_")
 		pid, err := strconv.Atoi(number)
 		if !ours || err != nil || runs(pid) {
 			continue

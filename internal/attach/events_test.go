@@ -38,14 +38,14 @@ func tracefsAt(dirs ...string) tracefs { return tracefs{dirs, openAppend} }
 // those of ksnoops that no longer run, and of nobody else.
 func TestRemoveStale(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	dir := makeTracefs(t, "ksnoop_12/entry1_12", "ksnoop_12/return2_12", "ksnoop_13/entry1_13", "ksnoop_/x", "ksnoop_12a/x", "sched/sched_switch", "other_12/x")
+	dir := makeTracefs(t, "ksnoop_12/entry1_12", "ksnoop_12/return2_12", "ksnoop_12_00ff/r_vfs_read", "ksnoop_13/entry1_13", "ksnoop_13_00ff/r_vfs_read", "ksnoop_/x", "ksnoop__12/x", "ksnoop_12a/x", "sched/sched_switch", "other_12/x")
 	runs := func(pid int) bool { return pid == 13 }
 	s, err := tracefsAt(missing, dir).removeStale(runs)
-	if err != nil || s != (Stale{Removed: 2}) {
-		t.Errorf("%+v, %v; want 2 removed", s, err)
+	if err != nil || s != (Stale{Removed: 3}) {
+		t.Errorf("%+v, %v; want 3 removed", s, err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "kprobe_events"))
-	if want := "-:ksnoop_12/entry1_12\n-:ksnoop_12/return2_12\n"; err != nil || string(text) != want {
+	if want := "-:ksnoop_12/entry1_12\n-:ksnoop_12/return2_12\n-:ksnoop_12_00ff/r_vfs_read\n"; err != nil || string(text) != want {
 		t.Errorf("written was %q, %v; want %q", text, err, want)
 	}
 	none := makeTracefs(t, "sched/sched_switch", "ksnoop_13/entry1_13")

@@ -388,6 +388,9 @@ func (p *fakeProgram) probe(what, symbol string, o *link.KprobeOptions) (closer,
 		if p.k.withoutTracefs {
 			return p.hook(fs.ErrNotExist, "")
 		}
+		if !strings.HasPrefix(o.TraceFSPrefix, eventGroup) {
+			p.k.t.Errorf("%s: its event is in the group %q, which no ksnoop removes after a SIGKILL", what, o.TraceFSPrefix)
+		}
 		what += fmt.Sprintf(" of %d returns", o.RetprobeMaxActive)
 	}
 	return p.hook(p.k.kprobes(symbol), "%s", what)

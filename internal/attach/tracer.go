@@ -292,7 +292,7 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 		}
 		if err == nil && !t.options.LoadOnly {
 			var l closer
-			if l, err = hook(p, prog, half.end); err == nil {
+			if l, err = t.hook(p, prog, half.end); err == nil {
 				made = append(made, l)
 			}
 		}
@@ -362,7 +362,7 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 	return prog, nil
 }
 
-func hook(p *plan.Probe, prog program, e end) (closer, error) {
+func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 	switch {
 	case p.Method == plan.MethodFsession && e == atBoth:
 		return prog.fsession()
@@ -377,9 +377,9 @@ func hook(p *plan.Probe, prog program, e end) (closer, error) {
 	case ambiguous(p) && p.Func.Addr != 0:
 		return prog.kprobeAt(p.Func.Addr, e)
 	case e == atReturn:
-		return hookReturn(p, prog)
+		return t.hookReturn(p, prog)
 	}
-	l, err := prog.kprobe(p.Func.Name, nil)
+	l, err := prog.kprobe(p.Func.Name, &link.KprobeOptions{TraceFSPrefix: t.eventGroup()})
 	return l, probing(err)
 }
 
@@ -390,12 +390,12 @@ const maxActive = 4096
 
 // hookReturn attaches a kretprobe that can wait for many calls. That takes
 // tracefs; without it, calls beyond the few are counted as missed.
-func hookReturn(p *plan.Probe, prog program) (closer, error) {
-	l, err := prog.kretprobe(p.Func.Name, &link.KprobeOptions{RetprobeMaxActive: maxActive})
+func (t *Tracer) hookReturn(p *plan.Probe, prog program) (closer, error) {
+	l, err := prog.kretprobe(p.Func.Name, &link.KprobeOptions{RetprobeMaxActive: maxActive, TraceFSPrefix: t.eventGroup()})
 	if err == nil {
 		return l, nil
 	}
-	l, err = prog.kretprobe(p.Func.Name, nil)
+	l, err = prog.kretprobe(p.Func.Name, &link.KprobeOptions{TraceFSPrefix: t.eventGroup()})
 	return l, probing(err)
 }
 

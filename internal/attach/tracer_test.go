@@ -380,7 +380,7 @@ func TestInstruction(t *testing.T) {
 			p := &plan.Probe{Method: plan.MethodKprobe}
 			p.Func.Name, p.Func.Addr, p.Target.Offset = "f0", addr, 4
 			prog := &fakeProgram{k.hold("program"), k, 0, 0, "f0"}
-			l, err := hook(p, prog, atEntry)
+			l, err := new(Tracer).hook(p, prog, atEntry)
 			if got := fmt.Sprint(err); want != "" && got != want || want == "" && err != nil {
 				t.Errorf("%b: %v, want %s", has, err, want)
 			}
@@ -400,7 +400,7 @@ func TestInstruction(t *testing.T) {
 		k.traits["f0"] = errno
 		p := &plan.Probe{Method: plan.MethodKprobe}
 		p.Func.Name, p.Func.Addr, p.Target.Inlined = "f0", fakeBase+fakeSize, true
-		if _, err := hook(p, &fakeProgram{k.hold("program"), k, 0, 0, "f0"}, atEntry); err == nil || err.Error() != want {
+		if _, err := new(Tracer).hook(p, &fakeProgram{k.hold("program"), k, 0, 0, "f0"}, atEntry); err == nil || err.Error() != want {
 			t.Errorf("inlined: %v, want %s", err, want)
 		}
 	}
