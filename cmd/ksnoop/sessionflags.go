@@ -52,7 +52,7 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.interim, "interim", "I", false, "also stacks of failures that have given way: the caller went on, or failed for another reason")
 	flags.BoolVar(&f.live, "live", false, "with -T: print calls as they happen, not at the session's end")
 	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME`, once")
-	flags.IntVar(&f.open, "sessions", 0, fmt.Sprintf("make room for so many open sessions, 1 to %d (`N`; default: by the machine's memory, --debug tells)", bpf.MaxSessions))
+	flags.IntVar(&f.open, "sessions", 0, fmt.Sprintf("make room for so many open sessions, 1 to %d (`N`; default: by the memory there is, --debug tells)", bpf.MaxSessions))
 	f.look.add(flags)
 }
 

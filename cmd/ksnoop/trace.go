@@ -38,7 +38,7 @@ type traceFlags struct {
 	method  string
 	methods []string // all that were asked for
 	ringbuf string
-	// inFlight is how many calls in flight there is to be room for; 0: by the machine's memory.
+	// inFlight is how many calls in flight there is to be room for; 0: by the memory there is.
 	inFlight int
 	verbose  bool
 	debug    bool
@@ -117,7 +117,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	f.method = "auto"
 	flags.Var(attachFlag{&f.method, &f.methods}, "attach", "how to attach: auto, fentry, fsession, kprobe, multi (kprobe.multi), session (kprobe.session) or tracing_multi")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
-	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for so many calls whose return is awaited (`N`; default: by the machine's memory, --debug tells)")
+	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for so many calls whose return is awaited (`N`; default: by the memory there is, --debug tells)")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	f.kernel.add(flags)
 	f.symbols.add(flags)

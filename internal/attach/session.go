@@ -18,7 +18,7 @@ import (
 
 // SessionOptions are the options with which the plan of a session is attached:
 // o with what the session itself says, and which sessions are to be reported. How
-// many may be open at once is decided by the machine's memory if report does not say.
+// many may be open at once is decided by how much memory there is if report does not say.
 func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Options, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -33,7 +33,7 @@ func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Opt
 		}
 	}
 	if report.Count == 0 {
-		memory, err := machineMemory()
+		memory, err := ownMemory()
 		if err != nil {
 			return o, err
 		}

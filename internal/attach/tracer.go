@@ -212,7 +212,7 @@ func (t *Tracer) makeStash(s *bpf.Settings) error {
 		return nil
 	}
 	if s.InFlight == 0 {
-		memory, err := machineMemory()
+		memory, err := ownMemory()
 		if err != nil {
 			return err
 		}
@@ -220,15 +220,6 @@ func (t *Tracer) makeStash(s *bpf.Settings) error {
 	}
 	t.options.Log.Debug(fmt.Sprintf("room for %d calls in flight besides those in the table: %.1f MiB", s.InFlight, mebibytes(s.Stash.Size(s.InFlight))))
 	return nil
-}
-
-// machineMemory returns how much memory the machine has, in bytes.
-func machineMemory() (uint64, error) {
-	var machine unix.Sysinfo_t
-	if err := unix.Sysinfo(&machine); err != nil {
-		return 0, fmt.Errorf("asking for the machine's memory: %w", err)
-	}
-	return uint64(machine.Totalram) * uint64(machine.Unit), nil
 }
 
 func mebibytes(n int) float64 { return float64(n) / (1 << 20) }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"math"
+	"testing"
+	"testing/fstest"
+)
+
+// Files are as the kernel's cgroup-v2.rst and cgroups(7) have them.
+func TestGroupMemory(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		group  string
+		limits map[string]string
+		want   uint64
+	}{
+		{"none", "0::/\n", nil, math.MaxUint64},
+		{"no control groups", "", map[string]string{"": "5"}, math.MaxUint64},
+		{"no limit", "0::/a/b\n", map[string]string{"/a": "max\n", "/a/b": "max\n"}, math.MaxUint64},
+		{"its own", "0::/a/b\n", map[string]string{"/a": "max\n", "/a/b": "67108864\n"}, 64 << 20},
+		{"one above", "0::/a/b\n", map[string]string{"/a": "1000\n", "/a/b": "67108864\n", "/c": "5\n"}, 1000},
+		{"in a container", "0::/\n", map[string]string{"": "4096\n"}, 4096},
+		{"of a container without a namespace", "0::/system.slice/docker-12.scope\n", map[string]string{"": "4096\n"}, 4096},
+		{"outside of the namespace", "0::/../a\n", map[string]string{"": "4096\n"}, 4096},
+		{"beside version 1", "12:memory:/x\n1:name=systemd:/x\n0::/a\n", map[string]string{"/a": "77\n"}, 77},
+	} {
+		root := fstest.MapFS{"proc/self/cgroup": {Data: []byte(tt.group)}}
+		for group, limit := range tt.limits {
+			root["sys/fs/cgroup"+group+"/memory.max"] = &fstest.MapFile{Data: []byte(limit)}
+		}
+		if got := groupMemory(root); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
