@@ -4,21 +4,11 @@ package expr
 
 import (
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/uapi"
 )
-
-//go:generate go run ../internal/genconst
-
-// A namedConst is a constant that C programs know by name.
-type namedConst struct {
-	name  string
-	value int64
-}
-
-// constantTables are what the kernel's UAPI headers define, each sorted by name.
-var constantTables = [...][]namedConst{uapiConsts, uapiArchConsts}
 
 // constant finds NULL, true, false, an errno name or a UAPI constant.
 func constant(name string) (operand, bool) {
@@ -34,11 +24,8 @@ func constant(name string) (operand, bool) {
 	if n, ok := errno.Number(name); ok {
 		return value(typeInt, &Const{typeInt, uint64(n)}), true
 	}
-	for _, table := range constantTables {
-		i := sort.Search(len(table), func(i int) bool { return table[i].name >= name })
-		if i < len(table) && table[i].name == name {
-			return integer(table[i].value), true
-		}
+	if v, ok := uapi.Value(name); ok {
+		return integer(v), true
 	}
 	return operand{}, false
 }
@@ -57,11 +44,5 @@ func integer(v int64) operand {
 
 // constantNames lists the names that a mistyped one may have meant.
 func constantNames() []string {
-	names := append([]string{"NULL", "true", "false"}, errno.All()...)
-	for _, table := range constantTables {
-		for _, k := range table {
-			names = append(names, k.name)
-		}
-	}
-	return names
+	return slices.AppendSeq(append([]string{"NULL", "true", "false"}, errno.All()...), uapi.Names())
 }

@@ -5,7 +5,6 @@ package expr
 import (
 	"bytes"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,13 +109,4 @@ func TestUAPIConstants(t *testing.T) {
 
 func isErrno(name string) bool {
 	return len(name) > 2 && name[0] == 'E' && name[1] >= 'A' && name[1] <= 'Z' && !strings.ContainsRune(name, '_') && !strings.HasPrefix(name, "ETH")
-}
-
-// The look-up is a binary search.
-func TestConstantsAreSorted(t *testing.T) {
-	for _, table := range constantTables {
-		if !slices.IsSortedFunc(table, func(a, b namedConst) int { return strings.Compare(a.name, b.name) }) {
-			t.Error("a table of constants is not sorted")
-		}
-	}
 }

@@ -21,7 +21,7 @@ const module = "github.com/ksnoop/ksnoop/"
 // those may import. A package that is missing here may import none of ours.
 var layers = map[string][]string{
 	"btfprint":           {"internal/errno", "internal/qualifier", "internal/terminal"},
-	"expr":               {"internal/errno", "internal/glob", "internal/qualifier", "internal/suggest"},
+	"expr":               {"internal/errno", "internal/glob", "internal/qualifier", "internal/suggest", "internal/uapi"},
 	"internal/plan":      {"expr", "internal/kernel", "internal/debuginfo", "internal/ptregs"},
 	"codegen":            {"expr", "bpf", "internal/plan"},
 	"internal/event":     {"internal/plan", "expr", "bpf"},
