@@ -43,7 +43,7 @@ func (c *Choice) pass(needs Capability) bool {
 // branches says that the newest branches are wanted at return: those of the test
 // for the end of the call would be among them.
 func Choose(p *plan.Plan, branches bool) (Choice, error) {
-	return choose(p, branches, Capability.Probe)
+	return choose(p, branches, running{}.has)
 }
 
 func choose(p *plan.Plan, branches bool, try func(Capability) error) (Choice, error) {
@@ -122,7 +122,9 @@ func (c *Choice) byAddress() plan.Method {
 
 // Supported says why a kernel cannot attach with a method that was asked for
 // and takes a newer one; nil if it can or if that is for the attempt to show.
-func Supported(m plan.Method) error {
+func Supported(m plan.Method) error { return supported(running{}, m) }
+
+func supported(h host, m plan.Method) error {
 	needs, ok := map[plan.Method]Capability{
 		plan.MethodMulti:        CapKprobeMulti,
 		plan.MethodSession:      CapKprobeSession,
@@ -132,7 +134,7 @@ func Supported(m plan.Method) error {
 	if !ok {
 		return nil
 	}
-	return refusal(needs, needs.Probe())
+	return refusal(needs, h.has(needs))
 }
 
 // refusal says what it takes to have what a kernel has not, in place of what the

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -54,9 +56,10 @@ type fakeKernel struct {
 	withoutFprobe, withoutTracefs bool
 	hidden                        bool // kernel.kptr_restrict hides addresses
 	// lockdown refuses every program with EPERM.
-	lockdown bool
-	lacks    []Capability
-	refuse   map[string]error // of the engine: by what is done
+	lockdown  bool
+	contained bool // we are in a PID namespace of our own
+	lacks     []Capability
+	refuse    map[string]error // of the engine: by what is done
 
 	types  *btf.Spec
 	events string            // the folder of tracefs
@@ -65,9 +68,17 @@ type fakeKernel struct {
 	held   []string          // what is open, in the order in which it was opened
 	values map[string]any
 	tables map[string]map[any]any
-	sent   [][]byte                      // the records in the ring buffer
-	stats  map[string]*ebpf.ProgramStats // of programs, by what they were loaded for
-	misses uint64                        // by every link
+	mu     sync.Mutex
+	sent   [][]byte      // the records in the ring buffer
+	slow   time.Duration // to read one
+	answer bool          // a call of harmless is seen
+	// What programs take of a CPU: always, and while they are on.
+	always, looked float64
+	on             bool
+	since          time.Time // of the last switch
+	took           time.Duration
+	skips          uint64 // of every program
+	misses         uint64 // by every link
 }
 
 const (
@@ -77,7 +88,7 @@ const (
 
 func newFake(t *testing.T) *fakeKernel {
 	k := &fakeKernel{t: t, traits: map[string]trait{}, events: t.TempDir(), ids: map[uint64]string{}, values: map[string]any{},
-		tables: map[string]map[any]any{}, stats: map[string]*ebpf.ProgramStats{}, refuse: map[string]error{}}
+		tables: map[string]map[any]any{}, refuse: map[string]error{}}
 	if err := os.Mkdir(filepath.Join(k.events, "events"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +184,13 @@ func (h *heldThing) Close() error {
 	return nil
 }
 
-func (h *heldThing) missed() (uint64, bool) { return h.k.misses, true }
+// missed is told of links to kprobes.
+func (h *heldThing) missed() (uint64, bool) {
+	if strings.HasPrefix(h.what, "k") {
+		return h.k.misses, true
+	}
+	return 0, true
+}
 
 // done returns what was done that begins with some text.
 func (k *fakeKernel) done(beginning string) (lines []string) {
@@ -229,7 +246,7 @@ func (k *fakeKernel) moduleTypes(string) (*btf.Handle, error) { return nil, unix
 func (k *fakeKernel) measure() (io.Closer, error) {
 	return k.hold("statistics"), k.refuse["statistics"]
 }
-func (k *fakeKernel) pidsAreOurs() bool { return true }
+func (k *fakeKernel) pidsAreOurs() bool { return !k.contained }
 
 func (k *fakeKernel) has(c Capability) error {
 	if slices.Contains(k.lacks, c) {
@@ -310,6 +327,19 @@ func (k *fakeKernel) kprobes(name string) error {
 	return nil
 }
 
+// runtime is for how long all programs have run.
+func (k *fakeKernel) runtime() time.Duration {
+	share, now := k.always, time.Now()
+	if k.on {
+		share += k.looked
+	}
+	if !k.since.IsZero() {
+		k.took += time.Duration(share * float64(now.Sub(k.since)))
+	}
+	k.since = now
+	return k.took
+}
+
 type fakeProgram struct {
 	*heldThing
 	k    *fakeKernel
@@ -319,10 +349,7 @@ type fakeProgram struct {
 }
 
 func (p *fakeProgram) Stats() (*ebpf.ProgramStats, error) {
-	if s := p.k.stats[p.of]; s != nil {
-		return s, nil
-	}
-	return &ebpf.ProgramStats{}, nil
+	return &ebpf.ProgramStats{Runtime: p.k.runtime(), RecursionMisses: p.k.skips}, nil
 }
 
 func (p *fakeProgram) hook(err error, how string, args ...any) (closer, error) {
@@ -433,6 +460,13 @@ func (p *fakeProgram) rawTracepoint(name string) (closer, error) {
 	return p.hook(p.k.refuse["raw_tp "+name], "raw_tp %s", name)
 }
 
+func (p *fakeProgram) call() error {
+	if p.k.answer {
+		p.k.sent = append(p.k.sent, []byte{1})
+	}
+	return p.k.refuse["call"]
+}
+
 func (p *fakeProgram) iterate() (io.ReadCloser, error) {
 	p.k.note("iterate %s", p.of)
 	return io.NopCloser(bytes.NewReader(nil)), p.k.refuse["iterator"]
@@ -495,6 +529,10 @@ type fakeVariable struct {
 
 func (v fakeVariable) Set(value any) error {
 	v.k.note("%s = %d", v.name, value)
+	if v.name == bpf.VarRunning {
+		v.k.runtime()
+		v.k.on = value == uint32(bpf.On)
+	}
 	return v.k.refuse["set "+v.name]
 }
 
@@ -508,26 +546,43 @@ func (v fakeVariable) Get(value any) error {
 	return v.k.refuse["get "+v.name]
 }
 
-// A fakeReader yields what was sent, and then says that there is no more.
+// A fakeReader yields what was sent, and then waits until it is flushed unless it has a deadline.
 type fakeReader struct {
 	k *fakeKernel
 	*heldThing
 	deadline bool
+	flushed  atomic.Bool
 }
 
 func (r *fakeReader) ReadInto(rec *ringbuf.Record) error {
-	if len(r.k.sent) == 0 {
-		if r.deadline {
-			return os.ErrDeadlineExceeded
+	for r.AvailableBytes() == 0 && !r.deadline {
+		if r.flushed.Load() {
+			return ringbuf.ErrFlushed
 		}
-		return ringbuf.ErrFlushed
+		time.Sleep(time.Millisecond)
 	}
+	r.k.mu.Lock()
+	defer r.k.mu.Unlock()
+	if len(r.k.sent) == 0 {
+		return os.ErrDeadlineExceeded
+	}
+	time.Sleep(r.k.slow)
 	rec.RawSample, r.k.sent = r.k.sent[0], r.k.sent[1:]
 	rec.Remaining = len(r.k.sent)
 	return r.k.refuse["read"]
 }
 
 func (r *fakeReader) SetDeadline(at time.Time) { r.deadline = !at.IsZero() }
-func (r *fakeReader) Flush() error             { return nil }
-func (r *fakeReader) AvailableBytes() int      { return len(r.k.sent) * 64 }
-func (r *fakeReader) BufferSize() int          { return 4096 }
+
+func (r *fakeReader) Flush() error {
+	r.flushed.Store(true)
+	return nil
+}
+
+func (r *fakeReader) AvailableBytes() int {
+	r.k.mu.Lock()
+	defer r.k.mu.Unlock()
+	return len(r.k.sent) * 64
+}
+
+func (r *fakeReader) BufferSize() int { return 4096 }

@@ -89,6 +89,8 @@ type program interface {
 	tracefsEvent(id uint64) (closer, error)
 	tracepoint(group, name string) (closer, error)
 	rawTracepoint(name string) (closer, error)
+	// call has the kernel call the function that tests of its own call (harmless).
+	call() error
 	// iterate runs an iterator; what it prints is to be read.
 	iterate() (io.ReadCloser, error)
 }
@@ -212,6 +214,12 @@ func (p loadedProgram) tracepoint(group, name string) (closer, error) {
 
 func (p loadedProgram) rawTracepoint(name string) (closer, error) {
 	return linked(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p.Program}))
+}
+
+// call runs the program as bpf_prog_test_run_tracing does.
+func (p loadedProgram) call() error {
+	_, err := p.Run(&ebpf.RunOptions{})
+	return err
 }
 
 func (p loadedProgram) iterate() (io.ReadCloser, error) {

@@ -60,10 +60,14 @@ var errNoRecord = errors.New("all was attached and the function called, but no r
 
 // Run tries it with the running kernel, and leaves nothing behind.
 func (t Trial) Run(ctx context.Context, view *kernel.View, arch string) error {
-	if err := Supported(t.Method); err != nil {
+	return t.run(ctx, running{}, view, arch)
+}
+
+func (t Trial) run(ctx context.Context, h host, view *kernel.View, arch string) error {
+	if err := supported(h, t.Method); err != nil {
 		return err
 	}
-	tracer, err := t.attach(view, arch)
+	tracer, err := t.attach(h, view, arch)
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func (t Trial) Run(ctx context.Context, view *kernel.View, arch string) error {
 }
 
 // attach sets tracing of the harmless function up.
-func (t Trial) attach(view *kernel.View, arch string) (*Tracer, error) {
+func (t Trial) attach(h host, view *kernel.View, arch string) (*Tracer, error) {
 	spec, err := expr.Parse(harmless + trialItems)
 	if err != nil {
 		return nil, err
@@ -93,7 +97,7 @@ func (t Trial) attach(view *kernel.View, arch string) (*Tracer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return started(Attach(p, options))
+		return started(attachTo(h, p, options))
 	}
 	s, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: []*expr.Spec{spec}}, resolve)
 	if err != nil {
@@ -102,15 +106,18 @@ func (t Trial) attach(view *kernel.View, arch string) (*Tracer, error) {
 	if options, err = SessionOptions(s, options, bpf.SessionSettings{Success: true}); err != nil {
 		return nil, err
 	}
-	return started(Attach(s.Plan, options))
+	return started(attachTo(h, s.Plan, options))
 }
 
 // started returns a tracer whose programs are switched on.
 func started(t *Tracer, err error) (*Tracer, error) {
-	if err == nil {
-		err = t.Start()
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	if err := t.Start(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
 }
 
 // trialItems are met by the call that the kernel's tests make, and decided at
@@ -122,12 +129,14 @@ const trialRing = 64 << 10
 
 // awaitRecord calls the harmless function until a record of it has come.
 func awaitRecord(ctx context.Context, tracer *Tracer) error {
-	call, err := harmlessCall()
+	spec := tracingSpec(ebpf.AttachTraceFEntry)
+	spec.Name = harmless
+	prog, err := tracer.host.loadProgram(spec, ebpf.CollectionOptions{Cache: tracer.types})
 	if err != nil {
-		return err
+		return fmt.Errorf("a program to have the kernel call %s: %w", harmless, err)
 	}
-	defer call.Close()
-	if _, err := call.Run(&ebpf.RunOptions{}); err != nil {
+	defer prog.Close()
+	if err := prog.call(); err != nil {
 		return fmt.Errorf("having the kernel call %s: %w", harmless, err)
 	}
 	ctx, stop := context.WithTimeout(ctx, trialWait)
@@ -136,15 +145,4 @@ func awaitRecord(ctx context.Context, tracer *Tracer) error {
 		return err
 	}
 	return errNoRecord
-}
-
-// harmlessCall returns a program whose test run makes the kernel call the
-// harmless function, whatever the program itself is attached to
-// (bpf_prog_test_run_tracing).
-func harmlessCall() (*ebpf.Program, error) {
-	prog, err := ebpf.NewProgram(tracingSpec(ebpf.AttachTraceFEntry))
-	if err != nil {
-		return nil, fmt.Errorf("a program to have the kernel call %s: %w", harmless, err)
-	}
-	return prog, nil
 }

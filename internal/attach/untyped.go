@@ -28,9 +28,11 @@ func NeedsBTF(m plan.Method) error {
 // ChooseUntyped is Choose where the kernel's own BTF is not to be counted on. It
 // changes the methods that need it, too: those of calls unless somebody has said
 // which to take, and those of tracepoints always.
-func ChooseUntyped(p *plan.Plan, calls bool) error {
+func ChooseUntyped(p *plan.Plan, calls bool) error { return chooseUntyped(running{}, p, calls) }
+
+func chooseUntyped(h host, p *plan.Plan, calls bool) error {
 	many := plan.MethodKprobe
-	if len(p.Probes) > fewFunctions && CapKprobeMulti.Probe() == nil {
+	if len(p.Probes) > fewFunctions && h.has(CapKprobeMulti) == nil {
 		many = plan.MethodMulti
 	}
 	for _, probe := range p.Probes {

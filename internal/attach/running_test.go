@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// attached attaches one function, whose calls are sent at entry.
+func (k *fakeKernel) attached(change ...func(*Options)) *Tracer {
+	k.t.Helper()
+	tracer, _, err := k.attach(1, "(count)", plan.MethodFentry, change...)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return tracer
+}
+
+// TestCounters: counts are those of all CPUs, and what the kernel has skipped while probes
+// were being attached is none of them.
+func TestCounters(t *testing.T) {
+	k := newFake(t)
+	k.skips, k.misses = 40, 2
+	tracer, _, err := k.attach(20, bothEnds, plan.MethodMulti)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.skips, k.misses = 45, 5 // of each of two programs and two links
+	for i := range uint32(bpf.Counters) {
+		fakeTable{k, bpf.MapCounters}.Put(i, []uint64{uint64(i), 100})
+	}
+	k.values[bpf.VarGuarded] = uint64(9)
+	got, err := tracer.Counters()
+	if err != nil || tracer.Uncounted() {
+		t.Fatal(err)
+	}
+	var want [bpf.Counters]uint64
+	for i := range want {
+		want[i] = uint64(i) + 100
+	}
+	want[bpf.Missed] = 2*5 + 3 // the programs, and the link of entries
+	want[bpf.MissedReturn] += 3
+	want[bpf.LostRecursion] += 9
+	want[bpf.PausedTime] = 0
+	if got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, what := range []string{"lookup " + bpf.MapCounters, "get " + bpf.VarGuarded} {
+		k.refuse = map[string]error{what: unix.EPERM}
+		if _, err := tracer.Counters(); err == nil || err.Error() != "reading the counters: operation not permitted" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestStop: what was stopped is not started again.
+func TestStop(t *testing.T) {
+	k := newFake(t)
+	tracer := k.attached()
+	for _, f := range []func() error{tracer.Start, tracer.Stop, tracer.Start} {
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := k.done(bpf.VarRunning); !slices.Equal(got, []string{bpf.VarRunning + " = 1", bpf.VarRunning + " = 0"}) {
+		t.Errorf("%q", got)
+	}
+	tracer = newFake(t).attached()
+	tracer.host.(*fakeKernel).refuse["set "+bpf.VarRunning] = unix.EPERM
+	if err := tracer.Start(); err == nil || err.Error() != "switching the programs on or off: operation not permitted" {
+		t.Error(err)
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	k := newFake(t)
+	tracer := k.attached(func(o *Options) { o.Settings.Filter.Family = true })
+	if err := tracer.Adopt(4711); err != nil {
+		t.Fatal(err)
+	}
+	if family := k.tables[bpf.MapFamily]; len(family) != 1 || family[uint32(4711)] != uint8(1) {
+		t.Errorf("%v", family)
+	}
+	for _, tp := range []string{"+raw_tp sched_process_fork", "+raw_tp sched_process_exit"} {
+		if !slices.Contains(k.log, tp) && !slices.Contains(k.log, strings.Replace(tp, "raw_tp", "RawTp", 1)) {
+			t.Errorf("%s is not followed: %q", tp, k.log)
+		}
+	}
+	k.refuse["put "+bpf.MapFamily] = unix.E2BIG
+	if err := tracer.Adopt(1); err == nil || err.Error() != "following process 1: argument list too long" {
+		t.Error(err)
+	}
+}
+
+// TestRecords: all that was sent is read after the end, and an error ends it.
+func TestRecords(t *testing.T) {
+	for _, latency := range []time.Duration{0, time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFake(t)
+			tracer := k.attached(func(o *Options) { o.Latency = latency })
+			k.sent = [][]byte{{1}, {2}, {3}}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			var got []byte
+			for raw, err := range tracer.Records(ctx) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, raw...)
+			}
+			if !bytes.Equal(got, []byte{1, 2, 3}) || tracer.Cut() != 0 {
+				t.Errorf("%v, %d cut", got, tracer.Cut())
+			}
+			k.sent, k.refuse["read"] = [][]byte{{1}, {2}}, io.ErrUnexpectedEOF
+			n := 0
+			for _, err := range tracer.Records(t.Context()) {
+				if n++; !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Error(err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d errors", n)
+			}
+		})
+	}
+}
+
+// TestRecordsHurry: with somebody waiting, what cannot be read in time is counted.
+func TestRecordsHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFake(t)
+		hurry := make(chan struct{})
+		close(hurry)
+		tracer := k.attached(func(o *Options) { o.Hurry = hurry })
+		const sent = 5000
+		k.sent, k.slow = slices.Repeat([][]byte{{1}}, sent), time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begin, read := time.Now(), 0
+		var took time.Duration
+		for range tracer.Records(ctx) {
+			read++
+			took = time.Since(begin)
+		}
+		if took > drainTime+50*time.Millisecond || took < drainTime || uint64(read)+tracer.Cut() != sent {
+			t.Errorf("%v: %d read, %d cut, want %d", took, read, tracer.Cut(), sent)
+		}
+	})
+}
+
+// TestLinger: records wait to be read together, and not while the buffer fills up.
+func TestLinger(t *testing.T) {
+	for _, c := range []struct {
+		n    int // of 64 bytes, after 30 ms
+		want time.Duration
+	}{{1, 100 * time.Millisecond}, {17, 50 * time.Millisecond}} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFake(t)
+			tracer := k.attached(func(o *Options) { o.Latency = 100 * time.Millisecond })
+			begin := time.Now()
+			time.AfterFunc(30*time.Millisecond, func() {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				k.sent = slices.Repeat([][]byte{{1}}, c.n)
+			})
+			for range tracer.Records(t.Context()) {
+				break
+			}
+			if took := time.Since(begin); took != c.want {
+				t.Errorf("%d records are read after %v, want %v", c.n, took, c.want)
+			}
+		})
+	}
+}
+
+// TestKeepWithin: what programs take is kept below the budget by pauses, without any where
+// there is no need, and tracing ends where pauses do not help.
+func TestKeepWithin(t *testing.T) {
+	const limit, seconds = 0.25, 60
+	for _, c := range []struct {
+		what           string
+		always, looked float64
+		paused         bool
+		hopeless       bool
+	}{
+		{"little", 0, 0.2, false, false},
+		{"much", 0, 2, true, false},
+		{"hopeless", 0.5, 0.1, true, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFake(t)
+			tracer := k.attached()
+			if err := tracer.Start(); err != nil {
+				t.Fatal(err)
+			}
+			k.always, k.looked = c.always, c.looked
+			ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+			defer cancel()
+			said := 0
+			err := tracer.KeepWithin(ctx, Budget{Share: limit, Say: func(_, part float64) { said++ }})
+			if hopeless := errors.As(err, new(errTooMuch)); hopeless != c.hopeless || err != nil && !hopeless {
+				t.Errorf("%s: %v", c.what, err)
+			}
+			if paused := tracer.Paused() > 0; paused != c.paused || said > 0 != c.paused {
+				t.Errorf("%s: paused for %v, said %d times", c.what, tracer.Paused(), said)
+			}
+			k.always, k.looked = 0, 0
+			takes := float64(k.runtime()) / float64(seconds*time.Second)
+			if !c.hopeless && takes > limit*1.5 { // the first seconds are a burst
+				t.Errorf("%s: took %.2f of a CPU", c.what, takes)
+			}
+			if slices.Contains(k.held, "statistics") {
+				t.Errorf("%s: the kernel goes on measuring", c.what)
+			}
+		})
+	}
+}
+
+// TestKeepWithinBlind: without the right to measure programs that is said once, and no more is tried.
+func TestKeepWithinBlind(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFake(t)
+			k.refuse["statistics"] = unix.EPERM
+			var log bytes.Buffer
+			tracer := k.attached(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := tracer.KeepWithin(ctx, Budget{Share: 0.1, Asked: asked}); err != nil {
+				t.Fatal(err)
+			}
+			level := map[bool]string{false: "level=INFO", true: "level=WARN"}[asked]
+			if text := log.String(); strings.Count(text, "CAP_SYS_ADMIN") != 1 || !strings.Contains(text, level) {
+				t.Errorf("asked %v: %s", asked, text)
+			}
+			if n := len(k.done("+statistics")); n != 1 {
+				t.Errorf("asked %v: tried %d times", asked, n)
+			}
+		})
+	}
+}
+
+// sessions attaches a session of two functions.
+func (k *fakeKernel) sessions(log io.Writer) *Tracer {
+	k.t.Helper()
+	view := k.view(2)
+	entry, err := expr.Parse("f0")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	allow, err := expr.Parse("f1(count)")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	s, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: []*expr.Spec{entry}, Allow: []*expr.Spec{allow}}, plan.Options{Arch: "amd64"})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	o := Options{Settings: bpf.Settings{RingSize: 4096}, Kernel: view, Log: slog.New(slog.NewTextHandler(log, nil))}
+	o.Target.Arch, o.Target.Functions = "amd64", []bpf.Function{{Name: bpf.FuncPreemptCount, Insns: returning()}}
+	if o, err = SessionOptions(s, o, bpf.SessionSettings{Hung: 1}); err != nil {
+		k.t.Fatal(err)
+	}
+	tracer, err := attachTo(k, s.Plan, o)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return tracer
+}
+
+// TestSessionsHung: the kernel is asked at intervals for sessions that hang, until it refuses.
+func TestSessionsHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFake(t)
+		var log bytes.Buffer
+		tracer := k.sessions(&log)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		tracer.WatchHung(ctx, 300*time.Millisecond)
+		if n := len(k.done("iterate")); n != 3 || log.Len() != 0 {
+			t.Errorf("asked %d times; %s", n, log.String())
+		}
+		again, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		k.refuse["iterator"] = unix.ENOMEM
+		tracer.WatchHung(again, time.Nanosecond)
+		if !strings.Contains(log.String(), "looking for sessions that hang: cannot allocate memory") {
+			t.Errorf("%s", log.String())
+		}
+	})
+}
+
+func TestOpenSessions(t *testing.T) {
+	k := newFake(t)
+	tracer := k.sessions(io.Discard)
+	k.values[bpf.VarOpenSessions] = uint32(3)
+	if n, err := tracer.OpenSessions(); n != 3 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	k.refuse["get "+bpf.VarOpenSessions] = unix.EPERM
+	if _, err := tracer.OpenSessions(); err == nil || err.Error() != "reading the number of open sessions: operation not permitted" {
+		t.Error(err)
+	}
+	if err := newFake(t).attached().ReportHung(); err != nil {
+		t.Errorf("without sessions: %v", err)
+	}
+}
+
+// harmlessView is a kernel that has what trials call.
+func harmlessView(t *testing.T) *kernel.View {
+	t.Helper()
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	b, err := btf.NewBuilder([]btf.Type{&btf.Func{Name: harmless, Linkage: btf.StaticFunc,
+		Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "a", Type: integer}}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: raw},
+		"proc/kallsyms": {Data: []byte("ffffffff81000000 T _stext\nffffffff81000040 T " + harmless + "\n")}})
+}
+
+// TestTrial: a trial is passed when a record of the call comes, leaves nothing behind, and says
+// what it was that did not work.
+func TestTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			what   string
+			change func(*fakeKernel)
+			want   string
+		}{
+			{"all is well", func(k *fakeKernel) {}, ""},
+			{"no record", func(k *fakeKernel) { k.answer = false }, "all was attached and the function called, but no record came"},
+			{"a loss", func(k *fakeKernel) {
+				k.answer = false
+				fakeTable{k, bpf.MapCounters}.Put(uint32(bpf.LostRingbuf), []uint64{1})
+			}, "no record came; losses by cause"},
+			{"no call", func(k *fakeKernel) { k.refuse["call"] = enotsupp }, "having the kernel call bpf_fentry_test1: "},
+			{"no ring buffer", func(k *fakeKernel) { k.refuse["ring buffer"] = unix.EINVAL }, "opening the ring buffer: invalid argument"},
+			{"no switch", func(k *fakeKernel) { k.refuse["set "+bpf.VarRunning] = unix.EPERM }, "switching the programs on or off"},
+			{"notrace", func(k *fakeKernel) { k.traits[harmless] = notrace }, "device or resource busy"},
+		} {
+			k := newFake(t)
+			k.answer = true
+			c.change(k)
+			err := Trial{Method: plan.MethodFentry}.run(t.Context(), k, harmlessView(t), "amd64")
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v, want %s", c.what, err, c.want)
+			}
+			if len(k.held) != 0 {
+				t.Errorf("%s: open are %q", c.what, k.held)
+			}
+		}
+		k := newFake(t)
+		k.lacks = []Capability{CapKprobeMulti}
+		if err := (Trial{Method: plan.MethodMulti}).run(t.Context(), k, harmlessView(t), "amd64"); !errors.Is(err, ebpf.ErrNotSupported) || len(k.log) != 0 {
+			t.Errorf("%v; done was %q", err, k.log)
+		}
+	})
+	names := map[string]bool{}
+	for _, trial := range Trials() {
+		names[trial.String()] = true
+	}
+	if len(names) != 2*len(trialMethods) || !names["calls by fentry"] || !names["sessions by multi"] {
+		t.Errorf("%v", names)
+	}
+}
+
+// TestChooseUntyped: without the kernel's own BTF there are kprobes, and many of them by one link
+// where the kernel has that; what needs BTF says so.
+func TestChooseUntyped(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		lacks []Capability
+		calls bool
+		want  plan.Method
+	}{
+		{2, nil, true, plan.MethodKprobe}, {17, nil, true, plan.MethodMulti},
+		{17, []Capability{CapKprobeMulti}, true, plan.MethodKprobe}, {17, nil, false, plan.MethodFentry},
+	} {
+		k := newFake(t)
+		k.lacks = c.lacks
+		p := chosenPlan(t, c.n, "(count)", false)
+		if err := chooseUntyped(k, p, c.calls); err != nil {
+			t.Fatal(err)
+		}
+		for _, probe := range p.Probes {
+			if probe.Method != c.want {
+				t.Errorf("%d without %v: %s, want %s", c.n, c.lacks, probe.Method, c.want)
+			}
+		}
+	}
+	for m, possible := range map[plan.Method]bool{plan.MethodKprobe: true, plan.MethodMulti: true, plan.MethodFentry: false, plan.MethodSession: false} {
+		if err := NeedsBTF(m); (err == nil) != possible {
+			t.Errorf("%s: %v", m, err)
+		}
+	}
+}
+
+// TestInOwnNamespace: where PIDs are not the kernel's, it is asked for them; without an answer nothing is attached.
+func TestInOwnNamespace(t *testing.T) {
+	k := newFake(t)
+	k.contained = true
+	k.refuse["iterator"] = unix.EPERM
+	_, _, err := k.attach(1, "", plan.MethodFentry)
+	if err == nil || err.Error() != "ksnoop is in a PID namespace of its own; asking the kernel for the processes in it: operation not permitted" {
+		t.Error(err)
+	}
+	if len(k.held) != 0 {
+		t.Errorf("open are %q", k.held)
+	}
+}
