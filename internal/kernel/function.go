@@ -235,17 +235,30 @@ func (v *View) locate(t *symbolTable, funcs []Function) ([]Function, error) {
 // A place is a name and the module that it is looked up in.
 type place struct{ name, module string }
 
+// fewLookups is how many names are looked for in the raw headers, one after the other. Whoever asks
+// for more has a list of them.
+const fewLookups = 16
+
 // seek returns the functions of one name. The raw headers are asked first:
 // most modules have no such function and need not be decoded.
 func (i *typeInfo) seek(name string) ([]*btf.Func, error) {
+	if i.lookups.Add(1) > fewLookups {
+		if _, ok := i.functions()[name]; ok {
+			return i.funcs(name)
+		}
+		return nil, nil
+	}
 	for range i.raw.named(name, func(kind uint8) bool { return kind == kindFunc }) {
 		return i.funcs(name)
 	}
 	return nil, nil
 }
 
-// funcs returns the functions of one name.
+// funcs returns the functions of one name, which nobody may change.
 func (i *typeInfo) funcs(name string) ([]*btf.Func, error) {
+	if known, ok := i.described.Load(name); ok {
+		return known.([]*btf.Func), nil
+	}
 	types, err := i.byName(name)
 	if err != nil {
 		return nil, fmt.Errorf("function %s: %w", name, err)
@@ -256,6 +269,7 @@ func (i *typeInfo) funcs(name string) ([]*btf.Func, error) {
 			funcs = append(funcs, f)
 		}
 	}
+	i.described.Store(name, funcs)
 	return funcs, nil
 }
 

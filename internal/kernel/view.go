@@ -148,6 +148,10 @@ type typeInfo struct {
 	spec func() (*btf.Spec, error)
 	// flavoured has the IDs of the types whose names have "___" in them.
 	flavoured func() map[string][]uint32
+	// functions has the names of all functions, which takes as long to make as some look-ups do.
+	functions func() map[string]struct{}
+	lookups   atomic.Int32 // see seek
+	described sync.Map     // []*btf.Func by name; see funcs
 
 	// decode serialises decoding. Modules share that of vmlinux: cilium/ebpf
 	// 0.22 decodes types of the base of a spec without its lock.
@@ -166,6 +170,13 @@ func newTypeInfo(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 	}
 	info := &typeInfo{name: name, raw: raw, decode: decode}
 	info.flavoured = sync.OnceValue(func() map[string][]uint32 { return raw.containing(flavour) })
+	info.functions = sync.OnceValue(func() map[string]struct{} {
+		names := map[string]struct{}{}
+		for name := range raw.functions() {
+			names[string(name)] = struct{}{}
+		}
+		return names
+	})
 	info.spec = sync.OnceValues(func() (*btf.Spec, error) {
 		var baseSpec *btf.Spec
 		if base != nil {

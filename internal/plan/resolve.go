@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -42,7 +43,12 @@ type Options struct {
 	// Paired makes the return of a call be printed if, and only if, its entry
 	// was: where a filter could decide otherwise at return.
 	Paired bool
+
+	denied func() (*denials, error) // of Deny, made once for all SPECs; may be nil
 }
+
+// MaxProbes bounds what is traced at a time: some for every function of a kernel.
+const MaxProbes = 1 << 17
 
 // A Skipped is a function that a glob selected and that is not traced.
 type Skipped struct {
@@ -69,6 +75,8 @@ func (s *Skipped) Name() string {
 func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped []Skipped, err error) {
 	p = &Plan{}
 	var errs []error
+	every := o
+	o.denied = sync.OnceValues(func() (*denials, error) { return every.denials(view) })
 	for _, spec := range specs {
 		probes, left, err := resolveSpec(view, spec, o)
 		skipped = append(skipped, left...)
@@ -76,6 +84,9 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 			errs = append(errs, err)
 		}
 		p.Probes = append(p.Probes, probes...)
+		if len(p.Probes) > MaxProbes {
+			return nil, skipped, fmt.Errorf("these SPECs select more than %d functions, or the same ones again and again", MaxProbes)
+		}
 	}
 	if len(errs) > 0 {
 		return nil, skipped, errors.Join(errs...)

@@ -33,22 +33,26 @@ type SessionRequest struct {
 // that names it rather than of one with a glob. What is left out, and why, is
 // returned as well; faults come back as Resolve's do.
 func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, []Skipped, error) {
-	b := sessionBuilder{view: view, options: o, session: &Session{Plan: &Plan{}}, byKey: map[string]*Function{}, known: map[Skipped]bool{}}
+	b := sessionBuilder{view: view, options: o, session: &Session{Plan: &Plan{}}, byKey: map[functionKey]*Function{}, known: map[Skipped]bool{}, ours: map[string]bool{}}
 	var errs, unmatched []error
 	matched := false // by some SPEC of Allow that has to
-	for i, d := range slices.Concat(o.Deny, r.Deny) {
-		names, err := deniedBy(view, d, o.Sources)
-		errs = append(errs, err)
-		b.denied = append(b.denied, denial{selector: d, names: names, optional: i >= len(o.Deny)})
-	}
-	if err := errors.Join(errs...); err != nil {
+	var err error
+	if b.denied, err = newDenials(view, slices.Concat(o.Deny, r.Deny), o.Sources); err != nil {
 		return nil, nil, err
+	}
+	for _, d := range b.denied.all[len(o.Deny):] {
+		d.optional = true
 	}
 	for _, part := range []struct {
 		specs []*expr.Spec
 		role  role
 	}{{r.Entry, entryRole}, {r.Allow, allowRole}, {r.Specs, valueRole}} {
+		seen := map[string]bool{} // without items: the same again adds nothing
 		for _, spec := range part.specs {
+			if len(spec.Items) == 0 && seen[spec.Text] {
+				continue
+			}
+			seen[spec.Text] = true
 			optional := slices.Contains(r.Optional, spec)
 			b.options.Unexplained = optional
 			err := b.add(spec, part.role)
@@ -84,7 +88,7 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	for _, err := range unmatched {
 		o.warn("nothing is recorded for one SPEC", err)
 	}
-	for _, d := range b.denied {
+	for _, d := range b.denied.all {
 		if !d.optional && !d.applied {
 			o.warn("nothing is left out by one SELECTOR", fmt.Errorf("  -d %s: it matches no function that is selected", d.selector))
 		}
@@ -118,18 +122,24 @@ type sessionBuilder struct {
 	view    *kernel.View
 	options Options
 	session *Session
-	byKey   map[string]*Function
+	byKey   map[functionKey]*Function
 	skipped []Skipped
 	known   map[Skipped]bool
-	denied  []denial
+	denied  *denials
+	ours    map[string]bool // of functions of vmlinux: whether tracing uses them
 }
 
-// A denial is a selector of functions to leave out.
-type denial struct {
-	selector expr.Selector
-	names    func(kernel.Function) bool
-	optional bool
-	applied  bool // to some function that is selected
+// A functionKey is what is one function: an address or, where there are none, a name.
+type functionKey struct {
+	addr         uint64
+	name, module string
+}
+
+func keyOf(f kernel.Function) functionKey {
+	if f.Addr != 0 {
+		return functionKey{addr: f.Addr}
+	}
+	return functionKey{name: f.Name, module: f.Module}
 }
 
 // Reasons for which a function is left out.
@@ -153,6 +163,10 @@ func (b *sessionBuilder) add(spec *expr.Spec, as role) error {
 	added := 0
 	for _, c := range found {
 		f := c.f
+		if fn := b.byKey[keyOf(f)]; fn != nil && fn.Func.Name == f.Name && len(spec.Items) == 0 && as == allowRole {
+			added++ // it is there already
+			continue
+		}
 		err := b.reason(f, one)
 		if err == nil {
 			err = b.join(spec, c, as, one)
@@ -222,22 +236,26 @@ func (b *sessionBuilder) located(funcs []kernel.Function) ([]kernel.Function, er
 
 // reason says why a function is not to be traced; nil if it is.
 func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
-	var why error
-	for i := range b.denied {
-		if d := &b.denied[i]; (why == nil || !d.applied) && d.names(f) {
-			d.applied = true
-			if why == nil {
-				why = fmt.Errorf("denied by %s", d.selector)
-			}
-		}
+	if d := b.denied.apply(f); d != nil {
+		return fmt.Errorf("denied by %s", d.selector)
 	}
-	if why != nil {
-		return why
-	}
-	if !named && UsedByTracing(f) {
+	if !named && b.usedByTracing(f) {
 		return errUsedByTracing
 	}
 	return nil
+}
+
+// usedByTracing is UsedByTracing, asked once for each function.
+func (b *sessionBuilder) usedByTracing(f kernel.Function) bool {
+	if f.Module != "" {
+		return false
+	}
+	used, known := b.ours[f.Name]
+	if !known {
+		used = UsedByTracing(f)
+		b.ours[f.Name] = used
+	}
+	return used
 }
 
 // isName reports whether a selector is the name of a function.
@@ -247,10 +265,7 @@ func isName(s expr.Selector) bool { return s.Path == "" && !glob.Is(s.Name) }
 // one function, known by the name that BTF describes.
 func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as role, named bool) error {
 	f := c.f
-	key := f.String()
-	if f.Addr != 0 {
-		key = fmt.Sprintf("%x", f.Addr)
-	}
+	key := keyOf(f)
 	fn := b.byKey[key]
 	if fn == nil || f.Type != nil && (fn.Func.Type == nil || fn.Func.Alias && !f.Alias) {
 		made := newFunction(f, b.options.Arch)

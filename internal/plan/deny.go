@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/glob"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// A denial is a selector of functions to leave out.
+type denial struct {
+	selector expr.Selector
+	names    func(kernel.Function) bool
+	optional bool
+	applied  bool // to some function that is selected
+}
+
+// A denials is a list of selectors of functions to leave out. A list may have a name for each function of
+// a kernel, so that those are found by name.
+type denials struct {
+	all    []*denial
+	named  map[string][]*denial
+	others []*denial // globs, and source files
+}
+
+func newDenials(view *kernel.View, selectors []expr.Selector, sources Sources) (*denials, error) {
+	d := &denials{named: map[string][]*denial{}}
+	var errs []error
+	for _, s := range selectors {
+		names, err := deniedBy(view, s, sources)
+		errs = append(errs, err)
+		made := &denial{selector: s, names: names}
+		d.all = append(d.all, made)
+		if isName(s) {
+			d.named[s.Name] = append(d.named[s.Name], made)
+		} else {
+			d.others = append(d.others, made)
+		}
+	}
+	return d, errors.Join(errs...)
+}
+
+// apply returns the first denial of a function, nil if there is none, and notes all.
+func (d *denials) apply(f kernel.Function) (first *denial) {
+	for _, some := range [...][]*denial{d.named[f.Name], d.others} {
+		for _, one := range some {
+			if (first == nil || !one.applied) && one.names(f) {
+				one.applied = true
+				if first == nil {
+					first = one
+				}
+			}
+		}
+	}
+	return first
+}
+
+// byPath reports whether functions are told by their addresses.
+func (d *denials) byPath() bool {
+	return slices.ContainsFunc(d.others, func(d *denial) bool { return d.selector.Path != "" })
+}
+
+// denials returns what the options deny of functions.
+func (o *Options) denials(view *kernel.View) (*denials, error) {
+	if o.denied != nil {
+		return o.denied()
+	}
+	var functions []expr.Selector
+	for _, d := range o.Deny {
+		if d.Kind == expr.Function {
+			functions = append(functions, d)
+		}
+	}
+	return newDenials(view, functions, o.Sources)
+}
+
+// withoutDenied leaves out the functions that one of the denied selectors names.
+func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]kernel.Function, error) {
+	if len(o.Deny) == 0 {
+		return funcs, nil
+	}
+	denied, err := o.denials(view)
+	if err != nil {
+		return nil, err
+	}
+	// What was asked for by its whole name may have no address yet.
+	if denied.byPath() && slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
+		if funcs, err = view.Locate(funcs); err != nil {
+			return nil, fmt.Errorf("leaving out what is defined in some files: %w", err)
+		}
+	}
+	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return denied.apply(f) != nil }), nil
+}
+
+// deniedBy returns what tells whether a selector names a function.
+func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.Function) bool, error) {
+	having, err := having(view, d)
+	if err != nil {
+		return nil, err
+	}
+	if d.Path == "" {
+		return func(f kernel.Function) bool {
+			return glob.Match(d.Name, f.Name) && (d.Module == "" || glob.Match(d.Module, f.Module)) && having(f)
+		}, nil
+	}
+	if sources == nil {
+		return nil, fmt.Errorf("leaving out %s: %w", d, errNoSources)
+	}
+	in, err := sources(d.Path)
+	if err != nil {
+		return nil, fmt.Errorf("leaving out %s: %w", d, err)
+	}
+	return func(f kernel.Function) bool { return in(f) && having(f) }, nil
+}
