@@ -66,3 +66,9 @@ type enumerator struct {
 	value uint64
 	name  span
 }
+
+// named reports whether a member has that name.
+func (p *Printer) named(f *field, name string) bool {
+	text := p.text[f.name.start:f.name.end] // ".name = "
+	return len(text) == len(name)+4 && string(text[1:1+len(name)]) == name
+}

@@ -113,7 +113,8 @@ type valueWriter struct {
 	depth   int
 	limit   int // bytes that dst may grow to
 	inArray bool
-	tail    bool // nothing but padding follows this value in raw
+	tail    bool   // nothing but padding follows this value in raw
+	side    string // of the union that follows: see sideOf
 	stopped bool
 	hops    int    // pointers followed so far
 	addr    uint64 // where raw was captured, if known
@@ -341,10 +342,15 @@ func (w *valueWriter) members(b *body, off int) {
 	}
 	var numbers [maxOnce]uint64 // of a union
 	seen := numbers[:0]
+	side := w.side
 	for i := range fields {
 		f := &fields[i]
+		w.side = ""
+		if w.o.Once && b.kind == kindStruct && w.p.bodies[f.body].kind == kindUnion {
+			w.side = w.sideOf(fields, off)
+		}
 		if n, ok := w.plainNumber(f, off); b.kind == kindUnion && w.o.Once && ok {
-			if slices.Contains(seen, n) {
+			if !w.onSide(f, side, slices.Contains(seen, n)) {
 				continue
 			}
 			if len(seen) < maxOnce {
@@ -361,6 +367,34 @@ func (w *valueWriter) members(b *body, off int) {
 	w.tail = tail
 	w.depth--
 	w.close('}')
+}
+
+// bothSides says that a pointer may be one of the kernel, or of user space.
+const bothSides = "both"
+
+// sideOf returns which of its members the union of a struct has, if these are kernel and
+// user, as of sockptr_t: is_kernel beside it tells.
+func (w *valueWriter) sideOf(fields []field, off int) string {
+	for i := range fields {
+		f := &fields[i]
+		if b := &w.p.bodies[f.body]; b.kind == kindInt && w.p.named(f, "is_kernel") && !w.missing(f, b, off+int(f.off)) {
+			if w.p.number(f, b, w.raw, off+int(f.off)) != 0 {
+				return "kernel"
+			}
+			return "user"
+		}
+	}
+	return bothSides
+}
+
+// onSide reports whether a member of a union is to be shown: the one that a struct says
+// it is, and any other unless what it shows was seen.
+func (w *valueWriter) onSide(f *field, side string, seen bool) bool {
+	kernel := w.p.named(f, "kernel")
+	if side == "" || w.p.bodies[f.body].kind != kindPointer || !kernel && !w.p.named(f, "user") {
+		return !seen
+	}
+	return side == bothSides || kernel == (side == "kernel")
 }
 
 // maxOnce is how many numbers of a union are remembered for Once.
