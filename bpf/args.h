@@ -27,7 +27,8 @@ struct arg_target {
 struct arg_list {
 	__u8 words;
 	__u8 targets;
-	__u8 pad[2];
+	__u8 user; /* of a system call: they are in the registers of user space, to which the first word points */
+	__u8 pad;
 	struct arg_target target[ARG_TARGETS];
 	__u8 unused[4];
 };
@@ -70,6 +71,25 @@ static __always_inline __u32 copy_target(struct arg_bytes *to, __u64 p, __u32 i,
 		size = n > ARG_REACH ? ARG_REACH : n;
 	to->size = size;
 	return sizeof(*to) + ((size + 7) & ~7U);
+}
+
+/* ks_user_words replaces the address of struct pt_regs by what a system call was passed. */
+FUNC int ks_user_words(__u64 *words)
+{
+#if defined(__TARGET_ARCH_arm64)
+	enum { REGS = 6 }; /* x0 to x5 */
+	static const int order[] = { 0, 1, 2, 3, 4, 5 };
+#else
+	enum { REGS = 15 }; /* r15 to di; system calls take r10 for cx */
+	static const int order[] = { 14, 13, 12, 7, 9, 8 };
+#endif
+	__u64 regs[REGS];
+
+	bpf_probe_read_kernel(regs, sizeof(regs), (void *)words[0]);
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		words[i] = regs[order[i]];
+	return 0;
 }
 
 /*

@@ -17,7 +17,8 @@ type engineArgList struct {
 	_       structs.HostLayout
 	Words   uint8
 	Targets uint8
-	Pad     [2]uint8
+	User    uint8
+	Pad     uint8
 	Target  [6]struct {
 		_    structs.HostLayout
 		Word uint8

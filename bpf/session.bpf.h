@@ -202,7 +202,9 @@ FUNC int ks_log_args(void *ctx, struct session *s, __u32 func)
 	if (log_size < room || pos > log_size - room)
 		return 0;
 	words = s->log + pos + sizeof(struct log_head);
-	ks_words(ctx, words, list->words);
+	ks_words(ctx, words, list->user ? 1 : list->words);
+	if (list->user)
+		ks_user_words(words);
 	used = ks_args(words, list) + sizeof(struct log_head);
 	head((void *)s->log + pos, LOG_ARGS, depth, used, func, 0);
 	at(s->calls, depth)->values = 1 + s->rec.log_base + pos;

@@ -153,7 +153,8 @@ const MaxErrno = 4095
 
 // An ArgList says what of a call's arguments is captured.
 type ArgList struct {
-	Words   int // in which the arguments are passed
+	Words   int  // in which the arguments are passed
+	User    bool // of a system call: they are in the registers of user space
 	Targets []ArgTarget
 }
 
@@ -254,7 +255,7 @@ func setPool(spec *ebpf.CollectionSpec, count int) error {
 }
 
 func (l ArgList) engine() engineArgList {
-	e := engineArgList{Words: uint8(min(l.Words, MaxArgWords)), Targets: uint8(min(len(l.Targets), MaxArgTargets))}
+	e := engineArgList{Words: uint8(min(l.Words, MaxArgWords)), Targets: uint8(min(len(l.Targets), MaxArgTargets)), User: flag(l.User)}
 	for i := range int(e.Targets) {
 		t := l.Targets[i]
 		e.Target[i].Word, e.Target[i].Kind, e.Target[i].Size = uint8(t.Word), flag(t.Text), uint16(min(t.Size, MaxArgReach))

@@ -29,7 +29,7 @@ func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Opt
 	for _, f := range s.Functions {
 		report.Values = report.Values || f.HasItems() || f.Args != nil
 		if f.Args != nil {
-			report.Arguments = append(report.Arguments, argList(f.Args))
+			report.Arguments = append(report.Arguments, argList(f))
 		}
 	}
 	if report.Count == 0 {
@@ -103,9 +103,9 @@ func (t *Tracer) ReportHung() error {
 	return nil
 }
 
-func argList(args []plan.Arg) bpf.ArgList {
-	l := bpf.ArgList{Words: plan.ArgWords(args)}
-	for _, a := range args {
+func argList(f *plan.Function) bpf.ArgList {
+	l := bpf.ArgList{Words: plan.ArgWords(f.Args), User: f.Syscall != nil}
+	for _, a := range f.Args {
 		if a.Target != nil {
 			l.Targets = append(l.Targets, bpf.ArgTarget{Word: a.Word, Text: a.Text, Size: a.Size})
 		}

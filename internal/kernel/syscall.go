@@ -64,6 +64,27 @@ func (v *View) Syscalls(pattern, arch string) ([]Syscall, error) {
 	return calls, nil
 }
 
+// SyscallParams returns the parameters of the system call that a function serves: nil
+// if it serves none, or they are not known.
+func (v *View) SyscallParams(function, arch string) []Field {
+	prefix, ok := syscallPrefixes[arch]
+	if !ok {
+		return nil
+	}
+	name, ok := strings.CutPrefix(function, prefix)
+	if !ok {
+		return nil
+	}
+	fields, err := v.format("syscalls", "sys_enter_"+name)
+	switch {
+	case err != nil:
+		return nil
+	case fields == nil:
+		return []Field{} // it has none
+	}
+	return fields
+}
+
 // SyscallNames returns the names of all system calls.
 func (v *View) SyscallNames(arch string) []string {
 	t, err := v.symbols()

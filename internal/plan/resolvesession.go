@@ -82,7 +82,12 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	if !slices.ContainsFunc(s.Functions, func(f *Function) bool { return f.Entry }) {
 		return nil, b.skipped, errNoEntry
 	}
-	if err := s.complete(r.Args, o); err != nil {
+	if r.Args {
+		for _, f := range s.Functions {
+			f.Syscall = view.SyscallParams(f.Func.Name, o.Arch)
+		}
+	}
+	if err := s.complete(view, r.Args, o); err != nil {
 		return nil, b.skipped, err
 	}
 	for _, err := range unmatched {

@@ -15,6 +15,7 @@ type Recorded struct {
 	Method   Method
 	Entry    bool
 	Injected Injection
+	Syscall  []kernel.Field
 }
 
 // RestoreSession makes a session again; args is that of its SessionRequest.
@@ -25,7 +26,7 @@ func RestoreSession(view *kernel.View, functions []Recorded, args bool, o Option
 		if r.Injected == NotInjected {
 			f = newFunction(r.Func, o.Arch)
 		}
-		f.Entry, f.Injected = r.Entry, r.Injected
+		f.Entry, f.Injected, f.Syscall = r.Entry, r.Injected, r.Syscall
 		if r.Spec != nil {
 			var err error
 			if f.Probe, err = NewTargetProbe(view, r.Spec, r.Func, r.Target, o); err != nil {
@@ -35,7 +36,7 @@ func RestoreSession(view *kernel.View, functions []Recorded, args bool, o Option
 		}
 		s.Functions = append(s.Functions, f)
 	}
-	if err := s.complete(args, o); err != nil {
+	if err := s.complete(view, args, o); err != nil {
 		return nil, err
 	}
 	for i, r := range functions {

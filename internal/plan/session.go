@@ -39,15 +39,18 @@ type Function struct {
 	Injected Injection
 	Probe    *Probe // has items if a SPEC asks for values or has predicates
 	// Args are the arguments that are captured, with what they point to, in
-	// the order of Params; nil if none are.
+	// the order of Params or, if that is not nil, of Syscall; nil if none are.
 	Args []Arg
+	// Syscall are the parameters of the system call that the function serves, nil
+	// if it serves none, or they are not known. Params then is the registers.
+	Syscall []kernel.Field
 	// asked is the SPEC that asks for this very function, by its name; nil if
 	// there is none.
 	asked *expr.Spec
 }
 
 // complete gives every function its probe, and both their places.
-func (s *Session) complete(args bool, o Options) error {
+func (s *Session) complete(view *kernel.View, args bool, o Options) error {
 	for i, f := range s.Functions {
 		if f.Probe == nil {
 			f.Probe = &Probe{Func: f.Func, Params: f.Params, Result: f.Result, Method: MethodFentry}
@@ -62,7 +65,11 @@ func (s *Session) complete(args bool, o Options) error {
 		if err := f.Probe.layout(); err != nil {
 			return err
 		}
-		if args && f.Injected == NotInjected {
+		switch {
+		case !args || f.Injected != NotInjected:
+		case f.Syscall != nil:
+			f.Args = argsOf(syscallParams(view, f.Syscall, o.Arch), o.Arch)
+		default:
 			f.Args = argsOf(f.Params, o.Arch)
 		}
 		s.Conditional = s.Conditional || f.Conditional()

@@ -64,6 +64,7 @@ type probe struct {
 	// Of sessions.
 	Entry    bool           `json:",omitempty"`
 	Injected plan.Injection `json:",omitempty"`
+	Syscall  []kernel.Field `json:",omitzero"`
 }
 
 // What the plan of a recording may take. To resolve it takes time and memory for
@@ -131,7 +132,7 @@ func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 		}
 		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Target: p.Target, Layout: fingerprint(p)}
 		if f := p.Session; f != nil {
-			r.Entry, r.Injected = f.Entry, f.Injected
+			r.Entry, r.Injected, r.Syscall = f.Entry, f.Injected, f.Syscall
 		}
 		if p.Spec == nil {
 			r.Bare = true
@@ -251,7 +252,7 @@ func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, 
 	if r.Bare {
 		spec = nil
 	}
-	return plan.Recorded{Func: f, Target: r.Target, Spec: spec, Method: method, Entry: r.Entry, Injected: r.Injected}, nil
+	return plan.Recorded{Func: f, Target: r.Target, Spec: spec, Method: method, Entry: r.Entry, Injected: r.Injected, Syscall: r.Syscall}, nil
 }
 
 // types returns the BTF that describes the functions of a module.
