@@ -32,10 +32,17 @@ enum {
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_USER_STACK = 1 << 8,
 	BPF_RB_NO_WAKEUP = 1,
+	ENOENT = 2,
+	ESRCH = 3,
+	ENXIO = 6,
+	EBADF = 9,
 	ENOMEM = 12,
 	EFAULT = 14,
 	EBUSY = 16,
 	ENODEV = 19,
+	ENODATA = 61,
+	ENOIOCTLCMD = 515,
+	ENOPARAM = 519,
 };
 
 struct bpf_dynptr {

@@ -716,14 +716,34 @@ FUNC int ks_give_up(struct session *s, __u64 d, __u32 except)
 // An error that is not known: that of a function that does not return any.
 #define UNKNOWN (-1U)
 
+// absence reports whether an error says that something is not there.
+static __always_inline int absence(__u32 error)
+{
+	const __u64 errors = 1ULL << ENOENT | 1ULL << ESRCH | 1ULL << ENXIO | 1ULL << EBADF | 1ULL << ENODEV | 1ULL << ENODATA;
+
+	return error < 64 && errors >> error & 1;
+}
+
+// declined reports whether a call says, by its error, that others are to be asked: it is
+// not one that knows the option, or the command. Who asks returns another error if none does.
+static __always_inline int declined(__u32 error)
+{
+	return error == ENOPARAM || error == ENOIOCTLCMD;
+}
+
 // explains returns how likely it is that a failure which ended with one error is the
 // reason of another one; 0 if it is not. Whether a call has succeeded since then does not
-// matter much, since they clean up; but a NULL often just says that there is nothing.
+// matter much, since they clean up; but a NULL often just says that there is nothing, which
+// is a reason for those errors that say so.
 static __always_inline __u64 explains(__u32 cause, __u32 error, int recovered)
 {
 	if (cause == error || (!cause && error == ENOMEM))
 		return 2;
-	return !recovered || (cause && error != UNKNOWN);
+	if (error == UNKNOWN)
+		return !recovered;
+	if (!cause)
+		return !recovered && absence(error);
+	return !declined(cause);
 }
 
 // ks_resolve is for call d, which has returned and has not succeeded: of the failing
@@ -736,8 +756,11 @@ FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
 	struct chain *c;
 
 	if (s->failing == d + 2) {
-		best = explains(s->error, error, 0) << 32 | -1U;
-		chosen = IN_PLACE;
+		best = explains(s->error, error, 0) << 32;
+		if (best) {
+			best |= -1U;
+			chosen = IN_PLACE;
+		}
 	}
 	for (__u32 i = 0; i < KEPT; i++) {
 		__u64 likely;

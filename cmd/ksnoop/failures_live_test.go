@@ -117,6 +117,32 @@ func TestLiveFailures(t *testing.T) {
 	t.Logf("status %d\n%s%s", status, stdout, stderr)
 }
 
+// TestLiveNotTheReason: what fails on the way and is not the reason, if the reason itself
+// is not traced. mm/vma.c: vma_merge_new_range returns NULL when there is nothing to merge
+// with. security/security.c: security_fs_context_parse_param returns -ENOPARAM when no
+// module knows the option. And -A shows what system calls were passed.
+func TestLiveNotTheReason(t *testing.T) {
+	guest.Require(t)
+	args := []string{"-A", "-s", "none", "-n", "workload", "-e", sys + "mmap", "-e", sys + "mount"}
+	for _, f := range []string{"mmap_region", "__mmap_region", "vma_merge_new_range", "vma_merge", "vfs_parse_fs_param", "security_fs_context_parse_param"} {
+		args = append(args, "-a", f)
+	}
+	stdout, stderr, status := printedOnce(t, "ksnoop", append(args, "--", "sh", "-c", "workload fail mmap; workload fail mount")...)
+	for _, want := range []string{
+		`\[-ENODEV\] +` + sys + `mmap.* addr=0 len=4096 prot=1 flags=2 fd=\d+ off=0\n`,
+		`(?m)^! +\d+us \[-ENODEV\] +(__)?mmap_region  .*\n\n`,
+		`\[-EINVAL\] +` + sys + `mount.* dev_name="none" dir_name="/[^"]*" type="tmpfs" flags=0 data=`,
+		`(?m)^! +\d+us \[-EINVAL\] +vfs_parse_fs_param  .*\n\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(stdout) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("status %d\n%.4000s%.2000s", status, stdout, stderr)
+	}
+}
+
 // A tracefs is where the kernel's own probes are.
 type tracefs string
 

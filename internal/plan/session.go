@@ -129,9 +129,10 @@ func (c ErrorClass) Failed(result uint64) bool {
 
 // answersNull has the structures of which a pointer that is NULL says that there is
 // none, which is no failure: a look-up in a folder returns NULL when it has done its
-// work (Documentation/filesystems/vfs.rst), and a file need not have an access list.
+// work (Documentation/filesystems/vfs.rst), a file need not have an access list, and
+// vma_merge returns NULL where nothing can be merged.
 // It is never changed.
-var answersNull = [...]string{"dentry", "posix_acl"}
+var answersNull = [...]string{"dentry", "posix_acl", "vm_area_struct"}
 
 // mayBeNull reports whether NULL is no failure of a function that returns a pointer
 // to t. To one that allocates it, it is.

@@ -33,6 +33,9 @@ func TestErrorClass(t *testing.T) {
 		// include/linux/fs.h and Documentation/filesystems/vfs.rst, of the lookup method
 		{"simple_lookup", typedef(dentry), FailsInt64, map[uint64]bool{0: false, minusEINVAL: true, 0xffff888000000000: false}},
 		{"d_alloc", dentry, FailsPointer, map[uint64]bool{0: true, minusEINVAL: true}},
+		// mm/vma.c: NULL if there is nothing to merge with. kernel/fork.c: NULL if there is no memory.
+		{"vma_merge_new_range", &btf.Pointer{Target: &btf.Struct{Name: "vm_area_struct"}}, FailsInt64, map[uint64]bool{0: false, minusEINVAL: true}},
+		{"vm_area_alloc", &btf.Pointer{Target: &btf.Struct{Name: "vm_area_struct"}}, FailsPointer, map[uint64]bool{0: true}},
 		{"d_inode", &btf.Pointer{Target: &btf.Struct{Name: "inode"}}, FailsPointer, map[uint64]bool{0: true}},
 		{"enum", &btf.Enum{Size: 4}, FailsInt32, map[uint64]bool{0: false, minusEINVAL: true}},
 		// mm/mmap.c: IS_ERR_VALUE tells errors of what returns addresses.
