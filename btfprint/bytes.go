@@ -13,11 +13,7 @@ import (
 // text, as a string, the rest as numbers; with Plain all of them one character
 // at a time.
 func (w *valueWriter) byteArray(b *body, off int) {
-	n := int(b.n)
-	if w.flexible(b, off) {
-		n = len(w.raw) - off
-	}
-	raw := w.raw[off:min(off+n, len(w.raw))]
+	raw, n := w.bytesOf(b, off)
 	if !w.o.Plain && (b.isChar || b.holdsText(raw, n)) {
 		if w.o.Hide&HideValues == 0 {
 			w.text(raw, n)
@@ -28,10 +24,8 @@ func (w *valueWriter) byteArray(b *body, off int) {
 		return
 	}
 	for i, c := range raw {
-		if w.o.MaxElements > 0 && i == w.o.MaxElements {
-			w.begin()
-			w.str("...")
-			w.newline()
+		if w.most(i) {
+			w.more()
 			break
 		}
 		if w.full() {

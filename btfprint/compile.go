@@ -123,7 +123,7 @@ func (c *compiler) body(t btf.Type, keys scope) (uint32, error) {
 			values += c.values[f.body]
 		}
 	case kindArray:
-		values += c.values[b.first]
+		values += c.values[c.p.elems[b.first].body]
 	}
 	if values > maxValues || len(c.p.fields) > maxValues {
 		return 0, errSize
@@ -202,8 +202,8 @@ func (c *compiler) array(t *btf.Array) (body, error) {
 	if size > math.MaxInt32 {
 		return body{}, errSize
 	}
-	b := body{kind: kindArray, size: uint32(size), first: elem, n: t.Nelems, dense: e.dense}
-	b.known = c.known(t.Type, elem)
+	b := body{kind: kindArray, size: uint32(size), first: uint32(len(c.p.elems)), n: t.Nelems, dense: e.dense}
+	c.p.elems = append(c.p.elems, field{body: elem, known: c.known(t.Type, elem)})
 	if e.kind == kindInt && e.size == 1 {
 		b.kind, b.dense = kindBytes, false
 		b.isBool, b.isChar, b.signed = e.isBool, e.isChar, e.signed

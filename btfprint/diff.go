@@ -17,7 +17,6 @@ func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte 
 	n := min(len(before), len(after))
 	content := o.contentOnly()
 	w := diffWriter{newValueWriter(p, dst, after[:n], &content), before[:n]}
-	w.tail = true
 	w.diff(&p.root, 0)
 	w.dst = w.dst[:w.line]
 	if w.line == w.base && !w.stopped && !bytes.Equal(before[:n], after[:n]) {
@@ -92,39 +91,31 @@ func (w *diffWriter) isText(b *body, off, end int) bool {
 }
 
 func (w *diffWriter) diffMembers(b *body, off int) {
-	fields := w.p.fields[b.first : b.first+b.n]
-	if b.kind == kindUnion && w.o.Likely && b.n > 1 {
-		line, likely := w.line, w.p.likely(fields, w.raw, off)
-		w.diff(&fields[likely], off)
+	member := func(f *field) { w.diff(f, off) }
+	if fields := w.fields(b, off); len(fields) < int(b.n) {
+		line := w.line
+		w.eachMember(fields, member)
 		if w.line > line {
 			return
 		}
 		// What differs belongs to the others.
 	}
-	tail := w.tail
-	for i := range fields {
-		w.tail = tail && fields[i].last
-		w.diff(&fields[i], off)
-	}
-	w.tail = tail
+	w.eachMember(w.p.fields[b.first:b.first+b.n], member)
 }
 
 func (w *diffWriter) diffElements(b *body, off, end int) {
-	f := field{body: b.first, known: b.known}
-	size := int(w.p.bodies[b.first].size)
-	if size == 0 {
-		return
-	}
-	path, tail := len(w.dst)-w.line, w.tail
-	w.tail = false
-	for i := 0; off+i*size < end; i++ {
+	path := len(w.dst) - w.line
+	w.eachElement(b, off, func(i int, f *field, off int) bool {
+		if off >= end {
+			return false
+		}
 		w.dst = append(w.dst, '[')
 		w.dst = strconv.AppendUint(w.dst, uint64(i), 10)
 		w.dst = append(w.dst, ']')
-		w.diff(&f, off+i*size)
+		w.diff(f, off)
 		w.dst = w.dst[:w.line+path]
-	}
-	w.tail = tail
+		return true
+	})
 }
 
 func upToNUL(text []byte) []byte {

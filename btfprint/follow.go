@@ -47,25 +47,13 @@ func (t *pointee) compile(little bool) *followed {
 // follow writes what lies at an address, ` -> (struct sock){ … }`, if it was
 // captured. What is missing of it is marked, the text around it goes on.
 func (w *valueWriter) follow(t *pointee, addr uint64) {
-	if w.hops >= max(w.o.FollowDepth, 1) {
-		return
-	}
-	to := t.compile(w.p.little)
-	if to.p == nil {
-		return
-	}
-	size := to.p.Size()
-	if to.text {
-		size = maxText
-	}
-	raw := w.o.Memory(addr, size)
-	if len(raw) == 0 {
+	to, raw := w.behind(t, addr)
+	if to == nil {
 		return
 	}
 	w.str(" -> ")
 	inner := *w
-	inner.p, inner.raw, inner.addr, inner.hops = to.p, raw, addr, w.hops+1
-	inner.inArray, inner.tail = false, true
+	inner.enter(to, raw, addr)
 	if to.text {
 		inner.text(throughNUL(raw), len(raw)+1) // without a NUL there is more
 	} else {

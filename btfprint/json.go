@@ -26,8 +26,7 @@ import (
 // where AppendValue takes them for text.
 func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
 	content := o.contentOnly()
-	w := jsonWriter{valueWriter: newValueWriter(p, dst, raw, &content)}
-	w.tail = true
+	w := jsonWriter{newWalker(p, dst, raw, &content)}
 	b := &p.bodies[p.root.body]
 	if w.missing(&p.root, b, 0) && !w.flexible(b, 0) {
 		w.str(`"..."`)
@@ -37,10 +36,10 @@ func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
 	return w.dst
 }
 
-// jsonWriter walks a value as valueWriter does. It never stops in the middle:
-// a gap is marked and every bracket closed.
+// jsonWriter writes JSON. It never stops in the middle: a gap is marked and every
+// bracket closed.
 type jsonWriter struct {
-	valueWriter
+	walker
 }
 
 // comma separates a member or element from the one before it.
@@ -114,32 +113,20 @@ func (w *jsonWriter) gap(mark string) {
 // members writes the members of a struct into an object that is open. Where a
 // member is missing, its object ends; what is known of it is then complete.
 func (w *jsonWriter) members(b *body, off int) {
-	tail := w.tail
-	fields := w.p.fields[b.first : b.first+b.n]
-	if b.kind == kindUnion && w.o.Likely && b.n > 1 {
-		likely := w.p.likely(fields, w.raw, off)
-		fields = fields[likely : likely+1]
-	}
-	for i := range fields {
-		f := &fields[i]
-		w.tail = tail && f.last
-		w.member(f, off)
-		if w.stopped {
-			return
-		}
-	}
-	w.tail = tail
+	w.eachMember(w.fields(b, off), func(f *field) { w.member(f, off) })
 }
 
 func (w *jsonWriter) member(f *field, off int) {
 	b := &w.p.bodies[f.body]
 	off += int(f.off)
-	flexible := w.flexible(b, off)
-	if w.full() || !flexible && w.missing(f, b, off) {
-		w.stopped = true
+	if w.full() {
 		return
 	}
-	if !w.o.ShowZeroes && !w.inArray && !flexible && w.isZero(f, b, off, false) {
+	switch w.look(f, b, off) {
+	case absent:
+		w.stopped = true
+		return
+	case zero:
 		return
 	}
 	if f.key == (span{}) {
@@ -156,47 +143,29 @@ func (w *jsonWriter) elements(b *body, off int) {
 		w.str(`["..."]`)
 		return
 	}
-	elem := &w.p.bodies[b.first]
-	size := int(elem.size)
-	n := int(b.n)
-	if n == 0 && w.flexible(b, off) && size > 0 {
-		n = (len(w.raw) - off + size - 1) / size
-	}
-	if size == 0 {
-		n = 0
-	}
-	inArray, tail := w.inArray, w.tail
-	w.inArray, w.tail = true, false
 	w.depth++
 	w.dst = append(w.dst, '[')
-	f := field{body: b.first, known: b.known}
-	for i := range n {
-		at := off + i*size
-		if w.full() || w.missing(&f, elem, at) {
+	w.eachElement(b, off, func(i int, f *field, off int) bool {
+		b := &w.p.bodies[f.body]
+		if w.full() || w.missing(f, b, off) {
 			w.stopped = true
-		}
-		if w.stopped {
-			break
+			return false
 		}
 		w.comma()
-		if w.o.MaxElements > 0 && i == w.o.MaxElements {
+		if w.most(i) {
 			w.str(`"..."`)
-			break
+			return false
 		}
-		w.bytes(&f, elem, at)
-	}
+		w.bytes(f, b, off)
+		return true
+	})
 	w.gap(`"..."`)
 	w.dst = append(w.dst, ']')
 	w.depth--
-	w.inArray, w.tail = inArray, tail
 }
 
 func (w *jsonWriter) byteArray(b *body, off int) {
-	n := int(b.n)
-	if w.flexible(b, off) {
-		n = len(w.raw) - off
-	}
-	raw := w.raw[off:min(off+n, len(w.raw))]
+	raw, n := w.bytesOf(b, off)
 	if b.isChar {
 		w.text(raw, n)
 		return
@@ -208,7 +177,7 @@ func (w *jsonWriter) byteArray(b *body, off int) {
 			break
 		}
 		w.comma()
-		if w.o.MaxElements > 0 && i == w.o.MaxElements {
+		if w.most(i) {
 			w.str(`"..."`)
 			break
 		}
@@ -308,9 +277,7 @@ func (w *jsonWriter) pointer(b *body, addr uint64) {
 	if addr != 0 && w.o.PointerName != nil {
 		w.pointerName(addr)
 	}
-	if addr != 0 && w.o.Memory != nil {
-		w.follow(&w.p.ptrs[b.first], addr)
-	}
+	w.follow(&w.p.ptrs[b.first], addr)
 	if len(w.dst) > plain {
 		w.str("}")
 		return
@@ -337,25 +304,13 @@ func (w *jsonWriter) pointerName(addr uint64) {
 }
 
 func (w *jsonWriter) follow(t *pointee, addr uint64) {
-	if w.hops >= max(w.o.FollowDepth, 1) {
-		return
-	}
-	to := t.compile(w.p.little)
-	if to.p == nil {
-		return
-	}
-	size := to.p.Size()
-	if to.text {
-		size = maxText
-	}
-	raw := w.o.Memory(addr, size)
-	if len(raw) == 0 {
+	to, raw := w.behind(t, addr)
+	if to == nil {
 		return
 	}
 	w.str(`,"value":`)
 	inner := *w
-	inner.p, inner.raw, inner.addr, inner.hops = to.p, raw, addr, w.hops+1
-	inner.inArray, inner.tail = false, true
+	inner.enter(to, raw, addr)
 	root := &to.p.root
 	b := &to.p.bodies[root.body]
 	switch {

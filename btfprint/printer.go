@@ -8,7 +8,8 @@ type Printer struct {
 	little bool
 	text   []byte // the names, casts and keys that spans point into
 	bodies []body
-	fields []field
+	fields []field // of structs and unions
+	elems  []field // of arrays: each stands for all elements of one
 	enums  []enumerator
 	ptrs   []pointee
 	root   field
@@ -53,12 +54,11 @@ type body struct {
 	kind   kind
 	signed bool
 	isBool bool
-	isChar bool  // 1-byte integer that holds text, or an array of these
-	flags  bool  // enum whose values are made to be combined by |
-	known  known // of an array, its elements'
-	dense  bool  // any byte that is not zero makes the value not zero
+	isChar bool // 1-byte integer that holds text, or an array of these
+	flags  bool // enum whose values are made to be combined by |
+	dense  bool // any byte that is not zero makes the value not zero
 	size   uint32
-	first  uint32 // first of fields, enums or ptrs; the body of an array's elements
+	first  uint32 // first of fields, enums or ptrs; of an array, its elements
 	n      uint32 // number of members, enumerators or elements
 }
 

@@ -169,9 +169,7 @@ func (w *valueWriter) pointer(b *body, off int) {
 	if w.o.PointerName != nil {
 		w.dst = appendPointerName(w.dst, addr, w.o.PointerName)
 	}
-	if w.o.Memory != nil {
-		w.follow(&w.p.ptrs[b.first], addr)
-	}
+	w.follow(&w.p.ptrs[b.first], addr)
 }
 
 // appendPointerName appends ` <name>`, if there is a name.

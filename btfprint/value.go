@@ -94,52 +94,28 @@ type ValueOptions struct {
 // value has.
 func (p *Printer) AppendValue(dst, raw []byte, o *ValueOptions) []byte {
 	w := newValueWriter(p, dst, raw, o)
-	w.tail = true
 	w.value(&p.root, 0)
 	return w.finish()
 }
 
-// valueWriter is the state of one AppendValue. Every value ends with a call of
-// end, or stops the whole text by truncate.
+// valueWriter writes C. Every value ends with a call of end, or stops the whole
+// text by truncate.
 type valueWriter struct {
-	p    *Printer
-	o    ValueOptions
-	dst  []byte
-	raw  []byte
-	base int // start of this text in dst
-	line int // start of the current line in dst
-
-	indent  string
-	depth   int
-	limit   int // bytes that dst may grow to
-	inArray bool
-	tail    bool   // nothing but padding follows this value in raw
-	side    string // of the union that follows: see sideOf
-	stopped bool
-	hops    int    // pointers followed so far
-	addr    uint64 // where raw was captured, if known
+	walker
+	line   int // start of the current line in dst
+	indent string
+	side   string // of the union that follows: see sideOf
 }
 
 func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
-	w := valueWriter{p: p, dst: dst, raw: raw, base: len(dst), line: len(dst)}
-	if o != nil {
-		// A copy, so that the caller's options need not live on the heap.
-		w.o = *o
-	}
-	w.indent, w.addr = w.o.Indent, w.o.Addr
+	w := valueWriter{walker: newWalker(p, dst, raw, o), line: len(dst)}
+	w.plain, w.indent = w.o.Plain, w.o.Indent
 	if w.indent == "" {
 		w.indent = "\t"
 	}
-	w.limit = w.o.MaxBytes
-	if w.limit <= 0 {
-		// Unions show the same bytes several times, each level of a nested
-		// member repeats the indent. Only corrupt BTF needs more.
-		w.limit = 1<<20 + 256*len(raw)
-	}
 	if w.o.Mode == Compact && w.o.MaxWidth > 0 {
-		w.limit = min(w.limit, w.o.MaxWidth)
+		w.limit = min(w.limit, len(dst)+w.o.MaxWidth)
 	}
-	w.limit += len(dst)
 	return w
 }
 
@@ -152,10 +128,6 @@ func (o *ValueOptions) contentOnly() ValueOptions {
 	content.Mode, content.MaxWidth, content.Hide = Multiline, 0, 0
 	return content
 }
-
-func (w *valueWriter) str(s string) { w.dst = append(w.dst, s...) }
-
-func (w *valueWriter) span(s span) { w.dst = append(w.dst, w.p.text[s.start:s.end]...) }
 
 // finish cuts a text that has become too long.
 func (w *valueWriter) finish() []byte {
@@ -227,14 +199,6 @@ func (w *valueWriter) truncate() {
 	w.stopped = true
 }
 
-// full stops the text when it has reached its limit.
-func (w *valueWriter) full() bool {
-	if len(w.dst) > w.limit {
-		w.stopped = true
-	}
-	return w.stopped
-}
-
 // value writes one member, or the root, whose enclosing type starts at off.
 func (w *valueWriter) value(f *field, off int) {
 	if w.full() {
@@ -242,12 +206,11 @@ func (w *valueWriter) value(f *field, off int) {
 	}
 	b := &w.p.bodies[f.body]
 	off += int(f.off)
-	flexible := w.flexible(b, off)
-	if !flexible && w.missing(f, b, off) {
+	switch w.look(f, b, off) {
+	case absent:
 		w.truncate()
 		return
-	}
-	if w.depth > 0 && !w.inArray && !w.o.ShowZeroes && !flexible && w.isZero(f, b, off, w.o.Plain) {
+	case zero:
 		return
 	}
 	w.begin()
@@ -274,24 +237,6 @@ func (w *valueWriter) name(f *field) {
 	if w.o.Tight && w.o.Mode == Compact && f.name.end > f.name.start {
 		w.dst = append(bytes.TrimSuffix(w.dst, []byte(" = ")), '=')
 	}
-}
-
-// missing reports whether too few bytes are left to begin a value: all of them
-// for a scalar, one for a struct or array, which may end early.
-func (w *valueWriter) missing(f *field, b *body, off int) bool {
-	need := int(b.size)
-	switch {
-	case f.bits > 0:
-		need = (int(f.bit) + int(f.bits) + 7) / 8
-	case b.kind >= kindStruct:
-		need = min(need, 1)
-	}
-	return off+need > len(w.raw)
-}
-
-// flexible reports whether an array without a length takes the rest of raw.
-func (w *valueWriter) flexible(b *body, off int) bool {
-	return b.n == 0 && b.kind >= kindArray && w.tail && len(w.raw) > max(w.p.Size(), off)
 }
 
 // bytes writes the value itself.
@@ -334,37 +279,29 @@ func (w *valueWriter) members(b *body, off int) {
 	if !w.open('{', '}') {
 		return
 	}
-	tail := w.tail
-	fields := w.p.fields[b.first : b.first+b.n]
-	if b.kind == kindUnion && w.o.Likely && b.n > 1 {
-		likely := w.p.likely(fields, w.raw, off)
-		fields = fields[likely : likely+1]
-	}
 	var numbers [maxOnce]uint64 // of a union
 	seen := numbers[:0]
-	side := w.side
-	for i := range fields {
-		f := &fields[i]
+	side, once := w.side, w.o.Once && b.kind == kindUnion
+	fields := w.fields(b, off)
+	w.eachMember(fields, func(f *field) {
 		w.side = ""
 		if w.o.Once && b.kind == kindStruct && w.p.bodies[f.body].kind == kindUnion {
 			w.side = w.sideOf(fields, off)
 		}
-		if n, ok := w.plainNumber(f, off); b.kind == kindUnion && w.o.Once && ok {
+		if n, ok := w.plainNumber(f, off); once && ok {
 			if !w.onSide(f, side, slices.Contains(seen, n)) {
-				continue
+				return
 			}
 			if len(seen) < maxOnce {
 				seen = append(seen, n)
 			}
 		}
-		w.tail = tail && f.last
 		w.value(f, off)
-		if w.stopped {
-			w.closeNested('}')
-			return
-		}
+	})
+	if w.stopped {
+		w.closeNested('}')
+		return
 	}
-	w.tail = tail
 	w.depth--
 	w.close('}')
 }
@@ -400,51 +337,31 @@ func (w *valueWriter) onSide(f *field, side string, seen bool) bool {
 // maxOnce is how many numbers of a union are remembered for Once.
 const maxOnce = 8
 
-// plainNumber returns what a member is, if that is an integer or a pointer other
-// than 0, and all of it was captured.
-func (w *valueWriter) plainNumber(f *field, off int) (uint64, bool) {
-	b := &w.p.bodies[f.body]
-	off += int(f.off)
-	if b.kind != kindInt && b.kind != kindPointer || w.missing(f, b, off) {
-		return 0, false
-	}
-	n := w.p.number(f, b, w.raw, off)
-	return n, n != 0
-}
-
 func (w *valueWriter) elements(b *body, off int) {
 	if !w.open('[', ']') {
 		return
 	}
-	elem := &w.p.bodies[b.first]
-	size := int(elem.size)
-	n := int(b.n)
-	if n == 0 && w.flexible(b, off) && size > 0 {
-		n = (len(w.raw) - off + size - 1) / size
-	}
-	if size == 0 {
-		// Nothing to see, and nothing that bounds their number.
-		n = 0
-	}
-	inArray, tail := w.inArray, w.tail
-	w.inArray, w.tail = true, false
-	f := field{body: b.first, known: b.known}
-	for i := range n {
-		if w.o.MaxElements > 0 && i == w.o.MaxElements {
-			w.begin()
-			w.str("...")
-			w.newline()
-			break
+	w.eachElement(b, off, func(i int, f *field, off int) bool {
+		if w.most(i) {
+			w.more()
+			return false
 		}
-		w.value(&f, off+i*size)
-		if w.stopped {
-			w.closeNested(']')
-			return
-		}
+		w.value(f, off)
+		return true
+	})
+	if w.stopped {
+		w.closeNested(']')
+		return
 	}
-	w.inArray, w.tail = inArray, tail
 	w.depth--
 	w.close(']')
+}
+
+// more stands for the elements that are too many.
+func (w *valueWriter) more() {
+	w.begin()
+	w.str("...")
+	w.newline()
 }
 
 // place writes where a value lies, in the form of pahole: offset and size in

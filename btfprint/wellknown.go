@@ -151,7 +151,7 @@ func namesError(name string) bool {
 
 // reading writes a well-known type as people read it. It reports false, and
 // has written nothing, where the value is none of the type's usual ones.
-func (w *valueWriter) reading(f *field, b *body, off int) ([]byte, bool) {
+func (w *walker) reading(f *field, b *body, off int) ([]byte, bool) {
 	if f.known == unknown || f.bits > 0 || off+int(b.size) > len(w.raw) {
 		return w.dst, false
 	}
@@ -344,7 +344,7 @@ func (p *Printer) appendSocketAddr(dst, raw []byte) ([]byte, bool) {
 }
 
 // list writes a list_head: empty when it points to itself.
-func (w *valueWriter) list(raw []byte, off int) []byte {
+func (w *walker) list(raw []byte, off int) []byte {
 	next, prev := w.p.load(raw[:8]), w.p.load(raw[8:])
 	switch {
 	case next == 0 && prev == 0:
@@ -357,7 +357,7 @@ func (w *valueWriter) list(raw []byte, off int) []byte {
 }
 
 // qstr writes the name of a dentry if it was captured.
-func (w *valueWriter) qstr(raw []byte) ([]byte, bool) {
+func (w *walker) qstr(raw []byte) ([]byte, bool) {
 	if w.o.Memory == nil {
 		return w.dst, false
 	}

@@ -6,7 +6,7 @@ package btfprint
 // are, padding does not count. If plain, an array of bytes is zero when its
 // first byte is, as libbpf has it. Values of which bytes are missing are not
 // zero, so that the gap is shown.
-func (w *valueWriter) isZero(f *field, b *body, off int, plain bool) bool {
+func (w *walker) isZero(f *field, b *body, off int, plain bool) bool {
 	if f.bits > 0 {
 		return w.p.bitfield(f, w.raw, off) == 0
 	}
@@ -28,7 +28,7 @@ func (p *Printer) isZero(b *body, raw []byte, off int, plain bool) bool {
 	case kindBytes:
 		return plain && raw[off] == 0
 	case kindArray:
-		elem := &p.bodies[b.first]
+		elem := &p.bodies[p.elems[b.first].body]
 		for i := range int(b.n) {
 			if !p.isZero(elem, raw, off+i*int(elem.size), plain) {
 				return false
