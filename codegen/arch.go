@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/ptregs"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // An arch tells where a kprobe program's context, struct pt_regs, has what.
@@ -60,7 +60,7 @@ func (a *assembler) stackKey(reg asm.Register) {
 		}
 		return
 	}
-	if m := a.probe.Method; a.arch.frame != 0 && (m == plan.MethodMulti || m == plan.MethodSession) {
+	if m := a.probe.Method; a.arch.frame != 0 && (m == layout.MethodKprobeMulti || m == layout.MethodKprobeSession) {
 		a.emit(asm.LoadMem(reg, a.ctx, a.arch.frame, asm.DWord)) // the caller's, at both ends
 		return
 	}
@@ -72,19 +72,19 @@ func (a *assembler) stackKey(reg asm.Register) {
 
 // inWords reports whether a program's context is what the kernel's function was
 // called with, in words of 64 bits.
-func inWords(m plan.Method) bool {
-	return typesKnown(m) || m == plan.MethodRawTP
+func inWords(m layout.Method) bool {
+	return typesKnown(m) || m == layout.MethodRawTP
 }
 
 // typesKnown reports whether the verifier knows what these words point to.
-func typesKnown(m plan.Method) bool {
-	return m == plan.MethodFentry || m == plan.MethodFsession || m == plan.MethodTPBTF
+func typesKnown(m layout.Method) bool {
+	return m == layout.MethodFentry || m == layout.MethodFsession || m == layout.MethodTPBTF
 }
 
 // word loads the i-th 64-bit word of parameter p into R0.
-func (a *assembler) word(p *plan.Param, i int) {
+func (a *assembler) word(p *layout.Param, i int) {
 	switch {
-	case a.probe.Method == plan.MethodTracingMulti:
+	case a.probe.Method == layout.MethodTracingMulti:
 		a.funcArg(p.Loc.Slot + i)
 	case typesKnown(a.probe.Method) && isInt128(p.Type):
 		a.funcArg(p.Loc.Slot + i) // the verifier lets a struct of two words be loaded, but no such number
@@ -117,7 +117,7 @@ func (a *assembler) resultWord(i int) {
 		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.results[i], asm.DWord))
 	case i > 0:
 		a.emit(asm.Ja.Label(a.failed()))
-	case a.probe.Method == plan.MethodTracingMulti || slots(a.probe) >= maxContext:
+	case a.probe.Method == layout.MethodTracingMulti || slots(a.probe) >= maxContext:
 		a.funcResult()
 	default:
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*slots(a.probe)), asm.DWord))
@@ -125,7 +125,7 @@ func (a *assembler) resultWord(i int) {
 }
 
 // slots is how many words of a fentry program's context the parameters take.
-func slots(p *plan.Probe) int {
+func slots(p *layout.Probe) int {
 	n := 0
 	for _, param := range p.Params {
 		n += param.Loc.Slots

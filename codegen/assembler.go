@@ -9,14 +9,14 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // An assembler collects the instructions of one function. Jumps go to labels
 // only; every instruction carries the text it stands for, which the kernel
 // quotes in the verifier's log.
 type assembler struct {
-	probe  *plan.Probe
+	probe  *layout.Probe
 	target Target
 	arch   arch
 	phase  expr.Phase
@@ -58,7 +58,7 @@ const (
 	stackSpill   = -32 // the first spilled value, below stackGuard
 )
 
-func newAssembler(p *plan.Probe, t Target, phase expr.Phase, prefix string) *assembler {
+func newAssembler(p *layout.Probe, t Target, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
 		ctx: asm.R1, aliases: map[string]string{}}
 	if p.AtBothEnds() {

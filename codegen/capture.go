@@ -9,7 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Registers of a capture function, all of which survive helpers.
@@ -22,7 +22,7 @@ const (
 // capture is the function that stores the values of one half:
 // faults = ks_capture(context, data). If c is not nil, what entry has kept in the
 // cookie of the session belongs to the record.
-func (a *assembler) capture(stores []plan.Slot, c *cookie) {
+func (a *assembler) capture(stores []layout.Slot, c *cookie) {
 	a.ctx = captureContext
 	a.frame, a.base = captureData, bpf.FrameData
 	a.say("capture")
@@ -46,7 +46,7 @@ func (a *assembler) clearFaults(off int) {
 
 // storeAll reads the values of all slots. The context is in R6, what the data
 // is part of in R7, the set of faults in R8.
-func (a *assembler) storeAll(stores []plan.Slot) {
+func (a *assembler) storeAll(stores []layout.Slot) {
 	for len(stores) > 0 {
 		group, rest := a.neighbours(stores)
 		if len(group) > 1 {
@@ -70,7 +70,7 @@ func (a *assembler) dataAddress(off int) []asm.Instruction {
 
 // store reads one slot's value. If that cannot be read, its bit is set in the
 // fault mask and the slot's content means nothing.
-func (a *assembler) store(s *plan.Slot) {
+func (a *assembler) store(s *layout.Slot) {
 	a.say(fmt.Sprintf("slot %d: %s", s.Index, a.slotText(s)))
 	a.fault, a.faulted = a.label("fault"), false
 	switch t := s.Term.(type) {
@@ -95,7 +95,7 @@ func (a *assembler) store(s *plan.Slot) {
 }
 
 // slotText returns the part of the SPEC that a slot is for.
-func (a *assembler) slotText(s *plan.Slot) string {
+func (a *assembler) slotText(s *layout.Slot) string {
 	if s.Capture < 0 {
 		return a.probe.ItemText(s.Item)
 	}
@@ -103,7 +103,7 @@ func (a *assembler) slotText(s *plan.Slot) string {
 }
 
 // storeObject copies memory, or the words of a value passed in registers.
-func (a *assembler) storeObject(t *expr.Object, s *plan.Slot) {
+func (a *assembler) storeObject(t *expr.Object, s *layout.Slot) {
 	if t.Addr != nil {
 		a.value(t.Addr, useAny)
 		a.readInto(readers[t.Space], t.Off, s.Off, s.Size)
@@ -131,7 +131,7 @@ func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
 // storeText copies a string. The helper ends it with a NUL, if need be in
 // place of its last byte, and then returns the size of the slot. As the slot has
 // a byte more than is shown, such a string is longer than that.
-func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
+func (a *assembler) storeText(t *expr.Text, s *layout.Slot) {
 	if t.Addr == nil {
 		a.emit(asm.Mov.Imm(asm.R2, int32(s.Size)))
 		a.helper(asm.FnGetCurrentComm, a.dataAddress(int(s.Off))...)
@@ -154,7 +154,7 @@ func (a *assembler) storeText(t *expr.Text, s *plan.Slot) {
 
 // storeBuffer copies as many bytes as were asked for and the slot has room
 // for, behind the number that was asked for.
-func (a *assembler) storeBuffer(t *expr.Buffer, s *plan.Slot) {
+func (a *assembler) storeBuffer(t *expr.Buffer, s *layout.Slot) {
 	a.value(t.N, useNumber)
 	a.put(int(s.Off))
 	fits := a.label("fits")

@@ -10,14 +10,14 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestStringSlot: bpf_probe_read_kernel_str(dst, n) returns n for a string of n-1
 // characters as well as for longer ones. It gets a byte more than is shown, so
 // that what is counted as cut is longer.
 func TestStringSlot(t *testing.T) {
-	programs := compiled(t, "f(str(file))", plan.MethodKprobe, Target{Arch: "amd64"})
+	programs := compiled(t, "f(str(file))", layout.MethodKprobe, Target{Arch: "amd64"})
 	var size int64 // what R2 was set to
 	var asked, counted []int64
 	for _, f := range programs.Entry {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Target is what the code is to run on.
@@ -59,7 +59,7 @@ type Programs struct {
 }
 
 // Compile generates the programs of a probe.
-func Compile(p *plan.Probe, t Target) (Programs, error) {
+func Compile(p *layout.Probe, t Target) (Programs, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return Programs{}, fmt.Errorf("no code can be generated for %s", t.Arch)
 	}
@@ -73,12 +73,12 @@ func Compile(p *plan.Probe, t Target) (Programs, error) {
 	return out, nil
 }
 
-func programs(p *plan.Probe, t Target) (Programs, error) {
-	if p.Session != nil {
+func programs(p *layout.Probe, t Target) (Programs, error) {
+	if p.Role != layout.RoleCall {
 		return sessionPrograms(p, t)
 	}
 	if t.Stash == (bpf.Stash{}) {
-		t.Stash = StashFor([]*plan.Probe{p})
+		t.Stash = StashFor([]*layout.Probe{p})
 	}
 	var out Programs
 	var err error
@@ -96,12 +96,12 @@ func programs(p *plan.Probe, t Target) (Programs, error) {
 }
 
 // join makes one program of the two, where one is to run at both ends of a call.
-func (out *Programs) join(p *plan.Probe, t Target) (err error) {
+func (out *Programs) join(p *layout.Probe, t Target) (err error) {
 	if out.Entry == nil || out.Return == nil {
 		return nil
 	}
 	switch {
-	case p.Method == plan.MethodSession:
+	case p.Method == layout.MethodKprobeSession:
 		out.Either, err = either(p, out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
 	case p.AtBothEnds():
 		out.Either, err = joined(p, out.Return[0].Name, t.kfuncs())
@@ -111,7 +111,7 @@ func (out *Programs) join(p *plan.Probe, t Target) (err error) {
 }
 
 // half generates the functions of one end of a call.
-func half(p *plan.Probe, t Target, h *plan.Half, phase expr.Phase, program func(*assembler)) ([]bpf.Function, error) {
+func half(p *layout.Probe, t Target, h *layout.Half, phase expr.Phase, program func(*assembler)) ([]bpf.Function, error) {
 	name := map[expr.Phase]string{expr.AtEntry: "entry", expr.AtReturn: "return"}[phase]
 	a := newAssembler(p, t, phase, name)
 	program(a)
@@ -138,7 +138,7 @@ func (a *assembler) program(name string) []bpf.Function {
 	return append([]bpf.Function{{Name: name, Args: 1, Insns: insns}}, a.functions...)
 }
 
-func programName(p *plan.Probe, t Target, half string) string {
+func programName(p *layout.Probe, t Target, half string) string {
 	if t.Shared {
 		return "shared_" + half
 	}
@@ -147,7 +147,7 @@ func programName(p *plan.Probe, t Target, half string) string {
 
 // begin is how programs of calls begin.
 func (a *assembler) begin() {
-	if p := a.probe; !p.AtBothEnds() && (p.Method != plan.MethodSession || p.Entry == nil || p.Return == nil) {
+	if p := a.probe; !p.AtBothEnds() && (p.Method != layout.MethodKprobeSession || p.Entry == nil || p.Return == nil) {
 		a.unlessRunning() // where one program runs at both ends, it asks first
 	}
 	if a.hasTicket() {
@@ -228,7 +228,7 @@ func (a *assembler) probeID() {
 // hit sets R0 to the cookie of the probe that a shared program runs for.
 func (a *assembler) hit() {
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx))
-	if a.probe.Method != plan.MethodKprobe {
+	if a.probe.Method != layout.MethodKprobe {
 		a.emit(call(bpf.FuncCookie))
 		return
 	}
@@ -237,7 +237,7 @@ func (a *assembler) hit() {
 
 // stash stores values into the frame in frameReg. Those of missing are to be read
 // later, and are taken for unreadable until then.
-func (a *assembler) stash(stores []plan.Slot, missing uint64) {
+func (a *assembler) stash(stores []layout.Slot, missing uint64) {
 	a.data = bpf.FrameData
 	a.clearFaults(bpf.FrameFaults)
 	if missing != 0 {
@@ -301,14 +301,14 @@ func returnProgram(a *assembler) {
 
 // kindOf says what a record sent at return is: the return of a call whose
 // entry was sent before, or all of the call.
-func kindOf(p *plan.Probe) bpf.Kind {
+func kindOf(p *layout.Probe) bpf.Kind {
 	if p.Joined {
 		return bpf.KindCall
 	}
 	return bpf.KindReturn
 }
 
-func recordSize(r *plan.Record) int32 { return int32(bpf.EventSize + int(r.Size)) }
+func recordSize(r *layout.Record) int32 { return int32(bpf.EventSize + int(r.Size)) }
 
 func flag(b bool) int32 {
 	if b {
@@ -323,7 +323,7 @@ func call(name string) asm.Instruction { return asm.Call.Label(name) }
 // predicates emits the tests of a program that has nothing to clean up. The
 // task filter comes after what can be told from registers and before anything
 // that reads memory, so that faults are counted of wanted tasks only.
-func (a *assembler) predicates(preds []plan.Predicate) {
+func (a *assembler) predicates(preds []layout.Predicate) {
 	filter := a.target.Filtered && !a.afterEntry()
 	for _, pred := range preds {
 		if filter && expr.ReadsMemory(pred.Term) {
@@ -338,7 +338,7 @@ func (a *assembler) predicates(preds []plan.Predicate) {
 }
 
 // conditions emits predicates that are tested without regard to the task.
-func (a *assembler) conditions(preds []plan.Predicate) {
+func (a *assembler) conditions(preds []layout.Predicate) {
 	for _, pred := range preds {
 		a.condition(pred, a.drop)
 	}
@@ -365,7 +365,7 @@ func (a *assembler) admit() {
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 }
 
-func (a *assembler) send(r *plan.Record, kind bpf.Kind) {
+func (a *assembler) send(r *layout.Record, kind bpf.Kind) {
 	a.say("send a record")
 	a.probeID()
 	if a.ctx != asm.R1 {

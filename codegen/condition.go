@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A jump is how a comparison is jumped on, for unsigned and for signed numbers.
@@ -25,7 +25,7 @@ var negations = map[expr.Op]expr.Op{
 }
 
 // condition goes on if p holds and jumps to otherwise if not.
-func (a *assembler) condition(p plan.Predicate, otherwise string) {
+func (a *assembler) condition(p layout.Predicate, otherwise string) {
 	a.say(a.probe.ItemText(p.Item))
 	a.branch(p.Term, otherwise, false)
 }

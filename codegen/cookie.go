@@ -9,7 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A cookie says how what entry keeps for the return program lies in the 8 bytes
@@ -26,7 +26,7 @@ type cookie struct {
 
 // A field is where a kept value lies.
 type field struct {
-	slot   *plan.Slot
+	slot   *layout.Slot
 	shift  uint32 // of its lowest bit
 	bits   uint32
 	signed bool
@@ -35,8 +35,8 @@ type field struct {
 
 // cookieOf returns how the cookie is used; nil if what is kept does not fit and
 // goes into a frame of the stash instead.
-func cookieOf(p *plan.Probe, t Target) *cookie {
-	if !p.AtBothEnds() || !p.Stashed || p.Session != nil {
+func cookieOf(p *layout.Probe, t Target) *cookie {
+	if !p.AtBothEnds() || !p.Stashed || p.Role != layout.RoleCall {
 		return nil
 	}
 	if _, listed := List(p, p.Return, t); listed {
@@ -162,7 +162,7 @@ func (a *assembler) fromCookie(slot int) {
 			return
 		}
 	}
-	panic(fmt.Sprintf("slot %d of %s is not in the cookie", slot, a.probe.Name()))
+	panic(fmt.Sprintf("slot %d of %s is not in the cookie", slot, a.probe.Name))
 }
 
 func (a *assembler) loadField(f *field) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // ofKernel is a target whose kernel has the functions of sessions.
@@ -42,7 +42,7 @@ func TestCookie(t *testing.T) {
 		{spec: "f(file->flags == 1, return)", fits: true},
 		{spec: "f(file->flags, return < 0)", shared: true},
 	} {
-		p := planned(t, c.spec, plan.MethodFsession)
+		p := planned(t, c.spec, layout.MethodFsession)
 		got := cookieOf(p, ofKernel(c.shared))
 		if (got != nil) != c.fits {
 			t.Errorf("%s: fits: %t, want %t", c.spec, got != nil, c.fits)
@@ -82,7 +82,7 @@ func kfuncs(insns asm.Instructions) (ids []int64) {
 func TestJoined(t *testing.T) {
 	for _, spec := range []string{"f", "f(file->flags, return < 0)", "f(diff(*file), $duration > 10ms, return)", "f(n == 1, $duration > 1)",
 		`f($comm == "a", str(file) != "eth0", return < file->pos)`} {
-		for _, m := range []plan.Method{plan.MethodFsession, plan.MethodTracingMulti} {
+		for _, m := range []layout.Method{layout.MethodFsession, layout.MethodTracingMulti} {
 			for _, shared := range []bool{false, true} {
 				target := ofKernel(shared)
 				target.TypeID = func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
@@ -124,7 +124,7 @@ func TestJoined(t *testing.T) {
 
 // TestNoSessions: without the kernel's functions there are no such programs.
 func TestNoSessions(t *testing.T) {
-	for _, m := range []plan.Method{plan.MethodSession, plan.MethodFsession, plan.MethodTracingMulti} {
+	for _, m := range []layout.Method{layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti} {
 		if _, err := Compile(planned(t, "f(file->flags, return < 0)", m), Target{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "6.10") {
 			t.Errorf("%s: error %v", m, err)
 		}

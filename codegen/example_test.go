@@ -9,8 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A program asks whether tracing is on. Then a predicate on an argument is a load and a
@@ -28,13 +27,13 @@ func ExampleCompile() {
 		fmt.Println(err)
 		return
 	}
-	probe := &plan.Probe{
+	probe := &layout.Probe{
+		Name:   "close",
 		Spec:   spec,
-		Func:   kernel.Function{Name: "close"},
-		Params: []plan.Param{{Param: fd, Loc: plan.Loc{Slots: 1}}},
+		Params: []layout.Param{{Param: fd, Loc: layout.Loc{Slots: 1}}},
 		Items:  items,
-		Method: plan.MethodFentry,
-		Entry:  &plan.Half{Predicates: []plan.Predicate{{Term: items[0].Predicate}}, Record: &plan.Record{}},
+		Method: layout.MethodFentry,
+		Entry:  &layout.Half{Predicates: []layout.Predicate{{Term: items[0].Predicate}}, Record: &layout.Record{}},
 	}
 	programs, err := codegen.Compile(probe, codegen.Target{Arch: "amd64"})
 	if err != nil {

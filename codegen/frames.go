@@ -6,20 +6,20 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // StashFor returns a stash that has frames for the calls of all probes.
-func StashFor(probes []*plan.Probe) bpf.Stash {
+func StashFor(probes []*layout.Probe) bpf.Stash {
 	var data, most uint32
 	perCall := map[string]uint32{} // by function
 	any := false
 	for _, p := range probes {
-		if p.Session == nil && p.Stashed && p.Return.Record != nil {
+		if p.Role == layout.RoleCall && p.Stashed && p.Return.Record != nil {
 			any = true
 			data = max(data, p.Return.Record.Size)
-			perCall[p.Name()]++
-			most = max(most, perCall[p.Name()])
+			perCall[p.Name]++
+			most = max(most, perCall[p.Name])
 		}
 	}
 	if !any {
@@ -30,7 +30,7 @@ func StashFor(probes []*plan.Probe) bpf.Stash {
 
 // inPlace reports whether a program finds the home of a call's frame by itself,
 // rather than by the engine's functions: where it has to be quick.
-func (a *assembler) inPlace() bool { return a.probe.Method == plan.MethodFentry && !a.target.Shared }
+func (a *assembler) inPlace() bool { return a.probe.Method == layout.MethodFentry && !a.target.Shared }
 
 // The register that holds a frame.
 const frameReg = captureData

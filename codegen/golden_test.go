@@ -20,6 +20,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -105,45 +106,45 @@ var (
 var listings = []struct {
 	file   string
 	spec   string
-	method plan.Method // MethodAuto: what the plan takes by itself
+	method layout.Method // MethodAuto: what the plan takes by itself
 	target codegen.Target
 }{
-	{"fentry-all", "send", plan.MethodFentry, plain},
-	{"fentry-argument", "send(count == 1)", plan.MethodFentry, plain},
-	{"fentry-members", "send(it->pos > 5, it->flags)", plan.MethodFentry, plain},
-	{"fentry-stash", "send(it->flags, return < 0)", plan.MethodFentry, plain},
-	{"fentry-filtered", "send(count == 1)", plan.MethodFentry, filtered},
-	{"fentry-void", "nothing($duration > 1ms)", plan.MethodFentry, plain},
-	{"fentry-int128", "wide(v)", plan.MethodFentry, plain},
-	{"fsession-cookie", "send(it->flags, return)", plan.MethodFsession, plain},
-	{"fsession-duration", "send($duration > 1ms)", plan.MethodFsession, plain},
-	{"kprobe-members", "send(it->pos > 5, it->flags)", plan.MethodKprobe, plain},
-	{"kprobe-cast", "send(it->pos > 5, it->flags)", plan.MethodKprobe, casting},
-	{"kprobe-return", "send(return < count)", plan.MethodKprobe, plain},
-	{"kprobe-text", `send(it->name == "eth0")`, plan.MethodKprobe, plain},
-	{"kprobe-glob", `send(it->name ~ "*th*")`, plan.MethodKprobe, plain},
-	{"kprobe-prefix", `send(str(it->path) ~ "/dev/*")`, plan.MethodKprobe, plain},
-	{"kprobe-user", `send(user(it)->pos == 1, ustr(it->path))`, plan.MethodKprobe, plain},
-	{"kprobe-context", `send($pid == 1 && $comm == "sh" || $cpu == 2, $uid)`, plan.MethodKprobe, plain},
-	{"kprobe-namespace", "send($pid == 1)", plan.MethodKprobe, inNamespace},
-	{"kprobe-bitfield", "send(it->kind == 3, it->mode)", plan.MethodKprobe, plain},
-	{"kprobe-unsigned", "send((it->pos + count) / 3 << it->shift != ~count)", plan.MethodKprobe, plain},
-	{"kprobe-signed", "send(-it->half % 7 > -2, !it->pos)", plan.MethodKprobe, plain},
-	{"kprobe-int128", "wide(v)", plan.MethodKprobe, plain},
-	{"kprobe-arm64", "send(it->pos == 1, return < 0)", plan.MethodKprobe, arm64},
-	{"kprobe-instruction", "kprobe:send+4($di == 1)", plan.MethodAuto, plain},
-	{"kprobe-shared", "send(it)", plan.MethodKprobe, shared},
-	{"multi-shared", "send(it->pos, return)", plan.MethodMulti, shared},
-	{"session-shared", "send(return < 0, count)", plan.MethodSession, shared},
-	{"tracing_multi-shared", "send(it->pos == 1, return)", plan.MethodTracingMulti, shared},
-	{"tracepoint", `tp:sched:sched_switch(prev_comm == "sh", next_pid, name)`, plan.MethodAuto, plain},
-	{"tp_btf", "rawtp:task_newtask(it->flags == 3, name)", plan.MethodAuto, plain},
-	{"syscall", "syscall:openat(dfd < 0, ustr(filename))", plan.MethodAuto, plain},
-	{"in-session-entry", "-e send", plan.MethodFentry, plain},
-	{"in-session-function", "-a nothing", plan.MethodFentry, plain},
-	{"in-session-fsession", "-a nothing", plan.MethodFsession, plain},
-	{"in-session-items", "-a nothing(it->pos == 1)", plan.MethodSession, shared},
-	{"in-session-injected", "-J kprobe:send+4($di == 1)", plan.MethodAuto, plain},
+	{"fentry-all", "send", layout.MethodFentry, plain},
+	{"fentry-argument", "send(count == 1)", layout.MethodFentry, plain},
+	{"fentry-members", "send(it->pos > 5, it->flags)", layout.MethodFentry, plain},
+	{"fentry-stash", "send(it->flags, return < 0)", layout.MethodFentry, plain},
+	{"fentry-filtered", "send(count == 1)", layout.MethodFentry, filtered},
+	{"fentry-void", "nothing($duration > 1ms)", layout.MethodFentry, plain},
+	{"fentry-int128", "wide(v)", layout.MethodFentry, plain},
+	{"fsession-cookie", "send(it->flags, return)", layout.MethodFsession, plain},
+	{"fsession-duration", "send($duration > 1ms)", layout.MethodFsession, plain},
+	{"kprobe-members", "send(it->pos > 5, it->flags)", layout.MethodKprobe, plain},
+	{"kprobe-cast", "send(it->pos > 5, it->flags)", layout.MethodKprobe, casting},
+	{"kprobe-return", "send(return < count)", layout.MethodKprobe, plain},
+	{"kprobe-text", `send(it->name == "eth0")`, layout.MethodKprobe, plain},
+	{"kprobe-glob", `send(it->name ~ "*th*")`, layout.MethodKprobe, plain},
+	{"kprobe-prefix", `send(str(it->path) ~ "/dev/*")`, layout.MethodKprobe, plain},
+	{"kprobe-user", `send(user(it)->pos == 1, ustr(it->path))`, layout.MethodKprobe, plain},
+	{"kprobe-context", `send($pid == 1 && $comm == "sh" || $cpu == 2, $uid)`, layout.MethodKprobe, plain},
+	{"kprobe-namespace", "send($pid == 1)", layout.MethodKprobe, inNamespace},
+	{"kprobe-bitfield", "send(it->kind == 3, it->mode)", layout.MethodKprobe, plain},
+	{"kprobe-unsigned", "send((it->pos + count) / 3 << it->shift != ~count)", layout.MethodKprobe, plain},
+	{"kprobe-signed", "send(-it->half % 7 > -2, !it->pos)", layout.MethodKprobe, plain},
+	{"kprobe-int128", "wide(v)", layout.MethodKprobe, plain},
+	{"kprobe-arm64", "send(it->pos == 1, return < 0)", layout.MethodKprobe, arm64},
+	{"kprobe-instruction", "kprobe:send+4($di == 1)", layout.MethodAuto, plain},
+	{"kprobe-shared", "send(it)", layout.MethodKprobe, shared},
+	{"multi-shared", "send(it->pos, return)", layout.MethodKprobeMulti, shared},
+	{"session-shared", "send(return < 0, count)", layout.MethodKprobeSession, shared},
+	{"tracing_multi-shared", "send(it->pos == 1, return)", layout.MethodTracingMulti, shared},
+	{"tracepoint", `tp:sched:sched_switch(prev_comm == "sh", next_pid, name)`, layout.MethodAuto, plain},
+	{"tp_btf", "rawtp:task_newtask(it->flags == 3, name)", layout.MethodAuto, plain},
+	{"syscall", "syscall:openat(dfd < 0, ustr(filename))", layout.MethodAuto, plain},
+	{"in-session-entry", "-e send", layout.MethodFentry, plain},
+	{"in-session-function", "-a nothing", layout.MethodFentry, plain},
+	{"in-session-fsession", "-a nothing", layout.MethodFsession, plain},
+	{"in-session-items", "-a nothing(it->pos == 1)", layout.MethodKprobeSession, shared},
+	{"in-session-injected", "-J kprobe:send+4($di == 1)", layout.MethodAuto, plain},
 }
 
 // TestListings shows what changes in generated code. That it is right is for other tests to say: those
@@ -156,7 +157,7 @@ func TestListings(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", l.file, err)
 		}
-		programs, err := codegen.Compile(p, l.target)
+		programs, err := codegen.Compile(&p.Probe, l.target)
 		if err != nil {
 			t.Fatalf("%s: %v", l.file, err)
 		}
@@ -176,10 +177,10 @@ func TestListings(t *testing.T) {
 }
 
 // listedProbe is the probe of a SPEC, or of an option's SPEC in a session of send.
-func listedProbe(view *kernel.View, text string, m plan.Method, arch string) (*plan.Probe, error) {
+func listedProbe(view *kernel.View, text string, m layout.Method, arch string) (*plan.Probe, error) {
 	o := plan.Options{Arch: arch}
-	if m != plan.MethodAuto {
-		o.Method = func(*plan.Probe) plan.Method { return m }
+	if m != layout.MethodAuto {
+		o.Method = func(*plan.Probe) layout.Method { return m }
 	}
 	option, text, ofSession := strings.Cut(text, " ")
 	if !strings.HasPrefix(option, "-") {
@@ -211,7 +212,7 @@ func listedProbe(view *kernel.View, text string, m plan.Method, arch string) (*p
 	if err != nil {
 		return nil, err
 	}
-	return s.Plan.Probes[len(s.Plan.Probes)-1], nil
+	return s.Probes[len(s.Probes)-1], nil
 }
 
 // checkGolden compares texts with the files of a folder, each of which must be one of them.

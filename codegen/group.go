@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // maxGroup is how many bytes are read at once for the members in them: more is
@@ -18,7 +18,7 @@ const maxGroup = 128
 // neighbours splits stores into the first one, with all others that read
 // members of the same object near it and can be read together, and the rest.
 // Only reads by a helper are worth it.
-func (a *assembler) neighbours(stores []plan.Slot) (group, rest []plan.Slot) {
+func (a *assembler) neighbours(stores []layout.Slot) (group, rest []layout.Slot) {
 	first, ok := a.helperLoad(&stores[0])
 	if !ok {
 		return stores[:1], stores[1:]
@@ -37,14 +37,14 @@ func (a *assembler) neighbours(stores []plan.Slot) (group, rest []plan.Slot) {
 	return group, rest
 }
 
-func (a *assembler) helperLoad(s *plan.Slot) (*expr.Load, bool) {
+func (a *assembler) helperLoad(s *layout.Slot) (*expr.Load, bool) {
 	t, ok := s.Term.(*expr.Load)
 	return t, ok && a.access(t) == accessRead && t.Width&(t.Width-1) == 0 && t.Off%int64(t.Width) == 0
 }
 
 // storeGroup reads the bytes around several members to the stack and takes the
 // members from there. If not all of them can be read, each is tried alone.
-func (a *assembler) storeGroup(group []plan.Slot) {
+func (a *assembler) storeGroup(group []layout.Slot) {
 	first := group[0].Term.(*expr.Load)
 	lo, hi := first.Off, first.Off+int64(first.Width)
 	labels := make([]string, len(group))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // exits are where a program goes that does not come to its end.
@@ -39,8 +39,8 @@ const stackGuard = -24
 // GuardFor returns the guard that the programs of all probes need, on a kernel with
 // these types, which may be nil. Those of kprobes, and of tracepoints that do not take
 // the kernel's own objects, need none: the kernel runs none of them inside another.
-func GuardFor(probes []*plan.Probe, types *btf.Spec) bpf.Guard {
-	if !slices.ContainsFunc(probes, func(p *plan.Probe) bool { return p.Session == nil && !slices.Contains(apart[:], p.Method) }) {
+func GuardFor(probes []*layout.Probe, types *btf.Spec) bpf.Guard {
+	if !slices.ContainsFunc(probes, func(p *layout.Probe) bool { return p.Role == layout.RoleCall && !slices.Contains(apart[:], p.Method) }) {
 		return bpf.Guard{}
 	}
 	return bpf.NewGuard(stackSize(types))
@@ -48,7 +48,7 @@ func GuardFor(probes []*plan.Probe, types *btf.Spec) bpf.Guard {
 
 // apart are the methods whose programs the kernel runs one at a time on a CPU
 // (bpf_prog_active). It is never changed.
-var apart = [...]plan.Method{plan.MethodKprobe, plan.MethodMulti, plan.MethodSession, plan.MethodTracepoint}
+var apart = [...]layout.Method{layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodTracepoint}
 
 // stackSize returns the size of a kernel stack in bytes, THREAD_SIZE; 0 if the types
 // do not tell.
@@ -63,7 +63,7 @@ func stackSize(types *btf.Spec) uint32 {
 // guarded reports whether the program has to hold its stack, and does not yet. Of a
 // tracepoint it does not know it: the context is elsewhere.
 func (a *assembler) guarded() bool {
-	return a.target.Guard != (bpf.Guard{}) && a.held == nil && a.probe.Method != plan.MethodTracepoint
+	return a.target.Guard != (bpf.Guard{}) && a.held == nil && a.probe.Method != layout.MethodTracepoint
 }
 
 // hold takes hold of the stack that the program runs on, and drops the call if it

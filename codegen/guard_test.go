@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestGuard follows every path through guarded programs: what may call functions that
@@ -19,7 +19,7 @@ import (
 func TestGuard(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
-	for i, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodFsession, plan.MethodSession} {
+	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession} {
 		arch := []string{"amd64", "arm64"}[i%2]
 		for _, spec := range []string{
 			"f", "f(n == 1)", "f(file->pos == 1)", "f(file->pos == 1, n == 2)", "f(user(file)->pos == 1)", "f(file->next->pos == 0 || n == 1)",
@@ -124,7 +124,7 @@ func checkGuard(t *testing.T, what string, insns asm.Instructions) {
 func TestLightPredicate(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for spec, light := range map[string]bool{"f(n == 1)": true, "f(file->pos == 1)": true, "f(user(file)->pos == 1)": false} {
-		p := compiled(t, spec, plan.MethodFentry, Target{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
+		p := compiled(t, spec, layout.MethodFentry, Target{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
 		insns := p.Entry[0].Insns
 		hold, predicate := -1, -1
 		for i, ins := range insns {

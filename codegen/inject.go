@@ -7,14 +7,14 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // injectedProgram generates the program of a probe that is injected into
 // sessions: it notes in the log of one that is open that the thread came by.
-func injectedProgram(p *plan.Probe, t Target) (Programs, error) {
+func injectedProgram(p *layout.Probe, t Target) (Programs, error) {
 	phase, half, name, kind := expr.AtEntry, p.Entry, "entry", bpf.KindEntry
-	if p.Session.Injected == plan.InjectedReturn {
+	if p.Role == layout.RoleInjectedReturn {
 		phase, half, name, kind = expr.AtReturn, p.Return, "return", bpf.KindReturn
 	}
 	a := newAssembler(p, t, phase, name)
@@ -34,7 +34,7 @@ func injectedProgram(p *plan.Probe, t Target) (Programs, error) {
 	a.emit(call(bpf.FuncHit), asm.JEq.Imm(asm.R0, 0, unwanted))
 	a.emit(asm.Mov.Reg(frameReg, asm.R0))
 	a.stash(half.Stores, 0)
-	if p.Session.Conditional() {
+	if p.Conditional() {
 		a.session(asm.R1)
 		a.emit(call(bpf.FuncSatisfied))
 	}
@@ -57,4 +57,4 @@ func injectedProgram(p *plan.Probe, t Target) (Programs, error) {
 
 // trap is not 0 for a program that runs inside a function: it may have been
 // entered through a breakpoint, which the kernel counts as an interrupt.
-func (a *assembler) trap() int32 { return flag(a.probe.Target.Kind == expr.Instruction) }
+func (a *assembler) trap() int32 { return flag(a.probe.Kind == expr.Instruction) }

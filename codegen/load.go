@@ -10,8 +10,8 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/qualifier"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // An access is a way of reading a member.
@@ -88,7 +88,7 @@ func (a *assembler) loaded(t *expr.Load) {
 // space and everything else in the lower half, error pointers. It leaves to
 // the load itself, and to confirmZero, what only the page tables know.
 func (a *assembler) checkPointer() {
-	if a.probe.Method == plan.MethodTPBTF {
+	if a.probe.Method == layout.MethodTPBTF {
 		a.emit(asm.JEq.Imm(asm.R0, 0, a.failed())) // the test that the verifier knows for what may be NULL
 	}
 	a.emit(asm.JSGE.Imm(asm.R0, 0, a.failed()))

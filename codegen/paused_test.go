@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // goesOn executes the beginning of a program, up to the first instruction that has to do with
@@ -63,7 +63,7 @@ func goesOn(t *testing.T, insns asm.Instructions, position bpf.Switch, atReturn 
 // with before the pause, and else not: nothing else bounds what it costs.
 func TestPausedPrograms(t *testing.T) {
 	for _, spec := range []string{"f", "f(n, return)", "f(file->pos, return)", "f(n == 1, return == 2)", "f(file->flags, return < 0)", "f($duration > 1)", "f(return)"} {
-		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodMulti, plan.MethodSession, plan.MethodFsession, plan.MethodTracingMulti} {
+		for _, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti} {
 			p := planned(t, spec, m)
 			programs := compiled(t, spec, m, ofKernel(false))
 			ends := []asm.Instructions{}

@@ -12,8 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 var (
@@ -38,7 +37,7 @@ func (noTypes) TypesByName(string) ([]btf.Type, error)        { return nil, nil 
 func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
 
 // compiled generates code of a SPEC for `long f(struct file *file, long n)`.
-func compiled(t testing.TB, text string, m plan.Method, target Target) Programs {
+func compiled(t testing.TB, text string, m layout.Method, target Target) Programs {
 	t.Helper()
 	programs, err := Compile(planned(t, text, m), target)
 	if err != nil {
@@ -48,22 +47,22 @@ func compiled(t testing.TB, text string, m plan.Method, target Target) Programs 
 }
 
 // planned plans a SPEC for the same function, without generating anything.
-func planned(t testing.TB, text string, m plan.Method) *plan.Probe {
+func planned(t testing.TB, text string, m layout.Method) *layout.Probe {
 	t.Helper()
 	spec, err := expr.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "f"}, Result: long}
+	p := &layout.Probe{Name: "f", Function: "f", Spec: spec, Result: long, Method: m}
 	scope := &expr.Scope{Func: "f", Return: long, Types: noTypes{}}
 	for i, param := range []expr.Param{{Name: "file", Type: &btf.Pointer{Target: file}}, {Name: "n", Type: long}} {
-		p.Params = append(p.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: i, Slots: 1, Reg: i}})
+		p.Params = append(p.Params, layout.Param{Param: param, Loc: layout.Loc{Slot: i, Slots: 1, Reg: i}})
 		scope.Params = append(scope.Params, param)
 	}
 	if p.Items, err = expr.Check(spec, scope); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.SetMethod(m); err != nil {
+	if err := p.Lay(); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -88,35 +87,35 @@ func TestPrograms(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for _, c := range []struct {
 		spec         string
-		method       plan.Method
+		method       layout.Method
 		target       Target
 		entry, ret   string // calls of the programs
 		capture      string // calls of the capture function at entry
 		instructions int    // of the entry program; 0: whatever
 	}{
-		{spec: "f(n == 1)", method: plan.MethodFentry, entry: "ks_send", instructions: 11},
-		{spec: "f(n == 0x123456789a)", method: plan.MethodFentry, entry: "ks_send", instructions: 12},
-		{spec: "f(n == 1)", method: plan.MethodFentry, target: Target{Filtered: true}, entry: "ks_filter ks_send"},
-		{spec: "f(file->pos == 1, n == 2)", method: plan.MethodFentry, target: Target{Filtered: true},
+		{spec: "f(n == 1)", method: layout.MethodFentry, entry: "ks_send", instructions: 11},
+		{spec: "f(n == 0x123456789a)", method: layout.MethodFentry, entry: "ks_send", instructions: 12},
+		{spec: "f(n == 1)", method: layout.MethodFentry, target: Target{Filtered: true}, entry: "ks_filter ks_send"},
+		{spec: "f(file->pos == 1, n == 2)", method: layout.MethodFentry, target: Target{Filtered: true},
 			entry: "ks_filter FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
-		{spec: "f(file->pos == 1)", method: plan.MethodKprobe, entry: "FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
-		{spec: "f(file->pos == 1)", method: plan.MethodKprobe, target: Target{TypeID: cast},
+		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, entry: "FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
+		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Target{TypeID: cast},
 			entry: "ks_cast FnProbeReadKernel ks_send ks_count", capture: "ks_cast FnProbeReadKernel"},
 		// One read for both members, and each alone if that fails.
-		{spec: "f(file->flags, file->mode)", method: plan.MethodKprobe, entry: "ks_send",
+		{spec: "f(file->flags, file->mode)", method: layout.MethodKprobe, entry: "ks_send",
 			capture: "FnProbeReadKernel FnProbeReadKernel FnProbeReadKernel"},
-		{spec: "f(file)", method: plan.MethodFentry, entry: "ks_send", capture: "FnProbeReadKernel"},
-		{spec: "f(return < 0)", method: plan.MethodKprobe, ret: "ks_send"},
-		{spec: "f(file->pos, return < 0)", method: plan.MethodFentry, entry: "ks_open_far FnProbeReadKernel ks_forget", ret: "ks_finish ks_free ks_find_far"},
-		{spec: "f(file->pos == 1, return)", method: plan.MethodFentry, entry: "FnProbeReadKernel ks_send ks_open_far ks_count ks_forget",
+		{spec: "f(file)", method: layout.MethodFentry, entry: "ks_send", capture: "FnProbeReadKernel"},
+		{spec: "f(return < 0)", method: layout.MethodKprobe, ret: "ks_send"},
+		{spec: "f(file->pos, return < 0)", method: layout.MethodFentry, entry: "ks_open_far FnProbeReadKernel ks_forget", ret: "ks_finish ks_free ks_find_far"},
+		{spec: "f(file->pos == 1, return)", method: layout.MethodFentry, entry: "FnProbeReadKernel ks_send ks_open_far ks_count ks_forget",
 			capture: "FnProbeReadKernel", ret: "ks_finish ks_free ks_find_far"},
-		{spec: "f(file->pos, return < 0)", method: plan.MethodKprobe, entry: "ks_open FnProbeReadKernel", ret: "ks_find ks_finish ks_free"},
+		{spec: "f(file->pos, return < 0)", method: layout.MethodKprobe, entry: "ks_open FnProbeReadKernel", ret: "ks_find ks_finish ks_free"},
 		// A long string is read by a function of its own, whose frame is gone when the record is sent.
-		{spec: `f(str(file) ~ "*a*", n != 0)`, method: plan.MethodKprobe, entry: "entry_match0 ks_send ks_count", capture: "FnProbeReadKernelStr ks_count"},
-		{spec: `f(str(file) == "abc", n != 0)`, method: plan.MethodKprobe, entry: "FnProbeReadKernelStr ks_send ks_count", capture: "FnProbeReadKernelStr ks_count"},
-		{spec: "f($pid == 1 || $cpu == 2, user(file)->pos)", method: plan.MethodFentry,
+		{spec: `f(str(file) ~ "*a*", n != 0)`, method: layout.MethodKprobe, entry: "entry_match0 ks_send ks_count", capture: "FnProbeReadKernelStr ks_count"},
+		{spec: `f(str(file) == "abc", n != 0)`, method: layout.MethodKprobe, entry: "FnProbeReadKernelStr ks_send ks_count", capture: "FnProbeReadKernelStr ks_count"},
+		{spec: "f($pid == 1 || $cpu == 2, user(file)->pos)", method: layout.MethodFentry,
 			entry: "FnGetCurrentPidTgid FnGetSmpProcessorId ks_send", capture: "FnGetCurrentPidTgid FnGetSmpProcessorId FnProbeReadUser"},
-		{spec: "f($pid == 1)", method: plan.MethodKprobe, target: Target{Namespace: true}, entry: "ks_ids ks_send", capture: "ks_ids"},
+		{spec: "f($pid == 1)", method: layout.MethodKprobe, target: Target{Namespace: true}, entry: "ks_ids ks_send", capture: "ks_ids"},
 	} {
 		c.target.Arch = "amd64"
 		programs := compiled(t, c.spec, c.method, c.target)
@@ -146,7 +145,7 @@ func TestLabels(t *testing.T) {
 		`f($comm == "a", $comm ~ "b*c*d", str(file) != "eth0", (n / file->pos) % -3 << n)`,
 		"f(diff(*file), $duration > 10ms, return)", "f(buf(file, n), ustr(n), file->flags, file->mode, file->pos)",
 	} {
-		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe} {
+		for _, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe} {
 			programs := compiled(t, spec, m, Target{Arch: "amd64", Filtered: true})
 			for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
 				if functions == nil {
@@ -186,7 +185,7 @@ func checkLabels(t *testing.T, spec string, f bpf.Function) {
 
 // TestText: the verifier quotes the user, so the text is the SPEC's.
 func TestText(t *testing.T) {
-	programs := compiled(t, "f( n   == 1, return<0 )", plan.MethodKprobe, Target{Arch: "amd64"})
+	programs := compiled(t, "f( n   == 1, return<0 )", layout.MethodKprobe, Target{Arch: "amd64"})
 	var texts []string
 	for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
 		for _, ins := range functions[0].Insns {
@@ -205,7 +204,7 @@ func TestText(t *testing.T) {
 func TestUserAddress(t *testing.T) {
 	for _, spec := range []string{"f(file->pos == 1)", "f(file->pos, file->flags)", "f(*file)", `f(str(file) == "a")`, "f(str(file))", "f(buf(file, 9))"} {
 		for arch, want := range map[string]bool{"amd64": false, "arm64": true} {
-			programs := compiled(t, spec, plan.MethodKprobe, Target{Arch: arch})
+			programs := compiled(t, spec, layout.MethodKprobe, Target{Arch: arch})
 			reads, tests := 0, 0
 			for _, f := range programs.Entry {
 				tested := false
@@ -231,7 +230,7 @@ func TestUserAddress(t *testing.T) {
 }
 
 func TestUnknownArch(t *testing.T) {
-	p := &plan.Probe{}
+	p := &layout.Probe{}
 	if _, err := Compile(p, Target{Arch: "riscv64"}); err == nil {
 		t.Error("code was generated for an architecture whose registers are not known")
 	}
@@ -241,7 +240,7 @@ func TestUnknownArch(t *testing.T) {
 // not by the verifier.
 func TestStackLimit(t *testing.T) {
 	deep := strings.Repeat("(n + ", 60) + "n" + strings.Repeat(")", 60)
-	p := planned(t, "f("+deep+` == 1, $comm ~ "a*b*c", str(file) ~ "`+strings.Repeat("x", 200)+`*")`, plan.MethodFentry)
+	p := planned(t, "f("+deep+` == 1, $comm ~ "a*b*c", str(file) ~ "`+strings.Repeat("x", 200)+`*")`, layout.MethodFentry)
 	if _, err := Compile(p, Target{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "512 bytes of stack") {
 		t.Errorf("error %v", err)
 	}

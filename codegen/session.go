@@ -10,7 +10,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // SessionKfuncs are the functions that the kernel has for programs that run at
@@ -86,7 +86,7 @@ func callKfunc(id btf.TypeID) asm.Instruction {
 // (kprobe.session): it calls one program at entry and another one at return.
 // What it returns at entry decides whether it is run at return: not if tracing is off or
 // paused.
-func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
+func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Functi
 	const label, paused, off = ".at_return", ".paused", ".off"
 	var insns asm.Instructions
 	var head asm.Instructions
-	if p.Session == nil { // those of sessions ask when they would open one
+	if p.Role == layout.RoleCall { // those of sessions ask when they would open one
 		head = append(bpf.AppendRunning(nil, asm.R0), asm.JNE.Imm(asm.R0, int32(bpf.On), paused))
 	}
 	for _, ins := range append(head,
@@ -110,7 +110,7 @@ func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Functi
 	) {
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))
 	}
-	if p.Session == nil {
+	if p.Role == layout.RoleCall {
 		for _, ins := range []asm.Instruction{
 			asm.JEq.Imm(asm.R0, int32(bpf.Off), off).WithSymbol(paused),
 			asm.Mov.Reg(asm.R6, asm.R1),
@@ -129,14 +129,14 @@ func either(p *plan.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Functi
 // call (fsession): the program of the entry follows, and behind it that of the
 // return, whose name is a label. Both have the context in R6. A call of each
 // would cost more than what many of them do.
-func joined(p *plan.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
+func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil || kfuncs.Cookie == 0 {
 		return nil, errNoSessions
 	}
 	const busy, off = ".busy", ".off"
 	var head asm.Instructions
-	if p.Session != nil {
+	if p.Role != layout.RoleCall {
 		asks := bpf.AppendRunning
 		if idlesFirst(p) {
 			asks = bpf.AppendOpenSessions
@@ -165,7 +165,7 @@ func joined(p *plan.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, err
 // dropped is what a program returns for a call that is not wanted: with
 // kprobe.session 1 at entry, which keeps the kernel from running it at return.
 func (a *assembler) dropped() int32 {
-	if a.probe.Method == plan.MethodSession && a.phase == expr.AtEntry && a.probe.Return != nil {
+	if a.probe.Method == layout.MethodKprobeSession && a.phase == expr.AtEntry && a.probe.Return != nil {
 		return 1
 	}
 	return 0
@@ -174,5 +174,5 @@ func (a *assembler) dropped() int32 {
 // afterEntry reports whether the program runs only if the entry program of the
 // same call has found the task wanted.
 func (a *assembler) afterEntry() bool {
-	return a.probe.Method == plan.MethodSession && a.phase == expr.AtReturn && a.probe.Entry != nil
+	return a.probe.Method == layout.MethodKprobeSession && a.phase == expr.AtReturn && a.probe.Entry != nil
 }

@@ -7,21 +7,19 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Cookie returns what a probe's programs are told of its function: its index
 // and, of sessions, what the engine has to know of it.
-func Cookie(p *plan.Probe) uint64 {
+func Cookie(p *layout.Probe) uint64 {
 	c := uint64(p.ID)
-	if f := p.Session; f != nil {
-		c |= uint64(f.Class) << bpf.CookieClassShift
-		if f.Entry {
-			c |= bpf.CookieEntry
-		}
-		if f.Args != nil {
-			c |= bpf.CookieArgs
-		}
+	c |= uint64(p.Class) << bpf.CookieClassShift
+	if p.Role == layout.RoleEntry {
+		c |= bpf.CookieEntry
+	}
+	if p.Args != nil {
+		c |= bpf.CookieArgs
 	}
 	return c
 }
@@ -48,17 +46,17 @@ func (a *assembler) stackHalf(reg asm.Register) {
 // A Shape is what the programs depend on of a function that is recorded in
 // sessions and of which nothing else is asked. Those of one shape share theirs.
 type Shape struct {
-	method plan.Method
+	method layout.Method
 	entry  bool
 	layer  int
 }
 
 // ShapeOf returns the shape of a probe; false if it has none.
-func ShapeOf(p *plan.Probe, t Target) (Shape, bool) {
-	if p.Session == nil || p.Session.HasItems() || !t.Shared {
+func ShapeOf(p *layout.Probe, t Target) (Shape, bool) {
+	if p.Role == layout.RoleCall || p.HasItems() || !t.Shared {
 		return Shape{}, false
 	}
-	return Shape{p.Method, p.Session.Entry, t.Layer}, true
+	return Shape{p.Method, p.Role == layout.RoleEntry, t.Layer}, true
 }
 
 // returned sets reg to what the function has returned. Programs that are shared
@@ -73,8 +71,8 @@ func (a *assembler) returned(reg asm.Register) {
 }
 
 // sessionPrograms generates the programs of a function of sessions.
-func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
-	if p.Session.Injected != plan.NotInjected {
+func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
+	if p.Role.Injected() {
 		return injectedProgram(p, t)
 	}
 	var out Programs
@@ -94,7 +92,7 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 		} else {
 			a.keepContext()
 		}
-		if p.Session.HasItems() {
+		if p.HasItems() {
 			half.items(a)
 		} else {
 			half.plain(a)
@@ -102,7 +100,7 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 		*half.funcs = append(*half.funcs, a.program(programName(p, t, half.name))...)
 		*half.funcs = append(*half.funcs, t.Functions...)
 		*half.funcs = append(*half.funcs, trampolineFunctions(p, t, half.name)...)
-		if half.phase == expr.AtEntry && p.Method.Trampoline() && p.Method != plan.MethodTracingMulti {
+		if half.phase == expr.AtEntry && p.Method.Trampoline() && p.Method != layout.MethodTracingMulti {
 			*half.funcs = append(*half.funcs, wordsFunction(p, t))
 		}
 	}
@@ -111,7 +109,7 @@ func sessionPrograms(p *plan.Probe, t Target) (Programs, error) {
 
 // enterProgram is for a function of which nothing is asked but to be recorded.
 func enterProgram(a *assembler) {
-	idle, entry := a.label("idle"), a.probe.Session.Entry
+	idle, entry := a.label("idle"), a.probe.Role == layout.RoleEntry
 	switch {
 	case entry:
 		a.say("is the task wanted?")
@@ -127,7 +125,7 @@ func enterProgram(a *assembler) {
 	a.stackHalf(asm.R3)
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncEnter))
 	switch {
-	case a.probe.Method == plan.MethodSession:
+	case a.probe.Method == layout.MethodKprobeSession:
 		a.emit(asm.Return())
 	case a.probe.AtBothEnds() && entry:
 		a.emit(asm.JNE.Imm(asm.R0, 0, a.drop))
@@ -146,8 +144,8 @@ func enterProgram(a *assembler) {
 // whether a session is open. All that it does hangs on that, and most calls are
 // outside of any; what the session's cookie would tell at return is told by the
 // call that is in flight.
-func idlesFirst(p *plan.Probe) bool {
-	return p.AtBothEnds() && p.Session != nil && !p.Session.Entry && !p.Session.HasItems()
+func idlesFirst(p *layout.Probe) bool {
+	return p.AtBothEnds() && p.Role == layout.RoleInside && !p.HasItems()
 }
 
 // unlessIdle jumps to idle if no session is open, before anything is done that
@@ -207,7 +205,7 @@ func enterItems(a *assembler) {
 	a.emit(call(bpf.FuncPush), asm.JEq.Imm(asm.R0, 0, unwanted))
 	a.opened()
 	done := a.label("done")
-	if p.Session.Args != nil {
+	if p.Args != nil {
 		a.cookie(asm.R3)
 		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
 		a.session(asm.R2)
@@ -218,7 +216,7 @@ func enterItems(a *assembler) {
 	a.session(asm.R1)
 	a.emit(asm.Mov.Imm(asm.R3, int32(p.Return.Record.Size)), call(bpf.FuncItem), asm.JEq.Imm(asm.R0, 0, done), asm.Mov.Reg(frameReg, asm.R0))
 	a.stash(p.Entry.Stores, slotMask(p.Return.Stores))
-	if p.Session.Conditional() && len(p.Return.Predicates) == 0 {
+	if p.Conditional() && len(p.Return.Predicates) == 0 {
 		a.session(asm.R1)
 		a.emit(call(bpf.FuncSatisfied))
 	}
@@ -238,7 +236,7 @@ func enterItems(a *assembler) {
 }
 
 // slotMask returns the slots' bits in a mask of faults.
-func slotMask(slots []plan.Slot) uint64 {
+func slotMask(slots []layout.Slot) uint64 {
 	var mask uint64
 	for _, s := range slots {
 		mask |= 1 << s.Index
@@ -314,17 +312,17 @@ func leaveItems(a *assembler) {
 // trampoline: what asks for words of the context and, in those that internal/attach
 // loads by itself, the cast, since only the ebpf package's loader knows the engine's
 // kfuncs.
-func trampolineFunctions(p *plan.Probe, t Target, half string) []bpf.Function {
+func trampolineFunctions(p *layout.Probe, t Target, half string) []bpf.Function {
 	if !p.Method.Trampoline() {
 		return nil
 	}
 	unknown := asm.Comment("where it returns to is not known")
 	insns := asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSource(unknown), asm.Return().WithSource(unknown)}
 	funcs := []bpf.Function{{Name: bpf.FuncReturnAddress, Args: 1, Insns: insns}}
-	if p.Method == plan.MethodTracingMulti {
+	if p.Method == layout.MethodTracingMulti {
 		funcs = append(funcs, funcWords(p, t, half), funcResult(p, t))
 	}
-	if p.Method == plan.MethodTracingMulti || p.AtBothEnds() {
+	if p.Method == layout.MethodTracingMulti || p.AtBothEnds() {
 		insns := asm.Instructions{callKfunc(t.kfuncs().Cast).WithSource(asm.Comment("cast")), asm.Return()}
 		funcs = append(funcs, bpf.Function{Name: bpf.FuncCast, Args: 2, Insns: insns})
 	}
@@ -335,7 +333,7 @@ func trampolineFunctions(p *plan.Probe, t Target, half string) []bpf.Function {
 // many is hit at: ks_words(context, words, number). They go by way of the stack:
 // the verifier lets the helper write to nothing that it does not know to be
 // aligned, and in the log of a session it knows nothing of the kind.
-func funcWords(p *plan.Probe, t Target, half string) bpf.Function {
+func funcWords(p *layout.Probe, t Target, half string) bpf.Function {
 	a := newAssembler(p, t, expr.AtEntry, half+"_words")
 	a.ctx = asm.R6
 	a.say("the arguments")
@@ -352,7 +350,7 @@ func funcWords(p *plan.Probe, t Target, half string) bpf.Function {
 }
 
 // funcResult loads what it returns; at entry, 0.
-func funcResult(p *plan.Probe, t Target) bpf.Function {
+func funcResult(p *layout.Probe, t Target) bpf.Function {
 	a := newAssembler(p, t, expr.AtReturn, "result")
 	a.ctx = asm.R1
 	a.say("the result")
@@ -364,12 +362,12 @@ func funcResult(p *plan.Probe, t Target) bpf.Function {
 
 // wordsFunction loads the words of a fentry program's arguments as if they
 // were in registers: ks_words(context, words, number).
-func wordsFunction(p *plan.Probe, t Target) bpf.Function {
+func wordsFunction(p *layout.Probe, t Target) bpf.Function {
 	a := newAssembler(p, t, expr.AtEntry, "words")
 	a.ctx = asm.R6
 	a.say("the arguments")
 	a.emit(asm.Mov.Reg(asm.R6, asm.R1), asm.Mov.Reg(asm.R7, asm.R2))
-	for _, arg := range p.Session.Args {
+	for _, arg := range p.Args {
 		for i := range arg.Words {
 			a.word(arg.Param, i)
 			a.emit(asm.StoreMem(asm.R7, int16(8*(arg.Word+i)), asm.R0, asm.DWord))

@@ -7,14 +7,14 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // List returns what one end of a call captures as data, if it can be said so:
 // arguments, the result and what these point to. Programs that are Shared leave
 // such values to the engine. Where one record is sent of the whole call, its
 // entry fills in the first values.
-func List(p *plan.Probe, h *plan.Half, t Target) (list bpf.SlotList, ok bool) {
+func List(p *layout.Probe, h *layout.Half, t Target) (list bpf.SlotList, ok bool) {
 	if !t.Shared || h == nil || len(h.Stores) > bpf.MaxListed {
 		return list, false
 	}
@@ -37,7 +37,7 @@ func List(p *plan.Probe, h *plan.Half, t Target) (list bpf.SlotList, ok bool) {
 }
 
 // listed returns a slot as data.
-func listed(p *plan.Probe, s *plan.Slot, at arch) (out bpf.Slot, ok bool) {
+func listed(p *layout.Probe, s *layout.Slot, at arch) (out bpf.Slot, ok bool) {
 	out = bpf.Slot{Off: s.Off, Size: s.Size, Index: s.Index}
 	var addr expr.Term
 	switch t := s.Term.(type) {
@@ -72,7 +72,7 @@ func asNumber(out *bpf.Slot, t btf.Type) bool {
 }
 
 // isWord says which word a term is, if it is one as it was passed.
-func isWord(p *plan.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
+func isWord(p *layout.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
 	switch t := t.(type) {
 	case *expr.Passed:
 		return isWord(p, t.X, at, out)
@@ -82,7 +82,7 @@ func isWord(p *plan.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
 			return false
 		}
 		out.Word = param.Loc.Reg
-		if p.Method == plan.MethodTracingMulti {
+		if p.Method == layout.MethodTracingMulti {
 			out.Word = param.Loc.Slot
 		} else if param.Loc.Reg < 0 {
 			out.Word = len(at.args) + (param.Loc.Stack-int(at.popped))/8

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestList: of `long f(struct file *file, long n)`, what needs no code.
@@ -34,8 +34,8 @@ func TestList(t *testing.T) {
 			[]bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.ResultWord, Width: 8, Signed: true, Off: 8, Size: 8, Index: 1}}},
 		{"f(n + 1, return < 0)", nil, []bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.ResultWord, Width: 8, Signed: true, Off: 8, Size: 8, Index: 1}}},
 	} {
-		p := planned(t, c.spec, plan.MethodKprobe)
-		for i, half := range []*plan.Half{p.Entry, p.Return} {
+		p := planned(t, c.spec, layout.MethodKprobe)
+		for i, half := range []*layout.Half{p.Entry, p.Return} {
 			want := [][]bpf.Slot{c.entry, c.ret}[i]
 			list, ok := List(p, half, Target{Arch: "amd64", Shared: true})
 			if ok != (want != nil) {

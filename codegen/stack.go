@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 var errStack = errors.New("the expression needs more than the 512 bytes of stack that the kernel gives; make it shorter or nest it less")
@@ -42,7 +42,7 @@ func (out *Programs) Link() (l Linked, err error) {
 // checkStack returns an error if the verifier would find that the stack does not
 // suffice. To link takes time, so programs are left out whose own functions have
 // the smallest of frames: the engine's leave room for those.
-func (out *Programs) checkStack(p *plan.Probe) error {
+func (out *Programs) checkStack(p *layout.Probe) error {
 	if largestFrame(out.Entry) <= smallFrame && largestFrame(out.Return) <= smallFrame {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (out *Programs) checkStack(p *plan.Probe) error {
 	}
 	for _, insns := range []asm.Instructions{l.Entry, l.Return, l.Both} {
 		if len(insns) > 0 && bpf.StackDepth(insns) > bpf.MaxStack {
-			return fmt.Errorf("%s: %w", p.Func.Name, errStack)
+			return fmt.Errorf("%s: %w", p.Name, errStack)
 		}
 	}
 	return nil

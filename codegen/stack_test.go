@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // stackItems are the items of the language that need stack: strings of all lengths and
@@ -25,7 +25,7 @@ var stackItems = []string{
 	"n + (n * (file->pos - (n / (file->flags | file->mode)))) == 12", "return < -4095", "$duration > 1",
 }
 
-var stackMethods = []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodMulti, plan.MethodSession, plan.MethodFsession, plan.MethodTracingMulti}
+var stackMethods = []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti}
 
 // TestStack: no SPEC of a few items needs more stack than there is, alone or all
 // of them together, with whatever else a record is to have.
@@ -39,18 +39,16 @@ func TestStack(t *testing.T) {
 	for _, spec := range specs {
 		for _, m := range stackMethods {
 			for _, target := range []Target{{}, {Filtered: true, Limited: true, Stacks: true, Branches: true}, {Shared: true}, {Shared: true, Stacks: true, Branches: true}} {
-				for _, session := range []*plan.Function{nil, {Entry: true}, {}} {
+				for _, role := range []layout.Role{layout.RoleCall, layout.RoleEntry, layout.RoleInside} {
 					p := planned(t, spec, m)
-					if session != nil {
-						p.Session, session.Probe = session, p
-						if err := p.SetMethod(m); err != nil {
-							t.Fatal(err)
-						}
+					p.Role = role
+					if err := p.Lay(); err != nil {
+						t.Fatal(err)
 					}
 					target.Arch, target.Session = "amd64", ofKernel(false).Session
 					target.TypeID = func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
-					target.Guard = GuardFor([]*plan.Probe{p}, nil)
-					most = max(most, stackOf(t, fmt.Sprintf("%s by %s, shared %t, stacks %t, session %+v", spec, m, target.Shared, target.Stacks, session), p, target))
+					target.Guard = GuardFor([]*layout.Probe{p}, nil)
+					most = max(most, stackOf(t, fmt.Sprintf("%s by %s, shared %t, stacks %t, role %d", spec, m, target.Shared, target.Stacks, role), p, target))
 				}
 			}
 		}
@@ -62,7 +60,7 @@ func TestStack(t *testing.T) {
 }
 
 // stackOf returns how much stack the programs need.
-func stackOf(t *testing.T, what string, p *plan.Probe, target Target) int {
+func stackOf(t *testing.T, what string, p *layout.Probe, target Target) int {
 	t.Helper()
 	programs, err := Compile(p, target)
 	if err != nil {

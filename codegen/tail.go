@@ -7,7 +7,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // ticket holds that of the branch snapshot from a program's first instruction
@@ -17,7 +17,7 @@ const ticket = asm.R9
 // takes returns what the tail of the record holds that one end of a call sends.
 // A call that has two records has its stacks with the first, since they are
 // the same at both ends, and its branches with the last.
-func takes(p *plan.Probe, t Target, phase expr.Phase) bpf.Take {
+func takes(p *layout.Probe, t Target, phase expr.Phase) bpf.Take {
 	var take bpf.Take
 	atEntry, atReturn := sends(p.Entry), sends(p.Return)
 	if t.Stacks && (phase == expr.AtEntry && atEntry || !atEntry && atReturn) {
@@ -32,7 +32,7 @@ func takes(p *plan.Probe, t Target, phase expr.Phase) bpf.Take {
 	return take
 }
 
-func sends(h *plan.Half) bool { return h != nil && h.Record != nil }
+func sends(h *layout.Half) bool { return h != nil && h.Record != nil }
 
 // snapshot takes the newest branches if a record is to have them. What a program does
 // before must neither call nor jump: that would be among them.
@@ -61,7 +61,7 @@ func (a *assembler) callList(name string, kind bpf.Kind) {
 
 // finishCall calls plain, or tailed for a record that has a tail, with the
 // arguments in R1 and R2 already in place.
-func (a *assembler) finishCall(plain, tailed string, r *plan.Record, kind bpf.Kind) {
+func (a *assembler) finishCall(plain, tailed string, r *layout.Record, kind bpf.Kind) {
 	take, name := takes(a.probe, a.target, a.phase), plain
 	if take != 0 {
 		name = tailed
@@ -73,8 +73,8 @@ func (a *assembler) finishCall(plain, tailed string, r *plan.Record, kind bpf.Ki
 // hasTicket reports whether the program takes a branch snapshot. In sessions
 // all do that run at a function's return.
 func (a *assembler) hasTicket() bool {
-	if s := a.probe.Session; s != nil {
-		return s.Injected == plan.NotInjected && a.target.Branches && a.phase == expr.AtReturn
+	if a.probe.Role != layout.RoleCall {
+		return !a.probe.Role.Injected() && a.target.Branches && a.phase == expr.AtReturn
 	}
 	return takes(a.probe, a.target, a.phase)&bpf.TakeBranches != 0
 }

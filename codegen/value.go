@@ -11,7 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A use says what becomes of a value, which decides how it may be loaded: the
@@ -80,7 +80,7 @@ func (a *assembler) arg(t *expr.Arg, u use) {
 	p := &a.probe.Params[t.Index]
 	if typesKnown(a.probe.Method) {
 		switch kind := paramKind(p); {
-		case (kind == wordRefused || kind == wordTyped && u == useNumber) && a.probe.Method == plan.MethodTPBTF:
+		case (kind == wordRefused || kind == wordTyped && u == useNumber) && a.probe.Method == layout.MethodTPBTF:
 			a.emit(asm.Mov.Reg(asm.R0, a.ctx)) // there is no bpf_get_func_arg, but its context is memory
 			a.probeRead(int64(8*p.Loc.Slot), 8, expr.Kernel)
 			return
@@ -93,7 +93,7 @@ func (a *assembler) arg(t *expr.Arg, u use) {
 }
 
 func (a *assembler) result(t *expr.Result, u use) {
-	if a.probe.Method == plan.MethodFentry || a.probe.Method == plan.MethodFsession {
+	if a.probe.Method == layout.MethodFentry || a.probe.Method == layout.MethodFsession {
 		switch kind := contextKind(a.probe.Result); {
 		case kind == wordRefused, kind == wordTyped && u == useNumber:
 			a.funcResult()
@@ -399,7 +399,7 @@ const (
 
 // paramKind is contextKind of a parameter. The verifier wants to see what is
 // called so compared with NULL, and nothing else will do.
-func paramKind(p *plan.Param) wordKind {
+func paramKind(p *layout.Param) wordKind {
 	kind := contextKind(p.Type)
 	if kind == wordTyped && strings.HasSuffix(p.Name, "__nullable") {
 		return wordRefused

@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Of `void f(void)` there is nothing to capture at either end, and both are sent,
@@ -31,16 +32,16 @@ func TestVoid(t *testing.T) {
 		})
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
-		for _, m := range []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodMulti, plan.MethodSession, plan.MethodFsession, plan.MethodTracingMulti} {
+		for _, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti} {
 			for _, paired := range []bool{false, true} {
-				p, err := plan.NewProbe(kernel.Open(fstest.MapFS{}), spec, f, plan.Options{Arch: arch, Paired: paired, Method: func(*plan.Probe) plan.Method { return m }})
+				p, err := plan.NewProbe(kernel.Open(fstest.MapFS{}), spec, f, plan.Options{Arch: arch, Paired: paired, Method: func(*plan.Probe) layout.Method { return m }})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, target := range []Target{{}, {Filtered: true, Limited: paired}, {Stacks: true}, {Branches: true}} {
 					target.Arch, target.Session = arch, kernel7
-					target.Shared = m != plan.MethodFentry && m != plan.MethodFsession && m != plan.MethodKprobe
-					programs, err := Compile(p, target)
+					target.Shared = m != layout.MethodFentry && m != layout.MethodFsession && m != layout.MethodKprobe
+					programs, err := Compile(&p.Probe, target)
 					if err != nil {
 						t.Fatalf("%s, %s, %+v: %v", arch, m, target, err)
 					}

@@ -10,8 +10,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A program on a trampoline may load neither the result behind twelve words of
@@ -34,18 +33,18 @@ func TestWordsByHelpers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "f"}, Result: long, Method: plan.MethodFentry}
+		p := &layout.Probe{Name: "f", Function: "f", Spec: spec, Result: long, Method: layout.MethodFentry}
 		scope, slot := &expr.Scope{Func: "f", Return: long, Types: noTypes{}}, 0
 		for _, typ := range tt.params {
 			size, _ := btf.Sizeof(typ)
-			param := plan.Param{Param: expr.Param{Type: typ}, Loc: plan.Loc{Slot: slot, Slots: size / 8, Reg: slot}}
+			param := layout.Param{Param: expr.Param{Type: typ}, Loc: layout.Loc{Slot: slot, Slots: size / 8, Reg: slot}}
 			p.Params, scope.Params = append(p.Params, param), append(scope.Params, param.Param)
 			slot += size / 8
 		}
 		if p.Items, err = expr.Check(spec, scope); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.SetMethod(plan.MethodFentry); err != nil {
+		if err := p.Lay(); err != nil {
 			t.Fatal(err)
 		}
 		programs, err := Compile(p, Target{Arch: "amd64"})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A cpuFlag is how much of one CPU tracing may take; 0: as much as it likes.
@@ -83,12 +84,12 @@ func sayCost(log *slog.Logger, p *plan.Plan) {
 	var most time.Duration
 	for _, probe := range p.Probes {
 		cost := attach.RunCost(probe.Method)
-		if probe.Session != nil || probe.Entry != nil && probe.Return != nil {
+		if probe.Role != layout.RoleCall || probe.Entry != nil && probe.Return != nil {
 			cost *= 2
 		}
 		most = max(most, cost)
 		if plan.Hot(probe.Func) {
-			hot = append(hot, probe.Name())
+			hot = append(hot, probe.Name)
 		}
 	}
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 func TestCPUFlag(t *testing.T) {
@@ -36,7 +37,7 @@ func TestSayCost(t *testing.T) {
 			if i > 0 {
 				f = fmt.Sprintf("%s%d", name, i)
 			}
-			out = append(out, &plan.Probe{Func: kernel.Function{Name: f}, Method: plan.MethodFentry, Entry: &plan.Half{}, Return: &plan.Half{}})
+			out = append(out, &plan.Probe{Func: kernel.Function{Name: f}, Probe: layout.Probe{Name: f, Function: f, Method: layout.MethodFentry, Entry: &layout.Half{}, Return: &layout.Half{}}})
 		}
 		return out
 	}

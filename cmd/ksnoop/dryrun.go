@@ -17,6 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // What --dry-run can be.
@@ -50,7 +51,7 @@ func unfit(p *plan.Plan, target codegen.Target) (failed []attach.Failure) {
 		if len(probe.Items) == 0 {
 			continue
 		}
-		if _, err := codegen.Compile(probe, target); err != nil {
+		if _, err := codegen.Compile(&probe.Probe, target); err != nil {
 			failed = append(failed, attach.Failure{Probe: probe, Err: err})
 		}
 	}
@@ -73,12 +74,13 @@ func (t *tracing) dryRun() error {
 	for _, f := range tracer.Failed() {
 		t.verifierLog(f.Err)
 	}
+	t.request.plan = tracer.Attached()
 	return t.request.dryRun(t.explained(tracer.Failed())).print(t.stdout)
 }
 
 // methodCounts says how many probes each method attaches.
 func methodCounts(p *plan.Plan, failed map[*plan.Probe]bool) []string {
-	counts, order := map[plan.Method]int{}, []plan.Method(nil)
+	counts, order := map[layout.Method]int{}, []layout.Method(nil)
 	for _, probe := range p.Probes {
 		if failed[probe] {
 			continue
@@ -101,27 +103,27 @@ func dryRunOf(p *plan.Plan, failed map[*plan.Probe]bool) []tracedGroup {
 		if failed[probe] {
 			continue
 		}
-		g.functions = append(g.functions, probe.Name()+itemsText(probe.Spec)+", by "+probe.Method.String())
+		g.functions = append(g.functions, probe.Name+itemsText(probe.Spec)+", by "+probe.Method.String())
 	}
 	return []tracedGroup{g}
 }
 
-// dryRunOfSession describes the plan of sessions.
-func dryRunOfSession(s *plan.Session, failed map[*plan.Probe]bool) []tracedGroup {
+// dryRunOfSessions describes the plan of sessions.
+func dryRunOfSessions(p *plan.Plan, failed map[*plan.Probe]bool) []tracedGroup {
 	entry, inside, injected := tracedGroup{title: "would open a session"}, tracedGroup{title: "would be recorded in it"}, tracedGroup{title: "would be injected"}
-	for _, f := range s.Functions {
-		if failed[f.Probe] {
+	for _, probe := range p.Probes {
+		if failed[probe] {
 			continue
 		}
-		text := f.Func.String()
-		if f.HasItems() {
-			text += itemsText(f.Probe.Spec)
+		text := probe.Func.String()
+		if probe.HasItems() {
+			text += itemsText(probe.Spec)
 		}
-		if f.Injected != plan.NotInjected {
-			injected.functions = append(injected.functions, f.Probe.Name()+itemsText(f.Probe.Spec))
+		if probe.Role.Injected() {
+			injected.functions = append(injected.functions, probe.Name+itemsText(probe.Spec))
 			continue
 		}
-		if f.Entry {
+		if probe.Role == layout.RoleEntry {
 			entry.functions = append(entry.functions, text)
 		} else {
 			inside.functions = append(inside.functions, text)
@@ -135,8 +137,8 @@ func dryRunOfSession(s *plan.Session, failed map[*plan.Probe]bool) []tracedGroup
 func unsure(p *plan.Plan, failed map[*plan.Probe]bool) []string {
 	var names []string
 	for _, probe := range p.Probes {
-		if t := probe.Target; t.Kind == expr.Instruction && t.Offset != 0 && !t.Inlined && !failed[probe] && !slices.Contains(names, probe.Name()) {
-			names = append(names, probe.Name())
+		if t := probe.Target; t.Kind == expr.Instruction && t.Offset != 0 && !t.Inlined && !failed[probe] && !slices.Contains(names, probe.Name) {
+			names = append(names, probe.Name)
 		}
 	}
 	return names
@@ -188,7 +190,7 @@ func (d *dryRun) print(w io.Writer) error {
 		remarks = append(remarks, remarkOn(s.Name(), s.Why))
 	}
 	for _, f := range d.failed {
-		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err).about(f.Probe))
+		remarks = append(remarks, remarkOn(f.Probe.Name, f.Err).about(f.Probe))
 	}
 	for _, name := range d.refused {
 		remarks = append(remarks, remark{name: name, text: "not open to tracing (" + kernel.RefusedBecause + ")"})

@@ -20,6 +20,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // theKernel is the guest's; what has been read of it is kept for all tests.
@@ -29,7 +30,7 @@ var theKernel = sync.OnceValue(func() *kernel.View { return kernel.Open(os.DirFS
 type sessionRun struct {
 	entry, allow, specs []string
 	args                bool
-	method              plan.Method // 0: as chosen
+	method              layout.Method // 0: as chosen
 	report              bpf.SessionSettings
 	settings            bpf.Settings
 	// during is called while the request is attached, after the work.
@@ -50,16 +51,16 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 	}
 	view := theKernel()
 	o := plan.Options{Arch: hostArch}
-	if r.method != plan.MethodAuto {
-		o.Method = func(*plan.Probe) plan.Method { return r.method }
+	if r.method != layout.MethodAuto {
+		o.Method = func(*plan.Probe) layout.Method { return r.method }
 	}
 	p, skipped, err := plan.ResolveSession(view, plan.SessionRequest{Entry: parse(r.entry), Allow: parse(r.allow), Specs: parse(r.specs), Args: r.args}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d functions, %d left out", len(p.Functions), len(skipped))
-	if r.method == plan.MethodAuto {
-		if _, err := attach.Choose(p.Plan, false); err != nil {
+	t.Logf("%d functions, %d left out", len(p.Probes), len(skipped))
+	if r.method == layout.MethodAuto {
+		if p, _, err = attach.Choose(p, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +72,7 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 	if err != nil {
 		t.Fatal(err)
 	}
-	tracer, err := attach.Attach(p.Plan, options)
+	tracer, err := attach.Attach(p, options)
 	if err != nil {
 		t.Fatalf("%+v", err)
 	}
@@ -89,7 +90,7 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out []string
-	d := session.Decoder{Plan: p, Traced: r.report.Traced, Live: r.report.Live}
+	d := session.Decoder{Plan: tracer.Attached(), Traced: r.report.Traced, Live: r.report.Live}
 	for s, err := range d.Sessions(tracer.Records(ctx)) {
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +172,7 @@ func workload(t *testing.T, args ...string) {
 }
 
 // anyMethod are the methods that both guests have.
-var anyMethod = []plan.Method{plan.MethodFentry, plan.MethodKprobe}
+var anyMethod = []layout.Method{layout.MethodFentry, layout.MethodKprobe}
 
 // onlyEngine are the cases that do not depend on how the kernel is hooked.
 var onlyEngine = map[string]bool{"live": true, "predicate that does not": true, "predicate on the return that does not hold": true,

@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // explain prints what a plan would do: types, offsets, phases, and the
@@ -23,7 +24,7 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		programs, err := codegen.Compile(probe, target)
+		programs, err := codegen.Compile(&probe.Probe, target)
 		if err != nil {
 			return err
 		}
@@ -41,11 +42,11 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 func explainProbe(b *strings.Builder, p *plan.Probe) {
 	switch proto := p.Signature(); {
 	case p.Target.Inlined:
-		fmt.Fprintf(b, "%s\n", appendParams(terminal.AppendName(nil, p.Name()), p.Target.Params))
+		fmt.Fprintf(b, "%s\n", appendParams(terminal.AppendName(nil, p.Name), p.Target.Params))
 	case proto != nil:
-		fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Name(), proto))
+		fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Name, proto))
 	default:
-		fmt.Fprintf(b, "%s /* no types are known */\n", terminal.Name(p.Name()))
+		fmt.Fprintf(b, "%s /* no types are known */\n", terminal.Name(p.Name))
 	}
 	shape := "entry and return are sent separately"
 	switch {
@@ -75,7 +76,7 @@ func phaseName(p expr.Phase) string {
 	return "entry"
 }
 
-func explainSlots(b *strings.Builder, phase string, h *plan.Half, p *plan.Probe) {
+func explainSlots(b *strings.Builder, phase string, h *layout.Half, p *plan.Probe) {
 	if h == nil {
 		return
 	}
@@ -84,15 +85,15 @@ func explainSlots(b *strings.Builder, phase string, h *plan.Half, p *plan.Probe)
 		if s.Capture >= 0 {
 			label = p.Items[s.Item].Captures[s.Capture].Label
 		}
-		switch s.Role {
-		case plan.RoleTarget:
+		switch s.Part {
+		case layout.PartTarget:
 			what = " (what it points to)"
 			if p.Items[s.Item].Captures[s.Capture].Value == nil {
 				what = ""
 			}
-		case plan.RoleAfter:
+		case layout.PartAfter:
 			what = " (again)"
-		case plan.RoleKept:
+		case layout.PartKept:
 			label = expr.FormatTerm(s.Term, func(i int) string { return p.Params[i].Name })
 			what = " (kept for the return)"
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/livetest"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // noneOpen fails if a session is open after the work has ended. Tasks are freed
@@ -53,7 +53,7 @@ func TestLiveStress(t *testing.T) {
 					settings: bpf.Settings{RingSize: 64 << 10, Filter: bpf.Filter{Comms: []string{"workload"}}}}
 				out, counts := r.sessions(t, func() { workload(t, "threads", "-threads", fmt.Sprint(threads), "-count", fmt.Sprint(each)) })
 				hidden := uint64(0)
-				if m == plan.MethodFentry {
+				if m == layout.MethodFentry {
 					hidden = counts[bpf.Missed] + counts[bpf.LostReturn]
 					counts[bpf.Missed], counts[bpf.LostReturn] = 0, 0
 				}
@@ -143,7 +143,7 @@ func TestLiveFaults(t *testing.T) {
 // thread is not in its session. How many ticks there are is up to the guest.
 func TestLiveInterrupts(t *testing.T) {
 	guest.Require(t)
-	r := sessionRun{entry: []string{sys + "read", "update_process_times"}, allow: []string{"vfs_read"}, method: plan.MethodKprobe,
+	r := sessionRun{entry: []string{sys + "read", "update_process_times"}, allow: []string{"vfs_read"}, method: layout.MethodKprobe,
 		report:   bpf.SessionSettings{Success: true, Traced: true},
 		settings: bpf.Settings{RingSize: 64 << 20, Filter: bpf.Filter{Comms: []string{"workload"}}}}
 	out, _ := r.sessions(t, func() { workload(t, "loop") })
@@ -173,7 +173,7 @@ func TestLiveHung(t *testing.T) {
 	if _, ok := kernel.Open(os.DirFS("/")).SymbolNamed(read, ""); !ok {
 		read = "pipe_read"
 	}
-	r := sessionRun{entry: []string{"vfs_read"}, allow: []string{read}, method: plan.MethodKprobe,
+	r := sessionRun{entry: []string{"vfs_read"}, allow: []string{read}, method: layout.MethodKprobe,
 		report:   bpf.SessionSettings{Hung: uint64(300 * time.Millisecond)},
 		settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 	r.during = func(tracer *attach.Tracer) {

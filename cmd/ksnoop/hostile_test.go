@@ -137,16 +137,13 @@ func hostileRecording(t *testing.T, name string, sessions bool) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, source.Sessions = s.Plan, &record.Sessions{Args: true, Boot: time.Unix(0, 0)}
+		p, source.Sessions = s, &record.Sessions{Args: true, Boot: time.Unix(0, 0)}
 	} else if p, _, err = plan.Resolve(source.View, []*expr.Spec{spec}, options); err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
 	w, err := record.NewWriter(&file, source, p)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
 	var raw []byte

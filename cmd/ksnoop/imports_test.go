@@ -22,9 +22,10 @@ const module = "github.com/ksnoop/ksnoop/"
 var layers = map[string][]string{
 	"btfprint":           {"internal/errno", "internal/qualifier", "internal/terminal"},
 	"expr":               {"internal/errno", "internal/glob", "internal/qualifier", "internal/suggest", "internal/uapi"},
-	"internal/plan":      {"expr", "internal/kernel", "internal/debuginfo", "internal/ptregs"},
-	"codegen":            {"expr", "bpf", "internal/plan"},
-	"internal/event":     {"internal/plan", "expr", "bpf"},
+	"layout":             {"expr"},
+	"codegen":            {"layout", "bpf", "internal/ptregs", "internal/qualifier"},
+	"internal/plan":      {"layout", "internal/kernel", "internal/debuginfo", "internal/ptregs"},
+	"internal/event":     {"internal/plan", "bpf"},
 	"internal/session":   {"internal/event"},
 	"internal/record":    {"internal/plan", "internal/event", "internal/terminal"},
 	"internal/symname":   {"internal/terminal"},

@@ -126,7 +126,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 			return out, unusable(view, err)
 		}
 		for _, probe := range p.Probes {
-			out = f.appendSignature(out, probe.Name(), probe.Signature(), shown)
+			out = f.appendSignature(out, probe.Name, probe.Signature(), shown)
 		}
 		return out, nil
 	}

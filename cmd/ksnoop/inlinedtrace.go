@@ -113,7 +113,7 @@ func sayInlined(log *slog.Logger, p *plan.Plan, skipped []plan.Skipped) {
 	var remarks []remark
 	for _, probe := range p.Probes {
 		if absent := probe.Absent(); len(absent) > 0 {
-			remarks = append(remarks, remark{name: probe.Name(), text: strings.Join(absent, ", ")})
+			remarks = append(remarks, remark{name: probe.Name, text: strings.Join(absent, ", ")})
 		}
 	}
 	sayGroups("inlined calls", remarks, func(place, params string) {

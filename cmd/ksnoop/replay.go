@@ -85,7 +85,7 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	var t *tally
 	if info := r.Info().Sessions; info != nil {
 		shown := shownSessions{Sessions: *info, look: f.look, addresses: f.verbose, columns: columnsOf(stdout), branches: f.branches.options(), count: f.view.count}
-		v := newSessionsView(r.Session(), shown, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
+		v := newSessionsView(r.Plan(), shown, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
 		err = v.print(stdout, r.Records(), nil)
 		t = v.tally()
 	} else {
@@ -134,10 +134,13 @@ func (f *recordFlags) check(command []string) error {
 	return nil
 }
 
-// open begins the recording of a plan, of sessions if there are any; without --record it returns nil.
+// open makes the file for a recording of a plan, of sessions if there are any; without --record it returns nil.
 func (f *recordFlags) open(view *kernel.View, p *plan.Plan, sessions *record.Sessions) (*recording, error) {
 	if f.file == "" {
 		return nil, nil
+	}
+	if err := record.Affordable(p); err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
 	}
 	file, err := record.Create(f.file, f.force)
 	if errors.Is(err, fs.ErrExist) {
@@ -146,26 +149,25 @@ func (f *recordFlags) open(view *kernel.View, p *plan.Plan, sessions *record.Ses
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	w, err := record.NewWriter(file, record.Source{Root: view.Root(), View: view, Arch: hostArch, Writer: version(), Sessions: sessions}, p)
-	if err != nil {
-		return nil, fmt.Errorf("--record %s: %w", f.file, errors.Join(err, file.Discard()))
-	}
-	return &recording{file: file, w: w}, nil
+	return &recording{file: file, source: record.Source{Root: view.Root(), View: view, Arch: hostArch, Writer: version(), Sessions: sessions}}, nil
 }
 
 // A recording is one that is being made. Nil does nothing.
 type recording struct {
-	file    *record.File
-	w       *record.Writer
-	started bool
+	file   *record.File
+	source record.Source
+	w      *record.Writer // nil until it has begun
 }
 
-func (r *recording) start() error {
+// start begins the recording of a plan that is attached.
+func (r *recording) start(p *plan.Plan) (err error) {
 	if r == nil {
 		return nil
 	}
-	r.started = true
-	return r.w.Start()
+	if r.w, err = record.NewWriter(r.file, r.source, p); err != nil {
+		return fmt.Errorf("--record %s: %w", r.file.Name(), err)
+	}
+	return nil
 }
 
 // tee passes records on that it has recorded.
@@ -197,7 +199,7 @@ func (r *recording) close() error {
 	switch {
 	case r == nil:
 		return nil
-	case !r.started:
+	case r.w == nil:
 		return r.file.Discard()
 	}
 	return r.file.Close()

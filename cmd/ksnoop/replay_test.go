@@ -49,9 +49,6 @@ func writeRecording(t *testing.T, ending record.Ending, events ...recorded) stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
 	for _, r := range events {
 		e := bpf.Event{Time: r.time * 1e9, PID: 7, TID: 8, CPU: 1, Kind: r.kind}
 		copy(e.Comm[:], "workload")
@@ -127,7 +124,7 @@ func TestReplayRefuses(t *testing.T) {
 	}{
 		{"empty", "", "not a recording of ksnoop", ""},
 		{"script", "#!/bin/sh\nexit 0\n", "not a recording of ksnoop", ""},
-		{"newer", string(newer), "the recording has format 3, this ksnoop reads format 2", ""},
+		{"newer", string(newer), "the recording has format 4, this ksnoop reads format 3", ""},
 		{"head", string(whole[:100]), "the recording was cut off", ""},
 		{"files only", string(whole[:len(whole)/2]), "the recording was cut off", ""},
 		{"without its end", string(whole[:len(whole)-20]), "after 4 records: the recording was cut off", all},
@@ -193,7 +190,7 @@ func TestRecordingFile(t *testing.T) {
 		if r, err = f.open(view, &plan.Plan{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(r.start(), r.close()); err != nil {
+		if err := errors.Join(r.start(&plan.Plan{}), r.close()); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(name); err != nil {

@@ -153,13 +153,13 @@ func sayAttached(log *slog.Logger, p *plan.Plan, failed []attach.Failure) {
 	var remarks []remark
 	for _, f := range failed {
 		bad[f.Probe] = true
-		remarks = append(remarks, remarkOn(f.Probe.Name(), f.Err).about(f.Probe))
+		remarks = append(remarks, remarkOn(f.Probe.Name, f.Err).about(f.Probe))
 	}
 	sayGroups("functions", remarks, func(f, why string) { log.Warn("not traced", "function", f, "reason", why) })
 	remarks = nil
 	for _, probe := range p.Probes {
 		if !bad[probe] {
-			remarks = append(remarks, remark{name: probe.Name(), text: "attached with " + probe.Method.String()})
+			remarks = append(remarks, remark{name: probe.Name, text: "attached with " + probe.Method.String()})
 		}
 	}
 	sayGroups("functions", remarks, func(f, how string) { log.Info(how, "function", f) })

@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 func TestSay(t *testing.T) {
@@ -23,14 +24,14 @@ func TestSay(t *testing.T) {
 	log.Debug("not shown")
 	p := &plan.Plan{}
 	for i := range 7 {
-		method := plan.MethodKprobe
+		method := layout.MethodKprobe
 		if i == 0 {
-			method = plan.MethodFentry
+			method = layout.MethodFentry
 		}
-		p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: fmt.Sprint("f", i)}, Method: method})
+		p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: fmt.Sprint("f", i)}, Probe: layout.Probe{Name: fmt.Sprint("f", i), Method: method}})
 	}
-	p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: "f7"}, Spec: specOf(t, "f7(n == 1, return)")},
-		&plan.Probe{Func: kernel.Function{Name: "f8"}, Spec: specOf(t, "f8("+strings.Repeat("n == 1, ", 20)+"n)")})
+	p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: "f7"}, Probe: layout.Probe{Name: "f7", Spec: specOf(t, "f7(n == 1, return)")}},
+		&plan.Probe{Func: kernel.Function{Name: "f8"}, Probe: layout.Probe{Name: "f8", Spec: specOf(t, "f8("+strings.Repeat("n == 1, ", 20)+"n)")}})
 	sayAttached(log, p, []attach.Failure{{Probe: p.Probes[6], Err: errors.New("kprobe of f6: busy")},
 		{Probe: p.Probes[7], Err: errors.New("too long")}, {Probe: p.Probes[8], Err: errors.New("longer still")}})
 	var skipped []plan.Skipped
@@ -69,7 +70,7 @@ func TestExplained(t *testing.T) {
 	p := &plan.Plan{}
 	var failed []attach.Failure
 	for _, name := range []string{"sched_clock", "native_sched_clock"} {
-		p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: name}})
+		p.Probes = append(p.Probes, &plan.Probe{Func: kernel.Function{Name: name}, Probe: layout.Probe{Name: name}})
 		failed = append(failed, attach.Failure{Probe: p.Probes[len(failed)], Err: fmt.Errorf("kprobe of %s: no such file", name)})
 	}
 	var b strings.Builder

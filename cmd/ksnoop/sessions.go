@@ -26,7 +26,6 @@ import (
 // A request is what the command line asks for, resolved.
 type request struct {
 	plan     *plan.Plan
-	session  *plan.Session // nil for the calls view
 	settings sessionSettings
 	skipped  []plan.Skipped
 	choice   attach.Choice   // of the method; empty where the user has chosen
@@ -64,10 +63,9 @@ func (f *traceFlags) resolveSession(view *kernel.View, args []string, o plan.Opt
 		return nil, err
 	}
 	asked.Args = f.session.args
-	if r.session, r.skipped, err = plan.ResolveSession(view, asked, o); err != nil {
+	if r.plan, r.skipped, err = plan.ResolveSession(view, asked, o); err != nil {
 		return nil, err
 	}
-	r.plan = r.session.Plan
 	r.refused = func() []string { return refused(view, slices.Concat(asked.Entry, asked.Allow, asked.Specs)) }
 	return r, nil
 }
@@ -79,8 +77,8 @@ func (r *request) dryRun(failed []attach.Failure) *dryRun {
 		bad[f.Probe] = true
 	}
 	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused(), passed: passedTexts(r.choice), unsure: unsure(r.plan, bad)}
-	if r.session != nil {
-		d.traced, d.methods = dryRunOfSession(r.session, bad), methodCounts(r.plan, bad)
+	if r.plan.Sessions {
+		d.traced, d.methods = dryRunOfSessions(r.plan, bad), methodCounts(r.plan, bad)
 	} else {
 		d.traced = dryRunOf(r.plan, bad)
 	}
@@ -127,9 +125,9 @@ type shownSessions struct {
 	count     uint64
 }
 
-func newSessionsView(s *plan.Session, o shownSessions, view *kernel.View, resolver *symbols.Resolver) *sessionsView {
+func newSessionsView(p *plan.Plan, o shownSessions, view *kernel.View, resolver *symbols.Resolver) *sessionsView {
 	return &sessionsView{
-		decoder: &session.Decoder{Plan: s, Traced: o.Traced, Live: o.Live},
+		decoder: &session.Decoder{Plan: p, Traced: o.Traced, Live: o.Live},
 		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: o.Boot, Args: o.look.form, ArgsWidth: o.look.width, Columns: o.columns,
 			Trace: o.Traced, Live: o.Live, NoStack: o.look.noStack, Unfiltered: o.look.fullStacks || o.branches.Unfiltered, Addresses: o.addresses, Branches: o.branches, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
 		count: o.count,

@@ -98,7 +98,7 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 
 // alone reports whether nothing is printed that would tell that sessions are waited
 // for: neither a header nor what a command does.
-func (t *tracing) alone() bool { return t.request.session != nil && len(t.flags.command) == 0 }
+func (t *tracing) alone() bool { return t.plan.Sessions && len(t.flags.command) == 0 }
 
 // detach takes the probes off. Of many that takes the kernel long.
 func (t *tracing) detach(tracer *attach.Tracer) {

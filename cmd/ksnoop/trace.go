@@ -27,6 +27,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // traceFlags are the options of "ksnoop trace".
@@ -182,19 +184,19 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	p := request.plan
-	sayInlined(log, p, request.skipped)
+	sayInlined(log, request.plan, request.skipped)
 	sayLeftOut(log, request.skipped)
 	switch {
 	case view.GivenTypes():
-		err = attach.ChooseUntyped(p, f.auto())
+		request.plan, err = attach.ChooseUntyped(request.plan, f.auto())
 	case f.auto() && f.kernel.btf == "":
-		request.choice, err = attach.Choose(p, f.tail.branches.text != "")
+		request.plan, request.choice, err = attach.Choose(request.plan, f.tail.branches.text != "")
 		sayPassed(log, request.choice)
 	}
 	if err != nil {
 		return err
 	}
+	p := request.plan
 	if f.dryRun != "" {
 		if err := plan.Refused(view, p.Probes); err != nil {
 			return err
@@ -211,14 +213,14 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	types, _ := view.BTF()
-	t.target.Guard = codegen.GuardFor(p.Probes, types)
+	t.target.Guard = codegen.GuardFor(p.Layouts(), types)
 	if f.explain {
 		return explain(stdout, p, t.target)
 	}
 	if err := obstacle(view); err != nil {
 		return err
 	}
-	m, _ := plan.MethodNamed(f.method)
+	m, _ := layout.MethodNamed(f.method)
 	if err := attach.Supported(m); err != nil {
 		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", f.method, err)
 	}
@@ -232,26 +234,24 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		f.tail.set(&t.settings, &t.target)
 		return t.dryRun()
 	}
-	if err := f.tail.branches.record(f.tail.stacks() || request.session != nil, stderr); err != nil {
+	if err := f.tail.branches.record(f.tail.stacks() || p.Sessions, stderr); err != nil {
 		return err
 	}
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings, &t.target)
 	var sessions *record.Sessions
-	if request.session == nil {
+	if !p.Sessions {
 		if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
 			return err
 		}
 	} else {
-		resolver, err := f.symbols.open(view, stderr)
-		if err != nil {
+		if t.resolver, err = f.symbols.open(view, stderr); err != nil {
 			return err
 		}
-		shown, err := f.shown(columnsOf(stdout))
-		if err != nil {
+		if t.shown, err = f.shown(columnsOf(stdout)); err != nil {
 			return err
 		}
-		t.sessions, sessions = newSessionsView(request.session, shown, view, resolver), &shown.Sessions
+		sessions = &t.shown.Sessions
 	}
 	if t.recording, err = f.record.open(view, p, sessions); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (f *traceFlags) checkUntyped() error {
 	if f.kernel.btf == "" || f.unattached() {
 		return nil
 	}
-	m, _ := plan.MethodNamed(f.method)
+	m, _ := layout.MethodNamed(f.method)
 	switch err := attach.NeedsBTF(m); {
 	case err != nil:
 		return usagef("--attach %s does not go with --btf: %w", f.method, err)
@@ -356,7 +356,7 @@ func parseSelectors(texts []string) ([]expr.Selector, error) {
 }
 
 // auto reports whether the user leaves it to ksnoop how to attach.
-func (f *traceFlags) auto() bool { return f.method == plan.MethodAuto.String() }
+func (f *traceFlags) auto() bool { return f.method == layout.MethodAuto.String() }
 
 func (f *traceFlags) planOptions() (plan.Options, error) {
 	o := plan.Options{Arch: hostArch}
@@ -364,12 +364,12 @@ func (f *traceFlags) planOptions() (plan.Options, error) {
 	if o.Deny, err = parseSelectors(f.deny); err != nil {
 		return o, err
 	}
-	m, ok := plan.MethodNamed(f.method)
-	if !ok || m > plan.MethodTracingMulti {
+	m, ok := layout.MethodNamed(f.method)
+	if !ok || m > layout.MethodTracingMulti {
 		return o, usagef("--attach %s: there are auto, fentry, fsession, kprobe, multi, session and tracing_multi", f.method)
 	}
-	if m != plan.MethodAuto {
-		o.Method = func(*plan.Probe) plan.Method { return m }
+	if m != layout.MethodAuto {
+		o.Method = func(*plan.Probe) layout.Method { return m }
 	}
 	return o, nil
 }
@@ -413,7 +413,9 @@ type tracing struct {
 	log         *slog.Logger
 	recording   *recording    // nil if there is none
 	tails       *output.Tails // nil if there are none
-	sessions    *sessionsView // nil for the calls view
+	shown       shownSessions // how sessions are shown, with what resolver
+	resolver    *symbols.Resolver
+	sessions    *sessionsView // nil for the calls view, and until all is attached
 	attached    atomic.Pointer[attach.Tracer]
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
@@ -474,8 +476,8 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 func (t *tracing) options() (attach.Options, error) {
 	o := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(),
 		Latency: t.flags.control.latency, Hurry: t.interrupted, Log: t.log}
-	if s := t.request.session; s != nil {
-		return attach.SessionOptions(s, o, t.flags.session.engine(t.request.settings))
+	if t.plan.Sessions {
+		return attach.SessionOptions(t.plan, o, t.flags.session.engine(t.request.settings))
 	}
 	return o, nil
 }
@@ -485,7 +487,7 @@ func (t *tracing) options() (attach.Options, error) {
 func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
 	tellInlined := func() {}
 	if !t.flags.inlined {
-		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), t.request.session == nil, t.stderr)
+		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), !t.plan.Sessions, t.stderr)
 	}
 	options, err := t.options()
 	if err != nil {
@@ -500,7 +502,10 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	t.attached.Store(tracer)
 	tellInlined()
 	t.kernel.Renew() // attaching has added symbols, those of trampolines
-	if err := t.recording.start(); err != nil {
+	if t.plan.Sessions {
+		t.sessions = newSessionsView(t.plan, t.shown, t.kernel, t.resolver)
+	}
+	if err := t.recording.start(t.plan); err != nil {
 		return err
 	}
 	if err := ready(tracer); err != nil {
@@ -543,6 +548,7 @@ func (t *tracing) attach(ctx context.Context, options attach.Options) (*attach.T
 	if refused := plan.Refused(t.kernel, probes); refused != nil {
 		return nil, errors.Join(refused, tracer.Close())
 	}
+	t.plan = tracer.Attached()
 	sayAttached(t.log, t.plan, failed)
 	return tracer, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // BenchmarkLiveAttach attaches all functions that a glob names, with all their
@@ -24,15 +25,15 @@ import (
 func BenchmarkLiveAttach(b *testing.B) {
 	guest.Require(b)
 	for _, c := range []struct {
-		method plan.Method
+		method layout.Method
 		needs  Capability
 		glob   string
 	}{
-		{plan.MethodSession, CapKprobeSession, "*bpf*"},
-		{plan.MethodMulti, CapKprobeMulti, "*bpf*"},
-		{plan.MethodTracingMulti, CapTracingMulti, "*bpf*"},
-		{plan.MethodKprobe, CapKretprobe, "bpf_prog_*"},
-		{plan.MethodFentry, CapFexit, "bpf_prog_a*"},
+		{layout.MethodKprobeSession, CapKprobeSession, "*bpf*"},
+		{layout.MethodKprobeMulti, CapKprobeMulti, "*bpf*"},
+		{layout.MethodTracingMulti, CapTracingMulti, "*bpf*"},
+		{layout.MethodKprobe, CapKretprobe, "bpf_prog_*"},
+		{layout.MethodFentry, CapFexit, "bpf_prog_a*"},
 	} {
 		if err := c.needs.Probe(); err != nil {
 			b.Logf("not %s: %v", c.method, err)
@@ -62,7 +63,7 @@ func (h hooking) Handle(_ context.Context, r slog.Record) error {
 }
 
 // resolved is a plan of one SPEC for the kernel that runs, and what it is attached with.
-func resolved(tb testing.TB, text string, m plan.Method) (*plan.Plan, Options) {
+func resolved(tb testing.TB, text string, m layout.Method) (*plan.Plan, Options) {
 	tb.Helper()
 	view := kernel.Open(os.DirFS("/"))
 	spec, err := expr.Parse(text)
@@ -75,14 +76,14 @@ func resolved(tb testing.TB, text string, m plan.Method) (*plan.Plan, Options) {
 	}
 	kfuncs := codegen.FindSessionKfuncs(types)
 	target := codegen.Target{Arch: runtime.GOARCH, Session: func() codegen.SessionKfuncs { return kfuncs }}
-	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return m }})
+	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) layout.Method { return m }})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: target, Kernel: view, Log: slog.New(slog.DiscardHandler)}
 }
 
-func benchmarkAttach(b *testing.B, m plan.Method, glob string) {
+func benchmarkAttach(b *testing.B, m layout.Method, glob string) {
 	begin := time.Now()
 	p, o := resolved(b, glob, m)
 	planned := time.Now()

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Budget is what tracing may take of the machine.
@@ -52,11 +52,11 @@ const (
 )
 
 // RunCost returns what a run of a program costs besides the program itself.
-func RunCost(m plan.Method) time.Duration {
+func RunCost(m layout.Method) time.Duration {
 	switch {
-	case m.Trampoline() || m == plan.MethodTracingMulti:
+	case m.Trampoline() || m == layout.MethodTracingMulti:
 		return trampolineCost
-	case m == plan.MethodTracepoint || m == plan.MethodTPBTF || m == plan.MethodRawTP:
+	case m == layout.MethodTracepoint || m == layout.MethodTPBTF || m == layout.MethodRawTP:
 		return tracepointCost
 	}
 	return kprobeCost

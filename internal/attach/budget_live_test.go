@@ -14,8 +14,8 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/livetest"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A blockedRead is a process that reads so many bytes of a pipe, once.
@@ -63,14 +63,14 @@ func (r blockedRead) end(t *testing.T) {
 func TestLivePaused(t *testing.T) {
 	guest.Require(t)
 	for _, c := range []struct {
-		method plan.Method
+		method layout.Method
 		needs  Capability
 	}{
-		{plan.MethodFentry, CapFexit},
-		{plan.MethodMulti, CapKprobeMulti},
-		{plan.MethodSession, CapKprobeSession},
-		{plan.MethodFsession, CapFsession},
-		{plan.MethodTracingMulti, CapTracingMulti},
+		{layout.MethodFentry, CapFexit},
+		{layout.MethodKprobeMulti, CapKprobeMulti},
+		{layout.MethodKprobeSession, CapKprobeSession},
+		{layout.MethodFsession, CapFsession},
+		{layout.MethodTracingMulti, CapTracingMulti},
 	} {
 		if err := c.needs.Probe(); err != nil {
 			t.Logf("not %s: %v", c.method, err)
@@ -80,7 +80,7 @@ func TestLivePaused(t *testing.T) {
 	}
 }
 
-func testPaused(t *testing.T, m plan.Method) {
+func testPaused(t *testing.T, m layout.Method) {
 	tracer := attached(t, fmt.Sprintf("vfs_read(count == %d, file->f_flags, return == 0)", blockedSize), m)
 	defer tracer.Close()
 	turn := func(to bpf.Switch) {
@@ -125,7 +125,7 @@ func testPaused(t *testing.T, m plan.Method) {
 }
 
 // attached attaches a SPEC by a method, switched off.
-func attached(t *testing.T, text string, m plan.Method) *Tracer {
+func attached(t *testing.T, text string, m layout.Method) *Tracer {
 	t.Helper()
 	p, o := resolved(t, text, m)
 	o.Latency = time.Millisecond

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // fewFunctions is up to how many functions are hooked each by a trampoline of
@@ -22,7 +23,7 @@ const fewFunctions = 16
 
 // A Choice is a method and why those that would be better were passed over.
 type Choice struct {
-	Method plan.Method
+	Method layout.Method
 	Passed []error
 
 	try func(Capability) error
@@ -42,38 +43,40 @@ func (c *Choice) pass(needs Capability) bool {
 // where the kernel has such, more the method that hooks many functions at once.
 // branches says that the newest branches are wanted at return: those of the test
 // for the end of the call would be among them.
-func Choose(p *plan.Plan, branches bool) (Choice, error) {
+func Choose(p *plan.Plan, branches bool) (*plan.Plan, Choice, error) {
 	return choose(p, branches, running{}.has)
 }
 
-func choose(p *plan.Plan, branches bool, try func(Capability) error) (Choice, error) {
-	c := Choice{try: try}
+func choose(p *plan.Plan, branches bool, try func(Capability) error) (chosen *plan.Plan, c Choice, err error) {
+	c.try = try
 	if len(p.Probes) <= fewFunctions {
-		err := c.chooseFew(p, branches)
-		return c, err
+		chosen, err = c.few(p, branches)
+	} else {
+		chosen, err = c.many(p)
 	}
+	return chosen, c, err
+}
+
+// many takes the method that hooks many functions at once.
+func (c *Choice) many(p *plan.Plan) (*plan.Plan, error) {
 	byAddress := sync.OnceValue(c.byAddress)
 	if c.pass(CapTracingMulti) {
-		c.Method = plan.MethodTracingMulti
+		c.Method = layout.MethodTracingMulti
 	} else {
 		c.Method = byAddress()
 	}
-	for _, probe := range p.Probes {
-		if !probe.IsCall() {
-			continue
+	return p.With(func(probe *plan.Probe) layout.Method {
+		switch {
+		case !probe.IsCall():
+			return probe.Method
+		case c.Method == layout.MethodTracingMulti && (!probe.TracingMultiPossible() || plan.UsedByTracing(probe.Func)):
+			return byAddress()
 		}
-		m := c.Method
-		if m == plan.MethodTracingMulti && (!probe.TracingMultiPossible() || plan.UsedByTracing(probe.Func)) {
-			m = byAddress()
-		}
-		if err := probe.SetMethod(m); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+		return c.Method
+	})
 }
 
-// chooseFew takes fsession for calls of which something is kept in between.
+// few takes fsession for calls of which something is kept in between.
 // Functions of sessions keep it elsewhere: for them two programs cost less than
 // one that has to ask at which end it runs (455 and 432 instructions for a
 // call that the filters leave out).
@@ -81,55 +84,55 @@ func choose(p *plan.Plan, branches bool, try func(Capability) error) (Choice, er
 // Functions that programs call themselves are hooked as many are: the kernel runs no
 // such program inside another, of whatever tool. A trampoline's would run while
 // another tool's holds a lock that it waits for, and the other way round on another CPU.
-func (c *Choice) chooseFew(p *plan.Plan, branches bool) error {
+func (c *Choice) few(p *plan.Plan, branches bool) (*plan.Plan, error) {
 	byAddress := sync.OnceValue(c.byAddress)
-	for _, probe := range p.Probes {
-		if probe.Method == plan.MethodFentry && plan.UsedByTracing(probe.Func) {
-			if err := probe.SetMethod(byAddress()); err != nil {
-				return err
-			}
+	p, err := p.With(func(probe *plan.Probe) layout.Method {
+		if probe.Method == layout.MethodFentry && plan.UsedByTracing(probe.Func) {
+			return byAddress()
 		}
+		return probe.Method
+	})
+	if err != nil {
+		return nil, err
 	}
-	c.Method = plan.MethodFentry
+	c.Method = layout.MethodFentry
 	both := func(p *plan.Probe) bool {
-		return p.Method == plan.MethodFentry && p.Session == nil && p.Entry != nil && p.Return != nil
+		return p.Method == layout.MethodFentry && p.Role == layout.RoleCall && p.Entry != nil && p.Return != nil
 	}
 	if branches || !slices.ContainsFunc(p.Probes, both) || !c.pass(CapFsession) {
-		return nil
+		return p, nil
 	}
-	c.Method = plan.MethodFsession
-	for _, probe := range p.Probes {
+	c.Method = layout.MethodFsession
+	return p.With(func(probe *plan.Probe) layout.Method {
 		if both(probe) {
-			if err := probe.SetMethod(c.Method); err != nil {
-				return err
-			}
+			return c.Method
 		}
-	}
-	return nil
+		return probe.Method
+	})
 }
 
 // byAddress is the best method for many functions that goes by their addresses: it
 // needs no signature of them.
-func (c *Choice) byAddress() plan.Method {
+func (c *Choice) byAddress() layout.Method {
 	switch {
 	case c.pass(CapKprobeSession):
-		return plan.MethodSession
+		return layout.MethodKprobeSession
 	case c.pass(CapKprobeMulti):
-		return plan.MethodMulti
+		return layout.MethodKprobeMulti
 	}
-	return plan.MethodKprobe
+	return layout.MethodKprobe
 }
 
 // Supported says why a kernel cannot attach with a method that was asked for
 // and takes a newer one; nil if it can or if that is for the attempt to show.
-func Supported(m plan.Method) error { return supported(running{}, m) }
+func Supported(m layout.Method) error { return supported(running{}, m) }
 
-func supported(h host, m plan.Method) error {
-	needs, ok := map[plan.Method]Capability{
-		plan.MethodMulti:        CapKprobeMulti,
-		plan.MethodSession:      CapKprobeSession,
-		plan.MethodFsession:     CapFsession,
-		plan.MethodTracingMulti: CapTracingMulti,
+func supported(h host, m layout.Method) error {
+	needs, ok := map[layout.Method]Capability{
+		layout.MethodKprobeMulti:   CapKprobeMulti,
+		layout.MethodKprobeSession: CapKprobeSession,
+		layout.MethodFsession:      CapFsession,
+		layout.MethodTracingMulti:  CapTracingMulti,
 	}[m]
 	if !ok {
 		return nil
@@ -167,12 +170,12 @@ var takes = map[Capability]string{
 
 // locate looks up the addresses of functions, if some probe is attached by
 // address.
-func locate(p *plan.Plan, view *kernel.View) error {
+func locate(p *plan.Plan, view *kernel.View) (*plan.Plan, error) {
 	for _, probe := range p.Probes {
-		if probe.Method == plan.MethodMulti || probe.Method == plan.MethodSession ||
-			probe.Method == plan.MethodKprobe && probe.IsCall() && len(p.Probes) >= manyKprobes {
-			return p.Locate(view)
+		if probe.Method == layout.MethodKprobeMulti || probe.Method == layout.MethodKprobeSession ||
+			probe.Method == layout.MethodKprobe && probe.IsCall() && len(p.Probes) >= manyKprobes {
+			return p.Located(view)
 		}
 	}
-	return nil
+	return p, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // chosenPlan is a plan of n functions `int f(long count)`, or of one that no
@@ -108,7 +109,7 @@ func TestChoose(t *testing.T) {
 		for generation, has := range generations {
 			p := chosenPlan(t, tt.n, tt.items, tt.wide, "kprobe:f0+0x4")
 			lacking := map[string]bool{}
-			c, err := choose(p, tt.branches, func(c Capability) error {
+			p, c, err := choose(p, tt.branches, func(c Capability) error {
 				if slices.Contains(has, c) {
 					return nil
 				}
@@ -125,13 +126,13 @@ func TestChoose(t *testing.T) {
 			for i, probe := range p.Probes {
 				switch {
 				case !probe.IsCall():
-					if probe.Method != plan.MethodKprobe {
+					if probe.Method != layout.MethodKprobe {
 						t.Errorf("%s, %s: %s for an instruction", tt.what, generation, probe.Method)
 					}
 				case i == 0 || i == 1 && probe.Method != p.Probes[0].Method:
 					methods = append(methods, probe.Method.String())
 				case probe.Method != p.Probes[1].Method && i > 1:
-					t.Errorf("%s, %s: %s for %s", tt.what, generation, probe.Method, probe.Name())
+					t.Errorf("%s, %s: %s for %s", tt.what, generation, probe.Method, probe.Name)
 				}
 			}
 			got[generation] = strings.Join(methods, " ")
@@ -155,12 +156,13 @@ func TestChooseForTracing(t *testing.T) {
 	} {
 		p := chosenPlan(t, c.n, "($duration, return < 0)", false)
 		p.Probes[0].Func.Name = "_raw_spin_lock_irqsave"
-		if _, err := choose(p, false, func(needs Capability) error {
+		p, _, err := choose(p, false, func(needs Capability) error {
 			if slices.Contains(c.has, needs) {
 				return nil
 			}
 			return ebpf.ErrNotSupported
-		}); err != nil {
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if got := p.Probes[0].Method.String() + " " + p.Probes[1].Method.String(); got != c.want {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestLiveStaleEvents: events of a process that was killed go when the next one
@@ -31,7 +31,7 @@ func TestLiveStaleEvents(t *testing.T) {
 		}
 		f.Close()
 	}
-	if err := (Trial{Method: plan.MethodKprobe}).Run(t.Context(), kernel.OpenRunning(), runtime.GOARCH); err != nil {
+	if err := (Trial{Method: layout.MethodKprobe}).Run(t.Context(), kernel.OpenRunning(), runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
 	left, err := os.ReadFile(file)

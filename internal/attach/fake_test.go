@@ -31,6 +31,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A trait is why a kernel refuses a function.
@@ -130,7 +131,7 @@ func (k *fakeKernel) view(n int) *kernel.View {
 }
 
 // attach attaches n functions, each with some items and by a method.
-func (k *fakeKernel) attach(n int, items string, m plan.Method, change ...func(*Options)) (*Tracer, *plan.Plan, error) {
+func (k *fakeKernel) attach(n int, items string, m layout.Method, change ...func(*Options)) (*Tracer, *plan.Plan, error) {
 	k.t.Helper()
 	view := k.view(n)
 	var specs []*expr.Spec
@@ -141,7 +142,7 @@ func (k *fakeKernel) attach(n int, items string, m plan.Method, change ...func(*
 		}
 		specs = append(specs, spec)
 	}
-	p, _, err := plan.Resolve(view, specs, plan.Options{Arch: "amd64", Method: func(*plan.Probe) plan.Method { return m }})
+	p, _, err := plan.Resolve(view, specs, plan.Options{Arch: "amd64", Method: func(*plan.Probe) layout.Method { return m }})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -425,7 +426,7 @@ func (p *fakeProgram) probe(what, symbol string, o *link.KprobeOptions) (closer,
 
 func (p *fakeProgram) kprobeAt(addr uint64, e end) (closer, error) {
 	name := p.k.nameAt(addr)
-	return p.hook(p.k.kprobes(name), "%s %s at %#x", hookName(plan.MethodKprobe, e), name, addr)
+	return p.hook(p.k.kprobes(name), "%s %s at %#x", hookName(layout.MethodKprobe, e), name, addr)
 }
 
 // kprobeMulti knows what bpf_kprobe_multi_link_attach refuses.
@@ -445,7 +446,7 @@ func (p *fakeProgram) kprobeMulti(e end, o link.KprobeMultiOptions) (closer, err
 			return p.hook(unix.EINVAL, "") // ftrace_set_filter_ips
 		}
 	}
-	return p.hook(nil, "%s of %d", hookName(plan.MethodSession, e), len(o.Addresses))
+	return p.hook(nil, "%s of %d", hookName(layout.MethodKprobeSession, e), len(o.Addresses))
 }
 
 func (p *fakeProgram) tracefsEvent(id uint64) (closer, error) {

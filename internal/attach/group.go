@@ -5,6 +5,7 @@ package attach
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,12 +14,13 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A group is probes, all of one method, for which the same programs serve:
 // what is loaded once and hooked many times.
 type group struct {
-	method   plan.Method
+	method   layout.Method
 	programs codegen.Programs
 	probes   []*plan.Probe
 }
@@ -39,30 +41,40 @@ func (t *Tracer) attachMany(probes []*plan.Probe) error {
 		probes = nil
 		left := t.failed[:before:before]
 		for _, f := range t.failed[before:] {
-			if f.Probe.Method == plan.MethodKprobe || f.Probe.SetMethod(afterMany(f.Probe.Method, byAddress)) != nil {
+			if f.Probe.Method == layout.MethodKprobe {
 				left = append(left, f)
 				continue
 			}
-			t.options.Log.Debug("falling back on "+f.Probe.Method.String(), "function", f.Probe.Name(), "reason", f.Err)
-			probes = append(probes, f.Probe)
+			p, err := t.change(f.Probe, afterMany(f.Probe.Method, byAddress))
+			if err != nil {
+				left = append(left, f)
+				continue
+			}
+			t.options.Log.Debug("falling back on "+p.Method.String(), "function", p.Name, "reason", f.Err)
+			probes = append(probes, p)
 		}
 		t.failed = left
 		if len(probes) == 0 {
 			return nil
 		}
-		if err := locate(t.plan, t.options.Kernel); err != nil {
+		located, err := locate(t.plan, t.options.Kernel)
+		if err != nil {
 			return err
+		}
+		t.plan.Probes = slices.Clone(located.Probes)
+		for i, p := range probes {
+			probes[i] = t.plan.Probes[p.ID]
 		}
 	}
 }
 
 // afterMany is the method to fall back on. To find out what the kernel has by
 // address takes a while.
-func afterMany(m plan.Method, byAddress func() plan.Method) plan.Method {
-	if m == plan.MethodTracingMulti {
+func afterMany(m layout.Method, byAddress func() layout.Method) layout.Method {
+	if m == layout.MethodTracingMulti {
 		return byAddress()
 	}
-	return plan.MethodKprobe
+	return layout.MethodKprobe
 }
 
 // groups compiles probes and puts together those whose programs came out the
@@ -76,15 +88,15 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 	var key []byte
 	for _, p := range probes {
 		where := any(p.Func.Addr)
-		if p.Method == plan.MethodTracingMulti {
+		if p.Method == layout.MethodTracingMulti {
 			where = p.Func.String()
 		}
 		target.Layer = layers[where]
 		layers[where]++
 		module := moduleOf(p)
-		plain, shaped := codegen.ShapeOf(p, target)
+		plain, shaped := codegen.ShapeOf(&p.Probe, target)
 		shape := moduleShape{plain, module}
-		if g := byShape[shape]; g != nil && shaped && (p.Method != plan.MethodTracingMulti || p.TracingMultiPossible()) {
+		if g := byShape[shape]; g != nil && shaped && (p.Method != layout.MethodTracingMulti || p.TracingMultiPossible()) {
 			if err := t.site(p, target); err != nil {
 				t.fail(err, p)
 			} else {
@@ -92,11 +104,11 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			}
 			continue
 		}
-		if p.Method == plan.MethodTracingMulti && !p.TracingMultiPossible() {
+		if p.Method == layout.MethodTracingMulti && !p.TracingMultiPossible() {
 			t.fail(errNoTrampoline(p), p)
 			continue
 		}
-		programs, err := codegen.Compile(p, target)
+		programs, err := codegen.Compile(&p.Probe, target)
 		if err == nil {
 			err = t.site(p, target)
 		}
@@ -108,7 +120,7 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			continue
 		}
 		key = append(append(key[:0], byte(p.Method)), module...)
-		if p.Method == plan.MethodTracingMulti {
+		if p.Method == layout.MethodTracingMulti {
 			key = append(key, '|', byte(target.Layer)) // a trampoline runs a program once
 		}
 		for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
@@ -137,7 +149,7 @@ type moduleShape struct {
 // moduleOf returns the module for whose functions a probe's programs are loaded,
 // if they are loaded for those of one.
 func moduleOf(p *plan.Probe) string {
-	if p.Method == plan.MethodTracingMulti {
+	if p.Method == layout.MethodTracingMulti {
 		return p.Func.Module
 	}
 	return ""
@@ -146,16 +158,16 @@ func moduleOf(p *plan.Probe) string {
 // site tells the engine which probe it is that is hit at an address, where a
 // link cannot.
 func (t *Tracer) site(p *plan.Probe, target codegen.Target) error {
-	if p.Method != plan.MethodKprobe {
+	if p.Method != layout.MethodKprobe {
 		return nil
 	}
-	return t.engine.table(bpf.MapSites).Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(p))
+	return t.engine.table(bpf.MapSites).Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(&p.Probe))
 }
 
 // list hands over what the engine is to capture for a probe, if it is to.
 func (t *Tracer) list(p *plan.Probe, target codegen.Target) error {
-	entry, atEntry := codegen.List(p, p.Entry, target)
-	ret, atReturn := codegen.List(p, p.Return, target)
+	entry, atEntry := codegen.List(&p.Probe, p.Entry, target)
+	ret, atReturn := codegen.List(&p.Probe, p.Return, target)
 	if !atEntry && !atReturn {
 		return nil
 	}
@@ -216,14 +228,14 @@ func ends(p codegen.Programs) []half {
 }
 
 // hookName is what a program at an end of a call is called.
-func hookName(m plan.Method, e end) string {
-	names := map[plan.Method][3]string{
-		plan.MethodFentry:       {"fentry", "fexit"},
-		plan.MethodKprobe:       {"kprobe", "kretprobe"},
-		plan.MethodMulti:        {"kprobe.multi", "kretprobe.multi"},
-		plan.MethodSession:      {"kprobe.multi", "kretprobe.multi", "kprobe.session"},
-		plan.MethodFsession:     {"fentry", "fexit", "fsession"},
-		plan.MethodTracingMulti: {"fentry.multi", "fexit.multi", "fsession.multi"},
+func hookName(m layout.Method, e end) string {
+	names := map[layout.Method][3]string{
+		layout.MethodFentry:        {"fentry", "fexit"},
+		layout.MethodKprobe:        {"kprobe", "kretprobe"},
+		layout.MethodKprobeMulti:   {"kprobe.multi", "kretprobe.multi"},
+		layout.MethodKprobeSession: {"kprobe.multi", "kretprobe.multi", "kprobe.session"},
+		layout.MethodFsession:      {"fentry", "fexit", "fsession"},
+		layout.MethodTracingMulti:  {"fentry.multi", "fexit.multi", "fsession.multi"},
 	}
 	if _, ok := names[m]; !ok {
 		return m.String()
@@ -236,9 +248,9 @@ func hookName(m plan.Method, e end) string {
 func (t *Tracer) attachGroup(g *group) {
 	hook := t.hookMulti
 	switch g.method {
-	case plan.MethodKprobe:
+	case layout.MethodKprobe:
 		hook = t.hookEvent
-	case plan.MethodTracingMulti:
+	case layout.MethodTracingMulti:
 		hook = t.hookTracing
 	}
 	loaded := map[end]program{}
@@ -298,7 +310,7 @@ func without(probes []*plan.Probe, failed []Failure) []*plan.Probe {
 
 func (t *Tracer) fail(err error, probes ...*plan.Probe) {
 	for _, p := range probes {
-		t.failed = append(t.failed, Failure{p, err})
+		t.failed = append(t.failed, Failure{t.plan.Probes[p.ID], err})
 	}
 }
 
@@ -307,5 +319,5 @@ func (t *Tracer) noAddress(p *plan.Probe) error {
 	if err := t.options.Kernel.Symbols(); err != nil {
 		return fmt.Errorf("many functions at once are hooked by their addresses: %w", err)
 	}
-	return fmt.Errorf("%s cannot be hooked with others: /proc/kallsyms has no address of %[1]s", p.Name())
+	return fmt.Errorf("%s cannot be hooked with others: /proc/kallsyms has no address of %[1]s", p.Name)
 }

@@ -27,7 +27,7 @@ func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []cl
 		o := link.KprobeMultiOptions{Session: e == atBoth}
 		for _, p := range probes {
 			o.Addresses = append(o.Addresses, uintptr(p.Func.Addr))
-			o.Cookies = append(o.Cookies, codegen.Cookie(p))
+			o.Cookies = append(o.Cookies, codegen.Cookie(&p.Probe))
 		}
 		l, err := prog.kprobeMulti(e, o)
 		if counts, ok := l.(counting); ok && e != atEntry {

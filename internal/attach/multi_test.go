@@ -10,6 +10,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // madeLink is a link of some functions.
@@ -22,7 +23,7 @@ func (madeLink) Close() error { return nil }
 func TestHalving(t *testing.T) {
 	probes := make([]*plan.Probe, 100)
 	for i := range probes {
-		probes[i] = &plan.Probe{ID: i, Func: kernel.Function{Name: "f"}}
+		probes[i] = &plan.Probe{Probe: layout.Probe{ID: i}, Func: kernel.Function{Name: "f"}}
 	}
 	for _, c := range []struct {
 		name    string

@@ -23,12 +23,13 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // attached attaches one function, whose calls are sent at entry.
 func (k *fakeKernel) attached(change ...func(*Options)) *Tracer {
 	k.t.Helper()
-	tracer, _, err := k.attach(1, "(count)", plan.MethodFentry, change...)
+	tracer, _, err := k.attach(1, "(count)", layout.MethodFentry, change...)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func (k *fakeKernel) attached(change ...func(*Options)) *Tracer {
 func TestCounters(t *testing.T) {
 	k := newFake(t)
 	k.skips, k.misses = 40, 2
-	tracer, _, err := k.attach(20, bothEnds, plan.MethodMulti)
+	tracer, _, err := k.attach(20, bothEnds, layout.MethodKprobeMulti)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +281,7 @@ func (k *fakeKernel) sessions(log io.Writer) *Tracer {
 	if o, err = SessionOptions(s, o, bpf.SessionSettings{Hung: 1}); err != nil {
 		k.t.Fatal(err)
 	}
-	tracer, err := attachTo(k, s.Plan, o)
+	tracer, err := attachTo(k, s, o)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -365,7 +366,7 @@ func TestTrial(t *testing.T) {
 			k := newFake(t)
 			k.answer = true
 			c.change(k)
-			err := Trial{Method: plan.MethodFentry}.run(t.Context(), k, harmlessView(t), "amd64")
+			err := Trial{Method: layout.MethodFentry}.run(t.Context(), k, harmlessView(t), "amd64")
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%s: %v, want %s", c.what, err, c.want)
 			}
@@ -375,7 +376,7 @@ func TestTrial(t *testing.T) {
 		}
 		k := newFake(t)
 		k.lacks = []Capability{CapKprobeMulti}
-		if err := (Trial{Method: plan.MethodMulti}).run(t.Context(), k, harmlessView(t), "amd64"); !errors.Is(err, ebpf.ErrNotSupported) || len(k.log) != 0 {
+		if err := (Trial{Method: layout.MethodKprobeMulti}).run(t.Context(), k, harmlessView(t), "amd64"); !errors.Is(err, ebpf.ErrNotSupported) || len(k.log) != 0 {
 			t.Errorf("%v; done was %q", err, k.log)
 		}
 	})
@@ -395,15 +396,15 @@ func TestChooseUntyped(t *testing.T) {
 		n     int
 		lacks []Capability
 		calls bool
-		want  plan.Method
+		want  layout.Method
 	}{
-		{2, nil, true, plan.MethodKprobe}, {17, nil, true, plan.MethodMulti},
-		{17, []Capability{CapKprobeMulti}, true, plan.MethodKprobe}, {17, nil, false, plan.MethodFentry},
+		{2, nil, true, layout.MethodKprobe}, {17, nil, true, layout.MethodKprobeMulti},
+		{17, []Capability{CapKprobeMulti}, true, layout.MethodKprobe}, {17, nil, false, layout.MethodFentry},
 	} {
 		k := newFake(t)
 		k.lacks = c.lacks
-		p := chosenPlan(t, c.n, "(count)", false)
-		if err := chooseUntyped(k, p, c.calls); err != nil {
+		p, err := chooseUntyped(k, chosenPlan(t, c.n, "(count)", false), c.calls)
+		if err != nil {
 			t.Fatal(err)
 		}
 		for _, probe := range p.Probes {
@@ -412,7 +413,7 @@ func TestChooseUntyped(t *testing.T) {
 			}
 		}
 	}
-	for m, possible := range map[plan.Method]bool{plan.MethodKprobe: true, plan.MethodMulti: true, plan.MethodFentry: false, plan.MethodSession: false} {
+	for m, possible := range map[layout.Method]bool{layout.MethodKprobe: true, layout.MethodKprobeMulti: true, layout.MethodFentry: false, layout.MethodKprobeSession: false} {
 		if err := NeedsBTF(m); (err == nil) != possible {
 			t.Errorf("%s: %v", m, err)
 		}
@@ -424,7 +425,7 @@ func TestInOwnNamespace(t *testing.T) {
 	k := newFake(t)
 	k.contained = true
 	k.refuse["iterator"] = unix.EPERM
-	_, _, err := k.attach(1, "", plan.MethodFentry)
+	_, _, err := k.attach(1, "", layout.MethodFentry)
 	if err == nil || err.Error() != "ksnoop is in a PID namespace of its own; asking the kernel for the processes in it: operation not permitted" {
 		t.Error(err)
 	}

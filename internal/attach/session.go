@@ -14,19 +14,22 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // SessionOptions are the options with which the plan of a session is attached:
 // o with what the session itself says, and which sessions are to be reported. How
 // many may be open at once is decided by how much memory there is if report does not say.
-func SessionOptions(s *plan.Session, o Options, report bpf.SessionSettings) (Options, error) {
+func SessionOptions(p *plan.Plan, o Options, report bpf.SessionSettings) (Options, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return o, fmt.Errorf("counting CPUs: %w", err)
 	}
-	report.CPUs, report.Condition = cpus, s.Conditional
-	report.Overrun = slices.ContainsFunc(s.Plan.Probes, func(p *plan.Probe) bool { return p.Method == plan.MethodSession || p.Method == plan.MethodMulti })
-	for _, f := range s.Functions {
+	report.CPUs, report.Condition = cpus, p.Conditional()
+	report.Overrun = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool {
+		return p.Method == layout.MethodKprobeSession || p.Method == layout.MethodKprobeMulti
+	})
+	for _, f := range p.Probes {
 		report.Values = report.Values || f.HasItems() || f.Args != nil
 		if f.Args != nil {
 			report.Arguments = append(report.Arguments, argList(f))
@@ -103,9 +106,9 @@ func (t *Tracer) ReportHung() error {
 	return nil
 }
 
-func argList(f *plan.Function) bpf.ArgList {
-	l := bpf.ArgList{Words: plan.ArgWords(f.Args), User: f.Syscall != nil}
-	for _, a := range f.Args {
+func argList(p *plan.Probe) bpf.ArgList {
+	l := bpf.ArgList{Words: layout.ArgWords(p.Args), User: p.Syscall != nil}
+	for _, a := range p.Args {
 		if a.Target != nil {
 			l.Targets = append(l.Targets, bpf.ArgTarget{Word: a.Word, Text: a.Text, Size: a.Size})
 		}

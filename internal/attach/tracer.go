@@ -22,6 +22,7 @@ import (
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Options say how a plan is attached.
@@ -49,7 +50,7 @@ func (o *Options) untyped() bool { return o.Kernel != nil && o.Kernel.GivenTypes
 
 // A Tracer is a plan at work. Close detaches everything.
 type Tracer struct {
-	plan    *plan.Plan
+	plan    *plan.Plan // as it is attached; a copy of what Attach was given
 	options Options
 	host    host
 	engine  engine
@@ -91,10 +92,11 @@ type closer interface{ Close() error }
 func Attach(p *plan.Plan, o Options) (*Tracer, error) { return attachTo(running{}, p, o) }
 
 func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
-	t := &Tracer{host: h, plan: p, options: o, types: o.Kernel.TypeCache()}
-	if err := locate(p, o.Kernel); err != nil {
+	p, err := locate(p, o.Kernel)
+	if err != nil {
 		return nil, err
 	}
+	t := &Tracer{host: h, plan: &plan.Plan{Probes: slices.Clone(p.Probes), Sessions: p.Sessions}, options: o, types: o.Kernel.TypeCache()}
 	if !o.LoadOnly {
 		_, _ = h.tracefs().removeStale(runs) // whatever comes of it
 	}
@@ -133,8 +135,8 @@ const manyKprobes = 16
 
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
-	return p.Method == plan.MethodFentry || p.Method == plan.MethodFsession || !p.IsCall() ||
-		p.Method == plan.MethodKprobe && len(t.plan.Probes) < manyKprobes && !ambiguous(p)
+	return p.Method == layout.MethodFentry || p.Method == layout.MethodFsession || !p.IsCall() ||
+		p.Method == layout.MethodKprobe && len(t.plan.Probes) < manyKprobes && !ambiguous(p)
 }
 
 // ambiguous reports whether the kernel knows several places by the name of a
@@ -151,7 +153,7 @@ func (t *Tracer) open() error {
 		return err
 	}
 	types, _ := t.options.Kernel.BTF()
-	t.options.Target.Guard = codegen.GuardFor(t.plan.Probes, types)
+	t.options.Target.Guard = codegen.GuardFor(t.plan.Layouts(), types)
 	if err := t.pids.set(&s); err != nil {
 		return err
 	}
@@ -206,7 +208,7 @@ func (t *Tracer) findPIDs() error {
 
 // makeStash decides what is kept of calls in flight, and for how many.
 func (t *Tracer) makeStash(s *bpf.Settings) error {
-	s.Stash = codegen.StashFor(t.plan.Probes)
+	s.Stash = codegen.StashFor(t.plan.Layouts())
 	t.options.Target.Stash = s.Stash
 	if s.Stash == (bpf.Stash{}) {
 		return nil
@@ -252,8 +254,9 @@ func (t *Tracer) attach(p *plan.Probe) error {
 	if err == nil || !possible || !t.options.Fallback {
 		return err
 	}
-	t.options.Log.Info("falling back on "+next.String(), "function", p.Name(), "reason", err)
-	if layoutErr := p.SetMethod(next); layoutErr != nil {
+	t.options.Log.Info("falling back on "+next.String(), "function", p.Name, "reason", err)
+	p, layoutErr := t.change(p, next)
+	if layoutErr != nil {
 		return layoutErr
 	}
 	if second := t.attachAs(p); second != nil {
@@ -262,16 +265,29 @@ func (t *Tracer) attach(p *plan.Probe) error {
 	return nil
 }
 
+// change gives a probe of the plan another method.
+func (t *Tracer) change(p *plan.Probe, m layout.Method) (*plan.Probe, error) {
+	changed, err := p.With(m)
+	if err == nil {
+		t.plan.Probes[p.ID] = changed
+	}
+	return changed, err
+}
+
+// Attached returns the plan as it is attached: with the methods that the kernel has
+// taken, and the layouts that go with them.
+func (t *Tracer) Attached() *plan.Plan { return t.plan }
+
 // fallback are the methods that need less of the kernel.
-var fallback = map[plan.Method]plan.Method{
-	plan.MethodFentry: plan.MethodKprobe, plan.MethodFsession: plan.MethodKprobe, plan.MethodTPBTF: plan.MethodRawTP}
+var fallback = map[layout.Method]layout.Method{
+	layout.MethodFentry: layout.MethodKprobe, layout.MethodFsession: layout.MethodKprobe, layout.MethodTPBTF: layout.MethodRawTP}
 
 // attachAs attaches a probe with its method.
 func (t *Tracer) attachAs(p *plan.Probe) error {
 	if p.Method.Trampoline() && !p.FentryPossible() {
 		return errNoTrampoline(p)
 	}
-	programs, err := codegen.Compile(p, t.options.Target)
+	programs, err := codegen.Compile(&p.Probe, t.options.Target)
 	if err != nil {
 		return err
 	}
@@ -288,7 +304,7 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Name(), errors.Join(err, closeAll(made)))
+			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Name, errors.Join(err, closeAll(made)))
 		}
 	}
 	t.probes = append(t.probes, made...)
@@ -297,7 +313,7 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 
 // errNoTrampoline is why a function's signature, or its name, rules trampolines out.
 func errNoTrampoline(p *plan.Probe) error {
-	return fmt.Errorf("%s of %s: BTF has no signature of it under this name that a trampoline could take; kprobes need none", p.Method, p.Name())
+	return fmt.Errorf("%s of %s: BTF has no signature of it under this name that a trampoline could take; kprobes need none", p.Method, p.Name)
 }
 
 // errNoType is why fentry is impossible.
@@ -325,13 +341,13 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 	}
 	spec := &ebpf.ProgramSpec{Name: insns.Name(), Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
 	switch {
-	case p.Method == plan.MethodTracepoint:
+	case p.Method == layout.MethodTracepoint:
 		spec.Type = ebpf.TracePoint
-	case p.Method == plan.MethodTPBTF:
+	case p.Method == layout.MethodTPBTF:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Name, ebpf.AttachTraceRawTp
-	case p.Method == plan.MethodRawTP:
+	case p.Method == layout.MethodRawTP:
 		spec.Type = ebpf.RawTracepoint
-	case p.Method == plan.MethodTracingMulti, p.Method == plan.MethodFsession && h.end == atBoth:
+	case p.Method == layout.MethodTracingMulti, p.Method == layout.MethodFsession && h.end == atBoth:
 		return t.loadTracing(p, insns, h.end)
 	case p.Method.Trampoline() && h.end == atReturn:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFExit
@@ -339,7 +355,7 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFEntry
 	case h.end == atBoth:
 		spec.AttachType = ebpf.AttachTraceKprobeSession
-	case p.Method != plan.MethodKprobe:
+	case p.Method != layout.MethodKprobe:
 		spec.AttachType = ebpf.AttachTraceKprobeMulti
 	}
 	loading, err := t.loading()
@@ -355,13 +371,13 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 
 func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 	switch {
-	case p.Method == plan.MethodFsession && e == atBoth:
+	case p.Method == layout.MethodFsession && e == atBoth:
 		return prog.fsession()
-	case p.Method.Trampoline(), p.Method == plan.MethodTPBTF:
+	case p.Method.Trampoline(), p.Method == layout.MethodTPBTF:
 		return prog.trampoline()
-	case p.Method == plan.MethodTracepoint:
+	case p.Method == layout.MethodTracepoint:
 		return prog.tracepoint(p.Target.System, p.Target.Name)
-	case p.Method == plan.MethodRawTP:
+	case p.Method == layout.MethodRawTP:
 		return prog.rawTracepoint(p.Func.Name)
 	case p.Target.Offset != 0 || p.Target.Inlined:
 		return hookInstruction(p, prog)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // bothEnds are items for which something is kept from entry to return.
@@ -43,21 +44,21 @@ func (k *fakeKernel) hooks() []string {
 // Close takes off what came last first.
 func TestAttachBy(t *testing.T) {
 	for _, c := range []struct {
-		method plan.Method
+		method layout.Method
 		n      int
 		items  string
 		want   []string
 	}{
-		{plan.MethodFentry, 1, bothEnds, []string{"program FExit f0", "FExit f0", "program FEntry f0", "FEntry f0"}},
-		{plan.MethodFentry, 1, "(count)", []string{"program FEntry f0", "FEntry f0"}},
-		{plan.MethodFentry, 1, "(return)", []string{"program FExit f0", "FExit f0"}},
-		{plan.MethodFsession, 1, bothEnds, []string{"program 58 f0", "fsession f0"}},
-		{plan.MethodKprobe, 1, bothEnds, []string{"program Kprobe", "kretprobe f0 of 4096 returns", "program Kprobe", "kprobe f0"}},
-		{plan.MethodKprobe, 20, bothEnds, []string{"program Kprobe", "program Kprobe", "program of ksnoop/return1", "program of ksnoop/entry2"}},
-		{plan.MethodMulti, 20, bothEnds, []string{"program KprobeMulti", "program KprobeMulti", "kretprobe.multi of 20", "kprobe.multi of 20"}},
-		{plan.MethodSession, 20, bothEnds, []string{"program KprobeSession", "kprobe.session of 20"}},
-		{plan.MethodTracingMulti, 20, bothEnds, []string{"program 61 ", "tracing_multi of 20"}},
-		{plan.MethodTracingMulti, 20, "(count)", []string{"program 59 ", "tracing_multi of 20"}},
+		{layout.MethodFentry, 1, bothEnds, []string{"program FExit f0", "FExit f0", "program FEntry f0", "FEntry f0"}},
+		{layout.MethodFentry, 1, "(count)", []string{"program FEntry f0", "FEntry f0"}},
+		{layout.MethodFentry, 1, "(return)", []string{"program FExit f0", "FExit f0"}},
+		{layout.MethodFsession, 1, bothEnds, []string{"program 58 f0", "fsession f0"}},
+		{layout.MethodKprobe, 1, bothEnds, []string{"program Kprobe", "kretprobe f0 of 4096 returns", "program Kprobe", "kprobe f0"}},
+		{layout.MethodKprobe, 20, bothEnds, []string{"program Kprobe", "program Kprobe", "program of ksnoop/return1", "program of ksnoop/entry2"}},
+		{layout.MethodKprobeMulti, 20, bothEnds, []string{"program KprobeMulti", "program KprobeMulti", "kretprobe.multi of 20", "kprobe.multi of 20"}},
+		{layout.MethodKprobeSession, 20, bothEnds, []string{"program KprobeSession", "kprobe.session of 20"}},
+		{layout.MethodTracingMulti, 20, bothEnds, []string{"program 61 ", "tracing_multi of 20"}},
+		{layout.MethodTracingMulti, 20, "(count)", []string{"program 59 ", "tracing_multi of 20"}},
 	} {
 		t.Run(fmt.Sprintf("%s %d%s", c.method, c.n, c.items), func(t *testing.T) {
 			k := newFake(t)
@@ -102,23 +103,23 @@ func TestAttachBy(t *testing.T) {
 func TestAttachRefused(t *testing.T) {
 	const notProbed = "the kernel has no code of that name, or does not let it be traced (notrace)"
 	for _, c := range []struct {
-		method plan.Method
+		method layout.Method
 		has    trait
 		want   string
 	}{
-		{plan.MethodFentry, notrace, "fexit of f0: create link: device or resource busy"},
-		{plan.MethodFentry, full, "fexit of f0: create link: argument list too long"},
-		{plan.MethodFentry, noMemory, "fexit of f0: create link: cannot allocate memory"},
-		{plan.MethodFentry, gone, "fexit of f0: the verifier says: The address of function f0 cannot be found (load program: no such file or directory)"},
-		{plan.MethodFsession, notrace, "fsession of f0: create link: device or resource busy"},
-		{plan.MethodKprobe, notrace, "kretprobe of f0: " + notProbed},
-		{plan.MethodKprobe, blacklisted, "kretprobe of f0: " + notProbed},
-		{plan.MethodKprobe, gone, "kretprobe of f0: " + notProbed},
-		{plan.MethodKprobe, noMemory, "kretprobe of f0: create link: no space left on device"},
-		{plan.MethodMulti, notrace, "kretprobe.multi of f0: create link: invalid argument"},
-		{plan.MethodMulti, gone, "kretprobe.multi of f0: create link: invalid argument"},
-		{plan.MethodSession, notrace, "kprobe.session of f0: create link: invalid argument"},
-		{plan.MethodTracingMulti, notrace, "fsession.multi of f0: create link: invalid argument"},
+		{layout.MethodFentry, notrace, "fexit of f0: create link: device or resource busy"},
+		{layout.MethodFentry, full, "fexit of f0: create link: argument list too long"},
+		{layout.MethodFentry, noMemory, "fexit of f0: create link: cannot allocate memory"},
+		{layout.MethodFentry, gone, "fexit of f0: the verifier says: The address of function f0 cannot be found (load program: no such file or directory)"},
+		{layout.MethodFsession, notrace, "fsession of f0: create link: device or resource busy"},
+		{layout.MethodKprobe, notrace, "kretprobe of f0: " + notProbed},
+		{layout.MethodKprobe, blacklisted, "kretprobe of f0: " + notProbed},
+		{layout.MethodKprobe, gone, "kretprobe of f0: " + notProbed},
+		{layout.MethodKprobe, noMemory, "kretprobe of f0: create link: no space left on device"},
+		{layout.MethodKprobeMulti, notrace, "kretprobe.multi of f0: create link: invalid argument"},
+		{layout.MethodKprobeMulti, gone, "kretprobe.multi of f0: create link: invalid argument"},
+		{layout.MethodKprobeSession, notrace, "kprobe.session of f0: create link: invalid argument"},
+		{layout.MethodTracingMulti, notrace, "fsession.multi of f0: create link: invalid argument"},
 	} {
 		k := newFake(t)
 		k.traits["f0"] = c.has
@@ -137,23 +138,23 @@ func TestAttachRefused(t *testing.T) {
 func TestAttachManyRefused(t *testing.T) {
 	const invalid = ": create link: invalid argument"
 	for _, c := range []struct {
-		method plan.Method
+		method layout.Method
 		traits map[string]trait
 		failed map[string]string
 		want   []string
 	}{
-		{plan.MethodMulti, map[string]trait{"f7": notrace}, map[string]string{"f7": "kretprobe.multi of f7" + invalid},
+		{layout.MethodKprobeMulti, map[string]trait{"f7": notrace}, map[string]string{"f7": "kretprobe.multi of f7" + invalid},
 			[]string{"program KprobeMulti", "program KprobeMulti", "kretprobe.multi of 19", "kprobe.multi of 19"}},
-		{plan.MethodSession, map[string]trait{"f0": notrace, "f19": notrace},
+		{layout.MethodKprobeSession, map[string]trait{"f0": notrace, "f19": notrace},
 			map[string]string{"f0": "kprobe.session of f0" + invalid, "f19": "kprobe.session of f19" + invalid},
 			[]string{"program KprobeSession", "kprobe.session of 1", "kprobe.session of 3", "kprobe.session of 5", "kprobe.session of 5", "kprobe.session of 2",
 				"kprobe.session of 1", "kprobe.session of 1"}},
-		{plan.MethodTracingMulti, map[string]trait{"f3": notrace}, map[string]string{"f3": "fsession.multi of f3" + invalid},
+		{layout.MethodTracingMulti, map[string]trait{"f3": notrace}, map[string]string{"f3": "fsession.multi of f3" + invalid},
 			[]string{"program 61 ", "tracing_multi of 2", "tracing_multi of 1", "tracing_multi of 1", "tracing_multi of 5", "tracing_multi of 10"}},
-		{plan.MethodKprobe, map[string]trait{"f5": notrace, "f6": blacklisted},
+		{layout.MethodKprobe, map[string]trait{"f5": notrace, "f6": blacklisted},
 			map[string]string{"f5": "kretprobe of f5: invalid argument", "f6": "kretprobe of f6: invalid argument"},
 			[]string{"program Kprobe", "program Kprobe", "program of ksnoop/return2", "program of ksnoop/entry3"}},
-		{plan.MethodKprobe, map[string]trait{"f5": noMemory}, map[string]string{"f5": "kretprobe of f5: no space left on device"},
+		{layout.MethodKprobe, map[string]trait{"f5": noMemory}, map[string]string{"f5": "kretprobe of f5: no space left on device"},
 			[]string{"program Kprobe", "program Kprobe", "program of ksnoop/return2", "program of ksnoop/entry3"}},
 	} {
 		k := newFake(t)
@@ -165,7 +166,7 @@ func TestAttachManyRefused(t *testing.T) {
 		}
 		failed := map[string]string{}
 		for _, f := range tracer.Failed() {
-			failed[f.Probe.Name()] = f.Err.Error()
+			failed[f.Probe.Name] = f.Err.Error()
 		}
 		if d := cmp.Diff(c.failed, failed); d != "" {
 			t.Errorf("%s failed (-want +got):\n%s", c.method, d)
@@ -191,23 +192,23 @@ func TestFallback(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		n      int
-		method plan.Method
+		method layout.Method
 		has    trait
 		lacks  []Capability
 		want   string // the method of f0 in the end
 		fault  string
 	}{
-		{"few", 2, plan.MethodFentry, full, nil, "kprobe", ""},
-		{"few at both ends", 2, plan.MethodFsession, full, nil, "kprobe", ""},
-		{"few, refused by all", 2, plan.MethodFentry, notrace, nil, "kprobe",
+		{"few", 2, layout.MethodFentry, full, nil, "kprobe", ""},
+		{"few at both ends", 2, layout.MethodFsession, full, nil, "kprobe", ""},
+		{"few, refused by all", 2, layout.MethodFentry, notrace, nil, "kprobe",
 			"kretprobe of f0: the kernel has no code of that name, or does not let it be traced (notrace) (and before that: fexit of f0: create link: device or resource busy)"},
-		{"many", 20, plan.MethodTracingMulti, gone, nil, "kprobe", "kretprobe of f0: no such file or directory"},
-		{"many by trampolines", 20, plan.MethodTracingMulti, notrace, nil, "kprobe", "kretprobe of f0: invalid argument"},
-		{"many by multi", 20, plan.MethodMulti, notrace, nil, "kprobe", "kretprobe of f0: invalid argument"},
+		{"many", 20, layout.MethodTracingMulti, gone, nil, "kprobe", "kretprobe of f0: no such file or directory"},
+		{"many by trampolines", 20, layout.MethodTracingMulti, notrace, nil, "kprobe", "kretprobe of f0: invalid argument"},
+		{"many by multi", 20, layout.MethodKprobeMulti, notrace, nil, "kprobe", "kretprobe of f0: invalid argument"},
 	} {
 		k := newFake(t)
 		k.traits["f0"], k.lacks = c.has, c.lacks
-		tracer, p, err := k.attach(c.n, bothEnds, c.method, fallback)
+		tracer, _, err := k.attach(c.n, bothEnds, c.method, fallback)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 			continue
@@ -216,12 +217,12 @@ func TestFallback(t *testing.T) {
 		for _, f := range tracer.Failed() {
 			fault += f.Err.Error()
 		}
-		if got := p.Probes[0].Method.String(); got != c.want || fault != c.fault {
+		if got := tracer.Attached().Probes[0].Method.String(); got != c.want || fault != c.fault {
 			t.Errorf("%s: %s, %s; want %s, %s", c.what, got, fault, c.want, c.fault)
 		}
-		for _, probe := range p.Probes[1:] {
+		for _, probe := range tracer.Attached().Probes[1:] {
 			if probe.Method != c.method {
-				t.Errorf("%s: %s is attached by %s, and nothing refuses it", c.what, probe.Name(), probe.Method)
+				t.Errorf("%s: %s is attached by %s, and nothing refuses it", c.what, probe.Name, probe.Method)
 			}
 		}
 		tracer.Close()
@@ -241,7 +242,7 @@ func TestFallbackChain(t *testing.T) {
 	} {
 		k := newFake(t)
 		k.lacks, k.traits["f0"] = c.lacks, noTrampoline
-		tracer, _, err := k.attach(20, bothEnds, plan.MethodTracingMulti, func(o *Options) { o.Fallback = true })
+		tracer, _, err := k.attach(20, bothEnds, layout.MethodTracingMulti, func(o *Options) { o.Fallback = true })
 		if err != nil || len(tracer.Failed()) != 0 {
 			t.Error(err)
 			continue
@@ -263,7 +264,7 @@ func TestEngineRefused(t *testing.T) {
 	} {
 		k := newFake(t)
 		k.refuse[what] = unix.ENOSPC
-		_, _, err := k.attach(20, bothEnds, plan.MethodTracingMulti)
+		_, _, err := k.attach(20, bothEnds, layout.MethodTracingMulti)
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", what, err, want)
 		}
@@ -277,7 +278,7 @@ func TestEngineRefused(t *testing.T) {
 func TestLockdown(t *testing.T) {
 	k := newFake(t)
 	k.lockdown = true
-	_, _, err := k.attach(1, "", plan.MethodFentry)
+	_, _, err := k.attach(1, "", layout.MethodFentry)
 	if !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "the kernel does not permit it: a capability is missing, or lockdown") ||
 		strings.Contains(err.Error(), "MEMLOCK") {
 		t.Errorf("%v", err)
@@ -286,7 +287,7 @@ func TestLockdown(t *testing.T) {
 
 // TestHiddenSymbols: what is hooked by its address cannot be where the kernel hides these.
 func TestHiddenSymbols(t *testing.T) {
-	for _, m := range []plan.Method{plan.MethodMulti, plan.MethodKprobe} {
+	for _, m := range []layout.Method{layout.MethodKprobeMulti, layout.MethodKprobe} {
 		k := newFake(t)
 		k.hidden = true
 		_, _, err := k.attach(20, "", m)
@@ -301,20 +302,20 @@ func TestWithoutTracefs(t *testing.T) {
 	k := newFake(t)
 	k.withoutTracefs = true
 	k.traits["f3"] = blacklisted
-	tracer, _, err := k.attach(20, "(count)", plan.MethodKprobe)
+	tracer, _, err := k.attach(20, "(count)", layout.MethodKprobe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if hooks := k.hooks(); len(hooks) != 20 || hooks[1] != "kprobe f0 at 0xffffffff81000040" {
 		t.Errorf("hooked are %q", hooks)
 	}
-	if f := tracer.Failed(); len(f) != 1 || f[0].Probe.Name() != "f3" {
+	if f := tracer.Failed(); len(f) != 1 || f[0].Probe.Name != "f3" {
 		t.Errorf("failed: %v", f)
 	}
 	tracer.Close()
 	k = newFake(t)
 	k.withoutTracefs = true
-	if _, _, err = k.attach(1, "(return)", plan.MethodKprobe); err != nil {
+	if _, _, err = k.attach(1, "(return)", layout.MethodKprobe); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{"program Kprobe", "kretprobe f0"}, k.hooks()); d != "" {
@@ -326,7 +327,7 @@ func TestWithoutTracefs(t *testing.T) {
 func TestEventNotOpened(t *testing.T) {
 	k := newFake(t)
 	k.refuse["perf_event_open"] = unix.EMFILE
-	_, _, err := k.attach(20, "(count)", plan.MethodKprobe)
+	_, _, err := k.attach(20, "(count)", layout.MethodKprobe)
 	if want := fmt.Sprintf("event ksnoop_%[1]d/entry1_%[1]d: create link: too many open files", os.Getpid()); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -343,7 +344,7 @@ func TestAttachStale(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(k.events, "events", stale), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := k.attach(1, "", plan.MethodFentry, func(o *Options) { o.LoadOnly = true }); err != nil {
+	if _, _, err := k.attach(1, "", layout.MethodFentry, func(o *Options) { o.LoadOnly = true }); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{"program FExit f0", "program FEntry f0"}, k.hooks()); d != "" {
@@ -353,7 +354,7 @@ func TestAttachStale(t *testing.T) {
 		t.Errorf("to load only: %q", k.log)
 	}
 	k.log = nil
-	if _, _, err := k.attach(1, "", plan.MethodFentry); err != nil {
+	if _, _, err := k.attach(1, "", layout.MethodFentry); err != nil {
 		t.Fatal(err)
 	}
 	removed, loaded := slices.Index(k.log, "-:"+stale), slices.Index(k.log, "+engine")
@@ -377,7 +378,7 @@ func TestInstruction(t *testing.T) {
 		for _, addr := range []uint64{0, fakeBase + fakeSize} {
 			k := newFake(t)
 			k.traits["f0"] = has
-			p := &plan.Probe{Method: plan.MethodKprobe}
+			p := &plan.Probe{Probe: layout.Probe{Method: layout.MethodKprobe}}
 			p.Func.Name, p.Func.Addr, p.Target.Offset = "f0", addr, 4
 			prog := &fakeProgram{k.hold("program"), k, 0, 0, "f0"}
 			l, err := new(Tracer).hook(p, prog, atEntry)
@@ -398,7 +399,7 @@ func TestInstruction(t *testing.T) {
 	} {
 		k := newFake(t)
 		k.traits["f0"] = errno
-		p := &plan.Probe{Method: plan.MethodKprobe}
+		p := &plan.Probe{Probe: layout.Probe{Method: layout.MethodKprobe}}
 		p.Func.Name, p.Func.Addr, p.Target.Inlined = "f0", fakeBase+fakeSize, true
 		if _, err := new(Tracer).hook(p, &fakeProgram{k.hold("program"), k, 0, 0, "f0"}, atEntry); err == nil || err.Error() != want {
 			t.Errorf("inlined: %v, want %s", err, want)

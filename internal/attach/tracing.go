@@ -20,6 +20,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Attach types of tracing programs that the ebpf package does not know (it ends
@@ -80,7 +81,7 @@ func (t *Tracer) loadTracing(p *plan.Probe, insns asm.Instructions, e end) (prog
 	if spec.module, err = t.module(p.Func.Module); err != nil {
 		return nil, err
 	}
-	if p.Method == plan.MethodTracingMulti {
+	if p.Method == layout.MethodTracingMulti {
 		spec.as = tracingTypes[e]
 	} else if spec.function, err = t.functionID(p); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (t *Tracer) hookTracing(prog program, probes []*plan.Probe, e end) (made []
 		links, refused := halving(part, e, func(probes []*plan.Probe) (closer, error) {
 			functions, cookies := make([]btf.TypeID, len(probes)), make([]uint64, len(probes))
 			for i, p := range probes {
-				functions[i], cookies[i] = ids[p], codegen.Cookie(p)
+				functions[i], cookies[i] = ids[p], codegen.Cookie(&p.Probe)
 			}
 			return prog.tracingMulti(tracingTypes[e], functions, cookies)
 		})
@@ -140,7 +141,7 @@ var oftenRefused = []string{
 func (t *Tracer) functionID(p *plan.Probe) (btf.TypeID, error) {
 	types, err := t.options.Kernel.ModuleBTF(p.Func.Module)
 	if err != nil {
-		return 0, fmt.Errorf("reading the types of %s: %w", p.Name(), err)
+		return 0, fmt.Errorf("reading the types of %s: %w", p.Name, err)
 	}
 	id, err := types.TypeID(p.Func.Type)
 	if err != nil {

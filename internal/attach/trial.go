@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Trial is tracing as a whole, tried on one function: the engine and the
@@ -24,13 +25,13 @@ import (
 // parts does not tell that they go together: it may refuse the engine's maps,
 // or have a kfunc with another signature.
 type Trial struct {
-	Method  plan.Method
+	Method  layout.Method
 	Session bool // in the engine's sessions, else call by call
 }
 
 // trialMethods are the methods that are tried.
-var trialMethods = [...]plan.Method{plan.MethodFentry, plan.MethodFsession, plan.MethodTracingMulti,
-	plan.MethodKprobe, plan.MethodMulti, plan.MethodSession}
+var trialMethods = [...]layout.Method{layout.MethodFentry, layout.MethodFsession, layout.MethodTracingMulti,
+	layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession}
 
 // Trials returns all that can be tried.
 func Trials() []Trial {
@@ -85,7 +86,7 @@ func (t Trial) attach(h host, view *kernel.View, arch string) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	resolve := plan.Options{Arch: arch, Method: func(*plan.Probe) plan.Method { return t.Method }}
+	resolve := plan.Options{Arch: arch, Method: func(*plan.Probe) layout.Method { return t.Method }}
 	types, err := view.BTF()
 	if err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (t Trial) attach(h host, view *kernel.View, arch string) (*Tracer, error) {
 	if options, err = SessionOptions(s, options, bpf.SessionSettings{Success: true}); err != nil {
 		return nil, err
 	}
-	return started(attachTo(h, s.Plan, options))
+	return started(attachTo(h, s, options))
 }
 
 // started returns a tracer whose programs are switched on.

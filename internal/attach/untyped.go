@@ -6,19 +6,20 @@ import (
 	"fmt"
 
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // untypedMethods are those that need no BTF of the kernel's own: what is given in
 // its place (kernel.OpenTyped) has ids that mean nothing to the kernel. It finds
 // what a trampoline is to call by such an id, and so do kprobe.session programs
 // the function that tells the ends of a call apart.
-var untypedMethods = map[plan.Method]bool{
-	plan.MethodAuto: true, plan.MethodKprobe: true, plan.MethodMulti: true, plan.MethodTracepoint: true, plan.MethodRawTP: true,
+var untypedMethods = map[layout.Method]bool{
+	layout.MethodAuto: true, layout.MethodKprobe: true, layout.MethodKprobeMulti: true, layout.MethodTracepoint: true, layout.MethodRawTP: true,
 }
 
 // NeedsBTF says why a method cannot be had where the kernel's own BTF is not to
 // be counted on; nil if it can.
-func NeedsBTF(m plan.Method) error {
+func NeedsBTF(m layout.Method) error {
 	if untypedMethods[m] {
 		return nil
 	}
@@ -28,27 +29,22 @@ func NeedsBTF(m plan.Method) error {
 // ChooseUntyped is Choose where the kernel's own BTF is not to be counted on. It
 // changes the methods that need it, too: those of calls unless somebody has said
 // which to take, and those of tracepoints always.
-func ChooseUntyped(p *plan.Plan, calls bool) error { return chooseUntyped(running{}, p, calls) }
+func ChooseUntyped(p *plan.Plan, calls bool) (*plan.Plan, error) {
+	return chooseUntyped(running{}, p, calls)
+}
 
-func chooseUntyped(h host, p *plan.Plan, calls bool) error {
-	many := plan.MethodKprobe
+func chooseUntyped(h host, p *plan.Plan, calls bool) (*plan.Plan, error) {
+	many := layout.MethodKprobe
 	if len(p.Probes) > fewFunctions && h.has(CapKprobeMulti) == nil {
-		many = plan.MethodMulti
+		many = layout.MethodKprobeMulti
 	}
-	for _, probe := range p.Probes {
-		m := probe.Method
+	return p.With(func(probe *plan.Probe) layout.Method {
 		switch {
 		case probe.IsCall() && calls:
-			m = many
-		case m == plan.MethodTPBTF:
-			m = plan.MethodRawTP
+			return many
+		case probe.Method == layout.MethodTPBTF:
+			return layout.MethodRawTP
 		}
-		if m == probe.Method {
-			continue
-		}
-		if err := probe.SetMethod(m); err != nil {
-			return err
-		}
-	}
-	return nil
+		return probe.Method
+	})
 }

@@ -53,7 +53,7 @@ func TestLiveUntyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ChooseUntyped(p, true); err != nil {
+	if p, err = ChooseUntyped(p, true); err != nil {
 		t.Fatal(err)
 	}
 	filter := bpf.Filter{Family: true, PIDs: []uint32{1}, TIDs: []uint32{1}, UIDs: []uint32{0}, Comms: []string{"a*b"}}
@@ -64,7 +64,7 @@ func TestLiveUntyped(t *testing.T) {
 	}
 	defer tracer.Close()
 	for _, f := range tracer.Failed() {
-		t.Error(f.Probe.Name(), f.Err)
+		t.Error(f.Probe.Name, f.Err)
 	}
 	var programs []*ebpf.Program
 	for _, prog := range tracer.engine.(loadedEngine).Programs {

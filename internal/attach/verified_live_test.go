@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestLiveVerified counts the instructions that the kernel's verifier follows: of loops,
@@ -30,7 +31,7 @@ func TestLiveVerified(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: view.Arch(), Method: func(*plan.Probe) plan.Method { return plan.MethodFentry }})
+		p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: view.Arch(), Method: func(*plan.Probe) layout.Method { return layout.MethodFentry }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // An Event is one decoded record: a function was called, returned, or both.
@@ -18,7 +19,7 @@ type Event struct {
 	bpf.Event
 	Probe *plan.Probe
 	// Record is the layout of Data; nil if the record carries no values.
-	Record *plan.Record
+	Record *layout.Record
 	// Data are the captured bytes. They belong to whoever owned the record.
 	Data []byte
 	// Tail are the stacks and branches behind them, of the same owner.
@@ -74,12 +75,12 @@ func (e *Event) decodeLost(data []byte) (err error) {
 
 // Bytes returns what was captured into a slot; ok is false if that could not
 // be read.
-func (e *Event) Bytes(s *plan.Slot) (b []byte, ok bool) {
+func (e *Event) Bytes(s *layout.Slot) (b []byte, ok bool) {
 	return e.Data[s.Off : s.Off+s.Size : s.Off+s.Size], e.Faults>>s.Index&1 == 0
 }
 
 // Value returns a scalar's slot in register form.
-func (e *Event) Value(s *plan.Slot) (v uint64, ok bool) {
+func (e *Event) Value(s *layout.Slot) (v uint64, ok bool) {
 	b, ok := e.Bytes(s)
 	return binary.LittleEndian.Uint64(b), ok
 }

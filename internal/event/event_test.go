@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 var (
@@ -36,15 +37,15 @@ func testPlan(t testing.TB, specs ...string) *plan.Plan {
 		if err != nil {
 			t.Fatal(err)
 		}
-		probe := &plan.Probe{ID: i, Spec: spec, Func: kernel.Function{Name: "f"}, Result: long}
+		probe := &plan.Probe{Probe: layout.Probe{ID: i, Name: "f", Function: "f", Spec: spec, Result: long, Method: layout.MethodFentry}, Func: kernel.Function{Name: "f"}}
 		for slot, param := range params {
-			probe.Params = append(probe.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: slot, Slots: 1, Reg: slot}})
+			probe.Params = append(probe.Params, layout.Param{Param: param, Loc: layout.Loc{Slot: slot, Slots: 1, Reg: slot}})
 		}
 		probe.Items, err = expr.Check(spec, &expr.Scope{Func: "f", Params: params, Return: long, Types: noTypes{}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := probe.SetMethod(plan.MethodFentry); err != nil {
+		if err := probe.Lay(); err != nil {
 			t.Fatal(err)
 		}
 		p.Probes = append(p.Probes, probe)

@@ -26,6 +26,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // acceptSample is how many functions make test tries, and where a smoke run will do;
@@ -82,7 +83,7 @@ type acceptance struct {
 }
 
 // largestStash has room for the data of any probe.
-var largestStash = bpf.NewStash(plan.MaxRecord, 1)
+var largestStash = bpf.NewStash(layout.MaxRecord, 1)
 
 func newAcceptance(t *testing.T) *acceptance {
 	t.Helper()
@@ -103,13 +104,13 @@ func newAcceptance(t *testing.T) *acceptance {
 
 // methods are the ways of attaching for which code is generated in a way of its
 // own, as far as the kernel has them.
-func methods() []plan.Method {
-	all := []plan.Method{plan.MethodFentry, plan.MethodKprobe}
+func methods() []layout.Method {
+	all := []layout.Method{layout.MethodFentry, layout.MethodKprobe}
 	if attach.CapFsession.Probe() == nil {
-		all = append(all, plan.MethodFsession)
+		all = append(all, layout.MethodFsession)
 	}
 	if attach.CapTracingMulti.Probe() == nil {
-		all = append(all, plan.MethodTracingMulti)
+		all = append(all, layout.MethodTracingMulti)
 	}
 	return all
 }
@@ -152,13 +153,13 @@ func (a *acceptance) try(t *testing.T, f kernel.Function) {
 		a.refused(f, "plan", err)
 		return
 	}
-	if probe.Method == plan.MethodFentry {
+	if probe.Method == layout.MethodFentry {
 		if err = a.load(t, probe); err == nil {
 			a.fentry++
 			return
 		}
 		a.refused(f, "fentry", err)
-		if err := probe.SetMethod(plan.MethodKprobe); err != nil {
+		if probe, err = probe.With(layout.MethodKprobe); err != nil {
 			a.refused(f, "plan", err)
 			return
 		}
@@ -192,7 +193,7 @@ func (a *acceptance) refused(f kernel.Function, stage string, err error) {
 
 func (a *acceptance) load(t *testing.T, p *plan.Probe) error {
 	t.Helper()
-	programs, err := codegen.Compile(p, a.target)
+	programs, err := codegen.Compile(&p.Probe, a.target)
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (a *acceptance) load(t *testing.T, p *plan.Probe) error {
 			return err
 		}
 		spec := &ebpf.ProgramSpec{Name: "accept", Instructions: insns, License: "Dual BSD/GPL", Type: ebpf.Kprobe}
-		if p.Method == plan.MethodFentry {
+		if p.Method == layout.MethodFentry {
 			as := []ebpf.AttachType{ebpf.AttachTraceFEntry, ebpf.AttachTraceFExit}[i]
 			spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, as
 		}

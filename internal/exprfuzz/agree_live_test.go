@@ -27,6 +27,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 const (
@@ -173,7 +174,7 @@ func (r *round) load(t *testing.T) {
 }
 
 // run traces all functions of the round with one method.
-func (r *round) run(t *testing.T, method plan.Method, total *tally) {
+func (r *round) run(t *testing.T, method layout.Method, total *tally) {
 	t.Helper()
 	p := &plan.Plan{}
 	var funcs []int // of each probe
@@ -212,7 +213,7 @@ func (r *round) run(t *testing.T, method plan.Method, total *tally) {
 
 // probe makes a request with random items. Expressions that the checker
 // refuses are left out.
-func (r *round) probe(t *testing.T, fn int, method plan.Method, total *tally) *plan.Probe {
+func (r *round) probe(t *testing.T, fn int, method layout.Method, total *tally) *plan.Probe {
 	t.Helper()
 	g, f := r.gen, r.funcs[fn]
 	proto := r.module.Funcs[fn].Type.(*btf.FuncProto)
@@ -246,7 +247,7 @@ func (r *round) probe(t *testing.T, fn int, method plan.Method, total *tally) *p
 			t.Errorf("seed %d: %v", r.seed, err)
 			return nil
 		}
-		probe, err := plan.NewProbe(r.view, spec, f, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return method }})
+		probe, err := plan.NewProbe(r.view, spec, f, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) layout.Method { return method }})
 		var faults *expr.ErrorList
 		switch {
 		case err == nil:
@@ -285,7 +286,7 @@ func (r *round) without(spec *expr.Spec, items []string, faults *expr.ErrorList,
 // A want is a record that a call must send.
 type want struct {
 	kind   bpf.Kind
-	record *plan.Record
+	record *layout.Record
 	values []value
 }
 
@@ -355,7 +356,7 @@ func expected(p *plan.Probe, m *exprfuzz.Machine) (wants []want, known bool) {
 	return wants, true
 }
 
-func holds(preds []plan.Predicate, m *exprfuzz.Machine) bool {
+func holds(preds []layout.Predicate, m *exprfuzz.Machine) bool {
 	for _, p := range preds {
 		if v, err := expr.Eval(p.Term, m); err != nil || v == 0 {
 			return false
@@ -364,7 +365,7 @@ func holds(preds []plan.Predicate, m *exprfuzz.Machine) bool {
 	return true
 }
 
-func slotValue(s *plan.Slot, m *exprfuzz.Machine) value {
+func slotValue(s *layout.Slot, m *exprfuzz.Machine) value {
 	m.Unknown = false
 	v := value{}
 	switch term := s.Term.(type) {
@@ -445,7 +446,7 @@ func (r *round) compare(t *testing.T, p *plan.Plan, probe *plan.Probe, m *exprfu
 	return true
 }
 
-func itemText(p *plan.Probe, s *plan.Slot) string {
+func itemText(p *plan.Probe, s *layout.Slot) string {
 	if s.Capture < 0 {
 		return "kept for " + p.Spec.Text[p.Items[s.Item].Pos.Start:p.Items[s.Item].Pos.End]
 	}
@@ -456,14 +457,14 @@ func paramName(p *plan.Probe) func(int) string {
 	return func(i int) string { return p.Params[i].Name }
 }
 
-func texts(p *plan.Probe, preds []plan.Predicate) (out []string) {
+func texts(p *plan.Probe, preds []layout.Predicate) (out []string) {
 	for _, pred := range preds {
 		out = append(out, expr.FormatTerm(pred.Term, paramName(p)))
 	}
 	return out
 }
 
-func predicates(h *plan.Half) []plan.Predicate {
+func predicates(h *layout.Half) []layout.Predicate {
 	if h == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // combined are SPECs of one function that have the language's items in the company in
@@ -30,7 +31,7 @@ var combined = []string{
 }
 
 // inSessions are the methods that programs of sessions depend on most.
-var inSessions = []plan.Method{plan.MethodFentry, plan.MethodKprobe, plan.MethodSession}
+var inSessions = []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeSession}
 
 // TestLiveCombinations: no SPEC is refused by the verifier, whatever it is attached by,
 // with filters and stacks and without, in sessions and out of them.
@@ -41,14 +42,14 @@ func TestLiveCombinations(t *testing.T) {
 	for _, text := range combined {
 		specs = append(specs, parsed(t, text))
 	}
-	every := map[plan.Method]attach.Capability{plan.MethodFentry: attach.CapFexit, plan.MethodKprobe: attach.CapKretprobe, plan.MethodMulti: attach.CapKprobeMulti,
-		plan.MethodSession: attach.CapKprobeSession, plan.MethodFsession: attach.CapFsession, plan.MethodTracingMulti: attach.CapTracingMulti}
+	every := map[layout.Method]attach.Capability{layout.MethodFentry: attach.CapFexit, layout.MethodKprobe: attach.CapKretprobe, layout.MethodKprobeMulti: attach.CapKprobeMulti,
+		layout.MethodKprobeSession: attach.CapKprobeSession, layout.MethodFsession: attach.CapFsession, layout.MethodTracingMulti: attach.CapTracingMulti}
 	for m, needs := range every {
-		if needs.Probe() != nil || livetest.Smoke() && m != plan.MethodKprobe {
+		if needs.Probe() != nil || livetest.Smoke() && m != layout.MethodKprobe {
 			continue
 		}
 		t.Run(m.String(), func(t *testing.T) {
-			o := plan.Options{Arch: a.view.Arch(), Method: func(*plan.Probe) plan.Method { return m }}
+			o := plan.Options{Arch: a.view.Arch(), Method: func(*plan.Probe) layout.Method { return m }}
 			calls, _, err := plan.Resolve(a.view, specs, o)
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +70,7 @@ func TestLiveCombinations(t *testing.T) {
 			if plain, err = attach.SessionOptions(s, plain, bpf.SessionSettings{Count: 1}); err != nil {
 				t.Fatal(err)
 			}
-			loads(t, s.Plan, plain)
+			loads(t, s, plain)
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A trap is a predicate on one call, and what must come of it: a record, none,
@@ -190,7 +191,7 @@ func TestLiveTraps(t *testing.T) {
 	}
 }
 
-func trapProbe(t *testing.T, view *kernel.View, m *kmod.Module, i int, items string, method plan.Method) *plan.Probe {
+func trapProbe(t *testing.T, view *kernel.View, m *kmod.Module, i int, items string, method layout.Method) *plan.Probe {
 	t.Helper()
 	found, err := view.Match(m.Funcs[i].Name, m.Name)
 	if err != nil || len(found) != 1 {
@@ -200,7 +201,7 @@ func trapProbe(t *testing.T, view *kernel.View, m *kmod.Module, i int, items str
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe, err := plan.NewProbe(view, spec, found[0], plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) plan.Method { return method }})
+	probe, err := plan.NewProbe(view, spec, found[0], plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) layout.Method { return method }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Calls prints the calls view: one block for each record, in the columns of
@@ -21,7 +21,7 @@ import (
 //
 //	);
 type Calls struct {
-	forms map[*plan.Record]*form
+	forms map[*layout.Record]*form
 	style *style
 	// What stands before the first value, between two, after the last, and
 	// at the end.
@@ -33,7 +33,7 @@ type Calls struct {
 // NewCalls returns a printer of the calls view. symbol appends the name of what
 // lies at an address of the kernel, if it has one; it may be nil.
 func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
-	return &Calls{forms: map[*plan.Record]*form{}, style: callStyle(symbol),
+	return &Calls{forms: map[*layout.Record]*form{}, style: callStyle(symbol),
 		first: "\n", between: ",\n\n", last: "\n\n", end: ");\n"}
 }
 
@@ -42,7 +42,7 @@ func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
 //
 //	ping     3833    1    251523.617250 ip_send_skb(return = 0)
 func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Calls {
-	return &Calls{forms: map[*plan.Record]*form{}, style: lineStyle(symbol, width), between: ", ", end: ")\n"}
+	return &Calls{forms: map[*layout.Record]*form{}, style: lineStyle(symbol, width), between: ", ", end: ")\n"}
 }
 
 // AppendHeader appends the names of the columns.
@@ -61,7 +61,7 @@ func appendHead(dst []byte, e *event.Event) []byte {
 	dst = append(appendPadded(dst, appendIDs(text[:0], e.Inner, []uint32{e.PID}, []uint32{e.Inner.PID}), 7), ' ')
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.CPU), 10), 4), ' ')
 	dst = append(appendPadded(dst, appendSeconds(text[:0], e.Time), 16), ' ')
-	dst = terminal.AppendName(dst, e.Probe.Name())
+	dst = terminal.AppendName(dst, e.Probe.Name)
 	return append(dst, '(')
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 var (
@@ -47,15 +48,15 @@ func probe(t testing.TB, text string) *plan.Plan {
 	}
 	params := []expr.Param{{Name: "skb", Type: &btf.Pointer{Target: skb}}, {Name: "name", Type: &btf.Pointer{Target: typeChar}},
 		{Name: "dev", Type: &btf.Pointer{Target: dev}}}
-	p := &plan.Probe{Spec: spec, Func: kernel.Function{Name: "send"}, Result: typeInt}
+	p := &plan.Probe{Func: kernel.Function{Name: "send"}, Probe: layout.Probe{Name: "send", Function: "send", Spec: spec, Result: typeInt, Method: layout.MethodFentry}}
 	for i, param := range params {
-		p.Params = append(p.Params, plan.Param{Param: param, Loc: plan.Loc{Slot: i, Slots: 1, Reg: i}})
+		p.Params = append(p.Params, layout.Param{Param: param, Loc: layout.Loc{Slot: i, Slots: 1, Reg: i}})
 	}
 	p.Items, err = expr.Check(spec, &expr.Scope{Func: "send", Params: params, Return: typeInt, Types: noTypes{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.SetMethod(plan.MethodFentry); err != nil {
+	if err := p.Lay(); err != nil {
 		t.Fatal(err)
 	}
 	return &plan.Plan{Probes: []*plan.Probe{p}}

@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A form is how the records of one layout are printed: everything that does
@@ -30,7 +31,7 @@ type field struct {
 	label string
 	typ   btf.Type // of the value
 	// value and target are the capture's slots; nil where it has none.
-	value, target *plan.Slot
+	value, target *layout.Slot
 	number        *btfprint.Printer // of the value
 	options       *btfprint.ValueOptions
 	object        *btfprint.Printer // of the target
@@ -38,8 +39,8 @@ type field struct {
 	buffer        bool              // the target is bytes behind their number
 	result        bool              // the value is the function's result
 	view          expr.View
-	later         *plan.Slot // for a diff: the target, or the value, at return
-	lines         []byte     // of a diff, reused
+	later         *layout.Slot // for a diff: the target, or the value, at return
+	lines         []byte       // of a diff, reused
 	style         *style
 }
 
@@ -68,15 +69,15 @@ func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
 	return s
 }
 
-func newForm(p *plan.Probe, r *plan.Record, s *style) (*form, error) {
+func newForm(p *plan.Probe, r *layout.Record, s *style) (*form, error) {
 	f := &form{}
-	var last *plan.Slot
+	var last *layout.Slot
 	for i := range r.Slots {
 		slot := &r.Slots[i]
 		if slot.Capture < 0 {
 			continue
 		}
-		if slot.Role == plan.RoleAfter {
+		if slot.Part == layout.PartAfter {
 			f.fields[len(f.fields)-1].after(slot)
 			continue
 		}
@@ -97,7 +98,7 @@ func newForm(p *plan.Probe, r *plan.Record, s *style) (*form, error) {
 
 // noValues is what the original ksnoop prints for a call without arguments and
 // for the return of a function that returns nothing.
-func noValues(p *plan.Probe, r *plan.Record) string {
+func noValues(p *plan.Probe, r *layout.Record) string {
 	if p.Return != nil && r == p.Return.Record {
 		return "return;"
 	}
@@ -109,9 +110,9 @@ func noValues(p *plan.Probe, r *plan.Record) string {
 
 // after notes the last of the slots that have a diff's values at return: the
 // target, where there is one.
-func (f *field) after(s *plan.Slot) { f.later = s }
+func (f *field) after(s *layout.Slot) { f.later = s }
 
-func (f *field) add(s *plan.Slot) (err error) {
+func (f *field) add(s *layout.Slot) (err error) {
 	switch t := s.Term.(type) {
 	case *expr.Text:
 		f.target, f.text = s, true
@@ -269,7 +270,7 @@ func bufferBytes(raw []byte) (b []byte, cut bool) {
 	return raw[8:][:min(n, size)], n > size
 }
 
-func aggregate(s *plan.Slot) bool { return isAggregate(s.Term.Type()) }
+func aggregate(s *layout.Slot) bool { return isAggregate(s.Term.Type()) }
 
 func isAggregate(t btf.Type) bool {
 	switch btf.UnderlyingType(t).(type) {

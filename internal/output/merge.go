@@ -145,7 +145,7 @@ func find(calls []session.Frame, f *symbols.Frame) int {
 // isCallOf compares addresses where they are known: there are functions of one
 // name, and functions of several names. A part of a function that is seldom run may
 // lie elsewhere, under a name of its own.
-func isCallOf(fn *plan.Function, f *symbols.Frame) bool {
+func isCallOf(fn *plan.Probe, f *symbols.Frame) bool {
 	name, cold := strings.CutSuffix(f.Name, ".cold")
 	if fn.Func.Addr != 0 && f.Name != "" && !cold {
 		return fn.Func.Addr == f.Addr-f.Offset

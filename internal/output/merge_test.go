@@ -67,7 +67,7 @@ func TestReturnAddresses(t *testing.T) {
 func TestJumped(t *testing.T) {
 	calls := func(names ...string) (frames []session.Frame) {
 		for _, name := range names {
-			fn := &plan.Function{}
+			fn := &plan.Probe{}
 			fn.Func.Name = name
 			frames = append(frames, session.Frame{Func: fn})
 		}
@@ -123,12 +123,12 @@ func FuzzMerge(f *testing.F) {
 		if len(calls) > 200 || len(stack) > 200 {
 			return
 		}
-		functions := map[byte]*plan.Function{}
+		functions := map[byte]*plan.Probe{}
 		var c session.Chain
 		for _, b := range calls {
 			fn := functions[b&7]
 			if fn == nil {
-				fn = &plan.Function{}
+				fn = &plan.Probe{}
 				fn.Func.Name = string(rune('a' + b&7))
 				functions[b&7] = fn
 			}

@@ -10,15 +10,16 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // appendResult appends what a function returned, v being the whole of the
 // return register: [-EINVAL], [NULL], [true], [void], [XDP_PASS], [3].
-func appendResult(dst []byte, f *plan.Function, v uint64) []byte {
+func appendResult(dst []byte, f *plan.Probe, v uint64) []byte {
 	return append(appendResultText(append(dst, '['), f, v), ']')
 }
 
-func appendResultText(dst []byte, f *plan.Function, v uint64) []byte {
+func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 	if f.Result == nil {
 		return append(dst, "void"...)
 	}
@@ -54,7 +55,7 @@ func unsignedError(t btf.Type, v uint64) (name string, ok bool) {
 	if size, signed, number := expr.Number(t); !number || signed || size != 8 {
 		return "", false
 	}
-	if plan.Unknown(t) && v>>32 == 0 {
+	if layout.Unknown(t) && v>>32 == 0 {
 		v = uint64(int32(v))
 	}
 	return errorName(v)

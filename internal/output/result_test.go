@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 func TestResult(t *testing.T) {
@@ -19,42 +20,42 @@ func TestResult(t *testing.T) {
 	verdict := &btf.Enum{Name: "verdict", Size: 4, Signed: true, Values: []btf.EnumValue{{Name: "PASS", Value: 2}, {Name: "WORSE", Value: 1<<64 - 3}}}
 	for _, c := range []struct {
 		result btf.Type
-		class  plan.ErrorClass
+		class  layout.ErrorClass
 		v      uint64
 		want   string
 	}{
-		{nil, plan.NeverFails, minus(22), "[void]"},
-		{boolean, plan.NeverFails, 1, "[true]"},
-		{boolean, plan.NeverFails, 0xffff_8881_0000_0100, "[false]"}, // the register above is garbage
-		{&btf.Typedef{Name: "bool", Type: boolean}, plan.NeverFails, 0xabc01, "[true]"},
-		{&btf.Pointer{Target: long}, plan.FailsPointer, 0, "[NULL]"},
-		{&btf.Pointer{Target: long}, plan.FailsPointer, minus(12), "[-ENOMEM]"},
-		{&btf.Pointer{Target: long}, plan.FailsPointer, 0xffffc9000031e000, "[0xffffc9000031e000]"},
-		{&btf.Pointer{Target: long}, plan.FailsPointer, minus(4096), "[0xfffffffffffff000]"},
-		{typeInt, plan.FailsInt32, minus(22), "[-EINVAL]"},
-		{typeInt, plan.FailsInt32, 0xffffffea, "[-EINVAL]"}, // movl clears the upper half
-		{typeInt, plan.FailsInt32, 22, "[22]"},
-		{typeInt, plan.FailsInt32, minus(524), "[-ENOTSUPP]"},
-		{typeInt, plan.FailsInt32, minus(4000), "[-4000]"}, // in the range of errors, but without a name
-		{typeInt, plan.FailsInt32, minus(5000), "[-5000]"},
-		{typeInt, plan.FailsInt32, 1 << 20, "[1048576]"},
-		{typeInt, plan.FailsInt32, 1<<20 + 1, "[0x100001]"},
-		{typeInt, plan.FailsInt32, minus(1 << 30), "[-1073741824]"},
-		{typeInt, plan.FailsInt32, minus(1<<30 + 1), "[0xbfffffff]"},
-		{long, plan.FailsInt64, minus(2), "[-ENOENT]"},
-		{long, plan.FailsInt64, 0xfffffffe, "[0xfffffffe]"}, // of a long no error
-		{ulong, plan.NeverFails, minus(22), "[-EINVAL]"},    // IS_ERR_VALUE, linux/err.h
-		{ulong, plan.NeverFails, minus(4096), "[0xfffffffffffff000]"},
-		{ulong, plan.NeverFails, 0xffffffea, "[0xffffffea]"},
-		{typeUint, plan.NeverFails, 0xffffffea, "[0xffffffea]"},
-		{u8, plan.NeverFails, 0xabcdef07, "[7]"},
-		{verdict, plan.FailsInt32, 2, "[PASS]"},
-		{verdict, plan.FailsInt32, 0xfffffffd, "[WORSE]"},
-		{verdict, plan.FailsInt32, minus(22), "[-EINVAL]"},
-		{verdict, plan.FailsInt32, 77, "[77]"},
-		{&btf.Struct{Name: "pair", Size: 16}, plan.NeverFails, 5, "[{...}]"},
+		{nil, layout.NeverFails, minus(22), "[void]"},
+		{boolean, layout.NeverFails, 1, "[true]"},
+		{boolean, layout.NeverFails, 0xffff_8881_0000_0100, "[false]"}, // the register above is garbage
+		{&btf.Typedef{Name: "bool", Type: boolean}, layout.NeverFails, 0xabc01, "[true]"},
+		{&btf.Pointer{Target: long}, layout.FailsPointer, 0, "[NULL]"},
+		{&btf.Pointer{Target: long}, layout.FailsPointer, minus(12), "[-ENOMEM]"},
+		{&btf.Pointer{Target: long}, layout.FailsPointer, 0xffffc9000031e000, "[0xffffc9000031e000]"},
+		{&btf.Pointer{Target: long}, layout.FailsPointer, minus(4096), "[0xfffffffffffff000]"},
+		{typeInt, layout.FailsInt32, minus(22), "[-EINVAL]"},
+		{typeInt, layout.FailsInt32, 0xffffffea, "[-EINVAL]"}, // movl clears the upper half
+		{typeInt, layout.FailsInt32, 22, "[22]"},
+		{typeInt, layout.FailsInt32, minus(524), "[-ENOTSUPP]"},
+		{typeInt, layout.FailsInt32, minus(4000), "[-4000]"}, // in the range of errors, but without a name
+		{typeInt, layout.FailsInt32, minus(5000), "[-5000]"},
+		{typeInt, layout.FailsInt32, 1 << 20, "[1048576]"},
+		{typeInt, layout.FailsInt32, 1<<20 + 1, "[0x100001]"},
+		{typeInt, layout.FailsInt32, minus(1 << 30), "[-1073741824]"},
+		{typeInt, layout.FailsInt32, minus(1<<30 + 1), "[0xbfffffff]"},
+		{long, layout.FailsInt64, minus(2), "[-ENOENT]"},
+		{long, layout.FailsInt64, 0xfffffffe, "[0xfffffffe]"}, // of a long no error
+		{ulong, layout.NeverFails, minus(22), "[-EINVAL]"},    // IS_ERR_VALUE, linux/err.h
+		{ulong, layout.NeverFails, minus(4096), "[0xfffffffffffff000]"},
+		{ulong, layout.NeverFails, 0xffffffea, "[0xffffffea]"},
+		{typeUint, layout.NeverFails, 0xffffffea, "[0xffffffea]"},
+		{u8, layout.NeverFails, 0xabcdef07, "[7]"},
+		{verdict, layout.FailsInt32, 2, "[PASS]"},
+		{verdict, layout.FailsInt32, 0xfffffffd, "[WORSE]"},
+		{verdict, layout.FailsInt32, minus(22), "[-EINVAL]"},
+		{verdict, layout.FailsInt32, 77, "[77]"},
+		{&btf.Struct{Name: "pair", Size: 16}, layout.NeverFails, 5, "[{...}]"},
 	} {
-		f := &plan.Function{Result: c.result, Class: c.class}
+		f := &plan.Probe{Probe: layout.Probe{Result: c.result, Class: c.class}}
 		if got := string(appendResult(nil, f, c.v)); got != c.want {
 			t.Errorf("%v of %#x: %s, want %s", c.result, c.v, got, c.want)
 		}

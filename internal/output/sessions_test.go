@@ -22,6 +22,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -69,25 +70,25 @@ var (
 	minusE    = func(errno uint64) uint64 { return -errno }
 	boot      = time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC)
 	at        = func(minutes, micros uint64) uint64 { return (minutes*60e6 + micros) * 1e3 }
-	fnSyscall = &plan.Function{Func: kernel.Function{Name: "__x64_sys_bpf"}, Result: &btf.Int{Size: 8, Encoding: btf.Signed}, Class: plan.FailsInt64, Entry: true}
+	fnSyscall = &plan.Probe{Func: kernel.Function{Name: "__x64_sys_bpf"}, Probe: layout.Probe{Name: "__x64_sys_bpf", Result: &btf.Int{Size: 8, Encoding: btf.Signed}, Class: layout.FailsInt64, Role: layout.RoleEntry}}
 	fnBPF     = function("__sys_bpf", typeInt)
 	fnAlloc   = function("array_map_alloc", typePtr)
 	fnPercpu  = function("bpf_map_alloc_percpu", typePtr)
 )
 
-func function(name string, result btf.Type) *plan.Function {
+func function(name string, result btf.Type) *plan.Probe {
 	name, module, _ := strings.Cut(name, "@")
-	f := &plan.Function{Func: kernel.Function{Name: name, Module: module}, Result: result}
+	f := &plan.Probe{Func: kernel.Function{Name: name, Module: module}, Probe: layout.Probe{Name: name, Result: result, Role: layout.RoleInside}}
 	switch result.(type) {
 	case *btf.Pointer:
-		f.Class = plan.FailsPointer
+		f.Class = layout.FailsPointer
 	case *btf.Int:
-		f.Class = plan.FailsInt32
+		f.Class = layout.FailsInt32
 	}
 	return f
 }
 
-func frame(f *plan.Function, micros, result uint64) session.Frame {
+func frame(f *plan.Probe, micros, result uint64) session.Frame {
 	return session.Frame{Func: f, Duration: micros*1e3 + 999, Result: result, Finished: true}
 }
 
@@ -108,7 +109,9 @@ func values(t *testing.T, items string, data []byte, faults uint64) session.Valu
 func arguments() []session.Arg {
 	cmd := &btf.Enum{Name: "bpf_cmd", Size: 4, Values: []btf.EnumValue{{Name: "BPF_MAP_CREATE", Value: 0}}}
 	attr := &btf.Struct{Name: "bpf_attr", Size: 8, Members: []btf.Member{{Name: "map_type", Type: typeUint}, {Name: "key_size", Type: typeUint, Offset: 32}}}
-	param := func(name string, t btf.Type) *plan.Param { return &plan.Param{Param: expr.Param{Name: name, Type: t}} }
+	param := func(name string, t btf.Type) *layout.Param {
+		return &layout.Param{Param: expr.Param{Name: name, Type: t}}
+	}
 	pointer := binary.LittleEndian.AppendUint64(nil, 0xffff888100001000)
 	return []session.Arg{
 		{Param: param("cmd", cmd), Value: make([]byte, 4)},
@@ -176,7 +179,7 @@ func sessionCases(t *testing.T) map[string]func(r fakeResolver) (SessionOptions,
 		"compact": withValues(ArgsCompact), "multiline": withValues(ArgsMultiline), "verbose": withValues(ArgsVerbose),
 		"narrow": narrow(withValues(ArgsCompact)), "narrow-multiline": narrow(withValues(ArgsMultiline)),
 		"states": func(r fakeResolver) (SessionOptions, []*session.Session) {
-			open := func(f *plan.Function, micros uint64) session.Frame {
+			open := func(f *plan.Probe, micros uint64) session.Frame {
 				return session.Frame{Func: f, Duration: micros * 1e3}
 			}
 			hung := &session.Session{PID: 1, TID: 2, Comm: "a", Leader: "b", Start: at(1, 0), End: at(1, 5_000000), State: session.Hung, Func: fnSyscall,

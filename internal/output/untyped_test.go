@@ -14,17 +14,18 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // untyped is a function of which there are no types, in a session that captures
 // all arguments.
-func untyped(t *testing.T) *plan.Function {
+func untyped(t *testing.T) *plan.Probe {
 	t.Helper()
-	s, err := plan.RestoreSession(nil, []plan.Recorded{{Func: kernel.Function{Name: "untyped"}}}, true, plan.Options{Arch: "amd64"})
+	p, err := plan.Restore(nil, []plan.Recorded{{Func: kernel.Function{Name: "untyped"}, Role: layout.RoleInside, Method: layout.MethodKprobe}}, true, true, plan.Options{Arch: "amd64"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Functions[0]
+	return p.Probes[0]
 }
 
 // What a register holds that may be an int, a long or anything else: MAX_ERRNO

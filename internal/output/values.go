@@ -15,9 +15,9 @@ import (
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // An ArgsForm is how the values of a call are laid out in a session.
@@ -60,12 +60,12 @@ type valuePrinter struct {
 	width    int        // of a value, in columns; 0: as it comes
 	columns  func() int // of the terminal; nil or 0: no terminal
 	style    *style
-	forms    map[*plan.Record]*form
+	forms    map[*layout.Record]*form
 	printers map[btf.Type]*btfprint.Printer
 }
 
 func newValuePrinter(o *SessionOptions) *valuePrinter {
-	p := &valuePrinter{layout: o.Args, width: o.ArgsWidth, columns: o.Columns, forms: map[*plan.Record]*form{}, printers: map[btf.Type]*btfprint.Printer{}}
+	p := &valuePrinter{layout: o.Args, width: o.ArgsWidth, columns: o.Columns, forms: map[*layout.Record]*form{}, printers: map[btf.Type]*btfprint.Printer{}}
 	if p.layout == ArgsVerbose {
 		p.style = callStyle(o.Symbol)
 		p.style.indent, p.style.object.Level = "  ", 0
@@ -179,7 +179,7 @@ func fitting(line []byte, width int) int {
 
 // appendParamName appends the name of the i-th parameter: by its position, if it
 // has none.
-func appendParamName(dst []byte, p *plan.Param, i int) []byte {
+func appendParamName(dst []byte, p *layout.Param, i int) []byte {
 	if p.Name == "" {
 		return strconv.AppendInt(append(dst, "arg"...), int64(i+1), 10)
 	}
@@ -246,7 +246,7 @@ func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	if a.Value == nil {
 		return append(dst, "? (unreadable)"...), nil
 	}
-	if plan.Unknown(a.Param.Type) {
+	if layout.Unknown(a.Param.Type) {
 		return appendRegister(dst, binary.LittleEndian.Uint64(a.Value)), nil
 	}
 	if a.Target == nil {

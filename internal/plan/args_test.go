@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // describeArgs names the arguments that are captured of a function: the word of each
 // and, of what it points to, the size.
-func describeArgs(f *Function) string {
+func describeArgs(f *Probe) string {
 	var b strings.Builder
 	for _, a := range f.Args {
 		fmt.Fprintf(&b, "%s=%d", a.Param.Name, a.Word)
@@ -31,7 +32,7 @@ func describeArgs(f *Function) string {
 // captured. They are those of its tracepoint.
 func TestSyscallArgs(t *testing.T) {
 	view := targetKernel(t)
-	resolve := func(name string) *Function {
+	resolve := func(name string) *Probe {
 		t.Helper()
 		spec, err := expr.Parse(name)
 		if err != nil {
@@ -41,16 +42,16 @@ func TestSyscallArgs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.Functions[0]
+		return s.Probes[0]
 	}
 	openat := resolve("__x64_sys_openat")
 	want := "dfd=0; filename=1 to 256 text; sk=2 to 16; mode=3; "
 	if got := describeArgs(openat); got != want {
 		t.Errorf("openat: %s, want %s", got, want)
 	}
-	restored, err := RestoreSession(view, []Recorded{{Func: openat.Func, Entry: true, Syscall: openat.Syscall}}, true, Options{Arch: "amd64"})
-	if err != nil || describeArgs(restored.Functions[0]) != want {
-		t.Errorf("restored: %v, %s", err, describeArgs(restored.Functions[0]))
+	restored, err := Restore(view, []Recorded{{Func: openat.Func, Method: openat.Method, Role: layout.RoleEntry, Syscall: openat.Syscall}}, true, true, Options{Arch: "amd64"})
+	if err != nil || describeArgs(restored.Probes[0]) != want {
+		t.Errorf("restored: %v, %s", err, describeArgs(restored.Probes[0]))
 	}
 	if got := describeArgs(resolve("syscall:openat")); got != want {
 		t.Errorf("syscall:openat: %s, want %s", got, want)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Without parentheses both ends of a call are sent, as by the original ksnoop: "we
@@ -44,9 +45,9 @@ func TestEverything(t *testing.T) {
 		name := spec.Selector.Name
 		f := kernel.Function{Name: name, Type: &btf.Func{Name: name, Type: &btf.FuncProto{Return: tt.result, Params: tt.params}}}
 		target := Target{Kind: spec.Selector.Kind, Name: name, Fields: []kernel.Field{}}
-		for _, m := range []Method{MethodFentry, MethodKprobe, MethodMulti, MethodSession, MethodFsession, MethodTracingMulti} {
+		for _, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti} {
 			for _, paired := range []bool{false, true} {
-				p, err := NewTargetProbe(view, spec, f, target, Options{Arch: "amd64", Paired: paired, Method: func(*Probe) Method { return m }})
+				p, err := NewTargetProbe(view, spec, f, target, Options{Arch: "amd64", Paired: paired, Method: func(*Probe) layout.Method { return m }})
 				if err != nil {
 					t.Fatal(err)
 				}

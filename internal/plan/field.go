@@ -9,6 +9,8 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/ptregs"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // field makes a parameter of a field. What the kernel says of its size and sign
@@ -45,7 +47,7 @@ func array(t btf.Type, size uint32) btf.Type {
 	if n <= 0 || size%uint32(n) != 0 {
 		t, n = byteType, 1
 	}
-	return &btf.Array{Type: t, Index: word, Nelems: size / uint32(n)}
+	return &btf.Array{Type: t, Index: layout.Word(), Nelems: size / uint32(n)}
 }
 
 // scalar returns t if it is as the field says, or a type that is. The registers
@@ -112,4 +114,15 @@ func declared(types expr.Types, decl string, user bool) btf.Type {
 		t = &btf.Pointer{Target: t}
 	}
 	return t
+}
+
+// syscallParams are the parameters of a system call, as they are passed in the
+// registers of user space.
+func syscallParams(view *kernel.View, fields []kernel.Field, arch string) []layout.Param {
+	params := make([]layout.Param, 0, len(fields))
+	for i, f := range fields[:min(len(fields), len(ptregs.SyscallArguments(arch)))] {
+		p := field(kernelTypes{view, ""}, f, true)
+		params = append(params, layout.Param{Param: expr.Param{Name: p.Name, Type: p.Type}, Loc: layout.Loc{Reg: i, Slots: 1}})
+	}
+	return params
 }

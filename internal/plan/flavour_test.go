@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Functions are typed whatever their names look like, and trampolines are left to
@@ -39,9 +40,9 @@ func TestFlavouredNames(t *testing.T) {
 		var f *btf.Func
 		err = known.TypeByName(name, &f)
 		switch got := p.Probes[0].Method; {
-		case err != nil && got != MethodKprobe:
+		case err != nil && got != layout.MethodKprobe:
 			t.Errorf("%s: %s, which cilium/ebpf cannot load: %v", name, got, err)
-		case !strings.Contains(name, "___") && got != MethodFentry:
+		case !strings.Contains(name, "___") && got != layout.MethodFentry:
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestInject: injected probes follow the functions, and have the values of
@@ -42,10 +44,9 @@ func TestInject(t *testing.T) {
 			t.Errorf("%s: %v", test.spec, err)
 			continue
 		}
-		f := s.Functions[1]
-		p := s.Plan.Probes[1]
-		got := p.Name() + " " + p.Method.String()
-		for name, half := range map[string]*Half{"entry": p.Entry, "return": p.Return} {
+		p := s.Probes[1]
+		got := p.Name + " " + p.Method.String()
+		for name, half := range map[string]*layout.Half{"entry": p.Entry, "return": p.Return} {
 			if half == nil {
 				continue
 			}
@@ -54,7 +55,7 @@ func TestInject(t *testing.T) {
 				got += fmt.Sprintf(" if:%d", n)
 			}
 		}
-		if got != test.want || f.Probe != p || p.IsCall() || f.Args != nil || p.Stashed {
+		if got != test.want || p.ID != 1 || p.IsCall() || p.Args != nil || p.Stashed {
 			t.Errorf("%s: %s, want %s", test.spec, got, test.want)
 		}
 	}

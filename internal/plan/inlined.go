@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/ptregs"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // An Inlined is a place where the compiler put the code of a function instead of
@@ -186,7 +187,7 @@ type evaluation struct {
 	bad   bool
 }
 
-// signedWord is word with a sign.
+// signedWord is layout.Word() with a sign.
 var signedWord = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
 
 // binaries are the operators of two operands. Of OpSar the left one is signed.
@@ -200,7 +201,7 @@ const maxOps = 64
 func (e *evaluation) step(op debuginfo.Op) {
 	switch op.Code {
 	case debuginfo.OpConst:
-		e.push(&expr.Const{T: word, V: op.N})
+		e.push(&expr.Const{T: layout.Word(), V: op.N})
 		return
 	case debuginfo.OpRegister:
 		e.push(e.register(op.N))
@@ -211,7 +212,7 @@ func (e *evaluation) step(op debuginfo.Op) {
 	switch {
 	case e.bad:
 	case two:
-		t := btf.Type(word)
+		t := btf.Type(layout.Word())
 		if op.Code == debuginfo.OpSar {
 			t = signedWord
 		}
@@ -220,15 +221,15 @@ func (e *evaluation) step(op debuginfo.Op) {
 			e.push(unsigned(&expr.BinaryTerm{T: t, Op: binary, X: converted(x, t), Y: y}))
 		}
 	case op.Code == debuginfo.OpNeg:
-		e.push(&expr.UnaryTerm{T: word, Op: expr.OpNeg, X: x})
+		e.push(&expr.UnaryTerm{T: layout.Word(), Op: expr.OpNeg, X: x})
 	case op.Code == debuginfo.OpNot:
-		e.push(&expr.UnaryTerm{T: word, Op: expr.OpCompl, X: x})
+		e.push(&expr.UnaryTerm{T: layout.Word(), Op: expr.OpCompl, X: x})
 	case op.Code == debuginfo.OpLoad && integer(op.N, false) != nil:
-		e.push(converted(&expr.Load{T: integer(op.N, false), Addr: x, Width: uint32(op.N)}, word))
+		e.push(converted(&expr.Load{T: integer(op.N, false), Addr: x, Width: uint32(op.N)}, layout.Word()))
 	case op.Code == debuginfo.OpExtend && integer(op.N, false) != nil:
-		e.push(converted(converted(x, integer(op.N, false)), word))
+		e.push(converted(converted(x, integer(op.N, false)), layout.Word()))
 	case op.Code == debuginfo.OpExtendS && integer(op.N, true) != nil:
-		e.push(converted(converted(x, integer(op.N, true)), word))
+		e.push(converted(converted(x, integer(op.N, true)), layout.Word()))
 	default:
 		e.bad = true
 	}
@@ -257,7 +258,7 @@ func (e *evaluation) register(n uint64) expr.Term {
 		e.bad = true
 		return nil
 	}
-	return &expr.Load{T: word, Addr: record, Off: int64(8 * i), Width: 8}
+	return &expr.Load{T: layout.Word(), Addr: record, Off: int64(8 * i), Width: 8}
 }
 
 func integer(size uint64, signed bool) btf.Type {
@@ -278,4 +279,4 @@ func converted(t expr.Term, to btf.Type) expr.Term {
 	return &expr.Convert{T: to, X: t}
 }
 
-func unsigned(t expr.Term) expr.Term { return converted(t, word) }
+func unsigned(t expr.Term) expr.Term { return converted(t, layout.Word()) }

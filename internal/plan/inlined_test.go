@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // ops makes operations of codes and numbers in turn.
@@ -129,7 +130,7 @@ func TestInlined(t *testing.T) {
 		}
 		var got []string
 		for _, probe := range p.Probes {
-			text := probe.Name() + ": "
+			text := probe.Name + ": "
 			if probe.Entry != nil {
 				text += probe.Method.String() + ": " + describeEntry(probe)
 			}
@@ -208,7 +209,7 @@ func TestPlaced(t *testing.T) {
 		"no code":       {ops(constant, 1, 200, 0), 0, true},
 		"without limit": {slices.Repeat(ops(constant, 1, code(debuginfo.OpNeg), 0), 40), 0, true},
 	} {
-		param := expr.Param{Name: "x", Type: word}
+		param := expr.Param{Name: "x", Type: layout.Word()}
 		placed(&param, debuginfo.Place{Ops: c.ops}, "amd64")
 		if param.Absent != c.bad {
 			t.Errorf("%s: absent %v", name, param.Absent)
@@ -243,8 +244,10 @@ func TestInlinedType(t *testing.T) {
 
 // What is absent has a name, also where the source gave it none.
 func TestAbsentNames(t *testing.T) {
-	param := func(name string, absent bool) Param { return Param{Param: expr.Param{Name: name, Absent: absent}} }
-	p := &Probe{Spec: parse(t, "f"), Params: []Param{param("a", true), param("", true), param("b", false)}}
+	param := func(name string, absent bool) layout.Param {
+		return layout.Param{Param: expr.Param{Name: name, Absent: absent}}
+	}
+	p := &Probe{Probe: layout.Probe{Spec: parse(t, "f"), Params: []layout.Param{param("a", true), param("", true), param("b", false)}}}
 	if got := strings.Join(p.Absent(), " "); got != "a $arg2" {
 		t.Errorf("absent: %s, want a $arg2", got)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // testView is a kernel of one function:
@@ -52,7 +53,7 @@ func rawBTF(t testing.TB, types ...btf.Type) []byte {
 	return bytes.Clone(raw)
 }
 
-func testProbe(t *testing.T, text string, m Method) *Probe {
+func testProbe(t *testing.T, text string, m layout.Method) *Probe {
 	t.Helper()
 	view := testView(t)
 	spec, err := expr.Parse(text)
@@ -63,7 +64,7 @@ func testProbe(t *testing.T, text string, m Method) *Probe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewProbe(view, spec, found[0], Options{Arch: "amd64", Method: func(*Probe) Method { return m }})
+	p, err := NewProbe(view, spec, found[0], Options{Arch: "amd64", Method: func(*Probe) layout.Method { return m }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func testProbe(t *testing.T, text string, m Method) *Probe {
 // describe lists what is done at the two ends of a call.
 func describe(p *Probe) string {
 	name := func(i int) string { return p.Params[i].Name }
-	half := func(h *Half) string {
+	half := func(h *layout.Half) string {
 		if h == nil {
 			return "-"
 		}
@@ -83,7 +84,7 @@ func describe(p *Probe) string {
 		}
 		for _, s := range h.Stores {
 			kept := ""
-			if s.Role == RoleKept {
+			if s.Part == layout.PartKept {
 				kept = "keep "
 			}
 			parts = append(parts, fmt.Sprintf("%s%d=%s", kept, s.Index, expr.FormatTerm(s.Term, name)))
@@ -148,7 +149,7 @@ func TestLayout(t *testing.T) {
 		{"(sk->len > 1, count > 1)", " | if (count > 1); if (*(sk+0:4) > 1); 0=*(sk+0:4); 1=count; send | -",
 			" | if (count > 1); if (*(sk+0:4) > 1); 0=*(sk+0:4); 1=count; send | -"},
 	} {
-		for method, want := range map[Method]string{MethodFentry: tt.fentry, MethodKprobe: tt.kprobe} {
+		for method, want := range map[layout.Method]string{layout.MethodFentry: tt.fentry, layout.MethodKprobe: tt.kprobe} {
 			if got := describe(testProbe(t, "send"+tt.items, method)); got != want {
 				t.Errorf("send%s with %s:\n got %s\nwant %s", tt.items, method, got, want)
 			}
@@ -158,7 +159,7 @@ func TestLayout(t *testing.T) {
 
 // Slots follow one another without a gap or an overlap, in words.
 func TestLayoutSlots(t *testing.T) {
-	p := testProbe(t, "send(return < 0, *sk, count, sk->len, str(sk->next))", MethodKprobe)
+	p := testProbe(t, "send(return < 0, *sk, count, sk->len, str(sk->next))", layout.MethodKprobe)
 	end := uint32(0)
 	for i, s := range p.Return.Record.Slots {
 		if s.Index != i || s.Off != end || s.Off%8 != 0 {
@@ -170,7 +171,7 @@ func TestLayoutSlots(t *testing.T) {
 		t.Errorf("record of %d bytes, slots of %d", p.Return.Record.Size, end)
 	}
 	stores := map[int]int{}
-	for _, h := range []*Half{p.Entry, p.Return} {
+	for _, h := range []*layout.Half{p.Entry, p.Return} {
 		for _, s := range h.Stores {
 			stores[s.Index]++
 		}

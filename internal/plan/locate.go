@@ -4,14 +4,15 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// Locate fills in the addresses of the probes' functions that are not known
-// yet, for methods that go by address. One whose name stands for several
+// Located returns a plan with the addresses of the probes' functions that were not
+// known yet, for methods that go by address. One whose name stands for several
 // functions, or for none, stays without.
-func (p *Plan) Locate(view *kernel.View) error {
+func (p *Plan) Located(view *kernel.View) (*Plan, error) {
 	var funcs []kernel.Function
 	for _, probe := range p.Probes {
 		if probe.Func.Addr == 0 {
@@ -19,11 +20,11 @@ func (p *Plan) Locate(view *kernel.View) error {
 		}
 	}
 	if len(funcs) == 0 {
-		return nil
+		return p, nil
 	}
 	found, err := view.Locate(funcs)
 	if err != nil {
-		return fmt.Errorf("looking for the addresses of functions: %w", err)
+		return nil, fmt.Errorf("looking for the addresses of functions: %w", err)
 	}
 	addrs := make(map[string]uint64, len(found))
 	for _, f := range found {
@@ -33,10 +34,14 @@ func (p *Plan) Locate(view *kernel.View) error {
 		}
 		addrs[f.String()] = addr
 	}
-	for _, probe := range p.Probes {
+	out := *p
+	out.Probes = slices.Clone(p.Probes)
+	for i, probe := range p.Probes {
 		if probe.Func.Addr == 0 {
-			probe.Func.Addr = addrs[probe.Func.String()]
+			located := *probe
+			located.Func.Addr = addrs[probe.Func.String()]
+			out.Probes[i] = &located
 		}
 	}
-	return nil
+	return &out, nil
 }

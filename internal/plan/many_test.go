@@ -56,7 +56,7 @@ func TestManyNames(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			return len(s.Functions), nil
+			return len(s.Probes), nil
 		}
 	}
 	calls := func(specs []*expr.Spec, deny []expr.Selector) func() (int, error) {

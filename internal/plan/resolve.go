@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Options are the parts of a request that are not SPECs.
@@ -35,9 +36,9 @@ type Options struct {
 	Described bool
 	// Arch is the kernel's architecture as Go names it.
 	Arch string
-	// Method chooses how to attach to a function. Nil: MethodFentry where the
-	// function's signature allows it, else MethodKprobe.
-	Method func(*Probe) Method
+	// Method chooses how to attach to a function. Nil: layout.MethodFentry where the
+	// function's signature allows it, else layout.MethodKprobe.
+	Method func(*Probe) layout.Method
 	// Warn is told of what can be done and can hardly be meant. Nil: nobody is.
 	Warn func(error)
 	// Paired makes the return of a call be printed if, and only if, its entry
@@ -140,14 +141,14 @@ func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Tar
 	if err := t.check(f); err != nil {
 		return nil, err
 	}
-	p := &Probe{Spec: spec, Func: f, Target: t, paired: o.Paired}
+	p := &Probe{Func: f, Target: t, Probe: layout.Probe{Name: f.Name, Function: f.Name, Kind: t.Kind, Spec: spec, Paired: o.Paired}}
 	switch {
 	case t.Inlined:
-		p.label = t.inlinedLabel(f)
+		p.Name = t.inlinedLabel(f)
 	case t.Kind != expr.Function:
-		p.label = t.label()
+		p.Name = t.label()
 	}
-	scope := &expr.Scope{Func: p.Name(), Types: kernelTypes{view, f.Module}, Macros: kernelTypes{view, f.Module}}
+	scope := &expr.Scope{Func: p.Name, Types: kernelTypes{view, f.Module}, Macros: kernelTypes{view, f.Module}}
 	scope.Doubt = func(d *expr.Error) { p.doubts = append(p.doubts, d) }
 	p.declare(scope, o.Arch)
 	items, err := expr.Check(spec, scope)
@@ -162,26 +163,19 @@ func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Tar
 	if o.Method != nil && p.IsCall() {
 		p.Method = o.Method(p)
 	}
-	return p, p.layout()
+	return p, p.Lay()
 }
 
-func (p *Probe) defaultMethod() Method {
+func (p *Probe) defaultMethod() layout.Method {
 	switch {
 	case p.Target.Kind == expr.Tracepoint:
-		return MethodTracepoint
+		return layout.MethodTracepoint
 	case p.Target.Kind == expr.RawTracepoint:
-		return MethodTPBTF
+		return layout.MethodTPBTF
 	case p.Target.Kind == expr.Instruction || !p.FentryPossible():
-		return MethodKprobe
+		return layout.MethodKprobe
 	}
-	return MethodFentry
-}
-
-// SetMethod changes how p is attached and lays its records out anew: what has
-// to be kept from entry to return depends on it.
-func (p *Probe) SetMethod(m Method) error {
-	p.Method = m
-	return p.layout()
+	return layout.MethodFentry
 }
 
 // FentryPossible reports whether the function's signature is one that the
@@ -207,7 +201,7 @@ func (p *Probe) FentryPossible() bool {
 	case *btf.Struct, *btf.Union, *btf.Float:
 		return false
 	}
-	if words(proto.Return) > 1 {
+	if layout.Words(proto.Return) > 1 {
 		return false // of more they keep the first half
 	}
 	return used <= 12 // MAX_BPF_FUNC_ARGS
@@ -234,21 +228,6 @@ func protoOf(f kernel.Function) *btf.FuncProto {
 	}
 	proto, _ := f.Type.Type.(*btf.FuncProto)
 	return proto
-}
-
-// word is the type of a register that nothing is known about.
-var word = &btf.Int{Name: "long unsigned int", Size: 8}
-
-// Unknown reports whether a type stands for a register of which nothing is known:
-// whether it holds a number at all, or one of how many bytes.
-func Unknown(t btf.Type) bool { return t == word }
-
-func registers(n int) []btf.FuncParam {
-	params := make([]btf.FuncParam, n)
-	for i := range params {
-		params[i].Type = word
-	}
-	return params
 }
 
 // kernelTypes looks types up in the function's own module first.

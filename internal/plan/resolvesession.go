@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A SessionRequest is what sessions are to be about.
@@ -28,12 +29,12 @@ type SessionRequest struct {
 	Args   bool           // capture all arguments of every function
 }
 
-// ResolveSession turns a request into a Session. Of a function that several
+// ResolveSession turns a request into the plan of sessions. Of a function that several
 // selectors name, the strongest role counts, and the items of one SPEC: of one
 // that names it rather than of one with a glob. What is left out, and why, is
 // returned as well; faults come back as Resolve's do.
-func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, []Skipped, error) {
-	b := sessionBuilder{view: view, options: o, session: &Session{Plan: &Plan{}}, byKey: map[functionKey]*Function{}, known: map[Skipped]bool{}, ours: map[string]bool{}}
+func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Skipped, error) {
+	b := sessionBuilder{view: view, options: o, byKey: map[functionKey]int{}, known: map[Skipped]bool{}, ours: map[string]bool{}}
 	var errs, unmatched []error
 	matched := false // by some SPEC of Allow that has to
 	var err error
@@ -45,8 +46,8 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	}
 	for _, part := range []struct {
 		specs []*expr.Spec
-		role  role
-	}{{r.Entry, entryRole}, {r.Allow, allowRole}, {r.Specs, valueRole}} {
+		as    use
+	}{{r.Entry, asEntry}, {r.Allow, asAllowed}, {r.Specs, asValues}} {
 		seen := map[string]bool{} // without items: the same again adds nothing
 		for _, spec := range part.specs {
 			if len(spec.Items) == 0 && seen[spec.Text] {
@@ -55,14 +56,14 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 			seen[spec.Text] = true
 			optional := slices.Contains(r.Optional, spec)
 			b.options.Unexplained = optional
-			err := b.add(spec, part.role)
+			err := b.add(spec, part.as)
 			switch {
 			case optional && isFault(err):
 				continue
-			case part.role == allowRole && selectsNothing(spec, err):
+			case part.as == asAllowed && selectsNothing(spec, err):
 				unmatched = append(unmatched, err)
 				continue
-			case part.role == allowRole && err == nil && !optional:
+			case part.as == asAllowed && err == nil && !optional:
 				matched = true
 			}
 			errs = append(errs, err)
@@ -78,16 +79,18 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 	if err := errors.Join(errs...); err != nil {
 		return nil, b.skipped, err
 	}
-	s := b.session
-	if !slices.ContainsFunc(s.Functions, func(f *Function) bool { return f.Entry }) {
+	if !slices.ContainsFunc(b.probes, func(p *Probe) bool { return p.Role == layout.RoleEntry }) {
 		return nil, b.skipped, errNoEntry
 	}
 	if r.Args {
-		for _, f := range s.Functions {
-			f.Syscall = view.SyscallParams(f.Func.Name, o.Arch)
+		for _, p := range b.probes {
+			if !p.Role.Injected() {
+				p.Syscall = view.SyscallParams(p.Func.Name, o.Arch)
+			}
 		}
 	}
-	if err := s.complete(view, r.Args, o); err != nil {
+	p, err := sessionPlan(view, b.probes, r.Args, o)
+	if err != nil {
 		return nil, b.skipped, err
 	}
 	for _, err := range unmatched {
@@ -98,17 +101,41 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Session, [
 			o.warn("nothing is left out by one SELECTOR", fmt.Errorf("  -d %s: it matches no function that is selected", d.selector))
 		}
 	}
-	o.warnDoubts(s.Plan)
-	return s, b.skipped, nil
+	o.warnDoubts(p)
+	return p, b.skipped, nil
 }
 
-// A role is what a SPEC makes of the functions that it selects.
-type role uint8
+// sessionPlan gives the probes of sessions their places, and lays them out.
+func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Plan, error) {
+	for i, p := range probes {
+		p.ID = i
+		if p.Spec == nil {
+			p.Method = p.defaultMethod()
+			if o.Method != nil {
+				p.Method = o.Method(p)
+			}
+		}
+		if args && !p.Role.Injected() {
+			passed, _, _ := signature(p.Func, o.Arch)
+			if p.Syscall != nil {
+				passed = syscallParams(view, p.Syscall, o.Arch)
+			}
+			p.Args = layout.ArgsOf(passed, o.Arch)
+		}
+		if err := p.Lay(); err != nil {
+			return nil, err
+		}
+	}
+	return &Plan{Probes: probes, Sessions: true}, nil
+}
+
+// A use is what a SPEC makes of the functions that it selects.
+type use uint8
 
 const (
-	entryRole role = iota // they open a session
-	allowRole             // they are recorded in one
-	valueRole             // so are they, and their values are wanted
+	asEntry   use = iota // they open a session
+	asAllowed            // they are recorded in one
+	asValues             // so are they, and their values are wanted
 )
 
 func isFault(err error) bool {
@@ -126,8 +153,8 @@ func selectsNothing(spec *expr.Spec, err error) bool {
 type sessionBuilder struct {
 	view    *kernel.View
 	options Options
-	session *Session
-	byKey   map[functionKey]*Function
+	probes  []*Probe            // of functions, and what is injected
+	byKey   map[functionKey]int // of probes, where there is one for a function
 	skipped []Skipped
 	known   map[Skipped]bool
 	denied  *denials
@@ -155,7 +182,7 @@ var (
 )
 
 // add adds the functions that a SPEC selects.
-func (b *sessionBuilder) add(spec *expr.Spec, as role) error {
+func (b *sessionBuilder) add(spec *expr.Spec, as use) error {
 	o := b.options
 	o.Deny = nil // what is denied is left out here, where the reason is kept
 	found, err := b.candidates(spec, o)
@@ -168,7 +195,7 @@ func (b *sessionBuilder) add(spec *expr.Spec, as role) error {
 	added := 0
 	for _, c := range found {
 		f := c.f
-		if fn := b.byKey[keyOf(f)]; fn != nil && fn.Func.Name == f.Name && len(spec.Items) == 0 && as == allowRole {
+		if i, joined := b.byKey[keyOf(f)]; joined && b.probes[i].Func.Name == f.Name && len(spec.Items) == 0 && as == asAllowed {
 			added++ // it is there already
 			continue
 		}
@@ -268,38 +295,41 @@ func isName(s expr.Selector) bool { return s.Path == "" && !glob.Is(s.Name) }
 
 // join makes f one of the session's functions. Two names of one address are
 // one function, known by the name that BTF describes.
-func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as role, named bool) error {
+func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) error {
 	f := c.f
 	key := keyOf(f)
-	fn := b.byKey[key]
-	if fn == nil || f.Type != nil && (fn.Func.Type == nil || fn.Func.Alias && !f.Alias) {
-		made := newFunction(f, b.options.Arch)
-		if fn == nil {
-			fn = made
-			b.byKey[key] = fn
-			b.session.Functions = append(b.session.Functions, fn)
-		} else {
-			fn.Func, fn.Params, fn.Result, fn.Class = made.Func, made.Params, made.Result, made.Class
-		}
+	i, joined := b.byKey[key]
+	switch {
+	case !joined:
+		i = len(b.probes)
+		b.byKey[key] = i
+		b.probes = append(b.probes, newFunction(f, b.options.Arch))
+	case f.Type != nil && b.probes[i].Spec == nil && (b.probes[i].Func.Type == nil || b.probes[i].Func.Alias && !f.Alias):
+		better := newFunction(f, b.options.Arch)
+		better.Role, better.asked = b.probes[i].Role, b.probes[i].asked
+		b.probes[i] = better
 	}
-	fn.Entry = fn.Entry || as == entryRole
-	if named && as != allowRole && fn.asked == nil {
-		fn.asked = spec
+	p := b.probes[i]
+	if as == asEntry {
+		p.Role = layout.RoleEntry
+	}
+	if named && as != asAllowed && p.asked == nil {
+		p.asked = spec
 	}
 	if len(spec.Items) == 0 {
 		return nil
 	}
 	switch {
-	case fn.Probe != nil && fn.Probe.Spec == spec: // by another name of it
+	case p.Spec == spec: // by another name of it
 		return nil
-	case fn.Probe == nil, named && !isName(fn.Probe.Spec.Selector):
-	case named == isName(fn.Probe.Spec.Selector):
+	case p.Spec == nil, named && !isName(p.Spec.Selector):
+	case named == isName(p.Spec.Selector):
 		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeAmbiguous, Span: spec.Selector.Span,
-			Msg: fmt.Sprintf("%s has values of another SPEC already: %s", f, fn.Probe.Spec.Text), Hint: "put all of them into one SPEC"}}}
+			Msg: fmt.Sprintf("%s has values of another SPEC already: %s", f, p.Spec.Text), Hint: "put all of them into one SPEC"}}}
 	default:
 		return nil // the SPEC that names the function says what is wanted of it
 	}
-	probe, err := NewTargetProbe(b.view, spec, fn.Func, c.Target, b.options)
+	valued, err := NewTargetProbe(b.view, spec, p.Func, c.Target, b.options)
 	if err != nil {
 		if named {
 			return err
@@ -307,35 +337,36 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as role, named bool)
 		b.skip(f, errors.Join(errNoItems, err))
 		return nil
 	}
-	fn.Probe = probe
+	valued.Role, valued.Class, valued.asked = p.Role, p.Class, p.asked
+	b.probes[i] = valued
 	return nil
 }
 
-// newFunction describes a function from its type; without one its parameters
-// are the registers, and its result a register.
-func newFunction(f kernel.Function, arch string) *Function {
-	fn := &Function{Func: f}
+// newFunction describes a function that is recorded in sessions by its type; without one
+// its parameters are the registers, and its result a register.
+func newFunction(f kernel.Function, arch string) *Probe {
+	p := &Probe{Func: f, Probe: layout.Probe{Name: f.Name, Function: f.Name, Role: layout.RoleInside}}
 	typed := false
-	if fn.Params, fn.Result, typed = signature(f, arch); typed || servesSyscall(f.Name) { // else all that is known is the register
-		fn.Class = classOf(f.Name, fn.Result)
+	if p.Params, p.Result, typed = signature(f, arch); typed || servesSyscall(f.Name) { // else all that is known is the register
+		p.Class = layout.ClassOf(f.Name, p.Result)
 	}
-	return fn
+	return p
 }
 
 // signature returns the parameters of a function and its result, nil if there
 // is none; typed is false if nothing is known but the registers.
-func signature(f kernel.Function, arch string) (params []Param, result btf.Type, typed bool) {
+func signature(f kernel.Function, arch string) (params []layout.Param, result btf.Type, typed bool) {
 	proto := protoOf(f)
 	switch {
 	case proto == nil && servesSyscall(f.Name):
-		return locate(registers(abis[arch].regs), nil, arch), syscallResult, false
+		return layout.Untyped(arch), syscallResult, false
 	case proto == nil:
-		return locate(registers(abis[arch].regs), nil, arch), word, false
+		return layout.Untyped(arch), layout.Word(), false
 	}
 	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
-		return locate(proto.Params, nil, arch), nil, true
+		return layout.Locate(proto.Params, nil, arch), nil, true
 	}
-	return locate(proto.Params, proto.Return, arch), proto.Return, true
+	return layout.Locate(proto.Params, proto.Return, arch), proto.Return, true
 }
 
 // syscallResult is the type of what a system call returns.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // sessionView is a kernel of
@@ -57,18 +58,15 @@ func specs(t *testing.T, texts string) (out []*expr.Spec) {
 
 // describeSession lists functions as "name" or, if they open a session, ">name",
 // with the items of their probes.
-func describeSession(s *Session) string {
+func describeSession(p *Plan) string {
 	var out []string
-	for i, f := range s.Functions {
+	for i, f := range p.Probes {
 		text := fmt.Sprintf("%s:%d", f.Func.Name, f.Class)
-		if f.Entry {
+		if f.Role == layout.RoleEntry {
 			text = ">" + text
 		}
 		if f.HasItems() {
-			text += strings.TrimPrefix(f.Probe.Spec.Text, f.Probe.Spec.Selector.Name)
-			if s.Plan.Probes[f.Probe.ID] != f.Probe {
-				text += " misplaced"
-			}
+			text += strings.TrimPrefix(f.Spec.Text, f.Spec.Selector.Name)
 		}
 		if f.ID != i {
 			text += " misnumbered"
@@ -204,9 +202,9 @@ func TestIdleDeny(t *testing.T) {
 // System calls return long, also where BTF does not say so: other functions
 // without types may return anything.
 func TestResultWithoutType(t *testing.T) {
-	for name, want := range map[string]ErrorClass{
-		"__x64_sys_bpf": FailsInt64, "__ia32_compat_sys_ioctl": FailsInt64, "__arm64_sys_bpf": FailsInt64, "__do_sys_getppid": FailsInt64,
-		"__sys_bpf": NeverFails, "x64_sys_call": NeverFails, "__foo_sys_bar": NeverFails, "untyped": NeverFails,
+	for name, want := range map[string]layout.ErrorClass{
+		"__x64_sys_bpf": layout.FailsInt64, "__ia32_compat_sys_ioctl": layout.FailsInt64, "__arm64_sys_bpf": layout.FailsInt64, "__do_sys_getppid": layout.FailsInt64,
+		"__sys_bpf": layout.NeverFails, "x64_sys_call": layout.NeverFails, "__foo_sys_bar": layout.NeverFails, "untyped": layout.NeverFails,
 	} {
 		if got := newFunction(kernel.Function{Name: name}, "amd64").Class; got != want {
 			t.Errorf("%s: class %d, want %d", name, got, want)

@@ -3,46 +3,63 @@
 package plan
 
 import (
+	"fmt"
+
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Recorded is what it takes to make a function of a session again.
+// A Recorded is what it takes to make a probe again.
 type Recorded struct {
-	Func     kernel.Function
-	Target   Target
-	Spec     *expr.Spec // nil if nothing is asked of its calls
-	Method   Method
-	Entry    bool
-	Injected Injection
-	Syscall  []kernel.Field
+	Func   kernel.Function
+	Target Target
+	Spec   *expr.Spec // nil if nothing is asked of its calls
+	Method layout.Method
+	Role   layout.Role
+	// Syscall is that of the Probe.
+	Syscall []kernel.Field
 }
 
-// RestoreSession makes a session again; args is that of its SessionRequest.
-func RestoreSession(view *kernel.View, functions []Recorded, args bool, o Options) (*Session, error) {
-	s := &Session{Plan: &Plan{}}
-	for _, r := range functions {
-		f := &Function{Func: r.Func}
-		if r.Injected == NotInjected {
-			f = newFunction(r.Func, o.Arch)
+// Restore makes a plan again; args is that of the SessionRequest, if it was one.
+func Restore(view *kernel.View, recorded []Recorded, sessions, args bool, o Options) (*Plan, error) {
+	p := &Plan{Sessions: sessions}
+	for i := range recorded {
+		probe, err := recorded[i].restore(view, sessions, o)
+		if err != nil {
+			return nil, err
 		}
-		f.Entry, f.Injected, f.Syscall = r.Entry, r.Injected, r.Syscall
-		if r.Spec != nil {
-			var err error
-			if f.Probe, err = NewTargetProbe(view, r.Spec, r.Func, r.Target, o); err != nil {
-				return nil, err
-			}
-			f.Probe.label = r.Injected.label(f.Probe)
-		}
-		s.Functions = append(s.Functions, f)
+		probe.ID, probe.Syscall = i, recorded[i].Syscall
+		p.Probes = append(p.Probes, probe)
 	}
-	if err := s.complete(view, args, o); err != nil {
-		return nil, err
-	}
-	for i, r := range functions {
-		if err := s.Plan.Probes[i].SetMethod(r.Method); err != nil {
+	if sessions {
+		var err error
+		if p, err = sessionPlan(view, p.Probes, args, o); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	return p.With(func(probe *Probe) layout.Method { return recorded[probe.ID].Method })
+}
+
+func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe, error) {
+	switch {
+	case r.Spec == nil && (!sessions || r.Role.Injected()):
+		return nil, fmt.Errorf("%s: there is no SPEC of it", r.Func)
+	case !r.Role.Known(), sessions == (r.Role == layout.RoleCall):
+		return nil, fmt.Errorf("%s: its part in sessions is not known", r.Func)
+	case r.Spec == nil:
+		p := newFunction(r.Func, o.Arch)
+		p.Role = r.Role
+		return p, nil
+	}
+	p, err := NewTargetProbe(view, r.Spec, r.Func, r.Target, o)
+	if err != nil {
+		return nil, err
+	}
+	if r.Role.Injected() {
+		p.injectAs(r.Role)
+	} else if sessions {
+		p.Role, p.Class = r.Role, newFunction(r.Func, o.Arch).Class
+	}
+	return p, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/ptregs"
 	"github.com/ksnoop/ksnoop/internal/suggest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Target is what a probe is on, besides a function of the kernel. The zero
@@ -47,20 +48,6 @@ func (t *Target) check(f kernel.Function) error {
 // label returns what a SPEC would select a target by.
 func (t *Target) label() string {
 	return expr.Selector{Kind: t.Kind, System: t.System, Name: t.Name, Offset: t.Offset}.String()
-}
-
-// IsCall reports whether a probe is on the calls of a function, which may be
-// one that serves a system call, and the method of attaching can be chosen.
-func (p *Probe) IsCall() bool {
-	return p.injected() == NotInjected && (p.Target.Kind == expr.Function || p.Target.Kind == expr.Syscall)
-}
-
-// Name returns what a SPEC selects a probe by, and views call it.
-func (p *Probe) Name() string {
-	if p.label != "" {
-		return p.label
-	}
-	return p.Func.Name
 }
 
 // Signature returns what a probe looks like as a function, nil if nothing is
@@ -248,7 +235,7 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 		}
 	case expr.RawTracepoint:
 		scope.Point = true
-		p.Params = locate(protoOf(p.Func).Params[1:], nil, arch)
+		p.Params = layout.Locate(protoOf(p.Func).Params[1:], nil, arch)
 	case expr.Instruction:
 		scope.Point = true
 		if p.Target.Inlined {
@@ -262,7 +249,7 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 		}
 		for i, name := range ptregs.Names(arch) {
 			if name != "" {
-				p.addStored(expr.Param{Name: "$" + name, Type: word, Base: record, Off: int64(8 * i)})
+				p.addStored(expr.Param{Name: "$" + name, Type: layout.Word(), Base: record, Off: int64(8 * i)})
 			}
 		}
 	}
@@ -277,14 +264,14 @@ func (p *Probe) declareFunction(scope *expr.Scope, arch string) {
 	var typed bool
 	p.Params, p.Result, typed = signature(p.Func, arch)
 	scope.Untyped = !typed
-	declareResult(scope, p.Result, arch)
+	layout.DeclareResult(scope, p.Result, arch)
 }
 
 // record is the address of what a program is handed.
 var record = &expr.ContextTerm{T: &btf.Pointer{Target: &btf.Void{}}, Var: expr.ContextRecord}
 
 func (p *Probe) addStored(param expr.Param) {
-	p.Params = append(p.Params, Param{Param: param, Loc: Loc{Reg: -1}})
+	p.Params = append(p.Params, layout.Param{Param: param, Loc: layout.Loc{Reg: -1}})
 }
 
 // declareSyscall declares the parameters of a system call. They are in the
@@ -310,7 +297,7 @@ func (p *Probe) declareSyscall(scope *expr.Scope, arch string) {
 		param.Base, param.Off = base, int64(8*word)
 		p.addStored(param)
 	}
-	p.Params = append(p.Params, Param{Param: expr.Param{Name: "registers", Type: regs}, Loc: Loc{Slots: 1}})
+	p.Params = append(p.Params, layout.Param{Param: expr.Param{Name: "registers", Type: regs}, Loc: layout.Loc{Slots: 1}})
 	p.hidden = 1
 	p.Result = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
 }

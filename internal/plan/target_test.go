@@ -102,8 +102,8 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s:\n%v", c.spec, err)
 			continue
 		}
-		if p.Return != nil || p.Name() != c.name {
-			t.Errorf("%s: %s, return %v", c.spec, p.Name(), p.Return)
+		if p.Return != nil || p.Name != c.name {
+			t.Errorf("%s: %s, return %v", c.spec, p.Name, p.Return)
 		}
 		if got := p.Method.String() + ": " + describeEntry(p); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.spec, got, c.want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // warn tells of something that an error says more of.
@@ -47,8 +48,8 @@ func Refused(view *kernel.View, probes []*Probe) error {
 	told := map[*expr.Spec]bool{}
 	for _, p := range probes {
 		spec := p.Spec
-		if p.Session != nil {
-			spec = p.Session.asked
+		if p.Role != layout.RoleCall {
+			spec = p.asked
 		}
 		if spec == nil || told[spec] || !isName(spec.Selector) || p.Target.Kind != expr.Function {
 			continue

@@ -69,13 +69,13 @@ func TestUntraceable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Refused(clockView(t), s.Plan.Probes); err != nil {
+	if err := Refused(clockView(t), s.Probes); err != nil {
 		t.Errorf("-a: %v", err)
 	}
 	if s, _, err = ResolveSession(clockView(t), SessionRequest{Entry: specs(t, "native_sched_clock")}, Options{Arch: "amd64"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Refused(clockView(t), s.Plan.Probes); err == nil {
+	if err := Refused(clockView(t), s.Probes); err == nil {
 		t.Error("-e native_sched_clock: not refused")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // benchRecords is how many records are recorded for a benchmark.
@@ -42,9 +43,6 @@ func hostRecording(b *testing.B, text string) []byte {
 	var file bytes.Buffer
 	w, err := NewWriter(&file, s, p)
 	if err != nil {
-		b.Fatal(err)
-	}
-	if err := w.Start(); err != nil {
 		b.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -129,12 +127,9 @@ func BenchmarkReplay(b *testing.B) {
 
 // Each operation is one record of 200 bytes.
 func BenchmarkAppend(b *testing.B) {
-	f := newFixture(b, plan.MethodAuto, "vfs_read")
+	f := newFixture(b, layout.MethodAuto, "vfs_read")
 	w, err := NewWriter(io.Discard, f.source, f.plan)
 	if err != nil {
-		b.Fatal(err)
-	}
-	if err := w.Start(); err != nil {
 		b.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -155,7 +150,7 @@ func BenchmarkAppend(b *testing.B) {
 
 // Reading and decoding a record allocates nothing.
 func TestReadAllocates(t *testing.T) {
-	f := newFixture(t, plan.MethodAuto, "ip_send_skb(skb)")
+	f := newFixture(t, layout.MethodAuto, "ip_send_skb(skb)")
 	f.records(1000)
 	few := f.bytes(t)
 	f.records(20000)

@@ -17,7 +17,7 @@ import (
 // numbers are little-endian.
 const (
 	magic   = "ksnoop-recording"
-	version = 2
+	version = 3
 )
 
 // A blockKind says what a block holds.

@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Info describes a recording.
@@ -52,19 +53,17 @@ func (s *Sessions) sized() *Sessions {
 type probe struct {
 	// Spec is the text of its SPEC, which need not be UTF-8. It is nil if the
 	// probe has the SPEC of the one before or, if Bare is set, none.
-	Spec   []byte `json:",omitempty"`
-	Bare   bool   `json:",omitempty"`
-	Func   string
-	Module string     `json:",omitempty"`
-	Addr   uint64     `json:",omitempty"`
-	Type   btf.TypeID `json:",omitempty"` // of the function, 0 if BTF has none
-	Method string
-	Target plan.Target // if it is not a function
-	Layout string      // fingerprint
-	// Of sessions.
-	Entry    bool           `json:",omitempty"`
-	Injected plan.Injection `json:",omitempty"`
-	Syscall  []kernel.Field `json:",omitzero"`
+	Spec    []byte `json:",omitempty"`
+	Bare    bool   `json:",omitempty"`
+	Func    string
+	Module  string     `json:",omitempty"`
+	Addr    uint64     `json:",omitempty"`
+	Type    btf.TypeID `json:",omitempty"` // of the function, 0 if BTF has none
+	Method  string
+	Target  plan.Target    // if it is not a function
+	Layout  string         // fingerprint
+	Role    layout.Role    `json:",omitempty"`
+	Syscall []kernel.Field `json:",omitzero"` // of plan.Probe
 }
 
 // What the plan of a recording may take. To resolve it takes time and memory for
@@ -94,8 +93,8 @@ func cost(spec *expr.Spec, fn *btf.Func) int {
 	return n
 }
 
-// affordable refuses to record what could not be replayed.
-func affordable(p *plan.Plan) error {
+// Affordable refuses to record what could not be replayed.
+func Affordable(p *plan.Plan) error {
 	sum := 0
 	for _, probe := range p.Probes {
 		sum += cost(probe.Spec, probe.Func.Type)
@@ -130,10 +129,7 @@ func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Target: p.Target, Layout: fingerprint(p)}
-		if f := p.Session; f != nil {
-			r.Entry, r.Injected, r.Syscall = f.Entry, f.Injected, f.Syscall
-		}
+		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Target: p.Target, Role: p.Role, Syscall: p.Syscall, Layout: fingerprint(p)}
 		if p.Spec == nil {
 			r.Bare = true
 		} else if p.Spec != last {
@@ -176,8 +172,7 @@ func parseProbes(block []byte) ([]probe, error) {
 
 // resolve makes a plan anew, of sessions if there are any. It is the inverse of
 // describe.
-func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions) (*plan.Plan, *plan.Session, error) {
-	p, s := &plan.Plan{}, (*plan.Session)(nil)
+func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions) (*plan.Plan, error) {
 	var recorded []plan.Recorded
 	var spec *expr.Spec
 	sum := 0
@@ -186,61 +181,37 @@ func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions)
 		if r.Spec != nil {
 			var err error
 			if spec, err = expr.Parse(string(r.Spec)); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		if spec == nil && !r.Bare {
-			return nil, nil, damaged("its plan begins without a SPEC")
+			return nil, damaged("its plan begins without a SPEC")
 		}
 		of, err := r.recorded(view, spec)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		recorded = append(recorded, of)
 		if sum += cost(of.Spec, of.Func.Type); sum > maxCost {
-			return nil, nil, damaged("its plan takes too much to resolve")
+			return nil, damaged("its plan takes too much to resolve")
 		}
 	}
-	if sessions != nil {
-		var err error
-		if s, err = plan.RestoreSession(view, recorded, sessions.Args, plan.Options{Arch: arch}); err != nil {
-			return nil, nil, err
-		}
-		p = s.Plan
-	} else if err := restore(p, recorded, view, arch); err != nil {
-		return nil, nil, err
+	p, err := plan.Restore(view, recorded, sessions != nil, sessions != nil && sessions.Args, plan.Options{Arch: arch})
+	if err != nil {
+		return nil, err
 	}
 	for i, made := range p.Probes {
 		if fingerprint(made) != probes[i].Layout {
-			return nil, nil, fmt.Errorf("%s: this ksnoop lays records out in another way", recorded[i].Func)
+			return nil, fmt.Errorf("%s: this ksnoop lays records out in another way", recorded[i].Func)
 		}
 	}
-	return p, s, nil
-}
-
-// restore makes the probes of a plan that is none of sessions.
-func restore(p *plan.Plan, recorded []plan.Recorded, view *kernel.View, arch string) error {
-	for i, r := range recorded {
-		if r.Spec == nil {
-			return damaged("a probe has no SPEC")
-		}
-		made, err := plan.NewTargetProbe(view, r.Spec, r.Func, r.Target, plan.Options{Arch: arch})
-		if err == nil {
-			err = made.SetMethod(r.Method)
-		}
-		if err != nil {
-			return err
-		}
-		made.ID = i
-		p.Probes = append(p.Probes, made)
-	}
-	return nil
+	return p, nil
 }
 
 // recorded says what it takes to make the probe again.
 func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, err error) {
 	f := kernel.Function{Name: r.Func, Module: r.Module, Addr: r.Addr}
-	method, ok := plan.MethodNamed(r.Method)
+	method, ok := layout.MethodNamed(r.Method)
 	if !ok {
 		return of, damaged("%s: no way to attach is called %q", f, r.Method)
 	}
@@ -252,7 +223,7 @@ func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, 
 	if r.Bare {
 		spec = nil
 	}
-	return plan.Recorded{Func: f, Target: r.Target, Spec: spec, Method: method, Entry: r.Entry, Injected: r.Injected, Syscall: r.Syscall}, nil
+	return plan.Recorded{Func: f, Target: r.Target, Spec: spec, Method: method, Role: r.Role, Syscall: r.Syscall}, nil
 }
 
 // types returns the BTF that describes the functions of a module.
@@ -298,13 +269,13 @@ func typeOf(view *kernel.View, f kernel.Function, id btf.TypeID) (*btf.Func, err
 // what they are.
 func fingerprint(p *plan.Probe) string {
 	b := fmt.Appendf(nil, "%s %t %t\n", p.Method, p.Joined, p.Timed)
-	for i, half := range []*plan.Half{p.Entry, p.Return} {
+	for i, half := range []*layout.Half{p.Entry, p.Return} {
 		if half == nil || half.Record == nil {
 			continue
 		}
 		b = fmt.Appendf(b, "%d: %d\n", i, half.Record.Size)
 		for _, s := range half.Record.Slots {
-			b = fmt.Appendf(b, "%d %d+%d %d.%d.%d %s\n", s.Index, s.Off, s.Size, s.Item, s.Capture, s.Role, appendTerm(nil, s.Term))
+			b = fmt.Appendf(b, "%d %d+%d %d.%d.%d %s\n", s.Index, s.Off, s.Size, s.Item, s.Capture, s.Part, appendTerm(nil, s.Term))
 		}
 	}
 	sum := sha256.Sum256(b)

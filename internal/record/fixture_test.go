@@ -20,6 +20,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // fakeKernel is a kernel of a few types and two modules. The module mod has
@@ -105,12 +106,12 @@ type fixture struct {
 	raw    [][]byte
 }
 
-func newFixture(t testing.TB, method plan.Method, specs ...string) *fixture {
+func newFixture(t testing.TB, method layout.Method, specs ...string) *fixture {
 	t.Helper()
 	return fixtureOf(t, fakeKernel(t), method, specs...)
 }
 
-func fixtureOf(t testing.TB, root fstest.MapFS, method plan.Method, specs ...string) *fixture {
+func fixtureOf(t testing.TB, root fstest.MapFS, method layout.Method, specs ...string) *fixture {
 	t.Helper()
 	f := &fixture{source: Source{Root: root, View: kernel.Open(root), Arch: "amd64", Writer: "test"}}
 	var parsed []*expr.Spec
@@ -122,8 +123,8 @@ func fixtureOf(t testing.TB, root fstest.MapFS, method plan.Method, specs ...str
 		parsed = append(parsed, s)
 	}
 	options := plan.Options{Arch: "amd64"}
-	if method != plan.MethodAuto {
-		options.Method = func(*plan.Probe) plan.Method { return method }
+	if method != layout.MethodAuto {
+		options.Method = func(*plan.Probe) layout.Method { return method }
 	}
 	var err error
 	if f.plan, _, err = plan.Resolve(f.source.View, parsed, options); err != nil {
@@ -158,9 +159,6 @@ func (f *fixture) records(n int) {
 func (f *fixture) record(w io.Writer) error {
 	out, err := NewWriter(w, f.source, f.plan)
 	if err != nil {
-		return err
-	}
-	if err := out.Start(); err != nil {
 		return err
 	}
 	for _, raw := range f.raw {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 func TestFileTree(t *testing.T) {
@@ -110,7 +110,7 @@ func blocksOf(t testing.TB, data []byte) []rawBlock {
 // reason. Each test changes one block of a good one, or leaves it out, or adds
 // one behind it.
 func TestRefused(t *testing.T) {
-	f := newFixture(t, plan.MethodAuto, "ip_send_skb(skb->len)", "vfs_read")
+	f := newFixture(t, layout.MethodAuto, "ip_send_skb(skb->len)", "vfs_read")
 	f.records(5)
 	good := blocksOf(t, f.bytes(t))
 	replace := func(old, new string) func(string) []string {
@@ -237,14 +237,14 @@ func TestVersion(t *testing.T) {
 	data := build(t)
 	data[len(magic)] = 1
 	_, err := NewReader(bytes.NewReader(data))
-	if err == nil || err.Error() != "the recording has format 1, this ksnoop reads format 2" {
+	if err == nil || err.Error() != "the recording has format 1, this ksnoop reads format 3" {
 		t.Error(err)
 	}
 }
 
 // FuzzReader reads bytes as they are, which get as far as their checksums.
 func FuzzReader(f *testing.F) {
-	fix := newFixture(f, plan.MethodAuto, "ip_send_skb(skb)")
+	fix := newFixture(f, layout.MethodAuto, "ip_send_skb(skb)")
 	fix.records(3)
 	data := fix.bytes(f)
 	f.Add(data)
@@ -261,7 +261,7 @@ func FuzzReader(f *testing.F) {
 func TestSymbols(t *testing.T) {
 	root := fakeKernel(t)
 	root["proc/kallsyms"] = &fstest.MapFile{Data: []byte("ffffffff81000000 T vfs_read\nffffffff81000100 T vfs_write\n")}
-	r, _, err := read(fixtureOf(t, root, plan.MethodAuto, "vfs_read").bytes(t))
+	r, _, err := read(fixtureOf(t, root, layout.MethodAuto, "vfs_read").bytes(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestHiddenSymbols(t *testing.T) {
 	root := fakeKernel(t)
 	const hidden = "0000000000000000 T vfs_read\n0000000000000000 T vfs_write\n"
 	root["proc/kallsyms"] = &fstest.MapFile{Data: []byte(hidden)}
-	for _, b := range blocksOf(t, fixtureOf(t, root, plan.MethodAuto, "vfs_read", "vfs_write").bytes(t)) {
+	for _, b := range blocksOf(t, fixtureOf(t, root, layout.MethodAuto, "vfs_read", "vfs_write").bytes(t)) {
 		if b.kind == blockPlan && (strings.Count(b.data, `"Func"`) != 2 || strings.Contains(b.data, "Addr")) {
 			t.Errorf("the plan is %s", b.data)
 		}
@@ -307,7 +307,7 @@ func TestPlanCost(t *testing.T) {
 		{"vfs_read", maxCost / (1 + 16 + 8)}, // 8*8/512 is 0
 		{long, maxCost / (1 + 16 + n + n*n/512)},
 	} {
-		f := newFixture(t, plan.MethodAuto, test.spec)
+		f := newFixture(t, layout.MethodAuto, test.spec)
 		blocks := blocksOf(t, f.bytes(t))
 		var line string
 		for _, b := range blocks {

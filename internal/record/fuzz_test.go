@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // contents are what the blocks of a recording hold.
@@ -65,7 +66,7 @@ func callSeeds(t testing.TB) (seeds [][]byte) {
 	address := binary.LittleEndian.AppendUint64(nil, codeAddr)
 	branches := slices.Concat(address, address, make([]byte, bpf.BranchSize-16), address, address, make([]byte, bpf.BranchSize-16))
 	for _, specs := range [][]string{{"ip_send_skb(skb, return < 0)", "mod_probe"}, {"vfs_read(diff(count), return)", "ip_send_skb(*skb, skb->name, buf(skb, 8))"}, {"ip_send_skb(skb->name ~ \"x*\")"}} {
-		f := fixtureOf(t, symbolsOfTest(t), plan.MethodAuto, specs...)
+		f := fixtureOf(t, symbolsOfTest(t), layout.MethodAuto, specs...)
 		f.records(4)
 		e := bpf.Event{Time: 5, PID: 7, TID: 7, Kind: bpf.KindEntry, HasTail: true}
 		raw := bpf.AppendEvent(nil, &e)
@@ -93,14 +94,14 @@ func sessionSeeds(t testing.TB) (seeds [][]byte) {
 		return s
 	}
 	for _, traced := range []bool{false, true} {
-		f := fixtureOf(t, symbolsOfTest(t), plan.MethodAuto, "vfs_read")
+		f := fixtureOf(t, symbolsOfTest(t), layout.MethodAuto, "vfs_read")
 		s, _, err := plan.ResolveSession(f.source.View, plan.SessionRequest{Args: true, Entry: []*expr.Spec{parse("vfs_read")},
 			Allow: []*expr.Spec{parse("vfs_write(count, return < 0)")}, Specs: []*expr.Spec{parse("ip_send_skb(skb->len)")},
 			Inject: []plan.InjectedSpec{{Spec: parse("kprobe:vfs_read+0x4($di)")}}}, plan.Options{Arch: "amd64"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.plan, f.source.Sessions = s.Plan, &Sessions{Traced: traced, Live: traced, Args: true, Boot: time.Unix(0, 0)}
+		f.plan, f.source.Sessions = s, &Sessions{Traced: traced, Live: traced, Args: true, Boot: time.Unix(0, 0)}
 		log := logEntry(nil, bpf.LogEntry, 1e9)
 		log = logEntry(log, bpf.LogArgs, 33)
 		log = logEntry(log, bpf.LogExit, 2e9, 1e9, codeAddr)
@@ -174,9 +175,9 @@ func printAll(t *testing.T, r *Reader, raw [][]byte) (printed int) {
 		s, _ := r.Kernel().Symbol(addr)
 		return append(dst, s.Name...)
 	}
-	if s := r.Session(); s != nil {
+	if p := r.Plan(); p.Sessions {
 		for _, form := range []output.ArgsForm{output.ArgsCompact, output.ArgsMultiline, output.ArgsVerbose} {
-			decoder := session.Decoder{Plan: s, Traced: r.Info().Sessions.Traced, Live: r.Info().Sessions.Live}
+			decoder := session.Decoder{Plan: p, Traced: r.Info().Sessions.Traced, Live: r.Info().Sessions.Live}
 			printer := output.NewSessions(output.SessionOptions{Resolver: resolver, Symbol: symbol, Args: form, Trace: decoder.Traced, Live: decoder.Live})
 			for _, rec := range raw {
 				s, err := decoder.Decode(rec)

@@ -23,8 +23,6 @@ type Reader struct {
 	info Info
 	view *kernel.View
 	plan *plan.Plan
-	// session is nil if the records are not those of sessions.
-	session *plan.Session
 
 	block   []byte
 	records uint64
@@ -78,7 +76,7 @@ func (r *Reader) begin() error {
 			return err
 		}
 		r.view = kernel.Open(files)
-		if r.plan, r.session, err = resolve(probes, r.view, r.info.Arch, r.info.Sessions); err != nil {
+		if r.plan, err = resolve(probes, r.view, r.info.Arch, r.info.Sessions); err != nil {
 			// A SPEC that has come to be wrong is no fault of the user's text.
 			return fmt.Errorf("recorded by ksnoop %s: %s", r.info.Writer, reason(err))
 		}
@@ -134,9 +132,6 @@ func (r *Reader) Kernel() *kernel.View { return r.view }
 
 // Plan returns what was traced.
 func (r *Reader) Plan() *plan.Plan { return r.plan }
-
-// Session returns what sessions were about; nil if calls were recorded.
-func (r *Reader) Session() *plan.Session { return r.session }
 
 // Ending returns what is missing in the recording. It is known when Records has
 // come to its end without an error.

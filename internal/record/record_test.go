@@ -16,23 +16,24 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 func TestRoundTrip(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		method plan.Method
+		method layout.Method
 		specs  []string
 	}{
-		{"all values", plan.MethodAuto, []string{"ip_send_skb"}},
-		{"predicate", plan.MethodAuto, []string{"ip_send_skb(skb->len == 84, skb)"}},
-		{"joined", plan.MethodAuto, []string{"ip_send_skb(skb, return != 0)", "vfs_read(return < count)"}},
-		{"stashed for kretprobe", plan.MethodKprobe, []string{"ip_send_skb(skb, return != 0)", "vfs_read(return < count)"}},
-		{"no values", plan.MethodAuto, []string{"vfs_read()"}},
-		{"glob", plan.MethodAuto, []string{"vfs_*", "ip_send_skb(skb->name, skb->pkt_type)"}},
-		{"module", plan.MethodAuto, []string{"mod_probe(arg->x, *arg)"}},
-		{"type of a module", plan.MethodAuto, []string{"vfs_read(((struct mod_state *)count)->x)"}},
-		{"one SPEC twice", plan.MethodAuto, []string{"vfs_read", "vfs_read"}},
+		{"all values", layout.MethodAuto, []string{"ip_send_skb"}},
+		{"predicate", layout.MethodAuto, []string{"ip_send_skb(skb->len == 84, skb)"}},
+		{"joined", layout.MethodAuto, []string{"ip_send_skb(skb, return != 0)", "vfs_read(return < count)"}},
+		{"stashed for kretprobe", layout.MethodKprobe, []string{"ip_send_skb(skb, return != 0)", "vfs_read(return < count)"}},
+		{"no values", layout.MethodAuto, []string{"vfs_read()"}},
+		{"glob", layout.MethodAuto, []string{"vfs_*", "ip_send_skb(skb->name, skb->pkt_type)"}},
+		{"module", layout.MethodAuto, []string{"mod_probe(arg->x, *arg)"}},
+		{"type of a module", layout.MethodAuto, []string{"vfs_read(((struct mod_state *)count)->x)"}},
+		{"one SPEC twice", layout.MethodAuto, []string{"vfs_read", "vfs_read"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, test.method, test.specs...)
@@ -71,7 +72,7 @@ func TestModules(t *testing.T) {
 		"mod_probe": "mod",
 		"vfs_read(((struct mod_state *)count)->x)": "mod other",
 	} {
-		r, _, err := read(newFixture(t, plan.MethodAuto, spec).bytes(t))
+		r, _, err := read(newFixture(t, layout.MethodAuto, spec).bytes(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestMacroFormats(t *testing.T) {
 		"vfs_read(count & __GFP_IO, +(count - GFP_NOFS))":            1,
 		"vfs_read(count & __GFP_IO, ((struct mod_state *)count)->x)": 1, // with what it takes of modules
 	} {
-		f := fixtureOf(t, root, plan.MethodAuto, spec)
+		f := fixtureOf(t, root, layout.MethodAuto, spec)
 		f.records(10)
 		data := f.bytes(t)
 		r, raw, err := read(data)
@@ -115,46 +116,45 @@ func TestMacroFormats(t *testing.T) {
 	}
 }
 
-// Attaching can lay records out anew, after the files were written.
+// The plan that is recorded is the one that was attached, whose records may be laid out
+// in another way than was chosen first.
 func TestMethodChanges(t *testing.T) {
-	f := newFixture(t, plan.MethodAuto, "vfs_read(count, return < 0)")
-	var b bytes.Buffer
-	w, err := NewWriter(&b, f.source, f.plan)
+	f := newFixture(t, layout.MethodAuto, "vfs_read(count, return < 0)")
+	attached, err := f.plan.With(func(*plan.Probe) layout.Method { return layout.MethodKprobe })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.plan.Probes[0].SetMethod(plan.MethodKprobe); err != nil {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, f.source, attached)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.Start(), w.End(lostInTest)); err != nil {
+	if err := errors.Join(w.End(lostInTest)); err != nil {
 		t.Fatal(err)
 	}
 	r, _, err := read(b.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := r.Plan().Probes[0]; p.Method != plan.MethodKprobe || !p.Stashed {
+	if p := r.Plan().Probes[0]; p.Method != layout.MethodKprobe || !p.Stashed {
 		t.Errorf("method %s, stashed %t", p.Method, p.Stashed)
 	}
 }
 
-// Attaching adds symbols. From Start on addresses have the names that the
+// Attaching adds symbols. From NewWriter on addresses have the names that the
 // recording gives them, whatever was read before or happens later.
 func TestSymbolsOfRecording(t *testing.T) {
 	const first, addr = "ffffffffc0001000 t ftrace_trampoline\t[__builtin__ftrace]\n", 0xffffffffc0002010
 	set := func(f *fixture, text string) {
 		f.source.Root.(fstest.MapFS)["proc/kallsyms"] = &fstest.MapFile{Data: []byte(text)}
 	}
-	f := newFixture(t, plan.MethodAuto, "vfs_read")
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
 	set(f, first)
 	f.source.View.Symbol(addr)
+	set(f, first+"ffffffffc0002000 t bpf_trampoline_1\t[bpf]\n")
 	var b bytes.Buffer
 	w, err := NewWriter(&b, f.source, f.plan)
 	if err != nil {
-		t.Fatal(err)
-	}
-	set(f, first+"ffffffffc0002000 t bpf_trampoline_1\t[bpf]\n")
-	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
 	set(f, first+"ffffffffc0002008 t bpf_trampoline_2\t[bpf]\n")
@@ -176,13 +176,10 @@ func TestSymbolsOfRecording(t *testing.T) {
 // However a recording is cut, all of its records that are whole are read, and
 // it is said that there were more.
 func TestCut(t *testing.T) {
-	f := newFixture(t, plan.MethodAuto, "vfs_read")
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
 	var b bytes.Buffer
 	w, err := NewWriter(&b, f.source, f.plan)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.records(30)
@@ -221,7 +218,7 @@ func TestCut(t *testing.T) {
 
 // No changed byte goes unnoticed, and no wrong record comes out.
 func TestDamaged(t *testing.T) {
-	f := newFixture(t, plan.MethodAuto, "ip_send_skb(skb->len)")
+	f := newFixture(t, layout.MethodAuto, "ip_send_skb(skb->len)")
 	f.records(20)
 	data := f.bytes(t)
 	for i := range data {
@@ -240,14 +237,11 @@ func TestDamaged(t *testing.T) {
 // A record is in the file a second after it was appended.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, plan.MethodAuto, "vfs_read")
+		f := newFixture(t, layout.MethodAuto, "vfs_read")
 		f.records(3)
 		var b bytes.Buffer
 		w, err := NewWriter(&b, f.source, f.plan)
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Start(); err != nil {
 			t.Fatal(err)
 		}
 		count := func() int {
@@ -294,7 +288,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 }
 
 func TestWriteErrors(t *testing.T) {
-	f := newFixture(t, plan.MethodAuto, "vfs_read")
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
 	f.records(20000) // several blocks
 	size := len(f.bytes(t))
 	for n := 0; n < size; n += 1 + size/50 {
@@ -308,7 +302,7 @@ func TestWriteErrors(t *testing.T) {
 }
 
 func TestReadErrors(t *testing.T) {
-	f := newFixture(t, plan.MethodAuto, "vfs_read")
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
 	_, err := NewWriter(io.Discard, Source{Root: brokenFS{}, View: f.source.View}, f.plan)
 	if !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("unreadable kernel: %v", err)

@@ -12,16 +12,17 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // describeSession writes what decoding and printing need to know of sessions.
-func describeSession(s *plan.Session) string {
+func describeSession(p *plan.Plan) string {
 	var b strings.Builder
-	for i, f := range s.Functions {
-		fmt.Fprintf(&b, "%d %s entry=%t injected=%d class=%d items=%t args=%d params=%d %s %s\n", f.ID, f.Probe.Name(), f.Entry, f.Injected, f.Class,
-			f.HasItems(), len(f.Args), len(f.Params), f.Probe.Method, fingerprint(s.Plan.Probes[i]))
+	for _, f := range p.Probes {
+		fmt.Fprintf(&b, "%d %s role=%d class=%d items=%t args=%d params=%d %s %s\n", f.ID, f.Name, f.Role, f.Class,
+			f.HasItems(), len(f.Args), len(f.Params), f.Method, fingerprint(f))
 	}
-	return fmt.Sprintf("%sconditional=%t", b.String(), s.Conditional)
+	return fmt.Sprintf("%sconditional=%t", b.String(), p.Conditional())
 }
 
 func TestSessions(t *testing.T) {
@@ -38,22 +39,22 @@ func TestSessions(t *testing.T) {
 			Inject: []plan.InjectedSpec{{Spec: parse("kprobe:vfs_read+0x4($di)")}, {Spec: parse("vfs_write(return)"), Return: true}}}
 	}
 	for _, args := range []bool{false, true} {
-		f := newFixture(t, plan.MethodAuto, "vfs_read")
+		f := newFixture(t, layout.MethodAuto, "vfs_read")
 		s, _, err := plan.ResolveSession(f.source.View, request(args), plan.Options{Arch: "amd64"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Plan.Probes[1].SetMethod(plan.MethodKprobe); err != nil { // as attaching does
+		if s.Probes[1], err = s.Probes[1].With(layout.MethodKprobe); err != nil { // as attaching does
 			t.Fatal(err)
 		}
-		f.plan = s.Plan
+		f.plan = s
 		f.source.Sessions = &Sessions{Traced: true, Args: args, Boot: time.Unix(1e9, 5)}
 		f.raw = [][]byte{[]byte("one"), []byte("two")}
 		r, raw, err := read(f.bytes(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(describeSession(s), describeSession(r.Session())); d != "" || r.Plan() != r.Session().Plan {
+		if d := cmp.Diff(describeSession(s), describeSession(r.Plan())); d != "" || !r.Plan().Sessions {
 			t.Errorf("args=%t: %s", args, d)
 		}
 		if info := r.Info().Sessions; len(raw) != 2 || !info.Boot.Equal(f.source.Sessions.Boot) || info.Args != args || !info.Traced || info.Live {

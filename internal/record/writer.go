@@ -36,12 +36,8 @@ const (
 	flushAfter = time.Second
 )
 
-// A Writer writes one recording. NewWriter, Start, Append as often as there
-// are records, and End have to be called in this order.
+// A Writer writes one recording.
 type Writer struct {
-	source Source
-	plan   *plan.Plan
-
 	mu      sync.Mutex // guards the rest: blocks are also written by the timer
 	out     *blockWriter
 	timer   *time.Timer
@@ -50,11 +46,18 @@ type Writer struct {
 	err     error // of out, which is of no use then
 }
 
-// NewWriter begins a recording of what p will trace: it writes what is known
-// of the kernel. w is written to block by block and wants no buffer.
+// NewWriter begins a recording of what p, as it is attached, traces: it writes what is
+// known of the kernel. w is written to block by block and wants no buffer.
+//
+// From then on the Source's View names addresses by the symbols that were written: what
+// is printed now and what is printed of the recording is the same.
 func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
-	if err := affordable(p); err != nil {
+	if err := Affordable(p); err != nil {
 		return nil, err
+	}
+	probes, err := describe(p, s.View)
+	if err != nil {
+		return nil, fmt.Errorf("recording what is traced: %w", err)
 	}
 	files, err := s.files(p)
 	if err != nil {
@@ -64,25 +67,36 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing a recording: %w", err)
 	}
-	r := &Writer{source: s, plan: p, out: out}
+	r := &Writer{out: out}
 	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized()})
 	var block []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err == nil && name != symbolFile {
+		if err == nil {
 			block = files.appendBlock(block[:0], name)
 			err = out.write(blockFile, block)
 		}
 	}
+	if err == nil {
+		block, err = appendProbes(nil, probes)
+	}
+	if err == nil {
+		err = out.write(blockPlan, block)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("writing a recording: %w", err)
 	}
+	if symbols := files[symbolFile]; symbols != nil {
+		s.View.Pin(symbols)
+	}
+	r.timer = time.AfterFunc(flushAfter, r.flushLate)
+	r.timer.Stop()
 	return r, nil
 }
 
 // Files of the kernel that are recorded whatever is traced.
 var kernelFiles = [...]string{"proc/sys/kernel/osrelease", symbolFile, btfDir + "vmlinux"}
 
-// symbolFile is recorded by Start: attaching adds symbols, those of trampolines.
+// symbolFile has those of trampolines, too, if it is read when all is attached.
 const symbolFile = "proc/kallsyms"
 
 const btfDir = "sys/kernel/btf/"
@@ -117,7 +131,7 @@ func (s *Source) files(p *plan.Plan) (fileTree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := resolve(probes, kernel.Open(t), s.Arch, s.Sessions); err == nil {
+	if _, err := resolve(probes, kernel.Open(t), s.Arch, s.Sessions); err == nil {
 		return t, nil
 	}
 	for _, m := range all {
@@ -126,35 +140,6 @@ func (s *Source) files(p *plan.Plan) (fileTree, error) {
 		}
 	}
 	return t, nil
-}
-
-// Start writes the symbols and the plan. Both must be in their final form:
-// attaching can change them. From then on the Source's View names addresses by
-// the symbols that were written: what is printed now and what is printed of the
-// recording is the same.
-func (w *Writer) Start() error {
-	probes, err := describe(w.plan, w.source.View)
-	var block []byte
-	symbols := make(fileTree)
-	if err == nil {
-		err = symbols.add(w.source.Root, symbolFile)
-	}
-	if err == nil && symbols[symbolFile] != nil {
-		w.source.View.Pin(symbols[symbolFile])
-		err = w.out.write(blockFile, symbols.appendBlock(nil, symbolFile))
-	}
-	if err == nil {
-		block, err = appendProbes(nil, probes)
-	}
-	if err == nil {
-		err = w.out.write(blockPlan, block)
-	}
-	if err != nil {
-		return fmt.Errorf("writing a recording: %w", err)
-	}
-	w.timer = time.AfterFunc(flushAfter, w.flushLate)
-	w.timer.Stop()
-	return nil
 }
 
 // Append adds a raw record.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A large struct that is passed by the address of a copy is shown as the struct
@@ -19,11 +20,11 @@ import (
 func TestDecodeArgsByReference(t *testing.T) {
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
 	big := &btf.Struct{Name: "big", Size: 24, Members: []btf.Member{{Name: "a", Type: long}, {Name: "b", Type: long, Offset: 64}, {Name: "c", Type: long, Offset: 128}}}
-	params := []plan.Param{{Param: expr.Param{Name: "x", Type: big}}, {Param: expr.Param{Name: "n", Type: long}}}
-	fn := &plan.Function{Args: []plan.Arg{
+	params := []layout.Param{{Param: expr.Param{Name: "x", Type: big}}, {Param: expr.Param{Name: "n", Type: long}}}
+	fn := &plan.Probe{Probe: layout.Probe{Args: []layout.Arg{
 		{Param: &params[0], Word: 0, Words: 1, Target: big, Size: 24, Ref: true},
 		{Param: &params[1], Word: 1, Words: 1},
-	}}
+	}}}
 	content := words(11, 12, 13)
 	target := func(size uint16, flags byte, data []byte) []byte {
 		head := append(binary.LittleEndian.AppendUint16(nil, size), flags, 0, 0, 0, 0, 0)
@@ -56,8 +57,8 @@ func TestDecodeArgsByReference(t *testing.T) {
 // bytes there are as for a longer one. Less is shown of both, and a mark.
 func TestDecodeArgsText(t *testing.T) {
 	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}
-	param := plan.Param{Param: expr.Param{Name: "name", Type: &btf.Pointer{Target: char}}}
-	fn := &plan.Function{Args: []plan.Arg{{Param: &param, Words: 1, Target: char, Text: true, Size: 256}}}
+	param := layout.Param{Param: expr.Param{Name: "name", Type: &btf.Pointer{Target: char}}}
+	fn := &plan.Probe{Probe: layout.Probe{Args: []layout.Arg{{Param: &param, Words: 1, Target: char, Text: true, Size: 256}}}}
 	for _, tt := range []struct {
 		captured, want string
 		cut            bool

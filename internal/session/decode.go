@@ -15,7 +15,7 @@ import (
 // A Decoder puts the records of sessions together. The zero value with a Plan
 // is ready for use; it serves one stream.
 type Decoder struct {
-	Plan *plan.Session
+	Plan *plan.Plan
 	// Traced says that every call is logged: records then carry parts of the
 	// log, and not what is needed of it.
 	Traced bool
@@ -71,8 +71,8 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoding a record: %w", err)
 	}
-	if int(h.Func) >= len(d.Plan.Functions) {
-		return nil, fmt.Errorf("decoding a record: function %d of %d", h.Func, len(d.Plan.Functions))
+	if int(h.Func) >= len(d.Plan.Probes) {
+		return nil, fmt.Errorf("decoding a record: function %d of %d", h.Func, len(d.Plan.Probes))
 	}
 	if h.Kind == bpf.SessionHung {
 		return d.hung(&h, data)
@@ -183,7 +183,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 // header returns a session with what a header says of it.
 func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
-		Func: d.Plan.Functions[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU,
+		Func: d.Plan.Probes[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU,
 		Lost: Lost{Deep: h.LostDeep, Args: h.LostValues, Chunk: h.LostChunks, Returns: h.LostReturns}}
 	switch h.Kind {
 	case bpf.SessionHung:
@@ -233,10 +233,10 @@ func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, 
 }
 
 func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log) (Frame, error) {
-	if int(call.Func) >= len(d.Plan.Functions) {
-		return Frame{}, fmt.Errorf("decoding a record: function %d of %d", call.Func, len(d.Plan.Functions))
+	if int(call.Func) >= len(d.Plan.Probes) {
+		return Frame{}, fmt.Errorf("decoding a record: function %d of %d", call.Func, len(d.Plan.Probes))
 	}
-	f := Frame{Func: d.Plan.Functions[call.Func], Entry: call.Entry, Duration: call.Duration, Result: call.Result, Returned: call.Returned,
+	f := Frame{Func: d.Plan.Probes[call.Func], Entry: call.Entry, Duration: call.Duration, Result: call.Result, Returned: call.Returned,
 		Finished: call.Flags&bpf.CallFinished != 0, Failed: call.Flags&bpf.CallFailed != 0}
 	if !f.Finished && h.End > call.Entry {
 		f.Duration = h.End - call.Entry

@@ -16,27 +16,27 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // decoderPlan has the functions outer, inner, which is passed a string and an
 // int, and leaf.
-func decoderPlan() *plan.Session {
+func decoderPlan() *plan.Plan {
 	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed}
-	params := []plan.Param{
-		{Param: expr.Param{Name: "name", Type: &btf.Pointer{Target: char}}, Loc: plan.Loc{Slots: 1, Reg: 0}},
-		{Param: expr.Param{Name: "count", Type: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, Loc: plan.Loc{Slot: 1, Slots: 1, Reg: 1}},
+	params := []layout.Param{
+		{Param: expr.Param{Name: "name", Type: &btf.Pointer{Target: char}}, Loc: layout.Loc{Slots: 1, Reg: 0}},
+		{Param: expr.Param{Name: "count", Type: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, Loc: layout.Loc{Slot: 1, Slots: 1, Reg: 1}},
 	}
-	s := &plan.Session{Plan: &plan.Plan{}}
+	s := &plan.Plan{Sessions: true}
 	for i, name := range []string{"outer", "inner", "leaf"} {
-		f := &plan.Function{ID: i, Func: kernel.Function{Name: name}, Entry: i == 0}
-		f.Probe = &plan.Probe{ID: i, Func: f.Func, Session: f, Return: &plan.Half{Record: &plan.Record{Size: 8}}}
-		s.Functions, s.Plan.Probes = append(s.Functions, f), append(s.Plan.Probes, f.Probe)
+		p := &plan.Probe{Func: kernel.Function{Name: name}, Probe: layout.Probe{ID: i, Name: name, Role: layout.RoleInside, Return: &layout.Half{Record: &layout.Record{Size: 8}}}}
+		s.Probes = append(s.Probes, p)
 	}
-	f := &plan.Function{ID: 3, Func: kernel.Function{Name: "point"}, Injected: plan.Injected}
-	f.Probe = &plan.Probe{ID: 3, Func: f.Func, Session: f, Entry: &plan.Half{Record: &plan.Record{Size: 8}}}
-	s.Functions, s.Plan.Probes = append(s.Functions, f), append(s.Plan.Probes, f.Probe)
-	s.Functions[1].Params = params
-	s.Functions[1].Args = []plan.Arg{
+	s.Probes[0].Role = layout.RoleEntry
+	s.Probes = append(s.Probes, &plan.Probe{Func: kernel.Function{Name: "point"},
+		Probe: layout.Probe{ID: 3, Name: "point", Role: layout.RoleInjected, Entry: &layout.Half{Record: &layout.Record{Size: 8}}}})
+	s.Probes[1].Params = params
+	s.Probes[1].Args = []layout.Arg{
 		{Param: &params[0], Word: 0, Words: 1, Target: char, Text: true, Size: 256},
 		{Param: &params[1], Word: 1, Words: 1},
 	}

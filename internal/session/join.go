@@ -8,6 +8,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Call is what is known of one call of a traced function.
@@ -141,7 +142,7 @@ func hasEntry(e *event.Event) bool {
 	return e.Kind == bpf.KindReturn && sends(e.Probe.Entry)
 }
 
-func sends(h *plan.Half) bool { return h != nil && h.Record != nil }
+func sends(h *layout.Half) bool { return h != nil && h.Record != nil }
 
 // settle yields the call that e completes.
 func (j *Joiner) settle(e *event.Event, call *Call, yield func(*Call, error) bool) bool {

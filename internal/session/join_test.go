@@ -13,18 +13,19 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // The probes of the tests by the letter that stands for them. f and g send a
 // record at both ends, e only at entry, r only at return, k one for both.
 func testProbes() map[byte]*plan.Probe {
-	sends := &plan.Half{Record: &plan.Record{}}
+	sends := &layout.Half{Record: &layout.Record{}}
 	return map[byte]*plan.Probe{
-		'f': {Entry: sends, Return: sends},
-		'g': {Entry: sends, Return: sends},
-		'e': {Entry: sends},
-		'r': {Return: sends},
-		'k': {Entry: &plan.Half{}, Return: sends, Joined: true},
+		'f': {Probe: layout.Probe{Entry: sends, Return: sends}},
+		'g': {Probe: layout.Probe{Entry: sends, Return: sends}},
+		'e': {Probe: layout.Probe{Entry: sends}},
+		'r': {Probe: layout.Probe{Return: sends}},
+		'k': {Probe: layout.Probe{Entry: &layout.Half{}, Return: sends, Joined: true}},
 	}
 }
 

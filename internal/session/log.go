@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A log is what has come of a session's log, in order and with gaps where
@@ -268,10 +269,10 @@ func (t *tracer) lost() {
 }
 
 func (t *tracer) add(e logEntry) error {
-	if int(e.fn) >= len(t.decoder.Plan.Functions) {
-		return fmt.Errorf("function %d of %d", e.fn, len(t.decoder.Plan.Functions))
+	if int(e.fn) >= len(t.decoder.Plan.Probes) {
+		return fmt.Errorf("function %d of %d", e.fn, len(t.decoder.Plan.Probes))
 	}
-	fn := t.decoder.Plan.Functions[e.fn]
+	fn := t.decoder.Plan.Probes[e.fn]
 	switch e.kind {
 	case bpf.LogEntry:
 		t.values = Values{}
@@ -286,7 +287,7 @@ func (t *tracer) add(e logEntry) error {
 	case bpf.LogExit:
 		t.exit(e, fn)
 	case bpf.LogProbe:
-		s := Step{Kind: StepProbe, Depth: e.depth, Probe: fn.Probe.Name()}
+		s := Step{Kind: StepProbe, Depth: e.depth, Probe: fn.Name}
 		if err := t.decoder.values(&s.Values, fn, e); err != nil {
 			return err
 		}
@@ -300,7 +301,7 @@ func (t *tracer) add(e logEntry) error {
 
 // exit adds a return. Directly after its entry it makes a leaf of that; one
 // that did not meet a predicate takes its entry away.
-func (t *tracer) exit(e logEntry, fn *plan.Function) {
+func (t *tracer) exit(e logEntry, fn *plan.Probe) {
 	s := Step{Kind: StepExit, Depth: e.depth, Func: fn, Time: le.Uint64(e.data), Duration: le.Uint64(e.data[8:]),
 		Result: le.Uint64(e.data[16:]), Failed: e.flags&bpf.CallFailed != 0, Values: t.values}
 	t.values = Values{}
@@ -322,21 +323,21 @@ func (t *tracer) exit(e logEntry, fn *plan.Function) {
 }
 
 // values decodes what was captured of a call of fn.
-func (d *Decoder) values(v *Values, fn *plan.Function, e logEntry) error {
+func (d *Decoder) values(v *Values, fn *plan.Probe, e logEntry) error {
 	if e.kind != bpf.LogArgs {
 		if len(e.data) < bpf.ItemHead {
 			return fmt.Errorf("decoding a record: values of %s have %d bytes", fn.Func.Name, len(e.data))
 		}
 		v.Event = &event.Event{}
-		return event.Decode(d.Plan.Plan, e.data[bpf.ItemHead:], v.Event)
+		return event.Decode(d.Plan, e.data[bpf.ItemHead:], v.Event)
 	}
 	return decodeArgs(v, fn, e.data)
 }
 
 // decodeArgs decodes all arguments of a call: the words they were passed in,
 // then what some of them point to.
-func decodeArgs(v *Values, fn *plan.Function, data []byte) error {
-	words := 8 * plan.ArgWords(fn.Args)
+func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
+	words := 8 * layout.ArgWords(fn.Args)
 	if len(data) < words {
 		return fmt.Errorf("decoding a record: arguments of %s have %d bytes", fn.Func.Name, len(data))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Session is what one thread did between the call of an entry function and
@@ -21,8 +22,8 @@ type Session struct {
 	// while the session is open.
 	Start, End uint64
 	State      State
-	Func       *plan.Function // the entry function that opened it
-	Failed     bool           // by the error rule
+	Func       *plan.Probe // the entry function that opened it
+	Failed     bool        // by the error rule
 	// Interrupt says that it was not the thread itself, but an interrupt on top
 	// of it, on CPU.
 	Interrupt bool
@@ -89,7 +90,7 @@ type Chain struct {
 
 // A Frame is one call of a chain.
 type Frame struct {
-	Func     *plan.Function
+	Func     *plan.Probe
 	Entry    uint64 // CLOCK_MONOTONIC ns
 	Duration uint64 // ns; of a call that has not returned, until the report
 	Result   uint64 // the return register
@@ -113,7 +114,7 @@ type Values struct {
 
 // An Arg is one argument as -A captures it.
 type Arg struct {
-	Param *plan.Param
+	Param *layout.Param
 	// Value are the bytes of the parameter itself, as many as its type has;
 	// nil if they could not be read.
 	Value []byte
@@ -130,7 +131,7 @@ type Arg struct {
 type Step struct {
 	Kind     StepKind
 	Depth    int // of nesting; 0 is the entry function
-	Func     *plan.Function
+	Func     *plan.Probe
 	Probe    string // name of an injected probe; of StepProbe only
 	Time     uint64 // CLOCK_MONOTONIC ns
 	Duration uint64 // ns, of StepExit and StepLeaf

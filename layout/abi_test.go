@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package layout
 
 import (
 	"strconv"
@@ -110,12 +110,12 @@ func TestLocate(t *testing.T) {
 				params = append(params, btf.FuncParam{Type: p})
 			}
 			got, slot := []string{}, 0
-			for _, p := range locate(params, tt.result, arch) {
+			for _, p := range Locate(params, tt.result, arch) {
 				got = append(got, spellLoc(&p))
 				if p.Loc.Slot != slot {
 					t.Errorf("%s, %s: parameter %d begins in slot %d, want %d", tt.name, arch, len(got), p.Loc.Slot, slot)
 				}
-				slot += words(p.Type)
+				slot += Words(p.Type)
 			}
 			if text := strings.Join(got, " "); text != want {
 				t.Errorf("%s, %s:\n got %s\nwant %s", tt.name, arch, text, want)
@@ -167,7 +167,7 @@ func TestResultPlaces(t *testing.T) {
 		{nil, "arm64", "", false},
 	} {
 		var scope expr.Scope
-		declareResult(&scope, tt.result, tt.arch)
+		DeclareResult(&scope, tt.result, tt.arch)
 		if scope.ReturnWhy != tt.why || (scope.ReturnBase != nil) != tt.based {
 			t.Errorf("%v on %s: why %q, at an address: %v", tt.result, tt.arch, scope.ReturnWhy, scope.ReturnBase != nil)
 		}
@@ -213,11 +213,11 @@ func TestUnboundedTypes(t *testing.T) {
 	for _, bad := range []btf.Type{self, wide, long} {
 		for _, arch := range []string{"amd64", "arm64"} {
 			scope := &expr.Scope{}
-			declareResult(scope, bad, arch)
+			DeclareResult(scope, bad, arch)
 			if abi := abis[arch]; !abi.inMemory(bad) || abi.inFloats(bad) {
 				t.Errorf("%s: %v is in a register", arch, bad)
 			}
-			if params := locate([]btf.FuncParam{{Name: "p", Type: bad}, {Name: "q", Type: &btf.Int{Size: 4}}}, bad, arch); len(params) != 2 {
+			if params := Locate([]btf.FuncParam{{Name: "p", Type: bad}, {Name: "q", Type: &btf.Int{Size: 4}}}, bad, arch); len(params) != 2 {
 				t.Errorf("%s: %d parameters", arch, len(params))
 			}
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package layout
 
 import (
 	"slices"
@@ -32,13 +32,32 @@ type callABI struct {
 	// stackStart lies between the stack pointer and the first stack argument
 	// at entry.
 	stackStart int
-	// aapcs tells AAPCS64 from System V where they differ: see locate.
+	// aapcs tells AAPCS64 from System V where they differ: see Locate.
 	aapcs bool
 }
 
 var abis = map[string]callABI{
 	"amd64": {6, 8, false}, // the return address is on top
 	"arm64": {8, 0, true},
+}
+
+// word is the type of a register that nothing is known about.
+var word = &btf.Int{Name: "long unsigned int", Size: 8}
+
+// Word returns the type that stands for a register of which nothing is known: whether it
+// holds a number at all, or one of how many bytes. Unknown tells it from others.
+func Word() btf.Type { return word }
+
+// Unknown reports whether t is Word.
+func Unknown(t btf.Type) bool { return t == word }
+
+// Untyped returns the parameters of a function of which no types are known: the registers.
+func Untyped(arch string) []Param {
+	params := make([]btf.FuncParam, abis[arch].regs)
+	for i := range params {
+		params[i].Type = word
+	}
+	return Locate(params, nil, arch)
 }
 
 // floatRegister says why a parameter cannot be had: no program is handed the
@@ -51,7 +70,7 @@ type locator struct {
 	slot, reg, stack int
 }
 
-// locate assigns the parameters of a function that returns result to their
+// Locate assigns the parameters of a function that returns result to their
 // places: aggregates of up to 16 bytes travel in one or two registers. The two
 // conventions differ in these:
 //
@@ -61,7 +80,7 @@ type locator struct {
 //	__int128                      any two registers      an even one and the next
 //	no room in the registers      later ones may fit     all others on the stack
 //	address of a large result     the first register     x8, which is no argument
-func locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
+func Locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
 	l := locator{abi: abis[arch]}
 	l.stack = l.abi.stackStart
 	hidden := !l.abi.aapcs && l.abi.inMemory(result)
@@ -90,7 +109,7 @@ func locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
 
 // next assigns the next parameter to its place.
 func (l *locator) next(t btf.Type) Loc {
-	loc := Loc{Slot: l.slot, Slots: words(t), Reg: -1}
+	loc := Loc{Slot: l.slot, Slots: Words(t), Reg: -1}
 	l.slot += loc.Slots
 	if loc.Slots == 0 || l.abi.inFloats(t) {
 		loc.Apart = true
@@ -134,8 +153,8 @@ func (l *locator) onStack(loc Loc, need, align int) Loc {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// words is how many 64-bit words a value takes, 0 for a struct without members.
-func words(t btf.Type) int {
+// Words is how many 64-bit words a value takes, 0 for a struct without members.
+func Words(t btf.Type) int {
 	size, err := btf.Sizeof(t)
 	if err != nil {
 		return 1
@@ -146,7 +165,7 @@ func words(t btf.Type) int {
 // inMemory reports whether a value of type t is in no register: a function writes
 // such a result to where its caller says.
 func (abi *callABI) inMemory(t btf.Type) bool {
-	return t != nil && (words(t) > 2 || !bounded(t) || !abi.aapcs && unaligned(t, 0))
+	return t != nil && (Words(t) > 2 || !bounded(t) || !abi.aapcs && unaligned(t, 0))
 }
 
 // bounded reports whether a value of type t has no more parts than one of a kernel. Types of
@@ -187,9 +206,9 @@ func unaligned(t btf.Type, off btf.Bits) bool {
 	})
 }
 
-// declareResult says where a function's result is that is no number in a
+// DeclareResult says where a function's result is that is no number in a
 // register.
-func declareResult(scope *expr.Scope, result btf.Type, arch string) {
+func DeclareResult(scope *expr.Scope, result btf.Type, arch string) {
 	abi := abis[arch]
 	switch {
 	case result == nil:
@@ -244,7 +263,7 @@ func (abi *callABI) inFloats(t btf.Type) bool {
 		return false
 	}
 	n, size := floatsIn(t)
-	return size > 0 && n >= 1 && n <= 4 && (abi.aapcs || words(t) <= 2)
+	return size > 0 && n >= 1 && n <= 4 && (abi.aapcs || Words(t) <= 2)
 }
 
 // floatsIn counts the floating-point numbers in a value and returns their size,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package layout
 
 import (
 	"testing"
@@ -46,7 +46,7 @@ func TestErrorClass(t *testing.T) {
 		{"unsigned", &btf.Int{Name: "unsigned int", Size: 4}, NeverFails, map[uint64]bool{minusEINVAL: false}},
 		{"short", &btf.Int{Size: 2, Encoding: btf.Signed}, NeverFails, map[uint64]bool{minusEINVAL: false}},
 	} {
-		if got := classOf(c.name, c.result); got != c.class {
+		if got := ClassOf(c.name, c.result); got != c.class {
 			t.Errorf("%s: class %d, want %d", c.name, got, c.class)
 		}
 		for result, want := range c.failed {

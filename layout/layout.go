@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package layout
 
 import (
 	"fmt"
@@ -11,31 +11,31 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 )
 
-// layout decides what is done at entry and what at return, and gives every
+// Lay decides what is done at entry and what at return, and gives every
 // value its slot. There are two shapes. If an item is decided at return, or is
 // computed then from what only entry can read, a call is one record: what
 // entry reads is stashed and completed at return. If not, entry and return are
 // sent separately as they happen.
-func (p *Probe) layout() error {
+func (p *Probe) Lay() error {
 	p.Entry, p.Return, p.Stashed, p.Timed = nil, nil, false, p.wantsDuration()
-	switch {
-	case p.injected() == InjectedReturn:
-		return p.layoutReturn()
-	case p.Session != nil && p.injected() == NotInjected:
-		return p.layoutSession()
+	switch p.Role {
+	case RoleInjectedReturn:
+		return p.layReturn()
+	case RoleEntry, RoleInside:
+		return p.laySession()
 	}
 	p.Joined = p.decidedAtReturn()
 	if p.Joined {
-		return p.layoutJoined()
+		return p.layJoined()
 	}
-	return p.layoutSplit()
+	return p.laySplit()
 }
 
-// layoutSession lays out a record that stays with the call while it is in
+// laySession lays out a record that stays with the call while it is in
 // flight. Both halves are always there: a session follows its calls.
-func (p *Probe) layoutSession() error {
+func (p *Probe) laySession() error {
 	p.Joined = true
-	err := p.layoutJoined()
+	err := p.layJoined()
 	p.Stashed = true
 	if p.Entry == nil {
 		p.Entry = &Half{}
@@ -84,11 +84,11 @@ func (p *Probe) terms() func(yield func(expr.Term) bool) {
 	}
 }
 
-func (p *Probe) layoutJoined() error {
+func (p *Probe) layJoined() error {
 	entry, ret := &Half{}, &Half{Record: &Record{}}
 	l := &allocator{rec: ret.Record, method: p.Method, entry: entry}
 	first := entry // where what belongs to entry is done
-	if p.Session == nil && p.allAtReturn() {
+	if p.Role == RoleCall && p.allAtReturn() {
 		first = ret
 	}
 	for i, it := range p.Items {
@@ -105,9 +105,9 @@ func (p *Probe) layoutJoined() error {
 			if c.Phase() == expr.AtReturn {
 				half = ret
 			}
-			half.Stores = append(half.Stores, l.capture(i, j, c, RoleTarget)...)
+			half.Stores = append(half.Stores, l.capture(i, j, c, PartTarget)...)
 			if c.After != nil {
-				ret.Stores = append(ret.Stores, l.capture(i, j, c.After, RoleAfter)...)
+				ret.Stores = append(ret.Stores, l.capture(i, j, c.After, PartAfter)...)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func (p *Probe) allAtReturn() bool {
 	return true
 }
 
-func (p *Probe) layoutSplit() error {
+func (p *Probe) laySplit() error {
 	entry, ret := &Half{Record: &Record{}}, &Half{Record: &Record{}}
 	le, lr := &allocator{rec: entry.Record, method: p.Method}, &allocator{rec: ret.Record, method: p.Method}
 	captures := 0
@@ -146,9 +146,9 @@ func (p *Probe) layoutSplit() error {
 			c := &it.Captures[j]
 			captures++
 			if c.Phase() == expr.AtReturn {
-				ret.Stores = append(ret.Stores, lr.capture(i, j, c, RoleTarget)...)
+				ret.Stores = append(ret.Stores, lr.capture(i, j, c, PartTarget)...)
 			} else {
-				entry.Stores = append(entry.Stores, le.capture(i, j, c, RoleTarget)...)
+				entry.Stores = append(entry.Stores, le.capture(i, j, c, PartTarget)...)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (p *Probe) layoutSplit() error {
 	}
 	sendsEntry := captures == 0 || len(entry.Stores) > 0 || everything
 	switch {
-	case p.paired && sendsEntry:
+	case p.Paired && sendsEntry:
 		p.Stashed = true
 	case !p.Timed && len(entry.Predicates) == 0:
 	case !p.Timed && p.Method.argsAtReturn() && allFixed(entry.Predicates):
@@ -184,12 +184,12 @@ func (p *Probe) layoutSplit() error {
 // Everything reports whether a call is asked for with all that it is called with
 // and returns. Both its ends are sent then, be there any values or not.
 func (p *Probe) Everything() bool {
-	return p.Spec != nil && !p.Spec.Parens && p.Session == nil && p.IsCall()
+	return p.Spec != nil && !p.Spec.Parens && p.Role == RoleCall && p.IsCall()
 }
 
 // returnsVoid reports whether the function returns, and returns nothing.
 func (p *Probe) returnsVoid() bool {
-	return p.Result == nil && !slices.Contains(noReturn, p.Func.Name)
+	return p.Result == nil && !slices.Contains(noReturn, p.Function)
 }
 
 // noReturn are functions that return nothing because they do not return: those
@@ -273,25 +273,25 @@ func (l *allocator) add(s Slot) Slot {
 	return s
 }
 
-// capture gives a capture its slots. role is that of the target: RoleTarget,
-// or RoleAfter for the second half of a diff.
-func (l *allocator) capture(item, index int, c *expr.Capture, role Role) []Slot {
+// capture gives a capture its slots. part is that of the target: PartTarget,
+// or PartAfter for the second half of a diff.
+func (l *allocator) capture(item, index int, c *expr.Capture, part Part) []Slot {
 	var slots []Slot
-	add := func(t expr.Term, size uint32, role Role) {
+	add := func(t expr.Term, size uint32, part Part) {
 		if expr.PhaseOf(t) == expr.AtReturn {
 			t = l.keep(t, item)
 		}
-		slots = append(slots, l.add(Slot{Term: t, Size: size, Item: item, Capture: index, Role: role}))
+		slots = append(slots, l.add(Slot{Term: t, Size: size, Item: item, Capture: index, Part: part}))
 	}
 	if c.Value != nil {
-		valueRole := RoleValue
-		if role == RoleAfter {
-			valueRole = RoleAfter
+		valuePart := PartValue
+		if part == PartAfter {
+			valuePart = PartAfter
 		}
-		add(c.Value, 8, valueRole)
+		add(c.Value, 8, valuePart)
 	}
 	if c.Target != nil {
-		add(c.Target, targetSize(c.Target), role)
+		add(c.Target, targetSize(c.Target), part)
 	}
 	return slots
 }
@@ -333,11 +333,11 @@ func (l *allocator) keep(t expr.Term, item int) expr.Term {
 // needs more than once is kept once.
 func (l *allocator) kept(t expr.Term, item int) expr.Term {
 	for _, s := range l.entry.Stores {
-		if s.Role == RoleKept && s.Item == item && expr.Same(s.Term, t) {
+		if s.Part == PartKept && s.Item == item && expr.Same(s.Term, t) {
 			return &expr.Kept{T: t.Type(), Slot: s.Index}
 		}
 	}
-	s := l.add(Slot{Term: t, Size: 8, Item: item, Capture: -1, Role: RoleKept})
+	s := l.add(Slot{Term: t, Size: 8, Item: item, Capture: -1, Part: PartKept})
 	l.entry.Stores = append(l.entry.Stores, s)
 	return &expr.Kept{T: t.Type(), Slot: s.Index}
 }
@@ -354,4 +354,45 @@ func (p *Probe) check(l *allocator) error {
 	}
 	return &expr.ErrorList{Text: p.Spec.Text, Errors: []*expr.Error{{Code: expr.CodeLimit, Span: p.Items[l.rec.Slots[over].Item].Pos,
 		Msg: msg + ", which is exceeded here", Hint: "ask for fewer or smaller values"}}}
+}
+
+// layReturn lays out what is captured when a function returns by a probe
+// that has not seen the call.
+func (p *Probe) layReturn() error {
+	l := &allocator{rec: &Record{}, method: p.Method}
+	half := &Half{Record: l.rec}
+	p.Return = half
+	late := func(t expr.Term) bool {
+		return t == nil || expr.Walk(t, func(t expr.Term) bool {
+			_, arg := t.(*expr.Arg)
+			return !arg
+		})
+	}
+	if p.Timed {
+		return p.notAtReturn()
+	}
+	for i, it := range p.Items {
+		if it.Predicate != nil {
+			if !late(it.Predicate) {
+				return p.notAtReturn()
+			}
+			half.Predicates = append(half.Predicates, Predicate{it.Predicate, i})
+		}
+		for j := range it.Captures {
+			c := &it.Captures[j]
+			switch {
+			case late(c.Value) && late(c.Target) && c.After == nil:
+				half.Stores = append(half.Stores, l.capture(i, j, c, PartTarget)...)
+			case p.Spec.Parens: // else it is one of all arguments
+				return p.notAtReturn()
+			}
+		}
+	}
+	return p.check(l)
+}
+
+func (p *Probe) notAtReturn() error {
+	return &expr.ErrorList{Text: p.Spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnsupported, Span: p.Spec.Selector.Span,
+		Msg:  "when the function returns, what it was called with is gone: ask for return",
+		Hint: "give the function as a SPEC of its own, without kretprobe:"}}}
 }

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package layout
 
 import (
 	"github.com/cilium/ebpf/btf"
-
-	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/ptregs"
 )
 
 // An Arg is what is captured of one argument where all of them are: the words
@@ -34,8 +30,8 @@ const (
 	maxArgReach   = 256
 )
 
-// argsOf says what to capture of the arguments of a function.
-func argsOf(params []Param, arch string) []Arg {
+// ArgsOf says what to capture of the arguments of a function.
+func ArgsOf(params []Param, arch string) []Arg {
 	abi := abis[arch]
 	args := make([]Arg, 0, len(params))
 	targets := 0
@@ -64,17 +60,6 @@ func argsOf(params []Param, arch string) []Arg {
 		args = append(args, a)
 	}
 	return args
-}
-
-// syscallParams are the parameters of a system call, as they are passed in the
-// registers of user space.
-func syscallParams(view *kernel.View, fields []kernel.Field, arch string) []Param {
-	params := make([]Param, 0, len(fields))
-	for i, f := range fields[:min(len(fields), len(ptregs.SyscallArguments(arch)))] {
-		p := field(kernelTypes{view, ""}, f, true)
-		params = append(params, Param{Param: expr.Param{Name: p.Name, Type: p.Type}, Loc: Loc{Reg: i, Slots: 1}})
-	}
-	return params
 }
 
 // target sets what is captured of what an argument points to.
