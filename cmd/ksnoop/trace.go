@@ -204,9 +204,6 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	target := codegen.Target{Session: sessionKfuncs(view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0,
 		Stacks: f.tail.stacks(), Branches: f.tail.branches.text != ""}
-	if f.dryRun == dryRunList {
-		return request.dryRun(unfit(p, target)).print(stdout)
-	}
 	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: &watchedWriter{Writer: stdout}, stderr: stderr, log: log, target: target}
 	t.target.TypeID = typeIDs(ctx, view)
 	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
@@ -214,7 +211,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	types, _ := view.BTF()
 	t.target.Guard = codegen.GuardFor(p.Layouts(), types)
-	if f.explain {
+	switch {
+	case f.dryRun == dryRunList:
+		f.tail.set(&t.settings, &t.target)
+		return request.dryRun(unfit(p, t.target)).print(stdout)
+	case f.explain:
 		return explain(stdout, p, t.target)
 	}
 	if err := obstacle(view); err != nil {
