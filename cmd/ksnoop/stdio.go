@@ -3,11 +3,10 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,13 +28,13 @@ func standardOutput() io.Writer {
 	if !unseen(unix.Stdout) {
 		return os.Stdout
 	}
-	return &unseenOutput{stderr: os.Stderr}
+	return closedOutput{}
 }
 
 // unseen reports whether a descriptor was closed when the program started. Before
 // anything else runs, Go opens /dev/null for reading and writing in its place.
-// Some that start programs do the same for output that they do not want, so it
-// is no more than likely.
+// Some that start programs do the same for output that they do not want: nothing
+// tells the two apart.
 func unseen(fd int) bool {
 	var st, null unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || unix.Stat(os.DevNull, &null) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != null.Rdev {
@@ -45,17 +44,11 @@ func unseen(fd int) bool {
 	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
 }
 
-// An unseenOutput says, once, that what is written to it goes nowhere. It is no
-// failure: that may be what was wanted.
-type unseenOutput struct {
-	stderr io.Writer
-	say    sync.Once
-}
+// A closedOutput is a standard output that was closed. Whoever wants to see nothing
+// redirects it to /dev/null.
+type closedOutput struct{}
+
+var errClosedOutput = errors.New("standard output is closed, or /dev/null that was opened for reading as well; to have nothing printed: >/dev/null")
 
 // Write implements io.Writer.
-func (o *unseenOutput) Write(text []byte) (int, error) {
-	o.say.Do(func() {
-		fmt.Fprintln(o.stderr, "ksnoop: standard output is closed, or it is /dev/null: what ksnoop prints there is lost")
-	})
-	return len(text), nil
-}
+func (closedOutput) Write([]byte) (int, error) { return 0, errClosedOutput }
