@@ -80,7 +80,7 @@ const maxComm = 15
 
 // warn tells of numbers and names of tasks that may not be what is meant.
 func (f *filterFlags) warn(log *slog.Logger) {
-	if len(f.pids)+len(f.notPIDs)+len(f.tids) > 0 && numberingOf(os.DirFS("/")) != procOurs {
+	if len(f.pids)+len(f.notPIDs)+len(f.tids) > 0 && numberingOf(os.DirFS("/"), os.Getpid()) != procOurs {
 		log.Warn("-p, -P and -t take the numbers of ksnoop's own PID namespace; /proc, and so ps, has those of another one")
 	}
 	for _, flag := range [...]struct {
@@ -184,7 +184,7 @@ func isCgroup(path string) bool {
 // watch returns a channel that is closed when all processes of -p have ended;
 // it is nil without -p. The function gives up watching.
 func (f *filterFlags) watch() (<-chan struct{}, func(), error) {
-	if f.follow && numberingOf(os.DirFS("/")) != procOurs {
+	if f.follow && numberingOf(os.DirFS("/"), os.Getpid()) != procOurs {
 		return nil, nil, errors.New("--follow finds children in /proc, which is of another PID namespace than ksnoop's; to have ksnoop's: mount -t proc proc /proc")
 	}
 	var ends []<-chan struct{}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/ksnoop/ksnoop/bpf"
 )
@@ -27,9 +28,21 @@ var errProcOther = errors.New("/proc is of another PID namespace, neither ksnoop
 const initialNamespace = "pid:[4026531836]"
 
 // numberingOf finds out for which PID namespace /proc was mounted, which is that of
-// whoever has mounted it. What cannot be read is taken for ours.
-func numberingOf(root fs.FS) procNumbering {
+// whoever has mounted it. pid is ksnoop's own number. Where there is no /proc, there are no
+// numbers to mistake.
+func numberingOf(root fs.FS, pid int) procNumbering {
+	self, err := fs.ReadLink(root, "proc/self")
+	if err != nil {
+		// In a namespace that ksnoop is not in, the link is there and leads nowhere.
+		if _, err := fs.Lstat(root, "proc/self"); err == nil {
+			return procOther
+		}
+		return procOurs
+	}
 	status, err := fs.ReadFile(root, "proc/self/status")
+	if err != nil && self != strconv.Itoa(pid) {
+		return procOther
+	}
 	if err != nil {
 		return procOurs
 	}

@@ -4,17 +4,40 @@ package main
 
 import (
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
+// withoutUs is a /proc of a PID namespace that ksnoop is not in: proc_self_get_link in
+// fs/proc/self.c returns ENOENT there.
+type withoutUs struct{ fs.FS }
+
+func (f withoutUs) ReadLink(name string) (string, error) {
+	if name == "proc/self" {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrNotExist}
+	}
+	return fs.ReadLink(f.FS, name)
+}
+
+func (f withoutUs) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(f.FS, name) }
+
+func (f withoutUs) Open(name string) (fs.File, error) {
+	if strings.HasPrefix(name, "proc/self/") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return f.FS.Open(name)
+}
+
 // TestProcNumbering: which number leads to a process in /proc is decided by the
 // namespace that /proc was mounted for.
 func TestProcNumbering(t *testing.T) {
 	proc := func(nspid, init string) fs.FS {
-		root := fstest.MapFS{"proc/self/status": {Data: []byte("Name:\tksnoop\nNSpid:\t" + nspid + "\nNSpgid:\t1\n")}}
+		self, _, _ := strings.Cut(nspid, "\t")
+		root := fstest.MapFS{"proc/self": {Data: []byte(self), Mode: fs.ModeSymlink},
+			"proc/" + self + "/status": {Data: []byte("Name:\tksnoop\nNSpid:\t" + nspid + "\nNSpgid:\t1\n")}}
 		if init != "" {
 			root["proc/1/ns/pid"] = &fstest.MapFile{Data: []byte(init), Mode: fs.ModeSymlink}
 		}
@@ -39,8 +62,11 @@ func TestProcNumbering(t *testing.T) {
 		{"another container's /proc", proc("300\t12", "pid:[4026532001]"), &ours, 0, 0},
 		{"somebody's /proc", proc("300\t12", ""), &ours, 0, 0},
 		{"no /proc", fstest.MapFS{}, &ours, 7, 8},
+		{"a /proc without us", withoutUs{proc("1", "pid:[4026531836]")}, &ours, 0, 0},
+		{"a /proc that hides all of us", fstest.MapFS{"proc/self": {Data: []byte("12"), Mode: fs.ModeSymlink}}, &ours, 7, 8},
+		{"a /proc with another number that hides all of us", fstest.MapFS{"proc/self": {Data: []byte("300"), Mode: fs.ModeSymlink}}, &ours, 0, 0},
 	} {
-		pid, tid, err := numberingOf(c.root).ids(c.event)
+		pid, tid, err := numberingOf(c.root, 12).ids(c.event)
 		if pid != c.pid || tid != c.tid || (err != nil) != (c.pid == 0) {
 			t.Errorf("%s: %d, %d, %v; want %d, %d", c.name, pid, tid, err, c.pid, c.tid)
 		}

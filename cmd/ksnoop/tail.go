@@ -73,7 +73,7 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer
 		return nil, nil
 	}
 	root := os.DirFS("/")
-	users, numbering := process.New(root), numberingOf(root)
+	users, numbering := process.New(root), numberingOf(root, os.Getpid())
 	user := func(e *bpf.Event, comm string) output.Process {
 		pid, tid, err := numbering.ids(e)
 		if err != nil {
