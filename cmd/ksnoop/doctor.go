@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -220,13 +221,17 @@ func unusable(view *kernel.View, err error) error {
 }
 
 // lackingCapability names the one that allows what was not permitted: the files of
-// tracefs are root's, and perf events can be kept from all but CAP_SYS_ADMIN.
+// tracefs are root's, of which only the list of kprobes is written to, and perf events can
+// be kept from all but CAP_SYS_ADMIN. TestLackingCapability holds it to docs/safety.md.
 func lackingCapability(err error) string {
 	var file *fs.PathError
-	if errors.As(err, &file) {
+	switch {
+	case !errors.As(err, &file):
+		return "CAP_SYS_ADMIN"
+	case filepath.Base(file.Path) == "kprobe_events":
 		return "CAP_DAC_OVERRIDE"
 	}
-	return "CAP_SYS_ADMIN"
+	return "CAP_DAC_READ_SEARCH"
 }
 
 // unattachable puts before an error of attaching that nothing at all can be

@@ -3,7 +3,10 @@
 package main
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +58,24 @@ func TestRightsDocumented(t *testing.T) {
 		}
 		if row := "| " + r.feature + " | " + strings.Join(names, ", ") + " |\n"; !strings.Contains(string(text), row) {
 			t.Errorf("docs/safety.md lacks\n%s", row)
+		}
+	}
+}
+
+// TestLackingCapability: what a message says is lacking is what the table says is needed.
+func TestLackingCapability(t *testing.T) {
+	const tracefs = "/sys/kernel/tracing/"
+	open := func(file string) error {
+		return fmt.Errorf("attaching: %w", &fs.PathError{Op: "open", Path: tracefs + file, Err: fs.ErrPermission})
+	}
+	for feature, err := range map[string]error{
+		"`tp:` tracepoints":               open("events/sched/sched_switch/id"),
+		"kprobes at 16 functions or more": open("kprobe_events"),
+		paranoid:                          fmt.Errorf("opening perf event: %w", unix.EACCES),
+	} {
+		i := slices.IndexFunc(rights, func(r right) bool { return r.feature == feature })
+		if name := lackingCapability(err); i < 0 || !slices.ContainsFunc(rights[i].needs, func(c uintptr) bool { return capabilityNames[c] == name }) {
+			t.Errorf("%s: %s", feature, name)
 		}
 	}
 }
