@@ -83,7 +83,14 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	var t *tally
-	if info := r.Info().Sessions; info != nil {
+	info := r.Info().Sessions
+	switch {
+	case info == nil && f.look.noStack:
+		return usagef("%s: --no-stack is about sessions, and calls were recorded", name)
+	case f.look.noStack && !info.Traced && !info.Branches:
+		return usagef("%s: --no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack", name)
+	}
+	if info != nil {
 		shown := shownSessions{Sessions: *info, look: f.look, addresses: f.verbose, columns: columnsOf(stdout), branches: f.branches.options(), count: f.view.count}
 		v := newSessionsView(r.Plan(), shown, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
 		err = v.print(stdout, r.Records(), nil)

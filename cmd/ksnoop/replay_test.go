@@ -244,3 +244,21 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("calls: %v", err)
 	}
 }
+
+// TestReplayNoStack: sessions that were recorded without calls and branches are nothing but a
+// stack, as trace says of them, and calls have none of that kind.
+func TestReplayNoStack(t *testing.T) {
+	for _, c := range []struct {
+		sessions bool
+		says     string
+	}{
+		{true, ": --no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack\n"},
+		{false, ": --no-stack is about sessions, and calls were recorded\n"},
+	} {
+		name := hostileRecording(t, "harmless", c.sessions)
+		stdout, stderr, status := ran("replay", "--no-stack", name)
+		if status != exitUsage || stdout != "" || stderr != "ksnoop: "+name+c.says {
+			t.Errorf("status %d, %q, %q", status, stdout, stderr)
+		}
+	}
+}

@@ -138,7 +138,7 @@ func newSessionsView(p *plan.Plan, o shownSessions, view *kernel.View, resolver 
 func (f *traceFlags) shown(columns func() int) (o shownSessions, err error) {
 	s := &f.session
 	boot, err := bootTime()
-	return shownSessions{Sessions: record.Sessions{Traced: s.trace, Live: s.live, Args: s.args, Boot: boot},
+	return shownSessions{Sessions: record.Sessions{Traced: s.trace, Live: s.live, Args: s.args, Branches: f.tail.branches.text != "", Boot: boot},
 		look: s.look, addresses: f.verbose || f.debug, columns: columns, branches: f.tail.branches.options(), count: f.count}, err
 }
 

@@ -35,6 +35,7 @@ type Info struct {
 type Sessions struct {
 	Traced, Live bool      // of session.Decoder
 	Args         bool      // all arguments were captured
+	Branches     bool      `json:",omitempty"` // they were recorded
 	Boot         time.Time // when the clock of the records was zero
 	Header, Call int       // sizes of a record's header and of a call in it
 }
