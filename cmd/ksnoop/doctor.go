@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
-	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -167,13 +167,13 @@ func (t *table) types(f kernelFlags) *kernel.View {
 
 // debugInfo adds whether the kernel's debug info is there.
 func (t *table) debugInfo(root fs.FS) {
-	k, err := debuginfo.Running(root)
+	k, err := find.Running(root)
 	if err != nil {
 		t.row("debug info", "unknown", err.Error())
 		return
 	}
-	path, err := debuginfo.Find(root, k)
-	var absent *debuginfo.AbsentError
+	path, err := find.Find(root, k)
+	var absent *find.AbsentError
 	switch {
 	case err == nil:
 		t.row("debug info", "yes", "/"+path)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -60,7 +60,7 @@ func (f *symbolFlags) debugInfo(view *kernel.View) (_ *symbols.DebugInfo, err er
 // goroutine only.
 func (f *symbolFlags) openInfo(view *kernel.View) (*symbols.DebugInfo, error) {
 	info, err := symbols.OpenDebugInfo("/", view, f.vmlinux)
-	var absent *debuginfo.AbsentError
+	var absent *find.AbsentError
 	if errors.As(err, &absent) {
 		err = fmt.Errorf("%w; -k FILE if it is elsewhere", err)
 	}
@@ -105,7 +105,7 @@ func (f *symbolFlags) open(view *kernel.View, stderr io.Writer) (*symbols.Resolv
 	if err == nil {
 		return symbols.New(view, info, f.level.Level), nil
 	}
-	var refusal *debuginfo.Refusal
+	var refusal *find.Refusal
 	if f.vmlinux != "" && !errors.As(err, &refusal) {
 		return nil, fmt.Errorf("--vmlinux: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -127,8 +128,8 @@ func newKernelSource(root string, f *symbolFlags, stderr io.Writer) (*kernelSour
 	if err == nil {
 		return &kernelSource{view, info}, nil
 	}
-	var absent *debuginfo.AbsentError
-	var refusal *debuginfo.Refusal
+	var absent *find.AbsentError
+	var refusal *find.Refusal
 	if !errors.As(err, &absent) && !errors.As(err, &refusal) {
 		return nil, fmt.Errorf("%w; sym --exe takes addresses as in a file", err)
 	}

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debuginfo reads a kernel's debug info. It finds the file that belongs
-// to a kernel, by build ID, and says what is missing where there is none; and it
-// reads DWARF 4 and 5 as far as is needed to tell which functions an address is
-// in, inlined ones included, and which source lines they are at.
+// Package debuginfo reads a kernel's debug info: DWARF 4 and 5 as far as is needed
+// to tell which functions an address is in, inlined ones included, and which source
+// lines they are at. Package find finds the files.
 //
 // The reader is made for files like a kernel's, with 18 million debugging
 // information entries. The file is mapped and parts of it are read when they are

@@ -4,10 +4,8 @@ package debuginfo
 
 import (
 	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -87,20 +85,12 @@ func newMapped(data []byte, o Options, l *loader) (i *Info, err error) {
 	return newInfo(data, o, l)
 }
 
-// openELF reads the headers of a file that may claim anything.
-func openELF(r io.ReaderAt) (*elf.File, error) {
-	if err := elfhead.Check(r); err != nil {
-		return nil, err
-	}
-	return elf.NewFile(r)
-}
-
 // New reads the debug info in the bytes of an ELF file, which it keeps. It does
 // not have what is in other files.
 func New(data []byte, o Options) (*Info, error) { return newInfo(data, o, nil) }
 
 func newInfo(data []byte, o Options, l *loader) (*Info, error) {
-	f, err := openELF(bytes.NewReader(data))
+	f, err := elfhead.Open(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

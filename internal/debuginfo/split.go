@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 )
 
 // biasBits is how many bits an offset in .debug_info has. Above them stands which
@@ -92,7 +94,7 @@ func (h *halves) open(name halfName) (*half, error) {
 			return found, nil
 		}
 		if first == nil {
-			first = fmt.Errorf("%s: %w", path, cause(err))
+			first = fmt.Errorf("%s: %w", path, find.Cause(err))
 		}
 	}
 	return nil, first

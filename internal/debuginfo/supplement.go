@@ -11,6 +11,9 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
+	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
 // supBit marks offsets in .debug_info of the supplementary file. No file is that
@@ -38,7 +41,7 @@ func (l *loader) openLocked(path string) ([]byte, *elf.File, error) {
 		return nil, nil, err
 	}
 	l.mapped = append(l.mapped, data)
-	f, err := openELF(bytes.NewReader(data))
+	f, err := elfhead.Open(bytes.NewReader(data))
 	return data, f, err
 }
 
@@ -114,8 +117,8 @@ func (l *link) candidates(main string) []string {
 			paths = append(paths, filepath.Join(filepath.Dir(whole), l.path))
 		}
 	}
-	if id := BuildID(l.id); !l.standard && len(id) > 1 {
-		paths = append(paths, "/usr/lib/debug/.build-id/"+id[:1].String()+"/"+id[1:].String()+".debug")
+	if file, ok := find.BuildID(l.id).File(); !l.standard && ok {
+		paths = append(paths, "/"+file)
 	}
 	return append(paths, "/usr/lib/debug/.dwz/"+filepath.Base(l.path))
 }
@@ -135,7 +138,7 @@ func (l *loader) supplement(data []byte, f *elf.File) (*sections, error) {
 		if err == nil {
 			return s, nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", path, cause(err)))
+		errs = append(errs, fmt.Errorf("%s: %w", path, find.Cause(err)))
 	}
 	return nil, fmt.Errorf("the file that it shares with others (dwz -m) is missing: %w", errors.Join(errs...))
 }
@@ -145,7 +148,7 @@ func (l *loader) openSupplement(path string, link *link) (*sections, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := elfBuildID(f)
+	own, err := find.ELFBuildID(f)
 	if link.standard {
 		other, isSup, standardErr := standardLink(data, f)
 		if err = standardErr; err == nil && (other == nil || !isSup) {

@@ -59,6 +59,14 @@ func (l *layout) word(b []byte, at int) uint64 {
 	return uint64(l.order.Uint32(b[at:]))
 }
 
+// Open reads the headers of a file that may claim anything.
+func Open(r io.ReaderAt) (*elf.File, error) {
+	if err := Check(r); err != nil {
+		return nil, err
+	}
+	return elf.NewFile(r)
+}
+
 // Check returns an error for a file whose section headers claim more than any
 // file has. What is wrong with it otherwise is for debug/elf to say.
 func Check(r io.ReaderAt) error {

@@ -98,3 +98,23 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+func TestOpen(t *testing.T) {
+	own, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if f, err := Open(own); err != nil || f.Section(".text") == nil {
+		t.Errorf("this program: %v", err)
+	}
+	many := header(0, elf.Section64{}, elf.Section64{}) // the number of sections is in the first one
+	binary.LittleEndian.PutUint64(many[64+32:], MaxSections+1)
+	want := Check(sparse{many, 1 << 40})
+	if want == nil {
+		t.Fatal("a file with too many sections passes")
+	}
+	if _, err := Open(sparse{many, 1 << 40}); err == nil || err.Error() != want.Error() {
+		t.Errorf("%v, want %v", err, want)
+	}
+}

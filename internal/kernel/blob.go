@@ -30,10 +30,7 @@ func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
 		}
 		return data, "", nil
 	}
-	if err := elfhead.Check(file); err != nil {
-		return nil, "", fmt.Errorf("reading ELF: %w", err)
-	}
-	f, err := elf.NewFile(file)
+	f, err := elfhead.Open(file)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading ELF: %w", err)
 	}

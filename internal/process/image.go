@@ -39,10 +39,7 @@ type function struct {
 // those that other files are linked with, and a Go program what Go itself needs
 // at run time.
 func readImage(r io.ReaderAt) (*image, error) {
-	if err := elfhead.Check(r); err != nil {
-		return nil, err
-	}
-	f, err := elf.NewFile(r)
+	f, err := elfhead.Open(r)
 	if err != nil {
 		return nil, err
 	}

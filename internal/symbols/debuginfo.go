@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -22,7 +23,7 @@ import (
 // at a time.
 type DebugInfo struct {
 	root    string
-	kernel  debuginfo.Kernel
+	kernel  find.Kernel
 	moved   bool // addresses are those at which the code runs
 	vmlinux *debuginfo.Info
 	modules map[string]*debuginfo.Info // nil for one that has none
@@ -34,17 +35,17 @@ var _ Source = (*DebugInfo)(nil)
 
 // OpenDebugInfo opens the debug info of the kernel of view, whose /proc and /sys
 // are below root. It is looked for below root, unless file says where it is. If
-// there is none for this kernel, the error is a *debuginfo.AbsentError or a
-// *debuginfo.Refusal. Without a view addresses are as in the files: where the
+// there is none for this kernel, the error is a *find.AbsentError or a
+// *find.Refusal. Without a view addresses are as in the files: where the
 // kernel was loaded is for root only, and takes reading all of its symbols.
 func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, error) {
-	running, err := debuginfo.Running(os.DirFS(root))
+	running, err := find.Running(os.DirFS(root))
 	if err != nil {
 		return nil, err
 	}
-	running.Caches = debuginfo.CacheFolders(os.Getenv)
+	running.Caches = find.CacheFolders(os.Getenv)
 	if file == "" {
-		found, err := debuginfo.Find(os.DirFS(root), running)
+		found, err := find.Find(os.DirFS(root), running)
 		if err != nil {
 			return nil, err
 		}
@@ -79,14 +80,14 @@ func (d *DebugInfo) moveTo(view *kernel.View) error {
 	return nil
 }
 
-func checkFile(file string, id debuginfo.BuildID) error {
+func checkFile(file string, id find.BuildID) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := debuginfo.Check(f, id); err != nil {
-		var refusal *debuginfo.Refusal
+	if err := find.Check(f, id); err != nil {
+		var refusal *find.Refusal
 		if errors.As(err, &refusal) {
 			refusal.Path = strings.TrimPrefix(file, "/")
 		}
@@ -144,7 +145,7 @@ func (d *DebugInfo) Missing() error {
 // error: modules come from many places, and the kernel's own have it rarely.
 func (d *DebugInfo) openModule(name string) *debuginfo.Info {
 	root := os.DirFS(d.root)
-	file, err := debuginfo.FindModule(root, d.kernel, name)
+	file, err := find.Module(root, d.kernel, name)
 	if err != nil {
 		return nil
 	}

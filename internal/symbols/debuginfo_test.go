@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
@@ -294,7 +295,7 @@ func TestOfFunctions(t *testing.T) {
 // TestOpenRefused: debug info that is not there, is another kernel's, or cannot be placed.
 func TestOpenRefused(t *testing.T) {
 	r := newRoot(t)
-	var refusal *debuginfo.Refusal
+	var refusal *find.Refusal
 	if _, err := r.open(r.part); !errors.As(err, &refusal) || refusal.Path != strings.TrimPrefix(r.part, "/") {
 		t.Errorf("the debug info of something else: %v", err)
 	}
@@ -332,7 +333,7 @@ func TestOpenRefused(t *testing.T) {
 	if m := d.Module("part"); m != nil {
 		t.Errorf("a damaged module is read")
 	}
-	var absent *debuginfo.AbsentError
+	var absent *find.AbsentError
 	if err := errors.Join(os.Remove(r.core), os.Remove(kallsyms)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package debuginfo
+package find
 
 import (
 	"debug/elf"
@@ -19,6 +19,15 @@ type BuildID []byte
 
 // String returns the ID in hex.
 func (b BuildID) String() string { return hex.EncodeToString(b) }
+
+// File returns where the debug info of what has that ID is, relative to the root;
+// ok is false if the ID is too short.
+func (b BuildID) File() (file string, ok bool) {
+	if len(b) < 2 {
+		return "", false
+	}
+	return "usr/lib/debug/.build-id/" + b[:1].String() + "/" + b[1:].String() + ".debug", true
+}
 
 // A Kernel is what debug info is looked for.
 type Kernel struct {
@@ -82,9 +91,9 @@ func parseNotes(notes []byte, order binary.ByteOrder) (BuildID, error) {
 	return nil, errNoBuildID
 }
 
-// elfBuildID returns the build ID of an ELF file. vmlinux has it in a section
+// ELFBuildID returns the build ID of an ELF file. vmlinux has it in a section
 // .notes, most others in one of its own; stripped files only have the segment.
-func elfBuildID(f *elf.File) (BuildID, error) {
+func ELFBuildID(f *elf.File) (BuildID, error) {
 	var readers []io.Reader
 	for _, s := range f.Sections {
 		if s.Type == elf.SHT_NOTE {

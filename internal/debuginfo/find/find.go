@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package debuginfo
+package find
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
 // Why is a reason not to use a file.
@@ -101,10 +103,11 @@ func (k Kernel) Candidates() []string {
 
 // byBuildID returns where files of debug info are found by what they belong to.
 func (k Kernel) byBuildID(id BuildID) []string {
-	if len(id) < 2 {
+	file, ok := id.File()
+	if !ok {
 		return nil
 	}
-	paths := []string{"usr/lib/debug/.build-id/" + id[:1].String() + "/" + id[1:].String() + ".debug"}
+	paths := []string{file}
 	for _, folder := range k.Caches {
 		paths = append(paths, folder+"/"+id.String()+"/debuginfo")
 	}
@@ -152,7 +155,7 @@ func look(root fs.FS, path string, id BuildID) *Refusal {
 		if errors.Is(err, fs.ErrNotExist) {
 			return &Refusal{Why: Missing, Err: fs.ErrNotExist}
 		}
-		return &Refusal{Why: Unreadable, Err: cause(err)}
+		return &Refusal{Why: Unreadable, Err: Cause(err)}
 	}
 	defer f.Close()
 	r, ok := f.(io.ReaderAt)
@@ -172,15 +175,15 @@ func Check(file io.ReaderAt, id BuildID) error {
 }
 
 func check(file io.ReaderAt, id BuildID) *Refusal {
-	f, err := openELF(file)
+	f, err := elfhead.Open(file)
 	if err != nil {
 		var format *elf.FormatError
 		if errors.As(err, &format) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return &Refusal{Why: NotELF, Err: fmt.Errorf("no ELF file: %w", err)}
 		}
-		return &Refusal{Why: Unreadable, Err: cause(err)}
+		return &Refusal{Why: Unreadable, Err: Cause(err)}
 	}
-	own, err := elfBuildID(f)
+	own, err := ELFBuildID(f)
 	if err != nil {
 		return &Refusal{Why: NoBuildID}
 	}
@@ -196,8 +199,8 @@ func check(file io.ReaderAt, id BuildID) *Refusal {
 	return nil
 }
 
-// cause strips the path, which a Refusal has already.
-func cause(err error) error {
+// Cause strips the path of a file from an error, for who has said it already.
+func Cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err

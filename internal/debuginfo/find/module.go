@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package debuginfo
+package find
 
 import (
 	"bufio"
@@ -15,9 +15,9 @@ import (
 // errNoModuleInfo is the error for a module that has no debug info.
 var errNoModuleInfo = errors.New("no debug info")
 
-// FindModule returns the path, relative to root, of the debug info of a module
+// Module returns the path, relative to root, of the debug info of a module
 // that is loaded into the kernel whose /proc and /sys are below root.
-func FindModule(root fs.FS, k Kernel, module string) (string, error) {
+func Module(root fs.FS, k Kernel, module string) (string, error) {
 	notes, err := fs.ReadFile(root, "sys/module/"+module+"/notes/.note.gnu.build-id")
 	if err != nil {
 		return "", fmt.Errorf("build ID of module %s: %w", module, err)
