@@ -9,11 +9,11 @@ import (
 	"iter"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
@@ -55,12 +55,12 @@ func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle 
 	w := bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = finish(w, err) }()
 	symbol := func(dst []byte, addr uint64) []byte { return appendSymbol(dst, v.kernel, addr) }
-	calls := output.NewCalls(symbol)
+	printer := output.NewCalls(symbol)
 	if v.compact {
-		calls = output.NewCompactCalls(symbol, compactWidth)
+		printer = output.NewCompactCalls(symbol, compactWidth)
 	}
-	calls.Tails = v.tails
-	buf := calls.AppendHeader(nil)
+	printer.Tails = v.tails
+	buf := printer.AppendHeader(nil)
 	if _, err := w.Write(buf); err != nil {
 		return err
 	}
@@ -74,13 +74,13 @@ func (v *callsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle 
 		if err != nil {
 			return err
 		}
-		if buf, err = calls.AppendCall(buf[:0], call); err != nil {
+		if buf, err = printer.AppendCall(buf[:0], call); err != nil {
 			return err
 		}
 		if _, err := w.Write(buf); err != nil {
 			return err
 		}
-		if call.End == session.Gap {
+		if call.End == calls.Gap {
 			v.tally.marked[call.Return.Cause] += call.Return.Lost
 			continue
 		}
@@ -101,17 +101,17 @@ func finish(w *bufio.Writer, err error) error {
 }
 
 // calls decodes records. Without join each is a call of its own.
-func (v *callsView) calls(records iter.Seq2[[]byte, error]) iter.Seq2[*session.Call, error] {
+func (v *callsView) calls(records iter.Seq2[[]byte, error]) iter.Seq2[*calls.Call, error] {
 	events := v.events(records)
 	if v.join {
 		return v.joined(events)
 	}
-	return func(yield func(*session.Call, error) bool) {
-		var call session.Call
+	return func(yield func(*calls.Call, error) bool) {
+		var call calls.Call
 		for e, err := range events {
-			call = session.Call{Return: e, End: session.Whole}
+			call = calls.Call{Return: e, End: calls.Whole}
 			if err == nil && e.Kind == bpf.KindLost {
-				call.End = session.Gap
+				call.End = calls.Gap
 			}
 			if !yield(&call, err) {
 				return
@@ -121,9 +121,9 @@ func (v *callsView) calls(records iter.Seq2[[]byte, error]) iter.Seq2[*session.C
 }
 
 // joined puts the records of each call together.
-func (v *callsView) joined(events iter.Seq2[*event.Event, error]) iter.Seq2[*session.Call, error] {
-	return func(yield func(*session.Call, error) bool) {
-		var j session.Joiner
+func (v *callsView) joined(events iter.Seq2[*event.Event, error]) iter.Seq2[*calls.Call, error] {
+	return func(yield func(*calls.Call, error) bool) {
+		var j calls.Joiner
 		for call, err := range j.Join(events) {
 			if !yield(call, err) {
 				break

@@ -26,6 +26,7 @@ var layers = map[string][]string{
 	"codegen":                 {"layout", "bpf", "internal/ptregs", "internal/qualifier"},
 	"internal/plan":           {"layout", "internal/kernel", "internal/debuginfo", "internal/ptregs"},
 	"internal/event":          {"internal/plan", "bpf"},
+	"internal/calls":          {"internal/event"},
 	"internal/session":        {"internal/event"},
 	"internal/record":         {"internal/plan", "internal/event", "internal/terminal"},
 	"internal/symname":        {"internal/terminal"},
@@ -35,7 +36,7 @@ var layers = map[string][]string{
 	"internal/symbols":        {"internal/kernel", "internal/debuginfo", "internal/symname"},
 	"internal/process":        {"internal/symname", "internal/elfhead"},
 	"internal/attach":         {"bpf", "codegen", "internal/plan"},
-	"internal/output":         {"internal/session", "btfprint", "internal/symbols"},
+	"internal/output":         {"internal/calls", "internal/session", "btfprint", "internal/symbols"},
 	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/symbols", "internal/process",
 		"btfprint", "codegen"},
 	// Tools of the tests.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -166,11 +166,11 @@ func TestCalls(t *testing.T) {
 			if err := event.Decode(p, append(bpf.AppendEvent(nil, &e), c.data...), &ev); err != nil {
 				t.Fatal(err)
 			}
-			got, err := NewCalls(symbol).AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+			got, err := NewCalls(symbol).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 			if err != nil {
 				t.Fatal(err)
 			}
-			line, err := NewCompactCalls(symbol, 160).AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+			line, err := NewCompactCalls(symbol, 160).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 			if err != nil || bytes.Count(line, []byte("\n")) != 1 || !bytes.HasSuffix(line, []byte(")\n")) || !bytes.HasPrefix(line, []byte(head)) {
 				t.Errorf("compact, error %v:\n%s", err, line)
 			}
@@ -210,7 +210,7 @@ func TestCompact(t *testing.T) {
 		if err := event.Decode(p, append(bpf.AppendEvent(nil, &bpf.Event{Kind: c.kind, Faults: c.faults}), c.data...), &ev); err != nil {
 			t.Fatal(err)
 		}
-		got, err := NewCompactCalls(nil, 160).AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+		got, err := NewCompactCalls(nil, 160).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,12 +262,12 @@ func TestAllocations(t *testing.T) {
 	if err := event.Decode(p, raw, &ev); err != nil {
 		t.Fatal(err)
 	}
-	calls, call := NewCalls(nil), &session.Call{Entry: &ev}
-	buf, err := calls.AppendCall(nil, call)
+	printer, call := NewCalls(nil), &calls.Call{Entry: &ev}
+	buf, err := printer.AppendCall(nil, call)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { buf, _ = calls.AppendCall(buf[:0], call) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { buf, _ = printer.AppendCall(buf[:0], call) }); n != 0 {
 		t.Errorf("%v allocations for a call", n)
 	}
 }

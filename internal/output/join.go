@@ -3,18 +3,18 @@
 package output
 
 import (
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // endNote says why half of a call is not there.
-func endNote(e session.End) string {
+func endNote(e calls.End) string {
 	switch e {
-	case session.NoEntry:
+	case calls.NoEntry:
 		return "/* its entry was not recorded */"
-	case session.Open:
+	case calls.Open:
 		return "/* had not returned by the end */"
-	case session.Evicted:
+	case calls.Evicted:
 		return "/* return no longer waited for: too many calls are open */"
 	}
 	return ""
@@ -22,8 +22,8 @@ func endNote(e session.End) string {
 
 // AppendCall appends a call as one block, or line: what was captured at entry, then what
 // was captured at return. The first line is that of the return, if there is one.
-func (c *Calls) AppendCall(dst []byte, call *session.Call) ([]byte, error) {
-	if call.End == session.Gap {
+func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
+	if call.End == calls.Gap {
 		return AppendLost(dst, call.Return.Cause, call.Return.Lost), nil
 	}
 	start := len(dst)
@@ -81,7 +81,7 @@ func (c *Calls) noteIndent() string {
 	return fieldIndent
 }
 
-func (c *Calls) appendTails(dst []byte, call *session.Call) []byte {
+func (c *Calls) appendTails(dst []byte, call *calls.Call) []byte {
 	if c.Tails == nil {
 		return dst
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -74,8 +75,8 @@ func TestUntypedCalls(t *testing.T) {
 		if err := event.Decode(&plan.Plan{Probes: []*plan.Probe{p}}, append(bpf.AppendEvent(nil, &bpf.Event{Kind: bpf.KindReturn}), data(v)...), &ev); err != nil {
 			t.Fatal(err)
 		}
-		for i, calls := range []*Calls{NewCalls(nil), NewCompactCalls(nil, 160)} {
-			got, err := calls.AppendCall(nil, &session.Call{Entry: &ev, End: session.Whole})
+		for i, printer := range []*Calls{NewCalls(nil), NewCompactCalls(nil, 160)} {
+			got, err := printer.AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 			if _, value, _ := strings.Cut(string(got), "return = "); err != nil || strings.TrimRight(value, "\n);") != want[i] {
 				t.Errorf("%#x: %q, %v, want %s", v, got, err, want[i])
 			}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // TestVoid has the words of the original ksnoop for a call without arguments and
@@ -55,7 +55,7 @@ func TestVoid(t *testing.T) {
 			}
 			return e
 		}
-		check := func(what string, call session.Call, block, line string) {
+		check := func(what string, call calls.Call, block, line string) {
 			if block != "" {
 				block += "\n\n"
 			}
@@ -69,16 +69,16 @@ func TestVoid(t *testing.T) {
 			}
 		}
 		entry := decoded(bpf.KindEntry, data(5))
-		check("entry", session.Call{Return: entry, End: session.Whole}, c.entry, c.line)
+		check("entry", calls.Call{Return: entry, End: calls.Whole}, c.entry, c.line)
 		if c.ret == "-" {
 			if probe.Return != nil {
 				t.Errorf("%s of %v has a return", c.spec, c.result)
 			}
-			check("call", session.Call{Entry: entry, End: session.Whole}, c.whole, c.oneLine)
+			check("call", calls.Call{Entry: entry, End: calls.Whole}, c.whole, c.oneLine)
 			continue
 		}
 		ret := decoded(bpf.KindReturn, data(0))
-		check("return", session.Call{Return: ret, End: session.Whole}, c.ret, c.retLine)
-		check("call", session.Call{Entry: entry, Return: ret}, c.whole, c.oneLine)
+		check("return", calls.Call{Return: ret, End: calls.Whole}, c.ret, c.retLine)
+		check("call", calls.Call{Entry: entry, Return: ret}, c.whole, c.oneLine)
 	}
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -107,13 +107,13 @@ func BenchmarkReplay(b *testing.B) {
 			b.Run("decode", func(b *testing.B) {
 				replay(b, data, func(*event.Event) {})
 			})
-			for name, calls := range map[string]*output.Calls{"print": output.NewCalls(nil), "compact": output.NewCompactCalls(nil, 160)} {
+			for name, printer := range map[string]*output.Calls{"print": output.NewCalls(nil), "compact": output.NewCompactCalls(nil, 160)} {
 				b.Run(name, func(b *testing.B) {
 					var buf []byte
 					bytes := 0
 					replay(b, data, func(e *event.Event) {
 						var err error
-						if buf, err = calls.AppendCall(buf[:0], &session.Call{Entry: e, End: session.Whole}); err != nil {
+						if buf, err = printer.AppendCall(buf[:0], &calls.Call{Entry: e, End: calls.Whole}); err != nil {
 							b.Fatal(err)
 						}
 						bytes += len(buf)

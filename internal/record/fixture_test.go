@@ -15,11 +15,11 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -197,7 +197,7 @@ func read(data []byte) (r *Reader, raw [][]byte, err error) {
 // text is what trace prints.
 func text(t testing.TB, p *plan.Plan, raw [][]byte) string {
 	t.Helper()
-	calls := output.NewCalls(nil)
+	printer := output.NewCalls(nil)
 	var out []byte
 	var e event.Event
 	for _, rec := range raw {
@@ -205,7 +205,7 @@ func text(t testing.TB, p *plan.Plan, raw [][]byte) string {
 			t.Fatal(err)
 		}
 		var err error
-		if out, err = calls.AppendCall(out, &session.Call{Entry: &e, End: session.Whole}); err != nil {
+		if out, err = printer.AppendCall(out, &calls.Call{Entry: &e, End: calls.Whole}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -193,10 +194,10 @@ func printAll(t *testing.T, r *Reader, raw [][]byte) (printed int) {
 		return printed
 	}
 	tails := &output.Tails{Kernel: resolver, User: func(*bpf.Event, string) output.Process { return process.Unknown("a test") }}
-	for _, calls := range []*output.Calls{output.NewCalls(symbol), output.NewCompactCalls(symbol, 160)} {
-		calls.Tails = tails
-		for call := range (&session.Joiner{}).Join(events(r.Plan(), raw)) {
-			text, err := calls.AppendCall(nil, call)
+	for _, printer := range []*output.Calls{output.NewCalls(symbol), output.NewCompactCalls(symbol, 160)} {
+		printer.Tails = tails
+		for call := range (&calls.Joiner{}).Join(events(r.Plan(), raw)) {
+			text, err := printer.AppendCall(nil, call)
 			// Types of all kinds can be captured; not all can be printed.
 			if printed += len(text); err == nil && len(text) == 0 {
 				t.Error("printed as nothing")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session puts events together into what they are part of. It is pure:
-// it does no input or output, and time is what the events say it is.
+// Package session decodes the records of sessions: call trees, error stacks, branches. It
+// is pure: it does no input or output, and time is what the events say it is.
 package session

@@ -198,6 +198,10 @@ func (d *Decoder) makeRoom(last *openSession) {
 	}
 }
 
+// DefaultLimit is how much memory a Decoder takes for sessions that are open, unless told
+// otherwise.
+const DefaultLimit = 64 << 20
+
 // shareOfOne is the part of the limit that one session may take.
 const shareOfOne = 8
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -95,9 +95,9 @@ func printTail(t *testing.T, tails *Tails, pid uint32, sections ...bpf.Section) 
 	if err := event.Decode(p, raw, &e); err != nil {
 		t.Fatal(err)
 	}
-	calls := NewCalls(nil)
-	calls.Tails = tails
-	got, err := calls.AppendCall(nil, &session.Call{Return: &e})
+	printer := NewCalls(nil)
+	printer.Tails = tails
+	got, err := printer.AppendCall(nil, &calls.Call{Return: &e})
 	if err != nil {
 		t.Fatal(err)
 	}
