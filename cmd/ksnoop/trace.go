@@ -26,7 +26,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -132,33 +131,8 @@ func newTraceCommand(status *int) *cobra.Command {
 const maxInFlight = 4 << 20
 
 func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer, status *int) error {
-	options, err := f.planOptions()
+	c, err := f.check()
 	if err != nil {
-		return err
-	}
-	ringSize, err := parseSize(f.ringbuf)
-	if err != nil {
-		return usagef("--ringbuf %s: %w", f.ringbuf, err)
-	}
-	if f.inFlight < 0 || f.inFlight > maxInFlight {
-		return usagef("--in-flight %d: there can be 1 to %d, or 0 for as many as is usual", f.inFlight, maxInFlight)
-	}
-	if err := errors.Join(f.record.check(f.command), f.tail.branches.check(), f.checkInlined()); err != nil {
-		return err
-	}
-	if f.dryRun != "" && f.dryRun != dryRunList && f.dryRun != dryRunLoad {
-		return usagef("--dry-run=%s: there are list and load", f.dryRun)
-	}
-	filter, err := f.filters.filter(len(f.command) > 0)
-	if err != nil {
-		return err
-	}
-	rate, err := f.control.check()
-	if err != nil {
-		return err
-	}
-	options.Paired = filter.Fleeting() || rate.Most > 0
-	if err := f.checkUntyped(); err != nil {
 		return err
 	}
 	view, closeView, err := f.view()
@@ -170,91 +144,36 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	defer f.symbols.close(stderr)
-	options.Sources, options.Inlined = f.symbols.sources(view), f.symbols.inlinedHint
-	if !f.session.wanted() {
-		options.Inlined = f.symbols.inlinedCallHint
-	}
-	if f.inlined {
-		options.Inlined, options.Inlinings = nil, inlinedPlaces{&f.symbols, view}
-	}
-	log := f.logger(stderr)
-	options.Warn = func(err error) { log.Warn(err.Error()) }
-	f.filters.warn(log)
-	request, err := f.resolve(view, args, options)
-	if err != nil {
+	t := &tracing{flags: f, kernel: view, stdout: &watchedWriter{Writer: stdout}, stderr: stderr, log: f.logger(stderr)}
+	if err := t.makePlan(args, c.options); err != nil {
 		return err
 	}
-	sayInlined(log, request.plan, request.skipped)
-	sayLeftOut(log, request.skipped)
-	switch {
-	case view.GivenTypes():
-		request.plan, err = attach.ChooseUntyped(request.plan, f.auto())
-	case f.auto() && f.kernel.btf == "":
-		request.plan, request.choice, err = attach.Choose(request.plan, f.tail.branches.text != "")
-		sayPassed(log, request.choice)
-	}
-	if err != nil {
-		return err
-	}
-	p := request.plan
-	if f.dryRun != "" {
-		if err := plan.Refused(view, p.Probes); err != nil {
-			return err
-		}
-	}
-	target := codegen.Target{Session: sessionKfuncs(view), Arch: options.Arch, Filtered: filter.Active(), Limited: rate.Most > 0,
+	t.target = codegen.Target{Session: sessionKfuncs(view), Arch: c.options.Arch, Filtered: c.filter.Active(), Limited: c.rate.Most > 0,
 		Stacks: f.tail.stacks(), Branches: f.tail.branches.text != ""}
-	t := &tracing{flags: f, request: request, plan: p, kernel: view, stdout: &watchedWriter{Writer: stdout}, stderr: stderr, log: log, target: target}
-	t.target.TypeID = typeIDs(ctx, view)
-	if t.target.Functions, err = filterFunctions(&filter, view); err != nil {
+	if err := t.completeTarget(ctx, &c.filter); err != nil {
 		return err
 	}
-	types, _ := view.BTF()
-	t.target.Guard = codegen.GuardFor(p.Layouts(), types)
 	switch {
 	case f.dryRun == dryRunList:
 		f.tail.set(&t.settings, &t.target)
-		return request.dryRun(unfit(p, t.target)).print(stdout)
+		return t.request.dryRun(unfit(t.plan, t.target)).print(stdout)
 	case f.explain:
-		return explain(stdout, p, t.target)
+		return explain(stdout, t.plan, t.target)
 	}
-	if err := obstacle(view); err != nil {
+	if err := t.checkKernel(); err != nil {
 		return err
 	}
-	m, _ := layout.MethodNamed(f.method)
-	if err := attach.Supported(m); err != nil {
-		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", f.method, err)
-	}
-	if f.debug {
-		if err := explain(stderr, p, t.target); err != nil {
-			return err
-		}
-	}
-	t.settings = bpf.Settings{Filter: filter, Rate: rate, RingSize: ringSize, InFlight: f.inFlight}
+	t.settings = bpf.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight}
 	if f.dryRun == dryRunLoad {
 		f.tail.set(&t.settings, &t.target)
 		return t.dryRun()
 	}
-	if err := f.tail.branches.record(f.tail.stacks() || p.Sessions, stderr); err != nil {
+	if err := f.tail.branches.record(f.tail.stacks() || t.plan.Sessions, stderr); err != nil {
 		return err
 	}
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings, &t.target)
-	var sessions *record.Sessions
-	if !p.Sessions {
-		if t.tails, err = f.tail.open(view, &f.symbols, stderr); err != nil {
-			return err
-		}
-	} else {
-		if t.resolver, err = f.symbols.open(view, stderr); err != nil {
-			return err
-		}
-		if t.shown, err = f.shown(columnsOf(stdout)); err != nil {
-			return err
-		}
-		sessions = &t.shown.Sessions
-	}
-	if t.recording, err = f.record.open(view, p, sessions); err != nil {
+	if err := t.openViews(stdout); err != nil {
 		return err
 	}
 	ctx, stop := t.untilSignal(ctx)
