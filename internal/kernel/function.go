@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -239,19 +240,28 @@ type place struct{ name, module string }
 // for more has a list of them.
 const fewLookups = 16
 
+// has reports whether the blob has a type of some kinds and one name; names has those of all.
+func (i *typeInfo) has(name string, sought *atomic.Int32, names func() map[string]struct{}, kinds func(uint8) bool) bool {
+	if name == "" {
+		return false
+	}
+	if sought.Add(1) > fewLookups {
+		_, ok := names()[name]
+		return ok
+	}
+	for range i.raw.named(name, kinds) {
+		return true
+	}
+	return false
+}
+
 // seek returns the functions of one name. The raw headers are asked first:
 // most modules have no such function and need not be decoded.
 func (i *typeInfo) seek(name string) ([]*btf.Func, error) {
-	if i.lookups.Add(1) > fewLookups {
-		if _, ok := i.functions()[name]; ok {
-			return i.funcs(name)
-		}
+	if !i.has(name, &i.soughtFuncs, i.functions, isFunc) {
 		return nil, nil
 	}
-	for range i.raw.named(name, func(kind uint8) bool { return kind == kindFunc }) {
-		return i.funcs(name)
-	}
-	return nil, nil
+	return i.funcs(name)
 }
 
 // funcs returns the functions of one name, which nobody may change.

@@ -270,6 +270,19 @@ func (r *rawBTF) functions() iter.Seq[[]byte] {
 	}
 }
 
+// names returns the names of the blob's own types of some kinds.
+func (r *rawBTF) names(kinds func(uint8) bool) map[string]struct{} {
+	names := map[string]struct{}{}
+	for t := range r.all() {
+		if kinds(t.kind) {
+			names[string(r.text(t.name))] = struct{}{}
+		}
+	}
+	return names
+}
+
+func isFunc(kind uint8) bool { return kind == kindFunc }
+
 // contains is slices.Contains for one or two elements, inlined.
 func contains(offs []uint32, off uint32) bool {
 	return offs[0] == off || len(offs) > 1 && offs[1] == off

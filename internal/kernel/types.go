@@ -106,12 +106,7 @@ func splitSpelling(spelling string) (kind, name string) {
 
 // spelled returns the types of one kind and name.
 func (i *typeInfo) spelled(kind, name string) ([]btf.Type, error) {
-	known := false
-	for range i.raw.named(name, func(uint8) bool { return true }) {
-		known = true
-		break
-	}
-	if !known {
+	if !i.has(name, &i.soughtTypes, i.typed, func(kind uint8) bool { return kind != kindFunc }) {
 		return nil, nil
 	}
 	types, err := i.byName(name)

@@ -148,10 +148,11 @@ type typeInfo struct {
 	spec func() (*btf.Spec, error)
 	// flavoured has the IDs of the types whose names have "___" in them.
 	flavoured func() map[string][]uint32
-	// functions has the names of all functions, which takes as long to make as some look-ups do.
-	functions func() map[string]struct{}
-	lookups   atomic.Int32 // see seek
-	described sync.Map     // []*btf.Func by name; see funcs
+	// functions has the names of all functions, and typed those of all types, which take as long
+	// to make as some look-ups do.
+	functions, typed         func() map[string]struct{}
+	soughtFuncs, soughtTypes atomic.Int32
+	described                sync.Map // []*btf.Func by name; see funcs
 
 	// decode serialises decoding. Modules share that of vmlinux: cilium/ebpf
 	// 0.22 decodes types of the base of a spec without its lock.
@@ -170,13 +171,8 @@ func newTypeInfo(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 	}
 	info := &typeInfo{name: name, raw: raw, decode: decode}
 	info.flavoured = sync.OnceValue(func() map[string][]uint32 { return raw.containing(flavour) })
-	info.functions = sync.OnceValue(func() map[string]struct{} {
-		names := map[string]struct{}{}
-		for name := range raw.functions() {
-			names[string(name)] = struct{}{}
-		}
-		return names
-	})
+	info.functions = sync.OnceValue(func() map[string]struct{} { return raw.names(isFunc) })
+	info.typed = sync.OnceValue(func() map[string]struct{} { return raw.names(func(kind uint8) bool { return kind != kindFunc }) })
 	info.spec = sync.OnceValues(func() (*btf.Spec, error) {
 		var baseSpec *btf.Spec
 		if base != nil {

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -94,11 +93,27 @@ func cost(spec *expr.Spec, fn *btf.Func) int {
 	return n
 }
 
+// targetCost is what is declared of a probe besides its function: the fields of a tracepoint,
+// the parameters of a system call and those of an inlined function, each with the
+// name of a type to look up.
+func targetCost(t *plan.Target, syscall []kernel.Field) (n int) {
+	for _, fields := range [...][]kernel.Field{t.Fields, syscall} {
+		for i := range fields {
+			n += paramCost + len(fields[i].Name) + len(fields[i].Decl)
+		}
+	}
+	for i := range t.Params {
+		p := &t.Params[i]
+		n += paramCost + len(p.Name) + len(p.Type.Name) + len(p.Place.Ops)
+	}
+	return n
+}
+
 // Affordable refuses to record what could not be replayed.
 func Affordable(p *plan.Plan) error {
 	sum := 0
 	for _, probe := range p.Probes {
-		sum += cost(probe.Spec, probe.Func.Type)
+		sum += cost(probe.Spec, probe.Func.Type) + targetCost(&probe.Target, probe.Syscall)
 	}
 	if len(p.Probes) > maxProbes || sum > maxCost {
 		return fmt.Errorf("%d functions with these SPECs are too many for a recording", len(p.Probes))
@@ -153,23 +168,34 @@ func appendProbes(dst []byte, probes []probe) ([]byte, error) {
 	return dst, nil
 }
 
-// parseProbes is the inverse of appendProbes.
+// maxProbe bounds the JSON of a probe, which takes up to 30 times as much memory.
+const maxProbe = 1 << 20
+
+// parseProbes is the inverse of appendProbes. What a probe is declared with is counted
+// here, before there is more of it.
 func parseProbes(block []byte) ([]probe, error) {
 	var probes []probe
-	for d := json.NewDecoder(bytes.NewReader(block)); ; {
+	sum := 0
+	for line := range bytes.Lines(block) {
 		var r probe
-		err := d.Decode(&r)
 		switch {
-		case err == io.EOF:
-			return probes, nil
-		case err != nil:
-			return nil, damaged("its plan: %v", err)
+		case len(line) > maxProbe:
+			return nil, damaged("its plan has a probe of %d bytes", len(line))
 		case len(probes) == maxProbes:
 			return nil, damaged("its plan has more than %d probes", maxProbes)
 		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, damaged("its plan: %v", err)
+		}
+		if sum += targetCost(&r.Target, r.Syscall); sum > maxCost {
+			return nil, errTooMuch
+		}
 		probes = append(probes, r)
 	}
+	return probes, nil
 }
+
+var errTooMuch = damaged("its plan takes too much to resolve")
 
 // resolve makes a plan anew, of sessions if there are any. It is the inverse of
 // describe.
@@ -193,8 +219,8 @@ func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions)
 			return nil, err
 		}
 		recorded = append(recorded, of)
-		if sum += cost(of.Spec, of.Func.Type); sum > maxCost {
-			return nil, damaged("its plan takes too much to resolve")
+		if sum += cost(of.Spec, of.Func.Type) + targetCost(&r.Target, r.Syscall); sum > maxCost {
+			return nil, errTooMuch
 		}
 	}
 	p, err := plan.Restore(view, recorded, sessions != nil, sessions != nil && sessions.Args, plan.Options{Arch: arch})

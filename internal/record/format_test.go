@@ -16,6 +16,8 @@ import (
 	"testing/fstest"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -349,6 +351,49 @@ func TestPlanCost(t *testing.T) {
 			if _, err := NewWriter(io.Discard, f.source, f.plan); err == nil || !strings.Contains(err.Error(), "too many for a recording") {
 				t.Errorf("what cannot be replayed is recorded: %v", err)
 			}
+		}
+	}
+}
+
+// What a probe is declared with counts as well, wherever it stands, and before all of it is
+// in memory: of a few kilobytes of recording it once took gigabytes.
+func TestTargetCost(t *testing.T) {
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	blocks := blocksOf(t, f.bytes(t))
+	for what, c := range map[string]struct {
+		change func(p *probe, n int)
+		n      int // in each of so many probes
+		probes int
+	}{
+		"fields in one probe":   {func(p *probe, n int) { p.Target.Kind, p.Target.Fields = expr.Tracepoint, make([]kernel.Field, n) }, 600_000, 1},
+		"fields in many probes": {func(p *probe, n int) { p.Target.Kind, p.Target.Fields = expr.Tracepoint, make([]kernel.Field, n) }, 10_000, 60},
+		"parameters":            {func(p *probe, n int) { p.Target.Params = make([]debuginfo.Param, n) }, 10_000, 60},
+		"of system calls":       {func(p *probe, n int) { p.Syscall = make([]kernel.Field, n) }, 10_000, 60},
+		"names": {func(p *probe, n int) {
+			p.Target.Kind, p.Target.Fields = expr.Tracepoint, []kernel.Field{{Name: "a", Decl: strings.Repeat("b", n), Size: 8}}
+		}, 1_000_000, 6},
+	} {
+		var changed []rawBlock
+		for _, b := range blocks {
+			if b.kind == blockPlan {
+				var p probe
+				if err := json.Unmarshal([]byte(b.data), &p); err != nil {
+					t.Fatal(err)
+				}
+				c.change(&p, c.n)
+				line, err := json.Marshal(&p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.data = strings.Repeat(string(line)+"\n", c.probes)
+			}
+			changed = append(changed, b)
+		}
+		data := build(t, changed...)
+		var err error
+		used := allocated(func() { _, _, err = read(data) })
+		if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "its plan ") || used > 400<<20 {
+			t.Errorf("%s: %d bytes are taken for %d bytes, %v", what, used, len(data), err)
 		}
 	}
 }
