@@ -39,6 +39,8 @@ var layers = map[string][]string{
 	"internal/output":         {"internal/calls", "internal/session", "btfprint", "internal/symbols"},
 	"cmd/ksnoop": {"internal/attach", "internal/output", "internal/record", "internal/launch", "internal/symbols", "internal/process",
 		"btfprint", "codegen"},
+	"examples/predicate": {"codegen"},
+	"examples/mapvalues": {"btfprint"},
 	// Tools of the tests.
 	"internal/exprfuzz":    {"internal/attach"},
 	"internal/vm":          {"internal/vm/wire", "internal/vm/guest"},

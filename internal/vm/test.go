@@ -111,6 +111,9 @@ func Program(host string) (File, error) {
 // programs are those of the module that live tests run, by their package.
 var programs = [...]string{"cmd/ksnoop", "internal/workload"}
 
+// examples are programs in Go that are built as those of other modules are, by their folder.
+var examples = [...]string{"examples/predicate", "examples/mapvalues"}
+
 // cPrograms are of the workload, too, but not in Go.
 var cPrograms = [...]string{"internal/workload/testdata/frames.c"}
 
@@ -144,6 +147,17 @@ func Programs(ctx context.Context, arch string) ([]File, error) {
 		}
 		files = append(files, File{Guest: "/bin/" + path.Base(pkg), Data: data, Mode: 0o755})
 	}
+	for _, example := range examples {
+		if _, err := os.Stat(filepath.Join(root, example)); err != nil {
+			continue
+		}
+		data, err := buildOutside(ctx, arch, root, example, dir)
+		if err != nil {
+			faults = errors.Join(faults, err)
+			continue
+		}
+		files = append(files, File{Guest: "/bin/" + path.Base(example), Data: data, Mode: 0o755})
+	}
 	for _, src := range cPrograms {
 		if _, err := os.Stat(filepath.Join(root, src)); err != nil {
 			continue
@@ -157,4 +171,34 @@ func Programs(ctx context.Context, arch string) ([]File, error) {
 		files = append(files, File{Guest: "/bin/" + name, Data: data, Mode: 0o755})
 	}
 	return files, faults
+}
+
+// buildOutside builds a program that is in a folder of the module as somebody else's: in a
+// module of its own, which requires this one and can import nothing that is internal.
+func buildOutside(ctx context.Context, arch, root, folder, dir string) ([]byte, error) {
+	dir = filepath.Join(dir, "outside", path.Base(folder))
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, folder))); err != nil {
+		return nil, err
+	}
+	requirements, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	const module = "github.com/ksnoop/ksnoop"
+	own := strings.Replace(string(requirements), "module "+module, "module example", 1) +
+		fmt.Sprintf("\nrequire %s v0.0.0\nreplace %[1]s => %s\n", module, root)
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(own), 0o666), os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o666))
+	}
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(dir, "program")
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-trimpath", "-o", program, ".")
+	cmd.Dir, cmd.Env = dir, GoEnv(arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s outside of the module: %w\n%s", folder, err, out)
+	}
+	return os.ReadFile(program)
 }

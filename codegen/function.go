@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// Condition generates a function that other programs can call: it takes the context of
+// a program that is attached to p's function with p's method, and returns 1 if all
+// predicates hold. It returns 0 if one does not, or if memory that it needs cannot be
+// read. Predicates must be decided at entry. bpf.Link joins what it returns; what
+// needs the engine, such as $pid in a PID namespace, cannot be linked without it.
+func Condition(name string, p *layout.Probe, predicates []layout.Predicate, t Target) ([]bpf.Function, error) {
+	if _, ok := arches[t.Arch]; !ok {
+		return nil, fmt.Errorf("no code can be generated for %s", t.Arch)
+	}
+	for _, pred := range predicates {
+		if expr.PhaseOf(pred.Term) != expr.AtEntry {
+			return nil, fmt.Errorf("%s: a predicate is decided when the call returns", p.Name)
+		}
+	}
+	t.Guard = bpf.Guard{}
+	a := newAssembler(p, t, expr.AtEntry, name)
+	a.conditions(predicates)
+	a.say("all hold")
+	a.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
+	a.say("one does not")
+	a.place(a.drop)
+	a.place(a.fault)
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	return a.program(name), nil
+}
