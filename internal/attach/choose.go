@@ -154,19 +154,10 @@ func refusal(c Capability, err error) error {
 type unsupported struct{ lacks Capability }
 
 func (e unsupported) Error() string {
-	return fmt.Sprintf("%s is not supported by this kernel: it takes %s", e.lacks, takes[e.lacks])
+	return fmt.Sprintf("%s is not supported by this kernel: it takes %s", e.lacks, e.lacks.takes())
 }
 
 func (unsupported) Unwrap() error { return ebpf.ErrNotSupported }
-
-// takes is what a kernel must have for a method that not every kernel has. Debian's
-// 6.1 is new enough for kprobe.multi, and built without FPROBE.
-var takes = map[Capability]string{
-	CapKprobeMulti:   "Linux 5.18 and CONFIG_FPROBE",
-	CapKprobeSession: "Linux 6.10 and CONFIG_FPROBE",
-	CapFsession:      "Linux 7.0",
-	CapTracingMulti:  "Linux 7.3 on amd64",
-}
 
 // locate looks up the addresses of functions, if some probe is attached by
 // address.

@@ -6,6 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 )
 
 // A Capability is something that a kernel lets a tracer do.
@@ -13,48 +17,77 @@ type Capability uint8
 
 // The capabilities, each tried by doing it.
 const (
-	CapBPF            Capability = iota // the bpf system call, for this process
-	CapReadKernel                       // reading kernel memory; not under lockdown
-	CapRingBuffer                       // Linux 5.8
-	CapFentry                           // Linux 5.5 on x86, 6.4 on arm64
-	CapFexit                            // the same
-	CapKprobe                           // CONFIG_KPROBES
-	CapKretprobe                        // CONFIG_KRETPROBES
-	CapKprobeMulti                      // Linux 5.18, CONFIG_FPROBE
-	CapKprobeSession                    // Linux 6.10, CONFIG_FPROBE
-	CapFsession                         // BPF_TRACE_FSESSION, Linux 7.0
-	CapTracingMulti                     // BPF_LINK_TYPE_TRACING_MULTI, Linux 7.3, not on arm64
-	CapFuncIP                           // bpf_get_func_ip in fentry and kprobe programs, Linux 5.15
-	CapKprobeCookie                     // Linux 5.15
-	CapFentryCookie                     // Linux 5.19
-	CapRdonlyCast                       // bpf_rdonly_cast, Linux 6.2
-	CapBranchSnapshot                   // Linux 5.16 and hardware that records branches
+	CapBPF Capability = iota
+	CapReadKernel
+	CapRingBuffer
+	CapFentry
+	CapFexit
+	CapKprobe
+	CapKretprobe
+	CapKprobeMulti
+	CapKprobeSession
+	CapFsession
+	CapTracingMulti
+	CapFuncIP
+	CapKprobeCookie
+	CapFentryCookie
+	CapRdonlyCast
+	CapBranchSnapshot
 	numCapabilities
 )
 
-var capabilityNames = [numCapabilities]string{
-	CapBPF:            "bpf system call",
-	CapReadKernel:     "reading kernel memory",
-	CapRingBuffer:     "ring buffer",
-	CapFentry:         "fentry",
-	CapFexit:          "fexit",
-	CapKprobe:         "kprobe",
-	CapKretprobe:      "kretprobe",
-	CapKprobeMulti:    "kprobe.multi",
-	CapKprobeSession:  "kprobe.session",
-	CapFsession:       "fsession",
-	CapTracingMulti:   "tracing_multi",
-	CapFuncIP:         "bpf_get_func_ip",
-	CapKprobeCookie:   "kprobe cookie",
-	CapFentryCookie:   "fentry cookie",
-	CapRdonlyCast:     "bpf_rdonly_cast",
-	CapBranchSnapshot: "branch records",
+// never is when an architecture gets what no kernel has there yet.
+var never = unknownSince
+
+// When the types of programs came that a kernel before them calls invalid.
+var fsessionSince, tracingMultiSince = Version{7, 0}, Version{7, 3}
+
+// capabilities say what doctor calls each, which Linux has it, and how it is tried.
+// Debian's 6.1 is new enough for kprobe.multi, and built without FPROBE. The table is
+// never changed.
+var capabilities = [numCapabilities]struct {
+	name  string
+	since Version
+	arm64 Version // the same there, if that is later
+	needs string  // of the configuration, or of the machine
+	try   func() error
+}{
+	CapBPF:            {name: "bpf system call", since: oldest, needs: "CONFIG_BPF_SYSCALL, and the rights of this process", try: tryBPF},
+	CapReadKernel:     {name: "reading kernel memory", since: oldest, needs: "no lockdown", try: tryReadKernel},
+	CapRingBuffer:     {name: "ring buffer", since: Version{5, 8}, try: tryRingBuffer},
+	CapFentry:         {name: "fentry", since: Version{5, 5}, arm64: Version{6, 4}, try: tryFentry},
+	CapFexit:          {name: "fexit", since: Version{5, 5}, arm64: Version{6, 4}, try: tryFexit},
+	CapKprobe:         {name: "kprobe", since: oldest, needs: "CONFIG_KPROBES", try: func() error { return tryKprobe(link.Kprobe, 0) }},
+	CapKretprobe:      {name: "kretprobe", since: oldest, needs: "CONFIG_KRETPROBES", try: func() error { return tryKprobe(link.Kretprobe, 0) }},
+	CapKprobeMulti:    {name: "kprobe.multi", since: Version{5, 18}, needs: "CONFIG_FPROBE", try: func() error { return tryMulti(ebpf.AttachTraceKprobeMulti) }},
+	CapKprobeSession:  {name: "kprobe.session", since: Version{6, 10}, needs: "CONFIG_FPROBE", try: tryKprobeSession},
+	CapFsession:       {name: "fsession", since: fsessionSince, try: tryFsession},
+	CapTracingMulti:   {name: "tracing_multi", since: tracingMultiSince, arm64: never, try: tryTracingMulti},
+	CapFuncIP:         {name: "bpf_get_func_ip", since: Version{5, 15}, try: tryFuncIP}, // in programs of both fentry and kprobes
+	CapKprobeCookie:   {name: "kprobe cookie", since: Version{5, 15}, try: func() error { return tryKprobe(link.Kprobe, 1, asm.FnGetAttachCookie.Call()) }},
+	CapFentryCookie:   {name: "fentry cookie", since: Version{5, 19}, try: tryFentryCookie},
+	CapRdonlyCast:     {name: "bpf_rdonly_cast", since: Version{6, 2}, try: tryRdonlyCast},
+	CapBranchSnapshot: {name: "branch records", since: Version{5, 16}, needs: "hardware that records branches", try: tryBranchSnapshot},
+}
+
+// takes is what a kernel must have for a capability that not every kernel has:
+// "Linux 5.18 and CONFIG_FPROBE", "Linux 7.3 on amd64".
+func (c Capability) takes() string {
+	r := &capabilities[c]
+	text := "Linux " + r.since.String()
+	if r.arm64 == never {
+		text += " on amd64"
+	}
+	if r.needs != "" {
+		text += " and " + r.needs
+	}
+	return text
 }
 
 // String returns the name that `ksnoop doctor` prints.
 func (c Capability) String() string {
 	if c < numCapabilities {
-		return capabilityNames[c]
+		return capabilities[c].name
 	}
 	return fmt.Sprintf("Capability(%d)", uint8(c))
 }
@@ -66,7 +99,7 @@ func (c Capability) Probe() error {
 	if c >= numCapabilities {
 		return fmt.Errorf("%s is not known", c)
 	}
-	if err := c.try(); err != nil {
+	if err := capabilities[c].try(); err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,41 @@ func TestCapabilityNames(t *testing.T) {
 	}
 	if err := numCapabilities.Probe(); err == nil {
 		t.Error("an unknown capability is there")
+	}
+}
+
+// TestCapabilities: the versions are those that live kernels have shown.
+func TestCapabilities(t *testing.T) {
+	for kernel, missing := range absent {
+		series, arm64 := strings.CutSuffix(kernel, "-arm64")
+		v := Version{7, 3} // the newest
+		if series != "newest" {
+			if _, err := fmt.Sscanf(series, "%d.%d", &v.Major, &v.Minor); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for c := range numCapabilities {
+			r := &capabilities[c]
+			first := r.since
+			if arm64 && r.arm64 != (Version{}) {
+				first = r.arm64
+			}
+			old := v.Major < first.Major || v.Major == first.Major && v.Minor < first.Minor
+			switch lacks := slices.Contains(missing, c); {
+			case old && !lacks:
+				t.Errorf("%s has %s, which takes Linux %s", kernel, c, first)
+			case !old && lacks && r.needs == "":
+				t.Errorf("%s has no %s, which takes no more than Linux %s", kernel, c, first)
+			}
+		}
+	}
+	for c, want := range map[Capability]string{
+		CapKprobeMulti: "Linux 5.18 and CONFIG_FPROBE", CapKprobeSession: "Linux 6.10 and CONFIG_FPROBE",
+		CapFsession: "Linux 7.0", CapTracingMulti: "Linux 7.3 on amd64",
+	} {
+		if got := c.takes(); got != want {
+			t.Errorf("%s takes %s, want %s", c, got, want)
+		}
 	}
 }
 

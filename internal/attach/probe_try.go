@@ -22,45 +22,24 @@ import (
 // (net/bpf/test_run.c, since Linux 5.5). It has BTF and is open to all methods.
 const harmless = "bpf_fentry_test1"
 
-func (c Capability) try() error {
-	switch c {
-	case CapBPF:
-		return tryBPF()
-	case CapReadKernel:
-		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel)
-	case CapRingBuffer:
-		return features.HaveMapType(ebpf.RingBuf)
-	case CapFentry:
-		return tryTracing(ebpf.AttachTraceFEntry, 0)
-	case CapFexit:
-		return tryTracing(ebpf.AttachTraceFExit, 0)
-	case CapKprobe:
-		return tryKprobe(link.Kprobe, 0)
-	case CapKretprobe:
-		return tryKprobe(link.Kretprobe, 0)
-	case CapKprobeMulti:
-		return tryMulti(ebpf.AttachTraceKprobeMulti)
-	case CapKprobeSession:
-		return tryKprobeSession()
-	case CapFsession:
-		return tryFsession()
-	case CapTracingMulti:
-		return tryTracingMulti()
-	case CapFuncIP:
-		if err := tryLoad(tracingSpec(ebpf.AttachTraceFEntry, asm.FnGetFuncIp.Call())); err != nil {
-			return err
-		}
-		return tryLoad(kprobeSpec(asm.FnGetFuncIp.Call()))
-	case CapKprobeCookie:
-		return tryKprobe(link.Kprobe, 1, asm.FnGetAttachCookie.Call())
-	case CapFentryCookie:
-		return tryTracing(ebpf.AttachTraceFEntry, 1, asm.FnGetAttachCookie.Call())
-	case CapRdonlyCast:
-		return tryRdonlyCast()
-	case CapBranchSnapshot:
-		return tryBranchSnapshot()
+func tryReadKernel() error { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel) }
+
+func tryRingBuffer() error { return features.HaveMapType(ebpf.RingBuf) }
+
+func tryFentry() error { return tryTracing(ebpf.AttachTraceFEntry, 0) }
+
+func tryFexit() error { return tryTracing(ebpf.AttachTraceFExit, 0) }
+
+func tryFentryCookie() error {
+	return tryTracing(ebpf.AttachTraceFEntry, 1, asm.FnGetAttachCookie.Call())
+}
+
+// tryFuncIP tries the helper in both kinds of programs that call it.
+func tryFuncIP() error {
+	if err := tryLoad(tracingSpec(ebpf.AttachTraceFEntry, asm.FnGetFuncIp.Call())); err != nil {
+		return err
 	}
-	return errors.New("no way to try it is known")
+	return tryLoad(kprobeSpec(asm.FnGetFuncIp.Call()))
 }
 
 // tryBPF makes a map and a program of the simplest kinds.
@@ -159,7 +138,7 @@ func tryFsession() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	}
-	return tryTracingType(&tracingProgram{insns: insns, as: attachFsession, function: id}, cache, "Linux 7.0",
+	return tryTracingType(&tracingProgram{insns: insns, as: attachFsession, function: id}, cache, fsessionSince,
 		func(prog *ebpf.Program) (closer, error) { return linkTracing(prog, attachFsession) })
 }
 
@@ -169,7 +148,7 @@ func tryTracingMulti() error {
 	if err != nil {
 		return err
 	}
-	return tryTracingType(&tracingProgram{insns: codegen.NoProgram(), as: attachFentryMulti}, cache, "Linux 7.3",
+	return tryTracingType(&tracingProgram{insns: codegen.NoProgram(), as: attachFentryMulti}, cache, tracingMultiSince,
 		func(prog *ebpf.Program) (closer, error) {
 			return linkTracingMulti(prog, attachFentryMulti, []btf.TypeID{id}, []uint64{1})
 		})
@@ -178,7 +157,7 @@ func tryTracingMulti() error {
 // tryTracingType loads a program of a type and attaches it. A kernel that does not
 // know the type has one answer only, that something is invalid; an architecture
 // without the trampolines that it takes says that it does not support it.
-func tryTracingType(p *tracingProgram, types *btf.Cache, since string, attach func(*ebpf.Program) (closer, error)) error {
+func tryTracingType(p *tracingProgram, types *btf.Cache, since Version, attach func(*ebpf.Program) (closer, error)) error {
 	prog, err := p.load(types)
 	if err != nil {
 		return tooOld(err, since)
@@ -206,11 +185,11 @@ func examined(err error) bool {
 // tooOld says since when the kernel has programs of a type that it has refused to
 // load, if it does not know the type. Its own words are left out: to have been given
 // something invalid is all that it can say.
-func tooOld(err error, since string) error {
+func tooOld(err error, since Version) error {
 	if !errors.Is(err, unix.EINVAL) || examined(err) {
 		return explain(err)
 	}
-	return fmt.Errorf("the kernel has no such programs, which came with %s: %w", since, ebpf.ErrNotSupported)
+	return fmt.Errorf("the kernel has no such programs, which came with Linux %s: %w", since, ebpf.ErrNotSupported)
 }
 
 func tryMulti(as ebpf.AttachType, ins ...asm.Instruction) error {

@@ -77,7 +77,7 @@ func (v *View) btfFact() Fact {
 }
 
 func (v *View) ftraceFact() Fact {
-	f := v.feature(FactFtrace, []string{"FUNCTION_TRACER", "DYNAMIC_FTRACE"}, "register_ftrace_function")
+	f := v.feature(FactFtrace)
 	if value, err := v.line("proc/sys/kernel/ftrace_enabled"); err == nil && value == "0" {
 		f.Answer, f.Value, f.Why, f.Do = No, "off", "ftrace_enabled is 0", "sysctl kernel.ftrace_enabled=1"
 	}
@@ -90,11 +90,11 @@ func (v *View) fentryFact() Fact {
 		ftrace.Name = FactFentry
 		return ftrace
 	}
-	if events := v.feature(FactEvents, []string{"BPF_EVENTS"}, "trace_call_bpf"); events.Answer == No {
+	if events := v.feature(FactEvents); events.Answer == No {
 		events.Name = FactFentry
 		return events
 	}
-	return v.feature(FactFentry, []string{"DYNAMIC_FTRACE_WITH_DIRECT_CALLS", "BPF_JIT"}, "bpf_trampoline_link_prog")
+	return v.feature(FactFentry)
 }
 
 func (v *View) kprobesFact() Fact {
@@ -110,7 +110,7 @@ func (v *View) kprobesFact() Fact {
 		f.Answer, f.Why = Yes, "/"+pmu
 		return f
 	}
-	return v.feature(FactKprobes, []string{"KPROBES", "KPROBE_EVENTS"}, "register_kprobe")
+	return v.feature(FactKprobes)
 }
 
 func (v *View) tracefsFact() Fact {

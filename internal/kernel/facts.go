@@ -57,9 +57,53 @@ const (
 	FactArch       FactName = "architecture"
 )
 
-var factNames = [...]FactName{
-	FactPrivileges, FactLockdown, FactBPF, FactBTF, FactEvents, FactFtrace, FactFentry, FactKprobes, FactFprobe,
-	FactTracefs, FactKallsyms, FactAddresses, FactModuleBTF, FactJIT, FactPerf, FactUnprivBPF, FactRelease, FactArch,
+// factSources say how each fact is found out, in the same order. The table is never
+// changed.
+var factSources = [...]struct {
+	name FactName
+	find func(*View, Privileges) Fact // nil: the kernel was built with it or not, see builtIn
+}{
+	{FactPrivileges, func(_ *View, p Privileges) Fact { return privilegesFact(p) }},
+	{FactLockdown, alone((*View).lockdownFact)},
+	{FactBPF, nil},
+	{FactBTF, alone((*View).btfFact)},
+	{FactEvents, nil},
+	{FactFtrace, alone((*View).ftraceFact)},
+	{FactFentry, alone((*View).fentryFact)},
+	{FactKprobes, alone((*View).kprobesFact)},
+	{FactFprobe, nil},
+	{FactTracefs, alone((*View).tracefsFact)},
+	{FactKallsyms, alone((*View).kallsymsFact)},
+	{FactAddresses, alone((*View).addressesFact)},
+	{FactModuleBTF, alone((*View).moduleFact)},
+	{FactJIT, alone((*View).jitFact)},
+	{FactPerf, func(v *View, p Privileges) Fact {
+		return v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.Has(CapPerfmon) || p.Has(CapSysAdmin), 1)
+	}},
+	{FactUnprivBPF, func(v *View, p Privileges) Fact {
+		return v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.Has(CapBPF) || p.Has(CapSysAdmin), 0)
+	}},
+	{FactRelease, alone((*View).releaseFact)},
+	{FactArch, func(v *View, _ Privileges) Fact { return Fact{Name: FactArch, Answer: Yes, Value: v.Arch()} }},
+}
+
+// alone is for facts that are the same whoever asks.
+func alone(find func(*View) Fact) func(*View, Privileges) Fact {
+	return func(v *View, _ Privileges) Fact { return find(v) }
+}
+
+// builtIn is what a kernel was built with or without: options of its configuration,
+// all of which must be set, and a function that only such a kernel has.
+var builtIn = map[FactName]struct {
+	options  []string
+	function string
+}{
+	FactBPF:     {[]string{"BPF_SYSCALL"}, "bpf_map_inc"},
+	FactEvents:  {[]string{"BPF_EVENTS"}, "trace_call_bpf"},
+	FactFtrace:  {[]string{"FUNCTION_TRACER", "DYNAMIC_FTRACE"}, "register_ftrace_function"},
+	FactFentry:  {[]string{"DYNAMIC_FTRACE_WITH_DIRECT_CALLS", "BPF_JIT"}, "bpf_trampoline_link_prog"},
+	FactKprobes: {[]string{"KPROBES", "KPROBE_EVENTS"}, "register_kprobe"},
+	FactFprobe:  {[]string{"FPROBE"}, "register_fprobe"},
 }
 
 // A Fact is one thing that files tell about a kernel. Yes is what tracing wants.
@@ -166,60 +210,31 @@ func parseStatus(text string) (p Privileges, err error) {
 
 // Facts returns what files tell about the kernel to a process with privileges p.
 func (v *View) Facts(p Privileges) Facts {
-	facts := make(Facts, 0, len(factNames))
-	for _, name := range factNames {
-		facts = append(facts, v.fact(name, p))
+	facts := make(Facts, 0, len(factSources))
+	for i := range factSources {
+		facts = append(facts, v.fact(factSources[i].name, p))
 	}
 	return facts
 }
 
 func (v *View) fact(name FactName, p Privileges) Fact {
-	switch name {
-	case FactPrivileges:
-		return privilegesFact(p)
-	case FactLockdown:
-		return v.lockdownFact()
-	case FactBPF:
-		return v.feature(name, []string{"BPF_SYSCALL"}, "bpf_map_inc")
-	case FactBTF:
-		return v.btfFact()
-	case FactEvents:
-		return v.feature(name, []string{"BPF_EVENTS"}, "trace_call_bpf")
-	case FactFtrace:
-		return v.ftraceFact()
-	case FactFentry:
-		return v.fentryFact()
-	case FactKprobes:
-		return v.kprobesFact()
-	case FactFprobe:
-		return v.feature(name, []string{"FPROBE"}, "register_fprobe")
-	case FactTracefs:
-		return v.tracefsFact()
-	case FactKallsyms:
-		return v.kallsymsFact()
-	case FactAddresses:
-		return v.addressesFact()
-	case FactModuleBTF:
-		return v.moduleFact()
-	case FactJIT:
-		return v.jitFact()
-	case FactPerf:
-		return v.settingFact(name, "proc/sys/kernel/perf_event_paranoid", p.Has(CapPerfmon) || p.Has(CapSysAdmin), 1)
-	case FactUnprivBPF:
-		return v.settingFact(name, "proc/sys/kernel/unprivileged_bpf_disabled", p.Has(CapBPF) || p.Has(CapSysAdmin), 0)
-	case FactRelease:
-		return v.releaseFact()
-	case FactArch:
-		return Fact{Name: name, Answer: Yes, Value: v.Arch()}
+	for _, source := range factSources {
+		switch {
+		case source.name != name:
+		case source.find == nil:
+			return v.feature(name)
+		default:
+			return source.find(v, p)
+		}
 	}
 	return Fact{Name: name}
 }
 
-// feature is about something that the kernel was built with or without. All of
-// options must be set; where the configuration cannot be read, a function that
-// only such a kernel has is the evidence.
-func (v *View) feature(name FactName, options []string, function string) Fact {
+// feature is about something that is builtIn. Where the configuration cannot be read,
+// the function is the evidence.
+func (v *View) feature(name FactName) Fact {
 	f := Fact{Name: name}
+	options, function := builtIn[name].options, builtIn[name].function
 	if c := v.config(); c.err == nil {
 		for _, o := range options {
 			if c.options[o] == "" {

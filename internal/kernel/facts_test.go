@@ -71,8 +71,8 @@ func TestFactsHealthy(t *testing.T) {
 	}
 	seen := make(map[FactName]bool)
 	for i, f := range facts {
-		if seen[f.Name] || f.Name != factNames[i] {
-			t.Errorf("%s twice, or in place of %s", f.Name, factNames[i])
+		if seen[f.Name] || f.Name != factSources[i].name {
+			t.Errorf("%s twice, or in place of %s", f.Name, factSources[i].name)
 		}
 		seen[f.Name] = true
 	}
