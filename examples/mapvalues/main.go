@@ -76,11 +76,11 @@ func printers(m *ebpf.Map) (key, value *btfprint.Printer, err error) {
 
 // mapInfo is the beginning of struct bpf_map_info of linux/bpf.h.
 type mapInfo struct {
-	_                          [6]uint32
-	_                          [16]byte // name
-	_, _                       uint32
-	_, _                       uint64 // of a network device
-	btf, keyType, valueType, _ uint32
+	_                        [6]uint32
+	_                        [16]byte // name
+	_, _                     uint32
+	_, _                     uint64 // of a network device
+	_, keyType, valueType, _ uint32 // the first is of the BTF object
 }
 
 // typesOf returns the types of a map's keys and values, by their ids.
