@@ -5,6 +5,7 @@ package expr
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -120,8 +121,15 @@ func (c *checker) netAddress(x *Call, view View, sizes ...int64) (operand, bool)
 			return o, false
 		}
 	}
+	if ms, _ := members(o.t); len(ms) > 0 && strings.HasSuffix(ms[0].Name, "_family") {
+		return c.fault(CodeType, arg.Span(), "write ip(((struct sockaddr_in *)p)->sin_addr), or struct sockaddr_in6 and sin6_addr", "%s has a family and a port before the address", typeName(o.t))
+	}
 	if size, known := sizeOf(o.t); !known || !slices.Contains(sizes, size) {
-		return c.fault(CodeType, arg.Span(), "", "%s() takes an address of %s bytes, not %s", x.Func.Name, orList(sizes), typeName(o.t))
+		hint := ""
+		if arr, isArray := btf.UnderlyingType(o.t).(*btf.Array); isArray && charLike(arr.Type) && view == ViewMAC && size > 6 {
+			hint = "for the first 6 bytes of an array write mac(&x[0])"
+		}
+		return c.fault(CodeType, arg.Span(), hint, "%s() takes an address of %s bytes, not %s", x.Func.Name, orList(sizes), typeName(o.t))
 	}
 	o.view = view
 	return o, true

@@ -3,6 +3,7 @@
 package expr
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,7 +126,11 @@ func (c *checker) contextHint(name string) string {
 		}
 	}
 	if registers == "" {
-		return "there are $pid $tid $uid $comm $cpu $time $duration and $arg1 to $arg6"
+		args := ""
+		if n := len(c.scope.Params); n > 0 {
+			args = fmt.Sprintf(" and $arg1 to $arg%d", n)
+		}
+		return "there are $pid $tid $uid $comm $cpu $time $duration" + args
 	}
 	if hint := suggest.Hint(name, slices.Values(strings.Fields(registers))); hint != "" {
 		return hint
@@ -275,15 +280,19 @@ func (c *checker) index(x *Index) (operand, bool) {
 	if isArray && o.val == nil && isConst {
 		return c.element(o, arr, int64(k.V), x.I.Span())
 	}
-	if o.val == nil && o.place.addr == nil {
+	if isArray && o.val == nil && o.place.addr == nil {
 		return c.fault(CodeUnsupported, x.I.Span(), "write a constant index", "the index into a value that is passed in registers must be constant")
-	}
-	if o, ok = c.scalar(o, x.X.Span()); !ok {
-		return o, false
 	}
 	target, isptr := pointee(o.t)
 	if !isptr {
-		return c.fault(CodeType, x.X.Span(), "", "%s is neither an array nor a pointer", typeName(o.t))
+		hint := ""
+		if _, again := unparen(x.X).(*Index); again {
+			hint = "BTF has arrays of several dimensions as one: T a[2][3] is a[6], a[i][j] is a[i * 3 + j]"
+		}
+		return c.fault(CodeType, x.X.Span(), hint, "%s is neither an array nor a pointer", typeName(o.t))
+	}
+	if o, ok = c.scalar(o, x.X.Span()); !ok {
+		return o, false
 	}
 	sum, ok := c.advance(o, i, OpAdd, x.X.Span())
 	if !ok {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -175,9 +176,23 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	}
 	text, ok := c.asText(o)
 	if !ok {
-		return c.fault(CodeType, s.Span(), "for raw memory write str(p), for user space ustr(p)", "%s is not a string", typeName(o.t))
+		return c.fault(CodeType, s.Span(), c.stringHint(o, pattern), "%s is not a string", typeName(o.t))
 	}
 	return value(typeInt, &Match{T: typeInt, Op: x.Op, X: text, Pattern: pattern.Value}), true
+}
+
+// stringHint says what can be compared with a string in place of o.
+func (c *checker) stringHint(o operand, pattern *String) string {
+	arr, isArray := btf.UnderlyingType(o.t).(*btf.Array)
+	switch {
+	case isPointer(o.t):
+		return "for raw memory write str(p), for user space ustr(p)"
+	case isArray && charLike(arr.Type):
+		return "it was passed by value, and lies nowhere in memory; compare its elements, as in x[0] == 'a'"
+	case charLike(o.t) && len(pattern.Value) == 1 && pattern.Value[0] < utf8.RuneSelf:
+		return fmt.Sprintf("write %q", pattern.Value[0])
+	}
+	return ""
 }
 
 // asText reads an operand as a string: a char array, a pointer to char, str().

@@ -4,7 +4,10 @@ package expr
 
 import (
 	"fmt"
+	"math"
 	"slices"
+
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
 )
@@ -24,9 +27,22 @@ func (c *checker) doubtBinary(x *Binary, a, b operand) {
 		c.doubtPrecedence(x)
 	case x.Op.Comparison():
 		c.doubtErrno(x)
-		c.doubtSign(x, x.X, x.Op, a, b)
-		c.doubtSign(x, x.Y, mirrored[x.Op], b, a)
+		for _, s := range []side{{x.X, x.Op, a, b}, {x.Y, mirrored[x.Op], b, a}} {
+			if _, both := s.x.val.(*Const); both {
+				continue
+			}
+			if k, constant := s.with.val.(*Const); constant && !c.doubtArray(s) && !c.doubtSign(x, s, k) {
+				c.doubtLimits(x, s, k)
+			}
+		}
 	}
+}
+
+// A side is an operand of a comparison, with its text, and what it is compared with.
+type side struct {
+	text    Expr
+	op      Op
+	x, with operand
 }
 
 // doubtPrecedence is about x & y == z: C gives it the shape x & (y == z).
@@ -72,38 +88,88 @@ func isResult(x Expr) bool {
 }
 
 // mirrored are the operators that compare as others do with their operands swapped.
-var mirrored = map[Op]Op{OpLt: OpGt, OpLe: OpGe, OpGt: OpLt, OpGe: OpLe}
+var mirrored = map[Op]Op{OpEq: OpEq, OpNe: OpNe, OpLt: OpGt, OpLe: OpGe, OpGt: OpLt, OpGe: OpLe}
 
-// doubtSign is about x < 0 where x has no negative values; text is that of x.
-func (c *checker) doubtSign(at *Binary, text Expr, op Op, x, with operand) {
-	k, constant := with.val.(*Const)
-	if _, both := x.val.(*Const); !constant || both {
-		return
+// doubtArray is about array == 0: C compares where the array lies.
+func (c *checker) doubtArray(s side) bool {
+	if s.x.array == nil {
+		return false
 	}
-	own, _ := number(x.val.Type())
-	other, _ := number(with.val.Type())
+	text := c.textOf(s.text)
+	hint := fmt.Sprintf("write %s[0]", text)
+	if charLike(s.x.array.Type) {
+		hint += fmt.Sprintf(`, or %s == "text"`, text)
+	}
+	c.doubt(s.text.Span(), hint, "this compares where the array %s lies, not what is in it", text)
+	return true
+}
+
+// doubtSign is about x < 0 where x has no negative values.
+func (c *checker) doubtSign(at *Binary, s side, k *Const) bool {
+	own, _ := number(s.x.val.Type())
+	other, _ := number(s.with.val.Type())
 	if own.signed {
-		return
+		return false
 	}
 	outcome := ""
-	switch minusOne := other.signed && int64(k.V) == -1; {
-	case op == OpLt && k.V == 0, op == OpGt && minusOne && !common(x, with).signed:
+	switch minusOne := other.signed && int64(k.V) == -1 && !common(s.x, s.with).signed; {
+	case s.op == OpLt && k.V == 0, s.op == OpGt && minusOne:
 		outcome = "never"
-	case op == OpGe && k.V == 0, op == OpLe && minusOne && !common(x, with).signed:
+	case s.op == OpGe && k.V == 0, s.op == OpLe && minusOne:
+		outcome = "always"
+	default:
+		return false
+	}
+	hint := ""
+	switch {
+	case isPointer(s.x.t):
+		hint = "an error is a pointer >= -4095"
+	case own.size == 8:
+		hint = fmt.Sprintf("to read it as a signed number write (long)%s", c.textOf(s.text))
+	case own.size == 4:
+		hint = fmt.Sprintf("to read it as a signed number write (int)%s", c.textOf(s.text))
+	}
+	c.doubt(at.Span(), hint, "this %s holds: %s is %s, which has no negative values", outcome, c.textOf(s.text), typeName(s.x.t))
+	return true
+}
+
+// doubtLimits is about x == 300 where x is of one byte: gcc's -Wtype-limits.
+func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
+	own, ok := number(s.x.val.Type())
+	to := common(s.x, s.with)
+	bits := bitsOf(s.x.val).Size
+	if bits == 0 {
+		bits = uint8(8 * own.size)
+	}
+	if i, isInt := btf.UnderlyingType(s.x.val.Type()).(*btf.Int); isInt && i.Encoding == btf.Bool {
+		bits = 1
+	}
+	if !ok || bits >= uint8(8*to.size) || own.signed && !to.signed {
+		return // all that it is compared with may be one of its values
+	}
+	least, most := int64(0), int64(1)<<bits-1
+	if own.signed {
+		least, most = -1<<(bits-1), most>>1
+	}
+	n := int64(k.V)
+	switch {
+	case to.signed && to.size == 4:
+		n = int64(int32(n))
+	case to.size == 4:
+		n = int64(uint32(n))
+	case !to.signed && n < 0:
+		n = math.MaxInt64 // or more, which is beyond as well
+	}
+	outcome := ""
+	switch below, above := n < least, n > most; {
+	case s.op == OpEq && (below || above), s.op == OpLt && n <= least, s.op == OpLe && below, s.op == OpGt && n >= most, s.op == OpGe && above:
+		outcome = "never"
+	case s.op == OpNe && (below || above), s.op == OpLt && above, s.op == OpLe && n >= most, s.op == OpGt && below, s.op == OpGe && n <= least:
 		outcome = "always"
 	default:
 		return
 	}
-	hint := ""
-	switch {
-	case isPointer(x.t):
-		hint = "an error is a pointer >= -4095"
-	case own.size == 8:
-		hint = fmt.Sprintf("to read it as a signed number write (long)%s", c.textOf(text))
-	case own.size == 4:
-		hint = fmt.Sprintf("to read it as a signed number write (int)%s", c.textOf(text))
-	}
-	c.doubt(at.Span(), hint, "this %s holds: %s is %s, which has no negative values", outcome, c.textOf(text), typeName(x.t))
+	c.doubt(at.Span(), "", "this %s holds: %s is %s, whose values are %d to %d", outcome, c.textOf(s.text), typeName(s.x.t), least, most)
 }
 
 // common is the type in which two operands are compared; pointers are compared as

@@ -40,7 +40,25 @@ func TestDoubts(t *testing.T) {
 		{"sk->addr < 0", "sk->addr < 0: this never holds: sk->addr is u32, which has no negative values; to read it as a signed number write (int)sk->addr"},
 		{"sk->hi < 0", "sk->hi < 0: this never holds: sk->hi is u16, which has no negative values"},
 		{"sk < 0", "sk < 0: this never holds: sk is struct sock *, which has no negative values; an error is a pointer >= -4095"},
-		{"sk->hi > -1", ""}, // an int after promotion: true, and said to be in docs/language.md
+		{"sk->hi > -1", "sk->hi > -1: this always holds: sk->hi is u16, whose values are 0 to 65535"}, // as an int after promotion
+		{"cpu == -1", "cpu == -1: this never holds: cpu is u8, whose values are 0 to 255"},
+		{"256 != cpu", "256 != cpu: this always holds: cpu is u8, whose values are 0 to 255"},
+		{"cpu < 256", "cpu < 256: this always holds: cpu is u8, whose values are 0 to 255"},
+		{"cpu >= 255ul", ""},
+		{"255 < cpu", "255 < cpu: this never holds: cpu is u8, whose values are 0 to 255"},
+		{"cpu > 254", ""},
+		{"sk->hi == -1ul", "sk->hi == -1ul: this never holds: sk->hi is u16, whose values are 0 to 65535"},
+		{"flags == 2147483648", "flags == 2147483648: this never holds: flags is int, whose values are -2147483648 to 2147483647"},
+		{"flags >= -2147483648", "flags >= -2147483648: this always holds: flags is int, whose values are -2147483648 to 2147483647"},
+		{"flags > -2147483648", ""},
+		{"flags == 0xffffffff", ""}, // -1 as an unsigned int
+		{"flags == 0xffffffffffffffff", ""},
+		{"(s8)flags == 128", "(s8)flags == 128: this never holds: (s8)flags is s8, whose values are -128 to 127"},
+		{"(bool)flags == 2", "(bool)flags == 2: this never holds: (bool)flags is _Bool, whose values are 0 to 1"},
+		{"t.bit == 32", "t.bit == 32: this never holds: t.bit is u32, whose values are 0 to 31"},
+		{"t.bit == 31", ""},
+		{"sk->dev->name == 0", "sk->dev->name: this compares where the array sk->dev->name lies, not what is in it; write sk->dev->name[0], or sk->dev->name == \"text\""},
+		{"0 != sk->dev->ids", "sk->dev->ids: this compares where the array sk->dev->ids lies, not what is in it; write sk->dev->ids[0]"},
 		{"sk >= -4095", ""},
 		{"count > -4096", ""}, // IS_ERR_VALUE
 		{"count == -1", ""},

@@ -63,7 +63,8 @@ func testTypes() []btf.Type {
 		{Name: "sk", Type: testSock},
 		{Name: "bytes", Type: testU64, Offset: 72 * 8},
 	}
-	return []btf.Type{testU8, testU16, testU32, testS8, testU64, testState, testColor, testLight, testWide, testDevice, testSock, testTCPSock}
+	sockaddr := &btf.Struct{Name: "sockaddr", Size: 16, Members: []btf.Member{{Name: "sa_family", Type: testU16}, {Name: "sa_data", Type: array(typeChar, 14), Offset: 16}}}
+	return []btf.Type{sockaddr, testU8, testU16, testU32, testS8, testU64, testState, testColor, testLight, testWide, testDevice, testSock, testTCPSock}
 }
 
 // testScope is the function
@@ -72,7 +73,7 @@ func testTypes() []btf.Type {
 func testScope(result btf.Type) *Scope {
 	tuple := &btf.Struct{Name: "tuple", Size: 16, Members: []btf.Member{
 		{Name: "src", Type: testU32}, {Name: "dst", Type: testU32, Offset: 32},
-		{Name: "bit", Type: testU32, Offset: 64, BitfieldSize: 5}, {Name: "ports", Type: &btf.Array{Type: testU16, Index: typeUint, Nelems: 2}, Offset: 96}}}
+		{Name: "bit", Type: testU32, Offset: 64, BitfieldSize: 5}, {Name: "tag", Type: &btf.Array{Type: typeChar, Index: typeUint, Nelems: 2}, Offset: 80}, {Name: "ports", Type: &btf.Array{Type: testU16, Index: typeUint, Nelems: 2}, Offset: 96}}}
 	return &Scope{
 		Func: "send", Return: result, Types: testLookup(testTypes()),
 		Params: []Param{
