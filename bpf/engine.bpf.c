@@ -173,19 +173,16 @@ int process_fork(__u64 *ctx)
 	return 0;
 }
 
-// A process ends with its last thread, which need not be the first.
-SEC("raw_tp/sched_process_exit")
-int process_exit(__u64 *ctx)
+// What a process does on its way out is its own, so it leaves the family when its
+// last thread is gone: with the leader, which is kept until then. Of a thread that
+// executed a program it has the other's number.
+SEC("raw_tp/sched_process_free")
+int process_free(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	__u32 tgid = tgid_of(task);
-	struct signal_struct *signal;
-	int live;
+	__u32 tgid = tgid_of(task), pid;
 
-	if (bpf_probe_read_kernel(&signal, sizeof(signal), &task->signal) ||
-	    bpf_probe_read_kernel(&live, sizeof(live), &signal->live.counter))
-		return 0;
-	if (!live)
+	if (!bpf_probe_read_kernel(&pid, sizeof(pid), &task->pid) && pid == tgid)
 		bpf_map_delete_elem(&family, &tgid);
 	return 0;
 }

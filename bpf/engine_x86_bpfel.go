@@ -448,8 +448,8 @@ const (
 	engineMapSites           = "sites"
 	engineProgLibrary        = "library"
 	engineProgListPids       = "list_pids"
-	engineProgProcessExit    = "process_exit"
 	engineProgProcessFork    = "process_fork"
+	engineProgProcessFree    = "process_free"
 	engineProgSessionExit    = "session_exit"
 	engineProgSessionFree    = "session_free"
 	engineProgSessionHung    = "session_hung"
@@ -531,8 +531,8 @@ type engineSpecs struct {
 type engineProgramSpecs struct {
 	Library        *ebpf.ProgramSpec `ebpf:"library"`
 	ListPids       *ebpf.ProgramSpec `ebpf:"list_pids"`
-	ProcessExit    *ebpf.ProgramSpec `ebpf:"process_exit"`
 	ProcessFork    *ebpf.ProgramSpec `ebpf:"process_fork"`
+	ProcessFree    *ebpf.ProgramSpec `ebpf:"process_free"`
 	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
 	SessionFree    *ebpf.ProgramSpec `ebpf:"session_free"`
 	SessionHung    *ebpf.ProgramSpec `ebpf:"session_hung"`
@@ -687,8 +687,8 @@ type engineVariables struct {
 type enginePrograms struct {
 	Library        *ebpf.Program `ebpf:"library"`
 	ListPids       *ebpf.Program `ebpf:"list_pids"`
-	ProcessExit    *ebpf.Program `ebpf:"process_exit"`
 	ProcessFork    *ebpf.Program `ebpf:"process_fork"`
+	ProcessFree    *ebpf.Program `ebpf:"process_free"`
 	SessionExit    *ebpf.Program `ebpf:"session_exit"`
 	SessionFree    *ebpf.Program `ebpf:"session_free"`
 	SessionHung    *ebpf.Program `ebpf:"session_hung"`
@@ -700,8 +700,8 @@ func (p *enginePrograms) Close() error {
 	return _EngineClose(
 		p.Library,
 		p.ListPids,
-		p.ProcessExit,
 		p.ProcessFork,
+		p.ProcessFree,
 		p.SessionExit,
 		p.SessionFree,
 		p.SessionHung,

@@ -63,7 +63,7 @@ const volatile __u32 untyped;
 const volatile struct comms comms, not_comms;
 
 // The processes whose descendants are traced too, and those. It is kept by the
-// programs process_fork and process_exit.
+// programs process_fork and process_free.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);

@@ -89,7 +89,7 @@ const (
 	MapSites    = engineMapSites
 	MapLists    = engineMapLists
 	ProgFork    = engineProgProcessFork
-	ProgExit    = engineProgProcessExit
+	ProgFree    = engineProgProcessFree
 	// ProgStashExit is there if something is kept of calls in flight.
 	ProgStashExit = engineProgStashExit
 	// These are there for sessions only.
@@ -118,7 +118,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	delete(spec.Programs, ProgListPIDs)
 	if !s.Filter.Family {
 		delete(spec.Programs, ProgFork)
-		delete(spec.Programs, ProgExit)
+		delete(spec.Programs, ProgFree)
 	}
 	var config engineConfig // 0: only idle tasks are left out
 	if !s.TraceSelf {

@@ -115,19 +115,22 @@ func (h *held) run(t *testing.T) {
 	}
 }
 
-// TestLiveFollow: a shell's children are traced with --follow only.
+// TestLiveFollow: a shell's children are traced with --follow only, and all of them to
+// their end: when a process that ends closes its files, its threads have ended already.
 func TestLiveFollow(t *testing.T) {
 	guest.Require(t)
-	for option, want := range map[string]int{"--follow": 5, "--no-irq": 0} {
+	type counts struct{ reads, ends int } // of workloads; of the shell
+	for option, want := range map[string]counts{"--follow": {5, 1}, "--no-irq": {0, 1}} {
 		h := hold(t, "(workload read -count 2 -size 31; workload read -count 3 -size 31); true", nil)
-		trace := startTrace(t, option, "-p", fmt.Sprint(h.cmd.Process.Pid), "vfs_read(count == 31)")
+		trace := startTrace(t, option, "-p", fmt.Sprint(h.cmd.Process.Pid), "vfs_read(count == 31)", "exit_files()")
 		if err := exec.Command("workload", "read", "-count", "2", "-size", "31").Run(); err != nil {
 			t.Fatal(err)
 		}
 		h.run(t)
 		out, status := trace.wait(t)
-		if n := records(out, "workload", "vfs_read"); n != want || status != 0 {
-			t.Errorf("%s: %d records, status %d, want %d and 0:\n%s", option, n, status, want, out)
+		got := counts{records(out, "workload", "vfs_read"), records(out, "sh", "exit_files")}
+		if got != want || status != 0 {
+			t.Errorf("%s: %+v, status %d, want %+v and 0:\n%s", option, got, status, want, out)
 		}
 	}
 }

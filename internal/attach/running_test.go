@@ -101,7 +101,7 @@ func TestAdopt(t *testing.T) {
 	if family := k.tables[bpf.MapFamily]; len(family) != 1 || family[uint32(4711)] != uint8(1) {
 		t.Errorf("%v", family)
 	}
-	for _, tp := range []string{"+raw_tp sched_process_fork", "+raw_tp sched_process_exit"} {
+	for _, tp := range []string{"+raw_tp sched_process_fork", "+raw_tp sched_process_free"} {
 		if !slices.Contains(k.log, tp) && !slices.Contains(k.log, strings.Replace(tp, "raw_tp", "RawTp", 1)) {
 			t.Errorf("%s is not followed: %q", tp, k.log)
 		}

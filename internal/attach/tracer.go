@@ -228,7 +228,7 @@ func mebibytes(n int) float64 { return float64(n) / (1 << 20) }
 
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
-	for _, name := range []string{bpf.ProgFork, bpf.ProgExit, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionFree} {
+	for _, name := range []string{bpf.ProgFork, bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionFree} {
 		prog := t.engine.program(name)
 		if prog == nil {
 			continue
