@@ -63,7 +63,7 @@ func TestFactsHealthy(t *testing.T) {
 	}
 	for name, want := range map[FactName]string{
 		FactRelease: "6.12.111+deb12-cloud-arm64", FactArch: "arm64", FactLockdown: "integrity",
-		FactKallsyms: "20, those of 1 module included", FactModuleBTF: "1 of 1 module", FactPrivileges: "root",
+		FactKallsyms: "21, those of 1 module included", FactModuleBTF: "1 of 1 module", FactPrivileges: "root",
 	} {
 		if got := facts.Get(name).Value; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

@@ -28,6 +28,7 @@ ffffffff81000400 t twice
 ffffffff81000500 t twice
 ffffffff81000600 W no_btf
 ffffffff82000000 D jiffies_64
+ffffffff82001000 r kallsyms_seqs_of_names
 ffffffffc0000000 t mod_probe	[mod]
 ffffffffc0000080 t ip_rcv	[mod]
 ffffffffc0000100 d mod_data	[mod]
@@ -49,7 +50,8 @@ func TestSymbol(t *testing.T) {
 		{0xffffffff810000ff, "ip_send_skb+0xaf/0xb0"},
 		{0xffffffff81000100, "ip_send_skb.cold+0x0/0x10"},
 		{0xffffffff81ffffff, "no_btf+0xfff9ff/0xfffa00"}, // vmlinux has no gaps
-		{0xffffffff82000008, "jiffies_64+0x8/0x5000"},
+		{0xffffffff82000008, "jiffies_64+0x8/0x1000"},
+		{0xffffffff82001800, ""}, // a literal behind the table
 		{0xffffffffc0000090, "ip_rcv+0x10/0x80 [mod]"},
 		{0xffffffffc0000110, "mod_data+0x10/0xf00 [mod]"},
 		{0xffffffffc0004fff, ""},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -224,6 +225,9 @@ func (t *symbolTable) find(addr uint64) (Symbol, bool) {
 	start := t.symbols[order[next-1]].addr
 	first := sort.Search(next, func(i int) bool { return t.symbols[order[i]].addr >= start })
 	s := &t.symbols[order[first]]
+	if addr > start && !s.text() && strings.HasPrefix(t.name(s), "kallsyms_") {
+		return Symbol{}, false // nothing points into these tables, but to the string literals behind them
+	}
 	end := (start + page) &^ (page - 1)
 	if s.module == 0 || s.text() {
 		end += lastSymbol // what follows a module's data may be a trampoline
