@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
@@ -49,12 +48,8 @@ const settle = "4"
 func benchmarkOn(ctx context.Context, o options, k vm.Kernel, load *payload, w io.Writer) (ok bool, err error) {
 	l := &live{guest: vm.Guest{Kernel: k, Files: load.files, ICount: true}, load: load, options: o}
 	defer l.close()
-	if o.with != "" {
-		files, err := vm.Installed(ctx, o.with)
-		if err != nil {
-			return false, err
-		}
-		l.guest.Files = slices.Concat(l.guest.Files, files)
+	if err := l.takeAlong(ctx); err != nil {
+		return false, err
 	}
 	if err := l.boot(ctx); err != nil {
 		return false, err

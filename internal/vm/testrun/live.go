@@ -214,10 +214,23 @@ func newLive(ctx context.Context, o options, k target, load *payload) (*live, er
 	}
 	// The functions of tun are for TestLiveModule to trace.
 	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, load: load, options: o}
+	if err := l.takeAlong(ctx); err != nil {
+		return nil, err
+	}
 	if o.debugInfo {
 		return l, l.guest.AddDebugInfo(ctx)
 	}
 	return l, nil
+}
+
+// takeAlong puts the program of -with into the guest.
+func (l *live) takeAlong(ctx context.Context) error {
+	if l.options.with == "" {
+		return nil
+	}
+	files, err := vm.Installed(ctx, l.options.with)
+	l.guest.Files = slices.Concat(l.guest.Files, files)
+	return err
 }
 
 // A live runs packages' tests in one guest, or in a new one after a crash.

@@ -46,7 +46,7 @@ func main() {
 	all := flag.Bool("all", false, "all live tests on all kernels: "+vm.AllKernels)
 	flag.StringVar(&o.table, "table", "", "with -live: write into this `file` what works on which kernel")
 	flag.BoolVar(&o.debugInfo, "debuginfo", false, "with -live: put the kernels' debug info into the guests, and run the tests that need it")
-	flag.StringVar(&o.with, "with", "", "with -bench: take this installed `program` along, to compare with")
+	flag.StringVar(&o.with, "with", "", "with -live or -bench: take this installed `program` along, to compare with")
 	flag.StringVar(&o.run, "run", "", "of the live tests or benchmarks only those that match this `regexp`")
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up a test that says nothing for this `time`; on a slow machine for as many times longer")
 	flag.Parse()
