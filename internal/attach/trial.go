@@ -104,7 +104,7 @@ func (t Trial) attach(h host, view *kernel.View, arch string) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options, err = SessionOptions(s, options, bpf.SessionSettings{Success: true}); err != nil {
+	if options, err = SessionOptions(s, options, bpf.SessionSettings{Success: true, Count: trialSessions}); err != nil {
 		return nil, err
 	}
 	return started(attachTo(h, s, options))
@@ -127,6 +127,10 @@ const trialItems = "(a == 1, return == 2)"
 
 // trialRing is the size of a trial's ring buffer: enough for one record.
 const trialRing = 64 << 10
+
+// trialSessions is room for the one session, and for those of others who happen to have the
+// kernel call the same function.
+const trialSessions = 16
 
 // awaitRecord calls the harmless function until a record of it has come.
 func awaitRecord(ctx context.Context, tracer *Tracer) error {
