@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -117,7 +116,7 @@ func startBpftrace(t testing.TB, args ...string) *running {
 		t.Log(lines.Text())
 	}
 	go func() {
-		_, err := io.Copy(io.Discard, pipe)
+		_, err := r.out.ReadFrom(pipe)
 		r.eof <- err
 	}()
 	return r

@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -68,6 +70,74 @@ func TestLiveEndless(t *testing.T) {
 			t.Errorf("status %d, %d records of which %d are whole", status, begun, ended)
 		}
 	})
+}
+
+// TestLiveStopTime: from Ctrl-C to the last byte it takes two seconds at most, however many
+// calls are made and however slowly they are read.
+func TestLiveStopTime(t *testing.T) {
+	guest.Require(t)
+	if os.Getenv("KSNOOP_SOAK") == "" {
+		t.Skip("is about time: run `make soak`")
+	}
+	const spec = "vfs_read(count == 47, *file)"
+	for _, rate := range []int{0, 256 << 10} { // bytes per second; 0: as they come
+		work := exec.Command("workload", "threads", "-threads", "2", "-count", "100000000", "-size", "47")
+		if err := work.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("ksnoop", "trace", spec)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		pipe, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		eof, begun := make(chan int, 1), make(chan struct{})
+		go func() {
+			buf, total := make([]byte, 16<<10), 0
+			for {
+				n, err := pipe.Read(buf)
+				if total == 0 {
+					close(begun)
+				}
+				if total += n; err != nil {
+					eof <- total
+					return
+				}
+				if rate > 0 {
+					time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+				}
+			}
+		}()
+		<-begun
+		time.Sleep(time.Second)
+		begin := time.Now()
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		total := <-eof
+		last := time.Since(begin)
+		err = cmd.Wait()
+		t.Logf("soak: Ctrl-C, a reader of %d B/s (0: as fast as they come): last byte after %v, end after %v, %d bytes printed: %s", rate,
+			last, time.Since(begin), total, strings.ReplaceAll(strings.TrimSpace(errs.String()), "\n", "; "))
+		if err != nil || last > livetest.Patience(2*time.Second) {
+			t.Errorf("%d B/s: %v, last byte after %v", rate, err, last)
+		}
+		if err := errors.Join(work.Process.Kill(), ignoreExit(work.Wait())); err != nil {
+			t.Error(err)
+		}
+	}
+	const made = 20_000
+	begin := time.Now()
+	out, errs, status := printedOnce(t, "ksnoop", "trace", "--max-cpu=off", "--ringbuf=256K", spec, "--", "sh", "-c", fmt.Sprintf("exec workload threads -threads 2 -count %d -size 47 >/dev/null", made/2))
+	shown, lost := records(out, "workload", "vfs_read"), sum(t, summary, errs)
+	t.Logf("soak: flood that ends by itself: %d made, %d printed, %d lost, %v: %s", made, shown, lost, time.Since(begin), strings.TrimSpace(errs))
+	if n := shown + lost; status != 0 || n > made || n+sum(t, skipped, errs) < made {
+		t.Errorf("status %d, %d printed and %d lost of %d: %s", status, shown, lost, made, errs)
+	}
 }
 
 // TestLiveUnread: where nobody reads what is printed, a signal ends the trace all the
