@@ -127,7 +127,11 @@ func (c *checker) contextHint(name string) string {
 	}
 	if registers == "" {
 		args := ""
-		if n := len(c.scope.Params); n > 0 {
+		switch n := len(c.scope.Params); n {
+		case 0:
+		case 1:
+			args = " and $arg1"
+		default:
 			args = fmt.Sprintf(" and $arg1 to $arg%d", n)
 		}
 		return "there are $pid $tid $uid $comm $cpu $time $duration" + args

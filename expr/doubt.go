@@ -137,9 +137,11 @@ func (c *checker) doubtSign(at *Binary, s side, k *Const) bool {
 func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
 	own, ok := number(s.x.val.Type())
 	to := common(s.x, s.with)
-	bits := bitsOf(s.x.val).Size
+	bits, declared := bitsOf(s.x.val).Size, typeName(s.x.t)
 	if bits == 0 {
 		bits = uint8(8 * own.size)
+	} else {
+		declared += fmt.Sprintf(" : %d", bits)
 	}
 	if i, isInt := btf.UnderlyingType(s.x.val.Type()).(*btf.Int); isInt && i.Encoding == btf.Bool {
 		bits = 1
@@ -169,7 +171,7 @@ func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
 	default:
 		return
 	}
-	c.doubt(at.Span(), "", "this %s holds: %s is %s, whose values are %d to %d", outcome, c.textOf(s.text), typeName(s.x.t), least, most)
+	c.doubt(at.Span(), "", "this %s holds: %s is %s, whose values are %d to %d", outcome, c.textOf(s.text), declared, least, most)
 }
 
 // common is the type in which two operands are compared; pointers are compared as

@@ -55,7 +55,7 @@ func TestDoubts(t *testing.T) {
 		{"flags == 0xffffffffffffffff", ""},
 		{"(s8)flags == 128", "(s8)flags == 128: this never holds: (s8)flags is s8, whose values are -128 to 127"},
 		{"(bool)flags == 2", "(bool)flags == 2: this never holds: (bool)flags is _Bool, whose values are 0 to 1"},
-		{"t.bit == 32", "t.bit == 32: this never holds: t.bit is u32, whose values are 0 to 31"},
+		{"t.bit == 32", "t.bit == 32: this never holds: t.bit is u32 : 5, whose values are 0 to 31"},
 		{"t.bit == 31", ""},
 		{"sk->dev->name == 0", "sk->dev->name: this compares where the array sk->dev->name lies, not what is in it; write sk->dev->name[0], or sk->dev->name == \"text\""},
 		{"0 != sk->dev->ids", "sk->dev->ids: this compares where the array sk->dev->ids lies, not what is in it; write sk->dev->ids[0]"},
