@@ -102,7 +102,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.filters.add(flags)
-	flags.Var(&f.user, "user", "run COMMAND as this `USER`, a name or a number, and not as whom ksnoop runs as")
+	flags.Var(&f.user, "user", "run COMMAND as this `USER[:GROUP]`, names or numbers, and not as whom ksnoop runs as")
 	f.control.add(flags)
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
 	f.session.add(flags)

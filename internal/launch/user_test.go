@@ -89,7 +89,22 @@ func TestLookupUser(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"no-such-user", "4000000000", "99999999999", "-1", ""} {
+	// Nobody of that number is listed; who is, may have another group.
+	root := strings.TrimSpace(ids(t, "-gn", "root"))
+	for name, want := range map[string][3]string{"1000777": {"1000777", "1000777", "1000777"}, "1000777:1000888": {"1000777", "1000888", "1000888"},
+		"1000777:" + root: {"1000777", "0", "0"}, "nobody:1000888": {strings.TrimSpace(ids(t, "-u", "nobody")), "1000888", "1000888"}} {
+		as, err := LookupUser(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for i, option := range []string{"-u", "-g", "-G"} {
+			if got := outputAs(t, as, "id", option); got != want[i]+"\n" {
+				t.Errorf("%s: id %s says %q, want %q", name, option, got, want[i])
+			}
+		}
+	}
+	for _, name := range []string{"no-such-user", "4294967295", "99999999999", "-1", "", ":0", "0:", "0:no-such-group", "0:-1", "0:0:0"} {
 		if as, err := LookupUser(name); err == nil {
 			t.Errorf("%q was found to be %+v", name, as)
 		}
