@@ -63,7 +63,9 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 	}
 	options.Warn = func(err error) { t.log.Warn(err.Error()) }
 	f.filters.warn(t.log)
+	found := slow(t.stderr, "looking for the functions...")
 	request, err := f.resolve(t.kernel, args, options)
+	found()
 	if err != nil {
 		return err
 	}

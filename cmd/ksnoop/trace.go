@@ -452,7 +452,9 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 // trace is a fault of its SPEC, and nothing stays attached.
 func (t *tracing) attach(ctx context.Context, options attach.Options) (*attach.Tracer, error) {
 	tracer, err := attach.Attach(t.plan, options)
+	attached := slow(t.stderr, attachingTo(len(t.plan.Probes)))
 	if err != nil {
+	attached()
 		t.verifierLog(err)
 		if refused := plan.Refused(t.kernel, t.plan.Probes); refused != nil {
 			return nil, refused
