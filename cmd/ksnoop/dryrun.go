@@ -36,6 +36,7 @@ type dryRun struct {
 	passed  []string         // methods that would be better, and why they are not used
 	refused []string         // functions that selectors match and the kernel refuses
 	unsure  []string         // instructions that the kernel may yet refuse
+	caution string           // what the way of attaching may not see
 }
 
 // A tracedGroup is a number of functions with what they have in common.
@@ -44,10 +45,15 @@ type tracedGroup struct {
 	functions []string
 }
 
-// unfit returns the probes for which no program can be generated, so that the kernel
-// need not be asked: their items need too much stack.
-func unfit(p *plan.Plan, target codegen.Target) (failed []attach.Failure) {
+// unfit returns the probes of which it is known, without the kernel being asked, that they
+// cannot be attached: it lets nobody trace their functions, or no program can be generated
+// for them, since their items need too much stack.
+func unfit(view *kernel.View, p *plan.Plan, target codegen.Target) (failed []attach.Failure) {
 	for _, probe := range p.Probes {
+		if err := probe.Refusal(view); err != nil {
+			failed = append(failed, attach.Failure{Probe: probe, Err: err})
+			continue
+		}
 		if len(probe.Items) == 0 {
 			continue
 		}
@@ -182,6 +188,9 @@ func (d *dryRun) print(w io.Writer) error {
 	if len(d.unsure) > 0 {
 		fmt.Fprintf(&b, "known only on attaching, whether an instruction begins there that can be probed: %s\n", terminal.Name(strings.Join(d.unsure, " ")))
 	}
+	if d.caution != "" {
+		fmt.Fprintf(&b, "mind: %s\n", d.caution)
+	}
 	for _, why := range d.passed {
 		fmt.Fprintf(&b, "passed over: %s\n", terminal.Name(why))
 	}
@@ -193,7 +202,7 @@ func (d *dryRun) print(w io.Writer) error {
 		remarks = append(remarks, remarkOn(f.Probe.Name, f.Err).about(f.Probe))
 	}
 	for _, name := range d.refused {
-		remarks = append(remarks, remark{name: name, text: "not open to tracing (" + kernel.RefusedBecause + ")"})
+		remarks = append(remarks, notOpen(name))
 	}
 	if len(remarks) > 0 {
 		fmt.Fprintln(&b, "would not be traced:")

@@ -71,6 +71,9 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 	}
 	sayInlined(t.log, request.plan, request.skipped)
 	sayLeftOut(t.log, request.skipped)
+	if f.verbose || f.debug {
+		sayRefused(t.log, request.refused())
+	}
 	switch {
 	case t.kernel.GivenTypes():
 		request.plan, err = attach.ChooseUntyped(request.plan, f.auto())
@@ -82,6 +85,7 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 		return err
 	}
 	t.request, t.plan = request, request.plan
+	sayAwaiting(t.log, t.plan)
 	if f.dryRun != "" {
 		return plan.Refused(t.kernel, t.plan.Probes)
 	}

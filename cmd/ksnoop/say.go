@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // sentences is a slog.Handler that writes what a person reads, for example
@@ -145,6 +148,37 @@ func sayLeftOut(log *slog.Logger, skipped []plan.Skipped) {
 		}
 	}
 	sayGroups("functions", remarks, func(f, why string) { log.Info("left out", "function", f, "reason", why) })
+}
+
+// notOpen is what is to be said of a function that the kernel lets nobody trace.
+func notOpen(name string) remark {
+	return remark{name: name, text: "not open to tracing (" + kernel.RefusedBecause + ")"}
+}
+
+// sayRefused logs which functions globs match and the kernel lets nobody trace.
+func sayRefused(log *slog.Logger, names []string) {
+	var remarks []remark
+	for _, name := range names {
+		remarks = append(remarks, notOpen(name))
+	}
+	sayGroups("functions", remarks, func(f, why string) { log.Info("left out", "function", f, "reason", why) })
+}
+
+// awaiting says what a plan may not see if fprobes wait for its returns, "" if none do:
+// docs/losses.md has the figures.
+func awaiting(p *plan.Plan) string {
+	for _, m := range []layout.Method{layout.MethodKprobeSession, layout.MethodKprobeMulti} {
+		if slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Method == m && p.Return != nil }) {
+			return fmt.Sprintf("with %s the kernel waits for a limited number of returns at once: calls of functions that sleep or call themselves may go unseen. --attach=fentry has no such limit", m)
+		}
+	}
+	return ""
+}
+
+func sayAwaiting(log *slog.Logger, p *plan.Plan) {
+	if text := awaiting(p); text != "" {
+		log.Info(text)
+	}
 }
 
 // sayAttached logs what is traced and how, and what could not be.

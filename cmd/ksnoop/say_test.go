@@ -108,3 +108,24 @@ func TestGrouped(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestAwaiting: a plan says that its way of attaching waits for a limited number of returns,
+// if it does.
+func TestAwaiting(t *testing.T) {
+	half := &layout.Half{}
+	for _, c := range []struct {
+		probe layout.Probe
+		want  bool
+	}{
+		{layout.Probe{Method: layout.MethodKprobeSession, Entry: half, Return: half}, true},
+		{layout.Probe{Method: layout.MethodKprobeMulti, Return: half}, true},
+		{layout.Probe{Method: layout.MethodKprobeMulti, Entry: half}, false},
+		{layout.Probe{Method: layout.MethodFentry, Entry: half, Return: half}, false},
+	} {
+		p := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Method: layout.MethodKprobe, Return: half}}, {Probe: c.probe}}}
+		text := awaiting(p)
+		if got := strings.HasPrefix(text, "with "+c.probe.Method.String()+" the kernel waits"); got != c.want || !got && text != "" {
+			t.Errorf("%s: %q", c.probe.Method, text)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func (r *request) dryRun(failed []attach.Failure) *dryRun {
 	for _, f := range failed {
 		bad[f.Probe] = true
 	}
-	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused(), passed: passedTexts(r.choice), unsure: unsure(r.plan, bad)}
+	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused(), passed: passedTexts(r.choice), unsure: unsure(r.plan, bad), caution: awaiting(r.plan)}
 	if r.plan.Sessions {
 		d.traced, d.methods = dryRunOfSessions(r.plan, bad), methodCounts(r.plan, bad)
 	} else {

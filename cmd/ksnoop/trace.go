@@ -156,7 +156,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	switch {
 	case f.dryRun == dryRunList:
 		f.tail.set(&t.settings, &t.target)
-		return t.request.dryRun(unfit(t.plan, t.target)).print(stdout)
+		return t.request.dryRun(unfit(t.kernel, t.plan, t.target)).print(stdout)
 	case f.explain:
 		return explain(stdout, t.plan, t.target)
 	}
@@ -481,9 +481,8 @@ func (t *tracing) explained(failed []attach.Failure) []attach.Failure {
 	out := make([]attach.Failure, len(failed))
 	for i, f := range failed {
 		out[i] = f
-		var refused *kernel.RefusedError
-		if a, _ := t.kernel.Attachable(f.Probe.Func); f.Probe.IsCall() && errors.As(a.Refusal(), &refused) {
-			out[i].Err = errors.New(refused.Reason())
+		if err := f.Probe.Refusal(t.kernel); err != nil {
+			out[i].Err = err
 		}
 	}
 	return out

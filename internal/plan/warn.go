@@ -40,6 +40,19 @@ func (o *Options) warnDoubts(p *Plan) {
 	}
 }
 
+// Refusal says why the kernel lets nobody trace the function of a probe; nil if it does, or
+// that is not known.
+func (p *Probe) Refusal(view *kernel.View) error {
+	if !p.IsCall() {
+		return nil
+	}
+	a, _ := view.Attachable(p.Func)
+	if refused, ok := errors.AsType[*kernel.RefusedError](a.Refusal()); ok {
+		return errors.New(refused.Reason())
+	}
+	return nil
+}
+
 // Refused returns, as faults of the SPECs that ask for them by name, which
 // functions of a plan the kernel lets nobody trace; nil if there are none or if
 // that is not known. It reads long lists: to be asked when something has failed.

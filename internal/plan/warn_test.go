@@ -128,3 +128,26 @@ func TestRecordTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusal: what the kernel's list of functions that can be traced does not have cannot
+// be, whoever asks for it by name.
+func TestRefusal(t *testing.T) {
+	view := clockView(t)
+	parse := func(text string) []*expr.Spec {
+		spec, err := expr.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*expr.Spec{spec}
+	}
+	s, _, err := ResolveSession(view, SessionRequest{Entry: parse("sched_clock"), Allow: parse("native_sched_clock")}, Options{Arch: "amd64"})
+	if err != nil || len(s.Probes) != 2 {
+		t.Fatal(s, err)
+	}
+	if err := s.Probes[0].Refusal(view); err != nil {
+		t.Errorf("sched_clock: %v", err)
+	}
+	if err := s.Probes[1].Refusal(view); err == nil || !strings.HasSuffix(err.Error(), "(notrace)") {
+		t.Errorf("native_sched_clock: %v", err)
+	}
+}
