@@ -64,7 +64,12 @@ const (
 	LostNMI       = Counter(engineCounterLOST_NMI)       // sessions that would have begun in a non-maskable interrupt
 	PausedTime    = Counter(engineCounterPAUSED_TIME)    // milliseconds in which the programs were paused
 	MissedReturn  = Counter(engineCounterMISSED_RETURN)  // calls for whose return the kernel had no room
-	Counters      = Counter(engineCounterCOUNTERS)       // how many there are
+	// Sessions that were not wanted.
+	LeftFine  = Counter(engineCounterLEFT_FINE)  // they did not fail
+	LeftError = Counter(engineCounterLEFT_ERROR) // with another error than those asked for
+	LeftShort = Counter(engineCounterLEFT_SHORT) // they did not take long enough
+	LeftUnmet = Counter(engineCounterLEFT_UNMET) // no call met the predicates
+	Counters  = Counter(engineCounterCOUNTERS)   // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.

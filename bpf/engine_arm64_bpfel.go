@@ -106,7 +106,11 @@ const (
 	engineCounterLOST_NMI       engineCounter = 15
 	engineCounterPAUSED_TIME    engineCounter = 16
 	engineCounterMISSED_RETURN  engineCounter = 17
-	engineCounterCOUNTERS       engineCounter = 18
+	engineCounterLEFT_FINE      engineCounter = 18
+	engineCounterLEFT_ERROR     engineCounter = 19
+	engineCounterLEFT_SHORT     engineCounter = 20
+	engineCounterLEFT_UNMET     engineCounter = 21
+	engineCounterCOUNTERS       engineCounter = 22
 )
 
 type engineEvent struct {

@@ -523,17 +523,16 @@ static __always_inline int wanted_error(struct session *s)
 	return wanted.errnos[errno / 64] >> errno % 64 & 1;
 }
 
-static __always_inline int reportable(struct session *s, enum session_kind kind)
+// unwanted returns why a session is not to be reported; 0: it is.
+static __always_inline enum counter unwanted(struct session *s, enum session_kind kind)
 {
 	if (wanted.condition && !s->satisfied)
-		return 0;
+		return LEFT_UNMET;
 	if (wanted.longer && bpf_ktime_get_ns() - s->rec.start < wanted.longer)
-		return 0;
-	if (kind != SESSION_END)
-		return wanted.success;
-	if (s->rec.failed)
-		return wanted_error(s);
-	return wanted.success || s->chains;
+		return LEFT_SHORT;
+	if (kind == SESSION_END && s->rec.failed)
+		return wanted_error(s) ? 0 : LEFT_ERROR;
+	return wanted.success || (kind == SESSION_END && s->chains) ? 0 : LEFT_FINE;
 }
 
 // ks_take_stack keeps the stack of the return at hand.
@@ -561,6 +560,7 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 {
 	struct task_struct *task;
 	__u32 unseen = overrun() - s->overrun;
+	enum counter why;
 
 	__sync_fetch_and_add(&open_sessions, -1);
 	if (unseen) {
@@ -568,7 +568,9 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 		add(MISSED_RETURN, unseen);
 	}
 	s->rec.failed = s->failing == 1;
-	if (!reportable(s, kind)) {
+	why = unwanted(s, kind);
+	if (why) {
+		add(why, 1);
 		drop(s);
 		return 0;
 	}

@@ -95,12 +95,15 @@ func TestLiveLonger(t *testing.T) {
 	for longer, want := range map[time.Duration]int{livetest.Patience(200 * time.Millisecond): 2, livetest.Patience(20 * time.Second): 0} {
 		r := sessionRun{entry: []string{"vfs_read(count == 1)"}, report: bpf.SessionSettings{Success: true, Longer: uint64(longer)},
 			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
-		out, _ := r.sessions(t, func() {
+		out, counts := r.sessions(t, func() {
 			workload(t, "pipe-wait", "-for", livetest.Patience(300*time.Millisecond).String(), "-count", "2")
 			workload(t, "read", "-size", "1") // which does not take long
 		})
 		if len(out) != want {
 			t.Errorf("longer than %v: %d sessions, want %d: %q", longer, len(out), want, out)
+		}
+		if n := counts[bpf.LeftShort]; n != uint64(3-want) {
+			t.Errorf("longer than %v: %d sessions counted as too short, want %d", longer, n, 3-want)
 		}
 	}
 }

@@ -444,6 +444,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	}
 	tally.uncounted, tally.cut = tracer.Uncounted(), tracer.Cut()
 	err = errors.Join(t.recording.end(tally), tally.report(t.output(), t.stderr, t.flags.control.stats), tooMuch)
+	t.sayNothingShown(tracer, tally)
 	t.detach(tracer)
 	return err
 }
@@ -451,10 +452,10 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 // attach attaches the plan. What was asked for by name and the kernel lets nobody
 // trace is a fault of its SPEC, and nothing stays attached.
 func (t *tracing) attach(ctx context.Context, options attach.Options) (*attach.Tracer, error) {
-	tracer, err := attach.Attach(t.plan, options)
 	attached := slow(t.stderr, attachingTo(len(t.plan.Probes)))
-	if err != nil {
+	tracer, err := attach.Attach(t.plan, options)
 	attached()
+	if err != nil {
 		t.verifierLog(err)
 		if refused := plan.Refused(t.kernel, t.plan.Probes); refused != nil {
 			return nil, refused

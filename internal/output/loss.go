@@ -12,8 +12,9 @@ import (
 // A loss is what a counter of the engine means to a person.
 type loss struct {
 	what, hint string
-	// shows says that the output itself shows it, where it happens.
-	shows bool
+	// known says that it need not be told at the end: the output itself shows it, where it
+	// happens, or it was asked for.
+	known bool
 }
 
 var losses = [bpf.Counters]loss{
@@ -28,14 +29,19 @@ var losses = [bpf.Counters]loss{
 	bpf.LostRecursion: {what: "calls left out because tracing itself has made them"},
 	bpf.Fault:         {what: "calls left out because a predicate met unreadable memory or divided by zero"},
 	bpf.RateLimited:   {what: "calls left out by --rate"},
-	bpf.Unreadable:    {what: "records with values that could not be read", shows: true},
-	bpf.Truncated:     {what: "strings and buffers of which only the beginning was captured", shows: true},
+	bpf.Unreadable:    {what: "records with values that could not be read", known: true},
+	bpf.Truncated:     {what: "strings and buffers of which only the beginning was captured", known: true},
 	bpf.LostSession:   {what: "sessions not recorded because too many were open at once", hint: "make room for more with --sessions"},
 	bpf.LostNMI:       {what: "sessions not recorded because a non-maskable interrupt began them"},
 	bpf.MissedReturn: {what: "calls or returns not seen because the kernel has no room to wait for more returns at once",
 		hint: "functions that sleep or call themselves are better traced with --attach=fentry or --attach=kprobe"},
 	bpf.PausedTime: {what: "milliseconds in which no calls were looked at, so that tracing takes no more than --max-cpu", hint: "allow more of it, or trace less"},
-	bpf.Missed:     {what: "calls or returns not seen because the kernel skips a probe while another runs on that CPU"},
+	bpf.Missed: {what: "calls or returns not seen because the kernel runs no tracing program on a CPU where one is at work already, if only for a task that was preempted",
+		hint: "with --attach=session, multi or kprobe no task is preempted there"},
+	bpf.LeftFine:  {what: "sessions not shown because they did not fail", known: true},
+	bpf.LeftError: {what: "sessions not shown because of the errors that they failed with", known: true},
+	bpf.LeftShort: {what: "sessions not shown because they did not take long enough", known: true},
+	bpf.LeftUnmet: {what: "sessions not shown because no call met the predicates", known: true},
 }
 
 // AppendLost appends the mark that stands in the output where n records are
@@ -46,11 +52,11 @@ func AppendLost(dst []byte, cause bpf.Counter, n uint64) []byte {
 }
 
 // AppendLosses appends a line for each cause of loss: for all, or for those
-// that occurred and that the output does not show.
+// that occurred and have to be told.
 func AppendLosses(dst []byte, counts *[bpf.Counters]uint64, all bool) []byte {
 	for i, n := range counts {
 		l := &losses[i]
-		if !all && (n == 0 || l.shows) {
+		if !all && (n == 0 || l.known) {
 			continue
 		}
 		dst = fmt.Appendf(dst, "ksnoop: %d %s", n, l.what)

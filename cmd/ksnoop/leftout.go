@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/attach"
+)
+
+// leftOut are the sessions that were not wanted, by cause. It is never changed.
+var leftOut = [...]struct {
+	counter bpf.Counter
+	why     string
+	options func(*sessionFlags) []string // that ask for it
+}{
+	{bpf.LeftFine, "did not fail (-S shows those, too)", nil},
+	{bpf.LeftError, "failed, but not as %s wants it", func(f *sessionFlags) []string { return f.errorOptions() }},
+	{bpf.LeftShort, "did not take longer than %s", func(f *sessionFlags) []string { return []string{"-L " + f.longer} }},
+	{bpf.LeftUnmet, "had no call that meets the predicates", nil},
+}
+
+// errorOptions are the options that say which errors are wanted.
+func (f *sessionFlags) errorOptions() (options []string) {
+	for _, list := range f.only {
+		options = append(options, "-x "+list)
+	}
+	for _, list := range f.except {
+		options = append(options, "-X "+list)
+	}
+	return options
+}
+
+// nothingShown says why no session was shown, "" if nobody has asked for less than all that
+// there are. open is how many have not ended.
+func (f *traceFlags) nothingShown(counts *[bpf.Counters]uint64, open uint32) string {
+	var why []string
+	for _, c := range leftOut {
+		n := counts[c.counter]
+		if n == 0 {
+			continue
+		}
+		text := c.why
+		if c.options != nil {
+			text = fmt.Sprintf(text, strings.Join(c.options(&f.session), ", "))
+		}
+		why = append(why, fmt.Sprintf("%d %s", n, text))
+	}
+	if open > 0 {
+		why = append(why, fmt.Sprintf("%d had not ended (--hung shows those)", open))
+	}
+	filters := f.filters.options()
+	switch {
+	case len(why) > 0:
+		return "no session is shown: " + strings.Join(why, "; ")
+	case len(filters) > 0:
+		return fmt.Sprintf("no session was opened: of the functions of -e there was no call that %s let through", strings.Join(filters, ", "))
+	}
+	return ""
+}
+
+// sayNothingShown says why there was no session to show.
+func (t *tracing) sayNothingShown(tracer *attach.Tracer, tally *tally) {
+	if !t.plan.Sessions || tally.records > 0 {
+		return
+	}
+	open, _ := tracer.OpenSessions()
+	if text := t.flags.nothingShown(&tally.counts, open); text != "" {
+		fmt.Fprintln(t.stderr, "ksnoop: "+text)
+	}
+}
+
+// options are those that say whose calls are traced.
+func (f *filterFlags) options() (options []string) {
+	for _, of := range []struct {
+		name   string
+		values []uint
+	}{{"-p", f.pids}, {"-P", f.notPIDs}, {"-t", f.tids}} {
+		for _, v := range of.values {
+			options = append(options, fmt.Sprintf("%s %d", of.name, v))
+		}
+	}
+	for _, of := range []struct {
+		name   string
+		values []string
+	}{{"-n", f.comms}, {"-N", f.notComms}, {"--uid", f.uids}} {
+		for _, v := range of.values {
+			options = append(options, of.name+" "+v)
+		}
+	}
+	if f.cgroup != "" {
+		options = append(options, "--cgroup "+f.cgroup)
+	}
+	if f.noIRQ {
+		options = append(options, "--no-irq")
+	}
+	return options
+}

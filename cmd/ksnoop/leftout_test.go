@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// TestNothingShown: where options leave nothing to show, the end says which, and why.
+func TestNothingShown(t *testing.T) {
+	for _, c := range []struct {
+		options string
+		counts  map[bpf.Counter]uint64
+		open    uint32
+		want    string
+	}{
+		{"", nil, 0, ""},
+		{"-S", map[bpf.Counter]uint64{bpf.LostRingbuf: 3}, 0, ""},
+		{"", map[bpf.Counter]uint64{bpf.LeftFine: 12}, 0, "no session is shown: 12 did not fail (-S shows those, too)"},
+		{"-x ENOENT -X EINVAL,NULL -L 10", map[bpf.Counter]uint64{bpf.LeftError: 5, bpf.LeftShort: 2, bpf.LeftUnmet: 1}, 0,
+			"no session is shown: 5 failed, but not as -x ENOENT, -X EINVAL,NULL wants it; 2 did not take longer than -L 10; 1 had no call that meets the predicates"},
+		{"-S", nil, 1, "no session is shown: 1 had not ended (--hung shows those)"},
+		{"-n nobody -n no*", map[bpf.Counter]uint64{bpf.LeftFine: 1}, 2,
+			"no session is shown: 1 did not fail (-S shows those, too); 2 had not ended (--hung shows those)"},
+		{"-n nobody -n no* -N x -p 7 -P 8 -t 9 --uid 3 --cgroup g --no-irq", nil, 0, "no session was opened: of the functions of -e there was no call that " +
+			"-p 7, -P 8, -t 9, -n nobody, -n no*, -N x, --uid 3, --cgroup g, --no-irq let through"},
+	} {
+		var f traceFlags
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.filters.add(flags)
+		f.session.add(flags)
+		if err := flags.Parse(strings.Fields(c.options)); err != nil {
+			t.Fatal(err)
+		}
+		var counts [bpf.Counters]uint64
+		for i, n := range c.counts {
+			counts[i] = n
+		}
+		if got := f.nothingShown(&counts, c.open); got != c.want {
+			t.Errorf("%q: %q, want %q", c.options, got, c.want)
+		}
+	}
+}
