@@ -120,6 +120,7 @@ func arguments() []session.Arg {
 		{Param: param("name", &btf.Pointer{Target: typeChar}), Value: pointer, Target: []byte("a\x1b[2Jb"), Text: true, Cut: true},
 		{Param: param("gone", &btf.Pointer{Target: attr}), Value: pointer, TargetType: attr},
 		{Param: param("lost", typeUint)},
+		{Param: param("far", typeUint), Beyond: true},
 		{Param: param("none", &btf.Pointer{Target: attr}), Value: make([]byte, 8), TargetType: attr},
 	}
 }

@@ -243,7 +243,10 @@ func (p *valuePrinter) form(e *event.Event) (*form, error) {
 
 // appendArg appends one argument of those that were captured all together.
 func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
-	if a.Value == nil {
+	switch {
+	case a.Beyond:
+		return append(dst, "? (beyond what -A captures)"...), nil
+	case a.Value == nil:
 		return append(dst, "? (unreadable)"...), nil
 	}
 	if layout.Unknown(a.Param.Type) {

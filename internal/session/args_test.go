@@ -53,6 +53,30 @@ func TestDecodeArgsByReference(t *testing.T) {
 	}
 }
 
+// An argument behind the words that are captured is not unreadable. Of six longs and
+// nine on the stack, with amd64's ABI, the twelfth is the last that is captured.
+func TestDecodeArgsBeyond(t *testing.T) {
+	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
+	var params []layout.Param
+	for i := range 15 {
+		loc := layout.Loc{Reg: i, Slots: 1}
+		if i >= 6 {
+			loc = layout.Loc{Reg: -1, Stack: 8 * (i - 5), Slots: 1} // behind the return address
+		}
+		params = append(params, layout.Param{Param: expr.Param{Name: "x", Type: long}, Loc: loc})
+	}
+	fn := &plan.Probe{Probe: layout.Probe{Args: layout.ArgsOf(params, "amd64")}}
+	var v Values
+	if err := decodeArgs(&v, fn, words(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range v.Args {
+		if beyond := i >= 12; a.Beyond != beyond || (a.Value == nil) != beyond || !beyond && !bytes.Equal(a.Value, words(uint64(i))) {
+			t.Errorf("argument %d is %x, beyond %v", i, a.Value, a.Beyond)
+		}
+	}
+}
+
 // The helper that copies a string returns the same for one that fills all the
 // bytes there are as for a longer one. Less is shown of both, and a mark.
 func TestDecodeArgsText(t *testing.T) {

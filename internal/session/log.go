@@ -343,7 +343,7 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 	}
 	var targets []int // indices of the arguments that have one
 	for i, a := range fn.Args {
-		arg := Arg{Param: a.Param}
+		arg := Arg{Param: a.Param, Beyond: a.Words == 0 && !a.Param.Absent}
 		if a.Words > 0 && !a.Ref {
 			arg.Value = data[8*a.Word : 8*(a.Word+a.Words)]
 		}

@@ -116,8 +116,9 @@ type Values struct {
 type Arg struct {
 	Param *layout.Param
 	// Value are the bytes of the parameter itself, as many as its type has;
-	// nil if they could not be read.
-	Value []byte
+	// nil if they could not be read, or are not captured.
+	Value  []byte
+	Beyond bool // passed too far away to be captured
 	// Target are the bytes of what Value points to, a value of TargetType or,
 	// if Text is set, a string without its NUL; nil if it does not point to
 	// anything known or that could not be read.
