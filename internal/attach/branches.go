@@ -78,12 +78,12 @@ type NoBranchesError struct{ Err error }
 
 func (e *NoBranchesError) Unwrap() error { return e.Err }
 
-// ErrNoSnapshot says that it does not matter what the CPUs record.
-var ErrNoSnapshot = errors.New("this kernel offers BPF no branch snapshot")
+// errNoSnapshot says that it does not matter what the CPUs record.
+var errNoSnapshot = errors.New("this kernel offers BPF no branch snapshot")
 
 // Error says what it takes.
 func (e *NoBranchesError) Error() string {
-	if errors.Is(e.Err, ErrNoSnapshot) {
+	if errors.Is(e.Err, errNoSnapshot) {
 		return e.Err.Error()
 	}
 	text := fmt.Sprintf("the CPUs record no branches for us (%v): this takes Intel LBR, or AMD LbrExtV2 or BRS", e.Err)
@@ -111,8 +111,8 @@ type CPUFailure struct {
 	Err error
 }
 
-// ErrOffline is the failure of a CPU that is not running.
-var ErrOffline = errors.New("it is offline")
+// errOffline is the failure of a CPU that is not running.
+var errOffline = errors.New("it is offline")
 
 // OpenBranches has every CPU record branches of some kinds, those in the kernel.
 // A CPU that cannot does not keep others from it; if none can, or the kernel
@@ -128,7 +128,7 @@ func OpenBranches(kinds BranchKinds) (*Branches, error) {
 		if b != nil {
 			b.Close()
 		}
-		return nil, &NoBranchesError{ErrNoSnapshot}
+		return nil, &NoBranchesError{errNoSnapshot}
 	}
 	return b, err
 }
@@ -161,7 +161,7 @@ func openBranches(kinds BranchKinds) (*Branches, error) {
 	b := &Branches{}
 	for _, cpu := range present {
 		if !slices.Contains(online, cpu) {
-			b.Failed = append(b.Failed, CPUFailure{cpu, ErrOffline})
+			b.Failed = append(b.Failed, CPUFailure{cpu, errOffline})
 			continue
 		}
 		fd, err := openBranchEvent(cpu, kinds)
@@ -172,7 +172,7 @@ func openBranches(kinds BranchKinds) (*Branches, error) {
 		b.fds = append(b.fds, fd)
 	}
 	if len(b.fds) == 0 {
-		i := slices.IndexFunc(b.Failed, func(f CPUFailure) bool { return f.Err != ErrOffline })
+		i := slices.IndexFunc(b.Failed, func(f CPUFailure) bool { return f.Err != errOffline })
 		return nil, &NoBranchesError{b.Failed[max(i, 0)].Err}
 	}
 	return b, nil

@@ -60,7 +60,7 @@ func TestOffersSnapshot(t *testing.T) {
 	if _, err := offersSnapshot(fstest.MapFS{}); err == nil {
 		t.Error("no symbols, no error")
 	}
-	if text := (&NoBranchesError{ErrNoSnapshot}).Error(); strings.Contains(text, "LBR") {
+	if text := (&NoBranchesError{errNoSnapshot}).Error(); strings.Contains(text, "LBR") {
 		t.Errorf("%q is about hardware", text)
 	}
 }

@@ -92,8 +92,8 @@ func changedMuch(from, to float64) bool {
 	return from != to && (from == 1 || to == 1 || to < from/2 || to > from*2)
 }
 
-// Paused returns for how long the programs were paused.
-func (t *Tracer) Paused() time.Duration { return time.Duration(t.paused.Load()) }
+// pausedFor returns for how long the programs were paused.
+func (t *Tracer) pausedFor() time.Duration { return time.Duration(t.paused.Load()) }
 
 // runFor lets the programs run for a part of the time, for so long or until ctx ends.
 func (t *Tracer) runFor(ctx context.Context, d time.Duration, part float64) error {

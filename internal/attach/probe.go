@@ -117,8 +117,8 @@ type Capabilities []Support
 // errNotTried is the answer for a capability that was not tried.
 var errNotTried = errors.New("not tried")
 
-// Err returns why the kernel does not have a capability, nil if it has.
-func (cs Capabilities) Err(c Capability) error {
+// lack returns why the kernel does not have a capability, nil if it has.
+func (cs Capabilities) lack(c Capability) error {
 	for _, s := range cs {
 		if s.Capability == c {
 			return s.Err
@@ -128,7 +128,7 @@ func (cs Capabilities) Err(c Capability) error {
 }
 
 // Has reports whether the kernel has a capability.
-func (cs Capabilities) Has(c Capability) bool { return cs.Err(c) == nil }
+func (cs Capabilities) Has(c Capability) bool { return cs.lack(c) == nil }
 
 // Probe tries the given capabilities, or all if none is given. If the bpf
 // system call itself is refused, nothing that needs it is tried. It stops

@@ -79,7 +79,7 @@ func TestProbe(t *testing.T) {
 	}
 	for c := range numCapabilities {
 		if cs.Has(c) != (c%2 == 0) {
-			t.Errorf("%s: %v", c, cs.Err(c))
+			t.Errorf("%s: %v", c, cs.lack(c))
 		}
 	}
 
@@ -88,8 +88,8 @@ func TestProbe(t *testing.T) {
 	if len(tried) != 1 || tried[0] != CapKprobe {
 		t.Errorf("tried %v", tried)
 	}
-	if !errors.Is(cs.Err(CapFentry), errNotTried) {
-		t.Errorf("fentry: %v", cs.Err(CapFentry))
+	if !errors.Is(cs.lack(CapFentry), errNotTried) {
+		t.Errorf("fentry: %v", cs.lack(CapFentry))
 	}
 }
 
@@ -97,8 +97,8 @@ func TestProbeRefused(t *testing.T) {
 	refused := errors.New("operation not permitted")
 	tried := 0
 	cs := probe(t.Context(), nil, func(Capability) error { tried++; return refused })
-	if tried != 1 || len(cs) != int(numCapabilities) || !errors.Is(cs.Err(CapFentry), refused) {
-		t.Errorf("tried %d of %d, fentry: %v", tried, len(cs), cs.Err(CapFentry))
+	if tried != 1 || len(cs) != int(numCapabilities) || !errors.Is(cs.lack(CapFentry), refused) {
+		t.Errorf("tried %d of %d, fentry: %v", tried, len(cs), cs.lack(CapFentry))
 	}
 }
 
@@ -110,7 +110,7 @@ func TestProbeCancelled(t *testing.T) {
 		}
 		return nil
 	})
-	if !cs.Has(CapFentry) || !errors.Is(cs.Err(CapFexit), context.Canceled) {
-		t.Errorf("fentry %v, fexit %v", cs.Err(CapFentry), cs.Err(CapFexit))
+	if !cs.Has(CapFentry) || !errors.Is(cs.lack(CapFexit), context.Canceled) {
+		t.Errorf("fentry %v, fexit %v", cs.lack(CapFentry), cs.lack(CapFexit))
 	}
 }

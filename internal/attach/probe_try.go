@@ -247,7 +247,7 @@ func tryBranchSnapshot() error {
 	}
 	b, err := OpenBranches(AllBranches)
 	switch {
-	case errors.Is(err, ErrNoSnapshot):
+	case errors.Is(err, errNoSnapshot):
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("no hardware that records branches (perf_event_open: %w): %w", errors.Unwrap(err), ebpf.ErrNotSupported)

@@ -221,8 +221,8 @@ func TestKeepWithin(t *testing.T) {
 			if hopeless := errors.As(err, new(errTooMuch)); hopeless != c.hopeless || err != nil && !hopeless {
 				t.Errorf("%s: %v", c.what, err)
 			}
-			if paused := tracer.Paused() > 0; paused != c.paused || said > 0 != c.paused {
-				t.Errorf("%s: paused for %v, said %d times", c.what, tracer.Paused(), said)
+			if paused := tracer.pausedFor() > 0; paused != c.paused || said > 0 != c.paused {
+				t.Errorf("%s: paused for %v, said %d times", c.what, tracer.pausedFor(), said)
 			}
 			k.always, k.looked = 0, 0
 			takes := float64(k.runtime()) / float64(seconds*time.Second)

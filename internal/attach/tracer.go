@@ -486,7 +486,7 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 		return sums, fmt.Errorf("reading the counters: %w", err)
 	}
 	sums[bpf.LostRecursion] += guarded
-	sums[bpf.PausedTime] = uint64(t.Paused().Milliseconds())
+	sums[bpf.PausedTime] = uint64(t.pausedFor().Milliseconds())
 	return sums, nil
 }
 

@@ -33,7 +33,6 @@ func TestCut(t *testing.T) {
 		},
 		"Rows":           func(i *Info) { i.Rows(nil, 0x401800, 0x401900) },
 		"Sources":        func(i *Info) { i.Sources("*").Contains(0) },
-		"Functions":      func(i *Info) { i.Functions("*") },
 		"Inlined":        func(i *Info) { i.Inlined([]uint64{0x401800}, true) },
 		"InlinedNamed":   func(i *Info) { i.InlinedNamed(func([]byte) bool { return true }) },
 		"Definition":     func(i *Info) { i.Definition(0x401800) },
@@ -91,7 +90,7 @@ func TestCutWhileOpened(t *testing.T) {
 
 // TestOtherPanics are not taken for a file that was cut.
 func TestOtherPanics(t *testing.T) {
-	info, err := New(small(t, "-g"), Options{})
+	info, err := newInfo(small(t, "-g"), Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +134,8 @@ func TestRelocations(t *testing.T) {
 				t.Skip("no x86-64 object file with relocations")
 			}
 			test.change(changed[s.Offset:])
-			_, err = New(changed, Options{})
-			lazy, lazyErr := New(changed, Options{Lazy: true})
+			_, err = newInfo(changed, Options{}, nil)
+			lazy, lazyErr := newInfo(changed, Options{Lazy: true}, nil)
 			if lazyErr != nil {
 				t.Fatal(lazyErr)
 			}

@@ -56,7 +56,7 @@ var shapes = [][]string{
 
 // use calls everything that reads the file.
 func use(data []byte) error {
-	info, err := New(data, Options{Relative: true, Stripped: true, Apart: true})
+	info, err := newInfo(data, Options{Relative: true, Stripped: true, Apart: true}, nil)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func use(data []byte) error {
 		info.Outermost(a, "gcd")
 	}
 	info.LookupAll(addrs)
-	info.Functions("*.c")
+	info.Sources("*.c")
 	info.SymbolNamed("three")
 	info.Inlined(addrs, true)
 	info.InlinedNamed(func([]byte) bool { return true })

@@ -85,10 +85,8 @@ func newMapped(data []byte, o Options, l *loader) (i *Info, err error) {
 	return newInfo(data, o, l)
 }
 
-// New reads the debug info in the bytes of an ELF file, which it keeps. It does
-// not have what is in other files.
-func New(data []byte, o Options) (*Info, error) { return newInfo(data, o, nil) }
-
+// newInfo reads the debug info in the bytes of an ELF file, which it keeps. Without l it
+// does not have what is in other files.
 func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 	f, err := elfhead.Open(bytes.NewReader(data))
 	if err != nil {

@@ -21,7 +21,7 @@ func TestBytesAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(data, Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := newInfo(data, Options{}, nil); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.script, err, test.want)
 		}
 	}

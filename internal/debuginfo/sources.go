@@ -31,9 +31,6 @@ func (c *Code) Contains(addr uint64) bool {
 	return n > 0 && c.spans[n-1].contains(addr)
 }
 
-// Empty reports whether there is no such code.
-func (c *Code) Empty() bool { return len(c.spans) == 0 }
-
 // Sources finds the code that comes from the source files whose path in the
 // source tree matches a glob, in which * stands for any characters and ? for
 // one.
@@ -85,28 +82,6 @@ func (s *sections) mention(pattern string) bool {
 		}
 	}
 	return false
-}
-
-// Functions returns the functions that are defined in the source files that
-// match a glob, in the order of their addresses. Left out are the parts of
-// functions that are never called: the room before a function and the code that
-// the compiler takes to be rarely run.
-func (i *Info) Functions(pattern string) (found []Symbol) {
-	defer i.recovered(debug.SetPanicOnFault(true))
-	code := i.Sources(pattern)
-	if code.Empty() {
-		return nil
-	}
-	for s := range i.symbols.each {
-		if s.size == 0 || !code.Contains(s.addr+i.options.Slide) {
-			continue
-		}
-		if name := i.symbols.name(s); Callable(name) {
-			found = append(found, Symbol{name, s.addr + i.options.Slide, s.size})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b Symbol) int { return compare(a.Addr, b.Addr) })
-	return found
 }
 
 // Callable reports whether a symbol is where calls go to.

@@ -16,8 +16,8 @@ import (
 // Limits. A vmlinux has 80 sections, an object file with a section for each
 // function tens of thousands.
 const (
-	MaxSections  = 1 << 17
-	MaxNames     = 1 << 24 // bytes of the section that names are in
+	maxSections  = 1 << 17
+	maxNames     = 1 << 24 // bytes of the section that names are in
 	maxName      = 1 << 12 // bytes of one name
 	maxAllNames  = 1 << 26 // many sections may share one name
 	headerSize   = 64      // Elf64_Ehdr, the larger one
@@ -61,15 +61,15 @@ func (l *layout) word(b []byte, at int) uint64 {
 
 // Open reads the headers of a file that may claim anything.
 func Open(r io.ReaderAt) (*elf.File, error) {
-	if err := Check(r); err != nil {
+	if err := check(r); err != nil {
 		return nil, err
 	}
 	return elf.NewFile(r)
 }
 
-// Check returns an error for a file whose section headers claim more than any
+// check returns an error for a file whose section headers claim more than any
 // file has. What is wrong with it otherwise is for debug/elf to say.
-func Check(r io.ReaderAt) error {
+func check(r io.ReaderAt) error {
 	var head [headerSize]byte
 	if n, _ := r.ReadAt(head[:], 0); n < 52 || string(head[:4]) != elf.ELFMAG {
 		return nil
@@ -93,8 +93,8 @@ func Check(r io.ReaderAt) error {
 	if names == noSuchNumber {
 		names = uint64(l.order.Uint32(first[l.infos:]))
 	}
-	if number > MaxSections {
-		return fmt.Errorf("%d sections, the most are %d", number, MaxSections)
+	if number > maxSections {
+		return fmt.Errorf("%d sections, the most are %d", number, maxSections)
 	}
 	headers := make([]byte, int(number)*l.size)
 	if _, err := r.ReadAt(headers, int64(table)); err != nil || names >= number {
@@ -106,8 +106,8 @@ func Check(r io.ReaderAt) error {
 // checkNames adds up what the names of all sections take.
 func (l *layout) checkNames(r io.ReaderAt, headers, names []byte) error {
 	size, off := l.word(names, l.lengthAt), l.word(names, l.offAt)
-	if elf.SectionFlag(l.word(names, l.flagsAt))&elf.SHF_COMPRESSED != 0 || size > MaxNames {
-		return fmt.Errorf("names of sections of %d bytes or compressed, the most are %d", size, MaxNames)
+	if elf.SectionFlag(l.word(names, l.flagsAt))&elf.SHF_COMPRESSED != 0 || size > maxNames {
+		return fmt.Errorf("names of sections of %d bytes or compressed, the most are %d", size, maxNames)
 	}
 	text := make([]byte, size)
 	if n, _ := r.ReadAt(text, int64(off&(1<<63-1))); n < len(text) {

@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := Check(test.file)
+		err := check(test.file)
 		runtime.ReadMemStats(&after)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
@@ -85,7 +85,7 @@ func TestCheck(t *testing.T) {
 		t.Skip(err)
 	}
 	defer own.Close()
-	if err := Check(own); err != nil {
+	if err := check(own); err != nil {
 		t.Errorf("the test itself: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func TestCheck(t *testing.T) {
 func FuzzCheck(f *testing.F) {
 	f.Add(header(2, elf.Section64{}, elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 64, Size: 64}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if Check(bytes.NewReader(data)) == nil {
+		if check(bytes.NewReader(data)) == nil {
 			_, _ = elf.NewFile(bytes.NewReader(data))
 		}
 	})
@@ -109,8 +109,8 @@ func TestOpen(t *testing.T) {
 		t.Errorf("this program: %v", err)
 	}
 	many := header(0, elf.Section64{}, elf.Section64{}) // the number of sections is in the first one
-	binary.LittleEndian.PutUint64(many[64+32:], MaxSections+1)
-	want := Check(sparse{many, 1 << 40})
+	binary.LittleEndian.PutUint64(many[64+32:], maxSections+1)
+	want := check(sparse{many, 1 << 40})
 	if want == nil {
 		t.Fatal("a file with too many sections passes")
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
-// MaxBTF is the most bytes of BTF that are read from a file. Those of a vmlinux
+// maxBTF is the most bytes of BTF that are read from a file. Those of a vmlinux
 // are 5 to 10 MB.
-const MaxBTF = 256 << 20
+const maxBTF = 256 << 20
 
 // readBTF returns a BTF blob and, if it came in an ELF file, the architecture.
 func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
@@ -41,7 +41,7 @@ func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
 	if section == nil {
 		return nil, "", errors.New("reading BTF: the ELF file has no section .BTF")
 	}
-	if section.Size > MaxBTF {
+	if section.Size > maxBTF {
 		return nil, "", fmt.Errorf("reading section .BTF: %w", tooMuchBTF(section.Size))
 	}
 	if data, err = section.Data(); err != nil {
@@ -62,7 +62,7 @@ func readBlob(file io.ReaderAt) ([]byte, error) {
 		return nil, err
 	}
 	size := declaredSize(head[:n])
-	if size > MaxBTF {
+	if size > maxBTF {
 		return nil, tooMuchBTF(size)
 	}
 	return io.ReadAll(io.NewSectionReader(file, 0, int64(size)))
@@ -85,7 +85,7 @@ func declaredSize(head []byte) uint64 {
 }
 
 func tooMuchBTF(size uint64) error {
-	return fmt.Errorf("it claims to be %d bytes, the most are %d", size, MaxBTF)
+	return fmt.Errorf("it claims to be %d bytes, the most are %d", size, maxBTF)
 }
 
 var elfArch = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ErrNotFound is matched by errors for names that this kernel does not have.
-var ErrNotFound = errors.New("not found")
+// errNotFound is matched by errors for names that this kernel does not have.
+var errNotFound = errors.New("not found")
 
 // A NotFoundError says that the kernel has no function of some name.
 type NotFoundError struct {
@@ -31,8 +31,8 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// Is makes every NotFoundError an ErrNotFound.
-func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+// Is makes every NotFoundError an errNotFound.
+func (e *NotFoundError) Is(target error) bool { return target == errNotFound }
 
 // An AccessError says that a file of the kernel cannot be read, and what
 // somebody who may read it would get.

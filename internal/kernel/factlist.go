@@ -14,9 +14,9 @@ import (
 func privilegesFact(p Privileges) Fact {
 	f := Fact{Name: FactPrivileges, Answer: Yes}
 	switch {
-	case p.UID == 0 && p.Tracing():
+	case p.UID == 0 && p.tracing():
 		f.Value = "root"
-	case p.Tracing():
+	case p.tracing():
 		f.Value = "capabilities"
 	case p.UID == 0:
 		f.Answer, f.Value = No, "root without capabilities"
@@ -225,14 +225,14 @@ func (v *View) settingFact(name FactName, file string, privileged bool, limit in
 // attach holds it against the programs), and the oldest that is tested.
 const (
 	OldestMajor, OldestMinor = 5, 12
-	TestedMajor, TestedMinor = 6, 1
+	testedMajor, testedMinor = 6, 1
 )
 
 // Tested reports whether the kernel is no older than what is tested. Kernels that
 // do not tell are taken for new.
 func (v *View) Tested() bool {
 	release, _ := v.Release()
-	return !older(release, TestedMajor, TestedMinor)
+	return !older(release, testedMajor, testedMinor)
 }
 
 func older(release string, major, minor int) bool {
@@ -250,8 +250,8 @@ func (v *View) releaseFact() Fact {
 	switch {
 	case older(release, OldestMajor, OldestMinor):
 		f.Answer, f.Why, f.Do = No, fmt.Sprintf("older than Linux %d.%d", OldestMajor, OldestMinor), "use a newer kernel"
-	case older(release, TestedMajor, TestedMinor):
-		f.Why = fmt.Sprintf("older than Linux %d.%d, the oldest that is tested", TestedMajor, TestedMinor)
+	case older(release, testedMajor, testedMinor):
+		f.Why = fmt.Sprintf("older than Linux %d.%d, the oldest that is tested", testedMajor, testedMinor)
 	}
 	return f
 }

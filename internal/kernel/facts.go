@@ -78,10 +78,10 @@ var factSources = [...]struct {
 	{FactModuleBTF, alone((*View).moduleFact)},
 	{FactJIT, alone((*View).jitFact)},
 	{FactPerf, func(v *View, p Privileges) Fact {
-		return v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.Has(CapPerfmon) || p.Has(CapSysAdmin), 1)
+		return v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.has(CapPerfmon) || p.has(CapSysAdmin), 1)
 	}},
 	{FactUnprivBPF, func(v *View, p Privileges) Fact {
-		return v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.Has(CapBPF) || p.Has(CapSysAdmin), 0)
+		return v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.has(CapBPF) || p.has(CapSysAdmin), 0)
 	}},
 	{FactRelease, alone((*View).releaseFact)},
 	{FactArch, func(v *View, _ Privileges) Fact { return Fact{Name: FactArch, Answer: Yes, Value: v.Arch()} }},
@@ -118,20 +118,17 @@ type Fact struct {
 // Facts are all that files tell about a kernel.
 type Facts []Fact
 
-// Get returns the fact of that name, an Unknown one if there is none.
-func (f Facts) Get(name FactName) Fact {
+// get returns the fact of that name, an Unknown one if there is none.
+func (f Facts) get(name FactName) Fact {
 	if i := slices.IndexFunc(f, func(x Fact) bool { return x.Name == name }); i >= 0 {
 		return f[i]
 	}
 	return Fact{Name: name}
 }
 
-// Obstacle returns the first fact that makes tracing impossible. What is
-// unknown is no obstacle: trying it will tell.
-func (f Facts) Obstacle() (Fact, bool) { return obstacle(f.Get) }
-
-// Obstacle is Facts.Obstacle, but finds out no more than it needs: on a kernel
-// that can be traced it does not read kallsyms.
+// Obstacle returns the first fact that makes tracing impossible. What is unknown is no
+// obstacle: trying it will tell. It finds out no more than it needs: on a kernel that
+// can be traced it does not read kallsyms.
 func (v *View) Obstacle(p Privileges) (Fact, bool) {
 	return obstacle(func(name FactName) Fact { return v.fact(name, p) })
 }
@@ -168,12 +165,12 @@ const (
 	CapBPF      = 39
 )
 
-// Has reports whether p has a capability.
-func (p Privileges) Has(capability uint) bool { return p.Caps>>capability&1 != 0 }
+// has reports whether p has a capability.
+func (p Privileges) has(capability uint) bool { return p.Caps>>capability&1 != 0 }
 
-// Tracing reports whether p allows loading and attaching tracing programs.
-func (p Privileges) Tracing() bool {
-	return p.Has(CapSysAdmin) || p.Has(CapBPF) && p.Has(CapPerfmon)
+// tracing reports whether p allows loading and attaching tracing programs.
+func (p Privileges) tracing() bool {
+	return p.has(CapSysAdmin) || p.has(CapBPF) && p.has(CapPerfmon)
 }
 
 // Privileges returns those of this process.

@@ -58,14 +58,14 @@ func TestFactsHealthy(t *testing.T) {
 			t.Errorf("%+v, want yes", f)
 		}
 	}
-	if f, ok := facts.Obstacle(); ok {
+	if f, ok := obstacle(facts.get); ok {
 		t.Errorf("obstacle: %v", f)
 	}
 	for name, want := range map[FactName]string{
 		FactRelease: "6.12.111+deb12-cloud-arm64", FactArch: "arm64", FactLockdown: "integrity",
 		FactKallsyms: "21, those of 1 module included", FactModuleBTF: "1 of 1 module", FactPrivileges: "root",
 	} {
-		if got := facts.Get(name).Value; got != want {
+		if got := facts.get(name).Value; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
@@ -90,13 +90,13 @@ func TestFactsModules(t *testing.T) {
 		files := healthy(t)
 		files[kallsymsFile] = &fstest.MapFile{Data: []byte(own + c.symbols)}
 		facts := Open(files).Facts(allCaps)
-		if all, btf := facts.Get(FactKallsyms).Value, facts.Get(FactModuleBTF).Value; all != c.all || btf != c.btf {
+		if all, btf := facts.get(FactKallsyms).Value, facts.get(FactModuleBTF).Value; all != c.all || btf != c.btf {
 			t.Errorf("%q, %q; want %q, %q", all, btf, c.all, c.btf)
 		}
 	}
 	files := healthy(t)
 	delete(files, kallsymsFile)
-	if got := Open(files).Facts(allCaps).Get(FactModuleBTF).Value; got != "2 modules" {
+	if got := Open(files).Facts(allCaps).get(FactModuleBTF).Value; got != "2 modules" {
 		t.Errorf("without symbols: %q", got)
 	}
 }
@@ -179,10 +179,10 @@ func TestFactsNo(t *testing.T) {
 		}
 		facts := Open(files).Facts(test.priv)
 		test.want.Name, test.want.Answer = test.name, No
-		if diff := cmp.Diff(test.want, facts.Get(test.name)); diff != "" {
+		if diff := cmp.Diff(test.want, facts.get(test.name)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		o, ok := facts.Obstacle()
+		o, ok := obstacle(facts.get)
 		if ok != test.obstacle {
 			t.Errorf("%s: obstacle %v, want %v", test.name, ok, test.obstacle)
 		}
@@ -207,7 +207,7 @@ func zipped(text string) string {
 func TestObstacleNoAttach(t *testing.T) {
 	files := healthy(t)
 	files["proc/config.gz"] = &fstest.MapFile{Data: []byte(zipped(without("KPROBES", "FUNCTION_TRACER")))}
-	f, ok := Open(files).Facts(allCaps).Obstacle()
+	f, ok := obstacle(Open(files).Facts(allCaps).get)
 	const want = "fentry or kprobes: no (CONFIG_FUNCTION_TRACER is not set in /proc/config.gz; CONFIG_KPROBES is not set in /proc/config.gz)"
 	if !ok || f.String() != want {
 		t.Errorf("%v, %v, want %s", f, ok, want)
@@ -222,7 +222,7 @@ func TestFactsFromSymbols(t *testing.T) {
 	facts := Open(files).Facts(allCaps)
 	got := make(map[FactName]Answer)
 	for _, name := range []FactName{FactBPF, FactKprobes, FactFprobe, FactFtrace} {
-		got[name] = facts.Get(name).Answer
+		got[name] = facts.get(name).Answer
 	}
 	want := map[FactName]Answer{FactBPF: Yes, FactKprobes: Yes, FactFprobe: No, FactFtrace: No}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -283,7 +283,7 @@ func TestFactsUnknown(t *testing.T) {
 			t.Errorf("%s: %v, want unknown", name, got[name])
 		}
 	}
-	if f := facts.Get("no such fact"); f.Answer != Unknown {
+	if f := facts.get("no such fact"); f.Answer != Unknown {
 		t.Errorf("%v", f)
 	}
 }
@@ -303,7 +303,7 @@ func (d denying) Open(name string) (fs.File, error) {
 
 func TestFactsPermission(t *testing.T) {
 	const file = "sys/kernel/tracing/trace_clock"
-	f := Open(denying{healthy(t), file}).Facts(Privileges{UID: 1000}).Get(FactTracefs)
+	f := Open(denying{healthy(t), file}).Facts(Privileges{UID: 1000}).get(FactTracefs)
 	if f.Answer != Unknown || f.Do != "run as root" {
 		t.Errorf("%+v", f)
 	}
@@ -321,8 +321,8 @@ func TestPrivileges(t *testing.T) {
 	if want := (Privileges{UID: 0, Caps: 1<<CapBPF | 1<<CapPerfmon}); err != nil || p != want {
 		t.Errorf("%+v, %v, want %+v", p, err, want)
 	}
-	if !p.Tracing() || p.Has(CapSysAdmin) {
-		t.Errorf("Tracing %v, CAP_SYS_ADMIN %v", p.Tracing(), p.Has(CapSysAdmin))
+	if !p.tracing() || p.has(CapSysAdmin) {
+		t.Errorf("Tracing %v, CAP_SYS_ADMIN %v", p.tracing(), p.has(CapSysAdmin))
 	}
 	for _, text := range []string{"", "Uid:\t0\tx\t0\t0\nCapEff:\t0\n", "Uid:\t0\t0\t0\t0\nCapEff:\tx\n", "Uid:\t0\t0\t0\t0\n"} {
 		if p, err := parseStatus(text); err == nil {

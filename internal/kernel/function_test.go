@@ -91,8 +91,8 @@ func TestFunctionNotFound(t *testing.T) {
 		"BTF only": openBytes(t, vmlinuxBTF(t), nil),
 	} {
 		_, err := v.Function("ip_snd_skb")
-		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("%s: %v, want ErrNotFound", what, err)
+		if !errors.Is(err, errNotFound) {
+			t.Fatalf("%s: %v, want errNotFound", what, err)
 		}
 		const want = `no function is called "ip_snd_skb": did you mean ip_send_skb?`
 		if err.Error() != want {

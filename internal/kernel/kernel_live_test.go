@@ -24,15 +24,15 @@ func TestLiveFacts(t *testing.T) {
 	for _, f := range facts {
 		t.Log(f)
 	}
-	if f, ok := facts.Obstacle(); ok {
+	if f, ok := obstacle(facts.get); ok {
 		t.Errorf("obstacle: %+v", f)
 	}
 	want := map[string]Answer{"6.12": Yes, "6.1": No}
-	if answer, known := want[guest.Kernel()]; known && facts.Get(FactFprobe).Answer != answer {
-		t.Errorf("FPROBE: %+v, want %s", facts.Get(FactFprobe), answer)
+	if answer, known := want[guest.Kernel()]; known && facts.get(FactFprobe).Answer != answer {
+		t.Errorf("FPROBE: %+v, want %s", facts.get(FactFprobe), answer)
 	}
 	for _, name := range []FactName{FactBPF, FactBTF, FactFtrace, FactFentry, FactKprobes, FactTracefs, FactKallsyms, FactAddresses} {
-		if f := facts.Get(name); f.Answer != Yes {
+		if f := facts.get(name); f.Answer != Yes {
 			t.Errorf("%+v, want yes", f)
 		}
 	}

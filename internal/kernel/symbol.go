@@ -184,7 +184,7 @@ func (v *View) Hidden() error {
 	switch {
 	case restrict == "2": // from root, too
 		hidden.Need = "as root, sysctl kernel.kptr_restrict=1"
-	case err == nil && !p.Has(CapSyslog) && (restrict == "1" || v.paranoid()): // kallsyms_show_value
+	case err == nil && !p.has(CapSyslog) && (restrict == "1" || v.paranoid()): // kallsyms_show_value
 		hidden.Need = "run as root or with CAP_SYSLOG"
 	default:
 		return nil

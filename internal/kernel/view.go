@@ -275,7 +275,7 @@ func (v *View) readModule(name string) (*typeInfo, error) {
 	}
 	file := path.Join(btfDir, name)
 	if !fs.ValidPath(file) || strings.Contains(name, "/") {
-		return nil, fmt.Errorf("module %q: %w", name, ErrNotFound)
+		return nil, fmt.Errorf("module %q: %w", name, errNotFound)
 	}
 	data, err := fs.ReadFile(v.root, file)
 	if err != nil {

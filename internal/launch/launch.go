@@ -77,9 +77,6 @@ func (c *Command) PID() int { return c.cmd.Process.Pid }
 // Continue lets the command run.
 func (c *Command) Continue() { close(c.free) }
 
-// Signal passes a signal on to the command.
-func (c *Command) Signal(s os.Signal) error { return c.cmd.Process.Signal(s) }
-
 // Kill ends a command that was not let go.
 func (c *Command) Kill() error { return c.cmd.Process.Kill() }
 

@@ -167,7 +167,7 @@ func TestSignal(t *testing.T) {
 	}
 	c.Continue()
 	time.Sleep(50 * time.Millisecond)
-	if err := c.Signal(syscall.SIGTERM); err != nil {
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := Status(<-c.Done()); got != 143 || err != nil {

@@ -20,8 +20,8 @@ const SmokeEnv = "KSNOOP_SMOKE"
 // Smoke reports whether a test that does the same in several ways is to take one.
 func Smoke() bool { return os.Getenv(SmokeEnv) != "" }
 
-// Slow is how many times slower the machine is than a quiet one, at least 1.
-func Slow() float64 {
+// slow is how many times slower the machine is than a quiet one, at least 1.
+func slow() float64 {
 	slow, err := strconv.ParseFloat(os.Getenv(SlowEnv), 64)
 	if err != nil {
 		return 1
@@ -32,5 +32,5 @@ func Slow() float64 {
 // Patience is how long a test waits for what takes up to d on a quiet machine. No
 // test passes because of it; it only decides when one that hangs is given up.
 func Patience(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * Slow())
+	return time.Duration(float64(d) * slow())
 }

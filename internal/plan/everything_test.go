@@ -47,7 +47,7 @@ func TestEverything(t *testing.T) {
 		target := Target{Kind: spec.Selector.Kind, Name: name, Fields: []kernel.Field{}}
 		for _, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti} {
 			for _, paired := range []bool{false, true} {
-				p, err := NewTargetProbe(view, spec, f, target, Options{Arch: "amd64", Paired: paired, Method: func(*Probe) layout.Method { return m }})
+				p, err := newTargetProbe(view, spec, f, target, Options{Arch: "amd64", Paired: paired, Method: func(*Probe) layout.Method { return m }})
 				if err != nil {
 					t.Fatal(err)
 				}

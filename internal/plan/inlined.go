@@ -36,9 +36,9 @@ type Inlinings interface {
 	Of(funcs []kernel.Function) ([]Inlined, error)
 }
 
-// MaxInlined is how many places one SPEC can trace. Each is a probe of its own,
+// maxInlined is how many places one SPEC can trace. Each is a probe of its own,
 // and the kernel takes a while to remove one.
-const MaxInlined = 256
+const maxInlined = 256
 
 // withInlined returns the functions that a SPEC names and where they were
 // inlined: one that has no code of its own is there only.
@@ -64,9 +64,9 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 	switch {
 	case len(places) == 0:
 		return found, err
-	case len(places) > MaxInlined:
+	case len(places) > maxInlined:
 		return nil, fault(expr.CodeLimit, "ksnoop info -v lists them, and kprobe:FUNCTION+OFFSET traces one",
-			"inlined in %d places, and no more than %d can be traced", len(places), MaxInlined)
+			"inlined in %d places, and no more than %d can be traced", len(places), maxInlined)
 	}
 	for _, at := range places {
 		found = append(found, candidate{at.Into, Target{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})

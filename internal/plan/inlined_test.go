@@ -174,7 +174,7 @@ func TestInlinedFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for want, inlinings := range map[string]Inlinings{
 		"broken":                  somewhere{nil, broken},
-		"inlined in 257 places, ": somewhere{make([]Inlined, MaxInlined+1), nil},
+		"inlined in 257 places, ": somewhere{make([]Inlined, maxInlined+1), nil},
 	} {
 		if _, _, err := Resolve(targetKernel(t), []*expr.Spec{spec}, Options{Arch: "amd64", Inlinings: inlinings}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -48,8 +48,8 @@ type Options struct {
 	denied func() (*denials, error) // of Deny, made once for all SPECs; may be nil
 }
 
-// MaxProbes bounds what is traced at a time: some for every function of a kernel.
-const MaxProbes = 1 << 17
+// maxProbes bounds what is traced at a time: some for every function of a kernel.
+const maxProbes = 1 << 17
 
 // A Skipped is a function that a glob selected and that is not traced.
 type Skipped struct {
@@ -85,8 +85,8 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 			errs = append(errs, err)
 		}
 		p.Probes = append(p.Probes, probes...)
-		if len(p.Probes) > MaxProbes {
-			return nil, skipped, fmt.Errorf("these SPECs select more than %d functions, or the same ones again and again", MaxProbes)
+		if len(p.Probes) > maxProbes {
+			return nil, skipped, fmt.Errorf("these SPECs select more than %d functions, or the same ones again and again", maxProbes)
 		}
 	}
 	if len(errs) > 0 {
@@ -107,7 +107,7 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 	var first error
 	for i := range found {
 		c := &found[i]
-		probe, err := NewTargetProbe(view, spec, c.f, c.Target, o)
+		probe, err := newTargetProbe(view, spec, c.f, c.Target, o)
 		if err != nil {
 			left := Skipped{Func: c.f, Why: err}
 			if c.Kind != expr.Function {
@@ -132,12 +132,12 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 
 // NewProbe resolves one SPEC for one function.
 func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) (*Probe, error) {
-	return NewTargetProbe(view, spec, f, Target{}, o)
+	return newTargetProbe(view, spec, f, Target{}, o)
 }
 
-// NewTargetProbe resolves one SPEC for something that is reached through a
+// newTargetProbe resolves one SPEC for something that is reached through a
 // function, or not by way of a function at all.
-func NewTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Target, o Options) (*Probe, error) {
+func newTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Target, o Options) (*Probe, error) {
 	if err := t.check(f); err != nil {
 		return nil, err
 	}

@@ -329,7 +329,7 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 	default:
 		return nil // the SPEC that names the function says what is wanted of it
 	}
-	valued, err := NewTargetProbe(b.view, spec, p.Func, c.Target, b.options)
+	valued, err := newTargetProbe(b.view, spec, p.Func, c.Target, b.options)
 	if err != nil {
 		if named {
 			return err

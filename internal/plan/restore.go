@@ -52,7 +52,7 @@ func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe,
 		p.Role = r.Role
 		return p, nil
 	}
-	p, err := NewTargetProbe(view, r.Spec, r.Func, r.Target, o)
+	p, err := newTargetProbe(view, r.Spec, r.Func, r.Target, o)
 	if err != nil {
 		return nil, err
 	}

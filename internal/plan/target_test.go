@@ -222,7 +222,7 @@ func TestTargetCheck(t *testing.T) {
 		"a tracepoint without types": {kernel.Function{Name: "f"}, Target{Kind: expr.RawTracepoint, Name: "f"}},
 		"one without its own data":   {kernel.Function{Name: "f", Type: void}, Target{Kind: expr.RawTracepoint, Name: "f"}},
 	} {
-		if _, err := NewTargetProbe(view, spec, c.f, c.target, Options{Arch: "amd64"}); err == nil {
+		if _, err := newTargetProbe(view, spec, c.f, c.target, Options{Arch: "amd64"}); err == nil {
 			t.Errorf("%s: resolved", name)
 		}
 	}

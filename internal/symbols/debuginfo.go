@@ -108,8 +108,8 @@ func (d *DebugInfo) Lookup(dst []debuginfo.Frame, addr uint64, module string) []
 	return info.Lookup(dst, addr)
 }
 
-// Module returns the debug info of a module that is loaded, or nil.
-func (d *DebugInfo) Module(name string) *debuginfo.Info {
+// module returns the debug info of a module that is loaded, or nil.
+func (d *DebugInfo) module(name string) *debuginfo.Info {
 	info, ok := d.modules[name]
 	if !ok {
 		info = d.openModule(name)

@@ -330,7 +330,7 @@ func TestOpenRefused(t *testing.T) {
 	if err := os.Truncate(r.part, 200); err != nil {
 		t.Fatal(err)
 	}
-	if m := d.Module("part"); m != nil {
+	if m := d.module("part"); m != nil {
 		t.Errorf("a damaged module is read")
 	}
 	var absent *find.AbsentError

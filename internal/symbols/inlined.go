@@ -62,7 +62,7 @@ func (d *DebugInfo) of(module string) *debuginfo.Info {
 	if module == "" {
 		return d.vmlinux
 	}
-	return d.Module(module)
+	return d.module(module)
 }
 
 // locate yields, for vmlinux and each module, the functions whose addresses are

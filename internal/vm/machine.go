@@ -99,9 +99,6 @@ func (m *Machine) Close() {
 	m.port.Close()
 }
 
-// Console returns the last of the kernel's messages.
-func (m *Machine) Console() string { return m.console.String() }
-
 // greet waits for the init's first frame.
 func (m *Machine) greet(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { m.port.Close() })
@@ -214,7 +211,7 @@ func (m *Machine) fault(ctx context.Context, err error) error {
 	// When a guest dies the port may break before QEMU has written the last of
 	// the console; closing our end cannot hurt that any more.
 	m.Close()
-	words := m.Console()
+	words := m.console.String()
 	if i := strings.Index(words, "Kernel panic"); i >= 0 {
 		line, _, _ := strings.Cut(words[i:], "\n")
 		return fmt.Errorf("guest crashed: %s%s", strings.TrimSpace(line), m.lastWords())
@@ -223,7 +220,7 @@ func (m *Machine) fault(ctx context.Context, err error) error {
 }
 
 func (m *Machine) lastWords() string {
-	words := strings.TrimSpace(m.Console())
+	words := strings.TrimSpace(m.console.String())
 	if words == "" {
 		return "\n(the kernel's console is empty)"
 	}

@@ -76,9 +76,9 @@ func (e *AbsentError) Error() string {
 	return msg + "; it is a vmlinux with build ID " + e.Kernel.BuildID.String() + ", for example as /usr/lib/debug/boot/vmlinux-" + e.Kernel.Release
 }
 
-// Candidates returns the paths, relative to the root, where distributions and
+// candidates returns the paths, relative to the root, where distributions and
 // developers put the debug info of a kernel, the surest first.
-func (k Kernel) Candidates() []string {
+func (k Kernel) candidates() []string {
 	var paths []string
 	paths = append(paths, k.byBuildID(k.BuildID)...)
 	if !fs.ValidPath(k.Release) { // from a file of the kernel, but paths are made of it
@@ -137,7 +137,7 @@ func CacheFolders(environ func(name string) string) []string {
 // *AbsentError.
 func Find(root fs.FS, k Kernel) (string, error) {
 	absent := &AbsentError{Kernel: k}
-	for _, path := range k.Candidates() {
+	for _, path := range k.candidates() {
 		refusal := look(root, path, k.BuildID)
 		if refusal == nil {
 			return path, nil

@@ -154,7 +154,7 @@ func TestAbsent(t *testing.T) {
 			t.Errorf("%s: reason %d", r.Path, r.Why)
 		}
 	}
-	if diff := cmp.Diff(someKernel.Candidates(), looked); diff != "" {
+	if diff := cmp.Diff(someKernel.candidates(), looked); diff != "" {
 		t.Error(diff)
 	}
 	_, err = Find(denied{}, someKernel)
@@ -164,12 +164,12 @@ func TestAbsent(t *testing.T) {
 }
 
 func TestCandidates(t *testing.T) {
-	for _, path := range someKernel.Candidates() {
+	for _, path := range someKernel.candidates() {
 		if !fs.ValidPath(path) {
 			t.Errorf("%s is no path of an fs.FS", path)
 		}
 	}
-	if got := (Kernel{Release: "../../etc"}).Candidates(); len(got) != 0 {
+	if got := (Kernel{Release: "../../etc"}).candidates(); len(got) != 0 {
 		t.Errorf("paths of a release that leaves the root: %v", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Env is the variable that a guest's init sets to the name of its kernel.
-const Env = "KSNOOP_GUEST"
+// env is the variable that a guest's init sets to the name of its kernel.
+const env = "KSNOOP_GUEST"
 
 // ClockParam is what the kernel of a guest whose clock counts instructions is
 // given on its command line.
@@ -28,7 +28,7 @@ func CountsInstructions() bool {
 }
 
 // Kernel is the name of the guest's kernel, such as "6.12", empty outside of a guest.
-func Kernel() string { return os.Getenv(Env) }
+func Kernel() string { return os.Getenv(env) }
 
 // In reports whether the process runs in a guest.
 func In() bool { return Kernel() != "" }
