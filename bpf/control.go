@@ -27,7 +27,7 @@ const (
 	mapGuard  = ".data.guard"
 )
 
-// A Switch is what all programs ask first.
+// A Switch is what all programs ask before they do anything that lasts.
 type Switch uint32
 
 // The positions of the switch: programs do nothing; everything; or only what follows

@@ -14,10 +14,10 @@ enum position {
 
 /*
  * The switch: set to ON by user space when all is attached, to PAUSED for a while when
- * tracing takes too much of the machine, and to OFF when it is to end. Each
- * program tests it first, but for those that do nothing unless a session is open:
- * unless it is ON, none is opened. By itself in its section, which nothing else
- * writes to.
+ * tracing takes too much of the machine, and to OFF when it is to end. Each program
+ * tests it before it calls anything, but for those that do nothing unless a session
+ * is open: unless it is ON, none is opened. By itself in its section, which nothing
+ * else writes to.
  */
 volatile enum position running SEC(".data.switch");
 

@@ -25,11 +25,12 @@ type assembler struct {
 	ctx   asm.Register // holds the context; R1 does not survive a helper
 	frame asm.Register // points into the frame, in return code that has one
 	base  int          // byte offset in the frame that it points to
-	// cookieReg holds the session's cookie, in return code that has one in
-	// place of a frame.
-	cookieReg asm.Register
-	data      int // byte offset of the captured data from what R7 points to
-	depth     int // spilled values on the stack
+	// inCookie says that the session's cookie, at stackCookie, has what entry has kept,
+	// rather than a frame.
+	inCookie bool
+	data     int  // byte offset of the captured data from what R7 points to
+	stashing bool // it is a frame, which has the set of faults; else that is in a register
+	depth    int  // spilled values on the stack
 
 	exits
 	// held has the exits from before the program took hold of its stack; nil if it
@@ -121,6 +122,13 @@ func (a *assembler) saveContext() {
 func (a *assembler) restoreContext() {
 	if a.ctx == asm.R1 {
 		a.emit(asm.LoadMem(asm.R1, asm.RFP, stackContext, asm.DWord))
+	}
+}
+
+// passContext makes the context the first argument of a call.
+func (a *assembler) passContext() {
+	if a.ctx != asm.R1 {
+		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
 	}
 }
 

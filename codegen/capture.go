@@ -84,14 +84,33 @@ func (a *assembler) store(s *layout.Slot) {
 		a.value(t, useAny)
 		a.put(int(s.Off))
 	}
-	if !a.faulted {
+	if a.faulted {
+		stashing := a.stashing
+		a.aside(a.fault, func() { a.noteFault(s.Index, stashing) })
+	}
+}
+
+// aside places what is done at label, and seldom, behind the program. It goes on here.
+func (a *assembler) aside(label string, emit func()) {
+	next, source := a.label("next"), a.source
+	a.place(next)
+	a.later = append(a.later, func() {
+		a.source = source
+		a.place(label)
+		emit()
+		a.emit(asm.Ja.Label(next))
+	})
+}
+
+// noteFault adds a slot to the set of faults: that in the frame, or that in a register.
+func (a *assembler) noteFault(slot int, stashing bool) {
+	a.emit(asm.LoadImm(asm.R0, int64(uint64(1)<<slot), asm.DWord))
+	if !stashing {
+		a.emit(asm.Or.Reg(captureFaults, asm.R0))
 		return
 	}
-	next := a.label("next")
-	a.emit(asm.Ja.Label(next))
-	a.place(a.fault)
-	a.emit(asm.LoadImm(asm.R0, int64(uint64(1)<<s.Index), asm.DWord), asm.Or.Reg(captureFaults, asm.R0))
-	a.place(next)
+	a.emit(asm.LoadMem(asm.R2, captureData, int16(bpf.FrameFaults), asm.DWord), asm.Or.Reg(asm.R2, asm.R0),
+		asm.StoreMem(captureData, int16(bpf.FrameFaults), asm.R2, asm.DWord))
 }
 
 // slotText returns the part of the SPEC that a slot is for.

@@ -145,15 +145,34 @@ func programName(p *layout.Probe, t Target, half string) string {
 	return fmt.Sprintf("p%d_%s", p.ID, half)
 }
 
-// begin is how programs of calls begin.
-func (a *assembler) begin() {
-	if p := a.probe; !p.AtBothEnds() && (p.Method != layout.MethodKprobeSession || p.Entry == nil || p.Return == nil) {
-		a.unlessRunning() // where one program runs at both ends, it asks first
-	}
-	if a.hasTicket() {
+// begin is how programs of calls begin: with the predicates that registers alone
+// decide, since most calls end there, and the switch. It returns the other predicates.
+func (a *assembler) begin(preds []layout.Predicate) (rest []layout.Predicate) {
+	if a.hasTicket() { // there must be no jump before the snapshot that is taken
+		a.switched()
 		a.hold()
+		a.snapshot()
+		return preds
 	}
-	a.snapshot()
+	rest = a.first(preds, a.inRegisters)
+	a.switched()
+	return rest
+}
+
+// first emits the predicates up to the first one that is not of a kind, and returns the others.
+func (a *assembler) first(preds []layout.Predicate, kind func(expr.Term) bool) (rest []layout.Predicate) {
+	for len(preds) > 0 && kind(preds[0].Term) {
+		a.condition(preds[0], a.drop)
+		preds = preds[1:]
+	}
+	return preds
+}
+
+// switched asks whether tracing is on, where the program for both ends has not.
+func (a *assembler) switched() {
+	if p := a.probe; p.Method != layout.MethodKprobeSession || p.Entry == nil || p.Return == nil {
+		a.unlessRunning()
+	}
 }
 
 func entryProgram(a *assembler) {
@@ -161,8 +180,16 @@ func entryProgram(a *assembler) {
 	if p.Stashed && a.inPlace() {
 		a.keepContext() // for forget, wherever it is reached from
 	}
-	a.begin()
-	a.lightly(p.Entry.Record != nil || p.Stashed && c == nil, func() { a.predicates(p.Entry.Predicates) })
+	rest := a.begin(p.Entry.Predicates)
+	if p.Stashed && a.inPlace() && p.Entry.Record == nil {
+		a.lightly(false, func() {
+			a.predicates(rest)
+			a.keep()
+		})
+		a.forget()
+		return
+	}
+	a.lightly(p.Entry.Record != nil || p.Stashed && c == nil, func() { a.predicates(rest) })
 	if p.Stashed || a.target.Shared {
 		a.keepContext()
 	}
@@ -170,26 +197,30 @@ func entryProgram(a *assembler) {
 		a.admit()
 		a.send(p.Entry.Record, bpf.KindEntry)
 	}
-	if p.Stashed {
-		if c != nil {
-			a.lightly(false, func() { a.storeCookie(c) })
-			a.finish()
-			return
-		}
-		a.open()
-		if _, ok := List(p, p.Entry, a.target); ok && p.Joined {
-			a.say("keep what is listed")
-			a.emit(asm.Mov.Reg(asm.R2, frameReg), asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncStashList))
-		} else if p.Joined {
-			a.stash(p.Entry.Stores, 0)
-		}
-		a.opened()
+	switch {
+	case p.Stashed && c != nil:
+		a.lightly(false, func() { a.storeCookie(c) })
+	case p.Stashed:
+		a.keep()
 	}
 	if p.Stashed && a.inPlace() {
 		a.forget()
 		return
 	}
 	a.finish()
+}
+
+// keep takes a frame for the call and stores into it what is kept.
+func (a *assembler) keep() {
+	p := a.probe
+	a.open()
+	if _, ok := List(p, p.Entry, a.target); ok && p.Joined {
+		a.say("keep what is listed")
+		a.emit(asm.Mov.Reg(asm.R2, frameReg), asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncStashList))
+	} else if p.Joined {
+		a.stash(p.Entry.Stores, 0)
+	}
+	a.opened()
 }
 
 // open takes a frame for the return program to find; it is in frameReg.
@@ -238,28 +269,28 @@ func (a *assembler) hit() {
 // stash stores values into the frame in frameReg. Those of missing are to be read
 // later, and are taken for unreadable until then.
 func (a *assembler) stash(stores []layout.Slot, missing uint64) {
-	a.data = bpf.FrameData
-	a.clearFaults(bpf.FrameFaults)
-	if missing != 0 {
+	if missing == 0 {
+		a.emit(storeZero(frameReg, int16(bpf.FrameFaults)))
+	} else {
 		a.constant(asm.R0, missing)
-		a.emit(asm.Or.Reg(captureFaults, asm.R0))
+		a.emit(asm.StoreMem(frameReg, int16(bpf.FrameFaults), asm.R0, asm.DWord))
 	}
+	a.data, a.stashing = bpf.FrameData, true
 	fault, faulted := a.fault, a.faulted
 	a.storeAll(stores)
 	a.fault, a.faulted = fault, faulted
-	a.say("end of capture")
-	a.emit(asm.StoreMem(captureData, int16(bpf.FrameFaults), captureFaults, asm.DWord))
+	a.stashing = false
 }
 
 func returnProgram(a *assembler) {
 	p := a.probe
-	a.begin()
 	if c := cookieOf(p, a.target); p.Stashed && c != nil {
 		a.returnWithCookie(c)
 		return
 	}
 	if !p.Stashed {
-		a.lightly(true, func() { a.predicates(p.Return.Predicates) })
+		rest := a.begin(p.Return.Predicates)
+		a.lightly(true, func() { a.predicates(rest) })
 		if a.target.Shared {
 			a.keepContext()
 		}
@@ -270,16 +301,31 @@ func returnProgram(a *assembler) {
 		a.finish()
 		return
 	}
+	// A frame in place is found without a call. The switch can wait until one is made.
+	late := a.inPlace() && !a.hasTicket()
+	if !late {
+		a.begin(nil)
+	}
 	a.keepContext()
 	a.unlessOpened()
-	far := a.find()
+	far := a.find(late)
 	missed, early := a.exits, a.held != nil
 	a.exits = exits{drop: a.label("free"), fault: a.label("fault")}
-	a.lightly(true, func() { a.conditions(p.Return.Predicates) })
+	a.lightly(true, func() {
+		conditions := p.Return.Predicates
+		if late {
+			conditions = a.first(conditions, a.untroubled)
+			a.unlessRunning()
+		}
+		a.conditions(conditions)
+	})
 	if p.Entry.Record == nil {
 		a.admit()
 	}
 	a.say("send the record")
+	if a.inPlace() && !p.Timed {
+		a.emit(storeZero(a.frame, int16(bpf.FrameEntry)))
+	}
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(asm.R2, a.frame))
 	if _, ok := List(p, p.Return, a.target); ok {
 		a.callList(bpf.FuncFinishList, kindOf(p))
@@ -368,9 +414,7 @@ func (a *assembler) admit() {
 func (a *assembler) send(r *layout.Record, kind bpf.Kind) {
 	a.say("send a record")
 	a.probeID()
-	if a.ctx != asm.R1 {
-		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
-	}
+	a.passContext()
 	half := a.probe.Entry
 	if a.phase == expr.AtReturn {
 		half = a.probe.Return

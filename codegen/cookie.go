@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -103,32 +104,39 @@ func (a *assembler) unlessOpened() {
 	a.emit(asm.LoadMem(asm.R0, asm.R0, 0, asm.DWord), asm.JEq.Imm(asm.R0, 0, a.drop))
 }
 
-// storeCookie computes what is kept and stores it.
+// storeCookie computes what is kept and stores it. It is the last that is done at
+// entry: the context's register holds the value while the cookie is looked for.
 func (a *assembler) storeCookie(c *cookie) {
 	if !c.holds() {
 		a.opened()
 		return
 	}
 	a.say("keep in the session's cookie")
-	const kept = asm.R7
 	switch {
 	case c.timed:
 		a.helper(asm.FnKtimeGetNs)
-		a.emit(asm.Mov.Reg(kept, asm.R0))
 	default:
 		fault, faulted := a.fault, a.faulted
 		for i := range c.fields {
-			a.keepField(&c.fields[i], kept, i == 0)
+			if i > 0 {
+				a.spill()
+			}
+			a.keepField(&c.fields[i])
+			if i > 0 {
+				a.unspill(asm.R2)
+				a.emit(asm.Or.Reg(asm.R0, asm.R2))
+			}
 		}
 		a.fault, a.faulted = fault, faulted
-		a.emit(asm.Or.Imm(kept, 1))
+		a.emit(asm.Or.Imm(asm.R0, 1))
 	}
-	a.cookieAddress()
+	kept := a.ctx
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(kept, asm.R0), callKfunc(a.target.kfuncs().Cookie))
 	a.emit(asm.StoreMem(asm.R0, 0, kept, asm.DWord))
 }
 
-// keepField computes a value into its place in reg, all of which the first sets.
-func (a *assembler) keepField(f *field, reg asm.Register, first bool) {
+// keepField computes a value into its place in R0.
+func (a *assembler) keepField(f *field) {
 	a.say("keep " + a.slotText(f.slot))
 	a.fault, a.faulted = a.label("fault"), false
 	a.value(f.slot.Term, useAny)
@@ -139,16 +147,7 @@ func (a *assembler) keepField(f *field, reg asm.Register, first bool) {
 		a.emit(asm.RSh.Imm(asm.R0, int32(right)))
 	}
 	if a.faulted {
-		place := a.label("place")
-		a.emit(asm.Ja.Label(place))
-		a.place(a.fault)
-		a.emit(asm.Mov.Imm(asm.R0, 1<<f.fault))
-		a.place(place)
-	}
-	if first {
-		a.emit(asm.Mov.Reg(reg, asm.R0))
-	} else {
-		a.emit(asm.Or.Reg(reg, asm.R0))
+		a.aside(a.fault, func() { a.emit(asm.Mov.Imm(asm.R0, 1<<f.fault)) })
 	}
 }
 
@@ -166,25 +165,47 @@ func (a *assembler) fromCookie(slot int) {
 }
 
 func (a *assembler) loadField(f *field) {
-	a.emit(asm.JSet.Imm(a.cookieReg, 1<<f.fault, a.failed()), asm.Mov.Reg(asm.R0, a.cookieReg))
+	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackCookie, asm.DWord), asm.JSet.Imm(asm.R0, 1<<f.fault, a.failed()))
 	a.field(f.shift, f.bits, f.signed)
 }
 
+// stackCookie is where the cookie is kept at return, in code that has it in place of a
+// frame: the context is in a register then.
+const stackCookie = stackContext
+
+// loadCookie leaves in R0, and in stackCookie if it is to be looked at again, what entry
+// has kept.
+func (a *assembler) loadCookie(again bool) {
+	a.cookieAddress()
+	a.emit(asm.LoadMem(asm.R0, asm.R0, 0, asm.DWord))
+	if again {
+		a.emit(asm.StoreMem(asm.RFP, stackCookie, asm.R0, asm.DWord))
+		a.inCookie = true
+	}
+}
+
 // returnWithCookie is the return program of a call whose entry has left all
-// there is to know in the cookie. Predicates that read nothing but registers come
-// first: looking for the cookie costs more.
+// there is to know in the cookie.
 func (a *assembler) returnWithCookie(c *cookie) {
 	p := a.probe
-	late := p.Return.Predicates
-	for len(late) > 0 && inRegisters(late[0].Term) {
-		a.condition(late[0], a.drop)
-		late = late[1:]
+	late, asked := p.Return.Predicates, a.hasTicket()
+	if asked {
+		late = a.begin(late)
+	} else {
+		late = a.first(late, a.inRegisters)
 	}
 	a.say("find what entry has kept")
-	a.cookieAddress()
-	const kept = asm.R7
-	a.emit(asm.LoadMem(kept, asm.R0, 0, asm.DWord), asm.JEq.Imm(kept, 0, a.drop))
-	a.cookieReg = kept
+	a.loadCookie(len(late) > 0)
+	if !asked {
+		rest := a.first(late, a.untroubled)
+		a.unlessRunning()
+		a.say("has it kept anything?")
+		if len(late) > 0 {
+			a.emit(asm.LoadMem(asm.R0, asm.RFP, stackCookie, asm.DWord))
+		}
+		late = rest
+	}
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 	a.lightly(true, func() { a.conditions(late) })
 	if p.Entry.Record == nil {
 		a.admit()
@@ -193,39 +214,62 @@ func (a *assembler) returnWithCookie(c *cookie) {
 	a.finish()
 }
 
-// inRegisters reports whether a term is computed from the result and constants,
-// and can have no fault.
-func inRegisters(t expr.Term) bool {
+// inRegisters reports whether a term is computed from what the program is handed, by
+// loads of its own, and from constants, and can have no fault.
+func (a *assembler) inRegisters(t expr.Term) bool { return expr.Walk(t, a.inRegister) }
+
+// inRegister is inRegisters without regard to the terms below t.
+func (a *assembler) inRegister(t expr.Term) bool {
+	switch t := t.(type) {
+	case *expr.Const, *expr.Passed, *expr.Convert, *expr.UnaryTerm, *expr.Logic:
+		return true
+	case *expr.Arg:
+		p := &a.probe.Params[t.Index]
+		return a.phase == expr.AtEntry && a.loadsWord(p.Type, p.Loc)
+	case *expr.Result:
+		return t.Off+t.Width <= 8 && a.loadsWord(a.probe.Result, layout.Loc{})
+	case *expr.BinaryTerm:
+		return t.Op != expr.OpDiv && t.Op != expr.OpMod
+	}
+	return false
+}
+
+// untroubled is inRegisters for programs that know how long the call took: to read the
+// clock has no effect, and no fault either.
+func (a *assembler) untroubled(t expr.Term) bool {
 	return expr.Walk(t, func(t expr.Term) bool {
-		switch t := t.(type) {
-		case *expr.Const, *expr.Result, *expr.Convert, *expr.UnaryTerm, *expr.Logic:
-			return true
-		case *expr.BinaryTerm:
-			return t.Op != expr.OpDiv && t.Op != expr.OpMod
+		if c, ok := t.(*expr.ContextTerm); ok {
+			return c.Var == expr.ContextDuration
 		}
-		return false
+		return a.inRegister(t)
 	})
+}
+
+// loadsWord reports whether the program may load a word of a value that is passed at
+// that place by itself: it is in a register, and the verifier takes it for a number.
+func (a *assembler) loadsWord(t btf.Type, at layout.Loc) bool {
+	m := a.probe.Method
+	switch {
+	case m == layout.MethodTracingMulti:
+		return false
+	case inWords(m):
+		return contextKind(t) == wordNumber && !isInt128(t) && slots(a.probe) < maxContext
+	}
+	return m != layout.MethodTracepoint && at.Reg >= 0 && !at.Ref
 }
 
 // captureCookie stores what the cookie holds into the record at hand.
 func (a *assembler) captureCookie(c *cookie) {
-	const kept = asm.R9
 	a.say("what entry has kept")
-	a.cookieAddress()
-	a.emit(asm.LoadMem(kept, asm.R0, 0, asm.DWord))
+	a.loadCookie(true)
 	if c.timed {
-		a.emit(asm.StoreMem(captureData, int16(bpf.FrameEntry-bpf.FrameData), kept, asm.DWord))
+		a.emit(asm.StoreMem(captureData, int16(bpf.FrameEntry-bpf.FrameData), asm.R0, asm.DWord))
 	}
-	a.cookieReg = kept
 	for i := range c.fields {
 		f := &c.fields[i]
 		a.fault, a.faulted = a.label("fault"), false
 		a.loadField(f)
 		a.put(int(f.slot.Off))
-		next := a.label("next")
-		a.emit(asm.Ja.Label(next))
-		a.place(a.fault)
-		a.emit(asm.LoadImm(asm.R0, int64(uint64(1)<<f.slot.Index), asm.DWord), asm.Or.Reg(captureFaults, asm.R0))
-		a.place(next)
+		a.aside(a.fault, func() { a.noteFault(f.slot.Index, false) })
 	}
 }

@@ -44,9 +44,9 @@ func ExampleCompile() {
 		fmt.Printf("%v; %v\n", ins, ins.Source())
 	}
 	// Output:
+	// LdXMemDW dst: r0 src: r1 off: 0 imm: 0; fd < 0
+	// JSGE32Imm dst: r0 off: -1 imm: 0 <.entry_drop1>; fd < 0
 	// LoadMapValue dst: r0, fd: 0 off: 0 <.data.switch>; is tracing on?
 	// LdXMemW dst: r0 src: r0 off: 0 imm: 0; is tracing on?
 	// JNEImm dst: r0 off: -1 imm: 1 <.entry_drop1>; is tracing on?
-	// LdXMemDW dst: r0 src: r1 off: 0 imm: 0; fd < 0
-	// JSGE32Imm dst: r0 off: -1 imm: 0 <.entry_drop1>; fd < 0
 }

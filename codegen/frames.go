@@ -70,19 +70,22 @@ func (a *assembler) openInPlace() {
 	a.isOurProbe(far)
 	a.emit(asm.Ja.Label(taken))
 	a.place(far)
-	a.callNamed(bpf.FuncOpenFar)
-	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(frameReg, asm.R0))
+	if a.guarded() && a.again != "" { // it calls helpers
+		a.againUsed = true
+		a.emit(asm.Ja.Label(a.again))
+	} else {
+		a.callNamed(bpf.FuncOpenFar)
+		a.emit(asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(frameReg, asm.R0))
+	}
 	a.place(taken)
 	a.emit(asm.StoreImm(frameReg, int16(bpf.FrameProbe), int64(a.probe.ID), asm.Word))
 	if !a.probe.Joined {
 		a.emit(storeZero(frameReg, int16(bpf.FrameFaults)))
 	}
-	if !a.probe.Timed {
-		a.emit(storeZero(frameReg, int16(bpf.FrameEntry)))
-		return
+	if a.probe.Timed {
+		a.helper(asm.FnKtimeGetNs)
+		a.emit(asm.StoreMem(frameReg, int16(bpf.FrameEntry), asm.R0, asm.DWord))
 	}
-	a.helper(asm.FnKtimeGetNs)
-	a.emit(asm.StoreMem(frameReg, int16(bpf.FrameEntry), asm.R0, asm.DWord))
 }
 
 // storeZero stores 8 bytes; asm.StoreImm takes no more than 4.
@@ -116,8 +119,9 @@ func (a *assembler) storesInOrder() bool { return a.target.Arch == "amd64" }
 
 // find goes on with the frame of the call in frameReg, and jumps to a.drop if
 // there is none. Where the frame is not at home, it is looked for in far, which
-// is to be placed behind the program.
-func (a *assembler) find() (far func()) {
+// is to be placed behind the program, unless the switch is off if that has not been
+// asked before.
+func (a *assembler) find(ask bool) (far func()) {
 	a.say("find what entry has stashed")
 	a.frame = frameReg
 	if !a.inPlace() {
@@ -133,6 +137,10 @@ func (a *assembler) find() (far func()) {
 	return func() {
 		a.say("the frame is not at home")
 		a.place(away)
+		if ask {
+			a.emit(bpf.AppendRunning(nil, asm.R0)...)
+			a.emit(asm.JEq.Imm(asm.R0, int32(bpf.Off), miss))
+		}
 		a.unlessFar(miss)
 		a.callNamed(bpf.FuncFindFar)
 		a.emit(asm.JEq.Imm(asm.R0, 0, miss), asm.Mov.Reg(frameReg, asm.R0), asm.Ja.Label(found))

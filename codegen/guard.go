@@ -165,7 +165,7 @@ func (a *assembler) lightly(keep bool, evaluate func()) {
 	}
 	kept := a.exits
 	a.later = append(a.later, func() {
-		a.ctx, a.frame, a.base, a.cookieReg, a.data, a.depth = before.ctx, before.frame, before.base, before.cookieReg, before.data, before.depth
+		a.ctx, a.frame, a.base, a.inCookie, a.data, a.depth = before.ctx, before.frame, before.base, before.inCookie, before.data, before.depth
 		a.place(again)
 		a.exits = outer
 		a.takeHold()

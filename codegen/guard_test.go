@@ -3,6 +3,7 @@
 package codegen
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,16 +30,16 @@ func TestGuard(t *testing.T) {
 			for _, target := range []Target{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
 				target.Arch, target.Guard, target.Session = arch, bpf.NewGuard(0), kfuncs
 				programs := compiled(t, spec, m, target)
-				for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+				for end, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
 					if len(functions) > 0 {
 						checkLabels(t, spec, functions[0])
 						checkGuard(t, spec+" by "+m.String(), functions[0].Insns)
-						first := functions[0].Insns
-						if programs.Either != nil {
-							first = programs.Either.Insns
+						asks := functions[0].Insns
+						if programs.Either != nil && !programs.Joined {
+							asks = programs.Either.Insns
 						}
-						if first[0].Reference() != ".data.switch" && first[1].Reference() != ".data.switch" { // the context may be kept before
-							t.Errorf("%s by %s: does not ask whether tracing is on:\n%v", spec, m, first)
+						if goesOn(t, asks, bpf.Off, end == 1) {
+							t.Errorf("%s by %s: does something while tracing is off:\n%v", spec, m, asks)
 						}
 					}
 				}
@@ -137,6 +138,46 @@ func TestLightPredicate(t *testing.T) {
 		}
 		if hold < 0 || predicate < 0 || (predicate < hold) != light {
 			t.Errorf("%s: the predicate is at %d, the stack is held at %d:\n%v", spec, predicate, hold, insns)
+		}
+	}
+}
+
+// TestLightKeep: what loads alone read is kept for the return without holding the stack.
+func TestLightKeep(t *testing.T) {
+	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
+	for spec, light := range map[string]bool{"f(file->pos, return < 0)": true, "f($duration > 1)": true, "f(*file, return < 0)": false} {
+		p := compiled(t, spec, layout.MethodFentry, Target{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
+		insns := p.Entry[0].Insns
+		hold, frame := -1, -1
+		for i, ins := range insns {
+			if hold < 0 && strings.Contains(ins.Source().String(), "on this stack?") {
+				hold = i
+			}
+			if frame < 0 && strings.Contains(ins.Source().String(), "take a frame") {
+				frame = i
+			}
+		}
+		if hold < 0 || frame < 0 || (frame < hold) != light {
+			t.Errorf("%s: a frame is taken at %d, the stack is held at %d:\n%v", spec, frame, hold, insns)
+		}
+	}
+}
+
+// TestAddressOfZero: on amd64, where a load through a bad pointer gives 0, only what is 0 has its
+// pointer tested. arm64 tests it before the load.
+func TestAddressOfZero(t *testing.T) {
+	for arch, first := range map[string]bool{"amd64": false, "arm64": true} {
+		for _, guard := range []bpf.Guard{{}, bpf.NewGuard(0)} {
+			p := compiled(t, "f(file->next->pos == 1)", layout.MethodFentry, Target{Arch: arch, Guard: guard})
+			insns := p.Entry[0].Insns
+			load := slices.IndexFunc(insns, func(ins asm.Instruction) bool {
+				return ins.OpCode.Class() == asm.LdXClass && ins.OpCode.Size() == asm.DWord && ins.Offset == 16
+			})
+			tested := func(ins asm.Instruction) bool { return ins.OpCode.JumpOp() == asm.JSGE && ins.Constant == 0 }
+			helper := slices.IndexFunc(insns, func(ins asm.Instruction) bool { return ins.IsBuiltinCall() })
+			if load < 0 || helper < load || slices.ContainsFunc(insns[:load], tested) != first || !slices.ContainsFunc(insns, tested) {
+				t.Errorf("%s, guard %v: the load is at %d, the helper at %d:\n%v", arch, guard, load, helper, insns)
+			}
 		}
 	}
 }

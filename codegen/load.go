@@ -56,7 +56,7 @@ func (a *assembler) load(t *expr.Load, u use) {
 		a.emit(asm.Mov.Reg(asm.R1, asm.R0), asm.Mov.Imm(asm.R2, int32(id)), call(bpf.FuncCast))
 		a.restoreContext()
 	}
-	a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+	a.moveTo(asm.R2)
 	a.emit(asm.LoadMem(asm.R0, asm.R2, int16(t.Off), sizeOf(t.Width)))
 	if u != useBase {
 		a.confirmZero(t)
@@ -84,15 +84,41 @@ func (a *assembler) loaded(t *expr.Load) {
 	}
 }
 
-// checkPointer faults for what is no address of kernel memory: NULL, user
-// space and everything else in the lower half, error pointers. It leaves to
-// the load itself, and to confirmZero, what only the page tables know.
+// checkPointer tests the address in R0 before a load. The code that x86 generates for
+// a load tests by itself that it is the kernel's, and gives 0 if it is not: what
+// tells that from a value comes behind the load, see confirmZero. It tests no pointer
+// that the kernel vouches for, as those of a tracepoint.
 func (a *assembler) checkPointer() {
 	if a.probe.Method == layout.MethodTPBTF {
 		a.emit(asm.JEq.Imm(asm.R0, 0, a.failed())) // the test that the verifier knows for what may be NULL
 	}
-	a.emit(asm.JSGE.Imm(asm.R0, 0, a.failed()))
-	a.emit(asm.JGT.Imm(asm.R0, -4096, a.failed()))
+	if a.testsFirst() {
+		a.isAddress(asm.R0)
+	}
+}
+
+func (a *assembler) testsFirst() bool {
+	return a.arch.readsUser || a.probe.Method == layout.MethodTPBTF
+}
+
+// isAddress faults for what is no address of kernel memory: NULL, user space and
+// everything else in the lower half, error pointers. It leaves to the load itself, and
+// to confirmZero, what only the page tables know.
+func (a *assembler) isAddress(reg asm.Register) {
+	a.emit(asm.JSGE.Imm(reg, 0, a.failed()))
+	a.emit(asm.JGT.Imm(reg, -4096, a.failed()))
+}
+
+// moveTo moves R0 to reg; what has just been loaded is loaded there.
+func (a *assembler) moveTo(reg asm.Register) {
+	if n := len(a.insns); n > 0 && a.pending == "" {
+		last := &a.insns[n-1]
+		if last.OpCode.Class() == asm.LdXClass && last.OpCode.Mode() == asm.MemMode && last.Dst == asm.R0 {
+			last.Dst = reg
+			return
+		}
+	}
+	a.emit(asm.Mov.Reg(reg, asm.R0))
 }
 
 // confirmZero makes sure that a direct load at R2 + t.Off that gave 0 is no
@@ -100,11 +126,28 @@ func (a *assembler) checkPointer() {
 func (a *assembler) confirmZero(t *expr.Load) {
 	if a.guarded() && a.again != "" {
 		a.againUsed = true
-		a.emit(asm.JEq.Imm(asm.R0, 0, a.again))
+		again, failed := a.again, a.fault
+		if a.testsFirst() {
+			a.emit(asm.JEq.Imm(asm.R0, 0, again))
+			return
+		}
+		zero := a.label("zero")
+		a.emit(asm.JEq.Imm(asm.R0, 0, zero))
+		a.faulted = true
+		a.later = append(a.later, func() {
+			a.place(zero)
+			a.say("is that 0 a fault?")
+			a.exits.fault = failed
+			a.isAddress(asm.R2)
+			a.emit(asm.Ja.Label(again))
+		})
 		return
 	}
 	good := a.label("good")
 	a.emit(asm.JNE.Imm(asm.R0, 0, good))
+	if !a.testsFirst() {
+		a.isAddress(asm.R2)
+	}
 	a.emit(asm.Mov.Reg(asm.R0, asm.R2))
 	a.probeRead(t.Off, t.Width, t.Space)
 	a.place(good)

@@ -3,6 +3,7 @@
 package codegen
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/cilium/ebpf/asm"
@@ -11,51 +12,77 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// goesOn executes the beginning of a program, up to the first instruction that has to do with
-// anything but the switch and the end of the call that it runs at. It reports whether there is one.
+// goesOn follows all paths of a program that there are with the switch in that position and at
+// that end of the call. It reports whether one gets to a call of a helper or a function, except for
+// those that give back what was taken.
 func goesOn(t *testing.T, insns asm.Instructions, position bpf.Switch, atReturn bool) bool {
 	t.Helper()
+	const unknown = -1
 	labels := map[string]int{}
 	for i := range insns {
 		if s := insns[i].Symbol(); s != "" {
 			labels[s] = i
 		}
 	}
-	var r0 int64
-	for i := 0; i < len(insns); i++ {
-		ins := &insns[i]
-		jump := false
+	type state struct {
+		i        int
+		r0       int64
+		ofSwitch bool // R0 is its address
+	}
+	seen, todo := map[state]bool{}, []state{{0, unknown, false}}
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		if s.i >= len(insns) {
+			t.Fatal("a program without an end")
+		}
+		ins := &insns[s.i]
+		next := state{s.i + 1, s.r0, false}
+		goes, jumps := true, false
 		switch op := ins.OpCode; {
 		case ins.IsLoadFromMap() && ins.Reference() == ".data.switch":
-		case op == asm.LoadMemOp(asm.Word) && ins.Dst == asm.R0 && ins.Src == asm.R0:
-			r0 = int64(position)
-		case op == asm.Mov.Op(asm.ImmSource) && ins.Dst == asm.R0:
-			r0 = ins.Constant
-		case op == asm.Mov.Op(asm.RegSource):
+			next.ofSwitch = true
+		case s.ofSwitch:
+			next.r0 = int64(position)
 		case ins.IsKfuncCall():
-			if r0 = 0; atReturn {
-				r0 = 1
+			if next.r0 = 0; atReturn {
+				next.r0 = 1
 			}
-		case op.JumpOp() == asm.Exit:
-			return false
-		case op.JumpOp() == asm.Ja:
-			jump = true
-		case op == asm.JEq.Op(asm.ImmSource) && ins.Dst == asm.R0:
-			jump = r0 == ins.Constant
-		case op == asm.JNE.Op(asm.ImmSource) && ins.Dst == asm.R0:
-			jump = r0 != ins.Constant
-		default:
+		case ins.IsFunctionCall() && slices.Contains([]string{bpf.FuncFree, bpf.FuncForget, bpf.FuncLetGo}, ins.Reference()):
+		case ins.IsBuiltinCall() && asm.BuiltinFunc(ins.Constant) == asm.FnKtimeGetNs: // has no effect
+			next.r0 = unknown
+		case op.JumpOp() == asm.Call && op.Class().IsJump():
 			return true
+		case op.Class().IsJump() && op.JumpOp() == asm.Exit:
+			goes = false
+		case op == asm.JEq.Op(asm.ImmSource) && ins.Dst == asm.R0 && s.r0 != unknown:
+			jumps = s.r0 == ins.Constant
+			goes = !jumps
+		case op == asm.JNE.Op(asm.ImmSource) && ins.Dst == asm.R0 && s.r0 != unknown:
+			jumps = s.r0 != ins.Constant
+			goes = !jumps
+		case op.Class().IsJump():
+			jumps, goes = true, op.JumpOp() != asm.Ja
+		case op == asm.Mov.Op(asm.ImmSource) && ins.Dst == asm.R0:
+			next.r0 = ins.Constant
+		case ins.Dst == asm.R0:
+			next.r0 = unknown
 		}
-		if jump {
+		if goes {
+			todo = append(todo, next)
+		}
+		if jumps {
 			at, ok := labels[ins.Reference()]
 			if !ok {
 				return true // another function
 			}
-			i = at - 1
+			todo = append(todo, state{at, next.r0, false})
 		}
 	}
-	t.Fatal("a program without an end")
 	return false
 }
 

@@ -134,29 +134,26 @@ func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, e
 	if err != nil || kfuncs.Cookie == 0 {
 		return nil, errNoSessions
 	}
-	const busy, off = ".busy", ".off"
-	var head asm.Instructions
-	if p.Role != layout.RoleCall {
+	const busy = ".busy"
+	var head, insns asm.Instructions
+	if p.Role != layout.RoleCall { // those of calls ask when they know at which end they run
 		asks := bpf.AppendRunning
 		if idlesFirst(p) {
 			asks = bpf.AppendOpenSessions
 		}
-		head = append(asks(nil, asm.R0), asm.JNE.Imm(asm.R0, 0, busy))
-	} else if head = append(bpf.AppendRunning(nil, asm.R0), asm.JEq.Imm(asm.R0, int32(bpf.On), busy)); p.Stashed {
-		head = append(head,
-			asm.JEq.Imm(asm.R0, int32(bpf.Off), off),
-			asm.Mov.Reg(asm.R6, asm.R1), // paused
-			isReturn,
-			asm.JNE.Imm(asm.R0, 0, ret))
+		head = append(asks(nil, asm.R0),
+			asm.JNE.Imm(asm.R0, 0, busy),
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Return())
 	}
-	var insns asm.Instructions
-	for _, ins := range append(head,
-		asm.Mov.Imm(asm.R0, 0).WithSymbol(off),
-		asm.Return(),
-		asm.Mov.Reg(asm.R6, asm.R1).WithSymbol(busy),
+	for i, ins := range append(head,
+		asm.Mov.Reg(asm.R6, asm.R1),
 		isReturn,
 		asm.JNE.Imm(asm.R0, 0, ret),
 	) {
+		if i > 0 && i == len(head) {
+			ins = ins.WithSymbol(busy)
+		}
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))
 	}
 	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil

@@ -87,10 +87,11 @@ func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
 		{expr.AtReturn, "return", leaveProgram, leaveItems, &out.Return},
 	} {
 		a := newAssembler(p, t, half.phase, half.name)
-		if a.hasTicket() {
+		switch {
+		case a.hasTicket():
 			a.snapshot()
-		} else {
-			a.keepContext()
+		case p.HasItems() || t.Shared || half.phase == expr.AtEntry && p.Role == layout.RoleEntry:
+			a.keepContext() // past calls of the engine that come before the last
 		}
 		if p.HasItems() {
 			half.items(a)
@@ -123,7 +124,8 @@ func enterProgram(a *assembler) {
 		a.emit(asm.Or.Reg(asm.R2, asm.R7))
 	}
 	a.stackHalf(asm.R3)
-	a.emit(asm.Mov.Reg(asm.R1, a.ctx), call(bpf.FuncEnter))
+	a.passContext()
+	a.emit(call(bpf.FuncEnter))
 	switch {
 	case a.probe.Method == layout.MethodKprobeSession:
 		a.emit(asm.Return())
@@ -156,6 +158,10 @@ func (a *assembler) unlessIdle(idle string) {
 	a.emit(asm.JEq.Imm(asm.R0, 0, idle))
 }
 
+// stackResult is where the result is while the cookie is asked for: the context is in a
+// register then.
+const stackResult = stackContext
+
 func leaveProgram(a *assembler) {
 	if !idlesFirst(a.probe) {
 		a.unlessIdle(a.drop)
@@ -163,15 +169,15 @@ func leaveProgram(a *assembler) {
 	}
 	a.say("record the return")
 	a.returned(asm.R4)
-	if a.target.Shared {
-		a.emit(asm.Mov.Reg(asm.R7, asm.R4))
+	if a.target.Shared { // not in a register, which all calls outside of sessions would save
+		a.emit(asm.StoreMem(asm.RFP, stackResult, asm.R4, asm.DWord))
 	}
 	a.cookie(asm.R2)
 	if a.target.Shared {
-		a.emit(asm.Mov.Reg(asm.R4, asm.R7))
+		a.emit(asm.LoadMem(asm.R4, asm.RFP, stackResult, asm.DWord))
 	}
 	a.stackHalf(asm.R3)
-	a.emit(asm.Mov.Reg(asm.R1, a.ctx))
+	a.passContext()
 	a.ticket()
 	a.emit(call(bpf.FuncLeave))
 	a.place(a.drop)

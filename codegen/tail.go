@@ -41,9 +41,7 @@ func (a *assembler) snapshot() {
 		return
 	}
 	a.say("take the newest branches")
-	if a.ctx != asm.R1 {
-		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
-	}
+	a.passContext()
 	a.emit(bpf.AppendSnapshot(nil, asm.R6, ticket)...)
 	a.ctx = asm.R6
 }

@@ -223,8 +223,8 @@ func (a *assembler) context(t *expr.ContextTerm) {
 		a.helper(asm.FnKtimeGetNs)
 	case expr.ContextDuration:
 		a.helper(asm.FnKtimeGetNs)
-		if a.cookieReg != 0 {
-			a.emit(asm.Sub.Reg(asm.R0, a.cookieReg))
+		if a.inCookie {
+			a.emit(asm.LoadMem(asm.R2, asm.RFP, stackCookie, asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
 			return
 		}
 		a.emit(asm.LoadMem(asm.R2, a.frame, int16(bpf.FrameEntry-a.base), asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
@@ -247,7 +247,7 @@ func (a *assembler) ids() {
 
 // kept loads what entry has computed; if that met a fault, so does this.
 func (a *assembler) kept(t *expr.Kept) {
-	if a.cookieReg != 0 {
+	if a.inCookie {
 		a.fromCookie(t.Slot)
 		return
 	}
