@@ -15,6 +15,7 @@ import (
 // questions about names are answered here, and only the answers are decoded.
 type rawBTF struct {
 	order   binary.ByteOrder
+	little  bool
 	types   []byte
 	strings []byte
 	base    *rawBTF // of split BTF, else nil
@@ -110,6 +111,7 @@ func sections(data []byte) (*rawBTF, error) {
 		return nil, errTruncated
 	}
 	r := &rawBTF{order: byteOrder(data)}
+	r.little = r.order == binary.LittleEndian
 	if r.order.Uint16(data) != btfMagic {
 		return nil, errors.New("no BTF magic")
 	}
@@ -157,13 +159,22 @@ func (r *rawBTF) all() iter.Seq2[rawType, error] {
 	}
 }
 
+// uint32 is r.order.Uint32, and takes no call where the order is that of the machines that
+// are traced.
+func (r *rawBTF) uint32(b []byte) uint32 {
+	if r.little {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return r.order.Uint32(b)
+}
+
 // header decodes the type at the beginning of b and tells its size.
 func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
 	if len(b) < typeHeader {
 		return t, 0, errTruncated
 	}
-	info := r.order.Uint32(b[4:])
-	t.name, t.kind, t.vlen = r.order.Uint32(b), uint8(info>>24&0x1f), int(info&0xffff)
+	info := r.uint32(b[4:])
+	t.name, t.kind, t.vlen = r.uint32(b), uint8(info>>24&0x1f), int(info&0xffff)
 	if t.kind == 0 || t.kind > kindMax {
 		return t, 0, fmt.Errorf("unknown kind %d", t.kind)
 	}
@@ -171,7 +182,7 @@ func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
 	if n > len(b) {
 		return t, 0, errTruncated
 	}
-	t.ref, t.flag = r.order.Uint32(b[8:]), info>>31 != 0
+	t.ref, t.flag = r.uint32(b[8:]), info>>31 != 0
 	t.data = b[typeHeader:n]
 	return t, n, nil
 }
@@ -209,19 +220,40 @@ func (r *rawBTF) offsets(s string) (offs []uint32) {
 	return offs
 }
 
-// named yields the types of some kinds and one name.
+// named yields the types of some kinds and one name. It decodes no other header: it
+// takes a few milliseconds for a kernel's types, which parseBTF has checked.
 func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
 	return func(yield func(rawType) bool) {
-		offs := r.offsets(name)
-		if len(offs) == 0 || name == "" {
+		if name == "" {
 			return
 		}
-		for t := range r.all() {
-			if kinds(t.kind) && contains(offs, t.name) && !yield(t) {
-				return
+		id := r.firstID()
+		for rest := r.types; len(rest) >= typeHeader; id++ {
+			info := r.uint32(rest[4:])
+			kind := info >> 24 & 0x1f
+			if r.isName(r.uint32(rest), name) && kinds(uint8(kind)) {
+				t, _, err := r.header(rest)
+				t.id = id
+				if err != nil || !yield(t) {
+					return
+				}
 			}
+			rest = rest[typeHeader+extra[kind].fixed+extra[kind].each*int(info&0xffff):]
 		}
 	}
+}
+
+// isName reports whether a string is at an offset.
+func (r *rawBTF) isName(off uint32, s string) bool {
+	if r.base != nil {
+		n := uint32(len(r.base.strings))
+		if off < n {
+			return r.base.isName(off, s)
+		}
+		off -= n
+	}
+	end := uint64(off) + uint64(len(s))
+	return end < uint64(len(r.strings)) && r.strings[end] == 0 && string(r.strings[off:end]) == s
 }
 
 // containing returns the IDs of the types that have part in their names, by name.
