@@ -4,6 +4,7 @@ package record
 
 import (
 	"encoding/binary"
+	"io"
 	"iter"
 	"slices"
 	"testing"
@@ -171,6 +172,17 @@ func TestSeeds(t *testing.T) {
 
 // printAll prints records in all forms. It returns how much text that was.
 func printAll(t *testing.T, r *Reader, raw [][]byte) (printed int) {
+	t.Helper()
+	return printTo(t, io.Discard, r, raw)
+}
+
+func printTo(t *testing.T, w io.Writer, r *Reader, raw [][]byte) (printed int) {
+	show := func(text []byte) {
+		printed += len(text)
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+	}
 	resolver := symbols.New(r.Kernel(), nil, symbols.LevelNone)
 	symbol := func(dst []byte, addr uint64) []byte {
 		s, _ := r.Kernel().Symbol(addr)
@@ -186,7 +198,7 @@ func printAll(t *testing.T, r *Reader, raw [][]byte) (printed int) {
 					continue
 				}
 				text, err := printer.AppendSession(nil, s)
-				if printed += len(text); err == nil && len(text) == 0 {
+				if show(text); err == nil && len(text) == 0 {
 					t.Error("printed as nothing")
 				}
 			}
@@ -199,7 +211,7 @@ func printAll(t *testing.T, r *Reader, raw [][]byte) (printed int) {
 		for call := range (&calls.Joiner{}).Join(events(r.Plan(), raw)) {
 			text, err := printer.AppendCall(nil, call)
 			// Types of all kinds can be captured; not all can be printed.
-			if printed += len(text); err == nil && len(text) == 0 {
+			if show(text); err == nil && len(text) == 0 {
 				t.Error("printed as nothing")
 			}
 		}
