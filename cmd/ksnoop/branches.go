@@ -21,6 +21,7 @@ type branchFlags struct {
 
 	kinds    attach.BranchKinds
 	recorder *attach.Branches // nil unless branches are being recorded
+	opened   bool             // whether it was tried
 }
 
 // shownBranches says which of the recorded branches are shown.
@@ -69,6 +70,7 @@ func (f *branchFlags) record(others bool, stderr io.Writer) (err error) {
 	}
 	var none *attach.NoBranchesError
 	f.recorder, err = attach.OpenBranches(f.kinds)
+	f.opened = true
 	switch {
 	case errors.As(err, &none) && others:
 		fmt.Fprintf(stderr, "ksnoop: going on without --lbr: %v\n", err)
@@ -82,16 +84,18 @@ func (f *branchFlags) record(others bool, stderr io.Writer) (err error) {
 	return nil
 }
 
-// set tells the engine what is recorded, and returns whether anything is.
-func (f *branchFlags) set(t *bpf.Tail) bool {
-	if f.recorder == nil {
-		return false
+// set says what is recorded; until that is known, what is asked for.
+func (f *branchFlags) set(t *bpf.Tail) {
+	t.Branches, t.AllBranches, t.Silent = f.text != "", f.kinds&attach.AllBranches != 0, nil
+	if !f.opened {
+		return
 	}
-	t.Branches, t.AllBranches = true, f.kinds&attach.AllBranches != 0
-	for _, failed := range f.recorder.Failed {
-		t.Silent = append(t.Silent, failed.CPU)
+	t.Branches = f.recorder != nil
+	if t.Branches {
+		for _, failed := range f.recorder.Failed {
+			t.Silent = append(t.Silent, failed.CPU)
+		}
 	}
-	return true
 }
 
 func (f *branchFlags) close() error {

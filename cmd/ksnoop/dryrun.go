@@ -66,7 +66,7 @@ func unfit(view *kernel.View, p *plan.Plan, target codegen.Target) (failed []att
 
 // dryRun lets the kernel check the programs, and says what would be traced.
 func (t *tracing) dryRun() error {
-	o, err := t.options()
+	o, err := t.options(context.Background())
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (t *tracing) dryRun() error {
 	for _, f := range tracer.Failed() {
 		t.verifierLog(f.Err)
 	}
-	t.request.plan = tracer.Attached()
-	return t.request.dryRun(t.explained(tracer.Failed())).print(t.stdout)
+	t.request.Plan = tracer.Attached()
+	return t.request.dryRun(t.kernel, t.explained(tracer.Failed())).print(t.stdout)
 }
 
 // methodCounts says how many probes each method attaches.

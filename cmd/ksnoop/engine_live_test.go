@@ -13,12 +13,12 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -40,7 +40,7 @@ type sessionRun struct {
 	args                bool
 	method              layout.Method // 0: as chosen
 	report              bpf.SessionSettings
-	settings            bpf.Settings
+	settings            trace.Settings
 	// during is called while the request is attached, after the work.
 	during func(*attach.Tracer)
 }
@@ -75,8 +75,8 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 	if r.settings.RingSize == 0 {
 		r.settings.RingSize = 4 << 20
 	}
-	options, err := attach.SessionOptions(p, attach.Options{Settings: r.settings, Kernel: view, Fallback: true, Log: slog.Default(),
-		Target: codegen.Target{Arch: hostArch, TypeID: typeIDs(t.Context(), view), Session: sessionKfuncs(view)}}, r.report)
+	r.settings.Report, r.settings.Fallback, r.settings.Log = r.report, true, slog.Default()
+	options, err := trace.Options(t.Context(), view, p, r.settings)
 	if err != nil {
 		t.Fatal(err)
 	}

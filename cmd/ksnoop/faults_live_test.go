@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/livetest"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -50,7 +51,7 @@ func TestLiveStress(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/traced=%t", m, traced), func(t *testing.T) {
 				r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"read_zero", "rw_verify_area"}, method: m, args: true, during: noneOpen(t),
 					report:   bpf.SessionSettings{Success: true, Traced: traced},
-					settings: bpf.Settings{RingSize: 64 << 10, Filter: bpf.Filter{Comms: []string{"workload"}}}}
+					settings: trace.Settings{RingSize: 64 << 10, Filter: bpf.Filter{Comms: []string{"workload"}}}}
 				out, counts := r.sessions(t, func() { workload(t, "threads", "-threads", fmt.Sprint(threads), "-count", fmt.Sprint(each)) })
 				hidden := uint64(0)
 				if m == layout.MethodFentry {
@@ -92,7 +93,7 @@ func TestLiveFaults(t *testing.T) {
 		// A function that does not return must not leave its session open.
 		t.Run("exit_group/"+m.String(), func(t *testing.T) {
 			r := sessionRun{entry: []string{sys + "exit_group"}, allow: []string{"do_exit"}, method: m, during: noneOpen(t),
-				report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+				report: bpf.SessionSettings{Success: true}, settings: trace.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 			out, counts := r.sessions(t, func() { workload(t, "exit-group") })
 			if len(out) != 1 || !strings.HasSuffix(out[0], " state 3 "+sys+"exit_group do_exit") {
 				t.Errorf("sessions %q, want one that ends with its thread", out)
@@ -104,7 +105,7 @@ func TestLiveFaults(t *testing.T) {
 		// An exec inside changes the name that the filter has asked for.
 		t.Run("exec/"+m.String(), func(t *testing.T) {
 			r := sessionRun{entry: []string{sys + "execve"}, method: m, during: noneOpen(t),
-				report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+				report: bpf.SessionSettings{Success: true}, settings: trace.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 			out, _ := r.sessions(t, func() { workload(t, "exec") })
 			if len(out) != 1 || !strings.HasPrefix(out[0], "workload/") {
 				t.Errorf("sessions %q, want one of workload", out)
@@ -130,7 +131,7 @@ func TestLiveFaults(t *testing.T) {
 		// anything in the upper bits of its register.
 		t.Run("classes/"+m.String(), func(t *testing.T) {
 			r := sessionRun{entry: []string{"vfs_read"}, method: m, report: bpf.SessionSettings{Success: false, Errors: errorSet(22)},
-				settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+				settings: trace.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 			out, _ := r.sessions(t, func() { workload(t, "read", "-size", "22") })
 			if len(out) != 0 {
 				t.Errorf("sessions %q", out)
@@ -145,7 +146,7 @@ func TestLiveInterrupts(t *testing.T) {
 	guest.Require(t)
 	r := sessionRun{entry: []string{sys + "read", "update_process_times"}, allow: []string{"vfs_read"}, method: layout.MethodKprobe,
 		report:   bpf.SessionSettings{Success: true, Traced: true},
-		settings: bpf.Settings{RingSize: 64 << 20, Filter: bpf.Filter{Comms: []string{"workload"}}}}
+		settings: trace.Settings{RingSize: 64 << 20, Filter: bpf.Filter{Comms: []string{"workload"}}}}
 	out, _ := r.sessions(t, func() { workload(t, "loop") })
 	own, threads := 0, 0
 	for _, s := range out {
@@ -175,7 +176,7 @@ func TestLiveHung(t *testing.T) {
 	}
 	r := sessionRun{entry: []string{"vfs_read"}, allow: []string{read}, method: layout.MethodKprobe,
 		report:   bpf.SessionSettings{Hung: uint64(300 * time.Millisecond)},
-		settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+		settings: trace.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 	r.during = func(tracer *attach.Tracer) {
 		for range 2 {
 			if err := tracer.ReportHung(); err != nil {

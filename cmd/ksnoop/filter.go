@@ -17,8 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/codegen"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
 )
 
@@ -96,22 +94,6 @@ func (f *filterFlags) warn(log *slog.Logger) {
 			}
 		}
 	}
-}
-
-// filterFunctions returns what the filter needs to have generated for this kernel.
-func filterFunctions(f *bpf.Filter, view *kernel.View) ([]bpf.Function, error) {
-	if !f.NoIRQ {
-		return nil, nil
-	}
-	types, err := view.BTF()
-	if err != nil {
-		return nil, err
-	}
-	count, err := codegen.PreemptCount(hostArch, types)
-	if err != nil {
-		return nil, fmt.Errorf("--no-irq: %w", err)
-	}
-	return []bpf.Function{count}, nil
 }
 
 func ids(flag string, from []uint) ([]uint32, error) {

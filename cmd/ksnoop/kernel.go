@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +10,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 
-	"github.com/cilium/ebpf/btf"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
@@ -100,35 +96,4 @@ func (f *kernelFlags) running() (*kernel.View, error) {
 			"values would be read from wrong places; what is needed is the .BTF of the vmlinux that this kernel was booted from", f.btf, err)
 	}
 	return v, nil
-}
-
-// typeIDs returns the BTF ids of vmlinux's types, if the kernel lets pointers be
-// cast to them. It finds that out when it is first asked.
-func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID, bool) {
-	possible := sync.OnceValue(func() bool {
-		return !view.GivenTypes() && attach.Probe(ctx, attach.CapRdonlyCast).Has(attach.CapRdonlyCast)
-	})
-	return func(t btf.Type) (btf.TypeID, bool) {
-		if !possible() {
-			return 0, false
-		}
-		spec, err := view.BTF()
-		if err != nil {
-			return 0, false
-		}
-		id, err := spec.TypeID(t)
-		return id, err == nil
-	}
-}
-
-// sessionKfuncs finds what the kernel has for programs that run at both ends of
-// a call, when it is first asked.
-func sessionKfuncs(view *kernel.View) func() codegen.SessionKfuncs {
-	return sync.OnceValue(func() codegen.SessionKfuncs {
-		types, err := view.BTF()
-		if err != nil || view.GivenTypes() { // ids of a file are not those of the kernel
-			return codegen.SessionKfuncs{}
-		}
-		return codegen.FindSessionKfuncs(types)
-	})
 }

@@ -9,11 +9,10 @@ import (
 	"io"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
-	"github.com/ksnoop/ksnoop/layout"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // A checkedFlags is what flags say, without the kernel.
@@ -69,22 +68,19 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	sayInlined(t.log, request.plan, request.skipped)
-	sayLeftOut(t.log, request.skipped)
+	sayInlined(t.log, request.Plan, request.Skipped)
+	sayLeftOut(t.log, request.Skipped)
 	if f.verbose || f.debug {
-		sayRefused(t.log, request.refused())
+		sayRefused(t.log, refused(t.kernel, request.selects()))
 	}
-	switch {
-	case t.kernel.GivenTypes():
-		request.plan, err = attach.ChooseUntyped(request.plan, f.auto())
-	case f.auto() && f.kernel.btf == "":
-		request.plan, request.choice, err = attach.Choose(request.plan, f.tail.branches.text != "")
-		sayPassed(t.log, request.choice)
+	if t.kernel.GivenTypes() || f.kernel.btf == "" { // else it is not for a kernel that runs
+		request.Resolved, err = request.Choose(t.kernel, request.Request)
+		sayPassed(t.log, request.Choice)
 	}
 	if err != nil {
 		return err
 	}
-	t.request, t.plan = request, request.plan
+	t.request, t.plan = request, request.Plan
 	sayAwaiting(t.log, t.plan)
 	if f.dryRun != "" {
 		return plan.Refused(t.kernel, t.plan.Probes)
@@ -92,15 +88,16 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 	return nil
 }
 
-// completeTarget adds to the target what takes looking into the kernel.
-func (t *tracing) completeTarget(ctx context.Context, filter *bpf.Filter) (err error) {
-	t.target.TypeID = typeIDs(ctx, t.kernel)
-	if t.target.Functions, err = filterFunctions(filter, t.kernel); err != nil {
+// describe says what would be done: in a list, or in every instruction.
+func (t *tracing) describe(ctx context.Context, w io.Writer) error {
+	target, err := trace.Target(ctx, t.kernel, t.plan, t.settings)
+	switch {
+	case err != nil:
 		return err
+	case t.flags.dryRun == dryRunList:
+		return t.request.dryRun(t.kernel, unfit(t.kernel, t.plan, target)).print(w)
 	}
-	types, _ := t.kernel.BTF()
-	t.target.Guard = codegen.GuardFor(t.plan.Layouts(), types)
-	return nil
+	return explain(w, t.plan, target)
 }
 
 // checkKernel says what keeps this kernel from being traced in the way that was asked for.
@@ -108,13 +105,8 @@ func (t *tracing) checkKernel() error {
 	if err := obstacle(t.kernel); err != nil {
 		return err
 	}
-	method := t.flags.method
-	m, _ := layout.MethodNamed(method)
-	if err := attach.Supported(m); err != nil {
-		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", method, err)
-	}
-	if t.flags.debug {
-		return explain(t.stderr, t.plan, t.target)
+	if err := attach.Supported(t.request.Method); err != nil {
+		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", t.flags.method, err)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/livetest"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -54,7 +55,7 @@ func TestLiveSessionFilters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := sessionRun{entry: []string{"vfs_read(count == 37)"}, report: bpf.SessionSettings{Success: true}, settings: bpf.Settings{Filter: filter}, during: noneOpen(t)}
+			r := sessionRun{entry: []string{"vfs_read(count == 37)"}, report: bpf.SessionSettings{Success: true}, settings: trace.Settings{Filter: filter}, during: noneOpen(t)}
 			out, _ := r.sessions(t, func() {
 				for _, h := range shells {
 					h.run(t)
@@ -94,7 +95,7 @@ func TestLiveLonger(t *testing.T) {
 	guest.Require(t)
 	for longer, want := range map[time.Duration]int{livetest.Patience(200 * time.Millisecond): 2, livetest.Patience(20 * time.Second): 0} {
 		r := sessionRun{entry: []string{"vfs_read(count == 1)"}, report: bpf.SessionSettings{Success: true, Longer: uint64(longer)},
-			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+			settings: trace.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 		out, counts := r.sessions(t, func() {
 			workload(t, "pipe-wait", "-for", livetest.Patience(300*time.Millisecond).String(), "-count", "2")
 			workload(t, "read", "-size", "1") // which does not take long
@@ -126,7 +127,7 @@ func TestLiveInterim(t *testing.T) {
 		{"execve", []string{"load_script"}, false, []string{"exec", "read"}, ""},
 	} {
 		r := sessionRun{entry: []string{sys + c.call}, allow: c.allow, report: bpf.SessionSettings{Interim: c.interim}, during: noneOpen(t),
-			settings: bpf.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
+			settings: trace.Settings{Filter: bpf.Filter{Comms: []string{"workload"}}}}
 		out, _ := r.sessions(t, func() { workload(t, c.work...) })
 		if c.want == "" && len(out) != 0 || c.want != "" && (len(out) != 1 || !strings.Contains(out[0], c.want)) {
 			t.Errorf("%q: sessions %q, want one with %q", c.allow, out, c.want)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -21,66 +22,71 @@ import (
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // A request is what the command line asks for, resolved.
 type request struct {
-	plan     *plan.Plan
+	trace.Request
+	trace.Resolved
 	settings sessionSettings
-	skipped  []plan.Skipped
-	choice   attach.Choice   // of the method; empty where the user has chosen
-	refused  func() []string // for --dry-run: what the kernel lets nobody trace
+}
+
+// selects are the SPECs by which functions are selected.
+func (r *request) selects() []*expr.Spec {
+	if s := r.Sessions; s != nil {
+		return slices.Concat(s.Entry, s.Allow, s.Specs)
+	}
+	return r.Specs
 }
 
 // resolve turns SPECs, and the options of sessions if there are any, into a
 // plan.
-func (f *traceFlags) resolve(view *kernel.View, args []string, o plan.Options) (r *request, err error) {
+func (f *traceFlags) resolve(view *kernel.View, args []string, o plan.Options) (*request, error) {
+	r := &request{Request: trace.Request{Options: o, Method: f.wantedMethod(), Branches: f.tail.branches.text != ""}}
+	var faults, err error
 	if f.session.wanted() {
-		r, err = f.resolveSession(view, args, o)
+		err = f.sessions(r, args)
 	} else {
-		r = &request{}
-		specs, faults := parseSpecs(args)
-		r.plan, r.skipped, err = plan.Resolve(view, specs, o)
-		r.refused = func() []string { return refused(view, specs) }
-		err = errors.Join(faults, err)
+		r.Specs, faults = parseSpecs(args)
 	}
-	if err != nil {
+	if err == nil {
+		r.Resolved, err = trace.Resolve(view, r.Request)
+	}
+	if err := errors.Join(faults, err); err != nil {
 		return nil, unusable(view, err)
 	}
 	return r, nil
 }
 
-func (f *traceFlags) resolveSession(view *kernel.View, args []string, o plan.Options) (r *request, err error) {
-	r = &request{}
+// sessions adds what is asked of sessions to a request.
+func (f *traceFlags) sessions(r *request, args []string) (err error) {
 	if r.settings, err = f.session.settings(); err != nil {
-		return nil, err
+		return err
 	}
 	asked, deny, err := f.session.request(args)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if asked.Deny, err = parseSelectors(deny); err != nil {
-		return nil, err
+		return err
 	}
 	asked.Args = f.session.args
-	if r.plan, r.skipped, err = plan.ResolveSession(view, asked, o); err != nil {
-		return nil, err
-	}
-	r.refused = func() []string { return refused(view, slices.Concat(asked.Entry, asked.Allow, asked.Specs)) }
-	return r, nil
+	r.Sessions = &asked
+	return nil
 }
 
 // dryRun says what would be traced; failed could not be.
-func (r *request) dryRun(failed []attach.Failure) *dryRun {
+func (r *request) dryRun(view *kernel.View, failed []attach.Failure) *dryRun {
 	bad := map[*plan.Probe]bool{}
 	for _, f := range failed {
 		bad[f.Probe] = true
 	}
-	d := &dryRun{skipped: r.skipped, failed: failed, refused: r.refused(), passed: passedTexts(r.choice), unsure: unsure(r.plan, bad), caution: awaiting(r.plan)}
-	if r.plan.Sessions {
-		d.traced, d.methods = dryRunOfSessions(r.plan, bad), methodCounts(r.plan, bad)
+	d := &dryRun{skipped: r.Skipped, failed: failed, refused: refused(view, r.selects()), passed: passedTexts(r.Choice), unsure: unsure(r.Plan, bad), caution: awaiting(r.Plan)}
+	if r.Plan.Sessions {
+		d.traced, d.methods = dryRunOfSessions(r.Plan, bad), methodCounts(r.Plan, bad)
 	} else {
-		d.traced = dryRunOf(r.plan, bad)
+		d.traced = dryRunOf(r.Plan, bad)
 	}
 	return d
 }

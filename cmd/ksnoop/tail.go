@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/process"
@@ -51,19 +50,18 @@ func stackDepth() uint32 {
 // programs.
 const callerDepth = 12
 
-// set tells the engine and the code generator what is wanted.
-func (f *tailFlags) set(s *bpf.Settings, t *codegen.Target) {
+// set says what is wanted.
+func (f *tailFlags) set(t *bpf.Tail) {
 	switch {
 	case f.stack:
-		s.Tail.Stack = stackDepth()
+		t.Stack = stackDepth()
 	case f.caller:
-		s.Tail.Stack, s.Tail.Caller = min(callerDepth, stackDepth()), true
+		t.Stack, t.Caller = min(callerDepth, stackDepth()), true
 	}
 	if f.userStack {
-		s.Tail.UserStack = stackDepth()
+		t.UserStack = stackDepth()
 	}
-	t.Stacks = f.stacks()
-	t.Branches = f.branches.set(&s.Tail)
+	f.branches.set(t)
 }
 
 // open returns what prints tails; nil if there will be none. names is what to

@@ -18,8 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -27,6 +25,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -148,31 +147,28 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err := t.makePlan(args, c.options); err != nil {
 		return err
 	}
-	t.target = codegen.Target{Session: sessionKfuncs(view), Arch: c.options.Arch, Filtered: c.filter.Active(), Limited: c.rate.Most > 0,
-		Stacks: f.tail.stacks(), Branches: f.tail.branches.text != ""}
-	if err := t.completeTarget(ctx, &c.filter); err != nil {
-		return err
-	}
-	switch {
-	case f.dryRun == dryRunList:
-		f.tail.set(&t.settings, &t.target)
-		return t.request.dryRun(unfit(t.kernel, t.plan, t.target)).print(stdout)
-	case f.explain:
-		return explain(stdout, t.plan, t.target)
+	t.settings = trace.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight, Fallback: f.auto(),
+		Report: f.session.engine(t.request.settings), Latency: f.control.latency, Log: t.log}
+	f.tail.set(&t.settings.Tail)
+	if f.unattached() {
+		return t.describe(ctx, stdout)
 	}
 	if err := t.checkKernel(); err != nil {
 		return err
 	}
-	t.settings = bpf.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight}
+	if f.debug {
+		if err := t.describe(ctx, stderr); err != nil {
+			return err
+		}
+	}
 	if f.dryRun == dryRunLoad {
-		f.tail.set(&t.settings, &t.target)
 		return t.dryRun()
 	}
 	if err := f.tail.branches.record(f.tail.stacks() || t.plan.Sessions, stderr); err != nil {
 		return err
 	}
 	defer f.tail.branches.close()
-	f.tail.set(&t.settings, &t.target)
+	f.tail.set(&t.settings.Tail)
 	if err := t.openViews(stdout); err != nil {
 		return err
 	}
@@ -199,8 +195,7 @@ func (f *traceFlags) checkUntyped() error {
 	if f.kernel.btf == "" || f.unattached() {
 		return nil
 	}
-	m, _ := layout.MethodNamed(f.method)
-	switch err := attach.NeedsBTF(m); {
+	switch err := attach.NeedsBTF(f.wantedMethod()); {
 	case err != nil:
 		return usagef("--attach %s does not go with --btf: %w", f.method, err)
 	case f.session.wanted():
@@ -288,10 +283,13 @@ func (f *traceFlags) planOptions() (plan.Options, error) {
 	if !ok || m > layout.MethodTracingMulti {
 		return o, usagef("--attach %s: there are auto, fentry, fsession, kprobe, multi, session and tracing_multi", f.method)
 	}
-	if m != layout.MethodAuto {
-		o.Method = func(*plan.Probe) layout.Method { return m }
-	}
 	return o, nil
+}
+
+// wantedMethod is what --attach says.
+func (f *traceFlags) wantedMethod() layout.Method {
+	m, _ := layout.MethodNamed(f.method)
+	return m
 }
 
 // parseSize reads a power of two of at least a page, as 4M.
@@ -326,8 +324,7 @@ type tracing struct {
 	request     *request
 	plan        *plan.Plan
 	kernel      *kernel.View
-	settings    bpf.Settings
-	target      codegen.Target
+	settings    trace.Settings
 	stdout      *watchedWriter
 	stderr      io.Writer
 	log         *slog.Logger
@@ -393,13 +390,9 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 }
 
 // options says how the plan is attached.
-func (t *tracing) options() (attach.Options, error) {
-	o := attach.Options{Settings: t.settings, Target: t.target, Kernel: t.kernel, Fallback: t.flags.auto(),
-		Latency: t.flags.control.latency, Hurry: t.interrupted, Log: t.log}
-	if t.plan.Sessions {
-		return attach.SessionOptions(t.plan, o, t.flags.session.engine(t.request.settings))
-	}
-	return o, nil
+func (t *tracing) options(ctx context.Context) (attach.Options, error) {
+	t.settings.Hurry = t.interrupted
+	return trace.Options(ctx, t.kernel, t.plan, t.settings)
 }
 
 // trace attaches, calls ready, which is to switch the programs on, prints until ctx
@@ -409,7 +402,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) e
 	if !t.flags.inlined {
 		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), !t.plan.Sessions, t.stderr)
 	}
-	options, err := t.options()
+	options, err := t.options(ctx)
 	if err != nil {
 		return err
 	}

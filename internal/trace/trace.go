@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trace turns a request into what package attach attaches: the one place where
+// planning, code generation and the engine are wired together. What the engine and the
+// code generator both have to know is derived here from one struct, Settings.
+package trace
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// A Request is what is to be traced.
+type Request struct {
+	Specs    []*expr.Spec         // whose calls are sent as they happen
+	Sessions *plan.SessionRequest // nil if that is all
+	Options  plan.Options
+	// Method is how functions are attached. MethodAuto: in the best way that the
+	// kernel has.
+	Method layout.Method
+	// Branches says that the newest branches are wanted when a call returns.
+	Branches bool
+}
+
+// A Resolved is a request for one kernel.
+type Resolved struct {
+	Plan    *plan.Plan
+	Skipped []plan.Skipped
+	Choice  attach.Choice // of the method; empty where the request says it
+}
+
+// Resolve plans a request, and chooses how functions are attached. Beside an error it
+// returns what was skipped.
+func Resolve(view *kernel.View, r Request) (out Resolved, err error) {
+	o := r.Options
+	if r.Method != layout.MethodAuto {
+		o.Method = func(*plan.Probe) layout.Method { return r.Method }
+	}
+	if r.Sessions != nil {
+		out.Plan, out.Skipped, err = plan.ResolveSession(view, *r.Sessions, o)
+	} else {
+		out.Plan, out.Skipped, err = plan.Resolve(view, r.Specs, o)
+	}
+	return out, err
+}
+
+// Choose returns the request as it is best attached to the running kernel. Where the
+// request says how, it is as it was.
+func (r Resolved) Choose(view *kernel.View, request Request) (Resolved, error) {
+	var err error
+	auto := request.Method == layout.MethodAuto
+	switch {
+	case view.GivenTypes():
+		r.Plan, err = attach.ChooseUntyped(r.Plan, auto)
+	case auto:
+		r.Plan, r.Choice, err = attach.Choose(r.Plan, request.Branches)
+	}
+	return r, err
+}
+
+// Settings say which calls are sent and what with them.
+type Settings struct {
+	Filter   bpf.Filter
+	Rate     bpf.Rate
+	Tail     bpf.Tail // stacks and branches
+	RingSize uint32   // bytes, a power of two and a multiple of the page size
+	InFlight int      // calls whose return is awaited; 0: by the memory there is
+	// Report says which sessions are reported, if it is for sessions.
+	Report bpf.SessionSettings
+	// Fallback allows a probe that cannot be attached with its method to be attached
+	// with another one.
+	Fallback bool
+	// Latency, Hurry and Log are those of attach.Options.
+	Latency time.Duration
+	Hurry   <-chan struct{}
+	Log     *slog.Logger
+}
+
+// Options say how a plan is attached with settings.
+func Options(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (attach.Options, error) {
+	o := attach.Options{Kernel: view, Fallback: s.Fallback, Latency: s.Latency, Hurry: s.Hurry, Log: s.Log,
+		Settings: bpf.Settings{Filter: s.Filter, Rate: s.Rate, RingSize: s.RingSize, InFlight: s.InFlight, Tail: s.Tail}}
+	var err error
+	if o.Target, err = Target(ctx, view, p, s); err != nil || !p.Sessions {
+		return o, err
+	}
+	return attach.SessionOptions(p, o, s.Report)
+}
+
+// Target is what the programs of a plan are generated for, with settings.
+func Target(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (codegen.Target, error) {
+	t := codegen.Target{
+		Arch:     view.Arch(),
+		Filtered: s.Filter.Active(),
+		Limited:  s.Rate.Most > 0,
+		Stacks:   s.Tail.Stack > 0 || s.Tail.UserStack > 0,
+		Branches: s.Tail.Branches,
+		TypeID:   typeIDs(ctx, view),
+		Session:  sessionKfuncs(view),
+	}
+	types, err := view.BTF()
+	if err != nil {
+		return t, err
+	}
+	t.Guard = codegen.GuardFor(p.Layouts(), types)
+	if s.Filter.NoIRQ {
+		count, err := codegen.PreemptCount(t.Arch, types)
+		if err != nil {
+			return t, fmt.Errorf("leaving out what interrupts call: %w", err)
+		}
+		t.Functions = []bpf.Function{count}
+	}
+	return t, nil
+}
+
+// typeIDs returns the BTF ids of vmlinux's types, if the kernel lets pointers be
+// cast to them. It finds that out when it is first asked.
+func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID, bool) {
+	possible := sync.OnceValue(func() bool {
+		return !view.GivenTypes() && attach.Probe(ctx, attach.CapRdonlyCast).Has(attach.CapRdonlyCast)
+	})
+	return func(t btf.Type) (btf.TypeID, bool) {
+		if !possible() {
+			return 0, false
+		}
+		spec, err := view.BTF()
+		if err != nil {
+			return 0, false
+		}
+		id, err := spec.TypeID(t)
+		return id, err == nil
+	}
+}
+
+// sessionKfuncs finds what the kernel has for programs that run at both ends of
+// a call, when it is first asked.
+func sessionKfuncs(view *kernel.View) func() codegen.SessionKfuncs {
+	return sync.OnceValue(func() codegen.SessionKfuncs {
+		types, err := view.BTF()
+		if err != nil || view.GivenTypes() { // ids of a file are not those of the kernel
+			return codegen.SessionKfuncs{}
+		}
+		return codegen.FindSessionKfuncs(types)
+	})
+}
