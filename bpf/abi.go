@@ -69,6 +69,7 @@ const (
 	LeftError = Counter(engineCounterLEFT_ERROR) // with another error than those asked for
 	LeftShort = Counter(engineCounterLEFT_SHORT) // they did not take long enough
 	LeftUnmet = Counter(engineCounterLEFT_UNMET) // no call met the predicates
+	LostChain = Counter(engineCounterLOST_CHAIN) // failures of a session that gave way undecided
 	Counters  = Counter(engineCounterCOUNTERS)   // how many there are
 )
 

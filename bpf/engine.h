@@ -92,7 +92,8 @@ enum counter {
 	LEFT_ERROR = 19, /* with another error than those asked for */
 	LEFT_SHORT = 20, /* they did not take long enough */
 	LEFT_UNMET = 21, /* no call met the predicates */
-	COUNTERS = 22,
+	LOST_CHAIN = 22, // failures of a session that gave way before it was known whether they were the reason
+	COUNTERS = 23,
 };
 
 /* The header of every record; the values follow, as the plan lays them out. */

@@ -110,7 +110,8 @@ const (
 	engineCounterLEFT_ERROR     engineCounter = 19
 	engineCounterLEFT_SHORT     engineCounter = 20
 	engineCounterLEFT_UNMET     engineCounter = 21
-	engineCounterCOUNTERS       engineCounter = 22
+	engineCounterLOST_CHAIN     engineCounter = 22
+	engineCounterCOUNTERS       engineCounter = 23
 )
 
 type engineEvent struct {
@@ -314,6 +315,8 @@ type engineSessionRecord struct {
 	LostValues  uint32
 	LostChunks  uint32
 	LostReturns uint32
+	LostRoom    uint32
+	LostChains  uint32
 	Cpu         uint16
 	Kind        uint8
 	Failed      uint8

@@ -495,6 +495,7 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->rec.func = func;
 	s->rec.log_base = 0;
 	s->rec.lost_deep = s->rec.lost_values = s->rec.lost_chunks = s->rec.lost_returns = 0;
+	s->rec.lost_room = s->rec.lost_chains = 0;
 	s->rec.cpu = bpf_get_smp_processor_id();
 	s->rec.interrupt = !!s->context;
 	s->overrun = overrun();
@@ -564,7 +565,7 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 
 	__sync_fetch_and_add(&open_sessions, -1);
 	if (unseen) {
-		s->rec.lost_deep += unseen;
+		s->rec.lost_room += unseen;
 		add(MISSED_RETURN, unseen);
 	}
 	s->rec.failed = s->failing == 1;
@@ -683,8 +684,13 @@ FUNC int ks_keep(struct session *s)
 		n = CHAIN;
 	}
 	c = &s->kept[i];
-	if (s->keeps >> i & 1)
+	if (s->keeps >> i & 1) {
+		if (c->from != from || c->error != s->error) { // else the later one stands for both
+			s->rec.lost_chains++;
+			ks_count(LOST_CHAIN);
+		}
 		send_chain(s, c->from, c);
+	}
 	s->keeps |= 1 << i;
 	c->from = from;
 	c->size = n;

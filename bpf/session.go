@@ -282,6 +282,8 @@ type SessionHeader struct {
 	LostValues  uint32 // calls whose values found no room
 	LostChunks  uint32 // records of this session that found no room
 	LostReturns uint32 // calls whose return was not seen
+	LostRoom    uint32 // calls for whose return the kernel had no room
+	LostChains  uint32 // failing chains that gave way before it was known whether they were the reason
 	CPU         uint16
 	Kind        SessionRecordKind
 	Failed      bool
@@ -315,6 +317,7 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		LogBase: u32(unsafe.Offsetof(l.LogBase)), LogSize: u32(unsafe.Offsetof(l.LogSize)),
 		LostDeep: u32(unsafe.Offsetof(l.LostDeep)), LostValues: u32(unsafe.Offsetof(l.LostValues)),
 		LostChunks: u32(unsafe.Offsetof(l.LostChunks)), LostReturns: u32(unsafe.Offsetof(l.LostReturns)),
+		LostRoom: u32(unsafe.Offsetof(l.LostRoom)), LostChains: u32(unsafe.Offsetof(l.LostChains)),
 		CPU: uint16(u16(unsafe.Offsetof(l.Cpu))), Kind: SessionRecordKind(raw[unsafe.Offsetof(l.Kind)]),
 		Failed: raw[unsafe.Offsetof(l.Failed)] != 0, Interrupt: raw[unsafe.Offsetof(l.Interrupt)] != 0,
 		Depth: u16(unsafe.Offsetof(l.Depth)), Frames: u16(unsafe.Offsetof(l.Frames)),
@@ -379,6 +382,7 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 		unsafe.Offsetof(l.InnerTgid): h.Inner.PID, unsafe.Offsetof(l.InnerTid): h.Inner.TID, unsafe.Offsetof(l.Func): h.Func,
 		unsafe.Offsetof(l.LogBase): h.LogBase, unsafe.Offsetof(l.LogSize): h.LogSize, unsafe.Offsetof(l.LostDeep): h.LostDeep,
 		unsafe.Offsetof(l.LostValues): h.LostValues, unsafe.Offsetof(l.LostChunks): h.LostChunks, unsafe.Offsetof(l.LostReturns): h.LostReturns,
+		unsafe.Offsetof(l.LostRoom): h.LostRoom, unsafe.Offsetof(l.LostChains): h.LostChains,
 	} {
 		le.PutUint32(b[off:], v)
 	}

@@ -79,6 +79,8 @@ struct session_record {
 	__u32 lost_values; /* calls whose values found no room */
 	__u32 lost_chunks;
 	__u32 lost_returns;
+	__u32 lost_room;   /* calls for whose return the kernel had no room */
+	__u32 lost_chains; /* failing chains that gave way undecided */
 	__u16 cpu;
 	__u8 kind; /* enum session_kind */
 	__u8 failed;

@@ -26,6 +26,7 @@ var losses = [bpf.Counters]loss{
 	bpf.LostBranches:  {what: "records without their branches, which others overwrote too soon"},
 	bpf.LostValues:    {what: "calls of sessions without their values, for which there was no room"},
 	bpf.LostReturn:    {what: "times calls of a session ended unseen: the kernel did not run the program at their return"},
+	bpf.LostChain:     {what: "failures in sessions that gave way to later ones before it was known whether they were the reason"},
 	bpf.LostRecursion: {what: "calls left out because tracing itself has made them"},
 	bpf.Fault:         {what: "calls left out because a predicate met unreadable memory or divided by zero"},
 	bpf.RateLimited:   {what: "calls left out by --rate"},

@@ -190,6 +190,8 @@ func appendLost(dst []byte, l *session.Lost) []byte {
 	}{
 		{l.Deep, "calls were nested deeper than is kept"},
 		{l.Returns, "calls ended unseen"},
+		{l.Room, "calls not seen: the kernel has no room to wait for more returns at once"},
+		{l.Reasons, "failures gave way to later ones before it was known whether they were the reason"},
 		{l.Chunk, "parts of this session could not be sent"},
 		{l.Args, "calls had values for which there was no room"},
 		{l.Chains, "interim stacks left out: the session took too much memory"},

@@ -173,7 +173,7 @@ func sessionCases(t *testing.T) map[string]func(r fakeResolver) (SessionOptions,
 			s := &session.Session{PID: 8385, TID: 8386, Comm: "thread\x1b[31m", Leader: "simfail", Start: at(33, 58_438961), End: at(33, 58_439338), Func: fnLoad, Trace: trace,
 				Chain: session.Chain{Frames: []session.Frame{frame(fnLoad, 1374, 5), frame(fnKsym, 2, 0)}, Stack: []uint64{
 					r.add("__sys_bpf", 0x11a4), r.add("__x64_sys_bpf", 0x1a), r.add("entry_SYSCALL_64_after_hwframe", 0x63)}},
-				Lost: session.Lost{Deep: 3, Returns: 12, Chunk: 1, Args: 2, Chains: 4, Stack: true}}
+				Lost: session.Lost{Deep: 3, Returns: 12, Chunk: 1, Args: 2, Room: 5, Reasons: 6, Chains: 4, Stack: true}}
 			s.Trace = append([]session.Step{{Kind: session.StepLeft, Count: 1234}}, trace...)
 			return SessionOptions{Trace: true}, []*session.Session{s}
 		},

@@ -184,7 +184,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
 		Func: d.Plan.Probes[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU,
-		Lost: Lost{Deep: h.LostDeep, Args: h.LostValues, Chunk: h.LostChunks, Returns: h.LostReturns}}
+		Lost: Lost{Deep: h.LostDeep, Args: h.LostValues, Chunk: h.LostChunks, Returns: h.LostReturns, Room: h.LostRoom, Reasons: h.LostChains}}
 	switch h.Kind {
 	case bpf.SessionHung:
 		s.State = Hung

@@ -219,8 +219,8 @@ func TestDecode(t *testing.T) {
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 [a]"}, 0},
 		{"exited", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionExit }), nil, []bpf.SessionCall{{Func: 0, Entry: 150}})}, []string{
 			"outer 7/8 comm state=3 failed=true\n chain outer=0 for 50 []"}, 0},
-		{"no stack", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.LostDeep = 3 }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}})}, []string{
-			"outer 7/8 comm state=0 failed=true {Deep:3 Chunk:0 Args:0 Returns:0 Chains:0 Stack:true}\n chain outer=0 []"}, 0},
+		{"no stack", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.LostDeep, h.LostRoom, h.LostChains = 3, 4, 5 }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}})}, []string{
+			"outer 7/8 comm state=0 failed=true {Deep:3 Chunk:0 Args:0 Returns:0 Room:4 Reasons:5 Chains:0 Stack:true}\n chain outer=0 []"}, 0},
 		{"interim", Decoder{}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChain }), nil, []bpf.SessionCall{{Func: 0}, {Func: 2, Flags: bad}}, 0xc),
 			record(with(func(h *bpf.SessionHeader) { h.Failed = false }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}}, 0xa)}, []string{
@@ -251,7 +251,7 @@ func TestDecode(t *testing.T) {
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"part lost", Decoder{Traced: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.LogBase, h.LostChunks = uint32(len(first)), 1 }), second, calls[:1], 0xa)}, []string{
-			"outer 7/8 comm state=0 failed=true {Deep:0 Chunk:1 Args:0 Returns:0 Chains:0 Stack:false}\n chain outer=-22 [a]\n 0?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+			"outer 7/8 comm state=0 failed=true {Deep:0 Chunk:1 Args:0 Returns:0 Room:0 Reasons:0 Chains:0 Stack:false}\n chain outer=-22 [a]\n 0?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"live", Decoder{Traced: true, Live: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind, h.Failed = bpf.SessionChunk, false }), first, nil),
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, calls[:1], 0xa)}, []string{

@@ -67,6 +67,8 @@ type Lost struct {
 	Chunk   uint32 // parts of the session that could not be sent
 	Args    uint32 // calls whose values found no room
 	Returns uint32 // calls whose return was not seen
+	Room    uint32 // calls for whose return the kernel had no room
+	Reasons uint32 // failing chains that gave way before it was known whether they were the reason
 	Chains  uint32 // interim chains for which the session took too much memory
 	Stack   bool   // the kernel stack could not be taken
 }
