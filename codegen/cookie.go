@@ -197,15 +197,17 @@ func (a *assembler) returnWithCookie(c *cookie) {
 	a.say("find what entry has kept")
 	a.loadCookie(len(late) > 0)
 	if !asked {
-		rest := a.first(late, a.untroubled)
-		a.unlessRunning()
+		kept := len(late) > 0
+		late = a.first(late, a.untroubled)
 		a.say("has it kept anything?")
-		if len(late) > 0 {
+		if kept {
 			a.emit(asm.LoadMem(asm.R0, asm.RFP, stackCookie, asm.DWord))
 		}
-		late = rest
 	}
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
+	if !asked {
+		a.unlessRunning()
+	}
 	a.lightly(true, func() { a.conditions(late) })
 	if p.Entry.Record == nil {
 		a.admit()

@@ -125,3 +125,29 @@ func TestNoSessions(t *testing.T) {
 		}
 	}
 }
+
+// TestUnopened: a return of whose call entry has kept nothing, since a predicate dropped it, is
+// left alone: what tells that is the cookie, not whatever was loaded last.
+func TestUnopened(t *testing.T) {
+	for _, spec := range []string{"f(file->flags == 1, return)", "f($duration > 1)", "f(n == 1, $duration > 1)", "f(file->flags, return == file->flags)"} {
+		insns := compiled(t, spec, layout.MethodFsession, ofKernel(false)).Return[0].Insns
+		cookie, ok := false, false // whether R0 has it, and whether it was tested
+		for _, ins := range insns {
+			switch {
+			case ins.IsFunctionCall():
+				if !ok {
+					t.Errorf("%s: sends what entry has not kept:\n%v", spec, insns)
+				}
+			case cookie && ins.OpCode == asm.JEq.Op(asm.ImmSource) && ins.Dst == asm.R0 && ins.Constant == 0:
+				ok = true
+			case ins.OpCode == asm.LoadMemOp(asm.DWord) && ins.Dst == asm.R0 && (ins.Src == asm.R0 || ins.Src == asm.RFP && ins.Offset == stackCookie):
+				cookie = true
+			case !ins.OpCode.Class().IsJump() && ins.Dst == asm.R0 && ins.OpCode.Class() != asm.StXClass, ins.IsBuiltinCall(), ins.IsKfuncCall():
+				cookie = false
+			}
+			if ok {
+				break
+			}
+		}
+	}
+}
