@@ -25,12 +25,6 @@ const (
 	FrameEntry  = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.EntryTime))
 )
 
-// The bits of struct event's flags: EVENT_TAIL and EVENT_OURS.
-const (
-	eventTail = 1
-	eventOurs = 2
-)
-
 // A Kind says which moment of a call a record is of.
 type Kind uint8
 
@@ -107,8 +101,8 @@ func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
 	e.CPU = le.Uint16(raw[unsafe.Offsetof(l.Cpu):])
 	e.Kind = Kind(raw[unsafe.Offsetof(l.Kind)])
 	flags := raw[unsafe.Offsetof(l.Flags)]
-	e.HasTail = flags&eventTail != 0
-	e.Inner = decodeInner(raw, unsafe.Offsetof(l.InnerTgid), flags&eventOurs != 0)
+	e.HasTail = flags&byte(engineEventFlagEVENT_TAIL) != 0
+	e.Inner = decodeInner(raw, unsafe.Offsetof(l.InnerTgid), flags&byte(engineEventFlagEVENT_OURS) != 0)
 	copy(e.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	return raw[EventSize:], nil
 }
@@ -147,10 +141,10 @@ func AppendEvent(dst []byte, e *Event) []byte {
 	dst = le.AppendUint16(dst, e.CPU)
 	var flags byte
 	if e.HasTail {
-		flags |= eventTail
+		flags |= byte(engineEventFlagEVENT_TAIL)
 	}
 	if e.Inner.Ours {
-		flags |= eventOurs
+		flags |= byte(engineEventFlagEVENT_OURS)
 	}
 	dst = append(dst, byte(e.Kind), flags)
 	dst = le.AppendUint32(dst, e.Inner.PID)

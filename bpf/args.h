@@ -7,44 +7,6 @@
 #ifndef KSNOOP_ARGS_H
 #define KSNOOP_ARGS_H
 
-enum {
-	ARG_WORDS = 12,	   /* of a call, at most */
-	ARG_TARGETS = 6,   /* that are followed */
-	ARG_REACH = 256,   /* bytes copied of a target, at most */
-	TARGET_BYTES = 0,  /* size bytes */
-	TARGET_TEXT = 1,   /* a string of at most size bytes, NUL included */
-	TARGET_FAULT = 1,  /* flag: could not be read */
-};
-
-/* What a word points to. */
-struct arg_target {
-	__u8 word;
-	__u8 kind;
-	__u16 size; /* 8 to ARG_REACH, a multiple of 8 unless kind is TARGET_BYTES */
-};
-
-/* The arguments of one function, as the plan describes them. */
-struct arg_list {
-	__u8 words;
-	__u8 targets;
-	__u8 user; /* of a system call: they are in the registers of user space, to which the first word points */
-	__u8 pad;
-	struct arg_target target[ARG_TARGETS];
-	__u8 unused[4];
-};
-
-/* In front of the bytes of a target, which are padded to a multiple of 8. */
-struct arg_bytes {
-	__u16 size;
-	__u8 flags;
-	__u8 target; /* index in the list */
-	__u32 pad;
-};
-
-enum {
-	ARGS_MAX = 8 * ARG_WORDS + ARG_TARGETS * (8 + ARG_REACH),
-};
-
 /*
  * copy_target copies what p points to and returns how many bytes that took.
  * An address without the top bit is user space's.

@@ -67,8 +67,8 @@ func NewGuard(stackSize uint32) Guard {
 }
 
 const (
-	guards     = 1 << 10 // GUARDS
-	guardTaken = 1 << 30 // GUARD_TAKEN
+	guards     = int32(engineGuardLimitGUARDS)
+	guardTaken = int32(engineGuardLimitGUARD_TAKEN)
 )
 
 // AppendHold appends the code that takes hold of the stack that on points into, if its
@@ -108,5 +108,5 @@ func AppendLetGo(dst asm.Instructions, place asm.Register) asm.Instructions {
 
 // setGuard makes room for the guard's table, behind which there is a place that nobody takes.
 func setGuard(spec *ebpf.CollectionSpec) {
-	enlarge(spec.Maps[mapGuard], "guards", (guards+1)*int(unsafe.Sizeof(engineGuard{})))
+	enlarge(spec.Maps[mapGuard], "guards", int(guards+1)*int(unsafe.Sizeof(engineGuard{})))
 }

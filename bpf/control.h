@@ -6,12 +6,6 @@
 #ifndef KSNOOP_CONTROL_H
 #define KSNOOP_CONTROL_H
 
-enum position {
-	OFF = 0,
-	ON = 1,
-	PAUSED = 2, // no new calls are taken up; those taken up before are followed to their end
-};
-
 /*
  * The switch: set to ON by user space when all is attached, to PAUSED for a while when
  * tracing takes too much of the machine, and to OFF when it is to end. Each program
@@ -39,18 +33,6 @@ volatile enum position running SEC(".data.switch");
  * the same and is held now: then one of a few other places is taken, and strays says
  * so at home.
  */
-struct guard {
-	__u32 stack; // that holds it; 0: free
-	__u32 strays; // stacks that belong here and hold another place
-	__u32 home;   // of another place: the stack that holds it, for strays
-	__u32 pad[13]; // places do not share a cache line
-};
-
-enum {
-	GUARD_TAKEN = 1 << 30, // in the number of any stack
-	GUARDS = 1024,
-	STRAY_GUARDS = 16,
-};
 
 // A data section of its own, which is made larger before loading.
 __hidden struct guard guards[1] SEC(".data.guard");

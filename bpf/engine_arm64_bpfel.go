@@ -13,6 +13,18 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type engineArgLimit uint32
+
+const (
+	engineArgLimitARG_WORDS    engineArgLimit = 12
+	engineArgLimitARG_TARGETS  engineArgLimit = 6
+	engineArgLimitARG_REACH    engineArgLimit = 256
+	engineArgLimitTARGET_BYTES engineArgLimit = 0
+	engineArgLimitTARGET_TEXT  engineArgLimit = 1
+	engineArgLimitTARGET_FAULT engineArgLimit = 1
+	engineArgLimitARGS_MAX     engineArgLimit = 1680
+)
+
 type engineArgList struct {
 	_       structs.HostLayout
 	Words   uint8
@@ -130,6 +142,13 @@ type engineEvent struct {
 	Comm      [16]int8
 }
 
+type engineEventFlag uint32
+
+const (
+	engineEventFlagEVENT_TAIL engineEventFlag = 1
+	engineEventFlagEVENT_OURS engineEventFlag = 2
+)
+
 type engineFrame struct {
 	_     structs.HostLayout
 	Sp    uint64
@@ -146,6 +165,14 @@ type engineGuard struct {
 	Pad    [13]uint32
 }
 
+type engineGuardLimit uint32
+
+const (
+	engineGuardLimitGUARD_TAKEN  engineGuardLimit = 1073741824
+	engineGuardLimitGUARDS       engineGuardLimit = 1024
+	engineGuardLimitSTRAY_GUARDS engineGuardLimit = 16
+)
+
 type engineIds struct {
 	_     structs.HostLayout
 	Count uint32
@@ -161,6 +188,29 @@ const (
 	engineKindKIND_LOST   engineKind = 3
 )
 
+type engineLimit uint32
+
+const (
+	engineLimitCOMM_LEN        engineLimit = 16
+	engineLimitSTACK_SIZE      engineLimit = 16384
+	engineLimitSITE_LAYER      engineLimit = 48
+	engineLimitMAX_CPUS        engineLimit = 4096
+	engineLimitMAX_BRANCHES    engineLimit = 32
+	engineLimitSNAPSHOTS       engineLimit = 64
+	engineLimitSCRATCH_PER_CPU engineLimit = 4
+	engineLimitFILTER_IDS      engineLimit = 16
+	engineLimitFILTER_PARTS    engineLimit = 16
+)
+
+type engineListLimit uint32
+
+const (
+	engineListLimitLIST_SLOTS  engineListLimit = 24
+	engineListLimitLIST_DATA   engineListLimit = 31744
+	engineListLimitLIST_OBJECT engineListLimit = 8192
+	engineListLimitRESULT_WORD engineListLimit = 12
+)
+
 type engineListedPid struct {
 	_     structs.HostLayout
 	Addr  uint64
@@ -168,6 +218,11 @@ type engineListedPid struct {
 	Inner uint32
 	Pid   uint32
 	Pad   uint32
+}
+
+type engineNamedOnly struct {
+	_     structs.HostLayout
+	Limit uint32
 }
 
 type enginePidNamespaceConfig struct {
@@ -475,6 +530,7 @@ const (
 	engineVarIndexShift      = "index_shift"
 	engineVarLogSize         = "log_size"
 	engineVarMarkDue         = "mark_due"
+	engineVarNamedOnly       = "named_only"
 	engineVarNotComms        = "not_comms"
 	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
@@ -582,6 +638,7 @@ type engineVariableSpecs struct {
 	IndexShift    *ebpf.VariableSpec `ebpf:"index_shift"`
 	LogSize       *ebpf.VariableSpec `ebpf:"log_size"`
 	MarkDue       *ebpf.VariableSpec `ebpf:"mark_due"`
+	NamedOnly     *ebpf.VariableSpec `ebpf:"named_only"`
 	NotComms      *ebpf.VariableSpec `ebpf:"not_comms"`
 	Nothing       *ebpf.VariableSpec `ebpf:"nothing"`
 	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
@@ -669,6 +726,7 @@ type engineVariables struct {
 	IndexShift    *ebpf.Variable `ebpf:"index_shift"`
 	LogSize       *ebpf.Variable `ebpf:"log_size"`
 	MarkDue       *ebpf.Variable `ebpf:"mark_due"`
+	NamedOnly     *ebpf.Variable `ebpf:"named_only"`
 	NotComms      *ebpf.Variable `ebpf:"not_comms"`
 	Nothing       *ebpf.Variable `ebpf:"nothing"`
 	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`

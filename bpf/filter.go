@@ -99,7 +99,7 @@ func (f *Filter) encodeIDs() (engineTaskFilter, error) {
 }
 
 // commSize is the size of a task's name with the NUL that ends it.
-const commSize = 16
+const commSize = int(engineLimitCOMM_LEN)
 
 // encodeComms compiles globs into parts.
 func encodeComms(globs []string) (engineComms, error) {

@@ -7,45 +7,6 @@
  * verifier drops what tests empty ones.
  */
 
-#define FILTER_IDS 16	/* of one kind, at most */
-#define FILTER_PARTS 16 /* of all globs for names together */
-
-struct ids {
-	__u32 count;
-	__u32 id[FILTER_IDS];
-};
-
-/*
- * What is between two stars of a glob, as the two words that a task's name is
- * compared as. The end of a name is a byte of 0 in the last part of its glob.
- */
-struct comm_part {
-	__u64 value[2]; /* what the bytes must be */
-	__u64 mask[2];	/* which bytes are compared */
-	__u64 some[2];	/* which bytes must not be 0, for "?" */
-	__u8 size;	/* in bytes */
-	__u8 first;	/* of its glob */
-	__u8 last;	/* of its glob */
-	__u8 anywhere;	/* behind the part before it, rather than right there */
-	__u8 pad[4];
-};
-
-struct comms {
-	__u32 count;
-	__u16 search; /* some part can be anywhere */
-	__u16 plain;  /* the only part is all of a name, or how it begins, without "?" */
-	struct comm_part part[FILTER_PARTS];
-};
-
-struct task_filter {
-	struct ids pids, not_pids, tids, uids;
-	__u64 cgroup; /* only tasks in it or below it, if not 0 */
-	__u32 cgroup_level;
-	__u8 by_family; /* only processes in the family map */
-	__u8 no_irq;	/* no calls that an interrupt makes on a task's back */
-	__u8 pad[2];
-};
-
 /* Bits of the preemption count, as linux/preempt.h has them since 2.6.30. */
 #define SERVING_SOFTIRQ 0x100
 #define HARDIRQ_UNIT 0x10000

@@ -2,4 +2,4 @@
 
 package bpf
 
-//go:generate go tool bpf2go -cc clang -tags linux -target amd64,arm64 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -type event -type frame -type stash_head -type slot_list -type slot_kind -type slot_flag -type kind -type counter -type ids -type comm_part -type section -type section_kind -type section_flag -type snapshots -type scratch -type take -type session_record -type call -type bucket -type listed_pid engine engine.bpf.c -- -I.
+//go:generate go tool bpf2go -cc clang -tags linux -target amd64,arm64 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -type event -type frame -type stash_head -type slot_list -type slot_kind -type slot_flag -type kind -type counter -type ids -type comm_part -type section -type section_kind -type section_flag -type snapshots -type scratch -type take -type session_record -type call -type bucket -type listed_pid -type limit -type event_flag -type arg_limit -type list_limit -type guard_limit engine engine.bpf.c -- -I.

@@ -103,8 +103,10 @@ const (
 func Site(addr uint64, layer int) uint64 { return addr ^ uint64(layer)<<siteLayer }
 
 const (
-	siteLayer = 48 // SITE_LAYER
-	noWakeup  = 1  // BPF_RB_NO_WAKEUP
+	siteLayer = uint64(engineLimitSITE_LAYER)
+	noWakeup  = 1 // BPF_RB_NO_WAKEUP
+	// sectionABI has nothing but the types of abi.h that nothing else has.
+	sectionABI = ".rodata.abi"
 )
 
 // Engine returns the engine's maps and its own programs, set up as s says.
@@ -114,6 +116,8 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the BPF engine: %w", err)
 	}
+	delete(spec.Maps, sectionABI)
+	delete(spec.Variables, engineVarNamedOnly)
 	delete(spec.Programs, engineProgLibrary)
 	delete(spec.Programs, ProgListPIDs)
 	if !s.Filter.Family {

@@ -18,13 +18,6 @@ struct pid {
 	struct upid numbers[1]; /* one for each level */
 } __attribute__((preserve_access_index));
 
-/* The namespace that ksnoop is in. */
-struct pid_namespace_config {
-	__u64 addr; /* 0: the initial one */
-	__u32 level;
-	__u32 pad;
-};
-
 // Set before loading.
 const volatile struct pid_namespace_config pid_namespace;
 

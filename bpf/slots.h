@@ -10,42 +10,6 @@
 
 #include "words.h"
 
-enum slot_kind {
-	SLOT_WORD = 0,	/* the word itself, a number */
-	SLOT_LOAD = 1,	/* the number that it points to */
-	SLOT_BYTES = 2, /* size bytes that it points to */
-	SLOT_TEXT = 3,	/* the string that it points to, of at most size bytes */
-};
-
-enum slot_flag {
-	SLOT_SIGNED = 1,
-	SLOT_USER = 2, /* what it points to is in user space */
-};
-
-/* One value of a record. */
-struct slot {
-	enum slot_kind kind;
-	enum slot_flag flags;
-	__u8 word;  /* what it is of: index of an argument's word, or RESULT_WORD */
-	__u8 width; /* of a number, in bytes */
-	__u16 off;  /* where it lies in the data */
-	__u16 size; /* there, in bytes */
-	__u16 index; /* of the record's slots */
-};
-
-enum {
-	LIST_SLOTS = 24,
-	LIST_DATA = 31 << 10, /* plan.MaxRecord */
-	LIST_OBJECT = 8 << 10 /* plan.MaxObject */
-};
-
-/* The values of one end of a call. */
-struct slot_list {
-	__u32 size; /* of the data */
-	__u32 count;
-	struct slot slot[LIST_SLOTS];
-};
-
 // For each probe: what is captured at entry, and what at return.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -113,10 +77,6 @@ struct storing {
 	const struct slot_list *list;
 	__u64 faults;
 	__u64 words[16];
-};
-
-enum {
-	RESULT_WORD = ARG_WORDS, /* in words */
 };
 
 static __noinline long ks_store_one(__u32 i, struct storing *s)

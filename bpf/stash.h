@@ -38,12 +38,6 @@ const volatile __u32 group_mask;  // the same of those for one stack, and of a g
 const volatile __u32 home_shift;  // binary logarithm of STACK_SIZE over the number of frames for one stack
 const volatile __u32 far_groups;
 
-// The table. Frames follow; generated code knows where they begin.
-struct stash_head {
-	__u32 far; // frames that are taken far away
-	__u32 pad[15];
-};
-
 // A data section of its own, which is made larger before loading.
 __hidden struct stash_head stash[1] SEC(".data.stash");
 

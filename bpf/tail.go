@@ -49,8 +49,8 @@ const (
 	BranchSize = int(unsafe.Sizeof(engineSnapshots{}.Ring[0].Entries[0]))
 	// MaxBranches is how many branches a snapshot holds.
 	MaxBranches = len(engineSnapshots{}.Ring[0].Entries)
-	// scratchPerCPU is SCRATCH_PER_CPU: how many tails one CPU may be at.
-	scratchPerCPU = 4
+	// scratchPerCPU is how many tails one CPU may be at.
+	scratchPerCPU = uint32(engineLimitSCRATCH_PER_CPU)
 	snapshotCount = len(engineSnapshots{}.Ring)
 	snapshotSize  = int(unsafe.Sizeof(engineSnapshots{}.Ring[0]))
 	sectionSize   = int(unsafe.Sizeof(engineSection{})) // of its header
