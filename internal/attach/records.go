@@ -13,8 +13,10 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// drainTime is how long Records goes on when there is a hurry.
-const drainTime = time.Second
+// drainTime is how long Records goes on when there is a hurry. What the writer and a pipe
+// hold by then, 64 KiB each, takes a slow reader as long again: all in all an interrupt is
+// to end ksnoop within two seconds.
+const drainTime = time.Second / 2
 
 // Records yields raw records until ctx has ended and the buffer is empty, or until there is
 // a hurry and no more time. While the programs are on, the buffer may never be empty. A
