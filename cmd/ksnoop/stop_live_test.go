@@ -237,6 +237,48 @@ func TestLiveGuard(t *testing.T) {
 	}
 }
 
+// TestLiveNoTrampoline: what the kernel calls on the way out of each trampoline has none of its
+// own, whatever is asked for, and is traced by kprobes. Tasks are preempted inside programs
+// meanwhile: one trampoline of rcu_read_unlock_special makes Linux 7.3 panic then.
+func TestLiveNoTrampoline(t *testing.T) {
+	guest.Require(t)
+	const function = "rcu_read_unlock_special"
+	traceable, err := os.ReadFile("/sys/kernel/tracing/available_filter_functions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile("(?m)^" + function + "$").Match(traceable) {
+		t.Skip("this kernel does not have " + function)
+	}
+	done := make(chan struct{})
+	defer close(done)
+	for range 2 {
+		go func() {
+			for b := make([]byte, 1); ; {
+				select {
+				case <-done:
+					return
+				default:
+					if f, err := os.Open("/dev/zero"); err == nil {
+						_, _ = f.Read(b)
+						f.Close()
+					}
+				}
+			}
+		}()
+	}
+	for _, attach := range attachMethods() {
+		_, errs, status := printedOnce(t, "ksnoop", "trace", "--attach="+attach, "--for=1s", function+"()", "vfs_read(count == 1, file->f_flags == 77)", "vfs_open()")
+		trampoline := attach == "fentry" || attach == "fsession" || attach == "tracing_multi"
+		if refused := strings.Contains(errs, "would never end"); status != 0 || refused != trampoline {
+			t.Errorf("%s: status %d, refused %t:\n%s", attach, status, refused, errs)
+		}
+	}
+	if _, errs, status := printedOnce(t, "ksnoop", "trace", "--for=1s", function+"()", "vfs_open()"); status != 0 || strings.Contains(errs, "not traced") {
+		t.Errorf("auto: status %d:\n%s", status, errs)
+	}
+}
+
 // TestLiveFeedback: to trace what wakes ksnoop does not make it wake more often. The
 // guest is idle; without a bound there would be tens of thousands.
 func TestLiveFeedback(t *testing.T) {

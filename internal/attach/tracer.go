@@ -313,6 +313,9 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 
 // errNoTrampoline is why a function's signature, or its name, rules trampolines out.
 func errNoTrampoline(p *plan.Probe) error {
+	if plan.Endless(p.Func) {
+		return fmt.Errorf("%s of %s: the kernel itself calls it on the way out of each trampoline, so that one of its own would never end; kprobes are safe", p.Method, p.Name)
+	}
 	return fmt.Errorf("%s of %s: BTF has no signature of it under this name that a trampoline could take; kprobes need none", p.Method, p.Name)
 }
 

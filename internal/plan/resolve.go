@@ -181,10 +181,11 @@ func (p *Probe) defaultMethod() layout.Method {
 // FentryPossible reports whether the function's signature is one that the
 // kernel's trampolines take as far as types tell: described by BTF, no more
 // than twelve words of parameters, each where they look for it, no variable
-// arguments, and a result that is a number of one word.
+// arguments, and a result that is a number of one word. Of a function that is Endless
+// none may be had.
 func (p *Probe) FentryPossible() bool {
 	proto := protoOf(p.Func)
-	if proto == nil || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
+	if proto == nil || Endless(p.Func) || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
 		return false // a trampoline is found by the name in BTF, which copies such as .isra.0 have not
 	}
 	if strings.Contains(p.Func.Type.Name, "___") {

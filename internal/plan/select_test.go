@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -82,4 +83,16 @@ func parse(t *testing.T, text string) *expr.Spec {
 		t.Fatal(err)
 	}
 	return spec
+}
+
+// TestEndless: functions that the kernel calls on the way out of each trampoline get none.
+func TestEndless(t *testing.T) {
+	proto := &btf.FuncProto{Return: &btf.Void{}}
+	for name, want := range map[string]bool{"rcu_read_unlock_special": true, "rcu_preempt_deferred_qs_irqrestore": true, "rcu_read_unlock_strict": false, "vfs_read": false} {
+		f := kernel.Function{Name: name, Type: &btf.Func{Name: name, Type: proto}}
+		p := &Probe{Func: f}
+		if Endless(f) != want || p.FentryPossible() == want || p.TracingMultiPossible() == want || want && !UsedByTracing(f) {
+			t.Errorf("%s: endless %t, fentry %t, used %t", name, Endless(f), p.FentryPossible(), UsedByTracing(f))
+		}
+	}
 }

@@ -18,6 +18,8 @@ var tracingUses = [...]string{
 	"bpf_trampoline_*", "__bpf_tramp_*", "__bpf_prog_enter*", "__bpf_prog_exit*", "kprobe_multi_link_*", "trace_call_bpf",
 	"fprobe_*", "rethook_*", "arch_rethook_*", "kprobe_*", "kretprobe_*", "__kretprobe_*", "ftrace_*", "arch_ftrace_*",
 	"migrate_disable", "migrate_enable", "__rcu_read_lock", "__rcu_read_unlock", "__migrate_*",
+	// What __rcu_read_unlock behind a program calls if the task was preempted in it.
+	"rcu_read_unlock_special", "rcu_preempt_deferred_qs*", "raise_softirq*", "__raise_softirq*", "invoke_rcu_core",
 	// Around an interrupt, before it counts as one.
 	"irq_enter*", "irq_exit*", "__irq_exit*", "irqentry_*", "nmi_*", "sysvec_*", "__sysvec_*", "common_interrupt", "__common_interrupt",
 	// Helpers.
@@ -33,6 +35,20 @@ var tracingUses = [...]string{
 // UsedByTracing reports whether tracing itself calls a function.
 func UsedByTracing(f kernel.Function) bool {
 	return f.Module == "" && slices.ContainsFunc(tracingUses[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
+}
+
+// endless are functions that the kernel calls on the way out of each trampoline, once for as long
+// as what they do is not done: rcu_read_unlock behind a program calls the first if the task was
+// preempted in it or somebody waits for a grace period (kernel/rcu/tree_plugin.h). A trampoline of
+// theirs would call them again before they have done anything, until the stack ends: Linux 7.3
+// panics. What the kernel itself refuses (btf_id_deny in kernel/bpf/verifier.c) has only
+// __rcu_read_unlock. It is never changed.
+var endless = [...]string{"rcu_read_unlock_special", "rcu_preempt_deferred_qs*", "raise_softirq_irqoff", "__raise_softirq_irqoff", "irq_work_queue_on"}
+
+// Endless reports whether a trampoline of a function would never come to its end, because the
+// kernel calls the function on the way out of each.
+func Endless(f kernel.Function) bool {
+	return f.Module == "" && slices.ContainsFunc(endless[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
 }
 
 // calledOften are functions that busy machines call more often than all others. It is never
