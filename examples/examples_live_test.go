@@ -27,8 +27,8 @@ func TestLivePredicate(t *testing.T) {
 	needGuest(t)
 	for spec, want := range map[string]string{
 		"vfs_read(count == 77 && (file->f_flags & 3) == 0, file->f_inode->i_size > 0 || $comm == \"workload\")": "9",
-		"vfs_read(count == 77, $comm ~ \"nobody*\")":                                                           "0",
-		"vfs_read(count == 77, file->f_path.dentry->d_parent == NULL)":                                         "0",
+		"vfs_read(count == 77, $comm ~ \"nobody*\")":                                                            "0",
+		"vfs_read(count == 77, file->f_path.dentry->d_parent == NULL)":                                          "0",
 	} {
 		cmd := exec.Command("predicate", spec, "3s")
 		var out bytes.Buffer
