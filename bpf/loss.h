@@ -14,8 +14,12 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
+// MARKED is how many of the counters, from the first on, have a mark in the stream. The
+// verifier follows ks_mark once for each of them, in every program that sends a record.
+enum { MARKED = LOST_NMI + 1 };
+
 // What was lost since the last mark, by cause, and whether there is any.
-__u64 unmarked[COUNTERS];
+__u64 unmarked[MARKED];
 __u32 mark_due;
 
 static __always_inline void add(enum counter which, __u32 many)
@@ -32,7 +36,8 @@ FUNC void ks_count(enum counter which)
 	add(which, 1);
 }
 
-// ks_lost counts a record, or a call, that is missing from the stream.
+// ks_lost counts a record, or a call, that is missing from the stream. The cause is one of
+// the first MARKED.
 FUNC void ks_lost(enum counter which)
 {
 	add(which, 1); // no call: the verifier allows 8 frames
@@ -71,7 +76,7 @@ FUNC void ks_mark(void)
 	__u64 ids = bpf_get_current_pid_tgid();
 
 	mark_due = 0;
-	for (__u32 i = 0; i < COUNTERS; i++) {
+	for (__u32 i = 0; i < MARKED; i++) {
 		__u64 n = unmarked[i] ? __sync_lock_test_and_set(&unmarked[i], 0) : 0;
 		struct lost *l;
 
