@@ -75,7 +75,7 @@ enum counter {
 	LOST_NMI = 15,	  /* a session that would begin in a non-maskable interrupt */
 	PAUSED_TIME = 16, // milliseconds in which the programs were paused; counted by user space
 	MISSED_RETURN = 17, // calls for whose return the kernel had no room; counted by the kernel
-	/* Sessions that were not wanted: */
+	/* Sessions that were not wanted; see left_out: */
 	LEFT_FINE = 18,	 /* they did not fail */
 	LEFT_ERROR = 19, /* with another error than those asked for */
 	LEFT_SHORT = 20, /* they did not take long enough */

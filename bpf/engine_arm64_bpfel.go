@@ -528,6 +528,7 @@ const (
 	engineVarHomeMask        = "home_mask"
 	engineVarHomeShift       = "home_shift"
 	engineVarIndexShift      = "index_shift"
+	engineVarLeftOut         = "left_out"
 	engineVarLogSize         = "log_size"
 	engineVarMarkDue         = "mark_due"
 	engineVarNamedOnly       = "named_only"
@@ -636,6 +637,7 @@ type engineVariableSpecs struct {
 	HomeMask      *ebpf.VariableSpec `ebpf:"home_mask"`
 	HomeShift     *ebpf.VariableSpec `ebpf:"home_shift"`
 	IndexShift    *ebpf.VariableSpec `ebpf:"index_shift"`
+	LeftOut       *ebpf.VariableSpec `ebpf:"left_out"`
 	LogSize       *ebpf.VariableSpec `ebpf:"log_size"`
 	MarkDue       *ebpf.VariableSpec `ebpf:"mark_due"`
 	NamedOnly     *ebpf.VariableSpec `ebpf:"named_only"`
@@ -724,6 +726,7 @@ type engineVariables struct {
 	HomeMask      *ebpf.Variable `ebpf:"home_mask"`
 	HomeShift     *ebpf.Variable `ebpf:"home_shift"`
 	IndexShift    *ebpf.Variable `ebpf:"index_shift"`
+	LeftOut       *ebpf.Variable `ebpf:"left_out"`
 	LogSize       *ebpf.Variable `ebpf:"log_size"`
 	MarkDue       *ebpf.Variable `ebpf:"mark_due"`
 	NamedOnly     *ebpf.Variable `ebpf:"named_only"`

@@ -122,8 +122,7 @@ static __always_inline struct session *take_session(void)
 	return s;
 }
 
-// ks_give_back puts a session back into the pool.
-FUNC int ks_give_back(struct session *s)
+static __always_inline int give_back(struct session *s)
 {
 	for (int i = 0; i < TRIES; i++) {
 		__u64 head = free_sessions;
@@ -134,6 +133,12 @@ FUNC int ks_give_back(struct session *s)
 	}
 	ks_lost(LOST_SESSION); // there will be room for one less
 	return 0;
+}
+
+// ks_give_back puts a session back into the pool.
+FUNC int ks_give_back(struct session *s)
+{
+	return give_back(s);
 }
 
 // enlist takes a cell of a bucket for a task. It returns its number, or
@@ -193,7 +198,7 @@ FUNC int ks_release(struct session *s)
 	__sync_lock_test_and_set(&b->task[cell], 0); // not before the slot, on any CPU
 	if (s->stray)
 		__sync_fetch_and_add(&bucket_at(s->hash)->strays, -1);
-	return ks_give_back(s);
+	return give_back(s); // no call: every session ends here
 }
 
 #endif

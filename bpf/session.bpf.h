@@ -469,9 +469,12 @@ FUNC int ks_done(struct session *s)
 // fit is counted in the task; the links that miss it do not know.
 static __always_inline __u32 overrun(void)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task;
 
-	if (!wanted.overrun || !__builtin_preserve_field_info(task->trace_overrun, 2 /* it exists */))
+	if (!wanted.overrun)
+		return 0;
+	task = bpf_get_current_task_btf();
+	if (!__builtin_preserve_field_info(task->trace_overrun, 2 /* it exists */))
 		return 0;
 	return task->trace_overrun.counter;
 }
@@ -483,8 +486,8 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	__u64 inner = inner_ids();
 
 	__sync_fetch_and_add(&open_sessions, 1);
-	s->top = s->failing = s->stitched = 0;
-	s->keeps = s->satisfied = s->sent = s->chains = 0;
+	s->top = 0;
+	__builtin_memset(&s->failing, 0, FRESH_SIZE);
 	s->log_len = s->stash_len = s->trail.stack_len = s->trail.branches_len = 0;
 	s->rec.start = now;
 	s->rec.tgid = task->tgid;
@@ -522,6 +525,15 @@ static __always_inline int wanted_error(struct session *s)
 		return 1;
 	errno &= ERRNOS - 1;
 	return wanted.errnos[errno / 64] >> errno % 64 & 1;
+}
+
+// Sessions that were not wanted, by cause. Most sessions are not, so counting one must be
+// cheap: nothing is looked up.
+__u64 left_out[LEFT_UNMET - LEFT_FINE + 1];
+
+static __always_inline void leave_out(enum counter why)
+{
+	__sync_fetch_and_add(&left_out[why - LEFT_FINE], 1);
 }
 
 // unwanted returns why a session is not to be reported; 0: it is.
@@ -571,7 +583,7 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 	s->rec.failed = s->failing == 1;
 	why = unwanted(s, kind);
 	if (why) {
-		add(why, 1);
+		leave_out(why);
 		drop(s);
 		return 0;
 	}
@@ -825,9 +837,11 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 		return 0;
 	}
 	c = at(s->calls, d);
-	if (s->failing)
+	if (!d) {
+		// Nothing is left behind in a new session.
+	} else if (s->failing) {
 		ks_keep(s);
-	else if (s->top > d && !s->keeps) {
+	} else if (s->top > d && !s->keeps) {
 		// What the last call in this place has captured is not needed any more.
 		if (wanted.traced)
 			s->stash_len = c->start;

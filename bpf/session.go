@@ -44,8 +44,15 @@ func AppendOpenSessions(dst asm.Instructions, reg asm.Register) asm.Instructions
 // mapOpenSessions is the data section that open_sessions lies in.
 const mapOpenSessions = ".data.sessions"
 
-// VarOpenSessions is how many sessions are open.
-const VarOpenSessions = engineVarOpenSessions
+// VarOpenSessions is how many sessions are open. VarLeftOut is how many were not wanted, a
+// LeftOut.
+const (
+	VarOpenSessions = engineVarOpenSessions
+	VarLeftOut      = engineVarLeftOut
+)
+
+// A LeftOut counts sessions that were not wanted, by cause from LeftFine on.
+type LeftOut [LeftUnmet - LeftFine + 1]uint64
 
 // Bits of a cookie besides the function's id, as session.h has them.
 const (

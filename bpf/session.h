@@ -153,6 +153,7 @@ struct session {
 	__u32 busy;   /* a program is at work on it; programs know that this is first */
 	__u16 depth;  /* calls in flight; 0: no session is open */
 	__u16 top;    /* calls that are valid: those in flight and, behind, the last that returned */
+	/* What follows, up to chains, is cleared in a new session: see FRESH_SIZE. */
 	__u16 failing;	   /* 1 + index of the outermost call of the failing chain, 0: there is none */
 	__u16 stitched;	   /* index of the first call of that chain that others have followed, 0: none */
 	__u8 keeps;	   /* bit i: kept[i] is in use */
@@ -180,6 +181,10 @@ struct session {
 	struct session_record rec;
 	__u8 log[]; /* log_size bytes, stash_size */
 };
+
+/* What a new session clears by one store, from failing on. */
+enum { FRESH_SIZE = __builtin_offsetof(struct session, error) - __builtin_offsetof(struct session, failing) };
+_Static_assert(FRESH_SIZE == 8 && __builtin_offsetof(struct session, failing) % 8 == 0, "one store");
 
 struct session_config {
 	__u64 longer;  /* ns */

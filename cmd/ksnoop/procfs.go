@@ -40,10 +40,10 @@ func numberingOf(root fs.FS, pid int) procNumbering {
 		return procOurs
 	}
 	status, err := fs.ReadFile(root, "proc/self/status")
-	if err != nil && self != strconv.Itoa(pid) {
-		return procOther
-	}
 	if err != nil {
+		if self != strconv.Itoa(pid) {
+			return procOther
+		}
 		return procOurs
 	}
 	_, ids, _ := bytes.Cut(status, []byte("\nNSpid:"))

@@ -36,7 +36,7 @@ func ksnoop(t *testing.T, args ...string) (stdout, stderr string, status int) {
 
 // skipped matches what ksnoop prints when the kernel has not run all programs: see
 // docs/losses.md. On kernels that preempt programs it may happen at any time.
-var skipped = regexp.MustCompile(`(?m)^ksnoop: ([1-9]\d*) calls or returns not seen because the kernel (?:runs no|has no room) `)
+var skipped = regexp.MustCompile(`(?m)^ksnoop: ([1-9]\d*) calls or returns not seen because the kernel (?:skips tracing programs|has no room) `)
 
 // printed runs a program that is ksnoop, or that becomes it, and returns what it
 // printed. A run in which the kernel has skipped programs tells nothing about

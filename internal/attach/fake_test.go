@@ -543,6 +543,10 @@ func (v fakeVariable) Get(value any) error {
 		*to, _ = v.k.values[v.name].(uint64)
 	case *uint32:
 		*to, _ = v.k.values[v.name].(uint32)
+	case *bpf.LeftOut:
+		*to, _ = v.k.values[v.name].(bpf.LeftOut)
+	default:
+		return fmt.Errorf("no variable is a %T", value)
 	}
 	return v.k.refuse["get "+v.name]
 }

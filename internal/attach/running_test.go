@@ -73,6 +73,27 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// TestLeftOut: sessions that were not wanted are counted apart, by cause.
+func TestLeftOut(t *testing.T) {
+	k := newFake(t)
+	tracer := k.sessions(io.Discard)
+	for i := range uint32(bpf.Counters) {
+		fakeTable{k, bpf.MapCounters}.Put(i, []uint64{0, 0})
+	}
+	k.values[bpf.VarLeftOut] = bpf.LeftOut{3, 5, 7, 9}
+	got, err := tracer.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[bpf.LeftFine] != 3 || got[bpf.LeftError] != 5 || got[bpf.LeftShort] != 7 || got[bpf.LeftUnmet] != 9 {
+		t.Errorf("%v", got)
+	}
+	k.refuse = map[string]error{"get " + bpf.VarLeftOut: unix.EPERM}
+	if _, err := tracer.Counters(); err == nil || err.Error() != "reading the counters: operation not permitted" {
+		t.Error(err)
+	}
+}
+
 // TestStop: what was stopped is not started again.
 func TestStop(t *testing.T) {
 	k := newFake(t)

@@ -489,6 +489,13 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 		return sums, fmt.Errorf("reading the counters: %w", err)
 	}
 	sums[bpf.LostRecursion] += guarded
+	if t.plan.Sessions {
+		var left bpf.LeftOut
+		if err := t.engine.variable(bpf.VarLeftOut).Get(&left); err != nil {
+			return sums, fmt.Errorf("reading the counters: %w", err)
+		}
+		copy(sums[bpf.LeftFine:], left[:])
+	}
 	sums[bpf.PausedTime] = uint64(t.pausedFor().Milliseconds())
 	return sums, nil
 }

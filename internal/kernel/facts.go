@@ -118,14 +118,6 @@ type Fact struct {
 // Facts are all that files tell about a kernel.
 type Facts []Fact
 
-// get returns the fact of that name, an Unknown one if there is none.
-func (f Facts) get(name FactName) Fact {
-	if i := slices.IndexFunc(f, func(x Fact) bool { return x.Name == name }); i >= 0 {
-		return f[i]
-	}
-	return Fact{Name: name}
-}
-
 // Obstacle returns the first fact that makes tracing impossible. What is unknown is no
 // obstacle: trying it will tell. It finds out no more than it needs: on a kernel that
 // can be traced it does not read kallsyms.

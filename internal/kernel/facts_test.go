@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"io/fs"
 	"os"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -342,4 +343,12 @@ func TestParseConfig(t *testing.T) {
 	if _, set := got["SECURITY_LOCKDOWN_LSM"]; set || len(got) != 11 {
 		t.Errorf("%d options", len(got))
 	}
+}
+
+// get returns the fact of that name, an Unknown one if there is none.
+func (f Facts) get(name FactName) Fact {
+	if i := slices.IndexFunc(f, func(x Fact) bool { return x.Name == name }); i >= 0 {
+		return f[i]
+	}
+	return Fact{Name: name}
 }
