@@ -13,76 +13,75 @@ import (
 	"github.com/ksnoop/ksnoop/internal/qualifier"
 )
 
-// A Param is one parameter of the traced function, or a field of what is traced
-// otherwise.
+// A Param is a parameter of the traced function, a field of a tracepoint, or a register.
 type Param struct {
-	Name string // may be empty
+	Name string // may be empty: BTF does not name every parameter
 	Type btf.Type
-	// Base is the address of the memory that holds it, Off bytes further on.
-	// It is nil for what is passed in registers or on the stack.
+	// Base is the address of the object that holds the value, Off bytes further on. Base is
+	// nil for a value passed in registers or on the stack, which a Machine supplies.
 	Base Term
 	Off  int64
-	// Form tells what lies there.
+	// Form says how the field is encoded; Plain for anything but a tracepoint's dynamic
+	// array.
 	Form Form
-	// Value computes it, where it is neither passed nor stored; it is in the
-	// register form of Type, which is a scalar.
+	// Value computes the parameter if it is neither passed nor stored. Debug info may say
+	// that a parameter is another one plus a constant, for example. Its type is Type, a
+	// scalar.
 	Value Term
-	// Absent says that nothing has the value: the compiler could do without,
-	// unless Why says otherwise.
+	// Absent marks a parameter whose value is nowhere. Without Why, the compiler optimised
+	// it out.
 	Absent bool
 	Why    string // "is passed in …"
 }
 
-// A Form is how a field lies in the record of a tracepoint.
+// A Form is the encoding of a field in a tracepoint's record.
 type Form uint8
 
 const (
 	Plain      Form = iota // the value itself
-	Located                // where an array of Type is: its length << 16 | its offset from Base
-	RelLocated             // the same, but the offset is from the end of these four bytes
+	Located                // __data_loc: 4 bytes, array length << 16 | offset from Base
+	RelLocated             // __rel_loc: the same, with the offset counted from the end of these 4 bytes
 )
 
-// A Scope is what the names of a SPEC mean: one function and the types of the
-// kernel it is in.
+// A Scope gives meaning to the names of a SPEC: one function, and the types of its kernel.
 type Scope struct {
-	Func   string // for messages
+	Func   string // as error messages call it
 	Params []Param
-	Return btf.Type // nil or void: nothing is returned
-	// ReturnBase is the address of a result that lies in memory. ReturnWhy says
-	// why the result cannot be had.
+	Return btf.Type // result type; nil or void if nothing is returned
+	// ReturnBase is the address of a result that is returned in memory, as large structs
+	// are. ReturnWhy, if not empty, says why the result is not available.
 	ReturnBase Term
 	ReturnWhy  string
-	// Untyped says that BTF does not describe the function: Params stands for
-	// its registers and Return for the register a result would be in.
+	// Untyped marks a function that BTF does not describe. Params are then its argument
+	// registers, and Return stands for the result register.
 	Untyped bool
-	// Point says that it is a place in the code that is passed, not a call
-	// that will return.
+	// Point marks an instruction or a tracepoint: execution passes it and nothing returns.
 	Point bool
-	// Inlined says that the place is where a call of the function was inlined.
+	// Inlined marks a Point that is an inlined call. It only changes the wording of errors.
 	Inlined bool
 	Types   Types
 	Macros  Macros // may be nil
-	// Doubt, if it is not nil, is told of what a SPEC says and can hardly mean.
+	// Doubt receives warnings: valid expressions that hardly mean what they say. May be
+	// nil.
 	Doubt func(*Error)
 }
 
-// Types looks types up by name. It is the part of a kernel's view that
-// checking needs.
+// Types looks up types by name. A kernel's BTF implements it.
 type Types interface {
-	// TypesByName returns the types spelled so: "struct sk_buff", "enum x",
-	// "u32". None is not an error.
+	// TypesByName returns all types with this spelling: "struct sk_buff", "enum x", "u32".
+	// An empty result is not an error.
 	TypesByName(spelling string) ([]btf.Type, error)
-	// Enumerators returns every enum that has an enumerator of that name.
+	// Enumerators returns every enum that has an enumerator called name, with its value.
 	Enumerators(name string) ([]Enumerator, error)
 }
 
-// An Enumerator is one value of one enum.
+// An Enumerator is one enumerator of one enum.
 type Enumerator struct {
 	Enum  *btf.Enum
-	Value uint64 // extended by sign if the enum is signed
+	Value uint64 // sign-extended if the enum is signed
 }
 
-// A View is how a captured value wants to be read.
+// A View is the notation that a function such as hex() asks for.
 type View uint8
 
 const (
@@ -94,31 +93,32 @@ const (
 	ViewMAC          // mac(x)
 )
 
-// An Item is a checked item of a SPEC.
+// An Item is a checked item of a SPEC: a predicate with the values it compares, or a
+// capture.
 type Item struct {
 	Pos Span
-	// Predicate is nil for a capture.
+	// Predicate is a scalar term that must not be 0. It is nil for a capture.
 	Predicate Term
-	// Phase is when the predicate can be decided. Entry for captures.
+	// Phase says when the predicate can be decided. It is AtEntry for a capture.
 	Phase Phase
-	// Captures are what the item shows, in the order they were written.
+	// Captures are the values that the item shows, in the order of the text.
 	Captures []Capture
 }
 
-// A Capture is a value to be shown.
+// A Capture is one value to show. Value, Target or both are set.
 type Capture struct {
 	Label string // the text it was written as
-	// Value is a scalar, or nil if the capture is an Object, Text or Buffer only.
+	// Value is the scalar to show. It is nil for an aggregate, a string or a buffer.
 	Value Term
-	// Target is the Object, Text or Buffer that is shown: the operand itself,
-	// or what the pointer Value points to. May be nil.
+	// Target is the Object, Text or Buffer to show: the operand itself, or what the pointer
+	// in Value points to.
 	Target Term
-	// After is the same read at return, where what has changed is asked for. diff(x)
+	// After is the same operand read at return. Only diff(x) sets it.
 	After *Capture
 	View  View
 }
 
-// Phase returns when the capture can be read.
+// Phase returns the first moment at which all parts of the capture can be read.
 func (c *Capture) Phase() Phase {
 	if c.Value != nil && PhaseOf(c.Value) == AtReturn || c.Target != nil && PhaseOf(c.Target) == AtReturn {
 		return AtReturn
@@ -126,12 +126,12 @@ func (c *Capture) Phase() Phase {
 	return AtEntry
 }
 
-// MaxText is how much of a string is shown or compared, in bytes, the NUL at its
-// end included.
+// MaxText is the most bytes of a string that are shown or compared, its final NUL included.
 const MaxText = 256
 
-// Check resolves the items of spec. A SPEC without parentheses asks for all
-// arguments and the return value. The error, if any, is an *ErrorList.
+// Check resolves the items of spec in scope and returns them in the order of the text. A
+// SPEC without parentheses asks for all arguments and the return value. Check reports all
+// faults; a non-nil error is an *ErrorList. It calls scope.Doubt only if there is no error.
 func Check(spec *Spec, scope *Scope) ([]Item, error) {
 	c := &checker{scope: scope, text: spec.Text}
 	var items []Item
@@ -153,30 +153,30 @@ func Check(spec *Spec, scope *Scope) ([]Item, error) {
 	return items, nil
 }
 
+// A checker holds the state of one call of Check.
 type checker struct {
 	scope *Scope
 	text  string
-	at    Phase // where entry() or exit() is around what is being checked
+	at    Phase // set inside entry() or exit()
 	errs  []*Error
-	top   Expr // the item that is being checked
-	// doubts are told when all is checked: with faults they are beside the point.
+	top   Expr // the item being checked
+	// doubts are held back until the end: next to errors they would only distract.
 	doubts []*Error
 }
 
-// fault records an error; it returns the zero operand so that callers can
-// return it at once.
+// fault records an error. It returns the zero operand and false, for the caller to return.
 func (c *checker) fault(code Code, at Span, hint, format string, args ...any) (operand, bool) {
 	c.errs = append(c.errs, &Error{code, at, fmt.Sprintf(format, args...), hint})
 	return operand{}, false
 }
 
-// everything is what a SPEC without parentheses stands for.
+// everything returns the items that a SPEC without parentheses stands for.
 func (c *checker) everything(spec *Spec) []Item {
 	var items []Item
 	for i, p := range c.scope.Params {
 		label := p.Name
 		if strings.HasPrefix(label, "$") && !strings.HasPrefix(c.scope.Params[0].Name, "$") {
-			break // at a function's first instruction, its parameters say what the registers hold
+			break // a kprobe on the first instruction offers registers too, but the parameters cover them
 		}
 		if label == "" {
 			label = "$arg" + strconv.Itoa(i+1)
@@ -196,6 +196,7 @@ func (c *checker) everything(spec *Spec) []Item {
 	return items
 }
 
+// item checks one item. Only the topmost operator decides whether it is a predicate.
 func (c *checker) item(x Expr) (Item, bool) {
 	it := Item{Pos: x.Span()}
 	top := unparen(x)
@@ -221,7 +222,7 @@ func (c *checker) item(x Expr) (Item, bool) {
 	return it, true
 }
 
-// diff is diff(x): what entry(x) and exit(x) show.
+// diff checks diff(x): x at entry and x at return, of which only differences are shown.
 func (c *checker) diff(call *Call) (Item, bool) {
 	it := Item{Pos: call.Span()}
 	if c.scope.Point {
@@ -275,8 +276,8 @@ func unparen(x Expr) Expr {
 	}
 }
 
-// compared adds the values that a predicate looks at to what its item shows.
-// They have been checked already, so checking them again adds no error.
+// compared adds the operands of a predicate's comparisons to the item's captures. Its
+// callers have checked x, so a second check finds no new faults.
 func (c *checker) compared(x Expr, it *Item) {
 	switch x := x.(type) {
 	case *Paren:
@@ -298,7 +299,7 @@ func (c *checker) compared(x Expr, it *Item) {
 	}
 	errs := len(c.errs)
 	op, ok := c.expr(x, nil)
-	if !ok { // an enumerator that only the other operand's enum knows
+	if !ok { // an enumerator that is only known next to the other operand
 		c.errs = c.errs[:errs]
 		return
 	}
@@ -319,8 +320,8 @@ func (c *checker) compared(x Expr, it *Item) {
 
 func (c *checker) textOf(x Expr) string { return c.text[x.Span().Start:x.Span().End] }
 
-// show decides what a captured operand shows: a scalar its value, a pointer
-// also what it points to, an aggregate its bytes.
+// show decides what a captured operand shows: for a scalar its value, for a pointer also
+// what it points to, for an aggregate its bytes.
 func (c *checker) show(label string, op operand) Capture {
 	capture := Capture{Label: label, View: op.view}
 	if op.text != nil {
@@ -342,7 +343,7 @@ func (c *checker) show(label string, op operand) Capture {
 	}
 	capture.Value = op.val
 	if op.view != ViewDefault {
-		return capture // the value was asked for, not what it points to
+		return capture // hex(p) and the like ask for the pointer itself
 	}
 	if p, ok := btf.UnderlyingType(op.t).(*btf.Pointer); ok {
 		capture.Target = c.target(p.Target, op)
@@ -350,8 +351,8 @@ func (c *checker) show(label string, op operand) Capture {
 	return capture
 }
 
-// when returns the phase in which memory at an address is read: at return if
-// the address is not known before, else as entry() and exit() say.
+// when returns the phase in which memory at addr is read. An address that only the return
+// yields must be read then; any other follows entry() and exit().
 func (c *checker) when(addr Term) Phase {
 	if PhaseOf(addr) == AtReturn {
 		return AtReturn
@@ -359,7 +360,7 @@ func (c *checker) when(addr Term) Phase {
 	return c.at
 }
 
-// target returns what can be shown of what a pointer points to, or nil.
+// target returns a term for what a pointer points to, or nil if nothing can be shown of it.
 func (c *checker) target(t btf.Type, op operand) Term {
 	switch u := btf.UnderlyingType(t).(type) {
 	case *btf.Fwd:
@@ -376,14 +377,15 @@ func (c *checker) target(t btf.Type, op operand) Term {
 	return &Object{T: t, Addr: op.val, Space: op.space, At: c.when(op.val)}
 }
 
-// isChar tells char and unsigned char from u8 and other typedefs of them,
-// which are numbers more often than characters.
+// isChar reports whether t is char or unsigned char itself. u8 and other typedefs of them
+// are numbers more often than text.
 func isChar(t btf.Type) bool {
 	i, ok := qualifier.Bare(t).(*btf.Int)
 	return ok && (i.Name == "char" || i.Name == "unsigned char")
 }
 
-// complete returns the definition of a forward declaration, if there is one.
+// complete returns the definition of a forward declaration, or t if there is not exactly
+// one.
 func (c *checker) complete(t btf.Type, fwd *btf.Fwd) btf.Type {
 	kind := "struct "
 	if fwd.Kind == btf.FwdUnion {

@@ -12,10 +12,10 @@ import (
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
-// MaxBuffer is the most that buf() captures, in bytes.
+// MaxBuffer is the most bytes that buf() captures.
 const MaxBuffer = 4096
 
-// functions maps the language's functions to their number of arguments.
+// functions maps each function of the language to its number of arguments.
 var functions = map[string]int{
 	"entry": 1, "exit": 1, "diff": 1, "user": 1, "str": 1, "ustr": 1, "buf": 2,
 	"hex": 1, "dec": 1, "sym": 1, "ip": 1, "mac": 1, "ntohs": 1, "ntohl": 1,
@@ -68,7 +68,7 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	return c.pointerCall(x, o)
 }
 
-// phase is entry(x) or exit(x).
+// phase checks entry(x) or exit(x).
 func (c *checker) phase(x *Call, want *btf.Enum) (operand, bool) {
 	if x.Func.Name == "exit" {
 		return c.during(AtReturn, x.Args[0], want)
@@ -80,9 +80,8 @@ func (c *checker) phase(x *Call, want *btf.Enum) (operand, bool) {
 	return o, ok
 }
 
-// during checks x so that everything in it is read at one end of the call. A
-// parameter is what was passed, at return as well, and what it points to is
-// read then.
+// during checks x with all memory read at one end of the call. A parameter keeps the value
+// that was passed, at return too; only what it points to is read at that end.
 func (c *checker) during(at Phase, x Expr, want *btf.Enum) (operand, bool) {
 	saved := c.at
 	defer func() { c.at = saved }()
@@ -100,8 +99,8 @@ func (c *checker) during(at Phase, x Expr, want *btf.Enum) (operand, bool) {
 	return o, true
 }
 
-// netAddress is ip(x) or mac(x): x, or what x points to, is an address of one of
-// the sizes given.
+// netAddress checks ip(x) or mac(x). x, or what x points to, must have one of the sizes
+// given, in bytes.
 func (c *checker) netAddress(x *Call, view View, sizes ...int64) (operand, bool) {
 	arg := x.Args[0]
 	o, ok := c.expr(arg, nil)
@@ -158,7 +157,7 @@ func (c *checker) swap(x *Call, n numeric) (operand, bool) {
 	return value(t, fold(&Swap{T: t, Size: n.size, X: convert(o.val, t)})), true
 }
 
-// pointerCall is user(p), str(p) or ustr(p).
+// pointerCall checks user(p), str(p) or ustr(p).
 func (c *checker) pointerCall(x *Call, o operand) (operand, bool) {
 	arg := x.Args[0]
 	if arr, ok := btf.UnderlyingType(o.t).(*btf.Array); ok && x.Func.Name == "str" && o.val == nil && o.place.addr != nil {
@@ -183,6 +182,7 @@ func (c *checker) pointerCall(x *Call, o operand) (operand, bool) {
 	return operand{t: o.t, text: c.textAt(o)}, true
 }
 
+// buffer checks buf(p, n). A constant n also bounds the slot; any other n gets MaxBuffer.
 func (c *checker) buffer(x *Call) (operand, bool) {
 	p, ok := c.value(x.Args[0], nil)
 	n, okN := c.value(x.Args[1], nil)

@@ -13,7 +13,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
-// expr checks x. want is the enum in which a bare name is looked up first.
+// expr checks x and returns it as an operand, loaded only if an operator needed that. A
+// bare name is looked up in want, the enum of the other operand, first; want may be nil.
 func (c *checker) expr(x Expr, want *btf.Enum) (operand, bool) {
 	switch x := x.(type) {
 	case *Paren:
@@ -54,7 +55,7 @@ func (c *checker) expr(x Expr, want *btf.Enum) (operand, bool) {
 	panic("expr: unknown node")
 }
 
-// value checks x as a scalar.
+// value checks x and loads it: the result has a scalar value.
 func (c *checker) value(x Expr, want *btf.Enum) (operand, bool) {
 	o, ok := c.expr(x, want)
 	if !ok {
@@ -77,7 +78,7 @@ func (c *checker) returned(x *Return) (operand, bool) {
 	return o, true
 }
 
-// contextVars are the context values that are numbers. It is never changed.
+// contextVars are the numeric context values. It is never changed.
 var contextVars = map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
 	"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
 
@@ -113,8 +114,7 @@ func (c *checker) context(x *Context) (operand, bool) {
 	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is no context value", x.Name)
 }
 
-// contextHint names the registers, where there are any, and else the values
-// that are always there.
+// contextHint lists the context values that exist here: registers if the scope has any.
 func (c *checker) contextHint(name string) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
 		return suggest.DidYouMean(meant)
@@ -142,7 +142,7 @@ func (c *checker) contextHint(name string) string {
 	return "the registers are" + registers
 }
 
-// point refuses what only a call has.
+// point reports the use of something that only a call has, such as `return`.
 func (c *checker) point(at Span) (operand, bool) {
 	hint := ""
 	if c.scope.Inlined {
@@ -193,7 +193,7 @@ func (c *checker) deref(x *Unary) (operand, bool) {
 	return c.through(o, p.Target, x.X.Span())
 }
 
-// through returns the place that the pointer o points to, of type t.
+// through dereferences pointer o: it returns the place it points to, with type t.
 func (c *checker) through(o operand, t btf.Type, at Span) (operand, bool) {
 	if fwd, ok := btf.UnderlyingType(t).(*btf.Fwd); ok {
 		t = c.complete(t, fwd)
@@ -204,6 +204,7 @@ func (c *checker) through(o operand, t btf.Type, at Span) (operand, bool) {
 	return operand{t: t, space: o.space, cast: o.cast, place: place{addr: o.val, at: c.when(o.val)}}, true
 }
 
+// address checks &x. x must be a place in memory.
 func (c *checker) address(x *Unary) (operand, bool) {
 	o, ok := c.expr(x.X, nil)
 	if !ok {
@@ -219,6 +220,7 @@ func (c *checker) address(x *Unary) (operand, bool) {
 	return operand{t: t, val: addOffset(o.place.addr, o.place.off, t), space: o.space, cast: true}, true
 }
 
+// member checks x.name and x->name. The operator must fit the type, as in C.
 func (c *checker) member(x *Member) (operand, bool) {
 	o, ok := c.expr(x.X, nil)
 	if !ok {
@@ -267,6 +269,8 @@ func (c *checker) selectMember(o operand, name string, at Span) (operand, bool) 
 	return o, true
 }
 
+// index checks x[i]. A constant index into an array is checked against its bounds; any
+// other index becomes pointer arithmetic.
 func (c *checker) index(x *Index) (operand, bool) {
 	o, ok := c.expr(x.X, nil)
 	if !ok {
@@ -306,7 +310,7 @@ func (c *checker) index(x *Index) (operand, bool) {
 	return c.through(sum, target, x.X.Span())
 }
 
-// element selects a constant element of an array in place.
+// element selects a constant element of an array that has not been loaded.
 func (c *checker) element(o operand, arr *btf.Array, i int64, at Span) (operand, bool) {
 	if i < 0 || arr.Nelems > 0 && i >= int64(arr.Nelems) {
 		return c.fault(CodeBounds, at, "", "index %d is outside of %s", i, typeName(o.t))
@@ -320,8 +324,8 @@ func (c *checker) element(o operand, arr *btf.Array, i int64, at Span) (operand,
 	return o, true
 }
 
-// pointeeSize returns what a pointer points to and its size; what is only
-// declared where the pointer is may be defined elsewhere.
+// pointeeSize returns what a pointer points to and its size in bytes. If the pointer's BTF
+// has only a forward declaration, the definition may be elsewhere in the kernel.
 func (c *checker) pointeeSize(p btf.Type) (t btf.Type, size int64, ok bool) {
 	t, _ = pointee(p)
 	if fwd, declared := btf.UnderlyingType(t).(*btf.Fwd); declared {
@@ -331,11 +335,11 @@ func (c *checker) pointeeSize(p btf.Type) (t btf.Type, size int64, ok bool) {
 	return t, size, ok
 }
 
-// advance is pointer arithmetic: p + i or p - i, in units of what p points to.
+// advance checks pointer arithmetic, p + i or p - i, in units of what p points to.
 func (c *checker) advance(p, i operand, op Op, at Span) (operand, bool) {
 	target, size, ok := c.pointeeSize(p.t)
 	if _, void := btf.UnderlyingType(target).(*btf.Void); void {
-		size, ok = 1, true // as gcc does
+		size, ok = 1, true // as gcc does for void *
 	}
 	if !ok {
 		return c.fault(CodeType, at, "", "what %s points to has no known size", typeName(p.t))
@@ -369,6 +373,8 @@ func (c *checker) sizeof(x *Sizeof) (operand, bool) {
 	return value(typeUlong, &Const{typeUlong, uint64(size)}), true
 }
 
+// containerOf checks container_of(x, type, path). It walks the path from address 0 to find
+// the offset, as the kernel's macro does with offsetof.
 func (c *checker) containerOf(x *ContainerOf) (operand, bool) {
 	t, ok := c.typeNamed(x.Type)
 	if !ok {
@@ -394,7 +400,7 @@ func (c *checker) containerOf(x *ContainerOf) (operand, bool) {
 	return operand{t: ptr, val: addOffset(o.val, -inner.place.off, ptr), space: o.space, cast: true}, true
 }
 
-// any is the first parameter of a type, whatever its name.
+// any checks $any(type): the first parameter with exactly this type, qualifiers aside.
 func (c *checker) any(x *Any) (operand, bool) {
 	wanted := x.Type.spellings()
 	for i, p := range c.scope.Params {
@@ -408,8 +414,8 @@ func (c *checker) any(x *Any) (operand, bool) {
 	return c.fault(CodeUnknownName, x.Pos, "", "%s has no parameter of type %s", c.scope.Func, wanted[0])
 }
 
-// spellings are what a type that is written so may be called in BTF, without
-// qualifiers.
+// spellings returns the names that BTF may have for a type, with stars. BTF names base
+// types as the compiler does: "long unsigned int", not "unsigned long".
 func (n TypeName) spellings() []string {
 	names := []string{n.Name}
 	if t, ok := baseType(n.Name); ok && t.TypeName() != "" && t.TypeName() != n.Name {
@@ -423,8 +429,7 @@ func (n TypeName) spellings() []string {
 	return names
 }
 
-// Names are the names under which BTF may have a type that is written so,
-// without the stars.
+// Names returns the spellings that BTF may have for the type without its stars.
 func (n TypeName) Names() []string {
 	n.Stars = 0
 	return n.spellings()

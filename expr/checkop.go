@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
+// binary checks a binary operator. Comparisons with a string literal go to match.
 func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
 	if s, ok := unparen(x.Y).(*String); ok {
 		return c.match(x, x.X, s)
@@ -49,9 +50,9 @@ func (c *checker) binary(x *Binary, want *btf.Enum) (operand, bool) {
 	return value(res, fold(&BinaryTerm{T: res, Op: x.Op, X: convert(a.val, common), Y: convert(b.val, common)})), true
 }
 
-// pair checks both operands, each once: they may be nested deeply. A name that
-// is no parameter is looked up in the enum of the other operand first, so that
-// one is checked before.
+// pair checks both operands, each exactly once: checking twice would take exponential time
+// in nested expressions. If the left side is a name that is not a parameter, the right side
+// goes first, because its enum may define the name.
 func (c *checker) pair(x *Binary, want *btf.Enum) (a, b operand, ok bool) {
 	if ops[x.Op].class == classLogic {
 		want = nil
@@ -83,7 +84,8 @@ func enumOf(t btf.Type, otherwise *btf.Enum) *btf.Enum {
 	return otherwise
 }
 
-// logic builds x && y or x || y; a constant first operand decides now.
+// logic returns x && y or x || y. A constant x decides now, and y is dropped or remains
+// alone.
 func (c *checker) logic(op Op, a, b Term) Term {
 	if k, ok := a.(*Const); ok {
 		if (k.V != 0) == (op == OpOr) {
@@ -94,7 +96,8 @@ func (c *checker) logic(op Op, a, b Term) Term {
 	return &Logic{T: typeInt, Op: op, X: a, Y: b}
 }
 
-// shift promotes each operand alone; the result has the left one's type.
+// shift promotes each operand by itself (C11 6.5.7). The result has the type of the left
+// one.
 func (c *checker) shift(x *Binary, a, b operand) (operand, bool) {
 	for _, o := range []operand{a, b} {
 		if isPointer(o.t) {
@@ -106,7 +109,7 @@ func (c *checker) shift(x *Binary, a, b operand) (operand, bool) {
 		X: convert(a.val, t), Y: convert(b.val, promoted(b.val).typ())})), true
 }
 
-// pointers is a binary operator with a pointer on at least one side.
+// pointers checks an operator that has a pointer on at least one side.
 func (c *checker) pointers(x *Binary, a, b operand) (operand, bool) {
 	switch class := ops[x.Op].class; {
 	case class == classEquality, class == classRelation:
@@ -119,14 +122,14 @@ func (c *checker) pointers(x *Binary, a, b operand) (operand, bool) {
 	case x.Op == OpSub:
 		return c.distance(x, a, b)
 	case class == classBitwise:
-		// C has no such operator, kernel hackers do: tags in a pointer's low bits.
+		// Not valid C, but useful: kernel code keeps tags in the low bits of pointers.
 		return value(typeUlong, fold(&BinaryTerm{T: typeUlong, Op: x.Op,
 			X: convert(a.val, typeUlong), Y: convert(b.val, typeUlong)})), true
 	}
 	return c.fault(CodeType, x.Span(), "cast it to an integer first", "%s cannot be applied to %s and %s", x.Op, typeName(a.t), typeName(b.t))
 }
 
-// distance is p - q in units of what they point to.
+// distance checks p - q. The result counts elements.
 func (c *checker) distance(x *Binary, a, b operand) (operand, bool) {
 	if !isPointer(a.t) || !isPointer(b.t) {
 		return c.fault(CodeType, x.Span(), "", "a pointer cannot be subtracted from an integer")
@@ -143,8 +146,8 @@ func (c *checker) distance(x *Binary, a, b operand) (operand, bool) {
 	return value(typeLong, d), true
 }
 
-// twoArrays refuses the comparison of two arrays: C compares where they lie,
-// which is not what is written, nor what would be shown of them.
+// twoArrays refuses to compare two arrays. C would compare addresses, but the user means
+// contents, and contents are what would be shown.
 func (c *checker) twoArrays(x *Binary, a operand) (operand, bool) {
 	hint := fmt.Sprintf("to compare where they lie write &%s %s &%s", c.textOf(x.X), x.Op, c.textOf(x.Y))
 	if charLike(a.array.Type) {
@@ -153,7 +156,8 @@ func (c *checker) twoArrays(x *Binary, a operand) (operand, bool) {
 	return c.fault(CodeType, x.Span(), hint, "two arrays cannot be compared; compare their elements")
 }
 
-// match compares a string with a literal.
+// match checks the comparison of a string with a literal. The limits on globs keep the
+// generated code small: two stars at most.
 func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	if x.Op != OpEq && x.Op != OpNe && x.Op != OpMatch {
 		return c.fault(CodeType, x.Span(), "use ==, != or ~", "strings cannot be compared with %s", x.Op)
@@ -181,7 +185,7 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	return value(typeInt, &Match{T: typeInt, Op: x.Op, X: text, Pattern: pattern.Value}), true
 }
 
-// stringHint says what can be compared with a string in place of o.
+// stringHint says how to turn o into something that can be compared with a string.
 func (c *checker) stringHint(o operand, pattern *String) string {
 	arr, isArray := btf.UnderlyingType(o.t).(*btf.Array)
 	switch {
@@ -195,7 +199,7 @@ func (c *checker) stringHint(o operand, pattern *String) string {
 	return ""
 }
 
-// asText reads an operand as a string: a char array, a pointer to char, str().
+// asText returns an operand as a string if it is a char array, a pointer to char, or str().
 func (c *checker) asText(o operand) (*Text, bool) {
 	if o.text != nil {
 		return o.text, true
@@ -212,7 +216,7 @@ func (c *checker) asText(o operand) (*Text, bool) {
 	return nil, false
 }
 
-// textMax is how long a string in an array can be.
+// textMax returns the length limit for a string in an array, in bytes.
 func textMax(arr *btf.Array) uint32 {
 	if arr.Nelems == 0 || arr.Nelems > MaxText {
 		return MaxText
@@ -236,8 +240,8 @@ func (c *checker) cast(x *Cast) (operand, bool) {
 	return operand{t: t, val: convert(o.val, t), space: o.space, cast: true}, true
 }
 
-// LookupType finds the type that words such as "unsigned long", "u32" or
-// "struct sock" spell. It is nil if there is none.
+// LookupType returns the type that a spelling such as "unsigned long", "u32" or "struct
+// sock" names, or nil if there is none. An error comes from types.
 func LookupType(name string, types Types) (btf.Type, error) {
 	if t, ok := baseType(name); ok {
 		return t, nil
@@ -249,7 +253,7 @@ func LookupType(name string, types Types) (btf.Type, error) {
 	return found[0], nil
 }
 
-// typeNamed finds the type that a cast or sizeof spells.
+// typeNamed resolves the type that a cast or sizeof spells, or reports that it is unknown.
 func (c *checker) typeNamed(n TypeName) (btf.Type, bool) {
 	t, err := LookupType(n.Name, c.scope.Types)
 	switch {
@@ -266,7 +270,7 @@ func (c *checker) typeNamed(n TypeName) (btf.Type, bool) {
 	return t, true
 }
 
-// typeHint finds out whether only the struct, union or enum is missing.
+// typeHint suggests the spelling with struct, union or enum, if such a type exists.
 func (c *checker) typeHint(name string) string {
 	bare := name[strings.LastIndexByte(name, ' ')+1:]
 	for _, kind := range []string{"struct ", "union ", "enum ", ""} {
@@ -277,7 +281,7 @@ func (c *checker) typeHint(name string) string {
 	return ""
 }
 
-// baseType finds C's own arithmetic types, whatever the order of their words.
+// baseType resolves C's arithmetic types. Their words may come in any order.
 func baseType(name string) (btf.Type, bool) {
 	words := strings.Fields(name)
 	if len(words) == 1 && words[0] == "int" {

@@ -10,7 +10,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/uapi"
 )
 
-// constant finds NULL, true, false, an errno name or a UAPI constant.
+// constant resolves NULL, true, false, errno names and UAPI constants.
 func constant(name string) (operand, bool) {
 	switch name {
 	case "NULL":
@@ -30,19 +30,20 @@ func constant(name string) (operand, bool) {
 	return operand{}, false
 }
 
-// integer gives v the type that it has in a header.
+// integer returns v with the type that C gives the literal in a header: int, unsigned int
+// or long.
 func integer(v int64) operand {
 	t := typeInt
 	switch {
 	case v == int64(uint32(v)) && v > math.MaxInt32:
-		t = typeUint // the headers write these in hexadecimal
+		t = typeUint // headers write such values in hexadecimal, which makes them unsigned
 	case v != int64(int32(v)):
 		t = typeLong
 	}
 	return value(t, &Const{t, uint64(v)})
 }
 
-// constantNames lists the names that a mistyped one may have meant.
+// constantNames lists all constants, as candidates for a hint.
 func constantNames() []string {
 	return slices.AppendSeq(append([]string{"NULL", "true", "false"}, errno.All()...), uapi.Names())
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// The types that C gives to results and literals.
+// Types of literals and of results of operators.
 var (
 	typeInt   = &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	typeUint  = &btf.Int{Name: "unsigned int", Size: 4}
@@ -17,8 +17,8 @@ var (
 	typeVoid  = &btf.Void{}
 )
 
-// baseTypes spells C's arithmetic types without typedefs: the words of a
-// cast, sorted, to the type. BTF has them under the compiler's spellings.
+// baseTypes maps spellings of C's arithmetic types to types. A key has the words of the
+// spelling sorted, without "int". Types have the names that compilers put into BTF.
 var baseTypes = map[string]btf.Type{
 	"bool": typeBool, "_Bool": typeBool, "void": typeVoid, "char": typeChar,
 	"char signed":   &btf.Int{Name: "signed char", Size: 1, Encoding: btf.Signed},
@@ -31,15 +31,15 @@ var baseTypes = map[string]btf.Type{
 	"long unsigned": typeUlong, "long long unsigned": typeUlong,
 }
 
-// A numeric is how a scalar lies in a 64-bit register: size bytes, extended by
-// sign or by zeroes.
+// A numeric describes the register form of a scalar type.
 type numeric struct {
 	size   uint32 // bytes: 1, 2, 4 or 8
 	signed bool
 }
 
-// number classifies t, qualifiers and typedefs stripped. Pointers count as
-// unsigned 64-bit numbers. Not ok: aggregates, floats, 128-bit integers, void.
+// number returns the numeric of t, looking through qualifiers and typedefs. Pointers count
+// as unsigned 64-bit numbers. It returns false for aggregates, floats, 128-bit integers and
+// void.
 func number(t btf.Type) (numeric, bool) {
 	var n numeric
 	switch t := btf.UnderlyingType(t).(type) {
@@ -57,14 +57,14 @@ func number(t btf.Type) (numeric, bool) {
 	return n, false
 }
 
-// Number tells the width in bytes and the sign of a scalar type; ok is false
-// for anything that is not held in one 64-bit register.
+// Number returns the width in bytes and the sign of a scalar type. ok is false for a type
+// that has no register form: aggregates, floats, 128-bit integers, void.
 func Number(t btf.Type) (size int, signed, ok bool) {
 	n, ok := number(t)
 	return int(n.size), n.signed, ok
 }
 
-// extend brings v into the register form of n.
+// extend returns the low bytes of v in the register form of n.
 func (n numeric) extend(v uint64) uint64 {
 	shift := 64 - 8*n.size
 	if n.signed {
@@ -73,6 +73,7 @@ func (n numeric) extend(v uint64) uint64 {
 	return v << shift >> shift
 }
 
+// typ returns the C type of operators' results with this width and sign.
 func (n numeric) typ() btf.Type {
 	switch {
 	case n.size == 8 && n.signed:
@@ -93,8 +94,8 @@ func (n numeric) promote() numeric {
 	return n
 }
 
-// promoted is what v becomes by integer promotion. A bitfield goes by its own
-// width, so that even an unsigned one becomes int if it is narrower.
+// promoted returns v's type after integer promotion. A bitfield promotes by its own width,
+// as gcc does: an unsigned bitfield of fewer than 32 bits becomes int.
 func promoted(v Term) numeric {
 	n, _ := number(v.Type())
 	switch size := bitsOf(v).Size; {
@@ -106,7 +107,7 @@ func promoted(v Term) numeric {
 	return numeric{4, true}
 }
 
-// balance is C11 6.3.1.8 on promoted operands, for the sizes 4 and 8.
+// balance returns the common type of two operands (C11 6.3.1.8), after promotion.
 func balance(a, b numeric) numeric {
 	a, b = a.promote(), b.promote()
 	switch {
@@ -120,7 +121,7 @@ func balance(a, b numeric) numeric {
 
 func pointerTo(t btf.Type) *btf.Pointer { return &btf.Pointer{Target: t} }
 
-// pointee returns what t points to; arrays decay.
+// pointee returns what t points to; for an array, its element type.
 func pointee(t btf.Type) (btf.Type, bool) {
 	switch t := btf.UnderlyingType(t).(type) {
 	case *btf.Pointer:
@@ -131,7 +132,7 @@ func pointee(t btf.Type) (btf.Type, bool) {
 	return nil, false
 }
 
-// sizeOf returns the size in bytes; ok is false for incomplete types.
+// sizeOf returns the size in bytes. ok is false for an incomplete type, such as void.
 func sizeOf(t btf.Type) (int64, bool) {
 	switch btf.UnderlyingType(t).(type) {
 	case *btf.Void, *btf.Fwd, *btf.FuncProto:
@@ -141,12 +142,14 @@ func sizeOf(t btf.Type) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// charLike reports whether t is a one-byte integer, the element of a string.
+// charLike reports whether t is a one-byte integer, the element type of strings. bool is
+// not.
 func charLike(t btf.Type) bool {
 	i, ok := btf.UnderlyingType(t).(*btf.Int)
 	return ok && i.Size == 1 && i.Encoding&btf.Bool == 0
 }
 
+// members returns the members of a struct or union.
 func members(t btf.Type) ([]btf.Member, bool) {
 	switch t := btf.UnderlyingType(t).(type) {
 	case *btf.Struct:
@@ -157,11 +160,12 @@ func members(t btf.Type) ([]btf.Member, bool) {
 	return nil, false
 }
 
-// maxAnonymous bounds the search through anonymous members of corrupt BTF.
+// maxAnonymous bounds the recursion into anonymous members: corrupt BTF may nest them
+// forever.
 const maxAnonymous = 16
 
-// findMember looks name up in t and in its anonymous members. The offset
-// returned is in bits from the beginning of t.
+// findMember looks up a member of t by name, in anonymous members too. The offset is in
+// bits from the start of t.
 func findMember(t btf.Type, name string, depth int) (btf.Member, btf.Bits, bool) {
 	ms, _ := members(t)
 	for _, m := range ms {
@@ -180,7 +184,7 @@ func findMember(t btf.Type, name string, depth int) (btf.Member, btf.Bits, bool)
 	return btf.Member{}, 0, false
 }
 
-// eachMember yields the names that findMember would find.
+// eachMember yields the names that findMember can find, until yield returns false.
 func eachMember(t btf.Type, depth int, yield func(string) bool) bool {
 	ms, _ := members(t)
 	for _, m := range ms {

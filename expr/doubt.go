@@ -12,7 +12,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/errno"
 )
 
-// doubt notes what can hardly be meant, once: some expressions are checked twice.
+// doubt records a warning. It drops duplicates, because compared checks some expressions
+// again.
 func (c *checker) doubt(at Span, hint, format string, args ...any) {
 	d := &Error{CodeDoubt, at, fmt.Sprintf(format, args...), hint}
 	if c.scope.Doubt != nil && !slices.ContainsFunc(c.doubts, func(o *Error) bool { return *o == *d }) {
@@ -20,7 +21,7 @@ func (c *checker) doubt(at Span, hint, format string, args ...any) {
 	}
 }
 
-// doubtBinary looks for comparisons that are legal and always mean something else.
+// doubtBinary looks for comparisons that are valid but hardly meant.
 func (c *checker) doubtBinary(x *Binary, a, b operand) {
 	switch {
 	case ops[x.Op].class == classBitwise:
@@ -38,14 +39,15 @@ func (c *checker) doubtBinary(x *Binary, a, b operand) {
 	}
 }
 
-// A side is an operand of a comparison, with its text, and what it is compared with.
+// A side is one operand of a comparison, seen with the operator turned so that the operand
+// is on its left.
 type side struct {
 	text    Expr
 	op      Op
 	x, with operand
 }
 
-// doubtPrecedence is about x & y == z: C gives it the shape x & (y == z).
+// doubtPrecedence warns of x & y == z. C reads it as x & (y == z).
 func (c *checker) doubtPrecedence(x *Binary) {
 	told := func(read, write string, op Op) {
 		if x == c.top {
@@ -63,7 +65,7 @@ func (c *checker) doubtPrecedence(x *Binary) {
 	}
 }
 
-// doubtErrno is about return == EINVAL: functions return -EINVAL.
+// doubtErrno warns of return == EINVAL. Kernel functions return -EINVAL.
 func (c *checker) doubtErrno(x *Binary) {
 	for _, side := range [][2]Expr{{x.X, x.Y}, {x.Y, x.X}} {
 		name, isName := unparen(side[1]).(*Name)
@@ -76,7 +78,7 @@ func (c *checker) doubtErrno(x *Binary) {
 	}
 }
 
-// isResult reports whether x is what the function returned, converted or not.
+// isResult reports whether x is the return value, possibly cast.
 func isResult(x Expr) bool {
 	switch x := unparen(x).(type) {
 	case *Return:
@@ -87,10 +89,11 @@ func isResult(x Expr) bool {
 	return false
 }
 
-// mirrored are the operators that compare as others do with their operands swapped.
+// mirrored maps each comparison to the one that means the same with its operands swapped.
 var mirrored = map[Op]Op{OpEq: OpEq, OpNe: OpNe, OpLt: OpGt, OpLe: OpGe, OpGt: OpLt, OpGe: OpLe}
 
-// doubtArray is about array == 0: C compares where the array lies.
+// doubtArray warns of array == 0, which compares the array's address. It reports whether it
+// did.
 func (c *checker) doubtArray(s side) bool {
 	if s.x.array == nil {
 		return false
@@ -104,7 +107,7 @@ func (c *checker) doubtArray(s side) bool {
 	return true
 }
 
-// doubtSign is about x < 0 where x has no negative values.
+// doubtSign warns of x < 0 and the like if x is unsigned. It reports whether it did.
 func (c *checker) doubtSign(at *Binary, s side, k *Const) bool {
 	own, _ := number(s.x.val.Type())
 	other, _ := number(s.with.val.Type())
@@ -133,7 +136,8 @@ func (c *checker) doubtSign(at *Binary, s side, k *Const) bool {
 	return true
 }
 
-// doubtLimits is about x == 300 where x is of one byte: gcc's -Wtype-limits.
+// doubtLimits warns of x == 300 and the like if no value of x's type can make a difference.
+// gcc does so with -Wtype-limits.
 func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
 	own, ok := number(s.x.val.Type())
 	to := common(s.x, s.with)
@@ -147,7 +151,7 @@ func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
 		bits = 1
 	}
 	if !ok || bits >= uint8(8*to.size) || own.signed && !to.signed {
-		return // all that it is compared with may be one of its values
+		return // every constant may be one of its values
 	}
 	least, most := int64(0), int64(1)<<bits-1
 	if own.signed {
@@ -160,7 +164,7 @@ func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
 	case to.size == 4:
 		n = int64(uint32(n))
 	case !to.signed && n < 0:
-		n = math.MaxInt64 // or more, which is beyond as well
+		n = math.MaxInt64 // the constant is above every limit
 	}
 	outcome := ""
 	switch below, above := n < least, n > most; {
@@ -174,8 +178,8 @@ func (c *checker) doubtLimits(at *Binary, s side, k *Const) {
 	c.doubt(at.Span(), "", "this %s holds: %s is %s, whose values are %d to %d", outcome, c.textOf(s.text), declared, least, most)
 }
 
-// common is the type in which two operands are compared; pointers are compared as
-// unsigned numbers.
+// common returns the type in which two operands are compared. Pointers compare as unsigned
+// numbers.
 func common(x, y operand) numeric {
 	if isPointer(x.t) || isPointer(y.t) {
 		return numeric{8, false}

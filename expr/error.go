@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// A Code tells what kind of fault an Error is.
+// A Code classifies an Error, for programs that branch on it.
 type Code string
 
-// The codes, each with a text that has the fault.
+// The codes, each with a text that causes it.
 const (
 	CodeSyntax        Code = "syntax"         // vfs_read(count ==)
 	CodeLimit         Code = "limit"          // a SPEC of 100,000 bytes or parentheses
 	CodeUnknownName   Code = "unknown-name"   // vfs_read(cuont)
-	CodeAbsent        Code = "absent"         // f(x), where the compiler could do without x
+	CodeAbsent        Code = "absent"         // f(x), where the compiler dropped parameter x
 	CodeUnknownType   Code = "unknown-type"   // vfs_read((struct fille *)buf)
 	CodeUnknownMember Code = "unknown-member" // vfs_read(file->f_flagz)
 	CodeUnknownFunc   Code = "unknown-func"   // vfs_read(usr(buf))
@@ -28,11 +28,11 @@ const (
 	CodeUnsupported   Code = "unsupported"    // arithmetic on floats and 128-bit integers
 )
 
-// CodeDoubt is that of an Error which is none: of what a SPEC may say but can
-// hardly mean, as in vfs_read(count < 0).
+// CodeDoubt marks a warning. The SPEC is valid but hardly means what it says, as in
+// vfs_read(count < 0), where count is unsigned. Warnings go to Scope.Doubt.
 const CodeDoubt Code = "doubt"
 
-// An Error is one fault of a SPEC's text.
+// An Error is one fault of a SPEC's text. Span says where it is.
 type Error struct {
 	Code Code
 	Span Span
@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 	return e.Msg + "; " + e.Hint
 }
 
-// An ErrorList holds all faults of one SPEC.
+// An ErrorList holds all faults of one SPEC; it is never empty. Check orders them by position.
 type ErrorList struct {
 	Text   string
 	Errors []*Error
@@ -69,9 +69,11 @@ func (l *ErrorList) Error() string {
 	return b.String()
 }
 
-// drawWidth is how much of a long text is shown before and after a fault.
+// drawWidth is how many bytes of text are drawn before a fault, and after it.
 const drawWidth = 60
 
+// drawFault draws the line with the fault, the markers and the message. It cuts a long text
+// around the fault, and marks each cut with "…".
 func drawFault(b *strings.Builder, text string, e *Error) {
 	start := min(max(e.Span.Start, 0), len(text))
 	end := min(max(e.Span.End, start), len(text))
@@ -97,7 +99,8 @@ func drawFault(b *strings.Builder, text string, e *Error) {
 	}
 }
 
-// visible replaces what a terminal would act upon, one rune for one rune.
+// visible replaces each character that a terminal would act upon by a dot. It keeps the
+// number of runes, so that the markers stay under their text.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == utf8.RuneError {

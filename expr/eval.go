@@ -12,33 +12,34 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
-// A Machine is the state of a call that terms are computed over.
+// A Machine is the state of one call, over which terms are computed. Arg, Result and
+// Context cannot fail; Read can.
 type Machine interface {
-	// Arg copies the register image of a parameter from byte off on into p.
+	// Arg fills p with bytes of parameter index, in register form, from byte off on.
 	Arg(index int, off uint32, p []byte)
 	// Result does the same for the return value.
 	Result(off uint32, p []byte)
-	// Context returns a context value as it was at phase at.
+	// Context returns a context value as of phase at. Times are in nanoseconds.
 	Context(v ContextVar, at Phase) uint64
-	// Comm returns the name of the current task as it was at phase at.
+	// Comm returns the name of the current task as of phase at.
 	Comm(at Phase) string
-	// Read fills p from memory as it was at phase at. It reports whether all
-	// of it could be read.
+	// Read fills p with memory at addr, as of phase at. It returns false, and p is
+	// undefined, if any byte of it cannot be read.
 	Read(space Space, at Phase, addr uint64, p []byte) bool
-	// Kept returns a value that was computed at entry, or the fault that
-	// computing it met.
+	// Kept returns the value of a slot that was filled at entry, or the fault that
+	// occurred.
 	Kept(slot int) (uint64, error)
 }
 
-// The faults that computing a term can meet. A predicate with a fault is false.
+// Faults that computing a term can meet. A predicate that faults does not hold.
 var (
 	ErrUnreadable = errors.New("unreadable memory")
 	ErrDivide     = errors.New("division by zero")
 )
 
-// Eval computes a scalar term and returns its value in register form. It is
-// the definition of the language: generated code must agree with it.
-// A term of constants needs no machine.
+// Eval computes a scalar term and returns its value in register form. It defines the
+// language: generated code must give the same value. The error is nil, ErrUnreadable or
+// ErrDivide. m may be nil if t has only constants.
 func Eval(t Term, m Machine) (uint64, error) {
 	switch t := t.(type) {
 	case *Const:
@@ -90,8 +91,8 @@ func truth(b bool) uint64 {
 	return 0
 }
 
-// extract takes a number or a bitfield out of the bytes that hold it. A bitfield
-// of more than 57 bits may lie in 9 of them.
+// extract takes a number or a bitfield out of the bytes that hold it. A bitfield of more
+// than 57 bits may span 9 bytes.
 func extract(t Term, p [9]byte, b Bits) uint64 {
 	v := binary.LittleEndian.Uint64(p[:])
 	n, _ := number(t.Type())
@@ -153,7 +154,7 @@ func evalBinary(t *BinaryTerm, m Machine) (uint64, error) {
 }
 
 func compare(op Op, x, y uint64, signed bool) bool {
-	if signed { // the order of signed numbers is that of unsigned ones, halves swapped
+	if signed { // flipping the top bits maps the order of signed numbers to that of unsigned ones
 		x, y = x^1<<63, y^1<<63
 	}
 	switch op {
@@ -173,9 +174,9 @@ func compare(op Op, x, y uint64, signed bool) bool {
 	panic("expr: no comparison is " + op.String())
 }
 
-// arithmetic computes x op y; the result still has to be extended.
-// Shift counts are taken modulo the width. The most negative number divided by
-// -1 is itself, the remainder 0, as two's complement wraps.
+// arithmetic computes x op y; the caller extends the result to n. Where C leaves a case
+// undefined, the language says what BPF does: shift counts are taken modulo the width, and
+// the most negative number divided by -1 is itself, with remainder 0.
 func arithmetic(op Op, x, y uint64, n numeric) (uint64, error) {
 	count := y & uint64(8*n.size-1)
 	switch op {
@@ -232,9 +233,10 @@ func evalMatch(t *Match, m Machine) (uint64, error) {
 	return truth(glob.Match(t.Pattern, s)), nil
 }
 
-// MatchLimit returns how many bytes of a string are read to compare it: for ==
-// and != no more than it takes to see a difference, for ~ all that a Text has.
-// The task's name is always read whole: the kernel ends it where it is cut.
+// MatchLimit returns how many bytes of a string must be read to compare it. For ==
+// and != that is just enough to see a difference: the literal, its NUL and, behind a
+// pointer, one byte more, since the last byte read counts as a NUL. For ~ it is all of
+// the Text. The task's name is always read whole: the kernel bounds it by 16 bytes.
 func MatchLimit(t *Match) uint32 {
 	switch {
 	case t.Op == OpMatch, t.X.Addr == nil:
@@ -245,13 +247,13 @@ func MatchLimit(t *Match) uint32 {
 	return min(t.X.Max, uint32(len(t.Pattern))+1)
 }
 
-// ReadText reads a string.
+// ReadText reads a string and returns it without its NUL. The error is nil or
+// ErrUnreadable.
 func ReadText(t *Text, m Machine) (string, error) { return readText(t, t.Max, m) }
 
-// readText reads a string of which at most limit bytes are looked at. Behind a
-// pointer it is read byte by byte up to its NUL, and the last of limit bytes
-// counts as one; what follows the NUL need not be readable. In an array all
-// limit bytes must be.
+// readText reads at most limit bytes of a string. A string behind a pointer is read byte by
+// byte, so memory after its NUL need not be readable, and byte number limit counts as the
+// NUL. In an array all limit bytes must be readable.
 func readText(t *Text, limit uint32, m Machine) (string, error) {
 	if t.Addr == nil {
 		s := m.Comm(t.At)

@@ -7,9 +7,10 @@ import (
 	"strconv"
 )
 
-// FormatTerm writes a term as text for people: the annotation of generated
-// code and of plans. param names the parameters. Conversions that C would make
-// silently are left out.
+// FormatTerm writes a term as text for people: for annotations of generated code and for
+// --explain. param returns the name of a parameter by its index. Implicit conversions are
+// left out, and the result need not parse. Recordings hash this text to notice
+// a change in how records are laid out, so a change of the text rejects older recordings.
 func FormatTerm(t Term, param func(int) string) string {
 	f := func(t Term) string { return FormatTerm(t, param) }
 	switch t := t.(type) {

@@ -9,9 +9,9 @@ import (
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
-// The types of this file are the grammar: participle fills them from the
-// text, parse.go turns them into the syntax tree. Binary operators are read as
-// a flat list here and get their precedence from the operator table there.
+// The types of this file are the grammar. participle fills them from the text; parse.go
+// turns them into the syntax tree. Binary operators are a flat list here. The builder in
+// parse.go gives them their shape with the precedences of the operator table.
 
 type specGrammar struct {
 	Selector  string           `parser:"@Selector"`
@@ -35,9 +35,10 @@ type binaryGrammar struct {
 	Y  *unaryGrammar `parser:"@@"`
 }
 
-// A parenthesis opens a cast if a type word follows it, if only stars stand
-// between the name and the closing one, or if an operand follows directly.
-// Everything else, such as (a) - b, is an expression in parentheses.
+// A parenthesis opens a cast in three cases: a type word follows it; a name and stars fill
+// it; or an operand follows the closing parenthesis directly. In any other case, such as
+// (a) - b, it is a parenthesised expression. C decides this by knowing the typedefs; the
+// parser has none.
 type unaryGrammar struct {
 	Pos     lexer.Position
 	Op      string          `parser:"(   @('!' | '~' | '-' | '+' | '*' | '&')"`
@@ -109,7 +110,8 @@ type typeGrammar struct {
 	EndPos lexer.Position
 }
 
-// typeWords are the words that can only begin a type.
+// typeWords are words that can only begin a type, which makes (u32)-x a cast. The
+// fixed-width types and the _t suffix are kernel conventions.
 const typeWords = `(?:struct|union|enum|const|volatile|unsigned|signed|int|char|short|long|void|bool|_Bool|float|double|(?:__)?(?:[us](?:8|16|32|64)|[bl]e(?:16|32|64))|\w+_t)\b`
 
 var tokens = sync.OnceValue(func() *lexer.StatefulDefinition {

@@ -10,22 +10,24 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Macros looks macros up. It is the part of a kernel's view that is asked last.
+// Macros looks up preprocessor macros, which BTF does not have. The print formats of
+// tracepoints contain some, such as GFP_KERNEL.
 type Macros interface {
-	// Macros returns the values that the kernel tells of a macro, each once. The
-	// error says why it tells of no macros at all.
+	// Macros returns the distinct values that the kernel gives for a macro; several are a
+	// conflict. The error says why no macros are known at all.
 	Macros(name string) ([]Macro, error)
-	// MacroNames returns the names of all of them.
+	// MacroNames returns all names, as candidates for a hint.
 	MacroNames() []string
 }
 
-// A Macro is what a kernel tells of a name that is none of its enumerators.
+// A Macro is one value of a macro and where the kernel says so.
 type Macro struct {
-	Value int64  // as those of the UAPI headers are, of the type that a number has there
+	Value int64  // typed as a literal in a header would be
 	Where string // for messages: "tp:kmem:kmalloc"
 }
 
-// macro finds the value of a macro: with it, looking up a name ends.
+// macro resolves a name as a macro. It is the last attempt: the name is unknown if this
+// fails.
 func (c *checker) macro(n *Name, want *btf.Enum) (operand, bool) {
 	var found []Macro
 	var unreadable error
@@ -45,11 +47,11 @@ func (c *checker) macro(n *Name, want *btf.Enum) (operand, bool) {
 	return c.fault(CodeAmbiguous, n.Pos, "write the number: "+strings.Join(values, ", "), "tracepoints give %s different values", n.Name)
 }
 
-// constantName is what nothing but a constant is called.
+// constantName matches names that can only be constants: upper case with an underscore.
 var constantName = regexp.MustCompile(`^_*[A-Z][A-Z0-9]*_[A-Z0-9_]*$`)
 
-// constantHint says which constants there are, after what may have been meant;
-// unreadable is why there are no macros.
+// constantHint says which constants exist. near is a suggestion to put first; unreadable
+// says why macros are not known.
 func constantHint(near string, unreadable error) string {
 	hint := "known are BTF's enumerators, UAPI constants, and macros in the print formats of tracepoints; write any other as a number"
 	if unreadable != nil {
@@ -61,8 +63,8 @@ func constantHint(near string, unreadable error) string {
 	return hint
 }
 
-// ConstantOf computes an expression of numbers and enumerators by the rules of the
-// language. It refuses what is longer or deeper than a SPEC may be.
+// ConstantOf computes an expression of numbers and enumerators, by the rules of the
+// language. ok is false if the text has a fault or its value is not constant.
 func ConstantOf(text string, types Types) (int64, bool) {
 	spec, err := Parse("f(+(" + text + "))")
 	if err != nil || len(spec.Items) != 1 {

@@ -5,7 +5,7 @@ package expr
 // An Op is an operator of the language.
 type Op uint8
 
-// The binary operators come first, weakest binding first, then the unary ones.
+// Binary operators come first, the loosest first, then unary ones.
 const (
 	OpInvalid Op = iota
 	OpOr         // x || y
@@ -36,30 +36,30 @@ const (
 	opCount
 )
 
-// opClass groups operators that follow the same typing rule.
+// opClass groups operators with the same typing rule.
 type opClass uint8
 
 const (
 	classNone     opClass = iota
-	classLogic            // operands are truth values, the second may stay unread; int
+	classLogic            // operands become truth values, y may stay unread; yields int
 	classBitwise          // usual arithmetic conversions
-	classEquality         // usual arithmetic conversions or pointers or strings; int
-	classMatch            // a string against a glob; int
-	classRelation         // usual arithmetic conversions or pointers; int
-	classShift            // each operand promoted alone; type of the left
-	classAdd              // usual arithmetic conversions or pointer arithmetic
+	classEquality         // usual arithmetic conversions, pointers or strings; yields int
+	classMatch            // a string and a glob; yields int
+	classRelation         // usual arithmetic conversions, or pointers; yields int
+	classShift            // operands are promoted separately; yields the left one's type
+	classAdd              // usual arithmetic conversions, or pointer arithmetic
 	classMul              // usual arithmetic conversions
 	classUnary
 )
 
 type opInfo struct {
 	text  string
-	prec  int // binding strength of a binary operator, as in C; 0 for unary ones
+	prec  int // precedence of a binary operator, as in C; 0 for unary ones
 	class opClass
 }
 
-// ops is the one operator table: the parser, the checker, Eval, the printer
-// and code generation all go by it.
+// ops is the single table of operators. Parser, checker, Eval, printer and code generation
+// use it.
 var ops = [opCount]opInfo{
 	OpOr:     {"||", 1, classLogic},
 	OpAnd:    {"&&", 2, classLogic},
@@ -88,17 +88,16 @@ var ops = [opCount]opInfo{
 	OpAddr:   {"&", 0, classUnary},
 }
 
-// String returns the operator as it is written.
+// String returns the operator's text.
 func (o Op) String() string { return ops[o].text }
 
-// Comparison reports whether o yields a truth value from two values.
+// Comparison reports whether o compares two values and yields 0 or 1.
 func (o Op) Comparison() bool {
 	c := ops[o].class
 	return c == classEquality || c == classRelation || c == classMatch
 }
 
-// Predicate reports whether an item whose top operator is o decides about a
-// call, rather than being a value to capture.
+// Predicate reports whether an item with o as its topmost operator is a predicate.
 func (o Op) Predicate() bool {
 	return o.Comparison() || ops[o].class == classLogic || o == OpNot
 }

@@ -14,28 +14,29 @@ import (
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
-// An operand is a subexpression being checked: a value, a place in memory or in
-// registers whose value has not been asked for, or a string.
+// An operand is a subexpression during the check: a value; a place in memory or registers
+// that has not been loaded yet; a string; or a buffer. A place stays unloaded as long as
+// possible, because &x, sizeof(x) and captures of aggregates need the place.
 type operand struct {
 	t     btf.Type
-	val   Term  // the value; nil for a place, a text and a buffer
-	place place // where it lies, if val is nil
-	space Space // of the place; of what a pointer points to
+	val   Term  // the value; nil for a place, a text or a buffer
+	place place // where it is, if val is nil
+	space Space // address space of the place, or of what a pointer points to
 	view  View
-	// cast says that t was given by the user, so that the kernel's verifier
-	// cannot be expected to see the same type.
+	// cast says that the user chose t. The verifier then sees another type, and a direct
+	// load through it may be refused.
 	cast bool
-	// array is what val is the address of, where the array itself was written.
+	// array is the array whose address val is, if the user wrote the array itself.
 	array  *btf.Array
 	text   *Text
 	buffer *Buffer
 }
 
 type place struct {
-	addr Term // nil: in registers, parameter arg or, if that is negative, the return value
+	addr Term // nil: in registers, of parameter arg or, if arg is resultArg, of the return value
 	off  int64
 	arg  int
-	bits btf.Member // the bitfield, if BitfieldSize is set; off is then that of its bits
+	bits btf.Member // the bitfield, if BitfieldSize is set; it then holds the offset, not off
 	at   Phase
 }
 
@@ -43,11 +44,12 @@ const resultArg = -1
 
 func value(t btf.Type, v Term) operand { return operand{t: t, val: v} }
 
+// object returns the term that captures the whole aggregate at the operand's place.
 func (o *operand) object() Term {
 	return &Object{T: o.t, Addr: o.place.addr, Off: o.place.off, Arg: o.place.arg, Space: o.space, At: o.place.at}
 }
 
-// param returns the i-th parameter.
+// param returns parameter i as an operand, without asking whether it is absent.
 func (c *checker) param(i int) operand {
 	p := &c.scope.Params[i]
 	switch {
@@ -66,7 +68,7 @@ func (c *checker) param(i int) operand {
 	return operand{t: p.Type, place: place{arg: i}}
 }
 
-// parameter is param for one that the SPEC names.
+// parameter returns a parameter that the SPEC names, or the fault that it is absent.
 func (c *checker) parameter(i int, at Span) (operand, bool) {
 	if !c.scope.Params[i].Absent {
 		return c.param(i), true
@@ -88,7 +90,7 @@ func (c *checker) parameter(i int, at Span) (operand, bool) {
 	return c.fault(CodeAbsent, at, hint, "%s is optimised out of %s", name, c.scope.Func)
 }
 
-// stored returns a parameter that lies in memory.
+// stored returns a parameter that is in memory, such as a field of a tracepoint.
 func (c *checker) stored(p *Param) operand {
 	if p.Form != Plain {
 		return located(p)
@@ -100,8 +102,9 @@ func (c *checker) stored(p *Param) operand {
 	return o
 }
 
-// located returns the string or the bytes whose place and length a tracepoint's
-// field tells.
+// located returns a tracepoint's dynamic array as a string or a buffer. The field is a
+// 32-bit word with the array's length in the upper half and its offset in the lower one, as
+// in include/trace/stages/stage1_struct_define.h.
 func located(p *Param) operand {
 	word := &Load{T: typeUint, Addr: p.Base, Off: p.Off, Width: 4}
 	off := Term(&BinaryTerm{T: typeUlong, Op: OpBitAnd, X: convert(word, typeUlong), Y: &Const{typeUlong, 0xffff}})
@@ -117,7 +120,7 @@ func located(p *Param) operand {
 	return operand{t: t, buffer: &Buffer{T: t, Addr: addr, N: n, Max: MaxText}}
 }
 
-// spaceOf returns where a pointer of type t points to, as far as its type says.
+// spaceOf returns User if type t is a pointer tagged __user, else Kernel.
 func spaceOf(t btf.Type) Space {
 	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if ok && qualifier.HasTag(p.Target, qualifier.All, "user") {
@@ -144,8 +147,8 @@ func (c *checker) result() (operand, bool) {
 	return operand{t: t, place: place{arg: resultArg, at: AtReturn}}, true
 }
 
-// load turns a place into its value: the number there, or the address of an
-// array's first element. The caller has made sure that it is one of these.
+// load turns a place into its value: the number there, or, for an array, the address of its
+// first element. It returns any other operand unchanged.
 func (c *checker) load(o operand) operand {
 	if o.val != nil || o.text != nil || o.buffer != nil {
 		return o
@@ -175,9 +178,9 @@ func (c *checker) load(o operand) operand {
 	return res
 }
 
-// bitfield returns which bytes to read for size bits at bit offset pos of an
-// object: the smallest aligned unit that holds them all, as a compiler would,
-// or else just the bytes that they touch.
+// bitfield returns which bytes to read for a bitfield of size bits at bit offset pos. It
+// prefers the smallest aligned unit that holds them all, as compilers do. If none does, it
+// returns just the bytes that the bits touch.
 func bitfield(pos, size, container uint32) (off int64, width uint32, bits Bits) {
 	for width = 1; width <= max(container, 1); width *= 2 {
 		start := pos / (8 * width) * (8 * width)
@@ -189,7 +192,7 @@ func bitfield(pos, size, container uint32) (off int64, width uint32, bits Bits) 
 	return int64(start / 8), (pos + size - start + 7) / 8, Bits{uint8(pos - start), uint8(size)}
 }
 
-// addOffset returns base + off bytes as a pointer of type t.
+// addOffset returns base + off bytes, as a pointer of type t.
 func addOffset(base Term, off int64, t btf.Type) Term {
 	if off == 0 {
 		return retype(base, t)
@@ -200,7 +203,7 @@ func addOffset(base Term, off int64, t btf.Type) Term {
 	return &BinaryTerm{T: t, Op: OpAdd, X: base, Y: &Const{typeUlong, uint64(off)}}
 }
 
-// scalar returns the value of o, or reports that it has none.
+// scalar returns o as a value, or reports why it is not a number.
 func (c *checker) scalar(o operand, at Span) (operand, bool) {
 	if o.text != nil || o.buffer != nil {
 		return c.fault(CodeType, at, "", "a string has no number; compare it with == or ~ and a string literal")
@@ -224,7 +227,7 @@ func (c *checker) scalar(o operand, at Span) (operand, bool) {
 	return c.fault(CodeType, at, "", "%s is not a number", name)
 }
 
-// truth returns o != 0 as an int, or o itself if it is a truth value already.
+// truth returns o as a truth value: o itself if it is one, else o != 0.
 func (c *checker) truth(o operand) Term {
 	switch t := o.val.(type) {
 	case *Logic, *Match:
@@ -241,7 +244,7 @@ func (c *checker) truth(o operand) Term {
 	return fold(&BinaryTerm{T: typeInt, Op: OpNe, X: o.val, Y: &Const{o.val.Type(), 0}})
 }
 
-// convert brings a scalar to type t.
+// convert returns v converted to scalar type t, folded if v is constant.
 func convert(v Term, t btf.Type) Term {
 	from, _ := number(v.Type())
 	to, _ := number(t)
@@ -254,7 +257,7 @@ func convert(v Term, t btf.Type) Term {
 	return fold(&Convert{t, v})
 }
 
-// retype gives a value another type of the same register form.
+// retype gives v another type that has the same register form; no code is needed for it.
 func retype(v Term, t btf.Type) Term {
 	switch v := v.(type) {
 	case *Const:
@@ -262,7 +265,7 @@ func retype(v Term, t btf.Type) Term {
 	case *Convert:
 		return &Convert{t, v.X}
 	}
-	if v.Type() == t && bitsOf(v).Size == 0 { // a bitfield that is cast is none any more
+	if v.Type() == t && bitsOf(v).Size == 0 { // a cast of a bitfield drops its width, so it needs the Convert
 		return v
 	}
 	return &Convert{t, v}
@@ -273,8 +276,8 @@ func isBool(t btf.Type) bool {
 	return ok && i.Encoding&btf.Bool != 0
 }
 
-// fold computes a term whose operands are all constant. A fault, such as a
-// division by zero, stays a fault of every call.
+// fold computes a term with constant operands. A term that faults, such as a division by
+// zero, stays as it is and faults in every call.
 func fold(t Term) Term {
 	for _, x := range Operands(t) {
 		if _, ok := (*x).(*Const); !ok {
@@ -288,9 +291,8 @@ func fold(t Term) Term {
 	return &Const{t.Type(), v}
 }
 
-// lookup finds what a name means: a parameter, an enumerator of the enum it is
-// compared with, a constant that C programs know, any enumerator of the kernel, a
-// macro that the kernel tells of elsewhere.
+// lookup resolves a name. In this order it tries: parameters, the enum it is compared with,
+// C and UAPI constants, all enumerators of the kernel, macros.
 func (c *checker) lookup(n *Name, want *btf.Enum) (operand, bool) {
 	for i, p := range c.scope.Params {
 		if p.Name == n.Name && p.Name != "" {
@@ -310,6 +312,8 @@ func (c *checker) lookup(n *Name, want *btf.Enum) (operand, bool) {
 	return c.enumerator(n, want)
 }
 
+// enumerator resolves a name among all enums. Several enums may have it if they agree on
+// the value.
 func (c *checker) enumerator(n *Name, want *btf.Enum) (operand, bool) {
 	found, err := c.scope.Types.Enumerators(n.Name)
 	if err != nil {
@@ -326,7 +330,7 @@ func (c *checker) enumerator(n *Name, want *btf.Enum) (operand, bool) {
 	return enumConst(found[0].Enum, found[0].Value), true
 }
 
-// enumConst is an enumerator: an int like in C, unless it does not fit.
+// enumConst returns an enumerator's value with the type that C gives it: int if it fits.
 func enumConst(e *btf.Enum, v uint64) operand {
 	t := btf.Type(typeInt)
 	switch {
@@ -355,7 +359,7 @@ func enumValues(found []Enumerator) string {
 	return s
 }
 
-// nameHint says what may have been meant; unreadable is why there are no macros.
+// nameHint says what the user may have meant. unreadable says why macros are not known.
 func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
 		return suggest.DidYouMean(meant)
@@ -405,11 +409,11 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	return hint
 }
 
-// returnNames are what other tracers, and C programs, call what a function returns.
+// returnNames are common names for a return value, in C and in other tracers.
 var returnNames = []string{"ret", "retval", "rval", "rv", "rc", "result", "retn", "$return", "$retval", "$ret"}
 
-// otherwiseCalled returns how the language spells a name that it does not have:
-// return for what a function returns, and $pid for a value of the context.
+// otherwiseCalled returns the language's word for a name that users of other tracers write:
+// return for ret, $pid for pid. It returns "" if there is none.
 func (c *checker) otherwiseCalled(name string) string {
 	if c.returns() && slices.Contains(returnNames, name) {
 		return "return"
@@ -425,13 +429,14 @@ func (c *checker) otherwiseCalled(name string) string {
 	return ""
 }
 
-// returns reports whether what the function returns can be named.
+// returns reports whether `return` means something in this scope.
 func (c *checker) returns() bool {
 	_, ok := c.result()
 	return ok && !c.scope.Point
 }
 
-// paramName is what a SPEC calls the i-th parameter: BTF may not have its name.
+// paramName returns the name by which a SPEC can refer to parameter i: $argN if BTF has no
+// name.
 func (c *checker) paramName(i int) string {
 	if name := c.scope.Params[i].Name; name != "" {
 		return name
@@ -443,7 +448,7 @@ func memberNames(t btf.Type) iter.Seq[string] {
 	return func(yield func(string) bool) { eachMember(t, 0, yield) }
 }
 
-// typeName spells a type for a message.
+// typeName spells a type for an error message.
 func typeName(t btf.Type) string {
 	stars := ""
 	for {
@@ -485,7 +490,7 @@ func spell(kind, name, stars string) string {
 	return s
 }
 
-// sortedKeys is the deterministic order in which hints are searched.
+// sortedKeys makes hints deterministic: suggest prefers the first of equally close names.
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -18,14 +18,14 @@ import (
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
-// Limits on a SPEC's text. They are far above what anyone types, and low
-// enough that no stage after the parser can run out of stack.
+// Limits on a SPEC's text. They are far above what anyone types. They keep every later
+// stage, all of which recurse over the tree, from running out of stack.
 const (
 	MaxLength  = 8192 // bytes
 	MaxNesting = 64   // parentheses, brackets and unary operators inside one another
 )
 
-// Parse reads one SPEC. The error, if any, is an *ErrorList.
+// Parse reads one SPEC. A non-nil error is an *ErrorList with code CodeSyntax or CodeLimit.
 func Parse(text string) (*Spec, error) {
 	if err := checkLimits(text); err != nil {
 		return nil, &ErrorList{text, []*Error{err}}
@@ -42,8 +42,8 @@ func Parse(text string) (*Spec, error) {
 	return spec, nil
 }
 
-// checkLimits refuses what would make the recursive stages deep, before any of
-// them runs. It counts tokens, so it needs no grammar.
+// checkLimits refuses text that would make the recursive stages deep. It counts tokens and
+// runs before the parser, which is recursive too.
 func checkLimits(text string) *Error {
 	if len(text) > MaxLength {
 		return &Error{CodeLimit, Span{MaxLength, MaxLength},
@@ -78,7 +78,7 @@ func checkLimits(text string) *Error {
 	}
 }
 
-// syntaxError puts the parser's complaint into the language's own terms.
+// syntaxError translates the parser's complaint into the terms of the language.
 func syntaxError(text string, err error) *Error {
 	e := &Error{Code: CodeSyntax, Span: Span{len(text), len(text)}, Msg: "unexpected end of the SPEC"}
 	var perr participle.Error
@@ -104,9 +104,9 @@ func syntaxError(text string, err error) *Error {
 	return e
 }
 
-// culprit returns the token that cannot stand where it does. The parser names
-// the last token at which it still had a choice: an operator or a comma that
-// is fine in itself; then the one after it is at fault.
+// culprit returns the token to blame. The parser names the last token at which it still had
+// a choice. If that is an operator or a comma, it is fine in itself, and the next token is
+// wrong.
 func culprit(text string, tok lexer.Token) lexer.Token {
 	if tok.Value != "," && binaryOp(tok.Value) == OpInvalid {
 		return tok
@@ -122,7 +122,7 @@ func culprit(text string, tok lexer.Token) lexer.Token {
 	return tok
 }
 
-// syntaxHint says what is likely missing at tok.
+// syntaxHint guesses from the text around tok what the user left out or meant.
 func syntaxHint(text string, tok lexer.Token) string {
 	before := text[:tok.Pos.Offset]
 	open := strings.Count(before, "(") - strings.Count(before, ")")
@@ -157,7 +157,7 @@ func syntaxHint(text string, tok lexer.Token) string {
 	return ""
 }
 
-// shortened is the beginning of a text, where it is long.
+// shortened returns text, or "…" if it is too long to quote in a hint.
 func shortened(text string) string {
 	if len(text) > drawWidth {
 		return "…"
@@ -165,6 +165,8 @@ func shortened(text string) string {
 	return text
 }
 
+// lexicalError fills in e for text at which no token begins: an unterminated string, a
+// malformed number or character, or a character that the language does not have.
 func lexicalError(text string, at int, e *Error) {
 	rest := text[min(at, len(text)):]
 	switch {
@@ -186,8 +188,8 @@ func lexicalError(text string, at int, e *Error) {
 	}
 }
 
-// typeset has hints for characters that look like those of the language: word
-// processors and web pages put them in their place. It is never changed.
+// typeset maps characters that word processors and web pages substitute to a hint about the
+// plain character. It is never changed.
 var typeset = map[rune]string{
 	'–': minusHint, '—': minusHint, '−': minusHint, '‐': minusHint, '‑': minusHint,
 	'“': stringHint, '”': stringHint, '„': stringHint, '«': stringHint, '»': stringHint,
@@ -202,8 +204,8 @@ const (
 	charHint   = "characters are in plain quotes: 'a'"
 )
 
-// A builder turns the grammar's nodes into the syntax tree and collects what
-// the grammar cannot see: numbers too large, escapes unknown.
+// A builder turns grammar nodes into the syntax tree. It also finds faults that the grammar
+// cannot express: numbers out of range, unknown escapes, malformed selectors.
 type builder struct {
 	text string
 	errs []*Error
@@ -213,8 +215,8 @@ func (b *builder) fault(at Span, msg, hint string) {
 	b.errs = append(b.errs, &Error{CodeSyntax, at, msg, hint})
 }
 
-// span returns the text between two of the lexer's positions. An end position
-// is where the next token begins, so white space before it is taken back.
+// span converts two lexer positions to a Span. The lexer's end position is where the next
+// token begins, so span drops the white space before it.
 func (b *builder) span(from, to lexer.Position) Span {
 	return Span{from.Offset, len(strings.TrimRight(b.text[:to.Offset], " \t\r\n\v\f"))}
 }
@@ -234,6 +236,7 @@ func (b *builder) spec(g *specGrammar) *Spec {
 	return s
 }
 
+// selector parses the text before the parenthesis, which the lexer delivers as one token.
 func (b *builder) selector(s string, at Span) Selector {
 	sel := Selector{Span: at}
 	if path, ok := strings.CutPrefix(s, ":"); ok {
@@ -268,8 +271,8 @@ func (b *builder) selector(s string, at Span) Selector {
 	return sel
 }
 
-// kind reads a selector with a colon: what stands before it, and after. It
-// returns the name to be read on.
+// kind handles a selector with a colon. kind and rest are the text on either side of it. It
+// fills in sel and returns the name that is left for selector to parse.
 func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 	k := slices.Index(kindNames[:], kind)
 	if k <= 0 {
@@ -310,8 +313,8 @@ func selectorRune(r rune) bool {
 		r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }
 
-// expr gives the flat list of operands and operators its shape: precedence
-// climbing over the operator table, all operators left-associative.
+// expr builds a tree from the flat list of operands and operators by precedence climbing.
+// All binary operators are left-associative.
 func (b *builder) expr(g *exprGrammar) Expr {
 	rest := g.Rest
 	var climb func(x Expr, min int) Expr
@@ -429,6 +432,7 @@ func (b *builder) typeName(g *typeGrammar) TypeName {
 	return t
 }
 
+// integer parses a literal and gives it the type that C would: see C11 6.4.4.1.
 func (b *builder) integer(s string, at Span) Expr {
 	digits := strings.TrimRight(s, "uUlL")
 	suffix := strings.ToLower(s[len(digits):])

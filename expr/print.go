@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// String writes the SPEC in the one form that all ways of writing it have:
-// it parses to the same tree.
+// String returns the canonical form of the SPEC: however it was written, String gives the
+// same text, and that text parses to the same tree.
 func (s *Spec) String() string {
 	b := []byte(s.Selector.String())
 	if !s.Parens {
@@ -19,12 +19,12 @@ func (s *Spec) String() string {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = AppendExpr(b, x)
+		b = appendExpr(b, x)
 	}
 	return string(append(b, ')'))
 }
 
-// String returns the selector as it is written.
+// String returns the selector in the syntax that Parse reads.
 func (s Selector) String() string {
 	b := []byte(s.names())
 	for i, w := range s.Signature {
@@ -40,6 +40,7 @@ func (s Selector) String() string {
 	return string(b)
 }
 
+// names writes the part between the prefix and the signature.
 func (s Selector) names() string {
 	if s.Path != "" {
 		return ":" + s.Path
@@ -59,20 +60,20 @@ func (s Selector) names() string {
 	return s.Kind.String() + ":" + text
 }
 
-// Format writes an expression. Parentheses are where the tree has them and
-// where precedence needs them.
-func Format(x Expr) string { return string(AppendExpr(nil, x)) }
+// Format returns an expression as text. It writes the parentheses that the tree has, and
+// those that precedence requires. The result parses to the same tree.
+func Format(x Expr) string { return string(appendExpr(nil, x)) }
 
-// How strongly the forms of the grammar bind, beyond the binary operators.
+// Precedences of the non-binary forms, above those of all binary operators.
 const (
 	precUnary   = 20
 	precPostfix = 21
 )
 
-// AppendExpr appends what Format returns.
-func AppendExpr(b []byte, x Expr) []byte { return appendPrec(b, x, 0) }
+// appendExpr appends what Format returns.
+func appendExpr(b []byte, x Expr) []byte { return appendPrec(b, x, 0) }
 
-// appendPrec puts x in parentheses if it binds less strongly than min.
+// appendPrec writes x, in parentheses if it binds less tightly than min.
 func appendPrec(b []byte, x Expr, min int) []byte {
 	if precedence(x) < min {
 		b = appendNode(append(b, '('), x)
@@ -114,7 +115,7 @@ func appendNode(b []byte, x Expr) []byte {
 		b = append(append(b, x.Op.String()...), ' ')
 		return appendPrec(b, x.Y, prec+1)
 	case *Paren:
-		return append(AppendExpr(append(b, '('), x.X), ')')
+		return append(appendExpr(append(b, '('), x.X), ')')
 	case *Member:
 		b = appendPrec(b, x.X, precPostfix)
 		if x.Arrow {
@@ -123,13 +124,13 @@ func appendNode(b []byte, x Expr) []byte {
 		return append(append(b, '.'), x.Name...)
 	case *Index:
 		b = append(appendPrec(b, x.X, precPostfix), '[')
-		return append(AppendExpr(b, x.I), ']')
+		return append(appendExpr(b, x.I), ']')
 	case *Cast:
 		return appendCast(b, x)
 	case *Sizeof:
 		b = append(b, "sizeof("...)
 		if x.X != nil {
-			return append(AppendExpr(b, x.X), ')')
+			return append(appendExpr(b, x.X), ')')
 		}
 		return append(appendType(b, x.Type), ')')
 	case *ContainerOf:
@@ -140,7 +141,7 @@ func appendNode(b []byte, x Expr) []byte {
 			if i > 0 {
 				b = append(b, ", "...)
 			}
-			b = AppendExpr(b, arg)
+			b = appendExpr(b, arg)
 		}
 		return append(b, ')')
 	}
@@ -167,7 +168,8 @@ func appendUnary(b []byte, x *Unary) []byte {
 	return appendPrec(b, x.X, precUnary)
 }
 
-// appendCast keeps (name)-x from being read as a difference.
+// appendCast writes a cast. It puts a unary operand in parentheses where the parser would
+// otherwise read (name)-x as a subtraction.
 func appendCast(b []byte, x *Cast) []byte {
 	b = append(appendType(append(b, '('), x.Type), ')')
 	if _, unary := x.X.(*Unary); unary && x.Type.Stars == 0 && !beginsWithTypeWord(x.Type.Name) {
@@ -176,6 +178,8 @@ func appendCast(b []byte, x *Cast) []byte {
 	return appendPrec(b, x.X, precUnary)
 }
 
+// beginsWithTypeWord reports whether the lexer would read name as a type without further
+// hints.
 func beginsWithTypeWord(name string) bool {
 	lex, err := tokens().LexString("", "f("+name)
 	if err != nil {
@@ -195,7 +199,7 @@ func beginsWithTypeWord(name string) bool {
 }
 
 func appendContainerOf(b []byte, x *ContainerOf) []byte {
-	b = AppendExpr(append(b, "container_of("...), x.X)
+	b = appendExpr(append(b, "container_of("...), x.X)
 	b = appendType(append(b, ", "...), x.Type)
 	b = append(b, ", "...)
 	for i, n := range x.Path {

@@ -14,27 +14,29 @@ type Spec struct {
 	Items    []Expr
 }
 
-// A Selector names what is to be traced: functions as glob, glob[module-glob]
-// or :path-glob; other things with their Kind in front.
+// A Selector says what to trace. A function is selected by glob, glob[module-glob] or
+// :path-glob. Anything else has its Kind and a colon in front.
 type Selector struct {
 	Kind   Kind
 	Name   string // glob over names; empty with Path
-	Module string // glob over module names; empty: any, vmlinux included
+	Module string // glob over module names; empty means any module, and vmlinux
 	Path   string // glob over source files; empty with Name
-	System string // of Tracepoint: glob over the groups that tracepoints are in
-	Offset uint64 // of Instruction: bytes from the beginning of the function
-	// Signature is what the functions must take or return. (:struct sk_buff *, return int)
+	System string // with Tracepoint: glob over tracepoint groups, such as "sched"
+	Offset uint64 // with Instruction: bytes from the start of the function
+	// Signature lists types that a function must take or return, as written in (:struct
+	// sk_buff *, return int). Nil means any.
 	Signature []Wanted
 	Span      Span
 }
 
-// A Wanted is a type that a function must take, or return.
+// A Wanted is one entry of a Signature: a parameter type, or the result type if Return is
+// set.
 type Wanted struct {
 	Return bool
 	Type   TypeName
 }
 
-// A Kind is a kind of things that can be traced.
+// A Kind says what sort of thing a Selector selects.
 type Kind uint8
 
 const (
@@ -45,16 +47,17 @@ const (
 	Instruction               // kprobe:vfs_read+0x1a
 )
 
-// kindNames are what stands before the colon of a selector.
+// kindNames holds the prefixes of selectors. Function has none.
 var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe"}
 
-// Known reports whether there is such a kind.
+// Known reports whether k is a defined kind. Decoders of recordings use it to check input.
 func (k Kind) Known() bool { return int(k) < len(kindNames) }
 
-// String returns what stands before the colon of a selector, nothing for a function.
+// String returns the selector's prefix without the colon; it is empty for Function.
 func (k Kind) String() string { return kindNames[k] }
 
-// An Expr is a node of the syntax tree.
+// An Expr is a node of the syntax tree. The set of implementations is closed. The comment
+// of each ends with the syntax it stands for.
 type Expr interface {
 	// Span returns the text the node was read from.
 	Span() Span
@@ -62,19 +65,20 @@ type Expr interface {
 }
 
 type (
-	// A Name is a parameter, an enumerator or a constant. skb, EINVAL, NULL
+	// A Name is a parameter, an enumerator, a macro or a constant. skb, EINVAL, NULL
 	Name struct {
 		Pos  Span
 		Name string
 	}
 	// A Return is the traced function's return value. return
 	Return struct{ Pos Span }
-	// A Context is a value of the context of the call. $pid, $arg1
+	// A Context is a value that belongs to the call rather than to its arguments. $pid,
+	// $arg1
 	Context struct {
 		Pos  Span
 		Name string // with the $
 	}
-	// An Any is the first parameter of a type. $any(type)
+	// An Any is the first parameter that has the given type, whatever its name. $any(type)
 	Any struct {
 		Pos  Span
 		Type TypeName
@@ -119,19 +123,21 @@ type (
 		Pos  Span
 		X, I Expr
 	}
-	// A Cast converts. (type)x
+	// A Cast converts a value, or says what a pointer points to. (type)x
 	Cast struct {
 		Pos  Span
 		Type TypeName
 		X    Expr
 	}
-	// A Sizeof is the size of a type in bytes, or of an expression's type if X is set. sizeof(type), sizeof(x)
+	// A Sizeof is the size of a type in bytes, or the size of X's type if X is set.
+	// sizeof(type), sizeof(x)
 	Sizeof struct {
 		Pos  Span
 		Type TypeName
 		X    Expr
 	}
-	// A ContainerOf goes from a member's address to the object around it. container_of(x, type, path)
+	// A ContainerOf computes the address of an object from the address of a member.
+	// container_of(x, type, path)
 	ContainerOf struct {
 		Pos  Span
 		X    Expr

@@ -4,11 +4,11 @@ package expr
 
 import "github.com/cilium/ebpf/btf"
 
-// A Phase is the moment at which something is read or decided.
+// A Phase is an end of a call, at which something is read or decided.
 type Phase uint8
 
 const (
-	AtEntry  Phase = iota // when the function is called
+	AtEntry  Phase = iota // when the function is entered
 	AtReturn              // when it returns
 )
 
@@ -20,11 +20,11 @@ const (
 	User
 )
 
-// A ContextVar is a value of the context of a call.
+// A ContextVar is a value that belongs to the call rather than to its arguments.
 type ContextVar uint8
 
-// The context values: pid is what user space calls so (the kernel's tgid), tid
-// the kernel's pid; times are nanoseconds of CLOCK_MONOTONIC.
+// The context values. $pid is the process (the kernel's tgid), $tid the thread (the
+// kernel's pid). Times are in nanoseconds of CLOCK_MONOTONIC.
 const (
 	ContextPID      ContextVar = iota // $pid
 	ContextTID                        // $tid
@@ -32,33 +32,34 @@ const (
 	ContextCPU                        // $cpu
 	ContextTime                       // $time
 	ContextDuration                   // $duration
-	ContextComm                       // $comm, a string: only inside a Match or a Text
-	ContextRecord                     // the address of a tracepoint's fields, or of the registers
+	ContextComm                       // $comm, a string: occurs only inside a Match or a Text
+	ContextRecord                     // address of a tracepoint's fields, or of the saved registers
 )
 
-// A Term is a typed computation without side effects. A scalar term's value is
-// held in 64 bits, extended by sign or by zeroes according to its type; that
-// is its register form. Widening is therefore free, and comparing two terms of
-// one type is one 64-bit comparison of that type's sign.
+// A Term is a typed computation without side effects. The set of implementations is closed.
+//
+// The value of a scalar term fills 64 bits: it is sign- or zero-extended according to its
+// type. This is its register form. It makes widening free, and lets one 64-bit comparison
+// compare any two terms of the same type.
 type Term interface {
 	// Type returns the C type of the value.
 	Type() btf.Type
 	term()
 }
 
-// Bits selects a bitfield from the little-endian number that was loaded: Size
-// bits from bit Shift up. Size 0 means all of it.
+// Bits selects a bitfield of a little-endian number that was loaded: Size bits, from bit
+// Shift up. Size 0 selects the whole number.
 type Bits struct{ Shift, Size uint8 }
 
-// The scalar terms.
+// Scalar terms. T is the C type of the value in each of them.
 type (
-	// A Const is known before any call.
+	// A Const is a value known in advance, in register form.
 	Const struct {
 		T btf.Type
 		V uint64
 	}
-	// An Arg is a parameter, or a part of one that is passed by value: Width
-	// bytes at byte Off of its image in registers.
+	// An Arg is a parameter, or a part of a parameter passed by value: Width bytes (1 to 9)
+	// at byte Off of its image in registers.
 	Arg struct {
 		T     btf.Type
 		Index int
@@ -66,7 +67,7 @@ type (
 		Width uint32
 		Bits  Bits
 	}
-	// A Result is the function's return value, or a part of it as in Arg.
+	// A Result is the function's return value or a part of it; see Arg.
 	Result struct {
 		T     btf.Type
 		Off   uint32
@@ -77,13 +78,13 @@ type (
 	ContextTerm struct {
 		T   btf.Type
 		Var ContextVar
-		At  Phase // of no meaning to $duration and to ContextRecord
+		At  Phase // ignored for $duration and ContextRecord
 	}
-	// A Passed is what X was at entry, in what is read at return: exit(p). A
-	// function may change its parameters, so the registers tell it no more.
+	// A Passed is the value that X had at entry, used at return: exit(p). A function may
+	// overwrite its argument registers, so they cannot tell at return.
 	Passed struct{ X Term }
-	// A Load reads Width bytes (1 to 8, of bitfields up to 9) at address Addr +
-	// Off. It is a fault if they cannot be read.
+	// A Load reads Width bytes (1 to 8, for a bitfield up to 9) at address Addr + Off. If
+	// they cannot be read, the value is a fault.
 	Load struct {
 		T     btf.Type
 		Addr  Term
@@ -92,11 +93,11 @@ type (
 		Bits  Bits
 		Space Space
 		At    Phase
-		// Typed says that Addr has the type it was declared with, so that the
-		// kernel's verifier knows the object as well as we do.
+		// Typed says that Addr has its declared type, without a cast by the user. The
+		// kernel's verifier then knows the object's type too, and may allow a direct load.
 		Typed bool
 	}
-	// A Convert is a conversion to T, written or implied.
+	// A Convert converts X to T. It stands for casts and for C's implicit conversions.
 	Convert struct {
 		T btf.Type
 		X Term
@@ -107,44 +108,45 @@ type (
 		Op Op
 		X  Term
 	}
-	// A BinaryTerm is an arithmetic, bitwise or comparing operator. Except for
-	// shifts both operands have the register form of one common type.
+	// A BinaryTerm is an arithmetic, bitwise or comparison operator. Except for shifts,
+	// both operands have the register form of one common type.
 	BinaryTerm struct {
 		T    btf.Type
 		Op   Op
 		X, Y Term
 	}
-	// A Logic is x && y or x || y; y is not computed if x decides.
+	// A Logic is x && y or x || y. If x decides, y is not computed, and its faults do not
+	// count.
 	Logic struct {
 		T    btf.Type
 		Op   Op
 		X, Y Term
 	}
-	// A Swap reverses the bytes of x, which has Size bytes. ntohs(x), ntohl(x)
+	// A Swap reverses the low Size bytes of x (2 or 4). ntohs(x), ntohl(x)
 	Swap struct {
 		T    btf.Type
 		Size uint32
 		X    Term
 	}
-	// A Match compares a string with a text or a glob: OpEq, OpNe or OpMatch.
+	// A Match compares a string with a literal (OpEq, OpNe) or with a glob (OpMatch).
 	Match struct {
 		T       btf.Type
 		Op      Op
 		X       *Text
 		Pattern string
 	}
-	// A Kept is a value that was computed at entry and is still wanted at
-	// return. Whoever lays out the records puts it in place of the entry term.
+	// A Kept is a value computed at entry and needed at return. Package layout substitutes
+	// it for the term that entry computes; Slot is the index of its slot in the record.
 	Kept struct {
 		T    btf.Type
 		Slot int
 	}
 )
 
-// The terms that are more than a number: they can be captured, not computed with.
+// Terms that are more than a number. They can be captured but not computed with.
 type (
-	// An Object is the sizeof(T) bytes at Addr + Off, or, where Addr is nil,
-	// a parameter (Arg ≥ 0) or the return value (Arg < 0) passed by value.
+	// An Object is an aggregate: the sizeof(T) bytes at Addr + Off. If Addr is nil, it was
+	// passed by value: parameter number Arg, or the return value if Arg is negative.
 	Object struct {
 		T     btf.Type
 		Addr  Term
@@ -153,18 +155,18 @@ type (
 		Space Space
 		At    Phase
 	}
-	// A Text is a string at Addr + Off of which at most Max bytes are read, the
-	// NUL at its end included; in an array there need be none. Where Addr is
-	// nil it is the task's comm.
+	// A Text is a string at Addr + Off. At most Max bytes are read, its NUL included. A
+	// string that fills an array has no NUL. If Addr is nil, the string is the task's name
+	// ($comm).
 	Text struct {
-		T     btf.Type // the array or pointer it was read through
+		T     btf.Type // array or pointer type that the string was read through
 		Addr  Term
 		Off   int64
 		Max   uint32
 		Space Space
 		At    Phase
 	}
-	// A Buffer is N bytes at Addr, at most Max of them.
+	// A Buffer is N bytes at Addr. N is computed for each call and cut to Max.
 	Buffer struct {
 		T     btf.Type
 		Addr  Term
@@ -209,14 +211,14 @@ func (*Object) term()      {}
 func (*Text) term()        {}
 func (*Buffer) term()      {}
 
-// Terminated reports whether the end of the string is known only by its NUL: it
-// is behind a pointer, rather than in an array.
+// Terminated reports whether only a NUL ends the string. This holds behind a pointer; an
+// array ends it too.
 func (t *Text) Terminated() bool {
 	_, array := btf.UnderlyingType(t.T).(*btf.Array)
 	return !array
 }
 
-// bitsOf returns the bitfield that t is, if it is one.
+// bitsOf returns the bitfield that t reads; its Size is 0 if t reads none.
 func bitsOf(t Term) Bits {
 	switch t := t.(type) {
 	case *Arg:
@@ -229,8 +231,7 @@ func bitsOf(t Term) Bits {
 	return Bits{}
 }
 
-// Operands returns pointers to the terms that t is computed from, so that they
-// can be replaced in a clone of t.
+// Operands returns pointers to t's operands. Assigning through them changes t; see Clone.
 func Operands(t Term) []*Term {
 	switch t := t.(type) {
 	case *Passed:
@@ -264,7 +265,8 @@ func Operands(t Term) []*Term {
 	return nil
 }
 
-// Walk calls f for t and for every term below it, as long as f returns true.
+// Walk calls f for t and for all terms below it, parents first, until f returns false. It
+// reports whether f always returned true.
 func Walk(t Term, f func(Term) bool) bool {
 	if !f(t) {
 		return false
@@ -277,8 +279,7 @@ func Walk(t Term, f func(Term) bool) bool {
 	return true
 }
 
-// PhaseOf returns when t can be computed: at return if anything in it is only
-// known then.
+// PhaseOf returns when t can be computed: at return, if any part of it is only known then.
 func PhaseOf(t Term) Phase {
 	early := Walk(t, func(t Term) bool {
 		switch t := t.(type) {
@@ -305,7 +306,8 @@ func PhaseOf(t Term) Phase {
 	return AtReturn
 }
 
-// ReadsMemory reports whether computing t loads anything through a pointer.
+// ReadsMemory reports whether computing t reads kernel or user memory. Such a read costs a
+// helper call and can fault.
 func ReadsMemory(t Term) bool {
 	return !Walk(t, func(t Term) bool {
 		switch t := t.(type) {
@@ -324,14 +326,14 @@ func ReadsMemory(t Term) bool {
 	})
 }
 
-// InRecord reports whether t loads one of the fields or registers that a
-// program is handed, which it can always read.
+// InRecord reports whether t loads a field or register that the program is handed. Such a
+// load cannot fault.
 func InRecord(t *Load) bool {
 	c, ok := t.Addr.(*ContextTerm)
 	return ok && c.Var == ContextRecord
 }
 
-// Clone returns a copy of t that shares no term with it.
+// Clone returns a deep copy of t.
 func Clone(t Term) Term {
 	switch u := t.(type) {
 	case *Const:
@@ -380,7 +382,8 @@ func copyOf[T any](p *T) *T {
 	return &c
 }
 
-// Same reports whether two terms compute the same value in the same way.
+// Same reports whether two terms compute the same value from the same inputs. It ignores
+// names of types: only width and sign matter to a value.
 func Same(a, b Term) bool {
 	if shape(a) != shape(b) {
 		return false
@@ -394,7 +397,8 @@ func Same(a, b Term) bool {
 	return len(x) == len(y)
 }
 
-// shape is what a term is besides its operands and its type's name, comparable.
+// shape returns a comparable value for everything about a term but its operands and the
+// name of its type.
 func shape(t Term) any {
 	size, signed, _ := Number(t.Type())
 	form := [2]any{size, signed}

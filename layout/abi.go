@@ -10,48 +10,49 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 )
 
-// A Loc is where a parameter is passed.
+// A Loc says where a parameter is passed.
 type Loc struct {
-	// Slot and Slots are the 64-bit words of a fentry program's context that
-	// hold it.
+	// Slot is the index of the first 64-bit word that holds the parameter in the context of
+	// a fentry program, and Slots the number of words; 0 for an empty struct, which is not
+	// passed.
 	Slot, Slots int
-	// Reg is the first integer argument register, or -1 if it is on the
-	// stack, Stack bytes above what the stack pointer shows at entry.
+	// Reg is the index of the first integer argument register. It is -1 for a parameter on
+	// the stack, which starts Stack bytes above the stack pointer at entry.
 	Reg   int
 	Stack int
-	// Ref says that the address of a copy is passed in its place.
+	// Ref says that the address of a copy is passed instead of the value.
 	Ref bool
-	// Apart says that the kernel's trampolines would look for it elsewhere:
-	// they count registers and stack slots without gaps.
+	// Apart says that trampolines (fentry) would read the wrong place: they count registers
+	// and stack slots without gaps. The parameter can only be read by a kprobe.
 	Apart bool
 }
 
-// A callABI is how an architecture passes parameters.
+// A callABI is the calling convention of an architecture.
 type callABI struct {
-	regs int // integer argument registers
-	// stackStart lies between the stack pointer and the first stack argument
-	// at entry.
+	regs int // number of integer argument registers
+	// stackStart is the offset in bytes from the stack pointer at entry to the first stack
+	// argument.
 	stackStart int
-	// aapcs tells AAPCS64 from System V where they differ: see Locate.
+	// aapcs says that AAPCS64 applies, not System V. Locate lists the differences.
 	aapcs bool
 }
 
 var abis = map[string]callABI{
-	"amd64": {6, 8, false}, // the return address is on top
+	"amd64": {6, 8, false}, // the return address is on top of the stack
 	"arm64": {8, 0, true},
 }
 
-// word is the type of a register that nothing is known about.
+// word is the type of a register of unknown contents.
 var word = &btf.Int{Name: "long unsigned int", Size: 8}
 
-// Word returns the type that stands for a register of which nothing is known: whether it
-// holds a number at all, or one of how many bytes. Unknown tells it from others.
+// Word returns the type of a register of which nothing is known: neither whether it holds a
+// number nor how wide it is. Unknown recognises it.
 func Word() btf.Type { return word }
 
 // Unknown reports whether t is Word.
 func Unknown(t btf.Type) bool { return t == word }
 
-// Untyped returns the parameters of a function of which no types are known: the registers.
+// Untyped returns parameters for a function without BTF: one for each argument register.
 func Untyped(arch string) []Param {
 	params := make([]btf.FuncParam, abis[arch].regs)
 	for i := range params {
@@ -60,8 +61,8 @@ func Untyped(arch string) []Param {
 	return Locate(params, nil, arch)
 }
 
-// floatRegister says why a parameter cannot be had: no program is handed the
-// floating-point registers.
+// floatRegister says why a parameter is not available. Kernel code does not pass floats,
+// but types in BTF may claim it.
 const floatRegister = "is passed in floating-point registers, which the kernel hands to no program"
 
 // A locator assigns parameters to places, one after another.
@@ -70,9 +71,12 @@ type locator struct {
 	slot, reg, stack int
 }
 
-// Locate assigns the parameters of a function that returns result to their
-// places: aggregates of up to 16 bytes travel in one or two registers. The two
-// conventions differ in these:
+// Locate assigns the parameters of a function to places. result is its result type, nil for
+// void; a large result takes a register on amd64. Variadic arguments are left out. A
+// parameter that cannot be read has Absent and Why set.
+//
+// Aggregates of up to 16 bytes travel in one or two registers. The conventions (System V
+// psABI 3.2.3, AAPCS64 6.8) differ in these points:
 //
 //	                              System V               AAPCS64
 //	larger aggregates             a copy on the stack    the address of a copy
@@ -107,7 +111,7 @@ func Locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
 	return out
 }
 
-// next assigns the next parameter to its place.
+// next returns the place of the next parameter and marks that place as used.
 func (l *locator) next(t btf.Type) Loc {
 	loc := Loc{Slot: l.slot, Slots: Words(t), Reg: -1}
 	l.slot += loc.Slots
@@ -124,7 +128,7 @@ func (l *locator) next(t btf.Type) Loc {
 		need, align = 1, 1
 	}
 	if !l.abi.aapcs && l.abi.inMemory(t) {
-		loc.Apart = loc.Apart || need <= 2 // trampolines go by the size alone
+		loc.Apart = loc.Apart || need <= 2 // trampolines look at the size only
 		return l.onStack(loc, need, align)
 	}
 	reg := l.reg
@@ -142,7 +146,7 @@ func (l *locator) next(t btf.Type) Loc {
 	return loc
 }
 
-// onStack puts a parameter on the stack, whose slots are of 8 bytes each.
+// onStack puts a parameter on the stack. Stack slots have 8 bytes.
 func (l *locator) onStack(loc Loc, need, align int) Loc {
 	at := roundUp(l.stack-l.abi.stackStart, 8*align)
 	loc.Stack = l.abi.stackStart + at
@@ -153,7 +157,8 @@ func (l *locator) onStack(loc Loc, need, align int) Loc {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// Words is how many 64-bit words a value takes, 0 for a struct without members.
+// Words returns how many 64-bit words a value takes: 0 for a struct without members, 1 for
+// a type of unknown size.
 func Words(t btf.Type) int {
 	size, err := btf.Sizeof(t)
 	if err != nil {
@@ -162,14 +167,14 @@ func Words(t btf.Type) int {
 	return (size + 7) / 8
 }
 
-// inMemory reports whether a value of type t is in no register: a function writes
-// such a result to where its caller says.
+// inMemory reports whether a value of type t is too large or too oddly aligned for
+// registers. A function writes such a result to an address that its caller passes.
 func (abi *callABI) inMemory(t btf.Type) bool {
 	return t != nil && (Words(t) > 2 || !bounded(t) || !abi.aapcs && unaligned(t, 0))
 }
 
-// bounded reports whether a value of type t has no more parts than one of a kernel. Types of
-// recordings and files may contain themselves.
+// bounded reports whether t has a sane number of parts. Types from files and recordings may
+// contain themselves, which would make the recursions below endless.
 func bounded(t btf.Type) bool {
 	const depth, parts = 32, 4096
 	left := parts
@@ -189,12 +194,12 @@ func bounded(t btf.Type) bool {
 	return walk(t, depth)
 }
 
-// unaligned reports whether a number in a value at bit off of a packed struct is
-// not aligned. Bitfields do not count, and of an array only its first element does:
-// that is what gcc does; clang looks at all of them.
+// unaligned reports whether a packed struct, placed at bit off, has a number that is not
+// naturally aligned; System V then passes it in memory. As in gcc, bitfields do not count,
+// and only the first element of an array does. clang looks at all elements.
 func unaligned(t btf.Type, off btf.Bits) bool {
 	if a, ok := btf.UnderlyingType(t).(*btf.Array); ok && a.Nelems == 0 {
-		return false // flexible
+		return false // flexible array: takes no room
 	}
 	list, aggregate := members(t)
 	if !aggregate {
@@ -206,8 +211,8 @@ func unaligned(t btf.Type, off btf.Bits) bool {
 	})
 }
 
-// DeclareResult says where a function's result is that is no number in a
-// register.
+// DeclareResult tells scope where a function's result is if it is not in one register. It
+// sets ReturnBase for a result in memory, or ReturnWhy if the result cannot be read.
 func DeclareResult(scope *expr.Scope, result btf.Type, arch string) {
 	abi := abis[arch]
 	switch {
@@ -221,7 +226,7 @@ func DeclareResult(scope *expr.Scope, result btf.Type, arch string) {
 	}
 }
 
-// members returns the members of a struct or union, of an array its element.
+// members returns the members of a struct or union; for an array, one element.
 func members(t btf.Type) ([]btf.Member, bool) {
 	switch t := btf.UnderlyingType(t).(type) {
 	case *btf.Struct:
@@ -234,8 +239,8 @@ func members(t btf.Type) ([]btf.Member, bool) {
 	return nil, false
 }
 
-// aligned16 reports whether a type's alignment is 16 bytes, which is that of
-// __int128 and of what has such members, unless it is packed.
+// aligned16 reports whether t is aligned to 16 bytes. This holds for __int128 and for
+// aggregates that contain one, unless they are packed.
 func aligned16(t btf.Type) bool {
 	size, err := btf.Sizeof(t)
 	if err != nil || size == 0 || size%16 != 0 {
@@ -254,10 +259,9 @@ func aligned16(t btf.Type) bool {
 	return false
 }
 
-// inFloats reports whether a value is passed in floating-point registers: a
-// number of that kind, or an aggregate of one to four of the same size (AAPCS64
-// calls it homogeneous). No kernel uses such registers for its calls, but the
-// types of one may speak of them.
+// inFloats reports whether a value is passed in floating-point registers: a float, or an
+// aggregate of one to four floats of the same size (a homogeneous aggregate in AAPCS64).
+// Kernel functions pass none, but BTF may describe some.
 func (abi *callABI) inFloats(t btf.Type) bool {
 	if !bounded(t) {
 		return false
@@ -266,8 +270,8 @@ func (abi *callABI) inFloats(t btf.Type) bool {
 	return size > 0 && n >= 1 && n <= 4 && (abi.aapcs || Words(t) <= 2)
 }
 
-// floatsIn counts the floating-point numbers in a value and returns their size,
-// 0 if they differ or there is anything else.
+// floatsIn counts the floats in a value and returns their common size in bytes. The size is
+// 0 if they differ or if the value contains anything else.
 func floatsIn(t btf.Type) (n int, size uint32) {
 	if f, ok := btf.UnderlyingType(t).(*btf.Float); ok {
 		return 1, f.Size

@@ -6,31 +6,31 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// An Arg is what is captured of one argument where all of them are: the words
-// it is passed in and, of some pointers, what they point to.
+// An Arg says what to capture of one argument where all arguments are captured: the words
+// it is passed in and, for some pointers, what they point to.
 type Arg struct {
 	Param *Param
-	// Word is the first of Words 64-bit words. Words is 0 if the argument is
-	// passed too far away.
+	// Word is the index of the first 64-bit word, Words their number. Words is 0 if the
+	// argument is beyond the words that are captured.
 	Word, Words int
-	// Target is the type of what the argument points to; nil if that is not
-	// captured. Text says that it is a string.
+	// Target is the type of what the argument points to; nil if that is not captured. Text
+	// says that it is a NUL-terminated string.
 	Target btf.Type
 	Text   bool
 	Size   int // bytes captured of the target, at most
-	// Ref says that the target is the argument itself, of which the address of
-	// a copy was passed.
+	// Ref says that the target is the argument's own value, passed as the address of a
+	// copy.
 	Ref bool
 }
 
-// Limits of what is captured of a call where all arguments are.
+// Limits on what is captured where all arguments are.
 const (
 	maxArgWords   = 12
 	maxArgTargets = 6
 	maxArgReach   = 256
 )
 
-// ArgsOf says what to capture of the arguments of a function.
+// ArgsOf returns what to capture of each argument of a function.
 func ArgsOf(params []Param, arch string) []Arg {
 	abi := abis[arch]
 	args := make([]Arg, 0, len(params))
@@ -62,7 +62,7 @@ func ArgsOf(params []Param, arch string) []Arg {
 	return args
 }
 
-// target sets what is captured of what an argument points to.
+// target decides what to capture of what an argument points to.
 func (a *Arg) target(param *Param) {
 	p, ok := btf.UnderlyingType(param.Type).(*btf.Pointer)
 	switch {
@@ -77,7 +77,7 @@ func (a *Arg) target(param *Param) {
 	case *btf.Int:
 		a.Text = to.Size == 1 && to.Name == "char"
 	default:
-		return // nothing is known of it, or it is code
+		return // void, a function, an unknown type: nothing to show
 	}
 	size, err := btf.Sizeof(to)
 	if err != nil || size <= 0 {
@@ -90,7 +90,7 @@ func (a *Arg) target(param *Param) {
 	}
 }
 
-// ArgWords returns how many words have to be captured for args.
+// ArgWords returns the number of words that args need.
 func ArgWords(args []Arg) int {
 	n := 0
 	for _, a := range args {
@@ -99,8 +99,9 @@ func ArgWords(args []Arg) int {
 	return n
 }
 
-// Cut reports whether a target of which size bytes were captured is longer; of
-// a string, whether it may be: one that just fits looks the same.
+// Cut reports whether a target is longer than the size bytes that were captured. For a
+// string the answer may be wrong in one case: a string that just fits looks like one that
+// was cut.
 func (a *Arg) Cut(size int) bool {
 	if a.Text {
 		return size >= a.Size

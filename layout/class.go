@@ -9,21 +9,21 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// An ErrorClass says which results of a function mean that it failed.
+// An ErrorClass says which results of a function mean that it failed. The engine uses the
+// same numbers.
 type ErrorClass uint8
 
 const (
-	NeverFails   ErrorClass = iota // void, bool, unsigned but for unsigned long, or narrower than 4 bytes
-	FailsInt32                     // signed, 4 bytes: the low 32 bits are -4095…-1
-	FailsInt64                     // signed, 8 bytes, unsigned long, or a pointer that may be NULL: -4095…-1
-	FailsPointer                   // NULL or -4095…-1
+	NeverFails   ErrorClass = iota // never: void, bool, narrow or unsigned types other than unsigned long
+	FailsInt32                     // int, enum: low 32 bits are -4095..-1
+	FailsInt64                     // long, unsigned long, a pointer where NULL is fine: -4095..-1
+	FailsPointer                   // any other pointer: NULL or -4095..-1
 )
 
-// maxErrno is the kernel's MAX_ERRNO.
+// maxErrno is MAX_ERRNO of include/linux/err.h.
 const maxErrno = 4095
 
-// Failed reports whether a result, the whole of the return register, means
-// that the function failed.
+// Failed reports whether result, the whole return register, means failure.
 func (c ErrorClass) Failed(result uint64) bool {
 	switch c {
 	case FailsInt32:
@@ -36,25 +36,26 @@ func (c ErrorClass) Failed(result uint64) bool {
 	return false
 }
 
-// answersNull has the structures of which a pointer that is NULL says that there is
-// none, which is no failure: a look-up in a folder returns NULL when it has done its
-// work (Documentation/filesystems/vfs.rst), a file need not have an access list, and
-// vma_merge returns NULL where nothing can be merged.
-// It is never changed.
+// answersNull lists structs for which a NULL pointer is a valid answer rather than a
+// failure. A directory look-up returns NULL when it has done its work
+// (Documentation/filesystems/vfs.rst), a file need not have an access control list, and
+// vma_merge returns NULL if nothing can be merged. It is never changed.
 var answersNull = [...]string{"dentry", "posix_acl", "vm_area_struct"}
 
-// mayBeNull reports whether NULL is no failure of a function that returns a pointer
-// to t. To one that allocates it, it is.
+// mayBeNull reports whether NULL is a valid result of a function that returns a pointer to
+// t. From a function that allocates, it never is.
 func mayBeNull(function string, t btf.Type) bool {
 	s, ok := btf.UnderlyingType(t).(*btf.Struct)
 	return ok && slices.Contains(answersNull[:], s.Name) && !strings.Contains(function, "alloc")
 }
 
-// unsignedLong are the names that compilers give to unsigned long, as which addresses are
-// returned: do_mmap and get_unmapped_area return errors by it. It is never changed.
+// unsignedLong lists how compilers spell unsigned long. Functions that return addresses as
+// unsigned long, such as do_mmap and get_unmapped_area, return errors in it too. It is
+// never changed.
 var unsignedLong = [...]string{"long unsigned int", "unsigned long"}
 
-// ClassOf returns the error class of a function by its result type; nil is void.
+// ClassOf returns the error class of a function with result type t. nil means void. The
+// name matters only for pointers: see mayBeNull.
 func ClassOf(function string, t btf.Type) ErrorClass {
 	if t == nil {
 		return NeverFails

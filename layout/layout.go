@@ -11,11 +11,13 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 )
 
-// Lay decides what is done at entry and what at return, and gives every
-// value its slot. There are two shapes. If an item is decided at return, or is
-// computed then from what only entry can read, a call is one record: what
-// entry reads is stashed and completed at return. If not, entry and return are
-// sent separately as they happen.
+// Lay fills in Entry, Return, Joined, Stashed and Timed, and gives every value its slot. It
+// may be called again after a change of Method. A non-nil error is an *expr.ErrorList.
+//
+// There are two shapes. If an item is decided at return, or combines values of return with
+// values that only entry can read, a call is one record: entry stores its part in the
+// stash, and return completes and sends it. If not, entry and return each send a record as
+// they happen.
 func (p *Probe) Lay() error {
 	p.Entry, p.Return, p.Stashed, p.Timed = nil, nil, false, p.wantsDuration()
 	switch p.Role {
@@ -31,8 +33,8 @@ func (p *Probe) Lay() error {
 	return p.laySplit()
 }
 
-// laySession lays out a record that stays with the call while it is in
-// flight. Both halves are always there: a session follows its calls.
+// laySession lays out a record that stays with the call while it is in flight. Both halves
+// always exist: a session follows all of its calls, whatever items they have.
 func (p *Probe) laySession() error {
 	p.Joined = true
 	err := p.layJoined()
@@ -43,6 +45,7 @@ func (p *Probe) laySession() error {
 	return err
 }
 
+// decidedAtReturn reports whether a call must be one record: see Lay.
 func (p *Probe) decidedAtReturn() bool {
 	return slices.ContainsFunc(p.Items, func(it expr.Item) bool {
 		return it.Predicate != nil && it.Phase == expr.AtReturn ||
@@ -50,13 +53,14 @@ func (p *Probe) decidedAtReturn() bool {
 	})
 }
 
-// keepsFor reports whether t is computed at return from something that has to
-// be read at entry.
+// keepsFor reports whether t is computed at return from something that must be read at
+// entry.
 func (p *Probe) keepsFor(t expr.Term) bool {
 	return t != nil && expr.PhaseOf(t) == expr.AtReturn &&
 		slices.ContainsFunc(entryParts(t), func(x *expr.Term) bool { return !p.Method.argsAtReturn() || !fixed(*x) })
 }
 
+// wantsDuration reports whether any item mentions $duration.
 func (p *Probe) wantsDuration() bool {
 	wants := false
 	for t := range p.terms() {
@@ -84,10 +88,11 @@ func (p *Probe) terms() func(yield func(expr.Term) bool) {
 	}
 }
 
+// layJoined lays out one record for the whole call.
 func (p *Probe) layJoined() error {
 	entry, ret := &Half{}, &Half{Record: &Record{}}
 	l := &allocator{rec: ret.Record, method: p.Method, entry: entry}
-	first := entry // where what belongs to entry is done
+	first := entry // the half that does what belongs to entry
 	if p.Role == RoleCall && p.allAtReturn() {
 		first = ret
 	}
@@ -120,8 +125,9 @@ func (p *Probe) layJoined() error {
 	return p.check(l)
 }
 
-// allAtReturn reports whether everything can be done at return, without
-// anything from entry.
+// allAtReturn reports whether return can do everything, so that entry needs no program.
+// This takes a method that still shows the arguments at return, and items that read no
+// memory at entry.
 func (p *Probe) allAtReturn() bool {
 	if !p.Method.argsAtReturn() || p.Timed {
 		return false
@@ -134,6 +140,7 @@ func (p *Probe) allAtReturn() bool {
 	return true
 }
 
+// laySplit lays out one record for the entry and one for the return.
 func (p *Probe) laySplit() error {
 	entry, ret := &Half{Record: &Record{}}, &Half{Record: &Record{}}
 	le, lr := &allocator{rec: entry.Record, method: p.Method}, &allocator{rec: ret.Record, method: p.Method}
@@ -165,7 +172,7 @@ func (p *Probe) laySplit() error {
 		p.Stashed = true
 	case !p.Timed && len(entry.Predicates) == 0:
 	case !p.Timed && p.Method.argsAtReturn() && allFixed(entry.Predicates):
-		ret.Predicates = entry.Predicates // they hold at return as they did at entry
+		ret.Predicates = entry.Predicates // they give the same answer at return
 	default:
 		p.Stashed = true
 	}
@@ -181,31 +188,31 @@ func (p *Probe) laySplit() error {
 	return p.check(lr)
 }
 
-// Everything reports whether a call is asked for with all that it is called with
-// and returns. Both its ends are sent then, be there any values or not.
+// Everything reports whether the SPEC has no parentheses and so asks for the whole call.
+// Both ends are then sent, even if they have no values to show.
 func (p *Probe) Everything() bool {
 	return p.Spec != nil && !p.Spec.Parens && p.Role == RoleCall && p.IsCall()
 }
 
-// returnsVoid reports whether the function returns, and returns nothing.
+// returnsVoid reports whether the function returns, but without a value.
 func (p *Probe) returnsVoid() bool {
 	return p.Result == nil && !slices.Contains(noReturn, p.Function)
 }
 
-// noReturn are functions that return nothing because they do not return: those
-// of void in noreturn_deny of kernel/bpf/verifier.c, which refuses programs at
-// their end. The list need not be whole: of others no return will come.
+// noReturn lists void functions that never return, from noreturn_deny in
+// kernel/bpf/verifier.c, which refuses return programs on them. The list may be incomplete:
+// a function that is missing here just never sends a return.
 var noReturn = []string{"__kunit_abort", "kunit_try_catch_throw", "__module_put_and_kthread_exit", "do_exit", "do_group_exit",
 	"kthread_complete_and_exit", "kthread_exit", "make_task_dead"}
 
-// fixed reports whether t has the same value at return as at entry: nothing
-// but arguments and what a task keeps for life.
+// fixed reports whether t has the same value at return as at entry. It does if it depends
+// only on arguments and on what never changes for a task.
 func fixed(t expr.Term) bool {
 	return !expr.ReadsMemory(t) && expr.Walk(t, func(t expr.Term) bool {
 		switch t := t.(type) {
 		case *expr.ContextTerm:
 			return t.Var == expr.ContextPID || t.Var == expr.ContextTID
-		case *expr.Match, *expr.Text: // $comm, which exec changes
+		case *expr.Match, *expr.Text: // $comm: exec changes it
 			return false
 		}
 		return true
@@ -216,8 +223,8 @@ func allFixed(preds []Predicate) bool {
 	return !slices.ContainsFunc(preds, func(p Predicate) bool { return !fixed(p.Term) })
 }
 
-// entryParts returns the largest parts of a term of return that are computed
-// at entry: not constant, and nothing of return in them.
+// entryParts returns the largest subterms of t, a term of return, that entry can compute.
+// Constants are not among them.
 func entryParts(t expr.Term) []*expr.Term {
 	var parts []*expr.Term
 	for _, x := range expr.Operands(t) {
@@ -233,14 +240,16 @@ func entryParts(t expr.Term) []*expr.Term {
 	return parts
 }
 
-// sortPredicates puts those that read no memory first. No item can observe the
-// order: a predicate that is not reached cannot have held.
+// sortPredicates puts cheap predicates first. Items cannot observe the order: all of them
+// must hold, and predicates have no side effects.
 func sortPredicates(h *Half) {
 	slices.SortStableFunc(h.Predicates, func(a, b Predicate) int {
 		return cost(a.Term) - cost(b.Term)
 	})
 }
 
+// cost estimates what computing t takes. The numbers only order predicates: memory reads
+// are dear, comparisons of strings dearer.
 func cost(t expr.Term) int {
 	n := 0
 	expr.Walk(t, func(t expr.Term) bool {
@@ -259,13 +268,14 @@ func cost(t expr.Term) int {
 	return n
 }
 
-// An allocator hands out the slots of one record.
+// An allocator assigns the slots of one record.
 type allocator struct {
 	rec    *Record
 	method Method
-	entry  *Half // which stores what is kept for return
+	entry  *Half // the half that computes what is kept for return
 }
 
+// add appends s to the record, at an offset that is a multiple of 8.
 func (l *allocator) add(s Slot) Slot {
 	s.Index, s.Off = len(l.rec.Slots), l.rec.Size
 	l.rec.Size += (s.Size + 7) &^ 7
@@ -273,8 +283,8 @@ func (l *allocator) add(s Slot) Slot {
 	return s
 }
 
-// capture gives a capture its slots. part is that of the target: PartTarget,
-// or PartAfter for the second half of a diff.
+// capture assigns the slots of one capture: its value, its target, or both. part is
+// PartTarget, or PartAfter for the second half of diff(x).
 func (l *allocator) capture(item, index int, c *expr.Capture, part Part) []Slot {
 	var slots []Slot
 	add := func(t expr.Term, size uint32, part Part) {
@@ -296,9 +306,9 @@ func (l *allocator) capture(item, index int, c *expr.Capture, part Part) []Slot 
 	return slots
 }
 
-// targetSize returns how many bytes a target takes in a record. A string behind
-// a pointer has one more than is shown of it: the helpers that copy it return
-// the same for one that just fits as for one that was cut.
+// targetSize returns how many bytes a target takes in a record. A string behind a pointer
+// takes one more than is shown: the copying helpers return the same length for a string
+// that just fits and for one that was cut, and the extra byte tells them apart.
 func targetSize(t expr.Term) uint32 {
 	switch t := t.(type) {
 	case *expr.Text:
@@ -307,7 +317,7 @@ func targetSize(t expr.Term) uint32 {
 		}
 		return t.Max
 	case *expr.Buffer:
-		return t.Max + 8 // preceded by its length
+		return t.Max + 8 // the length comes first
 	}
 	size, err := btf.Sizeof(t.Type())
 	if err != nil || size < 0 {
@@ -316,8 +326,8 @@ func targetSize(t expr.Term) uint32 {
 	return uint32(min(size, MaxObject))
 }
 
-// keep replaces the parts of a term of return that are computed at entry by
-// the slots in which they are kept, unless they are the same at return.
+// keep replaces those subterms of t, a term of return, that entry must compute. In their
+// place it puts loads of the slots in which entry keeps them.
 func (l *allocator) keep(t expr.Term, item int) expr.Term {
 	t = expr.Clone(t)
 	for _, x := range entryParts(t) {
@@ -329,8 +339,8 @@ func (l *allocator) keep(t expr.Term, item int) expr.Term {
 	return t
 }
 
-// kept stores a scalar at entry and returns the term that loads it. What one item
-// needs more than once is kept once.
+// kept gives a scalar of entry a slot and returns the term that loads it. One item shares
+// the slot of equal terms.
 func (l *allocator) kept(t expr.Term, item int) expr.Term {
 	for _, s := range l.entry.Stores {
 		if s.Part == PartKept && s.Item == item && expr.Same(s.Term, t) {
@@ -342,12 +352,13 @@ func (l *allocator) kept(t expr.Term, item int) expr.Term {
 	return &expr.Kept{T: t.Type(), Slot: s.Index}
 }
 
-// check returns a fault of the SPEC if a record holds too much.
+// check returns a fault of the SPEC, at the item that goes too far, if a record exceeds a
+// limit.
 func (p *Probe) check(l *allocator) error {
 	over := slices.IndexFunc(l.rec.Slots, func(s Slot) bool { return s.Off+s.Size > MaxRecord })
 	msg := fmt.Sprintf("a record of %d bytes is larger than the limit of %d", l.rec.Size, MaxRecord)
-	if len(l.rec.Slots) > MaxSlots && (over < 0 || over > MaxSlots) {
-		over, msg = MaxSlots, fmt.Sprintf("a record of %d values has more than the limit of %d", len(l.rec.Slots), MaxSlots)
+	if len(l.rec.Slots) > maxSlots && (over < 0 || over > maxSlots) {
+		over, msg = maxSlots, fmt.Sprintf("a record of %d values has more than the limit of %d", len(l.rec.Slots), maxSlots)
 	}
 	if over < 0 {
 		return nil
@@ -356,8 +367,8 @@ func (p *Probe) check(l *allocator) error {
 		Msg: msg + ", which is exceeded here", Hint: "ask for fewer or smaller values"}}}
 }
 
-// layReturn lays out what is captured when a function returns by a probe
-// that has not seen the call.
+// layReturn lays out the record of a probe that only sees returns (kretprobe:). It refuses
+// items that need the arguments, which are gone by then.
 func (p *Probe) layReturn() error {
 	l := &allocator{rec: &Record{}, method: p.Method}
 	half := &Half{Record: l.rec}
@@ -383,7 +394,7 @@ func (p *Probe) layReturn() error {
 			switch {
 			case late(c.Value) && late(c.Target) && c.After == nil:
 				half.Stores = append(half.Stores, l.capture(i, j, c, PartTarget)...)
-			case p.Spec.Parens: // else it is one of all arguments
+			case p.Spec.Parens: // an argument that nobody named: leave it out
 				return p.notAtReturn()
 			}
 		}

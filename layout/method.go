@@ -2,29 +2,30 @@
 
 package layout
 
-// A Method is a way of getting called when a function is entered and left.
+// A Method is a way to run programs at the entry and return of a function, or at a
+// tracepoint. The minimum versions are those of the mainline kernel.
 type Method uint8
 
 const (
 	MethodAuto          Method = iota
-	MethodFentry               // fentry and fexit programs on the function's trampoline
-	MethodKprobe               // a kprobe and a kretprobe
-	MethodKprobeMulti          // kprobe.multi and kretprobe.multi: many functions by one link
-	MethodKprobeSession        // kprobe.session: one program for both ends of a call
-	MethodFsession             // fsession: the same on the function's trampoline
-	MethodTracingMulti         // tracing_multi: the trampolines of many functions by one link
-	MethodTracepoint           // a program that is handed a tracepoint's record
-	MethodTPBTF                // a program that is handed what a tracepoint is called with, and knows the types
+	MethodFentry               // fentry and fexit, on the function's trampoline; Linux 5.5
+	MethodKprobe               // kprobe and kretprobe
+	MethodKprobeMulti          // kprobe.multi and kretprobe.multi: many functions with one link; Linux 5.18
+	MethodKprobeSession        // kprobe.session: one program for both ends of a call; Linux 6.10
+	MethodFsession             // fsession: the same on the function's trampoline; Linux 7.0
+	MethodTracingMulti         // tracing_multi: trampolines of many functions with one link; Linux 7.3
+	MethodTracepoint           // program that receives a tracepoint's record
+	MethodTPBTF                // program that receives a tracepoint's arguments, with their BTF types
 	MethodRawTP                // the same without types
 	numMethods
 )
 
-// String returns the name that --attach takes.
+// String returns the name of m as in --attach.
 func (m Method) String() string {
 	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session", "fsession", "tracing_multi", "tracepoint", "tp_btf", "raw_tp"}[m]
 }
 
-// MethodNamed is the inverse of String.
+// MethodNamed returns the method with this name. It is the inverse of String.
 func MethodNamed(name string) (m Method, ok bool) {
 	for m := range numMethods {
 		if m.String() == name {
@@ -34,12 +35,12 @@ func MethodNamed(name string) (m Method, ok bool) {
 	return MethodAuto, false
 }
 
-// argsAtReturn reports whether a program that runs at return still sees the
-// arguments that were passed.
+// argsAtReturn reports whether a program at return still sees the arguments that were
+// passed.
 func (m Method) argsAtReturn() bool { return m.Trampoline() }
 
-// Trampoline reports whether programs run on a trampoline of the function: at
-// both ends of a call they have the same context, with all that was passed.
+// Trampoline reports whether m runs programs on a trampoline of the function. These
+// programs have one context for both ends of a call, with all arguments in it.
 func (m Method) Trampoline() bool {
 	return m == MethodFentry || m == MethodFsession || m == MethodTracingMulti
 }

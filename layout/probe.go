@@ -10,87 +10,86 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 )
 
-// A Probe is one place of the kernel that is traced for one SPEC. What it takes to
-// reach it is for others to know.
+// A Probe is one place in the kernel that is traced for one SPEC. It says what to do there,
+// not how to attach to it. The caller fills in the fields down to Paired, and calls Lay for
+// the others.
 type Probe struct {
-	ID int // which a record names
-	// Name is what a SPEC selects it by, and views call it; Function the kernel's
-	// function that is traced or hooked, of a tracepoint its name.
+	ID int // number that records carry to name the probe
+	// Name is the name that SPECs and views use. Function is the kernel function that is
+	// traced or hooked; for a tracepoint, its name.
 	Name, Function string
-	Kind           expr.Kind  // of its target
-	Spec           *expr.Spec // nil if nothing is asked but to be recorded in sessions
+	Kind           expr.Kind  // sort of target
+	Spec           *expr.Spec // nil for a function that sessions record without being asked for values
 	Items          []expr.Item
 	Params         []Param
-	Result         btf.Type // nil if the function returns nothing
+	Result         btf.Type // result type; nil for void
 	Method         Method
 	Role           Role
-	// Class is that of a function of sessions.
+	// Class says which results are failures. Only sessions use it.
 	Class ErrorClass
-	// Args are the arguments that are captured in sessions, with what they point
-	// to; nil if none are.
+	// Args are the arguments to capture in sessions, with what they point to. Nil captures
+	// none.
 	Args []Arg
-	// Paired makes the return of a call be sent if, and only if, its entry was.
+	// Paired says that the return of a call is sent exactly if its entry was sent.
 	Paired bool
 
-	// What follows is for Lay to fill in.
+	// Lay fills in the fields below.
 
-	// Entry and Return say what is to be done at the two ends of a call; nil
-	// where there is nothing to do.
+	// Entry and Return say what to do at the two ends of a call; nil means nothing.
 	Entry, Return *Half
-	// Joined says that a call is one record, sent at return, rather than one
-	// for its entry and one for its return.
+	// Joined says that a call is one record, sent at return. Otherwise entry and return
+	// send one record each.
 	Joined bool
-	// Stashed says that Entry leaves a record behind for Return to find.
+	// Stashed says that Entry leaves a frame in the stash, which Return looks up.
 	Stashed bool
-	// Timed says that the time of entry is wanted at return.
+	// Timed says that Return needs the time of entry.
 	Timed bool
 }
 
-// A Role is what a probe is there for.
+// A Role says what the records of a probe are used for.
 type Role uint8
 
 const (
-	RoleCall           Role = iota // its calls are sent as they happen
+	RoleCall           Role = iota // sends its calls as they happen
 	RoleEntry                      // its calls open sessions
-	RoleInside                     // its calls are recorded in sessions
-	RoleInjected                   // sessions note when a thread comes by
-	RoleInjectedReturn             // the same when the function returns
+	RoleInside                     // sessions record its calls
+	RoleInjected                   // sessions note that a thread came by
+	RoleInjectedReturn             // the same, when the function returns
 )
 
-// Known reports whether there is such a role.
+// Known reports whether r is a defined role.
 func (r Role) Known() bool { return r <= RoleInjectedReturn }
 
-// Injected reports whether a probe is a part of sessions besides their calls.
+// Injected reports whether the probe adds marks to sessions rather than calls.
 func (r Role) Injected() bool { return r >= RoleInjected }
 
-// IsCall reports whether a probe is on the calls of a function, which may be
-// one that serves a system call, and the method of attaching can be chosen.
+// IsCall reports whether the probe is on calls of a function, system calls included. Only
+// then is there a choice of methods.
 func (p *Probe) IsCall() bool {
 	return !p.Role.Injected() && (p.Kind == expr.Function || p.Kind == expr.Syscall)
 }
 
-// HasItems reports whether a SPEC asks for values of the calls or has predicates
-// on them.
+// HasItems reports whether the SPEC has predicates or captures.
 func (p *Probe) HasItems() bool { return len(p.Items) > 0 }
 
-// Conditional reports whether calls must meet predicates.
+// Conditional reports whether calls must satisfy predicates.
 func (p *Probe) Conditional() bool {
 	return slices.ContainsFunc(p.Items, func(it expr.Item) bool { return it.Predicate != nil })
 }
 
-// ItemText returns the part of the SPEC that an item was read from.
+// ItemText returns the text of an item in the SPEC.
 func (p *Probe) ItemText(item int) string {
 	pos := p.Items[item].Pos
 	return p.Spec.Text[pos.Start:pos.End]
 }
 
-// AtBothEnds reports whether one program runs at both ends of a call of p, and
-// the kernel keeps 8 bytes for it in between, the cookie of the session.
+// AtBothEnds reports whether one program runs at both ends of a call. The kernel then keeps
+// 8 bytes between the two runs, the session cookie.
 func (p *Probe) AtBothEnds() bool {
 	return (p.Method == MethodFsession || p.Method == MethodTracingMulti) && p.Entry != nil && p.Return != nil
 }
 
-// RecordSize returns the size of the larger of the probe's records, in bytes.
+// RecordSize returns the data size of the larger of the probe's records, in bytes.
 func (p *Probe) RecordSize() uint32 {
 	var size uint32
 	for _, h := range []*Half{p.Entry, p.Return} {
@@ -101,28 +100,27 @@ func (p *Probe) RecordSize() uint32 {
 	return size
 }
 
-// A Param is a parameter of a traced function and where it is passed.
+// A Param is a parameter of a traced function together with its place.
 type Param struct {
 	expr.Param
 	Loc Loc
 }
 
-// A Half is what is done at one end of a call.
+// A Half is what to do at one end of a call.
 type Half struct {
-	// Predicates must all hold for the call to go on being looked at. Those
-	// that read no memory come first.
+	// Predicates must all hold; otherwise the call is dropped. The cheap ones come first.
 	Predicates []Predicate
-	// Record lays out what is sent from here; nil if nothing is.
+	// Record is the layout of the record that this half sends. Nil means it sends none.
 	Record *Record
-	// Stores are the slots, of this half's record or of the one that is left
-	// for the return half, whose values are read here.
+	// Stores are the slots to fill here. They belong to Record, or, if this is the entry of
+	// a joined call, to the record that Return sends.
 	Stores []Slot
 }
 
-// A Predicate is a condition on a call.
+// A Predicate is a condition that calls must satisfy.
 type Predicate struct {
 	Term expr.Term
-	Item int // of the probe, for its text
+	Item int // index of its item in the probe, for its text
 }
 
 // A Record is the layout of a record's data, which follows the event header.
@@ -131,38 +129,39 @@ type Record struct {
 	Size  uint32 // bytes of data
 }
 
-// A Slot is where one value lies in a record.
+// A Slot is the place of one value in a record. Numbers are little-endian.
 type Slot struct {
-	Index int // its bit in the header's fault mask
-	// Term is what is stored: a scalar in its register form, 8 bytes; the
-	// bytes of an Object or a Buffer; the NUL-terminated bytes of a Text.
+	Index int // number of the bit in the header's fault mask that marks the value as unreadable
+	// Term says what is stored: for a scalar, its register form (8 bytes); for an Object,
+	// its bytes; for a Buffer, its length (8 bytes) and its bytes; for a Text, its bytes
+	// and a NUL.
 	Term expr.Term
-	// Off and Size are in bytes of the record's data. Off is a multiple of 8.
+	// Off and Size are in bytes, within the record's data. Off is a multiple of 8.
 	Off, Size uint32
-	// Item and Capture say what the slot belongs to; Capture is -1 for a value
-	// that is only kept for a predicate.
+	// Item and Capture are the indexes of what the slot belongs to. Capture is -1 for a
+	// value that is only kept to compute another one.
 	Item, Capture int
 	// Part tells the slots of one capture apart.
 	Part Part
 }
 
-// A Part is what a slot is to its capture.
+// A Part says which part of a capture a slot holds.
 type Part uint8
 
 const (
-	PartValue  Part = iota // the scalar, or the pointer
-	PartTarget             // the aggregate, string or what the pointer points to
-	PartAfter              // the same as PartTarget or PartValue at return, for diff()
-	PartKept               // an operand of what is computed at return that was computed at entry
+	PartValue  Part = iota // the scalar, or the pointer itself
+	PartTarget             // the aggregate or string, or what the pointer points to
+	PartAfter              // PartTarget or PartValue read again at return, for diff(x)
+	PartKept               // a subterm computed at entry, for a term of return
 )
 
-// MaxSlots is how many values one record can hold: the width of the fault mask.
-const MaxSlots = 64
+// maxSlots is how many values a record can have: the fault mask is one 64-bit word.
+const maxSlots = 64
 
-// MaxObject is how much of one object is captured, in bytes. Larger ones are
-// cut off there, and printed as cut off.
+// MaxObject is how many bytes of one object are captured. A larger object is cut there, and
+// printed as cut.
 const MaxObject = 8192
 
-// MaxRecord bounds a record's data, in bytes: BPF instructions reach 32 KiB from
-// a register.
+// MaxRecord bounds a record's data, in bytes. BPF instructions reach 32 KiB from a
+// register.
 const MaxRecord = 31 << 10
