@@ -101,14 +101,6 @@ func (w *valueWriter) text(raw []byte, n int) {
 	if room := max(w.limit-len(w.dst), 0) + 1; len(raw) > room {
 		raw = raw[:room]
 	}
-	w.dst = append(w.dst, '"')
-	w.dst = terminal.AppendLiteral(w.dst, raw)
-	w.dst = append(w.dst, '"')
-	switch {
-	case cut:
-		w.str("...")
-	case !whole:
-		w.str("...")
-		w.stopped = true
-	}
+	w.dst = terminal.AppendQuoted(w.dst, raw, cut || !whole)
+	w.stopped = w.stopped || !cut && !whole
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
 // load reads an integer of up to 8 bytes in the byte order of the printer.
@@ -167,18 +168,7 @@ func (w *valueWriter) pointer(b *body, off int) {
 	w.dst = append(w.dst, "0x"...)
 	w.dst = strconv.AppendUint(w.dst, addr, 16)
 	if w.o.PointerName != nil {
-		w.dst = appendPointerName(w.dst, addr, w.o.PointerName)
+		w.dst = symname.AppendBehind(w.dst, addr, w.o.PointerName)
 	}
 	w.follow(&w.p.ptrs[b.first], addr)
-}
-
-// appendPointerName appends ` <name>`, if there is a name.
-func appendPointerName(dst []byte, addr uint64, name func([]byte, uint64) []byte) []byte {
-	start := len(dst)
-	dst = append(dst, " <"...)
-	open := len(dst)
-	if dst = name(dst, addr); len(dst) == open {
-		return dst[:start]
-	}
-	return append(dst, '>')
 }

@@ -191,7 +191,7 @@ func (w *walker) reading(f *field, b *body, off int) ([]byte, bool) {
 		}
 		return strconv.AppendUint(w.dst, v, 10), true
 	case knownMAC:
-		return appendHardware(w.dst, raw), true
+		return AppendMAC(w.dst, raw), true
 	case knownErrno:
 		name := errno.Name(-w.p.number(f, b, w.raw, off))
 		if name == "" {
@@ -202,8 +202,8 @@ func (w *walker) reading(f *field, b *body, off int) ([]byte, bool) {
 	return w.dst, false
 }
 
-// appendHardware appends `02:00:00:00:00:01`.
-func appendHardware(dst, raw []byte) []byte {
+// AppendMAC appends a hardware address as people read it, `02:00:00:00:00:01`.
+func AppendMAC(dst, raw []byte) []byte {
 	for i, c := range raw {
 		if i > 0 {
 			dst = append(dst, ':')
@@ -370,10 +370,5 @@ func (w *walker) qstr(raw []byte) ([]byte, bool) {
 	if len(name) == 0 {
 		return w.dst, false
 	}
-	dst := terminal.AppendLiteral(append(w.dst, '"'), name[:min(n, len(name))])
-	dst = append(dst, '"')
-	if len(name) < n {
-		dst = append(dst, "..."...)
-	}
-	return dst, true
+	return terminal.AppendQuoted(w.dst, name[:min(n, len(name))], len(name) < n), true
 }

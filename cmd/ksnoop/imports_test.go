@@ -20,7 +20,7 @@ const module = "github.com/ksnoop/ksnoop/"
 // layers is the order of the packages: each may import those named, and what
 // those may import. A package that is missing here may import none of ours.
 var layers = map[string][]string{
-	"btfprint":                {"internal/errno", "internal/qualifier", "internal/terminal"},
+	"btfprint":                {"internal/errno", "internal/qualifier", "internal/symname"},
 	"expr":                    {"internal/errno", "internal/glob", "internal/qualifier", "internal/suggest", "internal/uapi"},
 	"layout":                  {"expr"},
 	"codegen":                 {"layout", "bpf", "internal/ptregs", "internal/qualifier"},

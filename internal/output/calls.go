@@ -10,7 +10,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/terminal"
-	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Calls prints the calls view: one block for each record, in the columns of
@@ -21,8 +20,7 @@ import (
 //
 //	);
 type Calls struct {
-	forms map[*layout.Record]*form
-	style *style
+	forms forms
 	// What stands before the first value, between two, after the last, and
 	// at the end.
 	first, between, last, end string
@@ -33,7 +31,7 @@ type Calls struct {
 // NewCalls returns a printer of the calls view. symbol appends the name of what
 // lies at an address of the kernel, if it has one; it may be nil.
 func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
-	return &Calls{forms: map[*layout.Record]*form{}, style: callStyle(symbol),
+	return &Calls{forms: newForms(callStyle(symbol)),
 		first: "\n", between: ",\n\n", last: "\n\n", end: ");\n"}
 }
 
@@ -42,7 +40,7 @@ func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
 //
 //	ping     3833    1    251523.617250 ip_send_skb(return = 0)
 func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Calls {
-	return &Calls{forms: map[*layout.Record]*form{}, style: lineStyle(symbol, width), between: ", ", end: ")\n"}
+	return &Calls{forms: newForms(lineStyle(symbol, width)), between: ", ", end: ")\n"}
 }
 
 // AppendHeader appends the names of the columns.
@@ -73,18 +71,6 @@ func (f *form) appendFields(dst []byte, e *event.Event, between string) []byte {
 		dst = f.fields[i].append(dst, e)
 	}
 	return dst
-}
-
-func (c *Calls) form(e *event.Event) (*form, error) {
-	if f, ok := c.forms[e.Record]; ok {
-		return f, nil
-	}
-	f, err := newForm(e.Probe, e.Record, c.style)
-	if err != nil {
-		return nil, fmt.Errorf("printing %s: %w", e.Probe.Func.Name, err)
-	}
-	c.forms[e.Record] = f
-	return f, nil
 }
 
 // appendTask appends the name of a task, which chooses it, right-aligned in

@@ -37,7 +37,7 @@ func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 		if e == nil {
 			continue
 		}
-		f, err := c.form(e)
+		f, err := c.forms.of(e)
 		if err != nil {
 			return dst[:start], err
 		}
@@ -53,21 +53,21 @@ func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 		}
 		shown = true
 		if none != "" {
-			dst = append(append(dst, c.style.indent...), none...)
+			dst = append(append(dst, c.forms.style.indent...), none...)
 		}
 		dst = f.appendFields(dst, e, c.between)
 	}
 	if shown {
 		dst = append(dst, c.last...)
 	}
-	if !c.style.short {
+	if !c.forms.style.short {
 		dst = c.appendTails(dst, call)
 	}
 	if note := endNote(call.End); note != "" {
 		dst = append(append(append(dst, c.noteIndent()...), note...), c.last...)
 	}
 	dst = append(dst, c.end...)
-	if c.style.short {
+	if c.forms.style.short {
 		dst = c.appendTails(dst, call)
 	}
 	return dst, nil
@@ -75,7 +75,7 @@ func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 
 // noteIndent is what a note stands behind.
 func (c *Calls) noteIndent() string {
-	if c.style.short {
+	if c.forms.style.short {
 		return " "
 	}
 	return fieldIndent

@@ -4,17 +4,13 @@ package output
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/cilium/ebpf/btf"
-
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/layout"
@@ -56,26 +52,23 @@ const mostDecimalArg = 4 << 20
 
 // A valuePrinter prints what was captured of calls in sessions.
 type valuePrinter struct {
-	layout   ArgsForm
-	width    int        // of a value, in columns; 0: as it comes
-	columns  func() int // of the terminal; nil or 0: no terminal
-	style    *style
-	forms    map[*layout.Record]*form
-	printers map[btf.Type]*btfprint.Printer
+	layout  ArgsForm
+	width   int        // of a value, in columns; 0: as it comes
+	columns func() int // of the terminal; nil or 0: no terminal
+	forms   forms
+	args    map[*layout.Param]*value
 }
 
 func newValuePrinter(o *SessionOptions) *valuePrinter {
-	p := &valuePrinter{layout: o.Args, width: o.ArgsWidth, columns: o.Columns, forms: map[*layout.Record]*form{}, printers: map[btf.Type]*btfprint.Printer{}}
-	if p.layout == ArgsVerbose {
-		p.style = callStyle(o.Symbol)
-		p.style.indent, p.style.object.Level = "  ", 0
-	} else {
-		p.style = lineStyle(o.Symbol, p.width)
+	s := lineStyle(o.Symbol, o.ArgsWidth)
+	if o.Args == ArgsVerbose {
+		s = callStyle(o.Symbol)
+		s.indent, s.object.Level = "  ", 0
 	}
-	for _, v := range []*btfprint.ValueOptions{&p.style.object, &p.style.number} {
+	for _, v := range []*btfprint.ValueOptions{&s.object, &s.number} {
 		v.Tight, v.Once, v.HexFrom = true, true, mostDecimalArg
 	}
-	return p
+	return &valuePrinter{layout: o.Args, width: o.ArgsWidth, columns: o.Columns, forms: newForms(s), args: map[*layout.Param]*value{}}
 }
 
 // room is how many columns of values there are behind others, 0 for no bound.
@@ -111,7 +104,7 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 	if v.Event == nil || v.Event.Record == nil {
 		return dst, nil
 	}
-	f, err := p.form(v.Event)
+	f, err := p.forms.of(v.Event)
 	if err != nil {
 		return dst, err
 	}
@@ -197,11 +190,7 @@ const (
 
 // moment is when a field is known.
 func (f *field) moment() moment {
-	slot := f.value
-	if slot == nil {
-		slot = f.target
-	}
-	if f.later != nil || expr.PhaseOf(slot.Term) == expr.AtReturn {
+	if f.later != nil || expr.PhaseOf(f.first().Term) == expr.AtReturn {
 		return atReturn
 	}
 	return atEntry
@@ -229,18 +218,6 @@ func (p *valuePrinter) end(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-func (p *valuePrinter) form(e *event.Event) (*form, error) {
-	if f, ok := p.forms[e.Record]; ok {
-		return f, nil
-	}
-	f, err := newForm(e.Probe, e.Record, p.style)
-	if err != nil {
-		return nil, fmt.Errorf("printing %s: %w", e.Probe.Func.Name, err)
-	}
-	p.forms[e.Record] = f
-	return f, nil
-}
-
 // appendArg appends one argument of those that were captured all together.
 func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	switch {
@@ -249,51 +226,29 @@ func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	case a.Value == nil:
 		return append(dst, "? (unreadable)"...), nil
 	}
-	if layout.Unknown(a.Param.Type) {
-		return appendRegister(dst, binary.LittleEndian.Uint64(a.Value)), nil
+	v, err := p.arg(a)
+	if err != nil {
+		return dst, err
 	}
-	if a.Target == nil {
-		options := &p.style.number
-		if isAggregate(a.Param.Type) {
-			options = &p.style.object
+	return v.append(dst, captured{a.Value, a.Target, a.Cut}), nil
+}
+
+// arg returns how an argument is written. What it points to is told by the first
+// of which that could be read.
+func (p *valuePrinter) arg(a *session.Arg) (v *value, err error) {
+	if v = p.args[a.Param]; v == nil {
+		v = &value{style: p.forms.style}
+		if err := v.setScalar(a.Param.Type); err != nil {
+			return nil, err
 		}
-		return p.appendValue(dst, a.Param.Type, a.Value, options)
+		p.args[a.Param] = v
 	}
 	switch {
-	case a.Text && p.style.short:
-	case isAggregate(a.TargetType) && p.style.short:
-		dst = append(dst, '&')
-	case isAggregate(a.TargetType) && !a.Text:
-		dst = append(dst, '*')
-	default:
-		var err error
-		if dst, err = p.appendValue(dst, a.Param.Type, a.Value, &p.style.number); err != nil {
-			return dst, err
-		}
-		dst = append(dst, " = "...)
+	case a.Target == nil:
+	case a.Text:
+		v.setText(a.TargetType)
+	case v.object == nil:
+		err = v.setTarget(a.TargetType)
 	}
-	if !a.Text {
-		return p.appendValue(dst, a.TargetType, a.Target, &p.style.object)
-	}
-	return appendQuoted(dst, a.Target, a.Cut), nil
-}
-
-// appendRegister appends a value of which nothing is known.
-func appendRegister(dst []byte, v uint64) []byte {
-	if v < mostDecimalArg {
-		return strconv.AppendUint(dst, v, 10)
-	}
-	return strconv.AppendUint(append(dst, "0x"...), v, 16)
-}
-
-func (p *valuePrinter) appendValue(dst []byte, t btf.Type, raw []byte, o *btfprint.ValueOptions) ([]byte, error) {
-	printer := p.printers[t]
-	if printer == nil {
-		var err error
-		if printer, err = btfprint.Compile(t, binary.LittleEndian); err != nil {
-			return dst, fmt.Errorf("printing a value: %w", err)
-		}
-		p.printers[t] = printer
-	}
-	return printer.AppendValue(dst, raw, o), nil
+	return v, err
 }

@@ -32,3 +32,15 @@ func appendModule(dst []byte, module string) []byte {
 	}
 	return append(terminal.AppendName(append(dst, " ["...), module), ']')
 }
+
+// AppendBehind appends the name of what lies at an address behind it, as
+// " <vfs_read+0x10>"; name appends that, or nothing.
+func AppendBehind(dst []byte, addr uint64, name func(dst []byte, addr uint64) []byte) []byte {
+	start := len(dst)
+	dst = append(dst, " <"...)
+	open := len(dst)
+	if dst = name(dst, addr); len(dst) == open {
+		return dst[:start]
+	}
+	return append(dst, '>')
+}

@@ -26,6 +26,20 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+func TestAppendBehind(t *testing.T) {
+	name := func(dst []byte, addr uint64) []byte {
+		if addr == 1 {
+			return dst
+		}
+		return append(dst, "vfs_read+0x10"...)
+	}
+	for addr, want := range map[uint64]string{1: "0x1", 2: "0x2 <vfs_read+0x10>"} {
+		if got := string(AppendBehind([]byte(want[:3]), addr, name)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestAllocs(t *testing.T) {
 	dst := make([]byte, 0, 100)
 	if n := testing.AllocsPerRun(100, func() { AppendAt(dst, "nft_do_chain", 0x1f0, "nf_tables") }); n != 0 {

@@ -58,6 +58,16 @@ func AppendLiteral(dst, text []byte) []byte {
 	return dst
 }
 
+// AppendQuoted appends text as a C literal in quotes, with "..." behind it if that
+// is not all of it.
+func AppendQuoted(dst, text []byte, cut bool) []byte {
+	dst = append(AppendLiteral(append(dst, '"'), text), '"')
+	if cut {
+		dst = append(dst, "..."...)
+	}
+	return dst
+}
+
 // clean returns how many bytes at the begin of text can be shown as they are.
 // Bytes of keep can, too.
 func clean[T ~string | ~[]byte](text T, keep string) int {

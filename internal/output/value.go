@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/symname"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// A style is how values are written.
+type style struct {
+	object, number btfprint.ValueOptions
+	indent         string // of every line of a value but its first
+	short          bool   // on one line, without types and explanations
+	// symbol appends the name of what lies at an address, or nothing; it may be
+	// nil.
+	symbol   func(dst []byte, addr uint64) []byte
+	printers map[btf.Type]*btfprint.Printer
+}
+
+// callStyle is the style of the calls view.
+func callStyle(symbol func([]byte, uint64) []byte) *style {
+	return &style{indent: fieldIndent, symbol: symbol, printers: map[btf.Type]*btfprint.Printer{},
+		object: btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4, PointerName: symbol},
+		number: btfprint.ValueOptions{ShowZeroes: true, PointerName: symbol}}
+}
+
+// lineStyle writes every value on one line of at most so many bytes.
+func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
+	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, MaxWidth: width, PointerName: symbol}
+	s := &style{short: true, symbol: symbol, printers: map[btf.Type]*btfprint.Printer{}, object: o, number: o}
+	s.number.ShowZeroes = true
+	return s
+}
+
+// printer returns the printer of a type, compiled when it is asked for first.
+func (s *style) printer(t btf.Type) (*btfprint.Printer, error) {
+	if p := s.printers[t]; p != nil {
+		return p, nil
+	}
+	p, err := btfprint.Compile(t, binary.LittleEndian)
+	if err != nil {
+		return nil, fmt.Errorf("printing a value: %w", err)
+	}
+	s.printers[t] = p
+	return p, nil
+}
+
+// A value is how one captured value is written, be it an item of a SPEC or one
+// of all arguments: everything that does not depend on its bytes. It has a
+// scalar, a target, or a pointer as the scalar and what that points to as the
+// target.
+type value struct {
+	typ       btf.Type               // of the scalar; without one, of the target
+	number    *btfprint.Printer      // of the scalar; nil if there is none
+	options   *btfprint.ValueOptions // for it
+	object    *btfprint.Printer      // of the target; nil if there is none, or it is text
+	text      bool                   // the target is a string, or bytes that are shown as one
+	aggregate bool                   // the target is a struct, union or array
+	result    bool                   // the scalar is the function's result
+	view      expr.View
+	style     *style
+}
+
+// setScalar gives v a scalar. An aggregate that is passed by value counts as one.
+func (v *value) setScalar(t btf.Type) (err error) {
+	v.typ, v.options = t, &v.style.number
+	if isAggregate(t) {
+		v.options = &v.style.object
+	}
+	v.number, err = v.style.printer(t)
+	return err
+}
+
+// setTarget gives v a target of a type.
+func (v *value) setTarget(t btf.Type) (err error) {
+	v.aggregate = isAggregate(t)
+	if v.typ == nil {
+		v.typ = t
+	}
+	v.object, err = v.style.printer(t)
+	return err
+}
+
+// setText gives v a target that is text, or shown as text.
+func (v *value) setText(t btf.Type) {
+	v.text = true
+	if v.typ == nil {
+		v.typ = t
+	}
+}
+
+func isAggregate(t btf.Type) bool {
+	switch btf.UnderlyingType(t).(type) {
+	case *btf.Struct, *btf.Union, *btf.Array:
+		return true
+	}
+	return false
+}
+
+// captured are the bytes of one value.
+type captured struct {
+	scalar []byte
+	target []byte // nil if there is nothing to show of it
+	cut    bool   // of a text: there is more than target
+}
+
+// append appends what was captured.
+func (v *value) append(dst []byte, c captured) []byte {
+	switch {
+	case v.number == nil:
+	case c.target == nil:
+		return v.appendScalar(dst, c.scalar)
+	case !v.aggregate && !v.style.short:
+		dst = append(v.appendScalar(dst, c.scalar), " = "...)
+	case v.aggregate && !v.style.short:
+		dst = append(dst, '*')
+	case !v.text:
+		dst = append(dst, '&')
+	}
+	return v.appendTarget(dst, c)
+}
+
+// isAddress reports whether the target reads as an address of a network.
+func (v *value) isAddress() bool { return v.view == expr.ViewIP || v.view == expr.ViewMAC }
+
+func (v *value) appendTarget(dst []byte, c captured) []byte {
+	switch {
+	case v.view == expr.ViewMAC:
+		return btfprint.AppendMAC(dst, c.target)
+	case v.view == expr.ViewIP:
+		return appendIP(dst, c.target)
+	case v.text:
+		return terminal.AppendQuoted(dst, c.target, c.cut)
+	}
+	return v.object.AppendValue(dst, c.target, &v.style.object)
+}
+
+// appendScalar appends a scalar; a result that is an error number with its name.
+func (v *value) appendScalar(dst, raw []byte) []byte {
+	n := word(raw)
+	raw = raw[:min(len(raw), v.number.Size())]
+	switch v.view {
+	case expr.ViewHex, expr.ViewSym:
+		dst = v.appendCast(dst)
+		dst = strconv.AppendUint(append(dst, "0x"...), word(raw), 16)
+		if v.view == expr.ViewSym && v.style.symbol != nil {
+			dst = symname.AppendBehind(dst, n, v.style.symbol)
+		}
+		return dst
+	case expr.ViewIP:
+		return appendIP(v.appendCast(dst), raw)
+	}
+	name, isErr := v.errorOf(n)
+	if _, signed, _ := expr.Number(v.typ); isErr && v.style.short && !signed {
+		return append(append(dst, '-'), name...) // the number alone shows no error
+	}
+	dst = v.number.AppendValue(dst, raw, v.options)
+	if isErr && !v.style.short {
+		dst = append(append(append(dst, " /* -"...), name...), " */"...)
+	}
+	return dst
+}
+
+// word reads the first 8 bytes, or as many as there are.
+func word(raw []byte) uint64 {
+	var b [8]byte
+	copy(b[:], raw)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// errorOf names the error that a function's result, in register form, is.
+func (v *value) errorOf(n uint64) (name string, ok bool) {
+	if !v.result {
+		return "", false
+	}
+	if _, signed, _ := expr.Number(v.typ); signed {
+		return errorName(n)
+	}
+	if _, pointer := btf.UnderlyingType(v.typ).(*btf.Pointer); pointer {
+		return "", false
+	}
+	return unsignedError(v.typ, n)
+}
+
+func (v *value) appendCast(dst []byte) []byte {
+	if v.style.short {
+		return dst
+	}
+	return append(btfprint.AppendTypeName(append(dst, '('), v.typ), ')')
+}
+
+// appendIP appends an address of 4 or 16 bytes as people write it.
+func appendIP(dst, raw []byte) []byte {
+	addr, _ := netip.AddrFromSlice(raw) // the language lets no other size pass
+	return addr.AppendTo(dst)
+}
+
+// errorName names the error number that v is the negative of, as "ENOENT", if
+// it is in the range in which the kernel returns errors.
+func errorName(v uint64) (string, bool) {
+	name := errno.Name(-v)
+	return name, name != ""
+}
