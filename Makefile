@@ -70,7 +70,7 @@ test-live: setup-guest
 
 # What needs the debug info of the guests' kernels, 317 MB each.
 test-debuginfo: setup-guest
-	$(TESTRUN) -live -debuginfo ./cmd/ksnoop
+	$(TESTRUN) -live -debuginfo ./internal/livetest
 
 demo: export KSNOOP_KERNELS = 6.12
 demo: setup-guest
@@ -84,7 +84,7 @@ bench: setup
 
 soak: setup
 	KSNOOP_SOAK=1 $(TESTRUN) -unit -live -timeout 2h
-	$(TESTRUN) -live -debuginfo ./cmd/ksnoop
+	$(TESTRUN) -live -debuginfo ./internal/livetest
 	$(MAKE) sweep
 
 # Every function of a kernel traced: does the machine live on? Interrupted, it goes on

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package livetest has what tests of the running program share. It imports
-// nothing but the standard library, so any package's tests can use it.
+// Package livetest has the live tests of the whole program, which are package
+// livetest_test, and what they share with the tests of other packages. The latter imports
+// none of the module's packages, so any package's tests can use it.
 package livetest
 
 import (

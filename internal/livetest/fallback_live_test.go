@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// A fallbackCase is a run of ksnoop on a kernel that lacks something.
+type fallbackCase struct {
+	args   []string
+	work   string // of the workload; "" for none that is awaited
+	name   string // of what is traced
+	want   int    // records
+	status int
+	says   string // on stderr; "" for nothing at all
+}
+
+func (c fallbackCase) run(t *testing.T, ksnoop func(args ...string) (stdout, stderr string, status int)) {
+	t.Helper()
+	work := []string{"--", "true"}
+	if c.work != "" {
+		work = append([]string{"--", "workload"}, strings.Fields(c.work)...)
+	}
+	stdout, stderr, status := ksnoop(append(append([]string{"trace"}, c.args...), work...)...)
+	n := records(stdout, "workload", c.name)
+	if status != c.status || n != c.want || c.says == "" && stderr != "" || !strings.Contains(stderr, c.says) {
+		t.Errorf("%q: status %d, %d records; want %d, %d and %q on stderr:\n%s%s", c.args, status, n, c.status, c.want, c.says, stdout, stderr)
+	}
+}
+
+// TestLiveHiddenAddresses: with kptr_restrict 2 root sees no addresses either.
+// What needs none works; what does says what to do.
+func TestLiveHiddenAddresses(t *testing.T) {
+	guest.Require(t)
+	clean(t)
+	const file = "/proc/sys/kernel/kptr_restrict"
+	before, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte("2"), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.WriteFile(file, before, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	const read, remedy = "read -count 3 -size 77", "addresses are hidden: as root, sysctl kernel.kptr_restrict=1"
+	many := []string{"vfs_*()"}
+	if attach.Supported(layout.MethodTracingMulti) == nil { // which takes types instead
+		many = append(many, "--attach=multi")
+	}
+	for _, c := range []fallbackCase{
+		{args: []string{"vfs_read(count == 77, return == count)"}, work: read, name: "vfs_read", want: 3},
+		{args: []string{"--stack", "vfs_read(count == 77)"}, work: read, name: "vfs_read", want: 3, says: "stacks are not shown, their addresses have no names: /proc/kallsyms: " + remedy},
+		{args: many, status: 1, says: "many functions at once are hooked by their addresses: /proc/kallsyms: " + remedy},
+	} {
+		c.run(t, func(args ...string) (string, string, int) { return ksnoop(t, args...) })
+	}
+}
+
+// TestLiveNoTracefs: without tracefs there are no tracepoints by name, and many
+// kprobes take longer.
+func TestLiveNoTracefs(t *testing.T) {
+	guest.Require(t)
+	clean(t)
+	const read = "read -count 3 -size 77"
+	for _, c := range []fallbackCase{
+		{args: []string{"--attach=kprobe", "vfs_read(count == 77, return == count)"}, work: read, name: "vfs_read", want: 3},
+		{args: []string{"--attach=kprobe", "-v", "vfs_r*()", "vfs_s*()", "vfs_l*()", "-d", "vfs_read"}, says: "tracefs is not there, so that each kprobe takes an event of its own"},
+		{args: []string{"--attach=kprobe", "vfs_read(count == 77, return == count)", "vfs_s*()", "vfs_l*()", "vfs_w*()", "vfs_g*()"}, work: read, name: "vfs_read", want: 3,
+			says: "tracefs is not there, so that each kprobe takes an event of its own"},
+		{args: []string{"tp:sched:sched_process_exec"}, status: 1, says: "mount -t tracefs tracefs /sys/kernel/tracing to get the tracepoints"},
+		{args: []string{"syscall:read(count == 77)"}, status: 1, says: "mount -t tracefs tracefs /sys/kernel/tracing"},
+	} {
+		c.run(t, func(args ...string) (string, string, int) {
+			return hiding(t, []string{"/sys/kernel/tracing", "/sys/kernel/debug"}, args...)
+		})
+	}
+}
+
+// TestLiveModuleWithoutBTF: the functions of a module that was built without
+// types are traced by their registers.
+func TestLiveModuleWithoutBTF(t *testing.T) {
+	guest.Require(t)
+	clean(t)
+	loadModule(t, "ksnoop_nest", "")
+	if _, err := os.Stat("/sys/kernel/btf/ksnoop_nest"); err == nil {
+		t.Fatal("the module has BTF: the test does not test")
+	}
+	for _, c := range []struct {
+		args   []string
+		want   string
+		status int
+	}{
+		{[]string{"ksnoop_nest((int)$arg1 == 3)"}, "ksnoop_nest(", 0},
+		{[]string{"ksnoop_nest(more == 3)"}, "its module has no BTF, or BTF does not describe it: $arg1", 2},
+		{[]string{"--attach=fentry", "ksnoop_nest"}, "BTF has no signature of it", 1},
+	} {
+		args := append(append([]string{"trace"}, c.args...), "--", "sh", "-c", "echo 5 > /sys/module/ksnoop_nest/parameters/depth")
+		stdout, stderr, status := ksnoop(t, args...)
+		if n := strings.Count(stdout+stderr, c.want); status != c.status || n != 1 {
+			t.Errorf("%q: status %d, want %d and once %s:\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
+		}
+	}
+}
+
+// TestLiveNoFentry: a function that takes variable arguments is none for a
+// trampoline. Without a word said about how to attach, a kprobe does.
+func TestLiveNoFentry(t *testing.T) {
+	guest.Require(t)
+	clean(t)
+	run := func(args ...string) (string, string, int) { return ksnoop(t, args...) }
+	fallbackCase{args: []string{"-v", "seq_printf()"}, says: "seq_printf: attached with kprobe"}.run(t, run)
+	fallbackCase{args: []string{"--attach=fentry", "seq_printf()"}, status: 1, says: "fentry of seq_printf: BTF has no signature of it under this name that a trampoline could take; kprobes need none"}.run(t, run)
+}

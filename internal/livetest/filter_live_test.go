@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+func TestLiveFilters(t *testing.T) {
+	guest.Require(t)
+	work := []string{"--", "workload", "read", "-count", "3", "-size", "19"}
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"", 3},
+		{"-n workload", 3},
+		{"-n workloa", 0},
+		{"-n workload2", 0},
+		{"-n nobody -n w*d", 3},
+		{"-n w*d -N *load", 0},
+		{"-N workload", 0},
+		{"-N init -N sh", 3},
+		{"-P 1", 3},
+		{"-t 1", 0},
+		{"--uid root", 3},
+		{"--uid 1,2", 0},
+		{"-c 2", 2},
+		{"-n workload --no-irq", 3},
+	} {
+		out := traced(t, append(append([]string{"trace", "vfs_read(count == 19)"}, strings.Fields(c.args)...), work...)...)
+		if n := records(out, "workload", "vfs_read"); n != c.want {
+			t.Errorf("%q: %d records, want %d:\n%s", c.args, n, c.want, out)
+		}
+	}
+	out := traced(t, "trace", "vfs_read(count == 19)", "--", "workload", "fork", "-children", "3", "read", "-count", "2", "-size", "19")
+	if n := records(out, "exe", "vfs_read"); n != 6 { // they run /proc/self/exe
+		t.Errorf("%d records of 3 children's 2 calls:\n%s", n, out)
+	}
+}
+
+// TestLiveFilterPairs: a call's return is printed if its entry was, whatever
+// the call does to the task's name. begin_new_exec gives it a new one.
+func TestLiveFilterPairs(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for comm, want := range map[string][2]int{"workload": {1, 1}, "second": {0, 0}} {
+			out := traced(t, "trace", attach, "begin_new_exec", "-n", comm, "--", "workload", "exec", "-comm", "second", "read")
+			entries, returns := strings.Count(out, "bprm = "), strings.Count(out, "return = ")
+			if got := [2]int{entries, returns}; got != want {
+				t.Errorf("-n %s: %d entries and returns, want %d:\n%s", comm, got, want, out)
+			}
+		}
+	})
+}
+
+// TestLiveNoIRQ: what is sent over loopback is received by an interrupt on the
+// sender's back, before the call that sends it returns.
+func TestLiveNoIRQ(t *testing.T) {
+	guest.Require(t)
+	type irq struct {
+		spec, option string
+		want         int
+	}
+	inTurn(t, []irq{
+		{"ip_rcv(skb->len == 84)", "", 3}, {"ip_rcv(skb->len == 84)", "--no-irq", 0},
+		{"ip_send_skb(skb->len == 84)", "--no-irq", 3},
+	}, func(t *testing.T, attach string, c irq) {
+		args := append([]string{"trace", attach, c.spec}, strings.Fields(c.option)...)
+		out := traced(t, append(args, "--", "workload", "udp-send", "-size", "56", "-count", "3")...)
+		name, _, _ := strings.Cut(c.spec, "(")
+		if n := records(out, "workload", name); n != c.want {
+			t.Errorf("%s %s: %d records, want %d:\n%s", c.spec, c.option, n, c.want, out)
+		}
+	})
+}
+
+// TestLiveFollow: a shell's children are traced with --follow only, and all of them to
+// their end: when a process that ends closes its files, its threads have ended already.
+func TestLiveFollow(t *testing.T) {
+	guest.Require(t)
+	type counts struct{ reads, ends int } // of workloads; of the shell
+	for option, want := range map[string]counts{"--follow": {5, 1}, "--no-irq": {0, 1}} {
+		h := hold(t, "(workload read -count 2 -size 31; workload read -count 3 -size 31); true", nil)
+		trace := startTrace(t, option, "-p", fmt.Sprint(h.cmd.Process.Pid), "vfs_read(count == 31)", "exit_files()")
+		if err := exec.Command("workload", "read", "-count", "2", "-size", "31").Run(); err != nil {
+			t.Fatal(err)
+		}
+		h.run(t)
+		out, status := trace.wait(t)
+		got := counts{records(out, "workload", "vfs_read"), records(out, "sh", "exit_files")}
+		if got != want || status != 0 {
+			t.Errorf("%s: %+v, status %d, want %+v and 0:\n%s", option, got, status, want, out)
+		}
+	}
+}
+
+// TestLiveProcesses: calls of two processes, until both have ended, and of none
+// that is denied; of a user; of a control group.
+func TestLiveProcesses(t *testing.T) {
+	guest.Require(t)
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	shells := []*held{hold(t, "exec workload read -count 1 -size 37", nil), hold(t, "exec workload read -count 2 -size 37", nil),
+		hold(t, "exec workload read -count 4 -size 37", nobody)}
+	pid := func(i int) string { return fmt.Sprint(shells[i].cmd.Process.Pid) }
+	root := t.TempDir()
+	if err := unix.Mount("none", root, "cgroup2", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Unmount(root, unix.MNT_DETACH) }()
+	if err := os.MkdirAll(root+"/a/b", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(root + "/a") // unmounting leaves them
+	defer os.Remove(root + "/a/b")
+	if err := os.WriteFile(root+"/a/b/cgroup.procs", []byte(pid(1)), 0); err != nil {
+		t.Fatal(err)
+	}
+	traces := []struct {
+		args []string
+		want int
+		ends bool // by itself
+		run  *running
+	}{
+		{args: []string{"-p", pid(0), "-p", pid(2)}, want: 5, ends: true},
+		{args: []string{"-p", pid(0) + "," + pid(1), "-P", pid(1)}, want: 1, ends: true},
+		{args: []string{"--uid", "65534"}, want: 4},
+		{args: []string{"-t", pid(1)}, want: 2},
+		{args: []string{"--cgroup", root + "/a"}, want: 2},
+	}
+	for i := range traces {
+		traces[i].run = startTrace(t, append(traces[i].args, "vfs_read(count == 37)")...)
+	}
+	for _, h := range shells {
+		h.run(t)
+	}
+	for _, trace := range traces {
+		if !trace.ends {
+			if err := trace.run.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, status := trace.run.wait(t)
+		if n := records(out, "workload", "vfs_read"); n != trace.want || status != 0 {
+			t.Errorf("%q: %d records, status %d, want %d and 0:\n%s", trace.args, n, status, trace.want, out)
+		}
+	}
+}
+
+// TestLiveNotItself: ksnoop prints, which are calls of vfs_write, and shows none.
+func TestLiveNotItself(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		for _, spec := range []string{"vfs_write", "vfs_write(return >= 0)"} {
+			trace := startTrace(t, attach, spec)
+			if err := exec.Command("workload", "fork", "-children", "2", "read").Run(); err != nil {
+				t.Fatal(err)
+			}
+			if err := trace.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := trace.wait(t)
+			if records(out, "exe", "vfs_write") == 0 || records(out, "ksnoop", "vfs_write") != 0 {
+				t.Errorf("%s: calls of ksnoop, or none of others:\n%s", spec, out)
+			}
+		}
+	})
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// TestLiveInFlight: of 100 calls within each other kprobe.session sees as many as the kernel has
+// room to wait for. Up to Linux 6.13 that is twice as many as there are CPUs for each
+// of the two functions, from 6.14 on what fits into 4 KiB. All others are counted, by a
+// cause of their own, and from 6.14 on the session says so, too.
+func TestLiveInFlight(t *testing.T) {
+	guest.Require(t)
+	if !offered(t, "session") {
+		t.Skip("no kprobe.session here")
+	}
+	loadModule(t, "ksnoop_nest", "")
+	const depth = 100
+	out, errs, status := printedOnce(t, "ksnoop", "-T", "-S", "-s", "none", "--attach", "session", "-e", "ksnoop_nest_set", "-a", "ksnoop_nest", "--",
+		"sh", "-c", fmt.Sprintf("echo %d > /sys/module/ksnoop_nest/parameters/depth", depth))
+	seen := len(regexp.MustCompile(`(?m)^ +[→↔] ksnoop_nest \[ksnoop_nest\]`).FindAllString(out, -1))
+	unseen := counted(t, errs, "calls or returns not seen because the kernel has no room to wait for more returns at once")
+	t.Logf("%d calls seen, %d counted as not seen", seen, unseen)
+	if status != 0 || seen == 0 || seen >= depth || seen+unseen != depth || !strings.Contains(errs, "; functions that sleep or call themselves are better traced with ") {
+		t.Errorf("status %d, %d calls seen and %d counted of %d:\n%s", status, seen, unseen, depth, errs)
+	}
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// TestLiveNesting: of 201 calls within each other the 128 outermost are shown,
+// and it is said how many are not, in the session and at the end.
+func TestLiveNesting(t *testing.T) {
+	guest.Require(t)
+	loadModule(t, "ksnoop_nest", "")
+	stdout, stderr, status := ksnoop(t, "-T", "-S", "-s", "none", "-e", "ksnoop_nest_set", "-a", "ksnoop_nest", "--", "sh", "-c",
+		"echo 200 > /sys/module/ksnoop_nest/parameters/depth; echo 126 > /sys/module/ksnoop_nest/parameters/depth")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	sessions := strings.Split(stdout, "TID/PID")
+	if len(sessions) != 3 {
+		t.Fatalf("%d sessions, want 2:\n%s", len(sessions)-1, stdout)
+	}
+	for i, want := range []struct {
+		calls int
+		lost  string
+	}{{127, "--- 73 calls were nested deeper than is kept ---\n"}, {126, ""}} {
+		s := sessions[i+1]
+		calls := len(regexp.MustCompile(`(?m)^ +[→↔] ksnoop_nest \[ksnoop_nest\]`).FindAllString(s, -1))
+		lost := regexp.MustCompile(`(?m)^--- .*\n`).FindString(s)
+		if calls != want.calls || lost != want.lost {
+			t.Errorf("%d calls and %q, want %d and %q", calls, lost, want.calls, want.lost)
+		}
+	}
+	if want := "73 calls not seen because too many calls of one thread were open"; !strings.Contains(stderr, want) {
+		t.Errorf("not told: %s, but:\n%s", want, stderr)
+	}
+}

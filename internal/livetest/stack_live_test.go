@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// section returns the rows of the first section with that title in a record,
+// offsets and what follows them left out.
+func section(out, title string) []string {
+	_, rest, ok := strings.Cut(out, "\n        "+title+":\n")
+	if !ok {
+		return nil
+	}
+	rest, _, _ = strings.Cut(rest, "\n\n")
+	var names []string
+	for _, row := range strings.Split(rest, "\n") {
+		name, _, _ := strings.Cut(strings.TrimSpace(row), "+0x")
+		names = append(names, name)
+	}
+	return names
+}
+
+// A read(2) gets to vfs_read in one way, which the kernel's source tells:
+// ksys_read is the only function between it and the system call.
+func TestLiveStack(t *testing.T) {
+	guest.Require(t)
+	const want = "ksys_read " + syscallEntry
+	methods(t, func(t *testing.T, attach string) {
+		for _, spec := range []string{
+			"vfs_read(count == 33)",               // at entry
+			"vfs_read(return == 33)",              // at return
+			"vfs_read(count == 33, return == 33)", // at return, stashed
+			"vfs_read(count == 33, return)",       // both
+		} {
+			out := traced(t, append([]string{"trace", attach, "-s", "none", "--stack", spec}, quiet("read -size 33 -count 3")...)...)
+			// In the 6.12 kernel the system call's own function, and a switch
+			// over all of them, are not inlined.
+			re := regexp.MustCompile(`(?m)^ *(\S+) +\d+ +\d+ +\S+ vfs_read\((?s:.*?)^\);`)
+			seen := 0
+			for _, record := range re.FindAllString(out, -1) {
+				if !strings.HasPrefix(strings.TrimSpace(record), "workload ") {
+					continue
+				}
+				got := section(record, "stack")
+				if got == nil && spec == "vfs_read(count == 33, return)" {
+					continue // the second record of a call
+				}
+				seen++
+				text := " " + strings.Join(got, " ") + " "
+				for _, function := range strings.Fields(want) {
+					before, after, ok := strings.Cut(text, " "+function+" ")
+					if !ok || strings.TrimSpace(before) != "" && function == "ksys_read" {
+						t.Errorf("%s: stack %v, want %s", spec, got, want)
+						break
+					}
+					text = " " + after
+				}
+			}
+			if seen != 3 {
+				t.Errorf("%s: %d stacks of 3 calls:\n%s", spec, seen, out)
+			}
+		}
+		out := traced(t, append([]string{"trace", attach, "-s", "none", "--caller", "vfs_read(return == 33)"}, quiet("read -size 33 -count 1")...)...)
+		if got := section(out, "caller"); len(got) != 1 || got[0] != "ksys_read" {
+			t.Errorf("caller %v:\n%s", got, out)
+		}
+	})
+}
+
+// The stacks of programs whose functions are known: one in Go, linked to where
+// it runs, and one in C, moved to a random address.
+func TestLiveUserStack(t *testing.T) {
+	guest.Require(t)
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, "trace", attach, "--ustack", "-c", "3", "-n", "frames", "vfs_read(count == 33)", "--", "sh", "-c", fmt.Sprintf("sleep %.0f | frames 5", livetest.Patience(2*time.Second).Seconds()))
+		re := regexp.MustCompile(`frames_read\+0x[0-9a-f]+ \(/bin/frames\)
+            frames_inner\+0x[0-9a-f]+ \(/bin/frames\)
+            frames_outer\+0x[0-9a-f]+ \(/bin/frames\)
+            main\+0x[0-9a-f]+ \(/bin/frames\)
+`)
+		if n := len(re.FindAllString(out, -1)); n != 3 {
+			t.Errorf("%d right stacks of 3:\n%s", n, out)
+		}
+		out = traced(t, append([]string{"trace", attach, "--ustack", "-c", "3", "vfs_read(count == 1)"}, quiet("pipe-wait -for 300ms -count 10")...)...)
+		re = regexp.MustCompile(`(?s)user stack:.*golang.org/x/sys/unix.read\S+ \(/bin/workload\)
+.* main\.\S*pipeWaitCase\S+ \(/bin/workload\)
+.* main\.main\S+ \(/bin/workload\)
+ *runtime\.main\S+ \(/bin/workload\)
+ *runtime\.goexit\S+ \(/bin/workload\)
+`)
+		for _, record := range strings.Split(strings.TrimSpace(out), "\n);\n") {
+			if !re.MatchString(record + "\n") {
+				t.Errorf("not the stack of the workload:\n%s", record)
+			}
+		}
+	})
+}
+
+// A task of the kernel has no user stack, and the record says so.
+func TestLiveNoUserStack(t *testing.T) {
+	guest.Require(t)
+	out := traced(t, "trace", "--ustack", "-c", "1", "process_one_work")
+	if !strings.Contains(out, "\n        user stack: none\n") {
+		t.Errorf("printed\n%s", out)
+	}
+}
