@@ -9,9 +9,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// byteArray writes an array of 1-byte integers: chars, and other bytes that are
-// text, as a string, the rest as numbers; with Plain all of them one character
-// at a time.
+// byteArray writes an array of 1-byte integers. Chars, and other bytes that look like text,
+// are a string; anything else is a list of numbers. Plain writes one character at a time,
+// as libbpf does.
 func (w *valueWriter) byteArray(b *body, off int) {
 	raw, n := w.bytesOf(b, off)
 	if !w.o.Plain && (b.isChar || b.holdsText(raw, n)) {
@@ -65,24 +65,23 @@ func (w *valueWriter) byteElement(c byte, signed bool) {
 	}
 }
 
-// holdsText reports whether n bytes that are declared as numbers are text, as in
-// d_iname of a dentry: printable, with a NUL at the end and nothing behind it.
+// holdsText reports whether n bytes declared as numbers look like text, as in d_iname of a
+// dentry: they are printable, and after the NUL there is nothing.
 func (b *body) holdsText(raw []byte, n int) bool {
 	end := bytes.IndexByte(raw, 0)
 	return !b.isBool && !b.signed && len(raw) == n && end > 0 && allZero(raw[end:]) && terminal.IsPrintable(raw[:end])
 }
 
-// ended returns what is shown of n chars, of which raw is what was captured:
-// all but the NULs at the end. Few arrays that begin with a NUL are empty: the
-// port of a sockaddr's sa_data is often below 256. whole says that no other
-// byte can follow, as that is the end of the array or of a text in it.
+// ended returns the part of n chars that is shown, of which raw was captured: all but the
+// NULs at the end. An array that starts with a NUL need not be empty: the port in a
+// sockaddr's sa_data is often below 256. whole says that the shown text is complete.
 func ended(raw []byte, n int) (text []byte, whole bool) {
 	text = bytes.TrimRight(raw, "\x00")
 	return text, len(raw) == n || bytes.IndexByte(raw, 0) == len(text)
 }
 
-// throughNUL returns a string as memory that a `char *` points to has it: what
-// follows its NUL is not part of it.
+// throughNUL returns the string at a `char *` up to its NUL; the bytes after it are not
+// part of it.
 func throughNUL(raw []byte) []byte {
 	if end := bytes.IndexByte(raw, 0); end >= 0 {
 		return raw[:end+1]
@@ -90,14 +89,14 @@ func throughNUL(raw []byte) []byte {
 	return raw
 }
 
-// text writes an array of n chars, of which raw is what was captured.
+// text writes an array of n chars, of which raw was captured.
 func (w *valueWriter) text(raw []byte, n int) {
 	raw, whole := ended(raw, n)
 	cut := w.o.MaxElements > 0 && len(raw) > w.o.MaxElements
 	if cut {
 		raw = raw[:w.o.MaxElements]
 	}
-	// A char takes up to 4 bytes of text.
+	// One char takes up to 4 bytes of output, and at least 1.
 	if room := max(w.limit-len(w.dst), 0) + 1; len(raw) > room {
 		raw = raw[:room]
 	}

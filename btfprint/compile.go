@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// maxNesting bounds structs in structs, arrays of arrays and typedefs of
-	// typedefs; the kernel's own types stay below 20.
+	// maxNesting bounds nesting of structs, arrays and typedefs. The kernel's types stay
+	// below 20.
 	maxNesting = 64
-	// maxValues bounds the members of one value, those of nested types counted
-	// wherever they stand, elements of arrays once. In corrupt BTF a struct may
-	// hold two of a second, which holds two of a third. The largest types of the
-	// kernel have some 5,000.
+	// maxValues bounds the members of one value. Members of nested types count at each
+	// place; the elements of an array count once. In corrupt BTF, a struct may hold two of
+	// another, which holds two of a third, and so on. The kernel's largest types have some
+	// 5,000 members.
 	maxValues = 1 << 17
 )
 
-// Compile prepares to print the values of t in the byte order given. Types
-// that have no values (void, functions, forward declarations) and types that
-// contradict themselves are errors.
+// Compile prepares a Printer for values of type t in the given byte order. Types without
+// values (void, functions, forward declarations) and types that contradict themselves are
+// errors.
 func Compile(t btf.Type, order binary.ByteOrder) (*Printer, error) {
 	c := compiler{
 		p:      &Printer{little: order.Uint16([]byte{1, 0}) == 1},
@@ -48,22 +48,22 @@ var (
 	errSize    = errors.New("too large")
 )
 
-// compiler fills the tables of a Printer. Named types are compiled once and
-// shared by all their places.
+// A compiler fills the tables of a Printer. A named type is compiled once and shared by all
+// its uses.
 type compiler struct {
 	p      *Printer
 	bodies map[btf.Type]uint32
-	values []int // for each of Printer.bodies, what maxValues limits
+	values []int // for each of Printer.bodies, the count that maxValues limits
 	spans  map[string]span
 	depth  int
 	buf    []byte
 }
 
-// scope holds the keys of one JSON object: those of a struct and of all
-// members without a name in it.
+// A scope holds the keys of one JSON object: the members of a struct, and those of its
+// anonymous members.
 type scope map[string]int
 
-// intern stores text once.
+// intern stores a text once and returns its place.
 func (c *compiler) intern(text []byte) span {
 	if s, ok := c.spans[string(text)]; ok {
 		return s
@@ -75,7 +75,7 @@ func (c *compiler) intern(text []byte) span {
 	return s
 }
 
-// field compiles a type and the text that precedes its values.
+// field compiles a type together with the text before its values.
 func (c *compiler) field(t btf.Type, name string) (field, error) {
 	f := field{last: true}
 	if name != "" {
@@ -95,8 +95,8 @@ func (c *compiler) field(t btf.Type, name string) (field, error) {
 	return f, nil
 }
 
-// body compiles a type. With a scope, a struct or union adds its keys to it,
-// as a member without a name; then it is not shared.
+// body compiles a type. If keys is not nil, the type is an anonymous member, and adds its
+// members to that object; such a body is not shared.
 func (c *compiler) body(t btf.Type, keys scope) (uint32, error) {
 	if c.depth++; c.depth > maxNesting {
 		return 0, errNested
@@ -180,8 +180,8 @@ func compileInt(t *btf.Int) (body, error) {
 	return b, nil
 }
 
-// compileFloat takes floats that are not float or double as integers: BTF does
-// not say in which of the formats for long double they are.
+// compileFloat handles float and double. It takes other floats as integers, since BTF does
+// not say which format of long double they have.
 func compileFloat(t *btf.Float) (body, error) {
 	switch t.Size {
 	case 4, 8:
@@ -278,8 +278,8 @@ func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error)
 	return f, nil
 }
 
-// key returns the JSON key of a member, made different from those before it in
-// the same object: C does not allow two of a name, corrupt BTF may have them.
+// key returns the JSON key of a member. It changes a name that the object already has: C
+// does not allow that, but corrupt BTF may have it.
 func (c *compiler) key(name string, keys scope) span {
 	keys[name]++
 	n := keys[name]
@@ -291,8 +291,8 @@ func (c *compiler) key(name string, keys scope) span {
 	return c.intern(c.buf)
 }
 
-// isDense reports whether the members that are dense cover every bit of a
-// struct, or one of them the whole union.
+// isDense reports whether the dense members cover every bit of a struct, or one of them the
+// whole union. A dense value is zero exactly if all its bytes are.
 func (c *compiler) isDense(b *body, fields []field) bool {
 	next := uint32(0)
 	for _, f := range fields {

@@ -11,14 +11,14 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// Limits for one declaration. Corrupt BTF can hold a pointer to itself, or a
-// function that takes itself twice as a parameter.
+// Limits on one declaration. In corrupt BTF, a pointer may point to itself, or a function
+// may take itself twice as a parameter.
 const (
 	maxDeclDepth  = 64
 	maxDeclLength = 1 << 16
 )
 
-// AppendFunc appends the C prototype of a function, as
+// AppendFunc appends the C prototype of a function, with a semicolon:
 //
 //	int ip_send_skb(struct net * net, struct sk_buff * skb);
 func AppendFunc(dst []byte, name string, proto *btf.FuncProto) []byte {
@@ -27,45 +27,46 @@ func AppendFunc(dst []byte, name string, proto *btf.FuncProto) []byte {
 	return append(w.dst, ';')
 }
 
-// AppendTypeName appends the name of a type as a cast spells it, without
-// qualifiers: `struct sk_buff *`, `int *[2]`, `void (*)(struct sk_buff *)`.
+// AppendTypeName appends the name of a type as in a cast, without qualifiers: `struct
+// sk_buff *`, `int *[2]`, `void (*)(struct sk_buff *)`.
 func AppendTypeName(dst []byte, t btf.Type) []byte {
 	w := newDeclWriter(dst, spellCast)
 	w.decl(t, "")
 	return w.dst
 }
 
-// AppendDecl appends the declaration of a variable, member or parameter of a
-// type, without a semicolon: `const char * name`, `int (*fn)(int)`. Types
-// without a name are written out on the same line.
+// AppendDecl appends the declaration of a variable, member or parameter, without a
+// semicolon: `const char * name`, `int (*fn)(int)`. It writes anonymous types out, on the
+// same line.
 func AppendDecl(dst []byte, t btf.Type, name string) []byte {
 	w := newDeclWriter(dst, spellDecl)
 	w.decl(t, name)
 	return w.dst
 }
 
-// spelling says which of the two ways to write a declaration is meant.
+// A spelling is one of two ways to write a declaration.
 type spelling uint8
 
 const (
-	// spellDecl keeps qualifiers, sets a name off from the star before it and
-	// writes out types without a name: C that compiles.
+	// spellDecl writes C that compiles: it keeps qualifiers, puts a space between a star
+	// and the name, and writes out anonymous types.
 	spellDecl spelling = iota
-	// spellCast drops qualifiers and the bodies of types without a name, and
-	// places spaces as libbpf does.
+	// spellCast drops qualifiers and the bodies of anonymous types, and places spaces as
+	// libbpf does.
 	spellCast
 )
 
-// declWriter writes declarations inside out: what stands left of the name on
-// the way down the chain of types, what stands right of it on a second way.
+// A declWriter writes declarations inside out, as C has them. left writes what is left of
+// the name while it goes down the chain of types; right goes down again for what is right
+// of the name.
 type declWriter struct {
 	dst   []byte
-	limit int // dst grows no further than this
+	limit int // dst grows no longer than this
 	how   spelling
 	depth int
-	tight bool // the name follows a star inside parentheses
-	mark  int  // start of the outermost name, with the parenthesis before it
-	// body, where set, writes the body of a type without a name.
+	tight bool // a star inside parentheses comes right before the name
+	mark  int  // start of the outermost name, with its parenthesis
+	// body, if set, writes the body of an anonymous type.
 	body func(w *declWriter, t btf.Type)
 }
 
@@ -73,7 +74,7 @@ func newDeclWriter(dst []byte, how spelling) *declWriter {
 	return &declWriter{dst: dst, limit: len(dst) + maxDeclLength, how: how}
 }
 
-// over reports whether the declaration is too long or too deep to go on.
+// over reports whether the declaration has exceeded its limits.
 func (w *declWriter) over() bool {
 	return w.depth > maxDeclDepth || len(w.dst) > w.limit
 }
@@ -130,15 +131,15 @@ func (w *declWriter) left(t btf.Type) {
 	case *btf.Const, *btf.Volatile, *btf.Restrict:
 		w.qualified(qualifier.Outer(t))
 	case *btf.TypeTag:
-		// A tag is no C that every compiler takes.
+		// Not every compiler takes tags, so they are left out.
 		w.left(t.Type)
 	default:
 		w.base(t)
 	}
 }
 
-// star writes the star of a pointer to target, and the parenthesis that it
-// needs where target is written right of the name.
+// star writes the star of a pointer to target. If target continues to the right of the
+// name, as arrays and functions do, the star needs a parenthesis.
 func (w *declWriter) star(target btf.Type) {
 	switch qualifier.Bare(target).(type) {
 	case *btf.Array:
@@ -166,8 +167,8 @@ func (w *declWriter) group() {
 	w.tight = true
 }
 
-// qualified writes a type with a qualifier: before the name of a type, behind
-// the star of a pointer. An array's qualifier is its elements', a function has none.
+// qualified writes a qualifier: before a named type, after the star of a pointer. The
+// qualifier of an array belongs to its elements; a function has none.
 func (w *declWriter) qualified(q qualifier.Layer, t btf.Type) {
 	if w.how == spellCast || qualifier.Has(t, q) {
 		w.left(t)
@@ -189,8 +190,8 @@ func (w *declWriter) qualified(q qualifier.Layer, t btf.Type) {
 	}
 }
 
-// arrayQualified moves the qualifier of an array on to its elements. gcc names
-// it twice, for the array and for the elements; then it is written once.
+// arrayQualified moves an array's qualifier to its elements. gcc describes it twice, on the
+// array and on the elements; it is written once.
 func (w *declWriter) arrayQualified(q qualifier.Layer, arr *btf.Array, t btf.Type) {
 	elem := arr.Type
 	for inner, ok := qualifier.Bare(elem).(*btf.Array); ok && w.depth < maxDeclDepth; inner, ok = qualifier.Bare(elem).(*btf.Array) {
@@ -258,7 +259,7 @@ func (w *declWriter) params(params []btf.FuncParam) {
 			w.str("...")
 			return
 		}
-		// BTF writes varargs as a last parameter without a type.
+		// BTF describes "..." as a last parameter without a type.
 		if i == len(params)-1 && isVoid(p.Type) {
 			w.str("...")
 			return
@@ -267,7 +268,7 @@ func (w *declWriter) params(params []btf.FuncParam) {
 	}
 }
 
-// base writes the type at the end of the chain, the one that has a name.
+// base writes the named type at the end of the chain.
 func (w *declWriter) base(t btf.Type) {
 	switch t := t.(type) {
 	case *btf.Void:
@@ -291,7 +292,7 @@ func (w *declWriter) base(t btf.Type) {
 	}
 }
 
-// tagged writes `struct name`, or the whole type where it has no name.
+// tagged writes `struct name`, or the whole type if it is anonymous.
 func (w *declWriter) tagged(keyword, name string, t btf.Type) {
 	w.str(keyword)
 	if name != "" {
@@ -351,7 +352,7 @@ func (w *declWriter) lineMembers(members []btf.Member) {
 	}
 }
 
-// appendEnumerator appends `NAME = value`, in the sign that the enum has.
+// appendEnumerator appends `NAME = value`, signed if the enum is.
 func appendEnumerator(dst []byte, e *btf.Enum, v btf.EnumValue) []byte {
 	dst = terminal.AppendName(dst, v.Name)
 	dst = append(dst, " = "...)

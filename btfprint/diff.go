@@ -7,12 +7,15 @@ import (
 	"strconv"
 )
 
-// AppendDiff appends a line for each member that differs between two captures
-// of the value, `.sk_wmem_queued: 0 → 768`, ended by a newline. A char array
-// is one text; of other arrays each element that differs has its line. Where
-// bytes differ that belong to no member, a line says that. What only one
-// capture has is not compared; a last line `...` says so. Options for the shape
-// of values do not count.
+// AppendDiff appends a line for each member that differs between two captures of a value,
+// ended by a newline:
+//
+//	.sk_wmem_queued: 0 → 768
+//
+// A char array is one text. In any other array, each element that differs has its line. If
+// bytes differ that belong to no member, a line says so. Only bytes that both captures have
+// are compared; a last line `...` says that some are missing. Options for the shape of
+// values are ignored.
 func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte {
 	n := min(len(before), len(after))
 	content := o.contentOnly()
@@ -28,8 +31,8 @@ func (p *Printer) AppendDiff(dst, before, after []byte, o *ValueOptions) []byte 
 	return w.finish()
 }
 
-// diffWriter walks two values at once. Its raw is the later one. What stands
-// behind the last whole line of dst is the path to the member at hand.
+// A diffWriter walks two values in parallel; raw is the later one. Behind the last whole
+// line of dst stands the path to the current member.
 type diffWriter struct {
 	valueWriter
 	before []byte
@@ -74,9 +77,8 @@ func (w *diffWriter) diff(f *field, off int) {
 	w.dst = w.dst[:w.line+path]
 }
 
-// isText reports whether an array of bytes is shown as one text. Plain shows a
-// text only up to its first NUL. Where one capture of bytes is text, the other
-// may be empty.
+// isText reports whether an array of bytes is shown as one text. With Plain, a text ends at
+// its first NUL. If one of the two captures is text, the other may be empty.
 func (w *diffWriter) isText(b *body, off, end int) bool {
 	before, after := w.before[off:end], w.raw[off:end]
 	switch {
@@ -98,7 +100,7 @@ func (w *diffWriter) diffMembers(b *body, off int) {
 		if w.line > line {
 			return
 		}
-		// What differs belongs to the others.
+		// Other members cover the bytes that differ.
 	}
 	w.eachMember(w.p.fields[b.first:b.first+b.n], member)
 }
@@ -125,7 +127,8 @@ func upToNUL(text []byte) []byte {
 	return text
 }
 
-// reads reports whether both values are well known, and read as different ones.
+// reads reports whether the value is of a well-known type and reads differently in the two
+// captures.
 func (w *diffWriter) reads(f *field, b *body, off int) bool {
 	dst, after := w.dst, w.raw
 	defer func() { w.dst, w.raw = dst, after }()
@@ -139,8 +142,8 @@ func (w *diffWriter) reads(f *field, b *body, off int) bool {
 	return ok && !bytes.Equal(w.dst[len(dst):middle], w.dst[middle:])
 }
 
-// change ends the line with both values, as write writes them from raw, and
-// begins the next with the same path.
+// change ends the line with both values and starts the next one with the same path. write
+// writes the value in raw.
 func (w *diffWriter) change(write func()) {
 	start, end := w.line, len(w.dst)
 	if end > start {

@@ -24,7 +24,7 @@ func (c *compiler) enum(t *btf.Enum) (body, error) {
 		c.buf = terminal.AppendName(c.buf[:0], v.Name)
 		list = append(list, enumerator{v.Value, c.intern(c.buf)})
 	}
-	// Of names for one value the first counts.
+	// The first name of a value wins.
 	slices.SortStableFunc(list, func(x, y enumerator) int {
 		switch {
 		case x.value < y.value:
@@ -40,9 +40,8 @@ func (c *compiler) enum(t *btf.Enum) (body, error) {
 	return b, nil
 }
 
-// isFlags reports whether the values of an enum are meant to be combined: at
-// least three single bits, more of them than other values, and no plain count
-// from 0 or 1 upwards.
+// isFlags reports whether the values of an enum look like flags: at least three are single
+// bits, these outnumber the others, and the values do not simply count up from 0 or 1.
 func isFlags(t *btf.Enum) bool {
 	var singles uint64
 	distinct, others := 0, 0
@@ -82,8 +81,8 @@ func (w *valueWriter) enum(f *field, b *body, off int) {
 	w.dst = appendEnumNumber(w.dst, b, v)
 }
 
-// appendEnumNumber appends a value that has no name. Those of 64 bits carry
-// the suffix that C wants.
+// appendEnumNumber appends a value without a name. Values of 64 bits get the suffix that C
+// requires.
 func appendEnumNumber(dst []byte, b *body, v uint64) []byte {
 	switch {
 	case b.signed && b.size == 8:
@@ -98,8 +97,8 @@ func appendEnumNumber(dst []byte, b *body, v uint64) []byte {
 	return strconv.AppendUint(dst, v, 10)
 }
 
-// appendEnum appends the name of a value, or, of an enum made for it, the
-// names of all its bits. It reports whether there is one.
+// appendEnum appends the name of a value or, for flags, the names of all its bits. It
+// reports whether there is one.
 func (p *Printer) appendEnum(dst []byte, b *body, v uint64, plain bool) ([]byte, bool) {
 	list := p.enums[b.first : b.first+b.n]
 	if name, ok := p.enumerator(list, v); ok {

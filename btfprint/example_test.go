@@ -80,3 +80,39 @@ func ExampleAppendType() {
 	// 	struct route * next;
 	// };
 }
+
+// Options choose the form of the text and its limits. PointerName names addresses.
+func ExampleValueOptions() {
+	p, err := btfprint.Compile(routeType(), binary.LittleEndian)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	o := &btfprint.ValueOptions{
+		Mode: btfprint.Compact, Tight: true, Hide: btfprint.HideTypes, ShowZeroes: true, HexFrom: 256,
+		PointerName: func(dst []byte, addr uint64) []byte {
+			if addr == 0xffff888000001000 {
+				dst = append(dst, "default_route"...)
+			}
+			return dst
+		},
+	}
+	fmt.Printf("%s\n", p.AppendValue(nil, routeBytes(0), o))
+	fmt.Printf("%s\n", p.AppendValue(nil, routeBytes(768), o))
+	// Output:
+	// {.state=UP,.metric=0,.dev="eth0",.next=0xffff888000001000 <default_route>}
+	// {.state=UP,.metric=0x300,.dev="eth0",.next=0xffff888000001000 <default_route>}
+}
+
+func ExampleAppendDecl() {
+	fmt.Printf("%s\n", btfprint.AppendDecl(nil, routeType().(*btf.Struct).Members[2].Type, "dev"))
+	proto := &btf.FuncProto{Return: &btf.Void{}, Params: []btf.FuncParam{{Name: "r", Type: &btf.Pointer{Target: routeType()}}}}
+	fmt.Printf("%s\n", btfprint.AppendDecl(nil, &btf.Pointer{Target: proto}, "free"))
+	fmt.Printf("%s\n", btfprint.AppendTypeName(nil, &btf.Pointer{Target: proto}))
+	fmt.Printf("%s\n", btfprint.AppendFunc(nil, "route_free", proto))
+	// Output:
+	// char dev[8]
+	// void (*free)(struct route * r)
+	// void (*)(struct route * r)
+	// void route_free(struct route * r);
+}

@@ -9,12 +9,11 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// maxText is how much of the text behind a `char *` is asked for.
+// maxText is how many bytes of text are read behind a `char *`.
 const maxText = 256
 
-// A pointee is the type that a pointer points to. It is compiled when a
-// pointer is followed for the first time: through pointers every type of the
-// kernel is within reach.
+// A pointee is the target type of a pointer. It is compiled when a pointer is first
+// followed: through pointers, nearly every type of the kernel can be reached.
 type pointee struct {
 	target btf.Type
 	state  atomic.Pointer[followed]
@@ -22,7 +21,7 @@ type pointee struct {
 
 // followed is the result of compiling a pointee.
 type followed struct {
-	p    *Printer // nil where nothing can be shown
+	p    *Printer // nil if nothing can be shown
 	text bool     // `char *`
 }
 
@@ -44,8 +43,8 @@ func (t *pointee) compile(little bool) *followed {
 	return done
 }
 
-// follow writes what lies at an address, ` -> (struct sock){ … }`, if it was
-// captured. What is missing of it is marked, the text around it goes on.
+// follow writes ` -> (struct sock){ … }` if the memory at addr was captured. A gap in it is
+// marked, and the text around it continues.
 func (w *valueWriter) follow(t *pointee, addr uint64) {
 	to, raw := w.behind(t, addr)
 	if to == nil {
@@ -55,7 +54,7 @@ func (w *valueWriter) follow(t *pointee, addr uint64) {
 	inner := *w
 	inner.enter(to, raw, addr)
 	if to.text {
-		inner.text(throughNUL(raw), len(raw)+1) // without a NUL there is more
+		inner.text(throughNUL(raw), len(raw)+1) // without a NUL, the string is longer
 	} else {
 		if w.o.Hide&HideTypes == 0 {
 			inner.span(to.p.root.cast)
@@ -65,8 +64,8 @@ func (w *valueWriter) follow(t *pointee, addr uint64) {
 	w.dst, w.line = inner.dst, inner.line
 }
 
-// closeNested closes a bracket behind a gap: only in memory that was followed,
-// as a gap in the value itself ends the text.
+// closeNested closes a bracket after a gap. Only followed memory needs this: a gap in the
+// value itself ends the text.
 func (w *valueWriter) closeNested(bracket byte) {
 	if w.hops == 0 || len(w.dst) > w.limit {
 		return

@@ -11,19 +11,17 @@ import (
 
 // AppendJSON appends raw as one JSON value without spaces.
 //
-// Structs and unions are objects, members without a name are merged into the
-// object around them. Integers are numbers with all their digits, wider ones
-// and pointers are hexadecimal strings. Enumerators are strings, as is text, in
-// which a backslash is doubled and a byte that is not UTF-8 is written \xNN.
-// NaN and infinities are strings. Members that are zero are left out unless
-// ShowZeroes says otherwise. What is missing at the end of raw, or cut by a
-// limit, is marked by a last member `"...":true` or a last element `"..."`.
+// Structs and unions are objects; anonymous members are merged into the object around them.
+// Integers of up to 64 bits are numbers with all digits; wider ones and pointers are
+// hexadecimal strings. Enumerators and text are strings. In text, a backslash is doubled,
+// and a byte that is not UTF-8 is written \xNN. NaN and infinities are strings. Members
+// that are zero are left out unless ShowZeroes is set. If bytes are missing, or a limit
+// cuts the value, a last member `"...":true` or a last element `"..."` says so.
 //
-// Of the options those that say what is shown count, those for the form of
-// the text do not. A pointer that is followed or has a name, which error pointers
-// have if there are names at all, is an object with the members "addr", "name"
-// and "value". Arrays of bytes that are not chars stay arrays of numbers, also
-// where AppendValue takes them for text.
+// Options for content apply; options for the form of text do not. A pointer that has a name
+// or is followed is an object with the members "addr", "name" and "value". Error pointers
+// have their error as name, if names are wanted at all. Arrays of bytes other than char are
+// always arrays of numbers, even where AppendValue shows text.
 func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
 	content := o.contentOnly()
 	w := jsonWriter{newWalker(p, dst, raw, &content)}
@@ -36,13 +34,13 @@ func (p *Printer) AppendJSON(dst, raw []byte, o *ValueOptions) []byte {
 	return w.dst
 }
 
-// jsonWriter writes JSON. It never stops in the middle: a gap is marked and every
-// bracket closed.
+// A jsonWriter writes JSON. It never stops in the middle: it marks gaps and closes all
+// brackets.
 type jsonWriter struct {
 	walker
 }
 
-// comma separates a member or element from the one before it.
+// comma separates a member or element from its predecessor.
 func (w *jsonWriter) comma() {
 	switch w.dst[len(w.dst)-1] {
 	case '{', '[':
@@ -76,7 +74,7 @@ func (w *jsonWriter) bytes(f *field, b *body, off int) {
 	}
 }
 
-// read writes a well-known type as a string, one that is but a number as that.
+// read writes a well-known type as a string, or as a number if it is just a wrapped number.
 func (w *jsonWriter) read(f *field, b *body, off int) bool {
 	start := len(w.dst)
 	dst, ok := w.reading(f, b, off)
@@ -90,8 +88,8 @@ func (w *jsonWriter) read(f *field, b *body, off int) bool {
 	return true
 }
 
-// quote makes a JSON string of what was written from start on: it is quoted
-// behind itself and then moved to its place.
+// quote turns the text from start on into a JSON string. It appends the quoted form and
+// moves it into place.
 func (w *jsonWriter) quote(start int) {
 	end := len(w.dst)
 	w.dst = append(w.dst, '"')
@@ -102,7 +100,7 @@ func (w *jsonWriter) quote(start int) {
 
 func (w *jsonWriter) deep() bool { return w.o.MaxDepth > 0 && w.depth >= w.o.MaxDepth }
 
-// gap marks that the value stops here.
+// gap marks that the value is incomplete.
 func (w *jsonWriter) gap(mark string) {
 	if w.stopped {
 		w.comma()
@@ -110,8 +108,8 @@ func (w *jsonWriter) gap(mark string) {
 	}
 }
 
-// members writes the members of a struct into an object that is open. Where a
-// member is missing, its object ends; what is known of it is then complete.
+// members writes the members of a struct into an open object. At the first missing member
+// it closes the object; everything written so far is complete.
 func (w *jsonWriter) members(b *body, off int) {
 	w.eachMember(w.fields(b, off), func(f *field) { w.member(f, off) })
 }
@@ -195,7 +193,7 @@ func (w *jsonWriter) byteArray(b *body, off int) {
 	w.dst = append(w.dst, ']')
 }
 
-// text writes an array of n chars, of which raw is what was captured.
+// text writes an array of n chars, of which raw was captured.
 func (w *jsonWriter) text(raw []byte, n int) {
 	raw, whole := ended(raw, n)
 	short := !whole
@@ -267,7 +265,7 @@ func (w *jsonWriter) float(raw []byte) {
 	w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, len(raw)*8)
 }
 
-// pointer writes an address; with a name or with what it points to, an object.
+// pointer writes an address, or an object if there is a name or a followed value.
 func (w *jsonWriter) pointer(b *body, addr uint64) {
 	start := len(w.dst)
 	w.str(`{"addr":"0x`)

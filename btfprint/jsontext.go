@@ -9,9 +9,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// appendJSONText appends the inside of a JSON string that gives back every
-// byte: a backslash of the text is doubled, a byte that is not UTF-8 is \xNN.
-// What is not printable is written as \uNNNN, JSON is read on terminals, too.
+// appendJSONText appends the contents of a JSON string from which every byte can be
+// recovered: a backslash is doubled, and a byte that is not UTF-8 becomes \xNN. Unprintable
+// characters become \uNNNN, since JSON is read on terminals too.
 func appendJSONText[T ~string | ~[]byte](dst []byte, raw T) []byte {
 	for len(raw) > 0 {
 		r, n := rune(raw[0]), 1
@@ -38,7 +38,7 @@ func appendJSONText[T ~string | ~[]byte](dst []byte, raw T) []byte {
 	return dst
 }
 
-// appendUnit appends 16 bits of UTF-16.
+// appendUnit appends one UTF-16 unit as \uNNNN.
 func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }

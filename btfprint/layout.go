@@ -8,29 +8,29 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A slot is where one member of a struct or union lies, and the hole behind it.
+// A slot is the place of one member in a struct or union, and the hole behind it.
 type slot struct {
 	*btf.Member
-	off      uint32 // first byte; of a bitfield, of the unit that it is part of
-	bit      uint32 // of a bitfield, its first bit in that unit
-	size     uint32 // bytes; of a bitfield, of that unit
-	bitHole  uint32 // bits that are unused up to the next member, or to the end of the unit
-	hole     uint32 // bytes that are unused up to the next member
-	infinite bool   // the size of the member is not known
+	off      uint32 // first byte; for a bitfield, of its unit
+	bit      uint32 // for a bitfield, its first bit in the unit
+	size     uint32 // bytes; for a bitfield, of its unit
+	bitHole  uint32 // unused bits up to the next member or the end of the unit
+	hole     uint32 // unused bytes up to the next member
+	infinite bool   // the member's size is unknown
 }
 
-// totals is what the slots of a struct sum up to.
+// totals sums up the slots of a struct.
 type totals struct {
-	bytes, bits        uint32 // in members, in bitfields
+	bytes, bits        uint32 // used by members, used by bitfields
 	holes, holeBytes   uint32
 	bitHoles, holeBits uint32
-	bitLead, lead      uint32 // bits and bytes in front of the first member
-	padding            uint32 // bytes behind the last member
-	bitPadding         uint32 // bits behind the last member if that is a bitfield
+	bitLead, lead      uint32 // unused bits and bytes before the first member
+	padding            uint32 // unused bytes after the last member
+	bitPadding         uint32 // unused bits after the last member, if it is a bitfield
 }
 
-// layout places the members of a struct of size bytes. Members of a union all
-// start at 0, so there are no holes between them.
+// layout places the members of a struct of size bytes. Members of a union all start at 0,
+// without holes.
 func layout(members []btf.Member, size uint32, union bool) ([]slot, totals) {
 	slots := make([]slot, len(members))
 	for i := range members {
@@ -57,17 +57,17 @@ func layout(members []btf.Member, size uint32, union bool) ([]slot, totals) {
 	return slots, sum
 }
 
-// run follows the bits of a struct that are in use. Bitfields that follow each
-// other share an area: the unit of the largest of their types.
+// A run tracks which bits of a struct are in use. Adjacent bitfields share an area: the
+// unit of the largest of their types.
 type run struct {
-	end      uint64 // first bit behind the last member
+	end      uint64 // first bit after the last member
 	bitfield bool   // the last member is a bitfield
-	area     uint64 // first bit behind the area of the bitfields
-	unit     uint32 // size of the area's unit
+	area     uint64 // first bit after the area of the bitfields
+	unit     uint32 // size in bytes of the area's unit
 }
 
-// before returns the unused bits between the last member and s. What is left
-// of an area counts in bits, anything else in bytes.
+// before returns the unused bits between the last member and s. Inside an area they count
+// as bits, elsewhere as bytes.
 func (r *run) before(s *slot) (bits, bytes uint32) {
 	start, end := uint64(s.Offset), r.end
 	if stop := min(start, r.area); r.bitfield && stop > end {
@@ -88,7 +88,7 @@ func (r *run) before(s *slot) (bits, bytes uint32) {
 	return bits, bytes
 }
 
-// take goes on behind s.
+// take advances the run past s.
 func (r *run) take(s *slot) {
 	r.end = s.endBit()
 	if s.BitfieldSize == 0 {
@@ -99,7 +99,7 @@ func (r *run) take(s *slot) {
 		r.unit = s.size
 		r.area = (uint64(s.off) + uint64(s.size)) * 8
 		if r.end > r.area {
-			// A bitfield across the border of two units.
+			// The bitfield crosses the border of two units.
 			r.area += uint64(s.size) * 8
 		}
 	}
@@ -137,11 +137,11 @@ func (t *totals) hole(bits, bytes uint32) {
 	}
 }
 
-// maxUnit is the largest type that bitfields are part of: an integer of 128 bits.
+// maxUnit is the size in bytes of the largest type of a bitfield, an integer of 128 bits.
 const maxUnit = 16
 
-// place finds the bytes of a member. Bitfields are parts of units of their
-// type's size, which lie at multiples of it.
+// place returns the bytes of a member. A bitfield is part of a unit of its type's size,
+// aligned to that size.
 func place(m *btf.Member) slot {
 	s := slot{Member: m, off: uint32(m.Offset) / 8}
 	n, err := btf.Sizeof(m.Type)
@@ -157,7 +157,7 @@ func place(m *btf.Member) slot {
 	return s
 }
 
-// endBit is the first bit behind the member.
+// endBit returns the first bit after the member.
 func (s *slot) endBit() uint64 {
 	if s.BitfieldSize > 0 {
 		return uint64(s.Offset) + uint64(s.BitfieldSize)

@@ -2,10 +2,10 @@
 
 package btfprint
 
-// likely returns the index of the member of a union that its bytes look most
-// like. A member is judged by its scalars: a kernel address makes a pointer
-// likely and a number unlikely, a bool is 0 or 1, an enum has a name, text is
-// printable. Of equals the larger one wins, then the first.
+// likely returns the index of the union member that the bytes look most like. It judges a
+// member by its scalars: a kernel address speaks for a pointer and against a number; a bool
+// is 0 or 1; an enum value has a name; text is printable. On a tie the larger member wins,
+// then the first.
 func (p *Printer) likely(fields []field, raw []byte, off int) int {
 	best, bestScore, bestSize := 0, minScore, -1
 	for i := range fields {
@@ -23,7 +23,7 @@ func (p *Printer) likely(fields []field, raw []byte, off int) int {
 	return best
 }
 
-// Verdicts on one scalar. One that cannot be outweighs many that may be.
+// Verdicts on one scalar. An impossible one outweighs many plausible ones.
 const (
 	wrong    = -100
 	doubtful = -10
@@ -31,7 +31,7 @@ const (
 	minScore = -1 << 30
 )
 
-// maxScored is the number of values looked at of each member of a union.
+// maxScored is how many values of each member are judged.
 const maxScored = 64
 
 func (p *Printer) score(f *field, raw []byte, off int, budget *int) int {
@@ -69,7 +69,7 @@ func (p *Printer) score(f *field, raw []byte, off int, budget *int) int {
 	return 0
 }
 
-// scoreMembers judges a struct by all members, a union by its best.
+// scoreMembers scores a struct by all its members, a union by its best one.
 func (p *Printer) scoreMembers(b *body, raw []byte, off int, budget *int) int {
 	sum, best := 0, minScore
 	for i := uint32(0); i < b.n && *budget > 0; i++ {
@@ -83,11 +83,11 @@ func (p *Printer) scoreMembers(b *body, raw []byte, off int, budget *int) int {
 	return sum
 }
 
-// firstError is the lowest address that is an error number.
+// firstError is the lowest address that is an error pointer.
 const firstError = 1<<64 - 4096
 
-// isKernelAddress reports whether v can be the address of kernel memory on
-// amd64 or arm64, and not a small negative number.
+// isKernelAddress reports whether v can be an address of kernel memory on amd64 or arm64.
+// Small negative numbers are not.
 func isKernelAddress(v uint64) bool { return v >= 0xff00_0000_0000_0000 && v < firstError }
 
 func scorePointer(v uint64) int {

@@ -2,35 +2,34 @@
 
 package btfprint
 
-// A Printer prints the values of one type. It is immutable and safe for
-// concurrent use.
+// A Printer prints values of one type. It is immutable and safe for concurrent use.
 type Printer struct {
 	little bool
-	text   []byte // the names, casts and keys that spans point into
+	text   []byte // names, casts and keys, which spans refer to
 	bodies []body
 	fields []field // of structs and unions
-	elems  []field // of arrays: each stands for all elements of one
+	elems  []field // of arrays: one field stands for all elements
 	enums  []enumerator
 	ptrs   []pointee
 	root   field
 }
 
-// Size is the number of bytes that a whole value has. Bytes beyond it are the
-// elements of a flexible array at the end of the type.
+// Size returns the number of bytes of a whole value. Bytes beyond it are elements of a
+// flexible array at the end.
 func (p *Printer) Size() int { return int(p.bodies[p.root.body].size) }
 
-// span is a piece of Printer.text.
+// A span is a piece of Printer.text.
 type span struct{ start, end uint32 }
 
-// A field is one value in its place: a member, or the root.
+// A field is a value in its place: a member, an element, or the root.
 type field struct {
 	name  span // `.name = `
 	cast  span // `(type)`
 	key   span // `"name":`
 	off   uint32
-	bit   uint8 // first bit in the byte at off, counted as BTF does
-	bits  uint8 // width of a bitfield, otherwise 0
-	last  bool  // nothing but padding follows in the enclosing type
+	bit   uint8 // first bit in the byte at off, in BTF's order
+	bits  uint8 // width of a bitfield, else 0
+	last  bool  // only padding follows in the enclosing type
 	known known
 	body  uint32
 }
@@ -39,7 +38,7 @@ type kind uint8
 
 const (
 	kindInt  kind = iota // size 1, 2, 4 or 8
-	kindWide             // an integer or float that is shown as hexadecimal
+	kindWide             // integer or float that is shown in hexadecimal
 	kindFloat
 	kindPointer
 	kindEnum
@@ -49,16 +48,16 @@ const (
 	kindBytes // array of 1-byte integers
 )
 
-// A body is how the bytes of a type without its qualifiers and typedefs read.
+// A body says how to read the bytes of a type, without qualifiers and typedefs.
 type body struct {
 	kind   kind
 	signed bool
 	isBool bool
-	isChar bool // 1-byte integer that holds text, or an array of these
-	flags  bool // enum whose values are made to be combined by |
-	dense  bool // any byte that is not zero makes the value not zero
+	isChar bool // 1-byte integer that is text, or an array of these
+	flags  bool // enum whose values are combined with |
+	dense  bool // the value is zero exactly if all bytes are
 	size   uint32
-	first  uint32 // first of fields, enums or ptrs; of an array, its elements
+	first  uint32 // index of the first of fields, elems, enums or ptrs
 	n      uint32 // number of members, enumerators or elements
 }
 
@@ -67,7 +66,7 @@ type enumerator struct {
 	name  span
 }
 
-// named reports whether a member has that name.
+// named reports whether the member has this name.
 func (p *Printer) named(f *field, name string) bool {
 	text := p.text[f.name.start:f.name.end] // ".name = "
 	return len(text) == len(name)+4 && string(text[1:1+len(name)]) == name

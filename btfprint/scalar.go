@@ -10,7 +10,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
-// load reads an integer of up to 8 bytes in the byte order of the printer.
+// load reads an integer of up to 8 bytes in the printer's byte order.
 func (p *Printer) load(raw []byte) uint64 {
 	var v uint64
 	if p.little {
@@ -25,16 +25,15 @@ func (p *Printer) load(raw []byte) uint64 {
 	return v
 }
 
-// signExtend widens the low bits of v.
+// signExtend sign-extends the low bits of v.
 func signExtend(v uint64, bits int) int64 {
 	shift := 64 - bits
 	return int64(v<<shift) >> shift
 }
 
-// bitfield reads the bitfield f in the type that starts at off-f.off. BTF
-// counts bits from the least significant one on little-endian machines and
-// from the most significant one on big-endian machines. One of 64 bits may
-// lie in 9 bytes.
+// bitfield reads bitfield f of the type that starts at off-f.off. BTF counts bits from the
+// least significant one on little-endian machines, and from the most significant one on
+// big-endian machines. A bitfield of 64 bits may span 9 bytes.
 func (p *Printer) bitfield(f *field, raw []byte, off int) uint64 {
 	bit, width := int(f.bit), int(f.bits)
 	raw = raw[off : off+(bit+width+7)/8]
@@ -53,7 +52,7 @@ func (p *Printer) bitfield(f *field, raw []byte, off int) uint64 {
 	return v & (math.MaxUint64 >> (64 - width))
 }
 
-// number reads an integer or enum, bitfield or not, and extends its sign.
+// number reads an integer, an enum or a bitfield, and extends its sign.
 func (p *Printer) number(f *field, b *body, raw []byte, off int) uint64 {
 	bits := int(b.size) * 8
 	var v uint64
@@ -69,7 +68,7 @@ func (p *Printer) number(f *field, b *body, raw []byte, off int) uint64 {
 	return v
 }
 
-// scalar writes a value that has no parts.
+// scalar writes a value without parts.
 func (w *valueWriter) scalar(f *field, b *body, off int) {
 	switch b.kind {
 	case kindInt:
@@ -99,7 +98,7 @@ func (w *valueWriter) integer(f *field, b *body, off int) {
 	}
 }
 
-// appendWide appends an integer of any length as hexadecimal.
+// appendWide appends an integer of any length in hexadecimal.
 func (p *Printer) appendWide(dst, raw []byte) []byte {
 	dst = append(dst, "0x"...)
 	start := len(dst)
@@ -123,7 +122,7 @@ func (p *Printer) appendWide(dst, raw []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendFloat appends what C's %f prints.
+// appendFloat appends a float as %f of C prints it.
 func (p *Printer) appendFloat(dst, raw []byte) []byte {
 	v := p.float(raw)
 	switch {
@@ -148,8 +147,8 @@ func (p *Printer) float(raw []byte) float64 {
 	return math.Float64frombits(bits)
 }
 
-// pointer writes an address, its name, and what lies there if that was captured.
-// Of an error pointer there is but the error.
+// pointer writes an address, its name, and the memory behind it if that was captured. An
+// error pointer is shown as its error only.
 func (w *valueWriter) pointer(b *body, off int) {
 	addr := w.p.load(w.raw[off : off+int(b.size)])
 	if addr == 0 {

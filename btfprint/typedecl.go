@@ -11,11 +11,11 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// TypeOptions says how a type is declared. The zero value is pahole's format.
+// TypeOptions says how to declare a type. The zero value is pahole's format.
 type TypeOptions struct {
-	Indent string // one level; "" is a tab
-	Level  int    // levels that the whole text is indented by, its first line excepted
-	// NoLayout leaves out offsets, sizes, holes and totals, and the columns.
+	Indent string // one level of indent; "" is a tab
+	Level  int    // indent of the whole text but its first line, in levels
+	// NoLayout leaves out offsets, sizes, holes, totals and column alignment.
 	NoLayout bool
 }
 
@@ -28,10 +28,10 @@ const (
 	commentColumn = 57
 )
 
-// AppendType appends the declaration of a type, ended by a semicolon: a struct
-// or union with the offset and size of each member and with its holes, as
-// pahole shows it; the values of an enum; what a typedef stands for; the
-// prototype of a function.
+// AppendType appends the declaration of a type, with a semicolon but no newline. A struct
+// or union has the offset and size of each member, in bytes, and its holes, as pahole shows
+// them. For an enum it writes the values, for a typedef what it stands for, for a function
+// the prototype.
 func AppendType(dst []byte, t btf.Type, o TypeOptions) []byte {
 	if o.Indent == "" {
 		o.Indent = "\t"
@@ -60,7 +60,7 @@ func AppendType(dst []byte, t btf.Type, o TypeOptions) []byte {
 	return l.w.dst
 }
 
-// declared is the type of a function or variable.
+// declared returns the type of a function or variable.
 func declared(t btf.Type) btf.Type {
 	switch t := t.(type) {
 	case *btf.Func:
@@ -81,12 +81,12 @@ func keyword(t btf.Type) string {
 	return "enum"
 }
 
-// layoutWriter writes types over several lines.
+// A layoutWriter writes types over several lines.
 type layoutWriter struct {
 	w     *declWriter
 	o     TypeOptions
 	level int
-	base  uint32 // offset of the type in the outermost one
+	base  uint32 // offset in the outermost type
 }
 
 func (l *layoutWriter) line() {
@@ -96,8 +96,8 @@ func (l *layoutWriter) line() {
 	}
 }
 
-// body writes a type's braces and what is between them, for the outermost type
-// with totals.
+// body writes the braces of a type and what is between them; for the outermost type also
+// the totals.
 func (l *layoutWriter) body(t btf.Type, outermost bool) {
 	if l.w.depth > maxDeclDepth {
 		l.w.str(" { ... }")
@@ -129,7 +129,7 @@ func (l *layoutWriter) body(t btf.Type, outermost bool) {
 	l.w.str("}")
 	l.w.depth--
 	l.w.tight = tight
-	// The name behind the brace stays there.
+	// The name after the closing brace is not aligned.
 	l.w.mark = -1
 }
 
@@ -161,7 +161,7 @@ func (l *layoutWriter) members(slots []slot, sum totals) {
 	}
 }
 
-// holes writes what is unused between two members, set off by empty lines.
+// holes writes the unused bits and bytes between two members, between empty lines.
 func (l *layoutWriter) holes(bits, bytes uint32, more bool) {
 	if l.o.NoLayout || bits == 0 && bytes == 0 {
 		return
@@ -180,7 +180,7 @@ func (l *layoutWriter) holes(bits, bytes uint32, more bool) {
 	}
 }
 
-// member writes the line, or the lines, of one member.
+// member writes one member, on one line or several.
 func (l *layoutWriter) member(s *slot) {
 	start := len(l.w.dst)
 	outer := l.base
@@ -221,7 +221,7 @@ func (l *layoutWriter) member(s *slot) {
 	l.w.str(" */")
 }
 
-// embeds reports whether a type has its members inside of it, not behind a pointer.
+// embeds reports whether a type contains its members itself, rather than behind a pointer.
 func embeds(t btf.Type) bool {
 	for range maxDeclDepth {
 		switch inner := qualifier.Bare(t).(type) {
@@ -236,7 +236,7 @@ func embeds(t btf.Type) bool {
 	return false
 }
 
-// align moves what begins at the mark, the name of the member, to its column.
+// align moves the text from the mark on, the name of the member, to its column.
 func (l *layoutWriter) align(start int) {
 	mark := l.w.mark
 	if mark <= start {
@@ -250,7 +250,7 @@ func (l *layoutWriter) align(start int) {
 	l.w.dst = append(l.w.dst, tail...)
 }
 
-// pad fills the line up to a column, at least with one space.
+// pad fills the line with spaces up to a column; it writes one at least.
 func (l *layoutWriter) pad(to int) {
 	for n := max(to-column(l.w.dst), 1); n > 0; n-- {
 		if n == 1 && l.w.last() == ' ' && column(l.w.dst) >= to {
@@ -260,7 +260,7 @@ func (l *layoutWriter) pad(to int) {
 	}
 }
 
-// column is the width of the last line of dst, tabs being 8 wide.
+// column returns the width of the last line of dst. Tabs are 8 wide.
 func column(dst []byte) int {
 	start := len(dst)
 	for start > 0 && dst[start-1] != '\n' {

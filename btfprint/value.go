@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Mode is the shape of the text.
+// Mode is the shape of the text that AppendValue writes.
 type Mode uint8
 
 const (
@@ -17,11 +17,12 @@ const (
 	Multiline Mode = iota
 	// Compact writes `{.a = (int)1,.b = (int)2,}` on one line.
 	Compact
-	// Verbose is Multiline with the offset and size of each member behind it.
+	// Verbose is Multiline with the offset and size of each member, in bytes, at the end of
+	// its line.
 	Verbose
 )
 
-// Pieces leaves out parts of the text. The zero value leaves out nothing.
+// Pieces says which parts of the text to leave out. The zero value leaves out nothing.
 type Pieces uint8
 
 const (
@@ -29,82 +30,79 @@ const (
 	HideTypes Pieces = 1 << iota
 	// HideNames leaves out the names of members.
 	HideNames
-	// HideValues leaves out scalar values: what remains says which members are
-	// not zero.
+	// HideValues leaves out scalar values. What remains shows which members are not zero.
 	HideValues
 )
 
-// ValueOptions says how a value is printed. The zero value, as well as nil, is
-// the format of the kernel and libbpf: many lines, a tab for each level, types
-// shown, zero members left out.
+// ValueOptions says how to print a value. The zero value and nil give the format of the
+// kernel and of libbpf: many lines, a tab per level, types shown, zero members left out.
 type ValueOptions struct {
 	Mode   Mode
 	Hide   Pieces
-	Indent string // one level; "" is a tab
-	Level  int    // levels that the whole text is indented by, its first line excepted
+	Indent string // one level of indent; "" is a tab
+	Level  int    // indent of the whole text but its first line, in levels
 
 	// ShowZeroes shows members that are zero.
 	ShowZeroes bool
-	// Plain writes values exactly as libbpf does: 1-byte integers in arrays one
-	// character at a time, combinations of flags as a number, bitfields always
-	// in hexadecimal, a null pointer as `(nil)`, an error pointer as an address.
+	// Plain writes values exactly as libbpf does: 1-byte integers in arrays one character
+	// at a time, combined flags as a number, bitfields in hexadecimal, a null pointer as
+	// `(nil)`, an error pointer as an address.
 	Plain bool
-	// Likely shows, of each union, only the member that its bytes look like.
+	// Likely shows only one member of each union: the one that the bytes look like.
 	Likely bool
-	// Once leaves out the members of a union that are the same number or address
-	// as one in front of them.
+	// Once leaves out a member of a union if an earlier one shows the same number or
+	// address.
 	Once bool
-	// Tight leaves out, in Compact mode, blanks and the comma in front of a closing
-	// bracket: `{.a=(int)1,.b=(int)2}`.
+	// Tight leaves out, in Compact mode, blanks and the comma before a closing bracket:
+	// `{.a=(int)1,.b=(int)2}`.
 	Tight bool
-	// HexFrom is the least integer that is written in hexadecimal: large ones are
-	// flags and addresses. 0 writes all but unsigned bitfields in decimal.
+	// HexFrom is the smallest integer that is written in hexadecimal; large ones are flags
+	// and addresses. With 0, all integers are decimal except for unsigned bitfields.
 	HexFrom uint64
 
-	// Readings shows well-known types as people read them: a ktime_t in
-	// seconds, a dev_t as major:minor, an in6_addr as an address, and so on.
+	// Readings shows well-known types as people read them: a ktime_t in seconds, a dev_t as
+	// major:minor, an in6_addr as an address, and so on.
 	Readings bool
-	// Addr is where raw was captured, 0 if that is not known. An empty
-	// list_head is known by it.
+	// Addr is the address that raw was captured from, or 0. It is needed to recognise an
+	// empty list_head.
 	Addr uint64
 
-	// MaxWidth cuts the line of every value, and in Compact mode the whole
-	// text, to so many bytes; what is cut is marked by `...`. 0 is no limit.
+	// MaxWidth bounds the length of each value's line, in bytes, and in Compact mode that
+	// of the whole text. Cuts are marked with `...`. 0 means no limit.
 	MaxWidth int
-	// MaxDepth is the number of levels of braces that are opened; 0 is no limit.
+	// MaxDepth is how many levels of braces are opened. 0 means no limit.
 	MaxDepth int
-	// MaxElements is the number of elements shown of an array, and of
-	// characters of a string; 0 is no limit.
+	// MaxElements is how many elements of an array, or characters of a string, are shown. 0
+	// means no limit.
 	MaxElements int
-	// MaxBytes limits the text; 0 is a limit far above what honest types need.
+	// MaxBytes bounds the text, in bytes. 0 means a limit far above what real types need.
 	MaxBytes int
 
-	// PointerName appends the name of what lies at an address, or nothing. It
-	// is shown behind the pointer, in angle brackets.
+	// PointerName appends the name of what is at an address, or nothing. The name follows
+	// the pointer in angle brackets. Nil means no names.
 	PointerName func(dst []byte, addr uint64) []byte
-	// Memory returns captured bytes at an address: up to size of them, or none.
-	// Where it returns some, the pointer is followed by what it points to.
+	// Memory returns captured bytes at an address, at most size of them, or nil. If it
+	// returns some, the pointer is followed by what it points to.
 	Memory func(addr uint64, size int) []byte
-	// FollowDepth is the number of pointers followed in a row; 0 is 1.
+	// FollowDepth is how many pointers are followed in a row. 0 means 1.
 	FollowDepth int
 }
 
-// AppendValue appends raw as a C initialiser. Bytes that are missing at the
-// end of raw end the text with `...`; [Printer.Size] tells how many a whole
-// value has.
+// AppendValue appends raw as a C initialiser. If raw is shorter than [Printer.Size], the
+// text ends with `...`. o may be nil.
 func (p *Printer) AppendValue(dst, raw []byte, o *ValueOptions) []byte {
 	w := newValueWriter(p, dst, raw, o)
 	w.value(&p.root, 0)
 	return w.finish()
 }
 
-// valueWriter writes C. Every value ends with a call of end, or stops the whole
-// text by truncate.
+// A valueWriter writes C. Every value ends with a call of end, or truncate stops the whole
+// text.
 type valueWriter struct {
 	walker
 	line   int // start of the current line in dst
 	indent string
-	side   string // of the union that follows: see sideOf
+	side   string // side of the union that follows: see sideOf
 }
 
 func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
@@ -119,7 +117,7 @@ func newValueWriter(p *Printer, dst, raw []byte, o *ValueOptions) valueWriter {
 	return w
 }
 
-// contentOnly returns the options without those for the form of the text.
+// contentOnly returns the options for content, without those for the form of the text.
 func (o *ValueOptions) contentOnly() ValueOptions {
 	if o == nil {
 		return ValueOptions{}
@@ -129,7 +127,7 @@ func (o *ValueOptions) contentOnly() ValueOptions {
 	return content
 }
 
-// finish cuts a text that has become too long.
+// finish cuts a text that is too long.
 func (w *valueWriter) finish() []byte {
 	if len(w.dst) > w.limit {
 		w.dst = appendCut(w.dst, w.base, w.limit)
@@ -137,8 +135,8 @@ func (w *valueWriter) finish() []byte {
 	return w.dst
 }
 
-// appendCut shortens dst to limit bytes, the last of which are `...`, and
-// leaves no half of a rune.
+// appendCut shortens dst to limit bytes, the last of which are `...`. It does not split a
+// rune.
 func appendCut(dst []byte, base, limit int) []byte {
 	cut := max(limit-len("..."), base)
 	for cut > base && !utf8.RuneStart(dst[cut]) {
@@ -161,8 +159,7 @@ func (w *valueWriter) begin() {
 	}
 }
 
-// close writes the indent in front of a closing bracket, which is needed at
-// the outermost level too.
+// close writes a closing bracket with its indent, which the outermost level needs too.
 func (w *valueWriter) close(bracket byte) {
 	if w.o.Mode != Compact {
 		w.line = len(w.dst)
@@ -175,7 +172,7 @@ func (w *valueWriter) close(bracket byte) {
 	w.dst = append(w.dst, bracket)
 }
 
-// end writes what separates a value from the next: nothing at the outermost level.
+// end writes the separator after a value; there is none at the outermost level.
 func (w *valueWriter) end() {
 	if w.o.Mode != Compact && w.o.MaxWidth > 0 && len(w.dst)-w.line > w.o.MaxWidth {
 		w.dst = appendCut(w.dst, w.line, w.line+max(w.o.MaxWidth, 3))
@@ -192,14 +189,14 @@ func (w *valueWriter) newline() {
 	}
 }
 
-// truncate ends the text where the bytes end.
+// truncate ends the text because the bytes end.
 func (w *valueWriter) truncate() {
 	w.begin()
 	w.str("...")
 	w.stopped = true
 }
 
-// value writes one member, or the root, whose enclosing type starts at off.
+// value writes one member, or the root. off is the start of its enclosing type.
 func (w *valueWriter) value(f *field, off int) {
 	if w.full() {
 		return
@@ -262,7 +259,7 @@ func (w *valueWriter) bytes(f *field, b *body, off int) {
 	}
 }
 
-// open starts a nested level and reports whether the options allow it.
+// open starts a nested level. It returns false if the options do not allow one.
 func (w *valueWriter) open(bracket, closing byte) bool {
 	w.dst = append(w.dst, bracket)
 	if w.o.MaxDepth > 0 && w.depth >= w.o.MaxDepth {
@@ -279,7 +276,7 @@ func (w *valueWriter) members(b *body, off int) {
 	if !w.open('{', '}') {
 		return
 	}
-	var numbers [maxOnce]uint64 // of a union
+	var numbers [maxOnce]uint64 // seen in this union
 	seen := numbers[:0]
 	side, once := w.side, w.o.Once && b.kind == kindUnion
 	fields := w.fields(b, off)
@@ -306,11 +303,11 @@ func (w *valueWriter) members(b *body, off int) {
 	w.close('}')
 }
 
-// bothSides says that a pointer may be one of the kernel, or of user space.
+// bothSides says that a pointer may belong to the kernel or to user space.
 const bothSides = "both"
 
-// sideOf returns which of its members the union of a struct has, if these are kernel and
-// user, as of sockptr_t: is_kernel beside it tells.
+// sideOf returns which member of a struct's union is valid, if the members are kernel and
+// user, as in sockptr_t. The member is_kernel next to the union tells.
 func (w *valueWriter) sideOf(fields []field, off int) string {
 	for i := range fields {
 		f := &fields[i]
@@ -324,8 +321,8 @@ func (w *valueWriter) sideOf(fields []field, off int) string {
 	return bothSides
 }
 
-// onSide reports whether a member of a union is to be shown: the one that a struct says
-// it is, and any other unless what it shows was seen.
+// onSide reports whether to show a member of a union: the valid one if that is known, else
+// any whose value was not seen.
 func (w *valueWriter) onSide(f *field, side string, seen bool) bool {
 	kernel := w.p.named(f, "kernel")
 	if side == "" || w.p.bodies[f.body].kind != kindPointer || !kernel && !w.p.named(f, "user") {
@@ -334,7 +331,7 @@ func (w *valueWriter) onSide(f *field, side string, seen bool) bool {
 	return side == bothSides || kernel == (side == "kernel")
 }
 
-// maxOnce is how many numbers of a union are remembered for Once.
+// maxOnce is how many numbers of a union Once remembers.
 const maxOnce = 8
 
 func (w *valueWriter) elements(b *body, off int) {
@@ -357,15 +354,15 @@ func (w *valueWriter) elements(b *body, off int) {
 	w.close(']')
 }
 
-// more stands for the elements that are too many.
+// more stands for the elements beyond the limit.
 func (w *valueWriter) more() {
 	w.begin()
 	w.str("...")
 	w.newline()
 }
 
-// place writes where a value lies, in the form of pahole: offset and size in
-// bytes, of bitfields also the first bit and the width.
+// place writes offset and size in bytes, as pahole does; for a bitfield also its first bit
+// and width.
 func (w *valueWriter) place(f *field, b *body, off int) {
 	w.str(" /* ")
 	w.dst = strconv.AppendInt(w.dst, int64(off), 10)

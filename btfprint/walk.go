@@ -2,41 +2,41 @@
 
 package btfprint
 
-// A walker goes through the parts of one value and decides which are shown. What
-// is written of them is up to the sink that embeds it: valueWriter writes C,
-// jsonWriter JSON, and diffWriter what differs between two values, as C. A
-// walker itself writes nothing, so that no sink can do so in another's form.
+// A walker visits the parts of a value and decides which of them are shown. The sinks that
+// embed it decide what is written: valueWriter writes C, jsonWriter JSON, diffWriter the
+// differences between two values. The walker itself writes nothing, so no sink can write in
+// another's format.
 //
-// It lives on the stack of the function that prints a value: sinks hand it
-// functions, which do not escape, and not themselves as an interface, which would.
+// It lives on the stack of the function that prints. Sinks therefore hand it functions,
+// which do not escape to the heap, and not themselves as an interface, which would.
 type walker struct {
 	p    *Printer
 	o    ValueOptions
 	dst  []byte
 	raw  []byte
-	base int // start of this text in dst
+	base int // where this text starts in dst
 
 	depth   int
-	limit   int // bytes that dst may grow to
+	limit   int // most bytes that dst may have
 	inArray bool
-	tail    bool // nothing but padding follows this value in raw
+	tail    bool // only padding follows this value in raw
 	stopped bool
 	hops    int    // pointers followed so far
-	addr    uint64 // where raw was captured, if known
-	plain   bool   // text that begins with a NUL is zero, as libbpf has it
+	addr    uint64 // where raw was captured, 0 if unknown
+	plain   bool   // a text that begins with a NUL counts as zero, as in libbpf
 }
 
 func newWalker(p *Printer, dst, raw []byte, o *ValueOptions) walker {
 	w := walker{p: p, dst: dst, raw: raw, base: len(dst), tail: true}
 	if o != nil {
-		// A copy, so that the caller's options need not live on the heap.
+		// The copy keeps the caller's options off the heap.
 		w.o = *o
 	}
 	w.addr = w.o.Addr
 	w.limit = w.o.MaxBytes
 	if w.limit <= 0 {
-		// Unions show the same bytes several times, each level of a nested
-		// member repeats the indent. Only corrupt BTF needs more.
+		// Unions show the same bytes several times, and each level repeats the indent. Only
+		// corrupt BTF needs more than this.
 		w.limit = 1<<20 + 256*len(raw)
 	}
 	w.limit += len(dst)
@@ -55,8 +55,8 @@ func (w *walker) full() bool {
 	return w.stopped
 }
 
-// missing reports whether too few bytes are left to begin a value: all of them
-// for a scalar, one for a struct or array, which may end early.
+// missing reports whether too few bytes are left to start a value. A scalar needs all its
+// bytes; a struct or array needs one, and may end early.
 func (w *walker) missing(f *field, b *body, off int) bool {
 	need := int(b.size)
 	switch {
@@ -73,16 +73,16 @@ func (w *walker) flexible(b *body, off int) bool {
 	return b.n == 0 && b.kind >= kindArray && w.tail && len(w.raw) > max(w.p.Size(), off)
 }
 
-// presence is what a walker finds where a value should be.
+// A presence says what is found where a value should be.
 type presence uint8
 
 const (
 	present presence = iota
-	zero             // nothing that is shown
+	zero             // present, but not shown because it is zero
 	absent           // too few bytes
 )
 
-// look finds out whether a value is there to be shown.
+// look returns whether a value is there to be shown.
 func (w *walker) look(f *field, b *body, off int) presence {
 	switch {
 	case w.flexible(b, off):
@@ -95,8 +95,7 @@ func (w *walker) look(f *field, b *body, off int) presence {
 	return present
 }
 
-// fields are the members of a struct or union: of a union only the likely one, if
-// that is asked for.
+// fields returns the members to visit; with Likely, a union has only one.
 func (w *walker) fields(b *body, off int) []field {
 	fields := w.p.fields[b.first : b.first+b.n]
 	if b.kind == kindUnion && w.o.Likely && b.n > 1 {
@@ -106,7 +105,7 @@ func (w *walker) fields(b *body, off int) []field {
 	return fields
 }
 
-// eachMember goes through members, until the walk is stopped.
+// eachMember visits members until the walk stops.
 func (w *walker) eachMember(fields []field, member func(*field)) {
 	tail := w.tail
 	for i := range fields {
@@ -119,8 +118,8 @@ func (w *walker) eachMember(fields []field, member func(*field)) {
 	w.tail = tail
 }
 
-// eachElement goes through the elements of an array and where they begin, until one
-// is the last to be shown or the walk is stopped.
+// eachElement visits the elements of an array with their offsets, until the last to be
+// shown or until the walk stops.
 func (w *walker) eachElement(b *body, off int, element func(i int, f *field, off int) (more bool)) {
 	size := int(w.p.bodies[w.p.elems[b.first].body].size)
 	n := int(b.n)
@@ -128,7 +127,7 @@ func (w *walker) eachElement(b *body, off int, element func(i int, f *field, off
 		n = (len(w.raw) - off + size - 1) / size
 	}
 	if size == 0 {
-		// Nothing to see, and nothing that bounds their number.
+		// Elements of size 0 show nothing, and nothing would bound their number.
 		n = 0
 	}
 	inArray, tail := w.inArray, w.tail
@@ -138,11 +137,11 @@ func (w *walker) eachElement(b *body, off int, element func(i int, f *field, off
 	w.inArray, w.tail = inArray, tail
 }
 
-// most reports whether the i-th element, or character, is one too many.
+// most reports whether element or character i is beyond MaxElements.
 func (w *walker) most(i int) bool { return w.o.MaxElements > 0 && i == w.o.MaxElements }
 
-// plainNumber returns what a member is, if that is an integer or a pointer other
-// than 0, and all of it was captured.
+// plainNumber returns the value of a member that is a captured integer or pointer other
+// than 0.
 func (w *walker) plainNumber(f *field, off int) (uint64, bool) {
 	b := &w.p.bodies[f.body]
 	off += int(f.off)
@@ -153,7 +152,7 @@ func (w *walker) plainNumber(f *field, off int) (uint64, bool) {
 	return n, n != 0
 }
 
-// bytesOf returns an array of bytes as far as it was captured, and how many it has.
+// bytesOf returns the captured part of an array of bytes, and its full length.
 func (w *walker) bytesOf(b *body, off int) (raw []byte, n int) {
 	n = int(b.n)
 	if w.flexible(b, off) {
@@ -162,8 +161,7 @@ func (w *walker) bytesOf(b *body, off int) (raw []byte, n int) {
 	return w.raw[off:min(off+n, len(w.raw))], n
 }
 
-// behind returns what a pointer points to, if it is to be followed and was
-// captured.
+// behind returns the type and the captured bytes behind a pointer, if it is to be followed.
 func (w *walker) behind(t *pointee, addr uint64) (to *followed, raw []byte) {
 	if w.o.Memory == nil || addr == 0 || w.hops >= max(w.o.FollowDepth, 1) {
 		return nil, nil
@@ -183,7 +181,7 @@ func (w *walker) behind(t *pointee, addr uint64) (to *followed, raw []byte) {
 	return to, raw
 }
 
-// enter goes on with what lies at an address.
+// enter continues the walk with the memory at addr.
 func (w *walker) enter(to *followed, raw []byte, addr uint64) {
 	w.p, w.raw, w.addr = to.p, raw, addr
 	w.hops++

@@ -16,8 +16,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// known is a type, known by its name, that people read in another form than
-// its members.
+// A known is a type that people prefer to read in another form than its members. The type
+// is recognised by its name.
 type known uint8
 
 const (
@@ -26,18 +26,18 @@ const (
 	knownDev          // dev_t
 	knownMode         // umode_t
 	knownGFP          // gfp_t
-	knownNumber       // kuid_t, atomic_t, refcount_t: structs around a number
+	knownNumber       // kuid_t, atomic_t, refcount_t: a struct around a number
 	knownIP4          // struct in_addr
 	knownIP6          // struct in6_addr
-	knownSocket       // struct sockaddr and its family
+	knownSocket       // struct sockaddr and relatives
 	knownList         // struct list_head
 	knownName         // struct qstr
-	knownErrno        // an int that is named like an error
-	knownBig          // __be16 and its like: a number in network order
-	knownMAC          // 6 bytes that are named like a hardware address
+	knownErrno        // an int whose name says that it is an error
+	knownBig          // __be16 and the like: a number in network byte order
+	knownMAC          // 6 bytes whose name says that they are a hardware address
 )
 
-// A shape is what a known type must look like: a name alone proves nothing.
+// A shape is what a known type must look like; the name alone proves nothing.
 type shape struct {
 	known   known
 	kind    kind
@@ -78,7 +78,7 @@ func knownByName(name string) (shape, bool) {
 	return shape{}, false
 }
 
-// known looks for a known name on the way from t to its body.
+// known looks for a known name among the typedefs from t to its body.
 func (c *compiler) known(t btf.Type, id uint32) known {
 	b := &c.p.bodies[id]
 	for range maxNesting {
@@ -102,7 +102,7 @@ func (c *compiler) known(t btf.Type, id uint32) known {
 	return unknown
 }
 
-// onlyNumber returns the integer that is all there is in a struct.
+// onlyNumber returns the integer that is the whole content of a struct.
 func (p *Printer) onlyNumber(b *body) (*body, bool) {
 	for b.kind == kindStruct && b.n == 1 {
 		f := &p.fields[b.first]
@@ -115,7 +115,7 @@ func (p *Printer) onlyNumber(b *body) (*body, bool) {
 	return b, b.kind == kindInt
 }
 
-// knownMember looks at the name of a member too.
+// knownMember is known for a member, whose name may tell too.
 func (c *compiler) knownMember(m *btf.Member, id uint32) known {
 	b := &c.p.bodies[id]
 	k := c.known(m.Type, id)
@@ -130,7 +130,7 @@ func (c *compiler) knownMember(m *btf.Member, id uint32) known {
 	return k
 }
 
-// namesHardware reports whether 6 bytes of that name are a hardware address.
+// namesHardware reports whether 6 bytes with this name are a hardware address.
 func namesHardware(name string) bool {
 	for _, part := range []string{"addr", "mac", "bssid", "dest", "source"} {
 		if strings.Contains(name, part) {
@@ -140,7 +140,7 @@ func namesHardware(name string) bool {
 	return false
 }
 
-// namesError reports whether a member of that name holds an error number.
+// namesError reports whether a member with this name holds an error number.
 func namesError(name string) bool {
 	switch name {
 	case "ret", "retval", "rc", "res", "result":
@@ -149,8 +149,8 @@ func namesError(name string) bool {
 	return strings.Contains(name, "err")
 }
 
-// reading writes a well-known type as people read it. It reports false, and
-// has written nothing, where the value is none of the type's usual ones.
+// reading writes a well-known type as people read it. It returns false, without writing,
+// for a value that the type should not have.
 func (w *walker) reading(f *field, b *body, off int) ([]byte, bool) {
 	if f.known == unknown || f.bits > 0 || off+int(b.size) > len(w.raw) {
 		return w.dst, false
@@ -213,7 +213,7 @@ func AppendMAC(dst, raw []byte) []byte {
 	return dst
 }
 
-// appendSeconds appends nanoseconds as seconds, as the kernel's log does.
+// appendSeconds appends nanoseconds as seconds, in the format of the kernel's log.
 func appendSeconds(dst []byte, ns int64) []byte {
 	if ns == math.MaxInt64 {
 		return append(dst, "KTIME_MAX"...)
@@ -232,7 +232,7 @@ func appendSeconds(dst []byte, ns int64) []byte {
 	return append(dst, 's')
 }
 
-// appendMode appends the type of a file by name, its permissions in octal.
+// appendMode appends the file type by name and the permissions in octal.
 func appendMode(dst []byte, mode uint64) []byte {
 	name := ""
 	switch mode & 0o170000 {
@@ -266,8 +266,8 @@ func appendMode(dst []byte, mode uint64) []byte {
 	return dst
 }
 
-// gfpNames are the bits that have meant the same from Linux 5.15 on. Those
-// from 24 upwards depend on the configuration; bit 9 was once __GFP_ATOMIC.
+// gfpNames are the bits that have had the same meaning since Linux 5.15. Bits from 24 up
+// depend on the configuration; bit 9 used to be __GFP_ATOMIC.
 var gfpNames = [...]string{
 	0: "DMA", 1: "HIGHMEM", 2: "DMA32", 3: "MOVABLE", 4: "RECLAIMABLE", 5: "HIGH", 6: "IO", 7: "FS", 8: "ZERO",
 	10: "DIRECT_RECLAIM", 11: "KSWAPD_RECLAIM", 12: "WRITE", 13: "NOWARN", 14: "RETRY_MAYFAIL", 15: "NOFAIL",
@@ -275,7 +275,7 @@ var gfpNames = [...]string{
 	23: "ZEROTAGS",
 }
 
-// appendGFP appends the name of a usual combination, then of the bits beyond it.
+// appendGFP appends the name of a common combination, and then the bits beyond it.
 func appendGFP(dst []byte, v uint64) []byte {
 	start := len(dst)
 	for _, c := range [...]struct {
@@ -316,7 +316,7 @@ func appendGFP(dst []byte, v uint64) []byte {
 	return dst
 }
 
-// appendSocketAddr appends an address of the families whose form is known.
+// appendSocketAddr appends an address, for the families whose format is known.
 func (p *Printer) appendSocketAddr(dst, raw []byte) ([]byte, bool) {
 	const unix, inet, inet6 = 1, 2, 10
 	port := uint16(raw[2])<<8 | uint16(raw[3])
@@ -331,7 +331,7 @@ func (p *Printer) appendSocketAddr(dst, raw []byte) ([]byte, bool) {
 		path := raw[2:]
 		dst = append(dst, `AF_UNIX "`...)
 		if path[0] == 0 {
-			// An abstract name, whose length is not part of the address.
+			// An abstract name. The address does not contain its length.
 			dst = append(dst, '@')
 			path = path[1:]
 		}
@@ -343,7 +343,7 @@ func (p *Printer) appendSocketAddr(dst, raw []byte) ([]byte, bool) {
 	return dst, false
 }
 
-// list writes a list_head: empty when it points to itself.
+// list writes a list_head. It is empty if it points to itself.
 func (w *walker) list(raw []byte, off int) []byte {
 	next, prev := w.p.load(raw[:8]), w.p.load(raw[8:])
 	switch {
@@ -356,7 +356,7 @@ func (w *walker) list(raw []byte, off int) []byte {
 	return strconv.AppendUint(append(dst, " prev 0x"...), prev, 16)
 }
 
-// qstr writes the name of a dentry if it was captured.
+// qstr writes the name in a struct qstr if it was captured.
 func (w *walker) qstr(raw []byte) ([]byte, bool) {
 	if w.o.Memory == nil {
 		return w.dst, false

@@ -2,10 +2,9 @@
 
 package btfprint
 
-// isZero reports whether a value is left out for being zero: all its members
-// are, padding does not count. If plain, an array of bytes is zero when its
-// first byte is, as libbpf has it. Values of which bytes are missing are not
-// zero, so that the gap is shown.
+// isZero reports whether a value is left out because all its members are zero; padding does
+// not count. With plain, an array of bytes is zero if its first byte is, as in libbpf. A
+// value with missing bytes is not zero, so that the gap is shown.
 func (w *walker) isZero(f *field, b *body, off int, plain bool) bool {
 	if f.bits > 0 {
 		return w.p.bitfield(f, w.raw, off) == 0

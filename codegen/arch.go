@@ -11,19 +11,20 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An arch tells where a kprobe program's context, struct pt_regs, has what.
+// An arch says where a kprobe program finds things in its context, struct pt_regs. Offsets
+// are in bytes.
 type arch struct {
 	args    []int16 // integer argument registers
-	results []int16 // the second one is used by results of more than 8 bytes
+	results []int16 // the second is used by results of more than 8 bytes
 	sp      int16
-	// frame is where the frame pointer is, if the stack pointer is not known at the
-	// return of a call that ftrace hands over (return_to_handler of arm64).
+	// frame is the offset of the frame pointer. It is needed where ftrace hands over a
+	// return and the stack pointer is unknown (return_to_handler of arm64).
 	frame int16
-	// popped is how much higher the stack pointer is at return than it was at entry.
+	// popped is how much higher the stack pointer is at return than at entry, in bytes.
 	popped int32
-	// readsUser says that the helpers for kernel memory may read user space's as
-	// well. x86 tests the address; arm64 leaves it to the CPU, and those before
-	// Armv8.1 cannot keep the kernel from it (PAN).
+	// readsUser says that the helpers for kernel memory may read user memory as well. x86
+	// tests the address. arm64 leaves it to the CPU, and before Armv8.1 (PAN) CPUs allow
+	// it.
 	readsUser bool
 }
 
@@ -33,14 +34,14 @@ var arches = map[string]arch{
 	"arm64": registers("arm64", arch{frame: offsets(ptregs.Words("arm64", "x29"))[0], readsUser: true}),
 }
 
-// registers completes a with where struct pt_regs has what.
+// registers adds the offsets of the registers in struct pt_regs to a.
 func registers(name string, a arch) arch {
 	a.args, a.results = offsets(ptregs.Arguments(name)), offsets(ptregs.Results(name))
 	a.sp = offsets(ptregs.Words(name, "sp"))[0]
 	return a
 }
 
-// offsets are where words of struct pt_regs begin, in bytes.
+// offsets converts word indexes of struct pt_regs to bytes.
 func offsets(words []int) []int16 {
 	at := make([]int16, len(words))
 	for i, w := range words {
@@ -49,10 +50,9 @@ func offsets(words []int) []int16 {
 	return at
 }
 
-// stackKey sets reg to what tells this call from all others in the system, the
-// same at entry and at return. For programs that one invocation of a
-// trampoline runs, that is the address of the context, which lies in the
-// trampoline's stack frame.
+// stackKey sets reg to a number that identifies this call in the whole system, the same at
+// entry and at return. On a trampoline that is the address of the context, which is in the
+// trampoline's stack frame. Elsewhere it is the stack or frame pointer of the call.
 func (a *assembler) stackKey(reg asm.Register) {
 	if a.probe.Method.Trampoline() {
 		if reg != a.ctx {
@@ -61,7 +61,7 @@ func (a *assembler) stackKey(reg asm.Register) {
 		return
 	}
 	if m := a.probe.Method; a.arch.frame != 0 && (m == layout.MethodKprobeMulti || m == layout.MethodKprobeSession) {
-		a.emit(asm.LoadMem(reg, a.ctx, a.arch.frame, asm.DWord)) // the caller's, at both ends
+		a.emit(asm.LoadMem(reg, a.ctx, a.arch.frame, asm.DWord)) // the caller's frame: the same at both ends
 		return
 	}
 	a.emit(asm.LoadMem(reg, a.ctx, a.arch.sp, asm.DWord))
@@ -70,8 +70,8 @@ func (a *assembler) stackKey(reg asm.Register) {
 	}
 }
 
-// inWords reports whether a program's context is what the kernel's function was
-// called with, in words of 64 bits.
+// inWords reports whether the context of m's programs is an array of 64-bit words, as the
+// traced function was called with, rather than struct pt_regs.
 func inWords(m layout.Method) bool {
 	return typesKnown(m) || m == layout.MethodRawTP
 }
@@ -81,13 +81,13 @@ func typesKnown(m layout.Method) bool {
 	return m == layout.MethodFentry || m == layout.MethodFsession || m == layout.MethodTPBTF
 }
 
-// word loads the i-th 64-bit word of parameter p into R0.
+// word loads word i of parameter p into R0. The context may be gone afterwards.
 func (a *assembler) word(p *layout.Param, i int) {
 	switch {
 	case a.probe.Method == layout.MethodTracingMulti:
 		a.funcArg(p.Loc.Slot + i)
 	case typesKnown(a.probe.Method) && isInt128(p.Type):
-		a.funcArg(p.Loc.Slot + i) // the verifier lets a struct of two words be loaded, but no such number
+		a.funcArg(p.Loc.Slot + i) // the verifier allows loads of a struct of two words, but not of an __int128
 	case inWords(a.probe.Method):
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*(p.Loc.Slot+i)), asm.DWord))
 	case p.Loc.Reg >= 0:
@@ -98,18 +98,17 @@ func (a *assembler) word(p *layout.Param, i int) {
 	}
 }
 
-// isInt128 reports whether t is a number of two words.
+// isInt128 reports whether t is an integer of two words.
 func isInt128(t btf.Type) bool {
 	n, ok := btf.UnderlyingType(t).(*btf.Int)
 	return ok && n.Size > 8
 }
 
-// maxContext is how many words of its context a program on a trampoline may load
-// itself, MAX_BPF_FUNC_ARGS: behind as many parameters the result is one too many.
+// maxContext is MAX_BPF_FUNC_ARGS: how many words of its context a trampoline program may
+// load itself. Behind this many parameters, the result is one word too far.
 const maxContext = 12
 
-// resultWord loads the i-th word of the result into R0. Trampolines keep only
-// the first.
+// resultWord loads word i of the result into R0. Trampolines only keep the first word.
 func (a *assembler) resultWord(i int) {
 	trampoline := a.probe.Method.Trampoline()
 	switch {
@@ -124,7 +123,7 @@ func (a *assembler) resultWord(i int) {
 	}
 }
 
-// slots is how many words of a fentry program's context the parameters take.
+// slots returns how many words of a fentry program's context the parameters take.
 func slots(p *layout.Probe) int {
 	n := 0
 	for _, param := range p.Params {

@@ -12,9 +12,9 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An assembler collects the instructions of one function. Jumps go to labels
-// only; every instruction carries the text it stands for, which the kernel
-// quotes in the verifier's log.
+// An assembler collects the instructions of one function. Jumps go to labels only. Every
+// instruction carries the text it stands for, which the kernel quotes in the verifier's
+// log.
 type assembler struct {
 	probe  *layout.Probe
 	target Target
@@ -22,41 +22,42 @@ type assembler struct {
 	phase  expr.Phase
 	prefix string // makes labels unique within a program
 
-	ctx   asm.Register // holds the context; R1 does not survive a helper
-	frame asm.Register // points into the frame, in return code that has one
-	base  int          // byte offset in the frame that it points to
-	// inCookie says that the session's cookie, at stackCookie, has what entry has kept,
-	// rather than a frame.
+	ctx   asm.Register // holds the context; R1 does not survive helper calls
+	frame asm.Register // points to the frame, in return code that has one
+	base  int          // offset in bytes from the frame's start to where frame points
+	// inCookie says that the session cookie, at stackCookie, holds what entry kept. There
+	// is no frame then.
 	inCookie bool
-	data     int  // byte offset of the captured data from what R7 points to
-	stashing bool // it is a frame, which has the set of faults; else that is in a register
-	depth    int  // spilled values on the stack
+	data     int  // offset in bytes from R7 to the captured data
+	stashing bool // the record is a frame, which has the fault mask; otherwise a register has it
+	depth    int  // values spilled to the stack
 
 	exits
-	// held has the exits from before the program took hold of its stack; nil if it
+	// held has the exits as they were before the program took its stack's guard; nil if it
 	// has not.
 	held *exits
-	// again is where a call goes that needs the stack held after all, againUsed
-	// whether anything jumps there, and reads whether a helper is called without.
+	// again is the label for a call that turns out to need the guard; againUsed says
+	// whether anything jumps there. reads says that some helper was called without the
+	// guard. See lightly.
 	again     string
 	againUsed bool
 	reads     bool
-	later     []func() // emit what is placed behind the program
-	// functions are those that it calls and that nothing else has.
+	later     []func() // emit the code that goes behind the program
+	// functions are helpers of this function that nothing else calls.
 	functions []bpf.Function
 
 	source  asm.Comment
 	insns   asm.Instructions
 	labels  int
 	pending string            // label of the next instruction
-	aliases map[string]string // labels that fell on the same instruction
+	aliases map[string]string // labels that turned out to mark the same instruction
 }
 
-// Stack slots, in bytes from the frame pointer down.
+// Stack slots, in bytes below the frame pointer.
 const (
-	stackContext = -8  // R1 across a helper
-	stackScratch = -16 // where helpers put what they read
-	stackSpill   = -32 // the first spilled value, below stackGuard
+	stackContext = -8  // R1 across a helper call
+	stackScratch = -16 // result buffer of helpers
+	stackSpill   = -32 // first spilled value; stackGuard is above it
 )
 
 func newAssembler(p *layout.Probe, t Target, phase expr.Phase, prefix string) *assembler {
@@ -69,7 +70,7 @@ func newAssembler(p *layout.Probe, t Target, phase expr.Phase, prefix string) *a
 	return a
 }
 
-// label returns a new label.
+// label returns a new label, unique within the program.
 func (a *assembler) label(name string) string {
 	a.labels++
 	return "." + a.prefix + "_" + name + strconv.Itoa(a.labels)
@@ -84,7 +85,7 @@ func (a *assembler) place(label string) {
 	a.pending = label
 }
 
-// say sets the text that the next instructions stand for.
+// say sets the source text of the instructions that follow.
 func (a *assembler) say(text string) { a.source = asm.Comment(text) }
 
 func (a *assembler) emit(insns ...asm.Instruction) {
@@ -98,10 +99,10 @@ func (a *assembler) emit(insns ...asm.Instruction) {
 	}
 }
 
-// done returns the instructions that can be reached, all labels resolved to
-// their instruction's.
+// done returns the reachable instructions. All jumps go to the label that their instruction
+// has.
 func (a *assembler) done() asm.Instructions {
-	for i := 0; i < len(a.later); i++ { // what is emitted may add more
+	for i := 0; i < len(a.later); i++ { // emitting may add more
 		a.later[i]()
 	}
 	for i, ins := range a.insns {
@@ -112,7 +113,7 @@ func (a *assembler) done() asm.Instructions {
 	return reachable(a.insns)
 }
 
-// saveContext and restoreContext go around the call of a helper.
+// saveContext and restoreContext enclose a helper call that would clobber the context.
 func (a *assembler) saveContext() {
 	if a.ctx == asm.R1 {
 		a.emit(asm.StoreMem(asm.RFP, stackContext, asm.R1, asm.DWord))
@@ -132,10 +133,12 @@ func (a *assembler) passContext() {
 	}
 }
 
-// helper calls a helper whose arguments, from R2 on, are in place; first sets R1.
+// helper calls a helper. The arguments from R2 on are in place; first holds the
+// instructions that set R1. A helper that reads memory needs the guard: it may be traced
+// itself.
 func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
 	if a.arch.readsUser && (fn == asm.FnProbeReadKernel || fn == asm.FnProbeReadKernelStr) {
-		a.emit(asm.JSGE.Imm(asm.R3, 0, a.failed())) // the address
+		a.emit(asm.JSGE.Imm(asm.R3, 0, a.failed())) // the address: of the kernel if bit 63 is set
 	}
 	a.reads = a.reads || a.guarded() && !leaf[fn]
 	a.saveContext()
@@ -144,7 +147,8 @@ func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
 	a.restoreContext()
 }
 
-// leaf are helpers that call no function, or none that calls another.
+// leaf lists helpers too simple to be in anybody's way: they call no function, or none that
+// calls another, so no traced function can run inside them.
 var leaf = map[asm.BuiltinFunc]bool{asm.FnKtimeGetNs: true, asm.FnGetCurrentComm: true, asm.FnGetCurrentPidTgid: true,
 	asm.FnGetCurrentUidGid: true, asm.FnGetSmpProcessorId: true, asm.FnGetCurrentTask: true}
 
@@ -153,7 +157,7 @@ func scratchAddress(reg asm.Register) []asm.Instruction {
 	return []asm.Instruction{asm.Mov.Reg(reg, asm.RFP), asm.Add.Imm(reg, stackScratch)}
 }
 
-// spill saves R0; unspill brings the value back into reg.
+// spill saves R0 to the stack. unspill pops the newest spilled value into reg.
 func (a *assembler) spill() {
 	a.emit(asm.StoreMem(asm.RFP, int16(stackSpill-8*a.depth), asm.R0, asm.DWord))
 	a.depth++
@@ -164,7 +168,7 @@ func (a *assembler) unspill(reg asm.Register) {
 	a.emit(asm.LoadMem(reg, asm.RFP, int16(stackSpill-8*a.depth), asm.DWord))
 }
 
-// constant sets reg to v.
+// constant sets reg to v with the shortest instruction.
 func (a *assembler) constant(reg asm.Register, v uint64) {
 	if fitsImm(v) {
 		a.emit(asm.Mov.Imm(reg, int32(v)))
@@ -173,10 +177,10 @@ func (a *assembler) constant(reg asm.Register, v uint64) {
 	a.emit(asm.LoadImm(reg, int64(v), asm.DWord))
 }
 
-// fitsImm reports whether v is what a 32-bit immediate is extended to.
+// fitsImm reports whether v survives as a sign-extended 32-bit immediate.
 func fitsImm(v uint64) bool { return int64(v) == int64(int32(v)) }
 
-// failed returns the label for faults and notes that it is used.
+// failed returns the label of the fault exit and marks it as used.
 func (a *assembler) failed() string {
 	a.faulted = true
 	return a.fault

@@ -12,16 +12,18 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Registers of a capture function, all of which survive helpers.
+// Registers of a capture function. Helpers preserve all of them.
 const (
 	captureContext = asm.R6
 	captureData    = asm.R7
 	captureFaults  = asm.R8
 )
 
-// capture is the function that stores the values of one half:
-// faults = ks_capture(context, data). If c is not nil, what entry has kept in the
-// cookie of the session belongs to the record.
+// capture generates the function that stores the values of one half:
+//
+//	faults = ks_capture(context, data)
+//
+// If c is not nil, the record also gets what entry kept in the session cookie.
 func (a *assembler) capture(stores []layout.Slot, c *cookie) {
 	a.ctx = captureContext
 	a.frame, a.base = captureData, bpf.FrameData
@@ -36,16 +38,14 @@ func (a *assembler) capture(stores []layout.Slot, c *cookie) {
 	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
 }
 
-// clearFaults empties the set of faults in a way that the verifier does not
-// see through, from whatever lies at off. Of a set that it knows it follows
-// every combination of what can and cannot be read to the end of the program:
-// 2 to the power of the slots.
+// clearFaults clears the fault mask, but hides from the verifier that it is 0: it computes
+// 0 from whatever is at off. A known mask would make the verifier explore 2^slots paths.
 func (a *assembler) clearFaults(off int) {
 	a.emit(asm.LoadMem(captureFaults, captureData, int16(off), asm.DWord), asm.Xor.Reg(captureFaults, captureFaults))
 }
 
-// storeAll reads the values of all slots. The context is in R6, what the data
-// is part of in R7, the set of faults in R8.
+// storeAll stores the values of all slots. R6 has the context, R7 points to what contains
+// the data, R8 is the fault mask.
 func (a *assembler) storeAll(stores []layout.Slot) {
 	for len(stores) > 0 {
 		group, rest := a.neighbours(stores)
@@ -58,7 +58,7 @@ func (a *assembler) storeAll(stores []layout.Slot) {
 	}
 }
 
-// put stores R0 at offset off of the data.
+// put stores R0 at offset off of the data, in bytes.
 func (a *assembler) put(off int) {
 	a.emit(asm.StoreMem(captureData, int16(a.data+off), asm.R0, asm.DWord))
 }
@@ -68,8 +68,8 @@ func (a *assembler) dataAddress(off int) []asm.Instruction {
 	return []asm.Instruction{asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(a.data+off))}
 }
 
-// store reads one slot's value. If that cannot be read, its bit is set in the
-// fault mask and the slot's content means nothing.
+// store stores the value of one slot. If it cannot be read, store sets the slot's bit in
+// the fault mask, and the slot's contents are undefined.
 func (a *assembler) store(s *layout.Slot) {
 	a.say(fmt.Sprintf("slot %d: %s", s.Index, a.slotText(s)))
 	a.fault, a.faulted = a.label("fault"), false
@@ -90,7 +90,8 @@ func (a *assembler) store(s *layout.Slot) {
 	}
 }
 
-// aside places what is done at label, and seldom, behind the program. It goes on here.
+// aside places rarely run code behind the program, at label. The code continues where aside
+// was called.
 func (a *assembler) aside(label string, emit func()) {
 	next, source := a.label("next"), a.source
 	a.place(next)
@@ -102,7 +103,7 @@ func (a *assembler) aside(label string, emit func()) {
 	})
 }
 
-// noteFault adds a slot to the set of faults: that in the frame, or that in a register.
+// noteFault sets the slot's bit in the fault mask, which is in the frame or in a register.
 func (a *assembler) noteFault(slot int, stashing bool) {
 	a.emit(asm.LoadImm(asm.R0, int64(uint64(1)<<slot), asm.DWord))
 	if !stashing {
@@ -121,7 +122,7 @@ func (a *assembler) slotText(s *layout.Slot) string {
 	return a.probe.Items[s.Item].Captures[s.Capture].Label
 }
 
-// storeObject copies memory, or the words of a value passed in registers.
+// storeObject copies an aggregate from memory, or the words of one passed in registers.
 func (a *assembler) storeObject(t *expr.Object, s *layout.Slot) {
 	if t.Addr != nil {
 		a.value(t.Addr, useAny)
@@ -139,7 +140,8 @@ func (a *assembler) storeObject(t *expr.Object, s *layout.Slot) {
 	}
 }
 
-// readInto calls a reading helper: size bytes at R0 + off to offset to of the data.
+// readInto calls a reading helper. It copies size bytes at R0 + off to offset to of the
+// data.
 func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
 	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
 	a.addOffset(asm.R3, off)
@@ -147,9 +149,9 @@ func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
 	a.helper(fn, a.dataAddress(int(to))...)
 }
 
-// storeText copies a string. The helper ends it with a NUL, if need be in
-// place of its last byte, and then returns the size of the slot. As the slot has
-// a byte more than is shown, such a string is longer than that.
+// storeText copies a string. The helper always writes a NUL, over the last byte if it must,
+// and then returns the slot's size. Since the slot is one byte larger than what is shown,
+// that size means that the string was cut.
 func (a *assembler) storeText(t *expr.Text, s *layout.Slot) {
 	if t.Addr == nil {
 		a.emit(asm.Mov.Imm(asm.R2, int32(s.Size)))
@@ -171,8 +173,8 @@ func (a *assembler) storeText(t *expr.Text, s *layout.Slot) {
 	a.place(whole)
 }
 
-// storeBuffer copies as many bytes as were asked for and the slot has room
-// for, behind the number that was asked for.
+// storeBuffer stores the number of bytes that buf() asked for, and behind it as many of
+// them as fit.
 func (a *assembler) storeBuffer(t *expr.Buffer, s *layout.Slot) {
 	a.value(t.N, useNumber)
 	a.put(int(s.Off))
@@ -189,7 +191,7 @@ func (a *assembler) storeBuffer(t *expr.Buffer, s *layout.Slot) {
 	a.emit(asm.JNE.Imm(asm.R0, 0, a.failed()))
 }
 
-// countTruncated counts a capture of which only the beginning is shown.
+// countTruncated counts a capture that was cut.
 func (a *assembler) countTruncated() {
 	a.saveContext()
 	a.emit(asm.Mov.Imm(asm.R1, int32(bpf.Truncated)), call(bpf.FuncCount))

@@ -13,52 +13,52 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Target is what the code is to run on.
+// A Target says what the code runs on and what the request asks for beyond the probe. The
+// zero value of each field but Arch is fine.
 type Target struct {
-	Arch string // as Go names it: amd64 or arm64
-	// Filtered says that the request has filters on the task, which the
-	// engine evaluates.
+	Arch string // as in GOARCH: amd64 or arm64
+	// Filtered says that the request filters by task. The engine evaluates these filters.
 	Filtered bool
-	// Stacks and Branches say what follows the values of a call's record.
+	// Stacks and Branches say what follows the values in a call's record.
 	Stacks, Branches bool
-	// Limited says that only so many calls are to be sent in a time.
+	// Limited says that the rate of calls is limited (--rate).
 	Limited bool
-	// Functions are linked with every program: those that the filters need.
+	// Functions are linked with every program. Filters need some.
 	Functions []bpf.Function
-	// TypeID returns the BTF id that the kernel has for a type. It is nil, or
-	// returns false, where pointers cannot be cast (bpf_rdonly_cast, Linux 6.2).
+	// TypeID returns the kernel's BTF id of a type. It is nil, or returns false, where
+	// pointers cannot be cast: bpf_rdonly_cast needs Linux 6.2.
 	TypeID func(btf.Type) (btf.TypeID, bool)
-	// Session returns what the kernel has for programs that run at both ends of
-	// a call. It is nil where there are to be none.
+	// Session returns what the kernel offers to programs that run at both ends of a call.
+	// Nil if no such programs are wanted.
 	Session func() SessionKfuncs
-	// Namespace says that ksnoop is not in the initial PID namespace: $pid and $tid
-	// are what they are called in its own.
+	// Namespace says that ksnoop runs in a PID namespace of its own. $pid and $tid are then
+	// the numbers in that namespace.
 	Namespace bool
-	// Guard keeps programs from running inside each other.
+	// Guard keeps programs from running inside each other; see GuardFor. The zero value is
+	// no guard.
 	Guard bpf.Guard
-	// Stash is where frames of calls in flight are, StashFor all probes. If there is none,
-	// the probe has one of its own.
+	// Stash says where the frames of calls in flight are; see StashFor, which serves all
+	// probes. With the zero value, Compile makes a stash for the one probe.
 	Stash bpf.Stash
-	// Shared asks for programs that ask which probe they run for, rather than
-	// knowing it: by the cookie of the link or, for MethodKprobe, by the
-	// function's address. Those of two probes may then turn out the same.
+	// Shared asks for programs that look up their probe at run time: by the link's cookie
+	// or, for MethodKprobe, by the function's address. Probes of equal shape can then share
+	// programs.
 	Shared bool
-	// Layer is how many probes come before this one at the same function, of
-	// those whose programs are shared.
+	// Layer is the number of shared probes that come before this one on the same function.
 	Layer int
 }
 
-// Programs are the generated functions of one probe. The first of a list is
-// the program; lists may be empty. Where one program runs at both ends of a
-// call, that is Either, and it calls the first of each list; if Joined, these are
-// parts of it instead.
+// Programs are the generated functions of one probe. The first function of a list is the
+// program; a list may be empty. If Either is set, one program runs at both ends of a call.
+// It calls the first function of each list or, if Joined is set, contains them.
 type Programs struct {
 	Entry, Return []bpf.Function
 	Either        *bpf.Function
 	Joined        bool
 }
 
-// Compile generates the programs of a probe.
+// Compile generates the programs of a probe. It fails if an architecture or a method is not
+// supported, or if the stack of 512 bytes does not suffice.
 func Compile(p *layout.Probe, t Target) (Programs, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return Programs{}, fmt.Errorf("no code can be generated for %s", t.Arch)
@@ -95,7 +95,7 @@ func programs(p *layout.Probe, t Target) (Programs, error) {
 	return out, out.join(p, t)
 }
 
-// join makes one program of the two, where one is to run at both ends of a call.
+// join combines the two programs if one is to run at both ends of a call.
 func (out *Programs) join(p *layout.Probe, t Target) (err error) {
 	if out.Entry == nil || out.Return == nil {
 		return nil
@@ -110,7 +110,8 @@ func (out *Programs) join(p *layout.Probe, t Target) (err error) {
 	return err
 }
 
-// half generates the functions of one end of a call.
+// half generates the functions for one end of a call: the program, and a capture function
+// if the engine's table of slots cannot express the captures.
 func half(p *layout.Probe, t Target, h *layout.Half, phase expr.Phase, program func(*assembler)) ([]bpf.Function, error) {
 	name := map[expr.Phase]string{expr.AtEntry: "entry", expr.AtReturn: "return"}[phase]
 	a := newAssembler(p, t, phase, name)
@@ -132,9 +133,9 @@ func half(p *layout.Probe, t Target, h *layout.Half, phase expr.Phase, program f
 	return funcs, nil
 }
 
-// program returns the function that was emitted, with those that only it calls.
+// program returns the emitted function, followed by the functions that only it calls.
 func (a *assembler) program(name string) []bpf.Function {
-	insns := a.done() // which may still add to the functions
+	insns := a.done() // done may add to a.functions
 	return append([]bpf.Function{{Name: name, Args: 1, Insns: insns}}, a.functions...)
 }
 
@@ -145,10 +146,10 @@ func programName(p *layout.Probe, t Target, half string) string {
 	return fmt.Sprintf("p%d_%s", p.ID, half)
 }
 
-// begin is how programs of calls begin: with the predicates that registers alone
-// decide, since most calls end there, and the switch. It returns the other predicates.
+// begin emits the start of a call's program: the predicates that registers alone decide,
+// since most calls end there, and the test of the switch. It returns the other predicates.
 func (a *assembler) begin(preds []layout.Predicate) (rest []layout.Predicate) {
-	if a.hasTicket() { // there must be no jump before the snapshot that is taken
+	if a.hasTicket() { // no jump may come before the branch snapshot: it would be recorded
 		a.switched()
 		a.hold()
 		a.snapshot()
@@ -159,7 +160,7 @@ func (a *assembler) begin(preds []layout.Predicate) (rest []layout.Predicate) {
 	return rest
 }
 
-// first emits the predicates up to the first one that is not of a kind, and returns the others.
+// first emits predicates as long as kind holds for them, and returns the rest.
 func (a *assembler) first(preds []layout.Predicate, kind func(expr.Term) bool) (rest []layout.Predicate) {
 	for len(preds) > 0 && kind(preds[0].Term) {
 		a.condition(preds[0], a.drop)
@@ -168,17 +169,18 @@ func (a *assembler) first(preds []layout.Predicate, kind func(expr.Term) bool) (
 	return preds
 }
 
-// switched asks whether tracing is on, where the program for both ends has not.
+// switched tests the switch, unless the program for both ends has done so already.
 func (a *assembler) switched() {
 	if p := a.probe; p.Method != layout.MethodKprobeSession || p.Entry == nil || p.Return == nil {
 		a.unlessRunning()
 	}
 }
 
+// entryProgram emits the program for the entry of a call.
 func entryProgram(a *assembler) {
 	p, c := a.probe, cookieOf(a.probe, a.target)
 	if p.Stashed && a.inPlace() {
-		a.keepContext() // for forget, wherever it is reached from
+		a.keepContext() // forget needs it, wherever it is reached from
 	}
 	rest := a.begin(p.Entry.Predicates)
 	if p.Stashed && a.inPlace() && p.Entry.Record == nil {
@@ -210,7 +212,7 @@ func entryProgram(a *assembler) {
 	a.finish()
 }
 
-// keep takes a frame for the call and stores into it what is kept.
+// keep takes a frame for the call and stores the kept values in it.
 func (a *assembler) keep() {
 	p := a.probe
 	a.open()
@@ -223,7 +225,7 @@ func (a *assembler) keep() {
 	a.opened()
 }
 
-// open takes a frame for the return program to find; it is in frameReg.
+// open takes a frame that the return program can find, and leaves it in frameReg.
 func (a *assembler) open() {
 	if a.inPlace() {
 		a.openInPlace()
@@ -236,17 +238,17 @@ func (a *assembler) open() {
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(frameReg, asm.R0))
 }
 
-// keepContext moves the context to where it survives calls.
+// keepContext moves the context to a register that survives calls.
 func (a *assembler) keepContext() {
 	if a.ctx == asm.R6 {
-		return // since a branch snapshot was taken
+		return // done, when the branch snapshot was taken
 	}
 	a.say("keep the context")
 	a.emit(asm.Mov.Reg(asm.R6, a.ctx))
 	a.ctx = asm.R6
 }
 
-// probeID sets R2 to what records name the probe by.
+// probeID sets R2 to the number of the probe in records.
 func (a *assembler) probeID() {
 	if !a.target.Shared {
 		a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.ID)))
@@ -266,8 +268,8 @@ func (a *assembler) hit() {
 	a.emit(asm.Mov.Imm(asm.R2, int32(a.target.Layer)), call(bpf.FuncSite), asm.JSLT.Imm(asm.R0, 0, a.drop))
 }
 
-// stash stores values into the frame in frameReg. Those of missing are to be read
-// later, and are taken for unreadable until then.
+// stash stores values into the frame in frameReg. The slots in missing are stored later;
+// until then they count as unreadable.
 func (a *assembler) stash(stores []layout.Slot, missing uint64) {
 	if missing == 0 {
 		a.emit(storeZero(frameReg, int16(bpf.FrameFaults)))
@@ -282,6 +284,7 @@ func (a *assembler) stash(stores []layout.Slot, missing uint64) {
 	a.stashing = false
 }
 
+// returnProgram emits the program for the return of a call.
 func returnProgram(a *assembler) {
 	p := a.probe
 	if c := cookieOf(p, a.target); p.Stashed && c != nil {
@@ -301,7 +304,8 @@ func returnProgram(a *assembler) {
 		a.finish()
 		return
 	}
-	// A frame in place is found without a call. The switch can wait until one is made.
+	// No engine call is needed to find a frame in place, so the switch is tested after
+	// that.
 	late := a.inPlace() && !a.hasTicket()
 	if !late {
 		a.begin(nil)
@@ -345,8 +349,8 @@ func returnProgram(a *assembler) {
 	far()
 }
 
-// kindOf says what a record sent at return is: the return of a call whose
-// entry was sent before, or all of the call.
+// kindOf returns the kind of a record sent at return: the return of a call whose entry was
+// sent, or the whole call.
 func kindOf(p *layout.Probe) bpf.Kind {
 	if p.Joined {
 		return bpf.KindCall
@@ -363,12 +367,12 @@ func flag(b bool) int32 {
 	return 0
 }
 
-// call calls a function of the engine.
+// call calls a function of the engine by its label.
 func call(name string) asm.Instruction { return asm.Call.Label(name) }
 
-// predicates emits the tests of a program that has nothing to clean up. The
-// task filter comes after what can be told from registers and before anything
-// that reads memory, so that faults are counted of wanted tasks only.
+// predicates emits the tests of a program that has nothing to clean up. The task filter
+// comes after the tests of registers and before anything that reads memory: faults are then
+// counted for wanted tasks only.
 func (a *assembler) predicates(preds []layout.Predicate) {
 	filter := a.target.Filtered && !a.afterEntry()
 	for _, pred := range preds {
@@ -383,13 +387,14 @@ func (a *assembler) predicates(preds []layout.Predicate) {
 	}
 }
 
-// conditions emits predicates that are tested without regard to the task.
+// conditions emits predicates that do not depend on the task filter.
 func (a *assembler) conditions(preds []layout.Predicate) {
 	for _, pred := range preds {
 		a.condition(pred, a.drop)
 	}
 }
 
+// filter emits the task filter, a call of the engine.
 func (a *assembler) filter() {
 	a.say("filter tasks")
 	a.saveContext()
@@ -398,8 +403,8 @@ func (a *assembler) filter() {
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 }
 
-// admit drops calls beyond the rate that was asked for. It comes before the
-// first record of a call; a return whose entry was sent is sent as well.
+// admit drops calls beyond the requested rate. It runs before the first record of a call. A
+// return whose entry was sent is always sent.
 func (a *assembler) admit() {
 	if !a.target.Limited {
 		return
@@ -411,6 +416,7 @@ func (a *assembler) admit() {
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 }
 
+// send emits the code that sends a record of one end of a call.
 func (a *assembler) send(r *layout.Record, kind bpf.Kind) {
 	a.say("send a record")
 	a.probeID()
@@ -426,7 +432,7 @@ func (a *assembler) send(r *layout.Record, kind bpf.Kind) {
 	a.finishCall(bpf.FuncSend, bpf.FuncSendTail, r, kind)
 }
 
-// finish ends a program that has nothing to clean up.
+// finish emits the end of a program that has nothing to clean up.
 func (a *assembler) finish() {
 	if dropped := a.dropped(); dropped != 0 {
 		a.letGo()
@@ -442,6 +448,7 @@ func (a *assembler) finish() {
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
+// countFault is the fault exit: it counts a predicate that met unreadable memory.
 func (a *assembler) countFault() {
 	a.place(a.fault)
 	a.say("count the fault")

@@ -9,7 +9,7 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A jump is how a comparison is jumped on, for unsigned and for signed numbers.
+// A jump holds the jump instructions of a comparison, for unsigned and signed operands.
 type jump struct{ unsigned, signed asm.JumpOp }
 
 var jumps = map[expr.Op]jump{
@@ -18,19 +18,19 @@ var jumps = map[expr.Op]jump{
 	expr.OpGt: {asm.JGT, asm.JSGT}, expr.OpGe: {asm.JGE, asm.JSGE},
 }
 
-// negations maps each comparison to the one that holds when it does not.
+// negations maps each comparison to its opposite.
 var negations = map[expr.Op]expr.Op{
 	expr.OpEq: expr.OpNe, expr.OpNe: expr.OpEq, expr.OpLt: expr.OpGe,
 	expr.OpGe: expr.OpLt, expr.OpGt: expr.OpLe, expr.OpLe: expr.OpGt,
 }
 
-// condition goes on if p holds and jumps to otherwise if not.
+// condition continues if p holds, and jumps to otherwise if not.
 func (a *assembler) condition(p layout.Predicate, otherwise string) {
 	a.say(a.probe.ItemText(p.Item))
 	a.branch(p.Term, otherwise, false)
 }
 
-// branch jumps to label if the truth of t is sense, and goes on if not.
+// branch jumps to label if the truth of t equals sense, and continues if not.
 func (a *assembler) branch(t expr.Term, label string, sense bool) {
 	switch t := t.(type) {
 	case *expr.Const:
@@ -58,6 +58,7 @@ func (a *assembler) branch(t expr.Term, label string, sense bool) {
 	}
 }
 
+// branchValue is branch for any scalar: it compares with 0.
 func (a *assembler) branchValue(t expr.Term, label string, sense bool) {
 	a.value(t, useAny)
 	op := asm.JEq
@@ -67,9 +68,9 @@ func (a *assembler) branchValue(t expr.Term, label string, sense bool) {
 	a.emit(op.Imm(asm.R0, 0, label))
 }
 
-// branchLogic decides x first; y stays unread where x decides.
+// branchLogic evaluates x first and skips y if x decides.
 func (a *assembler) branchLogic(t *expr.Logic, label string, sense bool) {
-	// x decides if it is true in x || y, false in x && y.
+	// x decides if it is true in x || y, or false in x && y.
 	decisive := t.Op == expr.OpOr
 	if decisive == sense {
 		a.branch(t.X, label, sense)
@@ -82,6 +83,7 @@ func (a *assembler) branchLogic(t *expr.Logic, label string, sense bool) {
 	a.place(past)
 }
 
+// branchCompare is branch for a comparison: one jump, after both operands.
 func (a *assembler) branchCompare(t *expr.BinaryTerm, label string, sense bool) {
 	op := t.Op
 	if !sense {
@@ -104,9 +106,8 @@ func (a *assembler) branchCompare(t *expr.BinaryTerm, label string, sense bool) 
 	a.emit(j.Reg(asm.R0, asm.R2, label))
 }
 
-// low32 computes into the low half of R0 a 4-byte number that is passed in a
-// register, if t is one: to compare it, it need not be brought into register
-// form.
+// low32 loads a 4-byte number that is passed in a register into the low half of R0, if t is
+// one. 32-bit jumps compare it as it is, which saves extending it.
 func (a *assembler) low32(t expr.Term) bool {
 	switch t := t.(type) {
 	case *expr.Convert: // between int, unsigned int and their typedefs

@@ -13,29 +13,29 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A cookie says how what entry keeps for the return program lies in the 8 bytes
-// that a session has on the trampoline's stack: they cost no look-up, belong to
-// one call only, and are 0 before entry writes them.
+// A cookie says how values kept by entry are packed into the session cookie: 8 bytes on the
+// trampoline's stack. They cost no look-up, belong to one call only, and are 0 until entry
+// writes them.
 //
-// It is either the time of the entry, which is never 0, or, from the highest bit
-// down, the kept values, and, from bit 1 up, whether they could not be read. Bit 0
-// then says that entry found the call wanted.
+// The cookie holds either the time of entry, which is never 0, or kept values. Values are
+// packed from the highest bit down. From bit 1 up, one bit for each value says that it
+// could not be read. Bit 0 says that entry wants the call.
 type cookie struct {
 	timed  bool
 	fields []field
 }
 
-// A field is where a kept value lies.
+// A field is the place of a kept value in the cookie.
 type field struct {
 	slot   *layout.Slot
-	shift  uint32 // of its lowest bit
+	shift  uint32 // its lowest bit
 	bits   uint32
 	signed bool
-	fault  uint32 // the bit that says that it could not be read
+	fault  uint32 // bit that says it could not be read
 }
 
-// cookieOf returns how the cookie is used; nil if what is kept does not fit and
-// goes into a frame of the stash instead.
+// cookieOf returns how p uses the cookie. It is nil if the kept values do not fit; they go
+// to a frame of the stash instead.
 func cookieOf(p *layout.Probe, t Target) *cookie {
 	if !p.AtBothEnds() || !p.Stashed || p.Role != layout.RoleCall {
 		return nil
@@ -66,10 +66,11 @@ func cookieOf(p *layout.Probe, t Target) *cookie {
 	return c
 }
 
-// holds reports whether the record needs anything of the cookie.
+// holds reports whether the record needs any value from the cookie.
 func (c *cookie) holds() bool { return c != nil && (c.timed || len(c.fields) > 0) }
 
-// keptNumber returns the size of a value that is a number.
+// keptNumber returns the size in bytes and the sign of a value; ok is false if it is not a
+// number.
 func keptNumber(t expr.Term) (size uint32, signed, ok bool) {
 	switch t.(type) {
 	case *expr.Object, *expr.Text, *expr.Buffer:
@@ -79,13 +80,13 @@ func keptNumber(t expr.Term) (size uint32, signed, ok bool) {
 	return uint32(n), signed, ok && n > 0
 }
 
-// cookieAddress sets R0 to where the cookie lies.
+// cookieAddress sets R0 to the address of the cookie.
 func (a *assembler) cookieAddress() {
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), callKfunc(a.target.kfuncs().Cookie))
 }
 
-// opened leaves in the cookie that the return of the call is wanted, and
-// unlessOpened drops a return for which it does not say so.
+// opened notes in the cookie that the return of this call is wanted. unlessOpened drops a
+// return without that note.
 func (a *assembler) opened() {
 	if !a.probe.AtBothEnds() {
 		return
@@ -104,8 +105,8 @@ func (a *assembler) unlessOpened() {
 	a.emit(asm.LoadMem(asm.R0, asm.R0, 0, asm.DWord), asm.JEq.Imm(asm.R0, 0, a.drop))
 }
 
-// storeCookie computes what is kept and stores it. It is the last that is done at
-// entry: the context's register holds the value while the cookie is looked for.
+// storeCookie computes the kept values and stores them. It must come last at entry, because
+// it holds the value in the context's register while the kernel looks up the cookie.
 func (a *assembler) storeCookie(c *cookie) {
 	if !c.holds() {
 		a.opened()
@@ -135,7 +136,7 @@ func (a *assembler) storeCookie(c *cookie) {
 	a.emit(asm.StoreMem(asm.R0, 0, kept, asm.DWord))
 }
 
-// keepField computes a value into its place in R0.
+// keepField computes a value and shifts it to its place in R0.
 func (a *assembler) keepField(f *field) {
 	a.say("keep " + a.slotText(f.slot))
 	a.fault, a.faulted = a.label("fault"), false
@@ -151,8 +152,8 @@ func (a *assembler) keepField(f *field) {
 	}
 }
 
-// fromCookie sets R0 to the value of a slot that was kept; if it could not be
-// read, that is a fault.
+// fromCookie sets R0 to the kept value of a slot. It faults if entry could not read the
+// value.
 func (a *assembler) fromCookie(slot int) {
 	c := cookieOf(a.probe, a.target)
 	for i := range c.fields {
@@ -169,12 +170,11 @@ func (a *assembler) loadField(f *field) {
 	a.field(f.shift, f.bits, f.signed)
 }
 
-// stackCookie is where the cookie is kept at return, in code that has it in place of a
-// frame: the context is in a register then.
+// stackCookie is the stack slot for a copy of the cookie. It is free because the context is
+// in a register.
 const stackCookie = stackContext
 
-// loadCookie leaves in R0, and in stackCookie if it is to be looked at again, what entry
-// has kept.
+// loadCookie loads the cookie into R0, and into stackCookie if it is needed again.
 func (a *assembler) loadCookie(again bool) {
 	a.cookieAddress()
 	a.emit(asm.LoadMem(asm.R0, asm.R0, 0, asm.DWord))
@@ -184,8 +184,8 @@ func (a *assembler) loadCookie(again bool) {
 	}
 }
 
-// returnWithCookie is the return program of a call whose entry has left all
-// there is to know in the cookie.
+// returnWithCookie emits the return program of a call whose entry left everything in the
+// cookie.
 func (a *assembler) returnWithCookie(c *cookie) {
 	p := a.probe
 	late, asked := p.Return.Predicates, a.hasTicket()
@@ -216,11 +216,11 @@ func (a *assembler) returnWithCookie(c *cookie) {
 	a.finish()
 }
 
-// inRegisters reports whether a term is computed from what the program is handed, by
-// loads of its own, and from constants, and can have no fault.
+// inRegisters reports whether a program can compute t from its context alone: no helper, no
+// fault.
 func (a *assembler) inRegisters(t expr.Term) bool { return expr.Walk(t, a.inRegister) }
 
-// inRegister is inRegisters without regard to the terms below t.
+// inRegister is inRegisters for t alone, without the terms below it.
 func (a *assembler) inRegister(t expr.Term) bool {
 	switch t := t.(type) {
 	case *expr.Const, *expr.Passed, *expr.Convert, *expr.UnaryTerm, *expr.Logic:
@@ -236,8 +236,7 @@ func (a *assembler) inRegister(t expr.Term) bool {
 	return false
 }
 
-// untroubled is inRegisters for programs that know how long the call took: to read the
-// clock has no effect, and no fault either.
+// untroubled is inRegisters, with $duration allowed: reading the clock cannot fault either.
 func (a *assembler) untroubled(t expr.Term) bool {
 	return expr.Walk(t, func(t expr.Term) bool {
 		if c, ok := t.(*expr.ContextTerm); ok {
@@ -247,8 +246,8 @@ func (a *assembler) untroubled(t expr.Term) bool {
 	})
 }
 
-// loadsWord reports whether the program may load a word of a value that is passed at
-// that place by itself: it is in a register, and the verifier takes it for a number.
+// loadsWord reports whether a program may load a value at this place itself: it must be in
+// a register, and the verifier must take it for a number.
 func (a *assembler) loadsWord(t btf.Type, at layout.Loc) bool {
 	m := a.probe.Method
 	switch {
@@ -260,7 +259,7 @@ func (a *assembler) loadsWord(t btf.Type, at layout.Loc) bool {
 	return m != layout.MethodTracepoint && at.Reg >= 0 && !at.Ref
 }
 
-// captureCookie stores what the cookie holds into the record at hand.
+// captureCookie stores the values of the cookie into the record.
 func (a *assembler) captureCookie(c *cookie) {
 	a.say("what entry has kept")
 	a.loadCookie(true)

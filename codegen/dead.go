@@ -4,8 +4,8 @@ package codegen
 
 import "github.com/cilium/ebpf/asm"
 
-// reachable drops the instructions that nothing leads to, which come of
-// conditions that are constant: the verifier refuses a program that has any.
+// reachable drops instructions that cannot be reached. Constant conditions leave some
+// behind, and the verifier refuses a program that has any.
 func reachable(insns asm.Instructions) asm.Instructions {
 	if len(insns) == 0 {
 		return insns

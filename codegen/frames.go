@@ -9,10 +9,11 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// StashFor returns a stash that has frames for the calls of all probes.
+// StashFor returns a stash with room for the calls of all probes: the size of the largest
+// frame, and the number of frames that one call may need.
 func StashFor(probes []*layout.Probe) bpf.Stash {
 	var data, most uint32
-	perCall := map[string]uint32{} // by function
+	perCall := map[string]uint32{} // by function name
 	any := false
 	for _, p := range probes {
 		if p.Role == layout.RoleCall && p.Stashed && p.Return.Record != nil {
@@ -28,18 +29,18 @@ func StashFor(probes []*layout.Probe) bpf.Stash {
 	return bpf.NewStash(data, most)
 }
 
-// inPlace reports whether a program finds the home of a call's frame by itself,
-// rather than by the engine's functions: where it has to be quick.
+// inPlace reports whether the program finds the frame of a call itself instead of calling
+// the engine. This is faster, and only done where it matters.
 func (a *assembler) inPlace() bool { return a.probe.Method == layout.MethodFentry && !a.target.Shared }
 
-// The register that holds a frame.
+// frameReg holds the frame.
 const frameReg = captureData
 
 func (a *assembler) home() {
 	a.emit(a.target.Stash.AppendHome(nil, frameReg, a.ctx, uint32(a.probe.ID))...)
 }
 
-// isOurs goes on if the frame is that of this call and probe, and jumps to label if not.
+// isOurs continues if the frame belongs to this call and probe, and jumps to label if not.
 func (a *assembler) isOurs(label string) {
 	a.emit(asm.LoadMem(asm.R0, frameReg, int16(bpf.FrameName), asm.DWord), asm.JNE.Reg(asm.R0, a.ctx, label))
 	a.isOurProbe(label)
@@ -49,18 +50,19 @@ func (a *assembler) isOurProbe(label string) {
 	a.emit(asm.LoadMem(asm.R0, frameReg, int16(bpf.FrameProbe), asm.Word), asm.JNE.Imm(asm.R0, int32(a.probe.ID), label))
 }
 
-// unlessFar jumps to label if no frame is far away: there is none to look for.
+// unlessFar jumps to label if all frames are in their home places, so that a search would
+// find nothing.
 func (a *assembler) unlessFar(label string) {
 	a.emit(bpf.AppendFar(nil, asm.R0)...)
 	a.emit(asm.JEq.Imm(asm.R0, 0, label))
 }
 
-// callNamed calls a function of the engine that takes what names a call.
+// callNamed calls an engine function that takes the name of a call: its key and its probe.
 func (a *assembler) callNamed(name string) {
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Imm(asm.R2, int32(a.probe.ID)), call(name))
 }
 
-// openInPlace takes a frame for the return program to find; it is in frameReg.
+// openInPlace takes a frame that the return program can find, and leaves it in frameReg.
 func (a *assembler) openInPlace() {
 	a.say("take a frame for the call")
 	far, taken := a.label("far"), a.label("taken")
@@ -88,14 +90,14 @@ func (a *assembler) openInPlace() {
 	}
 }
 
-// storeZero stores 8 bytes; asm.StoreImm takes no more than 4.
+// storeZero stores 8 bytes of zeroes. asm.StoreImm stores at most 4.
 func storeZero(dst asm.Register, offset int16) asm.Instruction {
 	return asm.Instruction{OpCode: asm.StoreImmOp(asm.DWord), Dst: dst, Offset: offset}
 }
 
-// forget ends an entry program: for a call that is not wanted it gives back the
-// frame of an earlier one of the same name that has returned unseen. The return
-// program would take it for this call's.
+// forget ends an entry program. If the call is not wanted, it frees a frame with the same
+// key that an earlier call left behind because its return was missed. The return program
+// would take it for this call's.
 func (a *assembler) forget() {
 	a.letGo()
 	a.say("done")
@@ -114,13 +116,13 @@ func (a *assembler) forget() {
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// storesInOrder reports whether the machine makes stores visible in their order.
+// storesInOrder reports whether other CPUs see stores in program order.
 func (a *assembler) storesInOrder() bool { return a.target.Arch == "amd64" }
 
-// find goes on with the frame of the call in frameReg, and jumps to a.drop if
-// there is none. Where the frame is not at home, it is looked for in far, which
-// is to be placed behind the program, unless the switch is off if that has not been
-// asked before.
+// find loads the call's frame into frameReg, or jumps to a.drop if there is none. The
+// returned function far emits the search for a frame that is not in its home place; its
+// code goes behind the program. ask says that the switch has not been tested yet, so the
+// search must test it.
 func (a *assembler) find(ask bool) (far func()) {
 	a.say("find what entry has stashed")
 	a.frame = frameReg
@@ -147,7 +149,7 @@ func (a *assembler) find(ask bool) (far func()) {
 	}
 }
 
-// free gives back the frame that find has found.
+// free gives back the frame that find found.
 func (a *assembler) free() {
 	a.say("free the frame")
 	done := a.label("freed")

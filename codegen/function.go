@@ -12,11 +12,13 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Condition generates a function that other programs can call: it takes the context of
-// a program that is attached to p's function with p's method, and returns 1 if all
-// predicates hold. It returns 0 if one does not, or if memory that it needs cannot be
-// read. Predicates must be decided at entry. bpf.Link joins what it returns; what
-// needs the engine, such as $pid in a PID namespace, cannot be linked without it.
+// Condition generates a BPF function for programs of others. It takes the context of a
+// program that is attached to p's function with p's method. It returns 1 if all predicates
+// hold, and 0 if one does not or needs memory that cannot be read.
+//
+// Predicates must be decided at entry, and their Item must index p.Items. The first function
+// returned is the one called name; the others are its helpers. bpf.Link joins them. Values that
+// need the engine, such as $pid in a PID namespace, cannot be linked without it.
 func Condition(name string, p *layout.Probe, predicates []layout.Predicate, t Target) ([]bpf.Function, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return nil, fmt.Errorf("no code can be generated for %s", t.Arch)

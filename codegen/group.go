@@ -11,13 +11,12 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// maxGroup is how many bytes are read at once for the members in them: more is
-// copied in vain than a call of the helper costs.
+// maxGroup is how many bytes are read at once for the members in them. Beyond that, copying
+// unused bytes costs more than another helper call.
 const maxGroup = 128
 
-// neighbours splits stores into the first one, with all others that read
-// members of the same object near it and can be read together, and the rest.
-// Only reads by a helper are worth it.
+// neighbours splits stores in two: the first store with all others that read nearby members
+// of the same object, and the rest. It only groups reads that take a helper.
 func (a *assembler) neighbours(stores []layout.Slot) (group, rest []layout.Slot) {
 	first, ok := a.helperLoad(&stores[0])
 	if !ok {
@@ -42,8 +41,8 @@ func (a *assembler) helperLoad(s *layout.Slot) (*expr.Load, bool) {
 	return t, ok && a.access(t) == accessRead && t.Width&(t.Width-1) == 0 && t.Off%int64(t.Width) == 0
 }
 
-// storeGroup reads the bytes around several members to the stack and takes the
-// members from there. If not all of them can be read, each is tried alone.
+// storeGroup reads the bytes around several members to the stack and takes the members from
+// there. If some byte cannot be read, it tries each member alone.
 func (a *assembler) storeGroup(group []layout.Slot) {
 	first := group[0].Term.(*expr.Load)
 	lo, hi := first.Off, first.Off+int64(first.Width)
@@ -53,7 +52,7 @@ func (a *assembler) storeGroup(group []layout.Slot) {
 		lo, hi = min(lo, t.Off), max(hi, t.Off+int64(t.Width))
 		labels[i] = a.slotText(&group[i])
 	}
-	// The stack may only be read aligned: members keep theirs.
+	// Stack loads must be aligned, so members keep their alignment.
 	shift := int(lo & 7)
 	buffer := stackSpill - 8*a.depth - (int(hi-lo)+shift+7)&^7
 	buffer += shift

@@ -14,15 +14,15 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// exits are where a program goes that does not come to its end.
+// exits are the labels for a program that stops early.
 type exits struct {
-	drop    string // a call that is not wanted
-	fault   string // a fault of a predicate
-	faulted bool   // whether anything jumps there
+	drop    string // the call is not wanted
+	fault   string // a predicate met a fault
+	faulted bool   // whether anything jumps to fault
 }
 
-// unlessRunning drops the call while the switch is off or, unless what it finds tells that
-// the call was taken up before, paused.
+// unlessRunning drops the call if tracing is off. If it is paused, it drops new calls, but
+// not the returns of calls that were taken up before.
 func (a *assembler) unlessRunning() {
 	a.say("is tracing on?")
 	a.emit(bpf.AppendRunning(nil, asm.R0)...)
@@ -33,12 +33,12 @@ func (a *assembler) unlessRunning() {
 	a.emit(asm.JNE.Imm(asm.R0, int32(bpf.On), a.drop))
 }
 
-// stackGuard is where a program keeps its place in the guard's table.
+// stackGuard is the stack slot for the program's place in the guard's table.
 const stackGuard = -24
 
-// GuardFor returns the guard that the programs of all probes need, on a kernel with
-// these types, which may be nil. Those of kprobes, and of tracepoints that do not take
-// the kernel's own objects, need none: the kernel runs none of them inside another.
+// GuardFor returns the guard that the programs of all probes need. types is the BTF of the
+// kernel, or nil. Programs of kprobes and of classic tracepoints need no guard: the kernel
+// runs no two of them inside each other.
 func GuardFor(probes []*layout.Probe, types *btf.Spec) bpf.Guard {
 	if !slices.ContainsFunc(probes, func(p *layout.Probe) bool { return p.Role == layout.RoleCall && !slices.Contains(apart[:], p.Method) }) {
 		return bpf.Guard{}
@@ -46,12 +46,12 @@ func GuardFor(probes []*layout.Probe, types *btf.Spec) bpf.Guard {
 	return bpf.NewGuard(stackSize(types))
 }
 
-// apart are the methods whose programs the kernel runs one at a time on a CPU
-// (bpf_prog_active). It is never changed.
+// apart lists the methods whose programs run one at a time on a CPU (bpf_prog_active in
+// kernel/trace/bpf_trace.c). It is never changed.
 var apart = [...]layout.Method{layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodTracepoint}
 
-// stackSize returns the size of a kernel stack in bytes, THREAD_SIZE; 0 if the types
-// do not tell.
+// stackSize returns the size of a kernel stack in bytes (THREAD_SIZE), or 0 if the types do
+// not tell.
 func stackSize(types *btf.Spec) uint32 {
 	var u *btf.Union
 	if types == nil || types.TypeByName("thread_union", &u) != nil {
@@ -60,14 +60,15 @@ func stackSize(types *btf.Spec) uint32 {
 	return u.Size
 }
 
-// guarded reports whether the program has to hold its stack, and does not yet. Of a
-// tracepoint it does not know it: the context is elsewhere.
+// guarded reports whether the program must still take the guard of its stack. A
+// tracepoint's context is not on the stack, so its programs cannot know which stack that
+// is.
 func (a *assembler) guarded() bool {
 	return a.target.Guard != (bpf.Guard{}) && a.held == nil && a.probe.Method != layout.MethodTracepoint
 }
 
-// hold takes hold of the stack that the program runs on, and drops the call if it
-// is held. From here on the program's exits are others, which let go of it.
+// hold takes the guard of the stack that the program runs on. If another program holds it,
+// the call is dropped. From here on, the exits release the guard.
 func (a *assembler) hold() {
 	if !a.guarded() {
 		return
@@ -77,6 +78,7 @@ func (a *assembler) hold() {
 	a.held, a.exits = &before, exits{drop: a.label("let_go"), fault: a.label("fault")}
 }
 
+// takeHold emits the code that takes the guard, without changing the exits.
 func (a *assembler) takeHold() {
 	a.say("does no other program run on this stack?")
 	const place, stack = asm.R2, asm.R3
@@ -84,7 +86,7 @@ func (a *assembler) takeHold() {
 	a.emit(a.target.Guard.AppendHold(nil, a.ctx, place, stack, taken)...)
 	a.place(held)
 	a.emit(asm.StoreMem(asm.RFP, stackGuard, place, asm.DWord))
-	a.later = append(a.later, func() { // a jump would be one of the newest branches
+	a.later = append(a.later, func() { // behind the program: a jump taken here would be among the newest branches
 		a.ctx = ctx
 		a.place(taken)
 		a.say("is it held by another?")
@@ -95,7 +97,7 @@ func (a *assembler) takeHold() {
 	})
 }
 
-// letGo lets go of the stack, if the program holds it.
+// letGo releases the guard, if the program holds it.
 func (a *assembler) letGo() {
 	if a.held == nil {
 		return
@@ -111,8 +113,8 @@ func (a *assembler) letGo() {
 	a.place(done)
 }
 
-// leave places the exits, lets go of the stack, and goes on with a call that is not
-// wanted as with one that is done.
+// leave places the exits and releases the guard. Calls that are not wanted and calls that
+// are done continue here.
 func (a *assembler) leave() {
 	a.placeExits()
 	if a.held == nil {
@@ -123,6 +125,7 @@ func (a *assembler) leave() {
 	a.placeExits()
 }
 
+// placeExits places the labels of the exits, and counts faults.
 func (a *assembler) placeExits() {
 	if a.faulted {
 		a.emit(asm.Ja.Label(a.drop))
@@ -131,11 +134,13 @@ func (a *assembler) placeExits() {
 	a.place(a.drop)
 }
 
-// lightly emits what evaluate does, which has no lasting effect before its end. It
-// does not hold the stack if it need not: most calls are dropped by a predicate that
-// loads what it needs, and only what is loaded as 0 takes a helper, to tell it from a
-// fault. Such a call is evaluated again, with the stack held. If keep is set, all
-// hold it at the end.
+// lightly emits evaluate, without the guard if possible. evaluate must have no lasting
+// effect before its end.
+//
+// Taking the guard is dear, and most calls are dropped by a predicate that needs plain
+// loads only. A helper is needed only to tell a loaded 0 from a fault. If that happens, the
+// program starts again at a second copy of evaluate, with the guard held. If keep is set,
+// the guard is held at the end in either case.
 func (a *assembler) lightly(keep bool, evaluate func()) {
 	if !a.guarded() {
 		evaluate()

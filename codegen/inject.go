@@ -10,8 +10,8 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// injectedProgram generates the program of a probe that is injected into
-// sessions: it notes in the log of one that is open that the thread came by.
+// injectedProgram generates the program of an injected probe. If a session is open, it
+// notes in its log that the thread came by.
 func injectedProgram(p *layout.Probe, t Target) (Programs, error) {
 	phase, half, name, kind := expr.AtEntry, p.Entry, "entry", bpf.KindEntry
 	if p.Role == layout.RoleInjectedReturn {
@@ -55,6 +55,6 @@ func injectedProgram(p *layout.Probe, t Target) (Programs, error) {
 	return Programs{Entry: f}, nil
 }
 
-// trap is not 0 for a program that runs inside a function: it may have been
-// entered through a breakpoint, which the kernel counts as an interrupt.
+// trap returns 1 for a program at an instruction inside a function, else 0. A breakpoint
+// may have led there, and the kernel counts that as an interrupt.
 func (a *assembler) trap() int32 { return flag(a.probe.Kind == expr.Instruction) }

@@ -14,21 +14,21 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An access is a way of reading a member.
+// An access is a way to read a member.
 type access uint8
 
 const (
-	accessRead   access = iota // by a helper, from any address
-	accessDirect               // by a load through a pointer that the verifier knows the type of
-	accessCast                 // the same, after telling it the type
-	accessRecord               // by a load from what the program is handed
+	accessRead   access = iota // with a helper, from any address
+	accessDirect               // a load through a pointer whose type the verifier knows
+	accessCast                 // the same, after a cast that tells the verifier the type
+	accessRecord               // a load from the program's context
 )
 
 // load reads a number from memory into R0.
 func (a *assembler) load(t *expr.Load, u use) {
 	how := a.access(t)
 	if how != accessRead && how != accessRecord && u == useNumber && pointsToStruct(t.T) {
-		how = accessRead // a direct load would give a pointer, with which nothing can be computed
+		how = accessRead // a direct load would give a pointer, and the verifier allows no arithmetic on it
 	}
 	switch how {
 	case accessRead:
@@ -64,7 +64,7 @@ func (a *assembler) load(t *expr.Load, u use) {
 	a.loaded(t)
 }
 
-// readTwo reads a bitfield of 9 bytes from memory into R0.
+// readTwo reads a bitfield that spans 9 bytes into R0.
 func (a *assembler) readTwo(t *expr.Load, f extent) {
 	a.value(t.Addr, useAny)
 	a.spill()
@@ -77,20 +77,20 @@ func (a *assembler) readTwo(t *expr.Load, f extent) {
 	a.join(f)
 }
 
-// loaded brings what was loaded, extended by zeroes, into register form.
+// loaded converts a zero-extended value in R0 to register form.
 func (a *assembler) loaded(t *expr.Load) {
 	if _, signed, _ := expr.Number(t.T); signed || t.Bits.Size != 0 {
 		a.extract(t, 0, t.Width, t.Bits)
 	}
 }
 
-// checkPointer tests the address in R0 before a load. The code that x86 generates for
-// a load tests by itself that it is the kernel's, and gives 0 if it is not: what
-// tells that from a value comes behind the load, see confirmZero. It tests no pointer
-// that the kernel vouches for, as those of a tracepoint.
+// checkPointer tests the address in R0 before a direct load. On x86, the JIT adds code that
+// tests whether the address is the kernel's and yields 0 if not; confirmZero after the load
+// tells that from a value of 0. Pointers that the kernel vouches for, such as a
+// tracepoint's, are not tested.
 func (a *assembler) checkPointer() {
 	if a.probe.Method == layout.MethodTPBTF {
-		a.emit(asm.JEq.Imm(asm.R0, 0, a.failed())) // the test that the verifier knows for what may be NULL
+		a.emit(asm.JEq.Imm(asm.R0, 0, a.failed())) // the verifier requires this test of a pointer that may be NULL
 	}
 	if a.testsFirst() {
 		a.isAddress(asm.R0)
@@ -101,15 +101,15 @@ func (a *assembler) testsFirst() bool {
 	return a.arch.readsUser || a.probe.Method == layout.MethodTPBTF
 }
 
-// isAddress faults for what is no address of kernel memory: NULL, user space and
-// everything else in the lower half, error pointers. It leaves to the load itself, and
-// to confirmZero, what only the page tables know.
+// isAddress faults if reg is not a kernel address: NULL, anything in the lower half, error
+// pointers. It does not find addresses that are merely unmapped; the load and confirmZero
+// do.
 func (a *assembler) isAddress(reg asm.Register) {
 	a.emit(asm.JSGE.Imm(reg, 0, a.failed()))
 	a.emit(asm.JGT.Imm(reg, -4096, a.failed()))
 }
 
-// moveTo moves R0 to reg; what has just been loaded is loaded there.
+// moveTo moves R0 to reg. If R0 was just loaded, it changes that load instead.
 func (a *assembler) moveTo(reg asm.Register) {
 	if n := len(a.insns); n > 0 && a.pending == "" {
 		last := &a.insns[n-1]
@@ -121,8 +121,8 @@ func (a *assembler) moveTo(reg asm.Register) {
 	a.emit(asm.Mov.Reg(reg, asm.R0))
 }
 
-// confirmZero makes sure that a direct load at R2 + t.Off that gave 0 is no
-// fault, which gives 0 as well. A value other than 0 pays one jump for it.
+// confirmZero makes sure that a direct load at R2 + t.Off that gave 0 read a 0: a load that
+// faults gives 0 too. Any other value pays only one jump.
 func (a *assembler) confirmZero(t *expr.Load) {
 	if a.guarded() && a.again != "" {
 		a.againUsed = true
@@ -163,7 +163,8 @@ var stringReaders = map[expr.Space]asm.BuiltinFunc{
 	expr.User:   asm.FnProbeReadUserStr,
 }
 
-// probeRead reads width bytes at R0 + off into R0, extended by zeroes.
+// probeRead reads width bytes at R0 + off with a helper, and leaves them in R0,
+// zero-extended.
 func (a *assembler) probeRead(off int64, width uint32, space expr.Space) {
 	odd := width&(width-1) != 0
 	a.emit(asm.Mov.Reg(asm.R3, asm.R0))
@@ -181,7 +182,7 @@ func (a *assembler) probeRead(off int64, width uint32, space expr.Space) {
 	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackScratch, size))
 }
 
-// addOffset adds a constant of any size to reg; R2 is lost if it is large.
+// addOffset adds a constant to reg. R2 is lost if the constant does not fit an immediate.
 func (a *assembler) addOffset(reg asm.Register, off int64) {
 	switch {
 	case off == 0:
@@ -197,8 +198,8 @@ func sizeOf(width uint32) asm.Size {
 	return map[uint32]asm.Size{1: asm.Byte, 2: asm.Half, 4: asm.Word, 8: asm.DWord}[width]
 }
 
-// access chooses how a member is read: directly where the verifier knows the
-// type of the pointer, or can be told, and allows a load at that offset.
+// access chooses how to read a member. A direct load requires that the verifier knows the
+// pointer's type, or can be told, and that it allows a load at this offset.
 func (a *assembler) access(t *expr.Load) access {
 	if expr.InRecord(t) && t.Width&(t.Width-1) == 0 && t.Off%int64(t.Width) == 0 && t.Off <= math.MaxInt16 {
 		return accessRecord
@@ -222,7 +223,7 @@ func (a *assembler) access(t *expr.Load) access {
 	return accessRead
 }
 
-// typed reports whether the verifier knows what a pointer points to.
+// typed reports whether the verifier knows what the pointer points to.
 func (a *assembler) typed(t expr.Term) bool {
 	fentry := typesKnown(a.probe.Method)
 	switch t := t.(type) {
@@ -239,15 +240,15 @@ func (a *assembler) typed(t expr.Term) bool {
 	return false
 }
 
-// loadsPointer reports whether the verifier takes what t loads for a pointer.
+// loadsPointer reports whether the verifier takes the loaded value for a pointer.
 func (a *assembler) loadsPointer(t *expr.Load) bool {
 	target, _ := typedTarget(t.Addr.Type())
 	return structBehind(walk(target, uint32(t.Off), t.Width, 0)) != nil
 }
 
-// sameToVerifier reports whether a load that the verifier takes for one of found
-// is a load of want. In a union it may find another member first, and if that
-// is a pointer nothing can be done with it but to follow it as what it is.
+// sameToVerifier reports whether a load of want is still right if the verifier takes it for
+// a load of found. In a union the verifier may pick another member, and if that one is a
+// pointer, its value can only be dereferenced as such.
 func sameToVerifier(found, want btf.Type) bool {
 	behind := structBehind(found)
 	if behind == nil {
@@ -257,8 +258,8 @@ func sameToVerifier(found, want btf.Type) bool {
 	return ok && target == behind
 }
 
-// structBehind returns the struct or union that t points to, whatever tags say
-// about the memory it is in.
+// structBehind returns the struct or union that t points to, whatever its type tags say
+// about the memory.
 func structBehind(t btf.Type) btf.Type {
 	if t == nil {
 		return nil
@@ -274,8 +275,8 @@ func structBehind(t btf.Type) btf.Type {
 	return nil
 }
 
-// typedTarget returns the struct or union that a pointer points to, unless a
-// type tag says that the memory is not the kernel's to read directly.
+// typedTarget returns the struct or union that a pointer points to. It refuses pointers
+// with a type tag (__user, __percpu, __rcu): their memory cannot simply be loaded from.
 func typedTarget(t btf.Type) (btf.Type, bool) {
 	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if !ok || qualifier.HasTag(p.Target, qualifier.All|qualifier.Typedef, "user", "percpu") {
@@ -290,13 +291,13 @@ func pointsToStruct(t btf.Type) bool {
 	return ok
 }
 
-// maxWalk bounds the descent into nested structs of corrupt BTF.
+// maxWalk bounds the recursion into nested structs of corrupt BTF.
 const maxWalk = 32
 
-// walk returns the type of the member as which the verifier lets width bytes at
-// off of t be read, or nil. It follows btf_struct_walk in kernel/bpf/btf.c (6.1
-// and 6.12), and where that is more permissive (flexible arrays, scratch space
-// in arrays) is not.
+// walk returns the type of the member that the verifier finds for a load of width bytes at
+// off of t, or nil if it would refuse the load. It follows btf_struct_walk in
+// kernel/bpf/btf.c of Linux 6.1 and 6.12, but refuses flexible arrays and scratch space in
+// arrays, which the kernel may allow.
 func walk(t btf.Type, off, width uint32, depth int) btf.Type {
 	var members []btf.Member
 	var size uint32
@@ -332,7 +333,7 @@ func walk(t btf.Type, off, width uint32, depth int) btf.Type {
 	return nil
 }
 
-// walkMember is walk for the member that covers the bytes.
+// walkMember is walk for a member that covers the bytes.
 func walkMember(t btf.Type, off, width uint32, depth int) btf.Type {
 	for {
 		arr, ok := btf.UnderlyingType(t).(*btf.Array)

@@ -14,7 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
-// branchMatch jumps to label if whether a string matches is sense.
+// branchMatch jumps to label if the truth of a match equals sense.
 func (a *assembler) branchMatch(t *expr.Match, label string, sense bool) {
 	if t.Op == expr.OpNe {
 		sense = !sense
@@ -43,13 +43,13 @@ func (a *assembler) branchMatch(t *expr.Match, label string, sense bool) {
 	}
 }
 
-// maxInline is the longest string, in bytes, that a function reads to its own frame.
-// The functions of the engine that it calls are below that frame; a longer string
-// gets a function that is gone by then.
+// maxInline is the longest string, in bytes, that is read to the caller's own frame. The
+// engine's functions are called from that frame and need stack too. A longer string is
+// compared in a function of its own, whose frame is gone by then.
 const maxInline = 64
 
-// callMatch sets R0 to whether a string matches, by a function of its own:
-// 1, 0 or, if it cannot be read, -1.
+// callMatch sets R0 to 1 or 0, or to -1 if the string cannot be read. It calls a function
+// of its own.
 func (a *assembler) callMatch(t *expr.Match) {
 	a.value(t.X.Addr, useAny)
 	a.reads = a.reads || a.guarded()
@@ -59,11 +59,11 @@ func (a *assembler) callMatch(t *expr.Match) {
 	a.emit(asm.JSLT.Imm(asm.R0, 0, a.failed()))
 }
 
-// matchFunction returns the name of the function that tells whether the string at
-// an address, the only argument, matches.
+// matchFunction returns the name of the function that matches the string at its only
+// argument, an address.
 func (a *assembler) matchFunction(t *expr.Match) string {
 	f := newAssembler(a.probe, a.target, a.phase, fmt.Sprintf("%s_match%d", a.prefix, len(a.functions)))
-	f.ctx = asm.R6 // there is none to be saved
+	f.ctx = asm.R6 // there is no context to save
 	f.source = a.source
 	differs := f.label("differs")
 	f.emit(asm.Mov.Reg(asm.R0, asm.R1))
@@ -79,8 +79,8 @@ func (a *assembler) matchFunction(t *expr.Match) string {
 	return f.prefix
 }
 
-// compareString reads the string that t is about to the stack at base, its address
-// being in R0, and jumps to no unless it is what is wanted; of OpNe, too.
+// compareString reads a string from the address in R0 to the stack at base. It jumps to no
+// if the string is not the one in the pattern, for OpNe as well.
 func (a *assembler) compareString(t *expr.Match, base int, no string) {
 	b := &stringBuffer{a, base, int(expr.MatchLimit(t)), t.X.Terminated()}
 	b.read(t.X)
@@ -91,16 +91,16 @@ func (a *assembler) compareString(t *expr.Match, base int, no string) {
 	}
 }
 
-// A stringBuffer is a string that was read to the stack.
+// A stringBuffer is a string on the stack.
 type stringBuffer struct {
 	*assembler
-	base       int // from the frame pointer
-	limit      int // bytes read at most
+	base       int // offset from the frame pointer
+	limit      int // most bytes to read
 	terminated bool
 }
 
-// read reads the string that R0 has the address of. R0 is then its length with the
-// NUL if it is terminated.
+// read reads the string at the address in R0. If the string is terminated, R0 is then its
+// length with the NUL.
 func (b *stringBuffer) read(t *expr.Text) {
 	into := []asm.Instruction{asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(b.base))}
 	if t.Addr == nil {
@@ -132,7 +132,7 @@ func (b *stringBuffer) equal(text, no string) {
 	b.compare(text, no)
 }
 
-// compare jumps to no unless the buffer begins with the bytes of text.
+// compare jumps to no unless the buffer starts with text.
 func (b *stringBuffer) compare(text, no string) {
 	for at := 0; at < len(text); {
 		chunk := []byte(text[at:])
@@ -157,15 +157,15 @@ func (b *stringBuffer) compare(text, no string) {
 	}
 }
 
-// Registers of a glob: where a piece is compared, and how long the string is.
+// Registers of a glob: the position of a comparison, and the length of the string.
 const (
 	globAt     = asm.R2
 	globLength = asm.R3
 	globEnd    = asm.R4
 )
 
-// glob jumps to no unless the string matches a pattern of the form prefix,
-// prefix*suffix or prefix*infix*suffix, all of which may be empty and contain ?.
+// glob jumps to no unless the string matches. The pattern is prefix, prefix*suffix or
+// prefix*infix*suffix. Each part may be empty and may contain ?.
 func (b *stringBuffer) glob(pattern, no string) {
 	pieces := glob.Pieces(pattern)
 	prefix, suffix := pieces[0], pieces[len(pieces)-1]
@@ -191,9 +191,9 @@ func (b *stringBuffer) glob(pattern, no string) {
 	}
 }
 
-// length computes into globLength how many bytes come before the NUL. Of an
-// empty string the helper for user space returns 0 and not 1
-// (strncpy_from_user_nofault in mm/maccess.c).
+// length sets globLength to the number of bytes before the NUL. For an empty string, the
+// helper for user memory returns 0 instead of 1 (strncpy_from_user_nofault in
+// mm/maccess.c).
 func (b *stringBuffer) length() {
 	found := b.label("length")
 	if b.terminated {
@@ -209,9 +209,9 @@ func (b *stringBuffer) length() {
 	b.place(found)
 }
 
-// pointAt sets globEnd to the address of byte index + off of the buffer, where
-// n bytes are to be read. Whoever asks has made sure that they are inside; the
-// verifier is told.
+// pointAt sets globEnd to the address of byte index + off of the buffer, from which n bytes
+// will be read. The caller has made sure that they are inside; a mask tells the verifier
+// so.
 func (b *stringBuffer) pointAt(index asm.Register, off, n int) {
 	b.emit(asm.Mov.Reg(globEnd, index), asm.Add.Imm(globEnd, int32(off)))
 	inside := b.label("inside")
@@ -220,7 +220,7 @@ func (b *stringBuffer) pointAt(index asm.Register, off, n int) {
 	b.emit(asm.Add.Reg(globEnd, asm.RFP), asm.Add.Imm(globEnd, int32(b.base)))
 }
 
-// piece compares text, in which ? stands for any byte, with the bytes at reg + off.
+// piece compares text with the bytes at reg + off. ? matches any byte.
 func (b *stringBuffer) piece(text string, reg asm.Register, off int, no string) {
 	for i := range len(text) {
 		if text[i] != '?' {
@@ -229,7 +229,7 @@ func (b *stringBuffer) piece(text string, reg asm.Register, off int, no string) 
 	}
 }
 
-// infix looks for text between what prefix and suffix take of the string.
+// infix searches for text between the prefix and the suffix of the string.
 func (b *stringBuffer) infix(text string, prefix, suffix int, no string) {
 	again, next, found := b.label("again"), b.label("next"), b.label("found")
 	b.emit(asm.Mov.Imm(globAt, int32(prefix)))

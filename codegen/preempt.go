@@ -12,12 +12,12 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// pseudoBTFID marks a load of the address of a kernel variable, given by the
-// BTF id of that variable (BPF_PSEUDO_BTF_ID).
+// pseudoBTFID marks a load of a kernel variable's address, by its BTF id
+// (BPF_PSEUDO_BTF_ID).
 const pseudoBTFID = asm.Register(3)
 
-// PreemptCount generates the function that tells the engine whether an
-// interrupt is being served. types is the BTF of the kernel that it runs on.
+// PreemptCount generates the function that tells the engine whether the CPU is serving an
+// interrupt. types is the BTF of the kernel that the code runs on.
 func PreemptCount(arch string, types *btf.Spec) (bpf.Function, error) {
 	var insns asm.Instructions
 	var err error
@@ -35,8 +35,8 @@ func PreemptCount(arch string, types *btf.Spec) (bpf.Function, error) {
 	return bpf.Function{Name: bpf.FuncPreemptCount, Insns: insns}, nil
 }
 
-// preemptCountOfCPU is for x86, where it is a per-CPU variable: __preempt_count,
-// which from Linux 6.2 to 6.14 is a member of pcpu_hot.
+// preemptCountOfCPU is for x86, where the count is a per-CPU variable: __preempt_count or,
+// from Linux 6.2 to 6.14, a member of pcpu_hot.
 func preemptCountOfCPU(types *btf.Spec) (asm.Instructions, error) {
 	var v *btf.Var
 	offset := uint32(0)
@@ -61,7 +61,7 @@ func preemptCountOfCPU(types *btf.Spec) (asm.Instructions, error) {
 	}, nil
 }
 
-// preemptCountOfTask is for arm64, where it is kept with each thread.
+// preemptCountOfTask is for arm64, where each thread has its count in its thread_info.
 func preemptCountOfTask(types *btf.Spec) (asm.Instructions, error) {
 	var task, info *btf.Struct
 	if err := errors.Join(types.TypeByName("task_struct", &task), types.TypeByName("thread_info", &info)); err != nil {
@@ -79,8 +79,8 @@ func preemptCountOfTask(types *btf.Spec) (asm.Instructions, error) {
 	}, nil
 }
 
-// MemberOffset finds a member of a struct or union, those of anonymous members
-// included, and returns its offset in bytes.
+// MemberOffset returns the offset in bytes of a member of a struct or union. It looks into
+// anonymous members too.
 func MemberOffset(t btf.Type, name string) (uint32, bool) {
 	var members []btf.Member
 	switch t := btf.UnderlyingType(t).(type) {

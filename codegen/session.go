@@ -13,18 +13,18 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// SessionKfuncs are the functions that the kernel has for programs that run at
-// both ends of a call, by their BTF ids; 0 where it has none. Until Linux 6.19
-// the first two take no argument, since 7.0 the context. Generated code always
-// passes it: the older ones do not look at the register.
+// SessionKfuncs holds the BTF ids of the kernel functions for programs that run at both
+// ends of a call; 0 where the kernel has none. Up to Linux 6.19 the first two take no
+// argument; from 7.0 on they take the context. Generated code always passes it, and older
+// kernels ignore the register.
 type SessionKfuncs struct {
 	IsReturn btf.TypeID // bool bpf_session_is_return([void *ctx])
 	Cookie   btf.TypeID // __u64 *bpf_session_cookie([void *ctx])
 	Cast     btf.TypeID // void *bpf_rdonly_cast(const void *obj, __u32 type), Linux 6.2
 }
 
-// FindSessionKfuncs looks them up in the types of the kernel that the code is to
-// run on.
+// FindSessionKfuncs looks the functions up in the BTF of the kernel that the code will run
+// on.
 func FindSessionKfuncs(types *btf.Spec) SessionKfuncs {
 	id := func(name string) btf.TypeID {
 		var f *btf.Func
@@ -40,7 +40,8 @@ func FindSessionKfuncs(types *btf.Spec) SessionKfuncs {
 	return SessionKfuncs{id("bpf_session_is_return"), id("bpf_session_cookie"), id("bpf_rdonly_cast")}
 }
 
-// CallIsReturn sets R0 to whether a program runs at return; R1 is its context.
+// CallIsReturn returns the instruction that sets R0 to whether the program runs at return.
+// R1 must be the context.
 func (k SessionKfuncs) CallIsReturn() (asm.Instruction, error) {
 	if k.IsReturn == 0 {
 		return asm.Instruction{}, errNoSessions
@@ -48,8 +49,8 @@ func (k SessionKfuncs) CallIsReturn() (asm.Instruction, error) {
 	return callKfunc(k.IsReturn), nil
 }
 
-// TrySession is a program that asks the kernel at which end it runs and for the
-// cookie, and does nothing else.
+// TrySession returns a program that asks for the end of the call and for the cookie and
+// does nothing else. Loading it proves that the kernel supports both.
 func (k SessionKfuncs) TrySession() (asm.Instructions, error) {
 	isReturn, err := k.CallIsReturn()
 	if err != nil {
@@ -59,10 +60,10 @@ func (k SessionKfuncs) TrySession() (asm.Instructions, error) {
 		asm.LoadMem(asm.R0, asm.R0, 0, asm.DWord)), nil
 }
 
-// NoProgram is a program that does nothing.
+// NoProgram returns a program that does nothing.
 func NoProgram() asm.Instructions { return program() }
 
-// program completes a program that returns 0, with the BTF that a function has.
+// program completes a program that returns 0, and gives it the BTF that a function needs.
 func program(insns ...asm.Instruction) asm.Instructions {
 	return bpf.Function{Name: "try", Args: 1, Insns: append(insns, asm.Mov.Imm(asm.R0, 0), asm.Return())}.Instructions()
 }
@@ -74,18 +75,17 @@ func (t *Target) kfuncs() SessionKfuncs {
 	return t.Session()
 }
 
-// errNoSessions is why a program cannot run at both ends of a call.
+// errNoSessions is why no program can run at both ends of a call.
 var errNoSessions = errors.New("the kernel's types have no bpf_session_is_return (Linux 6.10)")
 
-// callKfunc calls a function of the kernel.
+// callKfunc calls a kernel function by its BTF id.
 func callKfunc(id btf.TypeID) asm.Instruction {
 	return asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: int64(id)}
 }
 
-// either is a program that the kernel runs at both ends of a call
-// (kprobe.session): it calls one program at entry and another one at return.
-// What it returns at entry decides whether it is run at return: not if tracing is off or
-// paused.
+// either generates the program that kprobe.session runs at both ends of a call. It calls
+// one function at entry and another at return. Its result at entry decides whether the
+// kernel runs it at return; while tracing is off or paused it says no.
 func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil {
@@ -94,7 +94,7 @@ func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Func
 	const label, paused, off = ".at_return", ".paused", ".off"
 	var insns asm.Instructions
 	var head asm.Instructions
-	if p.Role == layout.RoleCall { // those of sessions ask when they would open one
+	if p.Role == layout.RoleCall { // programs of sessions test the switch when they would open one
 		head = append(bpf.AppendRunning(nil, asm.R0), asm.JNE.Imm(asm.R0, int32(bpf.On), paused))
 	}
 	for _, ins := range append(head,
@@ -125,10 +125,9 @@ func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Func
 	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil
 }
 
-// joined is the beginning of a program that the kernel runs at both ends of a
-// call (fsession): the program of the entry follows, and behind it that of the
-// return, whose name is a label. Both have the context in R6. A call of each
-// would cost more than what many of them do.
+// joined generates the start of a program that fsession runs at both ends of a call. The
+// code of the entry follows, and then that of the return, at label ret. Both have the
+// context in R6. Calling them instead would cost more than what many of them do.
 func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil || kfuncs.Cookie == 0 {
@@ -136,7 +135,7 @@ func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, e
 	}
 	const busy = ".busy"
 	var head, insns asm.Instructions
-	if p.Role != layout.RoleCall { // those of calls ask when they know at which end they run
+	if p.Role != layout.RoleCall { // those of calls test the switch once they know at which end they run
 		asks := bpf.AppendRunning
 		if idlesFirst(p) {
 			asks = bpf.AppendOpenSessions
@@ -159,8 +158,8 @@ func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, e
 	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil
 }
 
-// dropped is what a program returns for a call that is not wanted: with
-// kprobe.session 1 at entry, which keeps the kernel from running it at return.
+// dropped is the result of a program for a call that is not wanted. With kprobe.session, 1
+// at entry keeps the kernel from running the program at return.
 func (a *assembler) dropped() int32 {
 	if a.probe.Method == layout.MethodKprobeSession && a.phase == expr.AtEntry && a.probe.Return != nil {
 		return 1
@@ -168,8 +167,8 @@ func (a *assembler) dropped() int32 {
 	return 0
 }
 
-// afterEntry reports whether the program runs only if the entry program of the
-// same call has found the task wanted.
+// afterEntry reports whether the program only runs if the entry program of the same call
+// accepted the task.
 func (a *assembler) afterEntry() bool {
 	return a.probe.Method == layout.MethodKprobeSession && a.phase == expr.AtReturn && a.probe.Entry != nil
 }

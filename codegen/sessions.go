@@ -10,8 +10,8 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Cookie returns what a probe's programs are told of its function: its index
-// and, of sessions, what the engine has to know of it.
+// Cookie returns the 64-bit cookie that tells a shared program about its function: the
+// probe's index and, for sessions, its role and error class. bpf/session.h has the bits.
 func Cookie(p *layout.Probe) uint64 {
 	c := uint64(p.ID)
 	c |= uint64(p.Class) << bpf.CookieClassShift
@@ -36,22 +36,23 @@ func (a *assembler) cookie(reg asm.Register) {
 	}
 }
 
-// stackHalf sets reg to the low half of stackKey, which is a number to the
-// verifier even if that is the address of the context.
+// stackHalf sets reg to the low half of stackKey. The verifier takes that for a number even
+// if the key is the address of the context.
 func (a *assembler) stackHalf(reg asm.Register) {
 	a.stackKey(reg)
 	a.emit(asm.Mov.Reg32(reg, reg))
 }
 
-// A Shape is what the programs depend on of a function that is recorded in
-// sessions and of which nothing else is asked. Those of one shape share theirs.
+// A Shape is what the programs of a function depend on if sessions record the function and
+// the SPEC asks for nothing else. Functions of equal shape share their programs. Shapes are
+// comparable.
 type Shape struct {
 	method layout.Method
 	entry  bool
 	layer  int
 }
 
-// ShapeOf returns the shape of a probe; false if it has none.
+// ShapeOf returns the shape of a probe; false if its programs cannot be shared.
 func ShapeOf(p *layout.Probe, t Target) (Shape, bool) {
 	if p.Role == layout.RoleCall || p.HasItems() || !t.Shared {
 		return Shape{}, false
@@ -59,8 +60,8 @@ func ShapeOf(p *layout.Probe, t Target) (Shape, bool) {
 	return Shape{p.Method, p.Role == layout.RoleEntry, t.Layer}, true
 }
 
-// returned sets reg to what the function has returned. Programs that are shared
-// do so of functions that return nothing, too; nobody looks at it.
+// returned sets reg to the function's result. Shared programs do this for void functions
+// too; the value is never read.
 func (a *assembler) returned(reg asm.Register) {
 	if a.probe.Result == nil && !a.target.Shared {
 		a.emit(asm.Mov.Imm(reg, 0))
@@ -70,7 +71,7 @@ func (a *assembler) returned(reg asm.Register) {
 	a.emit(asm.Mov.Reg(reg, asm.R0))
 }
 
-// sessionPrograms generates the programs of a function of sessions.
+// sessionPrograms generates the programs of a function in sessions.
 func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
 	if p.Role.Injected() {
 		return injectedProgram(p, t)
@@ -91,7 +92,7 @@ func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
 		case a.hasTicket():
 			a.snapshot()
 		case p.HasItems() || t.Shared || half.phase == expr.AtEntry && p.Role == layout.RoleEntry:
-			a.keepContext() // past calls of the engine that come before the last
+			a.keepContext() // past engine calls that come before the last one
 		}
 		if p.HasItems() {
 			half.items(a)
@@ -108,7 +109,8 @@ func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
 	return out, out.join(p, t)
 }
 
-// enterProgram is for a function of which nothing is asked but to be recorded.
+// enterProgram emits the entry program of a function that is recorded without values or
+// predicates.
 func enterProgram(a *assembler) {
 	idle, entry := a.label("idle"), a.probe.Role == layout.RoleEntry
 	switch {
@@ -142,26 +144,26 @@ func enterProgram(a *assembler) {
 	a.emit(asm.Mov.Imm(asm.R0, a.dropped()), asm.Return())
 }
 
-// idlesFirst reports whether a program for both ends asks, before anything else,
-// whether a session is open. All that it does hangs on that, and most calls are
-// outside of any; what the session's cookie would tell at return is told by the
-// call that is in flight.
+// idlesFirst reports whether a program for both ends first asks whether any session is
+// open. It does if everything it does depends on that: most calls are outside of sessions,
+// and at return the call in flight tells what the cookie would.
 func idlesFirst(p *layout.Probe) bool {
 	return p.AtBothEnds() && p.Role == layout.RoleInside && !p.HasItems()
 }
 
-// unlessIdle jumps to idle if no session is open, before anything is done that
-// takes time: to look for the cookie does, where many functions share a link.
+// unlessIdle jumps to idle if no session is open. It comes before anything that takes time,
+// such as finding the cookie where many functions share a link.
 func (a *assembler) unlessIdle(idle string) {
 	a.say("is a session open?")
 	a.emit(bpf.AppendOpenSessions(nil, asm.R0)...)
 	a.emit(asm.JEq.Imm(asm.R0, 0, idle))
 }
 
-// stackResult is where the result is while the cookie is asked for: the context is in a
-// register then.
+// stackResult is the stack slot for the result while the cookie is looked up. The context
+// is in a register then.
 const stackResult = stackContext
 
+// leaveProgram emits the return program that goes with enterProgram.
 func leaveProgram(a *assembler) {
 	if !idlesFirst(a.probe) {
 		a.unlessIdle(a.drop)
@@ -169,7 +171,7 @@ func leaveProgram(a *assembler) {
 	}
 	a.say("record the return")
 	a.returned(asm.R4)
-	if a.target.Shared { // not in a register, which all calls outside of sessions would save
+	if a.target.Shared { // on the stack: every call outside of sessions would have to save a register
 		a.emit(asm.StoreMem(asm.RFP, stackResult, asm.R4, asm.DWord))
 	}
 	a.cookie(asm.R2)
@@ -184,16 +186,16 @@ func leaveProgram(a *assembler) {
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// The session is kept on the stack, where the context would be if it were not
-// in a register.
+// The session's address is on the stack, in the slot that the context would take if it were
+// not in a register.
 const stackSession = stackContext
 
 func (a *assembler) session(reg asm.Register) {
 	a.emit(asm.LoadMem(reg, asm.RFP, stackSession, asm.DWord))
 }
 
-// enterItems is for a function with values or predicates: a call that does not
-// meet them is not recorded.
+// enterItems emits the entry program of a function with values or predicates. A call that
+// does not satisfy the predicates is not recorded.
 func enterItems(a *assembler) {
 	p := a.probe
 	miss, unwanted := a.drop, a.label("unwanted")
@@ -241,7 +243,7 @@ func enterItems(a *assembler) {
 	a.emit(asm.Mov.Imm(asm.R0, a.dropped()), asm.Return())
 }
 
-// slotMask returns the slots' bits in a mask of faults.
+// slotMask returns the bits of the slots in a fault mask.
 func slotMask(slots []layout.Slot) uint64 {
 	var mask uint64
 	for _, s := range slots {
@@ -250,6 +252,7 @@ func slotMask(slots []layout.Slot) uint64 {
 	return mask
 }
 
+// leaveItems emits the return program that goes with enterItems.
 func leaveItems(a *assembler) {
 	p := a.probe
 	a.say("find the session")
@@ -314,10 +317,10 @@ func leaveItems(a *assembler) {
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// trampolineFunctions take the place of the engine's in programs that run on a
-// trampoline: what asks for words of the context and, in those that internal/attach
-// loads by itself, the cast, since only the ebpf package's loader knows the engine's
-// kfuncs.
+// trampolineFunctions returns functions that replace the engine's in programs on a
+// trampoline: those that read words of the context and, in programs that internal/attach
+// loads by itself, the cast, because only the ebpf package's loader can resolve the
+// engine's kfuncs.
 func trampolineFunctions(p *layout.Probe, t Target, half string) []bpf.Function {
 	if !p.Method.Trampoline() {
 		return nil
@@ -335,10 +338,10 @@ func trampolineFunctions(p *layout.Probe, t Target, half string) []bpf.Function 
 	return funcs
 }
 
-// funcWords loads the words of the arguments of whatever function a program for
-// many is hit at: ks_words(context, words, number). They go by way of the stack:
-// the verifier lets the helper write to nothing that it does not know to be
-// aligned, and in the log of a session it knows nothing of the kind.
+// funcWords generates ks_words(context, words, number): it loads argument words of whatever
+// function a shared program is hit at. They pass through the stack, because the verifier
+// only lets the helper write to memory that it knows to be aligned, which the log of a
+// session is not.
 func funcWords(p *layout.Probe, t Target, half string) bpf.Function {
 	a := newAssembler(p, t, expr.AtEntry, half+"_words")
 	a.ctx = asm.R6
@@ -355,7 +358,7 @@ func funcWords(p *layout.Probe, t Target, half string) bpf.Function {
 	return bpf.Function{Name: bpf.FuncWords, Args: 3, Insns: a.done()}
 }
 
-// funcResult loads what it returns; at entry, 0.
+// funcResult generates the function that loads the result. At entry it returns 0.
 func funcResult(p *layout.Probe, t Target) bpf.Function {
 	a := newAssembler(p, t, expr.AtReturn, "result")
 	a.ctx = asm.R1
@@ -366,8 +369,8 @@ func funcResult(p *layout.Probe, t Target) bpf.Function {
 	return bpf.Function{Name: bpf.FuncResult, Args: 1, Insns: a.done()}
 }
 
-// wordsFunction loads the words of a fentry program's arguments as if they
-// were in registers: ks_words(context, words, number).
+// wordsFunction generates ks_words(context, words, number) for one function, whose
+// signature says which words go where.
 func wordsFunction(p *layout.Probe, t Target) bpf.Function {
 	a := newAssembler(p, t, expr.AtEntry, "words")
 	a.ctx = asm.R6

@@ -10,10 +10,10 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// List returns what one end of a call captures as data, if it can be said so:
-// arguments, the result and what these point to. Programs that are Shared leave
-// such values to the engine. Where one record is sent of the whole call, its
-// entry fills in the first values.
+// List returns what one end of a call captures as a table for the engine, if a table can
+// express it: arguments, the result, and what these point to. Shared programs leave such
+// values to the engine. If the whole call is one record, its entry fills in the first
+// values. ok is false if generated code must capture.
 func List(p *layout.Probe, h *layout.Half, t Target) (list bpf.SlotList, ok bool) {
 	if !t.Shared || h == nil || len(h.Stores) > bpf.MaxListed {
 		return list, false
@@ -36,7 +36,7 @@ func List(p *layout.Probe, h *layout.Half, t Target) (list bpf.SlotList, ok bool
 	return list, true
 }
 
-// listed returns a slot as data.
+// listed returns a slot as an entry of the table.
 func listed(p *layout.Probe, s *layout.Slot, at arch) (out bpf.Slot, ok bool) {
 	out = bpf.Slot{Off: s.Off, Size: s.Size, Index: s.Index}
 	var addr expr.Term
@@ -64,14 +64,15 @@ func listed(p *layout.Probe, s *layout.Slot, at arch) (out bpf.Slot, ok bool) {
 	return out, isWord(p, addr, at, &out)
 }
 
-// asNumber says how the bytes of a number are brought into register form.
+// asNumber fills in how the bytes of a number become register form.
 func asNumber(out *bpf.Slot, t btf.Type) bool {
 	size, signed, ok := expr.Number(t)
 	out.Width, out.Signed = size, signed
 	return ok && size > 0
 }
 
-// isWord says which word a term is, if it is one as it was passed.
+// isWord fills in which word t is, and reports whether it is a word exactly as it was
+// passed.
 func isWord(p *layout.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
 	switch t := t.(type) {
 	case *expr.Passed:

@@ -14,8 +14,8 @@ import (
 
 var errStack = errors.New("the expression needs more than the 512 bytes of stack that the kernel gives; make it shorter or nest it less")
 
-// Linked are the programs of a probe as they are loaded. Those of one end are nil
-// where there is none, or one program runs at both.
+// Linked are the programs of a probe, ready to load. A field is nil if there is no such
+// program; Both excludes the others.
 type Linked struct{ Entry, Return, Both asm.Instructions }
 
 // Link links the programs with the engine.
@@ -39,9 +39,9 @@ func (out *Programs) Link() (l Linked, err error) {
 	return l, err
 }
 
-// checkStack returns an error if the verifier would find that the stack does not
-// suffice. To link takes time, so programs are left out whose own functions have
-// the smallest of frames: the engine's leave room for those.
+// checkStack returns an error if a program needs more stack than the verifier allows.
+// Linking takes time, so it skips programs whose own functions have small frames: the
+// engine's functions leave room for those.
 func (out *Programs) checkStack(p *layout.Probe) error {
 	if largestFrame(out.Entry) <= smallFrame && largestFrame(out.Return) <= smallFrame {
 		return nil
@@ -58,7 +58,7 @@ func (out *Programs) checkStack(p *layout.Probe) error {
 	return nil
 }
 
-// smallFrame is the frame of a function that spills next to nothing.
+// smallFrame is the frame size, in bytes, of a function that spills next to nothing.
 const smallFrame = 64
 
 func largestFrame(funcs []bpf.Function) int {

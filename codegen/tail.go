@@ -10,13 +10,13 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// ticket holds that of the branch snapshot from a program's first instruction
-// to its last. No other code uses the register.
+// ticket is the register that holds the ticket of the branch snapshot for the whole
+// program. No other code uses it.
 const ticket = asm.R9
 
-// takes returns what the tail of the record holds that one end of a call sends.
-// A call that has two records has its stacks with the first, since they are
-// the same at both ends, and its branches with the last.
+// takes returns which tail the record of one end of a call carries. If a call has two
+// records, the first has the stacks, as they are the same at both ends, and the last has
+// the branches.
 func takes(p *layout.Probe, t Target, phase expr.Phase) bpf.Take {
 	var take bpf.Take
 	atEntry, atReturn := sends(p.Entry), sends(p.Return)
@@ -34,8 +34,8 @@ func takes(p *layout.Probe, t Target, phase expr.Phase) bpf.Take {
 
 func sends(h *layout.Half) bool { return h != nil && h.Record != nil }
 
-// snapshot takes the newest branches if a record is to have them. What a program does
-// before must neither call nor jump: that would be among them.
+// snapshot takes the newest branch records if a record is to have them. Code before it must
+// neither call nor jump, since that would be recorded too.
 func (a *assembler) snapshot() {
 	if !a.hasTicket() {
 		return
@@ -46,8 +46,7 @@ func (a *assembler) snapshot() {
 	a.ctx = asm.R6
 }
 
-// callList leaves it to the engine to capture and send, with the arguments in
-// R1 and R2 already in place.
+// callList lets the engine capture by its table, and send. R1 and R2 hold the arguments.
 func (a *assembler) callList(name string, kind bpf.Kind) {
 	take := takes(a.probe, a.target, a.phase)
 	a.emit(asm.Mov.Imm(asm.R3, take.With(kind)), asm.Mov.Imm(asm.R4, 0))
@@ -57,8 +56,8 @@ func (a *assembler) callList(name string, kind bpf.Kind) {
 	a.emit(call(name))
 }
 
-// finishCall calls plain, or tailed for a record that has a tail, with the
-// arguments in R1 and R2 already in place.
+// finishCall calls the engine function plain, or tailed if the record has a tail. R1 and R2
+// hold the arguments.
 func (a *assembler) finishCall(plain, tailed string, r *layout.Record, kind bpf.Kind) {
 	take, name := takes(a.probe, a.target, a.phase), plain
 	if take != 0 {
@@ -68,8 +67,8 @@ func (a *assembler) finishCall(plain, tailed string, r *layout.Record, kind bpf.
 	a.emit(asm.Mov.Imm(asm.R3, take.With(kind)), asm.Mov.Imm(asm.R4, recordSize(r)), call(name))
 }
 
-// hasTicket reports whether the program takes a branch snapshot. In sessions
-// all do that run at a function's return.
+// hasTicket reports whether the program takes a branch snapshot. In sessions, all return
+// programs do.
 func (a *assembler) hasTicket() bool {
 	if a.probe.Role != layout.RoleCall {
 		return !a.probe.Role.Injected() && a.target.Branches && a.phase == expr.AtReturn
@@ -77,7 +76,7 @@ func (a *assembler) hasTicket() bool {
 	return takes(a.probe, a.target, a.phase)&bpf.TakeBranches != 0
 }
 
-// ticket sets R5 to that of the branch snapshot, 0 if none was taken.
+// ticket sets R5 to the ticket of the branch snapshot, or to 0 if there is none.
 func (a *assembler) ticket() {
 	if a.hasTicket() {
 		a.emit(asm.Mov.Reg(asm.R5, ticket))

@@ -14,18 +14,18 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A use says what becomes of a value, which decides how it may be loaded: the
-// verifier lets no arithmetic be done on a pointer that it knows the type of.
+// A use says what a value is needed for. This limits how it may be loaded: the verifier
+// allows no arithmetic on a pointer whose type it knows.
 type use uint8
 
 const (
-	useAny    use = iota // compared with a number or stored
-	useBase              // dereferenced
-	useNumber            // computed with
+	useAny    use = iota // compare with a number, or store
+	useBase              // dereference
+	useNumber            // compute with
 )
 
-// value computes a scalar term into R0, in register form. A fault jumps to
-// a.fault. R1 to R5 are lost, but for the context.
+// value computes a scalar term into R0, in register form. A fault jumps to a.fault. R1 to
+// R5 are lost, except for the context.
 func (a *assembler) value(t expr.Term, u use) {
 	switch t := t.(type) {
 	case *expr.Const:
@@ -72,16 +72,15 @@ func (a *assembler) value(t expr.Term, u use) {
 	}
 }
 
-// arg loads the word of a parameter that the value is in. Where the kernel
-// would give a typed pointer and a number is wanted, or where it refuses to
-// give the word because it does not know what the pointer points to, a helper
-// reads it.
+// arg loads the word that holds a parameter. A helper must read it in two cases: the kernel
+// would give a typed pointer but a number is needed; or the kernel refuses the word because
+// it does not know what the pointer points to.
 func (a *assembler) arg(t *expr.Arg, u use) {
 	p := &a.probe.Params[t.Index]
 	if typesKnown(a.probe.Method) {
 		switch kind := paramKind(p); {
 		case (kind == wordRefused || kind == wordTyped && u == useNumber) && a.probe.Method == layout.MethodTPBTF:
-			a.emit(asm.Mov.Reg(asm.R0, a.ctx)) // there is no bpf_get_func_arg, but its context is memory
+			a.emit(asm.Mov.Reg(asm.R0, a.ctx)) // bpf_get_func_arg is not available, but the context can be read as memory
 			a.probeRead(int64(8*p.Loc.Slot), 8, expr.Kernel)
 			return
 		case kind == wordRefused, kind == wordTyped && u == useNumber:
@@ -103,8 +102,8 @@ func (a *assembler) result(t *expr.Result, u use) {
 	a.resultWord(int(t.Off / 8))
 }
 
-// funcArg and funcResult ask the kernel for a word that a program on a
-// trampoline may not load from its context.
+// funcArg and funcResult ask the kernel for a word that a trampoline program may not load
+// from its context.
 func (a *assembler) funcArg(slot int) {
 	a.emit(asm.Mov.Imm(asm.R2, int32(slot)))
 	a.helper2(asm.FnGetFuncArg, asm.R3)
@@ -112,8 +111,8 @@ func (a *assembler) funcArg(slot int) {
 
 func (a *assembler) funcResult() { a.helper2(asm.FnGetFuncRet, asm.R2) }
 
-// helper2 calls a helper that takes the context and, in reg, where to put a
-// word, and loads the word into R0.
+// helper2 calls a helper that takes the context and, in reg, the address for its result. It
+// loads the result into R0.
 func (a *assembler) helper2(fn asm.BuiltinFunc, reg asm.Register) {
 	a.emit(scratchAddress(reg)...)
 	if a.ctx != asm.R1 {
@@ -124,14 +123,14 @@ func (a *assembler) helper2(fn asm.BuiltinFunc, reg asm.Register) {
 	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackScratch, asm.DWord))
 }
 
-// An extent is where a number lies in a word, or in two.
+// An extent is the place of a number in one word, or in two.
 type extent struct {
 	shift, size uint32 // in bits
 	signed      bool
 }
 
-// extentOf returns the extent that a number of width bytes is, or the bits of it, at
-// byte off of an image in words.
+// extentOf returns the extent of a number of width bytes, or of a bitfield in it, at byte
+// off of an image in words.
 func extentOf(t expr.Term, off, width uint32, b expr.Bits) extent {
 	_, signed, _ := expr.Number(t.Type())
 	f := extent{8 * (off % 8), 8 * width, signed}
@@ -141,12 +140,11 @@ func extentOf(t expr.Term, off, width uint32, b expr.Bits) extent {
 	return f
 }
 
-// inTwo reports whether the number goes on in the next word, as in a packed struct
-// that is passed in registers.
+// inTwo reports whether the number continues in the next word. Packed structs in registers
+// can cause that.
 func (f extent) inTwo() bool { return f.shift+f.size > 64 }
 
-// inTwoWords puts a number together from word i, which load computes into R0, and
-// the next one.
+// inTwoWords combines a number from word i and the next one. load computes a word into R0.
 func (a *assembler) inTwoWords(f extent, i int, load func(i int)) {
 	load(i)
 	a.emit(asm.RSh.Imm(asm.R0, int32(f.shift)))
@@ -155,8 +153,7 @@ func (a *assembler) inTwoWords(f extent, i int, load func(i int)) {
 	a.join(f)
 }
 
-// join puts a number together from its upper part, which begins R0, and the lower
-// one, which was spilled.
+// join combines the upper part of a number, in R0, with the spilled lower part.
 func (a *assembler) join(f extent) {
 	a.emit(asm.LSh.Imm(asm.R0, int32(64-f.shift)))
 	a.unspill(asm.R2)
@@ -164,7 +161,7 @@ func (a *assembler) join(f extent) {
 	a.field(0, f.size, f.signed)
 }
 
-// extract brings the bytes of a word, or the bits, into register form.
+// extract brings a number, or a bitfield, in R0 into register form.
 func (a *assembler) extract(t expr.Term, off, width uint32, b expr.Bits) {
 	f := extentOf(t, off, width, b)
 	if f.shift == 0 && b.Size == 0 {
@@ -175,7 +172,7 @@ func (a *assembler) extract(t expr.Term, off, width uint32, b expr.Bits) {
 	a.field(f.shift, f.size, f.signed)
 }
 
-// field takes size bits from bit shift up out of R0.
+// field extracts size bits of R0 from bit shift up.
 func (a *assembler) field(shift, size uint32, signed bool) {
 	if left := 64 - shift - size; left != 0 {
 		a.emit(asm.LSh.Imm(asm.R0, int32(left)))
@@ -233,7 +230,7 @@ func (a *assembler) context(t *expr.ContextTerm) {
 	}
 }
 
-// ids sets R0 to the process and thread that make the call.
+// ids sets R0 to the process and thread that make the call: tgid << 32 | pid.
 func (a *assembler) ids() {
 	if !a.target.Namespace {
 		a.helper(asm.FnGetCurrentPidTgid)
@@ -245,7 +242,7 @@ func (a *assembler) ids() {
 	a.restoreContext()
 }
 
-// kept loads what entry has computed; if that met a fault, so does this.
+// kept loads a value that entry computed. If that faulted, so does this.
 func (a *assembler) kept(t *expr.Kept) {
 	if a.inCookie {
 		a.fromCookie(t.Slot)
@@ -292,8 +289,8 @@ func (a *assembler) unary(t *expr.UnaryTerm) {
 	a.extend(size, signed)
 }
 
-// operands computes x into R0 and y into R2. It returns y's value instead of
-// loading it if it fits an immediate.
+// operands computes x into R0 and y into R2. If y is a constant that fits an immediate, it
+// is returned instead.
 func (a *assembler) operands(x, y expr.Term, u use) (imm int32, isImm bool) {
 	if k, ok := y.(*expr.Const); ok {
 		a.value(x, u)
@@ -311,8 +308,7 @@ func (a *assembler) operands(x, y expr.Term, u use) (imm int32, isImm bool) {
 	return 0, false
 }
 
-// alu maps the operators that are one instruction, the result of which still
-// has to be extended.
+// alu maps operators to their BPF instruction. The caller extends the result.
 var alu = map[expr.Op]asm.ALUOp{
 	expr.OpBitOr: asm.Or, expr.OpXor: asm.Xor, expr.OpBitAnd: asm.And,
 	expr.OpAdd: asm.Add, expr.OpSub: asm.Sub, expr.OpMul: asm.Mul,
@@ -356,9 +352,9 @@ func (a *assembler) shift(op expr.Op, size int, signed bool, imm int32, isImm bo
 	a.emit(asm.And.Imm(asm.R2, mask), alu.Reg(asm.R0, asm.R2))
 }
 
-// divide computes R0 / R2 or R0 % R2. BPF divides unsigned numbers; signed ones
-// are made positive first. The quotient is negative if the signs differ, the
-// remainder has the sign of the dividend.
+// divide computes R0 / R2 or R0 % R2. BPF divides unsigned numbers only (signed division
+// came with Linux 6.6), so signed operands are made positive first. The quotient is
+// negative if the signs differ; the remainder has the sign of the dividend.
 func (a *assembler) divide(op expr.Op, signed bool) {
 	a.emit(asm.JEq.Imm(asm.R2, 0, a.failed()))
 	alu := asm.Div
@@ -387,18 +383,19 @@ func (a *assembler) absolute(reg asm.Register) {
 	a.place(positive)
 }
 
-// A wordKind says what the kernel makes of one word of a fentry program's
-// context (btf_ctx_access in kernel/bpf/btf.c).
+// A wordKind says what the verifier makes of one word of a fentry program's context
+// (btf_ctx_access in kernel/bpf/btf.c).
 type wordKind uint8
 
 const (
-	wordNumber  wordKind = iota // integers, enums, void and integer pointers
+	wordNumber  wordKind = iota // integers, enums, void pointers and integer pointers
 	wordTyped                   // pointers to structs and unions
 	wordRefused                 // all other pointers
 )
 
-// paramKind is contextKind of a parameter. The verifier wants to see what is
-// called so compared with NULL, and nothing else will do.
+// paramKind is contextKind for a parameter. The kernel marks arguments of tracepoints that
+// may be NULL by the suffix __nullable; the verifier rejects any use of them before a
+// comparison with NULL.
 func paramKind(p *layout.Param) wordKind {
 	kind := contextKind(p.Type)
 	if kind == wordTyped && strings.HasSuffix(p.Name, "__nullable") {
@@ -407,6 +404,7 @@ func paramKind(p *layout.Param) wordKind {
 	return kind
 }
 
+// contextKind returns what the verifier makes of a word of type t.
 func contextKind(t btf.Type) wordKind {
 	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if !ok {
