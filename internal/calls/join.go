@@ -13,54 +13,52 @@ import (
 
 // A Call is what is known of one call of a traced function.
 type Call struct {
-	// Entry and Return are the records of its two ends. One of them is nil if
-	// there is no such record; see End.
+	// Entry and Return are the records of the two ends. One of them may be nil; End says
+	// why.
 	Entry, Return *event.Event
 	End           End
 }
 
-// An End says how the record or the records of a call came to be all of it.
+// An End says why a Call is complete.
 type End uint8
 
 const (
-	Paired  End = iota // both records are there
-	Whole              // the plan has one record for a call: there is no other to wait for
-	NoEntry            // returned, but its entry was not seen
-	Open               // had not returned when the stream ended
-	Evicted            // was given up so that others could be kept
-	Gap                // no call: Return is a mark where records are missing
+	Paired  End = iota // both records have come
+	Whole              // the plan has one record for each call
+	NoEntry            // it returned, but its entry was not seen
+	Open               // it had not returned when the stream ended
+	Evicted            // given up to make room for others
+	Gap                // not a call: Return marks where records are missing
 )
 
-// Counts says what became of the events of a stream.
+// Counts says what became of the calls of a stream.
 type Counts struct {
 	Paired, Whole, NoEntry, Open, Evicted uint64 // calls
 }
 
-// DefaultLimit is how much memory a Joiner takes for calls that are open,
-// unless told otherwise.
+// DefaultLimit is the default of Joiner.Limit, in bytes.
 const DefaultLimit = 64 << 20
 
-// A Joiner pairs the entry and the return records of calls. The zero value is
-// ready for use; it serves one stream.
+// A Joiner pairs entry and return records. The zero value is ready for use. It serves one
+// stream.
 type Joiner struct {
 	// Limit bounds the memory for open calls, in bytes; 0 is DefaultLimit.
 	Limit int
 
 	counts Counts
-	open   map[caller]*openCall // the innermost open call of each
+	open   map[caller]*openCall // innermost open call of each caller
 	// All open calls, oldest first, and unused ones, linked by next.
 	oldest, newest, unused *openCall
-	size                   int // of all open calls
+	size                   int // bytes of all open calls
 }
 
-// A caller is who can have calls of one probe within each other, and nobody
-// else's: a thread. All idle threads have the ID 0 and are told apart by the
-// CPU, which they never leave. The process is there for thread IDs that are
-// used again.
+// A caller identifies the nested calls of one probe: one thread makes them. All idle
+// threads have ID 0; the CPU tells them apart, as they never leave it. The process is part
+// of the key because thread IDs are reused.
 type caller struct {
 	probe    *plan.Probe
 	pid, tid uint32
-	idle     uint16 // CPU of an idle thread
+	idle     uint16 // CPU, of an idle thread only
 }
 
 func callerOf(e *event.Event) caller {
@@ -79,21 +77,22 @@ type openCall struct {
 	older, next  *openCall
 }
 
-// openCost is what an open call takes besides its bytes, map included.
+// openCost is the memory of an open call in bytes, without its data but with its share of
+// the map.
 const openCost = 320
 
 func (o *openCall) cost() int { return openCost + cap(o.event.Data) + cap(o.event.Tail) }
 
-// Counts returns what was counted so far.
+// Counts returns the counts so far.
 func (j *Joiner) Counts() Counts { return j.counts }
 
-// Join yields one Call for each call of the stream: when it returns, or when
-// it is clear that no other record of it will come. A return belongs to the
-// last entry of the same probe on the same thread that is still open: calls
-// end in reverse order. Calls that are open when the stream ends, or fails,
-// are yielded then, oldest first; an error comes last.
+// Join yields one Call for each call of the stream, when it returns or when it is clear
+// that no other record of it will come.
 //
-// A Call is valid until the next one is asked for.
+// Calls of a thread end in reverse order. A return therefore belongs to the newest open
+// entry of the same probe on the same thread. Calls that are open when the stream ends or
+// fails are yielded then, oldest first; an error comes last. A Call is valid until the next
+// one is yielded.
 func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		var failed error
@@ -132,12 +131,12 @@ func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, er
 	}
 }
 
-// isEntry reports whether a return of the same call is to be expected.
+// isEntry reports whether a return record should follow e.
 func isEntry(e *event.Event) bool {
 	return e.Kind == bpf.KindEntry && sends(e.Probe.Return)
 }
 
-// hasEntry reports whether an entry of the same call was to be expected.
+// hasEntry reports whether an entry record should have come before e.
 func hasEntry(e *event.Event) bool {
 	return e.Kind == bpf.KindReturn && sends(e.Probe.Entry)
 }
@@ -168,7 +167,7 @@ func (j *Joiner) settle(e *event.Event, call *Call, yield func(*Call, error) boo
 	return ok
 }
 
-// makeRoom yields the oldest open calls until there is room for another one.
+// makeRoom yields the oldest open calls until a new one of size bytes fits the limit.
 func (j *Joiner) makeRoom(size int, call *Call, yield func(*Call, error) bool) bool {
 	limit := j.Limit
 	if limit == 0 {
@@ -220,8 +219,7 @@ func (j *Joiner) push(e *event.Event) {
 	j.size += o.cost()
 }
 
-// remove takes a call out of the open ones: the innermost of its caller, or
-// the outermost.
+// remove unlinks an open call. It must be the innermost or the outermost of its caller.
 func (j *Joiner) remove(o *openCall) {
 	switch {
 	case o.inner != nil:
@@ -247,11 +245,11 @@ func (j *Joiner) remove(o *openCall) {
 	j.size -= o.cost()
 }
 
-// maxUnused is the largest buffer that is kept for the next call. Without a
-// bound, unused ones could come to exceed the limit many times over.
+// maxUnused is the largest buffer, in bytes, that is kept for reuse. Otherwise unused
+// buffers could exceed the limit many times over.
 const maxUnused = 4096
 
-// free keeps a removed call for reuse, with its buffer.
+// free keeps a removed call and its buffer for reuse.
 func (j *Joiner) free(o *openCall) {
 	if cap(o.event.Data)+cap(o.event.Tail) > maxUnused {
 		o.event.Data, o.event.Tail = nil, nil

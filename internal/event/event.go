@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package event turns raw records of the ring buffer, or of a recording, back
-// into calls of functions and values of terms. A record carries no types: the
-// plan that it was made for gives its bytes their meaning.
+// Package event decodes raw records, from the ring buffer or from a recording. A record
+// carries no types: the plan that it was made for gives its bytes their meaning.
+//
+// [Decode] checks a record and fills in an [Event], which says what happened, when, and in
+// which thread. Values are then read by their slots ([Event.Value], [Event.Bytes]); stacks
+// and branches are in its [Tail]. Records are untrusted input: a recording may be damaged.
 package event
 
 import (
@@ -14,23 +17,23 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An Event is one decoded record: a function was called, returned, or both.
+// An Event is a decoded record: a function was called, or returned, or both.
 type Event struct {
 	bpf.Event
 	Probe *plan.Probe
-	// Record is the layout of Data; nil if the record carries no values.
+	// Record is the layout of Data. It is nil if the record has no values.
 	Record *layout.Record
-	// Data are the captured bytes. They belong to whoever owned the record.
+	// Data are the captured bytes. They share the memory of the raw record.
 	Data []byte
-	// Tail are the stacks and branches behind them, of the same owner.
+	// Tail has the stacks and branches after them. It shares that memory too.
 	Tail Tail
-	// Lost and Cause say what is missing where a record of bpf.KindLost stands,
-	// which has no probe.
+	// Lost and Cause say how many records are missing at this place, and why. Only an event
+	// of kind bpf.KindLost has them; it has no probe.
 	Lost  uint64
 	Cause bpf.Counter
 }
 
-// Decode reads one raw record into e, reusing it. e refers to raw afterwards.
+// Decode decodes one raw record into e. e refers to raw afterwards.
 func Decode(p *plan.Plan, raw []byte, e *Event) error {
 	data, err := bpf.DecodeEvent(raw, &e.Event)
 	if err != nil {
@@ -73,13 +76,13 @@ func (e *Event) decodeLost(data []byte) (err error) {
 	return nil
 }
 
-// Bytes returns what was captured into a slot; ok is false if that could not
-// be read.
+// Bytes returns the captured bytes of a slot. ok is false if they could not be read.
 func (e *Event) Bytes(s *layout.Slot) (b []byte, ok bool) {
 	return e.Data[s.Off : s.Off+s.Size : s.Off+s.Size], e.Faults>>s.Index&1 == 0
 }
 
-// Value returns a scalar's slot in register form.
+// Value returns the value of a scalar's slot in register form. ok is false if it could not
+// be read.
 func (e *Event) Value(s *layout.Slot) (v uint64, ok bool) {
 	b, ok := e.Bytes(s)
 	return binary.LittleEndian.Uint64(b), ok

@@ -8,11 +8,11 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// A Tail is what follows the values of a record: stacks and branches. It is
-// checked when the record is decoded.
+// A Tail is what follows the values of a record: sections with stacks and branches. Decode
+// has checked it.
 type Tail []byte
 
-// checkTail reports what is wrong with a record's tail.
+// checkTail returns an error if the sections of a tail are malformed.
 func checkTail(t Tail) (err error) {
 	var s bpf.Section
 	for len(t) > 0 && err == nil {
@@ -21,7 +21,7 @@ func checkTail(t Tail) (err error) {
 	return err
 }
 
-// Section returns the section of one kind; ok is false if there is none.
+// Section returns the section of this kind. ok is false if there is none.
 func (t Tail) Section(kind bpf.SectionKind) (s bpf.Section, ok bool) {
 	for len(t) > 0 {
 		var err error
@@ -35,7 +35,7 @@ func (t Tail) Section(kind bpf.SectionKind) (s bpf.Section, ok bool) {
 	return bpf.Section{}, false
 }
 
-// AppendAddresses appends the addresses of a stack's section, innermost first.
+// AppendAddresses appends the return addresses of a stack section, innermost first.
 func AppendAddresses(dst []uint64, s bpf.Section) []uint64 {
 	for b := s.Data; len(b) >= 8; b = b[8:] {
 		dst = append(dst, binary.LittleEndian.Uint64(b))
@@ -43,24 +43,23 @@ func AppendAddresses(dst []uint64, s bpf.Section) []uint64 {
 	return dst
 }
 
-// A Branch is one branch that the CPU recorded.
+// A Branch is a branch that the CPU recorded.
 type Branch struct {
 	From, To uint64
-	Flags    uint64 // as in the kernel's struct perf_branch_entry
+	Flags    uint64 // as in struct perf_branch_entry of the kernel
 }
 
-// Mispredicted reports whether the CPU had guessed another way; known is false
-// if it does not tell.
+// Mispredicted reports whether the CPU predicted the branch wrongly. known is false if it
+// does not tell.
 func (b Branch) Mispredicted() (miss, known bool) { return b.Flags&1 != 0, b.Flags&3 != 0 }
 
-// InTransaction and Aborted report what the CPU tells of transactional memory.
+// InTransaction reports whether the branch was taken inside a memory transaction.
 func (b Branch) InTransaction() bool { return b.Flags&4 != 0 }
 
 // Aborted reports whether the branch is the abort of a transaction.
 func (b Branch) Aborted() bool { return b.Flags&8 != 0 }
 
-// Cycles returns how many cycles have passed since the branch before; 0 if the
-// CPU does not tell.
+// Cycles returns the CPU cycles since the previous branch, or 0 if the CPU does not tell.
 func (b Branch) Cycles() uint16 { return uint16(b.Flags >> 4) }
 
 // AppendBranches appends the branches of a section, newest first.

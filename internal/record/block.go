@@ -13,26 +13,25 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// magic is how a recording begins; the version follows, as 4 bytes. All
-// numbers are little-endian.
+// A recording starts with magic and a version of 4 bytes. All numbers are little-endian.
 const (
 	magic   = "ksnoop-recording"
 	version = 3
 )
 
-// A blockKind says what a block holds.
+// A blockKind says what a block contains.
 type blockKind uint8
 
 const (
-	blockInfo    blockKind = 1 // JSON of Info
-	blockFile    blockKind = 2 // a NUL-terminated path, and what the file holds
-	blockPlan    blockKind = 3 // JSON of the probes
-	blockRecords blockKind = 4 // of each record its length as a varint, and its bytes
-	blockEnd     blockKind = 5 // JSON of ending
+	blockInfo    blockKind = 1 // Info, as JSON
+	blockFile    blockKind = 2 // a path with a NUL, and the contents of that file
+	blockPlan    blockKind = 3 // the probes, as JSON
+	blockRecords blockKind = 4 // records, each preceded by its length as a varint
+	blockEnd     blockKind = 5 // ending, as JSON
 )
 
-// The header of a block: kind, bytes that follow, bytes when decompressed, and
-// a CRC-32C of those three and the bytes that follow.
+// A block's header: its kind, its size, its size when decompressed, and a CRC-32C of these
+// three and of the bytes that follow.
 const (
 	offPacked   = 1
 	offSize     = 5
@@ -40,13 +39,13 @@ const (
 	headerSize  = 13
 )
 
-// maxBlock bounds a block, packed or not.
+// maxBlock bounds the size of a block, compressed or not, in bytes.
 const maxBlock = 64 << 20
 
 var (
-	// errCut is the error of a recording that ends too early.
+	// errCut says that a recording ends too early.
 	errCut = errors.New("the recording was cut off")
-	// errDamaged is the error of one whose bytes are not what was written.
+	// errDamaged says that the bytes of a recording are not those that were written.
 	errDamaged = errors.New("the recording is damaged")
 )
 
@@ -54,7 +53,7 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
-// A blockWriter writes blocks, each with one call of Write.
+// A blockWriter writes blocks, each with a single call of Write.
 type blockWriter struct {
 	w   io.Writer
 	enc *zstd.Encoder
@@ -122,8 +121,8 @@ func newBlockReader(r io.Reader) (*blockReader, error) {
 	return &blockReader{r: r, dec: dec}, err
 }
 
-// read returns the next block. Its data are appended to dst. At the end of the
-// file, which is one for every whole block, it returns io.EOF.
+// read returns the next block. It appends the decompressed data to dst. At the end of the
+// file, which must come after a whole block, it returns io.EOF.
 func (b *blockReader) read(dst []byte) (blockKind, []byte, error) {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(b.r, header[:]); err != nil {
@@ -138,7 +137,7 @@ func (b *blockReader) read(dst []byte) (blockKind, []byte, error) {
 		return 0, dst, damaged("a block of %d bytes, %d when decompressed", packed, size)
 	}
 	b.packed.Reset()
-	// The buffer grows with what is there rather than with what is claimed.
+	// The buffer grows with what is there. A damaged header may claim anything.
 	if n, err := io.CopyN(&b.packed, b.r, int64(packed)); err != nil {
 		if ended(err) && n < int64(packed) {
 			err = errCut

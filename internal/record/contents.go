@@ -20,23 +20,23 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Info describes a recording.
+// Info describes a recording. It is its first block.
 type Info struct {
-	Arch   string // of the kernel, as Go names it
-	Writer string // the version of ksnoop that wrote it
-	// Header is the size of a record's header.
+	Arch   string // the kernel's architecture, as in GOARCH
+	Writer string // version of ksnoop that wrote it
+	// Header is the size of a record's header in bytes.
 	Header int
-	// Sessions is not nil if the records are those of sessions.
+	// Sessions is set if the records are those of sessions.
 	Sessions *Sessions `json:",omitempty"`
 }
 
-// Sessions is what is to be known of a request for sessions besides its plan.
+// Sessions is what a request for sessions needs besides its plan.
 type Sessions struct {
-	Traced, Live bool      // of session.Decoder
+	Traced, Live bool      // as in session.Decoder
 	Args         bool      // all arguments were captured
-	Branches     bool      `json:",omitempty"` // they were recorded
-	Boot         time.Time // when the clock of the records was zero
-	Header, Call int       // sizes of a record's header and of a call in it
+	Branches     bool      `json:",omitempty"` // branches were recorded
+	Boot         time.Time // time at which the clock of the records was zero
+	Header, Call int       // sizes of a record's header and of a call in it, in bytes
 }
 
 // sized returns s with the sizes that this ksnoop writes.
@@ -49,37 +49,37 @@ func (s *Sessions) sized() *Sessions {
 	return &c
 }
 
-// A probe is what it takes to make one probe of a plan again.
+// A probe is what is needed to make one probe of a plan again. It is stored as a line of
+// JSON.
 type probe struct {
-	// Spec is the text of its SPEC, which need not be UTF-8. It is nil if the
-	// probe has the SPEC of the one before or, if Bare is set, none.
+	// Spec is the text of the SPEC, which need not be UTF-8. If it is nil, the probe has
+	// the same SPEC as the previous probe, or none if Bare is set.
 	Spec    []byte `json:",omitempty"`
 	Bare    bool   `json:",omitempty"`
 	Func    string
 	Module  string     `json:",omitempty"`
 	Addr    uint64     `json:",omitempty"`
-	Type    btf.TypeID `json:",omitempty"` // of the function, 0 if BTF has none
+	Type    btf.TypeID `json:",omitempty"` // of the function; 0 if BTF has none
 	Method  string
-	Target  plan.Target    // if it is not a function
+	Target  plan.Target    // set for anything but a function
 	Layout  string         // fingerprint
 	Role    layout.Role    `json:",omitempty"`
 	Syscall []kernel.Field `json:",omitzero"` // of plan.Probe
 }
 
-// What the plan of a recording may take. To resolve it takes time and memory for
-// each probe by what its SPEC and its function have, so that a recording of a few
-// kilobytes could take minutes and gigabytes. As it is, it takes seconds and
-// hundreds of megabytes.
+// Limits on a recorded plan. Resolving a plan takes time and memory for each probe, in
+// proportion to its SPEC and its function. Without limits, a recording of a few kilobytes
+// could take minutes and gigabytes; with them it takes seconds and hundreds of megabytes.
 const (
 	maxProbes = 1 << 17 // some for every function
 	maxCost   = 4 << 20 // of all probes
 )
 
-// paramCost is what a parameter costs compared with a byte of a SPEC.
+// paramCost is the cost of a parameter, where a byte of a SPEC costs 1.
 const paramCost = 16
 
-// cost is what a probe takes to be resolved: the length of its SPEC, of which
-// some is searched once for each part, and what all arguments are.
+// cost estimates what resolving a probe takes: the length of its SPEC, parts of which are
+// searched repeatedly, and its parameters.
 func cost(spec *expr.Spec, fn *btf.Func) int {
 	n := 1
 	if spec != nil {
@@ -93,9 +93,8 @@ func cost(spec *expr.Spec, fn *btf.Func) int {
 	return n
 }
 
-// targetCost is what is declared of a probe besides its function: the fields of a tracepoint,
-// the parameters of a system call and those of an inlined function, each with the
-// name of a type to look up.
+// targetCost estimates what the other declarations of a probe take: fields of a tracepoint,
+// parameters of a system call or of an inlined function. Each names a type to look up.
 func targetCost(t *plan.Target, syscall []kernel.Field) (n int) {
 	for _, fields := range [...][]kernel.Field{t.Fields, syscall} {
 		for i := range fields {
@@ -109,7 +108,7 @@ func targetCost(t *plan.Target, syscall []kernel.Field) (n int) {
 	return n
 }
 
-// Affordable refuses to record what could not be replayed.
+// Affordable returns an error if a recording of p could not be replayed.
 func Affordable(p *plan.Plan) error {
 	sum := 0
 	for _, probe := range p.Probes {
@@ -121,14 +120,14 @@ func Affordable(p *plan.Plan) error {
 	return nil
 }
 
-// An Ending says what is missing in a recording, as it is known when all is over.
+// An Ending says what a recording lacks. It is known when the recording ends.
 type Ending struct {
 	Lost      [bpf.Counters]uint64
-	Cut       uint64 // records that there was no more time for after an interrupt
-	Uncounted bool   // the kernel has not counted all that it skipped
+	Cut       uint64 // records for which there was no time after an interrupt
+	Uncounted bool   // the kernel did not count everything it skipped
 }
 
-// An ending is an Ending as it is stored, and how many records there are.
+// An ending is an Ending as it is stored, with the number of records.
 type ending struct {
 	Records   uint64
 	Lost      []uint64 // by bpf.Counter
@@ -136,7 +135,7 @@ type ending struct {
 	Uncounted bool     `json:",omitempty"`
 }
 
-// describe returns what is to be stored of a plan.
+// describe returns what is stored of a plan.
 func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 	probes := make([]probe, 0, len(p.Probes))
 	var last *expr.Spec
@@ -156,7 +155,7 @@ func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 	return probes, nil
 }
 
-// appendProbes appends the block of a plan.
+// appendProbes appends the contents of the plan's block.
 func appendProbes(dst []byte, probes []probe) ([]byte, error) {
 	for i := range probes {
 		line, err := json.Marshal(&probes[i])
@@ -168,11 +167,12 @@ func appendProbes(dst []byte, probes []probe) ([]byte, error) {
 	return dst, nil
 }
 
-// maxProbe bounds the JSON of a probe, which takes up to 30 times as much memory.
+// maxProbe bounds the JSON of a probe, in bytes. Parsing takes up to 30 times as much
+// memory.
 const maxProbe = 1 << 20
 
-// parseProbes is the inverse of appendProbes. What a probe is declared with is counted
-// here, before there is more of it.
+// parseProbes is the inverse of appendProbes. It adds up the cost as it goes, before much
+// has been allocated.
 func parseProbes(block []byte) ([]probe, error) {
 	var probes []probe
 	sum := 0
@@ -197,8 +197,8 @@ func parseProbes(block []byte) ([]probe, error) {
 
 var errTooMuch = damaged("its plan takes too much to resolve")
 
-// resolve makes a plan anew, of sessions if there are any. It is the inverse of
-// describe.
+// resolve makes the plan again. It is the inverse of describe. A layout that differs from
+// the recorded one is an error.
 func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions) (*plan.Plan, error) {
 	var recorded []plan.Recorded
 	var spec *expr.Spec
@@ -235,7 +235,7 @@ func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions)
 	return p, nil
 }
 
-// recorded says what it takes to make the probe again.
+// recorded returns what plan.Restore needs to make the probe again.
 func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, err error) {
 	f := kernel.Function{Name: r.Func, Module: r.Module, Addr: r.Addr}
 	method, ok := layout.MethodNamed(r.Method)
@@ -292,8 +292,8 @@ func typeOf(view *kernel.View, f kernel.Function, id btf.TypeID) (*btf.Func, err
 	return fn, nil
 }
 
-// fingerprint identifies where the values of a probe lie in its records, and
-// what they are.
+// fingerprint identifies a probe's layout: the places of all values in its records, and
+// their types.
 func fingerprint(p *plan.Probe) string {
 	b := fmt.Appendf(nil, "%s %t %t\n", p.Method, p.Joined, p.Timed)
 	for i, half := range []*layout.Half{p.Entry, p.Return} {
@@ -309,15 +309,15 @@ func fingerprint(p *plan.Probe) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// appendTerm appends a term in a form that is the same for each reading of one
-// BTF, and differs with the type.
+// appendTerm appends a text for a term. It is the same each time a given BTF is read, and
+// depends on the type.
 func appendTerm(dst []byte, t expr.Term) []byte {
 	size, _ := btf.Sizeof(t.Type())
 	dst = append(dst, expr.FormatTerm(t, func(i int) string { return fmt.Sprintf("$arg%d", i+1) })...)
 	return fmt.Appendf(dst, " %v:%d", t.Type(), size)
 }
 
-// modulesOf returns the modules whose functions a plan traces.
+// modulesOf returns the modules with traced functions.
 func modulesOf(p *plan.Plan) []string {
 	var names []string
 	for _, p := range p.Probes {

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A File is what a recording is written to.
+// A File is the destination of a recording.
 type File struct {
 	*os.File
-	made bool // by Create
+	made bool // Create made the file
 }
 
-// Create opens what a recording is to be written to. A recording holds memory of
-// the kernel, so that a file is made for its owner alone, and nothing is
-// followed or overwritten that somebody else may have put in its place. With
-// replace what is there, a file or a symbolic link, is taken away first.
+// Create opens the destination of a recording. A recording contains kernel memory, so a new
+// file is readable for its owner only, and Create neither follows a symbolic link nor
+// overwrites a file that somebody else may have put there. With replace, it first removes
+// an existing file or link.
 //
-// What is no file and can be written to, a FIFO or a device, is written to as it
-// is. /dev/stdout and its like are the descriptors of this process.
+// It writes to FIFOs and devices as they are. /dev/stdout and the like mean the descriptors
+// of this process.
 func Create(name string, replace bool) (*File, error) {
 	if f, ok, err := openDescriptor(name); ok || err != nil {
 		return f, err
@@ -56,8 +56,8 @@ func Create(name string, replace bool) (*File, error) {
 	return makeFile(name)
 }
 
-// Discard closes a recording that is none yet, and removes the file that was
-// made for it.
+// Discard closes a recording that was not completed, and removes the file if Create made
+// it.
 func (f *File) Discard() error {
 	err := f.Close()
 	if f.made {
@@ -77,8 +77,8 @@ func makeFile(name string) (*File, error) {
 // descriptor matches the names of a process's own descriptors.
 var descriptor = regexp.MustCompile(`^(?:/dev/fd|/proc/self/fd)/(\d{1,9})$`)
 
-// openDescriptor opens one more descriptor of what an open one is of. To open
-// its name would truncate a file that is already written to.
+// openDescriptor duplicates a descriptor of this process. Opening its name instead would
+// truncate a file that is already being written.
 func openDescriptor(name string) (*File, bool, error) {
 	fd := -1
 	switch clean := filepath.Clean(name); clean {
@@ -111,8 +111,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// openSpecial opens a FIFO or a character device, which may have become
-// something else since it was looked at.
+// openSpecial opens a FIFO or a character device. It checks again after opening, as the
+// file may have been exchanged.
 func openSpecial(name string) (*File, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -134,8 +134,9 @@ func openSpecial(name string) (*File, error) {
 	return &File{f, false}, nil
 }
 
-// trusted refuses a FIFO that somebody else has put where everybody can, as
-// Linux does with fs.protected_fifos for those that create files.
+// trusted refuses another user's FIFO in a sticky directory that everybody can write to,
+// unless the directory's owner owns it too. Linux has the same rule for opening with
+// O_CREAT (fs.protected_fifos).
 func trusted(name string, fifo fs.FileInfo) error {
 	dir, err := os.Stat(filepath.Dir(name))
 	if err != nil {

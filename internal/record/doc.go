@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record writes and reads recordings: what a kernel sent, with all
-// that is needed to decode and print it on another machine.
+// Package record writes and reads recordings: what a kernel sent, with everything needed to
+// decode and print it on another machine. [NewWriter] starts a recording and [NewReader]
+// opens one.
 //
-// A recording begins with 16 bytes that say what it is and a version, and goes
-// on with blocks. A block is compressed and checksummed on its own, so that a
-// recording whose writer was killed is good up to its last whole block. In
-// this order there are
+// A recording starts with 16 bytes of magic and version. Blocks follow. Each is compressed
+// and has a checksum, so if the writer is killed, the recording is good up to its last
+// whole block. The order of blocks is
 //
-//	info     the architecture, and what wrote the recording
+//	info     the architecture, and the version of the writer
 //	file …   files of /proc and /sys: BTF, symbols, release
-//	plan     SPECs, and for each probe its function and how it was attached
-//	records… what the ring buffer held
-//	end      what was lost, and how many records there are
+//	plan     SPECs; the function of each probe and how it was attached
+//	records… contents of the ring buffer
+//	end      losses, and the number of records
 //
-// Layouts are not stored. The plan is made anew from the recorded BTF, by the
-// same code, and must come to the same layouts, of which there are fingerprints.
+// Layouts are not stored. The reader makes the plan again from the recorded BTF, with the
+// same code. Fingerprints make sure that it comes to the same layouts. A ksnoop that lays
+// records out differently refuses the recording.
+//
+// All input is untrusted: sizes are bounded before memory is allocated for them.
 package record

@@ -16,21 +16,21 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// What the files of a recording may take together. A Debian kernel with a
-// hundred modules has some 60 MiB.
+// Limits on all files of a recording. A Debian kernel with a hundred modules has some 60
+// MiB.
 const (
 	maxFiles = 4096
 	maxBytes = 128 << 20
 )
 
-// A fileTree is the files of a recording as a file system: the /proc and /sys
-// of the kernel that was traced, as far as they are of use.
+// A fileTree holds the files of a recording as a file system: the useful parts of /proc and
+// /sys of the traced kernel.
 type fileTree map[string][]byte
 
 var _ fs.ReadDirFS = fileTree(nil)
 
-// add copies a file from root. One that is not there is left out: not every
-// kernel has all of them.
+// add copies a file from root. A missing file is not an error, since not every kernel has
+// all of them.
 func (t fileTree) add(root fs.FS, name string) error {
 	data, err := fs.ReadFile(root, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,13 +43,13 @@ func (t fileTree) add(root fs.FS, name string) error {
 	return nil
 }
 
-// appendBlock appends the block of a file.
+// appendBlock appends a file as the contents of a block.
 func (t fileTree) appendBlock(dst []byte, name string) []byte {
 	dst = append(append(dst, name...), 0)
 	return append(dst, t[name]...)
 }
 
-// addBlock is the inverse of appendBlock. The tree owns the block then.
+// addBlock is the inverse of appendBlock. The tree keeps the memory of block.
 func (t fileTree) addBlock(block []byte) error {
 	name, data, ok := bytes.Cut(block, []byte{0})
 	if !ok || !fs.ValidPath(string(name)) || t[string(name)] != nil {
@@ -146,7 +146,7 @@ type file struct {
 
 func (f *file) Stat() (fs.FileInfo, error) { return f.node, nil }
 func (f *file) Close() error               { return nil }
-func (f *file) Size() int64                { return f.node.Size() } // both parts have it
+func (f *file) Size() int64                { return f.node.Size() } // both embedded types have Size
 
 // A dir is an open directory.
 type dir struct {

@@ -77,15 +77,16 @@ func (r *Reader) begin() error {
 		}
 		r.view = kernel.Open(files)
 		if r.plan, err = resolve(probes, r.view, r.info.Arch, r.info.Sessions); err != nil {
-			// A SPEC that has come to be wrong is no fault of the user's text.
+			// The SPEC was right when it was recorded, so this is not shown as a fault of
+			// the user's text.
 			return fmt.Errorf("recorded by ksnoop %s: %s", r.info.Writer, reason(err))
 		}
 		return nil
 	}
 }
 
-// reason is what an error says of a recording's contents: of a SPEC, on lines of
-// their own; of names in it, on one, whatever they are.
+// reason returns the text of an error about a recording's contents. Faults of a SPEC keep
+// their lines; anything else goes on one line, whatever names the recording put into it.
 func reason(err error) string {
 	var spec *expr.ErrorList
 	if errors.As(err, &spec) {
@@ -107,7 +108,7 @@ func (r *Reader) readJSON(want blockKind, v any) error {
 	return parseJSON(block, v)
 }
 
-// maxJSON bounds what is parsed as a whole, which takes more memory than text.
+// maxJSON bounds JSON that is parsed as a whole, in bytes: it takes more memory than text.
 const maxJSON = 64 << 10
 
 func parseJSON(block []byte, v any) error {
@@ -124,22 +125,22 @@ func cutBefore(what string) error { return fmt.Errorf("%w before %s", errCut, wh
 
 func misplaced(kind blockKind) error { return damaged("a block of kind %d is out of place", kind) }
 
-// Info returns what is known of the recording itself.
+// Info returns the recording's first block.
 func (r *Reader) Info() Info { return r.info }
 
-// Kernel returns the kernel that was traced, as far as it was recorded.
+// Kernel returns a view of the kernel that was traced, as far as it was recorded.
 func (r *Reader) Kernel() *kernel.View { return r.view }
 
 // Plan returns what was traced.
 func (r *Reader) Plan() *plan.Plan { return r.plan }
 
-// Ending returns what is missing in the recording. It is known when Records has
-// come to its end without an error.
+// Ending returns what the recording lacks. It is only known after Records has ended without
+// an error.
 func (r *Reader) Ending() Ending { return r.ending }
 
-// Records yields the raw records, once. One is valid until the next one is asked
-// for. If the recording was cut off or is damaged, that is the last that it
-// yields: the records before it are as they were written.
+// Records yields the raw records. It can be used once. A record is valid until the next one
+// is yielded. If the recording was cut off or is damaged, an error comes last; the records
+// before it are as they were written.
 func (r *Reader) Records() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for {
@@ -170,7 +171,7 @@ func (r *Reader) Records() iter.Seq2[[]byte, error] {
 	}
 }
 
-// split yields the records of a block. It returns false if no more are wanted.
+// split yields the records of a block. It returns false if the consumer wants no more.
 func (r *Reader) split(block []byte, yield func([]byte, error) bool) (bool, error) {
 	for len(block) > 0 {
 		size, n := binary.Uvarint(block)
@@ -196,7 +197,7 @@ func (r *Reader) end(block []byte) error {
 	if e.Records != r.records {
 		return damaged("it has %d records of %d", r.records, e.Records)
 	}
-	if len(e.Lost) > len(r.ending.Lost) { // counters are only ever added
+	if len(e.Lost) > len(r.ending.Lost) { // counters are only ever added, never removed
 		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.ending.Lost))
 	}
 	copy(r.ending.Lost[:], e.Lost)

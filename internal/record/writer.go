@@ -18,39 +18,39 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
-// A Source is the kernel that is traced.
+// A Source is the kernel being traced.
 type Source struct {
-	Root   fs.FS        // holds its /proc and /sys
-	View   *kernel.View // of the same; the plan was made with it
-	Arch   string       // as Go names it
-	Writer string       // the version of ksnoop
-	// Sessions is not nil if the plan is that of sessions.
+	Root   fs.FS        // has its /proc and /sys
+	View   *kernel.View // of the same kernel; the plan was made with it
+	Arch   string       // as in GOARCH
+	Writer string       // version of ksnoop
+	// Sessions is set if the plan is for sessions.
 	Sessions *Sessions
 }
 
 const (
 	// blockSize is how many bytes of records make a block.
 	blockSize = 256 << 10
-	// flushAfter is how long a record stays in memory at most. It is what a
-	// recording loses when its writer is killed.
+	// flushAfter is the longest time that a record stays in memory. A recording loses that
+	// much if its writer is killed.
 	flushAfter = time.Second
 )
 
-// A Writer writes one recording.
+// A Writer writes one recording. It is safe for concurrent use.
 type Writer struct {
-	mu      sync.Mutex // guards the rest: blocks are also written by the timer
+	mu      sync.Mutex // guards the rest; the timer writes blocks too
 	out     *blockWriter
 	timer   *time.Timer
 	pending []byte // records of the next block
 	records uint64
-	err     error // of out, which is of no use then
+	err     error // of out, which cannot be used after that
 }
 
-// NewWriter begins a recording of what p, as it is attached, traces: it writes what is
-// known of the kernel. w is written to block by block and wants no buffer.
+// NewWriter starts a recording for p as it is attached, and writes what is known of the
+// kernel. w is written to block by block and needs no buffer.
 //
-// From then on the Source's View names addresses by the symbols that were written: what
-// is printed now and what is printed of the recording is the same.
+// From then on, s.View names addresses by the recorded symbols. A live print and a later
+// replay therefore show the same.
 func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	if err := Affordable(p); err != nil {
 		return nil, err
@@ -93,18 +93,18 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	return r, nil
 }
 
-// Files of the kernel that are recorded whatever is traced.
+// Files that are recorded whatever is traced.
 var kernelFiles = [...]string{"proc/sys/kernel/osrelease", symbolFile, btfDir + "vmlinux"}
 
-// symbolFile has those of trampolines, too, if it is read when all is attached.
+// symbolFile includes the symbols of trampolines if it is read after attaching.
 const symbolFile = "proc/kallsyms"
 
 const btfDir = "sys/kernel/btf/"
 
-// files returns what it takes to resolve p elsewhere. Of tracefs, that is where
-// macros were found when p was resolved; of the modules, those whose functions are
-// traced. Any other may have a type that a SPEC or a pointer names; whether one
-// does shows when p is resolved without them.
+// files returns the files needed to resolve p elsewhere. From tracefs, it takes the formats
+// in which macros were found when p was resolved. It takes the BTF of modules with traced
+// functions. Another module may define a type that a SPEC names, so files resolves p
+// without the others to see whether it still works.
 func (s *Source) files(p *plan.Plan) (fileTree, error) {
 	t := make(fileTree)
 	for _, name := range kernelFiles {
@@ -125,7 +125,7 @@ func (s *Source) files(p *plan.Plan) (fileTree, error) {
 	}
 	all, err := s.View.Modules()
 	if err != nil || !slices.ContainsFunc(all, func(m string) bool { return !slices.Contains(traced, m) }) {
-		return t, nil // without BTF there is none to be left out
+		return t, nil // without BTF there is nothing to leave out
 	}
 	probes, err := describe(p, s.View)
 	if err != nil {
@@ -158,7 +158,7 @@ func (w *Writer) Append(raw []byte) error {
 	return w.err
 }
 
-// flushLate writes a block because of its age.
+// flushLate writes a block that is old enough.
 func (w *Writer) flushLate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,8 +176,7 @@ func (w *Writer) flush() {
 	w.pending = w.pending[:0]
 }
 
-// End completes the recording with what is missing in it. It does not close what the
-// recording was written to.
+// End completes the recording. It does not close the underlying writer.
 func (w *Writer) End(e Ending) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

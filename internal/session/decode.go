@@ -12,36 +12,36 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
-// A Decoder puts the records of sessions together. The zero value with a Plan
-// is ready for use; it serves one stream.
+// A Decoder assembles sessions from records. The zero value with a Plan is ready for use.
+// It serves one stream.
 type Decoder struct {
 	Plan *plan.Plan
-	// Traced says that every call is logged: records then carry parts of the
-	// log, and not what is needed of it.
+	// Traced says that every call was logged. Records then carry parts of the log, instead
+	// of what is needed from it.
 	Traced bool
-	// Live asks for the steps of a trace as they come.
+	// Live asks for the steps of a trace as they arrive.
 	Live bool
-	// Limit bounds the memory for sessions that are still open, in bytes; 0 is
-	// DefaultLimit. One of them gets an eighth of it.
+	// Limit bounds the memory for open sessions, in bytes; 0 means DefaultLimit. One
+	// session gets an eighth of it.
 	Limit int
 
 	open           map[sessionKey]*openSession
-	threads        map[sessionThread]*openSession // the last of each
+	threads        map[sessionThread]*openSession // newest session of each thread
 	oldest, newest *openSession
 	size           int
 	orphans, left  uint64
 }
 
-// Orphans returns how many sessions were given up of which parts had come, but
-// not the end: that was lost, or memory ran out.
+// Orphans returns how many sessions were given up: some parts came, but the end was lost or
+// memory ran out.
 func (d *Decoder) Orphans() uint64 { return d.orphans }
 
-// LeftOut returns how many calls and interim chains were left out of the sessions so
-// far, since those took more memory than one may.
+// LeftOut returns how many calls and interim chains were left out so far because a session
+// exceeded its memory.
 func (d *Decoder) LeftOut() uint64 { return d.left }
 
-// Sessions yields the sessions of a stream of records. One is valid until the
-// next one is asked for.
+// Sessions yields the sessions of a stream of records. A session is valid until the next
+// one is yielded.
 func (d *Decoder) Sessions(records iter.Seq2[[]byte, error]) iter.Seq2[*Session, error] {
 	return func(yield func(*Session, error) bool) {
 		for raw, err := range records {
@@ -60,8 +60,8 @@ func (d *Decoder) Sessions(records iter.Seq2[[]byte, error]) iter.Seq2[*Session,
 	}
 }
 
-// Decode takes one record and returns the session that it completes, or adds
-// to if Live is set; nil if there is nothing to show yet.
+// Decode takes one record. It returns the session that the record completes or, if Live is
+// set, adds to. It returns nil if there is nothing to show yet.
 func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	if bpf.IsLostSession(raw) {
 		return missing(raw)
@@ -109,7 +109,7 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 		d.makeRoom(o)
 		return nil, nil
 	}
-	d.makeRoom(o) // the trace of this one is bounded like its parts
+	d.makeRoom(o) // the trace of this session is bounded too
 	s.Chain, s.Interim = chain, o.interim()
 	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0
 	switch {
@@ -123,17 +123,17 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	return s, err
 }
 
-// note adds to a session that has ended what was left out of it.
+// note records in a finished session what was left out of it.
 func (d *Decoder) note(s *Session, o *openSession, logged *log) {
 	s.Lost.Args += logged.missed
 	s.Lost.Chains = o.left
 	d.left += uint64(o.left)
-	if !d.Live { // else they were printed before they were dropped
+	if !d.Live { // with Live, they were printed before they were dropped
 		d.left += uint64(logged.left)
 	}
 }
 
-// missing returns the mark that stands where others are missing.
+// missing returns the session that marks where others are missing.
 func missing(raw []byte) (*Session, error) {
 	var e bpf.Event
 	data, err := bpf.DecodeEvent(raw, &e)
@@ -147,8 +147,9 @@ func missing(raw []byte) (*Session, error) {
 	return s, nil
 }
 
-// hung returns a session that goes on: what it has sent is kept, and what has come with
-// this record will be sent again. If it is reported for another time, only with what is new.
+// hung returns a session that is still open. The parts it sent before are kept; the
+// contents of this record will be sent again later. A second report of the same session has
+// only what is new.
 func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error) {
 	s = d.header(h)
 	logged := part(h.LogBase, data[:h.LogSize])
@@ -180,7 +181,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 	return s, err
 }
 
-// header returns a session with what a header says of it.
+// header returns a session filled in from a record's header.
 func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
 		Func: d.Plan.Probes[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU,
@@ -201,15 +202,14 @@ func text(b []byte) string {
 	return string(b)
 }
 
-// chain decodes the calls and the stack of a record. logged is where their
-// values lie.
+// chain decodes the calls and the stack of a record. logged has their values.
 func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, error) {
 	var c Chain
 	var returned uint32
 	for i := range h.Frames {
 		call := bpf.DecodeCall(data[i*bpf.CallSize:])
 		if call.Flags&bpf.CallJumped != 0 && returned != 0 {
-			call.Returned = returned // what it saw may be the return of its caller
+			call.Returned = returned // its own value may be the return address of its caller
 		}
 		returned = call.Returned
 		if call.Flags&bpf.CallHidden != 0 {
@@ -247,7 +247,7 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log)
 			logged.missed++
 		}
 		if !ok || e.fn != call.Func || e.kind != bpf.LogArgs && e.kind != bpf.LogItem {
-			continue // lost, which is counted
+			continue // lost, and counted as such
 		}
 		if err := d.values(&f.Values, f.Func, e); err != nil {
 			return f, err
@@ -256,7 +256,7 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log)
 	return f, nil
 }
 
-// captured returns where in the log the values of a call are.
+// captured returns the offsets in the log of a call's values.
 func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 	if d.Traced && call.Values != 0 {
 		if args, ok := logged.argsOf(call.Values - 1); ok {
@@ -272,8 +272,8 @@ func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 	return at
 }
 
-// clone returns a copy whose stack and frames are its own. The values in it
-// are not: they are those of the log.
+// clone returns a copy with its own stack and frames. It shares the values, which are in
+// the log.
 func (c Chain) clone() Chain {
 	for i := range c.Frames {
 		v := &c.Frames[i].Values

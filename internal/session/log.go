@@ -15,44 +15,43 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A log is what has come of a session's log, in order and with gaps where
-// parts were lost.
+// A log holds the received parts of a session's log, in order. Lost parts leave gaps.
 type log struct {
 	parts []segment
-	begin uint32 // what was before was dropped, or is of no interest
-	left  uint32 // calls in what was dropped
+	begin uint32 // everything before was dropped or is not needed
+	left  uint32 // calls in the dropped parts
 	cut   bool   // something was dropped
-	// missed counts the values that were looked for in what was dropped.
+	// missed counts values that were looked for in dropped parts.
 	missed uint32
-	calls  []madeCall // of each depth the last one, while parts are added
+	calls  []madeCall // newest call of each depth, while parts are added
 }
 
 // A segment is a part of a log. Offsets are those of the session's whole log, modulo 2^32.
 type segment struct {
 	base  uint32
 	data  []byte
-	calls uint32       // that begin in it
+	calls uint32       // that start in it
 	args  []valuesArgs // in order
 }
 
-// A valuesArgs says where the arguments of the call are whose values lie at an offset: in a
-// trace they come with the call, and values at its return.
+// A valuesArgs maps the offset of a call's values to that of its arguments. In a trace,
+// arguments are logged at the entry and values at the return.
 type valuesArgs struct{ values, args uint32 }
 
-// A madeCall is a call whose arguments, if there are any, are known.
+// A madeCall is a call whose arguments, if any, have been seen.
 type madeCall struct {
 	fn, args uint32
 	known    bool
 }
 
-// part returns a part of a log by itself, as it is.
+// part returns a log with a single part.
 func part(base uint32, data []byte) *log {
 	return &log{parts: []segment{{base: base, data: data}}, begin: base}
 }
 
 func (s *segment) end() uint32 { return s.base + uint32(len(s.data)) }
 
-// add puts another part at the end of the log.
+// add appends a part to the log.
 func (l *log) add(base uint32, data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -61,7 +60,7 @@ func (l *log) add(base uint32, data []byte) error {
 		if int32(base-l.parts[n-1].end()) < 0 {
 			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", l.parts[n-1].end(), base)
 		}
-		clear(l.calls) // what came in between may belong to others
+		clear(l.calls) // a gap: what follows may belong to other calls
 	}
 	s := segment{base: base, data: data}
 	for at := 0; at < len(data); {
@@ -104,18 +103,18 @@ func (l *log) drop() {
 	l.parts = l.parts[1:]
 }
 
-// dropped reports whether an offset lies in what was dropped. Nothing tells it from what
+// dropped reports whether an offset is in a dropped part. It cannot tell it from one that
 // comes 2 GiB later.
 func (l *log) dropped(at uint32) bool { return l.cut && int32(at-l.begin) < 0 }
 
-// clone returns a log that can be added to.
+// clone returns a copy that can be added to.
 func (l *log) clone() *log {
 	c := *l
 	c.parts, c.calls = slices.Clone(l.parts), slices.Clone(l.calls)
 	return &c
 }
 
-// from leaves out what lies before an offset.
+// from drops what is before an offset.
 func (l *log) from(at uint32) {
 	if int32(at-l.begin) <= 0 {
 		return
@@ -128,7 +127,7 @@ func (l *log) from(at uint32) {
 	}
 }
 
-// find returns the part that an offset lies in.
+// find returns the part that contains an offset.
 func (l *log) find(at uint32) (s *segment, ok bool) {
 	if len(l.parts) == 0 {
 		return nil, false
@@ -144,7 +143,7 @@ func (l *log) find(at uint32) (s *segment, ok bool) {
 	return &l.parts[i], true
 }
 
-// A logEntry is one entry of a log. data is without the head.
+// A logEntry is an entry of a log. data is without its header.
 type logEntry struct {
 	kind  bpf.LogKind
 	depth int
@@ -168,7 +167,7 @@ func (l *log) entry(at uint32) (e logEntry, ok bool) {
 	return e, err == nil
 }
 
-// argsOf returns where the arguments of the call are that has the values at an offset.
+// argsOf returns the offset of the arguments of the call whose values are at an offset.
 func (l *log) argsOf(at uint32) (args uint32, ok bool) {
 	s, ok := l.find(at)
 	if !ok {
@@ -200,7 +199,7 @@ func decodeEntry(b []byte) (logEntry, error) {
 	return e, nil
 }
 
-// steps decodes a log that ends at an offset.
+// steps decodes a log up to the offset end.
 func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 	t := tracer{decoder: d}
 	at := l.begin
@@ -229,17 +228,18 @@ func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 	return t.shown(), nil
 }
 
-// A tracer makes steps of entries.
+// A tracer turns entries into steps.
 type tracer struct {
 	decoder *Decoder
 	steps   []Step
-	values  Values // of the return that comes next
-	// entered is 1 + the index of the last step of each depth that is a call without its return.
+	values  Values // of the next return
+	// entered has, for each depth, 1 + the index of the newest call without a return; 0 if
+	// there is none.
 	entered [bpf.MaxDepth + 1]int
-	hidden  int // steps that are taken away
+	hidden  int // number of steps taken away
 }
 
-// stepHidden is a step that is not to be shown.
+// stepHidden marks a step that is not shown.
 const stepHidden = StepKind(255)
 
 // shown returns the steps to show.
@@ -250,11 +250,11 @@ func (t *tracer) shown() []Step {
 	return slices.DeleteFunc(t.steps, func(s Step) bool { return s.Kind == stepHidden })
 }
 
-// hide takes a call away that did not meet a predicate.
+// hide takes away a call that did not satisfy a predicate.
 func (t *tracer) hide(i int) {
 	t.steps[i].Kind = stepHidden
 	t.hidden++
-	for n := len(t.steps); n > 0 && t.steps[n-1].Kind == stepHidden; n-- { // its caller may be a leaf
+	for n := len(t.steps); n > 0 && t.steps[n-1].Kind == stepHidden; n-- { // its caller may become a leaf
 		t.steps = t.steps[:n-1]
 		t.hidden--
 	}
@@ -299,8 +299,8 @@ func (t *tracer) add(e logEntry) error {
 	return nil
 }
 
-// exit adds a return. Directly after its entry it makes a leaf of that; one
-// that did not meet a predicate takes its entry away.
+// exit adds a return. If it directly follows its entry, both become one leaf. If the call
+// did not satisfy a predicate, the entry is taken away.
 func (t *tracer) exit(e logEntry, fn *plan.Probe) {
 	s := Step{Kind: StepExit, Depth: e.depth, Func: fn, Time: le.Uint64(e.data), Duration: le.Uint64(e.data[8:]),
 		Result: le.Uint64(e.data[16:]), Failed: e.flags&bpf.CallFailed != 0, Values: t.values}
@@ -334,14 +334,14 @@ func (d *Decoder) values(v *Values, fn *plan.Probe, e logEntry) error {
 	return decodeArgs(v, fn, e.data)
 }
 
-// decodeArgs decodes all arguments of a call: the words they were passed in,
-// then what some of them point to.
+// decodeArgs decodes the arguments of a call: first the words in which they were passed,
+// then what some point to.
 func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 	words := 8 * layout.ArgWords(fn.Args)
 	if len(data) < words {
 		return fmt.Errorf("decoding a record: arguments of %s have %d bytes", fn.Func.Name, len(data))
 	}
-	var targets []int // indices of the arguments that have one
+	var targets []int // indexes of arguments with a target
 	for i, a := range fn.Args {
 		arg := Arg{Param: a.Param, Beyond: a.Words == 0 && !a.Param.Absent}
 		if a.Words > 0 && !a.Ref {
@@ -352,7 +352,7 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 		}
 		v.Args = append(v.Args, arg)
 	}
-	const head = 8 // struct arg_bytes
+	const head = 8 // size of struct arg_bytes
 	for b := data[words:]; len(b) >= head; {
 		size, flags, index := int(le.Uint16(b)), b[2], int(b[3])
 		if len(b) < head+size || index >= len(targets) {
@@ -371,7 +371,7 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 				arg.Target = bytes.TrimRight(arg.Target, "\x00")
 			}
 			if a.Text && arg.Cut && len(arg.Target) > 0 {
-				arg.Target = arg.Target[:len(arg.Target)-1] // whether this is the last is not known
+				arg.Target = arg.Target[:len(arg.Target)-1] // the extra byte only tells that the string goes on
 			}
 		}
 		b = b[min(len(b), head+(size+7)&^7):]

@@ -10,8 +10,8 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// A sessionThread is who can have no more than one session at a time: a
-// thread, an idle one being told by its CPU, or the interrupts of a CPU.
+// A sessionThread is what can have one session at a time: a thread, where the CPU tells
+// idle threads apart, or the interrupts of a CPU.
 type sessionThread struct {
 	pid, tid  uint32
 	cpu       uint16
@@ -31,7 +31,7 @@ func keyOf(h *bpf.SessionHeader) sessionKey {
 	return sessionKey{t, h.Start}
 }
 
-// An openSession is what has come of a session so far. It owns its bytes.
+// An openSession is the part of a session that has arrived. It owns its bytes.
 type openSession struct {
 	key            sessionKey
 	log            log
@@ -39,9 +39,10 @@ type openSession struct {
 	older, younger *openSession
 
 	logSize, chainSize int
-	counted            int    // in the size of all
-	left               uint32 // chains that were dropped
-	// hung says that it was reported as such: the log up to shown, and of chains the first known.
+	counted            int    // bytes counted in the total
+	left               uint32 // chains dropped
+	// hung says that the session was reported as hung, with its log up to shown and the
+	// first known of its chains.
 	hung  bool
 	shown uint32
 	known int
@@ -65,8 +66,8 @@ func (o *openSession) keep(c Chain) {
 	o.chainSize += c.cost()
 }
 
-// drop gives up the oldest part of the log or the oldest chain, depending on what takes
-// more. It returns false if there is nothing left.
+// drop gives up the oldest part of the log or the oldest chain, whichever takes more
+// memory. It returns false if nothing is left.
 func (o *openSession) drop() bool {
 	switch {
 	case o.chainSize > o.logSize:
@@ -84,11 +85,11 @@ func (o *openSession) drop() bool {
 	return true
 }
 
-// interim returns the chains in the order in which their innermost calls were made: the engine sends some
-// only when it knows that another one was the reason.
+// interim returns the chains in the order of their innermost calls. The engine may send a
+// chain late, when it learns that another one was the reason of a failure.
 func (o *openSession) interim() []Chain { return inOrder(o.chains) }
 
-// news returns those that it has not returned before.
+// news returns the chains that it has not returned before.
 func (o *openSession) news() []Chain {
 	chains := inOrder(o.chains[o.known:])
 	o.known = len(o.chains)
@@ -100,7 +101,7 @@ func inOrder(chains []Chain) []Chain {
 	return chains
 }
 
-// begun returns when the innermost call of a chain was made.
+// begun returns the entry time of a chain's innermost call.
 func (c *Chain) begun() uint64 {
 	if len(c.Frames) == 0 {
 		return 0
@@ -108,8 +109,8 @@ func (c *Chain) begun() uint64 {
 	return c.Frames[len(c.Frames)-1].Entry
 }
 
-// find returns what has come of a session so far. Whatever there is of an
-// earlier one of the same thread will not be completed.
+// find returns what has arrived of a session. Parts of an earlier session of the same
+// thread are given up: they cannot be completed.
 func (d *Decoder) find(h *bpf.SessionHeader) *openSession {
 	key := keyOf(h)
 	if o := d.open[key]; o != nil {
@@ -134,9 +135,9 @@ func (d *Decoder) find(h *bpf.SessionHeader) *openSession {
 	return o
 }
 
-// What an open session, and a part of its log, take besides bytes.
+// Memory of an open session and of a part of its log, besides their bytes.
 const (
-	sessionCost = 2 << 10 // with a word for each depth
+	sessionCost = 2 << 10 // has a word for each depth
 	segmentCost = 64
 )
 
@@ -144,7 +145,7 @@ func (s *segment) cost() int {
 	return segmentCost + len(s.data) + len(s.args)*int(unsafe.Sizeof(valuesArgs{}))
 }
 
-// cost is what a chain takes.
+// cost returns the memory of a chain in bytes.
 func (c *Chain) cost() int {
 	n := int(unsafe.Sizeof(*c)) + 8*len(c.Stack) + len(c.Branches)*int(unsafe.Sizeof(Branch{})) + len(c.Frames)*int(unsafe.Sizeof(Frame{}))
 	for i := range c.Frames {
@@ -177,8 +178,8 @@ func (d *Decoder) forget(o *openSession) {
 	d.size -= o.counted
 }
 
-// makeRoom gives up the oldest of what has come of one session until it takes no more
-// than one may, and then the oldest of the other sessions until all take no more than the limit.
+// makeRoom first drops the oldest parts of last until it is within the limit of one
+// session. Then it gives up the oldest other sessions until all are within the limit.
 func (d *Decoder) makeRoom(last *openSession) {
 	limit := d.Limit
 	if limit == 0 {
@@ -198,12 +199,11 @@ func (d *Decoder) makeRoom(last *openSession) {
 	}
 }
 
-// DefaultLimit is how much memory a Decoder takes for sessions that are open, unless told
-// otherwise.
+// DefaultLimit is the default of Decoder.Limit, in bytes.
 const DefaultLimit = 64 << 20
 
-// shareOfOne is the part of the limit that one session may take.
+// shareOfOne is the fraction of the limit that one session may take.
 const shareOfOne = 8
 
-// SessionLimit is what one session may take while it is open, in bytes, unless told otherwise.
+// SessionLimit is what one open session may take with the default limit, in bytes.
 const SessionLimit = DefaultLimit / shareOfOne

@@ -11,35 +11,34 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Session is what one thread did between the call of an entry function and
-// its return.
+// A Session is what one thread did between the call of an entry function and its return.
 type Session struct {
 	PID, TID uint32 // in the initial PID namespace
 	Inner    bpf.Inner
-	Comm     string // the thread's name when the session was opened
-	Leader   string // the process's
-	// Start and End are CLOCK_MONOTONIC ns. End is the time of the report
-	// while the session is open.
+	Comm     string // the thread's name when the session opened
+	Leader   string // the name of its process
+	// Start and End are in CLOCK_MONOTONIC ns. End is the time of the report if the session
+	// is still open.
 	Start, End uint64
 	State      State
-	Func       *plan.Probe // the entry function that opened it
-	Failed     bool        // by the error rule
-	// Interrupt says that it was not the thread itself, but an interrupt on top
-	// of it, on CPU.
+	Func       *plan.Probe // the entry function
+	Failed     bool        // by the error class of its result
+	// Interrupt says that an interrupt on CPU made the calls, not the thread that it
+	// interrupted.
 	Interrupt bool
 	CPU       uint16
 	Lost      Lost
-	Loss      Loss // if State is Missing; all else is empty then
+	Loss      Loss // set if State is Missing, and then nothing else is
 
-	// Chain is the failing chain or, of a session without one, the calls that
-	// were made last; where it is, of one that is still open.
+	// Chain is the failing chain. Without a failure it is the last calls made; in an open
+	// session, the calls in flight.
 	Chain Chain
-	// Interim are failing chains that have given way before the session ended:
-	// their caller went on, or failed for another reason. Oldest first; only on
+	// Interim are failing chains that gave way before the session ended: their caller
+	// continued, or failed for another reason. Oldest first. They are only present on
 	// request.
 	Interim []Chain
-	// Trace has every recorded call in the order of events; only on request.
-	// Of a Running session, what has been added since the last time.
+	// Trace has every recorded call in the order of events, on request only. A Running
+	// session has the steps since its last report.
 	Trace []Step
 }
 
@@ -47,45 +46,45 @@ type Session struct {
 type State uint8
 
 const (
-	Returned State = iota // its entry function has returned
-	Running               // a part of a live trace: more is to come
+	Returned State = iota // its entry function returned
+	Running               // part of a live trace; more will come
 	Hung                  // open for longer than --hung
-	Exited                // its thread ended inside
-	Missing               // no session: what Loss counts is missing here
+	Exited                // its thread ended inside the session
+	Missing               // not a session: Loss says what is missing here
 )
 
-// A Loss counts what is missing from the stream of sessions where it stands.
+// A Loss counts what is missing from the stream at this place.
 type Loss struct {
 	Cause bpf.Counter
 	Count uint64
 }
 
-// Lost counts what is missing in one session, by cause. A session with any of
-// these is to be marked.
+// Lost counts by cause what is missing in one session. A session with any of these is shown
+// with a mark.
 type Lost struct {
-	Deep    uint32 // calls nested deeper than is kept
+	Deep    uint32 // calls nested too deeply
 	Chunk   uint32 // parts of the session that could not be sent
 	Args    uint32 // calls whose values found no room
 	Returns uint32 // calls whose return was not seen
 	Room    uint32 // calls for whose return the kernel had no room
-	Reasons uint32 // failing chains that gave way before it was known whether they were the reason
-	Chains  uint32 // interim chains for which the session took too much memory
+	Reasons uint32 // failing chains that gave way before their role was known
+	Chains  uint32 // interim chains dropped for lack of memory
 	Stack   bool   // the kernel stack could not be taken
 }
 
 // Any reports whether anything was lost.
 func (l Lost) Any() bool { return l != Lost{} }
 
-// A Chain is a call chain and the kernel's own view of it.
+// A Chain is a chain of nested calls, with the kernel's view of it.
 type Chain struct {
 	Frames []Frame // outermost first; stitched ones come last
-	// Stack are return addresses as the kernel unwound them, innermost first,
-	// taken when the innermost frame returned.
+	// Stack has the return addresses that the kernel unwound when the innermost frame
+	// returned, innermost first.
 	Stack []uint64
 	// Branches are the branches taken before that, newest first.
 	Branches []Branch
-	// AllBranches says that none is missing between two of them, NoBranches
-	// why there are none: an error number.
+	// AllBranches says that no branch between two of them is missing. NoBranches is the
+	// error number if there are none.
 	AllBranches bool
 	NoBranches  uint8
 }
@@ -94,54 +93,51 @@ type Chain struct {
 type Frame struct {
 	Func     *plan.Probe
 	Entry    uint64 // CLOCK_MONOTONIC ns
-	Duration uint64 // ns; of a call that has not returned, until the report
+	Duration uint64 // ns; up to the report if the call has not returned
 	Result   uint64 // the return register
-	Finished bool   // has returned: Result and Duration are final
+	Finished bool   // it has returned, so Duration and Result are final
 	Failed   bool
-	Stitched bool // a failed call that was followed by others of its caller
-	// Returned is the low half of the address that it returned to; 0 if that is
-	// not known.
+	Stitched bool // a failed call that its caller followed with other calls
+	// Returned is the low half of the return address, or 0 if unknown.
 	Returned uint32
 	Values   Values
 }
 
-// Values are what was captured of a call.
+// Values are the captured values of a call.
 type Values struct {
-	// Event has what the SPEC of the function asks for; nil if there is none.
-	// While the call has not returned, what is read at return is marked as
-	// faulty in it.
+	// Event has the values that the function's SPEC asks for; nil if it asks for none.
+	// Until the call returns, values of return are marked as unreadable.
 	Event *event.Event
-	Args  []Arg // of -A; nil if not captured
+	Args  []Arg // with -A only, else nil
 }
 
-// An Arg is one argument as -A captures it.
+// An Arg is an argument captured by -A.
 type Arg struct {
 	Param *layout.Param
-	// Value are the bytes of the parameter itself, as many as its type has;
-	// nil if they could not be read, or are not captured.
+	// Value are the bytes of the parameter, as many as its type has. Nil means unreadable
+	// or not captured.
 	Value  []byte
-	Beyond bool // passed too far away to be captured
-	// Target are the bytes of what Value points to, a value of TargetType or,
-	// if Text is set, a string without its NUL; nil if it does not point to
-	// anything known or that could not be read.
+	Beyond bool // not captured: passed beyond the words that are
+	// Target are the bytes that Value points to: a value of TargetType or, if Text is set,
+	// a string without its NUL. Nil means that the target is unknown or unreadable.
 	Target     []byte
 	TargetType btf.Type
 	Text       bool
-	Cut        bool // Target is not all of it
+	Cut        bool // Target is incomplete
 }
 
-// A Step is one row of a call trace.
+// A Step is a row of a call trace.
 type Step struct {
 	Kind     StepKind
-	Depth    int // of nesting; 0 is the entry function
+	Depth    int // nesting; 0 is the entry function
 	Func     *plan.Probe
-	Probe    string // name of an injected probe; of StepProbe only
+	Probe    string // name of an injected probe, for StepProbe only
 	Time     uint64 // CLOCK_MONOTONIC ns
-	Duration uint64 // ns, of StepExit and StepLeaf
-	Result   uint64 // the return register, likewise
+	Duration uint64 // ns, for StepExit and StepLeaf
+	Result   uint64 // return register, for the same
 	Failed   bool
 	Values   Values
-	Count    uint32 // of StepLeft only: calls
+	Count    uint32 // calls, for StepLeft only
 }
 
 // A StepKind says what a Step is.
@@ -150,10 +146,10 @@ type StepKind uint8
 const (
 	StepEntry StepKind = iota
 	StepExit
-	StepLeaf  // entry and exit, nothing recorded in between
-	StepProbe // an injected probe was hit
+	StepLeaf  // entry and exit with nothing recorded in between
+	StepProbe // a thread came by an injected probe
 	StepLost  // something is missing here; Values and Func are empty
-	StepLeft  // calls were left out here, since the session takes more memory than one may
+	StepLeft  // calls were left out here because the session took too much memory
 )
 
 // A Branch is one branch that the CPU recorded.
