@@ -12,20 +12,20 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// A denial is a selector of functions to leave out.
+// A denial is one selector of functions to leave out.
 type denial struct {
 	selector expr.Selector
 	names    func(kernel.Function) bool
 	optional bool
-	applied  bool // to some function that is selected
+	applied  bool // it denied a selected function
 }
 
-// A denials is a list of selectors of functions to leave out. A list may have a name for each function of
-// a kernel, so that those are found by name.
+// A denials is a list of denials. A list may name every function of a kernel, so plain
+// names are found in a map.
 type denials struct {
 	all    []*denial
 	named  map[string][]*denial
-	others []*denial // globs, and source files
+	others []*denial // selectors with globs or source files
 }
 
 func newDenials(view *kernel.View, selectors []expr.Selector, sources Sources) (*denials, error) {
@@ -45,7 +45,8 @@ func newDenials(view *kernel.View, selectors []expr.Selector, sources Sources) (
 	return d, errors.Join(errs...)
 }
 
-// apply returns the first denial of a function, nil if there is none, and notes all.
+// apply returns the first denial that matches a function, or nil. It marks all that match
+// as applied.
 func (d *denials) apply(f kernel.Function) (first *denial) {
 	for _, some := range [...][]*denial{d.named[f.Name], d.others} {
 		for _, one := range some {
@@ -60,12 +61,13 @@ func (d *denials) apply(f kernel.Function) (first *denial) {
 	return first
 }
 
-// byPath reports whether functions are told by their addresses.
+// byPath reports whether a denial goes by source files, which takes the addresses of
+// functions.
 func (d *denials) byPath() bool {
 	return slices.ContainsFunc(d.others, func(d *denial) bool { return d.selector.Path != "" })
 }
 
-// denials returns what the options deny of functions.
+// denials returns the denials in the options.
 func (o *Options) denials(view *kernel.View) (*denials, error) {
 	if o.denied != nil {
 		return o.denied()
@@ -79,7 +81,7 @@ func (o *Options) denials(view *kernel.View) (*denials, error) {
 	return newDenials(view, functions, o.Sources)
 }
 
-// withoutDenied leaves out the functions that one of the denied selectors names.
+// withoutDenied returns the functions that no denial matches.
 func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]kernel.Function, error) {
 	if len(o.Deny) == 0 {
 		return funcs, nil
@@ -88,7 +90,7 @@ func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]ker
 	if err != nil {
 		return nil, err
 	}
-	// What was asked for by its whole name may have no address yet.
+	// A function that was asked for by its full name may have no address yet.
 	if denied.byPath() && slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
 		if funcs, err = view.Locate(funcs); err != nil {
 			return nil, fmt.Errorf("leaving out what is defined in some files: %w", err)
@@ -97,7 +99,7 @@ func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]ker
 	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return denied.apply(f) != nil }), nil
 }
 
-// deniedBy returns what tells whether a selector names a function.
+// deniedBy returns a test of whether selector d matches a function.
 func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.Function) bool, error) {
 	having, err := having(view, d)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// field makes a parameter of a field. What the kernel says of its size and sign
-// is right; the C type that it was declared with may be one that BTF does not
-// have. user says that pointers are those of user space.
+// field makes a parameter from a field of a tracepoint or a system call. The kernel's size
+// and sign are right; the declared C type may be missing from BTF. user says that pointers
+// point to user memory.
 func field(types expr.Types, f kernel.Field, user bool) expr.Param {
 	p := expr.Param{Name: f.Name, Base: record, Off: int64(f.Offset)}
 	t := declared(types, f.Decl, user)
@@ -38,7 +38,7 @@ func field(types expr.Types, f kernel.Field, user bool) expr.Param {
 
 var byteType = &btf.Int{Name: "u8", Size: 1}
 
-// array returns elements of type t that fill size bytes, or else bytes.
+// array returns an array of t that fills size bytes; if t does not fit, an array of bytes.
 func array(t btf.Type, size uint32) btf.Type {
 	n := 0
 	if t != nil {
@@ -50,8 +50,8 @@ func array(t btf.Type, size uint32) btf.Type {
 	return &btf.Array{Type: t, Index: layout.Word(), Nelems: size / uint32(n)}
 }
 
-// scalar returns t if it is as the field says, or a type that is. The registers
-// of a system call hold narrower numbers in 8 bytes.
+// scalar returns t if it agrees with the field's size and sign, or else an integer that
+// does. Registers of a system call hold narrower numbers in 8 bytes.
 func scalar(t btf.Type, f kernel.Field, register bool) btf.Type {
 	size := -1
 	if t != nil {
@@ -73,14 +73,15 @@ func scalar(t btf.Type, f kernel.Field, register bool) btf.Type {
 	return array(nil, f.Size)
 }
 
-// plainInt reports whether a type has its sign from nothing but the compiler.
+// plainInt reports whether t is an integer type, whose sign must agree with the field's.
+// The sign of an enum is the compiler's choice.
 func plainInt(t btf.Type) bool {
 	_, ok := btf.UnderlyingType(t).(*btf.Int)
 	return ok
 }
 
-// declared returns the type that a C declaration spells, nil if the kernel has
-// none such. A pointer to something unknown is one to void.
+// declared returns the type that a C declaration spells, or nil if BTF has none. A pointer
+// to an unknown type becomes void *.
 func declared(types expr.Types, decl string, user bool) btf.Type {
 	var name []string
 	stars, constant := 0, false
@@ -116,8 +117,8 @@ func declared(types expr.Types, decl string, user bool) btf.Type {
 	return t
 }
 
-// syscallParams are the parameters of a system call, as they are passed in the
-// registers of user space.
+// syscallParams returns the parameters of a system call, in the registers where user space
+// passes them.
 func syscallParams(view *kernel.View, fields []kernel.Field, arch string) []layout.Param {
 	params := make([]layout.Param, 0, len(fields))
 	for i, f := range fields[:min(len(fields), len(ptregs.SyscallArguments(arch)))] {

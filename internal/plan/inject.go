@@ -9,13 +9,13 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An InjectedSpec says what is to be injected.
+// An InjectedSpec is a SPEC whose hits are noted in sessions.
 type InjectedSpec struct {
 	Spec   *expr.Spec
-	Return bool // at returns of the functions that Spec selects
+	Return bool // at returns of the selected functions
 }
 
-// injectAs makes p a probe that sessions note.
+// injectAs makes p a probe whose hits sessions note.
 func (p *Probe) injectAs(role layout.Role) {
 	p.Role = role
 	if role == layout.RoleInjectedReturn {

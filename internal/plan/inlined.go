@@ -18,30 +18,29 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An Inlined is a place where the compiler put the code of a function instead of
-// a call.
+// An Inlined is a place where the compiler inlined a function.
 type Inlined struct {
-	Name   string          // of the function
-	Into   kernel.Function // whose code it became a part of
-	Offset uint64          // of its first instruction in there
+	Name   string          // name of the inlined function
+	Into   kernel.Function // the function that contains its code
+	Offset uint64          // offset of its first instruction in that function, in bytes
 	Params []debuginfo.Param
 }
 
-// Inlinings finds where functions were inlined.
+// Inlinings finds places where functions were inlined. Debug info implements it.
 type Inlinings interface {
-	// Named finds those whose names match a glob, in some modules, "" for
+	// Named returns the inlined functions whose names match a glob, in these modules; "" is
 	// vmlinux.
 	Named(pattern string, modules []string) ([]Inlined, error)
-	// Of finds those of functions that have code of their own as well.
+	// Of returns the inlined copies of functions that also have code of their own.
 	Of(funcs []kernel.Function) ([]Inlined, error)
 }
 
-// maxInlined is how many places one SPEC can trace. Each is a probe of its own,
-// and the kernel takes a while to remove one.
+// maxInlined bounds the places of one SPEC. Each is a probe of its own, and the kernel
+// takes a while to remove one.
 const maxInlined = 256
 
-// withInlined returns the functions that a SPEC names and where they were
-// inlined: one that has no code of its own is there only.
+// withInlined returns the functions that a SPEC names and their inlined copies. A function
+// without code of its own only has copies.
 func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, error) {
 	sel := spec.Selector
 	fault := func(code expr.Code, hint, format string, args ...any) error {
@@ -74,8 +73,8 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 	return found, nil
 }
 
-// inlinedPlaces finds where a selector's functions were inlined. One that goes by
-// files or types says too little of those that have no code of their own.
+// inlinedPlaces returns the inlined copies of a selector's functions. For a selector by
+// files or types, only functions that also have code of their own are found.
 func inlinedPlaces(found []candidate, sel expr.Selector, o Options) ([]Inlined, error) {
 	if sel.Path == "" && len(sel.Signature) == 0 {
 		return o.Inlinings.Named(sel.Name, modulesOf(found, sel))
@@ -87,8 +86,8 @@ func inlinedPlaces(found []candidate, sel expr.Selector, o Options) ([]Inlined, 
 	return o.Inlinings.Of(funcs)
 }
 
-// modulesOf returns in which modules a selector's functions may be inlined:
-// those that have some of them, and the one that it names.
+// modulesOf returns the modules in which a selector's functions may be inlined: those that
+// define some of them, and the one that the selector names.
 func modulesOf(found []candidate, sel expr.Selector) []string {
 	modules := []string{sel.Module}
 	if glob.Is(sel.Module) {
@@ -102,13 +101,13 @@ func modulesOf(found []candidate, sel expr.Selector) []string {
 	return modules
 }
 
-// inlinedLabel is what views call a function that was inlined into another.
+// inlinedLabel returns the name that views give to an inlined function.
 func (t *Target) inlinedLabel(into kernel.Function) string {
 	return t.Name + " [inlined into " + into.Name + "+0x" + strconv.FormatUint(t.Offset, 16) + "]"
 }
 
-// Absent returns the parameters that a SPEC without items would show and that
-// nothing has the values of.
+// Absent returns the parameters that a SPEC without items would show but whose values are
+// nowhere.
 func (p *Probe) Absent() []string {
 	var names []string
 	for i, param := range p.Params {
@@ -124,8 +123,8 @@ func (p *Probe) Absent() []string {
 	return names
 }
 
-// declareInlined declares the parameters of a function that was inlined: where
-// the compiler happens to have their values when the code of the function begins.
+// declareInlined declares the parameters of an inlined function. Debug info says where the
+// compiler has their values when the function's code begins.
 func (p *Probe) declareInlined(types expr.Types, arch string) {
 	for _, param := range p.Target.Params {
 		declared := expr.Param{Name: param.Name, Type: inlinedType(types, param.Type)}
@@ -134,14 +133,13 @@ func (p *Probe) declareInlined(types expr.Types, arch string) {
 	}
 }
 
-// inlinedType returns the type that debug info spells. Of several that have the
-// name, and of one that has only the name in common, the size tells.
+// inlinedType returns the BTF type that debug info spells. If several types have the name,
+// the size decides; a type of another size is not taken.
 func inlinedType(types expr.Types, t debuginfo.Type) btf.Type {
 	return scalar(declared(sizedTypes{types, t}, t.Name, false), kernel.Field{Decl: t.Name, Size: t.Size, Signed: t.Signed}, false)
 }
 
-// sizedTypes are types of which those do not count that differ in size from what
-// debug info says.
+// sizedTypes is Types without those whose size differs from what debug info says.
 type sizedTypes struct {
 	expr.Types
 	wanted debuginfo.Type
@@ -158,7 +156,7 @@ func (s sizedTypes) TypesByName(spelling string) ([]btf.Type, error) {
 	}), err
 }
 
-// placed says where a parameter is, if that is anywhere.
+// placed sets where a parameter is, or that it is nowhere.
 func placed(param *expr.Param, at debuginfo.Place, arch string) {
 	e := evaluation{arch: arch}
 	for _, op := range at.Ops[:min(len(at.Ops), maxOps+1)] {
@@ -180,7 +178,7 @@ func placed(param *expr.Param, at debuginfo.Place, arch string) {
 	}
 }
 
-// An evaluation makes terms of the operations that compute a value.
+// An evaluation turns DWARF operations that compute a value into terms.
 type evaluation struct {
 	arch  string
 	stack []expr.Term
@@ -190,12 +188,12 @@ type evaluation struct {
 // signedWord is layout.Word() with a sign.
 var signedWord = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
 
-// binaries are the operators of two operands. Of OpSar the left one is signed.
+// binaries maps operations to operators of two operands. OpSar has a signed left operand.
 var binaries = map[debuginfo.OpCode]expr.Op{debuginfo.OpAdd: expr.OpAdd, debuginfo.OpSub: expr.OpSub, debuginfo.OpMul: expr.OpMul,
 	debuginfo.OpAnd: expr.OpBitAnd, debuginfo.OpOr: expr.OpBitOr, debuginfo.OpXor: expr.OpXor,
 	debuginfo.OpShl: expr.OpShl, debuginfo.OpShr: expr.OpShr, debuginfo.OpSar: expr.OpShr}
 
-// maxOps bounds what a damaged recording could have be computed.
+// maxOps bounds the operations of one value: a damaged recording may have any number.
 const maxOps = 64
 
 func (e *evaluation) step(op debuginfo.Op) {
@@ -251,7 +249,7 @@ func (e *evaluation) pop() expr.Term {
 	return t
 }
 
-// register loads what a register holds.
+// register returns a term for the value of a register.
 func (e *evaluation) register(n uint64) expr.Term {
 	i, ok := ptregs.DWARF(e.arch, n)
 	if !ok {

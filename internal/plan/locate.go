@@ -9,9 +9,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// Located returns a plan with the addresses of the probes' functions that were not
-// known yet, for methods that go by address. One whose name stands for several
-// functions, or for none, stays without.
+// Located returns a plan in which functions have addresses, which some methods need. A
+// function stays without one if no symbol or several symbols have its name.
 func (p *Plan) Located(view *kernel.View) (*Plan, error) {
 	var funcs []kernel.Function
 	for _, probe := range p.Probes {

@@ -10,20 +10,20 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Plan is a fully resolved tracing request. It holds no file descriptors: a
-// Plan and recorded bytes are all that is needed to decode, filter and print
-// elsewhere. It does not change: what chooses a method or looks for addresses
-// returns another one.
+// A Plan is a fully resolved tracing request. It holds no file descriptors: a Plan and
+// recorded bytes are all that is needed to decode, filter and print elsewhere. It never
+// changes: methods that choose a method of attaching or look up addresses return another
+// one.
 type Plan struct {
-	// Probes has one element for each traced function and SPEC, of sessions one for
-	// each function; a record names the probe it comes from by its index here.
+	// Probes has one element for each traced function and SPEC; in sessions, one for each
+	// function. Records name their probe by its index here.
 	Probes []*Probe
-	// Sessions says that the probes are those of sessions.
+	// Sessions says that the probes are for sessions.
 	Sessions bool
 }
 
-// Conditional reports whether some SPEC has predicates. Only sessions in which a
-// call has met those of its function are reported then.
+// Conditional reports whether any SPEC has predicates. Sessions are then only reported if
+// some call satisfied those of its function.
 func (p *Plan) Conditional() bool {
 	return slices.ContainsFunc(p.Probes, func(p *Probe) bool { return p.Conditional() })
 }
@@ -37,8 +37,8 @@ func (p *Plan) Layouts() []*layout.Probe {
 	return out
 }
 
-// With returns a plan whose calls are attached with the methods that method
-// returns; it is asked for each of them.
+// With returns a plan that attaches each call with the method that the function method
+// returns for it.
 func (p *Plan) With(method func(*Probe) layout.Method) (*Plan, error) {
 	out := *p
 	out.Probes = slices.Clone(p.Probes)
@@ -55,26 +55,24 @@ func (p *Plan) With(method func(*Probe) layout.Method) (*Plan, error) {
 	return &out, nil
 }
 
-// A Probe is one function, or another place, that is traced for one SPEC.
+// A Probe is one function or other place that is traced for one SPEC.
 type Probe struct {
 	layout.Probe
-	// Func is the function that is traced or hooked; of a tracepoint there is
-	// its name only.
+	// Func is the function that is traced or hooked. A tracepoint only has a name here.
 	Func   kernel.Function
-	Target Target // what it is traced as, unless as a function
-	// Syscall are the parameters of the system call that a function of sessions serves,
-	// if Args are those; nil if it serves none, or they are not known.
+	Target Target // set for anything but a function
+	// Syscall has the parameters of the system call that this function serves, if sessions
+	// capture all arguments and the parameters are known.
 	Syscall []kernel.Field
 
-	hidden int // Params at the end that no SPEC can name
+	hidden int // parameters at the end of Params that no SPEC can name
 	doubts []*expr.Error
-	// asked is the SPEC that asks for this very function, by its name; nil if
-	// there is none.
+	// asked is the SPEC that names this function without a glob; nil if none does.
 	asked *expr.Spec
 }
 
-// With returns p as it is attached with another method: what has to be kept from
-// entry to return depends on it, and so do its records.
+// With returns p laid out for another method. The method decides what entry must keep for
+// return, and so the layout of records.
 func (p *Probe) With(m layout.Method) (*Probe, error) {
 	out := *p
 	out.Method = m

@@ -15,53 +15,52 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Options are the parts of a request that are not SPECs.
+// Options are the parts of a request other than SPECs.
 type Options struct {
-	// Deny takes functions away from what globs select.
+	// Deny removes functions from what globs select.
 	Deny []expr.Selector
-	// Sources finds functions by the source files that define them. Nil if
-	// there is no debug info.
+	// Sources finds functions by source file. It is nil without debug info.
 	Sources Sources
-	// Inlined says into what a function without code of its own was inlined,
-	// or nothing. Nil if there is no debug info.
+	// Inlined names a function into which a function without code of its own was inlined,
+	// or returns "". It is nil without debug info.
 	Inlined func(name string) string
-	// Inlinings finds where functions were inlined, to be traced there as well.
-	// Nil if they are not to be.
+	// Inlinings finds inlined copies of functions, to be traced too. It is nil if they are
+	// not wanted.
 	Inlinings Inlinings
-	// Unexplained leaves out of the error why there is nothing of a name: to find
-	// out takes long.
+	// Unexplained keeps the reason why a name is unknown out of the error: finding it takes
+	// long.
 	Unexplained bool
-	// Described leaves a function that is named in full as the types describe
-	// it, without asking where the kernel has it: reading all symbols takes long.
+	// Described takes a function that is named in full from BTF alone, without its address:
+	// reading all symbols takes long.
 	Described bool
-	// Arch is the kernel's architecture as Go names it.
+	// Arch is the kernel's architecture, as in GOARCH.
 	Arch string
-	// Method chooses how to attach to a function. Nil: layout.MethodFentry where the
+	// Method chooses how to attach to a function. Nil means layout.MethodFentry if the
 	// function's signature allows it, else layout.MethodKprobe.
 	Method func(*Probe) layout.Method
-	// Warn is told of what can be done and can hardly be meant. Nil: nobody is.
+	// Warn receives warnings: requests that are possible but hardly meant. May be nil.
 	Warn func(error)
-	// Paired makes the return of a call be printed if, and only if, its entry
-	// was: where a filter could decide otherwise at return.
+	// Paired makes the return of a call be sent exactly if its entry was sent. It is needed
+	// where a filter may decide differently at return.
 	Paired bool
 
-	denied func() (*denials, error) // of Deny, made once for all SPECs; may be nil
+	denied func() (*denials, error) // built from Deny once for all SPECs; may be nil
 }
 
-// maxProbes bounds what is traced at a time: some for every function of a kernel.
+// maxProbes bounds a plan: some probes for every function of a kernel.
 const maxProbes = 1 << 17
 
-// A Skipped is a function that a glob selected and that is not traced.
+// A Skipped is a selected function that is not traced, and why.
 type Skipped struct {
 	Func   kernel.Function
 	Target *Target // nil for a function
 	Why    error
 }
 
-// Inlined reports whether it is a place where a function was inlined.
+// Inlined reports whether it is an inlined copy of a function.
 func (s *Skipped) Inlined() bool { return s.Target != nil && s.Target.Inlined }
 
-// Name returns what views would have called it.
+// Name returns the name that views would give it.
 func (s *Skipped) Name() string {
 	if s.Inlined() {
 		return s.Target.inlinedLabel(s.Func)
@@ -69,10 +68,9 @@ func (s *Skipped) Name() string {
 	return s.Func.String()
 }
 
-// Resolve turns SPECs into a Plan. Faults of the SPECs' text come back as
-// *expr.ErrorList values, joined, all of them at once. A function for which a
-// glob's items make no sense is left out and returned in skipped, unless there
-// is no function for which they do.
+// Resolve turns SPECs into a Plan. Faults of the SPECs' text come back joined, as
+// *expr.ErrorList values, all at once. A glob may select functions for which the items make
+// no sense: they are left out and returned in skipped, unless no function is left.
 func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped []Skipped, err error) {
 	p = &Plan{}
 	var errs []error
@@ -135,8 +133,8 @@ func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) 
 	return newTargetProbe(view, spec, f, Target{}, o)
 }
 
-// newTargetProbe resolves one SPEC for something that is reached through a
-// function, or not by way of a function at all.
+// newTargetProbe resolves one SPEC for a target that is reached through function f, or
+// through no function.
 func newTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Target, o Options) (*Probe, error) {
 	if err := t.check(f); err != nil {
 		return nil, err
@@ -178,18 +176,17 @@ func (p *Probe) defaultMethod() layout.Method {
 	return layout.MethodFentry
 }
 
-// FentryPossible reports whether the function's signature is one that the
-// kernel's trampolines take as far as types tell: described by BTF, no more
-// than twelve words of parameters, each where they look for it, no variable
-// arguments, and a result that is a number of one word. Of a function that is Endless
-// none may be had.
+// FentryPossible reports whether a trampoline takes the function's signature, as far as
+// types tell. The function must be described by BTF and not be Endless. It may have up to
+// twelve words of parameters, each where trampolines look for it, and no variable
+// arguments. Its result must fit one word.
 func (p *Probe) FentryPossible() bool {
 	proto := protoOf(p.Func)
 	if proto == nil || Endless(p.Func) || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
-		return false // a trampoline is found by the name in BTF, which copies such as .isra.0 have not
+		return false // trampolines are found by BTF name, which copies such as .isra.0 do not have
 	}
 	if strings.Contains(p.Func.Type.Name, "___") {
-		return false // nor does cilium/ebpf find such a name: it takes the end of it for a CO-RE flavour
+		return false // cilium/ebpf takes the end of such a name for a CO-RE flavour and does not find it
 	}
 	used := 0
 	for _, param := range p.Params {
@@ -203,14 +200,14 @@ func (p *Probe) FentryPossible() bool {
 		return false
 	}
 	if layout.Words(proto.Return) > 1 {
-		return false // of more they keep the first half
+		return false // of a larger result, trampolines keep the first half only
 	}
 	return used <= 12 // MAX_BPF_FUNC_ARGS
 }
 
-// TracingMultiPossible reports whether the function can be one of many of a
-// tracing_multi link. Programs for many functions count the words of arguments as
-// they count registers: those of a trampoline's context must be the same.
+// TracingMultiPossible reports whether the function can be part of a tracing_multi link.
+// Programs for many functions count argument words as registers are counted, so those must
+// be the words of a trampoline's context.
 func (p *Probe) TracingMultiPossible() bool {
 	if !p.FentryPossible() {
 		return false
@@ -231,7 +228,7 @@ func protoOf(f kernel.Function) *btf.FuncProto {
 	return proto
 }
 
-// kernelTypes looks types up in the function's own module first.
+// kernelTypes looks up types in the function's own module first.
 type kernelTypes struct {
 	view   *kernel.View
 	module string
@@ -261,7 +258,7 @@ func (k kernelTypes) Enumerators(name string) ([]expr.Enumerator, error) {
 
 func (k kernelTypes) Macros(name string) ([]expr.Macro, error) {
 	found, err := k.view.Macros(name, func(text string) (int64, bool) {
-		return expr.ConstantOf(text, kernelTypes{k.view, ""}) // whichever module asks first
+		return expr.ConstantOf(text, kernelTypes{k.view, ""}) // enumerators of whichever module asks first
 	})
 	macros := make([]expr.Macro, len(found))
 	for i, m := range found {

@@ -16,27 +16,27 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A SessionRequest is what sessions are to be about.
+// A SessionRequest says what sessions to record.
 type SessionRequest struct {
 	Entry []*expr.Spec // functions that open a session
-	Allow []*expr.Spec // functions that are recorded in one
-	Specs []*expr.Spec // functions, recorded as well, whose values are wanted
-	// Optional are those of Entry and Allow that may match nothing.
+	Allow []*expr.Spec // functions that sessions record
+	Specs []*expr.Spec // functions to record with the values that the SPEC asks for
+	// Optional are SPECs of Entry and Allow that may match nothing.
 	Optional []*expr.Spec
-	// Deny is left out beside what the options deny; it may match nothing as well.
+	// Deny is left out in addition to Options.Deny. It may match nothing.
 	Deny   []expr.Selector
-	Inject []InjectedSpec // where else it is to be noted that a thread comes by
+	Inject []InjectedSpec // places whose hits sessions note
 	Args   bool           // capture all arguments of every function
 }
 
-// ResolveSession turns a request into the plan of sessions. Of a function that several
-// selectors name, the strongest role counts, and the items of one SPEC: of one
-// that names it rather than of one with a glob. What is left out, and why, is
-// returned as well; faults come back as Resolve's do.
+// ResolveSession turns a request into a plan of sessions. If several selectors name a
+// function, its role is the strongest one. Its items come from one SPEC only: one that
+// names it is preferred to one with a glob. Functions that are left out are returned with
+// the reason. Faults come back as from Resolve.
 func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Skipped, error) {
 	b := sessionBuilder{view: view, options: o, byKey: map[functionKey]int{}, known: map[Skipped]bool{}, ours: map[string]bool{}}
 	var errs, unmatched []error
-	matched := false // by some SPEC of Allow that has to
+	matched := false // by a SPEC of Allow that must match
 	var err error
 	if b.denied, err = newDenials(view, slices.Concat(o.Deny, r.Deny), o.Sources); err != nil {
 		return nil, nil, err
@@ -48,7 +48,7 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 		specs []*expr.Spec
 		as    use
 	}{{r.Entry, asEntry}, {r.Allow, asAllowed}, {r.Specs, asValues}} {
-		seen := map[string]bool{} // without items: the same again adds nothing
+		seen := map[string]bool{} // without items, the same SPEC again adds nothing
 		for _, spec := range part.specs {
 			if len(spec.Items) == 0 && seen[spec.Text] {
 				continue
@@ -105,7 +105,7 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 	return p, b.skipped, nil
 }
 
-// sessionPlan gives the probes of sessions their places, and lays them out.
+// sessionPlan numbers the probes of sessions and lays them out.
 func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Plan, error) {
 	for i, p := range probes {
 		p.ID = i
@@ -129,13 +129,13 @@ func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Pla
 	return &Plan{Probes: probes, Sessions: true}, nil
 }
 
-// A use is what a SPEC makes of the functions that it selects.
+// A use says what a SPEC wants of the functions that it selects.
 type use uint8
 
 const (
-	asEntry   use = iota // they open a session
-	asAllowed            // they are recorded in one
-	asValues             // so are they, and their values are wanted
+	asEntry   use = iota // they open sessions
+	asAllowed            // sessions record them
+	asValues             // sessions record them, with values
 )
 
 func isFault(err error) bool {
@@ -143,8 +143,8 @@ func isFault(err error) bool {
 	return errors.As(err, &fault)
 }
 
-// selectsNothing reports whether an error says that there is nothing of what a
-// SPEC selects, rather than that it makes no sense.
+// selectsNothing reports whether an error says that the SPEC's selector matches nothing,
+// rather than that it is wrong.
 func selectsNothing(spec *expr.Spec, err error) bool {
 	var fault *expr.ErrorList
 	return errors.As(err, &fault) && len(fault.Errors) == 1 && fault.Errors[0].Code == expr.CodeUnknownFunc && fault.Errors[0].Span == spec.Selector.Span
@@ -153,15 +153,15 @@ func selectsNothing(spec *expr.Spec, err error) bool {
 type sessionBuilder struct {
 	view    *kernel.View
 	options Options
-	probes  []*Probe            // of functions, and what is injected
-	byKey   map[functionKey]int // of probes, where there is one for a function
+	probes  []*Probe            // of functions and injected places
+	byKey   map[functionKey]int // index in probes of the probe for a function
 	skipped []Skipped
 	known   map[Skipped]bool
 	denied  *denials
-	ours    map[string]bool // of functions of vmlinux: whether tracing uses them
+	ours    map[string]bool // for functions of vmlinux: whether tracing itself uses them
 }
 
-// A functionKey is what is one function: an address or, where there are none, a name.
+// A functionKey identifies a function: by its address or, if that is unknown, by its name.
 type functionKey struct {
 	addr         uint64
 	name, module string
@@ -174,7 +174,7 @@ func keyOf(f kernel.Function) functionKey {
 	return functionKey{name: f.Name, module: f.Module}
 }
 
-// Reasons for which a function is left out.
+// Reasons for leaving a function out.
 var (
 	errUsedByTracing = errors.New("used by the tracing itself; give its full name if it must be traced")
 	errNoEntry       = errors.New("this kernel has none of the functions that would open a session")
@@ -184,7 +184,7 @@ var (
 // add adds the functions that a SPEC selects.
 func (b *sessionBuilder) add(spec *expr.Spec, as use) error {
 	o := b.options
-	o.Deny = nil // what is denied is left out here, where the reason is kept
+	o.Deny = nil // denied functions are left out below, where the reason is kept
 	found, err := b.candidates(spec, o)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (b *sessionBuilder) add(spec *expr.Spec, as use) error {
 	for _, c := range found {
 		f := c.f
 		if i, joined := b.byKey[keyOf(f)]; joined && b.probes[i].Func.Name == f.Name && len(spec.Items) == 0 && as == asAllowed {
-			added++ // it is there already
+			added++ // it is in the session already
 			continue
 		}
 		err := b.reason(f, one)
@@ -240,8 +240,8 @@ func (b *sessionBuilder) skip(f kernel.Function, why error) {
 	}
 }
 
-// candidates returns the functions that a SPEC names, which may be those that
-// serve system calls.
+// candidates returns the functions that a SPEC names. Functions that serve system calls may
+// be among them.
 func (b *sessionBuilder) candidates(spec *expr.Spec, o Options) ([]candidate, error) {
 	if spec.Selector.Kind == expr.Syscall {
 		return candidates(b.view, spec, o)
@@ -257,8 +257,8 @@ func (b *sessionBuilder) candidates(spec *expr.Spec, o Options) ([]candidate, er
 	return found, err
 }
 
-// located adds the addresses of functions, by which the kernel's stacks are
-// read. Without symbols there are none, and names must do.
+// located adds addresses to functions. Frames of kernel stacks are matched by them. Without
+// symbols, names must do.
 func (b *sessionBuilder) located(funcs []kernel.Function) ([]kernel.Function, error) {
 	if b.view.Symbols() != nil || !slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
 		return funcs, nil
@@ -266,7 +266,7 @@ func (b *sessionBuilder) located(funcs []kernel.Function) ([]kernel.Function, er
 	return b.view.Locate(funcs)
 }
 
-// reason says why a function is not to be traced; nil if it is.
+// reason returns why a function is not to be traced, or nil.
 func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
 	if d := b.denied.apply(f); d != nil {
 		return fmt.Errorf("denied by %s", d.selector)
@@ -277,7 +277,7 @@ func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
 	return nil
 }
 
-// usedByTracing is UsedByTracing, asked once for each function.
+// usedByTracing is UsedByTracing with a cache.
 func (b *sessionBuilder) usedByTracing(f kernel.Function) bool {
 	if f.Module != "" {
 		return false
@@ -290,11 +290,11 @@ func (b *sessionBuilder) usedByTracing(f kernel.Function) bool {
 	return used
 }
 
-// isName reports whether a selector is the name of a function.
+// isName reports whether a selector is the full name of a function.
 func isName(s expr.Selector) bool { return s.Path == "" && !glob.Is(s.Name) }
 
-// join makes f one of the session's functions. Two names of one address are
-// one function, known by the name that BTF describes.
+// join adds a function to the session. Two names of one address are one function, under the
+// name that BTF describes.
 func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) error {
 	f := c.f
 	key := keyOf(f)
@@ -320,14 +320,14 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 		return nil
 	}
 	switch {
-	case p.Spec == spec: // by another name of it
+	case p.Spec == spec: // the same SPEC, through another name of the function
 		return nil
 	case p.Spec == nil, named && !isName(p.Spec.Selector):
 	case named == isName(p.Spec.Selector):
 		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeAmbiguous, Span: spec.Selector.Span,
 			Msg: fmt.Sprintf("%s has values of another SPEC already: %s", f, p.Spec.Text), Hint: "put all of them into one SPEC"}}}
 	default:
-		return nil // the SPEC that names the function says what is wanted of it
+		return nil // the SPEC that names the function decides which values are wanted
 	}
 	valued, err := newTargetProbe(b.view, spec, p.Func, c.Target, b.options)
 	if err != nil {
@@ -342,19 +342,19 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 	return nil
 }
 
-// newFunction describes a function that is recorded in sessions by its type; without one
-// its parameters are the registers, and its result a register.
+// newFunction describes a function in a session by its type. Without a type, its parameters
+// and result are registers.
 func newFunction(f kernel.Function, arch string) *Probe {
 	p := &Probe{Func: f, Probe: layout.Probe{Name: f.Name, Function: f.Name, Role: layout.RoleInside}}
 	typed := false
-	if p.Params, p.Result, typed = signature(f, arch); typed || servesSyscall(f.Name) { // else all that is known is the register
+	if p.Params, p.Result, typed = signature(f, arch); typed || servesSyscall(f.Name) { // else nothing but the register is known
 		p.Class = layout.ClassOf(f.Name, p.Result)
 	}
 	return p
 }
 
-// signature returns the parameters of a function and its result, nil if there
-// is none; typed is false if nothing is known but the registers.
+// signature returns a function's parameters and its result type, nil for none. typed is
+// false if only registers are known.
 func signature(f kernel.Function, arch string) (params []layout.Param, result btf.Type, typed bool) {
 	proto := protoOf(f)
 	switch {
@@ -369,11 +369,11 @@ func signature(f kernel.Function, arch string) (params []layout.Param, result bt
 	return layout.Locate(proto.Params, proto.Return, arch), proto.Return, true
 }
 
-// syscallResult is the type of what a system call returns.
+// syscallResult is the result type of system calls.
 var syscallResult = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
 
-// servesSyscall reports whether a name is one that the macros for system calls
-// give to functions. BTF has many of them not, but all return long.
+// servesSyscall reports whether a name is one that the macros for system calls produce. BTF
+// lacks many of these functions, but all return long.
 func servesSyscall(name string) bool {
 	name, ok := strings.CutPrefix(name, "__")
 	if !ok {

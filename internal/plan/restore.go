@@ -10,18 +10,18 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Recorded is what it takes to make a probe again.
+// A Recorded is what a recording has of a probe.
 type Recorded struct {
 	Func   kernel.Function
 	Target Target
-	Spec   *expr.Spec // nil if nothing is asked of its calls
+	Spec   *expr.Spec // nil if no values of its calls are wanted
 	Method layout.Method
 	Role   layout.Role
-	// Syscall is that of the Probe.
+	// Syscall is Probe.Syscall.
 	Syscall []kernel.Field
 }
 
-// Restore makes a plan again; args is that of the SessionRequest, if it was one.
+// Restore makes a plan from a recording. args is SessionRequest.Args.
 func Restore(view *kernel.View, recorded []Recorded, sessions, args bool, o Options) (*Plan, error) {
 	p := &Plan{Sessions: sessions}
 	for i := range recorded {

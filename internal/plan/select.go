@@ -14,11 +14,11 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// Sources returns what tells of a function whether it is defined in the source
-// files whose paths match a glob. Functions are told by their addresses.
+// Sources returns a test of whether a function is defined in a source file whose path
+// matches pattern. The test goes by the function's address.
 type Sources func(pattern string) (func(kernel.Function) bool, error)
 
-// Select returns the functions that a SPEC's selector names, at least one.
+// Select returns the functions that a SPEC's selector names. No function is an error.
 func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, error) {
 	sel := spec.Selector
 	fault := func(hint, format string, args ...any) error {
@@ -73,8 +73,8 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	return kept, err
 }
 
-// syscallHint leads from the name of a system call, or of what serves it
-// elsewhere, to its selector.
+// syscallHint suggests syscall: where the user wrote the name of a system call, or of the
+// function that serves it elsewhere.
 func syscallHint(view *kernel.View, sel expr.Selector, arch string) string {
 	if sel.Kind != expr.Function || sel.Module != "" {
 		return ""
@@ -94,8 +94,8 @@ func syscallHint(view *kernel.View, sel expr.Selector, arch string) string {
 	return ""
 }
 
-// hintSyscall adds to faults about names that the function that serves a system
-// call has no parameters of that name, but the system call has.
+// hintSyscall adds a hint to faults about unknown names: the function that serves a system
+// call has no such parameter, but the system call itself has.
 func hintSyscall(err error, spec *expr.Spec, function string) {
 	var faults *expr.ErrorList
 	if !errors.As(err, &faults) {
@@ -116,15 +116,16 @@ func hintSyscall(err error, spec *expr.Spec, function string) {
 	}
 }
 
-// Why a function that is known from BTF or debug info cannot be traced. Modules
-// lose the code and the symbols of their __init functions, vmlinux the code only.
+// Why a function known from BTF or debug info cannot be traced. __init functions of modules
+// lose their code and symbols after loading; those of vmlinux lose only the code.
 var (
 	errNoCode = errors.New("is inlined everywhere: there is no code of it to trace")
 	errGone   = fmt.Errorf("%w, unless that was for loading its module", errNoCode)
 )
 
-// located returns functions of one name as the kernel has them: several, or
-// only copies that the compiler made, or as BTF has it if kallsyms does not tell.
+// located returns functions as kallsyms has them. A name may stand for several functions,
+// or only for copies that the compiler made. If kallsyms tells nothing, it returns them as
+// BTF has them.
 func located(view *kernel.View, funcs []kernel.Function) ([]kernel.Function, error) {
 	found, err := view.Locate(funcs)
 	switch {
@@ -132,14 +133,14 @@ func located(view *kernel.View, funcs []kernel.Function) ([]kernel.Function, err
 		return nil, errGone
 	case err == nil && len(found) == 0 && len(funcs) > 0 && view.HasSymbols():
 		return nil, errNoCode
-	case err != nil || len(found) == 0 || found[0].Addr == 0: // there are no symbols, or their addresses are hidden
+	case err != nil || len(found) == 0 || found[0].Addr == 0: // no symbols, or hidden addresses
 		return funcs, nil
 	}
 	return found, nil
 }
 
-// having returns what tells whether a function takes and returns what a
-// selector wants.
+// having returns a test of whether a function takes and returns the types that a selector
+// wants.
 func having(view *kernel.View, sel expr.Selector) (func(kernel.Function) bool, error) {
 	if len(sel.Signature) == 0 {
 		return func(kernel.Function) bool { return true }, nil
@@ -184,7 +185,7 @@ func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Func
 	case sel.Path != "":
 		funcs, err = definedIn(view, sel.Path, o.Sources)
 	case len(sel.Signature) > 0 && view.HasSymbols():
-		return view.Select(func(f kernel.Function) bool { // types of what matches by name only need not be read
+		return view.Select(func(f kernel.Function) bool { // types are only read for functions whose names match
 			return glob.Match(sel.Name, f.Name) && (sel.Module == "" || f.Module != "" && glob.Match(sel.Module, f.Module)) && having(f)
 		})
 	default:
@@ -198,8 +199,8 @@ func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Func
 
 var errNoSources = errors.New("only the debug info of a running kernel tells which functions a source file defines")
 
-// definedIn returns the functions that are defined in the source files that
-// match a glob and can be attached to.
+// definedIn returns the attachable functions that are defined in source files matching a
+// glob.
 func definedIn(view *kernel.View, pattern string, sources Sources) ([]kernel.Function, error) {
 	if sources == nil {
 		return nil, errNoSources

@@ -18,23 +18,23 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Target is what a probe is on, besides a function of the kernel. The zero
-// value is nothing else.
+// A Target says what a probe is on if it is not simply a function. The zero value means a
+// function.
 type Target struct {
 	Kind   expr.Kind
-	System string `json:",omitempty"` // of a tracepoint
+	System string `json:",omitempty"` // of a tracepoint: its group
 	Name   string `json:",omitempty"`
-	Offset uint64 `json:",omitempty"` // of an instruction, from the beginning of the function
-	// Fields are those of a tracepoint, or the parameters of a system call; nil
-	// if they are not known.
+	Offset uint64 `json:",omitempty"` // of an instruction: bytes from the start of the function
+	// Fields are the fields of a tracepoint, or the parameters of a system call; nil if
+	// unknown.
 	Fields []kernel.Field `json:",omitempty"`
-	// Inlined says that the instruction is where the code of a function begins
-	// that was inlined into Func; Name is its name.
+	// Inlined says that the instruction is the start of an inlined copy of function Name in
+	// Func.
 	Inlined bool              `json:",omitempty"`
 	Params  []debuginfo.Param `json:",omitempty"` // of the inlined function
 }
 
-// check refuses a target that no SPEC leads to, as a recording may have.
+// check rejects a target that no SPEC can lead to. A recording may contain one.
 func (t *Target) check(f kernel.Function) error {
 	if !t.Kind.Known() {
 		return fmt.Errorf("%s: no kind of target has the number %d", f, t.Kind)
@@ -45,13 +45,12 @@ func (t *Target) check(f kernel.Function) error {
 	return nil
 }
 
-// label returns what a SPEC would select a target by.
+// label returns the selector that a SPEC would use for the target.
 func (t *Target) label() string {
 	return expr.Selector{Kind: t.Kind, System: t.System, Name: t.Name, Offset: t.Offset}.String()
 }
 
-// Signature returns what a probe looks like as a function, nil if nothing is
-// known of it.
+// Signature returns the probe's signature as a C function, or nil if unknown.
 func (p *Probe) Signature() *btf.FuncProto {
 	if p.Target.Kind == expr.Function || p.Target.Kind == expr.Instruction {
 		return protoOf(p.Func)
@@ -73,13 +72,13 @@ func (p *Probe) Signature() *btf.FuncProto {
 	return proto
 }
 
-// A candidate is something that a selector has found.
+// A candidate is something that a selector matched.
 type candidate struct {
 	f kernel.Function
 	Target
 }
 
-// candidates returns what a SPEC's selector names, at least one.
+// candidates returns what a SPEC's selector matches. No match is an error.
 func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, error) {
 	var found []candidate
 	var err error
@@ -122,7 +121,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 	return found, nil
 }
 
-// functions returns the functions that a SPEC's selector names.
+// functions returns the functions that a SPEC's selector matches.
 func functions(view *kernel.View, spec *expr.Spec, o Options) (found []candidate, err error) {
 	funcs, err := Select(view, spec, o)
 	for _, f := range distinct(funcs) {
@@ -131,8 +130,8 @@ func functions(view *kernel.View, spec *expr.Spec, o Options) (found []candidate
 	return found, err
 }
 
-// distinct leaves out of functions those that others are by another name: the
-// one that BTF describes stays.
+// distinct drops functions that are another name for the same address. The name that BTF
+// describes stays.
 func distinct(funcs []kernel.Function) []kernel.Function {
 	named := map[uint64]string{}
 	for _, f := range funcs {
@@ -149,7 +148,7 @@ func deniedTarget(t *Target, deny []expr.Selector) bool {
 	})
 }
 
-// nearestHint suggests a name, whole or without the group it is in.
+// nearestHint suggests a similar name, either whole or without its group.
 func nearestHint(name string, names []string) string {
 	near := suggest.Nearest(name, slices.Values(names))
 	_, bare, _ := strings.Cut(name, ":")
@@ -161,8 +160,8 @@ func nearestHint(name string, names []string) string {
 	return suggest.DidYouMean(near)
 }
 
-// renamed are how the kernel calls what the C library calls otherwise: it has
-// got a new version of the call, whose name says so.
+// renamed are prefixes and suffixes that distinguish the kernel's newer versions of system
+// calls from the C library's names.
 var renamed = []string{"", "new", "64"}
 
 func syscalls(view *kernel.View, name, arch string) (found []candidate, err error) {
@@ -198,8 +197,8 @@ func rawTracepoints(view *kernel.View, name string) (found []candidate, err erro
 	return found, err
 }
 
-// instruction finds the function that an instruction is in. The kernel itself
-// knows where instructions begin.
+// instruction finds the function that contains an instruction. Only the kernel checks that
+// an instruction begins there.
 func instruction(view *kernel.View, spec *expr.Spec, o Options, fault func(string, string, ...any) error) ([]candidate, error) {
 	sel, within := spec.Selector, *spec
 	within.Selector.Kind = expr.Function
@@ -220,8 +219,7 @@ func instruction(view *kernel.View, spec *expr.Spec, o Options, fault func(strin
 	return []candidate{{f, Target{Kind: expr.Instruction, Name: f.Name, Offset: sel.Offset}}}, nil
 }
 
-// declare works out what the parameters of a target are, where they lie, and
-// what it returns.
+// declare declares the parameters and the result of a target, and where they are.
 func (p *Probe) declare(scope *expr.Scope, arch string) {
 	switch p.Target.Kind {
 	case expr.Function:
@@ -259,7 +257,7 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 	}
 }
 
-// declareFunction declares what a function's registers and stack hold.
+// declareFunction declares the contents of a function's registers and stack.
 func (p *Probe) declareFunction(scope *expr.Scope, arch string) {
 	var typed bool
 	p.Params, p.Result, typed = signature(p.Func, arch)
@@ -274,9 +272,9 @@ func (p *Probe) addStored(param expr.Param) {
 	p.Params = append(p.Params, layout.Param{Param: param, Loc: layout.Loc{Reg: -1}})
 }
 
-// declareSyscall declares the parameters of a system call. They are in the
-// registers of user space, the address of which is the only parameter of the
-// function that serves it; that one comes last here, and has no name in SPECs.
+// declareSyscall declares the parameters of a system call. They are in user space's saved
+// registers, the address of which is the only parameter of the function that serves the
+// call. That parameter comes last here and has no name for SPECs.
 func (p *Probe) declareSyscall(scope *expr.Scope, arch string) {
 	fields := p.Target.Fields
 	if fields == nil {

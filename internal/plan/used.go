@@ -9,16 +9,16 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// tracingUses are the functions that run whenever a traced function is called:
-// what calls our programs, and what these call. To trace them too would make
-// the kernel leave out calls, and cost much for nothing. It is never changed.
-// TestLiveEngineCalls holds it to what a kernel calls.
+// tracingUses are functions that run whenever a traced function is called: what calls our
+// programs, and what these call. Tracing them would make the kernel skip calls, at a high
+// cost. TestLiveEngineCalls compares the list with what a kernel calls. It is never
+// changed.
 var tracingUses = [...]string{
 	// From the traced function to the program.
 	"bpf_trampoline_*", "__bpf_tramp_*", "__bpf_prog_enter*", "__bpf_prog_exit*", "kprobe_multi_link_*", "trace_call_bpf",
 	"fprobe_*", "rethook_*", "arch_rethook_*", "kprobe_*", "kretprobe_*", "__kretprobe_*", "ftrace_*", "arch_ftrace_*",
 	"migrate_disable", "migrate_enable", "__rcu_read_lock", "__rcu_read_unlock", "__migrate_*",
-	// What __rcu_read_unlock behind a program calls if the task was preempted in it.
+	// __rcu_read_unlock after a program calls these if the task was preempted in it.
 	"rcu_read_unlock_special", "rcu_preempt_deferred_qs*", "raise_softirq*", "__raise_softirq*", "invoke_rcu_core",
 	// Around an interrupt, before it counts as one.
 	"irq_enter*", "irq_exit*", "__irq_exit*", "irqentry_*", "nmi_*", "sysvec_*", "__sysvec_*", "common_interrupt", "__common_interrupt",
@@ -37,21 +37,21 @@ func UsedByTracing(f kernel.Function) bool {
 	return f.Module == "" && slices.ContainsFunc(tracingUses[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
 }
 
-// endless are functions that the kernel calls on the way out of each trampoline, once for as long
-// as what they do is not done: rcu_read_unlock behind a program calls the first if the task was
-// preempted in it or somebody waits for a grace period (kernel/rcu/tree_plugin.h). A trampoline of
-// theirs would call them again before they have done anything, until the stack ends: Linux 7.3
-// panics. What the kernel itself refuses (btf_id_deny in kernel/bpf/verifier.c) has only
-// __rcu_read_unlock. It is never changed.
+// endless are functions that the kernel calls on the way out of every trampoline until they
+// have done their work. rcu_read_unlock after a program calls the first one if the task was
+// preempted in it or if somebody waits for a grace period (kernel/rcu/tree_plugin.h). A
+// trampoline on such a function would call it again before it has done anything, until the
+// stack overflows: Linux 7.3 panics. The kernel itself only refuses __rcu_read_unlock
+// (btf_id_deny in kernel/bpf/verifier.c). The list is never changed.
 var endless = [...]string{"rcu_read_unlock_special", "rcu_preempt_deferred_qs*", "raise_softirq_irqoff", "__raise_softirq_irqoff", "irq_work_queue_on"}
 
-// Endless reports whether a trampoline of a function would never come to its end, because the
-// kernel calls the function on the way out of each.
+// Endless reports whether a trampoline on a function would recurse without end, since the
+// kernel calls the function on the way out of every trampoline.
 func Endless(f kernel.Function) bool {
 	return f.Module == "" && slices.ContainsFunc(endless[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
 }
 
-// calledOften are functions that busy machines call more often than all others. It is never
+// calledOften are functions that busy machines call more often than any others. It is never
 // changed.
 var calledOften = [...]string{
 	"_raw_spin_*", "_raw_read_*", "_raw_write_*", "mutex_lock", "mutex_unlock", "down_read", "up_read", "down_write", "up_write", "__cond_resched",

@@ -12,15 +12,15 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// warn tells of something that an error says more of.
+// warn passes a warning to Options.Warn; err says more.
 func (o *Options) warn(what string, err error) {
 	if o.Warn != nil {
 		o.Warn(fmt.Errorf("%s\n%w", what, err))
 	}
 }
 
-// warnDoubts tells what the SPECs of a plan can hardly mean: of a SPEC that
-// selects several functions, what it can mean for none of them.
+// warnDoubts warns of what a plan's SPECs hardly mean. If a SPEC selects several functions,
+// it only warns of what makes no sense for any of them.
 func (o *Options) warnDoubts(p *Plan) {
 	doubts := map[*expr.Spec][]*expr.Error{}
 	var order []*expr.Spec
@@ -40,8 +40,8 @@ func (o *Options) warnDoubts(p *Plan) {
 	}
 }
 
-// Refusal says why the kernel lets nobody trace the function of a probe; nil if it does, or
-// that is not known.
+// Refusal says why the kernel does not let anyone trace the probe's function. It is nil if
+// it does, or if that is unknown.
 func (p *Probe) Refusal(view *kernel.View) error {
 	if !p.IsCall() {
 		return nil
@@ -53,9 +53,8 @@ func (p *Probe) Refusal(view *kernel.View) error {
 	return nil
 }
 
-// Refused returns, as faults of the SPECs that ask for them by name, which
-// functions of a plan the kernel lets nobody trace; nil if there are none or if
-// that is not known. It reads long lists: to be asked when something has failed.
+// Refused returns faults for those SPECs that name functions which the kernel does not let
+// anyone trace, or nil. It reads long lists, so call it only after something has failed.
 func Refused(view *kernel.View, probes []*Probe) error {
 	var errs []error
 	told := map[*expr.Spec]bool{}

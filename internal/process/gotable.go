@@ -9,8 +9,8 @@ import (
 	"io"
 )
 
-// Magic numbers of Go's table of functions, debug/gosym. That package reads all
-// of it, and takes memory for what the table claims.
+// Magic numbers of Go's function table. The package debug/gosym could read it, but reads
+// all of it and allocates what the table claims.
 const (
 	goTable12  = 0xfffffffb
 	goTable116 = 0xfffffffa
@@ -18,19 +18,19 @@ const (
 	goTable120 = 0xfffffff1
 )
 
-// A goTable is where the parts of Go's table are.
+// A goTable says where the parts of Go's function table are.
 type goTable struct {
 	order binary.ByteOrder
-	ptr   int    // the size of pointers
-	count uint64 // of functions
-	text  uint64 // that addresses count from, 0 for whole addresses
-	field int    // the size of numbers in index
-	// Offsets in the table: an address and an offset from entries for each
-	// function, there its address and the offset of its name from names.
+	ptr   int    // size of a pointer
+	count uint64 // number of functions
+	text  uint64 // address that table entries count from; 0 if they are absolute
+	field int    // size of numbers in index
+	// Offsets in the table. index has, for each function, an address and an offset from
+	// entries. There are its address and the offset of its name from names.
 	index, entries, names uint64
 }
 
-// addGo adds the functions of Go's own table.
+// addGo adds the functions of Go's table.
 func (m *image) addGo(r io.ReaderAt, f *elf.File) error {
 	s := f.Section(".gopclntab")
 	if s == nil || s.Flags&elf.SHF_COMPRESSED != 0 {
@@ -47,7 +47,7 @@ func (m *image) addGo(r io.ReaderAt, f *elf.File) error {
 	entries := newWindow(r, s)
 	var found []nameless
 	for i := range t.count {
-		pair := w.at(t.index+2*uint64(t.field)*i, 3*t.field) // and the next address
+		pair := w.at(t.index+2*uint64(t.field)*i, 3*t.field) // and the next address, where the function ends
 		if pair == nil {
 			break
 		}
@@ -73,7 +73,7 @@ func (t *goTable) number(b []byte) uint64 {
 	return uint64(t.order.Uint32(b))
 }
 
-// readGoTable reads the header of the table, which is at an address.
+// readGoTable reads the table's header at an address.
 func readGoTable(r io.ReaderAt, f *elf.File, addr uint64, w *window) (t goTable, ok bool) {
 	const words = 8
 	head := w.at(0, 8)
@@ -112,12 +112,12 @@ func readGoTable(r io.ReaderAt, f *elf.File, addr uint64, w *window) (t goTable,
 	return t, true
 }
 
-// goText returns where Go's code begins, from which its table counts. That is
-// not the beginning of .text where a C linker has put other code there. From Go
-// 1.18 to 1.25 the table says it (struct pcHeader of package runtime), from 1.26
-// only struct moduledata, which has a section of its own.
+// goText returns the address that Go's table counts from. This is not the start of .text if
+// a C linker has put other code there. Go 1.18 to 1.25 store it in the table (struct
+// pcHeader in package runtime); Go 1.26 stores it only in struct moduledata, which has a
+// section of its own.
 func goText(r io.ReaderAt, f *elf.File, table, start uint64) (addr uint64, ok bool) {
-	const moduleText = 176 // in struct moduledata, which begins with the address of the table
+	const moduleText = 176 // offset in struct moduledata, which starts with the table's address
 	text := f.Section(".text")
 	if text == nil || f.Class != elf.ELFCLASS64 {
 		return 0, false
@@ -132,5 +132,5 @@ func goText(r io.ReaderAt, f *elf.File, table, start uint64) (addr uint64, ok bo
 			return addr, addr-text.Addr < text.Size
 		}
 	}
-	return text.Addr, f.Section(".init") == nil // which C linkers make
+	return text.Addr, f.Section(".init") == nil // a section that C linkers make
 }

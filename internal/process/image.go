@@ -13,31 +13,30 @@ import (
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
-// Limits of what is read of one file. Whoever runs a process chooses the files
-// that it maps, and these may claim anything; browsers, the largest programs
-// there are, have half as much.
+// Limits on what is read of one file. Whoever runs a process chooses the files that it
+// maps, and these may claim anything. Browsers, the largest programs known, have half as
+// much.
 const (
-	mostSymbols   = 1 << 23 // entries of a table, of which most may be empty
+	mostSymbols   = 1 << 23 // entries of a table, most of which may be empty
 	mostFunctions = 1 << 21
 	mostNames     = 1 << 27 // bytes
 	mostName      = 1 << 14 // bytes of one name
 )
 
-// An image is the functions of an ELF file.
+// An image has the functions of an ELF file.
 type image struct {
 	loads []elf.ProgHeader
 	funcs []function // sorted
-	names int        // bytes of them
+	names int        // bytes of all names
 }
 
 type function struct {
-	addr, end uint64 // as the file was linked
+	addr, end uint64 // as linked
 	name      string
 }
 
-// readImage reads the symbols of an ELF file. One that was stripped still has
-// those that other files are linked with, and a Go program what Go itself needs
-// at run time.
+// readImage reads the symbols of an ELF file. A stripped file still has dynamic symbols,
+// and a Go program has the table that Go itself needs at run time.
 func readImage(r io.ReaderAt) (*image, error) {
 	f, err := elfhead.Open(r)
 	if err != nil {
@@ -68,21 +67,21 @@ func readImage(r io.ReaderAt) (*image, error) {
 	return m, nil
 }
 
-// A nameless function is one whose name is still to be read.
+// A nameless is a function whose name has not been read yet.
 type nameless struct {
 	addr, end uint64
-	name      uint32 // where it is
+	name      uint32 // offset of the name
 }
 
-// addSymbols adds the functions of a symbol table. It is read piece by piece, so
-// that entries that name no function take no memory.
+// addSymbols adds the functions of a symbol table. It reads the table in pieces, so entries
+// that are not functions take no memory.
 func (m *image) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
 	size := uint64(elf.Sym64Size)
 	if f.Class == elf.ELFCLASS32 {
 		size = elf.Sym32Size
 	}
 	if s.Flags&elf.SHF_COMPRESSED != 0 || int(s.Link) >= len(f.Sections) || f.Sections[s.Link].Flags&elf.SHF_COMPRESSED != 0 {
-		return nil // no linker does that
+		return nil // no linker produces that
 	}
 	if n := s.FileSize / size; n > mostSymbols {
 		return fmt.Errorf("%s: %d symbols, the most are %d", s.Name, n, mostSymbols)
@@ -92,7 +91,7 @@ func (m *image) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
 	for off := uint64(0); off+size <= s.FileSize; off += size {
 		b := w.at(off, int(size))
 		if b == nil {
-			break // the file ends
+			break // end of file
 		}
 		if fn, ok := functionOf(f, b); ok {
 			if len(found) == mostFunctions {
@@ -106,7 +105,7 @@ func (m *image) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
 
 var errManyFunctions = fmt.Errorf("more than %d functions", mostFunctions)
 
-// functionOf reads an entry of a symbol table, Elf64_Sym or Elf32_Sym.
+// functionOf decodes an entry of a symbol table, Elf64_Sym or Elf32_Sym.
 func functionOf(f *elf.File, b []byte) (fn nameless, ok bool) {
 	fn.name = f.ByteOrder.Uint32(b)
 	info, section := b[4], f.ByteOrder.Uint16(b[6:])
@@ -122,8 +121,7 @@ func functionOf(f *elf.File, b []byte) (fn nameless, ok bool) {
 	return fn, (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && elf.SectionIndex(section) != elf.SHN_UNDEF && fn.addr != 0 && fn.name != 0
 }
 
-// addNamed reads the names of functions, in the order in which they stand in the
-// file.
+// addNamed reads the names of functions, in the order in which the file has them.
 func (m *image) addNamed(names *window, found []nameless) error {
 	slices.SortStableFunc(found, func(a, b nameless) int { return cmp.Compare(a.name, b.name) })
 	for _, fn := range found {
@@ -142,8 +140,8 @@ func (m *image) addNamed(names *window, found []nameless) error {
 	return nil
 }
 
-// sort sorts the functions, keeps one name of each address, and lets those of
-// unknown size, which assembler code has, reach to the next one.
+// sort sorts the functions and keeps one name for each address. A function of unknown size,
+// as assembler code has, extends to the next one.
 func (m *image) sort() {
 	slices.SortStableFunc(m.funcs, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
 	m.funcs = slices.CompactFunc(m.funcs, func(a, b function) bool { return a.addr == b.addr })
@@ -154,7 +152,7 @@ func (m *image) sort() {
 	}
 }
 
-// address returns where the byte at an offset of the file was linked to.
+// address returns the linked address of the byte at a file offset.
 func (m *image) address(offset uint64) (uint64, bool) {
 	for _, p := range m.loads {
 		if offset >= p.Off && offset-p.Off < p.Filesz {
@@ -164,7 +162,7 @@ func (m *image) address(offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// find returns the function at an address, as the file was linked.
+// find returns the function at a linked address.
 func (m *image) find(addr uint64) (*function, bool) {
 	i, found := slices.BinarySearchFunc(m.funcs, addr, func(f function, a uint64) int { return cmp.Compare(f.addr, a) })
 	if !found {
@@ -176,8 +174,8 @@ func (m *image) find(addr uint64) (*function, bool) {
 	return &m.funcs[i], true
 }
 
-// notELF reports whether a file is none of the kind that has symbols. Processes
-// map many of these.
+// notELF reports whether err means that the file is not an ELF file with symbols. Processes
+// map many such files.
 func notELF(err error) bool {
 	var format *elf.FormatError
 	return errors.As(err, &format) || errors.Is(err, io.EOF)

@@ -13,21 +13,19 @@ import (
 	"strings"
 )
 
-// A mapping is one line of /proc/PID/maps whose memory can be executed.
+// A mapping is an executable line of /proc/PID/maps.
 type mapping struct {
 	start, end, offset uint64
 	file               fileID
 }
 
-// A fileID identifies a mapped file: another file of the same name, in another
-// container for example, has another inode.
+// A fileID identifies a mapped file. A file of the same name in another container has
+// another inode.
 type fileID struct{ device, inode, path string }
 
-// parseMaps reads lines such as
+// parseMaps returns the executable mappings, sorted. Lines look like
 //
 //	7f2c1a028000-7f2c1a1bd000 r-xp 00028000 fe:01 131  /usr/lib/libc.so.6
-//
-// and returns those of code, sorted.
 func parseMaps(r io.Reader) ([]mapping, error) {
 	var maps []mapping
 	in := bufio.NewScanner(r)
@@ -52,7 +50,7 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 			}
 			*n.to = v
 		}
-		if len(fields) > 5 { // a path may have blanks
+		if len(fields) > 5 { // a path may contain blanks
 			m.file.path = unescape(in.Text()[strings.Index(in.Text(), fields[5]):])
 		}
 		maps = append(maps, m)
@@ -61,7 +59,7 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 	return maps, in.Err()
 }
 
-// unescape undoes what the kernel does to newlines in paths.
+// unescape restores newlines in paths, which the kernel escapes.
 func unescape(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }
 
 // find returns the mapping that has addr, or nil.
@@ -76,19 +74,19 @@ func find(maps []mapping, addr uint64) *mapping {
 	return &maps[i]
 }
 
-// An identity tells one life of an address space from others of the same
-// process number: each exec makes a new one, at new random addresses.
+// An identity distinguishes successive programs with the same process number: each exec
+// makes a new address space at new random addresses.
 type identity struct{ code, stack string }
 
 // parseStat reads a thread's name and the identity of its address space from
-// /proc/PID/task/TID/stat, in which the name is in brackets and may hold any.
+// /proc/PID/task/TID/stat. The name is in parentheses and may contain some itself.
 func parseStat(text []byte) (comm string, id identity, ok bool) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return "", id, false
 	}
 	fields := strings.Fields(string(text[end+1:]))
-	const startCode, startStack = 26 - 3, 28 - 3 // proc(5) counts from 1, the first two are before
+	const startCode, startStack = 26 - 3, 28 - 3 // proc(5) counts from 1; the first two fields come before
 	if len(fields) <= startStack {
 		return "", id, false
 	}

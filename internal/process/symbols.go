@@ -17,37 +17,37 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// Symbols names addresses of the processes of one machine. It remembers what it
-// has read of a process, so that it can go on when that has ended, and must not
-// be used by several goroutines at a time.
+// Symbols names addresses of the processes of one machine. It remembers what it has read of
+// a process, so that it can name addresses after the process has ended. It is not safe for
+// concurrent use.
 type Symbols struct {
 	root   fs.FS
 	spaces map[uint32]*space
 	images map[fileID]*image // nil: cannot be read
-	kept   int               // functions of all images
+	kept   int               // number of functions in all images
 	faults map[fileID]error  // why an image cannot be read
 }
 
 // A space is the address space of a process.
 type space struct {
 	id     identity
-	comm   string // of a thread, when it was read
+	comm   string // name of the thread at the time of reading
 	maps   []mapping
-	misses int // addresses that were in no mapping
-	reload int // the number of misses at which the maps are read again
+	misses int // addresses in no mapping
+	reload int // number of misses at which the maps are read again
 }
 
 // mostSpaces is how many processes are remembered.
 const mostSpaces = 4096
 
-// New returns the Symbols of the machine whose files are below root:
-// os.DirFS("/") for this one.
+// New returns Symbols for the machine whose files are below root: os.DirFS("/") for this
+// one.
 func New(root fs.FS) *Symbols {
 	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}, faults: map[fileID]error{}}
 }
 
-// A Process names the addresses of one process. It is valid until the next one
-// is asked for.
+// A Process names the addresses of one process. It is valid until the next one is
+// requested.
 type Process struct {
 	symbols *Symbols
 	pid     uint32
@@ -55,27 +55,27 @@ type Process struct {
 	why     string
 }
 
-// Missing says why addresses have no names, "" if nothing is in the way.
+// Missing says why addresses have no names; "" if nothing prevents it.
 func (p *Process) Missing() string { return p.why }
 
 // Unknown returns a process of which nothing is known.
 func Unknown(why string) *Process { return &Process{why: why} }
 
-// Process returns what names the addresses that a thread called comm had. A
-// process that has ended or executed another program since then had other
-// addresses; unless they were read before, they have no names.
+// Process returns the names of addresses in the process of a thread that was called comm.
+// If the process has since ended or executed another program, its addresses have no names
+// unless they were read before.
 func (s *Symbols) Process(pid, tid uint32, comm string) *Process {
 	p := &Process{symbols: s, pid: pid, space: s.spaces[pid]}
 	id, err := s.identity(pid, tid, comm)
 	switch {
 	case errors.Is(err, errRenamed):
-		// What was read before the program was another one still holds.
+		// Maps read before the exec still hold.
 		if p.space == nil || p.space.comm != comm {
 			p.space, p.why = nil, fmt.Sprintf("process %d has a new name, and so perhaps a new program: too late to name its addresses", pid)
 		}
 		return p
 	case err != nil && p.space != nil && p.space.comm == comm:
-		return p // ended since
+		return p // it has ended since
 	case err != nil:
 		p.space, p.why = nil, fmt.Sprintf("process %d has ended: too late to name its addresses", pid)
 		return p
@@ -84,7 +84,7 @@ func (s *Symbols) Process(pid, tid uint32, comm string) *Process {
 	}
 	maps, err := s.maps(pid)
 	if again, e := s.identity(pid, tid, comm); err == nil && (e != nil || again != id) {
-		err = errRenamed // the maps may be those of the next program
+		err = errRenamed // the maps may already be those of the next program
 	}
 	if err != nil {
 		p.space, p.why = nil, fmt.Sprintf("process %d has ended: too late to name its addresses", pid)
@@ -101,8 +101,8 @@ func (s *Symbols) Process(pid, tid uint32, comm string) *Process {
 // errRenamed says that a thread is no longer called what it was.
 var errRenamed = errors.New("the thread has another name")
 
-// identity reads the identity of the address space that a thread has, if it
-// still has its name: executing another program changes that.
+// identity reads the identity of a thread's address space, provided that the thread still
+// has its name: exec changes it.
 func (s *Symbols) identity(pid, tid uint32, comm string) (identity, error) {
 	text, err := fs.ReadFile(s.root, fmt.Sprintf("proc/%d/task/%d/stat", pid, tid))
 	if err != nil {
@@ -131,10 +131,10 @@ func (s *Symbols) maps(pid uint32) ([]mapping, error) {
 	return maps, err
 }
 
-// AppendFrame appends the function at an address and the file that it is in:
-// "read+0x12 (/usr/lib/libc.so.6)". What is not known is left out. A return
-// address, which all addresses of a stack but the innermost are, lies behind
-// the call, which may be the last instruction of its function.
+// AppendFrame appends the function at an address and its file: "read+0x12
+// (/usr/lib/libc.so.6)". Unknown parts are left out. All addresses of a stack but the
+// innermost are return addresses. A return address is after the call, which may be the last
+// instruction of its function.
 func (p *Process) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
 	at := addr
 	if returnAddress && at > 0 {
@@ -168,9 +168,9 @@ func appendFile(dst []byte, file string) []byte {
 	return append(terminal.AppendName(append(dst, " ("...), file), ')')
 }
 
-// mapping returns the mapping of an address. Libraries can be loaded at any
-// time, so maps are read again at the first address that is in none of them,
-// and when there have been twice as many of these.
+// mapping returns the mapping of an address. Libraries can be loaded at any time, so the
+// maps are read again at the first address that is in none of them, and each time the
+// number of such addresses has doubled.
 func (p *Process) mapping(addr uint64) *mapping {
 	if p.space == nil {
 		return nil
@@ -188,11 +188,11 @@ func (p *Process) mapping(addr uint64) *mapping {
 	return find(p.space.maps, addr)
 }
 
-// image returns the functions of a mapped file; nil if they cannot be read.
+// image returns the functions of a mapped file, or nil if they cannot be read.
 func (s *Symbols) image(pid uint32, m *mapping) *image {
 	id := m.file
 	if id.path == vdso {
-		id = fileID{path: vdso} // all processes have the same
+		id = fileID{path: vdso} // the same for all processes
 	}
 	if img, ok := s.images[id]; ok {
 		return img
@@ -203,7 +203,7 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 	} else {
 		f := s.open(pid, m)
 		if f == nil {
-			return nil // another process may have it as well
+			return nil // do not cache: another process may have the file
 		}
 		defer f.Close()
 		if r, ok := f.(io.ReaderAt); ok {
@@ -217,7 +217,7 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 	return img
 }
 
-// keep remembers an image, and forgets all others when these are too large: a
+// keep caches an image. If all images together become too large, it drops the others: a
 // process may map any number of large files.
 func (s *Symbols) keep(id fileID, img *image) {
 	const most = 2 * mostFunctions
@@ -236,8 +236,8 @@ func (s *Symbols) keep(id fileID, img *image) {
 
 const vdso = "[vdso]"
 
-// open opens a mapped file: the very one, if the kernel lets us, or that of its
-// name in the root directory of the process, if it has not been replaced.
+// open opens a mapped file: the mapped inode itself, if the kernel allows that, or else the
+// file of that name in the process's root directory, if it has not been replaced.
 func (s *Symbols) open(pid uint32, m *mapping) fs.File {
 	if !strings.HasPrefix(m.file.path, "/") {
 		return nil
@@ -266,7 +266,8 @@ func (s *Symbols) open(pid uint32, m *mapping) fs.File {
 	return f
 }
 
-// readVDSO reads the code that the kernel maps into every process from our own.
+// readVDSO reads the vDSO, the code that the kernel maps into every process, from our own
+// process.
 func (s *Symbols) readVDSO() *image {
 	f, err := s.root.Open("proc/self/maps")
 	if err != nil {

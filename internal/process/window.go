@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// A window is the part of a section that was read last. Sections are read from
-// their begin to their end mostly.
+// A window is the part of a section that was read last. Sections are mostly read from start
+// to end.
 type window struct {
 	r       io.ReaderAt
 	section uint64 // where it is in the file
 	size    uint64
-	start   uint64 // of the window in the section
+	start   uint64 // offset of the window in the section
 	bytes   []byte
 	buffer  []byte
 }
@@ -35,8 +35,8 @@ func (w *window) read(off uint64) {
 	w.bytes = w.buffer[:n]
 }
 
-// at returns n bytes, which are valid until the next call; nil if they are not
-// in the section.
+// at returns n bytes, valid until the next call. It returns nil if they are not in the
+// section.
 func (w *window) at(off uint64, n int) []byte {
 	if off < w.start || off-w.start+uint64(n) > uint64(len(w.bytes)) {
 		w.read(off)
@@ -47,7 +47,7 @@ func (w *window) at(off uint64, n int) []byte {
 	return nil
 }
 
-// text returns a copy of what stands there up to a zero.
+// text returns a copy of the string at off, without its NUL.
 func (w *window) text(off uint64) (string, bool) {
 	for range 2 {
 		if off >= w.start && off-w.start < uint64(len(w.bytes)) {

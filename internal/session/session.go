@@ -77,7 +77,7 @@ func (l Lost) Any() bool { return l != Lost{} }
 
 // A Chain is a chain of nested calls, with the kernel's view of it.
 type Chain struct {
-	Frames []Frame // outermost first; stitched ones come last
+	Frames []Frame // outermost first, stitched frames last
 	// Stack has the return addresses that the kernel unwound when the innermost frame
 	// returned, innermost first.
 	Stack []uint64

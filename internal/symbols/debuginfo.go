@@ -18,26 +18,24 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// A DebugInfo is the debug info of a kernel and of its modules, for the
-// addresses at which their code runs. It must not be used by several goroutines
-// at a time.
+// A DebugInfo is the debug info of a kernel and its modules, at the addresses at which
+// their code runs. It is not safe for concurrent use.
 type DebugInfo struct {
 	root    string
 	kernel  find.Kernel
-	moved   bool // addresses are those at which the code runs
+	moved   bool // addresses are run-time addresses
 	vmlinux *debuginfo.Info
-	modules map[string]*debuginfo.Info // nil for one that has none
+	modules map[string]*debuginfo.Info // nil for a module without debug info
 	sources map[string]func(kernel.Function) bool
 	errs    []error // of modules whose debug info cannot be read
 }
 
 var _ Source = (*DebugInfo)(nil)
 
-// OpenDebugInfo opens the debug info of the kernel of view, whose /proc and /sys
-// are below root. It is looked for below root, unless file says where it is. If
-// there is none for this kernel, the error is a *find.AbsentError or a
-// *find.Refusal. Without a view addresses are as in the files: where the
-// kernel was loaded is for root only, and takes reading all of its symbols.
+// OpenDebugInfo opens the debug info of view's kernel, whose /proc and /sys are below root.
+// It looks for the file below root, unless file names it. If this kernel has none, the
+// error is a *find.AbsentError or a *find.Refusal. Without a view, addresses are those in
+// the files: where the kernel is loaded takes root and all of kallsyms to find out.
 func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, error) {
 	running, err := find.Running(os.DirFS(root))
 	if err != nil {
@@ -67,7 +65,7 @@ func OpenDebugInfo(root string, view *kernel.View, file string) (*DebugInfo, err
 	return d, nil
 }
 
-// moveTo finds out at which addresses the code runs.
+// moveTo finds the addresses at which the code runs.
 func (d *DebugInfo) moveTo(view *kernel.View) error {
 	if err := view.Symbols(); err != nil {
 		return fmt.Errorf("find out where the kernel was loaded: %w", err)
@@ -108,7 +106,7 @@ func (d *DebugInfo) Lookup(dst []debuginfo.Frame, addr uint64, module string) []
 	return info.Lookup(dst, addr)
 }
 
-// module returns the debug info of a module that is loaded, or nil.
+// module returns the debug info of a loaded module, or nil.
 func (d *DebugInfo) module(name string) *debuginfo.Info {
 	info, ok := d.modules[name]
 	if !ok {
@@ -118,8 +116,8 @@ func (d *DebugInfo) module(name string) *debuginfo.Info {
 	return info
 }
 
-// Err returns why debug info that is there could not be read, or not to its end:
-// what it would have told was left out.
+// Err returns why existing debug info could not be read, or not to its end. What it would
+// have told is missing from the output.
 func (d *DebugInfo) Err() error {
 	errs := append([]error{d.vmlinux.Err()}, d.errs...)
 	for _, name := range slices.Sorted(maps.Keys(d.modules)) {
@@ -130,7 +128,7 @@ func (d *DebugInfo) Err() error {
 	return errors.Join(errs...)
 }
 
-// Missing returns which files debug info refers to that are not there.
+// Missing returns which files are missing that debug info refers to.
 func (d *DebugInfo) Missing() error {
 	errs := []error{d.vmlinux.Missing()}
 	for _, name := range slices.Sorted(maps.Keys(d.modules)) {
@@ -141,8 +139,8 @@ func (d *DebugInfo) Missing() error {
 	return errors.Join(errs...)
 }
 
-// openModule looks for the debug info of a module. That there is none is no
-// error: modules come from many places, and the kernel's own have it rarely.
+// openModule looks for a module's debug info. Its absence is not an error: modules come
+// from many places, and the kernel's own rarely have debug info installed.
 func (d *DebugInfo) openModule(name string) *debuginfo.Info {
 	root := os.DirFS(d.root)
 	file, err := find.Module(root, d.kernel, name)
@@ -161,7 +159,7 @@ func (d *DebugInfo) openModule(name string) *debuginfo.Info {
 	return info
 }
 
-// placed tells where the sections of a module that is loaded are.
+// placed returns a function that tells where the sections of a loaded module are.
 func placed(root fs.FS, module string) func(section string) (uint64, bool) {
 	return func(section string) (uint64, bool) {
 		text, err := fs.ReadFile(root, "sys/module/"+module+"/sections/"+section)
@@ -173,9 +171,9 @@ func placed(root fs.FS, module string) func(section string) (uint64, bool) {
 	}
 }
 
-// Sources returns what tells of a function whether it is defined in the source
-// files whose paths match a glob. Functions are told by their addresses, so that
-// of several with one name only the right ones are.
+// Sources returns a test of whether a function is defined in a source file whose path
+// matches a glob. The test goes by addresses, so it distinguishes functions of the same
+// name.
 func (d *DebugInfo) Sources(glob string) func(kernel.Function) bool {
 	if known, ok := d.sources[glob]; ok {
 		return known
@@ -194,7 +192,7 @@ func (d *DebugInfo) Sources(glob string) func(kernel.Function) bool {
 	return d.sources[glob]
 }
 
-// Close gives the files back. What was looked up stays valid.
+// Close releases the files. Results of look-ups stay valid.
 func (d *DebugInfo) Close() error {
 	errs := []error{d.vmlinux.Close()}
 	for _, m := range d.modules {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package symbols turns addresses of a kernel into what views print of them:
-// function and offset from kallsyms, and from debug info, where there is some,
-// source lines and the functions that were inlined.
+// Package symbols turns kernel addresses into what views print: function and offset from
+// kallsyms and, where debug info exists, source lines and inlined functions. A [Resolver]
+// does this; [DebugInfo] is its source of lines.
 package symbols

@@ -10,22 +10,22 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// A Frame is one function at an address: the one whose code it is, or one that
-// the compiler inlined there. What is not known is empty.
+// A Frame is one function at an address: the one whose code it is, or one that was inlined
+// there. Unknown fields are empty.
 type Frame struct {
 	Addr    uint64
-	Name    string // "" for an address that belongs to no symbol
+	Name    string // "" if no symbol covers the address
 	Module  string // "" for vmlinux; BPF programs are in "bpf"
-	Offset  uint64 // from the symbol's begin; of inlined functions always 0
-	File    string // in the source tree: kernel/bpf/syscall.c
+	Offset  uint64 // bytes from the start of the symbol; 0 for inlined functions
+	File    string // path in the source tree: kernel/bpf/syscall.c
 	Line    int
 	Column  int
 	Inlined bool
 }
 
 // AppendName appends the frame's function: "vfs_read+0x4c", "nft_do_chain+0x1f0
-// [nf_tables]", for one that was inlined "rw_verify_area", and for an address
-// outside of all symbols "0xffffffffc0a1e010".
+// [nf_tables]"; an inlined one as "rw_verify_area"; an address outside of all symbols as
+// "0xffffffffc0a1e010".
 func (f *Frame) AppendName(dst []byte) []byte {
 	if f.Name == "" {
 		return strconv.AppendUint(append(dst, "0x"...), f.Addr, 16)
@@ -36,8 +36,8 @@ func (f *Frame) AppendName(dst []byte) []byte {
 	return symname.AppendAt(dst, f.Name, f.Offset, f.Module)
 }
 
-// AppendSource appends "kernel/bpf/syscall.c:1333:5", without the column where
-// it is not known, and nothing where the file is not.
+// AppendSource appends "kernel/bpf/syscall.c:1333:5", without the column if that is
+// unknown, and nothing if the file is unknown.
 func (f *Frame) AppendSource(dst []byte) []byte {
 	if f.File == "" {
 		return dst
@@ -53,21 +53,21 @@ func (f *Frame) AppendSource(dst []byte) []byte {
 	return dst
 }
 
-// A Level is how much is told about an address beyond its symbol.
+// A Level says how much to tell about an address.
 type Level uint8
 
 const (
 	LevelNone    Level = iota // symbol and offset
-	LevelLine                 // and the source line
-	LevelInlines              // and the functions inlined there
+	LevelLine                 // and source line
+	LevelInlines              // and inlined functions
 )
 
 var levelNames = [...]string{LevelNone: "none", LevelLine: "line", LevelInlines: "inlines"}
 
 func (l Level) String() string { return levelNames[l] }
 
-// ParseLevel reads the name of a level. "n" and "s" are what is left of
-// retsnoop's -sn and -ss.
+// ParseLevel parses the name of a level. "n" and "s" remain of retsnoop's options -sn and
+// -ss.
 func ParseLevel(s string) (Level, error) {
 	switch s {
 	case "n":

@@ -7,11 +7,10 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// Inlined returns for each function where the compiler also inlined it: calls
-// from there are not seen by who traces the function. Functions that debug info
-// does not have are nowhere inlined, and neither are those of which it cannot be
-// told by their name which of several they are. The places of parameters are
-// looked up if they are wanted.
+// Inlined returns for each function where it was also inlined: a probe on the function does
+// not see these calls. A function has none if debug info lacks it, or if its name does not
+// tell which of several functions it is. params says whether to look up where the
+// parameters are.
 func (d *DebugInfo) Inlined(funcs []kernel.Function, params bool) [][]debuginfo.Inlining {
 	places := make([][]debuginfo.Inlining, len(funcs))
 	d.locate(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
@@ -22,8 +21,8 @@ func (d *DebugInfo) Inlined(funcs []kernel.Function, params bool) [][]debuginfo.
 	return places
 }
 
-// InlinedNamed returns where functions of vmlinux (module "") or of a module were
-// inlined whose names match.
+// InlinedNamed returns where functions with matching names were inlined, in a module or,
+// for "", in vmlinux.
 func (d *DebugInfo) InlinedNamed(module string, match func(name string) bool) []debuginfo.Inlining {
 	info := d.of(module)
 	if info == nil {
@@ -32,8 +31,8 @@ func (d *DebugInfo) InlinedNamed(module string, match func(name string) bool) []
 	return info.InlinedNamed(func(name []byte) bool { return match(string(name)) })
 }
 
-// Definitions returns for each function the file and line where the source
-// defines it; empty ones where that is not known.
+// Definitions returns for each function the file and line of its definition, empty if
+// unknown.
 func (d *DebugInfo) Definitions(funcs []kernel.Function) []Frame {
 	frames := make([]Frame, len(funcs))
 	d.locate(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
@@ -45,8 +44,8 @@ func (d *DebugInfo) Definitions(funcs []kernel.Function) []Frame {
 	return frames
 }
 
-// Into returns the function that an inlined one became a part of, in vmlinux or
-// a module, and the place of the call in it.
+// Into returns the function that contains an inlined copy, and the source line of the call
+// in it.
 func (d *DebugInfo) Into(at debuginfo.Inlining, module string) Frame {
 	f := Frame{Addr: at.Addr, Name: at.Into, Module: module, File: at.File, Line: int(at.Line), Column: int(at.Column)}
 	if info := d.of(module); info != nil {
@@ -57,7 +56,7 @@ func (d *DebugInfo) Into(at debuginfo.Inlining, module string) Frame {
 	return f
 }
 
-// of returns the debug info of a module, "" for vmlinux; nil if there is none.
+// of returns the debug info of a module, or of vmlinux for ""; nil if there is none.
 func (d *DebugInfo) of(module string) *debuginfo.Info {
 	if module == "" {
 		return d.vmlinux
@@ -65,8 +64,8 @@ func (d *DebugInfo) of(module string) *debuginfo.Info {
 	return d.module(module)
 }
 
-// locate yields, for vmlinux and each module, the functions whose addresses are
-// known, and these.
+// locate calls yield for vmlinux and for each module with those functions whose addresses
+// are known, and with the addresses.
 func (d *DebugInfo) locate(funcs []kernel.Function, yield func(info *debuginfo.Info, indices []int, addrs []uint64)) {
 	modules := map[string][]int{}
 	for i, f := range funcs {
@@ -80,7 +79,7 @@ func (d *DebugInfo) locate(funcs []kernel.Function, yield func(info *debuginfo.I
 	}
 }
 
-// addresses returns the functions whose addresses are known, and these.
+// addresses returns the functions with known addresses, and the addresses.
 func (d *DebugInfo) addresses(info *debuginfo.Info, funcs []kernel.Function, indices []int) (known []int, addrs []uint64) {
 	names := map[string]bool{}
 	asked := map[string]int{}
@@ -98,7 +97,7 @@ func (d *DebugInfo) addresses(info *debuginfo.Info, funcs []kernel.Function, ind
 		case d.moved && f.Addr != 0:
 			known, addrs = append(known, i), append(addrs, f.Addr)
 		case len(all) > 0 && len(all) == asked[f.Name]:
-			// One function after the other, all in the order of their addresses.
+			// As many symbols as functions have the name: they pair up in the order of addresses.
 			known, addrs = append(known, i), append(addrs, all[0].Addr)
 			symbols[f.Name], asked[f.Name] = all[1:], asked[f.Name]-1
 		}

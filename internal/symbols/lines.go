@@ -4,7 +4,7 @@ package symbols
 
 import "github.com/ksnoop/ksnoop/internal/debuginfo"
 
-// A Liner tells which source lines code comes from. *DebugInfo is one.
+// A Liner tells which source lines code comes from. *DebugInfo implements it.
 type Liner interface {
 	Rows(dst []debuginfo.Row, lo, hi uint64, module string) []debuginfo.Row
 }
@@ -20,8 +20,8 @@ func (d *DebugInfo) Rows(dst []debuginfo.Row, lo, hi uint64, module string) []de
 	return info.Rows(dst, lo, hi)
 }
 
-// Lines appends which lines the code of the function at addr comes from. There
-// are none without debug info, or if lines are not wanted.
+// Lines appends the source lines of the function at addr. It appends none without debug
+// info, or if lines are not wanted.
 func (r *Resolver) Lines(dst []debuginfo.Row, addr uint64) []debuginfo.Row {
 	l, ok := r.source.(Liner)
 	if !ok || r.level == LevelNone {

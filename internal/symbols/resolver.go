@@ -7,14 +7,14 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// A Source tells the functions and source lines at an address of vmlinux
-// (module "") or of a module, innermost first. *DebugInfo is one.
+// A Source tells functions and source lines at an address of vmlinux (module "") or of a
+// module, innermost first. *DebugInfo implements it.
 type Source interface {
 	Lookup(dst []debuginfo.Frame, addr uint64, module string) []debuginfo.Frame
 }
 
-// A Resolver names addresses of one kernel. It remembers what it found and must
-// not be used by several goroutines at a time.
+// A Resolver names addresses of one kernel. It caches results and is not safe for
+// concurrent use.
 type Resolver struct {
 	kernel *kernel.View
 	source Source
@@ -23,20 +23,19 @@ type Resolver struct {
 	cache   map[request][]Frame
 	lookups []debuginfo.Frame
 	misses  int // addresses without a symbol
-	reload  int // the number of misses at which kallsyms is read again
+	reload  int // number of misses at which kallsyms is read again
 }
 
-// A request is an address and how it is to be read.
+// A request is an address and how to read it.
 type request struct {
 	addr       uint64
 	isReturned bool
 }
 
-// mostCached is how many addresses are remembered, some 200 bytes each.
+// mostCached bounds the cache, at some 200 bytes for each address.
 const mostCached = 1 << 16
 
-// New returns a Resolver for the kernel of view. Without a source it tells
-// symbols only.
+// New returns a Resolver for view's kernel. If source is nil, it only tells symbols.
 func New(view *kernel.View, source Source, level Level) *Resolver {
 	if source == nil {
 		level = LevelNone
@@ -44,14 +43,14 @@ func New(view *kernel.View, source Source, level Level) *Resolver {
 	return &Resolver{kernel: view, source: source, level: level, cache: map[request][]Frame{}, reload: 1}
 }
 
-// Frames appends the functions at an address, the innermost inlined one first
-// and last the one whose code it is, with its symbol and offset. There is always
-// at least that one. The frames are the Resolver's: they must not be changed.
+// Frames appends the functions at an address, innermost inlined one first. The last is the
+// function whose code it is, with symbol and offset; it is always there. The caller must
+// not change the frames.
 //
-// A return address, as all addresses of a stack but the innermost are, is behind
-// the call: it may be on another line, and after the last call of a function
-// that never returns even in another function. What is told is then about the
-// call, but offsets are those of the address.
+// All addresses of a stack but the innermost are return addresses. A return address is
+// after the call: it may be on another line or, after a function that never returns, even
+// in another function. Lines and names are therefore those of the call, while offsets are
+// those of the address.
 func (r *Resolver) Frames(dst []Frame, addr uint64, returnAddress bool) []Frame {
 	q := request{addr, returnAddress}
 	found, ok := r.cache[q]
@@ -101,13 +100,13 @@ func (f *Frame) setLine(from *debuginfo.Frame) {
 	f.File, f.Line, f.Column = from.File, int(from.Line), int(from.Column)
 }
 
-// symbol looks an address up in kallsyms, which grows while a kernel runs: BPF
-// programs, trampolines and modules are added. It is read again at the first
-// address that is in none of its symbols, and when there have been twice as many
-// of these: reading it takes tens of milliseconds.
+// symbol looks up an address in kallsyms. kallsyms grows while the kernel runs, with BPF
+// programs, trampolines and modules. Reading it takes tens of milliseconds, so it is read
+// again only at the first address without a symbol, and each time the number of such
+// addresses has doubled.
 func (r *Resolver) symbol(addr uint64) (kernel.Symbol, bool) {
 	if addr>>63 == 0 {
-		return kernel.Symbol{}, false // of user space
+		return kernel.Symbol{}, false // a user address
 	}
 	s, ok := r.kernel.Symbol(addr)
 	if ok {
