@@ -37,15 +37,15 @@ func (t *Tails) appendBranches(dst []byte, e *event.Event, s bpf.Section) []byte
 	return append(dst, '\n')
 }
 
-// BranchOptions say which branches are shown.
+// BranchOptions say which branches to show.
 type BranchOptions struct {
-	Max        int  // how many, the newest; 0: all
-	Unfiltered bool // those as well that belong to the tracing itself
+	Max        int  // the newest so many; 0 means all
+	Unfiltered bool // include branches that belong to the tracing itself
 }
 
-// appendChosen appends those of the branches, which come newest first, that are
-// to be shown, and returns how many of the newest were left out. f is the
-// function that has returned, or been called.
+// appendChosen appends the branches to show. Branches come newest first; it returns how
+// many of the newest it left out. f is the function that returned or, if returned is false,
+// was called.
 func (v *branchView) appendChosen(dst []byte, branches []event.Branch, f kernel.Function, returned bool, o BranchOptions, indent string) ([]byte, int) {
 	first, end := 0, len(branches)
 	if !o.Unfiltered {
@@ -57,7 +57,7 @@ func (v *branchView) appendChosen(dst []byte, branches []event.Branch, f kernel.
 	return v.append(dst, branches[first:end], first, indent), first
 }
 
-// appendNoBranches says why there are none.
+// appendNoBranches says why there are no branches.
 func appendNoBranches(dst []byte, s bpf.Section) []byte {
 	dst = appendWhyNoBranches(append(dst, sectionIndent+"branches: none"...), s.Errno)
 	return append(dst, "\n\n"...)
@@ -65,7 +65,7 @@ func appendNoBranches(dst []byte, s bpf.Section) []byte {
 
 func appendWhyNoBranches(dst []byte, no uint32) []byte {
 	switch unix.Errno(no) {
-	case 0, unix.ENOENT: // as the kernel says of a recorder that is empty
+	case 0, unix.ENOENT: // as the kernel answers if the recorder is empty
 		return dst
 	case unix.ENODEV:
 		return append(dst, ", this CPU does not record them"...)
@@ -86,17 +86,17 @@ const (
 	branchFlags
 )
 
-// A branchView prints branches, oldest first, each with the functions that were
-// inlined at either end:
+// A branchView prints branches, oldest first, each with the functions inlined at either
+// end:
 //
 //	[#04] array_map_alloc_check+0x74 (kernel/bpf/arraymap.c:79:1)  ->  __sys_bpf+0xca0      (kernel/bpf/syscall.c:4629:9)
 //	                                                                   . map_create         (kernel/bpf/syscall.c:863:8)
 //	                                                                   . find_and_alloc_map (kernel/bpf/syscall.c:123:6)
 //
-// Branches are numbered as the CPU has them: 0 is the newest.
+// Branches have the CPU's numbers: 0 is the newest.
 type branchView struct {
 	resolver Resolver
-	all      bool // no branch is missing between two others
+	all      bool // no branch is missing between two of them
 	table    table
 	from, to []symbols.Frame
 	ordered  []event.Branch // oldest first
@@ -105,14 +105,13 @@ type branchView struct {
 	ends     []noteEnd
 }
 
-// A noteEnd is a note that goes behind a row of the table.
+// A noteEnd is a note that follows a row of the table.
 type noteEnd struct {
 	row int
-	end int // of its text in notes
+	end int // where its text ends in notes
 }
 
-// append prints branches, which come newest first; newest is the number of the
-// first.
+// append prints branches, which come newest first. newest is the number of the first.
 func (v *branchView) append(dst []byte, branches []event.Branch, newest int, indent string) []byte {
 	t := &v.table
 	t.columns = append(t.columns[:0], column{gap: 1}, column{gap: 1}, column{gap: 2}, column{gap: 2}, column{gap: 1}, column{gap: 2}, column{})
@@ -134,7 +133,7 @@ func (v *branchView) append(dst []byte, branches []event.Branch, newest int, ind
 		}
 	}
 	for _, source := range [...]int{branchFromSource, branchToSource} {
-		if t.columns[source].width == 0 { // without a line to tell
+		if t.columns[source].width == 0 { // there are no lines to show
 			t.columns[source-1].gap = 0
 		}
 	}
@@ -150,7 +149,7 @@ func (v *branchView) append(dst []byte, branches []event.Branch, newest int, ind
 	return dst
 }
 
-// start returns where the function at an address begins, 0 if it is in none.
+// start returns the start of the function at an address, or 0.
 func (v *branchView) start(addr uint64) uint64 {
 	s := v.symbol(addr)
 	if s.Name == "" {
@@ -159,8 +158,8 @@ func (v *branchView) start(addr uint64) uint64 {
 	return s.Addr - s.Offset
 }
 
-// note puts behind the last row what lines a way through a function has passed.
-// Its first branch can come from elsewhere, and its last can lead there.
+// note adds, after the last row, which lines a way through a function has passed. The first
+// branch of a way may come from another function, and the last may lead to one.
 func (v *branchView) note(way []event.Branch) {
 	l, ok := v.resolver.(Liner)
 	if !ok || !v.all || len(way) < 2 {
@@ -175,8 +174,8 @@ func (v *branchView) note(way []event.Branch) {
 	}
 }
 
-// add adds the rows of a branch: one, or as many as there are functions at the
-// end with most of them.
+// add adds the rows of a branch: as many as there are functions at the end that has more of
+// them.
 func (v *branchView) add(number int, b event.Branch) {
 	t := &v.table
 	v.from = v.resolver.Frames(v.from[:0], b.From, false)
@@ -194,7 +193,7 @@ func (v *branchView) add(number int, b event.Branch) {
 			t.put(branchArrow, "->")
 			v.addFlags(b)
 		}
-		// The resolver has the innermost function first.
+		// The resolver lists the innermost function first.
 		if n := len(v.from) - 1 - i; n >= 0 {
 			t.setFrame(branchFrom, &v.from[n])
 		}
@@ -204,7 +203,7 @@ func (v *branchView) add(number int, b event.Branch) {
 	}
 }
 
-// addFlags sets the cell of what else the CPU tells.
+// addFlags sets the cell with what else the CPU tells about a branch.
 func (v *branchView) addFlags(b event.Branch) {
 	t := &v.table
 	start := len(t.text)
@@ -230,10 +229,9 @@ func (v *branchView) addFlags(b event.Branch) {
 	t.set(branchFlags, start)
 }
 
-// ownTail returns how many of the newest branches come after the traced
-// function was left, or had begun if atReturn is false: those are the
-// tracing's own. Where the function does not occur it cannot be told, and none
-// are taken for that.
+// ownTail returns how many of the newest branches belong to the tracing: they come after
+// the traced function returned or, if atReturn is false, after it began. If the function
+// does not occur among the branches, this is unknown, and the result is 0.
 func (v *branchView) ownTail(branches []event.Branch, f kernel.Function, atReturn bool) int {
 	newest := -1
 	for i, b := range branches {
@@ -245,9 +243,8 @@ func (v *branchView) ownTail(branches []event.Branch, f kernel.Function, atRetur
 	if newest <= 0 || !atReturn {
 		return max(newest, 0)
 	}
-	// The function can be left from elsewhere: through a return thunk, or by
-	// another function that it ended in. What it returns to is then the first
-	// of the tracing.
+	// The function may be left from other code: a return thunk, or a function that it
+	// jumped to at its end. The return's target is then the first address of the tracing.
 	for i := newest; ; i-- {
 		if to := v.symbol(branches[i].To); isLanding(to) {
 			return i
@@ -267,15 +264,15 @@ func (v *branchView) symbol(addr uint64) symbols.Frame {
 	return v.from[len(v.from)-1]
 }
 
-// within reports whether a symbol is that of a function, or of the part of it
-// that the compiler has put aside as seldom used.
+// within reports whether a symbol is of a function, or of the part of it that the compiler
+// moved away as rarely used.
 func within(s symbols.Frame, f kernel.Function) bool {
 	name, _, _ := strings.Cut(s.Name, ".cold")
 	return s.Name != "" && (name == f.Name && s.Module == f.Module || f.Addr != 0 && s.Addr-s.Offset == f.Addr)
 }
 
-// isLanding reports whether traced functions return to that place rather than
-// to their callers.
+// isLanding reports whether traced functions return to this address instead of to their
+// callers.
 func isLanding(s symbols.Frame) bool {
 	switch s.Name {
 	case "__kretprobe_trampoline", "kretprobe_trampoline", "arch_rethook_trampoline", "return_to_handler":

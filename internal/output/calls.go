@@ -12,8 +12,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// Calls prints the calls view: one block for each record, in the columns of
-// the original ksnoop.
+// Calls prints the calls view: a block for each record, in the columns of the original
+// ksnoop.
 //
 //	ping     3833    1    251523.617250 ip_send_skb(
 //	        return = (int)0
@@ -21,34 +21,33 @@ import (
 //	);
 type Calls struct {
 	forms forms
-	// What stands before the first value, between two, after the last, and
-	// at the end.
+	// Text before the first value, between values, after the last value, and at the end.
 	first, between, last, end string
-	// Tails prints stacks and branches; nil where records have none.
+	// Tails prints stacks and branches. It is nil if records have none.
 	Tails *Tails
 }
 
-// NewCalls returns a printer of the calls view. symbol appends the name of what
-// lies at an address of the kernel, if it has one; it may be nil.
+// NewCalls returns a printer of the calls view. symbol appends the name of what is at a
+// kernel address, or nothing; it may be nil.
 func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
 	return &Calls{forms: newForms(callStyle(symbol)),
 		first: "\n", between: ",\n\n", last: "\n\n", end: ");\n"}
 }
 
-// NewCompactCalls returns a printer of the calls view that writes a line for
-// each record, no value of which takes more than width bytes.
+// NewCompactCalls returns a printer that writes a line for each record. Each value takes at
+// most width bytes.
 //
 //	ping     3833    1    251523.617250 ip_send_skb(return = 0)
 func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Calls {
 	return &Calls{forms: newForms(lineStyle(symbol, width)), between: ", ", end: ")\n"}
 }
 
-// AppendHeader appends the names of the columns.
+// AppendHeader appends the line with the names of the columns.
 func (c *Calls) AppendHeader(dst []byte) []byte {
 	return append(fmt.Appendf(dst, "%16s %7s %4s %16s %s", "TASK", "PID", "CPU#", "TIMESTAMP", "FUNCTION"), "\n\n"...)
 }
 
-// appendHead appends a block's first line.
+// appendHead appends the first line of a block.
 func appendHead(dst []byte, e *event.Event) []byte {
 	var text [32]byte
 	comm := e.Comm[:]
@@ -73,8 +72,8 @@ func (f *form) appendFields(dst []byte, e *event.Event, between string) []byte {
 	return dst
 }
 
-// appendTask appends the name of a task, which chooses it, right-aligned in
-// width columns.
+// appendTask appends a task's name, right-aligned in width columns. The task chooses its
+// name, so it is escaped.
 func appendTask(dst, comm []byte, width int) []byte {
 	start := len(dst)
 	dst = terminal.AppendName(dst, comm)

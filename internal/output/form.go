@@ -17,24 +17,24 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A form is how the records of one layout are printed: everything that does
-// not depend on the values, worked out once.
+// A form holds everything about printing records of one layout that does not depend on
+// their values.
 type form struct {
 	fields []field
-	none   string // what stands for the values, if there can be none
+	none   string // text in place of values, if there can be none
 }
 
-// A field is one value that an item of a SPEC captures.
+// A field is one value that an item captures.
 type field struct {
 	value
 	label string
-	// scalar and target are where it lies in a record; nil where it has none.
+	// scalar and target are its slots; nil if it has none.
 	scalar, target *layout.Slot
-	later          *layout.Slot // for a diff: the target, or the scalar, at return
-	lines          []byte       // of a diff, reused
+	later          *layout.Slot // for diff(x): the slot read at return
+	lines          []byte       // lines of a diff; reused
 }
 
-// forms are those of the records that have been printed, in one style.
+// forms caches the forms of the records printed so far, in one style.
 type forms struct {
 	style *style
 	known map[*layout.Record]*form
@@ -42,7 +42,7 @@ type forms struct {
 
 func newForms(s *style) forms { return forms{s, map[*layout.Record]*form{}} }
 
-// of returns the form of an event's record.
+// of returns the form for an event's record.
 func (f *forms) of(e *event.Event) (*form, error) {
 	if form, ok := f.known[e.Record]; ok {
 		return form, nil
@@ -82,8 +82,8 @@ func newForm(p *plan.Probe, r *layout.Record, s *style) (*form, error) {
 	return f, nil
 }
 
-// noValues is what the original ksnoop prints for a call without arguments and
-// for the return of a function that returns nothing.
+// noValues returns what the original ksnoop prints for a call without arguments, and for
+// the return of a void function.
 func noValues(p *plan.Probe, r *layout.Record) string {
 	if p.Return != nil && r == p.Return.Record {
 		return "return;"
@@ -94,8 +94,8 @@ func noValues(p *plan.Probe, r *layout.Record) string {
 	return ""
 }
 
-// after notes the last of the slots that have a diff's values at return: the
-// target, where there is one.
+// after notes the slot with a diff's value at return. Of two, the target comes last and
+// counts.
 func (f *field) after(s *layout.Slot) { f.later = s }
 
 func (f *field) add(s *layout.Slot) (err error) {
@@ -119,7 +119,7 @@ func (f *field) add(s *layout.Slot) (err error) {
 	return err
 }
 
-// fieldIndent is what the values of a call are indented by.
+// fieldIndent is the indent of a call's values.
 const fieldIndent = "        "
 
 func (f *field) append(dst []byte, e *event.Event) []byte {
@@ -134,7 +134,7 @@ func (f *field) appendLabelled(dst []byte, e *event.Event) []byte {
 	return f.appendContent(append(dst, " = "...), e)
 }
 
-// appendContent appends what was captured, without its label.
+// appendContent appends the captured value without its label.
 func (f *field) appendContent(dst []byte, e *event.Event) []byte {
 	scalar, ok := bytesOf(e, f.scalar)
 	if !ok {
@@ -159,8 +159,8 @@ func (f *field) appendContent(dst []byte, e *event.Event) []byte {
 	return f.appendUnreadable(appendPointer(dst, pointer))
 }
 
-// bytesOf returns what was captured into a slot, which may be nil; ok is false if
-// that could not be read.
+// bytesOf returns the bytes of a slot, which may be nil. ok is false if they could not be
+// read.
 func bytesOf(e *event.Event, s *layout.Slot) (raw []byte, ok bool) {
 	if s == nil {
 		return nil, true
@@ -168,7 +168,7 @@ func bytesOf(e *event.Event, s *layout.Slot) (raw []byte, ok bool) {
 	return e.Bytes(s)
 }
 
-// first is the slot that the field begins with.
+// first returns the slot that the field starts with.
 func (f *field) first() *layout.Slot {
 	if f.scalar != nil {
 		return f.scalar
@@ -176,7 +176,7 @@ func (f *field) first() *layout.Slot {
 	return f.target
 }
 
-// content returns what is shown of a target that was read.
+// content returns what to show of a target that was read.
 func (f *field) content(raw []byte) (c captured) {
 	switch t := f.target.Term.(type) {
 	case *expr.Text:
@@ -190,8 +190,7 @@ func (f *field) content(raw []byte) (c captured) {
 	return c
 }
 
-// appendDiff appends what has changed between entry and return, each member on
-// a line of its own.
+// appendDiff appends what changed between entry and return, one line per member.
 func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
 	first, printer := f.target, f.object
 	if first == nil {
@@ -223,7 +222,7 @@ func (f *field) appendDiff(dst []byte, e *event.Event) []byte {
 	return dst
 }
 
-// appendBreak begins the line of another member.
+// appendBreak starts the line of the next member.
 func (f *field) appendBreak(dst []byte) []byte {
 	if f.style.short {
 		return dst
@@ -231,7 +230,7 @@ func (f *field) appendBreak(dst []byte) []byte {
 	return append(append(append(dst, '\n'), f.style.indent...), "   "...)
 }
 
-// appendUnreadable says why a value is not shown.
+// appendUnreadable appends the reason why a value is not shown.
 func (f *field) appendUnreadable(dst []byte) []byte {
 	if f.style.short {
 		return append(dst, " (unreadable)"...)
@@ -244,7 +243,7 @@ func (f *field) appendUnreadable(dst []byte) []byte {
 	return append(append(append(dst, " * "...), f.doubt()...), " */"...)
 }
 
-// doubt says what may be wrong with a value that cannot be shown.
+// doubt says what may be wrong with a value that could not be read.
 func (f *field) doubt() string {
 	if _, pointer := btf.UnderlyingType(f.typ).(*btf.Pointer); pointer {
 		return "Userspace/invalid ptr?"
@@ -255,7 +254,7 @@ func (f *field) doubt() string {
 	return "Unreadable memory, or a division by zero."
 }
 
-// divides reports whether a term is a division that may be one by zero.
+// divides reports whether a term contains a division that may be by zero.
 func divides(t expr.Term) bool {
 	b, ok := t.(*expr.BinaryTerm)
 	if !ok || b.Op != expr.OpDiv && b.Op != expr.OpMod {
@@ -265,8 +264,8 @@ func divides(t expr.Term) bool {
 	return !constant || by.V == 0
 }
 
-// textOf returns a string, which ends at its NUL or with its array, and whether
-// there is more. One behind a pointer was captured with a byte more than is shown.
+// textOf returns a string, without its NUL, and whether it was cut. A string behind a
+// pointer was captured with one byte more than is shown.
 func textOf(t *expr.Text, raw []byte) (s []byte, cut bool) {
 	s = cString(raw)
 	most := int(t.Max)

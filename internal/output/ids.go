@@ -9,12 +9,12 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// appendIDs appends numbers of a task, of which it may have others in another PID
-// namespace: first those that the user's own tools know.
+// appendIDs appends PIDs or TIDs of a task. A task may have other numbers in another PID
+// namespace; the numbers that the user's own tools show come first.
 //
-//	8346              no others
-//	12 (host 8346)    ksnoop ran in a PID namespace of its own
-//	8346 (own 12)     the task is in one
+//	8346              it has no others
+//	12 (host 8346)    ksnoop runs in a PID namespace of its own
+//	8346 (own 12)     the task is in a PID namespace
 func appendIDs(dst []byte, in bpf.Inner, initial, inner []uint32) []byte {
 	first, other, where := initial, inner, " (own "
 	if in.Ours {

@@ -7,7 +7,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 )
 
-// endNote says why half of a call is not there.
+// endNote says why half of a call is missing.
 func endNote(e calls.End) string {
 	switch e {
 	case calls.NoEntry:
@@ -20,8 +20,8 @@ func endNote(e calls.End) string {
 	return ""
 }
 
-// AppendCall appends a call as one block, or line: what was captured at entry, then what
-// was captured at return. The first line is that of the return, if there is one.
+// AppendCall appends a call as one block or line: the values of entry, then those of
+// return. The first line is that of the return, if there is one.
 func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 	if call.End == calls.Gap {
 		return AppendLost(dst, call.Return.Cause, call.Return.Lost), nil
@@ -73,7 +73,7 @@ func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 	return dst, nil
 }
 
-// noteIndent is what a note stands behind.
+// noteIndent is the text before a note.
 func (c *Calls) noteIndent() string {
 	if c.forms.style.short {
 		return " "

@@ -9,11 +9,11 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// A loss is what a counter of the engine means to a person.
+// A loss explains one of the engine's counters to people.
 type loss struct {
 	what, hint string
-	// known says that it need not be told at the end: the output itself shows it, where it
-	// happens, or it was asked for.
+	// known says that the summary can skip it: the output shows it where it happens, or the
+	// user asked for it.
 	known bool
 }
 
@@ -45,15 +45,14 @@ var losses = [bpf.Counters]loss{
 	bpf.LeftUnmet: {what: "sessions not shown because no call met the predicates", known: true},
 }
 
-// AppendLost appends the mark that stands in the output where n records are
-// missing.
+// AppendLost appends the mark that stands where n records are missing.
 func AppendLost(dst []byte, cause bpf.Counter, n uint64) []byte {
 	dst = strconv.AppendUint(append(dst, "--- "...), n, 10)
 	return append(append(append(dst, ' '), losses[cause].what...), " ---\n"...)
 }
 
-// AppendLosses appends a line for each cause of loss: for all, or for those
-// that occurred and have to be told.
+// AppendLosses appends a line for each cause of loss: for all causes, or only for those
+// that occurred and are not known already.
 func AppendLosses(dst []byte, counts *[bpf.Counters]uint64, all bool) []byte {
 	for i, n := range counts {
 		l := &losses[i]

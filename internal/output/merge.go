@@ -16,42 +16,40 @@ type Resolver interface {
 	Frames(dst []symbols.Frame, addr uint64, returnAddress bool) []symbols.Frame
 }
 
-// A stackRow is a line of an error stack: a frame of the kernel's stack, a
-// recorded call, or both.
+// A stackRow is a line of an error stack: a frame of the kernel's stack, a recorded call,
+// or both.
 type stackRow struct {
-	symbol *symbols.Frame // nil for a call that is not in the kernel's stack
-	call   *session.Frame // nil for a function that was not recorded
-	// tracing says that the frame is there because of the tracing.
+	symbol *symbols.Frame // nil if the kernel's stack does not have the call
+	call   *session.Frame // nil if the function was not recorded
+	// tracing says that the frame exists because of the tracing.
 	tracing bool
 }
 
-// A merger brings the kernel's stack and the calls that were recorded
-// together. Its memory is reused.
+// A merger merges the kernel's stack with the recorded calls. Its memory is reused.
 type merger struct {
 	resolver   Resolver
-	unfiltered bool // show the frames of tracing itself, too
+	unfiltered bool // show the frames of tracing too
 	rows       []stackRow
 	frames     []symbols.Frame // of the whole stack, innermost first
-	starts     []int           // of the frames of each address; and where they end
+	starts     []int           // index in frames of each address's first frame, and the end
 	skip       []bool          // of each address
 }
 
-// begins reports whether a function begins at an address, as a stack that is
-// taken at a function's entry does. One that is taken at the return of a function
-// begins where that returns to, behind the call.
+// begins reports whether a function starts at an address, which is where a stack taken at a
+// function's entry starts. A stack taken at a return starts where the function returns to,
+// after the call.
 func (m *merger) begins(addr uint64) bool {
 	n := len(m.frames)
 	m.frames = m.resolver.Frames(m.frames, addr, false)
 	f := m.frames[len(m.frames)-1]
 	m.frames = m.frames[:n]
-	const probed = 5 // behind a landing pad or the call of a tracer, before any of the function's own
+	const probed = 5 // bytes: after a landing pad or the call of a tracer, before the function's own code
 	return f.Name != "" && f.Offset <= probed
 }
 
-// merge returns the rows of a chain, outermost first. The kernel's stack knows
-// the functions that were not recorded on the way to those that were; the call
-// that the chain ends in has returned already when the stack is taken, and
-// stands behind it.
+// merge returns the rows of a chain, outermost first. The kernel's stack also knows the
+// functions between the recorded ones. The innermost call of the chain has already returned
+// when the stack is taken, so its row comes last without a frame.
 func (m *merger) merge(c *session.Chain) []stackRow {
 	m.rows, m.frames, m.starts = m.rows[:0], m.frames[:0], m.starts[:0]
 	for i, addr := range c.Stack {
@@ -60,7 +58,7 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 	}
 	m.starts = append(m.starts, len(m.frames))
 	m.skipTracing()
-	next := 0 // of c.Frames
+	next := 0 // index in c.Frames
 	for i := len(c.Stack) - 1; i >= 0; i-- {
 		if m.skip[i] && !m.unfiltered {
 			continue
@@ -95,8 +93,8 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 	return m.rows
 }
 
-// called reports whether the stack has a frame of a call inside of address i, where
-// it calls on, too: a traced function calls a trampoline first, in which it goes on.
+// called reports whether call c also has a frame further in than address i. A traced
+// function first calls its trampoline, and goes on from there.
 func (m *merger) called(c *session.Frame, i int) bool {
 	for j := range i {
 		if !m.skip[j] && isCallOf(c.Func, &m.frames[m.starts[j+1]-1]) {
@@ -106,10 +104,9 @@ func (m *merger) called(c *session.Frame, i int) bool {
 	return false
 }
 
-// jumped returns how many of the calls from next on were made by the frame with number
-// i but are not in the stack: they have ended by a jump to another function, which took
-// their place there. It shows in where they returned to, or in the trampolines by which
-// they are traced.
+// jumped returns how many of the calls from next on were made by frame i but are not in the
+// stack: they ended with a jump to another function, which took their place. Their return
+// addresses tell, or the trampolines that trace them.
 func (m *merger) jumped(c *session.Chain, i, next int) (n int) {
 	trampolines, inner := 0, i-1
 	calls := c.Frames[next:]
@@ -118,11 +115,11 @@ func (m *merger) jumped(c *session.Chain, i, next int) (n int) {
 		if isTrampoline(f) {
 			trampolines++
 		} else if at := find(calls, f); m.unfiltered && at >= 0 {
-			calls = calls[:at] // it is shown there
+			calls = calls[:at] // that call is shown there
 		}
 	}
 	if inner < 0 {
-		trampolines = 0 // those are of what took the stack
+		trampolines = 0 // those belong to what took the stack
 	} else if at := find(calls, &m.frames[m.starts[inner+1]-1]); at >= 0 {
 		calls = calls[:at]
 	}
@@ -132,7 +129,7 @@ func (m *merger) jumped(c *session.Chain, i, next int) (n int) {
 	return n
 }
 
-// find returns which of the calls is that of a frame, -1 for none.
+// find returns the index of the call that a frame belongs to, or -1.
 func find(calls []session.Frame, f *symbols.Frame) int {
 	for i := range calls {
 		if isCallOf(calls[i].Func, f) {
@@ -142,9 +139,9 @@ func find(calls []session.Frame, f *symbols.Frame) int {
 	return -1
 }
 
-// isCallOf compares addresses where they are known: there are functions of one
-// name, and functions of several names. A part of a function that is seldom run may
-// lie elsewhere, under a name of its own.
+// isCallOf compares addresses if they are known, since functions may share a name and one
+// function may have several. A rarely used part of a function may be elsewhere, under a
+// name of its own.
 func isCallOf(fn *plan.Probe, f *symbols.Frame) bool {
 	name, cold := strings.CutSuffix(f.Name, ".cold")
 	if fn.Func.Addr != 0 && f.Name != "" && !cold {
@@ -153,13 +150,12 @@ func isCallOf(fn *plan.Probe, f *symbols.Frame) bool {
 	return fn.Func.Name == name && fn.Func.Module == f.Module
 }
 
-// skipTracing marks the addresses that are in the stack because of the tracing:
-// from the program that took the stack outwards, and the trampolines by which
-// functions further out are traced, with the place at the begin of the traced
-// function that leads to them.
+// skipTracing marks the addresses that are in the stack because of the tracing. These are
+// the program that took the stack and what called it; and, further out, the trampolines of
+// traced functions with the place near the start of the function that leads there.
 func (m *merger) skipTracing() {
 	m.skip = m.skip[:0]
-	innermost, called := true, false // called: a trampoline, by the frame at hand
+	innermost, called := true, false // called: the current frame was called by a trampoline
 	for _, end := range m.starts[1:] {
 		f := &m.frames[end-1]
 		var skip bool
@@ -176,21 +172,21 @@ func (m *merger) skipTracing() {
 	}
 }
 
-// entryCode is how far into a function the call of a trampoline returns at
-// most: behind a landing pad, on arm64 an instruction that saves the link
-// register, and the call itself. Since Linux 6.19 it may be a jump, and the
-// trampoline be called by the caller of the function for all that the stack tells.
+// entryCode bounds, in bytes, how far into a function the call of its trampoline returns:
+// after a landing pad, on arm64 an instruction that saves the link register, and the call
+// itself. Since Linux 6.19 the call may be a jump; the stack then looks as if the
+// function's caller had called the trampoline.
 const entryCode = 12
 
-// bpfModule is what kallsyms says BPF programs are in.
+// bpfModule is the module that kallsyms gives for BPF programs.
 const bpfModule = "bpf"
 
 func isTrampoline(f *symbols.Frame) bool {
 	return strings.HasPrefix(f.Name, "bpf_trampoline_") || strings.HasPrefix(f.Name, "ftrace_trampoline") || f.Name == ""
 }
 
-// isTracing reports whether a function is a part of what runs between a traced
-// function and the program attached to it.
+// isTracing reports whether a function runs between a traced function and the program
+// attached to it.
 func isTracing(f *symbols.Frame) bool {
 	if f.Module == bpfModule || strings.HasPrefix(f.Module, "__builtin__") || f.Name == "" {
 		return true

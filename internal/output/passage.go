@@ -12,18 +12,18 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// A Liner tells which source lines the code of a function comes from.
-// *symbols.Resolver is one.
+// A Liner tells which source lines a function's code comes from. *symbols.Resolver
+// implements it.
 type Liner interface {
 	Lines(dst []debuginfo.Row, addr uint64) []debuginfo.Row
 }
 
-// A passage is a way through one function: where all branches are recorded, the
-// CPU has executed everything from where one branch led to up to the next, so
-// it is known which lines it has passed and which it has not.
+// A passage is a way through one function. If all branches are recorded, the CPU executed
+// everything from the target of one branch to the source of the next. So it is known which
+// lines were passed and which were not.
 type passage struct {
 	rows   []debuginfo.Row
-	passed []bool // of each row
+	passed []bool // for each row
 	lines  []passedLine
 }
 
@@ -32,10 +32,9 @@ type passedLine struct {
 	passed bool
 }
 
-// appendPassage appends what a way through a function has passed, and what it
-// has not of the lines in between; nothing if there are none of these. branches
-// are those of the way, oldest first: the first leads into the function, or
-// from one place in it to another.
+// appendPassage appends which lines a way through a function passed, and which lines in
+// between it did not; nothing if there are none of the latter. branches are those of the
+// way, oldest first: the first leads into the function, or from one place in it to another.
 func (p *passage) appendPassage(dst []byte, l Liner, function string, branches []event.Branch, enters, leaves bool) []byte {
 	inside := branches[0].To
 	p.rows = l.Lines(p.rows[:0], inside)
@@ -63,7 +62,7 @@ func (p *passage) appendPassage(dst []byte, l Liner, function string, branches [
 	return p.appendLines(append(dst, "; not passed "...), false)
 }
 
-// pass marks the rows of the code from one address to the instruction at another.
+// pass marks the rows of the code from one address up to the instruction at another.
 func (p *passage) pass(from, to uint64) {
 	for i, r := range p.rows {
 		end := to + 1
@@ -76,9 +75,9 @@ func (p *passage) pass(from, to uint64) {
 	}
 }
 
-// collect makes p.lines of the rows that are in the file of the code at an
-// address, between the first and the last line that were passed there. A line
-// of which a part was passed was passed.
+// collect fills p.lines with the rows that belong to the source file of the code at addr,
+// between the first and the last line passed there. A line counts as passed if any part of
+// it was.
 func (p *passage) collect(addr uint64) (file string, skipped bool) {
 	n, found := slices.BinarySearchFunc(p.rows, addr, func(r debuginfo.Row, a uint64) int { return cmp.Compare(r.Addr, a) })
 	if !found {
@@ -111,7 +110,7 @@ func (p *passage) collect(addr uint64) (file string, skipped bool) {
 	return file, slices.ContainsFunc(p.lines, func(l passedLine) bool { return !l.passed })
 }
 
-// appendLines appends the lines that were passed, or were not, as "53-54, 57".
+// appendLines appends the lines that were passed, or those that were not, as "53-54, 57".
 func (p *passage) appendLines(dst []byte, passed bool) []byte {
 	start := len(dst)
 	for i := 0; i < len(p.lines); i++ {

@@ -13,8 +13,8 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// appendResult appends what a function returned, v being the whole of the
-// return register: [-EINVAL], [NULL], [true], [void], [XDP_PASS], [3].
+// appendResult appends a function's result. v is the whole return register: [-EINVAL],
+// [NULL], [true], [void], [XDP_PASS], [3].
 func appendResult(dst []byte, f *plan.Probe, v uint64) []byte {
 	return append(appendResultText(append(dst, '['), f, v), ']')
 }
@@ -32,10 +32,10 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 		}
 	case *btf.Int:
 		if t.Encoding == btf.Bool {
-			return strconv.AppendBool(dst, v&0xff != 0) // what is above is not the result's
+			return strconv.AppendBool(dst, v&0xff != 0) // the upper bytes do not belong to the result
 		}
 	case *btf.Struct, *btf.Union:
-		return append(dst, "{...}"...) // more than a register can tell
+		return append(dst, "{...}"...) // a register does not hold all of it
 	}
 	if f.Class.Failed(v) {
 		if name, ok := errorName(uint64(int64(v) << 32 >> 32)); ok {
@@ -48,9 +48,9 @@ func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 	return appendNumber(dst, f.Result, v)
 }
 
-// unsignedError names the error that a result of an unsigned type is. The kernel
-// returns errors as unsigned long, too (IS_ERR_VALUE); and where the type is not
-// known the result may be an int, the upper half of whose register is 0.
+// unsignedError names the error in a result of an unsigned type. The kernel also returns
+// errors as unsigned long (IS_ERR_VALUE). If the type is unknown, the result may be an int,
+// with 0 in the upper half of its register.
 func unsignedError(t btf.Type, v uint64) (name string, ok bool) {
 	if size, signed, number := expr.Number(t); !number || signed || size != 8 {
 		return "", false
@@ -72,7 +72,7 @@ func appendPointer(dst []byte, v uint64) []byte {
 }
 
 func enumerator(e *btf.Enum, v uint64) string {
-	keep := uint64(1)<<(8*e.Size) - 1 // of 8 bytes: all
+	keep := uint64(1)<<(8*e.Size) - 1 // of 8 bytes: all bits
 	for _, x := range e.Values {
 		if x.Value&keep == v&keep {
 			return x.Name
@@ -81,14 +81,14 @@ func enumerator(e *btf.Enum, v uint64) string {
 	return ""
 }
 
-// What is printed in decimal: small numbers are counts, sizes and descriptors,
-// large ones are flags and addresses.
+// Numbers in this range are decimal: small numbers are counts, sizes and descriptors; large
+// ones are flags and addresses.
 const (
 	leastDecimal = -1 << 30
 	mostDecimal  = 1 << 20
 )
 
-// appendNumber appends the bytes of a register that belong to a type.
+// appendNumber appends the bytes of a register that belong to type t.
 func appendNumber(dst []byte, t btf.Type, v uint64) []byte {
 	size, signed, ok := expr.Number(t)
 	if !ok {

@@ -10,48 +10,47 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// SessionOptions say how sessions are printed.
+// SessionOptions say how to print sessions.
 type SessionOptions struct {
 	// Resolver names the addresses of stacks.
 	Resolver Resolver
-	// Symbol appends the name of what a pointer points to, or nothing; it may
-	// be nil.
+	// Symbol appends the name of what is at a kernel address, or nothing. It may be nil.
 	Symbol func(dst []byte, addr uint64) []byte
 	// Boot is the time at which the kernel's monotonic clock was zero.
 	Boot time.Time
-	// Args is how the values of calls are laid out.
+	// Args says how to lay out the values of calls.
 	Args ArgsForm
-	// ArgsWidth is how many columns a value gets at most; 0: as it comes.
+	// ArgsWidth is the most columns that a value takes; 0 means no limit.
 	ArgsWidth int
-	// Columns returns how many columns the terminal has that sessions are printed
-	// to, to which values are cut; nil, or one that returns 0, is no terminal.
+	// Columns returns the width of the terminal that sessions are printed to, in columns.
+	// Values are cut to it. Nil, or a result of 0, means no terminal.
 	Columns func() int
-	// Trace prints every call, in front of the stack.
+	// Trace prints every call, before the stack.
 	Trace bool
-	// Live lays call traces out so that they can be printed piece by piece.
+	// Live lays out call traces for printing piece by piece, with fixed columns.
 	Live bool
-	// NoStack leaves stacks out.
+	// NoStack leaves out stacks.
 	NoStack bool
-	// Unfiltered keeps the frames of tracing itself in stacks, behind a `~`.
+	// Unfiltered keeps the frames of tracing itself in stacks, marked with `~`.
 	Unfiltered bool
-	// Addresses shows those of the frames.
+	// Addresses shows the addresses of frames.
 	Addresses bool
-	// Branches is how branches are shown that lead to a failure.
+	// Branches says how to show the branches that lead to a failure.
 	Branches BranchOptions
 }
 
-// Sessions prints sessions: for each a line that says when and whose it was,
-// its calls if that is asked for, and the stack of its failing chain.
+// Sessions prints sessions: a line that says when it was and in which thread, its calls if
+// wanted, and the stack of its failing chain.
 type Sessions struct {
 	options SessionOptions
 	trace   *traceView
 	stack   *stackView
 	branch  branchView
-	last    sessionKey // what was printed last
-	open    bool       // and whether more of it is to come
+	last    sessionKey // the session printed last
+	open    bool       // more of it will come
 }
 
-// A sessionKey tells sessions apart.
+// A sessionKey identifies a session.
 type sessionKey struct {
 	tid   uint32
 	start uint64
@@ -64,8 +63,8 @@ func NewSessions(o SessionOptions) *Sessions {
 		branch: branchView{resolver: o.Resolver}}
 }
 
-// AppendSession appends one session, or the next piece of one that is still
-// open, and an empty line behind one that is whole.
+// AppendSession appends a session, or the next piece of an open one. A complete session
+// ends with an empty line.
 func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err error) {
 	if s.State == session.Missing {
 		return AppendLost(dst, s.Loss.Cause, s.Loss.Count), nil
@@ -94,7 +93,7 @@ func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err 
 	if piece {
 		return dst, nil
 	}
-	if continued { // how it ended was not known before
+	if continued { // now it is known how it ended
 		dst = append(p.appendHeader(append(dst, '\n'), s), '\n')
 	} else if p.options.Trace && len(s.Trace) > 0 {
 		dst = append(dst, '\n')
@@ -109,7 +108,7 @@ func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err 
 	return append(appendLost(dst, &s.Lost), '\n'), nil
 }
 
-// appendStacks appends the interim chains, the oldest first, and the last one.
+// appendStacks appends the interim chains, oldest first, and then the final chain.
 func (p *Sessions) appendStacks(dst []byte, s *session.Session) (_ []byte, err error) {
 	for i := range s.Interim {
 		if p.options.NoStack && len(s.Interim[i].Branches) == 0 {
@@ -124,7 +123,7 @@ func (p *Sessions) appendStacks(dst []byte, s *session.Session) (_ []byte, err e
 	return p.appendStack(dst, &s.Chain)
 }
 
-// appendStack appends a chain, behind the branches that led to its end.
+// appendStack appends a chain, after the branches that led to its end.
 func (p *Sessions) appendStack(dst []byte, c *session.Chain) ([]byte, error) {
 	dst = p.appendBranches(dst, c)
 	if p.options.NoStack {
@@ -133,8 +132,8 @@ func (p *Sessions) appendStack(dst []byte, c *session.Chain) ([]byte, error) {
 	return p.stack.append(dst, c)
 }
 
-// appendBranches appends those that led to the return of a chain's innermost
-// call, and an empty line.
+// appendBranches appends the branches that led to the return of a chain's innermost call,
+// and an empty line.
 func (p *Sessions) appendBranches(dst []byte, c *session.Chain) []byte {
 	if c.NoBranches != 0 {
 		return append(appendWhyNoBranches(append(dst, "--- no branches"...), uint32(c.NoBranches)), " ---\n"...)
@@ -148,7 +147,7 @@ func (p *Sessions) appendBranches(dst []byte, c *session.Chain) []byte {
 	return append(dst, '\n')
 }
 
-// appendHeader appends the line that a session begins with:
+// appendHeader appends the first line of a session:
 //
 //	20:19:36.372607 -> 20:19:36.372682 TID/PID 8346/8346 (simfail/simfail):
 func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
@@ -160,7 +159,7 @@ func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
 	}
 	dst = appendIDs(append(dst, " TID/PID "...), s.Inner, []uint32{s.TID, s.PID}, []uint32{s.Inner.TID, s.Inner.PID})
 	dst = terminal.AppendName(append(dst, " ("...), s.Comm)
-	if s.Leader != "" { // which is not known while it is open
+	if s.Leader != "" { // unknown while the session is open
 		dst = terminal.AppendName(append(dst, '/'), s.Leader)
 	}
 	dst = append(dst, "):"...)
@@ -182,7 +181,7 @@ func (p *Sessions) appendTime(dst []byte, ns uint64) []byte {
 	return p.options.Boot.Add(time.Duration(ns)).AppendFormat(dst, "15:04:05.000000")
 }
 
-// appendLost appends a line for each kind of thing that is missing.
+// appendLost appends a line for each kind of loss.
 func appendLost(dst []byte, l *session.Lost) []byte {
 	for _, x := range [...]struct {
 		n    uint32

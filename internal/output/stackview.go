@@ -19,25 +19,23 @@ const (
 	stackArgs
 )
 
-// A stackView prints a chain of calls as the stack that led to it, outermost
-// first:
+// A stackView prints a chain of calls as the stack that led to it, outermost first:
 //
 //	                 do_syscall_64+0x5c       (arch/x86/entry/common.c:81:7)
 //	 73us [-ENOMEM]  __x64_sys_bpf+0x1a       (kernel/bpf/syscall.c:5067:1)
 //	                 . map_create             (kernel/bpf/syscall.c:1106:8)
 //	!50us [-ENOMEM]  array_map_alloc          max_entries=1
 //
-// The mark `!` is at a call that the kernel's own stack does not have: it had
-// returned. The mark `⌇` is at a failed call that others followed.
+// `!` marks a call that is not in the kernel's stack because it had returned. `⌇` marks a
+// failed call that its caller followed with others.
 //
-// With addresses they are in front of the functions, behind a `~` where tracing
-// itself has put them there.
+// With addresses, these come before the functions; `~` marks frames of the tracing itself.
 type stackView struct {
 	table     table
 	merger    merger
 	values    *valuePrinter
 	addresses bool
-	below     []byte // values of one call
+	below     []byte // values of one call, for lines below it
 }
 
 func newStackView(o *SessionOptions, values *valuePrinter) *stackView {
@@ -106,7 +104,7 @@ func (v *stackView) addRow(r *stackRow) error {
 	return nil
 }
 
-// addCall sets the cells of what was recorded of a call.
+// addCall fills in the cells with what was recorded of a call.
 func (v *stackView) addCall(c *session.Frame, absent bool) {
 	t := &v.table
 	start := len(t.text)
@@ -121,7 +119,7 @@ func (v *stackView) addCall(c *session.Frame, absent bool) {
 	t.set(stackMarks, start)
 	start = len(t.text)
 	if c.Duration >= 1000e3 {
-		t.text = append(t.text, ' ') // it fills the column, but must not touch the marks
+		t.text = append(t.text, ' ') // keeps a full column apart from the marks
 	}
 	t.text = append(strconv.AppendUint(t.text, c.Duration/1e3, 10), "us"...)
 	t.set(stackDuration, start)
@@ -134,11 +132,11 @@ func (v *stackView) addCall(c *session.Frame, absent bool) {
 	t.set(stackResult, start)
 }
 
-// addressWidth is that of an address, with the mark before and the blank behind.
+// addressWidth is the width of an address with its mark and a blank.
 const addressWidth = 18
 
-// appendAddress appends the address of a row: of calls that the kernel's stack
-// does not have, and of what is inlined at an address, none.
+// appendAddress appends the address of a row. Calls that are not in the kernel's stack and
+// inlined functions have none.
 func appendAddress(dst []byte, r *stackRow) []byte {
 	switch s := r.symbol; {
 	case s == nil || s.Inlined:
@@ -154,7 +152,7 @@ func appendAddress(dst []byte, r *stackRow) []byte {
 	return append(dst, ' ')
 }
 
-// known is which values of a call there can be.
+// known says which values of a call can exist so far.
 func known(c *session.Frame) moment {
 	if c.Finished {
 		return wholeCall

@@ -8,21 +8,21 @@ import (
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
-// A table lays text out in columns, each as wide as its widest cell. Its
-// memory is reused from one table to the next.
+// A table lays out text in columns, each as wide as its widest cell. Its memory is reused
+// for the next table.
 type table struct {
 	columns []column
 	cells   []cell // len(columns) for each row
 	text    []byte // of all cells
-	most    int    // columns that a cell of the last column gets; 0: what it needs
+	most    int    // limit on the width of the last column's cells; 0 means none
 }
 
-// A column says how its cells are placed.
+// A column says how to place its cells.
 type column struct {
-	right bool // aligned to the right
-	least int  // width
-	gap   int  // blanks behind it
-	width int  // of its widest cell
+	right bool // right-aligned
+	least int  // least width
+	gap   int  // blanks after it
+	width int  // width of its widest cell
 }
 
 // A cell is a part of the table's text.
@@ -36,7 +36,7 @@ func (t *table) reset() {
 	}
 }
 
-// row begins a row of empty cells and returns its number.
+// row starts a row of empty cells and returns its number.
 func (t *table) row() int {
 	n := len(t.cells) / len(t.columns)
 	for range t.columns {
@@ -45,7 +45,8 @@ func (t *table) row() int {
 	return n
 }
 
-// set makes what was appended to t.text since start the cell of the last row.
+// set makes the text appended to t.text since start the cell of the last row in this
+// column.
 func (t *table) set(column, start int) {
 	c := cell{start, len(t.text), utf8.RuneCount(t.text[start:])}
 	t.cells[len(t.cells)-len(t.columns)+column] = c
@@ -59,8 +60,8 @@ func (t *table) put(column int, s string) {
 	t.set(column, start)
 }
 
-// setFrame sets two cells of the last row: a function's name, with a dot if it
-// was inlined, and its source line.
+// setFrame sets two cells of the last row: the function's name, with a dot if it was
+// inlined, and its source line.
 func (t *table) setFrame(column int, f *symbols.Frame) {
 	start := len(t.text)
 	if f.Inlined {
@@ -76,7 +77,7 @@ func (t *table) setFrame(column int, f *symbols.Frame) {
 	t.set(column+1, start)
 }
 
-// at is where a column begins.
+// at returns where a column starts.
 func (t *table) at(column int) int {
 	n := 0
 	for _, c := range t.columns[:column] {
@@ -85,7 +86,7 @@ func (t *table) at(column int) int {
 	return n
 }
 
-// appendRow appends a row and a newline. Blanks at its end are left out.
+// appendRow appends a row and a newline, without trailing blanks.
 func (t *table) appendRow(dst []byte, row int) []byte {
 	blanks := 0
 	for i, c := range t.cells[row*len(t.columns):][:len(t.columns)] {
@@ -108,7 +109,7 @@ func (t *table) appendRow(dst []byte, row int) []byte {
 	return append(dst, '\n')
 }
 
-// appendRule appends a row of dashes as wide as the columns that are used.
+// appendRule appends a row of dashes, as wide as the columns in use.
 func (t *table) appendRule(dst []byte, columns int) []byte {
 	for i, c := range t.columns[:columns] {
 		for range c.width {

@@ -13,18 +13,18 @@ import (
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
-// A Process names the addresses of one process. *process.Process is one.
+// A Process names the addresses of one process. *process.Process implements it.
 type Process interface {
 	AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte
 	// Missing says why addresses have no names; "" if they have.
 	Missing() string
 }
 
-// Tails prints what records hold behind their values: stacks and branches.
+// Tails prints what follows the values of a record: stacks and branches.
 type Tails struct {
 	Kernel Resolver
-	// User returns what names the addresses that the thread of an event, called comm,
-	// had.
+	// User returns the names of addresses for the thread of an event, which was called
+	// comm.
 	User     func(e *bpf.Event, comm string) Process
 	Branches BranchOptions
 
@@ -36,7 +36,7 @@ type Tails struct {
 	table    table
 }
 
-// Indentations: of what a section is, and of its rows.
+// Indents of a section's title and of its rows.
 const (
 	sectionIndent = fieldIndent
 	rowIndent     = fieldIndent + "    "
@@ -99,16 +99,16 @@ func appendCut(dst []byte, cut bool) []byte {
 	return dst
 }
 
-// callers returns the part of a stack that lies below the traced function,
-// which it overwrites: what is above belongs to the tracing, as the function
-// itself does, whose place there depends on how it is attached to.
+// callers returns the part of a stack below the traced function, in place. What is above
+// belongs to the tracing. So does the traced function itself: its address depends on how it
+// is attached to.
 func (t *Tails) callers(addrs []uint64, f kernel.Function) []uint64 {
 	for i, addr := range addrs[:min(len(addrs), tracingFrames)] {
 		if within(t.symbol(addr), f) {
 			return t.withoutTrampolines(addrs[i+1:])
 		}
 	}
-	// A return probe runs when the function has left the stack.
+	// A return probe runs after the function has left the stack.
 	for len(addrs) > 0 {
 		if s := t.symbol(addrs[0]); !isTracing(&s) {
 			break
@@ -118,8 +118,8 @@ func (t *Tails) callers(addrs []uint64, f kernel.Function) []uint64 {
 	return t.withoutTrampolines(addrs)
 }
 
-// withoutTrampolines takes out what the tracing of functions further out puts
-// there: a trampoline, and the place at the begin of the function that calls it.
+// withoutTrampolines removes what tracing of outer functions adds to a stack: a trampoline,
+// and the place near the start of the function that calls it.
 func (t *Tails) withoutTrampolines(addrs []uint64) []uint64 {
 	kept := addrs[:0]
 	for i := 0; i < len(addrs); i++ {
@@ -138,14 +138,14 @@ func (t *Tails) withoutTrampolines(addrs []uint64) []uint64 {
 	return kept
 }
 
-// entry reports whether an address is where the entry of a function calls.
+// entry reports whether an address is where a function's entry calls its trampoline.
 func (t *Tails) entry(addr uint64) bool {
 	s := t.symbol(addr)
 	return s.Name != "" && s.Offset <= entryCode
 }
 
-// tracingFrames is how many frames of programs and trampolines there can be
-// between a traced function and the place where the stack is taken.
+// tracingFrames bounds the frames of programs and trampolines between a traced function and
+// the place where the stack is taken.
 const tracingFrames = 12
 
 func (t *Tails) symbol(addr uint64) symbols.Frame {
@@ -153,7 +153,7 @@ func (t *Tails) symbol(addr uint64) symbols.Frame {
 	return t.frames[len(t.frames)-1]
 }
 
-// addFrames adds a row for each function at an address, inlined ones with a dot.
+// addFrames adds a row for each function at an address; inlined ones have a dot.
 func (t *Tails) addFrames(addr uint64, returnAddress bool) {
 	t.frames = t.Kernel.Frames(t.frames[:0], addr, returnAddress)
 	for i := range t.frames {
@@ -162,11 +162,11 @@ func (t *Tails) addFrames(addr uint64, returnAddress bool) {
 	}
 }
 
-// addInliner adds the rows of the function that an inlined one became a part of,
-// and of those between the two.
+// addInliner adds the rows of the function that contains an inlined copy, and those between
+// the two.
 func (t *Tails) addInliner(p *plan.Probe) {
 	t.frames = t.Kernel.Frames(t.frames[:0], p.Func.Addr+p.Target.Offset, false)
-	// What it calls may be inlined as well, and begin with it.
+	// A function that it calls may be inlined at its start too.
 	own := slices.IndexFunc(t.frames, func(f symbols.Frame) bool { return f.Inlined && f.Name == p.Target.Name })
 	callers := t.frames[own+1:]
 	for i := range callers {
@@ -183,12 +183,12 @@ func (t *Tails) appendRows(dst []byte, indent string) []byte {
 	return dst
 }
 
-// userEnd is above all addresses that a process can have.
+// userEnd is above all addresses of processes.
 const userEnd = 1 << 56
 
 func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
-	// A program without frame pointers leads the unwinder to anything.
+	// Without frame pointers, the unwinder may be led anywhere.
 	if end := slices.IndexFunc(t.addrs, func(a uint64) bool { return a == 0 || a >= userEnd }); end >= 0 {
 		t.addrs = t.addrs[:end]
 	}

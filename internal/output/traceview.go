@@ -18,7 +18,7 @@ const (
 	traceArgs
 )
 
-// A traceView prints the calls of a session in their order:
+// A traceView prints the calls of a session in order:
 //
 //	FUNCTION CALLS           RESULT      DURATION
 //	----------------------   ---------  ---------
@@ -28,8 +28,8 @@ const (
 type traceView struct {
 	table  table
 	values *valuePrinter
-	below  []byte // values of one call
-	live   bool   // rows are printed as they come: widths are fixed
+	below  []byte // values of one call, for lines below it
+	live   bool   // rows are printed as they come, with fixed widths
 }
 
 func newTraceView(values *valuePrinter, live bool) *traceView {
@@ -46,7 +46,7 @@ func newTraceView(values *valuePrinter, live bool) *traceView {
 	return v
 }
 
-// appendHeader appends the names of the columns.
+// appendHeader appends the line with the names of the columns.
 func (v *traceView) appendHeader(dst []byte, args bool) []byte {
 	row := v.table.row()
 	for i, name := range [...]string{"FUNCTION CALLS", "RESULT", "DURATION"} {
@@ -60,13 +60,13 @@ func (v *traceView) appendHeader(dst []byte, args bool) []byte {
 	dst = v.table.appendRow(dst, row)
 	rule := v.table.columns
 	width := rule[traceArgs].width
-	rule[traceArgs].width = len("ARGS") // a rule as wide as the longest value helps nobody
+	rule[traceArgs].width = len("ARGS") // a rule as wide as the longest value would help nobody
 	dst = v.table.appendRule(dst, columns)
 	rule[traceArgs].width = width
 	return dst
 }
 
-// append appends steps, under a header if that is wanted.
+// append appends steps, with a header if wanted.
 func (v *traceView) append(dst []byte, steps []session.Step, header bool) ([]byte, error) {
 	v.table.reset()
 	args := false
@@ -95,7 +95,7 @@ func (v *traceView) append(dst []byte, steps []session.Step, header bool) ([]byt
 	return dst, nil
 }
 
-// momentOf is when the values of a step were read.
+// momentOf returns when the values of a step were read.
 func momentOf(s *session.Step) moment {
 	switch s.Kind {
 	case session.StepEntry:
@@ -106,10 +106,10 @@ func momentOf(s *session.Step) moment {
 	return wholeCall
 }
 
-// traceIndent is what a call is indented by against its caller.
+// traceIndent is how far a call is indented from its caller, in columns.
 const traceIndent = 4
 
-// addRow adds a step to the table and reports whether it has values in it.
+// addRow adds a step to the table. args says that it has values.
 func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 	t := &v.table
 	t.row()
@@ -159,7 +159,7 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 	return true, nil
 }
 
-// appendMicros appends nanoseconds as microseconds to the nanosecond.
+// appendMicros appends nanoseconds as microseconds with three decimals.
 func appendMicros(dst []byte, ns uint64) []byte {
 	dst = append(strconv.AppendUint(dst, ns/1e3, 10), '.')
 	rest := ns % 1e3

@@ -17,13 +17,12 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// A style is how values are written.
+// A style says how values are written.
 type style struct {
 	object, number btfprint.ValueOptions
-	indent         string // of every line of a value but its first
+	indent         string // of every line of a value but the first
 	short          bool   // on one line, without types and explanations
-	// symbol appends the name of what lies at an address, or nothing; it may be
-	// nil.
+	// symbol appends the name of what is at an address, or nothing. It may be nil.
 	symbol   func(dst []byte, addr uint64) []byte
 	printers map[btf.Type]*btfprint.Printer
 }
@@ -35,7 +34,7 @@ func callStyle(symbol func([]byte, uint64) []byte) *style {
 		number: btfprint.ValueOptions{ShowZeroes: true, PointerName: symbol}}
 }
 
-// lineStyle writes every value on one line of at most so many bytes.
+// lineStyle writes every value on one line of at most width bytes.
 func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
 	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, MaxWidth: width, PointerName: symbol}
 	s := &style{short: true, symbol: symbol, printers: map[btf.Type]*btfprint.Printer{}, object: o, number: o}
@@ -43,7 +42,7 @@ func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
 	return s
 }
 
-// printer returns the printer of a type, compiled when it is asked for first.
+// printer returns the printer of a type, compiled on first use.
 func (s *style) printer(t btf.Type) (*btfprint.Printer, error) {
 	if p := s.printers[t]; p != nil {
 		return p, nil
@@ -56,23 +55,22 @@ func (s *style) printer(t btf.Type) (*btfprint.Printer, error) {
 	return p, nil
 }
 
-// A value is how one captured value is written, be it an item of a SPEC or one
-// of all arguments: everything that does not depend on its bytes. It has a
-// scalar, a target, or a pointer as the scalar and what that points to as the
-// target.
+// A value says how to write one captured value, an item of a SPEC or an argument of -A:
+// everything that does not depend on its bytes. It has a scalar, a target, or both: a
+// pointer and what it points to.
 type value struct {
-	typ       btf.Type               // of the scalar; without one, of the target
-	number    *btfprint.Printer      // of the scalar; nil if there is none
-	options   *btfprint.ValueOptions // for it
-	object    *btfprint.Printer      // of the target; nil if there is none, or it is text
-	text      bool                   // the target is a string, or bytes that are shown as one
+	typ       btf.Type               // type of the scalar or, without one, of the target
+	number    *btfprint.Printer      // prints the scalar; nil if there is none
+	options   *btfprint.ValueOptions // for number
+	object    *btfprint.Printer      // prints the target; nil if there is none or it is text
+	text      bool                   // the target is a string, or bytes shown as one
 	aggregate bool                   // the target is a struct, union or array
 	result    bool                   // the scalar is the function's result
 	view      expr.View
 	style     *style
 }
 
-// setScalar gives v a scalar. An aggregate that is passed by value counts as one.
+// setScalar gives v a scalar of type t. An aggregate passed by value counts as one.
 func (v *value) setScalar(t btf.Type) (err error) {
 	v.typ, v.options = t, &v.style.number
 	if isAggregate(t) {
@@ -82,7 +80,7 @@ func (v *value) setScalar(t btf.Type) (err error) {
 	return err
 }
 
-// setTarget gives v a target of a type.
+// setTarget gives v a target of type t.
 func (v *value) setTarget(t btf.Type) (err error) {
 	v.aggregate = isAggregate(t)
 	if v.typ == nil {
@@ -92,7 +90,7 @@ func (v *value) setTarget(t btf.Type) (err error) {
 	return err
 }
 
-// setText gives v a target that is text, or shown as text.
+// setText gives v a target that is shown as text.
 func (v *value) setText(t btf.Type) {
 	v.text = true
 	if v.typ == nil {
@@ -108,11 +106,11 @@ func isAggregate(t btf.Type) bool {
 	return false
 }
 
-// captured are the bytes of one value.
+// captured holds the bytes of one value.
 type captured struct {
 	scalar []byte
-	target []byte // nil if there is nothing to show of it
-	cut    bool   // of a text: there is more than target
+	target []byte // nil if nothing of it can be shown
+	cut    bool   // for text: the captured part is not all
 }
 
 // append appends what was captured.
@@ -131,7 +129,7 @@ func (v *value) append(dst []byte, c captured) []byte {
 	return v.appendTarget(dst, c)
 }
 
-// isAddress reports whether the target reads as an address of a network.
+// isAddress reports whether the target is shown as a network address.
 func (v *value) isAddress() bool { return v.view == expr.ViewIP || v.view == expr.ViewMAC }
 
 func (v *value) appendTarget(dst []byte, c captured) []byte {
@@ -146,7 +144,7 @@ func (v *value) appendTarget(dst []byte, c captured) []byte {
 	return v.object.AppendValue(dst, c.target, &v.style.object)
 }
 
-// appendScalar appends a scalar; a result that is an error number with its name.
+// appendScalar appends a scalar; an error number in a result gets its name.
 func (v *value) appendScalar(dst, raw []byte) []byte {
 	n := word(raw)
 	raw = raw[:min(len(raw), v.number.Size())]
@@ -163,7 +161,7 @@ func (v *value) appendScalar(dst, raw []byte) []byte {
 	}
 	name, isErr := v.errorOf(n)
 	if _, signed, _ := expr.Number(v.typ); isErr && v.style.short && !signed {
-		return append(append(dst, '-'), name...) // the number alone shows no error
+		return append(append(dst, '-'), name...) // the bare number would not show the error
 	}
 	dst = v.number.AppendValue(dst, raw, v.options)
 	if isErr && !v.style.short {
@@ -172,14 +170,14 @@ func (v *value) appendScalar(dst, raw []byte) []byte {
 	return dst
 }
 
-// word reads the first 8 bytes, or as many as there are.
+// word reads the first 8 bytes in register order, or as many as there are.
 func word(raw []byte) uint64 {
 	var b [8]byte
 	copy(b[:], raw)
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// errorOf names the error that a function's result, in register form, is.
+// errorOf names the error in a function's result, given in register form.
 func (v *value) errorOf(n uint64) (name string, ok bool) {
 	if !v.result {
 		return "", false
@@ -200,14 +198,14 @@ func (v *value) appendCast(dst []byte) []byte {
 	return append(btfprint.AppendTypeName(append(dst, '('), v.typ), ')')
 }
 
-// appendIP appends an address of 4 or 16 bytes as people write it.
+// appendIP appends an IP address of 4 or 16 bytes.
 func appendIP(dst, raw []byte) []byte {
-	addr, _ := netip.AddrFromSlice(raw) // the language lets no other size pass
+	addr, _ := netip.AddrFromSlice(raw) // the checker admits no other size
 	return addr.AppendTo(dst)
 }
 
-// errorName names the error number that v is the negative of, as "ENOENT", if
-// it is in the range in which the kernel returns errors.
+// errorName returns the name for -v, such as "ENOENT", if v is in the range in which the
+// kernel returns errors.
 func errorName(v uint64) (string, bool) {
 	name := errno.Name(-v)
 	return name, name != ""

@@ -16,12 +16,12 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An ArgsForm is how the values of a call are laid out in a session.
+// An ArgsForm is a layout for the values of calls in sessions.
 type ArgsForm uint8
 
 const (
-	ArgsCompact   ArgsForm = iota // behind the call, on its line
-	ArgsMultiline                 // below it, a line for each
+	ArgsCompact   ArgsForm = iota // after the call, on its line
+	ArgsMultiline                 // below it, a line for each value
 	ArgsVerbose                   // below it, a line for each member, with types
 )
 
@@ -29,7 +29,7 @@ var argsForms = [...]string{ArgsCompact: "compact", ArgsMultiline: "multiline", 
 
 func (a ArgsForm) String() string { return argsForms[a] }
 
-// ParseArgsForm reads the name of a form.
+// ParseArgsForm parses the name of a form.
 func ParseArgsForm(s string) (ArgsForm, error) {
 	for a, name := range argsForms {
 		if s == name {
@@ -39,22 +39,20 @@ func ParseArgsForm(s string) (ArgsForm, error) {
 	return 0, fmt.Errorf("%q is none of compact, multiline and verbose", s)
 }
 
-// DefaultArgsWidth is how many columns a value gets, as with retsnoop.
+// DefaultArgsWidth is the default width of a value in columns, as in retsnoop.
 const DefaultArgsWidth = 120
 
-// leastRoom is how many columns of values are shown on a terminal that other
-// columns fill.
+// leastRoom is how many columns values get on a terminal that other columns fill.
 const leastRoom = 40
 
-// mostDecimalArg is the last integer that retsnoop shows of arguments in decimal,
-// and one.
+// mostDecimalArg is one more than the largest integer that retsnoop shows in decimal.
 const mostDecimalArg = 4 << 20
 
-// A valuePrinter prints what was captured of calls in sessions.
+// A valuePrinter prints captured values of calls in sessions.
 type valuePrinter struct {
 	layout  ArgsForm
-	width   int        // of a value, in columns; 0: as it comes
-	columns func() int // of the terminal; nil or 0: no terminal
+	width   int        // of a value, in columns; 0 means no limit
+	columns func() int // width of the terminal; nil or 0 means none
 	forms   forms
 	args    map[*layout.Param]*value
 }
@@ -71,7 +69,7 @@ func newValuePrinter(o *SessionOptions) *valuePrinter {
 	return &valuePrinter{layout: o.Args, width: o.ArgsWidth, columns: o.Columns, forms: newForms(s), args: map[*layout.Param]*value{}}
 }
 
-// room is how many columns of values there are behind others, 0 for no bound.
+// room returns how many columns remain for values after others; 0 means no limit.
 func (p *valuePrinter) room(behind int) int {
 	if p.columns == nil {
 		return 0
@@ -83,9 +81,8 @@ func (p *valuePrinter) room(behind int) int {
 	return max(n-behind, leastRoom)
 }
 
-// append appends the values of a call: in the compact form "a=1 b=2" for
-// arguments and "p->a = 1, p->b = 2" for what was asked for by item, in the
-// others "› a = 1" on lines of their own.
+// append appends the values of a call. The compact form writes "a=1 b=2" for arguments and
+// "p->a = 1, p->b = 2" for items; the other forms write "› a = 1" on lines of their own.
 func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]byte, error) {
 	compact := p.layout == ArgsCompact
 	for i := range v.Args {
@@ -120,7 +117,7 @@ func (p *valuePrinter) append(dst []byte, v *session.Values, moment moment) ([]b
 	return dst, nil
 }
 
-// appendBelow appends the lines of values of a call behind so many blanks.
+// appendBelow appends the lines with a call's values, indented by blanks.
 func (p *valuePrinter) appendBelow(dst, text []byte, blanks int) []byte {
 	room := p.room(blanks)
 	for line := range bytes.Lines(text) {
@@ -133,13 +130,13 @@ func (p *valuePrinter) appendBelow(dst, text []byte, blanks int) []byte {
 	return dst
 }
 
-// cutLines cuts lines of dst from start on to so many columns; 0: to none.
+// cutLines cuts the lines of dst from start on to width columns; 0 means no limit.
 func cutLines(dst []byte, start, width int) []byte {
 	if width == 0 || len(dst)-start <= width {
 		return dst
 	}
 	text := dst[start:]
-	dst = dst[:start] // what is written never overtakes what is read
+	dst = dst[:start] // writing never overtakes reading
 	for line := range bytes.Lines(text) {
 		line, ends := bytes.CutSuffix(line, []byte("\n"))
 		dst = append(dst, line[:fitting(line, width)]...)
@@ -153,11 +150,11 @@ func cutLines(dst []byte, start, width int) []byte {
 	return dst
 }
 
-// cutMark stands for what was cut off.
+// cutMark stands for what was cut.
 const cutMark = "..."
 
-// fitting returns how many bytes of a line are shown in so many columns: all, or
-// what leaves room for the mark.
+// fitting returns how many bytes of a line to show in width columns: all of them, or as
+// many as leave room for the mark.
 func fitting(line []byte, width int) int {
 	if utf8.RuneCount(line) <= width {
 		return len(line)
@@ -170,7 +167,7 @@ func fitting(line []byte, width int) int {
 	return n
 }
 
-// appendParamName appends the name of the i-th parameter: by its position, if it
+// appendParamName appends the name of parameter i, counted from 0: arg1, arg2, ... if it
 // has none.
 func appendParamName(dst []byte, p *layout.Param, i int) []byte {
 	if p.Name == "" {
@@ -179,7 +176,7 @@ func appendParamName(dst []byte, p *layout.Param, i int) []byte {
 	return terminal.AppendName(dst, p.Name)
 }
 
-// A moment is an end of a call, or both.
+// A moment is an end of a call, or both ends.
 type moment uint8
 
 const (
@@ -188,7 +185,7 @@ const (
 	wholeCall = atEntry | atReturn
 )
 
-// moment is when a field is known.
+// moment returns when the value of a field is known.
 func (f *field) moment() moment {
 	if f.later != nil || expr.PhaseOf(f.first().Term) == expr.AtReturn {
 		return atReturn
@@ -196,8 +193,8 @@ func (f *field) moment() moment {
 	return atEntry
 }
 
-// isResult tells a field that is the call's result and nothing more: that
-// stands in its own column.
+// isResult reports whether a field is just the call's result, which has a column of its
+// own.
 func (f *field) isResult() bool { return f.result && f.label == "return" && f.target == nil }
 
 // begin begins another value.
@@ -218,7 +215,7 @@ func (p *valuePrinter) end(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// appendArg appends one argument of those that were captured all together.
+// appendArg appends one argument of -A.
 func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	switch {
 	case a.Beyond:
@@ -233,8 +230,8 @@ func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	return v.append(dst, captured{a.Value, a.Target, a.Cut}), nil
 }
 
-// arg returns how an argument is written. What it points to is told by the first
-// of which that could be read.
+// arg returns how to write an argument. The first one whose target could be read determines
+// the target's form.
 func (p *valuePrinter) arg(a *session.Arg) (v *value, err error) {
 	if v = p.args[a.Param]; v == nil {
 		v = &value{style: p.forms.style}
