@@ -20,15 +20,15 @@ func TestStackDepth(t *testing.T) {
 	address := asm.Instructions{asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -200), asm.Mov.Reg(asm.R3, asm.R1), asm.Add.Imm(asm.R3, -400), asm.Return()}
 	for _, c := range []struct {
 		what      string
-		functions []Function
+		functions []Subprogram
 		want      int
 	}{
-		{"no stack", []Function{{Name: "f", Insns: asm.Instructions{asm.Return()}}}, 32},
-		{"one frame", []Function{{Name: "f", Insns: uses(33)}}, 64},
-		{"frame of a load", []Function{{Name: "f", Insns: asm.Instructions{asm.LoadMem(asm.R0, asm.RFP, -72, asm.DWord), asm.Return()}}}, 96},
-		{"an address in the frame, and one elsewhere", []Function{{Name: "f", Insns: address}}, 224},
-		{"chain", []Function{{Name: "f", Insns: uses(8, "g")}, {Name: "g", Insns: uses(100, "h")}, {Name: "h", Insns: uses(20)}}, 32 + 128 + 32},
-		{"two chains", []Function{{Name: "f", Insns: uses(8, "g", "h")}, {Name: "g", Insns: uses(100)}, {Name: "h", Insns: uses(256)}}, 32 + 256},
+		{"no stack", []Subprogram{{Name: "f", Insns: asm.Instructions{asm.Return()}}}, 32},
+		{"one frame", []Subprogram{{Name: "f", Insns: uses(33)}}, 64},
+		{"frame of a load", []Subprogram{{Name: "f", Insns: asm.Instructions{asm.LoadMem(asm.R0, asm.RFP, -72, asm.DWord), asm.Return()}}}, 96},
+		{"an address in the frame, and one elsewhere", []Subprogram{{Name: "f", Insns: address}}, 224},
+		{"chain", []Subprogram{{Name: "f", Insns: uses(8, "g")}, {Name: "g", Insns: uses(100, "h")}, {Name: "h", Insns: uses(20)}}, 32 + 128 + 32},
+		{"two chains", []Subprogram{{Name: "f", Insns: uses(8, "g", "h")}, {Name: "g", Insns: uses(100)}, {Name: "h", Insns: uses(256)}}, 32 + 256},
 	} {
 		insns, err := Link(c.functions...)
 		if err != nil {
@@ -38,8 +38,8 @@ func TestStackDepth(t *testing.T) {
 			t.Errorf("%s: %d bytes, want %d", c.what, got, c.want)
 		}
 	}
-	ends, err := LinkEnds(Function{Name: "either", Insns: uses(8, "f", "g")}, []Function{{Name: "f", Insns: uses(8, "h")}, {Name: "h", Insns: uses(64)}},
-		[]Function{{Name: "g", Insns: uses(8, "h")}, {Name: "h", Insns: uses(128)}})
+	ends, err := LinkEnds(Subprogram{Name: "either", Insns: uses(8, "f", "g")}, []Subprogram{{Name: "f", Insns: uses(8, "h")}, {Name: "h", Insns: uses(64)}},
+		[]Subprogram{{Name: "g", Insns: uses(8, "h")}, {Name: "h", Insns: uses(128)}})
 	if err != nil {
 		t.Fatal(err)
 	}

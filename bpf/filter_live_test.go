@@ -36,7 +36,7 @@ func filterProgram(t *testing.T, f Filter) (*ebpf.Program, *ebpf.Collection) {
 		t.Fatal(err)
 	}
 	t.Cleanup(engine.Close)
-	insns, err := Link(Function{Name: "main", Args: 1, Insns: asm.Instructions{
+	insns, err := Link(Subprogram{Name: "main", Args: 1, Insns: asm.Instructions{
 		asm.Mov.Imm(asm.R1, 0), asm.Call.Label(FuncFilter), asm.Return()}})
 	if err != nil {
 		t.Fatal(err)

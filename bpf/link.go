@@ -39,7 +39,7 @@ const (
 	FuncFinishList = "ks_finish_list"
 	FuncSendTail   = "ks_send_tail"
 	FuncFinishTail = "ks_finish_tail"
-	// FuncPreemptCount is generated if it is wanted; see Settings.Functions.
+	// FuncPreemptCount is generated if it is wanted; see Settings.Subprograms.
 	FuncPreemptCount = "ks_preempt_count"
 )
 
@@ -68,9 +68,9 @@ type Settings struct {
 	// now and then: a wake-up costs the traced call more than all else, and is one
 	// more thing to be traced.
 	Wake bool
-	// Functions take the place of the engine's of the same name. They are to be
+	// Subprograms take the place of the engine's of the same name. They are to be
 	// linked with generated programs as well.
-	Functions []Function
+	Subprograms []Subprogram
 	// Sessions is not nil if the request is for sessions.
 	Sessions *SessionSettings
 }
@@ -189,7 +189,7 @@ func set(spec *ebpf.CollectionSpec, name string, v any) error {
 
 // replacement returns what takes the place of a function of the engine.
 func (s *Settings) replacement(f asm.Instructions) asm.Instructions {
-	for _, own := range s.Functions {
+	for _, own := range s.Subprograms {
 		if own.Name == btf.FuncMetadata(&f[0]).Name {
 			return own.Instructions()
 		}
@@ -228,7 +228,7 @@ func split(insns asm.Instructions) []asm.Instructions {
 // Link joins generated functions, the first of which is the program, with the
 // functions of the engine that they call, directly or not. Generated functions
 // take precedence over the engine's of the same name.
-func Link(generated ...Function) (asm.Instructions, error) {
+func Link(generated ...Subprogram) (asm.Instructions, error) {
 	lib, err := library()
 	if err != nil {
 		return nil, err
@@ -266,9 +266,9 @@ func Link(generated ...Function) (asm.Instructions, error) {
 // LinkEnds joins a program that calls either of two other ones with those,
 // each linked by itself: what they are made of may have the same names. choose
 // tells the ends apart and calls entry[0] or ret[0].
-func LinkEnds(choose Function, entry, ret []Function) (asm.Instructions, error) {
+func LinkEnds(choose Subprogram, entry, ret []Subprogram) (asm.Instructions, error) {
 	out := static(choose.Instructions())
-	for i, half := range [][]Function{entry, ret} {
+	for i, half := range [][]Subprogram{entry, ret} {
 		insns, err := Link(half...)
 		if err != nil {
 			return nil, err
@@ -280,10 +280,10 @@ func LinkEnds(choose Function, entry, ret []Function) (asm.Instructions, error) 
 
 // LinkJoined is LinkEnds for a program that entry[0] and ret[0] become parts of:
 // head falls through to the one and jumps to the name of the other.
-func LinkJoined(head Function, entry, ret []Function) (asm.Instructions, error) {
+func LinkJoined(head Subprogram, entry, ret []Subprogram) (asm.Instructions, error) {
 	program := slices.Clone(head.Insns)
 	var rest asm.Instructions
-	for i, half := range [][]Function{entry, ret} {
+	for i, half := range [][]Subprogram{entry, ret} {
 		insns, err := Link(half...)
 		if err != nil {
 			return nil, err
@@ -351,9 +351,9 @@ func static(insns asm.Instructions) asm.Instructions {
 	return out
 }
 
-// A Function is generated code: instructions that take up to five arguments in
+// A Subprogram is generated code: instructions that take up to five arguments in
 // R1 to R5 and leave the result in R0.
-type Function struct {
+type Subprogram struct {
 	Name  string
 	Args  int
 	Insns asm.Instructions
@@ -361,7 +361,7 @@ type Function struct {
 
 // Instructions returns the function by itself, with the symbol and the BTF that
 // the kernel wants of every function if it has that of one.
-func (f Function) Instructions() asm.Instructions {
+func (f Subprogram) Instructions() asm.Instructions {
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
 	proto := &btf.FuncProto{Return: long}
 	for i := range f.Args {

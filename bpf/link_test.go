@@ -40,20 +40,20 @@ func TestLink(t *testing.T) {
 	done := asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
 	for _, c := range []struct {
 		name      string
-		functions []Function
+		functions []Subprogram
 		want      []string
 	}{
-		{"alone", []Function{{Name: "main", Args: 1, Insns: done}}, []string{"main"}},
-		{"engine's capture", []Function{{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncSend)}, done...)}},
+		{"alone", []Subprogram{{Name: "main", Args: 1, Insns: done}}, []string{"main"}},
+		{"engine's capture", []Subprogram{{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncSend)}, done...)}},
 			[]string{"main", FuncSend, "ks_mark", "ks_lost", FuncCount, FuncCapture, "ks_inner_ids"}},
-		{"own capture", []Function{
+		{"own capture", []Subprogram{
 			{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncSend)}, done...)},
 			{Name: FuncCapture, Args: 2, Insns: append(asm.Instructions{asm.Mov.Imm(asm.R0, 77)}, done...)},
 		}, []string{"main", FuncSend, "ks_mark", "ks_lost", FuncCount, FuncCapture, "ks_inner_ids"}},
-		{"each once", []Function{{Name: "main", Args: 1, Insns: append(asm.Instructions{
+		{"each once", []Subprogram{{Name: "main", Args: 1, Insns: append(asm.Instructions{
 			asm.Call.Label(FuncCount), asm.Call.Label(FuncFilter), asm.Call.Label(FuncCount)}, done...)}},
 			[]string{"main", FuncCount, FuncFilter, "ks_filter_untyped", "ks_in_interrupt", FuncPreemptCount}},
-		{"own function of a function", []Function{
+		{"own function of a function", []Subprogram{
 			{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncFilter)}, done...)},
 			{Name: FuncPreemptCount, Insns: append(asm.Instructions{asm.Mov.Imm(asm.R0, 77)}, done...)},
 		}, []string{"main", FuncFilter, "ks_filter_untyped", "ks_in_interrupt", FuncPreemptCount}},
@@ -76,7 +76,7 @@ func TestLink(t *testing.T) {
 }
 
 func TestLinkMissing(t *testing.T) {
-	if _, err := Link(Function{Name: "main", Insns: asm.Instructions{asm.Call.Label("ks_nonsense"), asm.Return()}}); err == nil {
+	if _, err := Link(Subprogram{Name: "main", Insns: asm.Instructions{asm.Call.Label("ks_nonsense"), asm.Return()}}); err == nil {
 		t.Error("a call of no function was linked")
 	}
 }

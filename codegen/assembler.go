@@ -17,7 +17,7 @@ import (
 // log.
 type assembler struct {
 	probe  *layout.Probe
-	target Target
+	target Options
 	arch   arch
 	phase  expr.Phase
 	prefix string // makes labels unique within a program
@@ -44,7 +44,7 @@ type assembler struct {
 	reads     bool
 	later     []func() // emit the code that goes behind the program
 	// functions are helpers of this function that nothing else calls.
-	functions []bpf.Function
+	functions []bpf.Subprogram
 
 	source  asm.Comment
 	insns   asm.Instructions
@@ -60,7 +60,7 @@ const (
 	stackSpill   = -32 // first spilled value; stackGuard is above it
 )
 
-func newAssembler(p *layout.Probe, t Target, phase expr.Phase, prefix string) *assembler {
+func newAssembler(p *layout.Probe, t Options, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
 		ctx: asm.R1, aliases: map[string]string{}}
 	if p.AtBothEnds() {

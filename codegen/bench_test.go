@@ -38,7 +38,7 @@ func BenchmarkTenItems(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := codegen.Compile(&probe.Probe, codegen.Target{Arch: "amd64"}); err != nil {
+		if _, err := codegen.Compile(&probe.Probe, codegen.Options{Arch: "amd64"}); err != nil {
 			b.Fatal(err)
 		}
 	}

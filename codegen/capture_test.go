@@ -17,7 +17,7 @@ import (
 // characters as well as for longer ones. It gets a byte more than is shown, so
 // that what is counted as cut is longer.
 func TestStringSlot(t *testing.T) {
-	programs := compiled(t, "f(str(file))", layout.MethodKprobe, Target{Arch: "amd64"})
+	programs := compiled(t, "f(str(file))", layout.MethodKprobe, Options{Arch: "amd64"})
 	var size int64 // what R2 was set to
 	var asked, counted []int64
 	for _, f := range programs.Entry {

@@ -13,9 +13,9 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Target says what the code runs on and what the request asks for beyond the probe. The
+// Options say what the code runs on and what the request asks for beyond the probe. The
 // zero value of each field but Arch is fine.
-type Target struct {
+type Options struct {
 	Arch string // as in GOARCH: amd64 or arm64
 	// Filtered says that the request filters by task. The engine evaluates these filters.
 	Filtered bool
@@ -23,8 +23,8 @@ type Target struct {
 	Stacks, Branches bool
 	// Limited says that the rate of calls is limited (--rate).
 	Limited bool
-	// Functions are linked with every program. Filters need some.
-	Functions []bpf.Function
+	// Subprograms are linked with every program. Filters need some.
+	Subprograms []bpf.Subprogram
 	// TypeID returns the kernel's BTF id of a type. It is nil, or returns false, where
 	// pointers cannot be cast: bpf_rdonly_cast needs Linux 6.2.
 	TypeID func(btf.Type) (btf.TypeID, bool)
@@ -52,14 +52,14 @@ type Target struct {
 // program; a list may be empty. If Either is set, one program runs at both ends of a call.
 // It calls the first function of each list or, if Joined is set, contains them.
 type Programs struct {
-	Entry, Return []bpf.Function
-	Either        *bpf.Function
+	Entry, Return []bpf.Subprogram
+	Either        *bpf.Subprogram
 	Joined        bool
 }
 
 // Compile generates the programs of a probe. It fails if an architecture or a method is not
 // supported, or if the stack of 512 bytes does not suffice.
-func Compile(p *layout.Probe, t Target) (Programs, error) {
+func Compile(p *layout.Probe, t Options) (Programs, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return Programs{}, fmt.Errorf("no code can be generated for %s", t.Arch)
 	}
@@ -73,7 +73,7 @@ func Compile(p *layout.Probe, t Target) (Programs, error) {
 	return out, nil
 }
 
-func programs(p *layout.Probe, t Target) (Programs, error) {
+func programs(p *layout.Probe, t Options) (Programs, error) {
 	if p.Role != layout.RoleCall {
 		return sessionPrograms(p, t)
 	}
@@ -96,7 +96,7 @@ func programs(p *layout.Probe, t Target) (Programs, error) {
 }
 
 // join combines the two programs if one is to run at both ends of a call.
-func (out *Programs) join(p *layout.Probe, t Target) (err error) {
+func (out *Programs) join(p *layout.Probe, t Options) (err error) {
 	if out.Entry == nil || out.Return == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (out *Programs) join(p *layout.Probe, t Target) (err error) {
 
 // half generates the functions for one end of a call: the program, and a capture function
 // if the engine's table of slots cannot express the captures.
-func half(p *layout.Probe, t Target, h *layout.Half, phase expr.Phase, program func(*assembler)) ([]bpf.Function, error) {
+func half(p *layout.Probe, t Options, h *layout.Half, phase expr.Phase, program func(*assembler)) ([]bpf.Subprogram, error) {
 	name := map[expr.Phase]string{expr.AtEntry: "entry", expr.AtReturn: "return"}[phase]
 	a := newAssembler(p, t, phase, name)
 	program(a)
@@ -125,21 +125,21 @@ func half(p *layout.Probe, t Target, h *layout.Half, phase expr.Phase, program f
 		} else {
 			a.capture(h.Stores, nil)
 		}
-		funcs = append(funcs, bpf.Function{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
+		funcs = append(funcs, bpf.Subprogram{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
 		funcs = append(funcs, a.functions...)
 	}
-	funcs = append(funcs, t.Functions...)
+	funcs = append(funcs, t.Subprograms...)
 	funcs = append(funcs, trampolineFunctions(p, t, name)...)
 	return funcs, nil
 }
 
 // program returns the emitted function, followed by the functions that only it calls.
-func (a *assembler) program(name string) []bpf.Function {
+func (a *assembler) program(name string) []bpf.Subprogram {
 	insns := a.done() // done may add to a.functions
-	return append([]bpf.Function{{Name: name, Args: 1, Insns: insns}}, a.functions...)
+	return append([]bpf.Subprogram{{Name: name, Args: 1, Insns: insns}}, a.functions...)
 }
 
-func programName(p *layout.Probe, t Target, half string) string {
+func programName(p *layout.Probe, t Options, half string) string {
 	if t.Shared {
 		return "shared_" + half
 	}

@@ -36,7 +36,7 @@ type field struct {
 
 // cookieOf returns how p uses the cookie. It is nil if the kept values do not fit; they go
 // to a frame of the stash instead.
-func cookieOf(p *layout.Probe, t Target) *cookie {
+func cookieOf(p *layout.Probe, t Options) *cookie {
 	if !p.AtBothEnds() || !p.Stashed || p.Role != layout.RoleCall {
 		return nil
 	}

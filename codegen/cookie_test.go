@@ -16,8 +16,8 @@ import (
 )
 
 // ofKernel is a target whose kernel has the functions of sessions.
-func ofKernel(shared bool) Target {
-	return Target{Arch: "amd64", Shared: shared,
+func ofKernel(shared bool) Options {
+	return Options{Arch: "amd64", Shared: shared,
 		Session: func() SessionKfuncs { return SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }}
 }
 
@@ -120,7 +120,7 @@ func TestJoined(t *testing.T) {
 // TestNoSessions: without the kernel's functions there are no such programs.
 func TestNoSessions(t *testing.T) {
 	for _, m := range []layout.Method{layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti} {
-		if _, err := Compile(planned(t, "f(file->flags, return < 0)", m), Target{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "6.10") {
+		if _, err := Compile(planned(t, "f(file->flags, return < 0)", m), Options{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "6.10") {
 			t.Errorf("%s: error %v", m, err)
 		}
 	}

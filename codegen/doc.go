@@ -13,11 +13,11 @@
 //
 // In short, without the handling of errors:
 //
-//	functions, err := codegen.Condition("wanted", probe, predicates, codegen.Target{Arch: runtime.GOARCH})
+//	functions, err := codegen.Condition("wanted", probe, predicates, codegen.Options{Arch: runtime.GOARCH})
 //	instructions, err := bpf.Link(functions...)
 //
-// A [Target] holds all that is known of the kernel and of the request, such as BTF ids of
-// kernel functions. The package is a pure function of probe and target: it loads nothing
+// [Options] hold all that is known of the kernel and of the request, such as BTF ids of
+// kernel functions. The package is a pure function of a probe and these: it loads nothing
 // and asks no kernel. The same input gives the same instructions.
 //
 // A generated program evaluates its predicates first, cheap ones before dear ones. It calls

@@ -36,7 +36,7 @@ func ExampleCompile() {
 		Method: layout.MethodFentry,
 		Entry:  &layout.Half{Predicates: []layout.Predicate{{Term: items[0].Predicate}}, Record: &layout.Record{}},
 	}
-	programs, err := codegen.Compile(probe, codegen.Target{Arch: "amd64"})
+	programs, err := codegen.Compile(probe, codegen.Options{Arch: "amd64"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -63,14 +63,14 @@ func ExampleCondition() {
 		return
 	}
 	probe := &layout.Probe{Name: "close", Spec: spec, Method: layout.MethodFentry,
-		Params: layout.Locate(proto.Params, proto.Return, "amd64")}
+		Params: layout.ParamsOf(proto.Params, proto.Return, "amd64")}
 	scope := &expr.Scope{Func: "close", Params: []expr.Param{probe.Params[0].Param}}
 	if probe.Items, err = expr.Check(spec, scope); err != nil {
 		fmt.Println(err)
 		return
 	}
 	functions, err := codegen.Condition("wanted", probe,
-		[]layout.Predicate{{Term: probe.Items[0].Predicate}}, codegen.Target{Arch: "amd64"})
+		[]layout.Predicate{{Term: probe.Items[0].Predicate}}, codegen.Options{Arch: "amd64"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -19,7 +19,7 @@ import (
 // Predicates must be decided at entry, and their Item must index p.Items. The first function
 // returned is the one called name; the others are its helpers. bpf.Link joins them. Values that
 // need the engine, such as $pid in a PID namespace, cannot be linked without it.
-func Condition(name string, p *layout.Probe, predicates []layout.Predicate, t Target) ([]bpf.Function, error) {
+func Condition(name string, p *layout.Probe, predicates []layout.Predicate, t Options) ([]bpf.Subprogram, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return nil, fmt.Errorf("no code can be generated for %s", t.Arch)
 	}

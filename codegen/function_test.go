@@ -24,7 +24,7 @@ func TestCondition(t *testing.T) {
 			for i, item := range p.Items {
 				predicates = append(predicates, layout.Predicate{Term: item.Predicate, Item: i})
 			}
-			functions, err := Condition("wanted", p, predicates, Target{Arch: arch})
+			functions, err := Condition("wanted", p, predicates, Options{Arch: arch})
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) {
 					t.Errorf("%s: %v, want %s", c.spec, err, c.fault)
@@ -52,7 +52,7 @@ func TestCondition(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Condition("wanted", &layout.Probe{}, nil, Target{Arch: "riscv64"}); err == nil {
+	if _, err := Condition("wanted", &layout.Probe{}, nil, Options{Arch: "riscv64"}); err == nil {
 		t.Error("code was generated for an architecture whose registers are not known")
 	}
 }

@@ -94,12 +94,12 @@ func rawTypes(t *testing.T, types ...btf.Type) []byte {
 var (
 	kfuncs      = func() codegen.SessionKfuncs { return codegen.SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
 	ofItem      = func(to btf.Type) (btf.TypeID, bool) { return 7, to.TypeName() == "item" }
-	plain       = codegen.Target{Arch: "amd64", Session: kfuncs}
-	shared      = codegen.Target{Arch: "amd64", Session: kfuncs, Shared: true}
-	casting     = codegen.Target{Arch: "amd64", TypeID: ofItem}
-	filtered    = codegen.Target{Arch: "amd64", Filtered: true, Limited: true, Stacks: true}
-	inNamespace = codegen.Target{Arch: "amd64", Namespace: true}
-	arm64       = codegen.Target{Arch: "arm64"}
+	plain       = codegen.Options{Arch: "amd64", Session: kfuncs}
+	shared      = codegen.Options{Arch: "amd64", Session: kfuncs, Shared: true}
+	casting     = codegen.Options{Arch: "amd64", TypeID: ofItem}
+	filtered    = codegen.Options{Arch: "amd64", Filtered: true, Limited: true, Stacks: true}
+	inNamespace = codegen.Options{Arch: "amd64", Namespace: true}
+	arm64       = codegen.Options{Arch: "arm64"}
 )
 
 // listings are what is listed, by the file in testdata.
@@ -107,7 +107,7 @@ var listings = []struct {
 	file   string
 	spec   string
 	method layout.Method // MethodAuto: what the plan takes by itself
-	target codegen.Target
+	target codegen.Options
 }{
 	{"fentry-all", "send", layout.MethodFentry, plain},
 	{"fentry-argument", "send(count == 1)", layout.MethodFentry, plain},

@@ -15,7 +15,7 @@ import (
 func TestGroupsAreAligned(t *testing.T) {
 	for _, spec := range []string{"f(file->mode, file->next)", "f(file->next, file->mode)", "f(file->mode, file->pos, file->flags)",
 		"f(*(char *)&file->mode, (long)file->next, file->pos)"} {
-		programs := compiled(t, spec, layout.MethodKprobe, Target{Arch: "amd64"})
+		programs := compiled(t, spec, layout.MethodKprobe, Options{Arch: "amd64"})
 		loads := 0
 		for _, f := range programs.Entry {
 			for _, ins := range f.Insns {

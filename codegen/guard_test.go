@@ -27,10 +27,10 @@ func TestGuard(t *testing.T) {
 			"f(return < 0)", "f(return == file->pos)", "f(file->pos, return < 0)", "f(file->pos == 1, return)", "f(file->flags, file->mode, return != 0)",
 			"f(n, return < 0)", "f(file->next->flags, return < 0)", "f($duration > 10ms, return)", "f($pid == 1 && n == 2, $tid)", `f($comm == "a", str(file) != "eth0", n / file->pos == 3)`, "f(diff(*file), return)",
 		} {
-			for _, target := range []Target{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
+			for _, target := range []Options{{}, {TypeID: cast}, {Filtered: true, Limited: true}, {Namespace: true}, {Branches: true, Stacks: true}} {
 				target.Arch, target.Guard, target.Session = arch, bpf.NewGuard(0), kfuncs
 				programs := compiled(t, spec, m, target)
-				for end, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+				for end, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 					if len(functions) > 0 {
 						checkLabels(t, spec, functions[0])
 						checkGuard(t, spec+" by "+m.String(), functions[0].Insns)
@@ -125,7 +125,7 @@ func checkGuard(t *testing.T, what string, insns asm.Instructions) {
 func TestLightPredicate(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for spec, light := range map[string]bool{"f(n == 1)": true, "f(file->pos == 1)": true, "f(user(file)->pos == 1)": false} {
-		p := compiled(t, spec, layout.MethodFentry, Target{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
+		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
 		insns := p.Entry[0].Insns
 		hold, predicate := -1, -1
 		for i, ins := range insns {
@@ -146,7 +146,7 @@ func TestLightPredicate(t *testing.T) {
 func TestLightKeep(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	for spec, light := range map[string]bool{"f(file->pos, return < 0)": true, "f($duration > 1)": true, "f(*file, return < 0)": false} {
-		p := compiled(t, spec, layout.MethodFentry, Target{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
+		p := compiled(t, spec, layout.MethodFentry, Options{Arch: "amd64", TypeID: cast, Guard: bpf.NewGuard(0)})
 		insns := p.Entry[0].Insns
 		hold, frame := -1, -1
 		for i, ins := range insns {
@@ -168,7 +168,7 @@ func TestLightKeep(t *testing.T) {
 func TestAddressOfZero(t *testing.T) {
 	for arch, first := range map[string]bool{"amd64": false, "arm64": true} {
 		for _, guard := range []bpf.Guard{{}, bpf.NewGuard(0)} {
-			p := compiled(t, "f(file->next->pos == 1)", layout.MethodFentry, Target{Arch: arch, Guard: guard})
+			p := compiled(t, "f(file->next->pos == 1)", layout.MethodFentry, Options{Arch: arch, Guard: guard})
 			insns := p.Entry[0].Insns
 			load := slices.IndexFunc(insns, func(ins asm.Instruction) bool {
 				return ins.OpCode.Class() == asm.LdXClass && ins.OpCode.Size() == asm.DWord && ins.Offset == 16

@@ -12,7 +12,7 @@ import (
 
 // injectedProgram generates the program of an injected probe. If a session is open, it
 // notes in its log that the thread came by.
-func injectedProgram(p *layout.Probe, t Target) (Programs, error) {
+func injectedProgram(p *layout.Probe, t Options) (Programs, error) {
 	phase, half, name, kind := expr.AtEntry, p.Entry, "entry", bpf.KindEntry
 	if p.Role == layout.RoleInjectedReturn {
 		phase, half, name, kind = expr.AtReturn, p.Return, "return", bpf.KindReturn
@@ -48,7 +48,7 @@ func injectedProgram(p *layout.Probe, t Target) (Programs, error) {
 	a.emit(call(bpf.FuncDone))
 	a.place(miss)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-	f := append(a.program(programName(p, t, name)), t.Functions...)
+	f := append(a.program(programName(p, t, name)), t.Subprograms...)
 	if phase == expr.AtReturn {
 		return Programs{Return: f}, nil
 	}

@@ -16,7 +16,7 @@ import (
 // appendListing appends a function as the verifier prints instructions (kernel/bpf/disasm.c), but
 // for these: jumps go to labels, calls and maps have names, and instructions no numbers, so that
 // one more does not change all lines. The text that an instruction stands for is above it.
-func appendListing(dst []byte, t *testing.T, f bpf.Function) []byte {
+func appendListing(dst []byte, t *testing.T, f bpf.Subprogram) []byte {
 	t.Helper()
 	dst = fmt.Appendf(dst, "%s, %d instructions:\n", f.Name, len(f.Insns))
 	source := ""

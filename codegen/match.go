@@ -75,7 +75,7 @@ func (a *assembler) matchFunction(t *expr.Match) string {
 		f.place(f.fault)
 		f.emit(asm.Mov.Imm(asm.R0, -1), asm.Return())
 	}
-	a.functions = append(a.functions, bpf.Function{Name: f.prefix, Args: 1, Insns: f.done()})
+	a.functions = append(a.functions, bpf.Subprogram{Name: f.prefix, Args: 1, Insns: f.done()})
 	return f.prefix
 }
 

@@ -18,7 +18,7 @@ const pseudoBTFID = asm.Register(3)
 
 // PreemptCount generates the function that tells the engine whether the CPU is serving an
 // interrupt. types is the BTF of the kernel that the code runs on.
-func PreemptCount(arch string, types *btf.Spec) (bpf.Function, error) {
+func PreemptCount(arch string, types *btf.Spec) (bpf.Subprogram, error) {
 	var insns asm.Instructions
 	var err error
 	switch arch {
@@ -30,9 +30,9 @@ func PreemptCount(arch string, types *btf.Spec) (bpf.Function, error) {
 		err = fmt.Errorf("not known for %s", arch)
 	}
 	if err != nil {
-		return bpf.Function{}, fmt.Errorf("finding the kernel's preemption count: %w", err)
+		return bpf.Subprogram{}, fmt.Errorf("finding the kernel's preemption count: %w", err)
 	}
-	return bpf.Function{Name: bpf.FuncPreemptCount, Insns: insns}, nil
+	return bpf.Subprogram{Name: bpf.FuncPreemptCount, Insns: insns}, nil
 }
 
 // preemptCountOfCPU is for x86, where the count is a per-CPU variable: __preempt_count or,

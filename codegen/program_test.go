@@ -37,7 +37,7 @@ func (noTypes) TypesByName(string) ([]btf.Type, error)        { return nil, nil 
 func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
 
 // compiled generates code of a SPEC for `long f(struct file *file, long n)`.
-func compiled(t testing.TB, text string, m layout.Method, target Target) Programs {
+func compiled(t testing.TB, text string, m layout.Method, target Options) Programs {
 	t.Helper()
 	programs, err := Compile(planned(t, text, m), target)
 	if err != nil {
@@ -88,18 +88,18 @@ func TestPrograms(t *testing.T) {
 	for _, c := range []struct {
 		spec         string
 		method       layout.Method
-		target       Target
+		target       Options
 		entry, ret   string // calls of the programs
 		capture      string // calls of the capture function at entry
 		instructions int    // of the entry program; 0: whatever
 	}{
 		{spec: "f(n == 1)", method: layout.MethodFentry, entry: "ks_send", instructions: 11},
 		{spec: "f(n == 0x123456789a)", method: layout.MethodFentry, entry: "ks_send", instructions: 12},
-		{spec: "f(n == 1)", method: layout.MethodFentry, target: Target{Filtered: true}, entry: "ks_filter ks_send"},
-		{spec: "f(file->pos == 1, n == 2)", method: layout.MethodFentry, target: Target{Filtered: true},
+		{spec: "f(n == 1)", method: layout.MethodFentry, target: Options{Filtered: true}, entry: "ks_filter ks_send"},
+		{spec: "f(file->pos == 1, n == 2)", method: layout.MethodFentry, target: Options{Filtered: true},
 			entry: "ks_filter FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
 		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, entry: "FnProbeReadKernel ks_send ks_count", capture: "FnProbeReadKernel"},
-		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Target{TypeID: cast},
+		{spec: "f(file->pos == 1)", method: layout.MethodKprobe, target: Options{TypeID: cast},
 			entry: "ks_cast FnProbeReadKernel ks_send ks_count", capture: "ks_cast FnProbeReadKernel"},
 		// One read for both members, and each alone if that fails.
 		{spec: "f(file->flags, file->mode)", method: layout.MethodKprobe, entry: "ks_send",
@@ -115,11 +115,11 @@ func TestPrograms(t *testing.T) {
 		{spec: `f(str(file) == "abc", n != 0)`, method: layout.MethodKprobe, entry: "FnProbeReadKernelStr ks_send ks_count", capture: "FnProbeReadKernelStr ks_count"},
 		{spec: "f($pid == 1 || $cpu == 2, user(file)->pos)", method: layout.MethodFentry,
 			entry: "FnGetCurrentPidTgid FnGetSmpProcessorId ks_send", capture: "FnGetCurrentPidTgid FnGetSmpProcessorId FnProbeReadUser"},
-		{spec: "f($pid == 1)", method: layout.MethodKprobe, target: Target{Namespace: true}, entry: "ks_ids ks_send", capture: "ks_ids"},
+		{spec: "f($pid == 1)", method: layout.MethodKprobe, target: Options{Namespace: true}, entry: "ks_ids ks_send", capture: "ks_ids"},
 	} {
 		c.target.Arch = "amd64"
 		programs := compiled(t, c.spec, c.method, c.target)
-		check := func(what, want string, functions []bpf.Function, i int) {
+		check := func(what, want string, functions []bpf.Subprogram, i int) {
 			got := ""
 			if i >= 0 && i < len(functions) {
 				got = strings.Join(calls(functions[i].Insns), " ")
@@ -130,7 +130,7 @@ func TestPrograms(t *testing.T) {
 		}
 		check("entry", c.entry, programs.Entry, 0)
 		check("return", c.ret, programs.Return, 0)
-		check("capture", c.capture, programs.Entry, slices.IndexFunc(programs.Entry, func(f bpf.Function) bool { return f.Name == bpf.FuncCapture }))
+		check("capture", c.capture, programs.Entry, slices.IndexFunc(programs.Entry, func(f bpf.Subprogram) bool { return f.Name == bpf.FuncCapture }))
 		if n := len(programs.Entry); c.instructions != 0 && (n == 0 || len(programs.Entry[0].Insns) != c.instructions) {
 			t.Errorf("%s: %d instructions, want %d:\n%v", c.spec, len(programs.Entry[0].Insns), c.instructions, programs.Entry[0].Insns)
 		}
@@ -146,8 +146,8 @@ func TestLabels(t *testing.T) {
 		"f(diff(*file), $duration > 10ms, return)", "f(buf(file, n), ustr(n), file->flags, file->mode, file->pos)",
 	} {
 		for _, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe} {
-			programs := compiled(t, spec, m, Target{Arch: "amd64", Filtered: true})
-			for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+			programs := compiled(t, spec, m, Options{Arch: "amd64", Filtered: true})
+			for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 				if functions == nil {
 					continue
 				}
@@ -162,7 +162,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-func checkLabels(t *testing.T, spec string, f bpf.Function) {
+func checkLabels(t *testing.T, spec string, f bpf.Subprogram) {
 	t.Helper()
 	places := map[string]int{}
 	for _, ins := range f.Insns {
@@ -185,9 +185,9 @@ func checkLabels(t *testing.T, spec string, f bpf.Function) {
 
 // TestText: the verifier quotes the user, so the text is the SPEC's.
 func TestText(t *testing.T) {
-	programs := compiled(t, "f( n   == 1, return<0 )", layout.MethodKprobe, Target{Arch: "amd64"})
+	programs := compiled(t, "f( n   == 1, return<0 )", layout.MethodKprobe, Options{Arch: "amd64"})
 	var texts []string
-	for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+	for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 		for _, ins := range functions[0].Insns {
 			texts = append(texts, ins.Source().String())
 		}
@@ -204,7 +204,7 @@ func TestText(t *testing.T) {
 func TestUserAddress(t *testing.T) {
 	for _, spec := range []string{"f(file->pos == 1)", "f(file->pos, file->flags)", "f(*file)", `f(str(file) == "a")`, "f(str(file))", "f(buf(file, 9))"} {
 		for arch, want := range map[string]bool{"amd64": false, "arm64": true} {
-			programs := compiled(t, spec, layout.MethodKprobe, Target{Arch: arch})
+			programs := compiled(t, spec, layout.MethodKprobe, Options{Arch: arch})
 			reads, tests := 0, 0
 			for _, f := range programs.Entry {
 				tested := false
@@ -231,7 +231,7 @@ func TestUserAddress(t *testing.T) {
 
 func TestUnknownArch(t *testing.T) {
 	p := &layout.Probe{}
-	if _, err := Compile(p, Target{Arch: "riscv64"}); err == nil {
+	if _, err := Compile(p, Options{Arch: "riscv64"}); err == nil {
 		t.Error("code was generated for an architecture whose registers are not known")
 	}
 }
@@ -241,7 +241,7 @@ func TestUnknownArch(t *testing.T) {
 func TestStackLimit(t *testing.T) {
 	deep := strings.Repeat("(n + ", 60) + "n" + strings.Repeat(")", 60)
 	p := planned(t, "f("+deep+` == 1, $comm ~ "a*b*c", str(file) ~ "`+strings.Repeat("x", 200)+`*")`, layout.MethodFentry)
-	if _, err := Compile(p, Target{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "512 bytes of stack") {
+	if _, err := Compile(p, Options{Arch: "amd64"}); err == nil || !strings.Contains(err.Error(), "512 bytes of stack") {
 		t.Errorf("error %v", err)
 	}
 }

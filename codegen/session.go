@@ -65,10 +65,10 @@ func NoProgram() asm.Instructions { return program() }
 
 // program completes a program that returns 0, and gives it the BTF that a function needs.
 func program(insns ...asm.Instruction) asm.Instructions {
-	return bpf.Function{Name: "try", Args: 1, Insns: append(insns, asm.Mov.Imm(asm.R0, 0), asm.Return())}.Instructions()
+	return bpf.Subprogram{Name: "try", Args: 1, Insns: append(insns, asm.Mov.Imm(asm.R0, 0), asm.Return())}.Instructions()
 }
 
-func (t *Target) kfuncs() SessionKfuncs {
+func (t *Options) kfuncs() SessionKfuncs {
 	if t.Session == nil {
 		return SessionKfuncs{}
 	}
@@ -86,7 +86,7 @@ func callKfunc(id btf.TypeID) asm.Instruction {
 // either generates the program that kprobe.session runs at both ends of a call. It calls
 // one function at entry and another at return. Its result at entry decides whether the
 // kernel runs it at return; while tracing is off or paused it says no.
-func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
+func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Subprogram, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil {
 		return nil, err
@@ -122,13 +122,13 @@ func either(p *layout.Probe, entry, ret string, kfuncs SessionKfuncs) (*bpf.Func
 			insns = append(insns, ins.WithSource(asm.Comment("tracing is off, or paused")))
 		}
 	}
-	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil
+	return &bpf.Subprogram{Name: "session", Args: 1, Insns: insns}, nil
 }
 
 // joined generates the start of a program that fsession runs at both ends of a call. The
 // code of the entry follows, and then that of the return, at label ret. Both have the
 // context in R6. Calling them instead would cost more than what many of them do.
-func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, error) {
+func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Subprogram, error) {
 	isReturn, err := kfuncs.CallIsReturn()
 	if err != nil || kfuncs.Cookie == 0 {
 		return nil, errNoSessions
@@ -155,7 +155,7 @@ func joined(p *layout.Probe, ret string, kfuncs SessionKfuncs) (*bpf.Function, e
 		}
 		insns = append(insns, ins.WithSource(asm.Comment("entry or return?")))
 	}
-	return &bpf.Function{Name: "session", Args: 1, Insns: insns}, nil
+	return &bpf.Subprogram{Name: "session", Args: 1, Insns: insns}, nil
 }
 
 // dropped is the result of a program for a call that is not wanted. With kprobe.session, 1

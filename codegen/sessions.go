@@ -53,7 +53,7 @@ type Shape struct {
 }
 
 // ShapeOf returns the shape of a probe; false if its programs cannot be shared.
-func ShapeOf(p *layout.Probe, t Target) (Shape, bool) {
+func ShapeOf(p *layout.Probe, t Options) (Shape, bool) {
 	if p.Role == layout.RoleCall || p.HasItems() || !t.Shared {
 		return Shape{}, false
 	}
@@ -72,7 +72,7 @@ func (a *assembler) returned(reg asm.Register) {
 }
 
 // sessionPrograms generates the programs of a function in sessions.
-func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
+func sessionPrograms(p *layout.Probe, t Options) (Programs, error) {
 	if p.Role.Injected() {
 		return injectedProgram(p, t)
 	}
@@ -82,7 +82,7 @@ func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
 		name  string
 		plain func(*assembler)
 		items func(*assembler)
-		funcs *[]bpf.Function
+		funcs *[]bpf.Subprogram
 	}{
 		{expr.AtEntry, "entry", enterProgram, enterItems, &out.Entry},
 		{expr.AtReturn, "return", leaveProgram, leaveItems, &out.Return},
@@ -100,7 +100,7 @@ func sessionPrograms(p *layout.Probe, t Target) (Programs, error) {
 			half.plain(a)
 		}
 		*half.funcs = append(*half.funcs, a.program(programName(p, t, half.name))...)
-		*half.funcs = append(*half.funcs, t.Functions...)
+		*half.funcs = append(*half.funcs, t.Subprograms...)
 		*half.funcs = append(*half.funcs, trampolineFunctions(p, t, half.name)...)
 		if half.phase == expr.AtEntry && p.Method.Trampoline() && p.Method != layout.MethodTracingMulti {
 			*half.funcs = append(*half.funcs, wordsFunction(p, t))
@@ -321,19 +321,19 @@ func leaveItems(a *assembler) {
 // trampoline: those that read words of the context and, in programs that internal/attach
 // loads by itself, the cast, because only the ebpf package's loader can resolve the
 // engine's kfuncs.
-func trampolineFunctions(p *layout.Probe, t Target, half string) []bpf.Function {
+func trampolineFunctions(p *layout.Probe, t Options, half string) []bpf.Subprogram {
 	if !p.Method.Trampoline() {
 		return nil
 	}
 	unknown := asm.Comment("where it returns to is not known")
 	insns := asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSource(unknown), asm.Return().WithSource(unknown)}
-	funcs := []bpf.Function{{Name: bpf.FuncReturnAddress, Args: 1, Insns: insns}}
+	funcs := []bpf.Subprogram{{Name: bpf.FuncReturnAddress, Args: 1, Insns: insns}}
 	if p.Method == layout.MethodTracingMulti {
 		funcs = append(funcs, funcWords(p, t, half), funcResult(p, t))
 	}
 	if p.Method == layout.MethodTracingMulti || p.AtBothEnds() {
 		insns := asm.Instructions{callKfunc(t.kfuncs().Cast).WithSource(asm.Comment("cast")), asm.Return()}
-		funcs = append(funcs, bpf.Function{Name: bpf.FuncCast, Args: 2, Insns: insns})
+		funcs = append(funcs, bpf.Subprogram{Name: bpf.FuncCast, Args: 2, Insns: insns})
 	}
 	return funcs
 }
@@ -342,7 +342,7 @@ func trampolineFunctions(p *layout.Probe, t Target, half string) []bpf.Function 
 // function a shared program is hit at. They pass through the stack, because the verifier
 // only lets the helper write to memory that it knows to be aligned, which the log of a
 // session is not.
-func funcWords(p *layout.Probe, t Target, half string) bpf.Function {
+func funcWords(p *layout.Probe, t Options, half string) bpf.Subprogram {
 	a := newAssembler(p, t, expr.AtEntry, half+"_words")
 	a.ctx = asm.R6
 	a.say("the arguments")
@@ -355,23 +355,23 @@ func funcWords(p *layout.Probe, t Target, half string) bpf.Function {
 	}
 	a.place(done)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-	return bpf.Function{Name: bpf.FuncWords, Args: 3, Insns: a.done()}
+	return bpf.Subprogram{Name: bpf.FuncWords, Args: 3, Insns: a.done()}
 }
 
 // funcResult generates the function that loads the result. At entry it returns 0.
-func funcResult(p *layout.Probe, t Target) bpf.Function {
+func funcResult(p *layout.Probe, t Options) bpf.Subprogram {
 	a := newAssembler(p, t, expr.AtReturn, "result")
 	a.ctx = asm.R1
 	a.say("the result")
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.StoreMem(asm.RFP, stackScratch, asm.R0, asm.DWord))
 	a.funcResult()
 	a.emit(asm.Return())
-	return bpf.Function{Name: bpf.FuncResult, Args: 1, Insns: a.done()}
+	return bpf.Subprogram{Name: bpf.FuncResult, Args: 1, Insns: a.done()}
 }
 
 // wordsFunction generates ks_words(context, words, number) for one function, whose
 // signature says which words go where.
-func wordsFunction(p *layout.Probe, t Target) bpf.Function {
+func wordsFunction(p *layout.Probe, t Options) bpf.Subprogram {
 	a := newAssembler(p, t, expr.AtEntry, "words")
 	a.ctx = asm.R6
 	a.say("the arguments")
@@ -383,5 +383,5 @@ func wordsFunction(p *layout.Probe, t Target) bpf.Function {
 		}
 	}
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-	return bpf.Function{Name: bpf.FuncWords, Args: 3, Insns: a.done()}
+	return bpf.Subprogram{Name: bpf.FuncWords, Args: 3, Insns: a.done()}
 }

@@ -14,7 +14,7 @@ import (
 // express it: arguments, the result, and what these point to. Shared programs leave such
 // values to the engine. If the whole call is one record, its entry fills in the first
 // values. ok is false if generated code must capture.
-func List(p *layout.Probe, h *layout.Half, t Target) (list bpf.SlotList, ok bool) {
+func List(p *layout.Probe, h *layout.Half, t Options) (list bpf.SlotList, ok bool) {
 	if !t.Shared || h == nil || len(h.Stores) > bpf.MaxListed {
 		return list, false
 	}

@@ -37,7 +37,7 @@ func TestList(t *testing.T) {
 		p := planned(t, c.spec, layout.MethodKprobe)
 		for i, half := range []*layout.Half{p.Entry, p.Return} {
 			want := [][]bpf.Slot{c.entry, c.ret}[i]
-			list, ok := List(p, half, Target{Arch: "amd64", Shared: true})
+			list, ok := List(p, half, Options{Arch: "amd64", Shared: true})
 			if ok != (want != nil) {
 				t.Errorf("%s, half %d: a list: %t", c.spec, i, ok)
 			}
@@ -51,7 +51,7 @@ func TestList(t *testing.T) {
 			if diff := cmp.Diff(want, list.Slots, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s, half %d (-want +got):\n%s", c.spec, i, diff)
 			}
-			if _, ok := List(p, half, Target{Arch: "amd64"}); ok {
+			if _, ok := List(p, half, Options{Arch: "amd64"}); ok {
 				t.Errorf("%s: a list for a program that is not shared", c.spec)
 			}
 		}

@@ -61,7 +61,7 @@ func (out *Programs) checkStack(p *layout.Probe) error {
 // smallFrame is the frame size, in bytes, of a function that spills next to nothing.
 const smallFrame = 64
 
-func largestFrame(funcs []bpf.Function) int {
+func largestFrame(funcs []bpf.Subprogram) int {
 	largest := 0
 	for _, f := range funcs {
 		largest = max(largest, bpf.FunctionStack(f.Insns))

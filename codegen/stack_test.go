@@ -38,7 +38,7 @@ func TestStack(t *testing.T) {
 	most := 0
 	for _, spec := range specs {
 		for _, m := range stackMethods {
-			for _, target := range []Target{{}, {Filtered: true, Limited: true, Stacks: true, Branches: true}, {Shared: true}, {Shared: true, Stacks: true, Branches: true}} {
+			for _, target := range []Options{{}, {Filtered: true, Limited: true, Stacks: true, Branches: true}, {Shared: true}, {Shared: true, Stacks: true, Branches: true}} {
 				for _, role := range []layout.Role{layout.RoleCall, layout.RoleEntry, layout.RoleInside} {
 					p := planned(t, spec, m)
 					p.Role = role
@@ -60,7 +60,7 @@ func TestStack(t *testing.T) {
 }
 
 // stackOf returns how much stack the programs need.
-func stackOf(t *testing.T, what string, p *layout.Probe, target Target) int {
+func stackOf(t *testing.T, what string, p *layout.Probe, target Options) int {
 	t.Helper()
 	programs, err := Compile(p, target)
 	if err != nil {

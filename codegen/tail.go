@@ -17,7 +17,7 @@ const ticket = asm.R9
 // takes returns which tail the record of one end of a call carries. If a call has two
 // records, the first has the stacks, as they are the same at both ends, and the last has
 // the branches.
-func takes(p *layout.Probe, t Target, phase expr.Phase) bpf.Take {
+func takes(p *layout.Probe, t Options, phase expr.Phase) bpf.Take {
 	var take bpf.Take
 	atEntry, atReturn := sends(p.Entry), sends(p.Return)
 	if t.Stacks && (phase == expr.AtEntry && atEntry || !atEntry && atReturn) {

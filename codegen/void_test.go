@@ -26,7 +26,7 @@ func TestVoid(t *testing.T) {
 	}
 	f := kernel.Function{Name: "f", Type: &btf.Func{Name: "f", Type: &btf.FuncProto{Return: &btf.Void{}}}}
 	kernel7 := func() SessionKfuncs { return SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
-	sends := func(functions []bpf.Function) bool {
+	sends := func(functions []bpf.Subprogram) bool {
 		return slices.ContainsFunc(calls(functions[0].Insns), func(name string) bool {
 			return strings.HasPrefix(name, bpf.FuncSend) || strings.HasPrefix(name, bpf.FuncFinish)
 		})
@@ -38,7 +38,7 @@ func TestVoid(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, target := range []Target{{}, {Filtered: true, Limited: paired}, {Stacks: true}, {Branches: true}} {
+				for _, target := range []Options{{}, {Filtered: true, Limited: paired}, {Stacks: true}, {Branches: true}} {
 					target.Arch, target.Session = arch, kernel7
 					target.Shared = m != layout.MethodFentry && m != layout.MethodFsession && m != layout.MethodKprobe
 					programs, err := Compile(&p.Probe, target)
@@ -48,7 +48,7 @@ func TestVoid(t *testing.T) {
 					if !sends(programs.Entry) || !sends(programs.Return) {
 						t.Errorf("%s, %s, %+v: entry calls %q, return %q", arch, m, target, calls(programs.Entry[0].Insns), calls(programs.Return[0].Insns))
 					}
-					for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+					for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 						if _, err := bpf.Link(functions...); err != nil {
 							t.Errorf("%s, %s: %v", arch, m, err)
 						}

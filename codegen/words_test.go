@@ -47,7 +47,7 @@ func TestWordsByHelpers(t *testing.T) {
 		if err := p.Lay(); err != nil {
 			t.Fatal(err)
 		}
-		programs, err := Compile(p, Target{Arch: "amd64"})
+		programs, err := Compile(p, Options{Arch: "amd64"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ type callABI struct {
 	// stackStart is the offset in bytes from the stack pointer at entry to the first stack
 	// argument.
 	stackStart int
-	// aapcs says that AAPCS64 applies, not System V. Locate lists the differences.
+	// aapcs says that AAPCS64 applies, not System V. ParamsOf lists the differences.
 	aapcs bool
 }
 
@@ -58,7 +58,7 @@ func Untyped(arch string) []Param {
 	for i := range params {
 		params[i].Type = word
 	}
-	return Locate(params, nil, arch)
+	return ParamsOf(params, nil, arch)
 }
 
 // floatRegister says why a parameter is not available. Kernel code does not pass floats,
@@ -71,7 +71,7 @@ type locator struct {
 	slot, reg, stack int
 }
 
-// Locate assigns the parameters of a function to places. result is its result type, nil for
+// ParamsOf assigns the parameters of a function to places. result is its result type, nil for
 // void; a large result takes a register on amd64. Variadic arguments are left out. A
 // parameter that cannot be read has Absent and Why set.
 //
@@ -84,7 +84,7 @@ type locator struct {
 //	__int128                      any two registers      an even one and the next
 //	no room in the registers      later ones may fit     all others on the stack
 //	address of a large result     the first register     x8, which is no argument
-func Locate(params []btf.FuncParam, result btf.Type, arch string) []Param {
+func ParamsOf(params []btf.FuncParam, result btf.Type, arch string) []Param {
 	l := locator{abi: abis[arch]}
 	l.stack = l.abi.stackStart
 	hidden := !l.abi.aapcs && l.abi.inMemory(result)

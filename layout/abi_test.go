@@ -53,7 +53,7 @@ func abiStruct(name string, members ...btf.Type) *btf.Struct {
 // parameters. at is "x" and a number for a register, "s" and a number for bytes
 // on the stack, "v" for floating-point registers, a "*" before it for the address
 // of the value; a "!" behind it says that trampolines look for it elsewhere.
-func TestLocate(t *testing.T) {
+func TestParamsOf(t *testing.T) {
 	n := func(k int, more ...btf.Type) []btf.Type {
 		types := make([]btf.Type, k)
 		for i := range types {
@@ -110,7 +110,7 @@ func TestLocate(t *testing.T) {
 				params = append(params, btf.FuncParam{Type: p})
 			}
 			got, slot := []string{}, 0
-			for _, p := range Locate(params, tt.result, arch) {
+			for _, p := range ParamsOf(params, tt.result, arch) {
 				got = append(got, spellLoc(&p))
 				if p.Loc.Slot != slot {
 					t.Errorf("%s, %s: parameter %d begins in slot %d, want %d", tt.name, arch, len(got), p.Loc.Slot, slot)
@@ -217,7 +217,7 @@ func TestUnboundedTypes(t *testing.T) {
 			if abi := abis[arch]; !abi.inMemory(bad) || abi.inFloats(bad) {
 				t.Errorf("%s: %v is in a register", arch, bad)
 			}
-			if params := Locate([]btf.FuncParam{{Name: "p", Type: bad}, {Name: "q", Type: &btf.Int{Size: 4}}}, bad, arch); len(params) != 2 {
+			if params := ParamsOf([]btf.FuncParam{{Name: "p", Type: bad}, {Name: "q", Type: &btf.Int{Size: 4}}}, bad, arch); len(params) != 2 {
 				t.Errorf("%s: %d parameters", arch, len(params))
 			}
 		}

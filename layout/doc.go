@@ -5,7 +5,7 @@
 //
 // The work goes in three steps:
 //
-//   - [Locate] assigns the parameters of a function to registers and stack slots, by the calling
+//   - [ParamsOf] assigns the parameters of a function to registers and stack slots, by the calling
 //     convention of the architecture. [DeclareResult] does so for the result.
 //   - A [Probe] is one place in the kernel, traced for one SPEC. It combines those parameters with
 //     the items that expr.Check returned.
@@ -16,7 +16,7 @@
 // and decoders load from them. In short, without the handling of errors:
 //
 //	probe := &layout.Probe{Name: "vfs_read", Spec: spec, Method: layout.MethodFentry,
-//		Params: layout.Locate(proto.Params, proto.Return, "amd64"), Result: proto.Return}
+//		Params: layout.ParamsOf(proto.Params, proto.Return, "amd64"), Result: proto.Return}
 //	probe.Items, err = expr.Check(spec, scope) // scope has probe.Params
 //	err = probe.Lay()
 //	for _, slot := range probe.Entry.Stores { ... }
@@ -28,5 +28,5 @@
 // no kernel. It does not say how a probe is attached: a [Method] is only a name here, and
 // package internal/attach knows the rest.
 //
-// examples/predicate in this module uses Locate for a program of its own.
+// examples/predicate in this module uses ParamsOf for a program of its own.
 package layout

@@ -18,12 +18,12 @@ var (
 
 // A struct of three longs is copied to the stack on amd64. On arm64, the address of a
 // copy is passed in a register.
-func ExampleLocate() {
+func ExampleParamsOf() {
 	big := &btf.Struct{Name: "big", Size: 24, Members: []btf.Member{
 		{Name: "a", Type: long}, {Name: "b", Type: long, Offset: 64}, {Name: "c", Type: long, Offset: 128}}}
 	params := []btf.FuncParam{{Name: "fd", Type: long}, {Name: "arg", Type: big}, {Name: "flags", Type: ulong}}
 	for _, arch := range []string{"amd64", "arm64"} {
-		for _, p := range layout.Locate(params, long, arch) {
+		for _, p := range layout.ParamsOf(params, long, arch) {
 			fmt.Printf("%s %s: register %d, stack %d, by address %t\n", arch, p.Name, p.Loc.Reg, p.Loc.Stack, p.Loc.Ref)
 		}
 	}
@@ -46,7 +46,7 @@ func ExampleProbe_Lay() {
 	}
 	probe := &layout.Probe{
 		Name: "vfs_read", Spec: spec, Method: layout.MethodKprobe, Result: long,
-		Params: layout.Locate([]btf.FuncParam{{Name: "count", Type: ulong}}, long, "amd64"),
+		Params: layout.ParamsOf([]btf.FuncParam{{Name: "count", Type: ulong}}, long, "amd64"),
 	}
 	scope := &expr.Scope{Func: "vfs_read", Return: long}
 	for _, p := range probe.Params {

@@ -48,7 +48,7 @@ type tracedGroup struct {
 // unfit returns the probes of which it is known, without the kernel being asked, that they
 // cannot be attached: it lets nobody trace their functions, or no program can be generated
 // for them, since their items need too much stack.
-func unfit(view *kernel.View, p *plan.Plan, target codegen.Target) (failed []attach.Failure) {
+func unfit(view *kernel.View, p *plan.Plan, target codegen.Options) (failed []attach.Failure) {
 	for _, probe := range p.Probes {
 		if err := probe.Refusal(view); err != nil {
 			failed = append(failed, attach.Failure{Probe: probe, Err: err})
@@ -143,7 +143,7 @@ func dryRunOfSessions(p *plan.Plan, failed map[*plan.Probe]bool) []tracedGroup {
 func unsure(p *plan.Plan, failed map[*plan.Probe]bool) []string {
 	var names []string
 	for _, probe := range p.Probes {
-		if t := probe.Target; t.Kind == expr.Instruction && t.Offset != 0 && !t.Inlined && !failed[probe] && !slices.Contains(names, probe.Name) {
+		if t := probe.Hook; t.Kind == expr.Instruction && t.Offset != 0 && !t.Inlined && !failed[probe] && !slices.Contains(names, probe.Name) {
 			names = append(names, probe.Name)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // explain prints what a plan would do: types, offsets, phases, and the
 // generated instructions with the text that each stands for.
-func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
+func explain(w io.Writer, p *plan.Plan, target codegen.Options) error {
 	var b strings.Builder
 	for i, probe := range p.Probes {
 		if i > 0 {
@@ -30,7 +30,7 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 		}
 		explainProbe(&b, probe)
 		if programs.Joined {
-			explainProgram(&b, "at both ends", []bpf.Function{*programs.Either})
+			explainProgram(&b, "at both ends", []bpf.Subprogram{*programs.Either})
 		}
 		explainProgram(&b, "at entry", programs.Entry)
 		explainProgram(&b, "at return", programs.Return)
@@ -41,8 +41,8 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Target) error {
 
 func explainProbe(b *strings.Builder, p *plan.Probe) {
 	switch proto := p.Signature(); {
-	case p.Target.Inlined:
-		fmt.Fprintf(b, "%s\n", appendParams(terminal.AppendName(nil, p.Name), p.Target.Params))
+	case p.Hook.Inlined:
+		fmt.Fprintf(b, "%s\n", appendParams(terminal.AppendName(nil, p.Name), p.Hook.Params))
 	case proto != nil:
 		fmt.Fprintf(b, "%s\n", btfprint.AppendFunc(nil, p.Name, proto))
 	default:
@@ -103,7 +103,7 @@ func explainSlots(b *strings.Builder, phase string, h *layout.Half, p *plan.Prob
 }
 
 // explainProgram lists the functions that were generated for one half.
-func explainProgram(b *strings.Builder, when string, functions []bpf.Function) {
+func explainProgram(b *strings.Builder, when string, functions []bpf.Subprogram) {
 	for _, f := range functions {
 		fmt.Fprintf(b, "\n  %s, %s:\n", when, f.Name)
 		said := ""

@@ -90,7 +90,7 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 
 // describe says what would be done: in a list, or in every instruction.
 func (t *tracing) describe(ctx context.Context, w io.Writer) error {
-	target, err := trace.Target(ctx, t.kernel, t.plan, t.settings)
+	target, err := trace.CodeOptions(ctx, t.kernel, t.plan, t.settings)
 	switch {
 	case err != nil:
 		return err

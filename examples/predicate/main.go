@@ -88,7 +88,7 @@ func compile(text string, kernel *btf.Spec) (code asm.Instructions, function str
 	}
 	proto := fn.Type.(*btf.FuncProto)
 	probe := &layout.Probe{Name: function, Spec: spec, Method: layout.MethodFentry,
-		Params: layout.Locate(proto.Params, proto.Return, runtime.GOARCH)}
+		Params: layout.ParamsOf(proto.Params, proto.Return, runtime.GOARCH)}
 	scope := &expr.Scope{Func: function, Types: types{kernel}}
 	for _, p := range probe.Params {
 		scope.Params = append(scope.Params, p.Param)
@@ -103,7 +103,7 @@ func compile(text string, kernel *btf.Spec) (code asm.Instructions, function str
 		}
 		predicates = append(predicates, layout.Predicate{Term: item.Predicate, Item: i})
 	}
-	functions, err := codegen.Condition("wanted", probe, predicates, codegen.Target{Arch: runtime.GOARCH})
+	functions, err := codegen.Condition("wanted", probe, predicates, codegen.Options{Arch: runtime.GOARCH})
 	if err != nil {
 		return nil, "", err
 	}
@@ -113,7 +113,7 @@ func compile(text string, kernel *btf.Spec) (code asm.Instructions, function str
 
 // counter is a program that adds up the calls that are wanted.
 func counter(calls *ebpf.Map) asm.Instructions {
-	return bpf.Function{Name: "count", Args: 1, Insns: asm.Instructions{
+	return bpf.Subprogram{Name: "count", Args: 1, Insns: asm.Instructions{
 		asm.Call.Label("wanted"),
 		asm.JEq.Imm(asm.R0, 0, "out"),
 		asm.LoadMapValue(asm.R1, calls.FD(), 0),

@@ -75,12 +75,12 @@ func resolved(tb testing.TB, text string, m layout.Method) (*plan.Plan, Options)
 		tb.Fatal(err)
 	}
 	kfuncs := codegen.FindSessionKfuncs(types)
-	target := codegen.Target{Arch: runtime.GOARCH, Session: func() codegen.SessionKfuncs { return kfuncs }}
+	target := codegen.Options{Arch: runtime.GOARCH, Session: func() codegen.SessionKfuncs { return kfuncs }}
 	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH, Method: func(*plan.Probe) layout.Method { return m }})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Target: target, Kernel: view, Log: slog.New(slog.DiscardHandler)}
+	return p, Options{Settings: bpf.Settings{RingSize: 1 << 20}, Code: target, Kernel: view, Log: slog.New(slog.DiscardHandler)}
 }
 
 func benchmarkAttach(b *testing.B, m layout.Method, glob string) {

@@ -147,7 +147,7 @@ func (k *fakeKernel) attach(n int, items string, m layout.Method, change ...func
 		k.t.Fatal(err)
 	}
 	kfuncs := func() codegen.SessionKfuncs { return codegen.SessionKfuncs{IsReturn: 101, Cookie: 102, Cast: 103} }
-	o := Options{Settings: bpf.Settings{RingSize: 4096}, Target: codegen.Target{Arch: "amd64", Session: kfuncs}, Kernel: view,
+	o := Options{Settings: bpf.Settings{RingSize: 4096}, Code: codegen.Options{Arch: "amd64", Session: kfuncs}, Kernel: view,
 		Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&o)

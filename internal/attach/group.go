@@ -80,8 +80,8 @@ func afterMany(m layout.Method, byAddress func() layout.Method) layout.Method {
 // groups compiles probes and puts together those whose programs came out the
 // same, in the order of the first of each.
 func (t *Tracer) groups(probes []*plan.Probe) []*group {
-	target := t.options.Target
-	target.Shared = true
+	code := t.options.Code
+	code.Shared = true
 	layers := map[any]int{} // by address or, on trampolines, name
 	var groups []*group
 	byCode, byShape := map[string]*group{}, map[moduleShape]*group{}
@@ -91,13 +91,13 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 		if p.Method == layout.MethodTracingMulti {
 			where = p.Func.String()
 		}
-		target.Layer = layers[where]
+		code.Layer = layers[where]
 		layers[where]++
 		module := moduleOf(p)
-		plain, shaped := codegen.ShapeOf(&p.Probe, target)
+		plain, shaped := codegen.ShapeOf(&p.Probe, code)
 		shape := moduleShape{plain, module}
 		if g := byShape[shape]; g != nil && shaped && (p.Method != layout.MethodTracingMulti || p.TracingMultiPossible()) {
-			if err := t.site(p, target); err != nil {
+			if err := t.site(p, code); err != nil {
 				t.fail(err, p)
 			} else {
 				g.probes = append(g.probes, p)
@@ -108,12 +108,12 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			t.fail(errNoTrampoline(p), p)
 			continue
 		}
-		programs, err := codegen.Compile(&p.Probe, target)
+		programs, err := codegen.Compile(&p.Probe, code)
 		if err == nil {
-			err = t.site(p, target)
+			err = t.site(p, code)
 		}
 		if err == nil {
-			err = t.list(p, target)
+			err = t.list(p, code)
 		}
 		if err != nil {
 			t.fail(err, p)
@@ -121,9 +121,9 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 		}
 		key = append(append(key[:0], byte(p.Method)), module...)
 		if p.Method == layout.MethodTracingMulti {
-			key = append(key, '|', byte(target.Layer)) // a trampoline runs a program once
+			key = append(key, '|', byte(code.Layer)) // a trampoline runs a program once
 		}
-		for _, functions := range [][]bpf.Function{programs.Entry, programs.Return} {
+		for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 			key = appendCode(append(key, '|'), functions)
 		}
 		g := byCode[string(key)]
@@ -157,17 +157,17 @@ func moduleOf(p *plan.Probe) string {
 
 // site tells the engine which probe it is that is hit at an address, where a
 // link cannot.
-func (t *Tracer) site(p *plan.Probe, target codegen.Target) error {
+func (t *Tracer) site(p *plan.Probe, code codegen.Options) error {
 	if p.Method != layout.MethodKprobe {
 		return nil
 	}
-	return t.engine.table(bpf.MapSites).Put(bpf.Site(p.Func.Addr, target.Layer), codegen.Cookie(&p.Probe))
+	return t.engine.table(bpf.MapSites).Put(bpf.Site(p.Func.Addr, code.Layer), codegen.Cookie(&p.Probe))
 }
 
 // list hands over what the engine is to capture for a probe, if it is to.
-func (t *Tracer) list(p *plan.Probe, target codegen.Target) error {
-	entry, atEntry := codegen.List(&p.Probe, p.Entry, target)
-	ret, atReturn := codegen.List(&p.Probe, p.Return, target)
+func (t *Tracer) list(p *plan.Probe, code codegen.Options) error {
+	entry, atEntry := codegen.List(&p.Probe, p.Entry, code)
+	ret, atReturn := codegen.List(&p.Probe, p.Return, code)
 	if !atEntry && !atReturn {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (t *Tracer) list(p *plan.Probe, target codegen.Target) error {
 }
 
 // appendCode appends what makes functions differ to the kernel.
-func appendCode(dst []byte, functions []bpf.Function) []byte {
+func appendCode(dst []byte, functions []bpf.Subprogram) []byte {
 	for _, f := range functions {
 		dst = append(dst, f.Name...)
 		for i := range f.Insns {

@@ -22,14 +22,14 @@ import (
 // namesakes is told by its address.
 func hookInstruction(p *plan.Probe, prog program) (l closer, err error) {
 	if p.Func.Addr != 0 {
-		l, err = prog.kprobeAt(p.Func.Addr+p.Target.Offset, atEntry)
+		l, err = prog.kprobeAt(p.Func.Addr+p.Hook.Offset, atEntry)
 	} else {
-		l, err = prog.kprobe(p.Func.Name, &link.KprobeOptions{Offset: p.Target.Offset})
+		l, err = prog.kprobe(p.Func.Name, &link.KprobeOptions{Offset: p.Hook.Offset})
 	}
 	switch {
-	case p.Target.Inlined && errors.Is(err, unix.EINVAL):
+	case p.Hook.Inlined && errors.Is(err, unix.EINVAL):
 		return nil, errors.New("the kernel lets nobody probe the function that it was inlined into")
-	case p.Target.Inlined && errors.Is(err, unix.EILSEQ):
+	case p.Hook.Inlined && errors.Is(err, unix.EILSEQ):
 		return nil, errors.New("the kernel patches its first instruction at run time")
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EILSEQ) || errors.Is(err, unix.EINVAL):
 		// The link package says of all of them that the symbol does not exist.

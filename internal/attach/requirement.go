@@ -197,7 +197,7 @@ func part(s bpf.Settings, functions ...string) (*ebpf.CollectionSpec, error) {
 	for _, name := range functions {
 		insns = append(insns, asm.Call.Label(name))
 	}
-	insns, err = bpf.Link(bpf.Function{Name: "part", Insns: append(insns, asm.Return())})
+	insns, err = bpf.Link(bpf.Subprogram{Name: "part", Insns: append(insns, asm.Return())})
 	spec.Programs["part"] = &ebpf.ProgramSpec{Instructions: insns}
 	return spec, err
 }

@@ -298,7 +298,7 @@ func (k *fakeKernel) sessions(log io.Writer) *Tracer {
 		k.t.Fatal(err)
 	}
 	o := Options{Settings: bpf.Settings{RingSize: 4096}, Kernel: view, Log: slog.New(slog.NewTextHandler(log, nil))}
-	o.Target.Arch, o.Target.Functions = "amd64", []bpf.Function{{Name: bpf.FuncPreemptCount, Insns: returning()}}
+	o.Code.Arch, o.Code.Subprograms = "amd64", []bpf.Subprogram{{Name: bpf.FuncPreemptCount, Insns: returning()}}
 	if o, err = SessionOptions(s, o, bpf.SessionSettings{Hung: 1}); err != nil {
 		k.t.Fatal(err)
 	}

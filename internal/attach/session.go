@@ -50,7 +50,7 @@ func SessionOptions(p *plan.Plan, o Options, report bpf.SessionSettings) (Option
 // tellInterrupts lets programs, of functions and the engine's own, find out whether they
 // run in an interrupt.
 func (o *Options) tellInterrupts() error {
-	for _, f := range o.Target.Functions {
+	for _, f := range o.Code.Subprograms {
 		if f.Name == bpf.FuncPreemptCount {
 			return nil
 		}
@@ -59,11 +59,11 @@ func (o *Options) tellInterrupts() error {
 	if err != nil {
 		return fmt.Errorf("reading the kernel's types: %w", err)
 	}
-	count, err := codegen.PreemptCount(o.Target.Arch, types)
+	count, err := codegen.PreemptCount(o.Code.Arch, types)
 	if err != nil {
 		return err
 	}
-	o.Target.Functions = append(slices.Clone(o.Target.Functions), count)
+	o.Code.Subprograms = append(slices.Clone(o.Code.Subprograms), count)
 	return nil
 }
 

@@ -28,7 +28,7 @@ import (
 // Options say how a plan is attached.
 type Options struct {
 	Settings bpf.Settings
-	Target   codegen.Target
+	Code     codegen.Options
 	// Kernel is where addresses are looked up, by which many functions are
 	// hooked at once.
 	Kernel *kernel.View
@@ -153,12 +153,12 @@ func (t *Tracer) open() error {
 		return err
 	}
 	types, _ := t.options.Kernel.BTF()
-	t.options.Target.Guard = codegen.GuardFor(t.plan.Layouts(), types)
+	t.options.Code.Guard = codegen.GuardFor(t.plan.Layouts(), types)
 	if err := t.pids.set(&s); err != nil {
 		return err
 	}
-	t.options.Target.Namespace = s.Namespace != bpf.Namespace{}
-	s.Functions, s.Untyped, s.Wake = t.options.Target.Functions, t.options.untyped(), t.options.Latency == 0
+	t.options.Code.Namespace = s.Namespace != bpf.Namespace{}
+	s.Subprograms, s.Untyped, s.Wake = t.options.Code.Subprograms, t.options.untyped(), t.options.Latency == 0
 	if slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return !t.alone(p) }) {
 		s.Sites, s.Lists = uint32(len(t.plan.Probes)), uint32(len(t.plan.Probes))
 	}
@@ -209,7 +209,7 @@ func (t *Tracer) findPIDs() error {
 // makeStash decides what is kept of calls in flight, and for how many.
 func (t *Tracer) makeStash(s *bpf.Settings) error {
 	s.Stash = codegen.StashFor(t.plan.Layouts())
-	t.options.Target.Stash = s.Stash
+	t.options.Code.Stash = s.Stash
 	if s.Stash == (bpf.Stash{}) {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 	if p.Method.Trampoline() && !p.FentryPossible() {
 		return errNoTrampoline(p)
 	}
-	programs, err := codegen.Compile(&p.Probe, t.options.Target)
+	programs, err := codegen.Compile(&p.Probe, t.options.Code)
 	if err != nil {
 		return err
 	}
@@ -379,10 +379,10 @@ func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 	case p.Method.Trampoline(), p.Method == layout.MethodTPBTF:
 		return prog.trampoline()
 	case p.Method == layout.MethodTracepoint:
-		return prog.tracepoint(p.Target.System, p.Target.Name)
+		return prog.tracepoint(p.Hook.System, p.Hook.Name)
 	case p.Method == layout.MethodRawTP:
 		return prog.rawTracepoint(p.Func.Name)
-	case p.Target.Offset != 0 || p.Target.Inlined:
+	case p.Hook.Offset != 0 || p.Hook.Inlined:
 		return hookInstruction(p, prog)
 	case ambiguous(p) && p.Func.Addr != 0:
 		return prog.kprobeAt(p.Func.Addr, e)

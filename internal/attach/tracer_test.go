@@ -379,7 +379,7 @@ func TestInstruction(t *testing.T) {
 			k := newFake(t)
 			k.traits["f0"] = has
 			p := &plan.Probe{Probe: layout.Probe{Method: layout.MethodKprobe}}
-			p.Func.Name, p.Func.Addr, p.Target.Offset = "f0", addr, 4
+			p.Func.Name, p.Func.Addr, p.Hook.Offset = "f0", addr, 4
 			prog := &fakeProgram{k.hold("program"), k, 0, 0, "f0"}
 			l, err := new(Tracer).hook(p, prog, atEntry)
 			if got := fmt.Sprint(err); want != "" && got != want || want == "" && err != nil {
@@ -400,7 +400,7 @@ func TestInstruction(t *testing.T) {
 		k := newFake(t)
 		k.traits["f0"] = errno
 		p := &plan.Probe{Probe: layout.Probe{Method: layout.MethodKprobe}}
-		p.Func.Name, p.Func.Addr, p.Target.Inlined = "f0", fakeBase+fakeSize, true
+		p.Func.Name, p.Func.Addr, p.Hook.Inlined = "f0", fakeBase+fakeSize, true
 		if _, err := new(Tracer).hook(p, &fakeProgram{k.hold("program"), k, 0, 0, "f0"}, atEntry); err == nil || err.Error() != want {
 			t.Errorf("inlined: %v, want %s", err, want)
 		}

@@ -91,8 +91,8 @@ func (t Trial) attach(h host, view *kernel.View, arch string) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	target := codegen.Target{Arch: arch, Session: func() codegen.SessionKfuncs { return codegen.FindSessionKfuncs(types) }}
-	options := Options{Settings: bpf.Settings{RingSize: trialRing, TraceSelf: true}, Target: target, Kernel: view, Log: slog.New(slog.DiscardHandler)}
+	code := codegen.Options{Arch: arch, Session: func() codegen.SessionKfuncs { return codegen.FindSessionKfuncs(types) }}
+	options := Options{Settings: bpf.Settings{RingSize: trialRing, TraceSelf: true}, Code: code, Kernel: view, Log: slog.New(slog.DiscardHandler)}
 	if !t.Session {
 		p, _, err := plan.Resolve(view, []*expr.Spec{spec}, resolve)
 		if err != nil {

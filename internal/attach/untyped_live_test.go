@@ -57,7 +57,7 @@ func TestLiveUntyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	filter := bpf.Filter{Family: true, PIDs: []uint32{1}, TIDs: []uint32{1}, UIDs: []uint32{0}, Comms: []string{"a*b"}}
-	tracer, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 4096, Filter: filter}, Target: codegen.Target{Arch: view.Arch(), Filtered: true},
+	tracer, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 4096, Filter: filter}, Code: codegen.Options{Arch: view.Arch(), Filtered: true},
 		Kernel: view, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func TestLiveVerified(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tracer, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 4096}, Target: codegen.Target{Arch: view.Arch()}, Kernel: view, LoadOnly: true, Log: slog.New(slog.DiscardHandler)})
+		tracer, err := Attach(p, Options{Settings: bpf.Settings{RingSize: 4096}, Code: codegen.Options{Arch: view.Arch()}, Kernel: view, LoadOnly: true, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,20 +40,20 @@ type Options struct {
 // An Info is the debug info of one kernel, module or program. The file is
 // mapped; if it is made shorter meanwhile, Err says so.
 type Info struct {
-	path     string // "" if it is not known
-	fault    atomic.Pointer[error]
-	options  Options
-	data     []byte
-	mapped   bool
-	sections *sections
-	places   places
-	relocate func() error // once, before anything is read
-	locate   func() error // once, before the places of parameters are read
-	units    *unitIndex
-	supUnits *unitIndex // of the supplementary file, if there is one
-	loader   *loader    // nil if only the bytes of the file are known
-	symbols  *symbolTable
-	stream   *reader
+	path         string // "" if it is not known
+	fault        atomic.Pointer[error]
+	options      Options
+	data         []byte
+	mapped       bool
+	sections     *sections
+	places       places
+	relocate     func() error // once, before anything is read
+	relocateLate func() error // once, before the places of parameters are read
+	units        *unitIndex
+	supUnits     *unitIndex // of the supplementary file, if there is one
+	loader       *loader    // nil if only the bytes of the file are known
+	symbols      *symbolTable
+	stream       *reader
 }
 
 // Open maps the debug info in a file.
@@ -118,7 +118,7 @@ func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 		}
 		return relocate(s.slots(), data, f, i.places.bases)
 	})
-	i.locate = sync.OnceValue(func() error {
+	i.relocateLate = sync.OnceValue(func() error {
 		err := fill(s.late(), data, f)
 		if err == nil && s.relocatable {
 			err = relocate(s.late(), data, f, i.places.bases)

@@ -36,7 +36,7 @@ func (f *inlineFinder) params(c cursor, a *abbrev, e *entry, addr uint64) []Para
 	if !a.children || len(params) == 0 {
 		return params
 	}
-	if err := f.reader.info.locate(); err != nil {
+	if err := f.reader.info.relocateLate(); err != nil {
 		f.reader.info.fail(err)
 		return params
 	}

@@ -75,7 +75,7 @@ func TestLiveVerifier(t *testing.T) {
 type acceptance struct {
 	view                  *kernel.View
 	engine                *ebpf.Collection
-	target                codegen.Target
+	target                codegen.Options
 	cache                 *btf.Cache
 	tried, fentry, kprobe int
 	causes                map[string]int
@@ -116,9 +116,9 @@ func methods() []layout.Method {
 }
 
 // target is what ksnoop takes the running kernel for.
-func target(t *testing.T, view *kernel.View) codegen.Target {
+func target(t *testing.T, view *kernel.View) codegen.Options {
 	t.Helper()
-	out := codegen.Target{Arch: runtime.GOARCH}
+	out := codegen.Options{Arch: runtime.GOARCH}
 	types, err := view.BTF()
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func (a *acceptance) load(t *testing.T, p *plan.Probe) error {
 	if err != nil {
 		return err
 	}
-	for i, funcs := range [][]bpf.Function{programs.Entry, programs.Return} {
+	for i, funcs := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
 		if funcs == nil {
 			continue
 		}

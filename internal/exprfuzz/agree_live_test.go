@@ -97,7 +97,7 @@ type round struct {
 	view   *kernel.View
 	funcs  []kernel.Function
 	addrs  []uint64
-	target codegen.Target
+	target codegen.Options
 	repeat int // calls of each function with each method
 }
 
@@ -187,7 +187,7 @@ func (r *round) run(t *testing.T, method layout.Method, total *tally) {
 		p.Probes, funcs = append(p.Probes, probe), append(funcs, i)
 	}
 	tracer, err := attach.Attach(p, attach.Options{
-		Settings: bpf.Settings{RingSize: 1 << 20}, Target: r.target, Kernel: r.view, Log: slog.New(slog.DiscardHandler)})
+		Settings: bpf.Settings{RingSize: 1 << 20}, Code: r.target, Kernel: r.view, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("seed %d, %s: %v", r.seed, method, err)
 	}

@@ -54,9 +54,9 @@ func TestLiveCombinations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			options := attach.Options{Settings: bpf.Settings{RingSize: 1 << 16}, Target: a.target, Kernel: a.view, LoadOnly: true, Log: slog.New(slog.DiscardHandler)}
+			options := attach.Options{Settings: bpf.Settings{RingSize: 1 << 16}, Code: a.target, Kernel: a.view, LoadOnly: true, Log: slog.New(slog.DiscardHandler)}
 			plain := options
-			options.Target.Filtered, options.Target.Limited, options.Target.Stacks = true, true, true
+			options.Code.Filtered, options.Code.Limited, options.Code.Stacks = true, true, true
 			options.Settings.Tail = bpf.Tail{Stack: 127, UserStack: 127}
 			loads(t, calls, options)
 			if !slices.Contains(inSessions, m) {

@@ -140,7 +140,7 @@ func TestLiveTraps(t *testing.T) {
 			p.Probes = append(p.Probes, trapProbe(t, view, m, i, tr.items, method))
 			p.Probes[i].ID = i
 		}
-		tracer, err := attach.Attach(p, attach.Options{Settings: bpf.Settings{RingSize: 1 << 16}, Target: target(t, view), Kernel: view, Log: slog.New(slog.DiscardHandler)})
+		tracer, err := attach.Attach(p, attach.Options{Settings: bpf.Settings{RingSize: 1 << 16}, Code: target(t, view), Kernel: view, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // An Answer is whether something is so. Its zero value is Unknown.
@@ -78,10 +80,10 @@ var factSources = [...]struct {
 	{FactModuleBTF, alone((*View).moduleFact)},
 	{FactJIT, alone((*View).jitFact)},
 	{FactPerf, func(v *View, p Privileges) Fact {
-		return v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.has(CapPerfmon) || p.has(CapSysAdmin), 1)
+		return v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.has(unix.CAP_PERFMON) || p.has(unix.CAP_SYS_ADMIN), 1)
 	}},
 	{FactUnprivBPF, func(v *View, p Privileges) Fact {
-		return v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.has(CapBPF) || p.has(CapSysAdmin), 0)
+		return v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.has(unix.CAP_BPF) || p.has(unix.CAP_SYS_ADMIN), 0)
 	}},
 	{FactRelease, alone((*View).releaseFact)},
 	{FactArch, func(v *View, _ Privileges) Fact { return Fact{Name: FactArch, Answer: Yes, Value: v.Arch()} }},
@@ -149,20 +151,12 @@ type Privileges struct {
 	Caps uint64 // effective capabilities, a bit each
 }
 
-// Capabilities, linux/capability.h.
-const (
-	CapSysAdmin = 21
-	CapSyslog   = 34
-	CapPerfmon  = 38
-	CapBPF      = 39
-)
-
 // has reports whether p has a capability.
 func (p Privileges) has(capability uint) bool { return p.Caps>>capability&1 != 0 }
 
 // tracing reports whether p allows loading and attaching tracing programs.
 func (p Privileges) tracing() bool {
-	return p.has(CapSysAdmin) || p.has(CapBPF) && p.has(CapPerfmon)
+	return p.has(unix.CAP_SYS_ADMIN) || p.has(unix.CAP_BPF) && p.has(unix.CAP_PERFMON)
 }
 
 // Privileges returns those of this process.

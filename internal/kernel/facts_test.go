@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 const fullConfig = `# comment
@@ -123,7 +124,7 @@ func TestFactsNo(t *testing.T) {
 		{name: FactPrivileges, priv: Privileges{UID: 1000},
 			want:     Fact{Value: "uid 1000", Why: "tracing needs CAP_BPF and CAP_PERFMON", Do: "run as root, or give ksnoop these capabilities: docs/safety.md has which feature needs which"},
 			obstacle: true},
-		{name: FactPrivileges, priv: Privileges{Caps: 1 << CapBPF},
+		{name: FactPrivileges, priv: Privileges{Caps: 1 << unix.CAP_BPF},
 			want: Fact{Value: "root without capabilities", Why: "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?",
 				Do: "run outside of the container, or give it these capabilities"},
 			obstacle: true},
@@ -319,11 +320,11 @@ func TestPrivileges(t *testing.T) {
 	files := fstest.MapFS{"proc/self/status": {Data: []byte(
 		"Name:\tksnoop\nUid:\t1000\t0\t1000\t1000\nCapPrm:\t0000000000000000\nCapEff:\t000000c000000000\n")}}
 	p, err := Open(files).Privileges()
-	if want := (Privileges{UID: 0, Caps: 1<<CapBPF | 1<<CapPerfmon}); err != nil || p != want {
+	if want := (Privileges{UID: 0, Caps: 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON}); err != nil || p != want {
 		t.Errorf("%+v, %v, want %+v", p, err, want)
 	}
-	if !p.tracing() || p.has(CapSysAdmin) {
-		t.Errorf("Tracing %v, CAP_SYS_ADMIN %v", p.tracing(), p.has(CapSysAdmin))
+	if !p.tracing() || p.has(unix.CAP_SYS_ADMIN) {
+		t.Errorf("Tracing %v, CAP_SYS_ADMIN %v", p.tracing(), p.has(unix.CAP_SYS_ADMIN))
 	}
 	for _, text := range []string{"", "Uid:\t0\tx\t0\t0\nCapEff:\t0\n", "Uid:\t0\t0\t0\t0\nCapEff:\tx\n", "Uid:\t0\t0\t0\t0\n"} {
 		if p, err := parseStatus(text); err == nil {

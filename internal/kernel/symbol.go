@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Symbol is what an address belongs to.
@@ -184,7 +186,7 @@ func (v *View) Hidden() error {
 	switch {
 	case restrict == "2": // from root, too
 		hidden.Need = "as root, sysctl kernel.kptr_restrict=1"
-	case err == nil && !p.has(CapSyslog) && (restrict == "1" || v.paranoid()): // kallsyms_show_value
+	case err == nil && !p.has(unix.CAP_SYSLOG) && (restrict == "1" || v.paranoid()): // kallsyms_show_value
 		hidden.Need = "run as root or with CAP_SYSLOG"
 	default:
 		return nil

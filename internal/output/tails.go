@@ -59,7 +59,7 @@ func (t *Tails) append(dst []byte, e *event.Event) []byte {
 func (t *Tails) appendStack(dst []byte, e *event.Event, s bpf.Section) []byte {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
 	addrs := t.callers(t.addrs, e.Probe.Func)
-	title, cut, inlined := "stack", s.Cut, e.Probe.Target.Inlined
+	title, cut, inlined := "stack", s.Cut, e.Probe.Hook.Inlined
 	if s.Caller {
 		title, cut = "caller", len(addrs) == 0 && s.Cut && !inlined
 		addrs = addrs[:min(len(addrs), 1)]
@@ -165,9 +165,9 @@ func (t *Tails) addFrames(addr uint64, returnAddress bool) {
 // addInliner adds the rows of the function that contains an inlined copy, and those between
 // the two.
 func (t *Tails) addInliner(p *plan.Probe) {
-	t.frames = t.Kernel.Frames(t.frames[:0], p.Func.Addr+p.Target.Offset, false)
+	t.frames = t.Kernel.Frames(t.frames[:0], p.Func.Addr+p.Hook.Offset, false)
 	// A function that it calls may be inlined at its start too.
-	own := slices.IndexFunc(t.frames, func(f symbols.Frame) bool { return f.Inlined && f.Name == p.Target.Name })
+	own := slices.IndexFunc(t.frames, func(f symbols.Frame) bool { return f.Inlined && f.Name == p.Hook.Name })
 	callers := t.frames[own+1:]
 	for i := range callers {
 		t.table.row()

@@ -123,7 +123,7 @@ func TestStackOfInlined(t *testing.T) {
 		{"inlined", caller, "        caller:\n" + inliner + "\n"},
 		{"other", caller, "        caller:\n            . inlined     (net/c.h:3)\n" + inliner + "\n"},
 	} {
-		p.Target = plan.Target{Kind: expr.Instruction, Name: c.name, Offset: 0x20, Inlined: true}
+		p.Hook = plan.Hook{Kind: expr.Instruction, Name: c.name, Offset: 0x20, Inlined: true}
 		if d := cmp.Diff(c.want, string(testTails().appendStack(nil, &e, c.section))); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}

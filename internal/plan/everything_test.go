@@ -44,10 +44,10 @@ func TestEverything(t *testing.T) {
 		}
 		name := spec.Selector.Name
 		f := kernel.Function{Name: name, Type: &btf.Func{Name: name, Type: &btf.FuncProto{Return: tt.result, Params: tt.params}}}
-		target := Target{Kind: spec.Selector.Kind, Name: name, Fields: []kernel.Field{}}
+		target := Hook{Kind: spec.Selector.Kind, Name: name, Fields: []kernel.Field{}}
 		for _, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti} {
 			for _, paired := range []bool{false, true} {
-				p, err := newTargetProbe(view, spec, f, target, Options{Arch: "amd64", Paired: paired, Method: func(*Probe) layout.Method { return m }})
+				p, err := newProbeOn(view, spec, f, target, Options{Arch: "amd64", Paired: paired, Method: func(*Probe) layout.Method { return m }})
 				if err != nil {
 					t.Fatal(err)
 				}

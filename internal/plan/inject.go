@@ -37,7 +37,7 @@ func (b *sessionBuilder) inject(in InjectedSpec) error {
 	var bad error
 	added := 0
 	for _, c := range found {
-		probe, err := newTargetProbe(b.view, in.Spec, c.f, c.Target, o)
+		probe, err := newProbeOn(b.view, in.Spec, c.f, c.Hook, o)
 		if err != nil {
 			bad = errors.Join(bad, err)
 			b.skip(c.f, err)

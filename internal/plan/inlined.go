@@ -68,7 +68,7 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 			"inlined in %d places, and no more than %d can be traced", len(places), maxInlined)
 	}
 	for _, at := range places {
-		found = append(found, candidate{at.Into, Target{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})
+		found = append(found, candidate{at.Into, Hook{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})
 	}
 	return found, nil
 }
@@ -102,8 +102,8 @@ func modulesOf(found []candidate, sel expr.Selector) []string {
 }
 
 // inlinedLabel returns the name that views give to an inlined function.
-func (t *Target) inlinedLabel(into kernel.Function) string {
-	return t.Name + " [inlined into " + into.Name + "+0x" + strconv.FormatUint(t.Offset, 16) + "]"
+func (h *Hook) inlinedLabel(into kernel.Function) string {
+	return h.Name + " [inlined into " + into.Name + "+0x" + strconv.FormatUint(h.Offset, 16) + "]"
 }
 
 // Absent returns the parameters that a SPEC without items would show but whose values are
@@ -126,7 +126,7 @@ func (p *Probe) Absent() []string {
 // declareInlined declares the parameters of an inlined function. Debug info says where the
 // compiler has their values when the function's code begins.
 func (p *Probe) declareInlined(types expr.Types, arch string) {
-	for _, param := range p.Target.Params {
+	for _, param := range p.Hook.Params {
 		declared := expr.Param{Name: param.Name, Type: inlinedType(types, param.Type)}
 		placed(&declared, param.Place, arch)
 		p.addStored(declared)

@@ -59,8 +59,8 @@ func (p *Plan) With(method func(*Probe) layout.Method) (*Plan, error) {
 type Probe struct {
 	layout.Probe
 	// Func is the function that is traced or hooked. A tracepoint only has a name here.
-	Func   kernel.Function
-	Target Target // set for anything but a function
+	Func kernel.Function
+	Hook Hook // set for anything but a function
 	// Syscall has the parameters of the system call that this function serves, if sessions
 	// capture all arguments and the parameters are known.
 	Syscall []kernel.Field

@@ -52,18 +52,18 @@ const maxProbes = 1 << 17
 
 // A Skipped is a selected function that is not traced, and why.
 type Skipped struct {
-	Func   kernel.Function
-	Target *Target // nil for a function
-	Why    error
+	Func kernel.Function
+	Hook *Hook // nil for a function
+	Why  error
 }
 
 // Inlined reports whether it is an inlined copy of a function.
-func (s *Skipped) Inlined() bool { return s.Target != nil && s.Target.Inlined }
+func (s *Skipped) Inlined() bool { return s.Hook != nil && s.Hook.Inlined }
 
 // Name returns the name that views would give it.
 func (s *Skipped) Name() string {
 	if s.Inlined() {
-		return s.Target.inlinedLabel(s.Func)
+		return s.Hook.inlinedLabel(s.Func)
 	}
 	return s.Func.String()
 }
@@ -105,11 +105,11 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 	var first error
 	for i := range found {
 		c := &found[i]
-		probe, err := newTargetProbe(view, spec, c.f, c.Target, o)
+		probe, err := newProbeOn(view, spec, c.f, c.Hook, o)
 		if err != nil {
 			left := Skipped{Func: c.f, Why: err}
 			if c.Kind != expr.Function {
-				left.Target = &c.Target
+				left.Hook = &c.Hook
 			}
 			skipped = append(skipped, left)
 			if first == nil {
@@ -130,16 +130,16 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 
 // NewProbe resolves one SPEC for one function.
 func NewProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, o Options) (*Probe, error) {
-	return newTargetProbe(view, spec, f, Target{}, o)
+	return newProbeOn(view, spec, f, Hook{}, o)
 }
 
-// newTargetProbe resolves one SPEC for a target that is reached through function f, or
+// newProbeOn resolves one SPEC for a hook that is reached through function f, or
 // through no function.
-func newTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Target, o Options) (*Probe, error) {
+func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o Options) (*Probe, error) {
 	if err := t.check(f); err != nil {
 		return nil, err
 	}
-	p := &Probe{Func: f, Target: t, Probe: layout.Probe{Name: f.Name, Function: f.Name, Kind: t.Kind, Spec: spec, Paired: o.Paired}}
+	p := &Probe{Func: f, Hook: t, Probe: layout.Probe{Name: f.Name, Function: f.Name, Kind: t.Kind, Spec: spec, Paired: o.Paired}}
 	switch {
 	case t.Inlined:
 		p.Name = t.inlinedLabel(f)
@@ -166,11 +166,11 @@ func newTargetProbe(view *kernel.View, spec *expr.Spec, f kernel.Function, t Tar
 
 func (p *Probe) defaultMethod() layout.Method {
 	switch {
-	case p.Target.Kind == expr.Tracepoint:
+	case p.Hook.Kind == expr.Tracepoint:
 		return layout.MethodTracepoint
-	case p.Target.Kind == expr.RawTracepoint:
+	case p.Hook.Kind == expr.RawTracepoint:
 		return layout.MethodTPBTF
-	case p.Target.Kind == expr.Instruction || !p.FentryPossible():
+	case p.Hook.Kind == expr.Instruction || !p.FentryPossible():
 		return layout.MethodKprobe
 	}
 	return layout.MethodFentry

@@ -329,7 +329,7 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 	default:
 		return nil // the SPEC that names the function decides which values are wanted
 	}
-	valued, err := newTargetProbe(b.view, spec, p.Func, c.Target, b.options)
+	valued, err := newProbeOn(b.view, spec, p.Func, c.Hook, b.options)
 	if err != nil {
 		if named {
 			return err
@@ -364,9 +364,9 @@ func signature(f kernel.Function, arch string) (params []layout.Param, result bt
 		return layout.Untyped(arch), layout.Word(), false
 	}
 	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
-		return layout.Locate(proto.Params, nil, arch), nil, true
+		return layout.ParamsOf(proto.Params, nil, arch), nil, true
 	}
-	return layout.Locate(proto.Params, proto.Return, arch), proto.Return, true
+	return layout.ParamsOf(proto.Params, proto.Return, arch), proto.Return, true
 }
 
 // syscallResult is the result type of system calls.

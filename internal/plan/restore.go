@@ -13,7 +13,7 @@ import (
 // A Recorded is what a recording has of a probe.
 type Recorded struct {
 	Func   kernel.Function
-	Target Target
+	Hook   Hook
 	Spec   *expr.Spec // nil if no values of its calls are wanted
 	Method layout.Method
 	Role   layout.Role
@@ -52,7 +52,7 @@ func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe,
 		p.Role = r.Role
 		return p, nil
 	}
-	p, err := newTargetProbe(view, r.Spec, r.Func, r.Target, o)
+	p, err := newProbeOn(view, r.Spec, r.Func, r.Hook, o)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func Refused(view *kernel.View, probes []*Probe) error {
 		if p.Role != layout.RoleCall {
 			spec = p.asked
 		}
-		if spec == nil || told[spec] || !isName(spec.Selector) || p.Target.Kind != expr.Function {
+		if spec == nil || told[spec] || !isName(spec.Selector) || p.Hook.Kind != expr.Function {
 			continue
 		}
 		a, _ := view.Attachable(p.Func)

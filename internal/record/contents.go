@@ -61,7 +61,7 @@ type probe struct {
 	Addr    uint64     `json:",omitempty"`
 	Type    btf.TypeID `json:",omitempty"` // of the function; 0 if BTF has none
 	Method  string
-	Target  plan.Target    // set for anything but a function
+	Hook    plan.Hook      `json:"Target"` // set for anything but a function
 	Layout  string         // fingerprint
 	Role    layout.Role    `json:",omitempty"`
 	Syscall []kernel.Field `json:",omitzero"` // of plan.Probe
@@ -93,16 +93,16 @@ func cost(spec *expr.Spec, fn *btf.Func) int {
 	return n
 }
 
-// targetCost estimates what the other declarations of a probe take: fields of a tracepoint,
+// hookCost estimates what the other declarations of a probe take: fields of a tracepoint,
 // parameters of a system call or of an inlined function. Each names a type to look up.
-func targetCost(t *plan.Target, syscall []kernel.Field) (n int) {
-	for _, fields := range [...][]kernel.Field{t.Fields, syscall} {
+func hookCost(h *plan.Hook, syscall []kernel.Field) (n int) {
+	for _, fields := range [...][]kernel.Field{h.Fields, syscall} {
 		for i := range fields {
 			n += paramCost + len(fields[i].Name) + len(fields[i].Decl)
 		}
 	}
-	for i := range t.Params {
-		p := &t.Params[i]
+	for i := range h.Params {
+		p := &h.Params[i]
 		n += paramCost + len(p.Name) + len(p.Type.Name) + len(p.Place.Ops)
 	}
 	return n
@@ -112,7 +112,7 @@ func targetCost(t *plan.Target, syscall []kernel.Field) (n int) {
 func Affordable(p *plan.Plan) error {
 	sum := 0
 	for _, probe := range p.Probes {
-		sum += cost(probe.Spec, probe.Func.Type) + targetCost(&probe.Target, probe.Syscall)
+		sum += cost(probe.Spec, probe.Func.Type) + hookCost(&probe.Hook, probe.Syscall)
 	}
 	if len(p.Probes) > maxProbes || sum > maxCost {
 		return fmt.Errorf("%d functions with these SPECs are too many for a recording", len(p.Probes))
@@ -144,7 +144,7 @@ func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Target: p.Target, Role: p.Role, Syscall: p.Syscall, Layout: fingerprint(p)}
+		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Syscall: p.Syscall, Layout: fingerprint(p)}
 		if p.Spec == nil {
 			r.Bare = true
 		} else if p.Spec != last {
@@ -187,7 +187,7 @@ func parseProbes(block []byte) ([]probe, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, damaged("its plan: %v", err)
 		}
-		if sum += targetCost(&r.Target, r.Syscall); sum > maxCost {
+		if sum += hookCost(&r.Hook, r.Syscall); sum > maxCost {
 			return nil, errTooMuch
 		}
 		probes = append(probes, r)
@@ -219,7 +219,7 @@ func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions)
 			return nil, err
 		}
 		recorded = append(recorded, of)
-		if sum += cost(of.Spec, of.Func.Type) + targetCost(&r.Target, r.Syscall); sum > maxCost {
+		if sum += cost(of.Spec, of.Func.Type) + hookCost(&r.Hook, r.Syscall); sum > maxCost {
 			return nil, errTooMuch
 		}
 	}
@@ -250,7 +250,7 @@ func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, 
 	if r.Bare {
 		spec = nil
 	}
-	return plan.Recorded{Func: f, Target: r.Target, Spec: spec, Method: method, Role: r.Role, Syscall: r.Syscall}, nil
+	return plan.Recorded{Func: f, Hook: r.Hook, Spec: spec, Method: method, Role: r.Role, Syscall: r.Syscall}, nil
 }
 
 // types returns the BTF that describes the functions of a module.

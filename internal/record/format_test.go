@@ -357,7 +357,7 @@ func TestPlanCost(t *testing.T) {
 
 // What a probe is declared with counts as well, wherever it stands, and before all of it is
 // in memory: of a few kilobytes of recording it once took gigabytes.
-func TestTargetCost(t *testing.T) {
+func TestHookCost(t *testing.T) {
 	f := newFixture(t, layout.MethodAuto, "vfs_read")
 	blocks := blocksOf(t, f.bytes(t))
 	for what, c := range map[string]struct {
@@ -365,12 +365,12 @@ func TestTargetCost(t *testing.T) {
 		n      int // in each of so many probes
 		probes int
 	}{
-		"fields in one probe":   {func(p *probe, n int) { p.Target.Kind, p.Target.Fields = expr.Tracepoint, make([]kernel.Field, n) }, 600_000, 1},
-		"fields in many probes": {func(p *probe, n int) { p.Target.Kind, p.Target.Fields = expr.Tracepoint, make([]kernel.Field, n) }, 10_000, 60},
-		"parameters":            {func(p *probe, n int) { p.Target.Params = make([]debuginfo.Param, n) }, 10_000, 60},
+		"fields in one probe":   {func(p *probe, n int) { p.Hook.Kind, p.Hook.Fields = expr.Tracepoint, make([]kernel.Field, n) }, 600_000, 1},
+		"fields in many probes": {func(p *probe, n int) { p.Hook.Kind, p.Hook.Fields = expr.Tracepoint, make([]kernel.Field, n) }, 10_000, 60},
+		"parameters":            {func(p *probe, n int) { p.Hook.Params = make([]debuginfo.Param, n) }, 10_000, 60},
 		"of system calls":       {func(p *probe, n int) { p.Syscall = make([]kernel.Field, n) }, 10_000, 60},
 		"names": {func(p *probe, n int) {
-			p.Target.Kind, p.Target.Fields = expr.Tracepoint, []kernel.Field{{Name: "a", Decl: strings.Repeat("b", n), Size: 8}}
+			p.Hook.Kind, p.Hook.Fields = expr.Tracepoint, []kernel.Field{{Name: "a", Decl: strings.Repeat("b", n), Size: 8}}
 		}, 1_000_000, 6},
 	} {
 		var changed []rawBlock

@@ -13,7 +13,7 @@ import (
 // parameters are.
 func (d *DebugInfo) Inlined(funcs []kernel.Function, params bool) [][]debuginfo.Inlining {
 	places := make([][]debuginfo.Inlining, len(funcs))
-	d.locate(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
+	d.byModule(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
 		for i, found := range info.Inlined(addrs, params) {
 			places[indices[i]] = found
 		}
@@ -35,7 +35,7 @@ func (d *DebugInfo) InlinedNamed(module string, match func(name string) bool) []
 // unknown.
 func (d *DebugInfo) Definitions(funcs []kernel.Function) []Frame {
 	frames := make([]Frame, len(funcs))
-	d.locate(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
+	d.byModule(funcs, func(info *debuginfo.Info, indices []int, addrs []uint64) {
 		for i, addr := range addrs {
 			file, line, _ := info.Definition(addr)
 			frames[indices[i]] = Frame{Addr: addr, Name: funcs[indices[i]].Name, File: file, Line: int(line)}
@@ -64,9 +64,9 @@ func (d *DebugInfo) of(module string) *debuginfo.Info {
 	return d.module(module)
 }
 
-// locate calls yield for vmlinux and for each module with those functions whose addresses
+// byModule calls yield for vmlinux and for each module with those functions whose addresses
 // are known, and with the addresses.
-func (d *DebugInfo) locate(funcs []kernel.Function, yield func(info *debuginfo.Info, indices []int, addrs []uint64)) {
+func (d *DebugInfo) byModule(funcs []kernel.Function, yield func(info *debuginfo.Info, indices []int, addrs []uint64)) {
 	modules := map[string][]int{}
 	for i, f := range funcs {
 		modules[f.Module] = append(modules[f.Module], i)

@@ -94,15 +94,15 @@ func Options(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (
 	o := attach.Options{Kernel: view, Fallback: s.Fallback, Latency: s.Latency, Hurry: s.Hurry, Log: s.Log,
 		Settings: bpf.Settings{Filter: s.Filter, Rate: s.Rate, RingSize: s.RingSize, InFlight: s.InFlight, Tail: s.Tail}}
 	var err error
-	if o.Target, err = Target(ctx, view, p, s); err != nil || !p.Sessions {
+	if o.Code, err = CodeOptions(ctx, view, p, s); err != nil || !p.Sessions {
 		return o, err
 	}
 	return attach.SessionOptions(p, o, s.Report)
 }
 
-// Target is what the programs of a plan are generated for, with settings.
-func Target(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (codegen.Target, error) {
-	t := codegen.Target{
+// CodeOptions say what the code of a plan is generated for, with settings.
+func CodeOptions(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (codegen.Options, error) {
+	t := codegen.Options{
 		Arch:     view.Arch(),
 		Filtered: s.Filter.Active(),
 		Limited:  s.Rate.Most > 0,
@@ -121,7 +121,7 @@ func Target(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (c
 		if err != nil {
 			return t, fmt.Errorf("leaving out what interrupts call: %w", err)
 		}
-		t.Functions = []bpf.Function{count}
+		t.Subprograms = []bpf.Subprogram{count}
 	}
 	return t, nil
 }

@@ -36,15 +36,15 @@ func NewMemory(size int) (*Memory, error) {
 		return nil, fmt.Errorf("mapping kernel memory: %w", err)
 	}
 	mem := &Memory{Bytes: b, m: m}
-	if err := mem.locate(); err != nil {
+	if err := mem.find(); err != nil {
 		mem.Close()
 		return nil, err
 	}
 	return mem, nil
 }
 
-// locate has a program write the value's address into the value.
-func (m *Memory) locate() error {
+// find has a program write the value's address into the value.
+func (m *Memory) find() error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: "GPL", Instructions: asm.Instructions{
 		asm.LoadMapValue(asm.R1, m.m.FD(), 0),
 		asm.StoreMem(asm.R1, 0, asm.R1, asm.DWord),

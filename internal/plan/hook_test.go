@@ -209,20 +209,20 @@ func TestTargetFaults(t *testing.T) {
 	}
 }
 
-// TestTargetCheck: a recording can speak of targets that no SPEC leads to.
-func TestTargetCheck(t *testing.T) {
+// TestHookCheck: a recording can speak of hooks that no SPEC leads to.
+func TestHookCheck(t *testing.T) {
 	view := viewOf(t)
 	spec := specs(t, "f")[0]
 	void := &btf.Func{Name: "f", Type: &btf.FuncProto{Return: &btf.Void{}}}
 	for name, c := range map[string]struct {
-		f      kernel.Function
-		target Target
+		f    kernel.Function
+		hook Hook
 	}{
-		"no such kind":               {kernel.Function{Name: "f"}, Target{Kind: 77}},
-		"a tracepoint without types": {kernel.Function{Name: "f"}, Target{Kind: expr.RawTracepoint, Name: "f"}},
-		"one without its own data":   {kernel.Function{Name: "f", Type: void}, Target{Kind: expr.RawTracepoint, Name: "f"}},
+		"no such kind":               {kernel.Function{Name: "f"}, Hook{Kind: 77}},
+		"a tracepoint without types": {kernel.Function{Name: "f"}, Hook{Kind: expr.RawTracepoint, Name: "f"}},
+		"one without its own data":   {kernel.Function{Name: "f", Type: void}, Hook{Kind: expr.RawTracepoint, Name: "f"}},
 	} {
-		if _, err := newTargetProbe(view, spec, c.f, c.target, Options{Arch: "amd64"}); err == nil {
+		if _, err := newProbeOn(view, spec, c.f, c.hook, Options{Arch: "amd64"}); err == nil {
 			t.Errorf("%s: resolved", name)
 		}
 	}

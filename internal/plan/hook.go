@@ -18,9 +18,9 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// A Target says what a probe is on if it is not simply a function. The zero value means a
+// A Hook says what a probe is on if it is not simply a function. The zero value means a
 // function.
-type Target struct {
+type Hook struct {
 	Kind   expr.Kind
 	System string `json:",omitempty"` // of a tracepoint: its group
 	Name   string `json:",omitempty"`
@@ -34,28 +34,28 @@ type Target struct {
 	Params  []debuginfo.Param `json:",omitempty"` // of the inlined function
 }
 
-// check rejects a target that no SPEC can lead to. A recording may contain one.
-func (t *Target) check(f kernel.Function) error {
-	if !t.Kind.Known() {
-		return fmt.Errorf("%s: no kind of target has the number %d", f, t.Kind)
+// check rejects a hook that no SPEC can lead to. A recording may contain one.
+func (h *Hook) check(f kernel.Function) error {
+	if !h.Kind.Known() {
+		return fmt.Errorf("%s: no kind of target has the number %d", f, h.Kind)
 	}
-	if proto := protoOf(f); t.Kind == expr.RawTracepoint && (proto == nil || len(proto.Params) == 0) {
-		return fmt.Errorf("%s: its types do not say what rawtp:%s is called with", f, t.Name)
+	if proto := protoOf(f); h.Kind == expr.RawTracepoint && (proto == nil || len(proto.Params) == 0) {
+		return fmt.Errorf("%s: its types do not say what rawtp:%s is called with", f, h.Name)
 	}
 	return nil
 }
 
-// label returns the selector that a SPEC would use for the target.
-func (t *Target) label() string {
-	return expr.Selector{Kind: t.Kind, System: t.System, Name: t.Name, Offset: t.Offset}.String()
+// label returns the selector that a SPEC would use for the hook.
+func (h *Hook) label() string {
+	return expr.Selector{Kind: h.Kind, System: h.System, Name: h.Name, Offset: h.Offset}.String()
 }
 
 // Signature returns the probe's signature as a C function, or nil if unknown.
 func (p *Probe) Signature() *btf.FuncProto {
-	if p.Target.Kind == expr.Function || p.Target.Kind == expr.Instruction {
+	if p.Hook.Kind == expr.Function || p.Hook.Kind == expr.Instruction {
 		return protoOf(p.Func)
 	}
-	if p.Target.Kind == expr.Syscall && p.Target.Fields == nil {
+	if p.Hook.Kind == expr.Syscall && p.Hook.Fields == nil {
 		return nil
 	}
 	proto := &btf.FuncProto{Return: p.Result}
@@ -75,7 +75,7 @@ func (p *Probe) Signature() *btf.FuncProto {
 // A candidate is something that a selector matched.
 type candidate struct {
 	f kernel.Function
-	Target
+	Hook
 }
 
 // candidates returns what a SPEC's selector matches. No match is an error.
@@ -114,7 +114,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return nil, fault(nearestHint(name, names()), "there is no %s %q", what, name)
 	}
 	n := len(found)
-	found = slices.DeleteFunc(found, func(c candidate) bool { return deniedTarget(&c.Target, o.Deny) })
+	found = slices.DeleteFunc(found, func(c candidate) bool { return deniedHook(&c.Hook, o.Deny) })
 	if len(found) == 0 {
 		return nil, fault("", "all %d %ss that match are denied", n, what)
 	}
@@ -142,9 +142,9 @@ func distinct(funcs []kernel.Function) []kernel.Function {
 	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return f.Addr != 0 && named[f.Addr] != f.Name })
 }
 
-func deniedTarget(t *Target, deny []expr.Selector) bool {
+func deniedHook(h *Hook, deny []expr.Selector) bool {
 	return slices.ContainsFunc(deny, func(d expr.Selector) bool {
-		return d.Kind == t.Kind && glob.Match(d.Name, t.Name) && (t.Kind != expr.Tracepoint || glob.Match(d.System, t.System))
+		return d.Kind == h.Kind && glob.Match(d.Name, h.Name) && (h.Kind != expr.Tracepoint || glob.Match(d.System, h.System))
 	})
 }
 
@@ -172,7 +172,7 @@ func syscalls(view *kernel.View, name, arch string) (found []candidate, err erro
 		}
 		calls, err := view.Syscalls(wanted, arch)
 		for _, c := range calls {
-			found = append(found, candidate{c.Func, Target{Kind: expr.Syscall, Name: c.Name, Fields: c.Params}})
+			found = append(found, candidate{c.Func, Hook{Kind: expr.Syscall, Name: c.Name, Fields: c.Params}})
 		}
 		if err != nil || len(found) > 0 {
 			return found, err
@@ -184,7 +184,7 @@ func syscalls(view *kernel.View, name, arch string) (found []candidate, err erro
 func tracepoints(view *kernel.View, system, name string) (found []candidate, err error) {
 	points, err := view.Tracepoints(system, name)
 	for _, p := range points {
-		found = append(found, candidate{kernel.Function{Name: p.Name}, Target{Kind: expr.Tracepoint, System: p.System, Name: p.Name, Fields: p.Fields}})
+		found = append(found, candidate{kernel.Function{Name: p.Name}, Hook{Kind: expr.Tracepoint, System: p.System, Name: p.Name, Fields: p.Fields}})
 	}
 	return found, err
 }
@@ -192,7 +192,7 @@ func tracepoints(view *kernel.View, system, name string) (found []candidate, err
 func rawTracepoints(view *kernel.View, name string) (found []candidate, err error) {
 	points, err := view.RawTracepoints(name)
 	for _, p := range points {
-		found = append(found, candidate{p, Target{Kind: expr.RawTracepoint, Name: p.Name}})
+		found = append(found, candidate{p, Hook{Kind: expr.RawTracepoint, Name: p.Name}})
 	}
 	return found, err
 }
@@ -216,32 +216,32 @@ func instruction(view *kernel.View, spec *expr.Spec, o Options, fault func(strin
 			return nil, fault("it ends before "+s.Name, "there is no instruction %#x of %s", sel.Offset, f.Name)
 		}
 	}
-	return []candidate{{f, Target{Kind: expr.Instruction, Name: f.Name, Offset: sel.Offset}}}, nil
+	return []candidate{{f, Hook{Kind: expr.Instruction, Name: f.Name, Offset: sel.Offset}}}, nil
 }
 
-// declare declares the parameters and the result of a target, and where they are.
+// declare declares the parameters and the result of a hook, and where they are.
 func (p *Probe) declare(scope *expr.Scope, arch string) {
-	switch p.Target.Kind {
+	switch p.Hook.Kind {
 	case expr.Function:
 		p.declareFunction(scope, arch)
 	case expr.Syscall:
 		p.declareSyscall(scope, arch)
 	case expr.Tracepoint:
 		scope.Point = true
-		for _, f := range p.Target.Fields {
-			p.addStored(field(scope.Types, f, p.Target.System == "syscalls"))
+		for _, f := range p.Hook.Fields {
+			p.addStored(field(scope.Types, f, p.Hook.System == "syscalls"))
 		}
 	case expr.RawTracepoint:
 		scope.Point = true
-		p.Params = layout.Locate(protoOf(p.Func).Params[1:], nil, arch)
+		p.Params = layout.ParamsOf(protoOf(p.Func).Params[1:], nil, arch)
 	case expr.Instruction:
 		scope.Point = true
-		if p.Target.Inlined {
+		if p.Hook.Inlined {
 			scope.Inlined = true
 			p.declareInlined(scope.Types, arch)
 			break
 		}
-		if p.Target.Offset == 0 && protoOf(p.Func) != nil {
+		if p.Hook.Offset == 0 && protoOf(p.Func) != nil {
 			p.declareFunction(scope, arch)
 			p.Result = nil
 		}
@@ -276,7 +276,7 @@ func (p *Probe) addStored(param expr.Param) {
 // registers, the address of which is the only parameter of the function that serves the
 // call. That parameter comes last here and has no name for SPECs.
 func (p *Probe) declareSyscall(scope *expr.Scope, arch string) {
-	fields := p.Target.Fields
+	fields := p.Hook.Fields
 	if fields == nil {
 		scope.Untyped = true
 		for range ptregs.SyscallArguments(arch) {
