@@ -23,6 +23,9 @@ func Prefix(pattern string) string {
 // Match reports whether all of s matches pattern. It goes back to the last *
 // only, so it takes at most len(pattern)*len(s) steps.
 func Match[T string | []byte](pattern string, s T) bool {
+	if n := len(pattern); n > 0 && !strings.ContainsRune(special, rune(pattern[n-1])) && (len(s) == 0 || s[len(s)-1] != pattern[n-1]) {
+		return false // as most of a table of names
+	}
 	p, i := 0, 0
 	star, from := -1, 0 // where to go on when a byte differs
 	for i < len(s) {

@@ -59,10 +59,11 @@ func (v *View) Match(pattern, module string) ([]Function, error) {
 	if !glob.Is(pattern) {
 		return v.exact(pattern, module)
 	}
-	if _, err := v.symbols(); err != nil {
+	t, err := v.symbols()
+	if err != nil {
 		return v.matchBTF(pattern, module)
 	}
-	return v.Select(func(f Function) bool {
+	return v.selected(t, t.code(glob.Prefix(pattern)), func(f Function) bool {
 		return glob.Match(pattern, f.Name) && (module == "" || f.Module != "" && glob.Match(module, f.Module))
 	})
 }
@@ -75,9 +76,14 @@ func (v *View) Select(keep func(Function) bool) ([]Function, error) {
 	if err != nil {
 		return nil, err
 	}
+	return v.selected(t, t.code(""), keep)
+}
+
+// selected is Select among some symbols.
+func (v *View) selected(t *symbolTable, symbols []uint32, keep func(Function) bool) ([]Function, error) {
 	traceable, _ := v.traceable() // nil if it is not known
 	var found []Function
-	for _, i := range t.code() {
+	for _, i := range symbols {
 		f := t.function(i)
 		if keep(f) && isFunction(f.Name, f.Module) && (traceable == nil || traceable.symbol(t, int(i))) {
 			found = append(found, f)

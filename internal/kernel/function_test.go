@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
 // fakeKernel is a kernel with one module and, if asked for, with tracefs.
@@ -371,6 +374,25 @@ func TestRunningKernel(t *testing.T) {
 	s, ok := v.Symbol(funcs[0].Addr + 4)
 	if diff := cmp.Diff(Symbol{Name: "vfs_read", Addr: funcs[0].Addr, Offset: 4, Size: s.Size}, s); !ok || diff != "" {
 		t.Errorf("Symbol: %v %s", ok, diff)
+	}
+}
+
+// TestMatchOften: what one glob finds does not depend on how many were looked for before, which
+// decides how the symbols are searched.
+func TestMatchOften(t *testing.T) {
+	v := Open(fakeKernel(t, ""))
+	all, err := v.Select(func(Function) bool { return true })
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	for i := range 2 * fewNames {
+		for _, pattern := range []string{"*", "?*", "ip_*", "ip_?cv", "*_*", "twice*", "twicer*", "co*0", "\xff*"} {
+			want := slices.DeleteFunc(slices.Clone(all), func(f Function) bool { return !glob.Match(pattern, f.Name) })
+			got, err := v.Match(pattern, "")
+			if err != nil || list(got) != list(want) {
+				t.Fatalf("%d: Match(%q) = %s, %v, want %s", i, pattern, list(got), err, list(want))
+			}
+		}
 	}
 }
 

@@ -198,8 +198,10 @@ func (t *symbolTable) byName() []uint32 {
 	return order
 }
 
-// code returns the indices of the symbols of code, sorted by name.
-func (t *symbolTable) code() []uint32 { return t.onlyCode(t.named()) }
+// code returns the symbols of code whose names have a prefix, in no order.
+func (t *symbolTable) code(prefix string) []uint32 {
+	return t.onlyCode(t.beginning(prefix, func(s string) bool { return strings.HasPrefix(s, prefix) }))
+}
 
 func (t *symbolTable) onlyCode(symbols []uint32) []uint32 {
 	return slices.DeleteFunc(slices.Clone(symbols), func(i uint32) bool { return !t.symbols[i].text() })
@@ -216,8 +218,7 @@ func (t *symbolTable) all(name string) []uint32 {
 // copiesOf returns the copies that the compiler made of a function.
 func (t *symbolTable) copiesOf(name string) []uint32 {
 	dot := name + "."
-	copies := t.onlyCode(t.beginning(dot, func(s string) bool { return strings.HasPrefix(s, dot) }))
-	return slices.DeleteFunc(copies, func(i uint32) bool {
+	return slices.DeleteFunc(t.code(dot), func(i uint32) bool {
 		base, ok := copyOf(t.name(&t.symbols[i]))
 		return !ok || base != name
 	})

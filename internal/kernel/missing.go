@@ -109,13 +109,14 @@ func (v *View) Refused(matches func(name, module string) bool) []string {
 		return nil
 	}
 	var names []string
-	for _, i := range t.code() {
+	for _, i := range t.code("") {
 		f := t.function(i)
 		if matches(f.Name, f.Module) && isFunction(f.Name, f.Module) &&
 			!strings.HasPrefix(f.Name, "__SCT__") /* of static calls */ && !traceable.symbol(t, int(i)) {
 			names = append(names, f.Name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
