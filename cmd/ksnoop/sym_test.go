@@ -23,7 +23,7 @@ func symProgram(t *testing.T, flags ...string) (file, dir string) {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
-	dir, err := filepath.Abs("../../internal/debuginfo/testdata/program")
+	dir, err := filepath.Abs("../../testdata/program")
 	if err != nil {
 		t.Fatal(err)
 	}

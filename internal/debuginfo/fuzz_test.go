@@ -30,7 +30,7 @@ func small(tb testing.TB, flags ...string) []byte {
 	}
 	dir := tb.TempDir()
 	out := filepath.Join(dir, "small")
-	args := append([]string{"-O2", "-c", "testdata/program/three.c", "-o", out}, flags...)
+	args := append([]string{"-O2", "-c", "../../testdata/program/three.c", "-o", out}, flags...)
 	gccArgs := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "zstd" })
 	zstd := len(gccArgs) < len(args)
 	if text, err := exec.Command(compiler, gccArgs...).CombinedOutput(); err != nil {

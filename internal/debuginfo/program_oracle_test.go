@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// builds are the ways in which the program of testdata/program is made. Each is
+// builds are the ways in which the program of testdata/program at the top is made. Each is
 // a shell command that leaves a.out.
 var builds = []struct{ name, tools, script string }{
 	{"gcc DWARF 4", "gcc", "gcc -O2 -g -gdwarf-4 *.c"},
@@ -51,7 +51,7 @@ func buildProgram(t *testing.T, tools, script string) (file string) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/program")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/program")); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", "-ec", script)

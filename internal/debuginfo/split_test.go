@@ -102,7 +102,7 @@ func TestSplitMissing(t *testing.T) {
 func FuzzHalf(f *testing.F) {
 	for _, script := range []string{"clang -O2 -g -gsplit-dwarf -gdwarf-5 three.c -shared -o a.out && cp *three.dwo half", "clang -O2 -g -gsplit-dwarf -gdwarf-4 three.c -shared -o a.out && cp *three.dwo half"} {
 		dir := f.TempDir()
-		source, err := filepath.Abs("testdata/program")
+		source, err := filepath.Abs("../../testdata/program")
 		if err != nil {
 			f.Fatal(err)
 		}

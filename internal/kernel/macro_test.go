@@ -6,26 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"golang.org/x/tools/txtar"
 )
 
 // formats are print formats as a kernel of a series has them, below a mount point.
 func formats(t testing.TB, series, mount string) fstest.MapFS {
 	t.Helper()
-	data, err := os.ReadFile("testdata/formats-" + series + ".txt")
+	archive, err := txtar.ParseFile("../../testdata/formats-" + series + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := make(fstest.MapFS)
-	for part := range strings.SplitSeq("\n"+string(data), "\n-- ") {
-		if name, text, ok := strings.Cut(part, " --\n"); ok {
-			files[mount+"/events/"+name] = &fstest.MapFile{Data: []byte(text + "\n")}
-		}
+	for _, f := range archive.Files {
+		files[mount+"/events/"+f.Name] = &fstest.MapFile{Data: f.Data}
 	}
 	return files
 }

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/tools/txtar"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -41,20 +42,18 @@ func macroKernel(t testing.TB, formats map[string]string) *kernel.View {
 var throttles = []btf.EnumValue{{Name: "VMSCAN_THROTTLE_WRITEBACK", Value: 0}, {Name: "VMSCAN_THROTTLE_ISOLATED", Value: 1},
 	{Name: "VMSCAN_THROTTLE_NOPROGRESS", Value: 2}, {Name: "VMSCAN_THROTTLE_CONGESTED", Value: 3}, {Name: "NR_VMSCAN_THROTTLE", Value: 4}}
 
-// kernelFormats are formats as the kernels of a series have them.
-func kernelFormats(t testing.TB, series string) (text string, files map[string]string) {
+// kernelFormats are formats as the kernels of a series have them, by their files.
+func kernelFormats(t testing.TB, series string) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile("../kernel/testdata/formats-" + series + ".txt")
+	archive, err := txtar.ParseFile("../../testdata/formats-" + series + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files = make(map[string]string)
-	for part := range strings.SplitSeq("\n"+string(data), "\n-- ") {
-		if name, text, ok := strings.Cut(part, " --\n"); ok {
-			files[name] = text
-		}
+	files := make(map[string]string)
+	for _, f := range archive.Files {
+		files[f.Name] = string(f.Data)
 	}
-	return string(data), files
+	return files
 }
 
 // macroValue is what flags is compared with.
@@ -75,7 +74,7 @@ func macroValue(view *kernel.View, name string) (uint64, error) {
 // asm-generic/fcntl.h F_.
 func TestMacroValues(t *testing.T) {
 	for _, series := range []string{"6.12", "7.3"} {
-		_, files := kernelFormats(t, series)
+		files := kernelFormats(t, series)
 		view := macroKernel(t, files)
 		for name, want := range map[string]uint64{
 			"GFP_KERNEL": 0xcc0, "GFP_ATOMIC": 0x820, "GFP_NOFS": 0xc40, "GFP_NOIO": 0xc00, "GFP_NOWAIT": 0x2800, "GFP_USER": 0x100cc0,
@@ -97,12 +96,15 @@ func TestMacrosAgreeWithC(t *testing.T) {
 	}
 	entry := regexp.MustCompile(`\{([^{}"]+), "(_*(?:GFP|FL|F|RECLAIM|TCP)_[A-Z0-9_]+)"\}`)
 	for _, series := range []string{"6.12", "7.3"} {
-		text, files := kernelFormats(t, series)
-		// The reasons for dropped packets have names of other things' in them.
-		text = regexp.MustCompile(`(?s)-- (skb/kfree_skb|tcp/tcp_send_reset)/.*?\n-- `).ReplaceAllString(text, "-- ")
+		files := kernelFormats(t, series)
 		program := "#include <stdio.h>\ntypedef unsigned int gfp_t;\nint main(void) {\n"
-		for _, m := range entry.FindAllStringSubmatch(text, -1) {
-			program += fmt.Sprintf("\tprintf(\"%%s %%lld\\n\", %q, (long long)(%s));\n", m[2], m[1])
+		for name, format := range files {
+			if name == "skb/kfree_skb/format" || name == "tcp/tcp_send_reset/format" {
+				continue // reasons for dropped packets have names of other things' in them
+			}
+			for _, m := range entry.FindAllStringSubmatch(format, -1) {
+				program += fmt.Sprintf("\tprintf(\"%%s %%lld\\n\", %q, (long long)(%s));\n", m[2], m[1])
+			}
 		}
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "macros.c"), []byte(program+"}\n"), 0o600); err != nil {
@@ -170,7 +172,7 @@ func TestMacroScope(t *testing.T) {
 	if want := "(no macros: /sys/kernel/tracing/events: file does not exist: mount -t tracefs"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("without tracefs: %v, want %s", err, want)
 	}
-	_, files := kernelFormats(t, "6.12")
+	files := kernelFormats(t, "6.12")
 	if _, err := macroValue(macroKernel(t, files), "GFP_KERNAL"); err == nil || !strings.Contains(err.Error(), `did you mean "GFP_KERNEL"?`) {
 		t.Errorf("a misspelling: %v", err)
 	}
