@@ -130,6 +130,7 @@ func TestReadingsJSON(t *testing.T) {
 
 // TestGFPNames compares with the kernel's own numbers, from Linux 6.10 on.
 func TestGFPNames(t *testing.T) {
+	compared := false
 	for _, file := range kernelBTF(t) {
 		spec, err := btf.LoadSpec(file)
 		if err != nil {
@@ -154,7 +155,15 @@ func TestGFPNames(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%s: %d names", file, found)
+		if found > 0 {
+			compared = true
+		}
+		if found > 0 && found < 20 {
+			t.Errorf("%s: only %d bits compared", file, found)
+		}
+	}
+	if !compared {
+		t.Skip("none of these kernels has an enum of the bits: Linux 6.10 is the first that has")
 	}
 }
 
