@@ -13,29 +13,29 @@ import (
 	"strings"
 )
 
-// Files that the capability look-ups read.
+// Files that say what can be attached to.
 const (
 	kallsymsFile  = "proc/kallsyms"
 	tracefs       = "sys/kernel/tracing"
 	tracefsOld    = "sys/kernel/debug/tracing"
 	filterFile    = "available_filter_functions"
-	sitesFile     = filterFile + "_addrs" // Linux 6.5: with addresses
+	sitesFile     = filterFile + "_addrs" // with addresses; Linux 6.5
 	blacklistFile = "sys/kernel/debug/kprobes/blacklist"
 )
 
-// mountTracefs is what to do where tracefs is not there.
+// mountTracefs is the advice where tracefs is not mounted.
 const mountTracefs = "mount -t tracefs tracefs /" + tracefs
 
 var errHidden = errors.New("addresses are hidden")
 
-// A Refusal is a reason not to attach to a function.
+// A Refusal is a reason for not attaching to a function.
 type Refusal uint8
 
 const (
 	NoBTF        Refusal = iota + 1 // fentry needs the signature
-	Renamed                         // fentry looks up the symbol that BTF names: "foo", not "foo.isra.0"
-	NotTraceable                    // not known to ftrace: notrace, inlined, or no room for the call
-	Blacklisted                     // NOKPROBE: a probe there would recurse
+	Renamed                         // fentry looks for the symbol that BTF names: "foo", not "foo.isra.0"
+	NotTraceable                    // ftrace does not know it: notrace, inlined, or no room for the call
+	Blacklisted                     // NOKPROBE: a probe would recurse
 )
 
 // A RefusedError says why a function cannot be attached to.
@@ -46,7 +46,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Func, e.Reason()) }
 
-// Reason is the error without the function's name.
+// Reason returns the error text without the function's name.
 func (e *RefusedError) Reason() string {
 	return map[Refusal]string{
 		NoBTF:        "BTF has no signature of it",
@@ -56,24 +56,24 @@ func (e *RefusedError) Reason() string {
 	}[e.Why]
 }
 
-// An Attach tells for each way of attaching to a function what speaks against
-// it. Nil means that nothing known does.
+// An Attach says for each way of attaching what prevents it. Nil means that nothing known
+// does.
 type Attach struct {
 	Fentry      error // fentry and fexit
 	Kprobe      error // kprobe and kretprobe
 	KprobeMulti error // kprobe.multi, kprobe.session and ftrace
 }
 
-// Refusal returns the kernel's own reason, if no way is left; else nil.
+// Refusal returns the kernel's own reason if no way is left, else nil.
 func (a Attach) Refusal() error {
 	if a.Fentry == nil || a.Kprobe == nil || a.KprobeMulti == nil {
 		return nil
 	}
-	return a.Kprobe // BTF and names are no matter to kprobes
+	return a.Kprobe // BTF and names do not matter to kprobes
 }
 
-// Attachable tells how a function can be attached to. Its error is what could
-// not be read; the answer then rests on the rest.
+// Attachable says how a function can be attached to. A non-nil error says what could not be
+// read; the answer is then based on the rest.
 func (v *View) Attachable(f Function) (Attach, error) {
 	var a Attach
 	refuse := func(why Refusal, ways ...*error) {
@@ -92,7 +92,7 @@ func (v *View) Attachable(f Function) (Attach, error) {
 	traceable, err1 := v.traceable()
 	if traceable != nil && !v.allowed(traceable, f) {
 		refuse(NotTraceable, &a.Fentry, &a.KprobeMulti)
-		// trace_kprobe.c refuses kprobes there as well, unless it was built to be debugged.
+		// trace_kprobe.c refuses kprobes there too, unless built for debugging.
 		if v.config().options["KPROBE_EVENTS_ON_NOTRACE"] != "y" {
 			refuse(NotTraceable, &a.Kprobe)
 		}
@@ -104,8 +104,8 @@ func (v *View) Attachable(f Function) (Attach, error) {
 	return a, errors.Join(err1, err2)
 }
 
-// allowed reports whether ftrace can trace a function, under this name or another
-// one of the same code.
+// allowed reports whether ftrace can trace a function, under this name or another name of
+// the same code.
 func (v *View) allowed(set *traceableSet, f Function) bool {
 	if set.allows(f) {
 		return true
@@ -117,8 +117,8 @@ func (v *View) allowed(set *traceableSet, f Function) bool {
 	})
 }
 
-// A functionSet holds functions by module and name. The kernel's lists have no
-// addresses, so functions of one name are in it together.
+// A functionSet holds functions by module and name. The kernel's lists have no addresses,
+// so functions of the same name are one.
 type functionSet map[string]map[string]struct{}
 
 func (s functionSet) has(name, module string) bool {
@@ -138,17 +138,17 @@ func (s functionSet) add(name, module string) {
 // A traceableSet holds the functions that ftrace can trace.
 type traceableSet struct {
 	functionSet
-	// sites are the addresses at which ftrace gets hold of them, sorted; nil if
-	// the kernel does not tell.
+	// sites are the addresses of ftrace's hooks, sorted; nil if the kernel does not tell
+	// them.
 	sites []uint64
 }
 
-// siteReach is how far behind a function's address its site is at most: behind
-// what marks it as the target of a jump.
+// siteReach bounds, in bytes, how far a function's hook is from its address: a landing pad
+// may come first.
 const siteReach = 16
 
-// allows reports whether a function can be traced. Of functions of one name,
-// only some may be; where the address decides it does.
+// allows reports whether a function can be traced. If it has namesakes, some of which can
+// be, the address decides if it is known.
 func (s *traceableSet) allows(f Function) bool {
 	if s.sites == nil || f.Addr == 0 {
 		return s.has(f.Name, f.Module)
@@ -157,15 +157,15 @@ func (s *traceableSet) allows(f Function) bool {
 	return i < len(s.sites) && s.sites[i]-f.Addr < siteReach
 }
 
-// symbol reports whether a symbol is of a function that can be traced.
+// symbol reports whether a symbol is a function that can be traced.
 func (s *traceableSet) symbol(t *symbolTable, i int) bool {
 	sym := &t.symbols[i]
 	f := Function{Name: t.name(sym), Module: t.module(sym), Addr: sym.addr}
 	return s.allows(f) || (s.sites == nil || f.Addr == 0) && t.aliased(i, s.functionSet)
 }
 
-// parseTraceable reads lines of "name" or "name [module]", each behind an
-// address or not: available_filter_functions or available_filter_functions_addrs.
+// parseTraceable parses available_filter_functions or available_filter_functions_addrs:
+// lines of "name" or "name [module]", after an address in the latter.
 func parseTraceable(r io.Reader, addresses bool) (*traceableSet, error) {
 	set := &traceableSet{functionSet: make(functionSet)}
 	in := bufio.NewScanner(r)
@@ -188,8 +188,8 @@ func parseTraceable(r io.Reader, addresses bool) (*traceableSet, error) {
 	return set, in.Err()
 }
 
-// parseBlacklist reads lines of "0xBEGIN-0xEND\tname". Names that begin with a
-// section's are ranges, not functions, and do no harm.
+// parseBlacklist parses lines of "0xBEGIN-0xEND\tname". Names of section boundaries stand
+// for ranges, not functions; they do no harm.
 func parseBlacklist(r io.Reader) (functionSet, error) {
 	set := make(functionSet)
 	in := bufio.NewScanner(r)
@@ -204,7 +204,7 @@ func parseBlacklist(r io.Reader) (functionSet, error) {
 	return set, in.Err()
 }
 
-// open opens a file that says what the kernel can do.
+// open opens a file that says what the kernel can do. give and missing are for the error.
 func (v *View) open(file, give, missing string) (fs.File, error) {
 	f, err := v.root.Open(file)
 	if err != nil {
@@ -215,7 +215,7 @@ func (v *View) open(file, give, missing string) (fs.File, error) {
 
 func (v *View) readSymbols() (*symbolTable, error) { return v.readSymbolsWhere(nil) }
 
-// readSymbolsWhere reads the symbols whose names are wanted; nil: all.
+// readSymbolsWhere reads the symbols whose names are wanted; nil means all.
 func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, error) {
 	f, err := v.open(kallsymsFile, "functions that BTF does not have", "the kernel must be built with CONFIG_KALLSYMS")
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
-// maxBTF is the most bytes of BTF that are read from a file. Those of a vmlinux
-// are 5 to 10 MB.
+// maxBTF bounds BTF that is read from a file, in bytes. A vmlinux has 5 to 10 MB.
 const maxBTF = 256 << 20
 
-// readBTF returns a BTF blob and, if it came in an ELF file, the architecture.
+// readBTF returns a BTF blob and, if it was in an ELF file, the architecture.
 func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
 	magic := make([]byte, 4)
 	if n, err := file.ReadAt(magic, 0); n < len(magic) {
@@ -50,8 +49,8 @@ func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
 	return data, elfArch[f.Machine], nil
 }
 
-// readBlob reads what the header of a blob declares, however large the file is:
-// a sparse one of terabytes takes 4 KB of a disk.
+// readBlob reads as many bytes as the blob's header declares, however large the file is: a
+// sparse file of terabytes takes 4 KB of disk.
 func readBlob(file io.ReaderAt) ([]byte, error) {
 	var head [btfLayoutHeaderSize]byte
 	n, err := file.ReadAt(head[:], 0)
@@ -68,11 +67,11 @@ func readBlob(file io.ReaderAt) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(file, 0, int64(size)))
 }
 
-// btfLayoutHeaderSize is that of headers that also place a table of how long
-// types are, as newer pahole writes it.
+// btfLayoutHeaderSize is the size of a header that also has a table of the lengths of
+// types, as newer pahole writes.
 const btfLayoutHeaderSize = 32
 
-// declaredSize is where the last section of a blob ends, by its header.
+// declaredSize returns the end of the blob's last section, according to its header.
 func declaredSize(head []byte) uint64 {
 	order := byteOrder(head)
 	size := uint64(order.Uint32(head[4:]))

@@ -16,8 +16,8 @@ import (
 // Release returns the kernel's release, such as "6.12.111+deb12-cloud-amd64".
 func (v *View) Release() (string, error) { return v.line("proc/sys/kernel/osrelease") }
 
-// Arch returns the kernel's architecture as Go names it, that of this program
-// if the kernel does not tell.
+// Arch returns the kernel's architecture as in GOARCH, or that of this program if the
+// kernel does not tell.
 func (v *View) Arch() string {
 	if v.arch != "" {
 		return v.arch
@@ -41,10 +41,10 @@ func (v *View) line(file string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// A config is what the kernel was built with.
+// A config holds the options that the kernel was built with.
 type config struct {
 	options map[string]string // names without CONFIG_
-	file    string            // which says so, "" if none does
+	file    string            // where they were found; "" for nowhere
 	err     error
 }
 
@@ -74,8 +74,7 @@ func (v *View) readConfig() config {
 	return config{err: errors.New("there is neither /proc/config.gz nor /boot/config-RELEASE")}
 }
 
-// parseConfig reads lines of "CONFIG_NAME=value" and keeps the names without
-// CONFIG_. An option that is not set is absent.
+// parseConfig parses lines of "CONFIG_NAME=value". Options that are not set are absent.
 func parseConfig(r io.Reader) (map[string]string, error) {
 	options := make(map[string]string)
 	in := bufio.NewScanner(r)

@@ -2,12 +2,13 @@
 
 package kernel
 
-// addTypes completes functions that were found in t: their types, and whether
-// their names tell which they are. BTF describes a copy that the compiler
-// made under the name of the original, provided that its arguments are where
-// the signature says (pahole leaves out the others); if the original is there
-// too, the description is that of the original. Of several names of the same
-// code it has one.
+// addTypes completes functions found in t: it adds their types and says whether their names
+// are unique.
+//
+// If the compiler made a copy of a function (.isra, .constprop), BTF describes the copy
+// under the original's name, provided that the arguments are where the signature says;
+// pahole leaves out others. If the original exists too, the description is the original's.
+// Of several names of the same code, BTF has one.
 func (v *View) addTypes(t *symbolTable, funcs []Function) error {
 	for i := range funcs {
 		f := &funcs[i]
@@ -31,8 +32,9 @@ func (v *View) addTypes(t *symbolTable, funcs []Function) error {
 	return nil
 }
 
-// namesakes reports whether other symbols have the name of a function, those of
-// data as well: the kernel counts them all before it takes a name for one place.
+// namesakes reports whether other symbols have the function's name, in its module or
+// elsewhere. Symbols of data count too, since the kernel counts them before it accepts a
+// name for a kprobe.
 func (t *symbolTable) namesakes(name, module string) (within, elsewhere bool) {
 	n := 0
 	for _, i := range t.all(name) {
@@ -46,7 +48,7 @@ func (t *symbolTable) namesakes(name, module string) (within, elsewhere bool) {
 	return n > 1, elsewhere
 }
 
-// count returns how many functions there are of a name in a module.
+// count returns the number of functions with a name in a module.
 func (t *symbolTable) count(name, module string) (n int) {
 	for _, i := range t.called(name) {
 		if t.module(&t.symbols[i]) == module {
@@ -56,8 +58,8 @@ func (t *symbolTable) count(name, module string) (n int) {
 	return n
 }
 
-// describeAlias sets the type of a function to that which BTF has under another
-// name of its code.
+// describeAlias sets the function's type to the one that BTF has under another name of its
+// code.
 func (v *View) describeAlias(t *symbolTable, f *Function) error {
 	for _, i := range t.at(f.Addr) {
 		s := &t.symbols[i]
@@ -72,17 +74,17 @@ func (v *View) describeAlias(t *symbolTable, f *Function) error {
 	return nil
 }
 
-// describe sets the type of a function to that which BTF has under a name.
+// describe sets the function's type to the one that BTF has under name.
 func (v *View) describe(f *Function, name string) error {
 	info, err := v.moduleInfo(f.Module)
 	if err != nil {
-		return nil // no BTF: the function is there all the same
+		return nil // without BTF, the function exists all the same
 	}
 	types, err := info.funcs(name)
 	if err != nil {
 		return err
 	}
-	// With several signatures nobody knows which is whose.
+	// With several signatures, it is unknown which belongs to the function.
 	if len(types) == 1 {
 		f.Type = types[0]
 	}

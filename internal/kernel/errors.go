@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// errNotFound is matched by errors for names that this kernel does not have.
+// errNotFound matches all errors about names that this kernel does not have.
 var errNotFound = errors.New("not found")
 
-// A NotFoundError says that the kernel has no function of some name.
+// A NotFoundError says that the kernel has no function of this name.
 type NotFoundError struct {
 	Name    string
-	Module  string   // the only module that was searched, "" for all
-	Nearest []string // names that may have been meant, the nearest first
+	Module  string   // the only module searched; "" for all
+	Nearest []string // similar names, the nearest first
 }
 
 func (e *NotFoundError) Error() string {
@@ -31,13 +31,13 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// Is makes every NotFoundError an errNotFound.
+// Is makes every NotFoundError match errNotFound.
 func (e *NotFoundError) Is(target error) bool { return target == errNotFound }
 
-// An AccessError says that a file of the kernel cannot be read, and what
-// somebody who may read it would get.
+// An AccessError says that a file of the kernel cannot be read, what to do about it, and
+// what that would give.
 type AccessError struct {
-	File string // relative to the root of the view
+	File string // path in the root of the view
 	Need string // what to do: "run as root"
 	Give string // what it would give: "addresses of functions"
 	Err  error
@@ -56,7 +56,7 @@ func (e *AccessError) Error() string {
 
 func (e *AccessError) Unwrap() error { return e.Err }
 
-// access wraps the error of opening or reading file.
+// access wraps an error from opening or reading file.
 func access(file, give, missing string, err error) error {
 	e := &AccessError{File: file, Give: give, Err: err}
 	switch {
@@ -68,7 +68,7 @@ func access(file, give, missing string, err error) error {
 	return e
 }
 
-// reason strips what a PathError repeats.
+// reason returns an error's text without what a PathError repeats.
 func reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -29,9 +29,9 @@ func privilegesFact(p Privileges) Fact {
 	return f
 }
 
-// lockdownFact: of the two modes only confidentiality forbids kprobes and
-// reading kernel memory from BPF (security/lockdown, LOCKDOWN_KPROBES,
-// LOCKDOWN_BPF_READ_KERNEL).
+// lockdownFact reports lockdown. Only the mode "confidentiality" forbids kprobes and
+// reading kernel memory from BPF (LOCKDOWN_KPROBES and LOCKDOWN_BPF_READ_KERNEL in
+// security/lockdown).
 func (v *View) lockdownFact() Fact {
 	f := Fact{Name: FactLockdown}
 	text, err := v.line("sys/kernel/security/lockdown")
@@ -84,7 +84,7 @@ func (v *View) ftraceFact() Fact {
 	return f
 }
 
-// fentryFact: trampolines are called directly from where ftrace would be.
+// fentryFact reports direct trampolines, which take the place of ftrace's hook.
 func (v *View) fentryFact() Fact {
 	if ftrace := v.ftraceFact(); ftrace.Answer == No {
 		ftrace.Name = FactFentry
@@ -104,7 +104,7 @@ func (v *View) kprobesFact() Fact {
 		f.Do = "write 1 to /sys/kernel/debug/kprobes/enabled"
 		return f
 	}
-	// Readable by everybody, and there only with CONFIG_KPROBE_EVENTS.
+	// Everybody can read this. It only exists with CONFIG_KPROBE_EVENTS.
 	const pmu = "sys/bus/event_source/devices/kprobe"
 	if v.exists(pmu) == Yes {
 		f.Answer, f.Why = Yes, "/"+pmu
@@ -115,7 +115,7 @@ func (v *View) kprobesFact() Fact {
 
 func (v *View) tracefsFact() Fact {
 	f := Fact{Name: FactTracefs}
-	const file = "trace_clock" // not there when nothing is mounted
+	const file = "trace_clock" // absent if nothing is mounted
 	for _, dir := range []string{tracefs, tracefsOld} {
 		switch v.exists(dir + "/" + file) {
 		case Yes:
@@ -197,8 +197,7 @@ func (v *View) jitFact() Fact {
 	return f
 }
 
-// settingFact is about a sysctl that keeps out those without privileges when it
-// is above limit.
+// settingFact reports a sysctl that keeps unprivileged processes out if it is above limit.
 func (v *View) settingFact(name FactName, file string, privileged bool, limit int) Fact {
 	f := Fact{Name: name}
 	text, err := v.line(file)
@@ -221,15 +220,15 @@ func (v *View) settingFact(name FactName, file string, privileged bool, limit in
 	return f
 }
 
-// The oldest release that has what every request needs of BPF (a test of package
-// attach holds it against the programs), and the oldest that is tested.
+// The oldest release with everything that any request needs of BPF (a test in package
+// attach compares it with the programs), and the oldest release that is tested.
 const (
 	OldestMajor, OldestMinor = 5, 12
 	testedMajor, testedMinor = 6, 1
 )
 
-// Tested reports whether the kernel is no older than what is tested. Kernels that
-// do not tell are taken for new.
+// Tested reports whether the kernel is at least as new as the oldest tested one. A kernel
+// that does not tell its release counts as new.
 func (v *View) Tested() bool {
 	release, _ := v.Release()
 	return !older(release, testedMajor, testedMinor)
@@ -256,7 +255,7 @@ func (v *View) releaseFact() Fact {
 	return f
 }
 
-// version splits "6.12.111+deb12" into its first two numbers.
+// version returns the first two numbers of a release such as "6.12.111+deb12".
 func version(release string) (major, minor int, ok bool) {
 	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
 	return major, minor, n == 2

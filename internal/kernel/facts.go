@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Answer is whether something is so. Its zero value is Unknown.
+// An Answer says whether something holds. The zero value is Unknown.
 type Answer uint8
 
 const (
@@ -34,7 +34,7 @@ func (a Answer) String() string {
 	return "unknown"
 }
 
-// A FactName is what a Fact is about.
+// A FactName says what a Fact is about.
 type FactName string
 
 // The facts, in the order in which tracing needs them.
@@ -59,11 +59,10 @@ const (
 	FactArch       FactName = "architecture"
 )
 
-// factSources say how each fact is found out, in the same order. The table is never
-// changed.
+// factSources says how to find each fact, in the same order. It is never changed.
 var factSources = [...]struct {
 	name FactName
-	find func(*View, Privileges) Fact // nil: the kernel was built with it or not, see builtIn
+	find func(*View, Privileges) Fact // nil for what a kernel is built with or without; see builtIn
 }{
 	{FactPrivileges, func(_ *View, p Privileges) Fact { return privilegesFact(p) }},
 	{FactLockdown, alone((*View).lockdownFact)},
@@ -89,12 +88,12 @@ var factSources = [...]struct {
 	{FactArch, func(v *View, _ Privileges) Fact { return Fact{Name: FactArch, Answer: Yes, Value: v.Arch()} }},
 }
 
-// alone is for facts that are the same whoever asks.
+// alone adapts a fact that does not depend on privileges.
 func alone(find func(*View) Fact) func(*View, Privileges) Fact {
 	return func(v *View, _ Privileges) Fact { return find(v) }
 }
 
-// builtIn is what a kernel was built with or without: options of its configuration,
+// builtIn says how to recognise what a kernel was built with: options of its configuration,
 // all of which must be set, and a function that only such a kernel has.
 var builtIn = map[FactName]struct {
 	options  []string
@@ -108,21 +107,21 @@ var builtIn = map[FactName]struct {
 	FactFprobe:  {[]string{"FPROBE"}, "register_fprobe"},
 }
 
-// A Fact is one thing that files tell about a kernel. Yes is what tracing wants.
+// A Fact is one thing that files tell about a kernel. Yes is the answer that tracing wants.
 type Fact struct {
 	Name   FactName
 	Answer Answer
 	Value  string // what was found: "6.12.111", "integrity", "2"
-	Why    string // the evidence, or the reason for Unknown
-	Do     string // what would make it a Yes
+	Why    string // the evidence, or why the answer is Unknown
+	Do     string // what would turn it into a Yes
 }
 
-// Facts are all that files tell about a kernel.
+// Facts are all facts about a kernel.
 type Facts []Fact
 
-// Obstacle returns the first fact that makes tracing impossible. What is unknown is no
-// obstacle: trying it will tell. It finds out no more than it needs: on a kernel that
-// can be traced it does not read kallsyms.
+// Obstacle returns the first fact that makes tracing impossible. An unknown fact is no
+// obstacle: trying will tell. It reads no more than necessary; kallsyms is not read on a
+// kernel that can be traced.
 func (v *View) Obstacle(p Privileges) (Fact, bool) {
 	return obstacle(func(name FactName) Fact { return v.fact(name, p) })
 }
@@ -145,10 +144,10 @@ func obstacle(get func(FactName) Fact) (Fact, bool) {
 	return Fact{}, false
 }
 
-// Privileges are what a process may do.
+// Privileges say what a process may do.
 type Privileges struct {
 	UID  int    // effective
-	Caps uint64 // effective capabilities, a bit each
+	Caps uint64 // effective capabilities as a bit mask
 }
 
 // has reports whether p has a capability.
@@ -159,7 +158,7 @@ func (p Privileges) tracing() bool {
 	return p.has(unix.CAP_SYS_ADMIN) || p.has(unix.CAP_BPF) && p.has(unix.CAP_PERFMON)
 }
 
-// Privileges returns those of this process.
+// Privileges returns the privileges of this process.
 func (v *View) Privileges() (Privileges, error) {
 	text, err := v.line("proc/self/status")
 	if err != nil {
@@ -174,7 +173,7 @@ func parseStatus(text string) (p Privileges, err error) {
 		key, value, _ := strings.Cut(line, ":")
 		words := strings.Fields(value)
 		switch {
-		case key == "Uid" && len(words) == 4: // real, effective, saved, of file accesses
+		case key == "Uid" && len(words) == 4: // real, effective, saved, file system
 			p.UID, err = strconv.Atoi(words[1])
 			uid = err == nil
 		case key == "CapEff" && len(words) == 1:
@@ -213,8 +212,8 @@ func (v *View) fact(name FactName, p Privileges) Fact {
 	return Fact{Name: name}
 }
 
-// feature is about something that is builtIn. Where the configuration cannot be read,
-// the function is the evidence.
+// feature finds something that is builtIn. If the configuration cannot be read, the
+// function is the evidence.
 func (v *View) feature(name FactName) Fact {
 	f := Fact{Name: name}
 	options, function := builtIn[name].options, builtIn[name].function
@@ -242,8 +241,8 @@ func (v *View) feature(name FactName) Fact {
 	return f
 }
 
-// hasFunction reports whether vmlinux has a function. BTF is asked first, being
-// twenty times faster to read than kallsyms, but does not have all functions.
+// hasFunction reports whether vmlinux has a function. It asks BTF first, which reads twenty
+// times faster than kallsyms but does not have all functions.
 func (v *View) hasFunction(name string) (bool, error) {
 	if info, err := v.vmlinux(); err == nil {
 		for range info.raw.named(name, func(kind uint8) bool { return kind == kindFunc }) {
@@ -257,7 +256,7 @@ func (v *View) hasFunction(name string) (bool, error) {
 	return slices.ContainsFunc(t.symbols, func(s symbol) bool { return t.name(&s) == name && s.module == 0 }), nil
 }
 
-// exists reports whether there is a file; unknown if that cannot be seen.
+// exists reports whether a file exists; Unknown if that cannot be seen.
 func (v *View) exists(file string) Answer {
 	if v.root == nil {
 		return Unknown
@@ -272,7 +271,7 @@ func (v *View) exists(file string) Answer {
 	return Unknown
 }
 
-// String returns the fact as one line of text.
+// String returns the fact as a line of text.
 func (f Fact) String() string {
 	text := string(f.Name) + ": " + cmp.Or(f.Value, f.Answer.String())
 	if f.Why != "" {

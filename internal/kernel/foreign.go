@@ -13,11 +13,10 @@ import (
 	"strings"
 )
 
-// OpenTyped returns the view of the kernel below root with vmlinux's types from
-// a file, an ELF vmlinux or a raw blob, rather than its own: it may have been
-// built without, or not show them. CheckTypes tells whether they are those of
-// this kernel. What the kernel exports of modules' types goes unused: it counts
-// on the types of its own vmlinux.
+// OpenTyped returns a view of the kernel below root that takes vmlinux's types from a file:
+// an ELF vmlinux or a raw blob. It is for kernels that were built without BTF or do not
+// show it. CheckTypes says whether the types fit the kernel. BTF that the kernel exports
+// for modules is ignored, because it refers to the types of the kernel's own vmlinux.
 func OpenTyped(root fs.FS, file io.ReaderAt) (*View, error) {
 	data, arch, err := readBTF(file)
 	if err != nil {
@@ -37,7 +36,7 @@ func OpenTyped(root fs.FS, file io.ReaderAt) (*View, error) {
 	return v, nil
 }
 
-// A typedRoot is the root of a kernel that exports other types than its own.
+// A typedRoot is a root in which other types take the place of the kernel's own.
 type typedRoot struct {
 	fs.FS
 	types []byte
@@ -58,24 +57,23 @@ func (r typedRoot) ReadFile(name string) ([]byte, error) {
 
 func (r typedRoot) ReadDir(name string) ([]fs.DirEntry, error) {
 	if name == btfDir {
-		return nil, nil // no modules'
+		return nil, nil // no modules
 	}
 	return fs.ReadDir(r.FS, name)
 }
 
-// GivenTypes reports whether the types come from a file, so that their BTF ids
-// mean nothing to the kernel.
+// GivenTypes reports whether the types come from a file. Their BTF ids then mean nothing to
+// the kernel.
 func (v *View) GivenTypes() bool { return v.given }
 
-// A ForeignTypesError says that types are not those of the kernel.
+// A ForeignTypesError says that types do not belong to the kernel.
 type ForeignTypesError struct {
-	// Functions are those that the types describe, and Absent how many of them
-	// the kernel does not have.
+	// Functions is how many functions the types describe. The kernel lacks Absent of them.
 	Functions, Absent int
-	// Variables are the per-CPU ones that the types place, and Moved how many of
-	// them the kernel does not have, or not there.
+	// Variables is how many per-CPU variables the types place. The kernel has Moved of them
+	// elsewhere or not at all.
 	Variables, Moved int
-	Examples         []string // of what is absent or has moved
+	Examples         []string // names of functions or variables that differ
 }
 
 func (e *ForeignTypesError) Error() string {
@@ -89,14 +87,13 @@ func (e *ForeignTypesError) Error() string {
 	return text + ", such as " + strings.Join(e.Examples, ", ")
 }
 
-// foreignExamples is how many examples of what differs an error has.
+// foreignExamples bounds Examples.
 const foreignExamples = 3
 
-// CheckTypes compares vmlinux's types with the kernel's symbols. pahole takes
-// the functions that it describes from the symbol table of the vmlinux at hand,
-// and so one that is missing gives another build away. So does a per-CPU
-// variable at another place: they move when one before them changes its size. The
-// error is a *ForeignTypesError, unless the symbols cannot be read.
+// CheckTypes compares vmlinux's types with the kernel's symbols. pahole describes the
+// functions of the vmlinux at hand, so a missing function reveals another build. So does a
+// per-CPU variable at another offset: it moves if one before it changes size. The error is
+// a *ForeignTypesError, or says that the symbols cannot be read.
 func (v *View) CheckTypes() error {
 	info, err := v.vmlinux()
 	if err != nil {
@@ -117,7 +114,7 @@ func (v *View) CheckTypes() error {
 	return e
 }
 
-// differs counts one more difference.
+// differs counts a difference and may keep its name as an example.
 func (e *ForeignTypesError) differs(n *int, name string) {
 	*n++
 	if len(e.Examples) < foreignExamples {
@@ -134,20 +131,19 @@ func (t *symbolTable) compareFunctions(raw *rawBTF, e *ForeignTypesError) {
 		}
 		name := t.name(s)
 		names[name] = struct{}{}
-		// Of a function that the compiler has split or changed BTF has the
-		// original's name.
+		// For a function that the compiler split or changed, BTF has the original's name.
 		if dot := strings.IndexByte(name, '.'); dot > 0 {
 			names[name[:dot]] = struct{}{}
 		}
 	}
 	_, all := t.first(perCPUStart)
 	for name, plain := range raw.describedFunctions() {
-		// Functions for the exit of what is built in are dropped at boot. Only
-		// with CONFIG_KALLSYMS_ALL, as variables, are they listed all the same.
+		// Exit functions of built-in code are dropped at boot. They are listed only with
+		// CONFIG_KALLSYMS_ALL, as variables.
 		_, ok := names[string(name)]
 		if !ok {
-			// Since Linux 7.0 a kfunc that takes implicit arguments has two types, and
-			// the one that has them all is called so.
+			// Since Linux 7.0, a kfunc with implicit arguments has two types. The one with
+			// all arguments has this suffix.
 			plainName, implicit := bytes.CutSuffix(name, []byte("_impl"))
 			_, ok = names[string(plainName)]
 			ok = ok && implicit
@@ -162,16 +158,16 @@ func (t *symbolTable) compareFunctions(raw *rawBTF, e *ForeignTypesError) {
 	}
 }
 
-// perCPUSection holds the variables that each CPU has a copy of: since Linux 5.10
-// the only section that vmlinux's BTF has.
+// perCPUSection holds the per-CPU variables. It is the only section in vmlinux's BTF since
+// Linux 5.10.
 const perCPUSection = ".data..percpu"
 
-// perCPUStart is the symbol at which that section begins.
+// perCPUStart is the symbol at the start of that section.
 const perCPUStart = "__per_cpu_start"
 
-// compareVariables compares where per-CPU variables lie relative to the first
-// of them: the types have offsets in the section, and the symbols count from 0 or,
-// since Linux 6.15 on x86, from an address.
+// compareVariables compares the offsets of per-CPU variables from the first one. Types have
+// offsets in the section; symbols count from 0 or, on x86 since Linux 6.15, from an
+// address.
 func (t *symbolTable) compareVariables(raw *rawBTF, e *ForeignTypesError) {
 	places := raw.section(perCPUSection)
 	if len(places) == 0 {
@@ -195,7 +191,7 @@ func (t *symbolTable) compareVariables(raw *rawBTF, e *ForeignTypesError) {
 	}
 }
 
-// first returns the address of vmlinux's first symbol of a name.
+// first returns the address of the first symbol with this name in vmlinux.
 func (t *symbolTable) first(name string) (uint64, bool) {
 	for i := range t.symbols {
 		if s := &t.symbols[i]; s.module == 0 && t.name(s) == name {
@@ -205,8 +201,8 @@ func (t *symbolTable) first(name string) (uint64, bool) {
 	return 0, false
 }
 
-// describedFunctions yields the names of the blob's functions, and whether they
-// neither take nor return anything.
+// describedFunctions yields the names of the blob's functions, with whether they have
+// neither parameters nor a result.
 func (r *rawBTF) describedFunctions() iter.Seq2[[]byte, bool] {
 	plain := make(map[uint32]bool)
 	for t := range r.all() {
@@ -223,7 +219,7 @@ func (r *rawBTF) describedFunctions() iter.Seq2[[]byte, bool] {
 	}
 }
 
-// A placed is a variable and where it lies in its section.
+// A placed is a variable and its offset in its section.
 type placed struct {
 	name   string
 	offset uint32
@@ -231,7 +227,7 @@ type placed struct {
 
 // section returns the variables of a section.
 func (r *rawBTF) section(name string) (all []placed) {
-	vars := make(map[uint32]uint32) // names by the id of the variable
+	vars := make(map[uint32]uint32) // names by id of the variable
 	for t := range r.all() {
 		if t.kind == kindVar {
 			vars[t.id] = t.name

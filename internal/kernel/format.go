@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// A Field is a field of a tracepoint's record, or a parameter of a system call,
-// as a format file of tracefs declares it.
+// A Field is a field of a tracepoint's record or a parameter of a system call, as a format
+// file of tracefs declares it.
 type Field struct {
 	Name string
-	// Decl is its C type, or that of its elements: "const char *", "umode_t".
+	// Decl is its C type, or the type of its elements: "const char *", "umode_t".
 	Decl string
-	// Array says that there are Size bytes of elements.
+	// Array says that the field is an array; Size is that of all elements, in bytes.
 	Array  bool `json:",omitempty"`
 	Offset uint32
 	Size   uint32
 	Signed bool `json:",omitempty"`
-	// Located and RelLocated say that the field tells where in the record the
-	// elements are: 16 bits of offset, from the record's beginning or from the
-	// end of the field, and 16 bits of length above.
+	// Located and RelLocated say that the field tells where the array is. Its low 16 bits
+	// are an offset, from the start of the record or from the end of the field; the upper
+	// 16 bits are the length in bytes.
 	Located    bool `json:",omitempty"`
 	RelLocated bool `json:",omitempty"`
 }
@@ -41,8 +41,7 @@ func (f Field) String() string {
 	return text
 }
 
-// parseFormat reads the fields of a format file, without those that all
-// tracepoints have:
+// parseFormat parses the fields of a format file, except those that all tracepoints have:
 //
 //	field:char prev_comm[16];	offset:8;	size:16;	signed:0;
 //	field:__data_loc char[] filename;	offset:8;	size:4;	signed:0;
@@ -85,8 +84,8 @@ func parseField(line string) (f Field, err error) {
 	return f, nil
 }
 
-// declare splits a declaration: the name is its last word, behind which or
-// before which, for what lies elsewhere, brackets make it an array.
+// declare splits a declaration. The name is the last word. Brackets after the name make it
+// an array; for a located array, they come before the name.
 func (f *Field) declare(decl string) {
 	decl, f.Located = strings.CutPrefix(decl, "__data_loc ")
 	decl, f.RelLocated = strings.CutPrefix(decl, "__rel_loc ")

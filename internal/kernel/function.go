@@ -14,18 +14,18 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
-// A Function is one function of the kernel.
+// A Function is a function of the kernel.
 type Function struct {
 	Name   string    // symbol as in kallsyms: "tcp_v4_rcv", "foo.isra.0"
 	Module string    // "" for vmlinux
-	Addr   uint64    // 0 when unknown: no root, only BTF, not located
+	Addr   uint64    // 0 if unknown: no root, known from BTF only, not located
 	Type   *btf.Func // nil when BTF has none
 
-	// Namesakes says that other symbols, of functions or of data, have the same
-	// name and module, so that only the address tells which is meant.
+	// Namesakes says that other symbols, of functions or data, have the same name and
+	// module. Only the address then tells which is meant.
 	Namesakes bool
-	// Shared says that symbols of other modules have the same name, which is all
-	// that the kernel goes by when it looks for the place of a kprobe.
+	// Shared says that symbols in other modules have the same name. The kernel goes by the
+	// name alone when it looks for the place of a kprobe.
 	Shared bool
 	// Alias says that BTF has Type under another name of the same code.
 	Alias bool
@@ -39,9 +39,9 @@ func (f Function) String() string {
 	return f.Name + "[" + f.Module + "]"
 }
 
-// Function returns the functions of one name, vmlinux's first. What BTF knows
-// is not looked up in kallsyms and has no address; Locate adds it. It fails
-// with a *NotFoundError if there is none.
+// Function returns the functions called name, vmlinux's first. A function that BTF
+// describes is not looked up in kallsyms and has no address; Locate adds it. If there is
+// none, the error is a *NotFoundError.
 func (v *View) Function(name string) ([]Function, error) {
 	found, err := v.exact(name, "")
 	if err == nil && len(found) == 0 {
@@ -50,11 +50,10 @@ func (v *View) Function(name string) ([]Function, error) {
 	return found, err
 }
 
-// Match returns the functions whose names match a glob, sorted by name, module
-// and address. A module glob of "" also stands for vmlinux. A name without *
-// and ? is looked up as Function does. Globs select among the functions that
-// can be attached to, as far as that is known, and find them with their
-// addresses.
+// Match returns the functions whose names match a glob, sorted by name, module and address.
+// Module glob "" includes vmlinux. A name without * and ? is looked up as by Function. A
+// glob selects among the functions that can be attached to, as far as that is known, and
+// returns them with addresses.
 func (v *View) Match(pattern, module string) ([]Function, error) {
 	if !glob.Is(pattern) {
 		return v.exact(pattern, module)
@@ -68,9 +67,9 @@ func (v *View) Match(pattern, module string) ([]Function, error) {
 	})
 }
 
-// Select returns the functions that keep reports true for, of all that can be
-// attached to as far as that is known, sorted by name, module and address. The
-// functions that keep sees have no types yet.
+// Select returns the functions for which keep returns true, among all that can be attached
+// to as far as that is known, sorted by name, module and address. keep sees functions
+// without types.
 func (v *View) Select(keep func(Function) bool) ([]Function, error) {
 	t, err := v.symbols()
 	if err != nil {
@@ -81,7 +80,7 @@ func (v *View) Select(keep func(Function) bool) ([]Function, error) {
 
 // selected is Select among some symbols.
 func (v *View) selected(t *symbolTable, symbols []uint32, keep func(Function) bool) ([]Function, error) {
-	traceable, _ := v.traceable() // nil if it is not known
+	traceable, _ := v.traceable() // nil if unknown
 	var found []Function
 	for _, i := range symbols {
 		f := t.function(i)
@@ -96,9 +95,9 @@ func (v *View) selected(t *symbolTable, symbols []uint32, keep func(Function) bo
 	return found, nil
 }
 
-// aliased reports whether a symbol is another name of a function in the set:
-// ftrace lists one name of each, __do_sys_getppid but not __x64_sys_getppid.
-// Symbols of one address follow one another in kallsyms.
+// aliased reports whether a symbol is another name of a function in the set. ftrace lists
+// one name for each address: __do_sys_getppid, but not __x64_sys_getppid. kallsyms lists
+// the symbols of one address in sequence.
 func (t *symbolTable) aliased(i int, set functionSet) bool {
 	s := &t.symbols[i]
 	if s.addr == 0 {
@@ -114,7 +113,7 @@ func (t *symbolTable) aliased(i int, set functionSet) bool {
 	return false
 }
 
-// exact finds the functions of one name, in BTF if it is there, else in
+// exact returns the functions with this very name, from BTF if that has them, else from
 // kallsyms.
 func (v *View) exact(name, module string) ([]Function, error) {
 	infos, err := v.infos(module)
@@ -137,15 +136,15 @@ func (v *View) exact(name, module string) ([]Function, error) {
 	return found, nil
 }
 
-// exactSymbols is the slow path of exact: a function that BTF does not have, or
-// a kernel without BTF, the error of which is in noBTF.
+// exactSymbols is the slow path of exact: BTF lacks the function, or the kernel has no BTF,
+// as noBTF says.
 func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error) {
 	t, err := v.symbols()
 	if err != nil {
 		if noBTF != nil {
 			return nil, noBTF
 		}
-		return nil, nil // BTF does not have it, and there is nobody else to ask
+		return nil, nil // BTF lacks it, and there is no other source
 	}
 	meant := func(f Function) bool { return module == "" || f.Module != "" && glob.Match(module, f.Module) }
 	var found []Function
@@ -154,7 +153,7 @@ func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error
 			found = append(found, f)
 		}
 	}
-	if len(found) == 0 { // the compiler may have left nothing else of it than copies
+	if len(found) == 0 { // the compiler may have left only copies
 		for _, i := range t.copiesOf(name) {
 			if f := t.function(i); meant(f) && isFunction(f.Name, f.Module) {
 				found = append(found, f)
@@ -165,7 +164,7 @@ func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error
 	return found, v.addTypes(t, found)
 }
 
-// matchBTF is Match where there are no symbols.
+// matchBTF is Match for a view without symbols.
 func (v *View) matchBTF(pattern, module string) ([]Function, error) {
 	infos, err := v.infos(module)
 	if err != nil {
@@ -193,11 +192,10 @@ func (v *View) matchBTF(pattern, module string) ([]Function, error) {
 	return found, nil
 }
 
-// Locate returns functions under the names and addresses that they have in the
-// running kernel. A function that the compiler kept only as a copy with
-// changed calling convention ("foo.isra.0") is replaced by its copies, one that
-// has several instances by all of them. Functions without a symbol are left
-// out.
+// Locate returns functions with the names and addresses that they have in the running
+// kernel. If the compiler only kept copies with another calling convention ("foo.isra.0"),
+// these take the function's place. A function with several instances is replaced by all of
+// them. Functions without a symbol are left out.
 func (v *View) Locate(funcs []Function) ([]Function, error) {
 	t, whole, err := v.symbolsNamed(funcs)
 	if err != nil {
@@ -239,14 +237,15 @@ func (v *View) locate(t *symbolTable, funcs []Function) ([]Function, error) {
 	return found, v.addTypes(t, found)
 }
 
-// A place is a name and the module that it is looked up in.
+// A place is a name and the module to look it up in.
 type place struct{ name, module string }
 
-// fewLookups is how many names are looked for in the raw headers, one after the other. Whoever asks
-// for more has a list of them.
+// fewLookups is how many names are looked up in the raw headers, one by one. After that, a
+// list of all names pays off.
 const fewLookups = 16
 
-// has reports whether the blob has a type of some kinds and one name; names has those of all.
+// has reports whether the blob has a type of the given kinds and name. names returns the
+// names of all such types.
 func (i *typeInfo) has(name string, sought *atomic.Int32, names func() map[string]struct{}, kinds func(uint8) bool) bool {
 	if name == "" {
 		return false
@@ -261,8 +260,8 @@ func (i *typeInfo) has(name string, sought *atomic.Int32, names func() map[strin
 	return false
 }
 
-// seek returns the functions of one name. The raw headers are asked first:
-// most modules have no such function and need not be decoded.
+// seek returns the functions called name. It looks at the raw headers first: most modules
+// lack the function and need not be decoded.
 func (i *typeInfo) seek(name string) ([]*btf.Func, error) {
 	if !i.has(name, &i.soughtFuncs, i.functions, isFunc) {
 		return nil, nil
@@ -270,7 +269,7 @@ func (i *typeInfo) seek(name string) ([]*btf.Func, error) {
 	return i.funcs(name)
 }
 
-// funcs returns the functions of one name, which nobody may change.
+// funcs returns the functions called name. The caller must not change them.
 func (i *typeInfo) funcs(name string) ([]*btf.Func, error) {
 	if known, ok := i.described.Load(name); ok {
 		return known.([]*btf.Func), nil
@@ -293,8 +292,8 @@ func compare(a, b Function) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Module, b.Module), cmp.Compare(a.Addr, b.Addr))
 }
 
-// copyOf returns the name of the function of which the compiler made a copy
-// with fewer or constant arguments.
+// copyOf returns the original's name if name is a copy that the compiler made with fewer or
+// constant arguments.
 func copyOf(name string) (base string, ok bool) {
 	dot := strings.IndexByte(name, '.')
 	if dot <= 0 {
@@ -304,8 +303,8 @@ func copyOf(name string) (base string, ok bool) {
 	return name[:dot], strings.HasPrefix(suffix, ".isra.") || strings.HasPrefix(suffix, ".constprop.")
 }
 
-// isFunction tells functions from what else kallsyms lists as code: padding
-// before functions, code moved out of functions, BPF programs and trampolines.
+// isFunction tells functions from other code in kallsyms: padding before functions, parts
+// moved out of functions, BPF programs and trampolines.
 func isFunction(name, module string) bool {
 	switch {
 	case noModule(module):

@@ -16,28 +16,28 @@ import (
 	"sync/atomic"
 )
 
-// A symbolTable is /proc/kallsyms. A kernel has 150,000 symbols, so their names
-// lie in one string, in the order of the file.
+// A symbolTable is the contents of /proc/kallsyms. A kernel has 150,000 symbols, so all
+// names are in one string, in the order of the file.
 type symbolTable struct {
 	names   string
 	symbols []symbol
-	modules []string        // modules[0] is vmlinux's: ""
-	sorted  func() []uint32 // symbols in memory by address
-	named   func() []uint32 // symbols by name
+	modules []string        // modules[0] is "", for vmlinux
+	sorted  func() []uint32 // indexes of symbols in memory, by address
+	named   func() []uint32 // indexes of symbols by name
 
-	searches atomic.Int32 // for names, so far
+	searches atomic.Int32 // number of searches for names so far
 }
 
-// MaxSymbols bounds a table of symbols, of which each takes some 40 bytes and its
-// name. A kernel with all that can be configured has less than a million.
+// MaxSymbols bounds a table. A symbol takes some 40 bytes and its name. A kernel with
+// everything configured has fewer than a million.
 const MaxSymbols = 2 << 20
 
 type symbol struct {
 	addr   uint64 // 0 if addresses are hidden
 	name   uint32 // offset in names
-	size   uint16 // of the name
+	size   uint16 // of the name, in bytes
 	module uint16 // index in modules
-	kind   byte   // the letter of nm(1)
+	kind   byte   // letter as in nm(1)
 }
 
 func (t *symbolTable) name(s *symbol) string { return t.names[s.name:][:s.size] }
@@ -54,11 +54,11 @@ func (t *symbolTable) loaded() (names []string) {
 	return names
 }
 
-// noModule reports whether what kallsyms has in the place of a module is the
-// kernel's word for BPF programs, or for trampolines of ftrace and kprobes.
+// noModule reports whether a module's name is a word of the kernel for BPF programs, or for
+// trampolines of ftrace and kprobes.
 func noModule(name string) bool { return name == "bpf" || strings.HasPrefix(name, "__builtin__") }
 
-// hidden reports whether the file showed no addresses.
+// hidden reports whether the file shows no addresses.
 func (t *symbolTable) hidden() bool {
 	return !slices.ContainsFunc(t.symbols, func(s symbol) bool { return s.addr != 0 && s.kind|0x20 != 'a' })
 }
@@ -72,12 +72,12 @@ func (s *symbol) text() bool {
 	return false
 }
 
-// parseSymbols reads lines such as
+// parseSymbols parses lines such as
 //
 //	ffffffff81a3c0f0 T ip_send_skb
 //	ffffffffc0a1e010 t nf_nat_inet_fn	[nf_nat]
 //
-// of which it keeps those whose names are wanted; nil: all.
+// and keeps those whose names are wanted; nil means all.
 func parseSymbols(r io.Reader, wanted func(name []byte) bool) (*symbolTable, error) {
 	t := &symbolTable{modules: []string{""}}
 	index := map[string]uint16{"": 0}
@@ -119,7 +119,7 @@ func parseSymbols(r io.Reader, wanted func(name []byte) bool) (*symbolTable, err
 	return t, nil
 }
 
-// symbolName returns the name in a line; nil if it is no such line.
+// symbolName returns the name in a line, or nil if the line is malformed.
 func symbolName(line []byte) []byte {
 	digits := bytes.IndexByte(line, ' ')
 	if digits < 0 || len(line) < digits+4 {
@@ -132,7 +132,7 @@ func symbolName(line []byte) []byte {
 	return name
 }
 
-// parseSymbol splits one line. The parts are valid as long as the line.
+// parseSymbol splits a line. The parts share its memory.
 func parseSymbol(line []byte) (s symbol, name, module []byte, ok bool) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	digits := bytes.IndexByte(line, ' ')
@@ -168,9 +168,8 @@ func hexDigit(c byte) (uint64, bool) {
 	return 0, false
 }
 
-// byAddress returns the indices of the symbols that have an address in memory,
-// sorted by it. Symbols of one address keep their order: the kernel's own %pS
-// prints the first.
+// byAddress returns the indexes of symbols that have an address in memory, sorted by
+// address. Symbols of one address keep their order: %pS in the kernel prints the first.
 func (t *symbolTable) byAddress() []uint32 {
 	order := make([]uint32, 0, len(t.symbols))
 	for i := range t.symbols {
@@ -185,8 +184,7 @@ func (t *symbolTable) byAddress() []uint32 {
 	return order
 }
 
-// byName returns the indices of the symbols, sorted by name. Those of one name
-// keep their order.
+// byName returns the indexes of the symbols, sorted by name and then by position.
 func (t *symbolTable) byName() []uint32 {
 	order := make([]uint32, len(t.symbols))
 	for i := range order {
@@ -207,15 +205,15 @@ func (t *symbolTable) onlyCode(symbols []uint32) []uint32 {
 	return slices.DeleteFunc(slices.Clone(symbols), func(i uint32) bool { return !t.symbols[i].text() })
 }
 
-// called returns the code of one name.
+// called returns the symbols of code with this name.
 func (t *symbolTable) called(name string) []uint32 { return t.onlyCode(t.all(name)) }
 
-// all returns the symbols of one name, code or not.
+// all returns the symbols with this name, of code or not.
 func (t *symbolTable) all(name string) []uint32 {
 	return t.beginning(name, func(s string) bool { return s == name })
 }
 
-// copiesOf returns the copies that the compiler made of a function.
+// copiesOf returns the compiler's copies of a function.
 func (t *symbolTable) copiesOf(name string) []uint32 {
 	dot := name + "."
 	return slices.DeleteFunc(t.code(dot), func(i uint32) bool {
@@ -224,11 +222,12 @@ func (t *symbolTable) copiesOf(name string) []uint32 {
 	})
 }
 
-// fewNames is how many names are looked for in the table as it is. To sort that
-// costs as much as some sixty such searches.
+// fewNames is how many names are searched for in the unsorted table. Sorting costs as much
+// as some sixty searches.
 const fewNames = 32
 
-// beginning returns the symbols from a name on for as long as the names are meant.
+// beginning returns the symbols, from name on in sorted order, for as long as meant returns
+// true.
 func (t *symbolTable) beginning(name string, meant func(string) bool) []uint32 {
 	if t.searches.Add(1) <= fewNames {
 		return t.search(meant)
@@ -244,7 +243,7 @@ func (t *symbolTable) beginning(name string, meant func(string) bool) []uint32 {
 	return order[first:end]
 }
 
-// search returns the symbols whose names are meant, in the order of the table.
+// search returns the symbols for whose names meant returns true, in the order of the table.
 func (t *symbolTable) search(meant func(string) bool) (found []uint32) {
 	for i := range t.symbols {
 		if meant(t.name(&t.symbols[i])) {
@@ -254,7 +253,7 @@ func (t *symbolTable) search(meant func(string) bool) (found []uint32) {
 	return found
 }
 
-// at returns what begins at an address.
+// at returns the symbols at an address.
 func (t *symbolTable) at(addr uint64) []uint32 {
 	order := t.sorted()
 	first, _ := slices.BinarySearchFunc(order, addr, func(i uint32, addr uint64) int { return cmp.Compare(t.symbols[i].addr, addr) })
@@ -265,7 +264,7 @@ func (t *symbolTable) at(addr uint64) []uint32 {
 	return order[first:end]
 }
 
-// function returns the function that a symbol is.
+// function converts a symbol to a Function.
 func (t *symbolTable) function(i uint32) Function {
 	s := &t.symbols[i]
 	return Function{Name: t.name(s), Module: t.module(s), Addr: s.addr}

@@ -12,35 +12,34 @@ import (
 	"sync"
 )
 
-// A Macro is a value that the print format of a tracepoint has for a name. BTF has no
-// macros, but the formats turn numbers into names with tables of both:
+// A Macro is a value that a tracepoint's print format gives for a name. BTF has no macros,
+// but print formats have tables that turn numbers into names:
 //
 //	__print_flags(REC->gfp_flags, "|", {( unsigned long)(( gfp_t)((((1UL))) << (6))), "__GFP_IO"}, …)
 type Macro struct {
 	Value int64
-	Event string // the first tracepoint that has it: "kmem:kmalloc"
+	Event string // first tracepoint that has it: "kmem:kmalloc"
 }
 
-// A macroText is a value as a format writes it.
+// A macroText is a value as the format spells it.
 type macroText struct {
 	name, text  string
 	event, file string
 }
 
-// macroTexts are the texts by name, each once, in the order of events.
+// macroTexts maps names to distinct texts, in the order of events.
 type macroTexts map[string][]macroText
 
-// macroValues are the macros by name that were asked for, and where they are from.
+// macroValues caches the macros that were asked for, and the files they come from.
 type macroValues struct {
 	sync.Mutex
 	known map[string][]Macro
 	files []string
 }
 
-// Macros returns the values that print formats have for a name. It reads the formats of
-// all tracepoints when it is first called; the error says why they cannot be read.
-// evaluate computes a C expression; it is called once for each, and what it does not
-// understand does not count.
+// Macros returns the values that print formats give for a name. The first call reads the
+// formats of all tracepoints; the error says why they cannot be read. evaluate computes a C
+// expression. It is called once for each text, and texts that it rejects do not count.
 func (v *View) Macros(name string, evaluate func(text string) (int64, bool)) ([]Macro, error) {
 	if !macroName.MatchString(name) {
 		return nil, nil
@@ -70,14 +69,14 @@ func (v *View) Macros(name string, evaluate func(text string) (int64, bool)) ([]
 	return found, err
 }
 
-// MacroNames returns the names of all macros in print formats, sorted.
+// MacroNames returns all names in print formats, sorted.
 func (v *View) MacroNames() []string {
 	texts, _ := v.macros()
 	return slices.Sorted(maps.Keys(texts))
 }
 
-// MacroFiles returns the files, relative to the root, that what Macros has returned
-// so far is from: with these alone it returns the same.
+// MacroFiles returns the files, relative to the root, on which the results of Macros so far
+// depend. A view with only these files gives the same results.
 func (v *View) MacroFiles() []string {
 	v.macroValues.Lock()
 	defer v.macroValues.Unlock()
@@ -102,8 +101,8 @@ func (v *View) readMacros() (macroTexts, error) {
 	return nil, first
 }
 
-// macrosIn reads the formats below a folder of events. One that cannot be read is
-// that of a module that was unloaded meanwhile.
+// macrosIn reads the formats in a directory of events. A format that cannot be read
+// belonged to a module that was unloaded meanwhile.
 func (v *View) macrosIn(dir string, systems []fs.DirEntry) macroTexts {
 	table := make(macroTexts)
 	for _, s := range systems {
@@ -149,25 +148,23 @@ func (t macroTexts) add(format, event, file string) {
 	}
 }
 
-// printFunctions are what takes a table, without the "__print_" before them.
+// printFunctions are the functions with a table, without their "__print_".
 var printFunctions = [...]string{"flags(", "flags_u64(", "symbolic(", "symbolic_u64("}
 
-// maxTexts is how many ways to write one value are looked at: kernels have one or two.
+// maxTexts bounds the spellings of one value. Kernels have one or two.
 const maxTexts = 16
 
-// macroName is what macros are called. Their first word, up to an underscore, says
-// what they belong to.
+// macroName matches names of macros. The first word, up to an underscore, says what they
+// belong to.
 var macroName = regexp.MustCompile(`^_*([A-Z][A-Z0-9]*_)[A-Z0-9_]+$`)
 
-// parseTable reads the table among the arguments of a call, and returns what
-// follows:
+// parseTable parses the table in the arguments of a call, and returns what follows:
 //
 //	REC->flags, "|", {0x0001u, "RECLAIM_WB_ANON"}, {0x0010u, "RECLAIM_WB_MIXED"} )
 //
-// Most tables have words for people ("TIMER", "dirty LRU page"), or what is left of a
-// name without what all have in common: "TO_DEVICE" of DMA_TO_DEVICE. These could
-// be names of something else. So a table counts only if all of its names begin with
-// the same word.
+// Most tables hold words for people ("TIMER", "dirty LRU page") or shortened names:
+// "TO_DEVICE" for DMA_TO_DEVICE. Such a word could be the name of something else, so a
+// table only counts if all its names begin with the same word.
 func parseTable(args string) (table []macroText, rest string) {
 	prefix := ""
 	for rest = args; ; {
@@ -201,7 +198,7 @@ func parseTable(args string) (table []macroText, rest string) {
 	return table, rest
 }
 
-// cutOutside cuts at the first character c that is outside of strings and parentheses.
+// cutOutside cuts s at the first c that is not inside a string or parentheses.
 func cutOutside(s string, c byte) (before, after string, found bool) {
 	i := outside(s, string(c))
 	if i < 0 {
@@ -210,8 +207,8 @@ func cutOutside(s string, c byte) (before, after string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// outside returns where the first of some characters is that is in no string and
-// no parentheses, or -1.
+// outside returns the index of the first of some characters that is not inside a string or
+// parentheses, or -1.
 func outside(s, chars string) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(s); i++ {

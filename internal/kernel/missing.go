@@ -14,34 +14,34 @@ import (
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
-// A Missing says why nothing can be traced under a name or glob. The parts that
-// do not apply are empty.
+// A Missing says why nothing can be traced under a name or glob. Fields that do not apply
+// are empty.
 type Missing struct {
-	// Refused are functions that match and that the kernel lets nobody trace.
+	// Refused are matching functions that the kernel does not let anyone trace.
 	Refused []string
-	// Unloaded is a module that is not loaded: the one that was asked for, or
-	// one that is known to have such a function.
+	// Unloaded is a module that is not loaded: the one in the selector, or one known to
+	// have such a function.
 	Unloaded string
-	// Installed says that Unloaded is there to be loaded.
+	// Installed says that Unloaded could be loaded.
 	Installed bool
-	// Loaded is the module that was asked for if it is loaded: it has no such function.
+	// Loaded is the module in the selector, if it is loaded but lacks the function.
 	Loaded string
-	// Elsewhere is the function, if it is not in the module that was asked for.
+	// Elsewhere is the function, if it is in another module than the selector says.
 	Elsewhere string
-	// BuiltIn is the module that was asked for if it is a part of vmlinux.
+	// BuiltIn is the module in the selector, if it is part of vmlinux.
 	BuiltIn string
-	// Nearest are names that may have been meant, the nearest first.
+	// Nearest are similar names, the nearest first.
 	Nearest []string
 }
 
-// RefusedBecause is what is the matter with functions that nobody can trace.
+// RefusedBecause says what prevents tracing a function.
 const RefusedBecause = "notrace, for boot only, or a part of the probes themselves"
 
-// modulesDir holds a folder of lists of modules for each kernel release.
+// modulesDir has a directory of module lists for each kernel release.
 const modulesDir = "lib/modules"
 
-// Missing finds out why there is no function to trace of a name or glob, in the
-// modules that match a glob if that is not empty.
+// Missing finds out why a name or glob matches nothing to trace, in the modules that match
+// a glob; "" means all.
 func (v *View) Missing(pattern, module string) Missing {
 	m := Missing{Refused: v.Refused(func(name, mod string) bool {
 		return glob.Match(pattern, name) && (module == "" || mod != "" && glob.Match(module, mod))
@@ -69,7 +69,7 @@ func (v *View) Missing(pattern, module string) Missing {
 	return m
 }
 
-// Hint is a sentence for whoever asked for the function.
+// Hint returns a sentence for the user.
 func (m Missing) Hint() string {
 	switch {
 	case m.Elsewhere != "" && !strings.HasSuffix(m.Elsewhere, "]"):
@@ -97,8 +97,8 @@ func (m Missing) Hint() string {
 	return ""
 }
 
-// Refused lists the functions, by name and module, that match and that the
-// kernel lets nobody trace, as far as that is known.
+// Refused returns matching functions, by name and module, that the kernel does not let
+// anyone trace, as far as that is known.
 func (v *View) Refused(matches func(name, module string) bool) []string {
 	t, err := v.symbols()
 	if err != nil {
@@ -120,8 +120,8 @@ func (v *View) Refused(matches func(name, module string) bool) []string {
 	return names
 }
 
-// moduleState tells of a module that was asked for whether it is loaded, a part of
-// vmlinux, or could be loaded.
+// moduleState finds out whether the module in a selector is loaded, part of vmlinux, or
+// could be loaded.
 func (v *View) moduleState(m *Missing, module string) {
 	is := func(line string) bool {
 		file, _, _ := strings.Cut(line, ":")
@@ -132,7 +132,7 @@ func (v *View) moduleState(m *Missing, module string) {
 		return
 	}
 	if _, err := fs.Stat(v.root, "sys/module"); err != nil {
-		return // nothing is known of modules
+		return // nothing is known about modules
 	}
 	if _, err := fs.Stat(v.root, path.Join("sys/module", moduleName(module))); err == nil {
 		m.Loaded = moduleName(module)
@@ -142,8 +142,8 @@ func (v *View) moduleState(m *Missing, module string) {
 	m.Installed = slices.ContainsFunc(v.moduleList("modules.dep"), is)
 }
 
-// exporter is the module that exports a function, if it is not loaded. Of
-// functions that no module exports nobody knows.
+// exporter returns the module that exports a function, if it is not loaded. Functions that
+// no module exports cannot be found this way.
 func (v *View) exporter(pattern string) string {
 	for _, line := range v.moduleList("modules.symbols") {
 		symbol, module, ok := strings.Cut(strings.TrimPrefix(line, "alias symbol:"), " ")
@@ -157,8 +157,8 @@ func (v *View) exporter(pattern string) string {
 	return ""
 }
 
-// moduleList reads the lines of a list of modules; none if there is no such
-// list, as in a container.
+// moduleList returns the lines of a list of modules; none if there is no list, as in a
+// container.
 func (v *View) moduleList(name string) []string {
 	release, err := fs.ReadFile(v.root, "proc/sys/kernel/osrelease")
 	if err != nil {
@@ -179,7 +179,7 @@ func (v *View) moduleList(name string) []string {
 	return lines
 }
 
-// moduleName is the name of a module's file or module as the kernel spells it.
+// moduleName returns the kernel's spelling of a module's name, from its file or its name.
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(path.Base(file), ".")
 	return strings.ReplaceAll(name, "-", "_")

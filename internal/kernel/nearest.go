@@ -10,9 +10,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
-// Nearest returns up to n functions that may have been meant by a mistyped
-// name, the nearest first: those that exist as a copy of that name, then those
-// that differ in few characters.
+// Nearest returns up to n functions that the user may have meant, the nearest first: copies
+// of a function with that name, and then names that differ in few characters.
 func (v *View) Nearest(name string, n int) []string {
 	type near struct {
 		name string

@@ -10,30 +10,30 @@ import (
 	"iter"
 )
 
-// A rawBTF is a BTF blob as the kernel exports it. Decoding every type of a
-// kernel takes a hundred milliseconds, walking the headers of the types two:
-// questions about names are answered here, and only the answers are decoded.
+// A rawBTF is a BTF blob as the kernel exports it. Decoding all types of a kernel takes a
+// hundred milliseconds; walking their headers takes two. So names are looked up here, and
+// only the results are decoded.
 type rawBTF struct {
 	order   binary.ByteOrder
 	little  bool
 	types   []byte
 	strings []byte
 	base    *rawBTF // of split BTF, else nil
-	count   uint32  // types, with those of base and void
+	count   uint32  // number of types, including those of base and void
 }
 
-// A rawType is the header of one type. Its data is valid as long as the blob.
+// A rawType is the header of a type. Its data is part of the blob.
 type rawType struct {
 	id   uint32
 	name uint32
 	kind uint8
 	vlen int
-	ref  uint32 // the type that it refers to, of a kind that does so, or its size
-	flag bool   // the flag that some kinds have
-	data []byte // what follows the header
+	ref  uint32 // type that it refers to, or its size, depending on the kind
+	flag bool   // flag that some kinds have
+	data []byte // bytes after the header
 }
 
-// Kinds of types, linux/btf.h.
+// Kinds of types, from linux/btf.h.
 const (
 	kindInt       = 1
 	kindPtr       = 2
@@ -61,7 +61,7 @@ const (
 	typeHeader    = 12
 )
 
-// extra is the number of bytes after a type's header, fixed and per element.
+// extra has the number of bytes after a type's header: fixed, and for each element.
 var extra = [kindMax + 1]struct{ fixed, each int }{
 	kindInt: {4, 0}, kindArray: {12, 0}, kindStruct: {0, 12}, kindUnion: {0, 12}, kindEnum: {0, 8},
 	kindFuncProto: {0, 8}, kindVar: {4, 0}, kindDatasec: {0, 12}, kindDeclTag: {4, 0}, kindEnum64: {0, 12},
@@ -69,12 +69,12 @@ var extra = [kindMax + 1]struct{ fixed, each int }{
 
 var errTruncated = errors.New("truncated")
 
-// isBTF reports whether data begins like a BTF blob.
+// isBTF reports whether data starts like a BTF blob.
 func isBTF(data []byte) bool {
 	return len(data) >= 2 && (binary.LittleEndian.Uint16(data) == btfMagic || binary.BigEndian.Uint16(data) == btfMagic)
 }
 
-// byteOrder is the order of a blob's bytes.
+// byteOrder returns a blob's byte order.
 func byteOrder(data []byte) binary.ByteOrder {
 	if binary.BigEndian.Uint16(data) == btfMagic {
 		return binary.BigEndian
@@ -82,8 +82,8 @@ func byteOrder(data []byte) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// isSplit reports whether a blob refers to another one: only a blob that stands
-// alone begins its strings with the empty one.
+// isSplit reports whether a blob refers to another one. Only a blob that stands alone
+// starts its strings with the empty one.
 func isSplit(data []byte) bool {
 	r, err := sections(data)
 	return err == nil && len(r.strings) > 0 && r.strings[0] != 0
@@ -136,7 +136,7 @@ func sections(data []byte) (*rawBTF, error) {
 	return r, nil
 }
 
-// firstID is the ID of the first type; 0 is void.
+// firstID returns the ID of the first type. ID 0 is void.
 func (r *rawBTF) firstID() uint32 {
 	if r.base != nil {
 		return r.base.count
@@ -159,8 +159,7 @@ func (r *rawBTF) all() iter.Seq2[rawType, error] {
 	}
 }
 
-// uint32 is r.order.Uint32, and takes no call where the order is that of the machines that
-// are traced.
+// uint32 is r.order.Uint32, without a call for little-endian blobs.
 func (r *rawBTF) uint32(b []byte) uint32 {
 	if r.little {
 		return binary.LittleEndian.Uint32(b)
@@ -168,7 +167,7 @@ func (r *rawBTF) uint32(b []byte) uint32 {
 	return r.order.Uint32(b)
 }
 
-// header decodes the type at the beginning of b and tells its size.
+// header decodes the type at the start of b and returns its size.
 func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
 	if len(b) < typeHeader {
 		return t, 0, errTruncated
@@ -187,7 +186,7 @@ func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
 	return t, n, nil
 }
 
-// text returns the string at an offset, nil if there is none.
+// text returns the string at an offset, or nil.
 func (r *rawBTF) text(off uint32) []byte {
 	if r.base != nil {
 		if n := uint32(len(r.base.strings)); off < n {
@@ -203,8 +202,8 @@ func (r *rawBTF) text(off uint32) []byte {
 	return s[:bytes.IndexByte(s, 0)]
 }
 
-// offsets returns where a string is: at most once in a table of its own and
-// once in the one of its base.
+// offsets returns the offsets of a string: at most one in the blob's own table and one in
+// that of its base.
 func (r *rawBTF) offsets(s string) (offs []uint32) {
 	first := uint32(0)
 	if r.base != nil {
@@ -220,8 +219,8 @@ func (r *rawBTF) offsets(s string) (offs []uint32) {
 	return offs
 }
 
-// named yields the types of some kinds and one name. It decodes no other header: it
-// takes a few milliseconds for a kernel's types, which parseBTF has checked.
+// named yields the types with this name and one of the kinds. It decodes only headers,
+// which parseBTF has checked; a kernel's types take a few milliseconds.
 func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
 	return func(yield func(rawType) bool) {
 		if name == "" {
@@ -243,7 +242,7 @@ func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
 	}
 }
 
-// isName reports whether a string is at an offset.
+// isName reports whether s is the string at an offset.
 func (r *rawBTF) isName(off uint32, s string) bool {
 	if r.base != nil {
 		n := uint32(len(r.base.strings))
@@ -256,7 +255,7 @@ func (r *rawBTF) isName(off uint32, s string) bool {
 	return end < uint64(len(r.strings)) && r.strings[end] == 0 && string(r.strings[off:end]) == s
 }
 
-// containing returns the IDs of the types that have part in their names, by name.
+// containing returns the IDs of types with part in their names, by name.
 func (r *rawBTF) containing(part string) map[string][]uint32 {
 	found := map[string][]uint32{}
 	for t := range r.all() {
@@ -267,7 +266,7 @@ func (r *rawBTF) containing(part string) map[string][]uint32 {
 	return found
 }
 
-// enumsWith yields the IDs of the enums that have an enumerator of that name.
+// enumsWith yields the IDs of enums that have an enumerator called name.
 func (r *rawBTF) enumsWith(name string) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		offs := r.offsets(name)
@@ -315,7 +314,7 @@ func (r *rawBTF) names(kinds func(uint8) bool) map[string]struct{} {
 
 func isFunc(kind uint8) bool { return kind == kindFunc }
 
-// contains is slices.Contains for one or two elements, inlined.
+// contains is slices.Contains for one or two elements; it is inlined.
 func contains(offs []uint32, off uint32) bool {
 	return offs[0] == off || len(offs) > 1 && offs[1] == off
 }

@@ -4,17 +4,16 @@ package kernel
 
 import "slices"
 
-// A Spelling is a type without its qualifiers: what a function takes, or
-// returns.
+// A Spelling is a type without its qualifiers, as a parameter or a result.
 type Spelling struct {
-	// Names are what it may be called: "struct sk_buff", "u32", "long unsigned int".
+	// Names are its possible names: "struct sk_buff", "u32", "long unsigned int".
 	Names  []string
 	Stars  int // levels of pointer
 	Return bool
 }
 
-// Having returns what tells of a function whether BTF describes it, or what it
-// is a copy of, as taking and returning all the types that are wanted.
+// Having returns a test of whether BTF says that a function takes and returns all the
+// wanted types. For a compiler's copy, the original's description counts.
 func (v *View) Having(wanted []Spelling) (func(Function) bool, error) {
 	infos, err := v.infos("")
 	if err != nil {
@@ -38,15 +37,14 @@ func (v *View) Having(wanted []Spelling) (func(Function) bool, error) {
 	}, nil
 }
 
-// HasSymbols reports whether the names of the kernel's functions are known from
-// more than its types.
+// HasSymbols reports whether function names are known from more than BTF.
 func (v *View) HasSymbols() bool {
 	t, err := v.symbols()
 	return err == nil && len(t.symbols) > 0
 }
 
-// signatures finds types of a blob by their IDs. It decodes no type: there are
-// 60,000 functions to look at.
+// signatures compares types of a blob by ID. It decodes no type: there are 60,000 functions
+// to look at.
 type signatures struct {
 	raw   *rawBTF
 	types []rawType
@@ -79,7 +77,7 @@ func (s *signatures) typ(id uint32) (t rawType, ok bool) {
 	return s.base.typ(id)
 }
 
-// satisfies reports whether a prototype has all types that are wanted.
+// satisfies reports whether a prototype has all wanted types.
 func (s *signatures) satisfies(proto uint32, wanted []Spelling) bool {
 	p, ok := s.typ(proto)
 	if !ok || p.kind != kindFuncProto {
@@ -113,10 +111,10 @@ func (s *signatures) is(id uint32, wanted []Spelling, i int) bool {
 	return fits
 }
 
-// maxQualifiers bounds the way to a type's name in corrupt BTF.
+// maxQualifiers bounds the chain of qualifiers in corrupt BTF.
 const maxQualifiers = 32
 
-// spelled reports whether a type is the one that is wanted.
+// spelled reports whether a type is the wanted one.
 func (s *signatures) spelled(id uint32, w *Spelling) bool {
 	stars := 0
 	for range maxQualifiers {
@@ -136,7 +134,7 @@ func (s *signatures) spelled(id uint32, w *Spelling) bool {
 	return false
 }
 
-// keyword is what stands before a type's name in C.
+// keyword returns the word before a type's name in C.
 func keyword(t rawType) string {
 	switch t.kind {
 	case kindStruct:

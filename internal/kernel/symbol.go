@@ -18,16 +18,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Symbol is what an address belongs to.
+// A Symbol says what an address belongs to.
 type Symbol struct {
 	Name   string
 	Module string // "" for vmlinux
-	Addr   uint64 // where the symbol begins
-	Offset uint64 // of the address within it
-	Size   uint64 // an upper bound: what lies between it and the next symbol
+	Addr   uint64 // start of the symbol
+	Offset uint64 // of the address in it, in bytes
+	Size   uint64 // upper bound: up to the next symbol
 }
 
-// String returns the form of the kernel's %pS: "ip_send_skb+0x10/0x50 [mod]".
+// String returns the symbol in the form of the kernel's %pS: "ip_send_skb+0x10/0x50 [mod]".
 func (s Symbol) String() string {
 	text := fmt.Sprintf("%s+%#x/%#x", s.Name, s.Offset, s.Size)
 	if s.Module != "" {
@@ -37,24 +37,24 @@ func (s Symbol) String() string {
 }
 
 const (
-	// page is the smallest unit in which the kernel hands out memory for code.
+	// page is the unit in which the kernel allocates memory for code.
 	page = 4096
-	// lastSymbol is what the last symbol before a gap may at most span beyond
-	// its page. Without a bound, memory that has no symbol, a trampoline for
-	// example, would be given the name of code far away.
+	// lastSymbol bounds how far the last symbol before a gap extends beyond its page.
+	// Otherwise memory without symbols, such as a trampoline, would get the name of code
+	// far away.
 	lastSymbol = 4 * page
 )
 
-// A symbolSource reads a table of symbols once, when it is first asked for.
+// A symbolSource reads a table of symbols on first use.
 type symbolSource struct {
 	get  func() (*symbolTable, error)
 	done atomic.Bool
 }
 
-// symbols returns the table of symbols, which it reads the first time.
+// symbols returns the table of symbols. It is read on first use.
 func (v *View) symbols() (*symbolTable, error) { return v.table.Load().get() }
 
-// setSymbols has the table of symbols read by read.
+// setSymbols makes read the source of the table of symbols.
 func (v *View) setSymbols(read func() (*symbolTable, error)) {
 	s := &symbolSource{}
 	s.get = sync.OnceValues(func() (*symbolTable, error) {
@@ -64,12 +64,13 @@ func (v *View) setSymbols(read func() (*symbolTable, error)) {
 	v.table.Store(s)
 }
 
-// symbolsNamed returns a table that has at least the symbols of some functions
-// and of their copies, and whether it has all others, too. The kernel takes some
-// 2,000 instructions to print a symbol and ksnoop as many to keep it, so that of
-// a request for a few functions half of the time went into that. A search has the
-// kernel print few of them; what is printed and not kept costs a tenth. A second
-// time the whole table is the better bargain.
+// symbolsNamed returns a table with at least the symbols of some functions and of their
+// copies. whole says that it has all symbols.
+//
+// The kernel takes some 2,000 instructions to print a symbol, and ksnoop as many to keep
+// it. For a request of a few functions, that was half of the time. A search makes the
+// kernel print few symbols; a symbol that is printed but not kept costs a tenth. A second
+// request reads the whole table, which is cheaper from then on.
 func (v *View) symbolsNamed(funcs []Function) (t *symbolTable, whole bool, err error) {
 	if v.root == nil || v.pinned.Load() || v.table.Load().done.Load() || len(funcs) > fewFunctions || v.scanned.Swap(true) {
 		t, err = v.symbols()
@@ -95,12 +96,12 @@ func (v *View) symbolsNamed(funcs []Function) (t *symbolTable, whole bool, err e
 	return t, false, err
 }
 
-// A SymbolSearch returns lines of /proc/kallsyms, among them those of all symbols
-// whose names begin with one of some texts.
+// A SymbolSearch returns lines of /proc/kallsyms. All symbols whose names begin with one of
+// the texts are among them.
 type SymbolSearch func(beginnings []string) (io.ReadCloser, error)
 
-// SearchSymbols has a few symbols be searched for rather than read with all others.
-// Where the search fails, the file is read.
+// SearchSymbols makes the view search for a few symbols instead of reading them all. If the
+// search fails, the file is read.
 func (v *View) SearchSymbols(search SymbolSearch) { v.search = search }
 
 func (v *View) searchSymbols(beginnings []string, wanted func(name []byte) bool) (*symbolTable, error) {
@@ -115,13 +116,12 @@ func (v *View) searchSymbols(beginnings []string, wanted func(name []byte) bool)
 	return parseSymbols(found, wanted)
 }
 
-// fewFunctions is up to how many functions are looked for in the file itself.
+// fewFunctions is the largest number of functions for which the file is searched.
 const fewFunctions = 16
 
-// Renew has the symbols read anew when they are next asked for. kallsyms grows
-// while a kernel runs: attaching alone adds trampolines, and until they are
-// known their addresses go by the name of what lies before them. It reports
-// whether there is anything to read again.
+// Renew makes the next request read the symbols again. kallsyms grows while a kernel runs.
+// Attaching alone adds trampolines, and until these are known, their addresses get the name
+// of what comes before them. It reports whether there is anything to read again.
 func (v *View) Renew() bool {
 	if v.root == nil || v.pinned.Load() {
 		return false
@@ -130,15 +130,15 @@ func (v *View) Renew() bool {
 	return true
 }
 
-// Pin has text stand for /proc/kallsyms from now on, whatever the file becomes.
-// The View keeps text.
+// Pin makes text stand for /proc/kallsyms from now on, whatever the file becomes. The View
+// keeps text.
 func (v *View) Pin(text []byte) {
 	v.pinned.Store(true)
 	v.setSymbols(func() (*symbolTable, error) { return parseSymbols(bytes.NewReader(text), nil) })
 }
 
-// Symbol tells what addr belongs to. It is false for an address outside of all
-// symbols, and for every address if the kernel hides them; see Symbols.
+// Symbol returns the symbol that addr belongs to. It returns false for an address outside
+// of all symbols, and for every address if the kernel hides them; see Symbols.
 func (v *View) Symbol(addr uint64) (Symbol, bool) {
 	t, err := v.symbols()
 	if err != nil {
@@ -147,9 +147,9 @@ func (v *View) Symbol(addr uint64) (Symbol, bool) {
 	return t.find(addr)
 }
 
-// SymbolNamed returns the first symbol of that name, in vmlinux if it is there,
-// or in the given module if that is not "". It is false if there is none, and if
-// the kernel hides addresses; see Symbols.
+// SymbolNamed returns the first symbol called name, preferably in vmlinux; if module is not
+// "", only in that module. It returns false if there is none, and if the kernel hides
+// addresses; see Symbols.
 func (v *View) SymbolNamed(name, module string) (Symbol, bool) {
 	t, err := v.symbols()
 	if err != nil {
@@ -174,8 +174,8 @@ func (v *View) SymbolNamed(name, module string) (Symbol, bool) {
 	return Symbol{Name: name, Module: t.module(found), Addr: found.addr}, true
 }
 
-// Hidden says why the kernel hides addresses from this process, as far as can be
-// told without reading all symbols; nil if it does not.
+// Hidden returns why the kernel hides addresses from this process, as far as can be told
+// without reading all symbols, or nil.
 func (v *View) Hidden() error {
 	restrict, err := v.line("proc/sys/kernel/kptr_restrict")
 	if err != nil {
@@ -184,7 +184,7 @@ func (v *View) Hidden() error {
 	hidden := &AccessError{File: kallsymsFile, Give: "addresses of functions", Err: errHidden}
 	p, err := v.Privileges()
 	switch {
-	case restrict == "2": // from root, too
+	case restrict == "2": // even from root
 		hidden.Need = "as root, sysctl kernel.kptr_restrict=1"
 	case err == nil && !p.has(unix.CAP_SYSLOG) && (restrict == "1" || v.paranoid()): // kallsyms_show_value
 		hidden.Need = "run as root or with CAP_SYSLOG"
@@ -194,16 +194,16 @@ func (v *View) Hidden() error {
 	return hidden
 }
 
-// paranoid reports whether perf_event_paranoid is so high that addresses are shown to
-// those with CAP_SYSLOG only, whatever kptr_restrict is.
+// paranoid reports whether perf_event_paranoid hides addresses from processes without
+// CAP_SYSLOG, whatever kptr_restrict says.
 func (v *View) paranoid() bool {
 	text, err := v.line("proc/sys/kernel/perf_event_paranoid")
 	level, notNumber := strconv.Atoi(text)
 	return err == nil && notNumber == nil && level > 1
 }
 
-// Symbols says why Symbol finds nothing: nil if there are symbols with their
-// addresses, else an *AccessError.
+// Symbols returns nil if symbols have addresses. Otherwise it returns an *AccessError that
+// says why not.
 func (v *View) Symbols() error {
 	t, err := v.symbols()
 	if err != nil {
@@ -228,11 +228,11 @@ func (t *symbolTable) find(addr uint64) (Symbol, bool) {
 	first := sort.Search(next, func(i int) bool { return t.symbols[order[i]].addr >= start })
 	s := &t.symbols[order[first]]
 	if addr > start && !s.text() && strings.HasPrefix(t.name(s), "kallsyms_") {
-		return Symbol{}, false // nothing points into these tables, but to the string literals behind them
+		return Symbol{}, false // pointers lead to the string literals after these tables, not into them
 	}
 	end := (start + page) &^ (page - 1)
 	if s.module == 0 || s.text() {
-		end += lastSymbol // what follows a module's data may be a trampoline
+		end += lastSymbol // a trampoline may follow the data of a module
 	}
 	if next < len(order) {
 		n := &t.symbols[order[next]]

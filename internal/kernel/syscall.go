@@ -14,16 +14,16 @@ import (
 // A Syscall is a system call.
 type Syscall struct {
 	Name   string
-	Func   Function // which is handed the registers of user space
-	Params []Field  // nil if they are not known
+	Func   Function // receives the saved registers of user space
+	Params []Field  // nil if unknown
 }
 
-// syscallPrefixes begin the names of the functions that serve 64-bit programs.
+// syscallPrefixes are the prefixes of functions that serve 64-bit programs.
 var syscallPrefixes = map[string]string{"amd64": "__x64_sys_", "arm64": "__arm64_sys_"}
 
-// Syscalls returns the system calls whose names match a glob, sorted. Their
-// parameters are those that their tracepoints have; a kernel without
-// CONFIG_FTRACE_SYSCALLS does not know them. None is not an error.
+// Syscalls returns the system calls whose names match a glob, sorted. Their parameters come
+// from their tracepoints; without CONFIG_FTRACE_SYSCALLS they are unknown. No match is not
+// an error.
 func (v *View) Syscalls(pattern, arch string) ([]Syscall, error) {
 	prefix, ok := syscallPrefixes[arch]
 	if !ok {
@@ -49,7 +49,7 @@ func (v *View) Syscalls(pattern, arch string) ([]Syscall, error) {
 		name := strings.TrimPrefix(f.Name, prefix)
 		fields, err := v.format("syscalls", "sys_enter_"+name)
 		if errors.Is(err, fs.ErrNotExist) {
-			_, err2 := v.readTracefs(eventsDir) // its own fault, or that of there being no tracefs?
+			_, err2 := v.readTracefs(eventsDir) // did this one fail, or is there no tracefs?
 			if err2 != nil {
 				return nil, err2
 			}
@@ -57,15 +57,15 @@ func (v *View) Syscalls(pattern, arch string) ([]Syscall, error) {
 			return nil, err
 		}
 		if fields == nil && err == nil {
-			fields = []Field{} // it has none
+			fields = []Field{} // it has no parameters
 		}
 		calls = append(calls, Syscall{name, f, fields})
 	}
 	return calls, nil
 }
 
-// SyscallParams returns the parameters of the system call that a function serves: nil
-// if it serves none, or they are not known.
+// SyscallParams returns the parameters of the system call that a function serves. Nil means
+// that it serves none, or that they are unknown.
 func (v *View) SyscallParams(function, arch string) []Field {
 	prefix, ok := syscallPrefixes[arch]
 	if !ok {
@@ -80,7 +80,7 @@ func (v *View) SyscallParams(function, arch string) []Field {
 	case err != nil:
 		return nil
 	case fields == nil:
-		return []Field{} // it has none
+		return []Field{} // it has no parameters
 	}
 	return fields
 }
@@ -101,8 +101,7 @@ func (v *View) SyscallNames(arch string) []string {
 	return names
 }
 
-// HasSyscall reports whether there is a system call of that name, without
-// reading what its parameters are.
+// HasSyscall reports whether a system call exists, without reading its parameters.
 func (v *View) HasSyscall(name, arch string) bool {
 	prefix, ok := syscallPrefixes[arch]
 	if !ok || glob.Is(name) {

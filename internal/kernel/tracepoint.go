@@ -13,19 +13,19 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
-// A Tracepoint is a place that the kernel's authors have marked, with what they
-// want to be known of it.
+// A Tracepoint is a place in the kernel that its authors marked for tracing, with the
+// values they chose.
 type Tracepoint struct {
-	System string // the group that it is in: "sched"
+	System string // its group: "sched"
 	Name   string
 	Fields []Field
 }
 
-// eventsDir is where tracefs describes the tracepoints.
+// eventsDir is where tracefs describes tracepoints.
 const eventsDir = "events"
 
-// Tracepoints returns the tracepoints whose groups and names match two globs,
-// sorted. None is not an error.
+// Tracepoints returns the tracepoints whose groups and names match two globs, sorted. No
+// match is not an error.
 func (v *View) Tracepoints(system, name string) ([]Tracepoint, error) {
 	systems, err := v.eventDir(system, "")
 	if err != nil {
@@ -38,7 +38,7 @@ func (v *View) Tracepoints(system, name string) ([]Tracepoint, error) {
 			return nil, err
 		}
 		for _, n := range names {
-			if fields, err := v.format(s, n); err == nil { // a group has files of its own, too
+			if fields, err := v.format(s, n); err == nil { // a group also has files that are not events
 				found = append(found, Tracepoint{s, n, fields})
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
@@ -46,7 +46,7 @@ func (v *View) Tracepoints(system, name string) ([]Tracepoint, error) {
 		}
 	}
 	if len(found) == 0 {
-		_, err := v.readTracefs(eventsDir) // are there any?
+		_, err := v.readTracefs(eventsDir) // is there any tracefs?
 		return nil, err
 	}
 	return found, nil
@@ -65,7 +65,7 @@ func (v *View) TracepointNames() []string {
 	return names
 }
 
-// eventDir returns the names in a folder of events that match a glob.
+// eventDir returns the names in a directory of events that match a glob.
 func (v *View) eventDir(pattern, system string) ([]string, error) {
 	if v.root == nil {
 		return nil, errNoKernel
@@ -121,13 +121,13 @@ func (v *View) format(system, name string) ([]Field, error) {
 	return nil, first
 }
 
-// traceIter begins the name of the function that calls what is attached to a
-// raw tracepoint. Its parameters are those of the tracepoint, after one.
+// traceIter is the prefix of the functions that call the programs on a raw tracepoint.
+// Their parameters after the first are those of the tracepoint.
 const traceIter = "__traceiter_"
 
-// RawTracepoints returns the tracepoints whose names match a glob, each as a
-// function that takes what the tracepoint hands over. Its Type is that of the
-// kernel's function that takes a pointer before.
+// RawTracepoints returns the tracepoints whose names match a glob. Each is a function that
+// takes the tracepoint's arguments. Its Type is that of the kernel's function, which has a
+// pointer before them.
 func (v *View) RawTracepoints(pattern string) ([]Function, error) {
 	infos, err := v.infos("")
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// TypesByName returns the types that a C spelling stands for: "struct sk_buff",
-// "union u", "enum e", or the bare name of a typedef or base type. module's own
-// types go before those of vmlinux; if module is "", modules are searched when
-// vmlinux does not have the type. A forward declaration counts only where there
-// is no definition. None is not an error.
+// TypesByName returns the types with a C spelling: "struct sk_buff", "union u", "enum e",
+// or the bare name of a typedef or base type. The module's own types come before those of
+// vmlinux. If module is "", all modules are searched if vmlinux does not have the type. A
+// forward declaration counts only without a definition. No match is not an error.
 func (v *View) TypesByName(spelling, module string) ([]btf.Type, error) {
 	kind, name := splitSpelling(spelling)
 	if name == "" {
@@ -47,8 +46,8 @@ func (v *View) TypesByName(spelling, module string) ([]btf.Type, error) {
 	return declared, nil
 }
 
-// Enumerators returns the enums that have an enumerator of that name, looked up
-// in the order of TypesByName.
+// Enumerators returns the enums with an enumerator called name, searched for in the order
+// of TypesByName.
 func (v *View) Enumerators(name, module string) ([]*btf.Enum, error) {
 	for _, infos := range v.scopes(module) {
 		found, err := infos()
@@ -74,8 +73,8 @@ func (v *View) Enumerators(name, module string) ([]*btf.Enum, error) {
 	return nil, nil
 }
 
-// scopes are the places where a name is looked up, one after the other. They
-// are functions because the modules are seldom needed.
+// scopes returns the places in which to look up a name, in order. They are functions
+// because modules are rarely needed.
 func (v *View) scopes(module string) []func() ([]*typeInfo, error) {
 	one := func(name string) func() ([]*typeInfo, error) {
 		return func() ([]*typeInfo, error) {
@@ -116,8 +115,7 @@ func (i *typeInfo) spelled(kind, name string) ([]btf.Type, error) {
 	return slices.DeleteFunc(types, func(t btf.Type) bool { return kindOf(t) != kind }), nil
 }
 
-// kindOf returns the keyword before a type's name; "-" if it is no type that
-// can be spelled.
+// kindOf returns the keyword before a type's name, or "-" if the type cannot be spelled.
 func kindOf(t btf.Type) string {
 	switch t := t.(type) {
 	case *btf.Struct:

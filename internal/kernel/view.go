@@ -20,25 +20,24 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
-// A View is one kernel as far as files tell. Everything is read when it is
-// first asked for and then kept; symbols until Renew. A View is safe for
-// concurrent use.
+// A View is one kernel as files describe it. It reads each file on first use and keeps the
+// result; symbols only until Renew. A View is safe for concurrent use.
 type View struct {
-	root    fs.FS // nil: only BTF is known
+	root    fs.FS // nil if only BTF is known
 	arch    string
-	given   bool // vmlinux's types are from a file
+	given   bool // vmlinux's types come from a file
 	vmlinux func() (*typeInfo, error)
-	modules func() ([]string, error) // names of the modules that have BTF, sorted
+	modules func() ([]string, error) // names of modules with BTF, sorted
 
 	table       atomic.Pointer[symbolSource] // see symbols
-	pinned      atomic.Bool                  // the table is not to be read again
+	pinned      atomic.Bool                  // do not read the table again
 	scanned     atomic.Bool                  // see symbolsNamed
 	search      SymbolSearch
 	traceable   func() (*traceableSet, error)
 	blacklisted func() (functionSet, error)
 	config      func() config
-	macros      func() (macroTexts, error) // of print formats
-	cache       *btf.Cache                 // what has vmlinux's types decoded; nil: the View itself
+	macros      func() (macroTexts, error) // from print formats
+	cache       *btf.Cache                 // has vmlinux's types decoded; nil if the View decodes them
 
 	mu     sync.Mutex
 	module map[string]func() (*typeInfo, error)
@@ -49,14 +48,14 @@ type View struct {
 // btfDir is where the kernel exports its types.
 const btfDir = "sys/kernel/btf"
 
-// noTypes is what to do about a kernel that shows no types.
+// noTypes is the advice for a kernel that exports no types.
 const noTypes = "use a kernel built with CONFIG_DEBUG_INFO_BTF, or give --btf FILE with the types of this very kernel"
 
-// Root returns the files that the view reads; nil if it rests on BTF alone.
+// Root returns the files that the view reads, or nil if it only has BTF.
 func (v *View) Root() fs.FS { return v.root }
 
-// Open returns the view of the kernel whose /proc and /sys are below root:
-// os.DirFS("/") for the running one. It reads nothing yet.
+// Open returns a view of the kernel whose /proc and /sys are below root: os.DirFS("/") for
+// the running kernel. It reads nothing yet.
 func Open(root fs.FS) *View {
 	v := &View{root: root, module: make(map[string]func() (*typeInfo, error))}
 	v.vmlinux = sync.OnceValues(func() (*typeInfo, error) {
@@ -79,16 +78,15 @@ func Open(root fs.FS) *View {
 	return v
 }
 
-// OpenRunning returns the view of the kernel that runs here. Its types are those
-// of TypeCache: decoding them takes as long as loading the BPF engine does.
+// OpenRunning returns a view of the running kernel. It shares its decoded types with
+// TypeCache, since decoding them takes as long as loading the BPF engine.
 func OpenRunning() *View {
 	v := Open(os.DirFS("/"))
 	v.cache = btf.NewCache()
 	return v
 }
 
-// TypeCache is for loading BPF programs into the kernel. It has what was decoded
-// of the kernel's types for the View, if that is of the running kernel.
+// TypeCache returns the decoded types of the running kernel, for loading BPF programs.
 func (v *View) TypeCache() *btf.Cache {
 	if v.cache == nil {
 		return btf.NewCache()
@@ -96,10 +94,9 @@ func (v *View) TypeCache() *btf.Cache {
 	return v.cache
 }
 
-// OpenBTF returns the view of a kernel of which there is one file with BTF: a
-// vmlinux or module as ELF, or a raw blob. base is consulted if the file holds
-// the types of a module, which refer to those of its vmlinux; it may be nil
-// otherwise. There are no symbols.
+// OpenBTF returns a view of a kernel of which only one file with BTF is known: a vmlinux or
+// module in ELF, or a raw blob. base is the vmlinux that a module's types refer to, and may
+// be nil otherwise. The view has no symbols.
 func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	data, arch, err := readBTF(file)
 	if err != nil {
@@ -138,24 +135,24 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	return v, nil
 }
 
-// errNoKernel is the error of what only a mounted /proc and /sys can tell.
+// errNoKernel is the error for what only a mounted /proc and /sys can tell.
 var errNoKernel = errors.New("only BTF is known of this kernel")
 
-// A typeInfo is one BTF blob. Its spec is decoded when a type is needed.
+// A typeInfo is one BTF blob. It is decoded when a type is first needed.
 type typeInfo struct {
-	name string // of the module, "" for vmlinux
+	name string // of the module; "" for vmlinux
 	raw  *rawBTF
 	spec func() (*btf.Spec, error)
-	// flavoured has the IDs of the types whose names have "___" in them.
+	// flavoured has the IDs of types with "___" in their names.
 	flavoured func() map[string][]uint32
-	// functions has the names of all functions, and typed those of all types, which take as long
-	// to make as some look-ups do.
+	// functions has the names of all functions, typed those of all types. Making these sets
+	// takes as long as several look-ups.
 	functions, typed         func() map[string]struct{}
 	soughtFuncs, soughtTypes atomic.Int32
 	described                sync.Map // []*btf.Func by name; see funcs
 
-	// decode serialises decoding. Modules share that of vmlinux: cilium/ebpf
-	// 0.22 decodes types of the base of a spec without its lock.
+	// decode serialises decoding. Modules share the lock of vmlinux, because cilium/ebpf
+	// 0.22 decodes types of a base spec without its lock.
 	decode *sync.Mutex
 }
 
@@ -198,12 +195,12 @@ func (v *View) BTF() (*btf.Spec, error) {
 // Modules returns the names of the modules that have BTF, sorted.
 func (v *View) Modules() ([]string, error) { return v.modules() }
 
-// flavour is what cilium/ebpf takes for the beginning of a CO-RE flavour, which its
-// index of names leaves out: it has ___slab_alloc under "", where it does not
-// look, and ____fput under "_", where it also finds functions of other names.
+// flavour starts a CO-RE flavour in cilium/ebpf, which leaves it out of its index of names.
+// It indexes ___slab_alloc as "", where it never looks, and ____fput as "_", among
+// functions with other names.
 const flavour = "___"
 
-// byName decodes the types of one name.
+// byName decodes the types called name.
 func (i *typeInfo) byName(name string) (types []btf.Type, err error) {
 	if strings.Contains(name, flavour) {
 		for _, id := range i.flavoured()[name] {
@@ -225,7 +222,7 @@ func (i *typeInfo) byName(name string) (types []btf.Type, err error) {
 	if errors.Is(err, btf.ErrNotFound) {
 		return nil, nil
 	}
-	return slices.DeleteFunc(types, func(t btf.Type) bool { return t.TypeName() != name }), err // flavours of it
+	return slices.DeleteFunc(types, func(t btf.Type) bool { return t.TypeName() != name }), err // flavours of name
 }
 
 // byID decodes one type.
@@ -239,9 +236,8 @@ func (i *typeInfo) byID(id uint32) (btf.Type, error) {
 	return spec.TypeByID(btf.TypeID(id))
 }
 
-// ModuleBTF returns the types that a module adds to those of vmlinux. Unlike
-// the View, the specs of several modules and of vmlinux are not safe for
-// concurrent use with each other.
+// ModuleBTF returns the types that a module adds to those of vmlinux. Unlike the View,
+// specs of modules and vmlinux are not safe for concurrent use with each other.
 func (v *View) ModuleBTF(module string) (*btf.Spec, error) {
 	info, err := v.moduleInfo(module)
 	if err != nil {
@@ -250,7 +246,7 @@ func (v *View) ModuleBTF(module string) (*btf.Spec, error) {
 	return info.spec()
 }
 
-// moduleInfo reads a module's BTF once; "" is vmlinux.
+// moduleInfo reads a module's BTF once. "" is vmlinux.
 func (v *View) moduleInfo(name string) (*typeInfo, error) {
 	if name == "" {
 		return v.vmlinux()
@@ -294,7 +290,7 @@ func (v *View) listModules() ([]string, error) {
 		return nil, access(btfDir, "", noTypes, err)
 	}
 	var names []string
-	for _, e := range entries { // sorted by fs.ReadDir
+	for _, e := range entries { // fs.ReadDir sorts them
 		if e.Name() != "vmlinux" {
 			names = append(names, e.Name())
 		}
@@ -302,9 +298,9 @@ func (v *View) listModules() ([]string, error) {
 	return names, nil
 }
 
-// infos returns the BTF of vmlinux and of every module whose name matches the
-// glob, vmlinux first. "" matches all. A module that was unloaded meanwhile or
-// whose BTF is damaged is left out: it must not hide all the others.
+// infos returns the BTF of vmlinux and of the modules whose names match a glob, vmlinux
+// first. "" matches all. A module that was unloaded meanwhile, or whose BTF is damaged, is
+// left out: it must not hide the others.
 func (v *View) infos(pattern string) ([]*typeInfo, error) {
 	vmlinux, err := v.vmlinux()
 	if err != nil {
