@@ -2,13 +2,13 @@
 
 package debuginfo
 
-// An attribute is one column of an abbreviation.
+// An attribute is one attribute specification of an abbreviation.
 type attribute struct {
 	name, form uint16
-	constant   int64 // of DW_FORM_implicit_const
+	constant   int64 // value of DW_FORM_implicit_const
 }
 
-// A role is what an entry is to the look-up of addresses.
+// A role says what an entry means for the look-up of addresses.
 type role uint8
 
 const (
@@ -19,19 +19,18 @@ const (
 	roleParameter
 )
 
-// A step is how a walk over the entries below the root gets over one.
+// A step says how a walk skips an entry at the top level of a unit.
 type step uint8
 
 const (
 	stepOther    step = iota
-	stepFixed         // it has fixed bytes and no children
-	stepSibling       // at a fixed place it says where its children end
-	stepFunction      // it may cover addresses, so it is looked at
+	stepFixed         // fixed size, no children
+	stepSibling       // a reference at a fixed place leads past its children
+	stepFunction      // may cover addresses: look at it
 )
 
-// An abbrev is the shape of debugging information entries. What is needed to
-// step over an entry is computed once: most of the 18 million entries of a
-// kernel are only stepped over.
+// An abbrev is the shape of debugging information entries. How to skip such an entry is
+// computed once, because most of a kernel's 18 million entries are only skipped.
 type abbrev struct {
 	code     uint64
 	tag      uint16
@@ -39,25 +38,26 @@ type abbrev struct {
 	step     step
 	children bool
 	hasPC    bool  // the entry may cover addresses
-	sibling  int16 // where DW_AT_sibling stands, from the first attribute; -1: nowhere, or not at a fixed place
-	// The first fixed bytes belong to attributes of fixed sizes, those from
-	// rest on have to be read.
+	sibling  int16 // offset of DW_AT_sibling from the first attribute; -1 if it has none at a fixed place
+	// The first fixed bytes are attributes of fixed size. Attributes from rest on must be
+	// decoded to be skipped.
 	fixed       int32
 	first, last int32 // in the table's attributes
 	rest        int32
 }
 
-// An abbrevTable is the abbreviations of one unit. Compilers number them from 1
-// on, so the code is nearly always the index plus one.
+// An abbrevTable holds the abbreviations of one unit. Compilers number them from 1, so the
+// index is nearly always the code minus one.
 type abbrevTable struct {
 	abbrevs    []abbrev
 	attributes []attribute
-	sparse     map[uint64]int // by code, nil when codes are 1, 2, 3, …
+	sparse     map[uint64]int // by code; nil if the codes are 1, 2, 3, …
 	nested     bool           // some function has a static link
 	code       bool           // some function may have addresses
-	bytes      int            // how much was read
+	bytes      int            // bytes read
 }
 
+// find returns the abbreviation with this code, or nil.
 func (t *abbrevTable) find(code uint64) *abbrev {
 	if t.sparse != nil {
 		i, ok := t.sparse[code]
@@ -74,8 +74,9 @@ func (t *abbrevTable) find(code uint64) *abbrev {
 
 func (t *abbrevTable) of(a *abbrev) []attribute { return t.attributes[a.first:a.last] }
 
-// parse reads the table at off, for units with the given sizes of addresses and
-// offsets. With only set it stops after the abbreviation of that code.
+// parse reads the table at off, for units with the given sizes of addresses and offsets. If
+// only is not 0, it stops after the abbreviation with that code. It returns false if the
+// table is damaged.
 func (t *abbrevTable) parse(section []byte, off uint64, f formSizes, only uint64) bool {
 	t.abbrevs, t.attributes, t.sparse, t.nested = t.abbrevs[:0], t.attributes[:0], nil, false
 	t.code = false
@@ -109,6 +110,7 @@ func (t *abbrevTable) parse(section []byte, off uint64, f formSizes, only uint64
 	return !c.bad
 }
 
+// parseOne reads one abbreviation and works out how to skip its entries.
 func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 	a := abbrev{code: code, sibling: -1, first: int32(len(t.attributes))}
 	tag := c.uleb()
@@ -130,7 +132,7 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 		if name == 0 && form == 0 || c.bad {
 			break
 		}
-		// The standard's numbers end at 0x3fff and 0x1fff.
+		// The standard's numbers end at 0x3fff (attributes) and 0x1fff (forms).
 		if name > 0xffff || form > 0xffff || a.fixed > 1<<24 {
 			c.fail()
 			break

@@ -4,39 +4,41 @@ package debuginfo
 
 import "slices"
 
-// A rule says where the frame of a function begins, which is its canonical
-// frame address (CFA): so many bytes above what a register holds.
+// A rule says where a function's frame starts, its canonical frame address (CFA): an offset
+// in bytes from a register.
 type rule struct {
 	reg    uint64
 	offset int64
 }
 
-// A commonEntry is what several entries of .debug_frame share.
+// A commonEntry (CIE) is what several entries of .debug_frame share.
 type commonEntry struct {
 	codeAlign uint64
 	dataAlign int64
-	initial   []byte // instructions
+	initial   []byte // its initial instructions
 	ok        bool
 }
 
-// A frameTable is what .debug_frame has about functions.
+// A frameTable has what .debug_frame says about functions.
 type frameTable struct {
 	section  []byte
 	addrSize uint8
-	frames   []frameEntry // in the order of their addresses
+	frames   []frameEntry // sorted by address
 	commons  map[uint64]commonEntry
-	// budget is how many bytes of instructions may be run. In a damaged file all
-	// code could have one entry, of any length.
+	// budget is how many bytes of instructions may still be run. In a damaged file, all
+	// code could share one entry of any length.
 	budget int
 }
 
-// A frameEntry is about the code at some addresses; its instructions are at off.
+// A frameEntry (FDE) describes the code at a range of addresses. Its instructions are at
+// off.
 type frameEntry struct {
 	span
 	off, end int
 	common   uint64
 }
 
+// newFrameTable indexes the entries of .debug_frame. It reads no instructions.
 func newFrameTable(section []byte, addrSize uint8) *frameTable {
 	t := &frameTable{section: section, addrSize: addrSize, commons: map[uint64]commonEntry{}, budget: 64*len(section) + 1<<20}
 	for c := at(section, 0); c.pos < len(c.b); {
@@ -57,7 +59,8 @@ func newFrameTable(section []byte, addrSize uint8) *frameTable {
 	return t
 }
 
-// cfa returns the rule for the frame at addr.
+// cfa returns the rule for the frame at addr. ok is false if there is none, or none that a
+// register and an offset express.
 func (t *frameTable) cfa(addr uint64) (rule, bool) {
 	n, _ := slices.BinarySearchFunc(t.frames, addr, func(f frameEntry, addr uint64) int {
 		if f.lo <= addr {
@@ -85,7 +88,7 @@ func (t *frameTable) cfa(addr uint64) (rule, bool) {
 	return f.cfa, f.known && !f.bad
 }
 
-// common reads the entry at off.
+// common reads the common entry at off.
 func (t *frameTable) common(off uint64) commonEntry {
 	c := at(t.section, off)
 	end, offsetSize := c.length()
@@ -104,23 +107,23 @@ func (t *frameTable) common(off uint64) commonEntry {
 	} else {
 		c.uleb()
 	}
-	// What an augmentation adds could be anything.
+	// An augmentation may change the meaning of anything.
 	e.ok = !c.bad && len(augmentation) == 0
 	e.initial = c.b[c.pos:]
 	return e
 }
 
-// frameRules runs the instructions of an entry as far as they are about the CFA.
+// frameRules runs the instructions of an entry, as far as they define the CFA.
 type frameRules struct {
 	common   commonEntry
 	pc       uint64
 	cfa      rule
-	known    bool // and not computed by an expression
+	known    bool // not computed by an expression
 	remember []rule
 	bad      bool
 }
 
-// run stops before the instructions for addresses behind until.
+// run executes instructions up to those for addresses after until.
 func (f *frameRules) run(c cursor, until uint64) {
 	for !f.bad && !c.bad && c.pos < len(c.b) {
 		op := c.u8()
@@ -140,11 +143,12 @@ func (f *frameRules) run(c cursor, until uint64) {
 	f.bad = f.bad || c.bad
 }
 
+// step executes one instruction.
 func (f *frameRules) step(op uint8, c *cursor) {
 	switch op {
 	case cfaNop, cfaNegateRAState:
 	case cfaSetLoc:
-		f.bad = true // no compiler of a kernel makes it
+		f.bad = true // no compiler of a kernel emits it
 	case cfaAdvanceLoc1:
 		f.pc += uint64(c.u8()) * f.common.codeAlign
 	case cfaAdvanceLoc2:
@@ -155,7 +159,7 @@ func (f *frameRules) step(op uint8, c *cursor) {
 		c.uleb()
 	case cfaOffsetExtended, cfaRegister, cfaValOffset, cfaOffsetExtendedSF, cfaValOffsetSF:
 		c.uleb()
-		c.uleb() // signed ones are as long
+		c.uleb() // signed numbers are as long
 	case cfaExpression, cfaValExpression:
 		c.uleb()
 		c.skip(c.uleb())
@@ -177,7 +181,7 @@ func (f *frameRules) step(op uint8, c *cursor) {
 		f.cfa.offset = int64(c.uleb())
 	case cfaDefCFAOffsetSF:
 		f.cfa.offset = c.sleb() * f.common.dataAlign
-	default: // among others an expression for the CFA
+	default: // among others, an expression for the CFA
 		f.bad = true
 	}
 }

@@ -4,9 +4,9 @@ package debuginfo
 
 import "encoding/binary"
 
-// A cursor reads little-endian values and stays within its bytes: what lies
-// beyond reads as zero, sets bad and leaves the cursor at the end, so that a
-// loop over a damaged section comes to an end without a check at each read.
+// A cursor reads little-endian values and never leaves its bytes. A read beyond the end
+// returns zero, sets bad and moves the cursor to the end. So a loop over a damaged section
+// ends without a check after each read.
 type cursor struct {
 	b   []byte
 	pos int
@@ -17,7 +17,8 @@ func (c *cursor) fail() {
 	c.pos, c.bad = len(c.b), true
 }
 
-// at returns a cursor over b that begins at off, which comes from the file.
+// at returns a cursor over b that starts at off. off comes from the file and may be
+// anything.
 func at(b []byte, off uint64) cursor {
 	if off > uint64(len(b)) {
 		return cursor{b: b, pos: len(b), bad: true}
@@ -33,7 +34,7 @@ func (c *cursor) skip(n uint64) {
 	c.pos += int(n)
 }
 
-// bytes returns the next n bytes as a part of the section.
+// bytes returns the next n bytes. They share the section's memory.
 func (c *cursor) bytes(n uint64) []byte {
 	start := c.pos
 	c.skip(n)
@@ -102,6 +103,7 @@ func (c *cursor) sized(n uint8) uint64 {
 	return 0
 }
 
+// uleb reads an unsigned LEB128 number. Bits beyond 64 are dropped.
 func (c *cursor) uleb() uint64 {
 	if c.pos < len(c.b) && c.b[c.pos] < 0x80 {
 		v := c.b[c.pos]
@@ -120,7 +122,7 @@ func (c *cursor) uleb() uint64 {
 	}
 }
 
-// pair reads two numbers, which mostly have a byte each.
+// pair reads two unsigned LEB128 numbers. Most have one byte each, which is fast.
 func (c *cursor) pair() (x, y uint64) {
 	if n := c.pos + 2; n <= len(c.b) && c.b[n-2]|c.b[n-1] < 0x80 {
 		c.pos = n
@@ -129,6 +131,7 @@ func (c *cursor) pair() (x, y uint64) {
 	return c.uleb(), c.uleb()
 }
 
+// sleb reads a signed LEB128 number.
 func (c *cursor) sleb() int64 {
 	var v int64
 	for shift := uint(0); ; {
@@ -146,8 +149,7 @@ func (c *cursor) sleb() int64 {
 	}
 }
 
-// text reads up to a NUL, which a string in a file must have. It returns a part
-// of the section.
+// text reads a string and its NUL. The string shares the section's memory.
 func (c *cursor) text() []byte {
 	start := c.pos
 	for c.pos < len(c.b) {
@@ -161,9 +163,9 @@ func (c *cursor) text() []byte {
 	return nil
 }
 
-// length reads the initial length of a unit and returns the position of its end
-// and the size of its offsets. No unit is empty: zeros are what a damaged or
-// sparse file has, perhaps terabytes of them.
+// length reads the initial length of a unit. It returns the position of the unit's end and
+// the size of offsets, 4 or 8. An empty unit is an error: damaged and sparse files have
+// zeroes, perhaps terabytes of them.
 func (c *cursor) length() (end int, offsetSize uint8) {
 	n, offsetSize := uint64(c.u32()), uint8(4)
 	if n == 0xffffffff {

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package debuginfo reads a kernel's debug info: DWARF 4 and 5 as far as is needed
-// to tell which functions an address is in, inlined ones included, and which source
-// lines they are at. Package find finds the files.
+// Package debuginfo reads a kernel's debug info: as much of DWARF 4 and 5 as is needed to
+// tell which functions an address is in, inlined ones included, and on which source lines.
+// Package find locates the files.
 //
-// The reader is made for files like a kernel's, with 18 million debugging
-// information entries. The file is mapped and parts of it are read when they are
-// needed: .debug_aranges says which unit an address is in, of that unit the top
-// level is walked for functions, and of the function that covers the address
-// its own tree.
+// [Open] maps a file and returns an [Info]. [Info.Lookup] and [Info.LookupAll] return the
+// functions and lines at addresses, [Info.Inlined] and [Info.InlinedNamed] the places where
+// functions were inlined, with the registers and memory from which parameters are computed
+// there, and [Info.Sources] the code that source files define.
 //
-// Of functions that were inlined it tells where the code of each call begins, and
-// from which registers and memory the parameters are computed there.
+// The reader is made for files like a kernel's, with 18 million debugging information
+// entries, and reads only what a question needs. .debug_aranges says which unit contains an
+// address. In that unit, only the top level is walked for functions, and then the tree of
+// the function that covers the address. Reading everything, as debug/dwarf does, takes many
+// times as long.
+//
+// Files may be damaged or made to do harm. Reads stay inside sections, walks have budgets,
+// and no allocation trusts a size in the file.
 package debuginfo

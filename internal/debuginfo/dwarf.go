@@ -2,8 +2,8 @@
 
 package debuginfo
 
-// Numbers of the DWARF standard, version 5, section 7, and of its GNU
-// extensions, as far as the reader knows them.
+// Numbers of the DWARF 5 standard, section 7, and of GNU extensions, as far as the reader
+// uses them.
 
 const (
 	tagEnumerationType   = 0x04
@@ -141,7 +141,7 @@ const (
 	locStartLength  = 8
 )
 
-// Of a location, DW_OP_*.
+// Operations in location expressions, DW_OP_*.
 const (
 	opAddr          = 0x03
 	opDeref         = 0x06
@@ -186,11 +186,11 @@ const (
 	opGNURegvalType = 0xf5
 	opGNUConvert    = 0xf7
 
-	numLit = 32 // of opLit0, opReg0, opBreg0
+	numLit = 32 // number of opLit0, opReg0, opBreg0
 )
 
-// Of .debug_frame, DW_CFA_*; those of the first group have their operand in
-// their low six bits.
+// Instructions in .debug_frame, DW_CFA_*. Those of the first group have their operand in
+// the low six bits.
 const (
 	cfaAdvanceLoc       = 0x40
 	cfaOffset           = 0x80
@@ -217,7 +217,7 @@ const (
 	cfaValOffset        = 0x14
 	cfaValOffsetSF      = 0x15
 	cfaValExpression    = 0x16
-	cfaNegateRAState    = 0x2d // of arm64: the return address is signed from here on, or no longer
+	cfaNegateRAState    = 0x2d // on arm64: the return address is signed from here on, or no longer
 	cfaGNUArgsSize      = 0x2e
 )
 
@@ -243,8 +243,8 @@ const (
 	lineContentDirectory = 2
 )
 
-// plainC reports whether a language has functions at the top level only, but
-// for GNU C's nested functions, which carry a static link.
+// plainC reports whether functions of a language are at the top level only. GNU C's nested
+// functions, which have a static link, are the exception.
 func plainC(language uint64) bool {
 	switch language {
 	case 0x01, 0x02, 0x0c, 0x1d, 0x2c, 0x3e, // C89, C, C99, C11, C17, C23

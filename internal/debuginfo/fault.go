@@ -7,12 +7,12 @@ import (
 	"runtime/debug"
 )
 
-// errCut says why a mapped file could not be read: the kernel sends SIGBUS for
-// what lies behind the end of the file, or cannot be read from the disk.
+// errCut says why a mapped file could not be read. The kernel sends SIGBUS for pages beyond
+// the end of the file, and for those that the disk cannot deliver.
 var errCut = errors.New("the file became shorter while it was in use, or cannot be read")
 
-// asFault returns the error that a recovered panic stands for, if it comes from
-// reading a mapped file. Only debug.SetPanicOnFault makes such panics.
+// asFault returns the error for a recovered panic if it came from reading a mapped file.
+// debug.SetPanicOnFault turns such faults into panics.
 func asFault(recovered any) (err error, ok bool) {
 	if _, ok := recovered.(interface {
 		error
@@ -23,8 +23,8 @@ func asFault(recovered any) (err error, ok bool) {
 	return nil, false
 }
 
-// Err returns what came in the way of looking things up: relocations that are
-// not understood, or a file that was cut. From then on nothing is found.
+// Err returns what has prevented look-ups: unknown relocations, or a file that was cut.
+// Nothing is found from then on.
 func (i *Info) Err() error {
 	if err := i.fault.Load(); err != nil {
 		return *err
@@ -32,7 +32,7 @@ func (i *Info) Err() error {
 	return nil
 }
 
-// fail keeps the first error, with the name of the file.
+// fail keeps the first error and adds the name of the file.
 func (i *Info) fail(err error) {
 	if i.path != "" {
 		err = &pathError{i.path, err}
@@ -49,7 +49,8 @@ func (e *pathError) Error() string { return e.path + ": " + e.err.Error() }
 
 func (e *pathError) Unwrap() error { return e.err }
 
-// ready reports whether anything can be looked up.
+// ready reports whether look-ups are possible. The first call relocates the file if it was
+// opened with Lazy.
 func (i *Info) ready() bool {
 	if i.fault.Load() != nil {
 		return false
@@ -61,8 +62,8 @@ func (i *Info) ready() bool {
 	return true
 }
 
-// recovered makes a fault of reading the file an error. Each method that reads
-// the file begins with
+// recovered turns a fault of reading the file into an error. Each method that reads the
+// file starts with
 //
 //	defer i.recovered(debug.SetPanicOnFault(true))
 func (i *Info) recovered(before bool) {

@@ -7,14 +7,14 @@ import (
 	"encoding/binary"
 )
 
-// formSizes are what the sizes of a unit's values depend on.
+// formSizes holds what the sizes of a unit's values depend on.
 type formSizes struct {
 	version    uint16
 	addrSize   uint8
 	offsetSize uint8
 }
 
-// size returns how many bytes a value takes, or -1 if the value itself tells.
+// size returns how many bytes a value takes, or -1 if only the value itself tells.
 func (f formSizes) size(form uint16) int {
 	switch form {
 	case formFlagPresent, formImplicitConst:
@@ -44,12 +44,12 @@ func (f formSizes) size(form uint16) int {
 	return -1
 }
 
-// A value is one attribute's value as it stands in the file. What its number
-// means depends on the form.
+// A value is the value of an attribute as the file has it. The meaning of its number
+// depends on the form.
 type value struct {
-	form uint16 // 0: the entry has no such attribute
+	form uint16 // 0 if the entry lacks the attribute
 	n    uint64
-	text []byte // of DW_FORM_string, and the bytes of blocks
+	text []byte // string of DW_FORM_string, or bytes of a block
 }
 
 // read reads the value of an attribute.
@@ -83,7 +83,7 @@ func (f formSizes) read(c *cursor, a attribute) value {
 	default:
 		size := f.size(form)
 		if size < 0 {
-			c.fail() // unknown, so what follows cannot be found
+			c.fail() // its size is unknown, and so is where the next one starts
 			return value{}
 		}
 		v.n = c.sized(uint8(size))
@@ -91,7 +91,7 @@ func (f formSizes) read(c *cursor, a attribute) value {
 	return v
 }
 
-// skip steps over the attributes of an entry.
+// skip skips the attributes of an entry.
 func (u *unit) skip(c *cursor, a *abbrev) {
 	c.skip(uint64(a.fixed))
 	for i := a.rest; i < a.last; i++ {
@@ -106,8 +106,8 @@ func (u *unit) skip(c *cursor, a *abbrev) {
 	}
 }
 
-// skipTree steps over the attributes of an entry and, if the entry says where
-// they end, over its children. Otherwise the children follow, which it reports.
+// skipTree skips the attributes of an entry. If the entry says where its children end, they
+// are skipped too. Otherwise inside is true, and the children follow.
 func (u *unit) skipTree(c *cursor, a *abbrev) (inside bool) {
 	if a.children && a.sibling >= 0 {
 		if next, ok := u.sibling(c.b, c.pos, a); ok {
@@ -119,22 +119,22 @@ func (u *unit) skipTree(c *cursor, a *abbrev) (inside bool) {
 	return a.children
 }
 
-// sibling returns where an entry that says so ends with its children; its
-// attributes are at pos.
+// sibling returns where an entry ends with its children, if it says so. Its attributes are
+// at pos.
 func (u *unit) sibling(b []byte, pos int, a *abbrev) (next int, ok bool) {
 	at := pos + int(a.sibling)
 	if at+4 > len(b) {
 		return 0, false
 	}
 	end := u.off + uint64(binary.LittleEndian.Uint32(b[at:]))
-	// Never backwards: a walk has to come to its end.
+	// Never go backwards: a walk must end.
 	return int(end), end > uint64(pos) && end <= uint64(len(b))
 }
 
-// str returns the text of a value, as a part of the file.
+// str returns the string of a value. It shares the file's memory.
 func (u *unit) str(v value) []byte { return u.strIn(u.sections, v) }
 
-// strIn is str for the line table, which is where the skeleton of a unit is.
+// strIn is str for a line table, which is in the file of the unit's skeleton.
 func (u *unit) strIn(s *sections, v value) []byte {
 	switch v.form {
 	case formString:
@@ -160,8 +160,8 @@ func (u *unit) strIn(s *sections, v value) []byte {
 	return nil
 }
 
-// textAt returns the text at an offset. Names are short; a damaged file could
-// have many that all reach to the end of a large section.
+// textAt returns the string at an offset, up to a limit. In a damaged file, many names
+// could all extend to the end of a large section.
 func textAt(section []byte, off uint64) []byte {
 	const most = 1 << 14
 	if off > uint64(len(section)) {
@@ -174,7 +174,7 @@ func textAt(section []byte, off uint64) []byte {
 	return nil
 }
 
-// address returns the address of a value.
+// address returns the address in a value.
 func (u *unit) address(v value) (uint64, bool) {
 	switch v.form {
 	case formAddr:
@@ -185,7 +185,7 @@ func (u *unit) address(v value) (uint64, bool) {
 	return 0, false
 }
 
-// indexed returns an entry of the unit's part of .debug_addr.
+// indexed returns entry i of the unit's part of .debug_addr.
 func (u *unit) indexed(i uint64) (uint64, bool) {
 	if i > uint64(len(u.main.addr)) {
 		return 0, false
@@ -196,8 +196,8 @@ func (u *unit) indexed(i uint64) (uint64, bool) {
 	return addr, !c.bad
 }
 
-// reference returns the offset in .debug_info of the entry that a value names,
-// with supBit if that is in the supplementary file.
+// reference returns the offset in .debug_info of the entry that a value refers to. supBit
+// is set if the entry is in the supplementary file.
 func (u *unit) reference(v value) (uint64, bool) {
 	switch v.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
@@ -207,6 +207,6 @@ func (u *unit) reference(v value) (uint64, bool) {
 	case formGNURefAlt, formRefSup4, formRefSup8:
 		return supBit | v.n, u.sections.sup != nil
 	}
-	// Type signatures name no functions.
+	// Type signatures do not lead to functions.
 	return 0, false
 }

@@ -15,21 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sections are parts of the mapped file, or copies where they had to be
-// decompressed or relocated.
+// sections are parts of the mapped file, or copies if they had to be decompressed or
+// relocated.
 type sections struct {
 	info, abbrev, line, aranges, str, lineStr []byte
 	rnglists, ranges, addr, strOffsets        []byte
 	loclists, loc, frame                      []byte
-	relocatable                               bool // 0 is an address like any other
-	// sup is the supplementary file, whose own offsets have the bias.
+	relocatable                               bool // 0 is a valid address
+	// sup is the supplementary file. Its own offsets have the bias.
 	sup  *sections
 	bias uint64
-	// halves finds .dwo files, if there may be any.
+	// halves finds .dwo files, if there can be any.
 	halves *halves
 }
 
-// slots maps the names of sections to where they go.
+// slots maps names of sections to the fields for them.
 func (s *sections) slots() map[string]*[]byte {
 	return map[string]*[]byte{
 		".debug_info": &s.info, ".debug_abbrev": &s.abbrev, ".debug_line": &s.line,
@@ -39,14 +39,14 @@ func (s *sections) slots() map[string]*[]byte {
 	}
 }
 
-// late is slots for what few want, which may have to be decompressed as well.
+// late is slots for sections that are rarely needed, and may need decompression too.
 func (s *sections) late() map[string]*[]byte {
 	return map[string]*[]byte{".debug_loclists": &s.loclists, ".debug_loc": &s.loc, ".debug_frame": &s.frame}
 }
 
-// mapFile maps a file into memory. Nothing of it is read yet.
+// mapFile maps a file into memory without reading it.
 func mapFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // of a pipe it would wait
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // opening a pipe would block
 	if err != nil {
 		return nil, err
 	}
@@ -62,20 +62,20 @@ func mapFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map: %w", err)
 	}
-	// Without it the kernel reads 15 pages around each that is touched.
+	// By default, the kernel reads 15 pages around each touched page.
 	if err := unix.Madvise(data, unix.MADV_RANDOM); err != nil {
 		return nil, errors.Join(fmt.Errorf("madvise: %w", err), unix.Munmap(data))
 	}
 	return data, nil
 }
 
-// touch maps all pages of a part of the file that will be read from end to end,
-// which costs a tenth of the page faults that it saves. It is no more than a hint.
+// touch maps all pages of a part that will be read from start to end. This costs a tenth of
+// the page faults that it saves. It is only a hint.
 func touch(data, part []byte) {
 	const few, most = 1 << 16, 1 << 30
 	off := cap(data) - cap(part)
 	if len(part) < few || len(part) > most || off < 0 || off+len(part) > len(data) || &data[off] != &part[0] {
-		return // it was decompressed and is no part of the file
+		return // it was decompressed, so it is not part of the file
 	}
 	const page = 4096
 	pages := data[off&^(page-1) : off+len(part)]
@@ -83,7 +83,7 @@ func touch(data, part []byte) {
 	_ = unix.Madvise(pages, unix.MADV_POPULATE_READ)
 }
 
-// readSections finds the sections of debug info in an ELF file.
+// readSections finds the sections with debug info in an ELF file.
 func readSections(data []byte, f *elf.File) (*sections, error) {
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("neither 64 bits nor little-endian: %v, %v", f.Class, f.Data)
@@ -98,7 +98,7 @@ func readSections(data []byte, f *elf.File) (*sections, error) {
 // empty reports whether there is no debug info at all.
 func (s *sections) empty() bool { return len(s.info) == 0 || len(s.abbrev) == 0 }
 
-// fill finds the sections of some slots.
+// fill finds the sections for some slots.
 func fill(slots map[string]*[]byte, data []byte, f *elf.File) error {
 	for _, sec := range f.Sections {
 		slot, ok := slots[sec.Name]
@@ -114,7 +114,7 @@ func fill(slots map[string]*[]byte, data []byte, f *elf.File) error {
 	return nil
 }
 
-// contents returns a part of the file, or what it holds compressed.
+// contents returns a section, decompressed if necessary.
 func contents(data []byte, s *elf.Section) ([]byte, error) {
 	if s.Offset > uint64(len(data)) || s.FileSize > uint64(len(data))-s.Offset {
 		return nil, errors.New("beyond the end of the file")
@@ -122,9 +122,8 @@ func contents(data []byte, s *elf.Section) ([]byte, error) {
 	if s.Flags&elf.SHF_COMPRESSED == 0 {
 		return data[s.Offset : s.Offset+s.FileSize], nil
 	}
-	// The size is what the file claims. zlib packs 1,032 bytes into one at best,
-	// zstd more, but not those of debug info; and memory is only taken for what
-	// really comes out.
+	// The file claims this size. zlib reaches a ratio of 1,032 at best. zstd can do better,
+	// but not on debug info. Memory is only allocated for what really comes out.
 	if most := min(1<<31, 1032*s.FileSize); s.Size > most {
 		return nil, fmt.Errorf("%d bytes when decompressed", s.Size)
 	}
@@ -142,10 +141,10 @@ func contents(data []byte, s *elf.Section) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// compressedHeader is the size of an Elf64_Chdr.
+// compressedHeader is the size of an Elf64_Chdr, in bytes.
 const compressedHeader = 24
 
-// decompressZstd does what debug/elf does as well, four times as fast.
+// decompressZstd does the same as debug/elf, four times as fast.
 func decompressZstd(b []byte, likely int, most uint64) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(most, 1<<10)))
 	if err != nil {
@@ -159,8 +158,8 @@ func decompressZstd(b []byte, likely int, most uint64) ([]byte, error) {
 	return out, nil
 }
 
-// relocate applies the relocations of an object file or kernel module to the
-// sections of some slots.
+// relocate applies the relocations of an object file or a kernel module to the sections of
+// some slots.
 func relocate(slots map[string]*[]byte, data []byte, f *elf.File, bases []uint64) error {
 	for _, rel := range f.Sections {
 		if rel.Type != elf.SHT_RELA && rel.Type != elf.SHT_REL || int(rel.Info) >= len(f.Sections) {
@@ -193,7 +192,7 @@ func relocate(slots map[string]*[]byte, data []byte, f *elf.File, bases []uint64
 	return nil
 }
 
-// A relocator knows the symbols that relocations are about.
+// A relocator resolves the symbols of relocations.
 type relocator struct {
 	f       *elf.File
 	symbols []byte
@@ -205,6 +204,8 @@ const (
 	symbolSize = 24 // Elf64_Sym: name, info, other, section; value, size
 )
 
+// apply applies the relocations in entries to b. An unknown kind is an error, since a wrong
+// address is worse than none.
 func (r *relocator) apply(b, entries []byte) error {
 	c := cursor{b: entries}
 	for len(entries)-c.pos >= relaSize {
@@ -231,6 +232,7 @@ func (r *relocator) apply(b, entries []byte) error {
 	return nil
 }
 
+// symbol returns the address of symbol i. ok is false if it is not in a loaded section.
 func (r *relocator) symbol(i uint64) (uint64, bool) {
 	if i >= uint64(len(r.symbols)/symbolSize) {
 		return 0, false
@@ -238,7 +240,7 @@ func (r *relocator) symbol(i uint64) (uint64, bool) {
 	c := at(r.symbols, i*symbolSize+6)
 	section, value := elf.SectionIndex(c.u16()), c.u64()
 	if section == elf.SHN_XINDEX {
-		return 0, false // of more than 65,279 sections, it stands elsewhere
+		return 0, false // with more than 65,279 sections, the number is elsewhere
 	}
 	if int(section) < len(r.bases) {
 		value += r.bases[section]
@@ -246,9 +248,8 @@ func (r *relocator) symbol(i uint64) (uint64, bool) {
 	return value, true
 }
 
-// relocationWidth returns how many bytes an absolute relocation sets, 0 for one
-// that does not say where code is: that of a thread's variable. What others would
-// set is not known.
+// relocationWidth returns how many bytes an absolute relocation sets; 0 for a thread-local
+// variable, which says nothing about code. ok is false for kinds that are not known.
 func relocationWidth(m elf.Machine, kind uint32) (width int, ok bool) {
 	switch m {
 	case elf.EM_X86_64:

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A unitSpan says which unit has the code at some addresses.
+// A unitSpan says which unit has the code at a range of addresses.
 type unitSpan struct {
 	span
 	unit uint64 // offset in .debug_info
@@ -34,7 +34,8 @@ func (x *addressIndex) sort() {
 	}
 }
 
-// find returns the unit of an address, of several the first in the file.
+// find returns the unit of an address. If several units claim it, the first in the file
+// wins.
 func (x *addressIndex) find(addr uint64) (unit uint64, ok bool) {
 	n, _ := slices.BinarySearchFunc(x.spans, addr, func(s unitSpan, addr uint64) int {
 		if s.lo <= addr {
@@ -53,14 +54,13 @@ func (x *addressIndex) find(addr uint64) (unit uint64, ok bool) {
 	return unit, ok
 }
 
-// A unitIndex is what is known of all units. It is made when it is needed:
-// .debug_aranges first, which is small, and the headers of the units only for
-// addresses that are not there.
+// A unitIndex finds units. It reads .debug_aranges first, which is small, and the units'
+// headers only for addresses that are missing there.
 type unitIndex struct {
 	sections *sections
 	aranges  func() *addressIndex
 	others   func() *addressIndex
-	all      func() []unitSpan // where each unit stands in .debug_info, in order
+	all      func() []unitSpan // where each unit is in .debug_info, in order
 }
 
 func newUnitIndex(s *sections) *unitIndex {
@@ -79,7 +79,7 @@ func (x *unitIndex) find(addr uint64) (unit uint64, ok bool) {
 	return x.others().find(addr)
 }
 
-// at returns the unit that an offset in .debug_info lies in.
+// at returns the unit that contains an offset in .debug_info.
 func (x *unitIndex) at(off uint64) (unit uint64, ok bool) {
 	all := x.all()
 	n, _ := slices.BinarySearchFunc(all, off, func(s unitSpan, off uint64) int {
@@ -94,6 +94,7 @@ func (x *unitIndex) at(off uint64) (unit uint64, ok bool) {
 	return all[n-1].unit, true
 }
 
+// readAranges indexes .debug_aranges.
 func (x *unitIndex) readAranges() *addressIndex {
 	index := &addressIndex{}
 	c := cursor{b: x.sections.aranges}
@@ -111,7 +112,7 @@ func (x *unitIndex) readAranges() *addressIndex {
 		if version != 2 || segment != 0 || addrSize != 8 && addrSize != 4 {
 			continue
 		}
-		// The first pair is aligned to its own size.
+		// The first pair is aligned to the size of a pair.
 		pair := 2 * int(addrSize)
 		set.skip(uint64((pair - (set.pos-start)%pair) % pair))
 		for set.pos < end {
@@ -121,7 +122,7 @@ func (x *unitIndex) readAranges() *addressIndex {
 				break
 			}
 			if lo == 0 && !x.sections.relocatable || lo+n <= lo {
-				continue // thrown away by the linker
+				continue // the linker dropped this code
 			}
 			index.spans = append(index.spans, unitSpan{span{lo, lo + n}, unit})
 		}
@@ -130,7 +131,8 @@ func (x *unitIndex) readAranges() *addressIndex {
 	return index
 }
 
-// readHeaders goes from unit to unit. What follows a damaged header is not found.
+// readHeaders finds all units by their headers. It cannot find units after a damaged
+// header.
 func (x *unitIndex) readHeaders() []unitSpan {
 	var all []unitSpan
 	c := cursor{b: x.sections.info}
@@ -154,8 +156,8 @@ func (x *unitIndex) readOthers() *addressIndex {
 	}
 	index := &addressIndex{}
 	var u unit
-	// Limits for all units together: in a damaged file each could name the same
-	// long list of ranges, or the same large table of abbreviations.
+	// Limits for all units together. In a damaged file, each unit could refer to the same
+	// long range list or the same large table of abbreviations.
 	entries := rangeEntries(x.sections)
 	work := tableWork(x.sections)
 	for _, where := range x.all() {
@@ -173,7 +175,7 @@ func (x *unitIndex) readOthers() *addressIndex {
 		spans := u.spans(nil, &u.rootEntry.extent)
 		entries = max(u.budget, 0)
 		if len(spans) == 0 && u.open(x.sections, where.unit) {
-			// The unit does not tell, its functions do.
+			// The unit does not say which addresses it has, but its functions do.
 			work -= u.abbrevs.bytes
 			u.budget = entries
 			u.index()

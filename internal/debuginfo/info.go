@@ -15,43 +15,43 @@ import (
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
-// Options are how debug info is read. The zero value serves for a file whose
-// code runs where it was linked to.
+// Options say how to read debug info. The zero value is right for a file whose code runs
+// where it was linked.
 type Options struct {
-	// Slide is how far the code was moved from where it was linked to, as
-	// kernels are (KASLR): addresses that are looked up are higher by that.
+	// Slide is how far the code was moved from where it was linked, in bytes: kernels are
+	// moved by KASLR. Look-ups take addresses with the slide.
 	Slide uint64
-	// Section tells where a section was loaded. A kernel module has no
+	// Section returns the address at which a section was loaded. A kernel module has no
 	// addresses of its own.
 	Section func(name string) (addr uint64, ok bool)
-	// Apart gives each section of a relocatable file addresses of its own: in
-	// such a file all of them begin at 0. InSection and SectionOf translate.
+	// Apart gives each section of a relocatable file its own range of addresses; in the
+	// file, all of them start at 0. InSection and SectionOf translate.
 	Apart bool
-	// Relative cuts paths to those of the source tree: kernel/bpf/syscall.c.
+	// Relative makes paths relative to the source tree: kernel/bpf/syscall.c.
 	Relative bool
-	// Stripped takes a file without debug info as well. Its symbol table then
-	// tells functions, and nothing tells lines.
+	// Stripped also accepts a file without debug info. Its symbol table then tells
+	// functions, but no lines.
 	Stripped bool
-	// Lazy puts off the relocation of a module until something is looked up.
-	// If it then fails, nothing is found and Err says why.
+	// Lazy delays the relocation of a module until the first look-up. If it fails then,
+	// nothing is found, and Err says why.
 	Lazy bool
 }
 
-// An Info is the debug info of one kernel, module or program. The file is
-// mapped; if it is made shorter meanwhile, Err says so.
+// An Info is the debug info of one kernel, module or program. The file stays mapped; if it
+// is truncated meanwhile, Err says so.
 type Info struct {
-	path         string // "" if it is not known
+	path         string // "" if unknown
 	fault        atomic.Pointer[error]
 	options      Options
 	data         []byte
 	mapped       bool
 	sections     *sections
 	places       places
-	relocate     func() error // once, before anything is read
-	relocateLate func() error // once, before the places of parameters are read
+	relocate     func() error // runs once, before anything is read
+	relocateLate func() error // runs once, before places of parameters are read
 	units        *unitIndex
-	supUnits     *unitIndex // of the supplementary file, if there is one
-	loader       *loader    // nil if only the bytes of the file are known
+	supUnits     *unitIndex // of the supplementary file, if any
+	loader       *loader    // nil if only the file's bytes are known
 	symbols      *symbolTable
 	stream       *reader
 }
@@ -65,7 +65,7 @@ func Open(path string, o Options) (*Info, error) {
 	l := &loader{path: path}
 	i, err := newMapped(data, o, l)
 	if err != nil {
-		_ = errors.Join(l.close(), unix.Munmap(data)) // nothing refers to it
+		_ = errors.Join(l.close(), unix.Munmap(data)) // nothing refers to the mapping
 		return nil, fmt.Errorf("open debug info %s: %w", path, err)
 	}
 	i.path, i.mapped = path, true
@@ -85,8 +85,8 @@ func newMapped(data []byte, o Options, l *loader) (i *Info, err error) {
 	return newInfo(data, o, l)
 }
 
-// newInfo reads the debug info in the bytes of an ELF file, which it keeps. Without l it
-// does not have what is in other files.
+// newInfo reads the debug info in the bytes of an ELF file, and keeps these. Without l, it
+// cannot open other files.
 func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 	f, err := elfhead.Open(bytes.NewReader(data))
 	if err != nil {
@@ -111,7 +111,7 @@ func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 	if s.sup != nil {
 		i.supUnits = newUnitIndex(s.sup)
 	}
-	// A kernel that was linked to keep its relocations has them applied already.
+	// A kernel linked to keep its relocations has them applied already.
 	i.relocate = sync.OnceValue(func() error {
 		if !s.relocatable {
 			return nil
@@ -140,12 +140,12 @@ func newInfo(data []byte, o Options, l *loader) (*Info, error) {
 	return i, nil
 }
 
-// split reports whether debug info is in .dwo files.
+// split reports whether the debug info is in .dwo files.
 func (s *sections) split() bool {
 	if len(s.addr) == 0 {
 		return false // split debug info has addresses there
 	}
-	const some = 64 // units of assembler source are not split
+	const some = 64 // units of assembler code are never split
 	c := cursor{b: s.info}
 	for n := 0; n < some && c.pos < len(c.b); n++ {
 		var u unit
@@ -161,8 +161,8 @@ func (s *sections) split() bool {
 	return false
 }
 
-// Missing returns which .dwo file, or how many, were not found: of their code
-// lines are known, and no inlined functions.
+// Missing returns which .dwo file, or how many, were not found. For their code, lines are
+// known but not inlined functions.
 func (i *Info) Missing() error {
 	h := i.sections.halves
 	if h == nil {
@@ -176,7 +176,7 @@ func (i *Info) Missing() error {
 	return h.missing
 }
 
-// Close gives the memory back. What was looked up stays valid.
+// Close unmaps the files. Results of look-ups stay valid.
 func (i *Info) Close() error {
 	if !i.mapped {
 		return nil

@@ -7,23 +7,22 @@ import (
 	"slices"
 )
 
-// An Inlining is a place where the compiler put the code of a function instead
-// of a call.
+// An Inlining is a place where the compiler inlined a function.
 type Inlining struct {
-	Func   string // the function that was inlined
-	Caller string // what calls it in the source, which may be inlined itself
-	Into   string // the function whose code it became a part of
-	Addr   uint64 // where its code begins, with the slide; 0 if none is left of it
-	// Where the call is in the source.
+	Func   string // the inlined function
+	Caller string // its caller in the source, which may be inlined too
+	Into   string // the function that contains the code
+	Addr   uint64 // where its code starts, with the slide; 0 if the compiler left none
+	// Where the source has the call.
 	File         string
 	Line, Column uint32
-	// Params are the parameters of the function and where they are at Addr.
+	// Params are the function's parameters, and where they are at Addr.
 	Params []Param
 }
 
-// Inlined returns for each address of a function where else in its unit it was
-// inlined. Calls from there do not come by the address. The places of parameters
-// are looked up if they are wanted.
+// Inlined returns, for each address of a function, where else in its unit the function was
+// inlined. Such calls never reach the address. params says whether to look up where the
+// parameters are.
 func (i *Info) Inlined(addrs []uint64, params bool) (results [][]Inlining) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	results = make([][]Inlining, len(addrs))
@@ -44,7 +43,7 @@ func (i *Info) Inlined(addrs []uint64, params bool) (results [][]Inlining) {
 	return results
 }
 
-// Definition returns where the source defines the function at an address.
+// Definition returns the file and line of the definition of the function at an address.
 func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	if !i.ready() {
@@ -84,8 +83,8 @@ func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
 	return file, uint32(declLine.n), declLine.form != 0 && file != ""
 }
 
-// InlinedNamed returns all places where functions of a name that matches were
-// inlined. It goes through all units.
+// InlinedNamed returns all places where functions with matching names were inlined. It
+// walks all units.
 func (i *Info) InlinedNamed(match func(name []byte) bool) (found []Inlining) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	if !i.ready() {
@@ -94,9 +93,9 @@ func (i *Info) InlinedNamed(match func(name []byte) bool) (found []Inlining) {
 	touch(i.data, i.sections.abbrev)
 	f := inlineFinder{reader: newReader(i, 1), withParams: true}
 	wanted := map[uint64][]int{}
-	var where []uint64 // of units that may have instances
+	var where []uint64 // units that may have instances
 	f.namedSup(match, wanted)
-	// In a damaged file all units could have the same large table.
+	// In a damaged file, all units could use the same large table.
 	work := tableWork(i.sections)
 	for _, unit := range i.units.all() {
 		opened := f.open(unit.unit)
@@ -125,10 +124,10 @@ func (i *Info) InlinedNamed(match func(name []byte) bool) (found []Inlining) {
 	return found
 }
 
-// tableWork is how many bytes of abbreviations a walk over all units may read.
+// tableWork bounds the bytes of abbreviations that a walk over all units reads.
 func tableWork(s *sections) int { return 64*(len(s.info)+len(s.abbrev)) + 1<<20 }
 
-// namedSup adds such functions of the supplementary file.
+// namedSup adds the matching functions of the supplementary file.
 func (f *inlineFinder) namedSup(match func([]byte) bool, wanted map[uint64][]int) {
 	s := f.reader.info.sections.sup
 	if s == nil {
@@ -146,27 +145,27 @@ func (f *inlineFinder) namedSup(match func([]byte) bool, wanted map[uint64][]int
 	}
 }
 
-// An inlineFinder goes through units for instances of some functions.
+// An inlineFinder walks units for instances of some functions.
 type inlineFinder struct {
 	reader *reader
 	unit   *unit
-	wanted map[uint64][]int // by the entry of which they are instances
+	wanted map[uint64][]int // indexes by the entry that they are instances of
 	stack  []nested
-	// How many entries the walk of the unit may visit: each at most twice, as
-	// one of a function and of the function that it is inside of. In a damaged
-	// file functions could be inside of each other without end.
+	// visits is how many entries the walk of the unit may still visit. Each is visited
+	// twice at most: as part of a function and of the function around that. In a damaged
+	// file, functions could contain each other endlessly.
 	visits int
 
-	function   uint64 // that is being walked
+	function   uint64 // the function being walked
 	withParams bool
-	frames     *frameTable // nil until it is needed
+	frames     *frameTable // nil until needed
 }
 
-// A nested is a function or inlined function that the walk is in.
+// A nested is a function or inlined function that the walk is inside of.
 type nested struct {
 	entry entry
 	depth int
-	apart bool // within a function of its own, which has its own walk
+	apart bool // inside a function that has a walk of its own
 }
 
 func (f *inlineFinder) open(off uint64) bool {
@@ -175,8 +174,8 @@ func (f *inlineFinder) open(off uint64) bool {
 	return f.unit != nil
 }
 
-// origin returns the entry that the function at addr and its inlined copies are
-// instances of. A function without one was nowhere inlined.
+// origin returns the entry that the function at addr and its inlined copies are instances
+// of. A function without one was never inlined.
 func (f *inlineFinder) origin(addr uint64) (uint64, bool) {
 	off, ok := f.unit.function(addr)
 	if !ok {
@@ -191,8 +190,8 @@ func (f *inlineFinder) origin(addr uint64) (uint64, bool) {
 	return f.unit.reference(e.origin)
 }
 
-// foreign reports whether the unit has instances of functions of other units, as
-// link-time optimisation makes them.
+// foreign reports whether the unit has instances of functions of other units. Link-time
+// optimisation produces these.
 func (f *inlineFinder) foreign() bool {
 	t := &f.unit.abbrevs
 	for i := range t.abbrevs {
@@ -205,10 +204,10 @@ func (f *inlineFinder) foreign() bool {
 	return false
 }
 
-// foreignForms are those of references to other units.
+// foreignForms are the forms of references to other units.
 var foreignForms = []uint16{formRefAddr, formGNURefAlt, formRefSup4, formRefSup8}
 
-// named adds the functions of such a name that have no addresses of their own.
+// named adds the functions with matching names that have no addresses of their own.
 func (f *inlineFinder) named(match func([]byte) bool, wanted map[uint64][]int) (some bool) {
 	u := f.unit
 	c := u.cursor(uint64(u.root))
@@ -243,7 +242,7 @@ func (f *inlineFinder) named(match func([]byte) bool, wanted map[uint64][]int) (
 	return some
 }
 
-// walk finds the instances of what is wanted in all functions of the unit.
+// walk finds instances of the wanted functions in all functions of the unit.
 func (f *inlineFinder) walk(yield func(index int, at Inlining)) {
 	if len(f.wanted) == 0 {
 		return
@@ -254,13 +253,14 @@ func (f *inlineFinder) walk(yield func(index int, at Inlining)) {
 	f.visits = 2 * int(u.end-u.off)
 	seen := map[uint64]bool{}
 	for _, fn := range u.functions {
-		if !seen[fn.entry] { // else its cold part
+		if !seen[fn.entry] { // otherwise it is the cold part of a function
 			seen[fn.entry] = true
 			f.walkFunction(fn.entry, yield)
 		}
 	}
 }
 
+// walkFunction finds instances in the function at off.
 func (f *inlineFinder) walkFunction(off uint64, yield func(index int, at Inlining)) {
 	u := f.unit
 	c := u.cursor(off)
@@ -317,10 +317,9 @@ func (f *inlineFinder) walkFunction(off uint64, yield func(index int, at Inlinin
 	}
 }
 
-// split reports whether what was inlined is the rest of the function that it is
-// inside of. gcc cuts the seldom part of a function off to inline the other, and
-// may put it back; what looks like a call of itself is where the function is
-// declared.
+// split reports whether an instance is just the rest of the function around it. gcc may cut
+// off the rarely run part of a function in order to inline the rest, and later put it back.
+// It then looks like a call of the function in itself, at its own declaration.
 func (f *inlineFinder) split(e *entry, origin uint64) bool {
 	if outer, ok := f.unit.reference(f.stack[len(f.stack)-1].entry.origin); !ok || outer != origin {
 		return false
@@ -342,7 +341,7 @@ func (f *inlineFinder) split(e *entry, origin uint64) bool {
 	return false
 }
 
-// inlining describes an instance; c stands at its attributes.
+// inlining describes an instance. c is at its attributes.
 func (f *inlineFinder) inlining(c cursor, a *abbrev, e *entry) Inlining {
 	r, u := f.reader, f.unit
 	u.readLines()
@@ -366,7 +365,8 @@ func (f *inlineFinder) inlining(c cursor, a *abbrev, e *entry) Inlining {
 	}
 }
 
-// entryPC returns where the code of an inlined function begins, if it has any.
+// entryPC returns where the code of an inlined function starts. ok is false if it has no
+// code.
 func (u *unit) entryPC(c cursor, a *abbrev, e *entry) (addr uint64, ok bool) {
 	u.scratch = u.spans(u.scratch[:0], &e.extent)
 	var base uint64
@@ -385,5 +385,5 @@ func (u *unit) entryPC(c cursor, a *abbrev, e *entry) (addr uint64, ok bool) {
 	if addr, ok := u.address(v); ok {
 		return addr, true
 	}
-	return base + v.n, ok // DWARF 5 allows for an offset
+	return base + v.n, ok // DWARF 5 allows an offset here
 }

@@ -4,8 +4,8 @@ package debuginfo
 
 import "slices"
 
-// A row says which line the code from its address on comes from. There are
-// millions of them, so file and column have 16 bits only.
+// A row says which line the code comes from, from its address on. There are millions of
+// rows, so file and column have only 16 bits.
 type row struct {
 	addr uint64
 	line uint32
@@ -13,14 +13,14 @@ type row struct {
 	col  uint16
 }
 
-// A sequence is rows that follow each other in memory. Sequences come in any
-// order; the last row of each only tells where it ends.
+// A sequence is a run of rows that are adjacent in memory. Sequences are in any order. The
+// last row of each only marks its end.
 type sequence struct {
 	span
-	first, last int // rows
+	first, last int // indexes of rows
 }
 
-// A lineTable is the lines of a unit.
+// A lineTable holds the lines of a unit.
 type lineTable struct {
 	header    lineHeader
 	rows      []row
@@ -51,15 +51,14 @@ func (u *unit) readLines() {
 	slices.SortFunc(t.sequences, func(a, b sequence) int { return compare(a.hi, b.hi) })
 }
 
-// A lineState is the registers of the line program's machine.
+// A lineState holds the registers of the line program's machine.
 type lineState struct {
 	row
-	first int // row of the sequence
+	first int // index of the sequence's first row
 }
 
-// run runs the program at the cursor. Half the time of a batch of look-ups is
-// spent here, so the frequent operations, with operands of one byte, are done in
-// place.
+// run runs the program at the cursor. Half the time of a batch of look-ups is spent here,
+// so the frequent operations with one-byte operands are inlined.
 func (t *lineTable) run(c *cursor, u *unit) {
 	base := t.header.opcodeBase
 	s := lineState{row: row{line: 1, file: 1}}
@@ -112,6 +111,7 @@ func (t *lineTable) run(c *cursor, u *unit) {
 	t.rows, c.pos = rows, pos
 }
 
+// standard executes a standard opcode.
 func (t *lineTable) standard(c *cursor, op uint8, s *lineState) {
 	h := &t.header
 	switch op {
@@ -137,13 +137,13 @@ func (t *lineTable) standard(c *cursor, op uint8, s *lineState) {
 	}
 }
 
-// An advance is what a special opcode adds to address and line.
+// An advance is how far a special opcode advances address and line.
 type advance struct {
 	addr uint16
 	line int16
 }
 
-// special works the special opcodes out once, as they take a division.
+// special computes all special opcodes once, because each takes a division.
 func (h *lineHeader) special() *[256]advance {
 	for op := int(h.opcodeBase); op < 256; op++ {
 		n := op - int(h.opcodeBase)
@@ -155,7 +155,7 @@ func (h *lineHeader) special() *[256]advance {
 	return &h.advances
 }
 
-// noFile is a file that no table has. A column of 0 is not known.
+// noFile is a file number that no table has. Column 0 means unknown.
 const noFile = 0xffff
 
 func narrow(n uint64, unknown uint16) uint16 {
@@ -165,6 +165,7 @@ func narrow(n uint64, unknown uint16) uint16 {
 	return uint16(n)
 }
 
+// extended executes an extended opcode.
 func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {
 	n := c.uleb()
 	if n == 0 || n > uint64(len(c.b)-c.pos) {
@@ -189,6 +190,8 @@ func (t *lineTable) extended(c *cursor, u *unit, s *lineState) {
 	c.pos = end
 }
 
+// endSequence closes the sequence at the current address, unless the linker dropped its
+// code.
 func (t *lineTable) endSequence(s *lineState, u *unit) {
 	lo, hi := t.rows[s.first].addr, s.addr
 	dead := lo >= hi || lo == 0 && !u.main.relocatable || lo >= u.tombstone()
@@ -199,7 +202,8 @@ func (t *lineTable) endSequence(s *lineState, u *unit) {
 	t.sequences = append(t.sequences, sequence{span{lo, hi}, s.first, len(t.rows)})
 }
 
-// find returns the row of an address: of several rows with one address the last.
+// find returns the row for an address. If several rows have the same address, the last one
+// counts.
 func (t *lineTable) find(addr uint64) (row, bool) {
 	i, _ := slices.BinarySearchFunc(t.sequences, addr, func(s sequence, addr uint64) int {
 		if s.hi <= addr {

@@ -4,7 +4,7 @@ package debuginfo
 
 import "strings"
 
-// A lineHeader is what stands before a line program.
+// A lineHeader is the header of a line program.
 type lineHeader struct {
 	formSizes
 	minInst    uint8
@@ -17,14 +17,13 @@ type lineHeader struct {
 	files      []lineFile
 }
 
-// A lineFile is a file that lines come from.
+// A lineFile is an entry of the file table.
 type lineFile struct {
 	name value
 	dir  uint64
 }
 
-// read reads the header of the unit's line program and returns a cursor to the
-// program.
+// read reads the header of the unit's line program. It returns a cursor at the program.
 func (h *lineHeader) read(u *unit) (cursor, bool) {
 	c := at(u.main.line, u.stmtList)
 	end, offsetSize := c.length()
@@ -35,16 +34,16 @@ func (h *lineHeader) read(u *unit) (cursor, bool) {
 	}
 	if h.version >= 5 {
 		h.addrSize = c.u8()
-		c.u8() // size of a segment selector
+		c.u8() // size of segment selectors
 	}
 	n := c.sized(offsetSize)
 	program := c
 	program.skip(n)
 	h.minInst = c.u8()
 	if h.version >= 4 {
-		c.u8() // operations per instruction, which is 1 but for VLIW machines
+		c.u8() // operations per instruction: 1, except on VLIW machines
 	}
-	c.u8() // whether lines are statements at first
+	c.u8() // whether lines start as statements
 	h.lineBase = int8(c.u8())
 	h.lineRange = c.u8()
 	h.opcodeBase = max(c.u8(), 1)
@@ -62,7 +61,7 @@ func (h *lineHeader) read(u *unit) (cursor, bool) {
 	return program, true
 }
 
-// readNames reads the tables of versions 2 to 4, which end at an empty name.
+// readNames reads the tables of versions 2 to 4. An empty name ends them.
 func (h *lineHeader) readNames(c *cursor) {
 	for {
 		dir := c.text()
@@ -77,14 +76,13 @@ func (h *lineHeader) readNames(c *cursor) {
 			break
 		}
 		h.files = append(h.files, lineFile{value{form: formString, text: name}, c.uleb()})
-		c.uleb() // time of modification
+		c.uleb() // modification time
 		c.uleb() // size
 	}
 }
 
-// readTables reads the tables of version 5, which say themselves what is in
-// them. The texts are left where they are: most files of a unit are headers that
-// no wanted line is in.
+// readTables reads the tables of version 5, which describe their own format. It does not
+// resolve strings: most files of a unit are headers without any wanted line.
 func (h *lineHeader) readTables(c *cursor) {
 	format := tableFormat(c)
 	for n := c.uleb(); n > 0 && !c.bad; n-- {
@@ -103,8 +101,8 @@ func (h *lineHeader) readTables(c *cursor) {
 	}
 }
 
-// usual reports whether files are given as GCC and binutils do it, which is worth
-// a path of its own: a kernel names 800,000 files.
+// usual reports whether the format is that of GCC and binutils. A fast path is worthwhile:
+// a kernel names 800,000 files.
 func (h *lineHeader) usual(format []attribute) bool {
 	return len(format) == 2 && h.offsetSize == 4 &&
 		format[0] == attribute{name: lineContentPath, form: formLineStrp} &&
@@ -132,12 +130,12 @@ func (h *lineHeader) readFile(c *cursor, format []attribute) lineFile {
 		}
 	}
 	if c.pos == before {
-		c.fail() // entries of no size would never end
+		c.fail() // entries without a size would never end
 	}
 	return f
 }
 
-// file returns a file of the table: version 5 counts from 0, those before from 1.
+// file returns file i of the table. Version 5 counts from 0, older versions from 1.
 func (h *lineHeader) file(i uint16) (lineFile, bool) {
 	n := uint64(i)
 	if h.version < 5 {
@@ -149,8 +147,8 @@ func (h *lineHeader) file(i uint16) (lineFile, bool) {
 	return h.files[n], true
 }
 
-// path returns the path of a file as the compiler knew it, with the folder of
-// the build or relative to it.
+// path returns the path of a file as the compiler knew it, absolute or relative to the
+// build directory.
 func (u *unit) path(i uint16, relative bool) string {
 	t := &u.lines
 	if p, ok := t.paths[i]; ok {
@@ -179,7 +177,7 @@ func (u *unit) join(f lineFile) string {
 	}
 	dir, own := "", false
 	if h.version >= 5 {
-		own = f.dir == 0 // the first one is the folder of the build
+		own = f.dir == 0 // the first directory is that of the build
 		if f.dir < uint64(len(h.dirs)) {
 			dir = string(u.strIn(u.main, h.dirs[f.dir]))
 		}
@@ -192,8 +190,8 @@ func (u *unit) join(f lineFile) string {
 	return joinPath(dir, name)
 }
 
-// joinPath does not tidy the path, as path.Join would: of debug info "a/../b"
-// may be all that tells where b was built.
+// joinPath joins without cleaning, unlike path.Join: in debug info, "a/../b" may be all
+// that tells where b was built.
 func joinPath(dir, name string) string {
 	switch {
 	case dir == "":

@@ -4,22 +4,22 @@ package debuginfo
 
 import "slices"
 
-// An Op is one step of computing a value from what registers and memory hold,
-// on a stack of 64-bit numbers.
+// An Op is a step of computing a value from registers and memory, on a stack of 64-bit
+// numbers.
 type Op struct {
 	Code OpCode
 	N    uint64 `json:",omitempty"`
 }
 
-// An OpCode says what an Op does.
+// An OpCode says what an Op does. Each comment shows what it pops and what it pushes.
 type OpCode uint8
 
 const (
 	OpConst    OpCode = iota + 1 // .       N
-	OpRegister                   // .       what register N holds, as DWARF numbers them
-	OpLoad                       // addr    the N bytes there
-	OpExtend                     // x       its low N bytes, extended by zeroes
-	OpExtendS                    // x       the same, extended by the sign
+	OpRegister                   // .       register N, in DWARF's numbering
+	OpLoad                       // addr    N bytes at addr
+	OpExtend                     // x       low N bytes of x, zero-extended
+	OpExtendS                    // x       low N bytes of x, sign-extended
 	OpNeg                        // x       -x
 	OpNot                        // x       ^x
 	OpAdd                        // x y     x + y
@@ -30,30 +30,30 @@ const (
 	OpXor                        // x y     x ^ y
 	OpShl                        // x y     x << y
 	OpShr                        // x y     x >> y
-	OpSar                        // x y     x >> y, filled up with the sign
+	OpSar                        // x y     x >> y, arithmetic
 )
 
-// operators are those of DWARF's that are the same here.
+// operators maps DWARF's operators to equal OpCodes.
 var operators = map[uint8]OpCode{opNeg: OpNeg, opNot: OpNot, opPlus: OpAdd, opMinus: OpSub, opMul: OpMul,
 	opAnd: OpAnd, opOr: OpOr, opXor: OpXor, opShl: OpShl, opShr: OpShr, opShra: OpSar}
 
-// A Place is where a value is: the Ops compute it or, with Memory, its address.
-// Without any it is nowhere: the compiler could do without.
+// A Place says where a value is. The Ops compute the value or, if Memory is set, its
+// address. Without Ops the value is nowhere: the compiler optimised it out.
 type Place struct {
 	Ops    []Op `json:",omitempty"`
 	Memory bool `json:",omitempty"`
 }
 
-// A placer finds out where values are at one address of the code.
+// A placer finds where values are at one code address.
 type placer struct {
 	info   *Info
 	unit   *unit
 	addr   uint64
 	frames *frameTable
-	base   []byte // the frame base of the function that the code is of
+	base   []byte // frame base of the function around the code
 }
 
-// place returns where a value is that has a location or is constant.
+// place returns where a value is, from its location or constant attribute.
 func (p *placer) place(location, constant value) Place {
 	switch {
 	case location.form != 0:
@@ -66,7 +66,7 @@ func (p *placer) place(location, constant value) Place {
 	return Place{}
 }
 
-// expression returns the one that holds at the address.
+// expression returns the location expression that holds at the address.
 func (p *placer) expression(v value) ([]byte, bool) {
 	u := p.unit
 	switch {
@@ -89,15 +89,15 @@ func (p *placer) expression(v value) ([]byte, bool) {
 	return p.listV4(v.n)
 }
 
-// within reports whether a location holds at the address, before anything is
-// done there. gcc also lists locations without any address: those that held
-// between two places of the source that begin at the same instruction. Nothing
-// was moved meanwhile, and of several the first is about what was passed.
+// within reports whether a location holds at the address, before anything is executed
+// there. gcc also lists locations with an empty range: they held between two source
+// positions that start at the same instruction. Nothing was moved in between, and the first
+// of them describes what was passed.
 func (p *placer) within(lo, hi uint64) bool {
 	return lo <= p.addr && (p.addr < hi || lo == hi && lo == p.addr)
 }
 
-// list looks the address up in a list of .debug_loclists.
+// list looks up the address in a list of .debug_loclists.
 func (p *placer) list(off uint64) (expr []byte, ok bool) {
 	u := p.unit
 	c := at(u.sections.loclists, off)
@@ -143,11 +143,11 @@ func (p *placer) list(off uint64) (expr []byte, ok bool) {
 	return nil, false
 }
 
-// listV4 looks the address up in a list of .debug_loc.
+// listV4 looks up the address in a list of .debug_loc.
 func (p *placer) listV4(off uint64) ([]byte, bool) {
 	u := p.unit
 	if u.sections != u.main {
-		return nil, false // GNU's lists of .dwo files are not read
+		return nil, false // lists in GNU's .dwo files are not supported
 	}
 	c := at(u.sections.loc, off)
 	base := u.lowPC
@@ -169,7 +169,7 @@ func (p *placer) listV4(off uint64) ([]byte, bool) {
 	return nil, false
 }
 
-// parse reads a location expression. What it cannot compute is nowhere.
+// parse parses a location expression. A value that it cannot compute is nowhere.
 func (p *placer) parse(expr []byte) Place {
 	e := expression{placer: p, cursor: cursor{b: expr}, memory: true}
 	for !e.bad && e.pos < len(e.b) && len(e.ops) <= mostOps {
@@ -181,17 +181,17 @@ func (p *placer) parse(expr []byte) Place {
 	return Place{Ops: e.ops, Memory: e.memory}
 }
 
-// mostOps is how long a computation can be. In a damaged file one of any length
-// could be that of any number of parameters.
+// mostOps bounds a computation. In a damaged file, any number of parameters could share one
+// of any length.
 const mostOps = 64
 
-// An expression is one that is being read.
+// An expression is the state of parsing one.
 type expression struct {
 	cursor
 	placer *placer
 	ops    []Op
-	depth  int  // of the stack
-	memory bool // what is left at the end is an address
+	depth  int  // depth of the stack
+	memory bool // the result is an address
 }
 
 func (e *expression) push(ops ...Op) {
@@ -199,7 +199,7 @@ func (e *expression) push(ops ...Op) {
 	e.depth++
 }
 
-// apply adds an operation that takes so many values and leaves one.
+// apply adds an operation that pops takes values and pushes one.
 func (e *expression) apply(takes int, op Op) {
 	if e.depth < takes {
 		e.fail()
@@ -209,7 +209,7 @@ func (e *expression) apply(takes int, op Op) {
 	e.ops = append(e.ops, op)
 }
 
-// above pushes an address some bytes above what a register holds.
+// above pushes an offset from a register.
 func (e *expression) above(reg uint64, offset int64) {
 	e.push(Op{OpRegister, reg})
 	if offset != 0 {
@@ -217,14 +217,15 @@ func (e *expression) above(reg uint64, offset int64) {
 	}
 }
 
-// end is for what must be the last operation; memory says what it leaves.
+// end marks the operation that must be the last. memory says whether it leaves an address.
 func (e *expression) end(memory bool) {
 	e.memory = memory
 	if e.pos < len(e.b) {
-		e.fail() // a piece of the value only
+		e.fail() // only a piece of the value
 	}
 }
 
+// step parses one operation.
 func (e *expression) step() {
 	op := e.u8()
 	code, ok := operators[op]
@@ -247,7 +248,7 @@ func (e *expression) step() {
 	}
 }
 
-// constant reads a number of 1, 2, 4 or 8 bytes, with or without sign.
+// constant reads a number of 1, 2, 4 or 8 bytes, signed or not.
 func (e *expression) constant(op uint8) uint64 {
 	size := uint8(1) << ((op - opConst1u) / 2)
 	v := e.sized(size)
@@ -258,6 +259,7 @@ func (e *expression) constant(op uint8) uint64 {
 	return v
 }
 
+// other parses the operations that are not constants, registers or plain operators.
 func (e *expression) other(op uint8) {
 	u := e.placer.unit
 	switch op {
@@ -301,12 +303,12 @@ func (e *expression) other(op uint8) {
 		e.uleb()
 		e.push(Op{OpConst, e.sized(e.u8())})
 	default:
-		e.fail() // what is known only of the function's own entry, or of another place
+		e.fail() // only known at the function's own entry, or elsewhere
 	}
 }
 
-// moved returns where the data at an address of the file is. That of each CPU
-// has addresses below those of the kernel, which are not moved.
+// moved returns where data at a linked address is. Per-CPU data has addresses below the
+// kernel's, which are not moved.
 func (p *placer) moved(addr uint64) uint64 {
 	if addr>>63 == 0 {
 		return addr
@@ -314,7 +316,7 @@ func (p *placer) moved(addr uint64) uint64 {
 	return addr + p.info.options.Slide
 }
 
-// implicit is a value that is nowhere but here.
+// implicit handles a value that exists only in the expression.
 func (e *expression) implicit(b []byte) {
 	if len(b) == 0 || len(b) > 8 {
 		e.fail()
@@ -328,7 +330,7 @@ func (e *expression) implicit(b []byte) {
 	e.end(false)
 }
 
-// frame pushes an address in the frame of the function that the code is of.
+// frame pushes an address in the frame of the function around the code.
 func (e *expression) frame(offset int64) {
 	r, ok := e.placer.frames.cfa(e.placer.addr)
 	if !ok {
@@ -338,8 +340,8 @@ func (e *expression) frame(offset int64) {
 	e.above(r.reg, r.offset+offset)
 }
 
-// frameBase pushes an address that is so many bytes above the frame base, which
-// is itself a location: that of the frame, or a register.
+// frameBase pushes an offset from the frame base. That is a location itself: the start of
+// the frame, or a register.
 func (e *expression) frameBase(offset int64) {
 	c := cursor{b: e.placer.base}
 	switch op := c.u8(); {
@@ -364,8 +366,8 @@ const (
 	encodingFloat      = 4
 )
 
-// convert makes the value one of the integer type that the unit has at off; 0
-// is what there is without types.
+// convert converts the value to the integer type at off in the unit. 0 stands for an
+// untyped value.
 func (e *expression) convert(off uint64) {
 	if off == 0 {
 		e.apply(1, Op{OpExtend, 8})

@@ -9,22 +9,21 @@ import (
 	"sync"
 )
 
-// A Frame is a function that was executing, called or inlined, and where.
-// What is not known is empty.
+// A Frame is a function that was executing, called or inlined, and its position. Unknown
+// fields are empty.
 type Frame struct {
 	Func         string
 	File         string
 	Line, Column uint32
-	Linkage      string // the mangled name of the function, of C++ and Rust
+	Linkage      string // mangled name in C++ and Rust
 }
 
-// streamUnits is how many units a stream of look-ups keeps at hand, 100 KB each
-// on the average.
+// streamUnits is how many units Lookup keeps, at 100 KB each on average.
 const streamUnits = 48
 
-// Lookup appends the frames of an address: the innermost inlined function first,
-// and last the function that holds it. It is made for addresses that come one by
-// one and must not be called at the same time from several goroutines.
+// Lookup appends the frames of an address: innermost inlined function first, the function
+// that contains the code last. It is made for addresses that come one at a time, and is not
+// safe for concurrent use.
 func (i *Info) Lookup(dst []Frame, addr uint64) (frames []Frame) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	frames = dst // if the file cannot be read
@@ -39,16 +38,17 @@ func (i *Info) Lookup(dst []Frame, addr uint64) (frames []Frame) {
 	return i.stream.lookup(dst, off, addr)
 }
 
-// LookupAll returns the frames of each address, as Lookup would. It reads no
-// part of the debug info twice and uses two processors.
+// LookupAll returns the frames of each address, as Lookup does. It reads no part of the
+// debug info twice and uses two processors.
 func (i *Info) LookupAll(addrs []uint64) [][]Frame { return i.lookupAll(addrs, 2) }
 
-// A request is an address of a batch and the place of its result.
+// A request is an address of a batch and the index of its result.
 type request struct {
 	unit, addr uint64
 	index      int
 }
 
+// lookupAll is LookupAll with a given number of workers. Each worker takes whole units.
 func (i *Info) lookupAll(addrs []uint64, workers int) (results [][]Frame) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	results = make([][]Frame, len(addrs))
@@ -60,7 +60,7 @@ func (i *Info) lookupAll(addrs []uint64, workers int) (results [][]Frame) {
 	var running sync.WaitGroup
 	for range workers {
 		running.Go(func() {
-			// Units come in order, so none comes again.
+			// Units come in order, so none comes back.
 			r := newReader(i, 1)
 			for job := range jobs {
 				r.lookupJob(job, results)
@@ -75,8 +75,8 @@ func (i *Info) lookupAll(addrs []uint64, workers int) (results [][]Frame) {
 	return results
 }
 
-// lookupJob looks up addresses of one unit. If the file cannot be read it ends
-// early, and does nothing from then on.
+// lookupJob looks up addresses of one unit. If the file cannot be read, it stops, and later
+// calls do nothing.
 func (r *reader) lookupJob(job []request, results [][]Frame) {
 	defer r.info.recovered(debug.SetPanicOnFault(true))
 	if r.info.Err() != nil {
@@ -87,7 +87,7 @@ func (r *reader) lookupJob(job []request, results [][]Frame) {
 	}
 }
 
-// byUnit yields the addresses of one unit after the other.
+// byUnit yields the addresses grouped by unit.
 func (i *Info) byUnit(addrs []uint64) iter.Seq[[]request] {
 	requests := make([]request, 0, len(addrs))
 	for n, addr := range addrs {
@@ -116,13 +116,13 @@ func (i *Info) byUnit(addrs []uint64) iter.Seq[[]request] {
 	}
 }
 
-// A reader looks addresses up, with memory that it uses again and again.
+// A reader looks up addresses and reuses its memory.
 type reader struct {
 	info  *Info
 	units unitCache
-	// Link-time optimisation and dwz leave the names of functions to other
-	// units. They have a cache of their own so that none takes the place of
-	// the unit that is being read.
+	// foreign caches units that others refer to. Link-time optimisation and dwz leave names
+	// of functions in other units. A cache of their own keeps them from evicting the unit
+	// being read.
 	foreign unitCache
 	chain   []entry
 }
@@ -166,10 +166,10 @@ func (r *reader) name(u *unit, e *entry) string {
 	return name
 }
 
-// names returns the names of a function in the source and to the linker, which
-// the entry itself has or the one that it is an instance of.
+// names returns a function's name in the source and for the linker. The entry has them, or
+// the one that it is an instance of.
 func (r *reader) names(u *unit, e *entry) (name, linkage string) {
-	const most = 16 // a damaged file may have a circle
+	const most = 16 // a damaged file may have a cycle
 	next := *e
 	for range most {
 		if name == "" {
@@ -220,7 +220,7 @@ func (r *reader) unitOf(u *unit, off uint64) *unit {
 	return r.foreign.open(s, where)
 }
 
-// A unitCache keeps the units that were used last, the newest first.
+// A unitCache keeps the units used last, newest first.
 type unitCache struct {
 	capacity int
 	units    []*unit

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// A Param is a parameter of a function at a place where it was inlined, and
-// where its value is when the code of the function begins there.
+// A Param is a parameter of an inlined function, and where its value is when the function's
+// code starts.
 type Param struct {
 	Name  string
 	Type  Type
 	Place Place
 }
 
-// A Type is a C type as its name tells it.
+// A Type is a C type, described by its name.
 type Type struct {
-	Name   string // "struct sk_buff *"; what has no name is void
+	Name   string // "struct sk_buff *"; void for a type without a name
 	Size   uint32
 	Signed bool   `json:",omitempty"`
-	Target uint32 `json:",omitempty"` // of a pointer, the size of what it points to; 0 if not known
+	Target uint32 `json:",omitempty"` // for a pointer: size of its target in bytes, 0 if unknown
 }
 
-// params returns the parameters of an instance of a function, in the order of
-// its declaration; c stands at the attributes of the instance.
+// params returns the parameters of an instance in the order of their declaration. c is at
+// the instance's attributes.
 func (f *inlineFinder) params(c cursor, a *abbrev, e *entry, addr uint64) []Param {
 	u := f.unit
 	origin, ok := u.reference(e.origin)
@@ -66,8 +66,8 @@ func (f *inlineFinder) params(c cursor, a *abbrev, e *entry, addr uint64) []Para
 	return params
 }
 
-// children yields where the children are of the entry whose attributes end at
-// the cursor, and their shapes. The cursor stands then at their attributes.
+// children yields the offsets and shapes of an entry's children. The entry's attributes end
+// at the cursor. At each step the cursor is at the child's attributes.
 func (u *unit) children(c *cursor, visits *int) iter.Seq2[uint64, *abbrev] {
 	return func(yield func(uint64, *abbrev) bool) {
 		for depth := 0; depth >= 0 && c.pos < len(c.b); {
@@ -91,8 +91,8 @@ func (u *unit) children(c *cursor, visits *int) iter.Seq2[uint64, *abbrev] {
 	}
 }
 
-// declared returns the parameters of the function at off, in whatever unit, and
-// where their entries are.
+// declared returns the parameters of the function at off, in any unit, and the offsets of
+// their entries.
 func (f *inlineFinder) declared(function uint64) (params []Param, entries []uint64) {
 	u := f.unitOf(function)
 	if u == nil {
@@ -123,7 +123,7 @@ func (f *inlineFinder) declared(function uint64) (params []Param, entries []uint
 		types = append(types, typ)
 	}
 	for i := range params {
-		// Types may be in other units, for which this one may have made room.
+		// Types may be in other units; caching those may have evicted this one.
 		if u = f.unitOf(function); u != nil {
 			params[i].Type = f.typeOf(u, types[i])
 		}
@@ -131,8 +131,8 @@ func (f *inlineFinder) declared(function uint64) (params []Param, entries []uint
 	return params, entries
 }
 
-// identifier returns a name of C. One that is longer than any is that of a damaged
-// file, where many may share it.
+// identifier returns a C name. An extremely long one is a sign of a damaged file, where
+// many may share it.
 func identifier(b []byte) string {
 	const most = 256
 	if len(b) > most {
@@ -146,7 +146,7 @@ func (f *inlineFinder) unitOf(off uint64) *unit {
 	return f.reader.unitOf(f.unit, off)
 }
 
-// A typeEntry is what an entry says of a type.
+// A typeEntry is what an entry says about a type.
 type typeEntry struct {
 	tag            uint16
 	name, of       value
@@ -175,9 +175,9 @@ func (u *unit) typeEntry(off uint64) (t typeEntry, ok bool) {
 	return t, !c.bad
 }
 
-// typeOf spells the type that a value refers to.
+// typeOf returns the type that a value refers to.
 func (f *inlineFinder) typeOf(u *unit, ref value) Type {
-	const most = 32 // a damaged file may have a circle
+	const most = 32 // a damaged file may have a cycle
 	s := spelling{addrSize: uint32(u.addrSize)}
 	for range most {
 		off, ok := u.reference(ref)
@@ -196,21 +196,21 @@ func (f *inlineFinder) typeOf(u *unit, ref value) Type {
 	return s.finish()
 }
 
-// A spelling puts the name of a type together, from the outside.
+// A spelling assembles the name of a type, from the outside in.
 type spelling struct {
 	addrSize uint32
 	typ      Type
 	sized    bool
 	stars    int
-	constant bool // what comes next is constant
+	constant bool // the next part is const
 }
 
-// add takes one entry; more tells whether others follow that matter.
+// add adds one entry. more says whether further entries matter.
 func (s *spelling) add(t *typeEntry, name string) (more bool) {
 	kind := ""
 	switch t.tag {
 	case tagPointerType:
-		if s.typ.Name != "" { // of a typedef the size only
+		if s.typ.Name != "" { // of a typedef, only the size
 			return s.size(s.addrSize, false)
 		}
 		s.size(s.addrSize, false)
@@ -252,7 +252,7 @@ func (s *spelling) named(name string) {
 	}
 }
 
-// size notes the size, which is the first that is found. There is never more.
+// size records the size. The first one found counts, and more is always false.
 func (s *spelling) size(n uint32, signed bool) (more bool) {
 	if !s.sized {
 		s.typ.Size, s.typ.Signed, s.sized = n, signed, true
@@ -270,7 +270,7 @@ func (s *spelling) finish() Type {
 	return s.typ
 }
 
-// frameTable is made when it is first needed.
+// frameTable returns the frame table, made on first use.
 func (f *inlineFinder) frameTable() *frameTable {
 	if f.frames == nil {
 		f.frames = newFrameTable(f.reader.info.sections.frame, f.unit.addrSize)
@@ -278,7 +278,7 @@ func (f *inlineFinder) frameTable() *frameTable {
 	return f.frames
 }
 
-// frameBase returns the frame base of the function that is being walked.
+// frameBase returns the frame base of the function being walked.
 func (f *inlineFinder) frameBase() []byte {
 	u := f.unit
 	c := u.cursor(f.function)

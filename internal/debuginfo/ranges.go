@@ -2,7 +2,7 @@
 
 package debuginfo
 
-// A span is addresses from lo up to, but without, hi.
+// A span is the addresses from lo up to, but not including, hi.
 type span struct{ lo, hi uint64 }
 
 func (s span) contains(addr uint64) bool { return s.lo <= addr && addr < s.hi }
@@ -24,7 +24,7 @@ func (u *unit) spans(dst []span, e *extent) []span {
 	case 0:
 		return dst
 	case formRnglistx:
-		// An index into the offsets that begin at the base, which they count from.
+		// An index into the offsets that start at the base, relative to the base.
 		if e.ranges.n > uint64(len(u.sections.rnglists)) {
 			return dst
 		}
@@ -45,8 +45,8 @@ func (u *unit) spans(dst []span, e *extent) []span {
 	return u.rangesV4(dst, e.ranges.n)
 }
 
-// add leaves out what the linker threw away: it relocates such ranges to 0, or
-// since LLVM 11 to the highest address.
+// add appends a span unless the linker dropped its code. It relocates such spans to 0 or,
+// since LLVM 11, to the highest address.
 func (u *unit) add(dst []span, lo, hi uint64) []span {
 	if lo >= hi || lo == 0 && !u.main.relocatable || lo >= u.tombstone() {
 		return dst
@@ -127,9 +127,9 @@ func (u *unit) rangesV4(dst []span, off uint64) []span {
 	return dst
 }
 
-// refill sets how many entries of range lists one walk over the unit may read:
-// as many as there can be, unless lists are shared. In a damaged file each of
-// many entries could name the same long list.
+// refill sets how many range list entries a walk over the unit may read: as many as there
+// can be if no list is shared. In a damaged file, many entries could refer to the same long
+// list.
 func (u *unit) refill() {
 	u.budget = rangeEntries(u.sections)
 	if u.sections != u.main {
@@ -137,12 +137,12 @@ func (u *unit) refill() {
 	}
 }
 
-// rangeEntries is how many entries the range lists have at most.
+// rangeEntries bounds the number of entries in all range lists.
 func rangeEntries(s *sections) int {
 	return len(s.rnglists)/2 + len(s.ranges)/8 + len(s.loclists)/2 + len(s.loc)/8 + 1<<10
 }
 
-// spend takes one entry of a range list from the budget.
+// spend takes one range list entry from the budget. It returns false if none is left.
 func (u *unit) spend() bool {
 	u.budget--
 	return u.budget >= 0

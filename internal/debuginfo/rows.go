@@ -4,16 +4,16 @@ package debuginfo
 
 import "runtime/debug"
 
-// A Row says which source line the code from an address on comes from, up to the
-// address of the next row.
+// A Row says which source line the code comes from, from an address up to that of the next
+// row.
 type Row struct {
 	Addr uint64
 	File string
-	Line uint32 // 0: of no line
+	Line uint32 // 0 for code of no line
 }
 
-// Rows appends the rows of the code from lo to hi, in the order of addresses; the
-// first is at lo. There are none where the lines of lo are not known.
+// Rows appends the rows of the code from lo to hi, by address. The first is at lo. It
+// appends none if the line of lo is unknown.
 func (i *Info) Rows(dst []Row, lo, hi uint64) (rows []Row) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	rows = dst // if the file cannot be read
@@ -47,7 +47,7 @@ func (u *unit) appendRows(dst []Row, rows []row, lo, hi, slide uint64, relative 
 		}
 		addr := max(r.addr, lo)
 		if n := len(dst); n > base && dst[n-1].Addr == addr+slide {
-			dst = dst[:n-1] // of several rows with one address the last counts
+			dst = dst[:n-1] // of several rows with the same address, the last counts
 		}
 		dst = append(dst, Row{Addr: addr + slide, File: u.path(r.file, relative), Line: r.line})
 	}

@@ -4,21 +4,22 @@ package debuginfo
 
 import "debug/elf"
 
-// Places are the sections that are loaded, and where.
+// places are the loaded sections and their addresses.
 type places struct {
 	bases       []uint64 // of all sections, by number
 	sections    []place
 	relocatable bool
 }
 
-// A place is a section that is loaded.
+// A place is a loaded section.
 type place struct {
 	span
 	name string
 	code bool
 }
 
-// apartBits is how many bits an offset has in a section that was set apart.
+// apartBits is the number of bits of an offset in a section that has its own range of
+// addresses.
 const apartBits = 32
 
 func newPlaces(f *elf.File, o Options) places {
@@ -42,11 +43,11 @@ func newPlaces(f *elf.File, o Options) places {
 	return p
 }
 
-// Relocatable reports whether the file is an object file or a kernel module, in
-// which an address means nothing without its section.
+// Relocatable reports whether the file is an object file or a kernel module. An address in
+// it means nothing without its section.
 func (i *Info) Relocatable() bool { return i.places.relocatable }
 
-// HasSection reports whether a section of that name is loaded.
+// HasSection reports whether a section with this name is loaded.
 func (i *Info) HasSection(name string) bool {
 	for _, s := range i.places.sections {
 		if s.name == name {
@@ -56,8 +57,8 @@ func (i *Info) HasSection(name string) bool {
 	return false
 }
 
-// InSection returns the address of an offset in a section. Of several sections of
-// one name, as compilers make for functions, it is the first that is large enough.
+// InSection returns the address of an offset in a section. Compilers may make several
+// sections with one name; the first that is large enough counts.
 func (i *Info) InSection(name string, off uint64) (addr uint64, ok bool) {
 	for _, s := range i.places.sections {
 		if s.name == name && off < s.hi-s.lo {
@@ -67,7 +68,7 @@ func (i *Info) InSection(name string, off uint64) (addr uint64, ok bool) {
 	return 0, false
 }
 
-// SectionOf returns the section that an address is in, and the offset in it.
+// SectionOf returns the section that contains an address, and the offset in it.
 func (i *Info) SectionOf(addr uint64) (name string, off uint64, ok bool) {
 	addr -= i.options.Slide
 	for _, s := range i.places.sections {
@@ -78,8 +79,8 @@ func (i *Info) SectionOf(addr uint64) (name string, off uint64, ok bool) {
 	return "", 0, false
 }
 
-// CodeAt returns the sections of code that are large enough for an offset, .text
-// first. In a relocatable file it may be that of any of them.
+// CodeAt returns the code sections that are large enough for an offset, .text first. In a
+// relocatable file, an offset may belong to any of them.
 func (i *Info) CodeAt(off uint64) (names []string) {
 	for _, s := range i.places.sections {
 		switch {

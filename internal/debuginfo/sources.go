@@ -12,14 +12,14 @@ import (
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
-// A Code is the addresses of the code that comes from some source files.
+// A Code is the addresses of the code from some source files.
 type Code struct {
 	slide uint64
 	spans []span
 }
 
-// Contains reports whether the instruction at an address comes from the files.
-// Asked of the address of a function it tells whether they define it.
+// Contains reports whether the instruction at an address comes from the files. For the
+// address of a function, it tells whether they define it.
 func (c *Code) Contains(addr uint64) bool {
 	addr -= c.slide
 	n, _ := slices.BinarySearchFunc(c.spans, addr, func(s span, addr uint64) int {
@@ -31,13 +31,12 @@ func (c *Code) Contains(addr uint64) bool {
 	return n > 0 && c.spans[n-1].contains(addr)
 }
 
-// Sources finds the code that comes from the source files whose path in the
-// source tree matches a glob, in which * stands for any characters and ? for
-// one.
+// Sources finds the code from source files whose path in the source tree matches a glob. *
+// matches any characters and ? matches one.
 //
-// The file tables of the line programs name every file that has code, also one
-// that is not compiled by itself but included, as kernel/sched/rt.c is. Only the
-// programs of units with such a file are run, and no entries are read.
+// The file tables of the line programs name every file with code, even one that is only
+// included, such as kernel/sched/rt.c. Only the line programs of units with a matching file
+// are run, and no entries are read.
 func (i *Info) Sources(pattern string) (code *Code) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	code = &Code{} // if the file cannot be read
@@ -54,7 +53,7 @@ func (i *Info) Sources(pattern string) (code *Code) {
 		u.stmtList = uint64(c.pos)
 		end, _ := c.length()
 		if c.bad {
-			break // what follows cannot be found
+			break // later units cannot be found
 		}
 		c.pos = end
 		f.unit(u)
@@ -63,12 +62,12 @@ func (i *Info) Sources(pattern string) (code *Code) {
 	return &Code{slide: i.options.Slide, spans: f.spans}
 }
 
-// mostTexts is how many bytes of names are kept in mind, or looked through. A
-// kernel has 2 MB of them.
+// mostTexts bounds the bytes of names that are remembered or searched. A kernel has 2 MB of
+// them.
 const mostTexts = 1 << 26
 
-// mention reports whether the folder that a glob names stands anywhere among the
-// names of files. It saves most modules from being relocated.
+// mention reports whether the glob's directory occurs among the names of files. This saves
+// relocating most modules.
 func (s *sections) mention(pattern string) bool {
 	folder := glob.Prefix(pattern)
 	folder = folder[:max(0, strings.LastIndexByte(folder, '/'))]
@@ -76,7 +75,7 @@ func (s *sections) mention(pattern string) bool {
 		return true // perhaps
 	}
 	for _, names := range [][]byte{s.lineStr, s.line, s.str} {
-		// "a/../b" is b.
+		// "a/../b" means b.
 		if bytes.Contains(names, []byte(folder)) || bytes.Contains(names, []byte("/../")) {
 			return true
 		}
@@ -84,22 +83,22 @@ func (s *sections) mention(pattern string) bool {
 	return false
 }
 
-// Callable reports whether a symbol is where calls go to.
+// Callable reports whether a symbol is a place that calls can lead to.
 func Callable(symbol string) bool {
 	return !strings.HasPrefix(symbol, "__pfx_") && !strings.HasSuffix(symbol, ".cold") && !strings.Contains(symbol, ".cold.")
 }
 
-// A pathKey is a path by where its parts stand in .debug_line_str.
+// A pathKey identifies a path by where its parts are in .debug_line_str.
 type pathKey struct{ dir, name uint64 }
 
-// A sourceFinder looks for files in one line program after another. A kernel's
-// name 800,000 of them, but these have few different names.
+// A sourceFinder searches one line program after another for files. A kernel's programs
+// name 800,000 files, but few different ones.
 type sourceFinder struct {
 	pattern string
-	suffix  string           // what a matching file's name ends with
-	texts   []uint8          // by the place of a name: 0 not seen, 1 has not the suffix, 2 has it
+	suffix  string           // end of a matching file's name
+	texts   []uint8          // by offset of a name: 0 not seen, 1 lacks the suffix, 2 has it
 	paths   map[pathKey]bool // whether the whole path matches
-	wanted  []bool           // by file of this unit
+	wanted  []bool           // by file number in this unit
 	spans   []span
 }
 
@@ -119,9 +118,9 @@ func (f *sourceFinder) unit(u *unit) {
 	}
 }
 
-// addRows adds the code of a sequence. Of several rows with one address, all but
-// the last without code, the first counts here: a function that begins with an
-// inlined call has a row for its own opening line before that of the call.
+// addRows adds the code of a sequence. Of several rows with one address, all but the last
+// of which have no code, the first counts here. A function that starts with an inlined call
+// has a row for its own opening line before the row of the call.
 func (f *sourceFinder) addRows(rows []row) {
 	for n := 0; n < len(rows)-1; {
 		r := rows[n]
@@ -139,7 +138,7 @@ func (f *sourceFinder) addRows(rows []row) {
 	}
 }
 
-// files finds out which files of the unit are wanted.
+// files finds the wanted files of the unit.
 func (f *sourceFinder) files(u *unit) (some bool) {
 	h := &u.lines.header
 	first := 0
@@ -183,8 +182,7 @@ func (f *sourceFinder) matches(u *unit, file *lineFile) bool {
 	return match
 }
 
-// sourcePath is the path of a file in the source tree, as far as the line table
-// alone tells.
+// sourcePath returns the path of a file in the source tree, as far as the line table tells.
 func (u *unit) sourcePath(f *lineFile) string {
 	root := ""
 	if dirs := u.lines.header.dirs; u.lines.header.version >= 5 && len(dirs) > 0 {
@@ -193,9 +191,9 @@ func (u *unit) sourcePath(f *lineFile) string {
 	return relativePath(u.join(*f), root)
 }
 
-// relativePath cuts the folder of the build off a path. Debian builds in a folder
-// inside of the source tree: of assembler units, which have whole paths, the tree
-// has to be cut off.
+// relativePath removes the build directory from a path. Debian builds in a directory inside
+// the source tree. Assembler units have absolute paths, from which the tree must be removed
+// too.
 func relativePath(file, root string) string {
 	tree, _, _ := strings.Cut(root, "/debian/build/")
 	for _, folder := range []string{root, tree} {
@@ -206,7 +204,7 @@ func relativePath(file, root string) string {
 	}
 	file = strings.TrimPrefix(file, "./")
 	if strings.Contains(file, "/../") {
-		return path.Clean(file) // as drivers/gpu/drm/amd/amdgpu/../display
+		return path.Clean(file) // for paths such as drivers/gpu/drm/amd/amdgpu/../display
 	}
 	return file
 }

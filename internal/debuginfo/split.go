@@ -10,40 +10,40 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 )
 
-// biasBits is how many bits an offset in .debug_info has. Above them stands which
-// file it is in: 0 for the file itself, supBit for its supplementary file, the
-// number of a half otherwise.
+// biasBits is the number of bits of an offset in .debug_info. The bits above say which file
+// it is in: 0 for the file itself, supBit for its supplementary file, else the number of a
+// half.
 const biasBits = 40
 
-// mostHalves is how many .dwo files are opened. A process can have 65,530
-// mappings (vm.max_map_count).
+// mostHalves bounds the open .dwo files. A process can have 65,530 mappings
+// (vm.max_map_count).
 const mostHalves = 1 << 15
 
-// A half is the part of a unit that is in a .dwo or .dwp file: all but the lines,
-// and the addresses that it has by number.
+// A half is the part of a unit in a .dwo or .dwp file: everything but the lines and the
+// addresses that it refers to by number.
 type half struct {
 	sections *sections
 	off      uint64
-	user     uint64 // the unit that it belongs to, and no other one
+	user     uint64 // the only unit that it belongs to
 }
 
-// halves finds the other halves of units that were compiled with -gsplit-dwarf.
+// halves finds the other halves of units compiled with -gsplit-dwarf.
 type halves struct {
 	loader  *loader
-	byName  map[halfName]*half // nil: missing
+	byName  map[halfName]*half // nil for a missing half
 	packed  *packedHalves
 	missing error // the first one
-	count   int   // of them
+	count   int   // number of missing halves
 }
 
-// A halfName is how a unit names its other half.
+// A halfName is what a unit calls its other half.
 type halfName struct {
 	file, folder string
 	id           uint64
 }
 
-// find returns the other half of a unit, or nil. In a damaged file many units
-// could have one large half.
+// find returns the other half of a unit, or nil. A half serves one unit only: in a damaged
+// file, many units could name the same large half.
 func (h *halves) find(name halfName, unit uint64) *half {
 	h.loader.mu.Lock()
 	defer h.loader.mu.Unlock()
@@ -124,7 +124,8 @@ func (s *sections) halfSlots() map[string]*[]byte {
 	}
 }
 
-// halfAt returns where the half with that number is. Units of types are beside it.
+// halfAt returns the offset of the half with this number. A .dwo file also has units of
+// types.
 func (s *sections) halfAt(id uint64) (off uint64, ok bool) {
 	var u unit
 	for c := at(s.info, 0); c.pos < len(c.b); {
@@ -138,7 +139,7 @@ func (s *sections) halfAt(id uint64) (off uint64, ok bool) {
 		if !u.header(s, start) {
 			continue
 		}
-		if u.version < 5 && !u.openRoot(s, start) { // there the root has it
+		if u.version < 5 && !u.openRoot(s, start) { // before DWARF 5, the root entry has the number
 			continue
 		}
 		if u.dwoID == id && (u.version < 5 || u.kind == unitSplitCompile) {
@@ -148,8 +149,8 @@ func (s *sections) halfAt(id uint64) (off uint64, ok bool) {
 	return 0, false
 }
 
-// openHalf goes on to the other half of the unit, if it can be found. What the
-// skeleton alone has is kept: lines, and the bases of addresses.
+// openHalf continues with the other half of the unit, if it can be found. Lines and the
+// bases of addresses stay those of the skeleton.
 func (u *unit) openHalf() bool {
 	found := u.main.halves.find(halfName{string(u.dwoName), string(u.compDir), u.dwoID}, u.key)
 	if found == nil {
@@ -166,15 +167,15 @@ func (u *unit) openHalf() bool {
 type packedHalves struct {
 	all  sections
 	rows map[uint64]int // by the number of a half
-	// Of each row offset and size of its part in each of some sections.
+	// columns has, for each row, offset and size of its part in each of some sections.
 	columns []uint32
 	offsets []byte
 	sizes   []byte
-	left    int // bytes of .debug_info.dwo that are not handed out yet
+	left    int // bytes of .debug_info.dwo not handed out yet
 }
 
-// Numbers of sections in .debug_cu_index, DWARF 5, section 7.3.5.3. GNU's version
-// 2 has the same for these.
+// Numbers of sections in .debug_cu_index (DWARF 5, section 7.3.5.3). GNU's version 2 has
+// the same numbers for these.
 const (
 	packedInfo       = 1
 	packedAbbrev     = 3
@@ -183,7 +184,7 @@ const (
 	packedRanges     = 8
 )
 
-// openPacked opens the .dwp file beside the file; nil if there is none.
+// openPacked opens the .dwp file next to the file, or returns nil.
 func (l *loader) openPacked() *packedHalves {
 	data, f, err := l.openLocked(l.path + ".dwp")
 	if err != nil {
@@ -199,12 +200,12 @@ func (l *loader) openPacked() *packedHalves {
 	return p
 }
 
-// read reads the index: a hash table of numbers, the row of each, and offsets
-// and sizes by row.
+// read reads the index: a hash table of numbers, the row of each, and offsets and sizes by
+// row.
 func (p *packedHalves) read(index []byte) bool {
 	c := cursor{b: index}
 	version := c.u16()
-	c.u16() // of version 2 a part of the version, else padding
+	c.u16() // part of the version in version 2, else padding
 	columns, units, slots := uint64(c.u32()), uint64(c.u32()), uint64(c.u32())
 	if c.bad || version != 2 && version != 5 || columns > 16 || slots > uint64(len(index)) || units > uint64(len(index)) {
 		return false
@@ -225,7 +226,7 @@ func (p *packedHalves) read(index []byte) bool {
 	return !rows.bad
 }
 
-// sections returns the parts of the sections that the half with a number has.
+// sections returns the parts of the sections that belong to the half with this number.
 func (p *packedHalves) sections(id uint64) (*sections, bool) {
 	if p == nil {
 		return nil, false
@@ -246,6 +247,6 @@ func (p *packedHalves) sections(id uint64) (*sections, bool) {
 			*slot = c.bytes(size)
 		}
 	}
-	p.left -= len(s.info) // parts do not overlap
+	p.left -= len(s.info) // parts must not overlap
 	return &s, p.left >= 0
 }

@@ -16,19 +16,18 @@ import (
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
-// supBit marks offsets in .debug_info of the supplementary file. No file is that
-// large.
+// supBit marks offsets in .debug_info of the supplementary file. No file is that large.
 const supBit = 1 << 63
 
-// A loader opens the files that debug info is spread over.
+// A loader opens the files over which debug info is spread.
 type loader struct {
-	path string // of the file that names them
+	path string // of the file that names the others
 
 	mu     sync.Mutex
 	mapped [][]byte
 }
 
-// open maps an ELF file. It stays mapped until all are closed.
+// open maps an ELF file. It stays mapped until the loader is closed.
 func (l *loader) open(path string) ([]byte, *elf.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,15 +56,15 @@ func (l *loader) close() error {
 	return errors.Join(errs...)
 }
 
-// A link names the supplementary file, which has what several files share, and
-// says how to tell that it is the right one.
+// A link names the supplementary file, which holds what several files share, and says how
+// to recognise it.
 type link struct {
 	path     string
 	id       []byte
-	standard bool // .debug_sup of DWARF 5, else .gnu_debugaltlink and a build ID
+	standard bool // from .debug_sup (DWARF 5); else from .gnu_debugaltlink, with a build ID
 }
 
-// supLink returns the link to a supplementary file; nil if there is none.
+// supLink returns the link to a supplementary file, or nil.
 func supLink(data []byte, f *elf.File) (*link, error) {
 	if s := f.Section(".gnu_debugaltlink"); s != nil {
 		b, err := contents(data, s)
@@ -84,8 +83,8 @@ func supLink(data []byte, f *elf.File) (*link, error) {
 	return l, nil
 }
 
-// standardLink reads .debug_sup: a version, whether this is the supplementary
-// file, the name of the other one, and a checksum that both have.
+// standardLink reads .debug_sup: a version, whether this is the supplementary file, the
+// name of the other file, and a checksum that both have.
 func standardLink(data []byte, f *elf.File) (l *link, isSup bool, err error) {
 	s := f.Section(".debug_sup")
 	if s == nil {
@@ -106,7 +105,7 @@ func standardLink(data []byte, f *elf.File) (l *link, isSup bool, err error) {
 	return l, isSup, nil
 }
 
-// candidates returns where the supplementary file may be.
+// candidates returns the paths where the supplementary file may be.
 func (l *link) candidates(main string) []string {
 	var paths []string
 	if filepath.IsAbs(l.path) {

@@ -21,13 +21,13 @@ type Symbol struct {
 	Size uint64
 }
 
-// A symbolTable is the raw symbols. A few look-ups read it from end to end,
-// which takes a millisecond on a kernel; many have it sorted first.
+// A symbolTable holds the raw symbols. The first look-ups scan it, which takes a
+// millisecond for a kernel; after some of them it is sorted.
 type symbolTable struct {
 	symbols, names []byte
-	bases          []uint64 // of sections, in files whose symbols count from them
+	bases          []uint64 // of sections, in files whose symbols are relative to them
 	lookups        atomic.Int32
-	touch          func() // once, before the whole table is read
+	touch          func() // runs once, before the whole table is read
 	sorted         func() []tableSymbol
 }
 
@@ -36,13 +36,13 @@ type tableSymbol struct {
 	name       uint32
 }
 
-// mostSymbols is how many symbols are looked at. A kernel has 200,000.
+// mostSymbols bounds the symbols that are read. A kernel has 200,000.
 const mostSymbols = 1 << 24
 
 func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, error) {
 	t := &symbolTable{touch: func() {}}
 	t.sorted = sync.OnceValue(t.sort)
-	// What strip leaves are the symbols that other files are linked with.
+	// strip leaves the dynamic symbols.
 	if !t.read(data, f, elf.SHT_SYMTAB) {
 		t.read(data, f, elf.SHT_DYNSYM)
 	}
@@ -55,15 +55,15 @@ func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, err
 	return t, nil
 }
 
-// read takes the first table of a kind that can be read. Without any addresses
-// have no names.
+// read takes the first readable table of this kind. Without a table, addresses have no
+// names.
 func (t *symbolTable) read(data []byte, f *elf.File, kind elf.SectionType) bool {
 	for _, s := range f.Sections {
 		if s.Type != kind || int(s.Link) >= len(f.Sections) {
 			continue
 		}
 		symbols, err := contents(data, s)
-		if err != nil || len(symbols) <= symbolSize { // the first is no symbol
+		if err != nil || len(symbols) <= symbolSize { // the first entry is not a symbol
 			continue
 		}
 		names, err := contents(data, f.Sections[s.Link])
@@ -80,11 +80,11 @@ func (t *symbolTable) read(data []byte, f *elf.File, kind elf.SectionType) bool 
 	return false
 }
 
-// each yields the functions until it returns false.
+// each yields functions until yield returns false.
 func (t *symbolTable) each(yield func(tableSymbol) bool) {
 	t.touch()
 	for b := t.symbols; len(b) >= symbolSize; b = b[symbolSize:] {
-		// The labels of assembler code often have no type.
+		// Labels in assembler code often have no type.
 		kind := elf.ST_TYPE(b[4])
 		if kind != elf.STT_FUNC && kind != elf.STT_NOTYPE {
 			continue
@@ -107,9 +107,9 @@ func (t *symbolTable) each(yield func(tableSymbol) bool) {
 	}
 }
 
-// sort puts the symbols in the order of their addresses, those of one address as
-// they stand in the table. Addresses that differ only in their lower 32 bits, as
-// a kernel's do, are sorted by radix, five times as fast as by comparison.
+// sort returns the symbols sorted by address; those of one address keep their order. If
+// addresses differ in their lower 32 bits only, as a kernel's do, it uses a radix sort,
+// which is five times as fast as comparing.
 func (t *symbolTable) sort() []tableSymbol {
 	n := 0
 	for s := range t.each {
@@ -150,7 +150,7 @@ func (t *symbolTable) sort() []tableSymbol {
 	return all
 }
 
-// covering yields the functions that hold an address.
+// covering yields the functions that contain an address.
 func (t *symbolTable) covering(addr uint64) iter.Seq[tableSymbol] {
 	return func(yield func(tableSymbol) bool) {
 		const few = 2
@@ -180,9 +180,9 @@ func (t *symbolTable) covering(addr uint64) iter.Seq[tableSymbol] {
 
 func (t *symbolTable) name(s tableSymbol) string { return string(textAt(t.names, uint64(s.name))) }
 
-// Outermost returns the name that the symbol table has for a function that
-// debug info calls name, "" for none: the compiler's copies of a function have
-// a suffix there, as in kallsyms ("ip_finish_output.part.0").
+// Outermost returns the symbol table's name for a function that debug info calls name, or
+// "". The compiler's copies of a function have a suffix there, as in kallsyms:
+// "ip_finish_output.part.0".
 func (i *Info) Outermost(addr uint64, name string) (found string) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	found = name
@@ -202,7 +202,7 @@ func (i *Info) Outermost(addr uint64, name string) (found string) {
 	return found
 }
 
-// SymbolNamed returns the first symbol of that name.
+// SymbolNamed returns the first symbol called name.
 func (i *Info) SymbolNamed(name string) (symbol Symbol, ok bool) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	if i.Err() != nil {
@@ -218,8 +218,8 @@ func (i *Info) SymbolNamed(name string) (symbol Symbol, ok bool) {
 	return Symbol{}, false
 }
 
-// FunctionsNamed returns the functions of the symbol table that have one of the
-// names, in the order of their addresses.
+// FunctionsNamed returns the functions of the symbol table with one of the names, by
+// address.
 func (i *Info) FunctionsNamed(names map[string]bool) (found map[string][]Symbol) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	found = map[string][]Symbol{}
@@ -237,7 +237,7 @@ func (i *Info) FunctionsNamed(names map[string]bool) (found map[string][]Symbol)
 	return found
 }
 
-// SymbolAt returns the function of the symbol table that holds an address.
+// SymbolAt returns the function of the symbol table that contains an address.
 func (i *Info) SymbolAt(addr uint64) (symbol Symbol, ok bool) {
 	defer i.recovered(debug.SetPanicOnFault(true))
 	if i.Err() != nil {
@@ -250,8 +250,8 @@ func (i *Info) SymbolAt(addr uint64) (symbol Symbol, ok bool) {
 	return Symbol{}, false
 }
 
-// SlideTo sets where the code runs, by the address that the symbol _stext has in
-// the running kernel.
+// SlideTo computes the slide from the address of _stext in the running kernel. It returns
+// false if the file lacks that symbol.
 func (i *Info) SlideTo(stext uint64) bool {
 	i.options.Slide = 0
 	s, ok := i.SymbolNamed("_stext")

@@ -4,27 +4,26 @@ package debuginfo
 
 import "slices"
 
-// A unit is one contribution to .debug_info, mostly a source file with all that
-// it includes. Its parts are read when they are first needed; its buffers are
-// used again for the next unit.
+// A unit is a contribution to .debug_info, usually a source file with everything that it
+// includes. Its parts are read on first use. Its buffers are reused for the next unit.
 type unit struct {
 	formSizes
-	main     *sections // of the file, or of the skeleton if the unit is in another
-	key      uint64    // where the unit is in its .debug_info
+	main     *sections // of the file, or of the skeleton if the unit is elsewhere
+	key      uint64    // offset of the unit in its .debug_info
 	sections *sections
 	off, end uint64 // in .debug_info
-	root     int    // where the root entry stands
+	root     int    // position of the root entry
 	kind     uint8
 	abbrevAt uint64
 
 	abbrevs abbrevTable
 
-	// Of the root entry.
+	// From the root entry.
 	name, compDir      []byte
 	lowPC              uint64
 	stmtList           uint64
 	hasLines           bool
-	plain              bool // a language without functions inside of others
+	plain              bool // the language has no nested functions
 	strOffsetsBase     uint64
 	addrBase           uint64
 	rnglistsBase       uint64
@@ -38,12 +37,12 @@ type unit struct {
 	opened             bool // by a cache
 	lines              lineTable
 	scratch            []span
-	depths             []int // of the chain's entries
-	budget             int   // of range list entries
+	depths             []int // nesting of the chain's entries
+	budget             int   // range list entries that may still be read
 }
 
-// A function covers addresses by the entry at that offset. One with a cold part
-// is there twice.
+// A function covers addresses; its entry is at off. A function with a cold part occurs
+// twice.
 type function struct {
 	span
 	entry uint64
@@ -69,7 +68,7 @@ func (u *unit) header(s *sections, off uint64) bool {
 		u.abbrevAt = c.sized(offsetSize)
 		switch u.kind {
 		case unitSkeleton, unitSplitCompile:
-			u.dwoID = c.u64() // that both halves have
+			u.dwoID = c.u64() // both halves have it
 		case unitType, unitSplitType:
 			c.skip(8 + uint64(offsetSize))
 		}
@@ -80,7 +79,7 @@ func (u *unit) header(s *sections, off uint64) bool {
 	return !c.bad && (u.addrSize == 8 || u.addrSize == 4)
 }
 
-// open reads the unit at off as far as its root entry.
+// open reads the unit at off up to its root entry.
 func (u *unit) open(s *sections, off uint64) bool {
 	u.main, u.key = s, off
 	if !u.header(s, off) || !u.abbrevs.parse(s.abbrev, u.abbrevAt, u.formSizes, 0) || !u.readRoot() {
@@ -89,8 +88,8 @@ func (u *unit) open(s *sections, off uint64) bool {
 	return s.halves == nil || u.dwoName == nil || u.openHalf()
 }
 
-// openRoot is open for units of which only the root entry is wanted: it reads
-// one abbreviation only.
+// openRoot is open for units of which only the root entry is wanted. It reads a single
+// abbreviation.
 func (u *unit) openRoot(s *sections, off uint64) bool {
 	u.main, u.key = s, off
 	if !u.header(s, off) {
@@ -101,7 +100,7 @@ func (u *unit) openRoot(s *sections, off uint64) bool {
 	return u.abbrevs.parse(s.abbrev, u.abbrevAt, u.formSizes, code) && u.readRoot()
 }
 
-// cursor returns one that does not leave the unit.
+// cursor returns a cursor that cannot leave the unit.
 func (u *unit) cursor(off uint64) cursor { return at(u.sections.info[:u.end], off&(1<<biasBits-1)) }
 
 // holds reports whether a reference leads into the unit.
@@ -110,13 +109,14 @@ func (u *unit) holds(off uint64) bool {
 	return off >= u.off && off < u.end
 }
 
+// readRoot reads the root entry: names, line program and bases.
 func (u *unit) readRoot() bool {
 	c := u.cursor(uint64(u.root))
 	a := u.abbrevs.find(c.uleb())
 	if a == nil {
 		return false
 	}
-	// Without a base the offsets begin after the header of the section's first part.
+	// Without a base, offsets start after the header of the section's first part.
 	u.strOffsetsBase, u.addrBase = 2*uint64(u.offsetSize), 8
 	u.rnglistsBase, u.loclistsBase = 4+2*uint64(u.offsetSize), 4+2*uint64(u.offsetSize)
 	if u.version < 5 { // GNU's parts have no header
@@ -158,16 +158,16 @@ func (u *unit) readRoot() bool {
 			u.rootEntry.set(attr.name, v)
 		}
 	}
-	// After the loop, because the bases may come last.
+	// This comes after the loop because bases may come last.
 	u.name, u.compDir, u.dwoName = u.str(name), u.str(compDir), u.str(dwoName)
 	u.lowPC, _ = u.address(u.rootEntry.low)
 	return !c.bad
 }
 
-// An extent is what an entry says of the addresses that it covers.
+// An extent is what an entry says about the addresses that it covers.
 type extent struct{ low, high, ranges value }
 
-// An entry is what the look-up wants to know of a debugging information entry.
+// An entry is what look-ups need of a debugging information entry.
 type entry struct {
 	extent
 	name, linkage              value
@@ -209,8 +209,7 @@ func (u *unit) entry(c *cursor, a *abbrev) entry {
 	return e
 }
 
-// extent reads of the attributes at the cursor those that say which addresses
-// the entry covers.
+// extent reads those attributes at the cursor that say which addresses the entry covers.
 func (u *unit) extent(c cursor, a *abbrev) extent {
 	var x extent
 	for _, attr := range u.abbrevs.of(a) {
@@ -257,15 +256,15 @@ func (u *unit) index() {
 	}
 }
 
-// walkTop goes over the entries below the root. Nearly all the time that is spent
-// on a unit is spent here, so the common kinds of entries, those of a fixed size
-// and those that say where their children end, are stepped over in place.
+// walkTop walks the entries below the root. Nearly all the time for a unit is spent here,
+// so the common entries are skipped inline: those of fixed size, and those that say where
+// their children end.
 func (u *unit) walkTop(c cursor) {
 	deep := !u.plain || u.abbrevs.nested
 	depth := 0
 	abbrevs := u.abbrevs.abbrevs
 	if u.abbrevs.sparse != nil {
-		abbrevs = nil // the code is no index
+		abbrevs = nil // the codes are not indexes
 	}
 	b, pos := c.b, c.pos
 	for pos < len(b) {
@@ -336,8 +335,8 @@ func (u *unit) addFunction(c cursor, a *abbrev, off uint64) {
 	}
 }
 
-// function returns the offset of the entry that covers the address: of several
-// the last, which is the innermost.
+// function returns the offset of the entry that covers the address. Of several the last
+// counts, which is the innermost.
 func (u *unit) function(addr uint64) (off uint64, ok bool) {
 	u.refill()
 	u.index()
@@ -358,8 +357,8 @@ func (u *unit) function(addr uint64) (off uint64, ok bool) {
 	return off, ok
 }
 
-// chain appends the entries that cover the address, the function first and each
-// inlined call inside the one before.
+// chain appends the entries that cover the address: the function first, and then each
+// inlined call inside the previous one.
 func (u *unit) chain(dst []entry, fn, addr uint64) []entry {
 	c := u.cursor(fn)
 	a := u.abbrevs.find(c.uleb())
@@ -389,8 +388,8 @@ func (u *unit) chain(dst []entry, fn, addr uint64) []entry {
 	return dst
 }
 
-// step takes one entry of a function's tree: it goes on to the children if they
-// may cover the address, and otherwise over them.
+// step handles one entry of a function's tree. It descends to the children if they may
+// cover the address, and otherwise skips them.
 func (u *unit) step(dst []entry, c *cursor, a *abbrev, addr uint64, depth int) ([]entry, bool) {
 	if a.role != roleInlined && a.role != roleBlock {
 		return dst, u.skipTree(c, a)
@@ -408,7 +407,7 @@ func (u *unit) step(dst []entry, c *cursor, a *abbrev, addr uint64, depth int) (
 	if a.role == roleBlock {
 		return dst, a.children
 	}
-	// What was found beside this entry, or below its neighbours, gives way.
+	// Entries found next to this one, or below its siblings, no longer count.
 	for n := len(u.depths); n > 0 && u.depths[n-1] >= depth; n-- {
 		u.depths, dst = u.depths[:n-1], dst[:len(dst)-1]
 	}

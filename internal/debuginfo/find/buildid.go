@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// A BuildID is the hash by which the linker names what it made. A kernel and
-// its debug info have the same.
+// A BuildID is the hash by which a linker identifies its output. A kernel and its debug
+// info have the same ID.
 type BuildID []byte
 
 // String returns the ID in hex.
 func (b BuildID) String() string { return hex.EncodeToString(b) }
 
-// File returns where the debug info of what has that ID is, relative to the root;
-// ok is false if the ID is too short.
+// File returns the path, relative to the root, of the debug info for this ID. ok is false
+// if the ID is too short.
 func (b BuildID) File() (file string, ok bool) {
 	if len(b) < 2 {
 		return "", false
@@ -29,12 +29,12 @@ func (b BuildID) File() (file string, ok bool) {
 	return "usr/lib/debug/.build-id/" + b[:1].String() + "/" + b[1:].String() + ".debug", true
 }
 
-// A Kernel is what debug info is looked for.
+// A Kernel is a kernel whose debug info is wanted.
 type Kernel struct {
 	Release string // "6.12.111+deb12-cloud-amd64"
 	BuildID BuildID
-	// Caches are folders into which debuginfod's client puts what it fetched,
-	// relative to the root; see CacheFolders.
+	// Caches are directories in which debuginfod's client stores files, relative to the
+	// root; see CacheFolders.
 	Caches []string
 }
 
@@ -53,7 +53,7 @@ func Running(root fs.FS) (Kernel, error) {
 	if err != nil {
 		return Kernel{}, fmt.Errorf("kernel's build ID: %w", err)
 	}
-	// Written by the kernel, so in the byte order of the machine.
+	// The kernel writes this in the machine's byte order.
 	id, err := parseNotes(notes, binary.NativeEndian)
 	if err != nil {
 		return Kernel{}, fmt.Errorf("kernel's build ID: /%s: %w", notesFile, err)
@@ -68,8 +68,8 @@ var (
 
 const ntGNUBuildID = 3 // NT_GNU_BUILD_ID, elf.h
 
-// parseNotes returns the build ID among ELF notes: three words, the sizes of
-// name and contents and the type, then both, each filled up to four bytes.
+// parseNotes returns the build ID among ELF notes. A note has three words (size of the
+// name, size of the contents, type), the name and the contents, each padded to four bytes.
 func parseNotes(notes []byte, order binary.ByteOrder) (BuildID, error) {
 	for len(notes) > 0 {
 		if len(notes) < 12 {
@@ -86,13 +86,13 @@ func parseNotes(notes []byte, order binary.ByteOrder) (BuildID, error) {
 		if kind == ntGNUBuildID && string(notes[:nameSize]) == "GNU\x00" && descSize > 0 {
 			return BuildID(notes[desc:][:descSize]), nil
 		}
-		notes = notes[min(end, uint64(len(notes))):] // the last may lack its filling
+		notes = notes[min(end, uint64(len(notes))):] // the last may lack its padding
 	}
 	return nil, errNoBuildID
 }
 
-// ELFBuildID returns the build ID of an ELF file. vmlinux has it in a section
-// .notes, most others in one of its own; stripped files only have the segment.
+// ELFBuildID returns the build ID of an ELF file. vmlinux has it in section .notes, most
+// files in a section of its own, and stripped files only in a segment.
 func ELFBuildID(f *elf.File) (BuildID, error) {
 	var readers []io.Reader
 	for _, s := range f.Sections {
@@ -105,13 +105,13 @@ func ELFBuildID(f *elf.File) (BuildID, error) {
 			readers = append(readers, p.Open())
 		}
 	}
-	const most = 1 << 20 // notes are a few hundred bytes; a damaged size must not matter
+	const most = 1 << 20 // notes have a few hundred bytes; a damaged size must not matter
 	for _, r := range readers {
 		notes, err := io.ReadAll(io.LimitReader(r, most))
 		if err != nil {
 			continue
 		}
-		// A note that is damaged does not keep another from naming the build.
+		// A damaged note must not hide a good one.
 		if id, err := parseNotes(notes, f.ByteOrder); err == nil {
 			return id, nil
 		}

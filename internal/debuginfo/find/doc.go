@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package find finds the file that has the debug info of a kernel or of one of its
-// modules: where distributions, developers and debuginfod's client put it, and by
-// its build ID. Where there is none it says what was looked at, and which package
-// of the distribution has it. What the files say is for package debuginfo to read.
+// Package find finds the file with the debug info of a kernel ([Find]) or of one of its
+// modules ([Module]). It looks where distributions, developers and debuginfod's client put
+// such files, and it compares build IDs.
+//
+// If there is none, the error says what was looked at and why it was refused, and which
+// package of the distribution has it. Package debuginfo reads the files.
 package find

@@ -16,24 +16,24 @@ import (
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
-// Why is a reason not to use a file.
+// A Why is a reason not to use a file.
 type Why uint8
 
 const (
-	Missing     Why = iota + 1 // there is no such file
+	Missing     Why = iota + 1 // it does not exist
 	Unreadable                 // it cannot be read
-	NotELF                     // it is no ELF file
-	NoBuildID                  // it does not tell which kernel it belongs to
-	OtherKernel                // it belongs to another one
-	NoDebugInfo                // it belongs to the kernel but was stripped
+	NotELF                     // it is not an ELF file
+	NoBuildID                  // it does not say which kernel it belongs to
+	OtherKernel                // it belongs to another kernel
+	NoDebugInfo                // it belongs to the kernel, but was stripped
 )
 
-// A Refusal is a file that was looked at and not used.
+// A Refusal is a file that was looked at but not used.
 type Refusal struct {
-	Path string // relative to the root; "" for a file that was handed over
+	Path string // relative to the root; "" for a file that the user gave
 	Why  Why
-	Err  error   // of Unreadable and NotELF
-	ID   BuildID // of OtherKernel
+	Err  error   // for Unreadable and NotELF
+	ID   BuildID // for OtherKernel
 }
 
 func (r *Refusal) Error() string {
@@ -76,12 +76,12 @@ func (e *AbsentError) Error() string {
 	return msg + "; it is a vmlinux with build ID " + e.Kernel.BuildID.String() + ", for example as /usr/lib/debug/boot/vmlinux-" + e.Kernel.Release
 }
 
-// candidates returns the paths, relative to the root, where distributions and
-// developers put the debug info of a kernel, the surest first.
+// candidates returns the paths, relative to the root, where distributions and developers
+// put a kernel's debug info, the most reliable first.
 func (k Kernel) candidates() []string {
 	var paths []string
 	paths = append(paths, k.byBuildID(k.BuildID)...)
-	if !fs.ValidPath(k.Release) { // from a file of the kernel, but paths are made of it
+	if !fs.ValidPath(k.Release) { // the kernel's word, but it becomes part of a path
 		return paths
 	}
 	for _, format := range []string{
@@ -90,7 +90,7 @@ func (k Kernel) candidates() []string {
 		"usr/lib/debug/usr/lib/modules/%s/vmlinux",       // Fedora since 41
 		"usr/lib/debug/usr/lib/modules/%s/vmlinux.debug", // openSUSE
 		"usr/lib/debug/boot/vmlinux-%s.debug",
-		"usr/lib/modules/%s/build/vmlinux", // Arch, and who built it here
+		"usr/lib/modules/%s/build/vmlinux", // Arch; also kernels built on this machine
 		"lib/modules/%s/build/vmlinux",
 		"usr/lib/modules/%s/vmlinux",
 		"lib/modules/%s/vmlinux",
@@ -101,7 +101,7 @@ func (k Kernel) candidates() []string {
 	return paths
 }
 
-// byBuildID returns where files of debug info are found by what they belong to.
+// byBuildID returns the paths of debug info for a build ID.
 func (k Kernel) byBuildID(id BuildID) []string {
 	file, ok := id.File()
 	if !ok {
@@ -114,8 +114,8 @@ func (k Kernel) byBuildID(id BuildID) []string {
 	return paths
 }
 
-// CacheFolders returns where debuginfod's client keeps what it fetched, by the
-// variables of the environment, and of the user who became root by sudo as well.
+// CacheFolders returns where debuginfod's client stores files, according to the
+// environment; also for the user who became root with sudo.
 func CacheFolders(environ func(name string) string) []string {
 	var folders []string
 	add := func(base, rest string) {
@@ -133,8 +133,7 @@ func CacheFolders(environ func(name string) string) []string {
 	return folders
 }
 
-// Find returns the path, relative to root, of the debug info of a kernel, or an
-// *AbsentError.
+// Find returns the path of a kernel's debug info, relative to root, or an *AbsentError.
 func Find(root fs.FS, k Kernel) (string, error) {
 	absent := &AbsentError{Kernel: k}
 	for _, path := range k.candidates() {
@@ -165,8 +164,8 @@ func look(root fs.FS, path string, id BuildID) *Refusal {
 	return check(r, id)
 }
 
-// Check tells whether a file is the debug info of the kernel with that build
-// ID. The error is a *Refusal.
+// Check returns nil if a file is the debug info of the kernel with this build ID, or else a
+// *Refusal.
 func Check(file io.ReaderAt, id BuildID) error {
 	if r := check(file, id); r != nil {
 		return r
@@ -190,8 +189,7 @@ func check(file io.ReaderAt, id BuildID) *Refusal {
 	if !bytes.Equal(own, id) {
 		return &Refusal{Why: OtherKernel, ID: own}
 	}
-	// In a file whose debug info was split off, the section may be left
-	// without contents.
+	// If the debug info was split off, the section may remain without contents.
 	s := f.Section(".debug_info")
 	if s == nil || s.Type == elf.SHT_NOBITS || s.Size == 0 {
 		return &Refusal{Why: NoDebugInfo}
@@ -199,7 +197,8 @@ func check(file io.ReaderAt, id BuildID) *Refusal {
 	return nil
 }
 
-// Cause strips the path of a file from an error, for who has said it already.
+// Cause returns an error's text without the path, for callers that have named the file
+// already.
 func Cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

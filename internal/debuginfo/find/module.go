@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// errNoModuleInfo is the error for a module that has no debug info.
+// errNoModuleInfo says that a module has no debug info.
 var errNoModuleInfo = errors.New("no debug info")
 
-// Module returns the path, relative to root, of the debug info of a module
-// that is loaded into the kernel whose /proc and /sys are below root.
+// Module returns the path, relative to root, of the debug info of a loaded module. root is
+// that of the kernel's /proc and /sys.
 func Module(root fs.FS, k Kernel, module string) (string, error) {
 	notes, err := fs.ReadFile(root, "sys/module/"+module+"/notes/.note.gnu.build-id")
 	if err != nil {
@@ -34,7 +34,7 @@ func Module(root fs.FS, k Kernel, module string) (string, error) {
 	return "", fmt.Errorf("module %s: %w", module, errNoModuleInfo)
 }
 
-// moduleCandidates returns where the debug info of a module may be, the surest
+// moduleCandidates returns the paths where a module's debug info may be, the most reliable
 // first.
 func moduleCandidates(root fs.FS, k Kernel, module string, id BuildID) []string {
 	paths := k.byBuildID(id)
@@ -54,8 +54,8 @@ func moduleCandidates(root fs.FS, k Kernel, module string, id BuildID) []string 
 	return paths
 }
 
-// moduleFile returns the file of a module as modules.dep names it, relative to
-// its folder and as it was before it was compressed.
+// moduleFile returns the file of a module as modules.dep names it, relative to its
+// directory and without the suffix of compression.
 func moduleFile(root fs.FS, folder, module string) (string, bool) {
 	f, err := root.Open(folder + "/modules.dep")
 	if err != nil {

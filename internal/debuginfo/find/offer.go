@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// An Offer is where a distribution has the debug info of a kernel.
+// An Offer says where a distribution has the debug info of a kernel.
 type Offer struct {
-	Package string // "" if it is in no package
-	Command string // that gets it, "" if none is known
+	Package string // "" if no package has it
+	Command string // how to get it; "" if unknown
 }
 
-// offer finds out which distribution is below root.
+// offer identifies the distribution below root and returns its offer.
 func offer(root fs.FS, k Kernel) Offer {
 	for _, file := range []string{"etc/os-release", "usr/lib/os-release"} {
 		text, err := fs.ReadFile(root, file)
@@ -29,8 +29,8 @@ func offer(root fs.FS, k Kernel) Offer {
 	return Offer{}
 }
 
-// distributions returns the ID of an os-release file and those that it says it
-// is like, os-release(5).
+// distributions returns the ID in an os-release file and the IDs that it says it is like;
+// see os-release(5).
 func distributions(text string) []string {
 	var id, like []string
 	for line := range strings.Lines(text) {
@@ -52,7 +52,7 @@ func offerOf(distribution string, k Kernel) Offer {
 		name := "linux-image-" + k.Release + "-dbg"
 		return Offer{name, "apt-get install " + name}
 	case "ubuntu":
-		// In an archive of its own, ddebs.ubuntu.com, that has to be added.
+		// Ubuntu has it in an archive of its own, ddebs.ubuntu.com, which must be added.
 		name := "linux-image-unsigned-" + k.Release + "-dbgsym"
 		return Offer{name, "apt-get install " + name + " (from Ubuntu's archive of debug symbols)"}
 	case "fedora", "rhel", "centos":
@@ -63,7 +63,7 @@ func offerOf(distribution string, k Kernel) Offer {
 		name := "kernel-debuginfo-" + k.Release
 		return Offer{name, "dnf debuginfo-install kernel-" + k.Release}
 	case "suse", "opensuse":
-		// The flavour is the last part of the release, "6.4.0-150600-default".
+		// The flavour is the last part of the release: "6.4.0-150600-default".
 		name := "kernel-" + k.Release[strings.LastIndexByte(k.Release, '-')+1:] + "-debuginfo"
 		return Offer{name, "zypper install " + name}
 	case "arch":
