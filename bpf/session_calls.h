@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The stack of a session's calls: ks_enter and push put a call on top, ks_leave and pop
+ * take it off. Calls whose return was not seen are taken off when a later call shows
+ * that they are over.
+ */
+#ifndef KSNOOP_SESSION_CALLS_H
+#define KSNOOP_SESSION_CALLS_H
+
+// forget takes off the calls from index n on, whose returns were not seen. The session ends
+// if none is left.
+static __always_inline void forget(struct session *s, __u32 n)
+{
+	s->rec.lost_returns += s->depth - n;
+	ks_count(LOST_RETURN);
+	s->depth = n;
+	s->failing = s->keeps = 0;
+	if (!n) {
+		__sync_fetch_and_add(&open_sessions, -1);
+		drop(s);
+	}
+}
+
+// ks_unwind takes off calls that must be over because func is at sp now: those with a lower
+// stack pointer. It looks at UNWIND calls at most; the next call goes on. It returns
+// whether it found a call of func with this stack pointer. If again is set, func has just
+// been called, so that one is over as well and is taken off, too.
+FUNC int ks_unwind(struct session *s, __u32 sp, __u32 func, int again)
+{
+	__u32 n = s->depth, keep = n, found = 0;
+
+	for (int i = 0; i < UNWIND; i++) {
+		struct call *c;
+
+		if (!n || n > DEPTH)
+			break;
+		c = at(s->calls, n - 1);
+		if (c->sp > sp)
+			break;
+		if (c->sp < sp) {
+			keep = n - 1;
+		} else if (c->func == func) { // else a tail call: several functions have this stack pointer
+			found = 1;
+			keep = again ? n - 1 : n;
+			break;
+		}
+		n--;
+	}
+	if (keep < s->depth)
+		forget(s, keep);
+	return found;
+}
+
+// push puts a call on top of the stack, and starts the session if it is the first one. It
+// returns 0 if the call is not recorded: it is made by an interrupt, there are DEPTH calls
+// already, or no session is open any more and its function opens none.
+static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 func = cookie, d = s->depth;
+	struct call *c;
+
+	if (d) {
+		// Another stack: an interrupt runs that the preemption count does not show yet.
+		if (!s->context && (s->calls[0].sp ^ sp) >= STACK_SIZE)
+			return 0;
+		if (d <= DEPTH && at(s->calls, d - 1)->sp <= sp)
+			ks_unwind(s, sp, func, 1);
+		d = s->depth;
+	}
+	if (!d) {
+		if (!(cookie & FUNC_ENTRY))
+			return 0;
+		start(s, func, now);
+	}
+	if (d >= DEPTH) {
+		s->rec.lost_deep++;
+		ks_count(LOST_DEPTH);
+		return 0;
+	}
+	c = at(s->calls, d);
+	if (!d) {
+		// A new session has nothing to keep.
+	} else if (s->failing) {
+		ks_keep(s);
+	} else if (s->top > d && !s->keeps) {
+		// The last call in this place has not failed: drop the values that it captured.
+		if (wanted.traced)
+			s->stash_len = c->start;
+		else
+			s->log_len = c->start;
+	}
+	s->failing = 0;
+	c->entry = now;
+	c->duration = 0;
+	c->result = 0;
+	c->sp = sp;
+	c->func = func;
+	c->start = wanted.traced ? s->stash_len : s->log_len;
+	c->values = 0;
+	c->item = 0;
+	c->flags = 0;
+	s->depth = s->top = d + 1;
+	s->changes++;
+	if (wanted.traced)
+		ks_log_entry(s, d, func, now);
+	return 1;
+}
+
+FUNC int ks_push(struct session *s, __u64 cookie, __u32 sp)
+{
+	return push(s, cookie, sp);
+}
+
+// fails reports whether a result is an error, by the function's error class.
+static __always_inline int fails(__u64 cookie, __u64 result)
+{
+	switch (cookie >> FUNC_CLASS_SHIFT & 3) {
+	case FAILS_INT32:
+		return (__u32)result >= (__u32)-4095;
+	case FAILS_INT64:
+		return result >= -4095ULL;
+	case FAILS_POINTER:
+		return !result || result >= -4095ULL;
+	}
+	return 0;
+}
+
+// pop takes off the innermost call, which has returned. hidden is CALL_HIDDEN for a call
+// that did not meet its predicates, else 0.
+static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
+{
+	__u32 d = s->depth - 1;
+	struct call *c;
+
+	if (d >= DEPTH)
+		return 0;
+	c = at(s->calls, d);
+	c->duration = bpf_ktime_get_ns() - c->entry;
+	c->result = result;
+	c->flags = CALL_FINISHED | hidden;
+	if (d && at(s->calls, d - 1)->sp == c->sp)
+		c->flags |= CALL_JUMPED;
+	s->changes++;
+	if (!hidden && fails(cookie, result))
+		c->flags |= CALL_FAILED;
+	if (wanted.traced)
+		ks_log_exit(s, d, c);
+	if (c->flags & CALL_FAILED)
+		failed(ctx, s, d, result);
+	else if (hidden || !(cookie >> FUNC_CLASS_SHIFT & 3))
+		passed(ctx, s, d);
+	else
+		succeeded(s, d);
+	s->depth = d;
+	if (!d)
+		ks_close(ctx, s, SESSION_END);
+	return 0;
+}
+
+FUNC int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
+{
+	return pop(ctx, s, cookie, result, hidden);
+}
+
+// ks_enter is the whole entry program of a function without values or predicates.
+FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
+{
+	struct session *s;
+	int pushed;
+
+	if (!(cookie & FUNC_ENTRY) && !open_sessions)
+		return 1;
+	s = session_for(cookie);
+	if (!s)
+		return 1;
+	pushed = push(s, cookie, sp);
+	if (pushed && (cookie & FUNC_ARGS))
+		ks_log_args(ctx, s, cookie);
+	done_with(s);
+	return !pushed;
+}
+
+// innermost reports whether the innermost call is that of func at sp, which is returning.
+// Calls inside it whose return was not seen are taken off first.
+static __always_inline int innermost(struct session *s, __u32 func, __u32 sp)
+{
+	__u32 d = s->depth - 1;
+	struct call *c;
+
+	if (d >= DEPTH)
+		return 0;
+	if (!s->context && (s->calls[0].sp ^ sp) >= STACK_SIZE)
+		return 0;
+	c = at(s->calls, d);
+	if (c->sp == sp && c->func == func)
+		return 1;
+	return ks_unwind(s, sp, func, 0);
+}
+
+FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
+{
+	return innermost(s, func, sp);
+}
+
+// ks_leave is the whole return program of a function without values or predicates.
+FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
+{
+	struct session *s;
+
+	if (!open_sessions)
+		return 0;
+	s = open_session(context());
+	if (!s)
+		return 0;
+	s->ticket = ticket;
+	if (innermost(s, cookie, sp))
+		pop(ctx, s, cookie, result, 0);
+	done_with(s);
+	return 0;
+}
+
+#endif

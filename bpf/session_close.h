@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Closes sessions and judges them: which are reported, and why the others are not.
+ * pop closes a session when its entry function returns; session_exit and session_free
+ * close what a thread leaves open when it ends.
+ */
+#ifndef KSNOOP_SESSION_CLOSE_H
+#define KSNOOP_SESSION_CLOSE_H
+
+// drop ends a session that is not reported. If parts of it were sent, user space is told.
+static __always_inline void drop(struct session *s)
+{
+	s->depth = 0;
+	if (s->sent) {
+		s->log_len = 0;
+		ks_send_session(s, SESSION_DROP, 0, 0);
+	}
+}
+
+// wanted_error reports whether the user asked for the error that a session ended with.
+static __always_inline int wanted_error(struct session *s)
+{
+	__u64 errno = s->error;
+
+	if (!wanted.by_errno)
+		return 1;
+	errno &= ERRNOS - 1;
+	return wanted.errnos[errno / 64] >> errno % 64 & 1;
+}
+
+// How many sessions were not wanted, by cause. Most sessions are not, so counting one must
+// be cheap: there is no map to look up.
+__u64 left_out[LEFT_UNMET - LEFT_FINE + 1];
+
+// leave_out counts a session that is not wanted.
+static __always_inline void leave_out(enum counter why)
+{
+	__sync_fetch_and_add(&left_out[why - LEFT_FINE], 1);
+}
+
+// unwanted returns why a session is not reported, 0 if it is.
+static __always_inline enum counter unwanted(struct session *s, enum session_kind kind)
+{
+	if (wanted.condition && !s->satisfied)
+		return LEFT_UNMET;
+	if (wanted.longer && bpf_ktime_get_ns() - s->rec.start < wanted.longer)
+		return LEFT_SHORT;
+	if (kind == SESSION_END && s->rec.failed)
+		return wanted_error(s) ? 0 : LEFT_ERROR;
+	return wanted.success || (kind == SESSION_END && s->chains) ? 0 : LEFT_FINE;
+}
+
+// ks_close ends a session whose last call has returned, or whose thread ends, and reports
+// it if it is wanted.
+FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
+{
+	struct task_struct *task;
+	__u32 unseen = overrun() - s->overrun;
+	enum counter why;
+
+	__sync_fetch_and_add(&open_sessions, -1);
+	if (unseen) {
+		s->rec.lost_room += unseen;
+		add(MISSED_RETURN, unseen);
+	}
+	s->rec.failed = s->failing == 1;
+	why = unwanted(s, kind);
+	if (why) {
+		leave_out(why);
+		drop(s);
+		return 0;
+	}
+	if (!s->rec.failed) // the trail is that of a failure that did not matter
+		s->trail.stack_len = s->trail.branches_len = s->stitched = 0;
+	if (!s->trail.stack_len && kind == SESSION_END)
+		take_trail(ctx, s);
+	task = bpf_get_current_task_btf();
+	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
+	ks_send_session(s, kind, s->top, 0);
+	s->depth = 0;
+	return 0;
+}
+
+// session_exit ends the session of a thread that ends: the entry function will not return.
+SEC("tp_btf/sched_process_exit")
+int session_exit(__u64 *ctx)
+{
+	struct session *s = session_of_task(bpf_get_current_task());
+
+	if (s && s->depth) {
+		s->busy = 1;
+		s->top = s->depth;
+		ks_close(ctx, s, SESSION_EXIT);
+		ks_done(s);
+	}
+	return 0;
+}
+
+// session_free ends a session that the thread opened after session_exit, before its task
+// struct is freed and may become another thread's. That session is not reported.
+SEC("tp_btf/sched_process_free")
+int session_free(__u64 *ctx)
+{
+	struct session *s = session_of_task(ctx[0]);
+
+	if (!s)
+		return 0;
+	if (s->depth)
+		__sync_fetch_and_add(&open_sessions, -1);
+	s->depth = 0;
+	return ks_release(s);
+}
+
+#endif

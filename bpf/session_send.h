@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sends records of sessions. Everything that reports a session, or a part of one,
+ * calls ks_send_session.
+ */
+#ifndef KSNOOP_SESSION_SEND_H
+#define KSNOOP_SESSION_SEND_H
+
+// write_record appends size bytes to a record that holds at bytes. It returns how many it
+// holds then.
+static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void *from, __u64 size)
+{
+	bpf_dynptr_write(to, at, from, size, 0);
+	return at + size;
+}
+
+// ks_write_record writes a record of a session into the ring buffer: the header, the log,
+// the first n calls, the calls of the chain c unless it is NULL, and stack and branches of
+// the trail. It returns the error of the reservation, 0 if there is room.
+FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
+{
+	__u64 log = s->log_len, more = c ? c->size : 0, stack = 8 * s->rec.stack;
+	__u64 branches = s->rec.branches * sizeof(t->branches[0]);
+	struct bpf_dynptr record;
+	long lost;
+	__u32 size;
+
+	if (log > log_size || n > DEPTH || more > CHAIN || stack > sizeof(t->stack) || branches > sizeof(t->branches))
+		return 0; // cannot be; the verifier does not know
+	size = sizeof(s->rec) + log + (n + more) * sizeof(struct call) + stack + branches;
+	lost = bpf_ringbuf_reserve_dynptr(&events, size, 0, &record);
+	if (lost) {
+		bpf_ringbuf_discard_dynptr(&record, 0);
+		return lost;
+	}
+	size = write_record(&record, 0, &s->rec, sizeof(s->rec));
+	size = write_record(&record, size, s->log, log);
+	size = write_record(&record, size, s->calls, n * sizeof(struct call));
+	if (c)
+		size = write_record(&record, size, c->calls, more * sizeof(struct call));
+	size = write_record(&record, size, t->stack, stack);
+	write_record(&record, size, t->branches, branches);
+	bpf_ringbuf_submit_dynptr(&record, settings.wake);
+	return 0;
+}
+
+// ks_send_session sends the log and the first n calls of a session. If c is not NULL, the
+// calls of this kept chain follow: it hangs under the last of the n. Without calls (n is 0)
+// there is no trail. Afterwards the log of a traced session is empty.
+FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, struct chain *c)
+{
+	struct trail *t = c ? &c->trail : &s->trail;
+	__u64 stack = t->stack_len;
+	__s64 branches = t->branches_len;
+
+	if (n > DEPTH)
+		n = DEPTH;
+	s->rec.no_branches = branches < 0 ? -branches : 0;
+	if (!n || stack > sizeof(t->stack))
+		stack = 0;
+	if (!n || branches > (__s64)sizeof(t->branches) || branches < 0)
+		branches = 0;
+	s->rec.kind = kind;
+	s->rec.log_size = s->log_len;
+	s->rec.end = bpf_ktime_get_ns();
+	s->rec.branches = branches / sizeof(t->branches[0]);
+	s->rec.branch_flags = tail_settings.branch_flags;
+	s->rec.frames = c ? n + c->size : n;
+	s->rec.stitched = c ? n : s->stitched;
+	s->rec.stack = stack / 8;
+	s->rec.depth = s->depth;
+	s->sent = 1;
+	if (mark_due)
+		ks_mark();
+	if (ks_write_record(s, n, c, t)) {
+		ks_lost(LOST_RINGBUF);
+		s->rec.lost_chunks++;
+	}
+	if (wanted.traced) {
+		s->rec.log_base += s->log_len;
+		s->log_len = 0;
+	}
+	return 0;
+}
+
+#endif
