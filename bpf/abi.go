@@ -102,7 +102,7 @@ func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
 	e.Kind = Kind(raw[unsafe.Offsetof(l.Kind)])
 	flags := raw[unsafe.Offsetof(l.Flags)]
 	e.HasTail = flags&byte(engineEventFlagEVENT_TAIL) != 0
-	e.Inner = decodeInner(raw, unsafe.Offsetof(l.InnerTgid), flags&byte(engineEventFlagEVENT_OURS) != 0)
+	e.Inner = decodeInner(raw, unsafe.Offsetof(l.InnerTgid), unsafe.Offsetof(l.InnerTid), flags&byte(engineEventFlagEVENT_OURS) != 0)
 	copy(e.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	return raw[EventSize:], nil
 }
@@ -118,7 +118,10 @@ func IsLost(raw []byte) bool {
 func IsLostSession(raw []byte) bool { return len(raw) == EventSize+LostSize && IsLost(raw) }
 
 // LostSize is the size of the data of a record of KindLost.
-const LostSize = 8
+const LostSize = int(unsafe.Sizeof(engineLost{})) - EventSize
+
+// lostCount is where the number is in the data of a record of KindLost.
+const lostCount = int(unsafe.Offsetof(engineLost{}.Count)) - EventSize
 
 // DecodeLost reads the data of a record of KindLost: how many are missing. The
 // cause is in the event.
@@ -126,7 +129,7 @@ func DecodeLost(e *Event, data []byte) (cause Counter, n uint64, err error) {
 	if len(data) < LostSize || e.Probe >= uint32(Counters) {
 		return 0, 0, fmt.Errorf("a mark of losses by cause %d, %d bytes", e.Probe, len(data))
 	}
-	return Counter(e.Probe), binary.LittleEndian.Uint64(data), nil
+	return Counter(e.Probe), binary.LittleEndian.Uint64(data[lostCount:]), nil
 }
 
 // AppendEvent is the inverse of DecodeEvent, for recordings and tests.

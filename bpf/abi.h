@@ -12,7 +12,8 @@
 /* What user space counts with as well. */
 enum limit {
 	COMM_LEN = 16,
-	STACK_SIZE = 16384, /* the kernel's stacks are this large, or a multiple, and aligned to it */
+	STACK_BITS = 14,
+	STACK_SIZE = 1 << STACK_BITS, /* the kernel's stacks are this large, or a multiple, and aligned to it */
 	SITE_LAYER = 48,
 	MAX_CPUS = 4096,
 	MAX_BRANCHES = 32,
@@ -239,6 +240,7 @@ enum list_limit {
 	LIST_SLOTS = 24,
 	LIST_DATA = 31 << 10, /* layout.MaxRecord */
 	LIST_OBJECT = 8 << 10, /* layout.MaxObject */
+	LIST_MASK = 0x7fff, /* of sizes and offsets in the data, which tells the verifier a bound */
 	RESULT_WORD = ARG_WORDS, /* what of words is the result */
 };
 
@@ -321,16 +323,5 @@ struct config {
 	__u32 self; /* ksnoop's own process, which is never traced */
 	__u32 wake; /* BPF_RB_NO_WAKEUP: the reader looks by itself; 0: it is woken */
 };
-
-/* The compiler keeps the names of enums that something has the type of. This is
- * for the others; user space removes the section. */
-union named_only {
-	enum limit limit;
-	enum event_flag event_flag;
-	enum arg_limit arg_limit;
-	enum list_limit list_limit;
-	enum guard_limit guard_limit;
-};
-const union named_only named_only SEC(".rodata.abi");
 
 #endif

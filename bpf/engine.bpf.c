@@ -121,6 +121,27 @@ FUNC __s64 ks_site(void *ctx, __u64 layer)
 #include "slots.h"
 #include "session.bpf.h"
 
+// Types that user space has from here, and that no map, function or variable has: the
+// compiler would leave them out of the BTF. User space removes the section.
+union abi_only {
+	enum limit limit;
+	enum ringbuf_flag ringbuf_flag;
+	enum event_flag event_flag;
+	enum arg_limit arg_limit;
+	enum list_limit list_limit;
+	enum guard_limit guard_limit;
+	enum func_bit func_bit;
+	enum error_class error_class;
+	enum call_flag call_flag;
+	enum log_kind log_kind;
+	enum log_bit log_bit;
+	struct lost lost;
+	struct arg_bytes arg_bytes;
+	struct log_entry log_entry;
+	struct log_exit log_exit;
+};
+const union abi_only abi_only SEC(".rodata.abi");
+
 // The linker takes the functions out of this program.
 SEC("fentry")
 int library(void *ctx)

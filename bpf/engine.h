@@ -27,11 +27,14 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
+enum ringbuf_flag {
+	BPF_RB_NO_WAKEUP = 1,
+};
+
 enum {
 	BPF_ANY = 0,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_USER_STACK = 1 << 8,
-	BPF_RB_NO_WAKEUP = 1,
 	ENOENT = 2,
 	ESRCH = 3,
 	ENXIO = 6,

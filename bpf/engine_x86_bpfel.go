@@ -13,6 +13,20 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type engineAbiOnly struct {
+	_     structs.HostLayout
+	Limit uint32
+	_     [68]byte
+}
+
+type engineArgBytes struct {
+	_      structs.HostLayout
+	Size   uint16
+	Flags  uint8
+	Target uint8
+	Pad    uint32
+}
+
 type engineArgLimit uint32
 
 const (
@@ -60,6 +74,17 @@ type engineCall struct {
 	Item     uint32
 	Flags    uint32
 }
+
+type engineCallFlag uint32
+
+const (
+	engineCallFlagCALL_FINISHED engineCallFlag = 1
+	engineCallFlagCALL_FAILED   engineCallFlag = 2
+	engineCallFlagCALL_MISSED   engineCallFlag = 4
+	engineCallFlagCALL_HIDDEN   engineCallFlag = 8
+	engineCallFlagCALL_RETURNS  engineCallFlag = 16
+	engineCallFlagCALL_JUMPED   engineCallFlag = 32
+)
 
 type engineCommPart struct {
 	_        structs.HostLayout
@@ -126,6 +151,15 @@ const (
 	engineCounterCOUNTERS       engineCounter = 23
 )
 
+type engineErrorClass uint32
+
+const (
+	engineErrorClassNEVER_FAILS   engineErrorClass = 0
+	engineErrorClassFAILS_INT32   engineErrorClass = 1
+	engineErrorClassFAILS_INT64   engineErrorClass = 2
+	engineErrorClassFAILS_POINTER engineErrorClass = 3
+)
+
 type engineEvent struct {
 	_         structs.HostLayout
 	Time      uint64
@@ -156,6 +190,15 @@ type engineFrame struct {
 	Far   uint32
 	Event engineEvent
 }
+
+type engineFuncBit uint32
+
+const (
+	engineFuncBitFUNC_ENTRY_BIT   engineFuncBit = 32
+	engineFuncBitFUNC_CLASS_SHIFT engineFuncBit = 33
+	engineFuncBitFUNC_ARGS_BIT    engineFuncBit = 35
+	engineFuncBitFUNC_CHECKED_BIT engineFuncBit = 36
+)
 
 type engineGuard struct {
 	_      structs.HostLayout
@@ -192,6 +235,7 @@ type engineLimit uint32
 
 const (
 	engineLimitCOMM_LEN        engineLimit = 16
+	engineLimitSTACK_BITS      engineLimit = 14
 	engineLimitSTACK_SIZE      engineLimit = 16384
 	engineLimitSITE_LAYER      engineLimit = 48
 	engineLimitMAX_CPUS        engineLimit = 4096
@@ -208,6 +252,7 @@ const (
 	engineListLimitLIST_SLOTS  engineListLimit = 24
 	engineListLimitLIST_DATA   engineListLimit = 31744
 	engineListLimitLIST_OBJECT engineListLimit = 8192
+	engineListLimitLIST_MASK   engineListLimit = 32767
 	engineListLimitRESULT_WORD engineListLimit = 12
 )
 
@@ -220,9 +265,48 @@ type engineListedPid struct {
 	Pad   uint32
 }
 
-type engineNamedOnly struct {
+type engineLogBit uint32
+
+const (
+	engineLogBitLOG_FLAGS_SHIFT engineLogBit = 24
+)
+
+type engineLogEntry struct {
+	_    structs.HostLayout
+	Head engineLogHead
+	Time uint64
+}
+
+type engineLogExit struct {
+	_        structs.HostLayout
+	Head     engineLogHead
+	Time     uint64
+	Duration uint64
+	Result   uint64
+}
+
+type engineLogHead struct {
 	_     structs.HostLayout
-	Limit uint32
+	Kind  uint8
+	Depth uint8
+	Size  uint16
+	Func  uint32
+}
+
+type engineLogKind uint32
+
+const (
+	engineLogKindLOG_ENTRY engineLogKind = 1
+	engineLogKindLOG_EXIT  engineLogKind = 2
+	engineLogKindLOG_ARGS  engineLogKind = 3
+	engineLogKindLOG_ITEM  engineLogKind = 4
+	engineLogKindLOG_PROBE engineLogKind = 5
+)
+
+type engineLost struct {
+	_     structs.HostLayout
+	Event engineEvent
+	Count uint64
 }
 
 type enginePidNamespaceConfig struct {
@@ -245,6 +329,12 @@ type engineRateLimit struct {
 	Most   uint64
 	Window uint64
 }
+
+type engineRingbufFlag uint32
+
+const (
+	engineRingbufFlagBPF_RB_NO_WAKEUP engineRingbufFlag = 1
+)
 
 type engineScratch struct {
 	_     structs.HostLayout
@@ -354,6 +444,17 @@ type engineSessionConfig struct {
 	Pad       uint8
 	Errnos    [64]uint64
 }
+
+type engineSessionKind uint32
+
+const (
+	engineSessionKindSESSION_END   engineSessionKind = 1
+	engineSessionKindSESSION_CHUNK engineSessionKind = 2
+	engineSessionKindSESSION_CHAIN engineSessionKind = 3
+	engineSessionKindSESSION_DROP  engineSessionKind = 4
+	engineSessionKindSESSION_HUNG  engineSessionKind = 5
+	engineSessionKindSESSION_EXIT  engineSessionKind = 6
+)
 
 type engineSessionRecord struct {
 	_           structs.HostLayout
@@ -517,6 +618,7 @@ const (
 	engineProgSessionHung    = "session_hung"
 	engineProgSessionLibrary = "session_library"
 	engineProgStashExit      = "stash_exit"
+	engineVarAbiOnly         = "abi_only"
 	engineVarComms           = "comms"
 	engineVarFarGroups       = "far_groups"
 	engineVarFilter          = "filter"
@@ -531,7 +633,6 @@ const (
 	engineVarLeftOut         = "left_out"
 	engineVarLogSize         = "log_size"
 	engineVarMarkDue         = "mark_due"
-	engineVarNamedOnly       = "named_only"
 	engineVarNotComms        = "not_comms"
 	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
@@ -626,6 +727,7 @@ type engineMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineVariableSpecs struct {
+	AbiOnly       *ebpf.VariableSpec `ebpf:"abi_only"`
 	Comms         *ebpf.VariableSpec `ebpf:"comms"`
 	FarGroups     *ebpf.VariableSpec `ebpf:"far_groups"`
 	Filter        *ebpf.VariableSpec `ebpf:"filter"`
@@ -640,7 +742,6 @@ type engineVariableSpecs struct {
 	LeftOut       *ebpf.VariableSpec `ebpf:"left_out"`
 	LogSize       *ebpf.VariableSpec `ebpf:"log_size"`
 	MarkDue       *ebpf.VariableSpec `ebpf:"mark_due"`
-	NamedOnly     *ebpf.VariableSpec `ebpf:"named_only"`
 	NotComms      *ebpf.VariableSpec `ebpf:"not_comms"`
 	Nothing       *ebpf.VariableSpec `ebpf:"nothing"`
 	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
@@ -715,6 +816,7 @@ func (m *engineMaps) Close() error {
 //
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type engineVariables struct {
+	AbiOnly       *ebpf.Variable `ebpf:"abi_only"`
 	Comms         *ebpf.Variable `ebpf:"comms"`
 	FarGroups     *ebpf.Variable `ebpf:"far_groups"`
 	Filter        *ebpf.Variable `ebpf:"filter"`
@@ -729,7 +831,6 @@ type engineVariables struct {
 	LeftOut       *ebpf.Variable `ebpf:"left_out"`
 	LogSize       *ebpf.Variable `ebpf:"log_size"`
 	MarkDue       *ebpf.Variable `ebpf:"mark_due"`
-	NamedOnly     *ebpf.Variable `ebpf:"named_only"`
 	NotComms      *ebpf.Variable `ebpf:"not_comms"`
 	Nothing       *ebpf.Variable `ebpf:"nothing"`
 	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`

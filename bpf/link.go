@@ -104,8 +104,8 @@ func Site(addr uint64, layer int) uint64 { return addr ^ uint64(layer)<<siteLaye
 
 const (
 	siteLayer = uint64(engineLimitSITE_LAYER)
-	noWakeup  = 1 // BPF_RB_NO_WAKEUP
-	// sectionABI has nothing but the types of abi.h that nothing else has.
+	noWakeup  = uint32(engineRingbufFlagBPF_RB_NO_WAKEUP)
+	// sectionABI is there for the types that only user space needs; see union abi_only.
 	sectionABI = ".rodata.abi"
 )
 
@@ -117,7 +117,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 		return nil, fmt.Errorf("reading the BPF engine: %w", err)
 	}
 	delete(spec.Maps, sectionABI)
-	delete(spec.Variables, engineVarNamedOnly)
+	delete(spec.Variables, engineVarAbiOnly)
 	delete(spec.Programs, engineProgLibrary)
 	delete(spec.Programs, ProgListPIDs)
 	if !s.Filter.Family {

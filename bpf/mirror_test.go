@@ -3,95 +3,84 @@
 package bpf
 
 import (
-	"go/constant"
-	"go/token"
-	"go/types"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// definition is an enumerator or a macro that is a number.
-var definition = regexp.MustCompile(`(?m)^(?:#define |\t|enum \{ )([A-Z][A-Z0-9_]*)\s*(?:=|\s)\s*(\(?-?[0-9][0-9A-Fa-fxUL <]*\)?)\s*(?:,|/[/*].*|\})?`)
-
-// suffix is what Go does not know of the numbers of C.
-var suffix = regexp.MustCompile(`(\d)(?:ULL|U)\b`)
-
-// headerNumbers are the numbers that the engine's headers define by name. Those that a
-// header counts by itself are not among them.
-func headerNumbers(t *testing.T) map[string]int64 {
-	t.Helper()
-	headers, err := filepath.Glob("*.h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	numbers := map[string]int64{}
-	for _, header := range headers {
-		text, err := os.ReadFile(header)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range definition.FindAllSubmatch(text, -1) {
-			expression := suffix.ReplaceAllString(string(m[2]), "$1")
-			v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, expression)
-			if err != nil {
-				t.Fatalf("%s: %s is %q: %v", header, m[1], expression, err)
-			}
-			n, _ := constant.Int64Val(v.Value)
-			numbers[string(m[1])] = n
-		}
-	}
-	return numbers
-}
-
-// TestMirrored holds the numbers that Go has of the engine and that bpf2go does not
-// generate, as they are macros or nothing has their type, to the headers.
+// TestMirrored holds the numbers of package layout to the engine's. This package has all of its own
+// from the compiler; layout must not import it.
 func TestMirrored(t *testing.T) {
-	numbers := headerNumbers(t)
-	for name, want := range map[string]int64{
-		"STACK_SIZE": 1 << stackBits, "BPF_RB_NO_WAKEUP": noWakeup,
-		"ARG_WORDS": MaxArgWords, "ARG_TARGETS": MaxArgTargets, "ARG_REACH": MaxArgReach,
-		"FUNC_ENTRY": CookieEntry, "FUNC_CLASS_SHIFT": CookieClassShift, "FUNC_ARGS": CookieArgs,
-		"CALL_FINISHED": CallFinished, "CALL_FAILED": CallFailed, "CALL_HIDDEN": CallHidden, "CALL_RETURNS": CallReturns, "CALL_JUMPED": CallJumped,
-		"SESSION_END": int64(SessionEnd), "SESSION_CHUNK": int64(SessionChunk), "SESSION_CHAIN": int64(SessionChain),
-		"SESSION_DROP": int64(SessionDrop), "SESSION_HUNG": int64(SessionHung), "SESSION_EXIT": int64(SessionExit),
-		"LOG_ENTRY": int64(LogEntry), "LOG_EXIT": int64(LogExit), "LOG_ARGS": int64(LogArgs), "LOG_ITEM": int64(LogItem), "LOG_PROBE": int64(LogProbe),
-		"ERRNOS": MaxErrno + 1, "DEPTH": int64(MaxDepth), "LIST_DATA": layout.MaxRecord, "LIST_OBJECT": layout.MaxObject,
-		// Generated: do we read headers as the compiler does?
-		"KIND_LOST": int64(KindLost), "COUNTERS": int64(Counters), "PAUSED": int64(Paused), "COMM_LEN": int64(commSize), "GUARD_TAKEN": int64(guardTaken),
+	for _, c := range []struct {
+		name         string
+		layout, have int
+	}{
+		{"MaxRecord", layout.MaxRecord, int(engineListLimitLIST_DATA)},
+		{"MaxObject", layout.MaxObject, int(engineListLimitLIST_OBJECT)},
+		{"NeverFails", int(layout.NeverFails), int(engineErrorClassNEVER_FAILS)},
+		{"FailsInt32", int(layout.FailsInt32), int(engineErrorClassFAILS_INT32)},
+		{"FailsInt64", int(layout.FailsInt64), int(engineErrorClassFAILS_INT64)},
+		{"FailsPointer", int(layout.FailsPointer), int(engineErrorClassFAILS_POINTER)},
+		{"maxArgWords", private(t, "args.go", "maxArgWords"), int(engineArgLimitARG_WORDS)},
+		{"maxArgTargets", private(t, "args.go", "maxArgTargets"), int(engineArgLimitARG_TARGETS)},
+		{"maxArgReach", private(t, "args.go", "maxArgReach"), int(engineArgLimitARG_REACH)},
+		{"maxErrno", private(t, "class.go", "maxErrno"), MaxErrno},
 	} {
-		if got, ok := numbers[name]; !ok || got != want {
-			t.Errorf("%s is %d here, %d in the headers (found: %v)", name, want, got, ok)
+		if c.layout != c.have {
+			t.Errorf("%s is %d in package layout, %d in the engine", c.name, c.layout, c.have)
 		}
-	}
-	if ListedWords != MaxArgWords {
-		t.Errorf("%d words can be listed, calls have %d", ListedWords, MaxArgWords)
 	}
 }
 
-// TestPlannedArguments holds what package layout asks for of a call's arguments to what
-// the engine takes.
-func TestPlannedArguments(t *testing.T) {
-	text, err := os.ReadFile("../layout/args.go")
+// private reads a constant of package layout that is not exported.
+func private(t *testing.T, file, name string) int {
+	t.Helper()
+	text, err := os.ReadFile("../layout/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers := headerNumbers(t)
-	for name, header := range map[string]string{"maxArgWords": "ARG_WORDS", "maxArgTargets": "ARG_TARGETS", "maxArgReach": "ARG_REACH"} {
-		m := regexp.MustCompile(name + `\s+= (\d+)\n`).FindSubmatch(text)
-		if m == nil {
-			t.Errorf("no %s in package layout", name)
-			continue
-		}
-		v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, string(m[1]))
+	m := regexp.MustCompile(`\b` + name + `\s+= (\d+)\n`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("no %s in package layout", name)
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestMarked holds the causes that are marked in the stream to the calls of ks_lost.
+func TestMarked(t *testing.T) {
+	names := map[string]Counter{"LOST_RINGBUF": LostRingbuf, "LOST_STASH": LostStash, "LOST_SCRATCH": LostScratch,
+		"RATE_LIMITED": RateLimited, "LOST_SESSION": LostSession, "LOST_NMI": LostNMI}
+	files, err := filepath.Glob("*.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	called, marked := map[Counter]bool{}, map[Counter]bool{}
+	for _, file := range append(files, "engine.bpf.c") {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := constant.Int64Val(v.Value); got != numbers[header] {
-			t.Errorf("%s is %d, %s %d", name, got, header, numbers[header])
+		for _, m := range regexp.MustCompile(`ks_lost\(([A-Z_]+)\)`).FindAllSubmatch(text, -1) {
+			cause, ok := names[string(m[1])]
+			if !ok {
+				t.Errorf("%s: %s is not in Marked", file, m[1])
+			}
+			called[cause] = true
 		}
+	}
+	for _, cause := range Marked {
+		marked[cause] = true
+	}
+	if !maps.Equal(called, marked) {
+		t.Errorf("ks_lost is called for %v, marked are %v", called, marked)
 	}
 }

@@ -26,10 +26,10 @@ type Inner struct {
 	Ours     bool   // it is ksnoop's namespace
 }
 
-// decodeInner reads the numbers that are at off; ours is the flag.
-func decodeInner(raw []byte, off uintptr, ours bool) Inner {
+// decodeInner reads the numbers of a process and a thread at two offsets of a record.
+func decodeInner(raw []byte, pid, tid uintptr, ours bool) Inner {
 	le := binary.LittleEndian
-	return Inner{PID: le.Uint32(raw[off:]), TID: le.Uint32(raw[off+4:]), Ours: ours}
+	return Inner{PID: le.Uint32(raw[pid:]), TID: le.Uint32(raw[tid:]), Ours: ours}
 }
 
 // ProgListPIDs is the program of PIDList.

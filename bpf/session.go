@@ -54,45 +54,32 @@ const (
 // A LeftOut counts sessions that were not wanted, by cause from LeftFine on.
 type LeftOut [LeftUnmet - LeftFine + 1]uint64
 
-// Bits of a cookie besides the function's id, as session.h has them.
+// Bits of a cookie. The low 32 bits are the function's id.
 const (
-	CookieEntry      = 1 << 32 // opens a session
-	CookieClassShift = 33      // two bits: which results are errors
-	CookieArgs       = 1 << 35 // all arguments are captured
+	CookieEntry      = uint64(1) << engineFuncBitFUNC_ENTRY_BIT // it opens sessions
+	CookieClassShift = int(engineFuncBitFUNC_CLASS_SHIFT)       // two bits, a layout.ErrorClass
+	CookieArgs       = uint64(1) << engineFuncBitFUNC_ARGS_BIT  // all arguments are captured
 )
 
-// Flags of a call, as session.h has them.
+// Flags of a call.
 const (
-	CallFinished = 1
-	CallFailed   = 2
-	CallHidden   = 8  // did not meet a predicate on its return
-	CallReturns  = 16 // where it returned to is there
-	CallJumped   = 32 // its caller ended by a jump to it
+	CallFinished = uint32(engineCallFlagCALL_FINISHED) // duration and result are those of its return
+	CallFailed   = uint32(engineCallFlagCALL_FAILED)
+	CallHidden   = uint32(engineCallFlagCALL_HIDDEN)  // it did not meet a predicate on its return
+	CallReturns  = uint32(engineCallFlagCALL_RETURNS) // SessionCall.Returned is known
+	CallJumped   = uint32(engineCallFlagCALL_JUMPED)  // its caller ended by a jump to it
 )
 
 // A SessionRecordKind says why a record of a session was sent.
 type SessionRecordKind uint8
 
-// The kinds, as session.h has them.
 const (
-	SessionEnd   SessionRecordKind = iota + 1 // its entry function has returned
-	SessionChunk                              // a part of the log of one that is open
-	SessionChain                              // a failing chain that has given way
-	SessionDrop                               // ended, and is not wanted
-	SessionHung                               // open for long
-	SessionExit                               // its thread has ended
-)
-
-// A LogKind says what an entry of a session's log is.
-type LogKind uint8
-
-// The kinds, as session.h has them.
-const (
-	LogEntry LogKind = iota + 1
-	LogExit
-	LogArgs
-	LogItem
-	LogProbe
+	SessionEnd   = SessionRecordKind(engineSessionKindSESSION_END)   // its entry function has returned
+	SessionChunk = SessionRecordKind(engineSessionKindSESSION_CHUNK) // a part of the log of an open session
+	SessionChain = SessionRecordKind(engineSessionKindSESSION_CHAIN) // a failing chain that was not the reason of its caller's result
+	SessionDrop  = SessionRecordKind(engineSessionKindSESSION_DROP)  // it has ended and is not wanted; parts of it were sent
+	SessionHung  = SessionRecordKind(engineSessionKindSESSION_HUNG)  // it has been open for long
+	SessionExit  = SessionRecordKind(engineSessionKindSESSION_EXIT)  // its thread has ended
 )
 
 // Sizes of what a record of a session consists of.
@@ -156,7 +143,7 @@ func (s *SessionSettings) room() (log, stash int) {
 }
 
 // MaxErrno is the largest errno.
-const MaxErrno = 4095
+const MaxErrno = 64*len(engineSessionConfig{}.Errnos) - 1
 
 // An ArgList says what of a call's arguments is captured.
 type ArgList struct {
@@ -174,9 +161,9 @@ type ArgTarget struct {
 
 // Limits of an ArgList.
 const (
-	MaxArgWords   = 12
-	MaxArgTargets = 6
-	MaxArgReach   = 256 // bytes of a target
+	MaxArgWords   = int(engineArgLimitARG_WORDS)
+	MaxArgTargets = int(engineArgLimitARG_TARGETS)
+	MaxArgReach   = int(engineArgLimitARG_REACH) // bytes of a target
 )
 
 // Room for a session's log, in bytes, and for the values of calls in flight
@@ -265,7 +252,11 @@ func (l ArgList) engine() engineArgList {
 	e := engineArgList{Words: uint8(min(l.Words, MaxArgWords)), Targets: uint8(min(len(l.Targets), MaxArgTargets)), User: flag(l.User)}
 	for i := range int(e.Targets) {
 		t := l.Targets[i]
-		e.Target[i].Word, e.Target[i].Kind, e.Target[i].Size = uint8(t.Word), flag(t.Text), uint16(min(t.Size, MaxArgReach))
+		kind := engineArgLimitTARGET_BYTES
+		if t.Text {
+			kind = engineArgLimitTARGET_TEXT
+		}
+		e.Target[i].Word, e.Target[i].Kind, e.Target[i].Size = uint8(t.Word), uint8(kind), uint16(min(t.Size, MaxArgReach))
 	}
 	return e
 }
@@ -320,7 +311,7 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	*h = SessionHeader{
 		Start: le.Uint64(raw[unsafe.Offsetof(l.Start):]), End: le.Uint64(raw[unsafe.Offsetof(l.End):]),
 		PID: u32(unsafe.Offsetof(l.Tgid)), TID: u32(unsafe.Offsetof(l.Tid)),
-		Inner: decodeInner(raw, unsafe.Offsetof(l.InnerTgid), raw[unsafe.Offsetof(l.Ours)] != 0), Func: u32(unsafe.Offsetof(l.Func)),
+		Inner: decodeInner(raw, unsafe.Offsetof(l.InnerTgid), unsafe.Offsetof(l.InnerTid), raw[unsafe.Offsetof(l.Ours)] != 0), Func: u32(unsafe.Offsetof(l.Func)),
 		LogBase: u32(unsafe.Offsetof(l.LogBase)), LogSize: u32(unsafe.Offsetof(l.LogSize)),
 		LostDeep: u32(unsafe.Offsetof(l.LostDeep)), LostValues: u32(unsafe.Offsetof(l.LostValues)),
 		LostChunks: u32(unsafe.Offsetof(l.LostChunks)), LostReturns: u32(unsafe.Offsetof(l.LostReturns)),

@@ -15,10 +15,15 @@ enum {
 };
 
 /* What a program is told of its function besides the id: bits of the cookie. */
-#define FUNC_ENTRY (1ULL << 32)	    /* opens a session */
-#define FUNC_CLASS_SHIFT 33	    /* two bits: enum error_class */
-#define FUNC_ARGS (1ULL << 35)	    /* has a list of arguments */
-#define FUNC_CHECKED (1ULL << 36)   /* the filters have been asked, if no session was open */
+enum func_bit {
+	FUNC_ENTRY_BIT = 32,   /* it opens sessions */
+	FUNC_CLASS_SHIFT = 33, /* two bits: enum error_class */
+	FUNC_ARGS_BIT = 35,    /* it has a list of arguments */
+	FUNC_CHECKED_BIT = 36, /* the filters have been asked, if no session was open */
+};
+#define FUNC_ENTRY (1ULL << FUNC_ENTRY_BIT)
+#define FUNC_ARGS (1ULL << FUNC_ARGS_BIT)
+#define FUNC_CHECKED (1ULL << FUNC_CHECKED_BIT)
 
 /* Which results mean that a function failed. The plan has the same. */
 enum error_class {
@@ -106,12 +111,16 @@ enum log_kind {
 	LOG_PROBE = 5, /* a struct frame with the values of an injected probe */
 };
 
+enum log_bit {
+	LOG_FLAGS_SHIFT = 24, /* in log_head.func */
+};
+
 /* In front of everything in the log. */
 struct log_head {
 	__u8 kind;
 	__u8 depth;
 	__u16 size;   /* all of it, a multiple of 8 */
-	__u32 func; /* and, in the top byte, enum call_flag */
+	__u32 func; /* and, from LOG_FLAGS_SHIFT on, enum call_flag */
 };
 
 struct log_entry {

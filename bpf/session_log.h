@@ -29,7 +29,7 @@ static __always_inline void head(struct log_head *h, __u8 kind, __u32 depth, __u
 	h->kind = kind;
 	h->depth = depth;
 	h->size = size;
-	h->func = func | flags << 24;
+	h->func = func | flags << LOG_FLAGS_SHIFT;
 }
 
 // ks_log_entry logs that a call of a traced session has begun.

@@ -31,12 +31,12 @@ const (
 	// MaxListed is how many slots a list holds.
 	MaxListed = len(engineSlotList{}.Slot)
 	// ListedWords is how many words of arguments can be asked for.
-	ListedWords = int(engineArgLimitARG_WORDS)
+	ListedWords = MaxArgWords
 	// ResultWord is the word that a function returns.
 	ResultWord = int(engineListLimitRESULT_WORD)
 	// listReach is how far into a buffer a slot of a list can reach, as far as
 	// the verifier knows.
-	listReach = uint32(unsafe.Sizeof(engineScratch{})) + 0x8000 + uint32(engineListLimitLIST_OBJECT)
+	listReach = uint32(unsafe.Sizeof(engineScratch{})) + uint32(engineListLimitLIST_MASK) + 1 + uint32(engineListLimitLIST_OBJECT)
 )
 
 // A SlotList is what is captured at one end of a call: Size bytes of data.

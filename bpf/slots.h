@@ -44,7 +44,7 @@ static __always_inline long read(void *to, __u32 size, __u64 from, __u32 flags)
 static __always_inline bool store(void *data, const struct slot *slot, __u64 word)
 {
 	__u32 flags = slot->flags, size = slot->size, width = slot->width;
-	__u32 off = slot->off & 0x7fff;
+	__u32 off = slot->off & LIST_MASK;
 	void *to = data + off;
 	__u64 v = 0;
 
@@ -130,7 +130,7 @@ FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 	fill(&s->event, probe, kind, ids);
 	s->event.entry_time = 0;
 	s->event.faults = ks_store(ctx, &s->event + 1, list);
-	return finish_tail(ctx, s, sizeof(struct event) + (list->size & 0x7fff), how >> TAKE_SHIFT, ticket);
+	return finish_tail(ctx, s, sizeof(struct event) + (list->size & LIST_MASK), how >> TAKE_SHIFT, ticket);
 }
 
 // ks_stash_list puts the values at entry into a frame, which is given back if
@@ -171,11 +171,11 @@ FUNC int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
 	s->event.faults = 0;
 	if (kind == KIND_CALL) {
 		s->event.faults = f->event.faults;
-		if (bpf_probe_read_kernel(&s->event + 1, list->size & 0x7fff, f + 1)) // it is always there
+		if (bpf_probe_read_kernel(&s->event + 1, list->size & LIST_MASK, f + 1)) // it is always there
 			ks_count(FAULT);
 	}
 	s->event.faults |= ks_store(ctx, &s->event + 1, list);
-	return finish_tail(ctx, s, sizeof(struct event) + (list->size & 0x7fff), how >> TAKE_SHIFT, ticket);
+	return finish_tail(ctx, s, sizeof(struct event) + (list->size & LIST_MASK), how >> TAKE_SHIFT, ticket);
 }
 
 #endif

@@ -20,7 +20,7 @@ type Stash struct {
 }
 
 const (
-	stackBits = 14 // of STACK_SIZE
+	stackBits = int(engineLimitSTACK_BITS)
 	// maxTable is the largest value of an array before Linux 6.2, in bytes.
 	maxTable    = 4 << 20
 	maxHomeBits = 15

@@ -166,13 +166,23 @@ func (k SectionKind) unit() int {
 	return 0
 }
 
+// DecodeBranch reads one branch record; raw has at least BranchSize bytes. flags are those of
+// struct perf_branch_entry.
+func DecodeBranch(raw []byte) (from, to, flags uint64) {
+	l := engineSnapshots{}.Ring[0].Entries[0]
+	le := binary.LittleEndian
+	return le.Uint64(raw[unsafe.Offsetof(l.From):]), le.Uint64(raw[unsafe.Offsetof(l.To):]), le.Uint64(raw[unsafe.Offsetof(l.Flags):])
+}
+
 // DecodeSection reads the first section of a tail and returns what follows it.
 func DecodeSection(tail []byte, s *Section) (rest []byte, err error) {
 	if len(tail) < sectionSize {
 		return nil, fmt.Errorf("section of %d bytes is shorter than its header", len(tail))
 	}
-	kind, flags := binary.LittleEndian.Uint16(tail), binary.LittleEndian.Uint16(tail[2:])
-	size := int32(binary.LittleEndian.Uint32(tail[4:]))
+	var l engineSection
+	le := binary.LittleEndian
+	kind, flags := le.Uint16(tail[unsafe.Offsetof(l.Kind):]), le.Uint16(tail[unsafe.Offsetof(l.Flags):])
+	size := int32(le.Uint32(tail[unsafe.Offsetof(l.Size):]))
 	*s = Section{Kind: SectionKind(kind), Cut: flags&uint16(engineSectionFlagSECTION_CUT) != 0,
 		All: flags&uint16(engineSectionFlagSECTION_ALL) != 0, Caller: flags&uint16(engineSectionFlagSECTION_CALLER) != 0}
 	tail = tail[sectionSize:]

@@ -299,7 +299,7 @@ func leaveItems(a *assembler) {
 	}
 	a.place(unmet)
 	a.say("a predicate does not hold")
-	a.emit(asm.Mov.Imm(hidden, bpf.CallHidden))
+	a.emit(asm.Mov.Imm(hidden, int32(bpf.CallHidden)))
 	a.place(pop)
 	a.say("record the return")
 	a.session(asm.R1)

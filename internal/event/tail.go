@@ -64,9 +64,10 @@ func (b Branch) Cycles() uint16 { return uint16(b.Flags >> 4) }
 
 // AppendBranches appends the branches of a section, newest first.
 func AppendBranches(dst []Branch, s bpf.Section) []Branch {
-	le := binary.LittleEndian
-	for b := s.Data; len(b) >= bpf.BranchSize; b = b[bpf.BranchSize:] {
-		dst = append(dst, Branch{From: le.Uint64(b), To: le.Uint64(b[8:]), Flags: le.Uint64(b[16:])})
+	for data := s.Data; len(data) >= bpf.BranchSize; data = data[bpf.BranchSize:] {
+		var b Branch
+		b.From, b.To, b.Flags = bpf.DecodeBranch(data)
+		dst = append(dst, b)
 	}
 	return dst
 }

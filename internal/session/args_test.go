@@ -36,7 +36,7 @@ func TestDecodeArgsByReference(t *testing.T) {
 		want []byte
 	}{
 		{"read", target(24, 0, content), content},
-		{"unreadable", target(0, argFault, nil), nil},
+		{"unreadable", target(0, 1, nil), nil},
 		{"no room for it", words(0xffff800008000000, 7), nil},
 	} {
 		var v Values

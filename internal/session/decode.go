@@ -246,7 +246,7 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log)
 		if !ok && logged.dropped(at) {
 			logged.missed++
 		}
-		if !ok || e.fn != call.Func || e.kind != bpf.LogArgs && e.kind != bpf.LogItem {
+		if !ok || e.Func != call.Func || e.Kind != bpf.LogArgs && e.Kind != bpf.LogItem {
 			continue // lost, and counted as such
 		}
 		if err := d.values(&f.Values, f.Func, e); err != nil {

@@ -46,10 +46,10 @@ func decoderPlan() *plan.Plan {
 // logBuilder builds a log as the engine writes it.
 type logBuilder []byte
 
-func (b *logBuilder) add(kind bpf.LogKind, depth int, fn uint32, flags uint8, data ...byte) {
+func (b *logBuilder) add(kind bpf.LogKind, depth int, fn uint32, flags uint32, data ...byte) {
 	h := []byte{byte(kind), byte(depth)}
-	h = binary.LittleEndian.AppendUint16(h, uint16(logHead+len(data)))
-	h = binary.LittleEndian.AppendUint32(h, fn|uint32(flags)<<24)
+	h = binary.LittleEndian.AppendUint16(h, uint16(len(h)+6+len(data)))
+	h = binary.LittleEndian.AppendUint32(h, fn|flags<<24)
 	*b = append(append(*b, h...), data...)
 }
 
@@ -65,7 +65,7 @@ func (b *logBuilder) entry(depth int, fn uint32, time uint64) {
 	b.add(bpf.LogEntry, depth, fn, 0, words(time)...)
 }
 
-func (b *logBuilder) exit(depth int, fn uint32, time, duration, result uint64, flags uint8) {
+func (b *logBuilder) exit(depth int, fn uint32, time, duration, result uint64, flags uint32) {
 	b.add(bpf.LogExit, depth, fn, flags, words(time, duration, result)...)
 }
 

@@ -64,31 +64,31 @@ func (l *log) add(base uint32, data []byte) error {
 	}
 	s := segment{base: base, data: data}
 	for at := 0; at < len(data); {
-		e, err := decodeEntry(data[at:])
+		e, err := bpf.DecodeLog(data[at:])
 		if err != nil {
 			return fmt.Errorf("decoding a record: %w", err)
 		}
 		l.index(&s, &e, base+uint32(at))
-		at += e.size
+		at += e.Size
 	}
 	l.parts = append(l.parts, s)
 	return nil
 }
 
 // index notes which arguments belong to which values.
-func (l *log) index(s *segment, e *logEntry, at uint32) {
-	for e.depth >= len(l.calls) {
+func (l *log) index(s *segment, e *bpf.Logged, at uint32) {
+	for e.Depth >= len(l.calls) {
 		l.calls = append(l.calls, madeCall{})
 	}
-	c := &l.calls[e.depth]
-	switch e.kind {
+	c := &l.calls[e.Depth]
+	switch e.Kind {
 	case bpf.LogEntry:
 		s.calls++
 		*c = madeCall{}
 	case bpf.LogArgs:
-		*c = madeCall{fn: e.fn, args: at, known: true}
+		*c = madeCall{fn: e.Func, args: at, known: true}
 	case bpf.LogItem:
-		if c.known && c.fn == e.fn {
+		if c.known && c.fn == e.Func {
 			s.args = append(s.args, valuesArgs{at, c.args})
 		}
 	}
@@ -143,27 +143,15 @@ func (l *log) find(at uint32) (s *segment, ok bool) {
 	return &l.parts[i], true
 }
 
-// A logEntry is an entry of a log. data is without its header.
-type logEntry struct {
-	kind  bpf.LogKind
-	depth int
-	size  int
-	fn    uint32
-	flags uint8
-	data  []byte
-}
-
-const logHead = 8
-
 var le = binary.LittleEndian
 
 // entry returns the entry at an offset of the whole log.
-func (l *log) entry(at uint32) (e logEntry, ok bool) {
+func (l *log) entry(at uint32) (e bpf.Logged, ok bool) {
 	s, ok := l.find(at)
 	if !ok {
-		return logEntry{}, false
+		return bpf.Logged{}, false
 	}
-	e, err := decodeEntry(s.data[at-s.base:])
+	e, err := bpf.DecodeLog(s.data[at-s.base:])
 	return e, err == nil
 }
 
@@ -180,25 +168,6 @@ func (l *log) argsOf(at uint32) (args uint32, ok bool) {
 	return s.args[i].args, true
 }
 
-func decodeEntry(b []byte) (logEntry, error) {
-	if len(b) < logHead {
-		return logEntry{}, fmt.Errorf("entry of a log has %d bytes", len(b))
-	}
-	word := le.Uint32(b[4:])
-	e := logEntry{kind: bpf.LogKind(b[0]), depth: int(b[1]), size: int(le.Uint16(b[2:])), fn: word & (1<<24 - 1), flags: uint8(word >> 24)}
-	if e.size < logHead || e.size > len(b) {
-		return e, fmt.Errorf("entry of a log has %d bytes, there are %d", e.size, len(b))
-	}
-	if e.depth > bpf.MaxDepth {
-		return e, fmt.Errorf("entry of a log is of a call below %d others", e.depth)
-	}
-	e.data = b[logHead:e.size]
-	if e.kind == bpf.LogEntry && len(e.data) < 8 || e.kind == bpf.LogExit && len(e.data) < 24 {
-		return e, fmt.Errorf("entry of kind %d of a log has %d bytes", e.kind, e.size)
-	}
-	return e, nil
-}
-
 // steps decodes a log up to the offset end.
 func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 	t := tracer{decoder: d}
@@ -212,14 +181,14 @@ func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 		}
 		at = s.end()
 		for b := s.data; len(b) > 0; {
-			e, err := decodeEntry(b)
+			e, err := bpf.DecodeLog(b)
 			if err == nil {
 				err = t.add(e)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("decoding a record: %w", err)
 			}
-			b = b[e.size:]
+			b = b[e.Size:]
 		}
 	}
 	if at != end {
@@ -268,16 +237,16 @@ func (t *tracer) lost() {
 	t.steps = append(t.steps, Step{Kind: StepLost, Depth: depth})
 }
 
-func (t *tracer) add(e logEntry) error {
-	if int(e.fn) >= len(t.decoder.Plan.Probes) {
-		return fmt.Errorf("function %d of %d", e.fn, len(t.decoder.Plan.Probes))
+func (t *tracer) add(e bpf.Logged) error {
+	if int(e.Func) >= len(t.decoder.Plan.Probes) {
+		return fmt.Errorf("function %d of %d", e.Func, len(t.decoder.Plan.Probes))
 	}
-	fn := t.decoder.Plan.Probes[e.fn]
-	switch e.kind {
+	fn := t.decoder.Plan.Probes[e.Func]
+	switch e.Kind {
 	case bpf.LogEntry:
 		t.values = Values{}
-		t.entered[e.depth] = len(t.steps) + 1
-		t.steps = append(t.steps, Step{Kind: StepEntry, Depth: e.depth, Func: fn, Time: le.Uint64(e.data)})
+		t.entered[e.Depth] = len(t.steps) + 1
+		t.steps = append(t.steps, Step{Kind: StepEntry, Depth: e.Depth, Func: fn, Time: e.Time})
 	case bpf.LogArgs:
 		if n := len(t.steps); n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Func == fn {
 			return t.decoder.values(&t.steps[n-1].Values, fn, e)
@@ -287,33 +256,33 @@ func (t *tracer) add(e logEntry) error {
 	case bpf.LogExit:
 		t.exit(e, fn)
 	case bpf.LogProbe:
-		s := Step{Kind: StepProbe, Depth: e.depth, Probe: fn.Name}
+		s := Step{Kind: StepProbe, Depth: e.Depth, Probe: fn.Name}
 		if err := t.decoder.values(&s.Values, fn, e); err != nil {
 			return err
 		}
 		s.Time = s.Values.Event.Time
 		t.steps = append(t.steps, s)
 	default:
-		return fmt.Errorf("entry of kind %d in a log", e.kind)
+		return fmt.Errorf("entry of kind %d in a log", e.Kind)
 	}
 	return nil
 }
 
 // exit adds a return. If it directly follows its entry, both become one leaf. If the call
 // did not satisfy a predicate, the entry is taken away.
-func (t *tracer) exit(e logEntry, fn *plan.Probe) {
-	s := Step{Kind: StepExit, Depth: e.depth, Func: fn, Time: le.Uint64(e.data), Duration: le.Uint64(e.data[8:]),
-		Result: le.Uint64(e.data[16:]), Failed: e.flags&bpf.CallFailed != 0, Values: t.values}
+func (t *tracer) exit(e bpf.Logged, fn *plan.Probe) {
+	s := Step{Kind: StepExit, Depth: e.Depth, Func: fn, Time: e.Time, Duration: e.Duration,
+		Result: e.Result, Failed: e.Flags&bpf.CallFailed != 0, Values: t.values}
 	t.values = Values{}
-	n, entry := len(t.steps), t.entered[e.depth]-1
-	t.entered[e.depth] = 0
-	if e.flags&bpf.CallHidden != 0 {
-		if entry >= 0 && entry < n && t.steps[entry].Kind == StepEntry && t.steps[entry].Depth == e.depth {
+	n, entry := len(t.steps), t.entered[e.Depth]-1
+	t.entered[e.Depth] = 0
+	if e.Flags&bpf.CallHidden != 0 {
+		if entry >= 0 && entry < n && t.steps[entry].Kind == StepEntry && t.steps[entry].Depth == e.Depth {
 			t.hide(entry)
 		}
 		return
 	}
-	if n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Depth == e.depth && t.steps[n-1].Func == fn {
+	if n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Depth == e.Depth && t.steps[n-1].Func == fn {
 		s.Kind = StepLeaf
 		s.Values.Args = t.steps[n-1].Values.Args
 		t.steps[n-1] = s
@@ -323,15 +292,15 @@ func (t *tracer) exit(e logEntry, fn *plan.Probe) {
 }
 
 // values decodes what was captured of a call of fn.
-func (d *Decoder) values(v *Values, fn *plan.Probe, e logEntry) error {
-	if e.kind != bpf.LogArgs {
-		if len(e.data) < bpf.ItemHead {
-			return fmt.Errorf("decoding a record: values of %s have %d bytes", fn.Func.Name, len(e.data))
+func (d *Decoder) values(v *Values, fn *plan.Probe, e bpf.Logged) error {
+	if e.Kind != bpf.LogArgs {
+		if len(e.Data) < bpf.ItemHead {
+			return fmt.Errorf("decoding a record: values of %s have %d bytes", fn.Func.Name, len(e.Data))
 		}
 		v.Event = &event.Event{}
-		return event.Decode(d.Plan, e.data[bpf.ItemHead:], v.Event)
+		return event.Decode(d.Plan, e.Data[bpf.ItemHead:], v.Event)
 	}
-	return decodeArgs(v, fn, e.data)
+	return decodeArgs(v, fn, e.Data)
 }
 
 // decodeArgs decodes the arguments of a call: first the words in which they were passed,
@@ -352,21 +321,24 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 		}
 		v.Args = append(v.Args, arg)
 	}
-	const head = 8 // size of struct arg_bytes
-	for b := data[words:]; len(b) >= head; {
-		size, flags, index := int(le.Uint16(b)), b[2], int(b[3])
-		if len(b) < head+size || index >= len(targets) {
-			return fmt.Errorf("decoding a record: argument %d of %s has %d bytes", index, fn.Func.Name, size)
+	for b := data[words:]; len(b) > 0; {
+		t, rest, err := bpf.DecodeTarget(b)
+		if err == nil && t.Index >= len(targets) {
+			err = fmt.Errorf("target %d of %d", t.Index, len(targets))
 		}
-		a, arg := &fn.Args[targets[index]], &v.Args[targets[index]]
+		if err != nil {
+			return fmt.Errorf("decoding a record: arguments of %s: %w", fn.Func.Name, err)
+		}
+		b = rest
+		a, arg := &fn.Args[targets[t.Index]], &v.Args[targets[t.Index]]
 		switch {
-		case a.Ref && flags&argFault == 0:
-			arg.Value = b[head : head+size]
+		case a.Ref && !t.Fault:
+			arg.Value = t.Data
 		case a.Ref:
 			arg.Value = nil
-		case flags&argFault == 0:
-			arg.Target, arg.TargetType, arg.Text = b[head:head+size], a.Target, a.Text
-			arg.Cut = a.Cut(size)
+		case !t.Fault:
+			arg.Target, arg.TargetType, arg.Text = t.Data, a.Target, a.Text
+			arg.Cut = a.Cut(len(t.Data))
 			if a.Text {
 				arg.Target = bytes.TrimRight(arg.Target, "\x00")
 			}
@@ -374,9 +346,6 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 				arg.Target = arg.Target[:len(arg.Target)-1] // the extra byte only tells that the string goes on
 			}
 		}
-		b = b[min(len(b), head+(size+7)&^7):]
 	}
 	return nil
 }
-
-const argFault = 1
