@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Capturing all arguments of a call, driven by data, so that tens of thousands
- * of functions can share one program: the words they are passed in, and what
- * those that are pointers point to.
+ * Captures all arguments of a call: the words that they are passed in, and what pointers among
+ * them point to. A list in a map describes the arguments of each function, so tens
+ * of thousands of functions can share one program. Sessions call this.
  */
 #ifndef KSNOOP_ARGS_H
 #define KSNOOP_ARGS_H
 
-/*
- * copy_target copies what p points to and returns how many bytes that took.
- * An address without the top bit is user space's.
- */
+// copy_target copies what p points to and returns how many bytes that takes, header and
+// padding included. An address without the top bit is one of user space.
 static __always_inline __u32 copy_target(struct arg_bytes *to, __u64 p, __u32 i, __u32 kind, __u32 size)
 {
 	void *data = to + 1;
@@ -35,7 +33,8 @@ static __always_inline __u32 copy_target(struct arg_bytes *to, __u64 p, __u32 i,
 	return sizeof(*to) + ((size + 7) & ~7U);
 }
 
-/* ks_user_words replaces the address of struct pt_regs by what a system call was passed. */
+// ks_user_words is for system calls, whose only word points to the registers of user space.
+// It replaces the word by the arguments in them.
 FUNC int ks_user_words(__u64 *words)
 {
 #if defined(__TARGET_ARCH_arm64)
@@ -54,11 +53,9 @@ FUNC int ks_user_words(__u64 *words)
 	return 0;
 }
 
-/*
- * ks_args adds to the words of a call, of which there are ARG_WORDS at at, what
- * they point to, as the list says. There is room for ARGS_MAX bytes. It returns
- * how many are used: the list's words and the targets of those not NULL.
- */
+// ks_args appends what the words of a call point to. There are ARG_WORDS words at at, and
+// room for ARGS_MAX bytes in all. It keeps the words of the list, and appends the targets of
+// those that are not NULL. It returns how many bytes are used.
 FUNC __u32 ks_args(void *at, const struct arg_list *list)
 {
 	__u64 *words = at;

@@ -15,12 +15,6 @@ const (
 	VarGuarded = engineVarGuardedCalls
 )
 
-// FuncHold and FuncLetGo are what of the guard is not done in place.
-const (
-	FuncHold  = "ks_hold"
-	FuncLetGo = "ks_let_go"
-)
-
 // The data sections that the switch and the guard's table lie in.
 const (
 	mapSwitch = ".data.switch"

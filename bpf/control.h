@@ -1,64 +1,63 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What keeps programs from running when they must not: a switch, for all of them,
- * and a guard, which keeps one from running inside another.
+ * The switch turns all programs on and off. The guard keeps a program from running inside
+ * another one on the same stack. Generated code tests the switch, and holds
+ * the guard, at the beginning of programs of calls.
  */
 #ifndef KSNOOP_CONTROL_H
 #define KSNOOP_CONTROL_H
 
 /*
- * The switch: set to ON by user space when all is attached, to PAUSED for a while when
- * tracing takes too much of the machine, and to OFF when it is to end. Each program
- * tests it before it calls anything, but for those that do nothing unless a session
- * is open: unless it is ON, none is opened. By itself in its section, which nothing
- * else writes to.
+ * The switch. User space sets it to ON when everything is attached, to PAUSED while tracing
+ * takes too much of the machine, and to OFF at the end. Each program tests it before it
+ * calls anything. Programs that do nothing unless a session is open need no test: only
+ * while the switch is ON is a session opened. It has a section of its own, so that no other
+ * variable's stores share its cache line.
  */
 volatile enum position running SEC(".data.switch");
 
 /*
- * The guard. The helpers that programs call are functions that can be traced
- * themselves, and some run with a lock held: if a program reserved room in the ring
- * buffer while another, further up on the same stack, is about to do that, the CPU
- * would wait for itself. The kernel prevents it for kprobes, whose programs never
- * run inside each other, and not for trampolines and tracepoints. So these
- * programs take hold of the stack they run on before they call a helper that calls
- * anything but leaf functions, and leave the call alone if it is held already: then it
- * is one that tracing itself has made, or that an interrupt has made which runs on the
- * stack of another one. Calls in a session need no guard, its busy flag is one.
+ * The guard. Helpers are functions that can be traced themselves, and some run with a lock
+ * held. If a program reserved room in the ring buffer inside another one that is just
+ * doing so, the CPU would wait for itself. The kernel never runs the programs of kprobes
+ * inside each other; those of trampolines and tracepoints it does. So these hold the
+ * stack that they run on before they call a helper, unless that helper calls nothing
+ * that can be traced. If the stack is held already, they leave the call alone: tracing
+ * itself has made it, or an interrupt that runs on the stack of another one. Programs of
+ * sessions need no guard: the busy flag of the session does the same.
  *
- * A stack's number is the upper part of its addresses' lower half: stacks that are a
- * multiple of 4 GiB apart are taken for one. A stack that is not aligned to its size, as
- * those of interrupts on x86, has two numbers; what runs inside a program lies lower, so the
- * next number is looked at, too. Each has its place in a table. It is held by writing the number there, unless another stack's place is
- * the same and is held now: then one of a few other places is taken, and strays says
- * so at home.
+ * The number of a stack is bits 14 (or what its size is) to 31 of its addresses, so stacks
+ * that are a multiple of 4 GiB apart count as one. A stack that is not aligned to its size,
+ * like those of interrupts on x86, has two numbers. What runs inside a program lies below it,
+ * so the next higher number is tested as well. A number selects a place in a table, its
+ * home, and holding a stack writes the number there. If another stack holds that place,
+ * one of a few other places is used, and strays at home counts these.
  */
 
-// A data section of its own, which is made larger before loading.
+// The table. User space enlarges its section to GUARDS places, and one behind them.
 __hidden struct guard guards[1] SEC(".data.guard");
 
 struct guard stray_guards[STRAY_GUARDS];
 
-// Calls left alone because their stack was held.
+// How many calls were left alone because their stack was held.
 __u64 guarded_calls;
 
 static __always_inline struct guard *guard_of(__u32 stack)
 {
 	void *all = guards;
 
-	asm volatile("" : "+r"(all)); // or the compiler counts on there being one
+	asm volatile("" : "+r"(all)); // else the compiler assumes that the index is 0
 	return all + (__u64)(stack % GUARDS) * sizeof(struct guard);
 }
 
-// stray_guard is one of the other places. As with frame_at, the verifier is made to
-// forget which: it would follow the rest of the program anew for each.
+// stray_guard returns one of the other places. As in frame_at, the verifier must not know the
+// index: it would explore the rest of the program once for each.
 static __always_inline struct guard *stray_guard(__u32 i)
 {
 	return &stray_guards[(i + nothing) % STRAY_GUARDS];
 }
 
-// ks_hold takes hold of a stack whose place is not free. It returns the place
-// taken, NULL if the stack is held already.
+// ks_hold holds a stack for a program that did not find its home free.
 FUNC struct guard *ks_hold(__u32 stack)
 {
 	struct guard *home = guard_of(stack), *g;
@@ -84,7 +83,8 @@ held:
 	return 0;
 }
 
-// ks_let_go is for a place that is not the stack's home.
+// ks_let_go lets go of a place that is not the stack's home. The home is told first: once the
+// place is free, another stack may take it.
 FUNC int ks_let_go(struct guard *g)
 {
 	__sync_fetch_and_add(&guard_of(g->home)->strays, -1);

@@ -2,31 +2,34 @@
 
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 //
-// The part of ksnoop's kernel side that is the same for every request. What
-// differs per request is generated: a program that evaluates the predicates
-// and calls the functions below, and ks_capture, which stores the values.
+// The part of ksnoop's kernel side that is the same for every request. Package codegen
+// generates what differs: programs that evaluate predicates, and ks_capture, which stores
+// values. They call the functions named ks_.
 //
-// A request's programs and these functions are linked in user space (Go
-// package bpf), which is why the functions are hidden rather than static: the
-// compiler must keep each one whole and with the signature written here, and
-// the linker makes them static so that the verifier follows the types of
-// their arguments into them.
+// Go package bpf links both. FUNC declares a function that is linked: it is hidden, so that
+// the compiler keeps it whole and with its signature. The linker makes it static, so that the
+// verifier checks it with the types of the caller's arguments.
+//
+// functions.go has the contract of each function that generated code calls: what it takes and
+// returns, and which programs call it. Comments here say how it works.
 
 #include "engine.h"
 #include "filter.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-// Set before loading. The verifier sees its values and drops what they switch
-// off.
+// Set before loading, like all constants of the engine. The verifier knows their values and
+// drops the code that they switch off.
 const volatile struct config settings;
+
+// The records, for user space.
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } events SEC(".maps");
 
-// The probe of each function that shares its programs with others, by address
-// and, from SITE_LAYER on, by how many probes of the same address come before.
+// The cookies of functions whose links have none, by address. The bits from SITE_LAYER on
+// count the probes of the same address that come before.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -39,8 +42,8 @@ struct {
 #include "stash.h"
 #include "control.h"
 
-// ks_capture is generated: it stores the values that are wanted at data and
-// returns the set of slots that could not be read.
+// ks_capture is replaced by generated code. The assembler keeps the compiler from assuming
+// that it returns 0 and leaves the data alone.
 FUNC __u64 ks_capture(void *ctx, void *data)
 {
 	__u64 faults;
@@ -49,7 +52,7 @@ FUNC __u64 ks_capture(void *ctx, void *data)
 	return faults;
 }
 
-// ks_send captures and sends a record of size bytes, header included.
+// ks_send reserves room in the ring buffer and captures into that.
 FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -75,15 +78,15 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 
 extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym __weak;
 
-// ks_cast tells the verifier that p points to an object of the type with that
-// BTF id, which may then be read by plain loads. It costs no call at run time.
+// ks_cast lets plain loads read an object. The verifier replaces the call of the kfunc by a
+// move.
 FUNC void *ks_cast(void *p, __u32 type)
 {
 	return bpf_rdonly_cast(p, type);
 }
 
-// ks_finish completes the record in f with what is captured at return and
-// sends it: size bytes, header included.
+// ks_finish captures behind the values of the entry and copies the whole record into the ring
+// buffer.
 FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -101,14 +104,13 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 	return 0;
 }
 
-// ks_cookie returns what the link has for the function that is hit: the index of
-// its probe and, of sessions, enum func_flag.
+// ks_cookie asks the link.
 FUNC __u64 ks_cookie(void *ctx)
 {
 	return bpf_get_attach_cookie(ctx);
 }
 
-// ks_site returns the same for links that have no cookies, -1 for none.
+// ks_site looks the cookie up in sites.
 FUNC __s64 ks_site(void *ctx, __u64 layer)
 {
 	__u64 ip = bpf_get_func_ip(ctx) ^ (layer << SITE_LAYER);
@@ -142,7 +144,7 @@ union abi_only {
 };
 const union abi_only abi_only SEC(".rodata.abi");
 
-// The linker takes the functions out of this program.
+// This program is never loaded; see session_library.
 SEC("fentry")
 int library(void *ctx)
 {
@@ -169,8 +171,8 @@ int library(void *ctx)
 	return 0;
 }
 
-// tgid_of reads the process that a task is of. Processes begin and end seldom
-// enough for a helper, which works without BTF of the kernel.
+// tgid_of reads a task's process ID. It uses a helper, which needs no BTF of the kernel:
+// processes begin and end seldom enough.
 static __always_inline __u32 tgid_of(struct task_struct *task)
 {
 	__u32 tgid = 0;
@@ -179,7 +181,7 @@ static __always_inline __u32 tgid_of(struct task_struct *task)
 	return tgid;
 }
 
-// A process that a member of the family forks is one of the family.
+// process_fork adds a process to the family if its parent is a member.
 SEC("raw_tp/sched_process_fork")
 int process_fork(__u64 *ctx)
 {
@@ -194,9 +196,9 @@ int process_fork(__u64 *ctx)
 	return 0;
 }
 
-// What a process does on its way out is its own, so it leaves the family when its
-// last thread is gone: with the leader, which is kept until then. Of a thread that
-// executed a program it has the other's number.
+// process_free takes a process out of the family when its last thread is gone, since what a
+// process does on its way out is traced, too. The leader is freed last, and its PID is the
+// process ID: a thread that calls execve swaps PIDs with the leader, which is freed then.
 SEC("raw_tp/sched_process_free")
 int process_free(__u64 *ctx)
 {

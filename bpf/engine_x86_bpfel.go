@@ -80,7 +80,6 @@ type engineCallFlag uint32
 const (
 	engineCallFlagCALL_FINISHED engineCallFlag = 1
 	engineCallFlagCALL_FAILED   engineCallFlag = 2
-	engineCallFlagCALL_MISSED   engineCallFlag = 4
 	engineCallFlagCALL_HIDDEN   engineCallFlag = 8
 	engineCallFlagCALL_RETURNS  engineCallFlag = 16
 	engineCallFlagCALL_JUMPED   engineCallFlag = 32

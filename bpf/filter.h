@@ -3,8 +3,9 @@
 #define KSNOOP_FILTER_H
 
 /*
- * Whose calls are looked at. The lists are constants of the loaded program: the
- * verifier drops what tests empty ones.
+ * Whose calls are traced. The lists are constants of the loaded program, so the verifier
+ * drops the tests of empty ones. Programs of calls and entry functions of sessions
+ * ask the filter.
  */
 
 /* Bits of the preemption count, as linux/preempt.h has them since 2.6.30. */
@@ -16,15 +17,14 @@
 // Set before loading.
 const volatile struct task_filter filter;
 
-// Set before loading: the kernel has no BTF, or none that user space could see.
-// Programs then do without what rests on it: pointers to tasks that can be read
-// by plain loads.
+// Set before loading: the kernel has no BTF, or none that user space can see. Programs then
+// read tasks by helpers instead of plain loads.
 const volatile __u32 untyped;
 
 const volatile struct comms comms, not_comms;
 
-// The processes whose descendants are traced too, and those. It is kept by the
-// programs process_fork and process_free.
+// The processes that are traced with their descendants. User space adds the first ones;
+// process_fork and process_free add and remove descendants.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -33,8 +33,8 @@ struct {
 	__type(value, __u8);
 } family SEC(".maps");
 
-// ks_preempt_count is generated: where the kernel keeps the preemption count
-// depends on its version and on the architecture.
+// ks_preempt_count is replaced by generated code: the place of the preemption count depends
+// on the kernel's version and on the architecture.
 FUNC __u32 ks_preempt_count(void)
 {
 	__u32 count;
@@ -43,9 +43,9 @@ FUNC __u32 ks_preempt_count(void)
 	return count;
 }
 
-// ks_in_interrupt reports whether an interrupt runs on the back of the current
-// task. A program of a probe inside a function (trap is not 0) may have been
-// entered through a breakpoint, which the kernel counts as an NMI.
+// ks_in_interrupt reports whether an interrupt runs on top of the current task. trap is not 0
+// for a probe inside a function: a breakpoint may have led there, which the kernel counts as
+// a non-maskable and as a hard interrupt.
 FUNC int ks_in_interrupt(__u32 trap)
 {
 	__u32 count = ks_preempt_count();
@@ -56,6 +56,7 @@ FUNC int ks_in_interrupt(__u32 trap)
 	return trap ? hardirqs > nmis : hardirqs | nmis;
 }
 
+// listed reports whether a list has an ID.
 static __always_inline bool listed(const volatile struct ids *list, __u32 id)
 {
 	__u32 count = list->count;
@@ -66,24 +67,25 @@ static __always_inline bool listed(const volatile struct ids *list, __u32 id)
 	return false;
 }
 
-// has_zero is not 0 if a byte of x is 0.
+// has_zero returns 0 if no byte of x is 0. Otherwise its lowest bit is the highest one of the
+// first such byte.
 static __always_inline __u64 has_zero(__u64 x)
 {
 	return (x - 0x0101010101010101) & ~x & 0x8080808080808080;
 }
 
+// A task's name, as two words.
 struct name {
 	__u64 low, high;
 };
 
-// before keeps the bytes of x in front of the first one that is 0, of which
-// zero, of has_zero, has the lowest bit that is set.
+// before clears the first byte of x that is 0, and all behind it. zero is has_zero(x).
 static __always_inline __u64 before(__u64 x, __u64 zero)
 {
 	return x & (((zero & -zero) >> 7) - 1);
 }
 
-// cut makes what follows the end of a name 0.
+// cut clears what follows the end of a name.
 static __always_inline void cut(struct name *n)
 {
 	__u64 low = has_zero(n->low), high = has_zero(n->high);
@@ -96,11 +98,13 @@ static __always_inline void cut(struct name *n)
 	}
 }
 
+// has_bytes reports whether a name begins with the bytes of a part.
 static __always_inline bool has_bytes(const volatile struct comm_part *p, struct name *n)
 {
 	return !((n->low ^ p->value[0]) & p->mask[0] || (n->high ^ p->value[1]) & p->mask[1]);
 }
 
+// part_matches reports the same, and that each "?" stands for a byte.
 static __always_inline bool part_matches(const volatile struct comm_part *p, struct name *n)
 {
 	if (!has_bytes(p, n))
@@ -108,19 +112,21 @@ static __always_inline bool part_matches(const volatile struct comm_part *p, str
 	return !has_zero(n->low | ~p->some[0]) && !has_zero(n->high | ~p->some[1]);
 }
 
+// next_byte drops the first byte of a name.
 static __always_inline void next_byte(struct name *n)
 {
 	n->low = n->low >> 8 | n->high << 56;
 	n->high >>= 8;
 }
 
+// comm_listed reports whether a glob of a list matches a name.
 static __always_inline bool comm_listed(const volatile struct comms *list, struct name name)
 {
 	__u32 count = list->count;
 	struct name rest = name;
 	bool ok = true;
 
-	if (list->plain) // as most are: what follows is a loop, and costs more
+	if (list->plain) // most are, and the loop costs more
 		return has_bytes(&list->part[0], &name);
 	for (__u32 i = 0; i < count && i < FILTER_PARTS; i++) {
 		const volatile struct comm_part *p = &list->part[i];
@@ -148,13 +154,13 @@ static __always_inline bool comm_listed(const volatile struct comms *list, struc
 	return false;
 }
 
-// comm_wanted takes the words of a name one by one: of a struct that is passed by
-// value the compiler loads each byte by itself, since names are arrays of bytes.
+// comm_wanted reports whether the filter for names lets a name pass. It takes two words, not
+// a struct: names are arrays of bytes, and the compiler would load a struct byte by byte.
 static __always_inline bool comm_wanted(__u64 low, __u64 high)
 {
 	struct name name = {low, high};
 
-	// Before Linux 5.17 an older, longer name may show behind the end.
+	// Before Linux 5.17 the rest of an older, longer name may follow the NUL.
 	if (comms.search || not_comms.search)
 		cut(&name);
 	if (comms.count && !comm_listed(&comms, name))
@@ -162,7 +168,7 @@ static __always_inline bool comm_wanted(__u64 low, __u64 high)
 	return !not_comms.count || !comm_listed(&not_comms, name);
 }
 
-// rest_wanted is the part of task_wanted that looks at no task.
+// rest_wanted does the tests of task_wanted that read no task.
 static __always_inline int rest_wanted(__u32 tgid, __u32 trap)
 {
 	const volatile struct task_filter *f = &filter;
@@ -174,7 +180,7 @@ static __always_inline int rest_wanted(__u32 tgid, __u32 trap)
 	return !f->cgroup || bpf_get_current_ancestor_cgroup_id(f->cgroup_level) == f->cgroup;
 }
 
-// ks_filter_untyped is task_wanted by helpers alone.
+// ks_filter_untyped is task_wanted for kernels without BTF: it uses helpers only.
 FUNC int ks_filter_untyped(__u32 trap)
 {
 	const volatile struct task_filter *f = &filter;
@@ -198,8 +204,8 @@ FUNC int ks_filter_untyped(__u32 trap)
 	return rest_wanted(tgid, trap);
 }
 
-// task_wanted reports whether the call that is being made is one to look at. The
-// cheapest tests come first. For trap, see ks_in_interrupt.
+// task_wanted reports whether calls of the current task are traced now. The cheapest tests
+// come first. For trap, see ks_in_interrupt.
 static __always_inline int task_wanted(__u32 trap)
 {
 	const volatile struct task_filter *f = &filter;

@@ -14,35 +14,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// The functions of the engine that generated code calls; engine.bpf.c says
-// what they take. FuncCapture is generated.
-const (
-	FuncCount   = "ks_count"
-	FuncFilter  = "ks_filter"
-	FuncAdmit   = "ks_admit"
-	FuncSend    = "ks_send"
-	FuncOpen    = "ks_open"
-	FuncOpenFar = "ks_open_far"
-	FuncCast    = "ks_cast"
-	FuncIDs     = "ks_ids"
-	FuncFind    = "ks_find"
-	FuncFindFar = "ks_find_far"
-	FuncForget  = "ks_forget"
-	FuncFree    = "ks_free"
-	FuncFinish  = "ks_finish"
-	FuncCapture = "ks_capture"
-	// Of programs that are shared by several probes.
-	FuncCookie     = "ks_cookie"
-	FuncSite       = "ks_site"
-	FuncSendList   = "ks_send_list"
-	FuncStashList  = "ks_stash_list"
-	FuncFinishList = "ks_finish_list"
-	FuncSendTail   = "ks_send_tail"
-	FuncFinishTail = "ks_finish_tail"
-	// FuncPreemptCount is generated if it is wanted; see Settings.Subprograms.
-	FuncPreemptCount = "ks_preempt_count"
-)
-
 // Settings are fixed when the engine is loaded.
 type Settings struct {
 	Filter Filter // by the kernel's own PIDs

@@ -3,8 +3,9 @@
 #define KSNOOP_LOSS_H
 
 /*
- * What is lost is counted by cause, and marked in the stream of records: a
- * record of KIND_LOST stands where others are missing.
+ * Nothing is lost in silence. Losses are counted by cause, and marked in the stream: a record
+ * of KIND_LOST stands where others are missing. Calls beyond the rate limit are
+ * counted likewise.
  */
 
 struct {
@@ -14,14 +15,15 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-// MARKED is how many of the counters, from the first on, have a mark in the stream. The
-// verifier follows ks_mark once for each of them, in every program that sends a record.
+// The first MARKED counters can have marks in the stream. The verifier explores ks_mark once
+// for each of them, in every program that sends a record: this must be a small number.
 enum { MARKED = LOST_NMI + 1 };
 
-// What was lost since the last mark, by cause, and whether there is any.
+// What was lost since the last mark, by cause, and whether that is anything.
 __u64 unmarked[MARKED];
 __u32 mark_due;
 
+// add adds to a counter of this CPU.
 static __always_inline void add(enum counter which, __u32 many)
 {
 	__u32 key = which;
@@ -36,16 +38,16 @@ FUNC void ks_count(enum counter which)
 	add(which, 1);
 }
 
-// ks_lost counts a record, or a call, that is missing from the stream. The cause is one of
-// the first MARKED.
+// ks_lost counts a record, or a call, that is missing from the stream. The cause must be one
+// of the first MARKED; Marked in Go lists those that are used.
 FUNC void ks_lost(enum counter which)
 {
-	add(which, 1); // no call: the verifier allows 8 frames
+	add(which, 1); // not ks_count: the verifier allows 8 nested calls
 	__sync_fetch_and_add(&unmarked[which], 1);
 	mark_due = 1;
 }
 
-// stamp fills an event but for what is only shown of calls.
+// stamp fills an event, except for what a mark does not need.
 static __always_inline void stamp(struct event *e, __u32 probe, enum kind kind, __u64 ids)
 {
 	e->time = bpf_ktime_get_ns();
@@ -59,6 +61,8 @@ static __always_inline void stamp(struct event *e, __u32 probe, enum kind kind, 
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
 }
 
+// fill fills the event of a call, except for its entry time and faults. ids is
+// bpf_get_current_pid_tgid.
 static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
 {
 	__u64 inner = inner_ids();
@@ -69,8 +73,8 @@ static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, _
 	e->inner_tid = inner;
 }
 
-// ks_mark sends a record for each cause of what was lost since it last did. It
-// is called when mark_due is set, before a record is sent.
+// ks_mark sends a mark for each cause of losses since the last marks. Functions that send a
+// record call it before, if mark_due is set.
 FUNC void ks_mark(void)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -88,7 +92,7 @@ FUNC void ks_mark(void)
 			mark_due = 1;
 			return;
 		}
-		stamp(&l->event, i, KIND_LOST, ids); // without branches: this is a loop
+		stamp(&l->event, i, KIND_LOST, ids); // not fill: it has branches, and this is a loop
 		l->event.entry_time = 0;
 		l->event.faults = 0;
 		l->count = n;
@@ -96,14 +100,13 @@ FUNC void ks_mark(void)
 	}
 }
 
-// The most calls, if not 0, that are sent in a time, of ns; calls are counted
-// from the first one after such a time.
+// At most rate_limit.most calls are sent in a window, unless it is 0. A window begins with
+// the first call after the last window has ended.
 const volatile struct rate_limit rate_limit;
 __u64 window_start, window_calls;
 
-// ks_admit reports whether a call may be sent. Two that begin a new window at
-// the same time may make it larger by one: what matters is that every call is
-// either sent or counted.
+// ks_admit counts calls in the window. Two calls that begin a window at the same time may
+// admit one more than most; but each call is either sent or counted.
 FUNC int ks_admit(void)
 {
 	__u64 now = bpf_ktime_get_ns(), start = window_start;

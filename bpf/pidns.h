@@ -3,9 +3,10 @@
 #define KSNOOP_PIDNS_H
 
 /*
- * PID namespaces. A task has a PID in its own namespace and in each one around
- * it. The kernel's own number, and that of filters and the family, is the one in
- * the initial namespace. Users know those of the namespace that ksnoop is in.
+ * PID namespaces. A task has a PID in its own namespace and in each one around it. Filters and
+ * the family use those of the initial namespace. Users know those of the namespace
+ * that ksnoop runs in, so records have both. User space reads the program list_pids
+ * to find its namespace and to translate PIDs.
  */
 
 struct upid { /* the same since Linux 4.15 */
@@ -47,11 +48,12 @@ static __always_inline __u32 level_of(struct pid *pid)
 	return level;
 }
 
-// upid_at reads the number that a task has at a level, which is 0 if it has none.
+// upid_at reads the number and the namespace that a task has at a level; both are 0 if it has
+// none.
 static __always_inline void upid_at(struct upid *id, struct pid *pid, __u32 level)
 {
 	*id = (struct upid){};
-	if (level <= level_of(pid)) // which is 0 of none
+	if (level <= level_of(pid)) // level_of(NULL) is 0
 		bpf_probe_read_kernel(id, sizeof(*id), &pid->numbers[level]);
 }
 
@@ -64,8 +66,8 @@ static __always_inline __u32 number_in(struct pid *pid, __u32 level, __u64 addr)
 	return !addr || id.ns == (void *)addr ? id.nr : 0;
 }
 
-// ks_inner_ids returns what bpf_get_current_pid_tgid does, in another namespace:
-// the one at addr or, if that is 0, the task's own.
+// ks_inner_ids is bpf_get_current_pid_tgid for another namespace: the one at addr or, if that
+// is 0, the task's own.
 FUNC __u64 ks_inner_ids(__u32 level, __u64 addr)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -77,23 +79,22 @@ FUNC __u64 ks_inner_ids(__u32 level, __u64 addr)
 	return tgid << 32 | number_in(pid_of(task), level, addr);
 }
 
-// inner_ids returns the numbers that are shown besides the kernel's own: those in
-// ksnoop's namespace or, if that is the initial one, in the task's. It is 0 where
-// there are no others.
+// inner_ids returns the numbers that records have besides those of the initial namespace:
+// those in ksnoop's namespace or, if that is the initial one, in the task's own. It returns 0
+// if there are no others.
 static __always_inline __u64 inner_ids(void)
 {
 	struct task_struct *task;
 
 	if (pid_namespace.addr)
 		return ks_inner_ids(pid_namespace.level, pid_namespace.addr);
-	if (untyped) // to look would cost every record
+	if (untyped) // without BTF, this would cost each record two reads by helpers
 		return 0;
 	task = bpf_get_current_task_btf();
 	return task->thread_pid->level ? ks_inner_ids(0, 0) : 0;
 }
 
-// ks_ids returns what $pid and $tid are where ksnoop is not in the initial
-// namespace: the numbers in its own.
+// ks_ids is for $pid and $tid where ksnoop is not in the initial namespace.
 FUNC __u64 ks_ids(void)
 {
 	return ks_inner_ids(pid_namespace.level, pid_namespace.addr);
@@ -122,8 +123,8 @@ static __noinline long ks_write_line(struct bpf_iter__task *ctx, struct listed_p
 	return bpf_seq_write(ctx->meta->seq, line, sizeof(*line));
 }
 
-// list_pids tells of the namespace of who reads it, and of the tasks in there.
-// The kernel runs it for no others.
+// list_pids writes the namespace of the reader and, for each task in that, its numbers in
+// both namespaces. The kernel runs the iterator for these tasks only.
 SEC("iter/task")
 int list_pids(struct bpf_iter__task *ctx)
 {
@@ -139,7 +140,7 @@ int list_pids(struct bpf_iter__task *ctx)
 	line.addr = (__u64)id.ns;
 	line.inner = number_in(pid_of(task), line.level, line.addr);
 	line.pid = task->pid;
-	ks_write_line(ctx, &line); // once more later, if it finds no room
+	ks_write_line(ctx, &line); // if there is no room, the kernel runs it again later
 	return 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where sessions are kept: a pool of as many as may be open at once, all of it
- * there from the beginning, and an index that says which one is a thread's. The
- * storage that the kernel has for tasks gives no block of this size since Linux
- * 6.19 (kmalloc_nolock), and to look there costs several times as much.
+ * The pool of sessions, one for each that may be open at once, and the index, which says
+ * which session is a thread's. Both are allocated before loading. The kernel's task storage
+ * gives no blocks of this size since Linux 6.19 (kmalloc_nolock), and a look-up in it
+ * costs several times as much.
  */
 #ifndef KSNOOP_POOL_H
 #define KSNOOP_POOL_H
@@ -19,33 +19,32 @@ struct {
 	__type(value, struct session);
 } sessions SEC(".maps");
 
-// The first of those in the pool that have been given back, from where each
-// leads to the next: 1 + its index, 0 for none, and in the upper half how often
-// this has changed, so that nobody takes an old state for the present one.
+// The list of free sessions. The lower half is 1 + the index of the first one, 0 for none;
+// session.next leads on. The upper half counts changes, so that a compare-and-swap does not
+// mistake a later state for the one it has read (ABA).
 __u64 free_sessions;
 
-// How many of the pool have ever been taken.
+// How many sessions of the pool have ever been taken. The others are not on the list yet.
 __u32 fresh_sessions;
 
 enum {
 	BUCKET_CELLS = 4,
-	TRIES = 64, // of a change that others make as well
+	TRIES = 64, // of a compare-and-swap, while other CPUs change the same word
 };
 
 /*
- * A task belongs into one bucket or, if that is full, into another one. There are
- * two for each session of the pool, so that it practically never happens that
- * both are full.
+ * A task is in one of two buckets: its own or, if that is full, the other one. There are
+ * two buckets for each session of the pool, so both are hardly ever full.
  */
 struct bucket {
 	__u64 task[BUCKET_CELLS]; // its struct task_struct; 0: free
 	__u32 slot[BUCKET_CELLS]; // 1 + index of its session; 0: none yet, or no longer
-	__u32 strays;		  // tasks that belong here and are in their other bucket
+	__u32 strays;		  // how many tasks whose own bucket this is are in their other one
 	__u32 pad[3];
 };
 
-// A data section of its own, which is made larger before loading: it is
-// addressed without a look-up.
+// The index. User space enlarges its section before loading. Unlike a map, a section needs no
+// look-up.
 __hidden struct bucket session_index[1] SEC(".data.index");
 
 static __always_inline struct bucket *bucket_at(__u32 hash)
@@ -53,26 +52,28 @@ static __always_inline struct bucket *bucket_at(__u32 hash)
 	void *all = session_index;
 	__u64 i = hash >> index_shift;
 
-	asm volatile("" : "+r"(all)); // or the compiler counts on there being one
+	asm volatile("" : "+r"(all)); // else the compiler assumes that the index is 0
 	return all + i * sizeof(struct bucket);
 }
 
+// hash_of returns the hash of a task, whose upper bits are the number of its own bucket.
 static __always_inline __u32 hash_of(__u64 task)
 {
 	return low_half(task) * 0x9E3779B1;
 }
 
-// other returns the hash of the other bucket.
+// other returns the hash for the other bucket.
 static __always_inline __u32 other(__u32 hash)
 {
 	return hash * 0x85EBCA6B;
 }
 
+// slot_in returns the slot of a task in a bucket, 0 if it is not there.
 static __always_inline __u32 slot_in(const struct bucket *b, __u64 task)
 {
 #pragma unroll
 	for (int i = 0; i < BUCKET_CELLS; i++)
-		if (b->task[i] == task && b->slot[i]) // an interrupt may have come between the two
+		if (b->task[i] == task && b->slot[i]) // an interrupt can come between setting the two
 			return b->slot[i];
 	return 0;
 }
@@ -96,7 +97,7 @@ static __always_inline struct session *session_of_task(__u64 task)
 	return slot ? session_at(slot) : 0;
 }
 
-// take_session takes a session out of the pool.
+// take_session takes a session out of the pool; NULL if there is none.
 static __always_inline struct session *take_session(void)
 {
 	struct session *s;
@@ -131,7 +132,7 @@ static __always_inline int give_back(struct session *s)
 		if (__sync_val_compare_and_swap(&free_sessions, head, ((head >> 32) + 1) << 32 | s->slot) == head)
 			return 0;
 	}
-	ks_lost(LOST_SESSION); // there will be room for one less
+	ks_lost(LOST_SESSION); // from now on there is room for one session less
 	return 0;
 }
 
@@ -141,8 +142,8 @@ FUNC int ks_give_back(struct session *s)
 	return give_back(s);
 }
 
-// enlist takes a cell of a bucket for a task. It returns its number, or
-// BUCKET_CELLS if none is free.
+// enlist takes a cell of a bucket for a task. It returns the cell's number, BUCKET_CELLS if
+// none is free.
 static __always_inline __u32 enlist(struct bucket *b, __u64 task)
 {
 	__u32 i;
@@ -153,8 +154,8 @@ static __always_inline __u32 enlist(struct bucket *b, __u64 task)
 	return i;
 }
 
-// ks_new_session returns a session for the current task, which has none. It is busy:
-// an interrupt on top of us that does not count as one yet must not use it.
+// ks_new_session returns a session for the current task, which has none. It is busy from the
+// beginning: an interrupt that the preemption count does not show yet must not use it.
 FUNC struct session *ks_new_session(void)
 {
 	__u64 task = bpf_get_current_task();
@@ -188,17 +189,17 @@ FUNC struct session *ks_new_session(void)
 	return s;
 }
 
-// ks_release takes a session that has ended out of the index, and gives it back.
+// ks_release takes a session that has ended out of the index and gives it back to the pool.
 FUNC int ks_release(struct session *s)
 {
 	struct bucket *b = bucket_at(s->stray ? other(s->hash) : s->hash);
 	__u32 cell = s->cell % BUCKET_CELLS;
 
 	b->slot[cell] = 0;
-	__sync_lock_test_and_set(&b->task[cell], 0); // not before the slot, on any CPU
+	__sync_lock_test_and_set(&b->task[cell], 0); // a full barrier: no CPU sees this before the slot
 	if (s->stray)
 		__sync_fetch_and_add(&bucket_at(s->hash)->strays, -1);
-	return give_back(s); // no call: every session ends here
+	return give_back(s); // inlined, since every session ends here
 }
 
 #endif

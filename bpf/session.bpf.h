@@ -23,8 +23,8 @@ __u32 open_sessions SEC(".data.sessions");
 
 #include "pool.h"
 
-// The sessions of interrupts: two for each CPU, one of soft and one of hard interrupts,
-// since a hard one can interrupt a soft one.
+// The sessions of interrupts: two for each CPU, one of soft and one of hard interrupts, since
+// a hard one can interrupt a soft one.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
@@ -66,8 +66,8 @@ static __always_inline struct call *at(struct call *calls, __u64 i)
 #include "session_calls.h"
 #include "session_hung.h"
 
-// This program is never loaded. It calls what generated code may call, so that the ELF
-// reader joins these functions with it; the linker takes them from there.
+// This program is never loaded. It calls what generated code may call, so that the ELF reader
+// joins these functions with it; the linker takes them from there.
 SEC("fentry")
 int session_library(void *ctx)
 {

@@ -12,30 +12,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// The functions of sessions that generated code calls; session.bpf.h says what
-// they take. FuncWords, FuncResult and FuncReturnAddress may be generated.
-const (
-	FuncAway          = "ks_away"
-	FuncEnter         = "ks_enter"
-	FuncLeave         = "ks_leave"
-	FuncSession       = "ks_session"
-	FuncOpenSession   = "ks_open_session"
-	FuncAround        = "ks_around"
-	FuncHit           = "ks_hit"
-	FuncDone          = "ks_done"
-	FuncPush          = "ks_push"
-	FuncPop           = "ks_pop"
-	FuncInnermost     = "ks_innermost"
-	FuncItem          = "ks_item"
-	FuncItemOf        = "ks_item_of"
-	FuncLogItem       = "ks_log_item"
-	FuncLogArgs       = "ks_log_args"
-	FuncSatisfied     = "ks_satisfied"
-	FuncWords         = "ks_words"
-	FuncResult        = "ks_result"
-	FuncReturnAddress = "ks_return_address"
-)
-
 // AppendOpenSessions loads into reg how many sessions are open.
 func AppendOpenSessions(dst asm.Instructions, reg asm.Register) asm.Instructions {
 	return appendLoad(dst, reg, mapOpenSessions)

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The layout of sessions, in the kernel and in the records that are sent.
+ * Sessions: their records, which user space reads, and their state in the kernel. bpf2go
+ * generates the Go side of both; see gen.go.
  */
 #ifndef KSNOOP_SESSION_H
 #define KSNOOP_SESSION_H
 
 enum {
-	DEPTH = 128,	   /* calls of one thread that are kept, one within the other */
+	DEPTH = 128,	   /* calls of a session in flight, one within the other */
 	STACK_WORDS = 127, /* of a kernel stack */
 	ERRNOS = 4096,
-	UNWIND = 8,
-	KEPT = 3,   /* failing chains that other calls have followed */
-	CHAIN = 32, /* calls that are kept of one */
+	UNWIND = 8, /* calls that ks_unwind looks at */
+	KEPT = 3,   /* failing chains besides the one in place; see session_chain.h */
+	CHAIN = 32, /* calls of one of these */
 };
 
-/* What a program is told of its function besides the id: bits of the cookie. */
+/* Bits of a cookie. The low 32 bits are the id of the function. */
 enum func_bit {
 	FUNC_ENTRY_BIT = 32,   /* it opens sessions */
 	FUNC_CLASS_SHIFT = 33, /* two bits: enum error_class */
-	FUNC_ARGS_BIT = 35,    /* it has a list of arguments */
-	FUNC_CHECKED_BIT = 36, /* the filters have been asked, if no session was open */
+	FUNC_ARGS_BIT = 35,    /* all its arguments are captured */
+	FUNC_CHECKED_BIT = 36, /* set by ks_away: the filters let the task pass, while no session was open */
 };
 #define FUNC_ENTRY (1ULL << FUNC_ENTRY_BIT)
 #define FUNC_ARGS (1ULL << FUNC_ARGS_BIT)
 #define FUNC_CHECKED (1ULL << FUNC_CHECKED_BIT)
 
-/* Which results mean that a function failed. The plan has the same. */
+/* Which results mean that a function failed: layout.ErrorClass. */
 enum error_class {
 	NEVER_FAILS = 0,
 	FAILS_INT32 = 1,
@@ -34,44 +35,45 @@ enum error_class {
 };
 
 enum call_flag {
-	CALL_FINISHED = 1, /* duration and result are those of the return */
+	CALL_FINISHED = 1, /* it has returned: duration and result are set */
 	CALL_FAILED = 2,
-	CALL_MISSED = 4, /* its return was not seen */
-	CALL_HIDDEN = 8, /* did not meet a predicate on its return */
-	CALL_RETURNS = 16, /* of a finished one: sp is where it returned to */
-	CALL_JUMPED = 32,  /* of a finished one: its caller ended by a jump to it, and both returned to the same place */
+	CALL_HIDDEN = 8,   /* it did not meet a predicate at its return */
+	CALL_RETURNS = 16, /* it has returned: sp is where to */
+	CALL_JUMPED = 32,  /* it has returned, and was tail-called: its caller jumped to it and returns to the same place */
 };
 
-/* A call, while it is in flight and, until another takes its place, after. */
+/* A call. It remains here after its return, until another call takes its place. */
 struct call {
 	__u64 entry;	/* CLOCK_MONOTONIC ns */
 	__u64 duration; /* ns */
 	__u64 result;
-	/* While it is in flight, the low half of the address of its stack frame, which tells it from others.
-	   When it has returned, the low half of the address that it returned to; 0: not known. */
+	/* In flight, the low half of the address of its stack frame. After its return, the low half of
+	   the address that it returned to, 0 if not known. */
 	__u32 sp;
 	__u32 func;
-	__u32 start;  /* length of the log, or the stash, before it */
-	__u32 values; /* 1 + offset in the log of all arguments; 0: nothing. With -T, of the values of a SPEC that has returned */
-	__u32 item;   /* the same for the values of a SPEC. With -T, in the stash while the call is in flight */
+	__u32 start;  /* length of the log, or of a traced session's stash, before it */
+	/* Offsets plus 1, 0 for none. Of a session that is not traced, values is that of all arguments, and item
+	   that of the values of a SPEC, both in the log. Of a traced session, values is that of what was
+	   logged last, and item that of the values in the stash while the call is in flight. */
+	__u32 values;
+	__u32 item;
 	__u32 flags;  /* enum call_flag */
 };
 
 enum session_kind {
 	SESSION_END = 1,   /* the entry function has returned */
-	SESSION_CHUNK = 2, /* a part of the log of a session that is still open */
-	SESSION_CHAIN = 3, /* a failing chain that has given way: its caller went on, or failed for another reason */
-	SESSION_DROP = 4,  /* ended, and is not wanted */
-	SESSION_HUNG = 5,  /* has been open for long */
+	SESSION_CHUNK = 2, /* a part of the log of an open session */
+	SESSION_CHAIN = 3, /* a failing chain that was not the reason of its caller's result */
+	SESSION_DROP = 4,  /* it has ended and is not wanted; parts of it were sent */
+	SESSION_HUNG = 5,  /* it has been open for long */
 	SESSION_EXIT = 6,  /* its thread has ended */
 };
 
 /*
- * A record: what follows is the log, then frames, the stack and branches, as many
- * as the header says.
+ * The header of a record. The log, calls, the stack and branches follow, as many as it says.
  */
 struct session_record {
-	__u64 start; /* with tid and cpu: names the session */
+	__u64 start; /* with tid and cpu, the name of the session */
 	__u64 end;
 	__u32 tgid;
 	__u32 tid;
@@ -85,13 +87,13 @@ struct session_record {
 	__u32 lost_chunks;
 	__u32 lost_returns;
 	__u32 lost_room;   /* calls for whose return the kernel had no room */
-	__u32 lost_chains; /* failing chains that gave way undecided */
+	__u32 lost_chains; /* failing chains given up before it was known whether they were the reason */
 	__u16 cpu;
 	__u8 kind; /* enum session_kind */
 	__u8 failed;
 	__u16 depth;  /* calls in flight */
 	__u16 frames; /* number of struct call */
-	__u16 stitched; /* index of the first frame that other calls have followed; 0: none */
+	__u16 stitched; /* index of the first call of a chain that was kept while others were made; 0: none */
 	__u16 stack;  /* number of addresses */
 	__u8 interrupt; /* it was opened by one */
 	__u8 branches; /* number of struct perf_branch_entry */
@@ -106,8 +108,8 @@ struct session_record {
 enum log_kind {
 	LOG_ENTRY = 1,
 	LOG_EXIT = 2,
-	LOG_ARGS = 3,  /* of the last LOG_ENTRY, or of a frame */
-	LOG_ITEM = 4,  /* a struct frame with its values, of the call with that depth */
+	LOG_ARGS = 3,  /* all arguments of the last LOG_ENTRY or, in a session that is not traced, of a call */
+	LOG_ITEM = 4,  /* a struct frame with its values, of the call at that depth */
 	LOG_PROBE = 5, /* a struct frame with the values of an injected probe */
 };
 
@@ -115,7 +117,7 @@ enum log_bit {
 	LOG_FLAGS_SHIFT = 24, /* in log_head.func */
 };
 
-/* In front of everything in the log. */
+/* The head of each entry of the log. */
 struct log_head {
 	__u8 kind;
 	__u8 depth;
@@ -135,7 +137,7 @@ struct log_exit {
 	__u64 result;
 };
 
-/* How the kernel got to a return. */
+/* How the kernel got to a return: stack and branches at that moment. */
 struct trail {
 	__u64 stack_len;    /* bytes */
 	__s64 branches_len; /* bytes, or a negative error number */
@@ -143,10 +145,7 @@ struct trail {
 	struct perf_branch_entry branches[MAX_BRANCHES];
 };
 
-/*
- * A failing chain that other calls have followed. It hangs under a call that is in
- * flight: what that returns tells whether this was the reason.
- */
+/* A failing chain that is kept while its caller makes other calls; see session_chain.h. */
 struct chain {
 	__u16 from;    /* index of its outermost call, not 0 */
 	__u16 size;    /* calls */
@@ -157,41 +156,41 @@ struct chain {
 	struct call calls[CHAIN];
 };
 
-/* The session of a thread, while one is open, or what an interrupt has for its own. */
+/* The session of a thread, or that of an interrupt. */
 struct session {
-	__u32 busy;   /* a program is at work on it; programs know that this is first */
+	__u32 busy;   /* a program is at work on it */
 	__u16 depth;  /* calls in flight; 0: no session is open */
-	__u16 top;    /* calls that are valid: those in flight and, behind, the last that returned */
-	/* What follows, up to chains, is cleared in a new session: see FRESH_SIZE. */
-	__u16 failing;	   /* 1 + index of the outermost call of the failing chain, 0: there is none */
-	__u16 stitched;	   /* index of the first call of that chain that others have followed, 0: none */
+	__u16 top;    /* valid calls: those in flight and the failing chain, or the last call, behind them */
+	/* From here to chains, a new session clears everything: see FRESH_SIZE. */
+	__u16 failing;	   /* 1 + index of the outermost call of the failing chain in place, 0: there is none */
+	__u16 stitched;	   /* as in the record, for that chain */
 	__u8 keeps;	   /* bit i: kept[i] is in use */
-	__u8 satisfied;	   /* a call has met predicates */
+	__u8 satisfied;	   /* a call has met its predicates */
 	__u8 sent;	   /* parts of it were sent */
 	__u8 chains;	   /* failing chains were sent */
 	__u32 error;	   /* errno of the outermost call of the failing chain, 0: NULL */
-	__u32 context;	   /* not zero: of an interrupt */
+	__u32 context;	   /* not 0: it is an interrupt's */
 	__u32 log_len;
 	__u32 stash_len;
-	__u32 changes;	 /* of its calls, ever */
-	__u32 success;	 /* changes when a call succeeded last */
-	__u32 slot;	 /* 1 + its index in the pool */
-	__u32 next;	 /* in the pool: slot of the next one there */
-	__u32 hash;	 /* of the task, in the index */
+	__u32 changes;	 /* calls and returns, over all sessions here */
+	__u32 success;	 /* changes at the last return without an error */
+	__u32 slot;	 /* 1 + its index in the pool; 0: it is an interrupt's */
+	__u32 next;	 /* slot of the next free one in the pool */
+	__u32 hash;	 /* of the task, for the index */
 	__u16 cell;	 /* of the bucket there */
-	__u16 stray;	 /* it is the other bucket */
-	__u32 overrun;	 /* of the task, when the session was opened */
-	__u32 jumped;	 /* CALL_JUMPED, if all calls of the failing chain are */
-	__u64 hung;	 /* start of the one that was reported as hung */
-	__u64 ticket; /* of the branch snapshot of the return at hand */
-	struct trail trail; /* to the return of the failing chain's innermost call */
+	__u16 stray;	 /* that is the task's other bucket */
+	__u32 overrun;	 /* overrun() when the session was opened */
+	__u32 jumped;	 /* CALL_JUMPED, if all calls of the failing chain are tail calls */
+	__u64 hung;	 /* start of the last session here that was reported as hung */
+	__u64 ticket; /* of the branch snapshot at the current return */
+	struct trail trail; /* at the return of the failing chain's innermost call */
 	struct call calls[DEPTH];
 	struct chain kept[KEPT];
 	struct session_record rec;
 	__u8 log[]; /* log_size bytes, stash_size */
 };
 
-/* What a new session clears by one store, from failing on. */
+/* What a new session clears with one store of 8 bytes, from failing on. */
 enum { FRESH_SIZE = __builtin_offsetof(struct session, error) - __builtin_offsetof(struct session, failing) };
 _Static_assert(FRESH_SIZE == 8 && __builtin_offsetof(struct session, failing) % 8 == 0, "one store");
 
@@ -199,12 +198,12 @@ struct session_config {
 	__u64 longer;  /* ns */
 	__u64 hung;    /* ns */
 	__u8 success;  /* report sessions that did not fail, too */
-	__u8 interim;  /* report failing chains that have given way */
+	__u8 interim;  /* report failing chains that were given up */
 	__u8 traced;   /* log every call */
 	__u8 live;     /* send the log at once */
-	__u8 condition; /* report only sessions in which a call has met predicates */
-	__u8 by_errno; /* look at errnos */
-	__u8 overrun;  /* count calls that fprobes do not see */
+	__u8 condition; /* report only sessions in which a call has met its predicates */
+	__u8 by_errno; /* report only the errors in errnos */
+	__u8 overrun;  /* count calls whose returns fprobes miss */
 	__u8 pad;
 	__u64 errnos[ERRNOS / 64]; /* bit set: an error to report; bit 0 is NULL */
 };

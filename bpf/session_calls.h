@@ -22,9 +22,9 @@ static __always_inline void forget(struct session *s, __u32 n)
 }
 
 // ks_unwind takes off calls that must be over because func is at sp now: those with a lower
-// stack pointer. It looks at UNWIND calls at most; the next call goes on. It returns
-// whether it found a call of func with this stack pointer. If again is set, func has just
-// been called, so that one is over as well and is taken off, too.
+// stack pointer. It looks at UNWIND calls at most; the next call goes on. It returns whether
+// it found a call of func with this stack pointer. If again is set, func has just been
+// called, so that one is over as well and is taken off, too.
 FUNC int ks_unwind(struct session *s, __u32 sp, __u32 func, int again)
 {
 	__u32 n = s->depth, keep = n, found = 0;
@@ -126,8 +126,8 @@ static __always_inline int fails(__u64 cookie, __u64 result)
 	return 0;
 }
 
-// pop takes off the innermost call, which has returned. hidden is CALL_HIDDEN for a call
-// that did not meet its predicates, else 0.
+// pop takes off the innermost call, which has returned. hidden is CALL_HIDDEN for a call that
+// did not meet its predicates, else 0.
 static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
 {
 	__u32 d = s->depth - 1;

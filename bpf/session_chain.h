@@ -35,8 +35,8 @@ static __always_inline void take_trail(void *ctx, struct session *s)
 }
 
 // send_chain sends a failing chain that was not the reason of its caller's result, if the
-// user asked for these: the kept chain c, which hangs under the first n calls, or the one
-// in place, with which the n calls end, if c is NULL.
+// user asked for these: the kept chain c, which hangs under the first n calls, or the one in
+// place, with which the n calls end, if c is NULL.
 static __always_inline void send_chain(struct session *s, __u64 n, struct chain *c)
 {
 	if (!wanted.interim)
@@ -45,9 +45,9 @@ static __always_inline void send_chain(struct session *s, __u64 n, struct chain 
 	ks_send_session(s, SESSION_CHAIN, n, c);
 }
 
-// room_for returns which place of kept a chain takes that hangs under call from - 1 and
-// ended with an error. First comes the place of a chain under the same call with the same
-// error, then a free place, then the oldest chain under the same call, then the oldest one.
+// room_for returns which place of kept a chain takes that hangs under call from - 1 and ended
+// with an error. First comes the place of a chain under the same call with the same error,
+// then a free place, then the oldest chain under the same call, then the oldest one.
 static __always_inline __u32 room_for(struct session *s, __u32 from, __u32 error)
 {
 	__u64 least = -1ULL;
@@ -136,18 +136,18 @@ static __always_inline int absence(__u32 error)
 }
 
 // declined reports whether an error says that the callee does not know the option or the
-// command, and that the caller shall ask another one. If nobody knows it, the caller
-// returns another error.
+// command, and that the caller shall ask another one. If nobody knows it, the caller returns
+// another error.
 static __always_inline int declined(__u32 error)
 {
 	return error == ENOPARAM || error == ENOIOCTLCMD;
 }
 
 // explains returns how likely it is that a failing chain with the error cause is the reason
-// of a caller's error: 2, 1, or 0 for not at all. recovered says that a later call
-// succeeded. Between errors that means little, since the success may be that of the
-// clean-up. But NULL often just means that there is nothing: it explains only the errors of
-// absence, and only if no later call succeeded.
+// of a caller's error: 2, 1, or 0 for not at all. recovered says that a later call succeeded.
+// Between errors that means little, since the success may be that of the clean-up. But NULL
+// often just means that there is nothing: it explains only the errors of absence, and only if
+// no later call succeeded.
 static __always_inline __u64 explains(__u32 cause, __u32 error, int recovered)
 {
 	if (cause == error || (!cause && error == ENOMEM))
@@ -159,9 +159,9 @@ static __always_inline __u64 explains(__u32 cause, __u32 error, int recovered)
 	return !declined(cause);
 }
 
-// ks_resolve looks for the reason of the error of call d, which has returned. Of the
-// failing chains under it the most likely one, the latest of equals, is put in place; the
-// others are given up. It returns 0 if none is the reason.
+// ks_resolve looks for the reason of the error of call d, which has returned. Of the failing
+// chains under it the most likely one, the latest of equals, is put in place; the others are
+// given up. It returns 0 if none is the reason.
 FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
 {
 	__u32 chosen = NOTHING;
@@ -214,19 +214,18 @@ static __always_inline void joins(void *ctx, struct session *s, __u32 d)
 	c->flags |= CALL_RETURNS;
 }
 
-// retake takes the stack again if the chain consists of tail calls only: each call has
-// ended by a jump to the next one. Since Linux 6.14 such a callee returns to
-// return_to_handler, which then handles the caller's return; the unwinder cannot go on from
-// there, so the stack taken at the callee's return is cut. At the caller's return it is
-// whole.
+// retake takes the stack again if the chain consists of tail calls only: each call has ended
+// by a jump to the next one. Since Linux 6.14 such a callee returns to return_to_handler,
+// which then handles the caller's return; the unwinder cannot go on from there, so the stack
+// taken at the callee's return is cut. At the caller's return it is whole.
 static __always_inline void retake(void *ctx, struct session *s)
 {
 	if (s->jumped)
 		ks_take_stack(ctx, s);
 }
 
-// failed is for a call, the innermost one d, that has returned an error. It extends the
-// chain that was the reason, or begins a new one.
+// failed is for a call, the innermost one d, that has returned an error. It extends the chain
+// that was the reason, or begins a new one.
 static __always_inline void failed(void *ctx, struct session *s, __u32 d, __u64 result)
 {
 	__u32 error = -(__u32)result;

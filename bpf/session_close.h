@@ -28,8 +28,8 @@ static __always_inline int wanted_error(struct session *s)
 	return wanted.errnos[errno / 64] >> errno % 64 & 1;
 }
 
-// How many sessions were not wanted, by cause. Most sessions are not, so counting one must
-// be cheap: there is no map to look up.
+// How many sessions were not wanted, by cause. Most sessions are not, so counting one must be
+// cheap: there is no map to look up.
 __u64 left_out[LEFT_UNMET - LEFT_FINE + 1];
 
 // leave_out counts a session that is not wanted.
@@ -50,8 +50,8 @@ static __always_inline enum counter unwanted(struct session *s, enum session_kin
 	return wanted.success || (kind == SESSION_END && s->chains) ? 0 : LEFT_FINE;
 }
 
-// ks_close ends a session whose last call has returned, or whose thread ends, and reports
-// it if it is wanted.
+// ks_close ends a session whose last call has returned, or whose thread ends, and reports it
+// if it is wanted.
 FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 {
 	struct task_struct *task;

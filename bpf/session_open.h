@@ -55,9 +55,9 @@ FUNC __s64 ks_away(void)
 	return running == ON && task_wanted(0) ? FUNC_CHECKED : -1;
 }
 
-// session_for returns the session that a call belongs to, or a new one if its function
-// opens sessions, or NULL. The session is busy until done_with. Only opening a session asks
-// the filters: their answer may change while it is open.
+// session_for returns the session that a call belongs to, or a new one if its function opens
+// sessions, or NULL. The session is busy until done_with. Only opening a session asks the
+// filters: their answer may change while it is open.
 static __always_inline struct session *session_for(__u64 cookie)
 {
 	int entry = !!(cookie & FUNC_ENTRY), checked = 0;
@@ -148,9 +148,9 @@ FUNC int ks_done(struct session *s)
 	return done_with(s);
 }
 
-// overrun returns how many returns of the current task fprobes have missed, ever. Since
-// Linux 6.14 pending returns are kept on a stack of 4 KiB for each task. The task counts
-// those that do not fit; the links that miss them are not told.
+// overrun returns how many returns of the current task fprobes have missed, ever. Since Linux
+// 6.14 pending returns are kept on a stack of 4 KiB for each task. The task counts those that
+// do not fit; the links that miss them are not told.
 static __always_inline __u32 overrun(void)
 {
 	struct task_struct *task;

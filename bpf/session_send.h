@@ -14,9 +14,9 @@ static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void 
 	return at + size;
 }
 
-// ks_write_record writes a record of a session into the ring buffer: the header, the log,
-// the first n calls, the calls of the chain c unless it is NULL, and stack and branches of
-// the trail. It returns the error of the reservation, 0 if there is room.
+// ks_write_record writes a record of a session into the ring buffer: the header, the log, the
+// first n calls, the calls of the chain c unless it is NULL, and stack and branches of the
+// trail. It returns the error of the reservation, 0 if there is room.
 FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
 {
 	__u64 log = s->log_len, more = c ? c->size : 0, stack = 8 * s->rec.stack;

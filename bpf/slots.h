@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Capturing that is driven by data: where a record's values are nothing but
- * arguments, the result and what these point to, a list of them takes the
- * place of a generated ks_capture, and any number of functions share one
- * program. For programs that are given the registers only.
+ * Captures that a list describes. If the values of a record are only arguments, the result
+ * and what these point to, a list in a map takes the place of a generated ks_capture, and
+ * any number of functions can share one program. Shared programs call this.
  */
 #ifndef KSNOOP_SLOTS_H
 #define KSNOOP_SLOTS_H
 
 #include "words.h"
 
-// For each probe: what is captured at entry, and what at return.
+// For each probe, what is captured at entry and at return.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -18,9 +17,9 @@ struct {
 	__type(value, struct slot_list[2]);
 } lists SEC(".maps");
 
-// in_kernel reports whether an address may be read as the kernel's. x86 makes
-// the helpers test that; arm64 leaves it to the CPU, and those before Armv8.1
-// cannot keep the kernel from user space (PAN).
+// in_kernel reports whether bpf_probe_read_kernel may read an address. On x86 the helper
+// itself refuses those of user space. On arm64 it relies on the CPU, and before Armv8.1 no
+// CPU can refuse them (PAN).
 static __always_inline bool in_kernel(__u64 addr)
 {
 #if defined(__TARGET_ARCH_arm64)
@@ -30,7 +29,7 @@ static __always_inline bool in_kernel(__u64 addr)
 #endif
 }
 
-// read reads from the address space that flags say.
+// read copies from user space if flags say so, else from the kernel.
 static __always_inline long read(void *to, __u32 size, __u64 from, __u32 flags)
 {
 	if (flags & SLOT_USER)
@@ -40,7 +39,7 @@ static __always_inline long read(void *to, __u32 size, __u64 from, __u32 flags)
 	return bpf_probe_read_kernel(to, size, (void *)from);
 }
 
-// store stores the value of a slot and reports whether that could not be read.
+// store stores the value of a slot. It returns true if the value could not be read.
 static __always_inline bool store(void *data, const struct slot *slot, __u64 word)
 {
 	__u32 flags = slot->flags, size = slot->size, width = slot->width;
@@ -71,7 +70,7 @@ static __always_inline bool store(void *data, const struct slot *slot, __u64 wor
 	return 0;
 }
 
-// What ks_store_one works on.
+// What ks_store hands to ks_store_one.
 struct storing {
 	void *data;
 	const struct slot_list *list;
@@ -91,9 +90,8 @@ static __noinline long ks_store_one(__u32 i, struct storing *s)
 	return 0;
 }
 
-// ks_store stores all values of a list and returns the set of those that could
-// not be read. It loops by a helper, for which the verifier looks at one turn
-// of the loop only (Linux 5.17).
+// ks_store stores all values of a list. It returns which could not be read, bit i for slot i.
+// bpf_loop (Linux 5.17) lets the verifier explore the body of the loop once.
 FUNC __u64 ks_store(void *ctx, void *data, const struct slot_list *list)
 {
 	struct storing s = {.data = data, .list = list};
@@ -104,7 +102,7 @@ FUNC __u64 ks_store(void *ctx, void *data, const struct slot_list *list)
 	return s.faults;
 }
 
-// lists_of returns the lists of a probe, and 0 if its data would find no room.
+// lists_of returns the list of a probe for one end of its calls; NULL if its data are too large.
 static __always_inline struct slot_list *lists_of(__u32 probe, bool at_return)
 {
 	struct slot_list *list = bpf_map_lookup_elem(&lists, &probe);
@@ -114,7 +112,7 @@ static __always_inline struct slot_list *lists_of(__u32 probe, bool at_return)
 	return list && list->size <= LIST_DATA ? list : 0;
 }
 
-// ks_send_list is ks_send_tail for a record whose values are those of a list.
+// ks_send_list puts the record together in a buffer, like ks_send_tail.
 FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -133,8 +131,8 @@ FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 	return finish_tail(ctx, s, sizeof(struct event) + (list->size & LIST_MASK), how >> TAKE_SHIFT, ticket);
 }
 
-// ks_stash_list puts the values at entry into a frame, which is given back if
-// that cannot be.
+// ks_stash_list captures into a buffer and copies to the frame: as far as the verifier knows,
+// a slot may be anywhere up to LIST_MASK, and a frame is not as large.
 FUNC int ks_stash_list(void *ctx, struct frame *f)
 {
 	struct slot_list *list = lists_of(f->probe, 0);
@@ -146,14 +144,13 @@ FUNC int ks_stash_list(void *ctx, struct frame *f)
 		return 0;
 	}
 	f->event.faults = ks_store(ctx, &s->event + 1, list);
-	if (size && bpf_probe_read_kernel(f + 1, size, &s->event + 1)) // it is always there
+	if (size && bpf_probe_read_kernel(f + 1, size, &s->event + 1)) // never fails: it is our own memory
 		ks_count(FAULT);
 	__sync_lock_test_and_set(&s->busy, 0);
 	return 0;
 }
 
-// ks_finish_list is ks_finish_tail for a record whose values are those of a
-// list, and, if it is that of the whole call, those in the frame before them.
+// ks_finish_list puts the record together in a buffer, like ks_finish_tail.
 FUNC int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -171,7 +168,7 @@ FUNC int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
 	s->event.faults = 0;
 	if (kind == KIND_CALL) {
 		s->event.faults = f->event.faults;
-		if (bpf_probe_read_kernel(&s->event + 1, list->size & LIST_MASK, f + 1)) // it is always there
+		if (bpf_probe_read_kernel(&s->event + 1, list->size & LIST_MASK, f + 1)) // never fails
 			ks_count(FAULT);
 	}
 	s->event.faults |= ks_store(ctx, &s->event + 1, list);

@@ -3,45 +3,42 @@
 #define KSNOOP_STASH_H
 
 /*
- * The stash: what is kept of calls in flight until they return, a frame for each.
+ * The stash: a frame for each call in flight, with what is kept of it until it returns.
+ * Programs of calls take a frame at entry, and find and free it at return.
  *
- * A frame is named by an address that lies in the call's own stack frame (of
- * kprobes the stack pointer, of fentry the context, which is a part of the
- * trampoline's frame) and by the probe. While the call is in flight no other
- * call in the system has that address. So a frame is found from it alone, with
- * no helper: each such name has its home in one table. Where another call has
- * that home, the frame is one of those far away, in one of two groups, which
- * takes longer. Both kinds are there from the beginning; the storage that the
- * kernel has for tasks gives no large blocks since Linux 6.19.
+ * The name of a frame is an address in the call's own stack frame, and the probe. For kprobes
+ * the address is the stack pointer, for fentry that of the context, which is in the
+ * trampoline's stack frame. While the call is in flight, no other call in the system has
+ * this address. So the name alone leads to the frame, without a helper: each name has a
+ * home in one table. If the home is taken, the frame is far away, in one of two groups,
+ * which takes longer to find. All frames are allocated before loading; the kernel's
+ * task storage gives no large blocks since Linux 6.19.
  *
- * A call may never return, or its return may not be seen: its frame is stale
- * then. It must not be taken for another call's, and must be given back.
- *  - A stale frame can only be taken for that of a later call with the same name,
- *    when both have the same stack. If that call takes a frame, it takes this one
- *    (claim_frame). If its entry program finds it not wanted, and its return program
- *    would still run, the entry program gives the frame back (of fentry; kprobes
- *    and kprobe.multi do not: docs say so).
- *  - A task that ends gives back all frames of its stack (stash_exit): it does
- *    so on that stack, hence no other task can have it yet, and no call that is
- *    in flight there will return any more.
- *  - A frame whose call lay deeper on our own stack than we are belongs to a call
- *    that is over. Who finds its home taken so takes it (ended).
- *  - What is left are frames of calls whose return the kernel has skipped, in tasks
- *    that live and call nothing of the same name. They cost room, and nothing else.
+ * A call may never return, or its return may not be seen. Its frame is stale then: it must
+ * not be taken for another call's, and it must become free again.
+ *  - Only a later call of the same name, on the same stack, could take a stale frame for
+ *    its own. If that call takes a frame, it takes this one (claim_frame). If it is not
+ *    wanted but its return program runs, the entry program frees the frame. fentry programs
+ *    do so; those of kprobes and kprobe.multi do not, as the documentation says.
+ *  - A task that ends frees all frames of its stack (stash_exit). It still runs on that
+ *    stack, so no other task can have it, and no call in flight on it returns any more.
+ *  - A call that was deeper on the current stack than the current call is over. Whoever finds
+ *    its frame in the way takes it (ended).
+ *  - There remain frames of calls whose returns the kernel has skipped, in tasks that live on
+ *    and do not call the function again. They only cost room.
  */
 
-// Set before loading. The verifier sees their values and drops what they
-// switch off.
+// Set before loading.
 const volatile __u32 frame_size;  // bytes, of struct frame and the record in it
 const volatile __u32 home_mask;	  // number of frames in the table, minus 1
 const volatile __u32 group_mask;  // the same of those for one stack, and of a group far away
 const volatile __u32 home_shift;  // binary logarithm of STACK_SIZE over the number of frames for one stack
 const volatile __u32 far_groups;
 
-// A data section of its own, which is made larger before loading.
+// The table. User space enlarges its section before loading.
 __hidden struct stash_head stash[1] SEC(".data.stash");
 
-// Groups of frames far away.
+// The frames far away, group by group.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -49,8 +46,8 @@ struct {
 	__type(value, struct frame);
 } far_frames SEC(".maps");
 
-// low_half is a number to the verifier even where the address is a pointer, of
-// which nothing else may be computed.
+// low_half returns the low half of an address. The verifier takes it for a number, also if
+// the address is a pointer, with which programs must not compute.
 static __always_inline __u32 low_half(__u64 address)
 {
 	__u32 low = address;
@@ -63,12 +60,12 @@ static __always_inline struct frame *home_at(__u32 i)
 {
 	void *all = stash;
 
-	asm volatile("" : "+r"(all)); // or the compiler counts on there being no frames
+	asm volatile("" : "+r"(all)); // else the compiler assumes that there are no frames
 	return all + sizeof(struct stash_head) + (__u64)(i & home_mask) * frame_size;
 }
 
-// home returns the place of a frame. All of one stack have theirs next to each
-// other: stash_exit counts on it.
+// home returns where the frame of a name belongs. The homes of one stack are next to each
+// other, which stash_exit needs.
 static __always_inline struct frame *home(__u64 sp, __u32 probe)
 {
 	return home_at((low_half(sp) >> home_shift) ^ (probe & group_mask));
@@ -78,6 +75,7 @@ enum {
 	FAR_CHOICES = 2,
 };
 
+// far_group returns one of the two groups for a block of a stack.
 static __always_inline void *far_group(__u32 block, __u32 choice)
 {
 	__u32 hash = block * (choice ? 0x85EBCA6B : 0x9E3779B1);
@@ -86,19 +84,18 @@ static __always_inline void *far_group(__u32 block, __u32 choice)
 	return bpf_map_lookup_elem(&far_frames, &i);
 }
 
-// Always 0, which the verifier does not know.
+// Always 0, but the verifier does not know that.
 volatile __u64 nothing;
 
-// frame_at returns the frame of that number of a group. What is done with it is the
-// same for each: the verifier, which has the number of a turn of a loop, is made to
-// forget it, and looks at that once instead of once for each turn. So the number
-// is computed anew in each turn, and nothing is learnt of it by a comparison.
+// frame_at returns frame i of a group. In a loop the verifier knows i and would explore what
+// follows once for each turn. Adding nothing makes the index unknown, so that the turns are
+// alike to the verifier, and it explores one.
 static __always_inline struct frame *frame_at(void *group, __u32 i)
 {
 	return group + ((i + nothing) & group_mask) * frame_size;
 }
 
-// number returns an address as a number, with which the verifier lets us compute.
+// number returns an address as a number: programs may compute with it.
 static __always_inline __u64 number(__u64 address)
 {
 	__u64 n = 0, stored = address;
@@ -107,8 +104,8 @@ static __always_inline __u64 number(__u64 address)
 	return n;
 }
 
-// own_address returns an address if it lies on the current task's stack, else 0: an
-// interrupt's, of which several may share a block of STACK_SIZE.
+// own_address returns sp if it is on the current task's stack, else 0: stacks of interrupts
+// may share a block of STACK_SIZE, so nothing follows from the order of their addresses.
 static __always_inline __u64 own_address(__u64 sp)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -118,37 +115,37 @@ static __always_inline __u64 own_address(__u64 sp)
 	return sp - stack < STACK_SIZE ? sp : 0;
 }
 
-// is_zero is 1 for 0 and 0 for all else. Like what is computed from it, it has no
-// branch: in a loop the verifier would follow both sides of it, each turn anew.
+// is_zero returns 1 for 0, else 0. It has no branch, like what is computed from it: in a loop
+// the verifier would explore both sides in each turn.
 static __always_inline __u64 is_zero(__u64 x)
 {
 	__u64 minus = -x;
 
-	asm volatile("" : "+r"(minus)); // or the compiler makes a branch of it
+	asm volatile("" : "+r"(minus)); // else the compiler makes a branch of it
 	return ~(x | minus) >> 63;
 }
 
-// ours is 1 if the frame is that of this call and probe.
+// ours returns 1 if a frame, of which was is the address, has the name sp and probe.
 static __always_inline __u64 ours(const struct frame *f, __u64 was, __u64 sp, __u32 probe)
 {
 	return is_zero((was ^ sp) | (f->probe ^ probe));
 }
 
-// ended is 1 if the frame of one call shows that this call is over now that
-// another one is made at own, on the same stack; own may be 0, for not known.
+// ended returns 1 if the call of a frame, at was, must be over, since a call at own is made
+// on the same stack. own is 0 if it is not known.
 static __always_inline __u64 ended(__u64 was, __u64 own)
 {
 	return is_zero((was ^ own) / STACK_SIZE) & (was - own) >> 63;
 }
 
-// swap takes the frame if it is still as it was. An interrupt between looking at
-// a frame and taking it does no harm: its own calls end before we go on.
+// swap takes a frame if its address is still was. An interrupt between reading and taking it
+// does no harm: the calls of the interrupt end before this program goes on.
 static __always_inline bool swap(struct frame *f, __u64 was, __u64 sp)
 {
 	return __sync_val_compare_and_swap(&f->sp, was, sp) == was;
 }
 
-// claim_home takes a frame if it is free, or stale and of the same name.
+// claim_home takes the frame at home if it is free, or stale and of the same name.
 static __always_inline bool claim_home(struct frame *f, __u64 sp, __u32 probe)
 {
 	__u64 was = f->sp;
@@ -156,7 +153,7 @@ static __always_inline bool claim_home(struct frame *f, __u64 sp, __u32 probe)
 	return was ? was == sp && f->probe == probe : swap(f, 0, sp);
 }
 
-// claim_frame takes a frame if it is free or stale.
+// claim_frame takes any frame if it is free or stale.
 static __always_inline bool claim_frame(struct frame *f, __u64 sp, __u32 probe, __u64 own)
 {
 	__u64 was = f->sp;
@@ -164,7 +161,7 @@ static __always_inline bool claim_frame(struct frame *f, __u64 sp, __u32 probe, 
 	return (is_zero(was) | ours(f, was, sp, probe) | ended(was, own)) && swap(f, was, sp);
 }
 
-// ks_open_far takes a frame for a call whose home is taken.
+// ks_open_far tries home again, now also for a stale frame, and then the two groups.
 FUNC struct frame *ks_open_far(__u64 address, __u32 probe)
 {
 	__u64 sp = number(address), own = own_address(sp);
@@ -198,7 +195,7 @@ FUNC struct frame *ks_open_far(__u64 address, __u32 probe)
 	return 0;
 }
 
-// ks_find_far returns the frame that ks_open_far took far away for this call, if any.
+// ks_find_far looks through the two groups.
 FUNC struct frame *ks_find_far(__u64 address, __u32 probe)
 {
 	__u32 block = low_half(address) / STACK_SIZE, count = group_mask + 1, i;
@@ -222,8 +219,8 @@ FUNC struct frame *ks_find_far(__u64 address, __u32 probe)
 	return 0;
 }
 
-// ks_free gives a frame back. Nobody is to see it free before all else that was
-// written to it, on any CPU.
+// ks_free frees a frame. The exchange is a full barrier: no CPU sees the frame free before
+// the other stores to it.
 FUNC int ks_free(struct frame *f)
 {
 	if (f->far) {
@@ -234,7 +231,7 @@ FUNC int ks_free(struct frame *f)
 	return 0;
 }
 
-// ks_open takes a frame for the call that sp and the probe name.
+// ks_open tries the frame at home, and then ks_open_far.
 FUNC struct frame *ks_open(__u64 sp, __u32 probe, __u32 timed)
 {
 	struct frame *f = home(sp, probe);
@@ -250,7 +247,7 @@ FUNC struct frame *ks_open(__u64 sp, __u32 probe, __u32 timed)
 	return f;
 }
 
-// ks_find returns the frame that ks_open took for this call, if any.
+// ks_find looks at home, and then calls ks_find_far.
 FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 {
 	struct frame *f = home(sp, probe);
@@ -258,8 +255,7 @@ FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 	return f->sp == sp && f->probe == probe ? f : ks_find_far(sp, probe);
 }
 
-// ks_forget gives back the frame of a call that has had the same name and has
-// returned unseen, if there is one.
+// ks_forget frees the stale frame of a name, if there is one.
 FUNC int ks_forget(__u64 sp, __u32 probe)
 {
 	struct frame *f = ks_find(sp, probe);
@@ -267,15 +263,15 @@ FUNC int ks_forget(__u64 sp, __u32 probe)
 	return f ? ks_free(f) : 0;
 }
 
-// free_of_block gives a frame back if its call is one of a block of a stack.
+// free_of_block frees a frame if its address is in a block of a stack.
 static __always_inline void free_of_block(struct frame *f, __u64 block)
 {
 	if (f->sp - block < STACK_SIZE)
 		ks_free(f);
 }
 
-// A task that ends gives back what is left of its stack. There is one block of
-// it, or that is the one in which all outermost calls are.
+// stash_exit frees the frames that are left of a stack when its task ends. It looks at one
+// block of STACK_SIZE: all of the stack or, if that is larger, where the outermost calls are.
 SEC("raw_tp/sched_process_exit")
 int stash_exit(__u64 *ctx)
 {

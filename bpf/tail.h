@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What follows the values in a record if it was asked for: stacks and branch
- * records, each a struct section and its data. Their sizes are known only when
- * they have been taken, so such a record is put together in a buffer and what
- * is used of it is sent. Records without a tail have none of that.
+ * Records with a tail: stacks and branch records behind the values, each a struct section and
+ * its data. Their sizes are known only when they have been taken, so a record with a tail
+ * is put together in a buffer, and the used part is sent. Programs of calls that
+ * were asked for stacks or branches call this; sessions take branches by it.
  */
 #ifndef KSNOOP_TAIL_H
 #define KSNOOP_TAIL_H
@@ -11,8 +11,8 @@
 // Set before loading: what to take and how much of it.
 const volatile struct tail_config tail_settings;
 
-// Buffers, SCRATCH_PER_CPU for each CPU: a program can be interrupted by
-// another, and where the kernel is preemptible its task can be.
+// The buffers, SCRATCH_PER_CPU for each CPU: an interrupt can run another program, and in a
+// preemptible kernel another task can.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -20,8 +20,8 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-// The newest branches when return programs began. Generated code takes them without
-// a call or a jump of its own, before or then.
+// Snapshots of the newest branches. Programs take them by AppendSnapshot before anything
+// else, since each call and jump of their own would push out the oldest branch.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -29,6 +29,7 @@ struct {
 	__type(value, struct snapshots);
 } branches SEC(".maps");
 
+// claim takes a buffer of this CPU; NULL if all are in use, which is counted.
 static __always_inline struct scratch *claim(void)
 {
 	__u32 first = bpf_get_smp_processor_id() * SCRATCH_PER_CPU;
@@ -44,10 +45,9 @@ static __always_inline struct scratch *claim(void)
 	return 0;
 }
 
-// kernel_stack is bpf_get_stack with the caller of the function that a kprobe has
-// just been entered of, if that is asked for. On arm64 the kernel walks from frame
-// record to frame record, and a function makes its own after the probe; until then the
-// link register has where it was called from.
+// kernel_stack is bpf_get_stack. If caller is set, it adds the caller of the function whose
+// entry a kprobe was hit at. On arm64 the kernel walks along frame records, and at the entry
+// the function has not made its own yet: the return address is still in the link register.
 static __always_inline long kernel_stack(void *ctx, __u64 *stack, __u32 size, __u32 caller)
 {
 #if defined(__TARGET_ARCH_arm64)
@@ -67,7 +67,7 @@ static __always_inline long kernel_stack(void *ctx, __u64 *stack, __u32 size, __
 	return bpf_get_stack(ctx, stack, size, 0);
 }
 
-// ks_stack adds a stack to what is in the buffer up to at and returns its new end.
+// ks_stack appends a section with a stack at offset at of the buffer. It returns the new end.
 FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind, __u32 caller)
 {
 	__u32 size = kind == SECTION_STACK ? tail_settings.stack : tail_settings.user_stack;
@@ -89,8 +89,8 @@ FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind, _
 	return at + sizeof(*section);
 }
 
-// take_branches copies the snapshot with that ticket. It returns its size or why
-// there is none, as a negative error number.
+// take_branches copies the snapshot with a ticket. It returns the size in bytes, or a
+// negative error number that says why there is none.
 static __always_inline __s64 take_branches(void *to, __u32 cpu, __u64 ticket)
 {
 	struct snapshots *all;
@@ -107,15 +107,16 @@ static __always_inline __s64 take_branches(void *to, __u32 cpu, __u64 ticket)
 		n = sizeof(s->entries);
 	if (n > 0 && bpf_probe_read_kernel(to, n, s->entries))
 		n = 0;
-	if (s->ticket != ticket) { // others have taken so many meanwhile
+	if (s->ticket != ticket) { // overwritten: SNAPSHOTS others were taken meanwhile
 		ks_count(LOST_BRANCHES);
 		n = -EBUSY;
 	}
 	if (tail_settings.silent[cpu % MAX_CPUS / 64] >> cpu % 64 & 1)
-		n = -ENODEV; // whatever there was is old
+		n = -ENODEV; // what the CPU returned is old
 	return n;
 }
 
+// add_branches appends a section with branches, like ks_stack.
 static __always_inline __u32 add_branches(void *buffer, __u32 at, __u32 cpu, __u64 ticket)
 {
 	struct section *section = buffer + at;
@@ -129,8 +130,8 @@ static __always_inline __u32 add_branches(void *buffer, __u32 at, __u32 cpu, __u
 	return at + sizeof(*section);
 }
 
-// finish_tail adds what is wanted to the record of size bytes in s, sends it
-// and gives the buffer back.
+// finish_tail appends the tail, which is what (enum take), to the record of size bytes in s,
+// sends the record and frees the buffer.
 static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size, __u32 what, __u64 ticket)
 {
 	__u32 at = size;
@@ -155,8 +156,8 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 	return 0;
 }
 
-// ks_send_tail is ks_send with a tail. how is the kind and, from TAKE_SHIFT on,
-// what the tail is to hold; ticket is that of the branch snapshot.
+// ks_send_tail captures into a buffer. how is the kind of the record and, from TAKE_SHIFT on,
+// what the tail is to hold.
 FUNC int ks_send_tail(void *ctx, __u32 probe, enum take how, __u32 size, __u64 ticket)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -173,7 +174,7 @@ FUNC int ks_send_tail(void *ctx, __u32 probe, enum take how, __u32 size, __u64 t
 	return finish_tail(ctx, s, size, how >> TAKE_SHIFT, ticket);
 }
 
-// ks_finish_tail is ks_finish with a tail.
+// ks_finish_tail captures into the frame, and copies the record into a buffer.
 FUNC int ks_finish_tail(void *ctx, struct frame *f, enum take how, __u32 size, __u64 ticket)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
@@ -186,7 +187,7 @@ FUNC int ks_finish_tail(void *ctx, struct frame *f, enum take how, __u32 size, _
 		return 0;
 	fill(&f->event, f->probe, how & ((1 << TAKE_SHIFT) - 1), ids);
 	f->event.faults |= ks_capture(ctx, &f->event + 1);
-	if (bpf_probe_read_kernel(&s->event, size, &f->event)) // a frame is always there
+	if (bpf_probe_read_kernel(&s->event, size, &f->event)) // never fails: it is our own memory
 		ks_count(FAULT);
 	return finish_tail(ctx, s, size, how >> TAKE_SHIFT, ticket);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a call is passed, and returns, for programs that are given the
- * registers, as arch/x86/include/asm/ptrace.h and
- * arch/arm64/include/asm/ptrace.h have them.
+ * The arguments and the result of a call, for programs whose context is struct pt_regs, as
+ * arch/x86/include/asm/ptrace.h and arch/arm64/include/asm/ptrace.h have it. In the
+ * programs of trampolines, generated functions replace these.
  */
 #ifndef KSNOOP_WORDS_H
 #define KSNOOP_WORDS_H
 
 #include "args.h"
 
-// ks_words loads the first n words that a call is passed. It is generated for
-// fentry programs; this is for probes that are given the registers.
+// ks_words loads all words that are in registers and, if n is larger, those on the stack. On
+// x86 the return address is there first.
 FUNC int ks_words(void *ctx, __u64 *words, __u32 n)
 {
 	__u64 *regs = ctx;
@@ -35,7 +35,7 @@ FUNC int ks_words(void *ctx, __u64 *words, __u32 n)
 	return 0;
 }
 
-// ks_result loads what a call returns; it is replaced like ks_words.
+// ks_result loads the return register.
 FUNC __u64 ks_result(void *ctx)
 {
 	__u64 *regs = ctx;
@@ -47,8 +47,7 @@ FUNC __u64 ks_result(void *ctx)
 #endif
 }
 
-// ks_return_address returns where the function goes that has just returned. It is
-// replaced like ks_words; trampolines do not know, and it returns 0.
+// ks_return_address loads the program counter, which at a return is in the caller already.
 FUNC __u64 ks_return_address(void *ctx)
 {
 	__u64 *regs = ctx;

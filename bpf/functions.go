@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+// The functions of the engine that generated code calls, by their names in C. Each comment shows the C
+// prototype and says what the function does for its caller; how it does so is told where the function
+// is. TestContracts holds the comments to the objects.
+//
+// Arguments are in R1 to R5 in the order of the prototype, the result is in R0. A call changes R0 to R5
+// and no other register. An argument that is called constant must be known to the verifier.
+//
+// A function may be called wherever its program may run: in threads and in interrupts of all kinds. It
+// waits for nothing. A function that "sends" writes to the ring buffer, whose lock it takes: a program
+// that needs the guard (codegen.GuardFor) holds it around the call, a session is held by its busy flag.
+// All other functions take no lock.
+//
+// "Programs of calls" are those of SPECs whose calls are sent one by one, "programs of sessions" those
+// of functions that are recorded in sessions. Either have an entry and a return program.
+const (
+	// FuncCount counts a fault of a predicate or a capture that was cut off.
+	//
+	//	void ks_count(enum counter which)
+	//
+	// Callers: all programs that evaluate predicates or capture strings and buffers.
+	FuncCount = "ks_count"
+	// FuncFilter returns 1 if Settings.Filter lets the current task pass, else 0.
+	//
+	//	int ks_filter(__u32 trap)
+	//
+	// trap is 1 for a probe inside a function: a breakpoint may have led there, which the kernel
+	// counts as an interrupt.
+	//
+	// Callers: the first program of a call, before it keeps or sends anything.
+	FuncFilter = "ks_filter"
+	// FuncAdmit returns 1 if Settings.Rate lets a call pass, else 0.
+	//
+	//	int ks_admit(void)
+	//
+	// What is beyond the rate is counted as RateLimited. Calls of ksnoop itself never pass.
+	//
+	// Callers: the program that sends the first record of a call, last before that.
+	FuncAdmit = "ks_admit"
+	// FuncSend sends a record without a tail. It returns 0.
+	//
+	//	int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
+	//
+	// size is constant: all bytes of the record, EventSize included. FuncCapture stores the values.
+	// A record for which the ring buffer has no room is counted as LostRingbuf. Nothing is sent of
+	// ksnoop itself.
+	//
+	// Callers: programs of calls that send what nothing was kept for.
+	FuncSend = "ks_send"
+	// FuncSendTail is FuncSend for a record with a tail.
+	//
+	//	int ks_send_tail(void *ctx, __u32 probe, enum take how, __u32 size, __u64 ticket)
+	//
+	// how is constant, from Take.With. ticket is that of AppendSnapshot, 0 if the tail has no
+	// branches. If all buffers are in use, the record is counted as LostScratch. It sends.
+	//
+	// Callers: as of FuncSend.
+	FuncSendTail = "ks_send_tail"
+	// FuncSendList is FuncSendTail for a record whose values are those of the probe's list in
+	// MapLists. It calls no FuncCapture.
+	//
+	//	int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
+	//
+	// It sends.
+	//
+	// Callers: shared programs of calls whose values are listed, as of FuncSend.
+	FuncSendList = "ks_send_list"
+	// FuncCapture is generated: it stores the values of a record at data, behind the event, and
+	// returns which slots could not be read, bit i for slot i.
+	//
+	//	__u64 ks_capture(void *ctx, void *data)
+	//
+	// Callers: FuncSend, FuncSendTail, FuncFinish and FuncFinishTail. The engine's own stores nothing.
+	FuncCapture = "ks_capture"
+
+	// FuncOpen takes the frame of a call and returns it; NULL if there is no room, which is counted
+	// as LostStash.
+	//
+	//	struct frame *ks_open(__u64 sp, __u32 probe, __u32 timed)
+	//
+	// sp is an address in the stack frame that the call itself has, the same at entry and return;
+	// it may be a pointer. No slot of the frame's event is marked as unreadable. Its entry time is
+	// set if timed, a constant, is 1; else it is 0. The caller owns the frame until FuncFree or
+	// FuncForget.
+	//
+	// Callers: entry programs of calls that keep something, except where AppendClaim does it.
+	FuncOpen = "ks_open"
+	// FuncOpenFar is FuncOpen for a call whose home AppendClaim has found taken. It sets the probe
+	// of the frame and nothing else.
+	//
+	//	struct frame *ks_open_far(__u64 address, __u32 probe)
+	//
+	// Callers: entry programs of calls by fentry that are not shared.
+	FuncOpenFar = "ks_open_far"
+	// FuncFind returns the frame that the entry program has taken, NULL if it took none.
+	//
+	//	struct frame *ks_find(__u64 sp, __u32 probe)
+	//
+	// Callers: return programs of calls, except where AppendHome does it.
+	FuncFind = "ks_find"
+	// FuncFindFar is FuncFind for a frame that is not at home.
+	//
+	//	struct frame *ks_find_far(__u64 address, __u32 probe)
+	//
+	// Callers: return programs of calls by fentry that are not shared, if AppendFar is not 0.
+	FuncFindFar = "ks_find_far"
+	// FuncForget gives back the frame of an earlier call with the same sp and probe, whose return
+	// was not seen, if there is one. It returns 0.
+	//
+	//	int ks_forget(__u64 sp, __u32 probe)
+	//
+	// Callers: entry programs of calls by fentry that are not shared, for a call that is not
+	// wanted: its return program would take the frame for that of this call.
+	FuncForget = "ks_forget"
+	// FuncFree gives a frame back. The caller must not use it any more. It returns 0.
+	//
+	//	int ks_free(struct frame *f)
+	//
+	// Callers: return programs of calls, whether the call was sent or not.
+	FuncFree = "ks_free"
+	// FuncFinish completes the record in a frame with what is captured at return, and sends it. It
+	// returns 0. The frame remains the caller's.
+	//
+	//	int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
+	//
+	// size is constant, as of FuncSend. FuncCapture stores the values behind f's event, where those
+	// of the entry are already. Losses are counted as by FuncSend.
+	//
+	// Callers: return programs of calls for which a frame was kept.
+	FuncFinish = "ks_finish"
+	// FuncFinishTail is FuncFinish for a record with a tail; see FuncSendTail. It sends.
+	//
+	//	int ks_finish_tail(void *ctx, struct frame *f, enum take how, __u32 size, __u64 ticket)
+	//
+	// Callers: as of FuncFinish.
+	FuncFinishTail = "ks_finish_tail"
+	// FuncStashList captures the values of the probe's list for the entry into a frame. It returns 0.
+	//
+	//	int ks_stash_list(void *ctx, struct frame *f)
+	//
+	// If all buffers are in use, that is counted as LostScratch, and the frame is given back:
+	// either way the caller must not use it any more.
+	//
+	// Callers: shared entry programs of calls whose values are listed, after FuncOpen.
+	FuncStashList = "ks_stash_list"
+	// FuncFinishList is FuncFinishTail for a record whose values are those of the probe's list for
+	// the return, and, if the record is that of the whole call, those in the frame. It sends.
+	//
+	//	int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
+	//
+	// Callers: shared return programs of calls whose values are listed, as of FuncFinish.
+	FuncFinishList = "ks_finish_list"
+
+	// FuncCast returns p as a pointer to an object of the kernel that plain loads may read.
+	//
+	//	void *ks_cast(void *p, __u32 type)
+	//
+	// type is constant, the BTF id of the object's type in vmlinux. It needs Linux 6.2. A load that
+	// faults yields 0. p itself is not tested.
+	//
+	// Callers: programs that load members through pointers that the verifier does not know.
+	FuncCast = "ks_cast"
+	// FuncIDs returns the numbers of the current process, in the upper half, and thread in the PID
+	// namespace of Settings.Namespace; 0 where they have none.
+	//
+	//	__u64 ks_ids(void)
+	//
+	// Callers: programs with $pid or $tid, where ksnoop is not in the initial namespace.
+	FuncIDs = "ks_ids"
+	// FuncCookie returns the cookie that the link has for the function that was hit.
+	//
+	//	__u64 ks_cookie(void *ctx)
+	//
+	// Callers: shared programs of all methods but kprobe.
+	FuncCookie = "ks_cookie"
+	// FuncSite returns the same from MapSites, by the address of the function; -1 if it is not there.
+	//
+	//	__s64 ks_site(void *ctx, __u64 layer)
+	//
+	// layer is that of Site.
+	//
+	// Callers: shared programs of kprobes, whose links have no cookies.
+	FuncSite = "ks_site"
+	// FuncPreemptCount returns the kernel's preemption count, which tells interrupts apart.
+	//
+	//	__u32 ks_preempt_count(void)
+	//
+	// codegen.PreemptCount generates it for the kernel at hand, for Settings.Subprograms. The
+	// engine's own returns 0.
+	//
+	// Callers: FuncFilter, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter and FuncLeave.
+	FuncPreemptCount = "ks_preempt_count"
+	// FuncHold holds the stack of a program whose place in the guard's table AppendHold has found
+	// taken. It returns another place, NULL if the stack is held already: the call is counted in
+	// VarGuarded and must be left alone.
+	//
+	//	struct guard *ks_hold(__u32 stack)
+	//
+	// stack is the number that AppendHold has computed.
+	//
+	// Callers: programs of calls that need the guard.
+	FuncHold = "ks_hold"
+	// FuncLetGo lets go of a place that FuncHold has returned and that is not the stack's home,
+	// which AppendAway tells. It returns 0.
+	//
+	//	int ks_let_go(struct guard *g)
+	//
+	// Callers: as of FuncHold.
+	FuncLetGo = "ks_let_go"
+
+	// FuncWords stores the first n words of a call's arguments at words, where there is room for
+	// MaxArgWords. It returns 0.
+	//
+	//	int ks_words(void *ctx, __u64 *words, __u32 n)
+	//
+	// The engine's own is for programs that are given registers; the programs of trampolines have
+	// one that is generated. It may store more than n words.
+	//
+	// Callers: FuncLogArgs, FuncEnter, FuncSendList, FuncStashList and FuncFinishList.
+	FuncWords = "ks_words"
+	// FuncResult returns what a call returns; at entry the result has no meaning. It is replaced
+	// like FuncWords.
+	//
+	//	__u64 ks_result(void *ctx)
+	//
+	// Callers: FuncSendList, FuncStashList and FuncFinishList.
+	FuncResult = "ks_result"
+	// FuncReturnAddress returns the address that a call returns to. It is replaced like FuncWords:
+	// trampolines do not know the address, and return 0.
+	//
+	//	__u64 ks_return_address(void *ctx)
+	//
+	// Callers: FuncLeave and FuncPop.
+	FuncReturnAddress = "ks_return_address"
+)
+
+// The functions of sessions. In their prototypes
+//   - cookie is codegen.Cookie of the function: its id and the bits from CookieEntry on;
+//   - sp is the low half of an address in the stack frame that the call itself has, the same at entry
+//     and return;
+//   - s is a session that the program holds: FuncSession, FuncOpenSession and FuncAround return it with
+//     its busy flag set, and FuncDone must follow on every path. While it is held, no other program uses
+//     it: those that are hit meanwhile in the same context count LostRecursion.
+//
+// They need no guard. Nothing is recorded in non-maskable interrupts.
+const (
+	// FuncAway asks whether a call of an entry function can be left alone: it returns -1 if no
+	// session is open and the filters, or the switch, let none be opened. Otherwise it returns bits
+	// that the caller adds to the cookie.
+	//
+	//	__s64 ks_away(void)
+	//
+	// Callers: entry programs of entry functions without values or predicates, first of all.
+	FuncAway = "ks_away"
+	// FuncEnter records a call. It returns 1 if its return is of no interest, else 0. It sends.
+	//
+	//	int ks_enter(void *ctx, __u64 cookie, __u32 sp)
+	//
+	// Callers: entry programs of functions without values or predicates. It does all that
+	// FuncSession, FuncPush, FuncLogArgs and FuncDone do.
+	FuncEnter = "ks_enter"
+	// FuncLeave records a return. It returns 0. It sends.
+	//
+	//	int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
+	//
+	// result is the whole return register. ticket is that of AppendSnapshot, 0 for none.
+	//
+	// Callers: return programs of functions without values or predicates. It does all that
+	// FuncOpenSession, FuncInnermost, FuncPop and FuncDone do.
+	FuncLeave = "ks_leave"
+	// FuncSession returns the session that a call belongs to or, for an entry function, a new one
+	// if the filters let it be opened; NULL otherwise. No room is counted as LostSession, a session
+	// that would open in a non-maskable interrupt as LostNMI.
+	//
+	//	struct session *ks_session(__u64 cookie)
+	//
+	// A new session is empty until FuncPush; FuncDone gives it back if it stays so.
+	//
+	// Callers: entry programs of functions with values or predicates.
+	FuncSession = "ks_session"
+	// FuncOpenSession returns the open session of the current thread or interrupt, NULL if there is none.
+	//
+	//	struct session *ks_open_session(void)
+	//
+	// Callers: return programs of functions with values or predicates.
+	FuncOpenSession = "ks_open_session"
+	// FuncAround is FuncOpenSession for an injected probe.
+	//
+	//	struct session *ks_around(__u32 trap)
+	//
+	// trap is that of FuncFilter.
+	//
+	// Callers: programs of injected probes.
+	FuncAround = "ks_around"
+	// FuncDone gives up what FuncSession, FuncOpenSession or FuncAround has returned. The caller
+	// must not use it any more. It returns 0. It sends the log if SessionSettings.Live is set.
+	//
+	//	int ks_done(struct session *s)
+	//
+	// Callers: as of these.
+	FuncDone = "ks_done"
+	// FuncPush puts a call on top of a session's stack. It returns 1, or 0 if the call is not
+	// recorded: there are MaxDepth calls already (counted as LostDepth), the call is on another
+	// stack, or no session is open and the function opens none. It sends what it has to make room
+	// for.
+	//
+	//	int ks_push(struct session *s, __u64 cookie, __u32 sp)
+	//
+	// Callers: entry programs of functions with values or predicates, when the predicates hold.
+	FuncPush = "ks_push"
+	// FuncPop takes the innermost call off, which FuncInnermost has found to be that of the caller,
+	// and ends the session with the last one. It returns 0. It sends.
+	//
+	//	int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
+	//
+	// result is the whole return register. hidden is CallHidden if a predicate does not hold at
+	// return, else 0. The ticket of a branch snapshot is to be stored at SessionTicket before.
+	//
+	// Callers: return programs of functions with values or predicates.
+	FuncPop = "ks_pop"
+	// FuncInnermost returns 1 if the innermost call is that of func at sp, after it has taken off
+	// calls inside it whose returns were not seen; else 0. It sends: these may have been the last
+	// ones.
+	//
+	//	int ks_innermost(struct session *s, __u32 func, __u32 sp)
+	//
+	// func is the low half of the cookie.
+	//
+	// Callers: return programs of functions with values or predicates.
+	FuncInnermost = "ks_innermost"
+	// FuncItem returns a frame for the values of the innermost call; NULL if there is no room,
+	// which is counted as LostValues.
+	//
+	//	struct frame *ks_item(struct session *s, __u32 probe, __u32 size)
+	//
+	// size is constant: bytes of values behind the frame. The caller stores them, at once or at return.
+	//
+	// Callers: entry programs of functions with values or predicates, after FuncPush.
+	FuncItem = "ks_item"
+	// FuncItemOf returns the frame that FuncItem made for the innermost call, NULL if it made none.
+	// size is the same.
+	//
+	//	struct frame *ks_item_of(struct session *s, __u32 size)
+	//
+	// Callers: return programs of functions with values or predicates, after FuncInnermost.
+	FuncItemOf = "ks_item_of"
+	// FuncLogItem puts the values of the innermost call into the log, if the session is traced. It
+	// returns 0. It sends a log that is full.
+	//
+	//	int ks_log_item(struct session *s, __u32 size)
+	//
+	// Callers: return programs of functions with values or predicates, before FuncPop.
+	FuncLogItem = "ks_log_item"
+	// FuncLogArgs captures all arguments of the innermost call into the log. It returns 0. It sends
+	// a log that is full.
+	//
+	//	int ks_log_args(void *ctx, struct session *s, __u32 func)
+	//
+	// func is the low half of the cookie, the index in SessionSettings.Arguments.
+	//
+	// Callers: entry programs of functions with values or predicates, after FuncPush.
+	FuncLogArgs = "ks_log_args"
+	// FuncSatisfied notes that a call has met its predicates: the session may be reported. It returns 0.
+	//
+	//	int ks_satisfied(struct session *s)
+	//
+	// Callers: programs with predicates, when all hold.
+	FuncSatisfied = "ks_satisfied"
+	// FuncHit returns a frame in the log for the values of an injected probe; NULL if the session
+	// is not traced, or if there is no room, which is counted as LostValues. It sends a log that is
+	// full.
+	//
+	//	struct frame *ks_hit(struct session *s, __u32 probe, enum kind kind, __u32 size)
+	//
+	// size is constant: bytes of values behind the frame. The caller stores them before FuncDone.
+	//
+	// Callers: programs of injected probes.
+	FuncHit = "ks_hit"
+)
