@@ -10,8 +10,9 @@
 // the compiler keeps it whole and with its signature. The linker makes it static, so that the
 // verifier checks it with the types of the caller's arguments.
 //
-// functions.go has the contract of each function that generated code calls: what it takes and
-// returns, and which programs call it. Comments here say how it works.
+// functions.go and sessionfunctions.go have the contract of each function that generated code
+// calls: what it takes and returns, and which programs call it. Comments here say how it
+// works.
 
 #include "engine.h"
 #include "filter.h"

@@ -308,6 +308,13 @@ type engineLost struct {
 	Count uint64
 }
 
+type enginePerfBranchEntry struct {
+	_     structs.HostLayout
+	From  uint64
+	To    uint64
+	Flags uint64
+}
+
 type enginePidNamespaceConfig struct {
 	_     structs.HostLayout
 	Addr  uint64
@@ -396,12 +403,7 @@ type engineSession struct {
 		StackLen    uint64
 		BranchesLen int64
 		Stack       [127]uint64
-		Branches    [32]struct {
-			_     structs.HostLayout
-			From  uint64
-			To    uint64
-			Flags uint64
-		}
+		Branches    [32]enginePerfBranchEntry
 	}
 	Calls [128]engineCall
 	Kept  [3]struct {
@@ -416,12 +418,7 @@ type engineSession struct {
 			StackLen    uint64
 			BranchesLen int64
 			Stack       [127]uint64
-			Branches    [32]struct {
-				_     structs.HostLayout
-				From  uint64
-				To    uint64
-				Flags uint64
-			}
+			Branches    [32]enginePerfBranchEntry
 		}
 		Calls [32]engineCall
 	}
@@ -528,12 +525,7 @@ type engineSnapshots struct {
 		_       structs.HostLayout
 		Ticket  uint64
 		Size    int64
-		Entries [32]struct {
-			_     structs.HostLayout
-			From  uint64
-			To    uint64
-			Flags uint64
-		}
+		Entries [32]enginePerfBranchEntry
 	}
 }
 

@@ -18,27 +18,29 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// contracts reads the comments of functions.go, by the C names of the functions.
+// contracts reads the comments of the functions, by their names in C.
 func contracts(t *testing.T) map[string]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "functions.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[string]string{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if spec, ok := n.(*ast.ValueSpec); ok {
-			name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.HasPrefix(spec.Doc.Text(), spec.Names[0].Name+" ") {
-				t.Errorf("the comment of %s does not begin with its name", spec.Names[0])
-			}
-			out[name] = spec.Doc.Text()
+	for _, name := range []string{"functions.go", "sessionfunctions.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok {
+				name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.HasPrefix(spec.Doc.Text(), spec.Names[0].Name+" ") {
+					t.Errorf("the comment of %s does not begin with its name", spec.Names[0])
+				}
+				out[name] = spec.Doc.Text()
+			}
+			return true
+		})
+	}
 	return out
 }
 
@@ -83,7 +85,7 @@ func reached(lib map[string]asm.Instructions, name string, seen map[string]bool)
 	return seen
 }
 
-// TestContracts compares what functions.go says with the objects: the prototypes, which functions can
+// TestContracts compares what the comments say with the objects: the prototypes, which functions can
 // send, that these are all that take a lock, and which functions of the engine call those that may
 // be generated.
 func TestContracts(t *testing.T) {

@@ -169,7 +169,7 @@ func (k SectionKind) unit() int {
 // DecodeBranch reads one branch record; raw has at least BranchSize bytes. flags are those of
 // struct perf_branch_entry.
 func DecodeBranch(raw []byte) (from, to, flags uint64) {
-	l := engineSnapshots{}.Ring[0].Entries[0]
+	var l enginePerfBranchEntry
 	le := binary.LittleEndian
 	return le.Uint64(raw[unsafe.Offsetof(l.From):]), le.Uint64(raw[unsafe.Offsetof(l.To):]), le.Uint64(raw[unsafe.Offsetof(l.Flags):])
 }

@@ -51,10 +51,10 @@ func parts(t *testing.T) (all []struct {
 }
 
 // sessionFunctions are those that generated programs of sessions call: all
-// constants Func… of bpf/session.go.
+// constants of bpf/sessionfunctions.go.
 func sessionFunctions(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../bpf/session.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../bpf/sessionfunctions.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
