@@ -25,7 +25,7 @@ func BenchmarkTenItems(b *testing.B) {
 	if _, err := view.BTF(); err != nil {
 		b.Skip("needs the BTF of a running kernel: ", err)
 	}
-	found, err := view.Function("vfs_read")
+	found, err := view.Match("vfs_read", "")
 	if err != nil {
 		b.Skip(err)
 	}

@@ -37,10 +37,10 @@ func TestRefusal(t *testing.T) {
 func TestTooOld(t *testing.T) {
 	invalid := &ebpf.VerifierError{Cause: fmt.Errorf("load program: %w", unix.EINVAL), Log: []string{"Tracing programs must provide btf_id", "processed 0 insns"}}
 	want := "the kernel has no such programs, which came with Linux 7.3: not supported"
-	if err := tooOld(invalid, Version{7, 3}); err.Error() != want || !errors.Is(err, ebpf.ErrNotSupported) {
+	if err := tooOld(invalid, version{7, 3}); err.Error() != want || !errors.Is(err, ebpf.ErrNotSupported) {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if err := tooOld(unix.EPERM, Version{7, 3}); !errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported) {
+	if err := tooOld(unix.EPERM, version{7, 3}); !errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported) {
 		t.Errorf("without privileges: %v", err)
 	}
 }

@@ -40,34 +40,34 @@ const (
 var never = unknownSince
 
 // When the types of programs came that a kernel before them calls invalid.
-var fsessionSince, tracingMultiSince = Version{7, 0}, Version{7, 3}
+var fsessionSince, tracingMultiSince = version{7, 0}, version{7, 3}
 
 // capabilities say what doctor calls each, which Linux has it, and how it is tried.
 // Debian's 6.1 is new enough for kprobe.multi, and built without FPROBE. The table is
 // never changed.
 var capabilities = [numCapabilities]struct {
 	name  string
-	since Version
-	arm64 Version // the same there, if that is later
+	since version
+	arm64 version // the same there, if that is later
 	needs string  // of the configuration, or of the machine
 	try   func() error
 }{
 	CapBPF:            {name: "bpf system call", since: oldest, needs: "CONFIG_BPF_SYSCALL, and the rights of this process", try: tryBPF},
 	CapReadKernel:     {name: "reading kernel memory", since: oldest, needs: "no lockdown", try: tryReadKernel},
-	CapRingBuffer:     {name: "ring buffer", since: Version{5, 8}, try: tryRingBuffer},
-	CapFentry:         {name: "fentry", since: Version{5, 5}, arm64: Version{6, 4}, try: tryFentry},
-	CapFexit:          {name: "fexit", since: Version{5, 5}, arm64: Version{6, 4}, try: tryFexit},
+	CapRingBuffer:     {name: "ring buffer", since: version{5, 8}, try: tryRingBuffer},
+	CapFentry:         {name: "fentry", since: version{5, 5}, arm64: version{6, 4}, try: tryFentry},
+	CapFexit:          {name: "fexit", since: version{5, 5}, arm64: version{6, 4}, try: tryFexit},
 	CapKprobe:         {name: "kprobe", since: oldest, needs: "CONFIG_KPROBES", try: func() error { return tryKprobe(link.Kprobe, 0) }},
 	CapKretprobe:      {name: "kretprobe", since: oldest, needs: "CONFIG_KRETPROBES", try: func() error { return tryKprobe(link.Kretprobe, 0) }},
-	CapKprobeMulti:    {name: "kprobe.multi", since: Version{5, 18}, needs: "CONFIG_FPROBE", try: func() error { return tryMulti(ebpf.AttachTraceKprobeMulti) }},
-	CapKprobeSession:  {name: "kprobe.session", since: Version{6, 10}, needs: "CONFIG_FPROBE", try: tryKprobeSession},
+	CapKprobeMulti:    {name: "kprobe.multi", since: version{5, 18}, needs: "CONFIG_FPROBE", try: func() error { return tryMulti(ebpf.AttachTraceKprobeMulti) }},
+	CapKprobeSession:  {name: "kprobe.session", since: version{6, 10}, needs: "CONFIG_FPROBE", try: tryKprobeSession},
 	CapFsession:       {name: "fsession", since: fsessionSince, try: tryFsession},
 	CapTracingMulti:   {name: "tracing_multi", since: tracingMultiSince, arm64: never, try: tryTracingMulti},
-	CapFuncIP:         {name: "bpf_get_func_ip", since: Version{5, 15}, try: tryFuncIP}, // in programs of both fentry and kprobes
-	CapKprobeCookie:   {name: "kprobe cookie", since: Version{5, 15}, try: func() error { return tryKprobe(link.Kprobe, 1, asm.FnGetAttachCookie.Call()) }},
-	CapFentryCookie:   {name: "fentry cookie", since: Version{5, 19}, try: tryFentryCookie},
-	CapRdonlyCast:     {name: "bpf_rdonly_cast", since: Version{6, 2}, try: tryRdonlyCast},
-	CapBranchSnapshot: {name: "branch records", since: Version{5, 16}, needs: "hardware that records branches", try: tryBranchSnapshot},
+	CapFuncIP:         {name: "bpf_get_func_ip", since: version{5, 15}, try: tryFuncIP}, // in programs of both fentry and kprobes
+	CapKprobeCookie:   {name: "kprobe cookie", since: version{5, 15}, try: func() error { return tryKprobe(link.Kprobe, 1, asm.FnGetAttachCookie.Call()) }},
+	CapFentryCookie:   {name: "fentry cookie", since: version{5, 19}, try: tryFentryCookie},
+	CapRdonlyCast:     {name: "bpf_rdonly_cast", since: version{6, 2}, try: tryRdonlyCast},
+	CapBranchSnapshot: {name: "branch records", since: version{5, 16}, needs: "hardware that records branches", try: tryBranchSnapshot},
 }
 
 // takes is what a kernel must have for a capability that not every kernel has:

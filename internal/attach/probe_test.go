@@ -32,19 +32,19 @@ func TestCapabilityNames(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	for kernel, missing := range absent {
 		series, arm64 := strings.CutSuffix(kernel, "-arm64")
-		v := Version{7, 3} // the newest
+		v := version{7, 3} // the newest
 		if series != "newest" {
-			if _, err := fmt.Sscanf(series, "%d.%d", &v.Major, &v.Minor); err != nil {
+			if _, err := fmt.Sscanf(series, "%d.%d", &v.major, &v.minor); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for c := range numCapabilities {
 			r := &capabilities[c]
 			first := r.since
-			if arm64 && r.arm64 != (Version{}) {
+			if arm64 && r.arm64 != (version{}) {
 				first = r.arm64
 			}
-			old := v.Major < first.Major || v.Major == first.Major && v.Minor < first.Minor
+			old := v.major < first.major || v.major == first.major && v.minor < first.minor
 			switch lacks := slices.Contains(missing, c); {
 			case old && !lacks:
 				t.Errorf("%s has %s, which takes Linux %s", kernel, c, first)

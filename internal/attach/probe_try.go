@@ -157,7 +157,7 @@ func tryTracingMulti() error {
 // tryTracingType loads a program of a type and attaches it. A kernel that does not
 // know the type has one answer only, that something is invalid; an architecture
 // without the trampolines that it takes says that it does not support it.
-func tryTracingType(p *tracingProgram, types *btf.Cache, since Version, attach func(*ebpf.Program) (closer, error)) error {
+func tryTracingType(p *tracingProgram, types *btf.Cache, since version, attach func(*ebpf.Program) (closer, error)) error {
 	prog, err := p.load(types)
 	if err != nil {
 		return tooOld(err, since)
@@ -185,7 +185,7 @@ func examined(err error) bool {
 // tooOld says since when the kernel has programs of a type that it has refused to
 // load, if it does not know the type. Its own words are left out: to have been given
 // something invalid is all that it can say.
-func tooOld(err error, since Version) error {
+func tooOld(err error, since version) error {
 	if !errors.Is(err, unix.EINVAL) || examined(err) {
 		return explain(err)
 	}

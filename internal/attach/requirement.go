@@ -15,31 +15,31 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// A Requirement is something of the kernel's BPF that programs use.
-type Requirement struct {
+// A requirement is something of the kernel's BPF that programs use.
+type requirement struct {
 	Name  string
-	Since Version
+	Since version
 	has   func() bool
 }
 
-// A Version is that of a release of Linux.
-type Version struct{ Major, Minor int }
+// A version is that of a release of Linux.
+type version struct{ major, minor int }
 
 // String returns "5.11".
-func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
 // oldest is what is not worth naming: BTF of programs, bounded loops and reads of
 // kernel and user memory told apart came no later than that.
-var oldest = Version{5, 5}
+var oldest = version{5, 5}
 
 // mapsSince and helpersSince are when Linux got what is newer. A test looks after
 // them: all that the engine and generated programs use is in here.
 var (
-	mapsSince = map[ebpf.MapType]Version{
+	mapsSince = map[ebpf.MapType]version{
 		ebpf.Hash: oldest, ebpf.Array: oldest, ebpf.PerCPUArray: oldest,
 		ebpf.RingBuf: {5, 8},
 	}
-	helpersSince = map[asm.BuiltinFunc]Version{
+	helpersSince = map[asm.BuiltinFunc]version{
 		asm.FnMapLookupElem: oldest, asm.FnMapUpdateElem: oldest, asm.FnMapDeleteElem: oldest,
 		asm.FnKtimeGetNs: oldest, asm.FnGetSmpProcessorId: oldest, asm.FnGetStack: oldest,
 		asm.FnGetCurrentPidTgid: oldest, asm.FnGetCurrentUidGid: oldest, asm.FnGetCurrentComm: oldest, asm.FnGetCurrentTask: oldest,
@@ -65,16 +65,16 @@ var (
 )
 
 // atomicsSince is when atomic operations that return the old value came.
-var atomicsSince = Version{5, 12}
+var atomicsSince = version{5, 12}
 
 // requirements lists, oldest first, what maps and programs use that some kernel
 // since Linux 5.5 lacks. What is not known counts as newer than any kernel, so
 // that the test of the tables fails.
-func requirements(spec *ebpf.CollectionSpec) []Requirement {
-	found := map[string]Requirement{}
-	add := func(name string, since Version, has func() bool) {
+func requirements(spec *ebpf.CollectionSpec) []requirement {
+	found := map[string]requirement{}
+	add := func(name string, since version, has func() bool) {
 		if since != oldest {
-			found[name] = Requirement{name, since, has}
+			found[name] = requirement{name, since, has}
 		}
 	}
 	for _, m := range spec.Maps {
@@ -92,20 +92,20 @@ func requirements(spec *ebpf.CollectionSpec) []Requirement {
 			}
 		}
 	}
-	all := make([]Requirement, 0, len(found))
+	all := make([]requirement, 0, len(found))
 	for _, r := range found {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b Requirement) int {
-		return cmp.Or(cmp.Compare(a.Since.Major, b.Since.Major), cmp.Compare(a.Since.Minor, b.Since.Minor), strings.Compare(a.Name, b.Name))
+	slices.SortFunc(all, func(a, b requirement) int {
+		return cmp.Or(cmp.Compare(a.Since.major, b.Since.major), cmp.Compare(a.Since.minor, b.Since.minor), strings.Compare(a.Name, b.Name))
 	})
 	return all
 }
 
 // unknownSince is the version of what is not in the tables.
-var unknownSince = Version{99, 0}
+var unknownSince = version{99, 0}
 
-func since[K comparable](table map[K]Version, key K) Version {
+func since[K comparable](table map[K]version, key K) version {
 	if v, ok := table[key]; ok {
 		return v
 	}
@@ -142,16 +142,16 @@ func hasFetch() bool {
 	)}) == nil
 }
 
-// A LackingError says what of BPF a kernel lacks that programs use.
-type LackingError struct {
-	Lacks []Requirement // oldest first
+// A lackingError says what of BPF a kernel lacks that programs use.
+type lackingError struct {
+	Lacks []requirement // oldest first
 	Err   error         // what the kernel said; nil if nothing was tried
 }
 
-func (e *LackingError) Unwrap() error { return e.Err }
+func (e *lackingError) Unwrap() error { return e.Err }
 
 // Error names each feature and the kernel that has all of them.
-func (e *LackingError) Error() string {
+func (e *lackingError) Error() string {
 	var names []string
 	for _, r := range e.Lacks {
 		names = append(names, fmt.Sprintf("%s (Linux %v)", r.Name, r.Since))
@@ -165,8 +165,8 @@ func (e *LackingError) Error() string {
 // of kernels with features of newer ones.
 func lacking(spec *ebpf.CollectionSpec, err error) error { return lackingOf(requirements(spec), err) }
 
-func lackingOf(needs []Requirement, err error) error {
-	var lacks []Requirement
+func lackingOf(needs []requirement, err error) error {
+	var lacks []requirement
 	for _, r := range needs {
 		if !r.has() {
 			lacks = append(lacks, r)
@@ -175,7 +175,7 @@ func lackingOf(needs []Requirement, err error) error {
 	if len(lacks) == 0 {
 		return err
 	}
-	return &LackingError{lacks, err}
+	return &lackingError{lacks, err}
 }
 
 // base is what every request needs: the engine's own maps and programs and the
@@ -202,7 +202,7 @@ func part(s bpf.Settings, functions ...string) (*ebpf.CollectionSpec, error) {
 	return spec, err
 }
 
-// Lacking returns a *LackingError if the kernel lacks what every request needs.
+// Lacking returns a *lackingError if the kernel lacks what every request needs.
 func Lacking() error {
 	spec, err := base()
 	if err != nil {

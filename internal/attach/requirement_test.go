@@ -25,7 +25,7 @@ import (
 // parts are what requests are made of, with what each needs of BPF.
 func parts(t *testing.T) (all []struct {
 	name  string
-	needs []Requirement
+	needs []requirement
 }) {
 	t.Helper()
 	add := func(name string, spec *ebpf.CollectionSpec, err error) {
@@ -34,7 +34,7 @@ func parts(t *testing.T) (all []struct {
 		}
 		all = append(all, struct {
 			name  string
-			needs []Requirement
+			needs []requirement
 		}{name, requirements(spec)})
 	}
 	spec, err := base()
@@ -173,12 +173,12 @@ func TestRequirementsDoc(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("| | needs Linux | because of |\n|---|---|---|\n")
 	named := map[string]bool{}
-	var minimum Version
+	var minimum version
 	for i, p := range parts(t) {
 		newest := minimum
 		var names []string
 		for _, r := range p.needs {
-			if i == 0 || cmp.Or(cmp.Compare(r.Since.Major, newest.Major), cmp.Compare(r.Since.Minor, newest.Minor)) > 0 {
+			if i == 0 || cmp.Or(cmp.Compare(r.Since.major, newest.major), cmp.Compare(r.Since.minor, newest.minor)) > 0 {
 				newest = r.Since
 			}
 			if !named[r.Name] {
@@ -191,7 +191,7 @@ func TestRequirementsDoc(t *testing.T) {
 		}
 		fmt.Fprintf(&rows, "| %s | %v | %s |\n", p.name, newest, strings.Join(names, ", "))
 	}
-	if (Version{kernel.OldestMajor, kernel.OldestMinor}) != minimum {
+	if (version{kernel.OldestMajor, kernel.OldestMinor}) != minimum {
 		t.Errorf("doctor says that Linux %d.%d will do; programs need %v", kernel.OldestMajor, kernel.OldestMinor, minimum)
 	}
 	doc, err := os.ReadFile(requirementsDoc)
@@ -209,14 +209,14 @@ func TestRequirementsDoc(t *testing.T) {
 func TestLacking(t *testing.T) {
 	refused := errors.New("map create: invalid argument")
 	for _, c := range []struct {
-		lacks []Requirement
+		lacks []requirement
 		want  string
 	}{
 		{nil, "map create: invalid argument"},
-		{[]Requirement{{Name: "maps of type TaskStorage", Since: Version{5, 11}}, {Name: "bpf_loop", Since: Version{5, 17}}},
+		{[]requirement{{Name: "maps of type TaskStorage", Since: version{5, 11}}, {Name: "bpf_loop", Since: version{5, 17}}},
 			"this kernel lacks what is needed of BPF: maps of type TaskStorage (Linux 5.11), bpf_loop (Linux 5.17); Linux 5.17 has all of that"},
 	} {
-		all := append(slices.Clone(c.lacks), Requirement{Name: "maps of type RingBuf", Since: Version{5, 8}})
+		all := append(slices.Clone(c.lacks), requirement{Name: "maps of type RingBuf", Since: version{5, 8}})
 		for i := range all {
 			all[i].has = func() bool { return i >= len(c.lacks) }
 		}

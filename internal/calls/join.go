@@ -36,13 +36,13 @@ type Counts struct {
 	Paired, Whole, NoEntry, Open, Evicted uint64 // calls
 }
 
-// DefaultLimit is the default of Joiner.Limit, in bytes.
-const DefaultLimit = 64 << 20
+// defaultLimit is the default of Joiner.Limit, in bytes.
+const defaultLimit = 64 << 20
 
 // A Joiner pairs entry and return records. The zero value is ready for use. It serves one
 // stream.
 type Joiner struct {
-	// Limit bounds the memory for open calls, in bytes; 0 is DefaultLimit.
+	// Limit bounds the memory for open calls, in bytes; 0 is defaultLimit.
 	Limit int
 
 	counts Counts
@@ -171,7 +171,7 @@ func (j *Joiner) settle(e *event.Event, call *Call, yield func(*Call, error) boo
 func (j *Joiner) makeRoom(size int, call *Call, yield func(*Call, error) bool) bool {
 	limit := j.Limit
 	if limit == 0 {
-		limit = DefaultLimit
+		limit = defaultLimit
 	}
 	for j.oldest != nil && j.size+size > limit {
 		j.counts.Evicted++

@@ -18,9 +18,9 @@ import (
 // Options say how to read debug info. The zero value is right for a file whose code runs
 // where it was linked.
 type Options struct {
-	// Slide is how far the code was moved from where it was linked, in bytes: kernels are
+	// slide is how far the code was moved from where it was linked, in bytes: kernels are
 	// moved by KASLR. Look-ups take addresses with the slide.
-	Slide uint64
+	slide uint64
 	// Section returns the address at which a section was loaded. A kernel module has no
 	// addresses of its own.
 	Section func(name string) (addr uint64, ok bool)

@@ -49,7 +49,7 @@ func (i *Info) Definition(addr uint64) (file string, line uint32, ok bool) {
 	if !i.ready() {
 		return "", 0, false
 	}
-	addr -= i.options.Slide
+	addr -= i.options.slide
 	off, ok := i.units.find(addr)
 	f := inlineFinder{reader: i.stream}
 	if !ok || !f.open(off) {
@@ -350,7 +350,7 @@ func (f *inlineFinder) inlining(c cursor, a *abbrev, e *entry) Inlining {
 	var params []Param
 	var moved uint64
 	if ok {
-		moved = addr + r.info.options.Slide
+		moved = addr + r.info.options.slide
 	}
 	if ok && f.withParams {
 		params = f.params(c, a, e, addr)

@@ -313,7 +313,7 @@ func (p *placer) moved(addr uint64) uint64 {
 	if addr>>63 == 0 {
 		return addr
 	}
-	return addr + p.info.options.Slide
+	return addr + p.info.options.slide
 }
 
 // implicit handles a value that exists only in the expression.

@@ -43,7 +43,7 @@ func TestFrame(t *testing.T) {
 
 func TestParseLocation(t *testing.T) {
 	u := unit{formSizes: formSizes{version: 5, addrSize: 8, offsetSize: 4}, main: &sections{}, sections: &sections{}}
-	p := placer{info: &Info{options: Options{Slide: 0x1000}}, unit: &u, addr: 0x1001, frames: newFrameTable(testFrames(), 8), base: []byte{opCallFrameCFA}}
+	p := placer{info: &Info{options: Options{slide: 0x1000}}, unit: &u, addr: 0x1001, frames: newFrameTable(testFrames(), 8), base: []byte{opCallFrameCFA}}
 	plus := func(reg, n uint64) []Op { return []Op{{OpRegister, reg}, {OpConst, n}, {Code: OpAdd}} }
 	kernel := []byte{opAddr, 0, 0, 0, 0x81, 0xff, 0xff, 0xff, 0xff}
 	for name, c := range map[string]struct {

@@ -30,7 +30,7 @@ func (i *Info) Lookup(dst []Frame, addr uint64) (frames []Frame) {
 	if !i.ready() {
 		return dst
 	}
-	addr -= i.options.Slide
+	addr -= i.options.slide
 	off, ok := i.units.find(addr)
 	if !ok {
 		return dst
@@ -91,7 +91,7 @@ func (r *reader) lookupJob(job []request, results [][]Frame) {
 func (i *Info) byUnit(addrs []uint64) iter.Seq[[]request] {
 	requests := make([]request, 0, len(addrs))
 	for n, addr := range addrs {
-		addr -= i.options.Slide
+		addr -= i.options.slide
 		if unit, ok := i.units.find(addr); ok {
 			requests = append(requests, request{unit, addr, n})
 		}

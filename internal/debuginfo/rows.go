@@ -20,7 +20,7 @@ func (i *Info) Rows(dst []Row, lo, hi uint64) (rows []Row) {
 	if !i.ready() {
 		return dst
 	}
-	slide := i.options.Slide
+	slide := i.options.slide
 	lo, hi = lo-slide, hi-slide
 	off, ok := i.units.find(lo)
 	if !ok {

@@ -8,7 +8,7 @@ import "testing"
 func TestRowsEqualLookup(t *testing.T) {
 	file := buildProgram(t, "gcc", "gcc -O2 -g -gdwarf-5 *.c")
 	const slide = 0x7000000000
-	info, err := Open(file, Options{Slide: slide, Relative: true})
+	info, err := Open(file, Options{slide: slide, Relative: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (i *Info) HasSection(name string) bool {
 func (i *Info) InSection(name string, off uint64) (addr uint64, ok bool) {
 	for _, s := range i.places.sections {
 		if s.name == name && off < s.hi-s.lo {
-			return s.lo + off + i.options.Slide, true
+			return s.lo + off + i.options.slide, true
 		}
 	}
 	return 0, false
@@ -70,7 +70,7 @@ func (i *Info) InSection(name string, off uint64) (addr uint64, ok bool) {
 
 // SectionOf returns the section that contains an address, and the offset in it.
 func (i *Info) SectionOf(addr uint64) (name string, off uint64, ok bool) {
-	addr -= i.options.Slide
+	addr -= i.options.slide
 	for _, s := range i.places.sections {
 		if s.contains(addr) {
 			return s.name, addr - s.lo, true

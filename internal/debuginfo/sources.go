@@ -59,7 +59,7 @@ func (i *Info) Sources(pattern string) (code *Code) {
 		f.unit(u)
 	}
 	slices.SortFunc(f.spans, func(a, b span) int { return compare(a.lo, b.lo) })
-	return &Code{slide: i.options.Slide, spans: f.spans}
+	return &Code{slide: i.options.slide, spans: f.spans}
 }
 
 // mostTexts bounds the bytes of names that are remembered or searched. A kernel has 2 MB of

@@ -104,7 +104,7 @@ func TestFunctionsEqualOracle(t *testing.T) {
 // TestFunctionsOfIncluded looks for a file that is included, not compiled: the
 // kernel's sources have "#include "rt.c"" in kernel/sched/build_policy.c.
 func TestFunctionsOfIncluded(t *testing.T) {
-	info, err := Open(debugVmlinux(t, "6.12"), Options{Slide: 0x1000})
+	info, err := Open(debugVmlinux(t, "6.12"), Options{slide: 0x1000})
 	if err != nil {
 		t.Fatal(err)
 	}

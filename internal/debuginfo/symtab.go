@@ -189,7 +189,7 @@ func (i *Info) Outermost(addr uint64, name string) (found string) {
 	if i.Err() != nil {
 		return name
 	}
-	addr -= i.options.Slide
+	addr -= i.options.slide
 	for s := range i.symbols.covering(addr) {
 		symbol := i.symbols.name(s)
 		if symbol == name {
@@ -212,7 +212,7 @@ func (i *Info) SymbolNamed(name string) (symbol Symbol, ok bool) {
 	names := i.symbols.names
 	for s := range i.symbols.each {
 		if int(s.name) < len(names) && len(names)-int(s.name) >= len(want) && string(names[s.name:][:len(want)]) == want {
-			return Symbol{name, s.addr + i.options.Slide, s.size}, true
+			return Symbol{name, s.addr + i.options.slide, s.size}, true
 		}
 	}
 	return Symbol{}, false
@@ -228,7 +228,7 @@ func (i *Info) FunctionsNamed(names map[string]bool) (found map[string][]Symbol)
 	}
 	for s := range i.symbols.each {
 		if name := textAt(i.symbols.names, uint64(s.name)); s.size > 0 && names[string(name)] {
-			found[string(name)] = append(found[string(name)], Symbol{string(name), s.addr + i.options.Slide, s.size})
+			found[string(name)] = append(found[string(name)], Symbol{string(name), s.addr + i.options.slide, s.size})
 		}
 	}
 	for _, symbols := range found {
@@ -243,7 +243,7 @@ func (i *Info) SymbolAt(addr uint64) (symbol Symbol, ok bool) {
 	if i.Err() != nil {
 		return Symbol{}, false
 	}
-	slide := i.options.Slide
+	slide := i.options.slide
 	for s := range i.symbols.covering(addr - slide) {
 		return Symbol{i.symbols.name(s), s.addr + slide, s.size}, true
 	}
@@ -253,10 +253,10 @@ func (i *Info) SymbolAt(addr uint64) (symbol Symbol, ok bool) {
 // SlideTo computes the slide from the address of _stext in the running kernel. It returns
 // false if the file lacks that symbol.
 func (i *Info) SlideTo(stext uint64) bool {
-	i.options.Slide = 0
+	i.options.slide = 0
 	s, ok := i.SymbolNamed("_stext")
 	if ok {
-		i.options.Slide = stext - s.Addr
+		i.options.slide = stext - s.Addr
 	}
 	return ok
 }

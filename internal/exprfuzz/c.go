@@ -13,7 +13,7 @@ import (
 // compiler lays them out as they were here.
 func (g *Gen) Declarations() string {
 	var b strings.Builder
-	for _, e := range g.Enums {
+	for _, e := range g.enums {
 		fmt.Fprintf(&b, "enum %s {", e.Name)
 		for _, v := range e.Values {
 			fmt.Fprintf(&b, " %s = %d,", v.Name, int64(v.Value))
@@ -84,7 +84,7 @@ func (g *Gen) CParameters(pointers int) []btf.FuncParam {
 	for _, t := range ints {
 		add(t)
 	}
-	for _, e := range g.Enums {
+	for _, e := range g.enums {
 		add(e)
 	}
 	for range pointers {

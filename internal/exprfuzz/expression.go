@@ -96,8 +96,8 @@ func (g *Gen) leaf() string {
 }
 
 func (g *Gen) literal() string {
-	if len(g.Enums) > 0 && g.chance(10) {
-		e := pick(g, g.Enums)
+	if len(g.enums) > 0 && g.chance(10) {
+		e := pick(g, g.enums)
 		v := pick(g, e.Values)
 		return v.Name
 	}

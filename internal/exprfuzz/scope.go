@@ -50,7 +50,7 @@ func (t types) TypesByName(spelling string) ([]btf.Type, error) {
 // Enumerators is part of expr.Types.
 func (t types) Enumerators(name string) ([]expr.Enumerator, error) {
 	var found []expr.Enumerator
-	for _, e := range t.g.Enums {
+	for _, e := range t.g.enums {
 		for _, v := range e.Values {
 			if v.Name == name {
 				found = append(found, expr.Enumerator{Enum: e, Value: v.Value})

@@ -20,7 +20,7 @@ type Gen struct {
 	Prefix string
 
 	Structs []*btf.Struct // those made, each complete
-	Enums   []*btf.Enum
+	enums   []*btf.Enum
 	Params  []btf.FuncParam // those that expressions are over
 
 	names  int // how many names were made
@@ -73,7 +73,7 @@ func (g *Gen) AddTypes(n int) {
 		if shape.signed {
 			e.Values = append(e.Values, btf.EnumValue{Name: fmt.Sprintf("%sE%d_n", g.Prefix, i), Value: ^uint64(0)})
 		}
-		g.Enums = append(g.Enums, e)
+		g.enums = append(g.enums, e)
 	}
 	// Pointers refer to any of the structs, also to those that come later.
 	targets := make([]*btf.Struct, n)
@@ -93,8 +93,8 @@ func (g *Gen) AddTypes(n int) {
 // qualifiers.
 func (g *Gen) Scalar() btf.Type {
 	var t btf.Type = pick(g, ints)
-	if len(g.Enums) > 0 && g.chance(15) {
-		t = pick(g, g.Enums)
+	if len(g.enums) > 0 && g.chance(15) {
+		t = pick(g, g.enums)
 	}
 	if g.C {
 		return t

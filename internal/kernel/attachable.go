@@ -59,17 +59,17 @@ func (e *RefusedError) Reason() string {
 // An Attach says for each way of attaching what prevents it. Nil means that nothing known
 // does.
 type Attach struct {
-	Fentry      error // fentry and fexit
-	Kprobe      error // kprobe and kretprobe
-	KprobeMulti error // kprobe.multi, kprobe.session and ftrace
+	fentry      error // fentry and fexit
+	kprobe      error // kprobe and kretprobe
+	kprobeMulti error // kprobe.multi, kprobe.session and ftrace
 }
 
 // Refusal returns the kernel's own reason if no way is left, else nil.
 func (a Attach) Refusal() error {
-	if a.Fentry == nil || a.Kprobe == nil || a.KprobeMulti == nil {
+	if a.fentry == nil || a.kprobe == nil || a.kprobeMulti == nil {
 		return nil
 	}
-	return a.Kprobe // BTF and names do not matter to kprobes
+	return a.kprobe // BTF and names do not matter to kprobes
 }
 
 // Attachable says how a function can be attached to. A non-nil error says what could not be
@@ -85,21 +85,21 @@ func (v *View) Attachable(f Function) (Attach, error) {
 	}
 	switch {
 	case f.Type == nil:
-		refuse(NoBTF, &a.Fentry)
+		refuse(NoBTF, &a.fentry)
 	case f.Type.Name != f.Name && !f.Alias:
-		refuse(Renamed, &a.Fentry)
+		refuse(Renamed, &a.fentry)
 	}
 	traceable, err1 := v.traceable()
 	if traceable != nil && !v.allowed(traceable, f) {
-		refuse(NotTraceable, &a.Fentry, &a.KprobeMulti)
+		refuse(NotTraceable, &a.fentry, &a.kprobeMulti)
 		// trace_kprobe.c refuses kprobes there too, unless built for debugging.
 		if v.config().options["KPROBE_EVENTS_ON_NOTRACE"] != "y" {
-			refuse(NotTraceable, &a.Kprobe)
+			refuse(NotTraceable, &a.kprobe)
 		}
 	}
 	blacklisted, err2 := v.blacklisted()
 	if blacklisted.has(f.Name, f.Module) {
-		refuse(Blacklisted, &a.Kprobe, &a.KprobeMulti)
+		refuse(Blacklisted, &a.kprobe, &a.kprobeMulti)
 	}
 	return a, errors.Join(err1, err2)
 }

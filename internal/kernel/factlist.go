@@ -150,7 +150,7 @@ func (v *View) addressesFact() Fact {
 	}
 	if err := v.Symbols(); err != nil {
 		f.Answer, f.Why, f.Do = No, err.Error(), "run as root"
-		var a *AccessError
+		var a *accessError
 		if errors.As(err, &a) && a.Need != "" {
 			f.Why, f.Do = fmt.Sprintf("/%s: %v", a.File, reason(a.Err)), a.Need
 		}

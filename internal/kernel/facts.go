@@ -147,11 +147,11 @@ func obstacle(get func(FactName) Fact) (Fact, bool) {
 // Privileges say what a process may do.
 type Privileges struct {
 	UID  int    // effective
-	Caps uint64 // effective capabilities as a bit mask
+	caps uint64 // effective capabilities as a bit mask
 }
 
 // has reports whether p has a capability.
-func (p Privileges) has(capability uint) bool { return p.Caps>>capability&1 != 0 }
+func (p Privileges) has(capability uint) bool { return p.caps>>capability&1 != 0 }
 
 // tracing reports whether p allows loading and attaching tracing programs.
 func (p Privileges) tracing() bool {
@@ -177,7 +177,7 @@ func parseStatus(text string) (p Privileges, err error) {
 			p.UID, err = strconv.Atoi(words[1])
 			uid = err == nil
 		case key == "CapEff" && len(words) == 1:
-			p.Caps, err = strconv.ParseUint(words[0], 16, 64)
+			p.caps, err = strconv.ParseUint(words[0], 16, 64)
 			caps = err == nil
 		}
 		if err != nil {

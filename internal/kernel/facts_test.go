@@ -31,7 +31,7 @@ CONFIG_DEFAULT_HOSTNAME="(none)"
 # CONFIG_SECURITY_LOCKDOWN_LSM is not set
 `
 
-var allCaps = Privileges{UID: 0, Caps: 1<<41 - 1}
+var allCaps = Privileges{UID: 0, caps: 1<<41 - 1}
 
 // healthy is a kernel on which everything works.
 func healthy(t testing.TB) fstest.MapFS {
@@ -124,7 +124,7 @@ func TestFactsNo(t *testing.T) {
 		{name: FactPrivileges, priv: Privileges{UID: 1000},
 			want:     Fact{Value: "uid 1000", Why: "tracing needs CAP_BPF and CAP_PERFMON", Do: "run as root, or give ksnoop these capabilities: docs/safety.md has which feature needs which"},
 			obstacle: true},
-		{name: FactPrivileges, priv: Privileges{Caps: 1 << unix.CAP_BPF},
+		{name: FactPrivileges, priv: Privileges{caps: 1 << unix.CAP_BPF},
 			want: Fact{Value: "root without capabilities", Why: "CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, are missing: a container?",
 				Do: "run outside of the container, or give it these capabilities"},
 			obstacle: true},
@@ -320,7 +320,7 @@ func TestPrivileges(t *testing.T) {
 	files := fstest.MapFS{"proc/self/status": {Data: []byte(
 		"Name:\tksnoop\nUid:\t1000\t0\t1000\t1000\nCapPrm:\t0000000000000000\nCapEff:\t000000c000000000\n")}}
 	p, err := Open(files).Privileges()
-	if want := (Privileges{UID: 0, Caps: 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON}); err != nil || p != want {
+	if want := (Privileges{UID: 0, caps: 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON}); err != nil || p != want {
 		t.Errorf("%+v, %v, want %+v", p, err, want)
 	}
 	if !p.tracing() || p.has(unix.CAP_SYS_ADMIN) {

@@ -66,8 +66,8 @@ func (r typedRoot) ReadDir(name string) ([]fs.DirEntry, error) {
 // the kernel.
 func (v *View) GivenTypes() bool { return v.given }
 
-// A ForeignTypesError says that types do not belong to the kernel.
-type ForeignTypesError struct {
+// A foreignTypesError says that types do not belong to the kernel.
+type foreignTypesError struct {
 	// Functions is how many functions the types describe. The kernel lacks Absent of them.
 	Functions, Absent int
 	// Variables is how many per-CPU variables the types place. The kernel has Moved of them
@@ -76,7 +76,7 @@ type ForeignTypesError struct {
 	Examples         []string // names of functions or variables that differ
 }
 
-func (e *ForeignTypesError) Error() string {
+func (e *foreignTypesError) Error() string {
 	if e.Functions == 0 {
 		return "these types describe no functions: they are not those of a whole vmlinux"
 	}
@@ -93,7 +93,7 @@ const foreignExamples = 3
 // CheckTypes compares vmlinux's types with the kernel's symbols. pahole describes the
 // functions of the vmlinux at hand, so a missing function reveals another build. So does a
 // per-CPU variable at another offset: it moves if one before it changes size. The error is
-// a *ForeignTypesError, or says that the symbols cannot be read.
+// a *foreignTypesError, or says that the symbols cannot be read.
 func (v *View) CheckTypes() error {
 	info, err := v.vmlinux()
 	if err != nil {
@@ -103,7 +103,7 @@ func (v *View) CheckTypes() error {
 	if err != nil {
 		return fmt.Errorf("comparing the types with the kernel: %w", err)
 	}
-	e := &ForeignTypesError{}
+	e := &foreignTypesError{}
 	t.compareFunctions(info.raw, e)
 	if !t.hidden() {
 		t.compareVariables(info.raw, e)
@@ -115,14 +115,14 @@ func (v *View) CheckTypes() error {
 }
 
 // differs counts a difference and may keep its name as an example.
-func (e *ForeignTypesError) differs(n *int, name string) {
+func (e *foreignTypesError) differs(n *int, name string) {
 	*n++
 	if len(e.Examples) < foreignExamples {
 		e.Examples = append(e.Examples, name)
 	}
 }
 
-func (t *symbolTable) compareFunctions(raw *rawBTF, e *ForeignTypesError) {
+func (t *symbolTable) compareFunctions(raw *rawBTF, e *foreignTypesError) {
 	names := make(map[string]struct{}, len(t.symbols)/2)
 	for i := range t.symbols {
 		s := &t.symbols[i]
@@ -168,7 +168,7 @@ const perCPUStart = "__per_cpu_start"
 // compareVariables compares the offsets of per-CPU variables from the first one. Types have
 // offsets in the section; symbols count from 0 or, on x86 since Linux 6.15, from an
 // address.
-func (t *symbolTable) compareVariables(raw *rawBTF, e *ForeignTypesError) {
+func (t *symbolTable) compareVariables(raw *rawBTF, e *foreignTypesError) {
 	places := raw.section(perCPUSection)
 	if len(places) == 0 {
 		return

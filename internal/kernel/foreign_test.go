@@ -66,7 +66,7 @@ func TestCheckTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = v.CheckTypes()
-			var foreign *ForeignTypesError
+			var foreign *foreignTypesError
 			switch {
 			case c.want == "" && err != nil, c.want != "" && (!errors.As(err, &foreign) || !strings.HasSuffix(err.Error(), c.want)):
 				t.Errorf("%v, want %q", err, c.want)
@@ -86,10 +86,10 @@ func TestOpenTyped(t *testing.T) {
 	if !v.GivenTypes() || Open(root).GivenTypes() {
 		t.Error("whether types were given is not told")
 	}
-	if funcs, err := v.Function("only_here"); err != nil || list(funcs) != "only_here:only_here" {
+	if funcs, err := v.Match("only_here", ""); err != nil || list(funcs) != "only_here:only_here" {
 		t.Errorf("%s, %v", list(funcs), err)
 	}
-	if funcs, err := v.Function("no_btf"); err != nil || list(funcs) != "no_btf@600" {
+	if funcs, err := v.Match("no_btf", ""); err != nil || list(funcs) != "no_btf@600" {
 		t.Errorf("%s, %v", list(funcs), err)
 	}
 	if names, err := v.Modules(); len(names) > 0 || err != nil {

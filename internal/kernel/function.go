@@ -39,21 +39,11 @@ func (f Function) String() string {
 	return f.Name + "[" + f.Module + "]"
 }
 
-// Function returns the functions called name, vmlinux's first. A function that BTF
-// describes is not looked up in kallsyms and has no address; Locate adds it. If there is
-// none, the error is a *NotFoundError.
-func (v *View) Function(name string) ([]Function, error) {
-	found, err := v.exact(name, "")
-	if err == nil && len(found) == 0 {
-		return nil, &NotFoundError{Name: name, Nearest: v.Nearest(name, 3)}
-	}
-	return found, err
-}
-
 // Match returns the functions whose names match a glob, sorted by name, module and address.
-// Module glob "" includes vmlinux. A name without * and ? is looked up as by Function. A
-// glob selects among the functions that can be attached to, as far as that is known, and
-// returns them with addresses.
+// Module glob "" includes vmlinux. A name without * and ? is looked up in BTF, and in
+// kallsyms if BTF does not describe it; a function that BTF describes has no address, which
+// Locate adds. A glob selects among the functions that can be attached to, as far as that is
+// known, and returns them with addresses.
 func (v *View) Match(pattern, module string) ([]Function, error) {
 	if !glob.Is(pattern) {
 		return v.exact(pattern, module)

@@ -65,13 +65,13 @@ func TestMatchSites(t *testing.T) {
 	}
 	for addr, refused := range map[uint64]bool{0xffffffff81000400: true, 0xffffffff81000500: false} {
 		a, err := v.Attachable(Function{Name: "twice", Addr: addr})
-		if !errors.Is(err, fs.ErrNotExist) || (a.KprobeMulti != nil) != refused {
-			t.Errorf("%x: %v, %v", addr, a.KprobeMulti, err)
+		if !errors.Is(err, fs.ErrNotExist) || (a.kprobeMulti != nil) != refused {
+			t.Errorf("%x: %v, %v", addr, a.kprobeMulti, err)
 		}
 	}
 }
 
-func TestFunction(t *testing.T) {
+func TestExactMatch(t *testing.T) {
 	v := Open(fakeKernel(t, ""))
 	for _, test := range []struct{ name, want string }{
 		{"ip_send_skb", "ip_send_skb:ip_send_skb"},
@@ -81,32 +81,16 @@ func TestFunction(t *testing.T) {
 		{"copied.isra.0", "copied.isra.0@200:copied"},
 		{"both.constprop.0", "both.constprop.0@310"}, // BTF describes the original
 	} {
-		funcs, err := v.Function(test.name)
+		funcs, err := v.Match(test.name, "")
 		if got := list(funcs); err != nil || got != test.want {
-			t.Errorf("Function(%s) = %s, %v, want %s", test.name, got, err, test.want)
-		}
-	}
-}
-
-func TestFunctionNotFound(t *testing.T) {
-	for what, v := range map[string]*View{
-		"kernel":   Open(fakeKernel(t, "")),
-		"BTF only": openBytes(t, vmlinuxBTF(t), nil),
-	} {
-		_, err := v.Function("ip_snd_skb")
-		if !errors.Is(err, errNotFound) {
-			t.Fatalf("%s: %v, want errNotFound", what, err)
-		}
-		const want = `no function is called "ip_snd_skb": did you mean ip_send_skb?`
-		if err.Error() != want {
-			t.Errorf("%s: %v, want %s", what, err, want)
+			t.Errorf("Match(%s) = %s, %v, want %s", test.name, got, err, test.want)
 		}
 	}
 }
 
 // An exact look-up must not read kallsyms if BTF answers: it is what takes the
 // time of `ksnoop info`.
-func TestFunctionReadsNoSymbols(t *testing.T) {
+func TestExactMatchReadsNoSymbols(t *testing.T) {
 	files := fakeKernel(t, "")
 	files[kallsymsFile] = &fstest.MapFile{Data: []byte("this would be an error\n")}
 	v := Open(files)
@@ -183,7 +167,7 @@ func TestLocate(t *testing.T) {
 	} {
 		// Symbols are looked for in the file by a view that has not read them, once.
 		fresh := Open(fakeKernel(t, ""))
-		funcs, err := fresh.Function(test.name)
+		funcs, err := fresh.Match(test.name, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +230,7 @@ func TestAttachable(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got [3]Refusal
-		for i, err := range []error{a.Fentry, a.Kprobe, a.KprobeMulti} {
+		for i, err := range []error{a.fentry, a.kprobe, a.kprobeMulti} {
 			var refused *RefusedError
 			if errors.As(err, &refused) {
 				got[i] = refused.Why
@@ -259,18 +243,18 @@ func TestAttachable(t *testing.T) {
 	// within_notrace_func in kernel/trace/trace_kprobe.c is compiled out by this option.
 	files["proc/sys/kernel/osrelease"] = &fstest.MapFile{Data: []byte("6.12.0\n")}
 	files["boot/config-6.12.0"] = &fstest.MapFile{Data: []byte("CONFIG_KPROBE_EVENTS_ON_NOTRACE=y\n")}
-	if a, err := Open(files).Attachable(Function{Name: "ip_rcv"}); err != nil || a.Kprobe != nil || a.KprobeMulti == nil || a.Refusal() != nil {
+	if a, err := Open(files).Attachable(Function{Name: "ip_rcv"}); err != nil || a.kprobe != nil || a.kprobeMulti == nil || a.Refusal() != nil {
 		t.Errorf("kprobes on notrace functions: %+v, %v", a, err)
 	}
 	copied := Function{Name: "ip_send_skb.isra.0", Type: fakeFunc("ip_send_skb", fakeInt)}
 	a, err := v.Attachable(copied)
 	var refused *RefusedError
-	if err != nil || !errors.As(a.Fentry, &refused) || refused.Why != Renamed {
+	if err != nil || !errors.As(a.fentry, &refused) || refused.Why != Renamed {
 		t.Errorf("%s: %+v, %v, want fentry refused for its name", copied, a, err)
 	}
 	delete(files, blacklistFile)
 	a, err = Open(files).Attachable(Function{Name: "ip_send_skb"})
-	if !errors.Is(err, fs.ErrNotExist) || a.Kprobe != nil || a.Fentry == nil {
+	if !errors.Is(err, fs.ErrNotExist) || a.kprobe != nil || a.fentry == nil {
 		t.Errorf("without the blacklist: %+v, %v", a, err)
 	}
 }
@@ -327,7 +311,7 @@ func TestConcurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			funcs, err := v.Function("ip_rcv")
+			funcs, err := v.Match("ip_rcv", "")
 			if err != nil || len(funcs) != 2 {
 				t.Errorf("Function: %v, %v", funcs, err)
 			}
@@ -348,7 +332,7 @@ func TestRunningKernel(t *testing.T) {
 	if _, err := v.BTF(); err != nil {
 		t.Skip("needs a kernel with BTF: ", err)
 	}
-	funcs, err := v.Function("vfs_read")
+	funcs, err := v.Match("vfs_read", "")
 	if err != nil || len(funcs) != 1 || funcs[0].Type == nil {
 		t.Fatalf("Function(vfs_read) = %v, %v", funcs, err)
 	}
@@ -361,7 +345,7 @@ func TestRunningKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, err := blob.Function("vfs_read"); err != nil || list(same) != list(funcs) {
+	if same, err := blob.Match("vfs_read", ""); err != nil || list(same) != list(funcs) {
 		t.Errorf("OpenBTF: %v, %v", same, err)
 	}
 	if err := v.Symbols(); err != nil {
@@ -398,7 +382,7 @@ func TestMatchOften(t *testing.T) {
 
 func BenchmarkFunction(b *testing.B) {
 	for b.Loop() {
-		if _, err := Open(os.DirFS("/")).Function("ip_send_skb"); err != nil {
+		if _, err := Open(os.DirFS("/")).Match("ip_send_skb", ""); err != nil {
 			b.Skip(err)
 		}
 	}

@@ -109,9 +109,9 @@ func TestHiddenAddresses(t *testing.T) {
 		t.Errorf("Symbol(0) = %v", s)
 	}
 	err := v.Symbols()
-	var access *AccessError
+	var access *accessError
 	if !errors.As(err, &access) || access.Need != "run as root or with CAP_SYSLOG" {
-		t.Errorf("Symbols: %v, want an AccessError that says who could", err)
+		t.Errorf("Symbols: %v, want an accessError that says who could", err)
 	}
 	const want = "/proc/kallsyms: addresses are hidden: run as root or with CAP_SYSLOG to get addresses of functions"
 	if err.Error() != want {

@@ -109,7 +109,7 @@ func TestLiveSymbol(t *testing.T) {
 		if n, err := fmt.Sscanf(rest, "0x%x/0x%x", &offset, &size); n != 2 {
 			t.Fatalf("%q: %v", line, err)
 		}
-		funcs, err := v.Function(name)
+		funcs, err := v.Match(name, "")
 		if err != nil {
 			continue // assembler entry code without BTF and not code in kallsyms
 		}

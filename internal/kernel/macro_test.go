@@ -155,7 +155,7 @@ func TestMacros(t *testing.T) {
 		t.Errorf("no macro: %v", err)
 	}
 	_, err := none.Macros("X_A", evaluate)
-	var access *AccessError
+	var access *accessError
 	if !errors.As(err, &access) || access.Need != mountTracefs || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without tracefs: %v", err)
 	}

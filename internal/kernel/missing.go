@@ -17,21 +17,21 @@ import (
 // A Missing says why nothing can be traced under a name or glob. Fields that do not apply
 // are empty.
 type Missing struct {
-	// Refused are matching functions that the kernel does not let anyone trace.
-	Refused []string
-	// Unloaded is a module that is not loaded: the one in the selector, or one known to
+	// refused are matching functions that the kernel does not let anyone trace.
+	refused []string
+	// unloaded is a module that is not loaded: the one in the selector, or one known to
 	// have such a function.
-	Unloaded string
-	// Installed says that Unloaded could be loaded.
-	Installed bool
-	// Loaded is the module in the selector, if it is loaded but lacks the function.
-	Loaded string
-	// Elsewhere is the function, if it is in another module than the selector says.
-	Elsewhere string
-	// BuiltIn is the module in the selector, if it is part of vmlinux.
-	BuiltIn string
-	// Nearest are similar names, the nearest first.
-	Nearest []string
+	unloaded string
+	// installed says that unloaded could be loaded.
+	installed bool
+	// loaded is the module in the selector, if it is loaded but lacks the function.
+	loaded string
+	// elsewhere is the function, if it is in another module than the selector says.
+	elsewhere string
+	// builtIn is the module in the selector, if it is part of vmlinux.
+	builtIn string
+	// nearest are similar names, the nearest first.
+	nearest []string
 }
 
 // RefusedBecause says what prevents tracing a function.
@@ -43,28 +43,28 @@ const modulesDir = "lib/modules"
 // Missing finds out why a name or glob matches nothing to trace, in the modules that match
 // a glob; "" means all.
 func (v *View) Missing(pattern, module string) Missing {
-	m := Missing{Refused: v.Refused(func(name, mod string) bool {
+	m := Missing{refused: v.Refused(func(name, mod string) bool {
 		return glob.Match(pattern, name) && (module == "" || mod != "" && glob.Match(module, mod))
 	})}
 	if module != "" && !glob.Is(module) && v.root != nil {
 		v.moduleState(&m, module)
 	}
-	if module != "" && !glob.Is(pattern) && m.BuiltIn == "" {
+	if module != "" && !glob.Is(pattern) && m.builtIn == "" {
 		if found, err := v.exact(pattern, ""); err == nil && len(found) > 0 {
-			m.Elsewhere = found[0].String()
+			m.elsewhere = found[0].String()
 			return m
 		}
 	}
 	if v.root == nil {
-		m.Nearest = v.Nearest(pattern, 3)
+		m.nearest = v.Nearest(pattern, 3)
 		return m
 	}
-	if len(m.Refused) == 0 && m.BuiltIn == "" && m.Unloaded == "" && m.Loaded == "" {
-		m.Unloaded = v.exporter(pattern)
-		m.Installed = m.Unloaded != ""
+	if len(m.refused) == 0 && m.builtIn == "" && m.unloaded == "" && m.loaded == "" {
+		m.unloaded = v.exporter(pattern)
+		m.installed = m.unloaded != ""
 	}
-	if m.Unloaded == "" && len(m.Refused) == 0 && !glob.Is(pattern) {
-		m.Nearest = v.Nearest(pattern, 3)
+	if m.unloaded == "" && len(m.refused) == 0 && !glob.Is(pattern) {
+		m.nearest = v.Nearest(pattern, 3)
 	}
 	return m
 }
@@ -72,27 +72,27 @@ func (v *View) Missing(pattern, module string) Missing {
 // Hint returns a sentence for the user.
 func (m Missing) Hint() string {
 	switch {
-	case m.Elsewhere != "" && !strings.HasSuffix(m.Elsewhere, "]"):
-		return strconv.Quote(m.Elsewhere) + " is in vmlinux: leave out the brackets"
-	case m.Elsewhere != "":
-		return suggest.DidYouMean(m.Elsewhere)
-	case m.BuiltIn != "":
-		return m.BuiltIn + " is built into this kernel: leave out [" + m.BuiltIn + "]"
-	case len(m.Refused) > 0:
+	case m.elsewhere != "" && !strings.HasSuffix(m.elsewhere, "]"):
+		return strconv.Quote(m.elsewhere) + " is in vmlinux: leave out the brackets"
+	case m.elsewhere != "":
+		return suggest.DidYouMean(m.elsewhere)
+	case m.builtIn != "":
+		return m.builtIn + " is built into this kernel: leave out [" + m.builtIn + "]"
+	case len(m.refused) > 0:
 		const why = " (" + RefusedBecause + ")"
-		first := strconv.Quote(m.Refused[0])
-		if n := len(m.Refused) - 1; n > 0 {
+		first := strconv.Quote(m.refused[0])
+		if n := len(m.refused) - 1; n > 0 {
 			return first + " and " + strconv.Itoa(n) + " more are there, but the kernel lets nobody trace them" + why
 		}
 		return first + " is there, but the kernel lets nobody trace it" + why
-	case m.Installed:
-		return "the module " + m.Unloaded + " is not loaded: modprobe " + m.Unloaded
-	case m.Unloaded != "":
-		return "no module " + m.Unloaded + " is loaded"
-	case len(m.Nearest) > 0:
-		return suggest.DidYouMean(m.Nearest...)
-	case m.Loaded != "":
-		return "the module " + m.Loaded + " is loaded, and has no function of that name"
+	case m.installed:
+		return "the module " + m.unloaded + " is not loaded: modprobe " + m.unloaded
+	case m.unloaded != "":
+		return "no module " + m.unloaded + " is loaded"
+	case len(m.nearest) > 0:
+		return suggest.DidYouMean(m.nearest...)
+	case m.loaded != "":
+		return "the module " + m.loaded + " is loaded, and has no function of that name"
 	}
 	return ""
 }
@@ -128,18 +128,18 @@ func (v *View) moduleState(m *Missing, module string) {
 		return moduleName(file) == moduleName(module)
 	}
 	if slices.ContainsFunc(v.moduleList("modules.builtin"), is) {
-		m.BuiltIn = module
+		m.builtIn = module
 		return
 	}
 	if _, err := fs.Stat(v.root, "sys/module"); err != nil {
 		return // nothing is known about modules
 	}
 	if _, err := fs.Stat(v.root, path.Join("sys/module", moduleName(module))); err == nil {
-		m.Loaded = moduleName(module)
+		m.loaded = moduleName(module)
 		return
 	}
-	m.Unloaded = moduleName(module)
-	m.Installed = slices.ContainsFunc(v.moduleList("modules.dep"), is)
+	m.unloaded = moduleName(module)
+	m.installed = slices.ContainsFunc(v.moduleList("modules.dep"), is)
 }
 
 // exporter returns the module that exports a function, if it is not loaded. Functions that

@@ -181,7 +181,7 @@ func (v *View) Hidden() error {
 	if err != nil {
 		return nil
 	}
-	hidden := &AccessError{File: kallsymsFile, Give: "addresses of functions", Err: errHidden}
+	hidden := &accessError{File: kallsymsFile, Give: "addresses of functions", Err: errHidden}
 	p, err := v.Privileges()
 	switch {
 	case restrict == "2": // even from root
@@ -202,7 +202,7 @@ func (v *View) paranoid() bool {
 	return err == nil && notNumber == nil && level > 1
 }
 
-// Symbols returns nil if symbols have addresses. Otherwise it returns an *AccessError that
+// Symbols returns nil if symbols have addresses. Otherwise it returns an *accessError that
 // says why not.
 func (v *View) Symbols() error {
 	t, err := v.symbols()
@@ -213,7 +213,7 @@ func (v *View) Symbols() error {
 		if err := v.Hidden(); err != nil {
 			return err
 		}
-		return &AccessError{File: kallsymsFile, Need: "run as root or with CAP_SYSLOG", Give: "addresses of functions", Err: errHidden}
+		return &accessError{File: kallsymsFile, Need: "run as root or with CAP_SYSLOG", Give: "addresses of functions", Err: errHidden}
 	}
 	return nil
 }

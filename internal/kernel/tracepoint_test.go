@@ -60,7 +60,7 @@ func TestTracepoints(t *testing.T) {
 		}
 	}
 	_, err := Open(fakeKernel(t, "")).Tracepoints("*", "sched_switch")
-	var access *AccessError
+	var access *accessError
 	if !errors.As(err, &access) || access.Need != mountTracefs || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without tracefs: %v", err)
 	}

@@ -97,7 +97,7 @@ func TestOpenBTF(t *testing.T) {
 		t.Errorf("Match = %s, %v, want %s", got, err, want)
 	}
 	v = openBytes(t, elfFile(".BTF", base), nil)
-	if funcs, err := v.Function("ip_rcv"); err != nil || list(funcs) != "ip_rcv:ip_rcv" {
+	if funcs, err := v.Match("ip_rcv", ""); err != nil || list(funcs) != "ip_rcv:ip_rcv" {
 		t.Errorf("ELF: %s, %v", list(funcs), err)
 	}
 	if v.Arch() != "arm64" {

@@ -161,7 +161,7 @@ func (v *branchView) start(addr uint64) uint64 {
 // note adds, after the last row, which lines a way through a function has passed. The first
 // branch of a way may come from another function, and the last may lead to one.
 func (v *branchView) note(way []event.Branch) {
-	l, ok := v.resolver.(Liner)
+	l, ok := v.resolver.(liner)
 	if !ok || !v.all || len(way) < 2 {
 		return
 	}

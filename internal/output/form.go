@@ -119,9 +119,6 @@ func (f *field) add(s *layout.Slot) (err error) {
 	return err
 }
 
-// fieldIndent is the indent of a call's values.
-const fieldIndent = "        "
-
 func (f *field) append(dst []byte, e *event.Event) []byte {
 	return f.appendLabelled(append(dst, f.style.indent...), e)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// A Liner tells which source lines a function's code comes from. *symbols.Resolver
+// A liner tells which source lines a function's code comes from. *symbols.Resolver
 // implements it.
-type Liner interface {
+type liner interface {
 	Lines(dst []debuginfo.Row, addr uint64) []debuginfo.Row
 }
 
@@ -35,7 +35,7 @@ type passedLine struct {
 // appendPassage appends which lines a way through a function passed, and which lines in
 // between it did not; nothing if there are none of the latter. branches are those of the
 // way, oldest first: the first leads into the function, or from one place in it to another.
-func (p *passage) appendPassage(dst []byte, l Liner, function string, branches []event.Branch, enters, leaves bool) []byte {
+func (p *passage) appendPassage(dst []byte, l liner, function string, branches []event.Branch, enters, leaves bool) []byte {
 	inside := branches[0].To
 	p.rows = l.Lines(p.rows[:0], inside)
 	if len(p.rows) == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/layout"
@@ -105,4 +106,11 @@ func appendNumber(dst []byte, t btf.Type, v uint64) []byte {
 		return strconv.AppendUint(dst, n, 10)
 	}
 	return strconv.AppendUint(append(dst, "0x"...), n, 16)
+}
+
+// errorName returns the name for -v, such as "ENOENT", if v is in the range in which the
+// kernel returns errors.
+func errorName(v uint64) (string, bool) {
+	name := errno.Name(-v)
+	return name, name != ""
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -26,6 +25,9 @@ type style struct {
 	symbol   func(dst []byte, addr uint64) []byte
 	printers map[btf.Type]*btfprint.Printer
 }
+
+// fieldIndent indents the values of a call.
+const fieldIndent = "        "
 
 // callStyle is the style of the calls view.
 func callStyle(symbol func([]byte, uint64) []byte) *style {
@@ -202,11 +204,4 @@ func (v *value) appendCast(dst []byte) []byte {
 func appendIP(dst, raw []byte) []byte {
 	addr, _ := netip.AddrFromSlice(raw) // the checker admits no other size
 	return addr.AppendTo(dst)
-}
-
-// errorName returns the name for -v, such as "ENOENT", if v is in the range in which the
-// kernel returns errors.
-func errorName(v uint64) (string, bool) {
-	name := errno.Name(-v)
-	return name, name != ""
 }

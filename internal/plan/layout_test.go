@@ -60,7 +60,7 @@ func testProbe(t *testing.T, text string, m layout.Method) *Probe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := view.Function("send")
+	found, err := view.Match("send", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,9 @@ type Options struct {
 	// Inlinings finds inlined copies of functions, to be traced too. It is nil if they are
 	// not wanted.
 	Inlinings Inlinings
-	// Unexplained keeps the reason why a name is unknown out of the error: finding it takes
+	// unexplained keeps the reason why a name is unknown out of the error: finding it takes
 	// long.
-	Unexplained bool
+	unexplained bool
 	// Described takes a function that is named in full from BTF alone, without its address:
 	// reading all symbols takes long.
 	Described bool

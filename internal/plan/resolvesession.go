@@ -55,7 +55,7 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 			}
 			seen[spec.Text] = true
 			optional := slices.Contains(r.Optional, spec)
-			b.options.Unexplained = optional
+			b.options.unexplained = optional
 			err := b.add(spec, part.as)
 			switch {
 			case optional && isFault(err):
@@ -72,7 +72,7 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 	if !matched {
 		errs = append(errs, unmatched...)
 	}
-	b.options.Unexplained = false
+	b.options.unexplained = false
 	for _, in := range r.Inject {
 		errs = append(errs, b.inject(in))
 	}

@@ -30,7 +30,7 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	}
 	funcs, err := named(view, sel, o)
 	switch {
-	case errors.Is(err, errNoCode) && o.Unexplained:
+	case errors.Is(err, errNoCode) && o.unexplained:
 		return nil, fault("", "%s %v", sel, err)
 	case errors.Is(err, errNoCode):
 		hint := ""
@@ -47,7 +47,7 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		return nil, fault(nearestHint(sel.Name, view.SyscallNames(o.Arch)), "there is no system call %q", sel.Name)
 	case len(funcs) == 0 && len(sel.Signature) > 0:
 		return nil, fault(signatureHint(view, sel), "no function that matches has such a signature")
-	case len(funcs) == 0 && o.Unexplained:
+	case len(funcs) == 0 && o.unexplained:
 		return nil, fault("", "no function is called %q", sel.Name)
 	case len(funcs) == 0:
 		into := ""

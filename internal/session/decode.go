@@ -21,7 +21,7 @@ type Decoder struct {
 	Traced bool
 	// Live asks for the steps of a trace as they arrive.
 	Live bool
-	// Limit bounds the memory for open sessions, in bytes; 0 means DefaultLimit. One
+	// Limit bounds the memory for open sessions, in bytes; 0 means defaultLimit. One
 	// session gets an eighth of it.
 	Limit int
 

@@ -183,7 +183,7 @@ func (d *Decoder) forget(o *openSession) {
 func (d *Decoder) makeRoom(last *openSession) {
 	limit := d.Limit
 	if limit == 0 {
-		limit = DefaultLimit
+		limit = defaultLimit
 	}
 	for last.size() > limit/shareOfOne && last.drop() {
 	}
@@ -199,11 +199,11 @@ func (d *Decoder) makeRoom(last *openSession) {
 	}
 }
 
-// DefaultLimit is the default of Decoder.Limit, in bytes.
-const DefaultLimit = 64 << 20
+// defaultLimit is the default of Decoder.Limit, in bytes.
+const defaultLimit = 64 << 20
 
 // shareOfOne is the fraction of the limit that one session may take.
 const shareOfOne = 8
 
 // SessionLimit is what one open session may take with the default limit, in bytes.
-const SessionLimit = DefaultLimit / shareOfOne
+const SessionLimit = defaultLimit / shareOfOne

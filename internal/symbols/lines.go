@@ -4,14 +4,14 @@ package symbols
 
 import "github.com/ksnoop/ksnoop/internal/debuginfo"
 
-// A Liner tells which source lines code comes from. *DebugInfo implements it.
-type Liner interface {
+// A liner tells which source lines code comes from. *DebugInfo implements it.
+type liner interface {
 	Rows(dst []debuginfo.Row, lo, hi uint64, module string) []debuginfo.Row
 }
 
-var _ Liner = (*DebugInfo)(nil)
+var _ liner = (*DebugInfo)(nil)
 
-// Rows implements Liner.
+// Rows implements liner.
 func (d *DebugInfo) Rows(dst []debuginfo.Row, lo, hi uint64, module string) []debuginfo.Row {
 	info := d.of(module)
 	if info == nil {
@@ -23,7 +23,7 @@ func (d *DebugInfo) Rows(dst []debuginfo.Row, lo, hi uint64, module string) []de
 // Lines appends the source lines of the function at addr. It appends none without debug
 // info, or if lines are not wanted.
 func (r *Resolver) Lines(dst []debuginfo.Row, addr uint64) []debuginfo.Row {
-	l, ok := r.source.(Liner)
+	l, ok := r.source.(liner)
 	if !ok || r.level == LevelNone {
 		return dst
 	}

@@ -20,8 +20,8 @@ func GoEnv(arch string) []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 }
 
-// Build compiles a main package to a static program for guests of the architecture.
-func Build(ctx context.Context, arch, pkg, output string) error {
+// build compiles a main package to a static program for guests of the architecture.
+func build(ctx context.Context, arch, pkg, output string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", output, pkg)
 	cmd.Env = append(GoEnv(arch), "GOFLAGS=-trimpath")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -63,7 +63,7 @@ func buildInit(ctx context.Context, arch string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "init")
-	if err := Build(ctx, arch, initPackage, file); err != nil {
+	if err := build(ctx, arch, initPackage, file); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(file)

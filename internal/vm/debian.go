@@ -27,9 +27,9 @@ type Package struct {
 // processes may use the same folder at once.
 type Cache struct {
 	Dir string
-	// MaxAge is how long the answer to "which is the newest" is believed.
+	// maxAge is how long the answer to "which is the newest" is believed.
 	// Debian removes a package some time after a newer one has come.
-	MaxAge time.Duration
+	maxAge time.Duration
 
 	// run stands for the package tools in tests.
 	run func(ctx context.Context, dir, name string, args ...string) ([]byte, error)
@@ -45,7 +45,7 @@ func DefaultCache() (*Cache, error) {
 		}
 		dir = filepath.Join(user, "ksnoop")
 	}
-	return &Cache{Dir: dir, MaxAge: 24 * time.Hour, run: runTool}, nil
+	return &Cache{Dir: dir, maxAge: 24 * time.Hour, run: runTool}, nil
 }
 
 // Fetch returns the newest version of the package, which may end in ":arm64" for
@@ -66,7 +66,7 @@ func (c *Cache) Fetch(ctx context.Context, name string) (Package, error) {
 // lists.
 func (c *Cache) fetch(ctx context.Context, name string, resolve func() ([]Package, error)) ([]Package, error) {
 	last, age, known := c.lastAnswer(name)
-	if known && age < c.MaxAge {
+	if known && age < c.maxAge {
 		return last, nil
 	}
 	all, err := c.fetchNewest(ctx, resolve)
@@ -80,7 +80,7 @@ func (c *Cache) fetch(ctx context.Context, name string, resolve func() ([]Packag
 }
 
 func (c *Cache) fetchNewest(ctx context.Context, resolve func() ([]Package, error)) ([]Package, error) {
-	all, err := c.resolveWith(ctx, c.MaxAge, resolve)
+	all, err := c.resolveWith(ctx, c.maxAge, resolve)
 	if err == nil {
 		if err = c.unpackAll(ctx, all); err == nil {
 			return all, nil

@@ -93,7 +93,7 @@ func newFakeApt(t *testing.T) (*fakeApt, *Cache) {
 		targets: "Debian|main|Debian|old|http://mirror/debian/|" + source + ":1\n",
 		records: map[string]string{busybox: record("busybox-static", "1:1.35.0-4", "arm64", "libc6")},
 	}
-	return a, &Cache{Dir: t.TempDir(), MaxAge: time.Hour, run: a.run}
+	return a, &Cache{Dir: t.TempDir(), maxAge: time.Hour, run: a.run}
 }
 
 // addKernel adds the packages of a kernel; parts are those that it is split into.
@@ -154,7 +154,7 @@ func TestFetchAsksAgainOnlyWhenOld(t *testing.T) {
 	if again := fetch(); again != first || len(a.calls) != asked {
 		t.Errorf("young answer: %v after %v", again, a.calls[asked:])
 	}
-	c.MaxAge = 0
+	c.maxAge = 0
 	if again := fetch(); again != first || len(a.calls) == asked {
 		t.Errorf("old answer was believed")
 	}
@@ -265,11 +265,11 @@ func TestKernelIn(t *testing.T) {
 		err   string
 	}{
 		{name: "one package", parts: [][]string{{"boot/vmlinuz-6.1", "lib/modules/6.1/kernel/a.ko", "lib/modules/6.1/modules.builtin"}},
-			want: Kernel{Release: "6.1", Vmlinuz: "0/boot/vmlinuz-6.1", Modules: "0/lib/modules/6.1", Builtin: "0/lib/modules/6.1/modules.builtin"}},
+			want: Kernel{Release: "6.1", Vmlinuz: "0/boot/vmlinuz-6.1", Modules: "0/lib/modules/6.1", builtin: "0/lib/modules/6.1/modules.builtin"}},
 		{name: "no list", parts: [][]string{{"boot/vmlinuz-6.18", "usr/lib/modules/6.18/kernel/a.ko"}},
 			want: Kernel{Release: "6.18", Vmlinuz: "0/boot/vmlinuz-6.18", Modules: "0/usr/lib/modules/6.18"}},
 		{name: "split", parts: [][]string{{"usr/share/doc/x"}, {"usr/lib/modules/7.3/vmlinuz.unsigned"}, {"usr/lib/modules/7.3/kernel/a.ko"}, {"usr/lib/modules/7.3/modules.builtin"}},
-			want: Kernel{Release: "7.3", Vmlinuz: "1/usr/lib/modules/7.3/vmlinuz.unsigned", Modules: "2/usr/lib/modules/7.3", Builtin: "3/usr/lib/modules/7.3/modules.builtin"}},
+			want: Kernel{Release: "7.3", Vmlinuz: "1/usr/lib/modules/7.3/vmlinuz.unsigned", Modules: "2/usr/lib/modules/7.3", builtin: "3/usr/lib/modules/7.3/modules.builtin"}},
 		{name: "modules dropped", parts: [][]string{{}, {"boot/vmlinuz-6.19"}}, want: Kernel{Release: "6.19", Vmlinuz: "1/boot/vmlinuz-6.19"}},
 		{name: "no image", parts: [][]string{{"usr/share/doc/x"}}, err: "0 kernel images in the packages of no image"},
 	}
@@ -294,7 +294,7 @@ func TestKernelIn(t *testing.T) {
 				}
 				return
 			}
-			for _, p := range []*string{&got.Vmlinuz, &got.Modules, &got.Builtin} {
+			for _, p := range []*string{&got.Vmlinuz, &got.Modules, &got.builtin} {
 				*p = strings.TrimPrefix(*p, dir+"/")
 			}
 			tt.want.Name, tt.want.Arch = tt.name, "amd64"

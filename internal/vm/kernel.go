@@ -21,7 +21,7 @@ type Kernel struct {
 	Arch    string // as Go has it: amd64 or arm64
 	Vmlinuz string
 	Modules string // folder that would be /lib/modules/RELEASE, "" when Debian has dropped it
-	Builtin string // the list modules.builtin, "" when Debian has dropped it
+	builtin string // the list modules.builtin, "" when Debian has dropped it
 }
 
 // FindKernel fetches the newest kernel of that name unless it is in the cache.
@@ -209,7 +209,7 @@ func kernelIn(parts []Package, name string) (Kernel, error) {
 	}
 	builtin, err := find("lib/modules/*/modules.builtin", "usr/lib/modules/*/modules.builtin")
 	if len(builtin) > 0 {
-		k.Builtin = builtin[0]
+		k.builtin = builtin[0]
 	}
 	return k, err
 }

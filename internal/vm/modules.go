@@ -26,7 +26,7 @@ type module struct {
 // modules.dep, which is made at installation, so the modules themselves are asked.
 func (k Kernel) modules(names ...string) ([]module, error) {
 	l := loader{files: map[string]string{}, done: map[string]bool{}}
-	if err := l.readBuiltin(k.Builtin); err != nil {
+	if err := l.readBuiltin(k.builtin); err != nil {
 		return nil, err
 	}
 	if k.Modules == "" {

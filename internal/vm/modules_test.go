@@ -23,7 +23,7 @@ func fakeKernel(t *testing.T, builtin string, files map[string]string) Kernel {
 			t.Fatal(err)
 		}
 	}
-	return Kernel{Release: "0", Modules: dir, Builtin: filepath.Join(dir, "modules.builtin")}
+	return Kernel{Release: "0", Modules: dir, builtin: filepath.Join(dir, "modules.builtin")}
 }
 
 func TestModulesBuiltIn(t *testing.T) {
@@ -47,7 +47,7 @@ func TestModulesFaults(t *testing.T) {
 // that is a file and broken does not.
 func TestModulesWithoutList(t *testing.T) {
 	k := fakeKernel(t, "", map[string]string{"kernel/broken.ko": "no ELF file"})
-	k.Builtin = ""
+	k.builtin = ""
 	if got, err := k.modules("absent"); err != nil || len(got) != 0 {
 		t.Errorf("%d modules, %v; want none", len(got), err)
 	}

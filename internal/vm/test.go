@@ -137,7 +137,7 @@ func Programs(ctx context.Context, arch string) ([]File, error) {
 			continue
 		}
 		host := filepath.Join(dir, path.Base(pkg))
-		if err := Build(ctx, arch, "github.com/ksnoop/ksnoop/"+pkg, host); err != nil {
+		if err := build(ctx, arch, "github.com/ksnoop/ksnoop/"+pkg, host); err != nil {
 			faults = errors.Join(faults, err)
 			continue
 		}

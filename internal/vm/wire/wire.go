@@ -17,9 +17,9 @@ import (
 	"sync"
 )
 
-// MaxPayload bounds a frame, so that a corrupt length cannot make the reader
+// maxPayload bounds a frame, so that a corrupt length cannot make the reader
 // allocate without limit.
-const MaxPayload = 64 << 10
+const maxPayload = 64 << 10
 
 // PortName is the name under which the guest finds the port in sysfs.
 const PortName = "ksnoop"
@@ -82,14 +82,14 @@ type Conn struct {
 
 // NewConn returns a Conn over the given byte stream.
 func NewConn(rw io.ReadWriter) *Conn {
-	return &Conn{r: bufio.NewReaderSize(rw, MaxPayload), w: rw}
+	return &Conn{r: bufio.NewReaderSize(rw, maxPayload), w: rw}
 }
 
 // Send writes the payload as one frame, or as several when it is longer than
-// MaxPayload.
+// maxPayload.
 func (c *Conn) Send(k Kind, payload []byte) error {
 	for {
-		n := min(len(payload), MaxPayload)
+		n := min(len(payload), maxPayload)
 		if err := c.send(k, payload[:n]); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (c *Conn) SendJSON(k Kind, v any) error {
 	if err != nil {
 		return err
 	}
-	if len(b) > MaxPayload {
+	if len(b) > maxPayload {
 		return fmt.Errorf("message of %d bytes is longer than a frame", len(b))
 	}
 	return c.Send(k, b)
@@ -132,7 +132,7 @@ func (c *Conn) Receive() (Kind, []byte, error) {
 	if !k.known() {
 		return 0, nil, fmt.Errorf("frame of unknown kind %#x", head[0])
 	}
-	if n > MaxPayload {
+	if n > maxPayload {
 		return 0, nil, fmt.Errorf("frame of %d bytes is too long", n)
 	}
 	if cap(c.in) < int(n) {

@@ -23,7 +23,7 @@ func TestFrameLayout(t *testing.T) {
 }
 
 func TestSendReceive(t *testing.T) {
-	big := bytes.Repeat([]byte("0123456789abcdef"), MaxPayload/16)
+	big := bytes.Repeat([]byte("0123456789abcdef"), maxPayload/16)
 	tests := []struct {
 		name    string
 		payload []byte
@@ -31,8 +31,8 @@ func TestSendReceive(t *testing.T) {
 	}{
 		{"nothing", nil, []int{0}},
 		{"one byte", []byte{0}, []int{1}},
-		{"the longest frame", big, []int{MaxPayload}},
-		{"more than a frame", append(big[:len(big):len(big)], "more"...), []int{MaxPayload, 4}},
+		{"the longest frame", big, []int{maxPayload}},
+		{"more than a frame", append(big[:len(big):len(big)], "more"...), []int{maxPayload, 4}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestReceiveFaults(t *testing.T) {
 
 func TestSendJSONRefusesWhatDoesNotFit(t *testing.T) {
 	var b bytes.Buffer
-	err := NewConn(&b).SendJSON(Start, Command{Args: []string{strings.Repeat("x", MaxPayload)}})
+	err := NewConn(&b).SendJSON(Start, Command{Args: []string{strings.Repeat("x", maxPayload)}})
 	if err == nil || b.Len() > 0 {
 		t.Errorf("error %v, %d bytes written; want an error and none", err, b.Len())
 	}
@@ -154,7 +154,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		// What was not accepted must really be no frame.
 		if rest := in[again.Len():]; len(rest) >= 5 && Kind(rest[0]).known() {
-			if n := binary.LittleEndian.Uint32(rest[1:]); n <= MaxPayload && len(rest) >= 5+int(n) {
+			if n := binary.LittleEndian.Uint32(rest[1:]); n <= maxPayload && len(rest) >= 5+int(n) {
 				t.Fatalf("frame refused: %q", rest)
 			}
 		}
