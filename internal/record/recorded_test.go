@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+var trim = flag.Bool("trim", false, "leave out of the recordings in testdata what replay does not need")
+
+// TestRecordings reads what was recorded in a guest.
+func TestRecordings(t *testing.T) {
+	for _, c := range []struct {
+		file     string
+		sessions bool
+		records  int
+	}{
+		{"../../testdata/calls.ks", false, 3},   // the workload reads so often
+		{"../../testdata/sessions.ks", true, 1}, // it makes one call that fails
+	} {
+		data, err := os.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := trimmed(t, data) // nothing is left to leave out of what is trimmed
+		if *trim {
+			if err := os.WriteFile(c.file, least, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			data = least
+		}
+		r, raw, err := read(data)
+		if err != nil {
+			t.Fatalf("%s: %v", c.file, err)
+		}
+		if end := r.Ending(); len(raw) != c.records || (r.info.Sessions != nil) != c.sessions || end.Lost[bpf.LostRingbuf] != 0 || end.Cut != 0 {
+			t.Errorf("%s: %d records, want %d; sessions: %+v, lost: %+v", c.file, len(raw), c.records, r.info.Sessions, end)
+		}
+		if !bytes.Equal(least, data) {
+			t.Errorf("%s has %d bytes, %d would do: run this test with -trim", c.file, len(data), len(least))
+		}
+	}
+}
