@@ -55,7 +55,10 @@ func TestLiveKernels(t *testing.T) {
 	if err := unix.Uname(&u); err != nil {
 		t.Fatal(err)
 	}
-	release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "+")
+	release, build, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "+")
+	if strings.Contains(build, "-rt-") {
+		release += "-rt"
+	}
 	noBranches := ""
 	if _, err := os.Stat("/lib/ksnoop/" + branchModule + ".ko"); runtime.GOARCH == "amd64" && err == nil {
 		replayBranches(t, loadBranches(t, ""), "vfs_read+0x10 ksys_read+0x20 0")

@@ -30,6 +30,7 @@ import (
 type options struct {
 	unit, live, bench bool
 	debugInfo         bool
+	all               bool   // tests on all kernels
 	kernels           string // to test on, unless $KSNOOP_KERNELS names some
 	with              string // program of this machine to compare with
 	table             string // file to write what works where into
@@ -43,14 +44,14 @@ func main() {
 	flag.BoolVar(&o.unit, "unit", false, "run the unit tests")
 	flag.BoolVar(&o.live, "live", false, "run the live tests in guests")
 	flag.BoolVar(&o.bench, "bench", false, "run the live benchmarks in guests")
-	all := flag.Bool("all", false, "all live tests on all kernels: "+vm.AllKernels)
+	flag.BoolVar(&o.all, "all", false, "all live tests on all kernels: "+vm.AllKernels)
 	flag.StringVar(&o.table, "table", "", "with -live: write into this `file` what works on which kernel")
 	flag.BoolVar(&o.debugInfo, "debuginfo", false, "with -live: put the kernels' debug info into the guests, and run the tests that need it")
 	flag.StringVar(&o.with, "with", "", "with -live or -bench: take this installed `program` along, to compare with")
 	flag.StringVar(&o.run, "run", "", "of the live tests or benchmarks only those that match this `regexp`")
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up a test that says nothing for this `time`; on a slow machine for as many times longer")
 	flag.Parse()
-	if o.kernels = vm.TestKernels; *all {
+	if o.kernels = vm.TestKernels; o.all {
 		o.kernels = vm.AllKernels
 	}
 	o.packages = flag.Args()
@@ -82,7 +83,7 @@ func run(ctx context.Context, o options) (bool, error) {
 		err = errors.Join(err, liveTests(ctx, o, t))
 	}
 	if o.table != "" {
-		err = errors.Join(err, t.rows.update(o.table))
+		err = errors.Join(err, t.rows.update(o.table, o.all))
 	}
 	for _, f := range t.failures {
 		fmt.Println("failed:", f)

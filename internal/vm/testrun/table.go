@@ -42,8 +42,16 @@ const (
 	tableEnd   = "<!-- end of table -->\n"
 )
 
-// update puts the table into the file. No rows leave it as it is.
-func (rs rows) update(file string) error {
+// A line of the table begins with the cells that name a kernel and a method; the others
+// are for a view each.
+const (
+	keyCells = 3
+	notTried = "not tried"
+)
+
+// update puts the table into the file. If not all kernels have been tried, rows of others stay
+// as they are. No rows leave all of it as it is.
+func (rs rows) update(file string, all bool) error {
 	if len(rs) == 0 {
 		return fmt.Errorf("%s: no test has told what works", file)
 	}
@@ -52,11 +60,48 @@ func (rs rows) update(file string) error {
 		return err
 	}
 	before, rest, ok := strings.Cut(string(text), tableBegin)
-	_, after, ended := strings.Cut(rest, tableEnd)
+	table, after, ended := strings.Cut(rest, tableEnd)
 	if !ok || !ended {
 		return fmt.Errorf("%s has no lines %q and %q", file, tableBegin, tableEnd)
 	}
+	if !all {
+		rs = rs.with(parseTable(table))
+	}
 	return os.WriteFile(file, []byte(before+tableBegin+"\n"+rs.markdown()+"\n"+tableEnd+after), 0o644)
+}
+
+// with adds the rows of others about kernels that rs has nothing about.
+func (rs rows) with(others rows) rows {
+	return append(slices.Clip(rs), slices.DeleteFunc(others, func(old row) bool {
+		return slices.ContainsFunc(rs, func(r row) bool { return r.Kernel == old.Kernel && r.Arch == old.Arch })
+	})...)
+}
+
+// parseTable reads what markdown has written. Other lines are left out.
+func parseTable(text string) (rs rows) {
+	why := map[string]string{}
+	var views []string
+	for line := range strings.Lines(text) {
+		if n, reason, ok := strings.Cut(strings.TrimSpace(line), ". "); ok {
+			why["no ("+n+")"] = reason
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		switch {
+		case len(cells) <= keyCells:
+		case views == nil:
+			views = cells[keyCells:]
+		case len(cells) == keyCells+len(views):
+			for i, cell := range cells[keyCells:] {
+				if cell != notTried {
+					rs = append(rs, row{cells[0], cells[1], cells[2], views[i], cell})
+				}
+			}
+		}
+	}
+	for i := range rs {
+		rs[i].Why = why[rs[i].Why]
+	}
+	return rs
 }
 
 // distinct are the values of a field, in the order in which they come first.
@@ -90,7 +135,7 @@ func (rs rows) markdown() string {
 			i := slices.IndexFunc(sorted, func(r row) bool { return same(r) && r.View == view })
 			switch {
 			case i < 0:
-				b.WriteString(" not tried |")
+				b.WriteString(" " + notTried + " |")
 			case sorted[i].Why == "":
 				b.WriteString(" passed |")
 			default:

@@ -30,7 +30,7 @@ func TestTable(t *testing.T) {
 	if err := os.WriteFile(file, []byte(want("old")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := rs.update(file); err != nil {
+	if err := rs.update(file, true); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(file)
@@ -51,13 +51,36 @@ func TestTable(t *testing.T) {
 	if string(got) != want(table) {
 		t.Errorf("got\n%s\nwant\n%s", got, want(table))
 	}
-	if err := (rows)(nil).update(file); err == nil {
+	// What was not tried again stays, with its reasons.
+	again := rows{{"6.12.1", "amd64", "fentry", "calls", "not here"}, {"6.12.1", "amd64", "fentry", "lbr", ""}}
+	if err := again.update(file, false); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = os.ReadFile(file); err != nil {
+		t.Fatal(err)
+	}
+	const second = `
+| kernel | architecture | method | calls | lbr |
+|---|---|---|---|---|
+| 6.2 | amd64 | multi | no (1) | not tried |
+| 6.12.1 | amd64 | fentry | no (2) | passed |
+| 7.3 | arm64 | fentry | passed | no (3) |
+
+1. not supported
+2. not here
+3. no branches
+
+`
+	if string(got) != want(second) {
+		t.Errorf("got\n%s\nwant\n%s", got, want(second))
+	}
+	if err := (rows)(nil).update(file, true); err == nil {
 		t.Error("no rows were written")
 	}
 	if err := os.WriteFile(file, []byte("no marks\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := rs.update(file); err == nil || !strings.Contains(err.Error(), "has no lines") {
+	if err := rs.update(file, true); err == nil || !strings.Contains(err.Error(), "has no lines") {
 		t.Errorf("without the marks: %v", err)
 	}
 }
