@@ -11,21 +11,20 @@ import (
 // EventSize is the size of the header in front of every record's values.
 const EventSize = int(unsafe.Sizeof(engineEvent{}))
 
-// FrameSize is the size of a frame without its record's values: what a call in
-// flight takes besides them.
+// FrameSize is the size of a frame without the values of its record.
 const FrameSize = int(unsafe.Sizeof(engineFrame{}))
 
 // Byte offsets in a frame, for generated code.
 const (
 	FrameName   = int(unsafe.Offsetof(engineFrame{}.Sp))
 	FrameProbe  = int(unsafe.Offsetof(engineFrame{}.Probe))
-	FrameFar    = int(unsafe.Offsetof(engineFrame{}.Far)) // not 0: not in the table
+	FrameFar    = int(unsafe.Offsetof(engineFrame{}.Far)) // 0 in the table
 	FrameFaults = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.Faults))
 	FrameData   = FrameSize
 	FrameEntry  = int(unsafe.Offsetof(engineFrame{}.Event) + unsafe.Offsetof(engineEvent{}.EntryTime))
 )
 
-// A Kind says which moment of a call a record is of.
+// A Kind says at which end of a call a record was sent.
 type Kind uint8
 
 const (
@@ -35,22 +34,22 @@ const (
 	KindLost   = Kind(engineKindKIND_LOST)   // records are missing here
 )
 
-// A Counter names a cause for which records were lost or calls not decided.
+// A Counter is what the engine counts: losses by cause, and what was left out on purpose.
 type Counter uint32
 
 const (
 	LostRingbuf  = Counter(engineCounterLOST_RINGBUF)  // the ring buffer was full
-	LostDepth    = Counter(engineCounterLOST_DEPTH)    // more calls in flight on one thread than are kept
-	LostStash    = Counter(engineCounterLOST_STASH)    // no room for another call in flight
-	LostFamily   = Counter(engineCounterLOST_FAMILY)   // a forked process could not be remembered
-	Fault        = Counter(engineCounterFAULT)         // a predicate could not be decided
+	LostDepth    = Counter(engineCounterLOST_DEPTH)    // more calls of one session in flight than it has room for
+	LostStash    = Counter(engineCounterLOST_STASH)    // no frame for another call in flight
+	LostFamily   = Counter(engineCounterLOST_FAMILY)   // the family had no room for a forked process
+	Fault        = Counter(engineCounterFAULT)         // a predicate read memory that cannot be read
 	LostScratch  = Counter(engineCounterLOST_SCRATCH)  // all buffers for records with a tail were in use
-	LostBranches = Counter(engineCounterLOST_BRANCHES) // branches were overwritten before they could be sent
+	LostBranches = Counter(engineCounterLOST_BRANCHES) // branches were overwritten before they were sent
 	// Of sessions.
 	LostValues    = Counter(engineCounterLOST_VALUES)    // no room for a call's values
-	LostReturn    = Counter(engineCounterLOST_RETURN)    // calls ended unseen
-	LostRecursion = Counter(engineCounterLOST_RECURSION) // calls that a program itself has caused
-	RateLimited   = Counter(engineCounterRATE_LIMITED)   // calls beyond the rate that was asked for
+	LostReturn    = Counter(engineCounterLOST_RETURN)    // calls whose returns were not seen
+	LostRecursion = Counter(engineCounterLOST_RECURSION) // calls that a program has made itself
+	RateLimited   = Counter(engineCounterRATE_LIMITED)   // calls beyond the rate limit
 	Unreadable    = Counter(engineCounterUNREADABLE)     // records of which some value could not be read
 	Truncated     = Counter(engineCounterTRUNCATED)      // strings and buffers cut off
 	Missed        = Counter(engineCounterMISSED)         // programs that the kernel did not run
@@ -58,12 +57,12 @@ const (
 	LostNMI       = Counter(engineCounterLOST_NMI)       // sessions that would have begun in a non-maskable interrupt
 	PausedTime    = Counter(engineCounterPAUSED_TIME)    // milliseconds in which the programs were paused
 	MissedReturn  = Counter(engineCounterMISSED_RETURN)  // calls for whose return the kernel had no room
-	// Sessions that were not wanted.
+	// Sessions that are not reported.
 	LeftFine  = Counter(engineCounterLEFT_FINE)  // they did not fail
-	LeftError = Counter(engineCounterLEFT_ERROR) // with another error than those asked for
-	LeftShort = Counter(engineCounterLEFT_SHORT) // they did not take long enough
-	LeftUnmet = Counter(engineCounterLEFT_UNMET) // no call met the predicates
-	LostChain = Counter(engineCounterLOST_CHAIN) // failures of a session that gave way undecided
+	LeftError = Counter(engineCounterLEFT_ERROR) // they failed with an error that was not asked for
+	LeftShort = Counter(engineCounterLEFT_SHORT) // they were shorter than asked for
+	LeftUnmet = Counter(engineCounterLEFT_UNMET) // no call met its predicates
+	LostChain = Counter(engineCounterLOST_CHAIN) // failing chains given up before it was known whether they were the reason
 	Counters  = Counter(engineCounterCOUNTERS)   // how many there are
 )
 
@@ -84,8 +83,8 @@ type Event struct {
 	Comm      [16]byte // NUL-padded
 }
 
-// DecodeEvent reads the header of a record and returns it with the bytes that
-// follow. Both guest architectures that ksnoop supports are little-endian.
+// DecodeEvent reads the header of a record and returns it with the bytes that follow. Both guest
+// architectures that ksnoop supports are little-endian.
 func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
 	if len(raw) < EventSize {
 		return nil, fmt.Errorf("record of %d bytes is shorter than its header", len(raw))
@@ -113,8 +112,8 @@ func IsLost(raw []byte) bool {
 	return len(raw) > int(at) && Kind(raw[at]) == KindLost
 }
 
-// IsLostSession is IsLost for the stream of sessions, whose records are longer and
-// have another header.
+// IsLostSession is IsLost for the stream of sessions. Their records have another header, and are
+// longer than a mark.
 func IsLostSession(raw []byte) bool { return len(raw) == EventSize+LostSize && IsLost(raw) }
 
 // LostSize is the size of the data of a record of KindLost.
@@ -123,8 +122,8 @@ const LostSize = int(unsafe.Sizeof(engineLost{})) - EventSize
 // lostCount is where the number is in the data of a record of KindLost.
 const lostCount = int(unsafe.Offsetof(engineLost{}.Count)) - EventSize
 
-// DecodeLost reads the data of a record of KindLost: how many are missing. The
-// cause is in the event.
+// DecodeLost reads what is missing where a record of KindLost stands: the cause, from the event, and
+// how many, from the data.
 func DecodeLost(e *Event, data []byte) (cause Counter, n uint64, err error) {
 	if len(data) < LostSize || e.Probe >= uint32(Counters) {
 		return 0, 0, fmt.Errorf("a mark of losses by cause %d, %d bytes", e.Probe, len(data))

@@ -9,7 +9,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// VarRunning is the switch of all programs, a Switch. VarGuarded is how many calls the guard has left alone. control.h has both.
+// VarRunning is the switch of all programs, a Switch. VarGuarded counts the calls that the guard left
+// alone. See control.h.
 const (
 	VarRunning = engineVarRunning
 	VarGuarded = engineVarGuardedCalls
@@ -21,15 +22,13 @@ const (
 	mapGuard  = ".data.guard"
 )
 
-// A Switch is what all programs ask before they do anything that lasts.
+// A Switch turns all programs on and off.
 type Switch uint32
 
-// The positions of the switch: programs do nothing; everything; or only what follows
-// calls, and sessions, that were taken up before to their end.
 const (
-	Off    = Switch(enginePositionOFF)
-	On     = Switch(enginePositionON)
-	Paused = Switch(enginePositionPAUSED)
+	Off    = Switch(enginePositionOFF)    // programs do nothing
+	On     = Switch(enginePositionON)     // they do everything
+	Paused = Switch(enginePositionPAUSED) // they finish calls and sessions that were begun before
 )
 
 // AppendRunning appends the code that sets reg to the switch.
@@ -44,14 +43,13 @@ func appendLoad(dst asm.Instructions, reg asm.Register, section string) asm.Inst
 		asm.LoadMem(reg, reg, 0, asm.Word))
 }
 
-// A Guard keeps programs from running inside each other on one stack. The zero
-// value is none: for programs that the kernel keeps from it.
+// A Guard keeps programs from running inside each other on one stack. The zero value is none: the
+// kernel itself keeps some kinds of programs from it.
 type Guard struct {
 	stackBits int // binary logarithm of the size of a kernel stack
 }
 
-// NewGuard returns a guard for a kernel whose stacks have that size, in bytes, a power
-// of two.
+// NewGuard returns a guard for a kernel whose stacks have a size, in bytes, that is a power of two.
 func NewGuard(stackSize uint32) Guard {
 	g := Guard{stackBits: stackBits}
 	for 1<<g.stackBits < stackSize {
@@ -65,10 +63,10 @@ const (
 	guardTaken = int32(engineGuardLimitGUARD_TAKEN)
 )
 
-// AppendHold appends the code that takes hold of the stack that on points into, if its
-// place in the table is free: place holds its address then, and stack its number. It
-// jumps to slow if not, where FuncHold wants that number. on is not the frame pointer:
-// since Linux 6.13 programs can have a stack of their own.
+// AppendHold appends the code that holds the stack that on points into, if its home in the table is
+// free. place is the address of the home then. If the home is not free, the code jumps to slow, where
+// stack is the argument of FuncHold. R0 changes. on must not be the frame pointer: since Linux 6.13
+// programs can have a stack of their own.
 func (g Guard) AppendHold(dst asm.Instructions, on, place, stack asm.Register, slow string) asm.Instructions {
 	size := int32(unsafe.Sizeof(engineGuard{}))
 	return append(dst,
@@ -89,18 +87,19 @@ func (g Guard) AppendHold(dst asm.Instructions, on, place, stack asm.Register, s
 	)
 }
 
-// AppendAway appends the code that sets reg to 0 if place is the stack's home.
+// AppendAway appends the code that sets reg to 0 if place is a home, not one of the other places.
 func AppendAway(dst asm.Instructions, reg, place asm.Register) asm.Instructions {
 	return append(dst, asm.LoadMem(reg, place, int16(unsafe.Offsetof(engineGuard{}.Home)), asm.Word))
 }
 
-// AppendLetGo appends the code that lets go of the stack whose home place is. R0
-// changes. Only what runs on that stack looks at it: no other CPU needs to see the stores before.
+// AppendLetGo appends the code that lets go of the stack whose home is at place. R0 changes. The
+// store needs no order: only programs on the same stack test it, and they run on this CPU.
 func AppendLetGo(dst asm.Instructions, place asm.Register) asm.Instructions {
 	return append(dst, asm.Mov.Imm(asm.R0, 0), asm.StoreMem(place, int16(unsafe.Offsetof(engineGuard{}.Stack)), asm.R0, asm.Word))
 }
 
-// setGuard makes room for the guard's table, behind which there is a place that nobody takes.
+// setGuard makes room for the guard's table. There is one place more than it has: the place behind
+// each home is tested, too.
 func setGuard(spec *ebpf.CollectionSpec) {
 	enlarge(spec.Maps[mapGuard], "guards", int(guards+1)*int(unsafe.Sizeof(engineGuard{})))
 }

@@ -4,16 +4,16 @@ package bpf
 
 import "github.com/cilium/ebpf/asm"
 
-// MaxStack is how many bytes of stack the kernel gives to a program and all the
-// functions that call one another below it (MAX_BPF_STACK).
+// MaxStack is how many bytes of stack a program and the functions on a chain of calls below it can
+// have (MAX_BPF_STACK).
 const MaxStack = 512
 
-// frameUnit is what kernels round the frame of a function up to, at most: those that
-// compile programs to machine code to 16 bytes, others to 32 (kernel/bpf/verifier.c).
+// The verifier rounds the stack frame of a function up to 16 bytes if programs are compiled to
+// machine code, else to 32 (kernel/bpf/verifier.c). frameUnit is the larger.
 const frameUnit = 32
 
-// StackDepth returns how much stack linked instructions need as the verifier counts
-// it: the frames of the longest chain of calls. Nothing calls itself.
+// StackDepth returns how many bytes of stack linked instructions need, as the verifier counts them:
+// the stack frames of the deepest chain of calls. No function calls itself.
 func StackDepth(insns asm.Instructions) int {
 	frames, callees := map[string]int{}, map[string][]string{}
 	for _, f := range split(insns) {
@@ -31,8 +31,8 @@ func StackDepth(insns asm.Instructions) int {
 	return depth(insns.Name())
 }
 
-// FunctionStack returns how far down a function uses its stack, rounded up. An address
-// there is computed by adding to a copy of the frame pointer.
+// FunctionStack returns the size of a function's stack frame, rounded up: how far below the frame
+// pointer it loads, stores, or computes an address by adding to a copy of the frame pointer.
 func FunctionStack(f asm.Instructions) int {
 	lowest := -1
 	copies := map[asm.Register]bool{}

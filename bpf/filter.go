@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A Filter says whose calls are looked at. What is empty lets all pass; a call
-// must pass everything that is not. The zero value lets every call pass.
+// A Filter says whose calls are traced. A call must pass all fields that are set. The zero value lets
+// every call pass.
 type Filter struct {
 	PIDs, NotPIDs   []uint32 // processes
 	TIDs            []uint32 // threads
@@ -20,7 +20,7 @@ type Filter struct {
 	Comms, NotComms []string // globs for the names of tasks
 	Cgroup          Cgroup
 	Family          bool // only processes in the family map
-	NoIRQ           bool // no calls that interrupts make on a task's back
+	NoIRQ           bool // no calls that interrupts make on top of a task
 }
 
 // A Cgroup is a control group of the unified hierarchy. The zero value is none.
@@ -29,21 +29,21 @@ type Cgroup struct {
 	Level uint32 // how far below the root it is
 }
 
-// MaxFilterIDs is how many IDs of one kind a filter can have.
+// MaxFilterIDs is how many IDs each list of a filter can have.
 const MaxFilterIDs = len(engineIds{}.Id)
 
-// Active reports whether there is anything that a call must pass.
+// Active reports whether the filter can stop a call.
 func (f *Filter) Active() bool {
 	return f.Fleeting() || f.NoIRQ || len(f.PIDs)+len(f.NotPIDs)+len(f.TIDs) > 0
 }
 
-// Fleeting reports whether a call may pass at its entry and not at its return,
-// or the other way round: tasks change their names and users.
+// Fleeting reports whether the filter may give different answers at entry and return of a call: tasks
+// can change what it tests.
 func (f *Filter) Fleeting() bool {
 	return f.Family || f.Cgroup.ID != 0 || len(f.UIDs)+len(f.Comms)+len(f.NotComms) > 0
 }
 
-// Check reports what the engine cannot do.
+// Check returns an error if the engine cannot hold the filter.
 func (f *Filter) Check() error {
 	_, err := f.variables()
 	return err
@@ -132,9 +132,8 @@ func encodeComms(globs []string) (engineComms, error) {
 	return to, nil
 }
 
-// commParts splits a glob at its stars. The last part ends with a NUL if the
-// name must end there. The kernel cuts names off after 15 bytes, and so is what
-// a name must begin with.
+// commParts splits a glob at its stars. The last part ends with a NUL if the name must end there. The
+// kernel cuts names off after 15 bytes, so the first part is cut off there, too.
 func commParts(glob string) ([]string, error) {
 	switch {
 	case glob == "":
@@ -161,6 +160,7 @@ func commParts(glob string) ([]string, error) {
 	return kept, nil
 }
 
+// encodePart compiles one part of a glob.
 func encodePart(text string) engineCommPart {
 	p := engineCommPart{Size: uint8(len(text))}
 	var value, mask, some [commSize]byte

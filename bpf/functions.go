@@ -2,20 +2,20 @@
 
 package bpf
 
-// The functions of the engine that generated code calls, by their names in C. Each comment shows the C
-// prototype and says what the function does for its caller; how it does so is told where the function
-// is. TestContracts holds the comments to the objects.
+// The functions of the engine that generated code calls, by their names in C. Each comment shows the
+// C prototype and says what the function does for its caller; how it does so is told where the
+// function is. TestContracts holds the comments to the objects.
 //
-// Arguments are in R1 to R5 in the order of the prototype, the result is in R0. A call changes R0 to R5
-// and no other register. An argument that is called constant must be known to the verifier.
+// Arguments are in R1 to R5 in the order of the prototype, the result is in R0. A call changes R0 to
+// R5 and no other register. An argument that is called constant must be known to the verifier.
 //
-// A function may be called wherever its program may run: in threads and in interrupts of all kinds. It
-// waits for nothing. A function that "sends" writes to the ring buffer, whose lock it takes: a program
-// that needs the guard (codegen.GuardFor) holds it around the call, a session is held by its busy flag.
-// All other functions take no lock.
+// A function may be called wherever its program may run: in threads and in interrupts of all kinds.
+// It waits for nothing. A function that "sends" writes to the ring buffer, whose lock it takes: a
+// program that needs the guard (codegen.GuardFor) holds it around the call, a session is held by its
+// busy flag. All other functions take no lock.
 //
-// "Programs of calls" are those of SPECs whose calls are sent one by one, "programs of sessions" those
-// of functions that are recorded in sessions. Either have an entry and a return program.
+// "Programs of calls" are those of SPECs whose calls are sent one by one, "programs of sessions"
+// those of functions that are recorded in sessions. Either have an entry and a return program.
 const (
 	// FuncCount counts a fault of a predicate or a capture that was cut off.
 	//
@@ -44,9 +44,9 @@ const (
 	//
 	//	int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 	//
-	// size is constant: all bytes of the record, EventSize included. FuncCapture stores the values.
-	// A record for which the ring buffer has no room is counted as LostRingbuf. Nothing is sent of
-	// ksnoop itself.
+	// size is constant: all bytes of the record, EventSize included. FuncCapture stores the
+	// values. A record for which the ring buffer has no room is counted as LostRingbuf. Nothing
+	// is sent of ksnoop itself.
 	//
 	// Callers: programs of calls that send what nothing was kept for.
 	FuncSend = "ks_send"
@@ -76,20 +76,20 @@ const (
 	// Callers: FuncSend, FuncSendTail, FuncFinish and FuncFinishTail. The engine's own stores nothing.
 	FuncCapture = "ks_capture"
 
-	// FuncOpen takes the frame of a call and returns it; NULL if there is no room, which is counted
-	// as LostStash.
+	// FuncOpen takes the frame of a call and returns it; NULL if there is no room, which is
+	// counted as LostStash.
 	//
 	//	struct frame *ks_open(__u64 sp, __u32 probe, __u32 timed)
 	//
 	// sp is an address in the stack frame that the call itself has, the same at entry and return;
-	// it may be a pointer. No slot of the frame's event is marked as unreadable. Its entry time is
-	// set if timed, a constant, is 1; else it is 0. The caller owns the frame until FuncFree or
-	// FuncForget.
+	// it may be a pointer. No slot of the frame's event is marked as unreadable. Its entry time
+	// is set if timed, a constant, is 1; else it is 0. The caller owns the frame until FuncFree
+	// or FuncForget.
 	//
 	// Callers: entry programs of calls that keep something, except where AppendClaim does it.
 	FuncOpen = "ks_open"
-	// FuncOpenFar is FuncOpen for a call whose home AppendClaim has found taken. It sets the probe
-	// of the frame and nothing else.
+	// FuncOpenFar is FuncOpen for a call whose home AppendClaim has found taken. It sets the
+	// probe of the frame and nothing else.
 	//
 	//	struct frame *ks_open_far(__u64 address, __u32 probe)
 	//
@@ -121,13 +121,13 @@ const (
 	//
 	// Callers: return programs of calls, whether the call was sent or not.
 	FuncFree = "ks_free"
-	// FuncFinish completes the record in a frame with what is captured at return, and sends it. It
-	// returns 0. The frame remains the caller's.
+	// FuncFinish completes the record in a frame with what is captured at return, and sends it.
+	// It returns 0. The frame remains the caller's.
 	//
 	//	int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 	//
-	// size is constant, as of FuncSend. FuncCapture stores the values behind f's event, where those
-	// of the entry are already. Losses are counted as by FuncSend.
+	// size is constant, as of FuncSend. FuncCapture stores the values behind f's event, where
+	// those of the entry are already. Losses are counted as by FuncSend.
 	//
 	// Callers: return programs of calls for which a frame was kept.
 	FuncFinish = "ks_finish"
@@ -146,8 +146,8 @@ const (
 	//
 	// Callers: shared entry programs of calls whose values are listed, after FuncOpen.
 	FuncStashList = "ks_stash_list"
-	// FuncFinishList is FuncFinishTail for a record whose values are those of the probe's list for
-	// the return, and, if the record is that of the whole call, those in the frame. It sends.
+	// FuncFinishList is FuncFinishTail for a record whose values are those of the probe's list
+	// for the return, and, if the record is that of the whole call, those in the frame. It sends.
 	//
 	//	int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
 	//
@@ -158,13 +158,13 @@ const (
 	//
 	//	void *ks_cast(void *p, __u32 type)
 	//
-	// type is constant, the BTF id of the object's type in vmlinux. It needs Linux 6.2. A load that
-	// faults yields 0. p itself is not tested.
+	// type is constant, the BTF id of the object's type in vmlinux. It needs Linux 6.2. A load
+	// that faults yields 0. p itself is not tested.
 	//
 	// Callers: programs that load members through pointers that the verifier does not know.
 	FuncCast = "ks_cast"
-	// FuncIDs returns the numbers of the current process, in the upper half, and thread in the PID
-	// namespace of Settings.Namespace; 0 where they have none.
+	// FuncIDs returns the numbers of the current process, in the upper half, and thread in the
+	// PID namespace of Settings.Namespace; 0 where they have none.
 	//
 	//	__u64 ks_ids(void)
 	//
@@ -228,8 +228,8 @@ const (
 	//
 	// Callers: FuncSendList, FuncStashList and FuncFinishList.
 	FuncResult = "ks_result"
-	// FuncReturnAddress returns the address that a call returns to. It is replaced like FuncWords:
-	// trampolines do not know the address, and return 0.
+	// FuncReturnAddress returns the address that a call returns to. It is replaced like
+	// FuncWords: trampolines do not know the address, and return 0.
 	//
 	//	__u64 ks_return_address(void *ctx)
 	//

@@ -17,36 +17,36 @@ import (
 // Settings are fixed when the engine is loaded.
 type Settings struct {
 	Filter Filter // by the kernel's own PIDs
-	// Namespace is the PID namespace that this process is in, and Self its number in
-	// the initial one; 0: as it calls itself.
+	// Namespace is the PID namespace of this process. Self is the number of this process in the
+	// initial one; 0: the same as in its own.
 	Namespace Namespace
 	Self      uint32
 	Rate      Rate
 	RingSize  uint32 // bytes, a power of two and a multiple of the page size
 	Stash     Stash  // what is kept of calls in flight
-	// InFlight is how many of these calls there is room for besides those that are in the stash's table.
+	// InFlight is how many calls there is room for besides those in the stash's table.
 	InFlight int
 	Sites    uint32 // how many functions MapSites is to hold
 	Lists    uint32 // how many probes MapLists is to hold; 0: it is not used
 	Tail     Tail
-	// Untyped has programs do without what rests on the kernel's BTF: it has none
-	// of its own that could be seen. There are no sessions then.
+	// Untyped says that the kernel's BTF cannot be seen: programs use helpers instead of plain
+	// loads. There are no sessions then.
 	Untyped bool
-	// TraceSelf traces this process, too, which is left out otherwise: a tracer
-	// that shows its own calls never comes to an end.
+	// TraceSelf traces this process, too. By default it is left out: showing a call makes calls,
+	// which would be shown in turn.
 	TraceSelf bool
-	// Wake has the kernel wake the reader of the ring buffer, which else looks into it
-	// now and then: a wake-up costs the traced call more than all else, and is one
-	// more thing to be traced.
+	// Wake makes the kernel wake the reader of the ring buffer for each record. By default the
+	// reader polls: a wake-up costs the traced call more than everything else, and can be traced
+	// itself.
 	Wake bool
-	// Subprograms take the place of the engine's of the same name. They are to be
-	// linked with generated programs as well.
+	// Subprograms replace those of the engine with the same names. Generated programs must be
+	// linked with them, too.
 	Subprograms []Subprogram
-	// Sessions is not nil if the request is for sessions.
+	// Sessions is nil if the request has no sessions.
 	Sessions *SessionSettings
 }
 
-// A Rate is the most calls that are sent in a time. The zero value is no limit.
+// A Rate is the most calls that are sent in a window of time. The zero value is no limit.
 type Rate struct {
 	Most   uint64
 	Window time.Duration
@@ -61,16 +61,16 @@ const (
 	MapLists    = engineMapLists
 	ProgFork    = engineProgProcessFork
 	ProgFree    = engineProgProcessFree
-	// ProgStashExit is there if something is kept of calls in flight.
+	// ProgStashExit is there if Settings.Stash has frames.
 	ProgStashExit = engineProgStashExit
-	// These are there for sessions only.
+	// These are there if Settings.Sessions is not nil, the last one if Hung is not 0.
 	ProgSessionExit = engineProgSessionExit
 	ProgSessionFree = engineProgSessionFree
 	ProgSessionHung = engineProgSessionHung
 )
 
-// Site is the key in MapSites of the function at an address, for a probe that
-// layer others of the same function come before.
+// Site is the key in MapSites of the function at an address. layer counts the probes of the same
+// function that come before.
 func Site(addr uint64, layer int) uint64 { return addr ^ uint64(layer)<<siteLayer }
 
 const (
@@ -80,8 +80,8 @@ const (
 	sectionABI = ".rodata.abi"
 )
 
-// Engine returns the engine's maps and its own programs, set up as s says.
-// Programs that Link makes are to be added to it before it is loaded.
+// Engine returns the engine's maps and its own programs, set up as s says. The caller adds the
+// programs that Link returns, and loads all of it.
 func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	spec, err := loadEngine()
 	if err != nil {
@@ -158,7 +158,7 @@ func set(spec *ebpf.CollectionSpec, name string, v any) error {
 	return nil
 }
 
-// replacement returns what takes the place of a function of the engine.
+// replacement returns f, or the subprogram that replaces it.
 func (s *Settings) replacement(f asm.Instructions) asm.Instructions {
 	for _, own := range s.Subprograms {
 		if own.Name == btf.FuncMetadata(&f[0]).Name {
@@ -196,9 +196,8 @@ func split(insns asm.Instructions) []asm.Instructions {
 	return funcs
 }
 
-// Link joins generated functions, the first of which is the program, with the
-// functions of the engine that they call, directly or not. Generated functions
-// take precedence over the engine's of the same name.
+// Link joins generated functions, of which the first is the program, with the functions of the engine
+// that they call, directly or not. A generated function replaces the engine's of the same name.
 func Link(generated ...Subprogram) (asm.Instructions, error) {
 	lib, err := library()
 	if err != nil {
@@ -234,9 +233,9 @@ func Link(generated ...Subprogram) (asm.Instructions, error) {
 	return out, add(generated[0].Name, own[generated[0].Name])
 }
 
-// LinkEnds joins a program that calls either of two other ones with those,
-// each linked by itself: what they are made of may have the same names. choose
-// tells the ends apart and calls entry[0] or ret[0].
+// LinkEnds makes one program for both ends of a call: choose finds out at which end it runs, and
+// calls entry[0] or ret[0]. Both halves are linked by themselves, since their functions may have the
+// same names.
 func LinkEnds(choose Subprogram, entry, ret []Subprogram) (asm.Instructions, error) {
 	out := static(choose.Instructions())
 	for i, half := range [][]Subprogram{entry, ret} {
@@ -249,8 +248,8 @@ func LinkEnds(choose Subprogram, entry, ret []Subprogram) (asm.Instructions, err
 	return out, nil
 }
 
-// LinkJoined is LinkEnds for a program that entry[0] and ret[0] become parts of:
-// head falls through to the one and jumps to the name of the other.
+// LinkJoined is LinkEnds without the calls: entry[0] and ret[0] become parts of the program. head
+// falls through to entry[0] and jumps to ret[0] by its name.
 func LinkJoined(head Subprogram, entry, ret []Subprogram) (asm.Instructions, error) {
 	program := slices.Clone(head.Insns)
 	var rest asm.Instructions
@@ -271,8 +270,8 @@ func LinkJoined(head Subprogram, entry, ret []Subprogram) (asm.Instructions, err
 	return append(static(head.Instructions()), rest...), nil
 }
 
-// plain returns a copy of a function's instructions that is none any more, for
-// another function to contain.
+// plain returns a copy of a function's instructions without what makes them a function, so that
+// another function can contain them.
 func plain(insns asm.Instructions) asm.Instructions {
 	out := make(asm.Instructions, len(insns))
 	for i, ins := range insns {
@@ -285,8 +284,7 @@ func plain(insns asm.Instructions) asm.Instructions {
 	return out
 }
 
-// renamed returns a copy of linked functions whose names have a suffix, but
-// for the one called keep.
+// renamed returns a copy of linked functions with a suffix added to all names except keep.
 func renamed(insns asm.Instructions, keep, suffix string) asm.Instructions {
 	functions := map[string]bool{}
 	for i := range insns {
@@ -307,10 +305,9 @@ func renamed(insns asm.Instructions, keep, suffix string) asm.Instructions {
 	return out
 }
 
-// static returns a copy of a function's instructions whose BTF says that the
-// function is static. The verifier checks a static function once for each
-// call, with the types of the arguments it is given; a global one it would
-// check by itself, knowing nothing of them.
+// static returns a copy of a function's instructions whose BTF says that the function is static. The
+// verifier checks a static function at each call, with the types and values of the arguments. It
+// checks a global function by itself, and knows neither.
 func static(insns asm.Instructions) asm.Instructions {
 	out := make(asm.Instructions, len(insns))
 	copy(out, insns)
@@ -322,16 +319,16 @@ func static(insns asm.Instructions) asm.Instructions {
 	return out
 }
 
-// A Subprogram is generated code: instructions that take up to five arguments in
-// R1 to R5 and leave the result in R0.
+// A Subprogram is generated code: instructions that take up to five arguments in R1 to R5 and leave
+// the result in R0.
 type Subprogram struct {
 	Name  string
 	Args  int
 	Insns asm.Instructions
 }
 
-// Instructions returns the function by itself, with the symbol and the BTF that
-// the kernel wants of every function if it has that of one.
+// Instructions returns the instructions with a symbol and BTF: if one function of a program has BTF,
+// the kernel wants it of all.
 func (f Subprogram) Instructions() asm.Instructions {
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
 	proto := &btf.FuncProto{Return: long}

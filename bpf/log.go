@@ -81,8 +81,8 @@ type LoggedTarget struct {
 	Data  []byte // as many bytes as were captured
 }
 
-// DecodeTarget reads the first of the targets that follow the words of a LogArgs entry, and
-// returns what follows it.
+// DecodeTarget reads the first of the targets that follow the words of a LogArgs entry, and returns
+// what follows it.
 func DecodeTarget(b []byte) (t LoggedTarget, rest []byte, err error) {
 	const head = int(unsafe.Sizeof(engineArgBytes{}))
 	if len(b) < head {

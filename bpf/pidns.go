@@ -11,16 +11,14 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A Namespace is the PID namespace that ksnoop is in. The zero value is the
-// initial one.
+// A Namespace is the PID namespace that ksnoop is in. The zero value is the initial one.
 type Namespace struct {
 	Addr  uint64 // of the kernel's struct
 	Level uint32 // how far below the initial one it is
 }
 
-// Inner is what a thread and its process are called in a PID namespace that is not
-// the initial one: in ksnoop's or, if ksnoop is in the initial one, in their own.
-// The zero value: there is no such namespace.
+// Inner has the numbers of a thread and its process in a PID namespace other than the initial one: in
+// ksnoop's or, if that is the initial one, in their own. The zero value: there is no such namespace.
 type Inner struct {
 	PID, TID uint32 // 0: the thread has no number in there
 	Ours     bool   // it is ksnoop's namespace
@@ -35,7 +33,7 @@ func decodeInner(raw []byte, pid, tid uintptr, ours bool) Inner {
 // ProgListPIDs is the program of PIDList.
 const ProgListPIDs = engineProgListPids
 
-// PIDList returns an iterator's program. What is read from it is for ParsePIDs.
+// PIDList returns the program of an iterator over all tasks. ParsePIDs parses what is read from it.
 func PIDList() (*ebpf.CollectionSpec, error) {
 	spec, err := loadEngine()
 	if err != nil {
@@ -50,8 +48,8 @@ func PIDList() (*ebpf.CollectionSpec, error) {
 	return &ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{ProgListPIDs: prog}, Types: spec.Types, ByteOrder: spec.ByteOrder}, nil
 }
 
-// ParsePIDs returns the PID namespace of whoever has read text from PIDList's
-// program and, for each thread in it, the kernel's own number by the one in there.
+// ParsePIDs returns the PID namespace of the process that has read text from PIDList's program and,
+// for each thread in it, the number in the initial namespace by the number in there.
 func ParsePIDs(text []byte) (ns Namespace, pids map[uint32]uint32, err error) {
 	const size = int(unsafe.Sizeof(engineListedPid{}))
 	if len(text) == 0 || len(text)%size != 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// AppendOpenSessions loads into reg how many sessions are open.
+// AppendOpenSessions appends the code that sets reg to the number of open sessions.
 func AppendOpenSessions(dst asm.Instructions, reg asm.Register) asm.Instructions {
 	return appendLoad(dst, reg, mapOpenSessions)
 }
@@ -20,14 +20,13 @@ func AppendOpenSessions(dst asm.Instructions, reg asm.Register) asm.Instructions
 // mapOpenSessions is the data section that open_sessions lies in.
 const mapOpenSessions = ".data.sessions"
 
-// VarOpenSessions is how many sessions are open. VarLeftOut is how many were not wanted, a
-// LeftOut.
+// VarOpenSessions is the number of open sessions. VarLeftOut is a LeftOut.
 const (
 	VarOpenSessions = engineVarOpenSessions
 	VarLeftOut      = engineVarLeftOut
 )
 
-// A LeftOut counts sessions that were not wanted, by cause from LeftFine on.
+// A LeftOut counts the sessions that were not reported, by cause from LeftFine on.
 type LeftOut [LeftUnmet - LeftFine + 1]uint64
 
 // Bits of a cookie. The low 32 bits are the function's id.
@@ -58,45 +57,44 @@ const (
 	SessionExit  = SessionRecordKind(engineSessionKindSESSION_EXIT)  // its thread has ended
 )
 
-// Sizes of what a record of a session consists of.
+// Sizes and offsets in records and sessions.
 const (
 	SessionHeaderSize = int(unsafe.Sizeof(engineSessionRecord{}))
 	CallSize          = int(unsafe.Sizeof(engineCall{}))
-	// SessionTicket is where programs leave that of their branch snapshot.
+	// SessionTicket is the offset in a session at which programs store the ticket of their branch
+	// snapshot.
 	SessionTicket = int(unsafe.Offsetof(engineSession{}.Ticket))
-	// ItemHead is what is in front of the record of a call's values.
+	// ItemHead is the size of what comes before the event in an entry of kind LogItem or LogProbe.
 	ItemHead = int(unsafe.Offsetof(engineFrame{}.Event))
 )
 
-// SessionSettings are what the engine needs to know of a request for sessions.
+// SessionSettings say which sessions are reported and what is recorded in them.
 type SessionSettings struct {
-	Longer    uint64 // ns; shorter ones are not reported
-	Hung      uint64 // ns; longer ones are reported while they are open, if not 0
+	Longer    uint64 // ns; shorter sessions are not reported
+	Hung      uint64 // ns; longer sessions are reported while they are open; 0: never
 	Success   bool   // report sessions that do not fail, too
-	Interim   bool   // report failing chains that were dealt with
+	Interim   bool   // report failing chains that were given up, too
 	Traced    bool   // log every call
 	Live      bool   // send the log at once
 	Condition bool   // report only sessions in which a call has met its predicates
-	Overrun   bool   // count calls that fprobes do not see, from Linux 6.14 on
-	// Errors are the errors to report, bit i of word i/64 for errno i and bit 0
-	// for NULL; nil is all.
+	Overrun   bool   // count calls whose returns fprobes miss, from Linux 6.14 on
+	// Errors are the errors to report: bit i%64 of word i/64 for errno i, bit 0 for NULL. nil is all.
 	Errors *[MaxErrno/64 + 1]uint64
 	// Values says that calls have values.
 	Values bool
-	// Arguments are what -A captures of each function, by id; nil: nothing.
+	// Arguments say which arguments are captured, by the function's id; nil: none.
 	Arguments []ArgList
 	CPUs      int // possible ones
-	// Count is how many may be open at once, MaxSessions at most.
+	// Count is how many sessions can be open at once, MaxSessions at most.
 	Count int
 }
 
-// MaxSessions is the most sessions that may be open at once: the kernel takes no
-// larger index before Linux 6.2.
+// MaxSessions is the most sessions that can be open at once. Before Linux 6.2 the value of an array cannot be
+// large enough for the index of more.
 const MaxSessions = 32768
 
-// SessionsIn returns how many sessions may be open at once on a machine with so
-// much memory, in bytes, if nobody says: as many as fit into a 64th of it, but
-// into no less than 8 and no more than 64 MiB.
+// SessionsIn returns the default of Count on a machine with so many bytes of memory: as many sessions
+// as fit into a 64th of it, but at least into 8 MiB and at most into 64 MiB.
 func (s *SessionSettings) SessionsIn(memory uint64) int {
 	return int(min(max(memory/64, 8<<20), 64<<20)) / s.Size()
 }
@@ -121,14 +119,14 @@ func (s *SessionSettings) room() (log, stash int) {
 // MaxErrno is the largest errno.
 const MaxErrno = 64*len(engineSessionConfig{}.Errnos) - 1
 
-// An ArgList says what of a call's arguments is captured.
+// An ArgList says which arguments of a function are captured.
 type ArgList struct {
-	Words   int  // in which the arguments are passed
-	User    bool // of a system call: they are in the registers of user space
+	Words   int  // how many words the arguments are passed in
+	User    bool // a system call: the arguments are in the registers of user space
 	Targets []ArgTarget
 }
 
-// An ArgTarget is what one of the words points to.
+// An ArgTarget says what is captured where one of the words points.
 type ArgTarget struct {
 	Word int
 	Text bool // a string
@@ -142,24 +140,23 @@ const (
 	MaxArgReach   = int(engineArgLimitARG_REACH) // bytes of a target
 )
 
-// Room for a session's log, in bytes, and for the values of calls in flight
-// where the log may be sent before they return.
+// Sizes of a session's log and of its stash, in bytes. The stash holds the values of calls in flight
+// if the log may be sent before they return.
 const (
 	logSize   = 24 << 10
 	stashSize = 8 << 10
 )
 
-// MaxDepth is how many calls of a session can be within each other.
+// MaxDepth is how many calls of a session can be in flight.
 const MaxDepth = len(engineSession{}.Calls)
 
-// What a record of a session has at most.
+// The most that a record of a session has.
 const (
 	maxFrames = MaxDepth + len(engineSession{}.Kept[0].Calls)
 	maxWords  = len(engineSession{}.Trail.Stack) // of a stack
 )
 
-// prepareSessions sets the engine's spec up for sessions, or takes what they
-// need out of it if s is nil.
+// prepareSessions sets the engine up for sessions. If s is nil, it removes what only they need.
 func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	delete(spec.Programs, engineProgSessionLibrary)
 	if s == nil {
@@ -208,7 +205,7 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 // mapIndex is the data section that session_index lies in.
 const mapIndex = ".data.index"
 
-// setPool makes room for so many sessions.
+// setPool sets the sizes of the pool and its index.
 func setPool(spec *ebpf.CollectionSpec, count int) error {
 	if count < 1 || count > MaxSessions {
 		return fmt.Errorf("room for %d sessions: there can be 1 to %d", count, MaxSessions)
@@ -252,30 +249,30 @@ type SessionHeader struct {
 	Func        uint32 // id of the entry function
 	LogBase     uint32 // how much of the log was sent before
 	LogSize     uint32
-	LostDeep    uint32 // calls nested too deeply
+	LostDeep    uint32 // calls that were nested too deeply
 	LostValues  uint32 // calls whose values found no room
-	LostChunks  uint32 // records of this session that found no room
-	LostReturns uint32 // calls whose return was not seen
-	LostRoom    uint32 // calls for whose return the kernel had no room
-	LostChains  uint32 // failing chains that gave way before it was known whether they were the reason
+	LostChunks  uint32 // records of this session that found no room in the ring buffer
+	LostReturns uint32 // calls whose returns were not seen
+	LostRoom    uint32 // calls for whose returns the kernel had no room
+	LostChains  uint32 // failing chains given up before it was known whether they were the reason
 	CPU         uint16
 	Kind        SessionRecordKind
 	Failed      bool
 	Interrupt   bool // it was opened by an interrupt
-	// Branches are how many follow the stack, NoBranches why there are none, an
-	// error number, and AllBranches says that no kind of them was left out.
+	// Branches is how many branches follow the stack. NoBranches is an error number that says why
+	// there are none. AllBranches says that branches of every kind were recorded.
 	Branches     int
 	NoBranches   uint8
 	AllBranches  bool
 	Depth        int // calls in flight
 	Frames       int // in the record
-	Stitched     int // index of the first frame that other calls have followed; 0: none
+	Stitched     int // index of the first call of a chain that was kept while others were made; 0: none
 	Stack        int // words of kernel stack in the record
 	Comm, Leader [16]byte
 }
 
-// DecodeSession reads the header of a session's record and returns what
-// follows.
+// DecodeSession reads the header of a session's record and returns what follows it, of which there is
+// as much as the header says.
 func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	if len(raw) < SessionHeaderSize {
 		return nil, fmt.Errorf("record of %d bytes is shorter than its header", len(raw))
@@ -311,16 +308,16 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	return data, nil
 }
 
-// A SessionCall is one call as a session's record has it.
+// A SessionCall is one call in a session's record.
 type SessionCall struct {
 	Entry, Duration, Result uint64
 	Func                    uint32
-	// Values is 1 + the offset in the log of all arguments, Item that of the values
-	// of a SPEC; 0: nothing. Of calls that are traced, Values is the last of them.
+	// Values is 1 + the offset in the log of all arguments, Item that of the values of a SPEC; 0:
+	// there are none. In a traced session, Values is that of what was logged last, and Item means
+	// nothing.
 	Values, Item uint32
 	Flags        uint32
-	// Returned is the low half of the address that it returned to; 0 if that is not
-	// known.
+	// Returned is the low half of the address that the call returned to, 0 if that is not known.
 	Returned uint32
 }
 

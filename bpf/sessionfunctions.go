@@ -13,8 +13,8 @@ package bpf
 // They need no guard. Nothing is recorded in non-maskable interrupts.
 const (
 	// FuncAway asks whether a call of an entry function can be left alone: it returns -1 if no
-	// session is open and the filters, or the switch, let none be opened. Otherwise it returns bits
-	// that the caller adds to the cookie.
+	// session is open and the filters, or the switch, let none be opened. Otherwise it returns
+	// bits that the caller adds to the cookie.
 	//
 	//	__s64 ks_away(void)
 	//
@@ -37,8 +37,8 @@ const (
 	// FuncOpenSession, FuncInnermost, FuncPop and FuncDone do.
 	FuncLeave = "ks_leave"
 	// FuncSession returns the session that a call belongs to or, for an entry function, a new one
-	// if the filters let it be opened; NULL otherwise. No room is counted as LostSession, a session
-	// that would open in a non-maskable interrupt as LostNMI.
+	// if the filters let it be opened; NULL otherwise. No room is counted as LostSession, a
+	// session that would open in a non-maskable interrupt as LostNMI.
 	//
 	//	struct session *ks_session(__u64 cookie)
 	//
@@ -76,8 +76,8 @@ const (
 	//
 	// Callers: entry programs of functions with values or predicates, when the predicates hold.
 	FuncPush = "ks_push"
-	// FuncPop takes the innermost call off, which FuncInnermost has found to be that of the caller,
-	// and ends the session with the last one. It returns 0. It sends.
+	// FuncPop takes the innermost call off, which FuncInnermost has found to be that of the
+	// caller, and ends the session with the last one. It returns 0. It sends.
 	//
 	//	int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
 	//
@@ -105,22 +105,22 @@ const (
 	//
 	// Callers: entry programs of functions with values or predicates, after FuncPush.
 	FuncItem = "ks_item"
-	// FuncItemOf returns the frame that FuncItem made for the innermost call, NULL if it made none.
-	// size is the same.
+	// FuncItemOf returns the frame that FuncItem made for the innermost call, NULL if it made
+	// none. size is the same.
 	//
 	//	struct frame *ks_item_of(struct session *s, __u32 size)
 	//
 	// Callers: return programs of functions with values or predicates, after FuncInnermost.
 	FuncItemOf = "ks_item_of"
-	// FuncLogItem puts the values of the innermost call into the log, if the session is traced. It
-	// returns 0. It sends a log that is full.
+	// FuncLogItem puts the values of the innermost call into the log, if the session is traced.
+	// It returns 0. It sends a log that is full.
 	//
 	//	int ks_log_item(struct session *s, __u32 size)
 	//
 	// Callers: return programs of functions with values or predicates, before FuncPop.
 	FuncLogItem = "ks_log_item"
-	// FuncLogArgs captures all arguments of the innermost call into the log. It returns 0. It sends
-	// a log that is full.
+	// FuncLogArgs captures all arguments of the innermost call into the log. It returns 0. It
+	// sends a log that is full.
 	//
 	//	int ks_log_args(void *ctx, struct session *s, __u32 func)
 	//
@@ -135,8 +135,8 @@ const (
 	// Callers: programs with predicates, when all hold.
 	FuncSatisfied = "ks_satisfied"
 	// FuncHit returns a frame in the log for the values of an injected probe; NULL if the session
-	// is not traced, or if there is no room, which is counted as LostValues. It sends a log that is
-	// full.
+	// is not traced, or if there is no room, which is counted as LostValues. It sends a log that
+	// is full.
 	//
 	//	struct frame *ks_hit(struct session *s, __u32 probe, enum kind kind, __u32 size)
 	//

@@ -4,17 +4,16 @@ package bpf
 
 import "unsafe"
 
-// A Slot is a value of a record that is captured as data say, without
-// generated code.
+// A Slot describes one value of a record that the engine captures without generated code.
 type Slot struct {
 	Kind   SlotKind
-	Word   int // of the arguments, in the order of words; ResultWord
+	Word   int // index of a word of the arguments, or ResultWord
 	Width  int // of a number, in bytes
 	Signed bool
-	User   bool // what the word points to is in user space
+	User   bool // the word points to user space
 	Off    uint32
 	Size   uint32
-	Index  int // of the record's slots
+	Index  int // of the slot in the record, for Event.Faults
 }
 
 // A SlotKind says what a slot holds.
@@ -30,22 +29,21 @@ const (
 const (
 	// MaxListed is how many slots a list holds.
 	MaxListed = len(engineSlotList{}.Slot)
-	// ListedWords is how many words of arguments can be asked for.
+	// ListedWords is how many words of arguments slots can be made of.
 	ListedWords = MaxArgWords
-	// ResultWord is the word that a function returns.
+	// ResultWord stands for the result.
 	ResultWord = int(engineListLimitRESULT_WORD)
-	// listReach is how far into a buffer a slot of a list can reach, as far as
-	// the verifier knows.
+	// listReach is how large a buffer must be for the verifier, which only knows the bounds of a slot.
 	listReach = uint32(unsafe.Sizeof(engineScratch{})) + uint32(engineListLimitLIST_MASK) + 1 + uint32(engineListLimitLIST_OBJECT)
 )
 
-// A SlotList is what is captured at one end of a call: Size bytes of data.
+// A SlotList describes what is captured at one end of a call, Size bytes of data.
 type SlotList struct {
 	Size  uint32
 	Slots []Slot
 }
 
-// PutLists stores what a probe captures at its two ends in the map of that name.
+// PutLists stores the lists of a probe in m, which is MapLists.
 func PutLists(m interface{ Put(key, value any) error }, probe uint32, entry, ret SlotList) error {
 	var value [2]engineSlotList
 	for i, list := range [...]SlotList{entry, ret} {

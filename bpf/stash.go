@@ -11,12 +11,12 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A Stash says how the frames of calls in flight lie; stash.h says why so. The
-// zero value has no room for any.
+// A Stash is the layout of the frames of calls in flight; stash.h explains it. The zero value has no
+// frames.
 type Stash struct {
 	frame     uint32 // bytes of one
-	homeBits  int    // binary logarithm of the number of those in the table
-	groupBits int    // of those for one stack, and of a group far away
+	homeBits  int    // binary logarithm of the number of frames in the table
+	groupBits int    // the same of the homes of one stack, and of a group far away
 }
 
 const (
@@ -24,12 +24,11 @@ const (
 	// maxTable is the largest value of an array before Linux 6.2, in bytes.
 	maxTable    = 4 << 20
 	maxHomeBits = 15
-	// manyPerCall is how many frames of one call make larger groups necessary.
+	// If a call takes more than manyPerCall frames, groups must be larger.
 	manyPerCall = 8
 )
 
-// NewStash returns a stash whose frames have as much data, in bytes, and of
-// which a call takes so many, at most.
+// NewStash returns a stash whose frames have data bytes for values. A call takes perCall frames at most.
 func NewStash(data, perCall uint32) Stash {
 	s := Stash{frame: (uint32(FrameSize) + data + 7) &^ 7, groupBits: 4}
 	if perCall > manyPerCall {
@@ -40,15 +39,13 @@ func NewStash(data, perCall uint32) Stash {
 	return s
 }
 
-// FarFrames returns for how many calls in flight there is room besides those in the table
-// on a machine with so much memory, in bytes, if nobody says: as many as fit into a
-// 256th of it, but into no less than 2 and no more than 32 MiB.
+// FarFrames returns the default of Settings.InFlight on a machine with so many bytes of memory: as
+// many frames as fit into a 256th of it, but at least into 2 MiB and at most into 32 MiB.
 func (s Stash) FarFrames(memory uint64) int {
 	return int(min(max(memory/256, 2<<20), 32<<20)) / int(s.frame)
 }
 
-// Size is what the stash takes with room for so many calls besides those in the
-// table, in bytes.
+// Size returns how many bytes the stash takes with far frames besides those in the table.
 func (s Stash) Size(far int) int {
 	return s.table() + s.farGroups(far)*int(s.frame)<<s.groupBits
 }
@@ -57,15 +54,15 @@ func (s Stash) table() int {
 	return int(unsafe.Sizeof(engineStashHead{})) + int(s.frame)<<s.homeBits
 }
 
-// minFarGroups keeps the two groups of a stack from being the same too often.
+// With fewer than minFarGroups groups, the two groups of a stack would too often be the same.
 const minFarGroups = 8
 
-// farGroups returns how many groups hold so many frames, wherever they belong.
+// farGroups returns how many groups are needed for so many frames.
 func (s Stash) farGroups(frames int) int {
 	return max((frames+1<<s.groupBits-1)>>s.groupBits, minFarGroups)
 }
 
-// set sets the engine up for the stash, or takes what it needs out if there is none.
+// set sets the engine up for the stash. If it has no frames, set removes what only it needs.
 func (s Stash) set(spec *ebpf.CollectionSpec, far int) error {
 	groups := s.farGroups(far)
 	if s.frame == 0 {
@@ -90,8 +87,8 @@ func (s Stash) set(spec *ebpf.CollectionSpec, far int) error {
 // mapStash is the data section that the table lies in.
 const mapStash = ".data.stash"
 
-// AppendHome appends the code that sets frame to the home of the frame of a call:
-// sp holds what names it together with the probe. R0 changes.
+// AppendHome appends the code that sets frame to the home of the frame of sp, as of FuncOpen, and
+// probe. R0 changes.
 func (s Stash) AppendHome(dst asm.Instructions, frame, sp asm.Register, probe uint32) asm.Instructions {
 	dst = append(dst, asm.Mov.Reg32(asm.R0, sp), asm.RSh.Imm32(asm.R0, int32(stackBits-s.groupBits)))
 	if flip := int32(probe & (1<<s.groupBits - 1)); flip != 0 {
@@ -107,14 +104,14 @@ func (s Stash) AppendHome(dst asm.Instructions, frame, sp asm.Register, probe ui
 	)
 }
 
-// AppendClaim appends the code that takes the frame at frame for a call that sp
-// names, if it is free: R0 is what has named its call before, 0 for free.
+// AppendClaim appends the code that takes the frame at frame for sp, if it is free. R0 is 0 then,
+// else the address that the frame has.
 func AppendClaim(dst asm.Instructions, frame, sp asm.Register) asm.Instructions {
 	return append(dst, asm.Mov.Imm(asm.R0, 0), atomic(asm.CmpXchg, frame, sp, int16(FrameName)))
 }
 
-// AppendFree appends the code that gives the frame at frame back, which lies in the table. It
-// changes R0. Where stores may overtake each other, this one must not.
+// AppendFree appends the code that frees the frame at frame, which is in the table. R0 changes.
+// Unless the machine keeps stores in order, the store is an exchange, which is a full barrier.
 func AppendFree(dst asm.Instructions, frame asm.Register, storesInOrder bool) asm.Instructions {
 	dst = append(dst, asm.Mov.Imm(asm.R0, 0))
 	if storesInOrder {
@@ -123,21 +120,21 @@ func AppendFree(dst asm.Instructions, frame asm.Register, storesInOrder bool) as
 	return append(dst, atomic(asm.Xchg, frame, asm.R0, int16(FrameName)))
 }
 
-// AppendFar appends the code that sets reg to how many frames are far away.
+// AppendFar appends the code that sets reg to the number of frames that are taken far away.
 func AppendFar(dst asm.Instructions, reg asm.Register) asm.Instructions {
 	return append(dst,
 		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: reg, Src: asm.PseudoMapValue}.WithReference(mapStash),
 		asm.LoadMem(reg, reg, int16(unsafe.Offsetof(engineStashHead{}.Far)), asm.Word))
 }
 
-// resize changes the size of a map's values, and their type with it.
+// resize changes the size and the type of a map's values.
 func resize(m *ebpf.MapSpec, size int) {
 	m.ValueSize = uint32(size)
 	m.Value = &btf.Array{Type: &btf.Int{Name: "unsigned char", Size: 1}, Index: m.Key, Nelems: m.ValueSize}
 }
 
-// enlarge changes the size of a data section of zeroes. Its name must not be that of a
-// section any longer: it would be mapped into our own memory.
+// enlarge changes the size of a data section of zeroes. The section gets another name: the ebpf
+// package maps those named like sections into our own memory.
 func enlarge(m *ebpf.MapSpec, name string, size int) {
 	m.Name, m.ValueSize = name, uint32(size)
 	m.Key, m.Value, m.Contents = nil, nil, nil

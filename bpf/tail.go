@@ -11,8 +11,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A Take says what the tail of a record is to hold. Generated code passes it
-// together with the record's kind.
+// A Take says what the tail of a record holds. Generated code passes it together with the record's kind.
 type Take uint32
 
 const (
@@ -22,24 +21,23 @@ const (
 	takeShift    = engineTakeTAKE_SHIFT
 )
 
-// With returns the argument of FuncSendTail and FuncFinishTail for a record of
-// kind k.
+// With returns the argument of FuncSendTail and FuncFinishTail for a record of kind k.
 func (t Take) With(k Kind) int32 { return int32(uint32(t)<<takeShift | uint32(k)) }
 
 // Tail is what follows the values of records that ask for it.
 type Tail struct {
 	Stack     uint32 // addresses of the kernel's stack at most; 0: not wanted
 	UserStack uint32 // the same of the user's stack
-	// Caller says that of the kernel's stack only the caller of the traced
-	// function is wanted: so many addresses as may lie before it do.
+	// Caller says that only the caller of the traced function is wanted. Stack must be large
+	// enough for the addresses that may come before it.
 	Caller   bool
 	Branches bool
-	// AllBranches says that branches of every kind are recorded, which lets
-	// the code between two of them be known.
+	// AllBranches says that branches of every kind are recorded: then the code between two of
+	// them is known.
 	AllBranches bool
 	// Silent are the CPUs that record no branches.
 	Silent []int
-	// Data is the most data that a record with a tail has before it, in bytes.
+	// Data is how many bytes of values a record with a tail has, at most.
 	Data uint32
 }
 
@@ -49,14 +47,14 @@ const (
 	BranchSize = int(unsafe.Sizeof(engineSnapshots{}.Ring[0].Entries[0]))
 	// MaxBranches is how many branches a snapshot holds.
 	MaxBranches = len(engineSnapshots{}.Ring[0].Entries)
-	// scratchPerCPU is how many tails one CPU may be at.
+	// scratchPerCPU is how many records with a tail one CPU can work on at once.
 	scratchPerCPU = uint32(engineLimitSCRATCH_PER_CPU)
 	snapshotCount = len(engineSnapshots{}.Ring)
 	snapshotSize  = int(unsafe.Sizeof(engineSnapshots{}.Ring[0]))
 	sectionSize   = int(unsafe.Sizeof(engineSection{})) // of its header
 )
 
-// size is what a buffer must hold for a record with the tail, 0 if there is none.
+// size is the size of a buffer for a record with the tail, 0 if there is no tail.
 func (t *Tail) size() uint32 {
 	if t.Stack == 0 && t.UserStack == 0 && !t.Branches {
 		return 0
@@ -66,7 +64,7 @@ func (t *Tail) size() uint32 {
 	return n + uint32(sectionSize+MaxBranches*BranchSize)
 }
 
-// prepare sizes the buffers; 0 if none is needed.
+// prepare sets number and size of the buffers. If size is 0, none is needed.
 func prepare(scratches *ebpf.MapSpec, size uint32) error {
 	if size == 0 {
 		return nil
@@ -97,10 +95,9 @@ func (t *Tail) config() engineTailConfig {
 	return c
 }
 
-// AppendSnapshot appends the code that takes a branch snapshot: it has neither
-// a call of its own nor a jump, for each would cost the oldest branch. The
-// context is in R1, which it moves to ctx; ticket gets what FuncSendTail wants.
-// Registers R0 to R5 and R7 change.
+// AppendSnapshot appends the code that takes a branch snapshot. It has no call of its own and no
+// jump, since each would push out the oldest branch. It moves the context from R1 to ctx, and sets
+// ticket to what FuncSendTail takes. R0 to R5 and R7 change.
 func AppendSnapshot(dst asm.Instructions, ctx, ticket asm.Register) asm.Instructions {
 	l := engineSnapshots{}
 	ring := int32(unsafe.Offsetof(l.Ring))
@@ -124,8 +121,8 @@ func AppendSnapshot(dst asm.Instructions, ctx, ticket asm.Register) asm.Instruct
 	)
 }
 
-// atomic is op.Mem, as the encoder of github.com/cilium/ebpf v0.22 needs it: it
-// takes the operation from the constant, which Mem leaves 0, an addition.
+// atomic is op.Mem with the constant that the encoder of github.com/cilium/ebpf v0.22 needs. Mem
+// leaves it 0, which is an addition.
 func atomic(op asm.AtomicOp, dst, src asm.Register, offset int16) asm.Instruction {
 	ins := op.Mem(dst, src, asm.DWord, offset)
 	ins.Constant = int64(op >> 8)
@@ -144,18 +141,18 @@ const (
 // A Section is one part of a record's tail.
 type Section struct {
 	Kind SectionKind
-	// Cut says that there may be more than could be taken.
+	// Cut says that there may be more than there was room for.
 	Cut bool
 	// Caller says that only the first caller is wanted.
 	Caller bool
-	// All says that no kind of branch was left out.
+	// All says that branches of every kind were recorded.
 	All bool
-	// Errno says why there are no data; 0 if there can be.
+	// Errno says why there are no data; 0 if nothing kept them from being taken.
 	Errno uint32
 	Data  []byte
 }
 
-// unit is the size of the elements of a section of that kind; 0 if there is none.
+// unit is the size of an element of a section, 0 for an unknown kind.
 func (k SectionKind) unit() int {
 	switch k {
 	case SectionStack, SectionUserStack:
@@ -166,8 +163,8 @@ func (k SectionKind) unit() int {
 	return 0
 }
 
-// DecodeBranch reads one branch record; raw has at least BranchSize bytes. flags are those of
-// struct perf_branch_entry.
+// DecodeBranch reads one branch record; raw has at least BranchSize bytes. flags are those of struct
+// perf_branch_entry.
 func DecodeBranch(raw []byte) (from, to, flags uint64) {
 	var l enginePerfBranchEntry
 	le := binary.LittleEndian
