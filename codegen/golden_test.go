@@ -203,8 +203,8 @@ func listedProbe(view *kernel.View, text string, m layout.Method, arch string) (
 	}
 	request := plan.SessionRequest{Entry: []*expr.Spec{entry}}
 	switch option {
-	case "-a":
-		request.Allow = []*expr.Spec{spec}
+	case "-a", "-A":
+		request.Allow, request.Args = []*expr.Spec{spec}, option == "-A"
 	case "-J":
 		request.Inject = []plan.InjectedSpec{{Spec: spec}}
 	}
