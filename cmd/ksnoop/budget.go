@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -48,30 +47,15 @@ func (f *cpuFlag) String() string {
 
 func (f *cpuFlag) Type() string { return "string" }
 
-// keepWithin watches what tracing takes, and calls stop if that cannot be brought below the
-// limit. The function that it returns waits for the end of that, which ctx ends, and returns
-// why stop was called.
-func (t *tracing) keepWithin(ctx context.Context, tracer *attach.Tracer, stop func()) (wait func() error) {
-	limit := t.flags.control.maxCPU
-	if limit.share == 0 {
-		return func() error { return nil }
-	}
-	say := func(takes, part float64) {
+// budget is what tracing may take; what becomes of that is logged.
+func (f *cpuFlag) budget(log *slog.Logger) attach.Budget {
+	return attach.Budget{Share: f.share, Asked: f.asked, Say: func(takes, part float64) {
 		if part == 1 {
-			t.log.Warn("all calls are looked at again")
+			log.Warn("all calls are looked at again")
 			return
 		}
-		t.log.Warn(fmt.Sprintf("tracing takes %.0f%% of a CPU, --max-cpu allows %s: calls are looked at for %.0f%% of the time only", takes*100, &limit, part*100))
-	}
-	done := make(chan error, 1)
-	go func() {
-		err := tracer.KeepWithin(ctx, attach.Budget{Share: limit.share, Asked: limit.asked, Say: say})
-		if err != nil {
-			stop()
-		}
-		done <- err
-	}()
-	return func() error { return <-done }
+		log.Warn(fmt.Sprintf("tracing takes %.0f%% of a CPU, --max-cpu allows %s: calls are looked at for %.0f%% of the time only", takes*100, f, part*100))
+	}}
 }
 
 // manyFunctions is from how many functions on it is said beforehand what tracing costs.

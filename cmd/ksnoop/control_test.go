@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -24,7 +25,7 @@ func TestOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	view, err := kernel.OpenBTF(file, nil, "")
+	k, err := kernel.OpenBTF(file, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: []*expr.Spec{spec}}, plan.Options{Arch: hostArch})
+	s, _, err := plan.ResolveSession(k, plan.SessionRequest{Entry: []*expr.Spec{spec}}, plan.Options{Arch: hostArch})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestOrphans(t *testing.T) {
 		{[]bpf.SessionHeader{part, end, next}, ""},
 		{[]bpf.SessionHeader{part, next}, "ksnoop: 1 sessions given up: their ends were lost, or their parts took too much memory\n"},
 	} {
-		v := newSessionsView(s, shownSessions{Sessions: record.Sessions{Traced: true}}, view, symbols.New(view, nil, symbols.LevelNone))
+		v := show.NewSessions(s, show.SessionForm{Sessions: record.Sessions{Traced: true}}, k, symbols.New(k, nil, symbols.LevelNone))
 		records := func(yield func([]byte, error) bool) {
 			for _, h := range c.headers {
 				if !yield(bpf.AppendSession(nil, &h), nil) {
@@ -55,10 +56,10 @@ func TestOrphans(t *testing.T) {
 			}
 		}
 		var out, errs strings.Builder
-		if err := v.print(&out, records, nil); err != nil {
+		if err := v.Write(&out, records, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := v.tally().report(&out, &errs, false); err != nil {
+		if err := v.Tally().Report(&out, &errs, false); err != nil {
 			t.Fatal(err)
 		}
 		if errs.String() != c.want || out.String() != "" {

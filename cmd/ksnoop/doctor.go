@@ -19,6 +19,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 func newDoctorCommand() *cobra.Command {
@@ -187,25 +188,10 @@ func (t *table) debugInfo(root fs.FS) {
 
 // obstacle returns why tracing is impossible here, or nil.
 func obstacle(view *kernel.View) error {
-	p, err := view.Privileges()
-	if err != nil {
-		return err
+	if err := trace.Obstacle(view); err != nil {
+		return fmt.Errorf("%w\nksnoop doctor shows all that this kernel offers", err)
 	}
-	o, found := view.Obstacle(p)
-	if !found && !view.Tested() {
-		if err := attach.Lacking(); err != nil {
-			release, _ := view.Release()
-			return fmt.Errorf("cannot trace Linux %s: %w\nksnoop doctor shows all that this kernel offers", release, err)
-		}
-	}
-	if !found {
-		return nil
-	}
-	hint := o.Do
-	if hint != "" {
-		hint = "\n" + hint
-	}
-	return fmt.Errorf("cannot trace: %s%s\nksnoop doctor shows all that this kernel offers", o, hint)
+	return nil
 }
 
 // unusable puts what stands in the way of all tracing before an error that is

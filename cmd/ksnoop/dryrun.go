@@ -17,6 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -66,22 +67,12 @@ func unfit(view *kernel.View, p *plan.Plan, target codegen.Options) (failed []at
 
 // dryRun lets the kernel check the programs, and says what would be traced.
 func (t *tracing) dryRun() error {
-	o, err := t.options(context.Background())
+	loaded, failed, err := trace.Load(context.Background(), t.kernel, t.plan, t.settings)
 	if err != nil {
-		return err
-	}
-	o.LoadOnly = true
-	tracer, err := attach.Attach(t.plan, o)
-	if err != nil {
-		t.verifierLog(err)
 		return unattachable(context.Background(), err)
 	}
-	defer tracer.Close()
-	for _, f := range tracer.Failed() {
-		t.verifierLog(f.Err)
-	}
-	t.request.Plan = tracer.Attached()
-	return t.request.dryRun(t.kernel, t.explained(tracer.Failed())).print(t.stdout)
+	t.request.Plan = loaded
+	return t.request.dryRun(t.kernel, failed).print(t.stdout)
 }
 
 // methodCounts says how many probes each method attaches.

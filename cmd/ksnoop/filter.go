@@ -9,15 +9,14 @@ import (
 	"math"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/launch"
+	"github.com/ksnoop/ksnoop/internal/process"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // filterFlags are the options that say whose calls are traced.
@@ -62,7 +61,9 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 	out.TIDs, err3 = ids("-t", f.tids)
 	out.UIDs, err4 = userIDs(f.uids)
 	if f.cgroup != "" {
-		out.Cgroup, err5 = cgroup(f.cgroup)
+		if out.Cgroup, err5 = trace.FindCgroup(f.cgroup); err5 != nil {
+			err5 = fmt.Errorf("--cgroup: %w", err5)
+		}
 	}
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return out, usageError{err}
@@ -78,7 +79,7 @@ const maxComm = 15
 
 // warn tells of numbers and names of tasks that may not be what is meant.
 func (f *filterFlags) warn(log *slog.Logger) {
-	if len(f.pids)+len(f.notPIDs)+len(f.tids) > 0 && numberingOf(os.DirFS("/"), os.Getpid()) != procOurs {
+	if len(f.pids)+len(f.notPIDs)+len(f.tids) > 0 && process.NumberingOf(os.DirFS("/"), os.Getpid()) != process.NumberedOurs {
 		log.Warn("-p, -P and -t take the numbers of ksnoop's own PID namespace; /proc, and so ps, has those of another one")
 	}
 	for _, flag := range [...]struct {
@@ -127,107 +128,7 @@ func userIDs(users []string) ([]uint32, error) {
 	return out, nil
 }
 
-// cgroupMounts are where the unified hierarchy is mounted by convention.
-var cgroupMounts = [...]string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
-
-// cgroup finds a control group by its path, absolute or below the mount.
-func cgroup(name string) (bpf.Cgroup, error) {
-	path := name
-	if !filepath.IsAbs(path) {
-		for _, mount := range cgroupMounts {
-			if isCgroup(filepath.Join(mount, name)) {
-				path = filepath.Join(mount, name)
-			}
-		}
-	}
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return bpf.Cgroup{}, fmt.Errorf("--cgroup: %w", err)
-	}
-	if !isCgroup(path) {
-		return bpf.Cgroup{}, fmt.Errorf("--cgroup %s: not a control group (cgroup v2); they are below %s", name, cgroupMounts[0])
-	}
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return bpf.Cgroup{}, fmt.Errorf("--cgroup %s: %w", name, err)
-	}
-	c := bpf.Cgroup{ID: st.Ino}
-	for parent := filepath.Dir(path); isCgroup(parent); parent = filepath.Dir(parent) {
-		c.Level++
-	}
-	return c, nil
-}
-
-func isCgroup(path string) bool {
-	var st unix.Statfs_t
-	return unix.Statfs(path, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
-}
-
-// watch returns a channel that is closed when all processes of -p have ended;
-// it is nil without -p. The function gives up watching.
-func (f *filterFlags) watch() (<-chan struct{}, func(), error) {
-	if f.follow && numberingOf(os.DirFS("/"), os.Getpid()) != procOurs {
-		return nil, nil, errors.New("--follow finds children in /proc, which is of another PID namespace than ksnoop's; to have ksnoop's: mount -t proc proc /proc")
-	}
-	var ends []<-chan struct{}
-	var stops []func() error
-	stop := func() {
-		for _, s := range stops {
-			_ = s() // nothing depends on it any more
-		}
-	}
-	for _, pid := range f.pids {
-		if pid == 0 {
-			return nil, stop, nil // idle tasks never end
-		}
-		end, s, err := launch.Watch(int(pid))
-		if err != nil {
-			stop()
-			return nil, nil, err
-		}
-		ends, stops = append(ends, end), append(stops, s)
-	}
-	for _, tid := range f.tids {
-		if _, err := unix.Getpgid(int(tid)); tid != 0 && err != nil {
-			stop()
-			return nil, nil, fmt.Errorf("there is no thread %d", tid)
-		}
-	}
-	if len(ends) == 0 {
-		return nil, stop, nil
-	}
-	all := make(chan struct{})
-	go func() {
-		for _, end := range ends {
-			<-end
-		}
-		close(all)
-	}()
-	return all, stop, nil
-}
-
-// adopt hands the processes of -p and their descendants to add, which makes
-// whatever they start one of them. It looks for descendants until there are no
-// new ones: while it looks, more are started.
-func (f *filterFlags) adopt(add func(pid int) error) error {
-	if !f.follow {
-		return nil
-	}
-	var roots []int
-	for _, pid := range f.pids {
-		roots = append(roots, int(pid))
-	}
-	for known, pids := 0, roots; len(pids) > known; {
-		known = len(pids)
-		for _, pid := range pids {
-			if err := add(pid); err != nil {
-				return err
-			}
-		}
-		var err error
-		if pids, err = launch.Descendants(os.DirFS("/proc"), roots); err != nil {
-			return fmt.Errorf("--follow: %w", err)
-		}
-	}
-	return nil
+// processes are those that are traced, and end the run.
+func (f *filterFlags) processes() trace.Processes {
+	return trace.Processes{PIDs: f.pids, TIDs: f.tids, Follow: f.follow}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
@@ -155,7 +156,7 @@ func hostileRecording(t *testing.T, name string, sessions bool) string {
 	if err := w.Append(raw); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.End(record.Ending{}); err != nil {
+	if err := w.End(event.Losses{}); err != nil {
 		t.Fatal(err)
 	}
 	return writeFile(t, "recording", file.Bytes())

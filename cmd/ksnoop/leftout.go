@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // leftOut are the sessions that were not wanted, by cause. It is never changed.
@@ -62,12 +63,12 @@ func (f *traceFlags) nothingShown(counts *[bpf.Counters]uint64, open uint32) str
 }
 
 // sayNothingShown says why there was no session to show.
-func (t *tracing) sayNothingShown(tracer *attach.Tracer, tally *tally) {
-	if !t.plan.Sessions || tally.records > 0 {
+func (t *tracing) sayNothingShown(run *trace.Run, tally *show.Tally) {
+	if !t.plan.Sessions || tally.Records > 0 {
 		return
 	}
-	open, _ := tracer.OpenSessions()
-	if text := t.flags.nothingShown(&tally.counts, open); text != "" {
+	open, _ := run.OpenSessions()
+	if text := t.flags.nothingShown(&tally.Lost, open); text != "" {
 		fmt.Fprintln(t.stderr, "ksnoop: "+text)
 	}
 }

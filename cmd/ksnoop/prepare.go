@@ -123,7 +123,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 		if t.resolver, err = f.symbols.open(t.kernel, t.stderr); err != nil {
 			return err
 		}
-		if t.shown, err = f.shown(columnsOf(stdout)); err != nil {
+		if t.shown, err = f.sessionForm(stdout); err != nil {
 			return err
 		}
 		sessions = &t.shown.Sessions

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"strings"
 
@@ -16,10 +15,10 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -45,10 +44,10 @@ input.`),
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.Uint64VarP(&f.view.count, "count", "c", 0, "stop after so many records or sessions")
-	flags.BoolVar(&f.view.compact, "compact", false, compactUsage)
+	flags.Uint64VarP(&f.calls.Count, "count", "c", 0, "stop after so many records or sessions")
+	flags.BoolVar(&f.calls.Compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
-	flags.BoolVar(&f.view.join, "join", false, "print a call as one block, when it returns")
+	flags.BoolVar(&f.calls.Join, "join", false, "print a call as one block, when it returns")
 	f.look.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the addresses of stacks of sessions")
 	f.branches.add(flags)
@@ -57,7 +56,7 @@ input.`),
 
 // replayFlags are the options of "ksnoop replay".
 type replayFlags struct {
-	view     callsView
+	calls    show.Calls
 	branches shownBranches
 	stats    bool
 	look     lookFlags
@@ -82,7 +81,6 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	var t *tally
 	info := r.Info().Sessions
 	switch {
 	case info == nil && f.look.noStack:
@@ -90,22 +88,27 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	case f.look.noStack && !info.Traced && !info.Branches:
 		return usagef("%s: --no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack", name)
 	}
-	if info != nil {
-		shown := shownSessions{Sessions: *info, look: f.look, addresses: f.verbose, columns: columnsOf(stdout), branches: f.branches.options(), count: f.view.count}
-		v := newSessionsView(r.Plan(), shown, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
-		err = v.print(stdout, r.Records(), nil)
-		t = v.tally()
-	} else {
-		f.view.plan, f.view.kernel, f.view.tails = r.Plan(), r.Kernel(), f.branches.show(recordedTails(r.Kernel()))
-		err = f.view.print(stdout, r.Records(), nil)
-		t = &f.view.tally
-	}
+	t, err := f.write(r, stdout)
 	if err != nil { // with names that the recording has chosen
 		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
 	}
-	ending := r.Ending()
-	t.counts, t.cut, t.uncounted = ending.Lost, ending.Cut, ending.Uncounted
-	return t.report(stdout, stderr, f.stats)
+	t.Losses = r.Losses()
+	return t.Report(stdout, stderr, f.stats)
+}
+
+// write prints the records of a recording.
+func (f *replayFlags) write(r *record.Reader, stdout io.Writer) (*show.Tally, error) {
+	if info := r.Info().Sessions; info != nil {
+		form := f.look.sessionForm(*info, stdout)
+		form.Addresses, form.Lines, form.Count = f.verbose, f.branches.options(), f.calls.Count
+		v := show.NewSessions(r.Plan(), form, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
+		err := v.Write(stdout, r.Records(), nil)
+		return v.Tally(), err
+	}
+	f.calls.Plan, f.calls.Kernel, f.calls.Tails = r.Plan(), r.Kernel(), recordedTails(r.Kernel())
+	f.calls.Tails.Branches = f.branches.options()
+	err := f.calls.Write(stdout, r.Records(), nil)
+	return f.calls.Tally(), err
 }
 
 // recordFlags are the options of "ksnoop trace" about recordings.
@@ -142,7 +145,7 @@ func (f *recordFlags) check(command []string) error {
 }
 
 // open makes the file for a recording of a plan, of sessions if there are any; without --record it returns nil.
-func (f *recordFlags) open(view *kernel.View, p *plan.Plan, sessions *record.Sessions) (*recording, error) {
+func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessions) (*record.Recording, error) {
 	if f.file == "" {
 		return nil, nil
 	}
@@ -156,74 +159,5 @@ func (f *recordFlags) open(view *kernel.View, p *plan.Plan, sessions *record.Ses
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	return &recording{file: file, source: record.Source{Root: view.Root(), View: view, Arch: hostArch, Writer: version(), Sessions: sessions}}, nil
-}
-
-// A recording is one that is being made. Nil does nothing.
-type recording struct {
-	file   *record.File
-	source record.Source
-	w      *record.Writer // nil until it has begun
-}
-
-// start begins the recording of a plan that is attached.
-func (r *recording) start(p *plan.Plan) (err error) {
-	if r == nil {
-		return nil
-	}
-	if r.w, err = record.NewWriter(r.file, r.source, p); err != nil {
-		return fmt.Errorf("--record %s: %w", r.file.Name(), err)
-	}
-	return nil
-}
-
-// tee passes records on that it has recorded.
-func (r *recording) tee(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
-	if r == nil {
-		return records
-	}
-	return func(yield func([]byte, error) bool) {
-		for raw, err := range records {
-			if err == nil {
-				err = r.w.Append(raw)
-			}
-			if !yield(raw, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (r *recording) end(t *tally) error {
-	if r == nil {
-		return nil
-	}
-	return r.w.End(record.Ending{Lost: t.counts, Cut: t.cut, Uncounted: t.uncounted})
-}
-
-// close leaves nothing behind if nothing could be attached.
-func (r *recording) close() error {
-	switch {
-	case r == nil:
-		return nil
-	case r.w == nil:
-		return r.file.Discard()
-	}
-	return r.file.Close()
-}
-
-// drain takes all records, or count of them besides the marks of losses.
-func drain(records iter.Seq2[[]byte, error], count uint64) (taken uint64, err error) {
-	for raw, err := range records {
-		if err != nil {
-			return taken, err
-		}
-		if bpf.IsLost(raw) {
-			continue
-		}
-		if taken++; taken == count {
-			break
-		}
-	}
-	return taken, nil
+	return record.NewRecording(file, record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions}), nil
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/show"
 )
 
 // recorded is what a recording holds of one event of vfs_read(count, return).
@@ -26,7 +28,7 @@ type recorded struct {
 }
 
 // writeRecording records calls of vfs_read by the types of this kernel.
-func writeRecording(t *testing.T, ending record.Ending, events ...recorded) string {
+func writeRecording(t *testing.T, ending event.Losses, events ...recorded) string {
 	t.Helper()
 	needBTF(t)
 	root := os.DirFS("/")
@@ -70,7 +72,7 @@ const (
 
 // The recursive calls of this recording: the inner one fails, and the outer
 // one does not return.
-func nestedReads(t *testing.T, ending record.Ending) string {
+func nestedReads(t *testing.T, ending event.Losses) string {
 	return writeRecording(t, ending,
 		recorded{bpf.KindReturn, 1, 9},
 		recorded{bpf.KindEntry, 2, 100},
@@ -79,7 +81,7 @@ func nestedReads(t *testing.T, ending record.Ending) string {
 }
 
 func TestReplay(t *testing.T) {
-	name := nestedReads(t, record.Ending{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3}, Cut: 17})
+	name := nestedReads(t, event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3}, Cut: 17})
 	const returned = replayHead + "        1.000000 vfs_read(\n        return = (ssize_t)9\n\n);\n"
 	const split = replayHeader + returned +
 		replayHead + "        2.000000 vfs_read(\n        count = (size_t)100\n\n);\n" +
@@ -109,11 +111,11 @@ func TestReplay(t *testing.T) {
 
 // What is no recording, or not all of one, ends with one clear line.
 func TestReplayRefuses(t *testing.T) {
-	whole, err := os.ReadFile(nestedReads(t, record.Ending{}))
+	whole, err := os.ReadFile(nestedReads(t, event.Losses{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _, _ := ran("replay", nestedReads(t, record.Ending{}))
+	all, _, _ := ran("replay", nestedReads(t, event.Losses{}))
 	damaged := append([]byte(nil), whole...)
 	damaged[len(damaged)/2] ^= 1
 	newer := append([]byte(nil), whole...)
@@ -179,7 +181,7 @@ func TestRecordingFile(t *testing.T) {
 	if _, err := f.open(view, &plan.Plan{}, nil); err == nil || !strings.HasSuffix(err.Error(), "file exists; --force replaces it") {
 		t.Error(err)
 	}
-	if err := r.close(); err != nil {
+	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(name); !os.IsNotExist(err) {
@@ -190,7 +192,7 @@ func TestRecordingFile(t *testing.T) {
 		if r, err = f.open(view, &plan.Plan{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(r.start(&plan.Plan{}), r.close()); err != nil {
+		if err := errors.Join(r.Begin(&plan.Plan{}), r.Close()); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(name); err != nil {
@@ -238,8 +240,8 @@ func TestFullDisk(t *testing.T) {
 	if err := cmd.Execute(); err == nil || strings.Count(err.Error(), "no space left on device") != 1 {
 		t.Errorf("sym: %v", err)
 	}
-	var live callsView
-	err = live.print(full, func(func([]byte, error) bool) {}, func() bool { return true })
+	live := show.Calls{Kernel: kernel.Open(os.DirFS("/"))}
+	err = live.Write(full, func(func([]byte, error) bool) {}, func() bool { return true })
 	if err == nil || strings.Count(err.Error(), "no space left on device") != 1 {
 		t.Errorf("calls: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -63,10 +64,10 @@ func specOf(t *testing.T, text string) *expr.Spec {
 // TestExplained: what the kernel lets nobody trace is said to be so, in place of
 // what it returned.
 func TestExplained(t *testing.T) {
-	tr := &tracing{kernel: kernel.Open(fstest.MapFS{
+	k := kernel.Open(fstest.MapFS{
 		"proc/kallsyms": {Data: []byte("ffffffff81000100 T sched_clock\nffffffff81000200 T native_sched_clock\n")},
 		"sys/kernel/tracing/available_filter_functions": {Data: []byte("sched_clock\n")},
-	})}
+	})
 	p := &plan.Plan{}
 	var failed []attach.Failure
 	for _, name := range []string{"sched_clock", "native_sched_clock"} {
@@ -74,7 +75,7 @@ func TestExplained(t *testing.T) {
 		failed = append(failed, attach.Failure{Probe: p.Probes[len(failed)], Err: fmt.Errorf("kprobe of %s: no such file", name)})
 	}
 	var b strings.Builder
-	sayAttached(slog.New(sentences{&b, slog.LevelInfo}), p, tr.explained(failed))
+	sayAttached(slog.New(sentences{&b, slog.LevelInfo}), p, trace.Explained(k, failed))
 	const want = "ksnoop: sched_clock: not traced: kprobe of sched_clock: no such file\n" +
 		"ksnoop: native_sched_clock: not traced: the kernel does not let it be traced (notrace)\n"
 	if b.String() != want {

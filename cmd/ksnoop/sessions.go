@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"time"
 
@@ -17,11 +15,9 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
-	"github.com/ksnoop/ksnoop/internal/session"
-	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -112,40 +108,18 @@ func (f *sessionFlags) engine(s sessionSettings) bpf.SessionSettings {
 	return e
 }
 
-// A sessionsView prints sessions.
-type sessionsView struct {
-	decoder *session.Decoder
-	printer *output.Sessions
-	count   uint64 // stop after so many sessions; 0: never
-	printed uint64
-	marked  [bpf.Counters]uint64 // losses that a mark in the output shows
+// sessionForm says how sessions are shown that were recorded, or will be, in some way.
+func (f *lookFlags) sessionForm(how record.Sessions, stdout io.Writer) show.SessionForm {
+	return show.SessionForm{Sessions: how, Args: f.form, ArgsWidth: f.width, NoStack: f.noStack, FullStacks: f.fullStacks, Columns: columnsOf(stdout)}
 }
 
-// A shownSessions says how sessions are decoded and printed.
-type shownSessions struct {
-	record.Sessions
-	look      lookFlags
-	addresses bool
-	columns   func() int // of the terminal
-	branches  output.BranchOptions
-	count     uint64
-}
-
-func newSessionsView(p *plan.Plan, o shownSessions, view *kernel.View, resolver *symbols.Resolver) *sessionsView {
-	return &sessionsView{
-		decoder: &session.Decoder{Plan: p, Traced: o.Traced, Live: o.Live},
-		printer: output.NewSessions(output.SessionOptions{Resolver: resolver, Boot: o.Boot, Args: o.look.form, ArgsWidth: o.look.width, Columns: o.columns,
-			Trace: o.Traced, Live: o.Live, NoStack: o.look.noStack, Unfiltered: o.look.fullStacks || o.branches.Unfiltered, Addresses: o.addresses, Branches: o.branches, Symbol: func(dst []byte, addr uint64) []byte { return appendSymbol(dst, view, addr) }}),
-		count: o.count,
-	}
-}
-
-// shown says how the sessions of a request are to be shown.
-func (f *traceFlags) shown(columns func() int) (o shownSessions, err error) {
+// sessionForm says how the sessions of a request are to be shown.
+func (f *traceFlags) sessionForm(stdout io.Writer) (show.SessionForm, error) {
 	s := &f.session
 	boot, err := bootTime()
-	return shownSessions{Sessions: record.Sessions{Traced: s.trace, Live: s.live, Args: s.args, Branches: f.tail.branches.text != "", Boot: boot},
-		look: s.look, addresses: f.verbose || f.debug, columns: columns, branches: f.tail.branches.options(), count: f.count}, err
+	form := s.look.sessionForm(record.Sessions{Traced: s.trace, Live: s.live, Args: s.args, Branches: f.tail.branches.text != "", Boot: boot}, stdout)
+	form.Addresses, form.Lines, form.Count = f.verbose || f.debug, f.tail.branches.options(), f.count
+	return form, err
 }
 
 // bootTime is when the clock of the kernel's time stamps was zero.
@@ -155,43 +129,4 @@ func bootTime() (time.Time, error) {
 		return time.Time{}, fmt.Errorf("reading the clock: %w", err)
 	}
 	return time.Now().Add(-time.Duration(ts.Nano())), nil
-}
-
-// print writes sessions until there are no more or enough were printed. It
-// writes what it holds back when idle says that it may take a while until the
-// next record; nil is never.
-func (v *sessionsView) print(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
-	w := bufio.NewWriterSize(out, 64<<10)
-	defer func() { err = finish(w, err) }()
-	var buf []byte
-	if idle != nil {
-		records = flushed(records, w, idle)
-	}
-	for s, err := range v.decoder.Sessions(records) {
-		if err != nil {
-			return err
-		}
-		if buf, err = v.printer.AppendSession(buf[:0], s); err != nil {
-			return err
-		}
-		if _, err := w.Write(buf); err != nil {
-			return err
-		}
-		switch s.State {
-		case session.Missing:
-			v.marked[s.Loss.Cause] += s.Loss.Count
-			continue
-		case session.Running:
-			continue
-		}
-		if v.printed++; v.printed == v.count {
-			break
-		}
-	}
-	return nil
-}
-
-// tally is what is known of the run when all is printed.
-func (v *sessionsView) tally() *tally {
-	return &tally{records: v.printed, orphans: v.decoder.Orphans(), left: v.decoder.LeftOut(), marked: v.marked}
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // stopTime is how long, after a signal, a run waits for a reader that does not read, and
@@ -101,7 +101,7 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 func (t *tracing) alone() bool { return t.plan.Sessions && len(t.flags.command) == 0 }
 
 // detach takes the probes off. Of many that takes the kernel long.
-func (t *tracing) detach(tracer *attach.Tracer) {
+func (t *tracing) detach(run *trace.Run) {
 	if !t.alone() {
 		return // as the tracer is closed
 	}
@@ -112,27 +112,27 @@ func (t *tracing) detach(tracer *attach.Tracer) {
 	t.detaching.Store(true)
 	fmt.Fprint(t.stderr, begin)
 	start := time.Now()
-	_ = tracer.Detach() // Close tells as little
+	_ = run.Detach() // Close tells as little
 	t.detaching.Store(false)
 	fmt.Fprintf(t.stderr, " done in %d ms\n", time.Since(start).Milliseconds())
 }
 
 // abandon ends the program, and waits for nothing that takes long.
 func (t *tracing) abandon(why string) {
-	tracer := t.attached.Load()
+	run := t.attached.Load()
 	switch {
-	case tracer == nil:
+	case run == nil:
 		t.quit("ksnoop: ended while it was attaching: " + why)
 	case t.ending.Load():
-		inTime(func() { _ = tracer.Detach() })
+		inTime(func() { _ = run.Detach() })
 		message := "ksnoop: ended at once: " + why
 		if t.detaching.Load() {
 			message = "\n" + message
 		}
 		t.quit(message)
 	}
-	left := tracer.Pending()
-	inTime(func() { _ = errors.Join(tracer.Stop(), tracer.Detach()) })
+	left := run.Pending()
+	inTime(func() { _ = errors.Join(run.Stop(), run.Detach()) })
 	t.quit(fmt.Sprintf("ksnoop: ended at once: %s; %d bytes of records not shown", why, left))
 }
 

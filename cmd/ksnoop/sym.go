@@ -88,7 +88,9 @@ func (f *symFlags) run(args []string, r io.Reader, w, stderr io.Writer) error {
 	} else {
 		err = s.stream(r)
 	}
-	err = finish(out, err)
+	if left := out.Flush(); !errors.Is(err, left) { // an error once, although out returns it from then on
+		err = errors.Join(err, left)
+	}
 	if err == nil {
 		err = s.unknown(args)
 	}

@@ -5,8 +5,6 @@ package main
 import (
 	"io"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // tailFlags say what is shown of a call besides its values.
@@ -32,35 +31,9 @@ func (f *tailFlags) add(flags *pflag.FlagSet) {
 
 func (f *tailFlags) stacks() bool { return f.stack || f.userStack || f.caller }
 
-// stackDepth is how many addresses the kernel's unwinder gives at most.
-func stackDepth() uint32 {
-	const usual = 127
-	text, err := os.ReadFile("/proc/sys/kernel/perf_event_max_stack")
-	if err != nil {
-		return usual
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	if err != nil || n < 1 {
-		return usual
-	}
-	return uint32(min(n, usual))
-}
-
-// callerDepth is enough for a caller behind the frames of trampolines and
-// programs.
-const callerDepth = 12
-
 // set says what is wanted.
 func (f *tailFlags) set(t *bpf.Tail) {
-	switch {
-	case f.stack:
-		t.Stack = stackDepth()
-	case f.caller:
-		t.Stack, t.Caller = min(callerDepth, stackDepth()), true
-	}
-	if f.userStack {
-		t.UserStack = stackDepth()
-	}
+	*t = trace.Stacks(f.stack, f.caller, f.userStack)
 	f.branches.set(t)
 }
 
@@ -71,9 +44,9 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer
 		return nil, nil
 	}
 	root := os.DirFS("/")
-	users, numbering := process.New(root), numberingOf(root, os.Getpid())
+	users, numbering := process.New(root), process.NumberingOf(root, os.Getpid())
 	user := func(e *bpf.Event, comm string) output.Process {
-		pid, tid, err := numbering.ids(e)
+		pid, tid, err := numbering.IDs(e)
 		if err != nil {
 			return process.Unknown(err.Error())
 		}

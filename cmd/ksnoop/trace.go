@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/cilium/ebpf"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -24,6 +23,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/layout"
@@ -126,6 +127,8 @@ func newTraceCommand(status *int) *cobra.Command {
 	return c
 }
 
+const compactUsage = "print a record on one line, values without types and cut at a width"
+
 // maxInFlight is more threads than Linux has.
 const maxInFlight = 4 << 20
 
@@ -149,6 +152,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	t.settings = trace.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight, Fallback: f.auto(),
 		Report: f.session.engine(t.request.settings), Latency: f.control.latency, Log: t.log}
+	if f.debug {
+		t.settings.Verifier = stderr
+	}
 	f.tail.set(&t.settings.Tail)
 	if f.unattached() {
 		return t.describe(ctx, stdout)
@@ -174,7 +180,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()
-	return errors.Join(t.run(ctx, status), t.recording.close())
+	return errors.Join(t.run(ctx, status), t.recording.Close())
 }
 
 // unattached reports whether nothing is to be loaded or attached.
@@ -328,12 +334,11 @@ type tracing struct {
 	stdout      *watchedWriter
 	stderr      io.Writer
 	log         *slog.Logger
-	recording   *recording    // nil if there is none
-	tails       *output.Tails // nil if there are none
-	shown       shownSessions // how sessions are shown, with what resolver
+	recording   *record.Recording // nil if there is none
+	tails       *output.Tails     // nil if there are none
+	shown       show.SessionForm  // how sessions are shown, with what resolver
 	resolver    *symbols.Resolver
-	sessions    *sessionsView // nil for the calls view, and until all is attached
-	attached    atomic.Pointer[attach.Tracer]
+	attached    atomic.Pointer[trace.Run]
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal
@@ -344,7 +349,8 @@ type tracing struct {
 func (t *tracing) run(ctx context.Context, status *int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended, forget, err := t.flags.filters.watch()
+	processes := t.flags.filters.processes()
+	ended, forget, err := processes.Watch()
 	if err != nil {
 		return err
 	}
@@ -357,9 +363,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 		}
 	}()
 	if len(t.flags.command) == 0 {
-		return t.trace(ctx, func(tracer *attach.Tracer) error {
-			return errors.Join(t.flags.filters.adopt(tracer.Adopt), tracer.Start())
-		})
+		return t.trace(ctx, func(run *trace.Run) error { return run.Start(processes.Adopt) })
 	}
 	command, err := launch.Start(t.flags.user.User, t.flags.command)
 	if err != nil {
@@ -367,8 +371,8 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	}
 	done := make(chan error, 1)
 	let := false
-	err = t.trace(ctx, func(tracer *attach.Tracer) error {
-		if err := errors.Join(tracer.Adopt(command.PID()), tracer.Start()); err != nil {
+	err = t.trace(ctx, func(run *trace.Run) error {
+		if err := run.Start(func(add func(int) error) error { return add(command.PID()) }); err != nil {
 			return err
 		}
 		let = true
@@ -389,133 +393,81 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	return err
 }
 
-// options says how the plan is attached.
-func (t *tracing) options(ctx context.Context) (attach.Options, error) {
-	t.settings.Hurry = t.interrupted
-	return trace.Options(ctx, t.kernel, t.plan, t.settings)
-}
-
 // trace attaches, calls ready, which is to switch the programs on, prints until ctx
 // ends, and detaches.
-func (t *tracing) trace(ctx context.Context, ready func(*attach.Tracer) error) error {
+func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error {
 	tellInlined := func() {}
 	if !t.flags.inlined {
 		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), !t.plan.Sessions, t.stderr)
 	}
-	options, err := t.options(ctx)
-	if err != nil {
-		return err
-	}
 	sayCost(t.log, t.plan)
-	tracer, err := t.attach(ctx, options)
+	run, err := t.attach(ctx)
 	if err != nil {
 		return err
 	}
-	defer tracer.Close()
-	t.attached.Store(tracer)
+	defer run.Close()
+	t.attached.Store(run)
 	tellInlined()
-	t.kernel.Renew() // attaching has added symbols, those of trampolines
-	if t.plan.Sessions {
-		t.sessions = newSessionsView(t.plan, t.shown, t.kernel, t.resolver)
+	if err := t.recording.Begin(t.plan); err != nil {
+		return fmt.Errorf("--record %w", err)
 	}
-	if err := t.recording.start(t.plan); err != nil {
-		return err
-	}
-	if err := ready(tracer); err != nil {
+	if err := ready(run); err != nil {
 		return err
 	}
 	if t.alone() {
 		fmt.Fprintln(t.stderr, "Receiving data...")
 	}
-	tally, tooMuch, err := t.consume(ctx, tracer)
+	tally, err := t.show(run, t.recording.Tee(run.Records(ctx, t.limits())))
 	t.ending.Store(true)
-	if err := errors.Join(err, tracer.Stop()); err != nil {
-		return errors.Join(err, tooMuch)
+	if err != nil {
+		return errors.Join(err, run.TooMuch())
 	}
-	if tally.counts, err = tracer.Counters(); err != nil {
-		return err
+	if tally.Losses, err = run.End(); err != nil {
+		return errors.Join(err, run.TooMuch())
 	}
-	tally.uncounted, tally.cut = tracer.Uncounted(), tracer.Cut()
-	err = errors.Join(t.recording.end(tally), tally.report(t.output(), t.stderr, t.flags.control.stats), tooMuch)
-	t.sayNothingShown(tracer, tally)
-	t.detach(tracer)
+	err = errors.Join(t.recording.End(tally.Losses), tally.Report(t.output(), t.stderr, t.flags.control.stats), run.TooMuch())
+	t.sayNothingShown(run, tally)
+	t.detach(run)
 	return err
 }
 
-// attach attaches the plan. What was asked for by name and the kernel lets nobody
-// trace is a fault of its SPEC, and nothing stays attached.
-func (t *tracing) attach(ctx context.Context, options attach.Options) (*attach.Tracer, error) {
+// limits bound the run.
+func (t *tracing) limits() trace.Limits {
+	c := &t.flags.control
+	return trace.Limits{For: c.duration, Budget: c.maxCPU.budget(t.log), Hung: t.flags.session.hung}
+}
+
+// attach attaches the plan.
+func (t *tracing) attach(ctx context.Context) (*trace.Run, error) {
+	t.settings.Hurry = t.interrupted
 	attached := slow(t.stderr, attachingTo(len(t.plan.Probes)))
-	tracer, err := attach.Attach(t.plan, options)
+	run, err := trace.Attach(ctx, t.kernel, t.plan, t.settings)
 	attached()
-	if err != nil {
-		t.verifierLog(err)
-		if refused := plan.Refused(t.kernel, t.plan.Probes); refused != nil {
-			return nil, refused
-		}
+	switch {
+	case err != nil && statusOf(err) == exitUsage:
+		return nil, err
+	case err != nil:
 		return nil, unattachable(ctx, err)
 	}
-	failed := t.explained(tracer.Failed())
-	probes := make([]*plan.Probe, len(failed))
-	for i, f := range failed {
-		t.verifierLog(f.Err)
-		probes[i] = f.Probe
-	}
-	if refused := plan.Refused(t.kernel, probes); refused != nil {
-		return nil, errors.Join(refused, tracer.Close())
-	}
-	t.plan = tracer.Attached()
-	sayAttached(t.log, t.plan, failed)
-	return tracer, nil
-}
-
-// explained returns failures with the kernel's own reasons where they are known:
-// what it returns for a function that is notrace tells nobody.
-func (t *tracing) explained(failed []attach.Failure) []attach.Failure {
-	out := make([]attach.Failure, len(failed))
-	for i, f := range failed {
-		out[i] = f
-		if err := f.Probe.Refusal(t.kernel); err != nil {
-			out[i].Err = err
-		}
-	}
-	return out
-}
-
-// consume prints and records what the kernel sends until ctx ends or there was
-// enough. tooMuch is why it has ended if tracing takes too much of the machine.
-func (t *tracing) consume(ctx context.Context, tracer *attach.Tracer) (shown *tally, tooMuch, err error) {
-	ctx, stop := t.flags.control.limit(ctx)
-	defer stop()
-	off := context.AfterFunc(ctx, func() {
-		if err := tracer.Stop(); err != nil {
-			t.log.Error(err.Error())
-		}
-	})
-	defer off()
-	if hung := t.flags.session.hung; hung > 0 {
-		go tracer.WatchHung(ctx, hung/2)
-	}
-	wait := t.keepWithin(ctx, tracer, stop)
-	shown, err = t.show(tracer, t.recording.tee(tracer.Records(ctx)))
-	stop()
-	return shown, wait(), err
+	t.plan = run.Plan
+	sayAttached(t.log, t.plan, run.Failed)
+	return run, nil
 }
 
 // show prints or records what the kernel sends.
-func (t *tracing) show(tracer *attach.Tracer, records iter.Seq2[[]byte, error]) (*tally, error) {
-	idle := func() bool { return tracer.Pending() == 0 }
-	if t.sessions == nil && t.recording != nil && !t.flags.record.print {
-		taken, err := drain(records, t.flags.count)
-		return &tally{records: taken}, err
+func (t *tracing) show(run *trace.Run, records iter.Seq2[[]byte, error]) (*show.Tally, error) {
+	idle := func() bool { return run.Pending() == 0 }
+	switch {
+	case t.plan.Sessions:
+		v := show.NewSessions(t.plan, t.shown, t.kernel, t.resolver)
+		err := v.Write(t.output(), records, idle)
+		return v.Tally(), err
+	case t.recording != nil && !t.flags.record.print:
+		return show.Drain(records, t.flags.count)
 	}
-	if t.sessions != nil {
-		err := t.sessions.print(t.output(), records, idle)
-		return t.sessions.tally(), err
-	}
-	view := callsView{plan: t.plan, kernel: t.kernel, join: t.flags.join, compact: t.flags.compact, count: t.flags.count, tails: t.tails}
-	err := view.print(t.stdout, records, idle)
-	return &view.tally, err
+	v := show.Calls{Plan: t.plan, Kernel: t.kernel, Join: t.flags.join, Compact: t.flags.compact, Count: t.flags.count, Tails: t.tails}
+	err := v.Write(t.stdout, records, idle)
+	return v.Tally(), err
 }
 
 // output is where what is printed goes: nowhere with --record alone.
@@ -524,12 +476,4 @@ func (t *tracing) output() io.Writer {
 		return io.Discard
 	}
 	return t.stdout
-}
-
-// verifierLog shows, with --debug, all that the kernel's verifier said.
-func (t *tracing) verifierLog(err error) {
-	var ve *ebpf.VerifierError
-	if t.flags.debug && errors.As(err, &ve) {
-		fmt.Fprintf(t.stderr, "%+v\n", ve)
-	}
 }

@@ -11,6 +11,7 @@ package event
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -66,6 +67,26 @@ func Decode(p *plan.Plan, raw []byte, e *Event) error {
 		return fmt.Errorf("decoding a record of %s: %w", e.Probe.Func.Name, err)
 	}
 	return nil
+}
+
+// All decodes a stream of raw records. It ends at the first error. An event is valid until
+// the next one is asked for.
+func All(p *plan.Plan, records iter.Seq2[[]byte, error]) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		var e Event
+		for raw, err := range records {
+			if err == nil {
+				err = Decode(p, raw, &e)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&e, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (e *Event) decodeLost(data []byte) (err error) {

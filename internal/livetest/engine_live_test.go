@@ -19,7 +19,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
-	"github.com/ksnoop/ksnoop/internal/symname"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 	"github.com/ksnoop/ksnoop/layout"
@@ -163,9 +163,7 @@ func brief(view *kernel.View, s *session.Session) string {
 		b.WriteString(" |")
 		for _, addr := range s.Chain.Stack {
 			b.WriteString(" ")
-			if s, ok := view.Symbol(addr); ok {
-				b.Write(symname.AppendAt(nil, s.Name, s.Offset, s.Module))
-			}
+			b.Write(symbols.Appender(view)(nil, addr))
 		}
 	}
 	for i, step := range s.Trace {

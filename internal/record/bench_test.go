@@ -62,7 +62,7 @@ func hostRecording(b *testing.B, text string) []byte {
 			b.Fatal(err)
 		}
 	}
-	if err := w.End(Ending{}); err != nil {
+	if err := w.End(event.Losses{}); err != nil {
 		b.Fatal(err)
 	}
 	return file.Bytes()

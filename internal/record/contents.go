@@ -120,14 +120,7 @@ func Affordable(p *plan.Plan) error {
 	return nil
 }
 
-// An Ending says what a recording lacks. It is known when the recording ends.
-type Ending struct {
-	Lost      [bpf.Counters]uint64
-	Cut       uint64 // records for which there was no time after an interrupt
-	Uncounted bool   // the kernel did not count everything it skipped
-}
-
-// An ending is an Ending as it is stored, with the number of records.
+// An ending is event.Losses as it is stored, with the number of records.
 type ending struct {
 	Records   uint64
 	Lost      []uint64 // by bpf.Counter

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -26,7 +27,7 @@ type Reader struct {
 
 	block   []byte
 	records uint64
-	ending  Ending
+	losses  event.Losses
 }
 
 // NewReader reads a recording up to its records and resolves its plan.
@@ -134,9 +135,9 @@ func (r *Reader) Kernel() *kernel.View { return r.view }
 // Plan returns what was traced.
 func (r *Reader) Plan() *plan.Plan { return r.plan }
 
-// Ending returns what the recording lacks. It is only known after Records has ended without
+// Losses returns what the recording lacks. It is only known after Records has ended without
 // an error.
-func (r *Reader) Ending() Ending { return r.ending }
+func (r *Reader) Losses() event.Losses { return r.losses }
 
 // Records yields the raw records. It can be used once. A record is valid until the next one
 // is yielded. If the recording was cut off or is damaged, an error comes last; the records
@@ -197,11 +198,11 @@ func (r *Reader) end(block []byte) error {
 	if e.Records != r.records {
 		return damaged("it has %d records of %d", r.records, e.Records)
 	}
-	if len(e.Lost) > len(r.ending.Lost) { // counters are only ever added, never removed
-		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.ending.Lost))
+	if len(e.Lost) > len(r.losses.Lost) { // counters are only ever added, never removed
+		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.losses.Lost))
 	}
-	copy(r.ending.Lost[:], e.Lost)
-	r.ending.Cut, r.ending.Uncounted = e.Cut, e.Uncounted
+	copy(r.losses.Lost[:], e.Lost)
+	r.losses.Cut, r.losses.Uncounted = e.Cut, e.Uncounted
 	if _, _, err := r.in.read(nil); !errors.Is(err, io.EOF) {
 		return damaged("something follows its end")
 	}

@@ -49,8 +49,8 @@ func TestRoundTrip(t *testing.T) {
 			if got, want := text(t, r.Plan(), raw), text(t, f.plan, f.raw); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
-			if r.Ending() != lostInTest {
-				t.Errorf("lost %v", r.Ending())
+			if r.Losses() != lostInTest {
+				t.Errorf("lost %v", r.Losses())
 			}
 			if release, err := r.Kernel().Release(); release != "6.12.0-fake" || r.Info().Arch != "amd64" || r.Info().Writer != "test" {
 				t.Errorf("release %q, %v, info %+v", release, err, r.Info())

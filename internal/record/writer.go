@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -177,14 +178,14 @@ func (w *Writer) flush() {
 }
 
 // End completes the recording. It does not close the underlying writer.
-func (w *Writer) End(e Ending) error {
+func (w *Writer) End(l event.Losses) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush()
 	if w.err != nil {
 		return w.err
 	}
-	if err := w.writeJSON(blockEnd, ending{w.records, e.Lost[:], e.Cut, e.Uncounted}); err != nil {
+	if err := w.writeJSON(blockEnd, ending{w.records, l.Lost[:], l.Cut, l.Uncounted}); err != nil {
 		return fmt.Errorf("writing a recording: %w", err)
 	}
 	return nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package process
 
 import (
 	"io/fs"
@@ -31,9 +31,9 @@ func (f withoutUs) Open(name string) (fs.File, error) {
 	return f.FS.Open(name)
 }
 
-// TestProcNumbering: which number leads to a process in /proc is decided by the
+// TestNumbering: which number leads to a process in /proc is decided by the
 // namespace that /proc was mounted for.
-func TestProcNumbering(t *testing.T) {
+func TestNumbering(t *testing.T) {
 	proc := func(nspid, init string) fs.FS {
 		self, _, _ := strings.Cut(nspid, "\t")
 		root := fstest.MapFS{"proc/self": {Data: []byte(self), Mode: fs.ModeSymlink},
@@ -66,7 +66,7 @@ func TestProcNumbering(t *testing.T) {
 		{"a /proc that hides all of us", fstest.MapFS{"proc/self": {Data: []byte("12"), Mode: fs.ModeSymlink}}, &ours, 7, 8},
 		{"a /proc with another number that hides all of us", fstest.MapFS{"proc/self": {Data: []byte("300"), Mode: fs.ModeSymlink}}, &ours, 0, 0},
 	} {
-		pid, tid, err := numberingOf(c.root, 12).ids(c.event)
+		pid, tid, err := NumberingOf(c.root, 12).IDs(c.event)
 		if pid != c.pid || tid != c.tid || (err != nil) != (c.pid == 0) {
 			t.Errorf("%s: %d, %d, %v; want %d, %d", c.name, pid, tid, err, c.pid, c.tid)
 		}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/launch"
+	"github.com/ksnoop/ksnoop/internal/process"
+)
+
+// Processes are whose calls are traced, by their numbers in our PID namespace.
+type Processes struct {
+	PIDs, TIDs []uint
+	Follow     bool // all that PIDs start as well
+}
+
+// Watch returns a channel that is closed when all of PIDs have ended; it is nil if there are
+// none. The function gives up watching.
+func (p Processes) Watch() (ended <-chan struct{}, stop func(), err error) {
+	if p.Follow && process.NumberingOf(os.DirFS("/"), os.Getpid()) != process.NumberedOurs {
+		return nil, nil, errors.New("children are found in /proc, which is of another PID namespace than ksnoop's; to have ksnoop's: mount -t proc proc /proc")
+	}
+	var ends []<-chan struct{}
+	var stops []func() error
+	stop = func() {
+		for _, s := range stops {
+			_ = s() // nothing depends on it any more
+		}
+	}
+	for _, pid := range p.PIDs {
+		if pid == 0 {
+			return nil, stop, nil // idle tasks never end
+		}
+		end, s, err := launch.Watch(int(pid))
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		ends, stops = append(ends, end), append(stops, s)
+	}
+	for _, tid := range p.TIDs {
+		if _, err := unix.Getpgid(int(tid)); tid != 0 && err != nil {
+			stop()
+			return nil, nil, fmt.Errorf("there is no thread %d", tid)
+		}
+	}
+	if len(ends) == 0 {
+		return nil, stop, nil
+	}
+	all := make(chan struct{})
+	go func() {
+		for _, end := range ends {
+			<-end
+		}
+		close(all)
+	}()
+	return all, stop, nil
+}
+
+// Adopt hands the processes that are followed, and their descendants, to add, which makes
+// whatever they start one of them. It looks for descendants until there are no new ones:
+// while it looks, more are started.
+func (p Processes) Adopt(add func(pid int) error) error {
+	if !p.Follow {
+		return nil
+	}
+	return p.adopt(os.DirFS("/proc"), add)
+}
+
+func (p Processes) adopt(proc fs.FS, add func(pid int) error) error {
+	var roots []int
+	for _, pid := range p.PIDs {
+		roots = append(roots, int(pid))
+	}
+	for known, pids := 0, roots; len(pids) > known; {
+		known = len(pids)
+		for _, pid := range pids {
+			if err := add(pid); err != nil {
+				return err
+			}
+		}
+		var err error
+		if pids, err = launch.Descendants(proc, roots); err != nil {
+			return fmt.Errorf("looking for children: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Run is a plan at work: Attach, Start, Records, End, Close.
+type Run struct {
+	// Plan is what is attached: with the methods that the kernel has taken, and their layouts.
+	Plan *plan.Plan
+	// Failed are the probes that could not be attached, with the kernel's own reasons where
+	// these are known.
+	Failed []attach.Failure
+
+	tracer  *attach.Tracer
+	log     *slog.Logger
+	tooMuch error // why it has ended, if tracing took too much
+}
+
+// Attach attaches a plan; nothing is sent before Start. What a SPEC asks for by name and
+// the kernel lets nobody trace is a fault of that SPEC: nothing stays attached then.
+func Attach(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (*Run, error) {
+	r, err := begin(ctx, view, p, s, false)
+	if err != nil {
+		if refused := plan.Refused(view, p.Probes); refused != nil {
+			return nil, refused
+		}
+		return nil, err
+	}
+	if refused := plan.Refused(view, probesOf(r.Failed)); refused != nil {
+		return nil, errors.Join(refused, r.Close())
+	}
+	view.Renew() // attaching has added symbols, those of trampolines
+	return r, nil
+}
+
+// Load has the kernel check the programs of a plan, and attaches nothing.
+func Load(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (loaded *plan.Plan, failed []attach.Failure, err error) {
+	r, err := begin(ctx, view, p, s, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.Plan, r.Failed, r.Close()
+}
+
+func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loadOnly bool) (*Run, error) {
+	o, err := Options(ctx, view, p, s)
+	if err != nil {
+		return nil, err
+	}
+	o.LoadOnly = loadOnly
+	tracer, err := attach.Attach(p, o)
+	if err != nil {
+		s.rejected(err)
+		return nil, err
+	}
+	for _, f := range tracer.Failed() {
+		s.rejected(f.Err)
+	}
+	return &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log}, nil
+}
+
+// rejected writes what the verifier has said, if somebody wants that.
+func (s *Settings) rejected(err error) {
+	var said *ebpf.VerifierError
+	if s.Verifier != nil && errors.As(err, &said) {
+		fmt.Fprintf(s.Verifier, "%+v\n", said)
+	}
+}
+
+// Explained returns failures with the kernel's own reasons where they are known: what it
+// returns for a function that is notrace tells nobody.
+func Explained(view *kernel.View, failed []attach.Failure) []attach.Failure {
+	out := make([]attach.Failure, len(failed))
+	for i, f := range failed {
+		out[i] = f
+		if err := f.Probe.Refusal(view); err != nil {
+			out[i].Err = err
+		}
+	}
+	return out
+}
+
+func probesOf(failed []attach.Failure) []*plan.Probe {
+	probes := make([]*plan.Probe, len(failed))
+	for i, f := range failed {
+		probes[i] = f.Probe
+	}
+	return probes
+}
+
+// Start switches the programs on. adopt hands to add the processes that are followed with
+// all that they start; it may be nil.
+func (r *Run) Start(adopt func(add func(pid int) error) error) error {
+	if adopt == nil {
+		return r.tracer.Start()
+	}
+	return errors.Join(adopt(r.tracer.Adopt), r.tracer.Start())
+}
+
+// Limits bound a run.
+type Limits struct {
+	For    time.Duration // 0: no limit
+	Budget attach.Budget // a Share of 0 is no limit
+	// Hung is how long a session is open when it is reported as one that hangs; 0: none is.
+	Hung time.Duration
+}
+
+// Records yields raw records until ctx ends or a limit is reached, and the buffer is empty.
+// The programs are off afterwards. A record is valid until the next one is asked for.
+func (r *Run) Records(ctx context.Context, l Limits) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		ctx, stop := l.context(ctx)
+		defer stop()
+		off := context.AfterFunc(ctx, func() {
+			if err := r.tracer.Stop(); err != nil {
+				r.log.Error(err.Error())
+			}
+		})
+		defer off()
+		if l.Hung > 0 {
+			go r.tracer.WatchHung(ctx, l.Hung/2)
+		}
+		kept := r.keepWithin(ctx, l.Budget, stop)
+		for raw, err := range r.tracer.Records(ctx) {
+			if !yield(raw, err) {
+				break
+			}
+		}
+		stop()
+		r.tooMuch = <-kept
+	}
+}
+
+func (l *Limits) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.For == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, l.For)
+}
+
+// keepWithin watches what tracing takes until ctx ends, and calls stop if that cannot be
+// brought below the limit. It delivers why.
+func (r *Run) keepWithin(ctx context.Context, b attach.Budget, stop func()) <-chan error {
+	done := make(chan error, 1)
+	if b.Share == 0 {
+		done <- nil
+		return done
+	}
+	go func() {
+		err := r.tracer.KeepWithin(ctx, b)
+		if err != nil {
+			stop()
+		}
+		done <- err
+	}()
+	return done
+}
+
+// End switches the programs off and returns what is missing in the records. It is to be
+// called before Detach: what is attached knows what the kernel has skipped.
+func (r *Run) End() (l event.Losses, err error) {
+	if err := r.tracer.Stop(); err != nil {
+		return l, err
+	}
+	if l.Lost, err = r.tracer.Counters(); err != nil {
+		return l, err
+	}
+	l.Uncounted, l.Cut = r.tracer.Uncounted(), r.tracer.Cut()
+	return l, nil
+}
+
+// TooMuch is why the records have ended if tracing took more than its budget; else nil.
+func (r *Run) TooMuch() error { return r.tooMuch }
+
+// Pending returns how many bytes of records wait to be read.
+func (r *Run) Pending() int { return r.tracer.Pending() }
+
+// OpenSessions returns how many sessions have not ended.
+func (r *Run) OpenSessions() (uint32, error) { return r.tracer.OpenSessions() }
+
+// Stop switches the programs off, for good.
+func (r *Run) Stop() error { return r.tracer.Stop() }
+
+// Detach takes all probes off the kernel.
+func (r *Run) Detach() error { return r.tracer.Detach() }
+
+// Close detaches what is attached and frees all else.
+func (r *Run) Close() error { return r.tracer.Close() }

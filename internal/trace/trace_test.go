@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// testView is a kernel that has
+//
+//	int send(struct task_struct *t, int count)
+//
+// and tells by its types whether an interrupt is being served.
+func testView(t *testing.T) *kernel.View {
+	t.Helper()
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	info := &btf.Struct{Name: "thread_info", Size: 4, Members: []btf.Member{{Name: "preempt_count", Type: integer}}}
+	task := &btf.Struct{Name: "task_struct", Size: 8, Members: []btf.Member{{Name: "thread_info", Type: info}, {Name: "pid", Type: integer, Offset: 32}}}
+	b, err := btf.NewBuilder([]btf.Type{
+		&btf.Var{Name: "__preempt_count", Type: integer, Linkage: btf.GlobalVar},
+		&btf.Func{Name: "send", Linkage: btf.StaticFunc, Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{
+			{Name: "t", Type: &btf.Pointer{Target: task}}, {Name: "count", Type: integer}}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := kernel.OpenBTF(bytes.NewReader(bytes.Clone(raw)), nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+func parsed(t *testing.T, text string) []*expr.Spec {
+	t.Helper()
+	s, err := expr.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*expr.Spec{s}
+}
+
+func resolved(t *testing.T, view *kernel.View, r Request) *plan.Plan {
+	t.Helper()
+	r.Options.Arch = runtime.GOARCH
+	got, err := Resolve(view, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Plan
+}
+
+// TestOptions: the engine and the code generator are told the same, whatever is asked for,
+// and the function that tells of interrupts is there once where either of them calls it.
+func TestOptions(t *testing.T) {
+	view := testView(t)
+	calls := resolved(t, view, Request{Specs: parsed(t, "send(count)"), Method: layout.MethodFentry})
+	sessions := resolved(t, view, Request{Sessions: &plan.SessionRequest{Entry: parsed(t, "send")}, Method: layout.MethodFentry})
+	for _, p := range []*plan.Plan{calls, sessions} {
+		for bits := range 1 << 5 {
+			on := func(i int) bool { return bits>>i&1 == 1 }
+			s := Settings{RingSize: 4096, InFlight: 7, Fallback: on(0)}
+			if on(1) {
+				s.Filter.PIDs = []uint32{1}
+			}
+			s.Filter.NoIRQ = on(2)
+			if on(3) {
+				s.Rate.Most = 5
+			}
+			if on(4) {
+				s.Tail = bpf.Tail{Stack: 10, Branches: true}
+			}
+			o, err := Options(t.Context(), view, p, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			interrupts := 0
+			for _, f := range o.Code.Subprograms {
+				if f.Name == bpf.FuncPreemptCount {
+					interrupts++
+				}
+			}
+			wantInterrupts := 0
+			if on(2) || p.Sessions {
+				wantInterrupts = 1
+			}
+			if o.Code.Filtered != o.Settings.Filter.Active() || o.Code.Filtered != (on(1) || on(2)) || o.Code.Limited != (o.Settings.Rate.Most > 0) ||
+				o.Code.Limited != on(3) || o.Code.Stacks != on(4) || o.Code.Branches != on(4) || o.Settings.Tail.Branches != on(4) ||
+				interrupts != wantInterrupts || (o.Settings.Sessions != nil) != p.Sessions ||
+				o.Settings.RingSize != 4096 || o.Settings.InFlight != 7 || o.Fallback != on(0) || o.Kernel != view || o.Code.Arch != view.Arch() {
+				t.Errorf("sessions %t, %05b: %+v, %+v", p.Sessions, bits, o.Settings, o.Code)
+			}
+		}
+	}
+}
+
+// TestResolveMethod: a method that was asked for is that of all calls.
+func TestResolveMethod(t *testing.T) {
+	for _, m := range []layout.Method{layout.MethodKprobe, layout.MethodFentry, layout.MethodKprobeMulti} {
+		p := resolved(t, testView(t), Request{Specs: parsed(t, "send(return)"), Method: m})
+		if len(p.Probes) != 1 || p.Probes[0].Method != m {
+			t.Errorf("%v: %+v", m, p.Probes)
+		}
+	}
+}
+
+// TestAdopt: what is started while children are looked for is found.
+func TestAdopt(t *testing.T) {
+	proc := fstest.MapFS{}
+	start := func(pid, parent int) {
+		name := strconv.Itoa(pid)
+		proc[name+"/stat"] = &fstest.MapFile{Data: []byte(name + " (a) b) S " + strconv.Itoa(parent) + " 0\n")}
+	}
+	start(1, 0)
+	start(10, 1)
+	start(11, 10)
+	start(20, 1)
+	born := map[int]int{10: 12, 11: 13, 13: 14} // who has a child as it is adopted
+	var adopted []int
+	p := Processes{PIDs: []uint{10}, Follow: true}
+	if err := p.adopt(proc, func(pid int) error {
+		adopted = append(adopted, pid)
+		if child := born[pid]; child != 0 {
+			start(child, pid)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(adopted)
+	if got := slices.Compact(adopted); !slices.Equal(got, []int{10, 11, 12, 13, 14}) {
+		t.Errorf("%v", got)
+	}
+	refuse := errors.New("no")
+	if err := p.adopt(proc, func(int) error { return refuse }); !errors.Is(err, refuse) {
+		t.Error(err)
+	}
+	p.Follow = false
+	if err := p.Adopt(func(int) error { return refuse }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWatch: a run ends when all of its processes have.
+func TestWatch(t *testing.T) {
+	ended, stop, err := Processes{}.Watch()
+	if err != nil || ended != nil {
+		t.Errorf("of nobody: %v, %v", ended, err)
+	}
+	stop()
+	ended, stop, err = Processes{PIDs: []uint{uint(os.Getpid())}}.Watch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	select {
+	case <-ended:
+		t.Error("we have ended")
+	default:
+	}
+	if _, _, err := (Processes{TIDs: []uint{1 << 30}}).Watch(); err == nil || err.Error() != "there is no thread 1073741824" {
+		t.Error(err)
+	}
+}
+
+func TestFindCgroup(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := FindCgroup(dir); err == nil || !strings.Contains(err.Error(), "not a control group (cgroup v2); they are below /sys/fs/cgroup") {
+		t.Error(err)
+	}
+	if _, err := FindCgroup(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestExplained: what the kernel lets nobody trace is said to be so, in place of what it
+// returned.
+func TestExplained(t *testing.T) {
+	view := kernel.Open(fstest.MapFS{
+		"proc/kallsyms": {Data: []byte("ffffffff81000100 T sched_clock\nffffffff81000200 T native_sched_clock\n")},
+		"sys/kernel/tracing/available_filter_functions": {Data: []byte("sched_clock\n")},
+	})
+	refused := errors.New("no such file")
+	var failed []attach.Failure
+	for _, name := range []string{"sched_clock", "native_sched_clock"} {
+		failed = append(failed, attach.Failure{Probe: &plan.Probe{Func: kernel.Function{Name: name}, Probe: layout.Probe{Name: name}}, Err: refused})
+	}
+	got := Explained(view, failed)
+	if got[0].Err != refused || got[1].Err == nil || got[1].Err.Error() != "the kernel does not let it be traced (notrace)" || failed[1].Err != refused {
+		t.Errorf("%v", got)
+	}
+}
