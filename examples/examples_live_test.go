@@ -82,3 +82,38 @@ func TestLiveMapValues(t *testing.T) {
 		t.Errorf("%v: %q, want %q", err, out, want)
 	}
 }
+
+// TestLiveTrace: the example prints the calls that the workload makes, and ends when it is
+// interrupted.
+func TestLiveTrace(t *testing.T) {
+	needGuest(t)
+	cmd := exec.Command("trace", "vfs_read(count == 79, return > 0)")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewScanner(stderr)
+	if !said.Scan() || !strings.HasPrefix(said.Text(), "tracing vfs_read by ") {
+		t.Fatalf("%s", said.Text())
+	}
+	if text, err := exec.Command("workload", "read", "-count", "9", "-size", "79").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if said.Scan() { // a loss
+		t.Error(said.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "] vfs_read(count = 79, return = 79)\n"); n != 9 || strings.Count(out.String(), "\n") != 9 {
+		t.Errorf("%d calls, want 9:\n%s", n, out.String())
+	}
+}

@@ -40,6 +40,8 @@ var layers = map[string][]string{
 	"internal/trace":          {"internal/attach", "internal/event", "internal/launch", "internal/process"},
 	"internal/show":           {"internal/output", "internal/record"},
 	"cmd/ksnoop":              {"internal/trace", "internal/show"},
+	"tracer":                  {"internal/trace", "internal/output"},
+	"examples/trace":          {"tracer"},
 	"examples/predicate":      {"codegen"},
 	"examples/mapvalues":      {"btfprint"},
 	// Tools of the tests.

@@ -45,6 +45,9 @@ var losses = [bpf.Counters]loss{
 	bpf.LeftUnmet: {what: "sessions not shown because no call met the predicates", known: true},
 }
 
+// LossText says what a counter of the engine counts, as in "5 calls left out by --rate".
+func LossText(cause bpf.Counter) string { return losses[cause].what }
+
 // AppendLost appends the mark that stands where n records are missing.
 func AppendLost(dst []byte, cause bpf.Counter, n uint64) []byte {
 	dst = strconv.AppendUint(append(dst, "--- "...), n, 10)

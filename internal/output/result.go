@@ -20,6 +20,9 @@ func appendResult(dst []byte, f *plan.Probe, v uint64) []byte {
 	return append(appendResultText(append(dst, '['), f, v), ']')
 }
 
+// ResultText returns the text of a result: -EINVAL, NULL, true, void, XDP_PASS, 3.
+func ResultText(f *plan.Probe, v uint64) string { return string(appendResultText(nil, f, v)) }
+
 func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 	if f.Result == nil {
 		return append(dst, "void"...)

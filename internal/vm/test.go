@@ -112,7 +112,7 @@ func Program(host string) (File, error) {
 var programs = [...]string{"cmd/ksnoop", "internal/workload"}
 
 // examples are programs in Go that are built as those of other modules are, by their folder.
-var examples = [...]string{"examples/predicate", "examples/mapvalues"}
+var examples = [...]string{"examples/trace", "examples/predicate", "examples/mapvalues"}
 
 // cPrograms are of the workload, too, but not in Go.
 var cPrograms = [...]string{"internal/workload/testdata/frames.c"}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// Fields give the values of records one by one.
+type Fields struct{ forms forms }
+
+// NewFields returns Fields that write each value on one line, as long as it is. symbol is
+// that of NewCalls.
+func NewFields(symbol func(dst []byte, addr uint64) []byte) *Fields {
+	return &Fields{newForms(lineStyle(symbol, 0))}
+}
+
+// Of returns the values of an event's record, in the order of the SPEC.
+func (f *Fields) Of(e *event.Event) ([]Field, error) {
+	form, err := f.forms.of(e)
+	if err != nil {
+		return nil, err
+	}
+	fields := make([]Field, len(form.fields))
+	for i := range fields {
+		fields[i] = Field{&form.fields[i]}
+	}
+	return fields, nil
+}
+
+// A Field is one captured value of the records of one layout.
+type Field struct{ f *field }
+
+// Label returns what the value is called, as the SPEC has it.
+func (f Field) Label() string { return f.f.label }
+
+// Slots returns where a record has the value itself and what it points to; nil where it has
+// none.
+func (f Field) Slots() (scalar, target *layout.Slot) { return f.f.scalar, f.f.target }
+
+// Append appends the value of an event.
+func (f Field) Append(dst []byte, e *event.Event) []byte {
+	if f.f.later != nil {
+		return f.f.appendDiff(dst, e)
+	}
+	return f.f.appendContent(dst, e)
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"iter"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// testKernel is a kernel that has
+//
+//	int send(int count)
+func testKernel(t *testing.T) *kernel.View {
+	t.Helper()
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	b, err := btf.NewBuilder([]btf.Type{&btf.Func{Name: "send", Linkage: btf.StaticFunc,
+		Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "count", Type: integer}}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := b.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := kernel.OpenBTF(bytes.NewReader(bytes.Clone(raw)), nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+// sent are the records of calls of send(count), and the mark of losses behind them.
+func sent(t *testing.T, k *kernel.View, lost uint64, counts ...uint64) (*plan.Plan, iter.Seq2[[]byte, error]) {
+	t.Helper()
+	spec, err := expr.Parse("send(count)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := plan.Resolve(k, []*expr.Spec{spec}, plan.Options{Arch: runtime.GOARCH})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, func(yield func([]byte, error) bool) {
+		for i, n := range counts {
+			e := bpf.Event{PID: 7, TID: 7, Time: uint64(i)}
+			copy(e.Comm[:], "a task")
+			if !yield(binary.LittleEndian.AppendUint64(bpf.AppendEvent(nil, &e), n), nil) {
+				return
+			}
+		}
+		if lost > 0 {
+			mark := bpf.Event{Kind: bpf.KindLost, Probe: uint32(bpf.LostRingbuf)}
+			yield(binary.LittleEndian.AppendUint64(bpf.AppendEvent(nil, &mark), lost), nil)
+		}
+	}
+}
+
+// TestCalls: what is written, and counted, is what came, up to the count that was asked for.
+func TestCalls(t *testing.T) {
+	k := testKernel(t)
+	for _, c := range []struct {
+		most, lost uint64
+		want       string
+		records    uint64
+	}{
+		{0, 0, "5 6 7", 3}, {2, 0, "5 6", 2}, {0, 4, "5 6 7 4 lost", 3}, {3, 4, "5 6 7", 3},
+	} {
+		p, records := sent(t, k, c.lost, 5, 6, 7)
+		v := Calls{Plan: p, Kernel: k, Compact: true, Count: c.most}
+		var out strings.Builder
+		if err := v.Write(&out, records, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			switch {
+			case strings.Contains(line, "send(count = "):
+				_, n, _ := strings.Cut(strings.TrimSuffix(line, ")\n"), "count = ")
+				got = append(got, n)
+			case strings.HasPrefix(line, "--- "):
+				got = append(got, strings.Fields(line)[1], "lost")
+			}
+		}
+		marked := c.lost
+		if !strings.HasSuffix(c.want, "lost") {
+			marked = 0
+		}
+		if tally := v.Tally(); strings.Join(got, " ") != c.want || tally.Records != c.records || tally.Marked[bpf.LostRingbuf] != marked {
+			t.Errorf("%q, %d records, %d marked; want %q", got, tally.Records, tally.Marked[bpf.LostRingbuf], c.want)
+		}
+	}
+}
+
+// TestIdle: before it is waited for the next record, all that came before is written.
+func TestIdle(t *testing.T) {
+	k := testKernel(t)
+	p, records := sent(t, k, 0, 5, 6)
+	var out strings.Builder
+	v := Calls{Plan: p, Kernel: k, Compact: true}
+	came := 0
+	err := v.Write(&out, records, func() bool {
+		if came++; came == 2 && (!strings.Contains(out.String(), "count = 5") || strings.Contains(out.String(), "count = 6")) {
+			t.Errorf("written when the second record has come:\n%s", out.String())
+		}
+		return came == 1
+	})
+	if err != nil || came != 2 {
+		t.Fatal(came, err)
+	}
+	failing := failingWriter{}
+	if err := (&Calls{Plan: p, Kernel: k}).Write(failing, records, nil); err == nil || strings.Count(err.Error(), errFull.Error()) != 1 {
+		t.Errorf("a writer that fails: %v", err)
+	}
+}
+
+var errFull = errors.New("no space left")
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errFull }
+
+// TestReport: each loss is told once: by a mark in the output where it happened, what is left
+// behind the last record, and the sum at the end.
+func TestReport(t *testing.T) {
+	tally := &Tally{Records: 3, Losses: event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 7, bpf.Truncated: 2}, Cut: 5}}
+	tally.Marked[bpf.LostRingbuf] = 4
+	var out, notes strings.Builder
+	if err := tally.Report(&out, &notes, false); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "--- 3 records lost because the ring buffer was full ---\n" || !strings.Contains(notes.String(), "ksnoop: 7 records lost because the ring buffer was full") ||
+		!strings.Contains(notes.String(), "ksnoop: 5 records not shown because") || strings.Contains(notes.String(), "captured") || strings.Contains(notes.String(), "3 records") {
+		t.Errorf("%q, %q", out.String(), notes.String())
+	}
+	notes.Reset()
+	if err := tally.Report(&out, &notes, true); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(notes.String(), "ksnoop: 3 records printed or written\n") || !strings.Contains(notes.String(), "ksnoop: 2 strings and buffers of which only the beginning was captured") {
+		t.Errorf("%q", notes.String())
+	}
+}
+
+// TestDrain: marks of losses are no records.
+func TestDrain(t *testing.T) {
+	for most, want := range map[uint64]uint64{0: 3, 2: 2, 9: 3} {
+		_, records := sent(t, testKernel(t), 4, 1, 2, 3)
+		if tally, err := Drain(records, most); tally.Records != want || err != nil {
+			t.Errorf("%d: %d, %v", most, tally.Records, err)
+		}
+	}
+}
+
+// TestOrphans: a thread whose next session begins has lost the end of the one
+// before, of which a part had come. That is said at the end, and not otherwise.
+func TestOrphans(t *testing.T) {
+	k := testKernel(t)
+	spec, err := expr.Parse("send")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := plan.ResolveSession(k, plan.SessionRequest{Entry: []*expr.Spec{spec}}, plan.Options{Arch: runtime.GOARCH})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := bpf.SessionHeader{Kind: bpf.SessionChunk, PID: 1, TID: 1, Start: 100}
+	end := bpf.SessionHeader{Kind: bpf.SessionDrop, PID: 1, TID: 1, Start: 100}
+	next := bpf.SessionHeader{Kind: bpf.SessionDrop, PID: 1, TID: 1, Start: 200}
+	for _, c := range []struct {
+		headers []bpf.SessionHeader
+		want    string
+	}{
+		{[]bpf.SessionHeader{part, end, next}, ""},
+		{[]bpf.SessionHeader{part, next}, "ksnoop: 1 sessions given up: their ends were lost, or their parts took too much memory\n"},
+	} {
+		v := NewSessions(s, SessionForm{Sessions: record.Sessions{Traced: true}}, k, symbols.New(k, nil, symbols.LevelNone))
+		records := func(yield func([]byte, error) bool) {
+			for _, h := range c.headers {
+				if !yield(bpf.AppendSession(nil, &h), nil) {
+					return
+				}
+			}
+		}
+		var out, errs strings.Builder
+		if err := v.Write(&out, records, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Tally().Report(&out, &errs, false); err != nil {
+			t.Fatal(err)
+		}
+		if errs.String() != c.want || out.String() != "" {
+			t.Errorf("%d records: %q, want %q; printed %q", len(c.headers), errs.String(), c.want, out.String())
+		}
+	}
+}

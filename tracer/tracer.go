@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/trace"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// A Kernel is the running kernel, with its types and symbols.
+type Kernel struct{ view *kernel.View }
+
+// Open opens the running kernel. The error says what stands in the way of all tracing here,
+// if something does: a missing privilege or feature.
+func Open() (*Kernel, error) {
+	view := kernel.OpenRunning()
+	view.SearchSymbols(attach.SearchSymbols(view))
+	if _, err := view.BTF(); err != nil {
+		return nil, err
+	}
+	if err := trace.Obstacle(view); err != nil {
+		return nil, err
+	}
+	return &Kernel{view}, nil
+}
+
+// A Request says what is to be traced.
+type Request struct {
+	// Specs are SPECs, as in "vfs_read(file->f_flags, return < 0)". Their calls are yielded
+	// as they happen or, with Entry, recorded within sessions.
+	Specs []string
+	// Entry are SPECs of functions that open sessions, Allow of functions that are recorded
+	// within them.
+	Entry, Allow []string
+	// Deny are selectors of functions that are left out, as in "*rcu*" or "*[ext4]".
+	Deny []string
+	// Method is how functions are attached to. MethodAuto, the zero value, takes the best
+	// way that the kernel has.
+	Method layout.Method
+	// Filter says whose calls are traced. The zero value: everybody's.
+	Filter bpf.Filter
+	// Rate bounds how many calls are yielded; Losses counts the rest. The zero value: all are.
+	Rate bpf.Rate
+	// Success asks for all sessions, not only those that fail.
+	Success bool
+	// Stack asks for the kernel's stack with each call. Sessions always have one.
+	Stack bool
+	// RingSize is how much memory records may take until they are read: bytes, a power of
+	// two; 0: 4 MiB.
+	RingSize uint32
+	// MaxCPU is what tracing may take of one CPU. Beyond, the kernel looks at calls for a
+	// part of the time only, and if that does not help, the records end with an error.
+	// 0: a quarter of a CPU. Negative: no limit.
+	MaxCPU float64
+	// Log is told of what is worth to know but no error: functions that could not be
+	// attached to, pauses. Nil: nobody is.
+	Log *slog.Logger
+}
+
+// Defaults of a Request.
+const (
+	defaultRingSize = 4 << 20
+	defaultMaxCPU   = 0.25
+	latency         = 20 * time.Millisecond // for which records may wait to be read together
+)
+
+// A Tracer is a request at work.
+type Tracer struct {
+	run     *trace.Run
+	kernel  *kernel.View
+	limits  trace.Limits
+	fields  *output.Fields
+	names   *symbols.Resolver
+	read    bool             // Calls or Sessions was ranged over
+	decoder *session.Decoder // nil until sessions are read
+}
+
+// ErrRead is the error of Calls and Sessions if one of them was ranged over before: what was
+// read is gone.
+var ErrRead = errors.New("the records of a Tracer are read once")
+
+// Attach resolves a request and attaches it. What is wrong with a SPEC is an
+// *expr.ErrorList, several of them joined. When Attach returns, calls are being recorded;
+// they wait in the ring buffer until they are read.
+func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
+	log := r.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	request, err := r.parse(k.view, log)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := trace.Resolve(k.view, request)
+	if err != nil {
+		return nil, err
+	}
+	if resolved, err = resolved.Choose(k.view, request); err != nil {
+		return nil, err
+	}
+	settings := trace.Settings{Filter: r.Filter, Rate: r.Rate, RingSize: r.RingSize, Tail: trace.Stacks(r.Stack, false, false),
+		Report: bpf.SessionSettings{Success: r.Success}, Fallback: r.Method == layout.MethodAuto, Latency: latency, Log: log}
+	if r.RingSize == 0 {
+		settings.RingSize = defaultRingSize
+	}
+	run, err := trace.Attach(ctx, k.view, resolved.Plan, settings)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range run.Failed {
+		log.Warn("not traced", "function", f.Probe.Name, "reason", f.Err)
+	}
+	if err := run.Start(nil); err != nil {
+		return nil, errors.Join(err, run.Close())
+	}
+	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(symbols.Appender(k.view)),
+		names: symbols.New(k.view, nil, symbols.LevelNone)}, nil
+}
+
+// parse turns the texts of a request into what package trace takes.
+func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request, err error) {
+	specs, err1 := parseAll(r.Specs)
+	entry, err2 := parseAll(r.Entry)
+	allow, err3 := parseAll(r.Allow)
+	deny, err4 := parseSelectors(r.Deny)
+	filter := r.Filter
+	if err := errors.Join(err1, err2, err3, err4, filter.Check()); err != nil {
+		return out, err
+	}
+	switch {
+	case len(specs)+len(entry) == 0:
+		return out, errors.New("nothing is asked for: neither Specs nor Entry")
+	case len(entry) == 0 && (len(allow) > 0 || r.Success):
+		return out, errors.New("Allow and Success are about sessions, which Entry opens")
+	case filter.Family:
+		return out, errors.New("a family of processes cannot be followed yet")
+	}
+	out = trace.Request{Method: r.Method, Specs: specs, Options: plan.Options{Arch: view.Arch(), Deny: deny,
+		Paired: filter.Fleeting() || r.Rate.Most > 0,
+		Warn:   func(err error) { log.Warn(err.Error()) }}}
+	if len(entry) > 0 {
+		out.Sessions = &plan.SessionRequest{Entry: entry, Allow: allow, Specs: specs, Deny: deny}
+	}
+	return out, nil
+}
+
+func parseAll(texts []string) (specs []*expr.Spec, err error) {
+	var errs []error
+	for _, text := range texts {
+		s, err := expr.Parse(text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		specs = append(specs, s)
+	}
+	return specs, errors.Join(errs...)
+}
+
+func parseSelectors(texts []string) ([]expr.Selector, error) {
+	specs, err := parseAll(texts)
+	var out []expr.Selector
+	for _, s := range specs {
+		if s.Parens {
+			return nil, errors.Join(err, fmt.Errorf("Deny %q: a selector takes no items", s.Text))
+		}
+		out = append(out, s.Selector)
+	}
+	return out, err
+}
+
+func (r *Request) limits(log *slog.Logger) trace.Limits {
+	share := r.MaxCPU
+	switch {
+	case share == 0:
+		share = defaultMaxCPU
+	case share < 0:
+		share = 0
+	}
+	return trace.Limits{Budget: attach.Budget{Share: share, Asked: r.MaxCPU > 0, Say: func(takes, part float64) {
+		log.Warn("tracing takes more than it may: calls are looked at for a part of the time", "takes", takes, "part", part)
+	}}}
+}
+
+// A Function is one that is traced, and how.
+type Function struct {
+	Name, Module string // the Module is "" for vmlinux
+	Method       layout.Method
+}
+
+// Functions returns what is traced: less than was asked for if some could not be attached to.
+func (t *Tracer) Functions() []Function {
+	failed := map[*plan.Probe]bool{}
+	for _, f := range t.run.Failed {
+		failed[f.Probe] = true
+	}
+	var out []Function
+	for _, p := range t.run.Plan.Probes {
+		if !failed[p] {
+			out = append(out, Function{p.Func.Name, p.Func.Module, p.Method})
+		}
+	}
+	return out
+}
+
+// Close takes everything off the kernel.
+func (t *Tracer) Close() error { return t.run.Close() }
+
+var _ io.Closer = (*Tracer)(nil)

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracer_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/layout"
+	"github.com/ksnoop/ksnoop/tracer"
+)
+
+// opened is the guest's kernel.
+func opened(t *testing.T) *tracer.Kernel {
+	t.Helper()
+	if os.Getenv("KSNOOP_GUEST") == "" {
+		t.Skip("needs a guest, see internal/vm")
+	}
+	k, err := tracer.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// attached attaches a request, runs a command, and lets the records end when that has.
+func attached(t *testing.T, k *tracer.Kernel, r tracer.Request, command ...string) (*tracer.Tracer, context.Context) {
+	t.Helper()
+	tr, err := k.Attach(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	_ = exec.Command(command[0], command[1:]...).Run() // some are to fail
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	return tr, ctx
+}
+
+// TestLiveCalls: the workload knows how many calls it makes and with what.
+func TestLiveCalls(t *testing.T) {
+	k := opened(t)
+	for _, method := range []layout.Method{layout.MethodAuto, layout.MethodKprobe, layout.MethodKprobeMulti} {
+		tr, ctx := attached(t, k, tracer.Request{Specs: []string{"vfs_read(count == 78, file->f_path.dentry->d_name.name, return > 0)"},
+			Method: method, Filter: bpf.Filter{Comms: []string{"workload"}}, Stack: true}, "workload", "read", "-count", "9", "-size", "78")
+		if f := tr.Functions(); len(f) != 1 || f[0].Name != "vfs_read" || method != layout.MethodAuto && f[0].Method != method {
+			t.Errorf("%v: %v", method, f)
+		}
+		var last time.Duration
+		n := 0
+		for call, err := range tr.Calls(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			count, _ := call.Value("count").Uint()
+			result, _ := call.Value("return").Int()
+			file := call.Value("file->f_path.dentry->d_name.name")
+			name, _, _ := strings.Cut(string(file.Target), "\x00")
+			if call.Function != "vfs_read" || call.Kind != bpf.KindCall || call.Comm != "workload" || call.PID == 0 || call.Time <= last ||
+				count != 78 || len(call.Values) != 3 || result != 78 || name == "" || !strings.Contains(file.String(), `"`+name+`"`) || call.Value("buf") != nil ||
+				!strings.HasPrefix(call.String(), "vfs_read(count = 78, ") || !strings.HasSuffix(call.String(), ", return = 78)") {
+				t.Errorf("%v: %v: %d, %d, %q, %d values, %s[%d] at %v", method, call, count, result, name, len(call.Values), call.Comm, call.PID, call.Time)
+			}
+			inside := false
+			for _, f := range call.Stack {
+				inside = inside || strings.HasPrefix(f.Function, "ksys_read") || strings.Contains(f.Function, "sys_read")
+			}
+			if !inside {
+				t.Errorf("%v: no system call in the stack %v", method, call.Stack)
+			}
+			last = call.Time
+		}
+		losses, err := tr.Losses()
+		if n != 9 || len(losses) != 0 || err != nil {
+			t.Errorf("%v: %d calls, want 9; lost %v, %v", method, n, losses, err)
+		}
+		for _, err := range tr.Calls(ctx) {
+			if !errors.Is(err, tracer.ErrRead) {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestLiveSessions: a file that is not there.
+func TestLiveSessions(t *testing.T) {
+	tr, ctx := attached(t, opened(t), tracer.Request{Entry: []string{"do_sys_openat2(ustr(filename))"}, Allow: []string{"path_openat", "do_filp_open"},
+		Filter: bpf.Filter{Comms: []string{"cat"}}}, "cat", "/nope")
+	n := 0
+	for s, err := range tr.Sessions(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Calls) == 0 || len(s.Calls[0].Values) == 0 || !strings.Contains(s.Calls[0].Values[0].String(), `"/nope"`) {
+			continue // the loader looks for files, too
+		}
+		n++
+		if s.Function != "do_sys_openat2" || s.Comm != "cat" || !s.Failed || s.Incomplete || s.End <= s.Start || s.Calls[0].Text != "-ENOENT" ||
+			!s.Calls[0].Returned || !s.Calls[0].Failed || len(s.Calls) < 2 || s.Calls[len(s.Calls)-1].Text != "-ENOENT" || len(s.Stack) == 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d sessions, want 1", n)
+	}
+	if losses, err := tr.Losses(); err != nil {
+		t.Error(losses, err)
+	}
+	for _, err := range tr.Calls(ctx) {
+		if !errors.Is(err, tracer.ErrSessions) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLiveRefused: what cannot be had is said, and nothing is attached.
+func TestLiveRefused(t *testing.T) {
+	k := opened(t)
+	for text, want := range map[string]string{"vfs_read(cuont)": `did you mean "count"?`, "vfs_read(": "missing", "no_such_function_at_all": "no_such_function_at_all"} {
+		_, err := k.Attach(t.Context(), tracer.Request{Specs: []string{text}})
+		var faults *expr.ErrorList
+		if err == nil || !errors.As(err, &faults) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, r := range []tracer.Request{{}, {Specs: []string{"vfs_read"}, Success: true}, {Specs: []string{"vfs_read"}, Deny: []string{"vfs_read(count)"}},
+		{Specs: []string{"vfs_read"}, Filter: bpf.Filter{Family: true}}} {
+		if tr, err := k.Attach(t.Context(), r); err == nil {
+			t.Errorf("%+v was attached: %v", r, tr.Close())
+		}
+	}
+}
