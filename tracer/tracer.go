@@ -146,7 +146,7 @@ func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request,
 	case len(specs)+len(entry) == 0:
 		return out, errors.New("nothing is asked for: neither Specs nor Entry")
 	case len(entry) == 0 && (len(allow) > 0 || r.Success):
-		return out, errors.New("Allow and Success are about sessions, which Entry opens")
+		return out, errors.New("without Entry there are no sessions, which Allow and Success are about")
 	case filter.Family:
 		return out, errors.New("a family of processes cannot be followed yet")
 	}
@@ -177,7 +177,7 @@ func parseSelectors(texts []string) ([]expr.Selector, error) {
 	var out []expr.Selector
 	for _, s := range specs {
 		if s.Parens {
-			return nil, errors.Join(err, fmt.Errorf("Deny %q: a selector takes no items", s.Text))
+			return nil, errors.Join(err, fmt.Errorf("a selector of Deny takes no items: %q", s.Text))
 		}
 		out = append(out, s.Selector)
 	}

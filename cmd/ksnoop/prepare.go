@@ -83,7 +83,7 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 	t.request, t.plan = request, request.Plan
 	sayAwaiting(t.log, t.plan)
 	if f.dryRun != "" {
-		return plan.Refused(t.kernel, t.plan.Probes)
+		return plan.Refused(t.kernel, t.plan, t.plan.Probes)
 	}
 	return nil
 }

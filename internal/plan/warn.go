@@ -54,25 +54,36 @@ func (p *Probe) Refusal(view *kernel.View) error {
 }
 
 // Refused returns faults for those SPECs that name functions which the kernel does not let
-// anyone trace, or nil. It reads long lists, so call it only after something has failed.
-func Refused(view *kernel.View, probes []*Probe) error {
+// anyone trace, or nil. Of several functions with one name, one that can be traced is
+// enough. failed are the probes of a plan to look at. It reads long lists, so call it only
+// after something has failed.
+func Refused(view *kernel.View, p *Plan, failed []*Probe) error {
+	done := map[*expr.Spec]bool{}
 	var errs []error
-	told := map[*expr.Spec]bool{}
-	for _, p := range probes {
-		spec := p.Spec
-		if p.Role != layout.RoleCall {
-			spec = p.asked
-		}
-		if spec == nil || told[spec] || !isName(spec.Selector) || p.Hook.Kind != expr.Function {
+	for _, f := range failed {
+		spec := f.named()
+		if spec == nil || done[spec] || !isName(spec.Selector) || f.Hook.Kind != expr.Function {
 			continue
 		}
-		a, _ := view.Attachable(p.Func)
-		if a.Refusal() == nil {
+		done[spec] = true
+		if slices.ContainsFunc(p.Probes, func(other *Probe) bool { return other.named() == spec && attachable(view, other) }) {
 			continue
 		}
-		told[spec] = true
 		errs = append(errs, &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnknownFunc, Span: spec.Selector.Span,
-			Msg: fmt.Sprintf("the kernel does not let %s be traced (notrace)", p.Func), Hint: "functions that call it may be"}}})
+			Msg: fmt.Sprintf("the kernel does not let %s be traced (notrace)", f.Func), Hint: "functions that call it may be"}}})
 	}
 	return errors.Join(errs...)
+}
+
+// named returns the SPEC that may have asked for a probe by name.
+func (p *Probe) named() *expr.Spec {
+	if p.Role != layout.RoleCall {
+		return p.asked
+	}
+	return p.Spec
+}
+
+func attachable(view *kernel.View, p *Probe) bool {
+	a, _ := view.Attachable(p.Func)
+	return a.Refusal() == nil
 }

@@ -57,7 +57,7 @@ func TestUntraceable(t *testing.T) {
 			continue
 		}
 		got := ""
-		if err := Refused(view, p.Probes); err != nil {
+		if err := Refused(view, p, p.Probes); err != nil {
 			got = err.Error()
 		}
 		if got != test.refused {
@@ -69,14 +69,37 @@ func TestUntraceable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Refused(clockView(t), s.Probes); err != nil {
+	if err := Refused(clockView(t), s, s.Probes); err != nil {
 		t.Errorf("-a: %v", err)
 	}
 	if s, _, err = ResolveSession(clockView(t), SessionRequest{Entry: specs(t, "native_sched_clock")}, Options{Arch: "amd64"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Refused(clockView(t), s.Probes); err == nil {
+	if err := Refused(clockView(t), s, s.Probes); err == nil {
 		t.Error("-e native_sched_clock: not refused")
+	}
+}
+
+// TestRefusedNamesake: of two functions with one name, one that can be traced is enough.
+func TestRefusedNamesake(t *testing.T) {
+	const list = "ffffffff81000100 t both\nffffffff81000200 t both\n"
+	for traceable, refused := range map[string]bool{"ffffffff81000100 both": false, "ffffffff81000200 both": false, "ffffffff81000300 other": true} {
+		both := &btf.Func{Name: "both", Type: &btf.FuncProto{Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}, Linkage: btf.StaticFunc}
+		view := kernel.Open(fstest.MapFS{
+			"sys/kernel/btf/vmlinux": {Data: rawBTF(t, both)},
+			"proc/kallsyms":          {Data: []byte(list)},
+			"sys/kernel/tracing/available_filter_functions_addrs": {Data: []byte(traceable + "\n")},
+		})
+		p, _, err := Resolve(view, specs(t, "both"), Options{Arch: "amd64"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Probes) != 2 {
+			t.Fatalf("%d functions", len(p.Probes))
+		}
+		if err := Refused(view, p, p.Probes); (err != nil) != refused {
+			t.Errorf("%s can be traced: %v", traceable, err)
+		}
 	}
 }
 

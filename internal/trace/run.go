@@ -36,12 +36,12 @@ type Run struct {
 func Attach(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (*Run, error) {
 	r, err := begin(ctx, view, p, s, false)
 	if err != nil {
-		if refused := plan.Refused(view, p.Probes); refused != nil {
+		if refused := plan.Refused(view, p, p.Probes); refused != nil {
 			return nil, refused
 		}
 		return nil, err
 	}
-	if refused := plan.Refused(view, probesOf(r.Failed)); refused != nil {
+	if refused := plan.Refused(view, r.Plan, probesOf(r.Failed)); refused != nil {
 		return nil, errors.Join(refused, r.Close())
 	}
 	view.Renew() // attaching has added symbols, those of trampolines
