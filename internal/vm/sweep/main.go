@@ -118,10 +118,30 @@ func (s *sweep) run(ctx context.Context) error {
 	return nil
 }
 
+// unnamed matches what ksnoop says of a function that it cannot trace under its name, since the
+// kernel has another one of that name which nobody can trace.
+var unnamed = regexp.MustCompile(`(?m)^said: +column 1: the kernel does not let (\S+) be traced`)
+
+// withoutUnnamed returns a batch without the functions that were refused by name.
+func withoutUnnamed(batch []string, what string) []string {
+	refused := map[string]bool{}
+	for _, m := range unnamed.FindAllStringSubmatch(what, -1) {
+		refused[m[1]] = true
+	}
+	return slices.DeleteFunc(slices.Clone(batch), func(name string) bool { return refused[name] })
+}
+
 // find traces a batch and, if that fails, its halves. Where neither half fails, the batch does:
 // together, or now and then.
 func (s *sweep) find(ctx context.Context, batch []string) error {
 	what, refused, err := s.try(ctx, batch)
+	if rest := withoutUnnamed(batch, what); err == nil && len(rest) < len(batch) {
+		s.state.Refused += len(batch) - len(rest)
+		if len(rest) == 0 {
+			return nil
+		}
+		return s.find(ctx, rest)
+	}
 	if err != nil {
 		return err
 	}

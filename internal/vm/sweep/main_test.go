@@ -2,7 +2,10 @@
 
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestCountRefused(t *testing.T) {
 	for said, want := range map[string]int{
@@ -13,6 +16,17 @@ func TestCountRefused(t *testing.T) {
 	} {
 		if got := countRefused(said); got != want {
 			t.Errorf("%q: %d, want %d", said, got, want)
+		}
+	}
+}
+
+// TestWithoutUnnamed: functions that ksnoop refuses by name do not keep others from being traced.
+func TestWithoutUnnamed(t *testing.T) {
+	const said = "exit status 2: said: ksnoop: 2 faults in the SPECs\nsaid:   b\nsaid:   ^\nsaid:   column 1: the kernel does not let b be traced (notrace); functions that call it may be\n" +
+		"said:   d\nsaid:   ^\nsaid:   column 1: the kernel does not let d be traced (notrace); functions that call it may be\n"
+	for what, want := range map[string]string{said: "a c", "": "a b c d d", "the guest stood still for 1m0s": "a b c d d"} {
+		if got := strings.Join(withoutUnnamed([]string{"a", "b", "c", "d", "d"}, what), " "); got != want {
+			t.Errorf("%q: %s, want %s", what, got, want)
 		}
 	}
 }
