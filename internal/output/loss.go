@@ -38,7 +38,7 @@ var losses = [bpf.Counters]loss{
 		hint: "functions that sleep or call themselves are better traced with --attach=fentry or --attach=kprobe"},
 	bpf.PausedTime: {what: "milliseconds in which no calls were looked at, so that tracing takes no more than --max-cpu", hint: "allow more of it, or trace less"},
 	bpf.Missed: {what: "calls or returns not seen because the kernel skips tracing programs on a CPU where another runs, or where a task was preempted inside one",
-		hint: "--attach=session, multi and kprobe avoid the preemption"},
+		hint: "the latter does not happen with --attach=session, multi and kprobe"},
 	bpf.LeftFine:  {what: "sessions not shown because they did not fail", known: true},
 	bpf.LeftError: {what: "sessions not shown because of the errors that they failed with", known: true},
 	bpf.LeftShort: {what: "sessions not shown because they did not take long enough", known: true},
