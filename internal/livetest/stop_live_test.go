@@ -143,6 +143,28 @@ func TestLiveUnread(t *testing.T) {
 	}
 }
 
+// TestLiveSuspended: while ksnoop is stopped, as by Ctrl-Z, calls are still recorded for as long as
+// there is room, and counted from then on. It goes on where it was.
+func TestLiveSuspended(t *testing.T) {
+	guest.Require(t)
+	const made = 3000
+	r := startTrace(t, "--max-cpu=off", "--ringbuf=64K", "vfs_read(count == 59)")
+	if err := r.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("workload", "read", "-count", fmt.Sprint(made), "-size", "59").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := r.cmd.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	shown, lost := r.ended(t, "vfs_read", made)
+	t.Logf("%d shown and %d lost of %d made while ksnoop was stopped", shown, lost, made)
+	if shown == 0 || lost == 0 {
+		t.Errorf("%d shown, %d lost", shown, lost)
+	}
+}
+
 // TestLiveKilled: events of tracefs outlive a ksnoop that is killed; the next one removes them,
 // those of a single function and those of many.
 func TestLiveKilled(t *testing.T) {
