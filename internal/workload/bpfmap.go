@@ -3,9 +3,6 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"io"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -40,20 +37,7 @@ func mapCases() []workCase {
 	}
 	var cases []workCase
 	for _, row := range table {
-		cases = append(cases, workCase{row.name, row.about, func(f *flag.FlagSet) func(io.Writer) error {
-			count := f.Int("count", 1, "how `often`")
-			return func(w io.Writer) error {
-				var r result
-				for range *count {
-					if r = createMap(row.attr); r.errno == 0 {
-						unix.Close(r.n)
-						r.n = 0 // the descriptor's number is nothing to compare with
-					}
-				}
-				fmt.Fprintf(w, "%s count=%d result=%v\n", row.name, *count, r)
-				return r.expect(row.want...)
-			}
-		}})
+		cases = append(cases, attempts(row.name, row.about, func() result { return createMap(row.attr) }, row.want))
 	}
 	return cases
 }
