@@ -10,6 +10,12 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 )
 
+// A Param is a parameter of a traced function together with its place.
+type Param struct {
+	expr.Param
+	Loc Loc
+}
+
 // A Loc says where a parameter is passed.
 type Loc struct {
 	// Slot is the index of the first 64-bit word that holds the parameter in the context of

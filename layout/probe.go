@@ -100,12 +100,6 @@ func (p *Probe) RecordSize() uint32 {
 	return size
 }
 
-// A Param is a parameter of a traced function together with its place.
-type Param struct {
-	expr.Param
-	Loc Loc
-}
-
 // A Half is what to do at one end of a call.
 type Half struct {
 	// Predicates must all hold; otherwise the call is dropped. The cheap ones come first.

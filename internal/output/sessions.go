@@ -10,35 +10,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// SessionOptions say how to print sessions.
-type SessionOptions struct {
-	// Resolver names the addresses of stacks.
-	Resolver Resolver
-	// Symbol appends the name of what is at a kernel address, or nothing. It may be nil.
-	Symbol func(dst []byte, addr uint64) []byte
-	// Boot is the time at which the kernel's monotonic clock was zero.
-	Boot time.Time
-	// Args says how to lay out the values of calls.
-	Args ArgsForm
-	// ArgsWidth is the most columns that a value takes; 0 means no limit.
-	ArgsWidth int
-	// Columns returns the width of the terminal that sessions are printed to, in columns.
-	// Values are cut to it. Nil, or a result of 0, means no terminal.
-	Columns func() int
-	// Trace prints every call, before the stack.
-	Trace bool
-	// Live lays out call traces for printing piece by piece, with fixed columns.
-	Live bool
-	// NoStack leaves out stacks.
-	NoStack bool
-	// Unfiltered keeps the frames of tracing itself in stacks, marked with `~`.
-	Unfiltered bool
-	// Addresses shows the addresses of frames.
-	Addresses bool
-	// Branches says how to show the branches that lead to a failure.
-	Branches BranchOptions
-}
-
 // Sessions prints sessions: a line that says when it was and in which thread, its calls if
 // wanted, and the stack of its failing chain.
 type Sessions struct {

@@ -36,12 +36,6 @@ type Tails struct {
 	table    table
 }
 
-// Indents of a section's title and of its rows.
-const (
-	sectionIndent = fieldIndent
-	rowIndent     = fieldIndent + "    "
-)
-
 // append appends the sections of a record, each followed by an empty line.
 func (t *Tails) append(dst []byte, e *event.Event) []byte {
 	if s, ok := e.Tail.Section(bpf.SectionStack); ok {

@@ -29,6 +29,12 @@ type style struct {
 // fieldIndent indents the values of a call.
 const fieldIndent = "        "
 
+// Indents of a section's title and of its rows.
+const (
+	sectionIndent = fieldIndent
+	rowIndent     = fieldIndent + "    "
+)
+
 // callStyle is the style of the calls view.
 func callStyle(symbol func([]byte, uint64) []byte) *style {
 	return &style{indent: fieldIndent, symbol: symbol, printers: map[btf.Type]*btfprint.Printer{},

@@ -4,9 +4,7 @@ package output
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/btfprint"
@@ -15,32 +13,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/layout"
 )
-
-// An ArgsForm is a layout for the values of calls in sessions.
-type ArgsForm uint8
-
-const (
-	ArgsCompact   ArgsForm = iota // after the call, on its line
-	ArgsMultiline                 // below it, a line for each value
-	ArgsVerbose                   // below it, a line for each member, with types
-)
-
-var argsForms = [...]string{ArgsCompact: "compact", ArgsMultiline: "multiline", ArgsVerbose: "verbose"}
-
-func (a ArgsForm) String() string { return argsForms[a] }
-
-// ParseArgsForm parses the name of a form.
-func ParseArgsForm(s string) (ArgsForm, error) {
-	for a, name := range argsForms {
-		if s == name {
-			return ArgsForm(a), nil
-		}
-	}
-	return 0, fmt.Errorf("%q is none of compact, multiline and verbose", s)
-}
-
-// DefaultArgsWidth is the default width of a value in columns, as in retsnoop.
-const DefaultArgsWidth = 120
 
 // leastRoom is how many columns values get on a terminal that other columns fill.
 const leastRoom = 40
@@ -128,43 +100,6 @@ func (p *valuePrinter) appendBelow(dst, text []byte, blanks int) []byte {
 		dst = cutLines(append(dst, line...), start, room)
 	}
 	return dst
-}
-
-// cutLines cuts the lines of dst from start on to width columns; 0 means no limit.
-func cutLines(dst []byte, start, width int) []byte {
-	if width == 0 || len(dst)-start <= width {
-		return dst
-	}
-	text := dst[start:]
-	dst = dst[:start] // writing never overtakes reading
-	for line := range bytes.Lines(text) {
-		line, ends := bytes.CutSuffix(line, []byte("\n"))
-		dst = append(dst, line[:fitting(line, width)]...)
-		if utf8.RuneCount(line) > width {
-			dst = append(dst, cutMark...)
-		}
-		if ends {
-			dst = append(dst, '\n')
-		}
-	}
-	return dst
-}
-
-// cutMark stands for what was cut.
-const cutMark = "..."
-
-// fitting returns how many bytes of a line to show in width columns: all of them, or as
-// many as leave room for the mark.
-func fitting(line []byte, width int) int {
-	if utf8.RuneCount(line) <= width {
-		return len(line)
-	}
-	n := 0
-	for range max(width-len(cutMark), 0) {
-		_, size := utf8.DecodeRune(line[n:])
-		n += size
-	}
-	return n
 }
 
 // appendParamName appends the name of parameter i, counted from 0: arg1, arg2, ... if it

@@ -20,7 +20,6 @@ const (
 	mostSymbols   = 1 << 23 // entries of a table, most of which may be empty
 	mostFunctions = 1 << 21
 	mostNames     = 1 << 27 // bytes
-	mostName      = 1 << 14 // bytes of one name
 )
 
 // An image has the functions of an ELF file.

@@ -19,7 +19,10 @@ type window struct {
 	buffer  []byte
 }
 
-const windowSize = 4 * mostName
+const (
+	mostName   = 1 << 14 // bytes of one name
+	windowSize = 4 * mostName
+)
 
 func newWindow(r io.ReaderAt, s *elf.Section) *window {
 	return &window{r: r, section: s.Offset, size: s.FileSize, buffer: make([]byte, windowSize)}

@@ -173,3 +173,6 @@ func (d *dir) ReadDir(n int) ([]fs.DirEntry, error) {
 	d.rest = d.rest[n:]
 	return entries, nil
 }
+
+// symbolFile includes the symbols of trampolines if it is read after attaching.
+const symbolFile = "proc/kallsyms"

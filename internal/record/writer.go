@@ -97,9 +97,6 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 // Files that are recorded whatever is traced.
 var kernelFiles = [...]string{"proc/sys/kernel/osrelease", symbolFile, btfDir + "vmlinux"}
 
-// symbolFile includes the symbols of trampolines if it is read after attaching.
-const symbolFile = "proc/kallsyms"
-
 const btfDir = "sys/kernel/btf/"
 
 // files returns the files needed to resolve p elsewhere. From tracefs, it takes the formats

@@ -236,3 +236,6 @@ func runTool(ctx context.Context, dir, name string, args ...string) ([]byte, err
 	}
 	return out, nil
 }
+
+// ErrNoSeries says that Debian has no kernel of the series, or not any more.
+var ErrNoSeries = errors.New("no such kernel in Debian")

@@ -33,9 +33,6 @@ func FindKernel(ctx context.Context, name string) (Kernel, error) {
 	return cache.Kernel(ctx, name)
 }
 
-// ErrNoSeries says that Debian has no kernel of the series, or not any more.
-var ErrNoSeries = errors.New("no such kernel in Debian")
-
 // Kernel fetches the newest kernel of that name unless it is in the cache.
 //
 //	SERIES[-FLAVOUR][-arm64]   6.12, newest, 6.12-generic, 6.12-rt, newest-arm64

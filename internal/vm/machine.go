@@ -254,3 +254,5 @@ func (c *console) String() string {
 	defer c.mu.Unlock()
 	return string(bytes.ReplaceAll(c.tail, []byte("\r\n"), []byte("\n")))
 }
+
+var errClosed = errors.New("guest has ended")

@@ -14,7 +14,6 @@ package vm
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -225,5 +224,3 @@ func (g Guest) launch(initrd *os.File) (*Machine, error) {
 	}()
 	return m, nil
 }
-
-var errClosed = errors.New("guest has ended")

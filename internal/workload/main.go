@@ -21,8 +21,6 @@
 package main
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -30,13 +28,6 @@ import (
 	"slices"
 	"text/tabwriter"
 )
-
-// A workCase is one thing to do. Its setup defines flags and returns what is to
-// be done when they have been parsed.
-type workCase struct {
-	name, about string
-	setup       func(*flag.FlagSet) func(w io.Writer) error
-}
 
 func allCases() []workCase {
 	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), nestedCases(), threadCases(), processCases(), loopCases(), changeCases(), failureCases())
@@ -76,28 +67,3 @@ func list(w io.Writer) {
 	}
 	t.Flush()
 }
-
-func (c workCase) run(args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("workload "+c.name, flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	do := c.setup(flags)
-	if err := flags.Parse(args); err != nil {
-		return 2
-	}
-	err := do(stdout)
-	var usage usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "workload %s: %v\n", c.name, err)
-		return 2
-	}
-	fmt.Fprintf(stderr, "workload %s: %v\n", c.name, err)
-	return 1
-}
-
-// A usageError is a fault of the flags.
-type usageError string
-
-func (e usageError) Error() string { return string(e) }

@@ -4,9 +4,7 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -69,22 +67,4 @@ func (r result) expect(wanted ...unix.Errno) error {
 		return fmt.Errorf("result is %v, want %s", r, errnoText(wanted[0]))
 	}
 	return nil
-}
-
-// attempts is a case that asks for a descriptor a number of times and closes it again.
-func attempts(name, about string, attempt func() result, want []unix.Errno) workCase {
-	return workCase{name, about, func(f *flag.FlagSet) func(io.Writer) error {
-		count := f.Int("count", 1, "how `often`")
-		return func(w io.Writer) error {
-			var r result
-			for range *count {
-				if r = attempt(); r.errno == 0 {
-					unix.Close(r.n)
-					r.n = 0 // the descriptor's number is nothing to compare with
-				}
-			}
-			fmt.Fprintf(w, "%s count=%d result=%v\n", name, *count, r)
-			return r.expect(want...)
-		}
-	}}
 }

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,18 +25,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
-
-type options struct {
-	unit, live, bench bool
-	debugInfo         bool
-	all               bool   // tests on all kernels
-	kernels           string // to test on, unless $KSNOOP_KERNELS names some
-	with              string // program of this machine to compare with
-	table             string // file to write what works where into
-	run               string
-	timeout           time.Duration
-	packages          []string
-}
 
 func main() {
 	var o options
@@ -127,28 +114,4 @@ func kernelList(list string) string {
 		return names
 	}
 	return list
-}
-
-// toJSON pipes a test program's output through the converter of the Go
-// distribution into the tally.
-func toJSON(ctx context.Context, pkg, where string, t *tally) (w io.WriteCloser, wait func() error, err error) {
-	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", "-p", pkg)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, err
-	}
-	read := make(chan error, 1)
-	go func() { read <- t.read(out, where) }()
-	return in, func() error {
-		in.Close()
-		return errors.Join(<-read, cmd.Wait())
-	}, nil
 }

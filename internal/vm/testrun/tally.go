@@ -4,10 +4,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -217,4 +221,28 @@ func isFrame(line string) bool {
 		}
 	}
 	return false
+}
+
+// toJSON pipes a test program's output through the converter of the Go
+// distribution into the tally.
+func toJSON(ctx context.Context, pkg, where string, t *tally) (w io.WriteCloser, wait func() error, err error) {
+	cmd := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", "-p", pkg)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	read := make(chan error, 1)
+	go func() { read <- t.read(out, where) }()
+	return in, func() error {
+		in.Close()
+		return errors.Join(<-read, cmd.Wait())
+	}, nil
 }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "time"
+
+type options struct {
+	unit, live, bench bool
+	debugInfo         bool
+	all               bool   // tests on all kernels
+	kernels           string // to test on, unless $KSNOOP_KERNELS names some
+	with              string // program of this machine to compare with
+	table             string // file to write what works where into
+	run               string
+	timeout           time.Duration
+	packages          []string
+}
