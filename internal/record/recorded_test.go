@@ -38,7 +38,7 @@ func TestRecordings(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.file, err)
 		}
-		if end := r.Ending(); len(raw) != c.records || (r.info.Sessions != nil) != c.sessions || end.Lost[bpf.LostRingbuf] != 0 || end.Cut != 0 {
+		if end := r.Losses(); len(raw) != c.records || (r.info.Sessions != nil) != c.sessions || end.Lost[bpf.LostRingbuf] != 0 || end.Cut != 0 {
 			t.Errorf("%s: %d records, want %d; sessions: %+v, lost: %+v", c.file, len(raw), c.records, r.info.Sessions, end)
 		}
 		if !bytes.Equal(least, data) {
