@@ -64,7 +64,7 @@ func (v *Calls) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func
 			return err
 		}
 		if call.End == calls.Gap {
-			v.tally.Marked[call.Return.Cause] += call.Return.Lost
+			v.tally.marked[call.Return.Cause] += call.Return.Lost
 			continue
 		}
 		if v.tally.Records++; v.tally.Records == v.Count {

@@ -65,7 +65,7 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 		}
 		switch s.State {
 		case session.Missing:
-			v.tally.Marked[s.Loss.Cause] += s.Loss.Count
+			v.tally.marked[s.Loss.Cause] += s.Loss.Count
 			continue
 		case session.Running:
 			continue

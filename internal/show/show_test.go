@@ -99,8 +99,8 @@ func TestCalls(t *testing.T) {
 		if !strings.HasSuffix(c.want, "lost") {
 			marked = 0
 		}
-		if tally := v.Tally(); strings.Join(got, " ") != c.want || tally.Records != c.records || tally.Marked[bpf.LostRingbuf] != marked {
-			t.Errorf("%q, %d records, %d marked; want %q", got, tally.Records, tally.Marked[bpf.LostRingbuf], c.want)
+		if tally := v.Tally(); strings.Join(got, " ") != c.want || tally.Records != c.records || tally.marked[bpf.LostRingbuf] != marked {
+			t.Errorf("%q, %d records, %d marked; want %q", got, tally.Records, tally.marked[bpf.LostRingbuf], c.want)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (failingWriter) Write([]byte) (int, error) { return 0, errFull }
 // behind the last record, and the sum at the end.
 func TestReport(t *testing.T) {
 	tally := &Tally{Records: 3, Losses: event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 7, bpf.Truncated: 2}, Cut: 5}}
-	tally.Marked[bpf.LostRingbuf] = 4
+	tally.marked[bpf.LostRingbuf] = 4
 	var out, notes strings.Builder
 	if err := tally.Report(&out, &notes, false); err != nil {
 		t.Fatal(err)

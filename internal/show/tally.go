@@ -19,8 +19,8 @@ type Tally struct {
 	Orphans uint64 // sessions given up of which parts had come
 	Left    uint64 // calls and interim stacks left out of sessions
 	Evicted uint64 // entries whose return Join has not waited for
-	// Marked are the losses that a mark in the output shows.
-	Marked [bpf.Counters]uint64
+	// marked are the losses that a mark in the output shows.
+	marked [bpf.Counters]uint64
 	// What the kernel, and the reader of its records, have counted.
 	event.Losses
 }
@@ -30,8 +30,8 @@ type Tally struct {
 func (t *Tally) Report(out, notes io.Writer, all bool) error {
 	var text []byte
 	for _, cause := range bpf.Marked {
-		if n := t.Lost[cause]; n > t.Marked[cause] {
-			text = output.AppendLost(text, cause, n-t.Marked[cause])
+		if n := t.Lost[cause]; n > t.marked[cause] {
+			text = output.AppendLost(text, cause, n-t.marked[cause])
 		}
 	}
 	if _, err := out.Write(text); err != nil {
