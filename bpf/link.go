@@ -83,10 +83,11 @@ const (
 // Engine returns the engine's maps and its own programs, set up as s says. The caller adds the
 // programs that Link returns, and loads all of it.
 func Engine(s Settings) (*ebpf.CollectionSpec, error) {
-	spec, err := loadEngine()
+	object, err := engineObject()
 	if err != nil {
-		return nil, fmt.Errorf("reading the BPF engine: %w", err)
+		return nil, err
 	}
+	spec := object.Copy()
 	delete(spec.Maps, sectionABI)
 	delete(spec.Variables, engineVarAbiOnly)
 	delete(spec.Programs, engineProgLibrary)
@@ -168,11 +169,21 @@ func (s *Settings) replacement(f asm.Instructions) asm.Instructions {
 	return f
 }
 
-// library returns the engine's functions by name.
-var library = sync.OnceValues(func() (map[string]asm.Instructions, error) {
+// engineObject is the engine as it was compiled. To read it takes some milliseconds; who
+// changes it does so in a copy.
+var engineObject = sync.OnceValues(func() (*ebpf.CollectionSpec, error) {
 	spec, err := loadEngine()
 	if err != nil {
 		return nil, fmt.Errorf("reading the BPF engine: %w", err)
+	}
+	return spec, nil
+})
+
+// library returns the engine's functions by name.
+var library = sync.OnceValues(func() (map[string]asm.Instructions, error) {
+	spec, err := engineObject()
+	if err != nil {
+		return nil, err
 	}
 	funcs := map[string]asm.Instructions{}
 	for _, program := range []string{engineProgLibrary, engineProgSessionLibrary} {

@@ -35,11 +35,11 @@ const ProgListPIDs = engineProgListPids
 
 // PIDList returns the program of an iterator over all tasks. ParsePIDs parses what is read from it.
 func PIDList() (*ebpf.CollectionSpec, error) {
-	spec, err := loadEngine()
+	spec, err := engineObject()
 	if err != nil {
-		return nil, fmt.Errorf("reading the BPF engine: %w", err)
+		return nil, err
 	}
-	prog := spec.Programs[ProgListPIDs]
+	prog := spec.Programs[ProgListPIDs].Copy()
 	var insns asm.Instructions
 	for _, f := range split(prog.Instructions) {
 		insns = append(insns, static(f)...)

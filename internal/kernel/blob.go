@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 
 // maxBTF bounds BTF that is read from a file, in bytes. A vmlinux has 5 to 10 MB.
 const maxBTF = 256 << 20
+
+// usualBTF is what room is made for on the word of a header alone.
+const usualBTF = 16 << 20
 
 // readBTF returns a BTF blob and, if it was in an ELF file, the architecture.
 func readBTF(file io.ReaderAt) (data []byte, arch string, err error) {
@@ -64,7 +68,9 @@ func readBlob(file io.ReaderAt) ([]byte, error) {
 	if size > maxBTF {
 		return nil, tooMuchBTF(size)
 	}
-	return io.ReadAll(io.NewSectionReader(file, 0, int64(size)))
+	blob := bytes.NewBuffer(make([]byte, 0, min(size, usualBTF)+bytes.MinRead))
+	_, err = blob.ReadFrom(io.NewSectionReader(file, 0, int64(size)))
+	return blob.Bytes(), err
 }
 
 // btfLayoutHeaderSize is the size of a header that also has a table of the lengths of
