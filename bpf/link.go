@@ -250,6 +250,9 @@ func Link(generated ...Subprogram) (asm.Instructions, error) {
 func LinkEnds(choose Subprogram, entry, ret []Subprogram) (asm.Instructions, error) {
 	out := static(choose.Instructions())
 	for i, half := range [][]Subprogram{entry, ret} {
+		if len(half) == 0 {
+			continue // choose does not call it
+		}
 		insns, err := Link(half...)
 		if err != nil {
 			return nil, err

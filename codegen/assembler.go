@@ -63,7 +63,7 @@ const (
 func newAssembler(p *layout.Probe, t Options, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
 		ctx: asm.R1, aliases: map[string]string{}}
-	if p.AtBothEnds() {
+	if p.AtBothEnds() && t.told == nil {
 		a.ctx = asm.R6 // see joined
 	}
 	a.drop, a.fault = a.label("drop"), a.label("fault")
@@ -140,7 +140,7 @@ func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
 	if a.arch.readsUser && (fn == asm.FnProbeReadKernel || fn == asm.FnProbeReadKernelStr) {
 		a.emit(asm.JSGE.Imm(asm.R3, 0, a.failed())) // the address: of the kernel if bit 63 is set
 	}
-	a.reads = a.reads || a.guarded() && !leaf[fn]
+	a.reads = a.reads || !leaf[fn]
 	a.saveContext()
 	a.emit(first...)
 	a.emit(fn.Call())

@@ -4,6 +4,7 @@ package codegen
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
@@ -46,6 +47,8 @@ type Options struct {
 	Shared bool
 	// Layer is the number of shared probes that come before this one on the same function.
 	Layer int
+	// told is the program for both ends of a call that calls those of either.
+	told *bpf.Subprogram
 }
 
 // Programs are the generated functions of one probe. The first function of a list is the
@@ -80,6 +83,7 @@ func programs(p *layout.Probe, t Options) (Programs, error) {
 	if t.Stash == (bpf.Stash{}) {
 		t.Stash = StashFor([]*layout.Probe{p})
 	}
+	t.told = told(p, t)
 	var out Programs
 	var err error
 	if p.Entry != nil {
@@ -103,6 +107,11 @@ func (out *Programs) join(p *layout.Probe, t Options) (err error) {
 	switch {
 	case p.Method == layout.MethodKprobeSession:
 		out.Either, err = either(p, out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
+	case t.told != nil:
+		out.Either = t.told
+		if !slices.Contains(t.told.Insns.FunctionReferences(), out.Entry[0].Name) {
+			out.Entry = nil
+		}
 	case p.AtBothEnds():
 		out.Either, err = joined(p, out.Return[0].Name, t.kfuncs())
 		out.Joined = true
@@ -162,8 +171,14 @@ func (a *assembler) begin(preds []layout.Predicate) (rest []layout.Predicate) {
 
 // first emits predicates as long as kind holds for them, and returns the rest.
 func (a *assembler) first(preds []layout.Predicate, kind func(expr.Term) bool) (rest []layout.Predicate) {
+	rest = a.others(preds, kind)
+	a.conditions(preds[:len(preds)-len(rest)])
+	return rest
+}
+
+// others returns the predicates from the first one on that is not of a kind.
+func (a *assembler) others(preds []layout.Predicate, kind func(expr.Term) bool) []layout.Predicate {
 	for len(preds) > 0 && kind(preds[0].Term) {
-		a.condition(preds[0], a.drop)
 		preds = preds[1:]
 	}
 	return preds
@@ -181,6 +196,9 @@ func entryProgram(a *assembler) {
 	p, c := a.probe, cookieOf(a.probe, a.target)
 	if p.Stashed && a.inPlace() {
 		a.keepContext() // forget needs it, wherever it is reached from
+	}
+	if a.target.told != nil {
+		a.unlessReturn()
 	}
 	rest := a.begin(p.Entry.Predicates)
 	if p.Stashed && a.inPlace() && p.Entry.Record == nil {

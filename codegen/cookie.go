@@ -80,6 +80,10 @@ func keptNumber(t expr.Term) (size uint32, signed, ok bool) {
 	return uint32(n), signed, ok && n > 0
 }
 
+// cookieWanted is the bit of a cookie without a time that says that entry found the call
+// wanted: what the switch is while tracing is on.
+const cookieWanted = int32(bpf.On)
+
 // cookieAddress sets R0 to the address of the cookie.
 func (a *assembler) cookieAddress() {
 	a.emit(asm.Mov.Reg(asm.R1, a.ctx), callKfunc(a.target.kfuncs().Cookie))
@@ -93,7 +97,7 @@ func (a *assembler) opened() {
 	}
 	a.say("the return is wanted")
 	a.cookieAddress()
-	a.emit(asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord))
+	a.emit(asm.Mov.Imm(asm.R1, cookieWanted), asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord))
 }
 
 func (a *assembler) unlessOpened() {
@@ -117,23 +121,28 @@ func (a *assembler) storeCookie(c *cookie) {
 	case c.timed:
 		a.helper(asm.FnKtimeGetNs)
 	default:
-		fault, faulted := a.fault, a.faulted
-		for i := range c.fields {
-			if i > 0 {
-				a.spill()
-			}
-			a.keepField(&c.fields[i])
-			if i > 0 {
-				a.unspill(asm.R2)
-				a.emit(asm.Or.Reg(asm.R0, asm.R2))
-			}
-		}
-		a.fault, a.faulted = fault, faulted
-		a.emit(asm.Or.Imm(asm.R0, 1))
+		a.cookieFields(c)
+		a.emit(asm.Or.Imm(asm.R0, cookieWanted))
 	}
-	kept := a.ctx
-	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(kept, asm.R0), callKfunc(a.target.kfuncs().Cookie))
-	a.emit(asm.StoreMem(asm.R0, 0, kept, asm.DWord))
+	value := a.ctx
+	a.emit(asm.Mov.Reg(asm.R1, a.ctx), asm.Mov.Reg(value, asm.R0), callKfunc(a.target.kfuncs().Cookie))
+	a.emit(asm.StoreMem(asm.R0, 0, value, asm.DWord))
+}
+
+// cookieFields computes what is kept in fields into R0.
+func (a *assembler) cookieFields(c *cookie) {
+	fault, faulted := a.fault, a.faulted
+	for i := range c.fields {
+		if i > 0 {
+			a.spill()
+		}
+		a.keepField(&c.fields[i])
+		if i > 0 {
+			a.unspill(asm.R2)
+			a.emit(asm.Or.Reg(asm.R0, asm.R2))
+		}
+	}
+	a.fault, a.faulted = fault, faulted
 }
 
 // keepField computes a value and shifts it to its place in R0.
@@ -188,6 +197,9 @@ func (a *assembler) loadCookie(again bool) {
 // cookie.
 func (a *assembler) returnWithCookie(c *cookie) {
 	p := a.probe
+	if a.target.told != nil {
+		a.keepContext()
+	}
 	late, asked := p.Return.Predicates, a.hasTicket()
 	if asked {
 		late = a.begin(late)
@@ -203,6 +215,9 @@ func (a *assembler) returnWithCookie(c *cookie) {
 		if kept {
 			a.emit(asm.LoadMem(asm.R0, asm.RFP, stackCookie, asm.DWord))
 		}
+	}
+	if a.target.told != nil && !c.timed {
+		a.emit(asm.And.Imm(asm.R0, cookieWanted))
 	}
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
 	if !asked {

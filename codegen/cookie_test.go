@@ -88,11 +88,11 @@ func TestJoined(t *testing.T) {
 				target.TypeID = func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 				p := planned(t, spec, m)
 				programs := compiled(t, spec, m, target)
-				if programs.Joined != p.AtBothEnds() {
+				if programs.Joined != p.AtBothEnds() && m != layout.MethodFsession {
 					t.Fatalf("%s by %s: joined %t", spec, m, programs.Joined)
 				}
 				if !programs.Joined {
-					continue
+					continue // see TestTold
 				}
 				insns, err := bpf.LinkJoined(*programs.Either, programs.Entry, programs.Return)
 				if err != nil {

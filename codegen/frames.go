@@ -72,7 +72,7 @@ func (a *assembler) openInPlace() {
 	a.isOurProbe(far)
 	a.emit(asm.Ja.Label(taken))
 	a.place(far)
-	if a.guarded() && a.again != "" { // it calls helpers
+	if a.again != "" { // it calls helpers
 		a.againUsed = true
 		a.emit(asm.Ja.Label(a.again))
 	} else {

@@ -117,6 +117,7 @@ var listings = []struct {
 	{"fentry-void", "nothing($duration > 1ms)", layout.MethodFentry, plain},
 	{"fentry-int128", "wide(v)", layout.MethodFentry, plain},
 	{"fsession-cookie", "send(it->flags, return)", layout.MethodFsession, plain},
+	{"fsession-told", "send(it->flags, return < 0)", layout.MethodFsession, plain},
 	{"fsession-duration", "send($duration > 1ms)", layout.MethodFsession, plain},
 	{"kprobe-members", "send(it->pos > 5, it->flags)", layout.MethodKprobe, plain},
 	{"kprobe-cast", "send(it->pos > 5, it->flags)", layout.MethodKprobe, casting},

@@ -35,7 +35,10 @@ func TestGuard(t *testing.T) {
 						checkLabels(t, spec, functions[0])
 						checkGuard(t, spec+" by "+m.String(), functions[0].Insns)
 						asks := functions[0].Insns
-						if programs.Either != nil && !programs.Joined {
+						switch {
+						case m == layout.MethodFsession && programs.Either != nil:
+							asks = atBothEnds(t, programs)
+						case programs.Either != nil:
 							asks = programs.Either.Insns
 						}
 						if goesOn(t, asks, bpf.Off, end == 1) {

@@ -124,7 +124,7 @@ func (a *assembler) moveTo(reg asm.Register) {
 // confirmZero makes sure that a direct load at R2 + t.Off that gave 0 read a 0: a load that
 // faults gives 0 too. Any other value pays only one jump.
 func (a *assembler) confirmZero(t *expr.Load) {
-	if a.guarded() && a.again != "" {
+	if a.again != "" {
 		a.againUsed = true
 		again, failed := a.again, a.fault
 		if a.testsFirst() {

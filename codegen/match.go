@@ -52,7 +52,7 @@ const maxInline = 64
 // of its own.
 func (a *assembler) callMatch(t *expr.Match) {
 	a.value(t.X.Addr, useAny)
-	a.reads = a.reads || a.guarded()
+	a.reads = true
 	a.saveContext()
 	a.emit(asm.Mov.Reg(asm.R1, asm.R0), call(a.matchFunction(t)))
 	a.restoreContext()

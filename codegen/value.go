@@ -236,7 +236,7 @@ func (a *assembler) ids() {
 		a.helper(asm.FnGetCurrentPidTgid)
 		return
 	}
-	a.reads = a.reads || a.guarded()
+	a.reads = true
 	a.saveContext()
 	a.emit(call(bpf.FuncIDs))
 	a.restoreContext()

@@ -29,7 +29,7 @@ func explain(w io.Writer, p *plan.Plan, target codegen.Options) error {
 			return err
 		}
 		explainProbe(&b, probe)
-		if programs.Joined {
+		if probe.AtBothEnds() {
 			explainProgram(&b, "at both ends", []bpf.Subprogram{*programs.Either})
 		}
 		explainProgram(&b, "at entry", programs.Entry)

@@ -33,6 +33,30 @@ func TestLiveMember(t *testing.T) {
 	})
 }
 
+// TestLiveKept: what is kept of a call until its result decides, of calls that return 33 and
+// of one that returns 0: a number, 0, what cannot be read, and nothing but the time. /dev/zero
+// is device 1:5, root's, and the buffer is in user space.
+func TestLiveKept(t *testing.T) {
+	guest.Require(t)
+	for _, method := range []string{"fentry", "fsession"} {
+		if !offered(t, method) {
+			continue
+		}
+		out := traced(t, "trace", "--attach="+method, "-s", "none",
+			"vfs_read(file->f_inode->i_rdev, return == 33)", "vfs_read(file->f_inode->i_uid.val, return == 33)",
+			"vfs_read(((struct file *)buf)->f_flags, return == 33)", "vfs_read($duration < 1h, return == 33)", "vfs_read($duration > 1h, return == 33)",
+			"--", "sh", "-c", "exec >/dev/null; "+steady+"dd if=/dev/null bs=33 count=1 2>/dev/null; workload read -size 33 -count 5")
+		want := map[string]int{
+			fmt.Sprintf(" file->f_inode->i_rdev = (dev_t)%d,", 1<<20|5): 5, " file->f_inode->i_uid.val = (uid_t)0,": 5,
+			" ((struct file *)buf)->f_flags = ?\n": 5, " $duration = ": 5, "return = (ssize_t)33": 20, "return = ": 20}
+		for text, n := range want {
+			if got := strings.Count(out, text); got != n {
+				t.Errorf("by %s: %q %d times, want %d:\n%s", method, text, got, n, out)
+			}
+		}
+	}
+}
+
 // counting traces a workload with many SPECs of one function at once, which
 // costs one start of ksnoop. An item of its own tells the records of each.
 func counting(t *testing.T, attach, function string, want map[string]int, work ...string) {
