@@ -93,13 +93,14 @@ func AppendAway(dst asm.Instructions, reg, place asm.Register) asm.Instructions 
 }
 
 // AppendLetGo appends the code that lets go of the stack whose home is at place. R0 changes. The
-// store needs no order: only programs on the same stack test it, and they run on this CPU.
+// store needs no order: programs on the same stack see it in any case, and one on another stack that
+// sees it late takes another place.
 func AppendLetGo(dst asm.Instructions, place asm.Register) asm.Instructions {
 	return append(dst, asm.Mov.Imm(asm.R0, 0), asm.StoreMem(place, int16(unsafe.Offsetof(engineGuard{}.Stack)), asm.R0, asm.Word))
 }
 
-// setGuard makes room for the guard's table. There is one place more than it has: the place behind
-// each home is tested, too.
+// setGuard makes room for the guard's table, and for one place more: AppendHold looks at the place
+// behind a home, and the last home has none in the table.
 func setGuard(spec *ebpf.CollectionSpec) {
 	enlarge(spec.Maps[mapGuard], "guards", int(guards+1)*int(unsafe.Sizeof(engineGuard{})))
 }

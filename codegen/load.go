@@ -276,7 +276,7 @@ func structBehind(t btf.Type) btf.Type {
 }
 
 // typedTarget returns the struct or union that a pointer points to. It refuses pointers
-// with a type tag (__user, __percpu, __rcu): their memory cannot simply be loaded from.
+// tagged __user or __percpu: their memory cannot simply be loaded from.
 func typedTarget(t btf.Type) (btf.Type, bool) {
 	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if !ok || qualifier.HasTag(p.Target, qualifier.All|qualifier.Typedef, "user", "percpu") {

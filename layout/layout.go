@@ -394,7 +394,7 @@ func (p *Probe) layReturn() error {
 			switch {
 			case late(c.Value) && late(c.Target) && c.After == nil:
 				half.Stores = append(half.Stores, l.capture(i, j, c, PartTarget)...)
-			case p.Spec.Parens: // an argument that nobody named: leave it out
+			case p.Spec.Parens: // without them nobody named the argument: it is left out
 				return p.notAtReturn()
 			}
 		}
