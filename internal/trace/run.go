@@ -143,6 +143,8 @@ func (r *Run) Records(ctx context.Context, l Limits) iter.Seq2[[]byte, error] {
 		}
 		stop()
 		r.tooMuch = <-kept
+		// Not in the background only: the next may be Close. If it fails, that was logged.
+		_ = r.tracer.Stop()
 	}
 }
 
