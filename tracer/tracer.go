@@ -85,7 +85,6 @@ type Tracer struct {
 	kernel  *kernel.View
 	limits  trace.Limits
 	fields  *output.Fields
-	names   *symbols.Resolver
 	read    bool             // Calls or Sessions was ranged over
 	decoder *session.Decoder // nil until sessions are read
 }
@@ -128,8 +127,7 @@ func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
 	if err := run.Start(nil); err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
-	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(symbols.Appender(k.view)),
-		names: symbols.New(k.view, nil, symbols.LevelNone)}, nil
+	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(symbols.Appender(k.view))}, nil
 }
 
 // parse turns the texts of a request into what package trace takes.
@@ -193,6 +191,10 @@ func (r *Request) limits(log *slog.Logger) trace.Limits {
 		share = 0
 	}
 	return trace.Limits{Budget: attach.Budget{Share: share, Asked: r.MaxCPU > 0, Say: func(takes, part float64) {
+		if part == 1 {
+			log.Warn("all calls are looked at again")
+			return
+		}
 		log.Warn("tracing takes more than it may: calls are looked at for a part of the time", "takes", takes, "part", part)
 	}}}
 }
