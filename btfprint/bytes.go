@@ -51,6 +51,7 @@ func (w *valueWriter) byteArray(b *body, off int) {
 	w.close(']')
 }
 
+// byteElement writes one byte of an array that is not text, as Plain wants it.
 func (w *valueWriter) byteElement(c byte, signed bool) {
 	switch {
 	case w.o.Hide&HideValues != 0:

@@ -137,6 +137,7 @@ func (c *compiler) body(t btf.Type, keys scope) (uint32, error) {
 	return id, nil
 }
 
+// compile fills in a body by the kind of its type. Types without a size have no values.
 func (c *compiler) compile(t btf.Type, keys scope) (body, error) {
 	switch t := t.(type) {
 	case *btf.Int:
@@ -161,6 +162,8 @@ func (c *compiler) compile(t btf.Type, keys scope) (body, error) {
 	}
 }
 
+// compileInt handles integers. Sizes that no register has, such as the 16 bytes of
+// __int128, are shown in hexadecimal.
 func compileInt(t *btf.Int) (body, error) {
 	b := body{
 		size:   t.Size,
@@ -192,6 +195,7 @@ func compileFloat(t *btf.Float) (body, error) {
 	return body{}, fmt.Errorf("float of %d bytes", t.Size)
 }
 
+// array handles arrays. Bytes get a kind of their own, because they may be text.
 func (c *compiler) array(t *btf.Array) (body, error) {
 	elem, err := c.body(t.Type, nil)
 	if err != nil {
@@ -231,6 +235,8 @@ func (c *compiler) members(b *body, members []btf.Member, keys scope) error {
 	return nil
 }
 
+// member compiles a member and the text before its value. It checks that the member lies
+// inside its type, so that printing needs no further checks.
 func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error) {
 	var f field
 	if m.Name != "" {

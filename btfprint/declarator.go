@@ -79,6 +79,8 @@ func (w *declWriter) over() bool {
 	return w.depth > maxDeclDepth || len(w.dst) > w.limit
 }
 
+// decl writes a whole declaration: what is left of the name, the name, and what is right
+// of it.
 func (w *declWriter) decl(t btf.Type, name string) {
 	outer := w.tight
 	w.tight = false
@@ -90,6 +92,7 @@ func (w *declWriter) decl(t btf.Type, name string) {
 
 func (w *declWriter) str(s string) { w.dst = append(w.dst, s...) }
 
+// last returns the last byte written, or 0.
 func (w *declWriter) last() byte {
 	if len(w.dst) == 0 {
 		return 0
@@ -97,6 +100,8 @@ func (w *declWriter) last() byte {
 	return w.dst[len(w.dst)-1]
 }
 
+// name writes the name, with a space before it unless a star or a parenthesis comes
+// first.
 func (w *declWriter) name(name string) {
 	if name == "" {
 		return
@@ -110,6 +115,8 @@ func (w *declWriter) name(name string) {
 	w.dst = terminal.AppendName(w.dst, name)
 }
 
+// left writes what is left of the name: the innermost type first, then stars and
+// qualifiers on the way back.
 func (w *declWriter) left(t btf.Type) {
 	if w.over() {
 		w.str("...")
@@ -214,6 +221,8 @@ func (w *declWriter) arrayQualified(q qualifier.Layer, arr *btf.Array, t btf.Typ
 	}
 }
 
+// right writes what is right of the name, array bounds and parameters, and closes the
+// parentheses that star opened.
 func (w *declWriter) right(t btf.Type) {
 	if w.over() {
 		return
@@ -244,6 +253,7 @@ func (w *declWriter) right(t btf.Type) {
 	}
 }
 
+// params writes a list of parameters; (void) if it is empty.
 func (w *declWriter) params(params []btf.FuncParam) {
 	w.str("(")
 	defer w.str(")")
@@ -337,6 +347,7 @@ func (w *declWriter) lineBody(t btf.Type) {
 	w.str("}")
 }
 
+// lineMembers writes the members of an anonymous struct or union on one line.
 func (w *declWriter) lineMembers(members []btf.Member) {
 	for _, m := range members {
 		if w.over() {

@@ -38,6 +38,8 @@ type diffWriter struct {
 	before []byte
 }
 
+// diff writes the differences in one member. It compares bytes first, as most members
+// are equal. At its end the path is what it was at the beginning.
 func (w *diffWriter) diff(f *field, off int) {
 	b := &w.p.bodies[f.body]
 	off += int(f.off)
@@ -92,6 +94,8 @@ func (w *diffWriter) isText(b *body, off, end int) bool {
 	return text && (was || allZero(before)) || was && allZero(after)
 }
 
+// diffMembers goes through the members of a struct or union. With Likely, only one
+// member of a union is looked at, unless it shows no difference.
 func (w *diffWriter) diffMembers(b *body, off int) {
 	member := func(f *field) { w.diff(f, off) }
 	if fields := w.fields(b, off); len(fields) < int(b.n) {
@@ -105,6 +109,8 @@ func (w *diffWriter) diffMembers(b *body, off int) {
 	w.eachMember(w.p.fields[b.first:b.first+b.n], member)
 }
 
+// diffElements goes through the elements of an array. The path of an element ends with
+// its index.
 func (w *diffWriter) diffElements(b *body, off, end int) {
 	path := len(w.dst) - w.line
 	w.eachElement(b, off, func(i int, f *field, off int) bool {
@@ -120,6 +126,7 @@ func (w *diffWriter) diffElements(b *body, off, end int) {
 	})
 }
 
+// upToNUL returns the text before its first NUL.
 func upToNUL(text []byte) []byte {
 	if end := bytes.IndexByte(text, 0); end >= 0 {
 		return text[:end]

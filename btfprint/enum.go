@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
+// enum sorts the enumerators by value, for binary search.
 func (c *compiler) enum(t *btf.Enum) (body, error) {
 	switch t.Size {
 	case 1, 2, 4, 8:
@@ -72,6 +73,7 @@ func isFlags(t *btf.Enum) bool {
 	return true
 }
 
+// enum writes the name of a value, or its number if it has none.
 func (w *valueWriter) enum(f *field, b *body, off int) {
 	v := w.p.number(f, b, w.raw, off)
 	if dst, ok := w.p.appendEnum(w.dst, b, v, w.o.Plain); ok {
@@ -125,6 +127,7 @@ func (p *Printer) appendEnum(dst []byte, b *body, v uint64, plain bool) ([]byte,
 	return dst, true
 }
 
+// enumerator finds the name of a value by binary search.
 func (p *Printer) enumerator(list []enumerator, v uint64) (span, bool) {
 	i, ok := slices.BinarySearchFunc(list, v, func(e enumerator, v uint64) int {
 		switch {

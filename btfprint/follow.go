@@ -25,6 +25,8 @@ type followed struct {
 	text bool     // `char *`
 }
 
+// compile compiles the target on first use. Two goroutines may both do so; the results
+// are equal, and either is kept.
 func (t *pointee) compile(little bool) *followed {
 	if done := t.state.Load(); done != nil {
 		return done

@@ -49,6 +49,7 @@ func (w *jsonWriter) comma() {
 	}
 }
 
+// bytes writes a value of any kind.
 func (w *jsonWriter) bytes(f *field, b *body, off int) {
 	if w.o.Readings && w.read(f, b, off) {
 		return
@@ -114,6 +115,8 @@ func (w *jsonWriter) members(b *body, off int) {
 	w.eachMember(w.fields(b, off), func(f *field) { w.member(f, off) })
 }
 
+// member writes a member with its key. An anonymous struct or union has none: its
+// members go into the object that is open.
 func (w *jsonWriter) member(f *field, off int) {
 	b := &w.p.bodies[f.body]
 	off += int(f.off)
@@ -136,6 +139,8 @@ func (w *jsonWriter) member(f *field, off int) {
 	w.bytes(f, b, off)
 }
 
+// elements writes an array. Elements that are zero are shown too: without them, the
+// others would have the wrong index.
 func (w *jsonWriter) elements(b *body, off int) {
 	if w.deep() {
 		w.str(`["..."]`)
@@ -162,6 +167,7 @@ func (w *jsonWriter) elements(b *body, off int) {
 	w.depth--
 }
 
+// byteArray writes chars as a string and other bytes as numbers.
 func (w *jsonWriter) byteArray(b *body, off int) {
 	raw, n := w.bytesOf(b, off)
 	if b.isChar {
@@ -213,6 +219,7 @@ func (w *jsonWriter) text(raw []byte, n int) {
 	w.dst = append(w.dst, '"')
 }
 
+// scalar writes a value without parts. Integers of more than 64 bits are strings.
 func (w *jsonWriter) scalar(f *field, b *body, off int) {
 	raw := w.raw[off:]
 	switch b.kind {
@@ -254,6 +261,7 @@ func (w *jsonWriter) enum(b *body, v uint64) {
 	}
 }
 
+// float writes a number. JSON has no NaN and no infinities, so these are strings.
 func (w *jsonWriter) float(raw []byte) {
 	v := w.p.float(raw)
 	if v != v || math.IsInf(v, 0) {
@@ -284,6 +292,7 @@ func (w *jsonWriter) pointer(b *body, addr uint64) {
 	w.dst = append(w.dst[:start], w.dst[start+prefix:plain]...)
 }
 
+// pointerName writes the member "name", if the address has one.
 func (w *jsonWriter) pointerName(addr uint64) {
 	start := len(w.dst)
 	w.str(`,"name":`)
@@ -301,6 +310,7 @@ func (w *jsonWriter) pointerName(addr uint64) {
 	w.quote(name)
 }
 
+// follow writes the member "value", if memory at the address was captured.
 func (w *jsonWriter) follow(t *pointee, addr uint64) {
 	to, raw := w.behind(t, addr)
 	if to == nil {

@@ -34,6 +34,8 @@ const (
 // maxScored is how many values of each member are judged.
 const maxScored = 64
 
+// score rates how well the bytes fit a member. Zero bytes fit anything and tell nothing.
+// budget bounds the values looked at.
 func (p *Printer) score(f *field, raw []byte, off int, budget *int) int {
 	b := &p.bodies[f.body]
 	off += int(f.off)
@@ -90,6 +92,8 @@ const firstError = 1<<64 - 4096
 // Small negative numbers are not.
 func isKernelAddress(v uint64) bool { return v >= 0xff00_0000_0000_0000 && v < firstError }
 
+// scorePointer rates a pointer. A NULL and an error pointer say nothing, since small
+// numbers look like them.
 func scorePointer(v uint64) int {
 	switch {
 	case v == 0:
@@ -104,6 +108,8 @@ func scorePointer(v uint64) int {
 	return wrong
 }
 
+// scoreInt rates an integer. Any number is plausible, but a bool is 0 or 1, and an
+// address is probably a pointer.
 func scoreInt(b *body, v uint64) int {
 	switch {
 	case b.isBool && v > 1:
@@ -116,6 +122,7 @@ func scoreInt(b *body, v uint64) int {
 	return 0
 }
 
+// scoreText rates a char array by the bytes before its first NUL.
 func scoreText(raw []byte) int {
 	for i, c := range raw {
 		switch {

@@ -89,6 +89,7 @@ type layoutWriter struct {
 	base  uint32 // offset in the outermost type
 }
 
+// line starts a line with its indent.
 func (l *layoutWriter) line() {
 	l.w.str("\n")
 	for range l.level {
@@ -133,6 +134,7 @@ func (l *layoutWriter) body(t btf.Type, outermost bool) {
 	l.w.mark = -1
 }
 
+// enumerators writes the values of an enum, one on each line.
 func (l *layoutWriter) enumerators(t *btf.Enum) {
 	for _, v := range t.Values {
 		if l.w.over() {
@@ -146,6 +148,7 @@ func (l *layoutWriter) enumerators(t *btf.Enum) {
 	}
 }
 
+// members writes the members of a struct or union, with the holes between them.
 func (l *layoutWriter) members(slots []slot, sum totals) {
 	l.holes(sum.bitLead, sum.lead, len(slots) > 0)
 	for i := range slots {

@@ -272,6 +272,7 @@ func (w *valueWriter) open(bracket, closing byte) bool {
 	return true
 }
 
+// members writes the members of a struct or union.
 func (w *valueWriter) members(b *body, off int) {
 	if !w.open('{', '}') {
 		return
@@ -334,6 +335,7 @@ func (w *valueWriter) onSide(f *field, side string, seen bool) bool {
 // maxOnce is how many numbers of a union Once remembers.
 const maxOnce = 8
 
+// elements writes the elements of an array, up to MaxElements.
 func (w *valueWriter) elements(b *body, off int) {
 	if !w.open('[', ']') {
 		return

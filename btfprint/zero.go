@@ -15,6 +15,8 @@ func (w *walker) isZero(f *field, b *body, off int, plain bool) bool {
 	return w.p.isZero(b, w.raw, off, plain)
 }
 
+// isZero is the recursive part. A dense value is not zero if any of its bytes is not;
+// others have padding, so their members decide.
 func (p *Printer) isZero(b *body, raw []byte, off int, plain bool) bool {
 	size := int(b.size)
 	if allZero(raw[off : off+size]) {
@@ -52,6 +54,7 @@ func (p *Printer) isZero(b *body, raw []byte, off int, plain bool) bool {
 	return false
 }
 
+// allZero tests eight bytes at a time: most members of most objects are zero.
 func allZero(raw []byte) bool {
 	for len(raw) >= 8 {
 		if raw[0]|raw[1]|raw[2]|raw[3]|raw[4]|raw[5]|raw[6]|raw[7] != 0 {

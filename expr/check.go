@@ -256,6 +256,8 @@ func (c *checker) diff(call *Call) (Item, bool) {
 	return it, true
 }
 
+// isPredicate reports whether an item is a predicate, from its topmost operator alone.
+// The types do not matter: a bool parameter by itself is a value to show.
 func isPredicate(x Expr) bool {
 	switch x := x.(type) {
 	case *Unary:
@@ -266,6 +268,7 @@ func isPredicate(x Expr) bool {
 	return false
 }
 
+// unparen strips parentheses. (x == 1) is a predicate just as x == 1 is.
 func unparen(x Expr) Expr {
 	for {
 		p, ok := x.(*Paren)

@@ -21,6 +21,7 @@ var functions = map[string]int{
 	"hex": 1, "dec": 1, "sym": 1, "ip": 1, "mac": 1, "ntohs": 1, "ntohl": 1,
 }
 
+// arity reports a call with the wrong number of arguments.
 func (c *checker) arity(x *Call, n int) bool {
 	if len(x.Args) == n {
 		return true
@@ -29,6 +30,8 @@ func (c *checker) arity(x *Call, n int) bool {
 	return false
 }
 
+// call checks a call of one of the language's functions. Functions that choose a
+// notation return their operand unchanged, with its view set.
 func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	n, ok := functions[x.Func.Name]
 	if !ok {
@@ -134,6 +137,7 @@ func (c *checker) netAddress(x *Call, view View, sizes ...int64) (operand, bool)
 	return o, true
 }
 
+// orList writes "4 or 16".
 func orList(sizes []int64) string {
 	s := ""
 	for i, n := range sizes {
@@ -145,6 +149,8 @@ func orList(sizes []int64) string {
 	return s
 }
 
+// swap checks ntohs(x) and ntohl(x). The argument is converted first, as the parameter
+// of a C function would be.
 func (c *checker) swap(x *Call, n numeric) (operand, bool) {
 	o, ok := c.value(x.Args[0], nil)
 	if !ok {

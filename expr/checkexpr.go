@@ -64,6 +64,8 @@ func (c *checker) value(x Expr, want *btf.Enum) (operand, bool) {
 	return c.scalar(o, x.Span())
 }
 
+// returned checks `return`. A place in the code has none, and neither has a void
+// function.
 func (c *checker) returned(x *Return) (operand, bool) {
 	if c.scope.Point {
 		return c.point(x.Pos)
@@ -82,6 +84,7 @@ func (c *checker) returned(x *Return) (operand, bool) {
 var contextVars = map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
 	"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
 
+// context checks a name with a $: a context value, a register, or $argN.
 func (c *checker) context(x *Context) (operand, bool) {
 	if name, ok := contextVars[x.Name]; ok {
 		if name == ContextDuration && c.scope.Point {
@@ -151,6 +154,8 @@ func (c *checker) point(at Span) (operand, bool) {
 	return c.fault(CodeNoReturn, at, hint, "%s is passed, and does not return", c.scope.Func)
 }
 
+// unary checks an operator before its operand. The operand is promoted first, so that -x
+// of an unsigned char is a negative int, as in C.
 func (c *checker) unary(x *Unary, want *btf.Enum) (operand, bool) {
 	switch x.Op {
 	case OpDeref:
@@ -181,6 +186,7 @@ func isPointer(t btf.Type) bool {
 	return ok
 }
 
+// deref checks *x.
 func (c *checker) deref(x *Unary) (operand, bool) {
 	o, ok := c.value(x.X, nil)
 	if !ok {
@@ -253,6 +259,8 @@ func (c *checker) member(x *Member) (operand, bool) {
 	return c.selectMember(o, x.Name, x.NamePos)
 }
 
+// selectMember moves an operand that is a struct or union to one of its members. It only
+// adds offsets: nothing is loaded yet.
 func (c *checker) selectMember(o operand, name string, at Span) (operand, bool) {
 	m, off, ok := findMember(o.t, name, 0)
 	if !ok {
@@ -352,6 +360,7 @@ func (c *checker) advance(p, i operand, op Op, at Span) (operand, bool) {
 	return operand{t: p.t, val: sum, space: p.space, cast: true}, true
 }
 
+// sizeof checks sizeof. An expression in it is checked but never computed, as in C.
 func (c *checker) sizeof(x *Sizeof) (operand, bool) {
 	var t btf.Type
 	if x.X != nil {

@@ -73,10 +73,13 @@ func (c *checker) pair(x *Binary, want *btf.Enum) (a, b operand, ok bool) {
 	return a, b, okA && okB
 }
 
+// isParam reports whether a name is a parameter. Parameters hide enumerators and
+// constants.
 func (c *checker) isParam(name string) bool {
 	return slices.ContainsFunc(c.scope.Params, func(p Param) bool { return p.Name == name })
 }
 
+// enumOf returns the enum that t is, for looking up the names that x is compared with.
 func enumOf(t btf.Type, otherwise *btf.Enum) *btf.Enum {
 	if e, ok := btf.UnderlyingType(t).(*btf.Enum); ok {
 		return e
@@ -224,10 +227,13 @@ func textMax(arr *btf.Array) uint32 {
 	return arr.Nelems
 }
 
+// textAt returns the string that a pointer operand points to.
 func (c *checker) textAt(o operand) *Text {
 	return &Text{T: o.t, Addr: o.val, Max: MaxText, Space: o.space, At: c.when(o.val)}
 }
 
+// cast checks a cast. A pointer that was cast is no longer of the type that the verifier
+// knows; see operand.cast.
 func (c *checker) cast(x *Cast) (operand, bool) {
 	t, okT := c.typeNamed(x.Type)
 	o, ok := c.value(x.X, enumOf(t, nil))

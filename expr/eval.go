@@ -84,6 +84,7 @@ func Eval(t Term, m Machine) (uint64, error) {
 	panic(fmt.Sprintf("expr: %T has no value", t))
 }
 
+// truth is C's result of a comparison: 0 or 1, of type int.
 func truth(b bool) uint64 {
 	if b {
 		return 1
@@ -106,6 +107,8 @@ func extract(t Term, p [9]byte, b Bits) uint64 {
 	return v >> (64 - b.Size)
 }
 
+// evalLoad reads memory. Adding Off wraps around, as the address computation of a
+// program does.
 func evalLoad(t *Load, m Machine) (uint64, error) {
 	addr, err := Eval(t.Addr, m)
 	if err != nil {
@@ -135,6 +138,8 @@ func evalUnary(t *UnaryTerm, m Machine) (uint64, error) {
 	panic("expr: no unary term is " + t.Op.String())
 }
 
+// evalBinary computes both operands, even if the first one decides; only Logic skips
+// one.
 func evalBinary(t *BinaryTerm, m Machine) (uint64, error) {
 	x, err := Eval(t.X, m)
 	if err != nil {
@@ -153,6 +158,7 @@ func evalBinary(t *BinaryTerm, m Machine) (uint64, error) {
 	return n.extend(v), err
 }
 
+// compare returns x op y for numbers in register form.
 func compare(op Op, x, y uint64, signed bool) bool {
 	if signed { // flipping the top bits maps the order of signed numbers to that of unsigned ones
 		x, y = x^1<<63, y^1<<63
@@ -205,6 +211,7 @@ func arithmetic(op Op, x, y uint64, n numeric) (uint64, error) {
 	panic("expr: no arithmetic is " + op.String())
 }
 
+// divide returns x / y or x % y, rounded towards zero as in C.
 func divide(op Op, x, y uint64, signed bool) (uint64, error) {
 	switch {
 	case y == 0:
@@ -219,6 +226,7 @@ func divide(op Op, x, y uint64, signed bool) (uint64, error) {
 	return uint64(int64(x) % int64(y)), nil
 }
 
+// evalMatch compares a string. A string that cannot be read is a fault, for != as well.
 func evalMatch(t *Match, m Machine) (uint64, error) {
 	s, err := readText(t.X, MatchLimit(t), m)
 	if err != nil {

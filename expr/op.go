@@ -105,6 +105,7 @@ func (o Op) Predicate() bool {
 func binaryOp(text string) Op { return findOp(text, false) }
 func unaryOp(text string) Op  { return findOp(text, true) }
 
+// findOp returns the operator with this text, binary or unary: "-" is both.
 func findOp(text string, unary bool) Op {
 	for op := OpInvalid + 1; op < opCount; op++ {
 		if ops[op].text == text && (ops[op].class == classUnary) == unary {

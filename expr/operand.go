@@ -32,6 +32,7 @@ type operand struct {
 	buffer *Buffer
 }
 
+// A place is where a value is, before it is loaded.
 type place struct {
 	addr Term // nil: in registers, of parameter arg or, if arg is resultArg, of the return value
 	off  int64
@@ -343,6 +344,7 @@ func enumConst(e *btf.Enum, v uint64) operand {
 	return value(t, &Const{t, v})
 }
 
+// enumValues lists the values of an ambiguous name, each with its enum.
 func enumValues(found []Enumerator) string {
 	s := ""
 	for i, f := range found {
@@ -476,6 +478,7 @@ func typeName(t btf.Type) string {
 	}
 }
 
+// spell joins the parts of a type's name: kind, name and stars.
 func spell(kind, name, stars string) string {
 	if name == "" && kind != "void" && (kind == "struct" || kind == "union" || kind == "enum") {
 		name = "(anonymous)"

@@ -221,6 +221,7 @@ func (b *builder) span(from, to lexer.Position) Span {
 	return Span{from.Offset, len(strings.TrimRight(b.text[:to.Offset], " \t\r\n\v\f"))}
 }
 
+// spec builds the whole tree. It reports signatures on targets that have none.
 func (b *builder) spec(g *specGrammar) *Spec {
 	at := strings.Index(b.text, g.Selector)
 	s := &Spec{Text: b.text, Parens: g.Parens, Selector: b.selector(g.Selector, Span{at, at + len(g.Selector)})}
@@ -336,6 +337,7 @@ func (b *builder) expr(g *exprGrammar) Expr {
 	return climb(b.unary(g.First), 1)
 }
 
+// unary builds operators and casts before an operand.
 func (b *builder) unary(g *unaryGrammar) Expr {
 	at := Span{Start: g.Pos.Offset}
 	switch {
@@ -351,6 +353,7 @@ func (b *builder) unary(g *unaryGrammar) Expr {
 	return b.postfix(g.Postfix)
 }
 
+// postfix builds members and indexes, from the left: a->b[1] is (a->b)[1].
 func (b *builder) postfix(g *postfixGrammar) Expr {
 	x := b.primary(g.Primary)
 	for _, s := range g.Suffixes {
@@ -365,6 +368,7 @@ func (b *builder) postfix(g *postfixGrammar) Expr {
 
 func nameSpan(n *nameGrammar) Span { return Span{n.Pos.Offset, n.Pos.Offset + len(n.Name)} }
 
+// primary builds a literal, a name, a call or an expression in parentheses.
 func (b *builder) primary(g *primaryGrammar) Expr {
 	start := g.Pos.Offset
 	tok := func(s string) Span { return Span{start, start + len(s)} }
@@ -418,6 +422,8 @@ func (b *builder) containerOf(g *containerOfGrammar, at Span) Expr {
 	return c
 }
 
+// typeName builds a type as TypeName has it. Qualifiers mean nothing for a value, so
+// they are dropped.
 func (b *builder) typeName(g *typeGrammar) TypeName {
 	words := make([]string, 0, len(g.Words))
 	for _, w := range g.Words {
@@ -467,6 +473,7 @@ func (b *builder) integer(s string, at Span) Expr {
 	return x
 }
 
+// duration converts a duration to nanoseconds, a long.
 func (b *builder) duration(s string, at Span) Expr {
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -475,6 +482,7 @@ func (b *builder) duration(s string, at Span) Expr {
 	return &Int{Pos: at, Value: uint64(d.Nanoseconds()), Long: true}
 }
 
+// char converts a character literal of one byte to an int.
 func (b *builder) char(s string, at Span) Expr {
 	body := s[1 : len(s)-1]
 	if body == `\0` {

@@ -82,6 +82,7 @@ func appendPrec(b []byte, x Expr, min int) []byte {
 	return appendNode(b, x)
 }
 
+// precedence returns how tightly the topmost operator of x binds.
 func precedence(x Expr) int {
 	switch x := x.(type) {
 	case *Binary:
@@ -92,6 +93,7 @@ func precedence(x Expr) int {
 	return precPostfix
 }
 
+// appendNode writes x without parentheses around it.
 func appendNode(b []byte, x Expr) []byte {
 	switch x := x.(type) {
 	case *Name:
@@ -160,6 +162,7 @@ func appendInt(b []byte, x *Int) []byte {
 	return b
 }
 
+// appendUnary writes an operator and its operand.
 func appendUnary(b []byte, x *Unary) []byte {
 	b = append(b, x.Op.String()...)
 	if inner, ok := x.X.(*Unary); ok && x.Op == OpAddr && inner.Op == OpAddr {
@@ -211,6 +214,7 @@ func appendContainerOf(b []byte, x *ContainerOf) []byte {
 	return append(b, ')')
 }
 
+// appendType writes a type as in a cast.
 func appendType(b []byte, t TypeName) []byte {
 	b = append(b, t.Name...)
 	for i := range t.Stars {

@@ -19,6 +19,8 @@ type addressIndex struct {
 	overlap bool
 }
 
+// sort sorts the spans by address, and those of one address by unit. It notes whether
+// any of them overlap.
 func (x *addressIndex) sort() {
 	byAddress := func(a, b unitSpan) int {
 		if a.lo != b.lo {

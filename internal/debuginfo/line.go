@@ -29,6 +29,7 @@ type lineTable struct {
 	paths     map[uint16]string // by file
 }
 
+// reset empties the table but keeps its memory.
 func (t *lineTable) reset() {
 	t.read = false
 	t.rows, t.sequences = t.rows[:0], t.sequences[:0]
@@ -158,6 +159,7 @@ func (h *lineHeader) special() *[256]advance {
 // noFile is a file number that no table has. Column 0 means unknown.
 const noFile = 0xffff
 
+// narrow cuts a number to 16 bits; one that does not fit becomes unknown.
 func narrow(n uint64, unknown uint16) uint16 {
 	if n > 0xffff {
 		return unknown

@@ -109,6 +109,8 @@ func (h *lineHeader) usual(format []attribute) bool {
 		format[1] == attribute{name: lineContentDirectory, form: formUdata}
 }
 
+// tableFormat reads the description of an entry of a table: what each field is, and its
+// form.
 func tableFormat(c *cursor) []attribute {
 	format := make([]attribute, c.u8())
 	for i := range format {
@@ -117,6 +119,7 @@ func tableFormat(c *cursor) []attribute {
 	return format
 }
 
+// readFile reads one entry of a table with any format.
 func (h *lineHeader) readFile(c *cursor, format []attribute) lineFile {
 	var f lineFile
 	before := c.pos
@@ -169,6 +172,8 @@ func (u *unit) path(i uint16, relative bool) string {
 	return p
 }
 
+// join puts a path together from the build directory, the file's directory and its name,
+// each of which may be absolute.
 func (u *unit) join(f lineFile) string {
 	h := &u.lines.header
 	name := string(u.strIn(u.main, f.name))

@@ -131,6 +131,9 @@ func newReader(i *Info, units int) *reader {
 	return &reader{info: i, units: unitCache{capacity: units}, foreign: unitCache{capacity: 16}}
 }
 
+// lookup appends the frames of addr in the unit at off. The line table tells the
+// position in the innermost function; each inlined call tells the position in its
+// caller.
 func (r *reader) lookup(dst []Frame, off, addr uint64) []Frame {
 	u := r.units.open(r.info.sections, off)
 	if u == nil {

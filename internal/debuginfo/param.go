@@ -153,6 +153,7 @@ type typeEntry struct {
 	size, encoding uint64
 }
 
+// typeEntry reads an entry of a type, as far as its name and size need it.
 func (u *unit) typeEntry(off uint64) (t typeEntry, ok bool) {
 	c := u.cursor(off)
 	a := u.abbrevs.find(c.uleb())
@@ -243,6 +244,8 @@ func (s *spelling) add(t *typeEntry, name string) (more bool) {
 	return s.size(uint32(min(t.size, 1<<31)), t.encoding == encodingSigned || t.encoding == encodingSignedChar)
 }
 
+// named sets the name, unless an outer entry has set one. const matters only for what a
+// pointer points to.
 func (s *spelling) named(name string) {
 	if s.typ.Name != "" {
 		return
@@ -260,6 +263,7 @@ func (s *spelling) size(n uint32, signed bool) (more bool) {
 	return false
 }
 
+// finish assembles the name from the parts that were found.
 func (s *spelling) finish() Type {
 	if s.typ.Name == "" {
 		s.typ.Name = "void"

@@ -54,6 +54,8 @@ func (u *unit) add(dst []span, lo, hi uint64) []span {
 	return append(dst, span{lo, hi})
 }
 
+// tombstone returns the lowest address that marks dropped code. LLVM uses the highest
+// address, and in .debug_ranges the one below it.
 func (u *unit) tombstone() uint64 {
 	if u.addrSize == 4 {
 		return 0xfffffffe

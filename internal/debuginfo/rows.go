@@ -39,6 +39,8 @@ func (i *Info) Rows(dst []Row, lo, hi uint64) (rows []Row) {
 	return dst
 }
 
+// appendRows appends the rows between lo and hi. The first starts at lo, even if its
+// code starts earlier.
 func (u *unit) appendRows(dst []Row, rows []row, lo, hi, slide uint64, relative bool) []Row {
 	base := len(dst)
 	for _, r := range rows {

@@ -22,6 +22,8 @@ type place struct {
 // addresses.
 const apartBits = 32
 
+// newPlaces decides where each section is: where it was loaded, in a range of its own,
+// or where it was linked.
 func newPlaces(f *elf.File, o Options) places {
 	p := places{bases: make([]uint64, len(f.Sections)), relocatable: f.Type == elf.ET_REL}
 	for i, s := range f.Sections {

@@ -155,6 +155,9 @@ func (f *sourceFinder) files(u *unit) (some bool) {
 	return some
 }
 
+// matches reports whether a file's path matches the glob. It remembers names by their
+// offsets, because units share nearly all of them, and tests the suffix before it
+// assembles a path.
 func (f *sourceFinder) matches(u *unit, file *lineFile) bool {
 	memo := file.name.form == formLineStrp && file.name.n < uint64(len(f.texts))
 	if memo {

@@ -71,6 +71,8 @@ func (h *halves) find(name halfName, unit uint64) *half {
 	return found
 }
 
+// open looks for a half in the .dwp file, in the build directory, and beside the file.
+// The error is the first one met.
 func (h *halves) open(name halfName) (*half, error) {
 	if len(h.byName) >= mostHalves {
 		return nil, fmt.Errorf("more than %d .dwo files", mostHalves)
@@ -100,6 +102,8 @@ func (h *halves) open(name halfName) (*half, error) {
 	return nil, first
 }
 
+// openFile opens a .dwo file. It must contain the unit with this number: a file of
+// another build may have the same name.
 func (h *halves) openFile(path string, id uint64) (*half, error) {
 	data, f, err := h.loader.openLocked(path)
 	if err != nil {

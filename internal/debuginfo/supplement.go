@@ -142,6 +142,7 @@ func (l *loader) supplement(data []byte, f *elf.File) (*sections, error) {
 	return nil, fmt.Errorf("the file that it shares with others (dwz -m) is missing: %w", errors.Join(errs...))
 }
 
+// openSupplement opens a candidate and checks that it is the right file.
 func (l *loader) openSupplement(path string, link *link) (*sections, error) {
 	data, f, err := l.open(path)
 	if err != nil {

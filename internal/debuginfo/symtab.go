@@ -39,6 +39,7 @@ type tableSymbol struct {
 // mostSymbols bounds the symbols that are read. A kernel has 200,000.
 const mostSymbols = 1 << 24
 
+// newSymbolTable finds the symbol table of a file, which may have none.
 func newSymbolTable(data []byte, f *elf.File, bases []uint64) (*symbolTable, error) {
 	t := &symbolTable{touch: func() {}}
 	t.sorted = sync.OnceValue(t.sort)

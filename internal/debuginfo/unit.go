@@ -175,6 +175,7 @@ type entry struct {
 	callFile, callLine, callAt value
 }
 
+// set stores an attribute that look-ups need, and ignores others.
 func (e *entry) set(name uint16, v value) {
 	switch name {
 	case attrLowPC:
@@ -327,6 +328,8 @@ func compare(a, b uint64) int {
 	return 0
 }
 
+// addFunction adds the addresses that the entry at off covers. A cold part makes a
+// second span.
 func (u *unit) addFunction(c cursor, a *abbrev, off uint64) {
 	x := u.extent(c, a)
 	u.scratch = u.spans(u.scratch[:0], &x)

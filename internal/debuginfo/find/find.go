@@ -148,6 +148,7 @@ func Find(root fs.FS, k Kernel) (string, error) {
 	return "", absent
 }
 
+// look tries one path. A nil result means that the file is the right one.
 func look(root fs.FS, path string, id BuildID) *Refusal {
 	f, err := root.Open(path)
 	if err != nil {
@@ -173,6 +174,7 @@ func Check(file io.ReaderAt, id BuildID) error {
 	return nil
 }
 
+// check opens the file as ELF, and compares the build ID before it looks for debug info.
 func check(file io.ReaderAt, id BuildID) *Refusal {
 	f, err := elfhead.Open(file)
 	if err != nil {

@@ -46,6 +46,7 @@ func distributions(text string) []string {
 	return append(id, like...)
 }
 
+// offerOf returns the package and the command of a distribution that is known.
 func offerOf(distribution string, k Kernel) Offer {
 	switch distribution {
 	case "debian":
