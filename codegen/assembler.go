@@ -60,6 +60,8 @@ const (
 	stackSpill   = -32 // first spilled value; stackGuard is above it
 )
 
+// newAssembler returns an assembler for one function of a probe. prefix keeps its labels
+// apart from those of other functions.
 func newAssembler(p *layout.Probe, t Options, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
 		ctx: asm.R1, aliases: map[string]string{}}
@@ -88,6 +90,8 @@ func (a *assembler) place(label string) {
 // say sets the source text of the instructions that follow.
 func (a *assembler) say(text string) { a.source = asm.Comment(text) }
 
+// emit appends instructions. The first one takes the label that was placed, and all
+// carry the current source text.
 func (a *assembler) emit(insns ...asm.Instruction) {
 	for _, ins := range insns {
 		ins = ins.WithSource(a.source)

@@ -76,6 +76,8 @@ func Compile(p *layout.Probe, t Options) (Programs, error) {
 	return out, nil
 }
 
+// programs generates the programs of a probe that reports calls; sessionPrograms does
+// those of sessions.
 func programs(p *layout.Probe, t Options) (Programs, error) {
 	if p.Role != layout.RoleCall {
 		return sessionPrograms(p, t)
@@ -148,6 +150,8 @@ func (a *assembler) program(name string) []bpf.Subprogram {
 	return append([]bpf.Subprogram{{Name: name, Args: 1, Insns: insns}}, a.functions...)
 }
 
+// programName names a program as bpftool shows it. Shared programs have no number, so
+// that equal ones stay equal.
 func programName(p *layout.Probe, t Options, half string) string {
 	if t.Shared {
 		return "shared_" + half
@@ -378,6 +382,7 @@ func kindOf(p *layout.Probe) bpf.Kind {
 
 func recordSize(r *layout.Record) int32 { return int32(bpf.EventSize + int(r.Size)) }
 
+// flag is b as an immediate.
 func flag(b bool) int32 {
 	if b {
 		return 1

@@ -91,6 +91,7 @@ func (a *assembler) arg(t *expr.Arg, u use) {
 	a.word(p, int(t.Off/8))
 }
 
+// result loads the part of the return value that t is.
 func (a *assembler) result(t *expr.Result, u use) {
 	if a.probe.Method == layout.MethodFentry || a.probe.Method == layout.MethodFsession {
 		switch kind := contextKind(a.probe.Result); {
@@ -199,6 +200,8 @@ func (a *assembler) extend(size int, signed bool) {
 	}
 }
 
+// context loads a context value. Those that cost a helper are read only where an item
+// needs them.
 func (a *assembler) context(t *expr.ContextTerm) {
 	switch t.Var {
 	case expr.ContextPID, expr.ContextTID:
@@ -260,6 +263,7 @@ func (a *assembler) kept(t *expr.Kept) {
 	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(s.Off)-a.base), asm.DWord))
 }
 
+// convert brings a value into the register form of another type.
 func (a *assembler) convert(t *expr.Convert, u use) {
 	from, fromSigned, _ := expr.Number(t.X.Type())
 	size, signed, _ := expr.Number(t.T)
@@ -271,6 +275,7 @@ func (a *assembler) convert(t *expr.Convert, u use) {
 	a.extend(size, signed)
 }
 
+// unary computes -x, ~x or !x.
 func (a *assembler) unary(t *expr.UnaryTerm) {
 	if t.Op == expr.OpNot {
 		a.truth(t)
@@ -314,6 +319,7 @@ var alu = map[expr.Op]asm.ALUOp{
 	expr.OpAdd: asm.Add, expr.OpSub: asm.Sub, expr.OpMul: asm.Mul,
 }
 
+// binary computes an arithmetic or bitwise operator, and extends the result to its type.
 func (a *assembler) binary(t *expr.BinaryTerm) {
 	size, signed, _ := expr.Number(t.T)
 	imm, isImm := a.operands(t.X, t.Y, useNumber)
@@ -336,6 +342,8 @@ func (a *assembler) binary(t *expr.BinaryTerm) {
 	a.extend(size, signed)
 }
 
+// shift computes x << y or x >> y. BPF takes counts modulo 64, the language modulo the
+// operand's width.
 func (a *assembler) shift(op expr.Op, size int, signed bool, imm int32, isImm bool) {
 	alu := asm.LSh
 	if op == expr.OpShr {

@@ -229,6 +229,8 @@ func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, er
 	return t, nil
 }
 
+// readTraceable reads which functions ftrace can trace, with addresses if the kernel
+// lists them.
 func (v *View) readTraceable() (set *traceableSet, err error) {
 	for _, file := range [...]string{tracefs + "/" + sitesFile, tracefsOld + "/" + sitesFile, tracefs + "/" + filterFile, tracefsOld + "/" + filterFile} {
 		set, err = v.readTraceableFrom(file)
@@ -252,6 +254,8 @@ func (v *View) readTraceableFrom(file string) (*traceableSet, error) {
 	return set, nil
 }
 
+// readBlacklist reads where the kernel refuses kprobes. debugfs has the list, which few
+// processes may read.
 func (v *View) readBlacklist() (functionSet, error) {
 	f, err := v.open(blacklistFile, "the functions that refuse kprobes", "mount debugfs")
 	if err != nil {

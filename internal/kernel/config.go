@@ -48,6 +48,8 @@ type config struct {
 	err     error
 }
 
+// readConfig reads the configuration from the first place that has it: /proc/config.gz,
+// /boot, or the directory of modules.
 func (v *View) readConfig() config {
 	files := []string{"proc/config.gz"}
 	if release, err := v.Release(); err == nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 )
 
+// privilegesFact reports whether the process may load and attach tracing programs.
 func privilegesFact(p Privileges) Fact {
 	f := Fact{Name: FactPrivileges, Answer: Yes}
 	switch {
@@ -61,6 +62,7 @@ func (v *View) lockdownFact() Fact {
 	return f
 }
 
+// btfFact reports whether the kernel shows its types.
 func (v *View) btfFact() Fact {
 	f := Fact{Name: FactBTF}
 	info, err := v.vmlinux()
@@ -97,6 +99,7 @@ func (v *View) fentryFact() Fact {
 	return v.feature(FactFentry)
 }
 
+// kprobesFact reports whether the kernel has kprobes and they are switched on.
 func (v *View) kprobesFact() Fact {
 	f := Fact{Name: FactKprobes}
 	if value, err := v.line("sys/kernel/debug/kprobes/enabled"); err == nil && value == "0" {
@@ -113,6 +116,7 @@ func (v *View) kprobesFact() Fact {
 	return v.feature(FactKprobes)
 }
 
+// tracefsFact reports whether tracefs is mounted and can be read.
 func (v *View) tracefsFact() Fact {
 	f := Fact{Name: FactTracefs}
 	const file = "trace_clock" // absent if nothing is mounted
@@ -131,6 +135,7 @@ func (v *View) tracefsFact() Fact {
 	return f
 }
 
+// kallsymsFact reports whether the kernel lists its symbols.
 func (v *View) kallsymsFact() Fact {
 	f := Fact{Name: FactKallsyms}
 	t, err := v.symbols()
@@ -142,6 +147,7 @@ func (v *View) kallsymsFact() Fact {
 	return f
 }
 
+// addressesFact reports whether the list of symbols has addresses for this process.
 func (v *View) addressesFact() Fact {
 	f := Fact{Name: FactAddresses, Answer: Yes}
 	restrict, _ := v.line("proc/sys/kernel/kptr_restrict")
@@ -158,6 +164,7 @@ func (v *View) addressesFact() Fact {
 	return f
 }
 
+// moduleFact reports how many of the loaded modules have BTF.
 func (v *View) moduleFact() Fact {
 	f := Fact{Name: FactModuleBTF, Answer: Yes}
 	names, err := v.modules()
@@ -181,6 +188,7 @@ func modulesText(n int) string {
 	return fmt.Sprintf("%d modules", n)
 }
 
+// jitFact reports whether BPF programs are compiled.
 func (v *View) jitFact() Fact {
 	f := Fact{Name: FactJIT}
 	value, err := v.line("proc/sys/net/core/bpf_jit_enable")
@@ -239,6 +247,7 @@ func older(release string, major, minor int) bool {
 	return ok && (is < major || is == major && sub < minor)
 }
 
+// releaseFact reports whether the kernel is at least as new as every request needs.
 func (v *View) releaseFact() Fact {
 	f := Fact{Name: FactRelease, Answer: Yes}
 	release, err := v.Release()

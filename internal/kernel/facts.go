@@ -126,6 +126,7 @@ func (v *View) Obstacle(p Privileges) (Fact, bool) {
 	return obstacle(func(name FactName) Fact { return v.fact(name, p) })
 }
 
+// obstacle is Obstacle, with the facts behind a function.
 func obstacle(get func(FactName) Fact) (Fact, bool) {
 	for _, name := range []FactName{FactBPF, FactBTF, FactEvents, FactPrivileges, FactLockdown} {
 		if fact := get(name); fact.Answer == No {
@@ -167,6 +168,7 @@ func (v *View) Privileges() (Privileges, error) {
 	return parseStatus(text)
 }
 
+// parseStatus reads the effective user and capabilities from /proc/self/status.
 func parseStatus(text string) (p Privileges, err error) {
 	var uid, caps bool
 	for line := range strings.Lines(text) {
@@ -199,6 +201,7 @@ func (v *View) Facts(p Privileges) Facts {
 	return facts
 }
 
+// fact finds out one fact.
 func (v *View) fact(name FactName, p Privileges) Fact {
 	for _, source := range factSources {
 		switch {

@@ -122,6 +122,7 @@ func (e *foreignTypesError) differs(n *int, name string) {
 	}
 }
 
+// compareFunctions looks for each function that the types describe among the symbols.
 func (t *symbolTable) compareFunctions(raw *rawBTF, e *foreignTypesError) {
 	names := make(map[string]struct{}, len(t.symbols)/2)
 	for i := range t.symbols {

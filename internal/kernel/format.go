@@ -64,6 +64,7 @@ func parseFormat(r io.Reader) ([]Field, error) {
 	return fields, in.Err()
 }
 
+// parseField parses the line of one field.
 func parseField(line string) (f Field, err error) {
 	decl, rest, _ := strings.Cut(line, ";")
 	values := map[string]uint64{}

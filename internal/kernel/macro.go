@@ -83,6 +83,7 @@ func (v *View) MacroFiles() []string {
 	return slices.Clone(v.macroValues.files)
 }
 
+// readMacros reads the formats of all tracepoints, once.
 func (v *View) readMacros() (macroTexts, error) {
 	if v.root == nil {
 		return nil, errNoKernel

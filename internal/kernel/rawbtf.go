@@ -106,6 +106,8 @@ func parseBTF(data []byte, base *rawBTF) (*rawBTF, error) {
 	return r, nil
 }
 
+// sections checks the header of a blob and returns its parts. All offsets and sizes are
+// the file's, so each is compared with the length.
 func sections(data []byte) (*rawBTF, error) {
 	if len(data) < btfHeaderSize {
 		return nil, errTruncated

@@ -63,6 +63,7 @@ func newSignatures(raw *rawBTF) *signatures {
 	return s
 }
 
+// typ returns the header of a type, looked up in the base for types of vmlinux.
 func (s *signatures) typ(id uint32) (t rawType, ok bool) {
 	if first := s.raw.firstID(); id >= first {
 		i := int(id - first)
@@ -101,6 +102,7 @@ func (s *signatures) satisfies(proto uint32, wanted []Spelling) bool {
 	return true
 }
 
+// is caches spelled: many functions have parameters of the same type.
 func (s *signatures) is(id uint32, wanted []Spelling, i int) bool {
 	key := uint64(i)<<32 | uint64(id)
 	fits, known := s.fits[key]

@@ -104,6 +104,8 @@ type SymbolSearch func(beginnings []string) (io.ReadCloser, error)
 // search fails, the file is read.
 func (v *View) SearchSymbols(search SymbolSearch) { v.search = search }
 
+// searchSymbols returns the symbols whose names begin with one of some texts. If the
+// search fails, it reads the file.
 func (v *View) searchSymbols(beginnings []string, wanted func(name []byte) bool) (*symbolTable, error) {
 	if v.search == nil {
 		return nil, errors.ErrUnsupported
@@ -218,6 +220,8 @@ func (v *View) Symbols() error {
 	return nil
 }
 
+// find returns the symbol at an address: the nearest one at or below it, unless it ends
+// before.
 func (t *symbolTable) find(addr uint64) (Symbol, bool) {
 	order := t.sorted()
 	next := sort.Search(len(order), func(i int) bool { return t.symbols[order[i]].addr > addr })

@@ -95,6 +95,7 @@ func (v *View) scopes(module string) []func() ([]*typeInfo, error) {
 	return []func() ([]*typeInfo, error){own, one("")}
 }
 
+// splitSpelling separates the keyword from the name: "struct", "sk_buff".
 func splitSpelling(spelling string) (kind, name string) {
 	words := strings.Fields(spelling)
 	if len(words) == 2 && slices.Contains([]string{"struct", "union", "enum"}, words[0]) {

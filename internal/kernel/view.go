@@ -156,6 +156,7 @@ type typeInfo struct {
 	decode *sync.Mutex
 }
 
+// newTypeInfo checks the headers of a blob. Decoding waits until a type is needed.
 func newTypeInfo(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 	var rawBase *rawBTF
 	decode := new(sync.Mutex)
@@ -261,6 +262,7 @@ func (v *View) moduleInfo(name string) (*typeInfo, error) {
 	return read()
 }
 
+// readModule reads the BTF of a module, which extends that of vmlinux.
 func (v *View) readModule(name string) (*typeInfo, error) {
 	if v.root == nil {
 		return nil, errNoKernel

@@ -17,6 +17,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
+// appendBranches appends the section with branches, and how many of them belong to the
+// tracing.
 func (t *Tails) appendBranches(dst []byte, e *event.Event, s bpf.Section) []byte {
 	t.branches.resolver = t.Kernel
 	t.list = event.AppendBranches(t.list[:0], s)
@@ -63,6 +65,7 @@ func appendNoBranches(dst []byte, s bpf.Section) []byte {
 	return append(dst, "\n\n"...)
 }
 
+// appendWhyNoBranches explains an error number of the branch snapshot.
 func appendWhyNoBranches(dst []byte, no uint32) []byte {
 	switch unix.Errno(no) {
 	case 0, unix.ENOENT: // as the kernel answers if the recorder is empty

@@ -62,6 +62,7 @@ func appendHead(dst []byte, e *event.Event) []byte {
 	return append(dst, '(')
 }
 
+// appendFields appends all values of a record.
 func (f *form) appendFields(dst []byte, e *event.Event, between string) []byte {
 	for i := range f.fields {
 		if i > 0 {

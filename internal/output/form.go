@@ -55,6 +55,8 @@ func (f *forms) of(e *event.Event) (*form, error) {
 	return form, nil
 }
 
+// newForm works out the form of a record's layout. Values of one capture become one
+// field.
 func newForm(p *plan.Probe, r *layout.Record, s *style) (*form, error) {
 	f := &form{}
 	var last *layout.Slot
@@ -98,6 +100,7 @@ func noValues(p *plan.Probe, r *layout.Record) string {
 // counts.
 func (f *field) after(s *layout.Slot) { f.later = s }
 
+// add gives the field another slot of its capture.
 func (f *field) add(s *layout.Slot) (err error) {
 	switch t := s.Term.(type) {
 	case *expr.Text, *expr.Buffer:
@@ -123,6 +126,7 @@ func (f *field) append(dst []byte, e *event.Event) []byte {
 	return f.appendLabelled(append(dst, f.style.indent...), e)
 }
 
+// appendLabelled appends "label = value".
 func (f *field) appendLabelled(dst []byte, e *event.Event) []byte {
 	dst = append(dst, f.label...)
 	if f.later != nil {

@@ -27,6 +27,7 @@ func appendIDs(dst []byte, in bpf.Inner, initial, inner []uint32) []byte {
 	return append(appendSlashed(append(dst, where...), other), ')')
 }
 
+// appendSlashed appends "8346/8347": process and thread.
 func appendSlashed(dst []byte, ids []uint32) []byte {
 	for i, id := range ids {
 		if i > 0 {

@@ -81,6 +81,7 @@ func (c *Calls) noteIndent() string {
 	return fieldIndent
 }
 
+// appendTails appends what follows the values of both records.
 func (c *Calls) appendTails(dst []byte, call *calls.Call) []byte {
 	if c.Tails == nil {
 		return dst

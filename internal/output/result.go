@@ -23,6 +23,8 @@ func appendResult(dst []byte, f *plan.Probe, v uint64) []byte {
 // ResultText returns the text of a result: -EINVAL, NULL, true, void, XDP_PASS, 3.
 func ResultText(f *plan.Probe, v uint64) string { return string(appendResultText(nil, f, v)) }
 
+// appendResultText appends a result without brackets. The declared type decides how the
+// register reads.
 func appendResultText(dst []byte, f *plan.Probe, v uint64) []byte {
 	if f.Result == nil {
 		return append(dst, "void"...)
@@ -65,6 +67,7 @@ func unsignedError(t btf.Type, v uint64) (name string, ok bool) {
 	return errorName(v)
 }
 
+// appendPointer appends NULL, an error, or an address.
 func appendPointer(dst []byte, v uint64) []byte {
 	if v == 0 {
 		return append(dst, "NULL"...)
@@ -75,6 +78,7 @@ func appendPointer(dst []byte, v uint64) []byte {
 	return strconv.AppendUint(append(dst, "0x"...), v, 16)
 }
 
+// enumerator returns the name of an enum's value, or "".
 func enumerator(e *btf.Enum, v uint64) string {
 	keep := uint64(1)<<(8*e.Size) - 1 // of 8 bytes: all bits
 	for _, x := range e.Values {

@@ -44,6 +44,8 @@ func newStackView(o *SessionOptions, values *valuePrinter) *stackView {
 	return v
 }
 
+// append appends the stack of a chain. All rows are collected before the first is
+// printed, since the columns depend on all of them.
 func (v *stackView) append(dst []byte, c *session.Chain) ([]byte, error) {
 	v.table.reset()
 	rows := v.merger.merge(c)
@@ -67,6 +69,7 @@ func (v *stackView) append(dst []byte, c *session.Chain) ([]byte, error) {
 	return dst, nil
 }
 
+// addRow adds the cells of one row, and its values below if they do not fit on it.
 func (v *stackView) addRow(r *stackRow) error {
 	t := &v.table
 	t.row()

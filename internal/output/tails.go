@@ -50,6 +50,7 @@ func (t *Tails) append(dst []byte, e *event.Event) []byte {
 	return dst
 }
 
+// appendStack appends the kernel's stack from the caller of the traced function on.
 func (t *Tails) appendStack(dst []byte, e *event.Event, s bpf.Section) []byte {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
 	addrs := t.callers(t.addrs, e.Probe.Func)
@@ -86,6 +87,7 @@ func appendNothing(dst []byte, title string, s bpf.Section) []byte {
 	return append(dst, "\n\n"...)
 }
 
+// appendCut says that a stack is deeper than what was taken.
 func appendCut(dst []byte, cut bool) []byte {
 	if cut {
 		dst = append(dst, rowIndent+"... and more, which were not taken\n"...)
@@ -180,6 +182,7 @@ func (t *Tails) appendRows(dst []byte, indent string) []byte {
 // userEnd is above all addresses of processes.
 const userEnd = 1 << 56
 
+// appendUserStack appends the stack of the process, named by its maps and symbols.
 func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
 	// Without frame pointers, the unwinder may be led anywhere.

@@ -140,6 +140,8 @@ func (v *value) append(dst []byte, c captured) []byte {
 // isAddress reports whether the target is shown as a network address.
 func (v *value) isAddress() bool { return v.view == expr.ViewIP || v.view == expr.ViewMAC }
 
+// appendTarget appends what was captured of a target, in the notation that was asked
+// for.
 func (v *value) appendTarget(dst []byte, c captured) []byte {
 	switch {
 	case v.view == expr.ViewMAC:
@@ -199,6 +201,7 @@ func (v *value) errorOf(n uint64) (name string, ok bool) {
 	return unsignedError(v.typ, n)
 }
 
+// appendCast appends the type in parentheses, unless values are short.
 func (v *value) appendCast(dst []byte) []byte {
 	if v.style.short {
 		return dst

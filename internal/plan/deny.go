@@ -28,6 +28,8 @@ type denials struct {
 	others []*denial // selectors with globs or source files
 }
 
+// newDenials sorts selectors into names, which a map finds, and others, which are tried
+// one by one.
 func newDenials(view *kernel.View, selectors []expr.Selector, sources Sources) (*denials, error) {
 	d := &denials{named: map[string][]*denial{}}
 	var errs []error

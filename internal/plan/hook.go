@@ -164,6 +164,8 @@ func nearestHint(name string, names []string) string {
 // calls from the C library's names.
 var renamed = []string{"", "new", "64"}
 
+// syscalls returns the system calls that match a name or glob. A name of the C library
+// may have another name in the kernel: see renamed.
 func syscalls(view *kernel.View, name, arch string) (found []candidate, err error) {
 	for _, affix := range renamed {
 		wanted := affix + name
@@ -181,6 +183,7 @@ func syscalls(view *kernel.View, name, arch string) (found []candidate, err erro
 	return found, nil
 }
 
+// tracepoints returns the tracepoints that match two globs.
 func tracepoints(view *kernel.View, system, name string) (found []candidate, err error) {
 	points, err := view.Tracepoints(system, name)
 	for _, p := range points {
@@ -189,6 +192,7 @@ func tracepoints(view *kernel.View, system, name string) (found []candidate, err
 	return found, err
 }
 
+// rawTracepoints returns the raw tracepoints that match a glob.
 func rawTracepoints(view *kernel.View, name string) (found []candidate, err error) {
 	points, err := view.RawTracepoints(name)
 	for _, p := range points {

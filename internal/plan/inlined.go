@@ -196,6 +196,8 @@ var binaries = map[debuginfo.OpCode]expr.Op{debuginfo.OpAdd: expr.OpAdd, debugin
 // maxOps bounds the operations of one value: a damaged recording may have any number.
 const maxOps = 64
 
+// step turns one operation into a term on the stack. Anything that terms cannot express
+// makes the parameter absent.
 func (e *evaluation) step(op debuginfo.Op) {
 	switch op.Code {
 	case debuginfo.OpConst:
@@ -238,6 +240,7 @@ func (e *evaluation) push(t expr.Term) {
 	e.stack = append(e.stack, t)
 }
 
+// pop returns the topmost term. A stack that is empty means damaged debug info.
 func (e *evaluation) pop() expr.Term {
 	n := len(e.stack)
 	if n == 0 {
@@ -259,6 +262,7 @@ func (e *evaluation) register(n uint64) expr.Term {
 	return &expr.Load{T: layout.Word(), Addr: record, Off: int64(8 * i), Width: 8}
 }
 
+// integer returns an integer type of this size and sign.
 func integer(size uint64, signed bool) btf.Type {
 	i := &btf.Int{Size: uint32(size)}
 	switch {
@@ -270,6 +274,7 @@ func integer(size uint64, signed bool) btf.Type {
 	return i
 }
 
+// converted wraps a term in a conversion, unless it has the type already.
 func converted(t expr.Term, to btf.Type) expr.Term {
 	if t.Type() == to {
 		return t

@@ -97,6 +97,7 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 	return p, skipped, nil
 }
 
+// resolveSpec resolves one SPEC for all functions that it selects.
 func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe, skipped []Skipped, err error) {
 	found, err := candidates(view, spec, o)
 	if err != nil {
@@ -164,6 +165,7 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 	return p, p.Lay()
 }
 
+// defaultMethod returns a method that works for the target as far as types tell.
 func (p *Probe) defaultMethod() layout.Method {
 	switch {
 	case p.Hook.Kind == expr.Tracepoint:
@@ -220,6 +222,7 @@ func (p *Probe) TracingMultiPossible() bool {
 	return true
 }
 
+// protoOf returns the signature in BTF, or nil.
 func protoOf(f kernel.Function) *btf.FuncProto {
 	if f.Type == nil {
 		return nil

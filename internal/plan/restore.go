@@ -41,6 +41,8 @@ func Restore(view *kernel.View, recorded []Recorded, sessions, args bool, o Opti
 	return p.With(func(probe *Probe) layout.Method { return recorded[probe.ID].Method })
 }
 
+// restore makes one probe again. The recording is untrusted: it may name roles and
+// targets that no request leads to.
 func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe, error) {
 	switch {
 	case r.Spec == nil && (!sessions || r.Role.Injected()):

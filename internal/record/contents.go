@@ -254,6 +254,7 @@ func types(view *kernel.View, module string) (*btf.Spec, error) {
 	return view.ModuleBTF(module)
 }
 
+// typeID returns the BTF id of a function's type; 0 if BTF does not describe it.
 func typeID(view *kernel.View, f kernel.Function) (btf.TypeID, error) {
 	if f.Type == nil {
 		return 0, nil
@@ -269,6 +270,8 @@ func typeID(view *kernel.View, f kernel.Function) (btf.TypeID, error) {
 	return id, nil
 }
 
+// typeOf is the inverse of typeID. A recording may give any number, so the type must be
+// a function.
 func typeOf(view *kernel.View, f kernel.Function, id btf.TypeID) (*btf.Func, error) {
 	spec, err := types(view, f.Module)
 	if err != nil {

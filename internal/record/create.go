@@ -66,6 +66,7 @@ func (f *File) Discard() error {
 	return err
 }
 
+// makeFile makes a file that must not exist yet, for its owner alone.
 func makeFile(name string) (*File, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -163,6 +163,7 @@ func (w *Writer) flushLate() {
 	w.flush()
 }
 
+// flush writes the pending records as a block. The first error is kept.
 func (w *Writer) flush() {
 	w.timer.Stop()
 	if len(w.pending) == 0 || w.err != nil {

@@ -195,6 +195,7 @@ func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 	return s
 }
 
+// text returns a NUL-terminated name.
 func text(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
@@ -232,6 +233,7 @@ func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, 
 	return c, nil
 }
 
+// frame decodes one call of a chain, with its values from the log.
 func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log) (Frame, error) {
 	if int(call.Func) >= len(d.Plan.Probes) {
 		return Frame{}, fmt.Errorf("decoding a record: function %d of %d", call.Func, len(d.Plan.Probes))

@@ -160,6 +160,7 @@ func (c *Chain) cost() int {
 	return n
 }
 
+// forget removes a session that was completed or given up.
 func (d *Decoder) forget(o *openSession) {
 	delete(d.open, o.key)
 	if d.threads[o.key.sessionThread] == o {
