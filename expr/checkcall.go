@@ -12,8 +12,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
-// MaxBuffer is the most bytes that buf() captures.
-const MaxBuffer = 4096
+// maxBuffer is the most bytes that buf() captures.
+const maxBuffer = 4096
 
 // functions maps each function of the language to its number of arguments.
 var functions = map[string]int{
@@ -188,7 +188,7 @@ func (c *checker) pointerCall(x *Call, o operand) (operand, bool) {
 	return operand{t: o.t, text: c.textAt(o)}, true
 }
 
-// buffer checks buf(p, n). A constant n also bounds the slot; any other n gets MaxBuffer.
+// buffer checks buf(p, n). A constant n also bounds the slot; any other n gets maxBuffer.
 func (c *checker) buffer(x *Call) (operand, bool) {
 	p, ok := c.value(x.Args[0], nil)
 	n, okN := c.value(x.Args[1], nil)
@@ -198,10 +198,10 @@ func (c *checker) buffer(x *Call) (operand, bool) {
 	if size, _ := number(p.val.Type()); size.size != 8 {
 		return c.fault(CodeType, x.Args[0].Span(), "", "%s is not a pointer", typeName(p.t))
 	}
-	limit := uint32(MaxBuffer)
+	limit := uint32(maxBuffer)
 	if k, isConst := n.val.(*Const); isConst {
-		if k.V == 0 || k.V > MaxBuffer {
-			return c.fault(CodeLimit, x.Args[1].Span(), "", "buf() takes 1 to %s bytes", strconv.Itoa(MaxBuffer))
+		if k.V == 0 || k.V > maxBuffer {
+			return c.fault(CodeLimit, x.Args[1].Span(), "", "buf() takes 1 to %s bytes", strconv.Itoa(maxBuffer))
 		}
 		limit = uint32(k.V)
 	}
