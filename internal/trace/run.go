@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -28,7 +29,8 @@ type Run struct {
 
 	tracer  *attach.Tracer
 	log     *slog.Logger
-	tooMuch error // why it has ended, if tracing took too much
+	finish  func() // of what Records has begun; nil before
+	tooMuch error  // why it has ended, if tracing took too much
 }
 
 // Attach attaches a plan; nothing is sent before Start. What a SPEC asks for by name and
@@ -121,30 +123,33 @@ type Limits struct {
 }
 
 // Records yields raw records until ctx ends or a limit is reached, and the buffer is empty.
-// The programs are off afterwards. A record is valid until the next one is asked for.
+// The programs are off afterwards. A record is valid until the next one is asked for. The
+// limits hold from the call of Records on, before a record is asked for: whoever prints
+// them may be kept waiting first.
 func (r *Run) Records(ctx context.Context, l Limits) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		ctx, stop := l.context(ctx)
-		defer stop()
-		off := context.AfterFunc(ctx, func() {
-			if err := r.tracer.Stop(); err != nil {
-				r.log.Error(err.Error())
-			}
-		})
-		defer off()
-		if l.Hung > 0 {
-			go r.tracer.WatchHung(ctx, l.Hung/2)
+	ctx, stop := l.context(ctx)
+	context.AfterFunc(ctx, func() {
+		if err := r.tracer.Stop(); err != nil {
+			r.log.Error(err.Error())
 		}
-		kept := r.keepWithin(ctx, l.Budget, stop)
-		for raw, err := range r.tracer.Records(ctx) {
-			if !yield(raw, err) {
-				break
-			}
-		}
+	})
+	if l.Hung > 0 {
+		go r.tracer.WatchHung(ctx, l.Hung/2)
+	}
+	kept := r.keepWithin(ctx, l.Budget, stop)
+	r.finish = sync.OnceFunc(func() {
 		stop()
 		r.tooMuch = <-kept
 		// Not in the background only: the next may be Close. If it fails, that was logged.
 		_ = r.tracer.Stop()
+	})
+	return func(yield func([]byte, error) bool) {
+		defer r.finish()
+		for raw, err := range r.tracer.Records(ctx) {
+			if !yield(raw, err) {
+				return
+			}
+		}
 	}
 }
 
@@ -202,4 +207,9 @@ func (r *Run) Stop() error { return r.tracer.Stop() }
 func (r *Run) Detach() error { return r.tracer.Detach() }
 
 // Close detaches what is attached and frees all else.
-func (r *Run) Close() error { return r.tracer.Close() }
+func (r *Run) Close() error {
+	if r.finish != nil {
+		r.finish() // nobody may have asked for a record
+	}
+	return r.tracer.Close()
+}
