@@ -4,7 +4,6 @@ package tracer
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 
@@ -43,13 +42,6 @@ type SessionCall struct {
 	Duration time.Duration
 	Values   []Value // what the SPEC of the function asks for
 }
-
-// ErrNoSessions is the error of Sessions if the request has no Entry, and ErrSessions that of
-// Calls if it has.
-var (
-	ErrNoSessions = errors.New("the request has no Entry: there are calls, but no sessions")
-	ErrSessions   = errors.New("the request has an Entry: there are sessions, and calls within them")
-)
 
 // Sessions yields sessions until ctx ends and all that was recorded before is read. A
 // Session is valid until the next one is asked for. An error is the last that is yielded.

@@ -93,6 +93,13 @@ type Tracer struct {
 // read is gone.
 var ErrRead = errors.New("the records of a Tracer are read once")
 
+// ErrNoSessions is the error of Sessions if the request has no Entry, and ErrSessions that of
+// Calls if it has.
+var (
+	ErrNoSessions = errors.New("the request has no Entry: there are calls, but no sessions")
+	ErrSessions   = errors.New("the request has an Entry: there are sessions, and calls within them")
+)
+
 // Attach resolves a request and attaches it. What is wrong with a SPEC is an
 // *expr.ErrorList, several of them joined. When Attach returns, calls are being recorded;
 // they wait in the ring buffer until they are read.
