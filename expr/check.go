@@ -9,125 +9,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
-
-	"github.com/ksnoop/ksnoop/internal/qualifier"
 )
-
-// A Param is a parameter of the traced function, a field of a tracepoint, or a register.
-type Param struct {
-	Name string // may be empty: BTF does not name every parameter
-	Type btf.Type
-	// Base is the address of the object that holds the value, Off bytes further on. Base is
-	// nil for a value passed in registers or on the stack, which a Machine supplies.
-	Base Term
-	Off  int64
-	// Form says how the field is encoded; Plain for anything but a tracepoint's dynamic
-	// array.
-	Form Form
-	// Value computes the parameter if it is neither passed nor stored. Debug info may say
-	// that a parameter is another one plus a constant, for example. Its type is Type, a
-	// scalar.
-	Value Term
-	// Absent marks a parameter whose value is nowhere. Without Why, the compiler optimised
-	// it out.
-	Absent bool
-	Why    string // "is passed in …"
-}
-
-// A Form is the encoding of a field in a tracepoint's record.
-type Form uint8
-
-const (
-	Plain      Form = iota // the value itself
-	Located                // __data_loc: 4 bytes, array length << 16 | offset from Base
-	RelLocated             // __rel_loc: the same, with the offset counted from the end of these 4 bytes
-)
-
-// A Scope gives meaning to the names of a SPEC: one function, and the types of its kernel.
-type Scope struct {
-	Func   string // as error messages call it
-	Params []Param
-	Return btf.Type // result type; nil or void if nothing is returned
-	// ReturnBase is the address of a result that is returned in memory, as large structs
-	// are. ReturnWhy, if not empty, says why the result is not available.
-	ReturnBase Term
-	ReturnWhy  string
-	// Untyped marks a function that BTF does not describe. Params are then its argument
-	// registers, and Return stands for the result register.
-	Untyped bool
-	// Point marks an instruction or a tracepoint: execution passes it and nothing returns.
-	Point bool
-	// Inlined marks a Point that is an inlined call. It only changes the wording of errors.
-	Inlined bool
-	Types   Types
-	Macros  Macros // may be nil
-	// Doubt receives warnings: valid expressions that hardly mean what they say. May be
-	// nil.
-	Doubt func(*Error)
-}
-
-// Types looks up types by name. A kernel's BTF implements it.
-type Types interface {
-	// TypesByName returns all types with this spelling: "struct sk_buff", "enum x", "u32".
-	// An empty result is not an error.
-	TypesByName(spelling string) ([]btf.Type, error)
-	// Enumerators returns every enum that has an enumerator called name, with its value.
-	Enumerators(name string) ([]Enumerator, error)
-}
-
-// An Enumerator is one enumerator of one enum.
-type Enumerator struct {
-	Enum  *btf.Enum
-	Value uint64 // sign-extended if the enum is signed
-}
-
-// A View is the notation that a function such as hex() asks for.
-type View uint8
-
-const (
-	ViewDefault View = iota
-	ViewHex          // hex(x)
-	ViewDec          // dec(x)
-	ViewSym          // sym(x)
-	ViewIP           // ip(x)
-	ViewMAC          // mac(x)
-)
-
-// An Item is a checked item of a SPEC: a predicate with the values it compares, or a
-// capture.
-type Item struct {
-	Pos Span
-	// Predicate is a scalar term that must not be 0. It is nil for a capture.
-	Predicate Term
-	// Phase says when the predicate can be decided. It is AtEntry for a capture.
-	Phase Phase
-	// Captures are the values that the item shows, in the order of the text.
-	Captures []Capture
-}
-
-// A Capture is one value to show. Value, Target or both are set.
-type Capture struct {
-	Label string // the text it was written as
-	// Value is the scalar to show. It is nil for an aggregate, a string or a buffer.
-	Value Term
-	// Target is the Object, Text or Buffer to show: the operand itself, or what the pointer
-	// in Value points to.
-	Target Term
-	// After is the same operand read at return. Only diff(x) sets it.
-	After *Capture
-	View  View
-}
-
-// Phase returns the first moment at which all parts of the capture can be read.
-func (c *Capture) Phase() Phase {
-	if c.Value != nil && PhaseOf(c.Value) == AtReturn || c.Target != nil && PhaseOf(c.Target) == AtReturn {
-		return AtReturn
-	}
-	return AtEntry
-}
-
-// MaxText is the most bytes of a string that are shown or compared, its final NUL included.
-const MaxText = 256
 
 // Check resolves the items of spec in scope and returns them in the order of the text. A
 // SPEC without parentheses asks for all arguments and the return value. Check reports all
@@ -151,6 +33,25 @@ func Check(spec *Spec, scope *Scope) ([]Item, error) {
 		scope.Doubt(d)
 	}
 	return items, nil
+}
+
+// ConstantOf computes an expression of numbers and enumerators, by the rules of the
+// language. ok is false if the text has a fault or its value is not constant.
+func ConstantOf(text string, types Types) (int64, bool) {
+	spec, err := Parse("f(+(" + text + "))")
+	if err != nil || len(spec.Items) != 1 {
+		return 0, false
+	}
+	c := checker{scope: &Scope{Types: types}, text: spec.Text}
+	o, ok := c.expr(spec.Items[0], nil)
+	if !ok {
+		return 0, false
+	}
+	k, ok := o.val.(*Const)
+	if !ok {
+		return 0, false
+	}
+	return int64(k.V), true
 }
 
 // A checker holds the state of one call of Check.
@@ -268,17 +169,6 @@ func isPredicate(x Expr) bool {
 	return false
 }
 
-// unparen strips parentheses. (x == 1) is a predicate just as x == 1 is.
-func unparen(x Expr) Expr {
-	for {
-		p, ok := x.(*Paren)
-		if !ok {
-			return x
-		}
-		x = p.X
-	}
-}
-
 // compared adds the operands of a predicate's comparisons to the item's captures. Its
 // callers have checked x, so a second check finds no new faults.
 func (c *checker) compared(x Expr, it *Item) {
@@ -378,13 +268,6 @@ func (c *checker) target(t btf.Type, op operand) Term {
 		return nil
 	}
 	return &Object{T: t, Addr: op.val, Space: op.space, At: c.when(op.val)}
-}
-
-// isChar reports whether t is char or unsigned char itself. u8 and other typedefs of them
-// are numbers more often than text.
-func isChar(t btf.Type) bool {
-	i, ok := qualifier.Bare(t).(*btf.Int)
-	return ok && (i.Name == "char" || i.Name == "unsigned char")
 }
 
 // complete returns the definition of a forward declaration, or t if there is not exactly

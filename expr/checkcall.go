@@ -71,6 +71,16 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	return c.pointerCall(x, o)
 }
 
+// sortedKeys makes hints deterministic: suggest prefers the first of equally close names.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // phase checks entry(x) or exit(x).
 func (c *checker) phase(x *Call, want *btf.Enum) (operand, bool) {
 	if x.Func.Name == "exit" {

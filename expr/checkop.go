@@ -5,7 +5,6 @@ package expr
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -244,64 +243,4 @@ func (c *checker) cast(x *Cast) (operand, bool) {
 		return c.fault(CodeType, x.Type.Pos, "cast to a pointer to it", "nothing can be converted to %s", typeName(t))
 	}
 	return operand{t: t, val: convert(o.val, t), space: o.space, cast: true}, true
-}
-
-// LookupType returns the type that a spelling such as "unsigned long", "u32" or "struct
-// sock" names, or nil if there is none. An error comes from types.
-func LookupType(name string, types Types) (btf.Type, error) {
-	if t, ok := baseType(name); ok {
-		return t, nil
-	}
-	found, err := types.TypesByName(name)
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// typeNamed resolves the type that a cast or sizeof spells, or reports that it is unknown.
-func (c *checker) typeNamed(n TypeName) (btf.Type, bool) {
-	t, err := LookupType(n.Name, c.scope.Types)
-	switch {
-	case err != nil:
-		c.fault(CodeUnknownType, n.Pos, "", "looking up %q: %v", n.Name, err)
-		return nil, false
-	case t == nil:
-		c.fault(CodeUnknownType, n.Pos, c.typeHint(n.Name), "the kernel has no type %q", n.Name)
-		return nil, false
-	}
-	for range n.Stars {
-		t = pointerTo(t)
-	}
-	return t, true
-}
-
-// typeHint suggests the spelling with struct, union or enum, if such a type exists.
-func (c *checker) typeHint(name string) string {
-	bare := name[strings.LastIndexByte(name, ' ')+1:]
-	for _, kind := range []string{"struct ", "union ", "enum ", ""} {
-		if found, err := c.scope.Types.TypesByName(kind + bare); err == nil && len(found) > 0 {
-			return "there is " + strconv.Quote(kind+bare)
-		}
-	}
-	return ""
-}
-
-// baseType resolves C's arithmetic types. Their words may come in any order.
-func baseType(name string) (btf.Type, bool) {
-	words := strings.Fields(name)
-	if len(words) == 1 && words[0] == "int" {
-		return typeInt, true
-	}
-	base := len(words) > 0
-	for _, w := range words {
-		base = base && slices.Contains([]string{"unsigned", "signed", "int", "char", "short", "long", "void", "bool", "_Bool"}, w)
-	}
-	if !base {
-		return nil, false
-	}
-	words = slices.DeleteFunc(words, func(w string) bool { return w == "int" })
-	slices.Sort(words)
-	t, ok := baseTypes[strings.Join(words, " ")]
-	return t, ok
 }

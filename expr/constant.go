@@ -4,6 +4,7 @@ package expr
 
 import (
 	"math"
+	"regexp"
 	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
@@ -46,4 +47,20 @@ func integer(v int64) operand {
 // constantNames lists all constants, as candidates for a hint.
 func constantNames() []string {
 	return slices.AppendSeq(append([]string{"NULL", "true", "false"}, errno.All()...), uapi.Names())
+}
+
+// constantName matches names that can only be constants: upper case with an underscore.
+var constantName = regexp.MustCompile(`^_*[A-Z][A-Z0-9]*_[A-Z0-9_]*$`)
+
+// constantHint says which constants exist. near is a suggestion to put first; unreadable
+// says why macros are not known.
+func constantHint(near string, unreadable error) string {
+	hint := "known are BTF's enumerators, UAPI constants, and macros in the print formats of tracepoints; write any other as a number"
+	if unreadable != nil {
+		hint += " (no macros: " + unreadable.Error() + ")"
+	}
+	if near != "" {
+		return near + " K" + hint[1:]
+	}
+	return hint
 }

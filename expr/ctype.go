@@ -3,7 +3,14 @@
 package expr
 
 import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/qualifier"
 )
 
 // Types of literals and of results of operators.
@@ -29,6 +36,25 @@ var baseTypes = map[string]btf.Type{
 	"": typeInt, "signed": typeInt, "unsigned": typeUint,
 	"long": typeLong, "long long": typeLong, "long signed": typeLong, "long long signed": typeLong,
 	"long unsigned": typeUlong, "long long unsigned": typeUlong,
+}
+
+// baseType resolves C's arithmetic types. Their words may come in any order.
+func baseType(name string) (btf.Type, bool) {
+	words := strings.Fields(name)
+	if len(words) == 1 && words[0] == "int" {
+		return typeInt, true
+	}
+	base := len(words) > 0
+	for _, w := range words {
+		base = base && slices.Contains([]string{"unsigned", "signed", "int", "char", "short", "long", "void", "bool", "_Bool"}, w)
+	}
+	if !base {
+		return nil, false
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return w == "int" })
+	slices.Sort(words)
+	t, ok := baseTypes[strings.Join(words, " ")]
+	return t, ok
 }
 
 // A numeric describes the register form of a scalar type.
@@ -94,19 +120,6 @@ func (n numeric) promote() numeric {
 	return n
 }
 
-// promoted returns v's type after integer promotion. A bitfield promotes by its own width,
-// as gcc does: an unsigned bitfield of fewer than 32 bits becomes int.
-func promoted(v Term) numeric {
-	n, _ := number(v.Type())
-	switch size := bitsOf(v).Size; {
-	case size == 0 || size > 32:
-		return n.promote()
-	case size == 32:
-		return numeric{4, n.signed}
-	}
-	return numeric{4, true}
-}
-
 // balance returns the common type of two operands (C11 6.3.1.8), after promotion.
 func balance(a, b numeric) numeric {
 	a, b = a.promote(), b.promote()
@@ -147,6 +160,23 @@ func sizeOf(t btf.Type) (int64, bool) {
 func charLike(t btf.Type) bool {
 	i, ok := btf.UnderlyingType(t).(*btf.Int)
 	return ok && i.Size == 1 && i.Encoding&btf.Bool == 0
+}
+
+// isChar reports whether t is char or unsigned char itself. u8 and other typedefs of them
+// are numbers more often than text.
+func isChar(t btf.Type) bool {
+	i, ok := qualifier.Bare(t).(*btf.Int)
+	return ok && (i.Name == "char" || i.Name == "unsigned char")
+}
+
+func isBool(t btf.Type) bool {
+	i, ok := btf.UnderlyingType(t).(*btf.Int)
+	return ok && i.Encoding&btf.Bool != 0
+}
+
+func isPointer(t btf.Type) bool {
+	_, ok := btf.UnderlyingType(t).(*btf.Pointer)
+	return ok
 }
 
 // members returns the members of a struct or union.
@@ -196,4 +226,51 @@ func eachMember(t btf.Type, depth int, yield func(string) bool) bool {
 		}
 	}
 	return true
+}
+
+func memberNames(t btf.Type) iter.Seq[string] {
+	return func(yield func(string) bool) { eachMember(t, 0, yield) }
+}
+
+// typeName spells a type for an error message.
+func typeName(t btf.Type) string {
+	stars := ""
+	for {
+		t = qualifier.Bare(t)
+		switch u := t.(type) {
+		case *btf.Pointer:
+			t, stars = u.Target, stars+"*"
+		case *btf.Struct:
+			return spell("struct", u.Name, stars)
+		case *btf.Union:
+			return spell("union", u.Name, stars)
+		case *btf.Enum:
+			return spell("enum", u.Name, stars)
+		case *btf.Fwd:
+			return spell(u.Kind.String(), u.Name, stars)
+		case *btf.Array:
+			return spell(typeName(u.Type)+"["+strconv.Itoa(int(u.Nelems))+"]", "", stars)
+		case *btf.FuncProto:
+			return "function " + stars
+		case *btf.Void:
+			return spell("void", "", stars)
+		default:
+			return spell(t.TypeName(), "", stars)
+		}
+	}
+}
+
+// spell joins the parts of a type's name: kind, name and stars.
+func spell(kind, name, stars string) string {
+	if name == "" && kind != "void" && (kind == "struct" || kind == "union" || kind == "enum") {
+		name = "(anonymous)"
+	}
+	s := kind
+	if name != "" {
+		s += " " + name
+	}
+	if stars != "" {
+		s += " " + stars
+	}
+	return s
 }

@@ -190,3 +190,14 @@ func (*Cast) expr()        {}
 func (*Sizeof) expr()      {}
 func (*ContainerOf) expr() {}
 func (*Call) expr()        {}
+
+// unparen strips parentheses. (x == 1) is a predicate just as x == 1 is.
+func unparen(x Expr) Expr {
+	for {
+		p, ok := x.(*Paren)
+		if !ok {
+			return x
+		}
+		x = p.X
+	}
+}

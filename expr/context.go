@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/suggest"
+)
+
+// contextVars are the numeric context values. It is never changed.
+var contextVars = map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
+	"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
+
+// context checks a name with a $: a context value, a register, or $argN.
+func (c *checker) context(x *Context) (operand, bool) {
+	if name, ok := contextVars[x.Name]; ok {
+		if name == ContextDuration && c.scope.Point {
+			return c.point(x.Pos)
+		}
+		t := btf.Type(typeUint)
+		if name == ContextTime || name == ContextDuration {
+			t = typeUlong
+		}
+		return value(t, &ContextTerm{t, name, c.at}), true
+	}
+	if x.Name == "$comm" {
+		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16, At: c.at}}, true
+	}
+	if i := slices.IndexFunc(c.scope.Params, func(p Param) bool { return p.Name == x.Name }); i >= 0 {
+		o := c.param(i) // a register
+		o.view = ViewHex
+		return o, true
+	}
+	if digits, ok := strings.CutPrefix(x.Name, "$arg"); ok {
+		n, err := strconv.Atoi(digits)
+		switch {
+		case err != nil || n < 1:
+		case n <= len(c.scope.Params):
+			return c.parameter(n-1, x.Pos)
+		default:
+			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, len(c.scope.Params), n)
+		}
+	}
+	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is no context value", x.Name)
+}
+
+// contextHint lists the context values that exist here: registers if the scope has any.
+func (c *checker) contextHint(name string) string {
+	if meant := c.otherwiseCalled(name); meant != "" {
+		return suggest.DidYouMean(meant)
+	}
+	registers := ""
+	for _, p := range c.scope.Params {
+		if strings.HasPrefix(p.Name, "$") {
+			registers += " " + p.Name
+		}
+	}
+	if registers == "" {
+		args := ""
+		switch n := len(c.scope.Params); n {
+		case 0:
+		case 1:
+			args = " and $arg1"
+		default:
+			args = fmt.Sprintf(" and $arg1 to $arg%d", n)
+		}
+		return "there are $pid $tid $uid $comm $cpu $time $duration" + args
+	}
+	if hint := suggest.Hint(name, slices.Values(strings.Fields(registers))); hint != "" {
+		return hint
+	}
+	return "the registers are" + registers
+}

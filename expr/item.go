@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package expr
+
+// An Item is a checked item of a SPEC: a predicate with the values it compares, or a
+// capture.
+type Item struct {
+	Pos Span
+	// Predicate is a scalar term that must not be 0. It is nil for a capture.
+	Predicate Term
+	// Phase says when the predicate can be decided. It is AtEntry for a capture.
+	Phase Phase
+	// Captures are the values that the item shows, in the order of the text.
+	Captures []Capture
+}
+
+// A Capture is one value to show. Value, Target or both are set.
+type Capture struct {
+	Label string // the text it was written as
+	// Value is the scalar to show. It is nil for an aggregate, a string or a buffer.
+	Value Term
+	// Target is the Object, Text or Buffer to show: the operand itself, or what the pointer
+	// in Value points to.
+	Target Term
+	// After is the same operand read at return. Only diff(x) sets it.
+	After *Capture
+	View  View
+}
+
+// Phase returns the first moment at which all parts of the capture can be read.
+func (c *Capture) Phase() Phase {
+	if c.Value != nil && PhaseOf(c.Value) == AtReturn || c.Target != nil && PhaseOf(c.Target) == AtReturn {
+		return AtReturn
+	}
+	return AtEntry
+}
+
+// A View is the notation that a function such as hex() asks for.
+type View uint8
+
+const (
+	ViewDefault View = iota
+	ViewHex          // hex(x)
+	ViewDec          // dec(x)
+	ViewSym          // sym(x)
+	ViewIP           // ip(x)
+	ViewMAC          // mac(x)
+)
+
+// MaxText is the most bytes of a string that are shown or compared, its final NUL included.
+const MaxText = 256
