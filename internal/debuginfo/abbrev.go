@@ -2,11 +2,7 @@
 
 package debuginfo
 
-// An attribute is one attribute specification of an abbreviation.
-type attribute struct {
-	name, form uint16
-	constant   int64 // value of DW_FORM_implicit_const
-}
+import "encoding/binary"
 
 // A role says what an entry means for the look-up of addresses.
 type role uint8
@@ -172,4 +168,44 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 		a.step = stepSibling
 	}
 	return a
+}
+
+// skip skips the attributes of an entry.
+func (u *unit) skip(c *cursor, a *abbrev) {
+	c.skip(uint64(a.fixed))
+	for i := a.rest; i < a.last; i++ {
+		switch attr := &u.abbrevs.attributes[i]; attr.form {
+		case formExprloc, formBlock:
+			c.skip(c.uleb())
+		case formString:
+			c.text()
+		default:
+			u.read(c, *attr)
+		}
+	}
+}
+
+// skipTree skips the attributes of an entry. If the entry says where its children end, they
+// are skipped too. Otherwise inside is true, and the children follow.
+func (u *unit) skipTree(c *cursor, a *abbrev) (inside bool) {
+	if a.children && a.sibling >= 0 {
+		if next, ok := u.sibling(c.b, c.pos, a); ok {
+			c.pos = next
+			return false
+		}
+	}
+	u.skip(c, a)
+	return a.children
+}
+
+// sibling returns where an entry ends with its children, if it says so. Its attributes are
+// at pos.
+func (u *unit) sibling(b []byte, pos int, a *abbrev) (next int, ok bool) {
+	at := pos + int(a.sibling)
+	if at+4 > len(b) {
+		return 0, false
+	}
+	end := u.off + uint64(binary.LittleEndian.Uint32(b[at:]))
+	// Never go backwards: a walk must end.
+	return int(end), end > uint64(pos) && end <= uint64(len(b))
 }

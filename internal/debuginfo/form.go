@@ -2,10 +2,11 @@
 
 package debuginfo
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+// An attribute is one attribute specification of an abbreviation.
+type attribute struct {
+	name, form uint16
+	constant   int64 // value of DW_FORM_implicit_const
+}
 
 // formSizes holds what the sizes of a unit's values depend on.
 type formSizes struct {
@@ -89,124 +90,4 @@ func (f formSizes) read(c *cursor, a attribute) value {
 		v.n = c.sized(uint8(size))
 	}
 	return v
-}
-
-// skip skips the attributes of an entry.
-func (u *unit) skip(c *cursor, a *abbrev) {
-	c.skip(uint64(a.fixed))
-	for i := a.rest; i < a.last; i++ {
-		switch attr := &u.abbrevs.attributes[i]; attr.form {
-		case formExprloc, formBlock:
-			c.skip(c.uleb())
-		case formString:
-			c.text()
-		default:
-			u.read(c, *attr)
-		}
-	}
-}
-
-// skipTree skips the attributes of an entry. If the entry says where its children end, they
-// are skipped too. Otherwise inside is true, and the children follow.
-func (u *unit) skipTree(c *cursor, a *abbrev) (inside bool) {
-	if a.children && a.sibling >= 0 {
-		if next, ok := u.sibling(c.b, c.pos, a); ok {
-			c.pos = next
-			return false
-		}
-	}
-	u.skip(c, a)
-	return a.children
-}
-
-// sibling returns where an entry ends with its children, if it says so. Its attributes are
-// at pos.
-func (u *unit) sibling(b []byte, pos int, a *abbrev) (next int, ok bool) {
-	at := pos + int(a.sibling)
-	if at+4 > len(b) {
-		return 0, false
-	}
-	end := u.off + uint64(binary.LittleEndian.Uint32(b[at:]))
-	// Never go backwards: a walk must end.
-	return int(end), end > uint64(pos) && end <= uint64(len(b))
-}
-
-// str returns the string of a value. It shares the file's memory.
-func (u *unit) str(v value) []byte { return u.strIn(u.sections, v) }
-
-// strIn is str for a line table, which is in the file of the unit's skeleton.
-func (u *unit) strIn(s *sections, v value) []byte {
-	switch v.form {
-	case formString:
-		return v.text
-	case formStrp:
-		return textAt(s.str, v.n)
-	case formGNUStrpAlt, formStrpSup:
-		if s.sup != nil {
-			return textAt(s.sup.str, v.n)
-		}
-	case formLineStrp:
-		return textAt(s.lineStr, v.n)
-	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
-		c := at(s.strOffsets, u.strOffsetsBase)
-		if v.n > uint64(len(s.strOffsets)) {
-			return nil
-		}
-		c.skip(v.n * uint64(u.offsetSize))
-		if off := c.sized(u.offsetSize); !c.bad {
-			return textAt(s.str, off)
-		}
-	}
-	return nil
-}
-
-// textAt returns the string at an offset, up to a limit. In a damaged file, many names
-// could all extend to the end of a large section.
-func textAt(section []byte, off uint64) []byte {
-	const most = 1 << 14
-	if off > uint64(len(section)) {
-		return nil
-	}
-	b := section[off:min(uint64(len(section)), off+most)]
-	if n := bytes.IndexByte(b, 0); n >= 0 {
-		return b[:n]
-	}
-	return nil
-}
-
-// address returns the address in a value.
-func (u *unit) address(v value) (uint64, bool) {
-	switch v.form {
-	case formAddr:
-		return v.n, true
-	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4, formGNUAddrIndex:
-		return u.indexed(v.n)
-	}
-	return 0, false
-}
-
-// indexed returns entry i of the unit's part of .debug_addr.
-func (u *unit) indexed(i uint64) (uint64, bool) {
-	if i > uint64(len(u.main.addr)) {
-		return 0, false
-	}
-	c := at(u.main.addr, u.addrBase)
-	c.skip(i * uint64(u.addrSize))
-	addr := c.sized(u.addrSize)
-	return addr, !c.bad
-}
-
-// reference returns the offset in .debug_info of the entry that a value refers to. supBit
-// is set if the entry is in the supplementary file.
-func (u *unit) reference(v value) (uint64, bool) {
-	switch v.form {
-	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
-		return u.sections.bias | (u.off + v.n), true
-	case formRefAddr:
-		return u.sections.bias | v.n, true
-	case formGNURefAlt, formRefSup4, formRefSup8:
-		return supBit | v.n, u.sections.sup != nil
-	}
-	// Type signatures do not lead to functions.
-	return 0, false
 }

@@ -193,3 +193,6 @@ func (x *unitIndex) readOthers() *addressIndex {
 	index.sort()
 	return index
 }
+
+// tableWork bounds the bytes of abbreviations that a walk over all units reads.
+func tableWork(s *sections) int { return 64*(len(s.info)+len(s.abbrev)) + 1<<20 }

@@ -124,9 +124,6 @@ func (i *Info) InlinedNamed(match func(name []byte) bool) (found []Inlining) {
 	return found
 }
 
-// tableWork bounds the bytes of abbreviations that a walk over all units reads.
-func tableWork(s *sections) int { return 64*(len(s.info)+len(s.abbrev)) + 1<<20 }
-
 // namedSup adds the matching functions of the supplementary file.
 func (f *inlineFinder) namedSup(match func([]byte) bool, wanted map[uint64][]int) {
 	s := f.reader.info.sections.sup

@@ -2,153 +2,10 @@
 
 package debuginfo
 
-import "strings"
-
-// A lineHeader is the header of a line program.
-type lineHeader struct {
-	formSizes
-	minInst    uint8
-	lineBase   int8
-	lineRange  uint8
-	opcodeBase uint8
-	operands   [256]uint8
-	advances   [256]advance
-	dirs       []value
-	files      []lineFile
-}
-
-// A lineFile is an entry of the file table.
-type lineFile struct {
-	name value
-	dir  uint64
-}
-
-// read reads the header of the unit's line program. It returns a cursor at the program.
-func (h *lineHeader) read(u *unit) (cursor, bool) {
-	c := at(u.main.line, u.stmtList)
-	end, offsetSize := c.length()
-	c.b = c.b[:end]
-	h.offsetSize, h.addrSize, h.version = offsetSize, u.addrSize, c.u16()
-	if h.version < 2 || h.version > 5 {
-		return c, false
-	}
-	if h.version >= 5 {
-		h.addrSize = c.u8()
-		c.u8() // size of segment selectors
-	}
-	n := c.sized(offsetSize)
-	program := c
-	program.skip(n)
-	h.minInst = c.u8()
-	if h.version >= 4 {
-		c.u8() // operations per instruction: 1, except on VLIW machines
-	}
-	c.u8() // whether lines start as statements
-	h.lineBase = int8(c.u8())
-	h.lineRange = c.u8()
-	h.opcodeBase = max(c.u8(), 1)
-	for i := 1; i < int(h.opcodeBase); i++ {
-		h.operands[i] = c.u8()
-	}
-	if c.bad || program.bad {
-		return c, false
-	}
-	if h.version < 5 {
-		h.readNames(&c)
-	} else {
-		h.readTables(&c)
-	}
-	return program, true
-}
-
-// readNames reads the tables of versions 2 to 4. An empty name ends them.
-func (h *lineHeader) readNames(c *cursor) {
-	for {
-		dir := c.text()
-		if len(dir) == 0 {
-			break
-		}
-		h.dirs = append(h.dirs, value{form: formString, text: dir})
-	}
-	for {
-		name := c.text()
-		if len(name) == 0 {
-			break
-		}
-		h.files = append(h.files, lineFile{value{form: formString, text: name}, c.uleb()})
-		c.uleb() // modification time
-		c.uleb() // size
-	}
-}
-
-// readTables reads the tables of version 5, which describe their own format. It does not
-// resolve strings: most files of a unit are headers without any wanted line.
-func (h *lineHeader) readTables(c *cursor) {
-	format := tableFormat(c)
-	for n := c.uleb(); n > 0 && !c.bad; n-- {
-		h.dirs = append(h.dirs, h.readFile(c, format).name)
-	}
-	format = tableFormat(c)
-	n := c.uleb()
-	if h.usual(format) {
-		for ; n > 0 && !c.bad; n-- {
-			h.files = append(h.files, lineFile{value{form: formLineStrp, n: uint64(c.u32())}, c.uleb()})
-		}
-		return
-	}
-	for ; n > 0 && !c.bad; n-- {
-		h.files = append(h.files, h.readFile(c, format))
-	}
-}
-
-// usual reports whether the format is that of GCC and binutils. A fast path is worthwhile:
-// a kernel names 800,000 files.
-func (h *lineHeader) usual(format []attribute) bool {
-	return len(format) == 2 && h.offsetSize == 4 &&
-		format[0] == attribute{name: lineContentPath, form: formLineStrp} &&
-		format[1] == attribute{name: lineContentDirectory, form: formUdata}
-}
-
-// tableFormat reads the description of an entry of a table: what each field is, and its
-// form.
-func tableFormat(c *cursor) []attribute {
-	format := make([]attribute, c.u8())
-	for i := range format {
-		format[i] = attribute{name: uint16(min(c.uleb(), 0xffff)), form: uint16(min(c.uleb(), 0xffff))}
-	}
-	return format
-}
-
-// readFile reads one entry of a table with any format.
-func (h *lineHeader) readFile(c *cursor, format []attribute) lineFile {
-	var f lineFile
-	before := c.pos
-	for _, a := range format {
-		v := h.formSizes.read(c, a)
-		switch a.name {
-		case lineContentPath:
-			f.name = v
-		case lineContentDirectory:
-			f.dir = v.n
-		}
-	}
-	if c.pos == before {
-		c.fail() // entries without a size would never end
-	}
-	return f
-}
-
-// file returns file i of the table. Version 5 counts from 0, older versions from 1.
-func (h *lineHeader) file(i uint16) (lineFile, bool) {
-	n := uint64(i)
-	if h.version < 5 {
-		n--
-	}
-	if n >= uint64(len(h.files)) {
-		return lineFile{}, false
-	}
-	return h.files[n], true
-}
+import (
+	"path"
+	"strings"
+)
 
 // path returns the path of a file as the compiler knew it, absolute or relative to the
 // build directory.
@@ -205,4 +62,31 @@ func joinPath(dir, name string) string {
 		return dir
 	}
 	return strings.TrimSuffix(dir, "/") + "/" + strings.TrimPrefix(name, "/")
+}
+
+// sourcePath returns the path of a file in the source tree, as far as the line table tells.
+func (u *unit) sourcePath(f *lineFile) string {
+	root := ""
+	if dirs := u.lines.header.dirs; u.lines.header.version >= 5 && len(dirs) > 0 {
+		root = string(u.str(dirs[0]))
+	}
+	return relativePath(u.join(*f), root)
+}
+
+// relativePath removes the build directory from a path. Debian builds in a directory inside
+// the source tree. Assembler units have absolute paths, from which the tree must be removed
+// too.
+func relativePath(file, root string) string {
+	tree, _, _ := strings.Cut(root, "/debian/build/")
+	for _, folder := range []string{root, tree} {
+		if rest, ok := strings.CutPrefix(file, folder); ok && folder != "" && strings.HasPrefix(rest, "/") {
+			file = strings.TrimLeft(rest, "/")
+			break
+		}
+	}
+	file = strings.TrimPrefix(file, "./")
+	if strings.Contains(file, "/../") {
+		return path.Clean(file) // for paths such as drivers/gpu/drm/amd/amdgpu/../display
+	}
+	return file
 }

@@ -116,17 +116,6 @@ func (i *Info) byUnit(addrs []uint64) iter.Seq[[]request] {
 	}
 }
 
-// A reader looks up addresses and reuses its memory.
-type reader struct {
-	info  *Info
-	units unitCache
-	// foreign caches units that others refer to. Link-time optimisation and dwz leave names
-	// of functions in other units. A cache of their own keeps them from evicting the unit
-	// being read.
-	foreign unitCache
-	chain   []entry
-}
-
 func newReader(i *Info, units int) *reader {
 	return &reader{info: i, units: unitCache{capacity: units}, foreign: unitCache{capacity: 16}}
 }
@@ -221,35 +210,4 @@ func (r *reader) unitOf(u *unit, off uint64) *unit {
 		return nil
 	}
 	return r.foreign.open(s, where)
-}
-
-// A unitCache keeps the units used last, newest first.
-type unitCache struct {
-	capacity int
-	units    []*unit
-}
-
-// open returns the unit at off, or nil if it cannot be read.
-func (c *unitCache) open(s *sections, off uint64) *unit {
-	i := slices.IndexFunc(c.units, func(u *unit) bool { return u.key == off && u.main == s && u.opened })
-	var u *unit
-	switch {
-	case i >= 0:
-		u = c.units[i]
-	case len(c.units) < c.capacity:
-		u = &unit{}
-		c.units = append(c.units, u)
-		i = len(c.units) - 1
-	default:
-		i = len(c.units) - 1
-		u = c.units[i]
-	}
-	copy(c.units[1:i+1], c.units[:i])
-	c.units[0] = u
-	if !u.opened || u.key != off || u.main != s {
-		if u.opened = u.open(s, off); !u.opened {
-			return nil
-		}
-	}
-	return u
 }

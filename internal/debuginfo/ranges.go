@@ -2,11 +2,6 @@
 
 package debuginfo
 
-// A span is the addresses from lo up to, but not including, hi.
-type span struct{ lo, hi uint64 }
-
-func (s span) contains(addr uint64) bool { return s.lo <= addr && addr < s.hi }
-
 // spans appends the addresses that an entry covers.
 func (u *unit) spans(dst []span, e *extent) []span {
 	if e.low.form != 0 && e.high.form != 0 {

@@ -4,7 +4,6 @@ package debuginfo
 
 import (
 	"bytes"
-	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -183,31 +182,4 @@ func (f *sourceFinder) matches(u *unit, file *lineFile) bool {
 		f.paths[key] = match
 	}
 	return match
-}
-
-// sourcePath returns the path of a file in the source tree, as far as the line table tells.
-func (u *unit) sourcePath(f *lineFile) string {
-	root := ""
-	if dirs := u.lines.header.dirs; u.lines.header.version >= 5 && len(dirs) > 0 {
-		root = string(u.str(dirs[0]))
-	}
-	return relativePath(u.join(*f), root)
-}
-
-// relativePath removes the build directory from a path. Debian builds in a directory inside
-// the source tree. Assembler units have absolute paths, from which the tree must be removed
-// too.
-func relativePath(file, root string) string {
-	tree, _, _ := strings.Cut(root, "/debian/build/")
-	for _, folder := range []string{root, tree} {
-		if rest, ok := strings.CutPrefix(file, folder); ok && folder != "" && strings.HasPrefix(rest, "/") {
-			file = strings.TrimLeft(rest, "/")
-			break
-		}
-	}
-	file = strings.TrimPrefix(file, "./")
-	if strings.Contains(file, "/../") {
-		return path.Clean(file) // for paths such as drivers/gpu/drm/amd/amdgpu/../display
-	}
-	return file
 }

@@ -10,37 +10,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 )
 
-// biasBits is the number of bits of an offset in .debug_info. The bits above say which file
-// it is in: 0 for the file itself, supBit for its supplementary file, else the number of a
-// half.
-const biasBits = 40
-
 // mostHalves bounds the open .dwo files. A process can have 65,530 mappings
 // (vm.max_map_count).
 const mostHalves = 1 << 15
-
-// A half is the part of a unit in a .dwo or .dwp file: everything but the lines and the
-// addresses that it refers to by number.
-type half struct {
-	sections *sections
-	off      uint64
-	user     uint64 // the only unit that it belongs to
-}
-
-// halves finds the other halves of units compiled with -gsplit-dwarf.
-type halves struct {
-	loader  *loader
-	byName  map[halfName]*half // nil for a missing half
-	packed  *packedHalves
-	missing error // the first one
-	count   int   // number of missing halves
-}
-
-// A halfName is what a unit calls its other half.
-type halfName struct {
-	file, folder string
-	id           uint64
-}
 
 // find returns the other half of a unit, or nil. A half serves one unit only: in a damaged
 // file, many units could name the same large half.
@@ -167,17 +139,6 @@ func (u *unit) openHalf() bool {
 	return ok
 }
 
-// packedHalves is a .dwp file, which has the halves of all units.
-type packedHalves struct {
-	all  sections
-	rows map[uint64]int // by the number of a half
-	// columns has, for each row, offset and size of its part in each of some sections.
-	columns []uint32
-	offsets []byte
-	sizes   []byte
-	left    int // bytes of .debug_info.dwo not handed out yet
-}
-
 // Numbers of sections in .debug_cu_index (DWARF 5, section 7.3.5.3). GNU's version 2 has
 // the same numbers for these.
 const (
@@ -253,4 +214,25 @@ func (p *packedHalves) sections(id uint64) (*sections, bool) {
 	}
 	p.left -= len(s.info) // parts must not overlap
 	return &s, p.left >= 0
+}
+
+// split reports whether the debug info is in .dwo files.
+func (s *sections) split() bool {
+	if len(s.addr) == 0 {
+		return false // split debug info has addresses there
+	}
+	const some = 64 // units of assembler code are never split
+	c := cursor{b: s.info}
+	for n := 0; n < some && c.pos < len(c.b); n++ {
+		var u unit
+		if u.openRoot(s, uint64(c.pos)) && u.dwoName != nil {
+			return true
+		}
+		end, _ := c.length()
+		if c.bad {
+			break
+		}
+		c.pos = end
+	}
+	return false
 }

@@ -8,53 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
-	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
-
-// supBit marks offsets in .debug_info of the supplementary file. No file is that large.
-const supBit = 1 << 63
-
-// A loader opens the files over which debug info is spread.
-type loader struct {
-	path string // of the file that names the others
-
-	mu     sync.Mutex
-	mapped [][]byte
-}
-
-// open maps an ELF file. It stays mapped until the loader is closed.
-func (l *loader) open(path string) ([]byte, *elf.File, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.openLocked(path)
-}
-
-func (l *loader) openLocked(path string) ([]byte, *elf.File, error) {
-	data, err := mapFile(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	l.mapped = append(l.mapped, data)
-	f, err := elfhead.Open(bytes.NewReader(data))
-	return data, f, err
-}
-
-func (l *loader) close() error {
-	if l == nil {
-		return nil
-	}
-	var errs []error
-	for _, data := range l.mapped {
-		errs = append(errs, unix.Munmap(data))
-	}
-	l.mapped = nil
-	return errors.Join(errs...)
-}
 
 // A link names the supplementary file, which holds what several files share, and says how
 // to recognise it.

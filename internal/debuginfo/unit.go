@@ -318,16 +318,6 @@ func (u *unit) walkTop(c cursor) {
 	}
 }
 
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // addFunction adds the addresses that the entry at off covers. A cold part makes a
 // second span.
 func (u *unit) addFunction(c cursor, a *abbrev, off uint64) {
