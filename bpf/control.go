@@ -36,13 +36,6 @@ func AppendRunning(dst asm.Instructions, reg asm.Register) asm.Instructions {
 	return appendLoad(dst, reg, mapSwitch)
 }
 
-// appendLoad loads the 4 bytes at the beginning of a data section.
-func appendLoad(dst asm.Instructions, reg asm.Register, section string) asm.Instructions {
-	return append(dst,
-		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: reg, Src: asm.PseudoMapValue}.WithReference(section),
-		asm.LoadMem(reg, reg, 0, asm.Word))
-}
-
 // A Guard keeps programs from running inside each other on one stack. The zero value is none: the
 // kernel itself keeps some kinds of programs from it.
 type Guard struct {

@@ -234,13 +234,6 @@ func (l ArgList) engine() engineArgList {
 	return e
 }
 
-func flag(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // A SessionHeader is the header of a record of a session.
 type SessionHeader struct {
 	Start, End  uint64 // CLOCK_MONOTONIC ns

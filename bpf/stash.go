@@ -8,7 +8,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 )
 
 // A Stash is the layout of the frames of calls in flight; stash.h explains it. The zero value has no
@@ -125,17 +124,4 @@ func AppendFar(dst asm.Instructions, reg asm.Register) asm.Instructions {
 	return append(dst,
 		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: reg, Src: asm.PseudoMapValue}.WithReference(mapStash),
 		asm.LoadMem(reg, reg, int16(unsafe.Offsetof(engineStashHead{}.Far)), asm.Word))
-}
-
-// resize changes the size and the type of a map's values.
-func resize(m *ebpf.MapSpec, size int) {
-	m.ValueSize = uint32(size)
-	m.Value = &btf.Array{Type: &btf.Int{Name: "unsigned char", Size: 1}, Index: m.Key, Nelems: m.ValueSize}
-}
-
-// enlarge changes the size of a data section of zeroes. The section gets another name: the ebpf
-// package maps those named like sections into our own memory.
-func enlarge(m *ebpf.MapSpec, name string, size int) {
-	m.Name, m.ValueSize = name, uint32(size)
-	m.Key, m.Value, m.Contents = nil, nil, nil
 }

@@ -121,14 +121,6 @@ func AppendSnapshot(dst asm.Instructions, ctx, ticket asm.Register) asm.Instruct
 	)
 }
 
-// atomic is op.Mem with the constant that the encoder of github.com/cilium/ebpf v0.22 needs. Mem
-// leaves it 0, which is an addition.
-func atomic(op asm.AtomicOp, dst, src asm.Register, offset int16) asm.Instruction {
-	ins := op.Mem(dst, src, asm.DWord, offset)
-	ins.Constant = int64(op >> 8)
-	return ins
-}
-
 // A SectionKind says what a section of a record's tail holds.
 type SectionKind uint16
 

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+)
+
+// Settings are fixed when the engine is loaded.
+type Settings struct {
+	Filter Filter // by the kernel's own PIDs
+	// Namespace is the PID namespace of this process. Self is the number of this process in the
+	// initial one; 0: the same as in its own.
+	Namespace Namespace
+	Self      uint32
+	Rate      Rate
+	RingSize  uint32 // bytes, a power of two and a multiple of the page size
+	Stash     Stash  // what is kept of calls in flight
+	// InFlight is how many calls there is room for besides those in the stash's table.
+	InFlight int
+	Sites    uint32 // how many functions MapSites is to hold
+	Lists    uint32 // how many probes MapLists is to hold; 0: it is not used
+	Tail     Tail
+	// Untyped says that the kernel's BTF cannot be seen: programs use helpers instead of plain
+	// loads. There are no sessions then.
+	Untyped bool
+	// TraceSelf traces this process, too. By default it is left out: showing a call makes calls,
+	// which would be shown in turn.
+	TraceSelf bool
+	// Wake makes the kernel wake the reader of the ring buffer for each record. By default the
+	// reader polls: a wake-up costs the traced call more than everything else, and can be traced
+	// itself.
+	Wake bool
+	// Subprograms replace those of the engine with the same names. Generated programs must be
+	// linked with them, too.
+	Subprograms []Subprogram
+	// Sessions is nil if the request has no sessions.
+	Sessions *SessionSettings
+}
+
+// A Rate is the most calls that are sent in a window of time. The zero value is no limit.
+type Rate struct {
+	Most   uint64
+	Window time.Duration
+}
+
+// Site is the key in MapSites of the function at an address. layer counts the probes of the same
+// function that come before.
+func Site(addr uint64, layer int) uint64 { return addr ^ uint64(layer)<<siteLayer }
+
+const (
+	siteLayer = uint64(engineLimitSITE_LAYER)
+	noWakeup  = uint32(engineRingbufFlagBPF_RB_NO_WAKEUP)
+	// sectionABI is there for the types that only user space needs; see union abi_only.
+	sectionABI = ".rodata.abi"
+)
+
+// Engine returns the engine's maps and its own programs, set up as s says. The caller adds the
+// programs that Link returns, and loads all of it.
+func Engine(s Settings) (*ebpf.CollectionSpec, error) {
+	object, err := engineObject()
+	if err != nil {
+		return nil, err
+	}
+	spec := object.Copy()
+	delete(spec.Maps, sectionABI)
+	delete(spec.Variables, engineVarAbiOnly)
+	delete(spec.Programs, engineProgLibrary)
+	delete(spec.Programs, ProgListPIDs)
+	if !s.Filter.Family {
+		delete(spec.Programs, ProgFork)
+		delete(spec.Programs, ProgFree)
+	}
+	var config engineConfig // 0: only idle tasks are left out
+	if !s.TraceSelf {
+		if config.Self = s.Self; config.Self == 0 {
+			config.Self = uint32(os.Getpid())
+		}
+	}
+	if !s.Wake {
+		config.Wake = noWakeup
+	}
+	setGuard(spec)
+	if err := set(spec, engineVarSettings, config); err != nil {
+		return nil, err
+	}
+	if err := set(spec, engineVarPidNamespace, enginePidNamespaceConfig{Addr: s.Namespace.Addr, Level: s.Namespace.Level}); err != nil {
+		return nil, err
+	}
+	untyped := uint32(0)
+	if s.Untyped {
+		untyped = 1
+	}
+	if err := set(spec, engineVarUntyped, untyped); err != nil {
+		return nil, err
+	}
+	if err := prepareSessions(spec, s.Sessions); err != nil {
+		return nil, err
+	}
+	if err := s.Filter.set(spec); err != nil {
+		return nil, err
+	}
+	limit := engineRateLimit{Most: s.Rate.Most, Window: uint64(s.Rate.Window)}
+	if err := set(spec, engineVarRateLimit, limit); err != nil {
+		return nil, err
+	}
+	if err := set(spec, engineVarTailSettings, s.Tail.config()); err != nil {
+		return nil, err
+	}
+	if err := s.Stash.set(spec, s.InFlight); err != nil {
+		return nil, err
+	}
+	for _, prog := range spec.Programs {
+		var insns asm.Instructions
+		for _, f := range split(prog.Instructions) {
+			insns = append(insns, static(s.replacement(f))...)
+		}
+		prog.Instructions = insns
+	}
+	spec.Maps[MapEvents].MaxEntries = s.RingSize
+	spec.Maps[MapSites].MaxEntries = max(s.Sites, 1)
+	spec.Maps[MapLists].MaxEntries = max(s.Lists, 1)
+	buffer := s.Tail.size()
+	if s.Lists > 0 {
+		buffer += listReach
+	}
+	return spec, prepare(spec.Maps[engineMapScratches], buffer)
+}
+
+// replacement returns f, or the subprogram that replaces it.
+func (s *Settings) replacement(f asm.Instructions) asm.Instructions {
+	for _, own := range s.Subprograms {
+		if own.Name == btf.FuncMetadata(&f[0]).Name {
+			return own.Instructions()
+		}
+	}
+	return f
+}
