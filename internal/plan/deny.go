@@ -83,24 +83,6 @@ func (o *Options) denials(view *kernel.View) (*denials, error) {
 	return newDenials(view, functions, o.Sources)
 }
 
-// withoutDenied returns the functions that no denial matches.
-func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]kernel.Function, error) {
-	if len(o.Deny) == 0 {
-		return funcs, nil
-	}
-	denied, err := o.denials(view)
-	if err != nil {
-		return nil, err
-	}
-	// A function that was asked for by its full name may have no address yet.
-	if denied.byPath() && slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
-		if funcs, err = view.Locate(funcs); err != nil {
-			return nil, fmt.Errorf("leaving out what is defined in some files: %w", err)
-		}
-	}
-	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return denied.apply(f) != nil }), nil
-}
-
 // deniedBy returns a test of whether selector d matches a function.
 func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.Function) bool, error) {
 	having, err := having(view, d)

@@ -13,6 +13,9 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
+// record is the address of what a program is handed.
+var record = &expr.ContextTerm{T: &btf.Pointer{Target: &btf.Void{}}, Var: expr.ContextRecord}
+
 // field makes a parameter from a field of a tracepoint or a system call. The kernel's size
 // and sign are right; the declared C type may be missing from BTF. user says that pointers
 // point to user memory.

@@ -3,8 +3,6 @@
 package plan
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -12,7 +10,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
-	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/ptregs"
 	"github.com/ksnoop/ksnoop/layout"
@@ -33,72 +30,6 @@ type Inlinings interface {
 	Named(pattern string, modules []string) ([]Inlined, error)
 	// Of returns the inlined copies of functions that also have code of their own.
 	Of(funcs []kernel.Function) ([]Inlined, error)
-}
-
-// maxInlined bounds the places of one SPEC. Each is a probe of its own, and the kernel
-// takes a while to remove one.
-const maxInlined = 256
-
-// withInlined returns the functions that a SPEC names and their inlined copies. A function
-// without code of its own only has copies.
-func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, error) {
-	sel := spec.Selector
-	fault := func(code expr.Code, hint, format string, args ...any) error {
-		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: code, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
-	}
-	found, err := functions(view, spec, o)
-	var none *expr.ErrorList
-	if err != nil && !errors.As(err, &none) {
-		return nil, err
-	}
-	places, lookErr := inlinedPlaces(found, sel, o)
-	if lookErr != nil {
-		return nil, lookErr
-	}
-	places = slices.DeleteFunc(places, func(at Inlined) bool {
-		return slices.ContainsFunc(o.Deny, func(d expr.Selector) bool {
-			return d.Kind == expr.Function && d.Path == "" && glob.Match(d.Name, at.Name) && (d.Module == "" || glob.Match(d.Module, at.Into.Module))
-		})
-	})
-	switch {
-	case len(places) == 0:
-		return found, err
-	case len(places) > maxInlined:
-		return nil, fault(expr.CodeLimit, "ksnoop info -v lists them, and kprobe:FUNCTION+OFFSET traces one",
-			"inlined in %d places, and no more than %d can be traced", len(places), maxInlined)
-	}
-	for _, at := range places {
-		found = append(found, candidate{at.Into, Hook{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})
-	}
-	return found, nil
-}
-
-// inlinedPlaces returns the inlined copies of a selector's functions. For a selector by
-// files or types, only functions that also have code of their own are found.
-func inlinedPlaces(found []candidate, sel expr.Selector, o Options) ([]Inlined, error) {
-	if sel.Path == "" && len(sel.Signature) == 0 {
-		return o.Inlinings.Named(sel.Name, modulesOf(found, sel))
-	}
-	funcs := make([]kernel.Function, len(found))
-	for i := range found {
-		funcs[i] = found[i].f
-	}
-	return o.Inlinings.Of(funcs)
-}
-
-// modulesOf returns the modules in which a selector's functions may be inlined: those that
-// define some of them, and the one that the selector names.
-func modulesOf(found []candidate, sel expr.Selector) []string {
-	modules := []string{sel.Module}
-	if glob.Is(sel.Module) {
-		modules = nil
-	}
-	for i := range found {
-		if m := found[i].f.Module; !slices.Contains(modules, m) {
-			modules = append(modules, m)
-		}
-	}
-	return modules
 }
 
 // inlinedLabel returns the name that views give to an inlined function.

@@ -15,38 +15,6 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Options are the parts of a request other than SPECs.
-type Options struct {
-	// Deny removes functions from what globs select.
-	Deny []expr.Selector
-	// Sources finds functions by source file. It is nil without debug info.
-	Sources Sources
-	// Inlined names a function into which a function without code of its own was inlined,
-	// or returns "". It is nil without debug info.
-	Inlined func(name string) string
-	// Inlinings finds inlined copies of functions, to be traced too. It is nil if they are
-	// not wanted.
-	Inlinings Inlinings
-	// unexplained keeps the reason why a name is unknown out of the error: finding it takes
-	// long.
-	unexplained bool
-	// Described takes a function that is named in full from BTF alone, without its address:
-	// reading all symbols takes long.
-	Described bool
-	// Arch is the kernel's architecture, as in GOARCH.
-	Arch string
-	// Method chooses how to attach to a function. Nil means layout.MethodFentry if the
-	// function's signature allows it, else layout.MethodKprobe.
-	Method func(*Probe) layout.Method
-	// Warn receives warnings: requests that are possible but hardly meant. May be nil.
-	Warn func(error)
-	// Paired makes the return of a call be sent exactly if its entry was sent. It is needed
-	// where a filter may decide differently at return.
-	Paired bool
-
-	denied func() (*denials, error) // built from Deny once for all SPECs; may be nil
-}
-
 // maxProbes bounds a plan: some probes for every function of a kernel.
 const maxProbes = 1 << 17
 
@@ -221,53 +189,3 @@ func (p *Probe) TracingMultiPossible() bool {
 	}
 	return true
 }
-
-// protoOf returns the signature in BTF, or nil.
-func protoOf(f kernel.Function) *btf.FuncProto {
-	if f.Type == nil {
-		return nil
-	}
-	proto, _ := f.Type.Type.(*btf.FuncProto)
-	return proto
-}
-
-// kernelTypes looks up types in the function's own module first.
-type kernelTypes struct {
-	view   *kernel.View
-	module string
-}
-
-var (
-	_ expr.Types  = kernelTypes{}
-	_ expr.Macros = kernelTypes{}
-)
-
-func (k kernelTypes) TypesByName(spelling string) ([]btf.Type, error) {
-	return k.view.TypesByName(spelling, k.module)
-}
-
-func (k kernelTypes) Enumerators(name string) ([]expr.Enumerator, error) {
-	found, err := k.view.Enumerators(name, k.module)
-	out := make([]expr.Enumerator, 0, len(found))
-	for _, e := range found {
-		for _, v := range e.Values {
-			if v.Name == name {
-				out = append(out, expr.Enumerator{Enum: e, Value: v.Value})
-			}
-		}
-	}
-	return out, err
-}
-
-func (k kernelTypes) Macros(name string) ([]expr.Macro, error) {
-	found, err := k.view.Macros(name, func(text string) (int64, bool) {
-		return expr.ConstantOf(text, kernelTypes{k.view, ""}) // enumerators of whichever module asks first
-	})
-	macros := make([]expr.Macro, len(found))
-	for i, m := range found {
-		macros[i] = expr.Macro{Value: m.Value, Where: expr.Tracepoint.String() + ":" + m.Event}
-	}
-	return macros, err
-}
-
-func (k kernelTypes) MacroNames() []string { return k.view.MacroNames() }

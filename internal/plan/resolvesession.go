@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -290,9 +286,6 @@ func (b *sessionBuilder) usedByTracing(f kernel.Function) bool {
 	return used
 }
 
-// isName reports whether a selector is the full name of a function.
-func isName(s expr.Selector) bool { return s.Path == "" && !glob.Is(s.Name) }
-
 // join adds a function to the session. Two names of one address are one function, under the
 // name that BTF describes.
 func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) error {
@@ -351,34 +344,4 @@ func newFunction(f kernel.Function, arch string) *Probe {
 		p.Class = layout.ClassOf(f.Name, p.Result)
 	}
 	return p
-}
-
-// signature returns a function's parameters and its result type, nil for none. typed is
-// false if only registers are known.
-func signature(f kernel.Function, arch string) (params []layout.Param, result btf.Type, typed bool) {
-	proto := protoOf(f)
-	switch {
-	case proto == nil && servesSyscall(f.Name):
-		return layout.Untyped(arch), syscallResult, false
-	case proto == nil:
-		return layout.Untyped(arch), layout.Word(), false
-	}
-	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
-		return layout.ParamsOf(proto.Params, nil, arch), nil, true
-	}
-	return layout.ParamsOf(proto.Params, proto.Return, arch), proto.Return, true
-}
-
-// syscallResult is the result type of system calls.
-var syscallResult = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
-
-// servesSyscall reports whether a name is one that the macros for system calls produce. BTF
-// lacks many of these functions, but all return long.
-func servesSyscall(name string) bool {
-	name, ok := strings.CutPrefix(name, "__")
-	if !ok {
-		return false
-	}
-	abi, _, ok := strings.Cut(name, "_sys_")
-	return ok && slices.Contains([]string{"x64", "ia32", "ia32_compat", "x32_compat", "arm64", "arm64_compat", "se", "do", "se_compat", "do_compat"}, abi)
 }

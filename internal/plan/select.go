@@ -12,11 +12,8 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
-
-// Sources returns a test of whether a function is defined in a source file whose path
-// matches pattern. The test goes by the function's address.
-type Sources func(pattern string) (func(kernel.Function) bool, error)
 
 // Select returns the functions that a SPEC's selector names. No function is an error.
 func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, error) {
@@ -94,6 +91,18 @@ func syscallHint(view *kernel.View, sel expr.Selector, arch string) string {
 	return ""
 }
 
+// nearestHint suggests a similar name, either whole or without its group.
+func nearestHint(name string, names []string) string {
+	near := suggest.Nearest(name, slices.Values(names))
+	_, bare, _ := strings.Cut(name, ":")
+	for i := 0; near == "" && bare != "" && i < len(names); i++ {
+		if strings.HasSuffix(names[i], ":"+bare) {
+			near = names[i]
+		}
+	}
+	return suggest.DidYouMean(near)
+}
+
 // hintSyscall adds a hint to faults about unknown names: the function that serves a system
 // call has no such parameter, but the system call itself has.
 func hintSyscall(err error, spec *expr.Spec, function string) {
@@ -137,19 +146,6 @@ func located(view *kernel.View, funcs []kernel.Function) ([]kernel.Function, err
 		return funcs, nil
 	}
 	return found, nil
-}
-
-// having returns a test of whether a function takes and returns the types that a selector
-// wants.
-func having(view *kernel.View, sel expr.Selector) (func(kernel.Function) bool, error) {
-	if len(sel.Signature) == 0 {
-		return func(kernel.Function) bool { return true }, nil
-	}
-	var wanted []kernel.Spelling
-	for _, w := range sel.Signature {
-		wanted = append(wanted, kernel.Spelling{Names: w.Type.Names(), Stars: w.Type.Stars, Return: w.Return})
-	}
-	return view.Having(wanted)
 }
 
 // signatureHint names the first type of a selector that the kernel does not have.
@@ -197,17 +193,20 @@ func named(view *kernel.View, sel expr.Selector, o Options) (funcs []kernel.Func
 	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return !having(f) }), err
 }
 
-var errNoSources = errors.New("only the debug info of a running kernel tells which functions a source file defines")
-
-// definedIn returns the attachable functions that are defined in source files matching a
-// glob.
-func definedIn(view *kernel.View, pattern string, sources Sources) ([]kernel.Function, error) {
-	if sources == nil {
-		return nil, errNoSources
+// withoutDenied returns the functions that no denial matches.
+func withoutDenied(view *kernel.View, funcs []kernel.Function, o Options) ([]kernel.Function, error) {
+	if len(o.Deny) == 0 {
+		return funcs, nil
 	}
-	in, err := sources(pattern)
+	denied, err := o.denials(view)
 	if err != nil {
 		return nil, err
 	}
-	return view.Select(in)
+	// A function that was asked for by its full name may have no address yet.
+	if denied.byPath() && slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
+		if funcs, err = view.Locate(funcs); err != nil {
+			return nil, fmt.Errorf("leaving out what is defined in some files: %w", err)
+		}
+	}
+	return slices.DeleteFunc(funcs, func(f kernel.Function) bool { return denied.apply(f) != nil }), nil
 }

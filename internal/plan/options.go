@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// Options are the parts of a request other than SPECs.
+type Options struct {
+	// Deny removes functions from what globs select.
+	Deny []expr.Selector
+	// Sources finds functions by source file. It is nil without debug info.
+	Sources Sources
+	// Inlined names a function into which a function without code of its own was inlined,
+	// or returns "". It is nil without debug info.
+	Inlined func(name string) string
+	// Inlinings finds inlined copies of functions, to be traced too. It is nil if they are
+	// not wanted.
+	Inlinings Inlinings
+	// unexplained keeps the reason why a name is unknown out of the error: finding it takes
+	// long.
+	unexplained bool
+	// Described takes a function that is named in full from BTF alone, without its address:
+	// reading all symbols takes long.
+	Described bool
+	// Arch is the kernel's architecture, as in GOARCH.
+	Arch string
+	// Method chooses how to attach to a function. Nil means layout.MethodFentry if the
+	// function's signature allows it, else layout.MethodKprobe.
+	Method func(*Probe) layout.Method
+	// Warn receives warnings: requests that are possible but hardly meant. May be nil.
+	Warn func(error)
+	// Paired makes the return of a call be sent exactly if its entry was sent. It is needed
+	// where a filter may decide differently at return.
+	Paired bool
+
+	denied func() (*denials, error) // built from Deny once for all SPECs; may be nil
+}

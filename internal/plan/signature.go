@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// protoOf returns the signature in BTF, or nil.
+func protoOf(f kernel.Function) *btf.FuncProto {
+	if f.Type == nil {
+		return nil
+	}
+	proto, _ := f.Type.Type.(*btf.FuncProto)
+	return proto
+}
+
+// signature returns a function's parameters and its result type, nil for none. typed is
+// false if only registers are known.
+func signature(f kernel.Function, arch string) (params []layout.Param, result btf.Type, typed bool) {
+	proto := protoOf(f)
+	switch {
+	case proto == nil && servesSyscall(f.Name):
+		return layout.Untyped(arch), syscallResult, false
+	case proto == nil:
+		return layout.Untyped(arch), layout.Word(), false
+	}
+	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
+		return layout.ParamsOf(proto.Params, nil, arch), nil, true
+	}
+	return layout.ParamsOf(proto.Params, proto.Return, arch), proto.Return, true
+}
+
+// syscallResult is the result type of system calls.
+var syscallResult = &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}
+
+// servesSyscall reports whether a name is one that the macros for system calls produce. BTF
+// lacks many of these functions, but all return long.
+func servesSyscall(name string) bool {
+	name, ok := strings.CutPrefix(name, "__")
+	if !ok {
+		return false
+	}
+	abi, _, ok := strings.Cut(name, "_sys_")
+	return ok && slices.Contains([]string{"x64", "ia32", "ia32_compat", "x32_compat", "arm64", "arm64_compat", "se", "do", "se_compat", "do_compat"}, abi)
+}
+
+// Signature returns the probe's signature as a C function, or nil if unknown.
+func (p *Probe) Signature() *btf.FuncProto {
+	if p.Hook.Kind == expr.Function || p.Hook.Kind == expr.Instruction {
+		return protoOf(p.Func)
+	}
+	if p.Hook.Kind == expr.Syscall && p.Hook.Fields == nil {
+		return nil
+	}
+	proto := &btf.FuncProto{Return: p.Result}
+	if p.Result == nil {
+		proto.Return = &btf.Void{}
+	}
+	for _, param := range p.Params[:len(p.Params)-p.hidden] {
+		t := param.Type
+		if param.Form != expr.Plain {
+			t = &btf.Pointer{Target: t}
+		}
+		proto.Params = append(proto.Params, btf.FuncParam{Name: param.Name, Type: t})
+	}
+	return proto
+}
