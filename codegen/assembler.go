@@ -53,12 +53,34 @@ type assembler struct {
 	aliases map[string]string // labels that turned out to mark the same instruction
 }
 
+// exits are the labels for a program that stops early.
+type exits struct {
+	drop    string // the call is not wanted
+	fault   string // a predicate met a fault
+	faulted bool   // whether anything jumps to fault
+}
+
 // Stack slots, in bytes below the frame pointer.
 const (
 	stackContext = -8  // R1 across a helper call
 	stackScratch = -16 // result buffer of helpers
 	stackSpill   = -32 // first spilled value; stackGuard is above it
 )
+
+// stackCookie is the stack slot for a copy of the cookie. It is free because the context is
+// in a register.
+const stackCookie = stackContext
+
+// stackResult is the stack slot for the result while the cookie is looked up. The context
+// is in a register then.
+const stackResult = stackContext
+
+// The session's address is on the stack, in the slot that the context would take if it were
+// not in a register.
+const stackSession = stackContext
+
+// stackGuard is the stack slot for the program's place in the guard's table.
+const stackGuard = -24
 
 // newAssembler returns an assembler for one function of a probe. prefix keeps its labels
 // apart from those of other functions.
@@ -135,6 +157,17 @@ func (a *assembler) passContext() {
 	if a.ctx != asm.R1 {
 		a.emit(asm.Mov.Reg(asm.R1, a.ctx))
 	}
+}
+
+// call calls a function of the engine by its label.
+func call(name string) asm.Instruction { return asm.Call.Label(name) }
+
+// flag is b as an immediate.
+func flag(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // helper calls a helper. The arguments from R2 on are in place; first holds the

@@ -38,6 +38,22 @@ func (a *assembler) capture(stores []layout.Slot, c *cookie) {
 	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
 }
 
+// captureCookie stores the values of the cookie into the record.
+func (a *assembler) captureCookie(c *cookie) {
+	a.say("what entry has kept")
+	a.loadCookie(true)
+	if c.timed {
+		a.emit(asm.StoreMem(captureData, int16(bpf.FrameEntry-bpf.FrameData), asm.R0, asm.DWord))
+	}
+	for i := range c.fields {
+		f := &c.fields[i]
+		a.fault, a.faulted = a.label("fault"), false
+		a.loadField(f)
+		a.put(int(f.slot.Off))
+		a.aside(a.fault, func() { a.noteFault(f.slot.Index, false) })
+	}
+}
+
 // clearFaults clears the fault mask, but hides from the verifier that it is 0: it computes
 // 0 from whatever is at off. A known mask would make the verifier explore 2^slots paths.
 func (a *assembler) clearFaults(off int) {

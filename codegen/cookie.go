@@ -179,10 +179,6 @@ func (a *assembler) loadField(f *field) {
 	a.field(f.shift, f.bits, f.signed)
 }
 
-// stackCookie is the stack slot for a copy of the cookie. It is free because the context is
-// in a register.
-const stackCookie = stackContext
-
 // loadCookie loads the cookie into R0, and into stackCookie if it is needed again.
 func (a *assembler) loadCookie(again bool) {
 	a.cookieAddress()
@@ -191,44 +187,6 @@ func (a *assembler) loadCookie(again bool) {
 		a.emit(asm.StoreMem(asm.RFP, stackCookie, asm.R0, asm.DWord))
 		a.inCookie = true
 	}
-}
-
-// returnWithCookie emits the return program of a call whose entry left everything in the
-// cookie.
-func (a *assembler) returnWithCookie(c *cookie) {
-	p := a.probe
-	if a.target.told != nil {
-		a.keepContext()
-	}
-	late, asked := p.Return.Predicates, a.hasTicket()
-	if asked {
-		late = a.begin(late)
-	} else {
-		late = a.first(late, a.inRegisters)
-	}
-	a.say("find what entry has kept")
-	a.loadCookie(len(late) > 0)
-	if !asked {
-		kept := len(late) > 0
-		late = a.first(late, a.untroubled)
-		a.say("has it kept anything?")
-		if kept {
-			a.emit(asm.LoadMem(asm.R0, asm.RFP, stackCookie, asm.DWord))
-		}
-	}
-	if a.target.told != nil && !c.timed {
-		a.emit(asm.And.Imm(asm.R0, cookieWanted))
-	}
-	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop))
-	if !asked {
-		a.unlessRunning()
-	}
-	a.lightly(true, func() { a.conditions(late) })
-	if p.Entry.Record == nil {
-		a.admit()
-	}
-	a.send(p.Return.Record, kindOf(p))
-	a.finish()
 }
 
 // inRegisters reports whether a program can compute t from its context alone: no helper, no
@@ -272,20 +230,4 @@ func (a *assembler) loadsWord(t btf.Type, at layout.Loc) bool {
 		return contextKind(t) == wordNumber && !isInt128(t) && slots(a.probe) < maxContext
 	}
 	return m != layout.MethodTracepoint && at.Reg >= 0 && !at.Ref
-}
-
-// captureCookie stores the values of the cookie into the record.
-func (a *assembler) captureCookie(c *cookie) {
-	a.say("what entry has kept")
-	a.loadCookie(true)
-	if c.timed {
-		a.emit(asm.StoreMem(captureData, int16(bpf.FrameEntry-bpf.FrameData), asm.R0, asm.DWord))
-	}
-	for i := range c.fields {
-		f := &c.fields[i]
-		a.fault, a.faulted = a.label("fault"), false
-		a.loadField(f)
-		a.put(int(f.slot.Off))
-		a.aside(a.fault, func() { a.noteFault(f.slot.Index, false) })
-	}
 }

@@ -14,13 +14,6 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// exits are the labels for a program that stops early.
-type exits struct {
-	drop    string // the call is not wanted
-	fault   string // a predicate met a fault
-	faulted bool   // whether anything jumps to fault
-}
-
 // unlessRunning drops the call if tracing is off. If it is paused, it drops new calls, but
 // not the returns of calls that were taken up before.
 func (a *assembler) unlessRunning() {
@@ -32,9 +25,6 @@ func (a *assembler) unlessRunning() {
 	}
 	a.emit(asm.JNE.Imm(asm.R0, int32(bpf.On), a.drop))
 }
-
-// stackGuard is the stack slot for the program's place in the guard's table.
-const stackGuard = -24
 
 // GuardFor returns the guard that the programs of all probes need. types is the BTF of the
 // kernel, or nil. Programs of kprobes and of classic tracepoints need no guard: the kernel

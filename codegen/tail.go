@@ -34,6 +34,8 @@ func takes(p *layout.Probe, t Options, phase expr.Phase) bpf.Take {
 
 func sends(h *layout.Half) bool { return h != nil && h.Record != nil }
 
+func recordSize(r *layout.Record) int32 { return int32(bpf.EventSize + int(r.Size)) }
+
 // snapshot takes the newest branch records if a record is to have them. Code before it must
 // neither call nor jump, since that would be recorded too.
 func (a *assembler) snapshot() {

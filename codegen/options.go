@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// Options say what the code runs on and what the request asks for beyond the probe. The
+// zero value of each field but Arch is fine.
+type Options struct {
+	Arch string // as in GOARCH: amd64 or arm64
+	// Filtered says that the request filters by task. The engine evaluates these filters.
+	Filtered bool
+	// Stacks and Branches say what follows the values in a call's record.
+	Stacks, Branches bool
+	// Limited says that the rate of calls is limited (--rate).
+	Limited bool
+	// Subprograms are linked with every program. Filters need some.
+	Subprograms []bpf.Subprogram
+	// TypeID returns the kernel's BTF id of a type. It is nil, or returns false, where
+	// pointers cannot be cast: bpf_rdonly_cast needs Linux 6.2.
+	TypeID func(btf.Type) (btf.TypeID, bool)
+	// Session returns what the kernel offers to programs that run at both ends of a call.
+	// Nil if no such programs are wanted.
+	Session func() SessionKfuncs
+	// Namespace says that ksnoop runs in a PID namespace of its own. $pid and $tid are then
+	// the numbers in that namespace.
+	Namespace bool
+	// Guard keeps programs from running inside each other; see GuardFor. The zero value is
+	// no guard.
+	Guard bpf.Guard
+	// Stash says where the frames of calls in flight are; see StashFor, which serves all
+	// probes. With the zero value, Compile makes a stash for the one probe.
+	Stash bpf.Stash
+	// Shared asks for programs that look up their probe at run time: by the link's cookie
+	// or, for MethodKprobe, by the function's address. Probes of equal shape can then share
+	// programs.
+	Shared bool
+	// Layer is the number of shared probes that come before this one on the same function.
+	Layer int
+	// told is the program for both ends of a call that calls those of either.
+	told *bpf.Subprogram
+}
+
+func (t *Options) kfuncs() SessionKfuncs {
+	if t.Session == nil {
+		return SessionKfuncs{}
+	}
+	return t.Session()
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// Programs are the generated functions of one probe. The first function of a list is the
+// program; a list may be empty. If Either is set, one program runs at both ends of a call.
+// It calls the first function of each list or, if Joined is set, contains them.
+type Programs struct {
+	Entry, Return []bpf.Subprogram
+	Either        *bpf.Subprogram
+	Joined        bool
+}
+
+// join combines the two programs if one is to run at both ends of a call.
+func (out *Programs) join(p *layout.Probe, t Options) (err error) {
+	if out.Entry == nil || out.Return == nil {
+		return nil
+	}
+	switch {
+	case p.Method == layout.MethodKprobeSession:
+		out.Either, err = either(p, out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
+	case t.told != nil:
+		out.Either = t.told
+		if !slices.Contains(t.told.Insns.FunctionReferences(), out.Entry[0].Name) {
+			out.Entry = nil
+		}
+	case p.AtBothEnds():
+		out.Either, err = joined(p, out.Return[0].Name, t.kfuncs())
+		out.Joined = true
+	}
+	return err
+}
+
+// program returns the emitted function, followed by the functions that only it calls.
+func (a *assembler) program(name string) []bpf.Subprogram {
+	insns := a.done() // done may add to a.functions
+	return append([]bpf.Subprogram{{Name: name, Args: 1, Insns: insns}}, a.functions...)
+}
+
+// programName names a program as bpftool shows it. Shared programs have no number, so
+// that equal ones stay equal.
+func programName(p *layout.Probe, t Options, half string) string {
+	if t.Shared {
+		return "shared_" + half
+	}
+	return fmt.Sprintf("p%d_%s", p.ID, half)
+}
