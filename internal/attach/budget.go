@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Budget is what tracing may take of the machine.
@@ -41,26 +40,6 @@ const (
 	// as reading debug info, happens once.
 	ownPerRecord = 20 * time.Microsecond
 )
-
-// What a run of a program costs besides the program, which is what the kernel measures:
-// 48 ns by a trampoline and 110 ns by a kprobe on Linux 6.12 (iopsystems/rezolus,
-// pull request 1155); 15 ns by a tracepoint (cloudflare/ebpf_exporter, benchmark).
-const (
-	trampolineCost = 50 * time.Nanosecond
-	kprobeCost     = 110 * time.Nanosecond
-	tracepointCost = 15 * time.Nanosecond
-)
-
-// RunCost returns what a run of a program costs besides the program itself.
-func RunCost(m layout.Method) time.Duration {
-	switch {
-	case m.Trampoline() || m == layout.MethodTracingMulti:
-		return trampolineCost
-	case m == layout.MethodTracepoint || m == layout.MethodTPBTF || m == layout.MethodRawTP:
-		return tracepointCost
-	}
-	return kprobeCost
-}
 
 // KeepWithin watches what tracing takes, once a second, until ctx ends. While that is more
 // than the budget, it pauses the programs for a part of the time: they take up no new calls
@@ -181,25 +160,6 @@ func (s *sampler) own() float64 {
 	share := float64(took) / float64(now.Sub(s.at))
 	s.cpu, s.records, s.at = cpu, records, now
 	return share
-}
-
-// A measured is a program whose runs the kernel measures.
-type measured struct {
-	program program
-	perRun  time.Duration // what a run costs besides
-}
-
-// programTime is the time that the programs of probes have taken, of all CPUs together, and
-// only while the kernel measures it.
-func (t *Tracer) programTime() (sum time.Duration) {
-	for _, m := range t.measured {
-		stats, err := m.program.Stats()
-		if err != nil {
-			continue // a program that was taken off again
-		}
-		sum += stats.Runtime + time.Duration(stats.RunCount)*m.perRun
-	}
-	return sum
 }
 
 // A throttle decides for which part of the time programs are to run.

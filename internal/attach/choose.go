@@ -159,6 +159,9 @@ func (e unsupported) Error() string {
 
 func (unsupported) Unwrap() error { return ebpf.ErrNotSupported }
 
+// manyKprobes is how many kprobes are hooked together rather than each by itself.
+const manyKprobes = 16
+
 // locate looks up the addresses of functions, if some probe is attached by
 // address.
 func locate(p *plan.Plan, view *kernel.View) (*plan.Plan, error) {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -24,47 +23,7 @@ import (
 // 5.5), hooked by one perf event: an event of its own for each takes the
 // kernel a grace period each, both to attach and to detach.
 
-// eventGroup begins the names of the groups that a process's events are in; its
-// PID follows, that in the initial PID namespace. The library, which makes events
-// of kretprobes, adds a number that it draws.
-const eventGroup = "ksnoop_"
-
 func (t *Tracer) eventGroup() string { return fmt.Sprintf("%s%d", eventGroup, t.pids.self) }
-
-// tracefsDirs are where tracefs may be mounted.
-var tracefsDirs = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
-
-// A tracefs is where events are defined.
-type tracefs struct {
-	dirs []string // where it may be mounted
-	// open opens a file to append to it.
-	open func(name string) (io.WriteCloser, error)
-}
-
-func mountedTracefs() tracefs { return tracefs{tracefsDirs[:], openAppend} }
-
-func openAppend(name string) (io.WriteCloser, error) {
-	return os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-}
-
-// events opens the file that defines kprobe events.
-func (fsys tracefs) events() (f io.WriteCloser, dir string, err error) {
-	for _, dir := range fsys.dirs {
-		f, err = fsys.open(filepath.Join(dir, "kprobe_events"))
-		if err == nil {
-			return f, dir, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, "", err
-		}
-	}
-	return nil, "", noTracefs(err)
-}
-
-// noTracefs says what to do about a file of tracefs that is nowhere.
-func noTracefs(err error) error {
-	return fmt.Errorf("%w; tracefs is not mounted: mount -t tracefs tracefs %s", err, tracefsDirs[0])
-}
 
 // hookEvent hooks a program at many functions by one event. The program looks
 // up by the function's address which probe it runs for.
@@ -218,74 +177,4 @@ func (ev *event) Close() error {
 		return fmt.Errorf("removing event %s: %w", ev.name, err)
 	}
 	return nil
-}
-
-// Stale counts the events that ksnoops which were killed have left behind: each
-// costs the kernel memory.
-type Stale struct {
-	Removed int
-	Kept    int // because somebody else uses them
-}
-
-// RemoveStale takes them away.
-func RemoveStale() (Stale, error) { return mountedTracefs().removeStale(runs) }
-
-// runs reports whether a process of that number may be one of those that have
-// events: there is one, and it is not this one, which has none yet. Seen from
-// another PID namespace than the initial one, there may always be one.
-func runs(pid int) bool {
-	return !inInitialNamespace() || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
-}
-
-// removeStale takes away the events of processes that no longer run.
-func (fsys tracefs) removeStale(runs func(pid int) bool) (s Stale, err error) {
-	dir, groups, err := fsys.groups()
-	if err != nil {
-		return s, err
-	}
-	var file io.WriteCloser // opened when there is something to remove
-	for _, group := range groups {
-		rest, ours := strings.CutPrefix(group.Name(), eventGroup)
-		number, _, _ := strings.Cut(rest, "_")
-		pid, err := strconv.Atoi(number)
-		if !ours || err != nil || runs(pid) {
-			continue
-		}
-		events, err := os.ReadDir(filepath.Join(dir, "events", group.Name()))
-		if err != nil {
-			continue // it has just gone
-		}
-		if file == nil {
-			if file, err = fsys.open(filepath.Join(dir, "kprobe_events")); err != nil {
-				return s, err
-			}
-			defer file.Close()
-		}
-		for _, ev := range events {
-			if !ev.IsDir() { // a switch of the group
-				continue
-			}
-			_, err := fmt.Fprintf(file, "-:%s/%s\n", group.Name(), ev.Name())
-			switch {
-			case err == nil:
-				s.Removed++
-			case errors.Is(err, unix.EBUSY):
-				s.Kept++
-			case !errors.Is(err, unix.ENOENT): // a ksnoop that starts removes them, too
-				return s, fmt.Errorf("removing event %s/%s: %w", group.Name(), ev.Name(), err)
-			}
-		}
-	}
-	return s, nil
-}
-
-// groups lists the groups that the kernel's events are in.
-func (fsys tracefs) groups() (dir string, groups []fs.DirEntry, err error) {
-	for _, dir := range fsys.dirs {
-		groups, err = os.ReadDir(filepath.Join(dir, "events"))
-		if !errors.Is(err, fs.ErrNotExist) {
-			return dir, groups, err
-		}
-	}
-	return "", nil, noTracefs(err)
 }

@@ -3,14 +3,10 @@
 package attach
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"strconv"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
@@ -36,29 +32,4 @@ func hookInstruction(p *plan.Probe, prog program) (l closer, err error) {
 		return nil, fmt.Errorf("no instruction begins there, or it is one that the kernel patches at run time or lets nobody trace: look at a disassembly of %s", p.Func.Name)
 	}
 	return l, err
-}
-
-// kprobeType is where the kernel tells the number of its source of kprobe events.
-const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
-
-// hookAddress attaches a kprobe to the instruction at an address, or a kretprobe
-// to the function that begins there.
-func hookAddress(addr uint64, e end, prog *ebpf.Program) (closer, error) {
-	text, err := os.ReadFile(kprobeType)
-	if err != nil {
-		return nil, fmt.Errorf("kprobe events: %w", errors.Join(err, ebpf.ErrNotSupported))
-	}
-	kind, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("kprobe events: %w", err)
-	}
-	attr := unix.PerfEventAttr{Type: uint32(kind), Ext2: addr, Size: unix.PERF_ATTR_SIZE_VER1} // no name, so by address
-	if e == atReturn {
-		attr.Config = 1 // format/retprobe
-	}
-	l, err := linkEvent(prog, &attr)
-	if err != nil {
-		return nil, fmt.Errorf("kprobe at %#x: %w", addr, err)
-	}
-	return l, nil
 }

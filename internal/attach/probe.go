@@ -4,7 +4,6 @@ package attach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -12,35 +11,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// A Capability is something that a kernel lets a tracer do.
-type Capability uint8
-
-// The capabilities, each tried by doing it.
-const (
-	CapBPF Capability = iota
-	CapReadKernel
-	CapRingBuffer
-	CapFentry
-	CapFexit
-	CapKprobe
-	CapKretprobe
-	CapKprobeMulti
-	CapKprobeSession
-	CapFsession
-	CapTracingMulti
-	CapFuncIP
-	CapKprobeCookie
-	CapFentryCookie
-	CapRdonlyCast
-	CapBranchSnapshot
-	numCapabilities
-)
-
 // never is when an architecture gets what no kernel has there yet.
 var never = unknownSince
-
-// When the types of programs came that a kernel before them calls invalid.
-var fsessionSince, tracingMultiSince = version{7, 0}, version{7, 3}
 
 // capabilities say what doctor calls each, which Linux has it, and how it is tried.
 // Debian's 6.1 is new enough for kprobe.multi, and built without FPROBE. The table is
@@ -104,31 +76,6 @@ func (c Capability) Probe() error {
 	}
 	return nil
 }
-
-// A Support is whether a kernel has a capability.
-type Support struct {
-	Capability Capability
-	Err        error // why not; nil if it has it
-}
-
-// Capabilities are what was tried, in the order of the constants.
-type Capabilities []Support
-
-// errNotTried is the answer for a capability that was not tried.
-var errNotTried = errors.New("not tried")
-
-// lack returns why the kernel does not have a capability, nil if it has.
-func (cs Capabilities) lack(c Capability) error {
-	for _, s := range cs {
-		if s.Capability == c {
-			return s.Err
-		}
-	}
-	return errNotTried
-}
-
-// Has reports whether the kernel has a capability.
-func (cs Capabilities) Has(c Capability) bool { return cs.lack(c) == nil }
 
 // Probe tries the given capabilities, or all if none is given. If the bpf
 // system call itself is refused, nothing that needs it is tried. It stops

@@ -22,6 +22,9 @@ import (
 // (net/bpf/test_run.c, since Linux 5.5). It has BTF and is open to all methods.
 const harmless = "bpf_fentry_test1"
 
+// When the types of programs came that a kernel before them calls invalid.
+var fsessionSince, tracingMultiSince = version{7, 0}, version{7, 3}
+
 func tryReadKernel() error { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel) }
 
 func tryRingBuffer() error { return features.HaveMapType(ebpf.RingBuf) }

@@ -22,16 +22,6 @@ type requirement struct {
 	has   func() bool
 }
 
-// A version is that of a release of Linux.
-type version struct{ major, minor int }
-
-// String returns "5.11".
-func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
-
-// oldest is what is not worth naming: BTF of programs, bounded loops and reads of
-// kernel and user memory told apart came no later than that.
-var oldest = version{5, 5}
-
 // mapsSince and helpersSince are when Linux got what is newer. A test looks after
 // them: all that the engine and generated programs use is in here.
 var (
@@ -101,9 +91,6 @@ func requirements(spec *ebpf.CollectionSpec) []requirement {
 	})
 	return all
 }
-
-// unknownSince is the version of what is not in the tables.
-var unknownSince = version{99, 0}
 
 func since[K comparable](table map[K]version, key K) version {
 	if v, ok := table[key]; ok {

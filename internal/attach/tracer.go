@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,8 +83,6 @@ type Failure struct {
 	Err   error
 }
 
-type closer interface{ Close() error }
-
 // Attach loads the programs of a plan and attaches them. They do nothing before Start. A
 // probe that cannot be attached does not keep the others from it; the error is that of
 // the first if there are no others.
@@ -129,9 +126,6 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 	t.skipped, _ = t.missed()
 	return t, nil
 }
-
-// manyKprobes is how many kprobes are hooked together rather than each by itself.
-const manyKprobes = 16
 
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
@@ -514,16 +508,6 @@ func (t *Tracer) Detach() error {
 	return err
 }
 
-// closeAll closes what was opened last first: the kernel keeps the definition of an event
-// that a link still uses.
-func closeAll(opened []closer) error {
-	var errs []error
-	for _, c := range slices.Backward(opened) {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // Close detaches all probes and frees everything else.
 func (t *Tracer) Close() error {
 	err := t.Detach()
@@ -537,50 +521,4 @@ func (t *Tracer) Close() error {
 		t.engine.Close()
 	}
 	return err
-}
-
-// explain keeps of a verifier's complaint what it comes down to. The whole log
-// is there for whoever asks: errors.As with a *ebpf.VerifierError.
-func explain(err error) error {
-	err = permission(err)
-	var ve *ebpf.VerifierError
-	if !errors.As(err, &ve) || len(ve.Log) == 0 {
-		return err
-	}
-	return &verifierError{ve}
-}
-
-// permission says what EPERM of the bpf system call comes from. The library takes
-// it for a limit of locked memory, which has meant nothing to BPF since Linux 5.11.
-func permission(err error) error {
-	if errors.Is(err, unix.EPERM) && strings.Contains(err.Error(), "MEMLOCK") {
-		return refusedError{err}
-	}
-	return err
-}
-
-type refusedError struct{ err error }
-
-func (e refusedError) Unwrap() error { return e.err }
-
-func (refusedError) Error() string {
-	return "the kernel does not permit it: a capability is missing, or lockdown, a security module or the container's seccomp filter forbids it"
-}
-
-type verifierError struct{ *ebpf.VerifierError }
-
-func (e *verifierError) Unwrap() error { return e.VerifierError }
-
-// statistics begin the lines with which the verifier ends its log. It is never changed.
-var statistics = [...]string{"processed ", "verification time ", "stack depth ", "subprog "}
-
-// Error returns the last complaint of the log, before the statistics.
-func (e *verifierError) Error() string {
-	for i := len(e.Log) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(e.Log[i])
-		if line != "" && !slices.ContainsFunc(statistics[:], func(s string) bool { return strings.HasPrefix(line, s) }) {
-			return fmt.Sprintf("the verifier says: %s (%v)", line, e.Cause)
-		}
-	}
-	return e.Cause.Error()
 }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// running is the kernel that we run on.
+type running struct{}
+
+func (running) loadEngine(spec *ebpf.CollectionSpec, o ebpf.CollectionOptions) (engine, error) {
+	c, err := ebpf.NewCollectionWithOptions(spec, o)
+	if err != nil {
+		return nil, err
+	}
+	return loadedEngine{c}, nil
+}
+
+// loadProgram loads a collection of one: only these share what was read of the
+// kernel's types.
+func (running) loadProgram(spec *ebpf.ProgramSpec, o ebpf.CollectionOptions) (program, error) {
+	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{spec.Name: spec}}, o)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return loadedProgram{c.DetachProgram(spec.Name)}, nil
+}
+
+func (running) loadTracing(p *tracingProgram, types *btf.Cache) (program, error) {
+	prog, err := p.load(types)
+	if err != nil {
+		return nil, err
+	}
+	return loadedProgram{prog}, nil
+}
+
+func (running) moduleTypes(name string) (*btf.Handle, error) {
+	return btf.FindHandle(func(info *btf.HandleInfo) bool { return info.IsModule() && info.Name == name })
+}
+
+func (running) measure() (io.Closer, error) { return ebpf.EnableStats(unix.BPF_STATS_RUN_TIME) }
+func (running) tracefs() tracefs            { return mountedTracefs() }
+func (running) has(c Capability) error      { return c.Probe() }
+func (running) pidsAreOurs() bool           { return inInitialNamespace() }
+
+type loadedEngine struct{ *ebpf.Collection }
+
+func (e loadedEngine) associate(insns asm.Instructions) error {
+	for name, m := range e.Maps {
+		if err := insns.AssociateMap(name, m); err != nil && !errors.Is(err, asm.ErrUnreferencedSymbol) {
+			return fmt.Errorf("linking map %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (e loadedEngine) program(name string) program {
+	if p := e.Programs[name]; p != nil {
+		return loadedProgram{p}
+	}
+	return nil
+}
+
+func (e loadedEngine) table(name string) table       { return e.Maps[name] }
+func (e loadedEngine) variable(name string) variable { return e.Variables[name] }
+
+func (e loadedEngine) records() (recordReader, error) {
+	r, err := ringbuf.NewReader(e.Maps[bpf.MapEvents])
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+type loadedProgram struct{ *ebpf.Program }
+
+var _ program = loadedProgram{}
+
+func (p loadedProgram) trampoline() (closer, error) {
+	return linked(link.AttachTracing(link.TracingOptions{Program: p.Program}))
+}
+
+func (p loadedProgram) fsession() (closer, error) { return linkTracing(p.Program, attachFsession) }
+
+func (p loadedProgram) tracingMulti(as ebpf.AttachType, functions []btf.TypeID, cookies []uint64) (closer, error) {
+	return linkTracingMulti(p.Program, as, functions, cookies)
+}
+
+func (p loadedProgram) kprobe(symbol string, o *link.KprobeOptions) (closer, error) {
+	return linked(link.Kprobe(symbol, p.Program, o))
+}
+
+func (p loadedProgram) kretprobe(symbol string, o *link.KprobeOptions) (closer, error) {
+	return linked(link.Kretprobe(symbol, p.Program, o))
+}
+
+func (p loadedProgram) kprobeAt(addr uint64, e end) (closer, error) {
+	return hookAddress(addr, e, p.Program)
+}
+
+func (p loadedProgram) kprobeMulti(e end, o link.KprobeMultiOptions) (closer, error) {
+	if e == atReturn {
+		return linked(link.KretprobeMulti(p.Program, o))
+	}
+	return linked(link.KprobeMulti(p.Program, o))
+}
+
+func (p loadedProgram) tracefsEvent(id uint64) (closer, error) {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Size: unix.PERF_ATTR_SIZE_VER5,
+		Sample_type: unix.PERF_SAMPLE_RAW, Sample: 1, Wakeup: 1}
+	return linkEvent(p.Program, &attr)
+}
+
+func (p loadedProgram) tracepoint(group, name string) (closer, error) {
+	return linked(link.Tracepoint(group, name, p.Program, nil))
+}
+
+func (p loadedProgram) rawTracepoint(name string) (closer, error) {
+	return linked(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p.Program}))
+}
+
+// call runs the program as bpf_prog_test_run_tracing does.
+func (p loadedProgram) call() error {
+	_, err := p.Run(&ebpf.RunOptions{})
+	return err
+}
+
+func (p loadedProgram) iterate() (io.ReadCloser, error) {
+	it, err := link.AttachIter(link.IterOptions{Program: p.Program})
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	return it.Open()
+}

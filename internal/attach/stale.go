@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stale counts the events that ksnoops which were killed have left behind: each
+// costs the kernel memory.
+type Stale struct {
+	Removed int
+	Kept    int // because somebody else uses them
+}
+
+// RemoveStale takes them away.
+func RemoveStale() (Stale, error) { return mountedTracefs().removeStale(runs) }
+
+// runs reports whether a process of that number may be one of those that have
+// events: there is one, and it is not this one, which has none yet. Seen from
+// another PID namespace than the initial one, there may always be one.
+func runs(pid int) bool {
+	return !inInitialNamespace() || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+}
+
+// removeStale takes away the events of processes that no longer run.
+func (fsys tracefs) removeStale(runs func(pid int) bool) (s Stale, err error) {
+	dir, groups, err := fsys.groups()
+	if err != nil {
+		return s, err
+	}
+	var file io.WriteCloser // opened when there is something to remove
+	for _, group := range groups {
+		rest, ours := strings.CutPrefix(group.Name(), eventGroup)
+		number, _, _ := strings.Cut(rest, "_")
+		pid, err := strconv.Atoi(number)
+		if !ours || err != nil || runs(pid) {
+			continue
+		}
+		events, err := os.ReadDir(filepath.Join(dir, "events", group.Name()))
+		if err != nil {
+			continue // it has just gone
+		}
+		if file == nil {
+			if file, err = fsys.open(filepath.Join(dir, "kprobe_events")); err != nil {
+				return s, err
+			}
+			defer file.Close()
+		}
+		for _, ev := range events {
+			if !ev.IsDir() { // a switch of the group
+				continue
+			}
+			_, err := fmt.Fprintf(file, "-:%s/%s\n", group.Name(), ev.Name())
+			switch {
+			case err == nil:
+				s.Removed++
+			case errors.Is(err, unix.EBUSY):
+				s.Kept++
+			case !errors.Is(err, unix.ENOENT): // a ksnoop that starts removes them, too
+				return s, fmt.Errorf("removing event %s/%s: %w", group.Name(), ev.Name(), err)
+			}
+		}
+	}
+	return s, nil
+}
