@@ -324,3 +324,23 @@ func underlying(t btf.Type) (btf.Type, error) {
 	}
 	return t, nil
 }
+
+// compile compiles the target on first use. Two goroutines may both do so; the results
+// are equal, and either is kept.
+func (t *pointee) compile(little bool) *followed {
+	if done := t.state.Load(); done != nil {
+		return done
+	}
+	done := &followed{}
+	var order binary.ByteOrder = binary.BigEndian
+	if little {
+		order = binary.LittleEndian
+	}
+	if p, err := Compile(t.target, order); err == nil && p.Size() > 0 {
+		done.p = p
+		b := &p.bodies[p.root.body]
+		done.text = b.kind == kindInt && b.size == 1 && b.isChar
+	}
+	t.state.Store(done)
+	return done
+}

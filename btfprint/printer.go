@@ -2,6 +2,12 @@
 
 package btfprint
 
+import (
+	"sync/atomic"
+
+	"github.com/cilium/ebpf/btf"
+)
+
 // A Printer prints values of one type. It is immutable and safe for concurrent use.
 type Printer struct {
 	little bool
@@ -70,4 +76,38 @@ type enumerator struct {
 func (p *Printer) named(f *field, name string) bool {
 	text := p.text[f.name.start:f.name.end] // ".name = "
 	return len(text) == len(name)+4 && string(text[1:1+len(name)]) == name
+}
+
+// A known is a type that people prefer to read in another form than its members. The type
+// is recognised by its name.
+type known uint8
+
+const (
+	unknown     known = iota
+	knownTime         // ktime_t
+	knownDev          // dev_t
+	knownMode         // umode_t
+	knownGFP          // gfp_t
+	knownNumber       // kuid_t, atomic_t, refcount_t: a struct around a number
+	knownIP4          // struct in_addr
+	knownIP6          // struct in6_addr
+	knownSocket       // struct sockaddr and relatives
+	knownList         // struct list_head
+	knownName         // struct qstr
+	knownErrno        // an int whose name says that it is an error
+	knownBig          // __be16 and the like: a number in network byte order
+	knownMAC          // 6 bytes whose name says that they are a hardware address
+)
+
+// A pointee is the target type of a pointer. It is compiled when a pointer is first
+// followed: through pointers, nearly every type of the kernel can be reached.
+type pointee struct {
+	target btf.Type
+	state  atomic.Pointer[followed]
+}
+
+// followed is the result of compiling a pointee.
+type followed struct {
+	p    *Printer // nil if nothing can be shown
+	text bool     // `char *`
 }

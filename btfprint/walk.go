@@ -161,6 +161,9 @@ func (w *walker) bytesOf(b *body, off int) (raw []byte, n int) {
 	return w.raw[off:min(off+n, len(w.raw))], n
 }
 
+// maxText is how many bytes of text are read behind a `char *`.
+const maxText = 256
+
 // behind returns the type and the captured bytes behind a pointer, if it is to be followed.
 func (w *walker) behind(t *pointee, addr uint64) (to *followed, raw []byte) {
 	if w.o.Memory == nil || addr == 0 || w.hops >= max(w.o.FollowDepth, 1) {

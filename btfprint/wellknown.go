@@ -16,27 +16,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// A known is a type that people prefer to read in another form than its members. The type
-// is recognised by its name.
-type known uint8
-
-const (
-	unknown     known = iota
-	knownTime         // ktime_t
-	knownDev          // dev_t
-	knownMode         // umode_t
-	knownGFP          // gfp_t
-	knownNumber       // kuid_t, atomic_t, refcount_t: a struct around a number
-	knownIP4          // struct in_addr
-	knownIP6          // struct in6_addr
-	knownSocket       // struct sockaddr and relatives
-	knownList         // struct list_head
-	knownName         // struct qstr
-	knownErrno        // an int whose name says that it is an error
-	knownBig          // __be16 and the like: a number in network byte order
-	knownMAC          // 6 bytes whose name says that they are a hardware address
-)
-
 // A shape is what a known type must look like; the name alone proves nothing.
 type shape struct {
 	known   known
