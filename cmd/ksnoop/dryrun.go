@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -141,9 +140,6 @@ func unsure(p *plan.Plan, failed map[*plan.Probe]bool) []string {
 	return names
 }
 
-// itemsText is what a SPEC has behind its selector.
-func itemsText(s *expr.Spec) string { return strings.TrimSpace(s.Text[s.Selector.Span.End:]) }
-
 // refused returns the functions that the globs of SPECs match and that the
 // kernel lets nobody trace.
 func refused(view *kernel.View, specs []*expr.Spec) []string {
@@ -210,18 +206,4 @@ func (d *dryRun) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// reasonText is a reason on one line; of a SPEC's faults, what they say. How to
-// mend a SPEC is no matter of those functions that it was not meant for.
-func reasonText(err error) string {
-	var faults *expr.ErrorList
-	if errors.As(err, &faults) {
-		var texts []string
-		for _, e := range faults.Errors {
-			texts = append(texts, e.Msg)
-		}
-		return strings.Join(texts, "; ")
-	}
-	return strings.ReplaceAll(err.Error(), "\n", " ")
 }

@@ -52,6 +52,35 @@ func nearestFlag(flags *pflag.FlagSet, err error) error {
 	return err
 }
 
+func spelling(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
+}
+
+// checkEmpty refuses options that were given an empty word, as a shell makes of a
+// variable that is not set: most would stand for the absence of the option. SPECs
+// are looked at by their parser.
+func checkEmpty(flags *pflag.FlagSet) (err error) {
+	specs := []string{"entry", "allow", "deny", "inject"}
+	flags.Visit(func(f *pflag.Flag) {
+		words := []string{f.Value.String()}
+		switch v := f.Value.(type) {
+		case pflag.SliceValue:
+			words = v.GetSlice()
+		default:
+			if v.Type() != "string" {
+				return
+			}
+		}
+		if err == nil && !slices.Contains(specs, f.Name) && (len(words) == 0 || slices.Contains(words, "")) {
+			err = usagef("%s is given an empty word; leave it out, or give it a value", spelling(f))
+		}
+	})
+	return err
+}
+
 // flagForms says what values of pflag's types look like.
 var flagForms = map[string]string{
 	"bool":      "write true or false, or leave the value out",

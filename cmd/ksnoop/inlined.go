@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -167,6 +168,30 @@ func appendInlinings(out []byte, info *symbols.DebugInfo, places []debuginfo.Inl
 			out = appendParams(out, at.Params)
 		}
 		out = append(out, '\n')
+	}
+	return out
+}
+
+// appendParams appends of which parameters of an inlined function the values
+// are known when its code begins.
+func appendParams(out []byte, params []debuginfo.Param) []byte {
+	var known, absent []string
+	for i, p := range params {
+		name := p.Name
+		if name == "" {
+			name = "$arg" + strconv.Itoa(i+1)
+		}
+		if len(p.Place.Ops) > 0 {
+			known = append(known, name)
+		} else {
+			absent = append(absent, name)
+		}
+	}
+	if len(known) > 0 {
+		out = fmt.Appendf(out, ", with %s", terminal.Name(strings.Join(known, ", ")))
+	}
+	if len(absent) > 0 {
+		out = fmt.Appendf(out, ", without %s", terminal.Name(strings.Join(absent, ", ")))
 	}
 	return out
 }

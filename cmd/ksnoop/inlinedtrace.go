@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -17,7 +16,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
-	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // checkInlined checks what --inlined goes with.
@@ -141,28 +139,4 @@ func faultText(err error) string {
 		texts = append(texts, fmt.Sprintf("column %d: %v", e.Span.Start+1, e))
 	}
 	return strings.Join(texts, "; ")
-}
-
-// appendParams appends of which parameters of an inlined function the values
-// are known when its code begins.
-func appendParams(out []byte, params []debuginfo.Param) []byte {
-	var known, absent []string
-	for i, p := range params {
-		name := p.Name
-		if name == "" {
-			name = "$arg" + strconv.Itoa(i+1)
-		}
-		if len(p.Place.Ops) > 0 {
-			known = append(known, name)
-		} else {
-			absent = append(absent, name)
-		}
-	}
-	if len(known) > 0 {
-		out = fmt.Appendf(out, ", with %s", terminal.Name(strings.Join(known, ", ")))
-	}
-	if len(absent) > 0 {
-		out = fmt.Appendf(out, ", without %s", terminal.Name(strings.Join(absent, ", ")))
-	}
-	return out
 }

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"io"
-
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -30,6 +28,8 @@ func (f *lookFlags) add(flags *pflag.FlagSet) {
 // lookOnly are their names.
 var lookOnly = [...]string{"args", "args-width", "no-stack", "full-stacks"}
 
+const compactUsage = "print a record on one line, values without types and cut at a width"
+
 // check understands the options. with says whether something else than stacks is
 // printed of sessions.
 func (f *lookFlags) check(with bool) (err error) {
@@ -52,12 +52,3 @@ const (
 	leastWidth = 10
 	mostWidth  = 1 << 20
 )
-
-// columnsOf returns what tells how many columns the terminal has that w writes to,
-// 0 if it writes to none; nil if w does not know.
-func columnsOf(w io.Writer) func() int {
-	if w, ok := w.(interface{ Columns() int }); ok {
-		return w.Columns
-	}
-	return nil
-}

@@ -15,12 +15,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// Exit statuses besides 0 and that of a traced command.
-const (
-	exitFailed = 1 // something went wrong at run time
-	exitUsage  = 2 // wrong usage, or a SPEC that makes no sense
-)
-
 func main() {
 	endOnQuit()
 	os.Exit(run(os.Args[1:], standardOutput(), os.Stderr))
@@ -55,22 +49,6 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		return statusOf(err)
 	}
 	return status
-}
-
-// A usageError is a fault of the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-func statusOf(err error) int {
-	var usage usageError
-	var spec *expr.ErrorList
-	if errors.As(err, &usage) || errors.As(err, &spec) {
-		return exitUsage
-	}
-	return exitFailed
 }
 
 // message is the text of an error. Faults of SPECs are drawn under the text,

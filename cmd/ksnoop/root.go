@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,22 +73,4 @@ func nearestCommand(root *cobra.Command, args []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean the command %q?", names[0])
-}
-
-// version is the module's version, or the commit that it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "development version"
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v += " " + s.Value[:min(12, len(s.Value))]
-			}
-		}
-	}
-	return v
 }

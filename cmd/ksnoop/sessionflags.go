@@ -5,8 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,13 +93,6 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-func spelling(f *pflag.Flag) string {
-	if f.Shorthand != "" {
-		return "-" + f.Shorthand
-	}
-	return "--" + f.Name
-}
-
 // A sessionSettings is what the options say, understood.
 type sessionSettings struct {
 	only, except []uint16
@@ -161,47 +152,6 @@ func parseInjected(text string) (in plan.InjectedSpec, err error) {
 		return in, nil
 	}
 	return in, usagef("-J %s: kprobe:, kretprobe:, tp: or rawtp: is injected; of a function whose calls are to be shown, give the SPEC without -J", text)
-}
-
-// expandLists replaces each "@FILE" by the lines of that file. Empty lines and
-// those that begin with # count for nothing.
-func expandLists(texts []string) ([]string, error) {
-	var out []string
-	for _, text := range texts {
-		name, isList := strings.CutPrefix(text, "@")
-		if !isList {
-			out = append(out, text)
-			continue
-		}
-		data, err := readList(name)
-		if err != nil {
-			return nil, usagef("reading a list of SPECs: %w", err)
-		}
-		for line := range strings.Lines(string(data)) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				out = append(out, line)
-			}
-		}
-	}
-	return out, nil
-}
-
-// maxList is the most bytes of a list of SPECs. One of all functions of a kernel
-// takes two million.
-const maxList = 16 << 20
-
-// readList reads a list, which may come from a pipe.
-func readList(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxList+1))
-	if err == nil && len(data) > maxList {
-		err = fmt.Errorf("%s: a list may have %d bytes, and there are more", name, maxList)
-	}
-	return data, err
 }
 
 // parseErrors reads lists of error names: "EINVAL,-ENOMEM,NULL,22". NULL is 0.

@@ -52,3 +52,12 @@ var errClosedOutput = errors.New("standard output is closed, or /dev/null that w
 
 // Write implements io.Writer.
 func (closedOutput) Write([]byte) (int, error) { return 0, errClosedOutput }
+
+// columnsOf returns what tells how many columns the terminal has that w writes to,
+// 0 if it writes to none; nil if w does not know.
+func columnsOf(w io.Writer) func() int {
+	if w, ok := w.(interface{ Columns() int }); ok {
+		return w.Columns
+	}
+	return nil
+}

@@ -305,8 +305,6 @@ func demangled(name string) string {
 	return demangle.Filter(name, demangle.MaxLength(mostBits))
 }
 
-func appendAddress(b []byte, addr uint64) []byte { return fmt.Appendf(b, "0x%016x", addr) }
-
 func (f *symFlags) appendFrame(b []byte, frame *debuginfo.Frame) []byte {
 	file := frame.File
 	name := cmp.Or(frame.Linkage, frame.Func, "??")

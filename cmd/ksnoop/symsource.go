@@ -206,3 +206,5 @@ func (s *kernelSource) close() error {
 	}
 	return s.info.Close()
 }
+
+func appendAddress(b []byte, addr uint64) []byte { return fmt.Appendf(b, "0x%016x", addr) }

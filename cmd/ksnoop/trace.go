@@ -9,15 +9,12 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
@@ -127,8 +124,6 @@ func newTraceCommand(status *int) *cobra.Command {
 	return c
 }
 
-const compactUsage = "print a record on one line, values without types and cut at a width"
-
 // maxInFlight is more threads than Linux has.
 const maxInFlight = 4 << 20
 
@@ -212,21 +207,6 @@ func (f *traceFlags) checkUntyped() error {
 	return nil
 }
 
-// parseSpecs parses all SPECs and returns the faults of all.
-func parseSpecs(args []string) ([]*expr.Spec, error) {
-	var specs []*expr.Spec
-	var errs []error
-	for _, arg := range args {
-		s, err := expr.Parse(arg)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		specs = append(specs, s)
-	}
-	return specs, errors.Join(errs...)
-}
-
 // lists reads the files that stand in place of SPECs.
 func (f *traceFlags) lists(args *[]string) error {
 	for _, texts := range []*[]string{args, &f.deny, &f.session.entry, &f.session.allow, &f.session.inject} {
@@ -236,44 +216,6 @@ func (f *traceFlags) lists(args *[]string) error {
 		}
 	}
 	return nil
-}
-
-// checkEmpty refuses options that were given an empty word, as a shell makes of a
-// variable that is not set: most would stand for the absence of the option. SPECs
-// are looked at by their parser.
-func checkEmpty(flags *pflag.FlagSet) (err error) {
-	specs := []string{"entry", "allow", "deny", "inject"}
-	flags.Visit(func(f *pflag.Flag) {
-		words := []string{f.Value.String()}
-		switch v := f.Value.(type) {
-		case pflag.SliceValue:
-			words = v.GetSlice()
-		default:
-			if v.Type() != "string" {
-				return
-			}
-		}
-		if err == nil && !slices.Contains(specs, f.Name) && (len(words) == 0 || slices.Contains(words, "")) {
-			err = usagef("%s is given an empty word; leave it out, or give it a value", spelling(f))
-		}
-	})
-	return err
-}
-
-// parseSelectors parses SPECs that have nothing but a selector.
-func parseSelectors(texts []string) ([]expr.Selector, error) {
-	var out []expr.Selector
-	for _, d := range texts {
-		s, err := expr.Parse(d)
-		if err != nil {
-			return nil, err
-		}
-		if len(s.Items) > 0 || s.Parens {
-			return nil, usagef("--deny %s: a selector takes no items", d)
-		}
-		out = append(out, s.Selector)
-	}
-	return out, nil
 }
 
 // auto reports whether the user leaves it to ksnoop how to attach.

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
+)
+
+// recordFlags are the options of "ksnoop trace" about recordings.
+type recordFlags struct {
+	file  string
+	force bool
+	print bool
+}
+
+func (f *recordFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "record", "", "record to a new `FILE`, for ksnoop replay, and print nothing")
+	flags.BoolVar(&f.force, "force", false, "with --record: replace FILE if it exists")
+	flags.BoolVar(&f.print, "print", false, "with --record: print as well")
+}
+
+// check takes the command that will be run; empty if there is none.
+func (f *recordFlags) check(command []string) error {
+	toStdout := f.file == "/dev/stdout" || f.file == "/dev/fd/1" || f.file == "/proc/self/fd/1"
+	switch {
+	case f.file == "" && f.print:
+		return usagef("--print goes with --record; without it, trace prints anyway")
+	case f.file == "" && f.force:
+		return usagef("--force goes with --record")
+	case f.file == "-":
+		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")
+	case toStdout && unseen(unix.Stdout):
+		return fmt.Errorf("--record %s: standard output is closed, or it is /dev/null", f.file)
+	case toStdout && f.print:
+		return usagef("--record %s does not go with --print, which writes there, too", f.file)
+	case toStdout && len(command) > 0:
+		return usagef("--record %s does not go with a command, which writes there, too", f.file)
+	}
+	return nil
+}
+
+// open makes the file for a recording of a plan, of sessions if there are any; without --record it returns nil.
+func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessions) (*record.Recording, error) {
+	if f.file == "" {
+		return nil, nil
+	}
+	if err := record.Affordable(p); err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	file, err := record.Create(f.file, f.force)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("--record: %w; --force replaces it", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	return record.NewRecording(file, record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions}), nil
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ksnoop/ksnoop/expr"
+)
+
+// Exit statuses besides 0 and that of a traced command.
+const (
+	exitFailed = 1 // something went wrong at run time
+	exitUsage  = 2 // wrong usage, or a SPEC that makes no sense
+)
+
+// A usageError is a fault of the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func statusOf(err error) int {
+	var usage usageError
+	var spec *expr.ErrorList
+	if errors.As(err, &usage) || errors.As(err, &spec) {
+		return exitUsage
+	}
+	return exitFailed
+}
