@@ -15,7 +15,6 @@ import (
 
 // Files that say what can be attached to.
 const (
-	kallsymsFile  = "proc/kallsyms"
 	tracefs       = "sys/kernel/tracing"
 	tracefsOld    = "sys/kernel/debug/tracing"
 	filterFile    = "available_filter_functions"
@@ -25,8 +24,6 @@ const (
 
 // mountTracefs is the advice where tracefs is not mounted.
 const mountTracefs = "mount -t tracefs tracefs /" + tracefs
-
-var errHidden = errors.New("addresses are hidden")
 
 // A Refusal is a reason for not attaching to a function.
 type Refusal uint8
@@ -164,6 +161,24 @@ func (s *traceableSet) symbol(t *symbolTable, i int) bool {
 	return s.allows(f) || (s.sites == nil || f.Addr == 0) && t.aliased(i, s.functionSet)
 }
 
+// aliased reports whether a symbol is another name of a function in the set. ftrace lists
+// one name for each address: __do_sys_getppid, but not __x64_sys_getppid. kallsyms lists
+// the symbols of one address in sequence.
+func (t *symbolTable) aliased(i int, set functionSet) bool {
+	s := &t.symbols[i]
+	if s.addr == 0 {
+		return false
+	}
+	for _, step := range [...]int{-1, 1} {
+		for j := i + step; j >= 0 && j < len(t.symbols) && t.symbols[j].addr == s.addr; j += step {
+			if other := &t.symbols[j]; other.module == s.module && set.has(t.name(other), t.module(other)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // parseTraceable parses available_filter_functions or available_filter_functions_addrs:
 // lines of "name" or "name [module]", after an address in the latter.
 func parseTraceable(r io.Reader, addresses bool) (*traceableSet, error) {
@@ -211,22 +226,6 @@ func (v *View) open(file, give, missing string) (fs.File, error) {
 		return nil, access(file, give, missing, err)
 	}
 	return f, nil
-}
-
-func (v *View) readSymbols() (*symbolTable, error) { return v.readSymbolsWhere(nil) }
-
-// readSymbolsWhere reads the symbols whose names are wanted; nil means all.
-func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, error) {
-	f, err := v.open(kallsymsFile, "functions that BTF does not have", "the kernel must be built with CONFIG_KALLSYMS")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	t, err := parseSymbols(f, wanted)
-	if err != nil {
-		return nil, fmt.Errorf("reading /%s: %w", kallsymsFile, err)
-	}
-	return t, nil
 }
 
 // readTraceable reads which functions ftrace can trace, with addresses if the kernel

@@ -11,6 +11,9 @@ import (
 // errNotFound matches all errors about names that this kernel does not have.
 var errNotFound = errors.New("not found")
 
+// errNoKernel is the error for what only a mounted /proc and /sys can tell.
+var errNoKernel = errors.New("only BTF is known of this kernel")
+
 // An accessError says that a file of the kernel cannot be read, what to do about it, and
 // what that would give.
 type accessError struct {

@@ -9,7 +9,67 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
+
+// factSources says how to find each fact, in the order of their names in facts.go. It is
+// never changed.
+var factSources = [...]struct {
+	name FactName
+	find func(*View, Privileges) Fact // nil for what a kernel is built with or without; see builtIn
+}{
+	{FactPrivileges, func(_ *View, p Privileges) Fact { return privilegesFact(p) }},
+	{FactLockdown, alone((*View).lockdownFact)},
+	{FactBPF, nil},
+	{FactBTF, alone((*View).btfFact)},
+	{FactEvents, nil},
+	{FactFtrace, alone((*View).ftraceFact)},
+	{FactFentry, alone((*View).fentryFact)},
+	{FactKprobes, alone((*View).kprobesFact)},
+	{FactFprobe, nil},
+	{FactTracefs, alone((*View).tracefsFact)},
+	{FactKallsyms, alone((*View).kallsymsFact)},
+	{FactAddresses, alone((*View).addressesFact)},
+	{FactModuleBTF, alone((*View).moduleFact)},
+	{FactJIT, alone((*View).jitFact)},
+	{FactPerf, func(v *View, p Privileges) Fact {
+		return v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.has(unix.CAP_PERFMON) || p.has(unix.CAP_SYS_ADMIN), 1)
+	}},
+	{FactUnprivBPF, func(v *View, p Privileges) Fact {
+		return v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.has(unix.CAP_BPF) || p.has(unix.CAP_SYS_ADMIN), 0)
+	}},
+	{FactRelease, alone((*View).releaseFact)},
+	{FactArch, func(v *View, _ Privileges) Fact { return Fact{Name: FactArch, Answer: Yes, Value: v.Arch()} }},
+}
+
+// alone adapts a fact that does not depend on privileges.
+func alone(find func(*View) Fact) func(*View, Privileges) Fact {
+	return func(v *View, _ Privileges) Fact { return find(v) }
+}
+
+// Facts returns what files tell about the kernel to a process with privileges p.
+func (v *View) Facts(p Privileges) Facts {
+	facts := make(Facts, 0, len(factSources))
+	for i := range factSources {
+		facts = append(facts, v.fact(factSources[i].name, p))
+	}
+	return facts
+}
+
+// fact finds out one fact.
+func (v *View) fact(name FactName, p Privileges) Fact {
+	for _, source := range factSources {
+		switch {
+		case source.name != name:
+		case source.find == nil:
+			return v.feature(name)
+		default:
+			return source.find(v, p)
+		}
+	}
+	return Fact{Name: name}
+}
 
 // privilegesFact reports whether the process may load and attach tracing programs.
 func privilegesFact(p Privileges) Fact {

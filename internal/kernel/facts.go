@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // An Answer says whether something holds. The zero value is Unknown.
@@ -58,40 +55,6 @@ const (
 	FactRelease    FactName = "release"
 	FactArch       FactName = "architecture"
 )
-
-// factSources says how to find each fact, in the same order. It is never changed.
-var factSources = [...]struct {
-	name FactName
-	find func(*View, Privileges) Fact // nil for what a kernel is built with or without; see builtIn
-}{
-	{FactPrivileges, func(_ *View, p Privileges) Fact { return privilegesFact(p) }},
-	{FactLockdown, alone((*View).lockdownFact)},
-	{FactBPF, nil},
-	{FactBTF, alone((*View).btfFact)},
-	{FactEvents, nil},
-	{FactFtrace, alone((*View).ftraceFact)},
-	{FactFentry, alone((*View).fentryFact)},
-	{FactKprobes, alone((*View).kprobesFact)},
-	{FactFprobe, nil},
-	{FactTracefs, alone((*View).tracefsFact)},
-	{FactKallsyms, alone((*View).kallsymsFact)},
-	{FactAddresses, alone((*View).addressesFact)},
-	{FactModuleBTF, alone((*View).moduleFact)},
-	{FactJIT, alone((*View).jitFact)},
-	{FactPerf, func(v *View, p Privileges) Fact {
-		return v.settingFact(FactPerf, "proc/sys/kernel/perf_event_paranoid", p.has(unix.CAP_PERFMON) || p.has(unix.CAP_SYS_ADMIN), 1)
-	}},
-	{FactUnprivBPF, func(v *View, p Privileges) Fact {
-		return v.settingFact(FactUnprivBPF, "proc/sys/kernel/unprivileged_bpf_disabled", p.has(unix.CAP_BPF) || p.has(unix.CAP_SYS_ADMIN), 0)
-	}},
-	{FactRelease, alone((*View).releaseFact)},
-	{FactArch, func(v *View, _ Privileges) Fact { return Fact{Name: FactArch, Answer: Yes, Value: v.Arch()} }},
-}
-
-// alone adapts a fact that does not depend on privileges.
-func alone(find func(*View) Fact) func(*View, Privileges) Fact {
-	return func(v *View, _ Privileges) Fact { return find(v) }
-}
 
 // builtIn says how to recognise what a kernel was built with: options of its configuration,
 // all of which must be set, and a function that only such a kernel has.
@@ -143,76 +106,6 @@ func obstacle(get func(FactName) Fact) (Fact, bool) {
 		return fentry, true
 	}
 	return Fact{}, false
-}
-
-// Privileges say what a process may do.
-type Privileges struct {
-	UID  int    // effective
-	caps uint64 // effective capabilities as a bit mask
-}
-
-// has reports whether p has a capability.
-func (p Privileges) has(capability uint) bool { return p.caps>>capability&1 != 0 }
-
-// tracing reports whether p allows loading and attaching tracing programs.
-func (p Privileges) tracing() bool {
-	return p.has(unix.CAP_SYS_ADMIN) || p.has(unix.CAP_BPF) && p.has(unix.CAP_PERFMON)
-}
-
-// Privileges returns the privileges of this process.
-func (v *View) Privileges() (Privileges, error) {
-	text, err := v.line("proc/self/status")
-	if err != nil {
-		return Privileges{}, err
-	}
-	return parseStatus(text)
-}
-
-// parseStatus reads the effective user and capabilities from /proc/self/status.
-func parseStatus(text string) (p Privileges, err error) {
-	var uid, caps bool
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(line, ":")
-		words := strings.Fields(value)
-		switch {
-		case key == "Uid" && len(words) == 4: // real, effective, saved, file system
-			p.UID, err = strconv.Atoi(words[1])
-			uid = err == nil
-		case key == "CapEff" && len(words) == 1:
-			p.caps, err = strconv.ParseUint(words[0], 16, 64)
-			caps = err == nil
-		}
-		if err != nil {
-			return p, fmt.Errorf("reading /proc/self/status: %w", err)
-		}
-	}
-	if !uid || !caps {
-		return p, errors.New("reading /proc/self/status: no Uid or CapEff")
-	}
-	return p, nil
-}
-
-// Facts returns what files tell about the kernel to a process with privileges p.
-func (v *View) Facts(p Privileges) Facts {
-	facts := make(Facts, 0, len(factSources))
-	for i := range factSources {
-		facts = append(facts, v.fact(factSources[i].name, p))
-	}
-	return facts
-}
-
-// fact finds out one fact.
-func (v *View) fact(name FactName, p Privileges) Fact {
-	for _, source := range factSources {
-		switch {
-		case source.name != name:
-		case source.find == nil:
-			return v.feature(name)
-		default:
-			return source.find(v, p)
-		}
-	}
-	return Fact{Name: name}
 }
 
 // feature finds something that is builtIn. If the configuration cannot be read, the

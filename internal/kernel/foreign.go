@@ -42,9 +42,6 @@ type typedRoot struct {
 	types []byte
 }
 
-// vmlinuxFile is where the kernel exports the types of vmlinux.
-const vmlinuxFile = btfDir + "/vmlinux"
-
 func (r typedRoot) ReadFile(name string) ([]byte, error) {
 	if name == vmlinuxFile {
 		return r.types, nil

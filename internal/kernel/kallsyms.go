@@ -54,10 +54,6 @@ func (t *symbolTable) loaded() (names []string) {
 	return names
 }
 
-// noModule reports whether a module's name is a word of the kernel for BPF programs, or for
-// trampolines of ftrace and kprobes.
-func noModule(name string) bool { return name == "bpf" || strings.HasPrefix(name, "__builtin__") }
-
 // hidden reports whether the file shows no addresses.
 func (t *symbolTable) hidden() bool {
 	return !slices.ContainsFunc(t.symbols, func(s symbol) bool { return s.addr != 0 && s.kind|0x20 != 'a' })

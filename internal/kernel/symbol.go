@@ -45,11 +45,16 @@ const (
 	lastSymbol = 4 * page
 )
 
+// kallsymsFile is where the kernel lists its symbols.
+const kallsymsFile = "proc/kallsyms"
+
 // A symbolSource reads a table of symbols on first use.
 type symbolSource struct {
 	get  func() (*symbolTable, error)
 	done atomic.Bool
 }
+
+var errHidden = errors.New("addresses are hidden")
 
 // symbols returns the table of symbols. It is read on first use.
 func (v *View) symbols() (*symbolTable, error) { return v.table.Load().get() }
@@ -62,6 +67,22 @@ func (v *View) setSymbols(read func() (*symbolTable, error)) {
 		return read()
 	})
 	v.table.Store(s)
+}
+
+func (v *View) readSymbols() (*symbolTable, error) { return v.readSymbolsWhere(nil) }
+
+// readSymbolsWhere reads the symbols whose names are wanted; nil means all.
+func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, error) {
+	f, err := v.open(kallsymsFile, "functions that BTF does not have", "the kernel must be built with CONFIG_KALLSYMS")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := parseSymbols(f, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("reading /%s: %w", kallsymsFile, err)
+	}
+	return t, nil
 }
 
 // symbolsNamed returns a table with at least the symbols of some functions and of their

@@ -48,6 +48,9 @@ type View struct {
 // btfDir is where the kernel exports its types.
 const btfDir = "sys/kernel/btf"
 
+// vmlinuxFile is where the kernel exports the types of vmlinux.
+const vmlinuxFile = btfDir + "/vmlinux"
+
 // noTypes is the advice for a kernel that exports no types.
 const noTypes = "use a kernel built with CONFIG_DEBUG_INFO_BTF, or give --btf FILE with the types of this very kernel"
 
@@ -134,9 +137,6 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	v.module[module] = func() (*typeInfo, error) { return info, nil }
 	return v, nil
 }
-
-// errNoKernel is the error for what only a mounted /proc and /sys can tell.
-var errNoKernel = errors.New("only BTF is known of this kernel")
 
 // A typeInfo is one BTF blob. It is decoded when a type is first needed.
 type typeInfo struct {
