@@ -16,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // sessionFlags are the options of "ksnoop trace" that are about sessions. Their
@@ -118,7 +119,7 @@ func (f *sessionFlags) settings() (s sessionSettings, err error) {
 func (f *sessionFlags) request(args []string) (r plan.SessionRequest, deny []string, err error) {
 	var errs []error
 	read := func(texts []string) []*expr.Spec {
-		specs, err := parseSpecs(texts)
+		specs, err := trace.ParseSpecs(texts)
 		errs = append(errs, err)
 		return specs
 	}

@@ -44,7 +44,7 @@ func (f *traceFlags) resolve(view *kernel.View, args []string, o plan.Options) (
 	if f.session.wanted() {
 		err = f.sessions(r, args)
 	} else {
-		r.Specs, faults = parseSpecs(args)
+		r.Specs, faults = trace.ParseSpecs(args)
 	}
 	if err == nil {
 		r.Resolved, err = trace.Resolve(view, r.Request)
@@ -64,7 +64,7 @@ func (f *traceFlags) sessions(r *request, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if asked.Deny, err = parseSelectors(deny); err != nil {
+	if asked.Deny, err = denied(deny); err != nil {
 		return err
 	}
 	asked.Args = f.session.args

@@ -3,44 +3,22 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
-// parseSpecs parses all SPECs and returns the faults of all.
-func parseSpecs(args []string) ([]*expr.Spec, error) {
-	var specs []*expr.Spec
-	var errs []error
-	for _, arg := range args {
-		s, err := expr.Parse(arg)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		specs = append(specs, s)
+// denied parses the selectors of --deny.
+func denied(texts []string) ([]expr.Selector, error) {
+	out, err := trace.ParseSelectors(texts)
+	if err != nil && statusOf(err) != exitUsage { // else it says what is wrong with a SPEC
+		err = usagef("--deny %w", err)
 	}
-	return specs, errors.Join(errs...)
-}
-
-// parseSelectors parses SPECs that have nothing but a selector.
-func parseSelectors(texts []string) ([]expr.Selector, error) {
-	var out []expr.Selector
-	for _, d := range texts {
-		s, err := expr.Parse(d)
-		if err != nil {
-			return nil, err
-		}
-		if len(s.Items) > 0 || s.Parens {
-			return nil, usagef("--deny %s: a selector takes no items", d)
-		}
-		out = append(out, s.Selector)
-	}
-	return out, nil
+	return out, err
 }
 
 // expandLists replaces each "@FILE" by the lines of that file. Empty lines and

@@ -224,7 +224,7 @@ func (f *traceFlags) auto() bool { return f.method == layout.MethodAuto.String()
 func (f *traceFlags) planOptions() (plan.Options, error) {
 	o := plan.Options{Arch: hostArch}
 	var err error
-	if o.Deny, err = parseSelectors(f.deny); err != nil {
+	if o.Deny, err = denied(f.deny); err != nil {
 		return o, err
 	}
 	m, ok := layout.MethodNamed(f.method)

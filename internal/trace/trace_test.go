@@ -127,6 +127,22 @@ func TestResolveMethod(t *testing.T) {
 	}
 }
 
+// TestParse: of several texts, the faults of all are told.
+func TestParse(t *testing.T) {
+	specs, err := ParseSpecs([]string{"a(", "b(x)", "c)"})
+	if len(specs) != 1 || specs[0].Text != "b(x)" || err == nil || !strings.Contains(err.Error(), "  a(\n") || !strings.Contains(err.Error(), "  c)\n") {
+		t.Errorf("%v, %v", specs, err)
+	}
+	if out, err := ParseSelectors([]string{"*rcu*", "x[ext4]"}); len(out) != 2 || out[0].Name != "*rcu*" || out[1].Module != "ext4" || err != nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	for _, items := range []string{"a()", "a(x)"} {
+		if _, err := ParseSelectors([]string{"b", items}); err == nil || err.Error() != items+": a selector takes no items" {
+			t.Errorf("%s: %v", items, err)
+		}
+	}
+}
+
 // TestAdopt: what is started while children are looked for is found.
 func TestAdopt(t *testing.T) {
 	proc := fstest.MapFS{}
