@@ -2,6 +2,8 @@
 
 package layout
 
+import "fmt"
+
 // A Method is a way to run programs at the entry and return of a function, or at a
 // tracepoint. The minimum versions are those of the mainline kernel.
 type Method uint8
@@ -22,6 +24,9 @@ const (
 
 // String returns the name of m as in --attach.
 func (m Method) String() string {
+	if m >= numMethods {
+		return fmt.Sprintf("Method(%d)", uint8(m))
+	}
 	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session", "fsession", "tracing_multi", "tracepoint", "tp_btf", "raw_tp"}[m]
 }
 
