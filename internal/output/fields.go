@@ -39,6 +39,21 @@ func (f Field) Label() string { return f.f.label }
 // none.
 func (f Field) Slots() (scalar, target *layout.Slot) { return f.f.scalar, f.f.target }
 
+// Target returns the bytes of what the value points to, of a string those before its NUL, and
+// whether only the beginning of them was captured. They are nil if there are none or if they
+// could not be read.
+func (f Field) Target(e *event.Event) (raw []byte, cut bool) {
+	if f.f.target == nil {
+		return nil, false
+	}
+	raw, ok := e.Bytes(f.f.target)
+	if !ok {
+		return nil, false
+	}
+	c := f.f.content(raw)
+	return c.target, c.cut
+}
+
 // Append appends the value of an event.
 func (f Field) Append(dst []byte, e *event.Event) []byte {
 	if f.f.later != nil {

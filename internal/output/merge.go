@@ -51,13 +51,8 @@ func (m *merger) begins(addr uint64) bool {
 // functions between the recorded ones. The innermost call of the chain has already returned
 // when the stack is taken, so its row comes last without a frame.
 func (m *merger) merge(c *session.Chain) []stackRow {
-	m.rows, m.frames, m.starts = m.rows[:0], m.frames[:0], m.starts[:0]
-	for i, addr := range c.Stack {
-		m.starts = append(m.starts, len(m.frames))
-		m.frames = m.resolver.Frames(m.frames, addr, i > 0 || !m.begins(addr))
-	}
-	m.starts = append(m.starts, len(m.frames))
-	m.skipTracing()
+	m.rows = m.rows[:0]
+	m.resolve(c.Stack)
 	next := 0 // index in c.Frames
 	for i := len(c.Stack) - 1; i >= 0; i-- {
 		if m.skip[i] && !m.unfiltered {
@@ -91,6 +86,31 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 		m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
 	}
 	return m.rows
+}
+
+// resolve names the addresses of a stack, and marks those of the tracing.
+func (m *merger) resolve(stack []uint64) {
+	m.frames, m.starts = m.frames[:0], m.starts[:0]
+	for i, addr := range stack {
+		m.starts = append(m.starts, len(m.frames))
+		m.frames = m.resolver.Frames(m.frames, addr, i > 0 || !m.begins(addr))
+	}
+	m.starts = append(m.starts, len(m.frames))
+	m.skipTracing()
+}
+
+// WithoutTracing returns the addresses of a session's stack that are not there because of
+// the tracing.
+func WithoutTracing(r Resolver, stack []uint64) []uint64 {
+	m := merger{resolver: r}
+	m.resolve(stack)
+	var kept []uint64
+	for i, addr := range stack {
+		if !m.skip[i] {
+			kept = append(kept, addr)
+		}
+	}
+	return kept
 }
 
 // called reports whether call c also has a frame further in than address i. A traced

@@ -52,8 +52,7 @@ func (t *Tails) append(dst []byte, e *event.Event) []byte {
 
 // appendStack appends the kernel's stack from the caller of the traced function on.
 func (t *Tails) appendStack(dst []byte, e *event.Event, s bpf.Section) []byte {
-	t.addrs = event.AppendAddresses(t.addrs[:0], s)
-	addrs := t.callers(t.addrs, e.Probe.Func)
+	addrs := t.Callers(e, s)
 	title, cut, inlined := "stack", s.Cut, e.Probe.Hook.Inlined
 	if s.Caller {
 		title, cut = "caller", len(addrs) == 0 && s.Cut && !inlined
@@ -93,6 +92,13 @@ func appendCut(dst []byte, cut bool) []byte {
 		dst = append(dst, rowIndent+"... and more, which were not taken\n"...)
 	}
 	return dst
+}
+
+// Callers returns the addresses of a stack of the kernel from the caller of the traced
+// function on, innermost first. They are valid until the next call.
+func (t *Tails) Callers(e *event.Event, s bpf.Section) []uint64 {
+	t.addrs = event.AppendAddresses(t.addrs[:0], s)
+	return t.callers(t.addrs, e.Probe.Func)
 }
 
 // callers returns the part of a stack below the traced function, in place. What is above
