@@ -5,8 +5,8 @@ package tracer
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf/btf"
@@ -15,14 +15,15 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
-	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Call is one record of the calls view: a function was called, has returned, or both.
 type Call struct {
 	Function, Module string // the Module is "" for vmlinux
 	// Kind is bpf.KindEntry or bpf.KindReturn for one end of a call, bpf.KindCall for both in
-	// one record, and bpf.KindLost where records are missing: only Lost is set then.
+	// one record, and bpf.KindLost where records are missing: only Lost is set then. Both are
+	// in one record if a predicate of the SPEC is decided at return, as return < 0 is. Else
+	// values that exist at return are in a Call of their own.
 	Kind bpf.Kind
 	// Time is when it happened, by CLOCK_MONOTONIC.
 	Time     time.Duration
@@ -30,20 +31,22 @@ type Call struct {
 	PID, TID uint32 // in the initial PID namespace
 	Comm     string // the thread's name
 	Values   []Value
-	// Stack has the kernel's functions from the traced one outwards, if Request.Stack asks
-	// for it.
+	// Stack are the kernel's functions that led to the call, its caller first, if
+	// Request.Stack asks for it. What tracing itself adds to the stack is left out.
 	Stack []Frame
-	Lost  Loss
+	// Lost says what is missing at this place. Losses counts it as well.
+	Lost Loss
 }
 
-// Value returns the value of an expression, as the SPEC has it; nil if this record has none.
-func (c *Call) Value(expr string) *Value {
+// Value returns the value of an expression, as the SPEC has it: "exit(ustr(filename))", and
+// "return" of the predicate return < 0. It is the zero Value if this record has none.
+func (c *Call) Value(expr string) Value {
 	for i := range c.Values {
 		if c.Values[i].Expr == expr {
-			return &c.Values[i]
+			return c.Values[i]
 		}
 	}
-	return nil
+	return Value{}
 }
 
 // String returns the call on one line, as "vfs_read(count = 13, return = 13)".
@@ -82,50 +85,68 @@ type Value struct {
 	// Raw are the bytes of the value; nil if it could not be read.
 	Raw []byte
 	// Target are the bytes of what Raw points to, a value of TargetType; nil if it was not
-	// asked for or could not be read. A string ends with its NUL, if it was not cut.
+	// asked for or could not be read. Of a string they are those before its NUL, of diff(x)
+	// what was there when the function was called.
 	Target     []byte
 	TargetType btf.Type
+	Cut        bool // Target is only the beginning of a string or of buf()
 
 	field output.Field
 	event *event.Event
 }
 
 // Uint returns a value that is a number or a pointer; ok is false if it could not be read or
-// is neither.
-func (v *Value) Uint() (n uint64, ok bool) {
-	scalar, _ := v.field.Slots()
-	if v.Raw == nil {
+// is neither, as a struct or a string.
+func (v Value) Uint() (n uint64, ok bool) {
+	if v.Raw == nil || v.event == nil {
 		return 0, false
 	}
+	scalar, _ := v.field.Slots()
 	return v.event.Value(scalar)
 }
 
 // Int returns a signed number, extended to 64 bits, and otherwise what Uint returns.
-func (v *Value) Int() (n int64, ok bool) {
+func (v Value) Int() (n int64, ok bool) {
 	u, ok := v.Uint()
 	return int64(u), ok
 }
 
+// Text returns a string as it was captured, as str(), ustr() and $comm are, without its NUL;
+// ok is false if it could not be read or is none. It can be kept.
+func (v Value) Text() (s string, ok bool) {
+	if v.Target == nil || v.event == nil {
+		return "", false
+	}
+	_, target := v.field.Slots()
+	if _, text := target.Term.(*expr.Text); !text {
+		return "", false
+	}
+	return string(v.Target), true
+}
+
 // AppendText appends the value as ksnoop writes it on one line.
-func (v *Value) AppendText(dst []byte) []byte { return v.field.Append(dst, v.event) }
+func (v Value) AppendText(dst []byte) []byte {
+	if v.event == nil {
+		return dst // the zero Value
+	}
+	return v.field.Append(dst, v.event)
+}
 
 // String returns the value as ksnoop writes it on one line.
-func (v *Value) String() string { return string(v.AppendText(nil)) }
+func (v Value) String() string { return string(v.AppendText(nil)) }
 
 // Calls yields calls until ctx ends and all that was recorded before is read. A Call is
 // valid until the next one is asked for. An error is the last that is yielded; one of them
-// is that tracing takes more of the machine than it may.
+// is that tracing takes more of the machine than it may. The end of ctx is no error.
 func (t *Tracer) Calls(ctx context.Context) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
-		switch {
-		case t.run.Plan.Sessions:
-			yield(nil, ErrSessions)
-			return
-		case t.read:
-			yield(nil, ErrRead)
+		ctx, end, err := t.begin(ctx, false)
+		if err != nil {
+			yield(nil, err)
 			return
 		}
-		t.read = true
+		ended := sync.OnceValue(end)
+		defer ended()
 		var call Call
 		for e, err := range event.All(t.run.Plan, t.run.Records(ctx, t.limits)) {
 			if err == nil {
@@ -139,7 +160,7 @@ func (t *Tracer) Calls(ctx context.Context) iter.Seq2[*Call, error] {
 				return
 			}
 		}
-		if err := t.run.TooMuch(); err != nil {
+		if err := ended(); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -159,8 +180,8 @@ func (t *Tracer) fill(c *Call, e *event.Event) (err error) {
 		return err
 	}
 	if s, ok := e.Tail.Section(bpf.SectionStack); ok {
-		for b := s.Data; len(b) >= 8; b = b[8:] {
-			c.Stack = append(c.Stack, t.frame(binary.LittleEndian.Uint64(b)))
+		for _, addr := range t.tails.Callers(e, s) {
+			c.Stack = append(c.Stack, t.frame(addr))
 		}
 	}
 	return nil
@@ -192,28 +213,24 @@ func valueOf(f output.Field, e *event.Event) Value {
 	scalar, target := f.Slots()
 	if scalar != nil {
 		v.Type = scalar.Term.Type()
-		v.Raw = cut(e, scalar, v.Type)
+		if raw, ok := e.Bytes(scalar); ok {
+			v.Raw = cut(raw, v.Type)
+		}
 	}
 	if target != nil {
 		v.TargetType = target.Term.Type()
-		switch target.Term.(type) {
-		case *expr.Text, *expr.Buffer:
-			v.Target, _ = e.Bytes(target)
-		default:
-			v.Target = cut(e, target, v.TargetType)
+		v.Target, v.Cut = f.Target(e)
+		if _, object := target.Term.(*expr.Object); object {
+			v.Target = cut(v.Target, v.TargetType)
 		}
 	}
 	return v
 }
 
-// cut returns the bytes of a slot that a value of a type has; nil if they could not be read.
-func cut(e *event.Event, s *layout.Slot, t btf.Type) []byte {
-	raw, ok := e.Bytes(s)
-	if !ok {
-		return nil
-	}
+// cut returns the bytes of a slot that a value of a type has.
+func cut(raw []byte, t btf.Type) []byte {
 	if size, err := btf.Sizeof(t); err == nil && size > 0 && size < len(raw) {
-		raw = raw[:size]
+		return raw[:size]
 	}
 	return raw
 }

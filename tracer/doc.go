@@ -11,7 +11,7 @@
 //
 //	kernel, err := tracer.Open()
 //	...
-//	t, err := kernel.Attach(ctx, tracer.Request{Specs: []string{"vfs_read(count > 4096, return)"}})
+//	t, err := kernel.Attach(ctx, tracer.Request{Specs: []string{"vfs_read(count > 4096, return > 0)"}})
 //	...
 //	defer t.Close()
 //	for call, err := range t.Calls(ctx) {

@@ -19,9 +19,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
-	defer stop()
-	t, err := kernel.Attach(ctx, tracer.Request{
+	t, err := kernel.Attach(context.Background(), tracer.Request{
 		Specs:  []string{"vfs_read(count > 4096, file->f_path.dentry->d_name.name, return > 0)"},
 		Filter: bpf.Filter{PIDs: []uint32{1234}},
 	})
@@ -30,32 +28,39 @@ func Example() {
 		return
 	}
 	defer t.Close()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
 	for call, err := range t.Calls(ctx) {
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
+		if call.Kind == bpf.KindLost {
+			continue // Losses counts them
+		}
+		name, _ := call.Value("file->f_path.dentry->d_name.name").Text()
 		n, _ := call.Value("return").Int()
-		fmt.Println(call.Comm, call.Value("file->f_path.dentry->d_name.name"), n)
+		fmt.Println(call.Comm, name, n)
 	}
+	fmt.Println(t.Losses())
 }
 
 // Why mounting fails: the functions from the system call to the one that has refused, and
 // what each returned.
 func ExampleTracer_Sessions() {
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
-	defer stop()
 	kernel, err := tracer.Open()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	t, err := kernel.Attach(ctx, tracer.Request{Entry: []string{"path_mount"}, Allow: []string{"*mount*", "*fs_*"}})
+	t, err := kernel.Attach(context.Background(), tracer.Request{Entry: []string{"path_mount"}, Allow: []string{"*mount*", "*fs_*"}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer t.Close()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
 	for s, err := range t.Sessions(ctx) {
 		if err != nil {
 			fmt.Println(err)

@@ -22,8 +22,13 @@ func lossOf(cause bpf.Counter, n uint64) Loss { return Loss{output.LossText(caus
 
 // Losses ends the recording of calls and returns what is missing, and what was left out as
 // the request says, by cause. It is to be called when Calls or Sessions has ended, and
-// before Close.
+// before Close. It includes each Call.Lost and Session.Lost: do not add them up.
 func (t *Tracer) Losses() ([]Loss, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, ErrClosed
+	}
 	l, err := t.run.End()
 	if err != nil {
 		return nil, err

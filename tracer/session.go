@@ -5,6 +5,7 @@ package tracer
 import (
 	"context"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -23,18 +24,20 @@ type Session struct {
 	// Calls are the call chain that failed, outermost first; of a session that did not fail,
 	// the calls that were made last.
 	Calls []SessionCall
-	// Stack is the kernel's stack where the innermost of them returned, innermost first.
+	// Stack is the kernel's stack where the innermost of them returned, innermost first,
+	// without what tracing itself adds to it.
 	Stack []Frame
 	// Incomplete says that something of the session is missing.
 	Incomplete bool
-	// Lost is set alone where sessions are missing.
+	// Lost is set alone where sessions are missing. Losses counts them as well.
 	Lost Loss
 }
 
 // A SessionCall is one call of a chain.
 type SessionCall struct {
 	Function, Module string
-	// Result is the return register, and Text what it says: "-ENOENT", "NULL", "3".
+	// Result is the return register, of which a narrower type has the lower bits, and Text
+	// what it says: "-ENOENT", "NULL", "3".
 	Result   uint64
 	Text     string
 	Returned bool // else Result, Text and Duration are not final
@@ -47,15 +50,14 @@ type SessionCall struct {
 // Session is valid until the next one is asked for. An error is the last that is yielded.
 func (t *Tracer) Sessions(ctx context.Context) iter.Seq2[*Session, error] {
 	return func(yield func(*Session, error) bool) {
-		switch {
-		case !t.run.Plan.Sessions:
-			yield(nil, ErrNoSessions)
-			return
-		case t.read:
-			yield(nil, ErrRead)
+		ctx, end, err := t.begin(ctx, true)
+		if err != nil {
+			yield(nil, err)
 			return
 		}
-		t.read, t.decoder = true, &session.Decoder{Plan: t.run.Plan}
+		ended := sync.OnceValue(end)
+		defer ended()
+		t.decoder = &session.Decoder{Plan: t.run.Plan}
 		for s, err := range t.decoder.Sessions(t.run.Records(ctx, t.limits)) {
 			var out *Session
 			if err == nil {
@@ -69,7 +71,7 @@ func (t *Tracer) Sessions(ctx context.Context) iter.Seq2[*Session, error] {
 				return
 			}
 		}
-		if err := t.run.TooMuch(); err != nil {
+		if err := ended(); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -94,7 +96,7 @@ func (t *Tracer) session(s *session.Session) (*Session, error) {
 		}
 		out.Calls = append(out.Calls, call)
 	}
-	for _, addr := range s.Chain.Stack {
+	for _, addr := range output.WithoutTracing(t.tails.Kernel, s.Chain.Stack) {
 		out.Stack = append(out.Stack, t.frame(addr))
 	}
 	return out, nil

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/bits"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -50,7 +53,7 @@ type Request struct {
 	// Deny are selectors of functions that are left out, as in "*rcu*" or "*[ext4]".
 	Deny []string
 	// Method is how functions are attached to. MethodAuto, the zero value, takes the best
-	// way that the kernel has.
+	// way that the kernel has. The error of one that it lacks is ebpf.ErrNotSupported.
 	Method layout.Method
 	// Filter says whose calls are traced. The zero value: everybody's.
 	Filter bpf.Filter
@@ -61,7 +64,7 @@ type Request struct {
 	// Stack asks for the kernel's stack with each call. Sessions always have one.
 	Stack bool
 	// RingSize is how much memory records may take until they are read: bytes, a power of
-	// two; 0: 4 MiB.
+	// two and at least a page; 0: 4 MiB.
 	RingSize uint32
 	// MaxCPU is what tracing may take of one CPU. Beyond, the kernel looks at calls for a
 	// part of the time only, and if that does not help, the records end with an error.
@@ -85,13 +88,24 @@ type Tracer struct {
 	kernel  *kernel.View
 	limits  trace.Limits
 	fields  *output.Fields
-	read    bool             // Calls or Sessions was ranged over
+	tails   output.Tails     // for stacks
 	decoder *session.Decoder // nil until sessions are read
+
+	mu     sync.Mutex // guards what follows
+	read   bool       // Calls or Sessions was ranged over
+	stop   func()     // ends the loop over them that is at work; nil: none is
+	closed bool
 }
 
-// ErrRead is the error of Calls and Sessions if one of them was ranged over before: what was
-// read is gone.
-var ErrRead = errors.New("the records of a Tracer are read once")
+// Why Calls and Sessions yield nothing.
+var (
+	ErrNoSessions = errors.New("the request has no Entry: there are calls, but no sessions")
+	ErrSessions   = errors.New("the request has an Entry: there are sessions, and calls within them")
+	// ErrRead: one of them was ranged over before, and what was read is gone.
+	ErrRead = errors.New("the records of a Tracer are read once")
+	// ErrClosed: Close was called. It is the error of Losses, too.
+	ErrClosed = errors.New("the Tracer is closed")
+)
 
 // ErrNoSessions is the error of Sessions if the request has no Entry, and ErrSessions that of
 // Calls if it has.
@@ -103,7 +117,14 @@ var (
 // Attach resolves a request and attaches it. What is wrong with a SPEC is an
 // *expr.ErrorList, several of them joined. When Attach returns, calls are being recorded;
 // they wait in the ring buffer until they are read.
+//
+// If ctx has ended by then, its error is returned and nothing stays attached. Later it does
+// not count: Calls and Sessions have their own. Attaching many functions takes seconds, so a
+// time limit for the records is better begun when Attach has returned.
 func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	log := r.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -131,10 +152,14 @@ func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
 	for _, f := range run.Failed {
 		log.Warn("not traced", "function", f.Probe.Name, "reason", f.Err)
 	}
-	if err := run.Start(nil); err != nil {
+	if err = ctx.Err(); err == nil {
+		err = run.Start(nil)
+	}
+	if err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
-	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(symbols.Appender(k.view))}, nil
+	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(symbols.Appender(k.view)),
+		tails: output.Tails{Kernel: symbols.New(k.view, nil, symbols.LevelNone)}}, nil
 }
 
 // parse turns the texts of a request into what package trace takes.
@@ -152,8 +177,17 @@ func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request,
 		return out, errors.New("nothing is asked for: neither Specs nor Entry")
 	case len(entry) == 0 && (len(allow) > 0 || r.Success):
 		return out, errors.New("without Entry there are no sessions, which Allow and Success are about")
+	case r.Method > layout.MethodTracingMulti:
+		return out, fmt.Errorf("%v is no Method for functions: a SPEC says what is traced otherwise, as tp:sched:sched_switch", r.Method)
+	case (r.Rate.Most > 0) != (r.Rate.Window > 0):
+		return out, errors.New("a Rate is both Most and Window: so many calls in so much time")
+	case r.RingSize != 0 && (bits.OnesCount32(r.RingSize) != 1 || r.RingSize < uint32(os.Getpagesize())):
+		return out, fmt.Errorf("a RingSize of %d: it is a power of two, and at least a page of %d bytes", r.RingSize, os.Getpagesize())
 	case filter.Family:
 		return out, errors.New("a family of processes cannot be followed yet")
+	}
+	if err := attach.Supported(r.Method); err != nil {
+		return out, err
 	}
 	out = trace.Request{Method: r.Method, Specs: specs, Options: plan.Options{Arch: view.Arch(), Deny: deny,
 		Paired: filter.Fleeting() || r.Rate.Most > 0,
@@ -227,7 +261,51 @@ func (t *Tracer) Functions() []Function {
 	return out
 }
 
-// Close takes everything off the kernel.
-func (t *Tracer) Close() error { return t.run.Close() }
+// begin returns the context of a loop over records, and what ends the loop: it says why the
+// records have ended, and nil if that was asked for.
+func (t *Tracer) begin(ctx context.Context, sessions bool) (context.Context, func() error, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case sessions && !t.run.Plan.Sessions:
+		return nil, nil, ErrNoSessions
+	case !sessions && t.run.Plan.Sessions:
+		return nil, nil, ErrSessions
+	case t.closed:
+		return nil, nil, ErrClosed
+	case t.read:
+		return nil, nil, ErrRead
+	}
+	t.read = true
+	ctx, t.stop = context.WithCancel(ctx)
+	return ctx, t.end, nil
+}
+
+func (t *Tracer) end() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stop()
+	t.stop = nil
+	if t.closed {
+		return errors.Join(ErrClosed, t.run.Close())
+	}
+	return t.run.TooMuch()
+}
+
+// Close takes everything off the kernel. Closed again, it does nothing. A loop over Calls or
+// Sessions that is at work gets what was recorded before, and then ErrClosed.
+func (t *Tracer) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	if t.stop != nil {
+		t.stop() // the loop reads the buffer still, and closes the rest when it ends
+		return t.run.Detach()
+	}
+	return t.run.Close()
+}
 
 var _ io.Closer = (*Tracer)(nil)

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -52,7 +55,7 @@ func attached(t *testing.T, k *tracer.Kernel, r tracer.Request, command ...strin
 func TestLiveCalls(t *testing.T) {
 	k := opened(t)
 	for _, method := range []layout.Method{layout.MethodAuto, layout.MethodKprobe, layout.MethodKprobeMulti} {
-		tr, ctx := attached(t, k, tracer.Request{Specs: []string{"vfs_read(count == 78, file->f_path.dentry->d_name.name, return > 0)"},
+		tr, ctx := attached(t, k, tracer.Request{Specs: []string{"vfs_read(count == 78, file->f_path.dentry->d_name.name, buf(file->f_path.dentry->d_name.name, 2), return > 0)"},
 			Method: method, Filter: bpf.Filter{Comms: []string{"workload"}}, Stack: true}, "workload", "read", "-count", "9", "-size", "78")
 		if f := tr.Functions(); len(f) != 1 || f[0].Name != "vfs_read" || method != layout.MethodAuto && f[0].Method != method {
 			t.Errorf("%v: %v", method, f)
@@ -67,14 +70,21 @@ func TestLiveCalls(t *testing.T) {
 			count, _ := call.Value("count").Uint()
 			result, _ := call.Value("return").Int()
 			file := call.Value("file->f_path.dentry->d_name.name")
-			name, _, _ := strings.Cut(string(file.Target), "\x00")
+			name, isText := file.Text()
+			head := call.Value("buf(file->f_path.dentry->d_name.name, 2)")
+			if !isText || string(file.Target) != name || file.Cut || len(head.Target) != 2 || !strings.HasPrefix(name, string(head.Target)) || head.Cut {
+				t.Errorf("%v: name %q, its bytes %q, its beginning %q", method, name, file.Target, head.Target)
+			}
 			if call.Function != "vfs_read" || call.Kind != bpf.KindCall || call.Comm != "workload" || call.PID == 0 || call.Time <= last ||
-				count != 78 || len(call.Values) != 3 || result != 78 || name == "" || !strings.Contains(file.String(), `"`+name+`"`) || call.Value("buf") != nil ||
+				count != 78 || len(call.Values) != 4 || result != 78 || name == "" || !strings.Contains(file.String(), `"`+name+`"`) || call.Value("buf").Expr != "" ||
 				!strings.HasPrefix(call.String(), "vfs_read(count = 78, ") || !strings.HasSuffix(call.String(), ", return = 78)") {
 				t.Errorf("%v: %v: %d, %d, %q, %d values, %s[%d] at %v", method, call, count, result, name, len(call.Values), call.Comm, call.PID, call.Time)
 			}
 			inside := false
 			for _, f := range call.Stack {
+				if f.Module == "bpf" || strings.HasPrefix(f.Function, "ftrace_") || strings.HasPrefix(f.Function, "vfs_read") {
+					t.Errorf("%v: %v in the stack of callers", method, f)
+				}
 				inside = inside || strings.HasPrefix(f.Function, "ksys_read") || strings.Contains(f.Function, "sys_read")
 			}
 			if !inside {
@@ -108,7 +118,8 @@ func TestLiveSessions(t *testing.T) {
 		}
 		n++
 		if s.Function != "do_sys_openat2" || s.Comm != "cat" || !s.Failed || s.Incomplete || s.End <= s.Start || s.Calls[0].Text != "-ENOENT" ||
-			!s.Calls[0].Returned || !s.Calls[0].Failed || len(s.Calls) < 2 || s.Calls[len(s.Calls)-1].Text != "-ENOENT" || len(s.Stack) == 0 {
+			!s.Calls[0].Returned || !s.Calls[0].Failed || len(s.Calls) < 2 || s.Calls[len(s.Calls)-1].Text != "-ENOENT" ||
+			len(s.Stack) == 0 || slices.ContainsFunc(s.Stack, func(f tracer.Frame) bool { return f.Module == "bpf" }) {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -136,9 +147,83 @@ func TestLiveRefused(t *testing.T) {
 		}
 	}
 	for _, r := range []tracer.Request{{}, {Specs: []string{"vfs_read"}, Success: true}, {Specs: []string{"vfs_read"}, Deny: []string{"vfs_read(count)"}},
-		{Specs: []string{"vfs_read"}, Filter: bpf.Filter{Family: true}}} {
+		{Specs: []string{"vfs_read"}, Filter: bpf.Filter{Family: true}}, {Specs: []string{"vfs_read"}, RingSize: 1000},
+		{Specs: []string{"vfs_read"}, RingSize: 16}, {Specs: []string{"vfs_read"}, Rate: bpf.Rate{Most: 5}},
+		{Specs: []string{"vfs_read"}, Method: layout.MethodRawTP}, {Specs: []string{"vfs_read"}, Method: 200}} {
 		if tr, err := k.Attach(t.Context(), r); err == nil {
 			t.Errorf("%+v was attached: %v", r, tr.Close())
 		}
+	}
+	for _, m := range []layout.Method{layout.MethodFsession, layout.MethodTracingMulti} { // which came with Linux 7
+		tr, err := k.Attach(t.Context(), tracer.Request{Specs: []string{"vfs_read"}, Method: m})
+		switch {
+		case err == nil:
+			err = tr.Close()
+		case errors.Is(err, ebpf.ErrNotSupported):
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("%v: %v", m, err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if tr, err := k.Attach(ctx, tracer.Request{Specs: []string{"vfs_read"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("attached for a context that has ended: %v, %v", tr != nil, err)
+	}
+}
+
+// TestLiveClose: Close ends a loop that another goroutine is in, or that calls it, and what is
+// asked for afterwards is refused.
+func TestLiveClose(t *testing.T) {
+	k := opened(t)
+	for _, inside := range []bool{true, false} {
+		tr, _ := attached(t, k, tracer.Request{Specs: []string{"vfs_read(count == 78)"}, Filter: bpf.Filter{Comms: []string{"workload"}}},
+			"workload", "read", "-count", "9", "-size", "78")
+		began := make(chan struct{})
+		closed := make(chan error, 1)
+		go func() {
+			<-began
+			closed <- tr.Close()
+		}()
+		n := 0
+		var last error
+		for call, err := range tr.Calls(t.Context()) { // which does not end by itself
+			if last = err; err != nil {
+				break
+			}
+			if call.Kind != bpf.KindLost {
+				n++
+			}
+			if n == 1 {
+				if close(began); inside {
+					if err := <-closed; err != nil {
+						t.Error(err)
+					}
+					closed <- nil
+				}
+			}
+		}
+		if n != 9 || !errors.Is(last, tracer.ErrClosed) || <-closed != nil {
+			t.Errorf("%d calls, want 9; %v", n, last)
+		}
+		for _, err := range tr.Calls(t.Context()) {
+			if !errors.Is(err, tracer.ErrClosed) {
+				t.Error(err)
+			}
+		}
+		if l, err := tr.Losses(); !errors.Is(err, tracer.ErrClosed) {
+			t.Error(l, err)
+		}
+	}
+}
+
+// TestZeroValue: what a record does not have is no number and no text.
+func TestZeroValue(t *testing.T) {
+	v := new(tracer.Call).Value("count")
+	_, isNumber := v.Int()
+	_, isText := v.Text()
+	if isNumber || isText || v.String() != "" {
+		t.Error(v)
 	}
 }
