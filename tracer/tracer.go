@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -107,13 +106,6 @@ var (
 	ErrClosed = errors.New("the Tracer is closed")
 )
 
-// ErrNoSessions is the error of Sessions if the request has no Entry, and ErrSessions that of
-// Calls if it has.
-var (
-	ErrNoSessions = errors.New("the request has no Entry: there are calls, but no sessions")
-	ErrSessions   = errors.New("the request has an Entry: there are sessions, and calls within them")
-)
-
 // Attach resolves a request and attaches it. What is wrong with a SPEC is an
 // *expr.ErrorList, several of them joined. When Attach returns, calls are being recorded;
 // they wait in the ring buffer until they are read.
@@ -164,10 +156,10 @@ func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
 
 // parse turns the texts of a request into what package trace takes.
 func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request, err error) {
-	specs, err1 := parseAll(r.Specs)
-	entry, err2 := parseAll(r.Entry)
-	allow, err3 := parseAll(r.Allow)
-	deny, err4 := parseSelectors(r.Deny)
+	specs, err1 := trace.ParseSpecs(r.Specs)
+	entry, err2 := trace.ParseSpecs(r.Entry)
+	allow, err3 := trace.ParseSpecs(r.Allow)
+	deny, err4 := trace.ParseSelectors(r.Deny)
 	filter := r.Filter
 	if err := errors.Join(err1, err2, err3, err4, filter.Check()); err != nil {
 		return out, err
@@ -196,31 +188,6 @@ func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request,
 		out.Sessions = &plan.SessionRequest{Entry: entry, Allow: allow, Specs: specs, Deny: deny}
 	}
 	return out, nil
-}
-
-func parseAll(texts []string) (specs []*expr.Spec, err error) {
-	var errs []error
-	for _, text := range texts {
-		s, err := expr.Parse(text)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		specs = append(specs, s)
-	}
-	return specs, errors.Join(errs...)
-}
-
-func parseSelectors(texts []string) ([]expr.Selector, error) {
-	specs, err := parseAll(texts)
-	var out []expr.Selector
-	for _, s := range specs {
-		if s.Parens {
-			return nil, errors.Join(err, fmt.Errorf("a selector of Deny takes no items: %q", s.Text))
-		}
-		out = append(out, s.Selector)
-	}
-	return out, err
 }
 
 func (r *Request) limits(log *slog.Logger) trace.Limits {
