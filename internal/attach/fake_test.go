@@ -62,17 +62,18 @@ type fakeKernel struct {
 	lacks     []Capability
 	refuse    map[string]error // of the engine: by what is done
 
-	types  *btf.Spec
-	events string            // the folder of tracefs
-	ids    map[uint64]string // of events
-	log    []string          // all that was done, in order
-	held   []string          // what is open, in the order in which it was opened
-	values map[string]any
-	tables map[string]map[any]any
-	mu     sync.Mutex
-	sent   [][]byte      // the records in the ring buffer
-	slow   time.Duration // to read one
-	answer bool          // a call of harmless is seen
+	types   *btf.Spec
+	events  string            // the folder of tracefs
+	ids     map[uint64]string // of events
+	log     []string          // all that was done, in order
+	held    []string          // what is open, in the order in which it was opened
+	values  map[string]any
+	tables  map[string]map[any]any
+	mu      sync.Mutex
+	sent    [][]byte      // the records in the ring buffer
+	emptied func()        // what happens when it has been found empty
+	slow    time.Duration // to read one
+	answer  bool          // a call of harmless is seen
 	// What programs take of a CPU: always, and while they are on.
 	always, looked float64
 	on             bool
@@ -569,6 +570,9 @@ func (r *fakeReader) ReadInto(rec *ringbuf.Record) error {
 	r.k.mu.Lock()
 	defer r.k.mu.Unlock()
 	if len(r.k.sent) == 0 {
+		if r.k.emptied != nil {
+			r.k.emptied()
+		}
 		return os.ErrDeadlineExceeded
 	}
 	time.Sleep(r.k.slow)

@@ -44,10 +44,11 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 					return
 				}
 			}
+			ended := ctx.Err() != nil // what was sent until then is in the buffer that is looked into now
 			err := t.reader.ReadInto(&rec)
 			switch {
 			case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, os.ErrDeadlineExceeded):
-				if ctx.Err() != nil {
+				if ended || errors.Is(err, ringbuf.ErrFlushed) && ctx.Err() != nil { // it was flushed as ctx ended
 					return
 				}
 				t.linger(ctx, idle)

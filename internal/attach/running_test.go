@@ -166,6 +166,32 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestRecordsLast: what is sent after the buffer was found empty, and before the end, is read.
+// A command may do all that it does between the two, if we are not run for so long.
+func TestRecordsLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFake(t)
+		tracer := k.attached(func(o *Options) { o.Latency = time.Millisecond })
+		ctx, cancel := context.WithCancel(t.Context())
+		k.emptied = func() {
+			if ctx.Err() == nil {
+				k.sent = [][]byte{{1}, {2}, {3}}
+				cancel()
+			}
+		}
+		var got []byte
+		for raw, err := range tracer.Records(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, raw...)
+		}
+		if !bytes.Equal(got, []byte{1, 2, 3}) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // TestRecordsHurry: with somebody waiting, what cannot be read in time is counted.
 func TestRecordsHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
