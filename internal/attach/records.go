@@ -44,7 +44,7 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 					return
 				}
 			}
-			ended := ctx.Err() != nil // what was sent until then is in the buffer that is looked into now
+			ended := ctx.Err() != nil // asked before the buffer is looked into: what was sent by then is found there
 			err := t.reader.ReadInto(&rec)
 			switch {
 			case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, os.ErrDeadlineExceeded):

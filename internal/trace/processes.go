@@ -24,7 +24,7 @@ type Processes struct {
 // none. The function gives up watching.
 func (p Processes) Watch() (ended <-chan struct{}, stop func(), err error) {
 	if p.Follow && process.NumberingOf(os.DirFS("/"), os.Getpid()) != process.NumberedOurs {
-		return nil, nil, errors.New("children are found in /proc, which is of another PID namespace than ksnoop's; to have ksnoop's: mount -t proc proc /proc")
+		return nil, nil, errors.New("following children takes /proc, which is of another PID namespace than ksnoop's; to have ksnoop's: mount -t proc proc /proc")
 	}
 	var ends []<-chan struct{}
 	var stops []func() error
@@ -87,7 +87,7 @@ func (p Processes) adopt(proc fs.FS, add func(pid int) error) error {
 		}
 		var err error
 		if pids, err = launch.Descendants(proc, roots); err != nil {
-			return fmt.Errorf("looking for children: %w", err)
+			return fmt.Errorf("following children: %w", err)
 		}
 	}
 	return nil

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace turns a request into what package attach attaches: the one place where
-// planning, code generation and the engine are wired together. What the engine and the
-// code generator both have to know is derived here from one struct, Settings.
+// Package trace runs a request, from its SPECs to what was counted at the end: Resolve and
+// Choose plan it, Attach begins a Run, whose Records are read within Limits. It is the one
+// place where planning, code generation and the engine are wired together. What the engine
+// and the code generator both have to know is derived here from one struct, Settings.
 package trace
 
 import (
@@ -32,8 +33,8 @@ type Resolved struct {
 	Choice  attach.Choice // of the method; empty where the request says it
 }
 
-// Resolve plans a request, and chooses how functions are attached. Beside an error it
-// returns what was skipped.
+// Resolve plans a request. Choose then chooses how functions are attached. Beside an error
+// it returns what was skipped.
 func Resolve(view *kernel.View, r Request) (out Resolved, err error) {
 	o := r.Options
 	if r.Method != layout.MethodAuto {
