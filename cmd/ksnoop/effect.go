@@ -17,6 +17,9 @@ func (f *traceFlags) checkEffect(flags *pflag.FlagSet) error {
 		return usagef("functions are to be attached by %s and by %s: give one method, by --attach or -K, -M or -F", methods[0], methods[1])
 	}
 	given := func(name string) bool { return flags.Lookup(name).Changed }
+	if f.unattached() && (given("format") || given("output")) {
+		return usagef("--format and -o are about calls and sessions; --explain and --dry-run print none")
+	}
 	if given("lbr") {
 		return nil
 	}
@@ -27,6 +30,28 @@ func (f *traceFlags) checkEffect(flags *pflag.FlagSet) error {
 		return usagef("--unfiltered goes with --lbr: without it no branches are recorded")
 	}
 	return nil
+}
+
+// untold are options that do not say what is traced: how it is shown, where it goes, and what
+// ksnoop says of itself.
+var untold = slices.Concat(textOnly, []string{"format", "output", "force", "record", "print", "join", "lbr-max", "unfiltered",
+	"verbose", "debug", "stats", "vmlinux", "symbolize"})
+
+// asked are the options that say what is traced, each in one word.
+func asked(flags *pflag.FlagSet) (options []string) {
+	flags.Visit(func(f *pflag.Flag) {
+		if slices.Contains(untold, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			options = append(options, "--"+f.Name+"="+v)
+		}
+	})
+	return options
 }
 
 // sayUnread says that the file of -k has made no difference where nothing was

@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	"internal/event":          {"internal/plan", "bpf"},
 	"internal/calls":          {"internal/event"},
 	"internal/session":        {"internal/event"},
-	"internal/record":         {"internal/plan", "internal/event", "internal/terminal"},
+	"internal/record":         {"internal/destination", "internal/plan", "internal/event", "internal/terminal"},
 	"internal/symname":        {"internal/terminal"},
 	"internal/kernel":         {"internal/elfhead", "internal/glob", "internal/suggest"},
 	"internal/debuginfo":      {"internal/debuginfo/find", "internal/glob"},

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -34,7 +36,7 @@ func (f *traceFlags) check() (c checkedFlags, err error) {
 	if f.inFlight < 0 || f.inFlight > maxInFlight {
 		return c, usagef("--in-flight %d: there can be 1 to %d, or 0 for as many as is usual", f.inFlight, maxInFlight)
 	}
-	if err := errors.Join(f.record.check(f.command), f.tail.branches.check(), f.checkInlined()); err != nil {
+	if err := errors.Join(f.record.check(&f.output, f.command), f.tail.branches.check(), f.checkInlined()); err != nil {
 		return c, err
 	}
 	if f.dryRun != "" && f.dryRun != dryRunList && f.dryRun != dryRunLoad {
@@ -111,23 +113,44 @@ func (t *tracing) checkKernel() error {
 	return nil
 }
 
-// openViews opens what calls or sessions are shown with, and the recording.
+// openViews opens what calls or sessions are shown with, what they are printed to, and the
+// recording.
 func (t *tracing) openViews(stdout io.Writer) (err error) {
 	f := t.flags
-	var sessions *record.Sessions
-	if !t.plan.Sessions {
-		if t.tails, err = f.tail.open(t.kernel, &f.symbols, t.stderr); err != nil {
-			return err
-		}
-	} else {
-		if t.resolver, err = f.symbols.open(t.kernel, t.stderr); err != nil {
-			return err
-		}
-		if t.shown, err = f.sessionForm(stdout); err != nil {
-			return err
-		}
-		sessions = &t.shown.Sessions
+	if t.out, err = f.output.open(stdout); err != nil {
+		return err
 	}
-	t.recording, err = f.record.open(t.kernel, t.plan, sessions)
+	t.stdout = &watchedWriter{Writer: t.out}
+	origin, err := f.origin()
+	if err != nil {
+		return err
+	}
+	t.picture = picture{compact: f.compact, run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, Writer: version(), Options: origin.Options}}
+	if !t.plan.Sessions {
+		tails, err := f.tail.open(t.kernel, &f.symbols, t.stderr)
+		if err != nil {
+			return err
+		}
+		t.picture.withTails(tails)
+	} else {
+		resolver, err := f.symbols.open(t.kernel, t.stderr)
+		if err != nil {
+			return err
+		}
+		t.picture.run.Resolver = resolver
+		t.sessions = f.session.recorded(f.tail.branches.text != "")
+		t.picture.sessions = f.session.look.sessions(t.sessions, f.verbose || f.debug, f.tail.branches.options(), t.out.Writer)
+	}
+	t.recording, err = f.record.open(t.kernel, t.plan, t.sessions, origin, f.output.force)
 	return err
+}
+
+// origin says where and for what is traced.
+func (f *traceFlags) origin() (o record.Origin, err error) {
+	if o.Host, err = os.Hostname(); err != nil {
+		return o, err
+	}
+	o.Options = f.asked
+	o.Boot, err = bootTime()
+	return o, err
 }

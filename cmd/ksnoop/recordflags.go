@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
@@ -18,24 +19,24 @@ import (
 // recordFlags are the options of "ksnoop trace" about recordings.
 type recordFlags struct {
 	file  string
-	force bool
 	print bool
 }
 
 func (f *recordFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "record", "", "record to a new `FILE`, for ksnoop replay, and print nothing")
-	flags.BoolVar(&f.force, "force", false, "with --record: replace FILE if it exists")
 	flags.BoolVar(&f.print, "print", false, "with --record: print as well")
 }
 
-// check takes the command that will be run; empty if there is none.
-func (f *recordFlags) check(command []string) error {
+// check takes the options of what is printed, and the command that will be run; empty if there is none.
+func (f *recordFlags) check(out *outputFlags, command []string) error {
 	toStdout := f.file == "/dev/stdout" || f.file == "/dev/fd/1" || f.file == "/proc/self/fd/1"
 	switch {
 	case f.file == "" && f.print:
 		return usagef("--print goes with --record; without it, trace prints anyway")
-	case f.file == "" && f.force:
-		return usagef("--force goes with --record")
+	case f.file == "" && out.file == "" && out.force:
+		return usagef("--force goes with --record or -o")
+	case f.file != "" && !f.print && (out.file != "" || !out.format.text()):
+		return usagef("--record alone prints nothing: -o and --format go with --print beside it")
 	case f.file == "-":
 		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")
 	case toStdout && unseen(unix.Stdout):
@@ -48,20 +49,21 @@ func (f *recordFlags) check(command []string) error {
 	return nil
 }
 
-// open makes the file for a recording of a plan, of sessions if there are any; without --record it returns nil.
-func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessions) (*record.Recording, error) {
+// open makes the file for a recording of a plan, of sessions if there are any, and replaces another file if told to; without --record it
+// returns nil.
+func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessions, origin record.Origin, force bool) (*record.Recording, error) {
 	if f.file == "" {
 		return nil, nil
 	}
 	if err := record.Affordable(p); err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	file, err := record.Create(f.file, f.force)
+	file, err := destination.Create(f.file, force)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("--record: %w; --force replaces it", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	return record.NewRecording(file, record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions}), nil
+	return record.NewRecording(file, record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions, Origin: origin}), nil
 }

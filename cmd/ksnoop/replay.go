@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -33,28 +35,35 @@ input.`),
 			if len(args) != 1 {
 				return usagef("replay takes one FILE")
 			}
+			if err := f.output.check(c.Flags()); err != nil {
+				return err
+			}
 			return f.replay(args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.Uint64VarP(&f.calls.Count, "count", "c", 0, "stop after so many records or sessions")
-	flags.BoolVar(&f.calls.Compact, "compact", false, compactUsage)
+	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records or sessions")
+	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
-	flags.BoolVar(&f.calls.Join, "join", false, "print a call as one block, when it returns")
+	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	f.look.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the addresses of stacks of sessions")
 	f.branches.add(flags)
+	f.output.add(flags, "with -o: replace FILE if it exists")
 	return c
 }
 
 // replayFlags are the options of "ksnoop replay".
 type replayFlags struct {
-	calls    show.Calls
+	count    uint64
+	join     bool
+	compact  bool
 	branches shownBranches
 	stats    bool
 	look     lookFlags
 	verbose  bool
+	output   outputFlags
 }
 
 func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
@@ -82,25 +91,40 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	case f.look.noStack && !info.Traced && !info.Branches:
 		return usagef("%s: --no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack", name)
 	}
-	t, err := f.write(r, stdout)
-	if err != nil { // with names that the recording has chosen
+	out, err := f.output.open(stdout)
+	if err != nil {
+		return err
+	}
+	out.keep()
+	t, err := f.write(r, out)
+	if err = errors.Join(err, out.Close()); err != nil { // with names that the recording has chosen
 		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
 	}
-	t.Losses = r.Losses()
-	return t.Report(stdout, stderr, f.stats)
+	return t.Report(stderr, f.stats)
 }
 
 // write prints the records of a recording.
-func (f *replayFlags) write(r *record.Reader, stdout io.Writer) (*show.Tally, error) {
-	if info := r.Info().Sessions; info != nil {
-		form := f.look.sessionForm(*info, stdout)
-		form.Addresses, form.Lines, form.Count = f.verbose, f.branches.options(), f.calls.Count
-		v := show.NewSessions(r.Plan(), form, r.Kernel(), symbols.New(r.Kernel(), nil, symbols.LevelNone))
-		err := v.Write(stdout, r.Records(), nil)
-		return v.Tally(), err
+func (f *replayFlags) write(r *record.Reader, out *printout) (*show.Tally, error) {
+	view, err := f.view(r, out)
+	if err != nil {
+		return nil, err
 	}
-	f.calls.Plan, f.calls.Kernel, f.calls.Tails = r.Plan(), r.Kernel(), recordedTails(r.Kernel())
-	f.calls.Tails.Branches = f.branches.options()
-	err := f.calls.Write(stdout, r.Records(), nil)
-	return f.calls.Tally(), err
+	err = view.Write(out, r.Records(), nil)
+	return view.Tally(), errors.Join(err, view.End(out, r.Losses(), err))
+}
+
+// view returns what writes the records of a recording.
+func (f *replayFlags) view(r *record.Reader, out *printout) (show.View, error) {
+	info := r.Info()
+	p := picture{compact: f.compact, run: output.Run{Plan: r.Plan(), Kernel: r.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options}}
+	if how := info.Sessions; how != nil {
+		p.run.Resolver = symbols.New(r.Kernel(), nil, symbols.LevelNone)
+		p.sessions = f.look.sessions(how, f.verbose, f.branches.options(), out.Writer)
+		printer, err := f.output.format.sessions(&p)
+		return &show.Sessions{Plan: r.Plan(), Traced: how.Traced, Live: how.Live, Count: f.count, Printer: printer}, err
+	}
+	p.withTails(recordedTails(r.Kernel()))
+	p.tails.Branches = f.branches.options()
+	printer, err := f.output.format.calls(&p)
+	return &show.Calls{Plan: r.Plan(), Join: f.join, Count: f.count, Printer: printer}, err
 }

@@ -169,15 +169,15 @@ func TestRecordingFile(t *testing.T) {
 	needBTF(t)
 	view := kernel.Open(os.DirFS("/"))
 	name := filepath.Join(t.TempDir(), "recording")
-	f := recordFlags{file: name}
-	r, err := f.open(view, &plan.Plan{}, nil)
+	f, force := recordFlags{file: name}, false
+	r, err := f.open(view, &plan.Plan{}, nil, record.Origin{}, force)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := f.open(view, &plan.Plan{}, nil); err == nil || !strings.HasSuffix(err.Error(), "file exists; --force replaces it") {
+	if _, err := f.open(view, &plan.Plan{}, nil, record.Origin{}, force); err == nil || !strings.HasSuffix(err.Error(), "file exists; --force replaces it") {
 		t.Error(err)
 	}
 	if err := r.Close(); err != nil {
@@ -187,8 +187,8 @@ func TestRecordingFile(t *testing.T) {
 		t.Errorf("what was not begun is there: %v", err)
 	}
 	for range 2 {
-		f.force = true
-		if r, err = f.open(view, &plan.Plan{}, nil); err != nil {
+		force = true
+		if r, err = f.open(view, &plan.Plan{}, nil, record.Origin{}, force); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(r.Begin(&plan.Plan{}), r.Close()); err != nil {
@@ -255,6 +255,36 @@ func TestReplayNoStack(t *testing.T) {
 		stdout, stderr, status := ran("replay", "--no-stack", name)
 		if status != exitUsage || stdout != "" || stderr != "ksnoop: "+name+c.says {
 			t.Errorf("status %d, %q, %q", status, stdout, stderr)
+		}
+	}
+}
+
+// TestOutputFile: what -o names is the owner's alone, has what would be printed, and is only
+// replaced if that is asked for.
+func TestOutputFile(t *testing.T) {
+	recording := nestedReads(t, event.Losses{})
+	want, _, _ := ran("replay", recording)
+	name := filepath.Join(t.TempDir(), "out")
+	for _, args := range [][]string{{"-o", name}, {"-o", name, "--force", "--format", "text"}} {
+		stdout, stderr, status := ran(append([]string{"replay", recording}, args...)...)
+		got, err := os.ReadFile(name)
+		if stdout != "" || stderr != "" || status != 0 || err != nil || string(got) != want {
+			t.Errorf("%q: %q, %q, status %d, %v, wrote\n%s", args, stdout, stderr, status, err, got)
+		}
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-o", name}, "--force replaces it"},
+		{[]string{"-o", "-"}, "leave it out to print to the standard output"},
+		{[]string{"--format", "xml"}, "there are text"},
+	} {
+		if stdout, stderr, status := ran(append([]string{"replay", recording}, c.args...)...); stdout != "" || status == 0 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: %q, %q, status %d", c.args, stdout, stderr, status)
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
-	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -108,18 +108,15 @@ func (f *sessionFlags) engine(s sessionSettings) bpf.SessionSettings {
 	return e
 }
 
-// sessionForm says how sessions are shown that were recorded, or will be, in some way.
-func (f *lookFlags) sessionForm(how record.Sessions, stdout io.Writer) show.SessionForm {
-	return show.SessionForm{Sessions: how, Args: f.form, ArgsWidth: f.width, NoStack: f.noStack, FullStacks: f.fullStacks, Columns: columnsOf(stdout)}
+// recorded is what a recording says of how sessions were asked for.
+func (f *sessionFlags) recorded(branches bool) *record.Sessions {
+	return &record.Sessions{Traced: f.trace, Live: f.live, Args: f.args, Branches: branches}
 }
 
-// sessionForm says how the sessions of a request are to be shown.
-func (f *traceFlags) sessionForm(stdout io.Writer) (show.SessionForm, error) {
-	s := &f.session
-	boot, err := bootTime()
-	form := s.look.sessionForm(record.Sessions{Traced: s.trace, Live: s.live, Args: s.args, Branches: f.tail.branches.text != "", Boot: boot}, stdout)
-	form.Addresses, form.Lines, form.Count = f.verbose || f.debug, f.tail.branches.options(), f.count
-	return form, err
+// sessions say how sessions look as text that were recorded, or will be, in some way. addresses asks for those of stacks.
+func (f *lookFlags) sessions(how *record.Sessions, addresses bool, branches output.BranchOptions, out io.Writer) output.SessionOptions {
+	return output.SessionOptions{Args: f.form, ArgsWidth: f.width, NoStack: f.noStack, Unfiltered: f.fullStacks || branches.Unfiltered, Columns: columnsOf(out),
+		Trace: how.Traced, Live: how.Live, Addresses: addresses, Branches: branches}
 }
 
 // bootTime is when the clock of the kernel's time stamps was zero.

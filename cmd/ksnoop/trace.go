@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -16,13 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
-	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/show"
-	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -48,6 +46,8 @@ type traceFlags struct {
 	// configHelp asks what retsnoop's settings are here.
 	configHelp bool
 	record     recordFlags
+	output     outputFlags
+	asked      []string // the options that say what is traced
 	session    sessionFlags
 	kernel     kernelFlags
 	symbols    symbolFlags
@@ -82,9 +82,10 @@ func newTraceCommand(status *int) *cobra.Command {
 			if err := f.lists(&args); err != nil {
 				return err
 			}
-			if err := errors.Join(f.session.check(c.Flags()), f.checkEffect(c.Flags())); err != nil {
+			if err := errors.Join(f.session.check(c.Flags()), f.checkEffect(c.Flags()), f.output.check(c.Flags())); err != nil {
 				return err
 			}
+			f.asked = asked(c.Flags())
 			if len(args) == 0 && !f.session.wanted() {
 				return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
 			}
@@ -109,6 +110,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.inlined, "inlined", false, "also trace functions where they were inlined: the beginning of such calls, with the parameters that are known there (needs debug info)")
 	f.tail.add(flags)
 	f.record.add(flags)
+	f.output.add(flags, "with --record or -o: replace FILE if it exists")
 	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunList
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
@@ -141,7 +143,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	defer f.symbols.close(stderr)
-	t := &tracing{flags: f, kernel: view, stdout: &watchedWriter{Writer: stdout}, stderr: stderr, log: f.logger(stderr)}
+	t := &tracing{flags: f, kernel: view, stderr: stderr, log: f.logger(stderr)}
 	if err := t.makePlan(args, c.options); err != nil {
 		return err
 	}
@@ -171,11 +173,11 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings.Tail)
 	if err := t.openViews(stdout); err != nil {
-		return err
+		return errors.Join(err, t.out.Close())
 	}
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()
-	return errors.Join(t.run(ctx, status), t.recording.Close())
+	return errors.Join(t.run(ctx, status), t.recording.Close(), t.out.Close())
 }
 
 // unattached reports whether nothing is to be loaded or attached.
@@ -273,13 +275,13 @@ type tracing struct {
 	plan        *plan.Plan
 	kernel      *kernel.View
 	settings    trace.Settings
-	stdout      *watchedWriter
+	out         *printout
+	stdout      *watchedWriter // of out
 	stderr      io.Writer
 	log         *slog.Logger
 	recording   *record.Recording // nil if there is none
-	tails       *output.Tails     // nil if there are none
-	shown       show.SessionForm  // how sessions are shown, with what resolver
-	resolver    *symbols.Resolver
+	picture     picture
+	sessions    *record.Sessions // nil for calls
 	attached    atomic.Pointer[trace.Run]
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
@@ -350,6 +352,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 	defer run.Close()
 	t.attached.Store(run)
 	tellInlined()
+	t.out.keep()
 	if err := t.recording.Begin(t.plan); err != nil {
 		return fmt.Errorf("--record %w", err)
 	}
@@ -359,16 +362,22 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 	if t.alone() {
 		fmt.Fprintln(t.stderr, "Receiving data...")
 	}
-	tally, err := t.show(run, t.recording.Tee(run.Records(ctx, t.limits())))
+	view, err := t.view()
+	if err != nil {
+		return err
+	}
+	out := t.where()
+	err = view.Write(out, t.recording.Tee(run.Records(ctx, t.limits())), func() bool { return run.Pending() == 0 })
 	t.ending.Store(true)
 	if err != nil {
-		return errors.Join(err, run.TooMuch())
+		return errors.Join(err, view.End(out, event.Losses{}, err), run.TooMuch())
 	}
-	if tally.Losses, err = run.End(); err != nil {
-		return errors.Join(err, run.TooMuch())
+	losses, err := run.End()
+	if err != nil {
+		return errors.Join(err, view.End(out, losses, err), run.TooMuch())
 	}
-	err = errors.Join(t.recording.End(tally.Losses), tally.Report(t.output(), t.stderr, t.flags.control.stats), run.TooMuch())
-	t.sayNothingShown(run, tally)
+	err = errors.Join(t.recording.End(losses), view.End(out, losses, nil), view.Tally().Report(t.stderr, t.flags.control.stats), run.TooMuch())
+	t.sayNothingShown(run, view.Tally())
 	t.detach(run)
 	return err
 }
@@ -396,26 +405,29 @@ func (t *tracing) attach(ctx context.Context) (*trace.Run, error) {
 	return run, nil
 }
 
-// show prints or records what the kernel sends.
-func (t *tracing) show(run *trace.Run, records iter.Seq2[[]byte, error]) (*show.Tally, error) {
-	idle := func() bool { return run.Pending() == 0 }
-	switch {
-	case t.plan.Sessions:
-		v := show.NewSessions(t.plan, t.shown, t.kernel, t.resolver)
-		err := v.Write(t.output(), records, idle)
-		return v.Tally(), err
-	case t.recording != nil && !t.flags.record.print:
-		return show.Drain(records, t.flags.count)
+// view returns what prints what the kernel sends. Calls are only counted where nothing but a
+// recording is wanted.
+func (t *tracing) view() (show.View, error) {
+	t.picture.run.Plan = t.plan
+	format := &t.flags.output.format
+	if t.plan.Sessions {
+		printer, err := format.sessions(&t.picture)
+		return &show.Sessions{Plan: t.plan, Traced: t.sessions.Traced, Live: t.sessions.Live, Count: t.flags.count, Printer: printer}, err
 	}
-	v := show.Calls{Plan: t.plan, Kernel: t.kernel, Join: t.flags.join, Compact: t.flags.compact, Count: t.flags.count, Tails: t.tails}
-	err := v.Write(t.stdout, records, idle)
-	return v.Tally(), err
+	if t.recordOnly() {
+		return &show.Counted{Count: t.flags.count}, nil
+	}
+	printer, err := format.calls(&t.picture)
+	return &show.Calls{Plan: t.plan, Join: t.flags.join, Count: t.flags.count, Printer: printer}, err
 }
 
-// output is where what is printed goes: nowhere with --record alone.
-func (t *tracing) output() io.Writer {
-	if t.recording != nil && !t.flags.record.print {
+// where is where what is printed goes: nowhere with --record alone.
+func (t *tracing) where() io.Writer {
+	if t.recordOnly() {
 		return io.Discard
 	}
 	return t.stdout
 }
+
+// recordOnly reports whether nothing is printed: with --record alone.
+func (t *tracing) recordOnly() bool { return t.recording != nil && !t.flags.record.print }

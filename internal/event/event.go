@@ -97,6 +97,9 @@ func (e *Event) decodeLost(data []byte) (err error) {
 	return nil
 }
 
+// Loss returns what an event of kind bpf.KindLost tells.
+func (e *Event) Loss() Loss { return Loss{e.Cause, e.Lost, e.Time, e.CPU} }
+
 // Bytes returns the captured bytes of a slot. ok is false if they could not be read.
 func (e *Event) Bytes(s *layout.Slot) (b []byte, ok bool) {
 	return e.Data[s.Off : s.Off+s.Size : s.Off+s.Size], e.Faults>>s.Index&1 == 0

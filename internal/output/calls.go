@@ -43,8 +43,8 @@ func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Ca
 }
 
 // AppendHeader appends the line with the names of the columns.
-func (c *Calls) AppendHeader(dst []byte) []byte {
-	return append(fmt.Appendf(dst, "%16s %7s %4s %16s %s", "TASK", "PID", "CPU#", "TIMESTAMP", "FUNCTION"), "\n\n"...)
+func (c *Calls) AppendHeader(dst []byte) ([]byte, error) {
+	return append(fmt.Appendf(dst, "%16s %7s %4s %16s %s", "TASK", "PID", "CPU#", "TIMESTAMP", "FUNCTION"), "\n\n"...), nil
 }
 
 // appendHead appends the first line of a block.

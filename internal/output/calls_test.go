@@ -230,8 +230,8 @@ func symbol(dst []byte, addr uint64) []byte {
 
 func TestHeader(t *testing.T) {
 	want := "            TASK     PID CPU#        TIMESTAMP FUNCTION\n\n"
-	if got := string(NewCalls(nil).AppendHeader(nil)); got != want {
-		t.Errorf("header %q, want %q", got, want)
+	if got, err := NewCalls(nil).AppendHeader(nil); string(got) != want || err != nil {
+		t.Errorf("header %q, %v, want %q", got, err, want)
 	}
 }
 

@@ -20,12 +20,15 @@ func endNote(e calls.End) string {
 	return ""
 }
 
+// AppendLoss appends the mark that stands where records are missing.
+func (*Calls) AppendLoss(dst []byte, l event.Loss) []byte { return appendMark(dst, l.Cause, l.Count) }
+
+// AppendEnd appends nothing: what was lost has been marked.
+func (*Calls) AppendEnd(dst []byte, _ *Totals) ([]byte, error) { return dst, nil }
+
 // AppendCall appends a call as one block or line: the values of entry, then those of
 // return. The first line is that of the return, if there is one.
 func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
-	if call.End == calls.Gap {
-		return AppendLost(dst, call.Return.Cause, call.Return.Lost), nil
-	}
 	start := len(dst)
 	last := call.Return
 	if last == nil {

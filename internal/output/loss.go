@@ -48,8 +48,8 @@ var losses = [bpf.Counters]loss{
 // LossText says what a counter of the engine counts, as in "5 calls left out by --rate".
 func LossText(cause bpf.Counter) string { return losses[cause].what }
 
-// AppendLost appends the mark that stands where n records are missing.
-func AppendLost(dst []byte, cause bpf.Counter, n uint64) []byte {
+// appendMark appends the mark that stands where n records are missing.
+func appendMark(dst []byte, cause bpf.Counter, n uint64) []byte {
 	dst = strconv.AppendUint(append(dst, "--- "...), n, 10)
 	return append(append(append(dst, ' '), losses[cause].what...), " ---\n"...)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -34,12 +35,20 @@ func NewSessions(o SessionOptions) *Sessions {
 		branch: branchView{resolver: o.Resolver}}
 }
 
+// AppendHeader appends nothing: each session has a header of its own.
+func (*Sessions) AppendHeader(dst []byte) ([]byte, error) { return dst, nil }
+
+// AppendLoss appends the mark that stands where sessions are missing.
+func (*Sessions) AppendLoss(dst []byte, l event.Loss) []byte {
+	return appendMark(dst, l.Cause, l.Count)
+}
+
+// AppendEnd appends nothing: what was lost has been marked.
+func (*Sessions) AppendEnd(dst []byte, _ *Totals) ([]byte, error) { return dst, nil }
+
 // AppendSession appends a session, or the next piece of an open one. A complete session
 // ends with an empty line.
 func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err error) {
-	if s.State == session.Missing {
-		return AppendLost(dst, s.Loss.Cause, s.Loss.Count), nil
-	}
 	base := len(dst)
 	defer func() {
 		if err != nil {

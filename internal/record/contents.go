@@ -28,6 +28,34 @@ type Info struct {
 	Header int
 	// Sessions is set if the records are those of sessions.
 	Sessions *Sessions `json:",omitempty"`
+	Origin
+}
+
+// An Origin says where and for what a recording was made.
+type Origin struct {
+	Host string    `json:",omitempty"` // its name
+	Boot time.Time `json:",omitzero"`  // time at which the clock of the records was zero
+	// Options are those by which it was asked for, as the command line has them. They are
+	// left out if they are very long.
+	Options []string `json:",omitempty"`
+}
+
+// maxJSON bounds JSON that is parsed as a whole, in bytes: it takes more memory than text.
+const maxJSON = 64 << 10
+
+// maxOptions bounds Options, in bytes.
+const maxOptions = maxJSON / 4
+
+// bounded returns o with as many options as the info block has room for: none or all.
+func (o Origin) bounded() Origin {
+	size := 0
+	for _, text := range o.Options {
+		size += len(text)
+	}
+	if size > maxOptions {
+		o.Options = nil
+	}
+	return o
 }
 
 // Sessions is what a request for sessions needs besides its plan.
@@ -35,7 +63,7 @@ type Sessions struct {
 	Traced, Live bool      // as in session.Decoder
 	Args         bool      // all arguments were captured
 	Branches     bool      `json:",omitempty"` // branches were recorded
-	Boot         time.Time // time at which the clock of the records was zero
+	Boot         time.Time `json:",omitzero"`  // Origin.Boot in recordings that have no Origin
 	Header, Call int       // sizes of a record's header and of a call in it, in bytes
 }
 

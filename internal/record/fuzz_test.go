@@ -197,6 +197,10 @@ func printTo(t *testing.T, w io.Writer, r *Reader, raw [][]byte) (printed int) {
 				if err != nil || s == nil {
 					continue
 				}
+				if s.State == session.Missing {
+					show(printer.AppendLoss(nil, s.Loss))
+					continue
+				}
 				text, err := printer.AppendSession(nil, s)
 				if show(text); err == nil && len(text) == 0 {
 					t.Error("printed as nothing")
@@ -209,6 +213,10 @@ func printTo(t *testing.T, w io.Writer, r *Reader, raw [][]byte) (printed int) {
 	for _, printer := range []*output.Calls{output.NewCalls(symbol), output.NewCompactCalls(symbol, 160)} {
 		printer.Tails = tails
 		for call := range (&calls.Joiner{}).Join(events(r.Plan(), raw)) {
+			if call.End == calls.Gap {
+				show(printer.AppendLoss(nil, call.Return.Loss()))
+				continue
+			}
 			text, err := printer.AppendCall(nil, call)
 			// Types of all kinds can be captured; not all can be printed.
 			if show(text); err == nil && len(text) == 0 {

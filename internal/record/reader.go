@@ -56,6 +56,9 @@ func (r *Reader) begin() error {
 		return fmt.Errorf("recorded by ksnoop %s, whose sessions have headers of %d and calls of %d bytes rather than %d and %d",
 			r.info.Writer, s.Header, s.Call, bpf.SessionHeaderSize, bpf.CallSize)
 	}
+	if s := r.info.Sessions; s != nil && r.info.Boot.IsZero() {
+		r.info.Boot = s.Boot
+	}
 	files := make(fileTree)
 	for {
 		kind, block, err := r.in.read(nil)
@@ -108,9 +111,6 @@ func (r *Reader) readJSON(want blockKind, v any) error {
 	}
 	return parseJSON(block, v)
 }
-
-// maxJSON bounds JSON that is parsed as a whole, in bytes: it takes more memory than text.
-const maxJSON = 64 << 10
 
 func parseJSON(block []byte, v any) error {
 	if len(block) > maxJSON {

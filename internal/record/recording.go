@@ -6,19 +6,22 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
 // A Recording is one that is being made of a run. A nil Recording does nothing.
 type Recording struct {
-	file   *File
+	file   *destination.File
 	source Source
 	w      *Writer // nil until it has begun
 }
 
 // NewRecording prepares a recording to a new file, which Close closes.
-func NewRecording(file *File, s Source) *Recording { return &Recording{file: file, source: s} }
+func NewRecording(file *destination.File, s Source) *Recording {
+	return &Recording{file: file, source: s}
+}
 
 // Begin begins the recording of a plan that is attached.
 func (r *Recording) Begin(p *plan.Plan) (err error) {

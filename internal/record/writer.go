@@ -27,6 +27,7 @@ type Source struct {
 	Writer string       // version of ksnoop
 	// Sessions is set if the plan is for sessions.
 	Sessions *Sessions
+	Origin
 }
 
 const (
@@ -69,7 +70,7 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 		return nil, fmt.Errorf("writing a recording: %w", err)
 	}
 	r := &Writer{out: out}
-	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized()})
+	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized(), Origin: s.Origin.bounded()})
 	var block []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err == nil {

@@ -140,7 +140,7 @@ func missing(raw []byte) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoding a record: %w", err)
 	}
-	s := &Session{State: Missing}
+	s := &Session{State: Missing, Loss: event.Loss{Time: e.Time, CPU: e.CPU}}
 	if s.Loss.Cause, s.Loss.Count, err = bpf.DecodeLost(&e, data); err != nil {
 		return nil, fmt.Errorf("decoding a record: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
@@ -339,8 +340,8 @@ func TestDecodeMissing(t *testing.T) {
 		got = append(got, fmt.Sprint(s.State, s.Loss, len(s.Trace)))
 	}
 	if want := []string{
-		fmt.Sprint(Missing, Loss{bpf.LostNMI, 2}, 0), fmt.Sprint(Running, Loss{}, 1),
-		fmt.Sprint(Missing, Loss{bpf.LostRingbuf, 3}, 0), fmt.Sprint(Returned, Loss{}, 1),
+		fmt.Sprint(Missing, event.Loss{Cause: bpf.LostNMI, Count: 2}, 0), fmt.Sprint(Running, event.Loss{}, 1),
+		fmt.Sprint(Missing, event.Loss{Cause: bpf.LostRingbuf, Count: 3}, 0), fmt.Sprint(Returned, event.Loss{}, 1),
 	}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -28,7 +28,7 @@ type Session struct {
 	Interrupt bool
 	CPU       uint16
 	Lost      Lost
-	Loss      Loss // set if State is Missing, and then nothing else is
+	Loss      event.Loss // set if State is Missing, and then nothing else is
 
 	// Chain is the failing chain. Without a failure it is the last calls made; in an open
 	// session, the calls in flight.
@@ -52,12 +52,6 @@ const (
 	Exited                // its thread ended inside the session
 	Missing               // not a session: Loss says what is missing here
 )
-
-// A Loss counts what is missing from the stream at this place.
-type Loss struct {
-	Cause bpf.Counter
-	Count uint64
-}
 
 // Lost counts by cause what is missing in one session. A session with any of these is shown
 // with a mark.

@@ -8,43 +8,28 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/symbols"
 )
-
-// compactWidth is how much of a value is shown on a line, in bytes.
-const compactWidth = 160
 
 // A Calls writes the calls view.
 type Calls struct {
 	Plan    *plan.Plan
-	Kernel  *kernel.View  // whose addresses are named
-	Join    bool          // one block for each call
-	Compact bool          // one line for each record, or call
-	Count   uint64        // stop after so many; 0: never
-	Tails   *output.Tails // prints stacks and branches; nil if there are none
+	Printer CallPrinter
+	Join    bool   // one event for each call
+	Count   uint64 // stop after so many; 0: never
 
-	tally Tally
+	ending
 }
 
-// Tally returns what was written.
-func (v *Calls) Tally() *Tally { return &v.tally }
+var _ View = (*Calls)(nil)
 
 // Write writes records, or calls, until there are no more or enough was written. It holds
 // text back until idle says that it may take a while until the next record. idle may be
 // nil.
 func (v *Calls) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) (err error) {
 	w := newWriter(out)
-	defer func() { err = w.finish(err) }()
-	symbol := symbols.Appender(v.Kernel)
-	printer := output.NewCalls(symbol)
-	if v.Compact {
-		printer = output.NewCompactCalls(symbol, compactWidth)
-	}
-	printer.Tails = v.Tails
-	if err := w.put(printer.AppendHeader(w.buf[:0])); err != nil {
+	defer func() { err = v.stopped(w, err) }()
+	if err := v.begin(w, v.Printer); err != nil {
 		return err
 	}
 	if idle != nil { // the header tells that calls are waited for
@@ -56,16 +41,14 @@ func (v *Calls) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func
 		if err != nil {
 			return err
 		}
-		text, err := printer.AppendCall(w.buf[:0], call)
-		if err != nil {
-			return err
-		}
-		if err := w.put(text); err != nil {
-			return err
-		}
 		if call.End == calls.Gap {
-			v.tally.marked[call.Return.Cause] += call.Return.Lost
+			if err := v.loss(w, call.Return.Loss()); err != nil {
+				return err
+			}
 			continue
+		}
+		if err := w.put(v.Printer.AppendCall(w.buf[:0], call)); err != nil {
+			return err
 		}
 		if v.tally.Records++; v.tally.Records == v.Count {
 			break

@@ -16,8 +16,8 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -69,6 +69,9 @@ func sent(t *testing.T, k *kernel.View, lost uint64, counts ...uint64) (*plan.Pl
 	}
 }
 
+// lines prints a line for each record.
+func lines(k *kernel.View) *output.Calls { return output.NewCompactCalls(symbols.Appender(k), 160) }
+
 // TestCalls: what is written, and counted, is what came, up to the count that was asked for.
 func TestCalls(t *testing.T) {
 	k := testKernel(t)
@@ -80,7 +83,7 @@ func TestCalls(t *testing.T) {
 		{0, 0, "5 6 7", 3}, {2, 0, "5 6", 2}, {0, 4, "5 6 7 4 lost", 3}, {3, 4, "5 6 7", 3},
 	} {
 		p, records := sent(t, k, c.lost, 5, 6, 7)
-		v := Calls{Plan: p, Kernel: k, Compact: true, Count: c.most}
+		v := Calls{Plan: p, Printer: lines(k), Count: c.most}
 		var out strings.Builder
 		if err := v.Write(&out, records, func() bool { return true }); err != nil {
 			t.Fatal(err)
@@ -110,7 +113,7 @@ func TestIdle(t *testing.T) {
 	k := testKernel(t)
 	p, records := sent(t, k, 0, 5, 6)
 	var out strings.Builder
-	v := Calls{Plan: p, Kernel: k, Compact: true}
+	v := Calls{Plan: p, Printer: lines(k)}
 	came := 0
 	err := v.Write(&out, records, func() bool {
 		if came++; came == 2 && (!strings.Contains(out.String(), "count = 5") || strings.Contains(out.String(), "count = 6")) {
@@ -122,7 +125,7 @@ func TestIdle(t *testing.T) {
 		t.Fatal(came, err)
 	}
 	failing := failingWriter{}
-	if err := (&Calls{Plan: p, Kernel: k}).Write(failing, records, nil); err == nil || strings.Count(err.Error(), errFull.Error()) != 1 {
+	if err := (&Calls{Plan: p, Printer: lines(k)}).Write(failing, records, nil); err == nil || strings.Count(err.Error(), errFull.Error()) != 1 {
 		t.Errorf("a writer that fails: %v", err)
 	}
 }
@@ -136,31 +139,82 @@ func (failingWriter) Write([]byte) (int, error) { return 0, errFull }
 // TestReport: each loss is told once: by a mark in the output where it happened, what is left
 // behind the last record, and the sum at the end.
 func TestReport(t *testing.T) {
-	tally := &Tally{Records: 3, Losses: event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 7, bpf.Truncated: 2}, Cut: 5}}
-	tally.marked[bpf.LostRingbuf] = 4
+	k := testKernel(t)
+	p, records := sent(t, k, 4, 5)
+	v := Calls{Plan: p, Printer: lines(k)}
 	var out, notes strings.Builder
-	if err := tally.Report(&out, &notes, false); err != nil {
+	if err := v.Write(&out, records, nil); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if err := v.End(&out, event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 7, bpf.Truncated: 2}, Cut: 5}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Tally().Report(&notes, false); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != "--- 3 records lost because the ring buffer was full ---\n" || !strings.Contains(notes.String(), "ksnoop: 7 records lost because the ring buffer was full") ||
-		!strings.Contains(notes.String(), "ksnoop: 5 records not shown because") || strings.Contains(notes.String(), "captured") || strings.Contains(notes.String(), "3 records") {
+		!strings.Contains(notes.String(), "ksnoop: 5 records not shown because") || strings.Contains(notes.String(), "captured") || strings.Contains(notes.String(), "1 records") {
 		t.Errorf("%q, %q", out.String(), notes.String())
 	}
 	notes.Reset()
-	if err := tally.Report(&out, &notes, true); err != nil {
+	if err := v.Tally().Report(&notes, true); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(notes.String(), "ksnoop: 3 records printed or written\n") || !strings.Contains(notes.String(), "ksnoop: 2 strings and buffers of which only the beginning was captured") {
+	if !strings.Contains(notes.String(), "ksnoop: 1 records printed or written\n") || !strings.Contains(notes.String(), "ksnoop: 2 strings and buffers of which only the beginning was captured") {
 		t.Errorf("%q", notes.String())
 	}
 }
 
-// TestDrain: marks of losses are no records.
-func TestDrain(t *testing.T) {
+// An ended is a printer that keeps what it is told at the end.
+type ended struct {
+	*output.Calls
+	totals output.Totals
+}
+
+func (e *ended) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
+	e.totals = *t
+	return append(dst, "the end\n"...), nil
+}
+
+// TestEnd: a format has its end after an error too, unless it is the output that failed.
+func TestEnd(t *testing.T) {
+	k := testKernel(t)
+	cut := errors.New("cut off")
+	p, whole := sent(t, k, 0, 5)
+	records := func(yield func([]byte, error) bool) {
+		for raw := range whole {
+			if !yield(raw, nil) {
+				return
+			}
+		}
+		yield(nil, cut)
+	}
+	printer := &ended{Calls: lines(k)}
+	v := Calls{Plan: p, Printer: printer}
+	var out strings.Builder
+	err := v.Write(&out, records, nil)
+	if !errors.Is(err, cut) {
+		t.Fatal(err)
+	}
+	if err := v.End(&out, event.Losses{}, err); err != nil || !strings.HasSuffix(out.String(), "send(count = 5)\nthe end\n") || !errors.Is(printer.totals.Failed, cut) || printer.totals.Records != 1 {
+		t.Errorf("%v, %q, %+v", err, out.String(), printer.totals)
+	}
+	v = Calls{Plan: p, Printer: printer}
+	err = v.Write(failingWriter{}, records, nil)
+	out.Reset()
+	if end := v.End(&out, event.Losses{}, err); !errors.Is(err, errFull) || end != nil || out.Len() > 0 {
+		t.Errorf("an output that fails: %v, %v, %q", err, end, out.String())
+	}
+}
+
+// TestCounted: marks of losses are no records.
+func TestCounted(t *testing.T) {
 	for most, want := range map[uint64]uint64{0: 3, 2: 2, 9: 3} {
 		_, records := sent(t, testKernel(t), 4, 1, 2, 3)
-		if tally, err := Drain(records, most); tally.Records != want || err != nil {
-			t.Errorf("%d: %d, %v", most, tally.Records, err)
+		c := Counted{Count: most}
+		if err := c.Write(nil, records, nil); c.Tally().Records != want || err != nil {
+			t.Errorf("%d: %d, %v", most, c.Tally().Records, err)
 		}
 	}
 }
@@ -187,7 +241,7 @@ func TestOrphans(t *testing.T) {
 		{[]bpf.SessionHeader{part, end, next}, ""},
 		{[]bpf.SessionHeader{part, next}, "ksnoop: 1 sessions given up: their ends were lost, or their parts took too much memory\n"},
 	} {
-		v := NewSessions(s, SessionForm{Sessions: record.Sessions{Traced: true}}, k, symbols.New(k, nil, symbols.LevelNone))
+		v := Sessions{Plan: s, Traced: true, Printer: output.NewSessions(output.SessionOptions{Trace: true})}
 		records := func(yield func([]byte, error) bool) {
 			for _, h := range c.headers {
 				if !yield(bpf.AppendSession(nil, &h), nil) {
@@ -199,7 +253,10 @@ func TestOrphans(t *testing.T) {
 		if err := v.Write(&out, records, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := v.Tally().Report(&out, &errs, false); err != nil {
+		if err := v.End(&out, event.Losses{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Tally().Report(&errs, false); err != nil {
 			t.Fatal(err)
 		}
 		if errs.String() != c.want || out.String() != "" {

@@ -5,39 +5,22 @@ package show
 import (
 	"fmt"
 	"io"
-	"iter"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // A Tally is what was counted of one run by the end.
 type Tally struct {
-	Records uint64 // written or recorded
-	Orphans uint64 // sessions given up of which parts had come
-	Left    uint64 // calls and interim stacks left out of sessions
-	Evicted uint64 // entries whose return Join has not waited for
+	output.Totals
 	// marked are the losses that a mark in the output shows.
 	marked [bpf.Counters]uint64
-	// What the kernel, and the reader of its records, have counted.
-	event.Losses
 }
 
-// Report marks in the output what was lost after the last record, and says on notes what
-// was lost in all, and with all everything that was counted.
-func (t *Tally) Report(out, notes io.Writer, all bool) error {
+// Report says on notes what was lost in all, and with all everything that was counted.
+func (t *Tally) Report(notes io.Writer, all bool) error {
 	var text []byte
-	for _, cause := range bpf.Marked {
-		if n := t.Lost[cause]; n > t.marked[cause] {
-			text = output.AppendLost(text, cause, n-t.marked[cause])
-		}
-	}
-	if _, err := out.Write(text); err != nil {
-		return err
-	}
-	text = text[:0]
 	if all {
 		text = fmt.Appendf(text, "ksnoop: %d records printed or written\n", t.Records)
 	}
@@ -59,21 +42,4 @@ func (t *Tally) Report(out, notes io.Writer, all bool) error {
 	}
 	_, err := notes.Write(text)
 	return err
-}
-
-// Drain takes all records, or count of them besides the marks of losses.
-func Drain(records iter.Seq2[[]byte, error], count uint64) (*Tally, error) {
-	t := &Tally{}
-	for raw, err := range records {
-		if err != nil {
-			return t, err
-		}
-		if bpf.IsLost(raw) {
-			continue
-		}
-		if t.Records++; t.Records == count {
-			break
-		}
-	}
-	return t, nil
 }

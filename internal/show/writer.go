@@ -17,12 +17,19 @@ type writer struct {
 
 func newWriter(out io.Writer) *writer { return &writer{Writer: bufio.NewWriterSize(out, 64<<10)} }
 
-// put writes a text that was appended to w.buf.
-func (w *writer) put(text []byte) error {
+// put writes a text that was appended to w.buf, unless there was an error.
+func (w *writer) put(text []byte, err error) error {
+	if err != nil {
+		return err
+	}
 	w.buf = text
-	_, err := w.Write(text)
+	_, err = w.Write(text)
 	return err
 }
+
+// failed reports whether something could not be written: the writer returns its error from
+// then on.
+func (w *writer) failed() bool { return w.Flush() != nil }
 
 // finish writes what is left. A failed write is an error once, although the writer returns
 // it from then on.

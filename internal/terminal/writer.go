@@ -16,7 +16,7 @@ import (
 // rune of which only the beginning has been written until the rest comes: what
 // writes to it may cut the text anywhere. Several goroutines may use it.
 //
-// Text only goes through it: a format that is not text needs a file of its own.
+// Text only goes through it. Raw is for what is no text, or has nothing to escape.
 type Writer struct {
 	w io.Writer
 
@@ -45,6 +45,9 @@ func (t *Writer) Columns() int {
 
 // NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Raw returns what the text goes to. Nobody may write text in the meantime.
+func (t *Writer) Raw() io.Writer { return t.w }
 
 // layout is what a text has besides printable characters.
 const layout = "\n\t"

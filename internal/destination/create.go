@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+package destination
 
 import (
 	"errors"
@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A File is the destination of a recording.
+// A File is what a recording, or what is printed, goes to.
 type File struct {
 	*os.File
 	made bool // Create made the file
 }
 
-// Create opens the destination of a recording. A recording contains kernel memory, so a new
-// file is readable for its owner only, and Create neither follows a symbolic link nor
-// overwrites a file that somebody else may have put there. With replace, it first removes
-// an existing file or link.
+// Create opens the destination of what a run writes. That is kernel memory, so a new file is
+// readable for its owner only, and Create neither follows a symbolic link nor overwrites a
+// file that somebody else may have put there. With replace, it first removes an existing
+// file or link.
 //
 // It writes to FIFOs and devices as they are. /dev/stdout and the like mean the descriptors
 // of this process.
@@ -56,8 +56,7 @@ func Create(name string, replace bool) (*File, error) {
 	return makeFile(name)
 }
 
-// Discard closes a recording that was not completed, and removes the file if Create made
-// it.
+// Discard closes a file to which nothing was written, and removes it if Create made it.
 func (f *File) Discard() error {
 	err := f.Close()
 	if f.made {
@@ -105,7 +104,7 @@ func openDescriptor(name string) (*File, bool, error) {
 	return f, true, nil
 }
 
-var errTerminal = errors.New("a recording is no text for a terminal")
+var errTerminal = errors.New("a terminal: give a file, or redirect it")
 
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
@@ -149,6 +148,10 @@ func trusted(name string, fifo fs.FileInfo) error {
 		return pathError("open", name, errors.New("this FIFO is another user's, in a directory that all can write to"))
 	}
 	return nil
+}
+
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
 func ownerOf(info fs.FileInfo) uint32 {

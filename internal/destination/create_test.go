@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+package destination
 
 import (
 	"errors"
@@ -102,7 +102,7 @@ func TestCreateRefuses(t *testing.T) {
 		socket:                         "not a file, FIFO or character device",
 		filepath.Join(dir, "no", "no"): "no such file or directory",
 		"/dev/fd/987654":               "bad file descriptor",
-		"/dev/ptmx":                    "a recording is no text for a terminal",
+		"/dev/ptmx":                    "a terminal: give a file, or redirect it",
 	} {
 		if _, err := Create(name, true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// A format is a form in which trace and replay print.
+type format struct {
+	name string
+	// binary formats are no text: they do not go to a terminal.
+	binary bool
+	// open makes a printer. It is nil for text, of which the options of calls and of
+	// sessions say more.
+	open func(output.Run, formatOptions) (eventPrinter, error)
+}
+
+// formatOptions are the options of single formats.
+type formatOptions struct{}
+
+// An eventPrinter prints both calls and sessions.
+type eventPrinter interface {
+	show.CallPrinter
+	show.SessionPrinter
+}
+
+// formats are all there are. The first is the default.
+var formats = [...]format{
+	{name: "text"},
+}
+
+func formatNames() string {
+	names := make([]string, len(formats))
+	for i := range formats {
+		names[i] = formats[i].name
+	}
+	return strings.Join(names, ", ")
+}
+
+// A formatFlag is a format as an option, with the options of formats. The zero value is text.
+type formatFlag struct {
+	*format
+	options formatOptions
+}
+
+var _ pflag.Value = (*formatFlag)(nil)
+
+// Set implements pflag.Value.
+func (f *formatFlag) Set(s string) error {
+	for i := range formats {
+		if formats[i].name == s {
+			f.format = &formats[i]
+			return nil
+		}
+	}
+	return usagef("there are %s", formatNames())
+}
+
+// String implements pflag.Value.
+func (f *formatFlag) String() string {
+	if f.format == nil {
+		return formats[0].name
+	}
+	return f.name
+}
+
+// Type implements pflag.Value.
+func (f *formatFlag) Type() string { return "FORMAT" }
+
+// text reports whether it is text.
+func (f *formatFlag) text() bool { return f.format == nil || f.open == nil }
+
+// A picture is all that decides how the events of a run are printed.
+type picture struct {
+	run     output.Run
+	compact bool          // calls as text, a line for each
+	tails   *output.Tails // of calls as text; nil if there are none
+	// sessions say how sessions look as text.
+	sessions output.SessionOptions
+}
+
+// withTails has calls printed with stacks and branches, if there are any.
+func (p *picture) withTails(t *output.Tails) {
+	if t != nil {
+		p.tails, p.run.Resolver, p.run.User = t, t.Kernel, t.User
+	}
+}
+
+// compactWidth is how much of a value is shown on a line, in bytes.
+const compactWidth = 160
+
+// calls makes the printer of calls.
+func (f *formatFlag) calls(p *picture) (show.CallPrinter, error) {
+	if !f.text() {
+		return f.open(p.run, f.options)
+	}
+	symbol := symbols.Appender(p.run.Kernel)
+	printer := output.NewCalls(symbol)
+	if p.compact {
+		printer = output.NewCompactCalls(symbol, compactWidth)
+	}
+	printer.Tails = p.tails
+	return printer, nil
+}
+
+// sessions makes the printer of sessions.
+func (f *formatFlag) sessions(p *picture) (show.SessionPrinter, error) {
+	if !f.text() {
+		return f.open(p.run, f.options)
+	}
+	o := p.sessions
+	o.Symbol, o.Resolver, o.Boot = symbols.Appender(p.run.Kernel), p.run.Resolver, p.run.Boot
+	return output.NewSessions(o), nil
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/internal/destination"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// outputFlags say in what form trace and replay print, and where to.
+type outputFlags struct {
+	format formatFlag
+	file   string
+	force  bool // replace the file
+}
+
+func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
+	flags.Var(&f.format, "format", "print in this `FORMAT`: "+formatNames())
+	flags.StringVarP(&f.file, "output", "o", "", "print to a new `FILE`")
+	flags.BoolVar(&f.force, "force", false, force)
+}
+
+// textOnly are the options about how text looks.
+var textOnly = []string{"compact", "args", "args-width", "no-stack", "full-stacks"}
+
+// check refuses options that would change nothing.
+func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
+	if f.file == "-" {
+		return usagef("-o -: leave it out to print to the standard output, or write ./- for a file of that name")
+	}
+	if f.format.text() {
+		return nil
+	}
+	flags.Visit(func(flag *pflag.Flag) {
+		if err == nil && slices.Contains(textOnly, flag.Name) {
+			err = usagef("%s does not go with --format %s: it is about how text looks", spelling(flag), &f.format)
+		}
+	})
+	return err
+}
+
+// A printout is where a run prints to.
+type printout struct {
+	io.Writer
+	text *terminal.Writer  // of a file of text; nil for all else
+	file *destination.File // nil: the standard output
+	kept bool
+}
+
+// open opens where to print to. Text in a file may be shown on a terminal, so what would act
+// on one is escaped there too.
+func (f *outputFlags) open(stdout io.Writer) (*printout, error) {
+	if f.file == "" {
+		p := &printout{Writer: stdout}
+		w, filtered := stdout.(*terminal.Writer)
+		if f.format.text() || !filtered {
+			return p, nil
+		}
+		if f.format.binary && w.Columns() > 0 {
+			return nil, usagef("--format %s is no text for a terminal: print it to a file with -o FILE", &f.format)
+		}
+		p.Writer = w.Raw()
+		return p, nil
+	}
+	file, err := destination.Create(f.file, f.force)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("--output: %w; --force replaces it", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--output: %w", err)
+	}
+	p := &printout{Writer: file, file: file}
+	if f.format.text() {
+		p.text = terminal.NewWriter(file)
+		p.Writer = p.text
+	}
+	return p, nil
+}
+
+// keep says that the file is to stay: something may be printed.
+func (p *printout) keep() { p.kept = true }
+
+// Close closes the file. It leaves none behind that keep was not called for.
+func (p *printout) Close() error {
+	switch {
+	case p == nil || p.file == nil:
+		return nil
+	case !p.kept:
+		return p.file.Discard()
+	case p.text != nil:
+		return errors.Join(p.text.Flush(), p.file.Close())
+	}
+	return p.file.Close()
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Run is what the printer of a format is told of the run whose events it prints. A
+// recording has all of it, so that a replay prints what the run has printed.
+type Run struct {
+	Plan   *plan.Plan
+	Kernel *kernel.View // that was traced; names addresses in values
+	// Resolver names the addresses of stacks. It is nil if there are none.
+	Resolver Resolver
+	// User returns the names of addresses for the thread of an event, which was called
+	// comm. It is nil if there are no such stacks.
+	User func(e *bpf.Event, comm string) Process
+
+	Boot    time.Time // when CLOCK_MONOTONIC was zero; the zero Time if it is not known
+	Arch    string    // as in GOARCH
+	Host    string    // its name
+	Writer  string    // version of ksnoop that traced
+	Options []string  // that asked for the run, as the command line has them
+}
+
+// Totals are what was counted of a run by its end.
+type Totals struct {
+	Records uint64 // written or recorded: calls, halves of calls, or sessions
+	Orphans uint64 // sessions given up of which parts had come
+	Left    uint64 // calls and interim stacks left out of sessions
+	Evicted uint64 // entries whose return calls.Joiner has not waited for
+	// What the kernel, and the reader of its records, have counted.
+	event.Losses
+	// Failed is why there are no more events, if that is an error: a recording that was cut
+	// off, for example.
+	Failed error
+}
