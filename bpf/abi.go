@@ -63,7 +63,9 @@ const (
 	LeftShort = Counter(engineCounterLEFT_SHORT) // they were shorter than asked for
 	LeftUnmet = Counter(engineCounterLEFT_UNMET) // no call met its predicates
 	LostChain = Counter(engineCounterLOST_CHAIN) // failing chains given up before it was known whether they were the reason
-	Counters  = Counter(engineCounterCOUNTERS)   // how many there are
+	// Overwritten are records that made room for newer ones in a flight recorder.
+	Overwritten = Counter(engineCounterOVERWRITTEN)
+	Counters    = Counter(engineCounterCOUNTERS) // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.
@@ -129,6 +131,12 @@ func DecodeLost(e *Event, data []byte) (cause Counter, n uint64, err error) {
 		return 0, 0, fmt.Errorf("a mark of losses by cause %d, %d bytes", e.Probe, len(data))
 	}
 	return Counter(e.Probe), binary.LittleEndian.Uint64(data[lostCount:]), nil
+}
+
+// AppendLost appends the mark of n losses before a time.
+func AppendLost(dst []byte, cause Counter, n, time uint64) []byte {
+	dst = AppendEvent(dst, &Event{Kind: KindLost, Probe: uint32(cause), Time: time})
+	return binary.LittleEndian.AppendUint64(dst, n)
 }
 
 // AppendEvent is the inverse of DecodeEvent, for recordings and tests.

@@ -83,7 +83,8 @@ enum counter {
 	LEFT_SHORT = 20, /* they were shorter than asked for */
 	LEFT_UNMET = 21, /* no call met its predicates */
 	LOST_CHAIN = 22, /* failing chains given up before it was known whether they were the reason */
-	COUNTERS = 23,
+	OVERWRITTEN = 23, /* records that made room in a flight recorder; counted by user space */
+	COUNTERS = 24,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */

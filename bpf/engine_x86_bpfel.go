@@ -147,7 +147,8 @@ const (
 	engineCounterLEFT_SHORT     engineCounter = 20
 	engineCounterLEFT_UNMET     engineCounter = 21
 	engineCounterLOST_CHAIN     engineCounter = 22
-	engineCounterCOUNTERS       engineCounter = 23
+	engineCounterOVERWRITTEN    engineCounter = 23
+	engineCounterCOUNTERS       engineCounter = 24
 )
 
 type engineErrorClass uint32

@@ -20,6 +20,7 @@ type controlFlags struct {
 	latency  time.Duration
 	maxCPU   cpuFlag
 	stats    bool
+	expect   expectFlag
 }
 
 const statsUsage = "say at the end what was counted: records, and losses by cause"
@@ -38,6 +39,7 @@ func (f *controlFlags) add(flags *pflag.FlagSet) {
 	f.maxCPU.share = defaultMaxCPU
 	flags.Var(&f.maxCPU, "max-cpu", maxCPUUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
+	flags.Var(&f.expect, "expect", expectUsage)
 }
 
 // check returns the rate limit.

@@ -18,13 +18,15 @@ import (
 
 // recordFlags are the options of "ksnoop trace" about recordings.
 type recordFlags struct {
-	file  string
-	print bool
+	file   string
+	print  bool
+	flight flightFlags
 }
 
 func (f *recordFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "record", "", "record to a new `FILE`, for ksnoop replay, and print nothing")
 	flags.BoolVar(&f.print, "print", false, "with --record: print as well")
+	f.flight.add(flags)
 }
 
 // check takes the options of what is printed, and the command that will be run; empty if there is none.

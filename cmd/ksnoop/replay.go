@@ -46,6 +46,7 @@ input.`),
 	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records or sessions")
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
+	flags.Var(&f.expect, "expect", expectUsage)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	f.look.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the addresses of stacks of sessions")
@@ -61,6 +62,7 @@ type replayFlags struct {
 	compact  bool
 	branches shownBranches
 	stats    bool
+	expect   expectFlag
 	look     lookFlags
 	verbose  bool
 	output   outputFlags
@@ -100,7 +102,10 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	if err = errors.Join(err, out.Close()); err != nil { // with names that the recording has chosen
 		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
 	}
-	return t.Report(stderr, f.stats)
+	if err := t.Report(stderr, f.stats); err != nil {
+		return err
+	}
+	return f.expect.check(t)
 }
 
 // write prints the records of a recording.

@@ -26,6 +26,7 @@ type request struct {
 	trace.Request
 	trace.Resolved
 	settings sessionSettings
+	triggers []*expr.Spec // of a flight recorder; Specs has them, too
 }
 
 // selects are the SPECs by which functions are selected.
@@ -45,6 +46,9 @@ func (f *traceFlags) resolve(view *kernel.View, args []string, o plan.Options) (
 		err = f.sessions(r, args)
 	} else {
 		r.Specs, faults = trace.ParseSpecs(args)
+		var bad error
+		r.triggers, bad = trace.ParseSpecs(f.record.flight.triggers)
+		r.Specs, faults = append(r.Specs, r.triggers...), errors.Join(faults, bad)
 	}
 	if err == nil {
 		r.Resolved, err = trace.Resolve(view, r.Request)

@@ -13,6 +13,7 @@ import (
 const (
 	exitFailed = 1 // something went wrong at run time
 	exitUsage  = 2 // wrong usage, or a SPEC that makes no sense
+	exitUnmet  = 3 // --expect was not met
 )
 
 // A usageError is a fault of the command line.
@@ -27,6 +28,9 @@ func statusOf(err error) int {
 	var spec *expr.ErrorList
 	if errors.As(err, &usage) || errors.As(err, &spec) {
 		return exitUsage
+	}
+	if errors.As(err, new(unmetError)) {
+		return exitUnmet
 	}
 	return exitFailed
 }

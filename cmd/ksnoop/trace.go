@@ -211,7 +211,7 @@ func (f *traceFlags) checkUntyped() error {
 
 // lists reads the files that stand in place of SPECs.
 func (f *traceFlags) lists(args *[]string) error {
-	for _, texts := range []*[]string{args, &f.deny, &f.session.entry, &f.session.allow, &f.session.inject} {
+	for _, texts := range []*[]string{args, &f.deny, &f.session.entry, &f.session.allow, &f.session.inject, &f.record.flight.triggers} {
 		var err error
 		if *texts, err = expandLists(*texts); err != nil {
 			return err
@@ -356,6 +356,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 	if err := t.recording.Begin(t.plan); err != nil {
 		return fmt.Errorf("--record %w", err)
 	}
+	defer t.fly()()
 	if err := ready(run); err != nil {
 		return err
 	}
@@ -376,10 +377,15 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 	if err != nil {
 		return errors.Join(err, view.End(out, losses, err), run.TooMuch())
 	}
-	err = errors.Join(t.recording.End(losses), view.End(out, losses, nil), view.Tally().Report(t.stderr, t.flags.control.stats), run.TooMuch())
-	t.sayNothingShown(run, view.Tally())
+	tally := view.Tally()
+	err = t.recording.End(&losses)
+	err = errors.Join(err, view.End(out, losses, nil), tally.Report(t.stderr, t.flags.control.stats), run.TooMuch())
+	t.sayNothingShown(run, tally)
 	t.detach(run)
-	return err
+	if err != nil {
+		return err
+	}
+	return t.flags.control.expect.check(tally)
 }
 
 // limits bound the run.
@@ -415,7 +421,7 @@ func (t *tracing) view() (show.View, error) {
 		return &show.Sessions{Plan: t.plan, Traced: t.sessions.Traced, Live: t.sessions.Live, Count: t.flags.count, Printer: printer}, err
 	}
 	if t.recordOnly() {
-		return &show.Counted{Count: t.flags.count}, nil
+		return &show.Counted{Plan: t.plan, Count: t.flags.drained()}, nil
 	}
 	printer, err := format.calls(&t.picture)
 	return &show.Calls{Plan: t.plan, Join: t.flags.join, Count: t.flags.count, Printer: printer}, err

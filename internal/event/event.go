@@ -100,6 +100,17 @@ func (e *Event) decodeLost(data []byte) (err error) {
 // Loss returns what an event of kind bpf.KindLost tells.
 func (e *Event) Loss() Loss { return Loss{e.Cause, e.Lost, e.Time, e.CPU} }
 
+// First reports whether the event is the first of its call. Each call has one such event.
+func (e *Event) First() bool {
+	switch e.Kind {
+	case bpf.KindLost:
+		return false
+	case bpf.KindReturn:
+		return e.Probe.Entry == nil || e.Probe.Entry.Record == nil
+	}
+	return true
+}
+
 // Bytes returns the captured bytes of a slot. ok is false if they could not be read.
 func (e *Event) Bytes(s *layout.Slot) (b []byte, ok bool) {
 	return e.Data[s.Off : s.Off+s.Size : s.Off+s.Size], e.Faults>>s.Index&1 == 0

@@ -39,10 +39,11 @@ var losses = [bpf.Counters]loss{
 	bpf.PausedTime: {what: "milliseconds in which no calls were looked at, so that tracing takes no more than --max-cpu", hint: "allow more of it, or trace less"},
 	bpf.Missed: {what: "calls or returns not seen because the kernel skips tracing programs on a CPU where another runs, or where a task was preempted inside one",
 		hint: "the latter does not happen with --attach=session, multi and kprobe"},
-	bpf.LeftFine:  {what: "sessions not shown because they did not fail", known: true},
-	bpf.LeftError: {what: "sessions not shown because of the errors that they failed with", known: true},
-	bpf.LeftShort: {what: "sessions not shown because they did not take long enough", known: true},
-	bpf.LeftUnmet: {what: "sessions not shown because no call met the predicates", known: true},
+	bpf.Overwritten: {what: "records that made room for newer ones", hint: "a larger --flight keeps more"},
+	bpf.LeftFine:    {what: "sessions not shown because they did not fail", known: true},
+	bpf.LeftError:   {what: "sessions not shown because of the errors that they failed with", known: true},
+	bpf.LeftShort:   {what: "sessions not shown because they did not take long enough", known: true},
+	bpf.LeftUnmet:   {what: "sessions not shown because no call met the predicates", known: true},
 }
 
 // LossText says what a counter of the engine counts, as in "5 calls left out by --rate".

@@ -32,6 +32,7 @@ type Run struct {
 // Totals are what was counted of a run by its end.
 type Totals struct {
 	Records uint64 // written or recorded: calls, halves of calls, or sessions
+	Calls   uint64 // that these are of; or sessions
 	Orphans uint64 // sessions given up of which parts had come
 	Left    uint64 // calls and interim stacks left out of sessions
 	Evicted uint64 // entries whose return calls.Joiner has not waited for

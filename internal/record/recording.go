@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -16,7 +17,24 @@ type Recording struct {
 	file   *destination.File
 	source Source
 	w      *Writer // nil until it has begun
+	flight *flight // nil: records are written as they come
+	take   Takeoff
 }
+
+// A Takeoff says when a flight recorder writes what it has.
+type Takeoff struct {
+	// Trigger says that a record is one of those that are waited for. Nil: none is.
+	Trigger func(raw []byte) bool
+	// Count ends the records after so many triggers; 0: never.
+	Count uint64
+	// Written is told what was written, and how many records before it made room. It may be
+	// called by another goroutine.
+	Written func(records, overwritten uint64)
+}
+
+// Fly makes the recording a flight recorder, which keeps limit bytes of the newest records
+// in memory. They are written when a trigger comes, when Write is called, and at the end.
+func (r *Recording) Fly(limit int, t Takeoff) { r.flight, r.take = &flight{limit: limit}, t }
 
 // NewRecording prepares a recording to a new file, which Close closes.
 func NewRecording(file *destination.File, s Source) *Recording {
@@ -39,24 +57,55 @@ func (r *Recording) Tee(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 	if r == nil {
 		return records
 	}
+	keep := r.w.Append
+	if r.flight != nil {
+		keep = r.flight.add
+	}
 	return func(yield func([]byte, error) bool) {
+		triggers := uint64(0)
 		for raw, err := range records {
 			if err == nil {
-				err = r.w.Append(raw)
+				err = keep(raw)
 			}
-			if !yield(raw, err) || err != nil {
+			last := false
+			if r.take.Trigger != nil && err == nil && r.take.Trigger(raw) {
+				triggers++
+				if last = triggers == r.take.Count; !last { // else End writes
+					go r.write()
+				}
+			}
+			if !yield(raw, err) || err != nil || last {
 				return
 			}
 		}
 	}
 }
 
-// End completes the recording with what is missing in it.
-func (r *Recording) End(l event.Losses) error {
+// Write writes what a flight recorder has, in the background.
+func (r *Recording) Write() { go r.write() }
+
+// write keeps an error of writing in the flight, for the next record or End.
+func (r *Recording) write() {
+	if n, gone, err := r.flight.write(r.w); err == nil {
+		r.take.Written(n, gone)
+	}
+}
+
+// End completes the recording with what is missing in it. It adds to the losses what made
+// room in a flight recorder.
+func (r *Recording) End(l *event.Losses) error {
 	if r == nil {
 		return nil
 	}
-	return r.w.End(l)
+	if r.flight != nil {
+		n, gone, err := r.flight.write(r.w)
+		if err != nil {
+			return err
+		}
+		r.take.Written(n, gone)
+		l.Lost[bpf.Overwritten] += r.flight.overwritten()
+	}
+	return r.w.End(*l)
 }
 
 // Close closes the file. It leaves none behind if nothing could be attached.

@@ -159,9 +159,15 @@ func (w *Writer) Append(raw []byte) error {
 
 // flushLate writes a block that is old enough.
 func (w *Writer) flushLate() {
+	_ = w.Flush() // the next Append tells
+}
+
+// Flush writes what is pending.
+func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush()
+	return w.err
 }
 
 // flush writes the pending records as a block. The first error is kept.

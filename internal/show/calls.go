@@ -50,6 +50,9 @@ func (v *Calls) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func
 		if err := w.put(v.Printer.AppendCall(w.buf[:0], call)); err != nil {
 			return err
 		}
+		if v.Join || call.Return.First() {
+			v.tally.Calls++
+		}
 		if v.tally.Records++; v.tally.Records == v.Count {
 			break
 		}

@@ -8,11 +8,13 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
 // A Counted is a View that only counts records of calls, where nothing but a recording is
 // wanted.
 type Counted struct {
+	Plan  *plan.Plan
 	Count uint64 // stop after so many; 0: never
 
 	tally Tally
@@ -22,12 +24,15 @@ var _ View = (*Counted)(nil)
 
 // Write takes all records, or Count of them besides the marks of losses.
 func (c *Counted) Write(_ io.Writer, records iter.Seq2[[]byte, error], _ func() bool) error {
-	for raw, err := range records {
+	for e, err := range event.All(c.Plan, records) {
 		if err != nil {
 			return err
 		}
-		if bpf.IsLost(raw) {
+		if e.Kind == bpf.KindLost {
 			continue
+		}
+		if e.First() {
+			c.tally.Calls++
 		}
 		if c.tally.Records++; c.tally.Records == c.Count {
 			break

@@ -48,6 +48,7 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 		if s.State == session.Running {
 			continue
 		}
+		v.tally.Calls++
 		if v.tally.Records++; v.tally.Records == v.Count {
 			break
 		}

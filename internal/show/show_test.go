@@ -211,10 +211,10 @@ func TestEnd(t *testing.T) {
 // TestCounted: marks of losses are no records.
 func TestCounted(t *testing.T) {
 	for most, want := range map[uint64]uint64{0: 3, 2: 2, 9: 3} {
-		_, records := sent(t, testKernel(t), 4, 1, 2, 3)
-		c := Counted{Count: most}
-		if err := c.Write(nil, records, nil); c.Tally().Records != want || err != nil {
-			t.Errorf("%d: %d, %v", most, c.Tally().Records, err)
+		p, records := sent(t, testKernel(t), 4, 1, 2, 3)
+		c := Counted{Plan: p, Count: most}
+		if err := c.Write(nil, records, nil); c.Tally().Records != want || c.Tally().Calls != want || err != nil {
+			t.Errorf("%d: %d records, %d calls, %v", most, c.Tally().Records, c.Tally().Calls, err)
 		}
 	}
 }

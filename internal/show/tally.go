@@ -43,3 +43,23 @@ func (t *Tally) Report(notes io.Writer, all bool) error {
 	_, err := notes.Write(text)
 	return err
 }
+
+// Unknown is how many calls were not seen if that is not known.
+const Unknown = 1 << 62
+
+// unseen are the causes for which there may be more calls, or sessions, than were written.
+var unseen = [...]bpf.Counter{bpf.LostRingbuf, bpf.LostDepth, bpf.LostStash, bpf.LostScratch, bpf.LostReturn, bpf.RateLimited, bpf.LostSession,
+	bpf.LostNMI, bpf.Missed, bpf.MissedReturn, bpf.Overwritten}
+
+// Unseen returns how many calls, or sessions, there were at most besides those that were
+// written. It is Unknown if a time was not looked at, or a process not followed.
+func (t *Tally) Unseen() uint64 {
+	if t.Lost[bpf.PausedTime] > 0 || t.Lost[bpf.LostFamily] > 0 {
+		return Unknown
+	}
+	n := t.Orphans + t.Cut
+	for _, cause := range unseen {
+		n += t.Lost[cause]
+	}
+	return min(n, Unknown)
+}

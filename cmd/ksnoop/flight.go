@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// trigger returns a function that finds the records of the triggers' calls: each call has one
+// such record, the first. Nil if there are no triggers.
+func trigger(p *plan.Plan, specs []*expr.Spec) func(raw []byte) bool {
+	if len(specs) == 0 {
+		return nil
+	}
+	waited := make([]bool, len(p.Probes))
+	for i, probe := range p.Probes {
+		waited[i] = slices.Contains(specs, probe.Spec)
+	}
+	return func(raw []byte) bool {
+		var e event.Event
+		err := event.Decode(p, raw, &e) // what cannot be decoded is an error elsewhere
+		return err == nil && e.First() && waited[e.Probe.ID]
+	}
+}
+
+// fly makes the recording a flight recorder if it is to be one, and writes it at SIGUSR1,
+// until the function that it returns is called.
+func (t *tracing) fly() func() {
+	f := &t.flags.record.flight
+	if f.limit == 0 {
+		return func() {}
+	}
+	name := terminal.Name(t.flags.record.file)
+	t.recording.Fly(f.limit, record.Takeoff{Trigger: trigger(t.plan, t.request.triggers), Count: t.flags.count, Written: func(records, overwritten uint64) {
+		before := ""
+		if overwritten > 0 {
+			before = fmt.Sprintf(", %d before them had made room", overwritten)
+		}
+		fmt.Fprintf(t.stderr, "ksnoop: %d records written to %s%s\n", records, name, before)
+	}})
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGUSR1)
+	go func() {
+		for {
+			select {
+			case <-signals:
+				t.recording.Write()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// drained is after how many records a recording ends that prints nothing.
+func (f *traceFlags) drained() uint64 {
+	if f.record.flight.limit > 0 {
+		return 0 // -c counts triggers
+	}
+	return f.count
+}

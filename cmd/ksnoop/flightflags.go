@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// flightFlags are the options of flight recorders.
+type flightFlags struct {
+	size     string
+	limit    int // bytes of records in memory; 0: records are written as they come
+	triggers []string
+}
+
+// Limits of --flight.
+const (
+	minFlight = 1 << 20
+	maxFlight = 16 << 30
+)
+
+func (f *flightFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.size, "flight", "", "with --record: keep the newest records, at most `SIZE` (as 64M), in memory; write them when a --trigger is called, at SIGUSR1 and at the end")
+	flags.StringArrayVar(&f.triggers, "trigger", nil, "with --flight: write what is kept when this `SPEC` is met; -c N ends after so many (repeatable)")
+}
+
+// check takes what else bears on it: whether a recording is made and printed as well, whether it
+// is one of sessions, and after how many records it ends.
+func (f *flightFlags) check(recorded, printed, sessions bool, count uint64) (err error) {
+	switch {
+	case f.size == "" && len(f.triggers) > 0:
+		return usagef("--trigger goes with --flight SIZE")
+	case f.size == "":
+		return nil
+	case !recorded:
+		return usagef("--flight goes with --record FILE, to which it writes")
+	case printed:
+		return usagef("--flight does not go with --print: it keeps records until they are asked for")
+	case sessions && len(f.triggers) > 0:
+		return usagef("--trigger does not go with sessions: -x, -L and predicates say which of them are kept")
+	case count > 0 && len(f.triggers) == 0:
+		return usagef("-c goes with --flight and --trigger: it ends after so many triggers")
+	}
+	if f.limit, err = parseBytes(f.size); err != nil || f.limit < minFlight || f.limit > maxFlight {
+		return usagef("--flight %s: give a size from 1M to 16G, as 64M", f.size)
+	}
+	return nil
+}
+
+// parseBytes reads a number of bytes, as 100M.
+func parseBytes(s string) (int, error) {
+	digits := strings.TrimRight(s, "kKmMgG")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	shift, ok := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}[strings.ToUpper(s[len(digits):])]
+	if err != nil || !ok {
+		return 0, errors.New("not a size; write 100M")
+	}
+	return int(n << shift), nil
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// TestLiveFlight: when the trigger's call happens, the flight recorder writes what came before it,
+// as much as it has room for. All other calls are counted.
+func TestLiveFlight(t *testing.T) {
+	guest.Require(t)
+	file := recordingFile(t)
+	const made = 20_000
+	out, errs, status := ksnoop(t, "trace", "--record", file, "--force", "--flight", "1M", "-c", "1", "--max-cpu", "off", "--ringbuf", "16M",
+		"--trigger", `do_sys_openat2(ustr(filename) == "/nope", return < 0)`, "vfs_read(count == 33 || count == 34, count)", "--",
+		"sh", "-c", fmt.Sprintf("workload read -size 33 -count %d >/dev/null; cat /nope 2>/dev/null; workload read -size 34 -count 5 >/dev/null", made))
+	if out != "" || status != 0 || !strings.Contains(errs, " records written to "+file+", ") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+	overwritten, lost := counted(t, errs, "records that made room for newer ones"), counted(t, errs, "records lost because the ring buffer was full")
+	out, errs, status = replayed(t, file)
+	kept := records(out, "workload", "vfs_read")
+	t.Logf("%d calls: %d kept, %d made room, %d lost", made, kept, overwritten, lost)
+	if status != 0 || kept == 0 || overwritten == 0 || kept+overwritten+lost != made || strings.Contains(out, "(size_t)34") {
+		t.Errorf("status %d: %d kept, %d made room, %d lost of %d: %s", status, kept, overwritten, lost, made, errs)
+	}
+	blocks := block.FindAllStringSubmatch(out, -1)
+	if last := blocks[len(blocks)-1]; last[3] != "do_sys_openat2" || !strings.Contains(out, fmt.Sprintf("--- %d records that made room for newer ones ---\n", overwritten)) {
+		t.Errorf("the last record is that of %s, %d made room; it begins with\n%.500s", last[3], overwritten, out)
+	}
+	if _, errs, status = replayed(t, file, "--expect", "0"); status != 3 || !strings.Contains(errs, fmt.Sprintf("ksnoop: --expect 0: there were %d\n", kept+1)) {
+		t.Errorf("--expect 0: status %d: %s", status, errs)
+	}
+}
+
+// TestLiveFlightSignal: SIGUSR1 writes what there is. What comes later is lost with ksnoop.
+func TestLiveFlightSignal(t *testing.T) {
+	guest.Require(t)
+	file := recordingFile(t)
+	script := `workload read -size 33 -count 5 >/dev/null
+size=$(stat -c %s FILE)
+while kill -USR1 $PPID && [ $(stat -c %s FILE) = $size ]; do sleep 0.1; done
+workload read -size 34 -count 5 >/dev/null
+sleep 2
+kill -KILL $PPID`
+	text, err := exec.Command("ksnoop", "trace", "--record", file, "--force", "--flight", "1M", "vfs_read(count == 33 || count == 34, count)", "--",
+		"sh", "-c", strings.ReplaceAll(script, "FILE", file)).CombinedOutput()
+	out, errs, status := replayed(t, file)
+	if n := records(out, "workload", "vfs_read"); err == nil || n == 0 || n > 5 || strings.Contains(out, "(size_t)34") || status != exitFailed || !strings.HasSuffix(errs, "the recording was cut off\n") {
+		t.Errorf("%v\n%s%d records, status %d: %s", err, text, n, status, errs)
+	}
+}
+
+// TestLiveExpect: the exit status says whether the kernel did what was expected.
+func TestLiveExpect(t *testing.T) {
+	guest.Require(t)
+	for _, c := range []struct {
+		args   []string
+		work   string
+		status int
+	}{
+		{[]string{"--expect", "0", "vfs_read(count == 33)"}, "workload read -size 33 -count 3 >/dev/null", 3},
+		{[]string{"--expect", "3", "vfs_read(count == 33, return)"}, "workload read -size 33 -count 3 >/dev/null; exit 7", 7},
+		{[]string{"--expect", "0", "-e", "do_sys_openat2", "-x", "ENOENT"}, "cat /nope 2>/dev/null; true", 3},
+	} {
+		args := append(append([]string{"trace"}, c.args...), "--", "sh", "-c", c.work)
+		if out, errs, status := ksnoop(t, args...); status != c.status {
+			t.Errorf("%v: status %d, want %d:\n%s%s", c.args, status, c.status, out, errs)
+		}
+	}
+}
