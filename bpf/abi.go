@@ -108,15 +108,11 @@ func DecodeEvent(raw []byte, e *Event) (data []byte, err error) {
 	return raw[EventSize:], nil
 }
 
-// IsLost reports whether a raw record is of KindLost.
+// IsLost reports whether a raw record is a mark, of KindLost. Records of sessions have another
+// header, and are longer.
 func IsLost(raw []byte) bool {
-	at := unsafe.Offsetof(engineEvent{}.Kind)
-	return len(raw) > int(at) && Kind(raw[at]) == KindLost
+	return len(raw) == EventSize+LostSize && Kind(raw[unsafe.Offsetof(engineEvent{}.Kind)]) == KindLost
 }
-
-// IsLostSession is IsLost for the stream of sessions. Their records have another header, and are
-// longer than a mark.
-func IsLostSession(raw []byte) bool { return len(raw) == EventSize+LostSize && IsLost(raw) }
 
 // LostSize is the size of the data of a record of KindLost.
 const LostSize = int(unsafe.Sizeof(engineLost{})) - EventSize

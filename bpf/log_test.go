@@ -5,6 +5,7 @@ package bpf
 import (
 	"encoding/binary"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -82,6 +83,13 @@ func TestBranchLayout(t *testing.T) {
 
 func TestLostLayout(t *testing.T) {
 	raw := encode(t, engineLost{Event: engineEvent{Kind: uint8(KindLost), Probe: uint32(LostStash)}, Count: 77})
+	if !IsLost(raw) || IsLost(raw[:len(raw)-1]) {
+		t.Error("a mark is not known by its length and kind")
+	}
+	session := engineSessionRecord{LogBase: uint32(KindLost) << 16} // where events have their kind
+	if at := unsafe.Offsetof(engineEvent{}.Kind); encode(t, session)[at] != byte(KindLost) || IsLost(encode(t, session)) {
+		t.Error("a session is taken for a mark")
+	}
 	var e Event
 	data, err := DecodeEvent(raw, &e)
 	if err != nil {

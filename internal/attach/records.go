@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/ksnoop/ksnoop/bpf"
 )
 
 // drainTime is how long Records goes on when there is a hurry. What the writer and a pipe
@@ -78,12 +80,16 @@ func (t *Tracer) hurried() bool {
 	}
 }
 
-// countRest returns how many records are left in the buffer.
+// countRest returns how many records are left in the buffer. Marks of losses are none: what
+// they stand for is in the counters.
 func (t *Tracer) countRest() (n uint64) {
 	var rec ringbuf.Record
 	t.reader.SetDeadline(time.Unix(1, 0))
 	for t.reader.ReadInto(&rec) == nil {
-		if n++; rec.Remaining == 0 {
+		if !bpf.IsLost(rec.RawSample) {
+			n++
+		}
+		if rec.Remaining == 0 {
 			break
 		}
 	}

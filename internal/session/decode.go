@@ -63,7 +63,7 @@ func (d *Decoder) Sessions(records iter.Seq2[[]byte, error]) iter.Seq2[*Session,
 // Decode takes one record. It returns the session that the record completes or, if Live is
 // set, adds to. It returns nil if there is nothing to show yet.
 func (d *Decoder) Decode(raw []byte) (*Session, error) {
-	if bpf.IsLostSession(raw) {
+	if bpf.IsLost(raw) {
 		return missing(raw)
 	}
 	var h bpf.SessionHeader
