@@ -107,7 +107,7 @@ func (v *View) allowed(set *traceableSet, f Function) bool {
 	if set.allows(f) {
 		return true
 	}
-	t, err := v.symbols()
+	t, err := v.functions()
 	return err == nil && slices.ContainsFunc(t.called(f.Name), func(i uint32) bool {
 		s := &t.symbols[i]
 		return t.module(s) == f.Module && (f.Addr == 0 || f.Addr == s.addr) && set.symbol(t, int(i))

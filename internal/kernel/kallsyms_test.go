@@ -102,6 +102,41 @@ func TestRenew(t *testing.T) {
 	named("bpf_trampoline_2")
 }
 
+// TestRenewFunctions: attaching adds no functions. They are read again when a module has come,
+// or gone and come back elsewhere; that it is in use now is no reason.
+func TestRenewFunctions(t *testing.T) {
+	list := func(users string, at uint64) *fstest.MapFile {
+		return &fstest.MapFile{Data: fmt.Appendf(nil, "tun 65536 %s - Live %#x\n", users, at)}
+	}
+	symbols := func(at uint64) *fstest.MapFile {
+		return &fstest.MapFile{Data: fmt.Appendf(nil, "ffffffff81000000 T _text\n%x t tun_open\t[tun]\n", at)}
+	}
+	const first, second = 0xffffffffc0100000, 0xffffffffc0200000
+	root := fstest.MapFS{kallsymsFile: symbols(first), modulesFile: list("0", first)}
+	v := Open(root)
+	at := func(want uint64) {
+		t.Helper()
+		found, err := v.Locate([]Function{{Name: "tun_open", Module: "tun"}})
+		if err != nil || len(found) != 1 || found[0].Addr != want {
+			t.Errorf("tun_open is %+v, %v; want it at %#x", found, err, want)
+		}
+	}
+	if _, ok := v.Symbol(first); !ok {
+		t.Fatal("tun_open is not found")
+	}
+	at(first)
+	root[kallsymsFile], root[modulesFile] = symbols(second), list("1", first)
+	v.Renew()
+	at(first) // as the list of modules says
+	v.Renew()
+	root[modulesFile] = list("1", second)
+	at(second)
+	root[kallsymsFile] = symbols(first)
+	v.Renew()
+	delete(root, modulesFile)
+	at(first)
+}
+
 func TestHiddenAddresses(t *testing.T) {
 	hidden := "0000000000000000 T _text\n0000000000000000 T ip_rcv\n"
 	v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(hidden)}})

@@ -21,7 +21,7 @@ func (v *View) Match(pattern, module string) ([]Function, error) {
 	if !glob.Is(pattern) {
 		return v.exact(pattern, module)
 	}
-	t, err := v.symbols()
+	t, err := v.functions()
 	if err != nil {
 		return v.matchBTF(pattern, module)
 	}
@@ -34,7 +34,7 @@ func (v *View) Match(pattern, module string) ([]Function, error) {
 // to as far as that is known, sorted by name, module and address. keep sees functions
 // without types.
 func (v *View) Select(keep func(Function) bool) ([]Function, error) {
-	t, err := v.symbols()
+	t, err := v.functions()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (v *View) exact(name, module string) ([]Function, error) {
 // exactSymbols is the slow path of exact: BTF lacks the function, or the kernel has no BTF,
 // as noBTF says.
 func (v *View) exactSymbols(name, module string, noBTF error) ([]Function, error) {
-	t, err := v.symbols()
+	t, err := v.functions()
 	if err != nil {
 		if noBTF != nil {
 			return nil, noBTF
@@ -150,7 +150,7 @@ func (v *View) Locate(funcs []Function) ([]Function, error) {
 	if err != nil || whole || !slices.ContainsFunc(found, func(f Function) bool { return f.Type == nil }) {
 		return found, err
 	}
-	if t, err = v.symbols(); err != nil { // BTF may have them under other names of the same code
+	if t, err = v.functions(); err != nil { // BTF may have them under other names of the same code
 		return nil, err
 	}
 	return v.locate(t, funcs)

@@ -39,7 +39,7 @@ func (v *View) Having(wanted []Spelling) (func(Function) bool, error) {
 
 // HasSymbols reports whether function names are known from more than BTF.
 func (v *View) HasSymbols() bool {
-	t, err := v.symbols()
+	t, err := v.functions()
 	return err == nil && len(t.symbols) > 0
 }
 

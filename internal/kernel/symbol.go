@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"sort"
@@ -48,10 +49,14 @@ const (
 // kallsymsFile is where the kernel lists its symbols.
 const kallsymsFile = "proc/kallsyms"
 
+// modulesFile is where the kernel lists its modules.
+const modulesFile = "proc/modules"
+
 // A symbolSource reads a table of symbols on first use.
 type symbolSource struct {
-	get  func() (*symbolTable, error)
-	done atomic.Bool
+	get     func() (*symbolTable, error)
+	modules string // that were there just before; set when done
+	done    atomic.Bool
 }
 
 var errHidden = errors.New("addresses are hidden")
@@ -64,9 +69,40 @@ func (v *View) setSymbols(read func() (*symbolTable, error)) {
 	s := &symbolSource{}
 	s.get = sync.OnceValues(func() (*symbolTable, error) {
 		defer s.done.Store(true)
+		s.modules = v.loadedModules()
 		return read()
 	})
 	v.table.Store(s)
+}
+
+// functions returns a table that has all functions of vmlinux and of the modules: that of
+// symbols, or the one before Renew while no module has come or gone. To read a table and to
+// sort it by names takes longer than to attach many functions.
+func (v *View) functions() (*symbolTable, error) {
+	old := v.before.Load()
+	if old == nil || v.table.Load().done.Load() || old.modules == "" || old.modules != v.loadedModules() {
+		return v.symbols()
+	}
+	return old.get()
+}
+
+// loadedModules returns the names of the modules and where they lie, as text. It is empty if
+// that is not known.
+func (v *View) loadedModules() string {
+	if v.root == nil {
+		return ""
+	}
+	text, err := fs.ReadFile(v.root, modulesFile)
+	if err != nil {
+		return ""
+	}
+	places := []byte("\n") // a kernel may have none
+	for line := range bytes.Lines(text) {
+		if f := bytes.Fields(line); len(f) >= 6 { // name, size, uses, users, state, address
+			places = append(append(append(append(places, f[0]...), ' '), f[5]...), '\n')
+		}
+	}
+	return string(places)
 }
 
 func (v *View) readSymbols() (*symbolTable, error) { return v.readSymbolsWhere(nil) }
@@ -94,7 +130,7 @@ func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, er
 // request reads the whole table, which is cheaper from then on.
 func (v *View) symbolsNamed(funcs []Function) (t *symbolTable, whole bool, err error) {
 	if v.root == nil || v.pinned.Load() || v.table.Load().done.Load() || len(funcs) > fewFunctions || v.scanned.Swap(true) {
-		t, err = v.symbols()
+		t, err = v.functions()
 		return t, true, err
 	}
 	names := map[string]bool{}
@@ -144,10 +180,14 @@ const fewFunctions = 16
 
 // Renew makes the next request read the symbols again. kallsyms grows while a kernel runs.
 // Attaching alone adds trampolines, and until these are known, their addresses get the name
-// of what comes before them. It reports whether there is anything to read again.
+// of what comes before them. Functions are looked up in the symbols that were read before,
+// while the modules are the same. It reports whether there is anything to read again.
 func (v *View) Renew() bool {
 	if v.root == nil || v.pinned.Load() {
 		return false
+	}
+	if now := v.table.Load(); now.done.Load() {
+		v.before.Store(now)
 	}
 	v.setSymbols(v.readSymbols)
 	return true
@@ -157,6 +197,7 @@ func (v *View) Renew() bool {
 // keeps text.
 func (v *View) Pin(text []byte) {
 	v.pinned.Store(true)
+	v.before.Store(nil)
 	v.setSymbols(func() (*symbolTable, error) { return parseSymbols(bytes.NewReader(text), nil) })
 }
 

@@ -30,6 +30,7 @@ type View struct {
 	modules func() ([]string, error) // names of modules with BTF, sorted
 
 	table       atomic.Pointer[symbolSource] // see symbols
+	before      atomic.Pointer[symbolSource] // nil, or what table was before Renew; see functions
 	pinned      atomic.Bool                  // do not read the table again
 	scanned     atomic.Bool                  // see symbolsNamed
 	search      SymbolSearch
