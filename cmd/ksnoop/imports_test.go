@@ -50,7 +50,7 @@ var layers = map[string][]string{
 	"internal/vm/init":     {"internal/vm"},
 	"internal/vm/guestrun": {"internal/vm"},
 	"internal/vm/testrun":  {"internal/vm", "internal/livetest"},
-	"internal/vm/sweep":    {"internal/vm"},
+	"internal/vm/sweep":    {"internal/vm", "tracer"},
 }
 
 // participle is the parser generator, which is expr's business alone.

@@ -136,16 +136,12 @@ func Programs(ctx context.Context, arch string) ([]File, error) {
 		if _, err := os.Stat(filepath.Join(root, pkg)); err != nil {
 			continue
 		}
-		host := filepath.Join(dir, path.Base(pkg))
-		if err := build(ctx, arch, "github.com/ksnoop/ksnoop/"+pkg, host); err != nil {
+		program, err := Build(ctx, arch, pkg)
+		if err != nil {
 			faults = errors.Join(faults, err)
 			continue
 		}
-		data, err := os.ReadFile(host)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, File{Guest: "/bin/" + path.Base(pkg), Data: data, Mode: 0o755})
+		files = append(files, program)
 	}
 	for _, example := range examples {
 		if _, err := os.Stat(filepath.Join(root, example)); err != nil {
@@ -184,9 +180,8 @@ func buildOutside(ctx context.Context, arch, root, folder, dir string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	const module = "github.com/ksnoop/ksnoop"
-	own := strings.Replace(string(requirements), "module "+module, "module example", 1) +
-		fmt.Sprintf("\nrequire %s v0.0.0\nreplace %[1]s => %s\n", module, root)
+	own := strings.Replace(string(requirements), "module "+modulePath, "module example", 1) +
+		fmt.Sprintf("\nrequire %s v0.0.0\nreplace %[1]s => %s\n", modulePath, root)
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	if err == nil {
 		err = errors.Join(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(own), 0o666), os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o666))

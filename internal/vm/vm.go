@@ -91,7 +91,7 @@ func (g Guest) initrd(ctx context.Context) (*os.File, error) {
 }
 
 func (g Guest) writeInitrd(ctx context.Context, w io.Writer) error {
-	program, err := buildInit(ctx, g.Kernel.Arch)
+	program, err := Build(ctx, g.Kernel.Arch, "internal/vm/init")
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,8 @@ func (g Guest) writeInitrd(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	files := []File{{Guest: "/init", Data: program, Mode: 0o755}}
+	program.Guest = "/init"
+	files := []File{program}
 	cfg := wire.Config{Name: g.Kernel.Name}
 	for _, m := range modules {
 		at := "/lib/modules/" + m.name + ".ko"
