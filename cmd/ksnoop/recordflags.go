@@ -20,11 +20,13 @@ import (
 type recordFlags struct {
 	file   string
 	print  bool
+	full   bool
 	flight flightFlags
 }
 
 func (f *recordFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "record", "", "record to a new `FILE`, for ksnoop replay, and print nothing")
+	flags.BoolVar(&f.full, "full", false, "with --record: record all types and symbols of the kernel, for later questions about any of them")
 	flags.BoolVar(&f.print, "print", false, "with --record: print as well")
 	f.flight.add(flags)
 }
@@ -37,6 +39,8 @@ func (f *recordFlags) check(out *outputFlags, command []string) error {
 		return usagef("--print goes with --record; without it, trace prints anyway")
 	case f.file == "" && out.file == "" && out.force:
 		return usagef("--force goes with --record or -o")
+	case f.file == "" && f.full:
+		return usagef("--full goes with --record")
 	case f.file != "" && !f.print && (out.file != "" || !out.format.text()):
 		return usagef("--record alone prints nothing: -o and --format go with --print beside it")
 	case f.file == "-":
@@ -67,5 +71,5 @@ func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessio
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	return record.NewRecording(file, record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions, Origin: origin}), nil
+	return record.NewRecording(file, record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions, Origin: origin, Full: f.full}), nil
 }

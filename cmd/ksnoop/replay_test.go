@@ -125,7 +125,7 @@ func TestReplayRefuses(t *testing.T) {
 	}{
 		{"empty", "", "not a recording of ksnoop", ""},
 		{"script", "#!/bin/sh\nexit 0\n", "not a recording of ksnoop", ""},
-		{"newer", string(newer), "the recording has format 4, this ksnoop reads format 3", ""},
+		{"newer", string(newer), "the recording has format 5, this ksnoop reads formats 3 to 4", ""},
 		{"head", string(whole[:100]), "the recording was cut off", ""},
 		{"files only", string(whole[:len(whole)/2]), "the recording was cut off", ""},
 		{"without its end", string(whole[:len(whole)-20]), "after 4 records: the recording was cut off", all},

@@ -14,7 +14,7 @@ import (
 // hundred milliseconds; walking their headers takes two. So names are looked up here, and
 // only the results are decoded.
 type rawBTF struct {
-	order   binary.ByteOrder
+	order   byteOrdering
 	little  bool
 	types   []byte
 	strings []byte
@@ -42,6 +42,7 @@ const (
 	kindUnion     = 5
 	kindEnum      = 6
 	kindFwd       = 7
+	kindTypedef   = 8
 	kindVolatile  = 9
 	kindConst     = 10
 	kindRestrict  = 11
@@ -74,8 +75,14 @@ func isBTF(data []byte) bool {
 	return len(data) >= 2 && (binary.LittleEndian.Uint16(data) == btfMagic || binary.BigEndian.Uint16(data) == btfMagic)
 }
 
+// A byteOrdering reads and writes numbers.
+type byteOrdering interface {
+	binary.ByteOrder
+	binary.AppendByteOrder
+}
+
 // byteOrder returns a blob's byte order.
-func byteOrder(data []byte) binary.ByteOrder {
+func byteOrder(data []byte) byteOrdering {
 	if binary.BigEndian.Uint16(data) == btfMagic {
 		return binary.BigEndian
 	}

@@ -204,6 +204,9 @@ func (v *View) Pin(text []byte) {
 // Symbol returns the symbol that addr belongs to. It returns false for an address outside
 // of all symbols, and for every address if the kernel hides them; see Symbols.
 func (v *View) Symbol(addr uint64) (Symbol, bool) {
+	if r := v.ranges.Load(); r != nil {
+		return r.find(addr)
+	}
 	t, err := v.symbols()
 	if err != nil {
 		return Symbol{}, false

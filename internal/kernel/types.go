@@ -19,6 +19,7 @@ func (v *View) TypesByName(spelling, module string) ([]btf.Type, error) {
 	if name == "" {
 		return nil, nil
 	}
+	v.sought.add(&v.sought.types, name)
 	var declared []btf.Type
 	for _, infos := range v.scopes(module) {
 		found, err := infos()
@@ -49,6 +50,7 @@ func (v *View) TypesByName(spelling, module string) ([]btf.Type, error) {
 // Enumerators returns the enums with an enumerator called name, searched for in the order
 // of TypesByName.
 func (v *View) Enumerators(name, module string) ([]*btf.Enum, error) {
+	v.sought.add(&v.sought.enumerators, name)
 	for _, infos := range v.scopes(module) {
 		found, err := infos()
 		if err != nil {

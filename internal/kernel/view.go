@@ -44,6 +44,8 @@ type View struct {
 	module map[string]func() (*typeInfo, error)
 
 	macroValues macroValues
+	sought      soughtNames
+	ranges      atomic.Pointer[symbolRanges] // in place of table; nil if there are none
 }
 
 // btfDir is where the kernel exports its types.

@@ -16,7 +16,10 @@ import (
 // A recording starts with magic and a version of 4 bytes. All numbers are little-endian.
 const (
 	magic   = "ksnoop-recording"
-	version = 3
+	version = 4
+	// oldest is the oldest format that is read. Format 3 has all types and symbols of its
+	// kernel, and no blocks of symbols.
+	oldest = 3
 )
 
 // A blockKind says what a block contains.
@@ -28,6 +31,7 @@ const (
 	blockPlan    blockKind = 3 // the probes, as JSON
 	blockRecords blockKind = 4 // records, each preceded by its length as a varint
 	blockEnd     blockKind = 5 // ending, as JSON
+	blockSymbols blockKind = 6 // lines for kernel.View.AddSymbols
 )
 
 // A block's header: its kind, its size, its size when decompressed, and a CRC-32C of these
@@ -113,8 +117,8 @@ func newBlockReader(r io.Reader) (*blockReader, error) {
 	if n < len(head) {
 		return nil, errCut
 	}
-	if v := binary.LittleEndian.Uint32(head[len(magic):]); v != version {
-		return nil, fmt.Errorf("the recording has format %d, this ksnoop reads format %d", v, version)
+	if v := binary.LittleEndian.Uint32(head[len(magic):]); v < oldest || v > version {
+		return nil, fmt.Errorf("the recording has format %d, this ksnoop reads formats %d to %d", v, oldest, version)
 	}
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock),
 		zstd.WithDecoderMaxWindow(maxBlock), zstd.WithDecodeAllCapLimit(true))

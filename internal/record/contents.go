@@ -26,6 +26,9 @@ type Info struct {
 	Writer string // version of ksnoop that wrote it
 	// Header is the size of a record's header in bytes.
 	Header int
+	// BootID is what the kernel calls the time between two boots, with which one clock runs.
+	// It is empty if that is not known.
+	BootID string `json:",omitempty"`
 	// Sessions is set if the records are those of sessions.
 	Sessions *Sessions `json:",omitempty"`
 	Origin
@@ -156,14 +159,17 @@ type ending struct {
 	Uncounted bool     `json:",omitempty"`
 }
 
-// describe returns what is stored of a plan.
-func describe(p *plan.Plan, view *kernel.View) ([]probe, error) {
+// describe returns what is stored of a plan. Types have their IDs in cut, if that is not nil.
+func describe(p *plan.Plan, view *kernel.View, cut *kernel.TypeCut) ([]probe, error) {
 	probes := make([]probe, 0, len(p.Probes))
 	var last *expr.Spec
 	for _, p := range p.Probes {
 		id, err := typeID(view, p.Func)
 		if err != nil {
 			return nil, err
+		}
+		if cut != nil {
+			id = cut.ID(p.Func.Module, id)
 		}
 		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Syscall: p.Syscall, Layout: fingerprint(p)}
 		if p.Spec == nil {

@@ -8,11 +8,16 @@
 // and has a checksum, so if the writer is killed, the recording is good up to its last
 // whole block. The order of blocks is
 //
-//	info     the architecture, and the version of the writer
-//	file …   files of /proc and /sys: BTF, symbols, release
+//	info     the architecture, the host, and the version of the writer
+//	file …   files of /proc and /sys: types, release
 //	plan     SPECs; the function of each probe and how it was attached
-//	records… contents of the ring buffer
+//	symbols  of addresses in the records that follow, unless they came before
+//	records  contents of the ring buffer
+//	…
 //	end      losses, and the number of records
+//
+// Types and symbols are those that the records can reach. A recording with all of them has
+// the kernel's own files instead.
 //
 // Layouts are not stored. The reader makes the plan again from the recorded BTF, with the
 // same code. Fingerprints make sure that it comes to the same layouts. A ksnoop that lays

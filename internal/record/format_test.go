@@ -239,8 +239,17 @@ func TestVersion(t *testing.T) {
 	data := build(t)
 	data[len(magic)] = 1
 	_, err := NewReader(bytes.NewReader(data))
-	if err == nil || err.Error() != "the recording has format 1, this ksnoop reads format 3" {
+	if err == nil || err.Error() != "the recording has format 1, this ksnoop reads formats 3 to 4" {
 		t.Error(err)
+	}
+	// What format 3 has is what --full records.
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	f.source.Full = true
+	f.records(3)
+	data = f.bytes(t)
+	data[len(magic)] = 3
+	if _, raw, err := read(data); err != nil || len(raw) != 3 {
+		t.Errorf("format 3: %d records, %v", len(raw), err)
 	}
 }
 
@@ -259,16 +268,63 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// A recording holds the symbols of its kernel.
+// A recording holds the symbols of the addresses in its records, wherever these stand, and of
+// no others. With Full, it holds all. The length of a symbol is up to the next one, which
+// need not be recorded.
 func TestSymbols(t *testing.T) {
-	root := fakeKernel(t)
-	root["proc/kallsyms"] = &fstest.MapFile{Data: []byte("ffffffff81000000 T vfs_read\nffffffff81000100 T vfs_write\n")}
-	r, _, err := read(fixtureOf(t, root, layout.MethodAuto, "vfs_read").bytes(t))
+	const addr = uint64(0xffffffff81000010)
+	for off := range 16 {
+		for _, full := range []bool{false, true} {
+			f := fixtureOf(t, symbolsOfTest(t), layout.MethodKprobe, "ip_send_skb(*skb)")
+			f.source.Full = full
+			f.records(1)
+			data := f.raw[0][bpf.EventSize:]
+			clear(data)
+			binary.LittleEndian.PutUint64(data[off:], addr)
+			binary.LittleEndian.PutUint64(data[24:], 0xffffffffc0000000)
+			r, _, err := read(f.bytes(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for addr, want := range map[uint64]string{
+				addr:               "vfs_read+0x10/0x100",
+				0xffffffff81000000: "vfs_read+0x0/0x100",
+				0xffffffff810000ff: "vfs_read+0xff/0x100",
+				0xffffffff81000100: "vfs_write+0x0/0x100 only if full",
+				0xffffffff81000280: "ip_send_skb+0x80/0x4e00", // which is traced
+				0xffffffffc0000001: "mod_probe+0x1/0x5000 [mod]",
+				0xffffffffc0005000: "none",
+			} {
+				want, onlyFull := strings.CutSuffix(want, " only if full")
+				if onlyFull && !full {
+					want = "none"
+				}
+				got := "none"
+				if s, ok := r.Kernel().Symbol(addr); ok {
+					got = s.String()
+				}
+				if got != want {
+					t.Errorf("at %d, full %t: %#x is %s, want %s", off, full, addr, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A return address where a function begins belongs to a call at the end of the function
+// before, which is what a stack names.
+func TestSymbolsOfCallers(t *testing.T) {
+	f := fixtureOf(t, symbolsOfTest(t), layout.MethodKprobe, "vfs_read(count)")
+	f.records(1)
+	binary.LittleEndian.PutUint64(f.raw[0][bpf.EventSize:], 0xffffffff81000200)
+	r, _, err := read(f.bytes(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, ok := r.Kernel().Symbol(0xffffffff81000010); !ok || s.String() != "vfs_read+0x10/0x100" {
-		t.Errorf("%s, %t", s, ok)
+	for addr, want := range map[uint64]string{0xffffffff81000200: "ip_send_skb", 0xffffffff810001ff: "vfs_write"} {
+		if s, _ := r.Kernel().Symbol(addr); s.Name != want {
+			t.Errorf("%#x is in %q, want %s", addr, s.Name, want)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // contents are what the blocks of a recording hold.
-type contents struct{ info, symbols, types, plan, records, end []byte }
+type contents struct{ info, kallsyms, types, plan, symbols, records, end []byte }
 
 func contentsOf(t testing.TB, data []byte) (c contents) {
 	for _, b := range blocksOf(t, data) {
@@ -35,6 +35,8 @@ func contentsOf(t testing.TB, data []byte) (c contents) {
 			c.plan = []byte(b.data)
 		case blockRecords:
 			c.records = append(c.records, b.data...)
+		case blockSymbols:
+			c.symbols = append(c.symbols, b.data...)
 		case blockEnd:
 			c.end = []byte(b.data)
 		case blockFile:
@@ -43,7 +45,7 @@ func contentsOf(t testing.TB, data []byte) (c contents) {
 				t.Fatal(err)
 			}
 			if text := tree[symbolFile]; text != nil {
-				c.symbols = text
+				c.kallsyms = text
 			}
 			if types := tree[btfDir+"vmlinux"]; types != nil {
 				c.types = types
@@ -137,11 +139,11 @@ func FuzzBlocks(f *testing.F) {
 	fake := fakeKernel(f)
 	for _, seed := range slices.Concat(callSeeds(f), sessionSeeds(f)) {
 		c := contentsOf(f, seed)
-		f.Add(c.info, c.symbols, c.types, c.plan, c.records, c.end)
+		f.Add(c.info, c.kallsyms, c.types, c.plan, c.symbols, c.records, c.end)
 	}
-	f.Fuzz(func(t *testing.T, info, kallsyms, types, plan, records, end []byte) {
+	f.Fuzz(func(t *testing.T, info, kallsyms, types, plan, symbols, records, end []byte) {
 		all := []rawBlock{{blockInfo, string(info)}, {blockFile, symbolFile + "\x00" + string(kallsyms)}, {blockFile, btfDir + "vmlinux\x00" + string(types)},
-			{blockFile, btfDir + "mod\x00" + string(fake[btfDir+"mod"].Data)}, {blockPlan, string(plan)}, {blockRecords, string(records)}, {blockEnd, string(end)}}
+			{blockFile, btfDir + "mod\x00" + string(fake[btfDir+"mod"].Data)}, {blockPlan, string(plan)}, {blockSymbols, string(symbols)}, {blockRecords, string(records)}, {blockEnd, string(end)}}
 		r, raw, err := read(build(t, all...))
 		if err == nil && len(raw) != int(r.records) {
 			t.Errorf("%d records of %d", len(raw), r.records)

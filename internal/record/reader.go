@@ -25,9 +25,10 @@ type Reader struct {
 	view *kernel.View
 	plan *plan.Plan
 
-	block   []byte
-	records uint64
-	losses  event.Losses
+	block      []byte
+	records    uint64
+	symbolText int // bytes
+	losses     event.Losses
 }
 
 // NewReader reads a recording up to its records and resolves its plan.
@@ -48,7 +49,7 @@ func (r *Reader) begin() error {
 	if err := r.readJSON(blockInfo, &r.info); err != nil {
 		return err
 	}
-	r.info.Writer = terminal.Name(r.info.Writer)
+	r.info.Writer, r.info.BootID = terminal.Name(r.info.Writer), terminal.Name(r.info.BootID)
 	if r.info.Header != bpf.EventSize {
 		return fmt.Errorf("recorded by ksnoop %s, whose records have headers of %d bytes rather than %d", r.info.Writer, r.info.Header, bpf.EventSize)
 	}
@@ -155,10 +156,12 @@ func (r *Reader) Records() iter.Seq2[[]byte, error] {
 					yield(nil, err)
 				}
 				return
+			case err == nil && kind == blockSymbols:
+				err = r.addSymbols(block)
 			case err == nil && kind != blockRecords:
 				err = misplaced(kind)
 			}
-			if err == nil {
+			if err == nil && kind == blockRecords {
 				var more bool
 				if more, err = r.split(block, yield); !more {
 					return
@@ -170,6 +173,21 @@ func (r *Reader) Records() iter.Seq2[[]byte, error] {
 			}
 		}
 	}
+}
+
+// maxSymbolText bounds the symbols of all addresses in records, in bytes. A kernel has 12 MB
+// of them.
+const maxSymbolText = 64 << 20
+
+// addSymbols adds the symbols of addresses in the records that follow.
+func (r *Reader) addSymbols(block []byte) error {
+	if r.symbolText += len(block); r.symbolText > maxSymbolText {
+		return damaged("it has more than %d bytes of symbols", maxSymbolText)
+	}
+	if err := r.view.AddSymbols(string(block)); err != nil {
+		return damaged("%v", err)
+	}
+	return nil
 }
 
 // split yields the records of a block. It returns false if the consumer wants no more.

@@ -4,6 +4,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -70,7 +71,7 @@ func TestModules(t *testing.T) {
 	for spec, want := range map[string]string{
 		"vfs_read":  "",
 		"mod_probe": "mod",
-		"vfs_read(((struct mod_state *)count)->x)": "mod other",
+		"vfs_read(((struct mod_state *)count)->x)": "mod",
 	} {
 		r, _, err := read(newFixture(t, layout.MethodAuto, spec).bytes(t))
 		if err != nil {
@@ -158,6 +159,10 @@ func TestSymbolsOfRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(f, first+"ffffffffc0002008 t bpf_trampoline_2\t[bpf]\n")
+	f.records(1)
+	if err := w.Append(binary.LittleEndian.AppendUint64(f.raw[0], addr)); err != nil {
+		t.Fatal(err)
+	}
 	f.source.View.Renew()
 	if err := w.End(lostInTest); err != nil {
 		t.Fatal(err)

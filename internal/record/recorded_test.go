@@ -3,15 +3,11 @@
 package record
 
 import (
-	"bytes"
-	"flag"
 	"os"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
 )
-
-var trim = flag.Bool("trim", false, "leave out of the recordings in testdata what replay does not need")
 
 // TestRecordings reads what was recorded in a guest.
 func TestRecordings(t *testing.T) {
@@ -27,22 +23,12 @@ func TestRecordings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		least := trimmed(t, data) // nothing is left to leave out of what is trimmed
-		if *trim {
-			if err := os.WriteFile(c.file, least, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			data = least
-		}
 		r, raw, err := read(data)
 		if err != nil {
 			t.Fatalf("%s: %v", c.file, err)
 		}
 		if end := r.Losses(); len(raw) != c.records || (r.info.Sessions != nil) != c.sessions || end.Lost[bpf.LostRingbuf] != 0 || end.Cut != 0 {
 			t.Errorf("%s: %d records, want %d; sessions: %+v, lost: %+v", c.file, len(raw), c.records, r.info.Sessions, end)
-		}
-		if !bytes.Equal(least, data) {
-			t.Errorf("%s has %d bytes, %d would do: run this test with -trim", c.file, len(data), len(least))
 		}
 	}
 }

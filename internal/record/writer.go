@@ -7,28 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
-
-// A Source is the kernel being traced.
-type Source struct {
-	Root   fs.FS        // has its /proc and /sys
-	View   *kernel.View // of the same kernel; the plan was made with it
-	Arch   string       // as in GOARCH
-	Writer string       // version of ksnoop
-	// Sessions is set if the plan is for sessions.
-	Sessions *Sessions
-	Origin
-}
 
 const (
 	// blockSize is how many bytes of records make a block.
@@ -44,6 +30,7 @@ type Writer struct {
 	out     *blockWriter
 	timer   *time.Timer
 	pending []byte // records of the next block
+	names   *namer // finds the symbols that pending needs; nil if all are recorded
 	records uint64
 	err     error // of out, which cannot be used after that
 }
@@ -51,26 +38,32 @@ type Writer struct {
 // NewWriter starts a recording for p as it is attached, and writes what is known of the
 // kernel. w is written to block by block and needs no buffer.
 //
-// From then on, s.View names addresses by the recorded symbols. A live print and a later
-// replay therefore show the same.
+// From then on, s.View names addresses by the symbols that the kernel has now. A live print
+// and a later replay therefore show the same.
 func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	if err := Affordable(p); err != nil {
 		return nil, err
 	}
-	probes, err := describe(p, s.View)
+	symbols, err := s.pinSymbols()
 	if err != nil {
-		return nil, fmt.Errorf("recording what is traced: %w", err)
+		return nil, fmt.Errorf("recording the kernel's symbols: %w", err)
 	}
-	files, err := s.files(p)
+	files, probes, err := s.contents(p)
 	if err != nil {
 		return nil, fmt.Errorf("recording the kernel's types: %w", err)
+	}
+	if s.Full && symbols != nil {
+		files[symbolFile] = symbols
 	}
 	out, err := newBlockWriter(w)
 	if err != nil {
 		return nil, fmt.Errorf("writing a recording: %w", err)
 	}
 	r := &Writer{out: out}
-	err = r.writeJSON(blockInfo, Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized(), Origin: s.Origin.bounded()})
+	if !s.Full {
+		r.names = newNamer(s.View, p)
+	}
+	err = r.writeJSON(blockInfo, s.info())
 	var block []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err == nil {
@@ -87,58 +80,9 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing a recording: %w", err)
 	}
-	if symbols := files[symbolFile]; symbols != nil {
-		s.View.Pin(symbols)
-	}
 	r.timer = time.AfterFunc(flushAfter, r.flushLate)
 	r.timer.Stop()
 	return r, nil
-}
-
-// Files that are recorded whatever is traced.
-var kernelFiles = [...]string{"proc/sys/kernel/osrelease", symbolFile, btfDir + "vmlinux"}
-
-const btfDir = "sys/kernel/btf/"
-
-// files returns the files needed to resolve p elsewhere. From tracefs, it takes the formats
-// in which macros were found when p was resolved. It takes the BTF of modules with traced
-// functions. Another module may define a type that a SPEC names, so files resolves p
-// without the others to see whether it still works.
-func (s *Source) files(p *plan.Plan) (fileTree, error) {
-	t := make(fileTree)
-	for _, name := range kernelFiles {
-		if err := t.add(s.Root, name); err != nil {
-			return nil, err
-		}
-	}
-	traced := modulesOf(p)
-	for _, m := range traced {
-		if err := t.add(s.Root, btfDir+m); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range s.View.MacroFiles() {
-		if err := t.add(s.Root, name); err != nil {
-			return nil, err
-		}
-	}
-	all, err := s.View.Modules()
-	if err != nil || !slices.ContainsFunc(all, func(m string) bool { return !slices.Contains(traced, m) }) {
-		return t, nil // without BTF there is nothing to leave out
-	}
-	probes, err := describe(p, s.View)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := resolve(probes, kernel.Open(t), s.Arch, s.Sessions); err == nil {
-		return t, nil
-	}
-	for _, m := range all {
-		if err := t.add(s.Root, btfDir+m); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
 }
 
 // Append adds a raw record.
@@ -151,6 +95,9 @@ func (w *Writer) Append(raw []byte) error {
 	w.pending = binary.AppendUvarint(w.pending, uint64(len(raw)))
 	w.pending = append(w.pending, raw...)
 	w.records++
+	if w.names != nil {
+		w.names.scan(raw)
+	}
 	if len(w.pending) >= blockSize {
 		w.flush()
 	}
@@ -176,7 +123,15 @@ func (w *Writer) flush() {
 	if len(w.pending) == 0 || w.err != nil {
 		return
 	}
-	if err := w.out.write(blockRecords, w.pending); err != nil {
+	var err error
+	if w.names != nil && len(w.names.text) > 0 {
+		err = w.out.write(blockSymbols, w.names.text)
+		w.names.text = w.names.text[:0]
+	}
+	if err == nil {
+		err = w.out.write(blockRecords, w.pending)
+	}
+	if err != nil {
 		w.err = fmt.Errorf("writing a recording: %w", err)
 	}
 	w.pending = w.pending[:0]
