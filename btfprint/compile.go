@@ -289,7 +289,7 @@ func (c *compiler) member(m *btf.Member, size uint32, keys scope) (field, error)
 func (c *compiler) key(name string, keys scope) span {
 	keys[name]++
 	n := keys[name]
-	c.buf = appendJSONText(append(c.buf[:0], '"'), name)
+	c.buf = terminal.AppendJSON(append(c.buf[:0], '"'), name)
 	if n > 1 {
 		c.buf = fmt.Appendf(c.buf, "#%d", n)
 	}

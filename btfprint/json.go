@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // AppendJSON appends raw as one JSON value without spaces.
@@ -17,6 +18,11 @@ import (
 // and a byte that is not UTF-8 is written \xNN. NaN and infinities are strings. Members
 // that are zero are left out unless ShowZeroes is set. If bytes are missing, or a limit
 // cuts the value, a last member `"...":true` or a last element `"..."` says so.
+//
+// With Typed the form of a value depends on its type alone, so that all values of a type fit
+// in one column of a table: pointers are always objects with "addr", and perhaps "name" and
+// "value"; enums are objects with "name", which may be null, and "value"; bools are never
+// numbers. Strings64 makes strings of all integers of 64-bit types.
 //
 // Options for content apply; options for the form of text do not. A pointer that has a name
 // or is followed is an object with the members "addr", "name" and "value". Error pointers
@@ -94,7 +100,7 @@ func (w *jsonWriter) read(f *field, b *body, off int) bool {
 func (w *jsonWriter) quote(start int) {
 	end := len(w.dst)
 	w.dst = append(w.dst, '"')
-	w.dst = appendJSONText(w.dst, w.dst[start:end])
+	w.dst = terminal.AppendJSON(w.dst, w.dst[start:end])
 	w.dst = append(w.dst, '"')
 	w.dst = w.dst[:start+copy(w.dst[start:], w.dst[end:])]
 }
@@ -186,8 +192,8 @@ func (w *jsonWriter) byteArray(b *body, off int) {
 			break
 		}
 		switch {
-		case b.isBool && c <= 1:
-			w.dst = strconv.AppendBool(w.dst, c == 1)
+		case b.isBool && (c <= 1 || w.o.Typed):
+			w.dst = strconv.AppendBool(w.dst, c != 0)
 		case b.signed:
 			w.dst = strconv.AppendInt(w.dst, int64(int8(c)), 10)
 		default:
@@ -212,7 +218,7 @@ func (w *jsonWriter) text(raw []byte, n int) {
 		raw, short = raw[:room], true
 	}
 	w.dst = append(w.dst, '"')
-	w.dst = appendJSONText(w.dst, raw)
+	w.dst = terminal.AppendJSON(w.dst, raw)
 	if short {
 		w.str("...")
 	}
@@ -225,14 +231,11 @@ func (w *jsonWriter) scalar(f *field, b *body, off int) {
 	switch b.kind {
 	case kindInt:
 		v := w.p.number(f, b, w.raw, off)
-		switch {
-		case b.isBool && v <= 1:
-			w.dst = strconv.AppendBool(w.dst, v == 1)
-		case b.signed:
-			w.dst = strconv.AppendInt(w.dst, int64(v), 10)
-		default:
-			w.dst = strconv.AppendUint(w.dst, v, 10)
+		if b.isBool && (v <= 1 || w.o.Typed) {
+			w.dst = strconv.AppendBool(w.dst, v != 0)
+			return
 		}
+		w.integer(b, v)
 	case kindEnum:
 		w.enum(b, w.p.number(f, b, w.raw, off))
 	case kindPointer:
@@ -246,7 +249,27 @@ func (w *jsonWriter) scalar(f *field, b *body, off int) {
 	}
 }
 
+// integer writes all digits of an integer.
+func (w *jsonWriter) integer(b *body, v uint64) {
+	quoted := w.o.Strings64 && b.size == 8
+	if quoted {
+		w.str(`"`)
+	}
+	if b.signed {
+		w.dst = strconv.AppendInt(w.dst, int64(v), 10)
+	} else {
+		w.dst = strconv.AppendUint(w.dst, v, 10)
+	}
+	if quoted {
+		w.str(`"`)
+	}
+}
+
 func (w *jsonWriter) enum(b *body, v uint64) {
+	if w.o.Typed {
+		w.typedEnum(b, v)
+		return
+	}
 	start := len(w.dst)
 	dst, ok := w.p.appendEnum(w.dst, b, v, w.o.Plain)
 	if ok {
@@ -254,11 +277,22 @@ func (w *jsonWriter) enum(b *body, v uint64) {
 		w.quote(start)
 		return
 	}
-	if b.signed {
-		w.dst = strconv.AppendInt(w.dst, int64(v), 10)
+	w.integer(b, v)
+}
+
+// typedEnum writes the name and the value.
+func (w *jsonWriter) typedEnum(b *body, v uint64) {
+	w.str(`{"name":`)
+	start := len(w.dst)
+	dst, ok := w.p.appendEnum(w.dst, b, v, w.o.Plain)
+	if w.dst = dst; ok {
+		w.quote(start)
 	} else {
-		w.dst = strconv.AppendUint(w.dst, v, 10)
+		w.str("null")
 	}
+	w.str(`,"value":`)
+	w.integer(b, v)
+	w.str("}")
 }
 
 // float writes a number. JSON has no NaN and no infinities, so these are strings.
@@ -284,7 +318,7 @@ func (w *jsonWriter) pointer(b *body, addr uint64) {
 		w.pointerName(addr)
 	}
 	w.follow(&w.p.ptrs[b.first], addr)
-	if len(w.dst) > plain {
+	if len(w.dst) > plain || w.o.Typed {
 		w.str("}")
 		return
 	}

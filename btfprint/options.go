@@ -60,6 +60,12 @@ type ValueOptions struct {
 	// empty list_head.
 	Addr uint64
 
+	// Typed has AppendJSON write all values of a type in one form.
+	Typed bool
+	// Strings64 has AppendJSON write integers of 64-bit types as strings, for readers that
+	// know no integers above 2^53.
+	Strings64 bool
+
 	// MaxWidth bounds the length of each value's line, in bytes, and in Compact mode that
 	// of the whole text. Cuts are marked with `...`. 0 means no limit.
 	MaxWidth int

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -23,7 +24,9 @@ type format struct {
 }
 
 // formatOptions are the options of single formats.
-type formatOptions struct{}
+type formatOptions struct {
+	strings64 bool // JSON: 64-bit integers are strings
+}
 
 // An eventPrinter prints both calls and sessions.
 type eventPrinter interface {
@@ -34,6 +37,9 @@ type eventPrinter interface {
 // formats are all there are. The first is the default.
 var formats = [...]format{
 	{name: "text"},
+	{name: "json", open: func(of output.Run, o formatOptions) (eventPrinter, error) {
+		return jsonlines.New(of, o.strings64), nil
+	}},
 }
 
 func formatNames() string {

@@ -24,6 +24,7 @@ type outputFlags struct {
 
 func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
 	flags.Var(&f.format, "format", "print in this `FORMAT`: "+formatNames())
+	flags.BoolVar(&f.format.options.strings64, "json-strings", false, "with --format json: write integers of 64-bit types as strings")
 	flags.StringVarP(&f.file, "output", "o", "", "print to a new `FILE`")
 	flags.BoolVar(&f.force, "force", false, force)
 }
@@ -35,6 +36,9 @@ var textOnly = []string{"compact", "args", "args-width", "no-stack", "full-stack
 func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 	if f.file == "-" {
 		return usagef("-o -: leave it out to print to the standard output, or write ./- for a file of that name")
+	}
+	if f.format.options.strings64 && f.format.String() != "json" {
+		return usagef("--json-strings goes with --format json")
 	}
 	if f.format.text() {
 		return nil

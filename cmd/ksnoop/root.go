@@ -42,7 +42,7 @@ call with its result. SPECs beside -e add values to calls:
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c.Flags(), flagError(err))} })
 	trace := newTraceCommand(status)
-	root.AddCommand(trace, newReplayCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand())
+	root.AddCommand(trace, newReplayCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
 	root.SuggestionsMinimumDistance = 2 // two neighbours swapped
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -39,6 +40,38 @@ func (f Field) Label() string { return f.f.label }
 // none.
 func (f Field) Slots() (scalar, target *layout.Slot) { return f.f.scalar, f.f.target }
 
+// Later returns where a record has the value at return that diff compares with; nil for all
+// else.
+func (f Field) Later() *layout.Slot { return f.f.later }
+
+// View returns the notation that was asked for.
+func (f Field) View() expr.View { return f.f.view }
+
+// IsResult reports whether the value is the call's result.
+func (f Field) IsResult() bool { return f.f.result }
+
+// IsPlainResult reports whether it is just that, and no item of a SPEC gives it another name
+// or form.
+func (f Field) IsPlainResult() bool { return f.f.isResult() }
+
+// AtReturn reports whether the value is not known before the call returns.
+func (f Field) AtReturn() bool { return f.f.moment() == atReturn }
+
+// Reason says why a value could not be read.
+func (f Field) Reason() string {
+	if expr.Walk(f.f.first().Term, func(t expr.Term) bool { return !divides(t) }) {
+		return "unreadable memory"
+	}
+	return "unreadable memory, or a division by zero"
+}
+
+// Content returns what is to be shown of the bytes of the value's target: of a string those
+// before its NUL. cut says that more was not captured.
+func (f Field) Content(raw []byte) (shown []byte, cut bool) {
+	c := f.f.content(raw)
+	return c.target, c.cut
+}
+
 // Target returns the bytes of what the value points to, of a string those before its NUL, and
 // whether only the beginning of them was captured. They are nil if there are none or if they
 // could not be read.
@@ -50,8 +83,7 @@ func (f Field) Target(e *event.Event) (raw []byte, cut bool) {
 	if !ok {
 		return nil, false
 	}
-	c := f.f.content(raw)
-	return c.target, c.cut
+	return f.Content(raw)
 }
 
 // Append appends the value of an event.

@@ -99,6 +99,31 @@ func (m *merger) resolve(stack []uint64) {
 	m.skipTracing()
 }
 
+// A ChainFrame is a frame of the kernel's stack of a session, or a call of its chain that is
+// not in the stack, or both.
+type ChainFrame struct {
+	Symbol *symbols.Frame // nil if the kernel's stack does not have the call
+	Call   *session.Frame // nil if the function was not recorded
+}
+
+// A Merger merges the kernel's stacks with the calls of chains. Its memory is reused.
+type Merger struct {
+	merger merger
+	frames []ChainFrame
+}
+
+// NewMerger returns a Merger that leaves out the frames of tracing itself.
+func NewMerger(r Resolver) *Merger { return &Merger{merger: merger{resolver: r}} }
+
+// Merge returns the frames of a chain, outermost first. They are valid until the next call.
+func (m *Merger) Merge(c *session.Chain) []ChainFrame {
+	m.frames = m.frames[:0]
+	for _, row := range m.merger.merge(c) {
+		m.frames = append(m.frames, ChainFrame{row.symbol, row.call})
+	}
+	return m.frames
+}
+
 // WithoutTracing returns the addresses of a session's stack that are not there because of
 // the tracing.
 func WithoutTracing(r Resolver, stack []uint64) []uint64 {

@@ -32,7 +32,8 @@ type Tails struct {
 	addrs    []uint64
 	list     []event.Branch
 	branches branchView
-	frames   []symbols.Frame
+	frames   []symbols.Frame // of one address
+	stack    []symbols.Frame
 	table    table
 }
 
@@ -64,17 +65,39 @@ func (t *Tails) appendStack(dst []byte, e *event.Event, s bpf.Section) []byte {
 	dst = append(append(append(dst, sectionIndent...), title...), ":\n"...)
 	t.table.columns = append(t.table.columns[:0], column{gap: 2}, column{})
 	t.table.reset()
-	if inlined {
-		t.addInliner(e.Probe)
-		if s.Caller {
-			addrs = nil
-		}
-	}
-	for _, addr := range addrs {
-		t.addFrames(addr, true)
+	t.stack = t.appendCallers(t.stack[:0], e, s, addrs)
+	for i := range t.stack {
+		t.table.row()
+		t.table.setFrame(0, &t.stack[i])
 	}
 	dst = t.appendRows(dst, rowIndent)
 	return append(appendCut(dst, cut), '\n')
+}
+
+// AppendStack appends the frames of the kernel's stack from the caller of the traced function
+// on, innermost first; of a caller's section that one alone. Inlined functions are frames
+// too.
+func (t *Tails) AppendStack(dst []symbols.Frame, e *event.Event, s bpf.Section) []symbols.Frame {
+	addrs := t.Callers(e, s)
+	if s.Caller {
+		addrs = addrs[:min(len(addrs), 1)]
+	}
+	return t.appendCallers(dst, e, s, addrs)
+}
+
+// appendCallers appends the frames of addresses, and before them those between an inlined copy
+// and the function that contains it.
+func (t *Tails) appendCallers(dst []symbols.Frame, e *event.Event, s bpf.Section, addrs []uint64) []symbols.Frame {
+	if e.Probe.Hook.Inlined {
+		dst = append(dst, t.inliners(e.Probe)...)
+		if s.Caller {
+			return dst
+		}
+	}
+	for _, addr := range addrs {
+		dst = t.Kernel.Frames(dst, addr, true)
+	}
+	return dst
 }
 
 // appendNothing says that there is no stack, and why.
@@ -155,26 +178,13 @@ func (t *Tails) symbol(addr uint64) symbols.Frame {
 	return t.frames[len(t.frames)-1]
 }
 
-// addFrames adds a row for each function at an address; inlined ones have a dot.
-func (t *Tails) addFrames(addr uint64, returnAddress bool) {
-	t.frames = t.Kernel.Frames(t.frames[:0], addr, returnAddress)
-	for i := range t.frames {
-		t.table.row()
-		t.table.setFrame(0, &t.frames[i])
-	}
-}
-
-// addInliner adds the rows of the function that contains an inlined copy, and those between
+// inliners returns the frames of the function that contains an inlined copy, and those between
 // the two.
-func (t *Tails) addInliner(p *plan.Probe) {
+func (t *Tails) inliners(p *plan.Probe) []symbols.Frame {
 	t.frames = t.Kernel.Frames(t.frames[:0], p.Func.Addr+p.Hook.Offset, false)
 	// A function that it calls may be inlined at its start too.
 	own := slices.IndexFunc(t.frames, func(f symbols.Frame) bool { return f.Inlined && f.Name == p.Hook.Name })
-	callers := t.frames[own+1:]
-	for i := range callers {
-		t.table.row()
-		t.table.setFrame(0, &callers[i])
-	}
+	return t.frames[own+1:]
 }
 
 // appendRows appends the rows of the table.
@@ -188,19 +198,26 @@ func (t *Tails) appendRows(dst []byte, indent string) []byte {
 // userEnd is above all addresses of processes.
 const userEnd = 1 << 56
 
-// appendUserStack appends the stack of the process, named by its maps and symbols.
-func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
+// UserAddresses returns the addresses of the stack of a process, innermost first. They are
+// valid until the next call.
+func (t *Tails) UserAddresses(s bpf.Section) []uint64 {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
 	// Without frame pointers, the unwinder may be led anywhere.
 	if end := slices.IndexFunc(t.addrs, func(a uint64) bool { return a == 0 || a >= userEnd }); end >= 0 {
 		t.addrs = t.addrs[:end]
 	}
-	if len(t.addrs) == 0 {
+	return t.addrs
+}
+
+// appendUserStack appends the stack of the process, named by its maps and symbols.
+func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
+	addrs := t.UserAddresses(s)
+	if len(addrs) == 0 {
 		return appendNothing(dst, "user stack", s)
 	}
 	dst = append(dst, sectionIndent+"user stack:\n"...)
 	process := t.User(&e.Event, string(cString(e.Comm[:])))
-	for i, addr := range t.addrs {
+	for i, addr := range addrs {
 		dst = process.AppendFrame(append(dst, rowIndent...), addr, i > 0)
 		dst = append(dst, '\n')
 	}

@@ -3,18 +3,23 @@
 package record
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"iter"
 	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/process"
@@ -209,6 +214,7 @@ func printTo(t *testing.T, w io.Writer, r *Reader, raw [][]byte) (printed int) {
 				}
 			}
 		}
+		printJSON(t, show, r, raw)
 		return printed
 	}
 	tails := &output.Tails{Kernel: resolver, User: func(*bpf.Event, string) output.Process { return process.Unknown("a test") }}
@@ -226,7 +232,52 @@ func printTo(t *testing.T, w io.Writer, r *Reader, raw [][]byte) (printed int) {
 			}
 		}
 	}
+	printJSON(t, show, r, raw)
 	return printed
+}
+
+// printJSON prints records as JSON, and holds each line to being that and no more.
+func printJSON(t *testing.T, show func([]byte), r *Reader, raw [][]byte) {
+	t.Helper()
+	resolver := symbols.New(r.Kernel(), nil, symbols.LevelNone)
+	user := func(*bpf.Event, string) output.Process { return process.Unknown("a test") }
+	p := jsonlines.New(output.Run{Plan: r.Plan(), Kernel: r.Kernel(), Resolver: resolver, User: user, Boot: r.Info().Boot,
+		Arch: r.Info().Arch, Host: r.Info().Host, Writer: r.Info().Writer, Options: r.Info().Options}, len(raw)%2 == 0)
+	line := func(text []byte, err error) {
+		if show(text); err != nil { // types of all kinds can be captured; not all can be printed
+			text = nil
+		}
+		if !utf8.Valid(text) || bytes.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+			t.Errorf("control characters, or no UTF-8, in %q", text)
+		}
+		for l := range bytes.Lines(text) {
+			if !json.Valid(l) {
+				t.Errorf("no JSON: %s", l)
+			}
+		}
+	}
+	line(p.AppendHeader(nil))
+	if r.Plan().Sessions {
+		decoder := session.Decoder{Plan: r.Plan(), Traced: r.Info().Sessions.Traced, Live: r.Info().Sessions.Live}
+		for _, rec := range raw {
+			switch s, err := decoder.Decode(rec); {
+			case err != nil || s == nil:
+			case s.State == session.Missing:
+				line(p.AppendLoss(nil, s.Loss), nil)
+			default:
+				line(p.AppendSession(nil, s))
+			}
+		}
+	} else {
+		for call := range (&calls.Joiner{}).Join(events(r.Plan(), raw)) {
+			if call.End == calls.Gap {
+				line(p.AppendLoss(nil, call.Return.Loss()), nil)
+				continue
+			}
+			line(p.AppendCall(nil, call))
+		}
+	}
+	line(p.AppendEnd(nil, &output.Totals{Losses: r.Losses()}))
 }
 
 // events decodes records, and leaves out those that are not what they should be.

@@ -18,10 +18,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable reports whether a rune can be shown as it is. Control characters,
+// printable reports whether a rune can be shown as it is. Control characters,
 // marks that change the direction of text, other invisible ones, and blanks but
 // the common one cannot.
-func Printable(r rune) bool {
+func printable(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= ' ' && r < 0x7f
 	}
@@ -78,7 +78,7 @@ func clean[T ~string | ~[]byte](text T, keep string) int {
 			continue
 		}
 		r, n := decode(text[i:])
-		if !Printable(r) && !contains(keep, c) || r == utf8.RuneError && n == 1 {
+		if !printable(r) && !contains(keep, c) || r == utf8.RuneError && n == 1 {
 			return i
 		}
 		i += n

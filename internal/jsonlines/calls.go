@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonlines
+
+import (
+	"encoding/binary"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/calls"
+	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/event"
+)
+
+// kinds are the names of what one record tells of a call.
+var kinds = map[bpf.Kind]string{bpf.KindEntry: "entry", bpf.KindReturn: "return", bpf.KindCall: "call"}
+
+// ends say why half of a call is missing.
+var ends = map[calls.End]string{calls.NoEntry: "no entry", calls.Open: "open", calls.Evicted: "given up"}
+
+// AppendCall appends a call, or one end of it, and before it its stack if that is new.
+func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
+	start := len(dst)
+	last := c.Return
+	if last == nil {
+		last = c.Entry
+	}
+	dst, stack := p.newStack(dst, c)
+	kind := "call"
+	if c.End == calls.Whole {
+		kind = kinds[last.Kind]
+	}
+	dst = p.clock.appendTime(p.open(dst, kind), last.Time)
+	switch {
+	case c.Entry != nil && c.Return != nil:
+		dst = appendUint(dst, "duration", c.Return.Time-c.Entry.Time)
+	case last.EntryTime != 0:
+		dst = appendUint(dst, "duration", last.Time-last.EntryTime)
+	}
+	dst = appendTask(appendUint(dst, "cpu", uint64(last.CPU)), last.PID, last.TID, last.Inner)
+	dst = p.appendFunction(appendText(dst, "comm", comm(&last.Comm)), last.Probe)
+	if why := ends[c.End]; why != "" {
+		dst = appendText(dst, "missing", why)
+	}
+	dst = append(dst, `,"values":{`...)
+	for _, e := range [...]*event.Event{c.Entry, c.Return} {
+		if e == nil {
+			continue
+		}
+		var err error
+		if dst, err = p.records.appendValues(dst, e, always, e == c.Return && c.Entry != nil); err != nil {
+			return dst[:start], err
+		}
+	}
+	dst = p.records.appendGaps(append(dst, '}'))
+	if stack != 0 {
+		dst = appendUint(dst, "stack", stack)
+	}
+	for _, e := range [...]*event.Event{c.Entry, c.Return} {
+		if e != nil && len(e.Tail) > 0 {
+			dst = p.appendTail(dst, e)
+		}
+	}
+	return append(dst, "}\n"...), nil
+}
+
+// newStack appends the line of a call's stack, if it has one that is not written yet, and
+// returns its ID; 0: it has none.
+func (p *Printer) newStack(dst []byte, c *calls.Call) ([]byte, uint64) {
+	for _, e := range [...]*event.Event{c.Entry, c.Return} {
+		if e == nil || len(e.Tail) == 0 || p.run.Resolver == nil {
+			continue
+		}
+		s, ok := e.Tail.Section(bpf.SectionStack)
+		if !ok || len(s.Data) == 0 {
+			continue
+		}
+		// Where the function is in the stack depends on which one it is.
+		key := binary.LittleEndian.AppendUint32(p.stacks.key[:0], e.Event.Probe)
+		if s.Caller {
+			key = append(key, 1)
+		}
+		p.stacks.key = append(key, s.Data...)
+		id, isNew := p.stacks.of(p.stacks.key)
+		if isNew {
+			p.frames = p.tails.AppendStack(p.frames[:0], e, s)
+			dst = openStack(dst, id)
+			for i := range p.frames {
+				dst = appendFrame(appendComma(dst), &p.frames[i])
+			}
+			dst = append(dst, "]}\n"...)
+		}
+		return dst, id
+	}
+	return dst, 0
+}
+
+// appendTail appends what is behind the values of a record, but for its stack in the kernel,
+// of which there is only said what is missing.
+func (p *Printer) appendTail(dst []byte, e *event.Event) []byte {
+	if s, ok := e.Tail.Section(bpf.SectionStack); ok {
+		dst = appendTrue(dst, "stack_cut", s.Cut && !s.Caller)
+		dst = appendErrno(dst, "no_stack", uint64(s.Errno))
+	}
+	if s, ok := e.Tail.Section(bpf.SectionUserStack); ok {
+		dst = p.appendUserStack(dst, e, s)
+	}
+	if s, ok := e.Tail.Section(bpf.SectionBranches); ok {
+		p.list = event.AppendBranches(p.list[:0], s)
+		dst = p.appendBranches(dst, p.list, s.All)
+		dst = appendErrno(dst, "no_branches", uint64(s.Errno))
+	}
+	return dst
+}
+
+// appendErrno appends a member with the name of an error, if there was one.
+func appendErrno(dst []byte, key string, n uint64) []byte {
+	if n == 0 {
+		return dst
+	}
+	name := errno.Name(n)
+	if name == "" {
+		name = "unknown"
+	}
+	return appendText(dst, key, name)
+}
+
+// appendUserStack appends the stack of the process, innermost first.
+func (p *Printer) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
+	if p.run.User == nil {
+		return dst
+	}
+	process := p.run.User(&e.Event, string(comm(&e.Comm)))
+	dst = append(appendKey(dst, "user_stack"), '[')
+	for i, addr := range p.tails.UserAddresses(s) {
+		dst = appendAddress(append(appendComma(dst), `{"addr":`...), addr)
+		p.records.name = process.AppendFrame(p.records.name[:0], addr, i > 0)
+		dst = append(appendText(dst, "text", p.records.name), '}')
+	}
+	dst = appendTrue(append(dst, ']'), "user_stack_cut", s.Cut)
+	if why := process.Missing(); why != "" {
+		dst = appendText(dst, "user_names", why)
+	}
+	return appendErrno(dst, "no_user_stack", uint64(s.Errno))
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonlines
+
+import (
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// A column says how one value of the records of one layout is written.
+type column struct {
+	field  output.Field
+	key    string // the expression as the text of a JSON string
+	reason string // why it cannot be read, if it cannot
+
+	atReturn bool // it is not known before the call returns
+	plain    bool // it is the result, and nothing else
+	again    bool // the record of the other end has a value of this name
+	text     bool // the target is a string, or bytes that are shown as one
+	result   bool
+	view     expr.View
+
+	scalarSlot, target, later *layout.Slot
+	scalar                    scalar
+	object                    *btfprint.Printer // of the target; nil if there is none or it is text
+}
+
+// column returns how a field is written.
+func (v *values) column(f output.Field) (c column, err error) {
+	c = column{field: f, key: string(appendContents(nil, f.Label())), reason: f.Reason(), atReturn: f.AtReturn(), plain: f.IsPlainResult(),
+		result: f.IsResult(), view: f.View(), later: f.Later()}
+	c.scalarSlot, c.target = f.Slots()
+	if c.scalarSlot != nil {
+		if c.scalar, err = v.scalar(c.scalarSlot.Term.Type(), c.view); err != nil {
+			return c, err
+		}
+	}
+	if c.target == nil {
+		return c, nil
+	}
+	switch t := c.target.Term.(type) {
+	case *expr.Text, *expr.Buffer:
+		c.text = true
+	case *expr.Object:
+		c.object, err = v.printer(t.T)
+	}
+	return c, err
+}
+
+// A state says what became of a value.
+type state uint8
+
+const (
+	whole   state = iota
+	cut           // only its beginning was captured
+	unread        // it could not be read
+	unknown       // there is nothing to read: a null pointer
+)
+
+// A gap is a value that is not there, or not all of it.
+type gap struct{ key, reason string }
+
+// append appends the value of an event; null if there is none.
+func (v *values) append(dst []byte, c *column, e *event.Event) ([]byte, state) {
+	if c.later != nil {
+		return v.appendDiff(dst, c, e)
+	}
+	var raw []byte
+	if c.scalarSlot != nil {
+		var ok bool
+		if raw, ok = e.Bytes(c.scalarSlot); !ok {
+			return append(dst, "null"...), unread
+		}
+	}
+	switch {
+	case c.target == nil && c.result:
+		return v.appendResult(dst, &c.scalar, raw), whole
+	case c.target == nil:
+		return v.appendScalar(dst, &c.scalar, raw), whole
+	case c.scalarSlot == nil:
+		return v.appendTarget(dst, c, e)
+	}
+	addr := c.scalar.number(raw)
+	dst = v.openPointer(dst, addr, !c.result)
+	if name := c.scalar.errorOf(addr); c.result && name != "" {
+		dst = appendText(dst, "error", name)
+	}
+	dst = append(dst, `,"value":`...)
+	if addr == 0 {
+		return append(dst, "null}"...), unknown
+	}
+	dst, s := v.appendTarget(dst, c, e)
+	return append(dst, '}'), s
+}
+
+// appendTarget appends what a pointer points to.
+func (v *values) appendTarget(dst []byte, c *column, e *event.Event) ([]byte, state) {
+	raw, ok := e.Bytes(c.target)
+	if !ok {
+		return append(dst, "null"...), unread
+	}
+	return v.appendContent(dst, c, raw)
+}
+
+// appendContent appends the bytes of a target.
+func (v *values) appendContent(dst []byte, c *column, raw []byte) ([]byte, state) {
+	shown, short := c.field.Content(raw)
+	s := whole
+	if short {
+		s = cut
+	}
+	switch {
+	case c.view == expr.ViewMAC:
+		return append(btfprint.AppendMAC(append(dst, '"'), shown), '"'), s
+	case c.view == expr.ViewIP:
+		return appendIP(dst, shown), s
+	case c.text:
+		return appendString(dst, shown), s
+	}
+	return c.object.AppendJSON(dst, shown, &v.options), s
+}
+
+// appendDiff appends what diff() compares.
+func (v *values) appendDiff(dst []byte, c *column, e *event.Event) ([]byte, state) {
+	first := c.target
+	if first == nil {
+		first = c.scalarSlot
+	}
+	before, ok := e.Bytes(first)
+	after, okAfter := e.Bytes(c.later)
+	if !ok || !okAfter {
+		return append(dst, "null"...), unread
+	}
+	dst, s := v.appendSide(append(dst, `{"before":`...), c, before)
+	dst, later := v.appendSide(append(dst, `,"after":`...), c, after)
+	return append(dst, '}'), max(s, later)
+}
+
+func (v *values) appendSide(dst []byte, c *column, raw []byte) ([]byte, state) {
+	if c.target == nil {
+		return v.appendScalar(dst, &c.scalar, raw), whole
+	}
+	return v.appendContent(dst, c, raw)
+}
