@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ replay prints what "ksnoop trace --record FILE" has recorded, exactly as trace
 would have printed it. A recording has all that this takes: it can be replayed
 anywhere, without privileges. If it was cut off, for example because ksnoop was killed,
 all that is whole is printed, and the exit status is 1. FILE - is the standard
-input.`),
+input. With --follow, a recording is printed while it is made, up to its end.`),
 		Example: "  ksnoop trace --record calls.ks 'vfs_read(count > 4096)' -- cat /etc/passwd\n  ksnoop replay calls.ks",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -43,6 +42,7 @@ input.`),
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
+	f.follow.add(flags)
 	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records or sessions")
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
@@ -57,6 +57,7 @@ input.`),
 
 // replayFlags are the options of "ksnoop replay".
 type replayFlags struct {
+	follow   following
 	count    uint64
 	join     bool
 	compact  bool
@@ -82,9 +83,11 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 		}
 		defer file.Close()
 	}
-	r, err := record.NewReader(bufio.NewReaderSize(file, 64<<10))
+	in, close := f.follow.open(file)
+	defer close()
+	r, err := record.NewReader(in)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return f.follow.ended(fmt.Errorf("%s: %w", name, err), stderr)
 	}
 	info := r.Info().Sessions
 	switch {
@@ -99,6 +102,7 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	}
 	out.keep()
 	t, err := f.write(r, out)
+	err = f.follow.ended(err, stderr)
 	if err = errors.Join(err, out.Close()); err != nil { // with names that the recording has chosen
 		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
 	}
@@ -114,7 +118,7 @@ func (f *replayFlags) write(r *record.Reader, out *printout) (*show.Tally, error
 	if err != nil {
 		return nil, err
 	}
-	err = view.Write(out, r.Records(), nil)
+	err = view.Write(out, r.Records(), f.follow.idle(r))
 	return view.Tally(), errors.Join(err, view.End(out, r.Losses(), err))
 }
 

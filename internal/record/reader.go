@@ -26,6 +26,7 @@ type Reader struct {
 	plan *plan.Plan
 
 	block      []byte
+	left       int // bytes of block whose records are still to be yielded
 	records    uint64
 	symbolText int // bytes
 	losses     event.Losses
@@ -140,6 +141,9 @@ func (r *Reader) Plan() *plan.Plan { return r.plan }
 // an error.
 func (r *Reader) Losses() event.Losses { return r.losses }
 
+// Pending reports whether more of the records are at hand.
+func (r *Reader) Pending() bool { return r.left > 0 }
+
 // Records yields the raw records. It can be used once. A record is valid until the next one
 // is yielded. If the recording was cut off or is damaged, an error comes last; the records
 // before it are as they were written.
@@ -199,6 +203,7 @@ func (r *Reader) split(block []byte, yield func([]byte, error) bool) (bool, erro
 		}
 		raw := block[n : n+int(size) : n+int(size)]
 		block = block[n+int(size):]
+		r.left = len(block)
 		r.records++
 		if !yield(raw, nil) {
 			return false, nil
@@ -221,6 +226,9 @@ func (r *Reader) end(block []byte) error {
 	}
 	copy(r.losses.Lost[:], e.Lost)
 	r.losses.Cut, r.losses.Uncounted = e.Cut, e.Uncounted
+	if f, ok := r.in.r.(*Follower); ok {
+		f.whole = true
+	}
 	if _, _, err := r.in.read(nil); !errors.Is(err, io.EOF) {
 		return damaged("something follows its end")
 	}

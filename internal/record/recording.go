@@ -38,6 +38,7 @@ func (r *Recording) Fly(limit int, t Takeoff) { r.flight, r.take = &flight{limit
 
 // NewRecording prepares a recording to a new file, which Close closes.
 func NewRecording(file *destination.File, s Source) *Recording {
+	lock(file.File)
 	return &Recording{file: file, source: s}
 }
 
