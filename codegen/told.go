@@ -99,7 +99,41 @@ func (a *assembler) byTime(_ *cookie, late []layout.Predicate) bool {
 	a.emit(asm.StoreMem(asm.RFP, stackCookie, asm.R1, asm.DWord))
 	a.conditions(late)
 	a.leaveTo("return", "a return that may be wanted")
+	a.contextOnStack()
 	return true
+}
+
+// contextOnStack keeps the context on the stack instead of in R6, if nothing reads from it
+// but what passes it on. A register that outlasts calls is saved and restored whenever the
+// program runs, which takes more than to store the context once.
+func (a *assembler) contextOnStack() {
+	const slot = stackSpill
+	passes := func(ins asm.Instruction) bool {
+		return ins.OpCode == asm.Mov.Op(asm.RegSource) && ins.Dst == asm.R1 && ins.Src == asm.R6
+	}
+	keeps := func(ins asm.Instruction) bool {
+		return ins.OpCode == asm.Mov.Op(asm.RegSource) && ins.Dst == asm.R6 && ins.Src == asm.R1
+	}
+	for _, ins := range a.insns {
+		uses := ins.Dst == asm.R6 || ins.Src == asm.R6
+		spills := (ins.Dst == asm.RFP || ins.Src == asm.RFP) && ins.Offset <= slot
+		if uses && !passes(ins) && !keeps(ins) || spills {
+			return
+		}
+	}
+	for i, ins := range a.insns {
+		with := asm.Instruction{}
+		switch {
+		case passes(ins):
+			with = asm.LoadMem(asm.R1, asm.RFP, slot, asm.DWord)
+		case keeps(ins):
+			with = asm.StoreMem(asm.RFP, slot, asm.R1, asm.DWord)
+		default:
+			continue
+		}
+		with.Metadata = ins.Metadata
+		a.insns[i] = with
+	}
 }
 
 // leaveTo calls the program of an end and is done.
