@@ -37,9 +37,11 @@ func TestLiveEngineCalls(t *testing.T) {
 	if preempts(t) {
 		t.Skip("this kernel preempts programs: other tasks' calls show among theirs")
 	}
-	r := startTrace(t, "--attach=fentry", "--stack", "vfs_read(count == 43, *file, str(file->f_path.dentry->d_name.name), $comm, $uid, $cpu, return, $duration > 0)")
+	// --follow has programs look into a hash table.
+	r := startTrace(t, "--attach=fentry", "--stack", "-p", strconv.Itoa(os.Getpid()), "--follow", "vfs_read(count == 43, *file, str(file->f_path.dentry->d_name.name), $comm, $uid, $cpu, return, $duration > 0)")
 	for _, helper := range []string{"bpf_ringbuf_reserve", "bpf_ringbuf_submit", "bpf_ringbuf_output", "bpf_probe_read_kernel", "bpf_probe_read_kernel_str",
-		"bpf_get_stack", "bpf_get_current_comm", "bpf_get_current_uid_gid", "bpf_get_current_pid_tgid", "bpf_ktime_get_ns"} {
+		"bpf_get_stack", "bpf_get_current_comm", "bpf_get_current_uid_gid", "bpf_get_current_pid_tgid", "bpf_ktime_get_ns",
+		"__htab_map_lookup_elem"} {
 		f, err := os.OpenFile(filepath.Join(tracefs, "set_graph_function"), os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			t.Fatal(err)

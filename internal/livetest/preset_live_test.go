@@ -51,6 +51,19 @@ func TestLivePresets(t *testing.T) {
 	}
 }
 
+// TestLivePresetMisses: nothing that a preset traces is called by tracing itself, whose calls the
+// kernel would skip each time. Nobody wants to read a warning that is always there.
+func TestLivePresetMisses(t *testing.T) {
+	guest.Require(t)
+	if err := attach.CapKprobeSession.Probe(); err != nil {
+		t.Skip(err)
+	}
+	_, stderr, status := ksnoop(t, "-s", "none", "--preset", "fs", "-x", "ENOENT", "--attach=session", "--", "cat", "/nope")
+	if status != 1 || strings.Contains(stderr, "not seen because the kernel skips") {
+		t.Errorf("status %d:\n%s", status, stderr)
+	}
+}
+
 // kernelSays matches the verdict on a function that no program may be attached to.
 var kernelSays = regexp.MustCompile(`migrate_disable: .*invalid argument\)?: migrate_disable\n`)
 

@@ -27,6 +27,7 @@ var tracingUses = [...]string{
 	"bpf_probe_read_*", "copy_from_kernel_nofault*", "strncpy_from_kernel_nofault", "strncpy_from_user_nofault", "copy_from_user_nofault",
 	"bpf_ringbuf_*", "__bpf_ringbuf_*", "_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore", "*queued_spin_lock_slowpath", "*resilient_*spin_lock*", "irq_work_queue*",
 	"bpf_get_stack*", "__bpf_get_stack*", "bpf_get_smp_processor_id",
+	"__htab_map_lookup_elem", "lookup_elem_raw", "lookup_nulls_elem_raw",
 	"get_perf_callchain", "perf_callchain_*", "get_callchain_*", "put_callchain_*", "unwind_*", "__unwind_*", "orc_*", "__orc_find", "in_task_stack", "callchain_*",
 	"get_stack_info*", "stack_access_ok", "kernel_text_address", "__kernel_text_address", "is_bpf_text_address", "bpf_address_lookup", "__module_address",
 	"bpf_ksym_find", "__is_insn_slot_addr", "in_gate_area_no_mm", "from_kuid", "from_kgid", "map_id_up", "map_id_range_up", "mod_find", "bpf_has_frame_pointer", "__module_text_address", "is_module_text_address", "is_ftrace_trampoline", "ftrace_ops_trampoline",
