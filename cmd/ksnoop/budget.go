@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -58,9 +59,6 @@ func (f *cpuFlag) budget(log *slog.Logger) attach.Budget {
 	}}
 }
 
-// manyFunctions is from how many functions on it is said beforehand what tracing costs.
-const manyFunctions = 2000
-
 // sayCost says what a plan will cost, if it is for many functions or for such as are called
 // very often.
 func sayCost(log *slog.Logger, p *plan.Plan) {
@@ -77,7 +75,7 @@ func sayCost(log *slog.Logger, p *plan.Plan) {
 		}
 	}
 	switch {
-	case len(p.Probes) > manyFunctions:
+	case len(p.Probes) > trace.ManyFunctions:
 		log.Warn(fmt.Sprintf("%d functions: each call of one will take about %v longer, even if it is not shown", len(p.Probes), most))
 	case len(hot) > 0:
 		names := strings.Join(hot[:min(len(hot), fewNames)], ", ")

@@ -148,6 +148,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		return err
 	}
 	t.settings = trace.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight, Fallback: f.auto(),
+		Paced:  f.control.maxCPU.share != 0,
 		Report: f.session.engine(t.request.settings), Latency: f.control.latency, Log: t.log}
 	if f.debug {
 		t.settings.Verifier = stderr

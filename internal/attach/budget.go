@@ -21,6 +21,9 @@ type Budget struct {
 	Share float64
 	// Asked says that somebody has asked for it, who wants to know if it cannot be watched.
 	Asked bool
+	// Slowly lets the programs run for the least part of the time at first, and for more
+	// as long as they take little. See Tracer.StartPaused.
+	Slowly bool
 	// Say is told when the part of the time in which programs are not paused has changed
 	// much: what tracing takes, and that part, 1 for always.
 	Say func(takes, part float64)
@@ -46,11 +49,16 @@ const (
 // then. It returns an error if that does not help.
 func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 	th := throttle{limit: b.Share, part: 1}
+	if b.Slowly {
+		th.part, th.rising = leastPart, true
+	}
 	s := sampler{tracer: t, asked: b.Asked}
 	s.own() // from here on
-	for said := th.part; ; {
-		if err := t.runFor(ctx, sampleEvery-sampleTime, th.part); err != nil || ctx.Err() != nil {
-			return err
+	for said := 1.0; ; {
+		if !th.rising {
+			if err := t.runFor(ctx, sampleEvery-sampleTime, th.part); err != nil || ctx.Err() != nil {
+				return err
+			}
 		}
 		takes, err := s.sample(ctx, th.part)
 		if err != nil || ctx.Err() != nil {
@@ -59,7 +67,7 @@ func (t *Tracer) KeepWithin(ctx context.Context, b Budget) error {
 		if err := th.next(takes); err != nil {
 			return err
 		}
-		if changedMuch(said, th.part) {
+		if changedMuch(said, th.part) && !th.rising {
 			said = th.part
 			b.Say(th.takes, th.part)
 		}
@@ -74,13 +82,17 @@ func changedMuch(from, to float64) bool {
 // pausedFor returns for how long the programs were paused.
 func (t *Tracer) pausedFor() time.Duration { return time.Duration(t.paused.Load()) }
 
-// runFor lets the programs run for a part of the time, for so long or until ctx ends.
+// runFor lets the programs run for a part of the time, for so long or until ctx ends. If that
+// is not always, they are paused afterwards: what is to be done then may take its time.
 func (t *Tracer) runFor(ctx context.Context, d time.Duration, part float64) error {
-	if part == 1 {
-		wait(ctx, d)
-		return nil
-	}
 	for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; {
+		if err := t.turn(bpf.On); err != nil {
+			return err
+		}
+		if part == 1 {
+			wait(ctx, d)
+			break
+		}
 		on := time.Duration(part * float64(pauseCycle))
 		wait(ctx, on)
 		if err := t.turn(bpf.Paused); err != nil {
@@ -89,9 +101,6 @@ func (t *Tracer) runFor(ctx context.Context, d time.Duration, part float64) erro
 		begin := time.Now()
 		wait(ctx, pauseCycle-on)
 		t.paused.Add(int64(time.Since(begin)))
-		if err := t.turn(bpf.On); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -166,6 +175,8 @@ func (s *sampler) own() float64 {
 type throttle struct {
 	limit float64 // share of one CPU
 	part  float64 // 1: always
+	// rising says that part has only gone up so far, from the least.
+	rising bool
 	// recent are the samples since the programs last ran always.
 	recent []float64
 	// takes is what has decided for part: a sample, or the mean of some.
@@ -181,6 +192,8 @@ const (
 	leastPart = 1.0 / 50
 	// giveUp is for how many samples the least part may be too much.
 	giveUp = 5
+	// mostRise is by how much the part is multiplied at most, and firstRise the same at the beginning.
+	mostRise, firstRise = 1.5, 4
 )
 
 // errTooMuch is why tracing ends.
@@ -208,6 +221,7 @@ func (c *throttle) next(takes float64) error {
 	}
 	c.takes = takes
 	if c.part == leastPart && takes > c.limit {
+		c.rising = false
 		if c.over++; c.over == giveUp {
 			return errTooMuch{takes, c.limit}
 		}
@@ -215,7 +229,12 @@ func (c *throttle) next(takes float64) error {
 	}
 	c.over = 0
 	// To somewhat below the limit; up slowly, down fast.
-	c.part = max(leastPart, min(1, c.part*min(1.5, max(0.25, 0.8*c.limit/takes))))
+	change, most := 0.8*c.limit/takes, mostRise
+	if c.rising {
+		most = firstRise
+	}
+	c.part = max(leastPart, min(1, c.part*min(most, max(0.25, change))))
+	c.rising = c.rising && c.part < 1 && change >= mostRise
 	if c.part == 1 {
 		c.recent = nil
 	}

@@ -51,6 +51,42 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
+// TestThrottleRising: what begins with the least part runs always after a few samples if it takes
+// little, and stays below the limit on its way if it takes much.
+func TestThrottleRising(t *testing.T) {
+	const limit = 0.25
+	for _, c := range []struct {
+		load    load
+		samples int     // after which the part no longer rises fast
+		part    float64 // that there is then, about
+	}{
+		{load{0, 0}, 3, 1},
+		{load{0, 0.1}, 3, 1},
+		{load{0.05, 0.1}, 4, 1},
+		{load{0, 0.5}, 3, 0.4},
+		{load{0, 8}, 1, 0.025},
+		{load{0, 100}, 1, leastPart},
+		{load{0.3, 0}, 1, leastPart},
+	} {
+		th := throttle{limit: limit, part: leastPart, rising: true}
+		n := 0
+		for ; th.rising; n++ {
+			if n > 10 {
+				t.Fatalf("%+v: rises for ever", c.load)
+			}
+			if err := th.next(c.load.takes(th.part)); err != nil {
+				t.Fatalf("%+v: %v", c.load, err)
+			}
+			if takes := c.load.takes(th.part); takes > limit && th.part != leastPart {
+				t.Errorf("%+v: takes %.2f with a part of %.2f, more than %.2f", c.load, takes, th.part, limit)
+			}
+		}
+		if n != c.samples || th.part > c.part*1.01 || th.part < c.part*0.99 {
+			t.Errorf("%+v: a part of %.3f after %d samples, want %.3f after %d", c.load, th.part, n, c.part, c.samples)
+		}
+	}
+}
+
 // TestThrottleBurst: a burst changes nothing, and when a load has gone, all calls are looked at again.
 func TestThrottleBurst(t *testing.T) {
 	th := throttle{limit: 0.25, part: 1}

@@ -288,6 +288,52 @@ func TestKeepWithin(t *testing.T) {
 	}
 }
 
+// TestKeepWithinSlowly: what begins slowly never takes the whole machine, and what takes little soon
+// runs always, without a word.
+func TestKeepWithinSlowly(t *testing.T) {
+	const limit = 0.25
+	for _, c := range []struct {
+		what   string
+		looked float64
+		most   float64       // that may be taken in the first second
+		paused time.Duration // that it takes to see that there is no need to; 0: goes on
+	}{
+		{"little", 0.2, 0.2, 150 * time.Millisecond},
+		{"a whole CPU", 1, limit, 0},
+		{"more than there is", 8, limit, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newFake(t)
+			tracer := k.attached()
+			k.looked = c.looked
+			if err := tracer.StartPaused(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if took := k.runtime(); took != 0 {
+				t.Errorf("%s: took %v before it was to run", c.what, took)
+			}
+			for _, seconds := range []time.Duration{1, 10} {
+				ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+				before, paused, said := k.runtime(), tracer.pausedFor(), 0
+				if err := tracer.KeepWithin(ctx, Budget{Share: limit, Slowly: true, Say: func(_, part float64) { said++ }}); err != nil {
+					t.Errorf("%s: %v", c.what, err)
+				}
+				cancel()
+				if takes := float64(k.runtime()-before) / float64(seconds*time.Second); takes > c.most {
+					t.Errorf("%s: took %.2f of a CPU in %d s", c.what, takes, seconds)
+				}
+				if paused = tracer.pausedFor() - paused; c.paused != 0 && paused > c.paused || c.paused == 0 && paused < time.Second/2 || said > 0 != (c.paused == 0) {
+					t.Errorf("%s: paused for %v in %d s, said %d times", c.what, paused, seconds, said)
+				}
+				if err := tracer.StartPaused(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // TestKeepWithinBlind: without the right to measure programs that is said once, and no more is tried.
 func TestKeepWithinBlind(t *testing.T) {
 	for _, asked := range []bool{false, true} {

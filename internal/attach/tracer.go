@@ -424,6 +424,12 @@ func (notProbedError) Error() string {
 // Start switches the programs on.
 func (t *Tracer) Start() error { return t.turn(bpf.On) }
 
+// StartPaused switches the programs to the pause, in which they take up no calls, until
+// KeepWithin lets them run. To begin with many functions at once can take all of a CPU:
+// where each of them is called by the timer's interrupt, that takes longer than it is until
+// the next one, and nothing else runs, not even what would switch the programs off.
+func (t *Tracer) StartPaused() error { return t.turn(bpf.Paused) }
+
 // Stop switches them off, for good. Records that were sent before can still be read.
 func (t *Tracer) Stop() error { return t.turn(bpf.Off) }
 

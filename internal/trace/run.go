@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -29,6 +30,8 @@ type Run struct {
 
 	tracer  *attach.Tracer
 	log     *slog.Logger
+	slowly  bool   // begin with few calls, and see what that takes
+	paced   bool   // Settings.Paced
 	finish  func() // of what Records has begun; nil before
 	tooMuch error  // why it has ended, if tracing took too much
 }
@@ -73,7 +76,19 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 	for _, f := range tracer.Failed() {
 		s.rejected(f.Err)
 	}
-	return &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log}, nil
+	return &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log,
+		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}, nil
+}
+
+// ManyFunctions is from how many functions on tracing is taken to be a burden, and begins
+// slowly.
+const ManyFunctions = 2000
+
+// beginSlowly reports whether a plan is to be traced for a small part of the time at first.
+// That is not so if its first calls are what somebody is waiting for, those of a command, or
+// if most calls are left alone since they are in no session.
+func beginSlowly(p *plan.Plan, f *bpf.Filter) bool {
+	return len(p.Probes) > ManyFunctions && !p.Sessions && !f.Family
 }
 
 // rejected writes what the verifier has said, if somebody wants that.
@@ -108,10 +123,14 @@ func probesOf(failed []attach.Failure) []*plan.Probe {
 // Start switches the programs on. adopt hands to add the processes that are followed with
 // all that they start; it may be nil.
 func (r *Run) Start(adopt func(add func(pid int) error) error) error {
-	if adopt == nil {
-		return r.tracer.Start()
+	start := r.tracer.Start
+	if r.slowly && r.paced {
+		start = r.tracer.StartPaused
 	}
-	return errors.Join(adopt(r.tracer.Adopt), r.tracer.Start())
+	if adopt == nil {
+		return start()
+	}
+	return errors.Join(adopt(r.tracer.Adopt), start())
 }
 
 // Limits bound a run.
@@ -168,6 +187,7 @@ func (r *Run) keepWithin(ctx context.Context, b attach.Budget, stop func()) <-ch
 		done <- nil
 		return done
 	}
+	b.Slowly = r.slowly
 	go func() {
 		err := r.tracer.KeepWithin(ctx, b)
 		if err != nil {

@@ -30,6 +30,9 @@ type Settings struct {
 	// Fallback allows a probe that cannot be attached with its method to be attached
 	// with another one.
 	Fallback bool
+	// Paced says that Records, with a budget, follows Start: where much is traced nothing
+	// is before.
+	Paced bool
 	// Latency, Hurry and Log are those of attach.Options.
 	Latency time.Duration
 	Hurry   <-chan struct{}
