@@ -13,7 +13,7 @@ import (
 
 // functionsOf lists the functions of a linked program in order, and fails for
 // one that is not static: but for the first, the verifier would check it
-// without knowing its arguments.
+// without knowing its arguments. Of those in alone it need not know them.
 func functionsOf(t *testing.T, insns asm.Instructions) []string {
 	t.Helper()
 	var names []string
@@ -22,8 +22,12 @@ func functionsOf(t *testing.T, insns asm.Instructions) []string {
 		if fn == nil {
 			continue
 		}
-		if fn.Linkage != btf.StaticFunc {
-			t.Errorf("%s is %v", fn.Name, fn.Linkage)
+		want := btf.StaticFunc
+		if alone[fn.Name] {
+			want = btf.GlobalFunc
+		}
+		if fn.Linkage != want {
+			t.Errorf("%s is %v, want %v", fn.Name, fn.Linkage, want)
 		}
 		if insns[i].Symbol() != fn.Name {
 			t.Errorf("%s has the symbol %q", fn.Name, insns[i].Symbol())
@@ -72,6 +76,32 @@ func TestLink(t *testing.T) {
 				t.Errorf("has the generated capture function: %v, want %v", own, want)
 			}
 		})
+	}
+}
+
+// TestAlone holds these functions to what btf_prepare_func_args (kernel/bpf/btf.c) takes of
+// a global function on every kernel: it returns an integer, and its arguments are integers.
+func TestAlone(t *testing.T) {
+	lib, err := library()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range alone {
+		if len(lib[name]) == 0 {
+			t.Errorf("the engine has no %s", name)
+			continue
+		}
+		fn := btf.FuncMetadata(&lib[name][0])
+		proto := fn.Type.(*btf.FuncProto)
+		types := []btf.Type{proto.Return}
+		for _, p := range proto.Params {
+			types = append(types, p.Type)
+		}
+		for _, typ := range types {
+			if _, ok := btf.UnderlyingType(typ).(*btf.Int); !ok || fn.Linkage != btf.GlobalFunc {
+				t.Errorf("%s is %v and has the type %v", name, fn.Linkage, typ)
+			}
+		}
 	}
 }
 

@@ -15,8 +15,8 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-// The first MARKED counters can have marks in the stream. The verifier explores ks_mark once
-// for each of them, in every program that sends a record: this must be a small number.
+// The first MARKED counters can have marks in the stream. The verifier explores the loop of
+// ks_mark once for each of them, in every program that sends a record: this must be a small number.
 enum { MARKED = LOST_NMI + 1 };
 
 // What was lost since the last mark, by cause, and whether that is anything.
@@ -74,8 +74,9 @@ static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, _
 }
 
 // ks_mark sends a mark for each cause of losses since the last marks. Functions that send a
-// record call it before, if mark_due is set.
-FUNC void ks_mark(void)
+// record call it before, if mark_due is set. It returns 0: it is one of those that the verifier
+// checks by themselves, see static in subprogram.go.
+FUNC int ks_mark(void)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 
@@ -90,7 +91,7 @@ FUNC void ks_mark(void)
 		if (!l) {
 			__sync_fetch_and_add(&unmarked[i], n);
 			mark_due = 1;
-			return;
+			break;
 		}
 		stamp(&l->event, i, KIND_LOST, ids); // not fill: it has branches, and this is a loop
 		l->event.entry_time = 0;
@@ -98,6 +99,7 @@ FUNC void ks_mark(void)
 		l->count = n;
 		bpf_ringbuf_submit(l, settings.wake);
 	}
+	return 0;
 }
 
 // At most rate_limit.most calls are sent in a window, unless it is 0. A window begins with

@@ -143,12 +143,13 @@ static __always_inline int declined(__u32 error)
 	return error == ENOPARAM || error == ENOIOCTLCMD;
 }
 
-// explains returns how likely it is that a failing chain with the error cause is the reason
+// ks_explains returns how likely it is that a failing chain with the error cause is the reason
 // of a caller's error: 2, 1, or 0 for not at all. recovered says that a later call succeeded.
 // Between errors that means little, since the success may be that of the clean-up. But NULL
 // often just means that there is nothing: it explains only the errors of absence, and only if
-// no later call succeeded.
-static __always_inline __u64 explains(__u32 cause, __u32 error, int recovered)
+// no later call succeeded. It is one of those that the verifier checks by themselves, see static
+// in subprogram.go: ks_resolve asks it in a loop.
+FUNC int ks_explains(__u32 cause, __u32 error, int recovered)
 {
 	if (cause == error || (!cause && error == ENOMEM))
 		return 2;
@@ -169,7 +170,7 @@ FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
 	struct chain *c;
 
 	if (s->failing == d + 2) {
-		best = explains(s->error, error, 0) << 32;
+		best = (__u64)ks_explains(s->error, error, 0) << 32;
 		if (best) {
 			best |= -1U;
 			chosen = IN_PLACE;
@@ -181,12 +182,14 @@ FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
 		c = &s->kept[i];
 		if (!(s->keeps >> i & 1) || c->from != d + 1)
 			continue;
-		likely = explains(c->error, error, s->success > c->changes);
+		likely = ks_explains(c->error, error, s->success > c->changes);
 		if (likely && (likely << 32 | c->changes) > best) {
 			best = likely << 32 | c->changes;
 			chosen = i;
 		}
 	}
+	// The verifier is to forget which one it is: what follows does not depend on it.
+	asm volatile("%0 ^= %1; %0 ^= %1" : "+r"(chosen) : "r"(best));
 	ks_give_up(s, d, chosen);
 	if (chosen >= KEPT)
 		return chosen == IN_PLACE;

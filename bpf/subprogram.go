@@ -45,13 +45,18 @@ func split(insns asm.Instructions) []asm.Instructions {
 	return funcs
 }
 
+// alone has functions that the verifier checks once for each program, not at each call. They take
+// nothing but numbers and return an int, which is what the kernel allows of global functions. To explore
+// the loop of ks_mark at each call was half of the work of loading a program of sessions.
+var alone = map[string]bool{"ks_mark": true, "ks_explains": true}
+
 // static returns a copy of a function's instructions whose BTF says that the function is static. The
 // verifier checks a static function at each call, with the types and values of the arguments. It
-// checks a global function by itself, and knows neither.
+// checks a global function by itself, and knows neither; those named in alone stay global.
 func static(insns asm.Instructions) asm.Instructions {
 	out := make(asm.Instructions, len(insns))
 	copy(out, insns)
-	if fn := btf.FuncMetadata(&out[0]); fn != nil && fn.Linkage != btf.StaticFunc {
+	if fn := btf.FuncMetadata(&out[0]); fn != nil && fn.Linkage != btf.StaticFunc && !alone[fn.Name] {
 		c := *fn
 		c.Linkage = btf.StaticFunc
 		out[0] = btf.WithFuncMetadata(out[0], &c)
