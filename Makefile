@@ -53,7 +53,8 @@ generated: setup
 		echo "not up to date, commit what \`make generate\` changed:"; git status --short; exit 1; \
 	fi
 
-# Everything on 6.12 and on the newest kernel, one test of each feature on others.
+# Each test on 6.12 and on the newest kernel, which share its repeats, and one test of each
+# feature on others: CONTRIBUTING.md, "Which tests run where".
 # KSNOOP_KERNELS chooses others, make test-all has all.
 test: check generated
 	$(TESTRUN) -unit -live

@@ -48,6 +48,9 @@ func TestLiveCombinations(t *testing.T) {
 		if needs.Probe() != nil || livetest.Smoke() && m != layout.MethodKprobe {
 			continue
 		}
+		if both := m != layout.MethodFsession && m != layout.MethodTracingMulti; both && !livetest.Mine(t, int(m)) {
+			continue
+		}
 		t.Run(m.String(), func(t *testing.T) {
 			o := plan.Options{Arch: a.view.Arch(), Method: func(*plan.Probe) layout.Method { return m }}
 			calls, _, err := plan.Resolve(a.view, specs, o)

@@ -17,6 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -196,6 +197,7 @@ var leftBy = map[string]bpf.Counter{"predicate on the return that does not hold"
 
 func TestLiveEngine(t *testing.T) {
 	guest.Require(t)
+	runs := 0
 	const chain = "workload/workload failed " + sys + "bpf=-22 __sys_bpf=-22 array_map_alloc_check=-22 |"
 	for _, c := range []struct {
 		name string
@@ -243,6 +245,9 @@ func TestLiveEngine(t *testing.T) {
 			methods = methods[:1]
 		}
 		for _, m := range methods {
+			if runs++; !livetest.Mine(t, runs) {
+				continue
+			}
 			t.Run(c.name+"/"+m.String(), func(t *testing.T) {
 				c.run.method = m
 				out, counts := c.run.sessions(t, func() { workload(t, c.work...) })

@@ -6,8 +6,11 @@
 package livetest
 
 import (
+	"fmt"
+	"hash/fnv"
 	"os"
 	"strconv"
+	"testing"
 	"time"
 )
 
@@ -20,6 +23,35 @@ const SmokeEnv = "KSNOOP_SMOKE"
 
 // Smoke reports whether a test that does the same in several ways is to take one.
 func Smoke() bool { return os.Getenv(SmokeEnv) != "" }
+
+// ShareEnv is the variable by which testrun tells the guests of `make test` which share of
+// the repeats is theirs, as in 0/2. Without it all are.
+const ShareEnv = "KSNOOP_SHARE"
+
+// Share tells which share of the repeats is this guest's, from 0 on, and of how many. Repeats
+// are what a test does once more in another way: with the next way of attaching, with more
+// random samples. `make test` runs each test on two kernels and each repeat on one of them,
+// if both can; `make test-all` runs all on every kernel.
+func Share() (mine, of int) {
+	if n, _ := fmt.Sscanf(os.Getenv(ShareEnv), "%d/%d", &mine, &of); n != 2 || mine < 0 || mine >= of {
+		return 0, 1
+	}
+	return mine, of
+}
+
+// Mine reports whether the i-th repeat of a test is this guest's. Tests begin at
+// different ones, by their names, so that a kernel does not have one way of attaching only.
+func Mine(t testing.TB, i int) bool {
+	mine, of := Share()
+	return (Turn(t)+i)%of == mine
+}
+
+// Turn is a number of the test that its name decides: what runs again alone does the same again.
+func Turn(t testing.TB) int {
+	h := fnv.New32a()
+	h.Write([]byte(t.Name()))
+	return int(h.Sum32() >> 1)
+}
 
 // slow is how many times slower the machine is than a quiet one, at least 1.
 func slow() float64 {

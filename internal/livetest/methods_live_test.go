@@ -74,32 +74,41 @@ var attachMethods = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// methods runs a test with each way of attaching. A smoke run has another one for
-// each test: TestLiveKernels tries them all.
-func methods(t *testing.T, test func(t *testing.T, flag string)) {
+// everywhere are the ways of attaching that both kernels have on which `make test` runs all tests.
+var everywhere = []string{"fentry", "kprobe", "multi", "session"}
+
+// theirMethods are the ways of attaching to run a test with in this guest. A smoke run has one
+// of them for each test: TestLiveKernels tries them all. In `make test` a test has each that both
+// kernels have on one of these.
+func theirMethods(t *testing.T) (names []string) {
 	all := attachMethods()
 	if livetest.Smoke() {
-		m := methodsTaken % len(all)
-		methodsTaken++
-		all = all[m : m+1]
+		m := livetest.Turn(t) % len(all)
+		return all[m : m+1]
 	}
 	for _, m := range all {
+		if i := slices.Index(everywhere, m); i < 0 || livetest.Mine(t, i) {
+			names = append(names, m)
+		}
+	}
+	return names
+}
+
+// methods runs a test with each way of attaching.
+func methods(t *testing.T, test func(t *testing.T, flag string)) {
+	for _, m := range theirMethods(t) {
 		t.Run(m, func(t *testing.T) { test(t, "--attach="+m) })
 	}
 }
 
-// methodsTaken is how many tests of a smoke run have taken a method.
-var methodsTaken int
-
 // inTurn runs cases, each with one way of attaching, and all of these. It is
 // for what the two have little to do with each other.
 func inTurn[C any](t *testing.T, cases []C, test func(t *testing.T, flag string, c C)) {
-	all := attachMethods()
-	n := max(len(cases), len(all))
+	all := theirMethods(t)
 	if livetest.Smoke() {
-		n = len(cases)
+		all = attachMethods()[:min(len(cases), len(attachMethods()))]
 	}
-	for i := range n {
+	for i := range max(len(cases), len(all)) {
 		m := all[i%len(all)]
 		t.Run(fmt.Sprint(m, " ", i%len(cases)), func(t *testing.T) { test(t, "--attach="+m, cases[i%len(cases)]) })
 	}
@@ -108,6 +117,13 @@ func inTurn[C any](t *testing.T, cases []C, test func(t *testing.T, flag string,
 // TestLiveMethods: what the guests can, and what is said of what they cannot.
 func TestLiveMethods(t *testing.T) {
 	guest.Require(t)
+	if _, of := livetest.Share(); of > 1 {
+		for _, m := range everywhere {
+			if !offered(t, m) {
+				t.Errorf("%s is shared with another kernel, and this one does not have it", m)
+			}
+		}
+	}
 	for _, m := range offeredMethods(t) {
 		if m == "auto" {
 			continue

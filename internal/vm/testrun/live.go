@@ -136,6 +136,24 @@ func payloads(ctx context.Context, o options, kernels []target, dir string) (map
 type target struct {
 	vm.Kernel
 	smoke bool
+	share string // livetest.ShareEnv, "" where all repeats are to be run
+}
+
+// shareOut gives each kernel with all tests a share of the repeats.
+func shareOut(kernels []target) {
+	whole := 0
+	for _, k := range kernels {
+		if !k.smoke {
+			whole++
+		}
+	}
+	n := 0
+	for i := range kernels {
+		if k := &kernels[i]; !k.smoke {
+			k.share = fmt.Sprintf("%d/%d", n, whole)
+			n++
+		}
+	}
 }
 
 // findKernels fetches the kernels. Debian drops a series when it has a newer one:
@@ -151,7 +169,7 @@ func findKernels(ctx context.Context, choices []vm.Choice, w io.Writer) ([]targe
 		if err != nil {
 			return nil, err
 		}
-		kernels = append(kernels, target{k, c.Smoke})
+		kernels = append(kernels, target{Kernel: k, smoke: c.Smoke})
 	}
 	if len(kernels) == 0 {
 		return nil, fmt.Errorf("no kernel to test on: Debian has none of %v", choices)
@@ -168,6 +186,9 @@ func liveTests(ctx context.Context, o options, t *tally) error {
 	kernels, err := findKernels(ctx, vm.Choices(o.kernels), t.w)
 	if err != nil {
 		return err
+	}
+	if o.share {
+		shareOut(kernels)
 	}
 	loads, err := payloads(ctx, o, kernels, dir)
 	if err != nil {
@@ -213,7 +234,7 @@ func newLive(ctx context.Context, o options, k target, load *payload) (*live, er
 		modules = []vm.File{vm.NoModules(err)}
 	}
 	// The functions of tun are for TestLiveModule to trace.
-	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, load: load, options: o}
+	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, share: k.share, load: load, options: o}
 	if err := l.takeAlong(ctx); err != nil {
 		return nil, err
 	}
@@ -237,6 +258,7 @@ func (l *live) takeAlong(ctx context.Context) error {
 type live struct {
 	guest   vm.Guest
 	smoke   bool
+	share   string // of the repeats, see livetest.Share
 	load    *payload
 	machine *vm.Machine
 	options options
@@ -291,6 +313,9 @@ func (l *live) run(ctx context.Context, p program, args []string, out io.Writer)
 	env := append(vm.TestEnv(os.Environ()), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, slow))
 	if l.smoke {
 		env = append(env, livetest.SmokeEnv+"=1")
+	}
+	if l.share != "" {
+		env = append(env, livetest.ShareEnv+"="+l.share)
 	}
 	status, err := l.machine.Run(ctx, vm.Command{
 		Args: slices.Concat([]string{p.test.Program, "-test.timeout=0"}, args), Dir: p.test.Dir,

@@ -7,7 +7,8 @@
 // Unit tests run here, with the race detector. Live tests, which are those
 // named TestLive… in files named …_live_test.go, run in a guest of each kernel
 // of $KSNOOP_KERNELS: all packages' test programs in one boot. Behind a kernel's
-// name ":smoke" asks for one test of each feature only, see smoke.go. Benchmarks
+// name ":smoke" asks for one test of each feature only, see smoke.go. Without -all,
+// -run and that variable, guests share the repeats of a test, see livetest.Share. Benchmarks
 // named BenchmarkLive… run in guests whose clocks count instructions.
 package main
 
@@ -41,6 +42,8 @@ func main() {
 	if o.kernels = vm.TestKernels; o.all {
 		o.kernels = vm.AllKernels
 	}
+	// What is asked for by name is run as a whole.
+	o.share = !o.all && o.run == "" && os.Getenv(vm.KernelsEnv) == "" && os.Getenv("KSNOOP_SOAK") == ""
 	o.packages = flag.Args()
 	if len(o.packages) == 0 {
 		o.packages = []string{"./..."}
@@ -72,6 +75,7 @@ func run(ctx context.Context, o options) (bool, error) {
 	if o.table != "" {
 		err = errors.Join(err, t.rows.update(o.table, o.all))
 	}
+	fmt.Print(t.times)
 	for _, f := range t.failures {
 		fmt.Println("failed:", f)
 	}

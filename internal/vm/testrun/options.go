@@ -8,6 +8,7 @@ type options struct {
 	unit, live, bench bool
 	debugInfo         bool
 	all               bool   // tests on all kernels
+	share             bool   // repeats of a test on one of the kernels that have all tests
 	kernels           string // to test on, unless $KSNOOP_KERNELS names some
 	with              string // program of this machine to compare with
 	table             string // file to write what works where into

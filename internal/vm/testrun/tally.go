@@ -33,6 +33,7 @@ type tally struct {
 	passed, failed, skipped int
 	failures                []string // names, repeated at the end
 	flaky                   []string // names of those that have failed, and passed when run again
+	times                   times    // of tests, without their parts
 	rows                    rows     // what works where
 }
 
@@ -47,6 +48,7 @@ func (t *tally) add(other *tally) {
 	t.skipped += other.skipped
 	t.failures = append(t.failures, other.failures...)
 	t.flaky = append(t.flaky, other.flaky...)
+	t.times = append(t.times, other.times...)
 	t.rows = append(t.rows, other.rows...)
 }
 
@@ -84,13 +86,8 @@ func (t *tally) retry(again *tally) {
 // A suite is one run of one package's tests.
 type suite struct {
 	output map[string]string // by test, "" is the package itself
-	slow   []string          // tests that took long, and how long
 	tally
 }
-
-// slowTest is how many seconds a test takes to be named for it: `make test` has to
-// end in 30 minutes.
-const slowTest = 10
 
 // unfinished is the output of tests that have no result: they were running
 // when their program ended.
@@ -174,8 +171,8 @@ func (t *tally) take(s *suite, e event, where string) {
 	default:
 		t.fail(s, e, where)
 	}
-	if e.Elapsed >= slowTest && !strings.Contains(e.Test, "/") {
-		s.slow = append(s.slow, fmt.Sprintf("%s %.0fs", e.Test, e.Elapsed))
+	if e.Test != "" && !strings.Contains(e.Test, "/") {
+		t.times = append(t.times, timed{name(e, where), where, e.Elapsed})
 	}
 	delete(s.output, e.Test)
 }
@@ -189,9 +186,6 @@ func (t *tally) endSuite(s *suite, e event, where string) {
 	if s.passed+s.failed+s.skipped > 0 {
 		took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Millisecond)
 		fmt.Fprintf(t.w, "%-5s %s %v (%v)\n", e.Action, name(event{Package: e.Package}, where), &s.tally, took)
-	}
-	if len(s.slow) > 0 {
-		fmt.Fprintf(t.w, "      slow: %s\n", strings.Join(s.slow, ", "))
 	}
 }
 

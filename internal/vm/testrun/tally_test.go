@@ -55,15 +55,6 @@ func TestTally(t *testing.T) {
 			hidden: []string{"chatter"},
 		},
 		{
-			name: "tests that take long are named, without their parts",
-			in: `{"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":11}
-{"Action":"pass","Package":"p","Test":"TestA","Elapsed":12.4}
-{"Action":"pass","Package":"p","Test":"TestB","Elapsed":9.9}
-{"Action":"pass","Package":"p","Elapsed":23}`,
-			counts: "3 passed, 0 failed, 0 skipped",
-			shown:  []string{"      slow: TestA 12s\n"},
-		},
-		{
 			name: "a skipped test says why",
 			in: `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: no such thing\n"}
 {"Action":"skip","Package":"p","Test":"TestA"}
