@@ -194,6 +194,16 @@ func TestHostileRecording(t *testing.T) {
 			})
 		})
 	}
+	for _, test := range []struct {
+		shown int
+		args  []string
+	}{{0, []string{"nothing"}}, {0, []string{"*(nothing)"}}} {
+		t.Run(test.args[0], func(t *testing.T) {
+			compareNames(t, test.shown, func(name string) string {
+				return both(append([]string{"replay", hostileRecording(t, name, false)}, test.args...)...)
+			})
+		})
+	}
 	for _, args := range [][]string{nil, {"--args", "multiline"}, {"--args", "verbose"}, {"--full-stacks"}} {
 		t.Run("sessions "+strings.Join(args, " "), func(t *testing.T) {
 			compareNames(t, 4, func(name string) string {

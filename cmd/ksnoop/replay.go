@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/requery"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -21,23 +26,32 @@ import (
 func newReplayCommand() *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
-		Use:   "replay FILE",
-		Short: "Print a recording as trace would have",
+		Use:   "replay FILE [SPEC ...]",
+		Short: "Print a recording as trace would have, or ask it again",
 		Long: strings.TrimSpace(`
 replay prints what "ksnoop trace --record FILE" has recorded, exactly as trace
 would have printed it. A recording has all that this takes: it can be replayed
 anywhere, without privileges. If it was cut off, for example because ksnoop was killed,
 all that is whole is printed, and the exit status is 1. FILE - is the standard
-input. With --follow, a recording is printed while it is made, up to its end.`),
-		Example: "  ksnoop trace --record calls.ks 'vfs_read(count > 4096)' -- cat /etc/passwd\n  ksnoop replay calls.ks",
+input. With --follow, a recording is printed while it is made, up to its end.
+
+SPECs ask for other values of the calls, and for fewer calls. They are answered from
+the values that were recorded; what does not follow from these is refused. A SPEC
+without parentheses shows all that was recorded of a function.`),
+		Example: "  ksnoop trace --record calls.ks 'vfs_read(*file, count, return)' -- cat /etc/passwd\n  ksnoop replay calls.ks\n" +
+			"  ksnoop replay calls.ks 'vfs_read(file->f_flags, return < count)'",
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("replay takes one FILE")
+			if len(args) == 0 {
+				return usagef("replay takes a FILE")
 			}
 			if err := f.output.check(c.Flags()); err != nil {
 				return err
 			}
-			return f.replay(args[0], c.OutOrStdout(), c.ErrOrStderr())
+			ask, err := f.ask.understand(args[1:])
+			if err != nil {
+				return err
+			}
+			return f.replay(args[0], ask, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
@@ -51,6 +65,7 @@ input. With --follow, a recording is printed while it is made, up to its end.`),
 	f.look.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the addresses of stacks of sessions")
 	f.branches.add(flags)
+	f.ask.add(flags)
 	f.output.add(flags, "with -o: replace FILE if it exists")
 	return c
 }
@@ -67,9 +82,10 @@ type replayFlags struct {
 	look     lookFlags
 	verbose  bool
 	output   outputFlags
+	ask      askFlags
 }
 
-func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
+func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer) error {
 	err := f.look.check(true)
 	if err != nil {
 		return err
@@ -89,6 +105,11 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return f.follow.ended(fmt.Errorf("%s: %w", name, err), stderr)
 	}
+	return f.show(name, r, ask, stdout, stderr)
+}
+
+// show prints what is asked for of a recording.
+func (f *replayFlags) show(name string, r *record.Reader, ask *asking, stdout, stderr io.Writer) error {
 	info := r.Info().Sessions
 	switch {
 	case info == nil && f.look.noStack:
@@ -96,12 +117,20 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	case f.look.noStack && !info.Traced && !info.Branches:
 		return usagef("%s: --no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack", name)
 	}
+	answer, err := ask.of(r)
+	if err != nil {
+		return err
+	}
 	out, err := f.output.open(stdout)
 	if err != nil {
 		return err
 	}
 	out.keep()
-	t, err := f.write(r, out)
+	s := shown{Reader: r, ask: ask, answer: answer}
+	if answer != nil {
+		sayNotes(stderr, answer)
+	}
+	t, err := f.write(&s, out)
 	err = f.follow.ended(err, stderr)
 	if err = errors.Join(err, out.Close()); err != nil { // with names that the recording has chosen
 		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
@@ -109,31 +138,69 @@ func (f *replayFlags) replay(name string, stdout, stderr io.Writer) error {
 	if err := t.Report(stderr, f.stats); err != nil {
 		return err
 	}
+	if answer != nil {
+		if err := sayCounts(stderr, answer.Counts()); err != nil {
+			return err
+		}
+	}
 	return f.expect.check(t)
 }
 
-// write prints the records of a recording.
-func (f *replayFlags) write(r *record.Reader, out *printout) (*show.Tally, error) {
-	view, err := f.view(r, out)
+// A shown is what of a recording is shown.
+type shown struct {
+	*record.Reader
+	ask    *asking
+	answer *requery.Answer // nil: the records as they are
+}
+
+func (s *shown) plan() *plan.Plan {
+	if s.answer != nil {
+		return s.answer.Plan()
+	}
+	return s.Plan()
+}
+
+func (s *shown) records() iter.Seq2[[]byte, error] {
+	if s.answer != nil {
+		return s.answer.Records(s.Records())
+	}
+	return s.Records()
+}
+
+// losses returns what the recording lacks, and what the answer leaves out as a run would.
+func (s *shown) losses() event.Losses {
+	l := s.Losses()
+	if s.answer != nil {
+		l.Lost[bpf.Fault] += s.answer.Counts().Faults
+	}
+	return l
+}
+
+// write prints what is shown of a recording.
+func (f *replayFlags) write(s *shown, out *printout) (*show.Tally, error) {
+	view, err := f.view(s, out)
 	if err != nil {
 		return nil, err
 	}
-	err = view.Write(out, r.Records(), f.follow.idle(r))
-	return view.Tally(), errors.Join(err, view.End(out, r.Losses(), err))
+	err = view.Write(out, s.records(), f.follow.idle(s.Reader))
+	return view.Tally(), errors.Join(err, view.End(out, s.losses(), err))
 }
 
 // view returns what writes the records of a recording.
-func (f *replayFlags) view(r *record.Reader, out *printout) (show.View, error) {
-	info := r.Info()
-	p := picture{compact: f.compact, run: output.Run{Plan: r.Plan(), Kernel: r.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options}}
+func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
+	info := s.Info()
+	p := picture{compact: f.compact, run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options}}
 	if how := info.Sessions; how != nil {
-		p.run.Resolver = symbols.New(r.Kernel(), nil, symbols.LevelNone)
+		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
 		p.sessions = f.look.sessions(how, f.verbose, f.branches.options(), out.Writer)
 		printer, err := f.output.format.sessions(&p)
-		return &show.Sessions{Plan: r.Plan(), Traced: how.Traced, Live: how.Live, Count: f.count, Printer: printer}, err
+		keep, err2 := s.ask.keepSession(&p)
+		return &show.Sessions{Plan: s.plan(), Traced: how.Traced, Live: how.Live, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 	}
-	p.withTails(recordedTails(r.Kernel()))
+	p.withTails(recordedTails(s.Kernel()))
 	p.tails.Branches = f.branches.options()
 	printer, err := f.output.format.calls(&p)
-	return &show.Calls{Plan: r.Plan(), Join: f.join, Count: f.count, Printer: printer}, err
+	keep, err2 := s.ask.keepCall(&p)
+	join := f.join || s.answer != nil && s.answer.Pairs()
+	return &show.Calls{Plan: s.plan(), Join: join, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 }

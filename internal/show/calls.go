@@ -17,6 +17,8 @@ type Calls struct {
 	Printer CallPrinter
 	Join    bool   // one event for each call
 	Count   uint64 // stop after so many; 0: never
+	// Keep reports whether a call is shown. Nil shows all.
+	Keep func(*calls.Call) (bool, error)
 
 	ending
 }
@@ -46,6 +48,13 @@ func (v *Calls) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func
 				return err
 			}
 			continue
+		}
+		if v.Keep != nil {
+			if keep, err := v.Keep(call); err != nil {
+				return err
+			} else if !keep {
+				continue
+			}
 		}
 		if err := w.put(v.Printer.AppendCall(w.buf[:0], call)); err != nil {
 			return err

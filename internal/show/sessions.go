@@ -16,6 +16,8 @@ type Sessions struct {
 	Traced, Live bool // as in session.Decoder
 	Printer      SessionPrinter
 	Count        uint64 // stop after so many; 0: never
+	// Keep reports whether a session, or a part of one, is shown. Nil shows all.
+	Keep func(*session.Session) (bool, error)
 
 	ending
 }
@@ -41,6 +43,13 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 				return err
 			}
 			continue
+		}
+		if v.Keep != nil {
+			if keep, err := v.Keep(s); err != nil {
+				return err
+			} else if !keep {
+				continue
+			}
 		}
 		if err := w.put(v.Printer.AppendSession(w.buf[:0], s)); err != nil {
 			return err

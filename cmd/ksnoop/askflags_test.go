@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// recordedCalls is a recording of vfs_read(count == 33, file, return == 33), three calls.
+const recordedCalls = "../../testdata/calls.ks"
+
+// recordedSessions is one of a session that failed with EINVAL after 37 ms.
+const recordedSessions = "../../testdata/sessions.ks"
+
+func TestReplayAsks(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		n    int    // calls or sessions
+		want string // in the output of each
+	}{
+		{[]string{recordedCalls, "vfs_read(file->f_flags, return < 34)"}, 3, "file->f_flags = (unsigned int)32768"},
+		{[]string{recordedCalls, "vfs_read(file->f_flags == 0)"}, 0, ""},
+		{[]string{recordedCalls, "vfs_*"}, 3, "return = (ssize_t)33"},
+		{[]string{recordedCalls, "-c", "2", `vfs_read(exit($comm) == "workload")`}, 2, "workload"},
+		{[]string{recordedCalls, "-n", "work*", "-N", "sh"}, 3, "return = (ssize_t)33"},
+		{[]string{recordedCalls, "-n", "sh"}, 0, ""},
+		{[]string{recordedCalls, "--since", "+1us"}, 2, "return"},
+		{[]string{recordedCalls, "--until", "+1us"}, 1, "return"},
+		{[]string{recordedCalls, "--grep", "f_flags = (unsigned int)"}, 3, "f_flags"},
+		{[]string{recordedCalls, "--grep", `/^ +return = \(ssize_t\)33$/`}, 3, "return"},
+		{[]string{recordedCalls, "--grep", `/return = \(ssize_t\)3$/`}, 0, ""},
+		{[]string{recordedCalls, "--grep", "count = (size_t)33", "vfs_read(return)"}, 0, ""},
+		{[]string{recordedSessions, "-x", "EINVAL"}, 1, "__sys_bpf"},
+		{[]string{recordedSessions, "-x", "any", "-L", "1", "-n", "workload"}, 1, "__sys_bpf"},
+		{[]string{recordedSessions, "-x", "ENOENT"}, 0, ""},
+		{[]string{recordedSessions, "-X", "EINVAL"}, 0, ""},
+		{[]string{recordedSessions, "-L", "1s"}, 0, ""},
+		{[]string{recordedSessions, "--grep", "BPF_MAP_CREATE"}, 1, "BPF_MAP_CREATE"},
+		{[]string{recordedSessions, "--grep", "BPF_MAP_DELETE"}, 0, ""},
+		{[]string{recordedSessions, "--until", "+1ms"}, 1, "__sys_bpf"},
+		{[]string{recordedSessions, "--since", "+1m"}, 0, ""},
+	} {
+		stdout, stderr, status := ran(append([]string{"replay"}, test.args...)...)
+		n := strings.Count(stdout, " vfs_read(")
+		if test.args[0] == recordedSessions {
+			n = strings.Count(stdout, " TID/PID ")
+		}
+		if status != 0 || stderr != "" || n != test.n || strings.Count(stdout, test.want) < test.n {
+			t.Errorf("%q: status %d, %d shown, want %d with %q\n%s%s", test.args, status, n, test.n, test.want, stdout, stderr)
+		}
+	}
+}
+
+// A bare name of a function shows its calls exactly as they were recorded.
+func TestReplayFunction(t *testing.T) {
+	want, _, _ := ran("replay", recordedCalls)
+	if got, errs, status := ran("replay", recordedCalls, "vfs_read"); got != want || errs != "" || status != 0 {
+		t.Errorf("status %d, %s\n%s\nwant\n%s", status, errs, got, want)
+	}
+}
+
+// What cannot be answered is refused before anything is printed, and before a file is made.
+func TestReplayRefusesToAnswer(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{recordedCalls, "vfs_read(file->f_inode->i_ino)"}, "column 10: `file->f_inode->i_ino` was not captured; record `*file->f_inode` too\n"},
+		{[]string{recordedCalls, "vfs_read(counter)"}, "column 10: vfs_read has no parameter \"counter\", and no enum has such a value; did you mean \"count\"?\n"},
+		{[]string{recordedCalls, "vfs_read("}, "column 10: "},
+		{[]string{recordedCalls, "vfs_write(count)"}, "column 1: no calls of vfs_write were recorded; "},
+		{[]string{recordedCalls, "-x", "EINVAL"}, "-x, -X and -L are about sessions, and calls were recorded"},
+		{[]string{recordedCalls, "--since", "soon"}, `--since "soon" is no time`},
+		{[]string{recordedCalls, "--grep", "/(/"}, "--grep /(/: error parsing regexp"},
+		{[]string{recordedSessions, "__sys_bpf(cmd)"}, "sessions were recorded: they can be filtered"},
+		{[]string{recordedSessions, "-x", "EFOO"}, `"EFOO" is no error`},
+	} {
+		stdout, stderr, status := ran(append([]string{"replay", "-o", out}, test.args...)...)
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%q: status %d, %s%s\nwant %s", test.args, status, stdout, stderr, test.want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Fatalf("%q left a file behind", test.args)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requery
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+)
+
+// A machine is one recorded call, over which rewritten terms are computed. The memory that they
+// read is that of recorded regions, at addresses that place returns.
+type machine struct {
+	sources       []source
+	entry, ret    *event.Event // the records of the call; one of them may be nil
+	missing       bool         // a value is in the record that is nil
+	unsure        bool         // more was read than was recorded, or less could have been readable
+	unreadableArg bool
+}
+
+var _ expr.Machine = (*machine)(nil)
+
+// A machine reads the memory of the source that the term's space names, at an offset. The phase
+// says what is read: bytes, or a string, which may end early.
+const (
+	asBytes expr.Phase = iota
+	asText
+)
+
+// reset makes m the machine of another call.
+func (m *machine) reset(entry, ret *event.Event) {
+	m.entry, m.ret, m.missing, m.unsure, m.unreadableArg = entry, ret, false, false, false
+}
+
+// eval computes a rewritten term.
+func (m *machine) eval(t expr.Term) (uint64, error) {
+	v, err := expr.Eval(t, m)
+	if err == nil && (m.missing || m.unreadableArg) {
+		err = expr.ErrUnreadable
+	}
+	return v, err
+}
+
+// raw returns the recorded bytes of a source. ok is false if they could not be read.
+func (m *machine) raw(s *source) (b []byte, ok bool) {
+	phase := expr.AtEntry
+	if s.late {
+		phase = expr.AtReturn
+	}
+	e := m.at(phase)
+	if e == nil {
+		return nil, false
+	}
+	return e.Bytes(&s.slot)
+}
+
+// Kept is part of expr.Machine: the value of a source.
+func (m *machine) Kept(i int) (uint64, error) {
+	b, ok := m.raw(&m.sources[i])
+	if !ok {
+		return 0, expr.ErrUnreadable
+	}
+	return binary.LittleEndian.Uint64(b), nil
+}
+
+// Read is part of expr.Machine. What it is given is explained at asBytes.
+func (m *machine) Read(in expr.Space, as expr.Phase, off uint64, p []byte) bool {
+	have, ok := m.memory(int(in))
+	if !ok {
+		return false
+	}
+	n := copy(p, have[min(off, uint64(len(have))):])
+	if n == len(p) || as == asText && bytes.IndexByte(p[:n], 0) >= 0 {
+		return true
+	}
+	m.unsure = true
+	return false
+}
+
+// memory returns the bytes of a source's region.
+func (m *machine) memory(i int) (b []byte, ok bool) {
+	s := &m.sources[i]
+	if b, ok = m.raw(s); !ok {
+		m.unsure = m.unsure || !m.missing && !m.unreadable(s)
+		return nil, false
+	}
+	switch r := s.mem; {
+	case r.counted:
+		n := binary.LittleEndian.Uint64(b)
+		return b[r.skip:][:min(n, uint64(r.size))], true
+	case r.text:
+		if n := bytes.IndexByte(b, 0); n >= 0 {
+			b = b[:n+1]
+		}
+		return b, true
+	default:
+		return b[:r.size], true
+	}
+}
+
+// unreadable reports whether all parts of a region that could not be read as a whole were
+// unreadable, too: a scalar, what a null or error pointer points to, and what lies in the other
+// address space.
+func (m *machine) unreadable(s *source) bool {
+	if scalar(s.term) {
+		return true
+	}
+	if s.mem.pointer < 0 {
+		return false
+	}
+	v, err := m.Kept(s.mem.pointer)
+	if err != nil {
+		return true
+	}
+	first := v + uint64(s.mem.off)
+	last := first + uint64(s.mem.size)
+	switch kernel := s.mem.space == expr.Kernel; {
+	case kernel && last >= first:
+		return last <= lowerHalf || first >= firstErrno
+	case kernel:
+		return v >= firstErrno
+	default:
+		return last >= first && first >= lowerHalf
+	}
+}
+
+const (
+	firstErrno = 1<<64 - 4095 // pointers from here on are error numbers
+	lowerHalf  = 1 << 63      // user space lies below, the kernel above
+)
+
+// Arg is part of expr.Machine.
+func (m *machine) Arg(index int, off uint32, p []byte) { m.passed(index, off, p) }
+
+// Result is part of expr.Machine.
+func (m *machine) Result(off uint32, p []byte) { m.passed(resultArg, off, p) }
+
+// passed fills p with bytes of an aggregate that was passed by value.
+func (m *machine) passed(arg int, off uint32, p []byte) {
+	i := passedIn(m.sources, arg, off, uint32(len(p)))
+	if i < 0 {
+		m.unreadableArg = true
+		return
+	}
+	b, ok := m.raw(&m.sources[i])
+	if !ok {
+		m.unreadableArg = true
+		return
+	}
+	copy(p, b[off-m.sources[i].argOff:])
+}
+
+// passedIn returns the source that has size bytes at off of a parameter's image, or -1.
+func passedIn(all []source, arg int, off, size uint32) int {
+	for i := range all {
+		if s := &all[i]; s.byValue && s.arg == arg && off >= s.argOff && off-s.argOff+size <= s.slot.Size {
+			return i
+		}
+	}
+	return -1
+}
+
+// record returns the record that was sent at a phase; nil if it is not there.
+func (m *machine) record(at expr.Phase) *event.Event {
+	if at == expr.AtEntry {
+		return m.entry
+	}
+	return m.ret
+}
+
+// at returns the same for a value that needs it.
+func (m *machine) at(p expr.Phase) *event.Event {
+	e := m.record(p)
+	if e == nil {
+		m.missing = true
+	}
+	return e
+}
+
+// any returns a record of the call.
+func (m *machine) any() *event.Event {
+	if m.entry != nil {
+		return m.entry
+	}
+	return m.ret
+}
+
+// Context is part of expr.Machine.
+func (m *machine) Context(v expr.ContextVar, at expr.Phase) uint64 {
+	e := m.any()
+	switch {
+	case v == expr.ContextPID && e.Inner.Ours:
+		return uint64(e.Inner.PID)
+	case v == expr.ContextPID:
+		return uint64(e.PID)
+	case v == expr.ContextTID && e.Inner.Ours:
+		return uint64(e.Inner.TID)
+	case v == expr.ContextTID:
+		return uint64(e.TID)
+	case v == expr.ContextTime && at == expr.AtEntry:
+		return m.began()
+	case v == expr.ContextDuration:
+		ret := m.at(expr.AtReturn)
+		if ret == nil {
+			return 0
+		}
+		return ret.Time - m.began()
+	}
+	if e = m.at(at); e == nil {
+		return 0
+	}
+	switch v {
+	case expr.ContextCPU:
+		return uint64(e.CPU)
+	case expr.ContextTime:
+		return e.Time
+	}
+	m.missing = true
+	return 0
+}
+
+// began returns when the function was entered.
+func (m *machine) began() uint64 {
+	switch {
+	case m.entry != nil:
+		return m.entry.Time
+	case m.ret != nil && m.ret.EntryTime != 0:
+		return m.ret.EntryTime
+	}
+	m.missing = true
+	return 0
+}
+
+// Comm is part of expr.Machine.
+func (m *machine) Comm(at expr.Phase) string {
+	return string(m.comm(at))
+}
+
+// comm returns the name of the task as of a phase. If no record of that phase was sent, the name
+// may have been captured.
+func (m *machine) comm(at expr.Phase) []byte {
+	var name []byte
+	if e := m.record(at); e != nil {
+		name = e.Comm[:]
+	} else if i := commOf(m.sources, at); i >= 0 {
+		name, _ = m.raw(&m.sources[i])
+	} else {
+		m.missing = true
+	}
+	name, _, _ = bytes.Cut(name, []byte{0})
+	return name
+}
+
+// commOf returns the source that has $comm as of a phase, or -1.
+func commOf(all []source, at expr.Phase) int {
+	for i := range all {
+		if s, ok := all[i].term.(*expr.Text); ok && s.Addr == nil && s.At == at {
+			return i
+		}
+	}
+	return -1
+}
