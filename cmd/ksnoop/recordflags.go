@@ -22,18 +22,23 @@ type recordFlags struct {
 	print  bool
 	full   bool
 	flight flightFlags
+	rotate rotateFlags
 }
 
 func (f *recordFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "record", "", "record to a new `FILE`, for ksnoop replay, and print nothing")
 	flags.BoolVar(&f.full, "full", false, "with --record: record all types and symbols of the kernel, for later questions about any of them")
 	flags.BoolVar(&f.print, "print", false, "with --record: print as well")
+	f.rotate.add(flags)
 	f.flight.add(flags)
 }
 
 // check takes the options of what is printed, and the command that will be run; empty if there is none.
 func (f *recordFlags) check(out *outputFlags, command []string) error {
 	toStdout := f.file == "/dev/stdout" || f.file == "/dev/fd/1" || f.file == "/proc/self/fd/1"
+	if err := f.rotate.check(f.file != "", f.flight.size != ""); err != nil {
+		return err
+	}
 	switch {
 	case f.file == "" && f.print:
 		return usagef("--print goes with --record; without it, trace prints anyway")
@@ -64,6 +69,15 @@ func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessio
 	if err := record.Affordable(p); err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
+	source := record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions, Origin: origin, Full: f.full}
+	if f.rotate.limit > 0 {
+		shelf, err := record.OpenShelf(f.file, int64(f.rotate.limit), f.rotate.keep)
+		if err != nil {
+			return nil, fmt.Errorf("--record: %w", err)
+		}
+		f.rotate.shelf = shelf
+		return record.NewRecordings(shelf, source), nil
+	}
 	file, err := destination.Create(f.file, force)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("--record: %w; --force replaces it", err)
@@ -71,5 +85,5 @@ func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessio
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	return record.NewRecording(file, record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions, Origin: origin, Full: f.full}), nil
+	return record.NewRecording(file, source), nil
 }

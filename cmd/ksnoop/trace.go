@@ -380,6 +380,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 	}
 	tally := view.Tally()
 	err = t.recording.End(&losses)
+	t.flags.record.rotate.report(t.flags.record.file, t.stderr)
 	err = errors.Join(err, view.End(out, losses, nil), tally.Report(t.stderr, t.flags.control.stats), run.TooMuch())
 	t.sayNothingShown(run, tally)
 	t.detach(run)

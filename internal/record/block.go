@@ -43,6 +43,9 @@ const (
 	headerSize  = 13
 )
 
+// versionSize is how many bytes the version has behind magic.
+const versionSize = 4
+
 // maxBlock bounds the size of a block, compressed or not, in bytes.
 const maxBlock = 64 << 20
 
@@ -59,9 +62,10 @@ func damaged(format string, args ...any) error {
 
 // A blockWriter writes blocks, each with a single call of Write.
 type blockWriter struct {
-	w   io.Writer
-	enc *zstd.Encoder
-	buf []byte
+	w    io.Writer
+	enc  *zstd.Encoder
+	buf  []byte
+	size int64 // bytes written
 }
 
 // newBlockWriter writes the magic.
@@ -71,10 +75,21 @@ func newBlockWriter(w io.Writer) (*blockWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte(magic), version)); err != nil {
-		return nil, err
-	}
-	return &blockWriter{w: w, enc: enc}, nil
+	b := &blockWriter{enc: enc}
+	return b, b.begin(w)
+}
+
+// begin begins a recording.
+func (b *blockWriter) begin(w io.Writer) error {
+	b.w, b.size = w, 0
+	return b.put(binary.LittleEndian.AppendUint32([]byte(magic), version))
+}
+
+// put writes blocks that are ready.
+func (b *blockWriter) put(data []byte) error {
+	b.size += int64(len(data))
+	_, err := b.w.Write(data)
+	return err
 }
 
 func (b *blockWriter) write(kind blockKind, data []byte) error {
@@ -88,8 +103,7 @@ func (b *blockWriter) write(kind blockKind, data []byte) error {
 	binary.LittleEndian.PutUint32(h[offPacked:], uint32(len(packed)))
 	binary.LittleEndian.PutUint32(h[offSize:], uint32(len(data)))
 	binary.LittleEndian.PutUint32(h[offChecksum:], checksum(h, packed))
-	_, err := b.w.Write(b.buf)
-	return err
+	return b.put(b.buf)
 }
 
 func checksum(header, packed []byte) uint32 {

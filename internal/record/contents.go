@@ -31,6 +31,10 @@ type Info struct {
 	BootID string `json:",omitempty"`
 	// Sessions is set if the records are those of sessions.
 	Sessions *Sessions `json:",omitempty"`
+	// Run names a run that has several recordings, and Part is the number of this one, from
+	// 1 on. Calls and sessions may begin in one part and end in the next.
+	Run  string `json:",omitempty"`
+	Part int    `json:",omitempty"`
 	Origin
 }
 
@@ -157,6 +161,8 @@ type ending struct {
 	Lost      []uint64 // by bpf.Counter
 	Cut       uint64   `json:",omitempty"`
 	Uncounted bool     `json:",omitempty"`
+	// More says that the run goes on in its next part. What it has lost is in the last one.
+	More bool `json:",omitempty"`
 }
 
 // describe returns what is stored of a plan. Types have their IDs in cut, if that is not nil.

@@ -108,19 +108,5 @@ func (f *Follower) wait() {
 	f.changes.Read(events[:]) // whatever it says, the file is looked at
 }
 
-// lock marks a file as being written, until it is closed. File systems without locks have no
-// such mark; a follower then takes the writer as gone at the end of the file.
-func lock(file *os.File) {
-	conn, err := file.SyscallConn()
-	if err == nil {
-		_ = conn.Control(func(fd uintptr) {
-			_ = unix.FcntlFlock(fd, unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
-		})
-	}
-}
-
-// written reports whether somebody has the mark of lock.
-func (f *Follower) written() bool {
-	l := unix.Flock_t{Type: unix.F_RDLCK}
-	return unix.FcntlFlock(f.file.Fd(), unix.F_OFD_GETLK, &l) == nil && l.Type != unix.F_UNLCK
-}
+// written reports whether somebody writes the file.
+func (f *Follower) written() bool { return isLocked(f.file) }

@@ -30,6 +30,7 @@ type Reader struct {
 	records    uint64
 	symbolText int // bytes
 	losses     event.Losses
+	more       bool
 }
 
 // NewReader reads a recording up to its records and resolves its plan.
@@ -144,6 +145,10 @@ func (r *Reader) Losses() event.Losses { return r.losses }
 // Pending reports whether more of the records are at hand.
 func (r *Reader) Pending() bool { return r.left > 0 }
 
+// More reports whether the run goes on in the next part, whose end has the losses. It is only
+// known after Records has ended without an error.
+func (r *Reader) More() bool { return r.more }
+
 // Records yields the raw records. It can be used once. A record is valid until the next one
 // is yielded. If the recording was cut off or is damaged, an error comes last; the records
 // before it are as they were written.
@@ -225,7 +230,7 @@ func (r *Reader) end(block []byte) error {
 		return fmt.Errorf("recorded by ksnoop %s, which counts %d causes of losses rather than %d", r.info.Writer, len(e.Lost), len(r.losses.Lost))
 	}
 	copy(r.losses.Lost[:], e.Lost)
-	r.losses.Cut, r.losses.Uncounted = e.Cut, e.Uncounted
+	r.losses.Cut, r.losses.Uncounted, r.more = e.Cut, e.Uncounted, e.More
 	if f, ok := r.in.r.(*Follower); ok {
 		f.whole = true
 	}

@@ -14,7 +14,8 @@ import (
 
 // A Recording is one that is being made of a run. A nil Recording does nothing.
 type Recording struct {
-	file   *destination.File
+	file   *destination.File // nil if shelf is not
+	shelf  *Shelf
 	source Source
 	w      *Writer // nil until it has begun
 	flight *flight // nil: records are written as they come
@@ -42,13 +43,22 @@ func NewRecording(file *destination.File, s Source) *Recording {
 	return &Recording{file: file, source: s}
 }
 
+// NewRecordings prepares recordings to a shelf, which Close closes.
+func NewRecordings(shelf *Shelf, s Source) *Recording { return &Recording{shelf: shelf, source: s} }
+
 // Begin begins the recording of a plan that is attached.
 func (r *Recording) Begin(p *plan.Plan) (err error) {
 	if r == nil {
 		return nil
 	}
-	if r.w, err = NewWriter(r.file, r.source, p); err != nil {
-		return fmt.Errorf("%s: %w", r.file.Name(), err)
+	file := r.file
+	if r.shelf != nil {
+		if file, err = r.shelf.next(); err != nil {
+			return err
+		}
+	}
+	if r.w, err = newWriter(file, r.source, p, r.shelf); err != nil {
+		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	return nil
 }
@@ -114,6 +124,10 @@ func (r *Recording) Close() error {
 	switch {
 	case r == nil:
 		return nil
+	case r.shelf != nil && r.w == nil:
+		return r.shelf.discard()
+	case r.shelf != nil:
+		return r.shelf.Close()
 	case r.w == nil:
 		return r.file.Discard()
 	}

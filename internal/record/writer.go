@@ -3,6 +3,8 @@
 package record
 
 import (
+	"bytes"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
@@ -31,8 +34,17 @@ type Writer struct {
 	timer   *time.Timer
 	pending []byte // records of the next block
 	names   *namer // finds the symbols that pending needs; nil if all are recorded
-	records uint64
-	err     error // of out, which cannot be used after that
+	records uint64 // in this recording and in pending
+	queued  uint64 // in pending
+	err     error  // of out, which cannot be used after that
+
+	info     Info
+	head     []byte // the blocks between info and records
+	newNamer func() *namer
+	// more returns what the next recording is written to when this one would be larger than
+	// limit bytes; nil if there is only one.
+	more  func() (io.Writer, error)
+	limit int64
 }
 
 // NewWriter starts a recording for p as it is attached, and writes what is known of the
@@ -40,7 +52,10 @@ type Writer struct {
 //
 // From then on, s.View names addresses by the symbols that the kernel has now. A live print
 // and a later replay therefore show the same.
-func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
+func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) { return newWriter(w, s, p, nil) }
+
+// newWriter starts the first recording of a run, if shelf is not nil.
+func newWriter(w io.Writer, s Source, p *plan.Plan, shelf *Shelf) (*Writer, error) {
 	if err := Affordable(p); err != nil {
 		return nil, err
 	}
@@ -55,15 +70,34 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	if s.Full && symbols != nil {
 		files[symbolFile] = symbols
 	}
-	out, err := newBlockWriter(w)
+	r := &Writer{info: s.info(), newNamer: func() *namer {
+		if s.Full {
+			return nil
+		}
+		return newNamer(s.View, p)
+	}}
+	if shelf != nil {
+		r.info.Run, r.info.Part = rand.Text(), 1
+		r.limit, r.more = shelf.limit, func() (io.Writer, error) { return shelf.next() }
+	}
+	if r.head, err = packed(files, probes); err == nil {
+		r.out, err = newBlockWriter(io.Discard)
+	}
+	if err == nil {
+		err = r.begin(w)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("writing a recording: %w", err)
 	}
-	r := &Writer{out: out}
-	if !s.Full {
-		r.names = newNamer(s.View, p)
-	}
-	err = r.writeJSON(blockInfo, s.info())
+	r.timer = time.AfterFunc(flushAfter, r.flushLate)
+	r.timer.Stop()
+	return r, nil
+}
+
+// packed returns the blocks of files and of a plan.
+func packed(files fileTree, probes []probe) ([]byte, error) {
+	var b bytes.Buffer
+	out, err := newBlockWriter(&b)
 	var block []byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err == nil {
@@ -77,12 +111,20 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) {
 	if err == nil {
 		err = out.write(blockPlan, block)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("writing a recording: %w", err)
+	return b.Bytes()[len(magic)+versionSize:], err
+}
+
+// begin writes all that comes before records.
+func (w *Writer) begin(to io.Writer) error {
+	w.names, w.records = w.newNamer(), w.queued
+	err := w.out.begin(to)
+	if err == nil {
+		err = w.writeJSON(blockInfo, w.info)
 	}
-	r.timer = time.AfterFunc(flushAfter, r.flushLate)
-	r.timer.Stop()
-	return r, nil
+	if err == nil {
+		err = w.out.put(w.head)
+	}
+	return err
 }
 
 // Append adds a raw record.
@@ -95,6 +137,7 @@ func (w *Writer) Append(raw []byte) error {
 	w.pending = binary.AppendUvarint(w.pending, uint64(len(raw)))
 	w.pending = append(w.pending, raw...)
 	w.records++
+	w.queued++
 	if w.names != nil {
 		w.names.scan(raw)
 	}
@@ -123,8 +166,8 @@ func (w *Writer) flush() {
 	if len(w.pending) == 0 || w.err != nil {
 		return
 	}
-	var err error
-	if w.names != nil && len(w.names.text) > 0 {
+	err := w.part()
+	if err == nil && w.names != nil && len(w.names.text) > 0 {
 		err = w.out.write(blockSymbols, w.names.text)
 		w.names.text = w.names.text[:0]
 	}
@@ -134,7 +177,42 @@ func (w *Writer) flush() {
 	if err != nil {
 		w.err = fmt.Errorf("writing a recording: %w", err)
 	}
-	w.pending = w.pending[:0]
+	w.pending, w.queued = w.pending[:0], 0
+}
+
+// endSize is more than the last block takes, and the headers of others.
+const endSize = 4 << 10
+
+// part begins the next recording if the pending records may not have room in this one, which
+// has others.
+func (w *Writer) part() error {
+	if w.more == nil || w.records == w.queued {
+		return nil
+	}
+	size := w.out.size + int64(len(w.pending)) + endSize
+	if w.names != nil {
+		size += int64(len(w.names.text))
+	}
+	if size <= w.limit {
+		return nil
+	}
+	if err := w.writeJSON(blockEnd, ending{Records: w.records - w.queued, Lost: make([]uint64, bpf.Counters), More: true}); err != nil {
+		return err
+	}
+	to, err := w.more()
+	if err != nil {
+		return err
+	}
+	w.info.Part++
+	if err := w.begin(to); err != nil || w.names == nil {
+		return err
+	}
+	for rest := w.pending; len(rest) > 0; { // the symbols are not in this recording
+		size, n := binary.Uvarint(rest)
+		w.names.scan(rest[n : n+int(size)])
+		rest = rest[n+int(size):]
+	}
+	return nil
 }
 
 // End completes the recording. It does not close the underlying writer.
@@ -145,7 +223,7 @@ func (w *Writer) End(l event.Losses) error {
 	if w.err != nil {
 		return w.err
 	}
-	if err := w.writeJSON(blockEnd, ending{w.records, l.Lost[:], l.Cut, l.Uncounted}); err != nil {
+	if err := w.writeJSON(blockEnd, ending{Records: w.records, Lost: l.Lost[:], Cut: l.Cut, Uncounted: l.Uncounted}); err != nil {
 		return fmt.Errorf("writing a recording: %w", err)
 	}
 	return nil
