@@ -137,6 +137,29 @@ func TestRenewFunctions(t *testing.T) {
 	at(first)
 }
 
+// TestRenewSymbol: to name what lies in vmlinux, and what has no name for sure, nothing is
+// read again.
+func TestRenewSymbol(t *testing.T) {
+	root := fstest.MapFS{kallsymsFile: {Data: []byte("ffffffff81000000 T _text\nffffffff81000010 T ip_rcv\nffffffff81000020 T _etext\n")}}
+	v := Open(root)
+	v.Symbol(0)
+	v.Renew()
+	root[kallsymsFile] = &fstest.MapFile{Data: []byte("ffffffff81000000 T _text\nffffffff81000010 T ip_rc2\nffffffff81000020 T _etext\nffffffffc0000000 t bpf_trampoline_1\t[bpf]\n")}
+	for _, c := range []struct {
+		addr uint64
+		want string
+	}{
+		{0xffffffff81000018, "ip_rcv"},
+		{0xffff888012345678, ""},
+		{0xffffffffc0000008, "bpf_trampoline_1"}, // here the symbols are read
+		{0xffffffff81000018, "ip_rc2"},
+	} {
+		if s, ok := v.Symbol(c.addr); s.Name != c.want || ok != (c.want != "") {
+			t.Errorf("%#x is in %q, want %q", c.addr, s.Name, c.want)
+		}
+	}
+}
+
 func TestHiddenAddresses(t *testing.T) {
 	hidden := "0000000000000000 T _text\n0000000000000000 T ip_rcv\n"
 	v := Open(fstest.MapFS{kallsymsFile: {Data: []byte(hidden)}})

@@ -207,11 +207,30 @@ func (v *View) Symbol(addr uint64) (Symbol, bool) {
 	if r := v.ranges.Load(); r != nil {
 		return r.find(addr)
 	}
+	if s, ok, certain := v.symbolBefore(addr); certain {
+		return s, ok
+	}
 	t, err := v.symbols()
 	if err != nil {
 		return Symbol{}, false
 	}
 	return t.find(addr)
+}
+
+// symbolBefore looks an address up in the table that was there before Renew, while there is
+// no newer one. certain says that a newer one would say the same: vmlinux stays where it is,
+// and far from it there is no code. Most pointers lead to data there.
+func (v *View) symbolBefore(addr uint64) (s Symbol, ok, certain bool) {
+	old := v.before.Load()
+	if old == nil || v.table.Load().done.Load() {
+		return s, false, false
+	}
+	t, err := old.get()
+	if err != nil {
+		return s, false, false
+	}
+	s, ok = t.find(addr)
+	return s, ok, ok && s.Module == "" || !ok && !t.reaches(addr)
 }
 
 // SymbolNamed returns the first symbol called name, preferably in vmlinux; if module is not
@@ -283,6 +302,17 @@ func (v *View) Symbols() error {
 		return &accessError{File: kallsymsFile, Need: "run as root or with CAP_SYSLOG", Give: "addresses of functions", Err: errHidden}
 	}
 	return nil
+}
+
+// reach is more than a call instruction reaches. The kernel puts all code that it allocates
+// no farther from its own: modules, BPF programs, trampolines.
+const reach = 4 << 30
+
+// reaches reports whether there is a symbol so near to an address that there may be code.
+func (t *symbolTable) reaches(addr uint64) bool {
+	order := t.sorted()
+	next := sort.Search(len(order), func(i int) bool { return t.symbols[order[i]].addr > addr })
+	return next > 0 && addr-t.symbols[order[next-1]].addr < reach || next < len(order) && t.symbols[order[next]].addr-addr < reach
 }
 
 // find returns the symbol at an address: the nearest one at or below it, unless it ends
