@@ -36,7 +36,8 @@ type result struct {
 	Memory                memory // when all was detached
 }
 
-// traceBatches traces batches of functions in this machine, each for a time. It reads them
+// traceBatches traces batches of functions in this machine, each for a time, and detaches
+// them under load. It reads them
 // from in, arrays of names as JSON, and writes a result for each. The kernel is opened once:
 // to read its types and symbols takes longer than to trace.
 func traceBatches(in io.Reader, out io.Writer, method layout.Method, long time.Duration) error {
@@ -49,7 +50,11 @@ func traceBatches(in io.Reader, out io.Writer, method layout.Method, long time.D
 		return err
 	}
 	defer messages.Close()
-	b := &batches{kernel: kernel, method: method, long: long}
+	load, err := startLoad()
+	if err != nil {
+		return err
+	}
+	b := &batches{kernel: kernel, method: method, long: long, load: load}
 	names, results := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var batch []string
@@ -81,6 +86,7 @@ type batches struct {
 	kernel *tracer.Kernel
 	method layout.Method
 	long   time.Duration
+	load   load
 }
 
 // trace traces functions once and adds to r what comes of it. Where nothing can be attached,
@@ -91,7 +97,7 @@ func (b *batches) trace(names []string, r *result) error {
 	r.Attach += time.Since(begin)
 	switch refused := refusedByName(err); {
 	case err == nil:
-		return errors.Join(b.read(t, r), b.detach(t, r))
+		return errors.Join(b.load.on(), b.read(t, r), b.detach(t, r), b.load.off())
 	case len(refused) > 0:
 		maps.Copy(r.Refused, refused)
 		names = slices.DeleteFunc(names, func(name string) bool { return refused[name] != "" })
