@@ -97,7 +97,7 @@ func (b *batches) trace(names []string, r *result) error {
 	r.Attach += time.Since(begin)
 	switch refused := refusedByName(err); {
 	case err == nil:
-		return errors.Join(b.load.on(), b.read(t, r), b.detach(t, r), b.load.off())
+		return errors.Join(b.read(t, r), b.load.on(), b.detach(t, r), b.load.off())
 	case len(refused) > 0:
 		maps.Copy(r.Refused, refused)
 		names = slices.DeleteFunc(names, func(name string) bool { return refused[name] != "" })
@@ -135,18 +135,28 @@ func (b *batches) attach(names []string, r *result) (*tracer.Tracer, error) {
 	}
 }
 
-// read reads what is traced for a time, and makes the text of it that ksnoop would print.
+// read traces for a time under load, and reads what has come of it until there is no more:
+// it makes the text that ksnoop would print.
 func (b *batches) read(t *tracer.Tracer, r *result) error {
 	begin := time.Now()
 	defer func() { r.Trace += time.Since(begin) }()
+	if err := b.load.on(); err != nil {
+		return err
+	}
 	ctx, stop := context.WithTimeout(context.Background(), b.long)
 	defer stop()
+	idle := make(chan error, 1)
+	context.AfterFunc(ctx, func() { idle <- b.load.off() })
 	for call, err := range t.Calls(ctx) {
 		if err != nil {
 			return err
 		}
 		r.Calls++
 		r.Text += len(call.String())
+	}
+	stop()
+	if err := <-idle; err != nil {
+		return err
 	}
 	losses, err := t.Losses()
 	for _, l := range losses {
