@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
 )
 
 // recordedCalls is a recording of vfs_read(count == 33, file, return == 33), three calls.
@@ -76,6 +79,7 @@ func TestReplayRefusesToAnswer(t *testing.T) {
 		{[]string{recordedCalls, "-x", "EINVAL"}, "-x, -X and -L are about sessions, and calls were recorded"},
 		{[]string{recordedCalls, "--since", "soon"}, `--since "soon" is no time`},
 		{[]string{recordedCalls, "--grep", "/(/"}, "--grep /(/: error parsing regexp"},
+		{[]string{recordedCalls, "--info", "vfs_read"}, "--info says what is in the recording"},
 		{[]string{recordedSessions, "__sys_bpf(cmd)"}, "sessions were recorded: they can be filtered"},
 		{[]string{recordedSessions, "-x", "EFOO"}, `"EFOO" is no error`},
 	} {
@@ -86,5 +90,36 @@ func TestReplayRefusesToAnswer(t *testing.T) {
 		if _, err := os.Stat(out); err == nil {
 			t.Fatalf("%q left a file behind", test.args)
 		}
+	}
+}
+
+func TestReplayInfo(t *testing.T) {
+	for name, lines := range map[string][]string{
+		recordedCalls: {"writer     ksnoop ", "kernel     6.", "records    3\n", "SPEC       vfs_read(count == 33, file, return == 33)\n",
+			"function          3  kprobe       vfs_read\n", "lost       nothing\n", "blocks     records ", "blocks     end "},
+		recordedSessions: {"sessions   1, all calls, all arguments\n", "function          1  kprobe       __sys_bpf\n", "function          0  kprobe       array_map_alloc_check\n", "date       20"},
+		nestedReads(t, event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3}}): {"records    4\n", "time       1.000000 to 4.000000: 3s\n", "lost       3 records lost because the ring buffer was full\n"},
+	} {
+		stdout, stderr, status := ran("replay", "--info", name)
+		for _, line := range lines {
+			if !strings.Contains("\n"+stdout, "\n"+line) {
+				t.Errorf("%s has no line %q:\n%s", name, line, stdout)
+			}
+		}
+		if status != 0 || stderr != "" {
+			t.Errorf("%s: status %d: %s", name, status, stderr)
+		}
+	}
+	whole, err := os.ReadFile(recordedCalls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.ks")
+	if err := os.WriteFile(cut, whole[:len(whole)-10], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, status := ran("replay", "--info", cut)
+	if status != exitFailed || !strings.Contains(stdout, "records    3\n") || strings.Contains(stdout, "lost  ") || !strings.Contains(stderr, "the recording was cut off") {
+		t.Errorf("of a recording that was cut off: status %d\n%s%s", status, stdout, stderr)
 	}
 }

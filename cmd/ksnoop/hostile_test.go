@@ -197,7 +197,7 @@ func TestHostileRecording(t *testing.T) {
 	for _, test := range []struct {
 		shown int
 		args  []string
-	}{{0, []string{"nothing"}}, {0, []string{"*(nothing)"}}} {
+	}{{1, []string{"--info"}}, {0, []string{"nothing"}}, {0, []string{"*(nothing)"}}} {
 		t.Run(test.args[0], func(t *testing.T) {
 			compareNames(t, test.shown, func(name string) string {
 				return both(append([]string{"replay", hostileRecording(t, name, false)}, test.args...)...)

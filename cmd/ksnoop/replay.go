@@ -39,13 +39,16 @@ SPECs ask for other values of the calls, and for fewer calls. They are answered 
 the values that were recorded; what does not follow from these is refused. A SPEC
 without parentheses shows all that was recorded of a function.`),
 		Example: "  ksnoop trace --record calls.ks 'vfs_read(*file, count, return)' -- cat /etc/passwd\n  ksnoop replay calls.ks\n" +
-			"  ksnoop replay calls.ks 'vfs_read(file->f_flags, return < count)'",
+			"  ksnoop replay calls.ks 'vfs_read(file->f_flags, return < count)'\n  ksnoop replay --info calls.ks",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("replay takes a FILE")
 			}
 			if err := f.output.check(c.Flags()); err != nil {
 				return err
+			}
+			if f.info && len(args) > 1 {
+				return usagef("--info says what is in the recording; it takes no SPEC")
 			}
 			ask, err := f.ask.understand(args[1:])
 			if err != nil {
@@ -57,6 +60,7 @@ without parentheses shows all that was recorded of a function.`),
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.follow.add(flags)
+	flags.BoolVar(&f.info, "info", false, "print what is in the recording instead: kernel, SPECs, functions, times, losses, sizes")
 	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records or sessions")
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
@@ -73,6 +77,7 @@ without parentheses shows all that was recorded of a function.`),
 // replayFlags are the options of "ksnoop replay".
 type replayFlags struct {
 	follow   following
+	info     bool
 	count    uint64
 	join     bool
 	compact  bool
@@ -104,6 +109,13 @@ func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer)
 	r, err := record.NewReader(in)
 	if err != nil {
 		return f.follow.ended(fmt.Errorf("%s: %w", name, err), stderr)
+	}
+	if f.info {
+		err := f.follow.ended(describe(stdout, r), stderr)
+		if err != nil {
+			return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
+		}
+		return nil
 	}
 	return f.show(name, r, ask, stdout, stderr)
 }

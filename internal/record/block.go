@@ -34,6 +34,9 @@ const (
 	blockSymbols blockKind = 6 // lines for kernel.View.AddSymbols
 )
 
+// blockKinds says what is in the blocks of each kind.
+var blockKinds = [...]string{blockInfo: "info", blockFile: "files of the kernel", blockPlan: "plan", blockRecords: "records", blockEnd: "end", blockSymbols: "symbols"}
+
 // A block's header: its kind, its size, its size when decompressed, and a CRC-32C of these
 // three and of the bytes that follow.
 const (
@@ -116,6 +119,7 @@ type blockReader struct {
 	r      io.Reader
 	dec    *zstd.Decoder
 	packed bytes.Buffer
+	sizes  [len(blockKinds)]Size
 }
 
 // newBlockReader reads the magic.
@@ -177,7 +181,20 @@ func (b *blockReader) read(dst []byte) (blockKind, []byte, error) {
 	if len(data) != limit {
 		return 0, dst, damaged("a block of %d bytes has %d", size, len(data)-len(dst))
 	}
+	b.count(blockKind(header[0]), packed, size)
 	return blockKind(header[0]), data, nil
+}
+
+// count counts a block that was read.
+func (b *blockReader) count(kind blockKind, packed, size uint32) {
+	if int(kind) >= len(b.sizes) {
+		return
+	}
+	s := &b.sizes[kind]
+	s.Kind = blockKinds[kind]
+	s.Blocks++
+	s.Packed += headerSize + uint64(packed)
+	s.Bytes += uint64(size)
 }
 
 func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
