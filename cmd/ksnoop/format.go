@@ -7,8 +7,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/internal/folded"
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/perfetto"
+	"github.com/ksnoop/ksnoop/internal/pprof"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
@@ -18,6 +21,9 @@ type format struct {
 	name string
 	// binary formats are no text: they do not go to a terminal.
 	binary bool
+	// whole formats have calls joined and sessions complete: what is added up, and slices, have
+	// both ends.
+	whole bool
 	// open makes a printer. It is nil for text, of which the options of calls and of
 	// sessions say more.
 	open func(output.Run, formatOptions) (eventPrinter, error)
@@ -25,7 +31,8 @@ type format struct {
 
 // formatOptions are the options of single formats.
 type formatOptions struct {
-	strings64 bool // JSON: 64-bit integers are strings
+	strings64 bool       // JSON: 64-bit integers are strings
+	weight    weightFlag // of folded
 }
 
 // An eventPrinter prints both calls and sessions.
@@ -40,7 +47,24 @@ var formats = [...]format{
 	{name: "json", open: func(of output.Run, o formatOptions) (eventPrinter, error) {
 		return jsonlines.New(of, o.strings64), nil
 	}},
+	{name: "perfetto", binary: true, whole: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return perfetto.New(r), nil }},
+	{name: "pprof", binary: true, whole: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return pprof.New(r), nil }},
+	{name: "folded", whole: true, open: func(r output.Run, o formatOptions) (eventPrinter, error) { return folded.New(r, o.weight.Weight), nil }},
 }
+
+// A weightFlag is a folded.Weight as an option.
+type weightFlag struct{ folded.Weight }
+
+var _ pflag.Value = (*weightFlag)(nil)
+
+// Set implements pflag.Value.
+func (w *weightFlag) Set(s string) (err error) {
+	w.Weight, err = folded.ParseWeight(s)
+	return err
+}
+
+// Type implements pflag.Value.
+func (w *weightFlag) Type() string { return "WEIGHT" }
 
 func formatNames() string {
 	names := make([]string, len(formats))
@@ -82,6 +106,9 @@ func (f *formatFlag) Type() string { return "FORMAT" }
 
 // text reports whether it is text.
 func (f *formatFlag) text() bool { return f.format == nil || f.open == nil }
+
+// whole reports whether the format has calls joined and sessions complete.
+func (f *formatFlag) whole() bool { return f.format != nil && f.format.whole }
 
 // A picture is all that decides how the events of a run are printed.
 type picture struct {

@@ -26,6 +26,7 @@ func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
 	flags.Var(&f.format, "format", "print in this `FORMAT`: "+formatNames())
 	flags.BoolVar(&f.format.options.strings64, "json-strings", false, "with --format json: write integers of 64-bit types as strings")
 	flags.StringVarP(&f.file, "output", "o", "", "print to a new `FILE`")
+	flags.Var(&f.format.options.weight, "weight", "with --format folded: what is added up: calls, time (in the function itself, ns) or errors (that began in it)")
 	flags.BoolVar(&f.force, "force", false, force)
 }
 
@@ -39,6 +40,9 @@ func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 	}
 	if f.format.options.strings64 && f.format.String() != "json" {
 		return usagef("--json-strings goes with --format json")
+	}
+	if flags.Changed("weight") && f.format.String() != "folded" {
+		return usagef("--weight goes with --format folded")
 	}
 	if f.format.text() {
 		return nil

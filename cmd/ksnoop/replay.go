@@ -207,12 +207,12 @@ func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 		p.sessions = f.look.sessions(how, f.verbose, f.branches.options(), out.Writer)
 		printer, err := f.output.format.sessions(&p)
 		keep, err2 := s.ask.keepSession(&p)
-		return &show.Sessions{Plan: s.plan(), Traced: how.Traced, Live: how.Live, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
+		return &show.Sessions{Plan: s.plan(), Traced: how.Traced, Live: how.Live && !f.output.format.whole(), Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 	}
 	p.withTails(recordedTails(s.Kernel()))
 	p.tails.Branches = f.branches.options()
 	printer, err := f.output.format.calls(&p)
 	keep, err2 := s.ask.keepCall(&p)
-	join := f.join || s.answer != nil && s.answer.Pairs()
+	join := f.join || f.output.format.whole() || s.answer != nil && s.answer.Pairs()
 	return &show.Calls{Plan: s.plan(), Join: join, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 }

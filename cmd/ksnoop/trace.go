@@ -420,13 +420,13 @@ func (t *tracing) view() (show.View, error) {
 	format := &t.flags.output.format
 	if t.plan.Sessions {
 		printer, err := format.sessions(&t.picture)
-		return &show.Sessions{Plan: t.plan, Traced: t.sessions.Traced, Live: t.sessions.Live, Count: t.flags.count, Printer: printer}, err
+		return &show.Sessions{Plan: t.plan, Traced: t.sessions.Traced, Live: t.sessions.Live && !format.whole(), Count: t.flags.count, Printer: printer}, err
 	}
 	if t.recordOnly() {
 		return &show.Counted{Plan: t.plan, Count: t.flags.drained()}, nil
 	}
 	printer, err := format.calls(&t.picture)
-	return &show.Calls{Plan: t.plan, Join: t.flags.join, Count: t.flags.count, Printer: printer}, err
+	return &show.Calls{Plan: t.plan, Join: t.flags.join || format.whole(), Count: t.flags.count, Printer: printer}, err
 }
 
 // where is where what is printed goes: nowhere with --record alone.

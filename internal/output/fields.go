@@ -5,6 +5,7 @@ package output
 import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -93,3 +94,19 @@ func (f Field) Append(dst []byte, e *event.Event) []byte {
 	}
 	return f.f.appendContent(dst, e)
 }
+
+// Args writes the arguments that -A captures, each on one line.
+type Args struct{ printer *valuePrinter }
+
+// NewArgs returns Args. symbol is that of NewCalls.
+func NewArgs(symbol func(dst []byte, addr uint64) []byte) *Args {
+	return &Args{newValuePrinter(&SessionOptions{Symbol: symbol})}
+}
+
+// Append appends an argument's value.
+func (a *Args) Append(dst []byte, arg *session.Arg) ([]byte, error) {
+	return a.printer.appendArg(dst, arg)
+}
+
+// ArgName returns the name of argument i, counted from 0: arg1, arg2, ... if it has none.
+func ArgName(arg *session.Arg, i int) string { return string(appendParamName(nil, arg.Param, i)) }

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"iter"
 	"strconv"
 	"time"
 
@@ -161,24 +162,33 @@ func (p *Sessions) appendTime(dst []byte, ns uint64) []byte {
 	return p.options.Boot.Add(time.Duration(ns)).AppendFormat(dst, "15:04:05.000000")
 }
 
+// LostIn yields what is missing in a session, and how much of it.
+func LostIn(l *session.Lost) iter.Seq2[string, uint32] {
+	return func(yield func(string, uint32) bool) {
+		for _, x := range [...]struct {
+			n    uint32
+			text string
+		}{
+			{l.Deep, "calls were nested deeper than is kept"},
+			{l.Returns, "calls ended unseen"},
+			{l.Room, "calls not seen: the kernel has no room to wait for more returns at once"},
+			{l.Reasons, "failures gave way to later ones before it was known whether they were the reason"},
+			{l.Chunk, "parts of this session could not be sent"},
+			{l.Args, "calls had values for which there was no room"},
+			{l.Chains, "interim stacks left out: the session took too much memory"},
+		} {
+			if x.n > 0 && !yield(x.text, x.n) {
+				return
+			}
+		}
+	}
+}
+
 // appendLost appends a line for each kind of loss.
 func appendLost(dst []byte, l *session.Lost) []byte {
-	for _, x := range [...]struct {
-		n    uint32
-		text string
-	}{
-		{l.Deep, "calls were nested deeper than is kept"},
-		{l.Returns, "calls ended unseen"},
-		{l.Room, "calls not seen: the kernel has no room to wait for more returns at once"},
-		{l.Reasons, "failures gave way to later ones before it was known whether they were the reason"},
-		{l.Chunk, "parts of this session could not be sent"},
-		{l.Args, "calls had values for which there was no room"},
-		{l.Chains, "interim stacks left out: the session took too much memory"},
-	} {
-		if x.n > 0 {
-			dst = strconv.AppendUint(append(dst, "--- "...), uint64(x.n), 10)
-			dst = append(append(append(dst, ' '), x.text...), " ---\n"...)
-		}
+	for what, n := range LostIn(l) {
+		dst = strconv.AppendUint(append(dst, "--- "...), uint64(n), 10)
+		dst = append(append(append(dst, ' '), what...), " ---\n"...)
 	}
 	if l.Stack {
 		dst = append(dst, "--- the kernel's stack could not be taken ---\n"...)

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perfetto
+
+import (
+	"math"
+	"time"
+
+	"github.com/ksnoop/ksnoop/internal/calls"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/samples"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+)
+
+// defaultLimit bounds the memory for what is named by numbers, in bytes.
+const defaultLimit = 32 << 20
+
+// A slice is a call of a session with its place in time.
+type slice struct {
+	node       int
+	begin, end uint64
+}
+
+// A Printer writes a trace.
+type Printer struct {
+	boot    time.Time
+	limit   int
+	sampler *samples.Sampler
+	values  *output.Fields
+	args    *output.Args
+	tables  tables
+	now     uint64 // time of the newest event
+	gaps    bool   // something was lost
+
+	body   []byte // of the event that is being made
+	text   []byte
+	frames []symbols.Frame
+	slices []slice
+	open   []int
+}
+
+// New returns a Printer of a run.
+func New(r output.Run) *Printer {
+	symbol := symbols.Appender(r.Kernel)
+	p := &Printer{boot: r.Boot, limit: defaultLimit, sampler: samples.New(&r), values: output.NewFields(symbol), args: output.NewArgs(symbol)}
+	p.tables.reset()
+	return p
+}
+
+// AppendHeader appends the trace's clocks.
+func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
+	dst, packet := begin(dst, tracePacket)
+	dst = appendUint(dst, packetSequenceID, sequence)
+	dst, snapshot := begin(dst, packetClockSnapshot)
+	dst = appendClock(dst, clockMonotonic, 0)
+	if ns := p.boot.UnixNano(); !p.boot.IsZero() && ns > 0 {
+		dst = appendClock(dst, clockRealtime, uint64(ns))
+	}
+	dst = end(appendUint(dst, snapshotPrimary, clockMonotonic), snapshot)
+	return p.restart(end(dst, packet)), nil
+}
+
+// appendClock appends what a clock showed when the kernel's monotonic clock was zero.
+func appendClock(dst []byte, id, ns uint64) []byte {
+	dst, start := begin(dst, snapshotClocks)
+	return end(appendUint(appendUint(dst, clockID, id), clockTimestamp, ns), start)
+}
+
+// restart begins the tables anew.
+func (p *Printer) restart(dst []byte) []byte {
+	p.tables.reset()
+	dst, packet := begin(dst, tracePacket)
+	dst = appendUint(appendUint(dst, packetSequenceID, sequence), packetSequenceFlags, stateCleared)
+	dst, defaults := begin(dst, packetDefaults)
+	dst = end(appendUint(dst, defaultsClockID, clockMonotonic), defaults)
+	return end(dst, packet)
+}
+
+// bounded begins the tables anew if they have become too large.
+func (p *Printer) bounded(dst []byte) []byte {
+	if p.tables.size <= p.limit {
+		return dst
+	}
+	return p.restart(dst)
+}
+
+// appendEvent appends the event in p.body, before it the table entries that it is the first
+// to use. It happened at a time, on a track.
+func (p *Printer) appendEvent(dst []byte, at uint64, on track, kind uint64) []byte {
+	p.now = max(p.now, at)
+	dst, packet := begin(dst, tracePacket)
+	dst = appendUint(dst, packetTimestamp, min(at, math.MaxInt64)) // the reader has them signed
+	dst = appendUint(appendUint(dst, packetSequenceID, sequence), packetSequenceFlags, needsState)
+	if fresh := p.tables.take(); len(fresh) > 0 {
+		dst = appendString(dst, packetInternedData, fresh)
+	}
+	dst, start := begin(dst, packetTrackEvent)
+	dst = appendUint(appendUint(dst, eventType, kind), eventTrack, on.uuid())
+	return end(end(append(dst, p.body...), start), packet)
+}
+
+// name begins the body of an event with a name and a category.
+func (p *Printer) name(name, category string) {
+	id := p.tables.name(internedEventNames, name)
+	p.body = appendUint(p.body[:0], eventName, id)
+	p.body = appendUint(p.body, eventCategory, p.tables.name(internedCategories, category))
+}
+
+// callstack adds a stack to the body, outermost first.
+func (p *Printer) callstack(frames []symbols.Frame) {
+	if len(frames) > 0 {
+		p.body = appendUint(p.body, eventCallstack, p.tables.callstack(frames))
+	}
+}
+
+// Categories of events.
+const (
+	categoryCall   = "call"
+	categoryFailed = "failed"
+	categoryLost   = "lost"
+)
+
+// AppendCall appends a call: a slice if both its ends are known, otherwise an instant.
+func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
+	base := len(dst)
+	s, err := p.sampler.Call(c)
+	if err != nil {
+		return dst, err
+	}
+	last := c.Return
+	if last == nil {
+		last = c.Entry
+	}
+	dst = p.bounded(dst)
+	on := threadTrack(last.PID, last.TID, last.CPU)
+	dst = p.appendTrack(dst, on, s.Comm, "")
+	p.name(last.Probe.Name, category(s.Errno))
+	p.callstack(s.Stack)
+	p.uint("cpu", uint64(last.CPU))
+	entered, isSlice := samples.Entered(c)
+	isSlice = isSlice || c.End == calls.Open && !p.gaps // else its return may be among what is lost
+	if note := incomplete[c.End]; note != "" {
+		p.string("incomplete", note)
+	}
+	first := c.Return
+	if c.Entry != nil {
+		first = c.Entry
+	}
+	if err := p.fields(first); err != nil {
+		return dst[:base], err
+	}
+	if isSlice {
+		if c.Return == nil {
+			return p.appendEvent(dst, last.Time, on, typeBegin), nil
+		}
+		dst = p.appendEvent(dst, entered, on, typeBegin)
+		p.body = p.body[:0]
+	}
+	if c.Entry != nil && c.Return != nil {
+		if err := p.fields(c.Return); err != nil {
+			return dst[:base], err
+		}
+	}
+	if s.Errno != "" {
+		p.string("errno", s.Errno)
+	}
+	if isSlice {
+		return p.appendEvent(dst, last.Time, on, typeEnd), nil
+	}
+	return p.appendEvent(dst, last.Time, on, typeInstant), nil
+}
+
+// category returns the category of a call.
+func category(errno string) string {
+	if errno != "" {
+		return categoryFailed
+	}
+	return categoryCall
+}
+
+// incomplete says why half of a call is missing.
+var incomplete = [...]string{
+	calls.NoEntry: "its entry was not recorded",
+	calls.Open:    "it had not returned by the end",
+	calls.Evicted: "its return was no longer waited for: too many calls were open",
+	calls.Gap:     "",
+}
+
+// losses is the track of what is missing.
+var losses = track{kind: trackOfLosses}
+
+// AppendLoss appends an instant where records are missing.
+func (p *Printer) AppendLoss(dst []byte, l event.Loss) []byte {
+	p.gaps = true
+	at := l.Time
+	if at == 0 {
+		at = p.now
+	}
+	return p.appendLost(p.bounded(dst), at, output.LossText(l.Cause), l.Count)
+}
+
+// appendLost appends an instant on the track of losses.
+func (p *Printer) appendLost(dst []byte, at uint64, what string, n uint64) []byte {
+	dst = p.appendTrack(dst, losses, "lost", "")
+	p.name(what, categoryLost)
+	p.uint("count", n)
+	return p.appendEvent(dst, at, losses, typeInstant)
+}
+
+// AppendEnd appends nothing: each event is whole.
+func (*Printer) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) { return dst, nil }

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perfetto
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// A reader reads a trace as trace_processor does: what packets name by numbers is looked up
+// in the state of their sequence, and events are put in the order of their times.
+type reader struct {
+	t      testing.TB
+	state  map[string]string // of the sequence: texts by table and number
+	clock  uint64
+	tracks map[uint64]string // descriptions by UUID
+	order  []uint64          // of tracks, as they came
+	events []readEvent
+	clears int
+	given  map[string]string // all that was interned, ever
+}
+
+type readEvent struct {
+	time  uint64
+	track uint64
+	kind  protoreflect.Name
+	text  string
+}
+
+// read reads a trace.
+func read(t testing.TB, raw []byte) *reader {
+	t.Helper()
+	trace := dynamicpb.NewMessage(compiled(t, "testdata/trace.proto").Messages().ByName("Trace"))
+	if err := proto.Unmarshal(raw, trace); err != nil {
+		t.Fatal(err)
+	}
+	noUnknown(t, trace)
+	r := &reader{t: t, tracks: map[uint64]string{}, given: map[string]string{}}
+	for _, p := range listOf(trace, "packet") {
+		r.packet(p)
+	}
+	slices.SortStableFunc(r.events, func(a, b readEvent) int { return cmp.Compare(a.time, b.time) })
+	return r
+}
+
+// noUnknown finds fields that are not published, and texts that are no text.
+func noUnknown(t testing.TB, m protoreflect.Message) {
+	if len(m.GetUnknown()) > 0 {
+		t.Errorf("%s has unknown fields: %x", m.Descriptor().FullName(), m.GetUnknown())
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsList() && f.Message() != nil:
+			for i := range v.List().Len() {
+				noUnknown(t, v.List().Get(i).Message())
+			}
+		case f.Message() != nil:
+			noUnknown(t, v.Message())
+		}
+		return true
+	})
+}
+
+func field(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {
+	return m.Get(m.Descriptor().Fields().ByName(name))
+}
+
+func has(m protoreflect.Message, name protoreflect.Name) bool {
+	return m.Has(m.Descriptor().Fields().ByName(name))
+}
+
+func listOf(m protoreflect.Message, name protoreflect.Name) (list []protoreflect.Message) {
+	l := field(m, name).List()
+	for i := range l.Len() {
+		list = append(list, l.Get(i).Message())
+	}
+	return list
+}
+
+func (r *reader) packet(p protoreflect.Message) {
+	if id := field(p, "trusted_packet_sequence_id").Uint(); id != sequence {
+		r.t.Fatalf("a packet of sequence %d", id)
+	}
+	flags := field(p, "sequence_flags").Uint()
+	if flags&1 != 0 {
+		r.state, r.clock = map[string]string{}, 0
+		r.clears++
+	}
+	if has(p, "trace_packet_defaults") {
+		r.clock = field(field(p, "trace_packet_defaults").Message(), "timestamp_clock_id").Uint()
+	}
+	r.intern(field(p, "interned_data").Message())
+	if has(p, "clock_snapshot") {
+		r.snapshot(field(p, "clock_snapshot").Message())
+	}
+	if has(p, "track_descriptor") {
+		r.track(field(p, "track_descriptor").Message())
+	}
+	if has(p, "track_event") {
+		if flags&2 == 0 || r.clock != clockMonotonic {
+			r.t.Fatalf("an event with flags %d and clock %d", flags, r.clock)
+		}
+		r.event(field(p, "timestamp").Uint(), field(p, "track_event").Message())
+	}
+}
+
+func (r *reader) intern(d protoreflect.Message) {
+	for _, table := range []protoreflect.Name{"event_categories", "event_names", "debug_annotation_names"} {
+		for _, e := range listOf(d, table) {
+			r.put(table, field(e, "iid").Uint(), field(e, "name").String())
+		}
+	}
+	for _, table := range []protoreflect.Name{"function_names", "source_paths"} {
+		for _, e := range listOf(d, table) {
+			r.put(table, field(e, "iid").Uint(), string(field(e, "str").Bytes()))
+		}
+	}
+	for _, f := range listOf(d, "frames") {
+		text := r.look("function_names", field(f, "function_name_id").Uint())
+		if has(f, "source_path_iid") {
+			text += " " + r.look("source_paths", field(f, "source_path_iid").Uint())
+		}
+		if has(f, "line_number") {
+			text += fmt.Sprintf(":%d", field(f, "line_number").Uint())
+		}
+		if field(f, "kind").Enum() != kindKernel {
+			r.t.Errorf("frame %s is of kind %d", text, field(f, "kind").Enum())
+		}
+		r.put("frames", field(f, "iid").Uint(), text)
+	}
+	for _, s := range listOf(d, "callstacks") {
+		var frames []string
+		l := field(s, "frame_ids").List()
+		for i := range l.Len() {
+			frames = append(frames, r.look("frames", l.Get(i).Uint()))
+		}
+		r.put("callstacks", field(s, "iid").Uint(), strings.Join(frames, " > "))
+	}
+}
+
+// put takes an entry of a table. A number is never used for two values, even after the state
+// was cleared.
+func (r *reader) put(table protoreflect.Name, id uint64, text string) {
+	key := fmt.Sprint(table, id)
+	if old, ok := r.given[key]; ok && old != text || id == 0 {
+		r.t.Errorf("%s %d is %q and %q", table, id, old, text)
+	}
+	r.state[key], r.given[key] = text, text
+}
+
+func (r *reader) look(table protoreflect.Name, id uint64) string {
+	text, ok := r.state[fmt.Sprint(table, id)]
+	if !ok {
+		r.t.Errorf("%s has no %d", table, id)
+	}
+	return text
+}
+
+func (r *reader) snapshot(s protoreflect.Message) {
+	var clocks []string
+	for _, c := range listOf(s, "clocks") {
+		clocks = append(clocks, fmt.Sprintf("%d: %d", field(c, "clock_id").Uint(), field(c, "timestamp").Uint()))
+	}
+	r.tracks[0] = fmt.Sprintf("clocks %s, primary %d", strings.Join(clocks, ", "), field(s, "primary_trace_clock").Enum())
+}
+
+func (r *reader) track(d protoreflect.Message) {
+	id := field(d, "uuid").Uint()
+	text := field(d, "name").String()
+	if has(d, "process") {
+		p := field(d, "process").Message()
+		text = fmt.Sprintf("process %d %s", field(p, "pid").Int(), field(p, "process_name").String())
+	}
+	if has(d, "thread") {
+		th := field(d, "thread").Message()
+		text = fmt.Sprintf("thread %d/%d %s", field(th, "pid").Int(), field(th, "tid").Int(), field(th, "thread_name").String())
+		if _, ok := r.tracks[field(d, "parent_uuid").Uint()]; !ok {
+			r.t.Errorf("%s has no process", text)
+		}
+	}
+	if _, ok := r.tracks[id]; !ok {
+		r.order = append(r.order, id)
+	}
+	r.tracks[id] = text
+}
+
+func (r *reader) event(time uint64, e protoreflect.Message) {
+	var text []string
+	if has(e, "name_iid") {
+		text = append(text, r.look("event_names", field(e, "name_iid").Uint()))
+	}
+	l := field(e, "category_iids").List()
+	for i := range l.Len() {
+		text = append(text, r.look("event_categories", l.Get(i).Uint()))
+	}
+	for _, a := range listOf(e, "debug_annotations") {
+		text = append(text, r.look("debug_annotation_names", field(a, "name_iid").Uint())+"="+value(a))
+	}
+	if has(e, "callstack_iid") {
+		text = append(text, "["+r.look("callstacks", field(e, "callstack_iid").Uint())+"]")
+	}
+	kind := field(e, "type").Enum()
+	r.events = append(r.events, readEvent{time, field(e, "track_uuid").Uint(),
+		e.Descriptor().Enums().ByName("Type").Values().ByNumber(kind).Name(), strings.Join(text, " ")})
+}
+
+// value writes an annotation's value with its type.
+func value(a protoreflect.Message) string {
+	f := a.WhichOneof(a.Descriptor().Oneofs().ByName("value"))
+	if f == nil {
+		return "none"
+	}
+	kind, _, _ := strings.Cut(string(f.Name()), "_")
+	if kind == "string" {
+		return fmt.Sprintf("%q", a.Get(f).String())
+	}
+	return fmt.Sprintf("%s(%v)", kind, a.Get(f))
+}
+
+// lines returns the events by track: slices within slices are indented.
+func (r *reader) lines() (lines []string) {
+	for _, id := range r.order {
+		lines = append(lines, r.tracks[id])
+		depth := 0
+		for _, e := range r.events {
+			if e.track != id {
+				continue
+			}
+			mark := map[protoreflect.Name]string{"TYPE_SLICE_BEGIN": "{ ", "TYPE_SLICE_END": "} ", "TYPE_INSTANT": "* "}[e.kind]
+			if e.kind == "TYPE_SLICE_END" {
+				if depth--; depth < 0 {
+					r.t.Fatalf("%s: a slice ends at %d that has not begun", r.tracks[id], e.time)
+				}
+			}
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("%s%d %s%s", strings.Repeat("  ", depth+1), e.time, mark, e.text), " "))
+			if e.kind == "TYPE_SLICE_BEGIN" {
+				depth++
+			}
+		}
+	}
+	for _, e := range r.events {
+		if _, ok := r.tracks[e.track]; !ok {
+			r.t.Errorf("an event on no track: %s", e.text)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perfetto
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// A track is a row of the trace.
+type track struct {
+	kind     trackKind
+	pid, tid uint32
+	cpu      uint16 // of idle threads and interrupts only
+}
+
+type trackKind byte
+
+const (
+	trackOfProcess trackKind = iota + 1
+	trackOfThread
+	// trackOfIdle is a CPU's idle thread. All of them have ID 0, but they run at once.
+	trackOfIdle
+	trackOfInterrupts // on a CPU
+	trackOfLosses
+)
+
+// trackCost is the memory of a known track in bytes, besides its name.
+const trackCost = 100
+
+// threadTrack returns the track of a thread.
+func threadTrack(pid, tid uint32, cpu uint16) track {
+	if tid == 0 {
+		return track{kind: trackOfIdle, cpu: cpu}
+	}
+	return track{kind: trackOfThread, pid: pid, tid: tid}
+}
+
+// uuid returns the track's ID, which is the same in every trace.
+func (t track) uuid() uint64 {
+	b := append([]byte("ksnoop"), byte(t.kind))
+	b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, t.pid), t.tid)
+	b = binary.LittleEndian.AppendUint16(b, t.cpu)
+	h := fnv.New64a()
+	_, _ = h.Write(b) // never fails
+	return h.Sum64()
+}
+
+// appendTrack appends what describes a track, if that has not been written yet or its name
+// has changed. A process has the name of its main thread unless a better one is known.
+func (p *Printer) appendTrack(dst []byte, t track, name, process string) []byte {
+	if t.kind == trackOfThread {
+		if process == "" && t.pid == t.tid {
+			process = name
+		}
+		dst = p.appendTrack(dst, track{kind: trackOfProcess, pid: t.pid}, process, "")
+	}
+	known, ok := p.tables.tracks[t]
+	if ok && (known == name || name == "") {
+		return dst
+	}
+	if !ok {
+		p.tables.size += trackCost
+	}
+	p.tables.size += len(name) - len(known)
+	p.tables.tracks[t] = name
+	dst, packet := begin(dst, tracePacket)
+	dst = appendUint(dst, packetSequenceID, sequence)
+	dst, start := begin(dst, packetTrack)
+	dst = end(p.appendDescriptor(dst, t, name), start)
+	return end(dst, packet)
+}
+
+// appendDescriptor appends the fields of a track.
+func (p *Printer) appendDescriptor(dst []byte, t track, name string) []byte {
+	dst = appendUint(dst, trackUUID, t.uuid())
+	p.text = terminal.AppendName(p.text[:0], name)
+	var start int
+	switch t.kind {
+	case trackOfProcess:
+		dst, start = begin(dst, trackProcess)
+		dst = appendUint(dst, processPID, uint64(int32(t.pid)))
+		if name != "" {
+			dst = appendString(dst, processName, p.text)
+		}
+		return end(dst, start)
+	case trackOfThread:
+		dst = appendUint(dst, trackParent, track{kind: trackOfProcess, pid: t.pid}.uuid())
+		dst, start = begin(dst, trackThread)
+		dst = appendUint(appendUint(dst, threadPID, uint64(int32(t.pid))), threadTID, uint64(t.tid))
+		if name != "" {
+			dst = appendString(dst, threadName, p.text)
+		}
+		return end(dst, start)
+	case trackOfInterrupts:
+		p.text = strconv.AppendUint(append(p.text[:0], "interrupts, CPU "...), uint64(t.cpu), 10)
+	case trackOfIdle:
+		p.text = append(strconv.AppendUint(append(p.text, " (CPU "...), uint64(t.cpu), 10), ')')
+	}
+	return appendString(dst, trackName, p.text)
+}
