@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build generate setup setup-guest check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
+.PHONY: build generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -59,8 +59,14 @@ generated: setup
 test: check generated
 	$(TESTRUN) -unit -live
 
-# Everything everywhere, and what works where is written down.
-test-all: check generated
+# Everything everywhere, and what works where is written down. Other programs read what
+# ksnoop writes, too: those take much room.
+TOOL_PACKAGES := chromium $(if $(shell command -v npm),,npm)
+setup-tools:
+	$(call install,$(TOOL_PACKAGES))
+
+test-all: export KSNOOP_TOOLS = 1
+test-all: setup-tools check generated
 	$(TESTRUN) -unit -live -all -table docs/kernels.md
 
 test-unit: setup

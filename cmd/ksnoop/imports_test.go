@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"internal/folded":         {"internal/samples"},
 	"internal/pprof":          {"internal/samples"},
 	"internal/perfetto":       {"internal/samples"},
-	"internal/formattest":     {"internal/output"},
+	"internal/formattest":     {"internal/output", "internal/record"},
 	"cmd/ksnoop":              {"internal/trace", "internal/show", "internal/folded", "internal/jsonlines", "internal/perfetto", "internal/pprof", "internal/requery"},
 	"tracer":                  {"internal/trace", "internal/output"},
 	"examples/trace":          {"tracer"},

@@ -3,6 +3,7 @@
 package folded
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -99,4 +100,19 @@ func TestWeight(t *testing.T) {
 	if _, err := ParseWeight("bytes"); err == nil {
 		t.Error("bytes are a weight")
 	}
+}
+
+// FuzzPrinter: whatever a recording has, each line is a stack with a weight.
+func FuzzPrinter(f *testing.F) {
+	line := regexp.MustCompile(`^[^;]+(;[^;]+)* [0-9]+$`)
+	formattest.Fuzz(f, "../../testdata/calls.ks", "../../testdata/sessions.ks", func(r output.Run) formattest.Printer { return New(r, Time) }, func(t *testing.T, out []byte) {
+		if raw := formattest.Unsafe(string(out)); raw != "" {
+			t.Errorf("%q is in %q", raw, out)
+		}
+		for text := range strings.Lines(string(out)) {
+			if !line.MatchString(strings.TrimSuffix(text, "\n")) {
+				t.Errorf("%q", text)
+			}
+		}
+	})
 }

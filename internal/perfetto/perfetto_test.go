@@ -239,3 +239,19 @@ func TestArrange(t *testing.T) {
 		t.Errorf("%s", strings.Join(lines, "\n"))
 	}
 }
+
+// FuzzPrinter: whatever a recording has, a trace can be read, slices end where they began,
+// and no name acts on a terminal.
+func FuzzPrinter(f *testing.F) {
+	formattest.Fuzz(f, "../../testdata/calls.ks", "../../testdata/sessions.ks", func(r output.Run) formattest.Printer {
+		p := New(r)
+		p.limit = 8 << 10
+		return p
+	}, func(t *testing.T, out []byte) {
+		for _, line := range read(t, out).lines() {
+			if raw := formattest.Unsafe(line); raw != "" {
+				t.Errorf("%q is in %q", raw, line)
+			}
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -27,6 +28,12 @@ type reader struct {
 	given  map[string]string // all that was interned, ever
 }
 
+// The messages that traces are read with, compiled once.
+var (
+	compileOnce sync.Once
+	messages    protoreflect.MessageDescriptors
+)
+
 type readEvent struct {
 	time  uint64
 	track uint64
@@ -37,7 +44,8 @@ type readEvent struct {
 // read reads a trace.
 func read(t testing.TB, raw []byte) *reader {
 	t.Helper()
-	trace := dynamicpb.NewMessage(compiled(t, "testdata/trace.proto").Messages().ByName("Trace"))
+	compileOnce.Do(func() { messages = compiled(t, "testdata/trace.proto").Messages() })
+	trace := dynamicpb.NewMessage(messages.ByName("Trace"))
 	if err := proto.Unmarshal(raw, trace); err != nil {
 		t.Fatal(err)
 	}

@@ -164,3 +164,23 @@ func TestLimit(t *testing.T) {
 		}
 	}
 }
+
+// FuzzPrinter: whatever a recording has, the profile is one.
+func FuzzPrinter(f *testing.F) {
+	formattest.Fuzz(f, "../../testdata/calls.ks", "../../testdata/sessions.ks", func(r output.Run) formattest.Printer { return New(r) }, func(t *testing.T, out []byte) {
+		p, err := profile.ParseData(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range text(p) {
+			if raw := formattest.Unsafe(line); raw != "" {
+				t.Errorf("%q is in %q", raw, line)
+			}
+		}
+		for _, s := range p.Sample {
+			if slices.Min(s.Value) < 0 {
+				t.Errorf("values %v", s.Value)
+			}
+		}
+	})
+}
