@@ -12,7 +12,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/plan"
-	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -75,7 +74,7 @@ func sayCost(log *slog.Logger, p *plan.Plan) {
 		}
 	}
 	switch {
-	case len(p.Probes) > trace.ManyFunctions:
+	case len(p.Probes) > plan.Many:
 		log.Warn(fmt.Sprintf("%d functions: each call of one will take about %v longer, even if it is not shown", len(p.Probes), most))
 	case len(hot) > 0:
 		names := strings.Join(hot[:min(len(hot), fewNames)], ", ")

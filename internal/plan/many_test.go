@@ -102,3 +102,48 @@ func cpuTime(t *testing.T) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano())
 }
+
+// TestSpared: of very many functions a glob leaves out those that tracing itself calls. A smaller one
+// does not, nor does a SPEC that has the name.
+func TestSpared(t *testing.T) {
+	proto := &btf.FuncProto{Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}
+	types := []btf.Type{&btf.Func{Name: "bpf_ringbuf_reserve", Type: proto, Linkage: btf.StaticFunc}, &btf.Func{Name: "irq_enter", Type: proto, Linkage: btf.StaticFunc}}
+	for i := range Many {
+		types = append(types, &btf.Func{Name: fmt.Sprintf("f%d", i), Type: proto, Linkage: btf.StaticFunc})
+	}
+	view := viewOf(t, types...)
+	for _, c := range []struct {
+		specs   []string
+		probes  int
+		skipped string
+	}{
+		{[]string{"*"}, Many, "bpf_ringbuf_reserve irq_enter"},
+		{[]string{"*", "irq_enter"}, Many + 1, "bpf_ringbuf_reserve irq_enter"},
+		{[]string{"f*"}, Many, ""},
+		{[]string{"f1*", "*r*"}, 1111 + 2, ""},
+	} {
+		var specs []*expr.Spec
+		for _, s := range c.specs {
+			specs = append(specs, parse(t, s))
+		}
+		p, skipped, err := Resolve(view, specs, Options{Arch: "amd64"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range skipped {
+			if s.Why != errUsedByTracing {
+				t.Errorf("%v: %v", c.specs, s.Why)
+			}
+			names = append(names, s.Func.Name)
+		}
+		if got := strings.Join(names, " "); len(p.Probes) != c.probes || got != c.skipped {
+			t.Errorf("%v: %d functions without %q, want %d without %q", c.specs, len(p.Probes), got, c.probes, c.skipped)
+		}
+		for i, probe := range p.Probes {
+			if probe.ID != i {
+				t.Fatalf("%v: probe %d has number %d", c.specs, i, probe.ID)
+			}
+		}
+	}
+}

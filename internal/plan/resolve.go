@@ -5,6 +5,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -58,11 +59,32 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 	if len(errs) > 0 {
 		return nil, skipped, errors.Join(errs...)
 	}
+	skipped = append(skipped, p.spare()...)
 	for i, probe := range p.Probes {
 		probe.ID = i
 	}
 	o.warnDoubts(p)
 	return p, skipped, nil
+}
+
+// Many is the largest number of functions whose calls one can trace without a second thought.
+const Many = 2000
+
+// spare takes out of a plan for very many functions those that globs select and tracing itself
+// calls. With everything traced, a record costs many times as much with them: each of these
+// functions is called for it several times, and has its own programs, which leave the call out.
+func (p *Plan) spare() (skipped []Skipped) {
+	if len(p.Probes) <= Many {
+		return nil
+	}
+	p.Probes = slices.DeleteFunc(p.Probes, func(probe *Probe) bool {
+		ours := probe.Kind == expr.Function && !isName(probe.Spec.Selector) && UsedByTracing(probe.Func)
+		if ours {
+			skipped = append(skipped, Skipped{Func: probe.Func, Why: errUsedByTracing})
+		}
+		return ours
+	})
+	return skipped
 }
 
 // resolveSpec resolves one SPEC for all functions that it selects.

@@ -172,9 +172,8 @@ func keyOf(f kernel.Function) functionKey {
 
 // Reasons for leaving a function out.
 var (
-	errUsedByTracing = errors.New("used by the tracing itself; give its full name if it must be traced")
-	errNoEntry       = errors.New("this kernel has none of the functions that would open a session")
-	errNoItems       = errors.New("the function has no such values")
+	errNoEntry = errors.New("this kernel has none of the functions that would open a session")
+	errNoItems = errors.New("the function has no such values")
 )
 
 // add adds the functions that a SPEC selects.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/glob"
@@ -32,6 +33,9 @@ var tracingUses = [...]string{
 	"get_stack_info*", "stack_access_ok", "kernel_text_address", "__kernel_text_address", "is_bpf_text_address", "bpf_address_lookup", "__module_address",
 	"bpf_ksym_find", "__is_insn_slot_addr", "in_gate_area_no_mm", "from_kuid", "from_kgid", "map_id_up", "map_id_range_up", "mod_find", "bpf_has_frame_pointer", "__module_text_address", "is_module_text_address", "is_ftrace_trampoline", "ftrace_ops_trampoline",
 }
+
+// errUsedByTracing is why a glob leaves a function out.
+var errUsedByTracing = errors.New("used by the tracing itself; give its full name if it must be traced")
 
 // UsedByTracing reports whether tracing itself calls a function.
 func UsedByTracing(f kernel.Function) bool {

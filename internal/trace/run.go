@@ -80,15 +80,11 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}, nil
 }
 
-// ManyFunctions is from how many functions on tracing is taken to be a burden, and begins
-// slowly.
-const ManyFunctions = 2000
-
 // beginSlowly reports whether a plan is to be traced for a small part of the time at first.
 // That is not so if its first calls are what somebody is waiting for, those of a command, or
 // if most calls are left alone since they are in no session.
 func beginSlowly(p *plan.Plan, f *bpf.Filter) bool {
-	return len(p.Probes) > ManyFunctions && !p.Sessions && !f.Family
+	return len(p.Probes) > plan.Many && !p.Sessions && !f.Family
 }
 
 // rejected writes what the verifier has said, if somebody wants that.
