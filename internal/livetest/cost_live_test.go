@@ -34,7 +34,7 @@ var costs = []struct {
 	{name: "return", spec: "vfs_read(return == -5)"},
 	{name: "kept", spec: "vfs_read(file->f_flags, return == -5)", limit: 385, newer: 326},
 	{name: "kept-dropped", spec: "vfs_read(file->f_flags == 12345, return == -5)"},
-	{name: "duration", spec: "vfs_read($duration > 1h)", limit: 475, newer: 426},
+	{name: "duration", spec: "vfs_read($duration > 1h)", limit: 475, newer: 422},
 	{name: "pid", spec: "vfs_read", args: []string{"-p", "1"}},
 	{name: "comm", spec: "vfs_read", args: []string{"-n", "nobody"}},
 	{name: "comm-glob", spec: "vfs_read", args: []string{"-n", "*body"}},
