@@ -17,6 +17,7 @@ import (
 
 func main() {
 	endOnQuit()
+	keepOnPipe()
 	os.Exit(run(os.Args[1:], standardOutput(), os.Stderr))
 }
 
@@ -27,8 +28,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	status := execute(args, out, errs)
 	if err := out.Flush(); err != nil && status == 0 { // of what has ignored it, as --help
-		fmt.Fprintln(errs, "ksnoop:", err)
-		status = exitFailed
+		if status = statusOf(err); status != exitPipe {
+			fmt.Fprintln(errs, "ksnoop:", err)
+		}
 	}
 	_ = errs.Flush() // there is nowhere left to say so
 	return status
@@ -40,7 +42,11 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(withLevels(root, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.Execute(); err != nil {
+	switch err := root.Execute(); {
+	case err == nil:
+	case statusOf(err) == exitPipe:
+		return exitPipe
+	default:
 		text := message(err)
 		if hint := nearestCommand(root, args); hint != "" && statusOf(err) == exitUsage {
 			text = strings.TrimSuffix(text, "\n") + "\n" + strings.TrimPrefix(hint, "; ")

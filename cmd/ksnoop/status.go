@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ksnoop/ksnoop/expr"
 )
 
 // Exit statuses besides 0 and that of a traced command.
 const (
-	exitFailed = 1 // something went wrong at run time
-	exitUsage  = 2 // wrong usage, or a SPEC that makes no sense
-	exitUnmet  = 3 // --expect was not met
+	exitFailed = 1                       // something went wrong at run time
+	exitUsage  = 2                       // wrong usage, or a SPEC that makes no sense
+	exitUnmet  = 3                       // --expect was not met
+	exitPipe   = 128 + int(unix.SIGPIPE) // who reads the output has gone, as after `| head -1`: no reason for a message
 )
 
 // A usageError is a fault of the command line.
@@ -31,6 +34,9 @@ func statusOf(err error) int {
 	}
 	if errors.As(err, new(unmetError)) {
 		return exitUnmet
+	}
+	if errors.Is(err, unix.EPIPE) {
+		return exitPipe
 	}
 	return exitFailed
 }

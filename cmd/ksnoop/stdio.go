@@ -23,6 +23,10 @@ func endOnQuit() {
 	}()
 }
 
+// keepOnPipe makes of SIGPIPE an error of the write, so that what is attached is taken off first:
+// events of tracefs do not go with the process. To ignore the signal would do so of commands, too.
+func keepOnPipe() { signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) }
+
 // standardOutput is where to print to.
 func standardOutput() io.Writer {
 	if !unseen(unix.Stdout) {

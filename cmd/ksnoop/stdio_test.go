@@ -71,6 +71,30 @@ func TestQuit(t *testing.T) {
 	}
 }
 
+// TestReaderGone: where nobody reads any more, the program ends by itself, in order and without a
+// word, with the status that a shell gives to what SIGPIPE ends.
+func TestReaderGone(t *testing.T) {
+	for _, args := range []string{`info --btf "$1" vfs_read`, `trace --help`} {
+		c, stderr := program(t, `read start; exec "$0" `+args, typesFile(t))
+		start, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout.Close()
+		start.Close()
+		if err := c.Wait(); c.ProcessState.ExitCode() != 141 || stderr.Len() > 0 {
+			t.Errorf("%s: %v, %q", args, err, stderr)
+		}
+	}
+}
+
 // TestStandardOutput: what cannot be printed is not passed over in silence.
 func TestStandardOutput(t *testing.T) {
 	types := typesFile(t)
