@@ -201,12 +201,21 @@ func soakKill(t *testing.T, ways [][]string, times int) outcome {
 		lasts[i] = time.Since(begin)
 	}
 	left := 0
+	slower := 1.0 // by so much than when lasts was measured
 	for i := range times {
-		cmd := run(ways[i%len(ways)])
+		way, last := ways[i%len(ways)], lasts[i%len(ways)]
+		if i%10 == 9 { // the machine may be busier by now, and all would be killed while they start
+			begin := time.Now()
+			if out, err := run(way).CombinedOutput(); err != nil {
+				t.Fatalf("%q: %v\n%s", way, err, out)
+			}
+			slower = float64(time.Since(begin)) / float64(last)
+		}
+		cmd := run(way)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(rand.N(lasts[i%len(ways)]))
+		time.Sleep(time.Duration(rand.Float64() * slower * float64(last)))
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -49,10 +50,6 @@ func TestLiveStopTime(t *testing.T) {
 	}
 	const spec = "vfs_read(count == 47, *file)"
 	for _, rate := range []int{0, 256 << 10} { // bytes per second; 0: as they come
-		work := exec.Command("workload", "threads", "-threads", "2", "-count", "100000000", "-size", "47")
-		if err := work.Start(); err != nil {
-			t.Fatal(err)
-		}
 		cmd := exec.Command("ksnoop", "trace", spec)
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
@@ -80,7 +77,11 @@ func TestLiveStopTime(t *testing.T) {
 				}
 			}
 		}()
-		<-begun
+		<-begun // the header: the flood need not slow down what comes before
+		work := exec.Command("workload", "threads", "-threads", "2", "-count", "100000000", "-size", "47")
+		if err := work.Start(); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Second)
 		begin := time.Now()
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -107,6 +108,63 @@ func TestLiveStopTime(t *testing.T) {
 		t.Errorf("status %d, %d printed and %d lost of %d: %s", status, shown, lost, made, errs)
 	}
 }
+
+// TestLiveStopCount: Ctrl-C while the reader is far behind. What was printed, what found no room in
+// the buffer and what there was no more time for are together the calls that were made.
+func TestLiveStopCount(t *testing.T) {
+	guest.Require(t)
+	const made, size = 3000, 47
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	r := &running{cmd: exec.Command("ksnoop", "trace", "--max-cpu=off", "--ringbuf=64K", "vfs_read(count == 47, *file)"), eof: make(chan error, 1)}
+	r.cmd.Stdout, r.cmd.Stderr = write, &r.errs
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	header := make([]byte, 1)
+	if _, err := io.ReadFull(read, header); err != nil {
+		t.Fatal(err)
+	}
+	r.out.Write(header)
+	// In parts, so that marks of what was lost lie between records in the buffer.
+	for range 3 {
+		if out, err := exec.Command("workload", "threads", "-threads", "2", "-count", fmt.Sprint(made/6), "-size", fmt.Sprint(size)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if _, err := io.CopyN(&r.out, read, 64<<10); err != nil { // makes room for some
+			t.Fatal(err)
+		}
+	}
+	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // a slow reader, but one that reads
+		for {
+			if _, err := io.CopyN(&r.out, read, 4<<10); err != nil {
+				r.eof <- nil
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	out, status := r.wait(t)
+	errs := r.errs.String()
+	shown, lost, cut, missed := records(out, "workload", "vfs_read"), sum(t, summary, errs), sum(t, cutShort, errs), sum(t, skipped, errs)
+	t.Logf("%d made, %d printed, %d lost, %d cut, %d skipped", made, shown, lost, cut, missed)
+	if n := shown + lost + cut; status != 0 || n > made || n+missed < made {
+		t.Errorf("status %d, %d printed, %d lost and %d cut of %d: %s", status, shown, lost, cut, made, errs)
+	}
+	if shown == 0 || lost == 0 || cut == 0 {
+		t.Errorf("%d printed, %d lost, %d cut: this tests less than it is to", shown, lost, cut)
+	}
+}
+
+// cutShort matches the line that says how many records an interrupt has left unread.
+var cutShort = regexp.MustCompile(`(?m)^ksnoop: (\d+) records not shown because there was too much to print`)
 
 // TestLiveUnread: where nobody reads what is printed, a signal ends the trace all the
 // same, and nothing stays attached.
@@ -140,6 +198,36 @@ func TestLiveUnread(t *testing.T) {
 		if events, err := os.ReadFile("/sys/kernel/tracing/kprobe_events"); err != nil || strings.Contains(string(events), "vfs_read") {
 			t.Errorf("%d signals: still there, %v:\n%s", signals, err, events)
 		}
+	}
+}
+
+// TestLiveReaderGone: when the reader goes, as head -1 does, nothing stays attached.
+func TestLiveReaderGone(t *testing.T) {
+	guest.Require(t)
+	// By kprobes in tracefs, as in TestLiveUnread.
+	cmd := exec.Command("ksnoop", "trace", "--attach=kprobe", "vfs_read(count == 43)", "vfs_read(count == 43, return)")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(pipe, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	pipe.Close()
+	defer flood(t, 43)()
+	if err := cmd.Wait(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if status := cmd.ProcessState.ExitCode(); status != 128+int(unix.SIGPIPE) || errs.Len() > 0 {
+		t.Errorf("%v: %s", cmd.ProcessState, errs.String())
+	}
+	if left := contents(t, "/sys/kernel/tracing/kprobe_events"); left != "" {
+		t.Errorf("left are\n%s", left)
 	}
 }
 
