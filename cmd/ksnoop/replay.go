@@ -26,7 +26,7 @@ import (
 func newReplayCommand() *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
-		Use:   "replay FILE [SPEC ...]",
+		Use:   "replay FILE ... [SPEC ...]",
 		Short: "Print a recording as trace would have, or ask it again",
 		Long: strings.TrimSpace(`
 replay prints what "ksnoop trace --record FILE" has recorded, exactly as trace
@@ -34,6 +34,10 @@ would have printed it. A recording has all that this takes: it can be replayed
 anywhere, without privileges. If it was cut off, for example because ksnoop was killed,
 all that is whole is printed, and the exit status is 1. FILE - is the standard
 input. With --follow, a recording is printed while it is made, up to its end.
+
+Several recordings are printed together by time, whatever they have recorded. Parts that
+--rotate has made are joined. If they are of several hosts, each change of the host is
+marked.
 
 SPECs ask for other values of the calls, and for fewer calls. They are answered from
 the values that were recorded; what does not follow from these is refused. A SPEC
@@ -47,12 +51,16 @@ without parentheses shows all that was recorded of a function.`),
 			if err := f.output.check(c.Flags()); err != nil {
 				return err
 			}
+			n := recordings(args)
 			if f.info && len(args) > 1 {
 				return usagef("--info says what is in the recording; it takes no SPEC")
 			}
-			ask, err := f.ask.understand(args[1:])
+			ask, err := f.ask.understand(args[n:])
 			if err != nil {
 				return err
+			}
+			if n > 1 {
+				return f.merge(args[:n], ask, c.OutOrStdout(), c.ErrOrStderr())
 			}
 			return f.replay(args[0], ask, c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -122,12 +130,8 @@ func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer)
 
 // show prints what is asked for of a recording.
 func (f *replayFlags) show(name string, r *record.Reader, ask *asking, stdout, stderr io.Writer) error {
-	info := r.Info().Sessions
-	switch {
-	case info == nil && f.look.noStack:
-		return usagef("%s: --no-stack is about sessions, and calls were recorded", name)
-	case f.look.noStack && !info.Traced && !info.Branches:
-		return usagef("%s: --no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack", name)
+	if err := f.fits(r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	answer, err := ask.of(r)
 	if err != nil {
@@ -138,7 +142,7 @@ func (f *replayFlags) show(name string, r *record.Reader, ask *asking, stdout, s
 		return err
 	}
 	out.keep()
-	s := shown{Reader: r, ask: ask, answer: answer}
+	s := shown{Reader: r, run: record.Run{r}, ask: ask, answer: answer}
 	if answer != nil {
 		sayNotes(stderr, answer)
 	}
@@ -160,9 +164,10 @@ func (f *replayFlags) show(name string, r *record.Reader, ask *asking, stdout, s
 
 // A shown is what of a recording is shown.
 type shown struct {
-	*record.Reader
-	ask    *asking
-	answer *requery.Answer // nil: the records as they are
+	*record.Reader // the first one of run
+	run            record.Run
+	ask            *asking
+	answer         *requery.Answer // nil: the records as they are
 }
 
 func (s *shown) plan() *plan.Plan {
@@ -174,18 +179,29 @@ func (s *shown) plan() *plan.Plan {
 
 func (s *shown) records() iter.Seq2[[]byte, error] {
 	if s.answer != nil {
-		return s.answer.Records(s.Records())
+		return s.answer.Records(s.run.Records())
 	}
-	return s.Records()
+	return s.run.Records()
 }
 
 // losses returns what the recording lacks, and what the answer leaves out as a run would.
 func (s *shown) losses() event.Losses {
-	l := s.Losses()
+	l := s.run.Losses()
 	if s.answer != nil {
 		l.Lost[bpf.Fault] += s.answer.Counts().Faults
 	}
 	return l
+}
+
+// fits refuses options that would leave nothing of a recording.
+func (f *replayFlags) fits(r *record.Reader) error {
+	switch info := r.Info().Sessions; {
+	case info == nil && f.look.noStack:
+		return usagef("--no-stack is about sessions, and calls were recorded")
+	case f.look.noStack && !info.Traced && !info.Branches:
+		return usagef("--no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack")
+	}
+	return nil
 }
 
 // write prints what is shown of a recording.

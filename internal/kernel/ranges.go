@@ -44,6 +44,9 @@ func (v *View) AddSymbols(text string) error {
 		case r.count == MaxSymbols:
 			return fmt.Errorf("it has more than %d symbols", MaxSymbols)
 		}
+		if known, ok := r.lookup(s.start); ok && *known == s {
+			continue // another recording of the same run has it
+		}
 		run = append(run, s)
 		r.count++
 	}
@@ -117,15 +120,23 @@ func merge(a, b []symbolRange) []symbolRange {
 func (r *symbolRanges) find(addr uint64) (Symbol, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	s, ok := r.lookup(addr)
+	if !ok {
+		return Symbol{}, false
+	}
+	return Symbol{Name: s.name, Module: s.module, Addr: s.start, Offset: addr - s.start, Size: s.size}, true
+}
+
+// lookup is find for a caller that holds the lock.
+func (r *symbolRanges) lookup(addr uint64) (*symbolRange, bool) {
 	for _, run := range r.runs {
 		i, found := slices.BinarySearchFunc(run, addr, func(s symbolRange, addr uint64) int { return cmp.Compare(s.start, addr) })
 		if !found {
 			i--
 		}
 		if i >= 0 && addr-run[i].start < run[i].size {
-			s := &run[i]
-			return Symbol{Name: s.name, Module: s.module, Addr: s.start, Offset: addr - s.start, Size: s.size}, true
+			return &run[i], true
 		}
 	}
-	return Symbol{}, false
+	return nil, false
 }

@@ -45,6 +45,10 @@ func TestAddSymbols(t *testing.T) {
 			}
 		}
 	}
+	count := v.ranges.Load().count
+	if err := v.AddSymbols(string(AppendSymbol(nil, Symbol{Name: "f1", Addr: 0xffffffff81000100, Size: 0x80}))); err != nil || v.ranges.Load().count != count {
+		t.Errorf("a symbol that is known takes room: %v", err)
+	}
 	if s, ok := v.Symbol(0xffffffff80ffffff); ok {
 		t.Errorf("before all symbols: %v", s)
 	}
@@ -60,9 +64,14 @@ func TestAddSymbolsRefuses(t *testing.T) {
 		}
 	}
 	v := Open(fstest.MapFS{})
-	half := strings.Repeat("1 1 a\n", MaxSymbols/2)
+	next := uint64(1)
 	for i, refused := range []bool{false, false, true} {
-		if err := v.AddSymbols(half); (err != nil) != refused || refused && !strings.Contains(err.Error(), "more than 2097152 symbols") {
+		var half []byte
+		for range MaxSymbols / 2 {
+			half = AppendSymbol(half, Symbol{Name: "a", Addr: next, Size: 1})
+			next++
+		}
+		if err := v.AddSymbols(string(half)); (err != nil) != refused || refused && !strings.Contains(err.Error(), "more than 2097152 symbols") {
 			t.Errorf("%d: %v", i, err)
 		}
 	}

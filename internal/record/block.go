@@ -122,6 +122,13 @@ type blockReader struct {
 	sizes  [len(blockKinds)]Size
 }
 
+// Is reports whether r begins as a recording does.
+func Is(r io.Reader) bool {
+	head := make([]byte, len(magic))
+	_, err := io.ReadFull(r, head)
+	return err == nil && string(head) == magic
+}
+
 // newBlockReader reads the magic.
 func newBlockReader(r io.Reader) (*blockReader, error) {
 	head := make([]byte, len(magic)+4)

@@ -144,7 +144,5 @@ func isOwn(name string) bool {
 		return false
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
-	head := make([]byte, len(magic))
-	n, _ := file.Read(head)
-	return ok && int(owner.Uid) == os.Geteuid() && string(head[:n]) == magic && !isLocked(file)
+	return ok && int(owner.Uid) == os.Geteuid() && Is(file) && !isLocked(file)
 }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// A mergedRun is one of several runs that are printed together.
+type mergedRun struct {
+	shown
+	name string // of its files
+	show.Merged
+}
+
+// merge prints several recordings in the order of time.
+func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Writer) error {
+	switch {
+	case f.follow.wanted:
+		return usagef("--follow goes with one FILE")
+	case !f.output.format.text():
+		return usagef("--format %s goes with one FILE: several are printed as text", &f.output.format)
+	case f.expect.text != "":
+		return usagef("--expect goes with one FILE")
+	}
+	if err := f.look.check(true); err != nil {
+		return err
+	}
+	runs, done, err := f.openAll(names, ask)
+	defer done()
+	if err != nil {
+		return err
+	}
+	out, err := f.output.open(stdout)
+	if err != nil {
+		return err
+	}
+	out.keep()
+	err = f.mergeTo(out, runs, stderr)
+	return errors.Join(err, out.Close())
+}
+
+// openAll opens recordings, puts those of one run together, and asks each run. The caller
+// calls done.
+func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, done func(), err error) {
+	var files []*os.File
+	done = func() {
+		for _, file := range files {
+			file.Close()
+		}
+	}
+	var readers []*record.Reader
+	called := map[*record.Reader]string{}
+	for _, name := range names {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, done, err
+		}
+		files = append(files, file)
+		r, err := record.NewReader(bufio.NewReaderSize(file, 64<<10))
+		if err == nil {
+			err = f.fits(r)
+		}
+		if err != nil {
+			return nil, done, fmt.Errorf("%s: %w", name, err)
+		}
+		readers, called[r] = append(readers, r), name
+	}
+	for _, run := range record.Runs(readers) {
+		asked := *ask // which keeps what it learns of a run
+		m := &mergedRun{shown: shown{Reader: run[0], run: run, ask: &asked}, name: called[run[0]]}
+		if len(run) > 1 {
+			m.name += " and parts up to " + called[run[len(run)-1]]
+		}
+		if m.answer, err = asked.of(run[0]); err != nil {
+			return nil, done, fmt.Errorf("%s: %w", m.name, err)
+		}
+		runs = append(runs, m)
+	}
+	return runs, done, nil
+}
+
+// mergeTo prints runs, and says of each what it lacks.
+func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer) error {
+	var merged []*show.Merged
+	for _, m := range runs {
+		view, err := f.view(&m.shown, out)
+		if err != nil {
+			return fmt.Errorf("%s: %s", m.name, terminal.Name(err.Error()))
+		}
+		info := m.Info()
+		m.Merged = show.Merged{View: view, Records: m.records(), Sessions: info.Sessions != nil, Boot: info.Boot}
+		merged = append(merged, &m.Merged)
+	}
+	markHosts(runs)
+	show.Merge(out, merged, f.count)
+	var errs []error
+	for _, m := range runs {
+		err := errors.Join(m.Err, m.View.End(out, m.losses(), m.Err))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s", m.name, terminal.Name(err.Error())))
+		}
+		var notes bytes.Buffer
+		err = m.View.Tally().Report(&notes, f.stats)
+		if m.answer != nil {
+			sayNotes(&notes, m.answer)
+			err = errors.Join(err, sayCounts(&notes, m.answer.Counts()))
+		}
+		if m.run.More() {
+			notes.WriteString("ksnoop: the run goes on in a recording that is not here, which has its losses\n")
+		}
+		if notes.Len() > 0 {
+			fmt.Fprintf(stderr, "ksnoop: %s:\n%s", m.name, notes.String())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// markHosts has what is printed of runs marked by their hosts, unless there is only one. Runs
+// between two boots of a host have one clock; of others, the time of day counts.
+func markHosts(runs []*mergedRun) {
+	boots := map[string]time.Time{}
+	hosts := map[string]int{} // number of boots
+	for _, m := range runs {
+		info := m.Info()
+		id := cmp.Or(info.BootID, m.name)
+		m.Host = cmp.Or(info.Host, m.name)
+		if _, ok := boots[id]; !ok {
+			boots[id] = info.Boot
+			hosts[m.Host]++
+		}
+		m.Boot = boots[id]
+	}
+	for _, m := range runs {
+		switch {
+		case len(boots) == 1:
+			m.Host = ""
+		case hosts[m.Host] > 1:
+			m.Host += ", booted " + m.Boot.Local().Format(time.DateTime)
+		}
+	}
+}
