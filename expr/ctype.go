@@ -233,9 +233,15 @@ func memberNames(t btf.Type) iter.Seq[string] {
 }
 
 // typeName spells a type for an error message.
-func typeName(t btf.Type) string {
+func typeName(t btf.Type) string { return typeNameWithin(t, maxSpelled) }
+
+// maxSpelled bounds the pointers and arrays in a type's name. A damaged type may point to
+// itself.
+const maxSpelled = 32
+
+func typeNameWithin(t btf.Type, levels int) string {
 	stars := ""
-	for {
+	for ; levels > 0; levels-- {
 		t = qualifier.Bare(t)
 		switch u := t.(type) {
 		case *btf.Pointer:
@@ -249,7 +255,7 @@ func typeName(t btf.Type) string {
 		case *btf.Fwd:
 			return spell(u.Kind.String(), u.Name, stars)
 		case *btf.Array:
-			return spell(typeName(u.Type)+"["+strconv.Itoa(int(u.Nelems))+"]", "", stars)
+			return spell(typeNameWithin(u.Type, levels-1)+"["+strconv.Itoa(int(u.Nelems))+"]", "", stars)
 		case *btf.FuncProto:
 			return "function " + stars
 		case *btf.Void:
@@ -258,6 +264,7 @@ func typeName(t btf.Type) string {
 			return spell(t.TypeName(), "", stars)
 		}
 	}
+	return spell("...", "", stars)
 }
 
 // spell joins the parts of a type's name: kind, name and stars.
