@@ -68,6 +68,8 @@ setup-tools:
 test-all: export KSNOOP_TOOLS = 1
 test-all: setup-tools check generated
 	$(TESTRUN) -unit -live -all -table docs/kernels.md
+	$(call install,nodejs npm)
+	KSNOOP_NPM=1 $(GO) test -run DuckDB ./internal/jsonlines
 
 test-unit: setup
 	$(TESTRUN) -unit

@@ -5,9 +5,11 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -285,5 +287,55 @@ func TestOutputFile(t *testing.T) {
 		if stdout, stderr, status := ran(append([]string{"replay", recording}, c.args...)...); stdout != "" || status == 0 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: %q, %q, status %d", c.args, stdout, stderr, status)
 		}
+	}
+}
+
+// TestReplayJSON: a recording is printed as JSON, with its end even where it was cut off.
+func TestReplayJSON(t *testing.T) {
+	name := nestedReads(t, event.Losses{Lost: [bpf.Counters]uint64{bpf.LostRingbuf: 3}})
+	kinds := func(text string) (kinds []string) {
+		for line := range strings.Lines(text) {
+			var l struct{ Kind, Error string }
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Errorf("%v: %s", err, line)
+			}
+			kinds = append(kinds, strings.TrimSpace(l.Kind+" "+l.Error))
+		}
+		return kinds
+	}
+	stdout, _, status := ran("replay", "--format", "json", name)
+	if got, want := kinds(stdout), []string{"header", "return", "entry", "entry", "return", "loss", "end"}; !slices.Equal(got, want) || status != 0 {
+		t.Errorf("status %d, %q, want %q", status, got, want)
+	}
+	if stdout, _, _ := ran("replay", "--format", "json", "--join", name); !strings.Contains(stdout, `"missing":"no entry","values":{"return":{"value":9}}`) {
+		t.Errorf("joined:\n%s", stdout)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut")
+	if err := os.WriteFile(cut, data[:len(data)-4], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, status := ran("replay", "--format", "json", cut)
+	got := kinds(stdout)
+	if last := got[len(got)-1]; status != exitFailed || !strings.HasPrefix(last, "end after ") || !strings.Contains(stderr, strings.TrimPrefix(last, "end ")) {
+		t.Errorf("cut off: status %d, %q, %q", status, got, stderr)
+	}
+	for args, want := range map[string]string{
+		"replay --format json --compact":              "--compact does not go with --format json",
+		"replay --json-strings":                       "--json-strings goes with --format json",
+		"trace --format json --record x vfs_read":     "--record alone prints nothing",
+		"trace --format json --dry-run vfs_read":      "--explain and --dry-run print none",
+		"trace --force vfs_read":                      "--force goes with --record or -o",
+		"trace -o x --format json --explain vfs_read": "--explain and --dry-run print none",
+	} {
+		if stdout, stderr, status := ran(append(strings.Fields(args), name)...); status != exitUsage || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, %q, want %q", args, status, stderr, want)
+		}
+	}
+	if stdout, _, status := ran("schema"); status != 0 || !json.Valid([]byte(stdout)) {
+		t.Errorf("schema: status %d:\n%s", status, stdout)
 	}
 }

@@ -51,6 +51,83 @@ func reads(t *testing.T, results ...int64) []byte {
 	return out
 }
 
+// joined prints calls of ksys(u, return), of which call i, from 1 on, takes i microseconds; each
+// tenth fails.
+func joined(t *testing.T, n int) []byte {
+	t.Helper()
+	view := testKernel(t)
+	plan := resolve(t, view, "ksys(u, return)")
+	p := newTestPrinter(t, view, plan, false)
+	out, err := p.AppendHeader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= n; i++ {
+		result := int64(i)
+		if i%10 == 0 {
+			result = -2
+		}
+		fill := func(_ *layout.Slot, raw []byte) { binary.LittleEndian.PutUint64(raw, uint64(result)) }
+		entry, ret := eventOf(t, plan, 0, plan.Probes[0].Entry, bpf.KindEntry, fill), eventOf(t, plan, 0, plan.Probes[0].Return, bpf.KindReturn, fill)
+		ret.Time = entry.Time + uint64(i)*1000
+		if out, err = p.AppendCall(out, &calls.Call{Entry: entry, Return: ret, End: calls.Paired}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err = p.AppendEnd(out, &output.Totals{Records: uint64(n)}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// duckDB is a program that runs statements and prints the rows of each.
+const duckDB = `import { DuckDBInstance } from '@duckdb/node-api';
+const c = await (await DuckDBInstance.create(':memory:')).connect();
+for (const sql of process.argv.slice(2)) console.log(JSON.stringify((await c.runAndReadAll(sql)).getRowsJson()));
+`
+
+var statement = regexp.MustCompile(`(?m)^    ((?:SELECT|COPY) .*;)$`)
+
+// TestDuckDB runs the statements of docs/json.md. DuckDB is taken from npm, so only
+// make test-all does it.
+func TestDuckDB(t *testing.T) {
+	if os.Getenv("KSNOOP_NPM") == "" {
+		t.Skip("KSNOOP_NPM is not set: nothing is installed from npm")
+	}
+	doc, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	run := func(name string, args ...string) string {
+		t.Helper()
+		c := exec.Command(name, args...)
+		c.Dir = dir
+		var errs bytes.Buffer
+		c.Stderr = &errs
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, errs.String())
+		}
+		return string(out)
+	}
+	for name, text := range map[string][]byte{"join.json": joined(t, 200), "run.mjs": []byte(duckDB)} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("npm", "install", "--no-audit", "--no-fund", "@duckdb/node-api@1.5.6-r.1")
+	args := []string{"run.mjs"}
+	for _, m := range statement.FindAllSubmatch(doc, -1) {
+		args = append(args, string(m[1]))
+	}
+	// Of durations of 1 to 200 us, and of the numbers up to 200 without those that 10 divides.
+	const want = `[["ksys","200",198010]]` + "\n" + `[["a \"task\"\u001b","ENOENT","20"]]` + "\n" + `[["200"]]` + "\n" + `[[18000]]` + "\n"
+	if got := run("node", args...); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 var command = regexp.MustCompile(`(?m)^    (jq .*)$`)
 
 // TestJQ runs the commands of docs/json.md.

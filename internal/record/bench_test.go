@@ -8,11 +8,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -95,6 +98,20 @@ func replay(b *testing.B, data []byte, f func(*event.Event)) {
 	}
 }
 
+// jsonPrinter prints the events of replay as JSON. Each time that replay begins again it has
+// another plan.
+func jsonPrinter() func([]byte, *calls.Call) ([]byte, error) {
+	var p *jsonlines.Printer
+	var of *plan.Probe
+	return func(dst []byte, c *calls.Call) ([]byte, error) {
+		if c.Entry.Probe != of {
+			of = c.Entry.Probe
+			p = jsonlines.New(output.Run{Plan: &plan.Plan{Probes: []*plan.Probe{of}}, Kernel: kernel.Open(fstest.MapFS{}), Boot: time.Unix(1e9, 0)}, false)
+		}
+		return p.AppendCall(dst, c)
+	}
+}
+
 // Each operation is one event.
 func BenchmarkReplay(b *testing.B) {
 	for _, bench := range []struct{ name, spec string }{
@@ -107,13 +124,16 @@ func BenchmarkReplay(b *testing.B) {
 			b.Run("decode", func(b *testing.B) {
 				replay(b, data, func(*event.Event) {})
 			})
-			for name, printer := range map[string]*output.Calls{"print": output.NewCalls(nil), "compact": output.NewCompactCalls(nil, 160)} {
+			printers := map[string]func(dst []byte, c *calls.Call) ([]byte, error){"print": output.NewCalls(nil).AppendCall, "compact": output.NewCompactCalls(nil, 160).AppendCall,
+				"json": jsonPrinter()}
+			for name, printer := range printers {
 				b.Run(name, func(b *testing.B) {
 					var buf []byte
-					bytes := 0
+					bytes, call := 0, calls.Call{End: calls.Whole}
 					replay(b, data, func(e *event.Event) {
 						var err error
-						if buf, err = printer.AppendCall(buf[:0], &calls.Call{Entry: e, End: calls.Whole}); err != nil {
+						call.Entry = e
+						if buf, err = printer(buf[:0], &call); err != nil {
 							b.Fatal(err)
 						}
 						bytes += len(buf)
