@@ -205,7 +205,8 @@ struct arg_list {
 	__u8 user; /* a system call: the first word points to the registers of user space, which hold the arguments */
 	__u8 pad;
 	struct arg_target target[ARG_TARGETS];
-	__u8 unused[4];
+	__u16 withheld; /* words that are not captured, as bits */
+	__u8 unused[2];
 };
 
 /* In front of the bytes of a target, which are padded to a multiple of 8. */

@@ -74,6 +74,11 @@ FUNC __u32 ks_args(void *at, const struct arg_list *list)
 			break;
 		used += copy_target(at + used, words[w], i, t->kind, t->size);
 	}
+	if (list->withheld) {
+		for (int i = 0; i < ARG_WORDS; i++)
+			if (list->withheld & (1 << i))
+				words[i] = 0;
+	}
 	return used;
 }
 

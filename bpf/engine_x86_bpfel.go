@@ -51,7 +51,8 @@ type engineArgList struct {
 		Kind uint8
 		Size uint16
 	}
-	Unused [4]uint8
+	Withheld uint16
+	Unused   [2]uint8
 }
 
 type engineBucket struct {

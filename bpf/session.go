@@ -124,6 +124,8 @@ type ArgList struct {
 	Words   int  // how many words the arguments are passed in
 	User    bool // a system call: the arguments are in the registers of user space
 	Targets []ArgTarget
+	// Withheld are the words that are not captured, as bits.
+	Withheld uint16
 }
 
 // An ArgTarget says what is captured where one of the words points.
@@ -222,7 +224,7 @@ func setPool(spec *ebpf.CollectionSpec, count int) error {
 }
 
 func (l ArgList) engine() engineArgList {
-	e := engineArgList{Words: uint8(min(l.Words, MaxArgWords)), Targets: uint8(min(len(l.Targets), MaxArgTargets)), User: flag(l.User)}
+	e := engineArgList{Words: uint8(min(l.Words, MaxArgWords)), Targets: uint8(min(len(l.Targets), MaxArgTargets)), User: flag(l.User), Withheld: l.Withheld}
 	for i := range int(e.Targets) {
 		t := l.Targets[i]
 		kind := engineArgLimitTARGET_BYTES

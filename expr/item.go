@@ -2,6 +2,8 @@
 
 package expr
 
+import "github.com/cilium/ebpf/btf"
+
 // An Item is a checked item of a SPEC: a predicate with the values it compares, or a
 // capture.
 type Item struct {
@@ -25,6 +27,38 @@ type Capture struct {
 	// After is the same operand read at return. Only diff(x) sets it.
 	After *Capture
 	View  View
+	// Withheld is the type of what is shown if it is not to be captured: Value is 0 then. Only
+	// [Withhold] sets it.
+	Withheld btf.Type
+}
+
+// Withhold has the captures not captured whose labels hide names. They keep the moment at which
+// they would have been read. What predicates compare is not shown then, and decides as before.
+func Withhold(items []Item, hide func(label string) bool) {
+	for i := range items {
+		for j := range items[i].Captures {
+			if c := &items[i].Captures[j]; hide(c.Label) {
+				*c = c.withheld()
+			}
+		}
+	}
+}
+
+func (c *Capture) withheld() Capture {
+	var value Term = &Const{T: &btf.Int{Name: "unsigned long", Size: 8}}
+	if c.Phase() == AtReturn {
+		value = &Passed{value}
+	}
+	of := c.Value
+	if of == nil {
+		of = c.Target
+	}
+	out := Capture{Label: c.Label, Value: value, Withheld: of.Type()}
+	if c.After != nil {
+		after := c.After.withheld()
+		out.After = &after
+	}
+	return out
 }
 
 // Phase returns the first moment at which all parts of the capture can be read.

@@ -21,7 +21,12 @@ type Arg struct {
 	// Ref says that the target is the argument's own value, passed as the address of a
 	// copy.
 	Ref bool
+	// Withheld says that neither the words nor the target are captured.
+	Withheld bool
 }
+
+// Withhold has an argument not captured.
+func (a *Arg) Withhold() { a.Target, a.Text, a.Size, a.Withheld = nil, false, 0, true }
 
 // Limits on what is captured where all arguments are.
 const (

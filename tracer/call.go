@@ -210,6 +210,10 @@ func (t *Tracer) appendFields(dst []Value, e *event.Event) ([]Value, error) {
 
 func valueOf(f output.Field, e *event.Event) Value {
 	v := Value{Expr: f.Label(), field: f, event: e}
+	if f.Withheld() {
+		v.Type = f.Type()
+		return v
+	}
 	scalar, target := f.Slots()
 	if scalar != nil {
 		v.Type = scalar.Term.Type()

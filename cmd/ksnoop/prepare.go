@@ -83,6 +83,9 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 		return err
 	}
 	t.request, t.plan = request, request.Plan
+	if err := f.redact.check(t.plan); err != nil {
+		return err
+	}
 	sayAwaiting(t.log, t.plan)
 	if f.dryRun != "" {
 		return plan.Refused(t.kernel, t.plan, t.plan.Probes)

@@ -46,6 +46,7 @@ type traceFlags struct {
 	// configHelp asks what retsnoop's settings are here.
 	configHelp bool
 	record     recordFlags
+	redact     redactFlags
 	output     outputFlags
 	asked      []string // the options that say what is traced
 	session    sessionFlags
@@ -110,6 +111,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.BoolVar(&f.inlined, "inlined", false, "also trace functions where they were inlined: the beginning of such calls, with the parameters that are known there (needs debug info)")
 	f.tail.add(flags)
 	f.record.add(flags)
+	f.redact.add(flags)
 	f.output.add(flags, "with --record or -o: replace FILE if it exists")
 	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunList
@@ -225,7 +227,7 @@ func (f *traceFlags) lists(args *[]string) error {
 func (f *traceFlags) auto() bool { return f.method == layout.MethodAuto.String() }
 
 func (f *traceFlags) planOptions() (plan.Options, error) {
-	o := plan.Options{Arch: hostArch}
+	o := plan.Options{Arch: hostArch, Redact: f.redact.redact()}
 	var err error
 	if o.Deny, err = denied(f.deny); err != nil {
 		return o, err

@@ -109,6 +109,9 @@ func (t *Tracer) ReportHung() error {
 func argList(p *plan.Probe) bpf.ArgList {
 	l := bpf.ArgList{Words: layout.ArgWords(p.Args), User: p.Syscall != nil}
 	for _, a := range p.Args {
+		if a.Withheld {
+			l.Withheld |= (1<<a.Words - 1) << a.Word
+		}
 		if a.Target != nil {
 			l.Targets = append(l.Targets, bpf.ArgTarget{Word: a.Word, Text: a.Text, Size: a.Size})
 		}

@@ -93,7 +93,9 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{host: h, plan: &plan.Plan{Probes: slices.Clone(p.Probes), Sessions: p.Sessions}, options: o, types: o.Kernel.TypeCache()}
+	attached := *p
+	attached.Probes = slices.Clone(p.Probes)
+	t := &Tracer{host: h, plan: &attached, options: o, types: o.Kernel.TypeCache()}
 	if !o.LoadOnly {
 		_, _ = h.tracefs().removeStale(runs) // whatever comes of it
 	}

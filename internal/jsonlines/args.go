@@ -39,10 +39,11 @@ func (r *records) argument(a *session.Arg, i int) (*argument, error) {
 	return made, nil
 }
 
-// Why an argument has no value.
+// Why an argument has no value; an expression has its own reasons.
 const (
 	beyond     = "beyond what -A captures"
 	unreadable = "unreadable memory"
+	redacted   = "redacted"
 )
 
 // appendArgs appends the arguments of a call.
@@ -55,6 +56,9 @@ func (r *records) appendArgs(dst []byte, args []session.Arg) ([]byte, error) {
 		}
 		dst = appendKey(dst, how.key)
 		switch {
+		case a.Withheld:
+			dst = append(dst, "null"...)
+			r.missing = append(r.missing, gap{how.key, redacted})
 		case a.Beyond:
 			dst = append(dst, "null"...)
 			r.missing = append(r.missing, gap{how.key, beyond})

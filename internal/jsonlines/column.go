@@ -21,6 +21,7 @@ type column struct {
 	again    bool // the record of the other end has a value of this name
 	text     bool // the target is a string, or bytes that are shown as one
 	result   bool
+	withheld bool // it was not captured since the user wants it so
 	view     expr.View
 
 	scalarSlot, target, later *layout.Slot
@@ -32,6 +33,10 @@ type column struct {
 func (v *values) column(f output.Field) (c column, err error) {
 	c = column{field: f, key: string(appendContents(nil, f.Label())), reason: f.Reason(), atReturn: f.AtReturn(), plain: f.IsPlainResult(),
 		result: f.IsResult(), view: f.View(), later: f.Later()}
+	if f.Withheld() {
+		c.withheld, c.reason = true, redacted
+		return c, nil
+	}
 	c.scalarSlot, c.target = f.Slots()
 	if c.scalarSlot != nil {
 		if c.scalar, err = v.scalar(c.scalarSlot.Term.Type(), c.view); err != nil {
@@ -65,7 +70,10 @@ type gap struct{ key, reason string }
 
 // append appends the value of an event; null if there is none.
 func (v *values) append(dst []byte, c *column, e *event.Event) ([]byte, state) {
-	if c.later != nil {
+	switch {
+	case c.withheld:
+		return append(dst, "null"...), unread
+	case c.later != nil:
 		return v.appendDiff(dst, c, e)
 	}
 	var raw []byte

@@ -103,7 +103,11 @@ func appendCapture(dst []byte, c *expr.Capture) []byte {
 		when = "return"
 	}
 	dst = appendText(append(dst, '{'), "expr", c.Label)
-	return append(appendText(appendType(dst, "type", term.Type()), "when", when), '}')
+	of := c.Withheld
+	if of == nil {
+		of = term.Type()
+	}
+	return append(appendText(appendType(dst, "type", of), "when", when), '}')
 }
 
 func appendType(dst []byte, key string, t btf.Type) []byte {

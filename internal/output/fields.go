@@ -3,6 +3,8 @@
 package output
 
 import (
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/session"
@@ -36,6 +38,12 @@ type Field struct{ f *field }
 
 // Label returns what the value is called, as the SPEC has it.
 func (f Field) Label() string { return f.f.label }
+
+// Withheld reports whether the value was not captured since the user wants it so.
+func (f Field) Withheld() bool { return f.f.withheld }
+
+// Type returns the type of the value itself or, without one, of what it points to.
+func (f Field) Type() btf.Type { return f.f.typ }
 
 // Slots returns where a record has the value itself and what it points to; nil where it has
 // none.

@@ -32,7 +32,11 @@ type field struct {
 	scalar, target *layout.Slot
 	later          *layout.Slot // for diff(x): the slot read at return
 	lines          []byte       // lines of a diff; reused
+	withheld       bool         // it was not captured; typ is the type that it has
 }
+
+// redacted stands for a value that was not captured since the user wants it so.
+const redacted = "<redacted>"
 
 // forms caches the forms of the records printed so far, in one style.
 type forms struct {
@@ -66,15 +70,19 @@ func newForm(p *plan.Probe, r *layout.Record, s *style) (*form, error) {
 			continue
 		}
 		if slot.Part == layout.PartAfter {
-			f.fields[len(f.fields)-1].after(slot)
+			if field := &f.fields[len(f.fields)-1]; !field.withheld {
+				field.after(slot)
+			}
 			continue
 		}
 		if last == nil || last.Item != slot.Item || last.Capture != slot.Capture {
 			c := &p.Items[slot.Item].Captures[slot.Capture]
-			f.fields = append(f.fields, field{label: terminal.Name(c.Label), value: value{view: c.View, style: s}})
+			f.fields = append(f.fields, field{label: terminal.Name(c.Label), withheld: c.Withheld != nil, value: value{typ: c.Withheld, view: c.View, style: s}})
 		}
 		last = slot
-		if err := f.fields[len(f.fields)-1].add(slot); err != nil {
+		if field := &f.fields[len(f.fields)-1]; field.withheld {
+			field.scalar = slot
+		} else if err := field.add(slot); err != nil {
 			return nil, err
 		}
 	}
@@ -137,6 +145,9 @@ func (f *field) appendLabelled(dst []byte, e *event.Event) []byte {
 
 // appendContent appends the captured value without its label.
 func (f *field) appendContent(dst []byte, e *event.Event) []byte {
+	if f.withheld {
+		return append(dst, redacted...)
+	}
 	scalar, ok := bytesOf(e, f.scalar)
 	if !ok {
 		return f.appendUnreadable(append(dst, '?'))

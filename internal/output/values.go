@@ -153,6 +153,8 @@ func (p *valuePrinter) end(dst []byte) []byte {
 // appendArg appends one argument of -A.
 func (p *valuePrinter) appendArg(dst []byte, a *session.Arg) ([]byte, error) {
 	switch {
+	case a.Withheld:
+		return append(dst, redacted...), nil
 	case a.Beyond:
 		return append(dst, "? (beyond what -A captures)"...), nil
 	case a.Value == nil:

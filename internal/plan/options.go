@@ -3,7 +3,11 @@
 package plan
 
 import (
+	"iter"
+	"slices"
+
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -35,6 +39,46 @@ type Options struct {
 	// Paired makes the return of a call be sent exactly if its entry was sent. It is needed
 	// where a filter may decide differently at return.
 	Paired bool
+	// Redact are globs over the labels of captured values, and over the names of arguments:
+	// what they match is not captured.
+	Redact []string
 
 	denied func() (*denials, error) // built from Deny once for all SPECs; may be nil
+}
+
+// redacts reports whether what has this label is not to be captured.
+func (o *Options) redacts(label string) bool {
+	return slices.ContainsFunc(o.Redact, func(pattern string) bool { return glob.Match(pattern, label) })
+}
+
+// Withholds reports whether a glob of Options.Redact matches anything that the plan would
+// have captured.
+func (p *Plan) Withholds(pattern string) bool {
+	for label := range p.Labels() {
+		if glob.Match(pattern, label) {
+			return true
+		}
+	}
+	return false
+}
+
+// Labels yields the labels of all values that the plan captures, or would if they were not
+// withheld, and the names of all arguments. A label may come several times.
+func (p *Plan) Labels() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, probe := range p.Probes {
+			for _, it := range probe.Items {
+				for i := range it.Captures {
+					if !yield(it.Captures[i].Label) {
+						return
+					}
+				}
+			}
+			for i := range probe.Args {
+				if !yield(probe.Args[i].Param.Name) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -20,6 +20,8 @@ type Plan struct {
 	Probes []*Probe
 	// Sessions says that the probes are for sessions.
 	Sessions bool
+	// Redact is that of the Options: what these globs match is not captured.
+	Redact []string
 }
 
 // Conditional reports whether any SPEC has predicates. Sessions are then only reported if

@@ -41,7 +41,7 @@ func (s *Skipped) Name() string {
 // *expr.ErrorList values, all at once. A glob may select functions for which the items make
 // no sense: they are left out and returned in skipped, unless no function is left.
 func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped []Skipped, err error) {
-	p = &Plan{}
+	p = &Plan{Redact: o.Redact}
 	var errs []error
 	every := o
 	o.denied = sync.OnceValues(func() (*denials, error) { return every.denials(view) })
@@ -147,6 +147,7 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 		}
 		return nil, err
 	}
+	expr.Withhold(items, o.redacts)
 	p.Items = items
 	p.Method = p.defaultMethod()
 	if o.Method != nil && p.IsCall() {

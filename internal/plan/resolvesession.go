@@ -117,12 +117,17 @@ func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Pla
 				passed = syscallParams(view, p.Syscall, o.Arch)
 			}
 			p.Args = layout.ArgsOf(passed, o.Arch)
+			for i := range p.Args {
+				if a := &p.Args[i]; o.redacts(a.Param.Name) {
+					a.Withhold()
+				}
+			}
 		}
 		if err := p.Lay(); err != nil {
 			return nil, err
 		}
 	}
-	return &Plan{Probes: probes, Sessions: true}, nil
+	return &Plan{Probes: probes, Sessions: true, Redact: o.Redact}, nil
 }
 
 // A use says what a SPEC wants of the functions that it selects.

@@ -35,6 +35,8 @@ type Info struct {
 	// 1 on. Calls and sessions may begin in one part and end in the next.
 	Run  string `json:",omitempty"`
 	Part int    `json:",omitempty"`
+	// Redact is plan.Plan.Redact.
+	Redact []string `json:",omitempty"`
 	Origin
 }
 
@@ -232,7 +234,8 @@ var errTooMuch = damaged("its plan takes too much to resolve")
 
 // resolve makes the plan again. It is the inverse of describe. A layout that differs from
 // the recorded one is an error.
-func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions) (*plan.Plan, error) {
+func resolve(probes []probe, view *kernel.View, info Info) (*plan.Plan, error) {
+	sessions := info.Sessions
 	var recorded []plan.Recorded
 	var spec *expr.Spec
 	sum := 0
@@ -256,7 +259,7 @@ func resolve(probes []probe, view *kernel.View, arch string, sessions *Sessions)
 			return nil, errTooMuch
 		}
 	}
-	p, err := plan.Restore(view, recorded, sessions != nil, sessions != nil && sessions.Args, plan.Options{Arch: arch})
+	p, err := plan.Restore(view, recorded, sessions != nil, sessions != nil && sessions.Args, plan.Options{Arch: info.Arch, Redact: info.Redact})
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (r *Reader) begin() error {
 			return err
 		}
 		r.view = kernel.Open(files)
-		if r.plan, err = resolve(probes, r.view, r.info.Arch, r.info.Sessions); err != nil {
+		if r.plan, err = resolve(probes, r.view, r.info); err != nil {
 			// The SPEC was right when it was recorded, so this is not shown as a fault of
 			// the user's text.
 			return fmt.Errorf("recorded by ksnoop %s: %s", r.info.Writer, reason(err))

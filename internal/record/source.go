@@ -31,12 +31,12 @@ type Source struct {
 }
 
 // info describes a recording of s.
-func (s *Source) info() Info {
+func (s *Source) info(p *plan.Plan) Info {
 	line := func(name string) string {
 		text, _ := fs.ReadFile(s.Root, name) // a container may hide it; then hosts cannot be told apart
 		return strings.TrimSpace(string(text))
 	}
-	return Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized(), Origin: s.Origin.bounded(), BootID: line("proc/sys/kernel/random/boot_id")}
+	return Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized(), Redact: p.Redact, Origin: s.Origin.bounded(), BootID: line("proc/sys/kernel/random/boot_id")}
 }
 
 // pinSymbols makes the kernel's symbols of this moment those of s.View. It returns them;
@@ -78,7 +78,7 @@ func (s *Source) contents(p *plan.Plan) (fileTree, []probe, error) {
 	}
 	for _, try := range tries {
 		if t, probes, err := try(); err == nil {
-			if _, err = resolve(probes, kernel.Open(t), s.Arch, s.Sessions); err == nil {
+			if _, err = resolve(probes, kernel.Open(t), Info{Arch: s.Arch, Sessions: s.Sessions, Redact: p.Redact}); err == nil {
 				return t, probes, nil
 			}
 		}

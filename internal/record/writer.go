@@ -70,7 +70,7 @@ func newWriter(w io.Writer, s Source, p *plan.Plan, shelf *Shelf) (*Writer, erro
 	if s.Full && symbols != nil {
 		files[symbolFile] = symbols
 	}
-	r := &Writer{info: s.info(), newNamer: func() *namer {
+	r := &Writer{info: s.info(p), newNamer: func() *namer {
 		if s.Full {
 			return nil
 		}

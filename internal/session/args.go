@@ -33,8 +33,8 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 	}
 	var targets []int // indexes of arguments with a target
 	for i, a := range fn.Args {
-		arg := Arg{Param: a.Param, Beyond: a.Words == 0 && !a.Param.Absent}
-		if a.Words > 0 && !a.Ref {
+		arg := Arg{Param: a.Param, Withheld: a.Withheld, Beyond: a.Words == 0 && !a.Param.Absent && !a.Withheld}
+		if a.Words > 0 && !a.Ref && !a.Withheld {
 			arg.Value = data[8*a.Word : 8*(a.Word+a.Words)]
 		}
 		if a.Target != nil {

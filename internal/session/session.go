@@ -112,6 +112,8 @@ type Arg struct {
 	// or not captured.
 	Value  []byte
 	Beyond bool // not captured: passed beyond the words that are
+	// Withheld says that it is not captured since the user wants it so.
+	Withheld bool
 	// Target are the bytes that Value points to: a value of TargetType or, if Text is set,
 	// a string without its NUL. Nil means that the target is unknown or unreadable.
 	Target     []byte
