@@ -24,7 +24,7 @@ func TestLiveRedact(t *testing.T) {
 		{[]string{"--redact", "ustr(*", `do_sys_openat2(ustr(filename) ~ "*secret*", ustr(filename), how->mode == 0, return < 0)`},
 			[]string{"ustr(filename) = <redacted>", "how->mode = (__u64)0", ")-2 /* -ENOENT */"}},
 		{[]string{"--types-only", `do_sys_openat2(ustr(filename) ~ "*secret*", dfd, return)`}, []string{"dfd = <redacted>", "return = <redacted>"}},
-		{[]string{"-A", "--redact", "filename", "--redact", "name", "-e", "do_sys_openat2", "-a", "do_filp_open", "-a", "getname_flags", "-x", "ENOENT"},
+		{[]string{"-A", "-s", "none", "--redact", "*name", "-e", "do_sys_openat2", "-a", "do_fil*_open", "-x", "ENOENT"},
 			[]string{"filename=<redacted>", "dfd=-100"}},
 	} {
 		file := recordingFile(t)
