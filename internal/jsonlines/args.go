@@ -43,7 +43,6 @@ func (r *records) argument(a *session.Arg, i int) (*argument, error) {
 const (
 	beyond     = "beyond what -A captures"
 	unreadable = "unreadable memory"
-	redacted   = "redacted"
 )
 
 // appendArgs appends the arguments of a call.

@@ -68,6 +68,9 @@ const (
 // A gap is a value that is not there, or not all of it.
 type gap struct{ key, reason string }
 
+// redacted is why a value is null that was not to be captured.
+const redacted = "redacted"
+
 // append appends the value of an event; null if there is none.
 func (v *values) append(dst []byte, c *column, e *event.Event) ([]byte, state) {
 	switch {
