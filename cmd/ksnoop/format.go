@@ -114,9 +114,17 @@ func (f *formatFlag) whole() bool { return f.format != nil && f.format.whole }
 type picture struct {
 	run     output.Run
 	compact bool          // calls as text, a line for each
+	colour  bool          // text has marks of styles
+	columns func() int    // of the terminal that calls are printed to; nil if there is none
 	tails   *output.Tails // of calls as text; nil if there are none
 	// sessions say how sessions look as text.
 	sessions output.SessionOptions
+}
+
+// plain is the picture of text that is searched: without marks of styles, and not cut.
+func (p picture) plain() *picture {
+	p.colour, p.columns = false, nil
+	return &p
 }
 
 // withTails has calls printed with stacks and branches, if there are any.
@@ -138,8 +146,12 @@ func (f *formatFlag) calls(p *picture) (show.CallPrinter, error) {
 	printer := output.NewCalls(symbol)
 	if p.compact {
 		printer = output.NewCompactCalls(symbol, compactWidth)
+		printer.Columns = p.columns
 	}
 	printer.Tails = p.tails
+	if p.colour {
+		printer.Colour()
+	}
 	return printer, nil
 }
 
@@ -149,6 +161,6 @@ func (f *formatFlag) sessions(p *picture) (show.SessionPrinter, error) {
 		return f.open(p.run, f.options)
 	}
 	o := p.sessions
-	o.Symbol, o.Resolver, o.Boot = symbols.Appender(p.run.Kernel), p.run.Resolver, p.run.Boot
+	o.Symbol, o.Resolver, o.Boot, o.Colour = symbols.Appender(p.run.Kernel), p.run.Resolver, p.run.Boot, p.colour
 	return output.NewSessions(o), nil
 }

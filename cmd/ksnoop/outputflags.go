@@ -20,6 +20,7 @@ type outputFlags struct {
 	format formatFlag
 	file   string
 	force  bool // replace the file
+	colour colourFlag
 }
 
 func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
@@ -27,11 +28,12 @@ func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
 	flags.BoolVar(&f.format.options.strings64, "json-strings", false, "with --format json: write integers of 64-bit types as strings")
 	flags.StringVarP(&f.file, "output", "o", "", "print to a new `FILE`")
 	flags.Var(&f.format.options.weight, "weight", "with --format folded: what is added up: calls, time (in the function itself, ns) or errors (that began in it)")
+	flags.Var(&f.colour, "color", colourUsage)
 	flags.BoolVar(&f.force, "force", false, force)
 }
 
 // textOnly are the options about how text looks.
-var textOnly = []string{"compact", "args", "args-width", "no-stack", "full-stacks"}
+var textOnly = []string{"compact", "args", "args-width", "no-stack", "full-stacks", "color"}
 
 // check refuses options that would change nothing.
 func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
@@ -61,6 +63,8 @@ type printout struct {
 	text *terminal.Writer  // of a file of text; nil for all else
 	file *destination.File // nil: the standard output
 	kept bool
+	// coloured says that text is to be printed with marks of styles.
+	coloured bool
 }
 
 // open opens where to print to. Text in a file may be shown on a terminal, so what would act
@@ -69,6 +73,10 @@ func (f *outputFlags) open(stdout io.Writer) (*printout, error) {
 	if f.file == "" {
 		p := &printout{Writer: stdout}
 		w, filtered := stdout.(*terminal.Writer)
+		if f.format.text() && filtered {
+			p.coloured = f.colour.on(w)
+			w.Colour(p.coloured)
+		}
 		if f.format.text() || !filtered {
 			return p, nil
 		}
@@ -88,7 +96,8 @@ func (f *outputFlags) open(stdout io.Writer) (*printout, error) {
 	p := &printout{Writer: file, file: file}
 	if f.format.text() {
 		p.text = terminal.NewWriter(file)
-		p.Writer = p.text
+		p.Writer, p.coloured = p.text, f.colour.on(p.text)
+		p.text.Colour(p.coloured)
 	}
 	return p, nil
 }

@@ -128,7 +128,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t.picture = picture{compact: f.compact, run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, Writer: version(), Options: origin.Options}}
+	t.picture = picture{compact: f.compact, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, Writer: version(), Options: origin.Options}}
 	if !t.plan.Sessions {
 		tails, err := f.tail.open(t.kernel, &f.symbols, t.stderr)
 		if err != nil {

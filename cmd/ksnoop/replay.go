@@ -217,18 +217,18 @@ func (f *replayFlags) write(s *shown, out *printout) (*show.Tally, error) {
 // view returns what writes the records of a recording.
 func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	info := s.Info()
-	p := picture{compact: f.compact, run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options}}
+	p := picture{compact: f.compact, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options}}
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
 		p.sessions = f.look.sessions(how, f.verbose, f.branches.options(), out.Writer)
 		printer, err := f.output.format.sessions(&p)
-		keep, err2 := s.ask.keepSession(&p)
+		keep, err2 := s.ask.keepSession(p.plain())
 		return &show.Sessions{Plan: s.plan(), Traced: how.Traced, Live: how.Live && !f.output.format.whole(), Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 	}
 	p.withTails(recordedTails(s.Kernel()))
 	p.tails.Branches = f.branches.options()
 	printer, err := f.output.format.calls(&p)
-	keep, err2 := s.ask.keepCall(&p)
+	keep, err2 := s.ask.keepCall(p.plain())
 	join := f.join || f.output.format.whole() || s.answer != nil && s.answer.Pairs()
 	return &show.Calls{Plan: s.plan(), Join: join, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 }

@@ -25,6 +25,10 @@ type Calls struct {
 	first, between, last, end string
 	// Tails prints stacks and branches. It is nil if records have none.
 	Tails *Tails
+	// Columns returns the width of the terminal that lines of the compact form are cut to; 0
+	// means none. It may be nil.
+	Columns func() int
+	line    []byte // of a record, before it is cut; reused
 }
 
 // NewCalls returns a printer of the calls view. symbol appends the name of what is at a
@@ -42,13 +46,16 @@ func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Ca
 	return &Calls{forms: newForms(lineStyle(symbol, width)), between: ", ", end: ")\n"}
 }
 
+// Colour marks text by what it means, for a terminal.Writer with colours.
+func (c *Calls) Colour() { c.forms.style.colour = true }
+
 // AppendHeader appends the line with the names of the columns.
 func (c *Calls) AppendHeader(dst []byte) ([]byte, error) {
 	return append(fmt.Appendf(dst, "%16s %7s %4s %16s %s", "TASK", "PID", "CPU#", "TIMESTAMP", "FUNCTION"), "\n\n"...), nil
 }
 
 // appendHead appends the first line of a block.
-func appendHead(dst []byte, e *event.Event) []byte {
+func (c *Calls) appendHead(dst []byte, e *event.Event) []byte {
 	var text [32]byte
 	comm := e.Comm[:]
 	if end := bytes.IndexByte(comm, 0); end >= 0 {
@@ -58,8 +65,11 @@ func appendHead(dst []byte, e *event.Event) []byte {
 	dst = append(appendPadded(dst, appendIDs(text[:0], e.Inner, []uint32{e.PID}, []uint32{e.Inner.PID}), 7), ' ')
 	dst = append(appendPadded(dst, strconv.AppendUint(text[:0], uint64(e.CPU), 10), 4), ' ')
 	dst = append(appendPadded(dst, appendSeconds(text[:0], e.Time), 16), ' ')
-	dst = terminal.AppendName(dst, e.Probe.Name)
-	return append(dst, '(')
+	if !c.forms.style.colour {
+		return append(terminal.AppendName(dst, e.Probe.Name), '(')
+	}
+	dst = terminal.AppendName(terminal.AppendStyle(dst, terminal.Strong), e.Probe.Name)
+	return append(terminal.AppendStyle(dst, terminal.Plain), '(')
 }
 
 // appendFields appends all values of a record.

@@ -248,7 +248,7 @@ func TestTaskName(t *testing.T) {
 	} {
 		e := &event.Event{Probe: &plan.Probe{}}
 		copy(e.Comm[:], test.comm)
-		if got := string(appendHead([]byte("x"), e)); !strings.HasPrefix(got, "x"+test.want+"       0    0 ") {
+		if got := string(NewCalls(nil).appendHead([]byte("x"), e)); !strings.HasPrefix(got, "x"+test.want+"       0    0 ") {
 			t.Errorf("%q: printed as %q", test.comm, got)
 		}
 	}

@@ -5,6 +5,8 @@ package output
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // cutLines cuts the lines of dst from start on to width columns; 0 means no limit.
@@ -25,6 +27,30 @@ func cutLines(dst []byte, start, width int) []byte {
 		}
 	}
 	return dst
+}
+
+// appendFitted appends a line, of which marks of styles take no columns, cut to width columns.
+func appendFitted(dst, line []byte, width int) []byte {
+	columns, styled := 0, false
+	fits := len(line) // as many bytes as leave room for the mark
+	for i, r := range string(line) {
+		if terminal.IsStyle(r) {
+			styled = true
+			continue
+		}
+		if columns == width-len(cutMark) {
+			fits = i
+		}
+		columns++
+	}
+	if columns <= width {
+		return append(dst, line...)
+	}
+	dst = append(dst, line[:fits]...)
+	if styled {
+		dst = terminal.AppendStyle(dst, terminal.Plain)
+	}
+	return append(dst, cutMark...)
 }
 
 // cutMark stands for what was cut.

@@ -3,6 +3,8 @@
 package output
 
 import (
+	"bytes"
+
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 )
@@ -21,7 +23,9 @@ func endNote(e calls.End) string {
 }
 
 // AppendLoss appends the mark that stands where records are missing.
-func (*Calls) AppendLoss(dst []byte, l event.Loss) []byte { return appendMark(dst, l.Cause, l.Count) }
+func (c *Calls) AppendLoss(dst []byte, l event.Loss) []byte {
+	return appendMark(dst, l.Cause, l.Count, c.forms.style.colour)
+}
 
 // AppendEnd appends nothing: what was lost has been marked.
 func (*Calls) AppendEnd(dst []byte, _ *Totals) ([]byte, error) { return dst, nil }
@@ -34,7 +38,7 @@ func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 	if last == nil {
 		last = call.Entry
 	}
-	dst = append(appendHead(dst, last), c.first...)
+	dst = append(c.appendHead(dst, last), c.first...)
 	shown := false
 	for _, e := range [...]*event.Event{call.Entry, call.Return} {
 		if e == nil {
@@ -71,9 +75,23 @@ func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 	}
 	dst = append(dst, c.end...)
 	if c.forms.style.short {
+		dst = c.fit(dst, start)
 		dst = c.appendTails(dst, call)
 	}
 	return dst, nil
+}
+
+// fit cuts the line of a record, from start on, to the terminal.
+func (c *Calls) fit(dst []byte, start int) []byte {
+	if c.Columns == nil {
+		return dst
+	}
+	width := c.Columns()
+	if width == 0 {
+		return dst
+	}
+	c.line = append(c.line[:0], bytes.TrimSuffix(dst[start:], []byte("\n"))...)
+	return append(appendFitted(dst[:start], c.line, max(width, leastRoom)), '\n')
 }
 
 // noteIndent is the text before a note.

@@ -4,9 +4,9 @@ package output
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A loss explains one of the engine's counters to people.
@@ -50,9 +50,17 @@ var losses = [bpf.Counters]loss{
 func LossText(cause bpf.Counter) string { return losses[cause].what }
 
 // appendMark appends the mark that stands where n records are missing.
-func appendMark(dst []byte, cause bpf.Counter, n uint64) []byte {
-	dst = strconv.AppendUint(append(dst, "--- "...), n, 10)
-	return append(append(append(dst, ' '), losses[cause].what...), " ---\n"...)
+func appendMark(dst []byte, cause bpf.Counter, n uint64, colour bool) []byte {
+	return appendMissing(dst, n, losses[cause].what, colour)
+}
+
+// appendMissing appends a line that says that something is missing.
+func appendMissing(dst []byte, n uint64, what string, colour bool) []byte {
+	var s terminal.Style
+	if colour {
+		s = terminal.Note
+	}
+	return append(appendPainted(dst, fmt.Appendf(nil, "--- %d %s ---", n, what), s), '\n')
 }
 
 // AppendLosses appends a line for each cause of loss: for all causes, or only for those

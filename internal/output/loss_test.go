@@ -35,7 +35,7 @@ func TestAppendLosses(t *testing.T) {
 		!strings.Contains(all, "ksnoop: 0 calls left out by --rate\n") {
 		t.Errorf("%d lines of %d:\n%s", n, len(losses), all)
 	}
-	if got := string(appendMark(nil, bpf.RateLimited, 312)); got != "--- 312 calls left out by --rate ---\n" {
+	if got := string(appendMark(nil, bpf.RateLimited, 312, false)); got != "--- 312 calls left out by --rate ---\n" {
 		t.Errorf("mark %q", got)
 	}
 }

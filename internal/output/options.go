@@ -32,6 +32,8 @@ type SessionOptions struct {
 	Unfiltered bool
 	// Addresses shows the addresses of frames.
 	Addresses bool
+	// Colour marks text by what it means, for a terminal.Writer with colours.
+	Colour bool
 	// Branches says how to show the branches that lead to a failure.
 	Branches BranchOptions
 }

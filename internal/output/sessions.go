@@ -32,7 +32,7 @@ type sessionKey struct {
 // NewSessions returns a printer of sessions.
 func NewSessions(o SessionOptions) *Sessions {
 	values := newValuePrinter(&o)
-	return &Sessions{options: o, trace: newTraceView(values, o.Live), stack: newStackView(&o, values),
+	return &Sessions{options: o, trace: newTraceView(values, o.Live, o.Colour), stack: newStackView(&o, values),
 		branch: branchView{resolver: o.Resolver}}
 }
 
@@ -40,8 +40,8 @@ func NewSessions(o SessionOptions) *Sessions {
 func (*Sessions) AppendHeader(dst []byte) ([]byte, error) { return dst, nil }
 
 // AppendLoss appends the mark that stands where sessions are missing.
-func (*Sessions) AppendLoss(dst []byte, l event.Loss) []byte {
-	return appendMark(dst, l.Cause, l.Count)
+func (p *Sessions) AppendLoss(dst []byte, l event.Loss) []byte {
+	return appendMark(dst, l.Cause, l.Count, p.options.Colour)
 }
 
 // AppendEnd appends nothing: what was lost has been marked.
@@ -86,7 +86,7 @@ func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err 
 	if len(dst) == above && p.options.NoStack {
 		dst = dst[:above-1] // there is an empty line already
 	}
-	return append(appendLost(dst, &s.Lost), '\n'), nil
+	return append(appendLost(dst, &s.Lost, p.options.Colour), '\n'), nil
 }
 
 // appendStacks appends the interim chains, oldest first, and then the final chain.
@@ -185,10 +185,9 @@ func LostIn(l *session.Lost) iter.Seq2[string, uint32] {
 }
 
 // appendLost appends a line for each kind of loss.
-func appendLost(dst []byte, l *session.Lost) []byte {
+func appendLost(dst []byte, l *session.Lost, colour bool) []byte {
 	for what, n := range LostIn(l) {
-		dst = strconv.AppendUint(append(dst, "--- "...), uint64(n), 10)
-		dst = append(append(append(dst, ' '), what...), " ---\n"...)
+		dst = appendMissing(dst, uint64(n), what, colour)
 	}
 	if l.Stack {
 		dst = append(dst, "--- the kernel's stack could not be taken ---\n"...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symname"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // Columns of an error stack.
@@ -40,6 +41,7 @@ type stackView struct {
 
 func newStackView(o *SessionOptions, values *valuePrinter) *stackView {
 	v := &stackView{merger: merger{resolver: o.Resolver, unfiltered: o.Unfiltered}, values: values, addresses: o.Addresses || o.Unfiltered}
+	v.table.colour = o.Colour
 	v.table.columns = []column{{least: 2}, {least: 6, right: true, gap: 1}, {gap: 2}, {gap: 2}, {gap: 2}, {}}
 	return v
 }
@@ -89,10 +91,14 @@ func (v *stackView) addRow(r *stackRow) error {
 		t.text = s.AppendName(t.text)
 	}
 	t.set(stackFunction, start)
+	if r.call != nil {
+		t.paint(stackFunction, terminal.Strong)
+	}
 	if s := r.symbol; s != nil && s.File != "" {
 		start = len(t.text)
 		t.text = append(s.AppendSource(append(t.text, '(')), ')')
 		t.set(stackSource, start)
+		t.paint(stackSource, terminal.Faint)
 	}
 	if r.call == nil || v.values.layout != ArgsCompact {
 		return nil
@@ -133,6 +139,9 @@ func (v *stackView) addCall(c *session.Frame, absent bool) {
 		t.text = append(t.text, "[...]"...)
 	}
 	t.set(stackResult, start)
+	if c.Failed {
+		t.paint(stackResult, terminal.Bad)
+	}
 }
 
 // addressWidth is the width of an address with its mark and a blank.

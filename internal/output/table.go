@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A table lays out text in columns, each as wide as its widest cell. Its memory is reused
@@ -14,6 +15,7 @@ type table struct {
 	columns []column
 	cells   []cell // len(columns) for each row
 	text    []byte // of all cells
+	colour  bool   // cells have styles
 	most    int    // limit on the width of the last column's cells; 0 means none
 }
 
@@ -26,7 +28,10 @@ type column struct {
 }
 
 // A cell is a part of the table's text.
-type cell struct{ start, end, width int }
+type cell struct {
+	start, end, width int
+	style             terminal.Style
+}
 
 // reset empties the table.
 func (t *table) reset() {
@@ -48,9 +53,16 @@ func (t *table) row() int {
 // set makes the text appended to t.text since start the cell of the last row in this
 // column.
 func (t *table) set(column, start int) {
-	c := cell{start, len(t.text), utf8.RuneCount(t.text[start:])}
+	c := cell{start: start, end: len(t.text), width: utf8.RuneCount(t.text[start:])}
 	t.cells[len(t.cells)-len(t.columns)+column] = c
 	t.columns[column].width = max(t.columns[column].width, c.width)
+}
+
+// paint gives a cell of the last row a style, if the table has colours.
+func (t *table) paint(column int, s terminal.Style) {
+	if t.colour {
+		t.cells[len(t.cells)-len(t.columns)+column].style = s
+	}
 }
 
 // put sets a cell of the last row.
@@ -96,7 +108,7 @@ func (t *table) appendRow(dst []byte, row int) []byte {
 			blanks, pad = blanks+pad, 0
 		}
 		if c.width > 0 {
-			dst = append(appendBlanks(dst, blanks), t.text[c.start:c.end]...)
+			dst = appendPainted(appendBlanks(dst, blanks), t.text[c.start:c.end], c.style)
 			blanks = 0
 			if i == len(t.columns)-1 {
 				dst = cutLines(dst, len(dst)-(c.end-c.start), t.most)
@@ -127,4 +139,12 @@ func appendBlanks(dst []byte, n int) []byte {
 		dst = append(dst, ' ')
 	}
 	return dst
+}
+
+// appendPainted appends text in a style.
+func appendPainted(dst, text []byte, s terminal.Style) []byte {
+	if s == terminal.Plain {
+		return append(dst, text...)
+	}
+	return terminal.AppendStyle(append(terminal.AppendStyle(dst, s), text...), terminal.Plain)
 }

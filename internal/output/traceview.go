@@ -32,8 +32,9 @@ type traceView struct {
 	live   bool   // rows are printed as they come, with fixed widths
 }
 
-func newTraceView(values *valuePrinter, live bool) *traceView {
+func newTraceView(values *valuePrinter, live, colour bool) *traceView {
 	v := &traceView{values: values, live: live}
+	v.table.colour = colour
 	v.table.columns = []column{{gap: 3}, {gap: 2}, {gap: 2, right: true}, {}}
 	least := [...]int{len("FUNCTION CALLS"), len("RESULT"), len("DURATION"), 0}
 	if live {
@@ -127,12 +128,14 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 	case session.StepLost:
 		t.text = append(t.text, "--- calls lost ---"...)
 		t.set(traceCalls, start)
+		t.paint(traceCalls, terminal.Note)
 		return false, nil
 	case session.StepLeft:
 		t.text = strconv.AppendUint(append(t.text, "--- "...), uint64(s.Count), 10)
 		t.text = append(t.text, " calls left out (a session takes "...)
 		t.text = append(strconv.AppendInt(t.text, session.SessionLimit>>20, 10), " MiB at most) ---"...)
 		t.set(traceCalls, start)
+		t.paint(traceCalls, terminal.Note)
 		return false, nil
 	}
 	if s.Func != nil {
@@ -143,6 +146,9 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 		start = len(t.text)
 		t.text = appendResult(t.text, s.Func, s.Result)
 		t.set(traceResult, start)
+		if s.Failed {
+			t.paint(traceResult, terminal.Bad)
+		}
 		start = len(t.text)
 		t.text = append(appendMicros(t.text, s.Duration), "us"...)
 		t.set(traceDuration, start)

@@ -21,6 +21,7 @@ type style struct {
 	object, number btfprint.ValueOptions
 	indent         string // of every line of a value but the first
 	short          bool   // on one line, without types and explanations
+	colour         bool   // errors are marked as such
 	// symbol appends the name of what is at an address, or nothing. It may be nil.
 	symbol   func(dst []byte, addr uint64) []byte
 	printers map[btf.Type]*btfprint.Printer
@@ -170,12 +171,20 @@ func (v *value) appendScalar(dst, raw []byte) []byte {
 		return appendIP(v.appendCast(dst), raw)
 	}
 	name, isErr := v.errorOf(n)
-	if _, signed, _ := expr.Number(v.typ); isErr && v.style.short && !signed {
-		return append(append(dst, '-'), name...) // the bare number would not show the error
+	if isErr && v.style.colour {
+		dst = terminal.AppendStyle(dst, terminal.Bad)
 	}
-	dst = v.number.AppendValue(dst, raw, v.options)
-	if isErr && !v.style.short {
-		dst = append(append(append(dst, " /* -"...), name...), " */"...)
+	_, signed, _ := expr.Number(v.typ)
+	switch {
+	case !isErr || v.style.short && signed:
+		dst = v.number.AppendValue(dst, raw, v.options)
+	case v.style.short:
+		dst = append(append(dst, '-'), name...) // the bare number would not show the error
+	default:
+		dst = append(append(append(v.number.AppendValue(dst, raw, v.options), " /* -"...), name...), " */"...)
+	}
+	if isErr && v.style.colour {
+		dst = terminal.AppendStyle(dst, terminal.Plain)
 	}
 	return dst
 }

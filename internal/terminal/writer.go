@@ -24,6 +24,7 @@ type Writer struct {
 	// part is the beginning of a rune.
 	part   []byte
 	buf    []byte
+	colour bool
 	failed error // of the first write that failed
 }
 
@@ -43,14 +44,29 @@ func (t *Writer) Columns() int {
 	return int(size.Col)
 }
 
+// IsTerminal reports whether the text goes to a terminal.
+func (t *Writer) IsTerminal() bool {
+	file, ok := t.w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}
+
 // NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Raw returns what the text goes to. Nobody may write text in the meantime.
 func (t *Writer) Raw() io.Writer { return t.w }
 
-// layout is what a text has besides printable characters.
-const layout = "\n\t"
+// Colour has the Writer show styles, instead of escaping their marks as it does with any
+// text that is not printable.
+func (t *Writer) Colour(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.colour = on
+}
 
 // Write implements io.Writer.
 func (t *Writer) Write(text []byte) (int, error) {
@@ -64,7 +80,11 @@ func (t *Writer) Write(text []byte) (int, error) {
 	rest := whole[end:]
 	whole = whole[:end]
 	if clean(whole, layout) < len(whole) {
-		t.buf = appendEscaped(t.buf[:0], whole, layout)
+		if t.colour {
+			t.buf = appendStyled(t.buf[:0], whole)
+		} else {
+			t.buf = appendEscaped(t.buf[:0], whole, layout)
+		}
 		whole = t.buf
 	}
 	if len(whole) > 0 {
