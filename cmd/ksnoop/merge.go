@@ -117,6 +117,7 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 			sayNotes(&notes, m.answer)
 			err = errors.Join(err, sayCounts(&notes, m.answer.Counts()))
 		}
+		m.sayNone(&notes, m.View.Tally())
 		if m.run.More() {
 			notes.WriteString("ksnoop: the run goes on in a recording that is not here, which has its losses\n")
 		}

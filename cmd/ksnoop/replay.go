@@ -159,6 +159,7 @@ func (f *replayFlags) show(name string, r *record.Reader, ask *asking, stdout, s
 			return err
 		}
 	}
+	s.sayNone(stderr, t)
 	return f.expect.check(t)
 }
 
@@ -168,6 +169,7 @@ type shown struct {
 	run            record.Run
 	ask            *asking
 	answer         *requery.Answer // nil: the records as they are
+	read           uint64          // records that were read so far
 }
 
 func (s *shown) plan() *plan.Plan {
@@ -179,9 +181,27 @@ func (s *shown) plan() *plan.Plan {
 
 func (s *shown) records() iter.Seq2[[]byte, error] {
 	if s.answer != nil {
-		return s.answer.Records(s.run.Records())
+		return s.answer.Records(s.counted())
 	}
-	return s.run.Records()
+	return s.counted()
+}
+
+// counted counts what is read.
+func (s *shown) counted() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for raw, err := range s.run.Records() {
+			if s.read++; !yield(raw, err) {
+				return
+			}
+		}
+	}
+}
+
+// sayNone says that filters have left out all that was recorded.
+func (s *shown) sayNone(w io.Writer, t *show.Tally) {
+	if t.Records == 0 && s.read > 0 {
+		fmt.Fprintln(w, "ksnoop: nothing of what was recorded is what was asked for: see ksnoop replay --info")
+	}
 }
 
 // losses returns what the recording lacks, and what the answer leaves out as a run would.
