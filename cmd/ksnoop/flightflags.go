@@ -3,10 +3,6 @@
 package main
 
 import (
-	"errors"
-	"strconv"
-	"strings"
-
 	"github.com/spf13/pflag"
 )
 
@@ -49,15 +45,4 @@ func (f *flightFlags) check(recorded, printed, sessions bool, count uint64) (err
 		return usagef("--flight %s: give a size from 1M to 16G, as 64M", f.size)
 	}
 	return nil
-}
-
-// parseBytes reads a number of bytes, as 100M.
-func parseBytes(s string) (int, error) {
-	digits := strings.TrimRight(s, "kKmMgG")
-	n, err := strconv.ParseUint(digits, 10, 32)
-	shift, ok := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}[strings.ToUpper(s[len(digits):])]
-	if err != nil || !ok {
-		return 0, errors.New("not a size; write 100M")
-	}
-	return int(n << shift), nil
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -243,21 +241,6 @@ func (f *traceFlags) planOptions() (plan.Options, error) {
 func (f *traceFlags) wantedMethod() layout.Method {
 	m, _ := layout.MethodNamed(f.method)
 	return m
-}
-
-// parseSize reads a power of two of at least a page, as 4M.
-func parseSize(s string) (uint32, error) {
-	digits := strings.TrimRight(s, "kKmMgG")
-	n, err := strconv.ParseUint(digits, 10, 32)
-	shift, ok := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}[strings.ToUpper(s[len(digits):])]
-	if err != nil || !ok {
-		return 0, errors.New("not a size; write 512K or 4M")
-	}
-	n <<= shift
-	if n < 4096 || n > 1<<30 || n&(n-1) != 0 {
-		return 0, errors.New("the size must be a power of two from 4K to 1G")
-	}
-	return uint32(n), nil
 }
 
 func (f *traceFlags) logger(stderr io.Writer) *slog.Logger {

@@ -19,6 +19,14 @@ type Call struct {
 	End           End
 }
 
+// Last returns the newest record of the call.
+func (c *Call) Last() *event.Event {
+	if c.Return != nil {
+		return c.Return
+	}
+	return c.Entry
+}
+
 // An End says why a Call is complete.
 type End uint8
 

@@ -90,7 +90,7 @@ func (r *records) appendPointed(dst []byte, how *argument, a *session.Arg) (_ []
 		return append(dst, '}'), nil
 	}
 	if how.object == nil {
-		if how.object, err = r.printer(a.TargetType); err != nil {
+		if how.object, err = r.printers.Of(a.TargetType); err != nil {
 			return dst, err
 		}
 	}

@@ -20,10 +20,7 @@ var ends = map[calls.End]string{calls.NoEntry: "no entry", calls.Open: "open", c
 // AppendCall appends a call, or one end of it, and before it its stack if that is new.
 func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 	start := len(dst)
-	last := c.Return
-	if last == nil {
-		last = c.Entry
-	}
+	last := c.Last()
 	dst, stack := p.newStack(dst, c)
 	kind := "call"
 	if c.End == calls.Whole {

@@ -50,7 +50,7 @@ func (v *values) column(f output.Field) (c column, err error) {
 	case *expr.Text, *expr.Buffer:
 		c.text = true
 	case *expr.Object:
-		c.object, err = v.printer(t.T)
+		c.object, err = v.printers.Of(t.T)
 	}
 	return c, err
 }

@@ -4,7 +4,6 @@ package jsonlines
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"strconv"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -20,26 +20,13 @@ import (
 type values struct {
 	options  btfprint.ValueOptions
 	symbol   func(dst []byte, addr uint64) []byte // as options.PointerName
-	printers map[btf.Type]*btfprint.Printer
+	printers output.Printers
 	name     []byte // of an address; reused
 }
 
 func newValues(symbol func([]byte, uint64) []byte, strings64 bool) values {
-	return values{symbol: symbol, printers: map[btf.Type]*btfprint.Printer{},
+	return values{symbol: symbol, printers: output.Printers{},
 		options: btfprint.ValueOptions{ShowZeroes: true, Typed: true, Strings64: strings64, PointerName: symbol}}
-}
-
-// printer returns the printer of a type, compiled on first use.
-func (v *values) printer(t btf.Type) (*btfprint.Printer, error) {
-	if p := v.printers[t]; p != nil {
-		return p, nil
-	}
-	p, err := btfprint.Compile(t, binary.LittleEndian)
-	if err != nil {
-		return nil, fmt.Errorf("printing a value: %w", err)
-	}
-	v.printers[t] = p
-	return p, nil
 }
 
 // A form is how a scalar is written.
@@ -100,7 +87,7 @@ func (v *values) scalar(t btf.Type, view expr.View) (s scalar, err error) {
 			return s, nil
 		}
 	}
-	if s.printer, err = v.printer(t); err == nil {
+	if s.printer, err = v.printers.Of(t); err == nil {
 		s.size = s.printer.Size()
 	}
 	return s, err

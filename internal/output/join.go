@@ -34,10 +34,7 @@ func (*Calls) AppendEnd(dst []byte, _ *Totals) ([]byte, error) { return dst, nil
 // return. The first line is that of the return, if there is one.
 func (c *Calls) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 	start := len(dst)
-	last := call.Return
-	if last == nil {
-		last = call.Entry
-	}
+	last := call.Last()
 	dst = append(c.appendHead(dst, last), c.first...)
 	shown := false
 	for _, e := range [...]*event.Event{call.Entry, call.Return} {

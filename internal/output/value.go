@@ -4,7 +4,6 @@ package output
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"strconv"
 
@@ -24,7 +23,7 @@ type style struct {
 	colour         bool   // errors are marked as such
 	// symbol appends the name of what is at an address, or nothing. It may be nil.
 	symbol   func(dst []byte, addr uint64) []byte
-	printers map[btf.Type]*btfprint.Printer
+	printers Printers
 }
 
 // fieldIndent indents the values of a call.
@@ -38,7 +37,7 @@ const (
 
 // callStyle is the style of the calls view.
 func callStyle(symbol func([]byte, uint64) []byte) *style {
-	return &style{indent: fieldIndent, symbol: symbol, printers: map[btf.Type]*btfprint.Printer{},
+	return &style{indent: fieldIndent, symbol: symbol, printers: Printers{},
 		object: btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4, PointerName: symbol},
 		number: btfprint.ValueOptions{ShowZeroes: true, PointerName: symbol}}
 }
@@ -46,22 +45,9 @@ func callStyle(symbol func([]byte, uint64) []byte) *style {
 // lineStyle writes every value on one line of at most width bytes.
 func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
 	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, MaxWidth: width, PointerName: symbol}
-	s := &style{short: true, symbol: symbol, printers: map[btf.Type]*btfprint.Printer{}, object: o, number: o}
+	s := &style{short: true, symbol: symbol, printers: Printers{}, object: o, number: o}
 	s.number.ShowZeroes = true
 	return s
-}
-
-// printer returns the printer of a type, compiled on first use.
-func (s *style) printer(t btf.Type) (*btfprint.Printer, error) {
-	if p := s.printers[t]; p != nil {
-		return p, nil
-	}
-	p, err := btfprint.Compile(t, binary.LittleEndian)
-	if err != nil {
-		return nil, fmt.Errorf("printing a value: %w", err)
-	}
-	s.printers[t] = p
-	return p, nil
 }
 
 // A value says how to write one captured value, an item of a SPEC or an argument of -A:
@@ -85,7 +71,7 @@ func (v *value) setScalar(t btf.Type) (err error) {
 	if isAggregate(t) {
 		v.options = &v.style.object
 	}
-	v.number, err = v.style.printer(t)
+	v.number, err = v.style.printers.Of(t)
 	return err
 }
 
@@ -95,7 +81,7 @@ func (v *value) setTarget(t btf.Type) (err error) {
 	if v.typ == nil {
 		v.typ = t
 	}
-	v.object, err = v.style.printer(t)
+	v.object, err = v.style.printers.Of(t)
 	return err
 }
 

@@ -128,10 +128,7 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	last := c.Return
-	if last == nil {
-		last = c.Entry
-	}
+	last := c.Last()
 	dst = p.bounded(dst)
 	on := threadTrack(last.PID, last.TID, last.CPU)
 	dst = p.appendTrack(dst, on, s.Comm, "")

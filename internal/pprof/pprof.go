@@ -46,10 +46,7 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	last := c.Return
-	if last == nil {
-		last = c.Entry
-	}
+	last := c.Last()
 	entered, ok := samples.Entered(c)
 	if !ok {
 		entered = last.Time

@@ -58,10 +58,7 @@ func (s *Sampler) Call(c *calls.Call) (*Sample, error) {
 	if c.End == calls.Gap {
 		return nil, nil
 	}
-	last := c.Return
-	if last == nil {
-		last = c.Entry
-	}
+	last := c.Last()
 	s.sample = Sample{Stack: s.sample.Stack[:0], Calls: 1, PID: last.PID, Comm: comm(last)}
 	if entered, ok := Entered(c); ok {
 		s.sample.Time = last.Time - entered
