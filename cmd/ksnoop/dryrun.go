@@ -65,13 +65,13 @@ func unfit(view *kernel.View, p *plan.Plan, target codegen.Options) (failed []at
 }
 
 // dryRun lets the kernel check the programs, and says what would be traced.
-func (t *tracing) dryRun() error {
+func (t *tracing) dryRun(stdout io.Writer) error {
 	loaded, failed, err := trace.Load(context.Background(), t.kernel, t.plan, t.settings)
 	if err != nil {
 		return unattachable(context.Background(), err)
 	}
 	t.request.Plan = loaded
-	return t.request.dryRun(t.kernel, failed).print(t.stdout)
+	return t.request.dryRun(t.kernel, failed).print(stdout)
 }
 
 // methodCounts says how many probes each method attaches.

@@ -166,7 +166,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 		}
 	}
 	if f.dryRun == dryRunLoad {
-		return t.dryRun()
+		return t.dryRun(stdout)
 	}
 	if err := f.tail.branches.record(f.tail.stacks() || t.plan.Sessions, stderr); err != nil {
 		return err
