@@ -5,12 +5,15 @@ package livetest_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -35,12 +38,17 @@ func jsonSchema(t *testing.T) *jsonschema.Schema {
 
 // A jsonLine is what the tests look at of a line.
 type jsonLine struct {
-	Kind   string
-	Stack  int
-	ID     int
-	Name   string
-	Values map[string]json.RawMessage
-	Calls  []struct {
+	Kind     string
+	Stack    int
+	ID       int
+	Name     string
+	Comm     string
+	Count    uint64
+	Records  int
+	Losses   map[string]uint64
+	Values   map[string]json.RawMessage
+	Duration uint64
+	Calls    []struct {
 		Name   string
 		Result struct{ Error string }
 		Frame  *int
@@ -84,7 +92,7 @@ func TestLiveJSON(t *testing.T) {
 	guest.Require(t)
 	schema := jsonSchema(t)
 	reads := quiet("read -size 33 -count 3")
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name  string
 		trace []string
 		look  []string // for replay as well
@@ -118,7 +126,27 @@ func TestLiveJSON(t *testing.T) {
 			}
 			return nil
 		}},
+		{"live", []string{"-T", "--live", "-e", "*sys_bpf", "-a", "map_create", "-a", "array_map_alloc_check"}, nil, quiet("map-array-zero"), func(lines []jsonLine) error {
+			if len(of(lines, "trace")) == 0 || len(of(lines, "session")) != 1 {
+				return fmt.Errorf("%d pieces, %d sessions", len(of(lines, "trace")), len(of(lines, "session")))
+			}
+			return nil
+		}},
+		{"losses", []string{"--rate", "5/h", "-n", "workload", "vfs_read(count == 53)"}, nil, quiet("read -size 53 -count 100"), func(lines []jsonLine) error {
+			sum := uint64(0)
+			for _, l := range of(lines, "loss") {
+				sum += l.Count
+			}
+			end := lines[len(lines)-1]
+			if end.Records != 5 || sum != end.Losses["rate"] || sum < 95 || sum > 105 {
+				return fmt.Errorf("marks of %d, end %+v", sum, end)
+			}
+			return nil
+		}},
 	} {
+		if !livetest.Mine(t, i) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			file := recordingFile(t)
 			args := slices.Concat([]string{"trace", "-s", "none", "--format", "json", "--record", file, "--force", "--print"}, c.look, c.trace, c.work)
@@ -134,5 +162,33 @@ func TestLiveJSON(t *testing.T) {
 				t.Errorf("replay, status %d:\n%.5000s\ntrace:\n%.5000s", status, got, want)
 			}
 		})
+	}
+}
+
+// TestLiveJSONInterrupted: the end comes after an interrupt too, and -o takes what is printed.
+func TestLiveJSONInterrupted(t *testing.T) {
+	guest.Require(t)
+	file := recordingFile(t)
+	r := startSessions(t, "-s", "none", "--format", "json", "-o", file, "-S", "-e", "vfs_read(count == 33)")
+	traced := func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), `"kind":"session"`)
+	}
+	for !traced() {
+		workload(t, "read", "-size", "33")
+	}
+	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if out, status := r.wait(t); out != "" || status != 0 {
+		t.Errorf("status %d, printed %q", status, out)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := jsonLines(t, jsonSchema(t), string(text))
+	if got := of(lines, "session"); len(got) == 0 || len(got) != lines[len(lines)-1].Records {
+		t.Errorf("%d sessions, end %+v", len(got), lines[len(lines)-1])
 	}
 }
