@@ -352,9 +352,16 @@ func (l *allocator) kept(t expr.Term, item int) expr.Term {
 	return &expr.Kept{T: t.Type(), Slot: s.Index}
 }
 
-// check returns a fault of the SPEC, at the item that goes too far, if a record exceeds a
-// limit.
+// check returns a fault of the SPEC, at the item that is to blame, if a record exceeds a limit
+// or would keep a value that is withheld.
 func (p *Probe) check(l *allocator) error {
+	for _, s := range l.rec.Slots {
+		it := &p.Items[s.Item]
+		if s.Part == PartKept && slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.Withheld != nil }) {
+			return &expr.ErrorList{Text: p.Spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnsupported, Span: it.Pos,
+				Msg: "a value of this is redacted, and its record keeps it until the call returns", Hint: "leave this comparison out, or do not redact the value"}}}
+		}
+	}
 	over := slices.IndexFunc(l.rec.Slots, func(s Slot) bool { return s.Off+s.Size > MaxRecord })
 	msg := fmt.Sprintf("a record of %d bytes is larger than the limit of %d", l.rec.Size, MaxRecord)
 	if len(l.rec.Slots) > maxSlots && (over < 0 || over > maxSlots) {

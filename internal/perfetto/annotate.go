@@ -73,12 +73,12 @@ func (p *Printer) fields(e *event.Event) error {
 	return nil
 }
 
-// field adds a value of a record: a number, bool or pointer as such, a string as its
+// field adds a value of a record: a redacted one as a text that says so, a number, bool or pointer as such, a string as its
 // characters, anything else as ksnoop writes it on one line.
 func (p *Printer) field(f output.Field, e *event.Event) {
 	scalar, target := f.Slots()
 	switch {
-	case f.Later() != nil || f.View() != expr.ViewDefault: // in a notation of its own
+	case f.Withheld() || f.Later() != nil || f.View() != expr.ViewDefault: // in a notation of its own
 	case target == nil:
 		if v, ok := e.Value(scalar); ok && p.typed(f.Label(), scalar.Term.Type(), v) {
 			return

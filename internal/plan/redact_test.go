@@ -105,3 +105,37 @@ func TestRedactArgs(t *testing.T) {
 		t.Error("what globs match")
 	}
 }
+
+// TestRedactKept: what a predicate of return compares lies in the record if the method has no
+// arguments at return. That is refused rather than recorded.
+func TestRedactKept(t *testing.T) {
+	view := testView(t)
+	found, err := view.Match("send", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spec    string
+		method  layout.Method
+		refused bool
+	}{
+		{"send(return < count)", layout.MethodKprobe, true},
+		{"send(return < count)", layout.MethodFentry, false},
+		{"send(return < sk->len)", layout.MethodFentry, true},
+		{"send(return < 0, count)", layout.MethodKprobe, false},
+	} {
+		spec, err := expr.Parse(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Arch: "amd64", Redact: []string{"*"}, Method: func(*Probe) layout.Method { return c.method }}
+		if _, err = NewProbe(view, spec, found[0], o); (err != nil) != c.refused {
+			t.Errorf("%s by %s: %v", c.spec, c.method, err)
+		}
+		if o.Redact = nil; c.refused {
+			if _, err := NewProbe(view, spec, found[0], o); err != nil {
+				t.Errorf("%s by %s, not redacted: %v", c.spec, c.method, err)
+			}
+		}
+	}
+}
