@@ -52,6 +52,8 @@ type Trace struct {
 	t    testing.TB
 	view *kernel.View
 	Run  output.Run
+	// Redact are globs over what Calls and Sessions are not to capture.
+	Redact []string
 }
 
 // New returns the kernel with a prefix.
@@ -113,13 +115,13 @@ func (lines) Lookup(dst []debuginfo.Frame, addr uint64, _ string) []debuginfo.Fr
 
 // Calls resolves SPECs of the calls view.
 func (t *Trace) Calls(specs ...string) {
-	p, _, err := plan.Resolve(t.view, t.parse(specs), plan.Options{Arch: "amd64"})
+	p, _, err := plan.Resolve(t.view, t.parse(specs), plan.Options{Arch: "amd64", Redact: t.Redact})
 	t.use(p, err)
 }
 
 // Sessions resolves SPECs of sessions: of the entry function, and of those inside.
 func (t *Trace) Sessions(args bool, entry string, inside ...string) {
-	p, _, err := plan.ResolveSession(t.view, plan.SessionRequest{Args: args, Entry: t.parse([]string{entry}), Allow: t.parse(inside)}, plan.Options{Arch: "amd64"})
+	p, _, err := plan.ResolveSession(t.view, plan.SessionRequest{Args: args, Entry: t.parse([]string{entry}), Allow: t.parse(inside)}, plan.Options{Arch: "amd64", Redact: t.Redact})
 	t.use(p, err)
 }
 

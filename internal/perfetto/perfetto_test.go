@@ -255,3 +255,15 @@ func FuzzPrinter(f *testing.F) {
 		}
 	})
 }
+
+// TestRedacted: a value that was not captured is not a number.
+func TestRedacted(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Redact = []string{"count"}
+	k.Calls("t_read(count, quick)")
+	raw := k.Raw(formattest.Record{Func: "read", Event: bpf.Event{Kind: bpf.KindEntry, Time: 100, PID: 7, TID: 7}, Words: []uint64{0, 1}})
+	lines := strings.Join(read(t, printCalls(t, k, New(k.Run), raw)).lines(), "\n")
+	if !strings.Contains(lines, `count="<redacted>" quick=bool(true)`) {
+		t.Error(lines)
+	}
+}
