@@ -25,6 +25,7 @@ func Check(spec *Spec, scope *Scope) ([]Item, error) {
 			items = append(items, it)
 		}
 	}
+	c.onlyAggregations(items)
 	if len(c.errs) > 0 {
 		slices.SortStableFunc(c.errs, func(a, b *Error) int { return a.Span.Start - b.Span.Start })
 		return nil, &ErrorList{spec.Text, c.errs}
@@ -102,6 +103,13 @@ func (c *checker) item(x Expr) (Item, bool) {
 	it := Item{Pos: x.Span()}
 	top := unparen(x)
 	c.top = top
+	if call, keys := aggregation(top); call != nil {
+		g, ok := c.aggregate(call, keys)
+		if ok {
+			it.Aggregation, it.Phase = g, g.Phase()
+		}
+		return it, ok
+	}
 	if !isPredicate(top) {
 		if call, ok := top.(*Call); ok && call.Func.Name == "diff" {
 			return c.diff(call)

@@ -33,9 +33,12 @@ func (c *checker) arity(x *Call, n int) bool {
 // call checks a call of one of the language's functions. Functions that choose a
 // notation return their operand unchanged, with its view set.
 func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
+	if _, adds := aggregators[x.Func.Name]; adds {
+		return c.fault(CodeType, x.Pos, "write it as an item of its own", "%s() adds calls up, it has no value in any of them", x.Func.Name)
+	}
 	n, ok := functions[x.Func.Name]
 	if !ok {
-		return c.fault(CodeUnknownFunc, x.Func.Pos, suggest.Hint(x.Func.Name, slices.Values(sortedKeys(functions))),
+		return c.fault(CodeUnknownFunc, x.Func.Pos, suggest.Hint(x.Func.Name, slices.Values(append(sortedKeys(functions), sortedKeys(aggregators)...))),
 			"there is no function %q", x.Func.Name)
 	}
 	if !c.arity(x, n) {

@@ -48,6 +48,8 @@ func (c *checker) expr(x Expr, want *btf.Enum) (operand, bool) {
 		return c.containerOf(x)
 	case *Call:
 		return c.call(x, want)
+	case *Keyed:
+		return c.call(x.X, want)
 	}
 	panic("expr: unknown node")
 }

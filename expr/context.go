@@ -15,7 +15,10 @@ import (
 
 // contextVars are the numeric context values. It is never changed.
 var contextVars = map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, "$uid": ContextUID,
-	"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration}
+	"$cpu": ContextCPU, "$time": ContextTime, "$duration": ContextDuration, "$cgroup": ContextCgroup}
+
+// keyVars are the context values that only tell rows of an aggregation apart. It is never changed.
+var keyVars = map[string]ContextVar{"$func": ContextFunc, "$stack": ContextStack, "$ustack": ContextUserStack}
 
 // context checks a name with a $: a context value, a register, or $argN.
 func (c *checker) context(x *Context) (operand, bool) {
@@ -24,10 +27,13 @@ func (c *checker) context(x *Context) (operand, bool) {
 			return c.point(x.Pos)
 		}
 		t := btf.Type(typeUint)
-		if name == ContextTime || name == ContextDuration {
+		if name == ContextTime || name == ContextDuration || name == ContextCgroup {
 			t = typeUlong
 		}
 		return value(t, &ContextTerm{t, name, c.at}), true
+	}
+	if _, key := keyVars[x.Name]; key {
+		return c.fault(CodeType, x.Pos, "write count()["+x.Name+"]", "%s is a key in brackets by itself, and nothing else", x.Name)
 	}
 	if x.Name == "$comm" {
 		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16, At: c.at}}, true
@@ -70,7 +76,7 @@ func (c *checker) contextHint(name string) string {
 		default:
 			args = fmt.Sprintf(" and $arg1 to $arg%d", n)
 		}
-		return "there are $pid $tid $uid $comm $cpu $time $duration" + args
+		return "there are $pid $tid $uid $comm $cpu $cgroup $time $duration" + args
 	}
 	if hint := suggest.Hint(name, slices.Values(strings.Fields(registers))); hint != "" {
 		return hint

@@ -27,7 +27,8 @@ func FormatTerm(t Term, param func(int) string) string {
 	case *Result:
 		return "return"
 	case *ContextTerm:
-		return [...]string{"$pid", "$tid", "$uid", "$cpu", "$time", "$duration", "$comm", "record"}[t.Var]
+		return [...]string{"$pid", "$tid", "$uid", "$cpu", "$time", "$duration", "$comm", "record",
+			"$cgroup", "$func", "$stack", "$ustack"}[t.Var]
 	case *Passed:
 		return f(t.X)
 	case *Load:

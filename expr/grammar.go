@@ -55,9 +55,10 @@ type postfixGrammar struct {
 }
 
 type suffixGrammar struct {
-	Op     string       `parser:"(   @('->' | '.')"`
-	Name   *nameGrammar `parser:"    @@ )"`
-	Index  *exprGrammar `parser:"| '[' @@ ']'"`
+	Op     string         `parser:"(   @('->' | '.')"`
+	Name   *nameGrammar   `parser:"    @@ )"`
+	Index  *exprGrammar   `parser:"| '[' @@"`
+	More   []*exprGrammar `parser:"    ( ',' @@ )* ']'"`
 	EndPos lexer.Position
 }
 

@@ -2,84 +2,48 @@
 
 package expr
 
-import "github.com/cilium/ebpf/btf"
-
-// An Item is a checked item of a SPEC: a predicate with the values it compares, or a
-// capture.
+// An Item is a checked item of a SPEC: a predicate with the values it compares, a capture, or
+// an aggregation.
 type Item struct {
 	Pos Span
 	// Predicate is a scalar term that must not be 0. It is nil for a capture.
 	Predicate Term
-	// Phase says when the predicate can be decided. It is AtEntry for a capture.
+	// Phase says when the predicate can be decided, or the call be added up. It is AtEntry for a
+	// capture.
 	Phase Phase
-	// Captures are the values that the item shows, in the order of the text.
+	// Captures are the values that the item shows, in the order of the text. None are shown beside
+	// an aggregation.
 	Captures []Capture
+	// Aggregation is set for an item that adds calls up. It has neither Predicate nor Captures.
+	Aggregation *Aggregation
 }
 
-// A Capture is one value to show. Value, Target or both are set.
-type Capture struct {
-	Label string // the text it was written as
-	// Value is the scalar to show. It is nil for an aggregate, a string or a buffer.
-	Value Term
-	// Target is the Object, Text or Buffer to show: the operand itself, or what the pointer
-	// in Value points to.
-	Target Term
-	// After is the same operand read at return. Only diff(x) sets it.
-	After *Capture
-	View  View
-	// Withheld is the type of what is shown if it is not to be captured: Value is 0 then. Only
-	// [Withhold] sets it.
-	Withheld btf.Type
-}
-
-// Withhold has the captures not captured whose labels hide names. They keep the moment at which
-// they would have been read. What predicates compare is not shown then, and decides as before.
-func Withhold(items []Item, hide func(label string) bool) {
+// Withhold has the captures and the keys not captured whose labels hide names. They keep the moment
+// at which they would have been read. What predicates compare is not shown then, and decides as
+// before. A hidden value cannot be added up: that is a fault of the SPEC, in an *ErrorList.
+func Withhold(spec *Spec, items []Item, hide func(label string) bool) error {
+	var faults []*Error
 	for i := range items {
-		for j := range items[i].Captures {
-			if c := &items[i].Captures[j]; hide(c.Label) {
-				*c = c.withheld()
-			}
+		withhold(items[i].Captures, hide)
+		g := items[i].Aggregation
+		if g == nil {
+			continue
+		}
+		withhold(g.Keys, hide)
+		if g.Value != nil && (hide(g.Of) || hide(g.Label)) {
+			faults = append(faults, &Error{CodeUnsupported, items[i].Pos, g.Of + " is hidden, and so cannot be added up", ""})
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return &ErrorList{spec.Text, faults}
+}
+
+func withhold(captures []Capture, hide func(label string) bool) {
+	for i := range captures {
+		if c := &captures[i]; hide(c.Label) {
+			*c = c.withheld()
 		}
 	}
 }
-
-func (c *Capture) withheld() Capture {
-	var value Term = &Const{T: &btf.Int{Name: "unsigned long", Size: 8}}
-	if c.Phase() == AtReturn {
-		value = &Passed{value}
-	}
-	of := c.Value
-	if of == nil {
-		of = c.Target
-	}
-	out := Capture{Label: c.Label, Value: value, Withheld: of.Type()}
-	if c.After != nil {
-		after := c.After.withheld()
-		out.After = &after
-	}
-	return out
-}
-
-// Phase returns the first moment at which all parts of the capture can be read.
-func (c *Capture) Phase() Phase {
-	if c.Value != nil && PhaseOf(c.Value) == AtReturn || c.Target != nil && PhaseOf(c.Target) == AtReturn {
-		return AtReturn
-	}
-	return AtEntry
-}
-
-// A View is the notation that a function such as hex() asks for.
-type View uint8
-
-const (
-	ViewDefault View = iota
-	ViewHex          // hex(x)
-	ViewDec          // dec(x)
-	ViewSym          // sym(x)
-	ViewIP           // ip(x)
-	ViewMAC          // mac(x)
-)
-
-// MaxText is the most bytes of a string that are shown or compared, its final NUL included.
-const MaxText = 256

@@ -147,6 +147,11 @@ func syntaxHint(text string, tok lexer.Token) string {
 		return "a value is missing after " + strconv.Quote(operator)
 	case strings.HasSuffix(trimmed, ",") && tok.Value == ")":
 		return "an item is missing after the comma"
+	case tok.Value == "[" && strings.HasPrefix(strings.TrimLeft(text[tok.Pos.Offset+1:], " \t"), "]"),
+		tok.Value == "]" && (strings.HasSuffix(trimmed, "[") || strings.HasSuffix(trimmed, ",")):
+		return "a value is missing in the brackets"
+	case strings.Count(before, "[") > strings.Count(before, "]") && (tok.EOF() || tok.Value == ")"):
+		return `a closing "]" is missing`
 	case tok.EOF():
 		return `a closing ")" is missing`
 	case tok.Value == "," || tok.Value == ")":
@@ -358,12 +363,30 @@ func (b *builder) postfix(g *postfixGrammar) Expr {
 	x := b.primary(g.Primary)
 	for _, s := range g.Suffixes {
 		if s.Index != nil {
-			x = &Index{b.span(g.Primary.Pos, s.EndPos), x, b.expr(s.Index)}
+			x = b.brackets(x, s, b.span(g.Primary.Pos, s.EndPos))
 			continue
 		}
 		x = &Member{x, s.Op == "->", s.Name.Name, nameSpan(s.Name)}
 	}
 	return x
+}
+
+// brackets builds an index, or the keys of a function that adds calls up.
+func (b *builder) brackets(x Expr, s *suffixGrammar, at Span) Expr {
+	first := b.expr(s.Index)
+	if call, ok := x.(*Call); ok {
+		if _, adds := aggregators[call.Func.Name]; adds {
+			keys := []Expr{first}
+			for _, k := range s.More {
+				keys = append(keys, b.expr(k))
+			}
+			return &Keyed{at, call, keys}
+		}
+	}
+	if len(s.More) > 0 {
+		b.fault(b.expr(s.More[0]).Span(), "an index is one number", "only what adds calls up has several keys, as in count()[a, b]")
+	}
+	return &Index{at, x, first}
 }
 
 func nameSpan(n *nameGrammar) Span { return Span{n.Pos.Offset, n.Pos.Offset + len(n.Name)} }

@@ -79,6 +79,10 @@ func TestParseShape(t *testing.T) {
 		{"$comm == \"a\\\"b\"", `($comm == "a\"b")`},
 		{"p->int", "p->int"},
 		{"entry(return == 1)", "entry(return == 1)"},
+		{"count()[a, b & c == d]", "count()[a, b & c == d]"},
+		{"hist(a, 4)[ b[1] ]", "hist(a, 4)[b[1]]"},
+		{"count()[a][b]", "count()[a][b]"},
+		{"count + sum->max[min]", "(count + sum->max[min])"}, // names, unless they are called
 	} {
 		spec, err := Parse("f(" + tt.text + ")")
 		if err != nil {
@@ -227,6 +231,8 @@ func addSeeds(f *testing.F) {
 		"send((struct tcp_sock *)sk, container_of(sk, struct tcp_sock, sk)->bytes >> 3, sizeof(u32), t.ports[1])",
 		`send(sk->dev->name ~ "eth?*" || $comm != "x\n", entry(sk->state) == TCP_LISTEN, diff(sk->family), buf(buf, count))`,
 		"send(-1u ^ ~0x7fffffffffffffff, - -3, 'a', 10ms, !flags, &sk->dev->ids[cpu & 3], *&sk->addr, ip(sk->addr), ntohs(sk->lo))",
+		"send(count(), sum(count)[$func, $stack], hist($duration, 8)[sk->dev->name, buf], lhist(flags, -10, 10, 5), return < 0, top(3, sk)[t, $cgroup])",
+		"send(min(flags)[exit(sk->family)], max(return), avg(count), stats(cpu), quantiles($duration)[str(sk), ip(sk->addr), hex(sk), sk->ok])",
 		"send(return - (long)sk->dev, str(user(buf)) == \"x\", sym(sk->handler), (_Bool)count, a & &b, hex(return))",
 	} {
 		f.Add(text)
@@ -286,7 +292,12 @@ func FuzzCheck(f *testing.F) {
 					t.Fatalf("%q: phase %d", text, it.Phase)
 				}
 			}
-			for _, c := range it.Captures {
+			captures := it.Captures
+			if g := it.Aggregation; g != nil {
+				captures = g.Keys
+				checkAggregation(t, text, &it)
+			}
+			for _, c := range captures {
 				if c.Value == nil && c.Target == nil {
 					t.Fatalf("%q: nothing is captured", text)
 				}
@@ -303,6 +314,39 @@ func FuzzCheck(f *testing.F) {
 			}
 		}
 	})
+}
+
+func checkAggregation(t *testing.T, text string, it *Item) {
+	t.Helper()
+	g := it.Aggregation
+	if it.Predicate != nil || it.Captures != nil || it.Phase != g.Phase() || (g.Fn == AggCount) != (g.Value == nil) {
+		t.Fatalf("%q: %+v", text, it)
+	}
+	if g.Value != nil {
+		checkTerm(t, g.Value)
+		if _, _, ok := Number(g.Value.Type()); !ok || g.Of == "" {
+			t.Fatalf("%q: the value is no number: %T", text, g.Value.Type())
+		}
+	}
+	if n := g.Words(); n < 1 || n > 1<<16 {
+		t.Fatalf("%q: %d words", text, n)
+	}
+	for _, c := range g.Keys {
+		if (c.Value == nil) == (c.Target == nil) || c.After != nil || c.Label == "" {
+			t.Fatalf("%q: key %+v", text, c)
+		}
+	}
+	if g.KeySize() > MaxKey {
+		t.Fatalf("%q: keys of %d bytes", text, g.KeySize())
+	}
+	row := make([]uint64, g.Words())
+	for _, x := range []uint64{0, 1, 1 << 63, ^uint64(0)} {
+		if g.Value != nil {
+			n, _ := number(g.Value.Type())
+			x = n.extend(x)
+		}
+		g.Accumulate(row, x)
+	}
 }
 
 func checkTerm(t *testing.T, term Term) {

@@ -15,13 +15,7 @@ func (s *Spec) String() string {
 		return string(b)
 	}
 	b = append(b, '(')
-	for i, x := range s.Items {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = appendExpr(b, x)
-	}
-	return string(append(b, ')'))
+	return string(append(appendList(b, s.Items), ')'))
 }
 
 // String returns the selector in the syntax that Parse reads.
@@ -139,15 +133,22 @@ func appendNode(b []byte, x Expr) []byte {
 		return appendContainerOf(b, x)
 	case *Call:
 		b = append(append(b, x.Func.Name...), '(')
-		for i, arg := range x.Args {
-			if i > 0 {
-				b = append(b, ", "...)
-			}
-			b = appendExpr(b, arg)
-		}
-		return append(b, ')')
+		return append(appendList(b, x.Args), ')')
+	case *Keyed:
+		b = append(appendNode(b, x.X), '[')
+		return append(appendList(b, x.Keys), ']')
 	}
 	panic(fmt.Sprintf("expr: no text for %T", x))
+}
+
+func appendList(b []byte, list []Expr) []byte {
+	for i, x := range list {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendExpr(b, x)
+	}
+	return b
 }
 
 // appendInt writes a number in decimal, with the suffix that its type needs.

@@ -4,6 +4,7 @@ package expr
 
 import (
 	"fmt"
+
 	"github.com/cilium/ebpf/btf"
 )
 

@@ -4,6 +4,7 @@ package expr
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -84,14 +85,14 @@ func TestAny(t *testing.T) {
 	}
 }
 
-// TestDocumentedSpecs parses the examples of the sections about selectors.
+// TestDocumentedSpecs parses the examples of the sections about selectors and aggregations.
 func TestDocumentedSpecs(t *testing.T) {
 	doc, err := os.ReadFile("../docs/language.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	examples := 0
-	for _, title := range []string{"## Targets other than functions\n", "## Functions by type\n"} {
+	for _, title := range []string{"## Targets other than functions\n", "## Functions by type\n", "## Aggregations\n"} {
 		_, section, ok := strings.Cut(string(doc), title)
 		if !ok {
 			t.Fatalf("there is no section %q", title)
@@ -109,7 +110,17 @@ func TestDocumentedSpecs(t *testing.T) {
 			}
 		}
 	}
-	if examples < 8 {
+	if examples < 11 {
 		t.Errorf("%d examples found", examples)
+	}
+	for name := range maps.Keys(functions) {
+		if !strings.Contains(string(doc), "`"+name+"(") {
+			t.Errorf("there is no function %s()", name)
+		}
+	}
+	for name := range maps.Keys(aggregators) {
+		if !strings.Contains(string(doc), "| `"+name+"(") && !strings.Contains(string(doc), " `"+name+"(x)` |") {
+			t.Errorf("there is no aggregation %s()", name)
+		}
 	}
 }

@@ -144,6 +144,13 @@ type (
 		Type TypeName
 		Path []Name
 	}
+	// A Keyed is a function that adds calls up, for each combination of keys apart.
+	// count()[$comm]
+	Keyed struct {
+		Pos  Span
+		X    *Call
+		Keys []Expr
+	}
 	// A Call applies one of the language's functions. user(x), buf(p, n)
 	Call struct {
 		Pos  Span
@@ -173,6 +180,7 @@ func (x *Index) Span() Span       { return x.Pos }
 func (x *Cast) Span() Span        { return x.Pos }
 func (x *Sizeof) Span() Span      { return x.Pos }
 func (x *ContainerOf) Span() Span { return x.Pos }
+func (x *Keyed) Span() Span       { return x.Pos }
 func (x *Call) Span() Span        { return x.Pos }
 
 func (*Name) expr()        {}
@@ -189,6 +197,7 @@ func (*Index) expr()       {}
 func (*Cast) expr()        {}
 func (*Sizeof) expr()      {}
 func (*ContainerOf) expr() {}
+func (*Keyed) expr()       {}
 func (*Call) expr()        {}
 
 // unparen strips parentheses. (x == 1) is a predicate just as x == 1 is.

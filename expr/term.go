@@ -34,6 +34,11 @@ const (
 	ContextDuration                   // $duration
 	ContextComm                       // $comm, a string: occurs only inside a Match or a Text
 	ContextRecord                     // address of a tracepoint's fields, or of the saved registers
+	ContextCgroup                     // $cgroup, the ID of the task's cgroup (version 2)
+	// These occur only in keys of aggregations.
+	ContextFunc      // $func: the number of the probe
+	ContextStack     // $stack: the number of a stack in the kernel; 0: there is none
+	ContextUserStack // $ustack: the same in user space
 )
 
 // A Term is a typed computation without side effects. The set of implementations is closed.
@@ -321,6 +326,25 @@ func ReadsMemory(t Term) bool {
 			return t.Addr == nil
 		case *Match:
 			return t.X.Addr == nil
+		}
+		return true
+	})
+}
+
+// CanFault reports whether there may be no value: t reads memory, divides by what may be 0, or is a
+// stack, for which there may be no place.
+func CanFault(t Term) bool {
+	return ReadsMemory(t) || !Walk(t, func(t Term) bool {
+		switch t := t.(type) {
+		case *Kept:
+			return false
+		case *ContextTerm:
+			return t.Var != ContextStack && t.Var != ContextUserStack
+		case *BinaryTerm:
+			if t.Op == OpDiv || t.Op == OpMod {
+				k, constant := t.Y.(*Const)
+				return constant && k.V != 0
+			}
 		}
 		return true
 	})

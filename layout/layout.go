@@ -26,6 +26,9 @@ func (p *Probe) Lay() error {
 	case RoleEntry, RoleInside:
 		return p.laySession()
 	}
+	if p.Aggregates() {
+		return p.layAggregations()
+	}
 	p.Joined = p.decidedAtReturn()
 	if p.Joined {
 		return p.layJoined()
@@ -72,14 +75,21 @@ func (p *Probe) wantsDuration() bool {
 	return wants
 }
 
-// terms yields every predicate and every captured term.
+// terms yields every predicate, every captured term, and all that is added up.
 func (p *Probe) terms() func(yield func(expr.Term) bool) {
 	return func(yield func(expr.Term) bool) {
 		for _, it := range p.Items {
 			if it.Predicate != nil && !yield(it.Predicate) {
 				return
 			}
-			for _, c := range it.Captures {
+			captures := it.Captures
+			if g := it.Aggregation; g != nil {
+				captures = g.Keys
+				if g.Value != nil && !yield(g.Value) {
+					return
+				}
+			}
+			for _, c := range captures {
 				if c.Value != nil && !yield(c.Value) || c.Target != nil && !yield(c.Target) {
 					return
 				}
@@ -208,7 +218,7 @@ var noReturn = []string{"__kunit_abort", "kunit_try_catch_throw", "__module_put_
 // fixed reports whether t has the same value at return as at entry. It does if it depends
 // only on arguments and on what never changes for a task.
 func fixed(t expr.Term) bool {
-	return !expr.ReadsMemory(t) && expr.Walk(t, func(t expr.Term) bool {
+	return momentary(t) || !expr.ReadsMemory(t) && expr.Walk(t, func(t expr.Term) bool {
 		switch t := t.(type) {
 		case *expr.ContextTerm:
 			return t.Var == expr.ContextPID || t.Var == expr.ContextTID
@@ -217,6 +227,13 @@ func fixed(t expr.Term) bool {
 		}
 		return true
 	})
+}
+
+// momentary reports whether t is $func, $stack or $ustack, which belong to the moment at which a
+// call is added up.
+func momentary(t expr.Term) bool {
+	c, ok := t.(*expr.ContextTerm)
+	return ok && (c.Var == expr.ContextFunc || c.Var == expr.ContextStack || c.Var == expr.ContextUserStack)
 }
 
 func allFixed(preds []Predicate) bool {

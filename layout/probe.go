@@ -32,6 +32,9 @@ type Probe struct {
 	Args []Arg
 	// Paired says that the return of a call is sent exactly if its entry was sent.
 	Paired bool
+	// Tables are the numbers of the tables that the items add to, by item. Only those of
+	// aggregations count.
+	Tables []int
 
 	// Lay fills in the fields below.
 
@@ -109,6 +112,31 @@ type Half struct {
 	// Stores are the slots to fill here. They belong to Record, or, if this is the entry of
 	// a joined call, to the record that Return sends.
 	Stores []Slot
+	// Updates are what a call that is wanted is added to. Record is not sent then.
+	Updates []Update
+}
+
+// An Update adds a call to a row of a table.
+type Update struct {
+	Item  int // index of the item in the probe
+	Table int
+	// Key is the layout of the key. If Unsure is set, 8 bytes in front of it have the slots that
+	// could not be read, as the header of a record has.
+	Key    Record
+	Unsure bool
+	// Kept has, for each slot of the key, the slot of the call's record that entry has filled
+	// with the same; -1 if the key's own term is to be computed.
+	Kept []int
+	// Value is what is added up; nil for count().
+	Value expr.Term
+}
+
+// KeyWords returns how many words of 8 bytes the whole key has.
+func (u *Update) KeyWords() int {
+	if u.Unsure {
+		return int(u.Key.Size/8) + 1
+	}
+	return int(u.Key.Size / 8)
 }
 
 // A Predicate is a condition that calls must satisfy.

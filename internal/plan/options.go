@@ -68,8 +68,12 @@ func (p *Plan) Labels() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, probe := range p.Probes {
 			for _, it := range probe.Items {
-				for i := range it.Captures {
-					if !yield(it.Captures[i].Label) {
+				captures := it.Captures
+				if it.Aggregation != nil {
+					captures = it.Aggregation.Keys
+				}
+				for i := range captures {
+					if !yield(captures[i].Label) {
 						return
 					}
 				}

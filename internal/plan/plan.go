@@ -57,6 +57,25 @@ func (p *Plan) With(method func(*Probe) layout.Method) (*Plan, error) {
 	return &out, nil
 }
 
+// WithTables returns a plan whose probes add to tables: table returns the number of that of an item,
+// both by their indexes.
+func (p *Plan) WithTables(table func(probe, item int) int) (*Plan, error) {
+	out := *p
+	out.Probes = slices.Clone(p.Probes)
+	for i, probe := range p.Probes {
+		changed := *probe
+		changed.Tables = make([]int, len(probe.Items))
+		for j := range probe.Items {
+			changed.Tables[j] = table(i, j)
+		}
+		if err := changed.Lay(); err != nil {
+			return nil, err
+		}
+		out.Probes[i] = &changed
+	}
+	return &out, nil
+}
+
 // A Probe is one function or other place that is traced for one SPEC.
 type Probe struct {
 	layout.Probe

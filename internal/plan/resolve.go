@@ -147,7 +147,9 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 		}
 		return nil, err
 	}
-	expr.Withhold(items, o.redacts)
+	if err := expr.Withhold(spec, items, o.redacts); err != nil {
+		return nil, err
+	}
 	p.Items = items
 	p.Method = p.defaultMethod()
 	if o.Method != nil && p.IsCall() {
