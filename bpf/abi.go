@@ -65,7 +65,11 @@ const (
 	LostChain = Counter(engineCounterLOST_CHAIN) // failing chains given up before it was known whether they were the reason
 	// Overwritten are records that made room for newer ones in a flight recorder.
 	Overwritten = Counter(engineCounterOVERWRITTEN)
-	Counters    = Counter(engineCounterCOUNTERS) // how many there are
+	// Of calls that are added up.
+	LostKey       = Counter(engineCounterLOST_KEY)        // no room for another key
+	LostRow       = Counter(engineCounterLOST_ROW)        // the row was being changed
+	LostKeptStack = Counter(engineCounterLOST_KEPT_STACK) // no room for another stack; the call was added up without it
+	Counters      = Counter(engineCounterCOUNTERS)        // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.

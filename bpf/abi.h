@@ -84,7 +84,10 @@ enum counter {
 	LEFT_UNMET = 21, /* no call met its predicates */
 	LOST_CHAIN = 22, /* failing chains given up before it was known whether they were the reason */
 	OVERWRITTEN = 23, /* records that made room in a flight recorder; counted by user space */
-	COUNTERS = 24,
+	LOST_KEY = 24, /* calls not added up: no room for another key */
+	LOST_ROW = 25, /* calls not added up: a program below this one was changing the same row */
+	LOST_KEPT_STACK = 26, /* keys without their stack: no room for another one */
+	COUNTERS = 27,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */
@@ -322,6 +325,53 @@ struct pid_namespace_config {
 	__u64 addr; /* 0: the initial one */
 	__u32 level;
 	__u32 pad;
+};
+
+/* ---- tables of aggregations: summary.h ---- */
+
+enum table_limit {
+	TABLES = 64, /* in a request, at most */
+	KEPT_STACK_MAX = 127, /* addresses of a stack */
+	KEPT_STACK_BYTES = 1024, /* more than these take, a power of two */
+	RAISE_TRIES = 16, /* to set a maximum */
+};
+
+/* Where a table is. Offsets and sizes are in bytes. */
+struct table {
+	__u32 offset; /* of the first shard, in a half */
+	__u32 shard;  /* size of a shard */
+	__u32 place;  /* size of a place */
+	__u32 place_mask; /* number of places in a shard less 1, a power of two less 1 */
+	__u32 key_words;
+	__u32 keys; /* in a shard, at most */
+};
+
+/* A place in a shard. The words of the row follow those of the key. */
+struct table_place {
+	__u32 state; /* 0: free; PLACE_FILLING; the hash of the key */
+	__u32 busy;  /* a program is changing the candidates of top() */
+	__u64 words[];
+};
+
+struct table_shard {
+	__u32 used; /* places */
+	__u32 pad;
+	struct table_place places[];
+};
+
+/* A value in a row of top(): see expr/top.go. */
+struct candidate {
+	__u64 value;
+	__u64 count;
+	__u64 error;
+};
+
+/* A stack that keys name. */
+struct kept_stack {
+	__u64 hash;  /* of the addresses and tgid; 0: free */
+	__u32 tgid;  /* whose stack it is; 0: of the kernel */
+	__u32 count; /* of addresses */
+	__u64 address[KEPT_STACK_MAX + 1]; /* innermost first */
 };
 
 /* ---- the engine itself ---- */

@@ -122,6 +122,7 @@ FUNC __s64 ks_site(void *ctx, __u64 layer)
 
 #include "tail.h"
 #include "slots.h"
+#include "summary.h"
 #include "session.bpf.h"
 
 // Types that user space has from here, and that no map, function or variable has: the
@@ -133,6 +134,7 @@ union abi_only {
 	enum arg_limit arg_limit;
 	enum list_limit list_limit;
 	enum guard_limit guard_limit;
+	enum table_limit table_limit;
 	enum func_bit func_bit;
 	enum error_class error_class;
 	enum call_flag call_flag;
@@ -142,6 +144,8 @@ union abi_only {
 	struct arg_bytes arg_bytes;
 	struct log_entry log_entry;
 	struct log_exit log_exit;
+	struct candidate candidate;
+	struct table_place table_place;
 };
 const union abi_only abi_only SEC(".rodata.abi");
 
@@ -162,6 +166,18 @@ int library(void *ctx)
 	ks_count(ks_cookie(ctx) + ks_site(ctx, 0));
 	ks_send_tail(ctx, 0, 0, sizeof(struct event), 0);
 	ks_send_list(ctx, 0, 0, 0);
+	if (settings.self) {
+		__u64 key[2] = {}, *stack = ks_stack_buffer(), *row;
+
+		ks_key_comm(key);
+		if (stack)
+			key[0] += ks_keep_stack(stack, 8, 0);
+		row = ks_row(key, 0);
+		if (row) {
+			ks_raise(row, key[0]);
+			ks_observe(row, key[0], 16, 1);
+		}
+	}
 	if (f) {
 		ks_finish(ctx, f, 0, sizeof(struct event));
 		ks_finish_tail(ctx, f, 0, sizeof(struct event), 0);

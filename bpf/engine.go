@@ -21,6 +21,11 @@ type Settings struct {
 	Rate      Rate
 	RingSize  uint32 // bytes, a power of two and a multiple of the page size
 	Stash     Stash  // what is kept of calls in flight
+	Tables    Tables // that calls are added to
+	// Keys is how many keys each table is to have room for on each CPU; 0: many. KeptStacks says
+	// that some keys are stacks.
+	Keys       int
+	KeptStacks bool
 	// InFlight is how many calls there is room for besides those in the stash's table.
 	InFlight int
 	Sites    uint32 // how many functions MapSites is to hold
@@ -115,6 +120,9 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	if err := s.Stash.set(spec, s.InFlight); err != nil {
 		return nil, err
 	}
+	if err := s.Tables.set(spec, s.KeptStacks); err != nil {
+		return nil, err
+	}
 	for _, prog := range spec.Programs {
 		var insns asm.Instructions
 		for _, f := range split(prog.Instructions) {
@@ -126,6 +134,9 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	spec.Maps[MapSites].MaxEntries = max(s.Sites, 1)
 	spec.Maps[MapLists].MaxEntries = max(s.Lists, 1)
 	buffer := s.Tail.size()
+	if s.KeptStacks {
+		buffer = max(buffer, scratchOfStack)
+	}
 	if s.Lists > 0 {
 		buffer += listReach
 	}

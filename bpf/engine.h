@@ -35,6 +35,7 @@ enum {
 	BPF_ANY = 0,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_USER_STACK = 1 << 8,
+	BPF_F_MMAPABLE = 1 << 10,
 	ENOENT = 2,
 	ESRCH = 3,
 	ENXIO = 6,

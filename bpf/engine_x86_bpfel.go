@@ -86,6 +86,13 @@ const (
 	engineCallFlagCALL_JUMPED   engineCallFlag = 32
 )
 
+type engineCandidate struct {
+	_     structs.HostLayout
+	Value uint64
+	Count uint64
+	Error uint64
+}
+
 type engineCommPart struct {
 	_        structs.HostLayout
 	Value    [2]uint64
@@ -125,31 +132,34 @@ type engineConfig struct {
 type engineCounter uint32
 
 const (
-	engineCounterLOST_RINGBUF   engineCounter = 0
-	engineCounterLOST_DEPTH     engineCounter = 1
-	engineCounterLOST_STASH     engineCounter = 2
-	engineCounterLOST_FAMILY    engineCounter = 3
-	engineCounterFAULT          engineCounter = 4
-	engineCounterLOST_SCRATCH   engineCounter = 5
-	engineCounterLOST_BRANCHES  engineCounter = 6
-	engineCounterLOST_VALUES    engineCounter = 7
-	engineCounterLOST_RETURN    engineCounter = 8
-	engineCounterLOST_RECURSION engineCounter = 9
-	engineCounterRATE_LIMITED   engineCounter = 10
-	engineCounterUNREADABLE     engineCounter = 11
-	engineCounterTRUNCATED      engineCounter = 12
-	engineCounterMISSED         engineCounter = 13
-	engineCounterLOST_SESSION   engineCounter = 14
-	engineCounterLOST_NMI       engineCounter = 15
-	engineCounterPAUSED_TIME    engineCounter = 16
-	engineCounterMISSED_RETURN  engineCounter = 17
-	engineCounterLEFT_FINE      engineCounter = 18
-	engineCounterLEFT_ERROR     engineCounter = 19
-	engineCounterLEFT_SHORT     engineCounter = 20
-	engineCounterLEFT_UNMET     engineCounter = 21
-	engineCounterLOST_CHAIN     engineCounter = 22
-	engineCounterOVERWRITTEN    engineCounter = 23
-	engineCounterCOUNTERS       engineCounter = 24
+	engineCounterLOST_RINGBUF    engineCounter = 0
+	engineCounterLOST_DEPTH      engineCounter = 1
+	engineCounterLOST_STASH      engineCounter = 2
+	engineCounterLOST_FAMILY     engineCounter = 3
+	engineCounterFAULT           engineCounter = 4
+	engineCounterLOST_SCRATCH    engineCounter = 5
+	engineCounterLOST_BRANCHES   engineCounter = 6
+	engineCounterLOST_VALUES     engineCounter = 7
+	engineCounterLOST_RETURN     engineCounter = 8
+	engineCounterLOST_RECURSION  engineCounter = 9
+	engineCounterRATE_LIMITED    engineCounter = 10
+	engineCounterUNREADABLE      engineCounter = 11
+	engineCounterTRUNCATED       engineCounter = 12
+	engineCounterMISSED          engineCounter = 13
+	engineCounterLOST_SESSION    engineCounter = 14
+	engineCounterLOST_NMI        engineCounter = 15
+	engineCounterPAUSED_TIME     engineCounter = 16
+	engineCounterMISSED_RETURN   engineCounter = 17
+	engineCounterLEFT_FINE       engineCounter = 18
+	engineCounterLEFT_ERROR      engineCounter = 19
+	engineCounterLEFT_SHORT      engineCounter = 20
+	engineCounterLEFT_UNMET      engineCounter = 21
+	engineCounterLOST_CHAIN      engineCounter = 22
+	engineCounterOVERWRITTEN     engineCounter = 23
+	engineCounterLOST_KEY        engineCounter = 24
+	engineCounterLOST_ROW        engineCounter = 25
+	engineCounterLOST_KEPT_STACK engineCounter = 26
+	engineCounterCOUNTERS        engineCounter = 27
 )
 
 type engineErrorClass uint32
@@ -221,6 +231,14 @@ type engineIds struct {
 	_     structs.HostLayout
 	Count uint32
 	Id    [16]uint32
+}
+
+type engineKeptStack struct {
+	_       structs.HostLayout
+	Hash    uint64
+	Tgid    uint32
+	Count   uint32
+	Address [128]uint64
 }
 
 type engineKind uint32
@@ -537,6 +555,39 @@ type engineStashHead struct {
 	Pad [15]uint32
 }
 
+type engineTable struct {
+	_         structs.HostLayout
+	Offset    uint32
+	Shard     uint32
+	Place     uint32
+	PlaceMask uint32
+	KeyWords  uint32
+	Keys      uint32
+}
+
+type engineTableLimit uint32
+
+const (
+	engineTableLimitTABLES           engineTableLimit = 64
+	engineTableLimitKEPT_STACK_MAX   engineTableLimit = 127
+	engineTableLimitKEPT_STACK_BYTES engineTableLimit = 1024
+	engineTableLimitRAISE_TRIES      engineTableLimit = 16
+)
+
+type engineTablePlace struct {
+	_     structs.HostLayout
+	State uint32
+	Busy  uint32
+	Words [0]uint64
+}
+
+type engineTableShard struct {
+	_      structs.HostLayout
+	Used   uint32
+	Pad    uint32
+	Places [0]engineTablePlace
+}
+
 type engineTailConfig struct {
 	_           structs.HostLayout
 	Stack       uint32
@@ -602,6 +653,7 @@ const (
 	engineMapScratches       = "scratches"
 	engineMapSessions        = "sessions"
 	engineMapSites           = "sites"
+	engineMapStacks          = "stacks"
 	engineProgLibrary        = "library"
 	engineProgListPids       = "list_pids"
 	engineProgProcessFork    = "process_fork"
@@ -620,6 +672,7 @@ const (
 	engineVarFreshSessions   = "fresh_sessions"
 	engineVarGroupMask       = "group_mask"
 	engineVarGuardedCalls    = "guarded_calls"
+	engineVarHalfSize        = "half_size"
 	engineVarHomeMask        = "home_mask"
 	engineVarHomeShift       = "home_shift"
 	engineVarIndexShift      = "index_shift"
@@ -631,12 +684,16 @@ const (
 	engineVarOpenSessions    = "open_sessions"
 	engineVarPidNamespace    = "pid_namespace"
 	engineVarRateLimit       = "rate_limit"
+	engineVarRowsHalf        = "rows_half"
 	engineVarRunning         = "running"
 	engineVarSessionCount    = "session_count"
 	engineVarSessionSize     = "session_size"
 	engineVarSettings        = "settings"
+	engineVarShardMask       = "shard_mask"
+	engineVarStackMask       = "stack_mask"
 	engineVarStashSize       = "stash_size"
 	engineVarStrayGuards     = "stray_guards"
+	engineVarTables          = "tables"
 	engineVarTailSettings    = "tail_settings"
 	engineVarUnmarked        = "unmarked"
 	engineVarUntyped         = "untyped"
@@ -714,6 +771,7 @@ type engineMapSpecs struct {
 	Scratches  *ebpf.MapSpec `ebpf:"scratches"`
 	Sessions   *ebpf.MapSpec `ebpf:"sessions"`
 	Sites      *ebpf.MapSpec `ebpf:"sites"`
+	Stacks     *ebpf.MapSpec `ebpf:"stacks"`
 }
 
 // engineVariableSpecs contains global variables before they are loaded into the kernel.
@@ -729,6 +787,7 @@ type engineVariableSpecs struct {
 	FreshSessions *ebpf.VariableSpec `ebpf:"fresh_sessions"`
 	GroupMask     *ebpf.VariableSpec `ebpf:"group_mask"`
 	GuardedCalls  *ebpf.VariableSpec `ebpf:"guarded_calls"`
+	HalfSize      *ebpf.VariableSpec `ebpf:"half_size"`
 	HomeMask      *ebpf.VariableSpec `ebpf:"home_mask"`
 	HomeShift     *ebpf.VariableSpec `ebpf:"home_shift"`
 	IndexShift    *ebpf.VariableSpec `ebpf:"index_shift"`
@@ -740,12 +799,16 @@ type engineVariableSpecs struct {
 	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
 	PidNamespace  *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	RateLimit     *ebpf.VariableSpec `ebpf:"rate_limit"`
+	RowsHalf      *ebpf.VariableSpec `ebpf:"rows_half"`
 	Running       *ebpf.VariableSpec `ebpf:"running"`
 	SessionCount  *ebpf.VariableSpec `ebpf:"session_count"`
 	SessionSize   *ebpf.VariableSpec `ebpf:"session_size"`
 	Settings      *ebpf.VariableSpec `ebpf:"settings"`
+	ShardMask     *ebpf.VariableSpec `ebpf:"shard_mask"`
+	StackMask     *ebpf.VariableSpec `ebpf:"stack_mask"`
 	StashSize     *ebpf.VariableSpec `ebpf:"stash_size"`
 	StrayGuards   *ebpf.VariableSpec `ebpf:"stray_guards"`
+	Tables        *ebpf.VariableSpec `ebpf:"tables"`
 	TailSettings  *ebpf.VariableSpec `ebpf:"tail_settings"`
 	Unmarked      *ebpf.VariableSpec `ebpf:"unmarked"`
 	Untyped       *ebpf.VariableSpec `ebpf:"untyped"`
@@ -786,6 +849,7 @@ type engineMaps struct {
 	Scratches  *ebpf.Map `ebpf:"scratches"`
 	Sessions   *ebpf.Map `ebpf:"sessions"`
 	Sites      *ebpf.Map `ebpf:"sites"`
+	Stacks     *ebpf.Map `ebpf:"stacks"`
 }
 
 func (m *engineMaps) Close() error {
@@ -802,6 +866,7 @@ func (m *engineMaps) Close() error {
 		m.Scratches,
 		m.Sessions,
 		m.Sites,
+		m.Stacks,
 	)
 }
 
@@ -818,6 +883,7 @@ type engineVariables struct {
 	FreshSessions *ebpf.Variable `ebpf:"fresh_sessions"`
 	GroupMask     *ebpf.Variable `ebpf:"group_mask"`
 	GuardedCalls  *ebpf.Variable `ebpf:"guarded_calls"`
+	HalfSize      *ebpf.Variable `ebpf:"half_size"`
 	HomeMask      *ebpf.Variable `ebpf:"home_mask"`
 	HomeShift     *ebpf.Variable `ebpf:"home_shift"`
 	IndexShift    *ebpf.Variable `ebpf:"index_shift"`
@@ -829,12 +895,16 @@ type engineVariables struct {
 	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`
 	PidNamespace  *ebpf.Variable `ebpf:"pid_namespace"`
 	RateLimit     *ebpf.Variable `ebpf:"rate_limit"`
+	RowsHalf      *ebpf.Variable `ebpf:"rows_half"`
 	Running       *ebpf.Variable `ebpf:"running"`
 	SessionCount  *ebpf.Variable `ebpf:"session_count"`
 	SessionSize   *ebpf.Variable `ebpf:"session_size"`
 	Settings      *ebpf.Variable `ebpf:"settings"`
+	ShardMask     *ebpf.Variable `ebpf:"shard_mask"`
+	StackMask     *ebpf.Variable `ebpf:"stack_mask"`
 	StashSize     *ebpf.Variable `ebpf:"stash_size"`
 	StrayGuards   *ebpf.Variable `ebpf:"stray_guards"`
+	Tables        *ebpf.Variable `ebpf:"tables"`
 	TailSettings  *ebpf.Variable `ebpf:"tail_settings"`
 	Unmarked      *ebpf.Variable `ebpf:"unmarked"`
 	Untyped       *ebpf.Variable `ebpf:"untyped"`

@@ -76,6 +76,53 @@ const (
 	// Callers: FuncSend, FuncSendTail, FuncFinish and FuncFinishTail. The engine's own stores nothing.
 	FuncCapture = "ks_capture"
 
+	// FuncRow returns the row of a key in one of Settings.Tables, a new one of zeroes if there was none
+	// yet; NULL if there is no room, which is counted as LostKey.
+	//
+	//	__u64 *ks_row(__u64 *key, __u32 number)
+	//
+	// key has the words of the table's keys. number is constant.
+	//
+	// Callers: programs of calls that are added up by key.
+	FuncRow = "ks_row"
+	// FuncRaise sets a word of a row to x if that is more. It returns 0.
+	//
+	//	int ks_raise(__u64 *word, __u64 x)
+	//
+	// Callers: programs of calls of which a minimum or a maximum is wanted.
+	FuncRaise = "ks_raise"
+	// FuncObserve adds x to the candidates of a row of top(). It returns 0.
+	//
+	//	int ks_observe(__u64 *row, __u64 x, __u32 candidates, __u32 key_words)
+	//
+	// candidates, a power of two, and key_words are constant. If a program below this one is just
+	// changing the row, the call is counted as LostRow.
+	//
+	// Callers: programs of calls whose most frequent values are wanted.
+	FuncObserve = "ks_observe"
+	// FuncKeyComm stores the name of the current task, 16 bytes, and what lies behind its end.
+	//
+	//	int ks_key_comm(__u64 *to)
+	//
+	// Callers: programs of calls that are added up by $comm.
+	FuncKeyComm = "ks_key_comm"
+	// FuncStackBuffer returns a buffer for KeptStackSize bytes; NULL if all are in use, which is counted
+	// as LostScratch. The caller owns it until FuncKeepStack.
+	//
+	//	__u64 *ks_stack_buffer(void)
+	//
+	// Callers: programs of calls that are added up by stack.
+	FuncStackBuffer = "ks_stack_buffer"
+	// FuncKeepStack keeps a stack of so many bytes in MapStacks, unless it is there already, and returns
+	// its number; 0 if there is no room, which is counted as LostKeptStack, or if size is not above 0.
+	//
+	//	__u32 ks_keep_stack(__u64 *address, __s64 size, __u32 user)
+	//
+	// address is that of FuncStackBuffer. user, which is constant, is 1 for a stack of user space.
+	//
+	// Callers: as of FuncStackBuffer.
+	FuncKeepStack = "ks_keep_stack"
+
 	// FuncOpen takes the frame of a call and returns it; NULL if there is no room, which is
 	// counted as LostStash.
 	//

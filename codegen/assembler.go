@@ -28,9 +28,12 @@ type assembler struct {
 	// inCookie says that the session cookie, at stackCookie, holds what entry kept. There
 	// is no frame then.
 	inCookie bool
-	data     int  // offset in bytes from R7 to the captured data
-	stashing bool // the record is a frame, which has the fault mask; otherwise a register has it
-	depth    int  // values spilled to the stack
+	// Captured data are stored at offset data, in bytes, of what dest points to. If stashing is
+	// set, the fault mask is there, too, at offset mask; otherwise it is in a register.
+	dest       asm.Register
+	data, mask int
+	stashing   bool
+	depth      int // values spilled to the stack
 
 	exits
 	// held has the exits as they were before the program took its stack's guard; nil if it
@@ -43,6 +46,9 @@ type assembler struct {
 	againUsed bool
 	reads     bool
 	later     []func() // emit the code that goes behind the program
+	// counted says that the program of entry counts the faults of the predicates that are
+	// being emitted.
+	counted bool
 	// functions are helpers of this function that nothing else calls.
 	functions []bpf.Subprogram
 
@@ -52,6 +58,13 @@ type assembler struct {
 	pending string            // label of the next instruction
 	aliases map[string]string // labels that turned out to mark the same instruction
 }
+
+// Registers of a capture function. Helpers preserve all of them.
+const (
+	captureContext = asm.R6
+	captureData    = asm.R7
+	captureFaults  = asm.R8
+)
 
 // exits are the labels for a program that stops early.
 type exits struct {
@@ -86,7 +99,7 @@ const stackGuard = -24
 // apart from those of other functions.
 func newAssembler(p *layout.Probe, t Options, phase expr.Phase, prefix string) *assembler {
 	a := &assembler{probe: p, target: t, arch: arches[t.Arch], phase: phase, prefix: prefix,
-		ctx: asm.R1, aliases: map[string]string{}}
+		ctx: asm.R1, dest: captureData, mask: bpf.FrameFaults, aliases: map[string]string{}}
 	if p.AtBothEnds() && t.told == nil {
 		a.ctx = asm.R6 // see joined
 	}
@@ -219,6 +232,9 @@ func fitsImm(v uint64) bool { return int64(v) == int64(int32(v)) }
 
 // failed returns the label of the fault exit and marks it as used.
 func (a *assembler) failed() string {
+	if a.counted {
+		return a.drop
+	}
 	a.faulted = true
 	return a.fault
 }

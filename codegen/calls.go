@@ -28,6 +28,11 @@ func entryProgram(a *assembler) {
 		a.forget()
 		return
 	}
+	if len(p.Entry.Updates) > 0 {
+		a.wholly(p.Entry.Updates, rest)
+		a.finish()
+		return
+	}
 	a.lightly(p.Entry.Record != nil || p.Stashed && c == nil, func() { a.predicates(rest) })
 	if p.Stashed || a.target.Shared {
 		a.keepContext()
@@ -99,15 +104,15 @@ func returnProgram(a *assembler) {
 		return
 	}
 	if !p.Stashed {
+		a.counted = p.Entry != nil // which has the same predicates
 		rest := a.begin(p.Return.Predicates)
-		a.lightly(true, func() { a.predicates(rest) })
+		a.keepFor(p.Return.Updates, rest)
+		a.lightly(a.holds(), func() { a.predicates(rest) })
+		a.counted = false
 		if a.target.Shared {
 			a.keepContext()
 		}
-		if p.Entry == nil {
-			a.admit()
-		}
-		a.send(p.Return.Record, kindOf(p))
+		a.complete(p.Entry == nil)
 		a.finish()
 		return
 	}
@@ -122,7 +127,7 @@ func returnProgram(a *assembler) {
 	far := a.find(late)
 	missed, early := a.exits, a.held != nil
 	a.exits = exits{drop: a.label("free"), fault: a.label("fault")}
-	a.lightly(true, func() {
+	a.lightly(a.holds(), func() {
 		conditions := p.Return.Predicates
 		if late {
 			conditions = a.first(conditions, a.untroubled)
@@ -130,6 +135,46 @@ func returnProgram(a *assembler) {
 		}
 		a.conditions(conditions)
 	})
+	if len(p.Return.Updates) > 0 {
+		a.add(p.Return.Updates)
+	} else {
+		a.sendFrame()
+	}
+	if early {
+		a.placeExits()
+	} else {
+		a.leave()
+	}
+	a.free()
+	a.exits = missed
+	a.leave()
+	a.say("done")
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	far()
+}
+
+// holds reports whether a return program needs the guard for what it does with a call that is wanted.
+func (a *assembler) holds() bool {
+	return len(a.probe.Return.Updates) == 0 || callsHelpers(a.probe.Return.Updates)
+}
+
+// complete sends the record of a return, or adds the call up. first says that nothing of the call
+// was sent before.
+func (a *assembler) complete(first bool) {
+	p := a.probe
+	if len(p.Return.Updates) > 0 {
+		a.add(p.Return.Updates)
+		return
+	}
+	if first {
+		a.admit()
+	}
+	a.send(p.Return.Record, kindOf(p))
+}
+
+// sendFrame sends the record in the frame of a call.
+func (a *assembler) sendFrame() {
+	p := a.probe
 	if p.Entry.Record == nil {
 		a.admit()
 	}
@@ -143,17 +188,6 @@ func returnProgram(a *assembler) {
 	} else {
 		a.finishCall(bpf.FuncFinish, bpf.FuncFinishTail, p.Return.Record, kindOf(p))
 	}
-	if early {
-		a.placeExits()
-	} else {
-		a.leave()
-	}
-	a.free()
-	a.exits = missed
-	a.leave()
-	a.say("done")
-	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-	far()
 }
 
 // returnWithCookie emits the return program of a call whose entry left everything in the
@@ -170,9 +204,9 @@ func (a *assembler) returnWithCookie(c *cookie) {
 		late = a.first(late, a.inRegisters)
 	}
 	a.say("find what entry has kept")
-	a.loadCookie(len(late) > 0)
+	kept := len(late) > 0 || c.holds() && len(p.Return.Updates) > 0
+	a.loadCookie(kept)
 	if !asked {
-		kept := len(late) > 0
 		late = a.first(late, a.untroubled)
 		a.say("has it kept anything?")
 		if kept {
@@ -186,11 +220,8 @@ func (a *assembler) returnWithCookie(c *cookie) {
 	if !asked {
 		a.unlessRunning()
 	}
-	a.lightly(true, func() { a.conditions(late) })
-	if p.Entry.Record == nil {
-		a.admit()
-	}
-	a.send(p.Return.Record, kindOf(p))
+	a.lightly(a.holds(), func() { a.conditions(late) })
+	a.complete(p.Entry.Record == nil)
 	a.finish()
 }
 

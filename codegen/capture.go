@@ -12,13 +12,6 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Registers of a capture function. Helpers preserve all of them.
-const (
-	captureContext = asm.R6
-	captureData    = asm.R7
-	captureFaults  = asm.R8
-)
-
 // capture generates the function that stores the values of one half:
 //
 //	faults = ks_capture(context, data)
@@ -50,7 +43,7 @@ func (a *assembler) captureCookie(c *cookie) {
 		a.fault, a.faulted = a.label("fault"), false
 		a.loadField(f)
 		a.put(int(f.slot.Off))
-		a.aside(a.fault, func() { a.noteFault(f.slot.Index, false) })
+		a.aside(a.fault, func() { a.noteFault(f.slot.Index, nil) })
 	}
 }
 
@@ -76,12 +69,12 @@ func (a *assembler) storeAll(stores []layout.Slot) {
 
 // put stores R0 at offset off of the data, in bytes.
 func (a *assembler) put(off int) {
-	a.emit(asm.StoreMem(captureData, int16(a.data+off), asm.R0, asm.DWord))
+	a.emit(asm.StoreMem(a.dest, int16(a.data+off), asm.R0, asm.DWord))
 }
 
 // dataAddress sets R1 to the address of offset off of the data.
 func (a *assembler) dataAddress(off int) []asm.Instruction {
-	return []asm.Instruction{asm.Mov.Reg(asm.R1, captureData), asm.Add.Imm(asm.R1, int32(a.data+off))}
+	return []asm.Instruction{asm.Mov.Reg(asm.R1, a.dest), asm.Add.Imm(asm.R1, int32(a.data+off))}
 }
 
 // store stores the value of one slot. If it cannot be read, store sets the slot's bit in
@@ -97,12 +90,16 @@ func (a *assembler) store(s *layout.Slot) {
 	case *expr.Buffer:
 		a.storeBuffer(t, s)
 	default:
-		a.value(t, useAny)
+		use := useAny
+		if a.dest == asm.RFP { // a key is computed with
+			use = useNumber
+		}
+		a.value(t, use)
 		a.put(int(s.Off))
 	}
 	if a.faulted {
-		stashing := a.stashing
-		a.aside(a.fault, func() { a.noteFault(s.Index, stashing) })
+		mask := a.faultMask()
+		a.aside(a.fault, func() { a.noteFault(s.Index, mask) })
 	}
 }
 
@@ -119,23 +116,41 @@ func (a *assembler) aside(label string, emit func()) {
 	})
 }
 
-// noteFault sets the slot's bit in the fault mask, which is in the frame or in a register.
-func (a *assembler) noteFault(slot int, stashing bool) {
+// A maskPlace is where a fault mask is in memory.
+type maskPlace struct {
+	base   asm.Register
+	offset int16
+}
+
+// faultMask returns where the fault mask is; nil if that is a register.
+func (a *assembler) faultMask() *maskPlace {
+	if !a.stashing {
+		return nil
+	}
+	return &maskPlace{a.dest, int16(a.mask)}
+}
+
+// noteFault sets the slot's bit in the fault mask.
+func (a *assembler) noteFault(slot int, mask *maskPlace) {
 	a.emit(asm.LoadImm(asm.R0, int64(uint64(1)<<slot), asm.DWord))
-	if !stashing {
+	if mask == nil {
 		a.emit(asm.Or.Reg(captureFaults, asm.R0))
 		return
 	}
-	a.emit(asm.LoadMem(asm.R2, captureData, int16(bpf.FrameFaults), asm.DWord), asm.Or.Reg(asm.R2, asm.R0),
-		asm.StoreMem(captureData, int16(bpf.FrameFaults), asm.R2, asm.DWord))
+	a.emit(asm.LoadMem(asm.R2, mask.base, mask.offset, asm.DWord), asm.Or.Reg(asm.R2, asm.R0),
+		asm.StoreMem(mask.base, mask.offset, asm.R2, asm.DWord))
 }
 
 // slotText returns the part of the SPEC that a slot is for.
 func (a *assembler) slotText(s *layout.Slot) string {
-	if s.Capture < 0 {
+	switch it := &a.probe.Items[s.Item]; {
+	case s.Capture < 0:
 		return a.probe.ItemText(s.Item)
+	case it.Aggregation != nil:
+		return it.Aggregation.Keys[s.Capture].Label
+	default:
+		return it.Captures[s.Capture].Label
 	}
-	return a.probe.Items[s.Item].Captures[s.Capture].Label
 }
 
 // storeObject copies an aggregate from memory, or the words of one passed in registers.
@@ -169,6 +184,13 @@ func (a *assembler) readInto(fn asm.BuiltinFunc, off int64, to, size uint32) {
 // and then returns the slot's size. Since the slot is one byte larger than what is shown,
 // that size means that the string was cut.
 func (a *assembler) storeText(t *expr.Text, s *layout.Slot) {
+	if t.Addr == nil && a.dest == asm.RFP { // of a key
+		a.saveContext()
+		a.emit(a.dataAddress(int(s.Off))...)
+		a.emit(call(bpf.FuncKeyComm))
+		a.restoreContext()
+		return
+	}
 	if t.Addr == nil {
 		a.emit(asm.Mov.Imm(asm.R2, int32(s.Size)))
 		a.helper(asm.FnGetCurrentComm, a.dataAddress(int(s.Off))...)

@@ -59,7 +59,7 @@ func half(p *layout.Probe, t Options, h *layout.Half, phase expr.Phase, program 
 	program(a)
 	funcs := a.program(programName(p, t, name))
 	captures := len(h.Stores) > 0 || phase == expr.AtReturn && cookieOf(p, t).holds()
-	if _, ok := List(p, h, t); !ok && h.Record != nil && captures {
+	if _, ok := List(p, h, t); !ok && sends(h) && captures {
 		a = newAssembler(p, t, phase, name+"_capture")
 		if phase == expr.AtReturn {
 			a.capture(h.Stores, cookieOf(p, t))

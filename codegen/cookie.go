@@ -175,7 +175,10 @@ func (a *assembler) fromCookie(slot int) {
 }
 
 func (a *assembler) loadField(f *field) {
-	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackCookie, asm.DWord), asm.JSet.Imm(asm.R0, 1<<f.fault, a.failed()))
+	a.emit(asm.LoadMem(asm.R0, asm.RFP, stackCookie, asm.DWord))
+	if expr.CanFault(f.slot.Term) {
+		a.emit(asm.JSet.Imm(asm.R0, 1<<f.fault, a.failed()))
+	}
 	a.field(f.shift, f.bits, f.signed)
 }
 

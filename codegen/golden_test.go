@@ -9,13 +9,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -100,7 +103,12 @@ var (
 	filtered    = codegen.Options{Arch: "amd64", Filtered: true, Limited: true, Stacks: true}
 	inNamespace = codegen.Options{Arch: "amd64", Namespace: true}
 	arm64       = codegen.Options{Arch: "arm64"}
+	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234}
+	addingMany  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Shared: true}
 )
+
+// someTables has room for the row of any listing.
+var someTables, _ = bpf.NewTables([]bpf.Table{{RowWords: 2000}}, 1, 2, 1<<20)
 
 // listings are what is listed, by the file in testdata.
 var listings = []struct {
@@ -141,6 +149,14 @@ var listings = []struct {
 	{"tracepoint", `tp:sched:sched_switch(prev_comm == "sh", next_pid, name)`, layout.MethodAuto, plain},
 	{"tp_btf", "rawtp:task_newtask(it->flags == 3, name)", layout.MethodAuto, plain},
 	{"syscall", "syscall:openat(dfd < 0, ustr(filename))", layout.MethodAuto, plain},
+	{"fentry-count", "send(count == 1, count())", layout.MethodFentry, adding},
+	{"fentry-read-then-count", "send(it->pos == 3, count(), sum(it->pos))", layout.MethodFentry, adding},
+	{"fentry-keys", "send(hist(count)[it->flags, $comm])", layout.MethodFentry, adding},
+	{"fentry-duration", "send(return < 0, quantiles($duration), lhist(count, 0, 64, 8))", layout.MethodFentry, adding},
+	{"fsession-kept-key", "send(count()[it->flags, return])", layout.MethodFsession, adding},
+	{"fsession-duration-hist", "send(hist($duration, 4))", layout.MethodFsession, adding},
+	{"kprobe-stacks", "send(stats(it->pos)[return, $stack, str(it->path)])", layout.MethodKprobe, adding},
+	{"multi-top", "send(top(3, count)[$func])", layout.MethodKprobeMulti, addingMany},
 	{"in-session-entry", "-e send", layout.MethodFentry, plain},
 	{"in-session-function", "-a nothing", layout.MethodFentry, plain},
 	{"in-session-fsession", "-a nothing", layout.MethodFsession, plain},
@@ -175,6 +191,41 @@ func TestListings(t *testing.T) {
 		want[l.file+".txt"] = string(text)
 	}
 	checkGolden(t, "testdata", want)
+}
+
+// TestFaultCounted: a predicate that both ends test is counted as a fault at entry only, since
+// one call is left out.
+func TestFaultCounted(t *testing.T) {
+	view := listedKernel(t)
+	for _, c := range []struct {
+		spec      string
+		method    layout.Method
+		atEntry   bool
+		atReturn  bool
+		predicate string
+	}{
+		{"send(7 / count > 1, it, return)", layout.MethodFentry, true, false, "of both ends"},
+		{"send(7 / count > 1, return == 0)", layout.MethodFentry, false, true, "of a call that is one record"},
+		{"send(7 / count > 1, it, return)", layout.MethodKprobe, true, false, "of entry, which keeps what came of it"},
+		{"send(7 / count > return, it)", layout.MethodFentry, false, true, "that needs the result"},
+	} {
+		p, err := listedProbe(view, c.spec, c.method, plain.Arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs, err := codegen.Compile(&p.Probe, plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := func(functions []bpf.Subprogram) bool {
+			return slices.ContainsFunc(functions, func(f bpf.Subprogram) bool {
+				return slices.ContainsFunc(f.Insns, func(ins asm.Instruction) bool { return ins.Reference() == bpf.FuncCount })
+			})
+		}
+		if entry, ret := counts(programs.Entry), counts(programs.Return); entry != c.atEntry || ret != c.atReturn {
+			t.Errorf("%s by %s, a predicate %s: counted at entry %t, at return %t", c.spec, c.method, c.predicate, entry, ret)
+		}
+	}
 }
 
 // listedProbe is the probe of a SPEC, or of an option's SPEC in a session of send.

@@ -32,6 +32,10 @@ type Options struct {
 	// Guard keeps programs from running inside each other; see GuardFor. The zero value is
 	// no guard.
 	Guard bpf.Guard
+	// Tables are what calls are added to. Update.Table of a probe indexes them.
+	Tables bpf.Tables
+	// Self is this process, by the kernel's own PIDs, whose calls are not added up; 0: none.
+	Self uint32
 	// Stash says where the frames of calls in flight are; see StashFor, which serves all
 	// probes. With the zero value, Compile makes a stash for the one probe.
 	Stash bpf.Stash

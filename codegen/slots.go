@@ -15,7 +15,7 @@ import (
 // values to the engine. If the whole call is one record, its entry fills in the first
 // values. ok is false if generated code must capture.
 func List(p *layout.Probe, h *layout.Half, t Options) (list bpf.SlotList, ok bool) {
-	if !t.Shared || h == nil || len(h.Stores) > bpf.MaxListed {
+	if !t.Shared || h == nil || len(h.Stores) > bpf.MaxListed || len(h.Updates) > 0 {
 		return list, false
 	}
 	switch {

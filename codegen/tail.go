@@ -32,7 +32,7 @@ func takes(p *layout.Probe, t Options, phase expr.Phase) bpf.Take {
 	return take
 }
 
-func sends(h *layout.Half) bool { return h != nil && h.Record != nil }
+func sends(h *layout.Half) bool { return h != nil && h.Record != nil && len(h.Updates) == 0 }
 
 func recordSize(r *layout.Record) int32 { return int32(bpf.EventSize + int(r.Size)) }
 

@@ -217,6 +217,15 @@ func (a *assembler) context(t *expr.ContextTerm) {
 	case expr.ContextCPU:
 		a.helper(asm.FnGetSmpProcessorId)
 		a.extend(4, false)
+	case expr.ContextCgroup:
+		a.helper(asm.FnGetCurrentCgroupId)
+	case expr.ContextFunc:
+		a.saveContext()
+		a.probeID()
+		a.emit(asm.Mov.Reg(asm.R0, asm.R2))
+		a.restoreContext()
+	case expr.ContextStack, expr.ContextUserStack:
+		a.stackNumber(t.Var == expr.ContextUserStack)
 	case expr.ContextRecord:
 		a.emit(asm.Mov.Reg(asm.R0, a.ctx))
 	case expr.ContextTime:
@@ -231,6 +240,68 @@ func (a *assembler) context(t *expr.ContextTerm) {
 	default:
 		panic(fmt.Sprintf("codegen: no context value %d", t.Var))
 	}
+}
+
+// stackNumber takes a stack and sets R0 to its number.
+func (a *assembler) stackNumber(user bool) {
+	a.reads = true
+	a.saveContext()
+	a.emit(call(bpf.FuncStackBuffer))
+	a.restoreContext()
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.failed()))
+	a.spill()
+	a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+	size, flags := int32(bpf.KeptStackSize), int32(0)
+	caller := !user && a.target.Arch == "arm64" && a.phase == expr.AtEntry && a.probe.IsCall() && !a.probe.Method.Trampoline()
+	switch {
+	case user:
+		flags = userStack
+	case caller:
+		size -= 8
+		a.emit(asm.Add.Imm(asm.R2, 8))
+	}
+	whole := a.label("whole_stack")
+	a.passContext()
+	a.emit(asm.Mov.Imm(asm.R3, shortStack), asm.Mov.Imm(asm.R4, flags), asm.FnGetStack.Call(), asm.JNE.Imm(asm.R0, shortStack, whole))
+	a.restoreContext()
+	a.passContext()
+	a.unspill(asm.R2)
+	a.depth++
+	if caller {
+		a.emit(asm.Add.Imm(asm.R2, 8))
+	}
+	a.emit(asm.Mov.Imm(asm.R3, size), asm.Mov.Imm(asm.R4, flags), asm.FnGetStack.Call())
+	a.place(whole)
+	a.unspill(asm.R1)
+	if caller {
+		a.addCaller()
+	}
+	a.emit(asm.Mov.Reg(asm.R2, asm.R0), asm.Mov.Imm(asm.R3, flag(user)), call(bpf.FuncKeepStack))
+	a.restoreContext()
+	a.emit(asm.JEq.Imm(asm.R0, 0, a.failed()))
+}
+
+const (
+	userStack = 1 << 8 // BPF_F_USER_STACK
+	// shortStack is how many bytes of a stack are asked for at first: most stacks are shorter, and the
+	// kernel clears what is left of the buffer.
+	shortStack = 8 * 32
+)
+
+// addCaller adds the caller of a function to the stack of R0 bytes that begins at R1 + 8. At the entry
+// of a function of arm64 the kernel does not see it: it is in the link register, of the context.
+func (a *assembler) addCaller() {
+	const link = 30
+	none := a.label("no_stack")
+	a.emit(asm.JSLE.Imm(asm.R0, 0, none))
+	a.emit(asm.LoadMem(asm.R2, asm.R1, 8, asm.DWord), asm.StoreMem(asm.R1, 0, asm.R2, asm.DWord))
+	if a.ctx == asm.R1 {
+		a.emit(asm.LoadMem(asm.R3, asm.RFP, stackContext, asm.DWord), asm.LoadMem(asm.R2, asm.R3, 8*link, asm.DWord))
+	} else {
+		a.emit(asm.LoadMem(asm.R2, a.ctx, 8*link, asm.DWord))
+	}
+	a.emit(asm.StoreMem(asm.R1, 8, asm.R2, asm.DWord), asm.Add.Imm(asm.R0, 8))
+	a.place(none)
 }
 
 // ids sets R0 to the process and thread that make the call: tgid << 32 | pid.
@@ -251,7 +322,16 @@ func (a *assembler) kept(t *expr.Kept) {
 		a.fromCookie(t.Slot)
 		return
 	}
-	bit := uint64(1) << t.Slot
+	s := &a.probe.Return.Record.Slots[t.Slot]
+	if expr.CanFault(s.Term) {
+		a.unlessFaulted(t.Slot)
+	}
+	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(s.Off)-a.base), asm.DWord))
+}
+
+// unlessFaulted is a fault if entry could not read what belongs into a slot.
+func (a *assembler) unlessFaulted(slot int) {
+	bit := uint64(1) << slot
 	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameFaults-a.base), asm.DWord))
 	if fitsImm(bit) {
 		a.emit(asm.JSet.Imm(asm.R0, int32(bit), a.failed()))
@@ -259,8 +339,6 @@ func (a *assembler) kept(t *expr.Kept) {
 		a.constant(asm.R2, bit)
 		a.emit(asm.JSet.Reg(asm.R0, asm.R2, a.failed()))
 	}
-	s := &a.probe.Return.Record.Slots[t.Slot]
-	a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(s.Off)-a.base), asm.DWord))
 }
 
 // convert brings a value into the register form of another type.

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codegen
+
+import (
+	"slices"
+
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// Registers of the code that adds a value to a row.
+const (
+	rowReg    = asm.R1
+	bucketReg = asm.R2
+)
+
+// add adds a call to its tables. Like sending, it leaves out calls of ksnoop itself.
+func (a *assembler) add(updates []layout.Update) {
+	if self := a.target.Self; self != 0 {
+		a.say("a call of our own?")
+		a.helper(asm.FnGetCurrentPidTgid)
+		a.emit(asm.RSh.Imm(asm.R0, 32), asm.JEq.Imm(asm.R0, int32(self), a.drop))
+	}
+	if len(updates) > 1 || a.target.Shared {
+		a.keepContext()
+	}
+	for i := range updates {
+		a.update(&updates[i])
+	}
+}
+
+// wholly decides whether a call is wanted, and adds it to its tables. With one table only the end has a
+// lasting effect, so the guard is taken only if a load of a 0 needs a helper to tell it from a fault.
+func (a *assembler) wholly(updates []layout.Update, preds []layout.Predicate) {
+	if len(updates) == 1 {
+		a.lightly(false, func() {
+			a.predicates(preds)
+			a.add(updates)
+		})
+		return
+	}
+	a.keepFor(updates, preds)
+	a.lightly(callsHelpers(updates), func() { a.predicates(preds) })
+	a.add(updates)
+}
+
+// keepFor keeps the context for updates where a predicate may take the guard and let it go again,
+// which changes R1.
+func (a *assembler) keepFor(updates []layout.Update, preds []layout.Predicate) {
+	if len(updates) > 0 && slices.ContainsFunc(preds, func(p layout.Predicate) bool { return expr.ReadsMemory(p.Term) }) {
+		a.keepContext()
+	}
+}
+
+// callsHelpers reports whether updates read memory or take stacks, for which the program needs the
+// guard. Nothing that is called to add to a row can be traced.
+func callsHelpers(updates []layout.Update) bool {
+	calls := func(t expr.Term) bool {
+		return t != nil && (expr.ReadsMemory(t) || !expr.Walk(t, func(t expr.Term) bool {
+			c, ok := t.(*expr.ContextTerm)
+			return !ok || c.Var != expr.ContextStack && c.Var != expr.ContextUserStack && c.Var != expr.ContextCgroup
+		}))
+	}
+	return slices.ContainsFunc(updates, func(u layout.Update) bool {
+		return calls(u.Value) || slices.ContainsFunc(u.Key.Slots, func(s layout.Slot) bool {
+			_, text := s.Term.(*expr.Text)
+			return calls(s.Term) || text && expr.ReadsMemory(s.Term)
+		})
+	})
+}
+
+// update adds a call to one table. A value that cannot be read is counted as a fault.
+func (a *assembler) update(u *layout.Update) {
+	g := a.probe.Items[u.Item].Aggregation
+	next, depth := a.label("added"), a.depth
+	a.say(g.Label)
+	if u.Value != nil {
+		a.summand(u.Value, next)
+	}
+	if len(u.Key.Slots) > 0 {
+		a.rowOfKey(u, next)
+	} else {
+		a.emit(asm.FnGetSmpProcessorId.Call())
+		a.emit(a.target.Tables.AppendRow(nil, rowReg, u.Table)...)
+	}
+	if u.Value != nil {
+		a.unspill(asm.R0)
+	}
+	a.accumulate(g, u)
+	a.place(next)
+	a.depth = depth
+}
+
+// summand computes a value and spills it. A fault leads to next.
+func (a *assembler) summand(t expr.Term, next string) {
+	fault, faulted := a.fault, a.faulted
+	a.fault, a.faulted = a.label("unreadable"), false
+	a.value(t, useNumber)
+	a.spill()
+	unreadable, ctx, source := a.fault, a.ctx, a.source
+	if a.faulted {
+		a.later = append(a.later, func() {
+			a.ctx, a.source = ctx, source
+			a.place(unreadable)
+			a.emit(asm.Mov.Imm(asm.R1, int32(bpf.Fault)), call(bpf.FuncCount), asm.Ja.Label(next))
+		})
+	}
+	a.fault, a.faulted = fault, faulted
+}
+
+// rowOfKey computes the key on the stack and finds its row. If there is none, it goes on at next.
+func (a *assembler) rowOfKey(u *layout.Update, next string) {
+	words := u.KeyWords()
+	a.depth += words
+	at := stackSpill - 8*(a.depth-1)
+	dest, data, mask, stashing := a.dest, a.data, a.mask, a.stashing
+	a.dest, a.data, a.mask, a.stashing = asm.RFP, at, at, true
+	fault, faulted := a.fault, a.faulted
+	if u.Unsure {
+		a.emit(storeZero(asm.RFP, int16(at)))
+		a.data += 8
+	}
+	for i := range u.Key.Slots {
+		a.keyPart(u, i)
+	}
+	a.fault, a.faulted = fault, faulted
+	a.dest, a.data, a.mask, a.stashing = dest, data, mask, stashing
+	a.say("the row of this key")
+	a.emit(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(at)), asm.Mov.Imm(asm.R2, int32(u.Table)), call(bpf.FuncRow),
+		asm.JEq.Imm(asm.R0, 0, next), asm.Mov.Reg(rowReg, asm.R0))
+	a.depth -= words
+}
+
+// keyPart stores one part of a key. What is not stored, such as the bytes behind a string, is 0.
+func (a *assembler) keyPart(u *layout.Update, i int) {
+	s := &u.Key.Slots[i]
+	if s.Size != 8 || u.Unsure {
+		for off := uint32(0); off < s.Size; off += 8 {
+			a.emit(storeZero(asm.RFP, int16(a.data+int(s.Off+off))))
+		}
+	}
+	if u.Kept[i] < 0 {
+		a.store(s)
+		return
+	}
+	a.say("kept: " + a.slotText(s))
+	kept := &a.probe.Return.Record.Slots[u.Kept[i]]
+	a.fault, a.faulted = a.label("fault"), false
+	if expr.CanFault(kept.Term) {
+		a.unlessFaulted(kept.Index)
+	}
+	for off := uint32(0); off < kept.Size; off += 8 {
+		a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(kept.Off+off)-a.base), asm.DWord))
+		a.put(int(s.Off + off))
+	}
+	if a.faulted {
+		mask := a.faultMask()
+		a.aside(a.fault, func() { a.noteFault(s.Index, mask) })
+	}
+}
+
+// accumulate adds the value in R0 to the row in rowReg.
+func (a *assembler) accumulate(g *expr.Aggregation, u *layout.Update) {
+	a.say(g.Label)
+	switch g.Fn {
+	case expr.AggCount:
+		a.addOne(0)
+	case expr.AggSum:
+		a.emit(bpf.AppendAdd(nil, rowReg, asm.R0, 0)...)
+	case expr.AggAvg:
+		a.emit(bpf.AppendAdd(nil, rowReg, asm.R0, 1)...)
+		a.addOne(0)
+	case expr.AggMin, expr.AggMax:
+		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+		a.addOne(0)
+		a.raise(g, 1, g.Fn == expr.AggMin)
+	case expr.AggStats:
+		a.emit(bpf.AppendAdd(nil, rowReg, asm.R0, 1)...)
+		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+		a.addOne(0)
+		a.twice(func() { a.raise(g, 2, true) }, func() { a.raise(g, 3, false) })
+	case expr.AggHist, expr.AggLHist:
+		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+		a.countBucket(g, 0)
+	case expr.AggQuantiles:
+		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
+		a.twice(func() { a.raise(g, 0, false) }, func() { a.countBucket(g, 1) })
+	case expr.AggTop:
+		words := int32(u.KeyWords())
+		a.emit(asm.Mov.Reg(asm.R2, asm.R0), asm.Mov.Imm(asm.R3, int32(g.Candidates())), asm.Mov.Imm(asm.R4, words), call(bpf.FuncObserve))
+	}
+}
+
+// addOne adds 1 to a word of the row. R0 changes.
+func (a *assembler) addOne(word int) {
+	a.emit(asm.Mov.Imm(asm.R0, 1))
+	a.emit(bpf.AppendAdd(nil, rowReg, asm.R0, word)...)
+}
+
+// twice emits two steps that both take the row and, in R2, the value.
+func (a *assembler) twice(first, second func()) {
+	row := stackSpill - 8*a.depth
+	a.emit(asm.StoreMem(asm.RFP, int16(row), rowReg, asm.DWord), asm.StoreMem(asm.RFP, int16(row-8), asm.R2, asm.DWord))
+	first()
+	a.emit(asm.LoadMem(rowReg, asm.RFP, int16(row), asm.DWord), asm.LoadMem(asm.R2, asm.RFP, int16(row-8), asm.DWord))
+	second()
+}
+
+// raise sets a word of the row to the order of the value in R2, if that is more. For a minimum it
+// takes the complement.
+func (a *assembler) raise(g *expr.Aggregation, word int, complement bool) {
+	if _, signed, _ := expr.Number(g.Value.Type()); signed {
+		a.emit(asm.LoadImm(asm.R3, -1<<63, asm.DWord), asm.Xor.Reg(asm.R2, asm.R3))
+	}
+	if complement {
+		a.emit(asm.Xor.Imm(asm.R2, -1))
+	}
+	if word != 0 {
+		a.emit(asm.Add.Imm(rowReg, int32(8*word)))
+	}
+	a.emit(call(bpf.FuncRaise))
+}
+
+// countBucket adds 1 to the bucket of the value in R2. The buckets begin at a word of the row.
+func (a *assembler) countBucket(g *expr.Aggregation, word int) {
+	a.emit(asm.Mov.Reg(asm.R0, asm.R2))
+	found := a.label("bucket")
+	if g.Fn == expr.AggLHist {
+		a.linear(g, found)
+	} else {
+		a.exponential(g, found)
+	}
+	a.place(found)
+	beyond := a.label("beyond")
+	a.emit(asm.JGE.Imm(bucketReg, int32(g.Buckets()), beyond), // never: for the verifier
+		asm.LSh.Imm(bucketReg, 3), asm.Add.Reg(rowReg, bucketReg))
+	a.addOne(word)
+	a.place(beyond)
+}
+
+// exponential sets bucketReg to the bucket of R0, as expr.Aggregation.Bucket does.
+func (a *assembler) exponential(g *expr.Aggregation, found string) {
+	size, signed, _ := expr.Number(g.Value.Type())
+	if signed {
+		a.emit(asm.Mov.Imm(bucketReg, 0), asm.JSLT.Imm(asm.R0, 0, found))
+	}
+	a.emit(asm.Mov.Reg(bucketReg, asm.R0), asm.Add.Imm(bucketReg, 1), asm.JLT.Imm(asm.R0, 1<<g.Sub, found))
+	const rest = asm.R3
+	a.emit(asm.Mov.Reg(rest, asm.R0), asm.Mov.Imm(bucketReg, 0))
+	for bits := 4 * size; bits > 0; bits /= 2 {
+		less := a.label("less")
+		if bits == 32 {
+			a.emit(asm.Mov.Reg(asm.R4, rest), asm.RSh.Imm(asm.R4, 32), asm.JEq.Imm(asm.R4, 0, less), asm.Mov.Reg(rest, asm.R4))
+		} else {
+			a.emit(asm.JLT.Imm(rest, 1<<bits, less), asm.RSh.Imm(rest, int32(bits)))
+		}
+		a.emit(asm.Add.Imm(bucketReg, int32(bits)))
+		a.place(less)
+	}
+	if g.Sub == 0 {
+		a.emit(asm.Add.Imm(bucketReg, 2))
+		return
+	}
+	sub := int32(g.Sub)
+	a.emit(asm.Sub.Imm(bucketReg, sub), asm.RSh.Reg(asm.R0, bucketReg), asm.And.Imm(asm.R0, 1<<sub-1),
+		asm.Add.Imm(bucketReg, 1), asm.LSh.Imm(bucketReg, sub), asm.Add.Reg(bucketReg, asm.R0), asm.Add.Imm(bucketReg, 1))
+}
+
+// linear is exponential for lhist().
+func (a *assembler) linear(g *expr.Aggregation, found string) {
+	_, signed, _ := expr.Number(g.Value.Type())
+	last := int32(g.Buckets() - 1)
+	below, above := asm.JLT, asm.JGE
+	if signed {
+		below, above = asm.JSLT, asm.JSGE
+	}
+	if signed || g.Low > 0 {
+		a.constant(asm.R3, uint64(g.Low))
+		a.emit(asm.Mov.Imm(bucketReg, 0), below.Reg(asm.R0, asm.R3, found))
+	}
+	a.emit(asm.Mov.Imm(bucketReg, last))
+	if !signed && g.High <= 0 {
+		a.emit(asm.Ja.Label(found))
+		return
+	}
+	a.constant(asm.R3, uint64(g.High))
+	a.emit(above.Reg(asm.R0, asm.R3, found))
+	a.constant(asm.R3, uint64(g.Low))
+	a.emit(asm.Sub.Reg(asm.R0, asm.R3))
+	a.constant(asm.R3, uint64(g.Step))
+	a.emit(asm.Div.Reg(asm.R0, asm.R3), asm.Mov.Reg(bucketReg, asm.R0), asm.Add.Imm(bucketReg, 1))
+}
