@@ -4,6 +4,7 @@ package attach
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		return nil, failed
 	}
 	t.events++
-	ev := &event{fsys: fsys, dir: dir, name: fmt.Sprintf("%s/%s%d_%d", t.eventGroup(), [...]string{"entry", "return"}[e], t.events, t.pids.self)}
+	ev := &event{fsys: fsys, dir: dir, name: fmt.Sprintf("%s/%s%d_%s", t.eventGroup(), [...]string{"entry", "return"}[e], t.events, rand.Text()[:nonce])}
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
@@ -83,6 +84,9 @@ func (t *Tracer) hookEach(prog program, probes []*plan.Probe, e end, failed []Fa
 			"remedy", "mount -t tracefs tracefs "+tracefsDirs[0])
 	})
 	for _, p := range probes {
+		if t.hurried() {
+			break // Attach gives up
+		}
 		l, err := prog.kprobeAt(p.Func.Addr, e)
 		if err != nil {
 			failed = append(failed, Failure{p, err})
@@ -101,6 +105,10 @@ type event struct {
 
 // baseSymbol is a symbol that every kernel has, before all functions.
 const baseSymbol = "_stext"
+
+// nonce is how many random characters end the name of an event. The kernel takes definitions
+// of one name for those of one event, and a process may have several tracers.
+const nonce = 10
 
 // definitions is how many bytes of definitions are written at once.
 const definitions = 4000

@@ -32,6 +32,14 @@ func permission(err error) error {
 	return err
 }
 
+// shortage says what helps if there are no more file descriptors.
+func shortage(err error) error {
+	if errors.Is(err, unix.EMFILE) {
+		return fmt.Errorf("%w: each program and each link takes one, and ulimit -n is how many there may be", err)
+	}
+	return err
+}
+
 type refusedError struct{ err error }
 
 func (e refusedError) Unwrap() error { return e.err }

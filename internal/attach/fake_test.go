@@ -81,6 +81,7 @@ type fakeKernel struct {
 	took           time.Duration
 	skips          uint64 // of every program
 	misses         uint64 // by every link
+	hooked         func() // is told of each link
 }
 
 const (
@@ -248,6 +249,9 @@ func (k *fakeKernel) moduleTypes(string) (*btf.Handle, error) { return nil, unix
 func (k *fakeKernel) measure() (io.Closer, error) {
 	return k.hold("statistics"), k.refuse["statistics"]
 }
+func (k *fakeKernel) largeArrays() bool { return true }
+func (k *fakeKernel) settle() error     { return k.refuse["settle"] }
+
 func (k *fakeKernel) pidsAreOurs() bool { return !k.contained }
 
 func (k *fakeKernel) has(c Capability) error {
@@ -357,6 +361,9 @@ func (p *fakeProgram) Stats() (*ebpf.ProgramStats, error) {
 func (p *fakeProgram) hook(err error, how string, args ...any) (closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create link: %w", err)
+	}
+	if p.k.hooked != nil {
+		p.k.hooked()
 	}
 	return p.k.hold(how, args...), nil
 }
@@ -493,6 +500,9 @@ func (e *fakeEngine) program(name string) program {
 
 func (e *fakeEngine) table(name string) table       { return fakeTable{e.k, name} }
 func (e *fakeEngine) variable(name string) variable { return fakeVariable{e.k, name} }
+
+func (e *fakeEngine) memory(_ string, size int) ([]byte, error) { return make([]byte, size), nil }
+func (e *fakeEngine) unmap([]byte) error                        { return nil }
 
 func (e *fakeEngine) records() (recordReader, error) {
 	if err := e.k.refuse["ring buffer"]; err != nil {

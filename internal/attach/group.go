@@ -31,7 +31,13 @@ func (t *Tracer) attachMany(probes []*plan.Probe) error {
 	for {
 		before := len(t.failed)
 		for _, g := range t.groups(probes) {
+			if t.hurried() {
+				return ErrInterrupted
+			}
 			t.attachGroup(g)
+		}
+		if t.hurried() {
+			return ErrInterrupted
 		}
 		if !t.options.Fallback {
 			return nil
@@ -213,7 +219,7 @@ func (t *Tracer) attachGroup(g *group) {
 	if t.options.LoadOnly {
 		return
 	}
-	for probes := g.probes; len(probes) > 0; {
+	for probes := g.probes; len(probes) > 0 && !t.hurried(); {
 		var made []closer
 		var failed []Failure
 		for _, half := range ends(g.programs) {

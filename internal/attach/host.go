@@ -27,6 +27,10 @@ type host interface {
 	tracefs() tracefs
 	// has tries a capability.
 	has(Capability) error
+	// largeArrays reports whether a value of an array may have more than 4 MiB.
+	largeArrays() bool
+	// settle waits until all programs that run now have ended.
+	settle() error
 	// pidsAreOurs reports whether we are known to be in the initial PID namespace.
 	pidsAreOurs() bool
 }
@@ -39,6 +43,9 @@ type engine interface {
 	program(name string) program
 	table(name string) table
 	variable(name string) variable
+	// memory maps the only value of an array, of so many bytes.
+	memory(name string, size int) ([]byte, error)
+	unmap([]byte) error
 	// records opens the ring buffer.
 	records() (recordReader, error)
 	Close()

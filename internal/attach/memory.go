@@ -46,3 +46,5 @@ func groupMemory(root fs.FS) uint64 {
 	}
 	return least
 }
+
+func mebibytes(n int) float64 { return float64(n) / (1 << 20) }

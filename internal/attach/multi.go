@@ -24,6 +24,9 @@ func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []cl
 		}
 	}
 	made, refused := halving(without(probes, failed), e, func(probes []*plan.Probe) (closer, error) {
+		if t.hurried() {
+			return nil, ErrInterrupted
+		}
 		o := link.KprobeMultiOptions{Session: e == atBoth}
 		for _, p := range probes {
 			o.Addresses = append(o.Addresses, uintptr(p.Func.Addr))

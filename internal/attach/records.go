@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf/ringbuf"
@@ -15,9 +16,10 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
-// drainTime is how long Records goes on when there is a hurry. What the writer and a pipe
-// hold by then, 64 KiB each, takes a slow reader as long again: all in all an interrupt is
-// to end ksnoop within two seconds.
+// drainTime is how long Records goes on from when there is a hurry, at most until what it
+// yielded then is printed: the first record of a run can take long, since names are read for it.
+// What the writer and a pipe hold by then, 64 KiB each, takes a slow reader as long again: all in
+// all an interrupt is to end ksnoop within two seconds.
 const drainTime = time.Second / 2
 
 // Records yields raw records until ctx has ended and the buffer is empty, or until there is
@@ -34,17 +36,19 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 		if t.options.Latency > 0 {
 			t.reader.SetDeadline(time.Unix(1, 0)) // what is there is returned at once
 		}
+		var late atomic.Bool
+		returned := make(chan struct{})
+		defer close(returned)
+		go func() {
+			if t.afterHurry(drainTime, returned) {
+				late.Store(true)
+			}
+		}()
 		var rec ringbuf.Record
-		var deadline time.Time
-		idle := false
-		for n := 0; ; n++ {
-			if ctx.Err() != nil && n%16 == 0 && t.hurried() {
-				if deadline.IsZero() {
-					deadline = time.Now().Add(drainTime)
-				} else if time.Now().After(deadline) {
-					t.cut = t.countRest()
-					return
-				}
+		for idle := false; ; {
+			if late.Load() && ctx.Err() != nil {
+				t.cut = t.countRest()
+				return
 			}
 			ended := ctx.Err() != nil // asked before the buffer is looked into: what was sent by then is found there
 			err := t.reader.ReadInto(&rec)
@@ -68,6 +72,22 @@ func (t *Tracer) Records(ctx context.Context) iter.Seq2[[]byte, error] {
 				return
 			}
 		}
+	}
+}
+
+// afterHurry waits until there is a hurry and some time has passed since. It reports false if
+// it is told to stop.
+func (t *Tracer) afterHurry(d time.Duration, stop <-chan struct{}) bool {
+	select {
+	case <-t.options.Hurry:
+	case <-stop:
+		return false
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-stop:
+		return false
 	}
 }
 

@@ -44,6 +44,7 @@ var (
 		asm.FnGetFuncIp:                  {5, 15},
 		asm.FnGetAttachCookie:            {5, 15},
 		asm.FnGetBranchSnapshot:          {5, 16},
+		asm.FnGetCurrentCgroupId:         {4, 18},
 		asm.FnLoop:                       {5, 17},
 		asm.FnRingbufReserveDynptr:       {5, 19},
 		asm.FnRingbufSubmitDynptr:        {5, 19},

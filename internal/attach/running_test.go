@@ -199,8 +199,8 @@ func TestRecordsHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newFake(t)
 		hurry := make(chan struct{})
-		close(hurry)
 		tracer := k.attached(func(o *Options) { o.Hurry = hurry })
+		close(hurry)
 		const sent = 5000
 		mark := binary.LittleEndian.AppendUint64(bpf.AppendEvent(nil, &bpf.Event{Kind: bpf.KindLost}), 7)
 		k.sent, k.slow = slices.Repeat([][]byte{{1}, mark}, sent), time.Millisecond
@@ -216,6 +216,27 @@ func TestRecordsHurry(t *testing.T) {
 		}
 		if took > drainTime+50*time.Millisecond || took < drainTime || uint64(read)+tracer.Cut() != sent {
 			t.Errorf("%v: %d read, %d cut, want %d", took, read, tracer.Cut(), sent)
+		}
+	})
+}
+
+// TestRecordsHurryBusy: the time counts from when somebody began to wait, whatever a record takes.
+func TestRecordsHurryBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newFake(t)
+		hurry := make(chan struct{})
+		tracer := k.attached(func(o *Options) { o.Hurry = hurry })
+		const sent = 100
+		k.sent = slices.Repeat([][]byte{{1}}, sent)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, func() { close(hurry); cancel() })
+		begin, read := time.Now(), 0
+		for range tracer.Records(ctx) {
+			read++
+			time.Sleep(3 * time.Second)
+		}
+		if took := time.Since(begin); took != 3*time.Second || read != 1 || tracer.Cut() != sent-1 {
+			t.Errorf("%v: %d read, %d cut", took, read, tracer.Cut())
 		}
 	})
 }

@@ -77,6 +77,38 @@ func (e loadedEngine) program(name string) program {
 func (e loadedEngine) table(name string) table       { return e.Maps[name] }
 func (e loadedEngine) variable(name string) variable { return e.Variables[name] }
 
+func (e loadedEngine) memory(name string, size int) ([]byte, error) {
+	return unix.Mmap(e.Maps[name].FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func (loadedEngine) unmap(memory []byte) error { return unix.Munmap(memory) }
+
+func (running) largeArrays() bool {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 5 << 20, MaxEntries: 1})
+	if err != nil {
+		return false
+	}
+	_ = m.Close()
+	return true
+}
+
+// settle replaces a map in another one: the kernel then waits until no program can use the old one
+// any more (maybe_wait_bpf_programs).
+func (running) settle() error {
+	inner := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
+	outer, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: inner})
+	if err != nil {
+		return err
+	}
+	defer outer.Close()
+	m, err := ebpf.NewMap(inner)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	return outer.Put(uint32(0), m)
+}
+
 func (e loadedEngine) records() (recordReader, error) {
 	r, err := ringbuf.NewReader(e.Maps[bpf.MapEvents])
 	if err != nil {

@@ -38,8 +38,8 @@ type Options struct {
 	LoadOnly bool
 	// Latency is how long records may wait to be read together with others.
 	Latency time.Duration
-	// Hurry is closed when somebody waits for the end: Records does not take long then
-	// for what is still in the buffer. It may be nil.
+	// Hurry is closed when somebody waits for the end: Attach gives up then, and Records does
+	// not take long for what is still in the buffer. It may be nil.
 	Hurry <-chan struct{}
 	Log   *slog.Logger
 }
@@ -67,6 +67,7 @@ type Tracer struct {
 	sayEach  sync.Once // that there is no tracefs
 	modules  map[string]*btf.Handle
 	pids     *pidSpace
+	rows     rows
 	cut      uint64 // records that Records has left out
 	turning  sync.Mutex
 	stopped  bool // by Stop
@@ -76,6 +77,9 @@ type Tracer struct {
 	// detaching lets one goroutine at a time take probes off.
 	detaching sync.Mutex
 }
+
+// ErrInterrupted is why nothing is attached if somebody waited for the end before all was.
+var ErrInterrupted = errors.New("interrupted while it was attaching")
 
 // A Failure is a probe that could not be attached.
 type Failure struct {
@@ -93,9 +97,13 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
+	p, tables, err := withTables(p)
+	if err != nil {
+		return nil, err
+	}
 	attached := *p
 	attached.Probes = slices.Clone(p.Probes)
-	t := &Tracer{host: h, plan: &attached, options: o, types: o.Kernel.TypeCache()}
+	t := &Tracer{host: h, plan: &attached, options: o, types: o.Kernel.TypeCache(), rows: rows{tables: tables}}
 	if !o.LoadOnly {
 		_, _ = h.tracefs().removeStale(runs) // whatever comes of it
 	}
@@ -104,29 +112,44 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 	}
 	if err := t.open(); err != nil {
 		t.Close()
-		return nil, err
+		return nil, shortage(err)
 	}
-	var many []*plan.Probe
-	for _, probe := range p.Probes {
-		if t.alone(probe) {
-			if err := t.attach(probe); err != nil {
-				t.fail(err, probe)
-			}
-			continue
-		}
-		many = append(many, probe)
-	}
-	if err := t.attachMany(many); err != nil {
-		t.Close()
-		return nil, err
-	}
-	if len(t.failed) == len(p.Probes) {
-		err := t.failed[0].Err
+	if err := t.attachAll(p.Probes); err != nil {
 		t.Close()
 		return nil, err
 	}
 	t.skipped, _ = t.missed()
 	return t, nil
+}
+
+// attachAll attaches probes by themselves or with others. It gives up when there is a hurry.
+func (t *Tracer) attachAll(probes []*plan.Probe) error {
+	var many []*plan.Probe
+	for _, probe := range probes {
+		if !t.alone(probe) {
+			many = append(many, probe)
+			continue
+		}
+		if t.hurried() {
+			return ErrInterrupted
+		}
+		if err := t.attach(probe); err != nil {
+			t.fail(err, probe)
+		}
+	}
+	if err := t.attachMany(many); err != nil {
+		return err
+	}
+	if t.hurried() {
+		return ErrInterrupted
+	}
+	for i := range t.failed {
+		t.failed[i].Err = shortage(t.failed[i].Err)
+	}
+	if len(t.failed) == len(probes) {
+		return t.failed[0].Err
+	}
+	return nil
 }
 
 // alone reports whether a probe is attached by itself, with programs of its own.
@@ -146,6 +169,9 @@ func (t *Tracer) open() error {
 		s.Tail.Data = max(s.Tail.Data, probe.RecordSize())
 	}
 	if err := t.makeStash(&s); err != nil {
+		return err
+	}
+	if err := t.makeTables(&s); err != nil {
 		return err
 	}
 	types, _ := t.options.Kernel.BTF()
@@ -174,6 +200,9 @@ func (t *Tracer) open() error {
 	}
 	if t.reader, err = t.engine.records(); err != nil {
 		return fmt.Errorf("opening the ring buffer: %w", err)
+	}
+	if err := t.mapRows(); err != nil {
+		return fmt.Errorf("mapping the tables: %w", err)
 	}
 	if t.options.LoadOnly {
 		return nil
@@ -219,8 +248,6 @@ func (t *Tracer) makeStash(s *bpf.Settings) error {
 	t.options.Log.Debug(fmt.Sprintf("room for %d calls in flight besides those in the table: %.1f MiB", s.InFlight, mebibytes(s.Stash.Size(s.InFlight))))
 	return nil
 }
-
-func mebibytes(n int) float64 { return float64(n) / (1 << 20) }
 
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
@@ -524,6 +551,9 @@ func (t *Tracer) Close() error {
 	}
 	for _, h := range t.modules {
 		err = errors.Join(err, h.Close())
+	}
+	if t.rows.memory != nil {
+		err = errors.Join(err, t.engine.unmap(t.rows.memory))
 	}
 	if t.engine != nil {
 		t.engine.Close()

@@ -27,13 +27,17 @@ const bothEnds = "($duration, count)"
 // engineParts are what is open besides programs of probes and what they are hooked by.
 var engineParts = []string{"engine", "ring buffer", "raw_tp sched_process_exit"}
 
+// withoutOwn leaves out what differs between processes and tracers in the names of events.
+func withoutOwn(text string) string {
+	return regexp.MustCompile(fmt.Sprintf(`\b(ksnoop)_%d\b|_[A-Z2-7]{%d}\b`, os.Getpid(), nonce)).ReplaceAllString(text, "$1")
+}
+
 // hooks returns what is hooked and loaded for probes.
 func (k *fakeKernel) hooks() []string {
-	pid := regexp.MustCompile(fmt.Sprintf(`\b(ksnoop)_%d\b|_%[1]d\b`, os.Getpid()))
 	var hooks []string
 	for _, what := range k.held {
 		if !slices.Contains(engineParts, what) {
-			hooks = append(hooks, pid.ReplaceAllString(what, "$1"))
+			hooks = append(hooks, withoutOwn(what))
 		}
 	}
 	return hooks
@@ -98,6 +102,30 @@ func TestAttachBy(t *testing.T) {
 	}
 }
 
+// TestAttachTwice: tracers of one process have events of their own, and take away no others.
+func TestAttachTwice(t *testing.T) {
+	k := newFake(t)
+	defined := func() int {
+		events, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid())))
+		return len(events)
+	}
+	var tracers [2]*Tracer
+	for i := range tracers {
+		var err error
+		if tracers[i], _, err = k.attach(20, bothEnds, layout.MethodKprobe); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := defined(); n != 4 {
+		t.Errorf("%d events are defined, want those of two ends for each", n)
+	}
+	for i, tracer := range tracers {
+		if err := tracer.Close(); err != nil || defined() != 2-2*i {
+			t.Errorf("close: %v; %d events are left", err, defined())
+		}
+	}
+}
+
 // TestAttachRefused: where the only function is refused, the error names it and the
 // reason, and nothing stays loaded.
 func TestAttachRefused(t *testing.T) {
@@ -129,6 +157,41 @@ func TestAttachRefused(t *testing.T) {
 		}
 		if len(k.held) != 0 {
 			t.Errorf("%s, %b: open are %q", c.method, c.has, k.held)
+		}
+	}
+}
+
+// TestAttachInterrupted: who is told to stop while attaching attaches no more, and leaves nothing.
+func TestAttachInterrupted(t *testing.T) {
+	some := map[string]trait{"f0": gone, "f7": gone, "f19": gone} // who is among them is found by halving
+	for _, c := range []struct {
+		method         layout.Method
+		withoutTracefs bool
+		traits         map[string]trait
+		links          int // in all, of which the first is the engine's
+	}{
+		{layout.MethodFentry, false, nil, 3}, // both ends of a function
+		{layout.MethodKprobe, true, nil, 2},
+		{layout.MethodKprobeMulti, false, nil, 2},
+		{layout.MethodKprobeMulti, false, some, 2},
+		{layout.MethodTracingMulti, false, some, 2},
+	} {
+		k := newFake(t)
+		if k.withoutTracefs = c.withoutTracefs; c.traits != nil {
+			k.traits = c.traits
+		}
+		hurry, links := make(chan struct{}), 0
+		k.hooked = func() {
+			if links++; links == 2 {
+				close(hurry)
+			}
+		}
+		tracer, _, err := k.attach(20, bothEnds, c.method, func(o *Options) { o.Hurry = hurry })
+		if !errors.Is(err, ErrInterrupted) || tracer != nil {
+			t.Errorf("%s: %v", c.method, err)
+		}
+		if links != c.links || len(k.held) != 0 {
+			t.Errorf("%s: %d links, want %d; left are %q", c.method, links, c.links, k.held)
 		}
 	}
 }
@@ -274,6 +337,22 @@ func TestEngineRefused(t *testing.T) {
 	}
 }
 
+// TestNoDescriptors: what a limit of descriptors refuses says which limit that is.
+func TestNoDescriptors(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		n      int
+		method layout.Method
+	}{{"engine", 1, layout.MethodFentry}, {"perf_event_open", 20, layout.MethodKprobe}} {
+		k := newFake(t)
+		k.refuse[c.what] = unix.EMFILE
+		_, _, err := k.attach(c.n, "", c.method)
+		if !errors.Is(err, unix.EMFILE) || strings.Count(err.Error(), "ulimit -n") != 1 {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
 // TestLockdown: EPERM is a matter of rights, and not of locked memory, whatever the library says.
 func TestLockdown(t *testing.T) {
 	k := newFake(t)
@@ -326,9 +405,9 @@ func TestWithoutTracefs(t *testing.T) {
 // TestEventNotOpened: an event whose program cannot be hooked is taken away again.
 func TestEventNotOpened(t *testing.T) {
 	k := newFake(t)
-	k.refuse["perf_event_open"] = unix.EMFILE
+	k.refuse["perf_event_open"] = unix.ENOMEM
 	_, _, err := k.attach(20, "(count)", layout.MethodKprobe)
-	if want := fmt.Sprintf("event ksnoop_%[1]d/entry1_%[1]d: create link: too many open files", os.Getpid()); err == nil || err.Error() != want {
+	if want := "event ksnoop/entry1: create link: cannot allocate memory"; err == nil || withoutOwn(err.Error()) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if len(k.held) != 0 || len(k.done("-:")) != 1 {

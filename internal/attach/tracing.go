@@ -61,6 +61,9 @@ func (t *Tracer) hookTracing(prog program, probes []*plan.Probe, e end) (made []
 	}
 	for _, part := range [][]*plan.Probe{usual, suspect} {
 		links, refused := halving(part, e, func(probes []*plan.Probe) (closer, error) {
+			if t.hurried() {
+				return nil, ErrInterrupted
+			}
 			functions, cookies := make([]btf.TypeID, len(probes)), make([]uint64, len(probes))
 			for i, p := range probes {
 				functions[i], cookies[i] = ids[p], codegen.Cookie(&p.Probe)

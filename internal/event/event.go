@@ -47,8 +47,11 @@ func Decode(p *plan.Plan, raw []byte, e *Event) error {
 		return fmt.Errorf("decoding a record: probe %d of %d", e.Event.Probe, len(p.Probes))
 	}
 	e.Probe = p.Probes[e.Event.Probe]
-	half := e.Probe.Entry
-	if e.Kind != bpf.KindEntry {
+	var half *layout.Half
+	switch e.Kind {
+	case bpf.KindEntry:
+		half = e.Probe.Entry
+	case bpf.KindReturn, bpf.KindCall:
 		half = e.Probe.Return
 	}
 	if half == nil || half.Record == nil {

@@ -79,6 +79,7 @@ func TestDecode(t *testing.T) {
 		{"no such probe", head(bpf.Event{Probe: 3}), nil, "probe 3 of 3"},
 		{"values missing", append(head(bpf.Event{}), 1, 2, 3), nil, "3 bytes of values"},
 		{"no such half", head(bpf.Event{Kind: bpf.KindReturn}), nil, "has none of kind 1"},
+		{"no such kind", append(head(bpf.Event{Probe: 2, Kind: bpf.KindLost + 1}), words(3, 4, 5)...), nil, "has none of kind 4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var e Event
@@ -131,9 +132,10 @@ func TestFaults(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	p := testPlan(f, "f(n)", "f(p, return)", "f(p->b, return < n)")
 	f.Add(append(bpf.AppendEvent(nil, &bpf.Event{Probe: 2, Kind: bpf.KindCall}), words(3, 4, 5)...))
+	f.Add(bpf.AppendLost(nil, bpf.LostRingbuf, 1, 2))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var e Event
-		if Decode(p, raw, &e) != nil {
+		if Decode(p, raw, &e) != nil || e.Kind == bpf.KindLost {
 			return
 		}
 		for i := range e.Record.Slots {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 )
 
 // A rawBTF is a BTF blob as the kernel exports it. Decoding all types of a kernel takes a
@@ -232,7 +233,7 @@ func (r *rawBTF) offsets(s string) (offs []uint32) {
 // which parseBTF has checked; a kernel's types take a few milliseconds.
 func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
 	return func(yield func(rawType) bool) {
-		if name == "" {
+		if name == "" || strings.Contains(name, "\x00") { // several strings
 			return
 		}
 		id := r.firstID()

@@ -44,6 +44,8 @@ const (
 	// Otherwise memory without symbols, such as a trampoline, would get the name of code
 	// far away.
 	lastSymbol = 4 * page
+	// errorPointers is where pointers begin that are error numbers, and name nothing.
+	errorPointers = 1<<64 - page
 )
 
 // kallsymsFile is where the kernel lists its symbols.
@@ -318,6 +320,9 @@ func (t *symbolTable) reaches(addr uint64) bool {
 // find returns the symbol at an address: the nearest one at or below it, unless it ends
 // before.
 func (t *symbolTable) find(addr uint64) (Symbol, bool) {
+	if addr >= errorPointers {
+		return Symbol{}, false
+	}
 	order := t.sorted()
 	next := sort.Search(len(order), func(i int) bool { return t.symbols[order[i]].addr > addr })
 	if next == 0 {
@@ -332,6 +337,9 @@ func (t *symbolTable) find(addr uint64) (Symbol, bool) {
 	end := (start + page) &^ (page - 1)
 	if s.module == 0 || s.text() {
 		end += lastSymbol // a trampoline may follow the data of a module
+	}
+	if end < start {
+		end = errorPointers
 	}
 	if next < len(order) {
 		n := &t.symbols[order[next]]

@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/summary"
 )
 
 // A Run is a plan at work: Attach, Start, Records, End, Close.
@@ -228,4 +229,16 @@ func (r *Run) Close() error {
 		r.finish() // nobody may have asked for a record
 	}
 	return r.tracer.Close()
+}
+
+// Tables are what calls are added to. There are none without aggregations.
+func (r *Run) Tables() *summary.Tables { return r.tracer.Tables() }
+
+// TakeRows adds to b what was added up since the last time, and returns how many keys b had no
+// room for.
+func (r *Run) TakeRows(b *summary.Builder) (lost uint64, err error) { return r.tracer.TakeRows(b) }
+
+// Stack returns a stack that a key names.
+func (r *Run) Stack(number uint64, user bool) (summary.Stack, bool) {
+	return r.tracer.Stack(number, user)
 }

@@ -25,6 +25,7 @@ type Settings struct {
 	Tail     bpf.Tail // stacks and branches
 	RingSize uint32   // bytes, a power of two and a multiple of the page size
 	InFlight int      // calls whose return is awaited; 0: by the memory there is
+	Keys     int      // of each table on each CPU; 0: by the memory that they take
 	// Report says which sessions are reported, if it is for sessions.
 	Report bpf.SessionSettings
 	// Fallback allows a probe that cannot be attached with its method to be attached
@@ -45,7 +46,7 @@ type Settings struct {
 // Options say how a plan is attached with settings.
 func Options(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (attach.Options, error) {
 	o := attach.Options{Kernel: view, Fallback: s.Fallback, Latency: s.Latency, Hurry: s.Hurry, Log: s.Log,
-		Settings: bpf.Settings{Filter: s.Filter, Rate: s.Rate, RingSize: s.RingSize, InFlight: s.InFlight, Tail: s.Tail}}
+		Settings: bpf.Settings{Filter: s.Filter, Rate: s.Rate, RingSize: s.RingSize, InFlight: s.InFlight, Keys: s.Keys, Tail: s.Tail}}
 	var err error
 	if o.Code, err = CodeOptions(ctx, view, p, s); err != nil || !p.Sessions {
 		return o, err

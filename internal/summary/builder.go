@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package summary
+
+import (
+	"encoding/binary"
+)
+
+// A Builder brings together rows of the same key.
+type Builder struct {
+	tables []building
+	key    []byte
+	// Limit is the most keys of a table; 0: there is no limit.
+	Limit int
+}
+
+// A building is a table whose rows are still added to.
+type building struct {
+	table *Table
+	rows  []Row
+	known map[string]int
+}
+
+// NewBuilder returns a Builder of tables without rows.
+func NewBuilder(t *Tables) *Builder {
+	b := &Builder{tables: make([]building, len(t.List))}
+	for i, table := range t.List {
+		b.tables[i] = building{table, nil, map[string]int{}}
+	}
+	return b
+}
+
+// Words returns the words of a row of a table, which is new if there was none for its key: all
+// words are 0 then. They are nil if the table has no room for another key. The key is copied.
+func (b *Builder) Words(table int, key []byte, faults uint64) []uint64 {
+	t := &b.tables[table]
+	b.key = append(binary.LittleEndian.AppendUint64(b.key[:0], faults), key...)
+	if i, ok := t.known[string(b.key)]; ok {
+		return t.rows[i].Words
+	}
+	if b.Limit > 0 && len(t.rows) >= b.Limit {
+		return nil
+	}
+	own := string(b.key)
+	t.known[own] = len(t.rows)
+	words := make([]uint64, t.table.Agg.Words())
+	t.rows = append(t.rows, Row{[]byte(own[8:]), faults, words})
+	return words
+}
+
+// Add adds a row. ok is false if the table has no room for another key.
+func (b *Builder) Add(table int, r Row) (ok bool) {
+	words := b.Words(table, r.Key, r.Faults)
+	if words == nil {
+		return false
+	}
+	b.tables[table].table.Agg.Merge(words, r.Words)
+	return true
+}
+
+// Take returns all tables, also those without rows, and empties the Builder.
+func (b *Builder) Take() []Filled {
+	out := make([]Filled, len(b.tables))
+	for i := range b.tables {
+		t := &b.tables[i]
+		out[i] = Filled{t.table, t.rows}
+		t.rows = nil
+		clear(t.known)
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package summary
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// A Table is what one item of a SPEC adds up. The functions that the SPEC selects share it,
+// unless the item has other types in one than in another: such functions have a table each.
+type Table struct {
+	Agg *expr.Aggregation // of the first probe; that of others differs in its terms
+	// Spec is the text of the SPEC.
+	Spec string
+	// Key says where the keys lie in the bytes of a row's key.
+	Key    *layout.Record
+	Probes []*plan.Probe // whose calls it adds up
+}
+
+// Tables are those of a plan, in the order of its SPECs and items.
+type Tables struct {
+	List []*Table
+	of   map[place]int
+}
+
+// A place is an item of a probe.
+type place struct{ probe, item int }
+
+// Of returns the tables of a plan. A plan without aggregations has none.
+func Of(p *plan.Plan) *Tables {
+	t := &Tables{of: map[place]int{}}
+	type form struct {
+		spec  *expr.Spec
+		item  int
+		shape string
+	}
+	known := map[form]int{}
+	for i, probe := range p.Probes {
+		for j := range probe.Items {
+			g := probe.Items[j].Aggregation
+			if g == nil {
+				continue
+			}
+			f := form{probe.Spec, j, shape(g)}
+			n, ok := known[f]
+			if !ok {
+				n = len(t.List)
+				known[f] = n
+				t.List = append(t.List, &Table{Agg: g, Spec: probe.Spec.Text, Key: layout.KeyOf(g)})
+			}
+			t.List[n].Probes = append(t.List[n].Probes, probe)
+			t.of[place{i, j}] = n
+		}
+	}
+	return t
+}
+
+// Index returns which of the tables an item of a probe fills, both given by their numbers; -1
+// if it fills none.
+func (t *Tables) Index(probe, item int) int {
+	if n, ok := t.of[place{probe, item}]; ok {
+		return n
+	}
+	return -1
+}
+
+// HaveStacks reports whether some key is a stack.
+func (t *Tables) HaveStacks() bool {
+	return slices.ContainsFunc(t.List, func(table *Table) bool {
+		return slices.ContainsFunc(table.Agg.Keys, func(k expr.Capture) bool {
+			c, ok := k.Value.(*expr.ContextTerm)
+			return ok && (c.Var == expr.ContextStack || c.Var == expr.ContextUserStack)
+		})
+	})
+}
+
+// shape tells aggregations apart whose rows cannot be in one table. Types are compared by their
+// names, since a module has types of its own.
+func shape(g *expr.Aggregation) string {
+	text := fmt.Appendf(nil, "%d", g.Words())
+	add := func(t expr.Term, view expr.View) {
+		if t != nil {
+			of := t.Type()
+			size, err := btf.Sizeof(of)
+			text = fmt.Appendf(text, ";%d %v %d %T ", size, err, view, btf.UnderlyingType(of))
+			text = btfprint.AppendTypeName(text, of)
+		}
+		text = append(text, ';')
+	}
+	add(g.Value, expr.ViewDefault)
+	for i := range g.Keys {
+		k := &g.Keys[i]
+		add(k.Value, k.View)
+		add(k.Target, k.View)
+	}
+	return string(text)
+}
