@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +19,29 @@ import (
 // A File is what a recording, or what is printed, goes to.
 type File struct {
 	*os.File
-	made bool // Create made the file
+	made    bool // Create made the file
+	watched Watched
+}
+
+func newFile(f *os.File, made bool) *File {
+	return &File{File: f, made: made, watched: Watched{Writer: f}}
+}
+
+// Write implements io.Writer.
+func (f *File) Write(p []byte) (int, error) {
+	if f.made { // for a disk nobody is waited
+		return f.File.Write(p)
+	}
+	return f.watched.Write(p)
+}
+
+// Blocked returns for how long it has been waiting for somebody to read, as that of a Watched;
+// of no file that is 0.
+func (f *File) Blocked() time.Duration {
+	if f == nil {
+		return 0
+	}
+	return f.watched.Blocked()
 }
 
 // Create opens the destination of what a run writes. That is kernel memory, so a new file is
@@ -41,7 +64,13 @@ func Create(name string, replace bool) (*File, error) {
 		return nil, statErr
 	}
 	switch mode := info.Mode(); {
-	case mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
+	case mode&fs.ModeNamedPipe != 0:
+		// Opening it waits for a reader, who may never come.
+		if err := trusted(name, info); err != nil {
+			return nil, err
+		}
+		return openSpecial(name)
+	case mode&fs.ModeCharDevice != 0:
 		return openSpecial(name)
 	case !mode.IsRegular() && mode.Type() != fs.ModeSymlink:
 		return nil, pathError("open", name, errors.New("not a file, FIFO or character device"))
@@ -71,7 +100,7 @@ func makeFile(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{f, true}, nil
+	return newFile(f, true), nil
 }
 
 // descriptor matches the names of a process's own descriptors.
@@ -97,7 +126,7 @@ func openDescriptor(name string) (*File, bool, error) {
 	if err != nil {
 		return nil, false, pathError("open", name, err)
 	}
-	f := &File{os.NewFile(uintptr(fd), name), false}
+	f := newFile(os.NewFile(uintptr(fd), name), false)
 	if isTerminal(f.File) {
 		return nil, false, errors.Join(pathError("open", name, errTerminal), f.Close())
 	}
@@ -131,7 +160,7 @@ func openSpecial(name string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &File{f, false}, nil
+	return newFile(f, false), nil
 }
 
 // trusted refuses another user's FIFO in a sticky directory that everybody can write to,

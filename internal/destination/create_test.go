@@ -155,11 +155,6 @@ func TestCreateOthersFIFO(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
 	for _, test := range []struct {
 		fifo, dir int // owners
 		mode      fs.FileMode
@@ -172,6 +167,13 @@ func TestCreateOthersFIFO(t *testing.T) {
 	} {
 		if err := errors.Join(os.Chown(fifo, test.fifo, 0), os.Chown(dir, test.dir, 0), os.Chmod(dir, test.mode)); err != nil {
 			t.Fatal(err)
+		}
+		if !test.refused { // who is refused does not wait for a reader first
+			reader, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reader.Close()
 		}
 		f, err := Create(fifo, true)
 		if refused := err != nil && strings.Contains(err.Error(), "another user's"); refused != test.refused {

@@ -49,9 +49,11 @@ var Boot = time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC)
 //
 // They are called by entry_SYSCALL_64, into which do_syscall is inlined.
 type Trace struct {
-	t    testing.TB
-	view *kernel.View
-	Run  output.Run
+	t       testing.TB
+	view    *kernel.View
+	types   []byte // as BTF
+	symbols []byte // as in kallsyms
+	Run     output.Run
 	// Redact are globs over what Calls and Sessions are not to capture.
 	Redact []string
 }
@@ -59,14 +61,16 @@ type Trace struct {
 // New returns the kernel with a prefix.
 func New(t testing.TB, prefix string) *Trace {
 	t.Helper()
-	symbolsOf := fstest.MapFS{"proc/kallsyms": {Data: fmt.Appendf(nil, "%x T entry_SYSCALL_64\n%x T %sopen\n%x T %sread\n%x T %salloc\t[mod]\n%x T end\n",
-		Syscall, Open, line(prefix), Read, line(prefix), alloc, line(prefix), alloc+0x1000)}}
-	view, err := kernel.OpenBTF(bytes.NewReader(types(t, prefix)), nil, "")
+	k := &Trace{t: t, types: types(t, prefix), symbols: fmt.Appendf(nil, "%x T entry_SYSCALL_64\n%x T %sopen\n%x T %sread\n%x T %salloc\t[mod]\n%x T end\n",
+		Syscall, Open, line(prefix), Read, line(prefix), alloc, line(prefix), alloc+0x1000)}
+	var err error
+	k.view, err = kernel.OpenBTF(bytes.NewReader(k.types), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := kernel.Open(symbolsOf)
-	return &Trace{t: t, view: view, Run: output.Run{Kernel: named, Resolver: symbols.New(named, lines{}, symbols.LevelInlines), Boot: Boot, Arch: "amd64"}}
+	named := kernel.Open(fstest.MapFS{"proc/kallsyms": {Data: k.symbols}})
+	k.Run = output.Run{Kernel: named, Resolver: symbols.New(named, lines{}, symbols.LevelInlines), Boot: Boot, Arch: "amd64"}
+	return k
 }
 
 // line returns a name as it can stand in kallsyms.

@@ -73,8 +73,8 @@ func (p *Printer) fields(e *event.Event) error {
 	return nil
 }
 
-// field adds a value of a record: a redacted one as a text that says so, a number, bool or pointer as such, a string as its
-// characters, anything else as ksnoop writes it on one line.
+// field adds a value of a record: a number, bool or pointer as such, a string as its
+// characters, anything else as ksnoop writes it on one line. A redacted value is a text, too.
 func (p *Printer) field(f output.Field, e *event.Event) {
 	scalar, target := f.Slots()
 	switch {

@@ -3,25 +3,13 @@
 package perfetto
 
 import (
-	"context"
 	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/reflect/protoreflect"
-)
 
-// compiled compiles a proto file.
-func compiled(t testing.TB, file string) protoreflect.FileDescriptor {
-	t.Helper()
-	c := protocompile.Compiler{Resolver: &protocompile.SourceResolver{ImportPaths: []string{filepath.Dir(file)}}}
-	files, err := c.Compile(context.Background(), filepath.Base(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files[0]
-}
+	"github.com/ksnoop/ksnoop/internal/formattest"
+)
 
 // published names the published file.
 const published = "KSNOOP_PERFETTO_PROTO"
@@ -33,8 +21,15 @@ func TestPublished(t *testing.T) {
 	if file == "" {
 		t.Skip(published + " does not name a perfetto_trace.proto of Perfetto's sources, which have 680 kB of them")
 	}
-	want := compiled(t, file)
-	n := compareMessages(t, compiled(t, "testdata/trace.proto").Messages(), want.Messages())
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := formattest.CompileProto(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := compareMessages(t, formattest.TraceMessages(t), want)
 	if n < 50 {
 		t.Errorf("only %d fields compared", n)
 	}

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/ksnoop/ksnoop/internal/formattest"
 )
 
 // A reader reads a trace as trace_processor does: what packets name by numbers is looked up
@@ -28,12 +27,6 @@ type reader struct {
 	given  map[string]string // all that was interned, ever
 }
 
-// The messages that traces are read with, compiled once.
-var (
-	compileOnce sync.Once
-	messages    protoreflect.MessageDescriptors
-)
-
 type readEvent struct {
 	time  uint64
 	track uint64
@@ -44,36 +37,13 @@ type readEvent struct {
 // read reads a trace.
 func read(t testing.TB, raw []byte) *reader {
 	t.Helper()
-	compileOnce.Do(func() { messages = compiled(t, "testdata/trace.proto").Messages() })
-	trace := dynamicpb.NewMessage(messages.ByName("Trace"))
-	if err := proto.Unmarshal(raw, trace); err != nil {
-		t.Fatal(err)
-	}
-	noUnknown(t, trace)
+	trace := formattest.ReadTrace(t, raw)
 	r := &reader{t: t, tracks: map[uint64]string{}, given: map[string]string{}}
 	for _, p := range listOf(trace, "packet") {
 		r.packet(p)
 	}
 	slices.SortStableFunc(r.events, func(a, b readEvent) int { return cmp.Compare(a.time, b.time) })
 	return r
-}
-
-// noUnknown finds fields that are not published, and texts that are no text.
-func noUnknown(t testing.TB, m protoreflect.Message) {
-	if len(m.GetUnknown()) > 0 {
-		t.Errorf("%s has unknown fields: %x", m.Descriptor().FullName(), m.GetUnknown())
-	}
-	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case f.IsList() && f.Message() != nil:
-			for i := range v.List().Len() {
-				noUnknown(t, v.List().Get(i).Message())
-			}
-		case f.Message() != nil:
-			noUnknown(t, v.Message())
-		}
-		return true
-	})
 }
 
 func field(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {

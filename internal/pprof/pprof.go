@@ -30,6 +30,7 @@ type Printer struct {
 	first   uint64 // CLOCK_MONOTONIC ns of the first and the last call
 	last    uint64
 	merged  uint64
+	unknown uint64 // calls that may have failed
 }
 
 // New returns a Printer of a run.
@@ -72,6 +73,9 @@ func (*Printer) AppendLoss(dst []byte, _ event.Loss) []byte { return dst }
 func (p *Printer) during(from, to uint64) { p.first, p.last = min(p.first, from), max(p.last, to) }
 
 func (p *Printer) add(s *samples.Sample) {
+	if s.Unknown {
+		p.unknown++
+	}
 	if !p.table.add(s) {
 		p.merged++
 		p.table.addOther(s)
@@ -99,6 +103,9 @@ func (p *Printer) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) {
 	}
 	if p.merged > 0 {
 		out.Comments = append(out.Comments, fmt.Sprintf("%d samples are merged in %s", p.merged, others))
+	}
+	if p.unknown > 0 {
+		out.Comments = append(out.Comments, fmt.Sprintf("errors: unknown for %d calls, whose results were not captured", p.unknown))
 	}
 	if err := out.CheckValid(); err != nil {
 		return dst, fmt.Errorf("writing a profile: %w", err)

@@ -159,8 +159,35 @@ func TestLimit(t *testing.T) {
 				t.Errorf("limit %d:\n%s", limit, strings.Join(lines, "\n"))
 			}
 		}
-		if len(got.Comments) != 1 || !strings.Contains(got.Comments[0], "samples are merged in "+others) || len(lines) != len(want) {
+		if len(got.Comments) != 2 || !strings.Contains(got.Comments[0], "samples are merged in "+others) || len(lines) != len(want) {
 			t.Errorf("limit %d: %q, comments %q", limit, lines, got.Comments)
+		}
+	}
+}
+
+// TestUnknownErrors: a result that is redacted, or not captured, is not taken for a success.
+func TestUnknownErrors(t *testing.T) {
+	for _, c := range []struct {
+		spec    string
+		redact  []string
+		unknown bool
+	}{{"t_read(return)", nil, false}, {"t_read(return)", []string{"return"}, true}, {"t_read(return)", []string{"*"}, true}, {"t_read(count)", nil, true}} {
+		k := formattest.New(t, "t_")
+		k.Redact = c.redact
+		k.Calls(c.spec)
+		kind := bpf.KindReturn
+		if c.spec == "t_read(count)" {
+			kind = bpf.KindEntry
+		}
+		p := New(k.Run)
+		for call := range k.Joined(k.Raw(formattest.Record{Func: "read", Event: bpf.Event{Kind: kind, Time: 100, PID: 7, TID: 7}, Words: []uint64{0}})) {
+			if _, err := p.AppendCall(nil, call); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, got := end(t, p)
+		if said := slices.Equal(got.Comments, []string{"errors: unknown for 1 calls, whose results were not captured"}); said != c.unknown {
+			t.Errorf("%s, --redact %q: comments %q", c.spec, c.redact, got.Comments)
 		}
 	}
 }

@@ -136,6 +136,9 @@ func newBlockReader(r io.Reader) (*blockReader, error) {
 	if err != nil && !ended(err) {
 		return nil, err
 	}
+	if n == 0 {
+		return nil, errors.New("the file is empty")
+	}
 	if n < len(magic) || string(head[:len(magic)]) != magic {
 		return nil, errors.New("not a recording of ksnoop")
 	}

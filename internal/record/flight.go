@@ -5,6 +5,7 @@ package record
 import (
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ksnoop/ksnoop/bpf"
 )
@@ -16,6 +17,7 @@ type flight struct {
 	// writing is held while records are written, so that they are written in order. It is
 	// taken before mu.
 	writing sync.Mutex
+	asked   atomic.Bool // for a write that has not begun
 
 	mu     sync.Mutex // guards the rest
 	chunks []chunk    // oldest first; the last one grows
@@ -23,6 +25,7 @@ type flight struct {
 	gone   uint64     // records that made room since records were taken last
 	last   uint64     // the time of the newest of them
 	total  uint64     // records that made room so far
+	wrote  bool       // any record
 	err    error      // of writing: no more can be written
 }
 
@@ -91,6 +94,7 @@ func (f *flight) take() (chunks []chunk, gone, last uint64) {
 func (f *flight) write(w *Writer) (written, gone uint64, err error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	f.asked.Store(false) // before the records are taken: who asks from now on has newer ones
 	chunks, gone, last := f.take()
 	if gone > 0 {
 		err = w.Append(bpf.AppendLost(nil, bpf.Overwritten, gone, last))
@@ -106,12 +110,20 @@ func (f *flight) write(w *Writer) (written, gone uint64, err error) {
 	if err == nil {
 		err = w.Flush()
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wrote = f.wrote || written > 0
 	if err != nil {
-		f.mu.Lock()
 		f.err = err
-		f.mu.Unlock()
 	}
 	return written, gone, err
+}
+
+// hasWritten reports whether any record was written.
+func (f *flight) hasWritten() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wrote
 }
 
 // overwritten returns how many records made room so far.

@@ -8,6 +8,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -18,7 +21,8 @@ import (
 
 // fly records n calls with a flight recorder and returns what the recording has: the times
 // of its records, 0 for a mark; how many records the marks stand for; and its losses.
-// before is called with each record's number, counted from 1, and may ask for a write.
+// before is called with each record's number, counted from 1, and with that after the last,
+// and may ask for a write.
 func fly(t *testing.T, limit, n int, take Takeoff, before func(r *Recording, i uint64)) (times []uint64, marked uint64, l event.Losses) {
 	t.Helper()
 	f := newFixture(t, layout.MethodAuto, "vfs_read(count)")
@@ -42,6 +46,7 @@ func fly(t *testing.T, limit, n int, take Takeoff, before func(r *Recording, i u
 				return
 			}
 		}
+		before(r, uint64(n)+1)
 	}
 	for _, err := range r.Tee(records) {
 		if err != nil {
@@ -115,6 +120,25 @@ func TestFlight(t *testing.T) {
 	}
 }
 
+// TestFlightTold: at the end it is told what is written then, and that nothing is if nothing was
+// before.
+func TestFlightTold(t *testing.T) {
+	for _, c := range []struct {
+		n, after int // records; how many of them are written when asked for
+		want     []uint64
+	}{{0, 0, []uint64{0}}, {3, 0, []uint64{3}}, {3, 2, []uint64{2, 1}}, {3, 3, []uint64{3}}} {
+		var told []uint64
+		fly(t, flightLimit, c.n, Takeoff{Written: func(n, _ uint64) { told = append(told, n) }}, func(r *Recording, i uint64) {
+			if i == uint64(c.after)+1 && c.after > 0 {
+				r.write()
+			}
+		})
+		if !slices.Equal(told, c.want) {
+			t.Errorf("%d records, %d of them asked for: told %d, want %d", c.n, c.after, told, c.want)
+		}
+	}
+}
+
 // A trigger writes what was kept before it, and the last one that is counted ends the run.
 func TestTrigger(t *testing.T) {
 	trigger := func(raw []byte) bool {
@@ -127,6 +151,29 @@ func TestTrigger(t *testing.T) {
 		if len(times) != want || marked > 0 || times[len(times)-1] != uint64(want) {
 			t.Errorf("count %d: %d records, %d marked, want %d", count, len(times), marked, want)
 		}
+	}
+}
+
+// TestFlightManyTriggers: triggers that come faster than records can be written are one write,
+// not as many that wait.
+func TestFlightManyTriggers(t *testing.T) {
+	var told atomic.Int64
+	times, marked, _ := fly(t, flightLimit, 10, Takeoff{Written: func(uint64, uint64) { told.Add(1) }}, func(r *Recording, i uint64) {
+		if i != 6 {
+			return
+		}
+		r.flight.writing.Lock() // as while records are written
+		defer r.flight.writing.Unlock()
+		before := runtime.NumGoroutine()
+		for range 10_000 {
+			r.Write()
+		}
+		if n := runtime.NumGoroutine() - before; n > 1 {
+			t.Errorf("%d writes wait", n)
+		}
+	})
+	if len(times) != 10 || marked != 0 || told.Load() > 2 {
+		t.Errorf("%d records, %d marked, told %d times", len(times), marked, told.Load())
 	}
 }
 

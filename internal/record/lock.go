@@ -3,6 +3,7 @@
 package record
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -31,3 +32,6 @@ func isLocked(file *os.File) (locked bool) {
 	})
 	return locked
 }
+
+// Growing reports whether reading a file ended with err since somebody is still writing it.
+func Growing(file *os.File, err error) bool { return errors.Is(err, errCut) && isLocked(file) }

@@ -82,7 +82,7 @@ func (r *Recording) Tee(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 			if r.take.Trigger != nil && err == nil && r.take.Trigger(raw) {
 				triggers++
 				if last = triggers == r.take.Count; !last { // else End writes
-					go r.write()
+					r.Write()
 				}
 			}
 			if !yield(raw, err) || err != nil || last {
@@ -92,8 +92,13 @@ func (r *Recording) Tee(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 	}
 }
 
-// Write writes what a flight recorder has, in the background.
-func (r *Recording) Write() { go r.write() }
+// Write writes what a flight recorder has, in the background. One write may wait for another,
+// and then writes what was kept until it begins: triggers may come faster than that.
+func (r *Recording) Write() {
+	if !r.flight.asked.Swap(true) {
+		go r.write()
+	}
+}
 
 // write keeps an error of writing in the flight, for the next record or End.
 func (r *Recording) write() {
@@ -113,7 +118,9 @@ func (r *Recording) End(l *event.Losses) error {
 		if err != nil {
 			return err
 		}
-		r.take.Written(n, gone)
+		if n > 0 || gone > 0 || !r.flight.hasWritten() { // else all was told
+			r.take.Written(n, gone)
+		}
 		l.Lost[bpf.Overwritten] += r.flight.overwritten()
 	}
 	return r.w.End(*l)

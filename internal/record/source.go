@@ -178,6 +178,13 @@ func rootsOf(p *plan.Plan) (roots []btf.Type) {
 				term(c.Value)
 				term(c.Target)
 			}
+			if g := p.Items[i].Aggregation; g != nil {
+				term(g.Value)
+				for _, c := range g.Keys {
+					term(c.Value)
+					term(c.Target)
+				}
+			}
 		}
 	}
 	return roots

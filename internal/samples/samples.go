@@ -5,6 +5,7 @@ package samples
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -28,6 +29,9 @@ type Sample struct {
 	PID    uint32
 	Comm   string // name of the thread
 	Errno  string // of a call that failed: ENOENT; NULL for a pointer; "" otherwise
+	// Unknown says that the call may have failed: its result was not captured, or is not to
+	// be shown.
+	Unknown bool
 }
 
 // Function returns the name of the function that was called.
@@ -63,6 +67,8 @@ func (s *Sampler) Call(c *calls.Call) (*Sample, error) {
 	if entered, ok := Entered(c); ok {
 		s.sample.Time = last.Time - entered
 	}
+	class := layout.ClassOf(last.Probe.Func.Name, last.Probe.Result)
+	s.sample.Unknown = class != layout.NeverFails
 	for _, e := range [...]*event.Event{c.Entry, c.Return} {
 		if e == nil {
 			continue
@@ -77,7 +83,7 @@ func (s *Sampler) Call(c *calls.Call) (*Sample, error) {
 			return nil, err
 		}
 		if ok {
-			s.sample.Errno = Errno(layout.ClassOf(e.Probe.Func.Name, e.Probe.Result), result)
+			s.sample.Errno, s.sample.Unknown = Errno(class, result), false
 		}
 	}
 	if s.sample.Errno != "" {
@@ -138,7 +144,7 @@ func Errno(class layout.ErrorClass, result uint64) string {
 	if name := errno.Name(-result); name != "" {
 		return name
 	}
-	return "E?"
+	return strconv.FormatUint(-result, 10)
 }
 
 // frame returns the frame of a function that was called, at its begin.

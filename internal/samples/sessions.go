@@ -29,6 +29,9 @@ type Node struct {
 	height int    // frames of its whole stack
 }
 
+// Self returns the ns in the function itself, without the recorded calls that it made.
+func (n *Node) Self() uint64 { return n.Duration - min(n.inside, n.Duration) }
+
 // tallest is the most frames of a stack. The kernel's stacks are lower; those that a damaged
 // recording makes up need not be.
 const tallest = 1 << 10
@@ -43,7 +46,7 @@ func (s *Sampler) Session(x *session.Session) iter.Seq[*Sample] {
 		nodes := s.Nodes(x)
 		for i := range nodes {
 			n := &nodes[i]
-			s.sample = Sample{Stack: AppendStack(s.sample.Stack[:0], nodes, i), Calls: 1, Time: n.Duration - min(n.inside, n.Duration), PID: x.PID, Comm: x.Comm}
+			s.sample = Sample{Stack: AppendStack(s.sample.Stack[:0], nodes, i), Calls: 1, Time: n.Self(), PID: x.PID, Comm: x.Comm}
 			if n.Failed {
 				s.sample.Errno = Errno(n.Func.Class, n.Result)
 				if !n.blamed {
