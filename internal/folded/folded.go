@@ -62,11 +62,17 @@ type Printer struct {
 	others  uint64 // weight of the stacks that were not kept
 	merged  uint64 // samples of these
 	line    []byte
+
+	run    output.Run
+	keys   *output.Fields // of tables
+	tails  output.Tails
+	frames []symbols.Frame
 }
 
 // New returns a Printer of a run.
 func New(r output.Run, w Weight) *Printer {
-	return &Printer{weight: w, limit: defaultLimit, sampler: samples.New(&r), sums: map[string]uint64{}}
+	return &Printer{weight: w, limit: defaultLimit, sampler: samples.New(&r), sums: map[string]uint64{},
+		run: r, keys: output.NewKeys(symbols.Appender(r.Kernel)), tails: output.SummaryTails(r)}
 }
 
 // AppendHeader appends nothing.
@@ -98,10 +104,15 @@ const entryCost = 64
 
 func (p *Printer) add(s *samples.Sample) {
 	n := [...]uint64{Calls: s.Calls, Time: s.Time, Errors: s.Errors}[p.weight]
+	p.line = appendStack(p.line[:0], s.Stack)
+	p.addLine(n)
+}
+
+// addLine adds to the weight of the stack in p.line.
+func (p *Printer) addLine(n uint64) {
 	if n == 0 {
 		return
 	}
-	p.line = appendStack(p.line[:0], s.Stack)
 	if _, known := p.sums[string(p.line)]; !known {
 		if p.size+len(p.line)+entryCost > p.limit {
 			p.others += n
@@ -120,17 +131,21 @@ func appendStack(dst []byte, stack []symbols.Frame) []byte {
 			dst = append(dst, ';')
 		}
 		start := len(dst)
-		dst = appendName(dst, &stack[i])
-		for at := start; ; {
-			n := bytes.IndexByte(dst[at:], ';')
-			if n < 0 {
-				break
-			}
-			dst[at+n] = ':'
-			at += n
-		}
+		dst = withoutSeparators(appendName(dst, &stack[i]), start)
 	}
 	return dst
+}
+
+// withoutSeparators makes a name from start on one frame.
+func withoutSeparators(dst []byte, start int) []byte {
+	for at := start; ; {
+		n := bytes.IndexByte(dst[at:], ';')
+		if n < 0 {
+			return dst
+		}
+		dst[at+n] = ':'
+		at += n
+	}
 }
 
 func appendName(dst []byte, f *symbols.Frame) []byte {

@@ -21,6 +21,7 @@ type column struct {
 	again    bool // the record of the other end has a value of this name
 	text     bool // the target is a string, or bytes that are shown as one
 	result   bool
+	byValue  bool // the result, which is a struct or another type that no register holds
 	withheld bool // it was not captured since the user wants it so
 	view     expr.View
 
@@ -46,6 +47,7 @@ func (v *values) column(f output.Field) (c column, err error) {
 	if c.target == nil {
 		return c, nil
 	}
+	c.byValue = c.scalarSlot == nil && f.Label() == "return"
 	switch t := c.target.Term.(type) {
 	case *expr.Text, *expr.Buffer:
 		c.text = true
@@ -112,6 +114,10 @@ func (v *values) appendTarget(dst []byte, c *column, e *event.Event) ([]byte, st
 	raw, ok := e.Bytes(c.target)
 	if !ok {
 		return append(dst, "null"...), unread
+	}
+	if c.byValue { // results are objects, so that those of all functions are asked alike
+		dst, s := v.appendContent(append(dst, `{"value":`...), c, raw)
+		return append(dst, '}'), s
 	}
 	return v.appendContent(dst, c, raw)
 }

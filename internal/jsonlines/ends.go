@@ -3,6 +3,7 @@
 package jsonlines
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf/btf"
@@ -121,6 +122,7 @@ var causes = [bpf.Counters]string{
 	bpf.LostRecursion: "recursion", bpf.RateLimited: "rate", bpf.Unreadable: "unreadable", bpf.Truncated: "truncated",
 	bpf.Missed: "missed", bpf.LostSession: "session", bpf.LostNMI: "nmi", bpf.PausedTime: "paused_ms", bpf.MissedReturn: "missed_return",
 	bpf.LeftFine: "left_fine", bpf.LeftError: "left_error", bpf.LeftShort: "left_short", bpf.LeftUnmet: "left_unmet", bpf.LostChain: "chain", bpf.Overwritten: "overwritten",
+	bpf.LostKey: "key", bpf.LostRow: "row", bpf.LostKeptStack: "kept_stack",
 }
 
 // AppendLoss appends that records are missing.
@@ -160,4 +162,16 @@ func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
 		dst = appendText(dst, "error", t.Failed.Error())
 	}
 	return append(dst, "}\n"...), nil
+}
+
+// specs returns the texts of the SPECs, each once.
+func specs(p *plan.Plan) (texts []string) {
+	seen := map[string]bool{}
+	for _, probe := range p.Probes {
+		if probe.Spec != nil && !seen[probe.Spec.Text] {
+			seen[probe.Spec.Text] = true
+			texts = append(texts, probe.Spec.Text)
+		}
+	}
+	return slices.Clip(texts)
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,17 +14,15 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -39,9 +38,13 @@ var boot = time.Date(2026, 11, 23, 6, 0, 0, 250, time.UTC)
 //
 //	long ksys(int i, unsigned long u, bool b, enum color e, struct point *p, char *s)
 //	struct point *make(void), enum color paint(void), bool ask(void), void end(void),
-//	unsigned long area(void), int fail(void)
+//	unsigned long area(void), int fail(void), short narrow(void),
+//	struct pair where(void), __int128 wide(void)
 func testTypes() []btf.Type {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	pair := &btf.Struct{Name: "pair", Size: 8, Members: []btf.Member{{Name: "x", Type: integer}, {Name: "y", Type: integer, Offset: 32}}}
+	wide := &btf.Int{Name: "__int128", Size: 16, Encoding: btf.Signed}
+	short := &btf.Int{Name: "short", Size: 2, Encoding: btf.Signed}
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
 	ulong := &btf.Int{Name: "unsigned long", Size: 8}
 	boolean := &btf.Int{Name: "bool", Size: 1, Encoding: btf.Bool}
@@ -59,7 +62,7 @@ func testTypes() []btf.Type {
 		function("ksys", long, btf.FuncParam{Name: "i", Type: integer}, btf.FuncParam{Name: "u", Type: ulong}, btf.FuncParam{Name: "b", Type: boolean},
 			btf.FuncParam{Name: "e", Type: color}, btf.FuncParam{Name: "p", Type: &btf.Pointer{Target: point}}, btf.FuncParam{Name: "s", Type: &btf.Pointer{Target: char}}),
 		function("make", &btf.Pointer{Target: point}), function("paint", color), function("ask", boolean), function("end", (*btf.Void)(nil)),
-		function("area", ulong), function("fail", integer),
+		function("area", ulong), function("fail", integer), function("narrow", short), function("where", pair), function("wide", wide),
 	}
 }
 
@@ -131,35 +134,24 @@ func eventOf(t testing.TB, p *plan.Plan, probe int, half *layout.Half, kind bpf.
 	return &out
 }
 
-var schemaOfTest = func() *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema()))
+var schemaOfTest = func() *formattest.Schema {
+	s, err := formattest.CompileSchema(Schema())
 	if err != nil {
 		panic(err)
 	}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		panic(err)
-	}
-	return c.MustCompile("schema.json")
+	return s
 }()
 
 // check holds every line to the schema, and the text to what a terminal shows as it is.
 func check(t testing.TB, text []byte) (kinds string) {
 	t.Helper()
-	if !utf8.Valid(text) || bytes.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
-		t.Errorf("control characters, or no UTF-8, in %q", text)
-	}
 	for line := range bytes.Lines(text) {
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
-		if err == nil {
-			err = schemaOfTest.Validate(doc)
-		}
-		if err != nil || line[len(line)-1] != '\n' {
+		var l struct{ Kind string }
+		if err := errors.Join(schemaOfTest.Check(string(line)), json.Unmarshal(line, &l)); err != nil || line[len(line)-1] != '\n' {
 			t.Errorf("%v:\n%s", err, line)
 			continue
 		}
-		kinds += " " + doc.(map[string]any)["kind"].(string)
+		kinds += " " + l.Kind
 	}
 	return strings.TrimPrefix(kinds, " ")
 }
@@ -183,12 +175,9 @@ func members(t testing.TB, line []byte, keys ...string) string {
 // TestSchema: the schema is one, and it refuses what is wrong.
 func TestSchema(t *testing.T) {
 	for _, bad := range []string{`{}`, `{"kind":"other"}`, `{"kind":"end","seq":1,"records":0}`, `{"kind":"loss","seq":1,"cause":"luck","text":"","count":1}`,
-		`{"kind":"end","seq":0,"records":0,"losses":{}}`, `{"kind":"warning","seq":1,"text":"","count":1,"more":1}`, `{"kind":"stack","id":1,"frames":[{"addr":"12"}]}`} {
-		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(bad))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if schemaOfTest.Validate(doc) == nil {
+		`{"kind":"end","seq":0,"records":0,"losses":{}}`, `{"kind":"warning","seq":1,"text":"","count":1,"more":1}`, `{"kind":"stack","id":1,"frames":[{"addr":"12"}]}`,
+		`{"kind":"warning","seq":1,"text":"","count":1,"text":""}`, `{"kind":"warning","seq":1,"text":"` + "\u202e" + `","count":1}`} {
+		if schemaOfTest.Check(bad) == nil {
 			t.Errorf("the schema admits %s", bad)
 		}
 	}
@@ -274,7 +263,14 @@ func TestValues(t *testing.T) {
 		{"ksys(return)", word(2), nil, false, `values:{"return":{"value":2}}`, `values:{"return":{"value":"2"}}`},
 		{"area(return)", minus(-12), nil, false, `values:{"return":{"value":18446744073709551604,"error":"ENOMEM"}}`, "-"},
 		{"fail(return)", minus(-12), nil, false, `values:{"return":{"value":-12,"error":"ENOMEM"}}`, ""},
+		{"fail(return)", minus(-4095), nil, false, `values:{"return":{"value":-4095,"error":"4095"}}`, ""},
+		{"fail(return)", minus(-4096), nil, false, `values:{"return":{"value":-4096}}`, ""},
+		{"narrow(return)", minus(-2), nil, false, `values:{"return":{"value":-2}}`, ""},
 		{"paint(return)", word(1), nil, false, `values:{"return":{"name":"RED","value":1}}`, ""},
+		{"paint(return)", word(0xffffffea), nil, false, `values:{"return":{"name":null,"value":4294967274,"error":"EINVAL"}}`, ""},
+		{"where(return)", nil, []byte("\x07\x00\x00\x00\xff\xff\xff\xff"), false, `values:{"return":{"value":{"x":7,"y":-1}}}`, ""},
+		{"where(return)", nil, nil, true, `values:{"return":null} unreadable:{"return":"unreadable memory"}`, ""},
+		{"wide(return)", nil, minus(1), false, `values:{"return":{"value":"0x1"}}`, ""},
 		{"ask(return)", word(1), nil, false, `values:{"return":{"value":true}}`, ""},
 		{"make(return->x)", minus(-7), nil, false, `values:{"return->x":-7}`, ""},
 		{"make(return)", minus(-12), point, true, `values:{"return":null} unreadable:{"return":"unreadable memory"}`, ""},
@@ -308,6 +304,20 @@ func TestValues(t *testing.T) {
 			if got := members(t, got, "values", "unreadable", "cut"); got != want {
 				t.Errorf("%s, strings %t:\n%s\nwant\n%s", c.spec, strings64, got, want)
 			}
+		}
+	}
+}
+
+// TestErrors: the schema admits every error, EPROBE_DEFER and those without a name too.
+func TestErrors(t *testing.T) {
+	view := testKernel(t)
+	p := resolve(t, view, "fail(return)")
+	printer := newTestPrinter(t, view, p, false)
+	for n := range uint64(maxErrno) {
+		e := recordOf(t, p, 0, func(_ *layout.Slot, raw []byte) { binary.LittleEndian.PutUint64(raw, -(n + 1)) })
+		got, err := printer.AppendCall(nil, &calls.Call{Return: e, End: calls.Whole})
+		if err != nil || check(t, got) == "" || !bytes.Contains(got, []byte(`"error":"`)) {
+			t.Fatalf("error %d: %v, %s", n+1, err, got)
 		}
 	}
 }

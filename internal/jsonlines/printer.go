@@ -4,12 +4,12 @@ package jsonlines
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -26,7 +26,9 @@ type Printer struct {
 	stacks  stackTable
 	tails   output.Tails
 	merger  *output.Merger
+	tables  map[*summary.Table]*tableForm
 	frames  []symbols.Frame // of one stack
+	addrs   []uint64        // of these
 	places  []int           // of a chain's calls in its stack
 	list    []event.Branch
 }
@@ -34,9 +36,9 @@ type Printer struct {
 // New returns a printer of a run. With strings64 integers of 64-bit types are strings.
 func New(run output.Run, strings64 bool) *Printer {
 	symbol := symbols.Appender(run.Kernel)
-	p := &Printer{run: run, clock: newClock(run.Boot), probes: make(map[*plan.Probe][]byte, len(run.Plan.Probes)), results: map[*plan.Probe]*scalar{},
+	p := &Printer{run: run, clock: newClock(run.Boot), probes: make(map[*plan.Probe][]byte, len(run.Plan.Probes)), results: map[*plan.Probe]*scalar{}, tables: map[*summary.Table]*tableForm{},
 		records: records{values: newValues(symbol, strings64), fields: output.NewFields(symbol), known: map[*layout.Record][]column{}, args: map[*layout.Param]*argument{}},
-		tails:   output.Tails{Kernel: run.Resolver, User: run.User}}
+		tails:   output.SummaryTails(run)}
 	if run.Resolver != nil {
 		p.merger = output.NewMerger(run.Resolver)
 	}
@@ -91,10 +93,7 @@ func (p *Printer) appendBranches(dst []byte, list []event.Branch, all bool) []by
 		dst = p.appendPlace(append(appendComma(dst), `{"from":`...), b.From)
 		dst = p.appendPlace(append(dst, `,"to":`...), b.To)
 		if miss, known := b.Mispredicted(); known {
-			dst = append(appendKey(dst, "mispredicted"), "false"...)
-			if miss {
-				dst = append(dst[:len(dst)-len("false")], "true"...)
-			}
+			dst = appendBool(dst, "mispredicted", miss)
 		}
 		dst = appendCount(dst, "cycles", uint64(b.Cycles()))
 		dst = appendTrue(appendTrue(dst, "in_transaction", b.InTransaction()), "aborted", b.Aborted())
@@ -107,16 +106,4 @@ func (p *Printer) appendBranches(dst []byte, list []event.Branch, all bool) []by
 func (p *Printer) appendPlace(dst []byte, addr uint64) []byte {
 	p.frames = p.run.Resolver.Frames(p.frames[:0], addr, false)
 	return appendFrame(dst, &p.frames[len(p.frames)-1])
-}
-
-// specs returns the texts of the SPECs, each once.
-func specs(p *plan.Plan) (texts []string) {
-	seen := map[string]bool{}
-	for _, probe := range p.Probes {
-		if probe.Spec != nil && !seen[probe.Spec.Text] {
-			seen[probe.Spec.Text] = true
-			texts = append(texts, probe.Spec.Text)
-		}
-	}
-	return slices.Clip(texts)
 }

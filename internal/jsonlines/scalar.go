@@ -3,6 +3,7 @@
 package jsonlines
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"strconv"
@@ -175,7 +176,7 @@ func (v *values) appendResult(dst []byte, s *scalar, raw []byte) []byte {
 	case formPointer:
 		dst = v.openPointer(dst, n, false)
 	case formEnum:
-		return v.appendScalar(dst, s, raw)
+		dst = bytes.TrimSuffix(v.appendScalar(dst, s, raw), []byte("}"))
 	default:
 		dst = v.appendScalar(append(dst, `{"value":`...), s, raw)
 	}
@@ -185,17 +186,28 @@ func (v *values) appendResult(dst []byte, s *scalar, raw []byte) []byte {
 	return append(dst, '}')
 }
 
-// errorOf returns the name of the error in a result, "" if there is none. The kernel returns
-// errors as negative numbers, in pointers, and as unsigned long (IS_ERR_VALUE).
+// maxErrno is MAX_ERRNO of include/linux/err.h.
+const maxErrno = 4095
+
+// errorOf returns the error in a result: its name, its number if it has none, "" if there is
+// no error. The kernel returns errors as negative numbers of at least the size of an int, in
+// pointers, and as unsigned long (IS_ERR_VALUE).
 func (s *scalar) errorOf(n uint64) string {
 	switch {
 	case s.form == formBool || s.form == formPrinted || s.form == formIP:
 		return ""
-	case s.signed || s.form == formPointer:
-	case s.size != 8:
-		return ""
-	case s.unknown && n>>32 == 0:
+	case s.form == formPointer || s.size == 8 && !(s.unknown && n>>32 == 0):
+	case s.size == 4 && (s.signed || s.form == formEnum), s.unknown:
 		n = uint64(int32(n))
+	default:
+		return ""
 	}
-	return errno.Name(-n)
+	n = -n
+	if n == 0 || n > maxErrno {
+		return ""
+	}
+	if name := errno.Name(n); name != "" {
+		return name
+	}
+	return strconv.FormatUint(n, 10)
 }

@@ -79,10 +79,7 @@ func (p *Printer) appendSessionHead(dst []byte, s *session.Session) []byte {
 	if s.State == session.Running {
 		return dst
 	}
-	dst = append(appendKey(dst, "failed"), "false"...)
-	if s.Failed {
-		dst = append(dst[:len(dst)-len("false")], "true"...)
-	}
+	dst = appendBool(dst, "failed", s.Failed)
 	if !s.Lost.Any() {
 		return dst
 	}

@@ -41,12 +41,16 @@ func appendText[T ~string | ~[]byte](dst []byte, key string, s T) []byte {
 	return appendString(appendKey(dst, key), s)
 }
 
+func appendBool(dst []byte, key string, is bool) []byte {
+	return strconv.AppendBool(appendKey(dst, key), is)
+}
+
 // appendTrue appends a member that is only there if it is true.
 func appendTrue(dst []byte, key string, is bool) []byte {
 	if !is {
 		return dst
 	}
-	return append(appendKey(dst, key), "true"...)
+	return appendBool(dst, key, true)
 }
 
 // appendCount appends a member that is only there if it is not 0.

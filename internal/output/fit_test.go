@@ -34,11 +34,11 @@ func TestFitted(t *testing.T) {
 	columns := 0
 	printer := NewCompactCalls(nil, 0)
 	printer.Columns = func() int { return columns }
-	for _, columns = range []int{0, 50, 10} {
+	for _, columns = range []int{0, 90, 50} {
 		got := string(printer.fit([]byte("above\n"+strings.Repeat("0123456789", 10)+"\n"), len("above\n")))
 		want := 100
 		if columns > 0 {
-			want = max(columns, leastRoom)
+			want = max(columns, leastLine)
 		}
 		if !strings.HasPrefix(got, "above\n0123") || len(got) != len("above\n\n")+want || strings.HasSuffix(got, "...\n") != (columns > 0) {
 			t.Errorf("%d columns: %q", columns, got)

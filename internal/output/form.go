@@ -76,13 +76,10 @@ func newForm(p *plan.Probe, r *layout.Record, s *style) (*form, error) {
 			continue
 		}
 		if last == nil || last.Item != slot.Item || last.Capture != slot.Capture {
-			c := &p.Items[slot.Item].Captures[slot.Capture]
-			f.fields = append(f.fields, field{label: terminal.Name(c.Label), withheld: c.Withheld != nil, value: value{typ: c.Withheld, view: c.View, style: s}})
+			f.fields = append(f.fields, newField(&p.Items[slot.Item].Captures[slot.Capture], s))
 		}
 		last = slot
-		if field := &f.fields[len(f.fields)-1]; field.withheld {
-			field.scalar = slot
-		} else if err := field.add(slot); err != nil {
+		if err := f.fields[len(f.fields)-1].add(slot); err != nil {
 			return nil, err
 		}
 	}
@@ -90,6 +87,11 @@ func newForm(p *plan.Probe, r *layout.Record, s *style) (*form, error) {
 		f.none = noValues(p, r)
 	}
 	return f, nil
+}
+
+// newField returns the field of a capture, without slots.
+func newField(c *expr.Capture, s *style) field {
+	return field{label: terminal.Name(c.Label), withheld: c.Withheld != nil, value: value{typ: c.Withheld, view: c.View, style: s}}
 }
 
 // noValues returns what the original ksnoop prints for a call without arguments, and for
@@ -110,6 +112,10 @@ func (f *field) after(s *layout.Slot) { f.later = s }
 
 // add gives the field another slot of its capture.
 func (f *field) add(s *layout.Slot) (err error) {
+	if f.withheld {
+		f.scalar = s
+		return nil
+	}
 	switch t := s.Term.(type) {
 	case *expr.Text, *expr.Buffer:
 		f.target = s

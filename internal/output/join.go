@@ -88,7 +88,7 @@ func (c *Calls) fit(dst []byte, start int) []byte {
 		return dst
 	}
 	c.line = append(c.line[:0], bytes.TrimSuffix(dst[start:], []byte("\n"))...)
-	return append(appendFitted(dst[:start], c.line, max(width, leastRoom)), '\n')
+	return append(appendFitted(dst[:start], c.line, max(width, leastLine)), '\n')
 }
 
 // noteIndent is the text before a note.

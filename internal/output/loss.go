@@ -28,7 +28,7 @@ var losses = [bpf.Counters]loss{
 	bpf.LostReturn:    {what: "times calls of a session ended unseen: the kernel did not run the program at their return"},
 	bpf.LostChain:     {what: "failures in sessions that gave way to later ones before it was known whether they were the reason"},
 	bpf.LostRecursion: {what: "calls left out because tracing itself has made them"},
-	bpf.Fault:         {what: "calls left out because a predicate met unreadable memory or divided by zero"},
+	bpf.Fault:         {what: "calls left out because a predicate, or what is added up, met unreadable memory or divided by zero"},
 	bpf.RateLimited:   {what: "calls left out by --rate"},
 	bpf.Unreadable:    {what: "records with values that could not be read", known: true},
 	bpf.Truncated:     {what: "strings and buffers of which only the beginning was captured", known: true},
@@ -39,11 +39,14 @@ var losses = [bpf.Counters]loss{
 	bpf.PausedTime: {what: "milliseconds in which no calls were looked at, so that tracing takes no more than --max-cpu", hint: "allow more of it, or trace less"},
 	bpf.Missed: {what: "calls or returns not seen because the kernel skips tracing programs on a CPU where another runs, or where a task was preempted inside one",
 		hint: "the latter does not happen with --attach=session, multi and kprobe"},
-	bpf.Overwritten: {what: "records that made room for newer ones", hint: "a larger --flight keeps more"},
-	bpf.LeftFine:    {what: "sessions not shown because they did not fail", known: true},
-	bpf.LeftError:   {what: "sessions not shown because of the errors that they failed with", known: true},
-	bpf.LeftShort:   {what: "sessions not shown because they did not take long enough", known: true},
-	bpf.LeftUnmet:   {what: "sessions not shown because no call met the predicates", known: true},
+	bpf.Overwritten:   {what: "records that made room for newer ones", hint: "a larger --flight keeps more"},
+	bpf.LostKey:       {what: "calls not added up because there was no room for their keys", hint: "make room for more with --keys"},
+	bpf.LostRow:       {what: "calls not added up because they came while their row was being changed on the same CPU"},
+	bpf.LostKeptStack: {what: "calls added up without their stack, for which there was no room"},
+	bpf.LeftFine:      {what: "sessions not shown because they did not fail", known: true},
+	bpf.LeftError:     {what: "sessions not shown because of the errors that they failed with", known: true},
+	bpf.LeftShort:     {what: "sessions not shown because they did not take long enough", known: true},
+	bpf.LeftUnmet:     {what: "sessions not shown because no call met the predicates", known: true},
 }
 
 // LossText says what a counter of the engine counts, as in "5 calls left out by --rate".

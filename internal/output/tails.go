@@ -8,7 +8,6 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
@@ -121,15 +120,15 @@ func appendCut(dst []byte, cut bool) []byte {
 // function on, innermost first. They are valid until the next call.
 func (t *Tails) Callers(e *event.Event, s bpf.Section) []uint64 {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
-	return t.callers(t.addrs, e.Probe.Func)
+	return t.callers(t.addrs, func(s symbols.Frame) bool { return within(s, e.Probe.Func) })
 }
 
 // callers returns the part of a stack below the traced function, in place. What is above
 // belongs to the tracing. So does the traced function itself: its address depends on how it
 // is attached to.
-func (t *Tails) callers(addrs []uint64, f kernel.Function) []uint64 {
+func (t *Tails) callers(addrs []uint64, traced func(symbols.Frame) bool) []uint64 {
 	for i, addr := range addrs[:min(len(addrs), tracingFrames)] {
-		if within(t.symbol(addr), f) {
+		if traced(t.symbol(addr)) {
 			return t.withoutTrampolines(addrs[i+1:])
 		}
 	}
@@ -202,6 +201,11 @@ const userEnd = 1 << 56
 // valid until the next call.
 func (t *Tails) UserAddresses(s bpf.Section) []uint64 {
 	t.addrs = event.AppendAddresses(t.addrs[:0], s)
+	return t.userAddresses()
+}
+
+// userAddresses returns those of t.addrs that can be addresses of a process.
+func (t *Tails) userAddresses() []uint64 {
 	// Without frame pointers, the unwinder may be led anywhere.
 	if end := slices.IndexFunc(t.addrs, func(a uint64) bool { return a == 0 || a >= userEnd }); end >= 0 {
 		t.addrs = t.addrs[:end]

@@ -20,6 +20,7 @@ type style struct {
 	object, number btfprint.ValueOptions
 	indent         string // of every line of a value but the first
 	short          bool   // on one line, without types and explanations
+	named          bool   // an error in a result is its name alone, also where short has the number
 	colour         bool   // errors are marked as such
 	// symbol appends the name of what is at an address, or nothing. It may be nil.
 	symbol   func(dst []byte, addr uint64) []byte
@@ -162,7 +163,7 @@ func (v *value) appendScalar(dst, raw []byte) []byte {
 	}
 	_, signed, _ := expr.Number(v.typ)
 	switch {
-	case !isErr || v.style.short && signed:
+	case !isErr || v.style.short && signed && !v.style.named:
 		dst = v.number.AppendValue(dst, raw, v.options)
 	case v.style.short:
 		dst = append(append(dst, '-'), name...) // the bare number would not show the error

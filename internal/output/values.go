@@ -17,6 +17,10 @@ import (
 // leastRoom is how many columns values get on a terminal that other columns fill.
 const leastRoom = 40
 
+// leastLine is how many columns a line of a call gets at least: what stands before the name
+// of its function takes 47.
+const leastLine = 80
+
 // mostDecimalArg is one more than the largest integer that retsnoop shows in decimal.
 const mostDecimalArg = 4 << 20
 

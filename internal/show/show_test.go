@@ -264,3 +264,16 @@ func TestOrphans(t *testing.T) {
 		}
 	}
 }
+
+// TestUnseen: numbers that only a damaged recording has do not add up to few.
+func TestUnseen(t *testing.T) {
+	var tally Tally
+	tally.Lost[bpf.LostRingbuf], tally.Lost[bpf.LeftError], tally.Orphans = 3, 100, 2
+	if n := tally.Unseen(); n != 5 {
+		t.Errorf("%d unseen, want 5", n)
+	}
+	tally.Lost[bpf.LostRingbuf], tally.Lost[bpf.LostDepth] = 1<<63, 1<<63
+	if n := tally.Unseen(); n != Unknown {
+		t.Errorf("%d unseen of what wraps", n)
+	}
+}

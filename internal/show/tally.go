@@ -49,7 +49,7 @@ const Unknown = 1 << 62
 
 // unseen are the causes for which there may be more calls, or sessions, than were written.
 var unseen = [...]bpf.Counter{bpf.LostRingbuf, bpf.LostDepth, bpf.LostStash, bpf.LostScratch, bpf.LostReturn, bpf.RateLimited, bpf.LostSession,
-	bpf.LostNMI, bpf.Missed, bpf.MissedReturn, bpf.Overwritten}
+	bpf.LostNMI, bpf.Missed, bpf.MissedReturn, bpf.Overwritten, bpf.LostKey, bpf.LostRow}
 
 // Unseen returns how many calls, or sessions, there were at most besides those that were
 // written. It is Unknown if a time was not looked at, or a process not followed.
@@ -57,9 +57,10 @@ func (t *Tally) Unseen() uint64 {
 	if t.Lost[bpf.PausedTime] > 0 || t.Lost[bpf.LostFamily] > 0 {
 		return Unknown
 	}
-	n := t.Orphans + t.Cut
-	for _, cause := range unseen {
-		n += t.Lost[cause]
+	n := min(t.Orphans, Unknown)
+	n = min(n+min(t.Cut, Unknown), Unknown)
+	for _, cause := range unseen { // a recording may say anything: the sum must not wrap
+		n = min(n+min(t.Lost[cause], Unknown), Unknown)
 	}
-	return min(n, Unknown)
+	return n
 }

@@ -17,12 +17,18 @@ type writer struct {
 
 func newWriter(out io.Writer) *writer { return &writer{Writer: bufio.NewWriterSize(out, 64<<10)} }
 
-// put writes a text that was appended to w.buf, unless there was an error.
+// put writes a text that was appended to w.buf, unless there was an error. No text is written in
+// parts, unless it is longer than all that is held back.
 func (w *writer) put(text []byte, err error) error {
 	if err != nil {
 		return err
 	}
 	w.buf = text
+	if w.Available() < len(text) {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
 	_, err = w.Write(text)
 	return err
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package overview
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/formattest"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/session"
+)
+
+func end(t *testing.T, p *Printer) string {
+	t.Helper()
+	text, err := p.AppendEnd(nil, &output.Totals{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestCalls: 500 is in a bucket of 8 from 496 on, and 7000 in one of 128 from 6912 on; quantiles are
+// their middles. A call whose begin is not known has no duration, and an error counts by its name.
+func TestCalls(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Calls("t_read(count, return)", "t_open(flags, return < 0, $duration)")
+	entry := bpf.Event{Kind: bpf.KindEntry, Time: 1000, PID: 7, TID: 8, Comm: formattest.Comm("cat")}
+	returned := entry
+	returned.Kind, returned.Time = bpf.KindReturn, 1500
+	whole := entry
+	whole.Kind, whole.Time, whole.EntryTime = bpf.KindCall, 9000, 2000
+	orphan := returned
+	orphan.TID = 9
+	p := New(&k.Run, output.NewSummaries(k.Run, nil, false))
+	for c := range k.Joined(
+		k.Raw(formattest.Record{Func: "read", Event: entry, Words: []uint64{4096}}), k.Raw(formattest.Record{Func: "read", Event: returned, Words: []uint64{12}}),
+		k.Raw(formattest.Record{Func: "read", Event: orphan, Words: []uint64{formattest.Errno(5)}}),
+		k.Raw(formattest.Record{Func: "open", Event: whole, Words: []uint64{0, formattest.Errno(2), 7000}}),
+	) {
+		if text, err := p.AppendCall(nil, c); len(text) > 0 || err != nil {
+			t.Fatalf("%q, %v", text, err)
+		}
+	}
+	const want = `count()[$func, error]
+    $func   error     count()
+    t_read  ""              1
+    t_read  "EIO"           1
+    t_open  "ENOENT"        1
+
+quantiles($duration)[$func]
+    $func   calls      p50      p90      p99    p99.9      max
+    t_read      1    499ns    499ns    499ns    499ns    500ns
+    t_open      1  6.975us  6.975us  6.975us  6.975us  7.000us
+
+`
+	if diff := cmp.Diff(want, end(t, p)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSessions: the session of formattest fails in alloc, where 100 of its 1000 ns are spent; read
+// takes 300 with what it calls.
+func TestSessions(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open", "t_read", "t_alloc")
+	p := New(&k.Run, output.NewSummaries(k.Run, nil, false))
+	running, hung := k.Failed(), k.Failed()
+	running.State, hung.State = session.Running, session.Hung
+	fine := &session.Session{PID: 7, Comm: "cat", Start: 1000, End: 1800, Func: k.Probe("open")}
+	for _, x := range []*session.Session{k.Failed(), running, k.Failed(), hung, fine} {
+		if text, err := p.AppendSession(nil, x); len(text) > 0 || err != nil {
+			t.Fatalf("%q, %v", text, err)
+		}
+	}
+	const want = `count()[error, leaf]
+    error     leaf     count()
+    "ENOMEM"  t_alloc        2
+    ""        t_open         1
+
+stats(total)[$func]
+    $func    calls    min       avg      max      sum
+    t_open       3  800ns  933.33ns  1.000us  2.800us
+    t_read       2  300ns  300.00ns    300ns    600ns
+    t_alloc      2  100ns  100.00ns    100ns    200ns
+
+stats(self)[$func]
+    $func    calls    min       avg    max      sum
+    t_open       3  700ns  733.33ns  800ns  2.200us
+    t_read       2  200ns  200.00ns  200ns    400ns
+    t_alloc      2  100ns  100.00ns  100ns    200ns
+
+`
+	if diff := cmp.Diff(want, end(t, p)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package show_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/internal/summary"
+)
+
+// numbered prints summaries as their times.
+type numbered struct{ *output.Summaries }
+
+func (numbered) AppendSummary(dst []byte, s *summary.Summary) ([]byte, error) {
+	if s.End == 13 {
+		return dst, errors.New("13")
+	}
+	return fmt.Appendf(dst, "%d to %d\n", s.Start, s.End), nil
+}
+
+// A waiting is a view that writes a line when there are no more records.
+type waiting struct {
+	tally show.Tally
+	end   string
+}
+
+func (w *waiting) Write(out io.Writer, records iter.Seq2[[]byte, error], _ func() bool) error {
+	for _, err := range records {
+		if err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(out, "records\n")
+	return err
+}
+func (w *waiting) Tally() *show.Tally { return &w.tally }
+func (w *waiting) End(io.Writer, event.Losses, error) error {
+	w.end = "ended"
+	return nil
+}
+
+// TestSummaries: the last summary comes behind the records. On a terminal, those before it are
+// drawn and taken away.
+func TestSummaries(t *testing.T) {
+	times := func(ends ...uint64) iter.Seq2[*summary.Summary, error] {
+		return func(yield func(*summary.Summary, error) bool) {
+			for _, end := range ends {
+				if !yield(&summary.Summary{Start: end - 1, End: end}, nil) {
+					t.Error("nobody takes the summaries to their end")
+				}
+			}
+		}
+	}
+	none := func(func([]byte, error) bool) {}
+	last := func() (*summary.Summary, error) { return &summary.Summary{Start: 8, End: 9, Last: true}, nil }
+	var out strings.Builder
+	records := &waiting{}
+	v := &show.Summaries{Records: records, Printer: numbered{}, Times: times(1, 2), Last: last}
+	if err := v.Write(&out, none, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.HasSuffix(got, "8 to 9\n") || !strings.Contains(got, "0 to 1\n") || !strings.Contains(got, "1 to 2\n") || !strings.Contains(got, "records\n") {
+		t.Errorf("%q", got)
+	}
+	if err := v.End(&out, event.Losses{}, nil); err != nil || records.end == "" || v.Tally() != &records.tally {
+		t.Error("it does not end as its records do")
+	}
+	out.Reset()
+	var drawn []string
+	v.Times, v.Draw, v.Clear = times(3, 4), func(text []byte) error { drawn = append(drawn, string(text)); return nil }, func() error { drawn = append(drawn, "clear"); return nil }
+	if err := v.Write(&out, none, nil); err != nil || strings.Join(drawn, "|") != "2 to 3\n|3 to 4\n|clear" || out.String() != "records\n8 to 9\n" {
+		t.Errorf("%v, %q, %q", err, drawn, out.String())
+	}
+	v.Times = times(12, 13, 14)
+	if err := v.Write(io.Discard, none, nil); err == nil || err.Error() != "13" {
+		t.Errorf("a summary that cannot be printed: %v", err)
+	}
+	v.Times, v.Last = nil, nil
+	out.Reset()
+	if err := v.Write(&out, none, nil); err != nil || out.String() != "records\n" {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}
