@@ -217,7 +217,7 @@ func (r *round) run(t *testing.T, method layout.Method, total *tally) {
 // refuses are left out.
 func (r *round) probe(t *testing.T, fn int, method layout.Method, total *tally) *plan.Probe {
 	t.Helper()
-	g, f := r.gen, r.funcs[fn]
+	g := r.gen
 	proto := r.module.Funcs[fn].Type.(*btf.FuncProto)
 	g.Params = proto.Params
 	var items []string
@@ -238,6 +238,13 @@ func (r *round) probe(t *testing.T, fn int, method layout.Method, total *tally) 
 		items = append(items, "exit("+g.Int(2)+") <= (unsigned long)return || "+g.Int(3), "exit("+p+")", "diff("+p+")")
 	}
 	total.made += len(items)
+	return r.planned(t, fn, items, method, total)
+}
+
+// planned makes a request of those items that the checker takes; nil if there is a fault.
+func (r *round) planned(t *testing.T, fn int, items []string, method layout.Method, total *tally) *plan.Probe {
+	t.Helper()
+	f := r.funcs[fn]
 	for {
 		text := f.Name + "(" + strings.Join(items, ", ") + ")"
 		if len(text) > expr.MaxLength {

@@ -21,8 +21,11 @@ type answer struct {
 	// the others.
 	atEntry, atReturn []expr.Term
 	entry, ret        *half
-	machine           machine
-	raw               []byte // of the last record
+	// sums are what calls are added to, if late is set when they return. Nothing is sent then.
+	sums    []addition
+	late    bool
+	machine machine
+	raw     []byte // of the last record
 }
 
 // A half is a record that an answer sends.
@@ -37,6 +40,11 @@ func (r *recording) newAnswer(p *plan.Probe) (*answer, []*expr.Error) {
 	a := &answer{probe: p, machine: machine{sources: r.sources}}
 	bad := make([]bool, len(p.Items))
 	for i, it := range p.Items {
+		if g := it.Aggregation; g != nil {
+			add, ok := r.newAddition(g, i)
+			a.sums, bad[i] = append(a.sums, add), !ok
+			a.late = a.late || g.Phase() == expr.AtReturn
+		}
 		if it.Predicate == nil {
 			continue
 		}
@@ -48,14 +56,20 @@ func (r *recording) newAnswer(p *plan.Probe) (*answer, []*expr.Error) {
 			a.atEntry = append(a.atEntry, t)
 		}
 	}
-	a.entry, a.ret = r.newHalf(p.Entry, bad), r.newHalf(p.Return, bad)
+	wantsReturn := p.Return != nil
+	if len(a.sums) > 0 {
+		wantsReturn = a.late || len(a.atReturn) > 0
+		a.late = wantsReturn || !r.entry
+	} else {
+		a.entry, a.ret = r.newHalf(p.Entry, bad), r.newHalf(p.Return, bad)
+	}
 	var faults []*expr.Error
 	for i := range bad {
 		if bad[i] {
 			faults = append(faults, r.blame(p.Spec, i))
 		}
 	}
-	if len(faults) == 0 && !r.ret && p.Return != nil {
+	if len(faults) == 0 && !r.ret && wantsReturn {
 		faults = append(faults, notRecorded(p.Spec.Selector.Span, "record `return` too", "the returns of %s were not recorded", p.Name))
 	}
 	return a, faults

@@ -4,6 +4,7 @@ package requery
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -88,6 +89,10 @@ func (r *recording) covered(spec *expr.Spec, p phrase) (value, target, known boo
 		_, value = r.rewrite(it.Predicate)
 		return value, true, true
 	}
+	if it.Aggregation != nil {
+		_, value = r.newAddition(it.Aggregation, 0)
+		return value, true, true
+	}
 	for _, h := range [...]*layout.Half{probe.Entry, probe.Return} {
 		if !sends(h) {
 			continue
@@ -143,6 +148,8 @@ func parts(p phrase) []phrase {
 		return in(x.X)
 	case *expr.ContainerOf:
 		return in(x.X)
+	case *expr.Keyed:
+		return in(append(slices.Clone(x.X.Args), x.Keys...)...)
 	case *expr.Call:
 		switch x.Func.Name {
 		case "entry", "exit":
@@ -186,7 +193,11 @@ func object(x expr.Expr) expr.Expr {
 // resolve resolves a SPEC for the recorded probe's function.
 func (r *recording) resolve(spec *expr.Spec) (*plan.Probe, error) {
 	was := r.probe
-	p, err := plan.Restore(r.view, []plan.Recorded{{Func: was.Func, Hook: was.Hook, Spec: spec, Method: was.Method}}, false, false, plan.Options{Arch: r.arch})
+	as := plan.Recorded{Func: was.Func, Hook: was.Hook, Spec: spec, Method: was.Method}
+	if r.inside {
+		as.Role, as.Syscall = was.Role, was.Syscall
+	}
+	p, err := plan.Restore(r.view, []plan.Recorded{as}, r.inside, false, plan.Options{Arch: r.arch})
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ type recording struct {
 	entry, ret bool // records of this half are sent
 	entryTime  bool // the time of entry is known
 	bothTimes  bool // and that of return
+	inside     bool // the records are values of calls inside sessions
 }
 
 func newRecording(p *plan.Probe, view *kernel.View, arch string) *recording {
@@ -73,6 +74,11 @@ func (r *recording) knows(v expr.ContextVar, at expr.Phase) bool {
 	switch v {
 	case expr.ContextPID, expr.ContextTID:
 		return true
+	}
+	if r.inside { // the rest of the header is of the session, or of the entry
+		return false
+	}
+	switch v {
 	case expr.ContextDuration:
 		return r.bothTimes
 	case expr.ContextTime:

@@ -32,6 +32,9 @@ const (
 	byText              // a string in a region that may end before it does
 	byBuffer            // as many bytes of a region as the term says
 	byName              // the name of the task
+	byFunc              // of a key: the number of the probe
+	byStack             // and that of a stack
+	byUserStack
 )
 
 // newFill returns how the slot of a new record with term t is made. ok is false if it does not

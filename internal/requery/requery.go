@@ -34,7 +34,8 @@ type Answer struct {
 	pairs    bool
 	counts   Counts
 
-	span span
+	span    span
+	summing summing
 }
 
 // A Note says why a function, or a SPEC of the recording, is left out of what is shown.
@@ -52,7 +53,8 @@ type Counts struct {
 	Evicted uint64 // calls whose return was not waited for
 }
 
-// New resolves a question, of which the range was checked. Faults of the SPECs come back joined, as *expr.ErrorList values.
+// New resolves a question, of which the range was checked. Faults of the SPECs come back
+// joined, as *expr.ErrorList values.
 func New(p *plan.Plan, view *kernel.View, q Question) (*Answer, error) {
 	a := &Answer{recorded: p, filter: q.Filter, answers: make([][]*answer, len(p.Probes)), plan: &plan.Plan{}}
 	if len(q.Specs) == 0 {
@@ -141,6 +143,7 @@ type refusal struct {
 
 // Records yields the answer's records. A record is valid until the next one is yielded.
 func (a *Answer) Records(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
+	a.summing.begin(a.plan)
 	return func(yield func([]byte, error) bool) {
 		more := true
 		put := func(raw []byte, e *event.Event) bool {
@@ -178,6 +181,7 @@ func (a *Answer) entries(records iter.Seq2[[]byte, error], put sink) iter.Seq2[*
 				return
 			}
 			a.span.begin(&a.filter.Range, e.Time)
+			a.summing.seen(e.Time)
 			switch {
 			case e.Kind == bpf.KindLost:
 				if !put(raw, &e) {
@@ -209,6 +213,11 @@ func (a *Answer) entered(e *event.Event, put sink) bool {
 			if !put(ans.pass(e), e) {
 				return false
 			}
+		case len(ans.sums) > 0 && !ans.late:
+			ans.machine.reset(e, nil)
+			if a.hold(ans, ans.atEntry, true) {
+				a.addUp(ans, e)
+			}
 		case ans.entry != nil:
 			ans.machine.reset(e, nil)
 			if a.hold(ans, ans.atEntry, true) && !a.put(ans, ans.entry, bpf.KindEntry, e, put) {
@@ -235,6 +244,8 @@ func (a *Answer) returned(c *calls.Call, put sink) bool {
 		switch {
 		case ans.asIs:
 			ok = put(ans.pass(e), e)
+		case len(ans.sums) > 0:
+			a.sumReturned(ans, c)
 		case c.End == calls.Whole:
 			ans.machine.reset(nil, e)
 			ok = a.whole(ans, e, put)
@@ -247,6 +258,24 @@ func (a *Answer) returned(c *calls.Call, put sink) bool {
 		}
 	}
 	return true
+}
+
+// sumReturned adds up a call that has returned.
+func (a *Answer) sumReturned(ans *answer, c *calls.Call) {
+	switch {
+	case !ans.late:
+		return
+	case c.End == calls.Whole:
+		ans.machine.reset(nil, c.Return)
+	case c.Entry == nil && ans.probe.Stashed:
+		a.counts.NoEntry++
+		return
+	default:
+		ans.machine.reset(c.Entry, c.Return)
+	}
+	if a.hold(ans, ans.atEntry, true) && a.hold(ans, ans.atReturn, true) {
+		a.addUp(ans, c.Return)
+	}
 }
 
 // whole puts the records of a call that was recorded as one.

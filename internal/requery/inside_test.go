@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requery
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/exprfuzz"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// sessionsOf is a plan for sessions that calls of f open.
+func sessionsOf(t testing.TB, view *kernel.View, spec string, inside ...string) (*plan.Plan, error) {
+	t.Helper()
+	p, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: parse(t, spec), Allow: parse(t, inside...)}, plan.Options{Arch: "amd64",
+		Method: func(*plan.Probe) layout.Method { return layout.MethodKprobe }})
+	return p, err
+}
+
+// TestInsidePairs: what sessions of one SPEC answer to another is what sessions of a run with
+// that SPEC have.
+func TestInsidePairs(t *testing.T) {
+	var total struct{ pairs, calls, kept, unsure int }
+	for seed := uint64(5000); total.pairs < pairs; seed++ {
+		g := exprfuzz.NewGen(seed, "s")
+		g.AddTypes(10)
+		f := function(g, "f")
+		view := kernelOf(t, f)
+		g.Params = f.Type.(*btf.FuncProto).Params
+		filter := randomSpec(t, g, view)
+		live, err := sessionsOf(t, view, filter)
+		if err != nil {
+			continue
+		}
+		recorded, a := hintedSessions(t, g, view, filter)
+		if a == nil {
+			continue
+		}
+		total.pairs++
+		for range 20 {
+			c := newCall(g, 100)
+			c.start, c.stop = 1e9, 2e9
+			before := a.Counts()
+			got, kept := answered(t, a, recorded, c)
+			if now := a.Counts(); now.Unsure+now.Partial > before.Unsure+before.Partial {
+				total.unsure++
+				continue
+			}
+			total.calls++
+			want := valuesOf(t, live, c)
+			if kept != (want != nil) {
+				t.Fatalf("seed %d: recorded %s\nasked %s: kept %t, want %t", seed, recorded.Probes[0].Spec.Text, filter, kept, want != nil)
+			}
+			if kept {
+				total.kept++
+				for _, s := range got.Record.Slots {
+					g, ok := got.Bytes(&s)
+					w, known := want.Bytes(&s)
+					if s.Capture >= 0 && (ok != known || ok && !bytes.Equal(g, w)) {
+						t.Fatalf("seed %d: recorded %s\nasked %s\nslot %d: got %x %t, want %x %t", seed, recorded.Probes[0].Spec.Text, filter, s.Index, g, ok, w, known)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%+v", total)
+	if total.kept < 2*pairs || total.unsure > total.calls {
+		t.Errorf("the pairs show too little: %+v", total)
+	}
+}
+
+// hintedSessions returns sessions that record what hints about a SPEC say; no answer if that is
+// too much for one record.
+func hintedSessions(t *testing.T, g *exprfuzz.Gen, view *kernel.View, filter string) (*plan.Plan, *Inside) {
+	t.Helper()
+	items := []string{g.Params[0].Name}
+	for range 60 {
+		p, err := sessionsOf(t, view, "f("+strings.Join(items, ", ")+")")
+		if err != nil {
+			return nil, nil
+		}
+		a, err := NewInside(p, view, Question{Specs: parse(t, filter), Arch: "amd64"}, false)
+		var faults *expr.ErrorList
+		switch {
+		case err == nil:
+			return p, a
+		case !errors.As(err, &faults):
+			t.Fatal(err)
+		}
+		had := slices.Clone(items)
+		for _, e := range faults.Errors {
+			m := hinted.FindStringSubmatch(e.Hint)
+			if m == nil || slices.Contains(had, m[1]) {
+				t.Fatalf("%s\nhas no hint that helps:\n%v", p.Probes[0].Spec.Text, err)
+			}
+			if m[1] == "" {
+				return nil, nil
+			}
+			items = append(items, m[1])
+		}
+		slices.Sort(items)
+		items = slices.Compact(items)
+	}
+	t.Fatalf("hints without end: %s", filter)
+	return nil, nil
+}
+
+// valuesOf returns the values of a call in sessions of a plan; nil if there is no session.
+func valuesOf(t *testing.T, p *plan.Plan, c *simulated) *event.Event {
+	t.Helper()
+	probe := p.Probes[0]
+	if probe.Entry != nil && !c.hold(probe.Entry.Predicates, probe) {
+		return nil
+	}
+	raw := c.record(probe, expr.AtReturn)
+	if raw == nil {
+		return nil
+	}
+	e := &event.Event{}
+	if err := event.Decode(p, raw, e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// answered returns the values that an answer gives the call that opens a session.
+func answered(t *testing.T, a *Inside, p *plan.Plan, c *simulated) (*event.Event, bool) {
+	t.Helper()
+	frame := session.Frame{Func: p.Probes[0], Finished: true, Values: session.Values{Event: valuesOf(t, p, c)}}
+	s := &session.Session{Func: p.Probes[0], Chain: session.Chain{Frames: []session.Frame{frame}}}
+	kept, err := a.Keep(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Chain.Frames[0].Values.Event, kept
+}
+
+// TestInsideRefused: what recordings of sessions do not tell is refused, and why.
+func TestInsideRefused(t *testing.T) {
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	of := func(name string) *btf.Func {
+		return &btf.Func{Name: name, Linkage: btf.StaticFunc, Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "n", Type: integer}, {Name: "m", Type: integer}}}}
+	}
+	view := kernelOf(t, of("f"), of("g"), of("h"))
+	p, err := sessionsOf(t, view, "f(n)", "g(n)", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spec string
+		live bool
+		want string // "" if it is answered
+	}{
+		{"f(n == 1)", false, ""},
+		{"f(n == 1)", true, "recorded with --live"},
+		{"f(n + 1)", true, ""},
+		{"g(n, +(n > 1))", false, ""},
+		{"g(n > 1)", false, "g does not open sessions"},
+		{"f(m)", false, "`m` was not captured"},
+		{"h(n)", false, "`n` was not captured"},
+		{"f($duration > 5)", false, "`$duration` was not captured"},
+		{"f($cpu)", false, "`$cpu` was not captured"},
+		{"f(count()[n])", false, "calls of sessions are not added up"},
+		{"h", false, ""},
+		{"i(n)", false, "no calls of i were recorded"},
+	} {
+		_, err := NewInside(p, view, Question{Specs: parse(t, c.spec), Arch: "amd64"}, c.live)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !regexp.MustCompile(regexp.QuoteMeta(c.want)).MatchString(err.Error())) {
+			t.Errorf("%s: %v, want %q", c.spec, err, c.want)
+		}
+	}
+}
