@@ -89,7 +89,7 @@ demo: setup-guest
 bench: setup
 	$(TESTRUN) -bench
 	$(GUEST) -icount workload loop
-	$(GO) test -run '^$$' -bench . ./btfprint ./expr ./codegen ./internal/record ./internal/kernel ./internal/debuginfo
+	$(GO) test -run '^$$' -bench . ./btfprint ./expr ./codegen ./internal/record ./internal/kernel ./internal/debuginfo ./internal/jsonlines ./cmd/ksnoop
 
 soak: setup
 	KSNOOP_SOAK=1 $(TESTRUN) -unit -live -timeout 2h

@@ -52,6 +52,7 @@ func (f *askFlags) add(flags *pflag.FlagSet) {
 type asking struct {
 	requery.Question
 	sessions requery.Sessions
+	inside   *requery.Inside   // of a recording of sessions; nil: they are shown as they are
 	grep     func([]byte) bool // nil: all
 	filters  bool              // calls are left out
 }
@@ -124,14 +125,15 @@ func (a *asking) of(r *record.Reader) (answer *requery.Answer, err error) {
 	}
 	wants := a.sessions.Failed || len(a.sessions.Except) > 0 || a.sessions.Longer > 0
 	switch how := info.Sessions; {
-	case how != nil && len(a.Specs) > 0:
-		return nil, usagef("sessions were recorded: they can be filtered, but SPECs are answered by recordings of calls only")
 	case how != nil:
 		a.sessions.Filter = a.Filter
 		if err := a.sessions.Check(how.Live); err != nil {
 			return nil, usageError{err}
 		}
-		return nil, nil
+		if len(a.Specs) > 0 {
+			a.inside, err = requery.NewInside(r.Plan(), r.Kernel(), a.Question, how.Live)
+		}
+		return nil, err
 	case wants:
 		return nil, usagef("-x, -X and -L are about sessions, and calls were recorded; write a SPEC, such as f(return == -ENOENT) or f($duration > 10ms)")
 	case len(a.Specs) == 0 && !a.filters:
@@ -162,6 +164,11 @@ func (a *asking) keepSession(p *picture) (func(*session.Session) (bool, error), 
 		if !a.sessions.Keep(s) {
 			return false, nil
 		}
+		if a.inside != nil {
+			if keep, err := a.inside.Keep(s); !keep || err != nil {
+				return false, err
+			}
+		}
 		if a.grep == nil {
 			return true, nil
 		}
@@ -171,11 +178,17 @@ func (a *asking) keepSession(p *picture) (func(*session.Session) (bool, error), 
 	}, err
 }
 
+// An answered is what SPECs were answered by.
+type answered interface {
+	Notes() []requery.Note
+	Counts() requery.Counts
+}
+
 // maxNotes is how many functions are named that are left out.
 const maxNotes = 8
 
 // sayNotes says what is left out though the SPECs select it.
-func sayNotes(w io.Writer, a *requery.Answer) {
+func sayNotes(w io.Writer, a answered) {
 	notes := a.Notes()
 	for i, n := range notes {
 		if i == maxNotes {

@@ -77,6 +77,7 @@ func TestReplayRefusesToAnswer(t *testing.T) {
 		want string
 	}{
 		{[]string{recordedCalls, "vfs_read(file->f_inode->i_ino)"}, "column 10: `file->f_inode->i_ino` was not captured; record `*file->f_inode` too\n"},
+		{[]string{recordedCalls, "vfs_read(file->f_inode->i_ino == 7, exit(file->f_pos))"}, "2 faults in the SPEC\n"},
 		{[]string{recordedCalls, "vfs_read(counter)"}, "column 10: vfs_read has no parameter \"counter\", and no enum has such a value; did you mean \"count\"?\n"},
 		{[]string{recordedCalls, "vfs_read("}, "column 10: "},
 		{[]string{recordedCalls, "vfs_write(count)"}, "column 1: no calls of vfs_write were recorded; "},
@@ -84,7 +85,7 @@ func TestReplayRefusesToAnswer(t *testing.T) {
 		{[]string{recordedCalls, "--since", "soon"}, `--since "soon" is no time`},
 		{[]string{recordedCalls, "--grep", "/(/"}, "--grep /(/: error parsing regexp"},
 		{[]string{recordedCalls, "--info", "vfs_read"}, "--info says what is in the recording"},
-		{[]string{recordedSessions, "__sys_bpf(cmd)"}, "sessions were recorded: they can be filtered"},
+		{[]string{recordedSessions, "__sys_bpf(cmd)"}, "`cmd` was not captured; record `cmd` too"},
 		{[]string{recordedSessions, "-x", "EFOO"}, `"EFOO" is no error`},
 	} {
 		stdout, stderr, status := ran(append([]string{"replay", "-o", out}, test.args...)...)

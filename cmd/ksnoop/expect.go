@@ -64,12 +64,12 @@ func (f *expectFlag) meets(n uint64) bool {
 type unmetError struct{ error }
 
 // check returns an unmetError if there were other calls than expected, or if it cannot be
-// told since some were not seen.
-func (f *expectFlag) check(t *show.Tally) error {
+// told since some were not seen, or undecided.
+func (f *expectFlag) check(t *show.Tally, undecided uint64) error {
 	if f.text == "" {
 		return nil
 	}
-	least, unseen := t.Calls, t.Unseen()
+	least, unseen := t.Calls, min(t.Unseen()+undecided, show.Unknown)
 	most := least + unseen
 	// Between least and most the answer changes at the number that is compared with, if at all.
 	same := true

@@ -51,7 +51,7 @@ func TestExpect(t *testing.T) {
 		if tally.Lost[bpf.LostRingbuf] = c.unseen; c.unseen == show.Unknown {
 			tally.Lost[bpf.LostRingbuf], tally.Lost[bpf.PausedTime] = 0, 1
 		}
-		err := f.check(tally)
+		err := f.check(tally, 0)
 		got := ""
 		if err != nil {
 			got = err.Error()

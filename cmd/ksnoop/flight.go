@@ -33,7 +33,18 @@ func trigger(p *plan.Plan, specs []*expr.Spec) func(raw []byte) bool {
 	}
 }
 
-// fly makes the recording a flight recorder if it is to be one, and writes it at SIGUSR1,
+// asked returns where SIGUSR1 arrives, if a flight recorder is wanted. From then on the signal
+// does not end ksnoop: attaching takes a while, and who asks then gets what there is after it.
+func (f *flightFlags) asked() chan os.Signal {
+	if f.limit == 0 {
+		return nil
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1)
+	return signals
+}
+
+// fly makes the recording a flight recorder if it is to be one, and writes it at each signal,
 // until the function that it returns is called.
 func (t *tracing) fly() func() {
 	f := &t.flags.record.flight
@@ -48,12 +59,11 @@ func (t *tracing) fly() func() {
 		}
 		fmt.Fprintf(t.stderr, "ksnoop: %d records written to %s%s\n", records, name, before)
 	}})
-	signals, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, syscall.SIGUSR1)
+	done := make(chan struct{})
 	go func() {
 		for {
 			select {
-			case <-signals:
+			case <-t.asked:
 				t.recording.Write()
 			case <-done:
 				return
@@ -61,7 +71,7 @@ func (t *tracing) fly() func() {
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
+		signal.Stop(t.asked)
 		close(done)
 	}
 }

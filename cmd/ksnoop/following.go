@@ -21,6 +21,8 @@ import (
 type following struct {
 	wanted   bool
 	follower *record.Follower // nil if the recording is read as it is
+	stop     func()           // ends waiting for more
+	reader   *readerWatch     // nil if nothing is waited for
 }
 
 func (f *following) add(flags *pflag.FlagSet) {
@@ -33,11 +35,22 @@ func (f *following) open(file *os.File) (in io.Reader, close func()) {
 		return bufio.NewReaderSize(file, 64<<10), func() {}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
-	f.follower = record.Follow(ctx, file)
+	f.follower, f.stop = record.Follow(ctx, file), stop
 	return f.follower, func() {
 		f.follower.Close()
 		stop()
 	}
+}
+
+// watch ends waiting when nobody can read any more what is printed, until close is called.
+func (f *following) watch(out *printout) (close func(), err error) {
+	if f.follower == nil {
+		return func() {}, nil
+	}
+	if f.reader, err = watchReader(out, f.stop); err != nil {
+		return nil, err
+	}
+	return f.reader.close, nil
 }
 
 // idle says when it may take a while until the next record; nil if it never does.
@@ -51,6 +64,9 @@ func (f *following) idle(r *record.Reader) func() bool {
 // ended takes an interrupt for a good end, and says so.
 func (f *following) ended(err error, stderr io.Writer) error {
 	if !errors.Is(err, record.ErrInterrupted) {
+		return err
+	}
+	if err := f.reader.err(); err != nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "ksnoop: %v\n", record.ErrInterrupted)

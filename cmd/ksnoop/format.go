@@ -3,16 +3,24 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/folded"
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/overview"
 	"github.com/ksnoop/ksnoop/internal/perfetto"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/pprof"
+	"github.com/ksnoop/ksnoop/internal/prometheus"
 	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
@@ -27,12 +35,18 @@ type format struct {
 	// open makes a printer. It is nil for text, of which the options of calls and of
 	// sessions say more.
 	open func(output.Run, formatOptions) (eventPrinter, error)
+	// noTables formats do not print what is added up. Of all others, check returns why they do not
+	// print some tables; nil takes all.
+	noTables bool
+	tables   bool // and nothing else
+	check    func(*summary.Tables) error
 }
 
 // formatOptions are the options of single formats.
 type formatOptions struct {
 	strings64 bool       // JSON: 64-bit integers are strings
 	weight    weightFlag // of folded
+	summary   bool       // what is shown is added up instead
 }
 
 // An eventPrinter prints both calls and sessions.
@@ -47,9 +61,10 @@ var formats = [...]format{
 	{name: "json", open: func(of output.Run, o formatOptions) (eventPrinter, error) {
 		return jsonlines.New(of, o.strings64), nil
 	}},
-	{name: "perfetto", binary: true, whole: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return perfetto.New(r), nil }},
-	{name: "pprof", binary: true, whole: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return pprof.New(r), nil }},
-	{name: "folded", whole: true, open: func(r output.Run, o formatOptions) (eventPrinter, error) { return folded.New(r, o.weight.Weight), nil }},
+	{name: "perfetto", binary: true, whole: true, noTables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return perfetto.New(r), nil }},
+	{name: "pprof", binary: true, whole: true, noTables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return pprof.New(r), nil }},
+	{name: "folded", whole: true, open: func(r output.Run, o formatOptions) (eventPrinter, error) { return folded.New(r, o.weight.Weight), nil }, check: folded.Check},
+	{name: "prometheus", tables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return prometheus.New(r), nil }},
 }
 
 // A weightFlag is a folded.Weight as an option.
@@ -107,8 +122,11 @@ func (f *formatFlag) Type() string { return "FORMAT" }
 // text reports whether it is text.
 func (f *formatFlag) text() bool { return f.format == nil || f.open == nil }
 
+// binary reports whether the format is no text.
+func (f *formatFlag) binary() bool { return f.format != nil && f.format.binary }
+
 // whole reports whether the format has calls joined and sessions complete.
-func (f *formatFlag) whole() bool { return f.format != nil && f.format.whole }
+func (f *formatFlag) whole() bool { return f.options.summary || f.format != nil && f.format.whole }
 
 // A picture is all that decides how the events of a run are printed.
 type picture struct {
@@ -137,8 +155,24 @@ func (p *picture) withTails(t *output.Tails) {
 // compactWidth is how much of a value is shown on a line, in bytes.
 const compactWidth = 160
 
+// overview makes the printer of --summary.
+func (f *formatFlag) overview(p *picture) (*overview.Printer, error) {
+	var tables overview.TablePrinter = output.NewSummaries(p.run, p.columns, p.colour)
+	if !f.text() {
+		printer, err := f.open(p.run, f.options)
+		if err != nil {
+			return nil, err
+		}
+		tables = printer.(overview.TablePrinter) // check has refused all others
+	}
+	return overview.New(&p.run, tables), nil
+}
+
 // calls makes the printer of calls.
 func (f *formatFlag) calls(p *picture) (show.CallPrinter, error) {
+	if f.options.summary {
+		return f.overview(p)
+	}
 	if !f.text() {
 		return f.open(p.run, f.options)
 	}
@@ -155,8 +189,71 @@ func (f *formatFlag) calls(p *picture) (show.CallPrinter, error) {
 	return printer, nil
 }
 
+// takes refuses a plan with what the format does not print.
+func (f *formatFlag) takes(p *plan.Plan) error {
+	of := summary.Of(p)
+	if f.options.summary {
+		if len(of.List) > 0 {
+			return usagef("--summary adds calls up that are shown, and these SPECs add them up already")
+		}
+		return nil
+	}
+	switch {
+	case f.format == nil:
+		return nil
+	case f.tables && (p.Sessions || !onlyTables(p)):
+		return usagef("--format %s prints what is added up: ask for count(), or another aggregation, in each SPEC", f)
+	case len(of.List) == 0:
+		return nil
+	case f.noTables:
+		return usagef("--format %s shows calls, and these SPECs add them up", f)
+	case f.check != nil:
+		if err := f.check(of); err != nil {
+			return usagef("--format %s: %w", f, err)
+		}
+	}
+	return nil
+}
+
+// printers makes the printers of a run of calls: that of calls, and that of tables, which is nil
+// if no SPEC aggregates.
+func (f *formatFlag) printers(p *picture) (show.CallPrinter, show.SummaryPrinter, error) {
+	calls, err := f.calls(p)
+	if err != nil || len(summary.Of(p.run.Plan).List) == 0 {
+		return calls, nil, err
+	}
+	if !f.text() {
+		tables, ok := calls.(show.SummaryPrinter)
+		if !ok {
+			return nil, nil, fmt.Errorf("--format %s has no tables", f) // takes has refused it
+		}
+		return calls, tables, nil
+	}
+	tables := output.NewSummaries(p.run, p.columns, p.colour)
+	if onlyTables(p.run.Plan) {
+		calls = quiet{tables}
+	}
+	return calls, tables, nil
+}
+
+// onlyTables reports whether all SPECs of a plan aggregate, so that no calls are shown.
+func onlyTables(p *plan.Plan) bool {
+	return !slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool {
+		return !slices.ContainsFunc(p.Items, func(it expr.Item) bool { return it.Aggregation != nil })
+	})
+}
+
+// A quiet is the printer of a run without calls.
+type quiet struct{ *output.Summaries }
+
+// AppendCall implements show.CallPrinter.
+func (quiet) AppendCall(dst []byte, _ *calls.Call) ([]byte, error) { return dst, nil }
+
 // sessions makes the printer of sessions.
 func (f *formatFlag) sessions(p *picture) (show.SessionPrinter, error) {
+	if f.options.summary {
+		return f.overview(p)
+	}
 	if !f.text() {
 		return f.open(p.run, f.options)
 	}

@@ -10,10 +10,17 @@ import (
 	"testing"
 )
 
-// TestFormatsDoc: the commands of docs/formats.md print what stands there. With -update it
-// is what they print.
-func TestFormatsDoc(t *testing.T) {
-	file, err := filepath.Abs("../../docs/formats.md")
+// TestPrintedDocs: the commands of these documents print what stands there. With -update it is
+// what they print.
+func TestPrintedDocs(t *testing.T) {
+	for name, commands := range map[string]int{"formats.md": 5, "summaries.md": 5} {
+		t.Run(name, func(t *testing.T) { checkPrinted(t, name, commands) })
+	}
+}
+
+func checkPrinted(t *testing.T, name string, want int) {
+	t.Helper()
+	file, err := filepath.Abs("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +47,10 @@ func TestFormatsDoc(t *testing.T) {
 		for line := range strings.Lines(out) {
 			printed.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
 		}
+		text := strings.TrimRight(printed.String(), "\n")
+		if text != "" { // without the empty lines at its end
+			text += "\n"
+		}
 		old := 0
 		for line := range strings.Lines(rest) {
 			if !strings.HasPrefix(line, "    ") {
@@ -47,14 +58,14 @@ func TestFormatsDoc(t *testing.T) {
 			}
 			old += len(line)
 		}
-		if rest[:old] != printed.String() && !*update {
-			t.Errorf("%s prints\n%s\nand docs/formats.md has\n%s", command, printed.String(), rest[:old])
+		if rest[:old] != text && !*update {
+			t.Errorf("%s prints\n%s\nand docs/%s has\n%s", command, text, name, rest[:old])
 		}
 		if more {
-			blocks[i] = command + "\n" + printed.String() + rest[old:]
+			blocks[i] = command + "\n" + text + rest[old:]
 		}
 	}
-	if commands != 5 {
+	if commands != want {
 		t.Errorf("%d commands", commands)
 	}
 	if *update {
@@ -66,7 +77,7 @@ func TestFormatsDoc(t *testing.T) {
 
 // documented runs a command of the documentation; ok is false if it cannot be run anywhere.
 func documented(t *testing.T, command string) (out string, ok bool) {
-	args := strings.Fields(command)
+	args := strings.Fields(strings.ReplaceAll(command, "'", ""))
 	switch {
 	case strings.HasPrefix(command, "ksnoop replay "):
 		stdout, stderr, status := ran(args[1:]...)
@@ -90,6 +101,16 @@ func TestWeight(t *testing.T) {
 		"--format folded --weight bytes": "none of calls, time and errors", "--format jpeg": "perfetto, pprof, folded"} {
 		if _, stderr, status := ran(append([]string{"replay", "../../testdata/calls.ks"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, %s", args, status, stderr)
+		}
+	}
+}
+
+// TestBinaryBesideCommand: what a command prints would be in the middle of it.
+func TestBinaryBesideCommand(t *testing.T) {
+	for _, format := range []string{"perfetto", "pprof"} {
+		_, stderr, status := ran("trace", "--format", format, "vfs_read", "--", "true")
+		if want := "--format " + format + " does not go with a command"; status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("status %d, %s", status, stderr)
 		}
 	}
 }

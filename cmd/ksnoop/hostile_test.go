@@ -14,14 +14,13 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
@@ -42,17 +41,8 @@ var harmless = "e" + strings.Repeat("z", len(evil)-1)
 // oneLine is a name as it can stand in files that have a line for each, such as kallsyms.
 func oneLine(name string) string { return strings.ReplaceAll(name, "\n", "") }
 
-// unsafeText returns the first rune, or byte, that a terminal would act on.
-func unsafeText(text string) string {
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && n == 1 || r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return text[i : i+n]
-		}
-		i += n
-	}
-	return ""
-}
+// unsafeText returns the first rune, or byte, that a terminal would act on. Tabs are layout.
+func unsafeText(text string) string { return formattest.Unsafe(strings.ReplaceAll(text, "\t", "")) }
 
 // compareNames runs something twice, with harmless names and with those that
 // are not. Both print the same lines, with each name where it belongs.

@@ -64,12 +64,15 @@ func message(err error) string {
 	if !errors.As(err, &spec) {
 		return err.Error()
 	}
-	faults := 0
-	for _, l := range specFaults(err) {
+	faults, lists := 0, specFaults(err)
+	for _, l := range lists {
 		faults += len(l.Errors)
 	}
-	if faults == 1 {
+	switch {
+	case faults == 1:
 		return "a fault in the SPEC\n" + err.Error()
+	case len(lists) == 1:
+		return fmt.Sprintf("%d faults in the SPEC\n%s", faults, err)
 	}
 	return fmt.Sprintf("%d faults in the SPECs\n%s", faults, err)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/show"
-	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // A mergedRun is one of several runs that are printed together.
@@ -26,27 +25,32 @@ type mergedRun struct {
 
 // merge prints several recordings in the order of time.
 func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Writer) error {
-	switch {
-	case f.follow.wanted:
+	if f.follow.wanted {
 		return usagef("--follow goes with one FILE")
-	case !f.output.format.text():
-		return usagef("--format %s goes with one FILE: several are printed as text", &f.output.format)
-	case f.expect.text != "":
-		return usagef("--expect goes with one FILE")
 	}
 	if err := f.look.check(true); err != nil {
 		return err
 	}
 	runs, done, err := f.openAll(names, ask)
 	defer done()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(runs) == 1:
+		return f.show(runs[0].name, &runs[0].shown, stdout, stderr)
+	case !f.output.format.text():
+		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text", &f.output.format)
+	case f.expect.text != "":
+		return usagef("--expect goes with one FILE, or the parts of one run")
 	}
 	out, err := f.output.open(stdout)
 	if err != nil {
 		return err
 	}
 	out.keep()
+	if out.file != nil { // else it is seen
+		defer slow(stderr, reading(fmt.Sprintf("%d recordings", len(names))))()
+	}
 	err = f.mergeTo(out, runs, stderr)
 	return errors.Join(err, out.Close())
 }
@@ -61,7 +65,7 @@ func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, d
 		}
 	}
 	var readers []*record.Reader
-	called := map[*record.Reader]string{}
+	called := map[*record.Reader]*os.File{}
 	for _, name := range names {
 		file, err := os.Open(name)
 		if err != nil {
@@ -75,13 +79,13 @@ func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, d
 		if err != nil {
 			return nil, done, fmt.Errorf("%s: %w", name, err)
 		}
-		readers, called[r] = append(readers, r), name
+		readers, called[r] = append(readers, r), file
 	}
 	for _, run := range record.Runs(readers) {
 		asked := *ask // which keeps what it learns of a run
-		m := &mergedRun{shown: shown{Reader: run[0], run: run, ask: &asked}, name: called[run[0]]}
+		m := &mergedRun{shown: shown{Reader: run[0], run: run, last: called[run[len(run)-1]], ask: &asked}, name: called[run[0]].Name()}
 		if len(run) > 1 {
-			m.name += " and parts up to " + called[run[len(run)-1]]
+			m.name += " and parts up to " + m.last.Name()
 		}
 		if m.answer, err = asked.of(run[0]); err != nil {
 			return nil, done, fmt.Errorf("%s: %w", m.name, err)
@@ -97,7 +101,7 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 	for _, m := range runs {
 		view, err := f.view(&m.shown, out)
 		if err != nil {
-			return fmt.Errorf("%s: %s", m.name, terminal.Name(err.Error()))
+			return ofRecording(m.name, err)
 		}
 		info := m.Info()
 		m.Merged = show.Merged{View: view, Records: m.records(), Sessions: info.Sessions != nil, Boot: info.Boot}
@@ -108,19 +112,20 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 	var errs []error
 	for _, m := range runs {
 		err := errors.Join(m.Err, m.View.End(out, m.losses(), m.Err))
+		if statusOf(err) == exitPipe {
+			return err
+		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s", m.name, terminal.Name(err.Error())))
+			errs = append(errs, ofRecording(m.name, unfinished(m.last, err)))
 		}
 		var notes bytes.Buffer
 		err = m.View.Tally().Report(&notes, f.stats)
-		if m.answer != nil {
-			sayNotes(&notes, m.answer)
-			err = errors.Join(err, sayCounts(&notes, m.answer.Counts()))
+		if a := m.answered(); a != nil {
+			sayNotes(&notes, a)
+			err = errors.Join(err, sayCounts(&notes, a.Counts()))
 		}
 		m.sayNone(&notes, m.View.Tally())
-		if m.run.More() {
-			notes.WriteString("ksnoop: the run goes on in a recording that is not here, which has its losses\n")
-		}
+		m.sayMore(&notes)
 		if notes.Len() > 0 {
 			fmt.Fprintf(stderr, "ksnoop: %s:\n%s", m.name, notes.String())
 		}

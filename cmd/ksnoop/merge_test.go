@@ -3,11 +3,22 @@
 package main
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
 )
 
 // TestReplayMerged: recordings of one boot are printed together, by time, whichever is named
@@ -49,15 +60,72 @@ func TestReplayMergedRefuses(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--follow goes with one FILE":                           {"--follow", calls, calls},
-		"--expect goes with one FILE":                           {"--expect", "3", calls, calls},
+		"--expect goes with one FILE, or":                       {"--expect", "3", calls, calls},
 		"gone.ks: no such file or directory":                    {calls, "gone.ks"},
 		cut + ": after 3 records: the recording was cut off":    {calls, cut},
 		"--no-stack is about sessions, and calls were recorded": {"--no-stack", calls, calls},
-		"goes with one FILE: several are printed as text":       {"--format", "json", calls, calls},
+		"goes with one FILE, or the parts of one run: several":  {"--format", "json", calls, calls},
+		"the standard input, -, goes with no other recording":   {calls, "-"},
 	} {
 		_, stderr, status := ran(append([]string{"replay"}, args...)...)
 		if status == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: status %d, %q, want %s", args, status, stderr, want)
 		}
+	}
+}
+
+// TestReplayParts: the parts of one run are printed in every format, as one recording of it
+// would be.
+func TestReplayParts(t *testing.T) {
+	needBTF(t)
+	root := os.DirFS("/")
+	view := kernel.Open(root)
+	spec, err := expr.Parse("vfs_read(count, return)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: hostArch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	shelf, err := record.OpenShelf(dir, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const calls = 6000
+	r := record.NewRecordings(shelf, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test"})
+	if err := r.Begin(p); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range r.Tee(func(yield func([]byte, error) bool) {
+		for i := range uint64(2 * calls) {
+			e := bpf.Event{Time: 1e9 + i, PID: 7, TID: 8, Kind: [...]bpf.Kind{bpf.KindEntry, bpf.KindReturn}[i%2]}
+			if !yield(binary.LittleEndian.AppendUint64(bpf.AppendEvent(nil, &e), i), nil) {
+				return
+			}
+		}
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(r.End(&event.Losses{}), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := filepath.Glob(filepath.Join(dir, "*.ks"))
+	if err != nil || len(parts) < 2 {
+		t.Fatalf("%v, %d parts", err, len(parts))
+	}
+	stdout, stderr, status := ran(append([]string{"replay", "--format", "json", "--expect", strconv.Itoa(calls)}, parts...)...)
+	if got := strings.Count(stdout, `{"kind":"header"`); status != 0 || stderr != "" || got != 1 || strings.Count(stdout, "\n") != 2*calls+2 {
+		t.Errorf("status %d, %s, %d headers, %d lines", status, stderr, got, strings.Count(stdout, "\n"))
+	}
+	stdout, stderr, status = ran(append([]string{"replay", "--format", "folded"}, parts...)...)
+	if want := fmt.Sprintf("vfs_read %d\n", calls); status != 0 || stderr != "" || stdout != want {
+		t.Errorf("status %d, %s%s, want %s", status, stderr, stdout, want)
+	}
+	if _, stderr, status = ran(append([]string{"replay", "--format", "folded"}, parts[:len(parts)-1]...)...); status != 0 || !strings.Contains(stderr, "the run goes on in a recording that is not here") {
+		t.Errorf("without the last: status %d, %s", status, stderr)
 	}
 }

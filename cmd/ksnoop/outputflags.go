@@ -28,6 +28,7 @@ func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
 	flags.BoolVar(&f.format.options.strings64, "json-strings", false, "with --format json: write integers of 64-bit types as strings")
 	flags.StringVarP(&f.file, "output", "o", "", "print to a new `FILE`")
 	flags.Var(&f.format.options.weight, "weight", "with --format folded: what is added up: calls, time (in the function itself, ns) or errors (that began in it)")
+	flags.BoolVar(&f.format.options.summary, "summary", false, "print what calls or sessions add up to, by function and error, instead of them")
 	flags.Var(&f.colour, "color", colourUsage)
 	flags.BoolVar(&f.force, "force", false, force)
 }
@@ -45,6 +46,9 @@ func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 	}
 	if flags.Changed("weight") && f.format.String() != "folded" {
 		return usagef("--weight goes with --format folded")
+	}
+	if f.format.options.summary && !f.format.text() && f.format.String() != "json" && f.format.String() != "prometheus" {
+		return usagef("--summary does not go with --format %s, which adds calls up anyway or has no tables: there are text, json and prometheus", &f.format)
 	}
 	if f.format.text() {
 		return nil
@@ -80,7 +84,7 @@ func (f *outputFlags) open(stdout io.Writer) (*printout, error) {
 		if f.format.text() || !filtered {
 			return p, nil
 		}
-		if f.format.binary && w.Columns() > 0 {
+		if f.format.binary() && w.IsTerminal() {
 			return nil, usagef("--format %s is no text for a terminal: print it to a file with -o FILE", &f.format)
 		}
 		p.Writer = w.Raw()

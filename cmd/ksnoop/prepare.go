@@ -11,9 +11,11 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
+	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -83,7 +85,7 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 		return err
 	}
 	t.request, t.plan = request, request.Plan
-	if err := f.redact.check(t.plan); err != nil {
+	if err := errors.Join(f.redact.check(t.plan), f.summing.check(t.plan, f.record.file != "", f.control.expect.text != ""), f.output.format.takes(t.plan)); err != nil {
 		return err
 	}
 	sayAwaiting(t.log, t.plan)
@@ -123,14 +125,14 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	if t.out, err = f.output.open(stdout); err != nil {
 		return err
 	}
-	t.stdout = &watchedWriter{Writer: t.out}
+	t.stdout = &destination.Watched{Writer: t.out}
 	origin, err := f.origin()
 	if err != nil {
 		return err
 	}
 	t.picture = picture{compact: f.compact, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, Writer: version(), Options: origin.Options}}
 	if !t.plan.Sessions {
-		tails, err := f.tail.open(t.kernel, &f.symbols, t.stderr)
+		tails, err := f.tail.open(t.kernel, &f.symbols, summary.Of(t.plan).HaveStacks(), t.stderr)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // patience is how long a person waits without being told for what.
@@ -38,6 +40,9 @@ func attachingTo(n int) string {
 	}
 	return "attaching to " + grouping(n) + " functions..."
 }
+
+// reading is what is said of reading a recording.
+func reading(name string) string { return "reading " + terminal.Name(name) + "..." }
 
 // grouping writes a number with commas between groups of three digits.
 func grouping(n int) string {

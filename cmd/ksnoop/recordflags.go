@@ -23,6 +23,7 @@ type recordFlags struct {
 	full   bool
 	flight flightFlags
 	rotate rotateFlags
+	to     *destination.File // nil before it is open, and of rotating files
 }
 
 func (f *recordFlags) add(flags *pflag.FlagSet) {
@@ -35,19 +36,21 @@ func (f *recordFlags) add(flags *pflag.FlagSet) {
 
 // check takes the options of what is printed, and the command that will be run; empty if there is none.
 func (f *recordFlags) check(out *outputFlags, command []string) error {
-	toStdout := f.file == "/dev/stdout" || f.file == "/dev/fd/1" || f.file == "/proc/self/fd/1"
+	toStdout := f.toStdout()
 	if err := f.rotate.check(f.file != "", f.flight.size != ""); err != nil {
 		return err
 	}
 	switch {
+	case out.format.binary() && out.file == "" && len(command) > 0:
+		return usagef("--format %s does not go with a command, which writes to the standard output, too: print to a file with -o FILE", &out.format)
 	case f.file == "" && f.print:
 		return usagef("--print goes with --record; without it, trace prints anyway")
 	case f.file == "" && out.file == "" && out.force:
 		return usagef("--force goes with --record or -o")
 	case f.file == "" && f.full:
 		return usagef("--full goes with --record")
-	case f.file != "" && !f.print && (out.file != "" || !out.format.text()):
-		return usagef("--record alone prints nothing: -o and --format go with --print beside it")
+	case f.file != "" && !f.print && (out.file != "" || !out.format.text() || out.format.options.summary):
+		return usagef("--record alone prints nothing: -o, --format and --summary go with --print beside it")
 	case f.file == "-":
 		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")
 	case toStdout && unseen(unix.Stdout):
@@ -58,6 +61,11 @@ func (f *recordFlags) check(out *outputFlags, command []string) error {
 		return usagef("--record %s does not go with a command, which writes there, too", f.file)
 	}
 	return nil
+}
+
+// toStdout reports whether the recording is to go to the standard output.
+func (f *recordFlags) toStdout() bool {
+	return f.file == "/dev/stdout" || f.file == "/dev/fd/1" || f.file == "/proc/self/fd/1"
 }
 
 // open makes the file for a recording of a plan, of sessions if there are any, and replaces another file if told to; without --record it
@@ -78,12 +86,13 @@ func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessio
 		f.rotate.shelf = shelf
 		return record.NewRecordings(shelf, source), nil
 	}
-	file, err := destination.Create(f.file, force)
+	var err error
+	f.to, err = destination.Create(f.file, force)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("--record: %w; --force replaces it", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	return record.NewRecording(file, source), nil
+	return record.NewRecording(f.to, source), nil
 }

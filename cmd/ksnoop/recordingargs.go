@@ -3,7 +3,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/internal/record"
@@ -17,6 +20,28 @@ func recordings(args []string) int {
 		n++
 	}
 	return n
+}
+
+// checkRecordings refuses arguments of which the first n, and no others, can be names of
+// recordings.
+func checkRecordings(args []string, n int) error {
+	if len(args) == 0 {
+		return usagef("replay takes a FILE, which ksnoop trace --record FILE has made")
+	}
+	if len(args) > 1 && slices.Contains(args[1:], "-") || n > 1 && args[0] == "-" {
+		return usagef("the standard input, -, goes with no other recording")
+	}
+	for _, name := range args[:n] {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a directory; name the recordings in it: %s", name, filepath.Join(name, "*.ks"))
+		}
+	}
+	for _, spec := range args[n:] { // a function may have the name of a file that happens to be here
+		if _, err := os.Stat(spec); err == nil && strings.ContainsAny(spec, "./") {
+			return usagef("%s is a file, but no recording of ksnoop", spec)
+		}
+	}
+	return nil
 }
 
 // isRecording reports whether a name is that of a recording, rather than a SPEC.

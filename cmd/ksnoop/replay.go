@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -19,6 +22,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/requery"
 	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -45,21 +49,18 @@ without parentheses shows all that was recorded of a function.`),
 		Example: "  ksnoop trace --record calls.ks 'vfs_read(*file, count, return)' -- cat /etc/passwd\n  ksnoop replay calls.ks\n" +
 			"  ksnoop replay calls.ks 'vfs_read(file->f_flags, return < count)'\n  ksnoop replay --info calls.ks",
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("replay takes a FILE")
-			}
-			if err := f.output.check(c.Flags()); err != nil {
-				return err
-			}
 			n := recordings(args)
-			if f.info && len(args) > 1 {
-				return usagef("--info says what is in the recording; it takes no SPEC")
+			if err := f.check(c.Flags(), args, n); err != nil {
+				return err
 			}
 			ask, err := f.ask.understand(args[n:])
 			if err != nil {
 				return err
 			}
-			if n > 1 {
+			switch {
+			case f.info:
+				return f.inform(args, c.OutOrStdout(), c.ErrOrStderr())
+			case n > 1:
 				return f.merge(args[:n], ask, c.OutOrStdout(), c.ErrOrStderr())
 			}
 			return f.replay(args[0], ask, c.OutOrStdout(), c.ErrOrStderr())
@@ -98,6 +99,50 @@ type replayFlags struct {
 	ask      askFlags
 }
 
+// check refuses arguments and options that make no sense together. The first n arguments are
+// names of recordings.
+func (f *replayFlags) check(flags *pflag.FlagSet, args []string, n int) error {
+	if err := checkRecordings(args, n); err != nil {
+		return err
+	}
+	if err := errors.Join(checkEmpty(flags), f.output.check(flags)); err != nil {
+		return err
+	}
+	if f.output.force && f.output.file == "" {
+		return usagef("--force goes with -o FILE")
+	}
+	if !f.info {
+		return nil
+	}
+	var other string
+	flags.Visit(func(flag *pflag.Flag) {
+		if flag.Name != "info" && flag.Name != "follow" {
+			other = spelling(flag)
+		}
+	})
+	switch {
+	case n < len(args):
+		return usagef("--info says what is in the recording; it takes no SPEC")
+	case other != "":
+		return usagef("--info does not go with %s: it says what is in the whole recording", other)
+	case n > 1 && f.follow.wanted:
+		return usagef("--follow goes with one FILE")
+	}
+	return nil
+}
+
+// inform says what is in recordings, one after the other.
+func (f *replayFlags) inform(names []string, stdout, stderr io.Writer) error {
+	var errs []error
+	for i, name := range names {
+		if len(names) > 1 {
+			fmt.Fprintf(stdout, "%s%-9s  %s\n", strings.Repeat("\n", min(i, 1)), "recording", terminal.Name(name))
+		}
+		errs = append(errs, f.replay(name, nil, stdout, stderr))
+	}
+	return errors.Join(errs...)
+}
+
 func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer) error {
 	err := f.look.check(true)
 	if err != nil {
@@ -116,25 +161,30 @@ func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer)
 	defer close()
 	r, err := record.NewReader(in)
 	if err != nil {
-		return f.follow.ended(fmt.Errorf("%s: %w", name, err), stderr)
+		return f.follow.ended(fmt.Errorf("%s: %w", name, unfinished(file, err)), stderr)
 	}
 	if f.info {
+		done := slow(stderr, reading(name))
 		err := f.follow.ended(describe(stdout, r), stderr)
+		done()
 		if err != nil {
-			return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
+			return ofRecording(name, unfinished(file, err))
 		}
 		return nil
 	}
-	return f.show(name, r, ask, stdout, stderr)
-}
-
-// show prints what is asked for of a recording.
-func (f *replayFlags) show(name string, r *record.Reader, ask *asking, stdout, stderr io.Writer) error {
 	if err := f.fits(r); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	answer, err := ask.of(r)
-	if err != nil {
+	s := shown{Reader: r, run: record.Run{r}, last: file, ask: ask}
+	if s.answer, err = ask.of(r); err != nil {
+		return err
+	}
+	return f.show(name, &s, stdout, stderr)
+}
+
+// show prints what is asked for of a run.
+func (f *replayFlags) show(name string, s *shown, stdout, stderr io.Writer) error {
+	if err := f.output.format.takes(s.plan()); err != nil {
 		return err
 	}
 	out, err := f.output.open(stdout)
@@ -142,39 +192,86 @@ func (f *replayFlags) show(name string, r *record.Reader, ask *asking, stdout, s
 		return err
 	}
 	out.keep()
-	s := shown{Reader: r, run: record.Run{r}, ask: ask, answer: answer}
-	if answer != nil {
-		sayNotes(stderr, answer)
+	unwatch, err := f.follow.watch(out)
+	if err != nil {
+		return errors.Join(err, out.Close())
 	}
-	t, err := f.write(&s, out)
+	if a := s.answered(); a != nil {
+		sayNotes(stderr, a)
+	}
+	done := func() {}
+	if out.file != nil { // else it is seen
+		done = slow(stderr, reading(name))
+	}
+	t, err := f.write(s, out)
+	done()
+	unwatch()
 	err = f.follow.ended(err, stderr)
-	if err = errors.Join(err, out.Close()); err != nil { // with names that the recording has chosen
-		return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
+	if err = errors.Join(err, out.Close()); err != nil {
+		return ofRecording(name, unfinished(s.last, err))
 	}
 	if err := t.Report(stderr, f.stats); err != nil {
 		return err
 	}
-	if answer != nil {
-		if err := sayCounts(stderr, answer.Counts()); err != nil {
+	var undecided uint64
+	if a := s.answered(); a != nil {
+		counts := a.Counts()
+		if err := sayCounts(stderr, counts); err != nil {
 			return err
 		}
+		undecided = counts.NoEntry + counts.Unsure + counts.Evicted
 	}
 	s.sayNone(stderr, t)
-	return f.expect.check(t)
+	s.sayMore(stderr)
+	return f.expect.check(t, undecided)
+}
+
+// unfinished says of a recording that ends too early if that is since it is still being written.
+func unfinished(file *os.File, err error) error {
+	if record.Growing(file, err) {
+		return fmt.Errorf("%w: it is still being written, and --follow waits for the rest", err)
+	}
+	return err
+}
+
+// ofRecording says which recording an error is about, and escapes the names in it, which the
+// recording has chosen. What was met in writing is about none.
+func ofRecording(name string, err error) error {
+	if path := new(fs.PathError); statusOf(err) == exitPipe || errors.As(err, &path) && path.Op == "write" {
+		return err
+	}
+	return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
 }
 
 // A shown is what of a recording is shown.
 type shown struct {
 	*record.Reader // the first one of run
 	run            record.Run
+	last           *os.File // of run
 	ask            *asking
 	answer         *requery.Answer // nil: the records as they are
 	read           uint64          // records that were read so far
+	summed         bool            // some of them were added up
 }
 
+// answered returns what SPECs were answered by; nil if there are none.
+func (s *shown) answered() answered {
+	switch {
+	case s.answer != nil:
+		return s.answer
+	case s.ask.inside != nil:
+		return s.ask.inside
+	}
+	return nil
+}
+
+// plan returns the plan of what is shown.
 func (s *shown) plan() *plan.Plan {
-	if s.answer != nil {
+	switch {
+	case s.answer != nil:
 		return s.answer.Plan()
+	case s.ask.inside != nil:
+		return s.ask.inside.Plan()
 	}
 	return s.Plan()
 }
@@ -199,16 +296,30 @@ func (s *shown) counted() iter.Seq2[[]byte, error] {
 
 // sayNone says that filters have left out all that was recorded.
 func (s *shown) sayNone(w io.Writer, t *show.Tally) {
-	if t.Records == 0 && s.read > 0 {
+	if t.Records == 0 && s.read > 0 && !s.summed {
 		fmt.Fprintln(w, "ksnoop: nothing of what was recorded is what was asked for: see ksnoop replay --info")
 	}
+}
+
+// sayMore says that the end of a run is missing.
+func (s *shown) sayMore(w io.Writer) {
+	if s.run.More() {
+		fmt.Fprintln(w, "ksnoop: the run goes on in a recording that is not here, which has its losses")
+	}
+}
+
+// summary returns what was added up.
+func (s *shown) summary() (*summary.Summary, error) {
+	sums := s.answer.Summary()
+	s.summed = slices.ContainsFunc(sums.Tables, func(t summary.Filled) bool { return len(t.Rows) > 0 })
+	return sums, nil
 }
 
 // losses returns what the recording lacks, and what the answer leaves out as a run would.
 func (s *shown) losses() event.Losses {
 	l := s.run.Losses()
-	if s.answer != nil {
-		l.Lost[bpf.Fault] += s.answer.Counts().Faults
+	if a := s.answered(); a != nil {
+		l.Lost[bpf.Fault] += a.Counts().Faults
 	}
 	return l
 }
@@ -243,12 +354,16 @@ func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 		p.sessions = f.look.sessions(how, f.verbose, f.branches.options(), out.Writer)
 		printer, err := f.output.format.sessions(&p)
 		keep, err2 := s.ask.keepSession(p.plain())
-		return &show.Sessions{Plan: s.plan(), Traced: how.Traced, Live: how.Live && !f.output.format.whole(), Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
+		return &show.Sessions{Plan: s.Plan(), Traced: how.Traced, Live: how.Live && !f.output.format.whole(), Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 	}
 	p.withTails(recordedTails(s.Kernel()))
 	p.tails.Branches = f.branches.options()
-	printer, err := f.output.format.calls(&p)
+	printer, tables, err := f.output.format.printers(&p)
 	keep, err2 := s.ask.keepCall(p.plain())
 	join := f.join || f.output.format.whole() || s.answer != nil && s.answer.Pairs()
-	return &show.Calls{Plan: s.plan(), Join: join, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
+	view := &show.Calls{Plan: s.plan(), Join: join, Count: f.count, Printer: printer, Keep: keep}
+	if tables == nil || s.answer == nil {
+		return view, errors.Join(err, err2)
+	}
+	return &show.Summaries{Records: view, Printer: tables, Last: s.summary}, errors.Join(err, err2)
 }

@@ -125,7 +125,7 @@ func TestReplayRefuses(t *testing.T) {
 		name, data, want string
 		printed          string
 	}{
-		{"empty", "", "not a recording of ksnoop", ""},
+		{"empty", "", "the file is empty", ""},
 		{"script", "#!/bin/sh\nexit 0\n", "not a recording of ksnoop", ""},
 		{"newer", string(newer), "the recording has format 5, this ksnoop reads formats 3 to 4", ""},
 		{"head", string(whole[:100]), "the recording was cut off", ""},

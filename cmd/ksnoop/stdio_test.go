@@ -74,7 +74,8 @@ func TestQuit(t *testing.T) {
 // TestReaderGone: where nobody reads any more, the program ends by itself, in order and without a
 // word, with the status that a shell gives to what SIGPIPE ends.
 func TestReaderGone(t *testing.T) {
-	for _, args := range []string{`info --btf "$1" vfs_read`, `trace --help`} {
+	for _, args := range []string{`info --btf "$1" vfs_read`, `trace --help`, `replay ../../testdata/calls.ks`,
+		`replay ../../testdata/calls.ks ../../testdata/calls.ks`, `replay --info ../../testdata/calls.ks`} {
 		c, stderr := program(t, `read start; exec "$0" `+args, typesFile(t))
 		start, err := c.StdinPipe()
 		if err != nil {

@@ -6,53 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
-// stopTime is how long, after a signal, a run waits for a reader that does not read, and
-// then for the kernel to take the probes off.
+// stopTime is how long a run that is to end waits for a reader that does not read, before the
+// signal or after it, and then for the kernel to take the probes off.
 const stopTime = time.Second
 
 // stopSignals end a run.
 var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
-
-// A watchedWriter knows for how long it has been writing.
-type watchedWriter struct {
-	io.Writer
-	since atomic.Pointer[time.Time] // when it began; nil: it is not writing
-}
-
-func (w *watchedWriter) Write(p []byte) (int, error) {
-	defer w.since.Store(nil)
-	written := 0
-	for len(p) > 0 { // in pieces, so that a slow reader is not taken for none
-		now := time.Now()
-		w.since.Store(&now)
-		n, err := w.Writer.Write(p[:min(len(p), writePiece)])
-		written += n
-		if err != nil {
-			return written, err
-		}
-		p = p[n:]
-	}
-	return written, nil
-}
-
-// writePiece takes a serial line, of 115,200 baud, less than stopTime.
-const writePiece = 8 << 10
-
-// stuck reports whether it has been writing for longer than stopTime.
-func (w *watchedWriter) stuck() bool {
-	since := w.since.Load()
-	return since != nil && time.Since(*since) > stopTime
-}
 
 // untilSignal returns a context that ends at the first signal. If nobody reads what is
 // left to print, or there is a second signal, the program ends at once, with nothing
@@ -74,14 +41,15 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 			return
 		}
 		cancel()
-		watch := time.NewTicker(stopTime)
+		const grace = stopTime / 4 // for a reader that the same signal has told to read on
+		watch := time.NewTicker(grace)
 		defer watch.Stop()
 		for {
 			select {
 			case <-signals:
 				t.abandon("interrupted twice")
 			case <-watch.C:
-				if t.stdout.stuck() {
+				if max(t.stdout.Blocked(), t.flags.record.to.Blocked()) > stopTime {
 					t.abandon("nobody reads the output")
 				}
 			case <-ended:
@@ -96,9 +64,19 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 	}
 }
 
-// alone reports whether nothing is printed that would tell that sessions are waited
-// for: neither a header nor what a command does.
-func (t *tracing) alone() bool { return t.plan.Sessions && len(t.flags.command) == 0 }
+// alone reports whether nothing is printed that would tell that something is waited for: neither
+// a header nor what a command does.
+func (t *tracing) alone() bool {
+	return (t.plan.Sessions || onlyTables(t.plan)) && len(t.flags.command) == 0
+}
+
+// waiting is what is said while nothing is printed.
+func (t *tracing) waiting() string {
+	if c := &t.flags.control; onlyTables(t.plan) && t.flags.summing.every == 0 && c.duration == 0 {
+		return "Receiving data... ^C prints the tables"
+	}
+	return "Receiving data..."
+}
 
 // detach takes the probes off. Of many that takes the kernel long.
 func (t *tracing) detach(run *trace.Run) {

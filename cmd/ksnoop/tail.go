@@ -38,9 +38,9 @@ func (f *tailFlags) set(t *bpf.Tail) {
 }
 
 // open returns what prints tails; nil if there will be none. names is what to
-// tell about addresses, and is to be closed afterwards.
-func (f *tailFlags) open(view *kernel.View, names *symbolFlags, stderr io.Writer) (*output.Tails, error) {
-	if !f.stacks() && f.branches.recorder == nil {
+// tell about addresses, and is to be closed afterwards. keys says that keys of tables are stacks.
+func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys bool, stderr io.Writer) (*output.Tails, error) {
+	if !f.stacks() && f.branches.recorder == nil && !keys {
 		return nil, nil
 	}
 	root := os.DirFS("/")

@@ -3,16 +3,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/launch"
@@ -27,6 +30,7 @@ import (
 type traceFlags struct {
 	filters filterFlags
 	control controlFlags
+	summing summingFlags
 	count   uint64
 	deny    []string
 	method  string
@@ -102,6 +106,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.Var(&f.user, "user", "run COMMAND as this `USER[:GROUP]`, names or numbers, and not as whom ksnoop runs as")
 	f.control.add(flags)
 	flags.VarP(countFlag{&f.count, &f.session.presets}, "count", "c", "stop after so many records or sessions; or, as with retsnoop, a preset: see --preset")
+	f.summing.add(flags)
 	f.session.add(flags)
 	addRetsnoop(flags, &f.configHelp)
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
@@ -147,7 +152,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err := t.makePlan(args, c.options); err != nil {
 		return err
 	}
-	t.settings = trace.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight, Fallback: f.auto(),
+	t.settings = trace.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight, Keys: f.summing.keys, Fallback: f.auto(),
 		Paced:  f.control.maxCPU.share != 0,
 		Report: f.session.engine(t.request.settings), Latency: f.control.latency, Log: t.log}
 	if f.debug {
@@ -173,12 +178,28 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings.Tail)
+	t.asked = f.record.flight.asked()
 	if err := t.openViews(stdout); err != nil {
 		return errors.Join(err, t.out.Close())
 	}
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()
-	return errors.Join(t.run(ctx, status), t.recording.Close(), t.out.Close())
+	return errors.Join(t.whileRead(ctx, status), t.recording.Close(), t.out.Close())
+}
+
+// whileRead is run, and ends it when nobody can read any more what it prints.
+func (t *tracing) whileRead(ctx context.Context, status *int) (err error) {
+	if t.recordOnly() && !t.flags.record.toStdout() {
+		return t.run(ctx, status)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if t.reader, err = watchReader(t.out, stop); err != nil {
+		return err
+	}
+	defer t.reader.close()
+	t.interrupted = ctx.Done()
+	return t.run(ctx, status)
 }
 
 // unattached reports whether nothing is to be loaded or attached.
@@ -262,16 +283,19 @@ type tracing struct {
 	kernel      *kernel.View
 	settings    trace.Settings
 	out         *printout
-	stdout      *watchedWriter // of out
+	stdout      *destination.Watched // of out
+	reader      *readerWatch         // of out; nil if nothing is printed
 	stderr      io.Writer
 	log         *slog.Logger
 	recording   *record.Recording // nil if there is none
+	summing     *summing          // nil if nothing is added up
+	asked       chan os.Signal    // to write what a flight recorder has; nil without one
 	picture     picture
 	sessions    *record.Sessions // nil for calls
 	attached    atomic.Pointer[trace.Run]
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
-	interrupted <-chan struct{} // closed by a signal
+	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -347,15 +371,18 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 		return err
 	}
 	if t.alone() {
-		fmt.Fprintln(t.stderr, "Receiving data...")
+		fmt.Fprintln(t.stderr, t.waiting())
 	}
-	view, err := t.view()
+	view, err := t.view(run)
 	if err != nil {
 		return err
 	}
 	out := t.where()
-	err = view.Write(out, t.recording.Tee(run.Records(ctx, t.limits())), func() bool { return run.Pending() == 0 })
+	err = view.Write(out, t.summing.until(t.recording.Tee(run.Records(ctx, t.limits()))), func() bool { return run.Pending() == 0 })
 	t.ending.Store(true)
+	if err == nil {
+		err = t.reader.err()
+	}
 	if err != nil {
 		return errors.Join(err, view.End(out, event.Losses{}, err), run.TooMuch())
 	}
@@ -372,7 +399,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 	if err != nil {
 		return err
 	}
-	return t.flags.control.expect.check(tally)
+	return t.flags.control.expect.check(tally, 0)
 }
 
 // limits bound the run.
@@ -388,6 +415,8 @@ func (t *tracing) attach(ctx context.Context) (*trace.Run, error) {
 	run, err := trace.Attach(ctx, t.kernel, t.plan, t.settings)
 	attached()
 	switch {
+	case errors.Is(err, attach.ErrInterrupted):
+		return nil, cmp.Or(t.reader.err(), err)
 	case err != nil && statusOf(err) == exitUsage:
 		return nil, err
 	case err != nil:
@@ -400,7 +429,7 @@ func (t *tracing) attach(ctx context.Context) (*trace.Run, error) {
 
 // view returns what prints what the kernel sends. Calls are only counted where nothing but a
 // recording is wanted.
-func (t *tracing) view() (show.View, error) {
+func (t *tracing) view(run *trace.Run) (show.View, error) {
 	t.picture.run.Plan = t.plan
 	format := &t.flags.output.format
 	if t.plan.Sessions {
@@ -410,8 +439,12 @@ func (t *tracing) view() (show.View, error) {
 	if t.recordOnly() {
 		return &show.Counted{Plan: t.plan, Count: t.flags.drained()}, nil
 	}
-	printer, err := format.calls(&t.picture)
-	return &show.Calls{Plan: t.plan, Join: t.flags.join || format.whole(), Count: t.flags.count, Printer: printer}, err
+	printer, tables, err := format.printers(&t.picture)
+	calls := &show.Calls{Plan: t.plan, Join: t.flags.join || format.whole(), Count: t.flags.count, Printer: printer}
+	if tables == nil || err != nil {
+		return calls, err
+	}
+	return t.sums(run, calls, tables), nil
 }
 
 // where is where what is printed goes: nowhere with --record alone.

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// calls.ks has three calls of vfs_read(count = 33) of one process, which all return 33: see testdata/calls.txt.
+const threeReads = "../../testdata/calls.ks"
+
+// TestReplaySums: a recording is asked for what its calls add up to.
+func TestReplaySums(t *testing.T) {
+	for _, c := range []struct{ name, spec, format, want string }{
+		{"count", "vfs_read(count())", "text", "vfs_read: count()\n    3\n\n"},
+		{"keys", "vfs_read(sum(count)[return, $func, $pid])", "text", "vfs_read: sum(count)[return, $func, $pid]\n    return  $func     $pid  sum(count)\n" +
+			"    33      vfs_read   156         99B\n\n"},
+		{"stacks", "vfs_read(count()[$stack])", "folded", "entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_read;vfs_read 3\n"},
+		{"metrics", "vfs_read(count()[return])", "prometheus", "# HELP ksnoop_calls_total Calls.\n# TYPE ksnoop_calls_total counter\n" +
+			`ksnoop_calls_total{table="0",spec="vfs_read(count()[return])",item="count()",return="33"} 3` + "\n# HELP ksnoop_lost_total What is missing in the other metrics, by cause.\n# TYPE ksnoop_lost_total counter\n"},
+		{"none", "vfs_read(count > 33, count())", "text", "vfs_read: count()\n    no calls\n\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if stdout, stderr, status := ran("replay", "--format", c.format, threeReads, c.spec); status != 0 || stdout != c.want || (stderr == "") != (c.name != "none") {
+				t.Errorf("status %d\n%s%s", status, cmp.Diff(c.want, stdout), stderr)
+			}
+		})
+	}
+	for format, want := range map[string]string{"pprof": "shows calls", "folded": "$stack or $ustack as a key"} {
+		name := filepath.Join(t.TempDir(), "out")
+		_, stderr, status := ran("replay", "--format", format, "-o", name, threeReads, "vfs_read(count()[return])")
+		if _, err := os.Stat(name); status != 2 || !strings.Contains(stderr, want) || err == nil {
+			t.Errorf("--format %s: status %d, %q, %v", format, status, stderr, err)
+		}
+	}
+	if _, stderr, status := ran("replay", "--format", "prometheus", threeReads); status != 2 || !strings.Contains(stderr, "ask for count()") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
+// TestReplaySummary: --summary is of what would be shown.
+func TestReplaySummary(t *testing.T) {
+	const want = "count()[$func, error]\n    $func     error  count()\n    vfs_read  \"\"           3\n\nquantiles($duration)[$func]\n    no calls\n\n"
+	if stdout, stderr, status := ran("replay", "--summary", threeReads); status != 0 || stdout != want || stderr != "" {
+		t.Errorf("status %d\n%s%s", status, cmp.Diff(want, stdout), stderr)
+	}
+	const sessions = "count()[error, leaf]\n    error     leaf                   count()\n    \"EINVAL\"  array_map_alloc_check        1\n"
+	if stdout, stderr, status := ran("replay", "--summary", "../../testdata/sessions.ks"); status != 0 || !strings.HasPrefix(stdout, sessions) || !strings.Contains(stdout, "stats(self)[$func]\n") {
+		t.Errorf("status %d\n%s%s", status, stdout, stderr)
+	}
+	if stdout, _, status := ran("replay", "--summary", "--format", "json", threeReads); status != 0 || !strings.Contains(stdout, `"rows":[{"keys":{"$func":"vfs_read","error":""},"calls":3}]}`) {
+		t.Errorf("status %d\n%s", status, stdout)
+	}
+	for want, args := range map[string][]string{
+		"add them up already": {"replay", "--summary", threeReads, "vfs_read(count())"}, "does not go with --format folded": {"replay", "--summary", "--format", "folded", threeReads},
+		"go with --print": {"trace", "--summary", "--record", "x", "vfs_read"},
+	} {
+		if _, stderr, status := ran(args...); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, %q", args, status, stderr)
+		}
+	}
+}

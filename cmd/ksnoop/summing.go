@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"iter"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/internal/summary"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/internal/trace"
+)
+
+// summingFlags are the options for SPECs that add calls up.
+type summingFlags struct {
+	every time.Duration
+	keys  int
+}
+
+func (f *summingFlags) add(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.every, "every", 0, "of what SPECs add up, print the tables each `TIME`, as 5s, and begin them anew")
+	flags.IntVar(&f.keys, "keys", 0, "of what SPECs add up, make room for `N` keys a table on each CPU (default: by the memory they take, --debug tells)")
+}
+
+// shortest is how often tables are printed at most.
+const shortest = 10 * time.Millisecond
+
+// mostKeys is more than any table has room for.
+const mostKeys = 1 << 24
+
+// check refuses what does not go with a plan.
+func (f *summingFlags) check(p *plan.Plan, record, expect bool) error {
+	sums := len(summary.Of(p).List) > 0
+	switch {
+	case f.every < 0 || f.every > 0 && f.every < shortest:
+		return usagef("--every %v: the shortest time is %v", f.every, shortest)
+	case f.keys < 0 || f.keys > mostKeys:
+		return usagef("--keys %d: a number up to %d", f.keys, mostKeys)
+	case !sums && f.every > 0:
+		return usagef("--every is about SPECs that add calls up, as in 'vfs_read(count()[$comm])', and there is none")
+	case !sums && f.keys > 0:
+		return usagef("--keys is about SPECs that add calls up, as in 'vfs_read(count()[$comm])', and there is none")
+	case sums && p.Sessions:
+		return usagef("with -e, SPECs show values of calls inside sessions; what adds calls up, such as count(), goes without -e")
+	case sums && expect:
+		return usagef("--expect compares the number of calls that are shown, and SPECs that add calls up show none")
+	case sums && record:
+		return usagef("a SPEC that adds calls up sends none that could be recorded: record them without count() and the like, and ask replay")
+	}
+	return nil
+}
+
+// A summing is a run that adds calls up.
+type summing struct {
+	run   *trace.Run
+	every time.Duration
+	ended chan struct{} // closed when there are no more records
+	rows  *summary.Builder
+	from  uint64 // when the tables were begun
+}
+
+// sums adds to a view of calls the tables of what is added up.
+func (t *tracing) sums(run *trace.Run, calls *show.Calls, printer show.SummaryPrinter) show.View {
+	s := &summing{run: run, every: t.flags.summing.every, ended: make(chan struct{}), rows: summary.NewBuilder(run.Tables()), from: monotonic()}
+	t.summing = s
+	view := &show.Summaries{Records: calls, Printer: printer, Last: func() (*summary.Summary, error) { return s.take(true) }}
+	if s.every > 0 {
+		view.Times = s.times
+		if screen, ok := t.out.Writer.(*terminal.Writer); ok && screen.IsTerminal() && t.flags.output.format.text() {
+			view.Draw, view.Clear = screen.Redraw, screen.Clear
+		}
+	}
+	return view
+}
+
+// until yields records, and notes when they end. A nil summing yields them as they are.
+func (s *summing) until(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
+	if s == nil {
+		return records
+	}
+	return func(yield func([]byte, error) bool) {
+		defer close(s.ended)
+		records(yield)
+	}
+}
+
+// times yields what was added up in each time, until the records end.
+func (s *summing) times(yield func(*summary.Summary, error) bool) {
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-tick.C:
+		}
+		if sum, err := s.take(false); !yield(sum, err) || err != nil {
+			return
+		}
+	}
+}
+
+// take returns what was added up since the last time.
+func (s *summing) take(last bool) (*summary.Summary, error) {
+	if _, err := s.run.TakeRows(s.rows); err != nil { // the Builder has no limit
+		return nil, err
+	}
+	out := &summary.Summary{Start: s.from, End: monotonic(), Tables: s.rows.Take(), Last: last, Stacks: s.run}
+	s.from = out.End
+	return out, nil
+}
+
+// monotonic is the time that events have.
+func monotonic() uint64 {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return 0
+	}
+	return uint64(now.Nano())
+}
