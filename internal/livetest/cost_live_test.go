@@ -35,6 +35,12 @@ var costs = []struct {
 	{name: "kept", spec: "vfs_read(file->f_flags, return == -5)", limit: 385, newer: 326},
 	{name: "kept-dropped", spec: "vfs_read(file->f_flags == 12345, return == -5)"},
 	{name: "duration", spec: "vfs_read($duration > 1h)", limit: 475, newer: 422},
+	{name: "added-count", spec: "vfs_read(count())", limit: 170},
+	{name: "added-comm", spec: "vfs_read(count()[$comm])", limit: 400},
+	{name: "added-hist", spec: "vfs_read(hist(count))", limit: 200},
+	{name: "added-member", spec: "vfs_read(sum(count)[file->f_flags])", limit: 325},
+	{name: "added-duration", spec: "vfs_read(hist($duration))", limit: 530, newer: 495},
+	{name: "added-stack", spec: "vfs_read(count()[$stack])", limit: 5340, newer: 5900},
 	{name: "pid", spec: "vfs_read", args: []string{"-p", "1"}},
 	{name: "comm", spec: "vfs_read", args: []string{"-n", "nobody"}},
 	{name: "comm-glob", spec: "vfs_read", args: []string{"-n", "*body"}},
@@ -136,7 +142,7 @@ func BenchmarkLiveCost(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			if !measured {
 				start := startTrace
-				if strings.HasPrefix(c.name, "session") {
+				if strings.HasPrefix(c.name, "session") || strings.HasPrefix(c.name, "added") { // which have no header
 					start = startSessions
 				}
 				trace := start(b, append(append([]string{"--max-cpu=off"}, c.args...), c.spec)...)

@@ -4,9 +4,12 @@ package livetest_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
@@ -54,6 +57,30 @@ kill -KILL $PPID`
 	out, errs, status := replayed(t, file)
 	if n := records(out, "workload", "vfs_read"); err == nil || n == 0 || n > 5 || strings.Contains(out, "(size_t)34") || status != exitFailed || !strings.HasSuffix(errs, "the recording was cut off\n") {
 		t.Errorf("%v\n%s%d records, status %d: %s", err, text, n, status, errs)
+	}
+}
+
+// TestLiveFlightEarly: SIGUSR1 does not end a flight recorder that is still attaching.
+func TestLiveFlightEarly(t *testing.T) {
+	guest.Require(t)
+	file := recordingFile(t)
+	cmd := exec.Command("ksnoop", "trace", "--record", file, "--flight", "1M", "vfs_read(count == 33, count)", "--", "workload", "read", "-size", "33", "-count", "3")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := os.Stat(file); err != nil; _, err = os.Stat(file) {
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, errs.String())
+	}
+	if out, errs, status := replayed(t, file); status != 0 || records(out, "workload", "vfs_read") != 3 {
+		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }
 

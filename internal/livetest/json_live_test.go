@@ -11,30 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
-
-// jsonSchema is what ksnoop schema prints.
-func jsonSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(traced(t, "schema")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // A jsonLine is what the tests look at of a line.
 type jsonLine struct {
@@ -58,13 +37,10 @@ type jsonLine struct {
 }
 
 // jsonLines holds each line to the schema and returns all.
-func jsonLines(t *testing.T, s *jsonschema.Schema, text string) (lines []jsonLine) {
+func jsonLines(t *testing.T, text string) (lines []jsonLine) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
-		if err == nil {
-			err = s.Validate(doc)
-		}
+		err := schemaOfLines(t).Check(line)
 		var l jsonLine
 		if err == nil {
 			err = json.Unmarshal([]byte(line), &l)
@@ -90,7 +66,6 @@ func of(lines []jsonLine, kind string) []jsonLine {
 // byte.
 func TestLiveJSON(t *testing.T) {
 	guest.Require(t)
-	schema := jsonSchema(t)
 	reads := quiet("read -size 33 -count 3")
 	for i, c := range []struct {
 		name  string
@@ -154,7 +129,7 @@ func TestLiveJSON(t *testing.T) {
 			if status != 0 {
 				t.Fatalf("status %d: %s", status, errs)
 			}
-			if err := c.check(jsonLines(t, schema, want)); err != nil {
+			if err := c.check(jsonLines(t, want)); err != nil {
 				t.Errorf("%v\n%.5000s", err, want)
 			}
 			got, _, status := replayed(t, slices.Concat([]string{file, "--format", "json"}, c.look)...)
@@ -187,7 +162,7 @@ func TestLiveJSONInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := jsonLines(t, jsonSchema(t), string(text))
+	lines := jsonLines(t, string(text))
 	if got := of(lines, "session"); len(got) == 0 || len(got) != lines[len(lines)-1].Records {
 		t.Errorf("%d sessions, end %+v", len(got), lines[len(lines)-1])
 	}

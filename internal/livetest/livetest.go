@@ -28,6 +28,10 @@ func Smoke() bool { return os.Getenv(SmokeEnv) != "" }
 // the repeats is theirs, as in 0/2. Without it all are.
 const ShareEnv = "KSNOOP_SHARE"
 
+// SchemaEnv is the variable by which the live tests of the whole program are told to record
+// every trace, and to hold what its replay prints as JSON to the schema.
+const SchemaEnv = "KSNOOP_SCHEMA"
+
 // Share tells which share of the repeats is this guest's, from 0 on, and of how many. Repeats
 // are what a test does once more in another way: with the next way of attaching, with more
 // random samples. `make test` runs each test on two kernels and each repeat on one of them,

@@ -207,14 +207,19 @@ func replayed(t *testing.T, args ...string) (stdout, stderr string, status int) 
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// recordingFile is in a directory that anybody may read.
+// recordingFile is in a directory that anybody may read. What is recorded there must meet the
+// schema when it is replayed as JSON.
 func recordingFile(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "ksnoop-recording-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := errors.Join(holdRecordings(dir), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package livetest_test
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,3 +37,39 @@ func TestLiveSessionReplay(t *testing.T) {
 		t.Errorf("status %d, %s:\n%.2000s", status, errs, out)
 	}
 }
+
+// TestLiveAskSessions: what a recording of sessions answers to SPECs is what a run with these
+// SPECs prints of the same calls.
+func TestLiveAskSessions(t *testing.T) {
+	guest.Require(t)
+	session := []string{"trace", "-s", "none", "-T", "-a", "map_create"}
+	work := []string{"--", "sh", "-c", "workload map-array-zero >/dev/null; workload prog-type >/dev/null; workload map-array-key >/dev/null"}
+	file := recordingFile(t)
+	wide := append(append([]string{}, session...), "-e", "__sys_bpf(cmd, size)", "array_map_alloc_check(*attr, return)", "--record", file, "--force")
+	if _, errs, status := ksnoop(t, append(wide, work...)...); status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	for _, c := range []struct {
+		entry, inside string
+		n             int
+	}{
+		{"__sys_bpf(cmd == 0, size)", "array_map_alloc_check(attr->max_entries, attr->key_size * 2)", 2},
+		{"__sys_bpf(+(cmd + 1))", "array_map_alloc_check(attr->key_size, +(attr->max_entries > 3))", 3},
+	} {
+		want, errs, status := ksnoop(t, append(append(append([]string{}, session...), "-e", c.entry, c.inside), work...)...)
+		if status != 0 {
+			t.Fatalf("status %d: %s", status, errs)
+		}
+		got, errs, status := replayed(t, file, c.entry, c.inside)
+		if ruled(got) != ruled(want) || status != 0 || strings.Count(got, "(workload/workload):") != c.n {
+			t.Errorf("%s %s: replay, status %d: %s\n%s\ntrace, %d sessions expected:\n%s", c.entry, c.inside, status, errs, got, c.n, want)
+		}
+	}
+	_, errs, status := replayed(t, file, "array_map_alloc_check(attr->max_entries == 0)")
+	if status != exitUsage || !strings.Contains(errs, "array_map_alloc_check does not open sessions") {
+		t.Errorf("a predicate of a call inside: status %d: %s", status, errs)
+	}
+}
+
+// ruled is masked without the lengths of rules, which are as wide as the columns.
+func ruled(out string) string { return regexp.MustCompile(`-+`).ReplaceAllString(masked(out), "-") }
