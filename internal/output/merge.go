@@ -227,7 +227,8 @@ const entryCode = 12
 const bpfModule = "bpf"
 
 func isTrampoline(f *symbols.Frame) bool {
-	return strings.HasPrefix(f.Name, "bpf_trampoline_") || strings.HasPrefix(f.Name, "ftrace_trampoline") || f.Name == ""
+	key, ok := strings.CutPrefix(f.Name, "bpf_trampoline_") // a number; bpf_trampoline_get is the kernel's own
+	return ok && key != "" && key[0] >= '0' && key[0] <= '9' || strings.HasPrefix(f.Name, "ftrace_trampoline") || f.Name == ""
 }
 
 // isTracing reports whether a function runs between a traced function and the program
@@ -239,10 +240,11 @@ func isTracing(f *symbols.Frame) bool {
 	return slices.ContainsFunc(tracingPrefixes[:], func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) })
 }
 
-// tracingPrefixes is never changed.
+// tracingPrefixes is never changed. They must not begin names of functions that serve bpf(), which
+// people trace: bpf_prog_load, __bpf_prog_put.
 var tracingPrefixes = [...]string{
 	"bpf_get_stack", "__bpf_get_stack", "bpf_get_task_stack", "get_perf_callchain", "perf_callchain_kernel",
-	"bpf_trampoline_", "__bpf_prog_", "bpf_prog_", "trace_call_bpf",
+	"__bpf_prog_enter", "__bpf_prog_exit", "__bpf_prog_run", "___bpf_prog_run", "trace_call_bpf",
 	"ftrace_", "arch_ftrace_", "fprobe_", "rethook_", "arch_rethook_", "kprobe_", "kretprobe_", "__kretprobe_",
 	"arch_kretprobe_", "kprobe_multi_link_", "aggr_pre_handler", "opt_pre_handler", "optimized_callback",
 	"pre_handler_kretprobe", "trampoline_probe_handler", "exc_int3", "asm_exc_int3", "do_int3",
