@@ -24,7 +24,7 @@ import (
 // 5.5), hooked by one perf event: an event of its own for each takes the
 // kernel a grace period each, both to attach and to detach.
 
-func (t *Tracer) eventGroup() string { return fmt.Sprintf("%s%d", eventGroup, t.pids.self) }
+func (t *Tracer) eventGroup() string { return fmt.Sprintf("%s%d_%s", eventGroup, t.pids.self, process) }
 
 // hookEvent hooks a program at many functions by one event. The program looks
 // up by the function's address which probe it runs for.
@@ -58,6 +58,7 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		return nil, failed
 	}
 	t.events++
+	// The kernel takes definitions of one name for those of one event, and a process may have several tracers.
 	ev := &event{fsys: fsys, dir: dir, name: fmt.Sprintf("%s/%s%d_%s", t.eventGroup(), [...]string{"entry", "return"}[e], t.events, rand.Text()[:nonce])}
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
@@ -105,10 +106,6 @@ type event struct {
 
 // baseSymbol is a symbol that every kernel has, before all functions.
 const baseSymbol = "_stext"
-
-// nonce is how many random characters end the name of an event. The kernel takes definitions
-// of one name for those of one event, and a process may have several tracers.
-const nonce = 10
 
 // definitions is how many bytes of definitions are written at once.
 const definitions = 4000

@@ -38,7 +38,8 @@ func tracefsAt(dirs ...string) tracefs { return tracefs{dirs, openAppend} }
 // those of ksnoops that no longer run, and of nobody else.
 func TestRemoveStale(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	dir := makeTracefs(t, "ksnoop_12/entry1_12", "ksnoop_12/return2_12", "ksnoop_12_00ff/r_vfs_read", "ksnoop_13/entry1_13", "ksnoop_13_00ff/r_vfs_read", "ksnoop_/x", "ksnoop__12/x", "ksnoop_12a/x", "sched/sched_switch", "other_12/x")
+	own := "ksnoop_12_" + process // of another tracer of this process
+	dir := makeTracefs(t, own+"/entry1_x", own+"_00ff/r_vfs_read", "ksnoop_12/entry1_12", "ksnoop_12/return2_12", "ksnoop_12_00ff/r_vfs_read", "ksnoop_13/entry1_13", "ksnoop_13_00ff/r_vfs_read", "ksnoop_/x", "ksnoop__12/x", "ksnoop_12a/x", "sched/sched_switch", "other_12/x")
 	runs := func(pid int) bool { return pid == 13 }
 	s, err := tracefsAt(missing, dir).removeStale(runs)
 	if err != nil || s != (Stale{Removed: 3}) {
@@ -69,8 +70,8 @@ func TestRemoveStaleFails(t *testing.T) {
 	}
 }
 
-// Of a process that is there, whoever it is, nothing is taken away. This one
-// has no events when it looks.
+// Of a process that is there, whoever it is, nothing is taken away. One of the same PID as
+// this one is gone.
 func TestRuns(t *testing.T) {
 	const nobody = 1 << 30 // more than PIDs can be
 	if !runs(os.Getppid()) || runs(nobody) || runs(os.Getpid()) {

@@ -24,14 +24,15 @@ type Stale struct {
 // RemoveStale takes them away.
 func RemoveStale() (Stale, error) { return mountedTracefs().removeStale(runs) }
 
-// runs reports whether a process of that number may be one of those that have
-// events: there is one, and it is not this one, which has none yet. Seen from
-// another PID namespace than the initial one, there may always be one.
+// runs reports whether a process of that number may be another one that has events.
+// Seen from another PID namespace than the initial one, there may always be one.
 func runs(pid int) bool {
 	return !inInitialNamespace() || pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
-// removeStale takes away the events of processes that no longer run.
+// removeStale takes away the events of processes that no longer run. It must not try any of one
+// that runs: of an event that is in use and has many probes, the kernel removes all but the last
+// one before it says that the event is busy.
 func (fsys tracefs) removeStale(runs func(pid int) bool) (s Stale, err error) {
 	dir, groups, err := fsys.groups()
 	if err != nil {
@@ -40,9 +41,9 @@ func (fsys tracefs) removeStale(runs func(pid int) bool) (s Stale, err error) {
 	var file io.WriteCloser // opened when there is something to remove
 	for _, group := range groups {
 		rest, ours := strings.CutPrefix(group.Name(), eventGroup)
-		number, _, _ := strings.Cut(rest, "_")
+		number, suffix, _ := strings.Cut(rest, "_")
 		pid, err := strconv.Atoi(number)
-		if !ours || err != nil || runs(pid) {
+		if !ours || err != nil || strings.HasPrefix(suffix, process) || runs(pid) {
 			continue
 		}
 		events, err := os.ReadDir(filepath.Join(dir, "events", group.Name()))

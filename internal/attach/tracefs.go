@@ -3,6 +3,7 @@
 package attach
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +13,15 @@ import (
 )
 
 // eventGroup begins the names of the groups that a process's events are in; its
-// PID follows, that in the initial PID namespace. The library, which makes events
-// of kretprobes, adds a number that it draws.
+// PID follows, that in the initial PID namespace, and process. The library, which makes
+// events of kretprobes, adds a number that it draws.
 const eventGroup = "ksnoop_"
+
+// process tells this process from one before it that had its PID, and was killed.
+var process = rand.Text()[:nonce]
+
+// nonce is how many random characters end names.
+const nonce = 10
 
 // tracefsDirs are where tracefs may be mounted.
 var tracefsDirs = [...]string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}

@@ -29,7 +29,7 @@ var engineParts = []string{"engine", "ring buffer", "raw_tp sched_process_exit"}
 
 // withoutOwn leaves out what differs between processes and tracers in the names of events.
 func withoutOwn(text string) string {
-	return regexp.MustCompile(fmt.Sprintf(`\b(ksnoop)_%d\b|_[A-Z2-7]{%d}\b`, os.Getpid(), nonce)).ReplaceAllString(text, "$1")
+	return regexp.MustCompile(fmt.Sprintf(`\b(ksnoop)_%d_%s|_[A-Z2-7]{%d}\b`, os.Getpid(), process, nonce)).ReplaceAllString(text, "$1")
 }
 
 // hooks returns what is hooked and loaded for probes.
@@ -95,7 +95,7 @@ func TestAttachBy(t *testing.T) {
 					t.Errorf("%s was closed out of order: %q", what, closed)
 				}
 			}
-			if left, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid()))); len(left) != 0 {
+			if left, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid(), "_", process))); len(left) != 0 {
 				t.Errorf("events are left: %v", left)
 			}
 		})
@@ -106,7 +106,7 @@ func TestAttachBy(t *testing.T) {
 func TestAttachTwice(t *testing.T) {
 	k := newFake(t)
 	defined := func() int {
-		events, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid())))
+		events, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid(), "_", process)))
 		return len(events)
 	}
 	var tracers [2]*Tracer
@@ -238,7 +238,7 @@ func TestAttachManyRefused(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.method, d)
 		}
 		// What was defined and then undone must not stay: the kernel keeps it for good.
-		events, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid())))
+		events, _ := os.ReadDir(filepath.Join(k.events, "events", fmt.Sprint(eventGroup, os.Getpid(), "_", process)))
 		if defined := len(k.done("+program of ")) > 0; defined && len(events) != 2 {
 			t.Errorf("%s: events %v are defined, want those of two ends", c.method, events)
 		}
