@@ -4,6 +4,7 @@ package livetest_test
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,6 +51,39 @@ func TestLiveTables(t *testing.T) {
 	}
 	if sum != 1000 {
 		t.Errorf("with --every, %d calls in all tables", sum)
+	}
+}
+
+// TestLiveSummary: --summary adds up calls and sessions of a known number, as they come and from a
+// recording alike.
+func TestLiveSummary(t *testing.T) {
+	guest.Require(t)
+	t.Setenv("GODEBUG", "asyncpreemptoff=1") // else the verifier may give up, see TestLiveErrorStacks
+	const workload = "workload map-array-zero; workload map-array-zero; workload map-array-flags; workload map-ok; exit 0"
+	sessions := []string{"-T", "-S", "-s", "none", "-e", "__sys_bpf", "-a", "map_create", "-a", "array_map_alloc_check"}
+	calls := []string{"trace", "vfs_read(count == 47, return)"}
+	for _, c := range []struct {
+		args, work []string
+		want       []string // regular expressions
+	}{
+		{sessions, []string{"--", "sh", "-c", workload}, []string{
+			`"EINVAL" +array_map_alloc_check +3\n +"" +__sys_bpf +1\n\n`, // array_map_alloc_check, kernel/bpf/arraymap.c, refuses both
+			`(?s)stats\(total\)(.*?\n +__sys_bpf +4 )(.*?\n +map_create +4 )(.*?\n +array_map_alloc_check +4 )`,
+		}},
+		{calls, []string{"--", "workload", "threads", "-threads", "1", "-count", "500", "-size", "47"}, []string{`vfs_read +"" +500\n`, `\n    vfs_read +500( +\d\S+s){5}\n`}},
+	} {
+		file := t.TempDir() + "/calls.ks"
+		traced(t, slices.Concat(c.args, []string{"--record", file}, c.work)...)
+		for name, out := range map[string]string{
+			"live":   traced(t, slices.Concat(c.args, []string{"--summary"}, c.work)...),
+			"replay": traced(t, "replay", "--summary", file),
+		} {
+			for _, want := range c.want {
+				if !regexp.MustCompile(want).MatchString(out) {
+					t.Errorf("%s of %q, want %s:\n%s", name, c.args, want, out)
+				}
+			}
+		}
 	}
 }
 
