@@ -155,7 +155,7 @@ func TestLiveColour(t *testing.T) {
 		env  string
 		want bool
 	}{{"NO_COLOR=", true}, {"NO_COLOR=1", false}} {
-		out := onTerminal(t, c.env, args...)
+		out := onTerminal(t, unix.Winsize{}, c.env, args...)
 		if got := style.MatchString(out); got != c.want {
 			t.Errorf("%s: colours %t on a terminal:\n%q", c.env, got, out)
 		}
@@ -166,8 +166,8 @@ func TestLiveColour(t *testing.T) {
 	}
 }
 
-// onTerminal returns what ksnoop prints on a terminal.
-func onTerminal(t *testing.T, env string, args ...string) string {
+// onTerminal returns what ksnoop prints on a terminal of a size, 0 rows: it is not known.
+func onTerminal(t *testing.T, size unix.Winsize, env string, args ...string) string {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -183,6 +183,9 @@ func onTerminal(t *testing.T, env string, args ...string) string {
 	}
 	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &size); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -3,11 +3,15 @@
 package livetest_test
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
@@ -51,6 +55,47 @@ func TestLiveTables(t *testing.T) {
 	}
 	if sum != 1000 {
 		t.Errorf("with --every, %d calls in all tables", sum)
+	}
+}
+
+// TestLiveRedraw: on a terminal the tables of --every take each other's place, in the room that it
+// has, and the last one stays. No call is in two of them, or in none.
+func TestLiveRedraw(t *testing.T) {
+	guest.Require(t)
+	const rows, columns, made = 6, 40, 200_000
+	out := onTerminal(t, unix.Winsize{Row: rows, Col: columns}, "NO_COLOR=1", "trace", "vfs_read(count == 47, count(), hist(count)[$comm])", "--every", "20ms",
+		"--", "workload", "threads", "-threads", "1", "-count", fmt.Sprint(made), "-size", "47")
+	frames := strings.Split(out, "\x1b[H")
+	if len(frames) < 3 {
+		t.Fatalf("%d tables:\n%q", len(frames), out)
+	}
+	sum := 0
+	for i, frame := range frames {
+		if i > 0 {
+			shown, _, ok := strings.Cut(frame, "\x1b[J") // what the workload prints follows, and the last one
+			lines := strings.Split(shown, "\n")
+			if !ok || len(lines) > rows {
+				t.Errorf("%d rows, or no end: %q", len(lines), frame)
+			}
+			for _, l := range lines {
+				if utf8.RuneCountInString(strings.TrimRight(strings.TrimPrefix(l, "\x1b[K"), "\r")) > columns {
+					t.Errorf("too long: %q", l)
+				}
+			}
+		}
+		for _, m := range regexp.MustCompile(`(?m)^(?:\x1b\[K)?    ([0-9,]+)\r+$`).FindAllStringSubmatch(frame, -1) {
+			n, err := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	if last := frames[len(frames)-1]; !regexp.MustCompile(`\x1b\[J(.*\r\n)*.* to .*\r\n(.*\r\n)*vfs_read: hist`).MatchString(last) {
+		t.Errorf("no table stays: %q", last)
+	}
+	if sum > made || sum == 0 || sum < made && !preempts(t) { // see skipped
+		t.Errorf("%d calls in all tables, made are %d:\n%q", sum, made, out)
 	}
 }
 
