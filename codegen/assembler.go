@@ -33,7 +33,10 @@ type assembler struct {
 	dest       asm.Register
 	data, mask int
 	stashing   bool
-	depth      int // values spilled to the stack
+	// maskless is where a call goes on that has no key, if the key that is being stored has no fault
+	// mask; else it is empty.
+	maskless string
+	depth    int // values spilled to the stack
 
 	exits
 	// held has the exits as they were before the program took its stack's guard; nil if it

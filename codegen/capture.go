@@ -97,10 +97,21 @@ func (a *assembler) store(s *layout.Slot) {
 		a.value(t, use)
 		a.put(int(s.Off))
 	}
-	if a.faulted {
-		mask := a.faultMask()
-		a.aside(a.fault, func() { a.noteFault(s.Index, mask) })
+	a.placeFault(s.Index)
+}
+
+// placeFault places what a fault of a slot leads to, if anything led there: its bit in the fault mask
+// is set; or, in a key that has none, the call is not added up.
+func (a *assembler) placeFault(slot int) {
+	if !a.faulted {
+		return
 	}
+	if a.maskless != "" {
+		a.placeNotAdded(a.maskless)
+		return
+	}
+	mask := a.faultMask()
+	a.aside(a.fault, func() { a.noteFault(slot, mask) })
 }
 
 // aside places rarely run code behind the program, at label. The code continues where aside

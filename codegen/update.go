@@ -101,15 +101,20 @@ func (a *assembler) summand(t expr.Term, next string) {
 	a.fault, a.faulted = a.label("unreadable"), false
 	a.value(t, useNumber)
 	a.spill()
-	unreadable, ctx, source := a.fault, a.ctx, a.source
 	if a.faulted {
-		a.later = append(a.later, func() {
-			a.ctx, a.source = ctx, source
-			a.place(unreadable)
-			a.emit(asm.Mov.Imm(asm.R1, int32(bpf.Fault)), call(bpf.FuncCount), asm.Ja.Label(next))
-		})
+		a.placeNotAdded(next)
 	}
 	a.fault, a.faulted = fault, faulted
+}
+
+// placeNotAdded places the fault exit, where the call is counted as a fault of the SPEC and not added up.
+func (a *assembler) placeNotAdded(next string) {
+	fault, ctx, source := a.fault, a.ctx, a.source
+	a.later = append(a.later, func() {
+		a.ctx, a.source = ctx, source
+		a.place(fault)
+		a.emit(asm.Mov.Imm(asm.R1, int32(bpf.Fault)), call(bpf.FuncCount), asm.Ja.Label(next))
+	})
 }
 
 // rowOfKey computes the key on the stack and finds its row. If there is none, it goes on at next.
@@ -123,11 +128,13 @@ func (a *assembler) rowOfKey(u *layout.Update, next string) {
 	if u.Unsure {
 		a.emit(storeZero(asm.RFP, int16(at)))
 		a.data += 8
+	} else {
+		a.maskless = next // a read that the layout relies on: of a parameter on the stack
 	}
 	for i := range u.Key.Slots {
 		a.keyPart(u, i)
 	}
-	a.fault, a.faulted = fault, faulted
+	a.fault, a.faulted, a.maskless = fault, faulted, ""
 	a.dest, a.data, a.mask, a.stashing = dest, data, mask, stashing
 	a.say("the row of this key")
 	a.emit(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(at)), asm.Mov.Imm(asm.R2, int32(u.Table)), call(bpf.FuncRow),
@@ -157,10 +164,7 @@ func (a *assembler) keyPart(u *layout.Update, i int) {
 		a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameData+int(kept.Off+off)-a.base), asm.DWord))
 		a.put(int(s.Off + off))
 	}
-	if a.faulted {
-		mask := a.faultMask()
-		a.aside(a.fault, func() { a.noteFault(s.Index, mask) })
-	}
+	a.placeFault(s.Index)
 }
 
 // accumulate adds the value in R0 to the row in rowReg.

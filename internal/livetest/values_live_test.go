@@ -3,16 +3,22 @@
 package livetest_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/big"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 const valuesFile = "/proc/ksnoop_values"
@@ -50,6 +56,70 @@ func TestLiveValues(t *testing.T) {
 		structs := slices.DeleteFunc(slices.Clone(funcs), func(f *valueFunc) bool { return !f.aggregates()["return"] })
 		t.Run("multi", func(t *testing.T) { compareValues(t, "multi", false, structs) })
 	}
+}
+
+// TestLiveValuesAsKeys: values of all signatures are keys, and are summed up, where a kprobe finds them.
+func TestLiveValuesAsKeys(t *testing.T) {
+	guest.Require(t)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("arm64 refuses other functions, of which no list was made")
+	}
+	loadModule(t, "ksnoop_values", "")
+	if _, err := os.Stat("/sys/kernel/btf/ksnoop_values"); err != nil {
+		t.Skip("the kernel's headers have no types to build the module's upon: ", err)
+	}
+	report, err := os.ReadFile(valuesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const together, reads = 8, 3 // a SPEC has so many keys
+	var specs []string
+	var wants [][]valueOracle
+	for _, f := range readOracle(t, string(report)) {
+		if strings.Contains(f.name, "int128") || f.name == "kv_rwrapped" {
+			continue // keys are of one word here
+		}
+		for some := range slices.Chunk(f.values, together) {
+			var keys []string
+			for _, v := range some {
+				keys = append(keys, v.text)
+			}
+			specs = append(specs, fmt.Sprintf("%s(avg(%s)[%s])", f.name, keys[0], strings.Join(keys, ", ")))
+			wants = append(wants, some)
+		}
+	}
+	values := 0
+	for i := 0; i < len(specs); i += bpf.MaxTables {
+		end := min(i+bpf.MaxTables, len(specs))
+		tables, _, _ := addedUp(t, specs[i:end], layout.MethodKprobe, func() {
+			for range reads {
+				if err := exec.Command("cp", valuesFile, "/dev/null").Run(); err != nil { // calls of this process do not count
+					t.Error(err)
+				}
+			}
+		})
+		for j, f := range tables {
+			var want []byte
+			for _, v := range wants[i+j] {
+				want = binary.LittleEndian.AppendUint64(want, lowWord(v.want))
+				values++
+			}
+			first := lowWord(wants[i+j][0].want)
+			if len(f.Rows) != 1 || !bytes.Equal(f.Rows[0].Key, want) {
+				t.Errorf("%s: %x, want one row of %x", specs[i+j], f.Rows, want)
+			} else if n, sum := f.Rows[0].Words[0], f.Rows[0].Words[1]; n == 0 || n%reads != 0 || sum != n*first {
+				t.Errorf("%s: %d calls make %#x, want some for each of %d reads, each of %#x", specs[i+j], n, sum, reads, first)
+			}
+		}
+	}
+	t.Logf("%d values in %d tables", values, len(specs))
+	if values < 300 {
+		t.Errorf("%d values are too few", values)
+	}
+}
+
+func lowWord(n *big.Int) uint64 {
+	return new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
 }
 
 // A valueFunc is a function of the module and what the compiler says of its call.
