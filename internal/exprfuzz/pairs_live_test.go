@@ -70,7 +70,7 @@ func TestLivePairs(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", total)
-	if total.shown*2 < total.pairs || total.joined*20 < total.pairs || total.filtered*5 < total.pairs || total.unsure*2 > total.calls {
+	if total.shown*2 < total.pairs || total.joined*20 < total.pairs || total.filtered*8 < total.pairs || total.unsure*2 > total.calls {
 		t.Errorf("the pairs show too little")
 	}
 }
