@@ -27,8 +27,12 @@ const (
 	dateAndTime            // wall, in the time zone of the recording
 )
 
-// dateForms are the forms of a date with a time but without a zone.
-var dateForms = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"}
+// dayForms are the forms of a time of day, dateForms those of a date without a zone. What is left
+// out is zero, as journalctl has it.
+var (
+	dayForms  = [...]string{"15:04:05.999999999", "15:04"}
+	dateForms = [...]string{"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"}
+)
 
 // ParseMoment parses a time: "+2s" after the first record, "251523.6" as the column TIMESTAMP has
 // it, "10:57:13.5", or a date and a time.
@@ -48,9 +52,11 @@ func ParseMoment(text string) (m Moment, err error) {
 			return m, nil
 		}
 	}
-	if t, bad := time.Parse("15:04:05.999999999", text); bad == nil {
-		midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, t.Location())
-		return Moment{form: onTheDay, at: t.Sub(midnight)}, nil
+	for _, form := range dayForms {
+		if t, bad := time.Parse(form, text); bad == nil {
+			midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, t.Location())
+			return Moment{form: onTheDay, at: t.Sub(midnight)}, nil
+		}
 	}
 	if t, bad := time.Parse(time.RFC3339Nano, text); bad == nil {
 		return Moment{form: wallClock, wall: t}, nil
