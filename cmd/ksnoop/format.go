@@ -32,6 +32,8 @@ type format struct {
 	// whole formats have calls joined and sessions complete: what is added up, and slices, have
 	// both ends.
 	whole bool
+	// numbered formats tell several runs apart by their numbers.
+	numbered bool
 	// open makes a printer. It is nil for text, of which the options of calls and of
 	// sessions say more.
 	open func(output.Run, formatOptions) (eventPrinter, error)
@@ -58,7 +60,7 @@ type eventPrinter interface {
 // formats are all there are. The first is the default.
 var formats = [...]format{
 	{name: "text"},
-	{name: "json", open: func(of output.Run, o formatOptions) (eventPrinter, error) {
+	{name: "json", numbered: true, open: func(of output.Run, o formatOptions) (eventPrinter, error) {
 		return jsonlines.New(of, o.strings64), nil
 	}},
 	{name: "perfetto", binary: true, whole: true, noTables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return perfetto.New(r), nil }},
@@ -124,6 +126,9 @@ func (f *formatFlag) text() bool { return f.format == nil || f.open == nil }
 
 // binary reports whether the format is no text.
 func (f *formatFlag) binary() bool { return f.format != nil && f.format.binary }
+
+// numbered reports whether the format tells several runs apart.
+func (f *formatFlag) numbered() bool { return f.format != nil && f.format.numbered }
 
 // whole reports whether the format has calls joined and sessions complete.
 func (f *formatFlag) whole() bool { return f.options.summary || f.format != nil && f.format.whole }

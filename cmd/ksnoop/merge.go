@@ -38,8 +38,8 @@ func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Write
 		return err
 	case len(runs) == 1:
 		return f.show(runs[0].name, &runs[0].shown, stdout, stderr)
-	case !f.output.format.text():
-		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text", &f.output.format)
+	case !f.output.format.text() && !f.output.format.numbered():
+		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text or json", &f.output.format)
 	case f.expect.text != "":
 		return usagef("--expect goes with one FILE, or the parts of one run")
 	}
@@ -98,16 +98,25 @@ func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, d
 // mergeTo prints runs, and says of each what it lacks.
 func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer) error {
 	var merged []*show.Merged
-	for _, m := range runs {
+	numbered := f.output.format.numbered()
+	for i, m := range runs {
+		if numbered {
+			m.number = i + 1
+		}
 		view, err := f.view(&m.shown, out)
 		if err != nil {
 			return ofRecording(m.name, err)
 		}
 		info := m.Info()
-		m.Merged = show.Merged{View: view, Records: m.records(), Sessions: info.Sessions != nil, Boot: info.Boot}
+		m.Merged = show.Merged{View: view, Records: m.records(), Sessions: info.Sessions != nil, Boot: info.Boot, Headed: numbered}
 		merged = append(merged, &m.Merged)
 	}
 	markHosts(runs)
+	if numbered {
+		for _, m := range runs {
+			m.Host = "" // its header has it
+		}
+	}
 	show.Merge(out, merged, f.count)
 	var errs []error
 	for _, m := range runs {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/formattest"
+	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
@@ -48,6 +51,52 @@ func TestReplayMerged(t *testing.T) {
 	}
 }
 
+// TestReplayMergedJSON: the lines of each run are those of the run alone, with its number, and the
+// calls and sessions of all are in the order of time.
+func TestReplayMergedJSON(t *testing.T) {
+	const dir = "../../testdata/"
+	schema, err := formattest.CompileSchema(jsonlines.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{dir + "sessions.ks", dir + "calls.ks"}
+	stdout, stderr, status := ran(append([]string{"replay", "--format", "json"}, names...)...)
+	if stderr != "" || status != 0 {
+		t.Fatalf("status %d, %q", status, stderr)
+	}
+	lines := make([]string, len(names))
+	var last float64
+	for line := range strings.Lines(stdout) {
+		if err := schema.Check(strings.TrimSuffix(line, "\n")); err != nil {
+			t.Errorf("%s%v", line, err)
+		}
+		var event struct {
+			Kind           string
+			Run            int
+			Time, Duration float64
+		}
+		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Run < 1 || event.Run > len(names) {
+			t.Fatalf("%v in %s", err, line)
+		}
+		lines[event.Run-1] += strings.Replace(line, fmt.Sprintf(`,"run":%d`, event.Run), "", 1)
+		switch event.Kind {
+		case "session":
+			event.Time += event.Duration // it is sent when it ends
+			fallthrough
+		case "call":
+			if event.Time < last {
+				t.Errorf("too late: %s", line)
+			}
+			last = event.Time
+		}
+	}
+	for i, name := range names {
+		if alone, _, _ := ran("replay", "--format", "json", name); lines[i] != alone {
+			t.Errorf("%s alone:\n%s\ntogether with the other:\n%s", name, alone, lines[i])
+		}
+	}
+}
+
 func TestReplayMergedRefuses(t *testing.T) {
 	const calls = "../../testdata/calls.ks"
 	data, err := os.ReadFile(calls)
@@ -64,7 +113,7 @@ func TestReplayMergedRefuses(t *testing.T) {
 		"gone.ks: no such file or directory":                    {calls, "gone.ks"},
 		cut + ": after 3 records: the recording was cut off":    {calls, cut},
 		"--no-stack is about sessions, and calls were recorded": {"--no-stack", calls, calls},
-		"goes with one FILE, or the parts of one run: several":  {"--format", "json", calls, calls},
+		"goes with one FILE, or the parts of one run: several":  {"--format", "folded", calls, calls},
 		"the standard input, -, goes with no other recording":   {calls, "-"},
 	} {
 		_, stderr, status := ran(append([]string{"replay"}, args...)...)

@@ -248,6 +248,7 @@ type shown struct {
 	*record.Reader // the first one of run
 	run            record.Run
 	last           *os.File // of run
+	number         int      // of several runs, from 1
 	ask            *asking
 	answer         *requery.Answer // nil: the records as they are
 	read           uint64          // records that were read so far
@@ -348,7 +349,7 @@ func (f *replayFlags) write(s *shown, out *printout) (*show.Tally, error) {
 // view returns what writes the records of a recording.
 func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	info := s.Info()
-	p := picture{compact: f.compact, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options}}
+	p := picture{compact: f.compact, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options, Number: s.number}}
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
 		p.sessions = f.look.sessions(how, f.verbose, f.branches.options(), out.Writer)

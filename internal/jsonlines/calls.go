@@ -80,7 +80,7 @@ func (p *Printer) newStack(dst []byte, c *calls.Call) ([]byte, uint64) {
 		id, isNew := p.stacks.of(p.stacks.key)
 		if isNew {
 			p.frames = p.tails.AppendStack(p.frames[:0], e, s)
-			dst = openStack(dst, id)
+			dst = p.openStack(dst, id)
 			for i := range p.frames {
 				dst = appendFrame(appendComma(dst), &p.frames[i])
 			}

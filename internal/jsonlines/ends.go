@@ -23,7 +23,7 @@ const schemaVersion = 1
 
 // AppendHeader appends the first line.
 func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
-	dst = append(dst, `{"kind":"header"`...)
+	dst = p.openLine(dst, "header")
 	dst = appendUint(dst, "schema", schemaVersion)
 	dst = appendText(dst, "writer", p.run.Writer)
 	if release, err := p.run.Kernel.Release(); err == nil { // a fake kernel of a test has none

@@ -61,7 +61,13 @@ func (p *Printer) appendFunction(dst []byte, of *plan.Probe) []byte {
 // open begins the line of an event.
 func (p *Printer) open(dst []byte, kind string) []byte {
 	p.seq++
-	return appendUint(append(append(append(dst, `{"kind":"`...), kind...), '"'), "seq", p.seq)
+	return appendUint(p.openLine(dst, kind), "seq", p.seq)
+}
+
+// openLine begins a line of any kind.
+func (p *Printer) openLine(dst []byte, kind string) []byte {
+	dst = append(append(append(dst, `{"kind":"`...), kind...), '"')
+	return appendCount(dst, "run", uint64(p.run.Number))
 }
 
 // appendTask appends the members of a thread. One that has other numbers in its own PID

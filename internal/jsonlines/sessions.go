@@ -104,7 +104,7 @@ func (p *Printer) newChainStack(dst []byte, c *session.Chain, ids []uint64) ([]b
 	if !isNew {
 		return dst, append(ids, id)
 	}
-	dst = openStack(dst, id)
+	dst = p.openStack(dst, id)
 	for _, row := range slices.Backward(p.merger.Merge(c)) {
 		if row.Symbol != nil {
 			dst = appendFrame(appendComma(dst), row.Symbol)

@@ -4,7 +4,6 @@ package jsonlines
 
 import (
 	"encoding/binary"
-	"strconv"
 
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
@@ -43,8 +42,8 @@ func (t *stackTable) ofAddresses(addrs []uint64) (id uint64, isNew bool) {
 }
 
 // openStack begins the line of a stack.
-func openStack(dst []byte, id uint64) []byte {
-	return append(strconv.AppendUint(append(dst, `{"kind":"stack","id":`...), id, 10), `,"frames":[`...)
+func (p *Printer) openStack(dst []byte, id uint64) []byte {
+	return append(appendUint(p.openLine(dst, "stack"), "id", id), `,"frames":[`...)
 }
 
 // appendFrame appends the place of an address.

@@ -144,7 +144,7 @@ func (p *Printer) appendSummedStack(dst []byte, t *summary.Table, s *summary.Sta
 	if !isNew {
 		return dst, id
 	}
-	dst = openStack(dst, id)
+	dst = p.openStack(dst, id)
 	for i := range p.frames {
 		dst = appendFrame(appendComma(dst), &p.frames[i])
 	}

@@ -27,6 +27,7 @@ type Run struct {
 	Host    string    // its name
 	Writer  string    // version of ksnoop that traced
 	Options []string  // that asked for the run, as the command line has them
+	Number  int       // of several runs that are printed together, from 1; 0: it is the only one
 }
 
 // Totals are what was counted of a run by its end.

@@ -21,6 +21,8 @@ type Merged struct {
 	// Host stands in the mark before what is written of this run, if it is not that of what
 	// was written before. Without it there is no mark.
 	Host string
+	// Headed has each run print its header. Without it the first one is that of all.
+	Headed bool
 	// Err is why View.Write has ended; nil at the end of the records.
 	Err error
 
@@ -46,7 +48,7 @@ func Merge(out io.Writer, runs []*Merged, count uint64) {
 		defer stopRecords()
 		r.advance()
 		if v, ok := r.View.(*Calls); ok {
-			if headed {
+			if headed && !r.Headed {
 				v.Printer = headless{v.Printer}
 			}
 			headed = true
