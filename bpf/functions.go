@@ -122,6 +122,14 @@ const (
 	//
 	// Callers: as of FuncStackBuffer.
 	FuncKeepStack = "ks_keep_stack"
+	// FuncNewStack keeps a stack of count addresses like FuncKeepStack, and returns its number.
+	//
+	//	__u32 ks_new_stack(__u64 *address, __u64 hash, __u32 count, __u32 tgid)
+	//
+	// hash is that of AppendStackHash, tgid 0 for a stack of the kernel.
+	//
+	// Callers: programs of calls that are added up by the kernel's stack.
+	FuncNewStack = "ks_new_stack"
 
 	// FuncOpen takes the frame of a call and returns it; NULL if there is no room, which is
 	// counted as LostStash.

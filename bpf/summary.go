@@ -130,25 +130,126 @@ func (t *Tables) set(spec *ebpf.CollectionSpec, stacks bool) error {
 // AppendRow appends the code that sets reg to the row of a table without a key. R0 has the number of
 // the CPU, and changes.
 func (t *Tables) AppendRow(dst asm.Instructions, reg asm.Register, table int) asm.Instructions {
-	var e engineTable
-	if table < len(t.tables) { // else the code is only shown
+	dst = t.appendShard(dst, reg, table)
+	return t.appendPlaces(dst, reg, table, placeHeader)
+}
+
+// KnownWords is how many words a key may have for AppendKnownRow.
+const KnownWords = 4
+
+const (
+	hashFactor = -0x61C8864680B583EB // of mix() in summary.h, or each key would be searched for
+	hashUsed   = 2                   // HASH_USED there
+)
+
+// AppendKnownRow appends the code that sets reg to the row of a key of so many words, which is at offset
+// key of the program's stack, in bytes. The code looks in the first place for its hash only, and jumps to other
+// if the key is not there: FuncRow finds the row then. R0 has the number of the CPU; R0, R2 and R3 change.
+func (t *Tables) AppendKnownRow(dst asm.Instructions, reg asm.Register, table, words int, key int16, other string) asm.Instructions {
+	const hash, factor = asm.R2, asm.R3
+	e := t.entry(table)
+	dst = t.appendShard(dst, reg, table)
+	dst = append(dst, asm.LoadImm(factor, hashFactor, asm.DWord))
+	for i := range int16(words) {
+		word := hash
+		if i > 0 {
+			word = asm.R0
+		}
+		dst = append(dst, asm.LoadMem(word, asm.RFP, key+wordSize*i, asm.DWord))
+		if i > 0 {
+			dst = append(dst, asm.Xor.Reg(hash, word))
+		}
+		dst = append(dst, asm.Mul.Reg(hash, factor), asm.RSh.Imm(hash, 32))
+	}
+	dst = append(dst, asm.Or.Imm(hash, hashUsed),
+		asm.Mov.Reg(asm.R0, hash), asm.And.Imm(asm.R0, int32(e.PlaceMask)), asm.Mul.Imm(asm.R0, int32(e.Place)), asm.Add.Reg(reg, asm.R0))
+	dst = t.appendPlaces(dst, reg, table, 0)
+	dst = append(dst, asm.LoadMem(asm.R0, reg, int16(unsafe.Offsetof(engineTablePlace{}.State)), asm.Word), asm.JNE.Reg(asm.R0, hash, other))
+	for i := range int16(words) {
+		dst = append(dst, asm.LoadMem(asm.R0, reg, int16(placeHeader)+wordSize*i, asm.DWord),
+			asm.LoadMem(hash, asm.RFP, key+wordSize*i, asm.DWord), asm.JNE.Reg(asm.R0, hash, other))
+	}
+	return append(dst, asm.Add.Imm(reg, int32(placeHeader)+wordSize*int32(words)))
+}
+
+// entry returns a table; the zero value if there is none, since the code is only shown then.
+func (t *Tables) entry(table int) (e engineTable) {
+	if table < len(t.tables) {
 		e = t.tables[table]
 	}
+	return e
+}
+
+// appendShard appends the code that sets reg to how far the CPU's shard is from the first one of the
+// table in the first half.
+func (t *Tables) appendShard(dst asm.Instructions, reg asm.Register, table int) asm.Instructions {
 	dst = appendLoad(dst, reg, mapHalf)
 	dst = append(dst, asm.And.Imm(reg, 1), asm.Mul.Imm(reg, int32(t.half)))
 	if t.shards > 1 {
-		dst = append(dst, asm.And.Imm(asm.R0, int32(t.shards-1)), asm.Mul.Imm(asm.R0, int32(e.Shard)), asm.Add.Reg(reg, asm.R0))
+		dst = append(dst, asm.And.Imm(asm.R0, int32(t.shards-1)), asm.Mul.Imm(asm.R0, int32(t.entry(table).Shard)), asm.Add.Reg(reg, asm.R0))
 	}
-	at := uint64(e.Offset) + uint64(shardHeader+placeHeader)
+	return dst
+}
+
+// appendPlaces appends the code that makes an address of reg, which has how far something is from what is
+// skip bytes behind the beginning of the table's first place. R0 changes.
+func (t *Tables) appendPlaces(dst asm.Instructions, reg asm.Register, table, skip int) asm.Instructions {
+	at := uint64(t.entry(table).Offset) + uint64(shardHeader+skip)
 	return append(dst,
-		asm.Mov.Reg(asm.R0, reg),
-		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: reg, Src: asm.PseudoMapValue, Constant: int64(at << 32)}.WithReference(mapRows),
+		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R0, Src: asm.PseudoMapValue, Constant: int64(at << 32)}.WithReference(mapRows),
 		asm.Add.Reg(reg, asm.R0))
 }
 
 // AppendAdd appends the code that adds reg to a word of the row at row.
 func AppendAdd(dst asm.Instructions, row, reg asm.Register, word int) asm.Instructions {
 	return append(dst, atomic(asm.AddAtomic, row, reg, int16(wordSize*word)))
+}
+
+// stackAtOnce is STACK_AT_ONCE of summary.h.
+const stackAtOnce = 4
+
+// AppendStackHash appends the code that sets R2 to a hash of the kernel's stack of R0 bytes that is at
+// offset address of the program's frame. There is room for so many addresses, and what is behind the last
+// one is 0. hashed is a label for use within. R1 and R3 change.
+func AppendStackHash(dst asm.Instructions, address, room int16, hashed string) asm.Instructions {
+	const word, hash, factor = asm.R1, asm.R2, asm.R3
+	dst = append(dst, asm.LoadImm(factor, hashFactor, asm.DWord))
+	for i := range room {
+		if i == 0 {
+			dst = append(dst, asm.LoadMem(hash, asm.RFP, address, asm.DWord))
+		} else {
+			dst = append(dst, asm.LoadMem(word, asm.RFP, address+wordSize*i, asm.DWord), asm.Xor.Reg(hash, word))
+		}
+		dst = append(dst, asm.Mul.Reg(hash, factor))
+		if i%stackAtOnce != stackAtOnce-1 {
+			continue
+		}
+		dst = append(dst, asm.Mov.Reg(word, hash), asm.RSh.Imm(word, 32), asm.Xor.Reg(hash, word))
+		if i < room-1 {
+			dst = append(dst, asm.JLE.Imm(asm.R0, wordSize*int32(i+1), hashed))
+		}
+	}
+	return append(dst, asm.Or.Imm(hash, hashUsed).WithSymbol(hashed))
+}
+
+// AppendStackPlace appends the code that sets R0 to the first place for a stack whose hash is in R2; NULL
+// if there is none. The index of the place is stored, in 4 bytes, at offset index of the program's frame.
+func AppendStackPlace(dst asm.Instructions, index int16) asm.Instructions {
+	return append(dst,
+		asm.RSh.Imm(asm.R2, 32), asm.And.Imm(asm.R2, KeptStacks-1), asm.StoreMem(asm.RFP, index, asm.R2, asm.Word),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, int32(index)),
+		asm.LoadMapPtr(asm.R1, 0).WithReference(MapStacks),
+		asm.FnMapLookupElem.Call())
+}
+
+// AppendSameStack appends the code that jumps to other unless the place at R0 has the kernel's stack whose
+// hash is in R1 and whose size in bytes is in R2. R2 and R3 change.
+func AppendSameStack(dst asm.Instructions, other string) asm.Instructions {
+	var k engineKeptStack
+	return append(dst,
+		asm.LoadMem(asm.R3, asm.R0, int16(unsafe.Offsetof(k.Hash)), asm.DWord), asm.JNE.Reg(asm.R3, asm.R1, other),
+		asm.LoadMem(asm.R3, asm.R0, int16(unsafe.Offsetof(k.Tgid)), asm.DWord), // and the count, in the upper half
+		asm.LSh.Imm(asm.R2, 32-3), asm.JNE.Reg(asm.R3, asm.R2, other))
 }
 
 // Rows yields all rows of a half, whose memory is that of MapRows. Both slices are valid until the next

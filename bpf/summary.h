@@ -46,6 +46,7 @@ enum {
 	PLACES_TRIED = 16, /* for one key */
 	PLACE_FILLING = 1, /* state of a place or a kept stack; larger ones are hashes of its key */
 	HASH_USED = 2, /* a bit of all hashes */
+	STACK_AT_ONCE = 4, /* divides KEPT_STACK_MAX + 1 */
 };
 
 static __always_inline __u32 mix(__u32 hash, __u64 word)
@@ -162,24 +163,33 @@ done:
 	return 0;
 }
 
-// stack_number returns the number of a stack, and keeps it if it is new; 0 if there is no room. Stacks
-// whose hashes of 64 bits and lengths are equal count as equal: to compare all addresses would cost more
-// than to take the stack, and the verifier would follow each of the comparisons.
-static __always_inline __u32 stack_number(const __u64 *address, volatile __u64 *kept_count, __u32 tgid)
+// hash_stack returns the hash of a stack. It takes STACK_AT_ONCE addresses in a turn: behind the last one the
+// kernel has cleared the buffer.
+static __always_inline __u64 hash_stack(const __u64 *address, __u32 count, __u32 tgid)
 {
+	const __u64 factor = 0x9E3779B97F4A7C15ull;
 	__u64 hash = tgid;
-	__u32 count = *kept_count, i;
 
-	for (i = 0; i < KEPT_STACK_MAX && i < count; i++)
-		hash = ((hash << 5 | hash >> 59) ^ address[i]) * 0x9E3779B97F4A7C15ull;
-	hash |= HASH_USED;
-	count = *kept_count; // the verifier would follow what comes next once for each value
-	for (i = 0; i < PLACES_TRIED; i++) {
+	for (__u32 i = 0; i < KEPT_STACK_MAX && i < count; i += STACK_AT_ONCE) {
+		hash = (hash ^ address[i]) * factor;
+		hash = (hash ^ address[i + 1]) * factor;
+		hash = (hash ^ address[i + 2]) * factor;
+		hash = (hash ^ address[i + 3]) * factor;
+		hash ^= hash >> 32; // else no high bit would change a lower one
+	}
+	return hash | HASH_USED;
+}
+
+// ks_new_stack returns the number of a stack that is not in the first place for its hash, and keeps it if it
+// is new; 0 if there is no room, which is counted.
+FUNC __u32 ks_new_stack(__u64 *address, __u64 hash, __u32 count, __u32 tgid)
+{
+	for (__u32 i = 0; i < PLACES_TRIED; i++) {
 		__u32 at = ((hash >> 32) + i + nothing) & stack_mask;
 		struct kept_stack *k = bpf_map_lookup_elem(&stacks, &at);
 
 		if (!k)
-			return 0;
+			break;
 		if (!k->hash) {
 			if (__sync_val_compare_and_swap(&k->hash, 0, PLACE_FILLING))
 				continue;
@@ -192,7 +202,23 @@ static __always_inline __u32 stack_number(const __u64 *address, volatile __u64 *
 		if (k->hash == hash && k->count == count && k->tgid == tgid)
 			return at + 1;
 	}
+	ks_count(LOST_KEPT_STACK);
 	return 0;
+}
+
+// stack_number returns the number of a stack, or 0. Stacks whose hashes of 64 bits and lengths are equal
+// count as equal: to compare all addresses would cost more than to take the stack, and the verifier would
+// follow each of the comparisons.
+static __always_inline __u32 stack_number(__u64 *address, volatile __u64 *kept_count, __u32 tgid)
+{
+	__u64 hash = hash_stack(address, *kept_count, tgid);
+	__u32 count = *kept_count; // the verifier would follow what comes next once for each value
+	__u32 at = (hash >> 32) & stack_mask;
+	struct kept_stack *k = bpf_map_lookup_elem(&stacks, &at);
+
+	if (k && k->hash == hash && k->count == count && k->tgid == tgid)
+		return at + 1;
+	return ks_new_stack(address, hash, count, tgid);
 }
 
 // ks_key_comm stores the name of the current task. What lies behind its end is stored too, which user
@@ -226,9 +252,8 @@ FUNC __u32 ks_keep_stack(__u64 *address, __s64 size, __u32 user)
 
 	if (size > 0) {
 		s->event.entry_time = size / sizeof(*address);
+		address[KEPT_STACK_MAX] = 0; // for the hash: the kernel was not given this one
 		number = stack_number(address, &s->event.entry_time, tgid);
-		if (!number)
-			ks_count(LOST_KEPT_STACK);
 	}
 	__sync_lock_test_and_set(&s->busy, 0);
 	return number;

@@ -3,6 +3,7 @@
 package codegen
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -16,6 +17,15 @@ func Compile(p *layout.Probe, t Options) (Programs, error) {
 	if _, ok := arches[t.Arch]; !ok {
 		return Programs{}, fmt.Errorf("no code can be generated for %s", t.Arch)
 	}
+	out, err := compileOnce(p, t)
+	if errors.Is(err, errStack) && !t.sparing {
+		t.sparing = true
+		out, err = compileOnce(p, t)
+	}
+	return out, err
+}
+
+func compileOnce(p *layout.Probe, t Options) (Programs, error) {
 	out, err := programs(p, t)
 	if err == nil {
 		err = out.checkStack(p)

@@ -104,6 +104,7 @@ var (
 	inNamespace = codegen.Options{Arch: "amd64", Namespace: true}
 	arm64       = codegen.Options{Arch: "arm64"}
 	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234}
+	addingSome  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Filtered: true}
 	addingMany  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Shared: true}
 )
 
@@ -151,6 +152,8 @@ var listings = []struct {
 	{"syscall", "syscall:openat(dfd < 0, ustr(filename))", layout.MethodAuto, plain},
 	{"fentry-count", "send(count == 1, count())", layout.MethodFentry, adding},
 	{"fentry-read-then-count", "send(it->pos == 3, count(), sum(it->pos))", layout.MethodFentry, adding},
+	{"fentry-stack", "send(count()[$stack])", layout.MethodFentry, adding},
+	{"fentry-stack-filtered", "send(count()[$stack])", layout.MethodFentry, addingSome},
 	{"fentry-keys", "send(hist(count)[it->flags, $comm])", layout.MethodFentry, adding},
 	{"fentry-duration", "send(return < 0, quantiles($duration), lhist(count, 0, 64, 8))", layout.MethodFentry, adding},
 	{"fsession-kept-key", "send(count()[it->flags, return])", layout.MethodFsession, adding},

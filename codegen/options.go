@@ -45,6 +45,8 @@ type Options struct {
 	Shared bool
 	// Layer is the number of shared probes that come before this one on the same function.
 	Layer int
+	// sparing says that the program's own frame has no room for a stack of the kernel.
+	sparing bool
 	// told is the program for both ends of a call that calls those of either.
 	told *bpf.Subprogram
 }

@@ -29,8 +29,12 @@ func (out *Programs) join(p *layout.Probe, t Options) (err error) {
 		out.Either, err = either(p, out.Entry[0].Name, out.Return[0].Name, t.kfuncs())
 	case t.told != nil:
 		out.Either = t.told
-		if !slices.Contains(t.told.Insns.FunctionReferences(), out.Entry[0].Name) {
+		calls := t.told.Insns.FunctionReferences()
+		if !slices.Contains(calls, out.Entry[0].Name) {
 			out.Entry = nil
+		}
+		if !slices.Contains(calls, out.Return[0].Name) {
+			out.Return = nil
 		}
 	case p.AtBothEnds():
 		out.Either, err = joined(p, out.Return[0].Name, t.kfuncs())

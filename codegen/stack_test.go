@@ -59,6 +59,25 @@ func TestStack(t *testing.T) {
 	}
 }
 
+// TestStackOfStacks: a stack is taken into the program's own frame where there is room, and into a buffer
+// where there is none: the engine's filter needs the room.
+func TestStackOfStacks(t *testing.T) {
+	for _, m := range stackMethods {
+		for _, spec := range []string{"f(count()[$stack])", "f(top(8, n)[$stack, $ustack, $comm])", "f(return < 0, sum($duration)[$stack, n])"} {
+			for _, filtered := range []bool{false, true} {
+				target := ofKernel(false)
+				target.Filtered = filtered
+				p := planned(t, spec, m)
+				target.Guard = GuardFor([]*layout.Probe{p}, nil)
+				depth := stackOf(t, fmt.Sprintf("%s by %s, filtered %t", spec, m, filtered), p, target)
+				if own := depth > shortStack; !filtered && !own {
+					t.Errorf("%s by %s: %d bytes, and a stack takes %d", spec, m, depth, shortStack)
+				}
+			}
+		}
+	}
+}
+
 // stackOf returns how much stack the programs need.
 func stackOf(t *testing.T, what string, p *layout.Probe, target Options) int {
 	t.Helper()

@@ -16,8 +16,8 @@ import (
 // which costs more than what many programs do. What most calls need it does itself, and
 // calls the program of either end for the rest. It is nil for requests that need more.
 //
-// It may take a return for an entry. So until it calls another program it does nothing
-// that lasts, and the entry program begins with asking the kernel.
+// It may take a return for an entry. So at what it takes for an entry it does nothing that
+// lasts until it calls the entry program, which begins with asking the kernel.
 func told(p *layout.Probe, t Options) *bpf.Subprogram {
 	c, k := cookieOf(p, t), t.kfuncs()
 	if k.IsReturn == 0 || k.Cookie == 0 || p.Method != layout.MethodFsession || c == nil || p.Entry.Record != nil || t.Filtered {
@@ -40,7 +40,31 @@ func told(p *layout.Probe, t Options) *bpf.Subprogram {
 	if !emit(c, late) {
 		return nil
 	}
-	return &bpf.Subprogram{Name: "session", Args: 1, Insns: a.done()}
+	insns := a.done()
+	if len(p.Return.Updates) > 0 {
+		if len(insns.FunctionReferences()) > 0 {
+			return nil // only the halves are linked with the engine
+		}
+		insns = withoutContext(insns)
+	}
+	return &bpf.Subprogram{Name: "session", Args: 1, Insns: insns}
+}
+
+// addsAtOnce reports whether a program that has evaluated these predicates can add a call up without the
+// guard.
+func (a *assembler) addsAtOnce(late []layout.Predicate) bool {
+	r := a.probe.Return
+	return len(r.Updates) > 0 && len(late) == len(r.Predicates) && !callsHelpers(r.Updates)
+}
+
+// withoutContext leaves out that the context is kept, if nothing needs it.
+func withoutContext(insns asm.Instructions) asm.Instructions {
+	uses := func(ins asm.Instruction) bool { return ins.Dst == asm.R6 || ins.Src == asm.R6 }
+	first := slices.IndexFunc(insns, uses)
+	if first < 0 || insns[first].OpCode != asm.Mov.Op(asm.RegSource) || insns[first].Src != asm.R1 || slices.ContainsFunc(insns[first+1:], uses) {
+		return insns
+	}
+	return slices.Delete(insns, first, first+1)
 }
 
 // byResult tells the ends apart by the result. At entry the kernel has 0 in its place, so
@@ -76,7 +100,8 @@ func (a *assembler) byResult(c *cookie, late []layout.Predicate) bool {
 
 // byTime tells the ends apart by the time that entry has kept.
 func (a *assembler) byTime(_ *cookie, late []layout.Predicate) bool {
-	if len(late) == 0 {
+	adds := a.addsAtOnce(late)
+	if len(late) == 0 && !adds {
 		return false
 	}
 	const address = int16(stackScratch)
@@ -98,6 +123,13 @@ func (a *assembler) byTime(_ *cookie, late []layout.Predicate) bool {
 	a.say("what entry has kept")
 	a.emit(asm.StoreMem(asm.RFP, stackCookie, asm.R1, asm.DWord))
 	a.conditions(late)
+	if adds {
+		a.unlessRunning()
+		a.add(a.probe.Return.Updates)
+		a.say("done")
+		a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+		return true
+	}
 	a.leaveTo("return", "a return that may be wanted")
 	a.contextOnStack()
 	return true

@@ -3,6 +3,7 @@
 package codegen
 
 import (
+	"math"
 	"slices"
 
 	"github.com/cilium/ebpf/asm"
@@ -117,7 +118,8 @@ func (a *assembler) placeNotAdded(next string) {
 	})
 }
 
-// rowOfKey computes the key on the stack and finds its row. If there is none, it goes on at next.
+// rowOfKey computes the key on the stack and finds its row. If there is none, it goes on at next. A short key
+// that is in the first place for it, as most are, is found without a call.
 func (a *assembler) rowOfKey(u *layout.Update, next string) {
 	words := u.KeyWords()
 	a.depth += words
@@ -137,8 +139,18 @@ func (a *assembler) rowOfKey(u *layout.Update, next string) {
 	a.fault, a.faulted, a.maskless = fault, faulted, ""
 	a.dest, a.data, a.mask, a.stashing = dest, data, mask, stashing
 	a.say("the row of this key")
-	a.emit(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(at)), asm.Mov.Imm(asm.R2, int32(u.Table)), call(bpf.FuncRow),
-		asm.JEq.Imm(asm.R0, 0, next), asm.Mov.Reg(rowReg, asm.R0))
+	search := func() {
+		a.emit(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(at)), asm.Mov.Imm(asm.R2, int32(u.Table)), call(bpf.FuncRow),
+			asm.JEq.Imm(asm.R0, 0, next), asm.Mov.Reg(rowReg, asm.R0))
+	}
+	if words <= bpf.KnownWords {
+		other := a.label("other_row")
+		a.emit(asm.FnGetSmpProcessorId.Call())
+		a.emit(a.target.Tables.AppendKnownRow(nil, rowReg, u.Table, words, int16(at), other)...)
+		a.aside(other, search)
+	} else {
+		search()
+	}
 	a.depth -= words
 }
 
@@ -188,11 +200,13 @@ func (a *assembler) accumulate(g *expr.Aggregation, u *layout.Update) {
 		a.addOne(0)
 		a.twice(func() { a.raise(g, 2, true) }, func() { a.raise(g, 3, false) })
 	case expr.AggHist, expr.AggLHist:
-		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
 		a.countBucket(g, 0)
 	case expr.AggQuantiles:
 		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
-		a.twice(func() { a.raise(g, 0, false) }, func() { a.countBucket(g, 1) })
+		a.twice(func() { a.raise(g, 0, false) }, func() {
+			a.emit(asm.Mov.Reg(asm.R0, asm.R2))
+			a.countBucket(g, 1)
+		})
 	case expr.AggTop:
 		words := int32(u.KeyWords())
 		a.emit(asm.Mov.Reg(asm.R2, asm.R0), asm.Mov.Imm(asm.R3, int32(g.Candidates())), asm.Mov.Imm(asm.R4, words), call(bpf.FuncObserve))
@@ -229,49 +243,74 @@ func (a *assembler) raise(g *expr.Aggregation, word int, complement bool) {
 	a.emit(call(bpf.FuncRaise))
 }
 
-// countBucket adds 1 to the bucket of the value in R2. The buckets begin at a word of the row.
+// countBucket adds 1 to the bucket of the value in R0. The buckets begin at a word of the row.
 func (a *assembler) countBucket(g *expr.Aggregation, word int) {
-	a.emit(asm.Mov.Reg(asm.R0, asm.R2))
-	found := a.label("bucket")
+	found, first := a.label("bucket"), 0
 	if g.Fn == expr.AggLHist {
 		a.linear(g, found)
 	} else {
-		a.exponential(g, found)
+		first = a.exponential(g, found)
 	}
 	a.place(found)
 	beyond := a.label("beyond")
-	a.emit(asm.JGE.Imm(bucketReg, int32(g.Buckets()), beyond), // never: for the verifier
+	a.emit(asm.JGE.Imm(bucketReg, int32(g.Buckets()-first), beyond), // never: for the verifier
 		asm.LSh.Imm(bucketReg, 3), asm.Add.Reg(rowReg, bucketReg))
-	a.addOne(word)
+	a.addOne(word + first)
 	a.place(beyond)
 }
 
-// exponential sets bucketReg to the bucket of R0, as expr.Aggregation.Bucket does.
-func (a *assembler) exponential(g *expr.Aggregation, found string) {
+// exponential sets bucketReg to the bucket of R0, as expr.Aggregation.Bucket does, less what it returns.
+func (a *assembler) exponential(g *expr.Aggregation, found string) (less int) {
 	size, signed, _ := expr.Number(g.Value.Type())
+	sub, first := int32(g.Sub), int32(0)
 	if signed {
+		first = 1
 		a.emit(asm.Mov.Imm(bucketReg, 0), asm.JSLT.Imm(asm.R0, 0, found))
 	}
-	a.emit(asm.Mov.Reg(bucketReg, asm.R0), asm.Add.Imm(bucketReg, 1), asm.JLT.Imm(asm.R0, 1<<g.Sub, found))
-	const rest = asm.R3
-	a.emit(asm.Mov.Reg(rest, asm.R0), asm.Mov.Imm(bucketReg, 0))
-	for bits := 4 * size; bits > 0; bits /= 2 {
-		less := a.label("less")
-		if bits == 32 {
-			a.emit(asm.Mov.Reg(asm.R4, rest), asm.RSh.Imm(asm.R4, 32), asm.JEq.Imm(asm.R4, 0, less), asm.Mov.Reg(rest, asm.R4))
-		} else {
-			a.emit(asm.JLT.Imm(rest, 1<<bits, less), asm.RSh.Imm(rest, int32(bits)))
+	small := a.label("small")
+	a.emit(asm.JLT.Imm(asm.R0, 1<<sub, small))
+	a.later = append(a.later, func() {
+		a.place(small)
+		a.emit(asm.Mov.Reg(bucketReg, asm.R0))
+		if first > 0 {
+			a.emit(asm.Add.Imm(bucketReg, first))
 		}
-		a.emit(asm.Add.Imm(bucketReg, int32(bits)))
+		a.emit(asm.Ja.Label(found))
+	})
+	if sub == 0 {
+		a.logarithm(size, 1+first)
+		return 1 - int(first)
+	}
+	a.logarithm(size, -sub)
+	a.emit(asm.RSh.Reg(asm.R0, bucketReg), // its highest bit counts as one more power
+		asm.LSh.Imm(bucketReg, sub), asm.Add.Reg(bucketReg, asm.R0))
+	if first > 0 {
+		a.emit(asm.Add.Imm(bucketReg, first))
+	}
+	return 1 - int(first)
+}
+
+// logarithm sets bucketReg to the binary logarithm of R0, a number of so many bytes above 0, rounded
+// down, plus start.
+func (a *assembler) logarithm(size int, start int32) {
+	const rest, high = asm.R3, asm.R4
+	a.emit(asm.Mov.Reg(rest, asm.R0), asm.Mov.Imm(bucketReg, start))
+	if size > 4 {
+		large, less := a.label("large"), a.label("less")
+		a.emit(asm.JGT.Imm(rest, math.MaxInt32, large))
+		a.place(less)
+		a.later = append(a.later, func() { // few numbers are
+			a.place(large)
+			a.emit(asm.Mov.Reg(high, rest), asm.RSh.Imm(high, 32), asm.JEq.Imm(high, 0, less),
+				asm.Mov.Reg(rest, high), asm.Add.Imm(bucketReg, 32), asm.Ja.Label(less))
+		})
+	}
+	for bits := min(4*int32(size), 16); bits > 1; bits /= 2 {
+		less := a.label("less")
+		a.emit(asm.JLT.Imm(rest, 1<<bits, less), asm.RSh.Imm(rest, bits), asm.Add.Imm(bucketReg, bits))
 		a.place(less)
 	}
-	if g.Sub == 0 {
-		a.emit(asm.Add.Imm(bucketReg, 2))
-		return
-	}
-	sub := int32(g.Sub)
-	a.emit(asm.Sub.Imm(bucketReg, sub), asm.RSh.Reg(asm.R0, bucketReg), asm.And.Imm(asm.R0, 1<<sub-1),
-		asm.Add.Imm(bucketReg, 1), asm.LSh.Imm(bucketReg, sub), asm.Add.Reg(bucketReg, asm.R0), asm.Add.Imm(bucketReg, 1))
+	a.emit(asm.RSh.Imm(rest, 1), asm.Add.Reg(bucketReg, rest)) // 1 to 3 are left
 }
 
 // linear is exponential for lhist().

@@ -245,6 +245,16 @@ func (a *assembler) context(t *expr.ContextTerm) {
 // stackNumber takes a stack and sets R0 to its number.
 func (a *assembler) stackNumber(user bool) {
 	a.reads = true
+	caller := !user && a.target.Arch == "arm64" && a.phase == expr.AtEntry && a.probe.IsCall() && !a.probe.Method.Trampoline()
+	if !user && !caller && !a.target.sparing {
+		a.shortStack()
+		return
+	}
+	a.anyStack(user, caller, false)
+}
+
+// anyStack is stackNumber for stacks of any length. long says that it is known not to be short.
+func (a *assembler) anyStack(user, caller, long bool) {
 	a.saveContext()
 	a.emit(call(bpf.FuncStackBuffer))
 	a.restoreContext()
@@ -252,7 +262,6 @@ func (a *assembler) stackNumber(user bool) {
 	a.spill()
 	a.emit(asm.Mov.Reg(asm.R2, asm.R0))
 	size, flags := int32(bpf.KeptStackSize), int32(0)
-	caller := !user && a.target.Arch == "arm64" && a.phase == expr.AtEntry && a.probe.IsCall() && !a.probe.Method.Trampoline()
 	switch {
 	case user:
 		flags = userStack
@@ -262,13 +271,15 @@ func (a *assembler) stackNumber(user bool) {
 	}
 	whole := a.label("whole_stack")
 	a.passContext()
-	a.emit(asm.Mov.Imm(asm.R3, shortStack), asm.Mov.Imm(asm.R4, flags), asm.FnGetStack.Call(), asm.JNE.Imm(asm.R0, shortStack, whole))
-	a.restoreContext()
-	a.passContext()
-	a.unspill(asm.R2)
-	a.depth++
-	if caller {
-		a.emit(asm.Add.Imm(asm.R2, 8))
+	if !long {
+		a.emit(asm.Mov.Imm(asm.R3, shortStack), asm.Mov.Imm(asm.R4, flags), asm.FnGetStack.Call(), asm.JNE.Imm(asm.R0, shortStack, whole))
+		a.restoreContext()
+		a.passContext()
+		a.unspill(asm.R2)
+		a.depth++
+		if caller {
+			a.emit(asm.Add.Imm(asm.R2, 8))
+		}
 	}
 	a.emit(asm.Mov.Imm(asm.R3, size), asm.Mov.Imm(asm.R4, flags), asm.FnGetStack.Call())
 	a.place(whole)
@@ -287,6 +298,49 @@ const (
 	// kernel clears what is left of the buffer.
 	shortStack = 8 * 32
 )
+
+// shortStack is stackNumber for stacks of the kernel. It takes the stack into the program's own frame, so
+// no buffer is needed, and looks in the first place for it. Calls are made only for long and for new
+// stacks.
+func (a *assembler) shortStack() {
+	const size, hash, found = asm.R0, asm.R2, asm.R0
+	depth := a.depth
+	a.depth += shortStack/8 + 3
+	top := stackSpill - 8*(depth-1)
+	address, keptHash, keptSize, index := int16(top-shortStack), int16(top-shortStack-8), int16(top-shortStack-16), int16(top-shortStack-24)
+	long, other, none, done := a.label("long_stack"), a.label("other_stack"), a.label("no_stack"), a.label("stack_taken")
+	a.saveContext()
+	a.passContext()
+	a.emit(asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, int32(address)), asm.Mov.Imm(asm.R3, shortStack), asm.Mov.Imm(asm.R4, 0),
+		asm.FnGetStack.Call(), asm.JSLE.Imm(size, 0, none), asm.JEq.Imm(size, shortStack, long))
+	a.emit(bpf.AppendStackHash(nil, address, shortStack/8, a.label("hashed"))...)
+	a.emit(asm.StoreMem(asm.RFP, keptHash, hash, asm.DWord), asm.StoreMem(asm.RFP, keptSize, size, asm.DWord))
+	a.emit(bpf.AppendStackPlace(nil, index)...)
+	a.emit(asm.JEq.Imm(found, 0, other), asm.LoadMem(asm.R1, asm.RFP, keptHash, asm.DWord), asm.LoadMem(asm.R2, asm.RFP, keptSize, asm.DWord))
+	a.emit(bpf.AppendSameStack(nil, other)...)
+	a.emit(asm.LoadMem(asm.R0, asm.RFP, index, asm.Word), asm.Add.Imm(asm.R0, 1))
+	a.place(done)
+	a.restoreContext()
+	a.depth = depth
+	ctx, fault, source := a.ctx, a.failed(), a.source
+	a.later = append(a.later, func() {
+		a.ctx, a.source = ctx, source
+		a.place(other)
+		a.emit(asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(address)), asm.LoadMem(asm.R2, asm.RFP, keptHash, asm.DWord),
+			asm.LoadMem(asm.R3, asm.RFP, keptSize, asm.DWord), asm.RSh.Imm(asm.R3, 3), asm.Mov.Imm(asm.R4, 0),
+			call(bpf.FuncNewStack), asm.JNE.Imm(asm.R0, 0, done))
+		a.place(none)
+		a.restoreContext()
+		a.emit(asm.Ja.Label(fault))
+		a.place(long)
+		before, deep := a.exits, a.depth
+		a.fault, a.depth = fault, depth
+		a.restoreContext()
+		a.anyStack(false, false, true)
+		a.emit(asm.Ja.Label(done))
+		a.exits, a.depth = before, deep
+	})
+}
 
 // addCaller adds the caller of a function to the stack of R0 bytes that begins at R1 + 8. At the entry
 // of a function of arm64 the kernel does not see it: it is in the link register, of the context.
