@@ -56,14 +56,21 @@ static __always_inline __u32 mix(__u32 hash, __u64 word)
 	return x >> 32;
 }
 
+// masked is x & mask in 64 bits. The compiler would take 32, of whose result Linux 6.1 knows no lower bound.
+static __always_inline __u64 masked(__u64 x, __u64 mask)
+{
+	asm volatile("" : "+r"(mask));
+	return x & mask;
+}
+
 // shard_of returns this CPU's shard of a table.
 static __always_inline struct table_shard *shard_of(const volatile struct table *t)
 {
 	void *all = rows;
-	__u32 cpu = bpf_get_smp_processor_id() & shard_mask;
+	__u64 cpu = masked(bpf_get_smp_processor_id(), shard_mask);
 
 	asm volatile("" : "+r"(all)); // else the compiler assumes that the index is 0
-	return all + (__u64)(rows_half & 1) * half_size + t->offset + (__u64)cpu * t->shard;
+	return all + (__u64)(rows_half & 1) * half_size + t->offset + cpu * t->shard;
 }
 
 // ks_row returns the row of a key.
@@ -77,7 +84,7 @@ FUNC __u64 *ks_row(__u64 *key, __u32 number)
 		hash = mix(hash, key[i]);
 	hash |= HASH_USED;
 	for (i = 0; i < PLACES_TRIED; i++) {
-		struct table_place *p = (void *)shard->places + (__u64)((hash + i) & t->place_mask) * t->place;
+		struct table_place *p = (void *)shard->places + masked(hash + i, t->place_mask) * t->place;
 		__u64 *have = p->words;
 		__u32 state = p->state;
 
