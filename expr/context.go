@@ -4,6 +4,7 @@ package expr
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,11 @@ func (c *checker) contextHint(name string) string {
 		}
 	}
 	if registers == "" {
+		names := append(slices.Collect(maps.Keys(contextVars)), slices.Collect(maps.Keys(keyVars))...)
+		slices.Sort(names)
+		if hint := suggest.Hint(name, slices.Values(append(names, "$comm"))); hint != "" {
+			return hint
+		}
 		args := ""
 		switch n := len(c.scope.Params); n {
 		case 0:

@@ -147,7 +147,7 @@ func syntaxHint(text string, tok lexer.Token) string {
 		return "a value is missing after " + strconv.Quote(operator)
 	case strings.HasSuffix(trimmed, ",") && tok.Value == ")":
 		return "an item is missing after the comma"
-	case tok.Value == "[" && strings.HasPrefix(strings.TrimLeft(text[tok.Pos.Offset+1:], " \t"), "]"),
+	case tok.Value == "[" && strings.IndexAny(strings.TrimLeft(text[tok.Pos.Offset+1:], " \t"), "])") == 0,
 		tok.Value == "]" && (strings.HasSuffix(trimmed, "[") || strings.HasSuffix(trimmed, ",")):
 		return "a value is missing in the brackets"
 	case strings.Count(before, "[") > strings.Count(before, "]") && (tok.EOF() || tok.Value == ")"):
