@@ -17,6 +17,7 @@ import (
 
 func main() {
 	endOnQuit()
+	endOnInterrupt()
 	keepOnPipe()
 	os.Exit(run(os.Args[1:], standardOutput(), os.Stderr))
 }

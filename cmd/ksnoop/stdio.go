@@ -23,6 +23,24 @@ func endOnQuit() {
 	}()
 }
 
+// ignored gets the interrupts of a process that was started to ignore them. It is never changed.
+var ignored = make(chan os.Signal, 1)
+
+// endOnInterrupt makes of SIGINT what SIGTERM is if it is ignored, as a shell without job control
+// has what it starts in the background ignore it: "ksnoop ... & sleep 5; kill -INT $!" in a script
+// is meant. A run takes its interrupts itself once it is about to attach, see untilSignal.
+func endOnInterrupt() {
+	if !signal.Ignored(unix.SIGINT) {
+		return
+	}
+	signal.Notify(ignored, unix.SIGINT)
+	go func() {
+		for range ignored {
+			_ = unix.Kill(os.Getpid(), unix.SIGTERM)
+		}
+	}()
+}
+
 // keepOnPipe makes of SIGPIPE an error of the write, so that what is attached is taken off first:
 // events of tracefs do not go with the process. To ignore the signal would do so of commands, too.
 func keepOnPipe() { signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) }

@@ -40,13 +40,28 @@ func program(t *testing.T, script string, args ...string) (c *exec.Cmd, stderr *
 	return c, stderr
 }
 
-// TestQuit: Ctrl-\ ends ksnoop as SIGTERM does, without Go's own output.
+// TestQuit: Ctrl-\ ends ksnoop as SIGTERM does, without Go's own output. So does an interrupt that
+// a script's shell has had it ignore.
 func TestQuit(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		signal unix.Signal
+	}{
+		{`exec "$0" replay "$1"`, unix.SIGQUIT},
+		{`trap '' INT; exec "$0" replay "$1"`, unix.SIGINT},
+	} {
+		quit(t, c.script, c.signal)
+	}
+}
+
+// quit sends a signal to a script that replays a FIFO.
+func quit(t *testing.T, script string, s unix.Signal) {
+	t.Helper()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, stderr := program(t, `exec "$0" replay "$1"`, fifo)
+	c, stderr := program(t, script, fifo)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +77,12 @@ func TestQuit(t *testing.T) {
 		}
 	}
 	defer file.Close()
-	if err := c.Process.Signal(unix.SIGQUIT); err != nil {
+	if err := c.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 	err := c.Wait()
 	if status := c.ProcessState.Sys().(interface{ Signal() unix.Signal }); status.Signal() != unix.SIGTERM || stderr.Len() > 0 {
-		t.Errorf("%v, want the end that SIGTERM makes; stderr:\n%.500s", err, stderr)
+		t.Errorf("%v: %v, want the end that SIGTERM makes; stderr:\n%.500s", s, err, stderr)
 	}
 }
 

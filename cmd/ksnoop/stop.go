@@ -29,10 +29,11 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 	t.interrupted = ctx.Done()
 	signals := make(chan os.Signal, 2)
 	for _, s := range stopSignals {
-		if !signal.Ignored(s) || s == os.Interrupt { // nohup ignores a hang-up; a shell without job control all interrupts, of what it starts in the background
+		if !signal.Ignored(s) || s == os.Interrupt { // nohup ignores a hang-up; of interrupts, see endOnInterrupt
 			signal.Notify(signals, s)
 		}
 	}
+	signal.Stop(ignored)
 	ended := make(chan struct{})
 	go func() {
 		select {
