@@ -16,6 +16,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	summaries "github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -25,9 +26,9 @@ import (
 
 // addedUp attaches SPECs, calls work and returns the tables, and how many programs the kernel did
 // not run: on a kernel that preempts them, a program is not run where it is at work already.
-func addedUp(t *testing.T, specs []string, method layout.Method, work func()) (tables []summaries.Filled, missed uint64, run *trace.Run) {
+func addedUp(t *testing.T, view *kernel.View, specs []string, method layout.Method, work func()) (tables []summaries.Filled, missed uint64, run *trace.Run) {
 	t.Helper()
-	run = addUp(t, specs, method, 0)
+	run = addUp(t, view, specs, method, 0)
 	work()
 	losses, err := run.End()
 	if err != nil {
@@ -46,7 +47,7 @@ func addedUp(t *testing.T, specs []string, method layout.Method, work func()) (t
 }
 
 // addUp attaches SPECs with room for so many keys, and starts.
-func addUp(t *testing.T, specs []string, method layout.Method, keys int) *trace.Run {
+func addUp(t *testing.T, view *kernel.View, specs []string, method layout.Method, keys int) *trace.Run {
 	t.Helper()
 	guest.Require(t)
 	request := trace.Request{Options: plan.Options{Arch: runtime.GOARCH}, Method: method}
@@ -57,7 +58,7 @@ func addUp(t *testing.T, specs []string, method layout.Method, keys int) *trace.
 		}
 		request.Specs = append(request.Specs, spec)
 	}
-	view, start := theKernel(), time.Now()
+	start := time.Now()
 	resolved, err := trace.Resolve(view, request)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestLiveAggregations(t *testing.T) {
 				"vfs_read(count == 47, return == 47, hist($duration), count()[return, $comm], sum(return)[$stack])",
 				"vfs_read(count == 47, count()[$func], sum(count)[file->f_flags, $uid])",
 			}
-			tables, missed, run := addedUp(t, specs, method, func() {
+			tables, missed, run := addedUp(t, theKernel(), specs, method, func() {
 				workload(t, "threads", "-threads", fmt.Sprint(threads), "-count", fmt.Sprint(each), "-size", "47")
 			})
 			t.Logf("%d missed", missed)
@@ -203,7 +204,7 @@ func TestLiveAddedExact(t *testing.T) {
 			if c.keys > 0 {
 				each = min(each, 25_000)
 			}
-			run := addUp(t, []string{c.spec}, layout.MethodAuto, c.keys)
+			run := addUp(t, theKernel(), []string{c.spec}, layout.MethodAuto, c.keys)
 			b := summaries.NewBuilder(run.Tables())
 			done, taken := make(chan struct{}), make(chan int)
 			go func() {

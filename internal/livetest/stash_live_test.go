@@ -74,7 +74,11 @@ func TestLiveStashAbandoned(t *testing.T) {
 		out, errs := stashed(t, attach, "vfs_read(count >= 1, count < 68, count != 64, return >= 67 || return < 0)",
 			"for i in 1 2 3; do workload exit-group -threads 200 -for 20ms -code 0; done; workload killed -for 5ms; "+
 				"workload threads -threads 4 -count 5 -size 67")
-		if n := strings.Count(out, "return = (ssize_t)67\n"); n != 20 {
+		missed := 0
+		if preempts(t) { // see skipped
+			missed = sum(t, skipped, errs)
+		}
+		if n := strings.Count(out, "return = (ssize_t)67\n"); n > 20 || n+missed < 20 {
 			t.Errorf("%d records of 20 calls after those that never returned: %s", n, errs)
 		}
 		if lost := counted(t, errs, "(?:records lost|calls not seen)"); lost > 0 {

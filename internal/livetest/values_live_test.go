@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -88,10 +89,10 @@ func TestLiveValuesAsKeys(t *testing.T) {
 			wants = append(wants, some)
 		}
 	}
-	values := 0
+	values, view := 0, kernel.Open(os.DirFS("/")) // with the module, unlike theKernel
 	for i := 0; i < len(specs); i += bpf.MaxTables {
 		end := min(i+bpf.MaxTables, len(specs))
-		tables, _, _ := addedUp(t, specs[i:end], layout.MethodKprobe, func() {
+		tables, _, _ := addedUp(t, view, specs[i:end], layout.MethodKprobe, func() {
 			for range reads {
 				if err := exec.Command("cp", valuesFile, "/dev/null").Run(); err != nil { // calls of this process do not count
 					t.Error(err)
