@@ -57,7 +57,8 @@ func (c *checker) context(x *Context) (operand, bool) {
 	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is no context value", x.Name)
 }
 
-// contextHint lists the context values that exist here: registers if the scope has any.
+// contextHint guesses which context value was meant, or lists those that exist here: registers if
+// the scope has any.
 func (c *checker) contextHint(name string) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
 		return suggest.DidYouMean(meant)

@@ -15,12 +15,9 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
-	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
-	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 )
 
@@ -126,24 +123,14 @@ func TestReplayMergedRefuses(t *testing.T) {
 // TestReplayParts: the parts of one run are printed in every format, as one recording of it
 // would be.
 func TestReplayParts(t *testing.T) {
-	needBTF(t)
-	root := os.DirFS("/")
-	view := kernel.Open(root)
-	spec, err := expr.Parse("vfs_read(count, return)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: hostArch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source, p := reads(t)
 	dir := t.TempDir()
 	shelf, err := record.OpenShelf(dir, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const calls = 6000
-	r := record.NewRecordings(shelf, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test"})
+	r := record.NewRecordings(shelf, source)
 	if err := r.Begin(p); err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ type recorded struct {
 	value int64
 }
 
-// writeRecording records calls of vfs_read by the types of this kernel.
-func writeRecording(t *testing.T, ending event.Losses, events ...recorded) string {
+// reads plans to trace vfs_read by the types of this kernel.
+func reads(t *testing.T) (record.Source, *plan.Plan) {
 	t.Helper()
 	needBTF(t)
 	root := os.DirFS("/")
@@ -42,13 +42,20 @@ func writeRecording(t *testing.T, ending event.Losses, events ...recorded) strin
 	if err != nil {
 		t.Fatal(err)
 	}
+	return record.Source{Root: root, View: view, Arch: hostArch, Writer: "test"}, p
+}
+
+// writeRecording records calls of vfs_read by the types of this kernel.
+func writeRecording(t *testing.T, ending event.Losses, events ...recorded) string {
+	t.Helper()
+	source, p := reads(t)
 	name := filepath.Join(t.TempDir(), "recording")
 	file, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	w, err := record.NewWriter(file, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test"}, p)
+	w, err := record.NewWriter(file, source, p)
 	if err != nil {
 		t.Fatal(err)
 	}

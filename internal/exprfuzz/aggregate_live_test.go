@@ -6,12 +6,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -22,7 +19,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/exprfuzz"
 	"github.com/ksnoop/ksnoop/internal/exprfuzz/kmod"
-	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
@@ -40,14 +36,7 @@ const (
 // TestLiveAggregations: the kernel's tables are those that Accumulate makes of what Eval says.
 func TestLiveAggregations(t *testing.T) {
 	guest.Require(t)
-	mine, of := livetest.Share()
-	pairs, calls, seed := makeAdded/of, makeCalls, uint64(1+100*mine)
-	if os.Getenv("KSNOOP_SOAK") != "" {
-		pairs, calls, seed = soakAdded, soakCalls, uint64(time.Now().UnixNano())
-	}
-	if n, err := strconv.ParseUint(os.Getenv("KSNOOP_SEED"), 10, 64); err == nil {
-		pairs, calls, seed = 1, soakCalls, n
-	}
+	pairs, calls, seed := samples(makeAdded, soakAdded)
 	var total tally
 	for n := 0; total.pairs < pairs && !t.Failed(); n++ {
 		r := newRound(t, fmt.Sprintf("ag%d_", n), seed+uint64(n))

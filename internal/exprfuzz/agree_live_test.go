@@ -42,19 +42,26 @@ const (
 	maxRejected = 5         // percent of expressions that the checker may refuse
 )
 
-// Eval and generated code must agree on every value and on every fault. What
-// is compared travels the whole way: text, plan, program, kernel, record.
-func TestLiveAgree(t *testing.T) {
-	guest.Require(t)
+// samples returns how many pairs are wanted, of some in make test and all in make soak, in how many
+// calls of each program, and the seed of the first round.
+func samples(some, all int) (pairs, calls int, seed uint64) {
 	mine, of := livetest.Share()
-	pairs, calls, seed := makePairs/of, makeCalls, uint64(1+100*mine)
+	pairs, calls, seed = some/of, makeCalls, uint64(1+100*mine)
 	if os.Getenv("KSNOOP_SOAK") != "" {
-		pairs, calls, seed = soakPairs, soakCalls, uint64(time.Now().UnixNano())
+		pairs, calls, seed = all, soakCalls, uint64(time.Now().UnixNano())
 	}
 	// A seed that has failed can be tried again.
 	if n, err := strconv.ParseUint(os.Getenv("KSNOOP_SEED"), 10, 64); err == nil {
 		pairs, calls, seed = 1, soakCalls, n
 	}
+	return pairs, calls, seed
+}
+
+// Eval and generated code must agree on every value and on every fault. What
+// is compared travels the whole way: text, plan, program, kernel, record.
+func TestLiveAgree(t *testing.T) {
+	guest.Require(t)
+	pairs, calls, seed := samples(makePairs, soakPairs)
 	var total tally
 	for round := 0; total.pairs < pairs && !t.Failed(); round++ {
 		r := newRound(t, fmt.Sprintf("fz%d_", round), seed+uint64(round))

@@ -48,8 +48,8 @@ func common(stacks string) string {
 	return b.String()
 }
 
-// row is a row of an error stack: its mark, what stands before the function, and the function.
-var row = regexp.MustCompile(`^([! ])(.*\[-E\w+\] )(\w+)(\+0x#)?$`)
+// errorRow is a row of an error stack: its mark, what stands before the function, and the function.
+var errorRow = regexp.MustCompile(`^([! ])(.*\[-E\w+\] )(\w+)(\+0x#)?$`)
 
 // inlined returns the stacks of a build of the kernel in which the compiler has inlined some of
 // the functions: the return of the caller stands for that of the innermost function.
@@ -57,12 +57,12 @@ func inlined(t *testing.T, stacks string, there func(function string) bool) stri
 	t.Helper()
 	var out []string
 	for line := range strings.SplitSeq(stacks, "\n") {
-		m := row.FindStringSubmatch(line)
+		m := errorRow.FindStringSubmatch(line)
 		if m == nil || there(m[3]) {
 			out = append(out, line)
 			continue
 		}
-		above := row.FindStringSubmatch(out[len(out)-1])
+		above := errorRow.FindStringSubmatch(out[len(out)-1])
 		if m[1] != "!" || m[4] != "" || above == nil {
 			t.Fatalf("this kernel has no function %s, in the middle of a stack:\n%s", m[3], stacks)
 		}

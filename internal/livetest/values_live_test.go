@@ -24,9 +24,10 @@ import (
 
 const valuesFile = "/proc/ksnoop_values"
 
-// TestLiveValues compares values and decisions with those that the compiler has
-// made of the same expressions in a module with functions of exotic signatures.
-func TestLiveValues(t *testing.T) {
+// valueFuncs loads a module with functions of exotic signatures, and returns what the compiler has
+// made of expressions about their calls.
+func valueFuncs(t *testing.T) []*valueFunc {
+	t.Helper()
 	guest.Require(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("arm64 refuses other functions, of which no list was made")
@@ -39,7 +40,13 @@ func TestLiveValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	funcs := readOracle(t, string(report))
+	return readOracle(t, string(report))
+}
+
+// TestLiveValues compares values and decisions with those that the compiler has
+// made of the same expressions.
+func TestLiveValues(t *testing.T) {
+	funcs := valueFuncs(t)
 	values, decisions := 0, 0
 	for _, f := range funcs {
 		values, decisions = values+len(f.values), decisions+len(f.decisions)
@@ -61,22 +68,11 @@ func TestLiveValues(t *testing.T) {
 
 // TestLiveValuesAsKeys: values of all signatures are keys, and are summed up, where a kprobe finds them.
 func TestLiveValuesAsKeys(t *testing.T) {
-	guest.Require(t)
-	if runtime.GOARCH != "amd64" {
-		t.Skip("arm64 refuses other functions, of which no list was made")
-	}
-	loadModule(t, "ksnoop_values", "")
-	if _, err := os.Stat("/sys/kernel/btf/ksnoop_values"); err != nil {
-		t.Skip("the kernel's headers have no types to build the module's upon: ", err)
-	}
-	report, err := os.ReadFile(valuesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	funcs := valueFuncs(t)
 	const together, reads = 8, 3 // a SPEC has so many keys
 	var specs []string
 	var wants [][]valueOracle
-	for _, f := range readOracle(t, string(report)) {
+	for _, f := range funcs {
 		if strings.Contains(f.name, "int128") || f.name == "kv_rwrapped" {
 			continue // keys are of one word here
 		}

@@ -120,11 +120,11 @@ func TestTracing(t *testing.T) {
 		{Name: "bpf_prog_6deef7357e7b4530_ret", Module: "bpf"}, {Name: "__bpf_prog_exit_recur"}, {Name: "bpf_trampoline_6442492247"},
 		{Name: "bpf_prog_load", Offset: 0x712}, {Name: "__bpf_prog_put_noref", Offset: 0x40}, {Name: "bpf_trampoline_get", Offset: 0x50},
 	}
-	for kernels := 3; kernels < len(frames); kernels++ {
-		m := merger{frames: append(slices.Clone(frames[:3]), frames[kernels]), starts: []int{0, 1, 2, 3, 4}}
+	for own := 3; own < len(frames); own++ {
+		m := merger{frames: append(slices.Clone(frames[:3]), frames[own]), starts: []int{0, 1, 2, 3, 4}}
 		m.skipTracing()
 		if want := []bool{true, true, true, false}; !slices.Equal(m.skip, want) {
-			t.Errorf("%s: %v", frames[kernels].Name, m.skip)
+			t.Errorf("%s: %v", frames[own].Name, m.skip)
 		}
 	}
 }
