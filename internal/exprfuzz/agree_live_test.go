@@ -93,6 +93,7 @@ func TestLiveAgree(t *testing.T) {
 
 type tally struct {
 	pairs, faults, dropped, unknown, refused, made int
+	periods, skipped                               int            // of tables; skipped are those with calls that the kernel has left out
 	why                                            map[string]int // refused expressions by message
 }
 
