@@ -342,6 +342,7 @@ struct table {
 	__u32 shard;  /* size of a shard */
 	__u32 place;  /* size of a place */
 	__u32 place_mask; /* number of places in a shard less 1, a power of two less 1 */
+	__u32 place_shift; /* 32 less the bits of place_mask */
 	__u32 key_words;
 	__u32 keys; /* in a shard, at most */
 };
@@ -349,7 +350,7 @@ struct table {
 /* A place in a shard. The words of the row follow those of the key. */
 struct table_place {
 	__u32 state; /* 0: free; PLACE_FILLING; the hash of the key */
-	__u32 busy;  /* a program is changing the candidates of top() */
+	__u32 busy;  /* a program is changing the candidates of top(): CANDIDATES_HELD, and the index of the least */
 	__u64 words[];
 };
 

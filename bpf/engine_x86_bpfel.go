@@ -556,13 +556,14 @@ type engineStashHead struct {
 }
 
 type engineTable struct {
-	_         structs.HostLayout
-	Offset    uint32
-	Shard     uint32
-	Place     uint32
-	PlaceMask uint32
-	KeyWords  uint32
-	Keys      uint32
+	_          structs.HostLayout
+	Offset     uint32
+	Shard      uint32
+	Place      uint32
+	PlaceMask  uint32
+	PlaceShift uint32
+	KeyWords   uint32
+	Keys       uint32
 }
 
 type engineTableLimit uint32

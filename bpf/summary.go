@@ -63,11 +63,12 @@ func NewTables(shapes []Table, keys, cpus, limit int) (Tables, error) {
 func (t *Tables) add(s Table, keys int) {
 	places := 1
 	if s.KeyWords > 0 {
-		places = 1 << bits.Len(uint(keys*3/2-1)) // a fuller table would need more places tried
+		places = 1 << bits.Len(uint(2*keys-1)) // a fuller table would need more places tried
 	} else {
 		keys = 1
 	}
-	e := engineTable{Offset: uint32(t.half), KeyWords: uint32(s.KeyWords), Keys: uint32(keys), PlaceMask: uint32(places - 1)}
+	e := engineTable{Offset: uint32(t.half), KeyWords: uint32(s.KeyWords), Keys: uint32(keys), PlaceMask: uint32(places - 1),
+		PlaceShift: uint32(32 - bits.Len(uint(places-1)))}
 	place := placeHeader + wordSize*(s.KeyWords+s.RowWords)
 	shard := (shardHeader + places*place + shardAlign - 1) &^ (shardAlign - 1)
 	e.Place, e.Shard = uint32(place), uint32(shard)
@@ -162,7 +163,7 @@ func (t *Tables) AppendKnownRow(dst asm.Instructions, reg asm.Register, table, w
 		dst = append(dst, asm.Mul.Reg(hash, factor), asm.RSh.Imm(hash, 32))
 	}
 	dst = append(dst, asm.Or.Imm(hash, hashUsed),
-		asm.Mov.Reg(asm.R0, hash), asm.And.Imm(asm.R0, int32(e.PlaceMask)), asm.Mul.Imm(asm.R0, int32(e.Place)), asm.Add.Reg(reg, asm.R0))
+		asm.Mov.Reg(asm.R0, hash), asm.RSh.Imm(asm.R0, int32(e.PlaceShift)), asm.Mul.Imm(asm.R0, int32(e.Place)), asm.Add.Reg(reg, asm.R0))
 	dst = t.appendPlaces(dst, reg, table, 0)
 	dst = append(dst, asm.LoadMem(asm.R0, reg, int16(unsafe.Offsetof(engineTablePlace{}.State)), asm.Word), asm.JNE.Reg(asm.R0, hash, other))
 	for i := range int16(words) {

@@ -78,13 +78,16 @@ FUNC __u64 *ks_row(__u64 *key, __u32 number)
 {
 	const volatile struct table *t = &tables[number];
 	struct table_shard *shard = shard_of(t);
-	__u32 words = t->key_words, hash = 0, i, j;
+	__u32 words = t->key_words, hash = nothing, i, j;
+	__u64 at;
 
 	for (i = 0; i < words; i++)
 		hash = mix(hash, key[i]);
 	hash |= HASH_USED;
-	for (i = 0; i < PLACES_TRIED; i++) {
-		struct table_place *p = (void *)shard->places + masked(hash + i, t->place_mask) * t->place;
+	// The highest bits depend on all bits of a key, the lowest ones not on the highest of a key's words.
+	at = (__u64)hash >> t->place_shift;
+	for (i = 0; i < PLACES_TRIED; at += ++i) {
+		struct table_place *p = (void *)shard->places + masked(at, t->place_mask) * t->place;
 		__u64 *have = p->words;
 		__u32 state = p->state;
 
@@ -139,7 +142,10 @@ static __always_inline __u64 lesser(__u64 a, __u64 b)
 	return a + (difference & sign);
 }
 
-enum { CANDIDATE_BITS = 8 }; /* of the index of a candidate */
+enum {
+	CANDIDATE_BITS = 8, /* of the index of a candidate */
+	CANDIDATES_HELD = 1 << 31,
+};
 
 // ks_observe adds x to the candidates of a row of top(). The place is held meanwhile: a program on
 // top of this one leaves its call out.
@@ -149,7 +155,7 @@ FUNC int ks_observe(__u64 *row, __u64 x, __u32 candidates, __u32 key_words)
 	struct candidate *all = (void *)row, *c;
 	__u64 least = ~0ull >> 1; // how often a candidate was seen, above its index
 
-	if (__sync_lock_test_and_set(&place->busy, 1)) {
+	if (__sync_val_compare_and_swap(&place->busy, 0, CANDIDATES_HELD)) {
 		ks_count(LOST_ROW);
 		return 0;
 	}
@@ -161,7 +167,9 @@ FUNC int ks_observe(__u64 *row, __u64 x, __u32 candidates, __u32 key_words)
 		}
 		least = lesser(least, *(volatile __u64 *)&c->count << CANDIDATE_BITS | i);
 	}
-	c = &all[least & (candidates - 1)];
+	// By way of memory: else the verifier would follow what comes next for each pair of turns.
+	place->busy = CANDIDATES_HELD | (__u32)least;
+	c = &all[*(volatile __u32 *)&place->busy & (candidates - 1)];
 	c->value = x;
 	c->error = c->count;
 	c->count++;

@@ -203,7 +203,8 @@ func (a *assembler) helper(fn asm.BuiltinFunc, first ...asm.Instruction) {
 // leaf lists helpers too simple to be in anybody's way: they call no function, or none that
 // calls another, so no traced function can run inside them.
 var leaf = map[asm.BuiltinFunc]bool{asm.FnKtimeGetNs: true, asm.FnGetCurrentComm: true, asm.FnGetCurrentPidTgid: true,
-	asm.FnGetCurrentUidGid: true, asm.FnGetSmpProcessorId: true, asm.FnGetCurrentTask: true}
+	asm.FnGetCurrentUidGid: true, asm.FnGetSmpProcessorId: true, asm.FnGetCurrentTask: true,
+	asm.FnGetCurrentTaskBtf: true}
 
 // scratchAddress sets reg to the address of the scratch slot.
 func scratchAddress(reg asm.Register) []asm.Instruction {

@@ -3,6 +3,8 @@
 package codegen
 
 import (
+	"slices"
+
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -90,10 +92,25 @@ func (a *assembler) stash(stores []layout.Slot, missing uint64) {
 		a.emit(asm.StoreMem(frameReg, int16(bpf.FrameFaults), asm.R0, asm.DWord))
 	}
 	a.data, a.stashing = bpf.FrameData, true
+	for i := range stores {
+		a.clearForKey(&stores[i])
+	}
 	fault, faulted := a.fault, a.faulted
 	a.storeAll(stores)
 	a.fault, a.faulted = fault, faulted
 	a.stashing = false
+}
+
+// clearForKey clears a slot of the frame in frameReg that the return makes part of a key, unless all of it will
+// be written: keys of equal strings must be equal behind the end of the string, too.
+func (a *assembler) clearForKey(s *layout.Slot) {
+	ret := a.probe.Return
+	if s.Size == 8 || ret == nil || !slices.ContainsFunc(ret.Updates, func(u layout.Update) bool { return slices.Contains(u.Kept, s.Index) }) {
+		return
+	}
+	for off := uint32(0); off < s.Size; off += 8 {
+		a.emit(storeZero(frameReg, int16(bpf.FrameData+int(s.Off+off))))
+	}
 }
 
 // returnProgram emits the program for the return of a call.

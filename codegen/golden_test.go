@@ -103,7 +103,7 @@ var (
 	filtered    = codegen.Options{Arch: "amd64", Filtered: true, Limited: true, Stacks: true}
 	inNamespace = codegen.Options{Arch: "amd64", Namespace: true}
 	arm64       = codegen.Options{Arch: "arm64"}
-	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234}
+	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234, SelfOffset: 1304}
 	addingSome  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Filtered: true}
 	addingMany  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Shared: true}
 )
@@ -155,6 +155,9 @@ var listings = []struct {
 	{"fentry-stack", "send(count()[$stack])", layout.MethodFentry, adding},
 	{"fentry-stack-filtered", "send(count()[$stack])", layout.MethodFentry, addingSome},
 	{"fentry-keys", "send(hist(count)[it->flags, $comm])", layout.MethodFentry, adding},
+	{"fentry-hist", "send(hist((signed char)count))", layout.MethodFentry, adding},
+	{"fentry-pointer-key", "send(count()[(unsigned long)it->path])", layout.MethodFentry, adding},
+	{"fentry-kept-bytes", "send(count()[buf(it->path, 3), return])", layout.MethodFentry, adding},
 	{"fentry-duration", "send(return < 0, quantiles($duration), lhist(count, 0, 64, 8))", layout.MethodFentry, adding},
 	{"fsession-kept-key", "send(count()[it->flags, return])", layout.MethodFsession, adding},
 	{"fsession-duration-hist", "send(hist($duration, 4))", layout.MethodFsession, adding},

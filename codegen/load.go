@@ -27,7 +27,7 @@ const (
 // load reads a number from memory into R0.
 func (a *assembler) load(t *expr.Load, u use) {
 	how := a.access(t)
-	if how != accessRead && how != accessRecord && u == useNumber && pointsToStruct(t.T) {
+	if (how == accessDirect || how == accessCast) && u == useNumber && a.findsPointer(t) {
 		how = accessRead // a direct load would give a pointer, and the verifier allows no arithmetic on it
 	}
 	switch how {
@@ -246,6 +246,18 @@ func (a *assembler) loadsPointer(t *expr.Load) bool {
 	return structBehind(walk(target, uint32(t.Off), t.Width, 0)) != nil
 }
 
+// findsPointer reports whether the verifier finds a pointer for a direct load, whatever it points to: since
+// Linux 6.17 it takes pointers to numbers and to void, too, for addresses of read-only memory.
+func (a *assembler) findsPointer(t *expr.Load) bool {
+	target, _ := typedTarget(t.Addr.Type())
+	found := walk(target, uint32(t.Off), t.Width, 0)
+	if found == nil {
+		return false
+	}
+	_, ok := btf.UnderlyingType(found).(*btf.Pointer)
+	return ok
+}
+
 // sameToVerifier reports whether a load of want is still right if the verifier takes it for
 // a load of found. In a union the verifier may pick another member, and if that one is a
 // pointer, its value can only be dereferenced as such.
@@ -284,11 +296,6 @@ func typedTarget(t btf.Type) (btf.Type, bool) {
 	}
 	target := structBehind(p)
 	return target, target != nil
-}
-
-func pointsToStruct(t btf.Type) bool {
-	_, ok := typedTarget(t)
-	return ok
 }
 
 // maxWalk bounds the recursion into nested structs of corrupt BTF.

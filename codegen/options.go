@@ -36,6 +36,8 @@ type Options struct {
 	Tables bpf.Tables
 	// Self is this process, by the kernel's own PIDs, whose calls are not added up; 0: none.
 	Self uint32
+	// SelfOffset is where a task_struct has that number (tgid); 0: not known.
+	SelfOffset uint32
 	// Stash says where the frames of calls in flight are; see StashFor, which serves all
 	// probes. With the zero value, Compile makes a stash for the one probe.
 	Stash bpf.Stash

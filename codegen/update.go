@@ -21,17 +21,30 @@ const (
 
 // add adds a call to its tables. Like sending, it leaves out calls of ksnoop itself.
 func (a *assembler) add(updates []layout.Update) {
-	if self := a.target.Self; self != 0 {
-		a.say("a call of our own?")
-		a.helper(asm.FnGetCurrentPidTgid)
-		a.emit(asm.RSh.Imm(asm.R0, 32), asm.JEq.Imm(asm.R0, int32(self), a.drop))
-	}
+	a.unlessSelf()
 	if len(updates) > 1 || a.target.Shared {
 		a.keepContext()
 	}
 	for i := range updates {
 		a.update(&updates[i])
 	}
+}
+
+// unlessSelf leaves out calls of ksnoop itself. Linux 7.0 and later have no call in it: they inline the helper.
+func (a *assembler) unlessSelf() {
+	self := int32(a.target.Self)
+	if self == 0 {
+		return
+	}
+	a.say("a call of our own?")
+	if a.target.SelfOffset == 0 {
+		a.helper(asm.FnGetCurrentPidTgid)
+		a.emit(asm.RSh.Imm(asm.R0, 32))
+	} else {
+		a.helper(asm.FnGetCurrentTaskBtf)
+		a.emit(asm.LoadMem(asm.R0, asm.R0, int16(a.target.SelfOffset), asm.Word))
+	}
+	a.emit(asm.JEq.Imm(asm.R0, self, a.drop))
 }
 
 // wholly decides whether a call is wanted, and adds it to its tables. With one table only the end has a
@@ -199,7 +212,13 @@ func (a *assembler) accumulate(g *expr.Aggregation, u *layout.Update) {
 		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
 		a.addOne(0)
 		a.twice(func() { a.raise(g, 2, true) }, func() { a.raise(g, 3, false) })
-	case expr.AggHist, expr.AggLHist:
+	case expr.AggHist:
+		if g.Sub == 0 {
+			a.countPower(g)
+			return
+		}
+		a.countBucket(g, 0)
+	case expr.AggLHist:
 		a.countBucket(g, 0)
 	case expr.AggQuantiles:
 		a.emit(asm.Mov.Reg(asm.R2, asm.R0))
@@ -259,7 +278,55 @@ func (a *assembler) countBucket(g *expr.Aggregation, word int) {
 	a.place(beyond)
 }
 
-// exponential sets bucketReg to the bucket of R0, as expr.Aggregation.Bucket does, less what it returns.
+// smallNumbers is where the search for a bucket begins: most numbers of 8 bytes are less.
+const smallNumbers = 1 << 16
+
+// countPower adds 1 to the bucket of the value in R0, which is one of the powers of two. It searches among the
+// bounds of the buckets: to compute the bucket takes twice as many instructions.
+func (a *assembler) countPower(g *expr.Aggregation) {
+	size, signed, _ := expr.Number(g.Value.Type())
+	counted, mid := a.label("counted"), 0
+	if signed {
+		negative := a.label("negative")
+		a.emit(asm.JSLT.Imm(asm.R0, 0, negative))
+		a.later = append(a.later, func() {
+			a.place(negative)
+			a.addOne(0)
+			a.emit(asm.Ja.Label(counted))
+		})
+	}
+	if size == 8 {
+		mid = g.Bucket(smallNumbers)
+	}
+	a.searchPower(g, 1, g.Buckets(), mid, counted)
+	a.place(counted)
+}
+
+// searchPower searches from bucket first on and before last. It begins at mid; 0: in the middle.
+func (a *assembler) searchPower(g *expr.Aggregation, first, last, mid int, counted string) {
+	if first == last-1 {
+		a.addOne(first)
+		a.emit(asm.Ja.Label(counted))
+		return
+	}
+	if mid == 0 {
+		mid = (first + last) / 2
+	}
+	above := a.label("above")
+	low, _ := g.Bounds(mid)
+	if fitsImm(low - 1) {
+		a.emit(asm.JGT.Imm(asm.R0, int32(low-1), above))
+	} else {
+		a.constant(asm.R2, low)
+		a.emit(asm.JGE.Reg(asm.R0, asm.R2, above))
+	}
+	a.searchPower(g, first, mid, 0, counted)
+	a.place(above)
+	a.searchPower(g, mid, last, 0, counted)
+}
+
+// exponential sets bucketReg to the bucket of R0, as expr.Aggregation.Bucket does where a power of two has several
+// buckets, less what it returns.
 func (a *assembler) exponential(g *expr.Aggregation, found string) (less int) {
 	size, signed, _ := expr.Number(g.Value.Type())
 	sub, first := int32(g.Sub), int32(0)
@@ -277,10 +344,6 @@ func (a *assembler) exponential(g *expr.Aggregation, found string) (less int) {
 		}
 		a.emit(asm.Ja.Label(found))
 	})
-	if sub == 0 {
-		a.logarithm(size, 1+first)
-		return 1 - int(first)
-	}
 	a.logarithm(size, -sub)
 	a.emit(asm.RSh.Reg(asm.R0, bucketReg), // its highest bit counts as one more power
 		asm.LSh.Imm(bucketReg, sub), asm.Add.Reg(bucketReg, asm.R0))

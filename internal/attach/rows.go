@@ -8,8 +8,10 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/summary"
@@ -68,10 +70,24 @@ func (t *Tracer) makeTables(s *bpf.Settings) error {
 	}
 	s.Tables, t.options.Code.Tables = r.layout, r.layout
 	if !s.TraceSelf {
-		t.options.Code.Self = t.pids.self
+		t.options.Code.Self, t.options.Code.SelfOffset = t.pids.self, t.selfOffset()
 	}
 	t.options.Log.Debug(fmt.Sprintf("tables in %d parts: %.1f MiB", r.layout.Shards(), mebibytes(r.layout.Size())))
 	return nil
+}
+
+// selfOffset returns where a task has the number of its process; 0 if the types of the running kernel do not tell.
+func (t *Tracer) selfOffset() uint32 {
+	if t.options.untyped() {
+		return 0
+	}
+	types, err := t.options.Kernel.BTF()
+	var task *btf.Struct
+	if err != nil || types.TypeByName("task_struct", &task) != nil {
+		return 0
+	}
+	offset, _ := codegen.MemberOffset(task, "tgid")
+	return offset
 }
 
 // layTables finds room for as many keys as are wanted; 0: for many.

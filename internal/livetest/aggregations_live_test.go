@@ -198,6 +198,7 @@ func TestLiveAddedExact(t *testing.T) {
 		{"at the end", "vfs_read(count == 47, count()[$tid])", 0, 0},
 		{"every 100 ms", "vfs_read(count == 47, count()[$tid])", 100 * time.Millisecond, 0},
 		{"too many keys", "vfs_read(count == 47, count()[$time])", 0, 1000},
+		{"alike but for their last bytes", "vfs_read(count == 47, count()[$time << 48])", 0, 4096},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each := each

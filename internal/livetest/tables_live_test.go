@@ -29,6 +29,7 @@ func TestLiveTables(t *testing.T) {
 		want   string // a regular expression
 	}{
 		{"vfs_read(count == 47, count())", "text", `\n    1,000\n`},
+		{"vfs_read(count == 47, count()[file->private_data])", "text", `\n +NULL +1,000\n`},
 		{"vfs_read(count == 47, hist(count)[$comm])", "text", `"workload"(.|\n)*\[32B, 64B\)  1,000  \|@+\|`},
 		{"vfs_read(count == 47, stats(return)[return])", "text", ` 47 +1,000 +47B +47\.00B +47B +45\.898KiB\n`},
 		{"vfs_read(count == 47, count()[$ustack])", "text", `\n    1,000\n +\S`},
