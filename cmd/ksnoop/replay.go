@@ -76,6 +76,7 @@ without parentheses shows all that was recorded of a function.`),
 	flags.Var(&f.expect, "expect", expectUsage)
 	flags.BoolVar(&f.join, "join", false, "print a call as one block, when it returns")
 	f.look.add(flags)
+	flags.VarPF(choiceFlag{&f.tree}, "trace", "T", "every call of sessions that were recorded with -T, as without this option; -T=no: their stacks only").NoOptDefVal = "true"
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the addresses of stacks of sessions")
 	f.branches.add(flags)
 	f.ask.add(flags)
@@ -94,6 +95,7 @@ type replayFlags struct {
 	stats    bool
 	expect   expectFlag
 	look     lookFlags
+	tree     *bool // show every call of sessions; nil: if they have them
 	verbose  bool
 	output   outputFlags
 	ask      askFlags
@@ -330,10 +332,19 @@ func (f *replayFlags) fits(r *record.Reader) error {
 	switch info := r.Info().Sessions; {
 	case info == nil && f.look.noStack:
 		return usagef("--no-stack is about sessions, and calls were recorded")
-	case f.look.noStack && !info.Traced && !info.Branches:
+	case info == nil && f.tree != nil:
+		return usagef("-T is about sessions, and calls were recorded")
+	case f.tree != nil && *f.tree && !info.Traced:
+		return usagef("-T goes with what was recorded with -T: these sessions have the calls of their stacks only")
+	case f.look.noStack && !f.calls(info) && !info.Branches:
 		return usagef("--no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack")
 	}
 	return nil
+}
+
+// calls reports whether every call of sessions is shown that were recorded in some way.
+func (f *replayFlags) calls(how *record.Sessions) bool {
+	return how.Traced && (f.tree == nil || *f.tree)
 }
 
 // write prints what is shown of a recording.
@@ -352,10 +363,13 @@ func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	p := picture{compact: f.compact, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options, Number: s.number}}
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
-		p.sessions = f.look.sessions(how, f.verbose, f.branches.options(), out.Writer)
+		shown := *how
+		shown.Traced = f.calls(how)
+		shown.Live = how.Live && shown.Traced && !f.output.format.whole()
+		p.sessions = f.look.sessions(&shown, f.verbose, f.branches.options(), out.Writer)
 		printer, err := f.output.format.sessions(&p)
 		keep, err2 := s.ask.keepSession(p.plain())
-		return &show.Sessions{Plan: s.Plan(), Traced: how.Traced, Live: how.Live && !f.output.format.whole(), Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
+		return &show.Sessions{Plan: s.Plan(), Traced: how.Traced, Live: shown.Live, StacksOnly: how.Traced && !shown.Traced, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 	}
 	p.withTails(recordedTails(s.Kernel()))
 	p.tails.Branches = f.branches.options()

@@ -249,6 +249,32 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestReplayTree: of sessions that were recorded with -T, the stacks alone can be shown; the calls of others are not
+// there to be shown.
+func TestReplayTree(t *testing.T) {
+	const traced = "../../testdata/sessions.ks"
+	whole, _, _ := ran("replay", traced)
+	head, rest, _ := strings.Cut(whole, "\n\n")
+	calls, stack, found := strings.Cut(rest, "\n\n")
+	if !found || !strings.HasPrefix(calls, "FUNCTION CALLS") {
+		t.Fatalf("a session without calls, or without a stack:\n%s", whole)
+	}
+	untraced, of := hostileRecording(t, "harmless", true), hostileRecording(t, "harmless", false)
+	for _, c := range []struct{ option, file, stdout, says string }{
+		{"-T", traced, whole, ""},
+		{"-T=no", traced, head + "\n\n" + stack, ""},
+		{"-T", untraced, "", "ksnoop: " + untraced + ": -T goes with what was recorded with -T: these sessions have the calls of their stacks only\n"},
+		{"-T", of, "", "ksnoop: " + of + ": -T is about sessions, and calls were recorded\n"},
+	} {
+		if stdout, stderr, _ := ran("replay", c.option, c.file); stdout != c.stdout || stderr != c.says {
+			t.Errorf("%s %s: %q, %q", c.option, c.file, stdout, stderr)
+		}
+	}
+	if stdout, _, _ := ran("replay", "-T=no", "--format", "json", traced); strings.Contains(stdout, `"trace":`) || !strings.Contains(stdout, `"calls":`) {
+		t.Errorf("JSON has what was left out: %s", stdout)
+	}
+}
+
 // TestReplayNoStack: sessions that were recorded without calls and branches are nothing but a
 // stack, as trace says of them, and calls have none of that kind.
 func TestReplayNoStack(t *testing.T) {

@@ -117,6 +117,29 @@ func (f yesNoFlag) Set(s string) (err error) {
 	return err
 }
 
+// A choiceFlag is a yesNoFlag that need not be given.
+type choiceFlag struct{ value **bool }
+
+var _ pflag.Value = choiceFlag{}
+
+// String implements pflag.Value.
+func (f choiceFlag) String() string {
+	if f.value == nil || *f.value == nil {
+		return ""
+	}
+	return strconv.FormatBool(**f.value)
+}
+
+// Type implements pflag.Value.
+func (choiceFlag) Type() string { return "bool" }
+
+// Set implements pflag.Value.
+func (f choiceFlag) Set(s string) error {
+	yes, err := parseYesNo(s)
+	*f.value = &yes
+	return err
+}
+
 func parseYesNo(s string) (bool, error) {
 	switch strings.ToLower(s) {
 	case "y", "yes", "true", "1":

@@ -14,6 +14,7 @@ import (
 type Sessions struct {
 	Plan         *plan.Plan
 	Traced, Live bool // as in session.Decoder
+	StacksOnly   bool // leave out the calls that Traced has brought
 	Printer      SessionPrinter
 	Count        uint64 // stop after so many; 0: never
 	// Keep reports whether a session, or a part of one, is shown. Nil shows all.
@@ -50,6 +51,9 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 			} else if !keep {
 				continue
 			}
+		}
+		if v.StacksOnly {
+			s.Trace = nil
 		}
 		if err := w.put(v.Printer.AppendSession(w.buf[:0], s)); err != nil {
 			return err
