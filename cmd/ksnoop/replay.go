@@ -70,7 +70,7 @@ without parentheses shows all that was recorded of a function.`),
 	flags.SortFlags = false
 	f.follow.add(flags)
 	flags.BoolVar(&f.info, "info", false, "print what is in the recording instead: kernel, SPECs, functions, times, losses, sizes")
-	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after so many records or sessions")
+	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after `N` records or sessions")
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
 	flags.Var(&f.expect, "expect", expectUsage)

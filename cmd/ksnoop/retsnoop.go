@@ -87,7 +87,7 @@ func (f attachFlag) String() string {
 }
 
 // Type implements pflag.Value.
-func (attachFlag) Type() string { return "string" }
+func (attachFlag) Type() string { return "METHOD" }
 
 // Set implements pflag.Value.
 func (f attachFlag) Set(s string) error {

@@ -36,6 +36,7 @@ call with its result. SPECs beside -e add values to calls:
     ksnoop -c fs -T -x ENOENT -- cat /no/such/file
 
 "ksnoop SPEC" is short for "ksnoop trace SPEC".`)
+	root.Example = "" // that of trace
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()
 	root.Flags().BoolP("version", "V", false, "print the version")
@@ -43,6 +44,8 @@ call with its result. SPECs beside -e add values to calls:
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c.Flags(), flagError(err))} })
 	trace := newTraceCommand(status)
 	root.AddCommand(trace, newReplayCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
+	root.AddCommand(newTopics()...)
+	setUsage(root)
 	root.SuggestionsMinimumDistance = 2 // two neighbours swapped
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {

@@ -64,6 +64,11 @@ func newTraceCommand(status *int) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace SPEC... [-- COMMAND [ARG]...]",
 		Short: "Print every call of a function that meets the predicates",
+		Example: `  ksnoop trace 'vfs_read(count, file->f_flags)'
+  ksnoop trace 'do_sys_openat2(ustr(filename), return == -ENOENT)' -- cat /nope
+  ksnoop trace -e do_sys_openat2 -a 'path_*' -x ENOENT -- cat /nope
+  ksnoop trace --every 5s 'vfs_*(hist($duration)[$func])'
+  ksnoop trace --record calls.ks 'vfs_read(*file, return < 0)'`,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.configHelp {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A flagGroup is a part of the options of a command, as --help lists them: the common ones first.
+type flagGroup struct {
+	title string
+	flags string // names
+}
+
+// flagGroups are the groups of the commands that have many options. Options that are in none come last, but for the
+// command ksnoop itself: all of its options are those of trace.
+var flagGroups = map[string][]flagGroup{
+	"ksnoop": {
+		{"Common flags of trace", "pid comm count for stack entry allow capture-args format output record"},
+	},
+	"trace": {
+		{"Which calls", "pid comm count for rate tid uid cgroup follow not-pid not-comm deny no-irq inlined user"},
+		{"What to show", "stack caller ustack lbr lbr-max unfiltered compact join summary every keys symbolize color redact types-only"},
+		{"Sessions", "entry allow preset trace capture-args only-errors except-errors longer success interim inject live hung args args-width no-stack full-stacks sessions"},
+		{"Output", "format output record print force full rotate keep flight trigger expect stats json-strings weight latency"},
+		{"Attaching", "attach kprobes kprobe-multi fentries max-cpu ringbuf in-flight btf base vmlinux"},
+		{"Debugging", "dry-run explain verbose debug"},
+	},
+	"replay": {
+		{"Which calls", "pid comm count since until grep tid not-pid not-comm"},
+		{"What to show", "info summary compact join lbr-max unfiltered color"},
+		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
+		{"Output", "follow format output force expect stats json-strings weight"},
+	},
+}
+
+// usageTemplate is cobra's, with groups of options. A command without groups has one.
+const usageTemplate = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} [command]{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasHelpSubCommands}}
+
+Pages of help:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
+  {{$.CommandPath}} help {{rpad .Name 9}} {{.Short}}{{end}}{{end}}{{end}}{{flagUsages .}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} trace --help" lists all flags, "{{.CommandPath}} help COMMAND" explains a command or a page.{{end}}
+`
+
+// setUsage has a command and those below it list their options in groups.
+func setUsage(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagUsages", flagUsages)
+	root.SetUsageTemplate(usageTemplate)
+}
+
+// flagUsages returns the options of a command. On a terminal, lines are as wide as that.
+func flagUsages(c *cobra.Command) string {
+	columns := 0
+	if tell := columnsOf(c.Root().OutOrStdout()); tell != nil {
+		columns = tell()
+	}
+	var text strings.Builder
+	put := func(title string, flags []*pflag.Flag) {
+		group := pflag.NewFlagSet(title, pflag.ContinueOnError)
+		group.SortFlags = false
+		for _, f := range flags {
+			group.AddFlag(f)
+		}
+		if group.HasAvailableFlags() {
+			text.WriteString("\n\n" + title + ":\n" + strings.TrimRight(group.FlagUsagesWrapped(columns), "\n"))
+		}
+	}
+	groups := flagGroups[c.Name()]
+	listed := map[string]bool{}
+	for _, g := range groups {
+		var flags []*pflag.Flag
+		for name := range strings.FieldsSeq(g.flags) {
+			listed[name] = true
+			flags = append(flags, c.LocalFlags().Lookup(name))
+		}
+		put(g.title, flags)
+	}
+	var rest []*pflag.Flag
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !listed[f.Name] && (c.HasParent() || f.Name == "help" || f.Name == "version") {
+			rest = append(rest, f)
+		}
+	})
+	title := "Flags"
+	if len(groups) > 0 {
+		title = "Other flags"
+	}
+	put(title, rest)
+	return text.String()
+}
