@@ -55,7 +55,7 @@ func TestPreemptCount(t *testing.T) {
 		} else {
 			var lines []string
 			for _, ins := range f.Insns {
-				line, _ := disassembled(ins)
+				line, _ := codegen.FormatInstruction(ins)
 				lines = append(lines, line)
 			}
 			got = strings.Join(lines, "; ")

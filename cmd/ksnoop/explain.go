@@ -115,11 +115,11 @@ func explainProgram(b *strings.Builder, when string, functions []bpf.Subprogram)
 			if label := ins.Symbol(); label != "" {
 				fmt.Fprintf(b, "  %s:\n", label)
 			}
-			text := fmt.Sprintf("%v", ins)
-			if ref := ins.Reference(); ref != "" && !strings.Contains(text, ref) {
-				text += " → " + ref
+			text, ok := codegen.FormatInstruction(ins)
+			if !ok {
+				text = fmt.Sprint(ins)
 			}
-			fmt.Fprintf(b, "%8d: %s\n", i, text)
+			fmt.Fprintf(b, "%8d: (%02x) %s\n", i, uint8(ins.OpCode), text)
 		}
 	}
 }

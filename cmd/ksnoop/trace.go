@@ -69,7 +69,7 @@ func newTraceCommand(status *int) *cobra.Command {
   ksnoop trace -e do_sys_openat2 -a 'path_*' -x ENOENT -- cat /nope
   ksnoop trace --every 5s 'vfs_*(hist($duration)[$func])'
   ksnoop trace --record calls.ks 'vfs_read(*file, return < 0)'`,
-		Args:  cobra.ArbitraryArgs,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.configHelp {
 				_, err := io.WriteString(c.OutOrStdout(), configHelp())
