@@ -4,7 +4,7 @@
 //
 //	testrun [-unit] [-live [-all] [-debuginfo] [-table FILE]] [-bench] [-run REGEXP] [PACKAGE…]
 //
-// Unit tests run here, with the race detector. Live tests, which are those
+// Unit tests run here, with the race detector but for those of norace.go. Live tests, which are those
 // named TestLive… in files named …_live_test.go, run in a guest of each kernel
 // of $KSNOOP_KERNELS: all packages' test programs in one boot. Behind a kernel's
 // name ":smoke" asks for one test of each feature only, see smoke.go. Without -all,
@@ -20,8 +20,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm"
@@ -87,7 +91,34 @@ func run(ctx context.Context, o options) (bool, error) {
 }
 
 func unitTests(ctx context.Context, o options, t *tally) error {
-	args := append([]string{"test", "-race", "-json", "-skip", "^TestLive", "-timeout", unitTimeout().String()}, o.packages...)
+	list := exec.CommandContext(ctx, "go", append([]string{"list"}, o.packages...)...)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return err
+	}
+	rows := unitRuns(strings.Fields(string(out)))
+	tallies := make([]tally, len(rows))
+	var g errgroup.Group
+	for i, row := range rows {
+		tallies[i].w = t.w
+		g.Go(func() error {
+			var errs []error
+			for _, r := range row {
+				errs = append(errs, unitTest(ctx, o, r, &tallies[i]))
+			}
+			return errors.Join(errs...)
+		})
+	}
+	err = g.Wait()
+	for i := range tallies {
+		t.add(&tallies[i])
+	}
+	return err
+}
+
+func unitTest(ctx context.Context, o options, r unitRun, t *tally) error {
+	args := slices.Concat([]string{"test", "-json", "-timeout", unitTimeout().String()}, r.flags, r.packages)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, contention()), vm.KernelsEnv+"="+kernelList(o.kernels))
 	cmd.Stderr = os.Stderr
