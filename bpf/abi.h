@@ -373,6 +373,9 @@ struct kept_stack {
 	__u32 tgid;  /* whose stack it is; 0: of the kernel */
 	__u32 count; /* of addresses */
 	__u64 address[KEPT_STACK_MAX + 1]; /* innermost first */
+	char comm[COMM_LEN]; /* of a process: the thread that had the stack first, */
+	__u32 tid;	     /* and its number */
+	__u32 pad;
 };
 
 /* ---- the engine itself ---- */

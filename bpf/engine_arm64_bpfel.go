@@ -239,6 +239,9 @@ type engineKeptStack struct {
 	Tgid    uint32
 	Count   uint32
 	Address [128]uint64
+	Comm    [16]int8
+	Tid     uint32
+	Pad     uint32
 }
 
 type engineKind uint32

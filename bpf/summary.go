@@ -307,7 +307,8 @@ func (t *Tables) Clear(memory []byte, half int) {
 
 // A KeptStack is a stack that a key names by its number.
 type KeptStack struct {
-	PID       uint32 // whose it is; 0: the kernel's
+	PID, TID  uint32   // whose it is, and the thread that had it first; 0: the kernel's
+	Comm      [16]byte // NUL-padded
 	Addresses []uint64
 }
 
@@ -321,7 +322,8 @@ func DecodeKeptStack(raw []byte) KeptStack {
 		return KeptStack{}
 	}
 	le := binary.LittleEndian
-	s := KeptStack{PID: le.Uint32(raw[unsafe.Offsetof(l.Tgid):])}
+	s := KeptStack{PID: le.Uint32(raw[unsafe.Offsetof(l.Tgid):]), TID: le.Uint32(raw[unsafe.Offsetof(l.Tid):])}
+	copy(s.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	for i := range min(int(le.Uint32(raw[unsafe.Offsetof(l.Count):])), keptStackMax) {
 		s.Addresses = append(s.Addresses, le.Uint64(raw[int(unsafe.Offsetof(l.Address))+wordSize*i:]))
 	}

@@ -210,6 +210,10 @@ FUNC __u32 ks_new_stack(__u64 *address, __u64 hash, __u32 count, __u32 tgid)
 				continue;
 			k->tgid = tgid;
 			k->count = count;
+			if (tgid) { // by its name it is known later whether the process still runs the same program
+				k->tid = bpf_get_current_pid_tgid();
+				bpf_get_current_comm(k->comm, COMM_LEN);
+			}
 			bpf_probe_read_kernel(k->address, count * sizeof(*address) & (KEPT_STACK_BYTES - 1), address);
 			__sync_lock_test_and_set(&k->hash, hash);
 			return at + 1;

@@ -194,5 +194,5 @@ func (t *Tracer) Stack(number uint64, _ bool) (s summary.Stack, ok bool) {
 		return s, false
 	}
 	kept := bpf.DecodeKeptStack(raw)
-	return summary.Stack{Addresses: kept.Addresses, Cut: kept.Full(), Task: bpf.Event{PID: kept.PID, TID: kept.PID}}, true
+	return summary.Stack{Addresses: kept.Addresses, Cut: kept.Full(), Task: bpf.Event{PID: kept.PID, TID: kept.TID, Comm: kept.Comm}}, true
 }
