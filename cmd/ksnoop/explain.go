@@ -50,6 +50,10 @@ func explainProbe(b *strings.Builder, p *plan.Probe) {
 	}
 	shape := "entry and return are sent separately"
 	switch {
+	case p.Aggregates() && p.Return != nil && len(p.Return.Updates) > 0:
+		shape = "calls are added up when they return, and no record is sent"
+	case p.Aggregates():
+		shape = "calls are added up when they begin, and no record is sent"
 	case p.Joined && p.Stashed:
 		shape = "one record for a call, stashed at entry and sent at return"
 	case p.Joined:

@@ -43,12 +43,17 @@ func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Write
 	case f.expect.text != "":
 		return usagef("--expect goes with one FILE, or the parts of one run")
 	}
+	for _, m := range runs {
+		if err := checkSummed(m.plan(), f.all); err != nil {
+			return err
+		}
+	}
 	out, err := f.output.open(stdout)
 	if err != nil {
 		return err
 	}
 	out.keep()
-	if out.file != nil { // else it is seen
+	if f.unseen(out) {
 		defer slow(stderr, reading(fmt.Sprintf("%d recordings", len(names))))()
 	}
 	err = f.mergeTo(out, runs, stderr)
@@ -120,7 +125,7 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 	show.Merge(out, merged, f.count)
 	var errs []error
 	for _, m := range runs {
-		err := errors.Join(m.Err, m.View.End(out, m.losses(), m.Err))
+		err := errors.Join(m.Err, m.Merged.End(m.losses()))
 		if statusOf(err) == exitPipe {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,6 +91,17 @@ func TestReplayMergedJSON(t *testing.T) {
 	for i, name := range names {
 		if alone, _, _ := ran("replay", "--format", "json", name); lines[i] != alone {
 			t.Errorf("%s alone:\n%s\ntogether with the other:\n%s", name, alone, lines[i])
+		}
+	}
+}
+
+// TestMergedSums: what is added up of several hosts is said to be of them.
+func TestMergedSums(t *testing.T) {
+	other := hostileRecording(t, "harmless", false)
+	for _, args := range [][]string{{"--summary"}, {"*(count())"}} {
+		stdout, stderr, _ := ran(append([]string{"replay", "../../testdata/calls.ks", other}, args...)...)
+		if marks := regexp.MustCompile(`(?m)^--- on .*\n.*count\(\)`).FindAllString(stdout, -1); len(marks) != 2 || !strings.HasPrefix(marks[0], "--- on guest, ") {
+			t.Errorf("%q: %q in\n%s%s", args, marks, stdout, stderr)
 		}
 	}
 }

@@ -85,8 +85,13 @@ type countFlag struct {
 
 var _ pflag.Value = countFlag{}
 
-// String implements pflag.Value. The text is that of the default: none.
-func (countFlag) String() string { return "" }
+// String implements pflag.Value.
+func (f countFlag) String() string {
+	if f.count != nil && *f.count > 0 {
+		return strconv.FormatUint(*f.count, 10)
+	}
+	return presetFlag{f.presets}.String()
+}
 
 // Type implements pflag.Value.
 func (countFlag) Type() string { return "N|PRESET" }
@@ -112,7 +117,12 @@ type presetFlag struct{ names *[]string }
 var _ pflag.Value = presetFlag{}
 
 // String implements pflag.Value.
-func (presetFlag) String() string { return "" }
+func (f presetFlag) String() string {
+	if f.names == nil {
+		return ""
+	}
+	return strings.Join(*f.names, ",")
+}
 
 // Type implements pflag.Value.
 func (presetFlag) Type() string { return "PRESET" }

@@ -67,6 +67,7 @@ without parentheses shows all that was recorded of a function.`),
 		},
 	}
 	flags := c.Flags()
+	f.all = flags
 	flags.SortFlags = false
 	f.follow.add(flags)
 	flags.BoolVar(&f.info, "info", false, "print what is in the recording instead: kernel, SPECs, functions, times, losses, sizes")
@@ -99,6 +100,7 @@ type replayFlags struct {
 	verbose  bool
 	output   outputFlags
 	ask      askFlags
+	all      *pflag.FlagSet
 }
 
 // check refuses arguments and options that make no sense together. The first n arguments are
@@ -186,7 +188,7 @@ func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer)
 
 // show prints what is asked for of a run.
 func (f *replayFlags) show(name string, s *shown, stdout, stderr io.Writer) error {
-	if err := f.output.format.takes(s.plan()); err != nil {
+	if err := errors.Join(checkSummed(s.plan(), f.all), f.output.format.takes(s.plan())); err != nil {
 		return err
 	}
 	out, err := f.output.open(stdout)
@@ -202,7 +204,7 @@ func (f *replayFlags) show(name string, s *shown, stdout, stderr io.Writer) erro
 		sayNotes(stderr, a)
 	}
 	done := func() {}
-	if out.file != nil { // else it is seen
+	if f.unseen(out) {
 		done = slow(stderr, reading(name))
 	}
 	t, err := f.write(s, out)
@@ -226,6 +228,13 @@ func (f *replayFlags) show(name string, s *shown, stdout, stderr io.Writer) erro
 	s.sayNone(stderr, t)
 	s.sayMore(stderr)
 	return f.expect.check(t, undecided)
+}
+
+// unseen reports whether nobody may see for a while what is printed: it goes elsewhere, or is printed at the end, or
+// may be left out.
+func (f *replayFlags) unseen(out *printout) bool {
+	columns := columnsOf(out.Writer)
+	return out.file != nil || columns == nil || columns() == 0 || f.output.format.whole() || f.output.format.options.summary || f.ask.grep != ""
 }
 
 // unfinished says of a recording that ends too early if that is since it is still being written.
@@ -299,7 +308,7 @@ func (s *shown) counted() iter.Seq2[[]byte, error] {
 
 // sayNone says that filters have left out all that was recorded.
 func (s *shown) sayNone(w io.Writer, t *show.Tally) {
-	if t.Records == 0 && s.read > 0 && !s.summed {
+	if a := s.answered(); t.Records == 0 && s.read > 0 && !s.summed && (a == nil || a.Counts().Faults == 0) {
 		fmt.Fprintln(w, "ksnoop: nothing of what was recorded is what was asked for: see ksnoop replay --info")
 	}
 }

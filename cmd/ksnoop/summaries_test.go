@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func TestReplaySums(t *testing.T) {
 		{"stacks", "vfs_read(count()[$stack])", "folded", "entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_read;vfs_read 3\n"},
 		{"metrics", "vfs_read(count()[return])", "prometheus", "# HELP ksnoop_calls_total Calls.\n# TYPE ksnoop_calls_total counter\n" +
 			`ksnoop_calls_total{table="0",spec="vfs_read(count()[return])",item="count()",return="33"} 3` + "\n# HELP ksnoop_lost_total What is missing in the other metrics, by cause.\n# TYPE ksnoop_lost_total counter\n"},
-		{"none", "vfs_read(count > 33, count())", "text", "vfs_read: count()\n    no calls\n\n"},
+		{"none", "vfs_read(count > 33, count())", "text", "vfs_read(count > 33): count()\n    no calls\n\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if stdout, stderr, status := ran("replay", "--format", c.format, threeReads, c.spec); status != 0 || stdout != c.want || (stderr == "") != (c.name != "none") {
@@ -40,6 +41,48 @@ func TestReplaySums(t *testing.T) {
 	}
 	if _, stderr, status := ran("replay", "--format", "prometheus", threeReads); status != 2 || !strings.Contains(stderr, "ask for count()") {
 		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
+// TestSumsOfCutRecording: what a recording still has is added up, and that it was cut off is said.
+func TestSumsOfCutRecording(t *testing.T) {
+	whole, err := os.ReadFile(threeReads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.ks")
+	for n := len(whole) - 1; n > 0; n -= 512 {
+		if err := os.WriteFile(cut, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		calls, _, _ := ran("replay", "--compact", cut)
+		shown := strings.Count(calls, "vfs_read(")
+		if shown == 0 {
+			break
+		}
+		stdout, stderr, status := ran("replay", cut, "vfs_read(count())")
+		if want := fmt.Sprintf("vfs_read: count()\n    %d\n\n", shown); stdout != want || status != 1 || !strings.Contains(stderr, "cut off") {
+			t.Errorf("%d bytes: status %d, %s%s", n, status, cmp.Diff(want, stdout), stderr)
+		}
+	}
+}
+
+// TestSumsRefused: options about calls that are shown do nothing where all are added up.
+func TestSumsRefused(t *testing.T) {
+	types := typesFile(t)
+	for _, option := range []string{"-c 3", "--rate 1/s", "--expect 0", "--join", "--compact", "--stack", "--caller", "--ustack", "-B=any"} {
+		_, stderr, status := ran(append(strings.Fields(option), "--explain", "--btf", types, "vfs_read(count())")...)
+		if name, _, _ := strings.Cut(strings.Fields(option)[0], "="); status != exitUsage || stderr != "ksnoop: "+name+" is about calls that are shown, and SPECs that add calls up show none\n" {
+			t.Errorf("%s: status %d, %s", option, status, stderr)
+		}
+		if _, stderr, status := ran(append(strings.Fields(option), "--explain", "--btf", types, "vfs_read(count())", "vfs_read")...); strings.Contains(stderr, "add calls up show none") {
+			t.Errorf("%s beside calls that are shown: status %d, %s", option, status, stderr)
+		}
+	}
+	for _, option := range []string{"-c 3", "--grep x", "--expect 0", "--join"} {
+		if _, stderr, status := ran(append([]string{"replay", threeReads, "vfs_read(count())"}, strings.Fields(option)...)...); status != exitUsage || !strings.Contains(stderr, "show none") {
+			t.Errorf("replay %s: status %d, %s", option, status, stderr)
+		}
 	}
 }
 

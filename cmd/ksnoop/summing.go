@@ -4,11 +4,14 @@ package main
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/summary"
@@ -20,9 +23,11 @@ import (
 type summingFlags struct {
 	every time.Duration
 	keys  int
+	all   *pflag.FlagSet
 }
 
 func (f *summingFlags) add(flags *pflag.FlagSet) {
+	f.all = flags
 	flags.DurationVar(&f.every, "every", 0, "of what SPECs add up, print the tables each `TIME`, as 5s, and begin them anew")
 	flags.IntVar(&f.keys, "keys", 0, "of what SPECs add up, make room for `N` keys a table on each CPU (default: by the memory they take, --debug tells)")
 }
@@ -34,10 +39,10 @@ const shortest = 10 * time.Millisecond
 const mostKeys = 1 << 24
 
 // check refuses what does not go with a plan.
-func (f *summingFlags) check(p *plan.Plan, record, expect bool) error {
+func (f *summingFlags) check(p *plan.Plan, record bool) error {
 	sums := len(summary.Of(p).List) > 0
 	switch {
-	case f.every < 0 || f.every > 0 && f.every < shortest:
+	case f.every < shortest && f.all.Changed("every"):
 		return usagef("--every %v: the shortest time is %v", f.every, shortest)
 	case f.keys < 0 || f.keys > mostKeys:
 		return usagef("--keys %d: a number up to %d", f.keys, mostKeys)
@@ -47,10 +52,24 @@ func (f *summingFlags) check(p *plan.Plan, record, expect bool) error {
 		return usagef("--keys is about SPECs that add calls up, as in 'vfs_read(count()[$comm])', and there is none")
 	case sums && p.Sessions:
 		return usagef("with -e, SPECs show values of calls inside sessions; what adds calls up, such as count(), goes without -e")
-	case sums && expect:
-		return usagef("--expect compares the number of calls that are shown, and SPECs that add calls up show none")
 	case sums && record:
 		return usagef("a SPEC that adds calls up sends none that could be recorded: record them without count() and the like, and ask replay")
+	}
+	return checkSummed(p, f.all)
+}
+
+// aboutCalls are the options that are about each call that is shown.
+var aboutCalls = [...]string{"count", "rate", "grep", "expect", "join", "compact", "stack", "ustack", "caller", "lbr"}
+
+// checkSummed refuses options about calls where all calls are added up. Others are shown beside tables.
+func checkSummed(p *plan.Plan, flags *pflag.FlagSet) error {
+	if len(summary.Of(p).List) == 0 || slices.ContainsFunc(p.Probes, func(probe *plan.Probe) bool { return !probe.Aggregates() }) {
+		return nil
+	}
+	for _, name := range aboutCalls {
+		if flag := flags.Lookup(name); flag != nil && flag.Changed {
+			return usagef("%s is about calls that are shown, and SPECs that add calls up show none", spelling(flag))
+		}
 	}
 	return nil
 }
@@ -61,7 +80,8 @@ type summing struct {
 	every time.Duration
 	ended chan struct{} // closed when there are no more records
 	rows  *summary.Builder
-	from  uint64 // when the tables were begun
+	from  uint64               // when the tables were begun
+	lost  [bpf.Counters]uint64 // until then; with every only
 }
 
 // sums adds to a view of calls the tables of what is added up.
@@ -112,8 +132,24 @@ func (s *summing) take(last bool) (*summary.Summary, error) {
 	}
 	out := &summary.Summary{Start: s.from, End: monotonic(), Tables: s.rows.Take(), Last: last, Stacks: s.run}
 	s.from = out.End
+	if s.every == 0 {
+		return out, nil // the end of the run has it
+	}
+	lost, err := s.run.Counters()
+	if err != nil {
+		return nil, err
+	}
+	for _, cause := range summedUpLosses {
+		if n := lost[cause] - s.lost[cause]; n > 0 {
+			out.Lost = append(out.Lost, event.Loss{Cause: cause, Count: n})
+		}
+	}
+	s.lost = lost
 	return out, nil
 }
+
+// summedUpLosses are what tables of one time may lack and others not.
+var summedUpLosses = [...]bpf.Counter{bpf.LostKey, bpf.LostRow, bpf.LostKeptStack}
 
 // monotonic is the time that events have.
 func monotonic() uint64 {

@@ -42,6 +42,11 @@ func TestLiveTables(t *testing.T) {
 			t.Errorf("%s as %s, want %s:\n%s", c.spec, c.format, c.want, out)
 		}
 	}
+	// While the process lives, its addresses have names. They cannot be read any more when it has ended, as above.
+	living := traced(t, "trace", "--attach", "kprobe", "--every", "50ms", "vfs_read(count == 47, count()[$ustack])", "--", "workload", "threads", "-threads", "1", "-count", "200000", "-size", "47")
+	if !regexp.MustCompile(`\+0x[0-9a-f]+ \(\S*workload\)\n`).MatchString(living) {
+		t.Errorf("no names of a process that is there:\n%s", living)
+	}
 	lines := jsonLines(t, withoutWork(table("vfs_read(count == 47, hist(count, 4)[$tid], count()[$comm])", "--format", "json")))
 	if n := len(of(lines, "summary")); n != 2 {
 		t.Errorf("%d summaries in JSON", n)
@@ -92,7 +97,7 @@ func TestLiveRedraw(t *testing.T) {
 			sum += n
 		}
 	}
-	if last := frames[len(frames)-1]; !regexp.MustCompile(`\x1b\[J(.*\r\n)*.* to .*\r\n(.*\r\n)*vfs_read: hist`).MatchString(last) {
+	if last := frames[len(frames)-1]; !regexp.MustCompile(`\x1b\[J(.*\r\n)*.* to .*\r\n(.*\r\n)*vfs_read\(count == 47\): hist`).MatchString(last) {
 		t.Errorf("no table stays: %q", last)
 	}
 	if sum > made || sum == 0 || sum < made && !preempts(t) { // see skipped

@@ -53,6 +53,11 @@ t_read: sum(count)[$comm]
     no calls
 
 `},
+		{"only some calls", "t_read(count > 3, quick == 1, count())", func(s *formattest.Summed) {}, `
+t_read(count > 3, quick == 1): count()
+    no calls
+
+`},
 		{"no keys", "t_read(count())", func(s *formattest.Summed) { s.Add(0, nil, make([]uint64, 1234)...) }, `
 t_read: count()
     1,234

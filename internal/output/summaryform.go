@@ -5,6 +5,7 @@ package output
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -59,11 +60,12 @@ func newTableForm(t *summary.Table, s *style) (*tableForm, error) {
 	return f, nil
 }
 
-// title returns the selector of a table's SPEC, its item and its keys.
+// title returns the selector and the predicates of a table's SPEC, its item and its keys; and the functions, if others
+// of the SPEC have another table.
 func title(t *summary.Table) string {
 	var text []byte
 	if t.Spec != "" { // else no SPEC has asked for it
-		text = append(terminal.AppendName(text, t.Probes[0].Spec.Selector.String()), ": "...)
+		text = append(appendPredicates(terminal.AppendName(text, t.Probes[0].Spec.Selector.String()), t.Probes[0]), ": "...)
 	}
 	text = terminal.AppendName(text, t.Agg.Label)
 	for i := range t.Agg.Keys {
@@ -76,7 +78,41 @@ func title(t *summary.Table) string {
 	if len(t.Agg.Keys) > 0 {
 		text = append(text, ']')
 	}
+	if t.Part {
+		text = appendFunctions(append(text, ", of "...), t.Probes)
+	}
 	return string(text)
+}
+
+// appendPredicates appends the predicates of a SPEC, which say which calls are added up.
+func appendPredicates(dst []byte, p *plan.Probe) []byte {
+	separator := "("
+	for i := range p.Items {
+		if p.Items[i].Predicate != nil {
+			dst = terminal.AppendName(append(dst, separator...), p.ItemText(i))
+			separator = ", "
+		}
+	}
+	if separator != "(" {
+		dst = append(dst, ')')
+	}
+	return dst
+}
+
+// namedFunctions is how many functions a title names.
+const namedFunctions = 3
+
+func appendFunctions(dst []byte, probes []*plan.Probe) []byte {
+	for i, p := range probes {
+		switch {
+		case i == namedFunctions:
+			return append(append(append(dst, " and "...), strconv.Itoa(len(probes)-i)...), " more"...)
+		case i > 0:
+			dst = append(dst, ", "...)
+		}
+		dst = terminal.AppendName(dst, p.Name)
+	}
+	return dst
 }
 
 // special returns which of the context values a key is that have a meaning of their own in

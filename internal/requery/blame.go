@@ -3,8 +3,10 @@
 package requery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -41,7 +43,17 @@ func (r *recording) blame(spec *expr.Spec, item int) *expr.Error {
 	if value, target, known := r.covered(spec, want); known && value && target {
 		want.phase = "exit" // what is read of it has its place from the return
 	}
+	if r.withheld(text) || r.withheld(want.text()) {
+		return notRecorded(p.x.Span(), "", "`%s` was redacted when it was recorded", text)
+	}
 	return notRecorded(p.x.Span(), "record `"+want.text()+"` too", "`%s` was not captured", text)
+}
+
+// withheld reports whether the run hid what a SPEC of it asked for.
+func (r *recording) withheld(label string) bool {
+	return slices.ContainsFunc(r.probe.Items, func(it expr.Item) bool {
+		return slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.Withheld != nil && c.Label == label })
+	})
 }
 
 // text returns a phrase as a SPEC has it.
@@ -202,4 +214,18 @@ func (r *recording) resolve(spec *expr.Spec) (*plan.Probe, error) {
 		return nil, err
 	}
 	return p.Probes[0], nil
+}
+
+// ofRecording has faults of a SPEC say what the recording lacks, where they would say that the kernel lacks it.
+func ofRecording(err error) error {
+	var list *expr.ErrorList
+	if !errors.As(err, &list) {
+		return err
+	}
+	for _, e := range list.Errors {
+		if e.Code == expr.CodeUnknownType && e.Hint == "" {
+			e.Msg, e.Hint = strings.Replace(e.Msg, "the kernel has", "the recording has", 1), "one made with --full has all that the kernel has"
+		}
+	}
+	return err
 }

@@ -72,7 +72,7 @@ func (a *Inside) ask(spec *expr.Spec, view *kernel.View, arch string, live bool)
 		}
 		ans, err := a.answer(was, spec, view, arch, live)
 		if err != nil {
-			refused = append(refused, refusal{was, err})
+			refused = append(refused, refusal{was, ofRecording(err)})
 			continue
 		}
 		a.answers[i], a.plan.Probes[i], answered = ans, ans.probe, true

@@ -123,7 +123,7 @@ func (a *Answer) ask(spec *expr.Spec, view *kernel.View, arch string) error {
 			}
 			err = &expr.ErrorList{Text: spec.Text, Errors: faults}
 		}
-		refused = append(refused, refusal{was, err})
+		refused = append(refused, refusal{was, ofRecording(err)})
 	}
 	if len(answered) == 0 {
 		return refused[0].err

@@ -85,6 +85,10 @@ func TestRefuses(t *testing.T) {
   ip_send_skb(str(skb->dev), buf(skb->dev, 4))
                              ^~~~~~~~~~~~~~~~
   column 28: ` + "`buf(skb->dev, 4)` was not captured; record `buf(skb->dev, 4)` too"},
+		{f + "skb)", f + "(struct tcp_sock *)skb->sk)", `
+  ip_send_skb((struct tcp_sock *)skb->sk)
+               ^~~~~~~~~~~~~~~~~
+  column 14: the recording has no type "struct tcp_sock"; one made with --full has all that the kernel has`},
 		{f + "skb)", "ip_*(id)", `
   ip_*(id)
        ^~
@@ -102,6 +106,20 @@ func TestRefuses(t *testing.T) {
 		if got := "\n" + faults(err); got != test.want {
 			t.Errorf("recorded %s, asked %s:%s\nwant%s", test.base, test.asked, got, test.want)
 		}
+	}
+}
+
+// TestRefusesRedacted: what a run hid is not asked to be recorded again.
+func TestRefusesRedacted(t *testing.T) {
+	view := packets(t)
+	p, _, err := plan.Resolve(view, parse(t, "ip_send_skb(skb->len, id)"), plan.Options{Arch: "amd64", Redact: []string{"i*"},
+		Method: func(*plan.Probe) layout.Method { return layout.MethodFentry }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(p, view, Question{Specs: parse(t, "ip_send_skb(skb->len, id > 1)"), Arch: "amd64"})
+	if want := "`id` was redacted when it was recorded"; !strings.Contains(faults(err), want) {
+		t.Errorf("%s\nwant %s", faults(err), want)
 	}
 }
 

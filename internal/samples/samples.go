@@ -66,6 +66,9 @@ func (s *Sampler) Call(c *calls.Call) (*Sample, error) {
 	s.sample = Sample{Stack: s.sample.Stack[:0], Calls: 1, PID: last.PID, Comm: comm(last)}
 	if entered, ok := Entered(c); ok {
 		s.sample.Time = last.Time - entered
+		if measured, ok := measured(last); ok {
+			s.sample.Time = measured
+		}
 	}
 	class := layout.ClassOf(last.Probe.Func.Name, last.Probe.Result)
 	s.sample.Unknown = class != layout.NeverFails
@@ -104,6 +107,21 @@ func Entered(c *calls.Call) (ns uint64, ok bool) {
 		ns = c.Return.EntryTime
 	}
 	return ns, ns != 0 && ns <= c.Return.Time
+}
+
+// measured returns the $duration that a record has. Records themselves have times of when they were sent, which is
+// later if the task was interrupted on the way.
+func measured(e *event.Event) (ns uint64, ok bool) {
+	if e.Record == nil {
+		return 0, false
+	}
+	for i := range e.Record.Slots {
+		s := &e.Record.Slots[i]
+		if c, is := s.Term.(*expr.ContextTerm); is && c.Var == expr.ContextDuration {
+			return e.Value(s)
+		}
+	}
+	return 0, false
 }
 
 // comm returns the name of an event's thread.

@@ -3,12 +3,14 @@
 package show
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"iter"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -34,15 +36,17 @@ type Merged struct {
 	ended bool   // there is no head
 	now   uint64 // time of the first record that is written until it is another run's turn
 	step  func() (struct{}, bool)
+	of    *merger
 }
 
 // Merge writes what several runs have recorded in the order of time, until there is no more
 // or count calls and sessions were written; 0 is no limit. The records of each run stay in
-// their order. The caller ends the views.
+// their order. The caller ends the runs.
 func Merge(out io.Writer, runs []*Merged, count uint64) {
 	m := &merger{out: out, runs: runs}
 	headed := false
 	for _, r := range runs {
+		r.of = m
 		var stopRecords, stop func()
 		r.next, stopRecords = iter.Pull2(r.Records)
 		defer stopRecords()
@@ -141,6 +145,9 @@ func (r *Merged) advance() {
 	}
 }
 
+// End writes what a run's view has at its end, behind what Merge has written.
+func (r *Merged) End(l event.Losses) error { return r.View.End(mergedWriter{r.of, r}, l, r.Err) }
+
 // A mergedWriter writes for one view.
 type mergedWriter struct {
 	m *merger
@@ -149,9 +156,9 @@ type mergedWriter struct {
 
 // Write implements io.Writer. Views write what they hold back before another one works.
 func (w mergedWriter) Write(text []byte) (int, error) {
-	if w.r.now != 0 && len(text) > 0 && w.r.Host != "" && w.r.Host != w.m.host {
+	if (w.r.now != 0 || w.r.ended) && len(text) > 0 && w.r.Host != "" && w.r.Host != w.m.host {
 		w.m.host = w.r.Host
-		at := w.r.Boot.Add(time.Duration(w.r.now)).Local()
+		at := w.r.Boot.Add(time.Duration(cmp.Or(w.r.now, w.r.time))).Local()
 		if _, err := fmt.Fprintf(w.m.out, "--- on %s, %s ---\n", terminal.Name(w.r.Host), at.Format("2006-01-02 15:04:05.000000")); err != nil {
 			return 0, err
 		}

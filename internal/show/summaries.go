@@ -54,9 +54,17 @@ func (v *Summaries) Write(out io.Writer, records iter.Seq2[[]byte, error], idle 
 	if timed := <-done; err == nil {
 		err = timed
 	}
-	if err != nil || v.Last == nil {
+	if shared.failed || v.Last == nil {
 		return err
 	}
+	if late := v.writeLast(out); err == nil { // what was added up before something failed is worth as much
+		err = late
+	}
+	return err
+}
+
+// writeLast writes the summary of what was added up until the end.
+func (v *Summaries) writeLast(out io.Writer) error {
 	last, err := v.Last()
 	if err != nil || last == nil {
 		return err
@@ -109,13 +117,16 @@ func (v *Summaries) End(out io.Writer, l event.Losses, failed error) error {
 
 // A sharedWriter is written to by several goroutines, each of which writes whole texts.
 type sharedWriter struct {
-	mu  sync.Mutex
-	out io.Writer
+	mu     sync.Mutex
+	out    io.Writer
+	failed bool
 }
 
 // Write implements io.Writer.
 func (w *sharedWriter) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.out.Write(text)
+	n, err := w.out.Write(text)
+	w.failed = w.failed || err != nil
+	return n, err
 }

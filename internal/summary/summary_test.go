@@ -68,9 +68,9 @@ func TestTables(t *testing.T) {
 		for _, probe := range table.Probes {
 			names = append(names, probe.Name)
 		}
-		got = append(got, table.Agg.Label+" "+strings.Join(names, " "))
+		got = append(got, fmt.Sprint(table.Agg.Label, " ", strings.Join(names, " "), " ", table.Part))
 	}
-	if diff := cmp.Diff([]string{"count() f0 f2", "sum(x) f0 f1 f2", "count() f1", "sum(x) f0"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"count() f0 f2 true", "sum(x) f0 f1 f2 false", "count() f1 true", "sum(x) f0 false"}, got); diff != "" {
 		t.Error(diff)
 	}
 	for _, c := range []struct{ probe, item, want int }{{0, 0, -1}, {0, 1, 0}, {0, 2, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 0}, {2, 2, 1}, {3, 0, 3}, {3, 1, -1}} {

@@ -23,6 +23,8 @@ type Table struct {
 	// Key says where the keys lie in the bytes of a row's key.
 	Key    *layout.Record
 	Probes []*plan.Probe // whose calls it adds up
+	// Part says that the item has another table for other functions.
+	Part bool
 }
 
 // Tables are those of a plan, in the order of its SPECs and items.
@@ -42,7 +44,11 @@ func Of(p *plan.Plan) *Tables {
 		item  int
 		shape string
 	}
-	known := map[form]int{}
+	type item struct {
+		spec *expr.Spec
+		item int
+	}
+	known, first := map[form]int{}, map[item]*Table{}
 	for i, probe := range p.Probes {
 		for j := range probe.Items {
 			g := probe.Items[j].Aggregation
@@ -54,7 +60,13 @@ func Of(p *plan.Plan) *Tables {
 			if !ok {
 				n = len(t.List)
 				known[f] = n
-				t.List = append(t.List, &Table{Agg: g, Spec: probe.Spec.Text, Key: layout.KeyOf(g)})
+				table := &Table{Agg: g, Spec: probe.Spec.Text, Key: layout.KeyOf(g)}
+				t.List = append(t.List, table)
+				if other := first[item{f.spec, j}]; other != nil {
+					other.Part, table.Part = true, true
+				} else {
+					first[item{f.spec, j}] = table
+				}
 			}
 			t.List[n].Probes = append(t.List[n].Probes, probe)
 			t.of[place{i, j}] = n

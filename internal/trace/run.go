@@ -208,6 +208,9 @@ func (r *Run) End() (l event.Losses, err error) {
 	return l, nil
 }
 
+// Counters returns what was counted so far.
+func (r *Run) Counters() ([bpf.Counters]uint64, error) { return r.tracer.Counters() }
+
 // TooMuch is why the records have ended if tracing took more than its budget; else nil.
 func (r *Run) TooMuch() error { return r.tooMuch }
 
