@@ -144,6 +144,10 @@ union abi_only {
 	struct arg_bytes arg_bytes;
 	struct log_entry log_entry;
 	struct log_exit log_exit;
+	struct log_entry_off log_entry_off;
+	struct log_exit_off log_exit_off;
+	struct off_cpu off_cpu;
+	enum notes notes;
 	struct candidate candidate;
 	struct table_place table_place;
 };

@@ -16,7 +16,7 @@ import (
 type engineAbiOnly struct {
 	_     structs.HostLayout
 	Limit uint32
-	_     [68]byte
+	_     [1820]byte
 }
 
 type engineArgBytes struct {
@@ -299,12 +299,29 @@ type engineLogEntry struct {
 	Time uint64
 }
 
+type engineLogEntryOff struct {
+	_      structs.HostLayout
+	Head   engineLogHead
+	Time   uint64
+	OffSum uint64
+}
+
 type engineLogExit struct {
 	_        structs.HostLayout
 	Head     engineLogHead
 	Time     uint64
 	Duration uint64
 	Result   uint64
+}
+
+type engineLogExitOff struct {
+	_        structs.HostLayout
+	Head     engineLogHead
+	Time     uint64
+	Duration uint64
+	Result   uint64
+	OffSum   uint64
+	Off      uint64
 }
 
 type engineLogHead struct {
@@ -329,6 +346,24 @@ type engineLost struct {
 	_     structs.HostLayout
 	Event engineEvent
 	Count uint64
+}
+
+type engineNotes uint32
+
+const (
+	engineNotesNOTE_NOTHING engineNotes = 0
+	engineNotesNOTE_LOG     engineNotes = 1
+	engineNotesNOTE_OFF_CPU engineNotes = 2
+)
+
+type engineOffCpu struct {
+	_     structs.HostLayout
+	Since uint64
+	Left  uint64
+	Away  uint64
+	Total uint64
+	Calls [128]uint64
+	Kept  [3][32]uint64
 }
 
 type enginePerfBranchEntry struct {
@@ -460,7 +495,7 @@ type engineSessionConfig struct {
 	Condition uint8
 	ByErrno   uint8
 	Overrun   uint8
-	Pad       uint8
+	Notes     uint8
 	Errnos    [64]uint64
 }
 
@@ -504,7 +539,8 @@ type engineSessionRecord struct {
 	NoBranches  uint8
 	BranchFlags uint8
 	Ours        uint8
-	Pad         [3]uint8
+	OffCpu      uint8
+	Pad         [2]uint8
 	Comm        [16]int8
 	Leader      [16]int8
 }
@@ -666,6 +702,7 @@ const (
 	engineProgSessionFree    = "session_free"
 	engineProgSessionHung    = "session_hung"
 	engineProgSessionLibrary = "session_library"
+	engineProgSessionSwitch  = "session_switch"
 	engineProgStashExit      = "stash_exit"
 	engineVarAbiOnly         = "abi_only"
 	engineVarComms           = "comms"
@@ -756,6 +793,7 @@ type engineProgramSpecs struct {
 	SessionFree    *ebpf.ProgramSpec `ebpf:"session_free"`
 	SessionHung    *ebpf.ProgramSpec `ebpf:"session_hung"`
 	SessionLibrary *ebpf.ProgramSpec `ebpf:"session_library"`
+	SessionSwitch  *ebpf.ProgramSpec `ebpf:"session_switch"`
 	StashExit      *ebpf.ProgramSpec `ebpf:"stash_exit"`
 }
 
@@ -929,6 +967,7 @@ type enginePrograms struct {
 	SessionFree    *ebpf.Program `ebpf:"session_free"`
 	SessionHung    *ebpf.Program `ebpf:"session_hung"`
 	SessionLibrary *ebpf.Program `ebpf:"session_library"`
+	SessionSwitch  *ebpf.Program `ebpf:"session_switch"`
 	StashExit      *ebpf.Program `ebpf:"stash_exit"`
 }
 
@@ -942,6 +981,7 @@ func (p *enginePrograms) Close() error {
 		p.SessionFree,
 		p.SessionHung,
 		p.SessionLibrary,
+		p.SessionSwitch,
 		p.StashExit,
 	)
 }

@@ -28,7 +28,10 @@ type Logged struct {
 	Size  int    // bytes of the entry
 	// Time is that of a call or a return. A return has Duration and Result, too.
 	Time, Duration, Result uint64
-	Data                   []byte // what follows the head
+	// OffCPU is for how long a call that has returned was off the CPU, OffSum the session until then
+	// or, at a call, before it, in ns. They are 0 if they were not recorded.
+	OffCPU, OffSum uint64
+	Data           []byte // what follows the head
 }
 
 const logHeadSize = int(unsafe.Sizeof(engineLogHead{}))
@@ -71,7 +74,19 @@ func DecodeLog(b []byte) (Logged, error) {
 		e.Time, e.Duration, e.Result = le.Uint64(b[unsafe.Offsetof(l.Time):]), le.Uint64(b[unsafe.Offsetof(l.Duration):]), le.Uint64(b[unsafe.Offsetof(l.Result):])
 	}
 	e.Data = b[logHeadSize:e.Size]
+	e.offCPU(b)
 	return e, nil
+}
+
+// offCPU reads the off-CPU times of an entry that has them.
+func (e *Logged) offCPU(b []byte) {
+	le := binary.LittleEndian
+	switch {
+	case e.Kind == LogEntry && e.Size >= int(unsafe.Sizeof(engineLogEntryOff{})):
+		e.OffSum = le.Uint64(b[unsafe.Offsetof(engineLogEntryOff{}.OffSum):])
+	case e.Kind == LogExit && e.Size >= int(unsafe.Sizeof(engineLogExitOff{})):
+		e.OffSum, e.OffCPU = le.Uint64(b[unsafe.Offsetof(engineLogExitOff{}.OffSum):]), le.Uint64(b[unsafe.Offsetof(engineLogExitOff{}.Off):])
+	}
 }
 
 // A LoggedTarget is what one of the arguments of a LogArgs entry points to.

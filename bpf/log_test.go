@@ -32,6 +32,9 @@ func TestLogLayout(t *testing.T) {
 		{encode(t, engineLogEntry{Head: head(engineLogKindLOG_ENTRY, 16), Time: 7}, 1, 2, 3), Logged{Kind: LogEntry, Size: 16, Time: 7}},
 		{encode(t, engineLogExit{Head: head(engineLogKindLOG_EXIT, 32), Time: 7, Duration: 8, Result: 9}),
 			Logged{Kind: LogExit, Size: 32, Time: 7, Duration: 8, Result: 9}},
+		{encode(t, engineLogEntryOff{Head: head(engineLogKindLOG_ENTRY, 24), Time: 7, OffSum: 8}), Logged{Kind: LogEntry, Size: 24, Time: 7, OffSum: 8}},
+		{encode(t, engineLogExitOff{Head: head(engineLogKindLOG_EXIT, 48), Time: 7, Duration: 8, Result: 9, OffSum: 10, Off: 11}),
+			Logged{Kind: LogExit, Size: 48, Time: 7, Duration: 8, Result: 9, OffSum: 10, OffCPU: 11}},
 		{encode(t, head(engineLogKindLOG_PROBE, 10), 4, 5, 6), Logged{Kind: LogProbe, Size: 10}},
 	} {
 		c.want.Depth, c.want.Func, c.want.Flags = 3, 0x123456, CallFinished|CallHidden|CallJumped

@@ -35,6 +35,8 @@ const (
 	ProgSessionExit = engineProgSessionExit
 	ProgSessionFree = engineProgSessionFree
 	ProgSessionHung = engineProgSessionHung
+	// ProgSessionSwitch is there if they have off-CPU times.
+	ProgSessionSwitch = engineProgSessionSwitch
 )
 
 func set(spec *ebpf.CollectionSpec, name string, v any) error {

@@ -57,6 +57,7 @@ static __always_inline struct call *at(struct call *calls, __u64 i)
 	return calls + i;
 }
 
+#include "session_offcpu.h"
 #include "session_send.h"
 #include "session_log.h"
 #include "session_values.h"

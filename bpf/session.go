@@ -80,6 +80,8 @@ type SessionSettings struct {
 	Overrun   bool   // count calls whose returns fprobes miss, from Linux 6.14 on
 	// Errors are the errors to report: bit i%64 of word i/64 for errno i, bit 0 for NULL. nil is all.
 	Errors *[MaxErrno/64 + 1]uint64
+	// OffCPU notes for how long the thread, and each call, was off the CPU.
+	OffCPU bool
 	// Values says that calls have values.
 	Values bool
 	// Arguments say which arguments are captured, by the function's id; nil: none.
@@ -102,7 +104,22 @@ func (s *SessionSettings) SessionsIn(memory uint64) int {
 // Size is what a session takes in memory, in bytes.
 func (s *SessionSettings) Size() int {
 	log, stash := s.room()
-	return int(unsafe.Sizeof(engineSession{})) + log + stash
+	size := int(unsafe.Sizeof(engineSession{})) + log + stash
+	if s.OffCPU {
+		size += int(unsafe.Sizeof(engineOffCpu{}))
+	}
+	return size
+}
+
+// notes is what is noted of each call.
+func (s *SessionSettings) notes() engineNotes {
+	switch {
+	case s.OffCPU:
+		return engineNotesNOTE_OFF_CPU
+	case s.Traced:
+		return engineNotesNOTE_LOG
+	}
+	return engineNotesNOTE_NOTHING
 }
 
 // room is what a session has for its log and its stash, in bytes.
@@ -168,14 +185,18 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 		delete(spec.Programs, ProgSessionExit)
 		delete(spec.Programs, ProgSessionHung)
 		delete(spec.Programs, ProgSessionFree)
+		delete(spec.Programs, ProgSessionSwitch)
 		return nil
 	}
 	if s.Hung == 0 {
 		delete(spec.Programs, ProgSessionHung)
 		delete(spec.Maps, engineMapCopies)
 	}
+	if !s.OffCPU {
+		delete(spec.Programs, ProgSessionSwitch)
+	}
 	config := engineSessionConfig{Longer: s.Longer, Hung: s.Hung, Success: flag(s.Success), Interim: flag(s.Interim),
-		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition), Overrun: flag(s.Overrun)}
+		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition), Overrun: flag(s.Overrun), Notes: uint8(s.notes())}
 	if s.Errors != nil {
 		config.ByErrno, config.Errnos = 1, *s.Errors
 	}
@@ -259,10 +280,11 @@ type SessionHeader struct {
 	Branches     int
 	NoBranches   uint8
 	AllBranches  bool
-	Depth        int // calls in flight
-	Frames       int // in the record
-	Stitched     int // index of the first call of a chain that was kept while others were made; 0: none
-	Stack        int // words of kernel stack in the record
+	HasOffCPU    bool // off-CPU times follow the branches: see OffCPU
+	Depth        int  // calls in flight
+	Frames       int  // in the record
+	Stitched     int  // index of the first call of a chain that was kept while others were made; 0: none
+	Stack        int  // words of kernel stack in the record
 	Comm, Leader [16]byte
 }
 
@@ -290,6 +312,7 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		Stitched: u16(unsafe.Offsetof(l.Stitched)), Stack: u16(unsafe.Offsetof(l.Stack)),
 		Branches: int(raw[unsafe.Offsetof(l.Branches)]), NoBranches: raw[unsafe.Offsetof(l.NoBranches)],
 		AllBranches: raw[unsafe.Offsetof(l.BranchFlags)]&byte(engineSectionFlagSECTION_ALL) != 0,
+		HasOffCPU:   raw[unsafe.Offsetof(l.OffCpu)] != 0,
 	}
 	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
@@ -297,10 +320,24 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	if h.LogSize > logSize || h.Frames > maxFrames || h.Stack > maxWords {
 		return nil, fmt.Errorf("record of a session speaks of %d bytes of log, %d calls and %d addresses: none has as many", h.LogSize, h.Frames, h.Stack)
 	}
-	if need := int(h.LogSize) + h.Frames*CallSize + 8*h.Stack + BranchSize*h.Branches; need > len(data) {
+	need := int(h.LogSize) + h.Frames*CallSize + 8*h.Stack + BranchSize*h.Branches
+	if h.HasOffCPU {
+		need += 8 * (1 + h.Frames)
+	}
+	if need > len(data) {
 		return nil, fmt.Errorf("record of a session has %d bytes, its header speaks of %d", len(data), need)
 	}
 	return data, nil
+}
+
+// OffCPU reads off-CPU times in ns: of the session until the record was sent and, of call i in the
+// record, its own or, while it is in flight, that of the session before it. data is what follows the
+// branches. Both are 0 if the record has none.
+func (h *SessionHeader) OffCPU(data []byte) (total uint64, of func(i int) uint64) {
+	if !h.HasOffCPU {
+		return 0, func(int) uint64 { return 0 }
+	}
+	return binary.LittleEndian.Uint64(data), func(i int) uint64 { return binary.LittleEndian.Uint64(data[8*(1+i):]) }
 }
 
 // A SessionCall is one call in a session's record.
@@ -360,6 +397,7 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 	}
 	b[unsafe.Offsetof(l.Kind)] = byte(h.Kind)
 	b[unsafe.Offsetof(l.Failed)], b[unsafe.Offsetof(l.Interrupt)], b[unsafe.Offsetof(l.Ours)] = flag(h.Failed), flag(h.Interrupt), flag(h.Inner.Ours)
+	b[unsafe.Offsetof(l.OffCpu)] = flag(h.HasOffCPU)
 	copy(b[unsafe.Offsetof(l.Comm):], h.Comm[:])
 	copy(b[unsafe.Offsetof(l.Leader):], h.Leader[:])
 	return append(dst, b...)

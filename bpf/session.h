@@ -100,7 +100,8 @@ struct session_record {
 	__u8 no_branches; /* why there are none: an error number */
 	__u8 branch_flags; /* enum section_flag */
 	__u8 ours; /* EVENT_OURS */
-	__u8 pad[3];
+	__u8 off_cpu; /* words of struct off_cpu follow the branches: total and, for each of the calls, its own */
+	__u8 pad[2];
 	char comm[COMM_LEN];
 	char leader[COMM_LEN];
 };
@@ -135,6 +136,22 @@ struct log_exit {
 	__u64 time;
 	__u64 duration;
 	__u64 result;
+};
+
+/* A log_entry and a log_exit with off-CPU times in ns: of the session so far, and of the call. */
+struct log_entry_off {
+	struct log_head head;
+	__u64 time;
+	__u64 off_sum;
+};
+
+struct log_exit_off {
+	struct log_head head;
+	__u64 time;
+	__u64 duration;
+	__u64 result;
+	__u64 off_sum;
+	__u64 off;
 };
 
 /* How the kernel got to a return: stack and branches at that moment. */
@@ -187,12 +204,29 @@ struct session {
 	struct call calls[DEPTH];
 	struct chain kept[KEPT];
 	struct session_record rec;
-	__u8 log[]; /* log_size bytes, stash_size */
+	__u8 log[]; /* log_size bytes, stash_size, with NOTE_OFF_CPU a struct off_cpu */
+};
+
+/* When the thread of a session was off the CPU, in ns. */
+struct off_cpu {
+	__u64 since; /* CLOCK_MONOTONIC; 0: it runs */
+	__u64 left;  /* when it was off the CPU last */
+	__u64 away;  /* for how long */
+	__u64 total; /* of the session so far */
+	__u64 calls[DEPTH]; /* of calls in flight, total when they began; of those that have returned, their own */
+	__u64 kept[KEPT][CHAIN]; /* of the calls of kept chains */
 };
 
 /* What a new session clears with one store of 8 bytes, from failing on. */
 enum { FRESH_SIZE = __builtin_offsetof(struct session, error) - __builtin_offsetof(struct session, failing) };
 _Static_assert(FRESH_SIZE == 8 && __builtin_offsetof(struct session, failing) % 8 == 0, "one store");
+
+/* What is noted of each call when it begins and when it returns. */
+enum notes {
+	NOTE_NOTHING = 0,
+	NOTE_LOG = 1,     /* it is logged: the session is traced */
+	NOTE_OFF_CPU = 2, /* its off-CPU time and, in a traced session, the log */
+};
 
 struct session_config {
 	__u64 longer;  /* ns */
@@ -204,7 +238,7 @@ struct session_config {
 	__u8 condition; /* report only sessions in which a call has met its predicates */
 	__u8 by_errno; /* report only the errors in errnos */
 	__u8 overrun;  /* count calls whose returns fprobes miss */
-	__u8 pad;
+	__u8 notes;    /* enum notes */
 	__u64 errnos[ERRNOS / 64]; /* bit set: an error to report; bit 0 is NULL */
 };
 

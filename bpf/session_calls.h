@@ -102,8 +102,8 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 	c->flags = 0;
 	s->depth = s->top = d + 1;
 	s->changes++;
-	if (wanted.traced)
-		ks_log_entry(s, d, func, now);
+	if (wanted.notes)
+		ks_note_entry(s, d, func, now);
 	return 1;
 }
 
@@ -144,8 +144,8 @@ static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64
 	s->changes++;
 	if (!hidden && fails(cookie, result))
 		c->flags |= CALL_FAILED;
-	if (wanted.traced)
-		ks_log_exit(s, d, c);
+	if (wanted.notes)
+		ks_note_exit(s, d, c);
 	if (c->flags & CALL_FAILED)
 		failed(ctx, s, d, result);
 	else if (hidden || !(cookie >> FUNC_CLASS_SHIFT & 3))

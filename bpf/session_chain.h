@@ -100,6 +100,8 @@ FUNC int ks_keep(struct session *s)
 	c->changes = s->changes;
 	bpf_probe_read_kernel(&c->trail, sizeof(c->trail), &s->trail);
 	bpf_probe_read_kernel(c->calls, n * sizeof(struct call), at(s->calls, from));
+	if (wanted.notes == NOTE_OFF_CPU)
+		ks_off_keep(s, c);
 	return 0;
 }
 
@@ -199,6 +201,8 @@ FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
 		return 0; // cannot be; the verifier does not know
 	bpf_probe_read_kernel(&s->trail, sizeof(s->trail), &c->trail);
 	bpf_probe_read_kernel(at(s->calls, d + 1), n * sizeof(struct call), c->calls);
+	if (wanted.notes == NOTE_OFF_CPU)
+		ks_off_restore(s, c);
 	s->top = d + 1 + n;
 	s->stitched = d + 1;
 	s->jumped = 0;

@@ -14,10 +14,10 @@ static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void 
 	return at + size;
 }
 
-// ks_write_record writes a record of a session into the ring buffer: the header, the log, the
+// write_session writes a record of a session into the ring buffer: the header, the log, the
 // first n calls, the calls of the chain c unless it is NULL, and stack and branches of the
 // trail. It returns the error of the reservation, 0 if there is room.
-FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
+static __always_inline long write_session(struct session *s, __u64 n, struct chain *c, struct trail *t, int off_cpu)
 {
 	__u64 log = s->log_len, more = c ? c->size : 0, stack = 8 * s->rec.stack;
 	__u64 branches = s->rec.branches * sizeof(t->branches[0]);
@@ -28,6 +28,10 @@ FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct tr
 	if (log > log_size || n > DEPTH || more > CHAIN || stack > sizeof(t->stack) || branches > sizeof(t->branches))
 		return 0; // cannot be; the verifier does not know
 	size = sizeof(s->rec) + log + (n + more) * sizeof(struct call) + stack + branches;
+	if (off_cpu) {
+		s->rec.off_cpu = 1;
+		size += (1 + n + more) * sizeof(__u64);
+	}
 	lost = bpf_ringbuf_reserve_dynptr(&events, size, 0, &record);
 	if (lost) {
 		bpf_ringbuf_discard_dynptr(&record, 0);
@@ -39,9 +43,25 @@ FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct tr
 	if (c)
 		size = write_record(&record, size, c->calls, more * sizeof(struct call));
 	size = write_record(&record, size, t->stack, stack);
-	write_record(&record, size, t->branches, branches);
+	size = write_record(&record, size, t->branches, branches);
+	if (off_cpu) {
+		size = write_record(&record, size, &off_cpu_of(s)->total, (1 + n) * sizeof(__u64)); // and calls, behind it
+		if (c)
+			write_record(&record, size, kept_off(s, c), more * sizeof(__u64));
+	}
 	bpf_ringbuf_submit_dynptr(&record, settings.wake);
 	return 0;
+}
+
+FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
+{
+	return write_session(s, n, c, t, 0);
+}
+
+// ks_write_off_record writes off-CPU times behind that.
+FUNC long ks_write_off_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
+{
+	return write_session(s, n, c, t, 1);
 }
 
 // ks_send_session sends the log and the first n calls of a session. If c is not NULL, the
@@ -52,6 +72,7 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, str
 	struct trail *t = c ? &c->trail : &s->trail;
 	__u64 stack = t->stack_len;
 	__s64 branches = t->branches_len;
+	long lost;
 
 	if (n > DEPTH)
 		n = DEPTH;
@@ -72,7 +93,8 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, str
 	s->sent = 1;
 	if (mark_due)
 		ks_mark();
-	if (ks_write_record(s, n, c, t)) {
+	lost = wanted.notes == NOTE_OFF_CPU ? ks_write_off_record(s, n, c, t) : ks_write_record(s, n, c, t);
+	if (lost) {
 		ks_lost(LOST_RINGBUF);
 		s->rec.lost_chunks++;
 	}

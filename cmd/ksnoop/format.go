@@ -133,6 +133,12 @@ func (f *formatFlag) numbered() bool { return f.format != nil && f.format.number
 // whole reports whether the format has calls joined and sessions complete.
 func (f *formatFlag) whole() bool { return f.options.summary || f.format != nil && f.format.whole }
 
+// offCPU reports whether off-CPU times of sessions are shown.
+func (f *formatFlag) offCPU() bool { return f.options.summary || f.offCPUStacks() }
+
+// offCPUStacks reports whether nothing else is shown.
+func (f *formatFlag) offCPUStacks() bool { return f.options.weight.Weight == folded.OffCPU }
+
 // A picture is all that decides how the events of a run are printed.
 type picture struct {
 	run     output.Run
@@ -142,6 +148,7 @@ type picture struct {
 	tails   *output.Tails // of calls as text; nil if there are none
 	// sessions say how sessions look as text.
 	sessions output.SessionOptions
+	offCPU   bool // they have off-CPU times
 }
 
 // plain is the picture of text that is searched: without marks of styles, and not cut.
@@ -170,7 +177,7 @@ func (f *formatFlag) overview(p *picture) (*overview.Printer, error) {
 		}
 		tables = printer.(overview.TablePrinter) // check has refused all others
 	}
-	return overview.New(&p.run, tables), nil
+	return overview.New(&p.run, p.offCPU, tables), nil
 }
 
 // calls makes the printer of calls.
@@ -208,6 +215,8 @@ func (f *formatFlag) takes(p *plan.Plan) error {
 		return nil
 	case f.tables && (p.Sessions || !onlyTables(p)):
 		return usagef("--format %s prints what is added up: ask for count(), or another aggregation, in each SPEC", f)
+	case f.offCPUStacks() && !p.Sessions:
+		return usagef("--weight %s is about sessions, and this is about calls: -e opens sessions", &f.options.weight)
 	case len(of.List) == 0:
 		return nil
 	case f.noTables:

@@ -98,10 +98,14 @@ func documented(t *testing.T, command string) (out string, ok bool) {
 // TestWeight: the option of one format is none of others.
 func TestWeight(t *testing.T) {
 	for args, want := range map[string]string{"--weight time": "--weight goes with --format folded", "--format pprof --weight time": "--weight goes with --format folded",
-		"--format folded --weight bytes": "none of calls, time and errors", "--format jpeg": "perfetto, pprof, folded"} {
+		"--format folded --weight bytes": "none of calls, time, errors and off-cpu", "--format folded --weight off-cpu": "--weight off-cpu is about sessions", "--format jpeg": "perfetto, pprof, folded"} {
 		if _, stderr, status := ran(append([]string{"replay", "../../testdata/calls.ks"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: status %d, %s", args, status, stderr)
 		}
+	}
+	_, stderr, status := ran("replay", "../../testdata/sessions.ks", "--format", "folded", "--weight", "off-cpu")
+	if want := "no off-CPU times were recorded: they are with --summary or --weight off-cpu, and --print, beside --record"; status != exitUsage || !strings.Contains(stderr, want) {
+		t.Errorf("sessions without: status %d, %s", status, stderr)
 	}
 }
 

@@ -27,7 +27,7 @@ func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
 	flags.Var(&f.format, "format", "print in this `FORMAT`: "+formatNames())
 	flags.BoolVar(&f.format.options.strings64, "json-strings", false, "with --format json: write integers of 64-bit types as strings")
 	flags.StringVarP(&f.file, "output", "o", "", "print to a new `FILE`")
-	flags.Var(&f.format.options.weight, "weight", "with --format folded: what is added up: calls, time (in the function itself, ns) or errors (that began in it)")
+	flags.Var(&f.format.options.weight, "weight", "with --format folded: what is added up: calls, time (in the function itself, ns), errors (that began in it) or, of sessions, off-cpu (of the time, off the CPU)")
 	flags.BoolVar(&f.format.options.summary, "summary", false, "print what calls or sessions add up to, by function and error, instead of them")
 	flags.Var(&f.colour, "color", colourUsage)
 	flags.BoolVar(&f.force, "force", false, force)

@@ -143,7 +143,8 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 			return err
 		}
 		t.picture.run.Resolver = resolver
-		t.sessions = f.session.recorded(f.tail.branches.text != "")
+		t.sessions = f.session.recorded(f.tail.branches.text != "", f.output.format.offCPU())
+		t.picture.offCPU = t.sessions.OffCPU
 		t.picture.sessions = f.session.look.sessions(t.sessions, f.verbose || f.debug, f.tail.branches.options(), t.out.Writer)
 	}
 	t.recording, err = f.record.open(t.kernel, t.plan, t.sessions, origin, f.output.force)

@@ -121,7 +121,7 @@ func sessionKinds(how *record.Sessions) (text string) {
 	for _, kind := range [...]struct {
 		on   bool
 		what string
-	}{{how.Traced, "all calls"}, {how.Live, "as they happened"}, {how.Args, "all arguments"}, {how.Branches, "branches"}} {
+	}{{how.Traced, "all calls"}, {how.Live, "as they happened"}, {how.Args, "all arguments"}, {how.Branches, "branches"}, {how.OffCPU, "off-CPU times"}} {
 		if kind.on {
 			text += ", " + kind.what
 		}

@@ -345,6 +345,8 @@ func (f *replayFlags) fits(r *record.Reader) error {
 		return usagef("-T is about sessions, and calls were recorded")
 	case f.tree != nil && *f.tree && !info.Traced:
 		return usagef("-T goes with what was recorded with -T: these sessions have the calls of their stacks only")
+	case info != nil && !info.OffCPU && f.output.format.offCPUStacks():
+		return usagef("--weight %s: no off-CPU times were recorded: they are with --summary or --weight %[1]s, and --print, beside --record", &f.output.format.options.weight)
 	case f.look.noStack && !f.calls(info) && !info.Branches:
 		return usagef("--no-stack goes with what was recorded with -T or --lbr: these sessions are nothing but a stack")
 	}
@@ -373,6 +375,7 @@ func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
 		shown := *how
+		p.offCPU = how.OffCPU
 		shown.Traced = f.calls(how)
 		shown.Live = how.Live && shown.Traced && !f.output.format.whole()
 		p.sessions = f.look.sessions(&shown, f.verbose, f.branches.options(), out.Writer)

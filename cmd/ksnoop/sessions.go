@@ -113,8 +113,8 @@ func (f *sessionFlags) engine(s sessionSettings) bpf.SessionSettings {
 }
 
 // recorded is what a recording says of how sessions were asked for.
-func (f *sessionFlags) recorded(branches bool) *record.Sessions {
-	return &record.Sessions{Traced: f.trace, Live: f.live, Args: f.args, Branches: branches}
+func (f *sessionFlags) recorded(branches, offCPU bool) *record.Sessions {
+	return &record.Sessions{Traced: f.trace, Live: f.live, Args: f.args, Branches: branches, OffCPU: offCPU}
 }
 
 // sessions say how sessions look as text that were recorded, or will be, in some way. addresses asks for those of stacks.

@@ -251,7 +251,7 @@ func (t *Tracer) makeStash(s *bpf.Settings) error {
 
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
-	for _, name := range []string{bpf.ProgFork, bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionFree} {
+	for _, name := range []string{bpf.ProgFork, bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionFree, bpf.ProgSessionSwitch} {
 		prog := t.engine.program(name)
 		if prog == nil {
 			continue
@@ -267,6 +267,9 @@ func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
 			return fmt.Errorf("following processes: %w", err)
 		}
 		t.probes = append(t.probes, l)
+		if name == bpf.ProgSessionSwitch { // the others run when something ends, this one all the time
+			t.measured = append(t.measured, measured{prog, RunCost(layout.MethodTPBTF)})
+		}
 	}
 	return nil
 }

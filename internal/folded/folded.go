@@ -32,9 +32,10 @@ const (
 	Calls  Weight = iota // how often the innermost function was called
 	Time                 // ns in it, without what it called
 	Errors               // failures that began in it
+	OffCPU               // ns of Time in which a session's thread was off the CPU
 )
 
-var weights = [...]string{Calls: "calls", Time: "time", Errors: "errors"}
+var weights = [...]string{Calls: "calls", Time: "time", Errors: "errors", OffCPU: "off-cpu"}
 
 func (w Weight) String() string { return weights[w] }
 
@@ -43,7 +44,7 @@ func ParseWeight(s string) (Weight, error) {
 	if i := slices.Index(weights[:], s); i >= 0 {
 		return Weight(i), nil
 	}
-	return 0, fmt.Errorf("%q is none of calls, time and errors", s)
+	return 0, fmt.Errorf("%q is none of calls, time, errors and off-cpu", s)
 }
 
 // defaultLimit bounds the memory for stacks, in bytes.
@@ -103,7 +104,7 @@ func (*Printer) AppendLoss(dst []byte, _ event.Loss) []byte { return dst }
 const entryCost = 64
 
 func (p *Printer) add(s *samples.Sample) {
-	n := [...]uint64{Calls: s.Calls, Time: s.Time, Errors: s.Errors}[p.weight]
+	n := [...]uint64{Calls: s.Calls, Time: s.Time, Errors: s.Errors, OffCPU: s.OffCPU}[p.weight]
 	p.line = appendStack(p.line[:0], s.Stack)
 	p.addLine(n)
 }

@@ -30,10 +30,13 @@ func TestSession(t *testing.T) {
 		Calls:  below + " 2\n" + below + ";t_read 2\n" + below + ";t_read;t_alloc [mod] 2\n",
 		Time:   below + " 1400\n" + below + ";t_read 400\n" + below + ";t_read;t_alloc [mod] 200\n",
 		Errors: below + ";t_read;t_alloc [mod] 2\n",
+		OffCPU: below + " 1000\n" + below + ";t_read 100\n",
 	} {
 		p := New(k.Run, w)
 		for range 2 {
-			if text, err := p.AppendSession(nil, k.Failed()); len(text) > 0 || err != nil {
+			x := k.Failed()
+			x.HasOffCPU, x.OffCPU, x.Chain.Frames[0].OffCPU, x.Chain.Frames[1].OffCPU = true, 550, 550, 50
+			if text, err := p.AppendSession(nil, x); len(text) > 0 || err != nil {
 				t.Fatalf("%q, %v", text, err)
 			}
 		}

@@ -12,6 +12,10 @@
 //	count()[error, leaf]        sessions by error and innermost failing function
 //	stats(total)[$func]         of recorded calls in sessions: from entry to return
 //	stats(self)[$func]          without the recorded calls that they made
+//	stats(off_cpu)[$func]       of the total, while the thread was off the CPU
+//	stats(self_off_cpu)[$func]  of the time in themselves
+//
+// The last two are there if sessions have off-CPU times.
 package overview
 
 import (
@@ -44,6 +48,7 @@ type Printer struct {
 	sampler     *samples.Sampler
 	tables      *summary.Tables
 	builder     *summary.Builder
+	timed       bool
 	start, last uint64
 }
 
@@ -65,15 +70,21 @@ const (
 	durations            // of calls
 	totals    = iota - 1 // in sessions
 	selves
+	offCPU
+	selfOffCPU
 )
 
-// New returns a Printer of a run, which prints as p does.
-func New(run *output.Run, p TablePrinter) *Printer {
+// New returns a Printer of a run, which prints as p does. timed says that sessions have off-CPU times.
+func New(run *output.Run, timed bool, p TablePrinter) *Printer {
 	all := []*expr.Aggregation{{Fn: expr.AggCount, Label: "count()", Keys: []expr.Capture{function, failure}},
 		{Fn: expr.AggQuantiles, Label: "quantiles($duration)", Value: duration, Of: "$duration", Unit: expr.UnitNanos, Sub: expr.QuantilesSub, Keys: []expr.Capture{function}}}
 	if run.Plan.Sessions {
 		all = []*expr.Aggregation{{Fn: expr.AggCount, Label: "count()", Keys: []expr.Capture{failure, leaf}}}
-		for _, name := range [...]string{"total", "self"} {
+		names := []string{"total", "self", "off_cpu", "self_off_cpu"}
+		if !timed {
+			names = names[:2]
+		}
+		for _, name := range names {
 			all = append(all, &expr.Aggregation{Fn: expr.AggStats, Label: "stats(" + name + ")", Value: duration, Of: name, Unit: expr.UnitNanos, Keys: []expr.Capture{function}})
 		}
 	}
@@ -81,7 +92,7 @@ func New(run *output.Run, p TablePrinter) *Printer {
 	for _, g := range all {
 		tables.List = append(tables.List, &summary.Table{Agg: g, Key: layout.KeyOf(g), Probes: run.Plan.Probes})
 	}
-	return &Printer{TablePrinter: p, sampler: samples.New(run), tables: tables, builder: summary.NewBuilder(tables)}
+	return &Printer{TablePrinter: p, sampler: samples.New(run), tables: tables, builder: summary.NewBuilder(tables), timed: timed}
 }
 
 // AppendCall adds a call and appends nothing yet.
@@ -121,6 +132,10 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) ([]byte, error) 
 		n := &nodes[i]
 		p.add(totals, n.Duration, n.Func)
 		p.add(selves, n.Self(), n.Func)
+		if p.timed && x.HasOffCPU {
+			p.add(offCPU, n.OffCPU, n.Func)
+			p.add(selfOffCPU, n.SelfOffCPU(), n.Func)
+		}
 	}
 	return dst, nil
 }

@@ -34,7 +34,7 @@ func TestCalls(t *testing.T) {
 	whole.Kind, whole.Time, whole.EntryTime = bpf.KindCall, 9000, 2000
 	orphan := returned
 	orphan.TID = 9
-	p := New(&k.Run, output.NewSummaries(k.Run, nil, false))
+	p := New(&k.Run, false, output.NewSummaries(k.Run, nil, false))
 	for c := range k.Joined(
 		k.Raw(formattest.Record{Func: "read", Event: entry, Words: []uint64{4096}}), k.Raw(formattest.Record{Func: "read", Event: returned, Words: []uint64{12}}),
 		k.Raw(formattest.Record{Func: "read", Event: orphan, Words: []uint64{formattest.Errno(5)}}),
@@ -62,18 +62,18 @@ quantiles($duration)[$func]
 }
 
 // TestSessions: the session of formattest fails in alloc, where 100 of its 1000 ns are spent; read
-// takes 300 with what it calls.
+// takes 300 with what it calls. open is off the CPU for 450 ns of the first, read for 250 and alloc for
+// 80; nobody has asked that of the last one.
 func TestSessions(t *testing.T) {
 	k := formattest.New(t, "t_")
 	k.Sessions(false, "t_open", "t_read", "t_alloc")
-	p := New(&k.Run, output.NewSummaries(k.Run, nil, false))
-	running, hung := k.Failed(), k.Failed()
-	running.State, hung.State = session.Running, session.Hung
-	fine := &session.Session{PID: 7, Comm: "cat", Start: 1000, End: 1800, Func: k.Probe("open")}
-	for _, x := range []*session.Session{k.Failed(), running, k.Failed(), hung, fine} {
-		if text, err := p.AppendSession(nil, x); len(text) > 0 || err != nil {
-			t.Fatalf("%q, %v", text, err)
+	failed := func() *session.Session {
+		x := k.Failed()
+		x.HasOffCPU, x.OffCPU = true, 450
+		for i, ns := range []uint64{450, 250, 80} {
+			x.Chain.Frames[i].OffCPU = ns
 		}
+		return x
 	}
 	const want = `count()[error, leaf]
     error     leaf     count()
@@ -93,7 +93,31 @@ stats(self)[$func]
     t_alloc      2  100ns  100.00ns  100ns    200ns
 
 `
-	if diff := cmp.Diff(want, end(t, p)); diff != "" {
-		t.Error(diff)
+	const offCPU = `stats(off_cpu)[$func]
+    $func    calls    min       avg    max    sum
+    t_open       2  450ns  450.00ns  450ns  900ns
+    t_read       2  250ns  250.00ns  250ns  500ns
+    t_alloc      2   80ns   80.00ns   80ns  160ns
+
+stats(self_off_cpu)[$func]
+    $func    calls    min       avg    max    sum
+    t_open       2  200ns  200.00ns  200ns  400ns
+    t_read       2  170ns  170.00ns  170ns  340ns
+    t_alloc      2   80ns   80.00ns   80ns  160ns
+
+`
+	running, hung := k.Failed(), k.Failed()
+	running.State, hung.State = session.Running, session.Hung
+	fine := &session.Session{PID: 7, Comm: "cat", Start: 1000, End: 1800, Func: k.Probe("open")}
+	for timed, want := range map[bool]string{false: want, true: want + offCPU} {
+		p := New(&k.Run, timed, output.NewSummaries(k.Run, nil, false))
+		for _, x := range []*session.Session{failed(), running, failed(), hung, fine} {
+			if text, err := p.AppendSession(nil, x); len(text) > 0 || err != nil {
+				t.Fatalf("%q, %v", text, err)
+			}
+		}
+		if diff := cmp.Diff(want, end(t, p)); diff != "" {
+			t.Errorf("%t: %s", timed, diff)
+		}
 	}
 }

@@ -72,6 +72,7 @@ type Sessions struct {
 	Traced, Live bool      // as in session.Decoder
 	Args         bool      // all arguments were captured
 	Branches     bool      `json:",omitempty"` // branches were recorded
+	OffCPU       bool      `json:",omitempty"` // off-CPU times were recorded
 	Boot         time.Time `json:",omitzero"`  // Origin.Boot in recordings that have no Origin
 	Header, Call int       // sizes of a record's header and of a call in it, in bytes
 }

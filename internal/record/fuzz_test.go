@@ -115,11 +115,12 @@ func sessionSeeds(t testing.TB) (seeds [][]byte) {
 		log = logEntry(log, bpf.LogArgs, 33)
 		log = logEntry(log, bpf.LogExit, 2e9, 1e9, codeAddr)
 		for kind := bpf.SessionEnd; kind <= bpf.SessionExit; kind++ {
-			h := bpf.SessionHeader{Kind: kind, PID: 7, TID: 8, Start: 1e9, End: 2e9, Failed: true, Frames: 1, Stack: 1, Branches: 1, LogSize: uint32(len(log)), LostDeep: 1, Depth: 1}
+			h := bpf.SessionHeader{Kind: kind, PID: 7, TID: 8, Start: 1e9, End: 2e9, Failed: true, HasOffCPU: traced, Frames: 1, Stack: 1, Branches: 1, LogSize: uint32(len(log)), LostDeep: 1, Depth: 1}
 			raw := append(bpf.AppendSession(nil, &h), log...)
 			raw = bpf.AppendCall(raw, bpf.SessionCall{Flags: bpf.CallFinished | bpf.CallFailed, Result: codeAddr})
 			raw = binary.LittleEndian.AppendUint64(raw, codeAddr)
-			f.raw = append(f.raw, append(raw, make([]byte, bpf.BranchSize)...))
+			raw = append(raw, make([]byte, bpf.BranchSize)...)
+			f.raw = append(f.raw, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(raw, 2e8), 1e8))
 		}
 		seeds = append(seeds, f.bytes(t))
 	}

@@ -24,6 +24,8 @@ type Sample struct {
 	Stack []symbols.Frame
 	Calls uint64
 	Time  uint64 // ns in the function itself; 0 if unknown
+	// OffCPU are the ns of Time in which the thread was off the CPU, in a session that has this.
+	OffCPU uint64
 	// Errors is 1 if the call is where a failure began.
 	Errors uint64
 	PID    uint32

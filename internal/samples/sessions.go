@@ -16,6 +16,7 @@ type Node struct {
 	Parent   int    // index of the call that made it; -1 if that is unknown or there is none
 	Entry    uint64 // CLOCK_MONOTONIC ns
 	Duration uint64 // ns; up to the report if the call has not returned
+	OffCPU   uint64 // ns of Duration, if Session.HasOffCPU
 	Result   uint64
 	Finished bool // it has returned
 	Failed   bool
@@ -25,12 +26,16 @@ type Node struct {
 	Frames []symbols.Frame
 
 	inside uint64 // ns in calls that it made
+	offIn  uint64 // of them off the CPU
 	blamed bool   // one of them failed
 	height int    // frames of its whole stack
 }
 
 // Self returns the ns in the function itself, without the recorded calls that it made.
 func (n *Node) Self() uint64 { return n.Duration - min(n.inside, n.Duration) }
+
+// SelfOffCPU returns the ns of Self in which the thread was off the CPU.
+func (n *Node) SelfOffCPU() uint64 { return min(n.OffCPU-min(n.offIn, n.OffCPU), n.Self()) }
 
 // tallest is the most frames of a stack. The kernel's stacks are lower; those that a damaged
 // recording makes up need not be.
@@ -46,7 +51,7 @@ func (s *Sampler) Session(x *session.Session) iter.Seq[*Sample] {
 		nodes := s.Nodes(x)
 		for i := range nodes {
 			n := &nodes[i]
-			s.sample = Sample{Stack: AppendStack(s.sample.Stack[:0], nodes, i), Calls: 1, Time: n.Self(), PID: x.PID, Comm: x.Comm}
+			s.sample = Sample{Stack: AppendStack(s.sample.Stack[:0], nodes, i), Calls: 1, Time: n.Self(), OffCPU: n.SelfOffCPU(), PID: x.PID, Comm: x.Comm}
 			if n.Failed {
 				s.sample.Errno = Errno(n.Func.Class, n.Result)
 				if !n.blamed {
@@ -70,7 +75,7 @@ func (s *Sampler) Nodes(x *session.Session) []Node {
 	}
 	t.trace(x.Calls())
 	if len(t.nodes) == 0 {
-		t.add(Node{Func: x.Func, Parent: -1, Entry: x.Start, Duration: x.End - min(x.Start, x.End), Failed: x.Failed})
+		t.add(Node{Func: x.Func, Parent: -1, Entry: x.Start, Duration: x.End - min(x.Start, x.End), OffCPU: x.OffCPU, Failed: x.Failed})
 	}
 	return t.nodes
 }
@@ -102,6 +107,7 @@ func (t *tree) add(n Node) int {
 	if i, ok := t.seen[key]; ok {
 		return i
 	}
+	n.OffCPU = min(n.OffCPU, n.Duration)
 	if n.Frames == nil {
 		n.Frames = []symbols.Frame{t.sampler.frame(n.Func)}
 	}
@@ -118,6 +124,7 @@ func (t *tree) add(n Node) int {
 	if n.Parent >= 0 {
 		p := &t.nodes[n.Parent]
 		p.inside += n.Duration
+		p.offIn += n.OffCPU
 		p.blamed = p.blamed || n.Failed
 	}
 	return i
@@ -139,7 +146,7 @@ func (t *tree) chain(c *session.Chain) {
 			between = append(between, t.sampler.frame(row.Call.Func))
 		}
 		f := row.Call
-		parent = t.add(Node{Func: f.Func, Parent: parent, Entry: f.Entry, Duration: f.Duration, Result: f.Result,
+		parent = t.add(Node{Func: f.Func, Parent: parent, Entry: f.Entry, Duration: f.Duration, OffCPU: f.OffCPU, Result: f.Result,
 			Finished: f.Finished, Failed: f.Finished && f.Failed, Entered: f.Values, Frames: between})
 		between = nil
 	}
@@ -150,7 +157,7 @@ func (t *tree) trace(calls []session.Call) {
 	index := make([]int, len(calls)) // of each call's node
 	for i := range calls {
 		c := &calls[i]
-		n := Node{Func: c.Func, Parent: -1, Entry: c.Entry, Duration: c.Duration, Result: c.Result, Finished: c.Finished, Failed: c.Failed,
+		n := Node{Func: c.Func, Parent: -1, Entry: c.Entry, Duration: c.Duration, OffCPU: c.OffCPU, Result: c.Result, Finished: c.Finished, Failed: c.Failed,
 			Entered: c.Entered, Returned: c.Returned}
 		if c.Parent >= 0 {
 			n.Parent = index[c.Parent]

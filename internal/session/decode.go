@@ -87,6 +87,7 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 		all = &o.log
 	}
 	s := d.header(&h)
+	s.OffCPU, _ = offCPU(&h, data[h.LogSize:])
 	switch h.Kind {
 	case bpf.SessionChunk:
 		d.makeRoom(o)
@@ -152,6 +153,7 @@ func missing(raw []byte) (*Session, error) {
 // only what is new.
 func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error) {
 	s = d.header(h)
+	s.OffCPU, _ = offCPU(h, data[h.LogSize:])
 	logged := part(h.LogBase, data[:h.LogSize])
 	o := d.open[keyOf(h)]
 	if d.Traced {
@@ -184,7 +186,7 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 // header returns a session filled in from a record's header.
 func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
-		Func: d.Plan.Probes[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU,
+		Func: d.Plan.Probes[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU, HasOffCPU: h.HasOffCPU,
 		Lost: Lost{Deep: h.LostDeep, Args: h.LostValues, Chunk: h.LostChunks, Returns: h.LostReturns, Room: h.LostRoom, Reasons: h.LostChains}}
 	switch h.Kind {
 	case bpf.SessionHung:
@@ -203,10 +205,16 @@ func text(b []byte) string {
 	return string(b)
 }
 
+// offCPU returns the off-CPU times that stand behind the calls, the stack and the branches of a record.
+func offCPU(h *bpf.SessionHeader, data []byte) (total uint64, of func(i int) uint64) {
+	return h.OffCPU(data[h.Frames*bpf.CallSize+8*h.Stack+h.Branches*bpf.BranchSize:])
+}
+
 // chain decodes the calls and the stack of a record. logged has their values.
 func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, error) {
 	var c Chain
 	var returned uint32
+	total, off := offCPU(h, data)
 	for i := range h.Frames {
 		call := bpf.DecodeCall(data[i*bpf.CallSize:])
 		if call.Flags&bpf.CallJumped != 0 && returned != 0 {
@@ -221,6 +229,10 @@ func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, 
 			return c, err
 		}
 		f.Stitched = h.Stitched > 0 && i >= h.Stitched
+		if f.OffCPU = off(i); !f.Finished {
+			f.OffCPU = total - min(f.OffCPU, total)
+		}
+		f.OffCPU = min(f.OffCPU, f.Duration)
 		c.Frames = append(c.Frames, f)
 	}
 	data = data[h.Frames*bpf.CallSize:]

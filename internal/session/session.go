@@ -27,6 +27,10 @@ type Session struct {
 	// interrupted.
 	Interrupt bool
 	CPU       uint16
+	// OffCPU is for how long the thread was off the CPU, in ns, if HasOffCPU says that this was
+	// recorded: of the session, of its calls and of its steps.
+	OffCPU    uint64
+	HasOffCPU bool
 	Lost      Lost
 	Loss      event.Loss // set if State is Missing, and then nothing else is
 
@@ -88,6 +92,7 @@ type Frame struct {
 	Func     *plan.Probe
 	Entry    uint64 // CLOCK_MONOTONIC ns
 	Duration uint64 // ns; up to the report if the call has not returned
+	OffCPU   uint64 // ns of Duration
 	Result   uint64 // the return register
 	Finished bool   // it has returned, so Duration and Result are final
 	Failed   bool
@@ -130,6 +135,8 @@ type Step struct {
 	Probe    string // name of an injected probe, for StepProbe only
 	Time     uint64 // CLOCK_MONOTONIC ns
 	Duration uint64 // ns, for StepExit and StepLeaf
+	OffCPU   uint64 // ns of Duration
+	OffSum   uint64 // Session.OffCPU as it was at Time
 	Result   uint64 // return register, for the same
 	Failed   bool
 	Values   Values

@@ -88,7 +88,7 @@ func (t *tracer) add(e bpf.Logged) error {
 	case bpf.LogEntry:
 		t.values = Values{}
 		t.entered[e.Depth] = len(t.steps) + 1
-		t.steps = append(t.steps, Step{Kind: StepEntry, Depth: e.Depth, Func: fn, Time: e.Time})
+		t.steps = append(t.steps, Step{Kind: StepEntry, Depth: e.Depth, Func: fn, Time: e.Time, OffSum: e.OffSum})
 	case bpf.LogArgs:
 		if n := len(t.steps); n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Func == fn {
 			return t.decoder.values(&t.steps[n-1].Values, fn, e)
@@ -113,7 +113,7 @@ func (t *tracer) add(e bpf.Logged) error {
 // exit adds a return. If it directly follows its entry, both become one leaf. If the call
 // did not satisfy a predicate, the entry is taken away.
 func (t *tracer) exit(e bpf.Logged, fn *plan.Probe) {
-	s := Step{Kind: StepExit, Depth: e.Depth, Func: fn, Time: e.Time, Duration: e.Duration,
+	s := Step{Kind: StepExit, Depth: e.Depth, Func: fn, Time: e.Time, Duration: e.Duration, OffCPU: min(e.OffCPU, e.Duration), OffSum: e.OffSum,
 		Result: e.Result, Failed: e.Flags&bpf.CallFailed != 0, Values: t.values}
 	t.values = Values{}
 	n, entry := len(t.steps), t.entered[e.Depth]-1
