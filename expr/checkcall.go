@@ -30,6 +30,18 @@ func (c *checker) arity(x *Call, n int) bool {
 	return false
 }
 
+// otherNames are what other tools and people call functions of the language.
+var otherNames = map[string]string{"mean": "avg", "average": "avg", "histogram": "hist", "percentile": "quantiles", "percentiles": "quantiles", "p50": "quantiles", "p90": "quantiles",
+	"p95": "quantiles", "p99": "quantiles", "median": "quantiles", "strncmp": "str", "kstr": "str", "kstack": "$stack", "ustack": "$ustack", "nsecs": "$time", "ntop": "ip", "ksym": "sym"}
+
+// functionHint says which function may have been meant.
+func functionHint(name string) string {
+	if ours, ok := otherNames[name]; ok {
+		return suggest.DidYouMean(ours)
+	}
+	return suggest.Hint(name, slices.Values(append(sortedKeys(functions), sortedKeys(aggregators)...)))
+}
+
 // call checks a call of one of the language's functions. Functions that choose a
 // notation return their operand unchanged, with its view set.
 func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
@@ -38,8 +50,7 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	}
 	n, ok := functions[x.Func.Name]
 	if !ok {
-		return c.fault(CodeUnknownFunc, x.Func.Pos, suggest.Hint(x.Func.Name, slices.Values(append(sortedKeys(functions), sortedKeys(aggregators)...))),
-			"there is no function %q", x.Func.Name)
+		return c.fault(CodeUnknownFunc, x.Func.Pos, functionHint(x.Func.Name), "there is no function %q", x.Func.Name)
 	}
 	if !c.arity(x, n) {
 		return operand{}, false

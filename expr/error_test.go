@@ -72,6 +72,8 @@ var faulty = []struct {
 	{CodeUnknownType, "send((sock_t *)buf)"},
 	{CodeUnknownMember, "send(sk->famly == 2)"},
 	{CodeUnknownFunc, "send(usr(buf))"},
+	{CodeUnknownFunc, "send(mean(count))"},
+	{CodeUnknownFunc, "send(p99(count)[$comm])"},
 	{CodeAmbiguous, "send(count == GREEN)"},
 	{CodeType, "send(count->x)"},
 	{CodeType, "send(sk.family)"},

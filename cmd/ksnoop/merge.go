@@ -12,6 +12,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/show"
 )
@@ -57,7 +58,7 @@ func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Write
 		defer slow(stderr, reading(fmt.Sprintf("%d recordings", len(names))))()
 	}
 	err = f.mergeTo(out, runs, stderr)
-	return errors.Join(err, out.Close())
+	return out.end(err)
 }
 
 // openAll opens recordings, puts those of one run together, and asks each run. The caller
@@ -93,7 +94,11 @@ func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, d
 			m.name += " and parts up to " + m.last.Name()
 		}
 		if m.answer, err = asked.of(run[0]); err != nil {
-			return nil, done, fmt.Errorf("%s: %w", m.name, err)
+			separator := " "
+			if errors.As(err, new(*expr.ErrorList)) {
+				separator = "\n" // a line of the SPEC follows, and a mark under it
+			}
+			return nil, done, fmt.Errorf("%s:%s%w", m.name, separator, err)
 		}
 		runs = append(runs, m)
 	}
@@ -126,8 +131,8 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 	var errs []error
 	for _, m := range runs {
 		err := errors.Join(m.Err, m.Merged.End(m.losses()))
-		if statusOf(err) == exitPipe {
-			return err
+		if writing(err) {
+			return err // of whichever run, and of all
 		}
 		if err != nil {
 			errs = append(errs, ofRecording(m.name, unfinished(m.last, err)))
@@ -138,7 +143,9 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 			sayNotes(&notes, a)
 			err = errors.Join(err, sayCounts(&notes, a.Counts()))
 		}
-		m.sayNone(&notes, m.View.Tally())
+		if f.count == 0 { // else its turn may not have come
+			m.sayNone(&notes, m.View.Tally())
+		}
 		m.sayMore(&notes)
 		if notes.Len() > 0 {
 			fmt.Fprintf(stderr, "ksnoop: %s:\n%s", m.name, notes.String())

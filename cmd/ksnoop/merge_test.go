@@ -106,6 +106,23 @@ func TestMergedSums(t *testing.T) {
 	}
 }
 
+// TestMergedSays: of several recordings, what is said is said once, of the right one, and a fault is marked in its SPEC.
+func TestMergedSays(t *testing.T) {
+	const calls, sessions = "../../testdata/calls.ks", "../../testdata/sessions.ks"
+	if _, stderr, _ := ran("replay", calls, sessions, "-c", "2"); stderr != "" {
+		t.Errorf("-c: %s", stderr)
+	}
+	const fault = sessions + ":\n  vfs_read(count)\n  ^~~~~~~~\n"
+	if _, stderr, _ := ran("replay", calls, sessions, "vfs_read(count)"); !strings.Contains(stderr, fault) {
+		t.Errorf("no %s in %s", fault, stderr)
+	}
+	for _, files := range [][]string{{calls}, {calls, sessions}} {
+		if _, stderr, status := ran(append([]string{"replay", "-o", "/dev/full"}, files...)...); status == 0 || strings.Count(stderr, "no space left on device") != 1 {
+			t.Errorf("%q: status %d, %s", files, status, stderr)
+		}
+	}
+}
+
 func TestReplayMergedRefuses(t *testing.T) {
 	const calls = "../../testdata/calls.ks"
 	data, err := os.ReadFile(calls)

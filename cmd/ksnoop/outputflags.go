@@ -109,6 +109,15 @@ func (f *outputFlags) open(stdout io.Writer) (*printout, error) {
 // keep says that the file is to stay: something may be printed.
 func (p *printout) keep() { p.kept = true }
 
+// end closes the file, and returns what went wrong first: what was not written then cannot be written now either.
+func (p *printout) end(err error) error {
+	closed := p.Close()
+	if err == nil {
+		err = closed
+	}
+	return err
+}
+
 // Close closes the file. It leaves none behind that keep was not called for.
 func (p *printout) Close() error {
 	switch {

@@ -19,7 +19,7 @@ type redactFlags struct {
 
 func (f *redactFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.globs, "redact", nil, "do not capture values whose expression or argument this `GLOB` matches, as 'ustr(*)' (repeatable)")
-	flags.BoolVar(&f.typesOnly, "types-only", false, "capture no values: show that calls were made, with the types of what they were called with")
+	flags.BoolVar(&f.typesOnly, "types-only", false, "capture no values: show that calls were made; --format json has the types of what they were called with")
 }
 
 // redact is what a plan is told.

@@ -211,7 +211,7 @@ func (f *replayFlags) show(name string, s *shown, stdout, stderr io.Writer) erro
 	done()
 	unwatch()
 	err = f.follow.ended(err, stderr)
-	if err = errors.Join(err, out.Close()); err != nil {
+	if err = out.end(err); err != nil {
 		return ofRecording(name, unfinished(s.last, err))
 	}
 	if err := t.Report(stderr, f.stats); err != nil {
@@ -248,10 +248,16 @@ func unfinished(file *os.File, err error) error {
 // ofRecording says which recording an error is about, and escapes the names in it, which the
 // recording has chosen. What was met in writing is about none.
 func ofRecording(name string, err error) error {
-	if path := new(fs.PathError); statusOf(err) == exitPipe || errors.As(err, &path) && path.Op == "write" {
+	if writing(err) {
 		return err
 	}
 	return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))
+}
+
+// writing reports whether an error was met in writing what is shown.
+func writing(err error) bool {
+	path := new(fs.PathError)
+	return statusOf(err) == exitPipe || errors.As(err, &path) && path.Op == "write"
 }
 
 // A shown is what of a recording is shown.
