@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -34,6 +35,8 @@ type format struct {
 	whole bool
 	// numbered formats tell several runs apart by their numbers.
 	numbered bool
+	// merge makes one text of those of several runs; nil if there is no such thing.
+	merge func(runs [][]byte) ([]byte, error)
 	// open makes a printer. It is nil for text, of which the options of calls and of
 	// sessions say more.
 	open func(output.Run, formatOptions) (eventPrinter, error)
@@ -64,8 +67,8 @@ var formats = [...]format{
 		return jsonlines.New(of, o.strings64), nil
 	}},
 	{name: "perfetto", binary: true, whole: true, noTables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return perfetto.New(r), nil }},
-	{name: "pprof", binary: true, whole: true, noTables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return pprof.New(r), nil }},
-	{name: "folded", whole: true, open: func(r output.Run, o formatOptions) (eventPrinter, error) { return folded.New(r, o.weight.Weight), nil }, check: folded.Check},
+	{name: "pprof", binary: true, whole: true, noTables: true, merge: pprof.Merge, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return pprof.New(r), nil }},
+	{name: "folded", whole: true, merge: folded.Merge, open: func(r output.Run, o formatOptions) (eventPrinter, error) { return folded.New(r, o.weight.Weight), nil }, check: folded.Check},
 	{name: "prometheus", tables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return prometheus.New(r), nil }},
 }
 
@@ -129,6 +132,18 @@ func (f *formatFlag) binary() bool { return f.format != nil && f.format.binary }
 
 // numbered reports whether the format tells several runs apart.
 func (f *formatFlag) numbered() bool { return f.format != nil && f.format.numbered }
+
+// merges reports whether several runs become one.
+func (f *formatFlag) merges() bool { return f.format != nil && f.merge != nil }
+
+// mergeTo writes what is made of the texts of several runs.
+func (f *formatFlag) mergeTo(out io.Writer, runs [][]byte) error {
+	text, err := f.merge(runs)
+	if err == nil {
+		_, err = out.Write(text)
+	}
+	return err
+}
 
 // whole reports whether the format has calls joined and sessions complete.
 func (f *formatFlag) whole() bool { return f.options.summary || f.format != nil && f.format.whole }

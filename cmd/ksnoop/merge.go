@@ -22,6 +22,7 @@ type mergedRun struct {
 	shown
 	name string // of its files
 	show.Merged
+	part bytes.Buffer // what is written of it, to be merged with others
 }
 
 // merge prints several recordings in the order of time.
@@ -39,8 +40,8 @@ func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Write
 		return err
 	case len(runs) == 1:
 		return f.show(runs[0].name, &runs[0].shown, stdout, stderr)
-	case !f.output.format.text() && !f.output.format.numbered():
-		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text or json", &f.output.format)
+	case !f.output.format.text() && !f.output.format.numbered() && !f.output.format.merges():
+		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text, json, pprof or folded", &f.output.format)
 	case f.expect.text != "":
 		return usagef("--expect goes with one FILE, or the parts of one run")
 	}
@@ -119,6 +120,9 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 		}
 		info := m.Info()
 		m.Merged = show.Merged{View: view, Records: m.records(), Sessions: info.Sessions != nil, Boot: info.Boot, Headed: numbered}
+		if f.output.format.merges() {
+			m.Out = &m.part
+		}
 		merged = append(merged, &m.Merged)
 	}
 	markHosts(runs)
@@ -129,11 +133,13 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 	}
 	show.Merge(out, merged, f.count)
 	var errs []error
+	var parts [][]byte
 	for _, m := range runs {
 		err := errors.Join(m.Err, m.Merged.End(m.losses()))
 		if writing(err) {
 			return err // of whichever run, and of all
 		}
+		parts = append(parts, m.part.Bytes())
 		if err != nil {
 			errs = append(errs, ofRecording(m.name, unfinished(m.last, err)))
 		}
@@ -151,6 +157,9 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 			fmt.Fprintf(stderr, "ksnoop: %s:\n%s", m.name, notes.String())
 		}
 		errs = append(errs, err)
+	}
+	if f.output.format.merges() {
+		errs = append(errs, f.output.format.mergeTo(out, parts))
 	}
 	return errors.Join(errs...)
 }

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/pprof/profile"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/formattest"
@@ -106,6 +109,39 @@ func TestMergedSums(t *testing.T) {
 	}
 }
 
+// TestMergedStacks: stacks of several recordings are added up.
+func TestMergedStacks(t *testing.T) {
+	const calls, sessions = "../../testdata/calls.ks", "../../testdata/sessions.ks"
+	const enter = "entry_SYSCALL_64_after_hwframe;do_syscall_64;"
+	const want = enter + "__x64_sys_bpf;__sys_bpf 1\n" + enter + "__x64_sys_bpf;__sys_bpf;map_create;array_map_alloc_check 1\n" + enter + "ksys_read;vfs_read 6\n"
+	if stdout, stderr, status := ran("replay", "--format", "folded", calls, sessions, calls); stdout != want || stderr != "" || status != 0 {
+		t.Errorf("status %d\n%s%s", status, cmp.Diff(want, stdout), stderr)
+	}
+	if stdout, _, status := ran("replay", "--format", "folded", calls, calls, "vfs_read(sum(count)[$stack])"); stdout != enter+"ksys_read;vfs_read 198\n" || status != 0 {
+		t.Errorf("status %d, %s", status, stdout)
+	}
+	name := filepath.Join(t.TempDir(), "profile")
+	if _, stderr, status := ran("replay", "--format", "pprof", "-o", name, calls, sessions); status != 0 {
+		t.Fatal(stderr)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p, err := profile.Parse(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, s := range p.Sample {
+		counts[s.Location[0].Line[0].Function.Name] += s.Value[0]
+	}
+	if diff := cmp.Diff(map[string]int64{"vfs_read": 3, "__sys_bpf": 1, "array_map_alloc_check": 1}, counts); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestMergedSays: of several recordings, what is said is said once, of the right one, and a fault is marked in its SPEC.
 func TestMergedSays(t *testing.T) {
 	const calls, sessions = "../../testdata/calls.ks", "../../testdata/sessions.ks"
@@ -139,7 +175,7 @@ func TestReplayMergedRefuses(t *testing.T) {
 		"gone.ks: no such file or directory":                    {calls, "gone.ks"},
 		cut + ": after 3 records: the recording was cut off":    {calls, cut},
 		"--no-stack is about sessions, and calls were recorded": {"--no-stack", calls, calls},
-		"goes with one FILE, or the parts of one run: several":  {"--format", "folded", calls, calls},
+		"goes with one FILE, or the parts of one run: several":  {"--format", "perfetto", calls, calls},
 		"the standard input, -, goes with no other recording":   {calls, "-"},
 	} {
 		_, stderr, status := ran(append([]string{"replay"}, args...)...)

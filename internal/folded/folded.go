@@ -167,6 +167,23 @@ func (p *Printer) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) {
 	return dst, nil
 }
 
+// Merge adds up what was written of several runs.
+func Merge(runs [][]byte) ([]byte, error) {
+	all := Printer{limit: defaultLimit, sums: map[string]uint64{}}
+	for _, text := range runs {
+		for line := range bytes.Lines(text) {
+			at := bytes.LastIndexByte(line, ' ')
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(line[at+1:])), 10, 64)
+			if at < 0 || err != nil {
+				return nil, fmt.Errorf("%q is no stack and its weight", line)
+			}
+			all.line = append(all.line[:0], line[:at]...)
+			all.addLine(n)
+		}
+	}
+	return all.AppendEnd(nil, nil)
+}
+
 func appendLine(dst []byte, stack string, n uint64) []byte {
 	return append(strconv.AppendUint(append(append(dst, stack...), ' '), n, 10), '\n')
 }

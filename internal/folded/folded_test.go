@@ -119,3 +119,16 @@ func FuzzPrinter(f *testing.F) {
 		}
 	})
 }
+
+// TestMerge: a name may have spaces; what ends a line is its weight.
+func TestMerge(t *testing.T) {
+	got, err := Merge([][]byte{[]byte("a;b c 3\nd 1\n"), nil, []byte("a;b c 4\n")})
+	if want := "a;b c 7\nd 1\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	for _, bad := range []string{"a\n", "a b\n", " \n", "a -1\n"} {
+		if got, err := Merge([][]byte{[]byte(bad)}); err == nil {
+			t.Errorf("%q makes %q", bad, got)
+		}
+	}
+}

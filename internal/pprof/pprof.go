@@ -116,3 +116,23 @@ func (p *Printer) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) {
 	}
 	return buffer.Bytes(), nil
 }
+
+// Merge adds up what was written of several runs.
+func Merge(runs [][]byte) ([]byte, error) {
+	profiles := make([]*profile.Profile, len(runs))
+	for i, text := range runs {
+		var err error
+		if profiles[i], err = profile.ParseData(text); err != nil {
+			return nil, fmt.Errorf("reading a profile again: %w", err)
+		}
+	}
+	all, err := profile.Merge(profiles)
+	if err != nil {
+		return nil, fmt.Errorf("adding up profiles: %w", err)
+	}
+	var out bytes.Buffer
+	if err := all.Write(&out); err != nil {
+		return nil, fmt.Errorf("writing a profile: %w", err)
+	}
+	return out.Bytes(), nil
+}

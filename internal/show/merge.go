@@ -23,6 +23,8 @@ type Merged struct {
 	// Host stands in the mark before what is written of this run, if it is not that of what
 	// was written before. Without it there is no mark.
 	Host string
+	// Out is where this run is written apart, without marks; nil: with the others.
+	Out io.Writer
 	// Headed has each run print its header. Without it the first one is that of all.
 	Headed bool
 	// Err is why View.Write has ended; nil at the end of the records.
@@ -156,6 +158,9 @@ type mergedWriter struct {
 
 // Write implements io.Writer. Views write what they hold back before another one works.
 func (w mergedWriter) Write(text []byte) (int, error) {
+	if w.r.Out != nil {
+		return w.r.Out.Write(text)
+	}
 	if (w.r.now != 0 || w.r.ended) && len(text) > 0 && w.r.Host != "" && w.r.Host != w.m.host {
 		w.m.host = w.r.Host
 		at := w.r.Boot.Add(time.Duration(cmp.Or(w.r.now, w.r.time))).Local()
