@@ -45,11 +45,11 @@ func newPrintCommand() *cobra.Command {
 		Use:   "print TYPE [FILE]",
 		Short: "Print raw bytes as a value of a type",
 		Long: strings.TrimSpace(`
-print reads raw bytes from FILE, or from standard input if that is "-" or left
-out, and prints them as a value of TYPE: what a BPF map holds, a part of a core
-dump, a captured buffer. TYPE is the name of a type, with stars and dimensions
-behind it if wanted: 'struct sk_buff', 'u32[4]', 'struct file *'. Missing bytes
-end the text with "...".
+print reads raw bytes from FILE, and prints them as a value of TYPE: what a BPF
+map holds, a part of a core dump, a captured buffer. Without FILE, or if that is
+"-", it reads the standard input. TYPE is the name of a type, with stars and
+dimensions behind it if wanted: 'struct sk_buff', 'u32[4]', 'struct file *'.
+Missing bytes end the text with "...".
 
 With --batch, lines "TYPE HEX" are read, and one value is printed for each.`),
 		Example: `  ksnoop print 'struct iphdr' packet.bin

@@ -27,9 +27,9 @@ predicates that must hold:
     ksnoop trace 'vfs_read(file->f_flags, return < 0)' -- cat /
 
 Sessions show where in the kernel something failed, as retsnoop does. A call of
-an entry function (-e) opens one on its thread, calls of allowed functions (-a)
-are recorded in it, and when it fails the stack of the failure is printed, each
-call with its result. SPECs beside -e add values to calls:
+an entry function (-e) opens one on its thread. Calls of allowed functions (-a)
+are recorded in it. If the entry function fails, the stack of the failure is
+printed, each call with its result. SPECs beside -e add values to calls:
 
     ksnoop -e '*sys_bpf' -a '*map_alloc*' -a map_create
     ksnoop -e '*sys_bpf' -a ':kernel/bpf/*.c' 'array_map_alloc_check(attr->max_entries)'

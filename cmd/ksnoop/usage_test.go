@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -117,4 +118,54 @@ func understood(t *testing.T, line string) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
+}
+
+// TestShortSentences: nobody reads a sentence of more than 30 words twice, in the README or the help.
+func TestShortSentences(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{"README.md": string(readme)}
+	for _, c := range newRootCommand(new(int)).Commands() {
+		texts[c.Name()] = c.Long
+		c.Flags().VisitAll(func(f *pflag.Flag) { texts[c.Name()+" --"+f.Name] = f.Usage })
+	}
+	texts["ksnoop"] = newRootCommand(new(int)).Long
+	for name, text := range texts {
+		for _, s := range sentencesOf(text) {
+			if n := len(strings.Fields(s)); n > 30 {
+				t.Errorf("%s: %d words: %s", name, n, s)
+			}
+		}
+	}
+}
+
+var (
+	// apart matches lines that are no text: code, tables, headings and empty ones.
+	apart  = regexp.MustCompile(`^(    |\||#|$)`)
+	item   = regexp.MustCompile(`^ *([*]|\d+\.) `)
+	inCode = regexp.MustCompile("`[^`]*`")
+	target = regexp.MustCompile(`\]\([^)]*\)`)
+	ending = regexp.MustCompile(`[.!?]\s+`)
+)
+
+// sentencesOf returns those of a text: paragraphs and items, in which code counts as a word.
+func sentencesOf(text string) (all []string) {
+	paragraph := ""
+	end := func() {
+		plain := target.ReplaceAllString(inCode.ReplaceAllString(paragraph, "code"), "]")
+		all = append(all, ending.Split(plain, -1)...)
+		paragraph = ""
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if apart.MatchString(line) || item.MatchString(line) {
+			end()
+		}
+		if !apart.MatchString(line) {
+			paragraph += " " + strings.TrimSpace(item.ReplaceAllString(line, ""))
+		}
+	}
+	end()
+	return all
 }
