@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
+.PHONY: build install man generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -13,10 +13,26 @@ GUEST   := $(GO) run ./internal/vm/guestrun
 
 # What a guest needs, and what the checks and the tests' oracles need beyond that.
 GUEST_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xz-utils gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross dwarves
-PACKAGES       := $(GUEST_PACKAGES) git clang llvm llvm-19 lld dwz libbpf-dev jq
+PACKAGES       := $(GUEST_PACKAGES) git clang llvm llvm-19 lld dwz libbpf-dev jq groff-base
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o ksnoop ./cmd/ksnoop
+
+# Where make install puts what make build has made, with man pages and completions. Root may have no Go.
+PREFIX ?= /usr/local
+SHARE  := $(DESTDIR)$(PREFIX)/share
+
+install:
+	install -Dm755 ksnoop $(DESTDIR)$(PREFIX)/bin/ksnoop
+	install -d $(SHARE)/man/man1
+	install -m644 docs/man/*.1 $(SHARE)/man/man1
+	./ksnoop completion bash | install -Dm644 /dev/stdin $(SHARE)/bash-completion/completions/ksnoop
+	./ksnoop completion zsh | install -Dm644 /dev/stdin $(SHARE)/zsh/site-functions/_ksnoop
+	./ksnoop completion fish | install -Dm644 /dev/stdin $(SHARE)/fish/vendor_completions.d/ksnoop.fish
+
+# The man pages are made of the help.
+man:
+	$(GO) test ./cmd/ksnoop -run TestManPages -man
 
 generate:
 	$(GO) generate ./...

@@ -67,36 +67,44 @@ func flagUsages(c *cobra.Command) string {
 		columns = tell()
 	}
 	var text strings.Builder
-	put := func(title string, flags []*pflag.Flag) {
-		group := pflag.NewFlagSet(title, pflag.ContinueOnError)
-		group.SortFlags = false
-		for _, f := range flags {
-			group.AddFlag(f)
+	for _, g := range groupedFlags(c) {
+		set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+		set.SortFlags = false
+		for _, f := range g.flags {
+			set.AddFlag(f)
 		}
-		if group.HasAvailableFlags() {
-			text.WriteString("\n\n" + title + ":\n" + strings.TrimRight(group.FlagUsagesWrapped(columns), "\n"))
+		if set.HasAvailableFlags() {
+			text.WriteString("\n\n" + g.title + ":\n" + strings.TrimRight(set.FlagUsagesWrapped(columns), "\n"))
 		}
 	}
-	groups := flagGroups[c.Name()]
-	listed := map[string]bool{}
-	for _, g := range groups {
-		var flags []*pflag.Flag
+	return text.String()
+}
+
+// A listedGroup is a group with its options.
+type listedGroup struct {
+	title string
+	flags []*pflag.Flag
+}
+
+// groupedFlags returns the options of a command as they are listed.
+func groupedFlags(c *cobra.Command) (all []listedGroup) {
+	grouped := map[string]bool{}
+	for _, g := range flagGroups[c.Name()] {
+		listed := listedGroup{title: g.title}
 		for name := range strings.FieldsSeq(g.flags) {
-			listed[name] = true
-			flags = append(flags, c.LocalFlags().Lookup(name))
+			grouped[name] = true
+			listed.flags = append(listed.flags, c.LocalFlags().Lookup(name))
 		}
-		put(g.title, flags)
+		all = append(all, listed)
 	}
-	var rest []*pflag.Flag
+	rest := listedGroup{title: "Flags"}
+	if len(all) > 0 {
+		rest.title = "Other flags"
+	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if !listed[f.Name] && (c.HasParent() || f.Name == "help" || f.Name == "version") {
-			rest = append(rest, f)
+		if !grouped[f.Name] && (c.HasParent() || f.Name == "help" || f.Name == "version") {
+			rest.flags = append(rest.flags, f)
 		}
 	})
-	title := "Flags"
-	if len(groups) > 0 {
-		title = "Other flags"
-	}
-	put(title, rest)
-	return text.String()
+	return append(all, rest)
 }
