@@ -26,6 +26,10 @@ const (
 	exitProg  = 0x00000000_00_00_00_95
 )
 
+// loadTries is how often a program is loaded: the verifier gives up with EAGAIN where a signal is pending, and Go's
+// runtime sends some to threads that are long in a call.
+const loadTries = 30
+
 func loadProg(progType uint32, code []uint64) result {
 	license := []byte("GPL\x00")
 	a := progAttr{
@@ -34,7 +38,13 @@ func loadProg(progType uint32, code []uint64) result {
 		code:         uint64(uintptr(unsafe.Pointer(unsafe.SliceData(code)))),
 		license:      uint64(uintptr(unsafe.Pointer(unsafe.SliceData(license)))),
 	}
-	r := call(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+	var r result
+	for range loadTries {
+		r = call(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+		if r.errno != unix.EAGAIN {
+			break
+		}
+	}
 	// The addresses are in a as numbers, which keep nothing alive or in place.
 	runtime.KeepAlive(code)
 	runtime.KeepAlive(license)

@@ -59,6 +59,7 @@ func liveCases() map[string][]liveCase {
 		"ping":            {{args: "-count 2", want: "count=2 size=56 packet=84 replies=2"}},
 		"connect-refused": {{want: "count=1 result=-ECONNREFUSED"}},
 		"sleep":           {{args: "-for 20ms -count 2", want: `count=2 for=20ms tid=\d+ interrupted=0 took=\S+`}},
+		"off-cpu":         {{args: "-for 20ms -count 2", want: `count=2 for=20ms waited=\d+ waited-cpu=\d+ busy=\d+ busy-cpu=\d+ busy-delay=\d+`}},
 		"pipe-wait":       {{args: "-for 20ms -count 2", want: `count=2 for=20ms tid=\d+ took=\S+`}},
 		"nested":          {{want: "count=1 depth=4 result=1"}},
 		"threads":         {{want: "threads=4 count=1 size=1 bytes=4"}},
