@@ -27,7 +27,7 @@ const (
 // load reads a number from memory into R0.
 func (a *assembler) load(t *expr.Load, u use) {
 	how := a.access(t)
-	if (how == accessDirect || how == accessCast) && u == useNumber && a.findsPointer(t) {
+	if (how == accessDirect || how == accessCast) && u == useNumber && findsPointer(t) {
 		how = accessRead // a direct load would give a pointer, and the verifier allows no arithmetic on it
 	}
 	switch how {
@@ -235,26 +235,30 @@ func (a *assembler) typed(t expr.Term) bool {
 		return fentry && t.Off == 0 && contextKind(a.probe.Result) == wordTyped
 	case *expr.Load:
 		how := a.access(t)
-		return t.Bits.Size == 0 && (how == accessDirect || how == accessCast) && a.loadsPointer(t)
+		return t.Bits.Size == 0 && (how == accessDirect || how == accessCast) && loadsPointer(t)
 	}
 	return false
 }
 
 // loadsPointer reports whether the verifier takes the loaded value for a pointer.
-func (a *assembler) loadsPointer(t *expr.Load) bool {
+func loadsPointer(t *expr.Load) bool {
+	return structBehind(found(t)) != nil
+}
+
+// found returns the type of the member that the verifier finds for a direct load.
+func found(t *expr.Load) btf.Type {
 	target, _ := typedTarget(t.Addr.Type())
-	return structBehind(walk(target, uint32(t.Off), t.Width, 0)) != nil
+	return walk(target, uint32(t.Off), t.Width, 0)
 }
 
 // findsPointer reports whether the verifier finds a pointer for a direct load, whatever it points to: since
 // Linux 6.17 it takes pointers to numbers and to void, too, for addresses of read-only memory.
-func (a *assembler) findsPointer(t *expr.Load) bool {
-	target, _ := typedTarget(t.Addr.Type())
-	found := walk(target, uint32(t.Off), t.Width, 0)
-	if found == nil {
+func findsPointer(t *expr.Load) bool {
+	member := found(t)
+	if member == nil {
 		return false
 	}
-	_, ok := btf.UnderlyingType(found).(*btf.Pointer)
+	_, ok := btf.UnderlyingType(member).(*btf.Pointer)
 	return ok
 }
 

@@ -282,7 +282,7 @@ func (a *assembler) countBucket(g *expr.Aggregation, word int) {
 const smallNumbers = 1 << 16
 
 // countPower adds 1 to the bucket of the value in R0, which is one of the powers of two. It searches among the
-// bounds of the buckets: to compute the bucket takes twice as many instructions.
+// bounds of the buckets: to compute the bucket, as for several in a power, takes 9 instructions more.
 func (a *assembler) countPower(g *expr.Aggregation) {
 	size, signed, _ := expr.Number(g.Value.Type())
 	counted, mid := a.label("counted"), 0
