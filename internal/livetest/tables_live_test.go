@@ -64,6 +64,30 @@ func TestLiveTables(t *testing.T) {
 	}
 }
 
+// TestLiveTablesLack: with --every, what the tables of a time lack stands below them, so that calls and what is
+// missing are as many as were made.
+func TestLiveTablesLack(t *testing.T) {
+	guest.Require(t)
+	const made = 20_000
+	out, errs, status := ksnoop(t, "trace", "--attach", "kprobe", "--every", "20ms", "--keys", "4", "vfs_read(count == 47, count()[$time])",
+		"--", "workload", "threads", "-threads", "1", "-count", fmt.Sprint(made), "-size", "47")
+	sum := func(pattern string) (n, times int) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(out, -1) {
+			of, err := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, times = n+of, times+1
+		}
+		return n, times
+	}
+	added, _ := sum(`(?m)^    \S+ +([0-9,]+)$`)
+	lacking, marks := sum(`(?m)^--- ([0-9,]+) times a call was not added to a table because it had no room for another key`)
+	if status != 0 || added+lacking != made || marks < 2 {
+		t.Errorf("status %d, %d calls added, %d not, said %d times; made are %d\n%s%.2000s", status, added, lacking, marks, made, errs, out)
+	}
+}
+
 // TestLiveRedraw: on a terminal the tables of --every take each other's place, in the room that it
 // has, and the last one stays. No call is in two of them, or in none.
 func TestLiveRedraw(t *testing.T) {
