@@ -141,7 +141,7 @@ func (v *View) feature(name FactName) Fact {
 // times faster than kallsyms but does not have all functions.
 func (v *View) hasFunction(name string) (bool, error) {
 	if info, err := v.vmlinux(); err == nil {
-		for range info.raw.named(name, func(kind uint8) bool { return kind == kindFunc }) {
+		for range info.raw.named(name, funcKind) {
 			return true, nil
 		}
 	}

@@ -231,7 +231,7 @@ func (r *rawBTF) section(name string) (all []placed) {
 			vars[t.id] = t.name
 		}
 	}
-	for t := range r.named(name, func(kind uint8) bool { return kind == kindDatasec }) {
+	for t := range r.named(name, datasecKind) {
 		for b := t.data; len(b) >= extra[kindDatasec].each; b = b[extra[kindDatasec].each:] {
 			if text := r.text(vars[r.order.Uint32(b)]); len(text) > 0 {
 				all = append(all, placed{string(text), r.order.Uint32(b[4:])})

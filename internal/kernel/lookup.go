@@ -191,7 +191,7 @@ const fewLookups = 16
 
 // has reports whether the blob has a type of the given kinds and name. names returns the
 // names of all such types.
-func (i *typeInfo) has(name string, sought *atomic.Int32, names func() map[string]struct{}, kinds func(uint8) bool) bool {
+func (i *typeInfo) has(name string, sought *atomic.Int32, names func() map[string]struct{}, kinds kindSet) bool {
 	if name == "" {
 		return false
 	}
@@ -208,7 +208,7 @@ func (i *typeInfo) has(name string, sought *atomic.Int32, names func() map[strin
 // seek returns the functions called name. It looks at the raw headers first: most modules
 // lack the function and need not be decoded.
 func (i *typeInfo) seek(name string) ([]*btf.Func, error) {
-	if !i.has(name, &i.soughtFuncs, i.functions, isFunc) {
+	if !i.has(name, &i.soughtFuncs, i.functions, funcKind) {
 		return nil, nil
 	}
 	return i.funcs(name)

@@ -229,9 +229,21 @@ func (r *rawBTF) offsets(s string) (offs []uint32) {
 	return offs
 }
 
+// A kindSet is a set of kinds, as bits: a look-up tests a hundred thousand types.
+type kindSet uint32
+
+const (
+	funcKind    kindSet = 1 << kindFunc
+	datasecKind kindSet = 1 << kindDatasec
+	allKinds            = ^kindSet(0)
+)
+
+func (s kindSet) has(kind uint8) bool { return s>>kind&1 != 0 }
+
 // named yields the types with this name and one of the kinds. It decodes only headers,
-// which parseBTF has checked; a kernel's types take a few milliseconds.
-func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
+// which parseBTF has checked; a kernel's types take a millisecond. The kind is tested first:
+// the name lies elsewhere in memory.
+func (r *rawBTF) named(name string, kinds kindSet) iter.Seq[rawType] {
 	return func(yield func(rawType) bool) {
 		if name == "" || strings.Contains(name, "\x00") { // several strings
 			return
@@ -240,7 +252,7 @@ func (r *rawBTF) named(name string, kinds func(uint8) bool) iter.Seq[rawType] {
 		for rest := r.types; len(rest) >= typeHeader; id++ {
 			info := r.uint32(rest[4:])
 			kind := info >> 24 & 0x1f
-			if r.isName(r.uint32(rest), name) && kinds(uint8(kind)) {
+			if kinds.has(uint8(kind)) && r.isName(r.uint32(rest), name) {
 				t, _, err := r.header(rest)
 				t.id = id
 				if err != nil || !yield(t) {
@@ -312,17 +324,15 @@ func (r *rawBTF) functions() iter.Seq[[]byte] {
 }
 
 // names returns the names of the blob's own types of some kinds.
-func (r *rawBTF) names(kinds func(uint8) bool) map[string]struct{} {
+func (r *rawBTF) names(kinds kindSet) map[string]struct{} {
 	names := map[string]struct{}{}
 	for t := range r.all() {
-		if kinds(t.kind) {
+		if kinds.has(t.kind) {
 			names[string(r.text(t.name))] = struct{}{}
 		}
 	}
 	return names
 }
-
-func isFunc(kind uint8) bool { return kind == kindFunc }
 
 // contains is slices.Contains for one or two elements; it is inlined.
 func contains(offs []uint32, off uint32) bool {

@@ -150,7 +150,7 @@ func FuzzRawBTF(f *testing.F) {
 				}
 				raw.text(typ.name)
 			}
-			for typ := range raw.named(name, func(uint8) bool { return true }) {
+			for typ := range raw.named(name, allKinds) {
 				if got := string(raw.text(typ.name)); got != name {
 					t.Errorf("looked for %q, found %q", name, got)
 				}

@@ -108,7 +108,7 @@ func splitSpelling(spelling string) (kind, name string) {
 
 // spelled returns the types of one kind and name.
 func (i *typeInfo) spelled(kind, name string) ([]btf.Type, error) {
-	if !i.has(name, &i.soughtTypes, i.typed, func(kind uint8) bool { return kind != kindFunc }) {
+	if !i.has(name, &i.soughtTypes, i.typed, ^funcKind) {
 		return nil, nil
 	}
 	types, err := i.byName(name)

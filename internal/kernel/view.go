@@ -172,8 +172,8 @@ func newTypeInfo(name string, data []byte, base *typeInfo) (*typeInfo, error) {
 	}
 	info := &typeInfo{name: name, raw: raw, decode: decode}
 	info.flavoured = sync.OnceValue(func() map[string][]uint32 { return raw.containing(flavour) })
-	info.functions = sync.OnceValue(func() map[string]struct{} { return raw.names(isFunc) })
-	info.typed = sync.OnceValue(func() map[string]struct{} { return raw.names(func(kind uint8) bool { return kind != kindFunc }) })
+	info.functions = sync.OnceValue(func() map[string]struct{} { return raw.names(funcKind) })
+	info.typed = sync.OnceValue(func() map[string]struct{} { return raw.names(^funcKind) })
 	info.spec = sync.OnceValues(func() (*btf.Spec, error) {
 		var baseSpec *btf.Spec
 		if base != nil {
