@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build install man generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
+.PHONY: build install dist man generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -29,6 +29,12 @@ install:
 	./ksnoop completion bash | install -Dm644 /dev/stdin $(SHARE)/bash-completion/completions/ksnoop
 	./ksnoop completion zsh | install -Dm644 /dev/stdin $(SHARE)/zsh/site-functions/_ksnoop
 	./ksnoop completion fish | install -Dm644 /dev/stdin $(SHARE)/fish/vendor_completions.d/ksnoop.fish
+
+# What a release has, in dist: binaries, packages, bills of materials, checksums. It takes the commit that is
+# checked out, not changes, and gives the same bytes wherever and whenever it is made.
+dist:
+	rm -rf dist
+	$(GO) -C packaging run . -o ../dist
 
 # The man pages are made of the help.
 man:
@@ -77,13 +83,15 @@ test: check generated
 
 # Everything everywhere, and what works where is written down. Other programs read what
 # ksnoop writes, too: those take much room.
-TOOL_PACKAGES := chromium $(if $(shell command -v npm),,npm)
+TOOL_PACKAGES := chromium debootstrap rpm $(if $(shell command -v npm),,npm)
 setup-tools:
 	$(call install,$(TOOL_PACKAGES))
 
 test-all: export KSNOOP_TOOLS = 1
 test-all: setup-tools check generated
 	$(TESTRUN) -unit -live -all -table docs/kernels.md
+	$(GO) -C packaging vet ./...
+	$(GO) -C packaging test -timeout 1h ./...
 	$(call install,nodejs npm)
 	KSNOOP_NPM=1 $(GO) test -run DuckDB ./internal/jsonlines
 
@@ -121,4 +129,4 @@ sweep: setup
 	$(GO) run ./internal/vm/sweep -kernel 6.12 -attach fentry -state sweep-6.12-fentry.json
 
 clean:
-	rm -f ksnoop
+	rm -rf ksnoop dist
