@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build install dist man generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
+.PHONY: build install dist man docs generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -39,6 +39,10 @@ dist:
 # The man pages are made of the help.
 man:
 	$(GO) test ./cmd/ksnoop -run TestManPages -man
+
+# What the commands of the documentation print, here and in a guest, is written below them: read the diff.
+docs: setup-guest
+	$(GO) run ./internal/pages/render
 
 generate:
 	$(GO) generate ./...
@@ -75,6 +79,7 @@ generated: setup
 		echo "not up to date, commit what \`make generate\` changed:"; git status --short; exit 1; \
 	fi
 
+# Of the commands of the documentation, those of README and tour; test-all runs all.
 # Each test on 6.12 and on the newest kernel, which share its repeats, and one test of each
 # feature on others: CONTRIBUTING.md, "Which tests run where".
 # KSNOOP_KERNELS chooses others, make test-all has all.

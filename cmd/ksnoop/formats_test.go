@@ -3,97 +3,9 @@
 package main
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// TestPrintedDocs: the commands of these documents print what stands there. With -update it is
-// what they print.
-func TestPrintedDocs(t *testing.T) {
-	for name, commands := range map[string]int{"formats.md": 5, "summaries.md": 5} {
-		t.Run(name, func(t *testing.T) { checkPrinted(t, name, commands) })
-	}
-}
-
-func checkPrinted(t *testing.T, name string, want int) {
-	t.Helper()
-	file, err := filepath.Abs("../../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS("../../testdata")); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(dir)
-	const prompt = "\n    $ "
-	blocks := strings.Split(string(doc), prompt)
-	commands := 0
-	for i, block := range blocks {
-		command, rest, more := strings.Cut(block, "\n")
-		out, ok := documented(t, command)
-		if !ok {
-			continue
-		}
-		commands++
-		var printed strings.Builder
-		for line := range strings.Lines(out) {
-			printed.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
-		}
-		text := strings.TrimRight(printed.String(), "\n")
-		if text != "" { // without the empty lines at its end
-			text += "\n"
-		}
-		old := 0
-		for line := range strings.Lines(rest) {
-			if !strings.HasPrefix(line, "    ") {
-				break
-			}
-			old += len(line)
-		}
-		if rest[:old] != text && !*update {
-			t.Errorf("%s prints\n%s\nand docs/%s has\n%s", command, text, name, rest[:old])
-		}
-		if more {
-			blocks[i] = command + "\n" + text + rest[old:]
-		}
-	}
-	if commands != want {
-		t.Errorf("%d commands", commands)
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(strings.Join(blocks, prompt)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// documented runs a command of the documentation; ok is false if it cannot be run anywhere.
-func documented(t *testing.T, command string) (out string, ok bool) {
-	args := strings.Fields(strings.ReplaceAll(command, "'", ""))
-	switch {
-	case strings.HasPrefix(command, "ksnoop replay "):
-		stdout, stderr, status := ran(args[1:]...)
-		if status != 0 || stderr != "" {
-			t.Errorf("%s: status %d, %s", command, status, stderr)
-		}
-		return stdout, true
-	case strings.HasPrefix(command, "go tool pprof "):
-		text, err := exec.Command("go", args[1:]...).Output()
-		if err != nil {
-			t.Errorf("%s: %v", command, err)
-		}
-		return string(text), true
-	}
-	return "", false
-}
 
 // TestWeight: the option of one format is none of others.
 func TestWeight(t *testing.T) {

@@ -55,12 +55,13 @@ var layers = map[string][]string{
 	"examples/predicate":      {"codegen"},
 	"examples/mapvalues":      {"btfprint"},
 	// Tools of the tests.
-	"internal/exprfuzz":    {"internal/attach"},
-	"internal/vm":          {"internal/vm/wire", "internal/vm/guest"},
-	"internal/vm/init":     {"internal/vm"},
-	"internal/vm/guestrun": {"internal/vm"},
-	"internal/vm/testrun":  {"internal/vm", "internal/livetest"},
-	"internal/vm/sweep":    {"internal/vm", "tracer"},
+	"internal/exprfuzz":     {"internal/attach"},
+	"internal/vm":           {"internal/vm/wire", "internal/vm/guest"},
+	"internal/vm/init":      {"internal/vm"},
+	"internal/vm/guestrun":  {"internal/vm"},
+	"internal/vm/testrun":   {"internal/vm", "internal/livetest"},
+	"internal/vm/sweep":     {"internal/vm", "tracer"},
+	"internal/pages/render": {"internal/vm", "internal/pages"},
 }
 
 // participle is the parser generator, which is expr's business alone.

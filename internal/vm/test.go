@@ -25,8 +25,8 @@ type Test struct {
 }
 
 // NewTest takes a test program of the package in the folder pkgDir of the
-// host. The package's and the module's testdata go along, at the same place
-// relative to each other.
+// host. The package's and the module's testdata and the module's documentation go along, at the same
+// place relative to each other.
 func NewTest(program, pkgDir string) (Test, error) {
 	root, err := moduleRoot(pkgDir)
 	if err != nil {
@@ -46,6 +46,11 @@ func NewTest(program, pkgDir string) (Test, error) {
 	if pkgDir != root {
 		hosts = append(hosts, filepath.Join(root, "testdata"))
 	}
+	pages, err := documents(root)
+	if err != nil {
+		return Test{}, err
+	}
+	hosts = append(hosts, pages...)
 	for _, host := range hosts {
 		if _, err := os.Stat(host); err != nil {
 			continue
@@ -57,6 +62,16 @@ func NewTest(program, pkgDir string) (Test, error) {
 		t.Files = append(t.Files, File{Guest: path.Join(sourceRoot, filepath.ToSlash(rel)), Host: host})
 	}
 	return t, nil
+}
+
+// documents are the module's Markdown files, whose commands a live test runs.
+func documents(root string) ([]string, error) {
+	top, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	return append(top, docs...), err
 }
 
 func moduleRoot(dir string) (string, error) {
