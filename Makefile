@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build install dist man docs generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
+.PHONY: build install dist man docs report-assets generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -43,6 +43,11 @@ man:
 # What the commands of the documentation print, here and in a guest, is written below them: read the diff.
 docs: setup-guest
 	$(GO) run ./internal/pages/render
+
+# What reports contain of npm's packages, which is committed.
+report-assets:
+	$(call install,$(if $(shell command -v npm),,npm))
+	internal/report/assets/build.sh
 
 generate:
 	$(GO) generate ./...

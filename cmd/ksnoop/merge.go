@@ -40,6 +40,8 @@ func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Write
 		return err
 	case len(runs) == 1:
 		return f.show(runs[0].name, &runs[0].shown, stdout, stderr)
+	case f.all.Lookup("format") == nil:
+		return usagef("these are several runs: a report is of one FILE, or of the parts of one run")
 	case !f.output.format.text() && !f.output.format.numbered() && !f.output.format.merges():
 		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text, json, pprof or folded", &f.output.format)
 	case f.expect.text != "":

@@ -22,11 +22,11 @@ func recordings(args []string) int {
 	return n
 }
 
-// checkRecordings refuses arguments of which the first n, and no others, can be names of
+// checkRecordings refuses arguments of a command of which the first n, and no others, can be names of
 // recordings.
-func checkRecordings(args []string, n int) error {
+func checkRecordings(command string, args []string, n int) error {
 	if len(args) == 0 {
-		return usagef("replay takes a FILE, which ksnoop trace --record FILE has made")
+		return usagef("%s takes a FILE, which ksnoop trace --record FILE has made", command)
 	}
 	if len(args) > 1 && slices.Contains(args[1:], "-") || n > 1 && args[0] == "-" {
 		return usagef("the standard input, -, goes with no other recording")

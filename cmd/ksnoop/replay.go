@@ -49,21 +49,7 @@ without parentheses shows all that was recorded of a function.`),
 		Example: "  ksnoop trace --record calls.ks 'vfs_read(*file, count, return)' -- cat /etc/passwd\n  ksnoop replay calls.ks\n" +
 			"  ksnoop replay calls.ks 'vfs_read(file->f_flags, return < count)'\n  ksnoop replay --info calls.ks",
 		RunE: func(c *cobra.Command, args []string) error {
-			n := recordings(args)
-			if err := f.check(c.Flags(), args, n); err != nil {
-				return err
-			}
-			ask, err := f.ask.understand(args[n:])
-			if err != nil {
-				return err
-			}
-			switch {
-			case f.info:
-				return f.inform(args, c.OutOrStdout(), c.ErrOrStderr())
-			case n > 1:
-				return f.merge(args[:n], ask, c.OutOrStdout(), c.ErrOrStderr())
-			}
-			return f.replay(args[0], ask, c.OutOrStdout(), c.ErrOrStderr())
+			return f.run(c, args)
 		},
 	}
 	flags := c.Flags()
@@ -103,12 +89,29 @@ type replayFlags struct {
 	all      *pflag.FlagSet
 }
 
+// run shows recordings, of which the arguments are names, as the SPECs behind them ask.
+func (f *replayFlags) run(c *cobra.Command, args []string) error {
+	n := recordings(args)
+	if err := errors.Join(checkRecordings(c.Name(), args, n), f.check(c.Flags(), args, n)); err != nil {
+		return err
+	}
+	stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()
+	ask, err := f.ask.understand(args[n:])
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.info:
+		return f.inform(args, stdout, stderr)
+	case n > 1:
+		return f.merge(args[:n], ask, stdout, stderr)
+	}
+	return f.replay(args[0], ask, stdout, stderr)
+}
+
 // check refuses arguments and options that make no sense together. The first n arguments are
 // names of recordings.
 func (f *replayFlags) check(flags *pflag.FlagSet, args []string, n int) error {
-	if err := checkRecordings(args, n); err != nil {
-		return err
-	}
 	if err := errors.Join(checkEmpty(flags), f.output.check(flags)); err != nil {
 		return err
 	}

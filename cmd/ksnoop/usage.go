@@ -35,6 +35,11 @@ var flagGroups = map[string][]flagGroup{
 		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
 		{"Output", "follow format output force expect stats json-strings weight"},
 	},
+	"report": {
+		{"Which calls", "pid comm count since until grep tid not-pid not-comm"},
+		{"Sessions", "only-errors except-errors longer"},
+		{"Output", "output force"},
+	},
 }
 
 // usageTemplate is cobra's, with groups of options. A command without groups has one.
