@@ -39,7 +39,7 @@ type format struct {
 	merge func(runs [][]byte) ([]byte, error)
 	// open makes a printer. It is nil for text, of which the options of calls and of
 	// sessions say more.
-	open func(output.Run, formatOptions) (eventPrinter, error)
+	open func(*picture, formatOptions) (eventPrinter, error)
 	// noTables formats do not print what is added up. Of all others, check returns why they do not
 	// print some tables; nil takes all.
 	noTables bool
@@ -63,13 +63,15 @@ type eventPrinter interface {
 // formats are all there are. The first is the default.
 var formats = [...]format{
 	{name: "text"},
-	{name: "json", numbered: true, open: func(of output.Run, o formatOptions) (eventPrinter, error) {
-		return jsonlines.New(of, o.strings64), nil
+	{name: "json", numbered: true, open: func(p *picture, o formatOptions) (eventPrinter, error) {
+		return jsonlines.New(p.run, o.strings64), nil
 	}},
-	{name: "perfetto", binary: true, whole: true, noTables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return perfetto.New(r), nil }},
-	{name: "pprof", binary: true, whole: true, noTables: true, merge: pprof.Merge, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return pprof.New(r), nil }},
-	{name: "folded", whole: true, merge: folded.Merge, open: func(r output.Run, o formatOptions) (eventPrinter, error) { return folded.New(r, o.weight.Weight), nil }, check: folded.Check},
-	{name: "prometheus", tables: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return prometheus.New(r), nil }},
+	{name: "perfetto", binary: true, whole: true, noTables: true, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return perfetto.New(p.run), nil }},
+	{name: "pprof", binary: true, whole: true, noTables: true, merge: pprof.Merge, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return pprof.New(p.run), nil }},
+	{name: "folded", whole: true, merge: folded.Merge, open: func(p *picture, o formatOptions) (eventPrinter, error) {
+		return folded.New(p.run, o.weight.Weight), nil
+	}, check: folded.Check},
+	{name: "prometheus", tables: true, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return prometheus.New(p.run), nil }},
 }
 
 // A weightFlag is a folded.Weight as an option.
@@ -186,7 +188,7 @@ const compactWidth = 160
 func (f *formatFlag) overview(p *picture) (*overview.Printer, error) {
 	var tables overview.TablePrinter = output.NewSummaries(p.run, p.columns, p.colour)
 	if !f.text() {
-		printer, err := f.open(p.run, f.options)
+		printer, err := f.open(p, f.options)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +203,7 @@ func (f *formatFlag) calls(p *picture) (show.CallPrinter, error) {
 		return f.overview(p)
 	}
 	if !f.text() {
-		return f.open(p.run, f.options)
+		return f.open(p, f.options)
 	}
 	symbol := symbols.Appender(p.run.Kernel)
 	printer := output.NewCalls(symbol)
@@ -284,7 +286,7 @@ func (f *formatFlag) sessions(p *picture) (show.SessionPrinter, error) {
 		return f.overview(p)
 	}
 	if !f.text() {
-		return f.open(p.run, f.options)
+		return f.open(p, f.options)
 	}
 	o := p.sessions
 	o.Symbol, o.Resolver, o.Boot, o.Colour = symbols.Appender(p.run.Kernel), p.run.Resolver, p.run.Boot, p.colour

@@ -92,7 +92,10 @@ type replayFlags struct {
 // run shows recordings, of which the arguments are names, as the SPECs behind them ask.
 func (f *replayFlags) run(c *cobra.Command, args []string) error {
 	n := recordings(args)
-	if err := errors.Join(checkRecordings(c.Name(), args, n), f.check(c.Flags(), args, n)); err != nil {
+	if err := checkRecordings(c.Name(), args, n); err != nil {
+		return err
+	}
+	if err := f.check(c.Flags(), args, n); err != nil {
 		return err
 	}
 	stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()

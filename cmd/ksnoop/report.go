@@ -9,13 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/report"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 func newReportCommand() *cobra.Command {
-	page := format{name: "html", binary: true, whole: true, open: func(r output.Run, _ formatOptions) (eventPrinter, error) { return report.New(r), nil }}
+	page := format{name: "html", binary: true, whole: true, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return report.New(p.run), nil }}
 	f := replayFlags{output: outputFlags{format: formatFlag{format: &page}}}
 	c := &cobra.Command{
 		Use:   "report FILE ... [SPEC ...]",

@@ -43,7 +43,7 @@ printed, each call with its result. SPECs beside -e add values to calls:
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c.Flags(), flagError(err))} })
 	trace := newTraceCommand(status)
-	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
+	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
 	root.AddCommand(newTopics()...)
 	setUsage(root)
 	root.SuggestionsMinimumDistance = 2 // two neighbours swapped

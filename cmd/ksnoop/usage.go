@@ -35,6 +35,11 @@ var flagGroups = map[string][]flagGroup{
 		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
 		{"Output", "follow format output force expect stats json-strings weight"},
 	},
+	"view": {
+		{"Which calls", "pid comm since until grep tid not-pid not-comm"},
+		{"What to show", "lbr-max unfiltered color"},
+		{"Sessions", "only-errors except-errors longer args args-width no-stack full-stacks"},
+	},
 	"report": {
 		{"Which calls", "pid comm count since until grep tid not-pid not-comm"},
 		{"Sessions", "only-errors except-errors longer"},

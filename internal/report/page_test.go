@@ -443,4 +443,3 @@ func TestBrowserLarge(t *testing.T) {
 	}
 	b.screenshot("large")
 }
-

@@ -104,4 +104,3 @@ func (p *Printer) appendPart(dst []byte, class string) ([]byte, error) {
 	dst = base64.StdEncoding.AppendEncode(dst, p.packed.Bytes())
 	return append(dst, "</script>\n"...), nil
 }
-

@@ -72,8 +72,6 @@ func (s *Sampler) Call(c *calls.Call) (*Sample, error) {
 			s.sample.Time = measured
 		}
 	}
-	class := layout.ClassOf(last.Probe.Func.Name, last.Probe.Result)
-	s.sample.Unknown = class != layout.NeverFails
 	for _, e := range [...]*event.Event{c.Entry, c.Return} {
 		if e == nil {
 			continue
@@ -83,19 +81,37 @@ func (s *Sampler) Call(c *calls.Call) (*Sample, error) {
 			slices.Reverse(s.frames)
 			s.sample.Stack = append(s.sample.Stack, s.frames...)
 		}
-		result, ok, err := s.result(e)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			s.sample.Errno, s.sample.Unknown = Errno(class, result), false
-		}
+	}
+	var err error
+	if s.sample.Errno, s.sample.Unknown, err = s.Failure(c); err != nil {
+		return nil, err
 	}
 	if s.sample.Errno != "" {
 		s.sample.Errors = 1
 	}
 	s.sample.Stack = append(s.sample.Stack, s.frame(last.Probe))
 	return &s.sample, nil
+}
+
+// Failure returns the name of a call's error, as Errno does. unknown says that the call may have failed: its result
+// was not captured, or is not to be shown.
+func (s *Sampler) Failure(c *calls.Call) (name string, unknown bool, err error) {
+	last := c.Last()
+	class := layout.ClassOf(last.Probe.Func.Name, last.Probe.Result)
+	unknown = class != layout.NeverFails
+	for _, e := range [...]*event.Event{c.Entry, c.Return} {
+		if e == nil {
+			continue
+		}
+		result, ok, err := s.result(e)
+		if err != nil {
+			return "", false, err
+		}
+		if ok {
+			name, unknown = Errno(class, result), false
+		}
+	}
+	return name, unknown, nil
 }
 
 // Entered returns when a call was entered; ok is false if that is unknown.
