@@ -195,7 +195,12 @@ func collectorOf(p *picture, store *view.Store) (*view.Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, err := text.calls(&picture{run: p.run, colour: p.colour, tails: p.tails})
+	calls := picture{run: p.run, colour: p.colour}
+	if p.tails != nil { // --grep uses these while calls are looked at, and a Resolver is for one goroutine
+		calls.tails = recordedTails(p.run.Kernel)
+		calls.tails.Branches = p.tails.Branches
+	}
+	whole, err := text.calls(&calls)
 	if err != nil {
 		return nil, err
 	}
