@@ -34,7 +34,7 @@ Enter unfolds one, / searches, e goes to the next failure, f filters by SPECs,
 SPECs and filters choose what is shown, as they do for replay. Several FILEs must be
 the parts of one run. FILE - is the standard input.
 
-A large recording takes at most about 300 MiB of memory. What does not fit is not
+A large recording takes at most about 450 MB of memory. What does not fit is not
 shown, and view says so: choose fewer calls then.`),
 		Example: "  ksnoop view open.ks\n  ksnoop view -x ENOENT --since 10:57 open.ks\n  ksnoop view calls.ks 'vfs_read(count, return < count)'",
 		RunE: func(c *cobra.Command, args []string) error {
