@@ -39,7 +39,23 @@ enum event_flag {
 	EVENT_OURS = 2, /* inner_tgid and inner_tid are those of ksnoop's PID namespace */
 };
 
-/* The header of every record. The values follow; the plan knows where each is. */
+/* What is recorded of a task besides its name and its numbers. */
+enum owner_part {
+	OWNER_UID = 1,
+	OWNER_CGROUP = 2,
+};
+
+/* Whose call it was. What is not recorded is 0. */
+struct owner {
+	__u32 uid;
+	__u32 pad;
+	__u64 cgroup; /* the ID of a cgroup of version 2 */
+};
+
+/*
+ * The header of every record. A struct owner follows if config.owner is not 0, then the values;
+ * the plan knows where each is.
+ */
 struct event {
 	__u64 time;	  /* CLOCK_MONOTONIC ns */
 	__u64 entry_time; /* the same of the call's entry, 0 if not asked for */
@@ -383,6 +399,7 @@ struct kept_stack {
 struct config {
 	__u32 self; /* ksnoop's own process, which is never traced */
 	__u32 wake; /* enum ringbuf_flag: BPF_RB_NO_WAKEUP if the reader polls, 0 if it is to be woken */
+	__u32 owner; /* enum owner_part: what records have of it */
 };
 
 #endif

@@ -41,6 +41,8 @@ type Settings struct {
 	// reader polls: a wake-up costs the traced call more than everything else, and can be traced
 	// itself.
 	Wake bool
+	// Owner is what records have of the task whose call it is: a layout.Owner.
+	Owner uint8
 	// Subprograms replace those of the engine with the same names. Generated programs must be
 	// linked with them, too.
 	Subprograms []Subprogram
@@ -90,6 +92,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	if !s.Wake {
 		config.Wake = noWakeup
 	}
+	config.Owner = uint32(s.Owner)
 	setGuard(spec)
 	if err := set(spec, engineVarSettings, config); err != nil {
 		return nil, err

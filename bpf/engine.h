@@ -71,6 +71,18 @@ struct signal_struct {
 	} live; /* threads that have not begun to exit */
 } __attribute__((preserve_access_index));
 
+struct kernfs_node {
+	__u64 id;
+} __attribute__((preserve_access_index));
+
+struct cgroup {
+	struct kernfs_node *kn;
+} __attribute__((preserve_access_index));
+
+struct css_set {
+	struct cgroup *dfl_cgrp; /* of version 2 */
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
@@ -78,6 +90,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct cred *cred;
+	struct css_set *cgroups;
 	struct signal_struct *signal;
 	char comm[COMM_LEN];
 	struct {

@@ -124,9 +124,10 @@ type engineComms struct {
 }
 
 type engineConfig struct {
-	_    structs.HostLayout
-	Self uint32
-	Wake uint32
+	_     structs.HostLayout
+	Self  uint32
+	Wake  uint32
+	Owner uint32
 }
 
 type engineCounter uint32
@@ -366,6 +367,20 @@ type engineOffCpu struct {
 	Kept  [3][32]uint64
 }
 
+type engineOwner struct {
+	_      structs.HostLayout
+	Uid    uint32
+	Pad    uint32
+	Cgroup uint64
+}
+
+type engineOwnerPart uint32
+
+const (
+	engineOwnerPartOWNER_UID    engineOwnerPart = 1
+	engineOwnerPartOWNER_CGROUP engineOwnerPart = 2
+)
+
 type enginePerfBranchEntry struct {
 	_     structs.HostLayout
 	From  uint64
@@ -480,8 +495,9 @@ type engineSession struct {
 		}
 		Calls [32]engineCall
 	}
-	Rec engineSessionRecord
-	Log [0]uint8
+	Rec   engineSessionRecord
+	Owner engineOwner
+	Log   [0]uint8
 }
 
 type engineSessionConfig struct {
@@ -540,7 +556,8 @@ type engineSessionRecord struct {
 	BranchFlags uint8
 	Ours        uint8
 	OffCpu      uint8
-	Pad         [2]uint8
+	Owner       uint8
+	Pad         uint8
 	Comm        [16]int8
 	Leader      [16]int8
 }

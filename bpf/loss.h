@@ -61,8 +61,29 @@ static __always_inline void stamp(struct event *e, __u32 probe, enum kind kind, 
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
 }
 
-// fill fills the event of a call, except for its entry time and faults. ids is
-// bpf_get_current_pid_tgid.
+// set_owner tells whose call it is. A kernel without BTF is asked by helpers. One without
+// cgroups has none of the structs: then the cgroup is 0, as if it was not asked for.
+static __always_inline void set_owner(struct owner *o)
+{
+	struct task_struct *task;
+
+	o->uid = o->pad = o->cgroup = 0;
+	if (untyped) {
+		if (settings.owner & OWNER_UID)
+			o->uid = bpf_get_current_uid_gid();
+		if (settings.owner & OWNER_CGROUP)
+			o->cgroup = bpf_get_current_cgroup_id();
+		return;
+	}
+	task = bpf_get_current_task_btf();
+	if (settings.owner & OWNER_UID)
+		o->uid = task->cred->uid.val;
+	if (settings.owner & OWNER_CGROUP && __builtin_preserve_field_info(task->cgroups, 2 /* it exists */))
+		o->cgroup = task->cgroups->dfl_cgrp->kn->id;
+}
+
+// fill fills the event of a call, except for its entry time and faults, and tells whose call it
+// is. ids is bpf_get_current_pid_tgid.
 static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
 {
 	__u64 inner = inner_ids();
@@ -71,6 +92,8 @@ static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, _
 	e->flags = pid_namespace.addr ? EVENT_OURS : 0;
 	e->inner_tgid = inner >> 32;
 	e->inner_tid = inner;
+	if (settings.owner)
+		set_owner((struct owner *)(e + 1));
 }
 
 // ks_mark sends a mark for each cause of losses since the last marks. Functions that send a

@@ -281,14 +281,16 @@ type SessionHeader struct {
 	NoBranches   uint8
 	AllBranches  bool
 	HasOffCPU    bool // off-CPU times follow the branches: see OffCPU
-	Depth        int  // calls in flight
-	Frames       int  // in the record
-	Stitched     int  // index of the first call of a chain that was kept while others were made; 0: none
-	Stack        int  // words of kernel stack in the record
+	HasOwner     bool // whose thread it was when the session began
+	Owner        Owner
+	Depth        int // calls in flight
+	Frames       int // in the record
+	Stitched     int // index of the first call of a chain that was kept while others were made; 0: none
+	Stack        int // words of kernel stack in the record
 	Comm, Leader [16]byte
 }
 
-// DecodeSession reads the header of a session's record and returns what follows it, of which there is
+// DecodeSession reads the header of a session's record, with its owner, and returns what follows it, of which there is
 // as much as the header says.
 func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	if len(raw) < SessionHeaderSize {
@@ -312,11 +314,17 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		Stitched: u16(unsafe.Offsetof(l.Stitched)), Stack: u16(unsafe.Offsetof(l.Stack)),
 		Branches: int(raw[unsafe.Offsetof(l.Branches)]), NoBranches: raw[unsafe.Offsetof(l.NoBranches)],
 		AllBranches: raw[unsafe.Offsetof(l.BranchFlags)]&byte(engineSectionFlagSECTION_ALL) != 0,
-		HasOffCPU:   raw[unsafe.Offsetof(l.OffCpu)] != 0,
+		HasOffCPU:   raw[unsafe.Offsetof(l.OffCpu)] != 0, HasOwner: raw[unsafe.Offsetof(l.Owner)] != 0,
 	}
 	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
 	data = raw[SessionHeaderSize:]
+	if h.HasOwner {
+		if len(data) < OwnerSize {
+			return nil, fmt.Errorf("record of %d bytes is shorter than its header and its owner", len(raw))
+		}
+		h.Owner, data = DecodeOwner(data), data[OwnerSize:]
+	}
 	if h.LogSize > logSize || h.Frames > maxFrames || h.Stack > maxWords {
 		return nil, fmt.Errorf("record of a session speaks of %d bytes of log, %d calls and %d addresses: none has as many", h.LogSize, h.Frames, h.Stack)
 	}
@@ -328,6 +336,22 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		return nil, fmt.Errorf("record of a session has %d bytes, its header speaks of %d", len(data), need)
 	}
 	return data, nil
+}
+
+// OwnerOf returns the owner of a raw record, of a session if sessions is set, else of a call
+// whose records have one. ok is false if it has none.
+func OwnerOf(raw []byte, sessions bool) (o Owner, ok bool) {
+	at := EventSize
+	if sessions {
+		at = SessionHeaderSize
+	}
+	switch {
+	case len(raw) < at+OwnerSize || IsLost(raw):
+		return o, false
+	case sessions && raw[unsafe.Offsetof(engineSessionRecord{}.Owner)] == 0:
+		return o, false
+	}
+	return DecodeOwner(raw[at:]), true
 }
 
 // OffCPU reads off-CPU times in ns: of the session until the record was sent and, of call i in the
@@ -400,6 +424,10 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 	b[unsafe.Offsetof(l.OffCpu)] = flag(h.HasOffCPU)
 	copy(b[unsafe.Offsetof(l.Comm):], h.Comm[:])
 	copy(b[unsafe.Offsetof(l.Leader):], h.Leader[:])
+	if h.HasOwner {
+		b[unsafe.Offsetof(l.Owner)] = 1
+		b = AppendOwner(b, h.Owner)
+	}
 	return append(dst, b...)
 }
 

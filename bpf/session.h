@@ -70,7 +70,8 @@ enum session_kind {
 };
 
 /*
- * The header of a record. The log, calls, the stack and branches follow, as many as it says.
+ * The header of a record. The owner, the log, calls, the stack and branches follow, as many as it
+ * says.
  */
 struct session_record {
 	__u64 start; /* with tid and cpu, the name of the session */
@@ -101,10 +102,13 @@ struct session_record {
 	__u8 branch_flags; /* enum section_flag */
 	__u8 ours; /* EVENT_OURS */
 	__u8 off_cpu; /* words of struct off_cpu follow the branches: total and, for each of the calls, its own */
-	__u8 pad[2];
+	__u8 owner; /* a struct owner follows this header: whose thread it was when it began */
+	__u8 pad;
 	char comm[COMM_LEN];
 	char leader[COMM_LEN];
 };
+
+_Static_assert(sizeof(struct session_record) % 8 == 0, "nothing is between a record and its owner");
 
 enum log_kind {
 	LOG_ENTRY = 1,
@@ -204,6 +208,7 @@ struct session {
 	struct call calls[DEPTH];
 	struct chain kept[KEPT];
 	struct session_record rec;
+	struct owner owner; /* behind its record, with which it is sent */
 	__u8 log[]; /* log_size bytes, stash_size, with NOTE_OFF_CPU a struct off_cpu */
 };
 

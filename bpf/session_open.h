@@ -186,6 +186,10 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->rec.lost_room = s->rec.lost_chains = 0;
 	s->rec.cpu = bpf_get_smp_processor_id();
 	s->rec.interrupt = !!s->context;
+	if (settings.owner) {
+		s->rec.owner = 1;
+		set_owner(&s->owner);
+	}
 	s->overrun = overrun();
 	*comm = *(struct name *)task->comm;
 }

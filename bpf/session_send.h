@@ -22,12 +22,12 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 	__u64 log = s->log_len, more = c ? c->size : 0, stack = 8 * s->rec.stack;
 	__u64 branches = s->rec.branches * sizeof(t->branches[0]);
 	struct bpf_dynptr record;
+	__u32 size, head = settings.owner ? sizeof(s->rec) + sizeof(s->owner) : sizeof(s->rec);
 	long lost;
-	__u32 size;
 
 	if (log > log_size || n > DEPTH || more > CHAIN || stack > sizeof(t->stack) || branches > sizeof(t->branches))
 		return 0; // cannot be; the verifier does not know
-	size = sizeof(s->rec) + log + (n + more) * sizeof(struct call) + stack + branches;
+	size = head + log + (n + more) * sizeof(struct call) + stack + branches;
 	if (off_cpu) {
 		s->rec.off_cpu = 1;
 		size += (1 + n + more) * sizeof(__u64);
@@ -37,7 +37,7 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 		bpf_ringbuf_discard_dynptr(&record, 0);
 		return lost;
 	}
-	size = write_record(&record, 0, &s->rec, sizeof(s->rec));
+	size = write_record(&record, 0, &s->rec, head);
 	size = write_record(&record, size, s->log, log);
 	size = write_record(&record, size, s->calls, n * sizeof(struct call));
 	if (c)

@@ -163,7 +163,6 @@ FUNC int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
 	s = claim();
 	if (!s)
 		return 0;
-	fill(&s->event, f->probe, kind, ids);
 	s->event.entry_time = f->event.entry_time;
 	s->event.faults = 0;
 	if (kind == KIND_CALL) {
@@ -171,6 +170,7 @@ FUNC int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
 		if (bpf_probe_read_kernel(&s->event + 1, list->size & LIST_MASK, f + 1)) // never fails
 			ks_count(FAULT);
 	}
+	fill(&s->event, f->probe, kind, ids); // and the owner, which lies in what was copied
 	s->event.faults |= ks_store(ctx, &s->event + 1, list);
 	return finish_tail(ctx, s, sizeof(struct event) + (list->size & LIST_MASK), how >> TAKE_SHIFT, ticket);
 }

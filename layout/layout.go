@@ -100,7 +100,7 @@ func (p *Probe) terms() func(yield func(expr.Term) bool) {
 
 // layJoined lays out one record for the whole call.
 func (p *Probe) layJoined() error {
-	entry, ret := &Half{}, &Half{Record: &Record{}}
+	entry, ret := &Half{}, &Half{Record: p.newRecord()}
 	l := &allocator{rec: ret.Record, method: p.Method, entry: entry}
 	first := entry // the half that does what belongs to entry
 	if p.Role == RoleCall && p.allAtReturn() {
@@ -135,6 +135,15 @@ func (p *Probe) layJoined() error {
 	return p.check(l)
 }
 
+// newRecord returns the layout of a record without values. Only calls that are sent have an
+// owner of their own: that of a session is in its header.
+func (p *Probe) newRecord() *Record {
+	if p.Owner == 0 || p.Role != RoleCall {
+		return &Record{}
+	}
+	return &Record{Size: OwnerSize}
+}
+
 // allAtReturn reports whether return can do everything, so that entry needs no program.
 // This takes a method that still shows the arguments at return, and items that read no
 // memory at entry.
@@ -152,7 +161,7 @@ func (p *Probe) allAtReturn() bool {
 
 // laySplit lays out one record for the entry and one for the return.
 func (p *Probe) laySplit() error {
-	entry, ret := &Half{Record: &Record{}}, &Half{Record: &Record{}}
+	entry, ret := &Half{Record: p.newRecord()}, &Half{Record: p.newRecord()}
 	le, lr := &allocator{rec: entry.Record, method: p.Method}, &allocator{rec: ret.Record, method: p.Method}
 	captures := 0
 	for i, it := range p.Items {

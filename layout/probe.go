@@ -32,6 +32,8 @@ type Probe struct {
 	Args []Arg
 	// Paired says that the return of a call is sent exactly if its entry was sent.
 	Paired bool
+	// Owner is what records of calls have of their task.
+	Owner Owner
 	// Tables are the numbers of the tables that the items add to, by item. Only those of
 	// aggregations count.
 	Tables []int
@@ -145,7 +147,8 @@ type Predicate struct {
 	Item int // index of its item in the probe, for its text
 }
 
-// A Record is the layout of a record's data, which follows the event header.
+// A Record is the layout of a record's data, which follows the event header: the owner, if
+// there is one, and the values.
 type Record struct {
 	Slots []Slot
 	Size  uint32 // bytes of data

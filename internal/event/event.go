@@ -22,6 +22,8 @@ import (
 type Event struct {
 	bpf.Event
 	Probe *plan.Probe
+	// Owner is whose call it was, as far as Probe.Owner says. In sessions, the session has it.
+	Owner bpf.Owner
 	// Record is the layout of Data. It is nil if the record has no values.
 	Record *layout.Record
 	// Data are the captured bytes. They share the memory of the raw record.
@@ -60,6 +62,10 @@ func Decode(p *plan.Plan, raw []byte, e *Event) error {
 	e.Record = half.Record
 	if len(data) < int(e.Record.Size) {
 		return fmt.Errorf("decoding a record: %d bytes of values, %s has %d", len(data), e.Probe.Func.Name, e.Record.Size)
+	}
+	e.Owner = bpf.Owner{}
+	if e.Probe.Owner != 0 {
+		e.Owner = bpf.DecodeOwner(data)
 	}
 	e.Data, e.Tail = data[:e.Record.Size], nil
 	if !e.HasTail {

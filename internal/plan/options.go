@@ -42,6 +42,8 @@ type Options struct {
 	// Redact are globs over the labels of captured values, and over the names of arguments:
 	// what they match is not captured.
 	Redact []string
+	// Owner is what events are to have of their task, if Redact does not match it.
+	Owner layout.Owner
 
 	denied func() (*denials, error) // built from Deny once for all SPECs; may be nil
 }
@@ -49,6 +51,23 @@ type Options struct {
 // redacts reports whether what has this label is not to be captured.
 func (o *Options) redacts(label string) bool {
 	return slices.ContainsFunc(o.Redact, func(pattern string) bool { return glob.Match(pattern, label) })
+}
+
+// ownerLabels are the expressions that have the same as an owner.
+var ownerLabels = [...]struct {
+	part  layout.Owner
+	label string
+}{{layout.OwnerUID, "$uid"}, {layout.OwnerCgroup, "$cgroup"}}
+
+// owner returns what of Owner is not redacted.
+func (o *Options) owner() layout.Owner {
+	owner := o.Owner
+	for _, of := range ownerLabels {
+		if o.redacts(of.label) {
+			owner &^= of.part
+		}
+	}
+	return owner
 }
 
 // Withholds reports whether a glob of Options.Redact matches anything that the plan would
@@ -66,6 +85,11 @@ func (p *Plan) Withholds(pattern string) bool {
 // withheld, and the names of all arguments. A label may come several times.
 func (p *Plan) Labels() iter.Seq[string] {
 	return func(yield func(string) bool) {
+		for _, of := range ownerLabels {
+			if p.asked&of.part != 0 && !yield(of.label) {
+				return
+			}
+		}
 		for _, probe := range p.Probes {
 			for _, it := range probe.Items {
 				captures := it.Captures

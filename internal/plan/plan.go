@@ -22,6 +22,10 @@ type Plan struct {
 	Sessions bool
 	// Redact is that of the Options: what these globs match is not captured.
 	Redact []string
+	// Owner is what events have of their task: of calls in each record, of sessions in their
+	// header.
+	Owner layout.Owner
+	asked layout.Owner // Owner, and what of it is redacted
 }
 
 // Conditional reports whether any SPEC has predicates. Sessions are then only reported if

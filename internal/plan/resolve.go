@@ -41,7 +41,7 @@ func (s *Skipped) Name() string {
 // *expr.ErrorList values, all at once. A glob may select functions for which the items make
 // no sense: they are left out and returned in skipped, unless no function is left.
 func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped []Skipped, err error) {
-	p = &Plan{Redact: o.Redact}
+	p = &Plan{Redact: o.Redact, Owner: o.owner(), asked: o.Owner}
 	var errs []error
 	every := o
 	o.denied = sync.OnceValues(func() (*denials, error) { return every.denials(view) })
@@ -130,7 +130,7 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 	if err := t.check(f); err != nil {
 		return nil, err
 	}
-	p := &Probe{Func: f, Hook: t, Probe: layout.Probe{Name: f.Name, Function: f.Name, Kind: t.Kind, Spec: spec, Paired: o.Paired}}
+	p := &Probe{Func: f, Hook: t, Probe: layout.Probe{Name: f.Name, Function: f.Name, Kind: t.Kind, Spec: spec, Paired: o.Paired, Owner: o.owner()}}
 	switch {
 	case t.Inlined:
 		p.Name = t.inlinedLabel(f)

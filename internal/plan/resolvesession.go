@@ -105,6 +105,7 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Plan, error) {
 	for i, p := range probes {
 		p.ID = i
+		p.Owner = 0 // the session has it
 		if p.Spec == nil {
 			p.Method = p.defaultMethod()
 			if o.Method != nil {
@@ -127,7 +128,7 @@ func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Pla
 			return nil, err
 		}
 	}
-	return &Plan{Probes: probes, Sessions: true, Redact: o.Redact}, nil
+	return &Plan{Probes: probes, Sessions: true, Redact: o.Redact, Owner: o.owner(), asked: o.Owner}, nil
 }
 
 // A use says what a SPEC wants of the functions that it selects.

@@ -23,7 +23,7 @@ type Recorded struct {
 
 // Restore makes a plan from a recording. args is SessionRequest.Args.
 func Restore(view *kernel.View, recorded []Recorded, sessions, args bool, o Options) (*Plan, error) {
-	p := &Plan{Sessions: sessions, Redact: o.Redact}
+	p := &Plan{Sessions: sessions, Redact: o.Redact, Owner: o.Owner, asked: o.Owner}
 	for i := range recorded {
 		probe, err := recorded[i].restore(view, sessions, o)
 		if err != nil {

@@ -16,9 +16,10 @@ import (
 // A recording starts with magic and a version of 4 bytes. All numbers are little-endian.
 const (
 	magic   = "ksnoop-recording"
-	version = 4
+	version = 5
 	// oldest is the oldest format that is read. Format 3 has all types and symbols of its
-	// kernel, and no blocks of symbols.
+	// kernel, and no blocks of symbols. Up to format 4 records have no owner, and there are no
+	// blocks of cgroups.
 	oldest = 3
 )
 
@@ -32,10 +33,11 @@ const (
 	blockRecords blockKind = 4 // records, each preceded by its length as a varint
 	blockEnd     blockKind = 5 // ending, as JSON
 	blockSymbols blockKind = 6 // lines for kernel.View.AddSymbols
+	blockCgroups blockKind = 7 // paths of cgroups: for each its ID and its length as varints, and the path
 )
 
 // blockKinds says what is in the blocks of each kind.
-var blockKinds = [...]string{blockInfo: "info", blockFile: "files of the kernel", blockPlan: "plan", blockRecords: "records", blockEnd: "end", blockSymbols: "symbols"}
+var blockKinds = [...]string{blockInfo: "info", blockFile: "files of the kernel", blockPlan: "plan", blockRecords: "records", blockEnd: "end", blockSymbols: "symbols", blockCgroups: "cgroups"}
 
 // A block's header: its kind, its size, its size when decompressed, and a CRC-32C of these
 // three and of the bytes that follow.

@@ -26,17 +26,15 @@ type Info struct {
 	Writer string // version of ksnoop that wrote it
 	// Header is the size of a record's header in bytes.
 	Header int
-	// BootID is what the kernel calls the time between two boots, with which one clock runs.
-	// It is empty if that is not known.
-	BootID string `json:",omitempty"`
 	// Sessions is set if the records are those of sessions.
 	Sessions *Sessions `json:",omitempty"`
 	// Run names a run that has several recordings, and Part is the number of this one, from
 	// 1 on. Calls and sessions may begin in one part and end in the next.
 	Run  string `json:",omitempty"`
 	Part int    `json:",omitempty"`
-	// Redact is plan.Plan.Redact.
-	Redact []string `json:",omitempty"`
+	// Redact is plan.Plan.Redact, Owner is plan.Plan.Owner.
+	Redact []string     `json:",omitempty"`
+	Owner  layout.Owner `json:",omitempty"`
 	Origin
 }
 
@@ -44,6 +42,9 @@ type Info struct {
 type Origin struct {
 	Host string    `json:",omitempty"` // its name
 	Boot time.Time `json:",omitzero"`  // time at which the clock of the records was zero
+	// BootID is what the kernel calls the time between two boots, with which one clock runs.
+	// It is empty if that is not known.
+	BootID string `json:",omitempty"`
 	// Options are those by which it was asked for, as the command line has them. They are
 	// left out if they are very long.
 	Options []string `json:",omitempty"`
@@ -260,7 +261,7 @@ func resolve(probes []probe, view *kernel.View, info Info) (*plan.Plan, error) {
 			return nil, errTooMuch
 		}
 	}
-	p, err := plan.Restore(view, recorded, sessions != nil, sessions != nil && sessions.Args, plan.Options{Arch: info.Arch, Redact: info.Redact})
+	p, err := plan.Restore(view, recorded, sessions != nil, sessions != nil && sessions.Args, plan.Options{Arch: info.Arch, Redact: info.Redact, Owner: info.Owner})
 	if err != nil {
 		return nil, err
 	}

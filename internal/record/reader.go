@@ -24,6 +24,8 @@ type Reader struct {
 	info Info
 	view *kernel.View
 	plan *plan.Plan
+	// cgroups is that of the whole run.
+	cgroups *cgroups
 
 	block      []byte
 	left       int // bytes of block whose records are still to be yielded
@@ -39,7 +41,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec := &Reader{in: in}
+	rec := &Reader{in: in, cgroups: &cgroups{}}
 	if err := rec.begin(); err != nil {
 		return nil, err
 	}
@@ -167,6 +169,8 @@ func (r *Reader) Records() iter.Seq2[[]byte, error] {
 				return
 			case err == nil && kind == blockSymbols:
 				err = r.addSymbols(block)
+			case err == nil && kind == blockCgroups:
+				err = r.cgroups.add(block)
 			case err == nil && kind != blockRecords:
 				err = misplaced(kind)
 			}

@@ -230,7 +230,7 @@ func TestDamaged(t *testing.T) {
 		changed := slices.Clone(data)
 		changed[i] ^= 1 << (i % 8)
 		_, raw, err := read(changed)
-		if err == nil {
+		if err == nil && i != len(magic) { // format 4 is read as format 5, of which it has less
 			t.Fatalf("byte %d of %d can be anything", i, len(data))
 		}
 		if len(raw) > 0 && !slices.EqualFunc(raw, f.raw, bytes.Equal) {

@@ -71,6 +71,14 @@ func (r *Recording) Tee(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, erro
 	keep := r.w.Append
 	if r.flight != nil {
 		keep = r.flight.add
+		if early := newCgroupNamer(&r.source, r.w.plan); early != nil {
+			// The paths are to be found now: when the records are written, the cgroups may be gone.
+			keep = func(raw []byte) error {
+				early.scan(raw)
+				early.block = early.block[:0]
+				return r.flight.add(raw)
+			}
+		}
 	}
 	return func(yield func([]byte, error) bool) {
 		triggers := uint64(0)

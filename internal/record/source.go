@@ -25,18 +25,23 @@ type Source struct {
 	// Sessions is set if the plan is for sessions.
 	Sessions *Sessions
 	Origin
+	// Cgroup returns the path of a cgroup, "" if it is not known, and always the same. It is nil
+	// if none is known.
+	Cgroup func(id uint64) string
 	// Full records all types and symbols of the kernel, whether the records are about them
 	// or not.
 	Full bool
 }
 
+// BootID returns Origin.BootID of the kernel that root has the /proc of.
+func BootID(root fs.FS) string {
+	text, _ := fs.ReadFile(root, "proc/sys/kernel/random/boot_id") // a container may hide it; then hosts cannot be told apart
+	return strings.TrimSpace(string(text))
+}
+
 // info describes a recording of s.
 func (s *Source) info(p *plan.Plan) Info {
-	line := func(name string) string {
-		text, _ := fs.ReadFile(s.Root, name) // a container may hide it; then hosts cannot be told apart
-		return strings.TrimSpace(string(text))
-	}
-	return Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized(), Redact: p.Redact, Origin: s.Origin.bounded(), BootID: line("proc/sys/kernel/random/boot_id")}
+	return Info{Arch: s.Arch, Writer: s.Writer, Header: bpf.EventSize, Sessions: s.Sessions.sized(), Redact: p.Redact, Owner: p.Owner, Origin: s.Origin.bounded()}
 }
 
 // pinSymbols makes the kernel's symbols of this moment those of s.View. It returns them;
@@ -78,7 +83,7 @@ func (s *Source) contents(p *plan.Plan) (fileTree, []probe, error) {
 	}
 	for _, try := range tries {
 		if t, probes, err := try(); err == nil {
-			if _, err = resolve(probes, kernel.Open(t), Info{Arch: s.Arch, Sessions: s.Sessions, Redact: p.Redact}); err == nil {
+			if _, err = resolve(probes, kernel.Open(t), Info{Arch: s.Arch, Sessions: s.Sessions, Redact: p.Redact, Owner: p.Owner}); err == nil {
 				return t, probes, nil
 			}
 		}

@@ -34,13 +34,15 @@ type Writer struct {
 	timer   *time.Timer
 	pending []byte // records of the next block
 	names   *namer // finds the symbols that pending needs; nil if all are recorded
+	cgroups *cgroupNamer
 	records uint64 // in this recording and in pending
 	queued  uint64 // in pending
 	err     error  // of out, which cannot be used after that
 
-	info     Info
-	head     []byte // the blocks between info and records
-	newNamer func() *namer
+	info   Info
+	head   []byte // the blocks between info and records
+	source Source
+	plan   *plan.Plan
 	// more returns what the next recording is written to when this one would be larger than
 	// limit bytes; nil if there is only one.
 	more  func() (io.Writer, error)
@@ -70,12 +72,7 @@ func newWriter(w io.Writer, s Source, p *plan.Plan, shelf *Shelf) (*Writer, erro
 	if s.Full && symbols != nil {
 		files[symbolFile] = symbols
 	}
-	r := &Writer{info: s.info(p), newNamer: func() *namer {
-		if s.Full {
-			return nil
-		}
-		return newNamer(s.View, p)
-	}}
+	r := &Writer{info: s.info(p), source: s, plan: p}
 	if shelf != nil {
 		r.info.Run, r.info.Part = rand.Text(), 1
 		r.limit, r.more = shelf.limit, func() (io.Writer, error) { return shelf.next() }
@@ -116,7 +113,10 @@ func packed(files fileTree, probes []probe) ([]byte, error) {
 
 // begin writes all that comes before records.
 func (w *Writer) begin(to io.Writer) error {
-	w.names, w.records = w.newNamer(), w.queued
+	w.names, w.cgroups, w.records = nil, newCgroupNamer(&w.source, w.plan), w.queued
+	if !w.source.Full {
+		w.names = newNamer(w.source.View, w.plan)
+	}
 	err := w.out.begin(to)
 	if err == nil {
 		err = w.writeJSON(blockInfo, w.info)
@@ -138,13 +138,21 @@ func (w *Writer) Append(raw []byte) error {
 	w.pending = append(w.pending, raw...)
 	w.records++
 	w.queued++
-	if w.names != nil {
-		w.names.scan(raw)
-	}
+	w.scan(raw)
 	if len(w.pending) >= blockSize {
 		w.flush()
 	}
 	return w.err
+}
+
+// scan finds the names that a record needs.
+func (w *Writer) scan(raw []byte) {
+	if w.names != nil {
+		w.names.scan(raw)
+	}
+	if w.cgroups != nil {
+		w.cgroups.scan(raw)
+	}
 }
 
 // flushLate writes a block that is old enough.
@@ -171,6 +179,10 @@ func (w *Writer) flush() {
 		err = w.out.write(blockSymbols, w.names.text)
 		w.names.text = w.names.text[:0]
 	}
+	if err == nil && w.cgroups != nil && len(w.cgroups.block) > 0 {
+		err = w.out.write(blockCgroups, w.cgroups.block)
+		w.cgroups.block = w.cgroups.block[:0]
+	}
 	if err == nil {
 		err = w.out.write(blockRecords, w.pending)
 	}
@@ -193,6 +205,9 @@ func (w *Writer) part() error {
 	if w.names != nil {
 		size += int64(len(w.names.text))
 	}
+	if w.cgroups != nil {
+		size += int64(len(w.cgroups.block))
+	}
 	if size <= w.limit {
 		return nil
 	}
@@ -204,12 +219,12 @@ func (w *Writer) part() error {
 		return err
 	}
 	w.info.Part++
-	if err := w.begin(to); err != nil || w.names == nil {
+	if err := w.begin(to); err != nil {
 		return err
 	}
-	for rest := w.pending; len(rest) > 0; { // the symbols are not in this recording
+	for rest := w.pending; len(rest) > 0; { // the names are not in this recording
 		size, n := binary.Uvarint(rest)
-		w.names.scan(rest[n : n+int(size)])
+		w.scan(rest[n : n+int(size)])
 		rest = rest[n+int(size):]
 	}
 	return nil

@@ -126,6 +126,9 @@ func (a *answer) make(h *half, kind bpf.Kind, head *event.Event) (raw []byte, un
 	a.raw = bpf.AppendEvent(a.raw[:0], &e)
 	start := len(a.raw)
 	a.raw = append(a.raw, make([]byte, h.record.Size)...)
+	if a.probe.Owner != 0 {
+		bpf.AppendOwner(a.raw[:start], head.Owner)
+	}
 	m := &a.machine
 	for i := range h.fills {
 		f := &h.fills[i]

@@ -209,7 +209,7 @@ func (r *recording) resolve(spec *expr.Spec) (*plan.Probe, error) {
 	if r.inside {
 		as.Role, as.Syscall = was.Role, was.Syscall
 	}
-	p, err := plan.Restore(r.view, []plan.Recorded{as}, r.inside, false, plan.Options{Arch: r.arch})
+	p, err := plan.Restore(r.view, []plan.Recorded{as}, r.inside, false, plan.Options{Arch: r.arch, Owner: r.probe.Owner})
 	if err != nil {
 		return nil, err
 	}

@@ -83,10 +83,23 @@ func (r *recording) knows(v expr.ContextVar, at expr.Phase) bool {
 		return r.bothTimes
 	case expr.ContextTime:
 		return at == expr.AtReturn && r.ret || at == expr.AtEntry && r.entryTime
+	case expr.ContextUID, expr.ContextCgroup:
+		if r.probe.Owner&ownerPart(v) == 0 {
+			return false
+		}
+		fallthrough
 	case expr.ContextCPU, expr.ContextComm:
 		return at == expr.AtReturn && r.ret || at == expr.AtEntry && r.entry
 	}
 	return false
+}
+
+// ownerPart returns the part of an owner that is a context value.
+func ownerPart(v expr.ContextVar) layout.Owner {
+	if v == expr.ContextUID {
+		return layout.OwnerUID
+	}
+	return layout.OwnerCgroup
 }
 
 // A spot is a place in the memory of a source: off, and as many bytes further on as a rewritten

@@ -216,6 +216,10 @@ func (m *machine) Context(v expr.ContextVar, at expr.Phase) uint64 {
 		return uint64(e.CPU)
 	case expr.ContextTime:
 		return e.Time
+	case expr.ContextUID:
+		return uint64(e.Owner.UID)
+	case expr.ContextCgroup:
+		return e.Owner.Cgroup
 	}
 	m.missing = true
 	return 0

@@ -43,7 +43,8 @@ func TestPairs(t *testing.T) {
 		}
 		total.pairs++
 		total.hints += hints
-		recorded, live := planOf(t, view, method, base), planOf(t, view, method, filter)
+		owner := layout.Owner(seed/3) % 4
+		recorded, live := ownedPlanOf(t, view, owner, method, base), planOf(t, view, method, filter)
 		joined := recorded.Probes[0].Joined || recorded.Probes[0].Entry == nil || recorded.Probes[0].Entry.Record == nil
 		if joined {
 			total.joined++

@@ -56,7 +56,7 @@ type Counts struct {
 // New resolves a question, of which the range was checked. Faults of the SPECs come back
 // joined, as *expr.ErrorList values.
 func New(p *plan.Plan, view *kernel.View, q Question) (*Answer, error) {
-	a := &Answer{recorded: p, filter: q.Filter, answers: make([][]*answer, len(p.Probes)), plan: &plan.Plan{}}
+	a := &Answer{recorded: p, filter: q.Filter, answers: make([][]*answer, len(p.Probes)), plan: &plan.Plan{Owner: p.Owner}}
 	if len(q.Specs) == 0 {
 		for i, probe := range p.Probes {
 			a.add(i, &answer{probe: probe, asIs: true})

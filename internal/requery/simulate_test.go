@@ -56,12 +56,21 @@ func parse(t testing.TB, texts ...string) []*expr.Spec {
 
 func planOf(t testing.TB, view *kernel.View, method layout.Method, specs ...string) *plan.Plan {
 	t.Helper()
-	p, _, err := plan.Resolve(view, parse(t, specs...), plan.Options{Arch: "amd64", Method: func(*plan.Probe) layout.Method { return method }})
+	return ownedPlanOf(t, view, 0, method, specs...)
+}
+
+// ownedPlanOf is planOf with records that have an owner.
+func ownedPlanOf(t testing.TB, view *kernel.View, owner layout.Owner, method layout.Method, specs ...string) *plan.Plan {
+	t.Helper()
+	p, _, err := plan.Resolve(view, parse(t, specs...), plan.Options{Arch: "amd64", Owner: owner, Method: func(*plan.Probe) layout.Method { return method }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
+
+// cgroup is the ID of that in which all simulated calls are made.
+const cgroup = 1<<33 + 5
 
 // A simulated call of a function: its state at both ends.
 type simulated struct {
@@ -92,6 +101,9 @@ func (c *simulated) record(p *plan.Probe, at expr.Phase) []byte {
 	}
 	copy(e.Comm[:], c.Name)
 	data := make([]byte, half.Record.Size)
+	if p.Owner != 0 {
+		bpf.AppendOwner(data[:0], bpf.Owner{UID: c.UID, Cgroup: cgroup})
+	}
 	for i := range half.Record.Slots {
 		s := &half.Record.Slots[i]
 		if !c.store(data[s.Off:][:s.Size], s, p) {

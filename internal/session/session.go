@@ -27,6 +27,10 @@ type Session struct {
 	// interrupted.
 	Interrupt bool
 	CPU       uint16
+	// Owner is whose thread it was when the session opened, if HasOwner says that this was
+	// recorded.
+	Owner    bpf.Owner
+	HasOwner bool
 	// OffCPU is for how long the thread was off the CPU, in ns, if HasOffCPU says that this was
 	// recorded: of the session, of its calls and of its steps.
 	OffCPU    uint64

@@ -46,7 +46,7 @@ type Settings struct {
 // Options say how a plan is attached with settings.
 func Options(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (attach.Options, error) {
 	o := attach.Options{Kernel: view, Fallback: s.Fallback, Latency: s.Latency, Hurry: s.Hurry, Log: s.Log,
-		Settings: bpf.Settings{Filter: s.Filter, Rate: s.Rate, RingSize: s.RingSize, InFlight: s.InFlight, Keys: s.Keys, Tail: s.Tail}}
+		Settings: bpf.Settings{Filter: s.Filter, Rate: s.Rate, RingSize: s.RingSize, InFlight: s.InFlight, Keys: s.Keys, Tail: s.Tail, Owner: uint8(p.Owner)}}
 	var err error
 	if o.Code, err = CodeOptions(ctx, view, p, s); err != nil || !p.Sessions {
 		return o, err

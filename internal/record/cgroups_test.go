@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// ownedFixture has records of the cgroups that are given, one after the other.
+func ownedFixture(t *testing.T, owner layout.Owner, groups ...uint64) *fixture {
+	t.Helper()
+	f := newFixture(t, layout.MethodAuto, "vfs_read")
+	spec, err := expr.Parse("vfs_read(count)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.plan, _, err = plan.Resolve(f.source.View, []*expr.Spec{spec}, plan.Options{Arch: "amd64", Owner: owner}); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range groups {
+		raw := bpf.AppendOwner(bpf.AppendEvent(nil, &bpf.Event{Time: uint64(i), PID: 7}), bpf.Owner{UID: 3, Cgroup: id})
+		f.raw = append(f.raw, binary.LittleEndian.AppendUint64(raw, 5))
+	}
+	return f
+}
+
+// TestCgroups: a recording has the path of each cgroup, which is asked for once, before the
+// first record of it. One that is not known has none.
+func TestCgroups(t *testing.T) {
+	f := ownedFixture(t, layout.OwnerCgroup, 1, 2, 1, 3, 2, 1, 4)
+	asked := map[uint64]int{}
+	f.source.Cgroup = func(id uint64) string {
+		if asked[id]++; id == 3 {
+			return ""
+		}
+		return fmt.Sprintf("/group\n%d", id)
+	}
+	r, err := NewReader(bytes.NewReader(f.bytes(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Info().Owner; got != layout.OwnerCgroup {
+		t.Errorf("owner %d", got)
+	}
+	for raw, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner, _ := bpf.OwnerOf(raw, false)
+		want := fmt.Sprintf("/group\n%d", owner.Cgroup)
+		if owner.Cgroup == 3 {
+			want = ""
+		}
+		if got := r.Cgroup(owner.Cgroup); got != want {
+			t.Errorf("cgroup %d is %q, want %q", owner.Cgroup, got, want)
+		}
+	}
+	for id, n := range asked {
+		if n != 1 {
+			t.Errorf("cgroup %d was asked for %d times", id, n)
+		}
+	}
+	if len(asked) != 4 {
+		t.Errorf("%d cgroups were asked for", len(asked))
+	}
+	// Records of the user alone ask for none.
+	f = ownedFixture(t, layout.OwnerUID, 1, 2)
+	f.source.Cgroup = func(uint64) string { t.Error("a cgroup was asked for"); return "" }
+	f.bytes(t)
+}
+
+// TestCgroupsOfParts: each part has the paths of its records.
+func TestCgroupsOfParts(t *testing.T) {
+	var groups []uint64
+	for i := range 2000 {
+		groups = append(groups, uint64(1+i%3))
+	}
+	f := ownedFixture(t, layout.OwnerUID|layout.OwnerCgroup, groups...)
+	for i := range f.raw { // which do not compress
+		binary.LittleEndian.PutUint64(f.raw[i][len(f.raw[i])-8:], uint64(i)*0x9e3779b97f4a7c15)
+	}
+	f.source.Cgroup = func(id uint64) string { return fmt.Sprint("/", id) }
+	dir := filepath.Join(t.TempDir(), "recordings")
+	shelf, err := OpenShelf(dir, 20_000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shelved(t, f, shelf)
+	parts := names(t, dir)
+	if len(parts) < 3 {
+		t.Fatalf("%d parts", len(parts))
+	}
+	for _, name := range parts {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, raw, err := read(data)
+		if err != nil || len(raw) == 0 {
+			t.Fatalf("%d records, %v", len(raw), err)
+		}
+		for id := uint64(1); id <= 3; id++ {
+			if got := r.Cgroup(id); got != fmt.Sprint("/", id) {
+				t.Errorf("%s: cgroup %d is %q", name, id, got)
+			}
+		}
+	}
+}
+
+// TestCgroupsDamaged: paths that claim too much are refused.
+func TestCgroupsDamaged(t *testing.T) {
+	entry := func(id, size uint64, path string) []byte {
+		return append(binary.AppendUvarint(binary.AppendUvarint(nil, id), size), path...)
+	}
+	for _, c := range []struct {
+		block []byte
+		want  string
+	}{
+		{entry(1, 2, "/a"), ""},
+		{slices.Concat(entry(1, 2, "/a"), entry(1, 0, "")), ""},
+		{entry(1, 3, "/a"), "is cut off"},
+		{[]byte{1}, "is cut off"},
+		{[]byte{0x80}, "is cut off"},
+		{entry(1, maxCgroupPath+1, strings.Repeat("x", maxCgroupPath+1)), "is cut off, or it has more than"},
+		{bytes.Repeat(entry(1, maxCgroupPath, strings.Repeat("x", maxCgroupPath)), maxCgroupText/maxCgroupPath+1), "too many"},
+	} {
+		var got cgroups
+		err := got.add(c.block)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, errDamaged) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.20q: %v, want %q", c.block, err, c.want)
+		}
+	}
+	var many cgroups
+	for id := range uint64(maxCgroups) {
+		if err := many.add(entry(id, 1, "/")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := many.add(entry(maxCgroups, 1, "/")); !errors.Is(err, errDamaged) {
+		t.Errorf("one cgroup too many: %v", err)
+	}
+}
+
+// TestCgroupsOfFlight: a flight recorder asks for a path while the cgroup is there, not when
+// records are written.
+func TestCgroupsOfFlight(t *testing.T) {
+	f := ownedFixture(t, layout.OwnerCgroup, 1, 1, 2)
+	asked := map[uint64]bool{}
+	f.source.Cgroup = func(id uint64) string { asked[id] = true; return "/" }
+	r := &Recording{source: f.source, w: &Writer{plan: f.plan}}
+	r.Fly(1<<20, Takeoff{})
+	i := 0
+	for range r.Tee(func(yield func([]byte, error) bool) {
+		for _, raw := range f.raw {
+			if !yield(raw, nil) {
+				return
+			}
+		}
+	}) {
+		if owner, _ := bpf.OwnerOf(f.raw[i], false); !asked[owner.Cgroup] {
+			t.Errorf("record %d is kept, and nobody asked for the path of its cgroup", i)
+		}
+		i++
+	}
+}

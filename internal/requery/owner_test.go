@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requery
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// TestOwner: user and cgroup are known of what has an owner, at the ends of calls of which a
+// record was sent. The answer's records have the owner, too.
+func TestOwner(t *testing.T) {
+	const whole = layout.OwnerUID | layout.OwnerCgroup
+	for _, c := range []struct {
+		owner       layout.Owner
+		base, asked string
+		want        string // of text, or of the fault
+	}{
+		{whole, "ip_send_skb(id)", "ip_send_skb($uid, $cgroup)", "$cgroup = (long unsigned int)8589934597"},
+		{whole, "ip_send_skb(id)", "ip_send_skb($uid == 1000, id)", "$uid = (unsigned int)1000"},
+		{whole, "ip_send_skb(id)", "ip_send_skb($uid == 1001, id)", ""},
+		{whole, "ip_send_skb(id)", "ip_send_skb", "id = (int)3"},
+		{whole, "ip_send_skb(id, return == 0)", "ip_send_skb(exit($cgroup))", "exit($cgroup) = (long unsigned int)8589934597"},
+		{whole, "ip_send_skb(id, return == 0)", "ip_send_skb($cgroup)", "`$cgroup` was recorded as it is at return; ask for `exit($cgroup)`"},
+		{layout.OwnerCgroup, "ip_send_skb(id)", "ip_send_skb($uid)", "`$uid` was not captured; record `$uid` too"},
+		{layout.OwnerUID, "ip_send_skb(id)", "ip_send_skb($cgroup)", "`$cgroup` was not captured; record `$cgroup` too"},
+	} {
+		view := packets(t)
+		recorded := ownedPlanOf(t, view, c.owner, layout.MethodFentry, c.base)
+		call := newSimulated(kernelMemory, 3)
+		call.UID = 1000
+		a, err := New(recorded, view, Question{Specs: parse(t, c.asked), Arch: "amd64"})
+		if err != nil {
+			if !strings.Contains(faults(err), c.want) {
+				t.Errorf("recorded %s, asked %s: %s\nwant %s", c.base, c.asked, faults(err), c.want)
+			}
+			continue
+		}
+		moments := both(call)
+		for raw, err := range a.Records(sent(recorded, moments)) {
+			var e event.Event
+			if err == nil {
+				err = event.Decode(a.Plan(), raw, &e)
+			}
+			if err != nil || e.Owner != (bpf.Owner{UID: 1000, Cgroup: cgroup}) {
+				t.Errorf("recorded %s, asked %s: owner %+v, %v", c.base, c.asked, e.Owner, err)
+			}
+		}
+		if got := printed(t, a.Plan(), a.Records(sent(recorded, moments)), a.Pairs()); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("recorded %s, asked %s: %s\nwant %s", c.base, c.asked, got, c.want)
+		}
+	}
+}
