@@ -28,6 +28,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // Addresses of the functions of the kernel.
@@ -56,6 +57,8 @@ type Trace struct {
 	Run     output.Run
 	// Redact are globs over what Calls and Sessions are not to capture.
 	Redact []string
+	// Owner is what records have of the task whose call it was.
+	Owner layout.Owner
 }
 
 // New returns the kernel with a prefix.
@@ -119,13 +122,13 @@ func (lines) Lookup(dst []debuginfo.Frame, addr uint64, _ string) []debuginfo.Fr
 
 // Calls resolves SPECs of the calls view.
 func (t *Trace) Calls(specs ...string) {
-	p, _, err := plan.Resolve(t.view, t.parse(specs), plan.Options{Arch: "amd64", Redact: t.Redact})
+	p, _, err := plan.Resolve(t.view, t.parse(specs), plan.Options{Arch: "amd64", Redact: t.Redact, Owner: t.Owner})
 	t.use(p, err)
 }
 
 // Sessions resolves SPECs of sessions: of the entry function, and of those inside.
 func (t *Trace) Sessions(args bool, entry string, inside ...string) {
-	p, _, err := plan.ResolveSession(t.view, plan.SessionRequest{Args: args, Entry: t.parse([]string{entry}), Allow: t.parse(inside)}, plan.Options{Arch: "amd64", Redact: t.Redact})
+	p, _, err := plan.ResolveSession(t.view, plan.SessionRequest{Args: args, Entry: t.parse([]string{entry}), Allow: t.parse(inside)}, plan.Options{Arch: "amd64", Redact: t.Redact, Owner: t.Owner})
 	t.use(p, err)
 }
 
@@ -175,6 +178,7 @@ func (t *Trace) index(name string) int {
 type Record struct {
 	Func string // the end of its name
 	bpf.Event
+	Owner bpf.Owner // if Trace.Owner asks for it
 	Words []uint64 // the values of its slots of 8 bytes
 	Text  string   // in its longer slots
 	Stack []uint64 // innermost first; nil for none
@@ -189,6 +193,9 @@ func (t *Trace) Raw(r Record) []byte {
 		half = t.Probe(r.Func).Entry
 	}
 	values := make([]byte, half.Record.Size)
+	if t.Probe(r.Func).Owner != 0 {
+		bpf.AppendOwner(values[:0], r.Owner)
+	}
 	for i, words := 0, r.Words; i < len(half.Record.Slots); i++ {
 		switch s := &half.Record.Slots[i]; {
 		case s.Size != 8:

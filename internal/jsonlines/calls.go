@@ -17,11 +17,13 @@ var kinds = map[bpf.Kind]string{bpf.KindEntry: "entry", bpf.KindReturn: "return"
 // ends say why half of a call is missing.
 var ends = map[calls.End]string{calls.NoEntry: "no entry", calls.Open: "open", calls.Evicted: "given up"}
 
-// AppendCall appends a call, or one end of it, and before it its stack if that is new.
+// AppendCall appends a call, or one end of it, and before it its stack and its cgroup if these are
+// new.
 func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 	start := len(dst)
 	last := c.Last()
 	dst, stack := p.newStack(dst, c)
+	dst = p.newCgroup(dst, last.Owner)
 	kind := "call"
 	if c.End == calls.Whole {
 		kind = kinds[last.Kind]
@@ -34,7 +36,8 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 		dst = appendUint(dst, "duration", last.Time-last.EntryTime)
 	}
 	dst = appendTask(appendUint(dst, "cpu", uint64(last.CPU)), last.PID, last.TID, last.Inner)
-	dst = p.appendFunction(appendText(dst, "comm", comm(&last.Comm)), last.Probe)
+	dst = p.appendOwner(appendText(dst, "comm", comm(&last.Comm)), last.Owner)
+	dst = p.appendFunction(dst, last.Probe)
 	if why := ends[c.End]; why != "" {
 		dst = appendText(dst, "missing", why)
 	}

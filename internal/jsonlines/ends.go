@@ -30,6 +30,9 @@ func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
 		dst = appendText(dst, "kernel", release)
 	}
 	dst = appendText(appendText(dst, "arch", p.run.Arch), "host", p.run.Host)
+	if p.run.BootID != "" {
+		dst = appendText(dst, "boot_id", p.run.BootID)
+	}
 	if p.clock.boot != 0 {
 		dst = append(p.run.Boot.UTC().AppendFormat(append(appendKey(dst, "boot"), '"'), time.RFC3339Nano), '"')
 	}

@@ -24,6 +24,8 @@ type Printer struct {
 	probes  map[*plan.Probe][]byte  // "function":3,"name":"vfs_read"
 	results map[*plan.Probe]*scalar // of functions in sessions
 	stacks  stackTable
+	cgroup  uint64              // of the last event
+	cgroups map[uint64]struct{} // of which the paths are written, or not known
 	tails   output.Tails
 	merger  *output.Merger
 	tables  map[*summary.Table]*tableForm

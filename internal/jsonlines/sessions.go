@@ -18,7 +18,7 @@ var stepKinds = [...]string{session.StepEntry: "entry", session.StepExit: "exit"
 	session.StepLost: "lost", session.StepLeft: "left"}
 
 // AppendSession appends a session, or the next calls of one that is traced live, and before it
-// its stacks if they are new.
+// its stacks and its cgroup if they are new.
 func (p *Printer) AppendSession(dst []byte, s *session.Session) ([]byte, error) {
 	start := len(dst)
 	kind := "session"
@@ -32,6 +32,9 @@ func (p *Printer) AppendSession(dst []byte, s *session.Session) ([]byte, error) 
 			dst, ids = p.newChainStack(dst, &s.Interim[i], ids)
 		}
 		dst, ids = p.newChainStack(dst, &s.Chain, ids)
+	}
+	if s.HasOwner {
+		dst = p.newCgroup(dst, s.Owner)
 	}
 	dst = p.appendSessionHead(p.open(dst, kind), s)
 	var err error
@@ -69,6 +72,9 @@ func (p *Printer) appendSessionHead(dst []byte, s *session.Session) []byte {
 		dst = appendTrue(appendUint(dst, "cpu", uint64(s.CPU)), "interrupt", true)
 	}
 	dst = appendText(appendTask(dst, s.PID, s.TID, s.Inner), "comm", s.Comm)
+	if s.HasOwner {
+		dst = p.appendOwner(dst, s.Owner)
+	}
 	if s.Leader != "" {
 		dst = appendText(dst, "leader", s.Leader)
 	}

@@ -21,13 +21,17 @@ type Run struct {
 	// User returns the names of addresses for the thread of an event, which was called
 	// comm. It is nil if there are no such stacks.
 	User func(e *bpf.Event, comm string) Process
+	// Cgroup returns the path of a cgroup, "" if it is not known. It is nil if none is.
+	Cgroup func(id uint64) string
 
 	Boot    time.Time // when CLOCK_MONOTONIC was zero; the zero Time if it is not known
 	Arch    string    // as in GOARCH
 	Host    string    // its name
+	BootID  string    // record.Origin.BootID
 	Writer  string    // version of ksnoop that traced
 	Options []string  // that asked for the run, as the command line has them
 	Number  int       // of several runs that are printed together, from 1; 0: it is the only one
+	Label   string    // what tells it from the others, if there are any: its host, its file
 }
 
 // Totals are what was counted of a run by its end.

@@ -6,6 +6,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -35,6 +36,24 @@ func (p *Printer) textual(name string) {
 	id := p.tables.name(internedAnnotations, name)
 	body, start := begin(p.body, eventAnnotations)
 	p.body = end(appendString(appendUint(body, annotationName, id), annotationString, p.text), start)
+}
+
+// owner adds whose call it was, as far as that was recorded.
+func (p *Printer) owner(o bpf.Owner) {
+	if p.run.Plan.Owner&layout.OwnerUID != 0 {
+		p.uint("uid", uint64(o.UID))
+	}
+	if p.run.Plan.Owner&layout.OwnerCgroup == 0 || o.Cgroup == 0 {
+		return
+	}
+	if p.run.Cgroup != nil {
+		if path := p.run.Cgroup(o.Cgroup); path != "" {
+			p.text = terminal.AppendName(p.text[:0], path)
+			p.textual("cgroup")
+			return
+		}
+	}
+	p.uint("cgroup", o.Cgroup)
 }
 
 // typed adds an annotation with a value in register form if its type is a number, a bool or

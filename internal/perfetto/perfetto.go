@@ -4,7 +4,6 @@ package perfetto
 
 import (
 	"math"
-	"time"
 
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -24,7 +23,9 @@ type slice struct {
 
 // A Printer writes a trace.
 type Printer struct {
-	boot    time.Time
+	run     output.Run
+	clock   uint64 // of the trace: its ID
+	zero    uint64 // what it showed when the kernel's clock was zero
 	limit   int
 	sampler *samples.Sampler
 	values  *output.Fields
@@ -43,21 +44,35 @@ type Printer struct {
 // New returns a Printer of a run.
 func New(r output.Run) *Printer {
 	symbol := symbols.Appender(r.Kernel)
-	p := &Printer{boot: r.Boot, limit: defaultLimit, sampler: samples.New(&r), values: output.NewFields(symbol), args: output.NewArgs(symbol)}
+	p := &Printer{run: r, clock: clockMonotonic, limit: defaultLimit, sampler: samples.New(&r), values: output.NewFields(symbol), args: output.NewArgs(symbol)}
+	if r.Number > 0 { // the clocks of several hosts have only the time of day in common
+		p.clock, p.zero = clockRealtime, p.booted()
+	}
 	p.tables.reset()
 	return p
 }
 
-// AppendHeader appends the trace's clocks.
+// booted returns the time of day at which the kernel's clock was zero, 0 if it is not known.
+func (p *Printer) booted() uint64 {
+	if ns := p.run.Boot.UnixNano(); !p.run.Boot.IsZero() && ns > 0 {
+		return uint64(ns)
+	}
+	return 0
+}
+
+// sequence is the ID of the sequence of packets of a run: each refers to its own tables.
+func (p *Printer) sequence() uint64 { return uint64(max(p.run.Number, 1)) }
+
+// AppendHeader appends the trace's clocks. Those of several runs say the same.
 func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
 	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(dst, packetSequenceID, sequence)
+	dst = appendUint(dst, packetSequenceID, p.sequence())
 	dst, snapshot := begin(dst, packetClockSnapshot)
-	dst = appendClock(dst, clockMonotonic, 0)
-	if ns := p.boot.UnixNano(); !p.boot.IsZero() && ns > 0 {
-		dst = appendClock(dst, clockRealtime, uint64(ns))
+	dst = appendClock(dst, p.clock, 0)
+	if at := p.booted(); p.clock == clockMonotonic && at > 0 {
+		dst = appendClock(dst, clockRealtime, at)
 	}
-	dst = end(appendUint(dst, snapshotPrimary, clockMonotonic), snapshot)
+	dst = end(appendUint(dst, snapshotPrimary, p.clock), snapshot)
 	return p.restart(end(dst, packet)), nil
 }
 
@@ -71,9 +86,9 @@ func appendClock(dst []byte, id, ns uint64) []byte {
 func (p *Printer) restart(dst []byte) []byte {
 	p.tables.reset()
 	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(appendUint(dst, packetSequenceID, sequence), packetSequenceFlags, stateCleared)
+	dst = appendUint(appendUint(dst, packetSequenceID, p.sequence()), packetSequenceFlags, stateCleared)
 	dst, defaults := begin(dst, packetDefaults)
-	dst = end(appendUint(dst, defaultsClockID, clockMonotonic), defaults)
+	dst = end(appendUint(dst, defaultsClockID, p.clock), defaults)
 	return end(dst, packet)
 }
 
@@ -90,13 +105,13 @@ func (p *Printer) bounded(dst []byte) []byte {
 func (p *Printer) appendEvent(dst []byte, at uint64, on track, kind uint64) []byte {
 	p.now = max(p.now, at)
 	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(dst, packetTimestamp, min(at, math.MaxInt64)) // the reader has them signed
-	dst = appendUint(appendUint(dst, packetSequenceID, sequence), packetSequenceFlags, needsState)
+	dst = appendUint(dst, packetTimestamp, p.zero+min(at, math.MaxInt64-p.zero)) // the reader has them signed
+	dst = appendUint(appendUint(dst, packetSequenceID, p.sequence()), packetSequenceFlags, needsState)
 	if fresh := p.tables.take(); len(fresh) > 0 {
 		dst = appendString(dst, packetInternedData, fresh)
 	}
 	dst, start := begin(dst, packetTrackEvent)
-	dst = appendUint(appendUint(dst, eventType, kind), eventTrack, on.uuid())
+	dst = appendUint(appendUint(dst, eventType, kind), eventTrack, p.uuid(on))
 	return end(end(append(dst, p.body...), start), packet)
 }
 
@@ -135,6 +150,7 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 	p.name(last.Probe.Name, category(s.Errno))
 	p.callstack(s.Stack)
 	p.uint("cpu", uint64(last.CPU))
+	p.owner(last.Owner)
 	entered, isSlice := samples.Entered(c)
 	isSlice = isSlice || c.End == calls.Open && !p.gaps // else its return may be among what is lost
 	if note := incomplete[c.End]; note != "" {

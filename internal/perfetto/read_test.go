@@ -17,14 +17,16 @@ import (
 // A reader reads a trace as trace_processor does: what packets name by numbers is looked up
 // in the state of their sequence, and events are put in the order of their times.
 type reader struct {
-	t      testing.TB
-	state  map[string]string // of the sequence: texts by table and number
-	clock  uint64
-	tracks map[uint64]string // descriptions by UUID
-	order  []uint64          // of tracks, as they came
-	events []readEvent
-	clears int
-	given  map[string]string // all that was interned, ever
+	t        testing.TB
+	sequence uint64                       // that is being read
+	states   map[uint64]map[string]string // of sequences: texts by table and number
+	clocks   map[uint64]uint64
+	merged   bool              // several sequences, by the time of day
+	tracks   map[uint64]string // descriptions by UUID
+	order    []uint64          // of tracks, as they came
+	events   []readEvent
+	clears   int
+	given    map[string]string // all that was interned, ever
 }
 
 type readEvent struct {
@@ -37,8 +39,14 @@ type readEvent struct {
 // read reads a trace.
 func read(t testing.TB, raw []byte) *reader {
 	t.Helper()
+	return readTrace(t, raw, false)
+}
+
+// readTrace is read for a trace of several runs, too.
+func readTrace(t testing.TB, raw []byte, merged bool) *reader {
+	t.Helper()
 	trace := formattest.ReadTrace(t, raw)
-	r := &reader{t: t, tracks: map[uint64]string{}, given: map[string]string{}}
+	r := &reader{t: t, merged: merged, states: map[uint64]map[string]string{}, clocks: map[uint64]uint64{}, tracks: map[uint64]string{}, given: map[string]string{}}
 	for _, p := range listOf(trace, "packet") {
 		r.packet(p)
 	}
@@ -63,16 +71,17 @@ func listOf(m protoreflect.Message, name protoreflect.Name) (list []protoreflect
 }
 
 func (r *reader) packet(p protoreflect.Message) {
-	if id := field(p, "trusted_packet_sequence_id").Uint(); id != sequence {
-		r.t.Fatalf("a packet of sequence %d", id)
+	r.sequence = field(p, "trusted_packet_sequence_id").Uint()
+	if r.sequence == 0 || r.sequence > 2 {
+		r.t.Fatalf("a packet of sequence %d", r.sequence)
 	}
 	flags := field(p, "sequence_flags").Uint()
 	if flags&1 != 0 {
-		r.state, r.clock = map[string]string{}, 0
+		r.states[r.sequence], r.clocks[r.sequence] = map[string]string{}, 0
 		r.clears++
 	}
 	if has(p, "trace_packet_defaults") {
-		r.clock = field(field(p, "trace_packet_defaults").Message(), "timestamp_clock_id").Uint()
+		r.clocks[r.sequence] = field(field(p, "trace_packet_defaults").Message(), "timestamp_clock_id").Uint()
 	}
 	r.intern(field(p, "interned_data").Message())
 	if has(p, "clock_snapshot") {
@@ -82,8 +91,12 @@ func (r *reader) packet(p protoreflect.Message) {
 		r.track(field(p, "track_descriptor").Message())
 	}
 	if has(p, "track_event") {
-		if flags&2 == 0 || r.clock != clockMonotonic {
-			r.t.Fatalf("an event with flags %d and clock %d", flags, r.clock)
+		clock := uint64(clockMonotonic)
+		if r.merged {
+			clock = clockRealtime
+		}
+		if flags&2 == 0 || r.clocks[r.sequence] != clock {
+			r.t.Fatalf("an event with flags %d and clock %d", flags, r.clocks[r.sequence])
 		}
 		r.event(field(p, "timestamp").Uint(), field(p, "track_event").Message())
 	}
@@ -126,15 +139,15 @@ func (r *reader) intern(d protoreflect.Message) {
 // put takes an entry of a table. A number is never used for two values, even after the state
 // was cleared.
 func (r *reader) put(table protoreflect.Name, id uint64, text string) {
-	key := fmt.Sprint(table, id)
+	key := fmt.Sprint(r.sequence, table, id)
 	if old, ok := r.given[key]; ok && old != text || id == 0 {
 		r.t.Errorf("%s %d is %q and %q", table, id, old, text)
 	}
-	r.state[key], r.given[key] = text, text
+	r.states[r.sequence][key], r.given[key] = text, text
 }
 
 func (r *reader) look(table protoreflect.Name, id uint64) string {
-	text, ok := r.state[fmt.Sprint(table, id)]
+	text, ok := r.states[r.sequence][fmt.Sprint(r.sequence, table, id)]
 	if !ok {
 		r.t.Errorf("%s has no %d", table, id)
 	}
@@ -152,6 +165,13 @@ func (r *reader) snapshot(s protoreflect.Message) {
 func (r *reader) track(d protoreflect.Message) {
 	id := field(d, "uuid").Uint()
 	text := field(d, "name").String()
+	if parent := field(d, "parent_uuid").Uint(); r.merged && parent != 0 {
+		above, ok := r.tracks[parent]
+		if !ok {
+			r.t.Errorf("%s stands before what is above it", text)
+		}
+		text = above + "/" + text
+	}
 	if has(d, "process") {
 		p := field(d, "process").Message()
 		text = fmt.Sprintf("process %d %s", field(p, "pid").Int(), field(p, "process_name").String())

@@ -102,6 +102,9 @@ func (p *Printer) enter(dst []byte, x *session.Session, nodes []samples.Node, s 
 	p.callstack(p.frames)
 	if n.Parent < 0 {
 		p.uint("cpu", uint64(x.CPU))
+		if x.HasOwner {
+			p.owner(x.Owner)
+		}
 		if x.State == session.Exited {
 			p.string("state", "the thread ended in here")
 		}

@@ -26,6 +26,7 @@ const (
 	trackOfIdle
 	trackOfInterrupts // on a CPU
 	trackOfLosses
+	trackOfRun // of one of several runs; all others are below it
 )
 
 // trackCost is the memory of a known track in bytes, besides its name.
@@ -39,9 +40,12 @@ func threadTrack(pid, tid uint32, cpu uint16) track {
 	return track{kind: trackOfThread, pid: pid, tid: tid}
 }
 
-// uuid returns the track's ID, which is the same in every trace.
-func (t track) uuid() uint64 {
+// uuid returns a track's ID, which is the same in every trace of one run.
+func (p *Printer) uuid(t track) uint64 {
 	b := append([]byte("ksnoop"), byte(t.kind))
+	if p.run.Number > 0 {
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.run.Number))
+	}
 	b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, t.pid), t.tid)
 	b = binary.LittleEndian.AppendUint16(b, t.cpu)
 	h := fnv.New64a()
@@ -52,6 +56,9 @@ func (t track) uuid() uint64 {
 // appendTrack appends what describes a track, if that has not been written yet or its name
 // has changed. A process has the name of its main thread unless a better one is known.
 func (p *Printer) appendTrack(dst []byte, t track, name, process string) []byte {
+	if p.run.Number > 0 && t.kind != trackOfRun {
+		dst = p.appendTrack(dst, track{kind: trackOfRun}, p.run.Label, "")
+	}
 	if t.kind == trackOfThread {
 		if process == "" && t.pid == t.tid {
 			process = name
@@ -68,7 +75,7 @@ func (p *Printer) appendTrack(dst []byte, t track, name, process string) []byte 
 	p.tables.size += len(name) - len(known)
 	p.tables.tracks[t] = name
 	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(dst, packetSequenceID, sequence)
+	dst = appendUint(dst, packetSequenceID, p.sequence())
 	dst, start := begin(dst, packetTrack)
 	dst = end(p.appendDescriptor(dst, t, name), start)
 	return end(dst, packet)
@@ -76,8 +83,11 @@ func (p *Printer) appendTrack(dst []byte, t track, name, process string) []byte 
 
 // appendDescriptor appends the fields of a track.
 func (p *Printer) appendDescriptor(dst []byte, t track, name string) []byte {
-	dst = appendUint(dst, trackUUID, t.uuid())
+	dst = appendUint(dst, trackUUID, p.uuid(t))
 	p.text = terminal.AppendName(p.text[:0], name)
+	if p.run.Number > 0 {
+		return p.appendBelow(dst, t)
+	}
 	var start int
 	switch t.kind {
 	case trackOfProcess:
@@ -88,13 +98,36 @@ func (p *Printer) appendDescriptor(dst []byte, t track, name string) []byte {
 		}
 		return end(dst, start)
 	case trackOfThread:
-		dst = appendUint(dst, trackParent, track{kind: trackOfProcess, pid: t.pid}.uuid())
+		dst = appendUint(dst, trackParent, p.uuid(track{kind: trackOfProcess, pid: t.pid}))
 		dst, start = begin(dst, trackThread)
 		dst = appendUint(appendUint(dst, threadPID, uint64(int32(t.pid))), threadTID, uint64(t.tid))
 		if name != "" {
 			dst = appendString(dst, threadName, p.text)
 		}
 		return end(dst, start)
+	}
+	return p.appendName(dst, t)
+}
+
+// appendBelow appends the fields of a track of one of several runs. Readers know processes and
+// threads by their numbers, whatever host they are on: here they are rows with names.
+func (p *Printer) appendBelow(dst []byte, t track) []byte {
+	switch t.kind {
+	case trackOfRun:
+		return appendString(dst, trackName, p.text)
+	case trackOfThread:
+		dst = appendUint(dst, trackParent, p.uuid(track{kind: trackOfProcess, pid: t.pid}))
+		p.text = strconv.AppendUint(append(p.text, ' '), uint64(t.tid), 10)
+		return appendString(dst, trackName, p.text)
+	case trackOfProcess:
+		p.text = strconv.AppendUint(append(p.text, ' '), uint64(t.pid), 10)
+	}
+	return p.appendName(appendUint(dst, trackParent, p.uuid(track{kind: trackOfRun})), t)
+}
+
+// appendName appends the name of a track that is neither a process nor a thread to the reader.
+func (p *Printer) appendName(dst []byte, t track) []byte {
+	switch t.kind {
 	case trackOfInterrupts:
 		p.text = strconv.AppendUint(append(p.text[:0], "interrupts, CPU "...), uint64(t.cpu), 10)
 	case trackOfIdle:

@@ -81,9 +81,6 @@ const (
 	kindKernel = 2 // of a frame
 )
 
-// sequence is the ID of the only sequence of packets.
-const sequence = 1
-
 // begin begins a message in a field. end is to be called with what it returns.
 func begin(dst []byte, field protowire.Number) (_ []byte, start int) {
 	dst = protowire.AppendTag(dst, field, protowire.BytesType)

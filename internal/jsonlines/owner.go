@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonlines
+
+import (
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// mostCgroups is how many cgroups are known at a time. After as many, all are forgotten: one
+// that comes again is written again.
+const mostCgroups = 4096
+
+// newCgroup appends the line of an owner's cgroup, if its path is known and not written yet.
+func (p *Printer) newCgroup(dst []byte, o bpf.Owner) []byte {
+	if p.run.Cgroup == nil || p.run.Plan.Owner&layout.OwnerCgroup == 0 || o.Cgroup == 0 || o.Cgroup == p.cgroup {
+		return dst
+	}
+	p.cgroup = o.Cgroup
+	if _, known := p.cgroups[o.Cgroup]; known {
+		return dst
+	}
+	if p.cgroups == nil || len(p.cgroups) == mostCgroups {
+		p.cgroups = map[uint64]struct{}{}
+	}
+	p.cgroups[o.Cgroup] = struct{}{}
+	path := p.run.Cgroup(o.Cgroup)
+	if path == "" {
+		return dst
+	}
+	dst = appendUint(p.openLine(dst, "cgroup"), "id", o.Cgroup)
+	return append(appendText(dst, "path", path), "}\n"...)
+}
+
+// appendOwner appends whose call it was, as far as that was recorded.
+func (p *Printer) appendOwner(dst []byte, o bpf.Owner) []byte {
+	if p.run.Plan.Owner&layout.OwnerUID != 0 {
+		dst = appendUint(dst, "uid", uint64(o.UID))
+	}
+	if p.run.Plan.Owner&layout.OwnerCgroup != 0 {
+		dst = appendCount(dst, "cgroup", o.Cgroup)
+	}
+	return dst
+}
