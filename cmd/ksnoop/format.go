@@ -33,8 +33,12 @@ type format struct {
 	// whole formats have calls joined and sessions complete: what is added up, and slices, have
 	// both ends.
 	whole bool
+	// owned formats say whose each event is: by user and cgroup.
+	owned bool
 	// numbered formats tell several runs apart by their numbers.
 	numbered bool
+	// pictured formats show them in one picture, by one clock.
+	pictured bool
 	// merge makes one text of those of several runs; nil if there is no such thing.
 	merge func(runs [][]byte) ([]byte, error)
 	// open makes a printer. It is nil for text, of which the options of calls and of
@@ -63,10 +67,10 @@ type eventPrinter interface {
 // formats are all there are. The first is the default.
 var formats = [...]format{
 	{name: "text"},
-	{name: "json", numbered: true, open: func(p *picture, o formatOptions) (eventPrinter, error) {
+	{name: "json", owned: true, numbered: true, open: func(p *picture, o formatOptions) (eventPrinter, error) {
 		return jsonlines.New(p.run, o.strings64), nil
 	}},
-	{name: "perfetto", binary: true, whole: true, noTables: true, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return perfetto.New(p.run), nil }},
+	{name: "perfetto", owned: true, binary: true, whole: true, numbered: true, pictured: true, noTables: true, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return perfetto.New(p.run), nil }},
 	{name: "pprof", binary: true, whole: true, noTables: true, merge: pprof.Merge, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return pprof.New(p.run), nil }},
 	{name: "folded", whole: true, merge: folded.Merge, open: func(p *picture, o formatOptions) (eventPrinter, error) {
 		return folded.New(p.run, o.weight.Weight), nil
@@ -132,8 +136,14 @@ func (f *formatFlag) text() bool { return f.format == nil || f.open == nil }
 // binary reports whether the format is no text.
 func (f *formatFlag) binary() bool { return f.format != nil && f.format.binary }
 
+// owned reports whether users and cgroups of events are shown.
+func (f *formatFlag) owned() bool { return f.format != nil && f.format.owned && !f.options.summary }
+
 // numbered reports whether the format tells several runs apart.
 func (f *formatFlag) numbered() bool { return f.format != nil && f.format.numbered }
+
+// pictured reports whether the format shows several runs in one picture.
+func (f *formatFlag) pictured() bool { return f.format != nil && f.format.pictured }
 
 // merges reports whether several runs become one.
 func (f *formatFlag) merges() bool { return f.format != nil && f.merge != nil }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -20,7 +21,8 @@ import (
 // A mergedRun is one of several runs that are printed together.
 type mergedRun struct {
 	shown
-	name string // of its files
+	name   string        // of its files
+	origin record.Origin // of the first
 	show.Merged
 	part bytes.Buffer // what is written of it, to be merged with others
 }
@@ -43,7 +45,7 @@ func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Write
 	case f.all.Lookup("format") == nil:
 		return usagef("these are several runs: a report is of one FILE, or of the parts of one run")
 	case !f.output.format.text() && !f.output.format.numbered() && !f.output.format.merges():
-		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text, json, pprof or folded", &f.output.format)
+		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text, json, perfetto, pprof or folded", &f.output.format)
 	case f.expect.text != "":
 		return usagef("--expect goes with one FILE, or the parts of one run")
 	}
@@ -92,7 +94,7 @@ func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, d
 	}
 	for _, run := range record.Runs(readers) {
 		asked := *ask // which keeps what it learns of a run
-		m := &mergedRun{shown: shown{Reader: run[0], run: run, last: called[run[len(run)-1]], ask: &asked}, name: called[run[0]].Name()}
+		m := &mergedRun{shown: shown{Reader: run[0], run: run, last: called[run[len(run)-1]], ask: &asked}, name: called[run[0]].Name(), origin: run[0].Info().Origin}
 		if len(run) > 1 {
 			m.name += " and parts up to " + m.last.Name()
 		}
@@ -113,25 +115,28 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 	var merged []*show.Merged
 	numbered := f.output.format.numbered()
 	for i, m := range runs {
+		info := m.Info()
+		m.Merged = show.Merged{Records: m.records(), Sessions: info.Sessions != nil, Boot: info.Boot, Headed: numbered}
 		if numbered {
 			m.number = i + 1
 		}
-		view, err := f.view(&m.shown, out)
-		if err != nil {
+	}
+	markHosts(runs)
+	for _, m := range runs {
+		if f.output.format.pictured() {
+			m.label, m.boot = strings.TrimPrefix(m.Host+": "+m.name, ": "), m.Boot
+		}
+		if numbered {
+			m.Host = "" // its header has it
+		}
+		var err error
+		if m.View, err = f.view(&m.shown, out); err != nil {
 			return ofRecording(m.name, err)
 		}
-		info := m.Info()
-		m.Merged = show.Merged{View: view, Records: m.records(), Sessions: info.Sessions != nil, Boot: info.Boot, Headed: numbered}
 		if f.output.format.merges() {
 			m.Out = &m.part
 		}
 		merged = append(merged, &m.Merged)
-	}
-	markHosts(runs)
-	if numbered {
-		for _, m := range runs {
-			m.Host = "" // its header has it
-		}
 	}
 	show.Merge(out, merged, f.count)
 	var errs []error
@@ -168,25 +173,39 @@ func (f *replayFlags) mergeTo(out *printout, runs []*mergedRun, stderr io.Writer
 
 // markHosts has what is printed of runs marked by their hosts, unless there is only one. Runs
 // between two boots of a host have one clock; of others, the time of day counts.
+//
+// Hosts of one name are told apart by when they were booted, and if that was in one second, by
+// the kernel's boot_id or, of recordings that have none, by their files.
 func markHosts(runs []*mergedRun) {
 	boots := map[string]time.Time{}
-	hosts := map[string]int{} // number of boots
-	for _, m := range runs {
-		info := m.Info()
-		id := cmp.Or(info.BootID, m.name)
-		m.Host = cmp.Or(info.Host, m.name)
-		if _, ok := boots[id]; !ok {
-			boots[id] = info.Boot
-			hosts[m.Host]++
+	called := map[string]map[string]bool{} // the boots of what has a name
+	bootOf := func(m *mergedRun) string { return cmp.Or(m.origin.BootID, m.name) }
+	name := func(m *mergedRun, more string) {
+		m.Host += more
+		if called[m.Host] == nil {
+			called[m.Host] = map[string]bool{}
 		}
-		m.Boot = boots[id]
+		called[m.Host][bootOf(m)] = true
 	}
 	for _, m := range runs {
-		switch {
-		case len(boots) == 1:
+		id := bootOf(m)
+		if _, ok := boots[id]; !ok {
+			boots[id] = m.origin.Boot
+		}
+		m.Boot = boots[id]
+		name(m, cmp.Or(m.origin.Host, m.name))
+	}
+	for _, m := range runs {
+		if len(called[m.Host]) > 1 {
+			name(m, ", booted "+m.Boot.Local().Format(time.DateTime))
+		}
+	}
+	for _, m := range runs {
+		if len(called[m.Host]) > 1 {
+			name(m, ", "+bootOf(m))
+		}
+		if len(boots) == 1 {
 			m.Host = ""
-		case hosts[m.Host] > 1:
-			m.Host += ", booted " + m.Boot.Local().Format(time.DateTime)
 		}
 	}
 }

@@ -159,6 +159,56 @@ func TestMergedSays(t *testing.T) {
 	}
 }
 
+// TestMergedPerfetto: several recordings are in one trace, each below a row of its own.
+func TestMergedPerfetto(t *testing.T) {
+	const calls, sessions = "../../testdata/calls.ks", "../../testdata/sessions.ks"
+	name := filepath.Join(t.TempDir(), "trace")
+	if _, stderr, status := ran("replay", "--format", "perfetto", "-o", name, sessions, calls); status != 0 || stderr != "" {
+		t.Fatalf("status %d, %s", status, stderr)
+	}
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	formattest.ReadTrace(t, raw)
+	for _, label := range []string{calls, sessions} {
+		if n := strings.Count(string(raw), label); n != 1 {
+			t.Errorf("%s is the name of %d rows", label, n)
+		}
+	}
+}
+
+// TestMarkHosts: what is said of a host's calls tells it from all others.
+func TestMarkHosts(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	early, late := time.Date(2026, 11, 24, 8, 0, 0, 1, time.UTC), time.Date(2026, 11, 24, 8, 0, 0, 2, time.UTC)
+	for _, c := range []struct {
+		hosts []record.Origin
+		want  []string
+	}{
+		{[]record.Origin{{Host: "a", BootID: "1"}, {Host: "a", BootID: "1"}}, []string{"", ""}},
+		{[]record.Origin{{Host: "a", BootID: "1"}, {Host: "b", BootID: "2"}}, []string{"a", "b"}},
+		{[]record.Origin{{Host: "a", BootID: "1", Boot: early}, {Host: "a", BootID: "2", Boot: late.Add(time.Hour)}, {Host: "b", BootID: "3"}},
+			[]string{"a, booted 2026-11-24 08:00:00", "a, booted 2026-11-24 09:00:00", "b"}},
+		{[]record.Origin{{Host: "a", BootID: "1", Boot: early}, {Host: "a", BootID: "2", Boot: late}, {Host: "a", BootID: "1", Boot: late}},
+			[]string{"a, booted 2026-11-24 08:00:00, 1", "a, booted 2026-11-24 08:00:00, 2", "a, booted 2026-11-24 08:00:00, 1"}},
+		{[]record.Origin{{Host: "a", Boot: early}, {Host: "a", Boot: late}}, []string{"a, booted 2026-11-24 08:00:00, file0", "a, booted 2026-11-24 08:00:00, file1"}},
+	} {
+		var runs []*mergedRun
+		for i := range c.hosts {
+			runs = append(runs, &mergedRun{name: fmt.Sprint("file", i), origin: c.hosts[i]})
+		}
+		markHosts(runs)
+		for i, m := range runs {
+			if m.Host != c.want[i] {
+				t.Errorf("%+v: %q, want %q", c.hosts[i], m.Host, c.want[i])
+			}
+		}
+	}
+}
+
 func TestReplayMergedRefuses(t *testing.T) {
 	const calls = "../../testdata/calls.ks"
 	data, err := os.ReadFile(calls)
@@ -175,7 +225,7 @@ func TestReplayMergedRefuses(t *testing.T) {
 		"gone.ks: no such file or directory":                    {calls, "gone.ks"},
 		cut + ": after 3 records: the recording was cut off":    {calls, cut},
 		"--no-stack is about sessions, and calls were recorded": {"--no-stack", calls, calls},
-		"goes with one FILE, or the parts of one run: several":  {"--format", "perfetto", calls, calls},
+		"goes with one FILE, or the parts of one run: several":  {"--format", "prometheus", calls, calls, "vfs_read(count())"},
 		"the standard input, -, goes with no other recording":   {calls, "-"},
 	} {
 		_, stderr, status := ran(append([]string{"replay"}, args...)...)

@@ -17,6 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/trace"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A checkedFlags is what flags say, without the kernel.
@@ -130,7 +131,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t.picture = picture{compact: f.compact, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, Writer: version(), Options: origin.Options}}
+	t.picture = picture{compact: f.compact, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, BootID: origin.BootID, Writer: version(), Options: origin.Options}}
 	if !t.plan.Sessions {
 		tails, err := f.tail.open(t.kernel, &f.symbols, summary.Of(t.plan).HaveStacks(), t.stderr)
 		if err != nil {
@@ -147,7 +148,12 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 		t.picture.offCPU = t.sessions.OffCPU
 		t.picture.sessions = f.session.look.sessions(t.sessions, f.verbose || f.debug, f.tail.branches.options(), t.out.Writer)
 	}
-	t.recording, err = f.record.open(t.kernel, t.plan, t.sessions, origin, f.output.force)
+	source := record.Source{Root: t.kernel.Root(), View: t.kernel, Arch: hostArch, Writer: version(), Sessions: t.sessions, Origin: origin, Full: f.record.full}
+	if t.plan.Owner&layout.OwnerCgroup != 0 {
+		t.cgroups = trace.NewCgroups()
+		source.Cgroup, t.picture.run.Cgroup = t.cgroups.Path, t.cgroups.Path
+	}
+	t.recording, err = f.record.open(t.plan, source, f.output.force)
 	return err
 }
 
@@ -156,7 +162,7 @@ func (f *traceFlags) origin() (o record.Origin, err error) {
 	if o.Host, err = os.Hostname(); err != nil {
 		return o, err
 	}
-	o.Options = f.asked
+	o.Options, o.BootID = f.asked, record.BootID(os.DirFS("/"))
 	o.Boot, err = bootTime()
 	return o, err
 }

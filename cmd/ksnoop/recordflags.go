@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/destination"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 )
@@ -68,16 +67,15 @@ func (f *recordFlags) toStdout() bool {
 	return f.file == "/dev/stdout" || f.file == "/dev/fd/1" || f.file == "/proc/self/fd/1"
 }
 
-// open makes the file for a recording of a plan, of sessions if there are any, and replaces another file if told to; without --record it
-// returns nil.
-func (f *recordFlags) open(k *kernel.View, p *plan.Plan, sessions *record.Sessions, origin record.Origin, force bool) (*record.Recording, error) {
+// open makes the file for a recording of a plan, and replaces another file if told to; without
+// --record it returns nil.
+func (f *recordFlags) open(p *plan.Plan, source record.Source, force bool) (*record.Recording, error) {
 	if f.file == "" {
 		return nil, nil
 	}
 	if err := record.Affordable(p); err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	source := record.Source{Root: k.Root(), View: k, Arch: hostArch, Writer: version(), Sessions: sessions, Origin: origin, Full: f.full}
 	if f.rotate.limit > 0 {
 		shelf, err := record.OpenShelf(f.file, int64(f.rotate.limit), f.rotate.keep)
 		if err != nil {

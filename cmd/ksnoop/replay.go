@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -270,8 +271,10 @@ func writing(err error) bool {
 type shown struct {
 	*record.Reader // the first one of run
 	run            record.Run
-	last           *os.File // of run
-	number         int      // of several runs, from 1
+	last           *os.File  // of run
+	number         int       // of several runs, from 1
+	label          string    // what tells it from the others
+	boot           time.Time // of the clock that it has in common with others; zero: its own
 	ask            *asking
 	answer         *requery.Answer // nil: the records as they are
 	read           uint64          // records that were read so far
@@ -383,7 +386,11 @@ func (f *replayFlags) write(s *shown, out *printout) (*show.Tally, error) {
 // view returns what writes the records of a recording.
 func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	info := s.Info()
-	p := picture{compact: f.compact, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: info.Boot, Arch: info.Arch, Host: info.Host, Writer: info.Writer, Options: info.Options, Number: s.number}}
+	boot := s.boot
+	if boot.IsZero() {
+		boot = info.Boot
+	}
+	p := picture{compact: f.compact, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: boot, Arch: info.Arch, Host: info.Host, BootID: info.BootID, Writer: info.Writer, Options: info.Options, Number: s.number, Label: s.label, Cgroup: s.Cgroup}}
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
 		shown := *how

@@ -134,7 +134,7 @@ func TestReplayRefuses(t *testing.T) {
 	}{
 		{"empty", "", "the file is empty", ""},
 		{"script", "#!/bin/sh\nexit 0\n", "not a recording of ksnoop", ""},
-		{"newer", string(newer), "the recording has format 5, this ksnoop reads formats 3 to 4", ""},
+		{"newer", string(newer), "the recording has format 6, this ksnoop reads formats 3 to 5", ""},
 		{"head", string(whole[:100]), "the recording was cut off", ""},
 		{"files only", string(whole[:len(whole)/2]), "the recording was cut off", ""},
 		{"without its end", string(whole[:len(whole)-20]), "after 4 records: the recording was cut off", all},
@@ -175,17 +175,17 @@ func TestReplayRefuses(t *testing.T) {
 // was there.
 func TestRecordingFile(t *testing.T) {
 	needBTF(t)
-	view := kernel.Open(os.DirFS("/"))
+	source := record.Source{Root: os.DirFS("/"), View: kernel.Open(os.DirFS("/"))}
 	name := filepath.Join(t.TempDir(), "recording")
 	f, force := recordFlags{file: name}, false
-	r, err := f.open(view, &plan.Plan{}, nil, record.Origin{}, force)
+	r, err := f.open(&plan.Plan{}, source, force)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := f.open(view, &plan.Plan{}, nil, record.Origin{}, force); err == nil || !strings.HasSuffix(err.Error(), "file exists; --force replaces it") {
+	if _, err := f.open(&plan.Plan{}, source, force); err == nil || !strings.HasSuffix(err.Error(), "file exists; --force replaces it") {
 		t.Error(err)
 	}
 	if err := r.Close(); err != nil {
@@ -196,7 +196,7 @@ func TestRecordingFile(t *testing.T) {
 	}
 	for range 2 {
 		force = true
-		if r, err = f.open(view, &plan.Plan{}, nil, record.Origin{}, force); err != nil {
+		if r, err = f.open(&plan.Plan{}, source, force); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(r.Begin(&plan.Plan{}), r.Close()); err != nil {

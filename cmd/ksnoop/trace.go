@@ -190,7 +190,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()
-	return errors.Join(t.whileRead(ctx, status), t.recording.Close(), t.out.Close())
+	return errors.Join(t.whileRead(ctx, status), t.recording.Close(), t.out.Close(), t.cgroups.Close())
 }
 
 // whileRead is run, and ends it when nobody can read any more what it prints.
@@ -253,6 +253,9 @@ func (f *traceFlags) auto() bool { return f.method == layout.MethodAuto.String()
 
 func (f *traceFlags) planOptions() (plan.Options, error) {
 	o := plan.Options{Arch: hostArch, Redact: f.redact.redact()}
+	if f.record.file != "" || f.output.format.owned() {
+		o.Owner = layout.OwnerUID | layout.OwnerCgroup
+	}
 	var err error
 	if o.Deny, err = denied(f.deny); err != nil {
 		return o, err
@@ -298,6 +301,7 @@ type tracing struct {
 	asked       chan os.Signal    // to write what a flight recorder has; nil without one
 	picture     picture
 	sessions    *record.Sessions // nil for calls
+	cgroups     *trace.Cgroups   // nil if events do not say theirs
 	attached    atomic.Pointer[trace.Run]
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
