@@ -39,10 +39,12 @@ enum event_flag {
 	EVENT_OURS = 2, /* inner_tgid and inner_tid are those of ksnoop's PID namespace */
 };
 
-/* What is recorded of a task besides its name and its numbers. */
-enum owner_part {
-	OWNER_UID = 1,
-	OWNER_CGROUP = 2,
+/* What is the same for all records. One word has all: each of several would be loaded. */
+enum record_part {
+	RECORD_UID = 1,	   /* they have an owner, with the user of the task */
+	RECORD_CGROUP = 2, /* they have an owner, with the cgroup of the task */
+	RECORD_OURS = 4,   /* EVENT_OURS: pid_namespace has an address */
+	RECORD_OWNER = RECORD_UID | RECORD_CGROUP,
 };
 
 /* Whose call it was. What is not recorded is 0. */
@@ -53,7 +55,7 @@ struct owner {
 };
 
 /*
- * The header of every record. A struct owner follows if config.owner is not 0, then the values;
+ * The header of every record. A struct owner follows if RECORD_OWNER says so, then the values;
  * the plan knows where each is.
  */
 struct event {
@@ -399,7 +401,7 @@ struct kept_stack {
 struct config {
 	__u32 self; /* ksnoop's own process, which is never traced */
 	__u32 wake; /* enum ringbuf_flag: BPF_RB_NO_WAKEUP if the reader polls, 0 if it is to be woken */
-	__u32 owner; /* enum owner_part: what records have of it */
+	__u32 record; /* enum record_part */
 };
 
 #endif

@@ -131,7 +131,7 @@ union abi_only {
 	enum limit limit;
 	enum ringbuf_flag ringbuf_flag;
 	enum event_flag event_flag;
-	enum owner_part owner_part;
+	enum record_part record_part;
 	enum arg_limit arg_limit;
 	enum list_limit list_limit;
 	enum guard_limit guard_limit;

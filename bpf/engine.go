@@ -92,7 +92,10 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	if !s.Wake {
 		config.Wake = noWakeup
 	}
-	config.Owner = uint32(s.Owner)
+	config.Record = uint32(s.Owner)
+	if s.Namespace.Addr != 0 {
+		config.Record |= uint32(engineRecordPartRECORD_OURS)
+	}
 	setGuard(spec)
 	if err := set(spec, engineVarSettings, config); err != nil {
 		return nil, err

@@ -124,10 +124,10 @@ type engineComms struct {
 }
 
 type engineConfig struct {
-	_     structs.HostLayout
-	Self  uint32
-	Wake  uint32
-	Owner uint32
+	_      structs.HostLayout
+	Self   uint32
+	Wake   uint32
+	Record uint32
 }
 
 type engineCounter uint32
@@ -374,13 +374,6 @@ type engineOwner struct {
 	Cgroup uint64
 }
 
-type engineOwnerPart uint32
-
-const (
-	engineOwnerPartOWNER_UID    engineOwnerPart = 1
-	engineOwnerPartOWNER_CGROUP engineOwnerPart = 2
-)
-
 type enginePerfBranchEntry struct {
 	_     structs.HostLayout
 	From  uint64
@@ -408,6 +401,15 @@ type engineRateLimit struct {
 	Most   uint64
 	Window uint64
 }
+
+type engineRecordPart uint32
+
+const (
+	engineRecordPartRECORD_UID    engineRecordPart = 1
+	engineRecordPartRECORD_CGROUP engineRecordPart = 2
+	engineRecordPartRECORD_OURS   engineRecordPart = 4
+	engineRecordPartRECORD_OWNER  engineRecordPart = 3
+)
 
 type engineRingbufFlag uint32
 

@@ -61,24 +61,24 @@ static __always_inline void stamp(struct event *e, __u32 probe, enum kind kind, 
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
 }
 
-// set_owner tells whose call it is. A kernel without BTF is asked by helpers. One without
+// set_owner tells whose call it is, as far as record says, which is settings.record. A kernel without BTF is asked by helpers. One without
 // cgroups has none of the structs: then the cgroup is 0, as if it was not asked for.
-static __always_inline void set_owner(struct owner *o)
+static __always_inline void set_owner(struct owner *o, __u32 record)
 {
 	struct task_struct *task;
 
 	o->uid = o->pad = o->cgroup = 0;
 	if (untyped) {
-		if (settings.owner & OWNER_UID)
+		if (record & RECORD_UID)
 			o->uid = bpf_get_current_uid_gid();
-		if (settings.owner & OWNER_CGROUP)
+		if (record & RECORD_CGROUP)
 			o->cgroup = bpf_get_current_cgroup_id();
 		return;
 	}
 	task = bpf_get_current_task_btf();
-	if (settings.owner & OWNER_UID)
+	if (record & RECORD_UID)
 		o->uid = task->cred->uid.val;
-	if (settings.owner & OWNER_CGROUP && __builtin_preserve_field_info(task->cgroups, 2 /* it exists */))
+	if (record & RECORD_CGROUP && __builtin_preserve_field_info(task->cgroups, 2 /* it exists */))
 		o->cgroup = task->cgroups->dfl_cgrp->kn->id;
 }
 
@@ -87,13 +87,14 @@ static __always_inline void set_owner(struct owner *o)
 static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, __u64 ids)
 {
 	__u64 inner = inner_ids();
+	__u32 record = settings.record;
 
 	stamp(e, probe, kind, ids);
-	e->flags = pid_namespace.addr ? EVENT_OURS : 0;
+	e->flags = record & RECORD_OURS ? EVENT_OURS : 0;
 	e->inner_tgid = inner >> 32;
 	e->inner_tid = inner;
-	if (settings.owner)
-		set_owner((struct owner *)(e + 1));
+	if (record & RECORD_OWNER)
+		set_owner((struct owner *)(e + 1), record);
 }
 
 // ks_mark sends a mark for each cause of losses since the last marks. Functions that send a

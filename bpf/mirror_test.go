@@ -22,8 +22,8 @@ func TestMirrored(t *testing.T) {
 	}{
 		{"MaxRecord", layout.MaxRecord, int(engineListLimitLIST_DATA)},
 		{"MaxObject", layout.MaxObject, int(engineListLimitLIST_OBJECT)},
-		{"OwnerUID", int(layout.OwnerUID), int(engineOwnerPartOWNER_UID)},
-		{"OwnerCgroup", int(layout.OwnerCgroup), int(engineOwnerPartOWNER_CGROUP)},
+		{"OwnerUID", int(layout.OwnerUID), int(engineRecordPartRECORD_UID)},
+		{"OwnerCgroup", int(layout.OwnerCgroup), int(engineRecordPartRECORD_CGROUP)},
 		{"OwnerSize", layout.OwnerSize, OwnerSize},
 		{"NeverFails", int(layout.NeverFails), int(engineErrorClassNEVER_FAILS)},
 		{"FailsInt32", int(layout.FailsInt32), int(engineErrorClassFAILS_INT32)},

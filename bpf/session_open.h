@@ -163,12 +163,22 @@ static __always_inline __u32 overrun(void)
 	return task->trace_overrun.counter;
 }
 
+// ks_own tells whose session it is. It is not inlined: start is for sessions without an owner,
+// too, and would take more instructions.
+FUNC int ks_own(struct session *s)
+{
+	s->rec.owner = 1;
+	set_owner(&s->owner, settings.record);
+	return 0;
+}
+
 // start opens a session with the call of an entry function.
 static __always_inline void start(struct session *s, __u32 func, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct name *comm = (void *)s->rec.comm;
 	__u64 inner = inner_ids();
+	__u32 record = settings.record;
 
 	__sync_fetch_and_add(&open_sessions, 1);
 	s->top = 0;
@@ -179,17 +189,15 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->rec.tid = task->pid;
 	s->rec.inner_tgid = inner >> 32;
 	s->rec.inner_tid = inner;
-	s->rec.ours = !!pid_namespace.addr;
+	s->rec.ours = !!(record & RECORD_OURS);
 	s->rec.func = func;
 	s->rec.log_base = 0;
 	s->rec.lost_deep = s->rec.lost_values = s->rec.lost_chunks = s->rec.lost_returns = 0;
 	s->rec.lost_room = s->rec.lost_chains = 0;
 	s->rec.cpu = bpf_get_smp_processor_id();
 	s->rec.interrupt = !!s->context;
-	if (settings.owner) {
-		s->rec.owner = 1;
-		set_owner(&s->owner);
-	}
+	if (record & RECORD_OWNER)
+		ks_own(s);
 	s->overrun = overrun();
 	*comm = *(struct name *)task->comm;
 }

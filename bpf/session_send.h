@@ -22,7 +22,7 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 	__u64 log = s->log_len, more = c ? c->size : 0, stack = 8 * s->rec.stack;
 	__u64 branches = s->rec.branches * sizeof(t->branches[0]);
 	struct bpf_dynptr record;
-	__u32 size, head = settings.owner ? sizeof(s->rec) + sizeof(s->owner) : sizeof(s->rec);
+	__u32 size, head = settings.record & RECORD_OWNER ? sizeof(s->rec) + sizeof(s->owner) : sizeof(s->rec);
 	long lost;
 
 	if (log > log_size || n > DEPTH || more > CHAIN || stack > sizeof(t->stack) || branches > sizeof(t->branches))

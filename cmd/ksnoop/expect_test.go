@@ -100,7 +100,6 @@ func TestFlightFlags(t *testing.T) {
 		{[]string{"--record", "x", "--flight", "4000000000G"}, "give a size from 1M to 16G"},
 		{[]string{"--record", "x", "--flight", "64M", "--print"}, "--flight does not go with --print"},
 		{[]string{"--record", "x", "--flight", "64M", "-c", "3"}, "-c goes with --flight and --trigger"},
-		{[]string{"--record", "x", "--flight", "64M", "-e", "vfs_read", "--trigger", "vfs_read"}, "--trigger does not go with sessions"},
 	} {
 		_, errs, status := ran(append([]string{"trace", "vfs_read"}, c.args...)...)
 		if status != exitUsage || !strings.Contains(errs, c.want) {

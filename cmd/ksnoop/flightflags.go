@@ -24,9 +24,9 @@ func (f *flightFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.triggers, "trigger", nil, "with --flight: write what is kept when this `SPEC` is met; -c N ends after so many (repeatable)")
 }
 
-// check takes what else bears on it: whether a recording is made and printed as well, whether it
-// is one of sessions, and after how many records it ends.
-func (f *flightFlags) check(recorded, printed, sessions bool, count uint64) (err error) {
+// check takes what else bears on it: whether a recording is made and printed as well, and after
+// how many records it ends.
+func (f *flightFlags) check(recorded, printed bool, count uint64) (err error) {
 	switch {
 	case f.size == "" && len(f.triggers) > 0:
 		return usagef("--trigger goes with --flight SIZE")
@@ -36,8 +36,6 @@ func (f *flightFlags) check(recorded, printed, sessions bool, count uint64) (err
 		return usagef("--flight goes with --record FILE, to which it writes")
 	case printed:
 		return usagef("--flight does not go with --print: it keeps records until they are asked for")
-	case sessions && len(f.triggers) > 0:
-		return usagef("--trigger does not go with sessions: -x, -L and predicates say which of them are kept")
 	case count > 0 && len(f.triggers) == 0:
 		return usagef("-c goes with --flight and --trigger: it ends after so many triggers")
 	}

@@ -26,7 +26,11 @@ type request struct {
 	trace.Request
 	trace.Resolved
 	settings sessionSettings
-	triggers []*expr.Spec // of a flight recorder; Specs has them, too
+	triggers []*expr.Spec // of a flight recorder of calls; Specs has them, too
+	// waiting are the calls that a flight recorder of sessions waits for, which waited asks for;
+	// nil: none are.
+	waiting *trace.Resolved
+	waited  trace.Request
 }
 
 // selects are the SPECs by which functions are selected.
@@ -43,7 +47,7 @@ func (f *traceFlags) resolve(view *kernel.View, args []string, o plan.Options) (
 	r := &request{Request: trace.Request{Options: o, Method: f.wantedMethod(), Branches: f.tail.branches.text != ""}}
 	var faults, err error
 	if f.session.wanted() {
-		err = f.sessions(r, args)
+		err = errors.Join(f.sessions(r, args), f.resolveTriggers(view, r))
 	} else {
 		r.Specs, faults = trace.ParseSpecs(args)
 		var bad error
@@ -85,6 +89,9 @@ func (r *request) dryRun(view *kernel.View, failed []attach.Failure) *dryRun {
 	d := &dryRun{skipped: r.Skipped, failed: failed, refused: refused(view, r.selects()), passed: passedTexts(r.Choice), unsure: unsure(r.Plan, bad), caution: awaiting(r.Plan)}
 	if r.Plan.Sessions {
 		d.traced, d.methods = dryRunOfSessions(r.Plan, bad), methodCounts(r.Plan, bad)
+		if r.waiting != nil {
+			d.traced = append(d.traced, tracedGroup{"would be a trigger", dryRunOf(r.waiting.Plan, nil)[0].functions})
+		}
 	} else {
 		d.traced = dryRunOf(r.Plan, bad)
 	}

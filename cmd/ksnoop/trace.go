@@ -327,7 +327,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 		}
 	}()
 	if len(t.flags.command) == 0 {
-		return t.trace(ctx, func(run *trace.Run) error { return run.Start(processes.Adopt) })
+		return t.trace(ctx, func(start starting) error { return start(processes.Adopt) })
 	}
 	command, err := launch.Start(t.flags.user.User, t.flags.command)
 	if err != nil {
@@ -335,8 +335,8 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	}
 	done := make(chan error, 1)
 	let := false
-	err = t.trace(ctx, func(run *trace.Run) error {
-		if err := run.Start(func(add func(int) error) error { return add(command.PID()) }); err != nil {
+	err = t.trace(ctx, func(start starting) error {
+		if err := start(func(add func(int) error) error { return add(command.PID()) }); err != nil {
 			return err
 		}
 		let = true
@@ -357,9 +357,14 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	return err
 }
 
+// A starting switches programs on, as trace.Run.Start does.
+type starting func(adopt func(add func(pid int) error) error) error
+
 // trace attaches, calls ready, which is to switch the programs on, prints until ctx
 // ends, and detaches.
-func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error {
+func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	tellInlined := func() {}
 	if !t.flags.inlined {
 		tellInlined = t.flags.symbols.noticeInlined(tracedFunctions(t.plan), !t.plan.Sessions, t.stderr)
@@ -371,15 +376,23 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 	}
 	defer run.Close()
 	t.attached.Store(run)
+	triggers, err := t.attachTriggers(ctx)
+	if err != nil {
+		return err
+	}
+	defer triggers.close()
 	tellInlined()
 	t.out.keep()
 	if err := t.recording.Begin(t.plan); err != nil {
 		return fmt.Errorf("--record %w", err)
 	}
 	defer t.fly()()
-	if err := ready(run); err != nil {
+	if err := ready(func(adopt func(add func(pid int) error) error) error {
+		return errors.Join(run.Start(adopt), triggers.start(adopt))
+	}); err != nil {
 		return err
 	}
+	t.watchTriggers(ctx, triggers, stop)
 	if t.alone() {
 		fmt.Fprintln(t.stderr, t.waiting())
 	}
@@ -388,7 +401,7 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 		return err
 	}
 	out := t.where()
-	err = view.Write(out, t.summing.until(t.recording.Tee(run.Records(ctx, t.limits()))), func() bool { return run.Pending() == 0 })
+	err = view.Write(out, t.summing.until(triggers.passes(t.recording.Tee(run.Records(ctx, t.limits())))), func() bool { return run.Pending() == 0 })
 	t.ending.Store(true)
 	if err == nil {
 		err = t.reader.err()
@@ -401,7 +414,8 @@ func (t *tracing) trace(ctx context.Context, ready func(*trace.Run) error) error
 		return errors.Join(err, view.End(out, losses, err), run.TooMuch())
 	}
 	tally := view.Tally()
-	err = t.recording.End(&losses)
+	stop()
+	err = errors.Join(triggers.end(), t.recording.End(&losses))
 	t.flags.record.rotate.report(t.flags.record.file, t.stderr)
 	err = errors.Join(err, view.End(out, losses, nil), tally.Report(t.stderr, t.flags.control.stats), run.TooMuch())
 	t.sayNothingShown(run, tally)
@@ -444,7 +458,7 @@ func (t *tracing) view(run *trace.Run) (show.View, error) {
 	format := &t.flags.output.format
 	if t.plan.Sessions {
 		printer, err := format.sessions(&t.picture)
-		return &show.Sessions{Plan: t.plan, Traced: t.sessions.Traced, Live: t.sessions.Live && !format.whole(), Count: t.flags.count, Printer: printer}, err
+		return &show.Sessions{Plan: t.plan, Traced: t.sessions.Traced, Live: t.sessions.Live && !format.whole(), Count: t.flags.drained(), Printer: printer}, err
 	}
 	if t.recordOnly() {
 		return &show.Counted{Plan: t.plan, Count: t.flags.drained()}, nil

@@ -102,3 +102,36 @@ func TestLiveExpect(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveFlightSessions: sessions are written when a trigger is called, inside of one or anywhere.
+// The session that the trigger's call is in is among them.
+func TestLiveFlightSessions(t *testing.T) {
+	guest.Require(t)
+	file := recordingFile(t)
+	const script = `for i in 1 2 3; do cat /init >/dev/null; done
+cat /nope 2>/dev/null
+written() { while [ $(stat -c %s FILE) = $1 ]; do sleep 0.1; done; }
+size=$(stat -c %s FILE)
+[ $size -gt 60000 ] || written $size
+cat /init >/dev/null
+size=$(stat -c %s FILE)
+dd if=/dev/zero of=/dev/null bs=77 count=3 2>/dev/null
+written $size
+kill -KILL $PPID`
+	text, err := exec.Command("ksnoop", "trace", "--record", file, "--force", "--flight", "1M", "-S", "-s", "none", "-e", "do_sys_openat2(ustr(filename))",
+		"--trigger", "path_openat(return == -ENOENT)", "--trigger", "vfs_read(count == 77)", "--", "sh", "-c", strings.ReplaceAll(script, "FILE", file)).CombinedOutput()
+	out, errs, status := replayed(t, file)
+	if err == nil || status != exitFailed || !strings.HasSuffix(errs, "the recording was cut off\n") {
+		t.Errorf("%v\n%sstatus %d: %s", err, text, status, errs)
+	}
+	for what, n := range map[string]int{`"/init"`: 4, `"/nope"`: 1} {
+		if got := strings.Count(out, what); got != n {
+			t.Errorf("%d sessions of %s, want %d:\n%s\n%s", got, what, n, text, out)
+		}
+	}
+	for _, want := range []string{`ksnoop: triggered by path_openat of cat, PID `, `ksnoop: triggered by vfs_read of dd, PID `} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// TestTriggerWatch: a trigger waits for the end of the session of its thread, for a while.
+func TestTriggerWatch(t *testing.T) {
+	var fired []string
+	w := &triggerWatch{pending: map[uint32]*pendingTriggers{}, fire: func(n int, first triggered, over bool) {
+		fired = append(fired, fmt.Sprintf("%d of %s %s %d at %d %t", n, first.name, first.comm, first.pid, first.time, over))
+	}}
+	probe := &plan.Probe{Probe: layout.Probe{Name: "vfs_read"}}
+	met := func(tid uint32, time uint64) {
+		w.met(&event.Event{Event: bpf.Event{PID: 7, TID: tid, Time: time, Comm: [16]byte{'c', 'a', 't'}}, Probe: probe})
+	}
+	session := func(kind bpf.SessionRecordKind, tid uint32, end uint64) []byte {
+		return bpf.AppendSession(nil, &bpf.SessionHeader{Kind: kind, TID: tid, End: end})
+	}
+	met(8, 100)
+	met(8, 120)
+	met(9, 130)
+	for _, c := range []struct {
+		raw  []byte
+		want []string
+	}{
+		{session(bpf.SessionEnd, 8, 119), nil},   // it ended before the call
+		{session(bpf.SessionChunk, 8, 121), nil}, // it goes on
+		{session(bpf.SessionHung, 8, 121), nil},
+		{session(bpf.SessionEnd, 10, 200), nil}, // another thread's
+		{bpf.AppendLost(nil, bpf.LostRingbuf, 3, 4), nil},
+		{[]byte{1, 2, 3}, nil},
+		{session(bpf.SessionEnd, 8, 121), []string{"2 of vfs_read cat 7 at 100 false"}},
+		{session(bpf.SessionEnd, 8, 300), nil}, // once
+		{session(bpf.SessionDrop, 9, 130), []string{"1 of vfs_read cat 7 at 130 false"}},
+	} {
+		fired = nil
+		for raw := range w.passes(func(yield func([]byte, error) bool) { yield(c.raw, nil) }) {
+			if !slices.Equal(raw, c.raw) {
+				t.Errorf("%q was passed on as %q", c.raw, raw)
+			}
+		}
+		if diff := cmp.Diff(c.want, fired); diff != "" {
+			t.Errorf("%q: %s", c.raw[:min(len(c.raw), 16)], diff)
+		}
+	}
+	fired = nil
+	met(8, 400)
+	late := func(now time.Time) func(uint32, *pendingTriggers) bool {
+		return func(_ uint32, p *pendingTriggers) bool { return now.After(p.until) }
+	}
+	w.take(false, late(time.Now()))
+	w.take(false, late(time.Now().Add(2*sessionPatience)))
+	if diff := cmp.Diff([]string{"1 of vfs_read cat 7 at 400 false"}, fired); diff != "" {
+		t.Error(diff)
+	}
+	if len(w.pending) != 0 {
+		t.Errorf("%d threads are waited for", len(w.pending))
+	}
+}
