@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -67,7 +68,7 @@ func manyRecords(b *testing.B, text string, n int) (file string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: hostArch})
+	p, _, err := plan.Resolve(view, []*expr.Spec{spec}, plan.Options{Arch: hostArch, Owner: layout.OwnerUID | layout.OwnerCgroup})
 	if err != nil {
 		b.Skip("this kernel has no such function: ", err)
 	}
@@ -77,7 +78,7 @@ func manyRecords(b *testing.B, text string, n int) (file string) {
 		b.Fatal(err)
 	}
 	defer out.Close()
-	w, err := record.NewWriter(out, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test"}, p)
+	w, err := record.NewWriter(out, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test", Cgroup: func(id uint64) string { return fmt.Sprintf("/system.slice/%d.service", id) }}, p)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,8 +91,8 @@ func manyRecords(b *testing.B, text string, n int) (file string) {
 	for i := range n {
 		e := bpf.Event{Time: uint64(i) * 1000, PID: 7, TID: 7, Kind: kinds[i%len(halves)]}
 		copy(e.Comm[:], "workload")
-		raw = bpf.AppendEvent(raw[:0], &e)
-		for range halves[i%len(halves)].Record.Size {
+		raw = bpf.AppendOwner(bpf.AppendEvent(raw[:0], &e), bpf.Owner{UID: 1000, Cgroup: uint64(1 + i%50)})
+		for range halves[i%len(halves)].Record.Size - layout.OwnerSize {
 			if c := r.Uint32(); c&3 == 0 {
 				raw = append(raw, byte(c>>8))
 			} else {

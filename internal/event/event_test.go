@@ -133,17 +133,51 @@ func FuzzDecode(f *testing.F) {
 	p := testPlan(f, "f(n)", "f(p, return)", "f(p->b, return < n)")
 	f.Add(append(bpf.AppendEvent(nil, &bpf.Event{Probe: 2, Kind: bpf.KindCall}), words(3, 4, 5)...))
 	f.Add(bpf.AppendLost(nil, bpf.LostRingbuf, 1, 2))
+	owned := withOwner(f, p)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var e Event
-		if Decode(p, raw, &e) != nil || e.Kind == bpf.KindLost {
-			return
-		}
-		for i := range e.Record.Slots {
-			if b, _ := e.Bytes(&e.Record.Slots[i]); len(b) != int(e.Record.Slots[i].Size) {
-				t.Errorf("slot %d has %d bytes", i, len(b))
+		for _, p := range []*plan.Plan{p, owned} {
+			var e Event
+			if Decode(p, raw, &e) != nil || e.Kind == bpf.KindLost {
+				continue
+			}
+			for i := range e.Record.Slots {
+				if b, _ := e.Bytes(&e.Record.Slots[i]); len(b) != int(e.Record.Slots[i].Size) {
+					t.Errorf("slot %d has %d bytes", i, len(b))
+				}
 			}
 		}
 	})
+}
+
+// withOwner returns a plan whose records have an owner.
+func withOwner(t testing.TB, p *plan.Plan) *plan.Plan {
+	t.Helper()
+	owned := &plan.Plan{Owner: layout.OwnerUID}
+	for _, probe := range p.Probes {
+		made := *probe
+		made.Owner = layout.OwnerUID
+		if err := made.Lay(); err != nil {
+			t.Fatal(err)
+		}
+		owned.Probes = append(owned.Probes, &made)
+	}
+	return owned
+}
+
+// TestOwner: an event has the owner of its record, and none that was decoded before.
+func TestOwner(t *testing.T) {
+	bare := testPlan(t, "f(n)")
+	var e Event
+	want := bpf.Owner{UID: 7, Cgroup: 8}
+	if err := Decode(withOwner(t, bare), append(bpf.AppendOwner(bpf.AppendEvent(nil, &bpf.Event{}), want), words(9)...), &e); err != nil || e.Owner != want {
+		t.Errorf("%+v, %v", e.Owner, err)
+	}
+	if v, ok := e.Value(&e.Record.Slots[0]); v != 9 || !ok {
+		t.Errorf("the value is %d, %v", v, ok)
+	}
+	if err := Decode(bare, append(bpf.AppendEvent(nil, &bpf.Event{}), words(9)...), &e); err != nil || e.Owner != (bpf.Owner{}) {
+		t.Errorf("%+v, %v", e.Owner, err)
+	}
 }
 
 func TestDecodeAllocates(t *testing.T) {

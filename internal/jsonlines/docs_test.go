@@ -21,12 +21,14 @@ import (
 )
 
 // reads prints calls of ksys(return) that return these values, each by a task of its sign, with
-// a stack.
+// a stack. Of users and cgroups, those that fail have others than those that do not.
 func reads(t *testing.T, results ...int64) []byte {
 	t.Helper()
 	view := testKernel(t)
 	plan := resolve(t, view, "ksys(return)")
+	plan.Owner = layout.OwnerUID | layout.OwnerCgroup
 	p := newTestPrinter(t, view, plan, false)
+	p.run.Cgroup = func(id uint64) string { return map[uint64]string{18: "/user.slice"}[id] }
 	out, err := p.AppendHeader(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +40,9 @@ func reads(t *testing.T, results ...int64) []byte {
 			name = "big reader"
 		}
 		copy(e.Comm[:], name+"\x00")
+		if n < 0 {
+			e.Owner = bpf.Owner{UID: 1000, Cgroup: uint64(20 + n)} // of -2 it has a path
+		}
 		e.Tail = event.Tail(bpf.AppendSection(nil, &bpf.Section{Kind: bpf.SectionStack, Data: binary.LittleEndian.AppendUint64(nil, 0xffffffff81000000)}))
 		if out, err = p.AppendCall(out, &calls.Call{Return: e, End: calls.Whole}); err != nil {
 			t.Fatal(err)
@@ -146,7 +151,7 @@ func TestJQ(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"1 ENOMEM\n2 ENOENT\n", "2000 big reader\n10 reader\n", "array_map_alloc_check EINVAL\n", "6 \n", "{\n\"ringbuf\": 3\n}\n"}
+	want := []string{"1 ENOMEM\n2 ENOENT\n", "2000 big reader\n10 reader\n", "array_map_alloc_check EINVAL\n", "6 \n", "2 1000 /user.slice\n1 1000 8\n", "{\n\"ringbuf\": 3\n}\n"}
 	found := command.FindAllSubmatch(doc, -1)
 	if len(found) != len(want) {
 		t.Fatalf("the document has %d commands, want %d", len(found), len(want))

@@ -176,3 +176,23 @@ func TestCgroupsOfFlight(t *testing.T) {
 		i++
 	}
 }
+
+// FuzzCgroups: whatever is in a block of cgroups, its paths take no more than they may.
+func FuzzCgroups(f *testing.F) {
+	f.Add([]byte("\x05\x02/a\x80\x01\x01/"))
+	f.Fuzz(func(t *testing.T, block []byte) {
+		var c cgroups
+		if err := c.add(block); err != nil && !errors.Is(err, errDamaged) {
+			t.Error(err)
+		}
+		sum := 0
+		for _, path := range c.paths {
+			if sum += len(path); len(path) > maxCgroupPath {
+				t.Errorf("a path of %d bytes", len(path))
+			}
+		}
+		if len(c.paths) > maxCgroups || sum > len(block) {
+			t.Errorf("%d paths of %d bytes from %d", len(c.paths), sum, len(block))
+		}
+	})
+}

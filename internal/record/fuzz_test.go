@@ -106,7 +106,7 @@ func sessionSeeds(t testing.TB) (seeds [][]byte) {
 		f := fixtureOf(t, symbolsOfTest(t), layout.MethodAuto, "vfs_read")
 		s, _, err := plan.ResolveSession(f.source.View, plan.SessionRequest{Args: true, Entry: []*expr.Spec{parse("vfs_read")},
 			Allow: []*expr.Spec{parse("vfs_write(count, return < 0)")}, Specs: []*expr.Spec{parse("ip_send_skb(skb->len)")},
-			Inject: []plan.InjectedSpec{{Spec: parse("kprobe:vfs_read+0x4($di)")}}}, plan.Options{Arch: "amd64"})
+			Inject: []plan.InjectedSpec{{Spec: parse("kprobe:vfs_read+0x4($di)")}}}, plan.Options{Arch: "amd64", Owner: layout.OwnerUID | layout.OwnerCgroup})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func sessionSeeds(t testing.TB) (seeds [][]byte) {
 		log = logEntry(log, bpf.LogArgs, 33)
 		log = logEntry(log, bpf.LogExit, 2e9, 1e9, codeAddr)
 		for kind := bpf.SessionEnd; kind <= bpf.SessionExit; kind++ {
-			h := bpf.SessionHeader{Kind: kind, PID: 7, TID: 8, Start: 1e9, End: 2e9, Failed: true, HasOffCPU: traced, Frames: 1, Stack: 1, Branches: 1, LogSize: uint32(len(log)), LostDeep: 1, Depth: 1}
+			h := bpf.SessionHeader{Kind: kind, PID: 7, TID: 8, Start: 1e9, End: 2e9, Failed: true, HasOffCPU: traced, HasOwner: traced, Owner: bpf.Owner{Cgroup: 5}, Frames: 1, Stack: 1, Branches: 1, LogSize: uint32(len(log)), LostDeep: 1, Depth: 1}
 			raw := append(bpf.AppendSession(nil, &h), log...)
 			raw = bpf.AppendCall(raw, bpf.SessionCall{Flags: bpf.CallFinished | bpf.CallFailed, Result: codeAddr})
 			raw = binary.LittleEndian.AppendUint64(raw, codeAddr)

@@ -361,6 +361,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(record(bpf.SessionHeader{Kind: kind, TID: 1}, log, []bpf.SessionCall{{Func: 1, Values: 17, Item: 17}}, 1), true)
 	}
 	f.Add(recordOff(bpf.SessionHeader{Kind: bpf.SessionExit, TID: 1}, log, []bpf.SessionCall{{Func: 1}}, 5, 3), true)
+	f.Add(record(bpf.SessionHeader{Kind: bpf.SessionEnd, TID: 1, HasOwner: true, Owner: bpf.Owner{UID: 5, Cgroup: 6}}, log, []bpf.SessionCall{{Func: 1, Values: 17, Item: 17}}, 1), false)
 	f.Add(mark(bpf.LostRingbuf, 3), true)
 	f.Fuzz(func(t *testing.T, raw []byte, traced bool) {
 		d := Decoder{Plan: decoderPlan(), Traced: traced}
