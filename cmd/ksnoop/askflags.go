@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/internal/trace"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // askFlags are the options of replay about what of a recording is shown. Those that trace has
@@ -29,6 +31,8 @@ type askFlags struct {
 	longer              string
 	since, until        string
 	grep                string
+	uids                []string
+	cgroup              string
 }
 
 func (f *askFlags) add(flags *pflag.FlagSet) {
@@ -40,6 +44,8 @@ func (f *askFlags) add(flags *pflag.FlagSet) {
 	}
 	flags.StringArrayVarP(&f.comms, "comm", "n", nil, "only calls made by tasks whose name matches this `GLOB` (repeatable)")
 	flags.StringArrayVarP(&f.notComms, "not-comm", "N", nil, "no calls made by tasks whose name matches this `GLOB` (repeatable)")
+	flags.StringSliceVar(&f.uids, "uid", nil, "only calls made by this `USER`, a name of this machine or a number (repeatable)")
+	flags.StringVar(&f.cgroup, "cgroup", "", "only calls made in this control group or below it, `PATH`")
 	flags.StringArrayVarP(&f.only, "only-errors", "x", nil, "only sessions that failed with one of these `ERRORS`: EINVAL,ENOMEM or NULL; any stands for all (repeatable)")
 	flags.StringArrayVarP(&f.except, "except-errors", "X", nil, "no sessions that failed with one of these `ERRORS` (repeatable)")
 	flags.StringVarP(&f.longer, "longer", "L", "", "only sessions that took longer than this `TIME`: 10ms, 50us; a number is in ms")
@@ -68,7 +74,7 @@ func (f *askFlags) understand(specs []string) (a *asking, err error) {
 		return nil, err
 	}
 	to := &a.Filter
-	var errs [6]error
+	var errs [7]error
 	to.PIDs, errs[0] = ids("-p", f.pids)
 	to.NotPIDs, errs[1] = ids("-P", f.notPIDs)
 	to.TIDs, errs[2] = ids("-t", f.tids)
@@ -76,6 +82,8 @@ func (f *askFlags) understand(specs []string) (a *asking, err error) {
 	to.Range.Since, errs[3] = moment("--since", f.since)
 	to.Range.Until, errs[4] = moment("--until", f.until)
 	a.grep, errs[5] = matcher(f.grep)
+	to.UIDs, errs[6] = userIDs(f.uids)
+	to.Cgroup = cgroupPath(f.cgroup)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, usageError{err}
 	}
@@ -84,8 +92,22 @@ func (f *askFlags) understand(specs []string) (a *asking, err error) {
 		return nil, err
 	}
 	a.sessions = requery.Sessions{Failed: len(f.only) > 0, Only: s.only, Except: s.except, Longer: s.longer}
-	a.filters = len(f.pids)+len(f.notPIDs)+len(f.tids)+len(f.comms)+len(f.notComms)+len(f.since)+len(f.until) > 0
+	a.filters = len(f.pids)+len(f.notPIDs)+len(f.tids)+len(f.comms)+len(f.notComms)+len(f.since)+len(f.until)+len(f.uids)+len(f.cgroup) > 0
 	return a, nil
+}
+
+// cgroupPath returns the path of a cgroup as recordings have it: below the mount.
+func cgroupPath(name string) string {
+	if name == "" {
+		return ""
+	}
+	path := filepath.Clean("/" + name)
+	for _, mount := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
+		if rest, ok := strings.CutPrefix(path, mount); ok && (rest == "" || rest[0] == '/') {
+			return filepath.Clean("/" + rest)
+		}
+	}
+	return path
 }
 
 func moment(flag, text string) (requery.Moment, error) {
@@ -119,7 +141,13 @@ func matcher(text string) (func([]byte) bool, error) {
 // of asks a recording. answer is nil if its records are shown as they are.
 func (a *asking) of(r *record.Reader) (answer *requery.Answer, err error) {
 	info := r.Info()
-	a.Filter.Range.Boot, a.Arch = info.Boot, info.Arch
+	a.Filter.Range.Boot, a.Arch, a.Filter.CgroupPath = info.Boot, info.Arch, r.Cgroup
+	switch has := r.Plan().Owner; {
+	case len(a.Filter.UIDs) > 0 && has&layout.OwnerUID == 0:
+		return nil, usagef("--uid: the recording does not have the users of its calls")
+	case a.Filter.Cgroup != "" && has&layout.OwnerCgroup == 0:
+		return nil, usagef("--cgroup: the recording does not have the control groups of its calls")
+	}
 	if err := a.Filter.Range.Check(); err != nil {
 		return nil, usageError{err}
 	}

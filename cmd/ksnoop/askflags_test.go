@@ -128,3 +128,19 @@ func TestReplayInfo(t *testing.T) {
 		t.Errorf("of a recording that was cut off: status %d\n%s%s", status, stdout, stderr)
 	}
 }
+
+// TestAskOwner: recordings without owners are not asked for them, and a cgroup is meant by its
+// path below the mount.
+func TestAskOwner(t *testing.T) {
+	for _, args := range [][]string{{"--uid", "0"}, {"--cgroup", "/a"}} {
+		_, stderr, status := ran(append([]string{"replay", "../../testdata/calls.ks"}, args...)...)
+		if want := args[0] + ": the recording does not have the "; status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
+	}
+	for name, want := range map[string]string{"": "", "a": "/a", "/a/": "/a", "/sys/fs/cgroup": "/", "/sys/fs/cgroup/a/../b": "/b", "/sys/fs/cgroups/a": "/sys/fs/cgroups/a", "/sys/fs/cgroup/unified/x": "/x"} {
+		if got := cgroupPath(name); got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+}

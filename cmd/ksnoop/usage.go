@@ -30,7 +30,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Debugging", "dry-run explain verbose debug"},
 	},
 	"replay": {
-		{"Which calls", "pid comm count since until grep tid not-pid not-comm"},
+		{"Which calls", "pid comm count since until grep tid uid cgroup not-pid not-comm"},
 		{"What to show", "info summary compact join lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
 		{"Output", "follow format output force expect stats json-strings weight"},

@@ -179,9 +179,9 @@ type Record struct {
 	Func string // the end of its name
 	bpf.Event
 	Owner bpf.Owner // if Trace.Owner asks for it
-	Words []uint64 // the values of its slots of 8 bytes
-	Text  string   // in its longer slots
-	Stack []uint64 // innermost first; nil for none
+	Words []uint64  // the values of its slots of 8 bytes
+	Text  string    // in its longer slots
+	Stack []uint64  // innermost first; nil for none
 }
 
 // Raw returns the bytes of a record.

@@ -5,6 +5,7 @@ package requery
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/glob"
@@ -14,11 +15,14 @@ import (
 type Filter struct {
 	PIDs, NotPIDs, TIDs []uint32 // in ksnoop's PID namespace, as trace takes them
 	Comms, NotComms     []string // globs for the names of tasks
+	UIDs                []uint32
+	Cgroup              string                 // path of this one or of one above; "": all
+	CgroupPath          func(id uint64) string // in the recording
 	Range               Range
 }
 
 // passes reports whether a thread's calls are shown.
-func (f *Filter) passes(pid, tid uint32, inner bpf.Inner, comm []byte) bool {
+func (f *Filter) passes(pid, tid uint32, inner bpf.Inner, comm []byte, owner bpf.Owner) bool {
 	if inner.Ours {
 		pid, tid = inner.PID, inner.TID
 	}
@@ -29,10 +33,21 @@ func (f *Filter) passes(pid, tid uint32, inner bpf.Inner, comm []byte) bool {
 		return false
 	case len(f.TIDs) > 0 && !slices.Contains(f.TIDs, tid):
 		return false
+	case len(f.UIDs) > 0 && !slices.Contains(f.UIDs, owner.UID), !f.inCgroup(owner.Cgroup):
+		return false
 	case len(f.Comms) > 0 && !slices.ContainsFunc(f.Comms, matches):
 		return false
 	}
 	return !slices.ContainsFunc(f.NotComms, matches)
+}
+
+// inCgroup reports whether a cgroup is the one that is asked for, or below it.
+func (f *Filter) inCgroup(id uint64) bool {
+	if f.Cgroup == "" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(f.CgroupPath(id), strings.TrimSuffix(f.Cgroup, "/"))
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // maxComm is how many bytes of a task's name the kernel keeps.

@@ -55,3 +55,25 @@ func TestOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnerFilter: calls of other users and cgroups are left out. A cgroup is inside of those
+// above it.
+func TestOwnerFilter(t *testing.T) {
+	paths := map[uint64]string{1: "/", 5: "/a", 6: "/a/b", 7: "/ab"}
+	for _, c := range []struct {
+		f    Filter
+		uid  uint32
+		id   uint64
+		want bool
+	}{
+		{Filter{}, 3, 9, true},
+		{Filter{UIDs: []uint32{3, 4}}, 4, 9, true}, {Filter{UIDs: []uint32{3}}, 4, 9, false}, {Filter{UIDs: []uint32{0}}, 0, 9, true},
+		{Filter{Cgroup: "/a"}, 0, 5, true}, {Filter{Cgroup: "/a"}, 0, 6, true}, {Filter{Cgroup: "/a"}, 0, 7, false}, {Filter{Cgroup: "/a"}, 0, 1, false},
+		{Filter{Cgroup: "/a"}, 0, 9, false}, {Filter{Cgroup: "/a/b"}, 0, 5, false}, {Filter{Cgroup: "/"}, 0, 6, true}, {Filter{Cgroup: "/"}, 0, 9, true},
+	} {
+		c.f.CgroupPath = func(id uint64) string { return paths[id] }
+		if got := c.f.passes(1, 1, bpf.Inner{}, nil, bpf.Owner{UID: c.uid, Cgroup: c.id}); got != c.want {
+			t.Errorf("%v %q: user %d, cgroup %d: %t", c.f.UIDs, c.f.Cgroup, c.uid, c.id, got)
+		}
+	}
+}

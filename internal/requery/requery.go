@@ -199,7 +199,7 @@ func (a *Answer) entries(records iter.Seq2[[]byte, error], put sink) iter.Seq2[*
 }
 
 func (a *Answer) passes(e *event.Event) bool {
-	return a.filter.passes(e.PID, e.TID, e.Inner, e.Comm[:])
+	return a.filter.passes(e.PID, e.TID, e.Inner, e.Comm[:], e.Owner)
 }
 
 // entered puts what is asked of an entry.

@@ -36,7 +36,7 @@ func (f *Sessions) Check(live bool) error {
 func (f *Sessions) Keep(s *session.Session) bool {
 	f.span.begin(&f.Range, s.Start)
 	switch {
-	case !f.passes(s.PID, s.TID, s.Inner, []byte(s.Comm)):
+	case !f.passes(s.PID, s.TID, s.Inner, []byte(s.Comm), s.Owner):
 		return false
 	case s.End < f.span.from && s.State != session.Running, s.Start > f.span.to:
 		return false
