@@ -51,6 +51,7 @@ var costs = []struct {
 	{name: "no-irq", spec: "vfs_read(file->f_flags == 12345)", args: []string{"--no-irq"}},
 	{name: "session-comm", spec: "vfs_read", args: []string{"-e", "vfs_read", "-n", "nobody"}, limit: 441, newer: 380},
 	{name: "session", spec: "vfs_read", args: []string{"-e", "vfs_read"}, limit: 1151},
+	{name: "session-owner", spec: "vfs_read", args: []string{"-e", "vfs_read", "--record", "/dev/null"}, limit: 1200},
 	{name: "session-off-cpu", spec: "vfs_read", args: []string{"-e", "vfs_read", "--summary"}},
 	{name: "session-args", spec: "vfs_read", args: []string{"-e", "vfs_read", "-A"}, limit: 2107},
 	{name: "session-outside", spec: "vfs_read", args: []string{"-e", "vfs_write", "-a", "vfs_read"}, limit: 329, newer: 291},
