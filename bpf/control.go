@@ -75,7 +75,7 @@ func (g Guard) AppendHold(dst asm.Instructions, on, place, stack asm.Register, s
 		asm.Sub.Imm32(asm.R0, 1),
 		asm.JEq.Reg32(asm.R0, stack, slow),
 		asm.Mov.Imm(asm.R0, 0),
-		atomic(asm.CmpXchg, place, stack, int16(unsafe.Offsetof(engineGuard{}.Stack))), // and strays, which is 0 before and after
+		atomically(asm.CmpXchg, place, stack, int16(unsafe.Offsetof(engineGuard{}.Stack))), // and strays, which is 0 before and after
 		asm.JNE.Imm(asm.R0, 0, slow),
 	)
 }

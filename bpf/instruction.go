@@ -11,9 +11,9 @@ func appendLoad(dst asm.Instructions, reg asm.Register, section string) asm.Inst
 		asm.LoadMem(reg, reg, 0, asm.Word))
 }
 
-// atomic is op.Mem with the constant that the encoder of github.com/cilium/ebpf v0.22 needs. Mem
+// atomically is op.Mem with the constant that the encoder of github.com/cilium/ebpf v0.22 needs. Mem
 // leaves it 0, which is an addition.
-func atomic(op asm.AtomicOp, dst, src asm.Register, offset int16) asm.Instruction {
+func atomically(op asm.AtomicOp, dst, src asm.Register, offset int16) asm.Instruction {
 	ins := op.Mem(dst, src, asm.DWord, offset)
 	ins.Constant = int64(op >> 8)
 	return ins

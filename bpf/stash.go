@@ -106,7 +106,7 @@ func (s Stash) AppendHome(dst asm.Instructions, frame, sp asm.Register, probe ui
 // AppendClaim appends the code that takes the frame at frame for sp, if it is free. R0 is 0 then,
 // else the address that the frame has.
 func AppendClaim(dst asm.Instructions, frame, sp asm.Register) asm.Instructions {
-	return append(dst, asm.Mov.Imm(asm.R0, 0), atomic(asm.CmpXchg, frame, sp, int16(FrameName)))
+	return append(dst, asm.Mov.Imm(asm.R0, 0), atomically(asm.CmpXchg, frame, sp, int16(FrameName)))
 }
 
 // AppendFree appends the code that frees the frame at frame, which is in the table. R0 changes.
@@ -116,7 +116,7 @@ func AppendFree(dst asm.Instructions, frame asm.Register, storesInOrder bool) as
 	if storesInOrder {
 		return append(dst, asm.StoreMem(frame, int16(FrameName), asm.R0, asm.DWord))
 	}
-	return append(dst, atomic(asm.Xchg, frame, asm.R0, int16(FrameName)))
+	return append(dst, atomically(asm.Xchg, frame, asm.R0, int16(FrameName)))
 }
 
 // AppendFar appends the code that sets reg to the number of frames that are taken far away.

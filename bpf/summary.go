@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -16,13 +17,21 @@ import (
 // A Table is the shape of the table of one aggregation.
 type Table struct {
 	KeyWords, RowWords int // of 8 bytes
+	// Single says that a call changes one word of a row. A table without a key is then not there twice:
+	// Take exchanges each word for 0, so that each call is either in what it yields or in what it leaves.
+	Single bool
 }
 
 // Tables is the layout of all tables of a request; summary.h explains it. The zero value has none.
 type Tables struct {
-	tables []engineTable
+	tables []table
 	half   int // bytes
 	shards int // a power of two
+}
+
+type table struct {
+	engineTable
+	single bool // only its part of the first half is used
 }
 
 // MaxTables is how many tables a request may have.
@@ -73,7 +82,7 @@ func (t *Tables) add(s Table, keys int) {
 	shard := (shardHeader + places*place + shardAlign - 1) &^ (shardAlign - 1)
 	e.Place, e.Shard = uint32(place), uint32(shard)
 	t.half += shard * t.shards
-	t.tables = append(t.tables, e)
+	t.tables = append(t.tables, table{e, s.Single && s.KeyWords == 0})
 }
 
 // Len returns the number of tables.
@@ -112,7 +121,9 @@ const KeptStacks = 8192
 // set sets the engine up for the tables. stacks says that keys name stacks.
 func (t *Tables) set(spec *ebpf.CollectionSpec, stacks bool) error {
 	var all [MaxTables]engineTable
-	copy(all[:], t.tables)
+	for i := range t.tables {
+		all[i] = t.tables[i].engineTable
+	}
 	for name, v := range map[string]any{engineVarTables: all, engineVarHalfSize: uint32(t.half), engineVarShardMask: uint32(max(t.shards, 1) - 1)} {
 		if err := set(spec, name, v); err != nil {
 			return err
@@ -128,11 +139,24 @@ func (t *Tables) set(spec *ebpf.CollectionSpec, stacks bool) error {
 	return set(spec, engineVarStackMask, uint32(KeptStacks-1))
 }
 
+// Sharded reports whether the code that finds a row needs the number of the CPU.
+func (t *Tables) Sharded() bool { return t.shards > 1 }
+
 // AppendRow appends the code that sets reg to the row of a table without a key. R0 has the number of
-// the CPU, and changes.
+// the CPU if that is needed, and changes only then. R3 changes.
 func (t *Tables) AppendRow(dst asm.Instructions, reg asm.Register, table int) asm.Instructions {
-	dst = t.appendShard(dst, reg, table)
-	return t.appendPlaces(dst, reg, table, placeHeader)
+	const base = asm.R3
+	if !t.entry(table).single {
+		dst = t.appendShard(dst, reg, table)
+		dst = t.appendPlaces(dst, base, table, placeHeader)
+		return append(dst, asm.Add.Reg(reg, base))
+	}
+	dst = t.appendPlaces(dst, reg, table, placeHeader)
+	if !t.Sharded() {
+		return dst
+	}
+	dst = t.appendCPU(dst, table)
+	return append(dst, asm.Add.Reg(reg, asm.R0))
 }
 
 // KnownWords is how many words a key may have for AppendKnownRow.
@@ -145,7 +169,8 @@ const (
 
 // AppendKnownRow appends the code that sets reg to the row of a key of so many words, which is at offset
 // key of the program's stack, in bytes. The code looks in the first place for its hash only, and jumps to other
-// if the key is not there: FuncRow finds the row then. R0 has the number of the CPU; R0, R2 and R3 change.
+// if the key is not there: FuncRow finds the row then. R0 has the number of the CPU if that is needed; R0, R2 and
+// R3 change.
 func (t *Tables) AppendKnownRow(dst asm.Instructions, reg asm.Register, table, words int, key int16, other string) asm.Instructions {
 	const hash, factor = asm.R2, asm.R3
 	e := t.entry(table)
@@ -164,8 +189,9 @@ func (t *Tables) AppendKnownRow(dst asm.Instructions, reg asm.Register, table, w
 	}
 	dst = append(dst, asm.Or.Imm(hash, hashUsed),
 		asm.Mov.Reg(asm.R0, hash), asm.RSh.Imm(asm.R0, int32(e.PlaceShift)), asm.Mul.Imm(asm.R0, int32(e.Place)), asm.Add.Reg(reg, asm.R0))
-	dst = t.appendPlaces(dst, reg, table, 0)
-	dst = append(dst, asm.LoadMem(asm.R0, reg, int16(unsafe.Offsetof(engineTablePlace{}.State)), asm.Word), asm.JNE.Reg(asm.R0, hash, other))
+	dst = t.appendPlaces(dst, asm.R0, table, 0)
+	dst = append(dst, asm.Add.Reg(reg, asm.R0),
+		asm.LoadMem(asm.R0, reg, int16(unsafe.Offsetof(engineTablePlace{}.State)), asm.Word), asm.JNE.Reg(asm.R0, hash, other))
 	for i := range int16(words) {
 		dst = append(dst, asm.LoadMem(asm.R0, reg, int16(placeHeader)+wordSize*i, asm.DWord),
 			asm.LoadMem(hash, asm.RFP, key+wordSize*i, asm.DWord), asm.JNE.Reg(asm.R0, hash, other))
@@ -174,9 +200,9 @@ func (t *Tables) AppendKnownRow(dst asm.Instructions, reg asm.Register, table, w
 }
 
 // entry returns a table; the zero value if there is none, since the code is only shown then.
-func (t *Tables) entry(table int) (e engineTable) {
-	if table < len(t.tables) {
-		e = t.tables[table]
+func (t *Tables) entry(i int) (e table) {
+	if i < len(t.tables) {
+		e = t.tables[i]
 	}
 	return e
 }
@@ -186,24 +212,29 @@ func (t *Tables) entry(table int) (e engineTable) {
 func (t *Tables) appendShard(dst asm.Instructions, reg asm.Register, table int) asm.Instructions {
 	dst = appendLoad(dst, reg, mapHalf)
 	dst = append(dst, asm.And.Imm(reg, 1), asm.Mul.Imm(reg, int32(t.half)))
-	if t.shards > 1 {
-		dst = append(dst, asm.And.Imm(asm.R0, int32(t.shards-1)), asm.Mul.Imm(asm.R0, int32(t.entry(table).Shard)), asm.Add.Reg(reg, asm.R0))
+	if t.Sharded() {
+		dst = t.appendCPU(dst, table)
+		dst = append(dst, asm.Add.Reg(reg, asm.R0))
 	}
 	return dst
 }
 
-// appendPlaces appends the code that makes an address of reg, which has how far something is from what is
-// skip bytes behind the beginning of the table's first place. R0 changes.
+// appendCPU appends the code that makes of the number of the CPU in R0 how far its shard is from the first one.
+func (t *Tables) appendCPU(dst asm.Instructions, table int) asm.Instructions {
+	return append(dst, asm.And.Imm(asm.R0, int32(t.shards-1)), asm.Mul.Imm(asm.R0, int32(t.entry(table).Shard)))
+}
+
+// appendPlaces appends the code that sets reg to the address skip bytes behind the beginning of the table's
+// first place in its first shard of the first half.
 func (t *Tables) appendPlaces(dst asm.Instructions, reg asm.Register, table, skip int) asm.Instructions {
 	at := uint64(t.entry(table).Offset) + uint64(shardHeader+skip)
 	return append(dst,
-		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R0, Src: asm.PseudoMapValue, Constant: int64(at << 32)}.WithReference(mapRows),
-		asm.Add.Reg(reg, asm.R0))
+		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: reg, Src: asm.PseudoMapValue, Constant: int64(at << 32)}.WithReference(mapRows))
 }
 
 // AppendAdd appends the code that adds reg to a word of the row at row.
 func AppendAdd(dst asm.Instructions, row, reg asm.Register, word int) asm.Instructions {
-	return append(dst, atomic(asm.AddAtomic, row, reg, int16(wordSize*word)))
+	return append(dst, atomically(asm.AddAtomic, row, reg, int16(wordSize*word)))
 }
 
 // stackAtOnce is STACK_AT_ONCE of summary.h.
@@ -253,15 +284,20 @@ func AppendSameStack(dst asm.Instructions, other string) asm.Instructions {
 		asm.LSh.Imm(asm.R2, 32-3), asm.JNE.Reg(asm.R3, asm.R2, other))
 }
 
-// Rows yields all rows of a half, whose memory is that of MapRows. Both slices are valid until the next
-// row. A table without a key yields the row of each CPU, used or not.
-func (t *Tables) Rows(memory []byte, half int) func(yield func(table int, key []byte, row []uint64) bool) {
+// Take yields all rows of a half, whose memory is that of MapRows, and clears them. Both slices are valid until
+// the next row. A table without a key yields the row of each CPU, used or not. A single one has no halves: programs
+// go on adding to it.
+func (t *Tables) Take(memory []byte, half int) func(yield func(table int, key []byte, row []uint64) bool) {
 	return func(yield func(int, []byte, []uint64) bool) {
 		for i := range t.tables {
 			e := &t.tables[i]
+			from := half * t.half
+			if e.single {
+				from = 0
+			}
 			for s := range t.shards {
-				shard := memory[half*t.half+int(e.Offset)+s*int(e.Shard):][:e.Shard]
-				if !e.each(shard, func(key []byte, row []uint64) bool { return yield(i, key, row) }) {
+				shard := memory[from+int(e.Offset)+s*int(e.Shard):][:e.Shard]
+				if !e.take(shard, func(key []byte, row []uint64) bool { return yield(i, key, row) }) {
 					return
 				}
 			}
@@ -269,8 +305,12 @@ func (t *Tables) Rows(memory []byte, half int) func(yield func(table int, key []
 	}
 }
 
-func (e *engineTable) each(shard []byte, yield func(key []byte, row []uint64) bool) bool {
+// take yields the rows of a shard and clears it.
+func (e *table) take(shard []byte, yield func(key []byte, row []uint64) bool) bool {
 	le := binary.LittleEndian
+	if e.single {
+		return yield(nil, exchange(shard[shardHeader+placeHeader:][:int(e.Place)-placeHeader]))
+	}
 	if e.KeyWords > 0 && le.Uint32(shard[unsafe.Offsetof(engineTableShard{}.Used):]) == 0 {
 		return true
 	}
@@ -289,20 +329,17 @@ func (e *engineTable) each(shard []byte, yield func(key []byte, row []uint64) bo
 			return false
 		}
 	}
+	clear(shard)
 	return true
 }
 
-// Clear clears a half.
-func (t *Tables) Clear(memory []byte, half int) {
-	for i := range t.tables {
-		e := &t.tables[i]
-		for s := range t.shards {
-			shard := memory[half*t.half+int(e.Offset)+s*int(e.Shard):][:e.Shard]
-			if e.KeyWords == 0 || binary.LittleEndian.Uint32(shard[unsafe.Offsetof(engineTableShard{}.Used):]) != 0 {
-				clear(shard)
-			}
-		}
+// exchange sets words that programs are adding to to 0, and returns what they were.
+func exchange(words []byte) []uint64 {
+	row := make([]uint64, len(words)/wordSize)
+	for i := range row {
+		row[i] = atomic.SwapUint64((*uint64)(unsafe.Pointer(&words[wordSize*i])), 0)
 	}
+	return row
 }
 
 // A KeptStack is a stack that a key names by its number.

@@ -105,7 +105,7 @@ func TestAtomicEncoding(t *testing.T) {
 		want byte // as BPF_FETCH | BPF_ADD, BPF_XCHG
 	}{{asm.FetchAdd, 0x01}, {asm.Xchg, 0xe1}} {
 		var b bytes.Buffer
-		if err := (asm.Instructions{atomic(c.op, asm.R1, asm.R2, 8)}).Marshal(&b, binary.LittleEndian); err != nil {
+		if err := (asm.Instructions{atomically(c.op, asm.R1, asm.R2, 8)}).Marshal(&b, binary.LittleEndian); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.Bytes(); got[0] != 0xdb || got[4] != c.want {

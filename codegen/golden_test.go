@@ -105,11 +105,15 @@ var (
 	arm64       = codegen.Options{Arch: "arm64"}
 	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234, SelfOffset: 1304}
 	addingSome  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Filtered: true}
+	addingOnce  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: oneTable, Self: 1234, SelfOffset: 1304}
 	addingMany  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Shared: true}
 )
 
 // someTables has room for the row of any listing.
 var someTables, _ = bpf.NewTables([]bpf.Table{{RowWords: 2000}}, 1, 2, 1<<20)
+
+// oneTable is that of a call that changes one word, on a machine with one CPU.
+var oneTable, _ = bpf.NewTables([]bpf.Table{{RowWords: 65, Single: true}}, 1, 1, 1<<20)
 
 // listings are what is listed, by the file in testdata.
 var listings = []struct {
@@ -161,6 +165,7 @@ var listings = []struct {
 	{"fentry-duration", "send(return < 0, quantiles($duration), lhist(count, 0, 64, 8))", layout.MethodFentry, adding},
 	{"fsession-kept-key", "send(count()[it->flags, return])", layout.MethodFsession, adding},
 	{"fsession-duration-hist", "send(hist($duration, 4))", layout.MethodFsession, adding},
+	{"fsession-duration-powers", "send(hist($duration))", layout.MethodFsession, addingOnce},
 	{"kprobe-stacks", "send(stats(it->pos)[return, $stack, str(it->path)])", layout.MethodKprobe, adding},
 	{"multi-top", "send(top(3, count)[$func])", layout.MethodKprobeMulti, addingMany},
 	{"in-session-entry", "-e send", layout.MethodFentry, plain},

@@ -123,8 +123,7 @@ func (a *assembler) byTime(_ *cookie, late []layout.Predicate) bool {
 	a.say("what entry has kept")
 	a.emit(asm.StoreMem(asm.RFP, stackCookie, asm.R1, asm.DWord))
 	a.conditions(late)
-	if adds {
-		a.unlessRunning()
+	if adds { // whatever the switch is now: it was on at entry, and nothing is sent
 		a.add(a.probe.Return.Updates)
 		a.say("done")
 		a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())

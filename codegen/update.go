@@ -92,16 +92,20 @@ func (a *assembler) update(u *layout.Update) {
 	g := a.probe.Items[u.Item].Aggregation
 	next, depth := a.label("added"), a.depth
 	a.say(g.Label)
+	aside := len(u.Key.Slots) > 0 || a.target.Tables.Sharded() // what finds the row changes R0
 	if u.Value != nil {
 		a.summand(u.Value, next)
+		if aside {
+			a.spill()
+		}
 	}
 	if len(u.Key.Slots) > 0 {
 		a.rowOfKey(u, next)
 	} else {
-		a.emit(asm.FnGetSmpProcessorId.Call())
+		a.cpu()
 		a.emit(a.target.Tables.AppendRow(nil, rowReg, u.Table)...)
 	}
-	if u.Value != nil {
+	if u.Value != nil && aside {
 		a.unspill(asm.R0)
 	}
 	a.accumulate(g, u)
@@ -109,12 +113,18 @@ func (a *assembler) update(u *layout.Update) {
 	a.depth = depth
 }
 
-// summand computes a value and spills it. A fault leads to next.
+// cpu sets R0 to the number of the CPU, if tables need it.
+func (a *assembler) cpu() {
+	if a.target.Tables.Sharded() {
+		a.emit(asm.FnGetSmpProcessorId.Call())
+	}
+}
+
+// summand computes a value into R0. A fault leads to next.
 func (a *assembler) summand(t expr.Term, next string) {
 	fault, faulted := a.fault, a.faulted
 	a.fault, a.faulted = a.label("unreadable"), false
 	a.value(t, useNumber)
-	a.spill()
 	if a.faulted {
 		a.placeNotAdded(next)
 	}
@@ -158,7 +168,7 @@ func (a *assembler) rowOfKey(u *layout.Update, next string) {
 	}
 	if words <= bpf.KnownWords {
 		other := a.label("other_row")
-		a.emit(asm.FnGetSmpProcessorId.Call())
+		a.cpu()
 		a.emit(a.target.Tables.AppendKnownRow(nil, rowReg, u.Table, words, int16(at), other)...)
 		a.aside(other, search)
 	} else {
@@ -198,9 +208,7 @@ func (a *assembler) accumulate(g *expr.Aggregation, u *layout.Update) {
 	switch g.Fn {
 	case expr.AggCount:
 		a.addOne(0)
-	case expr.AggSum:
-		a.emit(bpf.AppendAdd(nil, rowReg, asm.R0, 0)...)
-	case expr.AggAvg:
+	case expr.AggSum, expr.AggAvg:
 		a.emit(bpf.AppendAdd(nil, rowReg, asm.R0, 1)...)
 		a.addOne(0)
 	case expr.AggMin, expr.AggMax:
@@ -278,14 +286,11 @@ func (a *assembler) countBucket(g *expr.Aggregation, word int) {
 	a.place(beyond)
 }
 
-// smallNumbers is where the search for a bucket begins: most numbers of 8 bytes are less.
-const smallNumbers = 1 << 16
-
 // countPower adds 1 to the bucket of the value in R0, which is one of the powers of two. It searches among the
 // bounds of the buckets: to compute the bucket, as for several in a power, takes 9 instructions more.
 func (a *assembler) countPower(g *expr.Aggregation) {
-	size, signed, _ := expr.Number(g.Value.Type())
-	counted, mid := a.label("counted"), 0
+	_, signed, _ := expr.Number(g.Value.Type())
+	counted := a.label("counted")
 	if signed {
 		negative := a.label("negative")
 		a.emit(asm.JSLT.Imm(asm.R0, 0, negative))
@@ -295,34 +300,69 @@ func (a *assembler) countPower(g *expr.Aggregation) {
 			a.emit(asm.Ja.Label(counted))
 		})
 	}
-	if size == 8 {
-		mid = g.Bucket(smallNumbers)
-	}
-	a.searchPower(g, 1, g.Buckets(), mid, counted)
+	a.searchPower(g, 1, usual(g), counted)
 	a.place(counted)
 }
 
-// searchPower searches from bucket first on and before last. It begins at mid; 0: in the middle.
-func (a *assembler) searchPower(g *expr.Aggregation, first, last, mid int, counted string) {
-	if first == last-1 {
+// usual returns a weight for each bucket of hist() but that of numbers below 0: how soon the search for it should
+// end. Most numbers are small. A call of less than a microsecond is made often, and the search is a part of what it
+// takes; few are shorter than the two looks at the clock.
+func usual(g *expr.Aggregation) []int {
+	weights := make([]int, g.Buckets()-1)
+	for i := range weights {
+		low, _ := g.Bounds(i + 1)
+		switch time := isDuration(g.Value); {
+		case time && low >= 128 && low < 1024:
+			weights[i] = 128
+		case time && low >= 64 && low < 1<<16:
+			weights[i] = 32
+		case time && low >= 1<<16 && low < 1<<20:
+			weights[i] = 8
+		case !time && low < 1<<16:
+			weights[i] = 16
+		default:
+			weights[i] = 1
+		}
+	}
+	return weights
+}
+
+func isDuration(t expr.Term) bool {
+	c, ok := t.(*expr.ContextTerm)
+	return ok && c.Var == expr.ContextDuration
+}
+
+// searchPower searches among buckets with these weights, of which the first has this number.
+func (a *assembler) searchPower(g *expr.Aggregation, first int, weights []int, counted string) {
+	if len(weights) == 1 {
 		a.addOne(first)
 		a.emit(asm.Ja.Label(counted))
 		return
 	}
-	if mid == 0 {
-		mid = (first + last) / 2
-	}
-	above := a.label("above")
-	low, _ := g.Bounds(mid)
+	above, less := a.label("above"), balance(weights)
+	low, _ := g.Bounds(first + less)
 	if fitsImm(low - 1) {
 		a.emit(asm.JGT.Imm(asm.R0, int32(low-1), above))
 	} else {
 		a.constant(asm.R2, low)
 		a.emit(asm.JGE.Reg(asm.R0, asm.R2, above))
 	}
-	a.searchPower(g, first, mid, 0, counted)
+	a.searchPower(g, first, weights[:less], counted)
 	a.place(above)
-	a.searchPower(g, mid, last, 0, counted)
+	a.searchPower(g, first+less, weights[less:], counted)
+}
+
+// balance returns how many of at least two weights weigh most nearly half of all.
+func balance(weights []int) int {
+	all := 0
+	for _, w := range weights {
+		all += w
+	}
+	n, sum := 1, weights[0]
+	for ; n < len(weights)-1 && 2*sum+weights[n] < all; n++ {
+		sum += weights[n]
+	}
+	return n
 }
 
 // exponential sets bucketReg to the bucket of R0, as expr.Aggregation.Bucket does where a power of two has several

@@ -129,10 +129,10 @@ const (
 // all: so the minimum is stored as its complement.
 //
 //	count       calls
-//	sum         sum, modulo 2^64
+//	sum         calls, sum modulo 2^64
 //	min         calls, ^order of the minimum
 //	max         calls, order of the maximum
-//	avg         calls, sum
+//	avg         as sum
 //	stats       calls, sum, ^order of the minimum, order of the maximum
 //	hist        calls by bucket: see Bucket
 //	lhist       calls by bucket: below Low, each step, High and above
@@ -142,9 +142,9 @@ const (
 // Words returns how many words of 8 bytes a row has.
 func (g *Aggregation) Words() int {
 	switch g.Fn {
-	case AggCount, AggSum:
+	case AggCount:
 		return 1
-	case AggMin, AggMax, AggAvg:
+	case AggSum, AggMin, AggMax, AggAvg:
 		return 2
 	case AggStats:
 		return 4
@@ -155,6 +155,9 @@ func (g *Aggregation) Words() int {
 	}
 	return g.Buckets()
 }
+
+// Single reports whether a call changes one word of a row only, by adding to it.
+func (g *Aggregation) Single() bool { return g.Fn == AggCount || g.Fn == AggHist || g.Fn == AggLHist }
 
 // signed reports whether the value is a signed number.
 func (g *Aggregation) signed() bool {
@@ -256,15 +259,13 @@ func (g *Aggregation) Accumulate(row []uint64, x uint64) {
 	switch g.Fn {
 	case AggCount:
 		row[0]++
-	case AggSum:
-		row[0] += x
 	case AggMin:
 		row[0]++
 		row[1] = max(row[1], ^g.order(x))
 	case AggMax:
 		row[0]++
 		row[1] = max(row[1], g.order(x))
-	case AggAvg:
+	case AggSum, AggAvg:
 		row[0]++
 		row[1] += x
 	case AggStats:

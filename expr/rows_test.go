@@ -213,11 +213,10 @@ func TestNumberRows(t *testing.T) {
 		if _, r := row(AggCount); r[0] != calls {
 			t.Errorf("count: %d, want %d", r, calls)
 		}
-		if _, r := row(AggSum); r[0] != total {
-			t.Errorf("sum: %d, want %d", r, total)
-		}
-		if _, r := row(AggAvg); r[0] != calls || r[1] != total {
-			t.Errorf("avg: %d, want %d, %d", r, calls, total)
+		for _, fn := range []AggregationFunc{AggSum, AggAvg} {
+			if _, r := row(fn); r[0] != calls || r[1] != total {
+				t.Errorf("%d: %d, want %d, %d", fn, r, calls, total)
+			}
 		}
 		if g, r := row(AggMin); r[0] != calls || exact(g.Minimum(r), n).Cmp(least) != 0 {
 			t.Errorf("min of %+v: %d, want %d", n, r, least)

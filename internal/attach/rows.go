@@ -56,7 +56,7 @@ func (t *Tracer) makeTables(s *bpf.Settings) error {
 	shapes := make([]bpf.Table, len(r.tables.List))
 	r.unsure = make([]bool, len(shapes))
 	for i, table := range r.tables.List {
-		shapes[i].RowWords = table.Agg.Words()
+		shapes[i].RowWords, shapes[i].Single = table.Agg.Words(), table.Agg.Single()
 		u := updateOf(t.plan, i)
 		shapes[i].KeyWords, r.unsure[i] = u.KeyWords(), u.Unsure
 	}
@@ -148,19 +148,18 @@ func (t *Tracer) TakeRows(b *summary.Builder) (lost uint64, err error) {
 	if err := t.host.settle(); err != nil {
 		return 0, fmt.Errorf("waiting for programs to end: %w", err)
 	}
-	for table, row := range r.rowsOf(int(taken)) {
+	for table, row := range r.take(int(taken)) {
 		if !b.Add(table, row) {
 			lost++
 		}
 	}
-	r.layout.Clear(r.memory, int(taken))
 	return lost, nil
 }
 
-// rowsOf yields the rows of a half, each valid until the next.
-func (r *rows) rowsOf(half int) func(yield func(int, summary.Row) bool) {
+// take yields the rows of a half, each valid until the next, and clears them.
+func (r *rows) take(half int) func(yield func(int, summary.Row) bool) {
 	return func(yield func(int, summary.Row) bool) {
-		r.layout.Rows(r.memory, half)(func(table int, key []byte, words []uint64) bool {
+		r.layout.Take(r.memory, half)(func(table int, key []byte, words []uint64) bool {
 			row := summary.Row{Key: key, Words: words}
 			if r.unsure[table] {
 				row.Faults, row.Key = binary.LittleEndian.Uint64(key), key[8:]

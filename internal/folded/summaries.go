@@ -41,8 +41,11 @@ func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) 
 		for j := range t.Rows {
 			r := &t.Rows[j]
 			n := r.Words[0]
-			if t.Agg.Fn == expr.AggSum && summary.Signed(t.Agg) && int64(n) < 0 {
-				continue // it has no width
+			if t.Agg.Fn == expr.AggSum {
+				n = summary.Sum(r.Words)
+				if summary.Signed(t.Agg) && int64(n) < 0 {
+					continue // it has no width
+				}
 			}
 			p.line = p.appendKeys(p.line[:0], keys, t.Table, r, x.Stacks)
 			p.addLine(n)

@@ -208,7 +208,7 @@ func (p *Printer) appendNumbers(dst []byte, f *tableForm, g *expr.Aggregation, w
 	}
 	switch g.Fn {
 	case expr.AggSum, expr.AggAvg, expr.AggStats:
-		dst = f.sum.appendNumber(appendKey(dst, "sum"), summary.Sum(g, words))
+		dst = f.sum.appendNumber(appendKey(dst, "sum"), summary.Sum(words))
 	}
 	switch g.Fn {
 	case expr.AggAvg, expr.AggStats:

@@ -62,7 +62,7 @@ func TestSummary(t *testing.T) {
 			s.Add(2, nil, 10, formattest.Errno(13))
 		}, `"item":"stats($duration)","keys":[],"functions":[0],"of":"$duration","type":"long unsigned int","unit":"ns","rows":[{"keys":{},"calls":3,"sum":"90","avg":30,"min":"10","max":"60"}]}
 "item":"min(return)","keys":[],"functions":[0],"of":"return","type":"long int","rows":[{"keys":{},"calls":2,"min":{"value":"-13","error":"EACCES"}}]}
-"item":"sum(flags)","keys":[],"functions":[0],"of":"flags","type":"int","rows":[{"keys":{},"sum":"-3"}]}`},
+"item":"sum(flags)","keys":[],"functions":[0],"of":"flags","type":"int","rows":[{"keys":{},"calls":2,"sum":"-3"}]}`},
 		{"buckets", "t_open(hist(flags), lhist(flags, 0, 10, 5))", false, func(s *formattest.Summed) {
 			s.Add(0, nil, formattest.Errno(1), 0, 5, 6)
 			s.Add(1, nil, formattest.Errno(1), 0, 5, 10)
@@ -79,7 +79,7 @@ func TestSummary(t *testing.T) {
 		}, `{"kind":"stack","id":1,"frames":[{"addr":"0xffffffff81002000","symbol":"t_read","offset":0},{"addr":"0xffffffff81001050","symbol":"t_open","offset":80,"file":"fs/open.c","line":1400},` +
 			`{"addr":"0xffffffff81000060","symbol":"do_syscall","file":"entry/common.c","line":81,"inlined":true},{"addr":"0xffffffff81000060","symbol":"entry_SYSCALL_64","offset":96,"file":"entry/entry.S","line":121}]}
 ` + `"item":"sum(count)","keys":["$stack","$ustack"],"functions":[0],"of":"count","type":"unsigned int","rows":[` +
-			`{"keys":{"$stack":1,"$ustack":[{"addr":"0x401000","text":"main"},{"addr":"0x402000","text":"main"}]},"stack_cut":true,"sum":5},{"keys":{"$stack":null,"$ustack":null},"sum":2}]}`},
+			`{"keys":{"$stack":1,"$ustack":[{"addr":"0x401000","text":"main"},{"addr":"0x402000","text":"main"}]},"stack_cut":true,"calls":1,"sum":5},{"keys":{"$stack":null,"$ustack":null},"calls":1,"sum":2}]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := summed(t, c.spec, c.strings64, c.fill)

@@ -147,8 +147,12 @@ func TestLiveAggregations(t *testing.T) {
 			for _, f := range tables[2*len(items):] {
 				var total uint64
 				for _, r := range f.Rows {
-					for _, w := range r.Words {
-						total += w
+					if f.Agg.Fn == expr.AggSum {
+						total += summaries.Sum(r.Words)
+					} else {
+						for _, w := range r.Words {
+							total += w
+						}
 					}
 					t.Logf("%s: %x %x %v", f.Agg.Label, r.Key, r.Faults, nonzero(r.Words))
 					if strings.Contains(f.Agg.Label, "return)") {
@@ -194,11 +198,13 @@ func TestLiveAddedExact(t *testing.T) {
 		name, spec string
 		every      time.Duration
 		keys       int
+		rows       int // without a limit on keys
 	}{
-		{"at the end", "vfs_read(count == 47, count()[$tid])", 0, 0},
-		{"every 100 ms", "vfs_read(count == 47, count()[$tid])", 100 * time.Millisecond, 0},
-		{"too many keys", "vfs_read(count == 47, count()[$time])", 0, 1000},
-		{"alike but for their last bytes", "vfs_read(count == 47, count()[$time << 48])", 0, 4096},
+		{"at the end", "vfs_read(count == 47, count()[$tid])", 0, 0, threads},
+		{"every 100 ms", "vfs_read(count == 47, count()[$tid])", 100 * time.Millisecond, 0, threads},
+		{"without a key", "read_zero(hist($duration))", 20 * time.Millisecond, 0, 1}, // nobody else reads /dev/zero
+		{"too many keys", "vfs_read(count == 47, count()[$time])", 0, 1000, 0},
+		{"alike but for their last bytes", "vfs_read(count == 47, count()[$time << 48])", 0, 4096, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each := each
@@ -237,14 +243,16 @@ func TestLiveAddedExact(t *testing.T) {
 			var counted uint64
 			rows := b.Take()[0].Rows
 			for _, r := range rows {
-				counted += r.Words[0]
+				for _, w := range r.Words {
+					counted += w
+				}
 			}
 			made, missed, noRoom := uint64(threads*each), losses.Lost[bpf.Missed], losses.Lost[bpf.LostKey]
 			t.Logf("%d made, %d counted in %d rows taken %d times, %d without room, %d missed", made, counted, len(rows), n+1, noRoom, missed)
 			if counted+noRoom > made || counted+noRoom+missed < made {
 				t.Error("calls are lost, or counted twice")
 			}
-			if c.keys == 0 && (noRoom != 0 || len(rows) != threads) || c.keys != 0 && (noRoom == 0 || len(rows) < c.keys) {
+			if c.keys == 0 && (noRoom != 0 || len(rows) != c.rows) || c.keys != 0 && (noRoom == 0 || len(rows) < c.keys) {
 				t.Error("another number of rows than there are keys")
 			}
 		})

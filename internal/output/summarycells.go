@@ -27,7 +27,7 @@ func (f *tableForm) cells(words []uint64) [][]string {
 	g := f.table.Agg
 	value := func(x uint64) string { return string(f.appendNumber(nil, x)) }
 	sum := func() string {
-		return string(f.appendSigned(nil, summary.Sum(g, words), func(dst []byte, n uint64) []byte { return appendQuantity(dst, n, g.Unit) }))
+		return string(f.appendSigned(nil, summary.Sum(words), func(dst []byte, n uint64) []byte { return appendQuantity(dst, n, g.Unit) }))
 	}
 	calls := func() string {
 		n, _ := summary.Calls(g, words)

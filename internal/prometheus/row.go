@@ -29,7 +29,7 @@ func (p *Printer) addRow(g *expr.Aggregation, value *output.Field, labels string
 			suffix, kind = "_sum", "gauge"
 		}
 		f := add(suffix, kind, "")
-		f.number(g, summary.Sum(g, words))
+		f.number(g, summary.Sum(words))
 	case expr.AggMin:
 		add("_min", "gauge", "").number(g, g.Minimum(words))
 	case expr.AggMax:
@@ -61,7 +61,7 @@ func (p *Printer) addRow(g *expr.Aggregation, value *output.Field, labels string
 func (p *Printer) addMean(g *expr.Aggregation, name, help, labels string, words []uint64) {
 	f := p.family(name, "summary", help)
 	f.open(name+"_sum", labels, "")
-	f.number(g, summary.Sum(g, words))
+	f.number(g, summary.Sum(words))
 	f.open(name+"_count", labels, "")
 	f.text = appendUint(f.text, words[0])
 }

@@ -207,7 +207,7 @@ func TestSummedStacks(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if sum := s.Tables[1].Rows[0].Words[0]; sum != 15 {
+	if sum := summary.Sum(s.Tables[1].Rows[0].Words); sum != 15 {
 		t.Errorf("sum %d", sum)
 	}
 	if again, err := New(p, view, Question{Specs: parse(t, "ip_send_skb(id)")}); err != nil || again.Summary() != nil {

@@ -12,7 +12,7 @@ import (
 // have been merged from rows that have not kept the same values.
 func Calls(g *expr.Aggregation, words []uint64) (n uint64, ok bool) {
 	switch g.Fn {
-	case expr.AggSum, expr.AggTop:
+	case expr.AggTop:
 		return 0, false
 	case expr.AggHist, expr.AggLHist, expr.AggQuantiles:
 		for _, in := range Histogram(g, words) {
@@ -32,16 +32,11 @@ func Histogram(g *expr.Aggregation, words []uint64) []uint64 {
 }
 
 // Sum returns the sum of a row of sum(), avg() or stats(), in register form.
-func Sum(g *expr.Aggregation, words []uint64) uint64 {
-	if g.Fn == expr.AggSum {
-		return words[0]
-	}
-	return words[1]
-}
+func Sum(words []uint64) uint64 { return words[1] }
 
 // Mean returns the mean of a row of avg() or stats(), which must have calls.
 func Mean(g *expr.Aggregation, words []uint64) float64 {
-	return number(g, Sum(g, words)) / float64(words[0])
+	return number(g, Sum(words)) / float64(words[0])
 }
 
 // number returns a value in register form as a number.

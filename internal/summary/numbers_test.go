@@ -77,16 +77,10 @@ func TestSorted(t *testing.T) {
 				g.Accumulate(words, uint64(x))
 			}
 		}
-		if fn == expr.AggSum {
-			b.Words(0, key(9), 0)[0] = 1<<64 - 1000 // of a sum that is 0 nobody knows whether there were calls
-		}
 		filled := b.Take()
 		var got []string
 		for _, r := range filled[0].Sorted() {
 			got = append(got, fmt.Sprint(int64(binary.LittleEndian.Uint64(r.Key))))
-		}
-		if fn == expr.AggSum {
-			want += " 9"
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%d: %v, want %s", fn, got, want)

@@ -36,7 +36,7 @@ func (f *Filled) Sorted() []Row {
 func weight(g *expr.Aggregation, words []uint64) float64 {
 	switch g.Fn {
 	case expr.AggSum, expr.AggStats:
-		return number(g, Sum(g, words))
+		return number(g, Sum(words))
 	case expr.AggAvg:
 		return Mean(g, words)
 	case expr.AggMin:
@@ -56,8 +56,11 @@ func weight(g *expr.Aggregation, words []uint64) float64 {
 
 // exact compares rows whose weights are the same number of 53 bits.
 func exact(g *expr.Aggregation, a, b []uint64) int {
-	if g.Fn == expr.AggCount || g.Fn == expr.AggSum {
+	switch g.Fn {
+	case expr.AggCount:
 		return cmp.Compare(b[0], a[0])
+	case expr.AggSum:
+		return cmp.Compare(Sum(b), Sum(a))
 	}
 	return 0
 }
