@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +70,18 @@ type printout struct {
 	kept bool
 	// coloured says that text is to be printed with marks of styles.
 	coloured bool
+	whole    *bytes.Buffer // what the file is to have at the end, in place of what it has; nil: nothing
+}
+
+// replaceable reports whether what was printed can be replaced by something else: it is in a file that ksnoop made.
+func (p *printout) replaceable() bool { return p.file != nil && p.file.Made() }
+
+// replaced has what is printed from now on take the place of what is in the file, all at once and at the end. The
+// function that it returns does so before.
+func (p *printout) replaced() func(text []byte) error {
+	p.whole = &bytes.Buffer{}
+	p.Writer = p.whole
+	return p.file.Replace
 }
 
 // open opens where to print to. Text in a file may be shown on a terminal, so what would act
@@ -127,6 +140,8 @@ func (p *printout) Close() error {
 		return p.file.Discard()
 	case p.text != nil:
 		return errors.Join(p.text.Flush(), p.file.Close())
+	case p.whole != nil && p.whole.Len() > 0:
+		return errors.Join(p.file.Replace(p.whole.Bytes()), p.file.Close())
 	}
 	return p.file.Close()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/prometheus"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -93,6 +94,10 @@ func (t *tracing) sums(run *trace.Run, calls *show.Calls, printer show.SummaryPr
 		view.Times = s.times
 		if screen, ok := t.out.Writer.(*terminal.Writer); ok && screen.IsTerminal() && t.flags.output.format.text() {
 			view.Draw, view.Clear = screen.Redraw, screen.Clear
+		}
+		if p, ok := printer.(*prometheus.Printer); ok && t.out.replaceable() {
+			p.EachTime()
+			view.Draw = t.out.replaced()
 		}
 	}
 	return view

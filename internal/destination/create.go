@@ -19,12 +19,13 @@ import (
 // A File is what a recording, or what is printed, goes to.
 type File struct {
 	*os.File
-	made    bool // Create made the file
+	name    string // Replace gives it to another file
+	made    bool   // Create made the file
 	watched Watched
 }
 
 func newFile(f *os.File, made bool) *File {
-	return &File{File: f, made: made, watched: Watched{Writer: f}}
+	return &File{File: f, name: f.Name(), made: made, watched: Watched{Writer: f}}
 }
 
 // Write implements io.Writer.
@@ -89,7 +90,7 @@ func Create(name string, replace bool) (*File, error) {
 func (f *File) Discard() error {
 	err := f.Close()
 	if f.made {
-		err = errors.Join(err, os.Remove(f.Name()))
+		err = errors.Join(err, os.Remove(f.name))
 	}
 	return err
 }

@@ -4,6 +4,7 @@ package livetest_test
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -61,6 +62,21 @@ func TestLiveTables(t *testing.T) {
 	}
 	if sum != 1000 {
 		t.Errorf("with --every, %d calls in all tables", sum)
+	}
+}
+
+// TestLiveMetrics: with --every, a file of metrics has all at any time, and the sum so far.
+func TestLiveMetrics(t *testing.T) {
+	guest.Require(t)
+	file := t.TempDir() + "/ksnoop.prom"
+	traced(t, "trace", "--attach", "kprobe", "--every", "50ms", "--format", "prometheus", "-o", file, "vfs_read(count == 47, count(), sum(count))", "--", "sh", "-c",
+		fmt.Sprintf("workload threads -threads 1 -count 500 -size 47; sleep 1; cat %s >%[1]s.half; workload threads -threads 1 -count 500 -size 47", file))
+	for name, calls := range map[string]int{file + ".half": 500, file: 1000} {
+		text, err := os.ReadFile(name)
+		want := fmt.Sprintf(`(?m)^ksnoop_calls_total\{.*\} %d\n(.*\n)*ksnoop_count_bytes_total\{.*\} %d$`, calls, 47*calls)
+		if err != nil || !regexp.MustCompile(want).Match(text) {
+			t.Errorf("%s, want %s: %v\n%s", name, want, err, text)
+		}
 	}
 }
 

@@ -283,7 +283,8 @@ func divides(t expr.Term) bool {
 }
 
 // textOf returns a string, without its NUL, and whether it was cut. A string behind a
-// pointer was captured with one byte more than is shown.
+// pointer was captured with one byte more than is shown, but for that in a key: one that fills it may have been
+// longer.
 func textOf(t *expr.Text, raw []byte) (s []byte, cut bool) {
 	s = cString(raw)
 	most := int(t.Max)
@@ -292,6 +293,9 @@ func textOf(t *expr.Text, raw []byte) (s []byte, cut bool) {
 	}
 	if len(s) > most {
 		return s[:most], true
+	}
+	if t.Terminated() && len(s) == most && len(raw) == int(t.Max) {
+		return s, true
 	}
 	array, ok := btf.UnderlyingType(t.T).(*btf.Array)
 	return s, ok && len(s) == most && array.Nelems != t.Max

@@ -63,6 +63,21 @@ t_read: count()
     1,234
 
 `},
+		{"no calls, with a row of each CPU", "t_read(sum(count))", func(s *formattest.Summed) { s.Add(0, nil) }, `
+t_read: sum(count)
+    no calls
+
+`},
+		{"strings that may be cut", "t_read(count()[path])", func(s *formattest.Summed) {
+			s.Add(0, []any{strings.Repeat("b", 62)}, 0)
+			s.Add(0, []any{strings.Repeat("b", 63)}, 0, 0)
+		}, `
+t_read: count()[path]
+    path                                                                  count()
+    "` + strings.Repeat("b", 63) + `"...        2
+    "` + strings.Repeat("b", 62) + `"            1
+
+`},
 		{"results and names", "t_read(count()[return, $comm])", func(s *formattest.Summed) {
 			s.Add(0, []any{-2, "cat"}, 0, 0)
 			s.Add(0, []any{4096, "a\n\"b\""}, make([]uint64, 1000)...)

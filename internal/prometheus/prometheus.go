@@ -32,12 +32,18 @@ type Printer struct {
 	keys     *output.Fields
 	tails    output.Tails
 	families []*family
+	each     bool // AppendSummary appends the sum so far
+	lost     [bpf.Counters]uint64
 }
 
 // New returns a Printer of a run whose SPECs aggregate.
 func New(run output.Run) *Printer {
 	return &Printer{run: run, keys: output.NewKeys(symbols.Appender(run.Kernel)), tails: output.SummaryTails(run)}
 }
+
+// EachTime has AppendSummary append the sum of all times so far, as AppendEnd does at the end. Each text stands
+// in place of the one before.
+func (p *Printer) EachTime() { p.each = true }
 
 // AppendHeader appends nothing.
 func (*Printer) AppendHeader(dst []byte) ([]byte, error) { return dst, nil }
@@ -53,8 +59,8 @@ func (*Printer) AppendCall(dst []byte, _ *calls.Call) ([]byte, error) { return d
 // AppendSession refuses sessions.
 func (*Printer) AppendSession(dst []byte, _ *session.Session) ([]byte, error) { return dst, errCalls }
 
-// AppendSummary adds the rows of all tables, which are the same in all summaries of a run, and
-// appends nothing yet.
+// AppendSummary adds the rows of all tables, which are the same in all summaries of a run. It appends nothing
+// yet, but see EachTime.
 func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) {
 	p.stacks = x.Stacks
 	if p.builder == nil {
@@ -69,15 +75,26 @@ func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) 
 			p.builder.Add(i, r)
 		}
 	}
-	return dst, nil
+	for _, l := range x.Lost {
+		p.lost[l.Cause] += l.Count
+	}
+	if !p.each || x.Last {
+		return dst, nil
+	}
+	return p.appendAll(dst, p.lost[:])
 }
 
 // AppendEnd appends all families.
 func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
+	return p.appendAll(dst, t.Lost[:])
+}
+
+// appendAll appends all families as they are now.
+func (p *Printer) appendAll(dst []byte, lacking []uint64) ([]byte, error) {
 	p.families = nil
 	var filled []summary.Filled
 	if p.builder != nil {
-		filled = p.builder.Take()
+		filled = p.builder.Filled()
 	}
 	for i := range filled {
 		if err := p.addTable(i, &filled[i]); err != nil {
@@ -85,7 +102,7 @@ func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
 		}
 	}
 	lost := p.family("ksnoop_lost_total", "counter", "What is missing in the other metrics, by cause.")
-	for cause, n := range t.Lost {
+	for cause, n := range lacking {
 		if n > 0 {
 			lost.text = appendUint(appendLabel(append(lost.text, "ksnoop_lost_total{"...), "cause", []byte(output.LossText(bpf.Counter(cause)))), n)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
 )
@@ -187,5 +188,30 @@ func TestLabelNames(t *testing.T) {
 	g := &expr.Aggregation{Keys: []expr.Capture{{Label: "le"}, {Label: "$pid"}, {Label: "pid"}, {Label: "(pid)"}}}
 	if got := strings.Join(labelNames(g), " "); got != "le_2 pid pid_2 pid_3" {
 		t.Error(got)
+	}
+}
+
+// TestEachTime: the text of each time has the sum so far, and that of the end once more the sum of all.
+func TestEachTime(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Calls("t_read(count())")
+	p := New(k.Run)
+	p.EachTime()
+	s := k.Summed()
+	for i := range 4 {
+		s.Add(0, nil, 0, 0, 0)
+		x := s.Summary()
+		x.Lost, x.Last = []event.Loss{{Cause: bpf.LostKey, Count: 2}}, i == 3
+		text, err := p.AppendSummary(nil, x)
+		if x.Last && len(text) == 0 && err == nil {
+			totals := &output.Totals{}
+			totals.Lost[bpf.LostKey] = 8
+			text, err = p.AppendEnd(nil, totals)
+		}
+		for _, want := range []string{fmt.Sprintf("} %d\n", 3*(i+1)), fmt.Sprintf("} %d\n", 2*(i+1)), "ksnoop_lost_total"} {
+			if err != nil || strings.Count(string(text), want) < 1 || strings.Count(string(text), "# HELP ksnoop_calls_total") != 1 {
+				t.Errorf("time %d has no %q: %v\n%s", i, want, err, text)
+			}
+		}
 	}
 }

@@ -58,14 +58,21 @@ func (b *Builder) Add(table int, r Row) (ok bool) {
 	return true
 }
 
-// Take returns all tables, also those without rows, and empties the Builder.
-func (b *Builder) Take() []Filled {
+// Filled returns all tables, also those without rows, valid until something is added.
+func (b *Builder) Filled() []Filled {
 	out := make([]Filled, len(b.tables))
 	for i := range b.tables {
-		t := &b.tables[i]
-		out[i] = Filled{t.table, t.rows}
-		t.rows = nil
-		clear(t.known)
+		out[i] = Filled{b.tables[i].table, b.tables[i].rows}
+	}
+	return out
+}
+
+// Take is Filled, and empties the Builder: what it returns stays valid.
+func (b *Builder) Take() []Filled {
+	out := b.Filled()
+	for i := range b.tables {
+		b.tables[i].rows = nil
+		clear(b.tables[i].known)
 	}
 	return out
 }
