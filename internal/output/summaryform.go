@@ -5,6 +5,7 @@ package output
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/cilium/ebpf/btf"
@@ -163,10 +164,15 @@ func (f *tableForm) appendSigned(dst []byte, x uint64, absolute func(dst []byte,
 	return absolute(dst, x)
 }
 
-// appendProbeName appends the name of a probe of a plan.
+// appendProbeName appends the name of a probe of a plan, and the module if others have functions of that name.
 func appendProbeName(dst []byte, p *plan.Plan, number uint64) []byte {
 	if number >= uint64(len(p.Probes)) {
 		return fmt.Appendf(dst, "probe %d", number) // in a damaged recording
 	}
-	return terminal.AppendName(dst, p.Probes[number].Name)
+	of := p.Probes[number]
+	dst = terminal.AppendName(dst, of.Name)
+	if module := of.Func.Module; module != "" && slices.ContainsFunc(p.Probes, func(other *plan.Probe) bool { return other.Name == of.Name && other.Func.Module != module }) {
+		dst = append(terminal.AppendName(append(dst, " ["...), module), ']')
+	}
+	return dst
 }
