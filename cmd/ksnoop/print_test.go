@@ -196,3 +196,14 @@ func TestListEndless(t *testing.T) {
 		}
 	}
 }
+
+// TestListLong: lists that select more than a plan may have are refused before they are parsed.
+func TestListLong(t *testing.T) {
+	list := writeFile(t, "long", bytes.Repeat([]byte("vfs_read\n"), 300_000))
+	for _, args := range [][]string{{"@" + list}, {"-e", "@" + list}, {"vfs_read", "-d", "@" + list}} {
+		_, stderr, status := ran(append([]string{"trace", "--dry-run"}, args...)...)
+		if want := "ksnoop: reading a list of SPECs: " + list + ": there may be 131072 SPECs, and there are more\n"; status != exitUsage || stderr != want {
+			t.Errorf("%q: status %d, %q", args, status, stderr)
+		}
+	}
+}

@@ -39,10 +39,16 @@ func expandLists(texts []string) ([]string, error) {
 			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 				out = append(out, line)
 			}
+			if len(out) > maxListed {
+				return nil, usagef("reading a list of SPECs: %s: there may be %d SPECs, and there are more", name, maxListed)
+			}
 		}
 	}
 	return out, nil
 }
+
+// maxListed is the most SPECs of lists: some for every function of a kernel.
+const maxListed = 1 << 17
 
 // maxList is the most bytes of a list of SPECs. One of all functions of a kernel
 // takes two million.

@@ -16,6 +16,10 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
+// mostExplained is for how many SPECs that match nothing a hint is looked for: among all names
+// of a kernel that takes milliseconds each.
+const mostExplained = 32
+
 // maxProbes bounds a plan: some probes for every function of a kernel.
 const maxProbes = 1 << 17
 
@@ -46,6 +50,7 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 	every := o
 	o.denied = sync.OnceValues(func() (*denials, error) { return every.denials(view) })
 	for _, spec := range specs {
+		o.unexplained = len(errs) >= mostExplained
 		probes, left, err := resolveSpec(view, spec, o)
 		skipped = append(skipped, left...)
 		if err != nil {

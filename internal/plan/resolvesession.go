@@ -32,7 +32,7 @@ type SessionRequest struct {
 func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Skipped, error) {
 	b := sessionBuilder{view: view, options: o, byKey: map[functionKey]int{}, known: map[Skipped]bool{}, ours: map[string]bool{}}
 	var errs, unmatched []error
-	matched := false // by a SPEC of Allow that must match
+	matched, faults := false, 0 // by a SPEC of Allow that must match; SPECs that match nothing
 	var err error
 	if b.denied, err = newDenials(view, slices.Concat(o.Deny, r.Deny), o.Sources); err != nil {
 		return nil, nil, err
@@ -51,8 +51,11 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 			}
 			seen[spec.Text] = true
 			optional := slices.Contains(r.Optional, spec)
-			b.options.unexplained = optional
+			b.options.unexplained = optional || faults >= mostExplained
 			err := b.add(spec, part.as)
+			if err != nil && !optional {
+				faults++
+			}
 			switch {
 			case optional && isFault(err):
 				continue

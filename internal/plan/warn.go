@@ -59,6 +59,11 @@ func (p *Probe) Refusal(view *kernel.View) error {
 // after something has failed.
 func Refused(view *kernel.View, p *Plan, failed []*Probe) error {
 	done := map[*expr.Spec]bool{}
+	byName := map[*expr.Spec][]*Probe{}
+	for _, probe := range p.Probes {
+		spec := probe.named()
+		byName[spec] = append(byName[spec], probe)
+	}
 	var errs []error
 	for _, f := range failed {
 		spec := f.named()
@@ -66,7 +71,7 @@ func Refused(view *kernel.View, p *Plan, failed []*Probe) error {
 			continue
 		}
 		done[spec] = true
-		if slices.ContainsFunc(p.Probes, func(other *Probe) bool { return other.named() == spec && attachable(view, other) }) {
+		if slices.ContainsFunc(byName[spec], func(other *Probe) bool { return attachable(view, other) }) {
 			continue
 		}
 		errs = append(errs, &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnknownFunc, Span: spec.Selector.Span,

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -172,5 +173,24 @@ func TestRefusal(t *testing.T) {
 	}
 	if err := s.Probes[1].Refusal(view); err == nil || !strings.HasSuffix(err.Error(), "(notrace)") {
 		t.Errorf("native_sched_clock: %v", err)
+	}
+}
+
+// TestManyUnknown: each name that is unknown is told; a hint is looked for, which takes long, for the first ones.
+func TestManyUnknown(t *testing.T) {
+	const many = mostExplained + 8
+	var names strings.Builder
+	for i := range many {
+		fmt.Fprintf(&names, "sched_clo%02d ", i)
+	}
+	unknown := specs(t, names.String())
+	_, _, calls := Resolve(clockView(t), unknown, Options{Arch: "amd64"})
+	_, _, sessions := ResolveSession(clockView(t), SessionRequest{Entry: specs(t, "sched_clock"), Allow: unknown}, Options{Arch: "amd64"})
+	for _, err := range []error{calls, sessions} {
+		text := fmt.Sprint(err)
+		faults, hints := strings.Count(text, "no function is called \"sched_clo"), strings.Count(text, `did you mean "sched_clock"`)
+		if faults != many || hints != mostExplained {
+			t.Errorf("%d faults and %d hints, want %d and %d:\n%.300s", faults, hints, many, mostExplained, text)
+		}
 	}
 }
