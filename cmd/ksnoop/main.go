@@ -12,10 +12,15 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 func main() {
+	if launch.IsHolder(os.Args) {
+		launch.BeHolder()
+		return
+	}
 	endOnQuit()
 	endOnInterrupt()
 	keepOnPipe()

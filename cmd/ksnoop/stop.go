@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -48,10 +49,10 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 		for {
 			select {
 			case <-signals:
-				t.abandon("interrupted twice")
+				t.abandon("interrupted twice", ended)
 			case <-watch.C:
 				if max(t.stdout.Blocked(), t.flags.record.to.Blocked()) > stopTime {
-					t.abandon("nobody reads the output")
+					t.abandon("nobody reads the output", ended)
 				}
 			case <-ended:
 				return
@@ -96,11 +97,31 @@ func (t *tracing) detach(run *trace.Run) {
 	fmt.Fprintf(t.stderr, " done in %d ms\n", time.Since(start).Milliseconds())
 }
 
-// abandon ends the program, and waits for nothing that takes long.
-func (t *tracing) abandon(why string) {
+// leave has another process hold links that the kernel takes long to remove.
+func (t *tracing) leave(links []*os.File) error {
+	pid, err := launch.Hold(links)
+	if err != nil {
+		return err
+	}
+	message := fmt.Sprintf("ksnoop: tracing is off; process %d stays until the kernel has removed the last %s", pid, number(len(links), "program"))
+	if t.detaching.Load() {
+		message = "\n" + message
+	}
+	fmt.Fprintln(t.stderr, message)
+	return nil
+}
+
+// abandon ends the program, and waits for nothing that takes long. over is closed when it has
+// ended by itself.
+func (t *tracing) abandon(why string, over <-chan struct{}) {
 	run := t.attached.Load()
 	switch {
 	case run == nil:
+		select {
+		case <-over: // has taken off what was attached
+			return
+		case <-time.After(2 * stopTime):
+		}
 		t.quit("ksnoop: ended while it was attaching: " + why)
 	case t.ending.Load():
 		inTime(func() { _ = run.Detach() })

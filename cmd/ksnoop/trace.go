@@ -434,7 +434,7 @@ func (t *tracing) limits() trace.Limits {
 
 // attach attaches the plan.
 func (t *tracing) attach(ctx context.Context) (*trace.Run, error) {
-	t.settings.Hurry = t.interrupted
+	t.settings.Hurry, t.settings.Leave = t.interrupted, t.leave
 	attached := slow(t.stderr, attachingTo(len(t.plan.Probes)))
 	run, err := trace.Attach(ctx, t.kernel, t.plan, t.settings)
 	attached()

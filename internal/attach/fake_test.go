@@ -79,9 +79,10 @@ type fakeKernel struct {
 	on             bool
 	since          time.Time // of the last switch
 	took           time.Duration
-	skips          uint64 // of every program
-	misses         uint64 // by every link
-	hooked         func() // is told of each link
+	skips          uint64        // of every program
+	misses         uint64        // by every link
+	hooked         func()        // is told of each link
+	lasts          time.Duration // to remove a program from a trampoline
 }
 
 const (
@@ -384,7 +385,21 @@ func (p *fakeProgram) trampoline() (closer, error) {
 	if p.as == attachFsession {
 		how = "fsession"
 	}
-	return p.hook(err, "%s %s", how, p.of)
+	l, err := p.hook(err, "%s %s", how, p.of)
+	if err != nil {
+		return nil, err
+	}
+	return fakeTrampoline{l.(*heldThing)}, nil
+}
+
+// A fakeTrampoline takes a while to be closed, unless it is open once more.
+type fakeTrampoline struct{ *heldThing }
+
+func (l fakeTrampoline) again() (*os.File, error) { return os.Open(os.DevNull) }
+
+func (l fakeTrampoline) Close() error {
+	time.Sleep(l.k.lasts)
+	return l.heldThing.Close()
 }
 
 func (p *fakeProgram) fsession() (closer, error) { return p.trampoline() }

@@ -122,7 +122,7 @@ type loadedProgram struct{ *ebpf.Program }
 var _ program = loadedProgram{}
 
 func (p loadedProgram) trampoline() (closer, error) {
-	return linked(link.AttachTracing(link.TracingOptions{Program: p.Program}))
+	return trampolineLinked(link.AttachTracing(link.TracingOptions{Program: p.Program}))
 }
 
 func (p loadedProgram) fsession() (closer, error) { return linkTracing(p.Program, attachFsession) }

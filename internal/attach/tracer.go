@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,10 @@ type Options struct {
 	// Hurry is closed when somebody waits for the end: Attach gives up then, and Records does
 	// not take long for what is still in the buffer. It may be nil.
 	Hurry <-chan struct{}
+	// Leave has somebody else hold links that are switched off, and close them once this process
+	// has closed them: removing them takes the kernel longer than a hurry allows. nil: this
+	// process waits for that.
+	Leave func([]*os.File) error
 	Log   *slog.Logger
 }
 
@@ -541,7 +546,7 @@ func (t *Tracer) Uncounted() bool { return t.uncounted }
 func (t *Tracer) Detach() error {
 	t.detaching.Lock()
 	defer t.detaching.Unlock()
-	err := closeAll(t.probes)
+	err := t.closeProbes()
 	t.probes = nil
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -34,9 +35,10 @@ type Settings struct {
 	// Paced says that Records, with a budget, follows Start: where much is traced nothing
 	// is before.
 	Paced bool
-	// Latency, Hurry and Log are those of attach.Options.
+	// Latency, Hurry, Leave and Log are those of attach.Options.
 	Latency time.Duration
 	Hurry   <-chan struct{}
+	Leave   func([]*os.File) error
 	Log     *slog.Logger
 	// Verifier is written all that the kernel's verifier says of programs that it refuses;
 	// nil: nobody wants that.
@@ -45,7 +47,7 @@ type Settings struct {
 
 // Options say how a plan is attached with settings.
 func Options(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (attach.Options, error) {
-	o := attach.Options{Kernel: view, Fallback: s.Fallback, Latency: s.Latency, Hurry: s.Hurry, Log: s.Log,
+	o := attach.Options{Kernel: view, Fallback: s.Fallback, Latency: s.Latency, Hurry: s.Hurry, Leave: s.Leave, Log: s.Log,
 		Settings: bpf.Settings{Filter: s.Filter, Rate: s.Rate, RingSize: s.RingSize, InFlight: s.InFlight, Keys: s.Keys, Tail: s.Tail, Owner: uint8(p.Owner)}}
 	var err error
 	if o.Code, err = CodeOptions(ctx, view, p, s); err != nil || !p.Sessions {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// leaveTime is how long Detach waits for the kernel if there is a hurry.
+const leaveTime = time.Second
+
+// A lasting closer is a link that the kernel may take long to remove. When the last program goes
+// from a function, Linux 6.12 waits for a grace period of RCU tasks, a tenth of a second, and
+// holds a lock meanwhile. Neither threads nor the end of the process make that shorter.
+type lasting interface {
+	closer
+	// again opens the link once more. The kernel removes it when both are closed.
+	again() (*os.File, error)
+}
+
+// A trampolineLink hooks a program at one function.
+type trampolineLink struct{ loadedLink }
+
+func (l trampolineLink) again() (*os.File, error) {
+	raw, ok := l.Link.(interface{ FD() int })
+	if !ok {
+		return nil, fmt.Errorf("%T has no descriptor", l.Link)
+	}
+	return duplicate(raw.FD())
+}
+
+func (l *tracingLink) again() (*os.File, error) { return duplicate(l.fd) }
+
+var _ = []lasting{trampolineLink{}, (*tracingLink)(nil)}
+
+// trampolineLinked is linked for such a link.
+func trampolineLinked(l link.Link, err error) (closer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return trampolineLink{loadedLink{l}}, nil
+}
+
+func duplicate(fd int) (*os.File, error) {
+	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(again), "link"), nil
+}
+
+// closeProbes closes what is attached, as closeAll does. If there is a hurry, what takes the kernel
+// long is left to whom Options.Leave leaves it to.
+func (t *Tracer) closeProbes() error {
+	var errs []error
+	var since time.Time // of the hurry
+	left := t.options.Leave == nil
+	for i, c := range slices.Backward(t.probes) {
+		if !left && t.hurried() {
+			switch {
+			case since.IsZero():
+				since = time.Now()
+			case time.Since(since) > leaveTime:
+				left = true
+				errs = append(errs, t.leave(t.probes[:i+1]))
+			}
+		}
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// leave hands over those of what was opened that last.
+func (t *Tracer) leave(opened []closer) error {
+	var links []*os.File
+	defer func() {
+		for _, l := range links {
+			l.Close() // whoever has it has one of its own
+		}
+	}()
+	for _, c := range opened {
+		if c, ok := c.(lasting); ok {
+			l, err := c.again()
+			if err != nil {
+				return err
+			}
+			links = append(links, l)
+		}
+	}
+	if len(links) == 0 {
+		return nil
+	}
+	return t.options.Leave(links)
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// TestDetachHurry: where somebody waits for the end and the kernel takes long to remove links, the
+// rest of them is left to somebody else. Without a hurry, or with what is soon removed, it is not.
+func TestDetachHurry(t *testing.T) {
+	const long = 150 * time.Millisecond
+	for _, c := range []struct {
+		name        string
+		method      layout.Method
+		hurry       time.Duration // begins so long after detaching does; negative: never
+		lasts       time.Duration // each link
+		left        int           // links
+		least, most time.Duration
+	}{
+		{"hurry", layout.MethodFentry, 0, long, 40 - 7, leaveTime, leaveTime + 2*long},
+		{"one program for both ends", layout.MethodFsession, 0, long, 20 - 7, leaveTime, leaveTime + 2*long},
+		{"later", layout.MethodFentry, 2 * time.Second, long, 40 - 14 - 7, 3 * time.Second, 3*time.Second + 3*long},
+		{"no hurry", layout.MethodFentry, -1, long, 0, 40 * long, 40 * long},
+		{"fast", layout.MethodFentry, 0, time.Millisecond, 0, 40 * time.Millisecond, 40 * time.Millisecond},
+		{"kprobes stay with whoever removes their events", layout.MethodKprobe, 0, long, 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k, left, hurry := newFake(t), 0, make(chan struct{})
+			synctest.Test(t, func(t *testing.T) {
+				leave := func(links []*os.File) error {
+					if left != 0 {
+						t.Error("it is asked again")
+					}
+					left, k.lasts = len(links), 0
+					return nil
+				}
+				tracer, _, err := k.attach(20, bothEnds, c.method, func(o *Options) { o.Hurry, o.Leave = hurry, leave })
+				if err != nil {
+					t.Fatal(err)
+				}
+				k.lasts = c.lasts
+				if c.hurry >= 0 {
+					time.AfterFunc(c.hurry, func() { close(hurry) })
+				}
+				synctest.Wait()
+				begin := time.Now()
+				if err := tracer.Close(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(begin); left != c.left || took < c.least || took > c.most {
+					t.Errorf("%d links are left to another after %v; want %d, and between %v and %v", left, took, c.left, c.least, c.most)
+				}
+			})
+			if len(k.held) != 0 {
+				t.Errorf("still open: %q", k.held)
+			}
+		})
+	}
+}
+
+// TestDetachHurryFails: who cannot leave links to another waits for the kernel, and says why.
+func TestDetachHurryFails(t *testing.T) {
+	k, hurry, no := newFake(t), make(chan struct{}), errors.New("no more processes")
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		tracer, _, err := k.attach(20, bothEnds, layout.MethodFentry, func(o *Options) {
+			o.Hurry, o.Leave = hurry, func([]*os.File) error { asked++; return no }
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.lasts = 100 * time.Millisecond
+		close(hurry)
+		if err := tracer.Close(); !errors.Is(err, no) || asked != 1 {
+			t.Errorf("asked %d times, %v", asked, err)
+		}
+	})
+	if len(k.held) != 0 {
+		t.Errorf("still open: %q", k.held)
+	}
+}
