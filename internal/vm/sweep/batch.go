@@ -36,13 +36,15 @@ type result struct {
 	Memory                memory // when all was detached
 }
 
-// traceBatches traces batches of functions in this machine, each for a time, and detaches
-// them under load. It reads them
-// from in, arrays of names as JSON, and writes a result for each. The kernel is opened once:
+// traceBatches traces batches of functions in this machine, each for a time, under load. It reads
+// them from in, arrays of names as JSON, and writes a result for each. The kernel is opened once:
 // to read its types and symbols takes longer than to trace.
 func traceBatches(in io.Reader, out io.Writer, method layout.Method, long time.Duration) error {
 	kernel, err := tracer.Open()
 	if err != nil {
+		return err
+	}
+	if err := hasten(); err != nil {
 		return err
 	}
 	messages, err := openMessages()
@@ -97,7 +99,7 @@ func (b *batches) trace(names []string, r *result) error {
 	r.Attach += time.Since(begin)
 	switch refused := refusedByName(err); {
 	case err == nil:
-		return errors.Join(b.read(t, r), b.load.on(), b.detach(t, r), b.load.off())
+		return errors.Join(b.read(t, r), b.detach(t, r))
 	case len(refused) > 0:
 		maps.Copy(r.Refused, refused)
 		names = slices.DeleteFunc(names, func(name string) bool { return refused[name] != "" })
@@ -165,10 +167,21 @@ func (b *batches) read(t *tracer.Tracer, r *result) error {
 	return err
 }
 
+// loaded is for how long the load runs while programs are taken off. A guest's CPUs take turns: one
+// that is busy keeps the other waiting for a tenth of a second at each step of patching code.
+const loaded = time.Second
+
+// detach takes all programs off, the first of them under load.
 func (b *batches) detach(t *tracer.Tracer, r *result) error {
 	begin := time.Now()
 	defer func() { r.Detach += time.Since(begin) }()
-	return t.Close()
+	if err := b.load.on(); err != nil {
+		return errors.Join(err, t.Close())
+	}
+	idle := make(chan error, 1)
+	time.AfterFunc(loaded, func() { idle <- b.load.off() })
+	err := t.Close()
+	return errors.Join(err, <-idle)
 }
 
 // refusedByName returns the functions that an error refuses one by one, and why: what a

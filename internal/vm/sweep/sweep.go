@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/vm"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 type options struct {
@@ -69,6 +70,14 @@ func (s *sweep) run(ctx context.Context) error {
 			return err
 		}
 		s.system.Files = append(s.system.Files, program)
+	}
+	if s.method == layout.MethodFentry.String() {
+		modules, err := vm.TestModules(ctx, kernel)
+		if err != nil {
+			return err
+		}
+		s.system.Files = append(s.system.Files, modules...)
+		s.system.Append = append(s.system.Append, restless)
 	}
 	if err := s.load(ctx); err != nil {
 		return err
