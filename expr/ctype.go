@@ -214,11 +214,11 @@ func findMember(t btf.Type, name string, depth int) (btf.Member, btf.Bits, bool)
 	return btf.Member{}, 0, false
 }
 
-// eachMember yields the names that findMember can find, until yield returns false.
-func eachMember(t btf.Type, depth int, yield func(string) bool) bool {
+// eachMember yields the members that findMember can find, until yield returns false.
+func eachMember(t btf.Type, depth int, yield func(btf.Member) bool) bool {
 	ms, _ := members(t)
 	for _, m := range ms {
-		if m.Name != "" && !yield(m.Name) {
+		if m.Name != "" && !yield(m) {
 			return false
 		}
 		if m.Name == "" && depth < maxAnonymous && !eachMember(m.Type, depth+1, yield) {
@@ -229,7 +229,9 @@ func eachMember(t btf.Type, depth int, yield func(string) bool) bool {
 }
 
 func memberNames(t btf.Type) iter.Seq[string] {
-	return func(yield func(string) bool) { eachMember(t, 0, yield) }
+	return func(yield func(string) bool) {
+		eachMember(t, 0, func(m btf.Member) bool { return yield(m.Name) })
+	}
 }
 
 // typeName spells a type for an error message.

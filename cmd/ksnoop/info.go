@@ -46,7 +46,12 @@ parameters of system calls and the fields of tracepoints ("syscall:openat",
 			}
 			return f.run(args, c.OutOrStdout(), c.ErrOrStderr())
 		},
-		ValidArgsFunction: completeFunctions,
+		ValidArgsFunction: func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+			if f.types {
+				return completeType(&f.kernel, text)
+			}
+			return completeSpec(&f.kernel, &f.symbols, true)(c, args, text)
+		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false

@@ -25,10 +25,9 @@ var writeManPages = flag.Bool("man", false, "write the man pages in docs/man")
 func TestManPages(t *testing.T) {
 	const dir = "../../docs/man"
 	root := newRootCommand(new(int))
-	root.InitDefaultCompletionCmd()
 	want := map[string][]byte{}
 	for _, c := range append(root.Commands(), root) {
-		if c.Name() != "help" && c.Name() != "completion" {
+		if c.Name() != "help" && !c.Hidden {
 			name, page := manPage(c)
 			want[name] = page
 		}
@@ -112,9 +111,11 @@ func manPage(c *cobra.Command) (name string, page []byte) {
 		}
 	}
 	b.WriteString("\n# SEE ALSO\n")
-	for i, other := range c.Root().Commands() {
-		if other.Name() != "help" && other.Name() != "completion" {
-			fmt.Fprintf(&b, "%s**ksnoop-%s**(1)", map[bool]string{true: ", "}[i > 0], other.Name())
+	separator := ""
+	for _, other := range c.Root().Commands() {
+		if other.Name() != "help" && !other.Hidden {
+			fmt.Fprintf(&b, "%s**ksnoop-%s**(1)", separator, other.Name())
+			separator = ", "
 		}
 	}
 	return name + ".1", md2man.Render(append(b.Bytes(), '\n'))

@@ -56,6 +56,12 @@ With --batch, lines "TYPE HEX" are read, and one value is printed for each.`),
   ksnoop print --json --offset 64 'struct list_head[2]' core.bin
   xxd -p packet.bin | ksnoop print --hex --compact 'struct iphdr'
   ksnoop print 'struct task_struct' --diff before.bin after.bin`,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 || f.batch {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return completeType(&f.source, text)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			p := printing{flags: &f, in: c.InOrStdin(), out: c.OutOrStdout(), notes: c.ErrOrStderr()}
 			if err := f.check(args); err != nil {

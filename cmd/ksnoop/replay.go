@@ -52,6 +52,7 @@ without parentheses shows all that was recorded of a function.`),
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(c, args)
 		},
+		ValidArgsFunction: completeReplay,
 	}
 	flags := c.Flags()
 	f.all = flags

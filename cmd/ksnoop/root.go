@@ -37,6 +37,7 @@ printed, each call with its result. SPECs beside -e add values to calls:
 
 "ksnoop SPEC" is short for "ksnoop trace SPEC".`)
 	root.Example = "" // that of trace
+	root.ValidArgsFunction = commandsFirst(root.ValidArgsFunction)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()
 	root.Flags().BoolP("version", "V", false, "print the version")
@@ -44,6 +45,8 @@ printed, each call with its result. SPECs beside -e add values to calls:
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c.Flags(), flagError(err))} })
 	trace := newTraceCommand(status)
 	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
+	root.AddCommand(newCompletionCommand(), newLineCommand(func() *cobra.Command { return newRootCommand(new(int)) }))
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newTopics()...)
 	setUsage(root)
 	root.SuggestionsMinimumDistance = 2 // two neighbours swapped

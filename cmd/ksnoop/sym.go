@@ -52,7 +52,7 @@ the first section of code that is large enough.`),
 		RunE: func(c *cobra.Command, args []string) error {
 			return f.run(args, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
-		ValidArgsFunction: completeFunctions,
+		ValidArgsFunction: completeSpec(new(kernelFlags), &f.kernel, true),
 	}
 	flags := c.Flags()
 	flags.SortFlags = false

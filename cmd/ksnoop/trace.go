@@ -103,7 +103,7 @@ func newTraceCommand(status *int) *cobra.Command {
 			f.sayUnread(c.ErrOrStderr())
 			return nil
 		},
-		ValidArgsFunction: completeFunctions,
+		ValidArgsFunction: completeSpec(&f.kernel, &f.symbols, false),
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
@@ -133,6 +133,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	f.symbols.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why; in stacks of sessions, show addresses")
 	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs and all that the verifier says")
+	f.completeSpecFlags(c)
 	return c
 }
 

@@ -82,7 +82,7 @@ func TestHelpExamples(t *testing.T) {
 }
 
 // redirected matches the file that a line takes or makes.
-var redirected = regexp.MustCompile(` [<>] ?[\w.]+$`)
+var redirected = regexp.MustCompile(` [<>] ?[\w./~-]+$`)
 
 // understood checks a line of a shell: its options, and its SPECs.
 func understood(t *testing.T, line string) {

@@ -221,6 +221,9 @@ func parseBlacklist(r io.Reader) (functionSet, error) {
 
 // open opens a file that says what the kernel can do. give and missing are for the error.
 func (v *View) open(file, give, missing string) (fs.File, error) {
+	if v.root == nil {
+		return nil, errNoKernel
+	}
 	f, err := v.root.Open(file)
 	if err != nil {
 		return nil, access(file, give, missing, err)

@@ -19,9 +19,13 @@ type rawBTF struct {
 	little  bool
 	types   []byte
 	strings []byte
-	base    *rawBTF // of split BTF, else nil
-	count   uint32  // number of types, including those of base and void
+	base    *rawBTF  // of split BTF, else nil
+	count   uint32   // number of types, including those of base and void
+	marks   []uint32 // where every markEvery-th of the blob's own types begins
 }
+
+// markEvery is how many types are passed at most to find one by its ID.
+const markEvery = 64
 
 // A rawType is the header of a type. Its data is part of the blob.
 type rawType struct {
@@ -51,6 +55,7 @@ const (
 	kindFuncProto = 13
 	kindVar       = 14
 	kindDatasec   = 15
+	kindFloat     = 16
 	kindDeclTag   = 17
 	kindTypeTag   = 18
 	kindEnum64    = 19
@@ -105,11 +110,16 @@ func parseBTF(data []byte, base *rawBTF) (*rawBTF, error) {
 	}
 	r.base = base
 	r.count = r.firstID()
-	for _, err := range r.all() {
+	pos := uint32(0)
+	for t, err := range r.all() {
 		if err != nil {
 			return nil, fmt.Errorf("reading BTF: type %d: %w", r.count, err)
 		}
+		if (r.count-r.firstID())%markEvery == 0 {
+			r.marks = append(r.marks, pos)
+		}
 		r.count++
+		pos += uint32(typeHeader + len(t.data))
 	}
 	return r, nil
 }
@@ -194,6 +204,23 @@ func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
 	t.ref, t.flag = r.uint32(b[8:]), info>>31 != 0
 	t.data = b[typeHeader:n]
 	return t, n, nil
+}
+
+// byID returns the header of one of the blob's own types.
+func (r *rawBTF) byID(id uint32) (t rawType, ok bool) {
+	i := id - r.firstID() // more than there are if it is smaller
+	if i/markEvery >= uint32(len(r.marks)) || id >= r.count {
+		return t, false
+	}
+	rest := r.types[r.marks[i/markEvery]:]
+	for range i % markEvery {
+		info := r.uint32(rest[4:])
+		kind := info >> 24 & 0x1f
+		rest = rest[typeHeader+extra[kind].fixed+extra[kind].each*int(info&0xffff):]
+	}
+	t, _, err := r.header(rest)
+	t.id = id
+	return t, err == nil
 }
 
 // text returns the string at an offset, or nil.

@@ -75,14 +75,7 @@ func (v *View) SyscallParams(function, arch string) []Field {
 	if !ok {
 		return nil
 	}
-	fields, err := v.format("syscalls", "sys_enter_"+name)
-	switch {
-	case err != nil:
-		return nil
-	case fields == nil:
-		return []Field{} // it has no parameters
-	}
-	return fields
+	return v.SyscallFields(name)
 }
 
 // SyscallNames returns the names of all system calls.

@@ -11,6 +11,17 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
+// Declared returns what a SPEC can name where a function, or a hook that is reached through it, is
+// traced. types looks types up.
+func Declared(f kernel.Function, h Hook, types expr.Types, arch string) (*expr.Scope, error) {
+	if err := h.check(f); err != nil {
+		return nil, err
+	}
+	scope := &expr.Scope{Func: f.Name, Types: types}
+	(&Probe{Func: f, Hook: h}).declare(scope, arch)
+	return scope, nil
+}
+
 // declare declares the parameters and the result of a hook, and where they are.
 func (p *Probe) declare(scope *expr.Scope, arch string) {
 	switch p.Hook.Kind {
