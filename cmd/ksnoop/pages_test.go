@@ -67,6 +67,9 @@ func TestPagesUnderstood(t *testing.T) {
 		for _, b := range p.Blocks {
 			for _, c := range b.Commands {
 				line := strings.TrimPrefix(strings.TrimPrefix(c.Text, "sudo "), "./")
+				if strings.Contains(line, "<TAB>") {
+					continue // unfinished: TestShells types such lines
+				}
 				if strings.HasPrefix(line, "ksnoop ") && !strings.ContainsAny(line, "[|;…") {
 					t.Run(p.Name, func(t *testing.T) { understood(t, line) })
 				}
