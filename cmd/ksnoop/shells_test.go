@@ -85,8 +85,11 @@ func typing(t *testing.T, name string) *typist {
 	link("../../internal/completion/testdata/vmlinux-6.12.btf", "types.btf")
 	link("../../testdata/calls.ks", "calls.ks")
 	rc := filepath.Join(dir, shell.file)
-	if err := os.MkdirAll(filepath.Dir(rc), 0o755); err != nil {
-		t.Fatal(err)
+	// A fish without the second folder fills it from all man pages, in the background.
+	for _, folder := range []string{filepath.Dir(rc), filepath.Join(dir, "fish/generated_completions")} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(rc, []byte(shell.script), 0o644); err != nil {
 		t.Fatal(err)
