@@ -69,6 +69,7 @@ const (
 	LostKey       = Counter(engineCounterLOST_KEY)        // no room for another key
 	LostRow       = Counter(engineCounterLOST_ROW)        // the row was being changed
 	LostKeptStack = Counter(engineCounterLOST_KEPT_STACK) // no room for another stack; the call was added up without it
+	LostPath      = Counter(engineCounterLOST_PATH)       // no room for the way of another call
 	Counters      = Counter(engineCounterCOUNTERS)        // how many there are
 )
 

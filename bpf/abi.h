@@ -105,7 +105,8 @@ enum counter {
 	LOST_KEY = 24, /* calls not added up: no room for another key */
 	LOST_ROW = 25, /* calls not added up: a program below this one was changing the same row */
 	LOST_KEPT_STACK = 26, /* keys without their stack: no room for another one */
-	COUNTERS = 27,
+	LOST_PATH = 27, /* calls whose way was not recorded: no room for another one */
+	COUNTERS = 28,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */
@@ -125,6 +126,7 @@ enum section_kind {
 	SECTION_STACK = 1,	/* addresses in the kernel, innermost first */
 	SECTION_USER_STACK = 2, /* the same in user space */
 	SECTION_BRANCHES = 3,	/* struct perf_branch_entry, newest first */
+	SECTION_PATH = 4,	/* struct path_head, struct path_step: path.h */
 };
 
 enum section_flag {
@@ -138,6 +140,7 @@ enum take {
 	TAKE_STACKS = 1,
 	TAKE_BRANCHES = 2,
 	TAKE_CALLER = 4, /* add the caller from the link register: the stack lacks it */
+	TAKE_PATH = 8,
 	TAKE_SHIFT = 8,
 };
 
@@ -182,6 +185,66 @@ struct scratch {
 	__u64 busy; /* it is in use */
 	struct event event;
 	struct section tail[];
+};
+
+/* ---- ways through functions: path.h ---- */
+
+enum path_limit {
+	PATH_STEPS = 256, /* of all calls of a stack that are open, a power of two */
+	PATH_DEPTH = 8,   /* such calls, a power of two */
+	PATH_UNREADABLE = 1, /* flag: the first value could not be read; shifted by 1, the second */
+};
+
+/* A value that a jump depends on: a register or, with memory, what is at an address. */
+struct path_operand {
+	__u8 base; /* words of pt_regs; 255: none */
+	__u8 index;
+	__u8 scale;
+	__u8 size; /* bytes */
+	__u32 memory;
+	__s64 disp;
+};
+
+/* A probe on the way. */
+struct path_site {
+	__u32 probe; /* whose function it is in */
+	__u32 index; /* among the sites of the function */
+	__u32 word;  /* of pt_regs, which decides */
+	__u32 pad;
+	struct path_operand operand[2];
+};
+
+/* What a probe has seen. */
+struct path_step {
+	__u32 site;
+	__u32 flags; /* PATH_UNREADABLE */
+	__u64 word;
+	__u64 value[2];
+};
+
+/* The steps of a call. If there were more than there was room for, the first half of the room
+ * has the first, and the other half the last, as a ring. */
+struct path_head {
+	__u32 count;
+	__u32 room;
+};
+
+/* A call that is open. */
+struct path_mark {
+	__u64 sp; /* its stack pointer at entry */
+	__u32 probe;
+	__u32 first; /* its first step */
+	__u32 count;
+	__u32 wanted; /* its steps are kept */
+};
+
+/* The calls of one stack that are open, and their steps. */
+struct path {
+	__u64 stack; /* whose it is; 0: free */
+	__u32 depth; /* marks */
+	__u32 pad;
+	struct path_mark mark[PATH_DEPTH];
+	struct path_step step[PATH_STEPS];
 };
 
 /* ---- calls in flight: stash.h ---- */

@@ -40,6 +40,7 @@ struct {
 
 #include "pidns.h"
 #include "loss.h"
+#include "path.h"
 #include "stash.h"
 #include "control.h"
 
@@ -136,6 +137,8 @@ union abi_only {
 	enum list_limit list_limit;
 	enum guard_limit guard_limit;
 	enum table_limit table_limit;
+	enum path_limit path_limit;
+	struct path_head path_head;
 	enum func_bit func_bit;
 	enum error_class error_class;
 	enum call_flag call_flag;
@@ -190,6 +193,9 @@ int library(void *ctx)
 		ks_finish_list(ctx, f, 0, 0);
 		ks_free(f);
 	}
+	ks_enter_path(1);
+	ks_open_path(1, 2);
+	ks_leave_path(1);
 	return 0;
 }
 

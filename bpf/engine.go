@@ -31,6 +31,7 @@ type Settings struct {
 	Sites    uint32 // how many functions MapSites is to hold
 	Lists    uint32 // how many probes MapLists is to hold; 0: it is not used
 	Tail     Tail
+	Paths    Paths // ways through functions
 	// Untyped says that the kernel's BTF cannot be seen: programs use helpers instead of plain
 	// loads. There are no sessions then.
 	Untyped bool
@@ -139,7 +140,10 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	spec.Maps[MapEvents].MaxEntries = s.RingSize
 	spec.Maps[MapSites].MaxEntries = max(s.Sites, 1)
 	spec.Maps[MapLists].MaxEntries = max(s.Lists, 1)
-	buffer := s.Tail.size()
+	if err := s.Paths.set(spec); err != nil {
+		return nil, err
+	}
+	buffer := s.Tail.size(s.Paths.size())
 	if s.KeptStacks {
 		buffer = max(buffer, scratchOfStack)
 	}

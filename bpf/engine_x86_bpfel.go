@@ -160,7 +160,8 @@ const (
 	engineCounterLOST_KEY        engineCounter = 24
 	engineCounterLOST_ROW        engineCounter = 25
 	engineCounterLOST_KEPT_STACK engineCounter = 26
-	engineCounterCOUNTERS        engineCounter = 27
+	engineCounterLOST_PATH       engineCounter = 27
+	engineCounterCOUNTERS        engineCounter = 28
 )
 
 type engineErrorClass uint32
@@ -374,6 +375,59 @@ type engineOwner struct {
 	Cgroup uint64
 }
 
+type enginePath struct {
+	_     structs.HostLayout
+	Stack uint64
+	Depth uint32
+	Pad   uint32
+	Mark  [8]struct {
+		_      structs.HostLayout
+		Sp     uint64
+		Probe  uint32
+		First  uint32
+		Count  uint32
+		Wanted uint32
+	}
+	Step [256]struct {
+		_     structs.HostLayout
+		Site  uint32
+		Flags uint32
+		Word  uint64
+		Value [2]uint64
+	}
+}
+
+type enginePathHead struct {
+	_     structs.HostLayout
+	Count uint32
+	Room  uint32
+}
+
+type enginePathLimit uint32
+
+const (
+	enginePathLimitPATH_STEPS      enginePathLimit = 256
+	enginePathLimitPATH_DEPTH      enginePathLimit = 8
+	enginePathLimitPATH_UNREADABLE enginePathLimit = 1
+)
+
+type enginePathSite struct {
+	_       structs.HostLayout
+	Probe   uint32
+	Index   uint32
+	Word    uint32
+	Pad     uint32
+	Operand [2]struct {
+		_      structs.HostLayout
+		Base   uint8
+		Index  uint8
+		Scale  uint8
+		Size   uint8
+		Memory uint32
+		Disp   int64
+	}
+}
+
 type enginePerfBranchEntry struct {
 	_     structs.HostLayout
 	From  uint64
@@ -445,6 +499,7 @@ const (
 	engineSectionKindSECTION_STACK      engineSectionKind = 1
 	engineSectionKindSECTION_USER_STACK engineSectionKind = 2
 	engineSectionKindSECTION_BRANCHES   engineSectionKind = 3
+	engineSectionKindSECTION_PATH       engineSectionKind = 4
 )
 
 type engineSession struct {
@@ -664,6 +719,7 @@ const (
 	engineTakeTAKE_STACKS   engineTake = 1
 	engineTakeTAKE_BRANCHES engineTake = 2
 	engineTakeTAKE_CALLER   engineTake = 4
+	engineTakeTAKE_PATH     engineTake = 8
 	engineTakeTAKE_SHIFT    engineTake = 8
 )
 
@@ -709,12 +765,15 @@ const (
 	engineMapFarFrames       = "far_frames"
 	engineMapInterrupts      = "interrupts"
 	engineMapLists           = "lists"
+	engineMapPathSites       = "path_sites"
+	engineMapPaths           = "paths"
 	engineMapScratches       = "scratches"
 	engineMapSessions        = "sessions"
 	engineMapSites           = "sites"
 	engineMapStacks          = "stacks"
 	engineProgLibrary        = "library"
 	engineProgListPids       = "list_pids"
+	engineProgPathStep       = "path_step"
 	engineProgProcessFork    = "process_fork"
 	engineProgProcessFree    = "process_free"
 	engineProgSessionExit    = "session_exit"
@@ -742,6 +801,8 @@ const (
 	engineVarNotComms        = "not_comms"
 	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
+	engineVarPathMask        = "path_mask"
+	engineVarPathsOpen       = "paths_open"
 	engineVarPidNamespace    = "pid_namespace"
 	engineVarRateLimit       = "rate_limit"
 	engineVarRowsHalf        = "rows_half"
@@ -806,6 +867,7 @@ type engineSpecs struct {
 type engineProgramSpecs struct {
 	Library        *ebpf.ProgramSpec `ebpf:"library"`
 	ListPids       *ebpf.ProgramSpec `ebpf:"list_pids"`
+	PathStep       *ebpf.ProgramSpec `ebpf:"path_step"`
 	ProcessFork    *ebpf.ProgramSpec `ebpf:"process_fork"`
 	ProcessFree    *ebpf.ProgramSpec `ebpf:"process_free"`
 	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
@@ -829,6 +891,8 @@ type engineMapSpecs struct {
 	FarFrames  *ebpf.MapSpec `ebpf:"far_frames"`
 	Interrupts *ebpf.MapSpec `ebpf:"interrupts"`
 	Lists      *ebpf.MapSpec `ebpf:"lists"`
+	PathSites  *ebpf.MapSpec `ebpf:"path_sites"`
+	Paths      *ebpf.MapSpec `ebpf:"paths"`
 	Scratches  *ebpf.MapSpec `ebpf:"scratches"`
 	Sessions   *ebpf.MapSpec `ebpf:"sessions"`
 	Sites      *ebpf.MapSpec `ebpf:"sites"`
@@ -858,6 +922,8 @@ type engineVariableSpecs struct {
 	NotComms      *ebpf.VariableSpec `ebpf:"not_comms"`
 	Nothing       *ebpf.VariableSpec `ebpf:"nothing"`
 	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
+	PathMask      *ebpf.VariableSpec `ebpf:"path_mask"`
+	PathsOpen     *ebpf.VariableSpec `ebpf:"paths_open"`
 	PidNamespace  *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	RateLimit     *ebpf.VariableSpec `ebpf:"rate_limit"`
 	RowsHalf      *ebpf.VariableSpec `ebpf:"rows_half"`
@@ -907,6 +973,8 @@ type engineMaps struct {
 	FarFrames  *ebpf.Map `ebpf:"far_frames"`
 	Interrupts *ebpf.Map `ebpf:"interrupts"`
 	Lists      *ebpf.Map `ebpf:"lists"`
+	PathSites  *ebpf.Map `ebpf:"path_sites"`
+	Paths      *ebpf.Map `ebpf:"paths"`
 	Scratches  *ebpf.Map `ebpf:"scratches"`
 	Sessions   *ebpf.Map `ebpf:"sessions"`
 	Sites      *ebpf.Map `ebpf:"sites"`
@@ -924,6 +992,8 @@ func (m *engineMaps) Close() error {
 		m.FarFrames,
 		m.Interrupts,
 		m.Lists,
+		m.PathSites,
+		m.Paths,
 		m.Scratches,
 		m.Sessions,
 		m.Sites,
@@ -954,6 +1024,8 @@ type engineVariables struct {
 	NotComms      *ebpf.Variable `ebpf:"not_comms"`
 	Nothing       *ebpf.Variable `ebpf:"nothing"`
 	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`
+	PathMask      *ebpf.Variable `ebpf:"path_mask"`
+	PathsOpen     *ebpf.Variable `ebpf:"paths_open"`
 	PidNamespace  *ebpf.Variable `ebpf:"pid_namespace"`
 	RateLimit     *ebpf.Variable `ebpf:"rate_limit"`
 	RowsHalf      *ebpf.Variable `ebpf:"rows_half"`
@@ -980,6 +1052,7 @@ type engineVariables struct {
 type enginePrograms struct {
 	Library        *ebpf.Program `ebpf:"library"`
 	ListPids       *ebpf.Program `ebpf:"list_pids"`
+	PathStep       *ebpf.Program `ebpf:"path_step"`
 	ProcessFork    *ebpf.Program `ebpf:"process_fork"`
 	ProcessFree    *ebpf.Program `ebpf:"process_free"`
 	SessionExit    *ebpf.Program `ebpf:"session_exit"`
@@ -994,6 +1067,7 @@ func (p *enginePrograms) Close() error {
 	return _EngineClose(
 		p.Library,
 		p.ListPids,
+		p.PathStep,
 		p.ProcessFork,
 		p.ProcessFree,
 		p.SessionExit,

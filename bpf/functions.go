@@ -209,6 +209,29 @@ const (
 	// Callers: shared return programs of calls whose values are listed, as of FuncFinish.
 	FuncFinishList = "ks_finish_list"
 
+	// FuncEnterPath marks a call of a function with sites, so that what it passes is not taken for
+	// the way of a call that it is made in. It returns 0.
+	//
+	//	int ks_enter_path(__u64 sp)
+	//
+	// sp is the stack pointer at the first instruction.
+	//
+	// Callers: entry programs of calls by kprobes whose ways are wanted, before all predicates.
+	FuncEnterPath = "ks_enter_path"
+	// FuncOpenPath has what a call passes kept. It returns 0. If there is no room, the call is counted
+	// as LostPath.
+	//
+	//	int ks_open_path(__u64 sp, __u32 probe)
+	//
+	// Callers: as of FuncEnterPath, for a call that is wanted.
+	FuncOpenPath = "ks_open_path"
+	// FuncLeavePath forgets the call, wanted or not. It returns 0.
+	//
+	//	int ks_leave_path(__u64 sp)
+	//
+	// Callers: return programs of such calls, last.
+	FuncLeavePath = "ks_leave_path"
+
 	// FuncCast returns p as a pointer to an object of the kernel that plain loads may read.
 	//
 	//	void *ks_cast(void *p, __u32 type)

@@ -278,6 +278,7 @@ int stash_exit(__u64 *ctx)
 	__u64 block = number((__u64)ctx) & ~(STACK_SIZE - 1ULL);
 	__u32 count = group_mask + 1;
 
+	forget_path(block);
 	for (__u32 i = 0; i < count; i++)
 		free_of_block(home_at(((__u32)block >> home_shift) + i), block);
 	if (!stash->far)

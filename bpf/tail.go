@@ -18,6 +18,7 @@ const (
 	TakeStacks   = Take(engineTakeTAKE_STACKS)
 	TakeBranches = Take(engineTakeTAKE_BRANCHES)
 	TakeCaller   = Take(engineTakeTAKE_CALLER)
+	TakePath     = Take(engineTakeTAKE_PATH)
 	takeShift    = engineTakeTAKE_SHIFT
 )
 
@@ -54,12 +55,13 @@ const (
 	sectionSize   = int(unsafe.Sizeof(engineSection{})) // of its header
 )
 
-// size is the size of a buffer for a record with the tail, 0 if there is no tail.
-func (t *Tail) size() uint32 {
-	if t.Stack == 0 && t.UserStack == 0 && !t.Branches {
+// size is the size of a buffer for a record with the tail, of which path bytes are for ways; 0 if
+// there is no tail.
+func (t *Tail) size(path uint32) uint32 {
+	if t.Stack == 0 && t.UserStack == 0 && !t.Branches && path == 0 {
 		return 0
 	}
-	n := uint32(unsafe.Sizeof(engineScratch{})) + t.Data
+	n := uint32(unsafe.Sizeof(engineScratch{})) + t.Data + path
 	n += 2*uint32(sectionSize) + addressSize*(t.Stack+t.UserStack)
 	return n + uint32(sectionSize+MaxBranches*BranchSize)
 }
@@ -128,6 +130,7 @@ const (
 	SectionStack     = SectionKind(engineSectionKindSECTION_STACK)      // addresses in the kernel, innermost first
 	SectionUserStack = SectionKind(engineSectionKindSECTION_USER_STACK) // the same in user space
 	SectionBranches  = SectionKind(engineSectionKindSECTION_BRANCHES)   // branch records, newest first
+	SectionPath      = SectionKind(engineSectionKindSECTION_PATH)       // steps of a way, see AppendPath
 )
 
 // A Section is one part of a record's tail.
@@ -151,6 +154,8 @@ func (k SectionKind) unit() int {
 		return addressSize
 	case SectionBranches:
 		return BranchSize
+	case SectionPath:
+		return addressSize // which the sizes of its head and of a step are multiples of
 	}
 	return 0
 }

@@ -146,6 +146,8 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 	}
 	if (what & TAKE_BRANCHES)
 		at = add_branches(&s->event, at, s->event.cpu, ticket);
+	if (path_mask && what & TAKE_PATH)
+		at = add_path(ctx, &s->event, at);
 	if (s->event.faults)
 		ks_count(UNREADABLE);
 	if (mark_due)

@@ -21,6 +21,9 @@ func entryProgram(a *assembler) {
 	if a.target.told != nil {
 		a.unlessReturn()
 	}
+	if p.Path() {
+		a.enterPath()
+	}
 	rest := a.begin(p.Entry.Predicates)
 	if p.Stashed && a.inPlace() && p.Entry.Record == nil {
 		a.lightly(false, func() {
@@ -48,6 +51,9 @@ func entryProgram(a *assembler) {
 		a.lightly(false, func() { a.storeCookie(c) })
 	case p.Stashed:
 		a.keep()
+	}
+	if p.Path() {
+		a.openPath()
 	}
 	if p.Stashed && a.inPlace() {
 		a.forget()
@@ -133,6 +139,9 @@ func returnProgram(a *assembler) {
 		a.finish()
 		return
 	}
+	if p.Path() {
+		a.keepContext() // leavePath needs it, wherever it is reached from
+	}
 	// No engine call is needed to find a frame in place, so the switch is tested after
 	// that.
 	late := a.inPlace() && !a.hasTicket()
@@ -165,6 +174,9 @@ func returnProgram(a *assembler) {
 	a.free()
 	a.exits = missed
 	a.leave()
+	if p.Path() {
+		a.leavePath()
+	}
 	a.say("done")
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 	far()

@@ -135,6 +135,7 @@ var listings = []struct {
 	{"kprobe-members", "send(it->pos > 5, it->flags)", layout.MethodKprobe, plain},
 	{"kprobe-cast", "send(it->pos > 5, it->flags)", layout.MethodKprobe, casting},
 	{"kprobe-return", "send(return < count)", layout.MethodKprobe, plain},
+	{"kprobe-path", "send(path(), return < 0)", layout.MethodKprobe, plain},
 	{"kprobe-text", `send(it->name == "eth0")`, layout.MethodKprobe, plain},
 	{"kprobe-glob", `send(it->name ~ "*th*")`, layout.MethodKprobe, plain},
 	{"kprobe-prefix", `send(str(it->path) ~ "/dev/*")`, layout.MethodKprobe, plain},

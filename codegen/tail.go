@@ -29,6 +29,9 @@ func takes(p *layout.Probe, t Options, phase expr.Phase) bpf.Take {
 	if t.Branches && (phase == expr.AtReturn && atReturn || atEntry && !atReturn) {
 		take |= bpf.TakeBranches
 	}
+	if p.Path() && phase == expr.AtReturn {
+		take |= bpf.TakePath
+	}
 	return take
 }
 

@@ -62,6 +62,8 @@ type checker struct {
 	at    Phase // set inside entry() or exit()
 	errs  []*Error
 	top   Expr // the item being checked
+	// pathSeen says that path() is among the items before.
+	pathSeen bool
 	// doubts are held back until the end: next to errors they would only distract.
 	doubts []*Error
 }
@@ -109,6 +111,10 @@ func (c *checker) item(x Expr) (Item, bool) {
 			it.Aggregation, it.Phase = g, g.Phase()
 		}
 		return it, ok
+	}
+	if call, ok := top.(*Call); ok && call.Func.Name == pathFunction {
+		it.Path = c.path(call)
+		return it, it.Path
 	}
 	if !isPredicate(top) {
 		if call, ok := top.(*Call); ok && call.Func.Name == "diff" {

@@ -328,7 +328,7 @@ func (c *checker) onlyAggregations(items []Item) {
 		it := &items[i]
 		if it.Predicate == nil && it.Aggregation == nil {
 			hint := ""
-			if text := c.text[it.Pos.Start:it.Pos.End]; !strings.HasPrefix(text, "diff") {
+			if text := c.text[it.Pos.Start:it.Pos.End]; !strings.HasPrefix(text, "diff") && !it.Path {
 				hint = "put it in brackets as a key: " + shortened(first+"["+text+"]")
 			}
 			c.fault(CodeType, it.Pos, hint, "a SPEC that adds calls up shows no values of single calls")

@@ -48,6 +48,9 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	if _, adds := aggregators[x.Func.Name]; adds {
 		return c.fault(CodeType, x.Pos, "write it as an item of its own", "%s() adds calls up, it has no value in any of them", x.Func.Name)
 	}
+	if x.Func.Name == pathFunction {
+		return c.fault(CodeType, x.Pos, "write it as an item of its own", "path() shows the way of a call, it has no value")
+	}
 	n, ok := functions[x.Func.Name]
 	if !ok {
 		return c.fault(CodeUnknownFunc, x.Func.Pos, functionHint(x.Func.Name), "there is no function %q", x.Func.Name)

@@ -14,6 +14,8 @@ type Item struct {
 	// Captures are the values that the item shows, in the order of the text. None are shown beside
 	// an aggregation.
 	Captures []Capture
+	// Path is set for path(), which shows the way that a call has taken. It has no captures.
+	Path bool
 	// Aggregation is set for an item that adds calls up. It has neither Predicate nor Captures.
 	Aggregation *Aggregation
 }

@@ -29,11 +29,15 @@ func (p *Probe) Lay() error {
 	if p.Aggregates() {
 		return p.layAggregations()
 	}
-	p.Joined = p.decidedAtReturn()
-	if p.Joined {
-		return p.layJoined()
+	p.Joined = p.decidedAtReturn() || p.Path()
+	if !p.Joined {
+		return p.laySplit()
 	}
-	return p.laySplit()
+	err := p.layJoined()
+	if p.Path() && p.Entry == nil { // where the way begins
+		p.Entry, p.Stashed = &Half{}, true
+	}
+	return err
 }
 
 // laySession lays out a record that stays with the call while it is in flight. Both halves

@@ -77,6 +77,11 @@ func (p *Probe) IsCall() bool {
 // HasItems reports whether the SPEC has predicates or captures.
 func (p *Probe) HasItems() bool { return len(p.Items) > 0 }
 
+// Path reports whether the way that calls take is wanted.
+func (p *Probe) Path() bool {
+	return slices.ContainsFunc(p.Items, func(it expr.Item) bool { return it.Path })
+}
+
 // Conditional reports whether calls must satisfy predicates.
 func (p *Probe) Conditional() bool {
 	return slices.ContainsFunc(p.Items, func(it expr.Item) bool { return it.Predicate != nil })

@@ -133,7 +133,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	}
 	t.picture = picture{compact: f.compact, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, BootID: origin.BootID, Writer: version(), Options: origin.Options}}
 	if !t.plan.Sessions {
-		tails, err := f.tail.open(t.kernel, &f.symbols, summary.Of(t.plan).HaveStacks(), t.stderr)
+		tails, err := f.tail.open(t.kernel, &f.symbols, summary.Of(t.plan).HaveStacks(), t.plan.Paths(), t.stderr)
 		if err != nil {
 			return err
 		}

@@ -38,9 +38,10 @@ func (f *tailFlags) set(t *bpf.Tail) {
 }
 
 // open returns what prints tails; nil if there will be none. names is what to
-// tell about addresses, and is to be closed afterwards. keys says that keys of tables are stacks.
-func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys bool, stderr io.Writer) (*output.Tails, error) {
-	if !f.stacks() && f.branches.recorder == nil && !keys {
+// tell about addresses, and is to be closed afterwards. keys says that keys of tables are stacks,
+// paths that the ways of calls are wanted.
+func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys, paths bool, stderr io.Writer) (*output.Tails, error) {
+	if !f.stacks() && f.branches.recorder == nil && !keys && !paths {
 		return nil, nil
 	}
 	root := os.DirFS("/")
@@ -52,7 +53,7 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys bool, stder
 		}
 		return users.Process(pid, tid, comm)
 	}
-	if !f.stack && !f.caller && f.branches.recorder == nil { // nothing that debug info could say more of
+	if !f.stack && !f.caller && !paths && f.branches.recorder == nil { // nothing that debug info could say more of
 		r := symbols.New(view, nil, symbols.LevelNone)
 		return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
 	}

@@ -41,6 +41,7 @@ type traceFlags struct {
 	verbose  bool
 	debug    bool
 	explain  bool
+	yes      bool // however much is probed
 	join     bool
 	inlined  bool
 	compact  bool
@@ -129,6 +130,7 @@ func newTraceCommand(status *int) *cobra.Command {
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
 	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for so many calls whose return is awaited (`N`; default: by the memory there is, --debug tells)")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
+	flags.BoolVar(&f.yes, "yes", false, "also probe functions for path() that have more than 500 blocks of code")
 	f.kernel.add(flags)
 	f.symbols.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why; in stacks of sessions, show addresses")
@@ -179,6 +181,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	if f.dryRun == dryRunLoad {
 		return t.dryRun(stdout)
+	}
+	if err := t.readWays(); err != nil {
+		return err
 	}
 	if err := f.tail.branches.record(f.tail.stacks() || t.plan.Sessions, stderr); err != nil {
 		return err

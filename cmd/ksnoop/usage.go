@@ -26,7 +26,7 @@ var flagGroups = map[string][]flagGroup{
 		{"What to show", "stack caller ustack lbr lbr-max unfiltered compact join summary every keys symbolize color redact types-only"},
 		{"Sessions", "entry allow preset trace capture-args only-errors except-errors longer success interim inject live hung args args-width no-stack full-stacks sessions"},
 		{"Output", "format output record print force full rotate keep flight trigger expect stats json-strings weight latency"},
-		{"Attaching", "attach kprobes kprobe-multi fentries max-cpu ringbuf in-flight btf base vmlinux"},
+		{"Attaching", "attach yes kprobes kprobe-multi fentries max-cpu ringbuf in-flight btf base vmlinux"},
 		{"Debugging", "dry-run explain verbose debug"},
 	},
 	"replay": {

@@ -57,9 +57,7 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		}
 		return nil, failed
 	}
-	t.events++
-	// The kernel takes definitions of one name for those of one event, and a process may have several tracers.
-	ev := &event{fsys: fsys, dir: dir, name: fmt.Sprintf("%s/%s%d_%s", t.eventGroup(), [...]string{"entry", "return"}[e], t.events, rand.Text()[:nonce])}
+	ev := t.newEvent(dir, [...]string{"entry", "return"}[e])
 	bad := ev.define(file, probes, e, base.Addr)
 	failed = append(failed, bad...)
 	probes = without(probes, bad)
@@ -75,6 +73,13 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		return nil, failed
 	}
 	return []closer{ev, l}, failed // closed in reverse order
+}
+
+// newEvent names an event of tracefs, which is in the folder dir. The kernel takes definitions of
+// one name for those of one event, and a process may have several tracers.
+func (t *Tracer) newEvent(dir, kind string) *event {
+	t.events++
+	return &event{fsys: t.host.tracefs(), dir: dir, name: fmt.Sprintf("%s/%s%d_%s", t.eventGroup(), kind, t.events, rand.Text()[:nonce])}
 }
 
 // hookEach hooks a program at many functions by an event for each, which takes

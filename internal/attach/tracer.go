@@ -123,6 +123,10 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 		t.Close()
 		return nil, err
 	}
+	if err := t.attachWays(); err != nil {
+		t.Close()
+		return nil, err
+	}
 	t.skipped, _ = t.missed()
 	return t, nil
 }
@@ -159,7 +163,7 @@ func (t *Tracer) attachAll(probes []*plan.Probe) error {
 
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
-	return p.Method == layout.MethodFentry || p.Method == layout.MethodFsession || !p.IsCall() ||
+	return p.Method == layout.MethodFentry || p.Method == layout.MethodFsession || !p.IsCall() || p.Path() ||
 		p.Method == layout.MethodKprobe && len(t.plan.Probes) < manyKprobes && !ambiguous(p)
 }
 
@@ -179,6 +183,7 @@ func (t *Tracer) open() error {
 	if err := t.makeTables(&s); err != nil {
 		return err
 	}
+	s.Paths = pathsOf(t.plan)
 	types, _ := t.options.Kernel.BTF()
 	t.options.Code.Guard = codegen.GuardFor(t.plan.Layouts(), types)
 	if err := t.pids.set(&s); err != nil {

@@ -109,6 +109,9 @@ func (p *Printer) appendTail(dst []byte, e *event.Event) []byte {
 		dst = p.appendBranches(dst, p.list, s.All)
 		dst = appendErrno(dst, "no_branches", uint64(s.Errno))
 	}
+	if path, ok := e.Path(); ok {
+		dst = p.appendPath(dst, e, &path)
+	}
 	return dst
 }
 

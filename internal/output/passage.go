@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/ksnoop/ksnoop/internal/code"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -23,13 +24,13 @@ type liner interface {
 // lines were passed and which were not.
 type passage struct {
 	rows   []debuginfo.Row
-	passed []bool // for each row
+	states []code.State // for each row
 	lines  []passedLine
 }
 
 type passedLine struct {
-	line   uint32
-	passed bool
+	line  uint32
+	state code.State
 }
 
 // appendPassage appends which lines a way through a function passed, and which lines in
@@ -41,7 +42,7 @@ func (p *passage) appendPassage(dst []byte, l liner, function string, branches [
 	if len(p.rows) == 0 {
 		return dst
 	}
-	p.passed = append(p.passed[:0], make([]bool, len(p.rows))...)
+	p.states = append(p.states[:0], make([]code.State, len(p.rows))...)
 	if !enters {
 		p.pass(branches[0].From, branches[0].From)
 	}
@@ -52,14 +53,15 @@ func (p *passage) appendPassage(dst []byte, l liner, function string, branches [
 		last := branches[len(branches)-1].To
 		p.pass(last, last)
 	}
-	file, skipped := p.collect(inside)
-	if !skipped {
+	file := p.fileAt(inside)
+	p.collect(file)
+	if !slices.ContainsFunc(p.lines, func(l passedLine) bool { return l.state == code.NotPassed }) {
 		return dst
 	}
 	dst = append(terminal.AppendName(append(dst, "in "...), function), ", "...)
 	dst = terminal.AppendName(dst, file)
-	dst = p.appendLines(append(dst, ": passed "...), true)
-	return p.appendLines(append(dst, "; not passed "...), false)
+	dst = p.appendLines(append(dst, ": passed "...), code.Passed)
+	return p.appendLines(append(dst, "; not passed "...), code.NotPassed)
 }
 
 // pass marks the rows of the code from one address up to the instruction at another.
@@ -70,55 +72,56 @@ func (p *passage) pass(from, to uint64) {
 			end = p.rows[i+1].Addr
 		}
 		if r.Addr <= to && end > from {
-			p.passed[i] = true
+			p.states[i] = code.Passed
 		}
 	}
 }
 
-// collect fills p.lines with the rows that belong to the source file of the code at addr,
-// between the first and the last line passed there. A line counts as passed if any part of
-// it was.
-func (p *passage) collect(addr uint64) (file string, skipped bool) {
+// fileAt returns the source file of the code at addr.
+func (p *passage) fileAt(addr uint64) string {
 	n, found := slices.BinarySearchFunc(p.rows, addr, func(r debuginfo.Row, a uint64) int { return cmp.Compare(r.Addr, a) })
 	if !found {
 		n = max(n-1, 0)
 	}
-	file = p.rows[n].File
+	return p.rows[n].File
+}
+
+// collect fills p.lines with the rows that belong to a source file, between the first and the
+// last line passed there. A line counts as passed if any part of it was, and else as unsure if
+// that is not known of some part.
+func (p *passage) collect(file string) {
 	p.lines = p.lines[:0]
 	for i, r := range p.rows {
 		if r.File == file && r.Line != 0 {
-			p.lines = append(p.lines, passedLine{r.Line, p.passed[i]})
+			p.lines = append(p.lines, passedLine{r.Line, p.states[i]})
 		}
 	}
+	rank := [...]int{code.Passed: 0, code.Unsure: 1, code.NotPassed: 2}
 	slices.SortFunc(p.lines, func(a, b passedLine) int {
-		if a.line == b.line && a.passed != b.passed {
-			return map[bool]int{true: -1, false: 1}[a.passed]
-		}
-		return cmp.Compare(a.line, b.line)
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(rank[a.state], rank[b.state]))
 	})
 	p.lines = slices.CompactFunc(p.lines, func(a, b passedLine) bool { return a.line == b.line })
-	isPassed := func(l passedLine) bool { return l.passed }
-	first := slices.IndexFunc(p.lines, isPassed)
+	first := slices.IndexFunc(p.lines, func(l passedLine) bool { return l.state == code.Passed })
 	if first < 0 {
-		return file, false
+		p.lines = p.lines[:0]
+		return
 	}
 	last := len(p.lines) - 1
-	for !p.lines[last].passed {
+	for p.lines[last].state != code.Passed {
 		last--
 	}
 	p.lines = p.lines[first : last+1]
-	return file, slices.ContainsFunc(p.lines, func(l passedLine) bool { return !l.passed })
 }
 
-// appendLines appends the lines that were passed, or those that were not, as "53-54, 57".
-func (p *passage) appendLines(dst []byte, passed bool) []byte {
+// appendLines appends the lines of a state, as "53-54, 57".
+func (p *passage) appendLines(dst []byte, state code.State) []byte {
 	start := len(dst)
 	for i := 0; i < len(p.lines); i++ {
-		if p.lines[i].passed != passed {
+		if p.lines[i].state != state {
 			continue
 		}
 		first := i
-		for i+1 < len(p.lines) && p.lines[i+1].passed == passed {
+		for i+1 < len(p.lines) && p.lines[i+1].state == state {
 			i++
 		}
 		if len(dst) > start {

@@ -31,6 +31,7 @@ type Tails struct {
 	addrs    []uint64
 	list     []event.Branch
 	branches branchView
+	passage  passage
 	frames   []symbols.Frame // of one address
 	stack    []symbols.Frame
 	table    table
@@ -46,6 +47,9 @@ func (t *Tails) append(dst []byte, e *event.Event) []byte {
 	}
 	if s, ok := e.Tail.Section(bpf.SectionBranches); ok {
 		dst = t.appendBranches(dst, e, s)
+	}
+	if p, ok := e.Path(); ok {
+		dst = t.appendPath(dst, e, &p)
 	}
 	return dst
 }

@@ -89,6 +89,8 @@ type Probe struct {
 	// Syscall has the parameters of the system call that this function serves, if sessions
 	// capture all arguments and the parameters are known.
 	Syscall []kernel.Field
+	// Way is there where the way of calls is wanted, once the kernel's memory was read.
+	Way *Way
 
 	hidden int // parameters at the end of Params that no SPEC can name
 	doubts []*expr.Error
@@ -101,6 +103,9 @@ type Probe struct {
 func (p *Probe) With(m layout.Method) (*Probe, error) {
 	out := *p
 	out.Method = m
+	if p.Path() {
+		out.Method = layout.MethodKprobe // which sees the stack pointer that the call has
+	}
 	if err := out.Lay(); err != nil {
 		return nil, err
 	}

@@ -61,8 +61,9 @@ func Resolve(view *kernel.View, specs []*expr.Spec, o Options) (p *Plan, skipped
 			return nil, skipped, fmt.Errorf("these SPECs select more than %d functions, or the same ones again and again", maxProbes)
 		}
 	}
-	if len(errs) > 0 {
-		return nil, skipped, errors.Join(errs...)
+	errs = append(errs, checkPaths(p.Probes))
+	if err := errors.Join(errs...); err != nil {
+		return nil, skipped, err
 	}
 	skipped = append(skipped, p.spare()...)
 	for i, probe := range p.Probes {
@@ -156,9 +157,15 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 		return nil, err
 	}
 	p.Items = items
+	if p.Path() && len(o.Redact) > 0 {
+		return nil, p.pathFault("it shows registers, of which nobody knows whether they hold what is to be redacted", "leave it out")
+	}
 	p.Method = p.defaultMethod()
 	if o.Method != nil && p.IsCall() {
 		p.Method = o.Method(p)
+	}
+	if p.Path() {
+		p.Method = layout.MethodKprobe // see With
 	}
 	return p, p.Lay()
 }

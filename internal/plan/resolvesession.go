@@ -107,6 +107,9 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 // sessionPlan numbers the probes of sessions and lays them out.
 func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Plan, error) {
 	for i, p := range probes {
+		if p.Path() {
+			return nil, p.pathFault("sessions cannot show it yet", "give the SPEC without -e")
+		}
 		p.ID = i
 		p.Owner = 0 // the session has it
 		if p.Spec == nil {

@@ -19,6 +19,8 @@ type Recorded struct {
 	Role   layout.Role
 	// Syscall is Probe.Syscall.
 	Syscall []kernel.Field
+	// Way is Probe.Way, not yet restored.
+	Way *Way
 }
 
 // Restore makes a plan from a recording. args is SessionRequest.Args.
@@ -30,6 +32,12 @@ func Restore(view *kernel.View, recorded []Recorded, sessions, args bool, o Opti
 			return nil, err
 		}
 		probe.ID, probe.Syscall = i, recorded[i].Syscall
+		if w := recorded[i].Way; w != nil && probe.Path() {
+			if err := w.Restore(); err != nil {
+				return nil, fmt.Errorf("%s: %w", probe.Name, err)
+			}
+			probe.Way = w
+		}
 		p.Probes = append(p.Probes, probe)
 	}
 	if sessions {

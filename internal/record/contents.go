@@ -104,6 +104,7 @@ type probe struct {
 	Layout  string         // fingerprint
 	Role    layout.Role    `json:",omitempty"`
 	Syscall []kernel.Field `json:",omitzero"` // of plan.Probe
+	Way     *plan.Way      `json:",omitempty"`
 }
 
 // Limits on a recorded plan. Resolving a plan takes time and memory for each probe, in
@@ -147,11 +148,23 @@ func hookCost(h *plan.Hook, syscall []kernel.Field) (n int) {
 	return n
 }
 
+// wayCost estimates what finding the blocks of a function takes: some 150 bytes of memory for an
+// instruction, which may have one byte.
+func wayCost(w *plan.Way) (n int) {
+	if w == nil {
+		return 0
+	}
+	for i := range w.Code.Parts {
+		n += 4 * len(w.Code.Parts[i].Bytes)
+	}
+	return n + 4*(len(w.Code.Parts)+len(w.Code.Faults)+len(w.Code.Strange)+len(w.Refused))
+}
+
 // Affordable returns an error if a recording of p could not be replayed.
 func Affordable(p *plan.Plan) error {
 	sum := 0
 	for _, probe := range p.Probes {
-		sum += cost(probe.Spec, probe.Func.Type) + hookCost(&probe.Hook, probe.Syscall)
+		sum += cost(probe.Spec, probe.Func.Type) + hookCost(&probe.Hook, probe.Syscall) + wayCost(probe.Way)
 	}
 	if len(p.Probes) > maxProbes || sum > maxCost {
 		return fmt.Errorf("%d functions with these SPECs are too many for a recording", len(p.Probes))
@@ -181,7 +194,7 @@ func describe(p *plan.Plan, view *kernel.View, cut *kernel.TypeCut) ([]probe, er
 		if cut != nil {
 			id = cut.ID(p.Func.Module, id)
 		}
-		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Syscall: p.Syscall, Layout: fingerprint(p)}
+		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Syscall: p.Syscall, Way: p.Way, Layout: fingerprint(p)}
 		if p.Spec == nil {
 			r.Bare = true
 		} else if p.Spec != last {
@@ -224,7 +237,7 @@ func parseProbes(block []byte) ([]probe, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, damaged("its plan: %v", err)
 		}
-		if sum += hookCost(&r.Hook, r.Syscall); sum > maxCost {
+		if sum += hookCost(&r.Hook, r.Syscall) + wayCost(r.Way); sum > maxCost {
 			return nil, errTooMuch
 		}
 		probes = append(probes, r)
@@ -288,7 +301,7 @@ func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, 
 	if r.Bare {
 		spec = nil
 	}
-	return plan.Recorded{Func: f, Hook: r.Hook, Spec: spec, Method: method, Role: r.Role, Syscall: r.Syscall}, nil
+	return plan.Recorded{Func: f, Hook: r.Hook, Spec: spec, Method: method, Role: r.Role, Syscall: r.Syscall, Way: r.Way}, nil
 }
 
 // types returns the BTF that describes the functions of a module.

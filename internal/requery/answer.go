@@ -45,6 +45,9 @@ func (r *recording) newAnswer(p *plan.Probe) (*answer, []*expr.Error) {
 			a.sums, bad[i] = append(a.sums, add), !ok
 			a.late = a.late || g.Phase() == expr.AtReturn
 		}
+		if it.Path {
+			bad[i] = p.Way == nil
+		}
 		if it.Predicate == nil {
 			continue
 		}

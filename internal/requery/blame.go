@@ -105,6 +105,9 @@ func (r *recording) covered(spec *expr.Spec, p phrase) (value, target, known boo
 		_, value = r.newAddition(it.Aggregation, 0)
 		return value, true, true
 	}
+	if it.Path {
+		return probe.Way != nil, true, true
+	}
 	for _, h := range [...]*layout.Half{probe.Entry, probe.Return} {
 		if !sends(h) {
 			continue
@@ -205,7 +208,7 @@ func object(x expr.Expr) expr.Expr {
 // resolve resolves a SPEC for the recorded probe's function.
 func (r *recording) resolve(spec *expr.Spec) (*plan.Probe, error) {
 	was := r.probe
-	as := plan.Recorded{Func: was.Func, Hook: was.Hook, Spec: spec, Method: was.Method}
+	as := plan.Recorded{Func: was.Func, Hook: was.Hook, Spec: spec, Method: was.Method, Way: was.Way}
 	if r.inside {
 		as.Role, as.Syscall = was.Role, was.Syscall
 	}

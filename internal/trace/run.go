@@ -64,6 +64,10 @@ func Load(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings) (loa
 }
 
 func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loadOnly bool) (*Run, error) {
+	p, err := attach.ReadWays(p, view)
+	if err != nil {
+		return nil, err
+	}
 	o, err := Options(ctx, view, p, s)
 	if err != nil {
 		return nil, err

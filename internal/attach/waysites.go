@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// attachWays puts probes on the ways of functions: one event of tracefs for all, since each
+// event of its own takes the kernel a grace period, both to attach and to detach. What the
+// kernel refuses is noted in the plan.
+func (t *Tracer) attachWays() error {
+	prog := t.engine.program(bpf.ProgPathStep)
+	if prog == nil || t.options.LoadOnly {
+		return nil
+	}
+	fsys := t.host.tracefs()
+	file, dir, err := fsys.events()
+	if err != nil {
+		return fmt.Errorf("probes of path(): %w", err)
+	}
+	defer file.Close()
+	base, ok := t.options.Kernel.SymbolNamed(baseSymbol, "")
+	if !ok {
+		return fmt.Errorf("probes of path(): %w", t.noAddress(t.plan.Probes[0]))
+	}
+	ev := t.newEvent(dir, "path")
+	d := siteDefiner{file: file, event: ev.name, base: base.Addr, tried: map[uint64]bool{}}
+	for i, probe := range t.plan.Probes {
+		if probe.Way == nil {
+			continue
+		}
+		way, err := d.define(probe.Way)
+		if err != nil {
+			return fmt.Errorf("probes of path(): %w", err)
+		}
+		changed := *probe
+		changed.Way = way
+		t.plan.Probes[i] = &changed
+		if err := t.putSites(&changed); err != nil {
+			return err
+		}
+	}
+	if d.defined == 0 {
+		return nil
+	}
+	l, err := ev.open(prog)
+	if err != nil {
+		return errors.Join(fmt.Errorf("probes of path(): %w", err), ev.Close())
+	}
+	t.probes = append(t.probes, prog, ev, l)
+	t.measured = append(t.measured, measured{prog, RunCost(layout.MethodKprobe)})
+	return nil
+}
+
+// putSites tells the engine what to take at the probes of a way.
+func (t *Tracer) putSites(p *plan.Probe) error {
+	for i := range p.Way.Sites() {
+		s := &p.Way.Sites()[i]
+		v := bpf.PathSite{Probe: uint32(p.ID), Index: uint32(i), Word: s.Test.Word}
+		if s.Start {
+			v.Word = code.None
+		}
+		for _, o := range s.Operands {
+			v.Operands = append(v.Operands, bpf.PathOperand{Memory: o.Memory, Base: o.Base, Index: o.Index, Scale: o.Scale, Size: o.Size, Disp: o.Disp})
+		}
+		if err := t.engine.table(bpf.MapPathSites).Put(s.Addr, v.Value()); err != nil {
+			return fmt.Errorf("what to take at the probes of path(): %w", err)
+		}
+	}
+	return nil
+}
+
+// A siteDefiner defines the probes of one event at instructions.
+type siteDefiner struct {
+	file    io.Writer
+	event   string
+	base    uint64
+	tried   map[uint64]bool
+	defined int
+}
+
+// define defines the probes of a way. The kernel refuses instructions that it patches itself;
+// where that leaves something open, others are tried.
+func (d *siteDefiner) define(w *plan.Way) (*plan.Way, error) {
+	for {
+		refused := slices.Clone(w.Refused)
+		var todo []uint64
+		for i := range w.Sites() {
+			if addr := w.Sites()[i].Addr; !d.tried[addr] {
+				d.tried[addr] = true
+				todo = append(todo, addr)
+			}
+		}
+		bad, err := d.write(todo)
+		if err != nil {
+			return nil, err
+		}
+		d.defined += len(todo) - len(bad)
+		if len(bad) == 0 {
+			return w, nil
+		}
+		if w, err = plan.NewWay(w.Code, append(refused, bad...)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// write writes definitions, as many at once as the kernel takes. It returns those that it
+// refuses.
+func (d *siteDefiner) write(addrs []uint64) (refused []uint64, err error) {
+	line := func(dst []byte, addr uint64) []byte {
+		return fmt.Appendf(dst, "p:%s %s+%d\n", d.event, baseSymbol, addr-d.base)
+	}
+	for len(addrs) > 0 {
+		var text []byte
+		n := 0
+		for n < len(addrs) && len(text) < definitions {
+			if addr := addrs[n]; addr < d.base || addr-d.base > math.MaxUint32 {
+				return nil, fmt.Errorf("the code at %#x is too far away from the kernel's", addr)
+			}
+			text = line(text, addrs[n])
+			n++
+		}
+		if _, err := d.file.Write(text); err != nil {
+			for _, addr := range addrs[:n] {
+				if _, err := d.file.Write(line(nil, addr)); err != nil && !errors.Is(err, unix.EEXIST) {
+					refused = append(refused, addr)
+				}
+			}
+		}
+		addrs = addrs[n:]
+	}
+	return refused, nil
+}
