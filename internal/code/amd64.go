@@ -4,6 +4,8 @@ package code
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 
 	"golang.org/x/arch/x86/x86asm"
 
@@ -157,7 +159,7 @@ func operandsAMD64(x *x86asm.Inst, end uint64) []Operand {
 		switch arg := arg.(type) {
 		case x86asm.Reg:
 			if w, size, shift := registerAMD64(arg); w >= 0 {
-				out = append(out, Operand{Text: textAMD64(arg), Size: size, Shift: shift, Base: w, Index: -1})
+				out = append(out, Operand{Text: registerText(arg), Size: size, Shift: shift, Base: w, Index: -1})
 			}
 		case x86asm.Mem:
 			if o, ok := memoryAMD64(arg, x.MemBytes, end); ok {
@@ -199,7 +201,7 @@ func memoryAMD64(m x86asm.Mem, size int, end uint64) (Operand, bool) {
 	if m.Segment == x86asm.FS || m.Segment == x86asm.GS || size != 1 && size != 2 && size != 4 && size != 8 {
 		return o, false
 	}
-	o.Text = textAMD64(m)
+	o.Text = memoryText(m)
 	switch {
 	case m.Base == x86asm.RIP:
 		o.Disp += int64(end)
@@ -220,11 +222,29 @@ func memoryAMD64(m x86asm.Mem, size int, end uint64) (Operand, bool) {
 	return o, true
 }
 
-// textAMD64 writes an operand as the GNU assembler does.
-func textAMD64(arg x86asm.Arg) string {
-	text := x86asm.GNUSyntax(x86asm.Inst{Op: x86asm.PUSH, Mode: 64, DataSize: 64, Args: x86asm.Args{arg}}, 0, nil)
-	if _, rest, ok := bytes.Cut([]byte(text), []byte(" ")); ok {
-		return string(rest)
+// registerText writes a register as the GNU assembler does.
+func registerText(r x86asm.Reg) string {
+	text := x86asm.GNUSyntax(x86asm.Inst{Op: x86asm.PUSH, Mode: 64, DataSize: 64, Args: x86asm.Args{r}}, 0, nil)
+	return text[strings.IndexByte(text, ' ')+1:]
+}
+
+// memoryText writes a place in memory as the GNU assembler does.
+func memoryText(m x86asm.Mem) string {
+	text := ""
+	if m.Disp < 0 {
+		text = fmt.Sprintf("-%#x", -m.Disp)
+	} else if m.Disp > 0 || m.Base == 0 && m.Index == 0 {
+		text = fmt.Sprintf("%#x", m.Disp)
 	}
-	return text
+	if m.Base == 0 && m.Index == 0 {
+		return text
+	}
+	text += "("
+	if m.Base != 0 {
+		text += registerText(m.Base)
+	}
+	if m.Index != 0 {
+		text += fmt.Sprintf(",%s,%d", registerText(m.Index), m.Scale)
+	}
+	return text + ")"
 }

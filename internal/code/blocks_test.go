@@ -101,6 +101,26 @@ func TestSites(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	for _, tt := range []struct {
+		code          []byte
+		text, operand string
+	}{
+		{[]byte{0x43, 0x80, 0x3c, 0x04, 0}, "cmpb $0x0,(%r12,%r8)", "(%r12,%r8,1)"},
+		{[]byte{0x41, 0x80, 0x3c, 0x24, 0}, "cmpb $0x0,(%r12)", "(%r12)"},
+		{[]byte{0x83, 0x7f, 0x04, 0x04}, "cmpl $0x4,0x4(%rdi)", "0x4(%rdi)"},
+		{[]byte{0x83, 0x7d, 0xf8, 0x04}, "cmpl $0x4,-0x8(%rbp)", "-0x8(%rbp)"},
+		{[]byte{0x48, 0x85, 0xc0}, "test %rax,%rax", "%rax"},
+		{[]byte{0x84, 0xe4}, "test %ah,%ah", "%ah"},
+	} {
+		f := Function{Arch: "amd64", Parts: []Part{{0x1000, append(tt.code, 0x74, 0, 0xc3)}}}
+		in, err := decode("amd64", tt.code, 0x1000)
+		if err != nil || len(in.operands) != 1 || in.operands[0].Text != tt.operand || f.Text(0x1000) != tt.text {
+			t.Errorf("%q, %+v, %v; want %q and %q", f.Text(0x1000), in.operands, err, tt.text, tt.operand)
+		}
+	}
+}
+
 // TestIntact has moves between a compare and its jump that change what was compared.
 func TestIntact(t *testing.T) {
 	for _, tt := range []struct {

@@ -45,11 +45,11 @@ type oracleLine struct {
 	text string
 }
 
-// objdump calls each with every function of a file's .text from one address to another, and
-// its instructions.
-func objdump(t *testing.T, tool, file string, from, to uint64, each func(name string, lines []oracleLine)) {
+// objdump calls each with every function that objdump finds from one address to another, and its
+// instructions.
+func objdump(t *testing.T, tool []string, file string, from, to uint64, each func(name string, lines []oracleLine)) {
 	t.Helper()
-	cmd := exec.Command(tool, "-d", "-w", "--no-show-raw-insn", "--section=.text", fmt.Sprintf("--start-address=%#x", from), fmt.Sprintf("--stop-address=%#x", to), file)
+	cmd := exec.Command(tool[0], append(tool[1:len(tool):len(tool)], "-w", "--no-show-raw-insn", fmt.Sprintf("--start-address=%#x", from), fmt.Sprintf("--stop-address=%#x", to), file)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestObjdump(t *testing.T) {
 				from, to = base, base+uint64(len(code))
 			}
 			functions, instructions, unknown := 0, 0, 0
-			objdump(t, "objdump", file, from, to, func(name string, lines []oracleLine) {
+			objdump(t, []string{"objdump", "-d", "--section=.text"}, file, from, to, func(name string, lines []oracleLine) {
 				functions++
 				n, ok := sameInstructions(t, "amd64", name, code, base, lines)
 				instructions += n
@@ -127,6 +127,70 @@ func TestObjdump(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestObjdumpARM64 compares where instructions lead to, in the image that Debian has, which is
+// not compressed. It has data among the code.
+func TestObjdumpARM64(t *testing.T) {
+	tool, err := exec.LookPath("aarch64-linux-gnu-objdump")
+	if err != nil {
+		t.Skip(err)
+	}
+	cache, err := vm.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := cache.Kernel(context.Background(), "newest-arm64")
+	if err != nil {
+		t.Skip(err)
+	}
+	image, err := os.ReadFile(kernel.Vmlinuz)
+	if err != nil || len(image) < 1<<24 || string(image[0x38:0x3c]) != "ARM\x64" {
+		t.Skipf("%s is compressed, %v", kernel.Vmlinuz, err)
+	}
+	from, to := uint64(4<<20), uint64(5<<20)
+	if all() {
+		from, to = 1<<16, 16<<20
+	}
+	branches := 0
+	objdump(t, []string{tool, "-D", "-b", "binary", "-m", "aarch64"}, kernel.Vmlinuz, from, to, func(_ string, lines []oracleLine) {
+		for _, l := range lines {
+			in, err := decode("arm64", image[l.addr:], l.addr)
+			want, known := flowARM64(l.text)
+			if err != nil || in.Len != 4 || known && in.flow != want {
+				t.Errorf("%#x %s: %+v, %v", l.addr, l.text, in, err)
+			}
+			if in.flow == Branch || in.flow == Jump {
+				branches++
+				checkTarget(t, "Image", l, in)
+			}
+		}
+	})
+	t.Logf("%d branches", branches)
+	if branches < 10_000 {
+		t.Errorf("only %d branches", branches)
+	}
+}
+
+// flowARM64 is flowOf for arm64; known is false for what is no instruction.
+func flowARM64(text string) (f Flow, known bool) {
+	mnemonic, _, _ := strings.Cut(text, "\t")
+	mnemonic = strings.TrimSpace(mnemonic)
+	switch {
+	case strings.HasPrefix(mnemonic, ".") || mnemonic == "udf":
+		return Next, false
+	case mnemonic == "b.al" || mnemonic == "b.nv":
+		return Jump, true
+	case strings.HasPrefix(mnemonic, "b.") || strings.HasPrefix(mnemonic, "bc.") || strings.HasPrefix(mnemonic, "cbz") || strings.HasPrefix(mnemonic, "cbnz") || strings.HasPrefix(mnemonic, "tb") && !strings.HasPrefix(mnemonic, "tbl") && !strings.HasPrefix(mnemonic, "tbx"):
+		return Branch, !strings.Contains(text, "zr,") // data that looks like a branch
+	case mnemonic == "b":
+		return Jump, true
+	case mnemonic == "br" || mnemonic == "braa" || mnemonic == "brab" || mnemonic == "braaz" || mnemonic == "brabz":
+		return Indirect, true
+	case strings.HasPrefix(mnemonic, "ret") || strings.HasPrefix(mnemonic, "eret") || mnemonic == "drps":
+		return Leave, true
+	}
+	return Next, true
 }
 
 // sameInstructions compares one function. It stops where code cannot be decoded, and returns
@@ -181,7 +245,8 @@ func flowOf(text string) Flow {
 
 func checkTarget(t *testing.T, name string, l oracleLine, in Instruction) {
 	for field := range strings.FieldsFuncSeq(l.text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
-		if target, err := strconv.ParseUint(strings.TrimPrefix(field, "0x"), 16, 64); err == nil && target > 0xfff {
+		hex, is := strings.CutPrefix(field, "0x")
+		if target, err := strconv.ParseUint(hex, 16, 64); err == nil && (is || target > 0xfff) {
 			if target != in.Target {
 				t.Errorf("%s: %#x %s: jumps to %#x", name, l.addr, l.text, in.Target)
 			}

@@ -18,7 +18,8 @@ func (f *Function) Text(addr uint64) string {
 	switch f.Arch {
 	case "amd64":
 		if x, err := decodeX86(code); err == nil {
-			return x86asm.GNUSyntax(x, addr, nil)
+			// A base that takes a SIB byte is written with an index that is none.
+			return strings.NewReplacer(",%riz)", ")", ",%eiz)", ")").Replace(x86asm.GNUSyntax(x, addr, nil))
 		}
 	case "arm64":
 		if len(code) < 4 {
