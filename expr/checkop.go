@@ -5,6 +5,7 @@ package expr
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -64,12 +65,29 @@ func (c *checker) pair(x *Binary, want *btf.Enum) (a, b operand, ok bool) {
 		a, okA := c.value(x.X, want)
 		return a, b, okA && okB
 	}
-	a, okA := c.value(x.X, want)
-	if okA {
-		want = enumOf(a.t, want)
+	a, okA := c.expr(x.X, want)
+	n, isName := unparen(x.Y).(*Name)
+	if okA && isName && a.text != nil && !c.isParam(n.Name) {
+		_, ok = c.fault(CodeType, n.Pos, "a string is in quotes: "+strconv.Quote(n.Name), "%s is no string", n.Name)
+		return a, b, ok
 	}
+	if okA {
+		if a, okA = c.scalar(a, x.X.Span()); okA {
+			want = enumOf(a.t, want)
+		}
+	}
+	errs := len(c.errs)
 	b, okB := c.value(x.Y, want)
+	if okA && !okB && isName && len(c.errs) > errs && stringLike(a) {
+		c.errs[len(c.errs)-1].Hint = "a string is in quotes: " + strconv.Quote(n.Name)
+	}
 	return a, b, okA && okB
+}
+
+// stringLike reports whether a value can be compared with a string.
+func stringLike(o operand) bool {
+	t, ok := pointee(o.t)
+	return o.array != nil && charLike(o.array.Type) || ok && charLike(t)
 }
 
 // isParam reports whether a name is a parameter. Parameters hide enumerators and

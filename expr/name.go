@@ -4,6 +4,7 @@ package expr
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,6 +109,15 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	if meant := c.otherwiseCalled(name); meant != "" {
 		return suggest.DidYouMean(meant)
 	}
+	if _, known := functions[name]; known {
+		return "it is a function: " + name + "(x)"
+	}
+	if f, known := aggregators[name]; known {
+		return "it is a function: " + name + map[bool]string{true: "()", false: "(x)"}[f.most == 0]
+	}
+	if hint := c.argumentHint(name); hint != "" {
+		return hint
+	}
 	constant := constantName.MatchString(name)
 	hint := suggest.Hint(name, func(yield func(string) bool) {
 		if c.returns() && !yield("return") {
@@ -171,6 +181,18 @@ func (c *checker) otherwiseCalled(name string) string {
 		return context
 	}
 	return ""
+}
+
+// argumentName matches the names of arguments by number in other tracers.
+var argumentName = regexp.MustCompile(`^args?([0-9]*)$`)
+
+// argumentHint tells how parameters are named here.
+func (c *checker) argumentHint(name string) string {
+	number := argumentName.FindStringSubmatch(name)
+	if number == nil || len(c.scope.Params) == 0 {
+		return ""
+	}
+	return "parameters stand by themselves: " + c.paramName(0) + " is the first one, and so is $arg1"
 }
 
 // returns reports whether `return` means something in this scope.

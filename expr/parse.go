@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,8 +132,14 @@ func syntaxHint(text string, tok lexer.Token) string {
 	switch {
 	case strings.Contains(before, "(:") && !strings.Contains(before, ")"):
 		return `write types only, as in "*(:struct sk_buff *, return int)"`
+	case tok.Value == "=" && strings.HasPrefix(text[tok.Pos.Offset:], "=>"):
+		return `write ">="`
 	case tok.Value == "=":
 		return `to compare, write "=="`
+	case tok.Value == "by":
+		return "keys stand in brackets: count()[$comm]"
+	case timeUnit.MatchString(tok.Value) && trimmed != "" && trimmed[len(trimmed)-1] >= '0' && trimmed[len(trimmed)-1] <= '9':
+		return "no blank stands before the unit: 10" + tok.Value
 	case trimmed == "":
 		return `a SPEC begins with a function, as in "vfs_read(count > 4096)"`
 	case !tok.EOF() && open <= 0 && !strings.Contains(before, "("):
@@ -162,6 +169,12 @@ func syntaxHint(text string, tok lexer.Token) string {
 	return ""
 }
 
+// timeUnit matches the units of durations.
+var timeUnit = regexp.MustCompile(`^(?:ns|us|ms|s|m|h)$`)
+
+// sizeUnit matches a number of kilobytes and the like, which the language does not have.
+var sizeUnit = regexp.MustCompile(`^[0-9]+([kKMG])i?[bB]?$`)
+
 // shortened returns text, or "…" if it is too long to quote in a hint.
 func shortened(text string) string {
 	if len(text) > drawWidth {
@@ -179,7 +192,7 @@ func lexicalError(text string, at int, e *Error) {
 	case rest[0] == '\'' && strings.IndexByte(rest[1:], '\'') > 0:
 		n := strings.IndexByte(rest[1:], '\'') + 2
 		e.Span.End = at + n
-		e.Msg, e.Hint = "malformed character "+rest[:n], `write 'a', '\n' or '\x41'; strings are in double quotes`
+		e.Msg, e.Hint = "malformed character "+rest[:n], "single quotes hold one character; a string is in double ones: "+strconv.Quote(shortened(rest[1:n-1]))
 	case rest[0] == '"' || rest[0] == '\'':
 		e.Span.End = len(text)
 		e.Msg, e.Hint = "unterminated literal", "the closing "+rest[:1]+" is missing"
@@ -187,20 +200,24 @@ func lexicalError(text string, at int, e *Error) {
 		n := len(rest) - len(strings.TrimLeft(rest, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_."))
 		e.Span.End = at + n
 		e.Msg, e.Hint = "malformed number "+strconv.Quote(rest[:n]), "write 84, 0x54, 0b101, 0o17 or a duration such as 10ms"
+		if unit := sizeUnit.FindStringSubmatch(rest[:n]); unit != nil {
+			e.Hint = "sizes have no units here: write " + rest[:strings.Index(rest, unit[1])] + map[string]string{"k": " * 1024", "K": " * 1024", "M": " << 20", "G": " << 30"}[unit[1]]
+		}
 	default:
 		char := []rune(rest)[0]
 		e.Msg, e.Hint = "unexpected "+strconv.Quote(string(char)), typeset[char]
 	}
 }
 
-// typeset maps characters that word processors and web pages substitute to a hint about the
-// plain character. It is never changed.
+// typeset maps characters to hints: those that word processors and web pages substitute for the plain
+// one, and those of other tracers' languages. It is never changed.
 var typeset = map[rune]string{
 	'–': minusHint, '—': minusHint, '−': minusHint, '‐': minusHint, '‑': minusHint,
 	'“': stringHint, '”': stringHint, '„': stringHint, '«': stringHint, '»': stringHint,
 	'‘': charHint, '’': charHint, '‚': charHint,
 	'≤': `write "<="`, '≥': `write ">="`, '≠': `write "!="`, '×': `write "*"`, '→': `write "->"`,
 	'\u00a0': "this is not the space that the space bar types",
+	'{':      "items stand in parentheses: vfs_read(count)", '@': "there are no maps: count()[$comm] counts by a key", ';': `items are separated by ","`,
 }
 
 const (
@@ -282,12 +299,14 @@ func (b *builder) selector(s string, at Span) Selector {
 func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 	k := slices.Index(kindNames[:], kind)
 	if k <= 0 {
-		hint := suggest.Hint(kind, slices.Values(kindNames[1:]))
-		if hint == "" {
+		hint := otherKinds[kind]
+		if hint != "" {
+			hint = strings.ReplaceAll(hint, "NAME", rest)
+		} else if hint = suggest.Hint(kind, slices.Values(kindNames[1:])); hint == "" {
 			hint = "there are " + strings.Join(kindNames[1:], ": ") + ":"
 		}
 		b.fault(Span{sel.Span.Start, sel.Span.Start + len(kind)}, fmt.Sprintf("%q is no kind of things to trace", kind), hint)
-		return rest
+		return strings.ReplaceAll(rest, ":", "") // which is another one's, and no fault
 	}
 	sel.Kind = Kind(k)
 	switch sel.Kind {
@@ -313,6 +332,16 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 	}
 	return rest
 }
+
+// otherKinds are the words of other tracers for kinds of targets, with what to write. It is never changed.
+var otherKinds = map[string]string{
+	"fentry": functionHere, "fexit": functionHere, "kfunc": functionHere, "kretfunc": functionHere, "f": functionHere, "k": functionHere, "p": functionHere,
+	"kretprobe": `write "NAME(return)"`, "r": `write "NAME(return)"`, "kr": `write "NAME(return)"`,
+	"tracepoint": `write "tp:NAME"`, "t": `write "tp:NAME"`, "rawtracepoint": `write "rawtp:NAME"`, "raw_tp": `write "rawtp:NAME"`, "rt": `write "rawtp:NAME"`,
+	"tracepoint_raw": `write "rawtp:NAME"`, "uprobe": "functions of programs cannot be traced", "usdt": "functions of programs cannot be traced",
+}
+
+const functionHere = `a function is its name: write "NAME"`
 
 func selectorRune(r rune) bool {
 	return r == '_' || r == '.' || r == '*' || r == '?' || r == '-' || r == '$' ||

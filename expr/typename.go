@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // LookupType returns the type that a spelling such as "unsigned long", "u32" or "struct
@@ -39,13 +41,17 @@ func (c *checker) typeNamed(n TypeName) (btf.Type, bool) {
 	return t, true
 }
 
-// typeHint suggests the spelling with struct, union or enum, if such a type exists.
+// typeHint suggests the spelling with struct, union or enum, if such a type exists, or a similar name if
+// the scope's types know one.
 func (c *checker) typeHint(name string) string {
 	bare := name[strings.LastIndexByte(name, ' ')+1:]
 	for _, kind := range []string{"struct ", "union ", "enum ", ""} {
 		if found, err := c.scope.Types.TypesByName(kind + bare); err == nil && len(found) > 0 {
 			return "there is " + strconv.Quote(kind+bare)
 		}
+	}
+	if near, ok := c.scope.Types.(interface{ NearestType(spelling string) string }); ok {
+		return suggest.DidYouMean(near.NearestType(name))
 	}
 	return ""
 }

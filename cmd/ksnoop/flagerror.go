@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/suggest"
@@ -50,6 +52,25 @@ func nearestFlag(flags *pflag.FlagSet, err error) error {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
 	}
 	return err
+}
+
+// oneDash says that a long option has two dashes, where one was written with one: it reads as several
+// short ones.
+func oneDash(root *cobra.Command, args []string) string {
+	c, args, err := root.Find(args)
+	if err != nil {
+		return ""
+	}
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if f := c.Flags().Lookup(name); f != nil && len(name) > 1 && strings.HasPrefix(arg, "-") {
+			return "; did you mean --" + name + "?"
+		}
+	}
+	return ""
 }
 
 func spelling(f *pflag.Flag) string {

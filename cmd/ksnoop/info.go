@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -102,18 +103,22 @@ func appendTypes(out []byte, view *kernel.View, spelling string) ([]byte, error)
 	return out, nil
 }
 
-// typeHint finds out whether only the kind is wrong or missing.
+// typeHint says which type may have been meant.
 func typeHint(view *kernel.View, spelling string) string {
-	name := spelling[strings.LastIndexByte(spelling, ' ')+1:]
-	for _, kind := range []string{"struct ", "union ", "enum ", ""} {
-		if found, err := view.TypesByName(kind+name, ""); err == nil && len(found) > 0 {
-			return fmt.Sprintf("; there is %q", kind+name)
-		}
+	near := view.NearestType(spelling, "")
+	switch last := func(s string) string { return s[strings.LastIndexByte(s, ' ')+1:] }; {
+	case near == "":
+		return ""
+	case last(near) == last(spelling):
+		return fmt.Sprintf("; there is %q", near)
 	}
-	return ""
+	return "; " + suggest.DidYouMean(near)
 }
 
 func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern string) ([]byte, error) {
+	if kind, name, ok := strings.Cut(pattern, " "); ok && (kind == "struct" || kind == "union" || kind == "enum") {
+		return out, usagef("info shows functions; for a type write: ksnoop info --types '%s %s'", kind, strings.TrimSpace(name))
+	}
 	spec, err := expr.Parse(pattern)
 	if err != nil {
 		return out, err

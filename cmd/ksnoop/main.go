@@ -54,7 +54,11 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		return exitPipe
 	default:
 		text := message(err)
-		if hint := nearestCommand(root, args); hint != "" && statusOf(err) == exitUsage {
+		hint := nearestCommand(root, args)
+		if hint == "" {
+			hint = oneDash(root, args)
+		}
+		if hint != "" && statusOf(err) == exitUsage {
 			text = strings.TrimSuffix(text, "\n") + "\n" + strings.TrimPrefix(hint, "; ")
 		}
 		fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(onOneLine(text, args), "ksnoop: "))

@@ -190,8 +190,14 @@ func TestNearestCommand(t *testing.T) {
 		{[]string{"trace", "trcae", "--explain", "--btf", types}, "no function is called \"trcae\"\n"},
 		{[]string{"kfree", "--explain", "--btf", types}, "no function is called \"kfree\"\n"},
 		{[]string{"", "--explain", "--btf", types}, "a SPEC begins with a function, as in \"vfs_read(count > 4096)\"\n"},
-		{[]string{"help", "nosuch"}, "ksnoop: there is no command \"nosuch\"\n"},
-		{[]string{"help", "pritn"}, "ksnoop: there is no command \"pritn\"; did you mean the command \"print\"?\n"},
+		{[]string{"help", "nosuch"}, "schema, sessions, sym, trace, view\n"},
+		{[]string{"help", "pritn"}, "ksnoop: there is no command or page \"pritn\"; did you mean \"print\"?\n"},
+		{[]string{"help", "langage"}, "did you mean \"language\"?\n"},
+		{[]string{"-version", "--explain", "--btf", types}, "\ndid you mean --version?\n"},
+		{[]string{"trace", "-pid", "3", "vfs_read", "--explain", "--btf", types}, "\ndid you mean --pid?\n"},
+		{[]string{"info", "--btf", types, "struct file"}, "for a type write: ksnoop info --types 'struct file'\n"},
+		{[]string{"info", "--btf", types, "--types", "struct fiel"}, "did you mean \"struct file\"?\n"},
+		{[]string{"trace", "--explain", "--btf", types, "vfs_read((struct fiel *)buf)"}, "did you mean \"struct file\"?\n"},
 		{[]string{"doctor", "x"}, "ksnoop: doctor takes no arguments: \"x\"\n"},
 	} {
 		stdout, stderr, status := ran(c.args...)

@@ -4,9 +4,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // newRootCommand returns the command line. status receives the exit status of
@@ -63,7 +66,17 @@ printed, each call with its result. SPECs beside -e add values to calls:
 func checkHelp(c *cobra.Command, args []string) error {
 	root := c.Root()
 	if about, rest, err := root.Find(args); err != nil || about == root && len(rest) > 0 {
-		return usagef("there is no command %q%s", args[0], nearestCommand(root, args))
+		var names []string
+		for _, page := range root.Commands() {
+			if !page.Hidden {
+				names = append(names, page.Name())
+			}
+		}
+		hint := suggest.Hint(args[0], slices.Values(names))
+		if hint == "" {
+			hint = "there are " + strings.Join(names, ", ")
+		}
+		return usagef("there is no command or page %q; %s", args[0], hint)
 	}
 	return nil
 }

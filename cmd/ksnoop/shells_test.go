@@ -221,6 +221,9 @@ func TestShells(t *testing.T) {
 		{trace + "'rawtp:task_newtask(clone_f\t", trace + "'rawtp:task_newtask(clone_flags", ""},
 		{trace + "\"vfs_read($dur\t", trace + "\"vfs_read(\\$duration", "bash"}, // the others replace the variable
 		{trace + "vfs_read(fi\t", trace + "vfs_read\\(file", "zsh"},             // others take it for a command
+		{trace + "'vfs_readl'\t", trace + "'vfs_readlink'", "fish"}, // where it has closed the quote
+		{trace + "'vfs_readl'\t", trace + "'vfs_readl'ink", "bash"},
+		{trace + "'vfs_readl'\t", trace + "'vfs_readlink'", "zsh"},
 		{"ksnoop tra\t", "ksnoop trace ", ""},
 		{"ksnoop trace --atta\tfe\t", "ksnoop trace --attach fentry ", ""},
 		{"ksnoop trace --format=perf\t", "ksnoop trace --format=perfetto ", ""},

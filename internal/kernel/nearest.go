@@ -54,3 +54,20 @@ func (v *View) Nearest(name string, n int) []string {
 	}
 	return names
 }
+
+// NearestType returns the spelling of the type that was most likely meant by a spelling that no type of vmlinux
+// or of a module has, or "": with another word in front of the name, or with a similar name.
+func (v *View) NearestType(spelling, module string) string {
+	kind, name := splitSpelling(spelling)
+	name = name[strings.LastIndexByte(name, ' ')+1:]
+	for _, other := range []string{"struct ", "union ", "enum ", ""} {
+		if found, err := v.TypesByName(other+name, module); err == nil && len(found) > 0 {
+			return other + name
+		}
+	}
+	near := suggest.Nearest(name, v.TypeNames(kind, "", module))
+	if near == "" || kind == "" {
+		return near
+	}
+	return kind + " " + near
+}

@@ -49,3 +49,8 @@ func (k kernelTypes) Macros(name string) ([]expr.Macro, error) {
 }
 
 func (k kernelTypes) MacroNames() []string { return k.view.MacroNames() }
+
+// NearestType returns the spelling of the type that was meant by an unknown one, or "".
+func (k kernelTypes) NearestType(spelling string) string {
+	return k.view.NearestType(spelling, k.module)
+}
