@@ -37,7 +37,7 @@ func flagValues() map[string][]string {
 	return values
 }
 
-// fileWords are the words by which --help calls the values that are names of files.
+// fileWords are the words by which --help calls the values that are names of files. It is never changed.
 var fileWords = []string{"FILE", "PATH"}
 
 // completeFlags completes the values of a command's options. Where nothing is known, there is nothing: only

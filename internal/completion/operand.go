@@ -3,7 +3,6 @@
 package completion
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -239,10 +238,12 @@ func (c *completer) call(name string) {
 	}
 }
 
-// readings are functions that say how a value is shown, or show bytes.
+// readings are functions that say how a value is shown, or show bytes. It is never changed.
 var readings = []string{"hex", "dec", "sym", "ip", "mac", "buf"}
 
-// functions adds functions of the language.
+// functions adds functions of the language, except those that the checker refuses at the cursor whatever
+// follows: aggregations beside captures, strings where a number is wanted, exit() where nothing returns. Of
+// what it takes, one in itself is left out as useless.
 func (c *completer) functions() {
 	shown := len(c.expression()) == 0 && (len(c.open) == 1 || c.top().keys || c.top().call == "top")
 	item := shown && len(c.open) == 1
@@ -395,4 +396,4 @@ func (c *completer) constants() {
 }
 
 // ambiguous stands for several values, which no number looks like.
-var ambiguous = fmt.Sprint(nil)
+const ambiguous = "?"

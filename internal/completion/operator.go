@@ -12,7 +12,7 @@ import (
 )
 
 // postfixOnly are functions whose arguments no operator can follow: the result would be no pointer, or
-// have another size.
+// have another size. It is never changed.
 var postfixOnly = []string{"str", "ustr", "user", "buf", "mac", "ip", "ntohs", "ntohl", "sizeof", "container_of", "diff", "$any"}
 
 // operators adds what can follow the operand that ends before token n. apart says that a blank is

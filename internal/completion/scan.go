@@ -29,6 +29,7 @@ type token struct {
 func (t *token) end() int { return t.at + len(t.text) }
 
 // tokenForms match tokens at the beginning of a text. Strings and characters must be closed.
+// It is never changed.
 var tokenForms = [...]struct {
 	kind tokenKind
 	form *regexp.Regexp

@@ -12,6 +12,9 @@ import (
 // Other tests of the package, which stay with the detector, run the same code, less often or on
 // less data. It makes these up to 20 times as long, and has nothing more to find.
 var withoutRace = map[string][]string{
+	modulePath + "/internal/completion": {
+		"TestCandidatesFinish", // TestComplete
+	},
 	modulePath + "/internal/debuginfo": {
 		"TestDamaged",            // TestBomb and TestCut read damaged files
 		"TestInlinedIntoKernel",  // TestInlined finds the same in a program

@@ -14,7 +14,7 @@ import (
 // TestUnitRuns: each package is tested with the race detector, and each of the tests that run
 // without it exists and runs once.
 func TestUnitRuns(t *testing.T) {
-	packages := []string{modulePath + "/internal/debuginfo", modulePath + "/internal/record"}
+	packages := []string{modulePath + "/internal/completion", modulePath + "/internal/debuginfo", modulePath + "/internal/record"}
 	var raced []string
 	matched := map[string]int{}
 	for _, row := range unitRuns(packages) {
