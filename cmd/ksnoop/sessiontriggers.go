@@ -231,8 +231,8 @@ func (w *triggerWatch) end() error {
 	if w == nil {
 		return nil
 	}
+	<-w.done // no record is read any more
 	losses, err := w.run.End()
-	<-w.done
 	w.take(true, func(uint32, *pendingTriggers) bool { return true })
 	var lost []error
 	for _, cause := range bpf.Marked {

@@ -20,7 +20,7 @@ import (
 // attachWays puts probes on the ways of functions: one event of tracefs for all, since each
 // event of its own takes the kernel a grace period, both to attach and to detach. What the
 // kernel refuses is noted in the plan.
-func (t *Tracer) attachWays() error {
+func (t *Tracer) attachWays() (err error) {
 	prog := t.engine.program(bpf.ProgPathStep)
 	if prog == nil || t.options.LoadOnly {
 		return nil
@@ -37,6 +37,11 @@ func (t *Tracer) attachWays() error {
 	}
 	ev := t.newEvent(dir, "path")
 	d := siteDefiner{file: file, event: ev.name, base: base.Addr, tried: map[uint64]bool{}}
+	defer func() {
+		if err != nil && d.defined > 0 {
+			err = errors.Join(err, ev.Close())
+		}
+	}()
 	for i, probe := range t.plan.Probes {
 		if probe.Way == nil {
 			continue
@@ -57,7 +62,7 @@ func (t *Tracer) attachWays() error {
 	}
 	l, err := ev.open(prog)
 	if err != nil {
-		return errors.Join(fmt.Errorf("probes of path(): %w", err), ev.Close())
+		return fmt.Errorf("probes of path(): %w", err)
 	}
 	t.probes = append(t.probes, prog, ev, l)
 	t.measured = append(t.measured, measured{prog, RunCost(layout.MethodKprobe)})
@@ -107,7 +112,6 @@ func (d *siteDefiner) define(w *plan.Way) (*plan.Way, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.defined += len(todo) - len(bad)
 		if len(bad) == 0 {
 			return w, nil
 		}
@@ -133,10 +137,14 @@ func (d *siteDefiner) write(addrs []uint64) (refused []uint64, err error) {
 			text = line(text, addrs[n])
 			n++
 		}
-		if _, err := d.file.Write(text); err != nil {
+		if _, err := d.file.Write(text); err == nil {
+			d.defined += n
+		} else {
 			for _, addr := range addrs[:n] {
 				if _, err := d.file.Write(line(nil, addr)); err != nil && !errors.Is(err, unix.EEXIST) {
 					refused = append(refused, addr)
+				} else {
+					d.defined++
 				}
 			}
 		}

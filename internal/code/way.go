@@ -130,6 +130,10 @@ func (f *follower) lost() {
 	f.blind = true
 }
 
+// mostSearched is how many blocks can lie between two hits for each to be tried: the time
+// grows with the square, and a recording says which sites there are. Of more, none is sure.
+const mostSearched = 128
+
 // search finds the ways without a hit from a place to where goal holds. What is on all of them
 // was passed, what is on some may have been. It returns false if there is none.
 func (f *follower) search(at place, goal func(place) bool) bool {
@@ -149,8 +153,9 @@ func (f *follower) search(at place, goal func(place) bool) bool {
 		}
 		return anywhere
 	}
-	for n := range f.backward(goals) {
-		if n != at.block && (anywhere || f.avoidable(at, goal, n)) {
+	between := f.backward(goals)
+	for n := range between {
+		if n != at.block && (anywhere || len(between) > mostSearched || f.avoidable(at, goal, n)) {
 			f.mark(n, Unsure)
 		} else {
 			f.mark(n, Passed)
@@ -176,11 +181,12 @@ func (f *follower) avoidable(at place, goal func(place) bool, without int) bool 
 func (f *follower) spread(at place, goal func(place) bool, without int) (reached, goals []int) {
 	f.from = map[int][]int{}
 	todo := []place{at}
-	seen := map[place]bool{at: true}
+	seen, listed := map[place]bool{at: true}, map[int]bool{}
 	for len(todo) > 0 {
 		p := todo[0]
 		todo = todo[1:]
-		if !slices.Contains(reached, p.block) {
+		if !listed[p.block] {
+			listed[p.block] = true
 			reached = append(reached, p.block)
 		}
 		if goal(p) && !slices.Contains(goals, p.block) {

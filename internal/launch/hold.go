@@ -4,6 +4,7 @@ package launch
 
 import (
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"syscall"
@@ -26,7 +27,11 @@ func Hold(files []*os.File) (int, error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args, cmd.Dir, cmd.Stdin, cmd.ExtraFiles = []string{holder}, "/", read, files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// What this process was started with, such as a pipe of the shell's, is not for the holder: a
+	// reader of it would wait for the holder's end. ExtraFiles get descriptors of their own.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // since Linux 5.11
 	if err := cmd.Start(); err != nil {
+		_ = unix.Close(ends[1])
 		return 0, err
 	}
 	pid := cmd.Process.Pid // before it is released

@@ -76,10 +76,13 @@ func (c *cgroups) add(block []byte) error {
 		if m <= 0 || size > maxCgroupPath || size > uint64(len(block)) {
 			return damaged("the path of a cgroup is cut off, or it has more than %d bytes", maxCgroupPath)
 		}
-		if c.text += int(size); c.text > maxCgroupText || len(c.paths) == maxCgroups {
-			return damaged("it has the paths of too many cgroups")
+		if _, known := c.paths[id]; !known { // each part of a run begins anew
+			if c.text += int(size); c.text > maxCgroupText || len(c.paths) == maxCgroups {
+				return damaged("it has the paths of too many cgroups")
+			}
+			c.paths[id] = string(block[:size])
 		}
-		c.paths[id], block = string(block[:size]), block[size:]
+		block = block[size:]
 	}
 	return nil
 }

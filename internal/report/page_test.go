@@ -28,6 +28,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // recorded returns the page of a recording in the module's testdata, and what its calls and sessions are as folded stacks.
@@ -104,9 +105,12 @@ func TestBrowserSessions(t *testing.T) {
 func TestBrowserCalls(t *testing.T) {
 	b := newBrowser(t, 1400, 850)
 	k := formattest.New(t, "t_")
+	k.Owner = layout.OwnerUID | layout.OwnerCgroup
+	k.Run.Cgroup = func(id uint64) string { return "/web.slice/" + strconv.Itoa(int(id)) }
 	k.Calls("t_read(path, count, return)", "t_open(flags, return)")
 	var all []any
 	var raw [][]byte
+	owner := bpf.Owner{UID: 1000, Cgroup: 77}
 	for i := range uint64(200) {
 		entry := bpf.Event{Kind: bpf.KindEntry, Time: 1_000_000_000 + i*1_000_000, PID: 7 + uint32(i%3), TID: 7 + uint32(i%3), Comm: formattest.Comm("cat" + strconv.Itoa(int(i%3)))}
 		back := entry
@@ -116,9 +120,9 @@ func TestBrowserCalls(t *testing.T) {
 			result = formattest.Errno(2 + i%4)
 		}
 		if i%2 == 0 {
-			raw = append(raw, k.Raw(formattest.Record{Func: "open", Event: entry, Words: []uint64{i}}), k.Raw(formattest.Record{Func: "open", Event: back, Words: []uint64{result}}))
+			raw = append(raw, k.Raw(formattest.Record{Func: "open", Event: entry, Owner: owner, Words: []uint64{i}}), k.Raw(formattest.Record{Func: "open", Event: back, Owner: owner, Words: []uint64{result}}))
 		} else {
-			raw = append(raw, k.Raw(formattest.Record{Func: "read", Event: entry, Words: []uint64{0xffff_8880_0000_1234, i}, Text: "/file/" + strconv.Itoa(int(i))}), k.Raw(formattest.Record{Func: "read", Event: back, Words: []uint64{result}}))
+			raw = append(raw, k.Raw(formattest.Record{Func: "read", Event: entry, Owner: owner, Words: []uint64{0xffff_8880_0000_1234, i}, Text: "/file/" + strconv.Itoa(int(i))}), k.Raw(formattest.Record{Func: "read", Event: back, Owner: owner, Words: []uint64{result}}))
 		}
 	}
 	for c := range k.Joined(raw...) {
@@ -128,6 +132,10 @@ func TestBrowserCalls(t *testing.T) {
 		all = append(all, &kept)
 	}
 	b.open(printed(t, New(k.Run), all...))
+	b.click(".row")
+	if got := eval[string](b, "document.getElementById('detail').innerText"); !strings.Contains(got, "1000") || !strings.Contains(got, "/web.slice/77") {
+		t.Errorf("no user and cgroup in %q", got)
+	}
 	shown := func() string { return eval[string](b, "document.getElementById('shown').textContent") }
 	if got := shown(); got != "200 events" {
 		t.Errorf("%q", got)

@@ -41,6 +41,8 @@ function facts(e, o) {
 			+ (o.namespace ? "   (in its namespace " + o.namespace.pid + "/" + o.namespace.tid + ")" : ""));
 	}
 	put("CPU", o.cpu === undefined ? "" : o.cpu + (o.interrupt ? ", an interrupt" : ""));
+	put("user", o.uid);
+	put("cgroup", o.cgroup && (model.cgroups.get(plain(o.cgroup)) ?? plain(o.cgroup)));
 	put("missing", o.missing && clean(o.missing));
 	put("lost in it", o.lost && Object.entries(o.lost).map(([k, n]) => (n === true ? "" : n + " ") + clean(k)).join(", "));
 	return dl;
@@ -49,9 +51,17 @@ function facts(e, o) {
 function showCall(o) {
 	detail.append(heading("Values"));
 	values(detail, o, o.values);
+	if (o.path) stack("Way", [clean(o.path.text), ...o.path.decisions.map(decision)], false);
+	if (o.no_path) detail.append(element("p", "note", "no way: " + clean(o.no_path)));
 	if (o.stack) stack("Stack", (model.stacks.get(o.stack) || []).map(frameText), o.stack_cut);
 	if (o.user_stack) stack("Stack of the process", o.user_stack.map((f) => clean(f.text)), o.user_stack_cut);
 	if (o.branches) stack("Branches, newest first", o.branches.map((b) => frameText(b.from) + " → " + frameText(b.to)), !o.all_branches);
+}
+
+// decision is which way a conditional jump went, with what it compared.
+function decision(d) {
+	const operands = d.operands.map((x) => clean(x.name) + (x.value === undefined ? "" : " = " + x.value));
+	return [d.at, d.compare ?? "", operands.join(", "), d.jump, d.to ? "to " + d.to : "not taken"].map(clean).filter(Boolean).join("  ");
 }
 
 function showSession(e, o) {

@@ -8,6 +8,7 @@ const rowText = 240, searchText = 4000;
 const model = {
 	header: null,
 	stacks: new Map(), // by ID: frames, innermost first
+	cgroups: new Map(), // by ID, as text: paths
 	events: [],
 	summaries: [],
 	end: null,
@@ -48,6 +49,9 @@ function read(line) {
 	case "stack":
 		model.stacks.set(o.id, o.frames);
 		break;
+	case "cgroup":
+		model.cgroups.set(plain(o.id), clean(o.path));
+		break;
 	case "summary":
 		model.summaries.push(o);
 		break;
@@ -62,8 +66,13 @@ function read(line) {
 	case "warning":
 		add({ kind: o.kind, start: number(o.time ?? model.last), length: 0, fn: "", comm: "", err: "", bad: true, result: "", values: count(number(o.count)) + " " + clean(o.text), line });
 		break;
-	default:
+	case "call":
+	case "entry":
+	case "return":
 		add(callOf(o, line));
+		break;
+	default:
+		model.notes += "the page has no place for what is called " + clean(o.kind) + "\n";
 	}
 }
 
