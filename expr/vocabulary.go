@@ -45,6 +45,7 @@ func Builtins() []Builtin {
 	for _, name := range sortedKeys(functions) {
 		all = append(all, Builtin{name, functions[name], functions[name], false})
 	}
+	all = append(all, Builtin{Name: pathFunction})
 	for _, name := range sortedKeys(aggregators) {
 		all = append(all, Builtin{name, aggregators[name].least, aggregators[name].most, true})
 	}

@@ -100,7 +100,7 @@ func (c *completer) operands() {
 		return
 	case b.arg > 0 && b.call == "lhist" || b.arg > 0 && b.call == "hist" || b.arg == 0 && b.call == "top":
 		return // a number
-	case b.call == "count":
+	case b.call == "count" || b.call == "path":
 		c.add(")", about[")"])
 		return
 	}
@@ -249,7 +249,7 @@ func (c *completer) functions() {
 	item := shown && len(c.open) == 1
 	for _, f := range expr.Builtins() {
 		switch {
-		case f.Aggregates && !(item && c.onlyPredicates()), f.Name == "diff" && (!item || c.scope.Point):
+		case f.Aggregates && !(item && c.goesWith("count()")), f.Name == "path" && !(item && c.goesWith("path()")), f.Name == "diff" && (!item || c.scope.Point):
 		case f.Name == "exit" && (c.scope.Point || c.within("entry", "diff", "exit")), f.Name == "entry" && c.within("exit", "diff", "entry"), f.Name == "user" && c.within("user"):
 		case c.wantsPointer() && f.Name != "user" && f.Name != "entry" && f.Name != "exit":
 		case c.within("sizeof", "container_of") && f.Name != "user":
@@ -266,10 +266,9 @@ func (c *completer) functions() {
 	}
 }
 
-// onlyPredicates reports whether the items so far can stand beside one that adds calls up.
-func (c *completer) onlyPredicates() bool {
-	first := c.top().first
-	return c.top().arg == 0 || c.holds(c.text[:c.tokens[first-1].at]+", count())")
+// goesWith reports whether an item can stand behind those that there are.
+func (c *completer) goesWith(item string) bool {
+	return c.holds(c.text[:c.tokens[c.top().first-1].end()] + item + ")")
 }
 
 // comparisons adds what a value can be compared with: enumerators, error names, a string. It reports

@@ -11,7 +11,7 @@ var about = map[string]string{
 	"entry": "the value when the function was called", "exit": "the value when it returns", "diff": "what the call has changed",
 	"user": "a pointer into user space", "str": "a string", "ustr": "a string of user space", "buf": "bytes: buf(p, n)",
 	"hex": "in hexadecimal", "dec": "in decimal", "sym": "the symbol at an address", "ip": "an IP address", "mac": "a hardware address",
-	"ntohs": "16 bits in host order", "ntohl": "32 bits in host order",
+	"path": "the way of the call through the function", "ntohs": "16 bits in host order", "ntohl": "32 bits in host order",
 	"count": "calls", "sum": "the sum", "min": "the smallest value", "max": "the largest value", "avg": "the mean",
 	"stats": "count, sum, mean, smallest and largest value", "hist": "calls by powers of two", "lhist": "calls by steps: lhist(x, low, high, step)",
 	"quantiles": "what 50, 90, 99 and 99.9 % do not exceed", "top": "the most frequent values: top(n, x)",
