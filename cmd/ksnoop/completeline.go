@@ -138,8 +138,10 @@ func completeWords(root *cobra.Command, words []shell.Word) (r shell.Reply, file
 			continue
 		}
 		c := shell.Candidate{Text: text, About: about}
-		if name, about, ok := strings.Cut(about, aboutName); ok {
-			c.Name, c.About = name, about
+		if name, rest, ok := strings.Cut(about, aboutName); ok {
+			c.Name, c.About = name, rest
+		} else if strings.HasPrefix(word, "-") {
+			c.About = strings.ReplaceAll(about, "`", "") // around the name of an option's value
 		}
 		r.Candidates = append(r.Candidates, c)
 	}

@@ -56,10 +56,20 @@ printed, each call with its result. SPECs beside -e add values to calls:
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
-			c.Args = checkHelp
+			c.Args, c.ValidArgsFunction = checkHelp, completeHelp
 		}
 	}
 	return root
+}
+
+// completeHelp completes the name of a command or of a page.
+func completeHelp(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	for _, page := range c.Root().Commands() {
+		if len(args) == 0 && !page.Hidden {
+			names = append(names, page.Name()+"\t"+page.Short)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // checkHelp refuses to help with what is no command.
