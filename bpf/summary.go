@@ -17,7 +17,7 @@ import (
 // A Table is the shape of the table of one aggregation.
 type Table struct {
 	KeyWords, RowWords int // of 8 bytes
-	// Single says that a call changes one word of a row. A table without a key is then not there twice:
+	// Single says that a call changes one word of a row. A table without a key then has one half only:
 	// Take exchanges each word for 0, so that each call is either in what it yields or in what it leaves.
 	Single bool
 }

@@ -57,7 +57,7 @@ func duplicate(fd int) (*os.File, error) {
 }
 
 // closeProbes closes what is attached, as closeAll does. If there is a hurry, what takes the kernel
-// long is left to whom Options.Leave leaves it to.
+// long goes to Options.Leave.
 func (t *Tracer) closeProbes() error {
 	var errs []error
 	var since time.Time // of the hurry
@@ -77,7 +77,7 @@ func (t *Tracer) closeProbes() error {
 	return errors.Join(errs...)
 }
 
-// leave hands over those of what was opened that last.
+// leave hands over the links that the kernel removes slowly.
 func (t *Tracer) leave(opened []closer) error {
 	var links []*os.File
 	defer func() {

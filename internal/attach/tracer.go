@@ -42,8 +42,8 @@ type Options struct {
 	// Hurry is closed when somebody waits for the end: Attach gives up then, and Records does
 	// not take long for what is still in the buffer. It may be nil.
 	Hurry <-chan struct{}
-	// Leave has somebody else hold links that are switched off, and close them once this process
-	// has closed them: removing them takes the kernel longer than a hurry allows. nil: this
+	// Leave passes links, whose programs are switched off, to another process, which closes them
+	// after this one has: the kernel takes longer to remove them than a hurry allows. nil: this
 	// process waits for that.
 	Leave func([]*os.File) error
 	Log   *slog.Logger
