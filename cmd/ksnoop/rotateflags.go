@@ -55,7 +55,7 @@ func (f *rotateFlags) report(dir string, w io.Writer) {
 		return
 	}
 	c := f.shelf.Counts()
-	fmt.Fprintf(w, "ksnoop: %d recordings made in %s", c.Made, dir)
+	fmt.Fprintf(w, "ksnoop: %s made in %s", number(c.Made, "recording"), dir)
 	if c.Removed > 0 {
 		fmt.Fprintf(w, ", %d old ones removed by --keep %d", c.Removed, f.keep)
 	}

@@ -93,22 +93,30 @@ func (t *tracing) detach(run *trace.Run) {
 	fmt.Fprint(t.stderr, begin)
 	start := time.Now()
 	_ = run.Detach() // Close tells as little
-	t.detaching.Store(false)
-	fmt.Fprintf(t.stderr, " done in %d ms\n", time.Since(start).Milliseconds())
+	end := " done"
+	if !t.detaching.Swap(false) {
+		end = "Detached"
+	}
+	fmt.Fprintf(t.stderr, "%s in %d ms\n", end, time.Since(start).Milliseconds())
 }
 
 // leave has another process hold links that the kernel takes long to remove.
 func (t *tracing) leave(links []*os.File) error {
 	pid, err := launch.Hold(links)
+	message := fmt.Sprintf("process %d stays", pid)
 	if err != nil {
-		return err
+		message = fmt.Sprintf("ksnoop waits, as no other process can (%v),", err)
 	}
-	message := fmt.Sprintf("ksnoop: tracing is off; process %d stays until the kernel has removed the last %s", pid, number(len(links), "program"))
-	if t.detaching.Load() {
-		message = "\n" + message
+	fmt.Fprintln(t.stderr, t.onALine(fmt.Sprintf("ksnoop: tracing is off; %s until the kernel has removed the last %s", message, number(len(links), "program"))))
+	return err
+}
+
+// onALine returns a message that begins a line, even if what is said about detaching has none of its own yet.
+func (t *tracing) onALine(message string) string {
+	if t.detaching.Swap(false) {
+		return "\n" + message
 	}
-	fmt.Fprintln(t.stderr, message)
-	return nil
+	return message
 }
 
 // abandon ends the program, and waits for nothing that takes long. over is closed when it has
@@ -125,11 +133,7 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 		t.quit("ksnoop: ended while it was attaching: " + why)
 	case t.ending.Load():
 		inTime(func() { _ = run.Detach() })
-		message := "ksnoop: ended at once: " + why
-		if t.detaching.Load() {
-			message = "\n" + message
-		}
-		t.quit(message)
+		t.quit(t.onALine("ksnoop: ended at once: " + why))
 	}
 	left := run.Pending()
 	inTime(func() { _ = errors.Join(run.Stop(), run.Detach()) })
