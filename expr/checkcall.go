@@ -53,7 +53,7 @@ func (c *checker) call(x *Call, want *btf.Enum) (operand, bool) {
 	}
 	n, ok := functions[x.Func.Name]
 	if !ok {
-		return c.fault(CodeUnknownFunc, x.Func.Pos, functionHint(x.Func.Name), "there is no function %q", x.Func.Name)
+		return c.fault(CodeUnknownFunc, x.Func.Pos, functionHint(x.Func.Name), "the language has no function %q", x.Func.Name)
 	}
 	if !c.arity(x, n) {
 		return operand{}, false

@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf/btf"
-
-	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // expr checks x and returns it as an operand, loaded only if an operator needed that. A
@@ -193,7 +191,7 @@ func (c *checker) member(x *Member) (operand, bool) {
 func (c *checker) selectMember(o operand, name string, at Span) (operand, bool) {
 	m, off, ok := findMember(o.t, name, 0)
 	if !ok {
-		return c.fault(CodeUnknownMember, at, suggest.Hint(name, memberNames(o.t)), "%s has no member %q", typeName(o.t), name)
+		return c.fault(CodeUnknownMember, at, memberHint(o.t, name), "%s has no member %q", typeName(o.t), name)
 	}
 	o.t = m.Type
 	o.place.bits = btf.Member{}
@@ -212,6 +210,11 @@ func (c *checker) index(x *Index) (operand, bool) {
 	o, ok := c.expr(x.X, nil)
 	if !ok {
 		return o, false
+	}
+	if n, isName := x.X.(*Name); isName {
+		if _, aggregates := aggregators[n.Name]; aggregates && isKey(x.I) {
+			return c.fault(CodeType, x.Span(), "to add calls up write "+n.Name+"()"+c.text[n.Pos.End:x.Pos.End], "%q is a parameter here, which has no keys", n.Name)
+		}
 	}
 	i, ok := c.value(x.I, nil)
 	if !ok {
@@ -245,6 +248,12 @@ func (c *checker) index(x *Index) (operand, bool) {
 	}
 	sum.cast = true
 	return c.through(sum, target, x.X.Span())
+}
+
+// isKey reports whether x is a context value, by which nobody selects an element.
+func isKey(x Expr) bool {
+	_, ok := x.(*Context)
+	return ok
 }
 
 // element selects a constant element of an array that has not been loaded.

@@ -4,6 +4,7 @@ package expr
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +69,7 @@ func (c *checker) pair(x *Binary, want *btf.Enum) (a, b operand, ok bool) {
 	a, okA := c.expr(x.X, want)
 	n, isName := unparen(x.Y).(*Name)
 	if okA && isName && a.text != nil && !c.isParam(n.Name) {
-		_, ok = c.fault(CodeType, n.Pos, "a string is in quotes: "+strconv.Quote(n.Name), "%s is no string", n.Name)
+		_, ok = c.fault(CodeType, n.Pos, "a string is in quotes: "+strconv.Quote(n.Name), "%s is not a string", n.Name)
 		return a, b, ok
 	}
 	if okA {
@@ -195,8 +196,8 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	if !ok {
 		return o, false
 	}
-	if i := strings.IndexByte(pattern.Value, '['); x.Op == OpMatch && i >= 0 {
-		c.doubt(pattern.Pos, "in a glob only * and ? stand for other characters", "this matches names with the character [ in them")
+	if other := regexpPart.FindString(pattern.Value); x.Op == OpMatch && other != "" {
+		c.doubt(pattern.Pos, "a glob matches whole names, and only * and ? stand for other characters", "this matches names with %s in them", other)
 	}
 	text, ok := c.asText(o)
 	if !ok {
@@ -204,6 +205,9 @@ func (c *checker) match(x *Binary, s Expr, pattern *String) (operand, bool) {
 	}
 	return value(typeInt, &Match{T: typeInt, Op: x.Op, X: text, Pattern: pattern.Value}), true
 }
+
+// regexpPart matches what means something in a regular expression or a shell's glob, and itself here.
+var regexpPart = regexp.MustCompile(`\[|\.\*|^\^|\$$`)
 
 // stringHint says how to turn o into something that can be compared with a string.
 func (c *checker) stringHint(o operand, pattern *String) string {
@@ -215,6 +219,9 @@ func (c *checker) stringHint(o operand, pattern *String) string {
 		return "it was passed by value, and lies nowhere in memory; compare its elements, as in x[0] == 'a'"
 	case charLike(o.t) && len(pattern.Value) == 1 && pattern.Value[0] < utf8.RuneSelf:
 		return fmt.Sprintf("write %q", pattern.Value[0])
+	}
+	if _, err := strconv.ParseInt(pattern.Value, 0, 64); err == nil {
+		return "a number has no quotes: " + pattern.Value
 	}
 	return ""
 }

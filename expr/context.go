@@ -54,7 +54,7 @@ func (c *checker) context(x *Context) (operand, bool) {
 			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, len(c.scope.Params), n)
 		}
 	}
-	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is no context value", x.Name)
+	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is not a context value", x.Name)
 }
 
 // contextHint guesses which context value was meant, or lists those that exist here: registers if
@@ -62,6 +62,9 @@ func (c *checker) context(x *Context) (operand, bool) {
 func (c *checker) contextHint(name string) string {
 	if meant := c.otherwiseCalled(name); meant != "" {
 		return suggest.DidYouMean(meant)
+	}
+	if slices.Contains([]string{"$name", "$process", "$cmd", "$command"}, name) {
+		return suggest.DidYouMean("$comm")
 	}
 	registers := ""
 	for _, p := range c.scope.Params {

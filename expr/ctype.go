@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/qualifier"
+	"github.com/ksnoop/ksnoop/internal/suggest"
 )
 
 // Types of literals and of results of operators.
@@ -232,6 +233,22 @@ func memberNames(t btf.Type) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		eachMember(t, 0, func(m btf.Member) bool { return yield(m.Name) })
 	}
+}
+
+// memberHint guesses which member was meant: one of t's, or of a struct that lies in it, if its name is nearer.
+func memberHint(t btf.Type, name string) string {
+	search := suggest.For(name)
+	near := suggest.Nearest(name, memberNames(t))
+	least, ok := search.Distance([]byte(near))
+	eachMember(t, 0, func(m btf.Member) bool {
+		for inner := range memberNames(m.Type) {
+			if d, within := search.Distance([]byte(inner)); within && m.Name != "" && (!ok || d < least) {
+				near, least, ok = m.Name+"."+inner, d, true
+			}
+		}
+		return true
+	})
+	return suggest.DidYouMean(near)
 }
 
 // typeName spells a type for an error message.

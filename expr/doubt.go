@@ -49,6 +49,11 @@ type side struct {
 
 // doubtPrecedence warns of x & y == z. C reads it as x & (y == z).
 func (c *checker) doubtPrecedence(x *Binary) {
+	l, comparesL := x.X.(*Binary)
+	if r, ok := x.Y.(*Binary); ok && comparesL && l.Op.Comparison() && r.Op.Comparison() && x.Op != OpXor {
+		c.doubt(x.Span(), fmt.Sprintf("write %s%s", x.Op, x.Op), "%s takes bits of two comparisons together", x.Op)
+		return
+	}
 	told := func(read, write string, op Op) {
 		if x == c.top {
 			read += ", a value to show, which decides about no call"

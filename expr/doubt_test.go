@@ -74,7 +74,11 @@ func TestDoubts(t *testing.T) {
 		{"return == -EINVAL", ""},
 		{"return == 22", ""},
 		{"flags == EINVAL", ""}, // sk->sk_err has positive ones
-		{`$comm ~ "nginx[0-9]"`, `"nginx[0-9]": this matches names with the character [ in them; in a glob only * and ? stand for other characters`},
+		{`$comm ~ "nginx[0-9]"`, `"nginx[0-9]": this matches names with [ in them; a glob matches whole names, and only * and ? stand for other characters`},
+		{`$comm ~ ".*conf$"`, `".*conf$": this matches names with .* in them; a glob matches whole names, and only * and ? stand for other characters`},
+		{`$comm ~ "^conf"`, `"^conf": this matches names with ^ in them; a glob matches whole names, and only * and ? stand for other characters`},
+		{`$comm ~ "a$b.c*"`, ""},
+		{"count > 3 & flags < 0", "count > 3 & flags < 0: & takes bits of two comparisons together; write &&"},
 		{`$comm == "nginx[0-9]"`, ""},
 		{"count < 0, count < 0", "count < 0: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count\n" +
 			"count < 0: this never holds: count is size_t, which has no negative values; to read it as a signed number write (long)count"},

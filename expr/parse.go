@@ -109,7 +109,7 @@ func syntaxError(text string, err error) *Error {
 // a choice. If that is an operator or a comma, it is fine in itself, and the next token is
 // wrong.
 func culprit(text string, tok lexer.Token) lexer.Token {
-	if tok.Value != "," && binaryOp(tok.Value) == OpInvalid {
+	if tok.Value != "," && binaryOp(tok.Value) == OpInvalid || strings.HasSuffix(strings.TrimRight(text[:tok.Pos.Offset], " \t"), "(") {
 		return tok
 	}
 	lex, err := tokens().LexString("", text)
@@ -132,16 +132,18 @@ func syntaxHint(text string, tok lexer.Token) string {
 	switch {
 	case strings.Contains(before, "(:") && !strings.Contains(before, ")"):
 		return `write types only, as in "*(:struct sk_buff *, return int)"`
-	case tok.Value == "=" && strings.HasPrefix(text[tok.Pos.Offset:], "=>"):
-		return `write ">="`
-	case tok.Value == "=":
-		return `to compare, write "=="`
+	case otherOperator(text, tok) != "":
+		return otherOperator(text, tok)
 	case tok.Value == "by":
 		return "keys stand in brackets: count()[$comm]"
 	case timeUnit.MatchString(tok.Value) && trimmed != "" && trimmed[len(trimmed)-1] >= '0' && trimmed[len(trimmed)-1] <= '9':
 		return "no blank stands before the unit: 10" + tok.Value
+	case bareString(text, tok) != "":
+		return "a string stands in double quotes: " + strconv.Quote(shortened(bareString(text, tok)))
 	case trimmed == "":
 		return `a SPEC begins with a function, as in "vfs_read(count > 4096)"`
+	case tok.Value == ")" && !strings.Contains(before, "("):
+		return `no "(" stands before it`
 	case !tok.EOF() && open <= 0 && !strings.Contains(before, "("):
 		items := text[tok.Pos.Offset:]
 		if strings.Count(items, ")") > strings.Count(items, "(") {
@@ -165,6 +167,47 @@ func syntaxHint(text string, tok lexer.Token) string {
 		return "a value is missing before it"
 	case tok.Value != "]" && binaryOp(tok.Value) == OpInvalid:
 		return `items are separated by ","`
+	}
+	return ""
+}
+
+// otherOperator says how an operator of another language is written here, if tok is one or belongs to one.
+func otherOperator(text string, tok lexer.Token) string {
+	before, from := strings.TrimRight(text[:tok.Pos.Offset], " \t"), text[tok.Pos.Offset:]
+	switch {
+	case strings.HasPrefix(from, "=>"):
+		return `write ">="`
+	case strings.HasPrefix(from, "=~"):
+		return `for a glob write "~", as in $comm ~ "*.conf"`
+	case strings.HasPrefix(from, "=<"), tok.Value == "=" && strings.HasSuffix(before, "<"):
+		return `write "<="`
+	case tok.Value == ">" && strings.HasSuffix(before, "<"):
+		return `write "!="`
+	case tok.Value == "!" && strings.HasPrefix(from, "!~"), tok.Value == "~" && strings.HasSuffix(before, "!"):
+		return `write !(x ~ "*.conf")`
+	case tok.Value == "=":
+		return `to compare, write "=="`
+	case tok.Value == "and":
+		return `write "&&"`
+	case tok.Value == "or":
+		return `write "||"`
+	}
+	word := before[strings.LastIndexAny(before, " \t(,")+1:]
+	if word == "not" && tok.Value != "," && tok.Value != ")" && !tok.EOF() {
+		return `write "!"`
+	}
+	return ""
+}
+
+// unquoted matches what is compared with something that begins as a path or a glob does.
+var unquoted = regexp.MustCompile(`(?:~|[=!]=)\s*([*/.][^\s,()"&|]*)`)
+
+// bareString returns the string at tok that lacks its quotes, as in $comm ~ *.conf.
+func bareString(text string, tok lexer.Token) string {
+	for _, at := range unquoted.FindAllStringSubmatchIndex(text, -1) {
+		if at[2] <= tok.Pos.Offset && tok.Pos.Offset <= at[3] {
+			return text[at[2]:at[3]]
+		}
 	}
 	return ""
 }
@@ -287,11 +330,24 @@ func (b *builder) selector(s string, at Span) Selector {
 	}
 	for _, r := range sel.Name + sel.System + sel.Module {
 		if !selectorRune(r) {
-			b.fault(at, fmt.Sprintf("%q cannot be part of a function's name", r), "")
+			b.fault(at, fmt.Sprintf("%q cannot be part of a function's name", r), slashHint(sel, r))
 			break
 		}
 	}
 	return sel
+}
+
+// slashHint says how to write what has a slash: a tracepoint as in tracefs, or a path.
+func slashHint(sel Selector, r rune) string {
+	switch {
+	case r != '/':
+		return ""
+	case sel.Kind == Tracepoint:
+		return "write " + strconv.Quote("tp:"+strings.ReplaceAll(sel.Name, "/", ":"))
+	case sel.Kind == Function:
+		return `functions of a source file are ":kernel/bpf/*.c"; a command stands behind --`
+	}
+	return ""
 }
 
 // kind handles a selector with a colon. kind and rest are the text on either side of it. It
@@ -303,9 +359,9 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 		if hint != "" {
 			hint = strings.ReplaceAll(hint, "NAME", rest)
 		} else if hint = suggest.Hint(kind, slices.Values(kindNames[1:])); hint == "" {
-			hint = "there are " + strings.Join(kindNames[1:], ": ") + ":"
+			hint = fmt.Sprintf("there are %s:; a tracepoint is %q, a module's function %q", strings.Join(kindNames[1:], ": "), "tp:"+kind+":"+rest, rest+"["+kind+"]")
 		}
-		b.fault(Span{sel.Span.Start, sel.Span.Start + len(kind)}, fmt.Sprintf("%q is no kind of things to trace", kind), hint)
+		b.fault(Span{sel.Span.Start, sel.Span.Start + len(kind)}, fmt.Sprintf("%q is not a kind of target", kind), hint)
 		return strings.ReplaceAll(rest, ":", "") // which is another one's, and no fault
 	}
 	sel.Kind = Kind(k)

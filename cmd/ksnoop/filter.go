@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,8 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 	switch {
 	case f.follow && len(f.pids) == 0:
 		return bpf.Filter{}, usagef("--follow goes with -p: whose children?")
+	case slices.Contains(f.pids, 0):
+		return bpf.Filter{}, usagef("-p 0: no process has this number; what runs while a CPU is idle is selected by $pid == 0")
 	case command && len(f.pids) > 0:
 		return bpf.Filter{}, usagef("-p names processes that run already, and of a command all processes are traced: give one or the other")
 	}

@@ -189,6 +189,8 @@ func TestNearestCommand(t *testing.T) {
 		{[]string{"replya", "--explain", "--btf", types}, "\ndid you mean the command \"replay\"?\n"},
 		{[]string{"trace", "trcae", "--explain", "--btf", types}, "no function is called \"trcae\"\n"},
 		{[]string{"kfree", "--explain", "--btf", types}, "no function is called \"kfree\"\n"},
+		{[]string{"record", "vfs_read", "--explain", "--btf", types}, "\nto record what is traced, write ksnoop trace --record FILE SPEC\n"},
+		{[]string{"version", "--explain", "--btf", types}, "\nfor the version write ksnoop --version\n"},
 		{[]string{"", "--explain", "--btf", types}, "a SPEC begins with a function, as in \"vfs_read(count > 4096)\"\n"},
 		{[]string{"help", "nosuch"}, "schema, sessions, sym, trace, view\n"},
 		{[]string{"help", "pritn"}, "ksnoop: there is no command or page \"pritn\"; did you mean \"print\"?\n"},

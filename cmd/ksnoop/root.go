@@ -91,11 +91,21 @@ func checkHelp(c *cobra.Command, args []string) error {
 	return nil
 }
 
+// elsewhere says what to write in place of commands of other tracers. It is never changed.
+var elsewhere = map[string]string{
+	"record": "to record what is traced, write ksnoop trace --record FILE SPEC", "stat": "to count calls, write ksnoop trace 'NAME(count())'",
+	"version": "for the version write ksnoop --version", "list": "to list functions, write ksnoop info PATTERN", "ls": "to list functions, write ksnoop info PATTERN",
+	"script": "to print a recording, write ksnoop replay FILE",
+}
+
 // nearestCommand says which command may have been meant by the first of some
 // arguments: what is no command is taken for a SPEC.
 func nearestCommand(root *cobra.Command, args []string) string {
 	if c, _, err := root.Find(args); err != nil || c != root || len(args) == 0 || args[0] == "" || strings.HasPrefix(args[0], "-") {
 		return ""
+	}
+	if meant := elsewhere[args[0]]; meant != "" {
+		return "; " + meant
 	}
 	names := root.SuggestionsFor(args[0])
 	if len(names) == 0 {

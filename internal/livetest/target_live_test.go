@@ -177,7 +177,7 @@ func TestLiveTargetFaults(t *testing.T) {
 		"kprobe:vfs_raed+4":                    `did you mean "vfs_read"`,
 		"kprobe:vfs_read+0x5000":               "there is no instruction 0x5000 of vfs_read; it ends before ",
 		"kprobe:vfs_read+4($ssp)":              `did you mean "$sp"?`,
-		"sysctl:read":                          `"sysctl" is no kind of things to trace`,
+		"sysctl:read":                          `"sysctl" is not a kind of target`,
 	} {
 		stdout, stderr, status := ksnoop(t, "trace", spec)
 		if status != 2 || !strings.Contains(stderr, want) || stdout != "" {

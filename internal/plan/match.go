@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
@@ -45,7 +46,11 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return nil, fmt.Errorf("looking for %s: %w", sel, err)
 	}
 	if len(found) == 0 {
-		return nil, fault(nearestHint(name, names()), "there is no %s %q", what, name)
+		hint := nearestHint(name, names())
+		if group := sel.Name + ":"; sel.System == "*" && slices.ContainsFunc(names(), func(n string) bool { return strings.HasPrefix(n, group) }) {
+			hint = fmt.Sprintf("it is a group: write %q", "tp:"+group+"*")
+		}
+		return nil, fault(hint, "there is no %s %q", what, strings.TrimPrefix(name, "*:"))
 	}
 	n := len(found)
 	found = slices.DeleteFunc(found, func(c candidate) bool { return deniedHook(&c.Hook, o.Deny) })

@@ -144,10 +144,10 @@ func TestResolveSession(t *testing.T) {
 func TestUnmatchedAllow(t *testing.T) {
 	for _, test := range []struct{ allow, warning, fault string }{
 		{"find drop", "", ""},
-		{"find nosuch*", "nothing is recorded for one SPEC\n  nosuch*\n  ^~~~~~~\n  column 1: no function is called \"nosuch*\"", ""},
+		{"find nosuch*", "nothing is recorded for one SPEC\n  nosuch*\n  ^~~~~~~\n  column 1: no function matches \"nosuch*\"", ""},
 		{"nosuch_at_all find", "nothing is recorded for one SPEC\n  nosuch_at_all\n", ""},
 		{"notrace* find", `"notrace_me" is there, but`, ""},
-		{"nosuch* nothing*", "", "column 1: no function is called \"nosuch*\"\n  nothing*"},
+		{"nosuch* nothing*", "", "column 1: no function matches \"nosuch*\"\n  nothing*"},
 		{"find nosuch(", "", "unexpected end"},
 		{"find drop(nothing)", "", `no parameter "nothing"`},
 	} {

@@ -45,7 +45,7 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	case len(funcs) == 0 && len(sel.Signature) > 0:
 		return nil, fault(signatureHint(view, sel), "no function that matches has such a signature")
 	case len(funcs) == 0 && o.unexplained:
-		return nil, fault("", "no function is called %q", sel.Name)
+		return nil, fault("", "%s", unmatched(sel.Name))
 	case len(funcs) == 0:
 		into := ""
 		if o.Inlined != nil {
@@ -61,13 +61,21 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 		if sel.Module != "" {
 			return nil, fault(hint, "no function of a module %s is called %q", sel.Module, sel.Name)
 		}
-		return nil, fault(hint, "no function is called %q", sel.Name)
+		return nil, fault(hint, "%s", unmatched(sel.Name))
 	}
 	kept, err := withoutDenied(view, funcs, o)
 	if err == nil && len(kept) == 0 {
 		err = fault("", "all %d functions that match are denied", len(funcs))
 	}
 	return kept, err
+}
+
+// unmatched says that no function has a name, or matches a glob.
+func unmatched(name string) string {
+	if strings.ContainsAny(name, "*?") {
+		return fmt.Sprintf("no function matches %q", name)
+	}
+	return fmt.Sprintf("no function is called %q", name)
 }
 
 // syscallHint suggests syscall: where the user wrote the name of a system call, or of the

@@ -66,11 +66,15 @@ func DidYouMean(names ...string) string {
 
 // distanceOf counts the insertions, deletions, substitutions and swaps of
 // neighbours that lead to b (optimal string alignment). It gives up where no
-// continuation can stay within the limit.
+// continuation can stay within the limit. Names that differ in case alone have
+// the distance 1.
 func distanceOf[T string | []byte](s *Search, b T) (distance int, near bool) {
 	a, limit := s.name, s.limit
 	if len(b) == 0 || max(len(b)-len(a), len(a)-len(b)) > limit {
 		return 0, false
+	}
+	if len(a) == len(b) && a != string(b) && strings.EqualFold(a, string(b)) {
+		return 1, limit >= 1
 	}
 	for len(s.at) <= len(b) {
 		s.prev2, s.prev, s.at = append(s.prev2, 0), append(s.prev, 0), append(s.at, 0)

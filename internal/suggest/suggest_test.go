@@ -11,7 +11,7 @@ func TestNearest(t *testing.T) {
 	candidates := []string{"count", "buf", "file", "pos", "f_flags", "f_mode", "", "skb", "sk"}
 	for _, tt := range []struct{ name, want string }{
 		{"cuont", "count"}, {"counts", "count"}, {"coun", "count"}, {"cnt", "count"}, {"fiel", "file"}, {"flags", "f_flags"},
-		{"f_falgs", "f_flags"}, {"pso", "pos"}, {"zzzzzz", ""}, {"skbb", "skb"}, {"count", ""}, {"", ""},
+		{"f_falgs", "f_flags"}, {"pso", "pos"}, {"zzzzzz", ""}, {"skbb", "skb"}, {"count", ""}, {"", ""}, {"COUNT", "count"}, {"F_Flags", "f_flags"}, {"SKB", "skb"},
 	} {
 		if got := Nearest(tt.name, slices.Values(candidates)); got != tt.want {
 			t.Errorf("Nearest(%q) = %q, want %q", tt.name, got, tt.want)
