@@ -28,8 +28,9 @@ type triggerWatch struct {
 	run  *trace.Run
 	fire func(n int, first triggered, over bool)
 
-	done chan struct{} // closed when no more calls come
-	err  error         // why, if that is an error
+	cancel  context.CancelFunc // ends watching; nil before it begins
+	readers sync.WaitGroup     // goroutines that read the run's records, and call fire
+	err     error              // why no more calls came, if that is an error
 
 	mu      sync.Mutex                  // guards the rest
 	pending map[uint32]*pendingTriggers // by thread
@@ -96,7 +97,15 @@ func (t *tracing) attachTriggers(ctx context.Context) (*triggerWatch, error) {
 		return nil, fmt.Errorf("--trigger: %w", err)
 	}
 	sayAttached(t.log, run.Plan, run.Failed)
-	return &triggerWatch{run: run, pending: map[uint32]*pendingTriggers{}, done: make(chan struct{})}, nil
+	return &triggerWatch{run: run, pending: map[uint32]*pendingTriggers{}}, nil
+}
+
+// runs are the run that calls come from, if there is one.
+func (w *triggerWatch) runs() []*trace.Run {
+	if w == nil {
+		return nil
+	}
+	return []*trace.Run{w.run}
 }
 
 // start switches the programs on.
@@ -113,11 +122,18 @@ func (w *triggerWatch) watch(ctx context.Context, fire func(n int, first trigger
 	if w == nil {
 		return
 	}
+	ctx, w.cancel = context.WithCancel(ctx)
 	w.fire = fire
 	records := w.run.Records(ctx, trace.Limits{})
-	go func() {
-		defer close(w.done)
-		for e, err := range event.All(w.run.Plan, records) {
+	w.read(event.All(w.run.Plan, records))
+}
+
+// read has calls read, and fire called, in the background, until there are no more calls.
+func (w *triggerWatch) read(calls iter.Seq2[*event.Event, error]) {
+	over := make(chan struct{})
+	w.readers.Go(func() {
+		defer close(over)
+		for e, err := range calls {
 			switch {
 			case err != nil:
 				w.err = err
@@ -125,19 +141,19 @@ func (w *triggerWatch) watch(ctx context.Context, fire func(n int, first trigger
 				w.met(e)
 			}
 		}
-	}()
-	go func() {
+	})
+	w.readers.Go(func() {
 		tick := time.NewTicker(sessionPatience / 10)
 		defer tick.Stop()
 		for {
 			select {
-			case <-w.done:
+			case <-over:
 				return
 			case now := <-tick.C:
 				w.take(false, func(_ uint32, p *pendingTriggers) bool { return now.After(p.until) })
 			}
 		}
-	}()
+	})
 }
 
 // met notes a call that was waited for.
@@ -231,7 +247,7 @@ func (w *triggerWatch) end() error {
 	if w == nil {
 		return nil
 	}
-	<-w.done // no record is read any more
+	w.readers.Wait() // no record is read any more
 	losses, err := w.run.End()
 	w.take(true, func(uint32, *pendingTriggers) bool { return true })
 	var lost []error
@@ -243,10 +259,19 @@ func (w *triggerWatch) end() error {
 	return errors.Join(append(lost, err, w.err)...)
 }
 
-// close detaches what sessions are triggered by.
+// close ends watching, and detaches what sessions are triggered by.
 func (w *triggerWatch) close() error {
 	if w == nil {
 		return nil
 	}
+	w.stop()
 	return w.run.Close()
+}
+
+// stop ends watching: nothing reads records, and nothing is fired, when it returns.
+func (w *triggerWatch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.readers.Wait()
 }

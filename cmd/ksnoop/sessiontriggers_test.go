@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,4 +71,30 @@ func TestTriggerWatch(t *testing.T) {
 	if len(w.pending) != 0 {
 		t.Errorf("%d threads are waited for", len(w.pending))
 	}
+}
+
+// TestTriggerWatchStops: when the watch is stopped, as where a run ends by an error, nothing reads
+// calls or fires any more.
+func TestTriggerWatchStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var reading, fired atomic.Bool
+	w := &triggerWatch{pending: map[uint32]*pendingTriggers{}, cancel: cancel, fire: func(int, triggered, bool) { fired.Store(true) }}
+	begun := make(chan struct{})
+	w.read(func(yield func(*event.Event, error) bool) {
+		reading.Store(true)
+		defer reading.Store(false)
+		close(begun)
+		<-ctx.Done()
+		time.Sleep(10 * time.Millisecond) // what is in the buffer is still read
+		yield(&event.Event{Event: bpf.Event{TID: 7, Kind: bpf.KindCall}, Probe: &plan.Probe{}}, nil)
+	})
+	<-begun
+	w.stop()
+	if reading.Load() {
+		t.Error("calls are still read")
+	}
+	if len(w.pending) != 1 || fired.Load() {
+		t.Errorf("%d threads are waited for, fired: %t", len(w.pending), fired.Load())
+	}
+	(&triggerWatch{}).stop() // nothing was begun
 }

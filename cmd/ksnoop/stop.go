@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -81,7 +82,7 @@ func (t *tracing) waiting() string {
 }
 
 // detach takes the probes off. Of many that takes the kernel long.
-func (t *tracing) detach(run *trace.Run) {
+func (t *tracing) detach() {
 	if !t.alone() {
 		return // as the tracer is closed
 	}
@@ -92,7 +93,7 @@ func (t *tracing) detach(run *trace.Run) {
 	t.detaching.Store(true)
 	fmt.Fprint(t.stderr, begin)
 	start := time.Now()
-	_ = run.Detach() // Close tells as little
+	_ = t.attached.Load().detach() // Close tells as little
 	end := " done"
 	if !t.detaching.Swap(false) {
 		end = "Detached"
@@ -119,24 +120,49 @@ func (t *tracing) onALine(message string) string {
 	return message
 }
 
+// attachments are what is attached: the run, and the one of what sessions are triggered by.
+type attachments struct {
+	runs  []*trace.Run
+	whole bool // no more are attached
+}
+
+// stop switches the programs off.
+func (a *attachments) stop() (err error) {
+	for _, run := range a.runs {
+		err = errors.Join(err, run.Stop())
+	}
+	return err
+}
+
+// detach takes the probes off. Triggers are few, so theirs are the first.
+func (a *attachments) detach() (err error) {
+	for _, run := range slices.Backward(a.runs) {
+		err = errors.Join(err, run.Detach())
+	}
+	return err
+}
+
 // abandon ends the program, and waits for nothing that takes long. over is closed when it has
 // ended by itself.
 func (t *tracing) abandon(why string, over <-chan struct{}) {
-	run := t.attached.Load()
-	switch {
-	case run == nil:
+	a := t.attached.Load()
+	if a == nil || !a.whole {
 		select {
 		case <-over: // has taken off what was attached
 			return
 		case <-time.After(2 * stopTime):
 		}
+		if a = t.attached.Load(); a != nil {
+			inTime(func() { _ = a.detach() })
+		}
 		t.quit("ksnoop: ended while it was attaching: " + why)
-	case t.ending.Load():
-		inTime(func() { _ = run.Detach() })
+	}
+	if t.ending.Load() {
+		inTime(func() { _ = a.detach() })
 		t.quit(t.onALine("ksnoop: ended at once: " + why))
 	}
-	left := run.Pending()
-	inTime(func() { _ = errors.Join(run.Stop(), run.Detach()) })
+	left := a.runs[0].Pending() // those of triggers are not shown
+	inTime(func() { _ = errors.Join(a.stop(), a.detach()) })
 	t.quit(fmt.Sprintf("ksnoop: ended at once: %s; %d bytes of records not shown", why, left))
 }
 

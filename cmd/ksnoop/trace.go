@@ -308,7 +308,7 @@ type tracing struct {
 	picture     picture
 	sessions    *record.Sessions // nil for calls
 	cgroups     *trace.Cgroups   // nil if events do not say theirs
-	attached    atomic.Pointer[trace.Run]
+	attached    atomic.Pointer[attachments]
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
@@ -381,12 +381,13 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		return err
 	}
 	defer run.Close()
-	t.attached.Store(run)
+	t.attached.Store(&attachments{runs: []*trace.Run{run}})
 	triggers, err := t.attachTriggers(ctx)
 	if err != nil {
 		return err
 	}
 	defer triggers.close()
+	t.attached.Store(&attachments{runs: append([]*trace.Run{run}, triggers.runs()...), whole: true})
 	tellInlined()
 	t.out.keep()
 	if err := t.recording.Begin(t.plan); err != nil {
@@ -425,7 +426,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	t.flags.record.rotate.report(t.flags.record.file, t.stderr)
 	err = errors.Join(err, view.End(out, losses, nil), tally.Report(t.stderr, t.flags.control.stats), run.TooMuch())
 	t.sayNothingShown(run, tally)
-	t.detach(run)
+	t.detach()
 	if err != nil {
 		return err
 	}
