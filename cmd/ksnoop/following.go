@@ -35,6 +35,7 @@ func (f *following) open(file *os.File) (in io.Reader, close func()) {
 		return bufio.NewReaderSize(file, 64<<10), func() {}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	signal.Stop(ignored)
 	f.follower, f.stop = record.Follow(ctx, file), stop
 	return f.follower, func() {
 		f.follower.Close()

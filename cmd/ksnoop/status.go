@@ -13,10 +13,11 @@ import (
 
 // Exit statuses besides 0 and that of a traced command.
 const (
-	exitFailed = 1                       // something went wrong at run time
-	exitUsage  = 2                       // wrong usage, or a SPEC that makes no sense
-	exitUnmet  = 3                       // --expect was not met
-	exitPipe   = 128 + int(unix.SIGPIPE) // who reads the output has gone, as after `| head -1`: no reason for a message
+	exitFailed    = 1                       // something went wrong at run time
+	exitUsage     = 2                       // wrong usage, or a SPEC that makes no sense
+	exitUnmet     = 3                       // --expect was not met
+	exitInterrupt = 128 + int(unix.SIGINT)  // see endOnInterrupt
+	exitPipe      = 128 + int(unix.SIGPIPE) // who reads the output has gone, as after `| head -1`: no reason for a message
 )
 
 // A usageError is a fault of the command line.

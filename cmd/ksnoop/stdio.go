@@ -26,9 +26,11 @@ func endOnQuit() {
 // ignored gets the interrupts of a process that was started to ignore them. It is never changed.
 var ignored = make(chan os.Signal, 1)
 
-// endOnInterrupt makes of SIGINT what SIGTERM is if it is ignored, as a shell without job control
-// has what it starts in the background ignore it: "ksnoop ... & sleep 5; kill -INT $!" in a script
-// is meant. A run takes its interrupts itself once it is about to attach, see untilSignal.
+// endOnInterrupt has SIGINT end ksnoop if it is ignored, as a shell without job control has what it
+// starts in the background ignore it: "ksnoop ... & sleep 5; kill -INT $!" in a script is meant.
+// What waits for interrupts to end in order takes them itself: a run once it is about to attach,
+// see untilSignal. Before that, ksnoop ends with the status that a shell gives to what SIGINT ends;
+// Go cannot end by a signal that was ignored.
 func endOnInterrupt() {
 	if !signal.Ignored(unix.SIGINT) {
 		return
@@ -36,7 +38,7 @@ func endOnInterrupt() {
 	signal.Notify(ignored, unix.SIGINT)
 	go func() {
 		for range ignored {
-			_ = unix.Kill(os.Getpid(), unix.SIGTERM)
+			os.Exit(exitInterrupt)
 		}
 	}()
 }

@@ -40,22 +40,24 @@ func program(t *testing.T, script string, args ...string) (c *exec.Cmd, stderr *
 	return c, stderr
 }
 
-// TestQuit: Ctrl-\ ends ksnoop as SIGTERM does, without Go's own output. So does an interrupt that
-// a script's shell has had it ignore.
+// TestQuit: Ctrl-\ ends ksnoop as SIGTERM does, without Go's own output. An interrupt ends it, and a
+// shell sees the same status if a script's shell has had it ignore interrupts.
 func TestQuit(t *testing.T) {
 	for _, c := range []struct {
 		script string
 		signal unix.Signal
+		status int // as a shell tells it
 	}{
-		{`exec "$0" replay "$1"`, unix.SIGQUIT},
-		{`trap '' INT; exec "$0" replay "$1"`, unix.SIGINT},
+		{`exec "$0" replay "$1"`, unix.SIGQUIT, 128 + int(unix.SIGTERM)},
+		{`exec "$0" replay "$1"`, unix.SIGINT, 130},
+		{`trap '' INT; exec "$0" replay "$1"`, unix.SIGINT, 130},
 	} {
-		quit(t, c.script, c.signal)
+		quit(t, c.script, c.signal, c.status)
 	}
 }
 
 // quit sends a signal to a script that replays a FIFO.
-func quit(t *testing.T, script string, s unix.Signal) {
+func quit(t *testing.T, script string, s unix.Signal, want int) {
 	t.Helper()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -81,8 +83,12 @@ func quit(t *testing.T, script string, s unix.Signal) {
 		t.Fatal(err)
 	}
 	err := c.Wait()
-	if status := c.ProcessState.Sys().(interface{ Signal() unix.Signal }); status.Signal() != unix.SIGTERM || stderr.Len() > 0 {
-		t.Errorf("%v: %v, want the end that SIGTERM makes; stderr:\n%.500s", s, err, stderr)
+	status := c.ProcessState.ExitCode()
+	if by := c.ProcessState.Sys().(interface{ Signal() unix.Signal }).Signal(); status < 0 {
+		status = 128 + int(by)
+	}
+	if status != want || stderr.Len() > 0 {
+		t.Errorf("%s, %v: %v, want status %d; stderr:\n%.500s", script, s, err, want, stderr)
 	}
 }
 
