@@ -29,6 +29,8 @@ type Call struct {
 	Time     time.Duration
 	CPU      int
 	PID, TID uint32 // in the initial PID namespace
+	UID      uint32 // the thread's real user, in the initial user namespace
+	Cgroup   uint64 // ID of the thread's cgroup of version 2; CgroupPath names it
 	Comm     string // the thread's name
 	Values   []Value
 	// Stack are the kernel's functions that led to the call, its caller first, if
@@ -168,7 +170,8 @@ func (t *Tracer) Calls(ctx context.Context) iter.Seq2[*Call, error] {
 
 // fill makes a call of an event.
 func (t *Tracer) fill(c *Call, e *event.Event) (err error) {
-	*c = Call{Kind: e.Kind, Time: time.Duration(e.Time), CPU: int(e.CPU), PID: e.PID, TID: e.TID, Values: c.Values[:0], Stack: c.Stack[:0]}
+	*c = Call{Kind: e.Kind, Time: time.Duration(e.Time), CPU: int(e.CPU), PID: e.PID, TID: e.TID, UID: e.Owner.UID, Cgroup: e.Owner.Cgroup,
+		Values: c.Values[:0], Stack: c.Stack[:0]}
 	if e.Kind == bpf.KindLost {
 		c.Lost = lossOf(e.Cause, e.Lost)
 		return nil

@@ -17,7 +17,10 @@ import (
 type Session struct {
 	Function, Module string
 	PID, TID         uint32 // in the initial PID namespace
-	Comm             string // the thread's name when the session began
+	// UID, Cgroup and Comm are the thread's when the session began, as those of a Call are.
+	UID    uint32
+	Cgroup uint64
+	Comm   string
 	// Start and End are CLOCK_MONOTONIC. End is the time of the report if it had not ended.
 	Start, End time.Duration
 	Failed     bool
@@ -82,7 +85,8 @@ func (t *Tracer) session(s *session.Session) (*Session, error) {
 	if s.State == session.Missing {
 		return &Session{Lost: lossOf(s.Loss.Cause, s.Loss.Count)}, nil
 	}
-	out := &Session{Function: s.Func.Func.Name, Module: s.Func.Func.Module, PID: s.PID, TID: s.TID, Comm: s.Comm,
+	out := &Session{Function: s.Func.Func.Name, Module: s.Func.Func.Module, PID: s.PID, TID: s.TID,
+		UID: s.Owner.UID, Cgroup: s.Owner.Cgroup, Comm: s.Comm,
 		Start: time.Duration(s.Start), End: time.Duration(s.End), Failed: s.Failed, Incomplete: s.Lost.Any()}
 	for i := range s.Chain.Frames {
 		f := &s.Chain.Frames[i]

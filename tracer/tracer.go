@@ -87,7 +87,8 @@ type Tracer struct {
 	kernel  *kernel.View
 	limits  trace.Limits
 	fields  *output.Fields
-	tails   output.Tails     // for stacks
+	tails   output.Tails // for stacks
+	cgroups *trace.Cgroups
 	decoder *session.Decoder // nil until sessions are read
 
 	mu     sync.Mutex // guards what follows
@@ -151,7 +152,7 @@ func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
 		return nil, errors.Join(err, run.Close())
 	}
 	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(symbols.Appender(k.view)),
-		tails: output.Tails{Kernel: symbols.New(k.view, nil, symbols.LevelNone)}}, nil
+		tails: output.Tails{Kernel: symbols.New(k.view, nil, symbols.LevelNone)}, cgroups: trace.NewCgroups()}, nil
 }
 
 // parse turns the texts of a request into what package trace takes.
@@ -181,7 +182,7 @@ func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request,
 	if err := attach.Supported(r.Method); err != nil {
 		return out, err
 	}
-	out = trace.Request{Method: r.Method, Specs: specs, Options: plan.Options{Arch: view.Arch(), Deny: deny,
+	out = trace.Request{Method: r.Method, Specs: specs, Options: plan.Options{Arch: view.Arch(), Deny: deny, Owner: layout.OwnerUID | layout.OwnerCgroup,
 		Paired: filter.Fleeting() || r.Rate.Most > 0,
 		Warn:   func(err error) { log.Warn(err.Error()) }}}
 	if len(entry) > 0 {
@@ -228,6 +229,11 @@ func (t *Tracer) Functions() []Function {
 	return out
 }
 
+// CgroupPath returns the path of a cgroup below the mount of version 2, "/" for the mount itself;
+// "" if it is not known, as of a cgroup that has gone before it was asked for. It may be called
+// for each call: paths are looked up once.
+func (t *Tracer) CgroupPath(id uint64) string { return t.cgroups.Path(id) }
+
 // begin returns the context of a loop over records, and what ends the loop: it says why the
 // records have ended, and nil if that was asked for.
 func (t *Tracer) begin(ctx context.Context, sessions bool) (context.Context, func() error, error) {
@@ -254,7 +260,7 @@ func (t *Tracer) end() error {
 	t.stop()
 	t.stop = nil
 	if t.closed {
-		return errors.Join(ErrClosed, t.run.Close())
+		return errors.Join(ErrClosed, t.release())
 	}
 	return t.run.TooMuch()
 }
@@ -272,7 +278,10 @@ func (t *Tracer) Close() error {
 		t.stop() // the loop reads the buffer still, and closes the rest when it ends
 		return t.run.Detach()
 	}
-	return t.run.Close()
+	return t.release()
 }
+
+// release frees everything.
+func (t *Tracer) release() error { return errors.Join(t.run.Close(), t.cgroups.Close()) }
 
 var _ io.Closer = (*Tracer)(nil)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +37,11 @@ func opened(t *testing.T) *tracer.Kernel {
 // attached attaches a request, runs a command, and lets the records end when that has.
 func attached(t *testing.T, k *tracer.Kernel, r tracer.Request, command ...string) (*tracer.Tracer, context.Context) {
 	t.Helper()
+	return attachedTo(t, k, r, exec.Command(command[0], command[1:]...))
+}
+
+func attachedTo(t *testing.T, k *tracer.Kernel, r tracer.Request, command *exec.Cmd) (*tracer.Tracer, context.Context) {
+	t.Helper()
 	tr, err := k.Attach(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +51,7 @@ func attached(t *testing.T, k *tracer.Kernel, r tracer.Request, command ...strin
 			t.Error(err)
 		}
 	})
-	_ = exec.Command(command[0], command[1:]...).Run() // some are to fail
+	_ = command.Run() // some are to fail
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	return tr, ctx
@@ -133,6 +139,59 @@ func TestLiveSessions(t *testing.T) {
 		if !errors.Is(err, tracer.ErrSessions) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestLiveOwner: calls and sessions have the user and the cgroup of their thread.
+func TestLiveOwner(t *testing.T) {
+	k := opened(t)
+	const group, user = "/tracer-test", 65534
+	if err := os.Mkdir("/sys/fs/cgroup"+group, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove("/sys/fs/cgroup" + group)
+	dir, err := os.Open("/sys/fs/cgroup" + group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	info, err := dir.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := info.Sys().(*syscall.Stat_t).Ino
+	work := func() *exec.Cmd {
+		c := exec.Command("workload", "read", "-count", "3", "-size", "79")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}, UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+		return c
+	}
+	n := 0
+	check := func(tr *tracer.Tracer, uid uint32, cgroup uint64) {
+		if n++; uid != user || cgroup != id || tr.CgroupPath(cgroup) != group {
+			t.Errorf("user %d of cgroup %d, %q, want %d of %d, %q", uid, cgroup, tr.CgroupPath(cgroup), user, id, group)
+		}
+	}
+	for _, method := range []layout.Method{layout.MethodAuto, layout.MethodKprobe} {
+		tr, ctx := attachedTo(t, k, tracer.Request{Specs: []string{"vfs_read(count == 79, return)"}, Method: method}, work())
+		for call, err := range tr.Calls(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(tr, call.UID, call.Cgroup)
+		}
+	}
+	tr, ctx := attachedTo(t, k, tracer.Request{Entry: []string{"vfs_read(count == 79)"}, Success: true}, work())
+	for s, err := range tr.Sessions(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(tr, s.UID, s.Cgroup)
+	}
+	if want := 2*2*3 + 3; n != want {
+		t.Errorf("%d calls, ends of calls and sessions, want %d", n, want)
+	}
+	if path := tr.CgroupPath(1 << 60); path != "" {
+		t.Errorf("a cgroup that is not there has the path %q", path)
 	}
 }
 
