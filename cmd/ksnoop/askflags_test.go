@@ -85,7 +85,7 @@ func TestReplayRefusesToAnswer(t *testing.T) {
 		{[]string{recordedCalls, "--since", "soon"}, `--since "soon" is no time`},
 		{[]string{recordedCalls, "--grep", "/(/"}, "--grep /(/: error parsing regexp"},
 		{[]string{recordedCalls, "--info", "vfs_read"}, "--info says what is in the recording"},
-		{[]string{recordedSessions, "__sys_bpf(cmd)"}, "`cmd` was not captured; record `cmd` too"},
+		{[]string{recordedSessions, "__sys_bpf(return)"}, "`return` was not captured; record `return` too"},
 		{[]string{recordedSessions, "-x", "EFOO"}, `"EFOO" is no error`},
 	} {
 		stdout, stderr, status := ran(append([]string{"replay", "-o", out}, test.args...)...)

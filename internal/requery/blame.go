@@ -49,8 +49,11 @@ func (r *recording) blame(spec *expr.Spec, item int) *expr.Error {
 	return notRecorded(p.x.Span(), "record `"+want.text()+"` too", "`%s` was not captured", text)
 }
 
-// withheld reports whether the run hid what a SPEC of it asked for.
+// withheld reports whether the run hid what a SPEC of it, or -A, asked for.
 func (r *recording) withheld(label string) bool {
+	if slices.ContainsFunc(r.probe.Args, func(a layout.Arg) bool { return a.Withheld && a.Param.Name == label }) {
+		return true
+	}
 	return slices.ContainsFunc(r.probe.Items, func(it expr.Item) bool {
 		return slices.ContainsFunc(it.Captures, func(c expr.Capture) bool { return c.Withheld != nil && c.Label == label })
 	})

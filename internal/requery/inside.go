@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -91,6 +92,7 @@ func (a *Inside) ask(spec *expr.Spec, view *kernel.View, arch string, live bool)
 func (a *Inside) answer(was *plan.Probe, spec *expr.Spec, view *kernel.View, arch string, live bool) (*answer, error) {
 	r := newRecording(was, view, arch)
 	r.inside = true
+	r.addArgs()
 	probe, err := r.resolve(spec)
 	if err != nil {
 		return nil, err
@@ -132,13 +134,23 @@ func (a *Inside) Keep(s *session.Session) (bool, error) {
 	for _, frames := range append([]session.Chain{s.Chain}, s.Interim...) {
 		for i := range frames.Frames {
 			f := &frames.Frames[i]
-			errs = append(errs, a.replace(&f.Func, &f.Values, s, f.Finished))
+			errs = append(errs, a.replace(&f.Func, &f.Values, f.Values.Args, s, f.Finished))
 		}
 	}
+	passed := map[int][]session.Arg{} // by depth, of the call that has not returned yet
 	for i := range s.Trace {
-		if step := &s.Trace[i]; step.Func != nil {
-			errs = append(errs, a.replace(&step.Func, &step.Values, s, true))
+		step := &s.Trace[i]
+		if step.Func == nil {
+			continue
 		}
+		args := step.Values.Args
+		switch step.Kind {
+		case session.StepEntry:
+			passed[step.Depth], args = args, nil // its values are shown where it returns
+		case session.StepExit:
+			args = passed[step.Depth]
+		}
+		errs = append(errs, a.replace(&step.Func, &step.Values, args, s, true))
 	}
 	return true, errors.Join(errs...)
 }
@@ -149,13 +161,14 @@ func (a *Inside) meets(s *session.Session) bool {
 	if ans == nil || !ans.probe.Conditional() {
 		return false
 	}
-	e, finished := opening(s)
-	if e == nil || len(ans.atReturn) > 0 && !finished {
+	v, finished := opening(s)
+	if v.Event == nil && v.Args == nil || len(ans.atReturn) > 0 && !finished {
 		a.counts.Unsure++
 		return false
 	}
-	mine := withIDs(e, s)
+	mine := withIDs(head(&v, s), s)
 	ans.machine.reset(&mine, &mine)
+	ans.machine.args = v.Args
 	switch ans.decide(slices.Concat(ans.atEntry, ans.atReturn)) {
 	case holds:
 		return true
@@ -167,18 +180,36 @@ func (a *Inside) meets(s *session.Session) bool {
 	return false
 }
 
-// opening returns the values of the call that opened a session, nil if they are not there, and
+// opening returns the values of the call that opened a session, as far as they are there, and
 // whether it has returned.
-func opening(s *session.Session) (e *event.Event, finished bool) {
-	if f := s.Chain.Frames; len(f) > 0 && f[0].Func == s.Func && f[0].Values.Event != nil {
-		return f[0].Values.Event, f[0].Finished
+func opening(s *session.Session) (v session.Values, finished bool) {
+	if f := s.Chain.Frames; len(f) > 0 && f[0].Func == s.Func && (f[0].Values.Event != nil || f[0].Values.Args != nil) {
+		return f[0].Values, f[0].Finished
 	}
 	for i := range s.Trace {
-		if step := &s.Trace[i]; step.Depth == 0 && step.Func == s.Func && step.Values.Event != nil {
-			return step.Values.Event, true
+		step := &s.Trace[i]
+		if step.Depth > 0 || step.Func != s.Func {
+			continue
+		}
+		if step.Values.Args != nil {
+			v.Args = step.Values.Args
+		}
+		if step.Kind != session.StepEntry {
+			return session.Values{Event: step.Values.Event, Args: v.Args}, true
 		}
 	}
-	return nil, false
+	return v, false
+}
+
+// head returns the record that has a call's values or, if only its arguments were captured, one
+// that says as much of its thread.
+func head(v *session.Values, s *session.Session) *event.Event {
+	if v.Event != nil {
+		return v.Event
+	}
+	e := &event.Event{Event: bpf.Event{Kind: bpf.KindCall, Time: s.Start, EntryTime: s.Start, PID: s.PID, TID: s.TID, CPU: s.CPU}}
+	copy(e.Comm[:], s.Comm)
+	return e
 }
 
 // withIDs returns an event with the thread's numbers in the namespace of ksnoop.
@@ -188,19 +219,22 @@ func withIDs(e *event.Event, s *session.Session) event.Event {
 	return mine
 }
 
-// replace gives a call the function and the values of the new plan.
-func (a *Inside) replace(fn **plan.Probe, v *session.Values, s *session.Session, finished bool) error {
+// replace gives a call the function and the values of the new plan. args are what -A has captured
+// of it.
+func (a *Inside) replace(fn **plan.Probe, v *session.Values, args []session.Arg, s *session.Session, finished bool) error {
 	ans := a.answers[(*fn).ID]
 	if ans == nil {
 		return nil
 	}
 	*fn = ans.probe
-	if v.Event == nil {
+	if v.Event == nil && args == nil || ans.ret == nil {
 		return nil
 	}
-	mine := withIDs(v.Event, s)
+	e := head(v, s)
+	mine := withIDs(e, s)
 	ans.machine.reset(&mine, &mine)
-	raw, unsure := ans.make(ans.ret, mine.Kind, v.Event)
+	ans.machine.args = args
+	raw, unsure := ans.make(ans.ret, mine.Kind, e)
 	if unsure && finished {
 		a.counts.Partial++
 	}

@@ -4,6 +4,7 @@ package requery
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"regexp"
 	"slices"
@@ -180,5 +181,111 @@ func TestInsideRefused(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !regexp.MustCompile(regexp.QuoteMeta(c.want)).MatchString(err.Error())) {
 			t.Errorf("%s: %v, want %q", c.spec, err, c.want)
 		}
+	}
+}
+
+// passedTo returns what -A captures of a call: the words of its arguments and what these point to,
+// read as the engine does.
+func passedTo(c *simulated, p *plan.Probe) []session.Arg {
+	args := make([]session.Arg, len(p.Args))
+	for i := range p.Args {
+		a, out := &p.Args[i], &args[i]
+		if out.Param = a.Param; a.Words == 0 || a.Ref {
+			continue
+		}
+		out.Value = make([]byte, 8*a.Words)
+		c.Arg(i, 0, out.Value)
+		addr := binary.LittleEndian.Uint64(out.Value)
+		if a.Target == nil || addr == 0 {
+			continue
+		}
+		space := expr.Kernel
+		if int64(addr) >= 0 {
+			space = expr.User
+		}
+		data := make([]byte, a.Size)
+		if !a.Text {
+			if c.Read(space, expr.AtEntry, addr, data) {
+				out.Target, out.TargetType, out.Cut = data, a.Target, a.Cut(a.Size)
+			}
+			continue
+		}
+		for n := range data {
+			if !c.Read(space, expr.AtEntry, addr+uint64(n), data[n:n+1]) {
+				break
+			}
+			if data[n] == 0 || n == len(data)-1 {
+				out.Target, out.TargetType, out.Text, out.Cut = data[:n], a.Target, true, data[n] != 0
+				break
+			}
+		}
+	}
+	return args
+}
+
+// TestInsideArgs: sessions that were recorded with -A alone answer SPECs from the arguments, as a
+// run with these SPECs would have.
+func TestInsideArgs(t *testing.T) {
+	var total struct{ asked, answered, calls, kept, unsure int }
+	for seed := uint64(9000); total.answered < pairs/4; seed++ {
+		g := exprfuzz.NewGen(seed, "s")
+		g.AddTypes(10)
+		f := function(g, "f")
+		view := kernelOf(t, f)
+		g.Params = f.Type.(*btf.FuncProto).Params
+		recorded, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: parse(t, "f"), Args: true}, plan.Options{Arch: "amd64",
+			Method: func(*plan.Probe) layout.Method { return layout.MethodKprobe }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if recorded.Probes[0].Spec != nil && len(recorded.Probes[0].Spec.Items) > 0 {
+			t.Fatal("values are recorded for a SPEC, too")
+		}
+		filter := randomSpec(t, g, view)
+		live, err := sessionsOf(t, view, filter)
+		if err != nil {
+			continue
+		}
+		total.asked++
+		a, err := NewInside(recorded, view, Question{Specs: parse(t, filter), Arch: "amd64"}, false)
+		if err != nil {
+			continue // not in the arguments
+		}
+		total.answered++
+		for range 20 {
+			c := newCall(g, 100)
+			frame := session.Frame{Func: recorded.Probes[0], Finished: true, Values: session.Values{Args: passedTo(c, recorded.Probes[0])}}
+			s := &session.Session{Func: recorded.Probes[0], PID: c.PID, TID: c.TID, Chain: session.Chain{Frames: []session.Frame{frame}}}
+			before := a.Counts()
+			kept, err := a.Keep(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := a.Counts(); now.Unsure+now.Partial > before.Unsure+before.Partial {
+				total.unsure++
+				continue
+			}
+			total.calls++
+			want := valuesOf(t, live, c)
+			if kept != (want != nil) {
+				t.Fatalf("seed %d: asked %s: kept %t, want %t", seed, filter, kept, want != nil)
+			}
+			if !kept {
+				continue
+			}
+			total.kept++
+			got := s.Chain.Frames[0].Values.Event
+			for _, slot := range got.Record.Slots {
+				g, ok := got.Bytes(&slot)
+				w, known := want.Bytes(&slot)
+				if slot.Capture >= 0 && (ok != known || ok && !bytes.Equal(g, w)) {
+					t.Fatalf("seed %d: asked %s\nslot %d: got %x %t, want %x %t", seed, filter, slot.Index, g, ok, w, known)
+				}
+			}
+		}
+	}
+	t.Logf("%+v", total)
+	if total.kept < pairs/2 || total.unsure > total.calls {
+		t.Errorf("this shows too little: %+v", total)
 	}
 }

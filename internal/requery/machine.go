@@ -8,16 +8,20 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // A machine is one recorded call, over which rewritten terms are computed. The memory that they
 // read is that of recorded regions, at addresses that place returns.
 type machine struct {
 	sources       []source
-	entry, ret    *event.Event // the records of the call; one of them may be nil
-	missing       bool         // a value is in the record that is nil
-	unsure        bool         // more was read than was recorded, or less could have been readable
+	entry, ret    *event.Event  // the records of the call; one of them may be nil
+	args          []session.Arg // and what -A has captured of it
+	missing       bool          // a value is in the record that is nil
+	unsure        bool          // more was read than was recorded, or less could have been readable
 	unreadableArg bool
+	text          []byte  // of the last string among args
+	word          [8]byte // and of the last number
 }
 
 var _ expr.Machine = (*machine)(nil)
@@ -31,7 +35,7 @@ const (
 
 // reset makes m the machine of another call.
 func (m *machine) reset(entry, ret *event.Event) {
-	m.entry, m.ret, m.missing, m.unsure, m.unreadableArg = entry, ret, false, false, false
+	m.entry, m.ret, m.args, m.missing, m.unsure, m.unreadableArg = entry, ret, nil, false, false, false
 }
 
 // eval computes a rewritten term.
@@ -45,6 +49,9 @@ func (m *machine) eval(t expr.Term) (uint64, error) {
 
 // raw returns the recorded bytes of a source. ok is false if they could not be read.
 func (m *machine) raw(s *source) (b []byte, ok bool) {
+	if s.part != nil {
+		return m.argument(s)
+	}
 	phase := expr.AtEntry
 	if s.late {
 		phase = expr.AtReturn
@@ -54,6 +61,41 @@ func (m *machine) raw(s *source) (b []byte, ok bool) {
 		return nil, false
 	}
 	return e.Bytes(&s.slot)
+}
+
+// argument returns the bytes of a part, as raw does.
+func (m *machine) argument(s *source) (b []byte, ok bool) {
+	p := s.part
+	if p.arg >= len(m.args) {
+		m.missing = true
+		return nil, false
+	}
+	a := &m.args[p.arg]
+	switch {
+	case len(a.Value) < 8:
+		return nil, false
+	case p.target && a.Target == nil, p.target && (a.Value[7]&0x80 != 0) != (s.mem.space == expr.Kernel):
+		return nil, false // -A reads what an address is of
+	case p.target && a.Text:
+		m.text = append(m.text[:0], a.Target...)
+		if !a.Cut {
+			m.text = append(m.text, 0)
+		}
+		return m.text, true
+	case p.target:
+		m.unsure = m.unsure || len(a.Target) < int(s.mem.size)
+		return a.Target, len(a.Target) >= int(s.mem.size)
+	case p.size == 0:
+		return a.Value, len(a.Value) >= int(s.slot.Size)
+	}
+	v, unused := binary.LittleEndian.Uint64(a.Value), 64-8*p.size
+	if p.signed {
+		v = uint64(int64(v) << unused >> unused)
+	} else {
+		v = v << unused >> unused
+	}
+	binary.LittleEndian.PutUint64(m.word[:], v)
+	return m.word[:], true
 }
 
 // Kept is part of expr.Machine: the value of a source.

@@ -21,9 +21,19 @@ type source struct {
 	arg     int
 	argOff  uint32 // where the slot begins in its image
 	byValue bool
+	part    *part // it is one of what -A has captured, and in no slot; else nil
 }
 
 const resultArg = -1
+
+// A part is what a run with -A has captured of one argument of a call: the words that it was
+// passed in or, if target is set, what it points to.
+type part struct {
+	arg    int // of layout.Probe.Args
+	target bool
+	size   int // bytes that the type of a number has, and whether it has a sign; 0: all words
+	signed bool
+}
 
 // A region is a range of memory: size bytes from the sum of base and off on.
 type region struct {
@@ -50,6 +60,12 @@ func sourcesOf(p *plan.Probe) []source {
 			all = append(all, newSource(s, unkeep(s.Term, half.Record), half == p.Return))
 		}
 	}
+	link(all)
+	return all
+}
+
+// link finds the sources that the memory of others is read through.
+func link(all []source) {
 	for i := range all {
 		if m := all[i].mem; m != nil {
 			m.pointer = -1
@@ -58,7 +74,6 @@ func sourcesOf(p *plan.Probe) []source {
 			}
 		}
 	}
-	return all
 }
 
 // unkeep puts back the terms that Lay has replaced by slots of the same record.
