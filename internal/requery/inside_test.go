@@ -289,3 +289,38 @@ func TestInsideArgs(t *testing.T) {
 		t.Errorf("this shows too little: %+v", total)
 	}
 }
+
+// FuzzArgs: whatever a recording says that -A has captured, answering does not fail.
+func FuzzArgs(f *testing.F) {
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	char := &btf.Int{Name: "char", Size: 1, Encoding: btf.Signed | btf.Char}
+	pair := &btf.Struct{Name: "pair", Size: 8, Members: []btf.Member{{Name: "a", Type: integer}, {Name: "b", Type: integer, Offset: 32}}}
+	view := kernelOf(f, &btf.Func{Name: "f", Linkage: btf.StaticFunc, Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{
+		{Name: "p", Type: &btf.Pointer{Target: pair}}, {Name: "name", Type: &btf.Pointer{Target: char}}, {Name: "n", Type: integer}, {Name: "q", Type: pair}}}})
+	p, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: parse(f, "f"), Args: true}, plan.Options{Arch: "amd64",
+		Method: func(*plan.Probe) layout.Method { return layout.MethodKprobe }})
+	if err != nil {
+		f.Fatal(err)
+	}
+	a, err := NewInside(p, view, Question{Specs: parse(f, `f(p, p->b, str(name), name ~ "x*", n, n > 3, q.b, buf(p, 5), exit(n) + q.a)`), Arch: "amd64"}, false)
+	if err != nil {
+		f.Fatal(err)
+	}
+	kernel := []byte{0, 0, 0, 0, 0, 0x88, 0xff, 0xff}
+	f.Add(kernel, []byte("12345678"), uint8(0), uint8(4))
+	f.Add(kernel, []byte("xyz"), uint8(2), uint8(4))
+	f.Add([]byte{9}, []byte{}, uint8(1), uint8(3))
+	f.Fuzz(func(t *testing.T, value, target []byte, flags, count uint8) {
+		args := make([]session.Arg, min(int(count), 6))
+		for i := range args {
+			args[i] = session.Arg{Value: value, Target: target, Cut: flags&1 != 0, Text: flags&2 != 0 || i == 1}
+		}
+		frame := session.Frame{Func: p.Probes[0], Finished: flags&4 != 0, Values: session.Values{Args: args}}
+		s := &session.Session{Func: p.Probes[0], Chain: session.Chain{Frames: []session.Frame{frame}}, Trace: []session.Step{
+			{Kind: session.StepEntry, Func: p.Probes[0], Values: session.Values{Args: args}}, {Kind: session.StepExit, Func: p.Probes[0]},
+			{Kind: session.StepLeaf, Func: p.Probes[0], Values: session.Values{Args: args}, Depth: -1}}}
+		if _, err := a.Keep(s); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
