@@ -65,11 +65,33 @@ func TestLiveAskSessions(t *testing.T) {
 			t.Errorf("%s %s: replay, status %d: %s\n%s\ntrace, %d sessions expected:\n%s", c.entry, c.inside, status, errs, got, c.n, want)
 		}
 	}
+	askedArguments(t, session, work)
 	_, errs, status := replayed(t, file, "array_map_alloc_check(attr->max_entries == 0)")
 	if status != exitUsage || !strings.Contains(errs, "array_map_alloc_check does not open sessions") {
 		t.Errorf("a predicate of a call inside: status %d: %s", status, errs)
 	}
 }
 
-// ruled is masked without the lengths of rules, which are as wide as the columns.
-func ruled(out string) string { return regexp.MustCompile(`-+`).ReplaceAllString(masked(out), "-") }
+// askedArguments asks a recording of all arguments, those of a system call and those of a function.
+func askedArguments(t *testing.T, session, work []string) {
+	t.Helper()
+	file := recordingFile(t)
+	if _, errs, status := ksnoop(t, append(append(append([]string{}, session...), "-A", "-e", "__sys_bpf", "-a", "array_map_alloc_check", "--record", file, "--force"), work...)...); status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	specs := []string{"__sys_bpf(cmd == 0, size)", "array_map_alloc_check(attr->max_entries, attr->key_size * 2)"}
+	want, errs, status := ksnoop(t, append(append(append([]string{}, session...), "-A", "-e", specs[0], specs[1]), work...)...)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	got, errs, status := replayed(t, append([]string{file}, specs...)...)
+	if ruled(got) != ruled(want) || status != 0 || errs != "" || strings.Count(got, "(workload/workload):") != 2 {
+		t.Errorf("all arguments, replay, status %d: %s\n%s\ntrace:\n%s", status, errs, got, want)
+	}
+}
+
+// ruled is masked without the lengths of rules, which are as wide as the columns, and without
+// addresses of user space.
+func ruled(out string) string {
+	return regexp.MustCompile(`(-)-*|(\.user=)0x[0-9a-f]+`).ReplaceAllString(masked(out), "$1$2")
+}
