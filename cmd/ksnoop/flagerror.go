@@ -35,15 +35,20 @@ func flagError(err error) error {
 	return fmt.Errorf("%s %s: %w", spelling(flag), strconv.Quote(invalid.GetValue()), cause)
 }
 
-// nearestFlag adds to what is said of an option that does not exist which one may
-// have been meant.
-func nearestFlag(flags *pflag.FlagSet, err error) error {
+// nearestFlag adds to what is said of an option that does not exist which command has it, or which
+// one may have been meant.
+func nearestFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err
 	}
+	for _, other := range c.Root().Commands() {
+		if f := other.LocalNonPersistentFlags().Lookup(unknown.GetSpecifiedName()); f != nil && !f.Hidden {
+			return fmt.Errorf("%w; it is an option of ksnoop %s", err, other.Name())
+		}
+	}
 	var names []string
-	flags.VisitAll(func(f *pflag.Flag) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			names = append(names, f.Name)
 		}

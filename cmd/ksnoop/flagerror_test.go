@@ -30,6 +30,8 @@ func TestFlagErrors(t *testing.T) {
 		{"-e vfs_read --lrb", "unknown flag: --lrb; did you mean --lbr?"},
 		{"-e vfs_read --no-stacks", "unknown flag: --no-stacks; did you mean --no-stack?"},
 		{"-e vfs_read --xyzzyxyzzy", "unknown flag: --xyzzyxyzzy\n"},
+		{"-e vfs_read --since +2s", "unknown flag: --since; it is an option of ksnoop replay\n"},
+		{"replay --redact x FILE", "unknown flag: --redact; it is an option of ksnoop trace\n"},
 		{"print --offset 1k int", `--offset "1k": write a whole number in digits, as 1000`},
 	} {
 		stdout, stderr, status := ran(strings.Fields(c.args)...)

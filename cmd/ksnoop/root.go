@@ -45,7 +45,7 @@ printed, each call with its result. SPECs beside -e add values to calls:
 	root.Version = version()
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c.Flags(), flagError(err))} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c, flagError(err))} })
 	trace := newTraceCommand(status)
 	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
 	root.AddCommand(newCompletionCommand(), newLineCommand(func() *cobra.Command { return newRootCommand(new(int)) }))
