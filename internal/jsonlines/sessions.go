@@ -256,7 +256,7 @@ func (p *Printer) appendStep(dst []byte, s *session.Step) (_ []byte, err error) 
 			return dst, err
 		}
 		dst = appendTrue(dst, "failed", s.Failed)
-		if s.Kind == session.StepExit {
+		if s.Kind == session.StepExit && !s.Alone {
 			when = atReturn
 		}
 	}

@@ -98,10 +98,10 @@ func (v *traceView) append(dst []byte, steps []session.Step, header bool) ([]byt
 
 // momentOf returns when the values of a step were read.
 func momentOf(s *session.Step) moment {
-	switch s.Kind {
-	case session.StepEntry:
+	switch {
+	case s.Kind == session.StepEntry:
 		return atEntry
-	case session.StepExit:
+	case s.Kind == session.StepExit && !s.Alone:
 		return atReturn
 	}
 	return wholeCall

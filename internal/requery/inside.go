@@ -137,20 +137,28 @@ func (a *Inside) Keep(s *session.Session) (bool, error) {
 			errs = append(errs, a.replace(&f.Func, &f.Values, f.Values.Args, s, f.Finished))
 		}
 	}
-	passed := map[int][]session.Arg{} // by depth, of the call that has not returned yet
+	entered := map[int]*session.Step{} // by depth, calls that have not returned yet
 	for i := range s.Trace {
 		step := &s.Trace[i]
 		if step.Func == nil {
 			continue
 		}
-		args := step.Values.Args
+		args, entry := step.Values.Args, entered[step.Depth]
 		switch step.Kind {
 		case session.StepEntry:
-			passed[step.Depth], args = args, nil // its values are shown where it returns
+			entered[step.Depth], step.Values.Event, args = step, nil, nil // until it returns
 		case session.StepExit:
-			args = passed[step.Depth]
+			if delete(entered, step.Depth); step.Alone {
+				entry = nil
+			}
+			if entry != nil {
+				args = entry.Values.Args
+			}
 		}
 		errs = append(errs, a.replace(&step.Func, &step.Values, args, s, true))
+		if step.Kind == session.StepExit && entry != nil {
+			entry.Values.Event = step.Values.Event
+		}
 	}
 	return true, errors.Join(errs...)
 }

@@ -142,6 +142,9 @@ func describeSession(s *Session) string {
 			fmt.Fprintf(&b, "%s %d %d", st.Func.Func.Name, st.Duration, int64(st.Result))
 			describeValues(&b, st.Values)
 		}
+		if st.Alone {
+			b.WriteString(" alone")
+		}
 	}
 	return b.String()
 }
@@ -232,32 +235,32 @@ func TestDecode(t *testing.T) {
 			record(head, nil, []bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 for 200 leaf=0 [c]\n chain outer=0 for 200 leaf=0 [d]\n chain outer=-22 [a]"}, 0},
 		{"trace in one", Decoder{Traced: true}, [][]byte{record(head, all, calls[:1], 0xa)}, []string{
-			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n" +
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n" +
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"trace with values in the chain", Decoder{Traced: true}, [][]byte{record(head, all, []bpf.SessionCall{calls[0], {Func: 1, Result: minus22, Flags: bad, Values: itemAt}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a]\n" +
-				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"values whose arguments may be lost", Decoder{Traced: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) + 8 }), second, []bpf.SessionCall{{Func: 1, Result: minus22, Flags: bad, Values: itemAt + 8}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain inner=-22 {0500000000000000} [a]\n" +
-				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 1?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n 1?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"injected", Decoder{Traced: true}, [][]byte{record(head, injected, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1*point at 115 {0700000000000000}\n 1>leaf 0 0\n" +
 				" 2*point at 115 {0800000000000000}\n 1<leaf 5 0\n 0<outer 40 -22"}, 0},
 		{"trace in parts", Decoder{Traced: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, calls[:1], 0xa)}, []string{
-			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n" +
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n" +
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"part lost", Decoder{Traced: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.LogBase, h.LostChunks = uint32(len(first)), 1 }), second, calls[:1], 0xa)}, []string{
-			"outer 7/8 comm state=0 failed=true {Deep:0 Chunk:1 Args:0 Returns:0 Room:0 Reasons:0 Chains:0 Stack:false}\n chain outer=-22 [a]\n 0?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+			"outer 7/8 comm state=0 failed=true {Deep:0 Chunk:1 Args:0 Returns:0 Room:0 Reasons:0 Chains:0 Stack:false}\n chain outer=-22 [a]\n 0?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22 alone"}, 0},
 		{"live", Decoder{Traced: true, Live: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind, h.Failed = bpf.SessionChunk, false }), first, nil),
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=1 failed=false\n chain []\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
-			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22 alone"}, 0},
 		{"hidden step", Decoder{Traced: true}, [][]byte{record(head, hidden, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0=outer 30 0"}, 0},
 		{"dropped", Decoder{Traced: true}, [][]byte{

@@ -143,8 +143,11 @@ type Step struct {
 	OffSum   uint64 // Session.OffCPU as it was at Time
 	Result   uint64 // return register, for the same
 	Failed   bool
-	Values   Values
+	Values   Values // at both ends of a call the same Event: the end says which of it is known
 	Count    uint32 // calls, for StepLeft only
+	// Alone says of a StepExit that its StepEntry is not among the steps, so that what was read
+	// at entry is to be shown here: with Decoder.Live, or if that part of the log was dropped.
+	Alone bool
 }
 
 // A StepKind says what a Step is.

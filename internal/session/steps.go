@@ -130,5 +130,10 @@ func (t *tracer) exit(e bpf.Logged, fn *plan.Probe) {
 		t.steps[n-1] = s
 		return
 	}
+	if entry >= 0 && entry < n && t.steps[entry].Kind == StepEntry && t.steps[entry].Func == fn {
+		t.steps[entry].Values.Event = s.Values.Event // has what was read at entry, too
+	} else {
+		s.Alone = true
+	}
 	t.steps = append(t.steps, s)
 }
