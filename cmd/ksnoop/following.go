@@ -34,13 +34,21 @@ func (f *following) open(file *os.File) (in io.Reader, close func()) {
 	if !f.wanted {
 		return bufio.NewReaderSize(file, 64<<10), func() {}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
-	signal.Stop(ignored)
+	ctx, stop := untilStopped()
 	f.follower, f.stop = record.Follow(ctx, file), stop
 	return f.follower, func() {
 		f.follower.Close()
 		stop()
 	}
+}
+
+// untilStopped returns a context that a signal ends, before stop is called. A second signal ends
+// ksnoop at once.
+func untilStopped() (ctx context.Context, stop func()) {
+	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	signal.Stop(ignored)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // watch ends waiting when nobody can read any more what is printed, until close is called.

@@ -3,10 +3,15 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // TestReplayFollow: a complete recording is followed to its end. One without an end that
@@ -27,5 +32,34 @@ func TestReplayFollow(t *testing.T) {
 	stdout, stderr, status := ran("replay", "--follow", cut)
 	if status != exitFailed || stdout != whole || !strings.HasSuffix(stderr, "cut.ks: after 3 records: the recording was cut off: no ksnoop is writing it any more\n") {
 		t.Errorf("status %d, %q\n%s", status, stderr, stdout)
+	}
+}
+
+// TestReplayInterrupted: what is printed in a form that has an end has it after an interrupt, too.
+func TestReplayInterrupted(t *testing.T) {
+	c, stderr := program(t, `exec "$0" replay --format json "$1"`, manyRecords(t, "vfs_read(count, return)", 100_000))
+	stdout, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stdout, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil { // it waits for the rest to be read
+		t.Fatal(err)
+	}
+	time.Sleep(livetest.Patience(300 * time.Millisecond))
+	out, err := io.ReadAll(stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Wait()
+	last := out[bytes.LastIndexByte(out[:len(out)-1], '\n')+1:]
+	if c.ProcessState.ExitCode() != exitFailed || !strings.Contains(stderr.String(), errStopped.Error()) || !bytes.HasPrefix(last, []byte(`{"kind":"end",`)) ||
+		!bytes.Contains(last, []byte(`"error":"`+errStopped.Error())) || bytes.Count(out, []byte{'\n'}) > 90_000 {
+		t.Errorf("%v, %s: %d lines, the last is\n%s", err, stderr, bytes.Count(out, []byte{'\n'}), last)
 	}
 }

@@ -94,7 +94,7 @@ func (f *replayFlags) openAll(names []string, ask *asking) (runs []*mergedRun, d
 	}
 	for _, run := range record.Runs(readers) {
 		asked := *ask // which keeps what it learns of a run
-		m := &mergedRun{shown: shown{Reader: run[0], run: run, last: called[run[len(run)-1]], ask: &asked}, name: called[run[0]].Name(), origin: run[0].Info().Origin}
+		m := &mergedRun{shown: shown{Reader: run[0], run: run, last: called[run[len(run)-1]], ask: &asked, stopped: f.stopped}, name: called[run[0]].Name(), origin: run[0].Info().Origin}
 		if len(run) > 1 {
 			m.name += " and parts up to " + m.last.Name()
 		}

@@ -89,6 +89,7 @@ type replayFlags struct {
 	output   outputFlags
 	ask      askFlags
 	all      *pflag.FlagSet
+	stopped  <-chan struct{} // closed by a signal, if what is printed has an end that is to come then, too
 }
 
 // run shows recordings, of which the arguments are names, as the SPECs behind them ask.
@@ -105,6 +106,11 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if !f.follow.wanted && !f.info && !f.output.format.text() && regular(args[:n]) { // others may be waited for
+		ctx, stop := untilStopped()
+		defer stop()
+		f.stopped = ctx.Done()
+	}
 	switch {
 	case f.info:
 		return f.inform(args, stdout, stderr)
@@ -112,6 +118,14 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 		return f.merge(args[:n], ask, stdout, stderr)
 	}
 	return f.replay(args[0], ask, stdout, stderr)
+}
+
+// regular reports whether names are those of regular files.
+func regular(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || !info.Mode().IsRegular()
+	})
 }
 
 // check refuses arguments and options that make no sense together. The first n arguments are
@@ -187,7 +201,7 @@ func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer)
 	if err := f.fits(r); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	s := shown{Reader: r, run: record.Run{r}, last: file, ask: ask}
+	s := shown{Reader: r, run: record.Run{r}, last: file, ask: ask, stopped: f.stopped}
 	if s.answer, err = ask.of(r); err != nil {
 		return err
 	}
@@ -277,6 +291,7 @@ type shown struct {
 	label          string    // what tells it from the others
 	boot           time.Time // of the clock that it has in common with others; zero: its own
 	ask            *asking
+	stopped        <-chan struct{} // replayFlags.stopped
 	answer         *requery.Answer // nil: the records as they are
 	read           uint64          // records that were read so far
 	summed         bool            // some of them were added up
@@ -311,10 +326,19 @@ func (s *shown) records() iter.Seq2[[]byte, error] {
 	return s.counted()
 }
 
+// errStopped ends a replay at a signal.
+var errStopped = errors.New("interrupted before all of it was read")
+
 // counted counts what is read.
 func (s *shown) counted() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for raw, err := range s.run.Records() {
+			select {
+			case <-s.stopped:
+				yield(nil, errStopped)
+				return
+			default:
+			}
 			if s.read++; !yield(raw, err) {
 				return
 			}

@@ -57,7 +57,7 @@ func BenchmarkReplayJSON(b *testing.B) {
 
 // manyRecords records entries and, if the SPEC asks for them, returns, by the types of this
 // kernel.
-func manyRecords(b *testing.B, text string, n int) (file string) {
+func manyRecords(b testing.TB, text string, n int) (file string) {
 	b.Helper()
 	root := os.DirFS("/")
 	view := kernel.Open(root)
