@@ -185,7 +185,7 @@ func recordAll() (check func() error, err error) {
 			counts[how]++
 		}
 		summary, jsonErr := json.Marshal(counts)
-		fmt.Printf("traces by what became of them: %s\n", summary)
+		fmt.Printf("soak: traces by what became of them: %s\n", summary)
 		return errors.Join(err, jsonErr, holdRecordings(recordings), os.RemoveAll(dir))
 	}, err
 }
@@ -209,14 +209,15 @@ func TestMain(m *testing.M) {
 	os.Exit(max(status, summed(check)))
 }
 
-// summed prints what was held to the schema, after a last check. It returns the exit status.
+// summed prints what was held to the schema, after a last check; testrun shows lines that begin as
+// these do. It returns the exit status.
 func summed(check func() error) (status int) {
 	if err := check(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
 	}
 	if c := &schemaCounts; c.recordings > 0 {
-		fmt.Printf("JSON of %d recordings, %d of which have none: %d lines held to the schema, %d not, %d do not meet it, in %v\n",
+		fmt.Printf("soak: JSON of %d recordings, %d of which have none: %d lines held to the schema, %d not, %d do not meet it, in %v\n",
 			c.recordings, c.empty, c.lines, c.notLooked, c.invalid, c.took)
 	}
 	return status
