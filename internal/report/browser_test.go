@@ -182,14 +182,20 @@ func (b *browser) until(expression string) {
 	}
 }
 
-// open opens a page of a run and waits until all of it was read.
-func (b *browser) open(page []byte) {
+// file returns the name of a file with a page.
+func (b *browser) file(page []byte) string {
 	b.t.Helper()
 	name := filepath.Join(b.t.TempDir(), "report.html")
 	if err := os.WriteFile(name, page, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	b.call("Page.navigate", map[string]any{"url": "file://" + name}, nil)
+	return name
+}
+
+// open opens a page of a run and waits until all of it was read.
+func (b *browser) open(page []byte) {
+	b.t.Helper()
+	b.call("Page.navigate", map[string]any{"url": "file://" + b.file(page)}, nil)
 	b.until("document.documentElement?.dataset.loaded || document.querySelector('.notice.bad')")
 }
 

@@ -54,19 +54,18 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// appendHead appends the page up to its data.
+// appendHead appends the page up to its data. The scripts stand before the data: in a page that is cut off,
+// they tell so.
 func appendHead(dst []byte) []byte {
 	style := text("assets/vendor.css") + text("page/style.css")
 	dst = append(dst, strings.NewReplacer("{{policy}}", policy(style, text("assets/vendor.js"), script()), "{{style}}", style).Replace(text("page/head.html"))...)
 	licenses := html.EscapeString(text("assets/LICENSES.txt"))
-	return append(append(append(dst, "<pre id=\"licenses\" hidden>"...), licenses...), "</pre>\n"...)
-}
-
-// appendFoot appends what follows the data. The scripts come last: all of the page is there when
-// they run.
-func appendFoot(dst []byte) []byte {
+	dst = append(append(append(dst, "<pre id=\"licenses\" hidden>"...), licenses...), "</pre>\n"...)
 	for _, s := range [...]string{text("assets/vendor.js"), script()} {
 		dst = append(append(append(dst, "<script>"...), s...), "</script>\n"...)
 	}
-	return append(dst, "</body>\n</html>\n"...)
+	return dst
 }
+
+// appendFoot appends what follows the data.
+func appendFoot(dst []byte) []byte { return append(dst, "</body>\n</html>\n"...) }

@@ -224,6 +224,28 @@ func TestSinks(t *testing.T) {
 	}
 }
 
+// TestKinds: the page has a place for each kind of line that jsonlines writes. Steps of sessions that are still
+// running are not in reports.
+func TestKinds(t *testing.T) {
+	content, err := os.ReadFile("../jsonlines/schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct{ Kind struct{ Enum []string } }
+	}
+	if err := json.Unmarshal(content, &schema); err != nil || len(schema.Properties.Kind.Enum) < 12 {
+		t.Fatalf("%v, %v", schema, err)
+	}
+	_, read, _ := strings.Cut(text("page/model.js"), "\nfunction read(line)")
+	read, _, _ = strings.Cut(read, "\n}\n")
+	for _, kind := range schema.Properties.Kind.Enum {
+		if kind != "trace" && !strings.Contains(read, "\tcase \""+kind+"\":\n") {
+			t.Errorf("no place for %s", kind)
+		}
+	}
+}
+
 // TestAssets: what is embedded of npm is what SHA256SUMS says, and its licences are there.
 func TestAssets(t *testing.T) {
 	sums, err := os.ReadFile("assets/SHA256SUMS")

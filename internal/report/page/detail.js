@@ -50,7 +50,7 @@ function facts(e, o) {
 
 function showCall(o) {
 	detail.append(heading("Values"));
-	values(detail, o, o.values);
+	values(detail, o, o.values, Infinity);
 	if (o.path) stack("Way", [clean(o.path.text), ...o.path.decisions.map(decision)], false);
 	if (o.no_path) detail.append(element("p", "note", "no way: " + clean(o.no_path)));
 	if (o.stack) stack("Stack", (model.stacks.get(o.stack) || []).map(frameText), o.stack_cut);
@@ -87,46 +87,46 @@ function stack(title, lines, cut) {
 	detail.append(heading(title), ol);
 }
 
-// values shows named values with what is said of them.
-function values(to, o, named) {
-	for (const name of Object.keys(named || {})) to.append(value(clean(name), named[name], 0));
+// values shows named values with what is said of them. Integers are hexadecimal from hex on.
+function values(to, o, named, hex) {
+	for (const name of Object.keys(named || {})) to.append(value(clean(name), named[name], 0, hexOf(name, hex)));
 	for (const name of Object.keys(o.unreadable || {})) to.append(element("p", "note", clean(name) + ": " + clean(o.unreadable[name])));
 	if (o.cut) to.append(element("p", "note", "only the beginning was captured of " + o.cut.map(clean).join(", ")));
 }
 
 // value shows a value, its parts when it is unfolded. Members that are zero come when they are asked for.
-function value(name, v, depth) {
-	const text = plain(v);
+function value(name, v, depth, hex) {
+	const text = plain(v, hex);
 	if (text !== undefined) {
 		const line = element("div", "value");
 		line.append(element("span", "name", name), element("span", v && v.error ? "text badtext" : "text", text));
 		return line;
 	}
 	const box = element("details", "value"), head = element("summary");
-	head.append(element("span", "name", name), element("span", "text faint", flat(v, 120)));
+	head.append(element("span", "name", name), element("span", "text faint", flat(v, 120, hex)));
 	box.append(head);
 	box.addEventListener("toggle", () => {
-		if (box.open && box.childElementCount === 1) parts(box, v, depth + 1);
+		if (box.open && box.childElementCount === 1) parts(box, v, depth + 1, hex);
 	});
 	box.open = depth === 0;
 	return box;
 }
 
-function parts(box, v, depth) {
+function parts(box, v, depth, hex) {
 	const of = isPointer(v) ? v.value : v;
 	if (isPointer(v)) box.append(element("div", "value faint", "at " + clean(v.addr)));
 	if (of === null || typeof of !== "object" || plain(of) !== undefined) {
-		box.append(value("*", of, depth));
+		box.append(value("*", of, depth, hex));
 		return;
 	}
 	const zero = [];
 	for (const k of Object.keys(of)) {
 		if (!Array.isArray(of) && isZero(of[k])) zero.push(k);
-		else box.append(value((Array.isArray(of) ? "[" : ".") + clean(k) + (Array.isArray(of) ? "]" : ""), of[k], depth));
+		else box.append(value((Array.isArray(of) ? "[" : ".") + clean(k) + (Array.isArray(of) ? "]" : ""), of[k], depth, hex));
 	}
 	if (!zero.length) return;
 	const more = element("button", "more", zero.length + (zero.length === 1 ? " member is zero" : " members are zero"));
-	more.addEventListener("click", () => more.replaceWith(...zero.map((k) => value("." + clean(k), of[k], depth))));
+	more.addEventListener("click", () => more.replaceWith(...zero.map((k) => value("." + clean(k), of[k], depth, hex))));
 	box.append(more);
 }
 
@@ -190,7 +190,7 @@ function captured(n) {
 			for (const of of [p.args, p.values]) {
 				const fresh = Object.fromEntries(Object.entries(of || {}).filter(([k, v]) => !seen.has(k + JSON.stringify(v))));
 				for (const k of Object.keys(fresh)) seen.add(k + JSON.stringify(fresh[k]));
-				if (Object.keys(fresh).length) values(box, p, fresh);
+				if (Object.keys(fresh).length) values(box, p, fresh, hexValue);
 			}
 		}
 	});
@@ -206,16 +206,17 @@ function callLine(t, n) {
 	const between = n.frames.slice(0, -1);
 	if (between.length) line.append(element("span", "between faint", between.join(" › ") + " › "));
 	line.append(element("span", "fn", n.fn));
-	const last = n.parts[n.parts.length - 1], result = last.result;
+	const result = n.parts.map((p) => p.result).find((r) => r !== undefined);
 	if (n.failed) line.append(element("span", "badge bad", n.err));
 	else if (n.open) line.append(element("span", "badge", "not returned"));
-	else if (result) line.append(element("span", "result", flat(result, 60)));
+	else if (result) line.append(element("span", "result", flat(result, 60, hexValue)));
 	if (n.stitched) line.append(element("span", "badge", "earlier"));
 	const bar = element("span", "share"), inner = element("span");
 	inner.style.width = Math.min(100, (100 * n.length) / t.whole) + "%";
 	bar.append(inner);
 	line.append(bar, element("span", "length", duration(n.length)));
-	const first = n.parts[0], args = flatAll(first.args || first.values, 160, "return", "$duration");
+	const first = n.parts.find((p) => p.args) || n.parts.find((p) => p.values) || {};
+	const args = flatAll(first.args || first.values, 160, hexValue, "return", "$duration");
 	if (args) line.append(element("span", "args faint", args));
 	return line;
 }

@@ -65,8 +65,18 @@ function drawLatency() {
 	const box = document.getElementById("latencies");
 	box.replaceChildren(table);
 	if (all.length > functionRows) box.append(element("p", "note", count(all.length - functionRows) + " more functions: filter for them"));
+	document.getElementById("lengths").textContent = unmeasured(all);
 	if (!latency.by.has(latency.chosen)) latency.chosen = all.length ? all[0].fn : "";
 	drawPlots();
+}
+
+// unmeasured says of which calls there are no durations, and why.
+function unmeasured(all) {
+	const calls = all.reduce((n, f) => n + f.calls, 0), missing = calls - all.reduce((n, f) => n + f.lengths.length, 0);
+	if (!calls) return "There are no calls to measure" + (shown.length < model.events.length ? " among the events that pass the filter." : ".");
+	if (!missing) return "";
+	const ends = "A duration takes both ends of a call, and one of them is not in the recording: SPECs with return or $duration record both.";
+	return (missing === calls ? "No durations are known. " : counted(missing, "call") + " of " + count(calls) + " without a duration. ") + ends;
 }
 
 function latencyRow(f, most) {

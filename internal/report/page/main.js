@@ -51,6 +51,7 @@ function notice(text, bad) {
 function about() {
 	const h = model.header, put = (text, className) => by("about").append(element("span", className, text));
 	by("about").replaceChildren();
+	if (!h) return;
 	document.title = "ksnoop report" + (h.host ? " of " + clean(h.host) : "");
 	put([h.host, h.kernel, h.arch].filter(Boolean).map(clean).join(" · "));
 	if (h.boot && Number.isFinite(model.first)) put(new Date(Date.parse(h.boot) + model.first / ms).toISOString().replace("T", " ").slice(0, 19) + " UTC, " + duration(model.last - model.first));
@@ -61,7 +62,7 @@ function about() {
 // ended says what the recording lacks.
 function ended() {
 	if (model.end && model.end.error) notice("The recording ends early: " + clean(model.end.error), true);
-	if (!model.end) notice("The page is cut off: events at its end are missing.", true);
+	if (model.cut) notice("The page is cut off: events at its end are missing.", true);
 	for (const line of model.notes.split("\n")) if (line) notice(clean(line.replace(/^ksnoop: /, "")), false);
 }
 
@@ -179,6 +180,7 @@ function listen() {
 // start reads the data. The first events are shown while the rest is read.
 async function start() {
 	const told = document.documentElement.dataset;
+	by("reading").remove();
 	listen();
 	chooseView("events");
 	showDetail(null);
@@ -216,4 +218,5 @@ async function start() {
 	told.loaded = performance.now().toFixed(0);
 }
 
-start().catch((err) => notice("The page cannot be shown: " + clean(err.message), true));
+// The script stands before the data, so that it can tell of a page that is cut off. It begins when all of the page is there.
+document.addEventListener("DOMContentLoaded", () => start().catch((err) => notice("The page cannot be shown: " + clean(err.message), true)));

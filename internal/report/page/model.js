@@ -12,20 +12,31 @@ const model = {
 	events: [],
 	summaries: [],
 	end: null,
+	cut: false, // a part is not whole
 	notes: "",
 	first: Infinity, // ns
 	last: -Infinity,
 	sessions: false, // rather than calls
 };
 
-// unpack returns the text of a part.
+// unpack returns the text of a part. Of one that is cut off it has the lines that are whole.
 async function unpack(part) {
-	const packed = atob(part.textContent);
+	const [text] = part.textContent.match(/^[A-Za-z0-9+/=]*/), packed = atob(text.slice(0, text.length - (text.length % 4)));
 	part.remove(); // it is read once
 	const bytes = new Uint8Array(packed.length);
 	for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
-	const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-	return new Response(stream).text();
+	const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")).pipeThrough(new TextDecoderStream());
+	let out = "";
+	try {
+		for (const reader = stream.getReader(); ; ) {
+			const { done, value } = await reader.read();
+			if (done) return out;
+			out += value;
+		}
+	} catch {
+		model.cut = true;
+		return out.slice(0, out.lastIndexOf("\n") + 1);
+	}
 }
 
 // load reads all parts, and tells after each.
@@ -36,7 +47,9 @@ async function load(tell) {
 		}
 		await tell();
 	}
-	for (const part of document.querySelectorAll("script.notes")) model.notes += await unpack(part);
+	const notes = document.querySelector("script.notes");
+	if (notes) model.notes += await unpack(notes);
+	else model.cut = true;
 }
 
 // read takes a line.
@@ -89,7 +102,7 @@ function add(e) {
 }
 
 function callOf(o, line) {
-	const result = o.values.return, time = number(o.time), values = flatAll(o.values, searchText, "return", "$duration");
+	const result = o.values.return, time = number(o.time), values = flatAll(o.values, searchText, Infinity, "return", "$duration");
 	let length = o.duration === undefined ? -1 : number(o.duration);
 	const start = time - Math.max(length, 0);
 	if (o.values.$duration !== undefined && o.values.$duration !== null) length = number(o.values.$duration);
@@ -103,7 +116,7 @@ function callOf(o, line) {
 
 function sessionOf(o, line) {
 	const nodes = nodesOf(o, false), calls = o.calls || [], leaf = calls[calls.length - 1], entry = calls[0];
-	const args = (entry && flatAll(entry.args || entry.values, rowText)) || flatAll((o.trace?.[0] || {}).args, rowText);
+	const args = (entry && flatAll(entry.args || entry.values, rowText, hexValue)) || flatAll((o.trace?.[0] || {}).args, rowText, hexValue);
 	const err = o.failed && entry && entry.result ? failure(entry.result) : "";
 	let more = o.state === "returned" ? "" : o.state + " ";
 	for (const n of nodes) {
@@ -112,17 +125,17 @@ function sessionOf(o, line) {
 	}
 	for (const c of [...calls, ...(o.trace || [])]) {
 		if (more.length > searchText) break;
-		more += flatAll(c.args, rowText) + " " + flatAll(c.values, rowText) + " ";
+		more += flatAll(c.args, rowText, hexValue) + " " + flatAll(c.values, rowText, hexValue) + " ";
 	}
 	const where = o.failed && leaf && calls.length > 1 ? "in " + clean(leaf.name) + (failure(leaf.result) !== err ? " [" + failure(leaf.result) + "]" : "") + "   " : "";
 	return {
 		kind: "session", start: number(o.time), length: number(o.duration), fn: clean(o.name ?? ""), comm: clean(o.comm), pid: o.pid, tid: o.tid, cpu: o.cpu,
-		err, bad: o.failed, result: err || (o.state !== "returned" ? o.state : entry && entry.result && !entry.open ? flat(entry.result, 40) : ""),
+		err, bad: o.failed, result: err || (o.state !== "returned" ? o.state : entry && entry.result && !entry.open ? flat(entry.result, 40, hexValue) : ""),
 		values: where + args, more, nodes, line, open: o.state === "hung",
 	};
 }
 
 // failure names the error of a call that failed.
 function failure(result) {
-	return !result ? "" : result.error ? "-" + clean(result.error) : result.addr === "0x0" ? "NULL" : flat(result, 40);
+	return !result ? "" : result.error ? "-" + clean(result.error) : result.addr === "0x0" ? "NULL" : flat(result, 40, hexValue);
 }

@@ -144,7 +144,8 @@ function drawAxis(g, width, height) {
 		g.fillStyle = colour("line");
 		g.fillRect(x, axis - 4, 1, height);
 		g.fillStyle = colour("faint");
-		g.fillText(t < step / 2 && t > -step / 2 ? "0" : (t < 0 ? "-" : "+") + duration(Math.abs(Math.round(t))), x, 8);
+		const text = t < step / 2 && t > -step / 2 ? "0" : (t < 0 ? "-" : "+") + duration(Math.abs(Math.round(t)));
+		g.fillText(text, Math.min(x, width - g.measureText(text).width / 2 - 2), 8);
 	}
 }
 

@@ -70,9 +70,18 @@ function isZero(v) {
 	return isObject(v) && Object.values(v).every(isZero);
 }
 
-// plain writes a value that has no parts; undefined: it has some.
-function plain(v) {
+// Integers of sessions are hexadecimal from here on, as in ksnoop's text: those of results and of other values.
+const hexResult = 2 ** 20 + 1, hexValue = 4 * 2 ** 20;
+
+// hexOf returns from where on a named value is hexadecimal, if others are from hex on: context values and dec() never are.
+function hexOf(name, hex) {
+	return /^(\$|dec\()/.test(name) ? Infinity : hex;
+}
+
+// plain writes a value that has no parts; undefined: it has some. Integers are hexadecimal from hex on.
+function plain(v, hex = Infinity) {
 	if (v === null || v === undefined) return "unreadable";
+	if (Number.isInteger(number(v)) && number(v) >= hex) return "0x" + BigInt(isBig(v) ? v[big] : v).toString(16);
 	if (isBig(v)) return v[big];
 	if (typeof v === "string") return '"' + clean(v) + '"';
 	if (typeof v !== "object") return String(v);
@@ -81,17 +90,17 @@ function plain(v) {
 		return v.value === undefined || v.value === null ? at : undefined;
 	}
 	if (v.error && (isResult(v) || isEnum(v))) return "-" + clean(v.error);
-	if (isEnum(v)) return v.name === null ? plain(v.value) : clean(v.name);
-	if (isResult(v)) return plain(v.value);
+	if (isEnum(v)) return v.name === null ? plain(v.value, hex) : clean(v.name);
+	if (isResult(v)) return plain(v.value, Number.isFinite(hex) ? hexResult : hex);
 	return undefined;
 }
 
 // flat writes a value on one line, of at most some characters.
-function flat(v, most) {
+function flat(v, most, hex) {
 	let out = "";
 	const put = (v, depth) => {
 		if (out.length > most) return;
-		const text = plain(v);
+		const text = plain(v, hex);
 		if (text !== undefined) {
 			out += text;
 		} else if (isPointer(v)) {
@@ -124,11 +133,11 @@ function flat(v, most) {
 }
 
 // flatAll writes named values on one line, but for those that are shown elsewhere.
-function flatAll(values, most, ...without) {
+function flatAll(values, most, hex, ...without) {
 	let out = "";
 	for (const k of Object.keys(values || {})) {
 		if (without.includes(k) || out.length > most) continue;
-		out += (out ? "  " : "") + clean(k) + "=" + flat(values[k], most);
+		out += (out ? "  " : "") + clean(k) + "=" + flat(values[k], most, hexOf(k, hex));
 	}
 	return out.length > most ? out.slice(0, most - 1) + "…" : out;
 }
