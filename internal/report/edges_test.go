@@ -96,11 +96,17 @@ func TestBrowserUnmeasured(t *testing.T) {
 	said := func() string { return eval[string](b, "document.getElementById('lengths').innerText") }
 	b.open(someCalls(t, 20, false))
 	b.press("3")
-	if got := said(); !strings.HasPrefix(got, "No durations are known. ") || !strings.Contains(got, "return or $duration") {
+	if got := said(); !strings.HasPrefix(got, "No durations are known. ") || !strings.Contains(got, "has $duration") {
 		t.Errorf("%q", got)
 	}
 	b.screenshot("unmeasured")
+	b.press("1")
+	b.click(".row")
+	b.press("3")
 	b.filter("nothing like that")
+	if got := eval[string](b, "document.getElementById('detail').innerText"); strings.Contains(got, "flags") {
+		t.Errorf("what does not pass the filter is shown: %q", got)
+	}
 	if got := said(); got != "There are no calls to measure among the events that pass the filter." {
 		t.Errorf("%q", got)
 	}

@@ -75,7 +75,7 @@ function unmeasured(all) {
 	const calls = all.reduce((n, f) => n + f.calls, 0), missing = calls - all.reduce((n, f) => n + f.lengths.length, 0);
 	if (!calls) return "There are no calls to measure" + (shown.length < model.events.length ? " among the events that pass the filter." : ".");
 	if (!missing) return "";
-	const ends = "A duration takes both ends of a call, and one of them is not in the recording: SPECs with return or $duration record both.";
+	const ends = "A call has a duration if records of both its ends were sent, or if the SPEC that was recorded has $duration.";
 	return (missing === calls ? "No durations are known. " : counted(missing, "call") + " of " + count(calls) + " without a duration. ") + ends;
 }
 

@@ -5,7 +5,7 @@
 // rowHeight is that of a row, and tallestList the height from which browsers do not scroll any more.
 const rowHeight = 24, tallestList = 8e6;
 
-const list = { order: [], sort: "", down: false, chosen: -1, columns: [] };
+const list = { order: [], sort: "", down: false, chosen: -1, detail: -1, columns: [] };
 const rows = document.querySelector("#list .rows"), rowWindow = rows.querySelector(".window"), rowRoom = rows.querySelector(".room");
 
 // setColumns makes the head of the list.
@@ -71,6 +71,7 @@ function place(index) {
 function drawList() {
 	const all = list.order.length * rowHeight, height = rows.clientHeight, room = Math.min(all, tallestList);
 	rowRoom.style.height = room + "px";
+	rows.previousElementSibling.style.paddingRight = 14 + rows.offsetWidth - rows.clientWidth + "px"; // as wide as the rows beside their scroll bar
 	const scale = room > height ? (all - height) / (room - height) : 1;
 	const top = rows.scrollTop * scale, first = Math.max(0, Math.floor(top / rowHeight) - 4), last = Math.min(list.order.length, Math.ceil((top + height) / rowHeight) + 4);
 	rowWindow.style.transform = `translateY(${rows.scrollTop + first * rowHeight - top}px)`;
@@ -106,6 +107,14 @@ function choose(index) {
 	rows.setAttribute("aria-activedescendant", "row-" + index);
 	drawList();
 	drawTimeline();
+	showChosen(true);
+}
+
+// showChosen shows what is known of the chosen event, if that passes the filter, and shows it anew only if asked to.
+function showChosen(anew) {
+	const index = place(list.chosen) < 0 ? -1 : list.chosen;
+	if (index === list.detail && !anew) return;
+	list.detail = index;
 	showDetail(model.events[index]);
 }
 

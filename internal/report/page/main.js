@@ -11,6 +11,7 @@ function refresh() {
 	shown = model.events.filter(passes());
 	flame.stale = latency.stale = true;
 	sortList();
+	showChosen();
 	rows.scrollTop = 0;
 	const some = shown.length !== model.events.length;
 	by("shown").textContent = (some ? count(shown.length) + " of " : "") + counted(model.events.length, model.sessions ? "session" : "event");
@@ -81,10 +82,10 @@ const keys = [
 	["/", "filter", () => by("filter").focus()],
 	["Esc", "no filter", () => {}],
 	["↓ ↑ or j k", "next event, the one before"],
-	["PageDown PageUp Home End", "further"],
+	["PageDown PageUp Home End", "a page down, a page up, the first event, the last"],
 	["e E", "next failure, the one before"],
-	["Enter", "to what is known of the event; Enter unfolds there"],
-	["1 2 3 4", "views"],
+	["Enter", "to the details of the event, where Enter unfolds"],
+	["1 2 3 4", "the views, from left to right"],
 	["← → + - on the timeline", "move, zoom"],
 	["0", "all times"],
 	["t", "light or dark"],
@@ -214,6 +215,7 @@ async function start() {
 		tab.hidden = tab.dataset.view === "tables" ? !model.summaries.length : !model.events.length && model.summaries.length > 0;
 	}
 	if (!model.events.length && model.summaries.length) chooseView("tables");
+	if (model.events.length === 1) choose(0);
 	rows.focus();
 	told.loaded = performance.now().toFixed(0);
 }

@@ -90,7 +90,7 @@ function drawTimeline() {
 		}
 	}
 	drawMarks(g, height);
-	const e = model.events[list.chosen];
+	const e = model.events[list.detail];
 	if (e && e.thread) {
 		g.strokeStyle = colour("text");
 		g.lineWidth = 2;
