@@ -81,7 +81,9 @@ func (f *askFlags) understand(specs []string) (a *asking, err error) {
 	to.Comms, to.NotComms = f.comms, f.notComms
 	to.Range.Since, errs[3] = moment("--since", f.since)
 	to.Range.Until, errs[4] = moment("--until", f.until)
-	a.grep, errs[5] = matcher(f.grep)
+	if a.grep, errs[5] = matcher(f.grep); errs[5] != nil {
+		errs[5] = fmt.Errorf("--grep %s: %w", f.grep, errs[5])
+	}
 	to.UIDs, errs[6] = userIDs(f.uids)
 	to.Cgroup = cgroupPath(f.cgroup)
 	if err := errors.Join(errs[:]...); err != nil {
@@ -121,7 +123,7 @@ func moment(flag, text string) (requery.Moment, error) {
 	return m, err
 }
 
-// matcher understands the text of --grep.
+// matcher understands a text to search, or a /REGEXP/.
 func matcher(text string) (func([]byte) bool, error) {
 	pattern, regular := strings.CutPrefix(text, "/")
 	pattern, ends := strings.CutSuffix(pattern, "/")
@@ -131,9 +133,12 @@ func matcher(text string) (func([]byte) bool, error) {
 	case !regular || !ends || pattern == "":
 		return func(b []byte) bool { return bytes.Contains(b, []byte(text)) }, nil
 	}
+	if _, err := regexp.Compile(pattern); err != nil { // which names what was typed
+		return nil, err
+	}
 	re, err := regexp.Compile("(?m)" + pattern)
 	if err != nil {
-		return nil, fmt.Errorf("--grep %s: %w", text, err)
+		return nil, err
 	}
 	return re.Match, nil
 }

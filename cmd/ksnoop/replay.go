@@ -295,6 +295,7 @@ type shown struct {
 	answer         *requery.Answer // nil: the records as they are
 	read           uint64          // records that were read so far
 	summed         bool            // some of them were added up
+	enough         func() bool     // no more need be read; nil: all is
 }
 
 // answered returns what SPECs were answered by; nil if there are none.
@@ -339,7 +340,7 @@ func (s *shown) counted() iter.Seq2[[]byte, error] {
 				return
 			default:
 			}
-			if s.read++; !yield(raw, err) {
+			if s.read++; s.enough != nil && s.enough() || !yield(raw, err) {
 				return
 			}
 		}

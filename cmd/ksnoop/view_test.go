@@ -218,3 +218,20 @@ func TestQuietStart(t *testing.T) {
 	p.until("k   s   n   o   o   p")
 	p.until("status 1") // of grep: there is no escape
 }
+
+// TestEnough: what nobody looks at any more is not read to its end, also if nothing of it was asked for.
+func TestEnough(t *testing.T) {
+	var f replayFlags
+	runs, done, err := f.openAll([]string{recordedCalls}, &asking{})
+	defer done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &runs[0].shown
+	s.enough = func() bool { return s.read == 2 }
+	for range s.records() {
+	}
+	if s.read != 2 {
+		t.Errorf("%d records were read, want 2 of 3", s.read)
+	}
+}

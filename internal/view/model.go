@@ -64,7 +64,7 @@ func (m *model) read(specs string) error {
 	if m.events != nil {
 		m.events.store.drop()
 	}
-	m.events = &events{Collector: c, colour: m.Colour, lines: map[int][]string{}}
+	m.events = newEvents(c, m.Colour)
 	m.title = m.titleOf(&c.run)
 	m.specs, m.at, m.top, m.left, m.others, m.allUnfolded, m.scan, m.state = specs, position{}, position{}, 0, map[int]bool{}, false, nil, state{}
 	go func() {
@@ -143,6 +143,17 @@ func (m *model) sayEnd() {
 	case m.state.events == 0:
 		m.message = "nothing of what was recorded is what was asked for"
 	}
+}
+
+// lacking says in the title what a message has said before: that not all of the recording is here.
+func (m *model) lacking() string {
+	switch {
+	case m.state.err == nil:
+		return ""
+	case errors.Is(m.state.err, errFull):
+		return " · not all of it"
+	}
+	return " · ends early"
 }
 
 // key does what a key is for.

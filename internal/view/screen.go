@@ -47,7 +47,7 @@ func (m *model) View() tea.View {
 func (m *model) screen() []string {
 	var lines []string
 	if m.lines >= 5 {
-		lines = append(lines, reverse+pad(m.title, m.width)+plain)
+		lines = append(lines, reverse+pad(m.title+m.lacking(), m.width)+plain)
 	}
 	if m.panel != nil {
 		lines = append(lines, m.panelLines()...)
@@ -113,15 +113,18 @@ func (m *model) list() []string {
 
 // line returns a line of the list, as much of it as there is room for.
 func (m *model) line(p position) string {
-	lines := m.events.linesOf(p.event)
-	mark := "  "
-	if p.line == 0 {
-		mark = "▸ "
-		if m.unfolded(p.event) {
-			mark = "▾ "
-		}
+	mark, text := "  ", ""
+	switch {
+	case !m.unfolded(p.event):
+		mark, text = "▸ ", m.events.rowOf(p.event)
+	case p.line == 0:
+		mark = "▾ "
+		fallthrough
+	default:
+		lines := m.events.linesOf(p.event)
+		text = lines[min(p.line, len(lines)-1)]
 	}
-	text := ansi.Cut(lines[min(p.line, len(lines)-1)], m.left, m.left+max(0, m.width-2))
+	text = ansi.Cut(text, m.left, m.left+max(0, m.width-2))
 	if p == m.at {
 		return reverse + pad(mark+ansi.Strip(text), m.width) + plain
 	}

@@ -74,7 +74,7 @@ func (m *model) found(s *scan) int {
 	_, kept := m.events.lines[s.at]
 	lines := m.events.linesOf(s.at)
 	if !kept && !m.unfolded(s.at) {
-		defer delete(m.events.lines, s.at) // rather than those that are shown
+		defer m.events.forget(s.at) // rather than those that are shown
 	}
 	first := 0
 	if s.by < 0 {

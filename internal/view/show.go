@@ -3,13 +3,14 @@
 package view
 
 import (
+	"errors"
 	"io"
 
 	tea "charm.land/bubbletea/v2"
 )
 
 // Show shows a recording on a terminal until somebody has had enough. in is nil if keys come from the standard
-// input.
+// input. A recording that ends early is an error, afterwards.
 func Show(o Options, in io.Reader, out io.Writer) error {
 	m, err := newModel(o)
 	if err != nil {
@@ -21,6 +22,9 @@ func Show(o Options, in io.Reader, out io.Writer) error {
 	}
 	_, err = tea.NewProgram(m, options...).Run()
 	m.events.store.drop()
+	if err == nil && !errors.Is(m.state.err, errFull) {
+		err = m.state.err
+	}
 	return err
 }
 

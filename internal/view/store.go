@@ -3,20 +3,23 @@
 package view
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 )
 
 // Bounds of a Store. With a place of 12 bytes for each event, and what the garbage collector leaves, a process with
-// a full one was measured to take 375 MB, whatever a recording has.
+// a full one was measured to take 375 MB.
 const (
 	maxEvents = 4 << 20
 	maxPacked = 128 << 20 // bytes of compressed events
 	maxEvent  = 64 << 20  // bytes of one
 	chunkSize = 64 << 10  // bytes that are compressed at once
-	cached    = 16        // chunks that are kept as they are
+	maxRecent = 1 << 20   // bytes of chunks that are kept as they are, or one that is larger
 )
 
 // Why no more is read.
@@ -49,18 +52,22 @@ type Store struct {
 	packed int      // bytes of chunks
 	enc    *zstd.Encoder
 	dec    *zstd.Decoder
-	recent [cached]struct {
-		chunk int // number plus one; 0 is none
-		bytes []byte
-	}
-	turn int // in recent
+	buf    []byte        // what enc writes to
+	recent []recentChunk // the last ones that were looked at, the oldest first
+	held   int           // bytes of recent
 
 	mostEvents, mostPacked int
-	dropped                bool // nobody looks at it any more
+	dropped                atomic.Bool // nobody looks at it any more
 	ended                  bool
 	err                    error  // why it has ended early
 	notes                  string // what is missing, in lines
 	packer                 error
+}
+
+// A recentChunk is one as it was, so that its next event need not decompress it again.
+type recentChunk struct {
+	number int
+	bytes  []byte
 }
 
 // newStore returns an empty Store.
@@ -75,25 +82,34 @@ func newStore() *Store {
 }
 
 // add adds an event.
-func (s *Store) add(k kind, bad bool, bytes []byte) error {
+func (s *Store) add(k kind, bad bool, event []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.packer != nil:
 		return s.packer
-	case s.dropped:
+	case s.dropped.Load():
 		return errDropped
-	case len(s.places) >= s.mostEvents || s.packed >= s.mostPacked || len(bytes) > maxEvent:
+	case len(s.places) >= s.mostEvents || s.packed >= s.mostPacked || len(event) > maxEvent:
 		return errFull
 	}
 	s.places = append(s.places, place{chunk: uint32(len(s.chunks)), offset: uint32(len(s.last)), kind: k, bad: bad})
-	s.last = append(s.last, bytes...)
+	s.last = append(s.last, event...)
 	if len(s.last) < chunkSize {
 		return nil
 	}
-	packed := s.enc.EncodeAll(s.last, nil)
-	s.chunks, s.packed, s.last = append(s.chunks, packed), s.packed+len(packed), s.last[:0]
+	s.buf = s.enc.EncodeAll(s.last, s.buf[:0])
+	s.chunks, s.packed = append(s.chunks, bytes.Clone(s.buf)), s.packed+len(s.buf)
+	s.buf, s.last = emptied(s.buf), emptied(s.last)
 	return nil
+}
+
+// emptied returns a buffer to fill again, unless a large event has made it large.
+func emptied(buf []byte) []byte {
+	if cap(buf) > 4*chunkSize {
+		return nil
+	}
+	return buf[:0]
 }
 
 // end notes that there is no more. err is why, if there should be.
@@ -104,11 +120,11 @@ func (s *Store) end(notes string, err error) {
 }
 
 // drop ends the reading: nobody looks at the Store any more.
-func (s *Store) drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dropped = true
-}
+func (s *Store) drop() { s.dropped.Store(true) }
+
+// Dropped reports whether nobody looks at the Store any more: then nothing need be read for it, and whoever finds
+// no event to add has to ask.
+func (s *Store) Dropped() bool { return s.dropped.Load() }
 
 // A state is what is known of a Store as it is read.
 type state struct {
@@ -137,15 +153,15 @@ func (s *Store) event(i int) (kind, []byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.places[i]
-	bytes, err := s.chunk(int(p.chunk))
+	chunk, err := s.chunk(int(p.chunk))
 	if err != nil {
 		return p.kind, nil, err
 	}
-	end := len(bytes)
+	end := len(chunk)
 	if i+1 < len(s.places) && s.places[i+1].chunk == p.chunk {
 		end = int(s.places[i+1].offset)
 	}
-	return p.kind, bytes[p.offset:end:end], nil
+	return p.kind, chunk[p.offset:end:end], nil
 }
 
 // chunk returns a chunk as it was.
@@ -153,16 +169,19 @@ func (s *Store) chunk(n int) ([]byte, error) {
 	if n == len(s.chunks) {
 		return append([]byte(nil), s.last...), nil // it is used again
 	}
-	for i := range s.recent {
-		if s.recent[i].chunk == n+1 {
-			return s.recent[i].bytes, nil
+	for _, r := range s.recent {
+		if r.number == n {
+			return r.bytes, nil
 		}
 	}
-	r := &s.recent[s.turn]
-	s.turn = (s.turn + 1) % cached
-	bytes, err := s.dec.DecodeAll(s.chunks[n], r.bytes[:0])
-	if r.chunk, r.bytes = n+1, bytes; err != nil {
-		r.chunk = 0
+	chunk, err := s.dec.DecodeAll(s.chunks[n], nil)
+	if err != nil {
+		return nil, err
 	}
-	return bytes, err
+	for len(s.recent) > 0 && s.held+len(chunk) > maxRecent {
+		s.held -= len(s.recent[0].bytes)
+		s.recent = slices.Delete(s.recent, 0, 1)
+	}
+	s.recent, s.held = append(s.recent, recentChunk{n, chunk}), s.held+len(chunk)
+	return chunk, nil
 }

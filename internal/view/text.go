@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -17,10 +18,21 @@ type events struct {
 	*Collector
 	colour bool
 	lines  map[int][]string // of some events
+	held   int              // bytes of lines, about
+	rows   map[int]string   // the first lines of some events: more of them are seen at once
 }
 
-// keptLines is of how many events lines are kept.
-const keptLines = 512
+// newEvents returns the events of a Collector.
+func newEvents(c *Collector, colour bool) *events {
+	return &events{Collector: c, colour: colour, lines: map[int][]string{}, rows: map[int]string{}}
+}
+
+// Bounds of what is kept as lines, besides the event that was looked at last.
+const (
+	keptLines = 8 << 20 // bytes of lines
+	keptRows  = 512     // events of which the first line is kept
+	keptRow   = 16 << 10
+)
 
 // tab is how far the stops of tabs are apart.
 const tab = 8
@@ -36,11 +48,43 @@ func (e *events) linesOf(i int) []string {
 	if err != nil {
 		lines = []string{"this event cannot be shown: " + terminal.Name(err.Error())}
 	}
-	if len(e.lines) >= keptLines {
+	size := sizeOf(lines)
+	if e.held+size > keptLines {
 		clear(e.lines)
+		e.held = 0
 	}
-	e.lines[i] = lines
+	e.lines[i], e.held = lines, e.held+size
 	return lines
+}
+
+// sizeOf returns about how many bytes lines take.
+func sizeOf(lines []string) (n int) {
+	for _, line := range lines {
+		n += len(line) + int(unsafe.Sizeof(line))
+	}
+	return n
+}
+
+// forget drops the lines of an event.
+func (e *events) forget(i int) {
+	e.held -= sizeOf(e.lines[i])
+	delete(e.lines, i)
+}
+
+// rowOf returns the line that stands for an event.
+func (e *events) rowOf(i int) string {
+	if row, ok := e.rows[i]; ok {
+		return row
+	}
+	row := e.linesOf(i)[0]
+	if len(row) > keptRow {
+		return row
+	}
+	if len(e.rows) >= keptRows {
+		clear(e.rows)
+	}
+	e.rows[i] = strings.Clone(row) // its event's text can go
+	return row
 }
 
 // text returns the text of an event.

@@ -42,18 +42,19 @@ func textsOf(k *formattest.Trace) Texts {
 
 // A source has events in memory.
 type source struct {
-	k     *formattest.Trace
-	all   []any // calls, sessions and losses
-	notes string
-	err   error
-	most  int // events that the store has room for; 0: as ever
-	asked []string
+	k      *formattest.Trace
+	all    []any // calls, sessions and losses
+	notes  string
+	err    error
+	most   int // events that the store has room for; 0: as ever
+	asked  []string
+	stores []*Store
 }
 
 func (*source) Name() string { return "test.ks" }
 
 func (s *source) Read(specs string, store *Store) (*Collector, func() (string, error), error) {
-	s.asked = append(s.asked, specs)
+	s.asked, s.stores = append(s.asked, specs), append(s.stores, store)
 	if specs == "wrong" {
 		return nil, nil, errors.New("a fault in the SPEC\n  wrong\n  ^~~~~\n  column 1: it is wrong")
 	}
@@ -308,6 +309,11 @@ func TestSpecs(t *testing.T) {
 	if wait(m); m.state.events != 100 {
 		t.Errorf("%d events without SPECs", m.state.events)
 	}
+	for i, store := range s.stores { // the second SPEC was refused
+		if last := i == len(s.stores)-1; store.Dropped() == (last || i == 1) {
+			t.Errorf("%d: dropped %v", i, store.Dropped())
+		}
+	}
 	press(m, "?")
 	if got := strings.Join(seen(m), "\n"); !strings.Contains(got, "a line down") || !strings.Contains(got, "… more: ↓") {
 		t.Errorf("%s", got)
@@ -357,10 +363,11 @@ func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		change func(s *source)
 		want   string
+		title  string
 	}{
-		{func(s *source) { s.err = errors.New("cut\x1b[2Joff") }, `it ends early: cut\x1b[2Joff   (1 of 5)`},
-		{func(s *source) { s.most = 3 }, "only the first 3 events are here, there is no room for more: choose fewer with f SPEC, --since or -p   (1 of 3)"},
-		{func(s *source) { s.all = nil }, "nothing of what was recorded is what was asked for   (0 of 0)"},
+		{func(s *source) { s.err = errors.New("cut\x1b[2Joff") }, `it ends early: cut\x1b[2Joff   (1 of 5)`, " test.ks · ends early"},
+		{func(s *source) { s.most = 3 }, "only the first 3 events are here, there is no room for more: choose fewer with f SPEC, --since or -p   (1 of 3)", " test.ks · not all of it"},
+		{func(s *source) { s.all = nil }, "nothing of what was recorded is what was asked for   (0 of 0)", " test.ks"},
 	} {
 		s := someCalls(t, 5)
 		c.change(s)
@@ -369,6 +376,9 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%q, want %q", got[10], c.want)
 		}
 		press(m, "jGgenN<enter>o<pgdown>/x<enter>") // with no events, too
+		if got := seen(m)[0]; got != c.title {
+			t.Errorf("the title: %q, want %q", got, c.title)
+		}
 	}
 }
 
@@ -384,14 +394,21 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(s.chunks) <= cached || s.packed > len(strings.Join(want, ""))/2 {
-		t.Errorf("%d chunks of %d bytes", len(s.chunks), s.packed)
+	room := 0
+	for _, c := range s.chunks {
+		room += cap(c)
+	}
+	if all := len(strings.Join(want, "")); all <= maxRecent || s.packed > all/2 || room > s.packed*5/4 {
+		t.Errorf("%d chunks of %d bytes, which take %d", len(s.chunks), s.packed, room)
 	}
 	for range 5000 {
 		i := r.IntN(len(want))
 		if _, got, err := s.event(i); err != nil || string(got) != want[i] || s.bad(i) != (i%7 == 0) {
 			t.Fatalf("event %d: %q, %v; want %q", i, got, err, want[i])
 		}
+	}
+	if s.held > maxRecent || len(s.recent) < 2 {
+		t.Errorf("%d chunks of %d bytes are kept", len(s.recent), s.held)
 	}
 	s.mostPacked = s.packed
 	if err := s.add(kindText, false, nil); !errors.Is(err, errFull) {
@@ -401,8 +418,53 @@ func TestStore(t *testing.T) {
 	if err := s.add(kindText, false, make([]byte, maxEvent+1)); !errors.Is(err, errFull) {
 		t.Errorf("too large: %v", err)
 	}
-	if s.drop(); !errors.Is(s.add(kindText, false, nil), errDropped) {
+	if s.drop(); !s.Dropped() || !errors.Is(s.add(kindText, false, nil), errDropped) {
 		t.Error("what nobody looks at is read on")
+	}
+}
+
+// TestLargeEvents: however large events are, no more than one of them is kept as it was, and its lines.
+func TestLargeEvents(t *testing.T) {
+	const size, n = 3 << 20, 8
+	e := newEvents(NewCollector(newStore(), output.Run{}, Texts{}), false)
+	for i := range n {
+		if err := e.store.add(kindText, false, []byte(strconv.Itoa(i)+"\n"+strings.Repeat("x", size)+"\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func() (n int) {
+		for _, lines := range e.lines {
+			n += sizeOf(lines)
+		}
+		return n
+	}
+	for i := range n {
+		if lines := e.linesOf(i); len(lines) != 2 || lines[0] != strconv.Itoa(i) || len(lines[1]) != size {
+			t.Errorf("event %d has %d lines", i, len(lines))
+		}
+		if e.store.held > size+chunkSize || len(e.store.recent) > 1 || e.held != kept() || e.held > keptLines {
+			t.Errorf("event %d: %d chunks of %d bytes, lines of %d bytes, counted as %d", i, len(e.store.recent), e.store.held, kept(), e.held)
+		}
+	}
+	if cap(e.store.last) > 4*chunkSize || cap(e.store.buf) > 4*chunkSize {
+		t.Errorf("buffers of %d and %d bytes", cap(e.store.last), cap(e.store.buf))
+	}
+	// The rows of all of them are there without their lines.
+	for i := range n {
+		e.rowOf(i)
+	}
+	clear(e.lines)
+	e.held = 0
+	for i := range n {
+		if row := e.rowOf(i); row != strconv.Itoa(i) || len(e.lines) > 0 {
+			t.Errorf("row %d: %q, %d events have lines", i, row, len(e.lines))
+		}
+	}
+	if e.linesOf(3); e.held == 0 {
+		t.Error("no lines are kept")
+	}
+	if e.forget(3); e.held != 0 || len(e.lines) != 0 {
+		t.Errorf("forgotten: %d bytes", e.held)
 	}
 }
 
