@@ -330,22 +330,27 @@ func (b *builder) selector(s string, at Span) Selector {
 	}
 	for _, r := range sel.Name + sel.System + sel.Module {
 		if !selectorRune(r) {
-			b.fault(at, fmt.Sprintf("%q cannot be part of a function's name", r), slashHint(sel, r))
+			b.fault(at, fmt.Sprintf("%q cannot be part of a function's name", r), separatorHint(sel, s, r))
 			break
 		}
 	}
 	return sel
 }
 
-// slashHint says how to write what has a slash: a tracepoint as in tracefs, or a path.
-func slashHint(sel Selector, r rune) string {
+// separatorHint says what to write for two names, with a rune between them that names do not have.
+func separatorHint(sel Selector, s string, r rune) string {
+	first, rest, _ := strings.Cut(s, string(r))
 	switch {
+	case r == ',':
+		return fmt.Sprintf("each SPEC is an argument of its own: write %s %s", first, strings.TrimSpace(strings.ReplaceAll(rest, ",", " ")))
 	case r != '/':
 		return ""
 	case sel.Kind == Tracepoint:
-		return "write " + strconv.Quote("tp:"+strings.ReplaceAll(sel.Name, "/", ":"))
-	case sel.Kind == Function:
+		return "write " + strconv.Quote("tp:"+strings.ReplaceAll(s, "/", ":"))
+	case first == "":
 		return `functions of a source file are ":kernel/bpf/*.c"; a command stands behind --`
+	case sel.Kind == Function && rest != "":
+		return fmt.Sprintf(`a tracepoint is "tp:%s:%s", a source file ":%s"`, first, rest, s)
 	}
 	return ""
 }

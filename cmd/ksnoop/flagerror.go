@@ -72,7 +72,7 @@ func oneDash(root *cobra.Command, args []string) string {
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
 		if f := c.Flags().Lookup(name); f != nil && len(name) > 1 && strings.HasPrefix(arg, "-") {
-			return "; did you mean --" + name + "?"
+			return "did you mean --" + name + "? With one dash, each letter is an option:\n"
 		}
 	}
 	return ""

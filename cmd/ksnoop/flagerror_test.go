@@ -41,6 +41,28 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
+// TestAsTyped: a message names an option in the form in which it was typed.
+func TestAsTyped(t *testing.T) {
+	for args, want := range map[string]string{
+		"--count x vfs_read":                    `--count "x": `,
+		"-c x vfs_read":                         `-c "x": `,
+		"--longer 5ms vfs_read":                 "--longer goes with -e: ",
+		"--longer=5ms vfs_read":                 "--longer goes with -e: ",
+		"-L 5ms vfs_read":                       "-L goes with -e: ",
+		"-TL5ms vfs_read":                       "-T goes with -e: ",
+		"replay --pid x " + recordedCalls:       `--pid "x": `,
+		"--entry vfs_read --compact":            "--compact does not go with sessions (--entry or a preset)",
+		"-e vfs_read --compact":                 "--compact does not go with sessions (-e or a preset)",
+		"-e vfs_read --entry vfs_* --compact":   "--compact does not go with sessions (-e or a preset)",
+		"-c fs -p --entry vfs_read --compact":   `-p "--entry": `,
+		"vfs_read --longer 5ms -- cat -L --all": "--longer goes with -e: ",
+	} {
+		if _, stderr, status := ran(strings.Fields(args)...); status != exitUsage || !strings.HasPrefix(stderr, "ksnoop: "+want) {
+			t.Errorf("%s: status %d, %q, want %q", args, status, stderr, want)
+		}
+	}
+}
+
 // TestFlagForms: the types of which pflag would speak in Go's words are known. Those
 // of ours say what is wrong themselves.
 func TestFlagForms(t *testing.T) {

@@ -145,6 +145,9 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		if ok {
 			return with, nil
 		}
+		if called := typeCalled(view, pattern); called != "" {
+			return out, usagef("info shows functions, and none is called %q; for the type write: ksnoop info --types '%s'", pattern, called)
+		}
 		return out, errors.Join(unusable(view, err), inlinedErr)
 	}
 	var sources *sourcePlaces
@@ -165,6 +168,17 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		}
 	}
 	return out, nil
+}
+
+// typeCalled returns the type of a name; "": there is none.
+func typeCalled(view *kernel.View, name string) string {
+	if types, err := view.TypesByName(name, ""); err == nil && len(types) > 0 {
+		return name
+	}
+	if near := view.NearestType(name, ""); near[strings.LastIndexByte(near, ' ')+1:] == name {
+		return near
+	}
+	return ""
 }
 
 // appendSignature appends one signature and, with -l, the types of parameters

@@ -54,12 +54,11 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		return exitPipe
 	default:
 		text := message(err)
-		hint := nearestCommand(root, args)
-		if hint == "" {
-			hint = oneDash(root, args)
+		if specFaults(err) == nil { // whose text is that of the SPECs
+			text = asTyped(root, args, text)
 		}
-		if hint != "" && statusOf(err) == exitUsage {
-			text = strings.TrimSuffix(text, "\n") + "\n" + strings.TrimPrefix(hint, "; ")
+		if statusOf(err) == exitUsage {
+			text = meant(root, args) + text
 		}
 		fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(onOneLine(text, args), "ksnoop: "))
 		return statusOf(err)

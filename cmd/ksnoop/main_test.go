@@ -182,11 +182,11 @@ func TestNearestCommand(t *testing.T) {
 	types := typesFile(t)
 	for _, c := range []struct {
 		args []string
-		want string // at the end of the message
+		want string // at the begin of the message, or at its end
 	}{
-		{[]string{"trcae", "--explain", "--btf", types, "vfs_read"}, "\ndid you mean the command \"trace\"?\n"},
-		{[]string{"doctro", "--explain", "--btf", types}, "\ndid you mean the command \"doctor\"?\n"},
-		{[]string{"replya", "--explain", "--btf", types}, "\ndid you mean the command \"replay\"?\n"},
+		{[]string{"trcae", "--explain", "--btf", types, "vfs_read"}, "ksnoop: did you mean the command \"trace\"? There is none called \"trcae\", so that it was taken for a SPEC:\n"},
+		{[]string{"doctro", "--explain", "--btf", types}, "ksnoop: did you mean the command \"doctor\"? There is none called \"doctro\", so that it was taken for a SPEC:\n"},
+		{[]string{"replya", "--explain", "--btf", types}, "ksnoop: did you mean the command \"replay\"? There is none called \"replya\", so that it was taken for a SPEC:\n"},
 		{[]string{"trace", "trcae", "--explain", "--btf", types}, "no function is called \"trcae\"\n"},
 		{[]string{"kfree", "--explain", "--btf", types}, "no function is called \"kfree\"\n"},
 		{[]string{"record", "vfs_read", "--explain", "--btf", types}, "\nto record what is traced, write ksnoop trace --record FILE SPEC\n"},
@@ -195,15 +195,21 @@ func TestNearestCommand(t *testing.T) {
 		{[]string{"help", "nosuch"}, "schema, sessions, sym, trace, view\n"},
 		{[]string{"help", "pritn"}, "ksnoop: there is no command or page \"pritn\"; did you mean \"print\"?\n"},
 		{[]string{"help", "langage"}, "did you mean \"language\"?\n"},
-		{[]string{"-version", "--explain", "--btf", types}, "\ndid you mean --version?\n"},
-		{[]string{"trace", "-pid", "3", "vfs_read", "--explain", "--btf", types}, "\ndid you mean --pid?\n"},
+		{[]string{"-version", "--explain", "--btf", types}, "ksnoop: did you mean --version? With one dash, each letter is an option:\n"},
+		{[]string{"trace", "-pid", "3", "vfs_read", "--explain", "--btf", types}, "ksnoop: did you mean --pid? With one dash, each letter is an option:\n"},
 		{[]string{"info", "--btf", types, "struct file"}, "for a type write: ksnoop info --types 'struct file'\n"},
 		{[]string{"info", "--btf", types, "--types", "struct fiel"}, "did you mean \"struct file\"?\n"},
 		{[]string{"trace", "--explain", "--btf", types, "vfs_read((struct fiel *)buf)"}, "did you mean \"struct file\"?\n"},
+		{[]string{"info", "--btf", types, "file"}, "none is called \"file\"; for the type write: ksnoop info --types 'struct file'\n"},
+		{[]string{"vfs_read,vfs_write", "--explain", "--btf", types}, "each SPEC is an argument of its own: write vfs_read vfs_write\n"},
+		{[]string{"tp:sched/sched_switch", "--explain", "--btf", types}, "a tracepoint is \"tp:sched:sched_switch\", a source file \":sched/sched_switch\"\n"},
+		{[]string{"replay", ""}, "ksnoop: replay is given an empty word; leave it out, or write the name of a FILE or a SPEC\n"},
+		{[]string{"print", "--btf", types, ""}, "ksnoop: \"\" cannot be the name of a type, which looks like 'struct sock' or pid_t\n"},
+		{[]string{"print", "--btf", types, "\x1b[31mx"}, "ksnoop: \"\\x1b[31mx\" cannot be the name of a type, which looks like 'struct sock' or pid_t\n"},
 		{[]string{"doctor", "x"}, "ksnoop: doctor takes no arguments: \"x\"\n"},
 	} {
 		stdout, stderr, status := ran(c.args...)
-		if status != exitUsage || stdout != "" || !strings.HasSuffix(stderr, c.want) {
+		if status != exitUsage || stdout != "" || !strings.HasSuffix(stderr, c.want) && !strings.HasPrefix(stderr, c.want) {
 			t.Errorf("%q: status %d, stdout %q:\n%s", c.args, status, stdout, stderr)
 		}
 	}

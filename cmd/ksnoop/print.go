@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -399,6 +400,9 @@ func (p *printing) printer(spelling string) (*btfprint.Printer, error) {
 	return printer, nil
 }
 
+// typeName is what names of types look like.
+var typeName = regexp.MustCompile(`^((struct|union|enum) +)?[A-Za-z_$][\w$ .]*$`)
+
 // lookUp finds a type by its name, behind which stars and dimensions may stand.
 func (p *printing) lookUp(spelling string) (btf.Type, error) {
 	end := strings.IndexAny(spelling, "*[")
@@ -406,6 +410,9 @@ func (p *printing) lookUp(spelling string) (btf.Type, error) {
 		end = len(spelling)
 	}
 	name := strings.TrimSpace(spelling[:end])
+	if !typeName.MatchString(name) {
+		return nil, usagef("%s cannot be the name of a type, which looks like 'struct sock' or pid_t", strconv.Quote(shorten(spelling, 60)))
+	}
 	types, err := p.view.TypesByName(name, "")
 	if err != nil {
 		return nil, err

@@ -31,6 +31,9 @@ func checkRecordings(command string, args []string, n int) error {
 	if len(args) > 1 && slices.Contains(args[1:], "-") || n > 1 && args[0] == "-" {
 		return usagef("the standard input, -, goes with no other recording")
 	}
+	if slices.Contains(args, "") {
+		return usagef("%s is given an empty word; leave it out, or write the name of a FILE or a SPEC", command)
+	}
 	for _, name := range args[:n] {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			return fmt.Errorf("%s is a directory; name the recordings in it: %s", name, filepath.Join(name, "*.ks"))

@@ -98,6 +98,14 @@ var elsewhere = map[string]string{
 	"script": "to print a recording, write ksnoop replay FILE",
 }
 
+// meant says first what the first argument, or an option with one dash, was hardly meant for.
+func meant(root *cobra.Command, args []string) string {
+	if hint := nearestCommand(root, args); hint != "" {
+		return hint
+	}
+	return oneDash(root, args)
+}
+
 // nearestCommand says which command may have been meant by the first of some
 // arguments: what is no command is taken for a SPEC.
 func nearestCommand(root *cobra.Command, args []string) string {
@@ -111,5 +119,5 @@ func nearestCommand(root *cobra.Command, args []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean the command %q?", names[0])
+	return fmt.Sprintf("did you mean the command %q? There is none called %q, so that it was taken for a SPEC:\n", names[0], args[0])
 }
