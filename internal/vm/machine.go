@@ -11,9 +11,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/ksnoop/ksnoop/internal/vm/wire"
 )
@@ -89,6 +91,34 @@ func (m *Machine) Run(ctx context.Context, c Command) (Status, error) {
 		return Status{}, fmt.Errorf("run %s in guest: %s", c.Args, out.Err)
 	}
 	return Status{Code: out.Code, Signal: syscall.Signal(out.Signal)}, nil
+}
+
+// CPUTime is what QEMU has used of the host's CPUs so far; 0 if that is not known. Other than the guest's
+// clock, it does not depend on what else runs on the host.
+func (m *Machine) CPUTime() time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.qemu.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	return cpuTime(string(stat))
+}
+
+// clockTick is the unit of CPU times in /proc: USER_HZ, which is 100 on all architectures of guests' hosts.
+const clockTick = 10 * time.Millisecond
+
+// cpuTime reads the fields utime and stime of /proc/PID/stat: the 14th and 15th, of which the second, the
+// program's name in parentheses, may contain spaces.
+func cpuTime(stat string) time.Duration {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	user, userErr := strconv.ParseUint(fields[11], 10, 64)
+	system, systemErr := strconv.ParseUint(fields[12], 10, 64)
+	if userErr != nil || systemErr != nil {
+		return 0
+	}
+	return time.Duration(user+system) * clockTick
 }
 
 // Close ends the guest at once; it has nothing to save.

@@ -287,11 +287,8 @@ func (l *live) boot(ctx context.Context) error {
 	return nil
 }
 
-// run runs a test program; an error means that it did not come to its end.
+// run runs a test program in the guest that boot has started; an error means that it did not come to its end.
 func (l *live) run(ctx context.Context, p program, args []string, out io.Writer) error {
-	if err := l.boot(ctx); err != nil {
-		return err
-	}
 	slow, err := slowness(ctx, l.machine)
 	if err != nil {
 		l.close()
@@ -377,11 +374,17 @@ const mostAgain = 2
 
 // testOnce reports whether the program came to its end: if not, tests have not been run.
 func (l *live) testOnce(ctx context.Context, p program, pattern, skip string, t *tally) (whole bool, err error) {
+	bootErr := l.boot(ctx)
+	if bootErr == nil {
+		t.cpu = l.machine.CPUTime
+	}
 	w, wait, err := toJSON(ctx, p.ImportPath, l.guest.Kernel.Name, t)
 	if err != nil {
 		return false, err
 	}
-	err = l.run(ctx, p, []string{"-test.v=test2json", "-test.run=" + pattern, "-test.skip=" + skip}, w)
+	if err = bootErr; err == nil {
+		err = l.run(ctx, p, []string{"-test.v=test2json", "-test.run=" + pattern, "-test.skip=" + skip}, w)
+	}
 	if err != nil {
 		fmt.Fprintf(w, "\n%v\nFAIL\n", err)
 	}

@@ -34,7 +34,9 @@ type tally struct {
 	failures                []string // names, repeated at the end
 	flaky                   []string // names of those that have failed, and passed when run again
 	times                   times    // of tests, without their parts
-	rows                    rows     // what works where
+	// cpu is how much CPU time the guest has used so far; nil for unit tests, of which the clock counts.
+	cpu  func() time.Duration
+	rows rows // what works where
 }
 
 func (t *tally) String() string {
@@ -86,6 +88,7 @@ func (t *tally) retry(again *tally) {
 // A suite is one run of one package's tests.
 type suite struct {
 	output map[string]string // by test, "" is the package itself
+	began  time.Duration     // the guest's CPU time when the test that runs began
 	tally
 }
 
@@ -136,6 +139,9 @@ func (t *tally) read(r io.Reader, where string) error {
 	return lines.Err()
 }
 
+// isWhole reports whether a name is that of a test, not of a part of it or of a package.
+func isWhole(test string) bool { return test != "" && !strings.Contains(test, "/") }
+
 func isResult(action string) bool {
 	return action == "pass" || action == "fail" || action == "skip"
 }
@@ -149,6 +155,9 @@ func (t *tally) take(s *suite, e event, where string) {
 	switch {
 	case e.Action == "run":
 		s.output[e.Test] = ""
+		if isWhole(e.Test) && t.cpu != nil {
+			s.began = t.cpu()
+		}
 	case e.Action == "output" && !isFrame(e.Output):
 		s.output[e.Test] += e.Output
 		t.rows.take(e.Output)
@@ -171,7 +180,10 @@ func (t *tally) take(s *suite, e event, where string) {
 	default:
 		t.fail(s, e, where)
 	}
-	if e.Test != "" && !strings.Contains(e.Test, "/") {
+	if isWhole(e.Test) {
+		if t.cpu != nil {
+			e.Elapsed = (t.cpu() - s.began).Seconds()
+		}
 		t.times = append(t.times, timed{name(e, where), where, e.Elapsed})
 	}
 	delete(s.output, e.Test)

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// A timed is a test, and how long it took.
+// A timed is a test, and how long it took: of a live test the CPU time of its guest, which other work on the
+// machine does not make longer, of a unit test what the clock said.
 type timed struct {
 	name    string
 	where   string // the kernel, "" of a unit test

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTimes: the longest first and no more than are asked for, of tests without their parts,
@@ -45,5 +46,30 @@ func TestTimes(t *testing.T) {
 	}
 	if got := (times)(nil).String(); got != "" {
 		t.Errorf("without tests: %q", got)
+	}
+}
+
+// TestGuestTimes: a live test takes what its guest has used of the CPUs meanwhile, its parts together,
+// whatever the guest's clock says.
+func TestGuestTimes(t *testing.T) {
+	used := 10 * time.Second
+	one := &tally{w: io.Discard, cpu: func() time.Duration { used += 2 * time.Second; return used }}
+	in := `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestA/part"}
+{"Action":"pass","Package":"p","Test":"TestA/part","Elapsed":99}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":120}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"skip","Package":"p","Test":"TestB"}
+`
+	if err := one.read(strings.NewReader(in), "6.1"); err != nil {
+		t.Fatal(err)
+	}
+	const want = `slowest:
+    2.0s p.TestA [6.1]
+    2.0s p.TestB [6.1]
+    4.0s in all [6.1]
+`
+	if got := one.times.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
