@@ -46,8 +46,13 @@ func noneOpen(t *testing.T) func(*attach.Tracer) {
 func TestLiveStress(t *testing.T) {
 	guest.Require(t)
 	const threads, each = 64, 160
+	ways := 0
 	for _, m := range anyMethod {
 		for _, traced := range []bool{false, true} {
+			// A smoke run has one of the four ways.
+			if ways++; !livetest.Mine(t, ways) || livetest.Smoke() && ways != 1+livetest.Turn(t)%4 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/traced=%t", m, traced), func(t *testing.T) {
 				r := sessionRun{entry: []string{"vfs_read"}, allow: []string{"read_zero", "rw_verify_area"}, method: m, args: true, during: noneOpen(t),
 					report:   bpf.SessionSettings{Success: true, Traced: traced},

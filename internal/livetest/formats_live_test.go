@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -15,6 +16,7 @@ import (
 // replay of its recording writes, to the byte. Of folded stacks, the workload knows its calls.
 func TestLiveFormats(t *testing.T) {
 	guest.Require(t)
+	i := 0
 	for _, c := range []struct {
 		name, request, work string
 		folded              string // in what --format folded prints
@@ -23,6 +25,9 @@ func TestLiveFormats(t *testing.T) {
 		{"sessions", "-s none -T -A -e *sys_bpf -a map_create array_map_alloc_check(attr->max_entries,return)", "map-array-zero", "map_create;array_map_alloc_check 1\n"},
 	} {
 		for _, format := range []string{"perfetto", "pprof", "folded"} {
+			if i++; !livetest.Mine(t, i) {
+				continue
+			}
 			t.Run(c.name+" "+format, func(t *testing.T) {
 				file, live := recordingFile(t), filepath.Join(t.TempDir(), "live")
 				args := append([]string{"trace", "--record", file, "--force", "--print", "--format", format, "-o", live}, strings.Fields(c.request)...)

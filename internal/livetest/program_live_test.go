@@ -242,9 +242,12 @@ func records(out, comm, function string) int {
 
 // bodies returns what lines stand between the heads and the ends of a
 // function's records of tasks called workload.
-func bodies(out, function string) []string {
+func bodies(out, function string) []string { return bodiesOf(out, "workload", function) }
+
+// bodiesOf is bodies for tasks of another name.
+func bodiesOf(out, comm, function string) []string {
 	var found []string
-	for _, m := range regexp.MustCompile(`(?ms)^ *workload +[\d ]+\.\d{6} `+function+`\($(.*?)^\);$`).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`(?ms)^ *`+comm+` +[\d ]+\.\d{6} `+regexp.QuoteMeta(function)+`\($(.*?)^\);$`).FindAllStringSubmatch(out, -1) {
 		found = append(found, m[1])
 	}
 	return found

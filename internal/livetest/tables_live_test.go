@@ -24,6 +24,9 @@ func TestLiveTables(t *testing.T) {
 	table := func(spec string, options ...string) string {
 		return traced(t, append(append(append([]string{"trace"}, options...), spec), work...)...)
 	}
+	// A start is what takes long: one for all that is printed as text.
+	texts := []string{"trace"}
+	wants := map[string]string{} // regular expressions, by the heading
 	for _, c := range []struct {
 		spec   string
 		format string
@@ -39,8 +42,21 @@ func TestLiveTables(t *testing.T) {
 		{"vfs_read(count == 47, count()[return])", "prometheus", `(?m)^ksnoop_calls_total\{.*return="47"\} 1000$`},
 		{"vfs_read(count == 47, quantiles($duration)[$func])", "text", `(?m)^    vfs_read +1,000( +\d\S+s){5}$`},
 	} {
+		if c.format == "text" {
+			texts = append(texts, c.spec)
+			wants["vfs_read(count == 47): "+strings.TrimSuffix(strings.TrimPrefix(c.spec, "vfs_read(count == 47, "), ")")] = c.want
+			continue
+		}
 		if out := table(c.spec, "--format", c.format); !regexp.MustCompile(c.want).MatchString(out) {
 			t.Errorf("%s as %s, want %s:\n%s", c.spec, c.format, c.want, out)
+		}
+	}
+	out := "\n" + traced(t, append(texts, work...)...)
+	for heading, want := range wants {
+		_, shown, ok := strings.Cut(out, "\n"+heading+"\n")
+		shown, _, _ = strings.Cut(shown, "\nvfs_read(")
+		if !ok || !regexp.MustCompile(want).MatchString("\n"+shown+"\n") {
+			t.Errorf("%s, want %s:\n%s", heading, want, out)
 		}
 	}
 	// While the process lives, its addresses have names. They cannot be read any more when it has ended, as above.

@@ -4,8 +4,10 @@ package livetest_test
 
 import (
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,10 +38,49 @@ func (c targetCase) run(t *testing.T, args ...string) {
 	}
 }
 
+// runTogether runs cases in one start of ksnoop, which is what takes long. An item of its own tells the records of
+// each. Work that several cases have is done once; that of the others must not make a case's SPEC hold.
+func runTogether(t *testing.T, cases []targetCase, args ...string) {
+	t.Helper()
+	args = append([]string{"trace"}, args...)
+	mark := func(i int) string { return fmt.Sprintf("$tid + %d", 1000+i) }
+	var works []string
+	for i, c := range cases {
+		items, ok := strings.CutSuffix(c.spec, ")")
+		if !ok {
+			t.Fatalf("%s has no items", c.spec)
+		}
+		if !strings.HasSuffix(items, "(") {
+			items += ", "
+		}
+		args = append(args, items+mark(i)+")")
+		if work := "workload " + c.work; !slices.Contains(works, work) {
+			works = append(works, work)
+		}
+	}
+	out, errs, status := ksnoop(t, append(args, "--", "sh", "-c", strings.Join(works, " && "))...)
+	if others := skipped.ReplaceAllString(errs, ""); status != 0 || others != "" {
+		t.Fatalf("%q: status %d, stderr:\n%s", args, status, errs)
+	}
+	missed := sum(t, skipped, errs)
+	for i, c := range cases {
+		n := 0
+		for _, b := range bodiesOf(out, c.comm, c.name) {
+			if strings.Contains(b, " "+mark(i)+" = ") {
+				n++
+			}
+		}
+		if n > c.want || n+missed < c.want {
+			t.Errorf("%s on %s: %d records and %d calls skipped, want %d:\n%.20000s", c.spec, c.work, n, missed, c.want, out)
+		}
+	}
+}
+
 // TestLiveSyscall: parameters come from user space's registers, all six of
 // them, with their types and signs.
 func TestLiveSyscall(t *testing.T) {
 	guest.Require(t)
+	var cases []targetCase
 	for _, c := range []struct {
 		name, items, work string
 		want              int
@@ -51,11 +92,12 @@ func TestLiveSyscall(t *testing.T) {
 		{"openat", `exit(ustr(filename)) ~ "/no/*", (flags & O_CREAT) != 0`, "open-missing -count 3", 0},
 		{"sendto", "len == 56, flags == 0, addr_len == 16, addr->sa_family == AF_INET, return == 56", "udp-send -count 3 -size 56", 3},
 		{"sendto", "len == 56, addr->sa_family == AF_INET6", "udp-send -count 3 -size 56", 0},
-		{"sendto", "((struct sockaddr_in *)addr)->sin_addr.s_addr == 0x0100007f, *(u8 *)((struct sockaddr_in *)addr)->__pad == 0, ((struct sockaddr_in *)addr)->sin_port != 0", "udp-send -count 2", 2},
+		{"sendto", "((struct sockaddr_in *)addr)->sin_addr.s_addr == 0x0100007f, *(u8 *)((struct sockaddr_in *)addr)->__pad == 0, ((struct sockaddr_in *)addr)->sin_port != 0", "udp-send -count 3 -size 56", 3},
 		{"getppid", "", "loop -call getppid -batches 1 -calls 20", 40},
 	} {
-		targetCase{"syscall:" + c.name + "(" + c.items + ")", c.work, "workload", "syscall:" + c.name, c.want}.run(t)
+		cases = append(cases, targetCase{"syscall:" + c.name + "(" + c.items + ")", c.work, "workload", "syscall:" + c.name, c.want})
 	}
+	runTogether(t, cases)
 	// It is unsigned in the kernel.
 	out, errs, status := ksnoop(t, "trace", "syscall:read(fd < 0)", "--", "workload", "read-closed", "-count", "4")
 	if n := records(out, "workload", "syscall:read"); n != 0 || status != 0 || !strings.Contains(errs, "this never holds: fd is unsigned int") {
@@ -74,12 +116,10 @@ func TestLiveSyscall(t *testing.T) {
 func TestLiveSyscallMethods(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
-		for _, c := range []targetCase{
+		runTogether(t, []targetCase{
 			{"syscall:read(count == 77, $arg3 == count, return == count)", "read -count 5 -size 77", "workload", "syscall:read", 5},
 			{"syscall:read(count == 64, return == -EISDIR)", "read-dir -count 3 -size 64", "workload", "syscall:read", 3},
-		} {
-			c.run(t, attach)
-		}
+		}, attach)
 	})
 }
 
@@ -95,19 +135,17 @@ func TestLiveSyscallGlob(t *testing.T) {
 func TestLiveTracepoint(t *testing.T) {
 	guest.Require(t)
 	const net = "net:net_dev_queue"
-	for _, c := range []targetCase{
+	runTogether(t, []targetCase{
 		{"tp:syscalls:sys_enter_read(count == 77)", "read -count 4 -size 77", "workload", "tp:syscalls:sys_enter_read", 4},
 		{"tp:syscalls:sys_exit_read(ret == -EISDIR)", "read-dir -count 3", "workload", "tp:syscalls:sys_exit_read", 3},
-		{"tp:syscalls:sys_enter_sendto(len == 56, addr->sa_family == AF_INET)", "udp-send -count 3", "workload", "tp:syscalls:sys_enter_sendto", 3},
+		{"tp:syscalls:sys_enter_sendto(len == 56, addr->sa_family == AF_INET)", "udp-send -count 3 -size 56", "workload", "tp:syscalls:sys_enter_sendto", 3},
 		{"tp:" + net + `(name == "lo", len == 98)`, "udp-send -count 3 -size 56", "workload", "tp:" + net, 3},
 		{"tp:net_dev_queue" + `(name ~ "l?", len == ((struct sk_buff *)skbaddr)->len)`, "udp-send -count 3 -size 56", "workload", "tp:" + net, 3},
 		{"tp:" + net + `(name == "l")`, "udp-send -count 3 -size 56", "workload", "tp:" + net, 0},
 		{`tp:sched:sched_process_exec(filename == "/proc/self/exe")`, "fork -children 3", "exe", "tp:sched:sched_process_exec", 3},
 		{`tp:sched:sched_process_exec(filename ~ "*/second", pid > 1, pid == $pid)`, "exec read", "second", "tp:sched:sched_process_exec", 1},
 		{`tp:task:task_rename(oldcomm == "workload", newcomm == "second", newcomm, oom_score_adj == 0)`, "exec read", "workload", "tp:task:task_rename", 1},
-	} {
-		c.run(t)
-	}
+	})
 	out := traced(t, "trace", `tp:sched:sched_process_exec(filename ~ "*/second")`, "--", "workload", "exec", "read")
 	if !strings.Contains(out, `filename = "/tmp/workload-`) {
 		t.Errorf("no file name in:\n%s", out)
@@ -116,16 +154,14 @@ func TestLiveTracepoint(t *testing.T) {
 
 func TestLiveRawTracepoint(t *testing.T) {
 	guest.Require(t)
-	for _, c := range []targetCase{
+	runTogether(t, []targetCase{
 		{`rawtp:sched_process_exec(p->comm == "exe", p->tgid == $pid, bprm->file->f_inode->i_size > 1000)`, "fork -children 3", "exe", "rawtp:sched_process_exec", 3},
 		{`rawtp:task_rename(comm == "second", task->comm == "workload", (long)task < 0)`, "exec read", "workload", "rawtp:task_rename", 1},
 		{fmt.Sprintf("rawtp:sys_enter(id == %d, regs->%s == 77)", unix.SYS_READ, thirdReg), "read -count 3 -size 77", "workload", "rawtp:sys_enter", 3},
 		{fmt.Sprintf("rawtp:sys_exit(ret == -21, regs->%s == %d)", syscallReg, unix.SYS_READ), "read-dir -count 3", "workload", "rawtp:sys_exit", 3},
 		{`rawtp:sched_process_exec(str(bprm->filename) ~ "*/second", old_pid > 1)`, "exec read", "second", "rawtp:sched_process_exec", 1},
 		{"rawtp:net_dev_queue(skb->len == 98, skb->dev->name == \"lo\")", "udp-send -count 3 -size 56", "workload", "rawtp:net_dev_queue", 3},
-	} {
-		c.run(t)
-	}
+	})
 }
 
 // TestLiveInstruction: at the first instructions of vfs_read its parameters are
@@ -162,10 +198,10 @@ func TestLiveInstruction(t *testing.T) {
 }
 
 // TestLiveTargetFaults: what does not exist is refused with what may have been
-// meant, and nothing is left behind.
+// meant, all of it at once, and nothing is left behind.
 func TestLiveTargetFaults(t *testing.T) {
 	guest.Require(t)
-	for spec, want := range map[string]string{
+	faults := map[string]string{
 		"syscall:opennat":                      `there is no system call "opennat"; did you mean "openat"?`,
 		"syscall:read(cuont)":                  `did you mean "count"?`,
 		"tp:sched:sched_swich":                 `there is no tracepoint "sched:sched_swich"; did you mean "sched:sched_switch"?`,
@@ -178,10 +214,17 @@ func TestLiveTargetFaults(t *testing.T) {
 		"kprobe:vfs_read+0x5000":               "there is no instruction 0x5000 of vfs_read; it ends before ",
 		"kprobe:vfs_read+4($ssp)":              `did you mean "$sp"?`,
 		"sysctl:read":                          `"sysctl" is not a kind of target`,
-	} {
-		stdout, stderr, status := ksnoop(t, "trace", spec)
-		if status != 2 || !strings.Contains(stderr, want) || stdout != "" {
-			t.Errorf("%s: status %d, stdout %q, stderr:\n%s\nwant status 2 and %s", spec, status, stdout, stderr, want)
+	}
+	specs := slices.Sorted(maps.Keys(faults))
+	stdout, stderr, status := ksnoop(t, append([]string{"trace"}, specs...)...)
+	if status != 2 || stdout != "" || strings.Count(stderr, "\n  column ") != len(specs) {
+		t.Errorf("status %d, stdout %q, stderr:\n%s\nwant status 2 and %d faults", status, stdout, stderr, len(specs))
+	}
+	for spec, want := range faults {
+		_, said, _ := strings.Cut(stderr, "  "+spec+"\n")
+		_, said, _ = strings.Cut(said, "\n  column ")
+		if said, _, _ = strings.Cut(said, "\n"); !strings.Contains(said, want) {
+			t.Errorf("%s: %q, want %s", spec, said, want)
 		}
 	}
 	if out, err := exec.Command("sh", "-c", "wc -l < /sys/kernel/tracing/kprobe_events").Output(); err != nil || strings.TrimSpace(string(out)) != "0" {

@@ -19,16 +19,12 @@ import (
 func TestLiveMember(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
-		out := traced(t, "trace", attach, "ip_send_skb(skb->len == 84, skb)", "--", "workload", "udp-send", "-size", "56", "-count", "3")
+		out := traced(t, "trace", attach, "ip_send_skb(skb->len == 84, skb)", "--", "sh", "-c", "workload udp-send -size 56 -count 3; workload udp-send -size 57 -count 3")
 		if n := records(out, "workload", "ip_send_skb"); n != 3 {
-			t.Errorf("%d records of 3 calls:\n%s", n, out)
+			t.Errorf("%d records of 3 calls, and of 3 with another size:\n%s", n, out)
 		}
 		if n := strings.Count(out, "\n            .len = (unsigned int)84,\n"); n != 3 {
 			t.Errorf("%d sk_buffs with a len of 84, want 3:\n%s", n, out)
-		}
-		out = traced(t, "trace", attach, "ip_send_skb(skb->len == 84, skb)", "--", "workload", "udp-send", "-size", "57", "-count", "3")
-		if n := records(out, "workload", "ip_send_skb"); n != 0 {
-			t.Errorf("%d records of calls with another size:\n%s", n, out)
 		}
 	})
 }
@@ -61,13 +57,19 @@ func TestLiveKept(t *testing.T) {
 // costs one start of ksnoop. An item of its own tells the records of each.
 func counting(t *testing.T, attach, function string, want map[string]int, work ...string) {
 	t.Helper()
-	args := []string{"trace", attach}
+	countingBeside(t, attach, nil, function, want, append([]string{"workload"}, work...)...)
+}
+
+// countingBeside is counting for a command, with other SPECs beside. It returns what is printed.
+func countingBeside(t *testing.T, attach string, others []string, function string, want map[string]int, command ...string) string {
+	t.Helper()
+	args := append([]string{"trace", attach}, others...)
 	items := slices.Sorted(maps.Keys(want))
 	mark := func(i int) string { return fmt.Sprintf("$tid + %d", 1000+i) }
 	for i, item := range items {
 		args = append(args, fmt.Sprintf("%s(%s, %s)", function, item, mark(i)))
 	}
-	out := traced(t, append(append(args, "--", "workload"), work...)...)
+	out := traced(t, append(append(args, "--"), command...)...)
 	for i, item := range items {
 		n := 0
 		for _, b := range bodies(out, function) {
@@ -76,9 +78,10 @@ func counting(t *testing.T, attach, function string, want map[string]int, work .
 			}
 		}
 		if n != want[item] {
-			t.Errorf("%s(%s) on %s: %d records, want %d:\n%.5000s", function, item, work, n, want[item], out)
+			t.Errorf("%s(%s) on %s: %d records, want %d:\n%.5000s", function, item, command, n, want[item], out)
 		}
 	}
+	return out
 }
 
 // TestLiveReturn counts on what internal/workload says: read-dir makes each
@@ -86,7 +89,8 @@ func counting(t *testing.T, attach, function string, want map[string]int, work .
 func TestLiveReturn(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
-		counting(t, attach, "vfs_read", map[string]int{
+		// The Go runtime opens a file or two that guests do not have.
+		out := countingBeside(t, attach, []string{"do_sys_openat2(return == -ENOENT, filename)"}, "vfs_read", map[string]int{
 			"return < 0":                       4,
 			"return < 0, count == 64":          4,
 			"return < 0, count == 65":          0,
@@ -95,14 +99,9 @@ func TestLiveReturn(t *testing.T) {
 			"return == -EISDIR && count < 100": 4,
 			"return == -EISDIR && count < 100, file->f_inode->i_mode & S_IFDIR": 4,
 			"file->f_inode->i_sb->s_magic != 0, return == -EISDIR":              4,
-		}, "read-dir", "-count", "4", "-size", "64")
-		counting(t, attach, "vfs_read", map[string]int{
-			"return < 0":                   0,
-			"count == 77, return == count": 5,
-			"count == 77, return < count":  0,
-		}, "read", "-count", "5", "-size", "77")
-		// The Go runtime opens a file or two that guests do not have.
-		out := traced(t, "trace", attach, "do_sys_openat2(return == -ENOENT, filename)", "--", "workload", "open-missing", "-count", "3")
+			"count == 77, return == count":                                      5,
+			"count == 77, return < count":                                       0,
+		}, "sh", "-c", "workload read-dir -count 4 -size 64; workload read -count 5 -size 77; workload open-missing -count 3")
 		if n := records(out, "workload", "do_sys_openat2"); n < 3 {
 			t.Errorf("%d records of 3 failed calls:\n%s", n, out)
 		}
@@ -181,16 +180,15 @@ func TestLiveWholeCall(t *testing.T) {
 func TestLiveSplit(t *testing.T) {
 	guest.Require(t)
 	methods(t, func(t *testing.T, attach string) {
-		out := traced(t, "trace", attach, "ip_send_skb(skb->len == 84, return)", "--", "workload", "udp-send", "-size", "56", "-count", "2")
+		out := traced(t, "trace", attach, "ip_send_skb(skb->len == 84, return)", "--", "sh", "-c", "workload udp-send -size 56 -count 2; workload udp-send -size 55 -count 2")
 		if n := strings.Count(out, "skb->len = (unsigned int)84\n"); n != 2 {
 			t.Errorf("%d entries, want 2:\n%s", n, out)
 		}
 		if n := strings.Count(out, "return = (int)0\n"); n != 2 {
 			t.Errorf("%d returns, want 2:\n%s", n, out)
 		}
-		out = traced(t, "trace", attach, "ip_send_skb(skb->len == 84, return)", "--", "workload", "udp-send", "-size", "55", "-count", "2")
-		if n := records(out, "workload", "ip_send_skb"); n != 0 {
-			t.Errorf("%d records of calls that do not match:\n%s", n, out)
+		if n := records(out, "workload", "ip_send_skb"); n != 4 {
+			t.Errorf("%d records, want an entry and a return of 2 calls, and none of 2 others:\n%s", n, out)
 		}
 	})
 }
