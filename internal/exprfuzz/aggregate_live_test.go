@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	makeAdded = 3_000   // pairs of aggregation and call in make test, on its kernels together
+	makeAdded = 3_000   // pairs of aggregation and call in make test, as makePairs
 	soakAdded = 200_000 // in make soak
 	// Memory of the tables of one request, where arrays may be large and where not, see
 	// attach.Tracer.
@@ -38,6 +38,8 @@ const (
 func TestLiveAggregations(t *testing.T) {
 	guest.Require(t)
 	pairs, calls, seed := samples(makeAdded, soakAdded)
+	theirs, share := theirMethods(t)
+	pairs = share(pairs)
 	var total tally
 	for n := 0; total.pairs < pairs && !t.Failed(); n++ {
 		r := newRound(t, fmt.Sprintf("ag%d_", n), seed+uint64(n))
@@ -47,7 +49,7 @@ func TestLiveAggregations(t *testing.T) {
 		if err := unix.SchedSetaffinity(int(r.caller.PID), &one); err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range methods() {
+		for _, m := range theirs {
 			r.addUp(t, m, r.seed%2 == 0, &total) // so that a seed can be tried again alone
 		}
 		r.mem.Close()
