@@ -113,7 +113,7 @@ func nearestCommand(root *cobra.Command, args []string) string {
 		return ""
 	}
 	if meant := elsewhere[args[0]]; meant != "" {
-		return "; " + meant
+		return fmt.Sprintf("there is no command %q: %s\n", args[0], meant)
 	}
 	names := root.SuggestionsFor(args[0])
 	if len(names) == 0 {
