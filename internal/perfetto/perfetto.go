@@ -10,6 +10,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/samples"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/typed"
 )
 
 // defaultLimit bounds the memory for what is named by numbers, in bytes.
@@ -28,8 +29,7 @@ type Printer struct {
 	zero    uint64 // what it showed when the kernel's clock was zero
 	limit   int
 	sampler *samples.Sampler
-	values  *output.Fields
-	args    *output.Args
+	values  *typed.Values
 	tables  tables
 	now     uint64 // time of the newest event
 	gaps    bool   // something was lost
@@ -44,7 +44,7 @@ type Printer struct {
 // New returns a Printer of a run.
 func New(r output.Run) *Printer {
 	symbol := symbols.Appender(r.Kernel)
-	p := &Printer{run: r, clock: clockMonotonic, limit: defaultLimit, sampler: samples.New(&r), values: output.NewFields(symbol), args: output.NewArgs(symbol)}
+	p := &Printer{run: r, clock: clockMonotonic, limit: defaultLimit, sampler: samples.New(&r), values: typed.New(symbol)}
 	if r.Number > 0 { // the clocks of several hosts have only the time of day in common
 		p.clock, p.zero = clockRealtime, p.booted()
 	}
@@ -160,7 +160,7 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 	if c.Entry != nil {
 		first = c.Entry
 	}
-	if err := p.fields(first); err != nil {
+	if err := p.values.Record(p.annotations(), first); err != nil {
 		return dst[:base], err
 	}
 	if isSlice {
@@ -171,7 +171,7 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 		p.body = p.body[:0]
 	}
 	if c.Entry != nil && c.Return != nil {
-		if err := p.fields(c.Return); err != nil {
+		if err := p.values.Record(p.annotations(), c.Return); err != nil {
 			return dst[:base], err
 		}
 	}

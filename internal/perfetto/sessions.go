@@ -109,7 +109,7 @@ func (p *Printer) enter(dst []byte, x *session.Session, nodes []samples.Node, s 
 			p.string("state", "the thread ended in here")
 		}
 	}
-	if err := p.known(&n.Entered, n.Finished); err != nil {
+	if err := p.values.Call(p.annotations(), &n.Entered, n.Finished); err != nil {
 		return dst, err
 	}
 	return p.appendEvent(dst, s.begin, on, typeBegin), nil
@@ -129,11 +129,14 @@ func (p *Printer) leave(dst []byte, nodes []samples.Node, on track, latest uint6
 	n := &nodes[s.node]
 	p.body = p.body[:0]
 	if n.Finished {
-		p.result(n.Func, n.Result, samples.Errno(n.Func.Class, n.Result))
+		p.values.Result(p.annotations(), n.Func, n.Result)
+		if errno := samples.Errno(n.Func.Class, n.Result); errno != "" && n.Func.Result != nil {
+			p.string("errno", errno)
+		}
 	} else {
 		p.string("incomplete", "its return was not seen")
 	}
-	if err := p.known(&n.Returned, true); err != nil {
+	if err := p.values.Call(p.annotations(), &n.Returned, true); err != nil {
 		return dst, err
 	}
 	return p.appendEvent(dst, min(s.end, latest), on, typeEnd), nil
@@ -148,7 +151,7 @@ func (p *Printer) appendMarks(dst []byte, x *session.Session, on track) ([]byte,
 		case session.StepProbe:
 			at = s.Time
 			p.name(s.Probe, categoryCall)
-			if err := p.known(&s.Values, true); err != nil {
+			if err := p.values.Call(p.annotations(), &s.Values, true); err != nil {
 				return dst, err
 			}
 			dst = p.appendEvent(dst, at, on, typeInstant)
