@@ -59,6 +59,8 @@ var faulty = []struct {
 	{CodeSyntax, "send($comm ~ *.conf)"},
 	{CodeSyntax, "send($comm == /nope)"},
 	{CodeSyntax, "send(,count)"},
+	{CodeSyntax, `send( == "cat")`},
+	{CodeSyntax, "send(count, > 10ms)"},
 	{CodeSyntax, "send)"},
 	{CodeSyntax, "send(not count)"},
 	{CodeSyntax, "send(count == 3 and len == 4)"},

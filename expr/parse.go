@@ -109,7 +109,7 @@ func syntaxError(text string, err error) *Error {
 // a choice. If that is an operator or a comma, it is fine in itself, and the next token is
 // wrong.
 func culprit(text string, tok lexer.Token) lexer.Token {
-	if tok.Value != "," && binaryOp(tok.Value) == OpInvalid || strings.HasSuffix(strings.TrimRight(text[:tok.Pos.Offset], " \t"), "(") {
+	if tok.Value != "," && binaryOp(tok.Value) == OpInvalid || atStart(text[:tok.Pos.Offset]) {
 		return tok
 	}
 	lex, err := tokens().LexString("", text)
@@ -121,6 +121,12 @@ func culprit(text string, tok lexer.Token) lexer.Token {
 		}
 	}
 	return tok
+}
+
+// atStart reports whether an item begins behind text.
+func atStart(text string) bool {
+	text = strings.TrimRight(text, " \t")
+	return strings.HasSuffix(text, "(") || strings.HasSuffix(text, ",")
 }
 
 // syntaxHint guesses from the text around tok what the user left out or meant.
@@ -163,6 +169,8 @@ func syntaxHint(text string, tok lexer.Token) string {
 		return `a closing "]" is missing`
 	case tok.EOF():
 		return `a closing ")" is missing`
+	case binaryOp(tok.Value) != OpInvalid && atStart(before):
+		return "a value is missing before it; in double quotes the shell replaces $comm and the like: use single ones"
 	case tok.Value == "," || tok.Value == ")":
 		return "a value is missing before it"
 	case tok.Value != "]" && binaryOp(tok.Value) == OpInvalid:

@@ -39,6 +39,9 @@ func flagError(err error) error {
 // one may have been meant.
 func nearestFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "json" && c.Flags().Lookup("format") != nil {
+		return fmt.Errorf("%w; write --format json", err)
+	}
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err
 	}

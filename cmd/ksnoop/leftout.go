@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
@@ -62,9 +63,27 @@ func (f *traceFlags) nothingShown(counts *[bpf.Counters]uint64, open uint32) str
 	return ""
 }
 
-// sayNothingShown says why there was no session to show.
+// noCall says why a command's calls are not shown, "" if that needs no saying: nobody asked for a
+// number of calls, and none was lost.
+func (f *traceFlags) noCall(p *plan.Plan, tally *show.Tally) string {
+	switch {
+	case len(f.command) == 0 || f.control.expect.text != "" || tally.Calls > 0 || tally.Unseen() > 0 || onlyTables(p):
+		return ""
+	case p.Conditional():
+		return "no call met the predicates, if there was any"
+	}
+	return "no call was seen: none was made, or the compiler has inlined the function where it was called"
+}
+
+// sayNothingShown says why there was no session or call to show.
 func (t *tracing) sayNothingShown(run *trace.Run, tally *show.Tally) {
-	if !t.plan.Sessions || tally.Records > 0 {
+	if !t.plan.Sessions {
+		if text := t.flags.noCall(t.plan, tally); text != "" {
+			fmt.Fprintln(t.stderr, "ksnoop: "+text)
+		}
+		return
+	}
+	if tally.Records > 0 {
 		return
 	}
 	open, _ := run.OpenSessions()

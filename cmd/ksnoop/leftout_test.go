@@ -9,6 +9,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/show"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestNothingShown: where options leave nothing to show, the end says which, and why.
@@ -43,6 +47,37 @@ func TestNothingShown(t *testing.T) {
 		}
 		if got := f.nothingShown(&counts, c.open); got != c.want {
 			t.Errorf("%q: %q, want %q", c.options, got, c.want)
+		}
+	}
+}
+
+func TestNoCall(t *testing.T) {
+	calls := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Items: []expr.Item{{}}}}}}
+	tables := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Items: []expr.Item{{Aggregation: &expr.Aggregation{}}}}}}}
+	met := &plan.Plan{Probes: []*plan.Probe{{Probe: layout.Probe{Items: []expr.Item{{Predicate: &expr.Const{}}}}}}}
+	var seen, lost show.Tally
+	seen.Calls, lost.Lost[bpf.LostRingbuf] = 1, 1
+	command := []string{"true"}
+	for _, c := range []struct {
+		name    string
+		command []string
+		expect  string
+		plan    *plan.Plan
+		tally   show.Tally
+		want    string
+	}{
+		{"none", command, "", calls, show.Tally{}, "no call was seen: none was made, or the compiler has inlined the function where it was called"},
+		{"predicates", command, "", met, show.Tally{}, "no call met the predicates, if there was any"},
+		{"no command", nil, "", calls, show.Tally{}, ""},
+		{"expected", command, "0", calls, show.Tally{}, ""},
+		{"tables", command, "", tables, show.Tally{}, ""},
+		{"one", command, "", calls, seen, ""},
+		{"lost", command, "", calls, lost, ""},
+	} {
+		f := traceFlags{command: c.command}
+		f.control.expect.text = c.expect
+		if got := f.noCall(c.plan, &c.tally); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }
