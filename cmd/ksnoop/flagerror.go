@@ -39,16 +39,28 @@ func flagError(err error) error {
 // one may have been meant.
 func nearestFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "json" && c.Flags().Lookup("format") != nil {
-		return fmt.Errorf("%w; write --format json", err)
-	}
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+	if !errors.As(err, &unknown) {
 		return err
 	}
+	name, short := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames() != ""
+	if name == "json" && c.Flags().Lookup("format") != nil {
+		return fmt.Errorf("%w; write --format json", err)
+	}
 	for _, other := range c.Root().Commands() {
-		if f := other.LocalNonPersistentFlags().Lookup(unknown.GetSpecifiedName()); f != nil && !f.Hidden {
+		if other.Name() != "trace" && other.Name() != "replay" {
+			continue // few know what other commands' short options are for
+		}
+		flags := other.LocalNonPersistentFlags()
+		f := flags.Lookup(name)
+		if short {
+			f = flags.ShorthandLookup(name)
+		}
+		if f != nil && !f.Hidden {
 			return fmt.Errorf("%w; it is an option of ksnoop %s", err, other.Name())
 		}
+	}
+	if short {
+		return err
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -56,7 +68,7 @@ func nearestFlag(c *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near := suggest.Nearest(unknown.GetSpecifiedName(), slices.Values(names)); near != "" {
+	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
 	}
 	return err
