@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -122,11 +123,12 @@ func (f *outputFlags) open(stdout io.Writer) (*printout, error) {
 // keep says that the file is to stay: something may be printed.
 func (p *printout) keep() { p.kept = true }
 
-// end closes the file, and returns what went wrong first: what was not written then cannot be written now either.
+// end closes the file, and adds what went wrong to an error, unless that says it: what was not written then cannot be
+// written now either.
 func (p *printout) end(err error) error {
 	closed := p.Close()
-	if err == nil {
-		err = closed
+	if err == nil || closed != nil && !strings.Contains(err.Error(), closed.Error()) {
+		err = errors.Join(err, closed)
 	}
 	return err
 }

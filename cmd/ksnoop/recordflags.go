@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -52,6 +54,8 @@ func (f *recordFlags) check(out *outputFlags, command []string) error {
 		return usagef("--record alone prints nothing: -o, --format and --summary go with --print beside it")
 	case f.file == "-":
 		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")
+	case out.file != "" && sameFile(f.file, out.file):
+		return usagef("--record and -o name the same file, %s", f.file)
 	case toStdout && unseen(unix.Stdout):
 		return fmt.Errorf("--record %s: standard output is closed, or it is /dev/null", f.file)
 	case toStdout && f.print:
@@ -60,6 +64,18 @@ func (f *recordFlags) check(out *outputFlags, command []string) error {
 		return usagef("--record %s does not go with a command, which writes there, too", f.file)
 	}
 	return nil
+}
+
+// sameFile reports whether two names are those of one regular file, which may not be there yet.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	if err == nil && err2 == nil {
+		return x.Mode().IsRegular() && os.SameFile(x, y)
+	}
+	dirA, err := os.Stat(filepath.Dir(a))
+	dirB, err2 := os.Stat(filepath.Dir(b))
+	return err == nil && err2 == nil && os.SameFile(dirA, dirB) && filepath.Base(a) == filepath.Base(b)
 }
 
 // toStdout reports whether the recording is to go to the standard output.

@@ -137,6 +137,9 @@ func (f *replayFlags) check(flags *pflag.FlagSet, args []string, n int) error {
 	if f.output.force && f.output.file == "" {
 		return usagef("--force goes with -o FILE")
 	}
+	if out := f.output.file; out != "" && slices.ContainsFunc(args[:n], func(name string) bool { return sameFile(name, out) }) {
+		return usagef("-o %s is the recording that is read", out)
+	}
 	if !f.info {
 		return nil
 	}

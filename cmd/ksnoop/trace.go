@@ -196,7 +196,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()
-	return errors.Join(t.whileRead(ctx, status), t.recording.Close(), t.out.Close(), t.cgroups.Close())
+	return errors.Join(t.out.end(errors.Join(t.whileRead(ctx, status), t.recording.Close())), t.cgroups.Close())
 }
 
 // whileRead is run, and ends it when nobody can read any more what it prints.
@@ -414,6 +414,9 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		err = t.reader.err()
 	}
 	if err != nil {
+		if t.recording != nil && statusOf(err) != exitPipe && writing(err) {
+			err = fmt.Errorf("%w; the recording is cut off there, too", err)
+		}
 		return errors.Join(err, view.End(out, event.Losses{}, err), run.TooMuch())
 	}
 	losses, err := run.End()
