@@ -14,10 +14,11 @@ import (
 // cgroupMounts are where the unified hierarchy is mounted by convention.
 var cgroupMounts = [...]string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
 
-// FindCgroup finds a control group by its path, absolute or below the mount.
+// FindCgroup finds a control group by its path: in the file system, or below the mount, as events
+// and /proc/PID/cgroup have it.
 func FindCgroup(name string) (bpf.Cgroup, error) {
 	path := name
-	if !filepath.IsAbs(path) {
+	if !filepath.IsAbs(path) || !isCgroup(path) {
 		for _, mount := range cgroupMounts {
 			if isCgroup(filepath.Join(mount, name)) {
 				path = filepath.Join(mount, name)
@@ -26,7 +27,7 @@ func FindCgroup(name string) (bpf.Cgroup, error) {
 	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return bpf.Cgroup{}, err
+		return bpf.Cgroup{}, fmt.Errorf("%w; control groups (cgroup v2) are below %s", err, cgroupMounts[0])
 	}
 	if !isCgroup(path) {
 		return bpf.Cgroup{}, fmt.Errorf("%s: not a control group (cgroup v2); they are below %s", name, cgroupMounts[0])
