@@ -163,7 +163,7 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 	}
 	left := a.runs[0].Pending() // those of triggers are not shown
 	inTime(func() { _ = errors.Join(a.stop(), a.detach()) })
-	t.quit(fmt.Sprintf("ksnoop: ended at once: %s; %d bytes of records not shown", why, left))
+	t.quit(t.onALine(fmt.Sprintf("ksnoop: ended at once: %s; %d bytes of records not shown", why, left)))
 }
 
 func (t *tracing) quit(message string) {
