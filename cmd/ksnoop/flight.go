@@ -57,7 +57,7 @@ func (t *tracing) fly() func() {
 		if overwritten > 0 {
 			before = fmt.Sprintf(", %d before them had made room", overwritten)
 		}
-		fmt.Fprintf(t.stderr, "ksnoop: %d records written to %s%s\n", records, name, before)
+		fmt.Fprintf(t.stderr, "ksnoop: %s written to %s%s\n", number(int(records), "record"), name, before)
 	}})
 	done := make(chan struct{})
 	go func() {

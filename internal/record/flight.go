@@ -4,6 +4,7 @@ package record
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +18,7 @@ type flight struct {
 	// writing is held while records are written, so that they are written in order. It is
 	// taken before mu.
 	writing sync.Mutex
+	ended   bool        // guarded by writing: the last write was made
 	asked   atomic.Bool // for a write that has not begun
 
 	mu     sync.Mutex // guards the rest
@@ -89,15 +91,22 @@ func (f *flight) take() (chunks []chunk, gone, last uint64) {
 	return chunks, gone, last
 }
 
+// errEnded is why a write that was asked for before the end, and begins after it, writes nothing.
+var errEnded = errors.New("the last records are written")
+
 // write writes the records that are kept, behind a mark of those that made room, and
-// returns how many these are.
-func (f *flight) write(w *Writer) (written, gone uint64, err error) {
+// returns how many these are. After the last write there are no more.
+func (f *flight) write(w *Writer, last bool) (written, gone uint64, err error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	if f.ended {
+		return 0, 0, errEnded
+	}
+	f.ended = last
 	f.asked.Store(false) // before the records are taken: who asks from now on has newer ones
-	chunks, gone, last := f.take()
+	chunks, gone, newest := f.take()
 	if gone > 0 {
-		err = w.Append(bpf.AppendLost(nil, bpf.Overwritten, gone, last))
+		err = w.Append(bpf.AppendLost(nil, bpf.Overwritten, gone, newest))
 	}
 	for i := range chunks {
 		for data := chunks[i].data; len(data) > 0 && err == nil; written++ {

@@ -154,6 +154,16 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
+// TestFlightLate: a write that was asked for before the end, and begins after it, writes and tells nothing.
+func TestFlightLate(t *testing.T) {
+	var told []uint64
+	var late *Recording
+	fly(t, flightLimit, 3, Takeoff{Written: func(n, _ uint64) { told = append(told, n) }}, func(r *Recording, _ uint64) { late = r })
+	if late.write(); !slices.Equal(told, []uint64{3}) {
+		t.Errorf("told was that %d records are written", told)
+	}
+}
+
 // TestFlightManyTriggers: triggers that come faster than records can be written are one write,
 // not as many that wait.
 func TestFlightManyTriggers(t *testing.T) {
@@ -215,7 +225,7 @@ func TestFlightFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.out.w = &limitedWriter{0}
-	if _, _, err := fl.write(w); !errors.Is(err, errFull) {
+	if _, _, err := fl.write(w, false); !errors.Is(err, errFull) {
 		t.Errorf("writing: %v", err)
 	}
 	if err := fl.add(raw); !errors.Is(err, errFull) {

@@ -110,7 +110,7 @@ func (r *Recording) Write() {
 
 // write keeps an error of writing in the flight, for the next record or End.
 func (r *Recording) write() {
-	if n, gone, err := r.flight.write(r.w); err == nil {
+	if n, gone, err := r.flight.write(r.w, false); err == nil {
 		r.take.Written(n, gone)
 	}
 }
@@ -122,7 +122,7 @@ func (r *Recording) End(l *event.Losses) error {
 		return nil
 	}
 	if r.flight != nil {
-		n, gone, err := r.flight.write(r.w)
+		n, gone, err := r.flight.write(r.w, true)
 		if err != nil {
 			return err
 		}
