@@ -12,8 +12,16 @@ import (
 // Other tests of the package, which stay with the detector, run the same code, less often or on
 // less data. It makes these up to 20 times as long, and has nothing more to find.
 var withoutRace = map[string][]string{
-	modulePath + "/internal/completion": {
-		"TestCandidatesFinish", // TestComplete
+	modulePath + "/btfprint": {
+		"TestCorruptBTF", // TestEndlessTypes and TestHostileNames; TestConcurrent is what the detector is for
+		"TestLibbpf",     // TestZeroElision
+		"TestPahole",     // TestPrototypesCompile and TestDeclaratorsCompile
+	},
+	modulePath + "/cmd/ksnoop": {
+		"TestBadInput",           // TestBadSpec
+		"TestHostileCommandLine", // TestMessagesAreText
+		"TestHostileForms",       // TestHostileRecording
+		"TestPages",              // TestReplay and TestPrint
 	},
 	modulePath + "/internal/debuginfo": {
 		"TestDamaged",            // TestBomb and TestCut read damaged files
@@ -21,6 +29,44 @@ var withoutRace = map[string][]string{
 		"TestKernelEqualsOracle", // TestModuleEqualsOracle and TestProgramEqualsOracle
 		"TestSparse",             // measures memory; TestClaimedSize
 	},
+}
+
+// sequential are the packages that start no goroutine and guard nothing against another one, as
+// TestSequential sees: the race detector has nothing to find in their tests. Where others
+// use them from several goroutines, the tests of those run with the detector.
+var sequential = []string{
+	modulePath + "/codegen",
+	modulePath + "/internal/calls",
+	modulePath + "/internal/code",
+	modulePath + "/internal/completion",
+	modulePath + "/internal/completion/shell",
+	modulePath + "/internal/debuginfo/find",
+	modulePath + "/internal/elfhead",
+	modulePath + "/internal/errno",
+	modulePath + "/internal/event",
+	modulePath + "/internal/exprfuzz",
+	modulePath + "/internal/folded",
+	modulePath + "/internal/glob",
+	modulePath + "/internal/jsonlines",
+	modulePath + "/internal/output",
+	modulePath + "/internal/overview",
+	modulePath + "/internal/pages",
+	modulePath + "/internal/perfetto",
+	modulePath + "/internal/pprof",
+	modulePath + "/internal/process",
+	modulePath + "/internal/prometheus",
+	modulePath + "/internal/ptregs",
+	modulePath + "/internal/qualifier",
+	modulePath + "/internal/report",
+	modulePath + "/internal/requery",
+	modulePath + "/internal/samples",
+	modulePath + "/internal/session",
+	modulePath + "/internal/suggest",
+	modulePath + "/internal/summary",
+	modulePath + "/internal/symbols",
+	modulePath + "/internal/symname",
+	modulePath + "/internal/uapi",
+	modulePath + "/layout",
 }
 
 const modulePath = "github.com/ksnoop/ksnoop"
@@ -44,8 +90,23 @@ func unitRuns(packages []string) [][]unitRun {
 			unitRun{slices.Concat(race, []string{"^(TestLive.*|" + names + ")$"}), []string{p}},
 			unitRun{[]string{"-run", "^(" + names + ")$"}, []string{p}})
 	}
-	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return withoutRace[p] != nil })
-	rows := [][]unitRun{apart}
+	var alone, others []string
+	for _, p := range packages {
+		switch {
+		case withoutRace[p] != nil:
+		case slices.Contains(sequential, p):
+			alone = append(alone, p)
+		default:
+			others = append(others, p)
+		}
+	}
+	if len(alone) > 0 {
+		apart = append(apart, unitRun{[]string{"-skip", "^TestLive"}, alone})
+	}
+	var rows [][]unitRun
+	if len(apart) > 0 {
+		rows = append(rows, apart)
+	}
 	if len(others) > 0 {
 		rows = append(rows, []unitRun{{slices.Concat(race, []string{"^TestLive"}), others}})
 	}

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,13 +17,14 @@ import (
 // TestUnitRuns: each package is tested with the race detector, and each of the tests that run
 // without it exists and runs once.
 func TestUnitRuns(t *testing.T) {
-	packages := []string{modulePath + "/internal/completion", modulePath + "/internal/debuginfo", modulePath + "/internal/record"}
-	var raced []string
+	raced := []string{modulePath + "/btfprint", modulePath + "/cmd/ksnoop", modulePath + "/internal/debuginfo", modulePath + "/internal/record"}
+	packages := append([]string{modulePath + "/codegen", modulePath + "/layout"}, raced...)
+	var got, alone []string
 	matched := map[string]int{}
 	for _, row := range unitRuns(packages) {
 		for _, r := range row {
 			if pattern := regexp.MustCompile(r.flags[len(r.flags)-1]); r.flags[0] == "-race" {
-				raced = append(raced, r.packages...)
+				got = append(got, r.packages...)
 				if !pattern.MatchString("TestLiveVoid") {
 					t.Errorf("%q runs live tests", r)
 				}
@@ -31,6 +35,12 @@ func TestUnitRuns(t *testing.T) {
 					t.Errorf("%q leaves out by the beginning of a name", r)
 				}
 			} else {
+				if r.flags[0] == "-skip" {
+					alone = append(alone, r.packages...)
+					if !pattern.MatchString("TestLiveVoid") {
+						t.Errorf("%q runs live tests", r)
+					}
+				}
 				for p, tests := range withoutRace {
 					for _, name := range tests {
 						if slices.Contains(r.packages, p) && pattern.MatchString(name) {
@@ -41,8 +51,8 @@ func TestUnitRuns(t *testing.T) {
 			}
 		}
 	}
-	if slices.Sort(raced); !slices.Equal(raced, packages) {
-		t.Errorf("with the detector: %q", raced)
+	if slices.Sort(got); !slices.Equal(got, raced) || !slices.Equal(alone, packages[:2]) {
+		t.Errorf("with the detector: %q; without it: %q", got, alone)
 	}
 	for p, tests := range withoutRace {
 		files, err := filepath.Glob(filepath.Join("../../..", strings.TrimPrefix(p, modulePath), "*_test.go"))
@@ -65,5 +75,42 @@ func TestUnitRuns(t *testing.T) {
 	}
 	if rows := unitRuns([]string{modulePath + "/expr"}); len(slices.Concat(rows...)) != 1 {
 		t.Errorf("runs of one package: %q", rows)
+	}
+}
+
+// TestSequential: the packages whose tests run without the race detector start no goroutine, and nothing in
+// them is guarded against one.
+func TestSequential(t *testing.T) {
+	guards := []string{`"sync"`, `"sync/atomic"`, `"golang.org/x/sync/errgroup"`}
+	for _, p := range sequential {
+		files, err := filepath.Glob(filepath.Join("../../..", strings.TrimPrefix(p, modulePath), "*.go"))
+		if err != nil || len(files) < 2 {
+			t.Errorf("%s: %d files, %v", p, len(files), err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_live_test.go") {
+				continue // it runs in a guest
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range f.Imports {
+				if slices.Contains(guards, i.Path.Value) {
+					t.Errorf("%s imports %s", name, i.Path.Value)
+				}
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.GoStmt, *ast.SelectStmt, *ast.ChanType:
+					t.Errorf("%s has goroutines", name)
+				case *ast.SelectorExpr:
+					if n.Sel.Name == "Parallel" {
+						t.Errorf("%s has tests that run side by side", name)
+					}
+				}
+				return true
+			})
+		}
 	}
 }
