@@ -15,9 +15,9 @@ import (
 )
 
 // ReadWays returns the plan with the code of the functions whose ways are wanted, as it is in
-// the memory of the running kernel.
+// the memory of the running kernel. It returns a plan that has all as it is.
 func ReadWays(p *plan.Plan, view *kernel.View) (*plan.Plan, error) {
-	if !p.Paths() {
+	if !slices.ContainsFunc(p.Probes, wayless) {
 		return p, nil
 	}
 	p, err := p.Located(view)
@@ -31,7 +31,7 @@ func ReadWays(p *plan.Plan, view *kernel.View) (*plan.Plan, error) {
 	defer m.Close()
 	r := codeReader{view: view, memory: m}
 	return p.WithWays(func(probe *plan.Probe) (*plan.Way, error) {
-		if !probe.Path() || probe.Way != nil {
+		if !wayless(probe) {
 			return nil, nil
 		}
 		f, err := r.function(&probe.Func)
@@ -41,6 +41,9 @@ func ReadWays(p *plan.Plan, view *kernel.View) (*plan.Plan, error) {
 		return plan.NewWay(f, nil)
 	})
 }
+
+// wayless reports whether the way of a probe is wanted and not known.
+func wayless(p *plan.Probe) bool { return p.Path() && p.Way == nil }
 
 // A codeReader reads functions.
 type codeReader struct {

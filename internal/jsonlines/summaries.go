@@ -40,7 +40,8 @@ func (p *Printer) appendTable(dst []byte, x *summary.Summary, t *summary.Filled)
 	if err != nil {
 		return dst, err
 	}
-	rows := t.Sorted()
+	alike := p.tails.Alike(t, x.Stacks)
+	rows := alike.Sorted()
 	dst, stacks := p.newStacks(dst, f, t.Table, rows, x.Stacks)
 	dst = p.clock.appendTime(p.open(dst, "summary"), x.End)
 	dst = append(appendComma(appendUint(dst, "start", x.Start)), f.head...)

@@ -96,7 +96,8 @@ func (s *Summaries) appendTable(dst []byte, t *summary.Filled, stacks summary.St
 		return dst, err
 	}
 	dst = append(appendPainted(dst, []byte(f.title), s.painted(terminal.Strong)), '\n')
-	rows := t.Sorted()
+	alike := s.tails.Alike(t, stacks)
+	rows := alike.Sorted()
 	if len(rows) == 0 {
 		return append(dst, tableIndent+"no calls\n\n"...), nil
 	}
