@@ -24,6 +24,13 @@ const SmokeEnv = "KSNOOP_SMOKE"
 // Smoke reports whether a test that does the same in several ways is to take one.
 func Smoke() bool { return os.Getenv(SmokeEnv) != "" }
 
+// SmokeTable, as the value of SmokeEnv, asks for all rows of docs/kernels.md besides.
+const SmokeTable = "table"
+
+// Tabled reports whether all rows of docs/kernels.md are asked for: in a smoke run only where they are to be
+// written down.
+func Tabled() bool { return !Smoke() || os.Getenv(SmokeEnv) == SmokeTable }
+
 // ShareEnv is the variable by which testrun tells the guests of `make test` which share of
 // the repeats is theirs, as in 0/2. Without it all are.
 const ShareEnv = "KSNOOP_SHARE"

@@ -308,7 +308,10 @@ func (l *live) run(ctx context.Context, p program, args []string, out io.Writer)
 	}()
 	out = io.MultiWriter(w, out)
 	env := append(vm.TestEnv(os.Environ()), fmt.Sprintf("%s=%.1f", livetest.SlowEnv, slow))
-	if l.smoke {
+	switch {
+	case l.smoke && l.options.table != "":
+		env = append(env, livetest.SmokeEnv+"="+livetest.SmokeTable)
+	case l.smoke:
 		env = append(env, livetest.SmokeEnv+"=1")
 	}
 	if l.share != "" {
