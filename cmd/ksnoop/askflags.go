@@ -36,8 +36,8 @@ type askFlags struct {
 }
 
 func (f *askFlags) add(flags *pflag.FlagSet) {
-	flags.UintSliceVarP(&f.pids, "pid", "p", nil, "only calls made by this process, `PID` (repeatable)")
-	flags.UintSliceVarP(&f.notPIDs, "not-pid", "P", nil, "no calls made by this process, `PID` (repeatable)")
+	flags.UintSliceVarP(&f.pids, "pid", "p", nil, "only calls of the process `PID` (repeatable)")
+	flags.UintSliceVarP(&f.notPIDs, "not-pid", "P", nil, "no calls of the process `PID` (repeatable)")
 	flags.UintSliceVarP(&f.tids, "tid", "t", nil, "only calls made by this thread, `TID` (repeatable)")
 	for _, name := range []string{"pid", "not-pid", "tid"} {
 		flags.Lookup(name).DefValue = "" // pflag would say "(default [])"

@@ -53,7 +53,7 @@ func TestReplayAsks(t *testing.T) {
 		}
 		said := ""
 		if test.n == 0 {
-			said = "ksnoop: nothing of what was recorded is what was asked for: see ksnoop replay --info\n"
+			said = "ksnoop: no recorded call or session matches: ksnoop replay --info says what there is\n"
 		}
 		if status != 0 || stderr != said || n != test.n || strings.Count(stdout, test.want) < test.n {
 			t.Errorf("%q: status %d, %d shown, want %d with %q\n%s%s", test.args, status, n, test.n, test.want, stdout, stderr)

@@ -31,7 +31,7 @@ type shownBranches struct {
 }
 
 func (f *branchFlags) add(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.text, "lbr", "B", "", "with each call: the last branches before its return, of these `KIND`s: any, any_call, any_return, "+
+	flags.StringVarP(&f.text, "lbr", "B", "", "with each call: the last branches before its return, by `KIND`: any, any_call, any_return, "+
 		"cond, call, ind_call, ind_jump, call_stack, abort_tx, in_tx, no_tx, or a number (default "+attach.DefaultBranches+")")
 	flags.Lookup("lbr").NoOptDefVal = attach.DefaultBranches
 	f.shownBranches.add(flags)
@@ -39,7 +39,7 @@ func (f *branchFlags) add(flags *pflag.FlagSet) {
 
 func (f *shownBranches) add(flags *pflag.FlagSet) {
 	flags.UintVar(&f.most, "lbr-max", 0, "show the newest `N` branches only")
-	flags.BoolVar(&f.unfiltered, "unfiltered", false, "also show the branches of the tracing itself")
+	flags.BoolVar(&f.unfiltered, "unfiltered", false, "with --lbr, also show the branches of the tracing itself")
 }
 
 func (f *shownBranches) options() output.BranchOptions {

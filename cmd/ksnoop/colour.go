@@ -21,7 +21,7 @@ const (
 	colourNever  = "never"
 )
 
-const colourUsage = "colour text by what it means: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never (`WHEN`)"
+const colourUsage = "`WHEN` to colour text by what it means: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never"
 
 // Set implements pflag.Value.
 func (f *colourFlag) Set(s string) error {

@@ -35,7 +35,7 @@ const defaultMaxCPU = 0.25
 func (f *controlFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.duration, "for", 0, "stop after this `TIME`, as 10s")
 	flags.StringVar(&f.rate, "rate", "", "at most so many calls in a time, `N/s`, N/m or N/h; the rest is counted")
-	flags.DurationVar(&f.latency, "latency", defaultLatency, "print at most this `TIME` after the call, so as to print many at once")
+	flags.DurationVar(&f.latency, "latency", defaultLatency, "print a call at most `TIME` after it was made: longer, to print many at once")
 	f.maxCPU.share = defaultMaxCPU
 	flags.Var(&f.maxCPU, "max-cpu", maxCPUUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)

@@ -37,6 +37,7 @@ type dryRun struct {
 	refused []string         // functions that selectors match and the kernel refuses
 	unsure  []string         // instructions that the kernel may yet refuse
 	caution string           // what the way of attaching may not see
+	blocked string           // why nothing at all can be traced as things are
 }
 
 // A tracedGroup is a number of functions with what they have in common.
@@ -174,6 +175,9 @@ func (d *dryRun) print(w io.Writer) error {
 	}
 	if len(d.unsure) > 0 {
 		fmt.Fprintf(&b, "known only on attaching, whether an instruction begins there that can be probed: %s\n", terminal.Name(strings.Join(d.unsure, " ")))
+	}
+	if d.blocked != "" {
+		fmt.Fprintf(&b, "mind: as things are, ksnoop %s\n", d.blocked)
 	}
 	if d.caution != "" {
 		fmt.Fprintf(&b, "mind: %s\n", d.caution)

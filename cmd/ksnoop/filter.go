@@ -30,8 +30,8 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) add(flags *pflag.FlagSet) {
-	flags.UintSliceVarP(&f.pids, "pid", "p", nil, "only calls made by this process, `PID`; stop when it ends (repeatable)")
-	flags.UintSliceVarP(&f.notPIDs, "not-pid", "P", nil, "no calls made by this process, `PID` (repeatable)")
+	flags.UintSliceVarP(&f.pids, "pid", "p", nil, "only calls of the process `PID`; stop when it ends (repeatable)")
+	flags.UintSliceVarP(&f.notPIDs, "not-pid", "P", nil, "no calls of the process `PID` (repeatable)")
 	flags.UintSliceVarP(&f.tids, "tid", "t", nil, "only calls made by this thread, `TID` (repeatable)")
 	for _, name := range []string{"pid", "not-pid", "tid"} {
 		flags.Lookup(name).DefValue = "" // pflag would say "(default [])"
@@ -41,7 +41,7 @@ func (f *filterFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.notComms, "not-comm", "N", nil, "no calls made by tasks whose name matches this `GLOB` (repeatable)")
 	flags.StringSliceVar(&f.uids, "uid", nil, "only calls made by this `USER`, a name or a number (repeatable)")
 	flags.StringVar(&f.cgroup, "cgroup", "", "only calls made in this control group or below it, `PATH`")
-	flags.BoolVar(&f.noIRQ, "no-irq", false, "no calls that an interrupt makes while a task runs")
+	flags.BoolVar(&f.noIRQ, "no-irq", false, "leave out calls that an interrupt makes while a task runs")
 }
 
 // filter turns the options into what the engine takes. A command that is

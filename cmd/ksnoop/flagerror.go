@@ -38,13 +38,23 @@ func flagError(err error) error {
 // nearestFlag adds to what is said of an option that does not exist which command has it, or which
 // one may have been meant.
 func nearestFlag(c *cobra.Command, err error) error {
+	var valueless *pflag.ValueRequiredError
+	if errors.As(err, &valueless) {
+		if letters := valueless.GetSpecifiedShortnames(); letters != "" {
+			return fmt.Errorf("-%s takes a value", letters[:1])
+		}
+		return fmt.Errorf("--%s takes a value", valueless.GetSpecifiedName())
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return err
 	}
 	name, short := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames() != ""
-	if name == "json" && c.Flags().Lookup("format") != nil {
-		return fmt.Errorf("%w; write --format json", err)
+	if short {
+		err = fmt.Errorf("there is no option -%s", name)
+	}
+	if ours := othersOptions[name]; ours != "" && c.Flags().Lookup(strings.Fields(ours)[0][2:]) != nil {
+		return fmt.Errorf("%w; write %s", err, ours)
 	}
 	for _, other := range c.Root().Commands() {
 		if other.Name() != "trace" && other.Name() != "replay" {
@@ -72,6 +82,25 @@ func nearestFlag(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
 	}
 	return err
+}
+
+// othersOptions are options that other tools have, with what to write here. It is never changed.
+var othersOptions = map[string]string{"json": "--format json", "duration": "--for TIME", "timeout": "--for TIME", "file": "--output FILE"}
+
+// valueApart says that the value of an option that may go without one stands behind =.
+func valueApart(root *cobra.Command, args []string) string {
+	c, args, err := root.Find(args)
+	if err != nil {
+		return ""
+	}
+	values := flagValues()
+	for i, arg := range args[:max(0, len(args)-1)] {
+		f := c.Flags().Lookup(strings.TrimPrefix(arg, "--"))
+		if f != nil && len(f.Name)+2 == len(arg) && f.NoOptDefVal != "" && (f.NoOptDefVal == args[i+1] || slices.Contains(values[f.Name], args[i+1])) {
+			return fmt.Sprintf("did you mean %s=%s? The value of %s stands behind an equals sign:\n", arg, args[i+1], arg)
+		}
+	}
+	return ""
 }
 
 // oneDash says that a long option has two dashes, where one was written with one: it reads as several

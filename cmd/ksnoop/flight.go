@@ -55,7 +55,7 @@ func (t *tracing) fly() func() {
 	t.recording.Fly(f.limit, record.Takeoff{Trigger: trigger(t.plan, t.request.triggers), Count: t.flags.count, Written: func(records, overwritten uint64) {
 		before := ""
 		if overwritten > 0 {
-			before = fmt.Sprintf(", %d before them had made room", overwritten)
+			before = fmt.Sprintf("; the %d before them were overwritten", overwritten)
 		}
 		fmt.Fprintf(t.stderr, "ksnoop: %s written to %s%s\n", number(int(records), "record"), name, before)
 	}})

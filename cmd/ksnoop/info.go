@@ -90,6 +90,9 @@ func (f *infoFlags) run(patterns []string, w, stderr io.Writer) error {
 }
 
 func appendTypes(out []byte, view *kernel.View, spelling string) ([]byte, error) {
+	if i := strings.IndexAny(spelling, "*?["); i >= 0 {
+		return out, usagef("--types takes the name of a type, without %c: such as 'struct sk_buff'", spelling[i])
+	}
 	types, err := view.TypesByName(strings.Join(strings.Fields(spelling), " "), "")
 	if err != nil {
 		return out, err

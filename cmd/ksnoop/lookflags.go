@@ -19,7 +19,7 @@ type lookFlags struct {
 }
 
 func (f *lookFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.layout, "args", output.ArgsCompact.String(), "how values are laid out in sessions: compact, multiline or verbose (`FORM`)")
+	flags.StringVar(&f.layout, "args", output.ArgsCompact.String(), "the `FORM` of values in sessions: compact, multiline or verbose")
 	flags.IntVar(&f.width, "args-width", output.DefaultArgsWidth, "`COLUMNS` that a value gets in sessions; 0: as many as it takes")
 	flags.BoolVar(&f.noStack, "no-stack", false, "with -T or --lbr: leave the stacks of sessions out")
 	flags.BoolVar(&f.fullStacks, "full-stacks", false, "show the frames of tracing itself in stacks, behind a ~, and all addresses")

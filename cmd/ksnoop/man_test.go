@@ -90,6 +90,36 @@ func wordsShown(text string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("‐", "-", "−", "-", "’", "'", "‘", "`", "“", `"`, "”", `"`, "ˆ", "^", "˜", "~").Replace(text)), " ")
 }
 
+// manEnd is what the page of ksnoop itself has besides its help.
+const manEnd = `
+# EXIT STATUS
+0
+: all went well; with a COMMAND its own status counts
+
+1
+: something failed at run time
+
+2
+: wrong usage, or a SPEC that makes no sense
+
+3
+: **--expect** was not met
+
+141
+: the reader of the output has gone
+
+# ENVIRONMENT
+NO_COLOR
+: if set, **--color** auto does not colour
+
+DEBUGINFOD_CACHE_PATH
+: where debuginfod's client keeps debug info, which ksnoop reads too
+
+# FILES
+/usr/share/doc/ksnoop
+: where packages put the documentation that help and messages call docs/
+`
+
 // manPage returns the man page of a command, and its name.
 func manPage(c *cobra.Command) (name string, page []byte) {
 	name = strings.ReplaceAll(c.CommandPath(), " ", "-")
@@ -110,11 +140,14 @@ func manPage(c *cobra.Command) (name string, page []byte) {
 			manFlag(&b, f)
 		}
 	}
+	if !c.HasParent() {
+		b.WriteString(manEnd)
+	}
 	b.WriteString("\n# SEE ALSO\n")
 	separator := ""
-	for _, other := range c.Root().Commands() {
-		if other.Name() != "help" && !other.Hidden {
-			fmt.Fprintf(&b, "%s**ksnoop-%s**(1)", separator, other.Name())
+	for _, other := range append([]*cobra.Command{c.Root()}, c.Root().Commands()...) {
+		if other.Name() != "help" && !other.Hidden && other != c {
+			fmt.Fprintf(&b, "%s**%s**(1)", separator, strings.ReplaceAll(other.CommandPath(), " ", "-"))
 			separator = ", "
 		}
 	}
@@ -130,7 +163,10 @@ func manFlag(b *bytes.Buffer, f *pflag.Flag) {
 		fmt.Fprintf(b, "**-%s**, ", f.Shorthand)
 	}
 	fmt.Fprintf(b, "**--%s**", f.Name)
-	if of != "" {
+	switch {
+	case of != "" && f.NoOptDefVal != "":
+		fmt.Fprintf(b, "[=%s]", of)
+	case of != "":
 		fmt.Fprintf(b, " %s", markdown(of))
 	}
 	fmt.Fprintf(b, "\n: %s\n\n", markdown(usage))

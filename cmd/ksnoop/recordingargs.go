@@ -39,6 +39,11 @@ func checkRecordings(command string, args []string, n int) error {
 			return fmt.Errorf("%s is a directory; name the recordings in it: %s", name, filepath.Join(name, "*.ks"))
 		}
 	}
+	for _, spec := range args[n:] {
+		if command == "report" && strings.HasSuffix(spec, ".html") {
+			return usagef("the page is named by -o: write -o %s", spec)
+		}
+	}
 	for _, spec := range args[n:] { // a function may have the name of a file that happens to be here
 		if _, err := os.Stat(spec); err == nil && strings.ContainsAny(spec, "./") {
 			return usagef("%s is a file, but no recording of ksnoop", spec)

@@ -353,7 +353,7 @@ func (s *shown) counted() iter.Seq2[[]byte, error] {
 // sayNone says that filters have left out all that was recorded.
 func (s *shown) sayNone(w io.Writer, t *show.Tally) {
 	if a := s.answered(); t.Records == 0 && s.read > 0 && !s.summed && (a == nil || a.Counts().Faults == 0) {
-		fmt.Fprintln(w, "ksnoop: nothing of what was recorded is what was asked for: see ksnoop replay --info")
+		fmt.Fprintln(w, "ksnoop: no recorded call or session matches: ksnoop replay --info says what there is")
 	}
 }
 

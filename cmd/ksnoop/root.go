@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,10 +101,7 @@ var elsewhere = map[string]string{
 
 // meant says first what the first argument, or an option with one dash, was hardly meant for.
 func meant(root *cobra.Command, args []string) string {
-	if hint := nearestCommand(root, args); hint != "" {
-		return hint
-	}
-	return oneDash(root, args)
+	return cmp.Or(nearestCommand(root, args), oneDash(root, args), valueApart(root, args))
 }
 
 // nearestCommand says which command may have been meant by the first of some
@@ -116,6 +114,9 @@ func nearestCommand(root *cobra.Command, args []string) string {
 		return fmt.Sprintf("there is no command %q: %s\n", args[0], meant)
 	}
 	names := root.SuggestionsFor(args[0])
+	if args[0] != "help" && suggest.Nearest(args[0], slices.Values([]string{"help"})) != "" { // which cobra does not suggest
+		names = append(names, "help")
+	}
 	if len(names) == 0 {
 		return ""
 	}

@@ -48,10 +48,10 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.only, "only-errors", "x", nil, "only sessions that failed with one of these `ERRORS`: EINVAL,ENOMEM or NULL; any stands for all (repeatable)")
 	flags.StringArrayVarP(&f.except, "except-errors", "X", nil, "no sessions that failed with one of these `ERRORS` (repeatable)")
 	flags.StringVarP(&f.longer, "longer", "L", "", "only sessions that took longer than this `TIME`: 10ms, 50us; a number is in ms")
-	flags.BoolVarP(&f.interim, "interim", "I", false, "also stacks of failures that have given way: the caller went on, or failed for another reason")
+	flags.BoolVarP(&f.interim, "interim", "I", false, "also stacks of failures that did not decide: the caller went on, or failed for another reason")
 	flags.BoolVar(&f.live, "live", false, "with -T: print calls as they happen, not at the session's end")
 	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME`, once")
-	flags.IntVar(&f.open, "sessions", 0, fmt.Sprintf("make room for so many open sessions, 1 to %d (`N`; default: by the memory there is, --debug tells)", bpf.MaxSessions))
+	flags.IntVar(&f.open, "sessions", 0, fmt.Sprintf("make room for `N` open sessions, 1 to %d (default: by the memory there is, --debug tells)", bpf.MaxSessions))
 	f.look.add(flags)
 }
 

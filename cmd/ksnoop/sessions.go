@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -87,6 +88,10 @@ func (r *request) dryRun(view *kernel.View, failed []attach.Failure) *dryRun {
 		bad[f.Probe] = true
 	}
 	d := &dryRun{skipped: r.Skipped, failed: failed, refused: refused(view, r.selects()), passed: passedTexts(r.Choice), unsure: unsure(r.Plan, bad), caution: awaiting(r.Plan)}
+	if o := trace.Obstacle(view); o != nil && !view.GivenTypes() { // else it is about another kernel
+		d.passed = nil // the kernel was not asked
+		d.blocked, _, _ = strings.Cut(o.Error(), "\n")
+	}
 	if r.Plan.Sessions {
 		d.traced, d.methods = dryRunOfSessions(r.Plan, bad), methodCounts(r.Plan, bad)
 		if r.waiting != nil {

@@ -29,8 +29,8 @@ type summingFlags struct {
 
 func (f *summingFlags) add(flags *pflag.FlagSet) {
 	f.all = flags
-	flags.DurationVar(&f.every, "every", 0, "of what SPECs add up, print the tables each `TIME`, as 5s, and begin them anew")
-	flags.IntVar(&f.keys, "keys", 0, "of what SPECs add up, make room for `N` keys a table on each CPU (default: by the memory they take, --debug tells)")
+	flags.DurationVar(&f.every, "every", 0, "with aggregations: print and clear the tables every `TIME`, such as 5s")
+	flags.IntVar(&f.keys, "keys", 0, "with aggregations: make room for `N` keys a table on each CPU (default: by the memory they take, --debug tells)")
 }
 
 // shortest is how often tables are printed at most.

@@ -62,7 +62,7 @@ func (f *symbolFlags) openInfo(view *kernel.View) (*symbols.DebugInfo, error) {
 	info, err := symbols.OpenDebugInfo("/", view, f.vmlinux)
 	var absent *find.AbsentError
 	if errors.As(err, &absent) {
-		err = fmt.Errorf("%w; -k FILE if it is elsewhere", err)
+		err = fmt.Errorf("%w, or name it by -k", err)
 	}
 	return info, err
 }
@@ -109,6 +109,6 @@ func (f *symbolFlags) open(view *kernel.View, stderr io.Writer) (*symbols.Resolv
 	if f.vmlinux != "" && !errors.As(err, &refusal) {
 		return nil, fmt.Errorf("--vmlinux: %w", err)
 	}
-	fmt.Fprintf(stderr, "ksnoop: symbols only, no source lines or inlined functions: %v (-s none: without this hint)\n", err)
+	fmt.Fprintf(stderr, "ksnoop: stacks without source lines: %v (-s none hides this)\n", err)
 	return symbols.New(view, nil, symbols.LevelNone), nil
 }

@@ -25,7 +25,7 @@ func TestOpenSymbols(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ args, hint, fault string }{
-		{"-k " + text, "symbols only", ""},
+		{"-k " + text, "without source lines", ""},
 		{"-k " + text + " -s n", "", ""},
 		{"-k /does/not/exist", "", "no such file"},
 		{"-slines", "", "none of none, line and inlines"},

@@ -136,7 +136,7 @@ func newKernelSource(root string, f *symbolFlags, stderr io.Writer) (*kernelSour
 	if err := view.Symbols(); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(stderr, "ksnoop: symbols only, no source lines or inlined functions:", err)
+	fmt.Fprintln(stderr, "ksnoop: no source lines:", err)
 	return &kernelSource{view, nil}, nil
 }
 

@@ -122,13 +122,13 @@ func newTraceCommand(status *int) *cobra.Command {
 	f.record.add(flags)
 	f.redact.add(flags)
 	f.output.add(flags, "with --record or -o: replace FILE if it exists")
-	flags.StringVar(&f.dryRun, "dry-run", "", "check everything, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
+	flags.StringVar(&f.dryRun, "dry-run", "", "check names and types, list what would be traced and what not, and attach nothing; with `HOW` load, also let the kernel check the programs")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunList
 	flags.StringArrayVarP(&f.deny, "deny", "d", nil, "leave out functions that match this `SELECTOR` (repeatable)")
 	f.method = "auto"
 	flags.Var(attachFlag{&f.method, &f.methods}, "attach", "how to attach: auto, fentry, fsession, kprobe, multi (kprobe.multi), session (kprobe.session) or tracing_multi")
 	flags.StringVar(&f.ringbuf, "ringbuf", "4M", "`SIZE` of the buffer between kernel and ksnoop, as 512K or 4M")
-	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for so many calls whose return is awaited (`N`; default: by the memory there is, --debug tells)")
+	flags.IntVar(&f.inFlight, "in-flight", 0, "without sessions: make room for `N` calls that have not returned (default: by the memory there is, --debug tells)")
 	flags.BoolVar(&f.explain, "explain", false, "print types, offsets, phases and the generated programs, and attach nothing")
 	flags.BoolVar(&f.yes, "yes", false, "also probe functions for path() that have more than 500 blocks of code")
 	f.kernel.add(flags)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,12 +37,12 @@ var flagGroups = map[string][]flagGroup{
 		{"Output", "follow format output force expect stats json-strings weight"},
 	},
 	"view": {
-		{"Which calls", "pid comm since until grep tid not-pid not-comm"},
+		{"Which calls", "pid comm since until grep tid uid cgroup not-pid not-comm"},
 		{"What to show", "lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer args args-width no-stack full-stacks"},
 	},
 	"report": {
-		{"Which calls", "pid comm count since until grep tid not-pid not-comm"},
+		{"Which calls", "pid comm count since until grep tid uid cgroup not-pid not-comm"},
 		{"Sessions", "only-errors except-errors longer"},
 		{"Output", "output force"},
 	},
@@ -84,10 +85,20 @@ func flagUsages(c *cobra.Command) string {
 			set.AddFlag(f)
 		}
 		if set.HasAvailableFlags() {
-			text.WriteString("\n\n" + g.title + ":\n" + strings.TrimRight(set.FlagUsagesWrapped(columns), "\n"))
+			text.WriteString("\n\n" + g.title + ":\n" + optionalValue.ReplaceAllStringFunc(strings.TrimRight(set.FlagUsagesWrapped(columns), "\n"), behindEquals))
 		}
 	}
 	return text.String()
+}
+
+// optionalValue is how pflag lists the value of an option that may go without one.
+var optionalValue = regexp.MustCompile(` [A-Z]+\[="?[a-z_]+"?\] *`)
+
+// behindEquals writes it as one has to type it, as wide as it was.
+func behindEquals(listed string) string {
+	word, _, _ := strings.Cut(listed[1:], "[")
+	typed := "[=" + word + "]"
+	return typed + strings.Repeat(" ", max(0, len(listed)-len(typed)))
 }
 
 // A listedGroup is a group with its options.

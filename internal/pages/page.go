@@ -251,7 +251,7 @@ func (b *Block) tell(told string) error {
 }
 
 // noDebugInfo begins a notice of every run with stacks on a kernel whose debug info is not installed. Pages leave it out.
-const noDebugInfo = "ksnoop: symbols only, no source lines or inlined functions"
+const noDebugInfo = "ksnoop: stacks without source lines: "
 
 // shown is what a page shows of what a command has printed.
 func (b Block) shown(printed string) string {

@@ -141,7 +141,7 @@ func (m *model) sayEnd() {
 			m.message = fmt.Sprintf("%s (and %d more)", m.message, len(lines)-1)
 		}
 	case m.state.events == 0:
-		m.message = "nothing of what was recorded is what was asked for"
+		m.message = "no recorded call or session matches"
 	}
 }
 

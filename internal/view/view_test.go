@@ -367,7 +367,7 @@ func TestEnds(t *testing.T) {
 	}{
 		{func(s *source) { s.err = errors.New("cut\x1b[2Joff") }, `it ends early: cut\x1b[2Joff   (1 of 5)`, " test.ks · ends early"},
 		{func(s *source) { s.most = 3 }, "only the first 3 events are here, there is no room for more: choose fewer with f SPEC, --since or -p   (1 of 3)", " test.ks · not all of it"},
-		{func(s *source) { s.all = nil }, "nothing of what was recorded is what was asked for   (0 of 0)", " test.ks"},
+		{func(s *source) { s.all = nil }, "no recorded call or session matches   (0 of 0)", " test.ks"},
 	} {
 		s := someCalls(t, 5)
 		c.change(s)

@@ -73,7 +73,7 @@ func (e *AbsentError) Error() string {
 	if e.Offer.Command != "" {
 		return msg + "; to get it: " + e.Offer.Command
 	}
-	return msg + "; it is a vmlinux with build ID " + e.Kernel.BuildID.String() + ", for example as /usr/lib/debug/boot/vmlinux-" + e.Kernel.Release
+	return msg + "; put it at /usr/lib/debug/boot/vmlinux-" + e.Kernel.Release
 }
 
 // candidates returns the paths, relative to the root, where distributions and developers
