@@ -177,7 +177,7 @@ func (d *dryRun) print(w io.Writer) error {
 		fmt.Fprintf(&b, "known only on attaching, whether an instruction begins there that can be probed: %s\n", terminal.Name(strings.Join(d.unsure, " ")))
 	}
 	if d.blocked != "" {
-		fmt.Fprintf(&b, "mind: as things are, ksnoop %s\n", d.blocked)
+		fmt.Fprintf(&b, "mind: as things are, ksnoop cannot trace: %s\n", d.blocked)
 	}
 	if d.caution != "" {
 		fmt.Fprintf(&b, "mind: %s\n", d.caution)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -88,9 +87,10 @@ func (r *request) dryRun(view *kernel.View, failed []attach.Failure) *dryRun {
 		bad[f.Probe] = true
 	}
 	d := &dryRun{skipped: r.Skipped, failed: failed, refused: refused(view, r.selects()), passed: passedTexts(r.Choice), unsure: unsure(r.Plan, bad), caution: awaiting(r.Plan)}
-	if o := trace.Obstacle(view); o != nil && !view.GivenTypes() { // else it is about another kernel
-		d.passed = nil // the kernel was not asked
-		d.blocked, _, _ = strings.Cut(o.Error(), "\n")
+	if p, err := view.Privileges(); err == nil {
+		if o, found := view.Obstacle(p); found && o.Name == kernel.FactPrivileges {
+			d.passed, d.blocked = nil, o.String() // the kernel was not asked
+		}
 	}
 	if r.Plan.Sessions {
 		d.traced, d.methods = dryRunOfSessions(r.Plan, bad), methodCounts(r.Plan, bad)
