@@ -294,11 +294,10 @@ type shown struct {
 	label          string    // what tells it from the others
 	boot           time.Time // of the clock that it has in common with others; zero: its own
 	ask            *asking
-	stopped        <-chan struct{} // replayFlags.stopped
+	stopped        <-chan struct{} // closed when no more is to be read; nil: all is
 	answer         *requery.Answer // nil: the records as they are
 	read           uint64          // records that were read so far
 	summed         bool            // some of them were added up
-	enough         func() bool     // no more need be read; nil: all is
 }
 
 // answered returns what SPECs were answered by; nil if there are none.
@@ -343,7 +342,7 @@ func (s *shown) counted() iter.Seq2[[]byte, error] {
 				return
 			default:
 			}
-			if s.read++; s.enough != nil && s.enough() || !yield(raw, err) {
+			if s.read++; !yield(raw, err) {
 				return
 			}
 		}

@@ -143,7 +143,7 @@ func (v *viewed) Read(specs string, store *view.Store) (collector *view.Collecto
 		return nil, nil, err
 	}
 	v.read = true
-	s.enough = store.Dropped
+	s.stopped = store.Dropped()
 	return collector, func() (string, error) {
 		defer done()
 		err := events.Write(io.Discard, s.records(), nil)

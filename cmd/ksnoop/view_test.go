@@ -228,8 +228,12 @@ func TestEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &runs[0].shown
-	s.enough = func() bool { return s.read == 2 }
-	for range s.records() {
+	gone := make(chan struct{})
+	s.stopped = gone
+	for _, err := range s.records() {
+		if s.read == 2 && err == nil {
+			close(gone)
+		}
 	}
 	if s.read != 2 {
 		t.Errorf("%d records were read, want 2 of 3", s.read)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -57,7 +56,7 @@ type Store struct {
 	held   int           // bytes of recent
 
 	mostEvents, mostPacked int
-	dropped                atomic.Bool // nobody looks at it any more
+	dropped                chan struct{} // closed when nobody looks at it any more
 	ended                  bool
 	err                    error  // why it has ended early
 	notes                  string // what is missing, in lines
@@ -72,7 +71,7 @@ type recentChunk struct {
 
 // newStore returns an empty Store.
 func newStore() *Store {
-	s := &Store{mostEvents: maxEvents, mostPacked: maxPacked}
+	s := &Store{mostEvents: maxEvents, mostPacked: maxPacked, dropped: make(chan struct{})}
 	var err error
 	if s.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)); err == nil {
 		s.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxEvent+chunkSize))
@@ -88,7 +87,7 @@ func (s *Store) add(k kind, bad bool, event []byte) error {
 	switch {
 	case s.packer != nil:
 		return s.packer
-	case s.dropped.Load():
+	case s.isDropped():
 		return errDropped
 	case len(s.places) >= s.mostEvents || s.packed >= s.mostPacked || len(event) > maxEvent:
 		return errFull
@@ -120,11 +119,26 @@ func (s *Store) end(notes string, err error) {
 }
 
 // drop ends the reading: nobody looks at the Store any more.
-func (s *Store) drop() { s.dropped.Store(true) }
+func (s *Store) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isDropped() {
+		close(s.dropped)
+	}
+}
 
-// Dropped reports whether nobody looks at the Store any more: then nothing need be read for it, and whoever finds
-// no event to add has to ask.
-func (s *Store) Dropped() bool { return s.dropped.Load() }
+func (s *Store) isDropped() bool {
+	select {
+	case <-s.dropped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Dropped is closed when nobody looks at the Store any more: then nothing need be read for it. Who finds no event to
+// add does not hear it from add.
+func (s *Store) Dropped() <-chan struct{} { return s.dropped }
 
 // A state is what is known of a Store as it is read.
 type state struct {

@@ -310,8 +310,8 @@ func TestSpecs(t *testing.T) {
 		t.Errorf("%d events without SPECs", m.state.events)
 	}
 	for i, store := range s.stores { // the second SPEC was refused
-		if last := i == len(s.stores)-1; store.Dropped() == (last || i == 1) {
-			t.Errorf("%d: dropped %v", i, store.Dropped())
+		if last := i == len(s.stores)-1; store.isDropped() == (last || i == 1) {
+			t.Errorf("%d: dropped %v", i, store.isDropped())
 		}
 	}
 	press(m, "?")
@@ -418,7 +418,7 @@ func TestStore(t *testing.T) {
 	if err := s.add(kindText, false, make([]byte, maxEvent+1)); !errors.Is(err, errFull) {
 		t.Errorf("too large: %v", err)
 	}
-	if s.drop(); !s.Dropped() || !errors.Is(s.add(kindText, false, nil), errDropped) {
+	if s.drop(); !s.isDropped() || !errors.Is(s.add(kindText, false, nil), errDropped) {
 		t.Error("what nobody looks at is read on")
 	}
 }
