@@ -68,6 +68,9 @@ func completeType(kernel *kernelFlags, text string) ([]string, cobra.ShellCompDi
 // sourceFiles lists source files by the kernel's debug info. It does not look where the kernel was
 // loaded, which takes root and long.
 func (f *symbolFlags) sourceFiles(prefix string) []string {
+	if f.vmlinux != "" && !isRegular(f.vmlinux) {
+		return nil
+	}
 	info, err := symbols.OpenDebugInfo("/", nil, f.vmlinux)
 	if err != nil {
 		return nil
@@ -82,14 +85,14 @@ func completeReplay(_ *cobra.Command, args []string, text string) ([]string, cob
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
+	if !isRegular(args[0]) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
 	file, err := os.Open(args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
 	r, err := record.NewReader(file)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -100,6 +103,12 @@ func completeReplay(_ *cobra.Command, args []string, text string) ([]string, cob
 		return nil, cobra.ShellCompDirectiveDefault // another recording
 	}
 	return found, directive
+}
+
+// isRegular reports whether a file can be opened without waiting, as a FIFO cannot.
+func isRegular(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // newCompletionCommand returns the command that prints the scripts.

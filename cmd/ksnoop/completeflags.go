@@ -32,6 +32,7 @@ func flagValues() map[string][]string {
 	for i := range presets {
 		values["preset"] = append(values["preset"], presets[i].name)
 	}
+	values["count"] = values["preset"] // which -c takes too
 	values["only-errors"] = append([]string{"any", "NULL"}, errno.All()...)
 	values["except-errors"] = values["only-errors"][1:]
 	return values

@@ -3,11 +3,16 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/completion/shell"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // TestCompleteWords: what the commands themselves complete, apart from SPECs.
@@ -34,5 +39,28 @@ func TestCompleteWords(t *testing.T) {
 				t.Errorf("%q: no %q in %q", c.line, want, got)
 			}
 		}
+	}
+}
+
+// TestCompleteFIFO: nothing on the line makes the shell wait, such as a FIFO that nobody writes to.
+func TestCompleteFIFO(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if found, _ := completeReplay(nil, []string{name}, "vfs_read("); found != nil {
+			t.Errorf("%q", found)
+		}
+		if found := (&symbolFlags{vmlinux: name}).sourceFiles("fs/"); found != nil {
+			t.Errorf("%q", found)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(livetest.Patience(20 * time.Second)):
+		t.Error("completion waits for a FIFO")
 	}
 }
