@@ -26,6 +26,7 @@ func newDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this kernel offers to ksnoop, and what is missing",
+		Long:  "doctor lists what this kernel offers, tries it, and names what is missing.\nIts exit status is 0 whatever it finds.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("doctor takes no arguments: %q", args[0])
@@ -38,6 +39,9 @@ func newDoctorCommand() *cobra.Command {
 			}
 			if clean {
 				return cleanUp(c.OutOrStdout(), attach.RemoveStale)
+			}
+			if _, err := os.Stat(types.btf); types.btf != "" && err != nil { // before all else is tried, which takes long
+				return fmt.Errorf("--btf: %w", err)
 			}
 			return doctor(c.Context(), c.OutOrStdout(), kernel.OpenRunning(), os.DirFS("/"), types)
 		},
