@@ -43,7 +43,9 @@ func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
 //
 //	ping     3833    1    251523.617250 ip_send_skb(return = 0)
 func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Calls {
-	return &Calls{forms: newForms(lineStyle(symbol, width)), between: ", ", end: ")\n"}
+	s := lineStyle(symbol, width)
+	s.named = true
+	return &Calls{forms: newForms(s), between: ", ", end: ")\n"}
 }
 
 // Colour marks text by what it means, for a terminal.Writer with colours.

@@ -203,7 +203,7 @@ func TestCompact(t *testing.T) {
 		{"send(skb->len)", bpf.KindEntry, 1, data(0), "skb->len = ? (unreadable)"},
 		{"send(name)", bpf.KindEntry, 0, data(ptr, "eth\n0\x00junk"), `name = "eth\n0"`},
 		{"send(diff(skb->len))", bpf.KindCall, 0, data(84, 85), "diff(skb->len): 84 → 85"},
-		{"send(return < 0)", bpf.KindCall, 0, data(-1), "return = -1"},
+		{"send(return < 0)", bpf.KindCall, 0, data(-1), "return = -EPERM"},
 	} {
 		p := probe(t, c.spec)
 		var ev event.Event
