@@ -17,8 +17,8 @@ func (f *traceFlags) checkEffect(flags *pflag.FlagSet) error {
 		return usagef("functions are to be attached by %s and by %s: give one method, by --attach or -K, -M or -F", methods[0], methods[1])
 	}
 	given := func(name string) bool { return flags.Lookup(name).Changed }
-	if f.unattached() && (given("format") || given("output")) {
-		return usagef("--format and -o are about calls and sessions; --explain and --dry-run print none")
+	if f.unattached() && (given("format") || given("output") || given("otlp")) {
+		return usagef("--format, -o and --otlp are about calls and sessions; --explain and --dry-run print none")
 	}
 	if given("lbr") {
 		return nil
@@ -34,7 +34,7 @@ func (f *traceFlags) checkEffect(flags *pflag.FlagSet) error {
 
 // untold are options that do not say what is traced: how it is shown, where it goes, and what
 // ksnoop says of itself.
-var untold = slices.Concat(textOnly, []string{"format", "output", "json-strings", "force", "record", "print", "join", "lbr-max", "unfiltered",
+var untold = slices.Concat(textOnly, []string{"format", "output", "json-strings", "force", "otlp", "otlp-as", "otlp-queue", "record", "print", "join", "lbr-max", "unfiltered",
 	"full", "expect", "verbose", "debug", "stats", "vmlinux", "symbolize"})
 
 // asked are the options that say what is traced, each in one word.

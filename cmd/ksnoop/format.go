@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/folded"
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
+	"github.com/ksnoop/ksnoop/internal/otlp"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/overview"
 	"github.com/ksnoop/ksnoop/internal/perfetto"
@@ -28,6 +29,8 @@ import (
 // A format is a form in which trace and replay print.
 type format struct {
 	name string
+	// option is how it is asked for, unless that is by --format.
+	option string
 	// binary formats are no text: they do not go to a terminal.
 	binary bool
 	// whole formats have calls joined and sessions complete: what is added up, and slices, have
@@ -56,6 +59,7 @@ type formatOptions struct {
 	strings64 bool       // JSON: 64-bit integers are strings
 	weight    weightFlag // of folded
 	summary   bool       // what is shown is added up instead
+	otlp      otlp.Options
 }
 
 // An eventPrinter prints both calls and sessions.
@@ -129,6 +133,14 @@ func (f *formatFlag) String() string {
 
 // Type implements pflag.Value.
 func (f *formatFlag) Type() string { return "FORMAT" }
+
+// spelling returns how the format was asked for.
+func (f *formatFlag) spelling() string {
+	if f.format != nil && f.option != "" {
+		return f.option
+	}
+	return "--format " + f.String()
+}
 
 // text reports whether it is text.
 func (f *formatFlag) text() bool { return f.format == nil || f.open == nil }

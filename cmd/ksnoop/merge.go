@@ -45,7 +45,7 @@ func (f *replayFlags) merge(names []string, ask *asking, stdout, stderr io.Write
 	case f.all.Lookup("format") == nil:
 		return usagef("these are several runs: a report is of one FILE, or of the parts of one run")
 	case !f.output.format.text() && !f.output.format.numbered() && !f.output.format.merges():
-		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text, json, perfetto, pprof or folded", &f.output.format)
+		return usagef("--format %s goes with one FILE, or the parts of one run: several runs are printed as text, json, perfetto, pprof or folded, or exported by --otlp", &f.output.format)
 	case f.expect.text != "":
 		return usagef("--expect goes with one FILE, or the parts of one run")
 	}

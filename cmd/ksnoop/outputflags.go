@@ -23,6 +23,7 @@ type outputFlags struct {
 	file   string
 	force  bool // replace the file
 	colour colourFlag
+	otlp   otlpFlags
 }
 
 func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
@@ -33,6 +34,7 @@ func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
 	flags.BoolVar(&f.format.options.summary, "summary", false, "print what calls or sessions add up to, by function and error, instead of them")
 	flags.Var(&f.colour, "color", colourUsage)
 	flags.BoolVar(&f.force, "force", false, force)
+	f.otlp.add(flags)
 }
 
 // textOnly are the options about how text looks.
@@ -40,6 +42,9 @@ var textOnly = []string{"compact", "args", "args-width", "no-stack", "full-stack
 
 // check refuses options that would change nothing.
 func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
+	if err := f.otlp.check(flags, &f.format); err != nil {
+		return err
+	}
 	if f.file == "-" {
 		return usagef("-o -: leave it out to print to the standard output, or write ./- for a file of that name")
 	}
@@ -49,7 +54,7 @@ func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 	if flags.Changed("weight") && f.format.String() != "folded" {
 		return usagef("--weight goes with --format folded")
 	}
-	if f.format.options.summary && !f.format.text() && f.format.String() != "json" && f.format.String() != "prometheus" {
+	if f.format.options.summary && !f.format.text() && f.format.String() != "json" && f.format.String() != "prometheus" && !f.otlp.wanted() {
 		return usagef("--summary does not go with --format %s, which adds calls up anyway or has no tables: there are text, json and prometheus", &f.format)
 	}
 	if f.format.text() {
@@ -57,7 +62,7 @@ func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 	}
 	flags.Visit(func(flag *pflag.Flag) {
 		if err == nil && slices.Contains(textOnly, flag.Name) {
-			err = usagef("%s does not go with --format %s: it is about how text looks", spelling(flag), &f.format)
+			err = usagef("%s does not go with %s: it is about how text looks", spelling(flag), f.format.spelling())
 		}
 	})
 	return err
@@ -69,6 +74,8 @@ type printout struct {
 	text *terminal.Writer  // of a file of text; nil for all else
 	file *destination.File // nil: the standard output
 	kept bool
+	// exporting is where it goes in place of the standard output; nil: it does not.
+	exporting *exporting
 	// coloured says that text is to be printed with marks of styles.
 	coloured bool
 	whole    *bytes.Buffer // what the file is to have at the end, in place of what it has; nil: nothing
@@ -88,6 +95,10 @@ func (p *printout) replaced() func(text []byte) error {
 // open opens where to print to. Text in a file may be shown on a terminal, so what would act
 // on one is escaped there too.
 func (f *outputFlags) open(stdout io.Writer) (*printout, error) {
+	if f.otlp.wanted() {
+		e := f.otlp.open()
+		return &printout{Writer: e, exporting: e}, nil
+	}
 	if f.file == "" {
 		p := &printout{Writer: stdout}
 		w, filtered := stdout.(*terminal.Writer)
@@ -136,7 +147,11 @@ func (p *printout) end(err error) error {
 // Close closes the file. It leaves none behind that keep was not called for.
 func (p *printout) Close() error {
 	switch {
-	case p == nil || p.file == nil:
+	case p == nil:
+		return nil
+	case p.exporting != nil:
+		return p.exporting.end(p.kept)
+	case p.file == nil:
 		return nil
 	case !p.kept:
 		return p.file.Discard()

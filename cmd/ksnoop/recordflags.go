@@ -44,13 +44,15 @@ func (f *recordFlags) check(out *outputFlags, command []string) error {
 	switch {
 	case out.format.binary() && out.file == "" && len(command) > 0:
 		return usagef("--format %s does not go with a command, which writes to the standard output, too: print to a file with -o FILE", &out.format)
+	case f.print && out.otlp.wanted():
+		return usagef("--print does not go with --otlp, which prints nothing")
 	case f.file == "" && f.print:
 		return usagef("--print goes with --record; without it, trace prints anyway")
 	case f.file == "" && out.file == "" && out.force:
 		return usagef("--force goes with --record or -o")
 	case f.file == "" && f.full:
 		return usagef("--full goes with --record")
-	case f.file != "" && !f.print && (out.file != "" || !out.format.text() || out.format.options.summary):
+	case f.file != "" && !f.print && !out.otlp.wanted() && (out.file != "" || !out.format.text() || out.format.options.summary):
 		return usagef("--record alone prints nothing: -o, --format and --summary go with --print beside it")
 	case f.file == "-":
 		return usagef("--record -: write /dev/stdout, or ./- for a file of that name")

@@ -58,6 +58,7 @@ without parentheses shows all that was recorded of a function.`),
 	f.all = flags
 	flags.SortFlags = false
 	f.follow.add(flags)
+	f.output.otlp.wait = true
 	flags.BoolVar(&f.info, "info", false, "print what is in the recording instead: kernel, SPECs, functions, times, losses, sizes")
 	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after `N` records or sessions")
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
@@ -102,6 +103,7 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	stdout, stderr := c.OutOrStdout(), c.ErrOrStderr()
+	f.output.otlp.notes = stderr
 	ask, err := f.ask.understand(args[n:])
 	if err != nil {
 		return err
@@ -282,6 +284,9 @@ func ofRecording(name string, err error) error {
 // writing reports whether an error was met in writing what is shown.
 func writing(err error) bool {
 	path := new(fs.PathError)
+	if errors.As(err, new(exportError)) {
+		return true
+	}
 	return statusOf(err) == exitPipe || errors.As(err, &path) && path.Op == "write"
 }
 

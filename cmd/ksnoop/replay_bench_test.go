@@ -7,10 +7,15 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -53,6 +58,55 @@ func BenchmarkReplayJSON(b *testing.B) {
 			b.ReportMetric(float64(after.Mallocs-before.Mallocs)/events, "allocs/event")
 		})
 	}
+}
+
+// BenchmarkReplayOTLP exports a recording to a local sink with one processor for all: reading,
+// decoding, encoding, compressing and, what a sender does not do, receiving. "most-MB" is what the
+// heap had at most.
+func BenchmarkReplayOTLP(b *testing.B) {
+	const events = 500_000
+	var wire atomic.Int64
+	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil {
+			b.Error(err)
+		}
+		wire.Add(n)
+	}))
+	defer sink.Close()
+	file := manyRecords(b, "vfs_read(count, file->f_flags, return)", events)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	most, stop := watchHeap()
+	for b.Loop() {
+		var errs bytes.Buffer
+		if status := run([]string{"replay", file, "--otlp", sink.URL}, io.Discard, &errs); status != 0 || !strings.Contains(errs.String(), fmt.Sprintf("sent %d log records in ", events/2)) {
+			b.Fatalf("status %d: %s", status, &errs)
+		}
+	}
+	stop()
+	calls := float64(b.N) * events / 2
+	b.ReportMetric(calls/b.Elapsed().Seconds(), "calls/s")
+	b.ReportMetric(float64(wire.Load())/calls, "wire-B/call")
+	b.ReportMetric(float64(most.Load())/1e6, "most-MB")
+}
+
+// watchHeap notes what the heap has at most until stop is called.
+func watchHeap() (most *atomic.Uint64, stop func()) {
+	most = &atomic.Uint64{}
+	done := make(chan struct{})
+	go func() {
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most.Store(max(most.Load(), m.HeapAlloc))
+			select {
+			case <-done:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return most, func() { close(done) }
 }
 
 // manyRecords records entries and, if the SPEC asks for them, returns, by the types of this

@@ -98,6 +98,7 @@ func newTraceCommand(status *int) *cobra.Command {
 			if len(args) == 0 && !f.session.wanted() {
 				return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
 			}
+			f.output.otlp.notes = c.ErrOrStderr()
 			if err := f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status); err != nil {
 				return err
 			}
@@ -201,7 +202,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 
 // whileRead is run, and ends it when nobody can read any more what it prints.
 func (t *tracing) whileRead(ctx context.Context, status *int) (err error) {
-	if t.recordOnly() && !t.flags.record.toStdout() {
+	if (t.recordOnly() || t.flags.output.otlp.wanted()) && !t.flags.record.toStdout() {
 		return t.run(ctx, status)
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -489,5 +490,7 @@ func (t *tracing) where() io.Writer {
 	return t.stdout
 }
 
-// recordOnly reports whether nothing is printed: with --record alone.
-func (t *tracing) recordOnly() bool { return t.recording != nil && !t.flags.record.print }
+// recordOnly reports whether nothing is printed or exported: with --record alone.
+func (t *tracing) recordOnly() bool {
+	return t.recording != nil && !t.flags.record.print && !t.flags.output.otlp.wanted()
+}

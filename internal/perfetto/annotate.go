@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/protomsg"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/internal/typed"
 	"github.com/ksnoop/ksnoop/layout"
@@ -14,8 +15,8 @@ import (
 // number adds an annotation with a number in one of the fields for numbers.
 func (p *Printer) number(name string, field protowire.Number, v uint64) {
 	id := p.tables.name(internedAnnotations, name)
-	body, start := begin(p.body, eventAnnotations)
-	p.body = end(appendUint(appendUint(body, annotationName, id), field, v), start)
+	body, start := protomsg.Begin(p.body, eventAnnotations)
+	p.body = protomsg.End(protomsg.AppendUint(protomsg.AppendUint(body, annotationName, id), field, v), start)
 }
 
 func (p *Printer) uint(name string, v uint64) { p.number(name, annotationUint, v) }
@@ -29,8 +30,8 @@ func (p *Printer) string(name, text string) {
 // textual adds an annotation with a text that is safe to show.
 func (p *Printer) textual(name string, text []byte) {
 	id := p.tables.name(internedAnnotations, name)
-	body, start := begin(p.body, eventAnnotations)
-	p.body = end(appendString(appendUint(body, annotationName, id), annotationString, text), start)
+	body, start := protomsg.Begin(p.body, eventAnnotations)
+	p.body = protomsg.End(protomsg.AppendString(protomsg.AppendUint(body, annotationName, id), annotationString, text), start)
 }
 
 // owner adds whose call it was, as far as that was recorded.

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/ksnoop/ksnoop/internal/protomsg"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -52,8 +53,8 @@ func (t *tables) text(table protowire.Number, text []byte) uint64 {
 	id, isNew := t.intern(byte(table))
 	if isNew {
 		var start int
-		t.fresh, start = begin(t.fresh, table)
-		t.fresh = end(appendString(appendUint(t.fresh, internedID, id), internedString, text), start)
+		t.fresh, start = protomsg.Begin(t.fresh, table)
+		t.fresh = protomsg.End(protomsg.AppendString(protomsg.AppendUint(t.fresh, internedID, id), internedString, text), start)
 	}
 	return id
 }
@@ -76,14 +77,14 @@ func (t *tables) callstack(frames []symbols.Frame) uint64 {
 		return id
 	}
 	var start int
-	t.fresh, start = begin(t.fresh, internedCallstacks)
-	t.fresh = appendUint(t.fresh, internedID, id)
+	t.fresh, start = protomsg.Begin(t.fresh, internedCallstacks)
+	t.fresh = protomsg.AppendUint(t.fresh, internedID, id)
 	for b := t.stack; len(b) > 0; {
 		frame, n := binary.Uvarint(b)
 		b = b[n:]
-		t.fresh = appendUint(t.fresh, stackFrame, frame)
+		t.fresh = protomsg.AppendUint(t.fresh, stackFrame, frame)
 	}
-	t.fresh = end(t.fresh, start)
+	t.fresh = protomsg.End(t.fresh, start)
 	return id
 }
 
@@ -106,15 +107,15 @@ func (t *tables) frame(f *symbols.Frame) uint64 {
 		return id
 	}
 	var start int
-	t.fresh, start = begin(t.fresh, internedFrames)
-	t.fresh = appendUint(appendUint(t.fresh, internedID, id), frameFunction, function)
+	t.fresh, start = protomsg.Begin(t.fresh, internedFrames)
+	t.fresh = protomsg.AppendUint(protomsg.AppendUint(t.fresh, internedID, id), frameFunction, function)
 	if source != 0 {
-		t.fresh = appendUint(t.fresh, frameSource, source)
+		t.fresh = protomsg.AppendUint(t.fresh, frameSource, source)
 	}
 	if line != 0 {
-		t.fresh = appendUint(t.fresh, frameLine, line)
+		t.fresh = protomsg.AppendUint(t.fresh, frameLine, line)
 	}
-	t.fresh = end(appendUint(t.fresh, frameKind, kindKernel), start)
+	t.fresh = protomsg.End(protomsg.AppendUint(t.fresh, frameKind, kindKernel), start)
 	return id
 }
 

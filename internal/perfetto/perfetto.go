@@ -8,6 +8,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/protomsg"
 	"github.com/ksnoop/ksnoop/internal/samples"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/typed"
@@ -65,31 +66,31 @@ func (p *Printer) sequence() uint64 { return uint64(max(p.run.Number, 1)) }
 
 // AppendHeader appends the trace's clocks. Those of several runs say the same.
 func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
-	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(dst, packetSequenceID, p.sequence())
-	dst, snapshot := begin(dst, packetClockSnapshot)
+	dst, packet := protomsg.Begin(dst, tracePacket)
+	dst = protomsg.AppendUint(dst, packetSequenceID, p.sequence())
+	dst, snapshot := protomsg.Begin(dst, packetClockSnapshot)
 	dst = appendClock(dst, p.clock, 0)
 	if at := p.booted(); p.clock == clockMonotonic && at > 0 {
 		dst = appendClock(dst, clockRealtime, at)
 	}
-	dst = end(appendUint(dst, snapshotPrimary, p.clock), snapshot)
-	return p.restart(end(dst, packet)), nil
+	dst = protomsg.End(protomsg.AppendUint(dst, snapshotPrimary, p.clock), snapshot)
+	return p.restart(protomsg.End(dst, packet)), nil
 }
 
 // appendClock appends what a clock showed when the kernel's monotonic clock was zero.
 func appendClock(dst []byte, id, ns uint64) []byte {
-	dst, start := begin(dst, snapshotClocks)
-	return end(appendUint(appendUint(dst, clockID, id), clockTimestamp, ns), start)
+	dst, start := protomsg.Begin(dst, snapshotClocks)
+	return protomsg.End(protomsg.AppendUint(protomsg.AppendUint(dst, clockID, id), clockTimestamp, ns), start)
 }
 
 // restart begins the tables anew.
 func (p *Printer) restart(dst []byte) []byte {
 	p.tables.reset()
-	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(appendUint(dst, packetSequenceID, p.sequence()), packetSequenceFlags, stateCleared)
-	dst, defaults := begin(dst, packetDefaults)
-	dst = end(appendUint(dst, defaultsClockID, p.clock), defaults)
-	return end(dst, packet)
+	dst, packet := protomsg.Begin(dst, tracePacket)
+	dst = protomsg.AppendUint(protomsg.AppendUint(dst, packetSequenceID, p.sequence()), packetSequenceFlags, stateCleared)
+	dst, defaults := protomsg.Begin(dst, packetDefaults)
+	dst = protomsg.End(protomsg.AppendUint(dst, defaultsClockID, p.clock), defaults)
+	return protomsg.End(dst, packet)
 }
 
 // bounded begins the tables anew if they have become too large.
@@ -104,28 +105,28 @@ func (p *Printer) bounded(dst []byte) []byte {
 // to use. It happened at a time, on a track.
 func (p *Printer) appendEvent(dst []byte, at uint64, on track, kind uint64) []byte {
 	p.now = max(p.now, at)
-	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(dst, packetTimestamp, p.zero+min(at, math.MaxInt64-p.zero)) // the reader has them signed
-	dst = appendUint(appendUint(dst, packetSequenceID, p.sequence()), packetSequenceFlags, needsState)
+	dst, packet := protomsg.Begin(dst, tracePacket)
+	dst = protomsg.AppendUint(dst, packetTimestamp, p.zero+min(at, math.MaxInt64-p.zero)) // the reader has them signed
+	dst = protomsg.AppendUint(protomsg.AppendUint(dst, packetSequenceID, p.sequence()), packetSequenceFlags, needsState)
 	if fresh := p.tables.take(); len(fresh) > 0 {
-		dst = appendString(dst, packetInternedData, fresh)
+		dst = protomsg.AppendString(dst, packetInternedData, fresh)
 	}
-	dst, start := begin(dst, packetTrackEvent)
-	dst = appendUint(appendUint(dst, eventType, kind), eventTrack, p.uuid(on))
-	return end(end(append(dst, p.body...), start), packet)
+	dst, start := protomsg.Begin(dst, packetTrackEvent)
+	dst = protomsg.AppendUint(protomsg.AppendUint(dst, eventType, kind), eventTrack, p.uuid(on))
+	return protomsg.End(protomsg.End(append(dst, p.body...), start), packet)
 }
 
 // name begins the body of an event with a name and a category.
 func (p *Printer) name(name, category string) {
 	id := p.tables.name(internedEventNames, name)
-	p.body = appendUint(p.body[:0], eventName, id)
-	p.body = appendUint(p.body, eventCategory, p.tables.name(internedCategories, category))
+	p.body = protomsg.AppendUint(p.body[:0], eventName, id)
+	p.body = protomsg.AppendUint(p.body, eventCategory, p.tables.name(internedCategories, category))
 }
 
 // callstack adds a stack to the body, outermost first.
 func (p *Printer) callstack(frames []symbols.Frame) {
 	if len(frames) > 0 {
-		p.body = appendUint(p.body, eventCallstack, p.tables.callstack(frames))
+		p.body = protomsg.AppendUint(p.body, eventCallstack, p.tables.callstack(frames))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"strconv"
 
+	"github.com/ksnoop/ksnoop/internal/protomsg"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -74,16 +75,16 @@ func (p *Printer) appendTrack(dst []byte, t track, name, process string) []byte 
 	}
 	p.tables.size += len(name) - len(known)
 	p.tables.tracks[t] = name
-	dst, packet := begin(dst, tracePacket)
-	dst = appendUint(dst, packetSequenceID, p.sequence())
-	dst, start := begin(dst, packetTrack)
-	dst = end(p.appendDescriptor(dst, t, name), start)
-	return end(dst, packet)
+	dst, packet := protomsg.Begin(dst, tracePacket)
+	dst = protomsg.AppendUint(dst, packetSequenceID, p.sequence())
+	dst, start := protomsg.Begin(dst, packetTrack)
+	dst = protomsg.End(p.appendDescriptor(dst, t, name), start)
+	return protomsg.End(dst, packet)
 }
 
 // appendDescriptor appends the fields of a track.
 func (p *Printer) appendDescriptor(dst []byte, t track, name string) []byte {
-	dst = appendUint(dst, trackUUID, p.uuid(t))
+	dst = protomsg.AppendUint(dst, trackUUID, p.uuid(t))
 	p.text = terminal.AppendName(p.text[:0], name)
 	if p.run.Number > 0 {
 		return p.appendBelow(dst, t)
@@ -91,20 +92,20 @@ func (p *Printer) appendDescriptor(dst []byte, t track, name string) []byte {
 	var start int
 	switch t.kind {
 	case trackOfProcess:
-		dst, start = begin(dst, trackProcess)
-		dst = appendUint(dst, processPID, uint64(int32(t.pid)))
+		dst, start = protomsg.Begin(dst, trackProcess)
+		dst = protomsg.AppendUint(dst, processPID, uint64(int32(t.pid)))
 		if name != "" {
-			dst = appendString(dst, processName, p.text)
+			dst = protomsg.AppendString(dst, processName, p.text)
 		}
-		return end(dst, start)
+		return protomsg.End(dst, start)
 	case trackOfThread:
-		dst = appendUint(dst, trackParent, p.uuid(track{kind: trackOfProcess, pid: t.pid}))
-		dst, start = begin(dst, trackThread)
-		dst = appendUint(appendUint(dst, threadPID, uint64(int32(t.pid))), threadTID, uint64(t.tid))
+		dst = protomsg.AppendUint(dst, trackParent, p.uuid(track{kind: trackOfProcess, pid: t.pid}))
+		dst, start = protomsg.Begin(dst, trackThread)
+		dst = protomsg.AppendUint(protomsg.AppendUint(dst, threadPID, uint64(int32(t.pid))), threadTID, uint64(t.tid))
 		if name != "" {
-			dst = appendString(dst, threadName, p.text)
+			dst = protomsg.AppendString(dst, threadName, p.text)
 		}
-		return end(dst, start)
+		return protomsg.End(dst, start)
 	}
 	return p.appendName(dst, t)
 }
@@ -114,15 +115,15 @@ func (p *Printer) appendDescriptor(dst []byte, t track, name string) []byte {
 func (p *Printer) appendBelow(dst []byte, t track) []byte {
 	switch t.kind {
 	case trackOfRun:
-		return appendString(dst, trackName, p.text)
+		return protomsg.AppendString(dst, trackName, p.text)
 	case trackOfThread:
-		dst = appendUint(dst, trackParent, p.uuid(track{kind: trackOfProcess, pid: t.pid}))
+		dst = protomsg.AppendUint(dst, trackParent, p.uuid(track{kind: trackOfProcess, pid: t.pid}))
 		p.text = strconv.AppendUint(append(p.text, ' '), uint64(t.tid), 10)
-		return appendString(dst, trackName, p.text)
+		return protomsg.AppendString(dst, trackName, p.text)
 	case trackOfProcess:
 		p.text = strconv.AppendUint(append(p.text, ' '), uint64(t.pid), 10)
 	}
-	return p.appendName(appendUint(dst, trackParent, p.uuid(track{kind: trackOfRun})), t)
+	return p.appendName(protomsg.AppendUint(dst, trackParent, p.uuid(track{kind: trackOfRun})), t)
 }
 
 // appendName appends the name of a track that is neither a process nor a thread to the reader.
@@ -133,5 +134,5 @@ func (p *Printer) appendName(dst []byte, t track) []byte {
 	case trackOfIdle:
 		p.text = append(strconv.AppendUint(append(p.text, " (CPU "...), uint64(t.cpu), 10), ')')
 	}
-	return appendString(dst, trackName, p.text)
+	return protomsg.AppendString(dst, trackName, p.text)
 }

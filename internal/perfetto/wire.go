@@ -2,8 +2,6 @@
 
 package perfetto
 
-import "google.golang.org/protobuf/encoding/protowire"
-
 // Field numbers, by message.
 const (
 	tracePacket = 1 // of Trace
@@ -80,29 +78,3 @@ const (
 
 	kindKernel = 2 // of a frame
 )
-
-// begin begins a message in a field. end is to be called with what it returns.
-func begin(dst []byte, field protowire.Number) (_ []byte, start int) {
-	dst = protowire.AppendTag(dst, field, protowire.BytesType)
-	return dst, len(dst)
-}
-
-// end ends a message: its length goes before its bytes.
-func end(dst []byte, start int) []byte {
-	size := len(dst) - start
-	var length [10]byte
-	n := len(protowire.AppendVarint(length[:0], uint64(size)))
-	dst = append(dst, length[:n]...)
-	copy(dst[start+n:], dst[start:start+size])
-	copy(dst[start:], length[:n])
-	return dst
-}
-
-func appendUint(dst []byte, field protowire.Number, v uint64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), v)
-}
-
-func appendString[T ~string | ~[]byte](dst []byte, field protowire.Number, s T) []byte {
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(len(s)))
-	return append(dst, s...)
-}

@@ -5,9 +5,9 @@ package prometheus
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -17,7 +17,7 @@ func metric(g *expr.Aggregation) (name, help string) {
 	if g.Fn == expr.AggCount {
 		return "ksnoop_calls_total", "Calls."
 	}
-	name = "ksnoop_" + valid(g.Of)
+	name = "ksnoop_" + summary.ValidName(g.Of)
 	switch g.Unit {
 	case expr.UnitNanos:
 		name += "_nanoseconds"
@@ -27,17 +27,6 @@ func metric(g *expr.Aggregation) (name, help string) {
 	return name, "Of calls: " + terminal.Name(g.Of) + "."
 }
 
-// valid makes a name of letters, digits and underscores of a text.
-func valid(text string) string {
-	name := strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_')
-	}), "_")
-	if name = strings.Trim(name, "_"); name == "" || name[0] <= '9' {
-		return "x" + name
-	}
-	return name
-}
-
 // reserved are labels that have a meaning of their own.
 var reserved = []string{"le", "quantile", "table", "spec", "item", "value", "cause"}
 
@@ -45,9 +34,9 @@ var reserved = []string{"le", "quantile", "table", "spec", "item", "value", "cau
 func labelNames(g *expr.Aggregation) []string {
 	names := slices.Clone(reserved)
 	for i := range g.Keys {
-		name := valid(g.Keys[i].Label)
+		name := summary.ValidName(g.Keys[i].Label)
 		for n := 2; slices.Contains(names, name); n++ {
-			name = fmt.Sprintf("%s_%d", valid(g.Keys[i].Label), n)
+			name = fmt.Sprintf("%s_%d", summary.ValidName(g.Keys[i].Label), n)
 		}
 		names = append(names, name)
 	}

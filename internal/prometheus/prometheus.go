@@ -64,11 +64,7 @@ func (*Printer) AppendSession(dst []byte, _ *session.Session) ([]byte, error) { 
 func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) {
 	p.stacks = x.Stacks
 	if p.builder == nil {
-		tables := &summary.Tables{}
-		for i := range x.Tables {
-			tables.List = append(tables.List, x.Tables[i].Table)
-		}
-		p.builder = summary.NewBuilder(tables)
+		p.builder = summary.NewBuilder(x.All())
 	}
 	for i := range x.Tables {
 		for _, r := range x.Tables[i].Rows {

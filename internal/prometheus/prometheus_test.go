@@ -19,6 +19,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/summary"
 )
 
 // printed prints what is added up for SPECs, and has Prometheus's own parser read it.
@@ -178,7 +179,7 @@ func TestStacks(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for text, want := range map[string]string{"$comm": "comm", "s->object_size": "s_object_size", "(u32)x & 0xff": "u32_x_0xff", "": "x", "7": "x7", "«é»": "x"} {
-		if got := valid(text); got != want {
+		if got := summary.ValidName(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -20,6 +20,15 @@ type Summary struct {
 	Stacks Stacks
 }
 
+// All returns the tables without their rows. They are the same in all summaries of a run.
+func (s *Summary) All() *Tables {
+	t := &Tables{}
+	for i := range s.Tables {
+		t.List = append(t.List, s.Tables[i].Table)
+	}
+	return t
+}
+
 // A Filled is a table with its rows, in no order.
 type Filled struct {
 	*Table

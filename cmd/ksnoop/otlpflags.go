@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/internal/otlp"
+	"github.com/ksnoop/ksnoop/internal/otlp/export"
+)
+
+// otlpFlags say where events are exported to in OpenTelemetry's protocol.
+type otlpFlags struct {
+	url   string // "": nowhere
+	as    string
+	queue string
+	// wait has a recording wait for the collector. A kernel does not wait.
+	wait   bool
+	config *export.Config
+	size   int
+	notes  io.Writer
+}
+
+// What calls become.
+const (
+	asLogs  = "logs"
+	asSpans = "spans"
+)
+
+func (f *otlpFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "otlp", "", "print nothing, and export by OTLP to a collector's `URL`, as http://localhost:4318, or with env to what OTEL_EXPORTER_OTLP_ENDPOINT says")
+	flags.StringVar(&f.as, "otlp-as", asLogs, "with --otlp: calls without sessions are `KIND`: logs or spans")
+	flags.StringVar(&f.queue, "otlp-queue", "64M", "with --otlp: keep up to this `SIZE` of what waits for the collector")
+}
+
+func (f *otlpFlags) wanted() bool { return f.url != "" }
+
+// otlpFormat is what --otlp has events printed as.
+func otlpFormat() *format {
+	return &format{name: "otlp", option: "--otlp", owned: true, whole: true, numbered: true, open: func(p *picture, o formatOptions) (eventPrinter, error) { return otlp.New(p.run, o.otlp), nil }}
+}
+
+// check reads the environment, and has the format be that of exports.
+func (f *otlpFlags) check(flags *pflag.FlagSet, to *formatFlag) (err error) {
+	if !f.wanted() {
+		if flags.Changed("otlp-as") || flags.Changed("otlp-queue") {
+			return usagef("--otlp-as and --otlp-queue go with --otlp URL")
+		}
+		return nil
+	}
+	for _, name := range []string{"format", "output", "weight"} {
+		if flag := flags.Lookup(name); flag.Changed {
+			return usagef("%s does not go with --otlp, which prints nothing: record with --record FILE, and replay that in other forms", spelling(flag))
+		}
+	}
+	if f.as != asLogs && f.as != asSpans {
+		return usagef("--otlp-as %s: there are logs and spans", f.as)
+	}
+	if f.size, err = parseBytes(f.queue); err != nil || f.size < 1<<20 || f.size > 16<<30 {
+		return usagef("--otlp-queue %s: a size from 1M to 16G", f.queue)
+	}
+	if f.config, err = export.Configure(f.url, os.Getenv); err != nil {
+		return usagef("--otlp: %w", err)
+	}
+	to.format = otlpFormat()
+	to.options.otlp = otlp.Options{Spans: f.as == asSpans, Attributes: f.config.Attributes}
+	if !f.wait {
+		to.options.otlp.Now = monotonic
+	}
+	return nil
+}
+
+// open begins the export.
+func (f *otlpFlags) open() *exporting {
+	if f.config.Exposed() {
+		fmt.Fprintf(f.notes, "ksnoop: --otlp: events leave this machine unencrypted, to %s; https:// encrypts them\n", f.config.Where())
+	}
+	notes := f.notes
+	e := export.New(export.Options{Config: f.config, Version: version(), Queue: int64(f.size), Wait: f.wait,
+		Say: func(text string) { fmt.Fprintf(notes, "ksnoop: --otlp: %s\n", text) }})
+	return &exporting{Exporter: e, where: f.config.Where(), notes: notes}
+}
+
+// An exporting is an export until it is closed.
+type exporting struct {
+	*export.Exporter
+	where string
+	notes io.Writer
+}
+
+// An exportError says that something did not arrive.
+type exportError struct{ missing uint64 }
+
+// Error implements error.
+func (e exportError) Error() string {
+	return fmt.Sprintf("--otlp: %d spans, log records or data points did not arrive", e.missing)
+}
+
+// end sends what is left, and says what became of all. Without events there is nothing to say.
+func (e *exporting) end(begun bool) error {
+	counts := e.Close()
+	if begun {
+		fmt.Fprintf(e.notes, "ksnoop: --otlp %s: %s\n", e.where, counts)
+	}
+	if n := counts.Missing(); n > 0 {
+		return exportError{n}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package otlp
+
+import (
+	"math"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/samples"
+	"github.com/ksnoop/ksnoop/internal/summary"
+	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/typed"
+)
+
+// Options say what events become.
+type Options struct {
+	Spans bool // calls are spans, not log records
+	// Attributes are those of every resource. They replace ksnoop's own of the same names.
+	Attributes []Attribute
+	// Now is the present by the clock of the events, for what is said when no event came; nil: it
+	// is the time of the newest event.
+	Now func() uint64
+}
+
+// A Printer makes frames of the events of one run. Tables of a time may come while calls do, so it
+// has a lock.
+type Printer struct {
+	mu      sync.Mutex
+	run     output.Run
+	options Options
+	zero    uint64 // time of day when the kernel's clock was zero
+	machine []byte
+	sampler *samples.Sampler
+	values  *typed.Values
+	tails   output.Tails
+	known   resources
+
+	first, now uint64 // times of the oldest and the newest event
+	lost       [bpf.Counters]uint64
+	told       uint64 // when losses were told last
+
+	keys    *output.Fields
+	builder *summary.Builder // nil before the first summary
+	began   uint64           // of the first summary
+	stacks  summary.Stacks
+
+	attrs  attributes
+	text   []byte
+	id     []byte
+	frames []symbols.Frame
+	failed []bool // by node: a call below it failed
+}
+
+// New returns a Printer of a run.
+func New(run output.Run, o Options) *Printer {
+	symbol := symbols.Appender(run.Kernel)
+	p := &Printer{run: run, options: o, machine: machine(&run), sampler: samples.New(&run), values: typed.New(symbol),
+		tails: output.SummaryTails(run), keys: output.NewKeys(symbol)}
+	if ns := run.Boot.UnixNano(); !run.Boot.IsZero() && ns > 0 {
+		p.zero = uint64(ns)
+	}
+	return p
+}
+
+// AppendHeader appends that resources of runs before are not meant.
+func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.forget(dst), nil
+}
+
+// at returns the time of day of a time by the kernel's clock.
+func (p *Printer) at(ns uint64) uint64 { return p.zero + min(ns, math.MaxInt64-p.zero) }
+
+// saw notes the time of an event.
+func (p *Printer) saw(ns uint64) {
+	if p.first == 0 || ns < p.first {
+		p.first = ns
+	}
+	p.now = max(p.now, ns)
+}
+
+// begin begins a message whose attributes are in a field. What is appended to p.attrs.body is in it.
+func (p *Printer) begin(field protowire.Number) *attributes {
+	p.attrs.body, p.attrs.field = p.attrs.body[:0], field
+	return &p.attrs
+}
+
+// append appends the message in p.attrs.body.
+func (p *Printer) append(dst []byte, k Kind, resource, count uint64) []byte {
+	f := Frame{k, resource, count, p.attrs.body}
+	return f.append(dst)
+}
+
+// AppendLoss counts what is missing, and appends it if that was not done for a second.
+func (p *Printer) AppendLoss(dst []byte, l event.Loss) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.Time != 0 {
+		p.saw(l.Time)
+	}
+	p.lost[l.Cause] += l.Count
+	if p.now < p.told+second {
+		return dst
+	}
+	return p.appendLosses(dst, p.now)
+}
+
+const second = 1_000_000_000
+
+// AppendEnd appends all that is missing.
+func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for cause, n := range t.Lost {
+		p.lost[cause] = max(p.lost[cause], n)
+	}
+	now := p.now
+	if p.options.Now != nil {
+		now = p.options.Now()
+	}
+	return p.appendLosses(dst, now), nil
+}
