@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build install dist man docs report-assets generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-debuginfo demo bench soak sweep clean
+.PHONY: build install dist man docs report-assets generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-fleet test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -102,6 +102,7 @@ test-all: setup-tools check generated
 	$(TESTRUN) -unit -live -all -table docs/kernels.md
 	$(GO) -C packaging vet ./...
 	$(GO) -C packaging test -timeout 1h ./...
+	$(MAKE) test-fleet
 	$(call install,nodejs npm)
 	KSNOOP_NPM=1 $(GO) test -run DuckDB ./internal/jsonlines
 
@@ -110,6 +111,11 @@ test-unit: setup
 
 test-live: setup-guest
 	$(TESTRUN) -live
+
+# Exports to a real OpenTelemetry Collector, which is built of its modules: 5 minutes the first time, and then cached.
+test-fleet:
+	$(GO) -C fleet vet ./...
+	$(GO) -C fleet test -timeout 30m ./...
 
 # What needs the debug info of the guests' kernels, 317 MB each.
 test-debuginfo: setup-guest
