@@ -4,6 +4,7 @@ package jsonlines
 
 import (
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -29,7 +30,14 @@ func (p *Printer) newCgroup(dst []byte, o bpf.Owner) []byte {
 		return dst
 	}
 	dst = appendUint(p.openLine(dst, "cgroup"), "id", o.Cgroup)
-	return append(appendText(dst, "path", path), "}\n"...)
+	dst = appendText(dst, "path", path)
+	in := container.Of(path)
+	for _, of := range [...]struct{ key, text string }{{"container", in.Container}, {"pod", in.Pod}, {"runtime", in.Runtime}} {
+		if of.text != "" {
+			dst = appendText(dst, of.key, of.text)
+		}
+	}
+	return append(dst, "}\n"...)
 }
 
 // appendOwner appends whose call it was, as far as that was recorded.

@@ -79,6 +79,23 @@ func TestOwner(t *testing.T) {
 	}
 }
 
+// TestContainer: the line of a cgroup says which container it is.
+func TestContainer(t *testing.T) {
+	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) string {
+		return "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f"
+	})
+	e := recordOf(t, p, 0, func(*layout.Slot, []byte) {})
+	e.Owner.Cgroup = 7
+	out, err := printer.AppendCall(nil, &calls.Call{Entry: e, End: calls.Whole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, out)
+	if want := `","container":"81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f","pod":"068e8fa0-9213-11e7-a01f-507b9d4141fa","runtime":"cri-o"}` + "\n"; !strings.Contains(string(out), want) {
+		t.Errorf("%s", out)
+	}
+}
+
 // TestManyCgroups: the memory for cgroups is bounded. One that was forgotten is written again.
 func TestManyCgroups(t *testing.T) {
 	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) string { return "/" })

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/protomsg"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/layout"
@@ -81,6 +82,10 @@ func (p *Printer) describe(at place) {
 	}
 	if path := p.run.Cgroup(at.cgroup); path != "" {
 		add("process.linux.cgroup", path)
+		in := container.Of(path)
+		add("container.id", in.Container)
+		add("container.runtime", in.Runtime)
+		add("k8s.pod.uid", in.Pod)
 	}
 }
 
