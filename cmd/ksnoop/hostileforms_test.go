@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -60,7 +61,8 @@ func takenFile(t *testing.T, name string) *formattest.Recording {
 	return formattest.Take(t, data)
 }
 
-// A hostileForm is a way to replay a recording, and what its output is held to.
+// A hostileForm is a way to replay a recording or, with "diff" before all options, to compare it with another
+// one, and what its output is held to.
 type hostileForm struct {
 	args  []string
 	check func(t *testing.T, out string)
@@ -85,6 +87,7 @@ func hostileForms(t testing.TB) []hostileForm {
 		{[]string{"--format", "folded"}, foldedLines}, {[]string{"--format", "folded", "--weight", "time"}, foldedLines}, {[]string{"--format", "folded", "--weight", "errors"}, foldedLines},
 		{[]string{"--format", "perfetto"}, func(t *testing.T, out string) { safe(t, formattest.Texts(formattest.ReadTrace(t, []byte(out)))) }},
 		{[]string{"--format", "pprof"}, safeProfile},
+		{[]string{"diff", recordedCalls}, text}, {[]string{"diff", recordedSessions, "--exact"}, text}, {[]string{"diff", "--format", "json", recordedCalls}, jsonLines},
 	}
 }
 
@@ -124,6 +127,17 @@ func safeProfile(t *testing.T, out string) {
 	}
 	for _, s := range p.Sample {
 		safe(t, fmt.Sprint(s.Label))
+	}
+}
+
+// jsonLines holds a text to lines of JSON, which schema.json does not describe.
+func jsonLines(t *testing.T, out string) {
+	t.Helper()
+	safe(t, out)
+	for line := range strings.Lines(out) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("%.2000q is no JSON", line)
+		}
 	}
 }
 
@@ -203,6 +217,10 @@ func allocated() uint64 {
 func replayHostile(t *testing.T, i int, file string, f *hostileForm) (cost hostileCost, printed bool) {
 	t.Helper()
 	args := slices.Concat([]string{"replay", file}, f.args)
+	diff := len(f.args) > 0 && f.args[0] == "diff"
+	if diff {
+		args = slices.Concat([]string{"diff", file}, f.args[1:])
+	}
 	failed := t.Failed()
 	defer func() {
 		if p := recover(); p != nil {
@@ -227,7 +245,7 @@ func replayHostile(t *testing.T, i int, file string, f *hostileForm) (cost hosti
 	if status < 0 || status > exitUsage {
 		t.Errorf("status %d", status)
 	}
-	if status != 0 && stderr == "" {
+	if status != 0 && stderr == "" && !(diff && status == exitDiffers) {
 		t.Error("nothing says what is wrong")
 	}
 	safe(t, stderr)

@@ -30,10 +30,9 @@ predicates that must hold:
     ksnoop trace 'ip_send_skb(skb->len == 84, skb)'
     ksnoop trace 'vfs_read(file->f_flags, return < 0)' -- cat /
 
-Sessions show where in the kernel something failed, as retsnoop does. A call of
-an entry function (-e) opens one on its thread. Calls of allowed functions (-a)
-are recorded in it. If the entry function fails, the stack of the failure is
-printed, each call with its result. SPECs beside -e add values to calls:
+Sessions show where something failed, as retsnoop does. A call of an entry
+function (-e) opens one on its thread. Calls of allowed functions (-a) are in it.
+If it fails, its stack is printed with results. SPECs beside -e add values:
 
     ksnoop -e '*sys_bpf' -a '*map_alloc*' -a map_create
     ksnoop -e '*sys_bpf' -a ':kernel/bpf/*.c' 'array_map_alloc_check(attr->max_entries)'
@@ -48,7 +47,7 @@ printed, each call with its result. SPECs beside -e add values to calls:
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c, flagError(err))} })
 	trace := newTraceCommand(status)
-	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
+	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newDiffCommand(status), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
 	root.AddCommand(newCompletionCommand(), newLineCommand(func() *cobra.Command { return newRootCommand(new(int)) }))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newTopics()...)

@@ -14,6 +14,7 @@ import (
 // Exit statuses besides 0 and that of a traced command.
 const (
 	exitFailed    = 1                       // something went wrong at run time
+	exitDiffers   = 1                       // of diff, as of diff(1): two recordings differ
 	exitUsage     = 2                       // wrong usage, or a SPEC that makes no sense
 	exitUnmet     = 3                       // --expect was not met
 	exitInterrupt = 128 + int(unix.SIGINT)  // see endOnInterrupt
@@ -27,10 +28,15 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// A troubleError is why diff could not compare two recordings, whatever else it is: 1 is the status of a difference.
+type troubleError struct{ error }
+
+func (e troubleError) Unwrap() error { return e.error }
+
 func statusOf(err error) int {
 	var usage usageError
 	var spec *expr.ErrorList
-	if errors.As(err, &usage) || errors.As(err, &spec) {
+	if errors.As(err, &usage) || errors.As(err, &spec) || errors.As(err, new(troubleError)) {
 		return exitUsage
 	}
 	if errors.As(err, new(unmetError)) {

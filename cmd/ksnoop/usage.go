@@ -41,6 +41,12 @@ var flagGroups = map[string][]flagGroup{
 		{"What to show", "lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer args args-width no-stack full-stacks"},
 	},
+	"diff": {
+		{"What is compared", "entry nth ignore exact"},
+		{"Which calls", "pid comm since until grep tid uid cgroup not-pid not-comm"},
+		{"Sessions", "only-errors except-errors longer"},
+		{"Output", "brief format"},
+	},
 	"report": {
 		{"Which calls", "pid comm count since until grep tid uid cgroup not-pid not-comm"},
 		{"Sessions", "only-errors except-errors longer"},

@@ -70,7 +70,7 @@ func (c Command) DryRun() string {
 	switch first, _, _ := strings.Cut(m[1], " "); first {
 	case "info", "doctor", "schema":
 		return "ksnoop " + m[1]
-	case "replay", "print", "sym", "help", "report", "view", "completion":
+	case "replay", "print", "sym", "help", "report", "view", "diff", "completion":
 		return ""
 	}
 	return "ksnoop trace --dry-run " + m[1]

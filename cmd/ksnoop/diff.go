@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ksnoop/ksnoop/internal/diff"
+	"github.com/ksnoop/ksnoop/internal/summary"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+func newDiffCommand(status *int) *cobra.Command {
+	var f diffFlags
+	c := &cobra.Command{
+		Use:   "diff GOOD [BAD] [SPEC ...]",
+		Short: "Compare two recordings call by call, and show where they part",
+		Long: strings.TrimSpace(`
+diff compares two recordings: which calls were made, with which values and results.
+It names the first difference in the order of execution, and lists all of them, each
+with the calls around it. Lines that only GOOD has begin with -, those that only BAD
+has with +.
+
+Of one recording, a call that failed is compared with one of the same function that
+succeeded: sessions recorded with -S, or calls.
+
+What differs between any two runs is not compared: addresses, times, and numbers of
+processes and CPUs. --ignore names more: a VALUE, FUNC(VALUE), or FUNC() for calls
+with all that they call. The result of a call is its value "return".
+
+The exit status is 0 if nothing differs, 1 if something does, 2 if there was trouble.`),
+		Example: "  ksnoop trace -e __sys_bpf -a ':kernel/bpf/*.c' -T -S --record good.ks -- ./good\n" +
+			"  ksnoop diff good.ks bad.ks\n  ksnoop diff --brief --ignore 'get_random_u32(return)' --ignore 'kfree()' good.ks bad.ks\n" +
+			"  ksnoop diff --entry do_sys_openat2 --nth 2 open.ks",
+		RunE: func(c *cobra.Command, args []string) error {
+			f.replay.all = c.Flags()
+			differs, err := f.run(args, c.OutOrStdout(), c.ErrOrStderr())
+			if err != nil && statusOf(err) != exitPipe {
+				return troubleError{err}
+			}
+			if differs {
+				*status = exitDiffers
+			}
+			return err
+		},
+		ValidArgsFunction: completeReplay,
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.entry, "entry", "", "compare calls of functions that match this `GLOB` only, and what they call")
+	flags.IntVar(&f.nth, "nth", 0, "compare the `N`th call of each recording only; of one recording, the Nth that failed")
+	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not compare what this `GLOB` names: a VALUE, FUNC(VALUE) or FUNC() (repeatable)")
+	flags.BoolVar(&f.exact, "exact", false, "compare addresses, times and numbers of processes, too")
+	flags.BoolVar(&f.brief, "brief", false, "print the first difference only")
+	flags.StringVar(&f.format, "format", "text", "print in this `FORMAT`: text or json")
+	f.replay.ask.add(flags)
+	f.replay.addLooks()
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder)) // there is none yet
+	return c
+}
+
+// diffFlags are the options of "ksnoop diff".
+type diffFlags struct {
+	entry        string
+	nth          int
+	ignore       []string
+	exact, brief bool
+	format       string
+	replay       replayFlags // how recordings are read
+}
+
+// run compares what arguments name, and reports whether it differs.
+func (f *diffFlags) run(args []string, stdout, stderr io.Writer) (differs bool, err error) {
+	n := recordings(args)
+	if err := errors.Join(f.check(args, n), checkRecordings("diff", args, n), checkEmpty(f.replay.all)); err != nil {
+		return false, err
+	}
+	ask, err := f.replay.ask.understand(args[n:])
+	if err != nil {
+		return false, err
+	}
+	names := diff.NewNames()
+	var runs []*diff.Run
+	var trouble []error // after which there is something to compare
+	for _, name := range args[:n] {
+		run, err := f.collect(name, ask, names, stderr)
+		if run == nil {
+			return false, err
+		}
+		runs, trouble = append(runs, run), append(trouble, err)
+	}
+	good, bad, err := f.choose(runs)
+	if err != nil {
+		return false, err
+	}
+	result := diff.Compare(good, bad)
+	differs = len(result.Differences) > 0
+	if err := f.print(result, stdout); err != nil {
+		return false, err
+	}
+	return differs, errors.Join(trouble...)
+}
+
+// check refuses arguments that make no sense together. The first n are names of recordings.
+func (f *diffFlags) check(args []string, n int) error {
+	switch {
+	case n > 2:
+		return usagef("diff compares two recordings, and these are %d", n)
+	case n > 0 && args[0] == "-":
+		return usagef("diff reads files: give the name of a recording in place of -")
+	case f.format != "text" && f.format != "json":
+		return usagef("--format %s: there are text and json", f.format)
+	case f.format == "json" && f.brief:
+		return usagef("--brief does not go with --format json: take its first line with \"function\"")
+	case f.nth < 0 || f.nth == 0 && f.replay.all.Changed("nth"):
+		return usagef("--nth counts from 1")
+	}
+	return nil
+}
+
+// collect reads a recording. If it ends early, there is a run and an error.
+func (f *diffFlags) collect(name string, ask *asking, names *diff.Names, stderr io.Writer) (*diff.Run, error) {
+	replay := f.replay
+	var collector *diff.Collector
+	replay.output.format.format = &format{name: "diff", whole: true, open: func(p *picture, _ formatOptions) (eventPrinter, error) {
+		if collector == nil {
+			collector = diff.NewCollector(p.run, name, names, diff.NewIgnore(f.ignore, f.exact), f.exact)
+		}
+		return collector, nil
+	}}
+	runs, done, err := replay.openAll([]string{name}, ask)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
+	s := &runs[0].shown
+	if len(summary.Of(s.plan()).List) > 0 {
+		return nil, usagef("%s: diff compares calls, and these SPECs add them up", name)
+	}
+	view, err := replay.view(s, &printout{Writer: io.Discard})
+	if err != nil {
+		return nil, ofRecording(name, err)
+	}
+	err = view.Write(io.Discard, s.records(), nil)
+	full := errors.Is(err, diff.ErrFull)
+	if err = errors.Join(err, view.End(io.Discard, s.losses(), err)); err != nil {
+		err = ofRecording(name, unfinished(s.last, err))
+	}
+	if full {
+		return nil, err
+	}
+	run := collector.Run()
+	return run, errors.Join(err, f.report(name, s, view.Tally(), run, stderr))
+}
+
+// report says what is missing in a recording.
+func (f *diffFlags) report(name string, s *shown, t interface{ Report(io.Writer, bool) error }, run *diff.Run, stderr io.Writer) error {
+	var notes bytes.Buffer
+	err := t.Report(&notes, false)
+	if a := s.answered(); a != nil {
+		sayNotes(&notes, a)
+		err = errors.Join(err, sayCounts(&notes, a.Counts()))
+	}
+	s.sayMore(&notes)
+	if run.Holes > 0 {
+		fmt.Fprintf(&notes, "ksnoop: calls are missing at %d places: what differs there may be no difference\n", run.Holes)
+	}
+	if run.Sessions && !run.Traced && run.Calls > 0 {
+		notes.WriteString("ksnoop: these sessions have the calls of one stack only: record with -T to compare all\n")
+	}
+	if notes.Len() > 0 {
+		fmt.Fprintf(stderr, "ksnoop: %s:\n%s", terminal.Name(name), notes.String())
+	}
+	return err
+}
+
+// choose returns what is compared of runs.
+func (f *diffFlags) choose(runs []*diff.Run) (good, bad *diff.Run, err error) {
+	entry := f.entry
+	if entry == "" {
+		entry = "*"
+	}
+	if len(runs) == 1 {
+		good, bad, err = runs[0].Halves(entry, max(f.nth, 1))
+		if err != nil && runs[0].Sessions {
+			err = fmt.Errorf("%w; sessions that succeed are recorded with -S", err)
+		}
+		return good, bad, err
+	}
+	good, bad = runs[0], runs[1]
+	if good.Sessions != bad.Sessions {
+		return nil, nil, usagef("one of %s and %s has sessions and the other one calls", good.Name, bad.Name)
+	}
+	if good.Sessions && good.Traced != bad.Traced && good.Calls > 0 && bad.Calls > 0 {
+		return nil, nil, usagef("one of %s and %s was recorded with -T and has all calls of its sessions, the other one was not", good.Name, bad.Name)
+	}
+	if f.nth > 0 {
+		good, err = good.Nth(entry, f.nth)
+		var err2 error
+		bad, err2 = bad.Nth(entry, f.nth)
+		return good, bad, errors.Join(err, err2)
+	}
+	if f.entry != "" {
+		good, bad = good.Only(entry), bad.Only(entry)
+		if good.Calls+bad.Calls == 0 {
+			return nil, nil, fmt.Errorf("neither recording has calls of %s", f.entry)
+		}
+	}
+	return good, bad, nil
+}
+
+// print prints what was found.
+func (f *diffFlags) print(r *diff.Result, stdout io.Writer) error {
+	if f.format == "json" {
+		return r.WriteJSON(stdout)
+	}
+	if _, err := stdout.Write(r.AppendFirst(nil)); err != nil || f.brief {
+		return err
+	}
+	return r.WriteText(stdout)
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/formattest"
+)
+
+// A recordedCall is a call of t_open(flags, return).
+type recordedCall struct {
+	time, flags, result uint64
+}
+
+// recordedOpens writes a recording of calls.
+func recordedOpens(t *testing.T, name string, calls ...recordedCall) string {
+	t.Helper()
+	k := formattest.New(t, "t_")
+	k.Calls("t_open(flags, return)", "t_read(count, return)")
+	var raw [][]byte
+	for _, c := range calls {
+		for i, kind := range []bpf.Kind{bpf.KindEntry, bpf.KindReturn} {
+			e := bpf.Event{Time: c.time + 10*uint64(i), PID: 7, TID: 7, Kind: kind, Comm: formattest.Comm("cat")}
+			raw = append(raw, k.Raw(formattest.Record{Func: "open", Event: e, Words: []uint64{[]uint64{c.flags, c.result}[i]}}))
+		}
+	}
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, k.Recording(nil, raw...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestDiff: statuses are those of diff(1), and times are not compared.
+func TestDiff(t *testing.T) {
+	failed := formattest.Errno(2)
+	good := recordedOpens(t, "good.ks", recordedCall{100, 0, 3}, recordedCall{200, 1, 4})
+	later := recordedOpens(t, "later.ks", recordedCall{5100, 0, 3}, recordedCall{5300, 1, 4})
+	bad := recordedOpens(t, "bad.ks", recordedCall{100, 0, 3}, recordedCall{200, 2, failed})
+	for _, c := range []struct {
+		name   string
+		args   []string
+		status int
+		out    string
+	}{
+		{"the same file", []string{good, good}, 0, ""},
+		{"other times", []string{good, later}, 0, ""},
+		{"other times, exactly", []string{"--exact", good, later}, 0, ""},
+		{"real ones", []string{recordedSessions, recordedSessions}, 0, ""},
+		{"different", []string{good, bad}, 1, `first difference: t_open(flags) is 1 in GOOD, 2 in BAD
+first in what was done: t_open returned 4 in GOOD, -ENOENT in BAD
+
+--- GOOD
++++ BAD
+@@ cat 7/7, cat 7/7 @@
+  ... 1 alike
+  t_open
+-   › flags = 1
++   › flags = 2
+- t_open = 4
++ t_open = -ENOENT
+`},
+		{"brief", []string{"--brief", "--ignore", "flags", good, bad}, 1, "first difference: t_open returned 4 in GOOD, -ENOENT in BAD\n"},
+		{"a value", []string{"--brief", "--ignore", "t_*(return)", good, bad}, 1, "first difference: t_open(flags) is 1 in GOOD, 2 in BAD\n"},
+		{"nothing of it", []string{"--ignore", "flags", "--ignore", "return", good, bad}, 0, ""},
+		{"calls", []string{"--ignore", "t_open()", good, bad}, 0, ""},
+		{"a SPEC", []string{good, bad, "t_open(flags < 1, return)"}, 0, ""},
+		{"a filter", []string{"--until", "+50ns", good, bad}, 0, ""},
+		{"the first", []string{"--nth", "1", good, bad}, 0, ""},
+		{"the second", []string{"--nth", "2", "--entry", "t_*", "--brief", "--ignore", "flags", good, bad}, 1, "first difference: t_open returned 4 in GOOD, -ENOENT in BAD\n"},
+		{"halves", []string{"--ignore", "flags", bad}, 1, `first difference: t_open returned 3 in good, -ENOENT in bad
+
+--- good: t_open at 0.000000100
++++ bad: t_open at 0.000000200
+@@ cat 7/7, cat 7/7 @@
+- t_open = 3
++ t_open = -ENOENT
+`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			stdout, stderr, status := ran(append([]string{"diff"}, c.args...)...)
+			got := strings.NewReplacer(good, "GOOD", bad, "BAD").Replace(stdout)
+			if diff := cmp.Diff(c.out, got); diff != "" || status != c.status || stderr != "" {
+				t.Errorf("status %d, want %d, %q\n%s", status, c.status, stderr, diff)
+			}
+		})
+	}
+	stdout, _, status := ran("diff", "--format", "json", good, bad)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	var last struct {
+		Kind        string
+		Differences int
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Kind != "end" || last.Differences != len(lines)-2 || last.Differences != 2 || status != 1 {
+		t.Errorf("status %d, %v:\n%s", status, err, stdout)
+	}
+}
+
+// TestDiffTrouble: what keeps recordings from being compared is told, with status 2.
+func TestDiffTrouble(t *testing.T) {
+	good := recordedOpens(t, "good.ks", recordedCall{100, 0, 3})
+	whole, err := os.ReadFile(threeReads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.ks")
+	if err := os.WriteFile(cut, whole[:len(whole)-600], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "diff takes a FILE"},
+		{[]string{"-"}, "diff reads files"},
+		{[]string{"none.ks"}, "none.ks: no such file"},
+		{[]string{t.TempDir()}, "is a directory"},
+		{[]string{good, good, good}, "these are 3"},
+		{[]string{good, "none.ks"}, "none.ks: no such file"},
+		{[]string{good}, "0 calls that failed, of 1"},
+		{[]string{recordedSessions}, "sessions that succeed are recorded with -S"},
+		{[]string{good, recordedSessions}, "has sessions and the other one calls"},
+		{[]string{"--nth", "3", good, good}, "good.ks has 1 calls of *"},
+		{[]string{"--nth", "0", good, good}, "--nth counts from 1"},
+		{[]string{"--entry", "nope", good, good}, "neither recording has calls of nope"},
+		{[]string{"--format", "pprof", good, good}, "there are text and json"},
+		{[]string{"--format", "json", "--brief", good, good}, "--brief does not go"},
+		{[]string{good, good, "t_open(nope)"}, "nope"},
+		{[]string{good, good, "t_open(count())"}, "add them up"},
+		{[]string{"-x", "ENOENT", good, good}, "are about sessions"},
+		{[]string{threeReads, cut}, "cut.ks: "},
+	} {
+		_, stderr, status := ran(append([]string{"diff"}, c.args...)...)
+		if status != exitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: status %d, %s", c.args, status, stderr)
+		}
+	}
+	// Of what was cut off, what is there is compared.
+	if stdout, _, _ := ran("diff", threeReads, cut); !strings.HasPrefix(stdout, "first difference: vfs_read is called in "+threeReads+" only\n") {
+		t.Error(stdout)
+	}
+}
+
+// TestDiffCompletion: names of recordings and formats are completed.
+func TestDiffCompletion(t *testing.T) {
+	for line, want := range map[string]string{"diff --format ": "text\njson\n", "diff " + threeReads + " vfs_r": "vfs_read"} {
+		args := append([]string{"__complete"}, strings.Split(line, " ")...)
+		if stdout, _, _ := ran(args...); !strings.Contains(stdout, want) {
+			t.Errorf("%s: %q", line, stdout)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diff
+
+import (
+	"slices"
+	"strings"
+)
+
+// way notes the way of a call: that of path(), else its branches, oldest first.
+func (r *reader) way(c *Call, path, branches []byte) {
+	if path != nil {
+		for d := range elements(member(path, "decisions")) {
+			c.Way = append(c.Way, r.decision(d))
+		}
+		if from := member(path, "missing_from"); from != nil { // what follows is not the next
+			c.Way = c.Way[:min(uint64(len(c.Way)), number(from))]
+		}
+		return
+	}
+	for b := range elements(branches) {
+		c.Way = append(c.Way, r.branch(b))
+	}
+	slices.Reverse(c.Way)
+	c.cut = len(c.Way) > 0
+}
+
+// decision returns a conditional jump.
+func (r *reader) decision(raw []byte) (s Step) {
+	var operands []string
+	compare, jump := "", ""
+	for k, v := range members(raw) {
+		switch string(k) {
+		case "at":
+			s.Place = text(v)
+		case "compare":
+			compare = text(v)
+		case "jump":
+			jump = text(v)
+		case "to":
+			s.to = text(v)
+		case "operands":
+			for o := range elements(v) {
+				value := "?"
+				if m := member(o, "value"); m != nil {
+					value = text(m)
+				}
+				operands = append(operands, text(member(o, "name"))+" = "+value)
+			}
+		}
+	}
+	if s.Place += " " + compare; compare == "" {
+		s.Place = strings.TrimSpace(s.Place)
+	}
+	way := " not taken"
+	if s.to != "" {
+		way = " to " + s.to
+	}
+	s.how = strings.Join(append(operands, jump+way), ", ")
+	return r.kept(s)
+}
+
+// branch returns a branch that the CPU recorded.
+func (r *reader) branch(raw []byte) (s Step) {
+	s.Place, s.to = place(member(raw, "from")), place(member(raw, "to"))
+	s.how = "to " + s.to
+	return r.kept(s)
+}
+
+func (r *reader) kept(s Step) Step {
+	r.memory += valueMemory + len(s.Place) + len(s.how)
+	return Step{Place: r.names.share(s.Place), how: r.names.share(s.how), to: r.names.share(s.to)}
+}
+
+// place returns the text of a place in code.
+func place(frame []byte) string {
+	symbol := member(frame, "symbol")
+	if symbol == nil {
+		return text(member(frame, "addr"))
+	}
+	return text(symbol) + "+" + string(member(frame, "offset"))
+}
