@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/diff"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -58,6 +59,7 @@ The exit status is 0 if nothing differs, 1 if something does, 2 if there was tro
 	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not compare what this `GLOB` names: a VALUE, FUNC(VALUE) or FUNC() (repeatable)")
 	flags.BoolVar(&f.exact, "exact", false, "compare addresses, times and numbers of processes, too")
 	flags.BoolVar(&f.brief, "brief", false, "print the first difference only")
+	flags.StringVarP(&f.vmlinux, "vmlinux", "k", "", "`FILE` with the debug info of the kernel of both recordings: jumps of path() and branches then have source lines")
 	flags.StringVar(&f.format, "format", "text", "print in this `FORMAT`: text or json")
 	f.replay.ask.add(flags)
 	f.replay.addLooks()
@@ -72,6 +74,7 @@ type diffFlags struct {
 	ignore       []string
 	exact, brief bool
 	format       string
+	vmlinux      string
 	replay       replayFlags // how recordings are read
 }
 
@@ -101,6 +104,9 @@ func (f *diffFlags) run(args []string, stdout, stderr io.Writer) (differs bool, 
 	}
 	result := diff.Compare(good, bad)
 	differs = len(result.Differences) > 0
+	if err := f.locate(result); err != nil {
+		return false, err
+	}
 	if err := f.print(result, stdout); err != nil {
 		return false, err
 	}
@@ -213,6 +219,30 @@ func (f *diffFlags) choose(runs []*diff.Run) (good, bad *diff.Run, err error) {
 		}
 	}
 	return good, bad, nil
+}
+
+// locate finds the source lines of jumps, if there is a file to find them in.
+func (f *diffFlags) locate(r *diff.Result) error {
+	if f.vmlinux == "" {
+		return nil
+	}
+	info, err := debuginfo.Open(f.vmlinux, debuginfo.Options{Relative: true})
+	if err != nil {
+		return err
+	}
+	r.Locate(func(symbol string, offset uint64) string {
+		of, ok := info.SymbolNamed(symbol)
+		frames := info.Lookup(nil, of.Addr+offset)
+		if !ok || len(frames) == 0 {
+			return ""
+		}
+		own := frames[len(frames)-1] // whatever is inlined there
+		if own.Line == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s:%d", own.File, own.Line)
+	})
+	return errors.Join(info.Err(), info.Close())
 }
 
 // print prints what was found.

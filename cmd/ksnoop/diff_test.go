@@ -135,6 +135,7 @@ func TestDiffTrouble(t *testing.T) {
 		{[]string{"--format", "json", "--brief", good, good}, "--brief does not go"},
 		{[]string{good, good, "t_open(nope)"}, "nope"},
 		{[]string{good, good, "t_open(count())"}, "add them up"},
+		{[]string{"--vmlinux", "none", good, good}, "open debug info none: "},
 		{[]string{"-x", "ENOENT", good, good}, "are about sessions"},
 		{[]string{threeReads, cut}, "cut.ks: "},
 	} {

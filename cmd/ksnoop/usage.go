@@ -45,7 +45,7 @@ var flagGroups = map[string][]flagGroup{
 		{"What is compared", "entry nth ignore exact"},
 		{"Which calls", "pid comm since until grep tid uid cgroup not-pid not-comm"},
 		{"Sessions", "only-errors except-errors longer"},
-		{"Output", "brief format"},
+		{"Output", "brief format vmlinux"},
 	},
 	"report": {
 		{"Which calls", "pid comm count since until grep tid uid cgroup not-pid not-comm"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/show"
 )
@@ -260,4 +262,79 @@ func FuzzCompare(f *testing.F) {
 			}
 		}
 	})
+}
+
+// longSession is a session of n calls, three deep, with their arguments; the call at odd has another result.
+func longSession(k *formattest.Trace, n, odd int) *session.Session {
+	open, read, alloc := k.Probe("open"), k.Probe("read"), k.Probe("alloc")
+	s := &session.Session{PID: 7, TID: 8, Comm: "cat", Start: 1000, End: 1000 + 10*uint64(n), Func: open}
+	args := func(f *plan.Probe) (v session.Values) {
+		for i := range f.Args {
+			v.Args = append(v.Args, session.Arg{Param: f.Args[i].Param, Value: []byte{1, 0, 0, 0, 0, 0, 0, 0}})
+		}
+		return v
+	}
+	step := func(kind session.StepKind, depth int, f *plan.Probe, result int) {
+		s.Trace = append(s.Trace, session.Step{Kind: kind, Depth: depth, Func: f, Time: s.Start + 10*uint64(len(s.Trace)), Duration: 10, Result: uint64(result), Values: args(f)})
+	}
+	step(session.StepEntry, 0, open, 0)
+	for i := 1; i < n; i += 2 {
+		step(session.StepEntry, 1, read, 0)
+		result := i % 7
+		if i == odd {
+			result = 8
+		}
+		step(session.StepLeaf, 2, alloc, i)
+		step(session.StepExit, 1, read, result)
+	}
+	step(session.StepExit, 0, open, 0)
+	return s
+}
+
+// TestLongSessions: two sessions of 10,000 calls take less than a second.
+func TestLongSessions(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(true, "t_open", "t_read", "t_alloc")
+	good, bad := longSession(k, 10_001, 0), longSession(k, 10_001, 7_001)
+	start := time.Now()
+	names := NewNames()
+	var runs [2]*Run
+	for i, s := range [...]*session.Session{good, bad} {
+		c := NewCollector(k.Run, "a.ks", names, NewIgnore(nil, false), false)
+		if _, err := c.AppendSession(nil, s); err != nil {
+			t.Fatal(err)
+		}
+		runs[i] = c.Run()
+	}
+	r := Compare(runs[0], runs[1])
+	took := time.Since(start)
+	t.Logf("%d and %d calls: %v", runs[0].Calls, runs[1].Calls, took)
+	if took > 10*time.Second { // on a busy machine
+		t.Errorf("it took %v", took)
+	}
+	if len(r.Differences) != 1 || r.Differences[0].Func() != "t_read" || runs[0].Calls != 10_001 {
+		t.Errorf("%d differences, %d calls", len(r.Differences), runs[0].Calls)
+	}
+}
+
+// TestMissingEntry: a call whose caller's entry was lost belongs to the one around it.
+func TestMissingEntry(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open", "t_read", "t_alloc")
+	open, read, alloc := k.Probe("open"), k.Probe("read"), k.Probe("alloc")
+	s := &session.Session{PID: 7, TID: 8, Comm: "cat", Start: 1000, End: 2000, Func: open, Trace: []session.Step{
+		{Kind: session.StepEntry, Func: open, Time: 1000},
+		{Kind: session.StepLost},
+		{Kind: session.StepEntry, Depth: 2, Func: alloc, Time: 1200},
+		{Kind: session.StepLeaf, Depth: 3, Func: read, Time: 1300, Duration: 50},
+		{Kind: session.StepExit, Depth: 2, Func: alloc, Time: 1400, Duration: 200},
+		{Kind: session.StepLeaf, Depth: 2, Func: alloc, Time: 1500, Duration: 50},
+		{Kind: session.StepExit, Depth: 1, Func: read, Time: 1600, Duration: 500},
+		{Kind: session.StepExit, Func: open, Time: 2000, Duration: 1000},
+	}}
+	var text strings.Builder
+	written(&text, collected(t, k.Run, nil, s).threads[0].Calls, 0)
+	if diff := cmp.Diff("t_open = 0\n  t_alloc = NULL\n    t_read = 0\n  t_alloc = NULL\n  t_read = 0\n", text.String()); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -5,6 +5,7 @@ package diff
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -334,5 +335,23 @@ func TestPick(t *testing.T) {
 	}
 	if _, err := run.Nth("open", 3); err == nil || err.Error() != "a.ks has 2 calls of open" {
 		t.Error(err)
+	}
+}
+
+// TestLocate: places are offsets in the function itself, in a part of it or, of branches, in any one.
+func TestLocate(t *testing.T) {
+	for place, want := range map[string]string{"+0x2d cmp a": "f+45", ".cold+0x10 test": "f.cold+16", "g+5": "g+5", "0xffffffff81000000": ""} {
+		r := compared("\n\tf = 1\n\t\tat "+place+": not taken", "\n\tf = 1\n\t\tat "+place+": to +0x3")
+		r.Locate(func(symbol string, offset uint64) string { return fmt.Sprintf("%s+%d", symbol, offset) })
+		if d := r.Differences[0]; d.Source != want {
+			t.Errorf("%s: %q, want %q", place, d.Source, want)
+		}
+		shown := place
+		if want != "" {
+			shown = want + ", " + place
+		}
+		if text := string(r.AppendFirst(nil)); text != "first difference: f, "+shown+": not taken in good.ks, to +0x3 in bad.ks\n" {
+			t.Error(text)
+		}
 	}
 }

@@ -53,6 +53,10 @@ func (p *printer) difference(d *Difference) {
 		p.text = append(p.text, ',')
 		p.member("name", d.Name)
 	}
+	if d.Source != "" {
+		p.text = append(p.text, ',')
+		p.member("source", d.Source)
+	}
 	for i, side := range sides {
 		p.text = append(append(append(p.text, `,"`...), side...), `":`...)
 		if d.Texts[i] == "" {

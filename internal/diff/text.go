@@ -55,7 +55,7 @@ func (r *Result) appendDifference(dst []byte, d *Difference) []byte {
 	case KindResult:
 		dst = fmt.Appendf(dst, "%s returned %s in %s, %s in %s\n", fn, texts[0], good, texts[1], bad)
 	case KindWay:
-		dst = fmt.Appendf(dst, "%s, %s: %s in %s, %s in %s\n", fn, terminal.Name(d.Name), texts[0], good, texts[1], bad)
+		dst = fmt.Appendf(dst, "%s, %s: %s in %s, %s in %s\n", fn, terminal.Name(d.place()), texts[0], good, texts[1], bad)
 	default:
 		dst = fmt.Appendf(dst, "%s(%s) is %s in %s, %s in %s\n", fn, terminal.Name(d.Name), texts[0], good, texts[1], bad)
 	}
@@ -70,6 +70,14 @@ func (r *Result) appendDifference(dst []byte, d *Difference) []byte {
 		dst = append(dst, '\n')
 	}
 	return dst
+}
+
+// place is the name of a value, or where ways part.
+func (d *Difference) place() string {
+	if d.Source == "" {
+		return d.Name
+	}
+	return d.Source + ", " + d.Name
 }
 
 // WriteText writes all differences, with the calls around them: lines that only the good run has begin with -, those of
@@ -223,7 +231,7 @@ func (p *printer) values(n *Node, depth int) {
 				continue
 			}
 			p.line(mark, depth)
-			p.text = terminal.AppendName(append(p.text, "› "...), d.Name)
+			p.text = terminal.AppendName(append(p.text, "› "...), d.place())
 			p.text = append(terminal.AppendName(append(p.text, separator...), d.Texts[side]), '\n')
 		}
 	}

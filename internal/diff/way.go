@@ -4,6 +4,7 @@ package diff
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -79,4 +80,22 @@ func place(frame []byte) string {
 		return text(member(frame, "addr"))
 	}
 	return text(symbol) + "+" + string(member(frame, "offset"))
+}
+
+// Locate fills in the source lines of the places where ways part. line returns that of an offset in a symbol, as
+// file:line; "" if it is not known.
+func (r *Result) Locate(line func(symbol string, offset uint64) string) {
+	for _, d := range r.Differences {
+		if d.Kind != KindWay {
+			continue
+		}
+		at, _, _ := strings.Cut(d.Name, " ")
+		symbol, offset, _ := strings.Cut(at, "+")
+		if symbol == "" || symbol[0] == '.' { // of the function itself, or of a part of it
+			symbol = d.Func() + symbol
+		}
+		if n, err := strconv.ParseUint(offset, 0, 64); err == nil {
+			d.Source = line(symbol, n)
+		}
+	}
 }
