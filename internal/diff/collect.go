@@ -159,7 +159,6 @@ func (c *Collector) call(fn string, time uint64) *Call {
 	if c.reader.memory += callMemory; c.reader.ignore.call(fn) {
 		return nil
 	}
-	c.run.Calls++
 	return &Call{Func: c.reader.names.share(fn), Time: time}
 }
 
@@ -173,6 +172,7 @@ func (c *Collector) addCall(t *thread, e *eventLine) {
 	call.Finished = e.kind != "entry"
 	c.reader.values(call, e.values, false)
 	c.reader.way(call, e.path, e.branches)
+	c.run.Calls++
 	t.Calls = append(t.Calls, call)
 }
 
@@ -297,10 +297,12 @@ func (c *Collector) place(t *thread, s *step, time uint64) *Call {
 		case c.out:
 			return nil
 		default:
+			c.run.Calls++
 			caller.Calls = append(caller.Calls, call)
 			return call
 		}
 	}
+	c.run.Calls++
 	t.Calls = append(t.Calls, call)
 	return call
 }

@@ -196,9 +196,10 @@ func (c *comparer) found(n *Node, d Difference) {
 	c.result.Differences = append(c.result.Differences, &d)
 }
 
-// values compares the values of two calls that were known at entry, or those known at return.
+// values compares the values of two calls that were known at entry, or those known at return. Of a call that has made no
+// others, all are known at once: one that the other run knows at entry counts as such.
 func (c *comparer) values(n *Node, atReturn bool) {
-	good, bad := known(n.good.Values, atReturn), known(n.bad.Values, atReturn)
+	good, bad := n.good.Values, n.bad.Values
 	at := map[string]int{} // in bad, from 1
 	for i, v := range bad {
 		at[v.Name] = i + 1
@@ -207,33 +208,24 @@ func (c *comparer) values(n *Node, atReturn bool) {
 		c.found(n, Difference{Kind: KindValue, Name: name, Texts: texts, AtEntry: !atReturn})
 	}
 	for i, v := range good {
-		other := ""
-		switch j := at[v.Name]; {
-		case i < len(bad) && bad[i].Name == v.Name: // as in most cases
-			other = bad[i].Text
-		case j > 0:
-			other = bad[j-1].Text
+		j := at[v.Name] - 1
+		if i < len(bad) && bad[i].Name == v.Name { // as in most cases
+			j = i
 		}
 		delete(at, v.Name)
-		if other != v.Text {
+		late, other := v.AtReturn, ""
+		if j >= 0 {
+			late, other = late && bad[j].AtReturn, bad[j].Text
+		}
+		if late == atReturn && other != v.Text {
 			differs(v.Name, [2]string{v.Text, other})
 		}
 	}
 	for i, v := range bad {
-		if at[v.Name] == i+1 {
+		if at[v.Name] == i+1 && v.AtReturn == atReturn {
 			differs(v.Name, [2]string{"", v.Text})
 		}
 	}
-}
-
-// known returns the values that were known at entry, or those known at return.
-func known(values []Value, atReturn bool) (of []Value) {
-	for _, v := range values {
-		if v.AtReturn == atReturn {
-			of = append(of, v)
-		}
-	}
-	return of
 }
 
 // way finds where the ways of two calls part, unless that is known.

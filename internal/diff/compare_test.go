@@ -195,6 +195,10 @@ first in what was done: open(size) is 5 in good.ks, 6 in bad.ks
 - read = 1
   ... 1 alike
 `},
+		// A call that made no others has all of its values at its return.
+		{"a leaf", "\n\topen = 3\n\t\t‹ flags = 1\n\t\t‹ x = 1", "\n\topen = 3\n\t\t› flags = 2\n\t\tread = 1\n\t\t‹ x = 1",
+			"first difference: open(flags) is 1 in good.ks, 2 in bad.ks\nfirst in what was done: open calls read in bad.ks only\n    in open\n",
+			"  open = 3\n-   › flags = 1\n+   › flags = 2\n+   read = 1\n"},
 		// One byte of a union is in many values.
 		{"many values", "\n\topen = 3" + strings.Repeat("\n\t\t› x = 1", 9), "\n\topen = 3" + strings.Repeat("\n\t\t› x = 2", 9),
 			"first difference: open(x) is 1 in good.ks, 2 in bad.ks\n",

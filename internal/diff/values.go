@@ -31,6 +31,7 @@ func (r *reader) ignores(fn, name string) bool {
 	if !known {
 		is = r.ignore.value(fn, name)
 		r.ignored[key] = is
+		r.memory += valueMemory + len(name)
 	}
 	return is
 }
