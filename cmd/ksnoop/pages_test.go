@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/pages"
 )
 
@@ -40,7 +41,7 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		var results []pages.Result
-		err := p.Run(false, pages.In(t.Context(), dir, env), func(r pages.Result) {
+		err := p.Run(false, pages.In(t.Context(), dir, env, livetest.Patience(pages.Patience)), func(r pages.Result) {
 			commands++
 			results = append(results, r)
 			if diff := r.Differs(); diff != "" && !*update {

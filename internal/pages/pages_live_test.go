@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/pages"
 )
 
@@ -70,7 +71,7 @@ func checkPage(t *testing.T, p *pages.Page) {
 	if err := os.Symlink(testdata, filepath.Join(dir, "testdata")); err != nil {
 		t.Fatal(err)
 	}
-	err = p.Run(true, pages.In(t.Context(), dir, os.Environ()), func(r pages.Result) {
+	err = p.Run(true, pages.In(t.Context(), dir, os.Environ(), livetest.Patience(pages.Patience)), func(r pages.Result) {
 		if diff := r.Differs(); diff != "" {
 			t.Errorf("%s:%d: %s\n%s\n`make docs` writes what it prints", p.Name, r.Block.Line, r.Command.Text, diff)
 		}
@@ -92,7 +93,7 @@ func checkLists(t *testing.T, p *pages.Page) {
 				continue
 			}
 			status := ""
-			printed, err := pages.In(t.Context(), t.TempDir(), os.Environ())(command + `; echo "status $?"`)
+			printed, err := pages.In(t.Context(), t.TempDir(), os.Environ(), livetest.Patience(pages.Patience))(command + `; echo "status $?"`)
 			if i := strings.LastIndex(printed, "status "); i >= 0 {
 				status = strings.TrimSpace(printed[i:])
 			}

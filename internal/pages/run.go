@@ -5,6 +5,7 @@ package pages
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -15,11 +16,11 @@ import (
 // show how commands fail.
 type Shell func(command string) (printed string, err error)
 
-// patience is many times what a command of a page takes.
-const patience = 2 * time.Minute
+// Patience is many times what a command of a page takes on a machine that does nothing else.
+const Patience = 2 * time.Minute
 
-// In is a shell in a folder of this machine.
-func In(ctx context.Context, dir string, env []string) Shell {
+// In is a shell in a folder of this machine. A command that takes longer than patience is killed, which is an error.
+func In(ctx context.Context, dir string, env []string, patience time.Duration) Shell {
 	return func(command string) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -44,7 +45,7 @@ func (p *Page) Run(guest bool, sh Shell, each func(Result)) error {
 		for _, c := range b.Commands {
 			printed, err := sh(c.Text)
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w; it has printed %q", c.Text, err, printed)
 			}
 			each(Result{b, c, printed})
 		}

@@ -91,7 +91,7 @@ func here(ctx context.Context, all []*pages.Page, each func(*pages.Page) func(pa
 		if err := os.CopyFS(filepath.Join(work, "testdata"), os.DirFS("testdata")); err != nil {
 			return err
 		}
-		if err := p.Run(false, pages.In(ctx, work, env), each(p)); err != nil {
+		if err := p.Run(false, pages.In(ctx, work, env, pages.Patience), each(p)); err != nil {
 			return err
 		}
 	}
