@@ -5,6 +5,7 @@ package otlp
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 )
 
 // A Kind says what a Frame has.
@@ -38,22 +39,35 @@ func (f *Frame) append(dst []byte) []byte {
 
 var errFrame = errors.New("no frame of OTLP")
 
-// Next returns the first frame of a stream, which shares its memory, and what follows.
+// largest is more than a frame has: a value and a stack are bounded.
+const largest = 64 << 20
+
+// Next returns the first frame of a stream, which shares its memory, and what follows. If the
+// stream ends within the frame, the error is io.ErrUnexpectedEOF.
 func Next(stream []byte) (f Frame, rest []byte, err error) {
 	if len(stream) == 0 {
-		return f, nil, errFrame
+		return f, nil, io.ErrUnexpectedEOF
 	}
 	f.Kind, rest = Kind(stream[0]), stream[1:]
+	if f.Kind > Metric {
+		return f, nil, errFrame
+	}
 	var size uint64
 	for _, v := range [...]*uint64{&f.Resource, &f.Count, &size} {
 		x, n := binary.Uvarint(rest)
-		if n <= 0 {
+		if n == 0 {
+			return f, nil, io.ErrUnexpectedEOF
+		}
+		if n < 0 {
 			return f, nil, errFrame
 		}
 		*v, rest = x, rest[n:]
 	}
-	if size > uint64(len(rest)) || f.Kind > Metric {
+	if size > largest {
 		return f, nil, errFrame
+	}
+	if size > uint64(len(rest)) {
+		return f, nil, io.ErrUnexpectedEOF
 	}
 	f.Body = rest[:size:size]
 	return f, rest[size:], nil

@@ -216,7 +216,7 @@ func TestValues(t *testing.T) {
 	values := session.Values{Event: &e, Args: []session.Arg{count, {Param: &fn.Params[2]}}}
 	x := &session.Session{PID: 7, TID: 7, Comm: "cat", Start: 100, End: 200, Func: k.Probe("open"), State: session.Exited,
 		Chain: session.Chain{Frames: []session.Frame{{Func: fn, Entry: 110, Duration: 20, Result: 5, Finished: true, Values: values}, {Func: fn, Entry: 120, Duration: 5, Values: values}}}}
-	const args = `count="9" quick="? (unreadable)"`
+	const args = `count=uint(9) quick="? (unreadable)"`
 	if diff := cmp.Diff([]string{"process 7 cat", "thread 7/7 cat",
 		`  110 { t_read call cpu=uint(0) state="the thread ended in here" ` + args + " quick=bool(true) exit(count)=uint(77) [t_read]",
 		"    120 { t_read call " + args + " quick=bool(true) [t_read > t_read]", `    125 } incomplete="its return was not seen"`, "  130 } return=int(5)",

@@ -3,6 +3,8 @@
 package typed
 
 import (
+	"encoding/binary"
+
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -87,6 +89,9 @@ func (v *Values) field(to Sink, f output.Field, e *event.Event) {
 func (v *Values) Call(to Sink, of *session.Values, returned bool) error {
 	for i := range of.Args {
 		a := &of.Args[i]
+		if v, ok := plain(a); ok && number(to, output.ArgName(a, i), a.Param.Type, v) {
+			continue
+		}
 		text, err := v.args.Append(v.text[:0], a)
 		if err != nil {
 			return err
@@ -116,6 +121,18 @@ func (v *Values) Result(to Sink, fn *plan.Probe, word uint64) {
 		v.text = append(v.text[:0], output.ResultText(fn, word)...)
 		to.Text("return", v.text)
 	}
+}
+
+// plain returns the value of an argument in register form, if it has one and points to nothing that is known.
+func plain(a *session.Arg) (v uint64, ok bool) {
+	size, signed, ok := expr.Number(a.Param.Type)
+	if !ok || a.Withheld || a.Target != nil || size < 1 || size > 8 || len(a.Value) < size {
+		return 0, false
+	}
+	var raw [8]byte
+	copy(raw[:], a.Value[:size])
+	v = binary.LittleEndian.Uint64(raw[:])
+	return extend(v, size, signed), true
 }
 
 // number hands out a value in register form if its type is a number, a bool or a pointer.
@@ -151,6 +168,11 @@ func register(fn *plan.Probe, v uint64) uint64 {
 	if fn.Class == layout.FailsInt32 {
 		signed = true
 	}
+	return extend(v, size, signed)
+}
+
+// extend returns the lowest bytes of a word in register form.
+func extend(v uint64, size int, signed bool) uint64 {
 	shift := 64 - 8*size
 	if signed {
 		return uint64(int64(v<<shift) >> shift)

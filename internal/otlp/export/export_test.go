@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +136,27 @@ func TestSent(t *testing.T) {
 	}
 	if _, err := e.Write([]byte("\x09")); err == nil {
 		t.Error("something that is no frame was taken")
+	}
+}
+
+// TestPieces: a stream may be cut anywhere.
+func TestPieces(t *testing.T) {
+	c := newCollector(t, (*httptest.Server).Start)
+	for size := 1; size < 40; size++ {
+		e := open(t, c.URL, Options{}, nil)
+		stream := frame(1, 1, 0, "resource")
+		for range 20 {
+			stream = append(stream, frame(2, 1, 1, "\x2a\x01a")...)
+		}
+		for part := range slices.Chunk(stream, size) {
+			write(t, e, part)
+		}
+		if counts := e.Close(); counts.sent[traces] != 20 {
+			t.Errorf("pieces of %d: %s", size, counts)
+		}
+	}
+	if c.items["/v1/traces"] != 39*20 {
+		t.Error(c.items)
 	}
 }
 

@@ -4,6 +4,8 @@ package export
 
 import (
 	"context"
+	"errors"
+	"io"
 	"maps"
 	"sync"
 	"time"
@@ -46,6 +48,7 @@ type Exporter struct {
 	room      sync.Cond // queued has become less, or all was given up
 	resources map[uint64][]byte
 	open      [signals]*batch
+	begun     []byte // a frame whose end was not written yet
 	queue     []*batch
 	queued    int64 // bytes in all batches that were not sent
 	over      bool  // nothing is sent any more
@@ -65,19 +68,28 @@ func New(o Options) *Exporter {
 	return e
 }
 
-// Write takes frames of package otlp, each as a whole.
-func (e *Exporter) Write(frames []byte) (int, error) {
+// Write takes a part of a stream of frames of package otlp. It may begin and end within a frame.
+func (e *Exporter) Write(part []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for rest := frames; len(rest) > 0; {
-		var f otlp.Frame
-		var err error
-		if f, rest, err = otlp.Next(rest); err != nil {
+	stream := part
+	if len(e.begun) > 0 {
+		e.begun = append(e.begun, part...)
+		stream = e.begun
+	}
+	for len(stream) > 0 {
+		f, rest, err := otlp.Next(stream)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
 			return 0, err
 		}
 		e.take(&f)
+		stream = rest
 	}
-	return len(frames), nil
+	e.begun = append(e.begun[:0], stream...)
+	return len(part), nil
 }
 
 func (e *Exporter) take(f *otlp.Frame) {
