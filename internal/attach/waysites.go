@@ -141,14 +141,29 @@ func (d *siteDefiner) write(addrs []uint64) (refused []uint64, err error) {
 			d.defined += n
 		} else {
 			for _, addr := range addrs[:n] {
-				if _, err := d.file.Write(line(nil, addr)); err != nil && !errors.Is(err, unix.EEXIST) {
-					refused = append(refused, addr)
-				} else {
+				switch _, err := d.file.Write(line(nil, addr)); {
+				case err == nil || errors.Is(err, unix.EEXIST):
 					d.defined++
+				case refusesPlace(err):
+					refused = append(refused, addr)
+				default:
+					return nil, err
 				}
 			}
 		}
 		addrs = addrs[n:]
 	}
 	return refused, nil
+}
+
+// refusesPlace reports whether an error is about the instruction that is to be probed: the kernel
+// patches it (EINVAL, EBUSY), does not take it for the begin of one (EILSEQ), or cannot execute
+// it elsewhere (EINVAL, EOPNOTSUPP). All others are about the event or the machine.
+func refusesPlace(err error) bool {
+	for _, e := range [...]unix.Errno{unix.EINVAL, unix.EILSEQ, unix.EBUSY, unix.EOPNOTSUPP, unix.EADDRNOTAVAIL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
