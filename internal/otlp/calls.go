@@ -33,8 +33,6 @@ var missing = [...]string{
 
 // AppendCall appends a call, as a log record or a span.
 func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	s, err := p.sampler.Call(c)
 	if err != nil || s == nil {
 		return dst, err

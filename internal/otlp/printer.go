@@ -4,7 +4,6 @@ package otlp
 
 import (
 	"math"
-	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -27,10 +26,8 @@ type Options struct {
 	Now func() uint64
 }
 
-// A Printer makes frames of the events of one run. Tables of a time may come while calls do, so it
-// has a lock.
+// A Printer makes frames of the events of one run.
 type Printer struct {
-	mu      sync.Mutex
 	run     output.Run
 	options Options
 	zero    uint64 // time of day when the kernel's clock was zero
@@ -69,8 +66,6 @@ func New(run output.Run, o Options) *Printer {
 
 // AppendHeader appends that resources of runs before are not meant.
 func (p *Printer) AppendHeader(dst []byte) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.forget(dst), nil
 }
 
@@ -99,8 +94,6 @@ func (p *Printer) append(dst []byte, k Kind, resource, count uint64) []byte {
 
 // AppendLoss counts what is missing, and appends it if that was not done for a second.
 func (p *Printer) AppendLoss(dst []byte, l event.Loss) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if l.Time != 0 {
 		p.saw(l.Time)
 	}
@@ -115,8 +108,6 @@ const second = 1_000_000_000
 
 // AppendEnd appends all that is missing.
 func (p *Printer) AppendEnd(dst []byte, t *output.Totals) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for cause, n := range t.Lost {
 		p.lost[cause] = max(p.lost[cause], n)
 	}

@@ -18,8 +18,6 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) ([]byte, error) 
 	if x.State == session.Missing || x.State == session.Running {
 		return dst, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.saw(x.Start)
 	p.saw(x.End)
 	dst, resource := p.resource(dst, x.PID, x.Owner)

@@ -19,8 +19,6 @@ import (
 
 // AppendSummary adds the rows of all tables, and appends what they are since the first summary.
 func (p *Printer) AppendSummary(dst []byte, x *summary.Summary) ([]byte, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.stacks = x.Stacks
 	if p.builder == nil {
 		p.builder, p.began = summary.NewBuilder(x.All()), x.Start

@@ -33,6 +33,11 @@ func (v *Sessions) Write(out io.Writer, records iter.Seq2[[]byte, error], idle f
 	if err := v.begin(w, v.Printer); err != nil {
 		return err
 	}
+	if idle != nil {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
 	decoder := &session.Decoder{Plan: v.Plan, Traced: v.Traced, Live: v.Live}
 	defer func() { v.tally.Orphans, v.tally.Left = decoder.Orphans(), decoder.LeftOut() }()
 	for s, err := range decoder.Sessions(w.flushed(records, idle)) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -41,26 +42,76 @@ type Summaries struct {
 
 var _ View = (*Summaries)(nil)
 
-// Write writes records as they come and what is added up. Each summary is one write.
+// Write writes records as they come and what is added up. Each summary is one write, and none comes
+// while text of records is held back: a printer of both numbers its lines in the order in which they
+// are written, and names no stack before it has written it.
 func (v *Summaries) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) error {
-	shared := &sharedWriter{out: out}
-	done := make(chan error, 1)
+	noted := &notedWriter{out: out}
 	if v.Times == nil {
-		done <- nil
-	} else {
-		go func() { done <- v.writeTimes(shared) }()
+		return v.finish(noted, v.Records.Write(noted, records, idle))
 	}
-	err := v.Records.Write(shared, records, idle)
+	var turn turn
+	turn.mu.Lock() // until the header is written
+	done := make(chan error, 1)
+	go func() { done <- v.writeTimes(noted, &turn) }()
+	err := v.Records.Write(noted, turn.records(records), turn.idle(idle))
+	turn.mu.Unlock()
 	if timed := <-done; err == nil {
 		err = timed
 	}
-	if shared.failed || v.Last == nil {
+	return v.finish(noted, err)
+}
+
+// finish writes the last summary behind the records, which ended with err.
+func (v *Summaries) finish(out *notedWriter, err error) error {
+	if out.failed || v.Last == nil {
 		return err
 	}
 	if late := v.writeLast(out); err == nil { // what was added up before something failed is worth as much
 		err = late
 	}
 	return err
+}
+
+// A turn is whose it is to print and to write: records' or summaries'.
+type turn struct {
+	mu     sync.Mutex
+	wanted atomic.Bool // by a summary
+	over   bool        // records have nothing to write at the moment
+}
+
+// records passes records on. From each one on it is their turn, which they have when they begin and
+// when they end, until what is held back is written.
+func (t *turn) records(records iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		held := false
+		t.mu.Unlock()
+		for raw, err := range records {
+			if !held {
+				t.mu.Lock()
+				held = true
+			}
+			t.over = false
+			if !yield(raw, err) {
+				break
+			}
+			if t.over {
+				t.mu.Unlock()
+				held = false
+			}
+		}
+		if !held {
+			t.mu.Lock()
+		}
+	}
+}
+
+// idle has what is held back written where a summary waits, too.
+func (t *turn) idle(idle func() bool) func() bool {
+	return func() bool {
+		t.over = t.wanted.Load() || idle != nil && idle()
+		return t.over
+	}
 }
 
 // writeLast writes the summary of what was added up until the end.
@@ -78,25 +129,34 @@ func (v *Summaries) writeLast(out io.Writer) error {
 }
 
 // writeTimes writes the summaries of times.
-func (v *Summaries) writeTimes(out *sharedWriter) error {
+func (v *Summaries) writeTimes(out io.Writer, turn *turn) error {
 	var failed error
 	for s, err := range v.Times { // to their end: somebody waits for it
 		switch {
 		case failed != nil:
 		case err != nil:
 			failed = err
-		case v.Draw != nil:
-			var text bytes.Buffer
-			if failed = v.put(&text, s); failed == nil {
-				out.mu.Lock()
-				failed = v.Draw(text.Bytes())
-				out.mu.Unlock()
-			}
 		default:
-			failed = v.put(out, s)
+			turn.wanted.Store(true)
+			turn.mu.Lock()
+			turn.wanted.Store(false)
+			failed = v.putTime(out, s)
+			turn.mu.Unlock()
 		}
 	}
 	return failed
+}
+
+// putTime draws the summary of a time, or writes it.
+func (v *Summaries) putTime(out io.Writer, s *summary.Summary) error {
+	if v.Draw == nil {
+		return v.put(out, s)
+	}
+	var text bytes.Buffer
+	if err := v.put(&text, s); err != nil {
+		return err
+	}
+	return v.Draw(text.Bytes())
 }
 
 func (v *Summaries) put(out io.Writer, s *summary.Summary) error {
@@ -115,17 +175,14 @@ func (v *Summaries) End(out io.Writer, l event.Losses, failed error) error {
 	return v.Records.End(out, l, failed)
 }
 
-// A sharedWriter is written to by several goroutines, each of which writes whole texts.
-type sharedWriter struct {
-	mu     sync.Mutex
+// A notedWriter notes whether a write has failed.
+type notedWriter struct {
 	out    io.Writer
 	failed bool
 }
 
 // Write implements io.Writer.
-func (w *sharedWriter) Write(text []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *notedWriter) Write(text []byte) (int, error) {
 	n, err := w.out.Write(text)
 	w.failed = w.failed || err != nil
 	return n, err

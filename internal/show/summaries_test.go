@@ -89,3 +89,80 @@ func TestSummaries(t *testing.T) {
 		t.Errorf("%v, %q", err, out.String())
 	}
 }
+
+// A counting is a view and a printer that number what they print, and hold text back.
+type counting struct {
+	*output.Summaries
+	waiting
+	n int
+}
+
+func (c *counting) line(dst []byte) []byte { c.n++; return fmt.Appendf(dst, "%d\n", c.n) }
+
+func (c *counting) AppendSummary(dst []byte, _ *summary.Summary) ([]byte, error) {
+	return c.line(dst), nil
+}
+
+func (c *counting) Write(out io.Writer, records iter.Seq2[[]byte, error], idle func() bool) error {
+	var held []byte
+	flush := func() error {
+		_, err := out.Write(held)
+		held = held[:0]
+		return err
+	}
+	held = c.line(held)
+	if err := flush(); err != nil {
+		return err
+	}
+	for range records {
+		if held = c.line(held); idle() {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	held = c.line(held)
+	return flush()
+}
+
+// TestSummariesInTurn: a printer of calls and of tables is used by one at a time, and its lines are
+// written in the order in which it has made them, under a flood of records too.
+func TestSummariesInTurn(t *testing.T) {
+	for name, idle := range map[string]func() bool{"flood": func() bool { return false }, "idle": func() bool { return true }} {
+		const times = 50
+		taken := make(chan struct{})
+		c := &counting{}
+		v := &show.Summaries{Records: c, Printer: c, Times: func(yield func(*summary.Summary, error) bool) {
+			defer close(taken)
+			for range times {
+				yield(&summary.Summary{}, nil)
+			}
+		}}
+		records := 0
+		flood := func(yield func([]byte, error) bool) {
+			for ; ; records++ {
+				select {
+				case <-taken:
+					return
+				default:
+				}
+				if !yield(nil, nil) {
+					return
+				}
+			}
+		}
+		var out strings.Builder
+		if err := v.Write(&out, flood, idle); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Fields(out.String())
+		if len(lines) != records+times+2 {
+			t.Errorf("%s: %d lines of %d records and %d summaries", name, len(lines), records, times)
+		}
+		for i, line := range lines {
+			if line != fmt.Sprint(i+1) {
+				t.Fatalf("%s: line %d is %s", name, i+1, line)
+			}
+		}
+	}
+}
