@@ -63,22 +63,26 @@ func (f *traceFlags) nothingShown(counts *[bpf.Counters]uint64, open uint32) str
 	return ""
 }
 
-// noCall says why a command's calls are not shown, "" if that needs no saying: nobody asked for a
-// number of calls, and none was lost.
+// noCall says why a command's calls are not shown, "" if that needs no saying: a number of calls is
+// expected, or some were lost.
 func (f *traceFlags) noCall(p *plan.Plan, tally *show.Tally) string {
+	filters := f.filters.options()
 	switch {
 	case len(f.command) == 0 || f.control.expect.text != "" || tally.Calls > 0 || tally.Unseen() > 0 || onlyTables(p):
 		return ""
 	case p.Conditional():
 		return "no call met the predicates, if there was any"
+	case len(filters) > 0:
+		return fmt.Sprintf("no call was seen that %s let through", strings.Join(filters, ", "))
 	}
 	return "no call was seen: none was made, or the compiler has inlined the function where it was called"
 }
 
-// sayNothingShown says why there was no session or call to show.
+// sayNothingShown says why there was no session to show, and to a person why there was no call.
 func (t *tracing) sayNothingShown(run *trace.Run, tally *show.Tally) {
 	if !t.plan.Sessions {
-		if text := t.flags.noCall(t.plan, tally); text != "" {
+		columns := columnsOf(t.stderr)
+		if text := t.flags.noCall(t.plan, tally); text != "" && columns != nil && columns() > 0 {
 			fmt.Fprintln(t.stderr, "ksnoop: "+text)
 		}
 		return

@@ -62,20 +62,23 @@ func TestNoCall(t *testing.T) {
 		name    string
 		command []string
 		expect  string
+		comms   []string
 		plan    *plan.Plan
 		tally   show.Tally
 		want    string
 	}{
-		{"none", command, "", calls, show.Tally{}, "no call was seen: none was made, or the compiler has inlined the function where it was called"},
-		{"predicates", command, "", met, show.Tally{}, "no call met the predicates, if there was any"},
-		{"no command", nil, "", calls, show.Tally{}, ""},
-		{"expected", command, "0", calls, show.Tally{}, ""},
-		{"tables", command, "", tables, show.Tally{}, ""},
-		{"one", command, "", calls, seen, ""},
-		{"lost", command, "", calls, lost, ""},
+		{"none", command, "", nil, calls, show.Tally{}, "no call was seen: none was made, or the compiler has inlined the function where it was called"},
+		{"predicates", command, "", nil, met, show.Tally{}, "no call met the predicates, if there was any"},
+		{"filters", command, "", []string{"sh"}, calls, show.Tally{}, "no call was seen that -n sh let through"},
+		{"no command", nil, "", nil, calls, show.Tally{}, ""},
+		{"expected", command, "0", nil, calls, show.Tally{}, ""},
+		{"tables", command, "", nil, tables, show.Tally{}, ""},
+		{"one", command, "", nil, calls, seen, ""},
+		{"lost", command, "", nil, calls, lost, ""},
 	} {
 		f := traceFlags{command: c.command}
 		f.control.expect.text = c.expect
+		f.filters.comms = c.comms
 		if got := f.noCall(c.plan, &c.tally); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

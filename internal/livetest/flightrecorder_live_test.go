@@ -23,7 +23,7 @@ func TestLiveFlight(t *testing.T) {
 	out, errs, status := ksnoop(t, "trace", "--record", file, "--force", "--flight", "1M", "-c", "1", "--max-cpu", "off", "--ringbuf", "16M",
 		"--trigger", `do_sys_openat2(ustr(filename) == "/nope", return < 0)`, "vfs_read(count == 33 || count == 34, count)", "--",
 		"sh", "-c", fmt.Sprintf("workload read -size 33 -count %d >/dev/null; cat /nope 2>/dev/null; workload read -size 34 -count 5 >/dev/null", made))
-	if out != "" || status != 0 || !strings.Contains(errs, " records written to "+file+", ") {
+	if out != "" || status != 0 || !strings.Contains(errs, " records written to "+file+"; the ") {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 	overwritten, lost := counted(t, errs, "records that made room for newer ones"), counted(t, errs, "records lost because the ring buffer was full")
