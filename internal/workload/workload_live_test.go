@@ -46,6 +46,7 @@ func liveCases() map[string][]liveCase {
 		"prog-uninit":     simple("-EACCES"),
 		"prog-noexit":     simple("-EINVAL"),
 		"prog-type":       simple("-EINVAL"),
+		"pairs":           {{name: "pair", want: `name=\S+ good=\d+ bad=-E[A-Z0-9]+(\npair name=\S+ good=\d+ bad=-E[A-Z0-9]+){25,}`}},
 		"open":            {{want: "count=1 file=/dev/null result=0"}},
 		"open-missing":    {{args: "-count 2", want: "count=2 file=/no/such/file result=-ENOENT"}},
 		"open-notdir":     {{want: "count=1 file=/dev/null/file result=-ENOTDIR"}},
