@@ -134,18 +134,19 @@ func syntaxHint(text string, tok lexer.Token) string {
 	before := text[:tok.Pos.Offset]
 	open := strings.Count(before, "(") - strings.Count(before, ")")
 	trimmed := strings.TrimRight(before, " \t")
+	ours, bare := otherOperator(text, tok), bareString(text, tok)
 	operator := trimmed[len(strings.TrimRight(trimmed, "|&=~<>+-*/%!")):]
 	switch {
 	case strings.Contains(before, "(:") && !strings.Contains(before, ")"):
 		return `write types only, as in "*(:struct sk_buff *, return int)"`
-	case otherOperator(text, tok) != "":
-		return otherOperator(text, tok)
+	case ours != "":
+		return ours
 	case tok.Value == "by":
 		return "keys stand in brackets: count()[$comm]"
 	case timeUnit.MatchString(tok.Value) && trimmed != "" && trimmed[len(trimmed)-1] >= '0' && trimmed[len(trimmed)-1] <= '9':
 		return "no blank stands before the unit: 10" + tok.Value
-	case bareString(text, tok) != "":
-		return "a string stands in double quotes: " + strconv.Quote(shortened(bareString(text, tok)))
+	case bare != "":
+		return "a string stands in double quotes: " + strconv.Quote(shortened(bare))
 	case trimmed == "":
 		return `a SPEC begins with a function, as in "vfs_read(count > 4096)"`
 	case tok.Value == ")" && !strings.Contains(before, "("):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/diff"
+	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -166,7 +167,7 @@ func (f *diffFlags) collect(name string, ask *asking, names *diff.Names, stderr 
 }
 
 // report says what is missing in a recording.
-func (f *diffFlags) report(name string, s *shown, t interface{ Report(io.Writer, bool) error }, run *diff.Run, stderr io.Writer) error {
+func (f *diffFlags) report(name string, s *shown, t *show.Tally, run *diff.Run, stderr io.Writer) error {
 	var notes bytes.Buffer
 	err := t.Report(&notes, false)
 	if a := s.answered(); a != nil {

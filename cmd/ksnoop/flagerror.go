@@ -58,7 +58,7 @@ func nearestFlag(c *cobra.Command, err error) error {
 	}
 	for _, other := range c.Root().Commands() {
 		if other.Name() != "trace" && other.Name() != "replay" {
-			continue // few know what other commands' short options are for
+			continue // these two are the ones that are taken for each other
 		}
 		flags := other.LocalNonPersistentFlags()
 		f := flags.Lookup(name)

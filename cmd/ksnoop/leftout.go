@@ -71,7 +71,7 @@ func (f *traceFlags) noCall(p *plan.Plan, tally *show.Tally) string {
 	case len(f.command) == 0 || f.control.expect.text != "" || tally.Calls > 0 || tally.Unseen() > 0 || onlyTables(p):
 		return ""
 	case p.Conditional():
-		return "no call met the predicates, if there was any"
+		return "no call met the predicates, or none was made"
 	case len(filters) > 0:
 		return fmt.Sprintf("no call was seen that %s let through", strings.Join(filters, ", "))
 	}

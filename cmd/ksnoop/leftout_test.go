@@ -68,7 +68,7 @@ func TestNoCall(t *testing.T) {
 		want    string
 	}{
 		{"none", command, "", nil, calls, show.Tally{}, "no call was seen: none was made, or the compiler has inlined the function where it was called"},
-		{"predicates", command, "", nil, met, show.Tally{}, "no call met the predicates, if there was any"},
+		{"predicates", command, "", nil, met, show.Tally{}, "no call met the predicates, or none was made"},
 		{"filters", command, "", []string{"sh"}, calls, show.Tally{}, "no call was seen that -n sh let through"},
 		{"no command", nil, "", nil, calls, show.Tally{}, ""},
 		{"expected", command, "0", nil, calls, show.Tally{}, ""},

@@ -124,10 +124,7 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 
 // regular reports whether names are those of regular files.
 func regular(names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool {
-		info, err := os.Stat(name)
-		return err != nil || !info.Mode().IsRegular()
-	})
+	return !slices.ContainsFunc(names, func(name string) bool { return !isRegular(name) })
 }
 
 // check refuses arguments and options that make no sense together. The first n arguments are

@@ -26,7 +26,7 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) ([]byte, error) 
 		p.beginLog(eventOpen, x.Func.Name, x.End, "")
 		p.sessionTask(x)
 		p.attrs.uint("ksnoop.duration_ns", x.End-min(x.Start, x.End))
-		p.chain(nodes, innermost(nodes))
+		p.chain(nodes, samples.Innermost(nodes))
 		return p.append(dst, LogRecord, resource, 1), nil
 	}
 	p.blame(nodes)
@@ -39,16 +39,6 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) ([]byte, error) 
 		dst = p.append(dst, Span, resource, 1)
 	}
 	return dst, nil
-}
-
-// innermost returns the last call of the chain that the first node begins.
-func innermost(nodes []samples.Node) (last int) {
-	for i := range nodes {
-		if nodes[i].Parent == last {
-			last = i
-		}
-	}
-	return last
 }
 
 // blame notes in p.failed which calls made one that failed.

@@ -210,28 +210,6 @@ func (x *points) attributes(a *attributes) {
 		}
 		scalar, _ := k.Slots()
 		n, _ := e.Value(scalar)
-		a.text(x.names[i], x.p.appendStack(nil, x.table.Table, n, v == expr.ContextUserStack))
+		a.text(x.names[i], x.p.tails.AppendSummedNames(nil, x.table.Table, x.p.stacks, n, v == expr.ContextUserStack, '\n'))
 	}
-}
-
-// appendStack appends the functions of a stack, a line for each, innermost first.
-func (p *Printer) appendStack(dst []byte, t *summary.Table, number uint64, user bool) []byte {
-	if p.stacks == nil {
-		return dst
-	}
-	s, ok := p.stacks.Stack(number, user)
-	if !ok {
-		return dst
-	}
-	if user {
-		addrs, process := p.tails.SummedUser(&s)
-		for i, addr := range addrs {
-			dst = append(process.AppendFrame(dst, addr, i > 0), '\n')
-		}
-		return dst
-	}
-	for _, f := range p.tails.AppendSummed(nil, t, &s) {
-		dst = append(f.AppendName(dst), '\n')
-	}
-	return dst
 }

@@ -43,6 +43,29 @@ func (t *Tails) SummedUser(s *summary.Stack) ([]uint64, Process) {
 	return t.userAddresses(), t.User(&s.Task, string(cString(s.Task.Comm[:])))
 }
 
+// AppendSummedNames appends the functions of a stack that is a key of a table, innermost first, each
+// with end behind it. Of a stack that is not known there are none.
+func (t *Tails) AppendSummedNames(dst []byte, table *summary.Table, stacks summary.Stacks, number uint64, user bool, end byte) []byte {
+	if stacks == nil {
+		return dst
+	}
+	s, ok := stacks.Stack(number, user)
+	if !ok {
+		return dst
+	}
+	if user {
+		addrs, process := t.SummedUser(&s)
+		for i, addr := range addrs {
+			dst = append(process.AppendFrame(dst, addr, i > 0), end)
+		}
+		return dst
+	}
+	for _, f := range t.AppendSummed(nil, table, &s) {
+		dst = append(f.AppendName(dst), end)
+	}
+	return dst
+}
+
 // appendStack appends the lines of a stack.
 func (s *Summaries) appendStack(dst []byte, f *tableForm, number uint64, user bool, stacks summary.Stacks) []byte {
 	var found summary.Stack

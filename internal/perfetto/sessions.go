@@ -27,7 +27,7 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) (_ []byte, err e
 	nodes := p.sampler.Nodes(x)
 	if x.State == session.Hung {
 		p.name(x.Func.Name, categoryCall)
-		p.frames = samples.AppendStack(p.frames[:0], nodes, innermost(nodes))
+		p.frames = samples.AppendStack(p.frames[:0], nodes, samples.Innermost(nodes))
 		p.callstack(p.frames)
 		p.string("state", "still open")
 		return p.appendEvent(dst, x.End, on, typeInstant), nil
@@ -39,16 +39,6 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) (_ []byte, err e
 		return dst[:base], err
 	}
 	return p.appendLosses(dst, x), nil
-}
-
-// innermost returns the last call of the chain that the first node begins.
-func innermost(nodes []samples.Node) (last int) {
-	for i := range nodes {
-		if nodes[i].Parent == last {
-			last = i
-		}
-	}
-	return last
 }
 
 // arrange gives each call its place in time: within its caller, and after what its caller

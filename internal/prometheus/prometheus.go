@@ -10,6 +10,7 @@
 package prometheus
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strconv"
@@ -158,36 +159,8 @@ func (p *Printer) appendLabels(dst []byte, keys []output.Field, names []string, 
 		}
 		scalar, _ := k.Slots()
 		n, _ := e.Value(scalar)
-		dst = appendLabel(dst, names[i], p.appendStack(nil, t, n, v == expr.ContextUserStack))
-	}
-	return dst
-}
-
-// appendStack appends the functions of a stack, innermost first.
-func (p *Printer) appendStack(dst []byte, t *summary.Table, number uint64, user bool) []byte {
-	if p.stacks == nil {
-		return dst
-	}
-	s, ok := p.stacks.Stack(number, user)
-	if !ok {
-		return dst
-	}
-	if user {
-		addrs, process := p.tails.SummedUser(&s)
-		for i, addr := range addrs {
-			dst = process.AppendFrame(appendSeparator(dst), addr, i > 0)
-		}
-		return dst
-	}
-	for _, f := range p.tails.AppendSummed(nil, t, &s) {
-		dst = f.AppendName(appendSeparator(dst))
-	}
-	return dst
-}
-
-func appendSeparator(dst []byte) []byte {
-	if len(dst) > 0 {
-		return append(dst, ';')
+		stack := p.tails.AppendSummedNames(nil, t, p.stacks, n, v == expr.ContextUserStack, ';')
+		dst = appendLabel(dst, names[i], bytes.TrimSuffix(stack, []byte{';'}))
 	}
 	return dst
 }

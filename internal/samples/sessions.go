@@ -80,6 +80,16 @@ func (s *Sampler) Nodes(x *session.Session) []Node {
 	return t.nodes
 }
 
+// Innermost returns the last call of the chain that the first node begins.
+func Innermost(nodes []Node) (last int) {
+	for i := range nodes {
+		if nodes[i].Parent == last {
+			last = i
+		}
+	}
+	return last
+}
+
 // AppendStack appends the whole stack of a node, outermost first.
 func AppendStack(dst []symbols.Frame, nodes []Node, i int) []symbols.Frame {
 	if p := nodes[i].Parent; p >= 0 {

@@ -5,8 +5,8 @@
 //
 // A Collector is a printer like those of formats, but it keeps events in a Store in place of
 // printing them: calls as the bytes of their records, which are decoded when they are looked at,
-// and sessions as text. Both are compressed. A Store has bounds for both,
-// and says what does not fit. Chunks and lines in use are bounded by number: large events take more.
+// and sessions as text. Both are compressed. A Store has bounds in bytes for
+// both, and for the chunks and lines in use, and says what does not fit.
 //
 // Show runs the terminal. Its state is changed by one goroutine only, which never waits: reading is
 // done by another one, and a search goes on in steps. All text of a recording goes through
