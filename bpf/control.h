@@ -57,7 +57,8 @@ static __always_inline struct guard *stray_guard(__u32 i)
 	return &stray_guards[(i + nothing) % STRAY_GUARDS];
 }
 
-// ks_hold holds a stack for a program that did not find its home free.
+// ks_hold holds a stack for a program that did not find its home free. It is a part of most
+// programs, so its loops are not unrolled: the verifier's work grows with their instructions, too.
 FUNC struct guard *ks_hold(__u32 stack)
 {
 	struct guard *home = guard_of(stack), *g;
@@ -65,18 +66,22 @@ FUNC struct guard *ks_hold(__u32 stack)
 
 	if (home->stack == stack || guard_of(stack + 1)->stack == stack + 1)
 		goto held;
+#pragma clang loop unroll(disable)
 	for (i = 0; i < STRAY_GUARDS; i++)
 		if (stray_guard(i)->stack == stack)
 			goto held;
 	if (!home->stack && !__sync_val_compare_and_swap(&home->stack, 0, stack))
 		return home;
-	for (i = 0; i < STRAY_GUARDS; i++) {
+#pragma clang loop unroll(disable)
+	for (i = 0; i < STRAY_GUARDS; i++) { // a body with one way through it, which the verifier follows once a turn
 		g = stray_guard(i);
-		if (!g->stack && !__sync_val_compare_and_swap(&g->stack, 0, stack)) {
-			__sync_fetch_and_add(&home->strays, 1);
-			g->home = stack;
-			return g;
-		}
+		if (!__sync_val_compare_and_swap(&g->stack, 0, stack))
+			break;
+	}
+	if (i < STRAY_GUARDS) {
+		__sync_fetch_and_add(&home->strays, 1);
+		g->home = stack;
+		return g;
 	}
 held:
 	__sync_fetch_and_add(&guarded_calls, 1);

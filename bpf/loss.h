@@ -16,7 +16,8 @@ struct {
 } counters SEC(".maps");
 
 // The first MARKED counters can have marks in the stream. The verifier explores the loop of
-// ks_mark once for each of them, in every program that sends a record: this must be a small number.
+// ks_mark once for each of them, in every program that sends a record: this must be a small
+// number, and the loop does little.
 enum { MARKED = LOST_NMI + 1 };
 
 // What was lost since the last mark, by cause, and whether that is anything.
@@ -97,32 +98,40 @@ static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, _
 		set_owner((struct owner *)(e + 1), record);
 }
 
+// ks_mark_one sends a mark for the losses of one cause.
+FUNC int ks_mark_one(__u32 cause)
+{
+	struct lost *l;
+	__u64 n;
+
+	if (cause >= MARKED)
+		return 0;
+	n = __sync_lock_test_and_set(&unmarked[cause], 0);
+	if (!n)
+		return 0;
+	l = bpf_ringbuf_reserve(&events, sizeof(*l), 0);
+	if (!l) {
+		__sync_fetch_and_add(&unmarked[cause], n);
+		mark_due = 1;
+		return 0;
+	}
+	stamp(&l->event, cause, KIND_LOST, bpf_get_current_pid_tgid());
+	l->event.entry_time = 0;
+	l->event.faults = 0;
+	l->count = n;
+	bpf_ringbuf_submit(l, settings.wake);
+	return 0;
+}
+
 // ks_mark sends a mark for each cause of losses since the last marks. Functions that send a
-// record call it before, if mark_due is set. It returns 0: it is one of those that the verifier
-// checks by themselves, see static in subprogram.go.
+// record call it before, if mark_due is set. It and ks_mark_one return 0: they are of those that the
+// verifier checks by themselves, see alone in subprogram.go.
 FUNC int ks_mark(void)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
-
 	mark_due = 0;
-	for (__u32 i = 0; i < MARKED; i++) {
-		__u64 n = unmarked[i] ? __sync_lock_test_and_set(&unmarked[i], 0) : 0;
-		struct lost *l;
-
-		if (!n)
-			continue;
-		l = bpf_ringbuf_reserve(&events, sizeof(*l), 0);
-		if (!l) {
-			__sync_fetch_and_add(&unmarked[i], n);
-			mark_due = 1;
-			break;
-		}
-		stamp(&l->event, i, KIND_LOST, ids); // not fill: it has branches, and this is a loop
-		l->event.entry_time = 0;
-		l->event.faults = 0;
-		l->count = n;
-		bpf_ringbuf_submit(l, settings.wake);
-	}
+	for (__u32 i = 0; i < MARKED; i++)
+		if (unmarked[i])
+			ks_mark_one(i);
 	return 0;
 }
 

@@ -22,9 +22,10 @@ func TestLiveVerified(t *testing.T) {
 	guest.Require(t)
 	view := kernel.Open(os.DirFS("/"))
 	for text, limit := range map[string]uint32{
-		"vfs_read(count == 12345)":        8000,
+		"vfs_read(count == 12345)":        3000,
 		"vfs_read(*file, return > 3)":     17000,
-		"vfs_read(file->f_flags, return)": 8000,
+		"vfs_read":                        3000,
+		"vfs_read(file->f_flags, return)": 3000,
 		"vfs_read(count())":               100,
 		"vfs_read(hist(count))":           1500,
 		"vfs_read(count()[$comm], stats(count)[$tid], quantiles(count)[$pid])": 20000,
