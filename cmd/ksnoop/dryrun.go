@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ type tracedGroup struct {
 // for them, since their items need too much stack.
 func unfit(view *kernel.View, p *plan.Plan, target codegen.Options) (failed []attach.Failure) {
 	for _, probe := range p.Probes {
-		if err := probe.Refusal(view); err != nil {
+		if err := cmp.Or(probe.Refusal(view), probe.Unfit()); err != nil {
 			failed = append(failed, attach.Failure{Probe: probe, Err: err})
 			continue
 		}

@@ -40,3 +40,16 @@ func TestDryRunStack(t *testing.T) {
 		t.Errorf("status %d, %q, printed\n%s", status, stderr, stdout)
 	}
 }
+
+// TestDryRunMethod: a method that cannot take a function is said without asking the kernel.
+func TestDryRunMethod(t *testing.T) {
+	for method, want := range map[string]string{
+		"fentry": "would not be traced:\n  BTF has no signature of it under this name that a trampoline could take; kprobes need none: flavoured___two\n",
+		"kprobe": "would be traced (1):\n  flavoured___two, by kprobe\n",
+	} {
+		stdout, stderr, status := ran("--attach", method, "flavoured*", "--dry-run", "--btf", typesFile(t))
+		if status != 0 || stderr != "" || stdout != want {
+			t.Errorf("by %s: status %d, %q, printed\n%s", method, status, stderr, stdout)
+		}
+	}
+}

@@ -100,7 +100,8 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 		module := moduleOf(p)
 		plain, shaped := codegen.ShapeOf(&p.Probe, code)
 		shape := moduleShape{plain, module}
-		if g := byShape[shape]; g != nil && shaped && (p.Method != layout.MethodTracingMulti || p.TracingMultiPossible()) {
+		refusal := unfit(p)
+		if g := byShape[shape]; g != nil && shaped && refusal == nil {
 			if err := t.site(p, code); err != nil {
 				t.fail(err, p)
 			} else {
@@ -108,8 +109,8 @@ func (t *Tracer) groups(probes []*plan.Probe) []*group {
 			}
 			continue
 		}
-		if p.Method == layout.MethodTracingMulti && !p.TracingMultiPossible() {
-			t.fail(errNoTrampoline(p), p)
+		if refusal != nil {
+			t.fail(refusal, p)
 			continue
 		}
 		programs, err := codegen.Compile(&p.Probe, code)

@@ -320,8 +320,8 @@ var fallback = map[layout.Method]layout.Method{
 
 // attachAs attaches a probe with its method.
 func (t *Tracer) attachAs(p *plan.Probe) error {
-	if p.Method.Trampoline() && !p.FentryPossible() {
-		return errNoTrampoline(p)
+	if err := unfit(p); err != nil {
+		return err
 	}
 	programs, err := codegen.Compile(&p.Probe, t.options.Code)
 	if err != nil {
@@ -347,12 +347,12 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 	return nil
 }
 
-// errNoTrampoline is why a function's signature, or its name, rules trampolines out.
-func errNoTrampoline(p *plan.Probe) error {
-	if plan.Endless(p.Func) {
-		return fmt.Errorf("%s of %s: the kernel itself calls it on the way out of each trampoline, so that one of its own would never end; kprobes are safe", p.Method, p.Name)
+// unfit is why a probe's method cannot take its function; nil if it may.
+func unfit(p *plan.Probe) error {
+	if err := p.Unfit(); err != nil {
+		return fmt.Errorf("%s of %s: %w", p.Method, p.Name, err)
 	}
-	return fmt.Errorf("%s of %s: BTF has no signature of it under this name that a trampoline could take; kprobes need none", p.Method, p.Name)
+	return nil
 }
 
 // errNoType is why fentry is impossible.

@@ -177,19 +177,19 @@ func (p *Probe) defaultMethod() layout.Method {
 		return layout.MethodTracepoint
 	case p.Hook.Kind == expr.RawTracepoint:
 		return layout.MethodTPBTF
-	case p.Hook.Kind == expr.Instruction || !p.FentryPossible():
+	case p.Hook.Kind == expr.Instruction || !p.fentryPossible():
 		return layout.MethodKprobe
 	}
 	return layout.MethodFentry
 }
 
-// FentryPossible reports whether a trampoline takes the function's signature, as far as
-// types tell. The function must be described by BTF and not be Endless. It may have up to
+// fentryPossible reports whether a trampoline takes the function's signature, as far as
+// types tell. The function must be described by BTF and not be endless. It may have up to
 // twelve words of parameters, each where trampolines look for it, and no variable
 // arguments. Its result must fit one word.
-func (p *Probe) FentryPossible() bool {
+func (p *Probe) fentryPossible() bool {
 	proto := protoOf(p.Func)
-	if proto == nil || Endless(p.Func) || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
+	if proto == nil || endless(p.Func) || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
 		return false // trampolines are found by BTF name, which copies such as .isra.0 do not have
 	}
 	if strings.Contains(p.Func.Type.Name, "___") {
@@ -212,11 +212,27 @@ func (p *Probe) FentryPossible() bool {
 	return used <= 12 // MAX_BPF_FUNC_ARGS
 }
 
+// Unfit is why the probe's method cannot take its function, as far as types tell. It is nil for
+// methods that go by addresses.
+func (p *Probe) Unfit() error {
+	possible := p.fentryPossible
+	if p.Method == layout.MethodTracingMulti {
+		possible = p.TracingMultiPossible
+	}
+	switch {
+	case !p.Method.Trampoline() || possible():
+		return nil
+	case endless(p.Func):
+		return errors.New("the kernel itself calls it on the way out of each trampoline, so that one of its own would never end; kprobes are safe")
+	}
+	return errors.New("BTF has no signature of it under this name that a trampoline could take; kprobes need none")
+}
+
 // TracingMultiPossible reports whether the function can be part of a tracing_multi link.
 // Programs for many functions count argument words as registers are counted, so those must
 // be the words of a trampoline's context.
 func (p *Probe) TracingMultiPossible() bool {
-	if !p.FentryPossible() {
+	if !p.fentryPossible() {
 		return false
 	}
 	for _, param := range p.Params {

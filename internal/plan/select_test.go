@@ -91,8 +91,8 @@ func TestEndless(t *testing.T) {
 	for name, want := range map[string]bool{"rcu_read_unlock_special": true, "rcu_preempt_deferred_qs_irqrestore": true, "rcu_read_unlock_strict": false, "vfs_read": false} {
 		f := kernel.Function{Name: name, Type: &btf.Func{Name: name, Type: proto}}
 		p := &Probe{Func: f}
-		if Endless(f) != want || p.FentryPossible() == want || p.TracingMultiPossible() == want || want && !UsedByTracing(f) {
-			t.Errorf("%s: endless %t, fentry %t, used %t", name, Endless(f), p.FentryPossible(), UsedByTracing(f))
+		if endless(f) != want || p.fentryPossible() == want || p.TracingMultiPossible() == want || want && !UsedByTracing(f) {
+			t.Errorf("%s: endless %t, fentry %t, used %t", name, endless(f), p.fentryPossible(), UsedByTracing(f))
 		}
 	}
 }

@@ -42,18 +42,18 @@ func UsedByTracing(f kernel.Function) bool {
 	return f.Module == "" && slices.ContainsFunc(tracingUses[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
 }
 
-// endless are functions that the kernel calls on the way out of every trampoline until they
+// endlessNames are functions that the kernel calls on the way out of every trampoline until they
 // have done their work. rcu_read_unlock after a program calls the first one if the task was
 // preempted in it or if somebody waits for a grace period (kernel/rcu/tree_plugin.h). A
 // trampoline on such a function would call it again before it has done anything, until the
 // stack overflows: Linux 7.3 panics. The kernel itself only refuses __rcu_read_unlock
 // (btf_id_deny in kernel/bpf/verifier.c). The list is never changed.
-var endless = [...]string{"rcu_read_unlock_special", "rcu_preempt_deferred_qs*", "raise_softirq_irqoff", "__raise_softirq_irqoff", "irq_work_queue_on"}
+var endlessNames = [...]string{"rcu_read_unlock_special", "rcu_preempt_deferred_qs*", "raise_softirq_irqoff", "__raise_softirq_irqoff", "irq_work_queue_on"}
 
-// Endless reports whether a trampoline on a function would recurse without end, since the
+// endless reports whether a trampoline on a function would recurse without end, since the
 // kernel calls the function on the way out of every trampoline.
-func Endless(f kernel.Function) bool {
-	return f.Module == "" && slices.ContainsFunc(endless[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
+func endless(f kernel.Function) bool {
+	return f.Module == "" && slices.ContainsFunc(endlessNames[:], func(pattern string) bool { return glob.Match(pattern, f.Name) })
 }
 
 // calledOften are functions that busy machines call more often than any others. It is never
