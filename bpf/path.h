@@ -110,20 +110,23 @@ static __always_inline struct path_mark *path_push(struct path *p, __u64 sp)
 {
 	struct path_mark *below = path_top(p, sp + 1), *m;
 	__u32 first = 0;
+	__u64 depth;
 
 	if (below) {
 		__u32 room = PATH_STEPS - below->first;
 
 		first = below->first + (below->count < room ? below->count : room);
 	}
-	if (p->depth >= PATH_DEPTH)
+	depth = p->depth;
+	if (depth >= PATH_DEPTH)
 		return 0;
-	m = &p->mark[p->depth % PATH_DEPTH];
+	asm volatile("%0 &= %1" : "+r"(depth) : "i"(PATH_DEPTH - 1)); // Linux 6.1 forgets the test by here
+	m = &p->mark[depth];
 	m->sp = sp;
 	m->wanted = 0;
 	m->count = 0;
 	m->first = first;
-	p->depth++;
+	p->depth = depth + 1;
 	return m;
 }
 
