@@ -22,6 +22,7 @@ enum limit {
 	SCRATCH_PER_CPU = 4, /* buffers for records with a tail */
 	FILTER_IDS = 16,     /* in one list, at most */
 	FILTER_PARTS = 16,   /* in all globs of a list, at most */
+	FILTER_CGROUPS = 64, /* of containers, at most */
 };
 
 /* ---- records ---- */
@@ -398,7 +399,21 @@ struct task_filter {
 	__u32 cgroup_level;
 	__u8 by_family; /* only processes in the family map */
 	__u8 no_irq;	/* no calls that interrupts make on top of a task */
-	__u8 pad[2];
+	__u8 by_cgroups; /* only tasks in one of cgroups or below */
+	__u8 pad;
+};
+
+/* Cgroups of which user space learns while calls are traced: those of containers. */
+struct cgroup_place {
+	__u64 id;
+	__u32 level;
+	__u32 pad;
+};
+
+struct cgroup_list {
+	__u32 count;
+	__u32 pad;
+	struct cgroup_place place[FILTER_CGROUPS];
 };
 
 /* The PID namespace that ksnoop is in. */

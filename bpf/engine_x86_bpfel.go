@@ -93,6 +93,18 @@ type engineCandidate struct {
 	Error uint64
 }
 
+type engineCgroupList struct {
+	_     structs.HostLayout
+	Count uint32
+	Pad   uint32
+	Place [64]struct {
+		_     structs.HostLayout
+		Id    uint64
+		Level uint32
+		Pad   uint32
+	}
+}
+
 type engineCommPart struct {
 	_        structs.HostLayout
 	Value    [2]uint64
@@ -268,6 +280,7 @@ const (
 	engineLimitSCRATCH_PER_CPU engineLimit = 4
 	engineLimitFILTER_IDS      engineLimit = 16
 	engineLimitFILTER_PARTS    engineLimit = 16
+	engineLimitFILTER_CGROUPS  engineLimit = 64
 )
 
 type engineListLimit uint32
@@ -749,7 +762,8 @@ type engineTaskFilter struct {
 	CgroupLevel uint32
 	ByFamily    uint8
 	NoIrq       uint8
-	Pad         [2]uint8
+	ByCgroups   uint8
+	Pad         uint8
 }
 
 // Names of all BPF objects in the ELF.
@@ -783,6 +797,7 @@ const (
 	engineProgSessionSwitch  = "session_switch"
 	engineProgStashExit      = "stash_exit"
 	engineVarAbiOnly         = "abi_only"
+	engineVarCgroups         = "cgroups"
 	engineVarComms           = "comms"
 	engineVarFarGroups       = "far_groups"
 	engineVarFilter          = "filter"
@@ -904,6 +919,7 @@ type engineMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type engineVariableSpecs struct {
 	AbiOnly       *ebpf.VariableSpec `ebpf:"abi_only"`
+	Cgroups       *ebpf.VariableSpec `ebpf:"cgroups"`
 	Comms         *ebpf.VariableSpec `ebpf:"comms"`
 	FarGroups     *ebpf.VariableSpec `ebpf:"far_groups"`
 	Filter        *ebpf.VariableSpec `ebpf:"filter"`
@@ -1006,6 +1022,7 @@ func (m *engineMaps) Close() error {
 // It can be passed to loadEngineObjects or ebpf.CollectionSpec.LoadAndAssign.
 type engineVariables struct {
 	AbiOnly       *ebpf.Variable `ebpf:"abi_only"`
+	Cgroups       *ebpf.Variable `ebpf:"cgroups"`
 	Comms         *ebpf.Variable `ebpf:"comms"`
 	FarGroups     *ebpf.Variable `ebpf:"far_groups"`
 	Filter        *ebpf.Variable `ebpf:"filter"`

@@ -19,6 +19,7 @@ type Filter struct {
 	UIDs            []uint32
 	Comms, NotComms []string // globs for the names of tasks
 	Cgroup          Cgroup
+	ByCgroups       bool // only tasks in one of the cgroups of a CgroupList or below
 	Family          bool // only processes in the family map
 	NoIRQ           bool // no calls that interrupts make on top of a task
 }
@@ -27,6 +28,22 @@ type Filter struct {
 type Cgroup struct {
 	ID    uint64
 	Level uint32 // how far below the root it is
+}
+
+// MaxCgroups is how many cgroups a CgroupList can have.
+const MaxCgroups = int(engineLimitFILTER_CGROUPS)
+
+// VarCgroups are the cgroups that Filter.ByCgroups is about, as CgroupList returns them. They may change at any time.
+const VarCgroups = engineVarCgroups
+
+// CgroupList returns the value of VarCgroups. What is more than MaxCgroups is left out.
+func CgroupList(list []Cgroup) any {
+	var e engineCgroupList
+	for _, c := range list[:min(len(list), MaxCgroups)] {
+		e.Place[e.Count].Id, e.Place[e.Count].Level = c.ID, c.Level
+		e.Count++
+	}
+	return e
 }
 
 // MaxFilterIDs is how many IDs each list of a filter can have.
@@ -40,7 +57,7 @@ func (f *Filter) Active() bool {
 // Fleeting reports whether the filter may give different answers at entry and return of a call: tasks
 // can change what it tests.
 func (f *Filter) Fleeting() bool {
-	return f.Family || f.Cgroup.ID != 0 || len(f.UIDs)+len(f.Comms)+len(f.NotComms) > 0
+	return f.Family || f.ByCgroups || f.Cgroup.ID != 0 || len(f.UIDs)+len(f.Comms)+len(f.NotComms) > 0
 }
 
 // Check returns an error if the engine cannot hold the filter.
@@ -76,6 +93,9 @@ func (f *Filter) encodeIDs() (engineTaskFilter, error) {
 	e := engineTaskFilter{Cgroup: f.Cgroup.ID, CgroupLevel: f.Cgroup.Level}
 	if f.Family {
 		e.ByFamily = 1
+	}
+	if f.ByCgroups {
+		e.ByCgroups = 1
 	}
 	if f.NoIRQ {
 		e.NoIrq = 1

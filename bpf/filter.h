@@ -33,6 +33,25 @@ struct {
 	__type(value, __u8);
 } family SEC(".maps");
 
+// The cgroups whose tasks are traced, if filter.by_cgroups says so. User space adds to them at any time: a reader that
+// sees a half written place takes a task for one of another cgroup. It has a section of its own for the reason that
+// the switch has one.
+volatile struct cgroup_list cgroups SEC(".data.cgroups");
+
+// in_cgroups reports whether the current task is in one of them or below.
+static __always_inline bool in_cgroups(void)
+{
+	__u32 count = cgroups.count;
+
+	for (__u32 i = 0; i < count && i < FILTER_CGROUPS; i++) {
+		volatile struct cgroup_place *p = &cgroups.place[i];
+
+		if (bpf_get_current_ancestor_cgroup_id(p->level) == p->id)
+			return true;
+	}
+	return false;
+}
+
 // ks_preempt_count is replaced by generated code: the place of the preemption count depends
 // on the kernel's version and on the architecture.
 FUNC __u32 ks_preempt_count(void)
@@ -176,6 +195,8 @@ static __always_inline int rest_wanted(__u32 tgid, __u32 trap)
 	if (f->by_family && !bpf_map_lookup_elem(&family, &tgid))
 		return 0;
 	if (f->no_irq && ks_in_interrupt(trap))
+		return 0;
+	if (f->by_cgroups && !in_cgroups())
 		return 0;
 	return !f->cgroup || bpf_get_current_ancestor_cgroup_id(f->cgroup_level) == f->cgroup;
 }

@@ -55,6 +55,8 @@ const (
 	ViewSym          // sym(x)
 	ViewIP           // ip(x)
 	ViewMAC          // mac(x)
+	ViewContainer    // $container: the value is the ID of a cgroup
+	ViewPod          // $pod: the same
 )
 
 // MaxText is the most bytes of a string that are shown or compared, its final NUL included.

@@ -116,6 +116,10 @@ func (c *checker) item(x Expr) (Item, bool) {
 		it.Path = c.path(call)
 		return it, it.Path
 	}
+	if group, ok := c.group(top); ok {
+		it.Captures = []Capture{group}
+		return it, true
+	}
 	if !isPredicate(top) {
 		if call, ok := top.(*Call); ok && call.Func.Name == "diff" {
 			return c.diff(call)

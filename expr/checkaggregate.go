@@ -216,6 +216,9 @@ func (c *checker) key(x Expr) (Capture, bool) {
 			return Capture{Label: name.Name, Value: &ContextTerm{typeUlong, v, c.at}}, true
 		}
 	}
+	if group, ok := c.group(top); ok {
+		return group, true
+	}
 	o, ok := c.expr(x, nil)
 	if !ok {
 		return Capture{}, false

@@ -95,6 +95,7 @@ func TestAggregations(t *testing.T) {
 		{"count()[sk->state, $comm]", count + "; *(sk+8:4); $comm:16", 32},
 		{"count()[exit($comm)]", count + "; $comm:16; at return", 16},
 		{"count()[$func, $stack, $ustack, $cgroup]", count + "; $func; $stack; $ustack; $cgroup", 40},
+		{"count()[$container, ($pod), exit($pod)]", count + "; $cgroup view 6; $cgroup view 7; $cgroup view 7; at return", 24},
 		{"count()[($func)]", count + "; $func", 8},
 		{"count()[return < 0]", count + "; (return < 0); at return", 8},
 		{"count()[$comm == \"x\"]", count + "; $comm == \"x\"", 8},

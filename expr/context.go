@@ -21,6 +21,32 @@ var contextVars = map[string]ContextVar{"$pid": ContextPID, "$tid": ContextTID, 
 // keyVars are the context values that only tell rows of an aggregation apart. It is never changed.
 var keyVars = map[string]ContextVar{"$func": ContextFunc, "$stack": ContextStack, "$ustack": ContextUserStack}
 
+// groupVars are what the cgroup of a task tells of where it runs. The kernel knows no containers, so they are
+// values of $cgroup that are shown in another notation. It is never changed.
+var groupVars = map[string]View{"$container": ViewContainer, "$pod": ViewPod}
+
+// group returns the capture that such a name is as an item or as a key, by itself or in entry() or exit().
+func (c *checker) group(x Expr) (Capture, bool) {
+	at, inner := c.at, x
+	if call, ok := x.(*Call); ok && len(call.Args) == 1 {
+		switch name := call.Func.Name; {
+		case name == "entry":
+			at = AtEntry
+		case name == "exit" && !c.scope.Point:
+			at = AtReturn
+		default:
+			return Capture{}, false
+		}
+		inner = unparen(call.Args[0])
+	}
+	name, ok := inner.(*Context)
+	if !ok {
+		return Capture{}, false
+	}
+	view, ok := groupVars[name.Name]
+	return Capture{Label: c.textOf(x), Value: &ContextTerm{typeUlong, ContextCgroup, at}, View: view}, ok
+}
+
 // context checks a name with a $: a context value, a register, or $argN.
 func (c *checker) context(x *Context) (operand, bool) {
 	if name, ok := contextVars[x.Name]; ok {
@@ -35,6 +61,9 @@ func (c *checker) context(x *Context) (operand, bool) {
 	}
 	if _, key := keyVars[x.Name]; key {
 		return c.fault(CodeType, x.Pos, "write count()["+x.Name+"]", "%s is a key in brackets by itself, and nothing else", x.Name)
+	}
+	if _, group := groupVars[x.Name]; group {
+		return c.fault(CodeType, x.Pos, "the option --"+x.Name[1:]+" selects calls", "%s is an item or a key by itself: the kernel knows no containers", x.Name)
 	}
 	if x.Name == "$comm" {
 		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16, At: c.at}}, true
@@ -74,6 +103,7 @@ func (c *checker) contextHint(name string) string {
 	}
 	if registers == "" {
 		names := append(slices.Collect(maps.Keys(contextVars)), slices.Collect(maps.Keys(keyVars))...)
+		names = slices.AppendSeq(names, maps.Keys(groupVars))
 		slices.Sort(names)
 		if hint := suggest.Hint(name, slices.Values(append(names, "$comm"))); hint != "" {
 			return hint
@@ -86,7 +116,7 @@ func (c *checker) contextHint(name string) string {
 		default:
 			args = fmt.Sprintf(" and $arg1 to $arg%d", n)
 		}
-		return "there are $pid $tid $uid $comm $cpu $cgroup $time $duration" + args
+		return "there are $pid $tid $uid $comm $cpu $cgroup $container $pod $time $duration" + args
 	}
 	if hint := suggest.Hint(name, slices.Values(strings.Fields(registers))); hint != "" {
 		return hint

@@ -52,11 +52,12 @@ func Builtins() []Builtin {
 	return all
 }
 
-// ContextNames returns the names of the context values, and of those that are keys and nothing else.
-func ContextNames() (values, keys []string) {
+// ContextNames returns the names of the context values, of those that are an item or a key by themselves, and of
+// those that are keys and nothing else.
+func ContextNames() (values, shown, keys []string) {
 	values = append(sortedKeys(contextVars), "$comm")
 	slices.Sort(values)
-	return values, sortedKeys(keyVars)
+	return values, sortedKeys(groupVars), sortedKeys(keyVars)
 }
 
 // ConstantNames returns the names that constants have in every kernel.

@@ -151,7 +151,7 @@ func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
 	if err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
-	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(symbols.Appender(k.view)),
+	return &Tracer{run: run, kernel: k.view, limits: r.limits(log), fields: output.NewFields(output.Names{Symbol: symbols.Appender(k.view)}),
 		tails: output.Tails{Kernel: symbols.New(k.view, nil, symbols.LevelNone)}, cgroups: trace.NewCgroups()}, nil
 }
 
@@ -232,7 +232,7 @@ func (t *Tracer) Functions() []Function {
 // CgroupPath returns the path of a cgroup below the mount of version 2, "/" for the mount itself;
 // "" if it is not known, as of a cgroup that has gone before it was asked for. It may be called
 // for each call: paths are looked up once.
-func (t *Tracer) CgroupPath(id uint64) string { return t.cgroups.Path(id) }
+func (t *Tracer) CgroupPath(id uint64) string { return t.cgroups.Group(id).Path }
 
 // begin returns the context of a loop over records, and what ends the loop: it says why the
 // records have ended, and nil if that was asked for.

@@ -146,7 +146,7 @@ func matcher(text string) (func([]byte) bool, error) {
 // of asks a recording. answer is nil if its records are shown as they are.
 func (a *asking) of(r *record.Reader) (answer *requery.Answer, err error) {
 	info := r.Info()
-	a.Filter.Range.Boot, a.Arch, a.Filter.CgroupPath = info.Boot, info.Arch, r.Cgroup
+	a.Filter.Range.Boot, a.Arch, a.Filter.CgroupOf = info.Boot, info.Arch, r.Cgroup
 	switch has := r.Plan().Owner; {
 	case len(a.Filter.UIDs) > 0 && has&layout.OwnerUID == 0:
 		return nil, usagef("--uid: the recording does not have the users of its calls")

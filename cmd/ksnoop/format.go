@@ -23,7 +23,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/prometheus"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/summary"
-	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // A format is a form in which trace and replay print.
@@ -227,10 +226,10 @@ func (f *formatFlag) calls(p *picture) (show.CallPrinter, error) {
 	if !f.text() {
 		return f.open(p, f.options)
 	}
-	symbol := symbols.Appender(p.run.Kernel)
-	printer := output.NewCalls(symbol)
+	names := p.run.Names()
+	printer := output.NewCalls(names)
 	if p.compact {
-		printer = output.NewCompactCalls(symbol, compactWidth)
+		printer = output.NewCompactCalls(names, compactWidth)
 		printer.Columns = p.columns
 	}
 	printer.Tails = p.tails
@@ -311,6 +310,6 @@ func (f *formatFlag) sessions(p *picture) (show.SessionPrinter, error) {
 		return f.open(p, f.options)
 	}
 	o := p.sessions
-	o.Symbol, o.Resolver, o.Boot, o.Colour = symbols.Appender(p.run.Kernel), p.run.Resolver, p.run.Boot, p.colour
+	o.Names, o.Resolver, o.Boot, o.Colour = p.run.Names(), p.run.Resolver, p.run.Boot, p.colour
 	return output.NewSessions(o), nil
 }

@@ -151,7 +151,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	source := record.Source{Root: t.kernel.Root(), View: t.kernel, Arch: hostArch, Writer: version(), Sessions: t.sessions, Origin: origin, Full: f.record.full}
 	if t.plan.Owner&layout.OwnerCgroup != 0 {
 		t.cgroups = trace.NewCgroups()
-		source.Cgroup, t.picture.run.Cgroup = t.cgroups.Path, t.cgroups.Path
+		source.Cgroup, t.picture.run.Cgroup = t.cgroups.Group, t.cgroups.Group
 	}
 	t.recording, err = f.record.open(t.plan, source, f.output.force)
 	return err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -132,7 +133,9 @@ func manyRecords(b testing.TB, text string, n int) (file string) {
 		b.Fatal(err)
 	}
 	defer out.Close()
-	w, err := record.NewWriter(out, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test", Cgroup: func(id uint64) string { return fmt.Sprintf("/system.slice/%d.service", id) }}, p)
+	w, err := record.NewWriter(out, record.Source{Root: root, View: view, Arch: hostArch, Writer: "test", Cgroup: func(id uint64) container.Group {
+		return container.Group{Path: fmt.Sprintf("/system.slice/%d.service", id)}
+	}}, p)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/record"
-	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/internal/view"
 )
@@ -205,7 +204,7 @@ func collectorOf(p *picture, store *view.Store) (*view.Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := output.NewCompactCalls(symbols.Appender(p.run.Kernel), compactWidth)
+	row := output.NewCompactCalls(p.run.Names(), compactWidth)
 	if p.colour {
 		row.Colour()
 	}

@@ -215,9 +215,14 @@ func (c *completer) values() {
 	if c.wantsPointer() {
 		return
 	}
-	values, keys := expr.ContextNames()
+	values, shown, keys := expr.ContextNames()
 	for _, name := range values {
 		if (name != "$duration" || !early && !c.scope.Point) && (name != "$comm" || c.begins()) {
+			c.add(name, about[name])
+		}
+	}
+	if len(c.expression()) == 0 && (len(c.open) == 1 || c.top().keys) {
+		for _, name := range shown {
 			c.add(name, about[name])
 		}
 	}

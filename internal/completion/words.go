@@ -17,6 +17,7 @@ var about = map[string]string{
 	"quantiles": "what 50, 90, 99 and 99.9 % do not exceed", "top": "the most frequent values: top(n, x)",
 	"container_of": "the object around a member: container_of(p, struct t, m)", "sizeof": "the size in bytes",
 	"$pid": "process", "$tid": "thread", "$uid": "user", "$comm": "name of the task", "$cpu": "CPU", "$cgroup": "ID of the control group",
+	"$container": "the container", "$pod": "the pod",
 	"$time": "when it was, in ns", "$duration": "from entry to return, in ns", "$any": "the first parameter of a type: $any(struct sock *)",
 	"$func": "key: the function", "$stack": "key: the stack in the kernel", "$ustack": "key: the stack in user space",
 	"return": "the result", "NULL": "no pointer", "struct": "a type", "union": "a type", "enum": "a type",

@@ -11,8 +11,8 @@ import (
 
 // TestAbout: every function and context value of the language is described.
 func TestAbout(t *testing.T) {
-	values, keys := expr.ContextNames()
-	names := append(values, keys...)
+	values, shown, keys := expr.ContextNames()
+	names := slices.Concat(values, shown, keys)
 	for _, f := range expr.Builtins() {
 		names = append(names, f.Name)
 	}

@@ -447,7 +447,7 @@ var stamps = regexp.MustCompile(`(?m)^( *\S+ +\S+ +\d+) +\d+\.\d{6} `)
 func text(t *testing.T, p *plan.Plan, view *kernel.View, records iter.Seq2[[]byte, error], join bool) string {
 	t.Helper()
 	var out bytes.Buffer
-	v := show.Calls{Plan: p, Printer: output.NewCalls(symbols.Appender(view)), Join: join}
+	v := show.Calls{Plan: p, Printer: output.NewCalls(output.Names{Symbol: symbols.Appender(view)}), Join: join}
 	if err := v.Write(&out, records, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ type Printer struct {
 // New returns a Printer of a run.
 func New(r output.Run, w Weight) *Printer {
 	return &Printer{weight: w, limit: defaultLimit, sampler: samples.New(&r), sums: map[string]uint64{},
-		run: r, keys: output.NewKeys(symbols.Appender(r.Kernel)), tails: output.SummaryTails(r)}
+		run: r, keys: output.NewKeys(r.Names()), tails: output.SummaryTails(r)}
 }
 
 // AppendHeader appends nothing.

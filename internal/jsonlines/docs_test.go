@@ -15,6 +15,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/calls"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/layout"
@@ -28,7 +29,7 @@ func reads(t *testing.T, results ...int64) []byte {
 	plan := resolve(t, view, "ksys(return)")
 	plan.Owner = layout.OwnerUID | layout.OwnerCgroup
 	p := newTestPrinter(t, view, plan, false)
-	p.run.Cgroup = func(id uint64) string { return map[uint64]string{18: "/user.slice"}[id] }
+	p.run.Cgroup = func(id uint64) container.Group { return map[uint64]container.Group{18: {Path: "/user.slice"}}[id] }
 	out, err := p.AppendHeader(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -25,14 +25,15 @@ func (p *Printer) newCgroup(dst []byte, o bpf.Owner) []byte {
 		p.cgroups = map[uint64]struct{}{}
 	}
 	p.cgroups[o.Cgroup] = struct{}{}
-	path := p.run.Cgroup(o.Cgroup)
-	if path == "" {
+	g := p.run.Cgroup(o.Cgroup)
+	if g.Path == "" {
 		return dst
 	}
 	dst = appendUint(p.openLine(dst, "cgroup"), "id", o.Cgroup)
-	dst = appendText(dst, "path", path)
-	in := container.Of(path)
-	for _, of := range [...]struct{ key, text string }{{"container", in.Container}, {"pod", in.Pod}, {"runtime", in.Runtime}} {
+	dst = appendText(dst, "path", g.Path)
+	in := container.Of(g.Path)
+	for _, of := range [...]struct{ key, text string }{{"container", in.Container}, {"pod", in.Pod}, {"runtime", in.Runtime},
+		{"container_name", g.Container}, {"pod_name", g.Pod}, {"namespace", g.Namespace}} {
 		if of.text != "" {
 			dst = appendText(dst, of.key, of.text)
 		}

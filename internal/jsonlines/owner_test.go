@@ -11,13 +11,14 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/calls"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
 // ownedPrinter prints calls of ksys(i) by which records have this of their owners.
-func ownedPrinter(t *testing.T, owner layout.Owner, path func(uint64) string) (*Printer, *plan.Plan) {
+func ownedPrinter(t *testing.T, owner layout.Owner, cgroup func(uint64) container.Group) (*Printer, *plan.Plan) {
 	t.Helper()
 	view := testKernel(t)
 	spec, err := expr.Parse("ksys(i)")
@@ -29,22 +30,22 @@ func ownedPrinter(t *testing.T, owner layout.Owner, path func(uint64) string) (*
 		t.Fatal(err)
 	}
 	printer := newTestPrinter(t, view, p, false)
-	printer.run.Cgroup = path
+	printer.run.Cgroup = cgroup
 	return printer, p
 }
 
 // TestOwner: an event has its user and its cgroup as far as they were recorded, and a path
 // stands before the first event of its cgroup.
 func TestOwner(t *testing.T) {
-	path := func(id uint64) string {
-		if id == 9 {
-			return ""
+	path := func(id uint64) (g container.Group) {
+		if id != 9 {
+			g.Path = fmt.Sprintf("/a\x1b/%d", id)
 		}
-		return fmt.Sprintf("/a\x1b/%d", id)
+		return g
 	}
 	for _, c := range []struct {
 		owner layout.Owner
-		path  func(uint64) string
+		path  func(uint64) container.Group
 		want  string
 	}{
 		{0, path, "entry;entry;entry;entry;entry"},
@@ -81,8 +82,9 @@ func TestOwner(t *testing.T) {
 
 // TestContainer: the line of a cgroup says which container it is.
 func TestContainer(t *testing.T) {
-	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) string {
-		return "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f"
+	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) container.Group {
+		return container.Group{Path: "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f",
+			Names: container.Names{Container: "app", Pod: "web-0", Namespace: "prod"}}
 	})
 	e := recordOf(t, p, 0, func(*layout.Slot, []byte) {})
 	e.Owner.Cgroup = 7
@@ -91,14 +93,14 @@ func TestContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, out)
-	if want := `","container":"81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f","pod":"068e8fa0-9213-11e7-a01f-507b9d4141fa","runtime":"cri-o"}` + "\n"; !strings.Contains(string(out), want) {
+	if want := `","container":"81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f","pod":"068e8fa0-9213-11e7-a01f-507b9d4141fa","runtime":"cri-o","container_name":"app","pod_name":"web-0","namespace":"prod"}` + "\n"; !strings.Contains(string(out), want) {
 		t.Errorf("%s", out)
 	}
 }
 
 // TestManyCgroups: the memory for cgroups is bounded. One that was forgotten is written again.
 func TestManyCgroups(t *testing.T) {
-	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) string { return "/" })
+	printer, p := ownedPrinter(t, layout.OwnerCgroup, func(uint64) container.Group { return container.Group{Path: "/"} })
 	lines := 0
 	for i := range mostCgroups + 2 {
 		e := recordOf(t, p, 0, func(*layout.Slot, []byte) {})
@@ -119,7 +121,7 @@ func TestSessionOwner(t *testing.T) {
 	trace := formattest.New(t, "")
 	trace.Sessions(false, "open", "read", "alloc")
 	trace.Run.Plan.Owner = layout.OwnerUID | layout.OwnerCgroup
-	trace.Run.Cgroup = func(id uint64) string { return fmt.Sprint("/", id) }
+	trace.Run.Cgroup = func(id uint64) container.Group { return container.Group{Path: fmt.Sprint("/", id)} }
 	printer := New(trace.Run, false)
 	s := trace.Failed()
 	old, err := printer.AppendSession(nil, s)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/layout"
@@ -21,12 +22,14 @@ import (
 type values struct {
 	options  btfprint.ValueOptions
 	symbol   func(dst []byte, addr uint64) []byte // as options.PointerName
+	names    output.Names
 	printers output.Printers
 	name     []byte // of an address; reused
 }
 
-func newValues(symbol func([]byte, uint64) []byte, strings64 bool) values {
-	return values{symbol: symbol, printers: output.Printers{},
+func newValues(names output.Names, strings64 bool) values {
+	symbol := names.Symbol
+	return values{symbol: symbol, names: names, printers: output.Printers{},
 		options: btfprint.ValueOptions{ShowZeroes: true, Typed: true, Strings64: strings64, PointerName: symbol}}
 }
 
@@ -34,13 +37,15 @@ func newValues(symbol func([]byte, uint64) []byte, strings64 bool) values {
 type form uint8
 
 const (
-	formPrinted form = iota // by a btfprint.Printer: structs, what has no form of its own
-	formEnum                // {"name":"XDP_PASS","value":2}, by a btfprint.Printer, too
-	formNumber              // -7
-	formBool                // true
-	formPointer             // {"addr":"0xffff888000000000"}
-	formHex                 // "0x1f", as hex() asks for
-	formIP                  // "10.0.0.1"
+	formPrinted   form = iota // by a btfprint.Printer: structs, what has no form of its own
+	formEnum                  // {"name":"XDP_PASS","value":2}, by a btfprint.Printer, too
+	formNumber                // -7
+	formBool                  // true
+	formPointer               // {"addr":"0xffff888000000000"}
+	formHex                   // "0x1f", as hex() asks for
+	formIP                    // "10.0.0.1"
+	formContainer             // {"id":"81e5...","name":"web"}
+	formPod                   // {"uid":"068e...","name":"web-0","namespace":"prod"}
 )
 
 // A scalar says how to write a value that is not behind a pointer. It has the bytes of its
@@ -65,6 +70,10 @@ func (v *values) scalar(t btf.Type, view expr.View) (s scalar, err error) {
 		s.form = formPointer
 	case expr.ViewIP:
 		s.form = formIP
+	case expr.ViewContainer:
+		s.form = formContainer
+	case expr.ViewPod:
+		s.form = formPod
 	}
 	if s.form != formPrinted {
 		if s.size == 0 {
@@ -118,6 +127,8 @@ func (v *values) appendScalar(dst []byte, s *scalar, raw []byte) []byte {
 		return appendAddress(dst, s.number(raw)&(1<<(8*s.size)-1))
 	case formIP:
 		return appendIP(dst, raw[:min(len(raw), s.size)])
+	case formContainer, formPod:
+		return v.appendPlace(dst, s.form, s.number(raw))
 	}
 	return s.printer.AppendJSON(dst, raw[:min(len(raw), s.size)], &v.options)
 }
@@ -157,6 +168,34 @@ func (v *values) openPointer(dst []byte, addr uint64, errors bool) []byte {
 		dst = appendText(dst, "name", v.name)
 	}
 	return dst
+}
+
+// appendPlace appends the container or the pod of a cgroup; null if it is in none, and the cgroup's ID if nothing is
+// known of it.
+func (v *values) appendPlace(dst []byte, as form, id uint64) []byte {
+	var g container.Group
+	if v.names.Cgroup != nil {
+		g = v.names.Cgroup(id)
+	}
+	in := container.Of(g.Path)
+	var members [][2]string
+	switch {
+	case g.Path == "":
+		return append(appendUint(append(dst, '{'), "cgroup", id), '}')
+	case as == formContainer && in.Container != "":
+		members = [][2]string{{"id", in.Container}, {"name", g.Container}}
+	case as == formPod && in.Pod != "":
+		members = [][2]string{{"uid", in.Pod}, {"name", g.Pod}, {"namespace", g.Namespace}}
+	default:
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '{')
+	for _, m := range members {
+		if m[1] != "" {
+			dst = appendText(dst, m[0], m[1])
+		}
+	}
+	return append(dst, '}')
 }
 
 // appendIP appends an IP address of 4 or 16 bytes.

@@ -68,7 +68,7 @@ func TestLiveRedact(t *testing.T) {
 			t.Errorf("%v: no records", c.args)
 		}
 	}
-	if _, errs, status := ksnoop(t, "trace", "--redact", "file", "vfs_read(count)"); status != exitUsage || !regexp.MustCompile(`--redact file matches nothing that is captured: there are (\$uid, \$cgroup, )?count\n`).MatchString(errs) { // a recording has these, too
+	if _, errs, status := ksnoop(t, "trace", "--redact", "file", "vfs_read(count)"); status != exitUsage || !regexp.MustCompile(`--redact file matches nothing that is captured: there are (\$uid, \$cgroup, \$container, \$pod, )?count\n`).MatchString(errs) { // a recording has these, too
 		t.Errorf("a glob that matches nothing: status %d: %s", status, errs)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -42,8 +43,9 @@ func TestCalls(t *testing.T) {
 	k := formattest.New(t, "t_")
 	k.Owner = layout.OwnerUID | layout.OwnerCgroup
 	k.Calls("t_read(count, quick, return)")
-	k.Run.Cgroup = func(id uint64) string {
-		return map[uint64]string{5: "/a\x1b/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f"}[id]
+	k.Run.Cgroup = func(id uint64) container.Group {
+		return map[uint64]container.Group{5: {Path: "/a\x1b/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f",
+			Names: container.Names{Container: "app", Pod: "web-0", Namespace: "prod"}}}[id]
 	}
 	entry := bpf.Event{Kind: bpf.KindEntry, Time: 1000, PID: 7, TID: 8, CPU: 3, Comm: formattest.Comm("cat")}
 	returned := entry
@@ -56,7 +58,7 @@ func TestCalls(t *testing.T) {
 	values := `thread.id=8 thread.name="cat" cpu.logical_number=3 user.id="1000" code.function.name="t_read" error.type="EIO" ksnoop.duration_ns=500 ` +
 		`ksnoop.value.count=4096 ksnoop.value.quick=true code.stacktrace="t_open fs/open.c:1400\ndo_syscall entry/common.c:81\nentry_SYSCALL_64 entry/entry.S:121\n" ksnoop.value.return=-5`
 	resource := ` process.pid=7 process.linux.cgroup="/a\\x1b/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f" ` +
-		`container.id="81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f" container.runtime="cri-o" k8s.pod.uid="068e8fa0-9213-11e7-a01f-507b9d4141fa"`
+		`container.id="81e5c2990803c383229c9680ce964738d5e566d97f5bd436ac34808d2ec75d5f" container.runtime="cri-o" k8s.pod.uid="068e8fa0-9213-11e7-a01f-507b9d4141fa" k8s.pod.name="web-0" k8s.namespace.name="prod" k8s.container.name="app"`
 	log := `log` + resource + ` {time_unix_nano=` + at(1500) + ` severity_number=SEVERITY_NUMBER_WARN severity_text="WARN" body="t_read: EIO" attributes=[` + values +
 		`] observed_time_unix_nano=` + at(1500) + ` event_name="ksnoop.call"}`
 	if diff := cmp.Diff([]string{log}, read(t, printed(t, k, New(k.Run, Options{}), raw...))); diff != "" {

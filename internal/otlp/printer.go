@@ -55,9 +55,9 @@ type Printer struct {
 
 // New returns a Printer of a run.
 func New(run output.Run, o Options) *Printer {
-	symbol := symbols.Appender(run.Kernel)
-	p := &Printer{run: run, options: o, machine: machine(&run), sampler: samples.New(&run), values: typed.New(symbol),
-		tails: output.SummaryTails(run), keys: output.NewKeys(symbol)}
+	names := run.Names()
+	p := &Printer{run: run, options: o, machine: machine(&run), sampler: samples.New(&run), values: typed.New(names),
+		tails: output.SummaryTails(run), keys: output.NewKeys(names)}
 	if ns := run.Boot.UnixNano(); !run.Boot.IsZero() && ns > 0 {
 		p.zero = uint64(ns)
 	}

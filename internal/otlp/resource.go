@@ -80,12 +80,19 @@ func (p *Printer) describe(at place) {
 	if at.cgroup == 0 || p.run.Cgroup == nil {
 		return
 	}
-	if path := p.run.Cgroup(at.cgroup); path != "" {
-		add("process.linux.cgroup", path)
-		in := container.Of(path)
+	if g := p.run.Cgroup(at.cgroup); g.Path != "" {
+		add("process.linux.cgroup", g.Path)
+		in := container.Of(g.Path)
 		add("container.id", in.Container)
 		add("container.runtime", in.Runtime)
 		add("k8s.pod.uid", in.Pod)
+		add("k8s.pod.name", g.Pod)
+		add("k8s.namespace.name", g.Namespace)
+		if in.Pod == "" {
+			add("container.name", g.Container)
+		} else {
+			add("k8s.container.name", g.Container)
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/container"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/protomsg"
 	"github.com/ksnoop/ksnoop/internal/summary"
@@ -66,7 +68,8 @@ func (p *Printer) appendTable(dst []byte, t *summary.Filled, to uint64) ([]byte,
 		return dst, err
 	}
 	x := &points{p: p, table: t, names: keyNames(t.Agg), keys: keys, value: value, to: to, dst: dst}
-	for _, r := range t.Sorted() {
+	alike := p.tails.Alike(t, p.stacks)
+	for _, r := range alike.Sorted() {
 		x.row = &r
 		x.add(t.Agg, r.Words)
 	}
@@ -206,10 +209,31 @@ func (x *points) attributes(a *attributes) {
 		v, special := k.KeyVar()
 		if !special || v == expr.ContextFunc {
 			a.foreign(x.names[i], string(k.AppendKey(nil, x.p.run.Plan, e)))
+			x.placeID(a, x.names[i], k, e)
 			continue
 		}
 		scalar, _ := k.Slots()
 		n, _ := e.Value(scalar)
 		a.text(x.names[i], x.p.tails.AppendSummedNames(nil, x.table.Table, x.p.stacks, n, v == expr.ContextUserStack, '\n'))
+	}
+}
+
+// placeID adds the ID of a key that is a container or a pod: others can have its name.
+func (x *points) placeID(a *attributes, name string, k output.Field, e *event.Event) {
+	view := k.View()
+	if k.Withheld() || view != expr.ViewContainer && view != expr.ViewPod || x.p.run.Cgroup == nil {
+		return
+	}
+	scalar, _ := k.Slots()
+	n, ok := e.Value(scalar)
+	if !ok {
+		return
+	}
+	in := container.Of(x.p.run.Cgroup(n).Path)
+	if id := in.Container; view == expr.ViewContainer && id != "" {
+		a.foreign(name+".id", id)
+	}
+	if view == expr.ViewPod && in.Pod != "" {
+		a.foreign(name+".uid", in.Pod)
 	}
 }

@@ -31,10 +31,9 @@ type Calls struct {
 	line    []byte // of a record, before it is cut; reused
 }
 
-// NewCalls returns a printer of the calls view. symbol appends the name of what is at a
-// kernel address, or nothing; it may be nil.
-func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
-	return &Calls{forms: newForms(callStyle(symbol)),
+// NewCalls returns a printer of the calls view.
+func NewCalls(names Names) *Calls {
+	return &Calls{forms: newForms(callStyle(names)),
 		first: "\n", between: ",\n\n", last: "\n\n", end: ");\n"}
 }
 
@@ -42,8 +41,8 @@ func NewCalls(symbol func(dst []byte, addr uint64) []byte) *Calls {
 // most width bytes.
 //
 //	ping     3833    1    251523.617250 ip_send_skb(return = 0)
-func NewCompactCalls(symbol func(dst []byte, addr uint64) []byte, width int) *Calls {
-	s := lineStyle(symbol, width)
+func NewCompactCalls(names Names, width int) *Calls {
+	s := lineStyle(names, width)
 	s.named = true
 	return &Calls{forms: newForms(s), between: ", ", end: ")\n"}
 }

@@ -166,11 +166,11 @@ func TestCalls(t *testing.T) {
 			if err := event.Decode(p, append(bpf.AppendEvent(nil, &e), c.data...), &ev); err != nil {
 				t.Fatal(err)
 			}
-			got, err := NewCalls(symbol).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
+			got, err := NewCalls(Names{Symbol: symbol}).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 			if err != nil {
 				t.Fatal(err)
 			}
-			line, err := NewCompactCalls(symbol, 160).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
+			line, err := NewCompactCalls(Names{Symbol: symbol}, 160).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 			if err != nil || bytes.Count(line, []byte("\n")) != 1 || !bytes.HasSuffix(line, []byte(")\n")) || !bytes.HasPrefix(line, []byte(head)) {
 				t.Errorf("compact, error %v:\n%s", err, line)
 			}
@@ -210,7 +210,7 @@ func TestCompact(t *testing.T) {
 		if err := event.Decode(p, append(bpf.AppendEvent(nil, &bpf.Event{Kind: c.kind, Faults: c.faults}), c.data...), &ev); err != nil {
 			t.Fatal(err)
 		}
-		got, err := NewCompactCalls(nil, 160).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
+		got, err := NewCompactCalls(Names{}, 160).AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func symbol(dst []byte, addr uint64) []byte {
 
 func TestHeader(t *testing.T) {
 	want := "            TASK     PID CPU#        TIMESTAMP FUNCTION\n\n"
-	if got, err := NewCalls(nil).AppendHeader(nil); string(got) != want || err != nil {
+	if got, err := NewCalls(Names{}).AppendHeader(nil); string(got) != want || err != nil {
 		t.Errorf("header %q, %v, want %q", got, err, want)
 	}
 }
@@ -248,7 +248,7 @@ func TestTaskName(t *testing.T) {
 	} {
 		e := &event.Event{Probe: &plan.Probe{}}
 		copy(e.Comm[:], test.comm)
-		if got := string(NewCalls(nil).appendHead([]byte("x"), e)); !strings.HasPrefix(got, "x"+test.want+"       0    0 ") {
+		if got := string(NewCalls(Names{}).appendHead([]byte("x"), e)); !strings.HasPrefix(got, "x"+test.want+"       0    0 ") {
 			t.Errorf("%q: printed as %q", test.comm, got)
 		}
 	}
@@ -262,7 +262,7 @@ func TestAllocations(t *testing.T) {
 	if err := event.Decode(p, raw, &ev); err != nil {
 		t.Fatal(err)
 	}
-	printer, call := NewCalls(nil), &calls.Call{Entry: &ev}
+	printer, call := NewCalls(Names{}), &calls.Call{Entry: &ev}
 	buf, err := printer.AppendCall(nil, call)
 	if err != nil {
 		t.Fatal(err)

@@ -14,10 +14,9 @@ import (
 // Fields give the values of records one by one.
 type Fields struct{ forms forms }
 
-// NewFields returns Fields that write each value on one line, as long as it is. symbol is
-// that of NewCalls.
-func NewFields(symbol func(dst []byte, addr uint64) []byte) *Fields {
-	return &Fields{newForms(lineStyle(symbol, 0))}
+// NewFields returns Fields that write each value on one line, as long as it is.
+func NewFields(names Names) *Fields {
+	return &Fields{newForms(lineStyle(names, 0))}
 }
 
 // Of returns the values of an event's record, in the order of the SPEC.
@@ -106,9 +105,9 @@ func (f Field) Append(dst []byte, e *event.Event) []byte {
 // Args writes the arguments that -A captures, each on one line.
 type Args struct{ printer *valuePrinter }
 
-// NewArgs returns Args. symbol is that of NewCalls.
-func NewArgs(symbol func(dst []byte, addr uint64) []byte) *Args {
-	return &Args{newValuePrinter(&SessionOptions{Symbol: symbol})}
+// NewArgs returns Args.
+func NewArgs(names Names) *Args {
+	return &Args{newValuePrinter(&SessionOptions{Names: names})}
 }
 
 // Append appends an argument's value.

@@ -32,7 +32,7 @@ func TestFitted(t *testing.T) {
 		}
 	}
 	columns := 0
-	printer := NewCompactCalls(nil, 0)
+	printer := NewCompactCalls(Names{}, 0)
 	printer.Columns = func() int { return columns }
 	for _, columns = range []int{0, 90, 50} {
 		got := string(printer.fit([]byte("above\n"+strings.Repeat("0123456789", 10)+"\n"), len("above\n")))

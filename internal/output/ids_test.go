@@ -28,7 +28,7 @@ func TestIDs(t *testing.T) {
 		{"the same number in both", 345, 346, bpf.Inner{PID: 345, TID: 346, Ours: true}, "ping     345    1 ", " TID/PID 346/345 (ping)"},
 	} {
 		e := event.Event{Event: bpf.Event{PID: c.pid, TID: c.tid, Inner: c.inner, CPU: 1, Comm: [16]byte{'p', 'i', 'n', 'g'}}, Probe: probe(t, "send(skb->len)").Probes[0]}
-		if got := string(NewCalls(nil).appendHead(nil, &e)); !strings.Contains(got, c.call) {
+		if got := string(NewCalls(Names{}).appendHead(nil, &e)); !strings.Contains(got, c.call) {
 			t.Errorf("%s: a call begins with %q, want %q in it", c.name, got, c.call)
 		}
 		s := &session.Session{PID: c.pid, TID: c.tid, Inner: c.inner, Comm: "ping"}

@@ -11,8 +11,7 @@ import (
 type SessionOptions struct {
 	// Resolver names the addresses of stacks.
 	Resolver Resolver
-	// Symbol appends the name of what is at a kernel address, or nothing. It may be nil.
-	Symbol func(dst []byte, addr uint64) []byte
+	Names    Names
 	// Boot is the time at which the kernel's monotonic clock was zero.
 	Boot time.Time
 	// Args says how to lay out the values of calls.

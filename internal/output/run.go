@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // A Run is what the printer of a format is told of the run whose events it prints. A
@@ -21,8 +23,8 @@ type Run struct {
 	// User returns the names of addresses for the thread of an event, which was called
 	// comm. It is nil if there are no such stacks.
 	User func(e *bpf.Event, comm string) Process
-	// Cgroup returns the path of a cgroup, "" if it is not known. It is nil if none is.
-	Cgroup func(id uint64) string
+	// Cgroup returns what is known of a cgroup. It is nil if nothing is of any.
+	Cgroup func(id uint64) container.Group
 
 	Boot    time.Time // when CLOCK_MONOTONIC was zero; the zero Time if it is not known
 	Arch    string    // as in GOARCH
@@ -32,6 +34,31 @@ type Run struct {
 	Options []string  // that asked for the run, as the command line has them
 	Number  int       // of several runs that are printed together, from 1; 0: it is the only one
 	Label   string    // what tells it from the others, if there are any: its host, its file
+}
+
+// Names name what is in values. Its zero value names nothing.
+type Names struct {
+	// Symbol appends the name of what is at a kernel address, or nothing. It may be nil.
+	Symbol func(dst []byte, addr uint64) []byte
+	// Cgroup is that of a Run.
+	Cgroup func(id uint64) container.Group
+}
+
+// Names returns those of the run's kernel.
+func (r *Run) Names() Names {
+	n := Names{Cgroup: r.Cgroup}
+	if r.Kernel != nil {
+		n.Symbol = symbols.Appender(r.Kernel)
+	}
+	return n
+}
+
+// group returns what is known of a cgroup.
+func (n *Names) group(id uint64) (g container.Group) {
+	if n.Cgroup != nil {
+		g = n.Cgroup(id)
+	}
+	return g
 }
 
 // Totals are what was counted of a run by its end.

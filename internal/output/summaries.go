@@ -33,11 +33,7 @@ type Summaries struct {
 // NewSummaries returns a printer of a run. columns returns the width of the terminal that bars
 // fill; nil or 0 means none. With colour text is marked for a terminal.Writer with colours.
 func NewSummaries(run Run, columns func() int, colour bool) *Summaries {
-	var symbol func([]byte, uint64) []byte
-	if run.Kernel != nil {
-		symbol = symbols.Appender(run.Kernel)
-	}
-	s := lineStyle(symbol, 0)
+	s := lineStyle(run.Names(), 0)
 	s.named, s.colour = true, colour
 	return &Summaries{run: run, columns: columns, style: s, forms: map[*summary.Table]*tableForm{}, table: table{colour: colour},
 		tails: SummaryTails(run)}
@@ -45,7 +41,7 @@ func NewSummaries(run Run, columns func() int, colour bool) *Summaries {
 
 // SummaryTails returns what names the stacks in keys of a run's tables.
 func SummaryTails(run Run) Tails {
-	t := Tails{Kernel: run.Resolver, User: run.User}
+	t := Tails{Kernel: run.Resolver, User: run.User, names: run.Names()}
 	if t.Kernel == nil {
 		t.Kernel = symbols.New(run.Kernel, nil, symbols.LevelNone)
 	}

@@ -9,34 +9,21 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/symname"
-	"github.com/ksnoop/ksnoop/layout"
 )
 
-// Alike brings those rows together whose stacks of the kernel read the same. The kernel tells stacks apart by all
-// addresses, also by those of tracing itself, which no stack shows: where it was preempted, or by which trampoline
-// it was called.
+// Alike brings those rows together whose stacks of the kernel read the same, and whose containers. The kernel tells
+// stacks apart by all addresses, also by those of tracing itself, which no stack shows: where it was preempted, or by
+// which trampoline it was called. Containers it tells apart by cgroups, of which one can have several.
 func (t *Tails) Alike(f *summary.Filled, stacks summary.Stacks) summary.Filled {
-	slots := kernelStacks(f.Table)
-	if len(slots) == 0 || stacks == nil || len(f.Rows) < 2 {
+	slots := t.readingSlots(f.Table, stacks)
+	if len(slots) == 0 || len(f.Rows) < 2 {
 		return *f
 	}
-	numbers, first, merged := map[uint64]uint64{}, map[string]uint64{}, false
+	merged := false
 	for i := range f.Rows {
-		for _, slot := range slots {
-			n := binary.LittleEndian.Uint64(f.Rows[i].Key[slot.Off:])
-			if _, known := numbers[n]; known {
-				continue
-			}
-			numbers[n] = n
-			s, ok := stacks.Stack(n, false)
-			if !ok {
-				continue
-			}
-			text := t.reading(f.Table, &s)
-			if other, known := first[text]; known {
-				numbers[n], merged = other, true
-			} else {
-				first[text] = n
+		for j := range slots {
+			if slots[j].note(f.Rows[i].Key) {
+				merged = true
 			}
 		}
 	}
@@ -47,21 +34,66 @@ func (t *Tails) Alike(f *summary.Filled, stacks summary.Stacks) summary.Filled {
 	for _, r := range f.Rows {
 		r.Key = slices.Clone(r.Key)
 		for _, slot := range slots {
-			key := r.Key[slot.Off:]
-			binary.LittleEndian.PutUint64(key, numbers[binary.LittleEndian.Uint64(key)])
+			key := r.Key[slot.off:]
+			binary.LittleEndian.PutUint64(key, slot.numbers[binary.LittleEndian.Uint64(key)])
 		}
 		b.Add(0, r)
 	}
 	return b.Take()[0]
 }
 
-// kernelStacks returns where the keys of a table are that are stacks of the kernel.
-func kernelStacks(t *summary.Table) (slots []*layout.Slot) {
-	for i := range t.Key.Slots {
-		slot := &t.Key.Slots[i]
-		if c, ok := slot.Term.(*expr.ContextTerm); ok && c.Var == expr.ContextStack {
-			slots = append(slots, slot)
+// A readingSlot is a key that stands for what is read in its place.
+type readingSlot struct {
+	off     uint32
+	read    func(number uint64) (text string, ok bool)
+	numbers map[uint64]uint64 // which number is taken for each
+	first   map[string]uint64 // number of a text
+}
+
+// note reads the key of a row. It reports whether another row reads the same.
+func (s *readingSlot) note(row []byte) bool {
+	n := binary.LittleEndian.Uint64(row[s.off:])
+	if _, known := s.numbers[n]; known {
+		return false
+	}
+	s.numbers[n] = n
+	text, ok := s.read(n)
+	if !ok {
+		return false
+	}
+	other, known := s.first[text]
+	if !known {
+		s.first[text] = n
+		return false
+	}
+	s.numbers[n] = other
+	return true
+}
+
+// readingSlots returns the keys of a table that are read.
+func (t *Tails) readingSlots(table *summary.Table, stacks summary.Stacks) (slots []readingSlot) {
+	stack := func(n uint64) (string, bool) {
+		s, ok := stacks.Stack(n, false)
+		if !ok {
+			return "", false
 		}
+		return t.reading(table, &s), true
+	}
+	for i := range table.Key.Slots {
+		slot := &table.Key.Slots[i]
+		key := readingSlot{off: slot.Off, numbers: map[uint64]uint64{}, first: map[string]uint64{}}
+		c, ok := slot.Term.(*expr.ContextTerm)
+		switch view := table.Agg.Keys[slot.Capture].View; {
+		case !ok || table.Agg.Keys[slot.Capture].Withheld != nil:
+			continue
+		case c.Var == expr.ContextStack && stacks != nil:
+			key.read = stack
+		case view == expr.ViewContainer || view == expr.ViewPod:
+			key.read = func(n uint64) (string, bool) { return t.names.place(view, n), true }
+		default:
+			continue
+		}
+		slots = append(slots, key)
 	}
 	return slots
 }

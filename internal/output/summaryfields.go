@@ -12,9 +12,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// NewKeys returns Fields that write keys as Summaries does. symbol is that of NewCalls.
-func NewKeys(symbol func(dst []byte, addr uint64) []byte) *Fields {
-	s := lineStyle(symbol, 0)
+// NewKeys returns Fields that write keys as Summaries does.
+func NewKeys(names Names) *Fields {
+	s := lineStyle(names, 0)
 	s.named = true
 	return &Fields{newForms(s)}
 }

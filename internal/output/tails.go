@@ -26,6 +26,7 @@ type Tails struct {
 	// comm.
 	User     func(e *bpf.Event, comm string) Process
 	Branches BranchOptions
+	names    Names // of keys
 
 	rows     []byte
 	addrs    []uint64

@@ -95,7 +95,7 @@ func printTail(t *testing.T, tails *Tails, pid uint32, sections ...bpf.Section) 
 	if err := event.Decode(p, raw, &e); err != nil {
 		t.Fatal(err)
 	}
-	printer := NewCalls(nil)
+	printer := NewCalls(Names{})
 	printer.Tails = tails
 	got, err := printer.AppendCall(nil, &calls.Call{Return: &e})
 	if err != nil {

@@ -75,7 +75,7 @@ func TestUntypedCalls(t *testing.T) {
 		if err := event.Decode(&plan.Plan{Probes: []*plan.Probe{p}}, append(bpf.AppendEvent(nil, &bpf.Event{Kind: bpf.KindReturn}), data(v)...), &ev); err != nil {
 			t.Fatal(err)
 		}
-		for i, printer := range []*Calls{NewCalls(nil), NewCompactCalls(nil, 160)} {
+		for i, printer := range []*Calls{NewCalls(Names{}), NewCompactCalls(Names{}, 160)} {
 			got, err := printer.AppendCall(nil, &calls.Call{Entry: &ev, End: calls.Whole})
 			if _, value, _ := strings.Cut(string(got), "return = "); err != nil || strings.TrimRight(value, "\n);") != want[i] {
 				t.Errorf("%#x: %q, %v, want %s", v, got, err, want[i])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -22,9 +23,8 @@ type style struct {
 	short          bool   // on one line, without types and explanations
 	named          bool   // an error in a result is its name alone, also where short has the number
 	colour         bool   // errors are marked as such
-	// symbol appends the name of what is at an address, or nothing. It may be nil.
-	symbol   func(dst []byte, addr uint64) []byte
-	printers Printers
+	names          Names
+	printers       Printers
 }
 
 // fieldIndent indents the values of a call.
@@ -37,16 +37,16 @@ const (
 )
 
 // callStyle is the style of the calls view.
-func callStyle(symbol func([]byte, uint64) []byte) *style {
-	return &style{indent: fieldIndent, symbol: symbol, printers: Printers{},
-		object: btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4, PointerName: symbol},
-		number: btfprint.ValueOptions{ShowZeroes: true, PointerName: symbol}}
+func callStyle(names Names) *style {
+	return &style{indent: fieldIndent, names: names, printers: Printers{},
+		object: btfprint.ValueOptions{Indent: "    ", Level: len(fieldIndent) / 4, PointerName: names.Symbol},
+		number: btfprint.ValueOptions{ShowZeroes: true, PointerName: names.Symbol}}
 }
 
 // lineStyle writes every value on one line of at most width bytes.
-func lineStyle(symbol func([]byte, uint64) []byte, width int) *style {
-	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, MaxWidth: width, PointerName: symbol}
-	s := &style{short: true, symbol: symbol, printers: Printers{}, object: o, number: o}
+func lineStyle(names Names, width int) *style {
+	o := btfprint.ValueOptions{Mode: btfprint.Compact, Hide: btfprint.HideTypes, MaxWidth: width, PointerName: names.Symbol}
+	s := &style{short: true, names: names, printers: Printers{}, object: o, number: o}
 	s.number.ShowZeroes = true
 	return s
 }
@@ -150,12 +150,14 @@ func (v *value) appendScalar(dst, raw []byte) []byte {
 	case expr.ViewHex, expr.ViewSym:
 		dst = v.appendCast(dst)
 		dst = strconv.AppendUint(append(dst, "0x"...), word(raw), 16)
-		if v.view == expr.ViewSym && v.style.symbol != nil {
-			dst = symname.AppendBehind(dst, n, v.style.symbol)
+		if v.view == expr.ViewSym && v.style.names.Symbol != nil {
+			dst = symname.AppendBehind(dst, n, v.style.names.Symbol)
 		}
 		return dst
 	case expr.ViewIP:
 		return appendIP(v.appendCast(dst), raw)
+	case expr.ViewContainer, expr.ViewPod:
+		return v.style.names.appendPlace(dst, v.view, n)
 	}
 	name, isErr := v.errorOf(n)
 	if isErr && v.style.colour {
@@ -209,4 +211,33 @@ func (v *value) appendCast(dst []byte) []byte {
 func appendIP(dst, raw []byte) []byte {
 	addr, _ := netip.AddrFromSlice(raw) // the checker admits no other size
 	return addr.AppendTo(dst)
+}
+
+// place tells containers, or pods, apart.
+func (n *Names) place(view expr.View, id uint64) string {
+	g := n.group(id)
+	in := container.Of(g.Path)
+	switch {
+	case g.Path == "":
+		return strconv.FormatUint(id, 10)
+	case view == expr.ViewPod:
+		return "pod " + in.Pod
+	}
+	return "container " + in.Container
+}
+
+// appendPlace appends the container or the pod of a cgroup: "-" if it is in none.
+func (n *Names) appendPlace(dst []byte, view expr.View, id uint64) []byte {
+	g := n.group(id)
+	text := g.ContainerText()
+	if view == expr.ViewPod {
+		text = g.PodText()
+	}
+	switch {
+	case g.Path == "":
+		return strconv.AppendUint(append(dst, "cgroup "...), id, 10)
+	case text == "":
+		return append(dst, '-')
+	}
+	return terminal.AppendName(dst, text)
 }

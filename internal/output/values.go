@@ -34,9 +34,9 @@ type valuePrinter struct {
 }
 
 func newValuePrinter(o *SessionOptions) *valuePrinter {
-	s := lineStyle(o.Symbol, o.ArgsWidth)
+	s := lineStyle(o.Names, o.ArgsWidth)
 	if o.Args == ArgsVerbose {
-		s = callStyle(o.Symbol)
+		s = callStyle(o.Names)
 		s.indent, s.object.Level = "  ", 0
 	}
 	for _, v := range []*btfprint.ValueOptions{&s.object, &s.number} {

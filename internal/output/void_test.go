@@ -59,11 +59,11 @@ func TestVoid(t *testing.T) {
 			if block != "" {
 				block += "\n\n"
 			}
-			got, err := NewCalls(nil).AppendCall(nil, &call)
+			got, err := NewCalls(Names{}).AppendCall(nil, &call)
 			if want := head + "\n" + block + ");\n"; err != nil || string(got) != want {
 				t.Errorf("%s of %v, %s: %v\n%q, want\n%q", c.spec, c.result, what, err, got, want)
 			}
-			got, err = NewCompactCalls(nil, 160).AppendCall(nil, &call)
+			got, err = NewCompactCalls(Names{}, 160).AppendCall(nil, &call)
 			if want := head + line + ")\n"; err != nil || string(got) != want {
 				t.Errorf("%s of %v, %s, compact: %v\n%q, want\n%q", c.spec, c.result, what, err, got, want)
 			}

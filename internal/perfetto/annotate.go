@@ -43,7 +43,7 @@ func (p *Printer) owner(o bpf.Owner) {
 		return
 	}
 	if p.run.Cgroup != nil {
-		if path := p.run.Cgroup(o.Cgroup); path != "" {
+		if path := p.run.Cgroup(o.Cgroup).Path; path != "" {
 			p.text = terminal.AppendName(p.text[:0], path)
 			p.textual("cgroup", p.text)
 			return

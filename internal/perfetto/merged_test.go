@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/layout"
@@ -75,7 +76,7 @@ func TestOwner(t *testing.T) {
 	k := formattest.New(t, "t_")
 	k.Owner = layout.OwnerUID | layout.OwnerCgroup
 	k.Calls("t_open(flags)")
-	k.Run.Cgroup = func(id uint64) string { return map[uint64]string{5: "/a\x1b"}[id] }
+	k.Run.Cgroup = func(id uint64) container.Group { return map[uint64]container.Group{5: {Path: "/a\x1b"}}[id] }
 	var raw [][]byte
 	for i, id := range []uint64{5, 6, 0} {
 		raw = append(raw, k.Raw(formattest.Record{Func: "open", Event: bpf.Event{Time: uint64(1000 + i), PID: 7, TID: 7}, Owner: bpf.Owner{UID: 1000, Cgroup: id}, Words: []uint64{3}}))

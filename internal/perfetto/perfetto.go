@@ -44,8 +44,7 @@ type Printer struct {
 
 // New returns a Printer of a run.
 func New(r output.Run) *Printer {
-	symbol := symbols.Appender(r.Kernel)
-	p := &Printer{run: r, clock: clockMonotonic, limit: defaultLimit, sampler: samples.New(&r), values: typed.New(symbol)}
+	p := &Printer{run: r, clock: clockMonotonic, limit: defaultLimit, sampler: samples.New(&r), values: typed.New(r.Names())}
 	if r.Number > 0 { // the clocks of several hosts have only the time of day in common
 		p.clock, p.zero = clockRealtime, p.booted()
 	}

@@ -48,16 +48,26 @@ type Options struct {
 	denied func() (*denials, error) // built from Deny once for all SPECs; may be nil
 }
 
-// redacts reports whether what has this label is not to be captured.
+// redacts reports whether what has this label is not to be captured. Containers are known by cgroups, so who leaves
+// out one of them leaves out both.
 func (o *Options) redacts(label string) bool {
-	return slices.ContainsFunc(o.Redact, func(pattern string) bool { return glob.Match(pattern, label) })
+	matches := func(label string) bool {
+		return slices.ContainsFunc(o.Redact, func(pattern string) bool { return glob.Match(pattern, label) })
+	}
+	if slices.Contains(groupLabels, label) {
+		return slices.ContainsFunc(groupLabels, matches)
+	}
+	return matches(label)
 }
+
+// groupLabels are the expressions that have the ID of a cgroup. It is never changed.
+var groupLabels = []string{"$cgroup", "$container", "$pod"}
 
 // ownerLabels are the expressions that have the same as an owner.
 var ownerLabels = [...]struct {
 	part  layout.Owner
 	label string
-}{{layout.OwnerUID, "$uid"}, {layout.OwnerCgroup, "$cgroup"}}
+}{{layout.OwnerUID, "$uid"}, {layout.OwnerCgroup, groupLabels[0]}, {layout.OwnerCgroup, groupLabels[1]}, {layout.OwnerCgroup, groupLabels[2]}}
 
 // owner returns what of Owner is not redacted.
 func (o *Options) owner() layout.Owner {

@@ -22,7 +22,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/summary"
-	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
 // A Printer adds up all summaries of a run and writes them at its end.
@@ -39,7 +38,7 @@ type Printer struct {
 
 // New returns a Printer of a run whose SPECs aggregate.
 func New(run output.Run) *Printer {
-	return &Printer{run: run, keys: output.NewKeys(symbols.Appender(run.Kernel)), tails: output.SummaryTails(run)}
+	return &Printer{run: run, keys: output.NewKeys(run.Names()), tails: output.SummaryTails(run)}
 }
 
 // EachTime has AppendSummary append the sum of all times so far, as AppendEnd does at the end. Each text stands

@@ -124,7 +124,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.Run("decode", func(b *testing.B) {
 				replay(b, data, func(*event.Event) {})
 			})
-			printers := map[string]func(dst []byte, c *calls.Call) ([]byte, error){"print": output.NewCalls(nil).AppendCall, "compact": output.NewCompactCalls(nil, 160).AppendCall,
+			printers := map[string]func(dst []byte, c *calls.Call) ([]byte, error){"print": output.NewCalls(output.Names{}).AppendCall, "compact": output.NewCompactCalls(output.Names{}, 160).AppendCall,
 				"json": jsonPrinter()}
 			for name, printer := range printers {
 				b.Run(name, func(b *testing.B) {

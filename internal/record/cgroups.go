@@ -4,8 +4,10 @@ package record
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -19,7 +21,7 @@ const (
 
 // A cgroupNamer finds the paths of the cgroups that records are of, each once.
 type cgroupNamer struct {
-	path     func(id uint64) string
+	group    func(id uint64) container.Group
 	sessions bool
 	last     uint64
 	known    map[uint64]struct{}
@@ -32,7 +34,7 @@ func newCgroupNamer(s *Source, p *plan.Plan) *cgroupNamer {
 	if s.Cgroup == nil || p.Owner&layout.OwnerCgroup == 0 {
 		return nil
 	}
-	return &cgroupNamer{path: s.Cgroup, sessions: p.Sessions, known: map[uint64]struct{}{}}
+	return &cgroupNamer{group: s.Cgroup, sessions: p.Sessions, known: map[uint64]struct{}{}}
 }
 
 // scan looks at a record.
@@ -46,25 +48,46 @@ func (n *cgroupNamer) scan(raw []byte) {
 		return
 	}
 	n.known[n.last] = struct{}{}
-	path := n.path(n.last)
-	if path == "" || len(path) > maxCgroupPath || n.text+len(path) > maxCgroupText {
+	text := groupText(n.group(n.last))
+	if text == "" || len(text) > maxCgroupPath || n.text+len(text) > maxCgroupText {
 		return
 	}
-	n.text += len(path)
+	n.text += len(text)
 	n.block = binary.AppendUvarint(n.block, n.last)
-	n.block = append(binary.AppendUvarint(n.block, uint64(len(path))), path...)
+	n.block = append(binary.AppendUvarint(n.block, uint64(len(text))), text...)
 }
 
-// cgroups are the paths of cgroups in a recording, by ID.
+// groupText returns a cgroup as it is recorded: its path, and what its container, the pod and the namespace are called, if
+// any of these has a name, each behind a zero byte, which no path has.
+func groupText(g container.Group) string {
+	if g.Path == "" || g.Names == (container.Names{}) {
+		return g.Path
+	}
+	return strings.Join([]string{g.Path, g.Container, g.Pod, g.Namespace}, "\x00")
+}
+
+// groupOf is the inverse of groupText.
+func groupOf(text string) (g container.Group) {
+	parts := strings.Split(text, "\x00")
+	for i, to := range [...]*string{&g.Path, &g.Container, &g.Pod, &g.Namespace} {
+		if i < len(parts) {
+			*to = parts[i]
+		}
+	}
+	g.Names = g.Names.Clean()
+	return g
+}
+
+// cgroups are those of a recording, by ID.
 type cgroups struct {
-	paths map[uint64]string
-	text  int
+	groups map[uint64]container.Group
+	text   int
 }
 
 // add adds the paths of a block.
 func (c *cgroups) add(block []byte) error {
-	if c.paths == nil {
-		c.paths = map[uint64]string{}
+	if c.groups == nil {
+		c.groups = map[uint64]container.Group{}
 	}
 	for len(block) > 0 {
 		id, n := binary.Uvarint(block)
@@ -76,17 +99,17 @@ func (c *cgroups) add(block []byte) error {
 		if m <= 0 || size > maxCgroupPath || size > uint64(len(block)) {
 			return damaged("the path of a cgroup is cut off, or it has more than %d bytes", maxCgroupPath)
 		}
-		if _, known := c.paths[id]; !known { // each part of a run begins anew
-			if c.text += int(size); c.text > maxCgroupText || len(c.paths) == maxCgroups {
+		if _, known := c.groups[id]; !known { // each part of a run begins anew
+			if c.text += int(size); c.text > maxCgroupText || len(c.groups) == maxCgroups {
 				return damaged("it has the paths of too many cgroups")
 			}
-			c.paths[id] = string(block[:size])
+			c.groups[id] = groupOf(string(block[:size]))
 		}
 		block = block[size:]
 	}
 	return nil
 }
 
-// Cgroup returns the path of a cgroup, "" if it was not recorded. It is known when the first
-// record of the cgroup is read.
-func (r *Reader) Cgroup(id uint64) string { return r.cgroups.paths[id] }
+// Cgroup returns what was recorded of a cgroup. It is known when the first record of the cgroup is
+// read.
+func (r *Reader) Cgroup(id uint64) container.Group { return r.cgroups.groups[id] }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -42,11 +43,10 @@ func ownedFixture(t *testing.T, owner layout.Owner, groups ...uint64) *fixture {
 func TestCgroups(t *testing.T) {
 	f := ownedFixture(t, layout.OwnerCgroup, 1, 2, 1, 3, 2, 1, 4)
 	asked := map[uint64]int{}
-	f.source.Cgroup = func(id uint64) string {
-		if asked[id]++; id == 3 {
-			return ""
-		}
-		return fmt.Sprintf("/group\n%d", id)
+	groups := map[uint64]container.Group{1: {Path: "/group\n1"}, 2: {Path: "/2", Names: container.Names{Container: "app", Pod: "web-0", Namespace: "prod"}}, 4: {Path: "/4", Names: container.Names{Pod: "x"}}}
+	f.source.Cgroup = func(id uint64) container.Group {
+		asked[id]++
+		return groups[id]
 	}
 	r, err := NewReader(bytes.NewReader(f.bytes(t)))
 	if err != nil {
@@ -60,12 +60,8 @@ func TestCgroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		owner, _ := bpf.OwnerOf(raw, false)
-		want := fmt.Sprintf("/group\n%d", owner.Cgroup)
-		if owner.Cgroup == 3 {
-			want = ""
-		}
-		if got := r.Cgroup(owner.Cgroup); got != want {
-			t.Errorf("cgroup %d is %q, want %q", owner.Cgroup, got, want)
+		if got, want := r.Cgroup(owner.Cgroup), groups[owner.Cgroup]; got != want {
+			t.Errorf("cgroup %d is %+v, want %+v", owner.Cgroup, got, want)
 		}
 	}
 	for id, n := range asked {
@@ -78,7 +74,7 @@ func TestCgroups(t *testing.T) {
 	}
 	// Records of the user alone ask for none.
 	f = ownedFixture(t, layout.OwnerUID, 1, 2)
-	f.source.Cgroup = func(uint64) string { t.Error("a cgroup was asked for"); return "" }
+	f.source.Cgroup = func(uint64) container.Group { t.Error("a cgroup was asked for"); return container.Group{} }
 	f.bytes(t)
 }
 
@@ -92,7 +88,7 @@ func TestCgroupsOfParts(t *testing.T) {
 	for i := range f.raw { // which do not compress
 		binary.LittleEndian.PutUint64(f.raw[i][len(f.raw[i])-8:], uint64(i)*0x9e3779b97f4a7c15)
 	}
-	f.source.Cgroup = func(id uint64) string { return fmt.Sprint("/", id) }
+	f.source.Cgroup = func(id uint64) container.Group { return container.Group{Path: fmt.Sprint("/", id)} }
 	dir := filepath.Join(t.TempDir(), "recordings")
 	shelf, err := OpenShelf(dir, 20_000, 0)
 	if err != nil {
@@ -113,8 +109,8 @@ func TestCgroupsOfParts(t *testing.T) {
 			t.Fatalf("%d records, %v", len(raw), err)
 		}
 		for id := uint64(1); id <= 3; id++ {
-			if got := r.Cgroup(id); got != fmt.Sprint("/", id) {
-				t.Errorf("%s: cgroup %d is %q", name, id, got)
+			if got := r.Cgroup(id); got.Path != fmt.Sprint("/", id) {
+				t.Errorf("%s: cgroup %d is %+v", name, id, got)
 			}
 		}
 	}
@@ -166,7 +162,7 @@ func TestCgroupsDamaged(t *testing.T) {
 func TestCgroupsOfFlight(t *testing.T) {
 	f := ownedFixture(t, layout.OwnerCgroup, 1, 1, 2)
 	asked := map[uint64]bool{}
-	f.source.Cgroup = func(id uint64) string { asked[id] = true; return "/" }
+	f.source.Cgroup = func(id uint64) container.Group { asked[id] = true; return container.Group{Path: "/"} }
 	r := &Recording{source: f.source, w: &Writer{plan: f.plan}}
 	r.Fly(1<<20, Takeoff{})
 	i := 0
@@ -186,20 +182,21 @@ func TestCgroupsOfFlight(t *testing.T) {
 
 // FuzzCgroups: whatever is in a block of cgroups, its paths take no more than they may.
 func FuzzCgroups(f *testing.F) {
-	f.Add([]byte("\x05\x02/a\x80\x01\x01/"))
+	f.Add([]byte("\x05\x02/a\x80\x01\x01/\x07\x07/a\x00b\x00c\x00"))
 	f.Fuzz(func(t *testing.T, block []byte) {
 		var c cgroups
 		if err := c.add(block); err != nil && !errors.Is(err, errDamaged) {
 			t.Error(err)
 		}
 		sum := 0
-		for _, path := range c.paths {
-			if sum += len(path); len(path) > maxCgroupPath {
-				t.Errorf("a path of %d bytes", len(path))
+		for _, g := range c.groups {
+			n := len(g.Path) + len(g.Container) + len(g.Pod) + len(g.Namespace)
+			if sum += n; n > maxCgroupPath {
+				t.Errorf("a cgroup of %d bytes", n)
 			}
 		}
-		if len(c.paths) > maxCgroups || sum > len(block) {
-			t.Errorf("%d paths of %d bytes from %d", len(c.paths), sum, len(block))
+		if len(c.groups) > maxCgroups || sum > len(block) {
+			t.Errorf("%d paths of %d bytes from %d", len(c.groups), sum, len(block))
 		}
 	})
 }

@@ -197,7 +197,7 @@ func read(data []byte) (r *Reader, raw [][]byte, err error) {
 // text is what trace prints.
 func text(t testing.TB, p *plan.Plan, raw [][]byte) string {
 	t.Helper()
-	printer := output.NewCalls(nil)
+	printer := output.NewCalls(output.Names{})
 	var out []byte
 	var e event.Event
 	for _, rec := range raw {

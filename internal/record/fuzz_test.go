@@ -199,7 +199,7 @@ func printTo(t *testing.T, w io.Writer, r *Reader, raw [][]byte) (printed int) {
 	if p := r.Plan(); p.Sessions {
 		for _, form := range []output.ArgsForm{output.ArgsCompact, output.ArgsMultiline, output.ArgsVerbose} {
 			decoder := session.Decoder{Plan: p, Traced: r.Info().Sessions.Traced, Live: r.Info().Sessions.Live}
-			printer := output.NewSessions(output.SessionOptions{Resolver: resolver, Symbol: symbol, Args: form, Trace: decoder.Traced, Live: decoder.Live})
+			printer := output.NewSessions(output.SessionOptions{Resolver: resolver, Names: output.Names{Symbol: symbol}, Args: form, Trace: decoder.Traced, Live: decoder.Live})
 			for _, rec := range raw {
 				s, err := decoder.Decode(rec)
 				if err != nil || s == nil {
@@ -219,7 +219,7 @@ func printTo(t *testing.T, w io.Writer, r *Reader, raw [][]byte) (printed int) {
 		return printed
 	}
 	tails := &output.Tails{Kernel: resolver, User: func(*bpf.Event, string) output.Process { return process.Unknown("a test") }}
-	for _, printer := range []*output.Calls{output.NewCalls(symbol), output.NewCompactCalls(symbol, 160)} {
+	for _, printer := range []*output.Calls{output.NewCalls(output.Names{Symbol: symbol}), output.NewCompactCalls(output.Names{Symbol: symbol}, 160)} {
 		printer.Tails = tails
 		for call := range (&calls.Joiner{}).Join(events(r.Plan(), raw)) {
 			if call.End == calls.Gap {

@@ -114,7 +114,7 @@ func callsOf(p *plan.Plan) (raw [][]byte) {
 // printedBy prints calls as ksnoop does, with the names of a kernel.
 func printedBy(t testing.TB, p *plan.Plan, view *kernel.View, raw [][]byte) string {
 	t.Helper()
-	printer := output.NewCalls(symbols.Appender(view))
+	printer := output.NewCalls(output.Names{Symbol: symbols.Appender(view)})
 	var out []byte
 	for _, rec := range raw {
 		var e event.Event

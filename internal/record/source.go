@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
@@ -25,9 +26,8 @@ type Source struct {
 	// Sessions is set if the plan is for sessions.
 	Sessions *Sessions
 	Origin
-	// Cgroup returns the path of a cgroup, "" if it is not known, and always the same. It is nil
-	// if none is known.
-	Cgroup func(id uint64) string
+	// Cgroup returns what is known of a cgroup, and always the same. It is nil if nothing is of any.
+	Cgroup func(id uint64) container.Group
 	// Full records all types and symbols of the kernel, whether the records are about them
 	// or not.
 	Full bool

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/folded"
 	"github.com/ksnoop/ksnoop/internal/formattest"
@@ -106,7 +107,7 @@ func TestBrowserCalls(t *testing.T) {
 	b := newBrowser(t, 1400, 850)
 	k := formattest.New(t, "t_")
 	k.Owner = layout.OwnerUID | layout.OwnerCgroup
-	k.Run.Cgroup = func(id uint64) string { return "/web.slice/" + strconv.Itoa(int(id)) }
+	k.Run.Cgroup = func(id uint64) container.Group { return container.Group{Path: "/web.slice/" + strconv.Itoa(int(id))} }
 	k.Calls("t_read(path, count, return)", "t_open(flags, return)")
 	var all []any
 	var raw [][]byte

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
@@ -16,8 +17,9 @@ type Filter struct {
 	PIDs, NotPIDs, TIDs []uint32 // in ksnoop's PID namespace, as trace takes them
 	Comms, NotComms     []string // globs for the names of tasks
 	UIDs                []uint32
-	Cgroup              string                 // path of this one or of one above; "": all
-	CgroupPath          func(id uint64) string // in the recording
+	Cgroup              string // path of this one or of one above; "": all
+	In                  container.Selector
+	CgroupOf            func(id uint64) container.Group // in the recording
 	Range               Range
 }
 
@@ -33,7 +35,7 @@ func (f *Filter) passes(pid, tid uint32, inner bpf.Inner, comm []byte, owner bpf
 		return false
 	case len(f.TIDs) > 0 && !slices.Contains(f.TIDs, tid):
 		return false
-	case len(f.UIDs) > 0 && !slices.Contains(f.UIDs, owner.UID), !f.inCgroup(owner.Cgroup):
+	case len(f.UIDs) > 0 && !slices.Contains(f.UIDs, owner.UID), !f.inCgroup(owner.Cgroup), !f.In.Empty() && !f.In.SelectsGroup(f.CgroupOf(owner.Cgroup)):
 		return false
 	case len(f.Comms) > 0 && !slices.ContainsFunc(f.Comms, matches):
 		return false
@@ -46,7 +48,7 @@ func (f *Filter) inCgroup(id uint64) bool {
 	if f.Cgroup == "" {
 		return true
 	}
-	rest, ok := strings.CutPrefix(f.CgroupPath(id), strings.TrimSuffix(f.Cgroup, "/"))
+	rest, ok := strings.CutPrefix(f.CgroupOf(id).Path, strings.TrimSuffix(f.Cgroup, "/"))
 	return ok && (rest == "" || rest[0] == '/')
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -59,7 +60,8 @@ func TestOwner(t *testing.T) {
 // TestOwnerFilter: calls of other users and cgroups are left out. A cgroup is inside of those
 // above it.
 func TestOwnerFilter(t *testing.T) {
-	paths := map[uint64]string{1: "/", 5: "/a", 6: "/a/b", 7: "/ab"}
+	id := strings.Repeat("8a", 32)
+	paths := map[uint64]string{1: "/", 5: "/a", 6: "/a/b", 7: "/ab", 8: "/docker/" + id + "/x"}
 	for _, c := range []struct {
 		f    Filter
 		uid  uint32
@@ -70,8 +72,12 @@ func TestOwnerFilter(t *testing.T) {
 		{Filter{UIDs: []uint32{3, 4}}, 4, 9, true}, {Filter{UIDs: []uint32{3}}, 4, 9, false}, {Filter{UIDs: []uint32{0}}, 0, 9, true},
 		{Filter{Cgroup: "/a"}, 0, 5, true}, {Filter{Cgroup: "/a"}, 0, 6, true}, {Filter{Cgroup: "/a"}, 0, 7, false}, {Filter{Cgroup: "/a"}, 0, 1, false},
 		{Filter{Cgroup: "/a"}, 0, 9, false}, {Filter{Cgroup: "/a/b"}, 0, 5, false}, {Filter{Cgroup: "/"}, 0, 6, true}, {Filter{Cgroup: "/"}, 0, 9, true},
+		{Filter{In: container.Selector{Containers: []string{id}}}, 0, 8, true}, {Filter{In: container.Selector{Containers: []string{"web"}}}, 0, 8, true},
+		{Filter{In: container.Selector{Containers: []string{"web"}}}, 0, 5, false}, {Filter{In: container.Selector{Pods: []string{"web"}}}, 0, 8, false},
 	} {
-		c.f.CgroupPath = func(id uint64) string { return paths[id] }
+		c.f.CgroupOf = func(id uint64) container.Group {
+			return container.Group{Path: paths[id], Names: container.Names{Container: "web"}}
+		}
 		if got := c.f.passes(1, 1, bpf.Inner{}, nil, bpf.Owner{UID: c.uid, Cgroup: c.id}); got != c.want {
 			t.Errorf("%v %q: user %d, cgroup %d: %t", c.f.UIDs, c.f.Cgroup, c.uid, c.id, got)
 		}

@@ -190,7 +190,7 @@ func sent(p *plan.Plan, moments []moment) iter.Seq2[[]byte, error] {
 // printed returns the text of records.
 func printed(t testing.TB, p *plan.Plan, records iter.Seq2[[]byte, error], join bool) string {
 	t.Helper()
-	printer := output.NewCalls(nil)
+	printer := output.NewCalls(output.Names{})
 	events := event.All(p, records)
 	all := calls.Each(events)
 	if join {

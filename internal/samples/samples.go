@@ -56,7 +56,7 @@ func New(run *output.Run) *Sampler {
 	if r == nil { // there are no stacks
 		r = symbols.New(run.Kernel, nil, symbols.LevelNone)
 	}
-	return &Sampler{resolver: r, tails: &output.Tails{Kernel: r}, merger: output.NewMerger(r), fields: output.NewFields(nil)}
+	return &Sampler{resolver: r, tails: &output.Tails{Kernel: r}, merger: output.NewMerger(r), fields: output.NewFields(output.Names{})}
 }
 
 // Call returns the sample of a call; nil if it is a mark of losses.

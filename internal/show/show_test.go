@@ -70,7 +70,9 @@ func sent(t *testing.T, k *kernel.View, lost uint64, counts ...uint64) (*plan.Pl
 }
 
 // lines prints a line for each record.
-func lines(k *kernel.View) *output.Calls { return output.NewCompactCalls(symbols.Appender(k), 160) }
+func lines(k *kernel.View) *output.Calls {
+	return output.NewCompactCalls(output.Names{Symbol: symbols.Appender(k)}, 160)
+}
 
 // TestCalls: what is written, and counted, is what came, up to the count that was asked for.
 func TestCalls(t *testing.T) {

@@ -13,26 +13,29 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/container"
 )
 
-// mostCgroups is of how many cgroups the paths are kept. Those of more are not looked for.
+// mostCgroups is of how many cgroups it is kept what is known. Those of more are not looked for.
 const mostCgroups = 1 << 16
 
-// A Cgroups finds the paths of cgroups of version 2 by their IDs, each once: what is printed and
+// A Cgroups finds cgroups of version 2 by their IDs, and the names of containers, each once: what is printed and
 // what is recorded say the same, also when the cgroup is gone. It is safe for concurrent use.
 type Cgroups struct {
 	mount string
+	files fs.FS // has those of container runtimes
 
 	mu     sync.Mutex
 	root   *os.File // of the hierarchy; nil before it is opened, or if it cannot be
 	tried  bool     // to open it
 	walked bool
-	paths  map[uint64]string // "": it is not known
+	groups map[uint64]container.Group // the zero value: it is not known
 }
 
 // NewCgroups returns the cgroups of the running kernel.
 func NewCgroups() *Cgroups {
-	c := &Cgroups{paths: map[uint64]string{}}
+	c := &Cgroups{groups: map[uint64]container.Group{}, files: os.DirFS("/")}
 	for _, mount := range cgroupMounts {
 		if isCgroup(mount) {
 			c.mount = mount
@@ -41,18 +44,30 @@ func NewCgroups() *Cgroups {
 	return c
 }
 
-// Path returns the path of a cgroup below the mount, "/" for the mount itself; "" if it is not
-// known.
-func (c *Cgroups) Path(id uint64) string {
+// Group returns what is known of a cgroup.
+func (c *Cgroups) Group(id uint64) container.Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	path, known := c.paths[id]
-	if known || c.mount == "" || len(c.paths) == mostCgroups {
-		return path
+	g, known := c.groups[id]
+	if known || c.mount == "" || len(c.groups) == mostCgroups {
+		return g
 	}
-	path = c.find(id)
-	c.paths[id] = path
-	return path
+	return c.note(id, c.find(id))
+}
+
+// note keeps the path of a cgroup, and what its container is called.
+func (c *Cgroups) note(id uint64, path string) container.Group {
+	g := container.Group{Path: path, Names: c.names(container.Of(path))}
+	c.groups[id] = g
+	return g
+}
+
+// names returns what a container is called.
+func (c *Cgroups) names(id container.ID) container.Names {
+	if id == (container.ID{}) {
+		return container.Names{}
+	}
+	return container.NamesOf(c.files, id)
 }
 
 // Close frees what it holds.
@@ -86,7 +101,7 @@ func (c *Cgroups) find(id uint64) string {
 	if errors.Is(err, unix.EPERM) && !c.walked {
 		c.walked = true
 		c.walk()
-		return c.paths[id]
+		return c.groups[id].Path
 	}
 	if err != nil {
 		return ""
@@ -115,8 +130,8 @@ func (c *Cgroups) below(path string) string {
 func (c *Cgroups) walk() {
 	_ = filepath.WalkDir(c.mount, func(path string, d fs.DirEntry, err error) error {
 		var st unix.Stat_t
-		if err == nil && d.IsDir() && len(c.paths) < mostCgroups && unix.Stat(path, &st) == nil {
-			c.paths[st.Ino] = c.below(path)
+		if err == nil && d.IsDir() && len(c.groups) < mostCgroups && unix.Stat(path, &st) == nil {
+			c.note(st.Ino, c.below(path))
 		}
 		return nil // one that is gone has no path
 	})

@@ -41,9 +41,9 @@ type Values struct {
 	text   []byte
 }
 
-// New returns Values. symbol names addresses, as that of output.NewCalls.
-func New(symbol func(dst []byte, addr uint64) []byte) *Values {
-	return &Values{fields: output.NewFields(symbol), args: output.NewArgs(symbol)}
+// New returns Values.
+func New(names output.Names) *Values {
+	return &Values{fields: output.NewFields(names), args: output.NewArgs(names)}
 }
 
 // Record hands out the values of a record.

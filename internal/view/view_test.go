@@ -34,9 +34,9 @@ var (
 
 // textsOf returns what prints the events of a run.
 func textsOf(k *formattest.Trace) Texts {
-	calls := output.NewCalls(nil)
+	calls := output.NewCalls(output.Names{})
 	calls.Tails = &output.Tails{Kernel: k.Run.Resolver}
-	return Texts{Call: calls, Row: output.NewCompactCalls(nil, 80), Session: output.NewSessions(output.SessionOptions{Resolver: k.Run.Resolver, Boot: formattest.Boot}),
+	return Texts{Call: calls, Row: output.NewCompactCalls(output.Names{}, 80), Session: output.NewSessions(output.SessionOptions{Resolver: k.Run.Resolver, Boot: formattest.Boot}),
 		Summary: output.NewSummaries(k.Run, nil, false), Loss: calls.AppendLoss}
 }
 
