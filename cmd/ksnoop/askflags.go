@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/calls"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/requery"
 	"github.com/ksnoop/ksnoop/internal/session"
@@ -33,6 +34,7 @@ type askFlags struct {
 	grep                string
 	uids                []string
 	cgroup              string
+	in                  container.Selector
 }
 
 func (f *askFlags) add(flags *pflag.FlagSet) {
@@ -46,6 +48,7 @@ func (f *askFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.notComms, "not-comm", "N", nil, "no calls made by tasks whose name matches this `GLOB` (repeatable)")
 	flags.StringSliceVar(&f.uids, "uid", nil, "only calls made by this `USER`, a name of this machine or a number (repeatable)")
 	flags.StringVar(&f.cgroup, "cgroup", "", "only calls made in this control group or below it, `PATH`")
+	addContainers(flags, &f.in)
 	flags.StringArrayVarP(&f.only, "only-errors", "x", nil, "only sessions that failed with one of these `ERRORS`: EINVAL,ENOMEM or NULL; any stands for all (repeatable)")
 	flags.StringArrayVarP(&f.except, "except-errors", "X", nil, "no sessions that failed with one of these `ERRORS` (repeatable)")
 	flags.StringVarP(&f.longer, "longer", "L", "", "only sessions that took longer than this `TIME`: 10ms, 50us; a number is in ms")
@@ -85,7 +88,7 @@ func (f *askFlags) understand(specs []string) (a *asking, err error) {
 		errs[5] = fmt.Errorf("--grep %s: %w", f.grep, errs[5])
 	}
 	to.UIDs, errs[6] = userIDs(f.uids)
-	to.Cgroup = cgroupPath(f.cgroup)
+	to.Cgroup, to.In = cgroupPath(f.cgroup), f.in
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, usageError{err}
 	}
@@ -94,7 +97,7 @@ func (f *askFlags) understand(specs []string) (a *asking, err error) {
 		return nil, err
 	}
 	a.sessions = requery.Sessions{Failed: len(f.only) > 0, Only: s.only, Except: s.except, Longer: s.longer}
-	a.filters = len(f.pids)+len(f.notPIDs)+len(f.tids)+len(f.comms)+len(f.notComms)+len(f.since)+len(f.until)+len(f.uids)+len(f.cgroup) > 0
+	a.filters = len(f.pids)+len(f.notPIDs)+len(f.tids)+len(f.comms)+len(f.notComms)+len(f.since)+len(f.until)+len(f.uids)+len(f.cgroup) > 0 || !f.in.Empty()
 	return a, nil
 }
 
@@ -152,6 +155,8 @@ func (a *asking) of(r *record.Reader) (answer *requery.Answer, err error) {
 		return nil, usagef("--uid: the recording does not have the users of its calls")
 	case a.Filter.Cgroup != "" && has&layout.OwnerCgroup == 0:
 		return nil, usagef("--cgroup: the recording does not have the control groups of its calls")
+	case !a.Filter.In.Empty() && has&layout.OwnerCgroup == 0:
+		return nil, usagef("--container and --pod: the recording does not have the control groups of its calls")
 	}
 	if err := a.Filter.Range.Check(); err != nil {
 		return nil, usageError{err}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
@@ -26,6 +27,7 @@ type filterFlags struct {
 	comms, notComms     []string
 	uids                []string
 	cgroup              string
+	in                  container.Selector
 	follow, noIRQ       bool
 }
 
@@ -41,7 +43,14 @@ func (f *filterFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.notComms, "not-comm", "N", nil, "no calls made by tasks whose name matches this `GLOB` (repeatable)")
 	flags.StringSliceVar(&f.uids, "uid", nil, "only calls made by this `USER`, a name or a number (repeatable)")
 	flags.StringVar(&f.cgroup, "cgroup", "", "only calls made in this control group or below it, `PATH`")
+	addContainers(flags, &f.in)
 	flags.BoolVar(&f.noIRQ, "no-irq", false, "leave out calls that an interrupt makes while a task runs")
+}
+
+// addContainers adds the options that select containers.
+func addContainers(flags *pflag.FlagSet, to *container.Selector) {
+	flags.StringArrayVar(&to.Containers, "container", nil, "only calls made in this `CONTAINER`: the beginning of its ID, or a glob for its name (repeatable)")
+	flags.StringArrayVar(&to.Pods, "pod", nil, "only calls made in this `POD`: the beginning of its UID, or a glob for NAME or NAMESPACE/NAME (repeatable)")
 }
 
 // filter turns the options into what the engine takes. A command that is
@@ -55,7 +64,7 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 	case command && len(f.pids) > 0:
 		return bpf.Filter{}, usagef("-p names processes that run already, and of a command all processes are traced: give one or the other")
 	}
-	out := bpf.Filter{Comms: f.comms, NotComms: f.notComms, NoIRQ: f.noIRQ, Family: f.follow || command}
+	out := bpf.Filter{Comms: f.comms, NotComms: f.notComms, NoIRQ: f.noIRQ, Family: f.follow || command, ByCgroups: !f.in.Empty()}
 	var err1, err2, err3, err4, err5 error
 	if !f.follow {
 		out.PIDs, err1 = ids("-p", f.pids)

@@ -109,7 +109,7 @@ func (f *filterFlags) options() (options []string) {
 	for _, of := range []struct {
 		name   string
 		values []string
-	}{{"-n", f.comms}, {"-N", f.notComms}, {"--uid", f.uids}} {
+	}{{"-n", f.comms}, {"-N", f.notComms}, {"--uid", f.uids}, {"--container", f.in.Containers}, {"--pod", f.in.Pods}} {
 		for _, v := range of.values {
 			options = append(options, of.name+" "+v)
 		}

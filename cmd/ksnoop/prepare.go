@@ -119,6 +119,20 @@ func (t *tracing) checkKernel() error {
 	return nil
 }
 
+// openCgroups opens what names the containers of calls, or says which containers are traced.
+func (t *tracing) openCgroups() error {
+	in := t.flags.filters.in
+	if in.Empty() && t.plan.Owner&layout.OwnerCgroup == 0 && !t.plan.Places() {
+		return nil
+	}
+	t.cgroups = trace.NewCgroups()
+	if in.Empty() {
+		return nil
+	}
+	t.settings.Selection = &trace.Selection{In: in, Cgroups: t.cgroups, Log: t.log}
+	return t.settings.Selection.Check()
+}
+
 // openViews opens what calls or sessions are shown with, what they are printed to, and the
 // recording.
 func (t *tracing) openViews(stdout io.Writer) (err error) {
@@ -148,10 +162,12 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 		t.picture.offCPU = t.sessions.OffCPU
 		t.picture.sessions = f.session.look.sessions(t.sessions, f.verbose || f.debug, f.tail.branches.options(), t.out.Writer)
 	}
+	if t.cgroups != nil {
+		t.picture.run.Cgroup = t.cgroups.Group
+	}
 	source := record.Source{Root: t.kernel.Root(), View: t.kernel, Arch: hostArch, Writer: version(), Sessions: t.sessions, Origin: origin, Full: f.record.full}
 	if t.plan.Owner&layout.OwnerCgroup != 0 {
-		t.cgroups = trace.NewCgroups()
-		source.Cgroup, t.picture.run.Cgroup = t.cgroups.Group, t.cgroups.Group
+		source.Cgroup = t.cgroups.Group
 	}
 	t.recording, err = f.record.open(t.plan, source, f.output.force)
 	return err

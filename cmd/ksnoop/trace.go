@@ -191,6 +191,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings.Tail)
+	if err := t.openCgroups(); err != nil {
+		return err
+	}
 	t.asked = f.record.flight.asked()
 	if err := t.openViews(stdout); err != nil {
 		return errors.Join(err, t.out.Close())
@@ -308,7 +311,7 @@ type tracing struct {
 	asked       chan os.Signal    // to write what a flight recorder has; nil without one
 	picture     picture
 	sessions    *record.Sessions // nil for calls
-	cgroups     *trace.Cgroups   // nil if events do not say theirs
+	cgroups     *trace.Cgroups   // nil if none is named
 	attached    atomic.Pointer[attachments]
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
@@ -382,6 +385,9 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		return err
 	}
 	defer run.Close()
+	if t.plan.Places() {
+		go t.cgroups.Follow(ctx)
+	}
 	t.attached.Store(&attachments{runs: []*trace.Run{run}})
 	triggers, err := t.attachTriggers(ctx)
 	if err != nil {

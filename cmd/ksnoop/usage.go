@@ -23,7 +23,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Common flags of trace", "pid comm count for stack entry allow capture-args format output record"},
 	},
 	"trace": {
-		{"Which calls", "pid comm count for rate tid uid cgroup follow not-pid not-comm deny no-irq inlined user"},
+		{"Which calls", "pid comm count for rate tid uid cgroup container pod follow not-pid not-comm deny no-irq inlined user"},
 		{"What to show", "stack caller ustack lbr lbr-max unfiltered compact join summary every keys symbolize color redact types-only"},
 		{"Sessions", "entry allow preset trace capture-args only-errors except-errors longer success interim inject live hung args args-width no-stack full-stacks sessions"},
 		{"Output", "format output otlp otlp-as otlp-queue record print force full rotate keep flight trigger expect stats json-strings weight latency"},
@@ -31,24 +31,24 @@ var flagGroups = map[string][]flagGroup{
 		{"Debugging", "dry-run explain verbose debug"},
 	},
 	"replay": {
-		{"Which calls", "pid comm count since until grep tid uid cgroup not-pid not-comm"},
+		{"Which calls", "pid comm count since until grep tid uid cgroup container pod not-pid not-comm"},
 		{"What to show", "info summary compact join lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
 		{"Output", "follow format output otlp otlp-as otlp-queue force expect stats json-strings weight"},
 	},
 	"view": {
-		{"Which calls", "pid comm since until grep tid uid cgroup not-pid not-comm"},
+		{"Which calls", "pid comm since until grep tid uid cgroup container pod not-pid not-comm"},
 		{"What to show", "lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer args args-width no-stack full-stacks"},
 	},
 	"diff": {
 		{"What is compared", "entry nth ignore exact"},
-		{"Which calls", "pid comm since until grep tid uid cgroup not-pid not-comm"},
+		{"Which calls", "pid comm since until grep tid uid cgroup container pod not-pid not-comm"},
 		{"Sessions", "only-errors except-errors longer"},
 		{"Output", "brief format vmlinux"},
 	},
 	"report": {
-		{"Which calls", "pid comm count since until grep tid uid cgroup not-pid not-comm"},
+		{"Which calls", "pid comm count since until grep tid uid cgroup container pod not-pid not-comm"},
 		{"Sessions", "only-errors except-errors longer"},
 		{"Output", "output force"},
 	},

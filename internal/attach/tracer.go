@@ -488,6 +488,14 @@ func (t *Tracer) turn(to bpf.Switch) error {
 	return nil
 }
 
+// SetCgroups says which cgroups are traced, with those below them, if the filter is by cgroups.
+func (t *Tracer) SetCgroups(list []bpf.Cgroup) error {
+	if err := t.engine.variable(bpf.VarCgroups).Set(bpf.CgroupList(list)); err != nil {
+		return fmt.Errorf("selecting control groups: %w", err)
+	}
+	return nil
+}
+
 // Failed returns the probes that could not be attached.
 func (t *Tracer) Failed() []Failure { return t.failed }
 

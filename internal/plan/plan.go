@@ -34,6 +34,16 @@ func (p *Plan) Conditional() bool {
 	return slices.ContainsFunc(p.Probes, func(p *Probe) bool { return p.Conditional() })
 }
 
+// Places reports whether a value or a key is a container or a pod.
+func (p *Plan) Places() bool {
+	place := func(c expr.Capture) bool { return c.View == expr.ViewContainer || c.View == expr.ViewPod }
+	return slices.ContainsFunc(p.Probes, func(probe *Probe) bool {
+		return slices.ContainsFunc(probe.Items, func(it expr.Item) bool {
+			return slices.ContainsFunc(it.Captures, place) || it.Aggregation != nil && slices.ContainsFunc(it.Aggregation.Keys, place)
+		})
+	})
+}
+
 // Layouts returns the layouts of all probes.
 func (p *Plan) Layouts() []*layout.Probe {
 	out := make([]*layout.Probe, len(p.Probes))

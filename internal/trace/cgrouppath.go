@@ -3,6 +3,7 @@
 package trace
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -31,11 +32,14 @@ type Cgroups struct {
 	tried  bool     // to open it
 	walked bool
 	groups map[uint64]container.Group // the zero value: it is not known
+
+	naming sync.Mutex
+	named  map[container.ID]container.Names
 }
 
 // NewCgroups returns the cgroups of the running kernel.
 func NewCgroups() *Cgroups {
-	c := &Cgroups{groups: map[uint64]container.Group{}, files: os.DirFS("/")}
+	c := &Cgroups{groups: map[uint64]container.Group{}, named: map[container.ID]container.Names{}, files: os.DirFS("/")}
 	for _, mount := range cgroupMounts {
 		if isCgroup(mount) {
 			c.mount = mount
@@ -62,12 +66,21 @@ func (c *Cgroups) note(id uint64, path string) container.Group {
 	return g
 }
 
-// names returns what a container is called.
-func (c *Cgroups) names(id container.ID) container.Names {
+// names returns what a container is called. As long as it has no name its files may not be written yet.
+func (c *Cgroups) names(id container.ID) (n container.Names) {
 	if id == (container.ID{}) {
-		return container.Names{}
+		return n
 	}
-	return container.NamesOf(c.files, id)
+	c.naming.Lock()
+	defer c.naming.Unlock()
+	n, known := c.named[id]
+	if known {
+		return n
+	}
+	if n = container.NamesOf(c.files, id); n != (container.Names{}) && len(c.named) < mostCgroups {
+		c.named[id] = n
+	}
+	return n
 }
 
 // Close frees what it holds.
@@ -130,9 +143,23 @@ func (c *Cgroups) below(path string) string {
 func (c *Cgroups) walk() {
 	_ = filepath.WalkDir(c.mount, func(path string, d fs.DirEntry, err error) error {
 		var st unix.Stat_t
-		if err == nil && d.IsDir() && len(c.groups) < mostCgroups && unix.Stat(path, &st) == nil {
+		if err == nil && d.IsDir() && len(c.groups) < mostCgroups && unix.Stat(path, &st) == nil && c.groups[st.Ino].Path == "" {
 			c.note(st.Ino, c.below(path))
 		}
 		return nil // one that is gone has no path
+	})
+}
+
+// Follow notes the cgroups that there are until ctx ends, so that those of containers that have ended by then are known
+// when a table is printed.
+func (c *Cgroups) Follow(ctx context.Context) {
+	if c.mount == "" {
+		return
+	}
+	repeat(ctx, func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.walk()
+		return nil
 	})
 }

@@ -29,12 +29,14 @@ type Run struct {
 	// these are known.
 	Failed []attach.Failure
 
-	tracer  *attach.Tracer
-	log     *slog.Logger
-	slowly  bool   // begin with few calls, and see what that takes
-	paced   bool   // Settings.Paced
-	finish  func() // of what Records has begun; nil before
-	tooMuch error  // why it has ended, if tracing took too much
+	tracer   *attach.Tracer
+	log      *slog.Logger
+	in       *Selection // nil: it is not by container
+	unselect func()     // ends what follows containers; nil if nothing does
+	slowly   bool       // begin with few calls, and see what that takes
+	paced    bool       // Settings.Paced
+	finish   func()     // of what Records has begun; nil before
+	tooMuch  error      // why it has ended, if tracing took too much
 }
 
 // Attach attaches a plan; nothing is sent before Start. What a SPEC asks for by name and
@@ -81,7 +83,7 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 	for _, f := range tracer.Failed() {
 		s.rejected(f.Err)
 	}
-	return &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log,
+	return &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log, in: s.Selection,
 		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}, nil
 }
 
@@ -124,6 +126,13 @@ func probesOf(failed []attach.Failure) []*plan.Probe {
 // Start switches the programs on. adopt hands to add the processes that are followed with
 // all that they start; it may be nil.
 func (r *Run) Start(adopt func(add func(pid int) error) error) error {
+	if r.in != nil {
+		ctx, stop := context.WithCancel(context.Background())
+		r.unselect = stop
+		if err := r.in.follow(ctx, r.tracer.SetCgroups); err != nil {
+			return err
+		}
+	}
 	start := r.tracer.Start
 	if r.slowly && r.paced {
 		start = r.tracer.StartPaused
@@ -232,6 +241,9 @@ func (r *Run) Detach() error { return r.tracer.Detach() }
 
 // Close detaches what is attached and frees all else.
 func (r *Run) Close() error {
+	if r.unselect != nil {
+		r.unselect()
+	}
 	if r.finish != nil {
 		r.finish() // nobody may have asked for a record
 	}

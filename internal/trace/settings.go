@@ -22,6 +22,8 @@ import (
 // Settings say which calls are sent and what with them.
 type Settings struct {
 	Filter   bpf.Filter
+	// Selection has containers traced only; nil: whatever makes a call.
+	Selection *Selection
 	Rate     bpf.Rate
 	Tail     bpf.Tail // stacks and branches
 	RingSize uint32   // bytes, a power of two and a multiple of the page size
