@@ -207,7 +207,7 @@ func TestShells(t *testing.T) {
 		{trace + "'vfs_read(return == -ENOTB\t", trace + "'vfs_read(return == -ENOTBLK", ""},
 		{trace + "'tcp_set_state(state == TCP_ES\t", trace + "'tcp_set_state(state == TCP_ESTABLISHED", ""},
 		{trace + "'vfs_read($dur\t", trace + "'vfs_read($duration", ""},
-		{trace + "'vfs_read(quan\t$dur\t)[$co\t", trace + "'vfs_read(quantiles($duration)[$comm", ""},
+		{trace + "'vfs_read(quan\t$dur\t)[$com\t", trace + "'vfs_read(quantiles($duration)[$comm", ""},
 		{trace + "'vfs_read(((struct sock_comm\t", trace + "'vfs_read(((struct sock_common", ""},
 		{trace + "-e 'vfs_readl\t", trace + "-e 'vfs_readlink", ""},
 		{trace + "vfs_readl\t", trace + "vfs_readlink", ""},

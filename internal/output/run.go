@@ -36,14 +36,6 @@ type Run struct {
 	Label   string    // what tells it from the others, if there are any: its host, its file
 }
 
-// Names name what is in values. Its zero value names nothing.
-type Names struct {
-	// Symbol appends the name of what is at a kernel address, or nothing. It may be nil.
-	Symbol func(dst []byte, addr uint64) []byte
-	// Cgroup is that of a Run.
-	Cgroup func(id uint64) container.Group
-}
-
 // Names returns those of the run's kernel.
 func (r *Run) Names() Names {
 	n := Names{Cgroup: r.Cgroup}
@@ -51,14 +43,6 @@ func (r *Run) Names() Names {
 		n.Symbol = symbols.Appender(r.Kernel)
 	}
 	return n
-}
-
-// group returns what is known of a cgroup.
-func (n *Names) group(id uint64) (g container.Group) {
-	if n.Cgroup != nil {
-		g = n.Cgroup(id)
-	}
-	return g
 }
 
 // Totals are what was counted of a run by its end.

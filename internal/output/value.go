@@ -11,7 +11,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/expr"
-	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -211,33 +210,4 @@ func (v *value) appendCast(dst []byte) []byte {
 func appendIP(dst, raw []byte) []byte {
 	addr, _ := netip.AddrFromSlice(raw) // the checker admits no other size
 	return addr.AppendTo(dst)
-}
-
-// place tells containers, or pods, apart.
-func (n *Names) place(view expr.View, id uint64) string {
-	g := n.group(id)
-	in := container.Of(g.Path)
-	switch {
-	case g.Path == "":
-		return strconv.FormatUint(id, 10)
-	case view == expr.ViewPod:
-		return "pod " + in.Pod
-	}
-	return "container " + in.Container
-}
-
-// appendPlace appends the container or the pod of a cgroup: "-" if it is in none.
-func (n *Names) appendPlace(dst []byte, view expr.View, id uint64) []byte {
-	g := n.group(id)
-	text := g.ContainerText()
-	if view == expr.ViewPod {
-		text = g.PodText()
-	}
-	switch {
-	case g.Path == "":
-		return strconv.AppendUint(append(dst, "cgroup "...), id, 10)
-	case text == "":
-		return append(dst, '-')
-	}
-	return terminal.AppendName(dst, text)
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -162,4 +163,25 @@ func (c *Cgroups) Follow(ctx context.Context) {
 		c.walk()
 		return nil
 	})
+}
+
+// Between two searches there are leastPause at least, and pauses times as long as one takes.
+const (
+	leastPause = 200 * time.Millisecond
+	pauses     = 50
+)
+
+// repeat searches until ctx ends, or an error.
+func repeat(ctx context.Context, search func() error) {
+	for {
+		begin := time.Now()
+		if search() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(leastPause, pauses*time.Since(begin))):
+		}
+	}
 }

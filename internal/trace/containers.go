@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +26,7 @@ type Selection struct {
 	Log     *slog.Logger
 
 	known map[uint64]bool // what the engine has
-	full  bool // more were found than the engine takes, and that was said
+	full  bool            // more were found than the engine takes, and that was said
 }
 
 // Check returns an error if no container can be found.
@@ -38,12 +37,6 @@ func (s *Selection) Check() error {
 	return nil
 }
 
-// Between two searches there are leastPause at least, and pauses times as long as one takes.
-const (
-	leastPause = 200 * time.Millisecond
-	pauses     = 50
-)
-
 // follow tells the engine of the cgroups of what is selected, until ctx ends. The first search is done when it
 // returns.
 func (s Selection) follow(ctx context.Context, tell func([]bpf.Cgroup) error) error {
@@ -52,7 +45,7 @@ func (s Selection) follow(ctx context.Context, tell func([]bpf.Cgroup) error) er
 		return err
 	}
 	if len(found) == 0 {
-		s.Log.Warn("no container that runs now is selected" + listed(others) + "; those that start from now on are traced if they are")
+		s.Log.Warn("--container and --pod match no container that runs now" + listed(others) + "; those that start later are traced if they match")
 	}
 	go repeat(ctx, func() error {
 		found, _ := s.find()
@@ -63,21 +56,6 @@ func (s Selection) follow(ctx context.Context, tell func([]bpf.Cgroup) error) er
 		return err
 	})
 	return nil
-}
-
-// repeat searches until ctx ends, or an error.
-func repeat(ctx context.Context, search func() error) {
-	for {
-		begin := time.Now()
-		if search() != nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(max(leastPause, pauses*time.Since(begin))):
-		}
-	}
 }
 
 // tell hands what was found to the engine if that is new.
@@ -111,11 +89,11 @@ func listed(names []string) string {
 	names = slices.Compact(names)
 	switch n := len(names); {
 	case n == 0:
-		return ", and there is none"
+		return ": there is none"
 	case n > most:
-		return fmt.Sprintf(", of %s and %d more", strings.Join(names[:most], ", "), n-most)
+		return fmt.Sprintf(": there are %s and %d more", strings.Join(names[:most], ", "), n-most)
 	}
-	return ", of " + strings.Join(names, ", ")
+	return ": there are " + strings.Join(names, ", ")
 }
 
 // A place is a cgroup in the hierarchy.

@@ -21,14 +21,14 @@ import (
 
 // Settings say which calls are sent and what with them.
 type Settings struct {
-	Filter   bpf.Filter
+	Filter bpf.Filter
 	// Selection has containers traced only; nil: whatever makes a call.
 	Selection *Selection
-	Rate     bpf.Rate
-	Tail     bpf.Tail // stacks and branches
-	RingSize uint32   // bytes, a power of two and a multiple of the page size
-	InFlight int      // calls whose return is awaited; 0: by the memory there is
-	Keys     int      // of each table on each CPU; 0: by the memory that they take
+	Rate      bpf.Rate
+	Tail      bpf.Tail // stacks and branches
+	RingSize  uint32   // bytes, a power of two and a multiple of the page size
+	InFlight  int      // calls whose return is awaited; 0: by the memory there is
+	Keys      int      // of each table on each CPU; 0: by the memory that they take
 	// Report says which sessions are reported, if it is for sessions.
 	Report bpf.SessionSettings
 	// Fallback allows a probe that cannot be attached with its method to be attached
