@@ -49,14 +49,14 @@ func (c *Capture) Phase() Phase {
 type View uint8
 
 const (
-	ViewDefault View = iota
-	ViewHex          // hex(x)
-	ViewDec          // dec(x)
-	ViewSym          // sym(x)
-	ViewIP           // ip(x)
-	ViewMAC          // mac(x)
-	ViewContainer    // $container: the value is the ID of a cgroup
-	ViewPod          // $pod: the same
+	ViewDefault   View = iota
+	ViewHex            // hex(x)
+	ViewDec            // dec(x)
+	ViewSym            // sym(x)
+	ViewIP             // ip(x)
+	ViewMAC            // mac(x)
+	ViewContainer      // $container: the value is the ID of a cgroup
+	ViewPod            // $pod: the same
 )
 
 // MaxText is the most bytes of a string that are shown or compared, its final NUL included.
