@@ -30,6 +30,7 @@ var smoke = [...]string{
 	"TestLiveSessionValues", // sessions with values
 	"TestLiveLonger",        // sessions by duration
 	"TestLiveBranches",      // branch records
+	"TestLivePath",          // ways through functions
 	"TestLiveReplay",        // recordings
 	"TestLiveFilters",       // filters by process
 	"TestLiveStashNested",   // what is kept from entry to return
