@@ -179,7 +179,7 @@ func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request,
 	case filter.Family:
 		return out, errors.New("a family of processes cannot be followed yet")
 	}
-	if err := attach.Supported(r.Method); err != nil {
+	if err := attach.Supported(r.Method, view.TypeCache()); err != nil {
 		return out, err
 	}
 	out = trace.Request{Method: r.Method, Specs: specs, Options: plan.Options{Arch: view.Arch(), Deny: deny, Owner: layout.OwnerUID | layout.OwnerCgroup,

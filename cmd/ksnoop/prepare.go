@@ -113,7 +113,7 @@ func (t *tracing) checkKernel() error {
 	if err := obstacle(t.kernel); err != nil {
 		return err
 	}
-	if err := attach.Supported(t.request.Method); err != nil {
+	if err := attach.Supported(t.request.Method, t.kernel.TypeCache()); err != nil {
 		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", t.flags.method, err)
 	}
 	return nil

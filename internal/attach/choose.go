@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -42,9 +43,10 @@ func (c *Choice) pass(needs Capability) bool {
 // so. A few get a trampoline each, with one program for both ends of a call
 // where the kernel has such, more the method that hooks many functions at once.
 // branches says that the newest branches are wanted at return: those of the test
-// for the end of the call would be among them.
-func Choose(p *plan.Plan, branches bool) (*plan.Plan, Choice, error) {
-	return choose(p, branches, running{}.has)
+// for the end of the call would be among them. types has what was read of the kernel's
+// types; it may be nil.
+func Choose(p *plan.Plan, types *btf.Cache, branches bool) (*plan.Plan, Choice, error) {
+	return choose(p, branches, running{types}.has)
 }
 
 func choose(p *plan.Plan, branches bool, try func(Capability) error) (chosen *plan.Plan, c Choice, err error) {
@@ -124,8 +126,9 @@ func (c *Choice) byAddress() layout.Method {
 }
 
 // Supported says why a kernel cannot attach with a method that was asked for
-// and takes a newer one; nil if it can or if that is for the attempt to show.
-func Supported(m layout.Method) error { return supported(running{}, m) }
+// and takes a newer one; nil if it can or if that is for the attempt to show. types is as
+// with Choose.
+func Supported(m layout.Method, types *btf.Cache) error { return supported(running{types}, m) }
 
 func supported(h host, m layout.Method) error {
 	needs, ok := map[layout.Method]Capability{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 )
 
@@ -22,21 +23,21 @@ var capabilities = [numCapabilities]struct {
 	since version
 	arm64 version // the same there, if that is later
 	needs string  // of the configuration, or of the machine
-	try   func() error
+	try   func(types *btf.Cache) error
 }{
 	CapBPF:            {name: "bpf system call", since: oldest, needs: "CONFIG_BPF_SYSCALL, and the rights of this process", try: tryBPF},
 	CapReadKernel:     {name: "reading kernel memory", since: oldest, needs: "no lockdown", try: tryReadKernel},
 	CapRingBuffer:     {name: "ring buffer", since: version{5, 8}, try: tryRingBuffer},
 	CapFentry:         {name: "fentry", since: version{5, 5}, arm64: version{6, 4}, try: tryFentry},
 	CapFexit:          {name: "fexit", since: version{5, 5}, arm64: version{6, 4}, try: tryFexit},
-	CapKprobe:         {name: "kprobe", since: oldest, needs: "CONFIG_KPROBES", try: func() error { return tryKprobe(link.Kprobe, 0) }},
-	CapKretprobe:      {name: "kretprobe", since: oldest, needs: "CONFIG_KRETPROBES", try: func() error { return tryKprobe(link.Kretprobe, 0) }},
-	CapKprobeMulti:    {name: "kprobe.multi", since: version{5, 18}, needs: "CONFIG_FPROBE", try: func() error { return tryMulti(ebpf.AttachTraceKprobeMulti) }},
+	CapKprobe:         {name: "kprobe", since: oldest, needs: "CONFIG_KPROBES", try: func(types *btf.Cache) error { return tryKprobe(types, link.Kprobe, 0) }},
+	CapKretprobe:      {name: "kretprobe", since: oldest, needs: "CONFIG_KRETPROBES", try: func(types *btf.Cache) error { return tryKprobe(types, link.Kretprobe, 0) }},
+	CapKprobeMulti:    {name: "kprobe.multi", since: version{5, 18}, needs: "CONFIG_FPROBE", try: func(types *btf.Cache) error { return tryMulti(types, ebpf.AttachTraceKprobeMulti) }},
 	CapKprobeSession:  {name: "kprobe.session", since: version{6, 10}, needs: "CONFIG_FPROBE", try: tryKprobeSession},
 	CapFsession:       {name: "fsession", since: fsessionSince, try: tryFsession},
 	CapTracingMulti:   {name: "tracing_multi", since: tracingMultiSince, arm64: never, try: tryTracingMulti},
 	CapFuncIP:         {name: "bpf_get_func_ip", since: version{5, 15}, try: tryFuncIP}, // in programs of both fentry and kprobes
-	CapKprobeCookie:   {name: "kprobe cookie", since: version{5, 15}, try: func() error { return tryKprobe(link.Kprobe, 1, asm.FnGetAttachCookie.Call()) }},
+	CapKprobeCookie:   {name: "kprobe cookie", since: version{5, 15}, try: func(types *btf.Cache) error { return tryKprobe(types, link.Kprobe, 1, asm.FnGetAttachCookie.Call()) }},
 	CapFentryCookie:   {name: "fentry cookie", since: version{5, 19}, try: tryFentryCookie},
 	CapRdonlyCast:     {name: "bpf_rdonly_cast", since: version{6, 2}, try: tryRdonlyCast},
 	CapBranchSnapshot: {name: "branch records", since: version{5, 16}, needs: "hardware that records branches", try: tryBranchSnapshot},
@@ -67,11 +68,15 @@ func (c Capability) String() string {
 // Probe tries one capability and leaves nothing behind. Nil means that the
 // kernel has it. An error that is ebpf.ErrNotSupported means that it does not;
 // any other one may be due to a lack of privileges.
-func (c Capability) Probe() error {
+func (c Capability) Probe() error { return c.ProbeWith(btf.NewCache()) }
+
+// ProbeWith is Probe with what was read of the kernel's types: to read them takes longer than
+// all else.
+func (c Capability) ProbeWith(types *btf.Cache) error {
 	if c >= numCapabilities {
 		return fmt.Errorf("%s is not known", c)
 	}
-	if err := capabilities[c].try(); err != nil {
+	if err := capabilities[c].try(types); err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	return nil
@@ -81,7 +86,8 @@ func (c Capability) Probe() error {
 // system call itself is refused, nothing that needs it is tried. It stops
 // trying, but not answering, when ctx is done.
 func Probe(ctx context.Context, which ...Capability) Capabilities {
-	return probe(ctx, which, Capability.Probe)
+	types := btf.NewCache()
+	return probe(ctx, which, func(c Capability) error { return c.ProbeWith(types) })
 }
 
 func probe(ctx context.Context, which []Capability, try func(Capability) error) Capabilities {

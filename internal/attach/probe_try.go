@@ -25,34 +25,36 @@ const harmless = "bpf_fentry_test1"
 // When the types of programs came that a kernel before them calls invalid.
 var fsessionSince, tracingMultiSince = version{7, 0}, version{7, 3}
 
-func tryReadKernel() error { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel) }
+func tryReadKernel(*btf.Cache) error {
+	return features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel)
+}
 
-func tryRingBuffer() error { return features.HaveMapType(ebpf.RingBuf) }
+func tryRingBuffer(*btf.Cache) error { return features.HaveMapType(ebpf.RingBuf) }
 
-func tryFentry() error { return tryTracing(ebpf.AttachTraceFEntry, 0) }
+func tryFentry(types *btf.Cache) error { return tryTracing(types, ebpf.AttachTraceFEntry, 0) }
 
-func tryFexit() error { return tryTracing(ebpf.AttachTraceFExit, 0) }
+func tryFexit(types *btf.Cache) error { return tryTracing(types, ebpf.AttachTraceFExit, 0) }
 
-func tryFentryCookie() error {
-	return tryTracing(ebpf.AttachTraceFEntry, 1, asm.FnGetAttachCookie.Call())
+func tryFentryCookie(types *btf.Cache) error {
+	return tryTracing(types, ebpf.AttachTraceFEntry, 1, asm.FnGetAttachCookie.Call())
 }
 
 // tryFuncIP tries the helper in both kinds of programs that call it.
-func tryFuncIP() error {
-	if err := tryLoad(tracingSpec(ebpf.AttachTraceFEntry, asm.FnGetFuncIp.Call())); err != nil {
+func tryFuncIP(types *btf.Cache) error {
+	if err := tryLoad(types, tracingSpec(ebpf.AttachTraceFEntry, asm.FnGetFuncIp.Call())); err != nil {
 		return err
 	}
-	return tryLoad(kprobeSpec(asm.FnGetFuncIp.Call()))
+	return tryLoad(types, kprobeSpec(asm.FnGetFuncIp.Call()))
 }
 
 // tryBPF makes a map and a program of the simplest kinds.
-func tryBPF() error {
+func tryBPF(types *btf.Cache) error {
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
 		return permission(err)
 	}
 	defer m.Close()
-	return tryLoad(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: returning(), License: "GPL"})
+	return tryLoad(types, &ebpf.ProgramSpec{Type: ebpf.SocketFilter, Instructions: returning(), License: "GPL"})
 }
 
 // returning appends `return 0` to a program.
@@ -69,13 +71,13 @@ func tracingSpec(as ebpf.AttachType, ins ...asm.Instruction) *ebpf.ProgramSpec {
 		Instructions: returning(ins...), License: "GPL"}
 }
 
-func tryLoad(spec *ebpf.ProgramSpec) error {
-	return withProgram(spec, func(*ebpf.Program) (link.Link, error) { return nil, nil })
+func tryLoad(types *btf.Cache, spec *ebpf.ProgramSpec) error {
+	return withProgram(types, spec, func(*ebpf.Program) (link.Link, error) { return nil, nil })
 }
 
 // withProgram loads a program, attaches it and takes both away again.
-func withProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, error)) error {
-	prog, err := ebpf.NewProgram(spec)
+func withProgram(types *btf.Cache, spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, error)) error {
+	prog, err := newProgram(spec, ebpf.CollectionOptions{Cache: types})
 	if err != nil {
 		return permission(err)
 	}
@@ -87,71 +89,69 @@ func withProgram(spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (link.Link, 
 	return l.Close()
 }
 
-func tryTracing(as ebpf.AttachType, cookie uint64, ins ...asm.Instruction) error {
-	return withProgram(tracingSpec(as, ins...), func(prog *ebpf.Program) (link.Link, error) {
+func tryTracing(types *btf.Cache, as ebpf.AttachType, cookie uint64, ins ...asm.Instruction) error {
+	return withProgram(types, tracingSpec(as, ins...), func(prog *ebpf.Program) (link.Link, error) {
 		return link.AttachTracing(link.TracingOptions{Program: prog, AttachType: as, Cookie: cookie})
 	})
 }
 
 type attachKprobe func(symbol string, prog *ebpf.Program, opts *link.KprobeOptions) (link.Link, error)
 
-func tryKprobe(attach attachKprobe, cookie uint64, ins ...asm.Instruction) error {
-	return withProgram(kprobeSpec(ins...), func(prog *ebpf.Program) (link.Link, error) {
+func tryKprobe(types *btf.Cache, attach attachKprobe, cookie uint64, ins ...asm.Instruction) error {
+	return withProgram(types, kprobeSpec(ins...), func(prog *ebpf.Program) (link.Link, error) {
 		return attach(harmless, prog, &link.KprobeOptions{Cookie: cookie})
 	})
 }
 
 // tryKprobeSession tries the function that tells the two ends of a call apart
 // as well: programs are refused if it is not called as the kernel has it.
-func tryKprobeSession() error {
-	types, err := btf.LoadKernelSpec()
+func tryKprobeSession(types *btf.Cache) error {
+	spec, err := types.Kernel()
 	if err != nil {
 		return err
 	}
-	isReturn, err := codegen.FindSessionKfuncs(types).CallIsReturn()
+	isReturn, err := codegen.FindSessionKfuncs(spec).CallIsReturn()
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	}
-	return tryMulti(ebpf.AttachTraceKprobeSession, isReturn)
+	return tryMulti(types, ebpf.AttachTraceKprobeSession, isReturn)
 }
 
 // harmlessID returns the BTF id of the function, and the kernel's types.
-func harmlessID(cache *btf.Cache) (btf.TypeID, *btf.Spec, error) {
-	types, err := cache.Kernel()
+func harmlessID(types *btf.Cache) (btf.TypeID, *btf.Spec, error) {
+	spec, err := types.Kernel()
 	if err != nil {
 		return 0, nil, err
 	}
 	var f *btf.Func
-	if err := types.TypeByName(harmless, &f); err != nil {
+	if err := spec.TypeByName(harmless, &f); err != nil {
 		return 0, nil, fmt.Errorf("%s: %w", harmless, err)
 	}
-	id, err := types.TypeID(f)
-	return id, types, err
+	id, err := spec.TypeID(f)
+	return id, spec, err
 }
 
 // tryFsession tries a program that asks at which end of the call it runs, and
 // for the session's cookie.
-func tryFsession() error {
-	cache := btf.NewCache()
-	id, types, err := harmlessID(cache)
+func tryFsession(types *btf.Cache) error {
+	id, spec, err := harmlessID(types)
 	if err != nil {
 		return err
 	}
-	insns, err := codegen.FindSessionKfuncs(types).TrySession()
+	insns, err := codegen.FindSessionKfuncs(spec).TrySession()
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ebpf.ErrNotSupported)
 	}
-	return tryTracingType(&tracingProgram{insns: insns, as: attachFsession, function: id}, cache, fsessionSince,
+	return tryTracingType(&tracingProgram{insns: insns, as: attachFsession, function: id}, types, fsessionSince,
 		func(prog *ebpf.Program) (closer, error) { return linkTracing(prog, attachFsession) })
 }
 
-func tryTracingMulti() error {
-	cache := btf.NewCache()
-	id, _, err := harmlessID(cache)
+func tryTracingMulti(types *btf.Cache) error {
+	id, _, err := harmlessID(types)
 	if err != nil {
 		return err
 	}
-	return tryTracingType(&tracingProgram{insns: codegen.NoProgram(), as: attachFentryMulti}, cache, tracingMultiSince,
+	return tryTracingType(&tracingProgram{insns: codegen.NoProgram(), as: attachFentryMulti}, types, tracingMultiSince,
 		func(prog *ebpf.Program) (closer, error) {
 			return linkTracingMulti(prog, attachFentryMulti, []btf.TypeID{id}, []uint64{1})
 		})
@@ -195,10 +195,10 @@ func tooOld(err error, since version) error {
 	return fmt.Errorf("the kernel has no such programs, which came with Linux %s: %w", since, ebpf.ErrNotSupported)
 }
 
-func tryMulti(as ebpf.AttachType, ins ...asm.Instruction) error {
+func tryMulti(types *btf.Cache, as ebpf.AttachType, ins ...asm.Instruction) error {
 	spec := kprobeSpec(ins...)
 	spec.AttachType = as
-	return withProgram(spec, func(prog *ebpf.Program) (link.Link, error) {
+	return withProgram(types, spec, func(prog *ebpf.Program) (link.Link, error) {
 		return link.KprobeMulti(prog, link.KprobeMultiOptions{
 			Symbols: []string{harmless}, Session: as == ebpf.AttachTraceKprobeSession})
 	})
@@ -206,16 +206,16 @@ func tryMulti(as ebpf.AttachType, ins ...asm.Instruction) error {
 
 // tryRdonlyCast casts an argument of the function to task_struct and reads
 // from it.
-func tryRdonlyCast() error {
-	types, err := btf.LoadKernelSpec()
+func tryRdonlyCast(types *btf.Cache) error {
+	spec, err := types.Kernel()
 	if err != nil {
 		return err
 	}
 	id := func(name string, t btf.Type) (btf.TypeID, error) {
-		if err := types.TypeByName(name, &t); err != nil {
+		if err := spec.TypeByName(name, &t); err != nil {
 			return 0, fmt.Errorf("%s: %w", name, ebpf.ErrNotSupported)
 		}
-		return types.TypeID(t)
+		return spec.TypeID(t)
 	}
 	kfunc, err := id("bpf_rdonly_cast", &btf.Func{})
 	if err != nil {
@@ -225,7 +225,7 @@ func tryRdonlyCast() error {
 	if err != nil {
 		return err
 	}
-	return tryLoad(tracingSpec(ebpf.AttachTraceFEntry,
+	return tryLoad(types, tracingSpec(ebpf.AttachTraceFEntry,
 		asm.LoadMem(asm.R1, asm.R1, 0, asm.DWord),
 		asm.Mov.Imm(asm.R2, int32(target)),
 		asm.Instruction{OpCode: asm.OpCode(asm.JumpClass).SetJumpOp(asm.Call), Src: asm.PseudoKfuncCall, Constant: int64(kfunc)},
@@ -236,9 +236,9 @@ func tryRdonlyCast() error {
 // tryBranchSnapshot loads a program that takes a snapshot, and opens the event
 // that makes the processor record branches: without the one the other is of no
 // use.
-func tryBranchSnapshot() error {
+func tryBranchSnapshot(types *btf.Cache) error {
 	const entry = 24 // sizeof(struct perf_branch_entry)
-	err := tryLoad(kprobeSpec(
+	err := tryLoad(types, kprobeSpec(
 		asm.Mov.Reg(asm.R1, asm.R10),
 		asm.Add.Imm(asm.R1, -entry),
 		asm.Mov.Imm(asm.R2, entry),

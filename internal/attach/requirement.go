@@ -117,13 +117,13 @@ func helperName(fn asm.BuiltinFunc) string {
 // hasHelper reports whether the kernel knows a helper, if only for programs of
 // other types.
 func hasHelper(fn asm.BuiltinFunc) bool {
-	err := tryLoad(kprobeSpec(fn.Call()))
+	err := tryLoad(nil, kprobeSpec(fn.Call()))
 	return err == nil || !strings.Contains(err.Error(), "invalid func unknown#")
 }
 
 // hasFetch reports whether the kernel has atomic operations other than adding.
 func hasFetch() bool {
-	return tryLoad(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: "GPL", Instructions: returning(
+	return tryLoad(nil, &ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: "GPL", Instructions: returning(
 		asm.Mov.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord),
 		asm.Xchg.Mem(asm.R10, asm.R1, asm.DWord, -8),

@@ -18,7 +18,7 @@ import (
 )
 
 // running is the kernel that we run on.
-type running struct{}
+type running struct{ types *btf.Cache } // nil: capabilities are tried with types that are read anew
 
 func (running) loadEngine(spec *ebpf.CollectionSpec, o ebpf.CollectionOptions) (engine, error) {
 	c, err := ebpf.NewCollectionWithOptions(spec, o)
@@ -28,15 +28,24 @@ func (running) loadEngine(spec *ebpf.CollectionSpec, o ebpf.CollectionOptions) (
 	return loadedEngine{c}, nil
 }
 
-// loadProgram loads a collection of one: only these share what was read of the
-// kernel's types.
 func (running) loadProgram(spec *ebpf.ProgramSpec, o ebpf.CollectionOptions) (program, error) {
-	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{spec.Name: spec}}, o)
+	prog, err := newProgram(spec, o)
+	if err != nil {
+		return nil, err
+	}
+	return loadedProgram{prog}, nil
+}
+
+// newProgram loads a collection of one: only these share what was read of the
+// kernel's types.
+func newProgram(spec *ebpf.ProgramSpec, o ebpf.CollectionOptions) (*ebpf.Program, error) {
+	const one = "program"
+	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{one: spec}}, o)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	return loadedProgram{c.DetachProgram(spec.Name)}, nil
+	return c.DetachProgram(one), nil
 }
 
 func (running) loadTracing(p *tracingProgram, types *btf.Cache) (program, error) {
@@ -53,8 +62,14 @@ func (running) moduleTypes(name string) (*btf.Handle, error) {
 
 func (running) measure() (io.Closer, error) { return ebpf.EnableStats(unix.BPF_STATS_RUN_TIME) }
 func (running) tracefs() tracefs            { return mountedTracefs() }
-func (running) has(c Capability) error      { return c.Probe() }
 func (running) pidsAreOurs() bool           { return inInitialNamespace() }
+
+func (r running) has(c Capability) error {
+	if r.types == nil {
+		return c.Probe()
+	}
+	return c.ProbeWith(r.types)
+}
 
 type loadedEngine struct{ *ebpf.Collection }
 

@@ -19,7 +19,7 @@ func TestLiveTrials(t *testing.T) {
 	view := kernel.OpenRunning()
 	before := links(t)
 	for _, trial := range Trials() {
-		has, err := Supported(trial.Method), trial.Run(t.Context(), view, runtime.GOARCH)
+		has, err := Supported(trial.Method, nil), trial.Run(t.Context(), view, runtime.GOARCH)
 		switch {
 		case has == nil && err != nil:
 			t.Errorf("%s: %v", trial, err)

@@ -74,7 +74,7 @@ func (r sessionRun) sessions(t *testing.T, work func()) ([]string, [bpf.Counters
 	}
 	t.Logf("%d functions, %d left out", len(p.Probes), len(skipped))
 	if r.method == layout.MethodAuto {
-		if p, _, err = attach.Choose(p, false); err != nil {
+		if p, _, err = attach.Choose(p, nil, false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,7 +55,7 @@ func TestLiveHiddenAddresses(t *testing.T) {
 	}()
 	const read, remedy = "read -count 3 -size 77", "addresses are hidden: as root, sysctl kernel.kptr_restrict=1"
 	many := []string{"vfs_*()"}
-	if attach.Supported(layout.MethodTracingMulti) == nil { // which takes types instead
+	if attach.Supported(layout.MethodTracingMulti, nil) == nil { // which takes types instead
 		many = append(many, "--attach=multi")
 	}
 	for _, c := range []fallbackCase{

@@ -237,7 +237,7 @@ func soakCycles(t *testing.T, times int) outcome {
 	view := kernel.OpenRunning()
 	var trials []attach.Trial
 	for _, trial := range attach.Trials() {
-		if attach.Supported(trial.Method) == nil {
+		if attach.Supported(trial.Method, nil) == nil {
 			trials = append(trials, trial)
 		}
 	}

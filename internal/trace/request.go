@@ -57,7 +57,7 @@ func (r Resolved) Choose(view *kernel.View, request Request) (Resolved, error) {
 	case view.GivenTypes():
 		r.Plan, err = attach.ChooseUntyped(r.Plan, auto)
 	case auto:
-		r.Plan, r.Choice, err = attach.Choose(r.Plan, request.Branches)
+		r.Plan, r.Choice, err = attach.Choose(r.Plan, view.TypeCache(), request.Branches)
 	}
 	return r, err
 }

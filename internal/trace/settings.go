@@ -88,7 +88,7 @@ func CodeOptions(ctx context.Context, view *kernel.View, p *plan.Plan, s Setting
 // cast to them. It finds that out when it is first asked.
 func typeIDs(ctx context.Context, view *kernel.View) func(btf.Type) (btf.TypeID, bool) {
 	possible := sync.OnceValue(func() bool {
-		return !view.GivenTypes() && attach.Probe(ctx, attach.CapRdonlyCast).Has(attach.CapRdonlyCast)
+		return !view.GivenTypes() && ctx.Err() == nil && attach.CapRdonlyCast.ProbeWith(view.TypeCache()) == nil
 	})
 	return func(t btf.Type) (btf.TypeID, bool) {
 		if !possible() {
