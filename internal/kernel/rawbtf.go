@@ -110,16 +110,15 @@ func parseBTF(data []byte, base *rawBTF) (*rawBTF, error) {
 	}
 	r.base = base
 	r.count = r.firstID()
-	pos := uint32(0)
-	for t, err := range r.all() {
+	for rest := r.types; len(rest) > 0; r.count++ {
+		n, err := r.size(rest)
 		if err != nil {
 			return nil, fmt.Errorf("reading BTF: type %d: %w", r.count, err)
 		}
 		if (r.count-r.firstID())%markEvery == 0 {
-			r.marks = append(r.marks, pos)
+			r.marks = append(r.marks, uint32(len(r.types)-len(rest)))
 		}
-		r.count++
-		pos += uint32(typeHeader + len(t.data))
+		rest = rest[n:]
 	}
 	return r, nil
 }
@@ -187,20 +186,30 @@ func (r *rawBTF) uint32(b []byte) uint32 {
 	return r.order.Uint32(b)
 }
 
+// size returns the size of the type at the start of b.
+func (r *rawBTF) size(b []byte) (int, error) {
+	if len(b) < typeHeader {
+		return 0, errTruncated
+	}
+	info := r.uint32(b[4:])
+	kind := info >> 24 & 0x1f
+	if kind == 0 || kind > kindMax {
+		return 0, fmt.Errorf("unknown kind %d", kind)
+	}
+	n := typeHeader + extra[kind].fixed + extra[kind].each*int(info&0xffff)
+	if n > len(b) {
+		return 0, errTruncated
+	}
+	return n, nil
+}
+
 // header decodes the type at the start of b and returns its size.
 func (r *rawBTF) header(b []byte) (t rawType, n int, err error) {
-	if len(b) < typeHeader {
-		return t, 0, errTruncated
+	if n, err = r.size(b); err != nil {
+		return t, 0, err
 	}
 	info := r.uint32(b[4:])
 	t.name, t.kind, t.vlen = r.uint32(b), uint8(info>>24&0x1f), int(info&0xffff)
-	if t.kind == 0 || t.kind > kindMax {
-		return t, 0, fmt.Errorf("unknown kind %d", t.kind)
-	}
-	n = typeHeader + extra[t.kind].fixed + extra[t.kind].each*t.vlen
-	if n > len(b) {
-		return t, 0, errTruncated
-	}
 	t.ref, t.flag = r.uint32(b[8:]), info>>31 != 0
 	t.data = b[typeHeader:n]
 	return t, n, nil
@@ -348,6 +357,24 @@ func (r *rawBTF) functions() iter.Seq[[]byte] {
 			}
 		}
 	}
+}
+
+// functionsAmong tells which of some names functions have.
+func (r *rawBTF) functionsAmong(names []string) map[string]bool {
+	found := map[string]bool{}
+	for rest := r.types; len(rest) >= typeHeader; {
+		info := r.uint32(rest[4:])
+		kind := info >> 24 & 0x1f
+		if kind == kindFunc {
+			for _, name := range names {
+				if r.isName(r.uint32(rest), name) {
+					found[name] = true
+				}
+			}
+		}
+		rest = rest[typeHeader+extra[kind].fixed+extra[kind].each*int(info&0xffff):]
+	}
+	return found
 }
 
 // names returns the names of the blob's own types of some kinds.

@@ -37,6 +37,7 @@ type View struct {
 	traceable   func() (*traceableSet, error)
 	blacklisted func() (functionSet, error)
 	config      func() config
+	features    func() map[string]bool     // functions of vmlinux that tell what was built in
 	macros      func() (macroTexts, error) // from print formats
 	cache       *btf.Cache                 // has vmlinux's types decoded; nil if the View decodes them
 
@@ -80,6 +81,7 @@ func Open(root fs.FS) *View {
 	v.traceable = sync.OnceValues(v.readTraceable)
 	v.blacklisted = sync.OnceValues(v.readBlacklist)
 	v.config = sync.OnceValue(v.readConfig)
+	v.features = sync.OnceValue(v.findFeatures)
 	v.macros = sync.OnceValues(v.readMacros)
 	return v
 }
@@ -114,6 +116,7 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	v.traceable = func() (*traceableSet, error) { return nil, errNoKernel }
 	v.blacklisted = func() (functionSet, error) { return nil, errNoKernel }
 	v.config = func() config { return config{err: errNoKernel} }
+	v.features = sync.OnceValue(v.findFeatures)
 	v.macros = v.readMacros
 	if !isSplit(data) {
 		info, err := newTypeInfo("", data, nil)
