@@ -40,18 +40,27 @@ func linkEvent(prog *ebpf.Program, attr *unix.PerfEventAttr) (closer, error) {
 // kprobeType is where the kernel tells the number of its source of kprobe events.
 const kprobeType = "/sys/bus/event_source/devices/kprobe/type"
 
-// hookAddress attaches a kprobe to the instruction at an address, or a kretprobe
-// to the function that begins there.
-func hookAddress(addr uint64, e end, prog *ebpf.Program) (closer, error) {
+// kprobeEvents returns the type of kprobes as perf events.
+func kprobeEvents() (uint32, error) {
 	text, err := os.ReadFile(kprobeType)
 	if err != nil {
-		return nil, fmt.Errorf("kprobe events: %w", errors.Join(err, ebpf.ErrNotSupported))
+		return 0, fmt.Errorf("kprobe events: %w", errors.Join(err, ebpf.ErrNotSupported))
 	}
 	kind, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("kprobe events: %w", err)
+		return 0, fmt.Errorf("kprobe events: %w", err)
 	}
-	attr := unix.PerfEventAttr{Type: uint32(kind), Ext2: addr, Size: unix.PERF_ATTR_SIZE_VER1} // no name, so by address
+	return uint32(kind), nil
+}
+
+// hookAddress attaches a kprobe to the instruction at an address, or a kretprobe
+// to the function that begins there.
+func hookAddress(addr uint64, e end, prog *ebpf.Program) (closer, error) {
+	kind, err := kprobeEvents()
+	if err != nil {
+		return nil, err
+	}
+	attr := unix.PerfEventAttr{Type: kind, Ext2: addr, Size: unix.PERF_ATTR_SIZE_VER1} // no name, so by address
 	if e == atReturn {
 		attr.Config = 1 // format/retprobe
 	}

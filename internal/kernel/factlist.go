@@ -297,9 +297,12 @@ const (
 
 // Tested reports whether the kernel is at least as new as the oldest tested one. A kernel
 // that does not tell its release counts as new.
-func (v *View) Tested() bool {
+func (v *View) Tested() bool { return v.AtLeast(testedMajor, testedMinor) }
+
+// AtLeast reports whether the kernel is not known to be older than a release.
+func (v *View) AtLeast(major, minor int) bool {
 	release, _ := v.Release()
-	return !older(release, testedMajor, testedMinor)
+	return !older(release, major, minor)
 }
 
 func older(release string, major, minor int) bool {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -97,14 +98,11 @@ func parseSymbols(r io.Reader, wanted func(name []byte) bool) (*symbolTable, err
 		if names.Len()+len(name) > math.MaxUint32 || len(t.symbols) == MaxSymbols {
 			return nil, errors.New("too many symbols")
 		}
-		m, known := index[string(module)]
+		m, known := index[string(module)] // without making a string of it
 		if !known {
-			if len(t.modules) > math.MaxUint16 {
-				return nil, errors.New("too many modules")
+			if m, err = t.moduleIndex(index, string(module)); err != nil {
+				return nil, err
 			}
-			m = uint16(len(t.modules))
-			t.modules = append(t.modules, string(module))
-			index[t.modules[m]] = m
 		}
 		s.name, s.size, s.module = uint32(names.Len()), uint16(len(name)), m
 		names.Write(name)
@@ -113,6 +111,74 @@ func parseSymbols(r io.Reader, wanted func(name []byte) bool) (*symbolTable, err
 	t.names = names.String()
 	t.sorted, t.named = sync.OnceValue(t.byAddress), sync.OnceValue(t.byName)
 	return t, nil
+}
+
+// What SymbolSearch.All lists.
+const (
+	ListedModule = 0x80 // in the letter of a kind
+	ListedName   = 431  // the room for a name and its NUL; the kernel has 512
+	listedHead   = 9    // before the name
+)
+
+// parseSymbolList makes a table of what SymbolSearch.All lists. The table's names are those
+// in the list.
+func parseSymbolList(r io.Reader) (*symbolTable, error) {
+	var list strings.Builder
+	list.Grow(8 << 20)
+	if _, err := io.Copy(&list, r); err != nil {
+		return nil, err
+	}
+	text := list.String()
+	if len(text) > math.MaxUint32 {
+		return nil, errors.New("too many symbols")
+	}
+	t := &symbolTable{modules: []string{""}, names: text, symbols: make([]symbol, 0, 1<<18)}
+	index := map[string]uint16{}
+	for at := 0; at < len(text); {
+		rest := text[at:]
+		n := -1
+		if len(rest) > listedHead {
+			n = strings.IndexByte(rest[listedHead:], 0)
+		}
+		if n < 1 || n >= ListedName-1 || len(t.symbols) == MaxSymbols {
+			return nil, fmt.Errorf("symbol %d is cut off", len(t.symbols))
+		}
+		s := symbol{addr: binary.NativeEndian.Uint64([]byte(rest[:8])), name: uint32(at + listedHead), size: uint16(n), kind: rest[8] &^ ListedModule}
+		at += listedHead + n + 1
+		if rest[8]&ListedModule != 0 {
+			module, _, ok := strings.Cut(text[at:], "\x00")
+			if !ok || module == "" {
+				return nil, fmt.Errorf("symbol %d is cut off", len(t.symbols))
+			}
+			at += len(module) + 1
+			var err error
+			if s.module, err = t.moduleIndex(index, module); err != nil {
+				return nil, err
+			}
+		}
+		t.symbols = append(t.symbols, s)
+	}
+	if len(t.symbols) == 0 {
+		return nil, errors.New("no symbols")
+	}
+	t.sorted, t.named = sync.OnceValue(t.byAddress), sync.OnceValue(t.byName)
+	return t, nil
+}
+
+// moduleIndex returns where a module is in t.modules, to which it adds a new one. index has
+// those that are there.
+func (t *symbolTable) moduleIndex(index map[string]uint16, module string) (uint16, error) {
+	m, known := index[module]
+	switch {
+	case known:
+		return m, nil
+	case len(t.modules) > math.MaxUint16:
+		return 0, errors.New("too many modules")
+	}
+	m = uint16(len(t.modules))
+	t.modules = append(t.modules, module)
+	index[module] = m
+	return m, nil
 }
 
 // symbolName returns the name in a line, or nil if the line is malformed.

@@ -107,7 +107,26 @@ func (v *View) loadedModules() string {
 	return string(places)
 }
 
-func (v *View) readSymbols() (*symbolTable, error) { return v.readSymbolsWhere(nil) }
+func (v *View) readSymbols() (*symbolTable, error) {
+	if t, err := v.listSymbols(); err == nil {
+		return t, nil
+	}
+	return v.readSymbolsWhere(nil)
+}
+
+// listSymbols has the search list all symbols, which takes a quarter of what reading the
+// file takes: most of that is to print numbers and to parse them again.
+func (v *View) listSymbols() (*symbolTable, error) {
+	if v.search == nil {
+		return nil, errors.ErrUnsupported
+	}
+	list, err := v.search.All()
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	return parseSymbolList(list)
+}
 
 // readSymbolsWhere reads the symbols whose names are wanted; nil means all.
 func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, error) {
@@ -127,11 +146,19 @@ func (v *View) readSymbolsWhere(wanted func(name []byte) bool) (*symbolTable, er
 // copies. whole says that it has all symbols.
 //
 // The kernel takes some 2,000 instructions to print a symbol, and ksnoop as many to keep
-// it. For a request of a few functions, that was half of the time. A search makes the
-// kernel print few symbols; a symbol that is printed but not kept costs a tenth. A second
-// request reads the whole table, which is cheaper from then on.
+// it. For a request of a few functions, that was most of the time. To look names up that
+// have one symbol each takes next to nothing. A search goes through all symbols, but makes
+// the kernel print few; a symbol that is not printed costs a tenth. A second search reads
+// the whole table, which is cheaper from then on.
 func (v *View) symbolsNamed(funcs []Function) (t *symbolTable, whole bool, err error) {
-	if v.root == nil || v.pinned.Load() || v.table.Load().done.Load() || len(funcs) > fewFunctions || v.scanned.Swap(true) {
+	if v.root == nil || v.pinned.Load() || v.table.Load().done.Load() || len(funcs) > fewFunctions {
+		t, err = v.functions()
+		return t, true, err
+	}
+	if t, err = v.soleSymbols(funcs); err == nil {
+		return t, false, nil
+	}
+	if v.scanned.Swap(true) {
 		t, err = v.functions()
 		return t, true, err
 	}
@@ -155,21 +182,57 @@ func (v *View) symbolsNamed(funcs []Function) (t *symbolTable, whole bool, err e
 	return t, false, err
 }
 
-// A SymbolSearch returns lines of /proc/kallsyms. All symbols whose names begin with one of
-// the texts are among them.
-type SymbolSearch func(beginnings []string) (io.ReadCloser, error)
+// A SymbolSearch asks the running kernel for a few symbols.
+type SymbolSearch interface {
+	// Sole returns the symbols of some names, in their order. It fails unless each is the
+	// only symbol of its name, and code of vmlinux that remains after boot.
+	Sole(names []string) ([]Symbol, error)
+	// All lists the symbols that /proc/kallsyms has, in its order. Of each there are the
+	// address, in 8 bytes as the processor has them, the letter of its kind, and the name.
+	// A letter with ListedModule is followed, behind the name, by the name of a module.
+	// Names end with a NUL. A name that was cut off has ListedName bytes with it.
+	All() (io.ReadCloser, error)
+	// Beginning returns lines of /proc/kallsyms. All symbols whose names begin with one of
+	// the texts are among them.
+	Beginning(texts []string) (io.ReadCloser, error)
+}
 
 // SearchSymbols makes the view search for a few symbols instead of reading them all. If the
 // search fails, the file is read.
 func (v *View) SearchSymbols(search SymbolSearch) { v.search = search }
 
-// searchSymbols returns the symbols whose names begin with one of some texts. If the
-// search fails, it reads the file.
+// soleSymbols returns a table of functions of vmlinux, if none of their names has another
+// symbol. A copy of a function is left to a search: the original may be there, too.
+func (v *View) soleSymbols(funcs []Function) (*symbolTable, error) {
+	if v.search == nil {
+		return nil, errors.ErrUnsupported
+	}
+	var names []string
+	for _, f := range funcs {
+		if _, isCopy := copyOf(f.Name); isCopy || f.Module != "" {
+			return nil, errors.ErrUnsupported
+		}
+		if !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	symbols, err := v.search.Sole(names)
+	if err != nil {
+		return nil, err
+	}
+	var lines bytes.Buffer
+	for _, s := range symbols {
+		fmt.Fprintf(&lines, "%x t %s\n", s.Addr, s.Name)
+	}
+	return parseSymbols(&lines, nil)
+}
+
+// searchSymbols returns the symbols whose names begin with one of some texts.
 func (v *View) searchSymbols(beginnings []string, wanted func(name []byte) bool) (*symbolTable, error) {
 	if v.search == nil {
 		return nil, errors.ErrUnsupported
 	}
-	found, err := v.search(beginnings)
+	found, err := v.search.Beginning(beginnings)
 	if err != nil {
 		return nil, err
 	}
