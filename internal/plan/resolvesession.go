@@ -267,7 +267,7 @@ func (b *sessionBuilder) candidates(spec *expr.Spec, o Options) ([]candidate, er
 // located adds addresses to functions. Frames of kernel stacks are matched by them. Without
 // symbols, names must do.
 func (b *sessionBuilder) located(funcs []kernel.Function) ([]kernel.Function, error) {
-	if b.view.Symbols() != nil || !slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) {
+	if !slices.ContainsFunc(funcs, func(f kernel.Function) bool { return f.Addr == 0 }) || b.view.Symbols() != nil {
 		return funcs, nil
 	}
 	return b.view.Locate(funcs)
