@@ -145,6 +145,9 @@ func unsure(p *plan.Plan, failed map[*plan.Probe]bool) []string {
 // refused returns the functions that the globs of SPECs match and that the
 // kernel lets nobody trace.
 func refused(view *kernel.View, specs []*expr.Spec) []string {
+	if !slices.ContainsFunc(specs, func(s *expr.Spec) bool { return glob.Is(s.Selector.Name) }) {
+		return nil
+	}
 	names := view.Refused(func(name, module string) bool {
 		return slices.ContainsFunc(specs, func(s *expr.Spec) bool {
 			sel := s.Selector

@@ -224,7 +224,7 @@ func (f *traceFlags) unattached() bool { return f.explain || f.dryRun == dryRunL
 // view opens the kernel that is to be traced, or the one that is only to be
 // explained, of which nothing else than the file of --btf need be there.
 func (f *traceFlags) view() (*kernel.View, func() error, error) {
-	if f.unattached() {
+	if f.unattached() && f.kernel.btf != "" {
 		return f.kernel.view()
 	}
 	v, err := f.kernel.running()
