@@ -94,10 +94,10 @@ func TestLiveContainers(t *testing.T) {
 	}
 	file := recordingFile(t)
 	for i := range filters {
-		filters[i].run = startTrace(t, append(filters[i].args, "vfs_read(count == 37)")...)
+		filters[i].run = startTrace(t, append(filters[i].args, "--attach=kprobe", "vfs_read(count == 37)")...)
 	}
-	table := startSessions(t, "vfs_read(count == 37, count()[$container, $pod])")
-	recorded := startTrace(t, "--record", file, "--print", "vfs_read(count == 37)")
+	table := startSessions(t, "--attach=kprobe", "vfs_read(count == 37, count()[$container, $pod])")
+	recorded := startTrace(t, "--attach=kprobe", "--record", file, "--print", "vfs_read(count == 37)")
 	write(t, "/var/lib/docker/containers/"+id("e5")+"/config.v2.json", `{"Name":"/later"}`)
 	join(4)
 	time.Sleep(livetest.Patience(2 * time.Second)) // so long may it take until it is seen

@@ -142,13 +142,32 @@ func (c *Cgroups) below(path string) string {
 
 // walk notes the cgroups that there are.
 func (c *Cgroups) walk() {
-	_ = filepath.WalkDir(c.mount, func(path string, d fs.DirEntry, err error) error {
-		var st unix.Stat_t
-		if err == nil && d.IsDir() && len(c.groups) < mostCgroups && unix.Stat(path, &st) == nil && c.groups[st.Ino].Path == "" {
-			c.note(st.Ino, c.below(path))
+	eachCgroup(c.mount, func(path string, id uint64) (below bool) {
+		if len(c.groups) < mostCgroups && c.groups[id].Path == "" {
+			c.note(id, c.below(path))
 		}
-		return nil // one that is gone has no path
+		return true
 	})
+}
+
+// eachCgroup calls visit with the cgroups that there are below a mount, as long as it reports that those below are wanted, too. One that
+// is gone is left out. A directory without others in it is not read: it has two links.
+func eachCgroup(mount string, visit func(path string, id uint64) (below bool)) {
+	count := 0
+	var walk func(path string)
+	walk = func(path string) {
+		var st unix.Stat_t
+		if count++; count > mostCgroups || unix.Stat(path, &st) != nil || !visit(path, st.Ino) || st.Nlink == 2 {
+			return
+		}
+		entries, _ := os.ReadDir(path)
+		for _, e := range entries {
+			if e.IsDir() {
+				walk(filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	walk(mount)
 }
 
 // Follow notes the cgroups that there are until ctx ends, so that those of containers that have ended by then are known
@@ -168,7 +187,7 @@ func (c *Cgroups) Follow(ctx context.Context) {
 // Between two searches there are leastPause at least, and pauses times as long as one takes.
 const (
 	leastPause = 200 * time.Millisecond
-	pauses     = 50
+	pauses     = 25
 )
 
 // repeat searches until ctx ends, or an error.

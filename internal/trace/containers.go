@@ -6,13 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/container"
@@ -105,32 +101,21 @@ type place struct {
 // find returns the outermost cgroups of what is selected, and the names of other containers. What is below a cgroup is
 // not looked at: the engine compares with all that are above a task's.
 func (s *Selection) find() (found []place, others []string) {
-	count := 0
-	_ = filepath.WalkDir(s.Cgroups.mount, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return nil // one that is gone is not selected
-		}
-		if count++; count > mostCgroups {
-			return filepath.SkipAll
-		}
+	eachCgroup(s.Cgroups.mount, func(path string, inode uint64) (below bool) {
 		g := container.Group{Path: s.Cgroups.below(path)}
 		id := container.Of(g.Path)
 		if id == (container.ID{}) {
-			return nil
+			return true
 		}
 		g.Names = s.Cgroups.names(id)
-		if !s.In.Selects(id, g.Names) {
-			if text := g.ContainerText(); text != "" {
-				others = append(others, text)
-			}
-			return nil
+		if s.In.Selects(id, g.Names) {
+			found = append(found, place{bpf.Cgroup{ID: inode, Level: uint32(strings.Count(g.Path, "/"))}, g})
+			return false
 		}
-		var st unix.Stat_t
-		if unix.Stat(path, &st) != nil {
-			return nil
+		if text := g.ContainerText(); text != "" {
+			others = append(others, text)
 		}
-		found = append(found, place{bpf.Cgroup{ID: st.Ino, Level: uint32(strings.Count(g.Path, "/"))}, g})
-		return filepath.SkipDir
+		return true
 	})
 	return found, others
 }
