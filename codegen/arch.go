@@ -84,7 +84,7 @@ func typesKnown(m layout.Method) bool {
 // word loads word i of parameter p into R0. The context may be gone afterwards.
 func (a *assembler) word(p *layout.Param, i int) {
 	switch {
-	case a.probe.Method == layout.MethodTracingMulti:
+	case a.probe.Method == layout.MethodTracingMulti, a.probe.InProgram:
 		a.funcArg(p.Loc.Slot + i)
 	case typesKnown(a.probe.Method) && isInt128(p.Type):
 		a.funcArg(p.Loc.Slot + i) // the verifier allows loads of a struct of two words, but not of an __int128
@@ -116,7 +116,7 @@ func (a *assembler) resultWord(i int) {
 		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.results[i], asm.DWord))
 	case i > 0:
 		a.emit(asm.Ja.Label(a.failed()))
-	case a.probe.Method == layout.MethodTracingMulti || slots(a.probe) >= maxContext:
+	case a.probe.Method == layout.MethodTracingMulti || a.probe.InProgram || slots(a.probe) >= maxContext:
 		a.funcResult()
 	default:
 		a.emit(asm.LoadMem(asm.R0, a.ctx, int16(8*slots(a.probe)), asm.DWord))

@@ -227,7 +227,7 @@ func (a *assembler) untroubled(t expr.Term) bool {
 func (a *assembler) loadsWord(t btf.Type, at layout.Loc) bool {
 	m := a.probe.Method
 	switch {
-	case m == layout.MethodTracingMulti:
+	case m == layout.MethodTracingMulti, a.probe.InProgram:
 		return false
 	case inWords(m):
 		return contextKind(t) == wordNumber && !isInt128(t) && slots(a.probe) < maxContext

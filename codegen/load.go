@@ -225,7 +225,7 @@ func (a *assembler) access(t *expr.Load) access {
 
 // typed reports whether the verifier knows what the pointer points to.
 func (a *assembler) typed(t expr.Term) bool {
-	fentry := typesKnown(a.probe.Method)
+	fentry := typesKnown(a.probe.Method) && !a.probe.InProgram
 	switch t := t.(type) {
 	case *expr.Passed:
 		return a.typed(t.X)

@@ -24,7 +24,7 @@ func trampolineFunctions(p *layout.Probe, t Options, half string) []bpf.Subprogr
 	if p.Method == layout.MethodTracingMulti {
 		funcs = append(funcs, funcWords(p, t, half), funcResult(p, t))
 	}
-	if p.Method == layout.MethodTracingMulti || p.AtBothEnds() {
+	if p.Method == layout.MethodTracingMulti || p.AtBothEnds() || p.InProgram {
 		insns := asm.Instructions{callKfunc(t.kfuncs().Cast).WithSource(asm.Comment("cast")), asm.Return()}
 		funcs = append(funcs, bpf.Subprogram{Name: bpf.FuncCast, Args: 2, Insns: insns})
 	}

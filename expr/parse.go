@@ -408,8 +408,10 @@ var otherKinds = map[string]string{
 	"fentry": functionHere, "fexit": functionHere, "kfunc": functionHere, "kretfunc": functionHere, "f": functionHere, "k": functionHere, "p": functionHere,
 	"kretprobe": `write "NAME(return)"`, "r": `write "NAME(return)"`, "kr": `write "NAME(return)"`,
 	"tracepoint": `write "tp:NAME"`, "t": `write "tp:NAME"`, "rawtracepoint": `write "rawtp:NAME"`, "raw_tp": `write "rawtp:NAME"`, "rt": `write "rawtp:NAME"`,
-	"tracepoint_raw": `write "rawtp:NAME"`, "uprobe": "functions of programs cannot be traced", "usdt": "functions of programs cannot be traced",
+	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "uprobe": "functions of programs cannot be traced", "usdt": "functions of programs cannot be traced",
 }
+
+const programHere = `a function of a BPF program: write "bpf:NAME"`
 
 const functionHere = `a function is its name: write "NAME"`
 

@@ -19,7 +19,7 @@ type Spec struct {
 type Selector struct {
 	Kind   Kind
 	Name   string // glob over names; empty with Path
-	Module string // glob over module names; empty means any module, and vmlinux
+	Module string // glob over module names; empty means any module, and vmlinux. With Program: glob over programs, or an ID
 	Path   string // glob over source files; empty with Name
 	System string // with Tracepoint: glob over tracepoint groups, such as "sched"
 	Offset uint64 // with Instruction: bytes from the start of the function
@@ -45,10 +45,11 @@ const (
 	Tracepoint                // tp:sched:sched_switch
 	RawTracepoint             // rawtp:sched_switch
 	Instruction               // kprobe:vfs_read+0x1a
+	Program                   // bpf:xdp_main, a function of a loaded BPF program
 )
 
 // kindNames holds the prefixes of selectors. Function has none.
-var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe"}
+var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe", Program: "bpf"}
 
 // Known reports whether k is a defined kind. Decoders of recordings use it to check input.
 func (k Kind) Known() bool { return int(k) < len(kindNames) }

@@ -18,13 +18,16 @@ type Probe struct {
 	// Name is the name that SPECs and views use. Function is the kernel function that is
 	// traced or hooked; for a tracepoint, its name.
 	Name, Function string
-	Kind           expr.Kind  // sort of target
-	Spec           *expr.Spec // nil for a function that sessions record without being asked for values
-	Items          []expr.Item
-	Params         []Param
-	Result         btf.Type // result type; nil for void
-	Method         Method
-	Role           Role
+	Kind           expr.Kind // sort of target
+	// InProgram marks a function of a BPF program. The verifier tells programs on its trampoline
+	// nothing of what its parameters point to.
+	InProgram bool
+	Spec      *expr.Spec // nil for a function that sessions record without being asked for values
+	Items     []expr.Item
+	Params    []Param
+	Result    btf.Type // result type; nil for void
+	Method    Method
+	Role      Role
 	// Class says which results are failures. Only sessions use it.
 	Class ErrorClass
 	// Args are the arguments to capture in sessions, with what they point to. Nil captures

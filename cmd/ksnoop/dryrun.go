@@ -151,7 +151,7 @@ func refused(view *kernel.View, specs []*expr.Spec) []string {
 	names := view.Refused(func(name, module string) bool {
 		return slices.ContainsFunc(specs, func(s *expr.Spec) bool {
 			sel := s.Selector
-			return sel.Path == "" && glob.Is(sel.Name) && glob.Match(sel.Name, name) &&
+			return sel.Kind == expr.Function && sel.Path == "" && glob.Is(sel.Name) && glob.Match(sel.Name, name) &&
 				(sel.Module == "" || module != "" && glob.Match(sel.Module, module))
 		})
 	})

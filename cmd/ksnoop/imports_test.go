@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"internal/record":         {"internal/container", "internal/destination", "internal/plan", "internal/event", "internal/terminal"},
 	"internal/symname":        {"internal/terminal"},
 	"internal/container":      {"internal/glob"},
-	"internal/kernel":         {"internal/elfhead", "internal/glob", "internal/suggest"},
+	"internal/kernel":         {"internal/elfhead", "internal/glob", "internal/progs", "internal/suggest"},
 	"internal/debuginfo":      {"internal/debuginfo/find", "internal/glob"},
 	"internal/debuginfo/find": {"internal/elfhead"},
 	"internal/symbols":        {"internal/kernel", "internal/debuginfo", "internal/symname"},

@@ -38,8 +38,8 @@ info prints the signature of every function whose name matches a PATTERN, in
 which * and ? stand for any characters: "tcp_*", "*_open[nfs*]" for those of
 modules. It needs neither root nor a kernel that can be traced. ":kernel/bpf/*.c"
 are the functions that source files define; this needs both, and debug info. The
-parameters of system calls and the fields of tracepoints ("syscall:openat",
-"tp:sched:*", "rawtp:sched_*") are root's to read.`),
+parameters of system calls, the fields of tracepoints and BPF programs
+("syscall:openat", "tp:sched:*", "rawtp:sched_*", "bpf:*") are root's to read.`),
 		Example: "  ksnoop info ip_send_skb\n  ksnoop info -l vfs_read\n  ksnoop info --types 'struct sk_buff'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -133,12 +133,18 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	shown := map[string]bool{}
 	if spec.Selector.Kind != expr.Function {
 		spec.Parens = true // no values are wanted, so that none can be too many
-		p, _, err := plan.Resolve(view, []*expr.Spec{spec}, options)
+		p, skipped, err := plan.Resolve(view, []*expr.Spec{spec}, options)
 		if err != nil {
 			return out, unusable(view, err)
 		}
 		for _, probe := range p.Probes {
+			if program, ok := probe.Func.Program(); ok {
+				out = fmt.Appendf(out, "/* of BPF program %s, %d */\n", terminal.Name(program.Name), program.ID)
+			}
 			out = f.appendSignature(out, probe.Name, probe.Signature(), shown)
+		}
+		for _, s := range skipped {
+			out = fmt.Appendf(out, "/* %s cannot be traced: %s */\n", terminal.Name(s.Name()), terminal.Name(s.Why.Error()))
 		}
 		return out, nil
 	}

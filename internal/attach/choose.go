@@ -51,7 +51,13 @@ func Choose(p *plan.Plan, types *btf.Cache, branches bool) (*plan.Plan, Choice, 
 
 func choose(p *plan.Plan, branches bool, try func(Capability) error) (chosen *plan.Plan, c Choice, err error) {
 	c.try = try
-	if len(p.Probes) <= fewFunctions {
+	functions := 0 // of the kernel; those of BPF programs get a trampoline each, however many they are
+	for _, probe := range p.Probes {
+		if !probe.InProgram {
+			functions++
+		}
+	}
+	if functions <= fewFunctions {
 		chosen, err = c.few(p, branches)
 	} else {
 		chosen, err = c.many(p)
@@ -69,7 +75,7 @@ func (c *Choice) many(p *plan.Plan) (*plan.Plan, error) {
 	}
 	return p.With(func(probe *plan.Probe) layout.Method {
 		switch {
-		case !probe.IsCall():
+		case !probe.IsCall(), probe.InProgram:
 			return probe.Method
 		case c.Method == layout.MethodTracingMulti && (!probe.TracingMultiPossible() || plan.UsedByTracing(probe.Func)):
 			return byAddress()
@@ -99,7 +105,7 @@ func (c *Choice) few(p *plan.Plan, branches bool) (*plan.Plan, error) {
 	}
 	c.Method = layout.MethodFentry
 	both := func(p *plan.Probe) bool {
-		return p.Method == layout.MethodFentry && p.Role == layout.RoleCall && p.Entry != nil && p.Return != nil
+		return p.Method == layout.MethodFentry && !p.InProgram && p.Role == layout.RoleCall && p.Entry != nil && p.Return != nil
 	}
 	if branches || !slices.ContainsFunc(p.Probes, both) || !c.pass(CapFsession) {
 		return p, nil

@@ -246,7 +246,8 @@ func (k *fakeKernel) loadTracing(p *tracingProgram, _ *btf.Cache) (program, erro
 	return &fakeProgram{k.hold("program %d %s", p.as, name), k, p.as, ebpf.Tracing, name}, nil
 }
 
-func (k *fakeKernel) moduleTypes(string) (*btf.Handle, error) { return nil, unix.ENOENT }
+func (k *fakeKernel) moduleTypes(string) (object, error)           { return nil, unix.ENOENT }
+func (k *fakeKernel) loadedProgram(ebpf.ProgramID) (object, error) { return nil, unix.ENOENT }
 func (k *fakeKernel) measure() (io.Closer, error) {
 	return k.hold("statistics"), k.refuse["statistics"]
 }

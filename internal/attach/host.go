@@ -21,7 +21,9 @@ type host interface {
 	loadProgram(*ebpf.ProgramSpec, ebpf.CollectionOptions) (program, error)
 	loadTracing(*tracingProgram, *btf.Cache) (program, error)
 	// moduleTypes returns the BTF object of a module.
-	moduleTypes(name string) (*btf.Handle, error)
+	moduleTypes(name string) (object, error)
+	// loadedProgram opens a BPF program that somebody has loaded.
+	loadedProgram(ebpf.ProgramID) (object, error)
 	// measure has the kernel measure how long programs run, until the result is closed.
 	measure() (io.Closer, error)
 	tracefs() tracefs

@@ -56,8 +56,20 @@ func (running) loadTracing(p *tracingProgram, types *btf.Cache) (program, error)
 	return loadedProgram{prog}, nil
 }
 
-func (running) moduleTypes(name string) (*btf.Handle, error) {
-	return btf.FindHandle(func(info *btf.HandleInfo) bool { return info.IsModule() && info.Name == name })
+func (running) moduleTypes(name string) (object, error) {
+	h, err := btf.FindHandle(func(info *btf.HandleInfo) bool { return info.IsModule() && info.Name == name })
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (running) loadedProgram(id ebpf.ProgramID) (object, error) {
+	p, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (running) measure() (io.Closer, error) { return ebpf.EnableStats(unix.BPF_STATS_RUN_TIME) }

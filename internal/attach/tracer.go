@@ -68,9 +68,9 @@ type Tracer struct {
 	// skips programs on a CPU that is serving a bpf system call on a map, such as
 	// those that attaching takes.
 	skipped  skipped
-	events   int       // of tracefs that were defined
-	sayEach  sync.Once // that there is no tracefs
-	modules  map[string]*btf.Handle
+	events   int               // of tracefs that were defined
+	sayEach  sync.Once         // that there is no tracefs
+	objects  map[string]object // by the modules of functions
 	pids     *pidSpace
 	rows     rows
 	cut      uint64 // records that Records has left out
@@ -287,7 +287,7 @@ func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
 func (t *Tracer) attach(p *plan.Probe) error {
 	err := t.attachAs(p)
 	next, possible := fallback[p.Method]
-	if err == nil || !possible || !t.options.Fallback {
+	if err == nil || !possible || p.InProgram || !t.options.Fallback {
 		return err
 	}
 	t.options.Log.Info("falling back on "+next.String(), "function", p.Name, "reason", err)
@@ -386,7 +386,7 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Name, ebpf.AttachTraceRawTp
 	case p.Method == layout.MethodRawTP:
 		spec.Type = ebpf.RawTracepoint
-	case p.Method == layout.MethodTracingMulti, p.Method == layout.MethodFsession && h.end == atBoth:
+	case p.Method == layout.MethodTracingMulti, p.Method == layout.MethodFsession && h.end == atBoth, p.InProgram:
 		return t.loadTracing(p, insns, h.end)
 	case p.Method.Trampoline() && h.end == atReturn:
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Type.Name, ebpf.AttachTraceFExit
@@ -570,7 +570,7 @@ func (t *Tracer) Close() error {
 	if t.reader != nil {
 		err = errors.Join(err, t.reader.Close())
 	}
-	for _, h := range t.modules {
+	for _, h := range t.objects {
 		err = errors.Join(err, h.Close())
 	}
 	if t.rows.memory != nil {

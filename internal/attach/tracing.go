@@ -3,7 +3,9 @@
 package attach
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -11,6 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -19,17 +22,25 @@ import (
 var tracingTypes = map[end]ebpf.AttachType{atEntry: attachFentryMulti, atReturn: attachFexitMulti, atBoth: attachFsessionMulti}
 
 // loadTracing loads a program of such a type, for the function of p or for all
-// of the same BTF object.
+// of the same BTF object; or for a function of a BPF program.
 func (t *Tracer) loadTracing(p *plan.Probe, insns asm.Instructions, e end) (program, error) {
 	spec := tracingProgram{name: insns.Name(), insns: insns, as: attachFsession}
 	var err error
-	if spec.module, err = t.module(p.Func.Module); err != nil {
+	if spec.of, err = t.object(p.Func); err != nil {
 		return nil, err
 	}
-	if p.Method == layout.MethodTracingMulti {
+	switch {
+	case p.InProgram && e == atReturn:
+		spec.as = ebpf.AttachTraceFExit
+	case p.InProgram:
+		spec.as = ebpf.AttachTraceFEntry
+	case p.Method == layout.MethodTracingMulti:
 		spec.as = tracingTypes[e]
-	} else if spec.function, err = t.functionID(p); err != nil {
-		return nil, err
+	}
+	if p.Method != layout.MethodTracingMulti {
+		if spec.function, err = t.functionID(p); err != nil {
+			return nil, err
+		}
 	}
 	prog, err := t.host.loadTracing(&spec, t.types)
 	if err != nil {
@@ -98,18 +109,29 @@ func (t *Tracer) functionID(p *plan.Probe) (btf.TypeID, error) {
 	return id, nil
 }
 
-// module returns the BTF object of a module; nil for vmlinux. It is closed with t.
-func (t *Tracer) module(name string) (*btf.Handle, error) {
-	if name == "" || t.modules[name] != nil {
-		return t.modules[name], nil
+// object returns what the kernel finds a function in: a module or a BPF program; nil for vmlinux.
+// It is closed with t.
+func (t *Tracer) object(f kernel.Function) (object, error) {
+	name := f.Module
+	if name == "" || t.objects[name] != nil {
+		return t.objects[name], nil
 	}
-	h, err := t.host.moduleTypes(name)
+	var o object
+	var err error
+	if p, ok := f.Program(); ok {
+		o, err = t.host.loadedProgram(ebpf.ProgramID(p.ID))
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("BPF program %s is no longer loaded", p.Name)
+		}
+	} else if o, err = t.host.moduleTypes(name); err != nil {
+		err = fmt.Errorf("finding the types of module %s: %w", name, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("finding the types of module %s: %w", name, err)
+		return nil, err
 	}
-	if t.modules == nil {
-		t.modules = map[string]*btf.Handle{}
+	if t.objects == nil {
+		t.objects = map[string]object{}
 	}
-	t.modules[name] = h
-	return h, nil
+	t.objects[name] = o
+	return o, nil
 }

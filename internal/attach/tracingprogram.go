@@ -19,6 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// An object has functions: a module's BTF, or a BPF program.
+type object interface {
+	FD() int
+	Close() error
+}
+
 // Attach types of tracing programs that the ebpf package does not know (it ends
 // with those of Linux 6.10), as linux/bpf.h has them.
 const (
@@ -36,7 +42,7 @@ type tracingProgram struct {
 	// function is the BTF id of the function that it is for; 0 for programs
 	// of many functions, which are told when they are attached.
 	function btf.TypeID
-	module   *btf.Handle // whose functions; nil for vmlinux
+	of       object // whose functions; nil for vmlinux
 }
 
 // progLoadAttr is what BPF_PROG_LOAD takes, as far as it is used here.
@@ -61,7 +67,7 @@ type progLoadAttr struct {
 	lineInfo           uint64
 	lineInfoCount      uint32
 	attachBTFID        uint32
-	attachBTFObjFD     uint32
+	attachObjectFD     uint32 // a BTF object or a program
 	coreReloCount      uint32
 	fdArray            uint64
 }
@@ -106,8 +112,8 @@ func (p *tracingProgram) load(types *btf.Cache) (*ebpf.Program, error) {
 		lineInfo: at(lines), lineInfoRecSize: btf.LineInfoSize, lineInfoCount: uint32(len(lines)) / btf.LineInfoSize,
 	}
 	copy(attr.name[:len(attr.name)-1], programNameOf(p.name))
-	if p.module != nil {
-		attr.attachBTFObjFD = uint32(p.module.FD())
+	if p.of != nil {
+		attr.attachObjectFD = uint32(p.of.FD())
 	}
 	fd, err := sysBPF(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	if err != nil {

@@ -30,7 +30,7 @@ func (e *Engine) selectors(text string) []Candidate {
 		return e.items(e.matching(text, ""), "functions")
 	}
 	var found []Candidate
-	for _, k := range [...]string{"syscall:", "tp:", "rawtp:", "kprobe:", ":"} {
+	for _, k := range [...]string{"syscall:", "tp:", "rawtp:", "kprobe:", "bpf:", ":"} {
 		if rest, ok := strings.CutPrefix(k, text); ok && (text != "" || k != ":") {
 			found = append(found, Candidate{rest, k, about[k]})
 		}
@@ -126,6 +126,13 @@ func (e *Engine) ofKind(kind, text string) []Candidate {
 		}
 	case "tp":
 		return e.tracepoints(text)
+	case "bpf":
+		functions, _, _ := e.View.Programs()
+		for _, f := range functions {
+			names = append(names, f.Name)
+		}
+		slices.Sort(names)
+		names, what = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !strings.HasPrefix(name, glob.Prefix(text)) }), "functions of BPF programs"
 	case "kprobe":
 		if strings.Contains(text, "+") || glob.Is(text) {
 			return nil

@@ -69,6 +69,14 @@ func (e *Engine) target(text string) *target {
 		}
 		p := points[0]
 		return e.declared(kernel.Function{Name: p.Name}, plan.Hook{Kind: sel.Kind, System: p.System, Name: p.Name, Fields: p.Fields})
+	case expr.Program:
+		functions, _, _ := e.View.Programs()
+		for _, f := range functions {
+			if glob.Match(sel.Name, f.Name) && f.InProgram(sel.Module) {
+				return e.declared(f, plan.Hook{})
+			}
+		}
+		return nil
 	case expr.RawTracepoint:
 		for name, f := range e.View.RawTracepointsNamed(glob.Prefix(sel.Name)) {
 			if glob.Match(sel.Name, name) {

@@ -17,7 +17,7 @@ type TypeCut struct{ blobs []*cutBlob }
 // A cutBlob is one blob of a cut.
 type cutBlob struct {
 	info  *typeInfo
-	base  *cutBlob // nil for vmlinux
+	base  *cutBlob // nil for vmlinux and BPF programs
 	first uint32   // ID of the first type
 	types []rawType
 	keep  []keeping
@@ -80,7 +80,7 @@ func (c *TypeCut) add(info *typeInfo) {
 	for t := range info.raw.all() {
 		s.types = append(s.types, t)
 	}
-	if len(c.blobs) > 0 {
+	if info.raw.base != nil {
 		s.base = c.blobs[0]
 	}
 	s.keep, s.ids = make([]keeping, len(s.types)), make([]uint32, len(s.types))

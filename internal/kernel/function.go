@@ -12,7 +12,7 @@ import (
 // A Function is a function of the kernel.
 type Function struct {
 	Name   string    // symbol as in kallsyms: "tcp_v4_rcv", "foo.isra.0"
-	Module string    // "" for vmlinux
+	Module string    // "" for vmlinux; for what a BPF program stands here, see Program
 	Addr   uint64    // 0 if unknown: no root, known from BTF only, not located
 	Type   *btf.Func // nil when BTF has none
 
@@ -26,12 +26,28 @@ type Function struct {
 	Alias bool
 }
 
-// String returns the function as a SPEC selects it: "name" or "name[module]".
+// String returns the function as a SPEC selects it: "name", "name[module]" or, of a BPF program,
+// "bpf:name" or "bpf:subprogram[name]".
 func (f Function) String() string {
+	if p, ok := f.Program(); ok && p.Name == f.Name {
+		return programPrefix + f.Name
+	} else if ok {
+		return programPrefix + f.Name + "[" + p.Name + "]"
+	}
 	if f.Module == "" {
 		return f.Name
 	}
 	return f.Name + "[" + f.Module + "]"
+}
+
+// Program returns the BPF program that a function belongs to. ok is false for functions of the
+// kernel and its modules.
+func (f Function) Program() (p LoadedProgram, ok bool) { return programOf(f.Module) }
+
+// InProgram reports whether a function is one of a BPF program with a name or ID that matches.
+func (f Function) InProgram(pattern string) bool {
+	p, ok := f.Program()
+	return ok && (pattern == "" || p.matches(pattern))
 }
 
 func compare(a, b Function) int {

@@ -14,7 +14,23 @@ import (
 // or the bare name of a typedef or base type. The module's own types come before those of
 // vmlinux. If module is "", all modules are searched if vmlinux does not have the type. A
 // forward declaration counts only without a definition. No match is not an error.
+//
+// A BPF program that describes a struct of the kernel need not have all of its members, nor their
+// places: its loader adjusts it. So the kernel's struct takes the place of the program's.
 func (v *View) TypesByName(spelling, module string) ([]btf.Type, error) {
+	own, err := v.typesByName(spelling, module)
+	if _, program := programOf(module); err != nil || !program || len(own) == 0 {
+		return own, err
+	}
+	kernels, err := v.typesByName(spelling, "")
+	if err == nil && len(kernels) == 1 && partOf(own[0], kernels[0]) {
+		return kernels, nil
+	}
+	return own, nil
+}
+
+// typesByName is TypesByName, with a program's structs as it has them.
+func (v *View) typesByName(spelling, module string) ([]btf.Type, error) {
 	kind, name := splitSpelling(spelling)
 	if name == "" {
 		return nil, nil
@@ -116,6 +132,53 @@ func (i *typeInfo) spelled(kind, name string) ([]btf.Type, error) {
 		return nil, fmt.Errorf("type %s: %w", name, err)
 	}
 	return slices.DeleteFunc(types, func(t btf.Type) bool { return kindOf(t) != kind }), nil
+}
+
+// partOf reports whether a struct or union of a BPF program is meant to be one of the kernel: most
+// of its members are called as those of the kernel's, in which they may be elsewhere.
+func partOf(own, kernels btf.Type) bool {
+	there := memberNames(kernels)
+	if _, declared := own.(*btf.Fwd); declared {
+		return there != nil
+	}
+	names := memberNames(own)
+	known := 0
+	for name := range names {
+		if _, ok := there[name]; ok {
+			known++
+		}
+	}
+	return 2*known > len(names)
+}
+
+// memberNames returns the names of all members of a struct or union; nil for other types. Those of
+// anonymous members are its own.
+func memberNames(t btf.Type) map[string]struct{} {
+	var names map[string]struct{}
+	var add func(t btf.Type, depth int)
+	add = func(t btf.Type, depth int) {
+		var members []btf.Member
+		switch t := btf.UnderlyingType(t).(type) {
+		case *btf.Struct:
+			members = t.Members
+		case *btf.Union:
+			members = t.Members
+		default:
+			return
+		}
+		if names == nil {
+			names = map[string]struct{}{}
+		}
+		for i := range members {
+			if m := &members[i]; m.Name != "" {
+				names[m.Name] = struct{}{}
+			} else if depth < maxQualifiers {
+				add(m.Type, depth+1)
+			}
+		}
+	}
+	add(t, 0)
+	return names
 }
 
 // kindOf returns the keyword before a type's name, or "-" if the type cannot be spelled.

@@ -40,6 +40,7 @@ type View struct {
 	features    func() map[string]bool     // functions of vmlinux that tell what was built in
 	macros      func() (macroTexts, error) // from print formats
 	cache       *btf.Cache                 // has vmlinux's types decoded; nil if the View decodes them
+	programs    func() (*programList, error)
 
 	mu     sync.Mutex
 	module map[string]func() (*typeInfo, error)
@@ -83,13 +84,14 @@ func Open(root fs.FS) *View {
 	v.config = sync.OnceValue(v.readConfig)
 	v.features = sync.OnceValue(v.findFeatures)
 	v.macros = sync.OnceValues(v.readMacros)
+	v.programs = sync.OnceValues(v.readPrograms)
 	return v
 }
 
 // OpenRunning returns a view of the running kernel. It shares its decoded types with
 // TypeCache, since decoding them takes as long as loading the BPF engine.
 func OpenRunning() *View {
-	v := Open(os.DirFS("/"))
+	v := Open(programRoot{os.DirFS("/")})
 	v.cache = btf.NewCache()
 	return v
 }
@@ -118,6 +120,7 @@ func OpenBTF(file, base io.ReaderAt, module string) (*View, error) {
 	v.config = func() config { return config{err: errNoKernel} }
 	v.features = sync.OnceValue(v.findFeatures)
 	v.macros = v.readMacros
+	v.programs = v.readPrograms
 	if !isSplit(data) {
 		info, err := newTypeInfo("", data, nil)
 		v.vmlinux = func() (*typeInfo, error) { return info, err }
@@ -268,7 +271,7 @@ func (v *View) moduleInfo(name string) (*typeInfo, error) {
 	return read()
 }
 
-// readModule reads the BTF of a module, which extends that of vmlinux.
+// readModule reads the BTF of a module, which extends that of vmlinux, or of a BPF program, which does not.
 func (v *View) readModule(name string) (*typeInfo, error) {
 	if v.root == nil {
 		return nil, errNoKernel
@@ -285,6 +288,9 @@ func (v *View) readModule(name string) (*typeInfo, error) {
 	if err != nil {
 		return nil, access(file, "the types of module "+name, "the module must be loaded and have been built with BTF", err)
 	}
+	if _, program := programOf(name); program {
+		base = nil
+	}
 	info, err := newTypeInfo(name, data, base)
 	if err != nil {
 		return nil, fmt.Errorf("module %s: %w", name, err)
@@ -299,7 +305,7 @@ func (v *View) listModules() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries { // fs.ReadDir sorts them
-		if e.Name() != "vmlinux" {
+		if _, program := programOf(e.Name()); !program && e.Name() != "vmlinux" {
 			names = append(names, e.Name())
 		}
 	}

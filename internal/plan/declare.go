@@ -63,7 +63,7 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 // declareFunction declares the contents of a function's registers and stack.
 func (p *Probe) declareFunction(scope *expr.Scope, arch string) {
 	var typed bool
-	p.Params, p.Result, typed = signature(p.Func, arch)
+	p.Params, p.Result, typed = signature(p.Func, scope.Types, arch)
 	scope.Untyped = !typed
 	layout.DeclareResult(scope, p.Result, arch)
 }

@@ -89,9 +89,12 @@ func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.
 	if err != nil {
 		return nil, err
 	}
+	if d.Kind == expr.Program {
+		return func(f kernel.Function) bool { return selectsOf(d, f) }, nil
+	}
 	if d.Path == "" {
 		return func(f kernel.Function) bool {
-			return glob.Match(d.Name, f.Name) && (d.Module == "" || glob.Match(d.Module, f.Module)) && having(f)
+			return !f.InProgram("") && glob.Match(d.Name, f.Name) && (d.Module == "" || glob.Match(d.Module, f.Module)) && having(f)
 		}, nil
 	}
 	if sources == nil {

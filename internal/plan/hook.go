@@ -46,6 +46,7 @@ func (h *Hook) label() string {
 type candidate struct {
 	f kernel.Function
 	Hook
+	bad error // why it cannot be traced; nil if it may be
 }
 
 // renamed are prefixes and suffixes that distinguish the kernel's newer versions of system
@@ -62,7 +63,7 @@ func syscalls(view *kernel.View, name, arch string) (found []candidate, err erro
 		}
 		calls, err := view.Syscalls(wanted, arch)
 		for _, c := range calls {
-			found = append(found, candidate{c.Func, Hook{Kind: expr.Syscall, Name: c.Name, Fields: c.Params}})
+			found = append(found, candidate{f: c.Func, Hook: Hook{Kind: expr.Syscall, Name: c.Name, Fields: c.Params}})
 		}
 		if err != nil || len(found) > 0 {
 			return found, err
@@ -75,7 +76,7 @@ func syscalls(view *kernel.View, name, arch string) (found []candidate, err erro
 func tracepoints(view *kernel.View, system, name string) (found []candidate, err error) {
 	points, err := view.Tracepoints(system, name)
 	for _, p := range points {
-		found = append(found, candidate{kernel.Function{Name: p.Name}, Hook{Kind: expr.Tracepoint, System: p.System, Name: p.Name, Fields: p.Fields}})
+		found = append(found, candidate{f: kernel.Function{Name: p.Name}, Hook: Hook{Kind: expr.Tracepoint, System: p.System, Name: p.Name, Fields: p.Fields}})
 	}
 	return found, err
 }
@@ -84,7 +85,7 @@ func tracepoints(view *kernel.View, system, name string) (found []candidate, err
 func rawTracepoints(view *kernel.View, name string) (found []candidate, err error) {
 	points, err := view.RawTracepoints(name)
 	for _, p := range points {
-		found = append(found, candidate{p, Hook{Kind: expr.RawTracepoint, Name: p.Name}})
+		found = append(found, candidate{f: p, Hook: Hook{Kind: expr.RawTracepoint, Name: p.Name}})
 	}
 	return found, err
 }

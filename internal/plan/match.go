@@ -32,6 +32,8 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return functions(view, spec, o)
 	case expr.Instruction:
 		return instruction(view, spec, o, fault)
+	case expr.Program:
+		return programs(view, spec, o)
 	case expr.Syscall:
 		found, err = syscalls(view, sel.Name, o.Arch)
 		what, names = "system call", func() []string { return view.SyscallNames(o.Arch) }
@@ -120,7 +122,7 @@ func withInlined(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, er
 			"inlined in %d places, and no more than %d can be traced", len(places), maxInlined)
 	}
 	for _, at := range places {
-		found = append(found, candidate{at.Into, Hook{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})
+		found = append(found, candidate{f: at.Into, Hook: Hook{Kind: expr.Instruction, Name: at.Name, Offset: at.Offset, Inlined: true, Params: at.Params}})
 	}
 	return found, nil
 }
@@ -172,5 +174,5 @@ func instruction(view *kernel.View, spec *expr.Spec, o Options, fault func(strin
 			return nil, fault("it ends before "+s.Name, "there is no instruction %#x of %s", sel.Offset, f.Name)
 		}
 	}
-	return []candidate{{f, Hook{Kind: expr.Instruction, Name: f.Name, Offset: sel.Offset}}}, nil
+	return []candidate{{f: f, Hook: Hook{Kind: expr.Instruction, Name: f.Name, Offset: sel.Offset}}}, nil
 }

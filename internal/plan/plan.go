@@ -113,6 +113,9 @@ type Probe struct {
 func (p *Probe) With(m layout.Method) (*Probe, error) {
 	out := *p
 	out.Method = m
+	if p.InProgram {
+		out.Method = layout.MethodFentry // there is no other
+	}
 	if p.Path() {
 		out.Method = layout.MethodKprobe // which sees the stack pointer that the call has
 	}

@@ -102,7 +102,10 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 	var first error
 	for i := range found {
 		c := &found[i]
-		probe, err := newProbeOn(view, spec, c.f, c.Hook, o)
+		probe, err := (*Probe)(nil), c.bad
+		if err == nil {
+			probe, err = newProbeOn(view, spec, c.f, c.Hook, o)
+		}
 		if err != nil {
 			left := Skipped{Func: c.f, Why: err}
 			if c.Kind != expr.Function {
@@ -111,6 +114,9 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 			skipped = append(skipped, left)
 			if first == nil {
 				first = err
+			}
+			if first == c.bad {
+				first = untraceable(spec, c)
 			}
 			continue
 		}
@@ -142,6 +148,8 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 		p.Name = t.inlinedLabel(f)
 	case t.Kind != expr.Function:
 		p.Name = t.label()
+	case f.InProgram(""):
+		p.Name, p.InProgram = programLabel(f), true
 	}
 	scope := &expr.Scope{Func: p.Name, Types: kernelTypes{view, f.Module}, Macros: kernelTypes{view, f.Module}}
 	scope.Doubt = func(d *expr.Error) { p.doubts = append(p.doubts, d) }
@@ -157,11 +165,14 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 		return nil, err
 	}
 	p.Items = items
+	if p.Path() && p.InProgram {
+		return nil, p.pathFault("the kernel lets nobody probe the instructions of a BPF program", "leave it out")
+	}
 	if p.Path() && len(o.Redact) > 0 {
 		return nil, p.pathFault("it shows registers, of which nobody knows whether they hold what is to be redacted", "leave it out")
 	}
 	p.Method = p.defaultMethod()
-	if o.Method != nil && p.IsCall() {
+	if o.Method != nil && p.IsCall() && !p.InProgram {
 		p.Method = o.Method(p)
 	}
 	if p.Path() {
@@ -177,6 +188,8 @@ func (p *Probe) defaultMethod() layout.Method {
 		return layout.MethodTracepoint
 	case p.Hook.Kind == expr.RawTracepoint:
 		return layout.MethodTPBTF
+	case p.InProgram:
+		return layout.MethodFentry
 	case p.Hook.Kind == expr.Instruction || !p.fentryPossible():
 		return layout.MethodKprobe
 	}
@@ -192,7 +205,7 @@ func (p *Probe) fentryPossible() bool {
 	if proto == nil || endless(p.Func) || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
 		return false // trampolines are found by BTF name, which copies such as .isra.0 do not have
 	}
-	if strings.Contains(p.Func.Type.Name, "___") {
+	if strings.Contains(p.Func.Type.Name, "___") && !p.InProgram {
 		return false // cilium/ebpf takes the end of such a name for a CO-RE flavour and does not find it
 	}
 	used := 0

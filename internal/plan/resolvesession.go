@@ -114,12 +114,12 @@ func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Pla
 		p.Owner = 0 // the session has it
 		if p.Spec == nil {
 			p.Method = p.defaultMethod()
-			if o.Method != nil {
+			if o.Method != nil && !p.InProgram {
 				p.Method = o.Method(p)
 			}
 		}
 		if args && !p.Role.Injected() {
-			passed, _, _ := signature(p.Func, o.Arch)
+			passed, _, _ := signature(p.Func, kernelTypes{view, p.Func.Module}, o.Arch)
 			if p.Syscall != nil {
 				passed = syscallParams(view, p.Syscall, o.Arch)
 			}
@@ -206,7 +206,10 @@ func (b *sessionBuilder) add(spec *expr.Spec, as use) error {
 			added++ // it is in the session already
 			continue
 		}
-		err := b.reason(f, one)
+		err := c.bad
+		if err == nil {
+			err = b.reason(f, one)
+		}
 		if err == nil {
 			err = b.join(spec, c, as, one)
 		}
@@ -250,7 +253,7 @@ func (b *sessionBuilder) skip(f kernel.Function, why error) {
 // candidates returns the functions that a SPEC names. Functions that serve system calls may
 // be among them.
 func (b *sessionBuilder) candidates(spec *expr.Spec, o Options) ([]candidate, error) {
-	if spec.Selector.Kind == expr.Syscall {
+	if k := spec.Selector.Kind; k == expr.Syscall || k == expr.Program {
 		return candidates(b.view, spec, o)
 	}
 	funcs, err := Select(b.view, spec, o)
@@ -307,9 +310,9 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 	case !joined:
 		i = len(b.probes)
 		b.byKey[key] = i
-		b.probes = append(b.probes, newFunction(f, b.options.Arch))
+		b.probes = append(b.probes, newFunction(b.view, f, b.options.Arch))
 	case f.Type != nil && b.probes[i].Spec == nil && (b.probes[i].Func.Type == nil || b.probes[i].Func.Alias && !f.Alias):
-		better := newFunction(f, b.options.Arch)
+		better := newFunction(b.view, f, b.options.Arch)
 		better.Role, better.asked = b.probes[i].Role, b.probes[i].asked
 		b.probes[i] = better
 	}
@@ -348,10 +351,13 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 
 // newFunction describes a function in a session by its type. Without a type, its parameters
 // and result are registers.
-func newFunction(f kernel.Function, arch string) *Probe {
-	p := &Probe{Func: f, Probe: layout.Probe{Name: f.Name, Function: f.Name, Role: layout.RoleInside}}
+func newFunction(view *kernel.View, f kernel.Function, arch string) *Probe {
+	p := &Probe{Func: f, Probe: layout.Probe{Name: f.Name, Function: f.Name, Role: layout.RoleInside, InProgram: f.InProgram("")}}
+	if p.InProgram {
+		p.Name = programLabel(f)
+	}
 	typed := false
-	if p.Params, p.Result, typed = signature(f, arch); typed || servesSyscall(f.Name) { // else nothing but the register is known
+	if p.Params, p.Result, typed = signature(f, kernelTypes{view, f.Module}, arch); typed || servesSyscall(f.Name) { // else nothing but the register is known
 		p.Class = layout.ClassOf(f.Name, p.Result)
 	}
 	return p

@@ -33,6 +33,9 @@ func selects(sel expr.Selector, p *Probe) bool {
 	if h.Inlined { // copies go by the name of their function
 		kind, name = expr.Function, h.Name
 	}
+	if p.Func.InProgram("") {
+		return selectsOf(sel, p.Func)
+	}
 	switch {
 	case kind != sel.Kind, sel.Module != "" && (p.Func.Module == "" || !glob.Match(sel.Module, p.Func.Module)):
 		return false

@@ -13,6 +13,11 @@ import (
 // isName reports whether a selector is the full name of a function.
 func isName(s expr.Selector) bool { return s.Path == "" && !glob.Is(s.Name) }
 
+// selectsOf reports whether a selector of functions of BPF programs selects one.
+func selectsOf(sel expr.Selector, f kernel.Function) bool {
+	return sel.Kind == expr.Program && f.InProgram(sel.Module) && glob.Match(sel.Name, f.Name)
+}
+
 // Sources returns a test of whether a function is defined in a source file whose path
 // matches pattern. The test goes by the function's address.
 type Sources func(pattern string) (func(kernel.Function) bool, error)

@@ -23,9 +23,12 @@ func protoOf(f kernel.Function) *btf.FuncProto {
 }
 
 // signature returns a function's parameters and its result type, nil for none. typed is
-// false if only registers are known.
-func signature(f kernel.Function, arch string) (params []layout.Param, result btf.Type, typed bool) {
+// false if only registers are known. types has those that the function's own may stand for.
+func signature(f kernel.Function, types expr.Types, arch string) (params []layout.Param, result btf.Type, typed bool) {
 	proto := protoOf(f)
+	if proto != nil && f.InProgram("") {
+		proto = passedTo(proto, types)
+	}
 	switch {
 	case proto == nil && servesSyscall(f.Name):
 		return layout.Untyped(arch), syscallResult, false
@@ -54,7 +57,7 @@ func servesSyscall(name string) bool {
 
 // Signature returns the probe's signature as a C function, or nil if unknown.
 func (p *Probe) Signature() *btf.FuncProto {
-	if p.Hook.Kind == expr.Function || p.Hook.Kind == expr.Instruction {
+	if !p.InProgram && (p.Hook.Kind == expr.Function || p.Hook.Kind == expr.Instruction) {
 		return protoOf(p.Func)
 	}
 	if p.Hook.Kind == expr.Syscall && p.Hook.Fields == nil {

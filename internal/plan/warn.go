@@ -43,7 +43,7 @@ func (o *Options) warnDoubts(p *Plan) {
 // Refusal says why the kernel does not let anyone trace the probe's function. It is nil if
 // it does, or if that is unknown.
 func (p *Probe) Refusal(view *kernel.View) error {
-	if !p.IsCall() {
+	if !p.IsCall() || p.InProgram {
 		return nil
 	}
 	a, _ := view.Attachable(p.Func)
@@ -67,7 +67,7 @@ func Refused(view *kernel.View, p *Plan, failed []*Probe) error {
 	var errs []error
 	for _, f := range failed {
 		spec := f.named()
-		if spec == nil || done[spec] || !isName(spec.Selector) || f.Hook.Kind != expr.Function {
+		if spec == nil || done[spec] || !isName(spec.Selector) || f.Hook.Kind != expr.Function || f.InProgram {
 			continue
 		}
 		done[spec] = true
