@@ -28,42 +28,107 @@ var contexts = map[string]string{
 	"bpf_sk_lookup":       "bpf_sk_lookup_kern",
 }
 
-// passed returns the type of what a BPF program's function is passed or returns, where its own types
-// have t: the kernel's context for that of linux/bpf.h, and the kernel's struct for what the program
-// describes of it.
-func passed(t btf.Type, types expr.Types) btf.Type {
-	p, ok := btf.UnderlyingType(t).(*btf.Pointer)
-	if !ok {
+// A passing finds the types of what a BPF program is passed and returns, where its own types have others:
+// the kernel's context for that of linux/bpf.h, and the kernel's structs for what the program describes of
+// them, also behind pointers in structs of its own.
+type passing struct {
+	types expr.Types
+	made  map[btf.Type]btf.Type
+}
+
+// mostPassed bounds how many types are looked at. What is behind more is as the program has it.
+const mostPassed = 4096
+
+// passedTo returns a signature with what is really passed and returned.
+func passedTo(proto *btf.FuncProto, types expr.Types) *btf.FuncProto {
+	p := &passing{types, map[btf.Type]btf.Type{}}
+	out := &btf.FuncProto{Return: p.of(proto.Return), Params: slices.Clone(proto.Params)}
+	for i := range out.Params {
+		out.Params[i].Type = p.of(out.Params[i].Type)
+	}
+	return out
+}
+
+// of returns the type that takes the place of t. A struct within another one stays what it is: the program
+// has made the room for it.
+func (p *passing) of(t btf.Type) btf.Type {
+	if made, ok := p.made[t]; ok {
+		return made
+	}
+	if len(p.made) >= mostPassed {
 		return t
 	}
-	word, name := "struct ", ""
-	switch target := btf.UnderlyingType(p.Target).(type) {
+	switch t := t.(type) {
+	case *btf.Pointer:
+		out := &btf.Pointer{}
+		p.made[t] = out // before what it leads to, which may lead here
+		if out.Target = p.kernels(t.Target); out.Target == nil {
+			out.Target = p.of(t.Target)
+		}
+		return out
 	case *btf.Struct:
-		name = target.Name
-	case *btf.Fwd:
-		name = target.Name
+		out := *t
+		p.made[t] = &out
+		out.Members = p.members(t.Members)
+		return &out
 	case *btf.Union:
-		word, name = "union ", target.Name
+		out := *t
+		p.made[t] = &out
+		out.Members = p.members(t.Members)
+		return &out
+	case *btf.Array:
+		out := *t
+		p.made[t] = &out
+		out.Type = p.of(t.Type)
+		return &out
+	case *btf.Typedef:
+		out := *t
+		p.made[t] = &out
+		out.Type = p.of(t.Type)
+		return &out
+	case *btf.Const:
+		out := *t
+		p.made[t] = &out
+		out.Type = p.of(t.Type)
+		return &out
+	case *btf.Volatile:
+		out := *t
+		p.made[t] = &out
+		out.Type = p.of(t.Type)
+		return &out
+	}
+	return t
+}
+
+func (p *passing) members(of []btf.Member) []btf.Member {
+	out := slices.Clone(of)
+	for i := range out {
+		out[i].Type = p.of(out[i].Type)
+	}
+	return out
+}
+
+// kernels returns the kernel's struct or union for that of a program; nil if it has none.
+func (p *passing) kernels(t btf.Type) btf.Type {
+	word, name := "struct ", ""
+	switch t := btf.UnderlyingType(t).(type) {
+	case *btf.Struct:
+		name = t.Name
+	case *btf.Fwd:
+		name = t.Name
+	case *btf.Union:
+		word, name = "union ", t.Name
 	}
 	name, _, _ = strings.Cut(name, "___") // a flavour
 	if name == "" {
-		return t
+		return nil
 	}
 	if kernels, ok := contexts[name]; ok && word == "struct " {
 		name = kernels
 	}
-	found, err := types.TypesByName(word + name)
-	if err != nil || len(found) == 0 {
-		return t
+	found, err := p.types.TypesByName(word + name)
+	if err != nil || len(found) == 0 || found[0] == btf.UnderlyingType(t) {
+		return nil
 	}
-	return &btf.Pointer{Target: found[0]}
-}
-
-// passedTo returns a signature with what is really passed and returned.
-func passedTo(proto *btf.FuncProto, types expr.Types) *btf.FuncProto {
-	out := &btf.FuncProto{Return: passed(proto.Return, types), Params: slices.Clone(proto.Params)}
-	for i := range out.Params {
-		out.Params[i].Type = passed(out.Params[i].Type, types)
-	}
-	return out
+	return found[0]
 }

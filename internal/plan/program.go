@@ -87,11 +87,6 @@ func unmatchedProgram(all []kernel.Function, sel expr.Selector) (msg, hint strin
 // mostNamed is how many functions a hint names.
 const mostNamed = 8
 
-// programLabel is how views name a function of a BPF program.
-func programLabel(f kernel.Function) string {
-	return expr.Selector{Kind: expr.Program, Name: f.Name}.String()
-}
-
 // untraceable is the fault of a SPEC that selects nothing else.
 func untraceable(spec *expr.Spec, c *candidate) error {
 	return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: expr.CodeUnknownFunc, Span: spec.Selector.Span,

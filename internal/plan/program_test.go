@@ -32,10 +32,14 @@ func programView(t *testing.T) (*kernel.View, kernel.Function) {
 	param := func(name string, to btf.Type) btf.FuncParam {
 		return btf.FuncParam{Name: name, Type: &btf.Pointer{Target: to}}
 	}
+	skb := strct("sk_buff___mine", 4, btf.Member{Name: "len", Type: u32})
+	own := strct("own", 16)
+	own.Members = []btf.Member{{Name: "next", Type: &btf.Pointer{Target: own}}, {Name: "skb", Type: &btf.Pointer{Target: &btf.Const{Type: skb}}, Offset: 64}}
 	fn := &btf.Func{Name: "worker", Linkage: btf.StaticFunc, Type: &btf.FuncProto{Return: u32, Params: []btf.FuncParam{
 		param("ctx", strct("xdp_md", 8, btf.Member{Name: "data", Type: u32}, btf.Member{Name: "data_end", Type: u32, Offset: 32})),
-		param("skb", strct("sk_buff___mine", 4, btf.Member{Name: "len", Type: u32})),
+		param("skb", skb),
 		param("key", strct("key", 4, btf.Member{Name: "port", Type: u32})),
+		param("own", own),
 	}}}
 	const module = "bpf:7:main"
 	view := kernel.Open(fstest.MapFS{
@@ -56,7 +60,7 @@ func programView(t *testing.T) (*kernel.View, kernel.Function) {
 // has them; its own are its own, whatever they are called.
 func TestProgramTypes(t *testing.T) {
 	view, f := programView(t)
-	for text, want := range map[string]uint32{"ctx->data_end": 8, "skb->len": 8, "key->port": 0} {
+	for text, want := range map[string]uint32{"ctx->data_end": 8, "skb->len": 8, "key->port": 0, "own->skb->len": 8, "own->next->next->skb->len": 8} {
 		spec, err := expr.Parse("bpf:worker(" + text + ")")
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +74,7 @@ func TestProgramTypes(t *testing.T) {
 		if !ok || load.Off != int64(want) {
 			t.Errorf("%s is %T, want a load at %d: %+v", text, p.Items[0].Captures[0].Value, want, load)
 		}
-		if p.Method != layout.MethodFentry || p.Name != "bpf:worker" || !p.InProgram {
+		if p.Method != layout.MethodFentry || p.Name != "bpf:worker[main]" || !p.InProgram {
 			t.Errorf("%s: %s by %s", text, p.Name, p.Method)
 		}
 	}

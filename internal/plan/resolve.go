@@ -112,11 +112,11 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 				left.Hook = &c.Hook
 			}
 			skipped = append(skipped, left)
+			if first == nil && c.bad != nil {
+				err = untraceable(spec, c)
+			}
 			if first == nil {
 				first = err
-			}
-			if first == c.bad {
-				first = untraceable(spec, c)
 			}
 			continue
 		}
@@ -149,7 +149,7 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 	case t.Kind != expr.Function:
 		p.Name = t.label()
 	case f.InProgram(""):
-		p.Name, p.InProgram = programLabel(f), true
+		p.Name, p.InProgram = f.String(), true
 	}
 	scope := &expr.Scope{Func: p.Name, Types: kernelTypes{view, f.Module}, Macros: kernelTypes{view, f.Module}}
 	scope.Doubt = func(d *expr.Error) { p.doubts = append(p.doubts, d) }

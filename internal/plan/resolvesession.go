@@ -354,7 +354,7 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 func newFunction(view *kernel.View, f kernel.Function, arch string) *Probe {
 	p := &Probe{Func: f, Probe: layout.Probe{Name: f.Name, Function: f.Name, Role: layout.RoleInside, InProgram: f.InProgram("")}}
 	if p.InProgram {
-		p.Name = programLabel(f)
+		p.Name = f.String()
 	}
 	typed := false
 	if p.Params, p.Result, typed = signature(f, kernelTypes{view, f.Module}, arch); typed || servesSyscall(f.Name) { // else nothing but the register is known
