@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // listed makes calls of a text, a letter each for the function; a digit behind it is its value.
@@ -130,7 +129,7 @@ func TestAlignMost(t *testing.T) {
 	}
 }
 
-// TestAlignLong: long lists take their time at most, whatever is in them, and small changes of long lists are found.
+// TestAlignLong: long lists are aligned, whatever is in them, and small changes of them are found. BenchmarkCompare has the time.
 func TestAlignLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	names := NewNames()
@@ -152,13 +151,7 @@ func TestAlignLong(t *testing.T) {
 		{"other functions", randomCalls(r, names, 10_000, 2, 1), 0},
 		{"longer", slices.Concat(randomCalls(r, names, 30_000, 20, 10), good), 5000},
 	} {
-		start := time.Now()
 		pairs := align(good, c.bad)
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%s: it took %v", c.name, took)
-		} else {
-			t.Logf("%s: %v", c.name, took)
-		}
 		if both := checkPairs(t, pairs, good, c.bad); both < c.least {
 			t.Errorf("%s: %d have partners", c.name, both)
 		}
