@@ -71,6 +71,8 @@ func liveCases() map[string][]liveCase {
 		"loop":            {{args: "-calls 10 -batches 3", want: `call=read calls=10 batches=3 min=\d+\.\d median=\d+\.\d`}, {args: "-call getppid -calls 10 -batches 1", want: `call=getppid calls=10 batches=1 .*`}},
 		"exec":            {{args: "-comm other read -size 5", name: "read", want: "count=1 size=5 bytes=5 result=5"}},
 		"block":           nil, // never ends; case killed runs it
+		"programs":        {{name: "loaded", want: `\d+ programs`}},
+		"call-programs":   nil, // calls what another process has loaded; TestLivePrograms runs both
 	}
 }
 
