@@ -36,8 +36,9 @@ type passing struct {
 	made  map[btf.Type]btf.Type
 }
 
-// mostPassed bounds how many types are looked at. What is behind more is as the program has it.
-const mostPassed = 4096
+// mostPassed bounds how many types are looked at. What is behind more is as the program has it. Package
+// record counts on it.
+const mostPassed = 256
 
 // passedTo returns a signature with what is really passed and returned.
 func passedTo(proto *btf.FuncProto, types expr.Types) *btf.FuncProto {

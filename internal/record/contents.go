@@ -118,15 +118,22 @@ const (
 // paramCost is the cost of a parameter, where a byte of a SPEC costs 1.
 const paramCost = 16
 
+// programCost is the cost of a function of a BPF program: up to 256 types are made of those that it names,
+// each of a hundred bytes and more.
+const programCost = 1024
+
 // cost estimates what resolving a probe takes: the length of its SPEC, parts of which are
 // searched repeatedly, and its parameters.
-func cost(spec *expr.Spec, fn *btf.Func) int {
+func cost(spec *expr.Spec, f kernel.Function) int {
 	n := 1
+	if f.InProgram("") {
+		n += programCost
+	}
 	if spec != nil {
 		n += len(spec.Text) + len(spec.Text)*len(spec.Text)/512
 	}
-	if fn != nil {
-		if proto, ok := fn.Type.(*btf.FuncProto); ok {
+	if f.Type != nil {
+		if proto, ok := f.Type.Type.(*btf.FuncProto); ok {
 			n += paramCost * len(proto.Params)
 		}
 	}
@@ -164,7 +171,7 @@ func wayCost(w *plan.Way) (n int) {
 func Affordable(p *plan.Plan) error {
 	sum := 0
 	for _, probe := range p.Probes {
-		sum += cost(probe.Spec, probe.Func.Type) + hookCost(&probe.Hook, probe.Syscall) + wayCost(probe.Way)
+		sum += cost(probe.Spec, probe.Func) + hookCost(&probe.Hook, probe.Syscall) + wayCost(probe.Way)
 	}
 	if len(p.Probes) > maxProbes || sum > maxCost {
 		return fmt.Errorf("%d functions with these SPECs are too many for a recording", len(p.Probes))
@@ -270,7 +277,7 @@ func resolve(probes []probe, view *kernel.View, info Info) (*plan.Plan, error) {
 			return nil, err
 		}
 		recorded = append(recorded, of)
-		if sum += cost(of.Spec, of.Func.Type) + hookCost(&r.Hook, r.Syscall); sum > maxCost {
+		if sum += cost(of.Spec, of.Func) + hookCost(&r.Hook, r.Syscall); sum > maxCost {
 			return nil, errTooMuch
 		}
 	}
