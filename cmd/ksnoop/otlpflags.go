@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -19,10 +20,12 @@ type otlpFlags struct {
 	as    string
 	queue string
 	// wait has a recording wait for the collector. A kernel does not wait.
-	wait   bool
-	config *export.Config
-	size   int
-	notes  io.Writer
+	wait bool
+	// stopped is closed when nobody wants to wait any more. It may be nil.
+	stopped <-chan struct{}
+	config  *export.Config
+	size    int
+	notes   io.Writer
 }
 
 // What calls become.
@@ -82,6 +85,12 @@ func (f *otlpFlags) open() *exporting {
 	notes := f.notes
 	e := export.New(export.Options{Config: f.config, Version: version(), Queue: int64(f.size), Wait: f.wait,
 		Say: func(text string) { fmt.Fprintf(notes, "ksnoop: --otlp: %s\n", text) }})
+	if f.stopped != nil {
+		go func() {
+			<-f.stopped
+			e.Interrupt()
+		}()
+	}
 	return &exporting{Exporter: e, where: f.config.Where(), notes: notes}
 }
 
@@ -102,7 +111,9 @@ func (e exportError) Error() string {
 
 // end sends what is left, and says what became of all. Without events there is nothing to say.
 func (e *exporting) end(begun bool) error {
+	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(e.notes, "ksnoop: --otlp: sending what is left\n") })
 	counts := e.Close()
+	slow.Stop()
 	if begun {
 		fmt.Fprintf(e.notes, "ksnoop: --otlp %s: %s\n", e.where, counts)
 	}

@@ -52,6 +52,7 @@ func TestOTLP(t *testing.T) {
 func TestOTLPUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"--otlp localhost:4318":             "--otlp: the URL needs http:// or https:// and a host",
+		"--otlp http://h:4318/v1/traces":    "--otlp: the URL ends in /v1/traces, which ksnoop adds itself: leave it out",
 		"--otlp http://u:secret@h:x":        "--otlp: the URL cannot be read",
 		"--otlp http://h --format json":     "--format does not go with --otlp",
 		"--otlp http://h -o x":              "-o does not go with --otlp",

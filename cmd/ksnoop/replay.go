@@ -111,7 +111,7 @@ func (f *replayFlags) run(c *cobra.Command, args []string) error {
 	if !f.follow.wanted && !f.info && !f.output.format.text() && regular(args[:n]) { // others may be waited for
 		ctx, stop := untilStopped()
 		defer stop()
-		f.stopped = ctx.Done()
+		f.stopped, f.output.otlp.stopped = ctx.Done(), ctx.Done()
 	}
 	switch {
 	case f.info:

@@ -26,7 +26,7 @@ func (e *Exporter) deliver(ctx context.Context, b *batch) {
 			return
 		}
 		o, again, asked := e.sender.send(ctx, b)
-		if !again {
+		if !again || ctx.Err() != nil {
 			e.settle(b, o)
 			return
 		}
@@ -53,13 +53,20 @@ func (e *Exporter) deliver(ctx context.Context, b *batch) {
 	}
 }
 
+// grpcPort is where collectors take OTLP by gRPC.
+const grpcPort = "4317"
+
 // complain says why a request has to be sent again.
 func (e *Exporter) complain(reason string) {
 	e.mu.Lock()
 	e.counts.reason = reason
 	e.mu.Unlock()
 	if !e.sender.complained && e.options.Say != nil {
-		e.options.Say(reason + "; it is tried again")
+		hint := ""
+		if e.options.Config.targets[traces].url.Port() == grpcPort {
+			hint = " (" + grpcPort + " is the port of gRPC, which ksnoop does not speak; OTLP by HTTP has 4318)"
+		}
+		e.options.Say(reason + hint + "; it is tried again")
 	}
 	e.sender.complained = true
 }

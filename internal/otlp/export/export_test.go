@@ -353,3 +353,27 @@ func TestAfter(t *testing.T) {
 		}
 	}
 }
+
+// TestInterrupt: an interrupt ends the waiting for a collector that does not answer. What was written is counted.
+func TestInterrupt(t *testing.T) {
+	held := make(chan struct{})
+	c := newCollector(t, (*httptest.Server).Start)
+	c.reply = func(http.ResponseWriter, int) bool { <-held; return false }
+	t.Cleanup(func() { close(held) }) // before the server is closed
+	e := open(t, c.URL, Options{Queue: 1000, Wait: true}, nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			_, _ = e.Write(frame(3, 1, 1, strings.Repeat("x", 100)))
+		}
+	}()
+	time.Sleep(100 * time.Millisecond)
+	begin := time.Now()
+	e.Interrupt()
+	<-done
+	counts := e.Close()
+	if took := time.Since(begin); took > 5*time.Second || counts.dropped[logs] != 100 || counts.Missing() != 100 {
+		t.Errorf("after %v: %s", took, counts)
+	}
+}

@@ -33,6 +33,7 @@ const (
 	batchSize = 1 << 20          // bytes of a batch
 	batchAge  = time.Second      // after which a batch is sent that is not full
 	lastTime  = 10 * time.Second // for what is left at the end
+	hurryTime = time.Second      // for what is left after Interrupt
 )
 
 // An Exporter sends what is written to it.
@@ -215,6 +216,13 @@ func (e *Exporter) giveUp() {
 	defer e.mu.Unlock()
 	e.over = true
 	e.room.Broadcast()
+}
+
+// Interrupt ends the waiting for a collector: somebody does not want to wait. What is written from now on is dropped and counted, and so is
+// what is left after a second.
+func (e *Exporter) Interrupt() {
+	e.giveUp()
+	time.AfterFunc(hurryTime, e.cancel)
 }
 
 // Close sends what is left. Without Wait it takes no longer than ten seconds. It returns what has

@@ -80,7 +80,7 @@ func (s *sender) send(ctx context.Context, b *batch) (o outcome, again bool, ask
 	s.requests++
 	answer, err := s.post(ctx, b.signal, body)
 	if err != nil {
-		o.reason = shown(t.url) + ": " + terminal.Name(unlocated(err).Error())
+		o.reason = shown(t.url) + ": " + failed(err, t.timeout)
 		return o, true, 0
 	}
 	switch code := answer.status; {
@@ -100,6 +100,17 @@ func (s *sender) send(ctx context.Context, b *batch) (o outcome, again bool, ask
 		o.reason += ": " + why
 	}
 	return o, again, answer.after
+}
+
+// failed says why there is no answer.
+func failed(err error, timeout time.Duration) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("no answer within %v", timeout)
+	case errors.Is(err, context.Canceled):
+		return "no answer by the end"
+	}
+	return terminal.Name(unlocated(err).Error())
 }
 
 // unlocated takes from an error the URL, which may have secrets.
