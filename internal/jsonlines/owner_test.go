@@ -142,3 +142,31 @@ func TestSessionOwner(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// TestPlace: $container and $pod are objects, null outside of them, and the cgroup's ID where nothing is known of it.
+func TestPlace(t *testing.T) {
+	trace := formattest.New(t, "t_")
+	id := strings.Repeat("9b", 32)
+	trace.Run.Cgroup = func(n uint64) container.Group {
+		return map[uint64]container.Group{1: {Path: "/user.slice"}, 2: {Path: "/docker/" + id},
+			3: {Path: "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-" + id, Names: container.Names{Container: "app", Pod: "web-0", Namespace: "prod"}}}[n]
+	}
+	trace.Calls("t_read($container, $pod)")
+	printer := New(trace.Run, false)
+	want := map[uint64]string{
+		1: `"$container":null,"$pod":null`, 2: `"$container":{"id":"` + id + `"},"$pod":null`, 4: `"$container":{"cgroup":4},"$pod":{"cgroup":4}`,
+		3: `"$container":{"id":"` + id + `","name":"app"},"$pod":{"uid":"068e8fa0-9213-11e7-a01f-507b9d4141fa","name":"web-0","namespace":"prod"}`,
+	}
+	for n, values := range want {
+		for c := range trace.Joined(trace.Raw(formattest.Record{Func: "read", Event: bpf.Event{Kind: bpf.KindEntry, Time: 1, PID: 7, TID: 7}, Words: []uint64{n, n}})) {
+			out, err := printer.AppendCall(nil, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, out)
+			if !strings.Contains(string(out), `"values":{`+values+`}`) {
+				t.Errorf("%s\nwant %s", out, values)
+			}
+		}
+	}
+}

@@ -349,3 +349,31 @@ func FuzzNext(f *testing.F) {
 		}
 	})
 }
+
+// TestPlaces: rows of one container are one data point, which has its name and, since others can have that name, its ID.
+func TestPlaces(t *testing.T) {
+	k := formattest.New(t, "t_")
+	id := strings.Repeat("9b", 32)
+	path := "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/crio-" + id
+	k.Run.Cgroup = func(n uint64) container.Group {
+		return container.Group{Path: map[uint64]string{1: path, 2: path + "/x", 3: "/user.slice"}[n], Names: container.Names{Container: "app", Pod: "web-0", Namespace: "prod"}}
+	}
+	k.Calls("t_read(count()[$container, $pod])")
+	p := New(k.Run, Options{})
+	s := k.Summed()
+	for n := range 3 {
+		s.Add(0, []any{n + 1, n + 1}, 0)
+	}
+	out, err := p.AppendHeader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = p.AppendSummary(out, s.Summary()); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(read(t, out), "\n")
+	if !strings.Contains(text, ` as_int=2 attributes=[ksnoop.spec="t_read(count()[$container, $pod])" ksnoop.item="count()" container="prod/web-0/app" container.id="`+id+`" pod="prod/web-0" pod.uid="068e8fa0-9213-11e7-a01f-507b9d4141fa"]`) ||
+		strings.Count(text, " as_int=1 ") != 1 {
+		t.Error(text)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/summary"
@@ -55,5 +56,39 @@ func TestAlike(t *testing.T) {
 	}
 	if same := tails.Alike(&x.Tables[0], nil); len(same.Rows) != len(x.Tables[0].Rows) {
 		t.Errorf("without stacks %d rows are %d", len(x.Tables[0].Rows), len(same.Rows))
+	}
+}
+
+// TestContainers: cgroups of one container are one row, and one that is in none, or of which nothing is known, is told
+// apart from those. The row says what people call the container.
+func TestContainers(t *testing.T) {
+	const uid = "068e8fa0-9213-11e7-a01f-507b9d4141fa"
+	web, named := "/docker/"+strings.Repeat("8a", 32), "/kubepods/pod"+uid+"/crio-"+strings.Repeat("9b", 32)
+	k := formattest.New(t, "t_")
+	k.Run.Cgroup = func(id uint64) container.Group {
+		return map[uint64]container.Group{1: {Path: web}, 2: {Path: web + "/system.slice"}, 3: {Path: "/user.slice"}, 4: {Path: "/init.scope"},
+			5: {Path: named, Names: container.Names{Container: "app", Pod: "web-0", Namespace: "prod"}}}[id]
+	}
+	k.Calls("t_read(count()[$container, $pod])")
+	s := k.Summed()
+	for id, calls := range []int{0, 1, 2, 4, 8, 16, 32} {
+		if id > 0 {
+			s.Add(0, []any{id, id}, make([]uint64, calls)...)
+		}
+	}
+	x := s.Summary()
+	want := []string{"cgroup 6 cgroup 6 32", "prod/web-0/app prod/web-0 16", "- - 12", "8a8a8a8a8a8a - 3"}
+	text, err := output.NewSummaries(k.Run, nil, false).AppendSummary(nil, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(string(text)) {
+		if row := strings.Join(strings.Fields(line), " "); row != "" && !strings.HasPrefix(row, "---") {
+			rows = append(rows, row)
+		}
+	}
+	if got := strings.Join(rows[2:], "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("%s\nwant %q", got, want)
 	}
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// slowScript measures what a traced read costs while records go to a file, to a collector that takes connections and never
+// answers, and to none.
+const slowScript = `nc -ll -p 4318 -e sleep 10000 &
+server=$!
+measure() {
+	ksnoop -v --max-cpu off -n workload "$@" 'vfs_read(count, return)' >/dev/null 2>/tmp/said &
+	traced=$!
+	until grep -q attached /tmp/said; do sleep 0.2; done
+	sleep 1
+	echo "$1 $2 $(workload loop -batches 41)"
+	kill -INT $traced
+	wait $traced
+	grep -v '^--' /tmp/said >&2
+}
+measure --record /dev/null
+measure --otlp http://127.0.0.1:4318
+measure --otlp http://127.0.0.1:4319
+kill $server
+`
+
+// TestSlow: a collector that is slow, or absent, costs the traced side no instruction: by the clock of a guest that counts
+// instructions, a traced call takes the same as with a recording.
+func TestSlow(t *testing.T) {
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		t.Skip("there is no QEMU: ", err)
+	}
+	script := filepath.Join(t.TempDir(), "slow.sh")
+	if err := os.WriteFile(script, []byte(slowScript), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guest := exec.Command("go", "run", "./internal/vm/guestrun", "-icount", "-kernel", "6.12", "-cpus", "1", "-file", script+":/slow.sh", "sh", "/slow.sh")
+	guest.Dir = ".."
+	out, err := guest.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+	least := regexp.MustCompile(`(?m)^--.* min=([\d.]+)`).FindAllStringSubmatch(string(out), -1)
+	if len(least) != 3 || least[0][1] != least[1][1] || least[0][1] != least[2][1] {
+		t.Errorf("a call costs not the same: %q", least)
+	}
+	if n := strings.Count(string(out), "sent nothing"); n != 2 {
+		t.Errorf("%d exports that sent nothing, want 2", n)
+	}
+}
