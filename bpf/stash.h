@@ -75,13 +75,17 @@ enum {
 	FAR_CHOICES = 2,
 };
 
-// far_group returns one of the two groups for a block of a stack.
-static __always_inline void *far_group(__u32 block, __u32 choice)
+// far_index returns which are the two groups for a block of a stack.
+static __always_inline __u32 far_index(__u32 block, __u32 choice)
 {
 	__u32 hash = block * (choice ? 0x85EBCA6B : 0x9E3779B1);
-	__u32 i = (__u64)hash * far_groups >> 32;
 
-	return bpf_map_lookup_elem(&far_frames, &i);
+	return (__u64)hash * far_groups >> 32;
+}
+
+static __always_inline void *far_group(__u32 index)
+{
+	return bpf_map_lookup_elem(&far_frames, &index);
 }
 
 // Always 0, but the verifier does not know that.
@@ -161,62 +165,86 @@ static __always_inline bool claim_frame(struct frame *f, __u64 sp, __u32 probe, 
 	return (is_zero(was) | ours(f, was, sp, probe) | ended(was, own)) && swap(f, was, sp);
 }
 
+// A place of a frame that is far away: the index of its group above 32 bits, its own below. Where
+// functions return this and not a pointer, the verifier checks them by themselves (see alone in
+// subprogram.go): to follow the search at each call was most of the work of loading a program.
+static __always_inline __s64 far_place(__u32 group, __u32 i) { return (__u64)group << 32 | i; }
+
+static __always_inline struct frame *frame_of(__s64 place)
+{
+	void *group = place < 0 ? 0 : far_group((__u64)place >> 32);
+
+	return group ? frame_at(group, place) : 0;
+}
+
+// ks_claim_far takes a frame of the two groups, and returns its place; -1 if there is none.
+FUNC __s64 ks_claim_far(__u64 sp, __u32 probe, __u64 own)
+{
+	__u32 block = (__u32)sp / STACK_SIZE, count = group_mask + 1, i;
+
+	for (__u32 choice = 0; choice < FAR_CHOICES; choice++) {
+		__u32 index = far_index(block, choice);
+		void *group = far_group(index);
+
+		if (!group)
+			break;
+		for (i = 0; i < count; i++)
+			if (claim_frame(frame_at(group, i), sp, probe, own))
+				return far_place(index, i);
+	}
+	return -1;
+}
+
 // ks_open_far tries home again, now also for a stale frame, and then the two groups.
 FUNC struct frame *ks_open_far(__u64 address, __u32 probe)
 {
 	__u64 sp = number(address), own = own_address(sp);
-	__u32 block = (__u32)sp / STACK_SIZE, count = group_mask + 1, i;
 	struct frame *f = home(sp, probe);
 
 	if (claim_frame(f, sp, probe, own)) {
 		f->probe = probe;
 		return f;
 	}
+	f = frame_of(ks_claim_far(sp, probe, own));
+	if (!f) {
+		ks_lost(LOST_STASH);
+		return 0;
+	}
+	if (!f->far) {
+		f->far = 1;
+		__sync_fetch_and_add(&stash->far, 1);
+	}
+	f->probe = probe;
+	return f;
+}
+
+// ks_seek_far returns the place of a frame in the two groups; -1 if it is in none.
+FUNC __s64 ks_seek_far(__u64 sp, __u32 probe)
+{
+	__u32 block = (__u32)sp / STACK_SIZE, count = group_mask + 1, i;
+
 	for (__u32 choice = 0; choice < FAR_CHOICES; choice++) {
-		void *group = far_group(block, choice);
+		__u32 index = far_index(block, choice);
+		void *group = far_group(index);
 
 		if (!group)
 			break;
 		for (i = 0; i < count; i++) {
-			f = frame_at(group, i);
-			if (claim_frame(f, sp, probe, own))
-				break;
+			struct frame *f = frame_at(group, i);
+
+			if (ours(f, f->sp, sp, probe))
+				return far_place(index, i);
 		}
-		if (i == count)
-			continue;
-		if (!f->far) {
-			f->far = 1;
-			__sync_fetch_and_add(&stash->far, 1);
-		}
-		f->probe = probe;
-		return f;
 	}
-	ks_lost(LOST_STASH);
-	return 0;
+	return -1;
 }
 
 // ks_find_far looks through the two groups.
 FUNC struct frame *ks_find_far(__u64 address, __u32 probe)
 {
-	__u32 block = low_half(address) / STACK_SIZE, count = group_mask + 1, i;
-	__u64 sp;
-
 	if (!stash->far)
 		return 0;
-	sp = number(address);
-	for (__u32 choice = 0; choice < FAR_CHOICES; choice++) {
-		void *group = far_group(block, choice);
-
-		if (!group)
-			return 0;
-		for (i = 0; i < count; i++) {
-			struct frame *f = frame_at(group, i);
-
-			if (ours(f, f->sp, sp, probe))
-				return f;
-		}
-	}
-	return 0;
+	return frame_of(ks_seek_far(number(address), probe));
 }
 
 // ks_free frees a frame. The exchange is a full barrier: no CPU sees the frame free before
@@ -284,7 +312,7 @@ int stash_exit(__u64 *ctx)
 	if (!stash->far)
 		return 0;
 	for (__u32 choice = 0; choice < FAR_CHOICES; choice++) {
-		void *group = far_group((__u32)block / STACK_SIZE, choice);
+		void *group = far_group(far_index((__u32)block / STACK_SIZE, choice));
 
 		if (!group)
 			return 0;

@@ -23,14 +23,14 @@ func TestLiveVerified(t *testing.T) {
 	view := kernel.Open(os.DirFS("/"))
 	for text, limit := range map[string]uint32{
 		"vfs_read(count == 12345)":        3000,
-		"vfs_read(*file, return > 3)":     17000,
+		"vfs_read(*file, return > 3)":     10000,
 		"vfs_read":                        3000,
 		"vfs_read(file->f_flags, return)": 3000,
 		"vfs_read(count())":               100,
 		"vfs_read(hist(count))":           1500,
 		"vfs_read(count()[$comm], stats(count)[$tid], quantiles(count)[$pid])": 20000,
 		"vfs_read(top(3, count)[$stack])":                                      80000,
-		"vfs_read(file->f_path.dentry->d_inode->i_sb->s_dev == 1 || file->f_inode->i_ino == 3 && file->f_mapping->host->i_size > 4 || file->f_flags == 9, return)": 22000,
+		"vfs_read(file->f_path.dentry->d_inode->i_sb->s_dev == 1 || file->f_inode->i_ino == 3 && file->f_mapping->host->i_size > 4 || file->f_flags == 9, return)": 13000,
 	} {
 		spec, err := expr.Parse(text)
 		if err != nil {
