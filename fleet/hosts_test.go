@@ -29,7 +29,7 @@ wait $traced
 
 // failingHosts is the query of docs/fleet.md: which function fails on which hosts, how often, since when.
 const failingHosts = `[inputs | .resourceSpans[] | (.resource.attributes | map({(.key): .value.stringValue}) | add) as $of
-	| .scopeSpans[].spans[] | select(.parentSpanId == "" and .status.code == 2) | {host: $of["host.name"], name, since: .startTimeUnixNano, error: .status.message}]
+	| .scopeSpans[].spans[] | select((.parentSpanId // "") == "" and .status.code == 2) | {host: $of["host.name"], name, since: .startTimeUnixNano, error: .status.message}]
 	| group_by([.host, .name, .error])[] | "\(.[0].host) \(.[0].name) \(.[0].error) \(length) \(map(.since | tonumber / 1e9) | min | todate)"`
 
 // TestHosts: five guests with skewed clocks, one after another, into one collector. One query finds the host that fails,

@@ -98,7 +98,7 @@ func TestLiveContainers(t *testing.T) {
 	recorded := startTrace(t, "--attach=kprobe", "--record", file, "--print", "vfs_read(count == 37)")
 	write(t, "/var/lib/docker/containers/"+id("e5")+"/config.v2.json", `{"Name":"/later"}`)
 	join(4)
-	time.Sleep(livetest.Patience(2 * time.Second)) // so long may it take until it is seen
+	time.Sleep(livetest.Patience(5 * time.Second)) // so long may it take until it is seen
 	for _, h := range shells {
 		h.run(t)
 	}

@@ -187,7 +187,7 @@ func (c *Cgroups) Follow(ctx context.Context) {
 // Between two searches there are leastPause at least, and pauses times as long as one takes.
 const (
 	leastPause = 200 * time.Millisecond
-	pauses     = 25
+	pauses     = 10
 )
 
 // repeat searches until ctx ends, or an error.
