@@ -31,8 +31,13 @@ func liveCases() map[string][]liveCase {
 		"setsockopt": "ENODEV", "io_uring_setup": "EINVAL", "mmap": "ENODEV", "ioctl": "ENODEV", "execve": "ENOENT"} {
 		fail = append(fail, liveCase{args: call, want: "call=" + call + " result=-" + errno})
 	}
+	var refuse []liveCase
+	for _, r := range refusals(0) {
+		refuse = append(refuse, liveCase{args: r.name, want: "call=" + r.name + " result=-" + strings.TrimPrefix(errnoText(r.errno), "-")})
+	}
 	return map[string][]liveCase{
 		"fail":            fail,
+		"refuse":          refuse,
 		"change":          {{want: "read=32 prctl=0"}},
 		"map-ok":          simple("0"),
 		"map-array-zero":  simple("-EINVAL"),
