@@ -3,6 +3,8 @@
 package symbols
 
 import (
+	"io/fs"
+
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
@@ -19,6 +21,7 @@ type Resolver struct {
 	kernel *kernel.View
 	source Source
 	level  Level
+	tree   fs.FS // with the sources; nil if there is none
 
 	cache   map[request][]Frame
 	lookups []debuginfo.Frame
