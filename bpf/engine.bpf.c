@@ -62,8 +62,7 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 
 	if (ids >> 32 == settings.self)
 		return 0;
-	if (mark_due)
-		ks_mark();
+	mark_losses();
 	e = bpf_ringbuf_reserve(&events, size, 0);
 	if (!e) {
 		ks_lost(LOST_RINGBUF);
@@ -99,8 +98,7 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 	f->event.faults |= ks_capture(ctx, &f->event + 1);
 	if (f->event.faults)
 		ks_count(UNREADABLE);
-	if (mark_due)
-		ks_mark();
+	mark_losses();
 	if (bpf_ringbuf_output(&events, &f->event, size, settings.wake))
 		ks_lost(LOST_RINGBUF);
 	return 0;

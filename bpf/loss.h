@@ -15,10 +15,12 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-// The first MARKED counters can have marks in the stream. The verifier explores the loop of
-// ks_mark once for each of them, in every program that sends a record: this must be a small
-// number, and the loop does little.
+// The first MARKED counters can have marks in the stream. The verifier explores loops over them, in
+// every program that sends a record: this must be a small number, and the loops do little.
 enum { MARKED = LOST_NMI + 1 };
+
+// Always 0, but the verifier does not know that.
+volatile __u64 nothing;
 
 // What was lost since the last mark, by cause, and whether that is anything.
 __u64 unmarked[MARKED];
@@ -98,41 +100,46 @@ static __always_inline void fill(struct event *e, __u32 probe, enum kind kind, _
 		set_owner((struct owner *)(e + 1), record);
 }
 
-// ks_mark_one sends a mark for the losses of one cause.
-FUNC int ks_mark_one(__u32 cause)
+// ks_mark sends a mark for the losses of one cause, and returns 1 if there may be others to mark. It
+// is one of those functions that the verifier checks by themselves, see alone in subprogram.go.
+FUNC int ks_mark(void)
 {
 	struct lost *l;
-	__u64 n;
+	__u64 n, i;
 
-	if (cause >= MARKED)
+	mark_due = 0;
+	for (i = 0; i < MARKED; i++)
+		if (unmarked[i])
+			break;
+	i += nothing; // else the verifier would follow the rest for each cause
+	if (i >= MARKED)
 		return 0;
-	n = __sync_lock_test_and_set(&unmarked[cause], 0);
+	n = __sync_lock_test_and_set(&unmarked[i], 0);
 	if (!n)
-		return 0;
+		return 1;
 	l = bpf_ringbuf_reserve(&events, sizeof(*l), 0);
 	if (!l) {
-		__sync_fetch_and_add(&unmarked[cause], n);
+		__sync_fetch_and_add(&unmarked[i], n);
 		mark_due = 1;
 		return 0;
 	}
-	stamp(&l->event, cause, KIND_LOST, bpf_get_current_pid_tgid());
+	stamp(&l->event, i, KIND_LOST, bpf_get_current_pid_tgid());
 	l->event.entry_time = 0;
 	l->event.faults = 0;
 	l->count = n;
 	bpf_ringbuf_submit(l, settings.wake);
-	return 0;
+	return 1;
 }
 
-// ks_mark sends a mark for each cause of losses since the last marks. Functions that send a
-// record call it before, if mark_due is set. It and ks_mark_one return 0: they are of those that the
-// verifier checks by themselves, see alone in subprogram.go.
-FUNC int ks_mark(void)
+// mark_losses sends a mark for each cause of losses since the last marks. Functions that send a
+// record call it before.
+static __always_inline void mark_losses(void)
 {
-	mark_due = 0;
-	for (__u32 i = 0; i < MARKED; i++)
-		if (unmarked[i])
-			ks_mark_one(i);
-	return 0;
+	if (!mark_due)
+		return;
+	for (__u32 i = 0; i <= MARKED; i++)
+		if (!ks_mark())
+			break;
 }
 
 // At most rate_limit.most calls are sent in a window, unless it is 0. A window begins with

@@ -91,8 +91,7 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, str
 	s->rec.stack = stack / 8;
 	s->rec.depth = s->depth;
 	s->sent = 1;
-	if (mark_due)
-		ks_mark();
+	mark_losses();
 	lost = wanted.notes == NOTE_OFF_CPU ? ks_write_off_record(s, n, c, t) : ks_write_record(s, n, c, t);
 	if (lost) {
 		ks_lost(LOST_RINGBUF);

@@ -88,9 +88,6 @@ static __always_inline void *far_group(__u32 index)
 	return bpf_map_lookup_elem(&far_frames, &index);
 }
 
-// Always 0, but the verifier does not know that.
-volatile __u64 nothing;
-
 // frame_at returns frame i of a group. In a loop the verifier knows i and would explore what
 // follows once for each turn. Adding nothing makes the index unknown, so that the turns are
 // alike to the verifier, and it explores one.

@@ -150,8 +150,7 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 		at = add_path(ctx, &s->event, at);
 	if (s->event.faults)
 		ks_count(UNREADABLE);
-	if (mark_due)
-		ks_mark();
+	mark_losses();
 	if (bpf_ringbuf_output(&events, &s->event, at, settings.wake))
 		ks_lost(LOST_RINGBUF);
 	__sync_lock_test_and_set(&s->busy, 0);

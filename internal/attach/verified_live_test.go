@@ -30,7 +30,7 @@ func TestLiveVerified(t *testing.T) {
 		"vfs_read(hist(count))":           1500,
 		"vfs_read(count()[$comm], stats(count)[$tid], quantiles(count)[$pid])": 20000,
 		"vfs_read(top(3, count)[$stack])":                                      80000,
-		"vfs_read(file->f_path.dentry->d_inode->i_sb->s_dev == 1 || file->f_inode->i_ino == 3 && file->f_mapping->host->i_size > 4 || file->f_flags == 9, return)": 13000,
+		"vfs_read(file->f_path.dentry->d_inode->i_sb->s_dev == 1 || file->f_inode->i_ino == 3 && file->f_mapping->host->i_size > 4 || file->f_flags == 9, return)": 20000,
 	} {
 		spec, err := expr.Parse(text)
 		if err != nil {
