@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -125,6 +126,8 @@ func (f *diffFlags) check(args []string, n int) error {
 		return usagef("--format %s: there are text and json", f.format)
 	case f.format == "json" && f.brief:
 		return usagef("--brief does not go with --format json: take its first line with \"function\"")
+	case slices.ContainsFunc(f.ignore, func(g string) bool { return !diff.IsIgnore(g) }):
+		return usagef("--ignore takes a glob: VALUE, FUNC(VALUE) or FUNC()")
 	case f.nth < 0 || f.nth == 0 && f.replay.all.Changed("nth"):
 		return usagef("--nth counts from 1")
 	}
@@ -215,11 +218,14 @@ func (f *diffFlags) choose(runs []*diff.Run) (good, bad *diff.Run, err error) {
 	}
 	if f.entry != "" {
 		good, bad = good.Only(entry), bad.Only(entry)
-		if good.Calls+bad.Calls == 0 {
-			return nil, nil, fmt.Errorf("neither recording has calls of %s", f.entry)
-		}
 	}
-	return good, bad, nil
+	switch {
+	case good.Calls+bad.Calls > 0, slices.ContainsFunc(f.ignore, func(g string) bool { return strings.HasSuffix(g, "()") }): // all may be ignored
+		return good, bad, nil
+	case f.entry != "":
+		return nil, nil, fmt.Errorf("neither recording has calls of %s", f.entry)
+	}
+	return nil, nil, errors.New("neither recording has calls to compare")
 }
 
 // locate finds the source lines of jumps, if there is a file to find them in.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -42,12 +43,15 @@ func (f *following) open(file *os.File) (in io.Reader, close func()) {
 	}
 }
 
-// untilStopped returns a context that a signal ends, before stop is called. A second signal ends
-// ksnoop at once.
+// untilStopped returns a context that a signal ends, before stop is called. A second signal, unless
+// it is doubled, ends ksnoop at once.
 func untilStopped() (ctx context.Context, stop func()) {
 	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	signal.Stop(ignored)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() {
+		time.Sleep(doubled)
+		stop()
+	})
 	return ctx, stop
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"os"
@@ -171,5 +172,35 @@ func TestReplayStdin(t *testing.T) {
 		if _ = c.Run(); c.ProcessState.ExitCode() != exitFailed || !strings.HasPrefix(stderr.String(), "ksnoop: standard input: ") {
 			t.Errorf("nothing on stdin: status %d, %q", c.ProcessState.ExitCode(), stderr)
 		}
+	}
+}
+
+// TestDoubledSignal: timeout(1) sends a signal to the process and once more to its group. That is no
+// second signal, which ends ksnoop at once: it says what it has not sent.
+func TestDoubledSignal(t *testing.T) {
+	c, _ := program(t, `exec "$0" replay ../../testdata/calls.ks --otlp http://127.0.0.1:1`)
+	c.Stderr = nil
+	stderr, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() && !strings.Contains(lines.Text(), "it is tried again") {
+	}
+	for range 2 {
+		if err := c.Process.Signal(unix.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(doubled / 20)
+	}
+	var rest strings.Builder
+	for lines.Scan() {
+		rest.WriteString(lines.Text() + "\n")
+	}
+	if err := c.Wait(); c.ProcessState.ExitCode() < 0 || !strings.Contains(rest.String(), "did not arrive") {
+		t.Errorf("%v, said\n%s", err, rest.String())
 	}
 }

@@ -20,6 +20,10 @@ import (
 // signal or after it, and then for the kernel to take the probes off.
 const stopTime = time.Second
 
+// doubled is how soon after a signal another one is taken for the same: timeout(1) sends one to the
+// process and one to its group.
+const doubled = time.Second / 10
+
 // stopSignals end a run.
 var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
@@ -44,13 +48,16 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 			return
 		}
 		cancel()
+		first := time.Now()
 		const grace = stopTime / 4 // for a reader that the same signal has told to read on
 		watch := time.NewTicker(grace)
 		defer watch.Stop()
 		for {
 			select {
 			case <-signals:
-				t.abandon("interrupted twice", ended)
+				if time.Since(first) >= doubled {
+					t.abandon("interrupted twice", ended)
+				}
 			case <-watch.C:
 				if max(t.stdout.Blocked(), t.flags.record.to.Blocked()) > stopTime {
 					t.abandon("nobody reads the output", ended)

@@ -23,6 +23,12 @@ type Ignore struct {
 	calls  []string // globs of functions
 }
 
+// IsIgnore reports whether NewIgnore takes a glob.
+func IsIgnore(g string) bool {
+	fn, _, within := strings.Cut(g, "(")
+	return fn != "" && strings.Count(g, "(") == strings.Count(g, ")") && strings.Count(g, ")") < 2 && within == strings.HasSuffix(g, ")")
+}
+
 // NewIgnore understands globs: VALUE, FUNC(VALUE), or FUNC() for whole calls. The result of a call is its
 // value "return". With exact, nothing else is ignored.
 func NewIgnore(globs []string, exact bool) *Ignore {

@@ -58,9 +58,17 @@ func programs(view *kernel.View, spec *expr.Spec, o Options) (found []candidate,
 
 // unmatchedProgram explains why a selector selects no function of a BPF program.
 func unmatchedProgram(all []kernel.Function, sel expr.Selector) (msg, hint string) {
-	var names []string
+	var names, programs []string
 	for _, f := range all {
-		names = append(names, f.Name)
+		if sel.Module == "" || f.InProgram(sel.Module) {
+			names = append(names, f.Name)
+		}
+		if p, ok := f.Program(); ok {
+			programs = append(programs, p.Name)
+		}
+	}
+	if len(names) == 0 && len(all) > 0 {
+		return fmt.Sprintf("no BPF program that could be traced is called, or has the ID, %q", sel.Module), nearestHint(sel.Module, programs)
 	}
 	switch hint = nearestHint(sel.Name, names); {
 	case len(all) == 0:

@@ -237,6 +237,8 @@ func (p *Probe) Unfit() error {
 		return nil
 	case endless(p.Func):
 		return errors.New("the kernel itself calls it on the way out of each trampoline, so that one of its own would never end; kprobes are safe")
+	case p.InProgram:
+		return errors.New("no trampoline could take its signature, and functions of BPF programs have nothing else")
 	}
 	return errors.New("BTF has no signature of it under this name that a trampoline could take; kprobes need none")
 }

@@ -155,6 +155,11 @@ func (e environment) endpoint(s signal, base string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, fmt.Errorf("%s needs http:// or https:// and a host, as in http://localhost:4318", name)
 	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("%s: there is no port %s: they are 1 to 65535", name, port)
+		}
+	}
 	for _, signal := range names {
 		if path := "/v1/" + signal; !whole && strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), path) {
 			return nil, fmt.Errorf("%s ends in %s, which ksnoop adds itself: leave it out", name, path)

@@ -312,6 +312,8 @@ func TestConfigure(t *testing.T) {
 		{"env", nil, "OTEL_EXPORTER_OTLP_ENDPOINT is not set"},
 		{"h:4318", nil, "the URL needs http:// or https:// and a host, as in http://localhost:4318"},
 		{"ftp://secret", nil, "the URL needs http://"},
+		{"http://h:99999", nil, "the URL: there is no port 99999: they are 1 to 65535"},
+		{"http://h:0", nil, "the URL: there is no port 0"},
 		{"http://sec ret", nil, "the URL cannot be read"},
 		{"http://h", map[string]string{o + "PROTOCOL": "grpc"}, o + "PROTOCOL: ksnoop speaks http/protobuf"},
 		{"http://h", map[string]string{o + "LOGS_COMPRESSION": "secret"}, o + "LOGS_COMPRESSION: there are gzip and none"},
