@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -21,14 +20,12 @@ import (
 type symbolFlags struct {
 	vmlinux string
 	level   levelFlag
-	source  string             // the folder with the kernel's sources
 	info    *symbols.DebugInfo // nil until it is needed
 }
 
 func (f *symbolFlags) add(flags *pflag.FlagSet) {
 	f.addFile(flags)
 	f.level.Level = symbols.LevelInlines
-	flags.StringVar(&f.source, "source", "", "with path(): `DIR` with the kernel's sources, to show the lines of decisions")
 	flags.VarP(&f.level, "symbolize", "s", "what is told about addresses: none, line or inlines (also n and s); without a `LEVEL`: line")
 }
 
@@ -106,11 +103,7 @@ func (f *symbolFlags) open(view *kernel.View, stderr io.Writer) (*symbols.Resolv
 	}
 	info, err := f.debugInfo(view)
 	if err == nil {
-		r := symbols.New(view, info, f.level.Level)
-		if f.source != "" {
-			r.WithTree(os.DirFS(f.source))
-		}
-		return r, nil
+		return symbols.New(view, info, f.level.Level), nil
 	}
 	var refusal *find.Refusal
 	if f.vmlinux != "" && !errors.As(err, &refusal) {

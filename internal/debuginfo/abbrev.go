@@ -13,7 +13,6 @@ const (
 	roleInlined
 	roleBlock
 	roleParameter
-	roleVariable
 )
 
 // A step says how a walk skips an entry at the top level of a unit.
@@ -122,8 +121,6 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 		a.role = roleBlock
 	case tagFormalParameter:
 		a.role = roleParameter
-	case tagVariable:
-		a.role = roleVariable
 	}
 	fixed := true
 	for {

@@ -33,37 +33,7 @@ func (p *Printer) appendPath(dst []byte, e *event.Event, path *event.Path) []byt
 	if path.Missing > 0 {
 		dst = appendUint(appendUint(dst, "missing", uint64(path.Missing)), "missing_from", uint64(path.Gap))
 	}
-	dst = p.appendDecided(dst, e, path)
 	return append(appendTrue(dst, "broken", path.Way.Broken > 0), '}')
-}
-
-// appendDecided appends what decided that the call failed.
-func (p *Printer) appendDecided(dst []byte, e *event.Event, path *event.Path) []byte {
-	v, ok := p.tails.Verdict(e, path)
-	if !ok {
-		return dst
-	}
-	f := &e.Probe.Way.Code
-	dst = append(appendKey(dst, "decided"), '{')
-	if v.Decision >= 0 {
-		dst = appendText(dst, "at", f.Place(path.Decisions[v.Decision].Site.Addr))
-	}
-	if v.Holds != "" {
-		dst = appendText(appendText(dst, "condition", v.Holds), "needed", v.Needed)
-	}
-	if len(v.Or) > 0 {
-		dst = appendList(dst, "or", v.Or)
-	}
-	if v.Called != "" {
-		dst = appendText(dst, "called", v.Called)
-	}
-	if v.Chosen != 0 {
-		dst = appendText(dst, "made_by", f.Text(v.Chosen))
-	}
-	if v.Line != "" {
-		dst = appendText(dst, "line", v.Line)
-	}
-	return append(appendTrue(dst, "indirect", v.Indirect), '}')
 }
 
 // blockStates are the names of what is known of a block.

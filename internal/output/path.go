@@ -32,7 +32,7 @@ func (t *Tails) appendPath(dst []byte, e *event.Event, p *event.Path) []byte {
 	if left > 0 {
 		dst = fmt.Appendf(dst, "%s... and %d decisions before the last %d\n", rowIndent, left, shownAtEnd)
 	}
-	return append(t.appendDecided(dst, e, p), '\n')
+	return append(dst, '\n')
 }
 
 // appendPathNote appends what is to be known about a path.

@@ -3,8 +3,6 @@
 package symbols
 
 import (
-	"io/fs"
-
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
@@ -21,7 +19,6 @@ type Resolver struct {
 	kernel *kernel.View
 	source Source
 	level  Level
-	tree   fs.FS // with the sources; nil if there is none
 
 	cache   map[request][]Frame
 	lookups []debuginfo.Frame
