@@ -198,7 +198,7 @@ func TestLiveProgramFaults(t *testing.T) {
 	for spec, want := range map[string]string{
 		"bpf:wiegh":           `did you mean "weigh"?`,
 		"bpf:nothing_is_such": "there are chosen, classify",
-		"bpf:weigh[nothing]":  "no function of a BPF program nothing is called \"weigh\"",
+		"bpf:weigh[nothing]":  "no BPF program that could be traced is called, or has the ID, \"nothing\"",
 		"bpf:weigh(sise)":     `did you mean "size"?`,
 		"bpf:weigh(path())":   "lets nobody probe the instructions of a BPF program",
 		"bpf:classify(*":      "",
