@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,9 +22,10 @@ const haste = "/lib/ksnoop/ksnoop_haste.ko"
 // restless has a kernel wait less for grace periods, too.
 const restless = "rcupdate.rcu_expedited=1"
 
-// hasten has RCU tasks not rest between two grace periods, if the guest has the module for it.
-// Linux 6.12 waits for such a period whenever it takes the last program off a function, one
-// function after another, and after each of them RCU rests for a tenth of a second.
+// hasten has RCU tasks not rest between two grace periods, and look at once whether tasks that ran
+// have slept, if the guest has the module for it. Linux 6.12 waits for such a period whenever it
+// takes the last program off a function, one function after another. RCU rests for a tenth of a
+// second after each of them, and waits as long before it looks again.
 func hasten() error {
 	module, err := os.Open(haste)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,16 +43,21 @@ func hasten() error {
 	if err := types.TypeByName("rcu_tasks", &tasks); err != nil {
 		return fmt.Errorf("the kernel's struct rcu_tasks: %w", err)
 	}
-	sleep := slices.IndexFunc(tasks.Members, func(m btf.Member) bool { return m.Name == "gp_sleep" })
-	if sleep < 0 {
-		return errors.New("the kernel's struct rcu_tasks has no gp_sleep")
+	var offsets []uint64
+	for _, member := range tasks.Members {
+		if member.Name == "gp_sleep" || member.Name == "init_fract" {
+			offsets = append(offsets, uint64(member.Offset.Bytes()))
+		}
+	}
+	if len(offsets) != 2 {
+		return errors.New("the kernel's struct rcu_tasks lacks gp_sleep or init_fract")
 	}
 	symbols, err := os.Open("/proc/kallsyms")
 	if err != nil {
 		return err
 	}
 	defer symbols.Close()
-	at, err := rests(symbols, uint64(tasks.Members[sleep].Offset.Bytes()))
+	at, err := rests(symbols, offsets)
 	if err != nil {
 		return err
 	}
@@ -62,9 +67,9 @@ func hasten() error {
 	return nil
 }
 
-// rests returns where the kernel keeps how long RCU tasks rests, by its symbols and where in the
-// struct that is.
-func rests(symbols io.Reader, offset uint64) (at []string, err error) {
+// rests returns where the kernel keeps how long RCU tasks rests and waits, by its symbols and
+// where in the struct that is.
+func rests(symbols io.Reader, offsets []uint64) (at []string, err error) {
 	lines := bufio.NewScanner(symbols)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text()) // ffffffff82a4b1c0 d rcu_tasks
@@ -75,7 +80,9 @@ func rests(symbols io.Reader, offset uint64) (at []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("/proc/kallsyms: %w", err)
 		}
-		at = append(at, strconv.FormatUint(address+offset, 10))
+		for _, offset := range offsets {
+			at = append(at, strconv.FormatUint(address+offset, 10))
+		}
 	}
 	return at, lines.Err()
 }

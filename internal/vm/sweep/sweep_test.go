@@ -78,12 +78,15 @@ func TestWatch(t *testing.T) {
 // TestRests: where RCU tasks keeps how long it rests is told by whole names.
 func TestRests(t *testing.T) {
 	const symbols = "ffffffff82a4b1c0 d rcu_tasks\nffffffff8110a000 t rcu_tasks_kthread\nffffffff82a4b300 d rcu_tasks_rude\nffffffffc0000000 d rcu_tasks\t[other]\n"
-	at, err := rests(strings.NewReader(symbols), 0x50)
-	want := []string{fmt.Sprint(uint64(0xffffffff82a4b210)), fmt.Sprint(uint64(0xffffffff82a4b350))}
+	at, err := rests(strings.NewReader(symbols), []uint64{0x50, 0x58})
+	var want []string
+	for _, place := range []uint64{0xffffffff82a4b210, 0xffffffff82a4b218, 0xffffffff82a4b350, 0xffffffff82a4b358} {
+		want = append(want, fmt.Sprint(place))
+	}
 	if err != nil || !slices.Equal(at, want) {
 		t.Errorf("%q, %v, want %q", at, err, want)
 	}
-	if at, err := rests(strings.NewReader("82a4b1cx d rcu_tasks\n"), 0); err == nil {
+	if at, err := rests(strings.NewReader("82a4b1cx d rcu_tasks\n"), []uint64{0}); err == nil {
 		t.Errorf("no address: %q", at)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //
 // Clears the ints of the kernel at the addresses that it is loaded with, for the sweep
-// in guests: how long RCU rests after each of the grace periods for which the kernel
+// in guests: how long RCU rests and waits around each of the grace periods for which the kernel
 // waits when a function's last trampoline program goes.
 
 #include <linux/kernel.h>
