@@ -26,10 +26,6 @@ const (
 	exitProg  = 0x00000000_00_00_00_95
 )
 
-// loadTries is how often a program is loaded: the verifier gives up with EAGAIN where a signal is pending, and Go's
-// runtime sends some to threads that are long in a call.
-const loadTries = 30
-
 func loadProg(progType uint32, code []uint64) result {
 	license := []byte("GPL\x00")
 	a := progAttr{
@@ -38,16 +34,30 @@ func loadProg(progType uint32, code []uint64) result {
 		code:         uint64(uintptr(unsafe.Pointer(unsafe.SliceData(code)))),
 		license:      uint64(uintptr(unsafe.Pointer(unsafe.SliceData(license)))),
 	}
-	var r result
-	for range loadTries {
-		r = call(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
-		if r.errno != unix.EAGAIN {
-			break
-		}
-	}
+	r := undisturbed(func() result {
+		return call(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+	})
 	// The addresses are in a as numbers, which keep nothing alive or in place.
 	runtime.KeepAlive(code)
 	runtime.KeepAlive(license)
+	return r
+}
+
+// undisturbed makes a call with every signal blocked. The verifier gives up with EAGAIN where a signal is pending,
+// and Go's runtime sends some to threads that are long in a call. The call would have to be made once more, and is counted.
+func undisturbed(f func() result) result {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
+		return result{errno: err.(unix.Errno)}
+	}
+	r := f()
+	// It can be taken back, as it was just set.
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 	return r
 }
 
