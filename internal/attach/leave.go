@@ -16,19 +16,20 @@ import (
 // leaveTime is how long Detach waits for the kernel if there is a hurry.
 const leaveTime = time.Second
 
-// A lasting closer is a link that the kernel may take long to remove. When the last program goes
-// from a function, Linux 6.12 waits for a grace period of RCU tasks, a tenth of a second, and
-// holds a lock meanwhile. Neither threads nor the end of the process make that shorter.
+// A lasting closer is a link that the kernel may take long to remove. When the last trampoline
+// program goes from a function, or a link of kprobe.multi goes, Linux 6.12 waits for a grace period
+// of RCU tasks, a tenth of a second and more, and holds a lock meanwhile. Neither threads nor the
+// end of the process make that shorter.
 type lasting interface {
 	closer
 	// again opens the link once more. The kernel removes it when both are closed.
 	again() (*os.File, error)
 }
 
-// A trampolineLink hooks a program at one function.
-type trampolineLink struct{ loadedLink }
+// A lastingLink hooks a program at one function by a trampoline, or at several by kprobe.multi.
+type lastingLink struct{ loadedLink }
 
-func (l trampolineLink) again() (*os.File, error) {
+func (l lastingLink) again() (*os.File, error) {
 	raw, ok := l.Link.(interface{ FD() int })
 	if !ok {
 		return nil, fmt.Errorf("%T has no descriptor", l.Link)
@@ -38,14 +39,14 @@ func (l trampolineLink) again() (*os.File, error) {
 
 func (l *tracingLink) again() (*os.File, error) { return duplicate(l.fd) }
 
-var _ = []lasting{trampolineLink{}, (*tracingLink)(nil)}
+var _ = []lasting{lastingLink{}, (*tracingLink)(nil)}
 
-// trampolineLinked is linked for such a link.
-func trampolineLinked(l link.Link, err error) (closer, error) {
+// lastingLinked is linked for such a link.
+func lastingLinked(l link.Link, err error) (closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return trampolineLink{loadedLink{l}}, nil
+	return lastingLink{loadedLink{l}}, nil
 }
 
 func duplicate(fd int) (*os.File, error) {

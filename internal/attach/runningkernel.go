@@ -149,7 +149,7 @@ type loadedProgram struct{ *ebpf.Program }
 var _ program = loadedProgram{}
 
 func (p loadedProgram) trampoline() (closer, error) {
-	return trampolineLinked(link.AttachTracing(link.TracingOptions{Program: p.Program}))
+	return lastingLinked(link.AttachTracing(link.TracingOptions{Program: p.Program}))
 }
 
 func (p loadedProgram) fsession() (closer, error) { return linkTracing(p.Program, attachFsession) }
@@ -172,9 +172,9 @@ func (p loadedProgram) kprobeAt(addr uint64, e end) (closer, error) {
 
 func (p loadedProgram) kprobeMulti(e end, o link.KprobeMultiOptions) (closer, error) {
 	if e == atReturn {
-		return linked(link.KretprobeMulti(p.Program, o))
+		return lastingLinked(link.KretprobeMulti(p.Program, o))
 	}
-	return linked(link.KprobeMulti(p.Program, o))
+	return lastingLinked(link.KprobeMulti(p.Program, o))
 }
 
 func (p loadedProgram) tracefsEvent(id uint64) (closer, error) {
