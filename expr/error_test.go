@@ -41,6 +41,7 @@ var faulty = []struct {
 	{CodeSyntax, "se/nd(count)"},
 	{CodeSyntax, "s[en]d(count)"},
 	{CodeSyntax, "send[(count)"},
+	{CodeSyntax, "bpf:drop[(count)"},
 	{CodeSyntax, ":"},
 	{CodeSyntax, "sycall:openat"},
 	{CodeSyntax, "tp:sched:"},

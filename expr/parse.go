@@ -332,7 +332,11 @@ func (b *builder) selector(s string, at Span) Selector {
 			b.fault(at, "brackets hold the name of a module, and nothing may follow them", `a glob has only * and ?: write `+strconv.Quote(name+"?"+behind))
 			return sel
 		case !closed || module == "" || name == "":
-			b.fault(at, "malformed module", `write "function[module]"`)
+			if sel.Kind == Program {
+				b.fault(at, "malformed name of a BPF program", `write "bpf:name" or "bpf:subprogram[name]"`)
+			} else {
+				b.fault(at, "malformed module", `write "function[module]"`)
+			}
 			return sel
 		}
 		sel.Name, sel.Module = name, module

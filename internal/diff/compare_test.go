@@ -311,8 +311,8 @@ func TestHalves(t *testing.T) {
 		{"*", 2, "7", "-EIO", ""},
 		{"open", 2, "5", "-EPERM", ""},
 		{"*", 3, "", "", "a.ks has no call of map that succeeded"},
-		{"*", 4, "", "", "a.ks has 3 calls that failed, of 8"},
-		{"nope", 1, "", "", "a.ks has 0 calls that failed, of 0"},
+		{"*", 4, "", "", "a.ks has 8 calls of *, of which 3 failed"},
+		{"nope", 1, "", "", "a.ks has 0 calls of nope, of which 0 failed"},
 	} {
 		good, bad, err := run.Halves(c.entry, c.n)
 		if err != nil || c.fault != "" {

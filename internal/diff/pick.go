@@ -57,7 +57,7 @@ func (r *Run) Only(entry string) *Run {
 func (r *Run) Nth(entry string, n int) (*Run, error) {
 	all := r.pick(entry)
 	if n > len(all) {
-		return nil, fmt.Errorf("%s has %d calls of %s", r.Name, len(all), entry)
+		return nil, fmt.Errorf("%s has %s of %s", r.Name, numberOfCalls(len(all)), entry)
 	}
 	return r.one(all[n-1]), nil
 }
@@ -91,7 +91,14 @@ func (r *Run) Halves(entry string, n int) (good, bad *Run, err error) {
 		good.Name, bad.Name = "good", "bad"
 		return good, bad, nil
 	}
-	return nil, nil, fmt.Errorf("%s has %d calls that failed, of %d", r.Name, failed, len(all))
+	return nil, nil, fmt.Errorf("%s has %s of %s, of which %d failed", r.Name, numberOfCalls(len(all)), entry, failed)
+}
+
+func numberOfCalls(n int) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
 }
 
 // nearest returns the call of the function of call i that succeeded.
