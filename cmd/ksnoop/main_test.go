@@ -193,7 +193,7 @@ func TestNearestCommand(t *testing.T) {
 		{[]string{"record", "vfs_read", "--explain", "--btf", types}, "ksnoop: there is no command \"record\": to record what is traced, write ksnoop trace --record FILE SPEC\n"},
 		{[]string{"version", "--explain", "--btf", types}, "ksnoop: there is no command \"version\": for the version write ksnoop --version\n"},
 		{[]string{"", "--explain", "--btf", types}, "a SPEC begins with a function, as in \"vfs_read(count > 4096)\"\n"},
-		{[]string{"help", "nosuch"}, "schema, sessions, sym, trace, view\n"},
+		{[]string{"help", "nosuch"}, "sessions, sym, trace, view, why\n"},
 		{[]string{"help", "pritn"}, "ksnoop: there is no command or page \"pritn\"; did you mean \"print\"?\n"},
 		{[]string{"help", "langage"}, "did you mean \"language\"?\n"},
 		{[]string{"-version", "--explain", "--btf", types}, "ksnoop: did you mean --version? With one dash, each letter is an option:\n"},

@@ -22,9 +22,8 @@ func newRootCommand(status *int) *cobra.Command {
 	root.Long = strings.TrimSpace(`
 ksnoop shows what kernel functions were called with and what they returned.
 
-A SPEC names a function and what is wanted of its calls. Without parentheses
-that is all arguments and the result; in parentheses stand values to show and
-predicates that must hold:
+A SPEC names a function and what is wanted of its calls: all arguments and the
+result, or, in parentheses, values to show and predicates that must hold:
 
     ksnoop trace ip_send_skb
     ksnoop trace 'ip_send_skb(skb->len == 84, skb)'
@@ -47,7 +46,7 @@ If it fails, its stack is printed with results. SPECs beside -e add values:
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c, flagError(err))} })
 	trace := newTraceCommand(status)
-	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newDiffCommand(status), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
+	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newDiffCommand(status), newWhyCommand(status), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
 	root.AddCommand(newCompletionCommand(), newLineCommand(func() *cobra.Command { return newRootCommand(new(int)) }))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newTopics()...)

@@ -175,7 +175,7 @@ func (r *rawBTF) begins(off uint32, prefix []byte) bool {
 
 // SyscallFields returns the parameters of a system call as tracefs has them; nil if it does not tell.
 func (v *View) SyscallFields(name string) []Field {
-	fields, err := v.format("syscalls", "sys_enter_"+name)
+	fields, err := v.syscallFormat(name)
 	switch {
 	case err != nil:
 		return nil

@@ -47,7 +47,7 @@ func (v *View) Syscalls(pattern, arch string) ([]Syscall, error) {
 	calls := make([]Syscall, 0, len(funcs))
 	for _, f := range funcs {
 		name := strings.TrimPrefix(f.Name, prefix)
-		fields, err := v.format("syscalls", "sys_enter_"+name)
+		fields, err := v.syscallFormat(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			_, err2 := v.readTracefs(eventsDir) // did this one fail, or is there no tracefs?
 			if err2 != nil {
@@ -62,6 +62,13 @@ func (v *View) Syscalls(pattern, arch string) ([]Syscall, error) {
 		calls = append(calls, Syscall{name, f, fields})
 	}
 	return calls, nil
+}
+
+// syscallFormat returns the fields of a system call's tracepoint that are its parameters. Linux 7
+// has the strings that they point to behind them.
+func (v *View) syscallFormat(name string) ([]Field, error) {
+	fields, err := v.format("syscalls", "sys_enter_"+name)
+	return slices.DeleteFunc(fields, func(f Field) bool { return f.Located || f.RelLocated }), err
 }
 
 // SyscallParams returns the parameters of the system call that a function serves. Nil means

@@ -18,7 +18,7 @@ func eventKernel(t testing.TB, tracefs string) *View {
 		"sched/sched_switch":          "field:pid_t next_pid;\toffset:8;\tsize:4;\tsigned:1;",
 		"sched/sched_wakeup":          "field:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;",
 		"task/task_rename":            "field:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;",
-		"syscalls/sys_enter_openat":   "field:int dfd;\toffset:16;\tsize:8;\tsigned:0;",
+		"syscalls/sys_enter_openat":   "field:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n\tfield:__data_loc char[] __filename_val;\toffset:24;\tsize:4;\tsigned:0;",
 		"syscalls/sys_enter_getppid":  "",
 		"syscalls/sys_enter_newuname": "field:struct new_utsname * name;\toffset:16;\tsize:8;\tsigned:0;",
 	} {
@@ -42,7 +42,7 @@ func TestTracepoints(t *testing.T) {
 		for _, test := range []struct{ system, name, want string }{
 			{"sched", "sched_switch", "sched:sched_switch(pid_t next_pid)"},
 			{"sched", "sched_*", "sched:sched_switch(pid_t next_pid) sched:sched_wakeup(pid_t pid)"},
-			{"*", "*_*n*", "syscalls:sys_enter_getppid() syscalls:sys_enter_newuname(struct new_utsname *name) syscalls:sys_enter_openat(int dfd) task:task_rename(pid_t pid)"},
+			{"*", "*_*n*", "syscalls:sys_enter_getppid() syscalls:sys_enter_newuname(struct new_utsname *name) syscalls:sys_enter_openat(int dfd, char __filename_val[]) task:task_rename(pid_t pid)"},
 			{"*", "task_rename", "task:task_rename(pid_t pid)"},
 			{"s?hed", "task_*", ""},
 		} {

@@ -141,6 +141,7 @@ func refusalCases() []workCase {
 }
 
 func refuseCase(f *flag.FlagSet) func(io.Writer) error {
+	fail := f.Bool("fail", false, "then fail, and name the error on standard error, as commands do")
 	return func(w io.Writer) error {
 		page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
@@ -167,6 +168,9 @@ func refuseCase(f *flag.FlagSet) func(io.Writer) error {
 		}
 		r := call(one.number, one.args...)
 		fmt.Fprintf(w, "refuse call=%s result=%v\n", f.Arg(0), r)
-		return r.expect(one.errno)
+		if err := r.expect(one.errno); err != nil || !*fail {
+			return err
+		}
+		return fmt.Errorf("%s: %w", one.name, one.errno)
 	}
 }

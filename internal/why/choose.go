@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// A Wish says which failing calls are meant. The zero value leaves that to Choose.
+type Wish struct {
+	Syscall string // the name of the system call; "": any
+	Errno   uint64 // 0: any
+	Nth     int    // which of those, counted from 1; 0: the one that matters
+}
+
+// empty reports whether nothing is wished for.
+func (w Wish) empty() bool { return w == Wish{} }
+
+// fits reports whether a call is one of those that are meant.
+func (w Wish) fits(f *Failure) bool {
+	return (w.Syscall == "" || w.Syscall == f.Name()) && (w.Errno == 0 || w.Errno == f.Errno)
+}
+
+// Why no call is chosen.
+var (
+	ErrNone      = errors.New("no system call of the command has failed")
+	errNoSuch    = errors.New("no system call as asked for has failed")
+	ErrSucceeded = errors.New("the command succeeded")
+)
+
+// Choose returns the index of the failing call that matters, and the reason why it is that. calls
+// and messages are in the order of time. status is the exit status of the command.
+//
+// It is the one that the last text on standard error names that names any: by the message of its
+// error. Without such a text, it is the last one of a command that fails, other than those that
+// programs expect to fail.
+func Choose(calls []Failure, messages []Message, status int, w Wish) (index int, reason string, err error) {
+	var fit []int
+	for i := range calls {
+		if w.fits(&calls[i]) {
+			fit = append(fit, i)
+		}
+	}
+	switch {
+	case len(calls) == 0:
+		return 0, "", ErrNone
+	case len(fit) == 0:
+		return 0, "", errNoSuch
+	case w.Nth > len(fit):
+		return 0, "", fmt.Errorf("%w %d times: there are %d", errNoSuch, w.Nth, len(fit))
+	case w.Nth > 0:
+		return fit[w.Nth-1], "--nth asks for it", nil
+	}
+	for _, m := range slices.Backward(messages) {
+		if i := named(calls, fit, &m); i >= 0 {
+			return i, fmt.Sprintf("%s wrote %s", commOf(calls, m.PID), quoted(m.Text)), nil
+		}
+	}
+	if status == 0 && w.empty() {
+		return 0, "", ErrSucceeded
+	}
+	for _, i := range slices.Backward(fit) {
+		if !expected(&calls[i]) {
+			return i, "it is the last one that programs do not expect to fail", nil
+		}
+	}
+	return fit[len(fit)-1], "it is the last one, and all are of kinds that programs expect to fail", nil
+}
+
+// named returns which call a message is about, or -1: the last one before it with an error that
+// the text names. If the text has a string that was passed to one of these, too, as the name of a
+// file, it is that. One of the same process is preferred, and one that is not expected to fail.
+func named(calls []Failure, fit []int, m *Message) int {
+	best, most := -1, -1
+	for _, i := range fit {
+		f := &calls[i]
+		if f.Time > m.Time || !names(m.Text, f) {
+			continue
+		}
+		rank := 0
+		for j, text := range f.Texts {
+			if f.isText(j) && len(*text) > 1 && strings.Contains(m.Text, *text) {
+				rank |= 2
+			}
+		}
+		if f.PID == m.PID {
+			rank |= 4
+		}
+		if !expected(f) {
+			rank |= 1
+		}
+		if rank >= most {
+			best, most = i, rank
+		}
+	}
+	return best
+}
+
+// names reports whether a text names the error of a call: by its message, whoever spells it, or
+// by its name.
+func names(text string, f *Failure) bool {
+	lower := strings.ToLower(text)
+	for _, message := range append([]string{f.Message()}, otherMessages[f.errorName()]...) {
+		if message != "" && strings.Contains(lower, message) {
+			return true
+		}
+	}
+	return hasWord(text, f.errorName())
+}
+
+// otherMessages are those of other C libraries than glibc, and of other programs.
+var otherMessages = map[string][]string{
+	"EADDRNOTAVAIL": {"address not available"},
+	"EADDRINUSE":    {"address in use"},
+	"ENOMEM":        {"out of memory"},
+	"EAFNOSUPPORT":  {"address family not supported"},
+	"ENODEV":        {"no such device"},
+	"EOPNOTSUPP":    {"not supported"},
+	"ENOTTY":        {"not a tty"},
+	"ELOOP":         {"symbolic link loop"},
+	"EXDEV":         {"cross-device link"},
+	"ETXTBSY":       {"text file busy"},
+}
+
+// hasWord reports whether a text has a word that no letter or digit stands beside.
+func hasWord(text, word string) bool {
+	for rest := text; ; {
+		i := strings.Index(rest, word)
+		if i < 0 {
+			return false
+		}
+		end := i + len(word)
+		if (i == 0 || !inWord(rest[i-1])) && (end == len(rest) || !inWord(rest[end])) {
+			return true
+		}
+		rest = rest[end:]
+	}
+}
+
+func inWord(c byte) bool {
+	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_'
+}
+
+// commOf returns the name of the process that has written a message.
+func commOf(calls []Failure, pid uint32) string {
+	for i := range calls {
+		if calls[i].PID == pid {
+			return terminal.Name(calls[i].Comm)
+		}
+	}
+	return "the command"
+}
+
+// quoted is the first line of a text.
+func quoted(text string) string {
+	line, _, more := strings.Cut(strings.TrimRight(text, "\n"), "\n")
+	const long = 100
+	return string(terminal.AppendQuoted(nil, []byte(line[:min(len(line), long)]), more || len(line) > long))
+}
+
+// expected reports whether programs make a call that fails so to find something out.
+func expected(f *Failure) bool {
+	name := f.Name()
+	is := func(names ...string) bool { return slices.Contains(names, name) }
+	xattr := strings.HasSuffix(name, "xattr")
+	switch f.errorName() {
+	case "EAGAIN", "EINTR", "ECHILD", "ENOSYS", "EINPROGRESS", "ERESTARTSYS", "ERESTARTNOINTR", "ERESTARTNOHAND", "ERESTART_RESTARTBLOCK":
+		return true
+	case "ENOENT":
+		return is("open", "openat", "openat2", "access", "faccessat", "faccessat2", "stat", "lstat", "newfstatat", "newstat", "newlstat", "statx",
+			"readlink", "readlinkat", "execve", "execveat", "unlink", "unlinkat", "statfs", "inotify_add_watch") || xattr
+	case "ENOTTY":
+		return is("ioctl")
+	case "EINVAL":
+		return is("readlink", "readlinkat", "arch_prctl", "rseq") || is("prctl") && f.Args[0] == unix.PR_SET_VMA // Go names its memory
+	case "ENODATA", "EOPNOTSUPP":
+		return xattr
+	case "ESPIPE", "ENXIO":
+		return is("lseek")
+	case "ETIMEDOUT":
+		return is("futex")
+	case "EEXIST":
+		return is("mkdir", "mkdirat")
+	case "ENOTDIR":
+		return is("execve", "newfstatat", "statx")
+	}
+	return false
+}

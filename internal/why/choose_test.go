@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// call is a failing call of process 1, with the text of its first argument.
+func call(name string, e unix.Errno, text string) Failure {
+	f := Failure{PID: 1, Comm: "tool", Function: "__x64_sys_" + name, Errno: uint64(e)}
+	if text != "" {
+		f.Params = []kernel.Field{{Name: "filename", Decl: "const char *", Size: 8}}
+		f.Texts[0] = &text
+	}
+	return f
+}
+
+func TestChoose(t *testing.T) {
+	open := func(file string) Failure { return call("openat", unix.ENOENT, file) }
+	other := func(f Failure) Failure {
+		f.PID = 2
+		return f
+	}
+	for name, tt := range map[string]struct {
+		calls    []Failure
+		messages []string // behind the calls of which they name the index: "2: text"
+		status   int
+		wish     Wish
+		want     int
+		err      error
+	}{
+		"named by its message":                  {calls: []Failure{call("bind", unix.EADDRNOTAVAIL, ""), call("mount", unix.EINVAL, ""), call("close", unix.EBADF, "")}, messages: []string{"mount: Invalid argument\n"}, status: 1, want: 1},
+		"named by its name":                     {calls: []Failure{call("bind", unix.EADDRNOTAVAIL, ""), call("mount", unix.EINVAL, ""), call("close", unix.EBADF, "")}, messages: []string{"listen EADDRNOTAVAIL: 1.2.3.4"}, status: 1, want: 0},
+		"a part of a word is no name":           {calls: []Failure{call("bind", unix.EPERM, ""), call("mount", unix.EINVAL, "")}, messages: []string{"xEPERM EPERMX _EPERM"}, status: 1, want: 1},
+		"musl's message":                        {calls: []Failure{call("bind", unix.EADDRNOTAVAIL, ""), call("mount", unix.EINVAL, "")}, messages: []string{"bind: Address not available"}, status: 1, want: 0},
+		"the file that is named":                {calls: []Failure{open("/a/conf"), open("/b/conf"), open("/c/conf")}, messages: []string{"cannot open /b/conf: No such file or directory"}, status: 1, want: 1},
+		"the last of those with the error":      {calls: []Failure{open("/a"), open("/b")}, messages: []string{"No such file or directory"}, status: 1, want: 1},
+		"the last text that names an error":     {calls: []Failure{call("mount", unix.EINVAL, ""), call("bind", unix.EPERM, "")}, messages: []string{"Operation not permitted", "Invalid argument", "giving up"}, status: 1, want: 0},
+		"of the process that writes":            {calls: []Failure{call("mount", unix.EINVAL, ""), other(call("bind", unix.EINVAL, ""))}, messages: []string{"Invalid argument"}, status: 1, want: 0},
+		"of another process, if none":           {calls: []Failure{other(call("bind", unix.EINVAL, "")), call("mount", unix.EPERM, "")}, messages: []string{"Invalid argument"}, status: 1, want: 0},
+		"a warning of a command that succeeds":  {calls: []Failure{call("bind", unix.EPERM, "")}, messages: []string{"Operation not permitted"}, want: 0},
+		"without a text, the last unexpected":   {calls: []Failure{open("/a"), call("mount", unix.EINVAL, ""), open("/b"), call("futex", unix.EAGAIN, "")}, status: 1, want: 1},
+		"if all are expected, the last":         {calls: []Failure{open("/a"), open("/b")}, status: 1, want: 1},
+		"Go's name for memory is expected":      {calls: []Failure{call("mount", unix.EINVAL, ""), {Function: "__x64_sys_prctl", Errno: uint64(unix.EINVAL), Args: [words]uint64{unix.PR_SET_VMA}}}, status: 1, want: 0},
+		"not expected of another system call":   {calls: []Failure{open("/a"), call("connect", unix.ENOENT, "")}, status: 1, want: 1},
+		"of the system call asked for":          {calls: []Failure{call("bind", unix.EPERM, ""), call("mount", unix.EINVAL, "")}, messages: []string{"Invalid argument"}, wish: Wish{Syscall: "bind"}, want: 0},
+		"with the error asked for":              {calls: []Failure{call("bind", unix.EPERM, ""), call("mount", unix.EINVAL, "")}, wish: Wish{Errno: uint64(unix.EPERM)}, want: 0},
+		"the one asked for":                     {calls: []Failure{call("bind", unix.EPERM, ""), open("/a"), call("bind", unix.EINVAL, ""), call("bind", unix.EBADF, "")}, wish: Wish{Syscall: "bind", Nth: 2}, want: 2},
+		"more are asked for than there are":     {calls: []Failure{call("bind", unix.EPERM, "")}, wish: Wish{Nth: 2}, err: errNoSuch},
+		"another one is asked for":              {calls: []Failure{call("bind", unix.EPERM, "")}, wish: Wish{Syscall: "mount"}, err: errNoSuch},
+		"nothing has failed":                    {status: 1, err: ErrNone},
+		"it succeeds":                           {calls: []Failure{call("bind", unix.EPERM, "")}, err: ErrSucceeded},
+		"a text before the call is not of that": {calls: []Failure{call("bind", unix.EPERM, ""), call("mount", unix.EINVAL, "")}, messages: []string{"before: Operation not permitted"}, status: 1, want: 1},
+	} {
+		var messages []Message
+		for i := range tt.calls {
+			tt.calls[i].Time = uint64(i + 1)
+		}
+		for i, text := range tt.messages {
+			m := Message{Time: uint64(len(tt.calls) + i + 1), PID: 1, Text: text}
+			if strings.HasPrefix(text, "before") {
+				m.Time = 0
+			}
+			messages = append(messages, m)
+		}
+		got, reason, err := Choose(tt.calls, messages, tt.status, tt.wish)
+		if !errors.Is(err, tt.err) || err == nil && (got != tt.want || reason == "") {
+			t.Errorf("%s: call %d since %s, %v; want %d, %v", name, got, reason, err, tt.want, tt.err)
+		}
+	}
+}
+
+func TestString(t *testing.T) {
+	text, long := "/tmp/\x1b[31m", strings.Repeat("a", 100)
+	for _, tt := range []struct {
+		f    Failure
+		want string
+	}{
+		{Failure{Number: 999, Errno: 22, Args: [words]uint64{1, 2, 3, 4, 0x5000, ^uint64(0)}}, "syscall 999(1, 2, 3, 4, 0x5000, 0xffffffffffffffff) = -EINVAL"},
+		{Failure{Function: "__arm64_sys_openat", Errno: 2, Args: [words]uint64{0xffffff9c, 0x7f0000001000, 0x241, 0o644}, Texts: [words]*string{nil, &text},
+			Params: []kernel.Field{{Name: "dfd", Decl: "int", Size: 8}, {Name: "filename", Decl: "const char *", Size: 8}, {Name: "flags", Decl: "int", Size: 8}, {Name: "mode", Decl: "umode_t", Size: 8}}},
+			`openat(AT_FDCWD, "/tmp/\x1b[31m", 577, 0644) = -ENOENT`},
+		{Failure{Function: "__x64_sys_mount", Errno: 512, Args: [words]uint64{1: 0x1000, 3: 0x8000}, Texts: [words]*string{&long, nil, nil, nil, &text},
+			Params: []kernel.Field{{Name: "dev_name", Decl: "char *"}, {Name: "dir_name", Decl: "char *"}, {Name: "type", Decl: "char *"}, {Name: "flags", Decl: "unsigned long"}, {Name: "data", Decl: "void *"}}},
+			`mount("` + long[:longText] + `"..., 0x1000, NULL, 0x8000, "/tmp/\x1b[31m") = -ERESTARTSYS`},
+		{Failure{Function: "__x64_sys_kill", Errno: 3, Args: [words]uint64{0xfffffff6, 9}, Texts: [words]*string{&text, &text},
+			Params: []kernel.Field{{Name: "pid", Decl: "pid_t", Size: 8}, {Name: "sig", Decl: "int", Size: 8}}}, "kill(-10, 9) = -ESRCH"},
+		{Failure{Function: "__x64_sys_getppid", Errno: 4000, Params: []kernel.Field{}}, "getppid() = -4000"},
+	} {
+		if got := tt.f.String(); got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// words is how many arguments a system call has at most.
+const words = 6
+
+// A Failure is a system call that has failed.
+type Failure struct {
+	Time     uint64 // CLOCK_MONOTONIC ns, of its end
+	PID, TID uint32 // in the initial PID namespace
+	Comm     string // the thread's name
+	Number   uint64
+	// Function serves the system call: "__x64_sys_openat"; "" if that is not known.
+	Function string
+	Params   []kernel.Field // nil if they are not known
+	Args     [words]uint64
+	// Texts are what the arguments point to, if that is a string.
+	Texts [words]*string
+	Errno uint64
+}
+
+// Name returns the name of the system call: "openat".
+func (f *Failure) Name() string {
+	if _, name, ok := strings.Cut(f.Function, "_sys_"); ok {
+		return name
+	}
+	return "syscall " + strconv.FormatUint(f.Number, 10)
+}
+
+// errorName returns the name of the error: "EINVAL".
+func (f *Failure) errorName() string {
+	if name := errno.Name(f.Errno); name != "" {
+		return name
+	}
+	return strconv.FormatUint(f.Errno, 10)
+}
+
+// Message returns what programs call the error: "invalid argument". It is "" for errors that
+// the kernel keeps to itself.
+func (f *Failure) Message() string {
+	text := syscall.Errno(f.Errno).Error()
+	if strings.HasPrefix(text, "errno ") {
+		return ""
+	}
+	return text
+}
+
+// String returns the call as it could stand in C: mkdir("/proc/a", 0777) = -ENOENT.
+func (f *Failure) String() string { return string(f.Append(nil)) }
+
+// Append appends what String returns.
+func (f *Failure) Append(dst []byte) []byte {
+	dst = append(append(dst, f.Name()...), '(')
+	n := words
+	if f.Params != nil {
+		n = min(len(f.Params), words)
+	}
+	for i := range n {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = f.appendArg(dst, i)
+	}
+	return append(append(dst, ") = -"...), f.errorName()...)
+}
+
+// longText is how much of a string is shown.
+const longText = 64
+
+// appendArg appends an argument by the C type that the kernel declares.
+func (f *Failure) appendArg(dst []byte, i int) []byte {
+	v := f.Args[i]
+	if i >= len(f.Params) {
+		return appendWord(dst, v)
+	}
+	decl, name := f.Params[i].Decl, f.Params[i].Name
+	switch {
+	case f.isText(i):
+		text := *f.Texts[i]
+		return terminal.AppendQuoted(dst, []byte(text[:min(len(text), longText)]), len(text) > longText)
+	case strings.HasSuffix(decl, "*"):
+		if v == 0 {
+			return append(dst, "NULL"...)
+		}
+		return strconv.AppendUint(append(dst, "0x"...), v, 16)
+	case decl == "umode_t" && v != 0:
+		return strconv.AppendUint(append(dst, '0'), v&0o7777, 8)
+	case (name == "dfd" || strings.HasSuffix(name, "dirfd") || name == "olddfd" || name == "newdfd") && int32(v) == atCwd:
+		return append(dst, "AT_FDCWD"...)
+	case f.Params[i].Size == 4, decl == "int", decl == "pid_t", decl == "long":
+		if decl != "long" {
+			v = uint64(int32(v))
+		}
+		if n := int64(v); n < 0 && n > -1<<20 {
+			return strconv.AppendInt(dst, n, 10)
+		}
+		if decl != "long" {
+			v &= 1<<32 - 1
+		}
+	case decl == "unsigned int", decl == "unsigned":
+		v &= 1<<32 - 1
+	}
+	return appendWord(dst, v)
+}
+
+// atCwd is AT_FDCWD.
+const atCwd = -100
+
+// dataTexts are pointers to void that some system calls take for strings.
+var dataTexts = []string{"mount/data"}
+
+// isText reports whether an argument is a string.
+func (f *Failure) isText(i int) bool {
+	if f.Texts[i] == nil || i >= len(f.Params) {
+		return false
+	}
+	switch strings.TrimPrefix(f.Params[i].Decl, "const ") {
+	case "char *":
+		return true
+	case "void *":
+		return slices.Contains(dataTexts, f.Name()+"/"+f.Params[i].Name)
+	}
+	return false
+}
+
+// appendWord appends small numbers as such and all others, which are flags or addresses, in
+// hexadecimal.
+func appendWord(dst []byte, v uint64) []byte {
+	if v < 1<<12 {
+		return strconv.AppendUint(dst, v, 10)
+	}
+	return strconv.AppendUint(append(dst, "0x"...), v, 16)
+}
+
+// A Message is what a process has written to standard error.
+type Message struct {
+	Time uint64
+	PID  uint32
+	Text string
+}

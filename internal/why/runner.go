@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/launch"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/trace"
+)
+
+// A Runner runs a command and traces it.
+type Runner struct {
+	Kernel  *kernel.View
+	Command []string
+	User    *launch.User // whom it runs as; nil: as ksnoop
+	Log     *slog.Logger
+	Lost    event.Losses // of all runs
+}
+
+// errInterrupted says that the context has ended before the command.
+var errInterrupted = errors.New("interrupted before it was known why the command fails")
+
+const (
+	ringSize = 4 << 20
+	share    = 0.25 // of a CPU
+	latency  = 20 * time.Millisecond
+)
+
+// recordSeq are raw records.
+type recordSeq = iter.Seq2[[]byte, error]
+
+// run attaches a request, runs the command, and passes on the plan and each record of it and of
+// its children. It returns the exit status of the command.
+func (r *Runner) run(ctx context.Context, request trace.Request, s trace.Settings, take func(p *plan.Plan, records recordSeq) error) (status int, err error) {
+	resolved, err := trace.Resolve(r.Kernel, request)
+	if err != nil {
+		return 0, err
+	}
+	if resolved, err = resolved.Choose(r.Kernel, request); err != nil {
+		return 0, err
+	}
+	s.Filter.Family, s.Fallback, s.RingSize, s.Latency, s.Log, s.Hurry, s.Leave = true, true, ringSize, latency, r.Log, ctx.Done(), r.leave
+	command, err := launch.Start(r.User, r.Command)
+	if err != nil {
+		return 0, err
+	}
+	let := false
+	defer func() {
+		if !let {
+			err = errors.Join(err, command.Kill())
+		}
+	}()
+	run, err := trace.Attach(ctx, r.Kernel, resolved.Plan, s)
+	if errors.Is(err, attach.ErrInterrupted) || ctx.Err() != nil && err == nil {
+		return 0, cmp.Or(closed(run), error(errInterrupted))
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	if err := run.Start(func(add func(int) error) error { return add(command.PID()) }); err != nil {
+		return 0, err
+	}
+	let = true
+	command.Continue()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- <-command.Done()
+		stop()
+	}()
+	limits := trace.Limits{Budget: attach.Budget{Share: share, Say: r.sayPaused}}
+	if err := take(run.Plan, run.Records(reading, limits)); err != nil {
+		return 0, errors.Join(err, terminate(command))
+	}
+	if ctx.Err() != nil {
+		return 0, errors.Join(errInterrupted, terminate(command))
+	}
+	lost, err := run.End()
+	if err != nil {
+		return 0, err
+	}
+	for cause, n := range lost.Lost {
+		r.Lost.Lost[cause] += n
+	}
+	if err := run.TooMuch(); err != nil {
+		return 0, errors.Join(err, terminate(command))
+	}
+	return launch.Status(<-ended)
+}
+
+// closed closes a run that is not wanted any more.
+func closed(run *trace.Run) error {
+	if run == nil {
+		return nil
+	}
+	return run.Close()
+}
+
+// terminate ends the command, which nobody waits for any more.
+func terminate(c *launch.Command) error {
+	if err := syscall.Kill(c.PID(), syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("ending the command: %w", err)
+	}
+	return nil
+}
+
+// leave has another process hold what the kernel takes long to remove.
+func (r *Runner) leave(links []*os.File) error {
+	_, err := launch.Hold(links)
+	return err
+}
+
+func (r *Runner) sayPaused(takes, part float64) {
+	if part < 1 {
+		r.Log.Warn(fmt.Sprintf("tracing takes %.0f%% of a CPU: calls are looked at for %.0f%% of the time only, and the failing one may be missing", takes*100, part*100))
+	}
+}
+
+// Missing yields what is missing in what the runs saw, by cause. Arguments that point nowhere are
+// no loss.
+func (r *Runner) Missing(yield func(what string, n uint64) bool) {
+	for cause, n := range r.Lost.Lost {
+		if n > 0 && bpf.Counter(cause) != bpf.Unreadable && !yield(output.LossText(bpf.Counter(cause)), n) {
+			return
+		}
+	}
+}

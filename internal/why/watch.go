@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/trace"
+)
+
+// An abi is where the kernel has the registers of a system call.
+type abi struct {
+	number        string // in the registers
+	args          [words]string
+	first         string // the first argument when the call begins
+	write, writev int    // numbers of system calls
+}
+
+var abis = map[string]abi{
+	"amd64": {"regs->orig_ax", [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, "regs->di", 1, 20},
+	"arm64": {"regs->syscallno", [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, "regs->regs[0]", 64, 66},
+}
+
+// maxNumber is more than the number of any system call.
+const maxNumber = 1024
+
+// specs are the SPECs of the first run: each failing system call, and what is written to
+// standard error. served is the value that tells which function serves a call; "" if the kernel
+// does not tell where its table is.
+func (a *abi) specs(table uint64) (specs []string, served string) {
+	exit := []string{"ret < 0", "ret >= -4095", a.number + " < " + fmt.Sprint(maxNumber)}
+	if table != 0 {
+		served = fmt.Sprintf("*(unsigned long *)(%#x + %s * 8)", table, a.number)
+		exit = append(exit, served)
+	}
+	for _, arg := range a.args {
+		exit = append(exit, arg, "ustr((char *)"+arg+")")
+	}
+	second, third := a.args[1], a.args[2]
+	return []string{
+		"rawtp:sys_exit(" + strings.Join(exit, ", ") + ")",
+		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, %s, ustr((char *)%s))", a.write, a.first, third, second),
+		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, ustr(user((struct iovec *)%s)->iov_base))", a.writev, a.first, second),
+	}, served
+}
+
+// A Seen is what the first run has seen, in the order of time.
+type Seen struct {
+	Calls    []Failure
+	Messages []Message
+	Status   int // the exit status of the command
+}
+
+// Watch runs the command and returns which of its system calls fail.
+func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
+	a, ok := abis[r.Kernel.Arch()]
+	if !ok {
+		return nil, fmt.Errorf("no system calls are known of %s", r.Kernel.Arch())
+	}
+	table, _ := r.Kernel.SymbolNamed("sys_call_table", "")
+	texts, served := a.specs(table.Addr)
+	specs, err := trace.ParseSpecs(texts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Seen{}
+	w := watcher{runner: r, abi: &a, served: served, fields: output.NewFields(output.Names{}), seen: s}
+	s.Status, err = r.run(ctx, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
+	slices.SortStableFunc(s.Calls, func(x, y Failure) int { return cmp.Compare(x.Time, y.Time) })
+	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
+	return s, err
+}
+
+// A watcher reads the records of the first run.
+type watcher struct {
+	runner *Runner
+	abi    *abi
+	served string
+	fields *output.Fields
+	seen   *Seen
+}
+
+func (w *watcher) take(p *plan.Plan, records recordSeq) error {
+	for e, err := range event.All(p, records) {
+		if err != nil {
+			return err
+		}
+		if e.Probe == nil {
+			continue // a loss, which is counted
+		}
+		if err := w.add(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds what an event tells.
+func (w *watcher) add(e *event.Event) error {
+	fields, err := w.fields.Of(e)
+	if err != nil {
+		return err
+	}
+	v := values{e, fields}
+	if e.Probe.Func.Name == "sys_enter" {
+		w.addMessage(e, v)
+		return nil
+	}
+	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret")}
+	if w.served != "" {
+		if s, ok := w.runner.Kernel.Symbol(v.number(w.served)); ok && s.Offset == 0 {
+			f.Function = s.Name
+			f.Params = w.runner.Kernel.SyscallParams(s.Name, w.runner.Kernel.Arch())
+		}
+	}
+	for i, arg := range w.abi.args {
+		f.Args[i] = v.number(arg)
+		f.Texts[i] = v.text("ustr((char *)" + arg + ")")
+	}
+	w.seen.Calls = append(w.seen.Calls, f)
+	return nil
+}
+
+// addMessage adds what is written to standard error. A part of one line may come by itself.
+func (w *watcher) addMessage(e *event.Event, v values) {
+	m := Message{Time: e.Time, PID: e.PID}
+	for _, f := range v.fields {
+		if text, _ := f.Target(e); text != nil {
+			m.Text = string(text)
+		}
+	}
+	if n := v.number(w.abi.args[2]); n < uint64(len(m.Text)) && v.number("id") == uint64(w.abi.write) {
+		m.Text = m.Text[:n]
+	}
+	if all := w.seen.Messages; len(all) > 0 {
+		if last := &all[len(all)-1]; last.PID == m.PID && !strings.HasSuffix(last.Text, "\n") {
+			last.Text += m.Text
+			last.Time = m.Time
+			return
+		}
+	}
+	w.seen.Messages = append(w.seen.Messages, m)
+}
+
+// values are those of an event, by what the SPEC calls them.
+type values struct {
+	event  *event.Event
+	fields []output.Field
+}
+
+// number returns a number; 0 if it could not be read.
+func (v values) number(label string) uint64 {
+	for _, f := range v.fields {
+		if scalar, _ := f.Slots(); scalar != nil && f.Label() == label {
+			if n, ok := v.event.Value(scalar); ok {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// text returns a string; nil if it could not be read.
+func (v values) text(label string) *string {
+	for _, f := range v.fields {
+		if f.Label() == label {
+			if raw, _ := f.Target(v.event); raw != nil {
+				text := string(raw)
+				return &text
+			}
+		}
+	}
+	return nil
+}
+
+// comm returns the name of the thread of an event.
+func comm(e *event.Event) string {
+	text, _, _ := strings.Cut(string(e.Comm[:]), "\x00")
+	return text
+}
