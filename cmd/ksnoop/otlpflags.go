@@ -19,6 +19,9 @@ type otlpFlags struct {
 	url   string // "": nowhere
 	as    string
 	queue string
+	// parent is the item of a SPEC that says which span of its program a session belongs to.
+	parent  string
+	parents *otlp.Parents
 	// wait has a recording wait for the collector. A kernel does not wait.
 	wait bool
 	// stopped is closed when nobody wants to wait any more. It may be nil.
@@ -37,6 +40,7 @@ const (
 func (f *otlpFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "otlp", "", "print nothing, and export by OTLP to a collector's `URL`, as http://localhost:4318, or with env to what OTEL_EXPORTER_OTLP_ENDPOINT says")
 	flags.StringVar(&f.as, "otlp-as", asLogs, "with --otlp: calls without sessions are `KIND`: logs or spans")
+	flags.StringVar(&f.parent, "parent", "", "with --otlp: a session is a child of the span of its program that `EXPR` gives at its entry: a traceparent as text, or 24 bytes, as in ustr(p)")
 	flags.StringVar(&f.queue, "otlp-queue", "64M", "with --otlp: keep up to this `SIZE` of what waits for the collector")
 }
 
@@ -50,8 +54,8 @@ func otlpFormat() *format {
 // check reads the environment, and has the format be that of exports.
 func (f *otlpFlags) check(flags *pflag.FlagSet, to *formatFlag) (err error) {
 	if !f.wanted() {
-		if flags.Changed("otlp-as") || flags.Changed("otlp-queue") {
-			return usagef("--otlp-as and --otlp-queue go with --otlp URL")
+		if flags.Changed("otlp-as") || flags.Changed("otlp-queue") || flags.Changed("parent") {
+			return usagef("--otlp-as, --otlp-queue and --parent go with --otlp URL")
 		}
 		return nil
 	}
@@ -69,12 +73,22 @@ func (f *otlpFlags) check(flags *pflag.FlagSet, to *formatFlag) (err error) {
 	if f.config, err = export.Configure(f.url, os.Getenv); err != nil {
 		return usagef("--otlp: %w", err)
 	}
-	to.format = otlpFormat()
-	to.options.otlp = otlp.Options{Spans: f.as == asSpans, Attributes: f.config.Attributes}
-	if !f.wait {
-		to.options.otlp.Now = monotonic
+	if err := f.checkParent(); err != nil {
+		return err
 	}
+	f.parents = &otlp.Parents{}
+	to.format = otlpFormat()
+	to.options.otlp = *f.said()
 	return nil
+}
+
+// said is what the options say of events.
+func (f *otlpFlags) said() *otlp.Options {
+	o := &otlp.Options{Spans: f.as == asSpans, Attributes: f.config.Attributes, Parent: f.parent, Parents: f.parents}
+	if !f.wait {
+		o.Now = monotonic
+	}
+	return o
 }
 
 // open begins the export.
@@ -91,7 +105,11 @@ func (f *otlpFlags) open() *exporting {
 			e.Interrupt()
 		}()
 	}
-	return &exporting{Exporter: e, where: f.config.Where(), notes: notes}
+	x := &exporting{Exporter: e, where: f.config.Where(), notes: notes}
+	if f.parent != "" {
+		x.parents = f.parents
+	}
+	return x
 }
 
 // An exporting is an export until it is closed.
@@ -99,6 +117,8 @@ type exporting struct {
 	*export.Exporter
 	where string
 	notes io.Writer
+	// parents are counted; nil: nobody asked for them.
+	parents *otlp.Parents
 }
 
 // An exportError says that something did not arrive.
@@ -116,6 +136,9 @@ func (e *exporting) end(begun bool) error {
 	slow.Stop()
 	if begun {
 		fmt.Fprintf(e.notes, "ksnoop: --otlp %s: %s\n", e.where, counts)
+		if e.parents != nil {
+			fmt.Fprintf(e.notes, "ksnoop: --parent: %s\n", e.parents)
+		}
 	}
 	if n := counts.Missing(); n > 0 {
 		return exportError{n}

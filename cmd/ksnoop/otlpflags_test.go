@@ -59,7 +59,12 @@ func TestOTLPUsage(t *testing.T) {
 		"--otlp http://h --compact":         "--compact does not go with --otlp: it is about how text looks",
 		"--otlp http://h --otlp-as metrics": "--otlp-as metrics: there are logs and spans",
 		"--otlp http://h --otlp-queue 1":    "--otlp-queue 1: a size from 1M to 16G",
-		"--otlp-as spans":                   "--otlp-as and --otlp-queue go with --otlp URL",
+		"--otlp-as spans":                   "--otlp-as, --otlp-queue and --parent go with --otlp URL",
+		"--parent count":                    "--otlp-as, --otlp-queue and --parent go with --otlp URL",
+		"--otlp http://h --parent count":    "--parent: count is a number: a trace context is a text, as ustr(p), or 24 bytes",
+		"--otlp http://h --parent ustr(a)":  "--parent: ustr(a) is not among the values that were captured",
+		"--otlp http://h --parent a,b":      "--parent a,b: it takes one value, as ustr(p)",
+		"--otlp http://h --parent a)":       `unexpected ")"`,
 		"--otlp env":                        "OTEL_EXPORTER_OTLP_ENDPOINT is not set",
 	} {
 		if _, stderr, status := ran(append([]string{"replay", "../../testdata/calls.ks"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "secret") {

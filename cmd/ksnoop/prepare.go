@@ -86,7 +86,7 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 		return err
 	}
 	t.request, t.plan = request, request.Plan
-	if err := errors.Join(f.redact.check(t.plan), f.summing.check(t.plan, f.record.file != ""), f.output.format.takes(t.plan)); err != nil {
+	if err := errors.Join(f.redact.check(t.plan), f.summing.check(t.plan, f.record.file != ""), f.output.format.takes(t.plan), f.output.otlp.takesParent(t.plan)); err != nil {
 		return err
 	}
 	sayAwaiting(t.log, t.plan)

@@ -212,7 +212,7 @@ func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer)
 
 // show prints what is asked for of a run.
 func (f *replayFlags) show(name string, s *shown, stdout, stderr io.Writer) error {
-	if err := errors.Join(checkSummed(s.plan(), f.all), f.output.format.takes(s.plan())); err != nil {
+	if err := errors.Join(checkSummed(s.plan(), f.all), f.output.format.takes(s.plan()), f.output.otlp.takesParent(s.plan())); err != nil {
 		return err
 	}
 	out, err := f.output.open(stdout)

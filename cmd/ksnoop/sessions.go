@@ -46,6 +46,9 @@ func (r *request) selects() []*expr.Spec {
 func (f *traceFlags) resolve(view *kernel.View, args []string, o plan.Options) (*request, error) {
 	r := &request{Request: trace.Request{Options: o, Method: f.wantedMethod(), Branches: f.tail.branches.text != ""}}
 	var faults, err error
+	if args, err = f.parented(args); err != nil {
+		return nil, err
+	}
 	if f.session.wanted() {
 		err = errors.Join(f.sessions(r, args), f.resolveTriggers(view, r))
 	} else {

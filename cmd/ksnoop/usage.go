@@ -26,7 +26,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Which calls", "pid comm count for rate tid uid cgroup container pod follow not-pid not-comm deny no-irq inlined user"},
 		{"What to show", "stack caller ustack lbr lbr-max unfiltered compact join summary every keys symbolize color redact types-only"},
 		{"Sessions", "entry allow preset trace capture-args only-errors except-errors longer success interim inject live hung args args-width no-stack full-stacks sessions"},
-		{"Output", "format output otlp otlp-as otlp-queue record print force full rotate keep flight trigger expect stats json-strings weight latency"},
+		{"Output", "format output otlp otlp-as otlp-queue parent record print force full rotate keep flight trigger expect stats json-strings weight latency"},
 		{"Attaching", "attach yes kprobes kprobe-multi fentries max-cpu ringbuf in-flight btf base vmlinux"},
 		{"Debugging", "dry-run explain verbose debug"},
 	},
@@ -34,7 +34,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Which calls", "pid comm count since until grep tid uid cgroup container pod not-pid not-comm"},
 		{"What to show", "info summary compact join lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
-		{"Output", "follow format output otlp otlp-as otlp-queue force expect stats json-strings weight"},
+		{"Output", "follow format output otlp otlp-as otlp-queue parent force expect stats json-strings weight"},
 	},
 	"view": {
 		{"Which calls", "pid comm since until grep tid uid cgroup container pod not-pid not-comm"},

@@ -25,6 +25,8 @@ type attributes struct {
 	field protowire.Number // that it has attributes in
 	name  []byte
 	value []byte
+	// hidden is the name of a captured value that is no attribute.
+	hidden string
 }
 
 var _ typed.Sink = (*attributes)(nil)
@@ -77,6 +79,9 @@ func (a *attributes) uint(name string, v uint64) { a.number("", name, v) }
 
 // Number implements typed.Sink.
 func (a *attributes) Number(name string, k typed.Kind, v uint64) {
+	if a.hides(name) {
+		return
+	}
 	switch k {
 	case typed.Bool:
 		a.integer(valuePrefix, name, anyBool, v)
@@ -91,4 +96,11 @@ func (a *attributes) Number(name string, k typed.Kind, v uint64) {
 }
 
 // Text implements typed.Sink.
-func (a *attributes) Text(name string, text []byte) { a.textual(valuePrefix, name, text) }
+func (a *attributes) Text(name string, text []byte) {
+	if !a.hides(name) {
+		a.textual(valuePrefix, name, text)
+	}
+}
+
+// hides reports whether a captured value is said in another way.
+func (a *attributes) hides(name string) bool { return a.hidden != "" && name == a.hidden }

@@ -47,9 +47,14 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 		if !timed {
 			entered = last.Time
 		}
-		p.beginSpan(p.traceOf(last.PID, last.TID, last.CPU, entered, last.Probe.Name), 0, -1, last.Probe.Name, entered, last.Time, s.Errno)
+		p.beginSpan(p.traceOf(last.PID, last.TID, last.CPU, entered, last.Probe.Name, c.Entry, c.Return), 0, -1, last.Probe.Name, entered, last.Time, s.Errno)
 	} else {
+		r, ok := p.parent(c.Entry, c.Return)
 		p.beginLog(eventCall, last.Probe.Name, last.Time, s.Errno)
+		if ok {
+			b := protomsg.AppendString(p.attrs.body, logTraceID, r.trace[:])
+			p.attrs.body = protomsg.AppendString(b, logSpanID, r.span[:])
+		}
 	}
 	a := &p.attrs
 	p.task(last.TID, s.Comm, last.CPU, last.Owner, p.run.Plan.Owner&layout.OwnerUID != 0)
@@ -96,10 +101,13 @@ func (p *Printer) beginLog(event, name string, at uint64, errno string) {
 func (p *Printer) beginSpan(t trace, n, parent int, name string, start, end uint64, errno string) {
 	a := p.begin(spanAttributes)
 	id := t.span(n)
-	b := protomsg.AppendString(protomsg.AppendString(a.body, spanTraceID, t[:]), spanID, id[:])
+	b := protomsg.AppendString(protomsg.AppendString(a.body, spanTraceID, t.id[:]), spanID, id[:])
+	above := t.parent
 	if parent >= 0 {
-		id = t.span(parent)
-		b = protomsg.AppendString(b, spanParentID, id[:])
+		above = t.span(parent)
+	}
+	if above != [8]byte{} {
+		b = protomsg.AppendString(b, spanParentID, above[:])
 	}
 	p.text = terminal.AppendName(p.text[:0], name)
 	b = protomsg.AppendUint(protomsg.AppendString(b, spanName, p.text), spanKind, kindInternal)

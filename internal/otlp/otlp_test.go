@@ -137,7 +137,7 @@ func TestSession(t *testing.T) {
 // TestSpans: numbers of spans are not 0, and differ.
 func TestSpans(t *testing.T) {
 	known := map[[8]byte]bool{{}: true}
-	tr := trace{1}
+	tr := trace{seed: 1}
 	for i := range 100_000 {
 		if id := tr.span(i); known[id] {
 			t.Fatalf("%d: %x", i, id)

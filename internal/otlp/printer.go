@@ -21,6 +21,10 @@ type Options struct {
 	Spans bool // calls are spans, not log records
 	// Attributes are those of every resource. They replace ksnoop's own of the same names.
 	Attributes []Attribute
+	// Parent is the text of the item of a SPEC whose value says which span of its program a session or a
+	// call belongs to; "": they belong to none. Parents, if it is not nil, counts what became of that.
+	Parent  string
+	Parents *Parents
 	// Now is the present by the clock of the events, for what is said when no event came; nil: it
 	// is the time of the newest event.
 	Now func() uint64
@@ -28,14 +32,15 @@ type Options struct {
 
 // A Printer makes frames of the events of one run.
 type Printer struct {
-	run     output.Run
-	options Options
-	zero    uint64 // time of day when the kernel's clock was zero
-	machine []byte
-	sampler *samples.Sampler
-	values  *typed.Values
-	tails   output.Tails
-	known   resources
+	run      output.Run
+	options  Options
+	zero     uint64 // time of day when the kernel's clock was zero
+	machine  []byte
+	sampler  *samples.Sampler
+	values   *typed.Values
+	contexts *output.Fields // to look for parents in
+	tails    output.Tails
+	known    resources
 
 	first, now uint64 // times of the oldest and the newest event
 	lost       [bpf.Counters]uint64
@@ -56,7 +61,7 @@ type Printer struct {
 // New returns a Printer of a run.
 func New(run output.Run, o Options) *Printer {
 	names := run.Names()
-	p := &Printer{run: run, options: o, machine: machine(&run), sampler: samples.New(&run), values: typed.New(names),
+	p := &Printer{run: run, options: o, machine: machine(&run), sampler: samples.New(&run), values: typed.New(names), contexts: output.NewFields(names),
 		tails: output.SummaryTails(run), keys: output.NewKeys(names)}
 	if ns := run.Boot.UnixNano(); !run.Boot.IsZero() && ns > 0 {
 		p.zero = uint64(ns)
@@ -83,6 +88,7 @@ func (p *Printer) saw(ns uint64) {
 // begin begins a message whose attributes are in a field. What is appended to p.attrs.body is in it.
 func (p *Printer) begin(field protowire.Number) *attributes {
 	p.attrs.body, p.attrs.field = p.attrs.body[:0], field
+	p.attrs.hidden = p.options.Parent
 	return &p.attrs
 }
 

@@ -30,7 +30,7 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) ([]byte, error) 
 		return p.append(dst, LogRecord, resource, 1), nil
 	}
 	p.blame(nodes)
-	t := p.traceOf(x.PID, x.TID, x.CPU, x.Start, x.Func.Name)
+	t := p.traceOf(x.PID, x.TID, x.CPU, x.Start, x.Func.Name, nodes[0].Entered.Event, nodes[0].Returned.Event)
 	base := len(dst)
 	for i := range nodes {
 		if err := p.span(t, x, nodes, i); err != nil {

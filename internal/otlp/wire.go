@@ -37,6 +37,8 @@ const (
 	logSeverityText   = 3
 	logBody           = 5
 	logAttributes     = 6
+	logTraceID        = 9
+	logSpanID         = 10
 	logObserved       = 11
 	logEventName      = 12
 	metricName        = 1

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// checkParent reads what --parent says.
+func (f *otlpFlags) checkParent() error {
+	f.parent = strings.TrimSpace(f.parent)
+	if f.parent == "" {
+		return nil
+	}
+	spec, err := expr.Parse("f(" + f.parent + ")")
+	if err != nil {
+		return usagef("--parent %s: %w", f.parent, err)
+	}
+	if len(spec.Items) != 1 || spec.Text[spec.Items[0].Span().Start:spec.Items[0].Span().End] != f.parent {
+		return usagef("--parent %s: it takes one value, as ustr(p)", f.parent)
+	}
+	return nil
+}
+
+// addTo adds the value of --parent to SPECs: to those of entry functions or, without sessions, to those
+// of calls. A SPEC that cannot be read stays as it is.
+func (f *otlpFlags) addTo(specs []string, sessions bool) ([]string, error) {
+	if f.parent == "" {
+		return specs, nil
+	}
+	out := make([]string, len(specs))
+	for i, text := range specs {
+		out[i] = text
+		spec, err := expr.Parse(text)
+		switch end := strings.LastIndexByte(text, ')'); {
+		case err != nil:
+		case !spec.Parens && !sessions:
+			return nil, usagef("--parent: %s has no values in parentheses; %s() has no other than that of --parent", text, text)
+		case !spec.Parens:
+			out[i] = text + "(" + f.parent + ")"
+		case len(spec.Items) == 0:
+			out[i] = text[:end] + f.parent + text[end:]
+		default:
+			out[i] = text[:end] + ", " + f.parent + text[end:]
+		}
+	}
+	return out, nil
+}
+
+// takesParent returns an error unless a plan captures the value of --parent.
+func (f *otlpFlags) takesParent(p *plan.Plan) error {
+	if f.parent == "" {
+		return nil
+	}
+	if err := f.said().CheckParent(p); err != nil {
+		return usagef("--parent: %w", err)
+	}
+	return nil
+}
+
+// parented adds the value of --parent to the SPECs: to those of -e, or to the arguments, which it returns.
+func (f *traceFlags) parented(args []string) (_ []string, err error) {
+	if !f.session.wanted() {
+		return f.output.otlp.addTo(args, false)
+	}
+	f.session.entry, err = f.output.otlp.addTo(f.session.entry, true)
+	return args, err
+}
