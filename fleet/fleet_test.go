@@ -163,7 +163,14 @@ func (i item) attribute(name string) string {
 // export runs ksnoop replay, and returns what it says.
 func (p programs) export(t *testing.T, args ...string) string {
 	t.Helper()
+	return p.exportAs(t, nil, args...)
+}
+
+// exportAs is export with variables in the environment.
+func (p programs) exportAs(t *testing.T, env []string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command(p.ksnoop, append([]string{"replay"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
@@ -196,7 +203,7 @@ func copies(t *testing.T, n int) (files []string) {
 // TestCollector exports recordings to a real collector.
 func TestCollector(t *testing.T) {
 	p := build(t)
-	for name, test := range map[string]func(*testing.T, programs){"arrive": arrive, "many": many, "restart": restart} {
+	for name, test := range map[string]func(*testing.T, programs){"arrive": arrive, "many": many, "restart": restart, "exponential": exponential} {
 		t.Run(name, func(t *testing.T) { test(t, p) })
 	}
 }
@@ -230,6 +237,27 @@ func arrive(t *testing.T, p programs) {
 		if point["asInt"] != "3" && (point["count"] != "3" || fmt.Sprint(point["bucketCounts"], point["explicitBounds"]) != "[0 3 0] [31 63]") {
 			t.Errorf("%v", point)
 		}
+	}
+}
+
+// exponential: exponential histograms arrive as one: 33 is above 2^5, and not above 2^6.
+func exponential(t *testing.T, p programs) {
+	c := p.start(t, address(t), filepath.Join(t.TempDir(), "out"))
+	p.exportAs(t, []string{"OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION=base2_exponential_bucket_histogram"}, recording("calls.ks"), "vfs_read(hist(return))", "--otlp", c.url)
+	c.stop()
+	points := read(t, c.out)["dataPoints"]
+	if len(points) != 1 {
+		t.Fatalf("%v", points)
+	}
+	got, err := json.Marshal(points[0]["positive"])
+	if err != nil || string(got) != `{"bucketCounts":["3"],"offset":5}` || points[0]["count"] != "3" || points[0]["sum"] != nil || points[0]["startTimeUnixNano"] == nil {
+		t.Errorf("%v %s %v", points, got, err)
+	}
+	if written, err := os.ReadFile(c.out + "metrics"); err != nil || !bytes.Contains(written, []byte(`"exponentialHistogram":{"dataPoints":[`)) || !bytes.Contains(written, []byte(`"aggregationTemporality":2`)) {
+		t.Errorf("%v\n%s", err, written)
+	}
+	if !strings.Contains(c.text.String(), "data points") {
+		t.Errorf("the debug exporter: %s", &c.text)
 	}
 }
 

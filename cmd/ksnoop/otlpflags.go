@@ -84,7 +84,7 @@ func (f *otlpFlags) check(flags *pflag.FlagSet, to *formatFlag) (err error) {
 
 // said is what the options say of events.
 func (f *otlpFlags) said() *otlp.Options {
-	o := &otlp.Options{Spans: f.as == asSpans, Attributes: f.config.Attributes, Parent: f.parent, Parents: f.parents}
+	o := &otlp.Options{Spans: f.as == asSpans, Exponential: f.config.Exponential, Attributes: f.config.Attributes, Parent: f.parent, Parents: f.parents}
 	if !f.wait {
 		o.Now = monotonic
 	}

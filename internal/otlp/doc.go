@@ -11,6 +11,7 @@
 // them. Numbers of traces and spans follow from what they name, so a recording that is exported
 // twice has the same ones.
 //
-// Histograms have explicit bounds: a bucket of hist() begins at a power of two and ends before the
-// next one, and an exponential histogram has the lower bound in the bucket before.
+// Histograms have explicit bounds, unless exponential ones are asked for: a bucket of hist() begins at a
+// power of two and ends before the next one, and an exponential histogram has the lower bound in the
+// bucket before.
 package otlp

@@ -173,9 +173,14 @@ func TestLosses(t *testing.T) {
 // summarized prints two summaries, each with what fill adds, and returns the last metrics.
 func summarized(t *testing.T, specs string, fill func(*formattest.Summed)) (lines []string) {
 	t.Helper()
+	return summarizedAs(t, Options{}, specs, fill)
+}
+
+func summarizedAs(t *testing.T, o Options, specs string, fill func(*formattest.Summed)) (lines []string) {
+	t.Helper()
 	k := formattest.New(t, "t_")
 	k.Calls(specs)
-	p := New(k.Run, Options{})
+	p := New(k.Run, o)
 	s := k.Summed()
 	first, err := p.AppendHeader(nil)
 	if err != nil {

@@ -19,6 +19,8 @@ import (
 // Options say what events become.
 type Options struct {
 	Spans bool // calls are spans, not log records
+	// Exponential has hist() become exponential histograms, not histograms with explicit bounds.
+	Exponential bool
 	// Attributes are those of every resource. They replace ksnoop's own of the same names.
 	Attributes []Attribute
 	// Parent is the text of the item of a SPEC whose value says which span of its program a session or a

@@ -100,7 +100,11 @@ func (x *points) add(g *expr.Aggregation, words []uint64) {
 		x.sum("", true, false, calls)
 		return
 	case expr.AggHist, expr.AggLHist:
-		x.histogram(g, words, calls)
+		if g.Fn == expr.AggHist && x.p.options.Exponential {
+			x.exponential(g, words)
+		} else {
+			x.histogram(g, words, calls)
+		}
 		return
 	case expr.AggTop:
 		top := g.Top(words)
@@ -143,7 +147,7 @@ func (x *points) metric(suffix string, field protowire.Number, total bool) *metr
 	if g.Fn != expr.AggCount {
 		m.name, m.description = "ksnoop."+summary.ValidName(g.Of)+suffix, "Of calls: "+terminal.Name(g.Of)+"."
 		switch {
-		case suffix == ".calls" || strings.HasPrefix(suffix, ".top"):
+		case suffix == ".calls" || suffix == ".negative" || strings.HasPrefix(suffix, ".top"):
 		case g.Unit == expr.UnitNanos:
 			m.unit = "ns"
 		case g.Unit == expr.UnitBytes:
@@ -196,6 +200,23 @@ func (x *points) histogram(g *expr.Aggregation, words []uint64, calls uint64) {
 		b = protowire.AppendFixed64(b, bound)
 	}
 	a.body = protomsg.End(b, start)
+	x.attributes(a)
+	x.dst = m.end(x.p, x.dst)
+}
+
+// exponential adds an exponential histogram. It has no place for numbers below 0 whose size is not known: these are a
+// sum of their own.
+func (x *points) exponential(g *expr.Aggregation, words []uint64) {
+	if n := words[0]; n > 0 {
+		x.sum(".negative", true, false, n)
+	}
+	h := exponentialOf(g, words)
+	if h.count == 0 {
+		return
+	}
+	m := x.metric("", metricExponential, false)
+	a := m.begin(x.p, exponentialAttrs, x.p.began, x.to)
+	a.body = h.append(a.body)
 	x.attributes(a)
 	x.dst = m.end(x.p, x.dst)
 }

@@ -47,12 +47,13 @@ const (
 	metricGauge       = 5
 	metricSum         = 7
 	metricHistogram   = 9
+	metricExponential = 10
 
-	dataPoints      = 1 // of Gauge, Sum and Histogram
+	dataPoints      = 1 // of Gauge, Sum, Histogram and ExponentialHistogram
 	dataTemporality = 2
 	sumMonotonic    = 3
 
-	pointStart  = 2 // of NumberDataPoint and HistogramDataPoint
+	pointStart  = 2 // of NumberDataPoint, HistogramDataPoint and ExponentialHistogramDataPoint
 	pointTime   = 3
 	numberFloat = 4
 	numberInt   = 6
@@ -61,6 +62,14 @@ const (
 	histCounts  = 6
 	histBounds  = 7
 	histAttrs   = 9
+
+	exponentialAttrs    = 1
+	exponentialCount    = 4
+	exponentialScale    = 6
+	exponentialZero     = 7
+	exponentialPositive = 8
+	bucketsOffset       = 1
+	bucketsCounts       = 2
 )
 
 // Values of enums.

@@ -39,6 +39,8 @@ const fromEnvironment = "env"
 type Config struct {
 	// Attributes are those that the environment gives every resource.
 	Attributes []otlp.Attribute
+	// Exponential says that the environment wants exponential histograms.
+	Exponential bool
 
 	targets [signals]target
 }
@@ -65,6 +67,9 @@ func Configure(base string, getenv func(string) string) (*Config, error) {
 		c.targets[s] = *t
 	}
 	var err error
+	if c.Exponential, err = env.exponential(); err != nil {
+		return nil, err
+	}
 	c.Attributes, err = env.attributes()
 	return c, err
 }
@@ -187,6 +192,20 @@ func (e environment) headers(s signal) (http.Header, error) {
 		h.Set(p.Name, p.Value)
 	}
 	return h, nil
+}
+
+// exponential reports whether histograms are to be exponential ones, by the variable that OpenTelemetry's specification
+// has for that.
+func (e environment) exponential() (bool, error) {
+	const name = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
+	const explicit, exponential = "explicit_bucket_histogram", "base2_exponential_bucket_histogram"
+	switch v := strings.ToLower(strings.TrimSpace(e.get(name))); v {
+	case "", explicit:
+		return false, nil
+	case exponential:
+		return true, nil
+	}
+	return false, fmt.Errorf("%s: there are %s and %s", name, explicit, exponential)
 }
 
 // attributes returns those of OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME.

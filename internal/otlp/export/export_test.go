@@ -317,6 +317,7 @@ func TestConfigure(t *testing.T) {
 		{"http://sec ret", nil, "the URL cannot be read"},
 		{"http://h", map[string]string{o + "PROTOCOL": "grpc"}, o + "PROTOCOL: ksnoop speaks http/protobuf"},
 		{"http://h", map[string]string{o + "LOGS_COMPRESSION": "secret"}, o + "LOGS_COMPRESSION: there are gzip and none"},
+		{"http://h", map[string]string{o + "METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "secret"}, o + "METRICS_DEFAULT_HISTOGRAM_AGGREGATION: there are explicit_bucket_histogram and base2_exponential_bucket_histogram"},
 		{"http://h", map[string]string{o + "TIMEOUT": "10s"}, o + "TIMEOUT: it takes milliseconds"},
 		{"http://h", map[string]string{o + "HEADERS": "a=1,secret"}, o + "HEADERS: entry 2 is not NAME=VALUE"},
 		{"http://h", map[string]string{o + "HEADERS": "a b=secret"}, o + "HEADERS: a header has characters that none can have"},
@@ -331,6 +332,14 @@ func TestConfigure(t *testing.T) {
 		}
 		if !strings.HasPrefix(got, c.want) || strings.Contains(got, "secret") {
 			t.Errorf("%s %v: %s, want %s", c.url, c.env, got, c.want)
+		}
+	}
+	for value, want := range map[string]bool{"": false, "Explicit_Bucket_Histogram": false, "base2_exponential_bucket_histogram": true} {
+		config, err := Configure("http://h", func(name string) string {
+			return map[string]string{o + "METRICS_DEFAULT_HISTOGRAM_AGGREGATION": value}[name]
+		})
+		if err != nil || config.Exponential != want {
+			t.Errorf("%q: %v", value, err)
 		}
 	}
 	config, err := Configure("http://h", func(name string) string {
