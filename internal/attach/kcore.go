@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
 // A memory reads the kernel's memory.
@@ -55,3 +58,27 @@ func (k *kcore) read(to []byte, addr uint64) error {
 }
 
 func (k *kcore) Close() error { return k.file.Close() }
+
+// A Text reads the code of the running kernel, as it is in memory.
+type Text struct{ memory memory }
+
+// OpenText opens the code of the running kernel.
+func OpenText() (*Text, error) {
+	m, err := openKcore()
+	if err != nil {
+		return nil, err
+	}
+	return &Text{m}, nil
+}
+
+// Read returns the code of a symbol.
+func (t *Text) Read(s kernel.Symbol) ([]byte, error) {
+	if s.Size > code.MaxCode {
+		return nil, fmt.Errorf("%s has %d bytes of code", s.Name, s.Size)
+	}
+	text := make([]byte, s.Size)
+	return text, t.memory.read(text, s.Addr)
+}
+
+// Close closes it.
+func (t *Text) Close() error { return t.memory.Close() }

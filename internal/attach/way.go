@@ -96,14 +96,11 @@ func isCold(name, function string) bool {
 
 // part adds the code of a symbol.
 func (r *codeReader) part(f *code.Function, s kernel.Symbol) error {
-	if s.Size > code.MaxCode {
-		return fmt.Errorf("%s has %d bytes of code", s.Name, s.Size)
-	}
-	p := code.Part{Addr: s.Addr, Bytes: make([]byte, s.Size)}
-	if err := r.memory.read(p.Bytes, p.Addr); err != nil {
+	text, err := (&Text{r.memory}).Read(s)
+	if err != nil {
 		return fmt.Errorf("reading its code: %w", err)
 	}
-	f.Parts = append(f.Parts, p)
+	f.Parts = append(f.Parts, code.Part{Addr: s.Addr, Bytes: text})
 	return nil
 }
 

@@ -197,7 +197,8 @@ func registerAMD64(r x86asm.Reg) (word, size, shift int) {
 // memoryAMD64 makes an operand of an address. It makes none of memory in a segment: where that
 // begins is not known.
 func memoryAMD64(m x86asm.Mem, size int, end uint64) (Operand, bool) {
-	o := Operand{Memory: true, Size: size, Base: noWord, Index: noWord, Scale: int(m.Scale), Disp: m.Disp}
+	// The decoder does not extend the sign if there is no base.
+	o := Operand{Memory: true, Size: size, Base: noWord, Index: noWord, Scale: int(m.Scale), Disp: int64(int32(m.Disp))}
 	if m.Segment == x86asm.FS || m.Segment == x86asm.GS || size != 1 && size != 2 && size != 4 && size != 8 {
 		return o, false
 	}

@@ -41,6 +41,19 @@ func (v *View) Select(keep func(Function) bool) ([]Function, error) {
 	return v.selected(t, t.code(""), keep)
 }
 
+// SelectAt returns the functions at some addresses that can be attached to, as Select does.
+func (v *View) SelectAt(addrs []uint64) ([]Function, error) {
+	t, err := v.functions()
+	if err != nil {
+		return nil, err
+	}
+	var symbols []uint32
+	for _, a := range addrs {
+		symbols = append(symbols, t.at(a)...)
+	}
+	return v.selected(t, t.onlyCode(symbols), func(Function) bool { return true })
+}
+
 // selected is Select among some symbols.
 func (v *View) selected(t *symbolTable, symbols []uint32, keep func(Function) bool) ([]Function, error) {
 	traceable, _ := v.traceable() // nil if unknown

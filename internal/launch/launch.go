@@ -24,14 +24,26 @@ type Command struct {
 // Start starts a command as a user, or as the caller if that is nil, and leaves it
 // stopped. It has the caller's standard streams and no other descriptor that the
 // caller has opened.
-func Start(as *User, args []string) (*Command, error) {
+func Start(as *User, args []string) (*Command, error) { return start(as, args, os.Stdout, os.Stderr) }
+
+// StartQuiet is Start, but what the command prints is thrown away.
+func StartQuiet(as *User, args []string) (*Command, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	return start(as, args, null, null)
+}
+
+func start(as *User, args []string, stdout, stderr *os.File) (*Command, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return nil, err
 	}
 	c := &Command{cmd: exec.Command(path, args[1:]...), free: make(chan struct{}), done: make(chan error, 1)}
 	c.cmd.Args[0] = args[0]
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, stdout, stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	what := args[0]
 	if as != nil {

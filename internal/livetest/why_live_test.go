@@ -10,8 +10,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
-// TestLiveWhy: the call is named by which a command fails, although others of it fail, too. The
-// command keeps its exit status, and is told apart from one that succeeds.
+// TestLiveWhy: the call is named by which a command fails, although others of it fail, too, and the
+// function that refuses it: of a file without permission that is generic_permission. The command keeps its exit status, and is told apart from one that succeeds.
 func TestLiveWhy(t *testing.T) {
 	guest.Require(t)
 	for _, tt := range []struct {
@@ -20,9 +20,9 @@ func TestLiveWhy(t *testing.T) {
 		errs   string
 		status int
 	}{
-		{[]string{"--", "mount", "-t", "tmpfs", "-o", "size=foo", "none", "/tmp"}, `^mount failed: invalid argument\n    mount\("none", "/tmp", "tmpfs", 0x8000, "size=foo"\) = -EINVAL\n    by mount\[\d+\], exit status 255; chosen since mount wrote "mount: mounting none on /tmp failed: Invalid argument"\n`,
+		{[]string{"--once", "--", "mount", "-t", "tmpfs", "-o", "size=foo", "none", "/tmp"}, `^mount failed: invalid argument\n    mount\("none", "/tmp", "tmpfs", 0x8000, "size=foo"\) = -EINVAL\n    by mount\[\d+\], exit status 255; chosen since mount wrote "mount: mounting none on /tmp failed: Invalid argument"\n`,
 			"", 255},
-		{[]string{"--syscall", "openat", "--", "workload", "refuse", "openat"}, `^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n(.*\n)+    openat\(AT_FDCWD, "`, "", 0},
+		{[]string{"-s", "none", "--syscall", "openat", "--", "workload", "refuse", "openat"}, `^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    openat\(AT_FDCWD, "`, "", 0},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls has failed", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, "it is the command that has refused", 4},
 	} {

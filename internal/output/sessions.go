@@ -96,16 +96,16 @@ func (p *Sessions) appendStacks(dst []byte, s *session.Session) (_ []byte, err e
 			continue
 		}
 		dst = append(strconv.AppendInt(append(dst, "interim stack "...), int64(i+1), 10), ":\n"...)
-		if dst, err = p.appendStack(dst, &s.Interim[i]); err != nil {
+		if dst, err = p.AppendStack(dst, &s.Interim[i]); err != nil {
 			return dst, err
 		}
 		dst = append(dst, '\n')
 	}
-	return p.appendStack(dst, &s.Chain)
+	return p.AppendStack(dst, &s.Chain)
 }
 
-// appendStack appends a chain, after the branches that led to its end.
-func (p *Sessions) appendStack(dst []byte, c *session.Chain) ([]byte, error) {
+// AppendStack appends a chain, after the branches that led to its end.
+func (p *Sessions) AppendStack(dst []byte, c *session.Chain) ([]byte, error) {
 	dst = p.appendBranches(dst, c)
 	if p.options.NoStack {
 		return dst, nil

@@ -12,14 +12,26 @@ import (
 // mostListed is how many of the other failing calls are listed.
 const mostListed = 12
 
-// WriteChosen writes which call has been chosen and why, and the others.
+// WriteChosen writes which call has been chosen and why.
 func (s *Seen) WriteChosen(out io.Writer, chosen int, reason string) error {
 	f := &s.Calls[chosen]
 	_, err := fmt.Fprintf(out, "%s\n    %s\n    by %s[%d], exit status %d; chosen since %s\n", failedBy(f), f, terminal.Name(f.Comm), f.PID, s.Status, reason)
-	if err != nil || len(s.Calls) == 1 {
-		return err
+	return err
+}
+
+// Write writes where the call was refused, with the stack.
+func (p *Place) Write(out io.Writer) error {
+	last := p.Innermost()
+	where := "refused in " + last.Function.String()
+	if !p.Whole {
+		where += " or in what that calls, which was looked at no further"
 	}
-	return s.WriteOthers(out, chosen)
+	runs := "1 more run"
+	if p.Runs > 1 {
+		runs = fmt.Sprintf("%d more runs", p.Runs)
+	}
+	_, err := fmt.Fprintf(out, "%s (%s):\n%s", where, runs, p.Stack)
+	return err
 }
 
 // failedBy is the first line of a page.

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -45,8 +46,9 @@ const (
 type recordSeq = iter.Seq2[[]byte, error]
 
 // run attaches a request, runs the command, and passes on the plan and each record of it and of
-// its children. It returns the exit status of the command.
-func (r *Runner) run(ctx context.Context, request trace.Request, s trace.Settings, take func(p *plan.Plan, records recordSeq) error) (status int, err error) {
+// its children. It returns the exit status of the command, whose output is thrown away if it is to
+// be quiet.
+func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s trace.Settings, take func(p *plan.Plan, records recordSeq) error) (status int, err error) {
 	resolved, err := trace.Resolve(r.Kernel, request)
 	if err != nil {
 		return 0, err
@@ -55,7 +57,11 @@ func (r *Runner) run(ctx context.Context, request trace.Request, s trace.Setting
 		return 0, err
 	}
 	s.Filter.Family, s.Fallback, s.RingSize, s.Latency, s.Log, s.Hurry, s.Leave = true, true, ringSize, latency, r.Log, ctx.Done(), r.leave
-	command, err := launch.Start(r.User, r.Command)
+	start := launch.Start
+	if quiet {
+		start = launch.StartQuiet
+	}
+	command, err := start(r.User, r.Command)
 	if err != nil {
 		return 0, err
 	}
@@ -133,11 +139,13 @@ func (r *Runner) sayPaused(takes, part float64) {
 	}
 }
 
-// Missing yields what is missing in what the runs saw, by cause. Arguments that point nowhere are
-// no loss.
+// noLoss are what is counted and no loss: arguments that point nowhere, and other sessions.
+var noLoss = []bpf.Counter{bpf.Unreadable, bpf.Truncated, bpf.LeftFine, bpf.LeftError, bpf.LeftShort, bpf.LeftUnmet}
+
+// Missing yields what is missing in what the runs saw, by cause.
 func (r *Runner) Missing(yield func(what string, n uint64) bool) {
 	for cause, n := range r.Lost.Lost {
-		if n > 0 && bpf.Counter(cause) != bpf.Unreadable && !yield(output.LossText(bpf.Counter(cause)), n) {
+		if n > 0 && !slices.Contains(noLoss, bpf.Counter(cause)) && !yield(output.LossText(bpf.Counter(cause)), n) {
 			return
 		}
 	}

@@ -72,7 +72,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	}
 	s := &Seen{}
 	w := watcher{runner: r, abi: &a, served: served, fields: output.NewFields(output.Names{}), seen: s}
-	s.Status, err = r.run(ctx, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
+	s.Status, err = r.run(ctx, false, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
 	slices.SortStableFunc(s.Calls, func(x, y Failure) int { return cmp.Compare(x.Time, y.Time) })
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
 	return s, err

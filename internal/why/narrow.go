@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/trace"
+)
+
+const (
+	// mostFunctions is how many functions one run records.
+	mostFunctions = 400
+	// mostSites is how many calls through pointers one run looks at: the kernel takes a while
+	// to remove a kprobe.
+	mostSites = 12
+	// mostRuns is how often the command is run to find the function.
+	mostRuns = 6
+	// siteDepth is how deep functions are whose calls through pointers are looked at.
+	siteDepth = 2
+	// mostDepth is how deep functions are that one run records. Deeper ones are reached by the
+	// next run, which begins farther down.
+	mostDepth = 5
+)
+
+// A Place is where a system call was refused.
+type Place struct {
+	// Chain are the functions that have failed, from the one that serves the system call to
+	// the innermost one.
+	Chain []Link
+	// Stack is the chain as text, within the kernel's stack.
+	Stack []byte
+	// Runs is how often the command was run for it.
+	Runs int
+	// Whole says that no function is known that the innermost one could have called and that
+	// was not recorded. Else it may have been one of those.
+	Whole bool
+}
+
+// A Link is one call of a chain.
+type Link struct {
+	Function kernel.Function
+	Result   uint64 // its return register
+	Text     string // "-EINVAL"
+}
+
+// Innermost is the last function of the chain that returned the error of the system call. Those
+// behind it failed with others, of which it made this one.
+func (p *Place) Innermost() *Link {
+	for i := len(p.Chain) - 1; i > 0; i-- {
+		if l := &p.Chain[i]; uint32(l.Result) == uint32(p.Chain[0].Result) {
+			return l
+		}
+	}
+	return &p.Chain[0]
+}
+
+// ErrGone says that the command did not fail again.
+var ErrGone = errors.New("run again, the command made no such call that failed")
+
+// Find runs the command again until it is known in which function a call was refused. resolver
+// names the addresses of stacks.
+func (r *Runner) Find(ctx context.Context, seen *Seen, chosen int, resolver output.Resolver) (*Place, error) {
+	f := &seen.Calls[chosen]
+	entry, ok := r.Kernel.SymbolNamed(f.Function, "")
+	if f.Function == "" || !ok {
+		return nil, fmt.Errorf("the kernel does not tell which function serves %s", f.Name())
+	}
+	text, err := attach.OpenText()
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	n := &narrowing{runner: r, graph: newCallGraph(r.Kernel, text), failure: f, nth: seen.ordinal(chosen), resolver: resolver,
+		entry: entry.Addr, tried: map[uint64]bool{}, probed: map[string]bool{}}
+	return n.find(ctx)
+}
+
+// ordinal returns how many calls before this one failed in the same way.
+func (s *Seen) ordinal(chosen int) (n int) {
+	f := &s.Calls[chosen]
+	for i := range chosen {
+		if s.Calls[i].Number == f.Number && s.Calls[i].Errno == f.Errno {
+			n++
+		}
+	}
+	return n
+}
+
+func newCallGraph(view *kernel.View, text *attach.Text) *callGraph {
+	g := &callGraph{arch: view.Arch(), symbol: view.Symbol, read: text.Read, describe: view.SelectAt, thunks: map[uint64]string{}, nodes: map[uint64]*node{}, kinds: map[uint64]kind{}}
+	if g.arch == "amd64" {
+		for name, at := range code.Thunks() {
+			if s, ok := view.SymbolNamed(name, ""); ok {
+				g.thunks[s.Addr] = at
+			}
+		}
+	}
+	return g
+}
+
+// A narrowing is the search for a function.
+type narrowing struct {
+	runner   *Runner
+	graph    *callGraph
+	failure  *Failure
+	nth      int // of the calls that fail in this way
+	resolver output.Resolver
+	entry    uint64
+	tried    map[uint64]bool // functions that were recorded below the innermost one
+	probed   map[string]bool // sites that were looked at while it was the innermost one
+}
+
+func (n *narrowing) find(ctx context.Context) (*Place, error) {
+	roots, depth := []uint64{n.entry}, siteDepth
+	chain := []uint64{n.entry}
+	innermost := uint64(0)
+	for run := 1; ; run++ {
+		near, err := n.graph.reach(roots, mostFunctions, mostDepth, depth)
+		if err != nil {
+			return nil, err
+		}
+		near.sites = near.sites[:min(len(near.sites), mostSites)]
+		p, targets, err := n.run(ctx, chain, near)
+		if err != nil {
+			return nil, err
+		}
+		p.Runs = run
+		last := p.Innermost().Function.Addr
+		if last != innermost {
+			innermost = last
+			clear(n.tried)
+			clear(n.probed)
+		}
+		for _, f := range near.functions {
+			n.tried[f.Addr] = true
+		}
+		for _, s := range near.sites {
+			n.probed[s.place()] = true
+		}
+		next, err := n.open(last, targets)
+		if err != nil {
+			return nil, err
+		}
+		if p.Whole = len(next) == 0; p.Whole || run == mostRuns {
+			return p, nil
+		}
+		chain = chain[:0]
+		for _, l := range p.Chain {
+			chain = append(chain, l.Function.Addr)
+		}
+		roots, depth = append([]uint64{last}, targets[last]...), 1
+	}
+}
+
+// open returns the functions that the innermost function may have called and that were not
+// recorded, with itself for calls through pointers that were not looked at.
+func (n *narrowing) open(innermost uint64, targets map[uint64][]uint64) (open []uint64, err error) {
+	below, err := n.graph.reach(append([]uint64{innermost}, targets[innermost]...), mostFunctions, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range below.functions {
+		if f.Addr != innermost && !n.tried[f.Addr] {
+			open = append(open, f.Addr)
+		}
+	}
+	own := n.graph.node(innermost).sites
+	for _, s := range own[:min(len(own), mostSites)] {
+		if !n.probed[s.place()] {
+			open = append(open, innermost)
+		}
+	}
+	return open, nil
+}
+
+// run records sessions of the system call. targets are where calls through pointers led to, by
+// the function that makes them.
+func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *Place, targets map[uint64][]uint64, err error) {
+	view := n.runner.Kernel
+	request := &plan.SessionRequest{}
+	if request.Entry, err = trace.ParseSpecs([]string{n.failure.Function}); err != nil {
+		return nil, nil, err
+	}
+	names := map[string]bool{}
+	for _, f := range near.functions {
+		names[f.String()] = true
+	}
+	for _, a := range chain {
+		names[n.graph.kinds[a].function.String()] = true
+	}
+	delete(names, n.failure.Function)
+	if request.Allow, err = trace.ParseSpecs(slices.Sorted(maps.Keys(names))); err != nil {
+		return nil, nil, err
+	}
+	request.Optional = request.Allow
+	sites := map[string]site{}
+	for _, s := range near.sites {
+		spec, err := expr.Parse(s.place() + "(" + s.at + ")")
+		if err != nil {
+			return nil, nil, err
+		}
+		sites[s.place()] = s
+		request.Inject = append(request.Inject, plan.InjectedSpec{Spec: spec})
+	}
+	report := bpf.SessionSettings{Traced: len(sites) > 0, Errors: new([bpf.MaxErrno/64 + 1]uint64)}
+	report.Errors[n.failure.Errno/64] |= 1 << (n.failure.Errno % 64)
+	c := collector{narrowing: n, sites: sites, printer: output.NewSessions(output.SessionOptions{Resolver: n.resolver})}
+	_, err = n.runner.run(ctx, true, trace.Request{Sessions: request, Options: plan.Options{Arch: view.Arch()}}, trace.Settings{Report: report},
+		func(p *plan.Plan, records recordSeq) error { return c.take(p, report.Traced, records) })
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case c.place == nil:
+		return nil, nil, ErrGone
+	}
+	return c.place, c.targets, nil
+}
+
+// A collector takes what is wanted of one session.
+type collector struct {
+	narrowing *narrowing
+	sites     map[string]site
+	printer   *output.Sessions
+	sessions  int
+	place     *Place // of the wanted session or, until that has come, of the last one
+	targets   map[uint64][]uint64
+}
+
+func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
+	decoder := &session.Decoder{Plan: p, Traced: traced}
+	fields := output.NewFields(output.Names{})
+	for s, err := range decoder.Sessions(records) {
+		if err != nil {
+			return err
+		}
+		if s.State != session.Returned || len(s.Chain.Frames) == 0 || c.sessions > c.narrowing.nth {
+			continue
+		}
+		c.sessions++
+		c.place, c.targets = &Place{}, map[uint64][]uint64{}
+		for i := range s.Chain.Frames {
+			f := &s.Chain.Frames[i]
+			c.place.Chain = append(c.place.Chain, Link{f.Func.Func, f.Result, output.ResultText(f.Func, f.Result)})
+		}
+		if c.place.Stack, err = c.printer.AppendStack(nil, &s.Chain); err != nil {
+			return err
+		}
+		for i := range s.Trace {
+			if err := c.target(fields, &s.Trace[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// target notes where a call through a pointer led to.
+func (c *collector) target(fields *output.Fields, step *session.Step) error {
+	at, ok := c.sites[step.Probe]
+	if step.Kind != session.StepProbe || !ok || step.Values.Event == nil {
+		return nil
+	}
+	values, err := fields.Of(step.Values.Event)
+	if err != nil {
+		return err
+	}
+	view := c.narrowing.runner.Kernel
+	from, known := view.SymbolNamed(at.function, "")
+	for _, v := range values {
+		scalar, _ := v.Slots()
+		if scalar == nil || !known {
+			continue
+		}
+		to, ok := step.Values.Event.Value(scalar)
+		if s, named := view.Symbol(to); ok && named && s.Offset == 0 && !slices.Contains(c.targets[from.Addr], to) {
+			c.targets[from.Addr] = append(c.targets[from.Addr], to)
+		}
+	}
+	return nil
+}
