@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
@@ -32,8 +33,8 @@ that programs do not expect to fail.
 
 Then it runs the command again, several times, to find the function of the kernel in
 which that call was refused. It prints the call with its arguments, the function with
-the stack, and the other calls that failed. --once keeps it from running the command
-again.
+the stack and the way that it took, and the other calls that failed. --once keeps it
+from running the command again.
 
 The exit status is that of the command.`),
 		Example: "  ksnoop why -- mount -t tmpfs -o size=foo none /mnt\n  ksnoop why --syscall openat --errno EACCES -- ./server",
@@ -172,5 +173,15 @@ func (f *whyFlags) explainPlace(ctx context.Context, r *why.Runner, seen *why.Se
 	if err != nil {
 		return err
 	}
-	return place.Write(stdout)
+	if err := place.Write(stdout); err != nil {
+		return err
+	}
+	found = slow(stderr, "running the command again, to see which way that function takes...")
+	way, err := r.Way(ctx, seen, chosen, place, &output.Tails{Kernel: resolver})
+	found()
+	if err != nil {
+		return fmt.Errorf("which way %s took: %w", place.Innermost().Function, err)
+	}
+	_, err = stdout.Write(way)
+	return err
 }

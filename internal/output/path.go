@@ -13,9 +13,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// appendPath appends the way that a call took: which lines it has passed, or without debug info
+// AppendPath appends the way that a call took: which lines it has passed, or without debug info
 // which code, and then each decision.
-func (t *Tails) appendPath(dst []byte, e *event.Event, p *event.Path) []byte {
+func (t *Tails) AppendPath(dst []byte, e *event.Event, p *event.Path) []byte {
 	if p.Way == nil {
 		return append(dst, sectionIndent+"path: not known, there was no room to keep it\n\n"...)
 	}

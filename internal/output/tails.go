@@ -50,7 +50,7 @@ func (t *Tails) append(dst []byte, e *event.Event) []byte {
 		dst = t.appendBranches(dst, e, s)
 	}
 	if p, ok := e.Path(); ok {
-		dst = t.appendPath(dst, e, &p)
+		dst = t.AppendPath(dst, e, &p)
 	}
 	return dst
 }

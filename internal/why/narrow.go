@@ -47,6 +47,9 @@ type Place struct {
 	// Whole says that no function is known that the innermost one could have called and that
 	// was not recorded. Else it may have been one of those.
 	Whole bool
+	// Inside is the function that the innermost one consists of, if the kernel lets nobody trace
+	// that: it was inline in the source.
+	Inside string
 }
 
 // A Link is one call of a chain.
@@ -155,6 +158,7 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 			return nil, err
 		}
 		if p.Whole = len(next) == 0; p.Whole || run == mostRuns {
+			p.Inside = n.graph.inside(last)
 			return p, nil
 		}
 		chain = chain[:0]

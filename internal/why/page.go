@@ -23,6 +23,9 @@ func (s *Seen) WriteChosen(out io.Writer, chosen int, reason string) error {
 func (p *Place) Write(out io.Writer) error {
 	last := p.Innermost()
 	where := "refused in " + last.Function.String()
+	if p.Inside != "" {
+		where = fmt.Sprintf("refused in %s, on which the kernel lets nobody put a probe, called by %s", p.Inside, last.Function)
+	}
 	if !p.Whole {
 		where += " or in what that calls, which was looked at no further"
 	}

@@ -160,6 +160,17 @@ type reached struct {
 	sites     []site
 }
 
+// inside returns the function that one which serves a system call does no more than call, if it
+// cannot be traced; else "".
+func (g *callGraph) inside(addr uint64) string {
+	for _, a := range g.node(addr).callees {
+		if s, ok := g.symbol(a); ok && g.kinds[a].function.Name == "" && strings.HasPrefix(s.Name, "__do_sys_") {
+			return s.Name
+		}
+	}
+	return ""
+}
+
 // reach searches the functions that some lead to by direct calls: most of them at most, depth
 // calls deep. They are those whose calls may fail; the roots are among them. Behind those that
 // tell nothing, such as functions that return a truth value, the search goes on as if they were

@@ -36,6 +36,12 @@ type Runner struct {
 // errInterrupted says that the context has ended before the command.
 var errInterrupted = errors.New("interrupted before it was known why the command fails")
 
+// mostBlocks is how many blocks of code a function has at most whose way is looked at.
+const mostBlocks = 500
+
+// errBlocks says that a function has more.
+var errBlocks = errors.New("it has too many blocks of code")
+
 const (
 	ringSize = 4 << 20
 	share    = 0.25 // of a CPU
@@ -55,6 +61,14 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 	}
 	if resolved, err = resolved.Choose(r.Kernel, request); err != nil {
 		return 0, err
+	}
+	if resolved.Plan, err = attach.ReadWays(resolved.Plan, r.Kernel); err != nil {
+		return 0, err
+	}
+	for _, p := range resolved.Plan.Probes {
+		if p.Way != nil && len(p.Way.Graph().Blocks) > mostBlocks {
+			return 0, errBlocks
+		}
 	}
 	s.Filter.Family, s.Fallback, s.RingSize, s.Latency, s.Log, s.Hurry, s.Leave = true, true, ringSize, latency, r.Log, ctx.Done(), r.leave
 	start := launch.Start
