@@ -152,7 +152,7 @@ func TestLiveErrorStacks(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no reasons", file.Name())
 		}
-		want.WriteString(stack)
+		want.WriteString(strings.ReplaceAll(stack, "__x64_sys_", sys))
 		script.WriteString("workload " + strings.TrimSuffix(file.Name(), ".txt") + "; workload map-ok\n")
 	}
 	if len(files) < 10 {
