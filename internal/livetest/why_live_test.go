@@ -11,7 +11,8 @@ import (
 )
 
 // TestLiveWhy: the call is named by which a command fails, although others of it fail, too, and the
-// function that refuses it: of a file without permission that is generic_permission. The command keeps its exit status, and is told apart from one that succeeds.
+// function that refuses it: of a file without permission that is generic_permission. The command
+// keeps its exit status, and is told apart from one that succeeds.
 func TestLiveWhy(t *testing.T) {
 	guest.Require(t)
 	for _, tt := range []struct {
@@ -26,7 +27,8 @@ func TestLiveWhy(t *testing.T) {
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls has failed", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, "it is the command that has refused", 4},
 	} {
-		out, errs, status := ksnoop(t, append([]string{"why"}, tt.args...)...)
+		// Linux 7.3 skips programs in each run: it calls some of the functions for them.
+		out, errs, status := printedOnce(t, "ksnoop", append([]string{"why"}, tt.args...)...)
 		if status != tt.status || !regexp.MustCompile("(?m)"+tt.want).MatchString(out) || (tt.want == "") != (out == "") || !strings.Contains(errs, tt.errs) {
 			t.Errorf("%q: status %d:\n%s%s", tt.args, status, out, errs)
 		}

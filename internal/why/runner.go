@@ -153,8 +153,9 @@ func (r *Runner) sayPaused(takes, part float64) {
 	}
 }
 
-// noLoss are what is counted and no loss: arguments that point nowhere, and other sessions.
-var noLoss = []bpf.Counter{bpf.Unreadable, bpf.Truncated, bpf.LeftFine, bpf.LeftError, bpf.LeftShort, bpf.LeftUnmet}
+// noLoss are what is counted and no loss: arguments that point nowhere, what tracing itself has
+// called, and other sessions.
+var noLoss = []bpf.Counter{bpf.Unreadable, bpf.LostRecursion, bpf.Truncated, bpf.LeftFine, bpf.LeftError, bpf.LeftShort, bpf.LeftUnmet}
 
 // Missing yields what is missing in what the runs saw, by cause.
 func (r *Runner) Missing(yield func(what string, n uint64) bool) {
