@@ -46,7 +46,7 @@ If it fails, its stack is printed with results. SPECs beside -e add values:
 	root.SetVersionTemplate("ksnoop {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearestFlag(c, flagError(err))} })
 	trace := newTraceCommand(status)
-	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newDiffCommand(status), newWhyCommand(status), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newSymCommand(), newSchemaCommand())
+	root.AddCommand(trace, newReplayCommand(), newReportCommand(), newViewCommand(), newDiffCommand(status), newWhyCommand(status), newInfoCommand(), newPrintCommand(), newDoctorCommand(), newAgentCommand(), newSymCommand(), newSchemaCommand())
 	root.AddCommand(newCompletionCommand(), newLineCommand(func() *cobra.Command { return newRootCommand(new(int)) }))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newTopics()...)

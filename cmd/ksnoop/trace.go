@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/destination"
@@ -58,9 +59,16 @@ type traceFlags struct {
 	tail       tailFlags
 	command    []string
 	user       userFlag // whom it runs as
+	supervised bool     // an agent has started it
 }
 
 func newTraceCommand(status *int) *cobra.Command {
+	_, c := newTrace(status)
+	return c
+}
+
+// newTrace returns the command with what its options are kept in.
+func newTrace(status *int) (*traceFlags, *cobra.Command) {
 	var f traceFlags
 	c := &cobra.Command{
 		Use:   "trace SPEC... [-- COMMAND [ARG]...]",
@@ -82,21 +90,8 @@ func newTraceCommand(status *int) *cobra.Command {
 					return usagef("no command after --")
 				}
 			}
-			if err := checkEmpty(c.Flags()); err != nil {
+			if err := f.agree(c.Flags(), &args); err != nil {
 				return err
-			}
-			if f.user.User != nil && len(f.command) == 0 {
-				return usagef("--user goes with -- COMMAND: who runs what?")
-			}
-			if err := f.lists(&args); err != nil {
-				return err
-			}
-			if err := errors.Join(f.session.check(c.Flags()), f.checkEffect(c.Flags()), f.output.check(c.Flags())); err != nil {
-				return err
-			}
-			f.asked = asked(c.Flags())
-			if len(args) == 0 && !f.session.wanted() {
-				return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
 			}
 			f.output.otlp.notes = c.ErrOrStderr()
 			if err := f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status); err != nil {
@@ -136,8 +131,31 @@ func newTraceCommand(status *int) *cobra.Command {
 	f.symbols.add(flags)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say what is attached, how and why; in stacks of sessions, show addresses")
 	flags.BoolVar(&f.debug, "debug", false, "like -v, with the generated programs and all that the verifier says")
+	flags.BoolVar(&f.supervised, supervisedFlag, false, "report to the agent that has started this")
+	flags.Lookup(supervisedFlag).Hidden = true
 	f.completeSpecFlags(c)
-	return c
+	return &f, c
+}
+
+// agree refuses options that do not go together, and reads the lists that stand in place of SPECs.
+func (f *traceFlags) agree(flags *pflag.FlagSet, args *[]string) error {
+	if err := checkEmpty(flags); err != nil {
+		return err
+	}
+	if f.user.User != nil && len(f.command) == 0 {
+		return usagef("--user goes with -- COMMAND: who runs what?")
+	}
+	if err := f.lists(args); err != nil {
+		return err
+	}
+	if err := errors.Join(f.session.check(flags), f.checkEffect(flags), f.output.check(flags)); err != nil {
+		return err
+	}
+	f.asked = asked(flags)
+	if len(*args) == 0 && !f.session.wanted() {
+		return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
+	}
+	return nil
 }
 
 // maxInFlight is more threads than Linux has.
@@ -158,6 +176,12 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	defer f.symbols.close(stderr)
 	t := &tracing{flags: f, kernel: view, stderr: stderr, log: f.logger(stderr)}
+	if f.supervised {
+		if t.reports, err = openReports(); err != nil {
+			return err
+		}
+		defer t.reports.close()
+	}
 	if err := t.makePlan(args, c.options); err != nil {
 		return err
 	}
@@ -200,7 +224,9 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()
-	return errors.Join(t.out.end(errors.Join(t.whileRead(ctx, status), t.recording.Close())), t.cgroups.Close())
+	err = t.out.end(errors.Join(t.whileRead(ctx, status), t.recording.Close()))
+	t.reports.send(t.out)
+	return errors.Join(err, t.cgroups.Close())
 }
 
 // whileRead is run, and ends it when nobody can read any more what it prints.
@@ -308,6 +334,7 @@ type tracing struct {
 	log         *slog.Logger
 	recording   *record.Recording // nil if there is none
 	summing     *summing          // nil if nothing is added up
+	reports     *reports          // nil unless an agent has started this
 	asked       chan os.Signal    // to write what a flight recorder has; nil without one
 	picture     picture
 	sessions    *record.Sessions // nil for calls
@@ -406,6 +433,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 	}); err != nil {
 		return err
 	}
+	defer t.reports.begin(run, t.out)()
 	t.watchTriggers(ctx, triggers, stop)
 	if t.alone() {
 		fmt.Fprintln(t.stderr, t.waiting())
@@ -415,7 +443,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		return err
 	}
 	out := t.where()
-	err = view.Write(out, t.summing.until(triggers.passes(t.recording.Tee(run.Records(ctx, t.limits())))), func() bool { return run.Pending() == 0 })
+	err = view.Write(out, t.summing.until(triggers.passes(t.recording.Tee(t.reports.count(run.Records(ctx, t.limits()))))), func() bool { return run.Pending() == 0 })
 	t.ending.Store(true)
 	if err == nil {
 		err = t.reader.err()
@@ -431,6 +459,7 @@ func (t *tracing) trace(ctx context.Context, ready func(starting) error) error {
 		return errors.Join(err, view.End(out, losses, err), run.TooMuch())
 	}
 	tally := view.Tally()
+	t.reports.last(&losses)
 	stop()
 	err = errors.Join(triggers.end(), t.recording.End(&losses))
 	t.flags.record.rotate.report(t.flags.record.file, t.stderr)

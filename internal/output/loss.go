@@ -54,6 +54,10 @@ var losses = [bpf.Counters]loss{
 // LossText says what a counter of the engine counts, as in "5 calls left out by --rate".
 func LossText(cause bpf.Counter) string { return losses[cause].what }
 
+// IsLoss reports whether a counter counts what is missing, and not what was left out as the user asked, or what the
+// output shows where it is missing.
+func IsLoss(cause bpf.Counter) bool { return !losses[cause].known }
+
 // appendMark appends the mark that stands where n records are missing.
 func appendMark(dst []byte, cause bpf.Counter, n uint64, colour bool) []byte {
 	return appendMissing(dst, n, losses[cause].what, colour)

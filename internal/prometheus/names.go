@@ -43,8 +43,8 @@ func labelNames(g *expr.Aggregation) []string {
 	return names[len(reserved):]
 }
 
-// appendLabel appends name="value", behind a comma if there are others.
-func appendLabel(dst []byte, name string, value []byte) []byte {
+// AppendLabel appends name="value", behind a comma if there are others.
+func AppendLabel(dst []byte, name string, value []byte) []byte {
 	if len(dst) > 0 && dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
 	}
@@ -67,4 +67,10 @@ func appendHelp(dst []byte, text string) []byte {
 		dst = append(dst, text[i])
 	}
 	return dst
+}
+
+// AppendHead appends the lines that a family begins with.
+func AppendHead(dst []byte, name, kind, help string) []byte {
+	dst = append(appendHelp(append(append(append(dst, "# HELP "...), name...), ' '), help), '\n')
+	return append(append(append(append(append(dst, "# TYPE "...), name...), ' '), kind...), '\n')
 }

@@ -100,13 +100,11 @@ func (p *Printer) appendAll(dst []byte, lacking []uint64) ([]byte, error) {
 	lost := p.family("ksnoop_lost_total", "counter", "What is missing in the other metrics, by cause.")
 	for cause, n := range lacking {
 		if n > 0 {
-			lost.text = appendUint(appendLabel(append(lost.text, "ksnoop_lost_total{"...), "cause", []byte(output.LossText(bpf.Counter(cause)))), n)
+			lost.text = appendUint(AppendLabel(append(lost.text, "ksnoop_lost_total{"...), "cause", []byte(output.LossText(bpf.Counter(cause)))), n)
 		}
 	}
 	for _, f := range p.families {
-		dst = append(appendHelp(append(append(append(dst, "# HELP "...), f.name...), ' '), f.help), '\n')
-		dst = append(append(append(append(append(dst, "# TYPE "...), f.name...), ' '), f.kind...), '\n')
-		dst = append(dst, f.text...)
+		dst = append(AppendHead(dst, f.name, f.kind, f.help), f.text...)
 	}
 	return dst, nil
 }
@@ -128,7 +126,7 @@ func (p *Printer) addTable(number int, t *summary.Filled) error {
 		return err
 	}
 	names := labelNames(t.Agg)
-	common := appendLabel(appendLabel(appendLabel(nil, "table", strconv.AppendInt(nil, int64(number), 10)), "spec", []byte(t.Spec)), "item", []byte(t.Agg.Label))
+	common := AppendLabel(AppendLabel(AppendLabel(nil, "table", strconv.AppendInt(nil, int64(number), 10)), "spec", []byte(t.Spec)), "item", []byte(t.Agg.Label))
 	var order []string
 	rows := map[string][]uint64{}
 	for _, r := range t.Sorted() {
@@ -153,13 +151,13 @@ func (p *Printer) appendLabels(dst []byte, keys []output.Field, names []string, 
 	for i, k := range keys {
 		v, special := k.KeyVar()
 		if !special || v == expr.ContextFunc {
-			dst = appendLabel(dst, names[i], k.AppendKey(nil, p.run.Plan, e))
+			dst = AppendLabel(dst, names[i], k.AppendKey(nil, p.run.Plan, e))
 			continue
 		}
 		scalar, _ := k.Slots()
 		n, _ := e.Value(scalar)
 		stack := p.tails.AppendSummedNames(nil, t, p.stacks, n, v == expr.ContextUserStack, ';')
-		dst = appendLabel(dst, names[i], bytes.TrimSuffix(stack, []byte{';'}))
+		dst = AppendLabel(dst, names[i], bytes.TrimSuffix(stack, []byte{';'}))
 	}
 	return dst
 }

@@ -48,7 +48,7 @@ func (p *Printer) addRow(g *expr.Aggregation, value *output.Field, labels string
 	case expr.AggTop:
 		top := g.Top(words)
 		for _, c := range top[:min(len(top), g.N)] {
-			is := string(appendLabel(nil, "value", value.AppendNumber(nil, c.Value)))
+			is := string(AppendLabel(nil, "value", value.AppendNumber(nil, c.Value)))
 			f := add("_top", "gauge", is)
 			f.text = appendUint(f.text, c.Count)
 			f = add("_top_too_many", "gauge", is)
@@ -72,7 +72,7 @@ func (p *Printer) addQuantiles(g *expr.Aggregation, name, help, labels string, w
 		if q.PerMill == 1000 {
 			continue
 		}
-		f.open(name, labels, string(appendLabel(nil, "quantile", strconv.AppendFloat(nil, float64(q.PerMill)/1000, 'g', -1, 64))))
+		f.open(name, labels, string(AppendLabel(nil, "quantile", strconv.AppendFloat(nil, float64(q.PerMill)/1000, 'g', -1, 64))))
 		if q.Negative {
 			f.text = append(f.text, "} NaN\n"...)
 			continue
@@ -93,7 +93,7 @@ func (p *Printer) addHistogram(g *expr.Aggregation, name, help, labels string, w
 	f := p.family(name, "histogram", help)
 	calls := uint64(0)
 	bucket := func(le []byte) {
-		f.open(name+"_bucket", labels, string(appendLabel(nil, "le", le)))
+		f.open(name+"_bucket", labels, string(AppendLabel(nil, "le", le)))
 		f.text = appendUint(f.text, calls)
 	}
 	for i, n := range words {

@@ -210,6 +210,13 @@ func (e *Exporter) settle(b *batch, o outcome) {
 	e.room.Broadcast()
 }
 
+// Missing returns how many items are known by now not to arrive.
+func (e *Exporter) Missing() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.counts.Missing()
+}
+
 // giveUp drops what is written from now on.
 func (e *Exporter) giveUp() {
 	e.mu.Lock()

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/agent"
+	"github.com/ksnoop/ksnoop/internal/agentconfig"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// A service is a running agent.
+type service struct {
+	flags      *agentFlags
+	stderr     io.Writer
+	supervisor *agent.Supervisor
+	reloads    agent.Reloads
+	listen     agentconfig.Listen
+	server     *http.Server // nil if it listens nowhere
+}
+
+// run runs the agent until a signal ends it.
+func (f *agentFlags) run(stderr io.Writer) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	signal.Stop(ignored)
+	config, err := f.read()
+	if err != nil {
+		return err
+	}
+	s := &service{flags: f, stderr: stderr}
+	s.supervisor = agent.New(agent.Options{Start: s.start, Say: s.say})
+	if err := s.answer(config.Listen); err != nil {
+		return err
+	}
+	s.apply(config)
+	tellManager("READY=1")
+	for sig := range signals {
+		if sig != syscall.SIGHUP {
+			break
+		}
+		s.reload()
+	}
+	tellManager("STOPPING=1")
+	s.supervisor.Close()
+	if s.server != nil {
+		_ = s.server.Close() // whoever is in the middle of a question sees it
+	}
+	return nil
+}
+
+// start starts the process of a request.
+func (s *service) start(r agent.Request) (agent.Process, error) {
+	return agent.Command(append([]string{"trace", "--" + supervisedFlag}, r.Args...), func(line string) { s.say(r.Name, line) })
+}
+
+func (s *service) say(request, text string) {
+	fmt.Fprintf(s.stderr, "ksnoop: %s: %s\n", request, terminal.Name(text))
+}
+
+// apply makes the requests of a configuration those that run, and says what has changed.
+func (s *service) apply(config *agentconfig.Config) {
+	var requests []agent.Request
+	for _, r := range config.Requests {
+		requests = append(requests, agent.Request{Name: r.Name, Args: r.Args})
+	}
+	c := s.supervisor.Apply(requests)
+	var parts []string
+	for _, p := range [...]struct {
+		verb  string
+		names []string
+	}{{"begun", c.Added}, {"begun again", c.Changed}, {"ended", c.Removed}, {"going on", c.Same}} {
+		if len(p.names) > 0 {
+			parts = append(parts, p.verb+": "+strings.Join(p.names, " "))
+		}
+	}
+	fmt.Fprintf(s.stderr, "ksnoop: %s: %s\n", terminal.Name(s.flags.file), strings.Join(parts, "; "))
+}
+
+// reload reads the configuration again. What is wrong in it changes nothing.
+func (s *service) reload() {
+	config, err := s.flags.read()
+	if err == nil {
+		err = s.answer(config.Listen)
+	}
+	if err != nil {
+		s.reloads.Refused.Add(1)
+		fmt.Fprintf(s.stderr, "ksnoop: not reloaded: %v\n", err)
+		return
+	}
+	s.apply(config)
+	s.reloads.Done.Add(1) // now what /metrics says of the requests is about the new ones
+}
+
+// answer has the agent answer at an address, and no longer at another. After an error it answers where it did.
+func (s *service) answer(at agentconfig.Listen) error {
+	if at == s.listen {
+		return nil
+	}
+	var server *http.Server
+	if at != (agentconfig.Listen{}) {
+		l, err := listen(at)
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		server = agent.Server(agent.Handler(s.supervisor, version(), &s.reloads))
+		go func() {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				fmt.Fprintf(s.stderr, "ksnoop: /metrics and /healthz are gone: %v\n", err)
+			}
+		}()
+	}
+	if s.server != nil {
+		_ = s.server.Close() // whoever is in the middle of a question sees it
+	}
+	s.listen, s.server = at, server
+	return nil
+}
+
+// listen opens an address. A socket that an agent has left, which nobody answers at, is replaced.
+func listen(at agentconfig.Listen) (net.Listener, error) {
+	if at.Network == "unix" {
+		if info, err := os.Lstat(at.Address); err == nil && info.Mode()&os.ModeSocket != 0 {
+			if c, err := net.Dial("unix", at.Address); err == nil {
+				_ = c.Close()
+			} else if errors.Is(err, unix.ECONNREFUSED) {
+				_ = os.Remove(at.Address) // Listen says what is wrong
+			}
+		}
+	}
+	l, err := net.Listen(at.Network, at.Address)
+	if err == nil && at.Network == "unix" {
+		if err := os.Chmod(at.Address, 0o660); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, err
+}
+
+// tellManager tells systemd what the agent does, if that has started it and wants to know (sd_notify(3)).
+func tellManager(state string) {
+	at := os.Getenv("NOTIFY_SOCKET")
+	if at == "" {
+		return
+	}
+	c, err := net.Dial("unixgram", at) // an @ stands for the NUL of an abstract name
+	if err != nil {
+		return // it will say that it was not told
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte(state))
+}
