@@ -37,6 +37,9 @@ var completions = [...]struct{ shell, path string }{
 	{"fish", "share/fish/vendor_completions.d/ksnoop.fish"},
 }
 
+// service are the unit of the agent, which nobody has enabled yet, and an example of what it reads.
+var service = [...]string{"lib/systemd/system/ksnoop.service", docDir + "agent.yaml"}
+
 // installed returns what a package of a build has, in the order of paths.
 func (s source) installed(ctx context.Context, b build, builds []build) ([]file, error) {
 	files := []file{{"bin/ksnoop", b.program, 0o755}}
@@ -64,6 +67,13 @@ func (s source) installed(ctx context.Context, b build, builds []build) ([]file,
 			return nil, err
 		}
 		files = append(files, file{"share/man/man1/" + filepath.Base(page) + ".gz", data, 0o644})
+	}
+	for _, f := range service {
+		data, err := os.ReadFile(filepath.Join(s.dir, "packaging", filepath.Base(f)))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{f, data, 0o644})
 	}
 	documents, err := s.documents()
 	if err != nil {
