@@ -29,9 +29,8 @@ result, or, in parentheses, values to show and predicates that must hold:
     ksnoop trace 'ip_send_skb(skb->len == 84, skb)'
     ksnoop trace 'vfs_read(file->f_flags, return < 0)' -- cat /
 
-Sessions show where something failed, as retsnoop does. A call of an entry
-function (-e) opens one on its thread. Calls of allowed functions (-a) are in it.
-If it fails, its stack is printed with results. SPECs beside -e add values:
+Sessions show where something failed, as retsnoop does. A call of -e opens one on
+its thread, and calls of -a are in it. If it fails, its stack is printed:
 
     ksnoop -e '*sys_bpf' -a '*map_alloc*' -a map_create
     ksnoop -e '*sys_bpf' -a ':kernel/bpf/*.c' 'array_map_alloc_check(attr->max_entries)'
