@@ -150,6 +150,9 @@ union abi_only {
 	struct log_exit_off log_exit_off;
 	struct off_cpu off_cpu;
 	enum notes notes;
+	enum parent_place parent_place;
+	enum parent_kind parent_kind;
+	enum parent_lack parent_lack;
 	struct candidate candidate;
 	struct table_place table_place;
 };

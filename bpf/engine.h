@@ -24,6 +24,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
@@ -83,6 +84,26 @@ struct css_set {
 	struct cgroup *dfl_cgrp; /* of version 2 */
 } __attribute__((preserve_access_index));
 
+struct mm_struct {
+	unsigned long env_start;
+	unsigned long env_end;
+} __attribute__((preserve_access_index));
+
+#ifdef __TARGET_ARCH_arm64
+struct pt_regs {
+	__u64 regs[31];
+	__u64 sp;
+} __attribute__((preserve_access_index));
+#else
+struct pt_regs {
+	unsigned long sp;
+} __attribute__((preserve_access_index));
+
+struct thread_struct {
+	unsigned long fsbase;
+} __attribute__((preserve_access_index));
+#endif
+
 struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
@@ -92,6 +113,11 @@ struct task_struct {
 	struct cred *cred;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
+	struct mm_struct *mm;
+	__u64 start_boottime;
+#ifndef __TARGET_ARCH_arm64
+	struct thread_struct thread;
+#endif
 	char comm[COMM_LEN];
 	struct {
 		int counter;

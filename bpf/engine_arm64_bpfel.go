@@ -225,6 +225,18 @@ const (
 	engineFuncBitFUNC_CHECKED_BIT engineFuncBit = 36
 )
 
+type engineGoProgram struct {
+	_       structs.HostLayout
+	Started uint64
+	Environ uint64
+	Table   uint64
+	Tls     int64
+	Began   uint32
+	Ended   uint32
+	Trace   uint32
+	Span    uint32
+}
+
 type engineGuard struct {
 	_      structs.HostLayout
 	Stack  uint32
@@ -387,6 +399,40 @@ type engineOwner struct {
 	Pad    uint32
 	Cgroup uint64
 }
+
+type engineParent struct {
+	_    structs.HostLayout
+	Kind uint8
+	Why  uint8
+	Size uint8
+	Pad  [5]uint8
+	Data [56]uint8
+}
+
+type engineParentKind uint32
+
+const (
+	engineParentKindPARENT_NONE engineParentKind = 0
+	engineParentKindPARENT_SPAN engineParentKind = 1
+	engineParentKindPARENT_TEXT engineParentKind = 2
+)
+
+type engineParentLack uint32
+
+const (
+	engineParentLackLACK_SPAN       engineParentLack = 0
+	engineParentLackLACK_UNKNOWN    engineParentLack = 1
+	engineParentLackLACK_UNREADABLE engineParentLack = 2
+	engineParentLackLACK_DEEP       engineParentLack = 3
+	engineParentLackLACK_INTERRUPT  engineParentLack = 4
+)
+
+type engineParentPlace uint32
+
+const (
+	engineParentPlacePARENT_GO      engineParentPlace = 1
+	engineParentPlacePARENT_ENVIRON engineParentPlace = 2
+)
 
 type enginePath struct {
 	_     structs.HostLayout
@@ -565,9 +611,10 @@ type engineSession struct {
 		}
 		Calls [32]engineCall
 	}
-	Rec   engineSessionRecord
-	Owner engineOwner
-	Log   [0]uint8
+	Rec    engineSessionRecord
+	Owner  engineOwner
+	Parent engineParent
+	Log    [0]uint8
 }
 
 type engineSessionConfig struct {
@@ -582,6 +629,8 @@ type engineSessionConfig struct {
 	ByErrno   uint8
 	Overrun   uint8
 	Notes     uint8
+	Parent    uint8
+	Pad       [7]uint8
 	Errnos    [64]uint64
 }
 
@@ -627,7 +676,7 @@ type engineSessionRecord struct {
 	Ours        uint8
 	OffCpu      uint8
 	Owner       uint8
-	Pad         uint8
+	Parent      uint8
 	Comm        [16]int8
 	Leader      [16]int8
 }
@@ -777,6 +826,7 @@ const (
 	engineMapEvents          = "events"
 	engineMapFamily          = "family"
 	engineMapFarFrames       = "far_frames"
+	engineMapGoPrograms      = "go_programs"
 	engineMapInterrupts      = "interrupts"
 	engineMapLists           = "lists"
 	engineMapPathSites       = "path_sites"
@@ -904,6 +954,7 @@ type engineMapSpecs struct {
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Family     *ebpf.MapSpec `ebpf:"family"`
 	FarFrames  *ebpf.MapSpec `ebpf:"far_frames"`
+	GoPrograms *ebpf.MapSpec `ebpf:"go_programs"`
 	Interrupts *ebpf.MapSpec `ebpf:"interrupts"`
 	Lists      *ebpf.MapSpec `ebpf:"lists"`
 	PathSites  *ebpf.MapSpec `ebpf:"path_sites"`
@@ -987,6 +1038,7 @@ type engineMaps struct {
 	Events     *ebpf.Map `ebpf:"events"`
 	Family     *ebpf.Map `ebpf:"family"`
 	FarFrames  *ebpf.Map `ebpf:"far_frames"`
+	GoPrograms *ebpf.Map `ebpf:"go_programs"`
 	Interrupts *ebpf.Map `ebpf:"interrupts"`
 	Lists      *ebpf.Map `ebpf:"lists"`
 	PathSites  *ebpf.Map `ebpf:"path_sites"`
@@ -1006,6 +1058,7 @@ func (m *engineMaps) Close() error {
 		m.Events,
 		m.Family,
 		m.FarFrames,
+		m.GoPrograms,
 		m.Interrupts,
 		m.Lists,
 		m.PathSites,

@@ -63,6 +63,7 @@ static __always_inline struct call *at(struct call *calls, __u64 i)
 #include "session_values.h"
 #include "session_open.h"
 #include "session_chain.h"
+#include "session_parent.h"
 #include "session_close.h"
 #include "session_calls.h"
 #include "session_hung.h"

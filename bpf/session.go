@@ -82,6 +82,8 @@ type SessionSettings struct {
 	Errors *[MaxErrno/64 + 1]uint64
 	// OffCPU notes for how long the thread, and each call, was off the CPU.
 	OffCPU bool
+	// Parent is where the span of the traced program is looked for that a session belongs to.
+	Parent ParentPlace
 	// Values says that calls have values.
 	Values bool
 	// Arguments say which arguments are captured, by the function's id; nil: none.
@@ -179,7 +181,7 @@ const (
 func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	delete(spec.Programs, engineProgSessionLibrary)
 	if s == nil {
-		for _, name := range []string{engineMapSessions, mapIndex, engineMapInterrupts, engineMapArguments, engineMapCopies} {
+		for _, name := range []string{engineMapSessions, mapIndex, engineMapInterrupts, engineMapArguments, engineMapCopies, MapGoPrograms} {
 			delete(spec.Maps, name)
 		}
 		delete(spec.Programs, ProgSessionExit)
@@ -196,7 +198,7 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 		delete(spec.Programs, ProgSessionSwitch)
 	}
 	config := engineSessionConfig{Longer: s.Longer, Hung: s.Hung, Success: flag(s.Success), Interim: flag(s.Interim),
-		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition), Overrun: flag(s.Overrun), Notes: uint8(s.notes())}
+		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition), Overrun: flag(s.Overrun), Notes: uint8(s.notes()), Parent: uint8(s.Parent)}
 	if s.Errors != nil {
 		config.ByErrno, config.Errnos = 1, *s.Errors
 	}
@@ -215,6 +217,9 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	}
 	if err := setPool(spec, s.Count); err != nil {
 		return err
+	}
+	if s.Parent&ParentGo != 0 {
+		spec.Maps[MapGoPrograms].MaxEntries = maxGoPrograms
 	}
 	spec.Maps[engineMapInterrupts].MaxEntries = uint32(2 * max(s.CPUs, 1))
 	args := spec.Maps[engineMapArguments]
@@ -283,6 +288,8 @@ type SessionHeader struct {
 	HasOffCPU    bool // off-CPU times follow the branches: see OffCPU
 	HasOwner     bool // whose thread it was when the session began
 	Owner        Owner
+	HasParent    bool // it was looked for
+	Parent       Parent
 	Depth        int // calls in flight
 	Frames       int // in the record
 	Stitched     int // index of the first call of a chain that was kept while others were made; 0: none
@@ -314,7 +321,7 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		Stitched: u16(unsafe.Offsetof(l.Stitched)), Stack: u16(unsafe.Offsetof(l.Stack)),
 		Branches: int(raw[unsafe.Offsetof(l.Branches)]), NoBranches: raw[unsafe.Offsetof(l.NoBranches)],
 		AllBranches: raw[unsafe.Offsetof(l.BranchFlags)]&byte(engineSectionFlagSECTION_ALL) != 0,
-		HasOffCPU:   raw[unsafe.Offsetof(l.OffCpu)] != 0, HasOwner: raw[unsafe.Offsetof(l.Owner)] != 0,
+		HasOffCPU:   raw[unsafe.Offsetof(l.OffCpu)] != 0, HasOwner: raw[unsafe.Offsetof(l.Owner)] != 0, HasParent: raw[unsafe.Offsetof(l.Parent)] != 0,
 	}
 	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
@@ -324,6 +331,12 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 			return nil, fmt.Errorf("record of %d bytes is shorter than its header and its owner", len(raw))
 		}
 		h.Owner, data = DecodeOwner(data), data[OwnerSize:]
+	}
+	if h.HasParent {
+		if len(data) < parentSize {
+			return nil, fmt.Errorf("record of %d bytes is shorter than its header and its parent", len(raw))
+		}
+		h.Parent, data = decodeParent(data), data[parentSize:]
 	}
 	if h.LogSize > logSize || h.Frames > maxFrames || h.Stack > maxWords {
 		return nil, fmt.Errorf("record of a session speaks of %d bytes of log, %d calls and %d addresses: none has as many", h.LogSize, h.Frames, h.Stack)
@@ -352,6 +365,20 @@ func OwnerOf(raw []byte, sessions bool) (o Owner, ok bool) {
 		return o, false
 	}
 	return DecodeOwner(raw[at:]), true
+}
+
+// UnknownProgram reports whether a session's record says that MapGoPrograms lacks its process: global is its number in the
+// initial PID namespace, inner that in ours.
+func UnknownProgram(raw []byte) (global uint32, inner Inner, ok bool) {
+	var l engineSessionRecord
+	if len(raw) < SessionHeaderSize || IsLost(raw) || raw[unsafe.Offsetof(l.Parent)] == 0 {
+		return 0, inner, false
+	}
+	var h SessionHeader
+	if _, err := DecodeSession(raw, &h); err != nil || h.Parent.Why != LackUnknown || h.Parent.Kind != ParentNone {
+		return 0, inner, false
+	}
+	return h.PID, h.Inner, true
 }
 
 // OffCPU reads off-CPU times in ns: of the session until the record was sent and, of call i in the
@@ -427,6 +454,10 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 	if h.HasOwner {
 		b[unsafe.Offsetof(l.Owner)] = 1
 		b = AppendOwner(b, h.Owner)
+	}
+	if h.HasParent {
+		b[unsafe.Offsetof(l.Parent)] = 1
+		b = appendParent(b, h.Parent)
 	}
 	return append(dst, b...)
 }

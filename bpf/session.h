@@ -103,12 +103,54 @@ struct session_record {
 	__u8 ours; /* EVENT_OURS */
 	__u8 off_cpu; /* words of struct off_cpu follow the branches: total and, for each of the calls, its own */
 	__u8 owner; /* a struct owner follows this header: whose thread it was when it began */
-	__u8 pad;
+	__u8 parent; /* a struct parent follows that */
 	char comm[COMM_LEN];
 	char leader[COMM_LEN];
 };
 
 _Static_assert(sizeof(struct session_record) % 8 == 0, "nothing is between a record and its owner");
+
+/* Where the span of the traced program is looked for that a session belongs to, as bits. */
+enum parent_place {
+	PARENT_GO = 1,	    /* the stack of a goroutine */
+	PARENT_ENVIRON = 2, /* TRACEPARENT in the environment */
+};
+
+enum parent_kind {
+	PARENT_NONE = 0,
+	PARENT_SPAN = 1, /* 16 bytes of a trace's number, 8 of a span's */
+	PARENT_TEXT = 2, /* a traceparent */
+};
+
+/* Why no span was found. */
+enum parent_lack {
+	LACK_SPAN = 0,	     /* there is none */
+	LACK_UNKNOWN = 1,    /* user space has not looked at the process yet */
+	LACK_UNREADABLE = 2, /* memory of the process could not be read */
+	LACK_DEEP = 3,	     /* there is more to search than is searched */
+	LACK_INTERRUPT = 4,
+};
+
+/* The span that a session belongs to. */
+struct parent {
+	__u8 kind; /* enum parent_kind */
+	__u8 why;  /* enum parent_lack, of PARENT_NONE */
+	__u8 size; /* of a text, which may be longer than data */
+	__u8 pad[5];
+	__u8 data[56];
+};
+
+/* What is known of the program of a process. */
+struct go_program {
+	__u64 started; /* when the process was, in 1/100 s since the machine was */
+	__u64 environ; /* where its environment is, which every execve changes */
+	__u64 table;   /* address of the table by which a span is an interface; 0: it has none */
+	__s64 tls;     /* where the thread's goroutine is, from the thread pointer; not used on arm64 */
+	__u32 began;   /* offsets in a span: of two times, and of its numbers */
+	__u32 ended;
+	__u32 trace;
+	__u32 span;
+};
 
 enum log_kind {
 	LOG_ENTRY = 1,
@@ -209,6 +251,7 @@ struct session {
 	struct chain kept[KEPT];
 	struct session_record rec;
 	struct owner owner; /* behind its record, with which it is sent */
+	struct parent parent; /* sent behind that, if its record says so */
 	__u8 log[]; /* log_size bytes, stash_size, with NOTE_OFF_CPU a struct off_cpu */
 };
 
@@ -244,6 +287,8 @@ struct session_config {
 	__u8 by_errno; /* report only the errors in errnos */
 	__u8 overrun;  /* count calls whose returns fprobes miss */
 	__u8 notes;    /* enum notes */
+	__u8 parent;   /* enum parent_place */
+	__u8 pad[7];
 	__u64 errnos[ERRNOS / 64]; /* bit set: an error to report; bit 0 is NULL */
 };
 

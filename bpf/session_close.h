@@ -76,7 +76,11 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 		take_trail(ctx, s);
 	task = bpf_get_current_task_btf();
 	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
+	if (wanted.parent)
+		ks_parent(s);
 	ks_send_session(s, kind, s->top, 0);
+	if (wanted.parent)
+		s->rec.parent = 0;
 	s->depth = 0;
 	return 0;
 }

@@ -14,7 +14,7 @@ static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void 
 	return at + size;
 }
 
-// write_session writes a record of a session into the ring buffer: the header, the log, the
+// write_session writes a record of a session into the ring buffer: the header with its owner and parent, the log, the
 // first n calls, the calls of the chain c unless it is NULL, and stack and branches of the
 // trail. It returns the error of the reservation, 0 if there is room.
 static __always_inline long write_session(struct session *s, __u64 n, struct chain *c, struct trail *t, int off_cpu)
@@ -28,6 +28,8 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 	if (log > log_size || n > DEPTH || more > CHAIN || stack > sizeof(t->stack) || branches > sizeof(t->branches))
 		return 0; // cannot be; the verifier does not know
 	size = head + log + (n + more) * sizeof(struct call) + stack + branches;
+	if (wanted.parent && s->rec.parent)
+		size += sizeof(s->parent);
 	if (off_cpu) {
 		s->rec.off_cpu = 1;
 		size += (1 + n + more) * sizeof(__u64);
@@ -38,6 +40,8 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 		return lost;
 	}
 	size = write_record(&record, 0, &s->rec, head);
+	if (wanted.parent && s->rec.parent)
+		size = write_record(&record, size, &s->parent, sizeof(s->parent));
 	size = write_record(&record, size, s->log, log);
 	size = write_record(&record, size, s->calls, n * sizeof(struct call));
 	if (c)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/otlp"
 	"github.com/ksnoop/ksnoop/internal/otlp/export"
 )
@@ -21,6 +22,7 @@ type otlpFlags struct {
 	queue string
 	// parent is the item of a SPEC that says which span of its program a session belongs to.
 	parent  string
+	places  bpf.ParentPlace // where else the engine looks for that
 	parents *otlp.Parents
 	// wait has a recording wait for the collector. A kernel does not wait.
 	wait bool
@@ -40,7 +42,7 @@ const (
 func (f *otlpFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "otlp", "", "print nothing, and export by OTLP to a collector's `URL`, as http://localhost:4318, or with env to what OTEL_EXPORTER_OTLP_ENDPOINT says")
 	flags.StringVar(&f.as, "otlp-as", asLogs, "with --otlp: calls without sessions are `KIND`: logs or spans")
-	flags.StringVar(&f.parent, "parent", "", "with --otlp: a session is a child of the span of its program that `EXPR` gives at its entry: a traceparent as text, or 24 bytes, as in ustr(p)")
+	flags.StringVar(&f.parent, "parent", "", "with --otlp: sessions are children of spans of their programs: go (of the OpenTelemetry SDK), environ (TRACEPARENT), auto (both), or what `EXPR` gives at the entry")
 	flags.StringVar(&f.queue, "otlp-queue", "64M", "with --otlp: keep up to this `SIZE` of what waits for the collector")
 }
 
@@ -105,19 +107,14 @@ func (f *otlpFlags) open() *exporting {
 			e.Interrupt()
 		}()
 	}
-	x := &exporting{Exporter: e, where: f.config.Where(), notes: notes}
-	if f.parent != "" {
-		x.parents = f.parents
-	}
-	return x
+	return &exporting{Exporter: e, where: f.config.Where(), notes: notes, parents: f.parents}
 }
 
 // An exporting is an export until it is closed.
 type exporting struct {
 	*export.Exporter
-	where string
-	notes io.Writer
-	// parents are counted; nil: nobody asked for them.
+	where   string
+	notes   io.Writer
 	parents *otlp.Parents
 }
 
@@ -136,7 +133,7 @@ func (e *exporting) end(begun bool) error {
 	slow.Stop()
 	if begun {
 		fmt.Fprintf(e.notes, "ksnoop: --otlp %s: %s\n", e.where, counts)
-		if e.parents != nil {
+		if e.parents.Any() {
 			fmt.Fprintf(e.notes, "ksnoop: --parent: %s\n", e.parents)
 		}
 	}

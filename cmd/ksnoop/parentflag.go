@@ -5,14 +5,25 @@ package main
 import (
 	"strings"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
+
+// parentPlaces are what --parent can say besides an expression. A parameter of such a name is meant by "(go)".
+var parentPlaces = map[string]bpf.ParentPlace{"go": bpf.ParentGo, "environ": bpf.ParentEnviron, "auto": bpf.ParentGo | bpf.ParentEnviron}
 
 // checkParent reads what --parent says.
 func (f *otlpFlags) checkParent() error {
 	f.parent = strings.TrimSpace(f.parent)
 	if f.parent == "" {
+		return nil
+	}
+	if f.places = parentPlaces[f.parent]; f.places != 0 {
+		if f.wait {
+			return usagef("--parent %s: a recording has what trace has found with that option; here it takes an expression", f.parent)
+		}
+		f.parent = ""
 		return nil
 	}
 	spec, err := expr.Parse("f(" + f.parent + ")")
@@ -63,6 +74,9 @@ func (f *otlpFlags) takesParent(p *plan.Plan) error {
 
 // parented adds the value of --parent to the SPECs: to those of -e, or to the arguments, which it returns.
 func (f *traceFlags) parented(args []string) (_ []string, err error) {
+	if f.output.otlp.places != 0 && !f.session.wanted() {
+		return nil, usagef("--parent go, environ and auto go with sessions, by -e; without them it takes an expression")
+	}
 	if !f.session.wanted() {
 		return f.output.otlp.addTo(args, false)
 	}

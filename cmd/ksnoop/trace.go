@@ -188,6 +188,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	t.settings = trace.Settings{Filter: c.filter, Rate: c.rate, RingSize: c.ringSize, InFlight: f.inFlight, Keys: f.summing.keys, Fallback: f.auto(),
 		Paced:  f.control.maxCPU.share != 0,
 		Report: f.session.engine(t.request.settings), Latency: f.control.latency, Log: t.log}
+	t.settings.Report.Parent = f.output.otlp.places
 	t.settings.Report.OffCPU = f.output.format.offCPU()
 	if f.debug {
 		t.settings.Verifier = stderr

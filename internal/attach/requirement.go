@@ -26,7 +26,7 @@ type requirement struct {
 // them: all that the engine and generated programs use is in here.
 var (
 	mapsSince = map[ebpf.MapType]version{
-		ebpf.Hash: oldest, ebpf.Array: oldest, ebpf.PerCPUArray: oldest,
+		ebpf.Hash: oldest, ebpf.Array: oldest, ebpf.PerCPUArray: oldest, ebpf.LRUHash: oldest,
 		ebpf.RingBuf: {5, 8},
 	}
 	helpersSince = map[asm.BuiltinFunc]version{
@@ -43,6 +43,7 @@ var (
 		asm.FnGetCurrentTaskBtf:          {5, 11},
 		asm.FnGetFuncIp:                  {5, 15},
 		asm.FnGetAttachCookie:            {5, 15},
+		asm.FnTaskPtRegs:                 {5, 15},
 		asm.FnGetBranchSnapshot:          {5, 16},
 		asm.FnGetCurrentCgroupId:         {4, 18},
 		asm.FnLoop:                       {5, 17},

@@ -516,6 +516,20 @@ func (t *Tracer) Adopt(pid int) error {
 	return nil
 }
 
+// SetGoProgram tells the engine of the program of a process: by its number in the initial PID namespace or, if
+// that is 0, by pid, its number in ours.
+func (t *Tracer) SetGoProgram(pid int, global uint32, g bpf.GoProgram) (err error) {
+	if global == 0 {
+		if global, err = t.pids.global(uint32(pid)); err != nil {
+			if errors.Is(err, errNoSuch) {
+				return nil // it has ended
+			}
+			return err
+		}
+	}
+	return t.engine.table(bpf.MapGoPrograms).Put(global, g)
+}
+
 // Counters returns how often each cause of loss has occurred, over all CPUs. It
 // is to be called before Detach: what the kernel has skipped is known to what is
 // attached.

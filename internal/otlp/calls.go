@@ -47,9 +47,9 @@ func (p *Printer) AppendCall(dst []byte, c *calls.Call) ([]byte, error) {
 		if !timed {
 			entered = last.Time
 		}
-		p.beginSpan(p.traceOf(last.PID, last.TID, last.CPU, entered, last.Probe.Name, c.Entry, c.Return), 0, -1, last.Probe.Name, entered, last.Time, s.Errno)
+		p.beginSpan(p.traceOf(last.PID, last.TID, last.CPU, entered, last.Probe.Name, nil, c.Entry, c.Return), 0, -1, last.Probe.Name, entered, last.Time, s.Errno)
 	} else {
-		r, ok := p.parent(c.Entry, c.Return)
+		r, ok := p.parent(nil, c.Entry, c.Return)
 		p.beginLog(eventCall, last.Probe.Name, last.Time, s.Errno)
 		if ok {
 			b := protomsg.AppendString(p.attrs.body, logTraceID, r.trace[:])

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 )
@@ -27,8 +28,8 @@ func machine(r *output.Run) []byte {
 }
 
 // traceOf returns the trace of what a function began to do in a thread at a time: its own, or that of the
-// span that the thread was in, if an event has it.
-func (p *Printer) traceOf(pid, tid uint32, cpu uint16, start uint64, name string, events ...*event.Event) (t trace) {
+// span that the thread was in, if the engine or the values of an event have it.
+func (p *Printer) traceOf(pid, tid uint32, cpu uint16, start uint64, name string, engine *bpf.Parent, events ...*event.Event) (t trace) {
 	b := binary.LittleEndian.AppendUint32(append(p.id[:0], p.machine...), pid)
 	b = binary.LittleEndian.AppendUint32(b, tid)
 	b = binary.LittleEndian.AppendUint16(b, cpu) // idle threads have one number on all CPUs
@@ -38,7 +39,7 @@ func (p *Printer) traceOf(pid, tid uint32, cpu uint16, start uint64, name string
 	copy(t.id[:], sum[:])
 	t.seed = binary.LittleEndian.Uint64(t.id[8:])
 	t.id[0] |= 1 // no number is 0
-	if r, ok := p.parent(events...); ok {
+	if r, ok := p.parent(engine, events...); ok {
 		t.id, t.parent = r.trace, r.span
 	}
 	return t

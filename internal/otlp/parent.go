@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -28,16 +29,30 @@ const (
 	unreadable                // its memory could not be read
 	empty                     // the program is in no span: there are zeros or no text
 	malformed                 // what is there is no trace context
+	unknown                   // the program was not looked at yet
+	deep                      // there was more to search than is searched
+	interrupt                 // an interrupt is of no program
 	unsampled                 // the span is not exported by its program: it would be missing as a parent
 	outcomes
 )
 
 // outcomeTexts say why a span is a root.
-var outcomeTexts = [outcomes]string{absent: "without the value of --parent", unreadable: "unreadable", empty: "no span at the time",
+var outcomeTexts = [outcomes]string{absent: "without the value of --parent", unreadable: "unreadable", unknown: "of programs seen for the first time", deep: "with more on the stack, or in the environment, than is searched", interrupt: "of interrupts",
+	empty:     "no span at the time",
 	malformed: "no trace context", unsampled: "of traces that are not sampled"}
 
 // Parents counts what became of the search for parents. It may be read at any time.
 type Parents struct{ n [outcomes]atomic.Uint64 }
+
+// Any reports whether any were looked for.
+func (p *Parents) Any() bool {
+	for o := range p.n {
+		if p.n[o].Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // String tells how many have a parent, and why the others have none.
 func (p *Parents) String() string {
@@ -103,13 +118,38 @@ func decodeText(raw []byte) (r remote, o outcome) {
 	return r, child
 }
 
-// parent looks for the span that an event is in, in the values that were captured with it at entry or at return. It
-// counts what became of that.
-func (p *Printer) parent(events ...*event.Event) (remote, bool) {
-	if p.options.Parent == "" {
-		return remote{}, false
+// outcomesOf are why the engine found nothing.
+var outcomesOf = [...]outcome{bpf.LackSpan: empty, bpf.LackUnknown: unknown, bpf.LackUnreadable: unreadable, bpf.LackDeep: deep, bpf.LackInterrupt: interrupt}
+
+// found returns the span that the engine has found.
+func found(f *bpf.Parent) (remote, outcome) {
+	switch f.Kind {
+	case bpf.ParentSpan:
+		return decodeContext(f.Bytes())
+	case bpf.ParentText:
+		if text := f.Bytes(); text != nil {
+			return decodeText(text)
+		}
+		return remote{}, malformed
 	}
-	r, o := p.context(events)
+	if int(f.Why) < len(outcomesOf) {
+		return remote{}, outcomesOf[f.Why]
+	}
+	return remote{}, empty
+}
+
+// parent looks for the span that a session, or a call, is in: in the values that were captured with it at entry or at
+// return or, without --parent EXPR, in what the engine has found. It counts what became of that.
+func (p *Printer) parent(engine *bpf.Parent, events ...*event.Event) (r remote, ok bool) {
+	var o outcome
+	switch {
+	case p.options.Parent != "":
+		r, o = p.context(events)
+	case engine != nil:
+		r, o = found(engine)
+	default:
+		return r, false
+	}
 	if p.options.Parents != nil {
 		p.options.Parents.n[o].Add(1)
 	}

@@ -146,3 +146,51 @@ func TestSessionParent(t *testing.T) {
 		t.Errorf("%s: %s", &counts, lines[0])
 	}
 }
+
+// TestFoundParent: what the engine has found is the parent, unless --parent has an expression.
+func TestFoundParent(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Sessions(false, "t_open", "t_read", "t_alloc")
+	text := func(s string) (p bpf.Parent) {
+		p.Kind, p.Size = bpf.ParentText, uint8(len(s))
+		copy(p.Data[:], s)
+		return p
+	}
+	span := bpf.Parent{Kind: bpf.ParentSpan}
+	copy(span.Data[:], "0123456789abcdef12345678")
+	var counts Parents
+	for _, c := range []struct {
+		found bpf.Parent
+		want  string // in the first span
+	}{
+		{span, "trace_id=30313233343536373839616263646566 "},
+		{text(given), "parent_span_id=" + givenSpan},
+		{text(given[:50]), ""},
+		{text(given + strings.Repeat("x", 70)), ""}, // longer than what was taken of it
+		{bpf.Parent{}, ""},
+		{bpf.Parent{Why: bpf.LackUnknown}, ""},
+		{bpf.Parent{Why: bpf.LackUnreadable}, ""},
+		{bpf.Parent{Why: bpf.LackDeep}, ""},
+		{bpf.Parent{Why: bpf.LackInterrupt}, ""},
+		{bpf.Parent{Kind: 200, Why: 200}, ""},
+	} {
+		x := k.Failed()
+		x.Parent, x.HasParent = c.found, true
+		p := New(k.Run, Options{Parents: &counts})
+		out, err := p.AppendHeader(nil)
+		if err == nil {
+			out, err = p.AppendSession(out, x)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := read(t, out)[0]
+		if !strings.Contains(line, c.want) || strings.Contains(line, "parent_span_id") != (c.want != "") {
+			t.Errorf("%+v: %s", c.found, line)
+		}
+	}
+	if got, want := counts.String(), "2 in spans of their programs, 8 in none (1 unreadable, 2 no span at the time, 2 no trace context, 1 of programs seen for the first time, "+
+		"1 with more on the stack, or in the environment, than is searched, 1 of interrupts)"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}

@@ -5,6 +5,7 @@ package otlp
 import (
 	"slices"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/protomsg"
 	"github.com/ksnoop/ksnoop/internal/samples"
@@ -30,7 +31,11 @@ func (p *Printer) AppendSession(dst []byte, x *session.Session) ([]byte, error) 
 		return p.append(dst, LogRecord, resource, 1), nil
 	}
 	p.blame(nodes)
-	t := p.traceOf(x.PID, x.TID, x.CPU, x.Start, x.Func.Name, nodes[0].Entered.Event, nodes[0].Returned.Event)
+	var parent *bpf.Parent
+	if x.HasParent {
+		parent = &x.Parent
+	}
+	t := p.traceOf(x.PID, x.TID, x.CPU, x.Start, x.Func.Name, parent, nodes[0].Entered.Event, nodes[0].Returned.Event)
 	base := len(dst)
 	for i := range nodes {
 		if err := p.span(t, x, nodes, i); err != nil {

@@ -31,6 +31,10 @@ type Session struct {
 	// recorded.
 	Owner    bpf.Owner
 	HasOwner bool
+	// Parent is what was found of the span of the program that it belongs to, if HasParent says that this
+	// was looked for.
+	Parent    bpf.Parent
+	HasParent bool
 	// OffCPU is for how long the thread was off the CPU, in ns, if HasOffCPU says that this was
 	// recorded: of the session, of its calls and of its steps.
 	OffCPU    uint64

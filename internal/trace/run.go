@@ -33,6 +33,8 @@ type Run struct {
 	log      *slog.Logger
 	in       *Selection // nil: it is not by container
 	unselect func()     // ends what follows containers; nil if nothing does
+	programs *programs  // nil: no spans of Go programs are looked for
+	unfollow func()     // ends what follows those; nil if nothing does
 	slowly   bool       // begin with few calls, and see what that takes
 	paced    bool       // Settings.Paced
 	finish   func()     // of what Records has begun; nil before
@@ -83,8 +85,12 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 	for _, f := range tracer.Failed() {
 		s.rejected(f.Err)
 	}
-	return &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log, in: s.Selection,
-		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}, nil
+	r := &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log, in: s.Selection,
+		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}
+	if p.Sessions && s.Report.Parent&bpf.ParentGo != 0 {
+		r.programs = newPrograms(tracer.SetGoProgram, s.Log)
+	}
+	return r, nil
 }
 
 // beginSlowly reports whether a plan is to be traced for a small part of the time at first.
@@ -133,6 +139,14 @@ func (r *Run) Start(adopt func(add func(pid int) error) error) error {
 			return err
 		}
 	}
+	if r.programs != nil {
+		if err := r.programs.lookAtAll(); err != nil {
+			return err
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		r.unfollow = stop
+		go r.programs.serve(ctx)
+	}
 	start := r.tracer.Start
 	if r.slowly && r.paced {
 		start = r.tracer.StartPaused
@@ -175,6 +189,9 @@ func (r *Run) Records(ctx context.Context, l Limits) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		defer r.finish()
 		for raw, err := range r.tracer.Records(ctx) {
+			if r.programs != nil && err == nil {
+				r.programs.saw(raw)
+			}
 			if !yield(raw, err) {
 				return
 			}
@@ -243,6 +260,9 @@ func (r *Run) Detach() error { return r.tracer.Detach() }
 func (r *Run) Close() error {
 	if r.unselect != nil {
 		r.unselect()
+	}
+	if r.unfollow != nil {
+		r.unfollow()
 	}
 	if r.finish != nil {
 		r.finish() // nobody may have asked for a record

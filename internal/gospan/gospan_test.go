@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gospan
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The modules of OpenTelemetry, as far as a program must have them to be taken for one. The program says itself where
+// it has what.
+var sources = map[string]string{
+	"go.mod": "module x\ngo 1.25\nrequire (\n\tgo.opentelemetry.io/otel v0.0.0\n\tgo.opentelemetry.io/otel/sdk v0.0.0\n)\n" +
+		"replace go.opentelemetry.io/otel => ./otel\nreplace go.opentelemetry.io/otel/sdk => ./sdk\n",
+	"otel/go.mod":         "module go.opentelemetry.io/otel\ngo 1.25\n",
+	"otel/trace/trace.go": "package trace\ntype SpanContext struct { flags byte; traceID [16]byte; spanID [8]byte }\ntype Span interface { End() }\n",
+	"sdk/go.mod":          "module go.opentelemetry.io/otel/sdk\ngo 1.25\nrequire go.opentelemetry.io/otel v0.0.0\n",
+	"sdk/trace/span.go": `package trace
+import (
+	"fmt"
+	"go.opentelemetry.io/otel/trace"
+	"time"
+	"unsafe"
+)
+type recordingSpan struct {
+	name string
+	endTime, other, startTime time.Time
+	spanContext trace.SpanContext
+}
+func (s *recordingSpan) End() { s.endTime = time.Now() }
+func New(name string) trace.Span { return &recordingSpan{name: name, startTime: time.Now()} }
+func Tell(s trace.Span) {
+	var of recordingSpan
+	in := unsafe.Offsetof(of.spanContext)
+	fmt.Println(*(*uintptr)(unsafe.Pointer(&s)), unsafe.Offsetof(of.startTime), unsafe.Offsetof(of.endTime), in + 1, in + 17)
+}
+`,
+	"main.go": `package main
+import (
+	"go.opentelemetry.io/otel/sdk/trace"
+	"os"
+)
+func main() {
+	s := trace.New(os.Args[0])
+	defer s.End()
+	trace.Tell(s)
+}
+`,
+	"plain/main.go": "package main\nimport \"os\"\nfunc main() { println(os.Getpid()) }\n",
+}
+
+// TestRead: what is read of a program is what it has when it runs.
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range sources {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ pkg, flags, want string }{
+		{".", "-buildmode=exe", ""},
+		{".", "-ldflags=-compressdwarf=false", ""},
+		{".", "-ldflags=-s", "it has no symbols"},
+		{".", "-ldflags=-w", "it has no debug info"},
+		{"./plain", "-ldflags=-w", ErrNoSDK.Error()},
+		{"./plain", "-ldflags=-s", ErrNoSDK.Error()},
+	} {
+		out := filepath.Join(dir, "program")
+		cmd := exec.Command("go", "build", "-o", out, c.flags, c.pkg)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		raw, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := Read(bytes.NewReader(raw))
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrNoSDK) != (c.pkg != ".") {
+				t.Errorf("%s %s: %v, want %s", c.pkg, c.flags, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s %s: %v", c.pkg, c.flags, err)
+		}
+		said, err := exec.Command(out).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintln(l.Table, l.Began, l.Ended, l.Trace, l.Span); got != string(said) || l.TLS != -8 {
+			t.Errorf("%s: %s, and the goroutine at %d; the program says %s", c.flags, got, l.TLS, said)
+		}
+		if _, err := Read(bytes.NewReader(raw[:len(raw)/2])); err == nil {
+			t.Error("half a file is taken")
+		}
+	}
+	if _, err := Read(strings.NewReader("#!/bin/sh\n")); !errors.Is(err, ErrNoSDK) {
+		t.Errorf("a script: %v", err)
+	}
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// TestProcess: of a process it is read when it was started and where its environment and its program begin. Its own
+// memory is the judge.
+func TestProcess(t *testing.T) {
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, environ, err := startOf(stat)
+	if err != nil || started == 0 {
+		t.Fatal(started, err)
+	}
+	want, err := os.ReadFile("/proc/self/environ")
+	if err != nil || len(want) == 0 {
+		t.Skip("there is no environment: ", err)
+	}
+	memory, err := os.Open("/proc/self/mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	got := make([]byte, len(want))
+	if _, err := memory.ReadAt(got, int64(environ)); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("at %#x is %q: %v", environ, got, err)
+	}
+	f, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if entry, err := entryOf("/proc/self/auxv"); err != nil || f.Type == elf.ET_EXEC && entry != f.Entry {
+		t.Errorf("it begins at %#x: %v; its file says %#x", entry, err, f.Entry)
+	}
+	for _, bad := range []string{"", "1 (a) b) R 1", "1 a R"} {
+		if _, _, err := startOf([]byte(bad)); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// TestAsked: a process is told once it is asked for, and one without spans has no table.
+func TestAsked(t *testing.T) {
+	told := make(chan bpf.GoProgram, 1)
+	p := newPrograms(func(pid int, global uint32, g bpf.GoProgram) error {
+		if pid != os.Getpid() || global != uint32(pid) {
+			t.Errorf("process %d (%d) is told, not %d", pid, global, os.Getpid())
+		}
+		told <- g
+		return nil
+	}, slog.New(slog.DiscardHandler))
+	record := func(pid int, why bpf.ParentLack) []byte {
+		return bpf.AppendSession(nil, &bpf.SessionHeader{Kind: bpf.SessionEnd, PID: uint32(pid), HasParent: true, Parent: bpf.Parent{Why: why}})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go p.serve(ctx)
+	p.saw(record(1<<30, bpf.LackUnknown)) // there is no such process
+	p.saw(record(os.Getpid(), bpf.LackSpan))
+	p.saw(record(os.Getpid(), bpf.LackUnknown))
+	if g := <-told; g.Started == 0 || g.Environ == 0 || g.Table != 0 {
+		t.Errorf("%+v", g)
+	}
+	stop()
+	for range 2 * mostAsked { // nobody reads, and nobody waits
+		p.saw(record(os.Getpid(), bpf.LackUnknown))
+	}
+}
