@@ -115,15 +115,21 @@ func read(t *testing.T, out string) map[string][]item {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range bytes.Lines(raw) {
-			var v any
-			if err := json.Unmarshal(line, &v); err != nil {
-				t.Fatal(err)
-			}
-			collect(v, all)
-		}
+		parse(t, raw, all)
 	}
 	return all
+}
+
+// parse adds the items in lines of the file exporter.
+func parse(t *testing.T, raw []byte, to map[string][]item) {
+	t.Helper()
+	for line := range bytes.Lines(raw) {
+		var v any
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(err)
+		}
+		collect(v, to)
+	}
 }
 
 // collect finds items at any depth.
