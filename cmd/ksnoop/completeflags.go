@@ -57,6 +57,9 @@ func completeFlags(c *cobra.Command) {
 		default:
 			complete = cobra.NoFileCompletions
 		}
+		if f.Name == "fields" {
+			complete = completeFields
+		}
 		if f.Name == "only-errors" || f.Name == "except-errors" {
 			complete = completeList(values[f.Name])
 		}
@@ -73,6 +76,20 @@ func completeList(words []string) cobra.CompletionFunc {
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
+}
+
+// completeFields completes the last field of a list, which + may begin.
+func completeFields(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	rest, more := strings.CutPrefix(text, "+")
+	names := fieldNames()
+	if !more && !strings.Contains(rest, ",") {
+		names = append(names, listFields)
+	}
+	found, how := completeList(names)(c, args, rest)
+	for i := range found {
+		found[i] = text[:len(text)-len(rest)] + found[i]
+	}
+	return found, how
 }
 
 // completePID completes the number of a process.

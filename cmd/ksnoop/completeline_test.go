@@ -23,6 +23,8 @@ func TestCompleteWords(t *testing.T) {
 	}{
 		{[]string{"help", ""}, []string{"trace", "language: ", "formats: ", "sessions: ", "help"}},
 		{[]string{"replay", "--for"}, []string{"mat: print in this FORMAT"}},
+		{[]string{"replay", "--fields", ""}, []string{"comm", "container", "list"}},
+		{[]string{"replay", "--fields", "+pid,c"}, []string{"omm: ", "ontainer: "}},
 		{[]string{"doct"}, []string{"or: "}},
 	} {
 		var words []shell.Word

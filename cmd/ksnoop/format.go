@@ -180,10 +180,11 @@ func (f *formatFlag) offCPUStacks() bool { return f.options.weight.Weight == fol
 // A picture is all that decides how the events of a run are printed.
 type picture struct {
 	run     output.Run
-	compact bool          // calls as text, a line for each
-	colour  bool          // text has marks of styles
-	columns func() int    // of the terminal that calls are printed to; nil if there is none
-	tails   *output.Tails // of calls as text; nil if there are none
+	compact bool            // calls as text, a line for each
+	colour  bool            // text has marks of styles
+	fields  []output.Column // that lines of calls begin with; nil: the usual ones
+	columns func() int      // of the terminal that calls are printed to; nil if there is none
+	tails   *output.Tails   // of calls as text; nil if there are none
 	// sessions say how sessions look as text.
 	sessions output.SessionOptions
 	offCPU   bool // they have off-CPU times
@@ -231,6 +232,9 @@ func (f *formatFlag) calls(p *picture) (show.CallPrinter, error) {
 	if p.compact {
 		printer = output.NewCompactCalls(names, compactWidth)
 		printer.Columns = p.columns
+	}
+	if p.fields != nil {
+		printer.SetColumns(p.fields, &p.run)
 	}
 	printer.Tails = p.tails
 	if p.colour {

@@ -23,6 +23,7 @@ type outputFlags struct {
 	file   string
 	force  bool // replace the file
 	colour colourFlag
+	fields fieldsFlag
 	otlp   otlpFlags
 }
 
@@ -32,13 +33,14 @@ func (f *outputFlags) add(flags *pflag.FlagSet, force string) {
 	flags.StringVarP(&f.file, "output", "o", "", "print to a new `FILE`")
 	flags.Var(&f.format.options.weight, "weight", "with --format folded: what is added up: calls, time (in the function itself, ns), errors (that began in it) or, of sessions, off-cpu (of the time, off the CPU)")
 	flags.BoolVar(&f.format.options.summary, "summary", false, "print what calls or sessions add up to, by function and error, instead of them")
+	flags.Var(&f.fields, "fields", fieldsUsage)
 	flags.Var(&f.colour, "color", colourUsage)
 	flags.BoolVar(&f.force, "force", false, force)
 	f.otlp.add(flags)
 }
 
 // textOnly are the options about how text looks.
-var textOnly = []string{"compact", "args", "args-width", "no-stack", "full-stacks", "color"}
+var textOnly = []string{"compact", "args", "args-width", "no-stack", "full-stacks", "color", "fields"}
 
 // check refuses options that would change nothing.
 func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
@@ -56,6 +58,9 @@ func (f *outputFlags) check(flags *pflag.FlagSet) (err error) {
 	}
 	if f.format.options.summary && !f.format.text() && f.format.String() != "json" && f.format.String() != "prometheus" && !f.otlp.wanted() {
 		return usagef("--summary does not go with --format %s, which adds calls up anyway or has no tables: there are text, json and prometheus", &f.format)
+	}
+	if f.format.options.summary && f.fields.columns != nil {
+		return usagef("--fields does not go with --summary: it is about the lines of calls")
 	}
 	if f.format.text() {
 		return nil

@@ -86,7 +86,7 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 		return err
 	}
 	t.request, t.plan = request, request.Plan
-	if err := errors.Join(f.redact.check(t.plan), f.summing.check(t.plan, f.record.file != ""), f.output.format.takes(t.plan), f.output.otlp.takesParent(t.plan)); err != nil {
+	if err := errors.Join(f.redact.check(t.plan), f.summing.check(t.plan, f.record.file != ""), f.output.format.takes(t.plan), f.output.otlp.takesParent(t.plan), f.output.fields.check(t.plan, "--redact leaves it out")); err != nil {
 		return err
 	}
 	sayAwaiting(t.log, t.plan)
@@ -145,7 +145,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t.picture = picture{compact: f.compact, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, BootID: origin.BootID, Writer: version(), Options: origin.Options}}
+	t.picture = picture{compact: f.compact, fields: f.output.fields.columns, colour: t.out.coloured, columns: columnsOf(t.out.Writer), run: output.Run{Kernel: t.kernel, Boot: origin.Boot, Arch: hostArch, Host: origin.Host, BootID: origin.BootID, Writer: version(), Options: origin.Options}}
 	if !t.plan.Sessions {
 		tails, err := f.tail.open(t.kernel, &f.symbols, summary.Of(t.plan).HaveStacks(), t.plan.Paths(), t.stderr)
 		if err != nil {

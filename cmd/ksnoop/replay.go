@@ -95,6 +95,9 @@ type replayFlags struct {
 
 // run shows recordings, of which the arguments are names, as the SPECs behind them ask.
 func (f *replayFlags) run(c *cobra.Command, args []string) error {
+	if asked, err := f.output.fields.list(c.OutOrStdout()); asked {
+		return err
+	}
 	n := recordings(args)
 	if err := checkRecordings(c.Name(), args, n); err != nil {
 		return err
@@ -383,6 +386,9 @@ func (s *shown) losses() event.Losses {
 
 // fits refuses options that would leave nothing of a recording.
 func (f *replayFlags) fits(r *record.Reader) error {
+	if err := f.output.fields.check(r.Plan(), "the recording does not have the owners of its calls"); err != nil {
+		return err
+	}
 	switch info := r.Info().Sessions; {
 	case info == nil && f.look.noStack:
 		return usagef("--no-stack is about sessions, and calls were recorded")
@@ -420,7 +426,7 @@ func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	if boot.IsZero() {
 		boot = info.Boot
 	}
-	p := picture{compact: f.compact, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: boot, Arch: info.Arch, Host: info.Host, BootID: info.BootID, Writer: info.Writer, Options: info.Options, Number: s.number, Label: s.label, Cgroup: s.Cgroup}}
+	p := picture{compact: f.compact, fields: f.output.fields.columns, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: boot, Arch: info.Arch, Host: info.Host, BootID: info.BootID, Writer: info.Writer, Options: info.Options, Number: s.number, Label: s.label, Cgroup: s.Cgroup}}
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
 		shown := *how

@@ -71,7 +71,7 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 		}
 		return nil
 	}
-	for _, name := range [...]string{"join", "compact", "explain", "stack", "ustack", "caller", "in-flight"} {
+	for _, name := range [...]string{"join", "compact", "fields", "explain", "stack", "ustack", "caller", "in-flight"} {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {
 			return usagef("--%s does not go with sessions (-e or a preset)", name)
 		}

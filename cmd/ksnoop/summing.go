@@ -60,7 +60,7 @@ func (f *summingFlags) check(p *plan.Plan, record bool) error {
 }
 
 // aboutCalls are the options that are about each call that is shown.
-var aboutCalls = [...]string{"count", "rate", "grep", "expect", "join", "compact", "stack", "ustack", "caller", "lbr"}
+var aboutCalls = [...]string{"count", "rate", "grep", "expect", "join", "compact", "fields", "stack", "ustack", "caller", "lbr"}
 
 // checkSummed refuses options about calls where all calls are added up. Others are shown beside tables.
 func checkSummed(p *plan.Plan, flags *pflag.FlagSet) error {

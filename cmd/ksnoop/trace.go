@@ -90,6 +90,9 @@ func newTrace(status *int) (*traceFlags, *cobra.Command) {
 					return usagef("no command after --")
 				}
 			}
+			if asked, err := f.output.fields.list(c.OutOrStdout()); asked {
+				return err
+			}
 			if err := f.agree(c.Flags(), &args); err != nil {
 				return err
 			}
@@ -293,6 +296,7 @@ func (f *traceFlags) planOptions() (plan.Options, error) {
 	if f.record.file != "" || f.output.format.owned() {
 		o.Owner = layout.OwnerUID | layout.OwnerCgroup
 	}
+	o.Owner |= f.output.fields.needs()
 	var err error
 	if o.Deny, err = denied(f.deny); err != nil {
 		return o, err

@@ -24,7 +24,7 @@ var flagGroups = map[string][]flagGroup{
 	},
 	"trace": {
 		{"Which calls", "pid comm count for rate tid uid cgroup container pod follow not-pid not-comm deny no-irq inlined user"},
-		{"What to show", "stack caller ustack lbr lbr-max unfiltered compact join summary every keys symbolize color redact types-only"},
+		{"What to show", "stack caller ustack lbr lbr-max unfiltered fields compact join summary every keys symbolize color redact types-only"},
 		{"Sessions", "entry allow preset trace capture-args only-errors except-errors longer success interim inject live hung args args-width no-stack full-stacks sessions"},
 		{"Output", "format output otlp otlp-as otlp-queue parent record print force full rotate keep flight trigger expect stats json-strings weight latency"},
 		{"Attaching", "attach yes kprobes kprobe-multi fentries max-cpu ringbuf in-flight btf base vmlinux"},
@@ -32,7 +32,7 @@ var flagGroups = map[string][]flagGroup{
 	},
 	"replay": {
 		{"Which calls", "pid comm count since until grep tid uid cgroup container pod not-pid not-comm"},
-		{"What to show", "info summary compact join lbr-max unfiltered color"},
+		{"What to show", "info summary fields compact join lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
 		{"Output", "follow format output otlp otlp-as otlp-queue parent force expect stats json-strings weight"},
 	},

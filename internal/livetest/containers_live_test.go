@@ -95,7 +95,7 @@ func TestLiveContainers(t *testing.T) {
 		filters[i].run = startTrace(t, append(filters[i].args, "--attach=kprobe", "vfs_read(count == 37)")...)
 	}
 	table := startSessions(t, "--attach=kprobe", "vfs_read(count == 37, count()[$container, $pod])")
-	recorded := startTrace(t, "--attach=kprobe", "--record", file, "--print", "vfs_read(count == 37)")
+	recorded := startTrace(t, "--attach=kprobe", "--record", file, "--print", "--compact", "--fields", "comm,pod,container", "vfs_read(count == 37)")
 	write(t, "/var/lib/docker/containers/"+id("e5")+"/config.v2.json", `{"Name":"/later"}`)
 	join(4)
 	time.Sleep(livetest.Patience(5 * time.Second)) // so long may it take until it is seen
@@ -132,7 +132,13 @@ func TestLiveContainers(t *testing.T) {
 		}
 	}
 	check(stop(table))
-	stop(recorded)
+	lines := regexp.MustCompile(` +`).ReplaceAllString(stop(recorded), " ")
+	for begin, n := range map[string]int{"TASK POD CONTAINER FUNCTION": 1, "workload - - vfs_read(count": 8, "workload prod/web-0 prod/web-0/app vfs_read(count": 2,
+		"workload - relaxed_hopper vfs_read(count": 1, "workload - " + id("c3")[:12] + " vfs_read(count": 4, "workload - later vfs_read(count": 16} {
+		if got := strings.Count(lines, " "+begin); got != n {
+			t.Errorf("%d lines with %q, want %d:\n%s", got, begin, n, lines)
+		}
+	}
 	out, errs, _ := ksnoop(t, "replay", file, "vfs_read(count()[$container, $pod])")
 	check(out)
 	if out, _, _ = ksnoop(t, "replay", file, "--pod", "prod/*"); records(out, "workload", "vfs_read") != 2 {
