@@ -17,6 +17,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/container"
+	"github.com/ksnoop/ksnoop/internal/container/kubelet"
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
@@ -28,6 +29,7 @@ type filterFlags struct {
 	uids                []string
 	cgroup              string
 	in                  container.Selector
+	kubelet             string // whom to ask for names of containers; "": nobody
 	follow, noIRQ       bool
 }
 
@@ -44,6 +46,8 @@ func (f *filterFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.uids, "uid", nil, "only calls made by this `USER`, a name or a number (repeatable)")
 	flags.StringVar(&f.cgroup, "cgroup", "", "only calls made in this control group or below it, `PATH`")
 	addContainers(flags, &f.in)
+	flags.StringVar(&f.kubelet, "kubelet", "", "ask the kubelet for names of pods and containers that files do not have, at this `URL`")
+	flags.Lookup("kubelet").NoOptDefVal = kubelet.Default
 	flags.BoolVar(&f.noIRQ, "no-irq", false, "leave out calls that an interrupt makes while a task runs")
 }
 

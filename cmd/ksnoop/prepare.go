@@ -11,6 +11,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/container/kubelet"
 	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -116,6 +117,24 @@ func (t *tracing) checkKernel() error {
 	if err := attach.Supported(t.request.Method, t.kernel.TypeCache()); err != nil {
 		return fmt.Errorf("--attach %s: %w; --attach auto takes what the kernel has", t.flags.method, err)
 	}
+	return nil
+}
+
+// askKubelet has a kubelet asked for names, if that is wanted. What it knows at the moment is there when askKubelet returns.
+func (t *tracing) askKubelet(ctx context.Context) error {
+	url := t.flags.filters.kubelet
+	switch {
+	case url == "":
+		return nil
+	case t.cgroups == nil:
+		return usagef("--kubelet names containers, and there are none in what is shown: see --container, --fields container, $container and --record")
+	}
+	client, err := kubelet.New(kubelet.Options{URL: url, Root: os.DirFS("/"), Say: func(text string) { t.log.Warn("--kubelet: " + text) }})
+	if err != nil {
+		return usagef("--kubelet: %w", err)
+	}
+	client.Ask(ctx)
+	t.cgroups.Pods = client
 	return nil
 }
 

@@ -219,7 +219,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	}
 	defer f.tail.branches.close()
 	f.tail.set(&t.settings.Tail)
-	if err := t.openCgroups(); err != nil {
+	if err := errors.Join(t.openCgroups(), t.askKubelet(ctx)); err != nil {
 		return err
 	}
 	t.asked = f.record.flight.asked()

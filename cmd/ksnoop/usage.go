@@ -23,7 +23,7 @@ var flagGroups = map[string][]flagGroup{
 		{"Common flags of trace", "pid comm count for stack entry allow capture-args format output record"},
 	},
 	"trace": {
-		{"Which calls", "pid comm count for rate tid uid cgroup container pod follow not-pid not-comm deny no-irq inlined user"},
+		{"Which calls", "pid comm count for rate tid uid cgroup container pod kubelet follow not-pid not-comm deny no-irq inlined user"},
 		{"What to show", "stack caller ustack lbr lbr-max unfiltered fields compact join summary every keys symbolize color redact types-only"},
 		{"Sessions", "entry allow preset trace capture-args only-errors except-errors longer success interim inject live hung args args-width no-stack full-stacks sessions"},
 		{"Output", "format output otlp otlp-as otlp-queue parent record print force full rotate keep flight trigger expect stats json-strings weight latency"},

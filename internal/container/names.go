@@ -24,17 +24,17 @@ func NamesOf(root fs.FS, id ID) Names {
 	var n Names
 	if id.Container != "" {
 		for _, find := range [...]func(string) Names{f.logLink, f.bundle, f.docker, f.storage} {
-			n = n.or(find(id.Container))
+			n = n.Or(find(id.Container))
 		}
 	}
 	if id.Pod != "" && n.Pod == "" {
-		n = n.or(f.podLogs(id.Pod))
+		n = n.Or(f.podLogs(id.Pod))
 	}
 	return n.Clean()
 }
 
-// or takes what is not known from elsewhere.
-func (n Names) or(other Names) Names {
+// Or takes what is not known from elsewhere.
+func (n Names) Or(other Names) Names {
 	if n.Container == "" {
 		n.Container = other.Container
 	}
@@ -134,9 +134,9 @@ func (f files) bundle(id string) (n Names) {
 		}
 		if f.read(path.Join(bundle, "config.json"), &config) {
 			a := config.Annotations
-			n = n.or(Names{Container: a["io.kubernetes.cri.container-name"], Pod: a["io.kubernetes.cri.sandbox-name"], Namespace: a["io.kubernetes.cri.sandbox-namespace"]})
-			n = n.or(Names{Container: a["io.kubernetes.container.name"], Pod: a["io.kubernetes.pod.name"], Namespace: a["io.kubernetes.pod.namespace"]})
-			n = n.or(Names{Container: a["nerdctl/name"], Pod: a["io.kubernetes.cri-o.KubeName"], Namespace: a["io.kubernetes.cri-o.Namespace"]})
+			n = n.Or(Names{Container: a["io.kubernetes.cri.container-name"], Pod: a["io.kubernetes.cri.sandbox-name"], Namespace: a["io.kubernetes.cri.sandbox-namespace"]})
+			n = n.Or(Names{Container: a["io.kubernetes.container.name"], Pod: a["io.kubernetes.pod.name"], Namespace: a["io.kubernetes.pod.namespace"]})
+			n = n.Or(Names{Container: a["nerdctl/name"], Pod: a["io.kubernetes.cri-o.KubeName"], Namespace: a["io.kubernetes.cri-o.Namespace"]})
 		}
 	}
 	return n
@@ -153,7 +153,7 @@ func (f files) docker(id string) Names {
 	}
 	l := config.Config.Labels
 	labelled := Names{Container: l["io.kubernetes.container.name"], Pod: l["io.kubernetes.pod.name"], Namespace: l["io.kubernetes.pod.namespace"]}
-	return labelled.or(Names{Container: strings.TrimPrefix(config.Name, "/")})
+	return labelled.Or(Names{Container: strings.TrimPrefix(config.Name, "/")})
 }
 
 // storageDirs are where podman and cri-o keep containers, as containers/storage has it.

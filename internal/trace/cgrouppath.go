@@ -25,6 +25,9 @@ const mostCgroups = 1 << 16
 // A Cgroups finds cgroups of version 2 by their IDs, and the names of containers, each once: what is printed and
 // what is recorded say the same, also when the cgroup is gone. It is safe for concurrent use.
 type Cgroups struct {
+	// Pods names what the files of runtimes do not name. It may be nil.
+	Pods Namer
+
 	mount string
 	files fs.FS // has those of container runtimes
 
@@ -36,6 +39,11 @@ type Cgroups struct {
 
 	naming sync.Mutex
 	named  map[container.ID]container.Names
+}
+
+// A Namer says what containers and pods are called, as far as it knows that at the moment.
+type Namer interface {
+	Names(container.ID) container.Names
 }
 
 // NewCgroups returns the cgroups of the running kernel.
@@ -54,6 +62,12 @@ func (c *Cgroups) Group(id uint64) container.Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g, known := c.groups[id]
+	if known && c.Pods != nil && g.Path != "" && g.Names == (container.Names{}) { // they may be known by now
+		if in := container.Of(g.Path); in != (container.ID{}) {
+			g.Names = c.Pods.Names(in)
+			c.groups[id] = g
+		}
+	}
 	if known || c.mount == "" || len(c.groups) == mostCgroups {
 		return g
 	}
@@ -78,7 +92,11 @@ func (c *Cgroups) names(id container.ID) (n container.Names) {
 	if known {
 		return n
 	}
-	if n = container.NamesOf(c.files, id); n != (container.Names{}) && len(c.named) < mostCgroups {
+	n = container.NamesOf(c.files, id)
+	if c.Pods != nil && (n.Pod == "" || n.Container == "") {
+		n = n.Or(c.Pods.Names(id))
+	}
+	if n != (container.Names{}) && len(c.named) < mostCgroups {
 		c.named[id] = n
 	}
 	return n

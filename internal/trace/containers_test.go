@@ -89,3 +89,32 @@ func TestListed(t *testing.T) {
 		}
 	}
 }
+
+// later is a Namer that knows a pod after it was asked for it twice.
+type later struct{ asked int }
+
+func (l *later) Names(id container.ID) (n container.Names) {
+	if l.asked++; l.asked > 2 {
+		n = container.Names{Container: "app", Pod: "web-0", Namespace: "prod"}
+	}
+	return n
+}
+
+// TestPods: what files do not name is asked for, also when the cgroup was seen before; what they name is not.
+func TestPods(t *testing.T) {
+	id, named := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	pods := &later{}
+	c := &Cgroups{mount: "/nowhere", Pods: pods, groups: map[uint64]container.Group{}, named: map[container.ID]container.Names{},
+		files: fstest.MapFS{"var/log/containers/db-0_prod_db-" + named + ".log": {}}}
+	c.note(1, "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/"+id)
+	c.note(2, "/kubepods/pod068e8fa0-9213-11e7-a01f-507b9d4141fa/"+named)
+	c.note(3, "/user.slice")
+	for i, want := range []string{id[:12], "prod/web-0/app", "prod/web-0/app"} {
+		if got := c.Group(1).ContainerText(); got != want {
+			t.Errorf("%d: %q, want %q", i, got, want)
+		}
+	}
+	if got := c.Group(2).ContainerText() + c.Group(3).ContainerText(); got != "prod/db-0/db" || pods.asked != 3 {
+		t.Errorf("%q, asked %d times", got, pods.asked)
+	}
+}

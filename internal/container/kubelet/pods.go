@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/container"
+)
+
+// A podList is what of Kubernetes' PodList is read.
+type podList struct {
+	Kind  string `json:"kind"`
+	Items []struct {
+		Metadata struct {
+			Name        string            `json:"name"`
+			Namespace   string            `json:"namespace"`
+			UID         string            `json:"uid"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Status struct {
+			Containers []status `json:"containerStatuses"`
+			Init       []status `json:"initContainerStatuses"`
+			Ephemeral  []status `json:"ephemeralContainerStatuses"`
+		} `json:"status"`
+	} `json:"items"`
+}
+
+// A status is that of a container. Its ID is behind the name of the runtime: containerd://ID.
+type status struct {
+	Name string `json:"name"`
+	ID   string `json:"containerID"`
+}
+
+// mostNames is how many containers, and pods, have names. Those of more are left out.
+const mostNames = 1 << 16
+
+// configHash is the UID that a pod has in cgroups which the kubelet has from a file.
+const configHash = "kubernetes.io/config.hash"
+
+// names returns what containers and pods are called, by their IDs and UIDs.
+func (l *podList) names() (containers, pods map[string]container.Names) {
+	containers, pods = map[string]container.Names{}, map[string]container.Names{}
+	add := func(to map[string]container.Names, id string, n container.Names) {
+		if n = n.Clean(); id != "" && n != (container.Names{}) && len(to) < mostNames {
+			to[strings.Clone(id)] = n
+		}
+	}
+	for i := range l.Items {
+		m, s := &l.Items[i].Metadata, &l.Items[i].Status
+		pod := container.Names{Pod: m.Name, Namespace: m.Namespace}
+		add(pods, m.UID, pod)
+		add(pods, m.Annotations[configHash], pod)
+		for _, list := range [...][]status{s.Init, s.Containers, s.Ephemeral} {
+			for _, of := range list {
+				if _, id, ok := strings.Cut(of.ID, "://"); ok {
+					add(containers, id, container.Names{Container: of.Name, Pod: m.Name, Namespace: m.Namespace})
+				}
+			}
+		}
+	}
+	return containers, pods
+}
