@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveTime is how long Detach waits for the kernel if there is a hurry.
-const leaveTime = time.Second
+// leaveTime is how long Detach waits for the kernel if there is a hurry. It is shorter than the
+// second that whoever ends at once waits for Detach.
+const leaveTime = time.Second / 2
 
 // A lasting closer is a link that the kernel may take long to remove. When the last trampoline
 // program goes from a function, or a link of kprobe.multi goes, Linux 6.12 waits for a grace period
@@ -87,6 +88,9 @@ func (t *Tracer) leave(opened []closer) error {
 		}
 	}()
 	for _, c := range opened {
+		if a, ok := c.(awaiting); ok {
+			c = a.counting
+		}
 		if c, ok := c.(lasting); ok {
 			l, err := c.again()
 			if err != nil {
