@@ -64,6 +64,7 @@ func asked(t *testing.T, url string, root fstest.MapFS) (*Client, *[]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.http.Timeout = time.Minute // a busy machine takes longer than mostWait for an answer of 32 MiB
 	c.Ask(t.Context())
 	return c, said
 }
