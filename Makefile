@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build install dist man docs report-assets generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-fleet test-debuginfo demo bench soak sweep clean
+.PHONY: build install dist image man docs report-assets generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-fleet test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -35,6 +35,11 @@ install:
 dist:
 	rm -rf dist
 	$(GO) -C packaging run . -o ../dist
+
+# Container images FROM scratch, in image, for `docker load` and the like. Of the commit, and the same bytes each time, too.
+image:
+	rm -rf image
+	$(GO) -C packaging run . -image -o ../image
 
 # The man pages are made of the help.
 man:

@@ -35,7 +35,7 @@ func needTools(t *testing.T, programs ...string) {
 func TestDist(t *testing.T) {
 	needTools(t)
 	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "the second folder")
-	if err := dist(t.Context(), "..", first); err != nil {
+	if err := dist(t.Context(), "..", first, false); err != nil {
 		t.Fatal(err)
 	}
 	clone := filepath.Join(t.TempDir(), "elsewhere")
@@ -45,7 +45,7 @@ func TestDist(t *testing.T) {
 	t.Setenv("GOCACHE", t.TempDir())
 	t.Setenv("TZ", "Asia/Kathmandu")
 	t.Setenv("SOURCE_DATE_EPOCH", "1")
-	if err := dist(t.Context(), clone, second); err != nil {
+	if err := dist(t.Context(), clone, second, false); err != nil {
 		t.Fatal(err)
 	}
 	names := folder(t, first)
@@ -57,7 +57,7 @@ func TestDist(t *testing.T) {
 			t.Errorf("%s differs", name)
 		}
 	}
-	if err := dist(t.Context(), "..", first); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if err := dist(t.Context(), "..", first, false); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("a folder with an older release is taken: %v", err)
 	}
 	t.Run("files", func(t *testing.T) { checkFiles(t, first, names) })

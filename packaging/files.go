@@ -37,8 +37,8 @@ var completions = [...]struct{ shell, path string }{
 	{"fish", "share/fish/vendor_completions.d/ksnoop.fish"},
 }
 
-// service are the unit of the agent, which nobody has enabled yet, and an example of what it reads.
-var service = [...]string{"lib/systemd/system/ksnoop.service", docDir + "agent.yaml"}
+// service are the unit of the agent, which nobody has enabled yet, an example of what it reads, and a manifest for Kubernetes.
+var service = [...]string{"lib/systemd/system/ksnoop.service", docDir + "agent.yaml", docDir + "ksnoop.daemonset.yaml"}
 
 // installed returns what a package of a build has, in the order of paths.
 func (s source) installed(ctx context.Context, b build, builds []build) ([]file, error) {
@@ -150,6 +150,15 @@ func (s source) licences(ctx context.Context, b build) ([]byte, error) {
 
 // tarball returns an archive to be unpacked below /usr/local.
 func tarball(mtime time.Time, files []file) ([]byte, error) {
+	data, err := archived(mtime, files)
+	if err != nil {
+		return nil, err
+	}
+	return compressed(data)
+}
+
+// archived returns an archive of root's files, and of folders, whose paths end with a slash.
+func archived(mtime time.Time, files []file) ([]byte, error) {
 	var data bytes.Buffer
 	w := tar.NewWriter(&data)
 	for _, f := range files {
@@ -161,10 +170,8 @@ func tarball(mtime time.Time, files []file) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return compressed(data.Bytes())
+	err := w.Close()
+	return data.Bytes(), err
 }
 
 // compressed has neither a name nor a time in its head.

@@ -4,7 +4,9 @@
 // materials of each binary, and checksums.
 //
 //	go -C packaging run . -o DIR
+//	go -C packaging run . -image -o DIR
 //
+// With -image it makes the container images alone.
 // It takes the commit that is checked out, in a clone of its own, so changes that are not committed
 // have no part in it. The same commit and the same Go give the same bytes, in any folder and at any time.
 // It is a module of its own: what it needs is none of ksnoop's dependencies.
@@ -25,10 +27,11 @@ var architectures = [...]string{"amd64", "arm64"}
 
 func main() {
 	out := flag.String("o", "dist", "`folder` for the files; it must be empty or absent")
+	images := flag.Bool("image", false, "make container images, and nothing else")
 	from := flag.String("from", "..", "`repository` to take the commit from")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := dist(ctx, *from, *out)
+	err := dist(ctx, *from, *out, *images)
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "packaging: %v\n", err)
@@ -36,8 +39,8 @@ func main() {
 	}
 }
 
-// dist fills a folder with the release of a repository's commit.
-func dist(ctx context.Context, repository, out string) error {
+// dist fills a folder with the release of a repository's commit, or with its container images.
+func dist(ctx context.Context, repository, out string, images bool) error {
 	if err := emptyFolder(out); err != nil {
 		return err
 	}
@@ -59,6 +62,12 @@ func dist(ctx context.Context, repository, out string) error {
 		builds = append(builds, b)
 	}
 	for _, b := range builds {
+		if images {
+			if err := writeImage(ctx, out, src, b); err != nil {
+				return fmt.Errorf("image for %s: %w", b.arch, err)
+			}
+			continue
+		}
 		files, err := src.installed(ctx, b, builds)
 		if err == nil {
 			err = write(out, src, b, files)
@@ -68,6 +77,19 @@ func dist(ctx context.Context, repository, out string) error {
 		}
 	}
 	return writeSums(out)
+}
+
+// writeImage writes the container image of a build.
+func writeImage(ctx context.Context, out string, src source, b build) error {
+	rights, err := src.licences(ctx, b)
+	if err != nil {
+		return err
+	}
+	f, err := imaged(src, b, rights)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, f.path), f.data, f.mode)
 }
 
 // write writes all files of a build.

@@ -35,6 +35,9 @@ ksnoop shows the arguments and results of kernel functions, and the
 stacks of what failed. A line of C says which function and which calls;
 the kernel evaluates it as a BPF program.`
 
+// licenceTerms are those of ksnoop, as SPDX writes them: Apache-2.0, and of its BPF programs either of two.
+const licenceTerms = "Apache-2.0 AND (BSD-2-Clause OR GPL-2.0-only)"
+
 // packaged returns a package, by the name that its distributions give it.
 func packaged(format packageFormat, src source, b build, files []file) (file, error) {
 	dir, err := os.MkdirTemp("", "ksnoop-package-")
@@ -45,7 +48,7 @@ func packaged(format packageFormat, src source, b build, files []file) (file, er
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "ksnoop", Arch: b.arch, Platform: "linux", Version: packageVersion(b.version), VersionSchema: "none", Release: "1",
 		Section: "utils", Priority: "optional", Maintainer: "The ksnoop authors <ksnoop@localhost>", Description: description,
-		Homepage: "https://github.com/ksnoop/ksnoop", License: "Apache-2.0 AND (BSD-2-Clause OR GPL-2.0-only)", MTime: src.time, DisableGlobbing: true,
+		Homepage: "https://github.com/ksnoop/ksnoop", License: licenceTerms, MTime: src.time, DisableGlobbing: true,
 	})
 	info.Suggests = []string{"bash-completion"}
 	info.RPM.BuildHost, info.RPM.Packager = "localhost", info.Maintainer

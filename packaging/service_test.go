@@ -20,19 +20,26 @@ func builtHere(t *testing.T) string {
 	return program
 }
 
-// TestService: systemd takes the unit, the program takes the command line in it, and what it says of
-// capabilities is what docs/safety.md has.
-func TestService(t *testing.T) {
+// unit returns the unit and what it sets.
+func unit(t *testing.T) (data []byte, settings map[string]string) {
+	t.Helper()
 	data, err := os.ReadFile("ksnoop.service")
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := map[string]string{}
+	settings = map[string]string{}
 	for line := range strings.Lines(string(data)) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(line, "#") {
 			settings[key] = value
 		}
 	}
+	return data, settings
+}
+
+// TestService: systemd takes the unit, the program takes the command line in it, and what it says of
+// capabilities is what docs/safety.md has.
+func TestService(t *testing.T) {
+	data, settings := unit(t)
 	safety, err := os.ReadFile("../docs/safety.md")
 	if err != nil {
 		t.Fatal(err)
@@ -54,20 +61,20 @@ func TestService(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
-	unit := filepath.Join(t.TempDir(), "ksnoop.service")
+	copied := filepath.Join(t.TempDir(), "ksnoop.service")
 	there := strings.Replace(string(data), "ExecStart=ksnoop", "ExecStart="+program, 1)
 	there = strings.Replace(there, "Documentation=man:ksnoop-agent(1)\n", "", 1) // the page is not installed
-	if err := os.WriteFile(unit, []byte(there), 0o644); err != nil {
+	if err := os.WriteFile(copied, []byte(there), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("systemd-analyze", "verify", unit).CombinedOutput(); err != nil || len(out) > 0 {
+	if out, err := exec.Command("systemd-analyze", "verify", copied).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
 	wrong := strings.Replace(there, "ProtectClock=yes", "ProtectClok=yes", 1)
-	if err := os.WriteFile(unit, []byte(wrong), 0o644); err != nil {
+	if err := os.WriteFile(copied, []byte(wrong), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := exec.Command("systemd-analyze", "verify", unit).CombinedOutput(); !strings.Contains(string(out), "ProtectClok") {
+	if out, _ := exec.Command("systemd-analyze", "verify", copied).CombinedOutput(); !strings.Contains(string(out), "ProtectClok") {
 		t.Errorf("systemd-analyze says nothing of a wrong setting: %s", out)
 	}
 }
