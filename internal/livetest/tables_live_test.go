@@ -102,7 +102,7 @@ func TestLiveTablesLack(t *testing.T) {
 	guest.Require(t)
 	const made = 20_000
 	out, errs, status := ksnoop(t, "trace", "--attach", "kprobe", "--every", "20ms", "--keys", "4", "vfs_read(count == 47, count()[$time])",
-		"--", "workload", "threads", "-threads", "1", "-count", fmt.Sprint(made), "-size", "47")
+		"--", "sh", "-c", fmt.Sprintf("workload threads -threads 1 -count %d -size 47; sleep 0.2; workload threads -threads 1 -count %[1]d -size 47", made/2))
 	sum := func(pattern string) (n, times int) {
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(out, -1) {
 			of, err := strconv.Atoi(strings.ReplaceAll(m[1], ",", ""))
