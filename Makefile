@@ -36,7 +36,7 @@ dist:
 	rm -rf dist
 	$(GO) -C packaging run . -o ../dist
 
-# Container images FROM scratch, in image, for `docker load` and the like. Of the commit, and the same bytes each time, too.
+# Container images FROM scratch, in the folder image, for `docker load` and the like. The same commit gives the same bytes.
 image:
 	rm -rf image
 	$(GO) -C packaging run . -image -o ../image

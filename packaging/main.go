@@ -7,6 +7,7 @@
 //	go -C packaging run . -image -o DIR
 //
 // With -image it makes the container images alone.
+//
 // It takes the commit that is checked out, in a clone of its own, so changes that are not committed
 // have no part in it. The same commit and the same Go give the same bytes, in any folder and at any time.
 // It is a module of its own: what it needs is none of ksnoop's dependencies.
