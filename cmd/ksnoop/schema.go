@@ -16,8 +16,8 @@ func newSchemaCommand() *cobra.Command {
 		Use:   "schema",
 		Short: "Print the JSON Schema of what --format json prints",
 		Long: strings.TrimSpace(`
-schema prints a JSON Schema (draft 2020-12) that describes each line of what
-"ksnoop trace --format json" and "ksnoop replay --format json" print.`),
+schema prints a JSON Schema (draft 2020-12) that describes each line of what the
+commands trace, replay and why print with --format json.`),
 		Example: "  ksnoop schema >ksnoop.schema.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 0 {

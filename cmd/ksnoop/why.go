@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -48,11 +49,8 @@ The exit status is that of the command.`),
 			case len(args) == 0:
 				return usagef("no command to run: ksnoop why -- COMMAND")
 			}
-			if err := checkEmpty(c.Flags()); err != nil {
+			if err := f.check(c.Flags()); err != nil {
 				return err
-			}
-			if f.wish.Nth < 0 || f.wish.Nth == 0 && c.Flags().Changed("nth") {
-				return usagef("--nth counts from 1")
 			}
 			return f.run(c.Context(), args, c.OutOrStdout(), c.ErrOrStderr(), status)
 		},
@@ -65,6 +63,7 @@ The exit status is that of the command.`),
 	flags.BoolVar(&f.once, "once", false, "run the command once: name the call, but not where in the kernel it was refused")
 	flags.Var(&f.user, "user", "run COMMAND as this `USER[:GROUP]`, names or numbers, and not as whom ksnoop runs as")
 	f.symbols.add(flags)
+	f.addOutput(flags)
 	return c
 }
 
@@ -75,16 +74,43 @@ type whyFlags struct {
 	once    bool
 	user    userFlag
 	symbols symbolFlags
+	output  outputFlags // format, file and force
+}
+
+// addOutput adds the options about where the page goes.
+func (f *whyFlags) addOutput(flags *pflag.FlagSet) {
+	flags.Var(&f.output.format, "format", "print the page in this `FORMAT`: text, json")
+	flags.StringVarP(&f.output.file, "output", "o", "", "print the page to a new `FILE`")
+	flags.BoolVar(&f.output.force, "force", false, "with -o: replace FILE if it exists")
+}
+
+// check refuses options that make no sense.
+func (f *whyFlags) check(flags *pflag.FlagSet) error {
+	if err := checkEmpty(flags); err != nil {
+		return err
+	}
+	switch {
+	case f.wish.Nth < 0 || f.wish.Nth == 0 && flags.Changed("nth"):
+		return usagef("--nth counts from 1")
+	case !f.output.format.text() && f.output.format.String() != "json":
+		return usagef("--format %s: there are text and json", &f.output.format)
+	case f.output.file == "-":
+		return usagef("-o -: leave it out to print to the standard output, or write ./- for a file of that name")
+	case f.output.force && f.output.file == "":
+		return usagef("--force goes with -o FILE")
+	}
+	if f.errno == "" {
+		return nil
+	}
+	n, err := parseErrno(f.errno)
+	if err != nil || n == 0 {
+		return usagef("--errno %s: it is no error: write EINVAL, or a number from 1 to 4095", f.errno)
+	}
+	f.wish.Errno = uint64(n)
+	return nil
 }
 
 func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.Writer, status *int) error {
-	if f.errno != "" {
-		n, err := parseErrno(f.errno)
-		if err != nil || n == 0 {
-			return usagef("--errno %s: it is no error: write EINVAL, or a number from 1 to 4095", f.errno)
-		}
-		f.wish.Errno = uint64(n)
-	}
 	view, err := (&kernelFlags{}).running()
 	if err != nil {
 		return err
@@ -101,17 +127,19 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 	defer stop()
 	signal.Stop(ignored)
-	r := &why.Runner{Kernel: view, Command: command, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
-	seen, err := r.Watch(ctx)
+	out, err := f.output.open(stdout)
 	if err != nil {
 		return err
 	}
-	*status = seen.Status
-	err = f.explain(ctx, r, seen, stdout, stderr)
-	for what, n := range r.Missing {
-		fmt.Fprintf(stderr, "ksnoop: %d %s\n", n, what)
+	r := &why.Runner{Kernel: view, Command: command, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
+	seen, err := r.Watch(ctx)
+	if err != nil {
+		return out.end(err)
 	}
-	return err
+	out.keep()
+	*status = seen.Status
+	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(command, seen), out: out, stderr: stderr}
+	return out.end(e.explain(ctx))
 }
 
 // checkSyscall refuses the name of a system call that this kernel has not.
@@ -124,64 +152,105 @@ func (f *whyFlags) checkSyscall(view *kernel.View) error {
 	return usagef("--syscall %s: this kernel has no such system call; %s", name, cmp.Or(hint, "ksnoop info 'syscall:*' lists them"))
 }
 
-// explain prints which call matters and where it was refused. If no call can be named, it says why.
-func (f *whyFlags) explain(ctx context.Context, r *why.Runner, seen *why.Seen, stdout, stderr io.Writer) error {
-	chosen, reason, err := why.Choose(seen.Calls, seen.Messages, seen.Status, f.wish)
-	switch {
-	case err == nil:
-		return f.explainCall(ctx, r, seen, chosen, reason, stdout, stderr)
-	case errors.Is(err, why.ErrSucceeded):
-		fmt.Fprintln(stderr, "ksnoop: the command succeeded; --syscall, --errno or --nth say which of the calls that failed is meant")
-		return seen.WriteOthers(stdout, -1)
-	case errors.Is(err, why.ErrNone) && seen.Status == 0:
-		fmt.Fprintln(stderr, "ksnoop: the command succeeded, and none of its system calls has failed")
-		return nil
-	case errors.Is(err, why.ErrNone):
-		fmt.Fprintf(stderr, "ksnoop: the command failed with exit status %d, and none of its system calls has failed: it is the command that has refused\n", seen.Status)
-		return nil
-	}
-	return errors.Join(err, seen.WriteOthers(stdout, -1))
+// An explanation finds out why a command has failed that has run once, and prints it.
+type explanation struct {
+	*whyFlags
+	runner *why.Runner
+	seen   *why.Seen
+	page   *why.Page
+	out    io.Writer
+	stderr io.Writer
 }
 
-// explainCall prints all that can be found out about one call.
-func (f *whyFlags) explainCall(ctx context.Context, r *why.Runner, seen *why.Seen, chosen int, reason string, stdout, stderr io.Writer) error {
-	if err := seen.WriteChosen(stdout, chosen, reason); err != nil {
+// show prints a part of the page, if that is text, which comes as it becomes known.
+func (e *explanation) show(part func(dst []byte) []byte) error {
+	if !e.output.format.text() {
+		return nil
+	}
+	_, err := e.out.Write(part(nil))
+	return err
+}
+
+// explain prints which call matters and where it was refused. If no call can be named, it says why.
+// What is known when it is interrupted is printed, too.
+func (e *explanation) explain(ctx context.Context) error {
+	err := e.explainCall(ctx)
+	for what, n := range e.runner.Missing {
+		e.page.Lost = append(e.page.Lost, why.Lost{What: what, Count: n})
+	}
+	err = errors.Join(err, e.finish())
+	for _, l := range e.page.Lost {
+		fmt.Fprintf(e.stderr, "ksnoop: %d %s\n", l.Count, l.What)
+	}
+	return err
+}
+
+// finish prints what of the page is not printed yet.
+func (e *explanation) finish() error {
+	if e.output.format.text() {
+		return e.show(e.page.AppendOthers)
+	}
+	line, err := e.page.JSON()
+	if err == nil {
+		_, err = e.out.Write(line)
+	}
+	return err
+}
+
+// explainCall prints all that can be found out about the call that matters.
+func (e *explanation) explainCall(ctx context.Context) error {
+	seen := e.seen
+	chosen, reason, err := why.Choose(seen.Calls, seen.Messages, seen.Status, e.wish)
+	if err != nil {
+		e.page.Choose(seen, -1, "")
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, why.ErrSucceeded):
+		fmt.Fprintln(e.stderr, "ksnoop: the command succeeded; --syscall, --errno or --nth say which of the calls that failed is meant")
+		return nil
+	case errors.Is(err, why.ErrNone) && seen.Status == 0:
+		fmt.Fprintln(e.stderr, "ksnoop: the command succeeded, and none of its system calls has failed")
+		return nil
+	case errors.Is(err, why.ErrNone):
+		fmt.Fprintf(e.stderr, "ksnoop: the command failed with exit status %d, and none of its system calls has failed: it is the command that has refused\n", seen.Status)
+		return nil
+	default:
 		return err
 	}
-	if !f.once {
-		if err := f.explainPlace(ctx, r, seen, chosen, stdout, stderr); err != nil {
-			return err
-		}
+	e.page.Choose(seen, chosen, reason)
+	if err := e.show(e.page.AppendCall); err != nil || e.once {
+		return err
 	}
-	return seen.WriteOthers(stdout, chosen)
+	return e.explainPlace(ctx, chosen)
 }
 
 // explainPlace runs the command again, to find out where in the kernel the call was refused.
-func (f *whyFlags) explainPlace(ctx context.Context, r *why.Runner, seen *why.Seen, chosen int, stdout, stderr io.Writer) error {
-	defer f.symbols.close(stderr)
-	resolver, err := f.symbols.open(r.Kernel, stderr)
+func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
+	defer e.symbols.close(e.stderr)
+	resolver, err := e.symbols.open(e.runner.Kernel, e.stderr)
 	if err != nil {
 		return err
 	}
-	found := slow(stderr, "running the command again, to see where in the kernel the call is refused...")
-	place, err := r.Find(ctx, seen, chosen, resolver)
+	found := slow(e.stderr, "running the command again, to see where in the kernel the call is refused...")
+	place, err := e.runner.Find(ctx, e.seen, chosen, resolver)
 	found()
 	if errors.Is(err, why.ErrGone) {
-		fmt.Fprintln(stderr, "ksnoop: the call did not fail when the command was run again, so it is not known where it was refused")
+		fmt.Fprintln(e.stderr, "ksnoop: the call did not fail when the command was run again, so it is not known where it was refused")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := place.Write(stdout); err != nil {
+	e.page.Refused = place.Refusal()
+	if err := e.show(e.page.AppendRefused); err != nil {
 		return err
 	}
-	found = slow(stderr, "running the command again, to see which way that function takes...")
-	way, err := r.Way(ctx, seen, chosen, place, &output.Tails{Kernel: resolver})
+	found = slow(e.stderr, "running the command again, to see which way that function takes...")
+	e.page.Taken, err = e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
 	if err != nil {
 		return fmt.Errorf("which way %s took: %w", place.Innermost().Function, err)
 	}
-	_, err = stdout.Write(way)
-	return err
+	return e.show(e.page.AppendTaken)
 }

@@ -58,22 +58,9 @@ func (f *Failure) Message() string {
 }
 
 // String returns the call as it could stand in C: mkdir("/proc/a", 0777) = -ENOENT.
-func (f *Failure) String() string { return string(f.Append(nil)) }
-
-// Append appends what String returns.
-func (f *Failure) Append(dst []byte) []byte {
-	dst = append(append(dst, f.Name()...), '(')
-	n := words
-	if f.Params != nil {
-		n = min(len(f.Params), words)
-	}
-	for i := range n {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		dst = f.appendArg(dst, i)
-	}
-	return append(append(dst, ") = -"...), f.errorName()...)
+func (f *Failure) String() string {
+	c := f.call()
+	return string(c.append(nil))
 }
 
 // longText is how much of a string is shown.

@@ -3,90 +3,298 @@
 package why
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// mostListed is how many of the other failing calls are listed.
-const mostListed = 12
-
-// WriteChosen writes which call has been chosen and why.
-func (s *Seen) WriteChosen(out io.Writer, chosen int, reason string) error {
-	f := &s.Calls[chosen]
-	_, err := fmt.Fprintf(out, "%s\n    %s\n    by %s[%d], exit status %d; chosen since %s\n", failedBy(f), f, terminal.Name(f.Comm), f.PID, s.Status, reason)
-	return err
+// A Page is what is known of why a command fails. Its texts stand as they are printed, so that
+// text and JSON have the same ones, and a page that is read from elsewhere prints the same.
+type Page struct {
+	Kind    string   `json:"kind"` // "why", among lines of JSON
+	Command []string `json:"command"`
+	Status  int      `json:"status"`
+	Call    *Call    `json:"call,omitempty"`   // the one that matters; nil: there is none
+	Reason  string   `json:"reason,omitempty"` // why it is that
+	Refused *Refusal `json:"refused,omitempty"`
+	Taken   *Taken   `json:"function_call,omitempty"`
+	Others  []Others `json:"others,omitempty"` // in the order of time
+	// Earlier is how many calls like Others failed before them.
+	Earlier int    `json:"earlier,omitempty"`
+	Lost    []Lost `json:"lost,omitempty"`
 }
 
-// Write writes where the call was refused, with the stack.
-func (p *Place) Write(out io.Writer) error {
-	last := p.Innermost()
-	where := "refused in " + last.Function.String()
-	if p.Inside != "" {
-		where = fmt.Sprintf("refused in %s, on which the kernel lets nobody put a probe, called by %s", p.Inside, last.Function)
+// A Call is a system call that has failed.
+type Call struct {
+	Name     string     `json:"name"`
+	Args     []Argument `json:"args"`
+	Error    string     `json:"error"`
+	Errno    uint64     `json:"errno"`
+	Message  string     `json:"message,omitempty"`
+	Comm     string     `json:"comm"`
+	PID      uint32     `json:"pid"`
+	TID      uint32     `json:"tid"`
+	Time     uint64     `json:"time"`
+	Function string     `json:"function,omitempty"` // that serves it
+}
+
+// An Argument is one of a call.
+type Argument struct {
+	Name string `json:"name,omitempty"` // as the kernel declares it
+	Text string `json:"text"`
+}
+
+// A Refusal is where a call was refused.
+type Refusal struct {
+	Function string `json:"function"` // the innermost one that returned the error
+	// Inside is the function that it consists of, if the kernel lets nobody trace that.
+	Inside string `json:"inside,omitempty"`
+	// Whole says that the error was made in it, and not in what it calls.
+	Whole bool `json:"whole"`
+	Runs  int  `json:"runs"` // of the command, that it took
+	// Chain are the functions that failed, outermost first. Those behind Function failed with
+	// other errors, of which it made this one.
+	Chain []Failed `json:"chain"`
+	Stack []string `json:"stack"` // the chain within the kernel's stack
+}
+
+// A Failed is a function that failed.
+type Failed struct {
+	Function string `json:"function"`
+	Result   string `json:"result"`
+}
+
+// A Taken is with what a function was called and which way it took.
+type Taken struct {
+	Function string     `json:"function"`
+	Args     []Argument `json:"args,omitempty"`
+	Path     []string   `json:"path,omitempty"`
+	Note     string     `json:"path_note,omitempty"` // what is missing in Path
+}
+
+// Others are calls that failed, one or several that read the same.
+type Others struct {
+	Call
+	Times int `json:"times"`
+}
+
+// A Lost is what is missing in what was seen, by cause.
+type Lost struct {
+	What  string `json:"what"`
+	Count uint64 `json:"count"`
+}
+
+const (
+	// mostListed is how many of the other failing calls are printed.
+	mostListed = 12
+	// mostKept is how many are kept.
+	mostKept = 100
+)
+
+// NewPage returns what is known when a command has run once.
+func NewPage(command []string, s *Seen) *Page {
+	p := &Page{Kind: "why", Status: s.Status}
+	for _, arg := range command {
+		p.Command = append(p.Command, terminal.Name(arg))
 	}
-	if !p.Whole {
+	return p
+}
+
+// Choose notes which of the calls matters, and that the others failed too; -1: none does.
+func (p *Page) Choose(s *Seen, chosen int, reason string) {
+	p.Reason = terminal.Name(reason)
+	for i := range s.Calls {
+		c := s.Calls[i].call()
+		if i == chosen {
+			p.Call = &c
+			continue
+		}
+		if n := len(p.Others); n > 0 && p.Others[n-1].same(&c) {
+			p.Others[n-1].Times++
+			continue
+		}
+		p.Others = append(p.Others, Others{c, 1})
+	}
+	p.Earlier = max(len(p.Others)-mostKept, 0)
+	p.Others = p.Others[p.Earlier:]
+}
+
+// call returns a failure as it is printed.
+func (f *Failure) call() Call {
+	c := Call{Name: terminal.Name(f.Name()), Error: f.errorName(), Errno: f.Errno, Message: f.Message(), Comm: terminal.Name(f.Comm), PID: f.PID, TID: f.TID, Time: f.Time, Function: terminal.Name(f.Function), Args: []Argument{}}
+	n := words
+	if f.Params != nil {
+		n = min(len(f.Params), words)
+	}
+	for i := range n {
+		a := Argument{Text: string(f.appendArg(nil, i))}
+		if i < len(f.Params) {
+			a.Name = terminal.Name(f.Params[i].Name)
+		}
+		c.Args = append(c.Args, a)
+	}
+	return c
+}
+
+// same reports whether two calls read the same.
+func (c *Call) same(other *Call) bool {
+	return c.Name == other.Name && slices.Equal(c.Args, other.Args) && c.Errno == other.Errno && c.PID == other.PID && c.Comm == other.Comm
+}
+
+// append appends a call as it could stand in C: mkdir("/proc/a", 0777) = -ENOENT.
+func (c *Call) append(dst []byte) []byte {
+	dst = append(append(dst, c.Name...), '(')
+	for i, a := range c.Args {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, a.Text...)
+	}
+	return append(append(dst, ") = -"...), c.Error...)
+}
+
+// Refusal returns a place as it is printed.
+func (p *Place) Refusal() *Refusal {
+	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Whole: p.Whole, Runs: p.Runs, Stack: lines(p.Stack)}
+	for i := range p.Chain {
+		l := &p.Chain[i]
+		r.Chain = append(r.Chain, Failed{terminal.Name(l.Function.String()), terminal.Name(l.Text)})
+	}
+	return r
+}
+
+// lines returns the lines of a text, without an empty last one.
+func lines(text []byte) []string {
+	all := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	for i := range all {
+		all[i] = terminal.Name(all[i])
+	}
+	return all
+}
+
+// setPath takes a path as it is printed behind a call, without the indentation.
+func (t *Taken) setPath(text []byte) {
+	all := lines(bytes.TrimRight(text, "\n"))
+	t.Note = strings.TrimPrefix(all[0], pathTitle)
+	for _, l := range all[1:] {
+		t.Path = append(t.Path, strings.TrimPrefix(l, pathIndent))
+	}
+}
+
+// How the lines of a path begin.
+const (
+	pathTitle  = "        path:"
+	pathIndent = "            "
+)
+
+// Append appends the whole page as text.
+func (p *Page) Append(dst []byte) []byte {
+	return p.AppendOthers(p.AppendTaken(p.AppendRefused(p.AppendCall(dst))))
+}
+
+// AppendCall appends which call has been chosen and why, if one has.
+func (p *Page) AppendCall(dst []byte) []byte {
+	c := p.Call
+	if c == nil {
+		return dst
+	}
+	dst = append(append(dst, c.Name...), " failed"...)
+	if c.Message != "" {
+		dst = append(append(dst, ": "...), c.Message...)
+	}
+	dst = c.append(append(dst, "\n    "...))
+	return fmt.Appendf(dst, "\n    by %s[%d], exit status %d; chosen since %s\n", c.Comm, c.PID, p.Status, p.Reason)
+}
+
+// AppendRefused appends where the call was refused, with the stack, if that is known.
+func (p *Page) AppendRefused(dst []byte) []byte {
+	r := p.Refused
+	if r == nil {
+		return dst
+	}
+	where := "refused in " + r.Function
+	if r.Inside != "" {
+		where = fmt.Sprintf("refused in %s, on which the kernel lets nobody put a probe, called by %s", r.Inside, r.Function)
+	}
+	if !r.Whole {
 		where += " or in what that calls, which was looked at no further"
 	}
 	runs := "1 more run"
-	if p.Runs > 1 {
-		runs = fmt.Sprintf("%d more runs", p.Runs)
+	if r.Runs > 1 {
+		runs = fmt.Sprintf("%d more runs", r.Runs)
 	}
-	_, err := fmt.Fprintf(out, "%s (%s):\n%s", where, runs, p.Stack)
-	return err
+	dst = fmt.Appendf(dst, "%s (%s):\n", where, runs)
+	return appendLines(dst, "", r.Stack)
 }
 
-// failedBy is the first line of a page.
-func failedBy(f *Failure) string {
-	if m := f.Message(); m != "" {
-		return fmt.Sprintf("%s failed: %s", f.Name(), m)
+// AppendTaken appends with what the function was called and which way it took, if that is known.
+func (p *Page) AppendTaken(dst []byte) []byte {
+	t := p.Taken
+	if t == nil {
+		return dst
 	}
-	return f.Name() + " failed"
+	dst = append(append(append(dst, "    "...), t.Function...), '(')
+	for i, a := range t.Args {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(append(append(dst, a.Name...), " = "...), a.Text...)
+	}
+	dst = append(dst, ")\n"...)
+	if len(t.Path) == 0 {
+		return dst
+	}
+	dst = append(append(append(dst, pathTitle...), t.Note...), '\n')
+	return append(appendLines(dst, pathIndent, t.Path), '\n')
 }
 
-// WriteOthers lists the failing calls but one; -1: all of them. The last ones are those that are
+func appendLines(dst []byte, indent string, lines []string) []byte {
+	for _, l := range lines {
+		if l != "" {
+			dst = append(append(dst, indent...), l...)
+		}
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+// AppendOthers lists the calls that failed but were not chosen. The last ones are those that are
 // listed if there are many.
-func (s *Seen) WriteOthers(out io.Writer, chosen int) error {
-	type row struct {
-		text string
-		n    int
-	}
-	var rows []row
-	for i := range s.Calls {
-		if i == chosen {
-			continue
-		}
-		f := &s.Calls[i]
-		text := fmt.Sprintf("%s, %s[%d]", f, terminal.Name(f.Comm), f.PID)
-		if n := len(rows); n > 0 && rows[n-1].text == text {
-			rows[n-1].n++
-			continue
-		}
-		rows = append(rows, row{text, 1})
-	}
-	title := "other calls that failed, in order:"
-	if chosen < 0 {
-		title = "calls that failed, in order:"
-	}
-	if len(rows) > mostListed {
-		title = fmt.Sprintf("%s (the last %d of %d)", title[:len(title)-1], mostListed, len(rows)) + ":"
-		rows = rows[len(rows)-mostListed:]
-	}
+func (p *Page) AppendOthers(dst []byte) []byte {
+	rows := p.Others
 	if len(rows) == 0 {
-		return nil
+		return dst
 	}
-	if _, err := fmt.Fprintln(out, title); err != nil {
-		return err
+	title := "other calls that failed, in order"
+	if p.Call == nil {
+		title = "calls that failed, in order"
 	}
-	for _, r := range rows {
-		times := ""
-		if r.n > 1 {
-			times = fmt.Sprintf(", %d times", r.n)
+	if total := p.Earlier + len(rows); total > mostListed {
+		rows = rows[max(len(rows)-mostListed, 0):]
+		title = fmt.Sprintf("%s (the last %d of %d)", title, len(rows), total)
+	}
+	dst = append(append(dst, title...), ":\n"...)
+	for i := range rows {
+		r := &rows[i]
+		dst = r.append(append(dst, "    "...))
+		dst = fmt.Appendf(dst, ", %s[%d]", r.Comm, r.PID)
+		if r.Times > 1 {
+			dst = fmt.Appendf(dst, ", %d times", r.Times)
 		}
-		if _, err := fmt.Fprintf(out, "    %s%s\n", r.text, times); err != nil {
-			return err
-		}
+		dst = append(dst, '\n')
 	}
-	return nil
+	return dst
+}
+
+// JSON returns the whole page as a line of JSON.
+func (p *Page) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // it is read as text, too
+	err := e.Encode(p)
+	return b.Bytes(), err
 }

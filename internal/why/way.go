@@ -17,13 +17,14 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/symname"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // Way runs the command once more, and returns with what the innermost function was called and
-// which way it took, as text. It returns nothing if that is not to be had: of a function that is
-// too large, for one.
-func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) ([]byte, error) {
+// which way it took. It returns nil if that is not to be had: of a function that is too large,
+// for one.
+func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (*Taken, error) {
 	f, last := &seen.Calls[chosen], p.Innermost().Function
 	texts := []string{waySpec(last, f.Errno, last.Name != f.Function)}
 	if last.Name != f.Function {
@@ -33,7 +34,7 @@ func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if err != nil {
 		return nil, err
 	}
-	w := wayTaker{entry: f.Function, nth: seen.ordinal(chosen), tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32][]byte{}}
+	w := wayTaker{entry: f.Function, nth: seen.ordinal(chosen), tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}}
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
 	if errors.Is(err, errBlocks) {
 		return nil, nil
@@ -69,9 +70,9 @@ type wayTaker struct {
 	nth    int
 	tails  *output.Tails
 	fields *output.Fields
-	last   map[uint32][]byte // the last call of each thread
+	last   map[uint32]*Taken // the last call of each thread
 	ended  int               // system calls that have failed so
-	found  []byte
+	found  *Taken
 }
 
 func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
@@ -83,14 +84,14 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 			continue
 		}
 		if e.Probe.Way != nil {
-			if w.last[e.TID], err = w.append(nil, e); err != nil {
+			if w.last[e.TID], err = w.of(e); err != nil {
 				return err
 			}
 		}
 		if e.Probe.Func.Name == w.entry {
 			w.ended++
-			if text := w.last[e.TID]; text != nil {
-				w.found = text
+			if taken := w.last[e.TID]; taken != nil {
+				w.found = taken
 			}
 			delete(w.last, e.TID)
 		}
@@ -98,34 +99,28 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 	return nil
 }
 
-// append appends a call with its arguments, and the way that it took.
-func (w *wayTaker) append(dst []byte, e *event.Event) ([]byte, error) {
+// of returns a call with its arguments, and the way that it took; nil if there is nothing to show
+// but the result.
+func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	fields, err := w.fields.Of(e)
 	way, ok := e.Path()
 	decides := ok && len(way.Decisions) > 0
-	if err != nil || !decides && len(fields) < 2 { // there is nothing to show but the result
-		return dst, err
+	if err != nil || !decides && len(fields) < 2 {
+		return nil, err
 	}
-	dst = append(symname.Append(append(dst, "    "...), e.Probe.Func.Name, e.Probe.Func.Module), '(')
-	first := true
+	t := &Taken{Function: string(symname.Append(nil, e.Probe.Func.Name, e.Probe.Func.Module))}
 	for _, f := range fields {
 		if f.IsResult() || strings.HasSuffix(f.Label(), "return") {
 			continue
 		}
-		if !first {
-			dst = append(dst, ", "...)
-		}
-		first = false
-		dst = append(append(dst, f.Label()...), " = "...)
 		value := f.Append(nil, e)
 		if len(value) > longValue {
 			value = append(value[:longValue:longValue], "..."...)
 		}
-		dst = append(dst, value...)
+		t.Args = append(t.Args, Argument{terminal.Name(f.Label()), terminal.Name(string(value))})
 	}
-	dst = append(dst, ")\n"...)
 	if decides {
-		dst = w.tails.AppendPath(dst, e, &way)
+		t.setPath(w.tails.AppendPath(nil, e, &way))
 	}
-	return dst, nil
+	return t, nil
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/formattest"
+	"github.com/ksnoop/ksnoop/internal/jsonlines"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// testPage is a page with all that there can be. Names in it are hostile.
+func testPage() *Page {
+	open, bind := call("openat", unix.ENOENT, "/etc/<a>"), call("bind", unix.EINVAL, "\x1b[31m")
+	bind.Comm, bind.TID, bind.Time = "a\nb", 2, 7
+	s := &Seen{Calls: []Failure{open, open, bind, open}, Status: 3}
+	p := NewPage([]string{"tool", "\x1b]0;"}, s)
+	p.Choose(s, 2, `it wrote "x"`)
+	enoent, einval := ^uint64(unix.ENOENT-1), ^uint64(unix.EINVAL-1)
+	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL"}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL"}, {kernel.Function{Name: "look"}, enoent, "-ENOENT"}},
+		Stack: []byte("    __x64_sys_bind\n\n    inet_bind\n"), Runs: 2}
+	p.Refused = place.Refusal()
+	p.Taken = &Taken{Function: "inet_bind[m]", Args: []Argument{{"sk", "NULL"}, {"n", "3"}}}
+	p.Taken.setPath([]byte("        path: /* some steps were not seen */\n            in inet_bind: passed 1-2\n            +0x5  test\n\n"))
+	return p
+}
+
+func TestPage(t *testing.T) {
+	p := testPage()
+	want := `bind failed: invalid argument
+    bind("\x1b[31m") = -EINVAL
+    by a\nb[1], exit status 3; chosen since it wrote "x"
+refused in inet_bind[m] or in what that calls, which was looked at no further (2 more runs):
+    __x64_sys_bind
+
+    inet_bind
+    inet_bind[m](sk = NULL, n = 3)
+        path: /* some steps were not seen */
+            in inet_bind: passed 1-2
+            +0x5  test
+
+other calls that failed, in order:
+    openat("/etc/<a>") = -ENOENT, tool[1], 3 times
+`
+	if got := string(p.Append(nil)); got != want {
+		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
+	}
+	p.Refused.Inside, p.Refused.Whole, p.Refused.Runs, p.Taken = "__do_sys_bind", true, 1, nil
+	if got, want := string(p.AppendRefused(nil)), "refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by inet_bind[m] (1 more run):\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
+	}
+	none := NewPage(nil, &Seen{})
+	if none.Choose(&Seen{Calls: []Failure{call("bind", unix.EPERM, "")}}, -1, ""); string(none.Append(nil)) != "calls that failed, in order:\n    bind(0, 0, 0, 0, 0, 0) = -EPERM, tool[1]\n" {
+		t.Errorf("no call is chosen:\n%s", none.Append(nil))
+	}
+}
+
+// TestPageJSON: the schema admits each page, and what is read of it prints the same.
+func TestPageJSON(t *testing.T) {
+	schema, err := formattest.CompileSchema(jsonlines.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := testPage()
+	lost.Lost = []Lost{{"calls not seen", 3}}
+	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "nothing has failed": NewPage([]string{"true"}, &Seen{})} {
+		line, err := p.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Check(strings.TrimSuffix(string(line), "\n")); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, line)
+		}
+		var read Page
+		if err := json.Unmarshal(line, &read); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(read.Append(nil)), string(p.Append(nil)); got != want {
+			t.Errorf("%s: read:\n%s\nwant:\n%s", name, got, want)
+		}
+	}
+}
+
+// TestPageMany: of many other calls the last ones are listed, and their number is told.
+func TestPageMany(t *testing.T) {
+	s := &Seen{}
+	for i := range 300 {
+		s.Calls = append(s.Calls, Failure{Number: uint64(i), Errno: 1, Params: []kernel.Field{}})
+	}
+	p := NewPage(nil, s)
+	p.Choose(s, -1, "")
+	got := string(p.Append(nil))
+	first, last := fmt.Sprintf("syscall %d()", 300-mostListed), "syscall 299() = -EPERM"
+	if !strings.HasPrefix(got, fmt.Sprintf("calls that failed, in order (the last %d of 300):\n    %s", mostListed, first)) || !strings.Contains(got, last) || len(p.Others) != mostKept {
+		t.Errorf("%d kept, printed:\n%s", len(p.Others), got)
+	}
+}
