@@ -227,7 +227,7 @@ chroot /debian sh -c 'ksnoop doctor && ksnoop trace --compact "do_sys_openat2(us
 	cmd := exec.Command("go", "run", "./internal/vm/guestrun", "-kernel", "6.12", "-bare", "-memory", "3072", "-file", root+":/debian", "sh", "-c", script)
 	cmd.Dir = ".."
 	out, _ := cmd.CombinedOutput() // the status is that of cat
-	for _, want := range []string{"sessions by fentry         yes", `do_sys_openat2(ustr(filename) = "/nope", return = -2)`} {
+	for _, want := range []string{"sessions by fentry         yes", `do_sys_openat2(ustr(filename) = "/nope", return = -ENOENT)`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("in a guest it prints\n%s\nwithout %q", out, want)
 		}
