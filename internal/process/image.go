@@ -151,16 +151,6 @@ func (m *image) sort() {
 	}
 }
 
-// address returns the linked address of the byte at a file offset.
-func (m *image) address(offset uint64) (uint64, bool) {
-	for _, p := range m.loads {
-		if offset >= p.Off && offset-p.Off < p.Filesz {
-			return offset - p.Off + p.Vaddr, true
-		}
-	}
-	return 0, false
-}
-
 // find returns the function at a linked address.
 func (m *image) find(addr uint64) (*function, bool) {
 	i, found := slices.BinarySearchFunc(m.funcs, addr, func(f function, a uint64) int { return cmp.Compare(f.addr, a) })

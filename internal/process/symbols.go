@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"strconv"
-	"strings"
-	"syscall"
 
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -82,7 +79,7 @@ func (s *Symbols) Process(pid, tid uint32, comm string) *Process {
 	case p.space != nil && p.space.id == id:
 		return p
 	}
-	maps, err := s.maps(pid)
+	maps, err := readMaps(s.root, pid)
 	if again, e := s.identity(pid, tid, comm); err == nil && (e != nil || again != id) {
 		err = errRenamed // the maps may already be those of the next program
 	}
@@ -118,19 +115,6 @@ func (s *Symbols) identity(pid, tid uint32, comm string) (identity, error) {
 	return id, nil
 }
 
-func (s *Symbols) maps(pid uint32) ([]mapping, error) {
-	f, err := s.root.Open(fmt.Sprintf("proc/%d/maps", pid))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	maps, err := parseMaps(f)
-	if err == nil && len(maps) == 0 {
-		err = errors.New("maps: empty, as of a process that has ended")
-	}
-	return maps, err
-}
-
 // AppendFrame appends the function at an address and its file: "read+0x12
 // (/usr/lib/libc.so.6)". Unknown parts are left out. All addresses of a stack but the
 // innermost are return addresses. A return address is after the call, which may be the last
@@ -150,7 +134,7 @@ func (p *Process) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byt
 		p.why = fmt.Sprintf("%s: no names: %v", terminal.AppendName(nil, m.file.path), err)
 	}
 	if img != nil {
-		if linked, ok := img.address(offset); ok {
+		if linked, ok := linkedAt(img.loads, offset); ok {
 			if f, ok := img.find(linked); ok {
 				dst = symname.AppendAt(dst, f.name, linked-f.addr+(addr-at), "")
 				return appendFile(dst, m.file.path)
@@ -182,7 +166,7 @@ func (p *Process) mapping(addr uint64) *mapping {
 		return nil
 	}
 	p.space.reload = 2 * p.space.misses
-	if maps, err := p.symbols.maps(p.pid); err == nil {
+	if maps, err := readMaps(p.symbols.root, p.pid); err == nil {
 		p.space.maps = maps
 	}
 	return find(p.space.maps, addr)
@@ -201,7 +185,7 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 	if id.path == vdso {
 		img = s.readVDSO()
 	} else {
-		f := s.open(pid, m)
+		f := openMapped(s.root, pid, m)
 		if f == nil {
 			return nil // do not cache: another process may have the file
 		}
@@ -235,36 +219,6 @@ func (s *Symbols) keep(id fileID, img *image) {
 }
 
 const vdso = "[vdso]"
-
-// open opens a mapped file: the mapped inode itself, if the kernel allows that, or else the
-// file of that name in the process's root directory, if it has not been replaced.
-func (s *Symbols) open(pid uint32, m *mapping) fs.File {
-	if !strings.HasPrefix(m.file.path, "/") {
-		return nil
-	}
-	if f, err := s.root.Open(fmt.Sprintf("proc/%d/map_files/%x-%x", pid, m.start, m.end)); err == nil {
-		return f
-	}
-	name := path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path)
-	if !fs.ValidPath(name) {
-		return nil
-	}
-	f, err := s.root.Open(name)
-	if err != nil {
-		return nil
-	}
-	info, err := f.Stat()
-	if err == nil {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && strconv.FormatUint(stat.Ino, 10) != m.file.inode {
-			err = fs.ErrNotExist
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil
-	}
-	return f
-}
 
 // readVDSO reads the vDSO, the code that the kernel maps into every process, from our own
 // process.

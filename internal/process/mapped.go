@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// A Mapped is a file that a process has mapped as code.
+type Mapped struct {
+	pid uint32
+	mapping
+}
+
+// MappedFiles returns the files that a process has mapped as code, each once, by their addresses. root is that of the machine.
+func MappedFiles(root fs.FS, pid uint32) ([]Mapped, error) {
+	maps, err := readMaps(root, pid)
+	if err != nil {
+		return nil, err
+	}
+	var files []Mapped
+	seen := map[fileID]bool{}
+	for _, m := range maps {
+		if strings.HasPrefix(m.file.path, "/") && !seen[m.file] {
+			seen[m.file] = true
+			files = append(files, Mapped{pid, m})
+		}
+	}
+	return files, nil
+}
+
+// Path returns the file's name, in the root directory of the process.
+func (m *Mapped) Path() string { return m.file.path }
+
+// Open opens the file. It returns nil if that is not to be had any more.
+func (m *Mapped) Open(root fs.FS) fs.File { return openMapped(root, m.pid, &m.mapping) }
+
+// Bias returns how far the addresses of the process are from those that the file, which has these segments, was linked for.
+func (m *Mapped) Bias(segments []elf.ProgHeader) (uint64, bool) {
+	for _, p := range segments {
+		// A segment is mapped from the beginning of its first page, which may have the end of another one.
+		if p.Flags&elf.PF_X != 0 && m.offset >= p.Off&^(pageSize-1) && m.offset < p.Off+p.Filesz {
+			return m.start - (m.offset - p.Off + p.Vaddr), true
+		}
+	}
+	return 0, false
+}
+
+// pageSize is the smallest of all. Files are linked for the largest, 64 KiB on arm64, if their segments share pages.
+const pageSize = 4096
+
+// linkedAt returns the linked address of the byte at a file offset.
+func linkedAt(segments []elf.ProgHeader, offset uint64) (uint64, bool) {
+	for _, p := range segments {
+		if offset >= p.Off && offset-p.Off < p.Filesz {
+			return offset - p.Off + p.Vaddr, true
+		}
+	}
+	return 0, false
+}
+
+func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
+	f, err := root.Open(fmt.Sprintf("proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	maps, err := parseMaps(f)
+	if err == nil && len(maps) == 0 {
+		err = errors.New("maps: empty, as of a process that has ended")
+	}
+	return maps, err
+}
+
+// openMapped opens a mapped file: the mapped inode itself, if the kernel allows that, or else the
+// file of that name in the process's root directory, if it has not been replaced.
+func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
+	if !strings.HasPrefix(m.file.path, "/") {
+		return nil
+	}
+	if f, err := root.Open(fmt.Sprintf("proc/%d/map_files/%x-%x", pid, m.start, m.end)); err == nil {
+		return f
+	}
+	name := path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path)
+	if !fs.ValidPath(name) {
+		return nil
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil
+	}
+	info, err := f.Stat()
+	if err == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && strconv.FormatUint(stat.Ino, 10) != m.file.inode {
+			err = fs.ErrNotExist
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil
+	}
+	return f
+}
