@@ -153,6 +153,7 @@ union abi_only {
 	enum parent_place parent_place;
 	enum parent_kind parent_kind;
 	enum parent_lack parent_lack;
+	enum thread_access thread_access;
 	struct candidate candidate;
 	struct table_place table_place;
 };

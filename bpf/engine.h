@@ -94,6 +94,12 @@ struct pt_regs {
 	__u64 regs[31];
 	__u64 sp;
 } __attribute__((preserve_access_index));
+
+struct thread_struct {
+	struct {
+		unsigned long tp_value;
+	} uw;
+} __attribute__((preserve_access_index));
 #else
 struct pt_regs {
 	unsigned long sp;
@@ -115,9 +121,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct mm_struct *mm;
 	__u64 start_boottime;
-#ifndef __TARGET_ARCH_arm64
 	struct thread_struct thread;
-#endif
 	char comm[COMM_LEN];
 	struct {
 		int counter;

@@ -225,18 +225,6 @@ const (
 	engineFuncBitFUNC_CHECKED_BIT engineFuncBit = 36
 )
 
-type engineGoProgram struct {
-	_       structs.HostLayout
-	Started uint64
-	Environ uint64
-	Table   uint64
-	Tls     int64
-	Began   uint32
-	Ended   uint32
-	Trace   uint32
-	Span    uint32
-}
-
 type engineGuard struct {
 	_      structs.HostLayout
 	Stack  uint32
@@ -405,7 +393,8 @@ type engineParent struct {
 	Kind uint8
 	Why  uint8
 	Size uint8
-	Pad  [5]uint8
+	Look uint8
+	Pad  [4]uint8
 	Data [56]uint8
 }
 
@@ -425,6 +414,7 @@ const (
 	engineParentLackLACK_UNREADABLE engineParentLack = 2
 	engineParentLackLACK_DEEP       engineParentLack = 3
 	engineParentLackLACK_INTERRUPT  engineParentLack = 4
+	engineParentLackLACK_UNSAMPLED  engineParentLack = 5
 )
 
 type engineParentPlace uint32
@@ -432,6 +422,7 @@ type engineParentPlace uint32
 const (
 	engineParentPlacePARENT_GO      engineParentPlace = 1
 	engineParentPlacePARENT_ENVIRON engineParentPlace = 2
+	engineParentPlacePARENT_THREAD  engineParentPlace = 4
 )
 
 type enginePath struct {
@@ -724,6 +715,23 @@ type engineSnapshots struct {
 	}
 }
 
+type engineSpanPlace struct {
+	_       structs.HostLayout
+	Started uint64
+	Environ uint64
+	Table   uint64
+	Tls     int64
+	Began   uint32
+	Ended   uint32
+	Trace   uint32
+	Span    uint32
+	Again   uint64
+	Thread  int64
+	Module  uint64
+	Access  uint8
+	Pad     [7]uint8
+}
+
 type engineStashHead struct {
 	_   structs.HostLayout
 	Far uint32
@@ -815,6 +823,15 @@ type engineTaskFilter struct {
 	Pad         uint8
 }
 
+type engineThreadAccess uint32
+
+const (
+	engineThreadAccessTHREAD_NONE   engineThreadAccess = 0
+	engineThreadAccessTHREAD_STATIC engineThreadAccess = 1
+	engineThreadAccessTHREAD_GLIBC  engineThreadAccess = 2
+	engineThreadAccessTHREAD_MUSL   engineThreadAccess = 3
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -826,7 +843,6 @@ const (
 	engineMapEvents          = "events"
 	engineMapFamily          = "family"
 	engineMapFarFrames       = "far_frames"
-	engineMapGoPrograms      = "go_programs"
 	engineMapInterrupts      = "interrupts"
 	engineMapLists           = "lists"
 	engineMapPathSites       = "path_sites"
@@ -834,6 +850,7 @@ const (
 	engineMapScratches       = "scratches"
 	engineMapSessions        = "sessions"
 	engineMapSites           = "sites"
+	engineMapSpanPlaces      = "span_places"
 	engineMapStacks          = "stacks"
 	engineProgLibrary        = "library"
 	engineProgListPids       = "list_pids"
@@ -954,7 +971,6 @@ type engineMapSpecs struct {
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Family     *ebpf.MapSpec `ebpf:"family"`
 	FarFrames  *ebpf.MapSpec `ebpf:"far_frames"`
-	GoPrograms *ebpf.MapSpec `ebpf:"go_programs"`
 	Interrupts *ebpf.MapSpec `ebpf:"interrupts"`
 	Lists      *ebpf.MapSpec `ebpf:"lists"`
 	PathSites  *ebpf.MapSpec `ebpf:"path_sites"`
@@ -962,6 +978,7 @@ type engineMapSpecs struct {
 	Scratches  *ebpf.MapSpec `ebpf:"scratches"`
 	Sessions   *ebpf.MapSpec `ebpf:"sessions"`
 	Sites      *ebpf.MapSpec `ebpf:"sites"`
+	SpanPlaces *ebpf.MapSpec `ebpf:"span_places"`
 	Stacks     *ebpf.MapSpec `ebpf:"stacks"`
 }
 
@@ -1038,7 +1055,6 @@ type engineMaps struct {
 	Events     *ebpf.Map `ebpf:"events"`
 	Family     *ebpf.Map `ebpf:"family"`
 	FarFrames  *ebpf.Map `ebpf:"far_frames"`
-	GoPrograms *ebpf.Map `ebpf:"go_programs"`
 	Interrupts *ebpf.Map `ebpf:"interrupts"`
 	Lists      *ebpf.Map `ebpf:"lists"`
 	PathSites  *ebpf.Map `ebpf:"path_sites"`
@@ -1046,6 +1062,7 @@ type engineMaps struct {
 	Scratches  *ebpf.Map `ebpf:"scratches"`
 	Sessions   *ebpf.Map `ebpf:"sessions"`
 	Sites      *ebpf.Map `ebpf:"sites"`
+	SpanPlaces *ebpf.Map `ebpf:"span_places"`
 	Stacks     *ebpf.Map `ebpf:"stacks"`
 }
 
@@ -1058,7 +1075,6 @@ func (m *engineMaps) Close() error {
 		m.Events,
 		m.Family,
 		m.FarFrames,
-		m.GoPrograms,
 		m.Interrupts,
 		m.Lists,
 		m.PathSites,
@@ -1066,6 +1082,7 @@ func (m *engineMaps) Close() error {
 		m.Scratches,
 		m.Sessions,
 		m.Sites,
+		m.SpanPlaces,
 		m.Stacks,
 	)
 }

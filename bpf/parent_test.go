@@ -16,14 +16,16 @@ func TestParentRecords(t *testing.T) {
 	long := text
 	long.Size = 57
 	for _, c := range []struct {
-		parent  Parent
-		bytes   string
-		unknown bool
+		parent Parent
+		bytes  string
+		look   bool
 	}{
 		{text, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", false},
 		{span, "0123456789abcdef12345678", false},
 		{long, "", false},
-		{Parent{Why: LackUnknown}, "", true},
+		{Parent{Why: LackUnknown, Look: true}, "", true},
+		{Parent{Kind: ParentText, Look: true}, "", true},
+		{Parent{Why: LackUnsampled}, "", false},
 		{Parent{Why: LackDeep}, "", false},
 	} {
 		for _, owned := range []bool{false, true} {
@@ -39,15 +41,15 @@ func TestParentRecords(t *testing.T) {
 			if b := got.Parent.Bytes(); !bytes.Equal(b, []byte(c.bytes)) {
 				t.Errorf("%+v: %q, want %q", c.parent, b, c.bytes)
 			}
-			if pid, inner, ok := UnknownProgram(raw); ok != c.unknown || ok && (pid != 7 || inner != want.Inner) {
-				t.Errorf("%+v: process %d (%+v) is unknown: %v", c.parent, pid, inner, ok)
+			if pid, inner, ok := LookAt(raw); ok != c.look || ok && (pid != 7 || inner != want.Inner) {
+				t.Errorf("%+v: process %d (%+v) is to be looked at: %v", c.parent, pid, inner, ok)
 			}
 			if _, err := DecodeSession(raw[:len(raw)-1], &got); err == nil {
 				t.Error("a record that ends in its parent is taken")
 			}
 		}
 	}
-	if _, _, ok := UnknownProgram(AppendSession(nil, &SessionHeader{Kind: SessionEnd})); ok {
+	if _, _, ok := LookAt(AppendSession(nil, &SessionHeader{Kind: SessionEnd})); ok {
 		t.Error("a session whose parent was not looked for asks for its program")
 	}
 }

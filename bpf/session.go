@@ -181,7 +181,7 @@ const (
 func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	delete(spec.Programs, engineProgSessionLibrary)
 	if s == nil {
-		for _, name := range []string{engineMapSessions, mapIndex, engineMapInterrupts, engineMapArguments, engineMapCopies, MapGoPrograms} {
+		for _, name := range []string{engineMapSessions, mapIndex, engineMapInterrupts, engineMapArguments, engineMapCopies, MapSpanPlaces} {
 			delete(spec.Maps, name)
 		}
 		delete(spec.Programs, ProgSessionExit)
@@ -218,8 +218,8 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	if err := setPool(spec, s.Count); err != nil {
 		return err
 	}
-	if s.Parent&ParentGo != 0 {
-		spec.Maps[MapGoPrograms].MaxEntries = maxGoPrograms
+	if s.Parent.Places() {
+		spec.Maps[MapSpanPlaces].MaxEntries = maxSpanPlaces
 	}
 	spec.Maps[engineMapInterrupts].MaxEntries = uint32(2 * max(s.CPUs, 1))
 	args := spec.Maps[engineMapArguments]
@@ -367,15 +367,15 @@ func OwnerOf(raw []byte, sessions bool) (o Owner, ok bool) {
 	return DecodeOwner(raw[at:]), true
 }
 
-// UnknownProgram reports whether a session's record says that MapGoPrograms lacks its process: global is its number in the
-// initial PID namespace, inner that in ours.
-func UnknownProgram(raw []byte) (global uint32, inner Inner, ok bool) {
+// LookAt reports whether a session's record says that user space is to look at its process, since MapSpanPlaces lacks it or
+// what that has may have changed: global is its number in the initial PID namespace, inner that in ours.
+func LookAt(raw []byte) (global uint32, inner Inner, ok bool) {
 	var l engineSessionRecord
 	if len(raw) < SessionHeaderSize || IsLost(raw) || raw[unsafe.Offsetof(l.Parent)] == 0 {
 		return 0, inner, false
 	}
 	var h SessionHeader
-	if _, err := DecodeSession(raw, &h); err != nil || h.Parent.Why != LackUnknown || h.Parent.Kind != ParentNone {
+	if _, err := DecodeSession(raw, &h); err != nil || !h.Parent.Look {
 		return 0, inner, false
 	}
 	return h.PID, h.Inner, true

@@ -114,6 +114,7 @@ _Static_assert(sizeof(struct session_record) % 8 == 0, "nothing is between a rec
 enum parent_place {
 	PARENT_GO = 1,	    /* the stack of a goroutine */
 	PARENT_ENVIRON = 2, /* TRACEPARENT in the environment */
+	PARENT_THREAD = 4,  /* the thread's context record */
 };
 
 enum parent_kind {
@@ -129,6 +130,7 @@ enum parent_lack {
 	LACK_UNREADABLE = 2, /* memory of the process could not be read */
 	LACK_DEEP = 3,	     /* there is more to search than is searched */
 	LACK_INTERRUPT = 4,
+	LACK_UNSAMPLED = 5,  /* there is one that its program does not export */
 };
 
 /* The span that a session belongs to. */
@@ -136,12 +138,21 @@ struct parent {
 	__u8 kind; /* enum parent_kind */
 	__u8 why;  /* enum parent_lack, of PARENT_NONE */
 	__u8 size; /* of a text, which may be longer than data */
-	__u8 pad[5];
+	__u8 look; /* user space is to look at the process */
+	__u8 pad[4];
 	__u8 data[56];
 };
 
-/* What is known of the program of a process. */
-struct go_program {
+/* How the thread's pointer to its context record is reached. */
+enum thread_access {
+	THREAD_NONE = 0,   /* the program has none */
+	THREAD_STATIC = 1, /* it is at a fixed distance from the thread pointer */
+	THREAD_GLIBC = 2,  /* it is in a block that is found by glibc's dynamic thread vector */
+	THREAD_MUSL = 3,   /* by that of musl */
+};
+
+/* Where the spans of a process are. */
+struct span_place {
 	__u64 started; /* when the process was, in 1/100 s since the machine was */
 	__u64 environ; /* where its environment is, which every execve changes */
 	__u64 table;   /* address of the table by which a span is an interface; 0: it has none */
@@ -150,6 +161,11 @@ struct go_program {
 	__u32 ended;
 	__u32 trace;
 	__u32 span;
+	__u64 again;  /* CLOCK_MONOTONIC in ns, after which user space is to look at the process again; 0: never */
+	__s64 thread; /* where the pointer to the context record is, from the thread pointer or in the block */
+	__u64 module; /* the number of that block */
+	__u8 access;  /* enum thread_access */
+	__u8 pad[7];
 };
 
 enum log_kind {

@@ -9,18 +9,21 @@
  * Whoever made a span has both on its stack until it ends the span. So the goroutine's stack is searched
  * for the table's address. Of the spans that are found and have not ended, the one that began last
  * is that of the innermost function. User space tells where the table is, and where the object has what.
+ *
+ * Other SDKs may publish what OTEP 4947 of OpenTelemetry describes: a thread-local pointer to a record with
+ * the span that the thread is in. User space finds out how that variable is reached.
  */
 #ifndef KSNOOP_SESSION_PARENT_H
 #define KSNOOP_SESSION_PARENT_H
 
-// The Go programs among the processes, by their number in the initial namespace. Others are here without a
-// table. User space looks at a process when a session of it comes that says LACK_UNKNOWN.
+// Where processes have their spans, by their number in the initial namespace. User space looks at a process
+// when a session of it comes that says so.
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct go_program);
-} go_programs SEC(".maps");
+	__type(value, struct span_place);
+} span_places SEC(".maps");
 
 enum {
 	SCAN_WORDS = 1024, // of a stack
@@ -48,7 +51,7 @@ struct go_time {
 };
 
 // ks_weigh takes a span for the parent if it has not ended and began after the one so far.
-FUNC int ks_weigh(struct session *s, struct go_program *p, __u64 span)
+FUNC int ks_weigh(struct session *s, struct span_place *p, __u64 span)
 {
 	struct scan *in = (void *)s->kept;
 	struct go_time began, ended;
@@ -72,7 +75,7 @@ FUNC int ks_weigh(struct session *s, struct go_program *p, __u64 span)
 
 // goroutine returns the address of what Go has of the goroutine that a thread runs, and sets sp to the
 // stack pointer of user space.
-static __always_inline __u64 goroutine(struct go_program *p, __u64 *sp)
+static __always_inline __u64 goroutine(struct span_place *p, __u64 *sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
@@ -89,7 +92,7 @@ static __always_inline __u64 goroutine(struct go_program *p, __u64 *sp)
 }
 
 // ks_parent_go looks for the span of a goroutine.
-FUNC int ks_parent_go(struct session *s, struct go_program *p)
+FUNC int ks_parent_go(struct session *s, struct span_place *p)
 {
 	struct scan *in = (void *)s->kept;
 	__u64 sp, size, stack[2] = {}, table = p->table, g = goroutine(p, &sp);
@@ -169,12 +172,107 @@ FUNC int ks_parent_environ(struct session *s)
 	return 0;
 }
 
-// ks_parent looks for the span that a session belongs to.
-FUNC int ks_parent(struct session *s)
+// thread_pointer returns where the C library has the thread-local storage of this thread. On arm64 the register
+// is the user's alone, and is saved when the thread leaves the CPU: until then it is 0 here.
+static __always_inline __u64 thread_pointer(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct go_program *p;
+
+#ifdef __TARGET_ARCH_arm64
+	return task->thread.uw.tp_value;
+#else
+	return task->thread.fsbase;
+#endif
+}
+
+// thread_block reads where this thread has the block of a module out of its dynamic thread vector, and returns 0
+// or an error number. It may have none yet: the block is made when the thread first needs it.
+static __always_inline long thread_block(struct span_place *p, __u64 tp, __u64 *block)
+{
+	__u64 vector, size, entry = p->access == THREAD_GLIBC ? 16 : 8;
+	long err;
+
+	*block = 0;
+#ifdef __TARGET_ARCH_arm64
+	tp -= p->access == THREAD_GLIBC ? 0 : 8;
+#else
+	tp += 8;
+#endif
+	err = bpf_probe_read_user(&vector, sizeof(vector), (void *)tp);
+	if (err)
+		return err;
+	// glibc has the size in front of the vector, and musl in its first entry.
+	err = bpf_probe_read_user(&size, sizeof(size), (void *)(p->access == THREAD_GLIBC ? vector - entry : vector));
+	if (err || p->module > size)
+		return err;
+	err = bpf_probe_read_user(block, sizeof(*block), (void *)(vector + p->module * entry));
+	if (*block == ~0ULL) // glibc's mark of what is not made yet
+		*block = 0;
+	return err;
+}
+
+// A context_record is what a thread publishes: its first 26 bytes.
+struct context_record {
+	__u64 id[3]; // of the trace, and of the span
+	__u8 valid;
+	__u8 flags; // as in traceparent
+};
+
+// ks_parent_thread reads the context record of the thread.
+FUNC int ks_parent_thread(struct session *s, struct span_place *p)
+{
+	__u64 block = thread_pointer(), at;
+	struct context_record r;
+
+	s->parent.why = LACK_UNREADABLE;
+	if (!block)
+		return 0;
+	if (p->access != THREAD_STATIC) {
+		if (thread_block(p, block, &block))
+			return 0;
+		if (!block) {
+			s->parent.why = LACK_SPAN;
+			return 0;
+		}
+	}
+	if (bpf_probe_read_user(&at, sizeof(at), (void *)(block + p->thread)))
+		return 0;
+	if (at && bpf_probe_read_user(&r, sizeof(r), (void *)at))
+		return 0;
+	s->parent.why = LACK_SPAN;
+	if (!at || r.valid != 1 || !(r.id[0] | r.id[1]) || !r.id[2])
+		return 0;
+	if (!(r.flags & 1)) {
+		s->parent.why = LACK_UNSAMPLED;
+		return 0;
+	}
+	__builtin_memcpy(s->parent.data, r.id, sizeof(r.id));
+	s->parent.kind = PARENT_SPAN;
+	return 0;
+}
+
+// places returns where the process of a session has its spans, if that is known.
+static __always_inline struct span_place *places(struct session *s)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = s->rec.tgid;
+	struct span_place *p = bpf_map_lookup_elem(&span_places, &tgid);
+
+	if (!p || p->started != task->group_leader->start_boottime / TICK || !task->mm || p->environ != task->mm->env_start) {
+		s->parent.why = LACK_UNKNOWN;
+		s->parent.look = 1;
+		return 0;
+	}
+	if (p->again && bpf_ktime_get_ns() > p->again)
+		s->parent.look = 1;
+	return p;
+}
+
+// ks_parent looks for the span that a session belongs to. What the thread itself publishes comes first: who
+// publishes that a trace is not sampled has said all.
+FUNC int ks_parent(struct session *s)
+{
+	struct span_place *p = 0;
 
 	__builtin_memset(&s->parent, 0, sizeof(s->parent));
 	s->rec.parent = 1;
@@ -182,13 +280,14 @@ FUNC int ks_parent(struct session *s)
 		s->parent.why = LACK_INTERRUPT;
 		return 0;
 	}
-	if (wanted.parent & PARENT_GO) {
-		p = bpf_map_lookup_elem(&go_programs, &tgid);
-		if (!p || p->started != task->group_leader->start_boottime / TICK || !task->mm || p->environ != task->mm->env_start)
-			s->parent.why = LACK_UNKNOWN;
-		else if (p->table)
-			ks_parent_go(s, p);
-	}
+	if (wanted.parent & (PARENT_GO | PARENT_THREAD))
+		p = places(s);
+	if (p && wanted.parent & PARENT_THREAD && p->access)
+		ks_parent_thread(s, p);
+	if (s->parent.kind || s->parent.why == LACK_UNSAMPLED)
+		return 0;
+	if (p && wanted.parent & PARENT_GO && p->table)
+		ks_parent_go(s, p);
 	if (wanted.parent & PARENT_ENVIRON && !s->parent.kind)
 		ks_parent_environ(s);
 	return 0;

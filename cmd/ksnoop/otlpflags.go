@@ -42,7 +42,7 @@ const (
 func (f *otlpFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "otlp", "", "print nothing, and export by OTLP to a collector's `URL`, as http://localhost:4318, or with env to what OTEL_EXPORTER_OTLP_ENDPOINT says")
 	flags.StringVar(&f.as, "otlp-as", asLogs, "with --otlp: calls without sessions are `KIND`: logs or spans")
-	flags.StringVar(&f.parent, "parent", "", "with --otlp: sessions are children of spans of their programs: go (of the OpenTelemetry SDK), environ (TRACEPARENT), auto (both), or what `EXPR` gives at the entry")
+	flags.StringVar(&f.parent, "parent", "", "with --otlp: sessions are children of their programs' spans: thread (its context record), go (the SDK's), environ (TRACEPARENT), auto (all three), or what `EXPR` gives at the entry")
 	flags.StringVar(&f.queue, "otlp-queue", "64M", "with --otlp: keep up to this `SIZE` of what waits for the collector")
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // parentPlaces are what --parent can say besides an expression. A parameter of such a name is meant by "(go)".
-var parentPlaces = map[string]bpf.ParentPlace{"go": bpf.ParentGo, "environ": bpf.ParentEnviron, "auto": bpf.ParentGo | bpf.ParentEnviron}
+var parentPlaces = map[string]bpf.ParentPlace{"go": bpf.ParentGo, "environ": bpf.ParentEnviron, "thread": bpf.ParentThread, "auto": bpf.ParentThread | bpf.ParentGo | bpf.ParentEnviron}
 
 // checkParent reads what --parent says.
 func (f *otlpFlags) checkParent() error {
@@ -75,7 +75,7 @@ func (f *otlpFlags) takesParent(p *plan.Plan) error {
 // parented adds the value of --parent to the SPECs: to those of -e, or to the arguments, which it returns.
 func (f *traceFlags) parented(args []string) (_ []string, err error) {
 	if f.output.otlp.places != 0 && !f.session.wanted() {
-		return nil, usagef("--parent go, environ and auto go with sessions, by -e; without them it takes an expression")
+		return nil, usagef("--parent thread, go, environ and auto go with sessions, by -e; without them it takes an expression")
 	}
 	if !f.session.wanted() {
 		return f.output.otlp.addTo(args, false)

@@ -516,9 +516,9 @@ func (t *Tracer) Adopt(pid int) error {
 	return nil
 }
 
-// SetGoProgram tells the engine of the program of a process: by its number in the initial PID namespace or, if
+// SetSpanPlace tells the engine where a process has its spans: by its number in the initial PID namespace or, if
 // that is 0, by pid, its number in ours.
-func (t *Tracer) SetGoProgram(pid int, global uint32, g bpf.GoProgram) (err error) {
+func (t *Tracer) SetSpanPlace(pid int, global uint32, place bpf.SpanPlace) (err error) {
 	if global == 0 {
 		if global, err = t.pids.global(uint32(pid)); err != nil {
 			if errors.Is(err, errNoSuch) {
@@ -527,7 +527,7 @@ func (t *Tracer) SetGoProgram(pid int, global uint32, g bpf.GoProgram) (err erro
 			return err
 		}
 	}
-	return t.engine.table(bpf.MapGoPrograms).Put(global, g)
+	return t.engine.table(bpf.MapSpanPlaces).Put(global, place)
 }
 
 // Counters returns how often each cause of loss has occurred, over all CPUs. It

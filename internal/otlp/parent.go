@@ -119,7 +119,7 @@ func decodeText(raw []byte) (r remote, o outcome) {
 }
 
 // outcomesOf are why the engine found nothing.
-var outcomesOf = [...]outcome{bpf.LackSpan: empty, bpf.LackUnknown: unknown, bpf.LackUnreadable: unreadable, bpf.LackDeep: deep, bpf.LackInterrupt: interrupt}
+var outcomesOf = [...]outcome{bpf.LackSpan: empty, bpf.LackUnknown: unknown, bpf.LackUnreadable: unreadable, bpf.LackDeep: deep, bpf.LackInterrupt: interrupt, bpf.LackUnsampled: unsampled}
 
 // found returns the span that the engine has found.
 func found(f *bpf.Parent) (remote, outcome) {

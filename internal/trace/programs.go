@@ -8,35 +8,43 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/gospan"
 	"github.com/ksnoop/ksnoop/internal/process"
+	"github.com/ksnoop/ksnoop/internal/threadctx"
 )
 
-// programs tells the engine which processes are Go programs with spans, and where they have them: at first of all
-// processes, then of each that the engine asks for by a session without a parent.
+// programs tells the engine where processes have their spans: at first of all processes, then of each that the engine
+// asks for.
 type programs struct {
 	proc      string // where /proc is
+	root      fs.FS  // whose folder proc is that
 	numbering process.Numbering
+	wanted    bpf.ParentPlace
 	// tell tells the engine of a process, by its number in our PID namespace or, if that is not 0, in the initial one.
-	tell  func(pid int, global uint32, g bpf.GoProgram) error
-	log   *slog.Logger
-	known map[executable]*gospan.Layout // nil: it has no spans
-	asked chan asked
+	tell    func(pid int, global uint32, place bpf.SpanPlace) error
+	log     *slog.Logger
+	layouts map[file]*gospan.Layout  // of Go programs; nil: it has no spans
+	threads map[file]*threadctx.File // of programs and libraries
+	told    map[int]told
+	asked   chan asked
 }
 
-// An executable is a file, as it was when it was read.
-type executable struct {
+// A file is one as it was when it was read.
+type file struct {
 	dev, ino uint64
 	size     int64
-	changed  unix.Timespec
+	changed  syscall.Timespec
 }
 
 // asked is a process that the engine does not know.
@@ -45,21 +53,39 @@ type asked struct {
 	global uint32
 }
 
+// told is when the engine was told of a process.
+type told struct {
+	started, environ uint64
+	at               time.Duration
+}
+
+// How long until a process is looked at again whose threads have no context record: it may load a library. It is as
+// long as the process is old, within these limits. What was asked for in the meantime is answered already.
+const (
+	soonest = 100 * time.Millisecond
+	latest  = time.Minute
+)
+
+// mostKnown is how many files or processes are remembered. When there are more, all are looked at again.
+const mostKnown = 1 << 15
+
 // mostAsked is how many processes wait to be looked at. Others are asked for again, by their next session.
 const mostAsked = 256
 
-func newPrograms(tell func(pid int, global uint32, g bpf.GoProgram) error, log *slog.Logger) *programs {
-	return &programs{proc: "/proc", numbering: process.NumberingOf(os.DirFS("/"), os.Getpid()), tell: tell, log: log, known: map[executable]*gospan.Layout{}, asked: make(chan asked, mostAsked)}
+func newPrograms(wanted bpf.ParentPlace, tell func(pid int, global uint32, place bpf.SpanPlace) error, log *slog.Logger) *programs {
+	root := os.DirFS("/")
+	return &programs{proc: "/proc", root: root, numbering: process.NumberingOf(root, os.Getpid()), wanted: wanted, tell: tell, log: log,
+		layouts: map[file]*gospan.Layout{}, threads: map[file]*threadctx.File{}, told: map[int]told{}, asked: make(chan asked, mostAsked)}
 }
 
 // lookAtAll looks at all processes.
 func (p *programs) lookAtAll() error {
 	if p.numbering == process.NumberedOther {
-		return errors.New("looking for Go programs: /proc is of another PID namespace, neither ksnoop's nor the host's; to have ksnoop's: mount -t proc proc /proc")
+		return errors.New("looking for programs with spans: /proc is of another PID namespace, neither ksnoop's nor the host's; to have ksnoop's: mount -t proc proc /proc")
 	}
 	entries, err := os.ReadDir(p.proc)
 	if err != nil {
-		return fmt.Errorf("looking for Go programs: %w", err)
+		return fmt.Errorf("looking for programs with spans: %w", err)
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -87,10 +113,10 @@ func (p *programs) serve(ctx context.Context) {
 	}
 }
 
-// saw asks for a process if a session's record says that it is not known. It never waits.
+// saw asks for a process if a session's record says so. It never waits.
 func (p *programs) saw(raw []byte) {
-	global, inner, unknown := bpf.UnknownProgram(raw)
-	if !unknown {
+	global, inner, look := bpf.LookAt(raw)
+	if !look {
 		return
 	}
 	pid, _, err := p.numbering.IDs(&bpf.Event{PID: global, Inner: inner})
@@ -110,30 +136,64 @@ func (p *programs) look(ctx context.Context, a asked) {
 	if err != nil {
 		return
 	}
-	var g bpf.GoProgram
-	if g.Started, g.Environ, err = startOf(stat); err != nil || g.Environ == 0 { // a thread of the kernel
+	var place bpf.SpanPlace
+	if place.Started, place.Environ, err = startOf(stat); err != nil || place.Environ == 0 { // a thread of the kernel
 		return
 	}
-	l, err := p.layout(dir + "/exe")
-	if err != nil {
+	now := clock(unix.CLOCK_MONOTONIC)
+	if last, ok := p.told[a.pid]; ok && last.started == place.Started && last.environ == place.Environ && now-last.at < soonest/2 {
 		return
 	}
-	if l != nil {
-		begins, err := entryOf(dir + "/auxv")
-		if err != nil {
+	if p.wanted&bpf.ParentGo != 0 {
+		if err := p.goroutines(dir, &place); err != nil {
 			return
 		}
-		g.Table, g.TLS = l.Table+begins-l.Entry, l.TLS
-		g.Began, g.Ended, g.Trace, g.Span = l.Began, l.Ended, l.Trace, l.Span
+	}
+	if p.wanted&bpf.ParentThread != 0 {
+		if err := p.records(a.pid, dir, &place); err != nil {
+			return
+		}
+		if place.Access == bpf.ThreadNone {
+			age := clock(unix.CLOCK_BOOTTIME) - time.Duration(place.Started)*time.Second/100
+			place.Again = uint64(now + min(max(age, soonest), latest))
+		}
 	}
 	if again, err := os.ReadFile(dir + "/stat"); err != nil {
 		return
-	} else if _, environ, err := startOf(again); err != nil || environ != g.Environ {
+	} else if _, environ, err := startOf(again); err != nil || environ != place.Environ {
 		return // it has become another program meanwhile
 	}
-	if err := p.tell(a.pid, a.global, g); err != nil && ctx.Err() == nil {
+	if len(p.told) >= mostKnown {
+		clear(p.told)
+	}
+	p.told[a.pid] = told{place.Started, place.Environ, now}
+	if err := p.tell(a.pid, a.global, place); err != nil && ctx.Err() == nil {
 		p.log.Warn("the spans of a process are not looked for", "pid", a.pid, "reason", err)
 	}
+}
+
+// goroutines finds where a process has the spans of the SDK of Go.
+func (p *programs) goroutines(dir string, place *bpf.SpanPlace) error {
+	l, err := p.layout(dir + "/exe")
+	if err != nil || l == nil {
+		return err
+	}
+	begins, err := entryOf(dir + "/auxv")
+	if err != nil {
+		return err
+	}
+	place.Table, place.TLS = l.Table+begins-l.Entry, l.TLS
+	place.Began, place.Ended, place.Trace, place.Span = l.Began, l.Ended, l.Trace, l.Span
+	return nil
+}
+
+// clock reads a clock.
+func clock(id int32) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(id, &t); err != nil {
+		return 0 // every kernel has these
+	}
+	return time.Duration(t.Nano())
 }
 
 // layout reads an executable, once. It returns nil if that has no spans.
@@ -143,12 +203,11 @@ func (p *programs) layout(exe string) (*gospan.Layout, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+	key, err := identified(f)
+	if err != nil {
 		return nil, err
 	}
-	key := executable{uint64(st.Dev), st.Ino, st.Size, st.Ctim}
-	if l, ok := p.known[key]; ok {
+	if l, ok := p.layouts[key]; ok {
 		return l, nil
 	}
 	l, err := gospan.Read(f)
@@ -159,8 +218,24 @@ func (p *programs) layout(exe string) (*gospan.Layout, error) {
 	if err != nil {
 		l = nil
 	}
-	p.known[key] = l
+	if len(p.layouts) >= mostKnown {
+		clear(p.layouts)
+	}
+	p.layouts[key] = l
 	return l, nil
+}
+
+// identified returns what tells a file from others.
+func identified(f fs.File) (file, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return file{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return file{}, errors.New("a file without a number")
+	}
+	return file{uint64(st.Dev), st.Ino, st.Size, st.Ctim}, nil
 }
 
 // startOf reads from /proc/PID/stat when a process was started, in 1/100 s, and where its environment is.

@@ -54,28 +54,28 @@ func TestProcess(t *testing.T) {
 
 // TestAsked: a process is told once it is asked for, and one without spans has no table.
 func TestAsked(t *testing.T) {
-	told := make(chan bpf.GoProgram, 1)
-	p := newPrograms(func(pid int, global uint32, g bpf.GoProgram) error {
+	told := make(chan bpf.SpanPlace, 1)
+	p := newPrograms(bpf.ParentGo|bpf.ParentThread, func(pid int, global uint32, g bpf.SpanPlace) error {
 		if pid != os.Getpid() || global != uint32(pid) {
 			t.Errorf("process %d (%d) is told, not %d", pid, global, os.Getpid())
 		}
 		told <- g
 		return nil
 	}, slog.New(slog.DiscardHandler))
-	record := func(pid int, why bpf.ParentLack) []byte {
-		return bpf.AppendSession(nil, &bpf.SessionHeader{Kind: bpf.SessionEnd, PID: uint32(pid), HasParent: true, Parent: bpf.Parent{Why: why}})
+	record := func(pid int, look bool) []byte {
+		return bpf.AppendSession(nil, &bpf.SessionHeader{Kind: bpf.SessionEnd, PID: uint32(pid), HasParent: true, Parent: bpf.Parent{Look: look}})
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go p.serve(ctx)
-	p.saw(record(1<<30, bpf.LackUnknown)) // there is no such process
-	p.saw(record(os.Getpid(), bpf.LackSpan))
-	p.saw(record(os.Getpid(), bpf.LackUnknown))
-	if g := <-told; g.Started == 0 || g.Environ == 0 || g.Table != 0 {
+	p.saw(record(1<<30, true)) // there is no such process
+	p.saw(record(os.Getpid(), false))
+	p.saw(record(os.Getpid(), true))
+	if g := <-told; g.Started == 0 || g.Environ == 0 || g.Table != 0 || g.Access != bpf.ThreadNone || g.Again == 0 {
 		t.Errorf("%+v", g)
 	}
 	stop()
 	for range 2 * mostAsked { // nobody reads, and nobody waits
-		p.saw(record(os.Getpid(), bpf.LackUnknown))
+		p.saw(record(os.Getpid(), true))
 	}
 }

@@ -33,7 +33,7 @@ type Run struct {
 	log      *slog.Logger
 	in       *Selection // nil: it is not by container
 	unselect func()     // ends what follows containers; nil if nothing does
-	programs *programs  // nil: no spans of Go programs are looked for
+	programs *programs  // nil: no spans are looked for in memory
 	unfollow func()     // ends what follows those; nil if nothing does
 	slowly   bool       // begin with few calls, and see what that takes
 	paced    bool       // Settings.Paced
@@ -87,8 +87,8 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 	}
 	r := &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log, in: s.Selection,
 		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}
-	if p.Sessions && s.Report.Parent&bpf.ParentGo != 0 {
-		r.programs = newPrograms(tracer.SetGoProgram, s.Log)
+	if p.Sessions && s.Report.Parent.Places() {
+		r.programs = newPrograms(s.Report.Parent, tracer.SetSpanPlace, s.Log)
 	}
 	return r, nil
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/process"
+	"github.com/ksnoop/ksnoop/internal/threadctx"
+)
+
+// records finds where the threads of a process have the pointer to their context records: of the program and its libraries
+// the first that has such a variable.
+// It returns an error if the process has ended or is not ours to see.
+func (p *programs) records(pid int, dir string, place *bpf.SpanPlace) error {
+	files, err := process.MappedFiles(p.root, uint32(pid))
+	if err != nil {
+		return err
+	}
+	musl := false
+	for i := range files {
+		f := p.thread(&files[i])
+		if f == nil {
+			continue
+		}
+		musl = musl || strings.Contains(f.Interpreter, "/ld-musl-")
+		if f.Variable == nil || place.Access != bpf.ThreadNone {
+			continue
+		}
+		at, err := placeIn(dir+"/mem", &files[i], f)
+		if errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		if err != nil { // the dynamic linker is at work, or has unloaded it
+			p.log.Debug("the context records of threads are not found", "pid", pid, "file", files[i].Path(), "reason", err)
+			continue
+		}
+		place.Access, place.Thread, place.Module = bpf.ThreadStatic, at.Offset, at.Module
+		if at.Module != 0 {
+			place.Access = bpf.ThreadGlibc
+		}
+	}
+	if musl && place.Access == bpf.ThreadGlibc {
+		place.Access = bpf.ThreadMusl
+	}
+	return nil
+}
+
+// placeIn reads of a process where the variable of one of its files is.
+func placeIn(memory string, m *process.Mapped, f *threadctx.File) (threadctx.Place, error) {
+	bias, ok := m.Bias(f.Loads)
+	if !ok {
+		return threadctx.Place{}, os.ErrInvalid
+	}
+	mem, err := os.Open(memory)
+	if err != nil {
+		return threadctx.Place{}, err
+	}
+	defer mem.Close()
+	return f.Variable.Place(mem, bias)
+}
+
+// thread reads a file that a process has mapped, once. It returns nil if it cannot.
+func (p *programs) thread(m *process.Mapped) *threadctx.File {
+	in := m.Open(p.root)
+	if in == nil {
+		return nil
+	}
+	defer in.Close()
+	key, err := identified(in)
+	if err != nil {
+		return nil
+	}
+	if f, ok := p.threads[key]; ok {
+		return f
+	}
+	r, ok := in.(io.ReaderAt)
+	if !ok {
+		return nil
+	}
+	f, err := threadctx.Read(r)
+	if err != nil {
+		p.log.Warn("the context records of threads are not found", "file", m.Path(), "reason", err)
+	}
+	if len(p.threads) >= mostKnown {
+		clear(p.threads)
+	}
+	p.threads[key] = f
+	return f
+}
