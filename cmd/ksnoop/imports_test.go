@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"internal/output":            {"internal/container", "internal/calls", "internal/session", "internal/summary", "btfprint", "internal/symbols"},
 	"internal/trace":             {"internal/container", "internal/attach", "internal/event", "internal/gospan", "internal/launch", "internal/process", "internal/threadctx"},
 	"internal/jsonlines":         {"internal/output"},
-	"internal/why":               {"internal/trace", "internal/output"},
+	"internal/why":               {"internal/trace", "internal/output", "internal/record"},
 	"internal/completion":        {"internal/plan", "btfprint", "internal/terminal"},
 	"internal/requery":           {"internal/container", "internal/calls", "internal/session", "internal/summary"},
 	"internal/show":              {"internal/output", "internal/record"},

@@ -60,6 +60,7 @@ without parentheses shows all that was recorded of a function.`),
 	f.follow.add(flags)
 	f.output.otlp.wait = true
 	flags.BoolVar(&f.info, "info", false, "print what is in the recording instead: kernel, SPECs, functions, times, losses, sizes")
+	flags.IntVar(&f.whyRun, "run", 0, "show the `N`th run of a recording of ksnoop why, and not its page")
 	flags.Uint64VarP(&f.count, "count", "c", 0, "stop after `N` records or sessions")
 	flags.BoolVar(&f.compact, "compact", false, compactUsage)
 	flags.BoolVar(&f.stats, "stats", false, statsUsage)
@@ -78,6 +79,7 @@ without parentheses shows all that was recorded of a function.`),
 type replayFlags struct {
 	follow   following
 	info     bool
+	whyRun   int // the run of a series that is shown; 0: its page
 	count    uint64
 	join     bool
 	compact  bool
@@ -147,7 +149,7 @@ func (f *replayFlags) check(flags *pflag.FlagSet, args []string, n int) error {
 	}
 	var other string
 	flags.Visit(func(flag *pflag.Flag) {
-		if flag.Name != "info" && flag.Name != "follow" {
+		if flag.Name != "info" && flag.Name != "follow" && flag.Name != "run" {
 			other = spelling(flag)
 		}
 	})
@@ -190,7 +192,16 @@ func (f *replayFlags) replay(name string, ask *asking, stdout, stderr io.Writer)
 	}
 	in, close := f.follow.open(file)
 	defer close()
-	r, err := record.NewReader(in)
+	var series *record.SeriesReader
+	if !f.follow.wanted {
+		if in, series, err = record.TrySeries(in); err != nil {
+			return fmt.Errorf("%s: %w", name, unfinished(file, err))
+		}
+	}
+	if series != nil && f.whyRun == 0 {
+		return f.replayPage(name, file, series, ask, stdout, stderr)
+	}
+	r, err := f.reader(in, series)
 	if err != nil {
 		return f.follow.ended(fmt.Errorf("%s: %w", name, unfinished(file, err)), stderr)
 	}
@@ -275,7 +286,7 @@ func unfinished(file *os.File, err error) error {
 // ofRecording says which recording an error is about, and escapes the names in it, which the
 // recording has chosen. What was met in writing is about none.
 func ofRecording(name string, err error) error {
-	if writing(err) {
+	if err == nil || writing(err) {
 		return err
 	}
 	return fmt.Errorf("%s: %s", name, terminal.Name(err.Error()))

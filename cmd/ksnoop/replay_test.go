@@ -127,14 +127,14 @@ func TestReplayRefuses(t *testing.T) {
 	damaged := append([]byte(nil), whole...)
 	damaged[len(damaged)/2] ^= 1
 	newer := append([]byte(nil), whole...)
-	newer[16]++
+	newer[16] += 2
 	for _, test := range []struct {
 		name, data, want string
 		printed          string
 	}{
 		{"empty", "", "the file is empty", ""},
 		{"script", "#!/bin/sh\nexit 0\n", "not a recording of ksnoop", ""},
-		{"newer", string(newer), "the recording has format 6, this ksnoop reads formats 3 to 5", ""},
+		{"newer", string(newer), "the recording has format 7, this ksnoop reads formats 3 to 6", ""},
 		{"head", string(whole[:100]), "the recording was cut off", ""},
 		{"files only", string(whole[:len(whole)/2]), "the recording was cut off", ""},
 		{"without its end", string(whole[:len(whole)-20]), "after 4 records: the recording was cut off", all},

@@ -32,7 +32,7 @@ var flagGroups = map[string][]flagGroup{
 	},
 	"replay": {
 		{"Which calls", "pid comm count since until grep tid uid cgroup container pod not-pid not-comm"},
-		{"What to show", "info summary fields compact join lbr-max unfiltered color"},
+		{"What to show", "info run summary fields compact join lbr-max unfiltered color"},
 		{"Sessions", "only-errors except-errors longer trace args args-width no-stack full-stacks verbose"},
 		{"Output", "follow format output otlp otlp-as otlp-queue parent force expect stats json-strings weight"},
 	},

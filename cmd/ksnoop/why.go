@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -16,8 +18,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
@@ -75,13 +79,15 @@ type whyFlags struct {
 	user    userFlag
 	symbols symbolFlags
 	output  outputFlags // format, file and force
+	record  string
 }
 
 // addOutput adds the options about where the page goes.
 func (f *whyFlags) addOutput(flags *pflag.FlagSet) {
 	flags.Var(&f.output.format, "format", "print the page in this `FORMAT`: text, json")
 	flags.StringVarP(&f.output.file, "output", "o", "", "print the page to a new `FILE`")
-	flags.BoolVar(&f.output.force, "force", false, "with -o: replace FILE if it exists")
+	flags.StringVar(&f.record, "record", "", "also record all runs to a new `FILE`, of which ksnoop replay prints the page again")
+	flags.BoolVar(&f.output.force, "force", false, "with -o and --record: replace FILE if it exists")
 }
 
 // check refuses options that make no sense.
@@ -96,8 +102,12 @@ func (f *whyFlags) check(flags *pflag.FlagSet) error {
 		return usagef("--format %s: there are text and json", &f.output.format)
 	case f.output.file == "-":
 		return usagef("-o -: leave it out to print to the standard output, or write ./- for a file of that name")
-	case f.output.force && f.output.file == "":
-		return usagef("--force goes with -o FILE")
+	case f.output.force && f.output.file == "" && f.record == "":
+		return usagef("--force goes with -o or --record")
+	case f.record == "-" || f.record != "" && (&recordFlags{file: f.record}).toStdout():
+		return usagef("--record %s: the command writes there, too; name a file", f.record)
+	case f.record != "" && f.output.file != "" && sameFile(f.record, f.output.file):
+		return usagef("--record and -o name the same file, %s", f.record)
 	}
 	if f.errno == "" {
 		return nil
@@ -127,19 +137,51 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 	defer stop()
 	signal.Stop(ignored)
+	r := &why.Runner{Kernel: view, Command: command, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
+	if r.Recording, err = f.openRecording(view); err != nil {
+		return err
+	}
 	out, err := f.output.open(stdout)
+	if err != nil {
+		return errors.Join(err, r.Recording.Close())
+	}
+	err = f.watch(ctx, r, out, stderr, status)
+	return out.end(errors.Join(err, r.Recording.Close()))
+}
+
+// openRecording makes the file for a recording; without --record it returns nil.
+func (f *whyFlags) openRecording(view *kernel.View) (*record.Series, error) {
+	if f.record == "" {
+		return nil, nil
+	}
+	origin := record.Origin{BootID: record.BootID(view.Root())}
+	var err error
+	if origin.Host, err = os.Hostname(); err != nil {
+		return nil, err
+	}
+	if origin.Boot, err = bootTime(); err != nil {
+		return nil, err
+	}
+	file, err := destination.Create(f.record, f.output.force)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("--record: %w; --force replaces it", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	return record.NewSeries(file, record.Source{Root: view.Root(), View: view, Arch: hostArch, Writer: version(), Origin: origin}), nil
+}
+
+// watch runs the command, and finds out why it fails.
+func (f *whyFlags) watch(ctx context.Context, r *why.Runner, out *printout, stderr io.Writer, status *int) error {
+	seen, err := r.Watch(ctx)
 	if err != nil {
 		return err
 	}
-	r := &why.Runner{Kernel: view, Command: command, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
-	seen, err := r.Watch(ctx)
-	if err != nil {
-		return out.end(err)
-	}
 	out.keep()
 	*status = seen.Status
-	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(command, seen), out: out, stderr: stderr}
-	return out.end(e.explain(ctx))
+	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(r.Command, seen), out: out, stderr: stderr}
+	return e.explain(ctx)
 }
 
 // checkSyscall refuses the name of a system call that this kernel has not.
@@ -178,11 +220,12 @@ func (e *explanation) explain(ctx context.Context) error {
 	for what, n := range e.runner.Missing {
 		e.page.Lost = append(e.page.Lost, why.Lost{What: what, Count: n})
 	}
-	err = errors.Join(err, e.finish())
-	for _, l := range e.page.Lost {
-		fmt.Fprintf(e.stderr, "ksnoop: %d %s\n", l.Count, l.What)
+	err = errors.Join(err, e.finish(), e.page.WriteNotes(e.stderr))
+	if err != nil {
+		e.page.AddNote(err.Error())
 	}
-	return err
+	line, err2 := e.page.JSON()
+	return errors.Join(err, err2, e.runner.Recording.End(line))
 }
 
 // finish prints what of the page is not printed yet.
@@ -207,13 +250,13 @@ func (e *explanation) explainCall(ctx context.Context) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, why.ErrSucceeded):
-		fmt.Fprintln(e.stderr, "ksnoop: the command succeeded; --syscall, --errno or --nth say which of the calls that failed is meant")
+		e.page.AddNote("the command succeeded; --syscall, --errno or --nth say which of the calls that failed is meant")
 		return nil
 	case errors.Is(err, why.ErrNone) && seen.Status == 0:
-		fmt.Fprintln(e.stderr, "ksnoop: the command succeeded, and none of its system calls has failed")
+		e.page.AddNote("the command succeeded, and none of its system calls has failed")
 		return nil
 	case errors.Is(err, why.ErrNone):
-		fmt.Fprintf(e.stderr, "ksnoop: the command failed with exit status %d, and none of its system calls has failed: it is the command that has refused\n", seen.Status)
+		e.page.AddNote(fmt.Sprintf("the command failed with exit status %d, and none of its system calls has failed: it is the command that has refused", seen.Status))
 		return nil
 	default:
 		return err
@@ -236,7 +279,7 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	place, err := e.runner.Find(ctx, e.seen, chosen, resolver)
 	found()
 	if errors.Is(err, why.ErrGone) {
-		fmt.Fprintln(e.stderr, "ksnoop: the call did not fail when the command was run again, so it is not known where it was refused")
+		e.page.AddNote("the call did not fail when the command was run again, so it is not known where it was refused")
 		return nil
 	}
 	if err != nil {

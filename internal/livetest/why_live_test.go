@@ -3,6 +3,7 @@
 package livetest_test
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,9 +11,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
-// TestLiveWhy: the call is named by which a command fails, although others of it fail, too, and the
-// function that refuses it: of a file without permission that is generic_permission. The command
-// keeps its exit status, and is told apart from one that succeeds.
+// TestLiveWhy: the call is named by which a command fails, although others of it fail, too. The
+// command keeps its exit status, and is told apart from one that succeeds.
 func TestLiveWhy(t *testing.T) {
 	guest.Require(t)
 	for _, tt := range []struct {
@@ -23,14 +23,43 @@ func TestLiveWhy(t *testing.T) {
 	}{
 		{[]string{"--once", "--", "mount", "-t", "tmpfs", "-o", "size=foo", "none", "/tmp"}, `^mount failed: invalid argument\n    mount\("none", "/tmp", "tmpfs", 0x8000, "size=foo"\) = -EINVAL\n    by mount\[\d+\], exit status 255; chosen since mount wrote "mount: mounting none on /tmp failed: Invalid argument"\n`,
 			"", 255},
-		{[]string{"-s", "none", "--syscall", "openat", "--", "workload", "refuse", "openat"}, `^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`, "", 0},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls has failed", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, "it is the command that has refused", 4},
 	} {
-		// Linux 7.3 skips programs in each run: it calls some of the functions for them.
 		out, errs, status := printedOnce(t, "ksnoop", append([]string{"why"}, tt.args...)...)
 		if status != tt.status || !regexp.MustCompile("(?m)"+tt.want).MatchString(out) || (tt.want == "") != (out == "") || !strings.Contains(errs, tt.errs) {
 			t.Errorf("%q: status %d:\n%s%s", tt.args, status, out, errs)
 		}
+	}
+}
+
+// TestLiveWhyRecord: the function that refuses a file without permission is generic_permission, for
+// which why runs the command again. What it has recorded prints the same page, byte for byte and as JSON, without
+// running anything, and each of its runs can be looked at.
+func TestLiveWhyRecord(t *testing.T) {
+	guest.Require(t)
+	file := filepath.Join(t.TempDir(), "why.ks")
+	page, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--record", file, "--syscall", "openat", "--", "workload", "refuse", "openat")
+	_, page, _ = strings.Cut(page, "\n") // what the command prints
+	want := regexp.MustCompile(`^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`)
+	if status != 0 || !want.MatchString(page) {
+		t.Fatalf("status %d:\n%s%s", status, page, errs)
+	}
+	again, errsAgain, status := printedOnce(t, "ksnoop", "replay", file)
+	if again != page || errsAgain != errs || status != 0 {
+		t.Errorf("replay: status %d:\n%s%swant:\n%s%s", status, again, errsAgain, page, errs)
+	}
+	line, _, status := printedOnce(t, "ksnoop", "replay", "--format", "json", file)
+	if err := schemaOfLines(t).Check(strings.TrimSuffix(line, "\n")); err != nil || status != 0 {
+		t.Errorf("JSON: status %d, %v:\n%s", status, err, line)
+	}
+	for run, want := range map[string]string{"1": `sys_exit\(`, "2": `(?m)\[-EACCES\]  __x64_sys_openat`} {
+		out, errs, status := printedOnce(t, "ksnoop", "replay", "--run", run, file)
+		if status != 0 || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("run %s: status %d:\n%s%s", run, status, out, errs)
+		}
+	}
+	if _, errs, status := printedOnce(t, "ksnoop", "replay", "--run", "99", file); status != 2 || !strings.Contains(errs, "--run 99: there are ") {
+		t.Errorf("status %d: %s", status, errs)
 	}
 }

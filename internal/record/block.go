@@ -21,6 +21,10 @@ const (
 	// kernel, and no blocks of symbols. Up to format 4 records have no owner, and there are no
 	// blocks of cgroups.
 	oldest = 3
+	// seriesVersion is that of a series, which has the blocks of several recordings, one after
+	// the other, and a page that was made of them at its end. It differs, so that nobody takes
+	// the first run for all of it.
+	seriesVersion = version + 1
 )
 
 // A blockKind says what a block contains.
@@ -34,10 +38,11 @@ const (
 	blockEnd     blockKind = 5 // ending, as JSON
 	blockSymbols blockKind = 6 // lines for kernel.View.AddSymbols
 	blockCgroups blockKind = 7 // paths of cgroups: for each its ID and its length as varints, and the path
+	blockPage    blockKind = 8 // what was made of the runs of a series, as JSON
 )
 
 // blockKinds says what is in the blocks of each kind.
-var blockKinds = [...]string{blockInfo: "info", blockFile: "files of the kernel", blockPlan: "plan", blockRecords: "records", blockEnd: "end", blockSymbols: "symbols", blockCgroups: "cgroups"}
+var blockKinds = [...]string{blockInfo: "info", blockFile: "files of the kernel", blockPlan: "plan", blockRecords: "records", blockEnd: "end", blockSymbols: "symbols", blockCgroups: "cgroups", blockPage: "page"}
 
 // A block's header: its kind, its size, its size when decompressed, and a CRC-32C of these
 // three and of the bytes that follow.
@@ -59,6 +64,8 @@ var (
 	errCut = errors.New("the recording was cut off")
 	// errDamaged says that the bytes of a recording are not those that were written.
 	errDamaged = errors.New("the recording is damaged")
+	// errSeries says that a file is a series, which TrySeries opens.
+	errSeries = errors.New("a recording of ksnoop why, which has several runs: ksnoop replay prints its page")
 )
 
 func damaged(format string, args ...any) error {
@@ -122,6 +129,8 @@ type blockReader struct {
 	dec    *zstd.Decoder
 	packed bytes.Buffer
 	sizes  [len(blockKinds)]Size
+	// version is that of the format.
+	version uint32
 }
 
 // Is reports whether r begins as a recording does.
@@ -147,12 +156,13 @@ func newBlockReader(r io.Reader) (*blockReader, error) {
 	if n < len(head) {
 		return nil, errCut
 	}
-	if v := binary.LittleEndian.Uint32(head[len(magic):]); v < oldest || v > version {
-		return nil, fmt.Errorf("the recording has format %d, this ksnoop reads formats %d to %d", v, oldest, version)
+	v := binary.LittleEndian.Uint32(head[len(magic):])
+	if v < oldest || v > seriesVersion {
+		return nil, fmt.Errorf("the recording has format %d, this ksnoop reads formats %d to %d", v, oldest, seriesVersion)
 	}
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock),
 		zstd.WithDecoderMaxWindow(maxBlock), zstd.WithDecodeAllCapLimit(true))
-	return &blockReader{r: r, dec: dec}, err
+	return &blockReader{r: r, dec: dec, version: v}, err
 }
 
 // read returns the next block. It appends the decompressed data to dst. At the end of the

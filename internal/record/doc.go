@@ -16,6 +16,10 @@
 //	…
 //	end      losses, and the number of records
 //
+// A series has such blocks, without the magic, of several runs, and at its end
+//
+//	page     what was made of the runs
+//
 // Types and symbols are those that the records can reach. A recording with all of them has
 // the kernel's own files instead.
 //

@@ -239,7 +239,7 @@ func TestVersion(t *testing.T) {
 	data := build(t)
 	data[len(magic)] = 1
 	_, err := NewReader(bytes.NewReader(data))
-	if err == nil || err.Error() != "the recording has format 1, this ksnoop reads formats 3 to 5" {
+	if err == nil || err.Error() != "the recording has format 1, this ksnoop reads formats 3 to 6" {
 		t.Error(err)
 	}
 	// What format 3 has is what --full records.

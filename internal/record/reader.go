@@ -33,6 +33,7 @@ type Reader struct {
 	symbolText int // bytes
 	losses     event.Losses
 	more       bool
+	inSeries   bool // other runs follow
 }
 
 // NewReader reads a recording up to its records and resolves its plan.
@@ -41,16 +42,28 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.version == seriesVersion {
+		return nil, errSeries
+	}
+	kind, block, err := in.read(nil)
+	switch {
+	case err == io.EOF:
+		return nil, cutBefore("its plan")
+	case err != nil:
+		return nil, err
+	case kind != blockInfo:
+		return nil, misplaced(kind)
+	}
 	rec := &Reader{in: in, cgroups: &cgroups{}}
-	if err := rec.begin(); err != nil {
+	if err := rec.begin(block); err != nil {
 		return nil, err
 	}
 	return rec, nil
 }
 
-// begin reads the blocks before the records.
-func (r *Reader) begin() error {
-	if err := r.readJSON(blockInfo, &r.info); err != nil {
+// begin reads the blocks between that of info, which it is given, and the records.
+func (r *Reader) begin(info []byte) error {
+	if err := parseJSON(info, &r.info); err != nil {
 		return err
 	}
 	r.info.Writer, r.info.BootID = terminal.Name(r.info.Writer), terminal.Name(r.info.BootID)
@@ -102,19 +115,6 @@ func reason(err error) string {
 		return err.Error()
 	}
 	return terminal.Name(err.Error())
-}
-
-func (r *Reader) readJSON(want blockKind, v any) error {
-	kind, block, err := r.in.read(nil)
-	switch {
-	case err == io.EOF:
-		return cutBefore("its plan")
-	case err != nil:
-		return err
-	case kind != want:
-		return misplaced(kind)
-	}
-	return parseJSON(block, v)
 }
 
 func parseJSON(block []byte, v any) error {
@@ -235,6 +235,9 @@ func (r *Reader) end(block []byte) error {
 	}
 	copy(r.losses.Lost[:], e.Lost)
 	r.losses.Cut, r.losses.Uncounted, r.more = e.Cut, e.Uncounted, e.More
+	if r.inSeries {
+		return nil
+	}
 	if f, ok := r.in.r.(*Follower); ok {
 		f.whole = true
 	}

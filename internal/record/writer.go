@@ -47,6 +47,8 @@ type Writer struct {
 	// limit bytes; nil if there is only one.
 	more  func() (io.Writer, error)
 	limit int64
+	// inSeries says that what it is written to has begun.
+	inSeries bool
 }
 
 // NewWriter starts a recording for p as it is attached, and writes what is known of the
@@ -58,6 +60,16 @@ func NewWriter(w io.Writer, s Source, p *plan.Plan) (*Writer, error) { return ne
 
 // newWriter starts the first recording of a run, if shelf is not nil.
 func newWriter(w io.Writer, s Source, p *plan.Plan, shelf *Shelf) (*Writer, error) {
+	return startWriter(w, s, p, func(r *Writer) {
+		if shelf != nil {
+			r.info.Run, r.info.Part = rand.Text(), 1
+			r.limit, r.more = shelf.limit, func() (io.Writer, error) { return shelf.next() }
+		}
+	})
+}
+
+// startWriter starts a recording. set sets what is special about it.
+func startWriter(w io.Writer, s Source, p *plan.Plan, set func(*Writer)) (*Writer, error) {
 	if err := Affordable(p); err != nil {
 		return nil, err
 	}
@@ -73,10 +85,7 @@ func newWriter(w io.Writer, s Source, p *plan.Plan, shelf *Shelf) (*Writer, erro
 		files[symbolFile] = symbols
 	}
 	r := &Writer{info: s.info(p), source: s, plan: p}
-	if shelf != nil {
-		r.info.Run, r.info.Part = rand.Text(), 1
-		r.limit, r.more = shelf.limit, func() (io.Writer, error) { return shelf.next() }
-	}
+	set(r)
 	if r.head, err = packed(files, probes); err == nil {
 		r.out, err = newBlockWriter(io.Discard)
 	}
@@ -117,7 +126,12 @@ func (w *Writer) begin(to io.Writer) error {
 	if !w.source.Full {
 		w.names = newNamer(w.source.View, w.plan)
 	}
-	err := w.out.begin(to)
+	var err error
+	if w.inSeries {
+		w.out.w = to
+	} else {
+		err = w.out.begin(to)
+	}
 	if err == nil {
 		err = w.writeJSON(blockInfo, w.info)
 	}

@@ -5,7 +5,10 @@ package why
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -26,6 +29,8 @@ type Page struct {
 	// Earlier is how many calls like Others failed before them.
 	Earlier int    `json:"earlier,omitempty"`
 	Lost    []Lost `json:"lost,omitempty"`
+	// Notes say what else is to be known, such as why there is less than there could be.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // A Call is a system call that has failed.
@@ -288,6 +293,56 @@ func (p *Page) AppendOthers(dst []byte) []byte {
 		dst = append(dst, '\n')
 	}
 	return dst
+}
+
+// AddNote adds a note.
+func (p *Page) AddNote(text string) { p.Notes = append(p.Notes, terminal.Name(text)) }
+
+// WriteNotes writes the notes, and what is missing in what was seen.
+func (p *Page) WriteNotes(out io.Writer) error {
+	var text []byte
+	for _, n := range p.Notes {
+		text = fmt.Appendf(text, "ksnoop: %s\n", n)
+	}
+	for _, l := range p.Lost {
+		text = fmt.Appendf(text, "ksnoop: %d %s\n", l.Count, l.What)
+	}
+	_, err := out.Write(text)
+	return err
+}
+
+// ParsePage reads a page that JSON has made, from wherever it comes: what is not printable in its
+// texts is escaped.
+func ParsePage(text []byte) (*Page, error) {
+	p := &Page{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("its page: %w", err)
+	}
+	if p.Kind != "why" {
+		return nil, errors.New("its page is of another kind")
+	}
+	clean(reflect.ValueOf(p))
+	return p, nil
+}
+
+// clean escapes what is not printable in all strings that a value leads to.
+func clean(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(terminal.Name(v.String()))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			clean(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			clean(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			clean(v.Index(i))
+		}
+	}
 }
 
 // JSON returns the whole page as a line of JSON.

@@ -3,7 +3,7 @@
 package why
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 // testPage is a page with all that there can be. Names in it are hostile.
@@ -68,7 +69,7 @@ func TestPageJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := testPage()
-	lost.Lost = []Lost{{"calls not seen", 3}}
+	lost.Lost, lost.Notes = []Lost{{"calls not seen", 3}}, []string{"interrupted"}
 	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "nothing has failed": NewPage([]string{"true"}, &Seen{})} {
 		line, err := p.JSON()
 		if err != nil {
@@ -77,12 +78,42 @@ func TestPageJSON(t *testing.T) {
 		if err := schema.Check(strings.TrimSuffix(string(line), "\n")); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, line)
 		}
-		var read Page
-		if err := json.Unmarshal(line, &read); err != nil {
+		read, err := ParsePage(line)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := string(read.Append(nil)), string(p.Append(nil)); got != want {
+		if got, want := shown(t, read), shown(t, p); got != want {
 			t.Errorf("%s: read:\n%s\nwant:\n%s", name, got, want)
+		}
+	}
+}
+
+// shown is all that is printed of a page.
+func shown(t *testing.T, p *Page) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.WriteNotes(&b); err != nil {
+		t.Fatal(err)
+	}
+	return string(p.Append(nil)) + b.String()
+}
+
+// TestHostilePage: nothing of a page that somebody else has made acts on a terminal, or begins a line.
+func TestHostilePage(t *testing.T) {
+	p, err := ParsePage([]byte(`{"kind":"why","call":{"name":"\u001b[31m","args":[{"text":"a\nb"}],"error":"\u202e"},"reason":"\r","refused":{"function":"f\n","stack":["\u009b"]},"notes":["\u0007"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(t, p); strings.Count(got, "\n") != 6 || !terminal.IsPrintable(strings.ReplaceAll(got, "\n", "")) {
+		t.Errorf("printed: %q", got)
+	}
+	line, err := p.JSON()
+	if err != nil || !terminal.IsPrintable(strings.TrimSuffix(string(line), "\n")) {
+		t.Errorf("JSON: %q, %v", line, err)
+	}
+	for _, bad := range []string{``, `{}`, `{"kind":"end"}`, `[1]`, `{"kind":"why","status":"x"}`} {
+		if p, err := ParsePage([]byte(bad)); err == nil {
+			t.Errorf("%s: %v", bad, p)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -30,7 +31,9 @@ type Runner struct {
 	Command []string
 	User    *launch.User // whom it runs as; nil: as ksnoop
 	Log     *slog.Logger
-	Lost    event.Losses // of all runs
+	// Recording gets the records of all runs; nil: they are not kept.
+	Recording *record.Series
+	Lost      event.Losses // of all runs
 }
 
 // errInterrupted says that the context has ended before the command.
@@ -93,6 +96,10 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	if err := r.Recording.Begin(run.Plan, recordedAs(request, &s)); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Recording.EndRun(event.Losses{Uncounted: true})) }() // unless it has ended
 	if err := run.Start(func(add func(int) error) error { return add(command.PID()) }); err != nil {
 		return 0, err
 	}
@@ -106,7 +113,7 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		stop()
 	}()
 	limits := trace.Limits{Budget: attach.Budget{Share: share, Say: r.sayPaused}}
-	if err := take(run.Plan, run.Records(reading, limits)); err != nil {
+	if err := take(run.Plan, r.recorded(run.Records(reading, limits))); err != nil {
 		return 0, errors.Join(err, terminate(command))
 	}
 	if ctx.Err() != nil {
@@ -119,10 +126,38 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 	for cause, n := range lost.Lost {
 		r.Lost.Lost[cause] += n
 	}
+	if err := r.Recording.EndRun(lost); err != nil {
+		return 0, err
+	}
 	if err := run.TooMuch(); err != nil {
 		return 0, errors.Join(err, terminate(command))
 	}
 	return launch.Status(<-ended)
+}
+
+// recordedAs is what a recording says of how sessions were asked for; nil for calls.
+func recordedAs(request trace.Request, s *trace.Settings) *record.Sessions {
+	if request.Sessions == nil {
+		return nil
+	}
+	return &record.Sessions{Traced: s.Report.Traced}
+}
+
+// recorded passes records on that it has recorded.
+func (r *Runner) recorded(records recordSeq) recordSeq {
+	if r.Recording == nil {
+		return records
+	}
+	return func(yield func([]byte, error) bool) {
+		for raw, err := range records {
+			if err == nil {
+				err = r.Recording.Append(raw)
+			}
+			if !yield(raw, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // closed closes a run that is not wanted any more.
