@@ -280,12 +280,12 @@ func (c *checker) target(t btf.Type, op operand) Term {
 		return nil
 	}
 	if charLike(t) && isChar(t) {
-		return &Text{T: op.t, Addr: op.val, Max: MaxText, Space: op.space, At: c.when(op.val)}
+		return &Text{T: op.t, Addr: op.val, Max: MaxText, Space: c.spaceBehind(op), At: c.when(op.val)}
 	}
 	if size, ok := sizeOf(t); !ok || size == 0 {
 		return nil
 	}
-	return &Object{T: t, Addr: op.val, Space: op.space, At: c.when(op.val)}
+	return &Object{T: t, Addr: op.val, Space: c.spaceBehind(op), At: c.when(op.val)}
 }
 
 // complete returns the definition of a forward declaration, or t if there is not exactly

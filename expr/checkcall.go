@@ -144,7 +144,7 @@ func (c *checker) netAddress(x *Call, view View, sizes ...int64) (operand, bool)
 		o = c.load(o)
 		if charLike(p.Target) && view == ViewMAC {
 			six := &Const{typeUlong, 6}
-			return operand{t: o.t, view: view, buffer: &Buffer{T: o.t, Addr: o.val, N: six, Max: 6, Space: o.space, At: c.when(o.val)}}, true
+			return operand{t: o.t, view: view, buffer: &Buffer{T: o.t, Addr: o.val, N: six, Max: 6, Space: c.spaceBehind(o), At: c.when(o.val)}}, true
 		}
 		if o, ok = c.through(o, p.Target, arg.Span()); !ok {
 			return o, false
@@ -233,5 +233,5 @@ func (c *checker) buffer(x *Call) (operand, bool) {
 		limit = uint32(k.V)
 	}
 	at := max(c.when(p.val), c.when(n.val))
-	return operand{t: p.t, buffer: &Buffer{T: p.t, Addr: p.val, N: convert(n.val, typeUlong), Max: limit, Space: p.space, At: at}}, true
+	return operand{t: p.t, buffer: &Buffer{T: p.t, Addr: p.val, N: convert(n.val, typeUlong), Max: limit, Space: c.spaceBehind(p), At: at}}, true
 }

@@ -134,7 +134,7 @@ func (c *checker) through(o operand, t btf.Type, at Span) (operand, bool) {
 	if _, ok := sizeOf(t); !ok {
 		return c.fault(CodeType, at, "cast it to a pointer to a known type first", "what %s points to has no known size", typeName(o.t))
 	}
-	return operand{t: t, space: o.space, cast: o.cast, place: place{addr: o.val, at: c.when(o.val)}}, true
+	return operand{t: t, space: c.spaceBehind(o), cast: o.cast, place: place{addr: o.val, at: c.when(o.val)}}, true
 }
 
 // address checks &x. x must be a place in memory.

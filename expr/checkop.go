@@ -253,7 +253,7 @@ func textMax(arr *btf.Array) uint32 {
 
 // textAt returns the string that a pointer operand points to.
 func (c *checker) textAt(o operand) *Text {
-	return &Text{T: o.t, Addr: o.val, Max: MaxText, Space: o.space, At: c.when(o.val)}
+	return &Text{T: o.t, Addr: o.val, Max: MaxText, Space: c.spaceBehind(o), At: c.when(o.val)}
 }
 
 // cast checks a cast. A pointer that was cast is no longer of the type that the verifier

@@ -126,6 +126,14 @@ func spaceOf(t btf.Type) Space {
 	return Kernel
 }
 
+// spaceBehind returns the address space of what a pointer points to.
+func (c *checker) spaceBehind(o operand) Space {
+	if c.scope.User {
+		return User
+	}
+	return o.space
+}
+
 // result returns the return value; ok is false if there is none.
 func (c *checker) result() (operand, bool) {
 	t := c.scope.Return

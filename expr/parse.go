@@ -325,6 +325,9 @@ func (b *builder) selector(s string, at Span) Selector {
 		s = b.kind(&sel, kind, rest)
 	}
 	sel.Name = s
+	if sel.Kind == UserFunction {
+		return sel // names of other languages have all kinds of runes
+	}
 	if name, rest, ok := strings.Cut(s, "["); ok {
 		module, behind, closed := strings.Cut(rest, "]")
 		switch {
@@ -380,7 +383,7 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 			hint = fmt.Sprintf("there are %s:; a tracepoint is %q, a module's function %q", strings.Join(kindNames[1:], ": "), "tp:"+kind+":"+rest, rest+"["+kind+"]")
 		}
 		b.fault(Span{sel.Span.Start, sel.Span.Start + len(kind)}, fmt.Sprintf("%q is not a kind of target", kind), hint)
-		return strings.ReplaceAll(rest, ":", "") // which is another one's, and no fault
+		return strings.NewReplacer(":", "", "/", "").Replace(rest) // which is another one's, and no fault
 	}
 	sel.Kind = Kind(k)
 	switch sel.Kind {
@@ -391,15 +394,15 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 		}
 		sel.System, rest = system, name
 	case Instruction:
-		name, offset, ok := strings.Cut(rest, "+")
-		var err error
-		if ok {
-			sel.Offset, err = strconv.ParseUint(offset, 0, 64)
+		rest = b.offset(sel, rest, `write "kprobe:function+0x1a"`)
+	case UserFunction:
+		colon := strings.LastIndexByte(rest, ':')
+		if colon <= 0 || colon == len(rest)-1 {
+			b.fault(sel.Span, "a function of user space is named by its file and its name", `write "uprobe:/usr/bin/program:function" or "uprobe:libc.so.6:function"`)
+			return rest
 		}
-		if err != nil {
-			b.fault(sel.Span, "malformed offset "+strconv.Quote(offset), `write "kprobe:function+0x1a"`)
-		}
-		rest = name
+		sel.File = rest[:colon]
+		rest = b.offset(sel, rest[colon+1:], `write "uprobe:/usr/bin/program:function+0x1a"`)
 	}
 	if rest == "" {
 		b.fault(sel.Span, "a name is missing after the colon", "")
@@ -407,15 +410,30 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 	return rest
 }
 
+// offset takes the offset from the end of a name, and returns the name.
+func (b *builder) offset(sel *Selector, text, hint string) (name string) {
+	name, offset, ok := strings.Cut(text, "+")
+	var err error
+	if ok {
+		sel.Offset, err = strconv.ParseUint(offset, 0, 64)
+	}
+	if err != nil {
+		b.fault(sel.Span, "malformed offset "+strconv.Quote(offset), hint)
+	}
+	return name
+}
+
 // otherKinds are the words of other tracers for kinds of targets, with what to write. It is never changed.
 var otherKinds = map[string]string{
 	"fentry": functionHere, "fexit": functionHere, "kfunc": functionHere, "kretfunc": functionHere, "f": functionHere, "k": functionHere, "p": functionHere,
 	"kretprobe": `write "NAME(return)"`, "r": `write "NAME(return)"`, "kr": `write "NAME(return)"`,
 	"tracepoint": `write "tp:NAME"`, "t": `write "tp:NAME"`, "rawtracepoint": `write "rawtp:NAME"`, "raw_tp": `write "rawtp:NAME"`, "rt": `write "rawtp:NAME"`,
-	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "uprobe": "functions of programs cannot be traced", "usdt": "functions of programs cannot be traced",
+	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "u": userHere, "ur": userHere, "uretprobe": userHere, "usdt": "there is uprobe:FILE:FUNCTION, and no usdt: yet",
 }
 
 const programHere = `a function of a BPF program: write "bpf:NAME"`
+
+const userHere = `a function of user space: write "uprobe:NAME"`
 
 const functionHere = `a function is its name: write "NAME"`
 

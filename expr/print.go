@@ -48,6 +48,11 @@ func (s Selector) names() string {
 		return text
 	case s.Kind == Tracepoint:
 		text = s.System + ":" + text
+	case s.Kind == UserFunction:
+		text = s.File + ":" + text
+		if s.Offset != 0 {
+			text += "+0x" + strconv.FormatUint(s.Offset, 16)
+		}
 	case s.Offset != 0:
 		text += "+0x" + strconv.FormatUint(s.Offset, 16)
 	}

@@ -50,8 +50,10 @@ type Scope struct {
 	Point bool
 	// Inlined marks a Point that is an inlined call. It only changes the wording of errors.
 	Inlined bool
-	Types   Types
-	Macros  Macros // may be nil
+	// User marks a place in user space: whatever a pointer is made of, it leads to user memory.
+	User   bool
+	Types  Types
+	Macros Macros // may be nil
 	// Doubt receives warnings: valid expressions that hardly mean what they say. May be
 	// nil.
 	Doubt func(*Error)

@@ -19,6 +19,7 @@ const (
 	MethodTracepoint           // program that receives a tracepoint's record
 	MethodTPBTF                // program that receives a tracepoint's arguments, with their BTF types
 	MethodRawTP                // the same without types
+	MethodUprobe               // uprobe: at an instruction of a file that user space executes
 	numMethods
 )
 
@@ -27,7 +28,7 @@ func (m Method) String() string {
 	if m >= numMethods {
 		return fmt.Sprintf("Method(%d)", uint8(m))
 	}
-	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session", "fsession", "tracing_multi", "tracepoint", "tp_btf", "raw_tp"}[m]
+	return [numMethods]string{"auto", "fentry", "kprobe", "multi", "session", "fsession", "tracing_multi", "tracepoint", "tp_btf", "raw_tp", "uprobe"}[m]
 }
 
 // MethodNamed returns the method with this name. It is the inverse of String.

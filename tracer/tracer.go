@@ -21,6 +21,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/trace"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -182,7 +183,7 @@ func (r *Request) parse(view *kernel.View, log *slog.Logger) (out trace.Request,
 	if err := attach.Supported(r.Method, view.TypeCache()); err != nil {
 		return out, err
 	}
-	out = trace.Request{Method: r.Method, Specs: specs, Options: plan.Options{Arch: view.Arch(), Deny: deny, Owner: layout.OwnerUID | layout.OwnerCgroup,
+	out = trace.Request{Method: r.Method, Specs: specs, Options: plan.Options{Arch: view.Arch(), UserFile: userfunc.Opener(os.Getenv("PATH"), view.Arch()), Deny: deny, Owner: layout.OwnerUID | layout.OwnerCgroup,
 		Paired: filter.Fleeting() || r.Rate.Most > 0,
 		Warn:   func(err error) { log.Warn(err.Error()) }}}
 	if len(entry) > 0 {

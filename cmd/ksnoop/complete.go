@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/completion"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 )
 
 // aboutName separates what is shown of a candidate from what it is, in what cobra calls the description.
@@ -37,7 +38,7 @@ func completeSpec(kernel *kernelFlags, sources *symbolFlags, selectorOnly bool) 
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer closeView()
-		e := completion.Engine{View: view, Arch: hostArch, SelectorOnly: selectorOnly, Files: sources.sourceFiles}
+		e := completion.Engine{View: view, Arch: hostArch, SelectorOnly: selectorOnly, UserFile: userfunc.Opener(os.Getenv("PATH"), hostArch), Files: sources.sourceFiles}
 		return completed(text, e.Complete(text))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -17,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 )
 
 // infoFlags are the options of "ksnoop info".
@@ -39,7 +41,8 @@ which * and ? stand for any characters: "tcp_*", "*_open[nfs*]" for those of
 modules. It needs neither root nor a kernel that can be traced. ":kernel/bpf/*.c"
 are the functions that source files define; this needs both, and debug info. The
 parameters of system calls, the fields of tracepoints and BPF programs
-("syscall:openat", "tp:sched:*", "rawtp:sched_*", "bpf:*") are root's to read.`),
+("syscall:openat", "tp:sched:*", "rawtp:sched_*", "bpf:*") are root's to read.
+Functions of programs and libraries are listed, too: "uprobe:libc.so.6:pthread_*".`),
 		Example: "  ksnoop info ip_send_skb\n  ksnoop info -l vfs_read\n  ksnoop info --types 'struct sk_buff'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -129,7 +132,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 	if spec.Parens {
 		return out, usagef("%s: info takes a function's name only; to check a whole SPEC use trace", pattern)
 	}
-	options := plan.Options{Sources: f.symbols.sources(view), Arch: hostArch, Described: true}
+	options := plan.Options{Sources: f.symbols.sources(view), Arch: hostArch, UserFile: userfunc.Opener(os.Getenv("PATH"), hostArch), Described: true, Listed: true}
 	shown := map[string]bool{}
 	if spec.Selector.Kind != expr.Function {
 		spec.Parens = true // no values are wanted, so that none can be too many

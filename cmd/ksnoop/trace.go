@@ -24,6 +24,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/trace"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -292,7 +293,7 @@ func (f *traceFlags) lists(args *[]string) error {
 func (f *traceFlags) auto() bool { return f.method == layout.MethodAuto.String() }
 
 func (f *traceFlags) planOptions() (plan.Options, error) {
-	o := plan.Options{Arch: hostArch, Redact: f.redact.redact()}
+	o := plan.Options{Arch: hostArch, UserFile: userfunc.Opener(os.Getenv("PATH"), hostArch), Redact: f.redact.redact()}
 	if f.record.file != "" || f.output.format.owned() {
 		o.Owner = layout.OwnerUID | layout.OwnerCgroup
 	}

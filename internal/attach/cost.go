@@ -15,6 +15,7 @@ const (
 	trampolineCost = 50 * time.Nanosecond
 	kprobeCost     = 110 * time.Nanosecond
 	tracepointCost = 15 * time.Nanosecond
+	uprobeCost     = 1000 * time.Nanosecond // two traps: a breakpoint and a single step
 )
 
 // RunCost returns what a run of a program costs besides the program itself.
@@ -24,6 +25,8 @@ func RunCost(m layout.Method) time.Duration {
 		return trampolineCost
 	case m == layout.MethodTracepoint || m == layout.MethodTPBTF || m == layout.MethodRawTP:
 		return tracepointCost
+	case m == layout.MethodUprobe:
+		return uprobeCost
 	}
 	return kprobeCost
 }

@@ -52,6 +52,7 @@ func hookName(m layout.Method, e end) string {
 		layout.MethodKprobe:        {"kprobe", "kretprobe"},
 		layout.MethodKprobeMulti:   {"kprobe.multi", "kretprobe.multi"},
 		layout.MethodKprobeSession: {"kprobe.multi", "kretprobe.multi", "kprobe.session"},
+		layout.MethodUprobe:        {"uprobe", "uretprobe"},
 		layout.MethodFsession:      {"fentry", "fexit", "fsession"},
 		layout.MethodTracingMulti:  {"fentry.multi", "fexit.multi", "fsession.multi"},
 	}

@@ -485,6 +485,10 @@ func (p *fakeProgram) rawTracepoint(name string) (closer, error) {
 	return p.hook(p.k.refuse["raw_tp "+name], "raw_tp %s", name)
 }
 
+func (p *fakeProgram) uprobe(file string, o *link.UprobeOptions, e end) (closer, error) {
+	return p.hook(p.k.refuse["uprobe"], "%s %s+%#x", hookName(layout.MethodUprobe, e), file, o.Address)
+}
+
 func (p *fakeProgram) call() error {
 	if p.k.answer {
 		p.k.sent = append(p.k.sent, []byte{1})

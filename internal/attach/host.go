@@ -93,6 +93,8 @@ type program interface {
 	tracefsEvent(id uint64) (closer, error)
 	tracepoint(group, name string) (closer, error)
 	rawTracepoint(name string) (closer, error)
+	// uprobe hooks at an instruction of a file, or at the returns of the function that begins there.
+	uprobe(file string, o *link.UprobeOptions, e end) (closer, error)
 	// call has the kernel call the function that tests of its own call (harmless).
 	call() error
 	// iterate runs an iterator; what it prints is to be read.

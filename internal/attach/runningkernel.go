@@ -191,6 +191,17 @@ func (p loadedProgram) rawTracepoint(name string) (closer, error) {
 	return linked(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p.Program}))
 }
 
+func (p loadedProgram) uprobe(file string, o *link.UprobeOptions, e end) (closer, error) {
+	x, err := link.OpenExecutable(file)
+	if err != nil {
+		return nil, err
+	}
+	if e == atReturn {
+		return linked(x.Uretprobe("", p.Program, o))
+	}
+	return linked(x.Uprobe("", p.Program, o))
+}
+
 // call runs the program as bpf_prog_test_run_tracing does.
 func (p loadedProgram) call() error {
 	_, err := p.Run(&ebpf.RunOptions{})

@@ -386,6 +386,7 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Name, ebpf.AttachTraceRawTp
 	case p.Method == layout.MethodRawTP:
 		spec.Type = ebpf.RawTracepoint
+	case p.Method == layout.MethodUprobe:
 	case p.Method == layout.MethodTracingMulti, p.Method == layout.MethodFsession && h.end == atBoth, p.InProgram:
 		return t.loadTracing(p, insns, h.end)
 	case p.Method.Trampoline() && h.end == atReturn:
@@ -418,6 +419,8 @@ func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 		return prog.tracepoint(p.Hook.System, p.Hook.Name)
 	case p.Method == layout.MethodRawTP:
 		return prog.rawTracepoint(p.Func.Name)
+	case p.Method == layout.MethodUprobe:
+		return prog.uprobe(p.Hook.File, &link.UprobeOptions{Address: p.Hook.Place, TraceFSPrefix: t.eventGroup()}, e)
 	case p.Hook.Offset != 0 || p.Hook.Inlined:
 		return hookInstruction(p, prog)
 	case ambiguous(p) && p.Func.Addr != 0:

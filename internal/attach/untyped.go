@@ -14,7 +14,7 @@ import (
 // what a trampoline is to call by such an id, and so do kprobe.session programs
 // the function that tells the ends of a call apart.
 var untypedMethods = map[layout.Method]bool{
-	layout.MethodAuto: true, layout.MethodKprobe: true, layout.MethodKprobeMulti: true, layout.MethodTracepoint: true, layout.MethodRawTP: true,
+	layout.MethodAuto: true, layout.MethodKprobe: true, layout.MethodKprobeMulti: true, layout.MethodTracepoint: true, layout.MethodRawTP: true, layout.MethodUprobe: true,
 }
 
 // NeedsBTF says why a method cannot be had where the kernel's own BTF is not to

@@ -30,6 +30,9 @@ type Engine struct {
 	// Files returns the source files whose paths begin with a prefix, from debug info. It may be nil.
 	Files func(prefix string) []string
 
+	// UserFile opens programs and libraries of user space, of which there are none if it is nil.
+	UserFile plan.UserFile
+
 	outlines map[string]types // by module
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/completion"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 )
 
 // typesFile has what the functions below need of the types of Debian's 6.12 kernel.
@@ -43,7 +44,7 @@ func engine(t testing.TB) *completion.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &completion.Engine{View: view, Arch: "amd64", Files: func(prefix string) (files []string) {
+	return &completion.Engine{View: view, Arch: "amd64", UserFile: userfunc.Opener("", "amd64"), Files: func(prefix string) (files []string) {
 		for _, f := range []string{"fs/open.c", "fs/read_write.c", "fs/ext4/dir.c", "fs/ext4/file.c", "kernel/fork.c"} {
 			if strings.HasPrefix(f, prefix) {
 				files = append(files, f)
@@ -122,6 +123,15 @@ func TestComplete(t *testing.T) {
 		{"kprobe:vfs_readl", "ink", ""},
 		{"rawtp:task_", "newtask", ""},
 		{"syscall:open", "at", ""},
+		{"upr", "obe:", ""},
+		{"uprobe:../livetest/us", "er/", ""},
+		{"uprobe:../livetest/user/testdata/user_am", "d64:", ""},
+		{"uprobe:../livetest/user/testdata/", "user_amd64:;user_arm64:", "user.c:"},
+		{"uprobe:../livetest/user/testdata/user_amd64:user_", "add;open;weigh", "run"},
+		{"uprobe:../livetest/user/testdata/user_amd64:user_add", "(", ""},
+		{"uprobe:../livetest/user/testdata/user_amd64:user_*", "(", ""},
+		{"uprobe:../livetest/user/testdata/user_amd64:user_add(", "$di;$pid;$comm", "path("},
+		{"uprobe:../livetest/user/testdata/user_arm64:", "", "user_add"},
 		{"syscall:brk(", "brk;return", "$arg1"},
 		{"tp:task_", "newtask", ""}, // without tracefs, and so without groups
 		{"tp:task_newtask(", "pid;comm;clone_flags;$pid", "ent;return;$duration"},

@@ -30,7 +30,7 @@ func (e *Engine) selectors(text string) []Candidate {
 		return e.items(e.matching(text, ""), "functions")
 	}
 	var found []Candidate
-	for _, k := range [...]string{"syscall:", "tp:", "rawtp:", "kprobe:", "bpf:", ":"} {
+	for _, k := range [...]string{"syscall:", "tp:", "rawtp:", "kprobe:", "bpf:", "uprobe:", ":"} {
 		if rest, ok := strings.CutPrefix(k, text); ok && (text != "" || k != ":") {
 			found = append(found, Candidate{rest, k, about[k]})
 		}
@@ -133,6 +133,8 @@ func (e *Engine) ofKind(kind, text string) []Candidate {
 		}
 		slices.Sort(names)
 		names, what = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !strings.HasPrefix(name, glob.Prefix(text)) }), "functions of BPF programs"
+	case "uprobe":
+		return e.userFunctions(text)
 	case "kprobe":
 		if strings.Contains(text, "+") || glob.Is(text) {
 			return nil

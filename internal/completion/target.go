@@ -77,6 +77,8 @@ func (e *Engine) target(text string) *target {
 			}
 		}
 		return nil
+	case expr.UserFunction:
+		return e.userFunction(sel)
 	case expr.RawTracepoint:
 		for name, f := range e.View.RawTracepointsNamed(glob.Prefix(sel.Name)) {
 			if glob.Match(sel.Name, name) {

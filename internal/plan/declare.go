@@ -48,11 +48,9 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 			p.declareFunction(scope, arch)
 			p.Result = nil
 		}
-		for i, name := range ptregs.Names(arch) {
-			if name != "" {
-				p.addStored(expr.Param{Name: "$" + name, Type: layout.Word(), Base: record, Off: int64(8 * i)})
-			}
-		}
+		p.addRegisters(arch)
+	case expr.UserFunction:
+		p.declareUser(scope, arch)
 	}
 	scope.Return = p.Result
 	for _, param := range p.Params[:len(p.Params)-p.hidden] {

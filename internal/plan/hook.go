@@ -17,6 +17,11 @@ type Hook struct {
 	System string `json:",omitempty"` // of a tracepoint: its group
 	Name   string `json:",omitempty"`
 	Offset uint64 `json:",omitempty"` // of an instruction: bytes from the start of the function
+	// File is the program or library of a function of user space, Place where in it the
+	// instruction is. Go says that the function takes arguments as those of Go do.
+	File  string `json:",omitempty"`
+	Place uint64 `json:",omitempty"`
+	Go    bool   `json:",omitempty"`
 	// Fields are the fields of a tracepoint, or the parameters of a system call; nil if
 	// unknown.
 	Fields []kernel.Field `json:",omitempty"`
@@ -39,7 +44,7 @@ func (h *Hook) check(f kernel.Function) error {
 
 // label returns the selector that a SPEC would use for the hook.
 func (h *Hook) label() string {
-	return expr.Selector{Kind: h.Kind, System: h.System, Name: h.Name, Offset: h.Offset}.String()
+	return expr.Selector{Kind: h.Kind, System: h.System, File: h.File, Name: h.Name, Offset: h.Offset}.String()
 }
 
 // A candidate is something that a selector matched.

@@ -34,6 +34,8 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return instruction(view, spec, o, fault)
 	case expr.Program:
 		return programs(view, spec, o)
+	case expr.UserFunction:
+		return userFunctions(spec, o)
 	case expr.Syscall:
 		found, err = syscalls(view, sel.Name, o.Arch)
 		what, names = "system call", func() []string { return view.SyscallNames(o.Arch) }

@@ -8,8 +8,12 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/layout"
 )
+
+// A UserFile opens a program or library of user space by the name that a SPEC has.
+type UserFile func(name string) (*userfunc.File, error)
 
 // Options are the parts of a request other than SPECs.
 type Options struct {
@@ -23,6 +27,10 @@ type Options struct {
 	// Inlinings finds inlined copies of functions, to be traced too. It is nil if they are
 	// not wanted.
 	Inlinings Inlinings
+	// UserFile opens programs and libraries. It is nil where none are to be looked at.
+	UserFile UserFile
+	// Listed says that functions are only to be listed, so that any number will do.
+	Listed bool
 	// unexplained keeps the reason why a name is unknown out of the error: finding it takes
 	// long.
 	unexplained bool

@@ -190,6 +190,8 @@ func (p *Probe) defaultMethod() layout.Method {
 		return layout.MethodTPBTF
 	case p.InProgram:
 		return layout.MethodFentry
+	case p.Hook.Kind == expr.UserFunction:
+		return layout.MethodUprobe
 	case p.Hook.Kind == expr.Instruction || !p.fentryPossible():
 		return layout.MethodKprobe
 	}

@@ -60,7 +60,7 @@ func (p *Probe) Signature() *btf.FuncProto {
 	if !p.InProgram && (p.Hook.Kind == expr.Function || p.Hook.Kind == expr.Instruction) {
 		return protoOf(p.Func)
 	}
-	if p.Hook.Kind == expr.Syscall && p.Hook.Fields == nil {
+	if p.Hook.Kind == expr.Syscall && p.Hook.Fields == nil || p.Hook.Kind == expr.UserFunction {
 		return nil
 	}
 	proto := &btf.FuncProto{Return: p.Result}

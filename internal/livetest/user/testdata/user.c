@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program whose functions are traced: user N calls each so often, with arguments that tests
+ * know. It has no C library, so that it is small and the same for every kernel.
+ */
+
+#ifdef __x86_64__
+enum { NR_openat = 257, NR_exit_group = 231 };
+#else
+enum { NR_openat = 56, NR_exit_group = 94 };
+#endif
+enum { AT_FDCWD = -100, O_RDONLY = 0 };
+
+#define NOINLINE __attribute__((noinline))
+
+struct point {
+	int x, y;
+	unsigned char kind;
+	char name[15];
+	struct point *next;
+};
+
+static long system_call(long number, long a, long b, long c, long d)
+{
+#ifdef __x86_64__
+	long result;
+	register long r10 __asm__("r10") = d;
+
+	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	return result;
+#else
+	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c, x3 __asm__("x3") = d;
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+	return x0;
+#endif
+}
+
+/* user_add returns the sum; b is negative in every other call. */
+NOINLINE long user_add(long a, int b, unsigned char c)
+{
+	__asm__ volatile("" ::: "memory");
+	return a + b + c;
+}
+
+/* user_weigh adds up the points of a list. */
+NOINLINE long user_weigh(const struct point *p, const char *label)
+{
+	long sum = 0;
+
+	__asm__ volatile("" : : "r"(label) : "memory");
+	for (; p; p = p->next)
+		sum += p->x + p->y;
+	return sum;
+}
+
+/* user_open fails with the kernel's error. */
+NOINLINE long user_open(const char *path, int flags)
+{
+	return system_call(NR_openat, AT_FDCWD, (long)path, flags, 0);
+}
+
+/* user_depth calls itself. */
+NOINLINE int user_depth(int n)
+{
+	int below = n > 1 ? user_depth(n - 1) : 0;
+
+	__asm__ volatile("" : "+r"(below));
+	return below + 1;
+}
+
+/* user_many has more arguments than there are registers. */
+NOINLINE long user_many(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
+{
+	__asm__ volatile("" ::: "memory");
+	return a + b + c + d + e + f + g + h + i + j;
+}
+
+static const char no_such_file[] = "/no/such/file";
+static struct point second = { 3, 4, 2, "second", 0 };
+static struct point first = { 1, 2, 1, "first", &second };
+
+__attribute__((used)) static void run(long *stack)
+{
+	int count = 0;
+
+	if (stack[0] > 1)
+		for (const char *digit = (const char *)stack[2]; *digit; digit++)
+			count = 10 * count + *digit - '0';
+	// What a process has not touched yet is unreadable when its functions are called.
+	(void)*(const volatile char *)no_such_file;
+	(void)*(volatile int *)&first.x;
+	for (int i = 0; i < count; i++) {
+		struct point here = { 10 + i, 20, 3, "here", &first };
+
+		user_add(1000 + i, i % 2 ? -i : i, 255);
+		user_weigh(&here, "a label");
+		user_open(no_such_file, O_RDONLY);
+		user_depth(3);
+		user_many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10 + i);
+	}
+	system_call(NR_exit_group, 0, 0, 0, 0);
+}
+
+#ifdef __x86_64__
+__asm__(".globl _start\n_start:\n mov %rsp, %rdi\n and $-16, %rsp\n call run\n");
+#else
+__asm__(".globl _start\n_start:\n mov x0, sp\n bl run\n");
+#endif

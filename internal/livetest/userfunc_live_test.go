@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/livetest/user"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// userProgram writes the program whose functions are traced, and returns where it is.
+func userProgram(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "user")
+	if err := os.WriteFile(file, user.Program(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestLiveUserFunction: calls of functions of a program, by their arguments; user.c says what these are.
+func TestLiveUserFunction(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	cases := []struct {
+		items string
+		want  int
+	}{
+		{"user_add((int)$arg2 < 0, $arg1 == 1001, (u8)$arg3 == 255)", 1},
+		{"user_add($arg1 >= 1000, $arg1 < 1004)", 4},
+		{`user_open(str($arg1) == "/no/such/file", $arg2 == 0)`, 4},
+		{`user_open(str($arg1) ~ "/etc/*")`, 0},
+		{`user_weigh(*(int *)$arg1 == 12, ((int *)$arg1)[1] == 20, str($arg2) ~ "a *")`, 1},
+		{"user_weigh(*(int *)*(long *)(*(long *)($arg1 + 24) + 24) == 3)", 4}, // the third point of the list
+		{"user_weigh(*(int *)*(long *)($arg1 + 24) == 1)", 4},
+		{"user_depth((int)$arg1 == 1)", 4},
+		{"user_depth()", 12},
+	}
+	args := []string{"trace"}
+	for _, c := range cases {
+		args = append(args, "uprobe:"+file+":"+c.items)
+	}
+	out, errs, status := ksnoop(t, append(args, "--", file, "4")...)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	total := 0
+	for _, c := range cases {
+		total += c.want
+	}
+	if n := strings.Count(out, "uprobe:"+file+":"); n != total {
+		t.Errorf("%d records, want %d:\n%s\n%s", n, total, out, errs)
+	}
+	out, errs, status = ksnoop(t, "trace", "uprobe:"+file+":user_*(count()[$func])", "--", file, "500")
+	for _, want := range []string{"user_depth    1,500", "user_add        500", "user_open       500"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q, status %d:\n%s\n%s", want, status, out, errs)
+		}
+	}
+	// Recorded and asked again, without the file.
+	recording := filepath.Join(t.TempDir(), "recording")
+	if _, errs, status = ksnoop(t, "trace", "--record", recording, "uprobe:"+file+":user_add($arg1)", "--", file, "4"); status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, status = ksnoop(t, "replay", recording, "uprobe:"+file+":user_add($arg1 > 1001)")
+	if n := strings.Count(out, "uprobe:"+file+":user_add("); n != 2 || status != 0 {
+		t.Errorf("%d of 2 calls replayed, status %d:\n%s\n%s", n, status, out, errs)
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+const userProgram = "../livetest/user/testdata/user_amd64"
+
+func resolveUser(t *testing.T, text string, o Options) (*Plan, error) {
+	t.Helper()
+	spec, err := expr.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Arch = "amd64"
+	o.UserFile = userfunc.Opener("", "amd64")
+	p, _, err := Resolve(kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: rawBTF(t)}}), []*expr.Spec{spec}, o)
+	return p, err
+}
+
+// TestUserFunctions: functions of a program are probes at their places in the file, and whatever
+// their registers lead to is in user space.
+func TestUserFunctions(t *testing.T) {
+	p, err := resolveUser(t, "uprobe:"+userProgram+":user_*(*(int *)$arg1, str($di), *(long *)($sp + 8), buf($arg2, 4))", Options{})
+	if err != nil || len(p.Probes) != 5 {
+		t.Fatalf("%v, %v", p, err)
+	}
+	for _, probe := range p.Probes {
+		if probe.Method != layout.MethodUprobe || probe.Hook.Place == 0 || !strings.HasPrefix(probe.Name, "uprobe:/") || !strings.HasSuffix(probe.Name, ":"+probe.Func.Name) {
+			t.Errorf("%+v", probe.Hook)
+		}
+		for _, it := range probe.Items {
+			for _, term := range []expr.Term{it.Captures[0].Value, it.Captures[0].Target} {
+				if term == nil {
+					continue
+				}
+				expr.Walk(term, func(t2 expr.Term) bool {
+					switch term := t2.(type) {
+					case *expr.Load:
+						if term.Space != expr.User && !expr.InRecord(term) {
+							t.Errorf("%s reads the kernel's memory", it.Captures[0].Label)
+						}
+					case *expr.Text:
+						if term.Space != expr.User {
+							t.Errorf("%s reads the kernel's memory", it.Captures[0].Label)
+						}
+					case *expr.Buffer:
+						if term.Space != expr.User {
+							t.Errorf("%s reads the kernel's memory", it.Captures[0].Label)
+						}
+					}
+					return true
+				})
+			}
+		}
+	}
+	deny, err := expr.Parse("uprobe:user_amd64:user_m*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = resolveUser(t, "uprobe:"+userProgram+":user_*", Options{Deny: []expr.Selector{deny.Selector}}); err != nil || len(p.Probes) != 4 {
+		t.Errorf("with one function left out: %v, %v", p, err)
+	}
+}
+
+func TestUserFunctionFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"uprobe:/no/such:f":                                     "/no/such: no such file or directory",
+		"uprobe:" + userProgram + ":user_opne":                  `did you mean "user_open"?`,
+		"uprobe:" + userProgram + ":none_*":                     `matches "none_*"`,
+		"uprobe:" + userProgram + ":user_open+2":                "no instruction begins there; one does at +0x1 and at +0x4",
+		"uprobe:" + userProgram + ":user_open+99":               "it ends after 0x20 bytes",
+		"uprobe:../livetest/user/testdata/user_arm64:user_open": "a program for arm64",
+		"uprobe:" + userProgram + ":user_open(return)":          "is passed, and does not return",
+		"uprobe:" + userProgram + ":user_open(path)":            "$arg1",
+	} {
+		_, err := resolveUser(t, text, Options{})
+		var fault *expr.ErrorList
+		if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %q", text, err, want)
+		}
+	}
+	if file, err := userfunc.Locate("libc.so.6", "", "amd64"); err == nil {
+		if _, err := userfunc.Open(file, "amd64"); err == nil {
+			for text, want := range map[string]string{"uprobe:libc.so.6:strlen": "IFUNC", "uprobe:libc.so.6:*": "no more than 256"} {
+				if _, err := resolveUser(t, text, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v\nwant %q", text, err, want)
+				}
+			}
+		}
+	}
+}
