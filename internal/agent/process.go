@@ -76,25 +76,56 @@ func (c *command) run(reports *os.File, stderr io.Reader, say func(string)) {
 	}
 	_ = reports.Close() // if the process still runs, that ends it
 	text := <-last
-	if c.err = c.cmd.Wait(); c.err != nil && text != "" && c.cmd.ProcessState.Exited() { // by itself, and the last line says why
+	if c.err = c.cmd.Wait(); c.err != nil && text != "" && c.cmd.ProcessState.Exited() { // by itself, and has said why
 		c.err = fmt.Errorf("%s (%w)", text, c.err)
 	}
 }
 
-// sayLines passes lines on, cut to a length, and returns the last one.
-func sayLines(r io.Reader, say func(string)) (last string) {
+// sayLines passes lines on, cut to a length, and returns the last message.
+func sayLines(r io.Reader, say func(string)) string {
+	var last message
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, more, err := lines.ReadLine()
 		if err != nil {
-			return last
+			return last.String()
 		}
-		last = strings.TrimPrefix(string(line), "ksnoop: ")
-		say(last)
+		last.add(string(line))
+		say(strings.TrimPrefix(string(line), prefix))
 		for more && err == nil { // the rest of a line that is too long
 			_, more, err = lines.ReadLine()
 		}
 	}
+}
+
+// prefix is what each message of a process begins with.
+const prefix = "ksnoop: "
+
+// A message is what a process has said last: a line, and those that belong to it, as SPECs with what is wrong in them.
+type message struct {
+	head string
+	rest []string
+}
+
+// mostRest is how many lines of a message are kept.
+const mostRest = 8
+
+func (m *message) add(line string) {
+	text, begins := strings.CutPrefix(line, prefix)
+	switch {
+	case begins || m.head == "" || strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: "):
+		*m = message{head: text}
+	case strings.Trim(line, " ^~") != "" && len(m.rest) < mostRest: // not what points at a place in the line above
+		m.rest = append(m.rest, strings.TrimSpace(line))
+	}
+}
+
+// String returns the message on one line.
+func (m *message) String() string {
+	if len(m.rest) == 0 {
+		return m.head
+	}
+	return m.head + ": " + strings.Join(m.rest, ": ")
 }
 
 // Reports implements Process.
