@@ -3,12 +3,19 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ksnoop/ksnoop/internal/agent"
+	"github.com/ksnoop/ksnoop/internal/agentconfig"
 )
 
 // written writes a configuration.
@@ -79,4 +86,57 @@ func TestAgentKeys(t *testing.T) {
 			t.Errorf("%s: a list: %v, but the help says: %s", flag.Name, k.Repeatable, flag.Usage)
 		}
 	})
+}
+
+// TestAgentAnswers: the agent answers where the last file says, also at another address of the same port. After an address that
+// cannot be had, it answers where it did.
+func TestAgentAnswers(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	socket := filepath.Join(t.TempDir(), "socket")
+	s := service{stderr: io.Discard, supervisor: agent.New(agent.Options{})}
+	for _, c := range []struct {
+		network, address string
+		refused          bool
+		answers          []string // and no other of these
+	}{
+		{"tcp", "127.0.0.1:" + port, false, []string{"127.0.0.1"}},
+		{"tcp", "0.0.0.0:" + port, false, []string{"127.0.0.1", "127.0.0.2"}},
+		{"tcp", busy.Addr().String(), true, []string{"127.0.0.1", "127.0.0.2"}},
+		{"unix", "/not/there", true, []string{"127.0.0.1", "127.0.0.2"}},
+		{"tcp", "127.0.0.2:" + port, false, []string{"127.0.0.2"}},
+		{"unix", socket, false, nil},
+		{"", "", false, nil},
+	} {
+		err := s.answer(agentconfig.Listen{Network: c.network, Address: c.address})
+		if (err != nil) != c.refused {
+			t.Errorf("%s: %v", c.address, err)
+		}
+		var answers []string
+		for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
+			if r, err := http.Get("http://" + host + ":" + port + "/healthz"); err == nil {
+				r.Body.Close()
+				answers = append(answers, host)
+			}
+		}
+		if fmt.Sprint(answers) != fmt.Sprint(c.answers) {
+			t.Errorf("%s: it answers at %q, want %q", c.address, answers, c.answers)
+		}
+		_, err = os.Stat(socket)
+		if (err == nil) != (c.address == socket) {
+			t.Errorf("%s: the socket: %v", c.address, err)
+		}
+	}
 }

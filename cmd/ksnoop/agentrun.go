@@ -110,7 +110,7 @@ func (s *service) answer(at agentconfig.Listen) error {
 	}
 	var server *http.Server
 	if at != (agentconfig.Listen{}) {
-		l, err := listen(at)
+		l, err := s.open(at)
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
@@ -126,6 +126,22 @@ func (s *service) answer(at agentconfig.Listen) error {
 	}
 	s.listen, s.server = at, server
 	return nil
+}
+
+// open opens an address. It may be one that the agent itself is in the way of, as 0.0.0.0 of a port that is open at
+// 127.0.0.1: then that is closed first, and opened again if it was of no use.
+func (s *service) open(at agentconfig.Listen) (net.Listener, error) {
+	l, err := listen(at)
+	if s.server == nil || at.Network == "unix" || !errors.Is(err, unix.EADDRINUSE) {
+		return l, err
+	}
+	_ = s.server.Close()
+	if l, err = listen(at); err == nil {
+		return l, nil
+	}
+	was := s.listen
+	s.listen, s.server = agentconfig.Listen{}, nil
+	return nil, errors.Join(err, s.answer(was))
 }
 
 // listen opens an address. A socket that an agent has left, which nobody answers at, is replaced.

@@ -27,22 +27,37 @@ import (
 type agentRun struct {
 	t      *testing.T
 	cmd    *exec.Cmd
+	socket string
 	stderr bytes.Buffer // complete when it has ended
 	client http.Client
 }
 
 func startAgent(t *testing.T, config, socket string) *agentRun {
-	a := &agentRun{t: t, cmd: exec.Command("ksnoop", "agent", "--config", config)}
+	a := &agentRun{t: t, cmd: exec.Command("ksnoop", "agent", "--config", config), socket: socket}
 	a.cmd.Stderr = io.MultiWriter(os.Stderr, &a.stderr)
 	a.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
+		return d.DialContext(ctx, "unix", a.socket)
 	}}
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.cmd.Process.Kill() })
 	return a
+}
+
+// reload has it read its file again.
+func (a *agentRun) reload() {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(unix.SIGHUP); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// answersAt says where it is to be asked from now on.
+func (a *agentRun) answersAt(socket string) {
+	a.client.CloseIdleConnections()
+	a.socket = socket
 }
 
 // metric returns what /metrics has in a line that begins with text, -1 if it has none.
@@ -106,64 +121,63 @@ func childOf(t *testing.T, agent int, word string) int {
 	return 0
 }
 
-// TestLiveAgent: of two requests one goes on without losing a call while the other changes, is refused a change, or is killed and
-// begun again.
+// TestLiveAgent: one request goes on without losing a call while others are added, removed, changed, refused a change, or
+// killed and begun again. The agent answers where the new file says.
 func TestLiveAgent(t *testing.T) {
 	guest.Require(t)
 	dir := t.TempDir()
-	config, socket := filepath.Join(dir, "agent.yaml"), filepath.Join(dir, "socket")
-	write := func(other string) {
-		text := fmt.Sprintf(`
-listen: unix:%s
-defaults: {format: json, force: true, stats: true}
-requests:
-  same: {specs: ['vfs_read(count == 37, return == 37)'], output: %s/same}
-  other: {specs: ['%s'], output: %s/other}
-`, socket, dir, other, dir)
+	config, first, second := filepath.Join(dir, "agent.yaml"), filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	write := func(socket string, sizes map[string]string) {
+		text := fmt.Sprintf("listen: unix:%s\ndefaults: {format: json, force: true, stats: true}\nrequests:\n", socket)
+		for name, size := range sizes {
+			text += fmt.Sprintf("  %s: {specs: ['vfs_read(count == %s, return == %s)'], output: %s/%s}\n", name, size, size, dir, name)
+		}
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const running = `ksnoop_request_state{request="%s",state="running"}`
-	isOther, isSame := fmt.Sprintf(running, "other"), fmt.Sprintf(running, "same")
+	running := func(request string) string {
+		return fmt.Sprintf(`ksnoop_request_state{request=%q,state="running"}`, request)
+	}
 	records := func(request string) string { return fmt.Sprintf("ksnoop_request_records_total{request=%q}", request) }
 	read := func(size string) { workload(t, "read", "-count", "100", "-size", size) }
 
-	write("vfs_read(count == 41, return == 41)")
-	a := startAgent(t, config, socket)
-	a.until(isOther, 1)
-	a.until(isSame, 1)
+	write(first, map[string]string{"same": "37", "other": "41", "gone": "41"})
+	a := startAgent(t, config, first)
+	for _, request := range []string{"same", "other", "gone"} {
+		a.until(running(request), 1)
+	}
 	same := childOf(t, a.cmd.Process.Pid, dir+"/same")
 	read("37")
 	read("41")
-	a.until(records("same"), 100)
-	a.until(records("other"), 100)
 
-	write("vfs_read(count == 43, return == 43)") // changed
-	if err := a.cmd.Process.Signal(unix.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	read("37") // while the other one is stopped and begun again
+	write(second, map[string]string{"same": "37", "other": "43", "new": "43"})
+	a.reload()
+	read("37") // while the others are stopped and begun
+	a.answersAt(second)
 	a.until(`ksnoop_agent_reloads_total{result="done"}`, 1)
-	a.until(isOther, 1)
+	if _, err := net.Dial("unix", first); err == nil {
+		t.Error("it still answers where the old file said")
+	}
+	a.until(running("other"), 1)
+	a.until(running("new"), 1)
+	if n := a.metric(records("gone")); n != -1 {
+		t.Errorf("the request that is not in the file has %d records", n)
+	}
 	read("41") // nobody asks for these any more
 	read("43")
-	a.until(records("other"), 200)
 
-	write("vfs_read(cuont ==") // refused
-	if err := a.cmd.Process.Signal(unix.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	write(second, map[string]string{"same": "37", "other": ""}) // a value is missing
+	a.reload()
 	a.until(`ksnoop_agent_reloads_total{result="refused"}`, 1)
 
-	if err := unix.Kill(childOf(t, a.cmd.Process.Pid, dir+"/other"), unix.SIGKILL); err != nil {
+	if err := unix.Kill(childOf(t, a.cmd.Process.Pid, dir+"/new"), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	read("37")
-	a.until(`ksnoop_request_restarts_total{request="other"}`, 1)
-	a.until(isOther, 1)
-	read("43")
-	a.until(records("other"), 300)
+	a.until(`ksnoop_request_restarts_total{request="new"}`, 1)
+	a.until(running("new"), 1)
+	a.until(records("other"), 200)
 	a.until(records("same"), 300)
 	if now := childOf(t, a.cmd.Process.Pid, dir+"/same"); now != same {
 		t.Errorf("the request that is the same was process %d and is %d", same, now)
@@ -186,7 +200,7 @@ requests:
 	if n := strings.Count(string(text), `"kind":"call"`); n != 300 {
 		t.Errorf("%d calls were written, and 300 made", n)
 	}
-	for _, want := range []string{"going on: same", ":6:", "other: failed: signal: killed; it is begun again in 1s", "same: 300 records printed or written"} {
+	for _, want := range []string{"begun: new; begun again: other; ended: gone; going on: same", "not reloaded: ", "new: failed: signal: killed; it is begun again in 1s", "same: 300 records printed or written"} {
 		if !strings.Contains(a.stderr.String(), want) {
 			t.Errorf("the agent does not say %q", want)
 		}
