@@ -92,9 +92,12 @@ type builder struct {
 }
 
 // code returns the code from an address on; nil outside of the function.
-func (b *builder) code(addr uint64) []byte {
-	for i := range b.f.Parts {
-		p := &b.f.Parts[i]
+func (b *builder) code(addr uint64) []byte { return b.f.codeAt(addr) }
+
+// codeAt returns the code from an address on; nil outside of the function.
+func (f *Function) codeAt(addr uint64) []byte {
+	for i := range f.Parts {
+		p := &f.Parts[i]
 		if addr >= p.Addr && addr-p.Addr < uint64(len(p.Bytes)) {
 			return p.Bytes[addr-p.Addr:]
 		}

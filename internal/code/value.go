@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package code
+
+// A Value is what a register or memory held at one moment of a call, as far as the code says
+// where that came from. It never changes.
+type Value struct {
+	Kind ValueKind
+	// Word is the register of an Argument.
+	Word int
+	// N is a Constant, what a Sum adds, the mask of a Masked, or where in Memory a value is: N
+	// bytes behind what Base points to.
+	N    int64
+	Size int // of Memory: in bytes
+	Base *Value
+	// Target is the function of a Result.
+	Target uint64
+	// From is the instruction that made it, Step the pass in which that was.
+	From uint64
+	Step int
+}
+
+// A ValueKind says where a value came from.
+type ValueKind uint8
+
+const (
+	Opaque   ValueKind = iota // the code does not tell, or it is not understood
+	Argument                  // what a register held when the function was called
+	Constant
+	Result // what a called function returned; Target is 0 if it is not known which
+	Memory // what was in memory
+	Sum    // an address: Base and N
+	Masked // Base & N
+	Frame  // an address on the stack: N bytes from where the return address is
+	Chosen // made by an instruction that decides without a jump, which is at From
+)
+
+// plus returns the address n bytes behind one.
+func (v *Value) plus(n int64) *Value {
+	switch {
+	case v == nil:
+		return nil
+	case n == 0:
+		return v
+	}
+	switch v.Kind {
+	case Sum, Frame, Constant:
+		sum := *v
+		sum.N += n
+		if v.Kind == Sum && sum.N == 0 {
+			return v.Base
+		}
+		return &sum
+	case Argument, Result, Memory:
+		return &Value{Kind: Sum, Base: v, N: n, From: v.From, Step: v.Step}
+	}
+	return nil
+}
+
+// load returns what is in memory at an address.
+func (v *Value) load(disp int64, size int) *Value {
+	if v = v.plus(disp); v == nil {
+		return nil
+	}
+	m := &Value{Kind: Memory, Base: v, Size: size}
+	if v.Kind == Sum {
+		m.Base, m.N = v.Base, v.N
+	}
+	return m
+}
+
+// A Comparison is what the flags say after an instruction: they compare Left with Right, or
+// what both have in common with 0.
+type Comparison struct {
+	Addr        uint64
+	Left, Right Side
+	Common      bool // of Left and Right, the bits that both have are compared with 0
+	// Computed says that the flags are of a result, which is Left, and that only tests for 0 and
+	// for the sign are about it.
+	Computed bool
+	Size     int // of what is compared, in bytes
+}
+
+// A Side is one side of a comparison.
+type Side struct {
+	// Operand is the operand of the site that it is, by its index; None if it is none.
+	Operand int
+	Value   *Value // nil: it is not known where it came from
+	text    string // of the operand
+}
+
+// A Relation says how the sides of a comparison were to each other.
+type Relation uint8
+
+const (
+	NoRelation Relation = iota // a test that C has no operator for
+	Equal
+	Different
+	Less
+	NotLess
+	Greater
+	NotGreater
+)
+
+// String returns it as C has it.
+func (r Relation) String() string {
+	return [...]string{"?", "==", "!=", "<", ">=", ">", "<="}[r]
+}
+
+// Not returns the opposite.
+func (r Relation) Not() Relation {
+	return [...]Relation{NoRelation, Different, Equal, NotLess, Less, NotGreater, Greater}[r]
+}
+
+// A Condition is a comparison, and how it came out.
+type Condition struct {
+	Comparison
+	Relation Relation
+	Unsigned bool // the sides were compared as unsigned numbers
+}
+
+// relation returns what a test of flags on amd64 says if it jumps.
+func (c *Comparison) relation(test Test) (r Relation, unsigned bool) {
+	switch test.Code >> 1 & 7 {
+	case 1: // carry
+		switch {
+		case c.Computed || c.Common:
+			return NoRelation, false
+		}
+		r, unsigned = Less, true
+	case 2:
+		r = Equal
+	case 3:
+		switch {
+		case c.Computed:
+			return NoRelation, false
+		case c.Common: // there is no carry
+			r = Equal
+		default:
+			r, unsigned = NotGreater, true
+		}
+	case 4: // the sign: without a comparison there is no overflow
+		if !c.Common && !c.Computed && !c.Right.zero() {
+			return NoRelation, false
+		}
+		r = Less
+	case 6:
+		if c.Computed {
+			return NoRelation, false
+		}
+		r = Less
+	case 7:
+		if c.Computed {
+			return NoRelation, false
+		}
+		r = NotGreater
+	}
+	if test.Code&1 != 0 {
+		r = r.Not()
+	}
+	return r, unsigned
+}
+
+func (s *Side) zero() bool { return s.Value != nil && s.Value.Kind == Constant && s.Value.N == 0 }

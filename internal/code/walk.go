@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package code
+
+import (
+	"slices"
+
+	"github.com/ksnoop/ksnoop/internal/ptregs"
+)
+
+// A Walk is what the code says of the values that decided a call, along the way that it took.
+type Walk struct {
+	// Conditions are those of the jumps that the call came by, by the index of the hit; nil of
+	// what no comparison is known.
+	Conditions []*Condition
+	// Returned is what the call has returned; nil if that is not known.
+	Returned *Value
+}
+
+// Walk follows the values along the way of a call that was seen at sites. callees are the
+// functions that the code calls; the others are taken for such of which nothing is known.
+func (f *Function) Walk(g *Graph, sites []Site, hits []Hit, callees Callees) *Walk {
+	w := walker{f: f, g: g, sites: sites, hits: hits, passes: g.Trail(sites, hits), callees: callees}
+	w.walk.Conditions = make([]*Condition, len(hits))
+	w.run()
+	return &w.walk
+}
+
+// A walker executes what is known of the way of one call.
+type walker struct {
+	f       *Function
+	g       *Graph
+	sites   []Site
+	hits    []Hit
+	passes  []Pass
+	callees Callees
+
+	step    int
+	words   []*Value // what the registers hold
+	stack   map[int64]held
+	taken   *int64      // the lowest place on the stack whose address others may know
+	compare *Comparison // what the flags say
+	walk    Walk
+}
+
+// A held is what was stored on the stack, in size bytes.
+type held struct {
+	*Value
+	size int
+}
+
+// reset forgets all values.
+func (w *walker) reset() {
+	clear(w.words)
+	w.stack, w.compare = map[int64]held{}, nil
+}
+
+func (w *walker) run() {
+	w.words = make([]*Value, len(ptregs.Names(w.f.Arch)))
+	w.reset()
+	machine := machineOf(w.f.Arch)
+	if machine == nil {
+		return
+	}
+	for i, name := range ptregs.Names(w.f.Arch) {
+		if name != "" {
+			w.words[i] = &Value{Kind: Argument, Word: i, From: w.f.Parts[0].Addr}
+		}
+	}
+	w.words[machine.pointer] = &Value{Kind: Frame}
+	for i, p := range w.passes {
+		w.step = i
+		if p.Block == None {
+			w.reset()
+			continue
+		}
+		b := &w.g.Blocks[p.Block]
+		for n := b.first; n < b.behind; n++ {
+			in := &w.g.Instructions[n]
+			machine.execute(w, in)
+		}
+		if p.Hit != None {
+			w.decided(p.Hit)
+		}
+	}
+	w.end(machine)
+}
+
+// decided notes the condition of a jump.
+func (w *walker) decided(hit int) {
+	s := &w.sites[w.hits[hit].Site]
+	if w.compare == nil || s.Test.Kind != FlagsAMD64 || s.Compare != w.compare.Addr {
+		return
+	}
+	c := &Condition{Comparison: *w.compare}
+	w.kept(&c.Left, s)
+	w.kept(&c.Right, s)
+	c.Relation, c.Unsigned = c.relation(s.Test)
+	if !w.hits[hit].Taken {
+		c.Relation = c.Relation.Not()
+	}
+	w.walk.Conditions[hit] = c
+}
+
+// kept sets which operand of a site a side is: it may have lost some that the comparison had.
+func (w *walker) kept(side *Side, s *Site) {
+	if side.Operand != None {
+		side.Operand = slices.IndexFunc(s.Operands, func(o Operand) bool { return o.Text == side.text })
+	}
+}
+
+// end finds what the call has returned.
+func (w *walker) end(m *machine) {
+	if len(w.passes) == 0 {
+		return
+	}
+	last := w.passes[len(w.passes)-1]
+	if last.Block == None || !w.g.Blocks[last.Block].leaves {
+		return
+	}
+	in := w.g.last(last.Block)
+	switch {
+	case in.flow == Leave, (in.flow == Jump || in.flow == Branch) && w.callees.kind(in.Target) == Return:
+		w.walk.Returned = w.words[m.result]
+	case in.flow == Indirect:
+		w.walk.Returned = &Value{Kind: Result, From: in.Addr, Step: w.step}
+	case in.flow == Jump, in.flow == Branch && last.Hit != None && w.hits[last.Hit].Taken:
+		w.walk.Returned = w.result(in) // of another function, which returns to the caller
+	}
+}
+
+// result returns what a call or jump to another function leaves where results are.
+func (w *walker) result(in *Instruction) *Value {
+	v := &Value{Kind: Opaque, From: in.Addr, Step: w.step}
+	switch w.callees.kind(in.Target) {
+	case Returning:
+		v.Kind, v.Target = Result, in.Target
+	case Through:
+		v.Kind = Result
+	}
+	return v
+}
+
+// A machine executes instructions of an architecture.
+type machine struct {
+	pointer, result int // the words of the stack pointer and of results
+	execute         func(w *walker, in *Instruction)
+}
+
+func machineOf(arch string) *machine {
+	if arch != "amd64" {
+		return nil
+	}
+	return &machine{pointer: wordAMD64("sp"), result: wordAMD64("ax"), execute: (*walker).executeAMD64}
+}
