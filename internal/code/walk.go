@@ -3,6 +3,7 @@
 package code
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/ptregs"
@@ -15,14 +16,21 @@ type Walk struct {
 	Conditions []*Condition
 	// Returned is what the call has returned; nil if that is not known.
 	Returned *Value
+	// Deciding is the hit on the last jump that could have led to another result; None if there
+	// is none, or it is not known.
+	Deciding int
+	// Unsure says that there may be such a jump, and that it is not known: the way has a gap, or
+	// the result was kept where that cannot be followed.
+	Unsure bool
 }
 
 // Walk follows the values along the way of a call that was seen at sites. callees are the
 // functions that the code calls; the others are taken for such of which nothing is known.
 func (f *Function) Walk(g *Graph, sites []Site, hits []Hit, callees Callees) *Walk {
-	w := walker{f: f, g: g, sites: sites, hits: hits, passes: g.Trail(sites, hits), callees: callees}
-	w.walk.Conditions = make([]*Condition, len(hits))
+	w := walker{f: f, g: g, sites: sites, hits: hits, passes: g.Trail(sites, hits), callees: callees, moments: make([]moment, len(hits))}
+	w.walk.Conditions, w.walk.Deciding = make([]*Condition, len(hits)), None
 	w.run()
+	w.decide()
 	return &w.walk
 }
 
@@ -41,6 +49,14 @@ type walker struct {
 	taken   *int64      // the lowest place on the stack whose address others may know
 	compare *Comparison // what the flags say
 	walk    Walk
+	moments []moment // at each hit
+}
+
+// A moment is what registers and the stack held.
+type moment struct {
+	words []*Value
+	stack map[int64]held
+	taken *int64
 }
 
 // A held is what was stored on the stack, in size bytes.
@@ -88,6 +104,7 @@ func (w *walker) run() {
 
 // decided notes the condition of a jump.
 func (w *walker) decided(hit int) {
+	w.moments[hit] = moment{slices.Clone(w.words), maps.Clone(w.stack), w.taken}
 	s := &w.sites[w.hits[hit].Site]
 	if w.compare == nil || s.Test.Kind != FlagsAMD64 || s.Compare != w.compare.Addr {
 		return

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package code
+
+import "slices"
+
+// decide finds the last jump whose other way could have led to another result.
+func (w *walker) decide() {
+	v := w.walk.Returned
+	if v == nil || v.Kind == Chosen || v.Kind == Opaque {
+		w.walk.Unsure = true
+		return
+	}
+	for i := len(w.passes) - 1; i >= 0; i-- {
+		p := w.passes[i]
+		if p.Block == None {
+			w.walk.Unsure = true // more decisions may have been made here
+			return
+		}
+		if p.Hit == None || w.walk.Conditions[p.Hit].certain() || w.walk.Conditions[p.Hit].sorts(v) {
+			continue
+		}
+		other := w.g.Blocks[p.Block].Taken
+		if w.hits[p.Hit].Taken {
+			other = w.g.Blocks[p.Block].Next
+		}
+		var matters bool
+		if i >= v.Step || v.Kind == Constant {
+			// Of the jumps behind it none could have led to another result.
+			if matters = w.differs(p.Hit, other, v); w.walk.Unsure {
+				return
+			}
+		} else {
+			matters = other == None || w.avoids(other, w.passes[v.Step].Block)
+		}
+		if matters {
+			w.walk.Deciding = p.Hit
+			return
+		}
+	}
+}
+
+// certain reports whether a condition compares constants: what it was reached by has decided it.
+func (c *Condition) certain() bool {
+	return c != nil && c.Left.constant() && (c.Right.constant() || c.Computed)
+}
+
+// sorts reports whether a condition asks which error v is: what was decided before is only sorted
+// by that. A test for zero or for a sign may be what tells an error from success.
+func (c *Condition) sorts(v *Value) bool {
+	if c == nil || c.Common || c.Computed || !c.Left.Value.made(v) || !c.Right.constant() {
+		return false
+	}
+	n := int32(c.Right.Value.N)
+	return (c.Relation == Equal || c.Relation == Different) && n != 0
+}
+
+func (s *Side) constant() bool { return s.Value != nil && s.Value.Kind == Constant }
+
+// differs reports whether the other way from a jump can lead to another result than v.
+func (w *walker) differs(hit, other int, v *Value) (is bool) {
+	at := &w.moments[hit]
+	if other == None { // it ends with another function, if it does not return there
+		to := &w.g.Instructions[w.g.Blocks[w.sites[w.hits[hit].Site].Block].behind-1]
+		same := at.words[wordAMD64("ax")]
+		return w.callees.kind(to.Target) != Return || same != v && !same.made(v)
+	}
+	state := imagined{words: make([]known, len(at.words)), stack: map[int64]slot{}, shared: at.taken}
+	for i, held := range at.words {
+		state.words[i] = held.as(v)
+	}
+	for place, held := range at.stack {
+		state.stack[place] = slot{held.as(v), held.size}
+	}
+	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, ok: true}
+	s.ended = func(state *imagined, way *possible, result known) {
+		switch {
+		case result.kind == lost:
+			w.walk.Unsure = true
+		case result.kind == sought, result.kind == number && v.Kind == Constant && int32(result.v) == int32(v.N):
+			return
+		default:
+			is = true
+		}
+		s.ok = false
+	}
+	s.from(other, &state, possible{})
+	if !s.ok && !is {
+		w.walk.Unsure = true // there is more to try than can be tried
+	}
+	return is
+}
+
+// as returns what is known of a value, where v is looked for.
+func (held *Value) as(v *Value) known {
+	switch {
+	case held == nil:
+		return known{}
+	case held.Kind == Constant:
+		return known{number, uint64(held.N), 8}
+	case held.Kind == Frame:
+		return known{kind: onStack, v: uint64(held.N)}
+	case held.made(v):
+		return known{kind: sought}
+	}
+	return known{}
+}
+
+// avoids reports whether the function can be left from a block on without another one.
+func (w *walker) avoids(from, without int) bool {
+	if from == without {
+		return false
+	}
+	return w.leaves(w.reached(from, without))
+}
+
+// leaves reports whether the function can be left from one of some blocks.
+func (w *walker) leaves(blocks []int) bool {
+	return slices.ContainsFunc(blocks, func(n int) bool { return w.g.Blocks[n].leaves && !w.stuck(n) })
+}
+
+// reached returns the blocks that can be reached from one, which is the first, without another.
+func (w *walker) reached(from, without int) []int {
+	seen := map[int]bool{from: true}
+	reached := []int{from}
+	for i := 0; i < len(reached); i++ {
+		if w.stuck(reached[i]) {
+			continue
+		}
+		for n := range w.g.follows(reached[i]) {
+			if n != without && !seen[n] {
+				seen[n] = true
+				reached = append(reached, n)
+			}
+		}
+	}
+	return reached
+}
+
+// stuck reports whether a block calls a function that never comes back.
+func (w *walker) stuck(block int) bool {
+	b := &w.g.Blocks[block]
+	return slices.ContainsFunc(w.g.Instructions[b.first:b.behind], func(in Instruction) bool {
+		return in.flow == Next && in.Target != 0 && w.callees.kind(in.Target) == Final
+	})
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package code
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ksnoop/ksnoop/internal/ptregs"
+)
+
+// A possible is one way that a call can have gone, as far as its code and what it was called
+// with say.
+type possible struct {
+	Hits []Hit
+	// Values are the operands of each hit, Known says which of them are known.
+	Values [][maxOperands]uint64
+	Known  [][maxOperands]bool
+	// Result is what it returns, at least its lower half, if Ended says that this is known.
+	Result uint64
+	Ended  bool
+}
+
+const (
+	// mostPossible is how many ways are looked at.
+	mostPossible = 1 << 9
+	// mostSteps bounds the blocks of all ways together.
+	mostSteps = 1 << 13
+)
+
+// possible returns all ways that a call of a function can have gone that was called with the
+// registers arguments, by word. Nothing is assumed of memory, and of what other functions do but
+// the calling convention. ok is false if the code is not understood, or there are too many ways.
+func (f *Function) possible(g *Graph, sites []Site, arguments map[int]uint64, callees Callees) (ways []possible, ok bool) {
+	if f.Arch != "amd64" {
+		return nil, false
+	}
+	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees}, follower: newFollower(g, sites), ok: true}
+	s.ended = func(state *imagined, way *possible, result known) {
+		way.Result, way.Ended = result.v, result.kind == number && result.size >= 4
+		s.ways = append(s.ways, *way)
+		s.ok = s.ok && len(s.ways) < mostPossible
+	}
+	state := imagined{words: make([]known, len(ptregs.Names(f.Arch))), stack: map[int64]slot{}}
+	for word, v := range arguments {
+		state.words[word] = known{number, v, 8}
+	}
+	state.words[wordAMD64("sp")] = known{kind: onStack}
+	s.from(g.Entry, &state, possible{})
+	return s.ways, s.ok && len(s.ways) > 0
+}
+
+// A search finds ways.
+type search struct {
+	walker
+	follower *follower // which sites there are; nil if the hits do not matter
+	ended    func(state *imagined, way *possible, result known)
+	ways     []possible
+	steps    int
+	ok       bool // go on
+}
+
+// from goes on from a block.
+func (s *search) from(block int, state *imagined, way possible) {
+	for s.ok {
+		if s.steps++; s.steps > mostSteps {
+			s.ok = false
+			return
+		}
+		b := &s.g.Blocks[block]
+		if s.follower != nil && s.follower.start[block] != None {
+			way.add(Hit{Site: s.follower.start[block]}, nil, state)
+		}
+		if s.stuck(block) {
+			return
+		}
+		for i := b.first; i < b.behind; i++ {
+			state.execute(s.f, &s.g.Instructions[i])
+		}
+		if b.Fault != None {
+			faulted := state.clone()
+			faulted.forget() // the instruction was not executed
+			s.from(b.Fault, faulted, way.clone())
+		}
+		next := s.next(block, state, &way)
+		if next == None {
+			return
+		}
+		block = next
+	}
+}
+
+// next returns the block behind one, None if the way has ended there. Where both ways are
+// possible, it goes one of them to its end.
+func (s *search) next(block int, state *imagined, way *possible) int {
+	b, last := &s.g.Blocks[block], s.g.last(block)
+	switch {
+	case b.Anywhere || last.flow == Unknown:
+		s.ok = false
+		return None
+	case last.flow == Branch && b.Next != b.Taken:
+		return s.branch(block, state, way)
+	case b.leaves:
+		s.end(last, state, way)
+		return None
+	case b.Taken != None:
+		return b.Taken
+	}
+	return b.Next
+}
+
+// branch goes on behind a conditional jump.
+func (s *search) branch(block int, state *imagined, way *possible) int {
+	last := s.g.last(block)
+	hit := func(taken bool, way *possible, state *imagined) {}
+	if s.follower != nil {
+		n := s.follower.branch[block]
+		if n == None {
+			s.ok = false
+			return None
+		}
+		hit = func(taken bool, way *possible, state *imagined) { way.add(Hit{n, taken}, &s.sites[n], state) }
+	}
+	if flags, ok := state.flagsFor(); ok && last.Test.Kind == FlagsAMD64 {
+		taken := last.Test.Taken(flags)
+		hit(taken, way, state)
+		return s.went(block, taken, state, way)
+	}
+	other, too := state.clone(), way.clone()
+	hit(true, &too, other)
+	if to := s.went(block, true, other, &too); to != None {
+		s.from(to, other, too)
+	}
+	hit(false, way, state)
+	return s.went(block, false, state, way)
+}
+
+// went returns where a jump leads.
+func (s *search) went(block int, taken bool, state *imagined, way *possible) int {
+	b := &s.g.Blocks[block]
+	if !taken {
+		return b.Next
+	}
+	if b.Taken == None {
+		s.end(s.g.last(block), state, way)
+	}
+	return b.Taken
+}
+
+// end ends a way at an instruction that leaves the function.
+func (s *search) end(in *Instruction, state *imagined, way *possible) {
+	var result known // of another function that it ends with
+	if in.flow == Leave || (in.flow == Jump || in.flow == Branch) && s.callees.kind(in.Target) == Return {
+		result = state.words[wordAMD64("ax")]
+	}
+	s.ended(state, way, result)
+}
+
+// add notes a hit, with the values that its operands have.
+func (p *possible) add(h Hit, site *Site, state *imagined) {
+	var values [maxOperands]uint64
+	var is [maxOperands]bool
+	if site != nil {
+		for i := range site.Operands {
+			o := &site.Operands[i]
+			if v := state.operand(o); v.kind == number && v.size >= o.Size+o.Shift/8 {
+				values[i], is[i] = v.v, true
+			}
+		}
+	}
+	p.Hits, p.Values, p.Known = append(p.Hits, h), append(p.Values, values), append(p.Known, is)
+}
+
+func (p *possible) clone() possible {
+	return possible{Hits: slices.Clone(p.Hits), Values: slices.Clone(p.Values), Known: slices.Clone(p.Known)}
+}
+
+// A known is what is known of a value.
+type known struct {
+	kind knownKind
+	v    uint64 // of onStack: as seen from the return address
+	size int    // of a number: of how many bytes it is known, the lowest
+}
+
+type knownKind uint8
+
+const (
+	unknown knownKind = iota
+	number
+	onStack // an address on the stack
+	sought  // the value that is looked for
+	lost    // perhaps that value
+)
+
+// A slot is what was stored on the stack.
+type slot struct {
+	known
+	size int
+}
+
+// An imagined is what is known at one moment of a way.
+type imagined struct {
+	words []known
+	stack map[int64]slot
+	// shared is the lowest place on the stack whose address may be known elsewhere.
+	shared *int64
+	flags  known
+}
+
+func (m *imagined) clone() *imagined {
+	c := *m
+	c.words, c.stack = slices.Clone(m.words), maps.Clone(m.stack)
+	return &c
+}
+
+// forget makes all unknown but where the stack is.
+func (m *imagined) forget() {
+	sp := wordAMD64("sp")
+	kept := m.words[sp]
+	var none known
+	if m.has(sought) || m.has(lost) {
+		none.kind = lost
+	}
+	for i := range m.words {
+		m.words[i] = none
+	}
+	for at, s := range m.stack {
+		m.stack[at] = slot{none, s.size}
+	}
+	m.words[sp], m.flags = kept, known{}
+}
+
+// has reports whether a register or the stack holds something of a kind.
+func (m *imagined) has(kind knownKind) bool {
+	for _, s := range m.stack {
+		if s.kind == kind {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.words, func(k known) bool { return k.kind == kind })
+}
+
+// flagsFor returns the flags; ok is false if they are not known.
+func (m *imagined) flagsFor() (v uint64, ok bool) { return m.flags.v, m.flags.kind == number }
+
+// escape notes that an address on the stack is used for more than one access.
+func (m *imagined) escape(v known) {
+	if at := int64(v.v); v.kind == onStack && (m.shared == nil || at < *m.shared) {
+		m.shared = &at
+	}
+}
+
+// disturb makes what others may have changed on the stack unknown.
+func (m *imagined) disturb() {
+	if m.shared == nil {
+		return
+	}
+	for at, s := range m.stack {
+		switch {
+		case at+int64(s.size) <= *m.shared:
+		case s.kind == sought:
+			m.stack[at] = slot{known{kind: lost}, s.size}
+		case s.kind != lost:
+			delete(m.stack, at)
+		}
+	}
+}
+
+// operand returns the value of an operand of a site.
+func (m *imagined) operand(o *Operand) known {
+	if !o.Memory {
+		return m.words[o.Base]
+	}
+	if o.Base < 0 || o.Index >= 0 {
+		return known{}
+	}
+	return m.load(m.words[o.Base], o.Disp, o.Size)
+}
+
+// load returns what is in memory.
+func (m *imagined) load(base known, disp int64, size int) known {
+	if base.kind != onStack {
+		return known{}
+	}
+	if s, ok := m.stack[int64(base.v)+disp]; ok && s.size == size {
+		return s.known
+	}
+	return known{}
+}
+
+// store changes memory.
+func (m *imagined) store(base known, disp int64, size int, v known) {
+	if base.kind != onStack {
+		m.disturb()
+		return
+	}
+	at := int64(base.v) + disp
+	maps.DeleteFunc(m.stack, func(other int64, s slot) bool { return other < at+int64(size) && at < other+int64(s.size) })
+	m.stack[at] = slot{v, size}
+}

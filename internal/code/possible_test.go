@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package code
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// possibleSource has functions of which those up to "known" need nothing but their arguments. The
+// compiler makes jumps, moves and sets by conditions, masks and sign extensions of them.
+const possibleSource = `#include <stdio.h>
+#define F __attribute__((noinline, noclone))
+volatile int word = 3;
+F int other(int n) { return n > 2 ? -22 : word; }
+F long flags(long a, long b, long c) { if (b & ~0xc1) return -22; if ((a & 3) == 3 || c < -5) return -1; return a > b ? -7 : 0; }
+F long sizes(long a, long b, long c) { unsigned char x = a; short y = b; if (x > 200) return -3; if (y < -2) return -4; return (int)c < 0 ? -5 : x == (unsigned)b ? -6 : 1; }
+F long select(long a, long b, long c) { switch ((int)a) { case 1: return b > 64 ? -22 : 0; case 2: return -9; case 17: return c ? -8 : 4; case 255: case 256: return -11; default: return -95; } }
+F long both(long a, long b, long c) { return (a != 0) != (b > 0) ? -22 : (c == 5) ^ (a < b) ? -14 : 2; }
+F long shifts(long a, long b, long c) { unsigned t = a & 0xff; if (((unsigned)a >> 8) & 3) return -22; if (t - 7 <= 2 && t != 8) return -33; return ((b << 3) & 0x20) ? -2 : -(c & 1); }
+F long stack(long a, long b, long c) { long v[3] = { a, b, 7 }; volatile long n = c; return v[1] > 4 ? -22 : n == 2 ? -1 : v[0] < 0; }
+F long loop(long a, long b, long c) { long s = 0; for (int i = 0; i < (a & 7); i++) s += i ^ b; return s > 20 ? -22 : -(c > 0); }
+F long known(long a, long b, long c) { return 0; }
+F long calls(long a, long b, long c) { int n = other(a); if (n < 0) return n; if (b & 4) return -22; return other(c) < 0 ? -5 : word; }
+F long memory(long a, long b, long c) { if (word == a) return -22; return b == 9 ? -3 : word; }
+int main(void) {
+	long (*all[])(long, long, long) = { flags, sizes, select, both, shifts, stack, loop, known, calls, memory };
+	long numbers[] = { 0, 1, 2, 3, 5, 9, 17, 64, 65, 128, 255, 256, -1, -3, -6, 0x7fffffff, 0x80000000l, 1l << 40 };
+	for (int f = 0; f < 10; f++) for (int i = 0; i < 18; i++) for (int j = 0; j < 18; j++) for (int k = 0; k < 18; k += 5)
+		printf("%d %ld %ld %ld %ld\n", f, numbers[i], numbers[j], numbers[k], all[f](numbers[i], numbers[j], numbers[k]));
+	return 0;
+}
+`
+
+// TestPossible compares with what compiled functions return.
+func TestPossible(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil || runtime.GOARCH != "amd64" {
+		t.Skip("no compiler, or another processor")
+	}
+	names := []string{"flags", "sizes", "select", "both", "shifts", "stack", "loop", "known", "calls", "memory"}
+	for _, level := range []string{"-O2", "-Os", "-O0"} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "a")
+		if err := os.WriteFile(file+".c", []byte(possibleSource), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// As kernels are compiled, without vectors and tables of jumps.
+		if out, err := exec.Command(gcc, level, "-fno-jump-tables", "-mno-red-zone", "-mgeneral-regs-only", "-o", file, file+".c").CombinedOutput(); err != nil {
+			t.Skipf("%v: %s", err, out)
+		}
+		out, err := exec.Command(file).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := functionsOf(t, file, names)
+		single := 0
+		for line := range strings.Lines(string(out)) {
+			var n int
+			var a [3]int64
+			var result int64
+			if _, err := fmt.Sscan(line, &n, &a[0], &a[1], &a[2], &result); err != nil {
+				t.Fatal(err)
+			}
+			f := &code[n]
+			ways, ok := f.possible(f.graph, f.sites, map[int]uint64{wordAMD64("di"): uint64(a[0]), wordAMD64("si"): uint64(a[1]), wordAMD64("dx"): uint64(a[2])}, nil)
+			is := func(p possible) bool { return !p.Ended || int32(p.Result) == int32(result) }
+			if !ok || !slices.ContainsFunc(ways, is) {
+				t.Fatalf("%s %s%v = %d is not possible: %v, %d ways", level, names[n], a, result, ok, len(ways))
+			}
+			if n <= slices.Index(names, "known") && len(ways) == 1 && ways[0].Ended {
+				single++
+			}
+			if level == "-O2" && n <= slices.Index(names, "known") && (len(ways) != 1 || !ways[0].Ended) {
+				t.Errorf("%s%v: %d ways", names[n], a, len(ways))
+			}
+		}
+		t.Logf("%s: one way of %d", level, single)
+	}
+}
+
+type compiled struct {
+	Function
+	graph *Graph
+	sites []Site
+}
+
+// functionsOf reads functions of a program.
+func functionsOf(t *testing.T, file string, names []string) []compiled {
+	t.Helper()
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]compiled, len(names))
+	for _, s := range symbols {
+		i := slices.Index(names, s.Name)
+		if i < 0 || s.Size == 0 {
+			continue
+		}
+		section := f.Sections[s.Section]
+		text := make([]byte, s.Size)
+		if _, err := section.ReadAt(text, int64(s.Value-section.Addr)); err != nil {
+			t.Fatal(err)
+		}
+		c := &out[i]
+		c.Function = Function{Arch: "amd64", Parts: []Part{{s.Value, text}}}
+		if c.graph, err = NewGraph(&c.Function); err != nil {
+			t.Fatal(err)
+		}
+		c.sites = c.graph.Sites(nil)
+	}
+	return out
+}
