@@ -35,7 +35,7 @@ func (f *traceFlags) checkEffect(flags *pflag.FlagSet) error {
 // untold are options that do not say what is traced: how it is shown, where it goes, and what
 // ksnoop says of itself.
 var untold = slices.Concat(textOnly, []string{"format", "output", "json-strings", "force", "otlp", "otlp-as", "otlp-queue", "record", "print", "join", "lbr-max", "unfiltered",
-	"full", "expect", "verbose", "debug", "stats", "vmlinux", "symbolize", supervisedFlag})
+	"full", "expect", "verbose", "debug", "stats", "vmlinux", "symbolize", "source", supervisedFlag})
 
 // asked are the options that say what is traced, each in one word.
 func asked(flags *pflag.FlagSet) (options []string) {

@@ -171,6 +171,9 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 			return err
 		}
 		t.picture.withTails(tails)
+		if tails != nil {
+			t.plan = f.symbols.annotate(t.plan, t.kernel, tails.Kernel)
+		}
 	} else {
 		resolver, err := f.symbols.open(t.kernel, t.stderr)
 		if err != nil {

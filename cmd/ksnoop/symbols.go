@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
+	"github.com/ksnoop/ksnoop/internal/decide"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
 )
@@ -20,12 +23,14 @@ import (
 type symbolFlags struct {
 	vmlinux string
 	level   levelFlag
+	source  string             // the folder with the kernel's sources
 	info    *symbols.DebugInfo // nil until it is needed
 }
 
 func (f *symbolFlags) add(flags *pflag.FlagSet) {
 	f.addFile(flags)
 	f.level.Level = symbols.LevelInlines
+	flags.StringVar(&f.source, "source", "", "with path(): `DIR` with the kernel's sources, to show the line that decided")
 	flags.VarP(&f.level, "symbolize", "s", "what is told about addresses: none, line or inlines (also n and s); without a `LEVEL`: line")
 }
 
@@ -76,6 +81,19 @@ func (f *symbolFlags) close(stderr io.Writer) {
 	if err := errors.Join(f.info.Err(), f.info.Missing(), f.info.Close()); err != nil {
 		fmt.Fprintln(stderr, "ksnoop: source lines or inlined functions are missing:", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
+}
+
+// annotate returns the plan with what debug info says of the ways that are wanted.
+func (f *symbolFlags) annotate(p *plan.Plan, view *kernel.View, resolver output.Resolver) *plan.Plan {
+	source, ok := resolver.(decide.Source)
+	if !ok || !p.Paths() {
+		return p
+	}
+	a := decide.Annotator{Source: source, Types: view.TypesByName}
+	if f.source != "" {
+		a.Tree = os.DirFS(f.source)
+	}
+	return a.Annotate(p)
 }
 
 // sources finds the functions of source files. Debug info is opened when the

@@ -24,7 +24,7 @@ var flagGroups = map[string][]flagGroup{
 	},
 	"trace": {
 		{"Which calls", "pid comm count for rate tid uid cgroup container pod kubelet follow not-pid not-comm deny no-irq inlined user"},
-		{"What to show", "stack caller ustack lbr lbr-max unfiltered fields compact join summary every keys symbolize color redact types-only"},
+		{"What to show", "stack caller ustack lbr lbr-max unfiltered fields compact join summary every keys symbolize source color redact types-only"},
 		{"Sessions", "entry allow preset trace capture-args only-errors except-errors longer success interim inject live hung args args-width no-stack full-stacks sessions"},
 		{"Output", "format output otlp otlp-as otlp-queue parent record print force full rotate keep flight trigger expect stats json-strings weight latency"},
 		{"Attaching", "attach yes kprobes kprobe-multi fentries max-cpu ringbuf in-flight btf base vmlinux"},

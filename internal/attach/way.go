@@ -38,7 +38,12 @@ func ReadWays(p *plan.Plan, view *kernel.View) (*plan.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		return plan.NewWay(f, nil)
+		w, err := plan.NewWay(f, nil)
+		if err != nil {
+			return nil, err
+		}
+		w.Callees, err = r.callees(w.Graph())
+		return w, err
 	})
 }
 
@@ -51,6 +56,8 @@ type codeReader struct {
 	memory memory
 	faults []code.Fault // of all of vmlinux
 	read   bool         // they were read
+	// special are the functions that are not what a compiler makes of one, by address.
+	special map[uint64]code.Callee
 }
 
 // function reads a function, and the part of it that the compiler has moved away.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -100,7 +99,6 @@ type siteDefiner struct {
 // where that leaves something open, others are tried.
 func (d *siteDefiner) define(w *plan.Way) (*plan.Way, error) {
 	for {
-		refused := slices.Clone(w.Refused)
 		var todo []uint64
 		for i := range w.Sites() {
 			if addr := w.Sites()[i].Addr; !d.tried[addr] {
@@ -115,7 +113,7 @@ func (d *siteDefiner) define(w *plan.Way) (*plan.Way, error) {
 		if len(bad) == 0 {
 			return w, nil
 		}
-		if w, err = plan.NewWay(w.Code, append(refused, bad...)); err != nil {
+		if w, err = w.Refuse(bad); err != nil {
 			return nil, err
 		}
 	}

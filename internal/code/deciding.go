@@ -48,7 +48,7 @@ func (c *Condition) certain() bool {
 // sorts reports whether a condition asks which error v is: what was decided before is only sorted
 // by that. A test for zero or for a sign may be what tells an error from success.
 func (c *Condition) sorts(v *Value) bool {
-	if c == nil || c.Common || c.Computed || !c.Left.Value.made(v) || !c.Right.constant() {
+	if c == nil || c.Common || c.Computed || !c.Left.Value.Made(v) || !c.Right.constant() {
 		return false
 	}
 	n := int32(c.Right.Value.N)
@@ -63,7 +63,7 @@ func (w *walker) differs(hit, other int, v *Value) (is bool) {
 	if other == None { // it ends with another function, if it does not return there
 		to := &w.g.Instructions[w.g.Blocks[w.sites[w.hits[hit].Site].Block].behind-1]
 		same := at.words[wordAMD64("ax")]
-		return w.callees.kind(to.Target) != Return || same != v && !same.made(v)
+		return w.callees.kind(to.Target) != Return || same != v && !same.Made(v)
 	}
 	state := imagined{words: make([]known, len(at.words)), stack: map[int64]slot{}, shared: at.taken}
 	for i, held := range at.words {
@@ -100,7 +100,7 @@ func (held *Value) as(v *Value) known {
 		return known{number, uint64(held.N), 8}
 	case held.Kind == Frame:
 		return known{kind: onStack, v: uint64(held.N)}
-	case held.made(v):
+	case held.Made(v):
 		return known{kind: sought}
 	}
 	return known{}

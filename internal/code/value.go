@@ -35,8 +35,8 @@ const (
 	Chosen // made by an instruction that decides without a jump, which is at From
 )
 
-// made reports whether two values are of the same instruction, executed once.
-func (v *Value) made(as *Value) bool {
+// Made reports whether two values are of the same instruction, executed once.
+func (v *Value) Made(as *Value) bool {
 	return v != nil && as != nil && v.From == as.From && v.Step == as.Step && v.Kind == as.Kind
 }
 

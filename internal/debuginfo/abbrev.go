@@ -13,6 +13,7 @@ const (
 	roleInlined
 	roleBlock
 	roleParameter
+	roleVariable
 )
 
 // A step says how a walk skips an entry at the top level of a unit.
@@ -121,6 +122,8 @@ func (t *abbrevTable) parseOne(c *cursor, code uint64, f formSizes) abbrev {
 		a.role = roleBlock
 	case tagFormalParameter:
 		a.role = roleParameter
+	case tagVariable:
+		a.role = roleVariable
 	}
 	fixed := true
 	for {

@@ -17,6 +17,7 @@ const (
 	tagBaseType          = 0x24
 	tagConstType         = 0x26
 	tagSubprogram        = 0x2e
+	tagVariable          = 0x34
 	tagVolatileType      = 0x35
 	tagRestrictType      = 0x37
 	tagAtomicType        = 0x47

@@ -14,6 +14,8 @@ type Path struct {
 	Decisions []Decision
 	// Missing is how many steps were not kept, behind the first Gap of Decisions.
 	Gap, Missing int
+	// Hits are all steps, of which those on jumps are Decisions.
+	Hits []code.Hit
 	// Errno says why nothing is known.
 	Errno uint32
 }
@@ -21,6 +23,7 @@ type Path struct {
 // A Decision is which way a conditional jump went.
 type Decision struct {
 	Site       *code.Site
+	Hit        int // its index in Path.Hits
 	Taken      bool
 	Values     [2]uint64 // of the site's operands, as far as they reach
 	Unreadable [2]bool
@@ -48,19 +51,20 @@ func (e *Event) Path() (p Path, ok bool) {
 		if step.Site < len(sites) && step.Site >= 0 && !sites[step.Site].Start {
 			site := &sites[step.Site]
 			hit.Taken = site.Test.Taken(step.Word)
-			p.Decisions = append(p.Decisions, newDecision(site, hit.Taken, step))
+			p.Decisions = append(p.Decisions, newDecision(site, hit.Taken, step, i))
 		}
 		hits = append(hits, hit)
 	}
 	if missing == 0 {
 		gap = len(hits)
 	}
+	p.Hits = hits
 	p.Way = way.Graph().Follow(sites, hits[:gap], hits[gap:], missing > 0)
 	return p, true
 }
 
-func newDecision(site *code.Site, taken bool, step *bpf.PathStep) Decision {
-	d := Decision{Site: site, Taken: taken, Unreadable: step.Unreadable}
+func newDecision(site *code.Site, taken bool, step *bpf.PathStep, hit int) Decision {
+	d := Decision{Site: site, Hit: hit, Taken: taken, Unreadable: step.Unreadable}
 	for i := range min(len(site.Operands), len(d.Values)) {
 		o := &site.Operands[i]
 		d.Values[i] = step.Value[i] >> o.Shift

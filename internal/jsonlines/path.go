@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/decide"
+	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
 )
 
@@ -33,7 +35,52 @@ func (p *Printer) appendPath(dst []byte, e *event.Event, path *event.Path) []byt
 	if path.Missing > 0 {
 		dst = appendUint(appendUint(dst, "missing", uint64(path.Missing)), "missing_from", uint64(path.Gap))
 	}
+	dst = appendDecided(dst, e, path)
 	return append(appendTrue(dst, "broken", path.Way.Broken > 0), '}')
+}
+
+// appendDecided appends what decided that the call failed.
+func appendDecided(dst []byte, e *event.Event, path *event.Path) []byte {
+	v, ok := decide.Of(e, path)
+	if !ok {
+		return dst
+	}
+	f := &e.Probe.Way.Code
+	dst = append(appendKey(dst, "decided"), '{')
+	if name := errno.Name(uint64(-v.Error)); v.Error < 0 && name != "" {
+		dst = appendText(dst, "error", name)
+	}
+	if v.Decision >= 0 {
+		dst = appendText(dst, "at", f.Place(path.Decisions[v.Decision].Site.Addr))
+	}
+	if v.Holds != "" {
+		dst = appendText(appendText(dst, "condition", v.Holds), "needed", v.Needed)
+	}
+	if len(v.Or) > 0 {
+		dst = appendList(dst, "or", v.Or)
+	}
+	if v.Called != "" {
+		dst = appendText(dst, "called", v.Called)
+	}
+	dst = appendTrue(dst, "indirect", v.Indirect)
+	if v.Chosen != 0 {
+		dst = appendText(dst, "made_by", f.Place(v.Chosen))
+	}
+	if len(v.Lines) > 0 {
+		dst = append(appendKey(dst, "source"), '[')
+		for i := range v.Lines {
+			dst = appendText(append(appendComma(dst), '{'), "place", v.Lines[i].Place)
+			if v.Lines[i].Inlined != "" {
+				dst = appendText(dst, "inlined", v.Lines[i].Inlined)
+			}
+			dst = append(dst, '}')
+		}
+		dst = append(dst, ']')
+	}
+	if v.Text != "" {
+		dst = appendText(dst, "line", v.Text)
+	}
+	return append(appendTrue(dst, "unknown", v.Unsure), '}')
 }
 
 // blockStates are the names of what is known of a block.

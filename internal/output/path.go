@@ -32,7 +32,7 @@ func (t *Tails) AppendPath(dst []byte, e *event.Event, p *event.Path) []byte {
 	if left > 0 {
 		dst = fmt.Appendf(dst, "%s... and %d decisions before the last %d\n", rowIndent, left, shownAtEnd)
 	}
-	return append(dst, '\n')
+	return append(appendDecided(dst, e, p), '\n')
 }
 
 // appendPathNote appends what is to be known about a path.
