@@ -21,6 +21,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/why"
@@ -290,6 +291,7 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 		return err
 	}
 	found = slow(e.stderr, "running the command again, to see which way that function takes...")
+	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
 	e.page.Taken, err = e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
 	if err != nil {

@@ -5,6 +5,7 @@ package livetest_test
 import (
 	"encoding/json"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -20,6 +21,10 @@ type pathLine struct {
 		Blocks []struct {
 			State string `json:"state"`
 		} `json:"blocks"`
+		Decided struct {
+			Condition string `json:"condition"`
+			Error     string `json:"error"`
+		} `json:"decided"`
 		Decisions []struct {
 			At       string `json:"at"`
 			Operands []struct {
@@ -49,6 +54,7 @@ func TestLivePath(t *testing.T) {
 	guest.Require(t)
 	spec := "array_map_alloc_check(path(), return < 0)"
 	decisions := map[string]int{}
+	conditions := map[string]string{"map-array-zero": "attr->max_entries (0) == 0", "map-array-key": "attr->key_size (3) != 4"}
 	for work, value := range map[string]string{"map-array-zero": "0x0", "map-array-key": "0x3"} {
 		file := recordingFile(t)
 		_, errs, status := ksnoop(t, "trace", "-s", "none", "--record", file, spec, "--", "workload", work)
@@ -62,6 +68,9 @@ func TestLivePath(t *testing.T) {
 		decisions[work] = n
 		if p.Broken || strings.Contains(p.Text, "unknown") || n == 0 {
 			t.Fatalf("%s: %+v", work, p)
+		}
+		if runtime.GOARCH == "amd64" && (p.Decided.Condition != conditions[work] || p.Decided.Error != "EINVAL") {
+			t.Errorf("%s: decided by %+v, want %s", work, p.Decided, conditions[work])
 		}
 		last := p.Decisions[n-1]
 		if len(last.Operands) == 0 || last.Operands[0].Value != value {

@@ -185,9 +185,13 @@ func (t *Tails) addDecision(e *event.Event, d *event.Decision) {
 	}
 	t.table.put(decisionValues, string(appendOperands(nil, d)))
 	t.table.put(decisionJump, jumpText(f, e.Probe.Way.Graph(), d))
-	t.frames = t.Kernel.Frames(t.frames[:0], d.Site.Addr, false)
 	start := len(t.table.text)
-	t.table.text = t.frames[0].AppendSource(t.table.text)
+	if n := e.Probe.Way.Note(d.Site.Addr); n != nil && len(n.Lines) > 0 {
+		t.table.text = terminal.AppendName(t.table.text, n.Lines[0].Place)
+	} else {
+		t.frames = t.Kernel.Frames(t.frames[:0], d.Site.Addr, false)
+		t.table.text = t.frames[0].AppendSource(t.table.text)
+	}
 	t.table.set(decisionSource, start)
 }
 

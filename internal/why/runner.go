@@ -31,6 +31,8 @@ type Runner struct {
 	Command []string
 	User    *launch.User // whom it runs as; nil: as ksnoop
 	Log     *slog.Logger
+	// Annotate adds what debug info says of ways; nil: nothing.
+	Annotate func(*plan.Plan) *plan.Plan
 	// Recording gets the records of all runs; nil: they are not kept.
 	Recording *record.Series
 	Lost      event.Losses // of all runs
@@ -72,6 +74,9 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		if p.Way != nil && len(p.Way.Graph().Blocks) > mostBlocks {
 			return 0, errBlocks
 		}
+	}
+	if r.Annotate != nil {
+		resolved.Plan = r.Annotate(resolved.Plan)
 	}
 	s.Filter.Family, s.Fallback, s.RingSize, s.Latency, s.Log, s.Hurry, s.Leave = true, true, ringSize, latency, r.Log, ctx.Done(), r.leave
 	start := launch.Start

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// A Verdict is what decided that a call failed.
+type Verdict struct {
+	// Error is the error, as a negative number; 0 if it is only known that there was one.
+	Error int32
+	// Decision is the decision that led to it, by its index in Path.Decisions; -1 if there is
+	// none or it is not known.
+	Decision int
+	// Holds is what held then, with the values: "attr->key_size (3) != 4". Needed is its opposite.
+	// They are "" if the condition has no name.
+	Holds, Needed string
+	// Or are other names for what Holds names: members of a union that are at the same place.
+	Or []string
+	// Called is the function that returned the error; "" if the function itself made it, or
+	// that is not known.
+	Called string
+	// Indirect says that a function returned it that was called through a pointer.
+	Indirect bool
+	// Lines is where the decision is in the source, innermost inlined call first, and Text the
+	// first of these lines. They are missing if that is not known.
+	Lines []plan.Line
+	Text  string
+	// Unsure says that it is not known what decided.
+	Unsure bool
+	// Chosen is the instruction that made the error without a jump; 0 if there is none.
+	Chosen uint64
+}
+
+// Of returns what decided that a call failed, from its way. ok is false if it did not fail, if
+// nobody knows whether it did, and for architectures whose code is not executed.
+func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
+	v.Decision = -1
+	p := e.Probe
+	if p.Way == nil || p.Way.Code.Arch != "amd64" || path.Way == nil || path.Missing > 0 || path.Way.Broken > 0 {
+		return v, false
+	}
+	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees)
+	r := walk.Returned
+	told, failed := resultOf(e)
+	if told == 0 && r != nil {
+		told = errorOf(r, walk, path, &p.Func)
+		failed = failed || told != 0
+	}
+	switch {
+	case !failed:
+		return v, false
+	case r != nil && r.Kind == code.Constant && told != 0 && int32(r.N) != told:
+		v.Unsure = true // the code says something else: it was not understood
+		v.Error = told
+		return v, true
+	}
+	v.Error, v.Unsure = told, walk.Unsure
+	if r == nil {
+		return v, true
+	}
+	switch r.Kind {
+	case code.Result:
+		if f := p.Way.Callees.At(r.Target); f != nil && r.Target != 0 {
+			v.Called = f.Name
+		}
+		v.Indirect = r.Target == 0
+	case code.Chosen:
+		v.Chosen, v.Unsure = r.From, false
+		v.source(p.Way.Note(r.From))
+		return v, true
+	}
+	if walk.Deciding == code.None || v.Unsure {
+		return v, true
+	}
+	for i := range path.Decisions {
+		if path.Decisions[i].Hit == walk.Deciding {
+			v.Decision = i
+		}
+	}
+	if v.Decision >= 0 {
+		d := &path.Decisions[v.Decision]
+		note := p.Way.Note(d.Site.Addr)
+		v.source(note)
+		if c := walk.Conditions[walk.Deciding]; c != nil && c.Relation != code.NoRelation {
+			w := writer{n: newNamer(p), note: note, d: d, c: c}
+			v.Holds, v.Needed, v.Or = w.write()
+		}
+	}
+	return v, true
+}
+
+// source sets where the decision is.
+func (v *Verdict) source(note *plan.Note) {
+	if note != nil {
+		v.Lines, v.Text = note.Lines, note.Text
+	}
+}
+
+// errorOf returns the error that a value is, by the code or by what a jump has compared it with; 0
+// if it is none, or not known.
+func errorOf(r *code.Value, walk *code.Walk, path *event.Path, f *kernel.Function) int32 {
+	if !mayFail(f) {
+		return 0
+	}
+	if r.Kind == code.Constant {
+		return asError(uint64(r.N))
+	}
+	for i := len(path.Decisions) - 1; i >= 0; i-- {
+		d := &path.Decisions[i]
+		c := walk.Conditions[d.Hit]
+		if c == nil || c.Common || c.Computed || c.Size < 4 || c.Left.Value == nil || c.Left.Operand == code.None {
+			continue
+		}
+		if c.Left.Value.Made(r) && c.Left.Operand < len(d.Values) && !d.Unreadable[c.Left.Operand] {
+			return asError(d.Values[c.Left.Operand])
+		}
+	}
+	return 0
+}
+
+// mayFail reports whether a function returns what may be an error: a signed number or a pointer.
+func mayFail(f *kernel.Function) bool {
+	if f.Type == nil {
+		return false
+	}
+	proto, ok := f.Type.Type.(*btf.FuncProto)
+	if !ok {
+		return false
+	}
+	c := plan.ClassOf(proto.Return)
+	return c.Pointer || c.Signed && c.Size >= 4
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+const (
+	entry  = 0x1000
+	helper = 0x2000
+	thunk  = 0x3000
+	zero   = 1 << 6 // the flag
+	sign   = 1 << 7
+)
+
+var (
+	number   = &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	unsigned = &btf.Int{Name: "unsigned int", Size: 4}
+	attr     = &btf.Struct{Name: "attr", Size: 12, Members: []btf.Member{
+		{Name: "type", Type: unsigned},
+		{Type: &btf.Union{Size: 4, Members: []btf.Member{{Name: "key_size", Type: unsigned}, {Name: "count", Type: number}}}, Offset: 32},
+		{Name: "flags", Type: unsigned, Offset: 64},
+	}}
+	checkType = &btf.Func{Name: "check", Type: &btf.FuncProto{Return: number, Params: []btf.FuncParam{{Name: "attr", Type: &btf.Pointer{Target: attr}}, {Name: "n", Type: number}}}}
+)
+
+// call makes the path of a call of check, whose code is given and which has made steps.
+func call(t *testing.T, text []byte, steps ...bpf.PathStep) (*event.Event, *event.Path) {
+	t.Helper()
+	way, err := plan.NewWay(code.Function{Arch: "amd64", Parts: []code.Part{{Addr: entry, Bytes: text}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way.Callees = code.Callees{{Addr: helper, Name: "helper", Kind: code.Returning, Result: code.Class{Size: 4, Signed: true}}, {Addr: thunk, Name: "__pi___x86_indirect_thunk_rax", Kind: code.Through}}
+	probe := &plan.Probe{Func: kernel.Function{Name: "check", Addr: entry, Type: checkType}, Way: way}
+	s := bpf.Section{Kind: bpf.SectionPath, Data: bpf.AppendSteps(nil, steps)}
+	e := &event.Event{Probe: probe, Tail: bpf.AppendSection(nil, &s)}
+	path, ok := e.Path()
+	if !ok || path.Way == nil || path.Way.Broken != 0 {
+		t.Fatalf("%+v", path)
+	}
+	return e, &path
+}
+
+// step is a step at a jump, with the flags and the first operand.
+func step(site int, flags, value uint64) bpf.PathStep {
+	return bpf.PathStep{Site: site, Word: flags, Value: [2]uint64{value}}
+}
+
+func TestOf(t *testing.T) {
+	keyed := []byte{ // cmpl $4, 4(%rdi); jne 1f; xor %eax, %eax; ret; 1: mov $-22, %eax; ret
+		0x83, 0x7f, 0x04, 0x04, 0x75, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}
+	// testb $2, 8(%rdi); jne 1f; xor %eax, %eax; ret; 1: mov $-1, %eax; ret
+	flagged := []byte{0xf6, 0x47, 0x08, 0x02, 0x75, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xff, 0xff, 0xff, 0xff, 0xc3}
+	// push %rbx; mov $-12, %ebx; test %esi, %esi; js 1f; xor %ebx, %ebx; 1: mov %rdi, %rdi;
+	// test %rdi, %rdi; je 2f; nop; 2: mov %ebx, %eax; pop %rbx; ret
+	cleaned := []byte{0x53, 0xbb, 0xf4, 0xff, 0xff, 0xff, 0x85, 0xf6, 0x78, 0x02, 0x31, 0xdb, 0x48, 0x89, 0xff, 0x48, 0x85, 0xff, 0x74, 0x01, 0x90, 0x89, 0xd8, 0x5b, 0xc3}
+	// sub $8, %rsp; call helper; test %eax, %eax; js 1f; xor %eax, %eax; 1: add $8, %rsp; ret
+	called := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x0f, 0, 0, 0x85, 0xc0, 0x78, 0x02, 0x31, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3}
+	// mov $-22, %eax; xor %edx, %edx; cmp $3, %esi; cmovne %edx, %eax; ret
+	chosen := []byte{0xb8, 0xea, 0xff, 0xff, 0xff, 0x31, 0xd2, 0x83, 0xfe, 0x03, 0x0f, 0x45, 0xc2, 0xc3}
+	note := []plan.Note{{Addr: entry + 4, Lines: []plan.Line{{Place: "kernel/a.c:58:29"}}, Text: "if (p->key_size != 4)",
+		Names: []plan.Name{{Text: "p->key_size", Class: code.Class{Size: 4}}}}}
+	// sub $8, %rsp; nop; call thunk; add $8, %rsp; ret
+	through := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x1f, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3}
+	for _, tt := range []struct {
+		name   string
+		text   []byte
+		steps  []bpf.PathStep
+		notes  []plan.Note
+		failed expr.Term // what the SPEC has, besides path()
+		want   *Verdict  // nil: nothing is said
+	}{
+		{"a member of a union", keyed, []bpf.PathStep{step(0, 0, 3)}, nil, nil,
+			&Verdict{Error: -22, Holds: "attr->key_size (3) != 4", Needed: "attr->key_size == 4", Or: []string{"attr->count"}}},
+		{"a variable of inlined code", keyed, []bpf.PathStep{step(0, 0, 3)}, note, nil,
+			&Verdict{Error: -22, Holds: "p->key_size (3) != 4", Needed: "p->key_size == 4", Lines: note[0].Lines, Text: note[0].Text}},
+		{"without an error", keyed, []bpf.PathStep{step(0, zero, 4)}, nil, nil, nil},
+		{"another error than the code makes", keyed, []bpf.PathStep{step(0, 0, 3)}, nil, compare(expr.OpEq, -7), &Verdict{Error: -7, Decision: -1, Unsure: true}},
+		{"bits", flagged, []bpf.PathStep{step(0, 0, 3)}, nil, nil,
+			&Verdict{Error: -1, Holds: "(attr->flags & 0x2) != 0", Needed: "(attr->flags & 0x2) == 0"}},
+		{"cleaning up decides nothing", cleaned, []bpf.PathStep{step(0, sign, 0xffffffff), step(1, 0, 5)}, nil, nil,
+			&Verdict{Error: -12, Holds: "n (-1) < 0", Needed: "n >= 0"}},
+		{"what a function returned", called, []bpf.PathStep{step(0, sign, 0xfffffff3)}, nil, nil,
+			&Verdict{Error: -13, Holds: "helper() (-EACCES) < 0", Needed: "helper() >= 0", Called: "helper"}},
+		{"what a function returned without an error", called, []bpf.PathStep{step(0, 0, 3)}, nil, nil, nil},
+		{"through a thunk", through, nil, nil, compare(expr.OpLt, 0), &Verdict{Decision: -1, Indirect: true}},
+		{"through a thunk, and nobody knows what", through, nil, nil, nil, nil},
+		{"a sign that the type has not", []byte{0x83, 0x7f, 0x08, 0x00, 0x78, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}, []bpf.PathStep{step(0, sign, 0x80000000)}, nil, nil,
+			&Verdict{Error: -22, Holds: "(int)attr->flags (-2147483648) < 0", Needed: "(int)attr->flags >= 0"}},
+		// test %edi, %edi; js 1f; mov $-5, %eax; cmp $1, %esi; jne 2f; ret; 1: xor %eax, %eax; ret; 2: ud2
+		{"where it would have ended", []byte{0x85, 0xff, 0x78, 0x0b, 0xb8, 0xfb, 0xff, 0xff, 0xff, 0x83, 0xfe, 0x01, 0x75, 0x04, 0xc3, 0x31, 0xc0, 0xc3, 0x0f, 0x0b}, []bpf.PathStep{step(0, 0, 5), step(1, zero, 1)}, nil, nil,
+			&Verdict{Error: -5}},
+		// mov $-12, %eax; test %esi, %esi; jns 1f; xor %eax, %eax; 1: test %eax, %eax; jne 2f; xor %eax, %eax; 2: ret
+		{"what was decided before", []byte{0xb8, 0xf4, 0xff, 0xff, 0xff, 0x85, 0xf6, 0x79, 0x02, 0x31, 0xc0, 0x85, 0xc0, 0x75, 0x02, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, 0, 3), step(1, sign, 0xfffffff4)}, nil, nil,
+			&Verdict{Error: -12, Holds: "n (3) >= 0", Needed: "n < 0"}},
+		{"without a jump", chosen, nil, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Chosen: entry + 11 - 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e, path := call(t, tt.text, tt.steps...)
+			e.Probe.Way = e.Probe.Way.Annotated(tt.notes)
+			e.Probe.Return = &layout.Half{}
+			if tt.failed != nil {
+				e.Probe.Return.Predicates = []layout.Predicate{{Term: tt.failed}}
+			}
+			got, ok := Of(e, path)
+			if tt.want == nil {
+				if ok {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if d := cmp.Diff(*tt.want, got); d != "" || !ok {
+				t.Errorf("%v %s", ok, d)
+			}
+		})
+	}
+}
+
+// compare is "return < n" or "return == n".
+func compare(op expr.Op, n int64) expr.Term {
+	long := &btf.Int{Size: 8, Encoding: btf.Signed}
+	return &expr.BinaryTerm{T: number, Op: op, X: &expr.Convert{T: long, X: &expr.Result{T: number, Width: 4}}, Y: &expr.Const{T: long, V: uint64(n)}}
+}
+
+// TestUnknown: of what was not seen nothing is said.
+func TestUnknown(t *testing.T) {
+	e, path := call(t, []byte{0x83, 0x7f, 0x04, 0x04, 0x75, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}, step(0, 0, 3))
+	path.Missing = 1
+	if v, ok := Of(e, path); ok {
+		t.Errorf("%+v", v)
+	}
+}

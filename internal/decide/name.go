@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/ptregs"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// A naming is what something is called.
+type naming struct {
+	plan.Name
+	result bool // a function has returned it
+}
+
+func (n *naming) known() bool { return n.Text != "" }
+
+// A namer names what one function compares: by what was noted of its instructions, else by where
+// the code has values from.
+type namer struct {
+	way       *plan.Way
+	params    []layout.Param
+	registers []int // that have parameters
+}
+
+func newNamer(p *plan.Probe) *namer {
+	n := &namer{way: p.Way, registers: ptregs.Arguments(p.Way.Code.Arch)}
+	if p.Func.Type == nil || strings.Contains(p.Func.Name, ".") {
+		return n // a copy that the compiler made may have other parameters
+	}
+	if proto, ok := p.Func.Type.Type.(*btf.FuncProto); ok {
+		n.params = layout.ParamsOf(proto.Params, proto.Return, n.way.Code.Arch)
+	}
+	return n
+}
+
+// operand names an operand of a site, by its index, which has a value that came from v.
+func (n *namer) operand(note *plan.Note, i, size int, v *code.Value) naming {
+	by := n.value(v, size)
+	if note == nil || i >= len(note.Names) || note.Names[i].Text == "" {
+		return by
+	}
+	noted := naming{Name: note.Names[i]}
+	if by.result {
+		noted.Text, noted.result = by.Text, true // which says more than a variable's name
+	}
+	return noted
+}
+
+// value names a value by where it comes from: a parameter, what one points to, or what a function
+// has returned. These are the types that a recording has in any case.
+func (n *namer) value(v *code.Value, size int) naming {
+	if v == nil {
+		return naming{}
+	}
+	switch v.Kind {
+	case code.Argument:
+		name, _ := n.argument(v.Word)
+		return name
+	case code.Result:
+		return n.result(v, size)
+	case code.Sum:
+		return sum(n.value(v.Base, size), v.N)
+	case code.Masked: // what fills its type has not become less
+		if by := n.value(v.Base, size); by.Class.Size > 0 && by.Class.Size < 8 && uint64(v.N) == 1<<(8*by.Class.Size)-1 {
+			return by
+		}
+	case code.Memory:
+		if v.Base == nil || v.Base.Kind != code.Argument {
+			return naming{}
+		}
+		if base, typ := n.argument(v.Base.Word); base.known() {
+			return naming{Name: member(base.Text, "->", pointedTo(typ), v.N, v.Size, "")}
+		}
+	}
+	return naming{}
+}
+
+func (n *namer) argument(word int) (naming, btf.Type) {
+	for i := range n.params {
+		p := &n.params[i]
+		if p.Absent || p.Loc.Reg < 0 || p.Loc.Ref || p.Loc.Slots != 1 || p.Name == "" || p.Loc.Reg >= len(n.registers) {
+			continue
+		}
+		if n.registers[p.Loc.Reg] == word {
+			return naming{Name: plan.Name{Text: p.Name, Class: plan.ClassOf(p.Type)}}, p.Type
+		}
+	}
+	return naming{}, nil
+}
+
+// result names what a function has returned. Of a part of it nothing is said.
+func (n *namer) result(v *code.Value, size int) naming {
+	f := n.way.Callees.At(v.Target)
+	if v.Target == 0 || f == nil || f.Name == "" || size < 4 && (f.Result.Size == 0 || f.Result.Size > size) {
+		return naming{}
+	}
+	return naming{Name: plan.Name{Text: f.Name + "()", Class: f.Result}, result: true}
+}
+
+// sum names a number and what is added to it. Of a pointer, that is not what the source has.
+func sum(of naming, add int64) naming {
+	if !of.known() || len(of.Others) > 0 || of.Class.Size == 0 || of.Class.Pointer {
+		return naming{}
+	}
+	sign := "+"
+	if add < 0 {
+		sign = "-"
+	}
+	return naming{Name: plan.Name{Text: fmt.Sprintf("(%s %s %d)", of.Text, sign, max(add, -add)), Class: of.Class}}
+}
+
+// member names what a type has at an offset. line is the source's text, if that is at hand, which
+// may tell which member of a union is meant.
+func member(of, separator string, t btf.Type, off int64, size int, line string) (name plan.Name) {
+	if t == nil || off < 0 || off > 1<<31 {
+		return name
+	}
+	found := membersAt(t, separator, uint32(off), size)
+	if exact := exactly(found, size); len(exact) > 0 {
+		found = exact
+	}
+	if len(found) == 0 {
+		return name
+	}
+	if one := written(found, line); len(found) > 1 && one != nil {
+		found = []place{*one}
+	}
+	m := &found[0]
+	name = plan.Name{Text: of + m.path, Class: plan.ClassOf(m.typ), Mask: m.bits, At: m.at}
+	for _, other := range found[1:] {
+		name.Others = append(name.Others, of+other.path)
+	}
+	return name
+}
+
+// written returns the one member whose name a line of the source has, nil if there is not one.
+func written(found []place, line string) (one *place) {
+	for i := range found {
+		last := found[i].path[strings.LastIndexAny(found[i].path, ".>")+1:]
+		last, _, _ = strings.Cut(last, "[")
+		if !mentions(line, last) {
+			continue
+		}
+		if one != nil {
+			return nil
+		}
+		one = &found[i]
+	}
+	return one
+}
+
+// mentions reports whether a line of the source has a word.
+func mentions(line, word string) bool {
+	ok, _ := regexp.MatchString(`\b`+regexp.QuoteMeta(word)+`\b`, line)
+	return ok
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package output
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/decide"
+	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/symname"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// appendDecided appends what decided a call that failed.
+func appendDecided(dst []byte, e *event.Event, p *event.Path) []byte {
+	v, ok := decide.Of(e, p)
+	if !ok {
+		return dst
+	}
+	for _, line := range verdictText(e, p, &v) {
+		dst = append(append(append(dst, rowIndent...), line...), '\n')
+	}
+	return dst
+}
+
+// verdictText returns a verdict in words, by lines.
+func verdictText(e *event.Event, p *event.Path, v *decide.Verdict) (lines []string) {
+	f := &e.Probe.Way.Code
+	if v.Chosen != 0 {
+		lines = append(lines, fmt.Sprintf("the result is made%s by %s at %s, without a jump that tells why", sourceText(v.Lines), f.Mnemonic(v.Chosen), instruction(e, v.Chosen)))
+		return appendSource(lines, v)
+	}
+	switch {
+	case v.Called != "":
+		lines = append(lines, "it returns what "+string(symname.Append(nil, v.Called, ""))+"() has returned"+errorText(v.Error))
+	case v.Indirect:
+		lines = append(lines, "it returns what a function has returned that it called through a pointer"+errorText(v.Error))
+	}
+	if v.Decision < 0 {
+		switch {
+		case v.Unsure && len(lines) == 0:
+			lines = append(lines, "which decision led to the error is not known")
+		case !v.Unsure && len(lines) == 0:
+			lines = append(lines, "no decision of it could have led elsewhere")
+		}
+		return lines
+	}
+	d := &p.Decisions[v.Decision]
+	at := sourceText(v.Lines)
+	switch {
+	case v.Holds == "" && at == "":
+		lines = append(lines, "decided at "+instruction(e, d.Site.Addr)+", see there")
+	case v.Holds == "":
+		lines = append(lines, "decided"+at+", see "+f.Place(d.Site.Addr))
+	case at == "":
+		lines = append(lines, "decided: "+v.Holds+", at "+instruction(e, d.Site.Addr), "it takes: "+v.Needed)
+	default:
+		lines = append(lines, "decided: "+v.Holds+","+at, "it takes: "+v.Needed)
+	}
+	if len(v.Or) > 0 {
+		lines = append(lines, orText(v.Or))
+	}
+	return appendSource(lines, v)
+}
+
+// appendSource appends the text of the source.
+func appendSource(lines []string, v *decide.Verdict) []string {
+	if v.Text == "" {
+		return lines
+	}
+	return append(lines, "source: "+string(terminal.AppendName(nil, v.Text)))
+}
+
+// instruction writes an instruction with its function: "array_map_alloc_check+0x2d".
+func instruction(e *event.Event, addr uint64) string {
+	return string(terminal.AppendName(nil, e.Probe.Func.Name)) + e.Probe.Way.Code.Place(addr)
+}
+
+// sourceText writes where something is in the source: " at kernel/a.c:1:2 (in b, inlined at
+// kernel/c.c:3:4)". It is empty if that is not known.
+func sourceText(lines []plan.Line) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	text := " at " + string(terminal.AppendName(nil, lines[0].Place))
+	for i := range lines[:len(lines)-1] {
+		text += " (in " + string(terminal.AppendName(nil, lines[i].Inlined)) + ", inlined at " + string(terminal.AppendName(nil, lines[i+1].Place)) + ")"
+	}
+	return text
+}
+
+// orText names what else a place in a union is.
+func orText(or []string) string {
+	const most = 3
+	text := "in a union, where it can also be "
+	for i, name := range or[:min(most, len(or))] {
+		if i > 0 {
+			text += ", "
+		}
+		text += string(terminal.AppendName(nil, name))
+	}
+	if n := len(or) - most; n > 0 {
+		text += " or " + strconv.Itoa(n) + " more"
+	}
+	return text
+}
+
+// errorText writes an error that is returned, if it is known.
+func errorText(v int32) string {
+	if name := errno.Name(uint64(-v)); v < 0 && name != "" {
+		return ", -" + name
+	}
+	return ""
+}
