@@ -145,11 +145,17 @@ func (t *tracing) openCgroups() error {
 		return nil
 	}
 	t.cgroups = trace.NewCgroups()
-	if in.Empty() {
+	if !in.Empty() {
+		t.settings.Selection = &trace.Selection{In: in, Cgroups: t.cgroups, Log: t.log}
+		if err := t.cgroups.Check(); err != nil {
+			return fmt.Errorf("--container and --pod: %w", err)
+		}
 		return nil
 	}
-	t.settings.Selection = &trace.Selection{In: in, Cgroups: t.cgroups, Log: t.log}
-	return t.settings.Selection.Check()
+	if err := t.cgroups.Check(); err != nil && (t.plan.Places() || t.flags.output.fields.needs()&layout.OwnerCgroup != 0) {
+		t.log.Warn("containers are not told apart: " + err.Error())
+	}
+	return nil
 }
 
 // openViews opens what calls or sessions are shown with, what they are printed to, and the

@@ -5,6 +5,7 @@ package trace
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -27,10 +28,10 @@ func FindCgroup(name string) (bpf.Cgroup, error) {
 	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return bpf.Cgroup{}, fmt.Errorf("%w; control groups (cgroup v2) are below %s", err, cgroupMounts[0])
+		return bpf.Cgroup{}, fmt.Errorf("%w; %s", err, whereCgroups(cgroupMount()))
 	}
 	if !isCgroup(path) {
-		return bpf.Cgroup{}, fmt.Errorf("%s: not a control group (cgroup v2); they are below %s", name, cgroupMounts[0])
+		return bpf.Cgroup{}, fmt.Errorf("%s: not a control group (cgroup v2); %s", name, whereCgroups(cgroupMount()))
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -42,6 +43,27 @@ func FindCgroup(name string) (bpf.Cgroup, error) {
 	}
 	return c, nil
 }
+
+// cgroupMount returns where the unified hierarchy is mounted; "" if it is not.
+func cgroupMount() (mount string) {
+	for _, at := range cgroupMounts {
+		if isCgroup(at) {
+			mount = at
+		}
+	}
+	return mount
+}
+
+// whereCgroups says where there are control groups.
+func whereCgroups(mount string) string {
+	if mount == "" {
+		return errNoCgroups.Error()
+	}
+	return "they are below " + mount
+}
+
+// errNoCgroups says that a machine has no unified hierarchy. The kernel tells of it alone which control group a task is in.
+var errNoCgroups = fmt.Errorf("control groups of version 2 are not mounted at %s, and those of version 1 alone are not supported", strings.Join(cgroupMounts[:], " or "))
 
 func isCgroup(path string) bool {
 	var st unix.Statfs_t

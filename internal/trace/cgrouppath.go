@@ -48,13 +48,15 @@ type Namer interface {
 
 // NewCgroups returns the cgroups of the running kernel.
 func NewCgroups() *Cgroups {
-	c := &Cgroups{groups: map[uint64]container.Group{}, named: map[container.ID]container.Names{}, files: os.DirFS("/")}
-	for _, mount := range cgroupMounts {
-		if isCgroup(mount) {
-			c.mount = mount
-		}
+	return &Cgroups{mount: cgroupMount(), groups: map[uint64]container.Group{}, named: map[container.ID]container.Names{}, files: os.DirFS("/")}
+}
+
+// Check returns an error if no cgroup, and so no container, can be found.
+func (c *Cgroups) Check() error {
+	if c.mount == "" {
+		return errNoCgroups
 	}
-	return c
+	return nil
 }
 
 // Group returns what is known of a cgroup.

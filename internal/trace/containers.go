@@ -4,7 +4,6 @@ package trace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -23,14 +22,6 @@ type Selection struct {
 
 	known map[uint64]bool // what the engine has
 	full  bool            // more were found than the engine takes, and that was said
-}
-
-// Check returns an error if no container can be found.
-func (s *Selection) Check() error {
-	if s.Cgroups.mount == "" {
-		return errors.New("containers are found by their control groups of version 2, and none are mounted at " + strings.Join(cgroupMounts[:], " or "))
-	}
-	return nil
 }
 
 // follow tells the engine of the cgroups of what is selected, until ctx ends. The first search is done when it

@@ -204,8 +204,19 @@ func TestWatch(t *testing.T) {
 
 func TestFindCgroup(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := FindCgroup(dir); err == nil || !strings.Contains(err.Error(), "not a control group (cgroup v2); they are below /sys/fs/cgroup") {
+	if _, err := FindCgroup(dir); err == nil || !strings.Contains(err.Error(), "not a control group (cgroup v2); ") {
 		t.Error(err)
+	}
+	for mount, want := range map[string]string{
+		"":                       "control groups of version 2 are not mounted at /sys/fs/cgroup or /sys/fs/cgroup/unified, and those of version 1 alone are not supported",
+		"/sys/fs/cgroup/unified": "they are below /sys/fs/cgroup/unified",
+	} {
+		if got := whereCgroups(mount); got != want {
+			t.Errorf("%q: %s, want %s", mount, got, want)
+		}
+	}
+	if err := (&Cgroups{}).Check(); err == nil {
+		t.Error("cgroups are found without a mount")
 	}
 	if _, err := FindCgroup(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
