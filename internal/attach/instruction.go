@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/code"
 	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
@@ -32,4 +33,37 @@ func hookInstruction(p *plan.Probe, prog program) (l closer, err error) {
 		return nil, fmt.Errorf("no instruction begins there, or it is one that the kernel patches at run time or lets nobody trace: look at a disassembly of %s", p.Func.Name)
 	}
 	return l, err
+}
+
+// errMisemulated is why some instructions of amd64 are left alone.
+var errMisemulated = errors.New("it is a call with a prefix, and the kernel would go on inside of the instruction behind it, and crash: probe the one before it")
+
+// longestX86 is how many bytes an instruction of amd64 has at most.
+const longestX86 = 15
+
+// checkCode refuses an instruction that the kernel would get wrong. What cannot be read is not
+// refused: only /proc/kcore has the code.
+func (t *Tracer) checkCode(p *plan.Probe) error {
+	view := t.options.Kernel
+	if view == nil || view.Arch() != "amd64" {
+		return nil
+	}
+	start := p.Func.Addr
+	if start == 0 {
+		s, ok := view.SymbolNamed(p.Func.Name, p.Func.Module)
+		if !ok {
+			return nil
+		}
+		start = s.Addr
+	}
+	m, err := openKcore()
+	if err != nil {
+		return nil
+	}
+	defer m.Close()
+	text := make([]byte, longestX86)
+	if m.read(text, start+p.Hook.Offset) == nil && code.Misemulated(text) {
+		return errMisemulated
+	}
+	return nil
 }

@@ -422,6 +422,9 @@ func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 	case p.Method == layout.MethodUprobe:
 		return prog.uprobe(p.Hook.File, &link.UprobeOptions{Address: p.Hook.Place, TraceFSPrefix: t.eventGroup()}, e)
 	case p.Hook.Offset != 0 || p.Hook.Inlined:
+		if err := t.checkCode(p); err != nil {
+			return nil, err
+		}
 		return hookInstruction(p, prog)
 	case ambiguous(p) && p.Func.Addr != 0:
 		return prog.kprobeAt(p.Func.Addr, e)

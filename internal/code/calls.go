@@ -20,6 +20,11 @@ type Call struct {
 	// At tells where it leads in terms of registers, as a SPEC has it: "$ax",
 	// "*(unsigned long *)($bx + 0x10)". It is "" if To tells.
 	At string
+	// Probe is where a kprobe may read At when the call is about to be made: the call itself, or the
+	// instruction before it where the kernel gets the call wrong, see Misemulated. It is 0 if there is
+	// no such place. Sets is the register that the instruction at Probe sets after that, as At has it.
+	Probe uint64
+	Sets  string
 	// jump says that it does not come back: a call that ends a function, or a way to a part of
 	// the function that lies elsewhere.
 	jump bool
@@ -30,12 +35,21 @@ type Call struct {
 func Calls(arch string, code []byte, addr uint64) []Call {
 	var calls []Call
 	end := addr + uint64(len(code))
+	before := 0 // where the instruction before this one begins
 	for i := 0; i < len(code); {
 		here := addr + uint64(i)
 		c, n := callAt(arch, code[i:], here)
 		if c != nil && (!c.jump || c.To == 0 || c.To < addr || c.To >= end) {
+			c.Probe = here
+			if arch == "amd64" && !c.jump && n != callSize {
+				c.Probe = 0
+				if sets, ok := plainSets(code[before:i]); ok {
+					c.Probe, c.Sets = addr+uint64(before), sets
+				}
+			}
 			calls = append(calls, *c)
 		}
+		before = i
 		i += n
 	}
 	return calls

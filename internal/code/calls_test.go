@@ -47,7 +47,11 @@ func TestCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Calls(tt.arch, code, at); !reflect.DeepEqual(got, tt.want) {
+		got := Calls(tt.arch, code, at)
+		for i := range got {
+			got[i].Probe, got[i].Sets = 0, "" // see TestCallProbes
+		}
+		if !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s %s:\n%+v, want\n%+v", tt.arch, tt.code, got, tt.want)
 		}
 	}

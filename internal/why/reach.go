@@ -81,8 +81,8 @@ func (g *callGraph) add(n *node, s kernel.Symbol, function string, depth int) {
 			c.To, c.At = 0, at
 		}
 		if c.To == 0 {
-			if s.Module == "" && depth == 0 { // kprobes select the others by no name
-				n.sites = append(n.sites, site{function, c.From - s.Addr, c.At})
+			if s.Module == "" && depth == 0 && c.Probe != 0 && (c.Sets == "" || !strings.Contains(c.At, c.Sets)) { // kprobes select the others by no name
+				n.sites = append(n.sites, site{function, c.Probe - s.Addr, c.At})
 			}
 			continue
 		}

@@ -31,7 +31,8 @@ func (f *fakeText) addr(name string) uint64 {
 	return fakeBase + uint64(i)*fakeSize
 }
 
-// add adds a function that calls others: "=other" is a jump to it, "*" a call of what %rax points to.
+// add adds a function that calls others: "=other" is a jump to it, "*" a call of what %rax points to,
+// behind a nop.
 func (f *fakeText) add(name string, result btf.Type, callees ...string) {
 	at := f.addr(name)
 	var text []byte
@@ -41,7 +42,7 @@ func (f *fakeText) add(name string, result btf.Type, callees ...string) {
 			c, op = rest, 0xe9
 		}
 		if c == "*" {
-			text = append(text, 0xff, 0xd0)
+			text = append(text, 0x90, 0xff, 0xd0)
 			continue
 		}
 		here := at + uint64(len(text)) + 5

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package livetest_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/vm/guest"
+)
+
+// TestLiveMisemulated: a kprobe on a call with a prefix is refused. The kernel would go on inside of
+// the instruction behind it: such a probe in do_dentry_open made Linux 6.12 panic.
+func TestLiveMisemulated(t *testing.T) {
+	guest.Require(t)
+	view := kernel.Open(os.DirFS("/"))
+	text, err := attach.OpenText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	probed := 0
+	for _, name := range []string{"do_dentry_open", "vfs_read", "vfs_write", "vfs_mkdir", "path_openat"} {
+		named, _ := view.SymbolNamed(name, "")
+		s, ok := view.Symbol(named.Addr) // with its size
+		if !ok {
+			t.Fatalf("no symbol %s", name)
+		}
+		raw, err := text.Read(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range code.Calls(view.Arch(), raw, s.Addr) {
+			if at := c.From - s.Addr; view.Arch() == "amd64" && code.Misemulated(raw[at:]) && probed == 0 {
+				probed++
+				out, errs, status := printedOnce(t, "ksnoop", "trace", fmt.Sprintf("kprobe:%s+%#x", name, at), "--", "cat", "/etc/passwd")
+				if status != 1 || !strings.Contains(errs, "it is a call with a prefix") {
+					t.Errorf("status %d:\n%s%s", status, out, errs)
+				}
+			}
+		}
+	}
+	if probed == 0 {
+		t.Skip("no such call in these functions")
+	}
+}
