@@ -70,7 +70,9 @@ const (
 	LostRow       = Counter(engineCounterLOST_ROW)        // the row was being changed
 	LostKeptStack = Counter(engineCounterLOST_KEPT_STACK) // no room for another stack; the call was added up without it
 	LostPath      = Counter(engineCounterLOST_PATH)       // no room for the way of another call
-	Counters      = Counter(engineCounterCOUNTERS)        // how many there are
+	// ShortStack are user stacks of which too little was copied.
+	ShortStack = Counter(engineCounterSHORT_STACK)
+	Counters   = Counter(engineCounterCOUNTERS) // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.

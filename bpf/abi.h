@@ -107,7 +107,8 @@ enum counter {
 	LOST_ROW = 25, /* calls not added up: a program below this one was changing the same row */
 	LOST_KEPT_STACK = 26, /* keys without their stack: no room for another one */
 	LOST_PATH = 27, /* calls whose way was not recorded: no room for another one */
-	COUNTERS = 28,
+	SHORT_STACK = 28, /* user stacks that are deeper than what was copied of them; counted by user space */
+	COUNTERS = 29,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */
@@ -128,12 +129,14 @@ enum section_kind {
 	SECTION_USER_STACK = 2, /* the same in user space */
 	SECTION_BRANCHES = 3,	/* struct perf_branch_entry, newest first */
 	SECTION_PATH = 4,	/* struct path_head, struct path_step: path.h */
+	SECTION_USER_COPY = 5,	/* struct user_regs, and the user's stack from its stack pointer on */
 };
 
 enum section_flag {
 	SECTION_CUT = 1, /* there may be more than there was room for */
 	SECTION_ALL = 2, /* branches of every kind were recorded: none is missing in between */
 	SECTION_CALLER = 4, /* only the first caller on the stack is wanted */
+	SECTION_UNWOUND = 8, /* user space has made a stack of a SECTION_USER_COPY: bpf/userstack.go */
 };
 
 /* What a record's tail is to hold, in the argument of ks_send_tail above the kind. */
@@ -155,10 +158,18 @@ struct section {
 struct tail_config {
 	__u32 stack; /* bytes at most; 0: not wanted */
 	__u32 user_stack;
+	__u32 user_copy; /* bytes of the user's stack, at most USER_COPY_MAX; 0: not wanted */
 	enum section_flag stack_flags; /* for sections with stacks */
 	enum section_flag branch_flags;
 	__u32 branches; /* not 0: sessions take them */
 	__u64 silent[MAX_CPUS / 64]; /* a bit for each CPU that records no branches */
+};
+
+enum user_limit {
+	USER_WORDS_AMD64 = 21, /* of struct pt_regs */
+	USER_WORDS_ARM64 = 34, /* of struct user_pt_regs */
+	USER_COPY_MAX = 60 << 10, /* bytes */
+	USER_COPY_STEP = 4 << 10, /* copied at once: no page is smaller */
 };
 
 /* As in the kernel's UAPI. */

@@ -135,6 +135,7 @@ union abi_only {
 	enum list_limit list_limit;
 	enum guard_limit guard_limit;
 	enum table_limit table_limit;
+	enum user_limit user_limit;
 	enum path_limit path_limit;
 	struct path_head path_head;
 	enum func_bit func_bit;

@@ -173,7 +173,8 @@ const (
 	engineCounterLOST_ROW        engineCounter = 25
 	engineCounterLOST_KEPT_STACK engineCounter = 26
 	engineCounterLOST_PATH       engineCounter = 27
-	engineCounterCOUNTERS        engineCounter = 28
+	engineCounterSHORT_STACK     engineCounter = 28
+	engineCounterCOUNTERS        engineCounter = 29
 )
 
 type engineErrorClass uint32
@@ -538,9 +539,10 @@ type engineSection struct {
 type engineSectionFlag uint32
 
 const (
-	engineSectionFlagSECTION_CUT    engineSectionFlag = 1
-	engineSectionFlagSECTION_ALL    engineSectionFlag = 2
-	engineSectionFlagSECTION_CALLER engineSectionFlag = 4
+	engineSectionFlagSECTION_CUT     engineSectionFlag = 1
+	engineSectionFlagSECTION_ALL     engineSectionFlag = 2
+	engineSectionFlagSECTION_CALLER  engineSectionFlag = 4
+	engineSectionFlagSECTION_UNWOUND engineSectionFlag = 8
 )
 
 type engineSectionKind uint32
@@ -550,6 +552,7 @@ const (
 	engineSectionKindSECTION_USER_STACK engineSectionKind = 2
 	engineSectionKindSECTION_BRANCHES   engineSectionKind = 3
 	engineSectionKindSECTION_PATH       engineSectionKind = 4
+	engineSectionKindSECTION_USER_COPY  engineSectionKind = 5
 )
 
 type engineSession struct {
@@ -776,10 +779,10 @@ type engineTailConfig struct {
 	_           structs.HostLayout
 	Stack       uint32
 	UserStack   uint32
+	UserCopy    uint32
 	StackFlags  uint32
 	BranchFlags uint32
 	Branches    uint32
-	_           [4]byte
 	Silent      [64]uint64
 }
 
@@ -830,6 +833,15 @@ const (
 	engineThreadAccessTHREAD_STATIC engineThreadAccess = 1
 	engineThreadAccessTHREAD_GLIBC  engineThreadAccess = 2
 	engineThreadAccessTHREAD_MUSL   engineThreadAccess = 3
+)
+
+type engineUserLimit uint32
+
+const (
+	engineUserLimitUSER_WORDS_AMD64 engineUserLimit = 21
+	engineUserLimitUSER_WORDS_ARM64 engineUserLimit = 34
+	engineUserLimitUSER_COPY_MAX    engineUserLimit = 61440
+	engineUserLimitUSER_COPY_STEP   engineUserLimit = 4096
 )
 
 // Names of all BPF objects in the ELF.

@@ -29,6 +29,7 @@ func (t Take) With(k Kind) int32 { return int32(uint32(t)<<takeShift | uint32(k)
 type Tail struct {
 	Stack     uint32 // addresses of the kernel's stack at most; 0: not wanted
 	UserStack uint32 // the same of the user's stack
+	UserCopy  uint32 // bytes of the user's stack, for whoever unwinds it; 0: not wanted
 	// Caller says that only the caller of the traced function is wanted. Stack must be large
 	// enough for the addresses that may come before it.
 	Caller   bool
@@ -52,17 +53,21 @@ const (
 	scratchPerCPU = uint32(engineLimitSCRATCH_PER_CPU)
 	snapshotCount = len(engineSnapshots{}.Ring)
 	snapshotSize  = int(unsafe.Sizeof(engineSnapshots{}.Ring[0]))
+	userCopyStep  = uint32(engineUserLimitUSER_COPY_STEP)
 	sectionSize   = int(unsafe.Sizeof(engineSection{})) // of its header
 )
 
 // size is the size of a buffer for a record with the tail, of which path bytes are for ways; 0 if
 // there is no tail.
 func (t *Tail) size(path uint32) uint32 {
-	if t.Stack == 0 && t.UserStack == 0 && !t.Branches && path == 0 {
+	if t.Stack == 0 && t.UserStack == 0 && t.UserCopy == 0 && !t.Branches && path == 0 {
 		return 0
 	}
 	n := uint32(unsafe.Sizeof(engineScratch{})) + t.Data + path
 	n += 2*uint32(sectionSize) + addressSize*(t.Stack+t.UserStack)
+	if t.UserCopy > 0 {
+		n += uint32(sectionSize) + addressSize*uint32(engineUserLimitUSER_WORDS_ARM64) + t.UserCopy + userCopyStep
+	}
 	return n + uint32(sectionSize+MaxBranches*BranchSize)
 }
 
@@ -81,7 +86,7 @@ func prepare(scratches *ebpf.MapSpec, size uint32) error {
 }
 
 func (t *Tail) config() engineTailConfig {
-	c := engineTailConfig{Stack: addressSize * t.Stack, UserStack: addressSize * t.UserStack}
+	c := engineTailConfig{Stack: addressSize * t.Stack, UserStack: addressSize * t.UserStack, UserCopy: t.UserCopy}
 	if t.Caller {
 		c.StackFlags = uint32(engineSectionFlagSECTION_CALLER)
 	}
@@ -131,6 +136,7 @@ const (
 	SectionUserStack = SectionKind(engineSectionKindSECTION_USER_STACK) // the same in user space
 	SectionBranches  = SectionKind(engineSectionKindSECTION_BRANCHES)   // branch records, newest first
 	SectionPath      = SectionKind(engineSectionKindSECTION_PATH)       // steps of a way, see AppendPath
+	SectionUserCopy  = SectionKind(engineSectionKindSECTION_USER_COPY)  // see DecodeUserCopy
 )
 
 // A Section is one part of a record's tail.
@@ -142,6 +148,8 @@ type Section struct {
 	Caller bool
 	// All says that branches of every kind were recorded.
 	All bool
+	// Unwound says that the stack is not that of the kernel: see UserFrame.
+	Unwound bool
 	// Errno says why there are no data; 0 if nothing kept them from being taken.
 	Errno uint32
 	Data  []byte
@@ -150,7 +158,7 @@ type Section struct {
 // unit is the size of an element of a section, 0 for an unknown kind.
 func (k SectionKind) unit() int {
 	switch k {
-	case SectionStack, SectionUserStack:
+	case SectionStack, SectionUserStack, SectionUserCopy:
 		return addressSize
 	case SectionBranches:
 		return BranchSize
@@ -178,7 +186,8 @@ func DecodeSection(tail []byte, s *Section) (rest []byte, err error) {
 	kind, flags := le.Uint16(tail[unsafe.Offsetof(l.Kind):]), le.Uint16(tail[unsafe.Offsetof(l.Flags):])
 	size := int32(le.Uint32(tail[unsafe.Offsetof(l.Size):]))
 	*s = Section{Kind: SectionKind(kind), Cut: flags&uint16(engineSectionFlagSECTION_CUT) != 0,
-		All: flags&uint16(engineSectionFlagSECTION_ALL) != 0, Caller: flags&uint16(engineSectionFlagSECTION_CALLER) != 0}
+		All: flags&uint16(engineSectionFlagSECTION_ALL) != 0, Caller: flags&uint16(engineSectionFlagSECTION_CALLER) != 0,
+		Unwound: flags&uint16(engineSectionFlagSECTION_UNWOUND) != 0}
 	tail = tail[sectionSize:]
 	unit := s.Kind.unit()
 	switch {
@@ -194,7 +203,7 @@ func DecodeSection(tail []byte, s *Section) (rest []byte, err error) {
 	return tail[size:], nil
 }
 
-// AppendSection is the inverse of DecodeSection, for tests.
+// AppendSection is the inverse of DecodeSection.
 func AppendSection(dst []byte, s *Section) []byte {
 	le, flags, size := binary.LittleEndian, uint16(0), int32(len(s.Data))
 	if s.Cut {
@@ -205,6 +214,9 @@ func AppendSection(dst []byte, s *Section) []byte {
 	}
 	if s.Caller {
 		flags |= uint16(engineSectionFlagSECTION_CALLER)
+	}
+	if s.Unwound {
+		flags |= uint16(engineSectionFlagSECTION_UNWOUND)
 	}
 	if s.Errno != 0 {
 		size = -int32(s.Errno)

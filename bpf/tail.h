@@ -89,6 +89,49 @@ FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind, _
 	return at + sizeof(*section);
 }
 
+#if defined(__TARGET_ARCH_arm64)
+#define USER_WORDS USER_WORDS_ARM64
+#else
+#define USER_WORDS USER_WORDS_AMD64
+#endif
+
+// ks_user_copy appends a section with the registers that the thread has in user space, and its
+// stack from there on, to offset at of the buffer. It returns the new end. A page that is not
+// in memory ends the copy, and so does the end of the stack.
+FUNC __u32 ks_user_copy(void *buffer, __u32 at)
+{
+	struct section *section = buffer + at;
+	void *to = (void *)(section + 1) + USER_WORDS * 8;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	__u32 limit = tail_settings.user_copy, done = 0;
+	__u64 sp;
+
+	section->kind = SECTION_USER_COPY;
+	section->flags = 0;
+	section->size = 0;
+	if (!task->mm) // a thread of the kernel, which has no user space
+		return at + sizeof(*section);
+	if (bpf_probe_read_kernel(section + 1, USER_WORDS * 8, regs)) {
+		section->size = -EFAULT;
+		return at + sizeof(*section);
+	}
+	sp = regs->sp & ~7ULL;
+	for (__u32 i = 0; i < USER_COPY_MAX / USER_COPY_STEP + 1; i++) {
+		__u32 n = USER_COPY_STEP - ((sp + done) & (USER_COPY_STEP - 1));
+
+		if (done >= limit || done >= USER_COPY_MAX)
+			break;
+		if (n > limit - done)
+			n = limit - done;
+		if (n > USER_COPY_STEP || bpf_probe_read_user(to + done, n, (void *)(sp + done)))
+			break;
+		done += n;
+	}
+	section->size = USER_WORDS * 8 + done;
+	return at + sizeof(*section) + USER_WORDS * 8 + done;
+}
+
 // take_branches copies the snapshot with a ticket. It returns the size in bytes, or a
 // negative error number that says why there is none.
 static __always_inline __s64 take_branches(void *to, __u32 cpu, __u64 ticket)
@@ -143,6 +186,8 @@ static __always_inline int finish_tail(void *ctx, struct scratch *s, __u32 size,
 			at = ks_stack(ctx, &s->event, at, SECTION_STACK, what & TAKE_CALLER);
 		if (tail_settings.user_stack)
 			at = ks_stack(ctx, &s->event, at, SECTION_USER_STACK, 0);
+		if (tail_settings.user_copy)
+			at = ks_user_copy(&s->event, at);
 	}
 	if (what & TAKE_BRANCHES)
 		at = add_branches(&s->event, at, s->event.cpu, ticket);

@@ -134,7 +134,7 @@ func (k *Kernel) Attach(ctx context.Context, r Request) (*Tracer, error) {
 	if resolved, err = resolved.Choose(k.view, request); err != nil {
 		return nil, err
 	}
-	settings := trace.Settings{Filter: r.Filter, Rate: r.Rate, RingSize: r.RingSize, Tail: trace.Stacks(r.Stack, false, false),
+	settings := trace.Settings{Filter: r.Filter, Rate: r.Rate, RingSize: r.RingSize, Tail: trace.Stacks(r.Stack, false, false, 0),
 		Report: bpf.SessionSettings{Success: r.Success}, Fallback: r.Method == layout.MethodAuto, Latency: latency, Log: log}
 	if r.RingSize == 0 {
 		settings.RingSize = defaultRingSize

@@ -4,7 +4,6 @@ package main
 
 import (
 	"io"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -18,23 +17,40 @@ import (
 
 // tailFlags say what is shown of a call besides its values.
 type tailFlags struct {
-	stack, userStack, caller bool
-	branches                 branchFlags
+	stack, caller bool
+	userStack     ustackFlag
+	branches      branchFlags
+	users         *users // nil before open, and if none are named
 }
 
 func (f *tailFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stack, "stack", false, "with each call: the functions that led to it")
-	flags.BoolVar(&f.userStack, "ustack", false, "with each call: the stack of the process (frame pointers needed)")
+	flags.Var(&f.userStack, "ustack", "with each call: the stack of the process. `HOW` is fp, by frame pointers, or dwarf[,SIZE], by unwind information (default fp; SIZE bytes of the stack are copied: 16K)")
+	flags.Lookup("ustack").NoOptDefVal = ustackPointers
 	flags.BoolVar(&f.caller, "caller", false, "with each call: the function that made it; cheaper than --stack")
 	f.branches.add(flags)
 }
 
-func (f *tailFlags) stacks() bool { return f.stack || f.userStack || f.caller }
+func (f *tailFlags) stacks() bool { return f.stack || f.userStack.wanted() || f.caller }
 
 // set says what is wanted.
 func (f *tailFlags) set(t *bpf.Tail) {
-	*t = trace.Stacks(f.stack, f.caller, f.userStack)
+	*t = trace.Stacks(f.stack, f.caller, f.userStack.wanted(), f.userStack.copied())
 	f.branches.set(t)
+}
+
+// unwinder returns what makes the stacks of processes; nil if the kernel does. It is there when
+// open has returned.
+func (f *tailFlags) unwinder() *process.Unwinder {
+	if f.userStack.copied() == 0 || f.users == nil {
+		return nil
+	}
+	return process.NewUnwinder(f.users.symbols, hostArch)
+}
+
+func (f *tailFlags) close() {
+	f.users.close()
+	f.branches.close()
 }
 
 // open returns what prints tails; nil if there will be none. names is what to
@@ -44,14 +60,10 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys, paths bool
 	if !f.stacks() && f.branches.recorder == nil && !keys && !paths {
 		return nil, nil
 	}
-	root := os.DirFS("/")
-	users, numbering := process.New(root), process.NumberingOf(root, os.Getpid())
-	user := func(e *bpf.Event, comm string) output.Process {
-		pid, tid, err := numbering.IDs(e)
-		if err != nil {
-			return process.Unknown(err.Error())
-		}
-		return users.Process(pid, tid, comm)
+	var user func(*bpf.Event, string) output.Process
+	if f.userStack.wanted() || keys {
+		f.users = openUsers(f.userStack.copied() > 0, stderr)
+		user = f.users.of
 	}
 	if !f.stack && !f.caller && !paths && f.branches.recorder == nil { // nothing that debug info could say more of
 		r := symbols.New(view, nil, symbols.LevelNone)

@@ -218,7 +218,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err := f.tail.branches.record(f.tail.stacks() || t.plan.Sessions, stderr); err != nil {
 		return err
 	}
-	defer f.tail.branches.close()
+	defer f.tail.close()
 	f.tail.set(&t.settings.Tail)
 	if err := errors.Join(t.openCgroups(), t.askKubelet(ctx)); err != nil {
 		return err
@@ -227,6 +227,7 @@ func (f *traceFlags) run(ctx context.Context, args []string, stdout, stderr io.W
 	if err := t.openViews(stdout); err != nil {
 		return errors.Join(err, t.out.Close())
 	}
+	t.settings.Unwinder = f.tail.unwinder()
 	ctx, stop := t.untilSignal(ctx)
 	defer stop()
 	err = t.out.end(errors.Join(t.whileRead(ctx, status), t.recording.Close()))

@@ -38,9 +38,41 @@ func (t Tail) Section(kind bpf.SectionKind) (s bpf.Section, ok bool) {
 // AppendAddresses appends the return addresses of a stack section, innermost first.
 func AppendAddresses(dst []uint64, s bpf.Section) []uint64 {
 	for b := s.Data; len(b) >= 8; b = b[8:] {
-		dst = append(dst, binary.LittleEndian.Uint64(b))
+		addr := binary.LittleEndian.Uint64(b)
+		if f := bpf.UserFrame(addr); s.Unwound {
+			if _, end := f.End(); end {
+				break
+			}
+			addr = f.Addr()
+		}
+		dst = append(dst, addr)
 	}
 	return dst
+}
+
+// AppendUserFrames appends the frames of a stack of user space, innermost first, and returns why
+// it ends, as bpf.UserFrame.End does; 0 if there are no more, or nothing is known. The kernel's own
+// are found by frame pointers.
+func AppendUserFrames(dst []bpf.UserFrame, s bpf.Section) (frames []bpf.UserFrame, end uint8) {
+	const byPointer = 3 // as unwind.ByPointer
+	for b, first := s.Data, true; len(b) >= 8; b, first = b[8:], false {
+		f := bpf.UserFrame(binary.LittleEndian.Uint64(b))
+		if !s.Unwound {
+			// Without frame pointers, the unwinder may be led anywhere.
+			if addr := uint64(f); addr == 0 || addr != f.Addr() {
+				break
+			}
+			way := uint8(byPointer)
+			if first {
+				way = 0
+			}
+			f = bpf.NewUserFrame(f.Addr(), way, first)
+		} else if why, ok := f.End(); ok {
+			return dst, why
+		}
+		dst = append(dst, f)
+	}
+	return dst, 0
 }
 
 // A Branch is a branch that the CPU recorded.

@@ -9,6 +9,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
 // kinds are the names of what one record tells of a call.
@@ -134,12 +135,20 @@ func (p *Printer) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []b
 	}
 	process := p.run.User(&e.Event, string(comm(&e.Comm)))
 	dst = append(appendKey(dst, "user_stack"), '[')
-	for i, addr := range p.tails.UserAddresses(s) {
-		dst = appendAddress(append(appendComma(dst), `{"addr":`...), addr)
-		p.records.name = process.AppendFrame(p.records.name[:0], addr, i > 0)
-		dst = append(appendText(dst, "text", p.records.name), '}')
+	frames, end := p.tails.UserFrames(s)
+	for _, f := range frames {
+		dst = appendAddress(append(appendComma(dst), `{"addr":`...), f.Addr())
+		p.records.name = process.AppendFrame(p.records.name[:0], f.Addr(), !f.Exact())
+		dst = appendText(dst, "text", p.records.name)
+		if way := unwind.Way(f.Way()); s.Unwound && way > unwind.ByRegisters {
+			dst = appendText(dst, "way", way.String())
+		}
+		dst = append(dst, '}')
 	}
 	dst = appendTrue(append(dst, ']'), "user_stack_cut", s.Cut)
+	if end != "" {
+		dst = appendText(dst, "user_stack_end", end)
+	}
 	if why := process.Missing(); why != "" {
 		dst = appendText(dst, "user_names", why)
 	}

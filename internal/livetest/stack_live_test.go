@@ -5,6 +5,7 @@ package livetest_test
 import (
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -111,5 +112,33 @@ func TestLiveNoUserStack(t *testing.T) {
 	out := traced(t, "trace", "--ustack", "-c", "1", "process_one_work")
 	if !strings.Contains(out, "\n        user stack: none\n") {
 		t.Errorf("printed\n%s", out)
+	}
+}
+
+// A program without frame pointers, which has ended before ksnoop looks at it: below 60 calls of a
+// function, and below 3 in a signal handler. A copy of 512 bytes is too short for the 60, and the
+// record says so.
+func TestLiveUserStackUnwound(t *testing.T) {
+	guest.Require(t)
+	if runtime.GOARCH == "arm64" {
+		t.Skip("its C library has no unwind information where the system call is made")
+	}
+	end := `main\+0x[0-9a-f]+ \(/bin/nopointer\)\n(?: .*\n)*? +_start\+0x[0-9a-f]+ \(/bin/nopointer\)\n`
+	row := ` +%s\+0x[0-9a-f]+ \(/bin/nopointer\)\n`
+	stack := func(deep int) string {
+		return `user stack:\n +\S*read\+0x\w+ \(/bin/nopointer\)\n(?:` + fmt.Sprintf(row, "nopointer_deep") + fmt.Sprintf("){%d}", deep)
+	}
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, "trace", attach, "--ustack=dwarf", "--latency", "1s", "vfs_read(count == 33)", "--", "nopointer", "60")
+		if !regexp.MustCompile(stack(60) + " +" + end).MatchString(out) {
+			t.Errorf("not the stack below 60 calls:\n%s", out)
+		}
+		if !regexp.MustCompile(stack(3) + fmt.Sprintf(row, "on_signal") + `(?: .*\n)*? +` + end).MatchString(out) {
+			t.Errorf("not the stack of the signal handler:\n%s", out)
+		}
+	})
+	out, said, _ := ksnoop(t, "trace", "--ustack=dwarf,512", "--format", "json", "vfs_read(count == 33)", "--", "nopointer", "60")
+	if strings.Count(out, `"user_stack_end":"the rest of the stack was not copied"`) != 2 || !strings.Contains(out, `"short_stack":2`) || !strings.Contains(said, "2 user stacks that are deeper") {
+		t.Errorf("nothing says that the copy was too short:\n%s", out)
 	}
 }

@@ -144,8 +144,9 @@ func (p *Printer) tail(e *event.Event) {
 	if s, ok := e.Tail.Section(bpf.SectionUserStack); ok && p.run.User != nil {
 		process := p.run.User(&e.Event, terminal.Name(commOf(e)))
 		p.text = p.text[:0]
-		for i, addr := range p.tails.UserAddresses(s) {
-			p.text = append(process.AppendFrame(p.text, addr, i > 0), '\n')
+		frames, _ := p.tails.UserFrames(s)
+		for _, f := range frames {
+			p.text = append(process.AppendFrame(p.text, f.Addr(), !f.Exact()), '\n')
 		}
 		if len(p.text) > 0 {
 			a.text("ksnoop.user_stacktrace", p.text)

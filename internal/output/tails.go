@@ -10,6 +10,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
 // A Process names the addresses of one process. *process.Process implements it.
@@ -30,6 +31,7 @@ type Tails struct {
 
 	rows     []byte
 	addrs    []uint64
+	users    []bpf.UserFrame
 	list     []event.Branch
 	branches branchView
 	passage  passage
@@ -202,11 +204,12 @@ func (t *Tails) appendRows(dst []byte, indent string) []byte {
 // userEnd is above all addresses of processes.
 const userEnd = 1 << 56
 
-// UserAddresses returns the addresses of the stack of a process, innermost first. They are
-// valid until the next call.
-func (t *Tails) UserAddresses(s bpf.Section) []uint64 {
-	t.addrs = event.AppendAddresses(t.addrs[:0], s)
-	return t.userAddresses()
+// UserFrames returns the frames of the stack of a process, innermost first, and why there are no
+// more; "" if that is not known, or nothing is missing. They are valid until the next call.
+func (t *Tails) UserFrames(s bpf.Section) (frames []bpf.UserFrame, end string) {
+	var why uint8
+	t.users, why = event.AppendUserFrames(t.users[:0], s)
+	return t.users, unwind.End(why).String()
 }
 
 // userAddresses returns those of t.addrs that can be addresses of a process.
@@ -220,17 +223,23 @@ func (t *Tails) userAddresses() []uint64 {
 
 // appendUserStack appends the stack of the process, named by its maps and symbols.
 func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
-	addrs := t.UserAddresses(s)
-	if len(addrs) == 0 {
+	frames, end := t.UserFrames(s)
+	if len(frames) == 0 {
 		return appendNothing(dst, "user stack", s)
 	}
 	dst = append(dst, sectionIndent+"user stack:\n"...)
 	process := t.User(&e.Event, string(cString(e.Comm[:])))
-	for i, addr := range addrs {
-		dst = process.AppendFrame(append(dst, rowIndent...), addr, i > 0)
+	for _, f := range frames {
+		dst = process.AppendFrame(append(dst, rowIndent...), f.Addr(), !f.Exact())
+		if way := unwind.Way(f.Way()); s.Unwound && way > unwind.ByTable {
+			dst = append(append(append(dst, "  ["...), way.String()...), ']')
+		}
 		dst = append(dst, '\n')
 	}
 	dst = appendCut(dst, s.Cut)
+	if end != "" {
+		dst = append(append(append(dst, rowIndent+"... "...), end...), '\n')
+	}
 	if why := process.Missing(); why != "" {
 		dst = append(append(append(dst, rowIndent+"/* "...), why...), " */\n"...)
 	}

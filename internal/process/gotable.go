@@ -20,6 +20,7 @@ const (
 
 // A goTable says where the parts of Go's function table are.
 type goTable struct {
+	magic uint32
 	order binary.ByteOrder
 	ptr   int    // size of a pointer
 	count uint64 // number of functions
@@ -28,6 +29,13 @@ type goTable struct {
 	// Offsets in the table. index has, for each function, an address and an offset from
 	// entries. There are its address and the offset of its name from names.
 	index, entries, names uint64
+	values                uint64 // of the tables of values by address; from Go 1.18 on
+}
+
+// A nameless is a function whose name has not been read yet.
+type nameless struct {
+	addr, end uint64
+	name      uint32 // offset of the name
 }
 
 // addGo adds the functions of Go's table.
@@ -84,7 +92,7 @@ func readGoTable(r io.ReaderAt, f *elf.File, addr uint64, w *window) (t goTable,
 	if t.ptr != 4 && t.ptr != 8 {
 		return t, false
 	}
-	magic := t.order.Uint32(head)
+	t.magic = t.order.Uint32(head)
 	if head = w.at(8, words*t.ptr); head == nil {
 		return t, false
 	}
@@ -96,14 +104,14 @@ func readGoTable(r io.ReaderAt, f *elf.File, addr uint64, w *window) (t goTable,
 		return uint64(t.order.Uint32(b))
 	}
 	t.count, t.field = word(0), t.ptr
-	switch magic {
+	switch t.magic {
 	case goTable12:
 		t.index = uint64(8 + t.ptr)
 	case goTable116:
 		t.names, t.index, t.entries = word(2), word(6), word(6)
 	case goTable118, goTable120:
 		t.field = 4
-		t.names, t.index, t.entries = word(3), word(7), word(7)
+		t.names, t.values, t.index, t.entries = word(3), word(6), word(7), word(7)
 		t.text, ok = goText(r, f, addr, word(2))
 		return t, ok
 	default:

@@ -11,15 +11,7 @@ import (
 	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/elfhead"
-)
-
-// Limits on what is read of one file. Whoever runs a process chooses the files that it
-// maps, and these may claim anything. Browsers, the largest programs known, have half as
-// much.
-const (
-	mostSymbols   = 1 << 23 // entries of a table, most of which may be empty
-	mostFunctions = 1 << 21
-	mostNames     = 1 << 27 // bytes
+	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
 // An image has the functions of an ELF file.
@@ -27,11 +19,27 @@ type image struct {
 	loads []elf.ProgHeader
 	funcs []function // sorted
 	names int        // bytes of all names
+
+	// How stacks are unwound, if that was asked for; nil if the file does not tell.
+	unwind *unwind.Table
+	frames *goFrames
+	file   io.Closer // of frames
 }
 
 type function struct {
 	addr, end uint64 // as linked
 	name      string
+}
+
+// readUnwinding reads how stacks are unwound. It reports whether r is needed on.
+func (m *image) readUnwinding(r io.ReaderAt) (kept bool, err error) {
+	f, err := elfhead.Open(r)
+	if err != nil {
+		return false, err
+	}
+	m.readGoFrames(r, f)
+	m.unwind, err = unwind.Read(r, f)
+	return m.frames != nil, err
 }
 
 // readImage reads the symbols of an ELF file. A stripped file still has dynamic symbols,
@@ -64,12 +72,6 @@ func readImage(r io.ReaderAt) (*image, error) {
 	}
 	m.sort()
 	return m, nil
-}
-
-// A nameless is a function whose name has not been read yet.
-type nameless struct {
-	addr, end uint64
-	name      uint32 // offset of the name
 }
 
 // addSymbols adds the functions of a symbol table. It reads the table in pieces, so entries

@@ -173,7 +173,7 @@ func TestClaimsAreTold(t *testing.T) {
 		"proc/7/root/bin/text": {Data: []byte("no ELF file")},
 		"proc/7/task/7/stat":   {Data: []byte(stat("prog", 1, 2))},
 	}
-	s := New(fsys)
+	s := newSymbols(fsys)
 	for range 2 {
 		p := s.Process(7, 7, "prog")
 		if got := string(p.AppendFrame(nil, 0x3010, false)); got != "0x3010 (/bin/text)" || p.Missing() != "" {

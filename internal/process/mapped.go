@@ -4,13 +4,16 @@ package process
 
 import (
 	"debug/elf"
-	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
+	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
 // A Mapped is a file that a process has mapped as code.
@@ -66,45 +69,51 @@ func linkedAt(segments []elf.ProgHeader, offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
-	f, err := root.Open(fmt.Sprintf("proc/%d/maps", pid))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	maps, err := parseMaps(f)
-	if err == nil && len(maps) == 0 {
-		err = errors.New("maps: empty, as of a process that has ended")
-	}
-	return maps, err
-}
-
 // openMapped opens a mapped file: the mapped inode itself, if the kernel allows that, or else the
-// file of that name in the process's root directory, if it has not been replaced.
+// file of that name in the process's root directory or, after its end, in ours, if it has not
+// been replaced.
 func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
 	if !strings.HasPrefix(m.file.path, "/") {
 		return nil
 	}
-	if f, err := root.Open(fmt.Sprintf("proc/%d/map_files/%x-%x", pid, m.start, m.end)); err == nil {
-		return f
+	for _, name := range []string{
+		fmt.Sprintf("proc/%d/map_files/%x-%x", pid, m.start, m.end),
+		path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path),
+		strings.TrimPrefix(path.Clean(m.file.path), "/"),
+	} {
+		if !fs.ValidPath(name) {
+			continue
+		}
+		f, err := root.Open(name)
+		if err != nil {
+			continue
+		}
+		if m.file.is(f) {
+			return f
+		}
+		f.Close()
 	}
-	name := path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path)
-	if !fs.ValidPath(name) {
-		return nil
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil
+	return nil
+}
+
+// is reports whether a file is the one that was mapped.
+func (id *fileID) is(f fs.File) bool {
+	if id.buildID != "" {
+		r, ok := f.(io.ReaderAt)
+		if !ok {
+			return false
+		}
+		head, err := elfhead.Open(r)
+		if err != nil {
+			return false
+		}
+		got, err := find.ELFBuildID(head)
+		return err == nil && string(got) == id.buildID
 	}
 	info, err := f.Stat()
-	if err == nil {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && strconv.FormatUint(stat.Ino, 10) != m.file.inode {
-			err = fs.ErrNotExist
-		}
-	}
 	if err != nil {
-		f.Close()
-		return nil
+		return false
 	}
-	return f
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || strconv.FormatUint(stat.Ino, 10) == id.inode
 }

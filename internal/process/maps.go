@@ -6,12 +6,17 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+// mostSpaces is how many processes are remembered.
+const mostSpaces = 4096
 
 // A mapping is an executable line of /proc/PID/maps.
 type mapping struct {
@@ -20,8 +25,8 @@ type mapping struct {
 }
 
 // A fileID identifies a mapped file. A file of the same name in another container has
-// another inode.
-type fileID struct{ device, inode, path string }
+// another inode. Where the kernel tells the build ID, it tells no inode.
+type fileID struct{ device, inode, path, buildID string }
 
 // parseMaps returns the executable mappings, sorted. Lines look like
 //
@@ -62,8 +67,8 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 // unescape restores newlines in paths, which the kernel escapes.
 func unescape(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }
 
-// find returns the mapping that has addr, or nil.
-func find(maps []mapping, addr uint64) *mapping {
+// mappingAt returns the mapping that has addr, or nil.
+func mappingAt(maps []mapping, addr uint64) *mapping {
 	i, found := slices.BinarySearchFunc(maps, addr, func(m mapping, a uint64) int { return cmp.Compare(m.start, a) })
 	if !found {
 		i--
@@ -91,4 +96,21 @@ func parseStat(text []byte) (comm string, id identity, ok bool) {
 		return "", id, false
 	}
 	return string(text[open+1 : end]), identity{fields[startCode], fields[startStack]}, true
+}
+
+// errNoMaps says that a process has ended, or is a thread of the kernel.
+var errNoMaps = errors.New("maps: empty, as of a process that has ended")
+
+// readMaps returns what code a process maps now.
+func readMaps(root fs.FS, pid uint32) ([]mapping, error) {
+	f, err := root.Open(fmt.Sprintf("proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	maps, err := parseMaps(f)
+	if err == nil && len(maps) == 0 {
+		err = errNoMaps
+	}
+	return maps, err
 }

@@ -28,10 +28,10 @@ func TestParseMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []mapping{
-		{0x401000, 0x402000, 0x1000, fileID{"fe:01", "131", "/bin/a b"}},
-		{0x402000, 0x403000, 0, fileID{"00:2a", "7", "/tmp/x\ny"}},
-		{0x7f0000000000, 0x7f0000001000, 0, fileID{"00:00", "0", ""}},
-		{0x7ffe7a5f3000, 0x7ffe7a5f5000, 0, fileID{"00:00", "0", "[vdso]"}},
+		{0x401000, 0x402000, 0x1000, fileID{"fe:01", "131", "/bin/a b", ""}},
+		{0x402000, 0x403000, 0, fileID{"00:2a", "7", "/tmp/x\ny", ""}},
+		{0x7f0000000000, 0x7f0000001000, 0, fileID{"00:00", "0", "", ""}},
+		{0x7ffe7a5f3000, 0x7ffe7a5f5000, 0, fileID{"00:00", "0", "[vdso]", ""}},
 	}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(mapping{}, fileID{})); d != "" {
 		t.Error(d)
@@ -40,7 +40,7 @@ func TestParseMaps(t *testing.T) {
 		addr uint64
 		want int // index, -1: none
 	}{{0x400fff, -1}, {0x401000, 0}, {0x401fff, 0}, {0x402000, 1}, {0x403000, -1}, {0x7f0000000fff, 2}, {1 << 63, -1}, {0, -1}} {
-		m, want := find(got, c.addr), (*mapping)(nil)
+		m, want := mappingAt(got, c.addr), (*mapping)(nil)
 		if c.want >= 0 {
 			want = &got[c.want]
 		}
@@ -63,7 +63,7 @@ func FuzzParseMaps(f *testing.F) {
 			return
 		}
 		for i := range maps {
-			find(maps, maps[i].start)
+			mappingAt(maps, maps[i].start)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestAppendFrame(t *testing.T) {
 	}{{"static", []string{"-static"}, 0}, {"pie", []string{"-static-pie"}, 0x7f1234560000}, {"shared", []string{"-shared", "-fPIC", "-s"}, 0x7f1234560000}} {
 		t.Run(c.name, func(t *testing.T) {
 			fsys, img := machine(t, build(t, c.args...), c.slide)
-			p := New(fsys).Process(7, 7, "prog")
+			p := newSymbols(fsys).Process(7, 7, "prog")
 			one, two := addressOf(t, img, "one")+c.slide, addressOf(t, img, "two")+c.slide
 			for _, q := range []struct {
 				addr     uint64
@@ -199,7 +199,7 @@ func TestHostileNames(t *testing.T) {
 	fsys["proc/7/maps"].Data = bytes.ReplaceAll(fsys["proc/7/maps"].Data, []byte("/bin/prog"), []byte("/bin/"+strings.ReplaceAll(evil, "\n", `\012`)))
 	fsys["proc/7/root/bin/"+evil] = fsys["proc/7/root/bin/prog"]
 	one := addressOf(t, img, "\x1b\n\x9b")
-	p := New(fsys).Process(7, 7, "prog")
+	p := newSymbols(fsys).Process(7, 7, "prog")
 	if got, want := string(p.AppendFrame(nil, one, false)), `\x1b\n\x9b+0x0 (/bin/`+shown+")"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -254,7 +254,7 @@ func TestLives(t *testing.T) {
 	addr := addressOf(t, img, "one")
 	const named = "one+0x0 (/bin/prog)"
 	bare := fmt.Sprintf("0x%x", addr)
-	s := New(fsys)
+	s := newSymbols(fsys)
 	step := func(name, comm, want, why string) {
 		t.Helper()
 		p := s.Process(7, 7, comm)
@@ -271,7 +271,7 @@ func TestLives(t *testing.T) {
 	delete(fsys, "proc/7/maps")
 	step("ended", "prog", named, "")
 	step("ended, another program", "next", bare, "ended")
-	s = New(fsys)
+	s = newSymbols(fsys)
 	step("ended before", "prog", bare, "ended")
 }
 
@@ -282,7 +282,7 @@ func TestOwnProcess(t *testing.T) {
 		t.Skip(err)
 	}
 	comm, _, _ := parseStat(text)
-	p := New(os.DirFS("/")).Process(uint32(os.Getpid()), uint32(os.Getpid()), comm)
+	p := newSymbols(os.DirFS("/")).Process(uint32(os.Getpid()), uint32(os.Getpid()), comm)
 	if p.Missing() != "" {
 		t.Fatal(p.Missing())
 	}

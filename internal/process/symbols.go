@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"strconv"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -23,6 +24,10 @@ type Symbols struct {
 	images map[fileID]*image // nil: cannot be read
 	kept   int               // number of functions in all images
 	faults map[fileID]error  // why an image cannot be read
+
+	numbering Numbering
+	lives     *lives // nil: processes are not followed
+	unwinds   bool   // images are to tell how stacks are unwound
 }
 
 // A space is the address space of a process.
@@ -34,13 +39,59 @@ type space struct {
 	reload int // number of misses at which the maps are read again
 }
 
-// mostSpaces is how many processes are remembered.
-const mostSpaces = 4096
-
-// New returns Symbols for the machine whose files are below root: os.DirFS("/") for this
-// one.
-func New(root fs.FS) *Symbols {
+// newSymbols returns Symbols for the machine whose files are below root.
+func newSymbols(root fs.FS) *Symbols {
 	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}, faults: map[fileID]error{}}
+}
+
+// Following returns Symbols that know what source tells of processes, and so name addresses
+// after these have ended, and that unwind stacks. source may be nil: then addresses have
+// names as long as their process lives. numbering is that of /proc.
+func Following(root fs.FS, numbering Numbering, source Source, unwinds bool) *Symbols {
+	s := newSymbols(root)
+	s.numbering, s.unwinds = numbering, unwinds
+	if source != nil {
+		if numbering != NumberedOurs { // numbers of /proc are not those of source
+			root = nowhere{}
+		}
+		s.lives = newLives(root, source)
+	}
+	return s
+}
+
+// nowhere has no files.
+type nowhere struct{}
+
+func (nowhere) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// Unseen returns how many mappings were not seen: their code has no names.
+func (s *Symbols) Unseen() uint64 {
+	if s.lives == nil {
+		return 0
+	}
+	return s.lives.lost
+}
+
+// Of returns the names of addresses in the process of an event, whose thread was called comm, as
+// they were then.
+func (s *Symbols) Of(e *bpf.Event, comm string) *Process {
+	pid, tid, err := s.numbering.IDs(e)
+	if s.lives != nil {
+		key := e.PID
+		if e.Inner.Ours {
+			key = e.Inner.PID
+		}
+		s.lives.update()
+		if found := s.lives.at(key, e.Time); found != nil && len(found.maps) > 0 {
+			return &Process{symbols: s, pid: pid, life: found, at: e.Time}
+		}
+	}
+	if err != nil {
+		return Unknown(err.Error())
+	}
+	return s.Process(pid, tid, comm)
 }
 
 // A Process names the addresses of one process. It is valid until the next one is
@@ -49,6 +100,8 @@ type Process struct {
 	symbols *Symbols
 	pid     uint32
 	space   *space // nil: nothing is known
+	life    *life  // what is known instead, where processes are followed
+	at      uint64 // and at which time
 	why     string
 }
 
@@ -156,10 +209,13 @@ func appendFile(dst []byte, file string) []byte {
 // maps are read again at the first address that is in none of them, and each time the
 // number of such addresses has doubled.
 func (p *Process) mapping(addr uint64) *mapping {
+	if p.life != nil {
+		return p.life.find(addr, p.at)
+	}
 	if p.space == nil {
 		return nil
 	}
-	if m := find(p.space.maps, addr); m != nil {
+	if m := mappingAt(p.space.maps, addr); m != nil {
 		return m
 	}
 	if p.space.misses++; p.space.misses < p.space.reload {
@@ -169,7 +225,7 @@ func (p *Process) mapping(addr uint64) *mapping {
 	if maps, err := readMaps(p.symbols.root, p.pid); err == nil {
 		p.space.maps = maps
 	}
-	return find(p.space.maps, addr)
+	return mappingAt(p.space.maps, addr)
 }
 
 // image returns the functions of a mapped file, or nil if they cannot be read.
@@ -177,6 +233,7 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 	id := m.file
 	if id.path == vdso {
 		id = fileID{path: vdso} // the same for all processes
+		m = &mapping{start: m.start, end: m.end, file: id}
 	}
 	if img, ok := s.images[id]; ok {
 		return img
@@ -189,16 +246,34 @@ func (s *Symbols) image(pid uint32, m *mapping) *image {
 		if f == nil {
 			return nil // do not cache: another process may have the file
 		}
-		defer f.Close()
-		if r, ok := f.(io.ReaderAt); ok {
-			var err error
-			if img, err = readImage(r); err != nil && !notELF(err) {
-				s.faults[id] = err
-			}
+		var err error
+		if img, err = s.read(f); err != nil && !notELF(err) {
+			s.faults[id] = err
 		}
 	}
 	s.keep(id, img)
 	return img
+}
+
+// read reads a file, and closes it when it is needed no more.
+func (s *Symbols) read(f fs.File) (img *image, err error) {
+	kept := false
+	defer func() {
+		if !kept {
+			f.Close()
+		}
+	}()
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil, nil
+	}
+	if img, err = readImage(r); err != nil || !s.unwinds {
+		return img, err
+	}
+	if kept, err = img.readUnwinding(r); kept {
+		img.file = f
+	}
+	return img, err
 }
 
 // keep caches an image. If all images together become too large, it drops the others: a
@@ -209,6 +284,11 @@ func (s *Symbols) keep(id fileID, img *image) {
 		s.kept += len(img.funcs)
 	}
 	if s.kept > most || len(s.images) >= mostSpaces {
+		for _, old := range s.images {
+			if old != nil && old.file != nil {
+				old.file.Close()
+			}
+		}
 		clear(s.images)
 		clear(s.faults)
 		if s.kept = 0; img != nil {
@@ -251,6 +331,9 @@ func (s *Symbols) readVDSO() *image {
 			return nil
 		}
 		if img, err := readImage(bytes.NewReader(data)); err == nil {
+			if s.unwinds {
+				_, _ = img.readUnwinding(bytes.NewReader(data)) // without it goes by frame pointers
+			}
 			return img
 		}
 	}

@@ -8,6 +8,15 @@ import (
 	"io"
 )
 
+// Limits on what is read of one file. Whoever runs a process chooses the files that it
+// maps, and these may claim anything. Browsers, the largest programs known, have half as
+// much.
+const (
+	mostSymbols   = 1 << 23 // entries of a table, most of which may be empty
+	mostFunctions = 1 << 21
+	mostNames     = 1 << 27 // bytes
+)
+
 // A window is the part of a section that was read last. Sections are mostly read from start
 // to end.
 type window struct {

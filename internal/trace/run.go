@@ -34,6 +34,7 @@ type Run struct {
 	in       *Selection // nil: it is not by container
 	unselect func()     // ends what follows containers; nil if nothing does
 	programs *programs  // nil: no spans are looked for in memory
+	unwind   *unwinding // nil: no user stacks are unwound
 	unfollow func()     // ends what follows those; nil if nothing does
 	slowly   bool       // begin with few calls, and see what that takes
 	paced    bool       // Settings.Paced
@@ -87,6 +88,9 @@ func begin(ctx context.Context, view *kernel.View, p *plan.Plan, s Settings, loa
 	}
 	r := &Run{Plan: tracer.Attached(), Failed: Explained(view, tracer.Failed()), tracer: tracer, log: s.Log, in: s.Selection,
 		slowly: beginSlowly(p, &s.Filter), paced: s.Paced}
+	if s.Unwinder != nil {
+		r.unwind = &unwinding{unwinder: s.Unwinder, plan: r.Plan}
+	}
 	if p.Sessions && s.Report.Parent.Places() {
 		r.programs = newPrograms(s.Report.Parent, tracer.SetSpanPlace, s.Log)
 	}
@@ -192,6 +196,9 @@ func (r *Run) Records(ctx context.Context, l Limits) iter.Seq2[[]byte, error] {
 			if r.programs != nil && err == nil {
 				r.programs.saw(raw)
 			}
+			if r.unwind != nil && err == nil {
+				raw, err = r.unwind.record(raw)
+			}
 			if !yield(raw, err) {
 				return
 			}
@@ -234,12 +241,17 @@ func (r *Run) End() (l event.Losses, err error) {
 	if l.Lost, err = r.tracer.Counters(); err != nil {
 		return l, err
 	}
+	l.Lost[bpf.ShortStack] += r.unwind.short()
 	l.Uncounted, l.Cut = r.tracer.Uncounted(), r.tracer.Cut()
 	return l, nil
 }
 
 // Counters returns what was counted so far.
-func (r *Run) Counters() ([bpf.Counters]uint64, error) { return r.tracer.Counters() }
+func (r *Run) Counters() (counted [bpf.Counters]uint64, err error) {
+	counted, err = r.tracer.Counters()
+	counted[bpf.ShortStack] += r.unwind.short()
+	return counted, err
+}
 
 // TooMuch is why the records have ended if tracing took more than its budget; else nil.
 func (r *Run) TooMuch() error { return r.tooMuch }

@@ -17,6 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/process"
 )
 
 // Settings say which calls are sent and what with them.
@@ -26,9 +27,11 @@ type Settings struct {
 	Selection *Selection
 	Rate      bpf.Rate
 	Tail      bpf.Tail // stacks and branches
-	RingSize  uint32   // bytes, a power of two and a multiple of the page size
-	InFlight  int      // calls whose return is awaited; 0: by the memory there is
-	Keys      int      // of each table on each CPU; 0: by the memory that they take
+	// Unwinder makes the stacks that records have copies of; nil if Tail has no UserCopy.
+	Unwinder *process.Unwinder
+	RingSize uint32 // bytes, a power of two and a multiple of the page size
+	InFlight int    // calls whose return is awaited; 0: by the memory there is
+	Keys     int    // of each table on each CPU; 0: by the memory that they take
 	// Report says which sessions are reported, if it is for sessions.
 	Report bpf.SessionSettings
 	// Fallback allows a probe that cannot be attached with its method to be attached
@@ -64,7 +67,7 @@ func CodeOptions(ctx context.Context, view *kernel.View, p *plan.Plan, s Setting
 		Arch:     view.Arch(),
 		Filtered: s.Filter.Active(),
 		Limited:  s.Rate.Most > 0,
-		Stacks:   s.Tail.Stack > 0 || s.Tail.UserStack > 0,
+		Stacks:   s.Tail.Stack > 0 || s.Tail.UserStack > 0 || s.Tail.UserCopy > 0,
 		Branches: s.Tail.Branches,
 		TypeID:   typeIDs(ctx, view),
 		Session:  sessionKfuncs(view),

@@ -14,15 +14,17 @@ import (
 const callerDepth = 12
 
 // Stacks are the settings for a stack of the kernel, or the caller alone, and of the
-// process, with each record.
-func Stacks(kernel, caller, user bool) (t bpf.Tail) {
+// process, with each record. With copied, that many bytes of the stack are taken instead, for a
+// process.Unwinder.
+func Stacks(kernel, caller, user bool, copied uint32) (t bpf.Tail) {
 	switch {
 	case kernel:
 		t.Stack = stackDepth()
 	case caller:
 		t.Stack, t.Caller = min(callerDepth, stackDepth()), true
 	}
-	if user {
+	switch t.UserCopy = copied; {
+	case user && copied == 0:
 		t.UserStack = stackDepth()
 	}
 	return t

@@ -3,6 +3,7 @@
 package vm
 
 import (
+	"bytes"
 	"context"
 	"debug/elf"
 	"fmt"
@@ -34,6 +35,9 @@ func buildC(ctx context.Context, arch, source, output string) ([]byte, error) {
 	args := []string{"-O1", "-static-pie", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-Wall", "-Werror", "-o", output, source}
 	if arch == "amd64" {
 		args = append(args, "-fcf-protection=none")
+	}
+	if text, err := os.ReadFile(source); err == nil && bytes.Contains(text, []byte("without frame pointers")) {
+		args = append(args, "-O2", "-fomit-frame-pointer")
 	}
 	cmd := exec.CommandContext(ctx, crossPrefix(arch)+"gcc", args...)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -130,7 +130,7 @@ var programs = [...]string{"cmd/ksnoop", "internal/workload"}
 var examples = [...]string{"examples/trace", "examples/predicate", "examples/mapvalues"}
 
 // cPrograms are of the workload, too, but not in Go.
-var cPrograms = [...]string{"internal/workload/testdata/frames.c"}
+var cPrograms = [...]string{"internal/workload/testdata/frames.c", "internal/workload/testdata/nopointer.c"}
 
 // Programs compiles ksnoop and workload for guests of the architecture. Beside an
 // error it returns those that could be compiled.

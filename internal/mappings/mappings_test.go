@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mappings
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// record makes a record as the kernel does.
+func record(kind uint32, misc uint16, body []byte) []byte {
+	le := binary.LittleEndian
+	raw := le.AppendUint32(nil, kind)
+	raw = le.AppendUint16(raw, misc)
+	raw = le.AppendUint16(raw, uint16(headerSize+len(body)+trailerSize))
+	raw = append(raw, body...)
+	return le.AppendUint64(le.AppendUint32(le.AppendUint32(raw, 7), 8), 99)
+}
+
+func mapping(id []byte, path string) []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(le.AppendUint32(nil, 7), 8)
+	for _, v := range []uint64{0x1000, 0x2000, 0x3000} {
+		b = le.AppendUint64(b, v)
+	}
+	b = append(append(b, id...), make([]byte, 24-len(id)+8)...)
+	b = append(b, path...)
+	return append(b, make([]byte, 8-len(path)%8)...)
+}
+
+func TestDecode(t *testing.T) {
+	le := binary.LittleEndian
+	inode := le.AppendUint64(le.AppendUint32(le.AppendUint32(nil, 8), 1), 12)
+	fork := le.AppendUint64(le.AppendUint32(le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, 20), 7), 20), 8), 99)
+	for _, test := range []struct {
+		name string
+		raw  []byte
+		want Event
+		ok   bool
+	}{
+		{"by inode", record(unix.PERF_RECORD_MMAP2, 0, mapping(inode, "/bin/a b")),
+			Event{PID: 7, TID: 8, Time: 99, Start: 0x1000, End: 0x3000, Offset: 0x3000, Path: "/bin/a b", Device: "08:01", Inode: 12}, true},
+		{"by build ID", record(unix.PERF_RECORD_MMAP2, miscBuildID, mapping([]byte{3, 0, 0, 0, 'x', 'y', 'z'}, "[vdso]")),
+			Event{PID: 7, TID: 8, Time: 99, Start: 0x1000, End: 0x3000, Offset: 0x3000, Path: "[vdso]", BuildID: "xyz"}, true},
+		{"exec", record(unix.PERF_RECORD_COMM, miscCommExec, make([]byte, 24)), Event{Kind: Execed, PID: 7, TID: 8, Time: 99}, true},
+		{"another name", record(unix.PERF_RECORD_COMM, 0, make([]byte, 24)), Event{}, false},
+		{"fork", record(unix.PERF_RECORD_FORK, 0, fork), Event{Kind: Forked, PID: 20, TID: 20, Parent: 7, Time: 99}, true},
+		{"exit", record(unix.PERF_RECORD_EXIT, 0, fork), Event{Kind: Ended, PID: 20, TID: 20, Parent: 7, Time: 99}, true},
+		{"lost", record(unix.PERF_RECORD_LOST, 0, le.AppendUint64(make([]byte, 8), 5)), Event{Kind: Lost, PID: 7, TID: 8, Time: 99, Count: 5}, true},
+		{"cut", record(unix.PERF_RECORD_MMAP2, 0, make([]byte, 20)), Event{}, false},
+		{"nothing", nil, Event{}, false},
+	} {
+		got, ok := decode(test.raw)
+		if ok != test.ok || ok && !cmp.Equal(got, test.want) {
+			t.Errorf("%s: %v %s", test.name, ok, cmp.Diff(test.want, got))
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(record(unix.PERF_RECORD_MMAP2, miscBuildID, mapping([]byte{200}, "/bin/a")))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if e, ok := decode(raw); ok && len(e.BuildID) > mostBuildID {
+			t.Errorf("a build ID of %d bytes", len(e.BuildID))
+		}
+	})
+}
+
+// TestWatcher follows a program that ends at once.
+func TestWatcher(t *testing.T) {
+	w, err := Open()
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	command := exec.Command("/bin/true")
+	if err := command.Run(); err != nil {
+		t.Fatal(err)
+	}
+	pid := uint32(command.Process.Pid)
+	var kinds []Kind
+	var paths []string
+	for _, e := range w.Take(nil) {
+		if e.PID != pid || e.TID != pid {
+			continue
+		}
+		kinds = append(kinds, e.Kind)
+		if e.Kind == Mapped {
+			paths = append(paths, e.Path)
+			if strings.HasPrefix(e.Path, "/") && e.BuildID == "" && e.Inode == 0 {
+				t.Errorf("nothing identifies %s", e.Path)
+			}
+		}
+	}
+	if len(kinds) < 4 || kinds[0] != Forked || kinds[1] != Execed || kinds[len(kinds)-1] != Ended {
+		t.Errorf("%v", kinds)
+	}
+	if !slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "/libc.") }) {
+		t.Errorf("mapped %q of %d", paths, os.Getpid())
+	}
+}
+
+func TestParseList(t *testing.T) {
+	if got, err := parseList("0-2,7\n"); err != nil || !slices.Equal(got, []int{0, 1, 2, 7}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := parseList("0-x"); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mappings
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ringPages is the size of the buffer of one CPU in pages, a power of two. A record has some
+// 120 bytes.
+const ringPages = 64
+
+// perfBitBuildID asks for build IDs instead of inodes, since Linux 5.12.
+const perfBitBuildID = 1 << 34
+
+// A ring is the buffer of one CPU.
+type ring struct {
+	fd   int
+	mem  []byte // a page of struct perf_event_mmap_page, and the records
+	data []byte
+	raw  []byte // one record
+}
+
+func openRing(cpu int) (*ring, error) {
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME,
+		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
+			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark | perfBitBuildID,
+		Clockid: unix.CLOCK_MONOTONIC,
+		Wakeup:  ringPages * uint32(os.Getpagesize()), // nobody is to be woken
+	}
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if errors.Is(err, unix.EINVAL) {
+		attr.Bits &^= perfBitBuildID
+		fd, err = unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	}
+	if err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(fd, 0, (1+ringPages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("map the buffer: %w", err), unix.Close(fd))
+	}
+	return &ring{fd: fd, mem: mem, data: mem[os.Getpagesize():]}, nil
+}
+
+func (r *ring) close() error { return errors.Join(unix.Munmap(r.mem), unix.Close(r.fd)) }
+
+// Where struct perf_event_mmap_page has how far the kernel has written, and we have read.
+const (
+	offHead = 1024
+	offTail = 1032
+)
+
+// read appends the records that the kernel has written.
+func (r *ring) read(dst []Event) []Event {
+	head := atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.mem[offHead])))
+	tail := (*uint64)(unsafe.Pointer(&r.mem[offTail]))
+	at := *tail
+	for at < head {
+		r.raw = r.take(r.raw[:0], at, headerSize)
+		size := uint64(binary.LittleEndian.Uint16(r.raw[6:]))
+		if size < headerSize || size > head-at {
+			at = head // which the kernel does not do
+			break
+		}
+		r.raw = r.take(r.raw[:0], at, size)
+		if e, ok := decode(r.raw); ok {
+			dst = append(dst, e)
+		}
+		at += size
+	}
+	atomic.StoreUint64(tail, at)
+	return dst
+}
+
+// take copies bytes of the records, which go on at the beginning.
+func (r *ring) take(dst []byte, at, n uint64) []byte {
+	for n > 0 {
+		part := r.data[at%uint64(len(r.data)):]
+		part = part[:min(uint64(len(part)), n)]
+		dst = append(dst, part...)
+		at, n = at+uint64(len(part)), n-uint64(len(part))
+	}
+	return dst
+}
+
+// parseList reads a list as "0-3,8".
+func parseList(text string) (list []int, err error) {
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		if err != nil {
+			return nil, err
+		}
+		last, err := strconv.Atoi(to)
+		if err != nil || last-first > 1<<16 {
+			return nil, fmt.Errorf("%q is no range of CPUs", part)
+		}
+		for ; first <= last; first++ {
+			list = append(list, first)
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"cmp"
+	"io/fs"
+	"slices"
+	"strconv"
+
+	"github.com/ksnoop/ksnoop/internal/mappings"
+)
+
+// Limits on what is remembered of processes. A process maps what it likes.
+const (
+	mostLives  = 4 * mostSpaces
+	mostMapped = 1 << 14 // pieces of code in one life
+)
+
+// A Source tells which code processes map. *mappings.Watcher implements it.
+type Source interface {
+	Take(dst []mappings.Event) []mappings.Event
+}
+
+// Lives are the processes of the machine from some moment on, by their numbers in ksnoop's
+// PID namespace: a number has a life for each program that it executes.
+type lives struct {
+	source Source
+	events []mappings.Event
+	of     map[uint32][]*life // in order of time
+	count  int
+	ended  []ended // in order of time
+	lost   uint64
+}
+
+type ended struct {
+	pid  uint32
+	life *life
+}
+
+// A life is what a process maps from an exec or a fork to the next exec.
+type life struct {
+	from uint64
+	maps []timed // in order of time
+}
+
+// A timed is a mapping and since when it is there. What was unmapped is not known; a later
+// mapping hides it.
+type timed struct {
+	mapping
+	from uint64
+}
+
+// newLives remembers the processes that there are, and follows them. A process that is
+// missing in /proc's numbers is known from its next exec on.
+func newLives(root fs.FS, source Source) *lives {
+	l := &lives{source: source, of: map[uint32][]*life{}}
+	entries, _ := fs.ReadDir(root, "proc") // whoever has no /proc gets no names
+	for _, e := range entries {
+		pid, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil || l.count >= mostSpaces {
+			continue
+		}
+		if maps, err := readMaps(root, uint32(pid)); err == nil {
+			l.begin(uint32(pid), &life{maps: untimed(maps)})
+		}
+	}
+	return l
+}
+
+func untimed(maps []mapping) []timed {
+	all := make([]timed, len(maps))
+	for i := range maps {
+		all[i].mapping = maps[i]
+	}
+	return all
+}
+
+// update learns what has happened up to now.
+func (l *lives) update() {
+	l.events = l.source.Take(l.events[:0])
+	for i := range l.events {
+		l.apply(&l.events[i])
+	}
+}
+
+func (l *lives) apply(e *mappings.Event) {
+	if e.Kind == mappings.Lost {
+		l.lost += e.Count
+		return
+	}
+	if e.PID == 0 || e.PID == ^uint32(0) { // of another PID namespace
+		return
+	}
+	switch e.Kind {
+	case mappings.Execed:
+		l.begin(e.PID, &life{from: e.Time})
+	case mappings.Forked:
+		if e.ParentShare {
+			return
+		}
+		child := &life{from: e.Time}
+		if parent := l.at(e.Parent, e.Time); parent != nil {
+			child.maps = slices.Clip(parent.maps)
+		}
+		l.begin(e.PID, child)
+	case mappings.Mapped:
+		in := l.at(e.PID, e.Time)
+		if in == nil {
+			in = &life{from: e.Time}
+			l.begin(e.PID, in)
+		}
+		in.add(e)
+	case mappings.Ended:
+		if own := l.of[e.PID]; e.PID == e.TID && len(own) > 0 {
+			l.ended = append(l.ended, ended{e.PID, own[len(own)-1]})
+		}
+	}
+}
+
+// begin adds a life. Where there are too many, those that ended first are forgotten.
+func (l *lives) begin(pid uint32, n *life) {
+	own := l.of[pid]
+	if len(own) > 0 {
+		l.ended = append(l.ended, ended{pid, own[len(own)-1]})
+	}
+	l.of[pid] = append(own, n)
+	l.count++
+	for l.count > mostLives && len(l.ended) > 0 {
+		old := l.ended[0]
+		l.ended = l.ended[1:]
+		before := l.of[old.pid]
+		kept := slices.DeleteFunc(before, func(of *life) bool { return of == old.life })
+		l.count -= len(before) - len(kept)
+		if l.of[old.pid] = kept; len(kept) == 0 {
+			delete(l.of, old.pid)
+		}
+	}
+}
+
+// add adds a mapping. Most come in order.
+func (n *life) add(e *mappings.Event) {
+	if len(n.maps) >= mostMapped {
+		return
+	}
+	m := timed{from: e.Time, mapping: mapping{start: e.Start, end: e.End, offset: e.Offset,
+		file: fileID{device: e.Device, path: e.Path, buildID: e.BuildID}}}
+	if e.Inode != 0 {
+		m.file.inode = strconv.FormatUint(e.Inode, 10)
+	}
+	i, _ := slices.BinarySearchFunc(n.maps, m.from+1, func(a timed, t uint64) int { return cmp.Compare(a.from, t) })
+	n.maps = slices.Insert(n.maps, i, m)
+}
+
+// at returns the life that a process had at a time; nil if nothing is known.
+func (l *lives) at(pid uint32, time uint64) *life {
+	own := l.of[pid]
+	for i := len(own) - 1; i >= 0; i-- {
+		if own[i].from <= time {
+			return own[i]
+		}
+	}
+	return nil
+}
+
+// find returns the mapping that an address was in at a time: the newest, or the first that
+// came later, as what is forked learns of its parent's late.
+func (n *life) find(addr, time uint64) *mapping {
+	for i := len(n.maps) - 1; i >= 0; i-- {
+		if m := &n.maps[i]; m.from <= time && addr >= m.start && addr < m.end {
+			return &m.mapping
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/unwind"
+)
+
+// mostFrames is how many frames of a stack are unwound.
+const mostFrames = 256
+
+var _ unwind.Code = (*Process)(nil)
+
+// Row implements unwind.Code: by the unwind information of the mapped file or, of a Go
+// program, by Go's own table.
+func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
+	m := p.mapping(pc)
+	if m == nil {
+		return nil, 0, false
+	}
+	img := p.symbols.image(p.pid, m)
+	if img == nil {
+		return nil, 0, true
+	}
+	linked, ok := linkedAt(img.loads, pc-m.start+m.offset)
+	if !ok {
+		return nil, 0, true
+	}
+	if img.unwind != nil {
+		if row := img.unwind.Row(linked); row != nil {
+			return row, unwind.ByTable, true
+		}
+	}
+	if img.frames != nil {
+		return img.frames.row(linked), unwind.ByGo, true
+	}
+	return nil, 0, true
+}
+
+// An Unwinder finds the stacks of processes in the copies that records have of them.
+type Unwinder struct {
+	symbols *Symbols
+	arch    string
+	walker  unwind.Walker
+	frames  []unwind.Frame
+	data    []byte
+}
+
+// NewUnwinder returns one for processes of a GOARCH. s is to be from Following.
+func NewUnwinder(s *Symbols, arch string) *Unwinder {
+	u := &Unwinder{symbols: s, arch: arch, walker: unwind.Walker{Machine: unwind.AMD64(), Depth: mostFrames}}
+	if arch == "arm64" {
+		u.walker.Machine = unwind.ARM64()
+	}
+	return u
+}
+
+// Unwind returns the stack that was copied to a section of a record, as a section: one with
+// bpf.UserFrames. It is valid until the next call. short says that the copy does not reach far
+// enough.
+func (u *Unwinder) Unwind(e *bpf.Event, s bpf.Section) (stack bpf.Section, short bool) {
+	stack = bpf.Section{Kind: bpf.SectionUserStack, Errno: s.Errno, Unwound: true}
+	c, ok := bpf.DecodeUserCopy(s, u.arch)
+	if !ok {
+		return stack, false
+	}
+	end := unwind.EndNoInfo
+	regs, wide := registers(&c, u.arch)
+	u.frames = append(u.frames[:0], unwind.Frame{PC: regs.PC, Exact: true})
+	if wide {
+		sp := regs.Value[u.walker.Machine.Stack()] &^ 7
+		u.frames, end = u.walker.Walk(u.frames[:0], &regs, unwind.Stack{Addr: sp, Bytes: c.Stack}, u.symbols.Of(e, string(bytes.TrimRight(e.Comm[:], "\x00"))))
+	}
+	u.data = u.data[:0]
+	for _, f := range u.frames {
+		u.data = binary.LittleEndian.AppendUint64(u.data, uint64(bpf.NewUserFrame(f.PC, uint8(f.Way), f.Exact)))
+	}
+	if end != unwind.EndOutermost && end != unwind.EndDepth {
+		u.data = binary.LittleEndian.AppendUint64(u.data, uint64(bpf.UserStackEnd(uint8(end))))
+	}
+	stack.Data, stack.Cut = u.data, end == unwind.EndDepth
+	return stack, end == unwind.EndShort
+}
+
+// amd64Words are the places of the registers of DWARF, rax to r15, among the words of struct
+// pt_regs: r15, r14, r13, r12, bp, bx, r11 to r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags,
+// sp, ss.
+var amd64Words = [16]int{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0}
+
+const (
+	amd64PC, amd64CS = 16, 17
+	code32           = 0x23 // the code segment of processes of 32 bits
+	arm64PC          = 32
+	arm64State       = 33
+	state32          = 0x10 // of pstate
+)
+
+// registers returns the registers of a thread in user space. wide is false for processes of
+// 32 bits.
+func registers(c *bpf.UserCopy, arch string) (r unwind.Regs, wide bool) {
+	if arch == "arm64" {
+		for reg := range arm64PC { // x0 to x30 and sp
+			r.Set(uint8(reg), c.Word(reg))
+		}
+		r.PC = c.Word(arm64PC)
+		return r, c.Word(arm64State)&state32 == 0
+	}
+	for reg, word := range amd64Words {
+		r.Set(uint8(reg), c.Word(word))
+	}
+	r.PC = c.Word(amd64PC)
+	return r, c.Word(amd64CS) != code32
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/unwind"
+)
+
+// deepC calls itself as often as it is told, and stops. One call goes through the C library's
+// qsort, one through a signal handler.
+const deepC = `#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int sink;
+__attribute__((noinline)) int deep(int n)
+{
+	volatile char room[40];
+	room[n % 40] = 1;
+	if (n <= 0)
+		kill(getpid(), SIGSTOP);
+	else
+		sink += deep(n - 1);
+	return sink + room[n % 40];
+}
+static int compare(const void *a, const void *b) { return deep(20) + (a < b); }
+static void handler(int n) { int v[2] = {2, 1}; sink += n; qsort(v, 2, sizeof(v[0]), compare); }
+__attribute__((noinline)) int raised(void) { raise(SIGUSR1); return sink++; }
+int main(void) { signal(SIGUSR1, handler); for (int i = 0; i < 40; i++) sink += i; return deep(0) + raised(); }
+`
+
+// deepCC throws out of a function that has called itself.
+const deepCC = `#include <csignal>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+#include <vector>
+struct Node {
+	std::vector<std::string> names;
+	virtual ~Node() {}
+	virtual int visit(int n, const std::function<int(int)> &f) {
+		names.push_back(std::to_string(n));
+		try { return n ? visit(n - 1, f) + f(n) : f(n); } catch (std::runtime_error &e) { return names.size(); }
+	}
+};
+int main() {
+	Node node;
+	return node.visit(30, [](int n) { if (!n) { kill(getpid(), SIGSTOP); throw std::runtime_error("x"); } return n; });
+}
+`
+
+const deepGo = `package main
+
+import (
+	"os"
+	"sort"
+	"syscall"
+)
+
+//go:noinline
+func deep(n int, s []int) int {
+	if n == 0 {
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		return s[0]
+	}
+	sort.Slice(s, func(i, j int) bool { return i > j && n%2 == 3 })
+	return deep(n-1, append(s, n)) + 1
+}
+
+func main() {
+	done := make(chan int)
+	go func() { done <- deep(60, []int{3, 2, 1}) }()
+	<-done
+}
+`
+
+const deepRust = `extern "C" { fn raise(n: i32) -> i32; }
+#[inline(never)]
+fn deep(n: u32, f: &mut dyn FnMut(u32) -> u32) -> u32 {
+    let s = format!("{}", n);
+    if n == 0 { unsafe { raise(19); } return f(n); }
+    deep(n - 1, &mut |x| f(x) + s.len() as u32) + 1
+}
+fn main() { let v: Vec<u32> = (0..3).collect(); println!("{}", v.iter().map(|x| deep(20 + x, &mut |y| y)).sum::<u32>()); }
+`
+
+// TestUnwindIsGDB stops programs and compares their stacks with what gdb prints of them.
+func TestUnwindIsGDB(t *testing.T) {
+	if _, err := exec.LookPath("gdb"); err != nil {
+		t.Skip(err)
+	}
+	for _, test := range []struct {
+		name, file, source string
+		least              int // frames
+		command            []string
+	}{
+		{"gcc", "a.c", deepC, 5, []string{"gcc", "-O2", "-fomit-frame-pointer"}},
+		{"clang", "a.c", deepC, 5, []string{"clang", "-O2", "-fomit-frame-pointer"}},
+		{"static", "a.c", deepC, 5, []string{"gcc", "-O2", "-static", "-fomit-frame-pointer"}},
+		{"frame pointers", "a.c", deepC, 5, []string{"gcc", "-O1", "-fno-omit-frame-pointer"}},
+		{"C++", "a.cc", deepCC, 30, []string{"g++", "-O2"}},
+		{"C++ by clang", "a.cc", deepCC, 30, []string{"clang++", "-O2"}},
+		{"Rust", "a.rs", deepRust, 20, []string{"rustc", "-O"}},
+		{"Go", "a.go", deepGo, 61, []string{"go", "build"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			program := compiled(t, test.file, test.source, test.command)
+			c := exec.Command(program)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = errors.Join(c.Process.Kill(), c.Wait()) }()
+			for stop := range 2 { // C stops again, in a signal handler
+				waitStopped(t, c.Process.Pid)
+				least := test.least
+				if stop == 1 {
+					least = 25
+				}
+				if got := compareWithGDB(t, c.Process.Pid); got < least {
+					t.Errorf("%d frames, want %d", got, least)
+				}
+				if test.file != "a.c" {
+					break
+				}
+				if err := c.Process.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func compiled(t *testing.T, name, source string, command []string) string {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, name), filepath.Join(dir, "program")
+	if err := os.WriteFile(in, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(command[0], append(command[1:], "-o", out, in)...)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := c.CombinedOutput(); err != nil {
+		t.Skipf("%v: %v %s", command, err, said)
+	}
+	return out
+}
+
+// waitStopped waits until all threads of a process are stopped.
+func waitStopped(t *testing.T, pid int) {
+	t.Helper()
+	for range 500 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, rest, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(rest, "T") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the program has not stopped")
+}
+
+// gdbScript prints registers and frames of the thread that has most of these.
+const gdbScript = `python
+import gdb
+best = []
+for thread in gdb.selected_inferior().threads():
+    thread.switch()
+    frames = []
+    frame = gdb.newest_frame()
+    while frame is not None and frame.is_valid() and len(frames) < 255:
+        frames.append(frame)
+        frame = frame.older()
+    pcs = []
+    for f in frames:
+        if f.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME): # neither is on the stack
+            pcs.append(f.pc())
+    if len(pcs) > len(best):
+        best, chosen = pcs, thread
+chosen.switch()
+names = ["r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss"]
+frame = gdb.newest_frame()
+print("REGS", *[int(frame.read_register(n)) & 0xffffffffffffffff for n in names])
+print("FRAMES", *best)
+end
+`
+
+func compareWithGDB(t *testing.T, pid int) (frames int) {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte(gdbScript), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("gdb", "-nx", "-batch", "-p", strconv.Itoa(pid), "-ex", "set debuginfod enabled off", "-ex", "set backtrace past-main on", "-ex", "set backtrace past-entry on", "-x", script).CombinedOutput()
+	if err != nil {
+		t.Skipf("%v: %s", err, out)
+	}
+	regs, want := numbers(string(out), "REGS "), numbers(string(out), "FRAMES ")
+	if len(regs) != 21 || len(want) == 0 {
+		t.Skipf("gdb: %s", out)
+	}
+	var data []byte
+	for _, v := range regs {
+		data = binary.LittleEndian.AppendUint64(data, v)
+	}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Skip(err)
+	}
+	defer memory.Close()
+	stack := make([]byte, bpf.MaxUserCopy)
+	n, _ := memory.ReadAt(stack, int64(regs[19]))
+	symbols := Following(os.DirFS("/"), NumberedOurs, nil, true)
+	comm, err := fs.ReadFile(os.DirFS("/"), fmt.Sprintf("proc/%d/comm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := bpf.Event{PID: uint32(pid), TID: uint32(pid)}
+	copy(e.Comm[:], strings.TrimSpace(string(comm)))
+	s, short := NewUnwinder(symbols, "amd64").Unwind(&e, bpf.Section{Kind: bpf.SectionUserCopy, Data: append(data, stack[:n]...)})
+	var got []uint64
+	var lines strings.Builder
+	for b := s.Data; len(b) > 0; b = b[8:] {
+		f := bpf.UserFrame(binary.LittleEndian.Uint64(b))
+		if why, end := f.End(); end {
+			fmt.Fprintf(&lines, "  %v\n", unwind.End(why))
+			continue
+		}
+		got = append(got, f.Addr())
+		fmt.Fprintf(&lines, "  %s %v\n", symbols.Of(&e, strings.TrimSpace(string(comm))).AppendFrame(nil, f.Addr(), !f.Exact()), unwind.Way(f.Way()))
+	}
+	// gdb goes on beyond _start and goexit in some programs, to nowhere.
+	for len(want) > len(got) && want[len(want)-1] < 1<<12 {
+		want = want[:len(want)-1]
+	}
+	if !slices.Equal(got, want) || short {
+		same := 0
+		for same < min(len(got), len(want)) && got[same] == want[same] {
+			same++
+		}
+		t.Errorf("%d frames, of which the first %d are gdb's; then %#x, want %#x (short: %v)\n%s", len(got), same, got[same:], want[same:], short, &lines)
+	}
+	return len(got)
+}
+
+// numbers returns those behind a word in a line.
+func numbers(text, word string) (list []uint64) {
+	_, rest, _ := strings.Cut(text, word)
+	rest, _, _ = strings.Cut(rest, "\n")
+	for _, field := range strings.Fields(rest) {
+		if n, err := strconv.ParseUint(field, 10, 64); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}

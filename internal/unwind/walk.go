@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package unwind
+
+import "encoding/binary"
+
+// A Stack is a copy of a part of memory that begins at the stack pointer.
+type Stack struct {
+	Addr  uint64
+	Bytes []byte
+}
+
+// A Way is how a frame was found.
+type Way uint8
+
+const (
+	ByRegisters Way = iota // the innermost: it is where the thread is
+	ByTable                // by unwind information
+	ByGo                   // by the table of Go's functions
+	ByPointer              // by the frame pointer: functions may be missing before it
+)
+
+// A Frame is a function that has not returned.
+type Frame struct {
+	// PC is where it is executing: of all but the innermost, and those that a signal has
+	// interrupted, the address to which its call returns.
+	PC  uint64
+	Way Way
+	// Exact says that PC is no return address.
+	Exact bool
+}
+
+// An End says why no more frames were found.
+type End uint8
+
+const (
+	EndOutermost End = iota // there are none
+	EndDepth                // more than asked for
+	EndShort                // the copy of the stack is too short
+	EndSwitch               // the stack goes on elsewhere: goroutines, signals on stacks of their own
+	EndUnmapped             // an address at which no code was mapped
+	EndNoInfo               // code without unwind information and frame pointer
+	EndLost                 // a register was needed that is not known
+	EndDamaged              // unwind information or a stack that makes no sense
+)
+
+var wayNames = [...]string{ByTable: "cfi", ByGo: "pclntab", ByPointer: "frame pointer"}
+
+// String returns what the output calls the way; "" for ByRegisters.
+func (w Way) String() string {
+	if int(w) >= len(wayNames) {
+		return "unknown"
+	}
+	return wayNames[w]
+}
+
+var endTexts = [...]string{
+	EndShort:    "the rest of the stack was not copied",
+	EndSwitch:   "the rest is on another stack",
+	EndUnmapped: "the address above is of no known code",
+	EndNoInfo:   "no unwind information above, and no frame pointer",
+	EndLost:     "a register that the next frame depends on is not known",
+	EndDamaged:  "the unwind information above, or the stack, makes no sense",
+}
+
+// String says why there are no more frames; "" for the outermost.
+func (e End) String() string {
+	if int(e) >= len(endTexts) {
+		return "unknown"
+	}
+	return endTexts[e]
+}
+
+// A Code has the code of a process.
+type Code interface {
+	// Row returns the rules at an address of the process; nil if there are none. ok says
+	// that code was mapped there.
+	Row(pc uint64) (row *Row, way Way, ok bool)
+}
+
+// A Walker follows stacks. It is not safe for concurrent use.
+type Walker struct {
+	Machine *Machine
+	Depth   int // frames of a stack at most
+	w       walk
+}
+
+// mostOperands bounds the stack of an expression.
+const mostOperands = 64
+
+type walk struct {
+	machine  *Machine
+	code     Code
+	stack    Stack
+	regs     Regs
+	operands [mostOperands]uint64
+}
+
+// Walk appends the frames of a thread, innermost first, and returns why there are no more.
+func (wr *Walker) Walk(dst []Frame, regs *Regs, stack Stack, code Code) ([]Frame, End) {
+	w := &wr.w
+	w.machine, w.code, w.stack, w.regs = wr.Machine, code, stack, *regs
+	dst = append(dst, Frame{PC: regs.PC, Exact: true})
+	for n := 1; ; n++ {
+		last := &dst[len(dst)-1]
+		frame, why := w.next(last)
+		if why != 0 || frame.PC == 0 {
+			return dst, why
+		}
+		if n >= wr.Depth {
+			return dst, EndDepth
+		}
+		dst = append(dst, frame)
+	}
+}
+
+// next finds the caller of a frame. A PC of 0 says that there is none.
+func (w *walk) next(f *Frame) (Frame, End) {
+	at := f.PC
+	if !f.Exact {
+		at-- // the call may be the last instruction of its function
+	}
+	row, way, ok := w.code.Row(at)
+	switch {
+	case !ok:
+		return Frame{}, EndUnmapped
+	case row == nil:
+		return w.byPointer()
+	case row.Outermost:
+		return Frame{}, EndOutermost
+	case row.Switches:
+		return Frame{}, EndSwitch
+	}
+	f.Exact = f.Exact || row.Signal // the kernel has made it look like a call of this code, which is none
+	before, _ := w.regs.get(w.machine.stack)
+	if why := w.apply(row); why != 0 {
+		return Frame{}, why
+	}
+	// A caller's frame is above. A leaf of arm64 has none, and a signal may have a stack of
+	// its own.
+	if sp, _ := w.regs.get(w.machine.stack); !row.Signal && (sp < before || sp == before && w.machine.OnStack()) {
+		return Frame{}, EndDamaged
+	}
+	return Frame{PC: w.regs.PC, Way: way, Exact: row.Signal}, 0
+}
+
+// load reads a word of the stack.
+func (w *walk) load(addr uint64) (uint64, End) {
+	off := addr - w.stack.Addr
+	if addr < w.stack.Addr || off > farAway {
+		return 0, EndSwitch
+	}
+	if off+8 > uint64(len(w.stack.Bytes)) {
+		return 0, EndShort
+	}
+	return binary.LittleEndian.Uint64(w.stack.Bytes[off:]), 0
+}
+
+// farAway is a distance that the frames of one stack do not reach: 8 MB is its usual limit.
+const farAway = 64 << 20
+
+// apply makes the registers those of the caller.
+func (w *walk) apply(row *Row) End {
+	m := w.machine
+	cfa, why := w.cfa(row)
+	if why != 0 {
+		return why
+	}
+	next := w.regs
+	next.Set(m.stack, cfa)
+	for reg := range m.registers {
+		r := &row.regs[reg]
+		if r.kind == same {
+			continue
+		}
+		v, known, why := w.value(row, r, cfa)
+		if why != 0 && (reg == row.address || reg == m.stack) {
+			return why
+		}
+		if why != 0 || !known {
+			next.Known &^= 1 << reg
+			continue
+		}
+		next.Set(reg, v)
+	}
+	pc, ok := next.get(row.address)
+	if !ok {
+		return EndLost
+	}
+	next.PC = pc & m.mask
+	if !row.Signal {
+		next.Known &^= 1 << m.pc // the caller has kept its own, to make the call
+	}
+	w.regs = next
+	return 0
+}
+
+func (w *walk) cfa(row *Row) (uint64, End) {
+	if row.cfa.kind == valExpression {
+		return w.evaluate(row, row.cfa)
+	}
+	v, ok := w.regs.get(row.cfa.reg)
+	if !ok {
+		return 0, EndLost
+	}
+	return v + uint64(row.cfa.off), 0
+}
+
+// value returns what a register of the caller held.
+func (w *walk) value(row *Row, r *rule, cfa uint64) (v uint64, known bool, why End) {
+	switch r.kind {
+	case offset:
+		v, why = w.load(cfa + uint64(r.off))
+	case valOffset:
+		v = cfa + uint64(r.off)
+	case register:
+		v, known = w.regs.get(r.reg)
+		return v, known, 0
+	case expression:
+		if v, why = w.evaluate(row, *r, cfa); why == 0 {
+			v, why = w.load(v)
+		}
+	case valExpression:
+		v, why = w.evaluate(row, *r, cfa)
+	default:
+		return 0, false, 0
+	}
+	return v, why == 0, why
+}
+
+// byPointer goes by the frame pointer, which points to where the caller's is kept, and above
+// it the return address.
+func (w *walk) byPointer() (Frame, End) {
+	const word = 8
+	m := w.machine
+	fp, ok := w.regs.get(m.frame)
+	sp, _ := w.regs.get(m.stack)
+	switch {
+	case !ok:
+		return Frame{}, EndLost
+	case fp == 0: // as programs start
+		return Frame{}, EndOutermost
+	case fp < sp || fp%word != 0:
+		return Frame{}, EndNoInfo
+	}
+	caller, why := w.load(fp)
+	if why == 0 {
+		var pc uint64
+		if pc, why = w.load(fp + word); why == 0 {
+			w.regs.PC = pc & m.mask
+		}
+	}
+	if why == EndSwitch {
+		why = EndNoInfo // it is used for something else
+	}
+	if why != 0 {
+		return Frame{}, why
+	}
+	if w.regs.PC == 0 {
+		return Frame{}, EndOutermost
+	}
+	if _, _, ok := w.code.Row(w.regs.PC - 1); !ok {
+		return Frame{}, EndNoInfo
+	}
+	w.regs.Known &= 1<<m.frame | 1<<m.stack
+	w.regs.Set(m.frame, caller)
+	w.regs.Set(m.stack, fp+2*word)
+	return Frame{PC: w.regs.PC, Way: ByPointer}, 0
+}
