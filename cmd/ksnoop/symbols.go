@@ -86,7 +86,7 @@ func (f *symbolFlags) close(stderr io.Writer) {
 // annotate returns the plan with what debug info says of the ways that are wanted.
 func (f *symbolFlags) annotate(p *plan.Plan, view *kernel.View, resolver output.Resolver) *plan.Plan {
 	source, ok := resolver.(decide.Source)
-	if !ok || !p.Paths() {
+	if !ok {
 		return p
 	}
 	a := decide.Annotator{Source: source, Types: view.TypesByName}

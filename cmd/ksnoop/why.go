@@ -297,5 +297,10 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if err != nil {
 		return fmt.Errorf("which way %s took: %w", place.Innermost().Function, err)
 	}
+	if place.Inside != "" {
+		if e.page.Taken, err = e.runner.Deduce(&e.seen.Calls[chosen], place); err != nil {
+			return fmt.Errorf("what %s does: %w", place.Inside, err)
+		}
+	}
 	return e.show(e.page.AppendTaken)
 }

@@ -34,17 +34,33 @@ func ReadWays(p *plan.Plan, view *kernel.View) (*plan.Plan, error) {
 		if !wayless(probe) {
 			return nil, nil
 		}
-		f, err := r.function(&probe.Func)
-		if err != nil {
-			return nil, err
-		}
-		w, err := plan.NewWay(f, nil)
-		if err != nil {
-			return nil, err
-		}
-		w.Callees, err = r.callees(w.Graph())
-		return w, err
+		return r.way(&probe.Func)
 	})
+}
+
+// ReadWay returns the way through one function, which need not be one that can be probed.
+func ReadWay(f kernel.Function, view *kernel.View) (*plan.Way, error) {
+	m, err := openKcore()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	r := codeReader{view: view, memory: m}
+	return r.way(&f)
+}
+
+func (r *codeReader) way(f *kernel.Function) (*plan.Way, error) {
+	text, err := r.function(f)
+	if err != nil {
+		return nil, err
+	}
+	w, err := plan.NewWay(text, nil)
+	if err != nil {
+		return nil, err
+	}
+	w.Syscall = r.view.SyscallParams(f.Name, r.view.Arch())
+	w.Callees, err = r.callees(w.Graph())
+	return w, err
 }
 
 // wayless reports whether the way of a probe is wanted and not known.

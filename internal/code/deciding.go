@@ -73,7 +73,7 @@ func (w *walker) differs(hit, other int, v *Value) (is bool) {
 		state.stack[place] = slot{held.as(v), held.size}
 	}
 	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, ok: true}
-	s.ended = func(state *imagined, way *possible, result known) {
+	s.ended = func(state *imagined, way *Possible, result known) {
 		switch {
 		case result.kind == lost:
 			w.walk.Unsure = true
@@ -84,7 +84,7 @@ func (w *walker) differs(hit, other int, v *Value) (is bool) {
 		}
 		s.ok = false
 	}
-	s.from(other, &state, possible{})
+	s.from(other, &state, Possible{})
 	if !s.ok && !is {
 		w.walk.Unsure = true // there is more to try than can be tried
 	}

@@ -294,6 +294,19 @@ func (w *walker) valueAMD64(in *Instruction, arg x86asm.Arg, size int) *Value {
 	return nil
 }
 
+// lowest returns the lowest bytes of a register, of which more is known.
+func (w *walker) lowest(in *Instruction, arg x86asm.Arg) *Value {
+	r, ok := arg.(x86asm.Reg)
+	if !ok {
+		return nil
+	}
+	word, n, shift := registerAMD64(r)
+	if word < 0 || w.words[word] == nil || shift != 0 || n >= 4 {
+		return nil
+	}
+	return w.fresh(in, Value{Kind: Masked, Base: w.words[word], N: 1<<(8*n) - 1})
+}
+
 func (w *walker) loadAMD64(in *Instruction, m x86asm.Mem, size int) *Value {
 	if m.Segment != 0 || m.Index != 0 {
 		return nil
@@ -337,7 +350,9 @@ func (w *walker) comparisonAMD64(in *Instruction, x *x86asm.Inst) *Comparison {
 	n := 0
 	for i, side := range sides {
 		arg := x.Args[i]
-		side.Value = w.valueAMD64(in, arg, c.Size)
+		if side.Value = w.valueAMD64(in, arg, c.Size); side.Value == nil {
+			side.Value = w.lowest(in, arg)
+		}
 		if n < len(in.operands) && operandText(arg) == in.operands[n].Text {
 			side.Operand, side.text = n, in.operands[n].Text
 			n++

@@ -96,14 +96,6 @@ func (m *imagined) fill(to known) {
 // computed are instructions that make their first operand and the flags of their operands.
 var computed = []x86asm.Op{x86asm.CMP, x86asm.TEST, x86asm.ADD, x86asm.SUB, x86asm.AND, x86asm.OR, x86asm.XOR, x86asm.INC, x86asm.DEC, x86asm.SHL, x86asm.SHR, x86asm.SAR, x86asm.NEG, x86asm.NOT, x86asm.BT}
 
-// low returns the low bytes of a number.
-func low(v uint64, size int) uint64 {
-	if size >= 8 {
-		return v
-	}
-	return v & (1<<(8*size) - 1)
-}
-
 // signExtend extends the sign of a number of some bytes.
 func signExtend(v uint64, size int) uint64 {
 	shift := 64 - 8*size

@@ -74,3 +74,14 @@ type Operand struct {
 	Scale       int
 	Disp        int64 // or, without Base, the address
 }
+
+// Part returns an operand's value, of what its register or memory holds.
+func (o *Operand) Part(v uint64) uint64 { return low(v>>o.Shift, o.Size) }
+
+// low returns the low bytes of a number.
+func low(v uint64, size int) uint64 {
+	if size >= 8 {
+		return v
+	}
+	return v & (1<<(8*size) - 1)
+}

@@ -9,9 +9,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/ptregs"
 )
 
-// A possible is one way that a call can have gone, as far as its code and what it was called
+// A Possible is one way that a call can have gone, as far as its code and what it was called
 // with say.
-type possible struct {
+type Possible struct {
 	Hits []Hit
 	// Values are the operands of each hit, Known says which of them are known.
 	Values [][maxOperands]uint64
@@ -28,25 +28,32 @@ const (
 	mostSteps = 1 << 13
 )
 
-// possible returns all ways that a call of a function can have gone that was called with the
-// registers arguments, by word. Nothing is assumed of memory, and of what other functions do but
-// the calling convention. ok is false if the code is not understood, or there are too many ways.
-func (f *Function) possible(g *Graph, sites []Site, arguments map[int]uint64, callees Callees) (ways []possible, ok bool) {
+// A Given is a register that is known when a function is called, in its lowest Size bytes.
+type Given struct {
+	Word  int
+	Value uint64
+	Size  int
+}
+
+// Possible returns all ways that a call of a function can have gone for which some registers are
+// given. Nothing is assumed of memory, and of what other functions do but the calling convention.
+// ok is false if the code is not understood, or there are too many ways.
+func (f *Function) Possible(g *Graph, sites []Site, given []Given, callees Callees) (ways []Possible, ok bool) {
 	if f.Arch != "amd64" {
 		return nil, false
 	}
 	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees}, follower: newFollower(g, sites), ok: true}
-	s.ended = func(state *imagined, way *possible, result known) {
+	s.ended = func(state *imagined, way *Possible, result known) {
 		way.Result, way.Ended = result.v, result.kind == number && result.size >= 4
 		s.ways = append(s.ways, *way)
 		s.ok = s.ok && len(s.ways) < mostPossible
 	}
 	state := imagined{words: make([]known, len(ptregs.Names(f.Arch))), stack: map[int64]slot{}}
-	for word, v := range arguments {
-		state.words[word] = known{number, v, 8}
+	for _, a := range given {
+		state.words[a.Word] = known{number, a.Value, a.Size}
 	}
 	state.words[wordAMD64("sp")] = known{kind: onStack}
-	s.from(g.Entry, &state, possible{})
+	s.from(g.Entry, &state, Possible{})
 	return s.ways, s.ok && len(s.ways) > 0
 }
 
@@ -54,14 +61,14 @@ func (f *Function) possible(g *Graph, sites []Site, arguments map[int]uint64, ca
 type search struct {
 	walker
 	follower *follower // which sites there are; nil if the hits do not matter
-	ended    func(state *imagined, way *possible, result known)
-	ways     []possible
+	ended    func(state *imagined, way *Possible, result known)
+	ways     []Possible
 	steps    int
 	ok       bool // go on
 }
 
 // from goes on from a block.
-func (s *search) from(block int, state *imagined, way possible) {
+func (s *search) from(block int, state *imagined, way Possible) {
 	for s.ok {
 		if s.steps++; s.steps > mostSteps {
 			s.ok = false
@@ -92,7 +99,7 @@ func (s *search) from(block int, state *imagined, way possible) {
 
 // next returns the block behind one, None if the way has ended there. Where both ways are
 // possible, it goes one of them to its end.
-func (s *search) next(block int, state *imagined, way *possible) int {
+func (s *search) next(block int, state *imagined, way *Possible) int {
 	b, last := &s.g.Blocks[block], s.g.last(block)
 	switch {
 	case b.Anywhere || last.flow == Unknown:
@@ -110,16 +117,16 @@ func (s *search) next(block int, state *imagined, way *possible) int {
 }
 
 // branch goes on behind a conditional jump.
-func (s *search) branch(block int, state *imagined, way *possible) int {
+func (s *search) branch(block int, state *imagined, way *Possible) int {
 	last := s.g.last(block)
-	hit := func(taken bool, way *possible, state *imagined) {}
+	hit := func(taken bool, way *Possible, state *imagined) {}
 	if s.follower != nil {
 		n := s.follower.branch[block]
 		if n == None {
 			s.ok = false
 			return None
 		}
-		hit = func(taken bool, way *possible, state *imagined) { way.add(Hit{n, taken}, &s.sites[n], state) }
+		hit = func(taken bool, way *Possible, state *imagined) { way.add(Hit{n, taken}, &s.sites[n], state) }
 	}
 	if flags, ok := state.flagsFor(); ok && last.Test.Kind == FlagsAMD64 {
 		taken := last.Test.Taken(flags)
@@ -136,7 +143,7 @@ func (s *search) branch(block int, state *imagined, way *possible) int {
 }
 
 // went returns where a jump leads.
-func (s *search) went(block int, taken bool, state *imagined, way *possible) int {
+func (s *search) went(block int, taken bool, state *imagined, way *Possible) int {
 	b := &s.g.Blocks[block]
 	if !taken {
 		return b.Next
@@ -148,7 +155,7 @@ func (s *search) went(block int, taken bool, state *imagined, way *possible) int
 }
 
 // end ends a way at an instruction that leaves the function.
-func (s *search) end(in *Instruction, state *imagined, way *possible) {
+func (s *search) end(in *Instruction, state *imagined, way *Possible) {
 	var result known // of another function that it ends with
 	if in.flow == Leave || (in.flow == Jump || in.flow == Branch) && s.callees.kind(in.Target) == Return {
 		result = state.words[wordAMD64("ax")]
@@ -157,7 +164,7 @@ func (s *search) end(in *Instruction, state *imagined, way *possible) {
 }
 
 // add notes a hit, with the values that its operands have.
-func (p *possible) add(h Hit, site *Site, state *imagined) {
+func (p *Possible) add(h Hit, site *Site, state *imagined) {
 	var values [maxOperands]uint64
 	var is [maxOperands]bool
 	if site != nil {
@@ -171,8 +178,8 @@ func (p *possible) add(h Hit, site *Site, state *imagined) {
 	p.Hits, p.Values, p.Known = append(p.Hits, h), append(p.Values, values), append(p.Known, is)
 }
 
-func (p *possible) clone() possible {
-	return possible{Hits: slices.Clone(p.Hits), Values: slices.Clone(p.Values), Known: slices.Clone(p.Known)}
+func (p *Possible) clone() Possible {
+	return Possible{Hits: slices.Clone(p.Hits), Values: slices.Clone(p.Values), Known: slices.Clone(p.Known)}
 }
 
 // A known is what is known of a value.

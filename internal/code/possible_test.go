@@ -70,8 +70,8 @@ func TestPossible(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := &code[n]
-			ways, ok := f.possible(f.graph, f.sites, map[int]uint64{wordAMD64("di"): uint64(a[0]), wordAMD64("si"): uint64(a[1]), wordAMD64("dx"): uint64(a[2])}, nil)
-			is := func(p possible) bool { return !p.Ended || int32(p.Result) == int32(result) }
+			ways, ok := f.Possible(f.graph, f.sites, []Given{{wordAMD64("di"), uint64(a[0]), 8}, {wordAMD64("si"), uint64(a[1]), 8}, {wordAMD64("dx"), uint64(a[2]), 8}}, nil)
+			is := func(p Possible) bool { return !p.Ended || int32(p.Result) == int32(result) }
 			if !ok || !slices.ContainsFunc(ways, is) {
 				t.Fatalf("%s %s%v = %d is not possible: %v, %d ways", level, names[n], a, result, ok, len(ways))
 			}

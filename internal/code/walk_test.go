@@ -140,11 +140,11 @@ func wayKey(function int, before []Hit, taken bool) string {
 // run returns the hits of a call: of which one way is possible.
 func (c *compiled) run(t *testing.T, args [5]int64) []Hit {
 	t.Helper()
-	words := map[int]uint64{}
+	var given []Given
 	for i, name := range []string{"di", "si", "dx", "cx", "r8"} {
-		words[wordAMD64(name)] = uint64(args[i])
+		given = append(given, Given{wordAMD64(name), uint64(args[i]), 8})
 	}
-	ways, ok := c.possible(c.graph, c.sites, words, nil)
+	ways, ok := c.Possible(c.graph, c.sites, given, nil)
 	if !ok || len(ways) != 1 {
 		t.Fatalf("%#x %v: %d ways, %v", c.Parts[0].Addr, args, len(ways), ways)
 	}

@@ -85,15 +85,19 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 		}
 	}
 	if v.Decision >= 0 {
-		d := &path.Decisions[v.Decision]
-		note := p.Way.Note(d.Site.Addr)
-		v.source(note)
-		if c := walk.Conditions[walk.Deciding]; c != nil && c.Relation != code.NoRelation {
-			w := writer{n: newNamer(p), note: note, d: d, c: c}
-			v.Holds, v.Needed, v.Or = w.write()
-		}
+		v.condition(p, &path.Decisions[v.Decision], walk.Conditions[walk.Deciding])
 	}
 	return v, true
+}
+
+// condition sets what a decision was about, and where.
+func (v *Verdict) condition(p *plan.Probe, d *event.Decision, c *code.Condition) {
+	note := p.Way.Note(d.Site.Addr)
+	v.source(note)
+	if c != nil && c.Relation != code.NoRelation {
+		w := writer{n: newNamer(p), note: note, d: d, c: c}
+		v.Holds, v.Needed, v.Or = w.write()
+	}
 }
 
 // source sets where the decision is.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
@@ -14,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/ptregs"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -48,7 +50,7 @@ func call(t *testing.T, text []byte, steps ...bpf.PathStep) (*event.Event, *even
 	s := bpf.Section{Kind: bpf.SectionPath, Data: bpf.AppendSteps(nil, steps)}
 	e := &event.Event{Probe: probe, Tail: bpf.AppendSection(nil, &s)}
 	path, ok := e.Path()
-	if !ok || path.Way == nil || path.Way.Broken != 0 {
+	if !ok || path.Way == nil || path.Way.Broken != 0 && len(steps) > 0 {
 		t.Fatalf("%+v", path)
 	}
 	return e, &path
@@ -106,6 +108,12 @@ func TestOf(t *testing.T) {
 		// mov $-12, %eax; test %esi, %esi; jns 1f; xor %eax, %eax; 1: test %eax, %eax; jne 2f; xor %eax, %eax; 2: ret
 		{"what was decided before", []byte{0xb8, 0xf4, 0xff, 0xff, 0xff, 0x85, 0xf6, 0x79, 0x02, 0x31, 0xc0, 0x85, 0xc0, 0x75, 0x02, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, 0, 3), step(1, sign, 0xfffffff4)}, nil, nil,
 			&Verdict{Error: -12, Holds: "n (3) >= 0", Needed: "n < 0"}},
+		// mov (%rdi), %rax; and $0x900, %eax; cmp $0x800, %rax; jne 1f; mov $-22, %rax; ret; 1: xor %eax, %eax; ret
+		{"bits that are compared", []byte{0x8b, 0x07, 0x25, 0x00, 0x09, 0, 0, 0x3d, 0x00, 0x08, 0, 0, 0x75, 0x08, 0x48, 0xc7, 0xc0, 0xea, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, zero, 0x800)}, nil, nil,
+			&Verdict{Error: -22, Holds: "(attr->type & 0x900) (0x800) == 0x800", Needed: "(attr->type & 0x900) != 0x800"}},
+		// cmp $45, %esi; ja 1f; xor %eax, %eax; ret; 1: mov $-97, %eax; ret
+		{"a signed number as an unsigned one", []byte{0x83, 0xfe, 0x2d, 0x77, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0x9f, 0xff, 0xff, 0xff, 0xc3}, []bpf.PathStep{step(0, 0, 99)}, nil, nil,
+			&Verdict{Error: -97, Holds: "(unsigned)n (99) > 45", Needed: "(unsigned)n <= 45"}},
 		{"without a jump", chosen, nil, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Chosen: entry + 11 - 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,5 +149,33 @@ func TestUnknown(t *testing.T) {
 	path.Missing = 1
 	if v, ok := Of(e, path); ok {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestDeduce: which jump decided in a function that nobody has seen, if there is but one.
+func TestDeduce(t *testing.T) {
+	di, si := ptregs.Arguments("amd64")[0], ptregs.Arguments("amd64")[1]
+	// cmp $2, %esi; jg 1f; test $8, %edi; jne 2f; call helper; ret; 1: mov $-22, %eax; ret; 2: mov $-7, %eax; ret
+	text := []byte{0x83, 0xfe, 0x02, 0x7f, 0x0e, 0xf7, 0xc7, 0x08, 0, 0, 0, 0x75, 0x0c, 0xe8, 0xee, 0x0f, 0, 0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3, 0xb8, 0xf9, 0xff, 0xff, 0xff, 0xc3}
+	// cmp (%rdi), %esi; je 1f; cmp 4(%rdi), %esi; je 1f; xor %eax, %eax; ret; 1: mov $-22, %eax; ret
+	two := []byte{0x3b, 0x37, 0x74, 0x08, 0x3b, 0x77, 0x04, 0x74, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}
+	for _, tt := range []struct {
+		name   string
+		text   []byte
+		di, si uint64
+		failed unix.Errno
+		want   string
+	}{
+		{"by an argument", text, 0, 3, unix.EINVAL, "n (3) > 2"},
+		{"by the other", text, 8, 1, unix.E2BIG, "(attr & 0x8) != 0"},
+		{"an error that the code does not make", text, 0, 1, unix.EINVAL, ""},
+		{"an error of functions that nobody looks at", text, 0, 3, unix.EFAULT, ""},
+		{"two jumps may have", two, 0, 3, unix.EINVAL, ""},
+	} {
+		e, _ := call(t, tt.text)
+		v, d, ok := Deduce(e.Probe, []code.Given{{Word: di, Value: tt.di, Size: 8}, {Word: si, Value: tt.si, Size: 4}}, tt.failed)
+		if ok != (tt.want != "") || v.Holds != tt.want && ok || ok && d.Site == nil {
+			t.Errorf("%s: %v %+v", tt.name, ok, v)
+		}
 	}
 }

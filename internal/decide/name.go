@@ -4,7 +4,10 @@ package decide
 
 import (
 	"fmt"
+	"math/bits"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -19,6 +22,7 @@ import (
 type naming struct {
 	plan.Name
 	result bool // a function has returned it
+	bits   bool // it is some bits of a number
 }
 
 func (n *naming) known() bool { return n.Text != "" }
@@ -73,15 +77,48 @@ func (n *namer) value(v *code.Value, size int) naming {
 		if by := n.value(v.Base, size); by.Class.Size > 0 && by.Class.Size < 8 && uint64(v.N) == 1<<(8*by.Class.Size)-1 {
 			return by
 		}
+		return masked(n.value(v.Base, size), uint64(v.N), size)
 	case code.Memory:
 		if v.Base == nil || v.Base.Kind != code.Argument {
 			return naming{}
+		}
+		if i := n.saved(v); i >= 0 {
+			f := &n.way.Syscall[i]
+			return naming{Name: plan.Name{Text: f.Name, Class: Declared(f.Decl)}}
 		}
 		if base, typ := n.argument(v.Base.Word); base.known() {
 			return naming{Name: member(base.Text, "->", pointedTo(typ), v.N, v.Size, "")}
 		}
 	}
 	return naming{}
+}
+
+// saved returns the parameter of a system call that memory is: one of the registers of user space,
+// which the function that serves it gets; -1 if it is none.
+func (n *namer) saved(v *code.Value) int {
+	if len(n.registers) == 0 || v.Base.Word != n.registers[0] || v.N%8 != 0 {
+		return -1
+	}
+	i := slices.Index(ptregs.SyscallArguments(n.way.Code.Arch), int(v.N/8))
+	if i >= len(n.way.Syscall) {
+		return -1
+	}
+	return i
+}
+
+// Declared returns what is certain of a type that a system call declares.
+func Declared(decl string) code.Class {
+	switch {
+	case strings.HasSuffix(decl, "*"):
+		return code.Class{Size: 8, Pointer: true}
+	case slices.Contains([]string{"unsigned long", "size_t", "u64", "__u64", "aio_context_t"}, decl):
+		return code.Class{Size: 8}
+	case slices.Contains([]string{"long", "loff_t", "off_t"}, decl):
+		return code.Class{Size: 8, Signed: true}
+	case decl == "umode_t":
+		return code.Class{Size: 2}
+	}
+	return code.Class{Size: 4, Signed: decl == "int" || decl == "pid_t"}
 }
 
 func (n *namer) argument(word int) (naming, btf.Type) {
@@ -104,6 +141,24 @@ func (n *namer) result(v *code.Value, size int) naming {
 		return naming{}
 	}
 	return naming{Name: plan.Name{Text: f.Name + "()", Class: f.Result}, result: true}
+}
+
+// masked names the bits of a number that a mask leaves. size is how many bytes are looked at.
+func masked(of naming, mask uint64, size int) naming {
+	if !of.known() || of.Mask != 0 || of.At != 0 || of.Class.Pointer || size <= 0 || size > 8 {
+		return naming{}
+	}
+	return naming{Name: plan.Name{Text: "(" + of.Text + " & " + maskText(mask, size) + ")", Class: code.Class{Size: size}, Others: of.Others}, bits: true}
+}
+
+// maskText writes a mask as the source would: what most bits are set of, as what it leaves out.
+func maskText(mask uint64, size int) string {
+	all := uint64(1)<<(8*size-1)<<1 - 1
+	mask &= all
+	if left := mask ^ all; bits.OnesCount64(mask) > 4*size && left != 0 {
+		return "~0x" + strconv.FormatUint(left, 16)
+	}
+	return "0x" + strconv.FormatUint(mask, 16)
 }
 
 // sum names a number and what is added to it. Of a pointer, that is not what the source has.

@@ -42,7 +42,10 @@ func (w *writer) write() (holds, needed string, or []string) {
 	if w.c.Computed || !left.known() || !right.known() || left.Mask != 0 || left.At != 0 || right.Mask != 0 || right.At != 0 {
 		return "", "", nil
 	}
-	if right.constant {
+	switch {
+	case right.constant && left.bits:
+		right.Text = maskText(right.value, w.c.Size)
+	case right.constant:
 		right.Text = w.number(right.value, left.Class)
 	}
 	if is, ok := w.isError(&left, &right); ok {
@@ -55,6 +58,9 @@ func (w *writer) write() (holds, needed string, or []string) {
 		} else {
 			right.Text, right.Class = cast+right.Text, left.Class
 		}
+	}
+	if w.c.Unsigned && left.Class.Signed && w.c.Relation != code.Equal && w.c.Relation != code.Different {
+		left.Text = map[int]string{1: "(u8)", 2: "(u16)", 4: "(unsigned)", 8: "(unsigned long)"}[w.c.Size] + left.Text
 	}
 	relation := " " + w.c.Relation.String() + " "
 	return w.valued(&left) + relation + w.valued(&right), clean(left.Text) + " " + w.c.Relation.Not().String() + " " + clean(right.Text), left.Others
@@ -123,8 +129,8 @@ func (w *writer) writeMasked(left, right *side) (holds, needed string, or []stri
 		left.valued = false // only a part of it was read
 		mask <<= 8 * left.At
 	}
-	and := " & 0x" + strconv.FormatUint(mask, 16) + ")"
-	holds, needed, _ = w.bits("("+w.valued(left)+and, "("+clean(left.Text)+and)
+	and := " & " + maskText(mask, max(w.c.Size, left.Class.Size)) + ")"
+	holds, needed, _ = w.bits("("+w.hexadecimal(left)+and, "("+clean(left.Text)+and)
 	return holds, needed, left.Others
 }
 
@@ -159,10 +165,21 @@ func (w *writer) side(s *code.Side) (out side) {
 	return out
 }
 
+// hexadecimal writes a name with its value, of which bits matter.
+func (w *writer) hexadecimal(s *side) string {
+	if s.constant || !s.valued {
+		return clean(s.Text)
+	}
+	return clean(s.Text) + " (0x" + strconv.FormatUint(s.value, 16) + ")"
+}
+
 // valued writes a name with its value.
 func (w *writer) valued(s *side) string {
 	if s.constant || !s.valued {
 		return clean(s.Text)
+	}
+	if s.bits {
+		return w.hexadecimal(s)
 	}
 	if v := int32(uint32(s.value)); s.result && v < 0 && errno.Name(uint64(-int64(v))) != "" && w.c.Size >= 4 {
 		return clean(s.Text) + " (-" + errno.Name(uint64(-int64(v))) + ")"

@@ -66,11 +66,7 @@ func (e *Event) Path() (p Path, ok bool) {
 func newDecision(site *code.Site, taken bool, step *bpf.PathStep, hit int) Decision {
 	d := Decision{Site: site, Hit: hit, Taken: taken, Unreadable: step.Unreadable}
 	for i := range min(len(site.Operands), len(d.Values)) {
-		o := &site.Operands[i]
-		d.Values[i] = step.Value[i] >> o.Shift
-		if o.Size < 8 {
-			d.Values[i] &= 1<<(8*o.Size) - 1
-		}
+		d.Values[i] = site.Operands[i].Part(step.Value[i])
 	}
 	return d
 }

@@ -20,17 +20,21 @@ func appendDecided(dst []byte, e *event.Event, p *event.Path) []byte {
 	if !ok {
 		return dst
 	}
-	for _, line := range verdictText(e, p, &v) {
+	var d *event.Decision
+	if v.Decision >= 0 {
+		d = &p.Decisions[v.Decision]
+	}
+	for _, line := range VerdictText(e.Probe, d, &v) {
 		dst = append(append(append(dst, rowIndent...), line...), '\n')
 	}
 	return dst
 }
 
-// verdictText returns a verdict in words, by lines.
-func verdictText(e *event.Event, p *event.Path, v *decide.Verdict) (lines []string) {
-	f := &e.Probe.Way.Code
+// VerdictText returns a verdict in words, by lines. d is the decision; nil if there is none.
+func VerdictText(p *plan.Probe, d *event.Decision, v *decide.Verdict) (lines []string) {
+	f := &p.Way.Code
 	if v.Chosen != 0 {
-		lines = append(lines, fmt.Sprintf("the result is made%s by %s at %s, without a jump that tells why", sourceText(v.Lines), f.Mnemonic(v.Chosen), instruction(e, v.Chosen)))
+		lines = append(lines, fmt.Sprintf("the result is made%s by %s at %s, without a jump that tells why", sourceText(v.Lines), f.Mnemonic(v.Chosen), instruction(p, v.Chosen)))
 		return appendSource(lines, v)
 	}
 	switch {
@@ -39,7 +43,7 @@ func verdictText(e *event.Event, p *event.Path, v *decide.Verdict) (lines []stri
 	case v.Indirect:
 		lines = append(lines, "it returns what a function has returned that it called through a pointer"+errorText(v.Error))
 	}
-	if v.Decision < 0 {
+	if d == nil {
 		switch {
 		case v.Unsure && len(lines) == 0:
 			lines = append(lines, "which decision led to the error is not known")
@@ -48,15 +52,14 @@ func verdictText(e *event.Event, p *event.Path, v *decide.Verdict) (lines []stri
 		}
 		return lines
 	}
-	d := &p.Decisions[v.Decision]
 	at := sourceText(v.Lines)
 	switch {
 	case v.Holds == "" && at == "":
-		lines = append(lines, "decided at "+instruction(e, d.Site.Addr)+", see there")
+		lines = append(lines, "decided at "+instruction(p, d.Site.Addr)+", see there")
 	case v.Holds == "":
 		lines = append(lines, "decided"+at+", see "+f.Place(d.Site.Addr))
 	case at == "":
-		lines = append(lines, "decided: "+v.Holds+", at "+instruction(e, d.Site.Addr), "it takes: "+v.Needed)
+		lines = append(lines, "decided: "+v.Holds+", at "+instruction(p, d.Site.Addr), "it takes: "+v.Needed)
 	default:
 		lines = append(lines, "decided: "+v.Holds+","+at, "it takes: "+v.Needed)
 	}
@@ -75,8 +78,8 @@ func appendSource(lines []string, v *decide.Verdict) []string {
 }
 
 // instruction writes an instruction with its function: "array_map_alloc_check+0x2d".
-func instruction(e *event.Event, addr uint64) string {
-	return string(terminal.AppendName(nil, e.Probe.Func.Name)) + e.Probe.Way.Code.Place(addr)
+func instruction(p *plan.Probe, addr uint64) string {
+	return string(terminal.AppendName(nil, p.Func.Name)) + p.Way.Code.Place(addr)
 }
 
 // sourceText writes where something is in the source: " at kernel/a.c:1:2 (in b, inlined at

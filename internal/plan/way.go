@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
 // A Way is what it takes to tell which way calls of a function go: its code, as it was in memory,
@@ -20,6 +21,9 @@ type Way struct {
 	Refused []uint64 `json:",omitempty"`
 	// Callees are the functions that it calls, as far as something is known of them.
 	Callees code.Callees `json:",omitempty"`
+	// Syscall are the parameters of the system call that it serves, of which it gets the saved
+	// registers.
+	Syscall []kernel.Field `json:",omitempty"`
 	// Notes are what debug info says of the instructions that decide, by address.
 	Notes []Note `json:",omitempty"`
 
@@ -91,7 +95,7 @@ func (w *Way) Note(addr uint64) *Note {
 
 // Refuse returns the way where some more instructions take no probe.
 func (w *Way) Refuse(bad []uint64) (*Way, error) {
-	r := &Way{Code: w.Code, Refused: slices.Concat(w.Refused, bad), Callees: w.Callees, Notes: w.Notes}
+	r := &Way{Code: w.Code, Refused: slices.Concat(w.Refused, bad), Callees: w.Callees, Syscall: w.Syscall, Notes: w.Notes}
 	return r, r.Restore()
 }
 

@@ -168,7 +168,7 @@ func wayCost(w *plan.Way) (n int) {
 	for i := range w.Notes {
 		n += 4 * (1 + len(w.Notes[i].Lines) + len(w.Notes[i].Names))
 	}
-	return n + 4*(len(w.Code.Parts)+len(w.Code.Faults)+len(w.Code.Strange)+len(w.Refused)+len(w.Callees))
+	return n + 4*(len(w.Code.Parts)+len(w.Code.Faults)+len(w.Code.Strange)+len(w.Refused)+len(w.Callees)+len(w.Syscall))
 }
 
 // Affordable returns an error if a recording of p could not be replayed.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
+)
+
+// passedOn are errors that come from functions which nobody looks at: that allocate, wait, or copy
+// from user space.
+var passedOn = []unix.Errno{unix.ENOMEM, unix.EINTR, unix.EFAULT, unix.EAGAIN}
+
+// Deduce returns what decided that a call failed which nobody has seen, from the code of its
+// function, its arguments, and the error. It returns ok if all ways that end with that error are
+// decided by the same jump. A way that ends with what a function returned which is known to a
+// compiler does not count: that did not fail so, the caller says.
+func Deduce(p *plan.Probe, given []code.Given, failed unix.Errno) (v Verdict, d event.Decision, ok bool) {
+	way := p.Way
+	v.Decision, v.Error = -1, -int32(failed)
+	if slices.Contains(passedOn, failed) {
+		return v, d, false
+	}
+	ways, ok := way.Code.Possible(way.Graph(), way.Sites(), given, way.Callees)
+	if !ok {
+		return v, d, false
+	}
+	found := false
+	for i := range ways {
+		w := &ways[i]
+		walk := way.Code.Walk(way.Graph(), way.Sites(), w.Hits, way.Callees)
+		r := walk.Returned
+		switch {
+		case w.Ended && int32(w.Result) != v.Error, r != nil && r.Kind == code.Constant && int32(r.N) != v.Error:
+			continue
+		case r != nil && r.Kind == code.Result && r.Target != 0 && way.Callees.At(r.Target) != nil:
+			continue
+		case r == nil || r.Kind != code.Constant || walk.Unsure || walk.Deciding == code.None:
+			return v, d, false
+		}
+		hit := w.Hits[walk.Deciding]
+		decision := event.Decision{Site: &way.Sites()[hit.Site], Taken: hit.Taken}
+		for j := range decision.Site.Operands {
+			decision.Values[j] = decision.Site.Operands[j].Part(w.Values[walk.Deciding][j])
+			decision.Unreadable[j] = !w.Known[walk.Deciding][j]
+		}
+		if found && (decision.Site != d.Site || decision.Taken != d.Taken) {
+			return v, d, false
+		}
+		d, found = decision, true
+		v.condition(p, &d, walk.Conditions[walk.Deciding])
+	}
+	return v, d, found
+}
