@@ -55,8 +55,6 @@ func (c *Condition) sorts(v *Value) bool {
 	return (c.Relation == Equal || c.Relation == Different) && n != 0
 }
 
-func (s *Side) constant() bool { return s.Value != nil && s.Value.Kind == Constant }
-
 // differs reports whether the other way from a jump can lead to another result than v.
 func (w *walker) differs(hit, other int, v *Value) (is bool) {
 	at := &w.moments[hit]

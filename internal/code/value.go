@@ -40,6 +40,25 @@ func (v *Value) Made(as *Value) bool {
 	return v != nil && as != nil && v.From == as.From && v.Step == as.Step && v.Kind == as.Kind
 }
 
+// Same reports whether two values are the same: one, or what was at the same place. Memory may have
+// changed in between.
+func (v *Value) Same(as *Value) bool {
+	switch {
+	case v == nil || as == nil || v.Kind != as.Kind || v.Kind == Opaque || v.Kind == Chosen:
+		return false
+	case v == as:
+		return true
+	case v.N != as.N || v.Size != as.Size || v.Word != as.Word:
+		return false
+	case v.Base != nil:
+		return v.Base.Same(as.Base)
+	}
+	return v.Kind == Argument || v.Made(as)
+}
+
+// Other reports whether both sides are constants, and not the same one.
+func (s *Side) Other(as *Side) bool { return s.constant() && as.constant() && s.Value.N != as.Value.N }
+
 // plus returns the address n bytes behind one.
 func (v *Value) plus(n int64) *Value {
 	switch {
@@ -165,5 +184,7 @@ func (c *Comparison) relation(test Test) (r Relation, unsigned bool) {
 	}
 	return r, unsigned
 }
+
+func (s *Side) constant() bool { return s.Value != nil && s.Value.Kind == Constant }
 
 func (s *Side) zero() bool { return s.Value != nil && s.Value.Kind == Constant && s.Value.N == 0 }

@@ -3,6 +3,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/code"
@@ -21,6 +23,9 @@ type Verdict struct {
 	// Holds is what held then, with the values: "attr->key_size (3) != 4". Needed is its opposite.
 	// They are "" if the condition has no name.
 	Holds, Needed string
+	// Several says that what was compared was compared with other constants before, as by a
+	// switch: one of those may have done as well.
+	Several bool
 	// Or are other names for what Holds names: members of a union that are at the same place.
 	Or []string
 	// Called is the function that returned the error; "" if the function itself made it, or
@@ -85,18 +90,24 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 		}
 	}
 	if v.Decision >= 0 {
-		v.condition(p, &path.Decisions[v.Decision], walk.Conditions[walk.Deciding])
+		v.condition(p, &path.Decisions[v.Decision], walk)
 	}
 	return v, true
 }
 
 // condition sets what a decision was about, and where.
-func (v *Verdict) condition(p *plan.Probe, d *event.Decision, c *code.Condition) {
+func (v *Verdict) condition(p *plan.Probe, d *event.Decision, walk *code.Walk) {
+	c := walk.Conditions[walk.Deciding]
 	note := p.Way.Note(d.Site.Addr)
 	v.source(note)
 	if c != nil && c.Relation != code.NoRelation {
 		w := writer{n: newNamer(p), note: note, d: d, c: c}
 		v.Holds, v.Needed, v.Or = w.write()
+	}
+	if c != nil && c.Relation == code.Different {
+		v.Several = slices.ContainsFunc(walk.Conditions[:walk.Deciding], func(before *code.Condition) bool {
+			return before != nil && before.Relation == code.Different && before.Left.Value.Same(c.Left.Value) && before.Right.Other(&c.Right)
+		})
 	}
 }
 

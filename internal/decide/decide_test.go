@@ -112,6 +112,9 @@ func TestOf(t *testing.T) {
 		{"bits that are compared", []byte{0x8b, 0x07, 0x25, 0x00, 0x09, 0, 0, 0x3d, 0x00, 0x08, 0, 0, 0x75, 0x08, 0x48, 0xc7, 0xc0, 0xea, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, zero, 0x800)}, nil, nil,
 			&Verdict{Error: -22, Holds: "(attr->type & 0x900) (0x800) == 0x800", Needed: "(attr->type & 0x900) != 0x800"}},
 		// cmp $45, %esi; ja 1f; xor %eax, %eax; ret; 1: mov $-97, %eax; ret
+		// cmp $1, %esi; je 1f; cmp $9, %esi; je 1f; mov $-95, %eax; ret; 1: xor %eax, %eax; ret
+		{"several values", []byte{0x83, 0xfe, 0x01, 0x74, 0x0b, 0x83, 0xfe, 0x09, 0x74, 0x06, 0xb8, 0xa1, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, 0, 5), step(1, 0, 5)}, nil, nil,
+			&Verdict{Error: -95, Decision: 1, Holds: "n (5) != 9", Needed: "n == 9", Several: true}},
 		{"a signed number as an unsigned one", []byte{0x83, 0xfe, 0x2d, 0x77, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0x9f, 0xff, 0xff, 0xff, 0xc3}, []bpf.PathStep{step(0, 0, 99)}, nil, nil,
 			&Verdict{Error: -97, Holds: "(unsigned)n (99) > 45", Needed: "(unsigned)n <= 45"}},
 		{"without a jump", chosen, nil, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Chosen: entry + 11 - 1}},

@@ -53,7 +53,7 @@ func Deduce(p *plan.Probe, given []code.Given, failed unix.Errno) (v Verdict, d 
 			return v, d, false
 		}
 		d, found = decision, true
-		v.condition(p, &d, walk.Conditions[walk.Deciding])
+		v.condition(p, &d, walk)
 	}
 	return v, d, found
 }

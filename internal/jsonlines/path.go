@@ -54,7 +54,7 @@ func appendDecided(dst []byte, e *event.Event, path *event.Path) []byte {
 		dst = appendText(dst, "at", f.Place(path.Decisions[v.Decision].Site.Addr))
 	}
 	if v.Holds != "" {
-		dst = appendText(appendText(dst, "condition", v.Holds), "needed", v.Needed)
+		dst = appendTrue(appendText(appendText(dst, "condition", v.Holds), "needed", v.Needed), "several", v.Several)
 	}
 	if len(v.Or) > 0 {
 		dst = appendList(dst, "or", v.Or)

@@ -327,3 +327,17 @@ in array_map_alloc_check, kernel/bpf/arraymap.c: passed 53-58, 63; not passed 59
 		t.Errorf("%s\n%s", diff, out)
 	}
 }
+
+// TestLiveDecidedLine: the condition that refuses an array with keys of 3 bytes has the words of the
+// source, and a recording prints the same without debug info.
+func TestLiveDecidedLine(t *testing.T) {
+	requireDebugInfo(t)
+	file := recordingFile(t)
+	live, errs, status := ksnoop(t, "trace", "--record", file, "--print", "array_map_alloc_check(path())", "--", "workload", "map-array-key")
+	again, replayErrs, replayStatus := replayed(t, file)
+	for _, out := range []string{live, again} {
+		if !regexp.MustCompile(`decided: attr->key_size \(3\) != 4, at kernel/bpf/arraymap\.c:\d+:\d+\n`).MatchString(out) {
+			t.Errorf("status %d, %d: %s%s\n%s", status, replayStatus, errs, replayErrs, out)
+		}
+	}
+}

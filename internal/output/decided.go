@@ -59,14 +59,22 @@ func VerdictText(p *plan.Probe, d *event.Decision, v *decide.Verdict) (lines []s
 	case v.Holds == "":
 		lines = append(lines, "decided"+at+", see "+f.Place(d.Site.Addr))
 	case at == "":
-		lines = append(lines, "decided: "+v.Holds+", at "+instruction(p, d.Site.Addr), "it takes: "+v.Needed)
+		lines = append(lines, "decided: "+v.Holds+", at "+instruction(p, d.Site.Addr), needed(v))
 	default:
-		lines = append(lines, "decided: "+v.Holds+","+at, "it takes: "+v.Needed)
+		lines = append(lines, "decided: "+v.Holds+","+at, needed(v))
 	}
 	if len(v.Or) > 0 {
 		lines = append(lines, orText(v.Or))
 	}
 	return appendSource(lines, v)
+}
+
+// needed says what it would have taken.
+func needed(v *decide.Verdict) string {
+	if v.Several {
+		return "it takes: " + v.Needed + ", or one of the values that it was compared with before"
+	}
+	return "it takes: " + v.Needed
 }
 
 // appendSource appends the text of the source.
