@@ -18,6 +18,10 @@ type Stash struct {
 	groupBits int    // the same of the homes of one stack, and of a group far away
 }
 
+// StackBits is the binary logarithm of the size of a block of stacks: the key of a call has its place in
+// the block below, and which block it is above.
+const StackBits = stackBits
+
 const (
 	stackBits = int(engineLimitSTACK_BITS)
 	// maxTable is the largest value of an array before Linux 6.2, in bytes.

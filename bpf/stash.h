@@ -8,8 +8,9 @@
  *
  * The name of a frame is an address in the call's own stack frame, and the probe. For kprobes
  * the address is the stack pointer, for fentry that of the context, which is in the
- * trampoline's stack frame. While the call is in flight, no other call in the system has
- * this address. So the name alone leads to the frame, without a helper: each name has a
+ * trampoline's stack frame. For uprobes it is made of two: which stack of the kernel the task
+ * has, and the stack pointer in user space. Its highest bit is 0, which no address of the
+ * kernel has. While the call is in flight, no other call in the system has this address. So the name alone leads to the frame, without a helper: each name has a
  * home in one table. If the home is taken, the frame is far away, in one of two groups,
  * which takes longer to find. All frames are allocated before loading; the kernel's
  * task storage gives no large blocks since Linux 6.19.
@@ -288,10 +289,13 @@ FUNC int ks_forget(__u64 sp, __u32 probe)
 	return f ? ks_free(f) : 0;
 }
 
-// free_of_block frees a frame if its address is in a block of a stack.
+// free_of_block frees a frame if its address is in a block of a stack, or is made of it: user code
+// often does not return before its task ends.
 static __always_inline void free_of_block(struct frame *f, __u64 block)
 {
-	if (f->sp - block < STACK_SIZE)
+	__u64 sp = f->sp;
+
+	if (sp - block < STACK_SIZE || (sp && !(sp >> 63) && (__u32)(sp - block) < STACK_SIZE))
 		ks_free(f);
 }
 

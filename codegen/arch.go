@@ -6,6 +6,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/ptregs"
 	"github.com/ksnoop/ksnoop/layout"
@@ -50,6 +51,24 @@ func offsets(words []int) []int16 {
 	return at
 }
 
+// userKey is stackKey for a call in user space. Its stack pointer is only unique in its process, and
+// the address of the saved registers only tells the thread, so the key is made of both: below, in the
+// block that the thread's kernel stack is in, the stack pointer's low bits, and above, 31 of its bits.
+// R4 and R5 are lost.
+func (a *assembler) userKey(reg asm.Register) {
+	const sp, block = asm.R4, asm.R5
+	a.emit(asm.LoadMem(sp, a.ctx, a.arch.sp, asm.DWord), asm.Mov.Reg32(block, a.ctx))
+	if a.phase == expr.AtReturn && a.arch.popped != 0 {
+		a.emit(asm.Sub.Imm(sp, a.arch.popped))
+	}
+	a.emit(
+		asm.RSh.Imm(sp, 3), // it is aligned
+		asm.RSh.Imm32(block, int32(bpf.StackBits)), asm.LSh.Imm32(block, int32(bpf.StackBits)),
+		asm.Mov.Reg(reg, sp), asm.And.Imm(reg, 1<<bpf.StackBits-1), asm.Or.Reg(reg, block),
+		asm.LSh.Imm(sp, 33), asm.RSh.Imm(sp, 1), asm.Or.Reg(reg, sp),
+	)
+}
+
 // stackKey sets reg to a number that identifies this call in the whole system, the same at
 // entry and at return. On a trampoline that is the address of the context, which is in the
 // trampoline's stack frame. Elsewhere it is the stack or frame pointer of the call.
@@ -58,6 +77,10 @@ func (a *assembler) stackKey(reg asm.Register) {
 		if reg != a.ctx {
 			a.emit(asm.Mov.Reg(reg, a.ctx))
 		}
+		return
+	}
+	if a.probe.Method == layout.MethodUprobe {
+		a.userKey(reg)
 		return
 	}
 	if m := a.probe.Method; a.arch.frame != 0 && (m == layout.MethodKprobeMulti || m == layout.MethodKprobeSession) {

@@ -23,6 +23,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -147,6 +148,7 @@ var listings = []struct {
 	{"kprobe-signed", "send(-it->half % 7 > -2, !it->pos)", layout.MethodKprobe, plain},
 	{"kprobe-int128", "wide(v)", layout.MethodKprobe, plain},
 	{"kprobe-arm64", "send(it->pos == 1, return < 0)", layout.MethodKprobe, arm64},
+	{"uprobe-return", "uprobe:../internal/livetest/user/testdata/user_amd64:user_add((long)return < 0, *(int *)$arg1)", layout.MethodUprobe, plain},
 	{"kprobe-instruction", "kprobe:send+4($di == 1)", layout.MethodAuto, plain},
 	{"kprobe-shared", "send(it)", layout.MethodKprobe, shared},
 	{"multi-shared", "send(it->pos, return)", layout.MethodKprobeMulti, shared},
@@ -242,7 +244,7 @@ func TestFaultCounted(t *testing.T) {
 
 // listedProbe is the probe of a SPEC, or of an option's SPEC in a session of send.
 func listedProbe(view *kernel.View, text string, m layout.Method, arch string) (*plan.Probe, error) {
-	o := plan.Options{Arch: arch}
+	o := plan.Options{Arch: arch, UserFile: userfunc.Opener("", arch)}
 	if m != layout.MethodAuto {
 		o.Method = func(*plan.Probe) layout.Method { return m }
 	}

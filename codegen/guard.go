@@ -28,9 +28,22 @@ func (a *assembler) unlessRunning() {
 
 // GuardFor returns the guard that the programs of all probes need. types is the BTF of the
 // kernel, or nil. Programs of kprobes and of classic tracepoints need no guard: the kernel
-// runs no two of them inside each other.
+// runs no two of them inside each other. Neither do programs of uprobes, which user code runs
+// into; but those of other probes may run inside them.
 func GuardFor(probes []*layout.Probe, types *btf.Spec) bpf.Guard {
-	if !slices.ContainsFunc(probes, func(p *layout.Probe) bool { return p.Role == layout.RoleCall && !slices.Contains(apart[:], p.Method) }) {
+	user, others, inside := false, false, false
+	for _, p := range probes {
+		switch {
+		case p.Role != layout.RoleCall:
+		case p.Method == layout.MethodUprobe:
+			user = true
+		case slices.Contains(apart[:], p.Method):
+			others = true
+		default:
+			inside = true
+		}
+	}
+	if !inside && !(user && others) {
 		return bpf.Guard{}
 	}
 	return bpf.NewGuard(stackSize(types))

@@ -184,3 +184,22 @@ func TestAddressOfZero(t *testing.T) {
 		}
 	}
 }
+
+// TestGuardOfUser: programs of uprobes alone need no guard, as user code does not run inside them.
+func TestGuardOfUser(t *testing.T) {
+	call := func(m layout.Method) *layout.Probe { return &layout.Probe{Method: m} }
+	for _, tt := range []struct {
+		probes []*layout.Probe
+		want   bool
+	}{
+		{[]*layout.Probe{call(layout.MethodUprobe), call(layout.MethodUprobe)}, false},
+		{[]*layout.Probe{call(layout.MethodKprobe), call(layout.MethodTracepoint)}, false},
+		{[]*layout.Probe{call(layout.MethodUprobe), call(layout.MethodKprobe)}, true},
+		{[]*layout.Probe{call(layout.MethodUprobe), call(layout.MethodFentry)}, true},
+		{[]*layout.Probe{call(layout.MethodFentry)}, true},
+	} {
+		if g := GuardFor(tt.probes, nil); (g != bpf.Guard{}) != tt.want {
+			t.Errorf("%d probes: a guard %v, want %v", len(tt.probes), g != bpf.Guard{}, tt.want)
+		}
+	}
+}

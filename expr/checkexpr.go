@@ -79,11 +79,7 @@ func (c *checker) returned(x *Return) (operand, bool) {
 
 // point reports the use of something that only a call has, such as `return`.
 func (c *checker) point(at Span) (operand, bool) {
-	hint := ""
-	if c.scope.Inlined {
-		hint = "of a call that was inlined, only the beginning can be seen"
-	}
-	return c.fault(CodeNoReturn, at, hint, "%s is passed, and does not return", c.scope.Func)
+	return c.fault(CodeNoReturn, at, c.scope.PointHint, "%s is passed, and does not return", c.scope.Func)
 }
 
 // unary checks an operator before its operand. The operand is promoted first, so that -x

@@ -275,7 +275,7 @@ func TestErrorAbsent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = Check(spec, &Scope{Func: "send [inlined into f+0x4]", Params: params, Point: true, Inlined: true, Types: noTypes{}})
+		_, err = Check(spec, &Scope{Func: "send [inlined into f+0x4]", Params: params, Point: true, PointHint: "of a call that was inlined, only the beginning can be seen", Types: noTypes{}})
 		var list *ErrorList
 		if !errors.As(err, &list) || len(list.Errors) != 1 {
 			t.Errorf("%s: %v", text, err)
@@ -289,7 +289,7 @@ func TestErrorAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, err := Check(spec, &Scope{Func: "send", Params: params, Point: true, Inlined: true, Types: noTypes{}})
+	items, err := Check(spec, &Scope{Func: "send", Params: params, Point: true, PointHint: "of a call that was inlined, only the beginning can be seen", Types: noTypes{}})
 	if err != nil || len(items) != 1 || items[0].Captures[0].Label != "count" {
 		t.Errorf("without items: %+v, %v", items, err)
 	}

@@ -428,12 +428,14 @@ var otherKinds = map[string]string{
 	"fentry": functionHere, "fexit": functionHere, "kfunc": functionHere, "kretfunc": functionHere, "f": functionHere, "k": functionHere, "p": functionHere,
 	"kretprobe": `write "NAME(return)"`, "r": `write "NAME(return)"`, "kr": `write "NAME(return)"`,
 	"tracepoint": `write "tp:NAME"`, "t": `write "tp:NAME"`, "rawtracepoint": `write "rawtp:NAME"`, "raw_tp": `write "rawtp:NAME"`, "rt": `write "rawtp:NAME"`,
-	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "u": userHere, "ur": userHere, "uretprobe": userHere, "usdt": "there is uprobe:FILE:FUNCTION, and no usdt: yet",
+	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "u": userHere, "ur": userReturns, "uretprobe": userReturns, "usdt": "there is uprobe:FILE:FUNCTION, and no usdt: yet",
 }
 
 const programHere = `a function of a BPF program: write "bpf:NAME"`
 
 const userHere = `a function of user space: write "uprobe:NAME"`
+
+const userReturns = `what a function of user space returns: write "uprobe:NAME(return)"`
 
 const functionHere = `a function is its name: write "NAME"`
 

@@ -15,6 +15,10 @@ func (c *checker) path(call *Call) bool {
 		c.fault(CodeUnsupported, call.Pos, "give the function as a SPEC of its own", "path() is the way from a call to its return, which this probe does not see")
 		return false
 	}
+	if c.scope.User {
+		c.fault(CodeUnsupported, call.Pos, "", "path() is the way through a function of the kernel")
+		return false
+	}
 	if c.pathSeen {
 		c.fault(CodeType, call.Pos, "", "path() stands here twice")
 		return false

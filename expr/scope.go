@@ -48,8 +48,8 @@ type Scope struct {
 	Untyped bool
 	// Point marks an instruction or a tracepoint: execution passes it and nothing returns.
 	Point bool
-	// Inlined marks a Point that is an inlined call. It only changes the wording of errors.
-	Inlined bool
+	// PointHint says more of a Point where `return` is asked for.
+	PointHint string
 	// User marks a place in user space: whatever a pointer is made of, it leads to user memory.
 	User   bool
 	Types  Types

@@ -214,7 +214,7 @@ func (p *Probe) laySplit() error {
 // Everything reports whether the SPEC has no parentheses and so asks for the whole call.
 // Both ends are then sent, even if they have no values to show.
 func (p *Probe) Everything() bool {
-	return p.Spec != nil && !p.Spec.Parens && p.Role == RoleCall && p.IsCall()
+	return p.Spec != nil && !p.Spec.Parens && p.Role == RoleCall && p.Returns()
 }
 
 // returnsVoid reports whether the function returns, but without a value.

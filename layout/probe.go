@@ -22,12 +22,14 @@ type Probe struct {
 	// InProgram marks a function of a BPF program. The verifier tells programs on its trampoline
 	// nothing of what its parameters point to.
 	InProgram bool
-	Spec      *expr.Spec // nil for a function that sessions record without being asked for values
-	Items     []expr.Item
-	Params    []Param
-	Result    btf.Type // result type; nil for void
-	Method    Method
-	Role      Role
+	// Point says that execution only passes a function of user space, as an instruction inside of it.
+	Point  bool
+	Spec   *expr.Spec // nil for a function that sessions record without being asked for values
+	Items  []expr.Item
+	Params []Param
+	Result btf.Type // result type; nil for void
+	Method Method
+	Role   Role
 	// Class says which results are failures. Only sessions use it.
 	Class ErrorClass
 	// Args are the arguments to capture in sessions, with what they point to. Nil captures
@@ -75,6 +77,11 @@ func (r Role) Injected() bool { return r >= RoleInjected }
 // then is there a choice of methods.
 func (p *Probe) IsCall() bool {
 	return !p.Role.Injected() && (p.Kind == expr.Function || p.Kind == expr.Syscall)
+}
+
+// Returns reports whether the probe is on calls that have an end to be seen.
+func (p *Probe) Returns() bool {
+	return p.IsCall() || !p.Role.Injected() && p.Kind == expr.UserFunction && !p.Point
 }
 
 // HasItems reports whether the SPEC has predicates or captures.

@@ -74,3 +74,34 @@ func TestLiveUserFunction(t *testing.T) {
 		t.Errorf("%d of 2 calls replayed, status %d:\n%s\n%s", n, status, out, errs)
 	}
 }
+
+// TestLiveUserReturn: what functions of a program return, beside what they were called with: of calls
+// within each other, and of several processes at the same time.
+func TestLiveUserReturn(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	spec := func(items string) string { return "uprobe:" + file + ":" + items }
+	out, errs, status := ksnoop(t, "trace",
+		spec("user_add((long)return != $arg1 + (int)$arg2 + (u8)$arg3)"), // never
+		spec("user_depth((int)return != (int)$arg1)"),                    // never
+		spec("user_depth(count()[(int)return == (int)$arg1])"),
+		spec("user_weigh(count()[return == *(int *)$arg1 + 30, exit(str($arg2))])"), // user.c: the other points are 1 + 2 and 3 + 4, and y is 20
+		"--", "sh", "-c", "for i in 1 2 3 4; do "+file+" 500 & done; wait")
+	if status != 0 || strings.Contains(out, " uprobe:") {
+		t.Errorf("status %d, or calls of which nothing holds:\n%s\n%s", status, out, errs)
+	}
+	for _, want := range []string{"6,000", "2,000", `"a label"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s\n%s", want, out, errs)
+		}
+	}
+	out, errs, status = ksnoop(t, "trace", "--join", spec("user_open"), "--", file, "1")
+	if !strings.Contains(out, "return = (long unsigned int)18446744073709551614") || status != 0 {
+		t.Errorf("status %d, and no error:\n%s\n%s", status, out, errs)
+	}
+	// run never returns. What is kept of its calls is given back when they end.
+	out, errs = stashed(t, "--attach=auto", spec("run($duration)"), "for i in $(seq 120); do "+file+" 1; done")
+	if out != "" && strings.Contains(out, " uprobe:") || counted(t, errs, "(?:records lost|calls not seen)") > 0 {
+		t.Errorf("of a function that does not return:\n%s\n%s", out, errs)
+	}
+}

@@ -40,7 +40,7 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 	case expr.Instruction:
 		scope.Point = true
 		if p.Hook.Inlined {
-			scope.Inlined = true
+			scope.PointHint = "of a call that was inlined, only the beginning can be seen"
 			p.declareInlined(scope.Types, arch)
 			break
 		}

@@ -118,15 +118,18 @@ var goArguments = map[string][]string{
 
 // declareUser declares what a function of user space is called with, and the registers.
 func (p *Probe) declareUser(scope *expr.Scope, arch string) {
-	scope.Point, scope.User, scope.Untyped = true, true, true
+	scope.User, scope.Untyped = true, true
+	p.Point = p.Hook.Offset != 0 || p.Hook.Go
+	scope.Point = p.Point
 	switch {
 	case p.Hook.Offset != 0:
 	case p.Hook.Go:
+		scope.PointHint = "Go moves the stacks of its functions, and a probe on the way back would crash the program"
 		for _, word := range ptregs.Words(arch, goArguments[arch]...) {
 			p.addStored(expr.Param{Type: layout.Word(), Base: record, Off: int64(8 * word)})
 		}
 	default:
-		p.Params = layout.Untyped(arch)
+		p.Params, p.Result = layout.Untyped(arch), layout.Word()
 	}
 	p.addRegisters(arch)
 }

@@ -81,7 +81,8 @@ func TestUserFunctionFaults(t *testing.T) {
 		"uprobe:" + userProgram + ":user_open+2":                "no instruction begins there; one does at +0x1 and at +0x4",
 		"uprobe:" + userProgram + ":user_open+99":               "it ends after 0x20 bytes",
 		"uprobe:../livetest/user/testdata/user_arm64:user_open": "a program for arm64",
-		"uprobe:" + userProgram + ":user_open(return)":          "is passed, and does not return",
+		"uprobe:" + userProgram + ":user_open+1(return)":        "is passed, and does not return",
+		"uprobe:" + userProgram + ":user_open(path())":          "the way through a function of the kernel",
 		"uprobe:" + userProgram + ":user_open(path)":            "$arg1",
 	} {
 		_, err := resolveUser(t, text, Options{})
