@@ -117,8 +117,16 @@ func (a *assembler) word(p *layout.Param, i int) {
 		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.args[p.Loc.Reg+i], asm.DWord))
 	default:
 		a.emit(asm.LoadMem(asm.R0, a.ctx, a.arch.sp, asm.DWord))
-		a.probeRead(int64(p.Loc.Stack+8*i), 8, expr.Kernel)
+		a.probeRead(int64(p.Loc.Stack+8*i), 8, a.stackSpace())
 	}
+}
+
+// stackSpace is where the stack is that parameters are passed on.
+func (a *assembler) stackSpace() expr.Space {
+	if a.probe.Method == layout.MethodUprobe {
+		return expr.User
+	}
+	return expr.Kernel
 }
 
 // isInt128 reports whether t is an integer of two words.

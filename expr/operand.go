@@ -93,6 +93,9 @@ func (c *checker) stored(p *Param) operand {
 		return located(p)
 	}
 	o := operand{t: p.Type, place: place{addr: p.Base, off: p.Off}}
+	if _, own := p.Base.(*ContextTerm); !own && c.scope.User {
+		o.space = User // of a copy of what is passed by value
+	}
 	if _, ok := number(p.Type); ok {
 		return c.load(o)
 	}
@@ -147,7 +150,9 @@ func (c *checker) result() (operand, bool) {
 		return value(t, &Result{T: t, Width: n.size}), true
 	}
 	if c.scope.ReturnBase != nil {
-		return operand{t: t, place: place{addr: c.scope.ReturnBase, at: AtReturn}}, true
+		o := operand{t: t, place: place{addr: c.scope.ReturnBase, at: AtReturn}}
+		o.space = c.spaceBehind(o)
+		return o, true
 	}
 	return operand{t: t, place: place{arg: resultArg, at: AtReturn}}, true
 }

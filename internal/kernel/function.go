@@ -34,6 +34,9 @@ func (f Function) String() string {
 	} else if ok {
 		return programPrefix + f.Name + "[" + p.Name + "]"
 	}
+	if path, ok := userPath(f.Module); ok {
+		return userPrefix + path + ":" + f.Name
+	}
 	if f.Module == "" {
 		return f.Name
 	}

@@ -42,8 +42,9 @@ type View struct {
 	cache       *btf.Cache                 // has vmlinux's types decoded; nil if the View decodes them
 	programs    func() (*programList, error)
 
-	mu     sync.Mutex
-	module map[string]func() (*typeInfo, error)
+	mu        sync.Mutex
+	module    map[string]func() (*typeInfo, error)
+	userFiles int // how many were added
 
 	macroValues macroValues
 	sought      soughtNames
@@ -271,7 +272,7 @@ func (v *View) moduleInfo(name string) (*typeInfo, error) {
 	return read()
 }
 
-// readModule reads the BTF of a module, which extends that of vmlinux, or of a BPF program, which does not.
+// readModule reads the BTF of a module, which extends that of vmlinux, or of what stands alone.
 func (v *View) readModule(name string) (*typeInfo, error) {
 	if v.root == nil {
 		return nil, errNoKernel
@@ -288,7 +289,7 @@ func (v *View) readModule(name string) (*typeInfo, error) {
 	if err != nil {
 		return nil, access(file, "the types of module "+name, "the module must be loaded and have been built with BTF", err)
 	}
-	if _, program := programOf(name); program {
+	if standsAlone(name) {
 		base = nil
 	}
 	info, err := newTypeInfo(name, data, base)
@@ -305,7 +306,7 @@ func (v *View) listModules() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries { // fs.ReadDir sorts them
-		if _, program := programOf(e.Name()); !program && e.Name() != "vmlinux" {
+		if !standsAlone(e.Name()) && e.Name() != "vmlinux" {
 			names = append(names, e.Name())
 		}
 	}

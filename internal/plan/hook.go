@@ -52,6 +52,8 @@ type candidate struct {
 	f kernel.Function
 	Hook
 	bad error // why it cannot be traced; nil if it may be
+	// linked is the address of a function of user space, as its file was linked.
+	linked uint64
 }
 
 // renamed are prefixes and suffixes that distinguish the kernel's newer versions of system

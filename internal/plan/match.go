@@ -35,7 +35,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 	case expr.Program:
 		return programs(view, spec, o)
 	case expr.UserFunction:
-		return userFunctions(spec, o)
+		return userFunctions(view, spec, o)
 	case expr.Syscall:
 		found, err = syscalls(view, sel.Name, o.Arch)
 		what, names = "system call", func() []string { return view.SyscallNames(o.Arch) }

@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -54,6 +56,13 @@ type Options struct {
 	Owner layout.Owner
 
 	denied func() (*denials, error) // built from Deny once for all SPECs; may be nil
+}
+
+// untyped says why functions of a file have no types, if that is more than a lack of debug info.
+func (o *Options) untyped(file string, err error) {
+	if !errors.Is(err, userfunc.ErrNoTypes) {
+		o.warn("functions are traced without their types", fmt.Errorf("  %s: %w", file, err))
+	}
 }
 
 // redacts reports whether what has this label is not to be captured. Containers are known by cgroups, so who leaves

@@ -57,10 +57,13 @@ func servesSyscall(name string) bool {
 
 // Signature returns the probe's signature as a C function, or nil if unknown.
 func (p *Probe) Signature() *btf.FuncProto {
-	if !p.InProgram && (p.Hook.Kind == expr.Function || p.Hook.Kind == expr.Instruction) {
+	if p.Hook.Kind == expr.UserFunction && p.Hook.Offset != 0 {
+		return nil
+	}
+	if !p.InProgram && (p.Hook.Kind == expr.UserFunction || p.Hook.Kind == expr.Function || p.Hook.Kind == expr.Instruction) {
 		return protoOf(p.Func)
 	}
-	if p.Hook.Kind == expr.Syscall && p.Hook.Fields == nil || p.Hook.Kind == expr.UserFunction {
+	if p.Hook.Kind == expr.Syscall && p.Hook.Fields == nil {
 		return nil
 	}
 	proto := &btf.FuncProto{Return: p.Result}

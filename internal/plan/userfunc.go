@@ -21,7 +21,7 @@ import (
 const maxUser = 256
 
 // userFunctions returns the functions of user space that a SPEC selects.
-func userFunctions(spec *expr.Spec, o Options) (found []candidate, err error) {
+func userFunctions(view *kernel.View, spec *expr.Spec, o Options) (found []candidate, err error) {
 	sel := spec.Selector
 	fault := func(code expr.Code, hint, format string, args ...any) error {
 		return &expr.ErrorList{Text: spec.Text, Errors: []*expr.Error{{Code: code, Span: sel.Span, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
@@ -56,7 +56,7 @@ func userFunctions(spec *expr.Spec, o Options) (found []candidate, err error) {
 		if bad != nil && !glob.Is(sel.Name) {
 			return nil, fault(expr.CodeUnknownFunc, hintOf(bad), "%v", bad)
 		}
-		found = append(found, candidate{f: kernel.Function{Name: fn.Name}, Hook: h, bad: bad})
+		found = append(found, candidate{f: kernel.Function{Name: fn.Name}, Hook: h, bad: bad, linked: fn.Addr})
 	}
 	switch {
 	case len(found) == 0:
@@ -64,7 +64,32 @@ func userFunctions(spec *expr.Spec, o Options) (found []candidate, err error) {
 	case len(found) > maxUser && !o.Listed:
 		return nil, fault(expr.CodeLimit, "write a longer name; ksnoop info lists them", "%d functions of %s match, and no more than %d can be traced", len(found), sel.File, maxUser)
 	}
-	return found, nil
+	return found, describeUser(view, file, all, found, o)
+}
+
+// describeUser gives functions the types that debug info has of them. Without, they have registers.
+func describeUser(view *kernel.View, file *userfunc.File, all []userfunc.Function, found []candidate, o Options) error {
+	types, err := file.Types(all)
+	if err != nil {
+		o.untyped(file.Path, err)
+		return nil
+	}
+	module, function, err := view.AddUserFile(file.Path, types.Raw)
+	if err != nil {
+		return fmt.Errorf("the types of %s: %w", file.Path, err)
+	}
+	for i := range found {
+		f := &found[i].f
+		id, ok := types.Functions[found[i].linked]
+		if !ok {
+			continue
+		}
+		if f.Type, err = function(id); err != nil {
+			return err
+		}
+		f.Module = module
+	}
+	return nil
 }
 
 // A chooserError is why a function cannot be traced that the program chooses when it starts.
@@ -118,11 +143,17 @@ var goArguments = map[string][]string{
 
 // declareUser declares what a function of user space is called with, and the registers.
 func (p *Probe) declareUser(scope *expr.Scope, arch string) {
-	scope.User, scope.Untyped = true, true
+	scope.User = true
+	scope.Untyped = protoOf(p.Func) == nil
 	p.Point = p.Hook.Offset != 0 || p.Hook.Go
 	scope.Point = p.Point
 	switch {
 	case p.Hook.Offset != 0:
+	case !scope.Untyped:
+		p.declareFunction(scope, arch)
+		if len(p.Params) == 0 {
+			return // registers alone would be taken for parameters
+		}
 	case p.Hook.Go:
 		scope.PointHint = "Go moves the stacks of its functions, and a probe on the way back would crash the program"
 		for _, word := range ptregs.Words(arch, goArguments[arch]...) {

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -31,7 +32,7 @@ func resolveUser(t *testing.T, text string, o Options) (*Plan, error) {
 // TestUserFunctions: functions of a program are probes at their places in the file, and whatever
 // their registers lead to is in user space.
 func TestUserFunctions(t *testing.T) {
-	p, err := resolveUser(t, "uprobe:"+userProgram+":user_*(*(int *)$arg1, str($di), *(long *)($sp + 8), buf($arg2, 4))", Options{})
+	p, err := resolveUser(t, "uprobe:"+userProgram+":user_*(*(int *)$si, str($di), *(long *)($sp + 8), buf($di, 4))", Options{})
 	if err != nil || len(p.Probes) != 5 {
 		t.Fatalf("%v, %v", p, err)
 	}
@@ -73,6 +74,59 @@ func TestUserFunctions(t *testing.T) {
 	}
 }
 
+// TestUserTypes: parameters have the names and types of the program's debug info, and what they lead to,
+// at any depth, is in user space.
+func TestUserTypes(t *testing.T) {
+	p, err := resolveUser(t, "uprobe:"+userProgram+`:user_weigh(p->next->next->name == "second", p->next->x, label, *p, (struct point *)label, return, exit(p)->x)`, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := p.Probes[0]
+	texts := ""
+	for _, it := range probe.Items {
+		terms := []expr.Term{it.Predicate}
+		for _, c := range it.Captures {
+			terms = append(terms, c.Value, c.Target)
+			if c.Value != nil {
+				texts += c.Label + " " + fmt.Sprint(c.Value.Type()) + ";"
+			}
+		}
+		for _, term := range terms {
+			if term == nil {
+				continue
+			}
+			expr.Walk(term, func(x expr.Term) bool {
+				space := expr.User
+				switch x := x.(type) {
+				case *expr.Load:
+					space = x.Space
+				case *expr.Object:
+					space = x.Space
+				case *expr.Text:
+					space = x.Space
+				}
+				if space != expr.User {
+					t.Errorf("%s: %T is in the kernel's memory", probe.ItemText(0), x)
+				}
+				return true
+			})
+		}
+	}
+	for _, want := range []string{"p->next->x Int", "return Int"} {
+		if !strings.Contains(texts, want) {
+			t.Errorf("no %q in %s", want, texts)
+		}
+	}
+	if probe.Func.String() != probe.Name {
+		t.Errorf("%s is called %s", probe.Name, probe.Func)
+	}
+	for text, want := range map[string]string{"user_weigh(q->x)": "did you mean \"p\"", "user_weigh(p->z)": "struct point has no member", "user_add(a->x)": "long", "user_open(return->x)": "long"} {
+		if _, err := resolveUser(t, "uprobe:"+userProgram+":"+text, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %q", text, err, want)
+		}
+	}
+}
+
 func TestUserFunctionFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"uprobe:/no/such:f":                                     "/no/such: no such file or directory",
@@ -83,7 +137,7 @@ func TestUserFunctionFaults(t *testing.T) {
 		"uprobe:../livetest/user/testdata/user_arm64:user_open": "a program for arm64",
 		"uprobe:" + userProgram + ":user_open+1(return)":        "is passed, and does not return",
 		"uprobe:" + userProgram + ":user_open(path())":          "the way through a function of the kernel",
-		"uprobe:" + userProgram + ":user_open(path)":            "$arg1",
+		"uprobe:" + userProgram + ":user_open(paht)":            "did you mean \"path\"",
 	} {
 		_, err := resolveUser(t, text, Options{})
 		var fault *expr.ErrorList

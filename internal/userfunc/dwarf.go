@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userfunc
+
+import (
+	"cmp"
+	"debug/dwarf"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/internal/elfhead"
+)
+
+// Types are what debug info says of functions, as BTF.
+type Types struct {
+	Raw []byte // a blob that stands alone
+	// Functions has, by address, the ID of a function in Raw.
+	Functions map[uint64]uint32
+}
+
+// mostDebugInfo bounds the sections of debug info that are read, in bytes.
+const mostDebugInfo = 512 << 20
+
+// ErrNoTypes is why functions have no types where nothing is wrong.
+var ErrNoTypes = errors.New("no types are known")
+
+// Reasons for not knowing types.
+var (
+	errNoDebugInfo = fmt.Errorf("%w: the file has no debug info (gcc -g), and none is installed for it", ErrNoTypes)
+	errNotC        = fmt.Errorf("%w: it is not written in C", ErrNoTypes)
+	errNotDebugged = fmt.Errorf("%w: debug info does not describe it", ErrNoTypes)
+)
+
+// languages are those whose functions are called as C's are, by DW_AT_language. It is never changed.
+var languages = map[int64]bool{0x1: true, 0x2: true, 0xc: true, 0x1d: true, 0x2c: true, 0x3e: true} // C89, C, C99, C11, C17, C23
+
+// Types returns what debug info says of functions. It is an error if it describes none.
+func (f *File) Types(fns []Function) (*Types, error) {
+	data, err := f.debugInfo()
+	if err != nil {
+		return nil, err
+	}
+	c := typeCollector{data: data, maker: typeMaker{made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
+	t := &Types{Functions: map[uint64]uint32{}}
+	b, err := btf.NewBuilder(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range fns {
+		made, why := c.function(&fns[i])
+		if c.maker.err != nil {
+			return nil, c.maker.err
+		}
+		if why != nil {
+			err = why
+			continue
+		}
+		id, why := b.Add(made)
+		if why != nil {
+			return nil, why
+		}
+		t.Functions[fns[i].Addr] = uint32(id)
+	}
+	if len(t.Functions) == 0 {
+		return nil, cmp.Or(err, errNotDebugged)
+	}
+	for _, named := range c.namedTypes() {
+		if _, err := b.Add(named); err != nil {
+			return nil, err
+		}
+	}
+	if t.Raw, err = b.Marshal(nil, nil); err != nil {
+		return nil, fmt.Errorf("its types: %w", err)
+	}
+	return t, nil
+}
+
+// debugInfo reads the debug info of the file or, if it has none, the file that distributions install
+// for its build ID.
+func (f *File) debugInfo() (*dwarf.Data, error) {
+	data, id, err := debugInfoOf(f.Path)
+	if !errors.Is(err, errNoDebugInfo) || len(id) < 2 {
+		return data, err
+	}
+	name := hex.EncodeToString(id)
+	data, _, err = debugInfoOf("/usr/lib/debug/.build-id/" + name[:2] + "/" + name[2:] + ".debug")
+	if errors.Is(err, os.ErrNotExist) {
+		err = errNoDebugInfo
+	}
+	return data, err
+}
+
+func debugInfoOf(path string) (data *dwarf.Data, id []byte, err error) {
+	r, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Close()
+	e, err := elfhead.Open(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer e.Close()
+	sum, there := uint64(0), false
+	for _, s := range e.Sections {
+		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
+			sum += min(s.Size, mostDebugInfo+1)
+			there = there || s.Name == ".debug_info" && s.Type != elf.SHT_NOBITS
+		}
+		if s.Name == ".note.gnu.build-id" && s.Size < 1<<10 {
+			if note, err := s.Data(); err == nil && len(note) > 16 {
+				id = note[16:]
+			}
+		}
+	}
+	switch {
+	case !there:
+		return nil, id, errNoDebugInfo
+	case sum > mostDebugInfo:
+		return nil, id, fmt.Errorf("its debug info is larger than %d MiB", mostDebugInfo>>20)
+	}
+	data, err = e.DWARF()
+	return data, id, err
+}
+
+// A typeCollector finds functions in debug info.
+type typeCollector struct {
+	data  *dwarf.Data
+	maker typeMaker
+	units map[dwarf.Offset]map[uint64]dwarf.Offset // functions by address, of units that were read
+	order []dwarf.Offset                           // of units
+}
+
+// function returns a function with its parameters and what these lead to.
+func (c *typeCollector) function(fn *Function) (*btf.Func, error) {
+	if strings.Contains(fn.Name, ".") {
+		return nil, errNotDebugged // a copy that the compiler made with other parameters
+	}
+	r := c.data.Reader()
+	unit, err := r.SeekPC(fn.Addr)
+	if err != nil {
+		return nil, errNotDebugged
+	}
+	if lang, _ := unit.Val(dwarf.AttrLanguage).(int64); !languages[lang] {
+		return nil, errNotC
+	}
+	inUnit, err := c.unit(unit)
+	if err != nil {
+		return nil, err
+	}
+	off, ok := inUnit[fn.Addr]
+	if !ok {
+		return nil, errNotDebugged
+	}
+	return c.signature(off, fn.Name)
+}
+
+// unit returns the functions of a unit.
+func (c *typeCollector) unit(unit *dwarf.Entry) (map[uint64]dwarf.Offset, error) {
+	if known, ok := c.units[unit.Offset]; ok {
+		return known, nil
+	}
+	found := map[uint64]dwarf.Offset{}
+	for e, err := range c.children(unit.Offset) {
+		if err != nil {
+			return nil, err
+		}
+		if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok && e.Tag == dwarf.TagSubprogram {
+			found[low] = e.Offset
+		}
+	}
+	c.units[unit.Offset] = found
+	c.order = append(c.order, unit.Offset)
+	return found, nil
+}
+
+// children yields the entries below one.
+func (c *typeCollector) children(of dwarf.Offset) func(yield func(*dwarf.Entry, error) bool) {
+	return func(yield func(*dwarf.Entry, error) bool) {
+		r := c.data.Reader()
+		r.Seek(of)
+		parent, err := r.Next()
+		if err != nil || parent == nil || !parent.Children {
+			return
+		}
+		for {
+			e, err := r.Next()
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if e == nil || e.Tag == 0 || !yield(e, nil) {
+				return
+			}
+			if e.Children {
+				r.SkipChildren()
+			}
+		}
+	}
+}
+
+// signature returns the function at an entry, or at the one that it is an instance of.
+func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, error) {
+	const most = 4 // an instance, the function, its declaration
+	for range most {
+		r := c.data.Reader()
+		r.Seek(off)
+		e, err := r.Next()
+		if err != nil || e == nil {
+			return nil, errors.Join(errNotDebugged, err)
+		}
+		origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
+		if !ok {
+			origin, ok = e.Val(dwarf.AttrSpecification).(dwarf.Offset)
+		}
+		if ok {
+			off = origin
+			continue
+		}
+		proto := &btf.FuncProto{Return: c.typeOf(e)}
+		for p, err := range c.children(off) {
+			if err != nil {
+				return nil, err
+			}
+			switch p.Tag {
+			case dwarf.TagFormalParameter:
+				param, _ := p.Val(dwarf.AttrName).(string)
+				t := c.typeOf(p)
+				if void(t) {
+					t = &btf.Pointer{Target: t} // a word of which no C type is known
+				}
+				proto.Params = append(proto.Params, btf.FuncParam{Name: identifier(param), Type: t})
+			case dwarf.TagUnspecifiedParameters:
+				proto.Params = append(proto.Params, btf.FuncParam{Type: &btf.Void{}})
+			}
+		}
+		return &btf.Func{Name: identifier(name), Type: proto, Linkage: btf.GlobalFunc}, nil
+	}
+	return nil, errNotDebugged
+}
+
+// typeOf returns the type that an entry refers to, void if it refers to none.
+func (c *typeCollector) typeOf(e *dwarf.Entry) btf.Type {
+	off, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
+	if !ok {
+		return &btf.Void{}
+	}
+	t, err := c.data.Type(off)
+	if err != nil {
+		return &btf.Void{}
+	}
+	return c.maker.of(t)
+}
+
+// mostNamed is how many types are known by name besides those that functions lead to.
+const mostNamed = 10_000
+
+// namedTypes returns the types that the units of the functions define, for casts.
+func (c *typeCollector) namedTypes() (types []btf.Type) {
+	for _, unit := range c.order {
+		for e, err := range c.children(unit) {
+			if err != nil || len(types) == mostNamed {
+				return types
+			}
+			switch e.Tag {
+			case dwarf.TagStructType, dwarf.TagUnionType, dwarf.TagEnumerationType, dwarf.TagTypedef:
+			default:
+				continue
+			}
+			if name, _ := e.Val(dwarf.AttrName).(string); identifier(name) == "" || e.Val(dwarf.AttrDeclaration) != nil {
+				continue
+			}
+			t, err := c.data.Type(e.Offset)
+			if err != nil {
+				continue
+			}
+			before := c.maker.err
+			if made := c.maker.of(t); c.maker.err == nil && !void(made) {
+				types = append(types, made)
+			}
+			if c.maker.err = before; c.maker.full() {
+				return types
+			}
+		}
+	}
+	return types
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userfunc
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+)
+
+// typesOf returns the functions of a file by name, and all types.
+func typesOf(t *testing.T, file, arch, pattern string) (map[string]*btf.FuncProto, *btf.Spec) {
+	t.Helper()
+	f, err := Open(file, arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fns := f.Named(pattern)
+	types, err := f.Types(fns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(types.Raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*btf.FuncProto{}
+	for _, fn := range fns {
+		made, err := spec.TypeByID(btf.TypeID(types.Functions[fn.Addr]))
+		if err != nil {
+			continue
+		}
+		if of, ok := made.(*btf.Func); ok {
+			found[fn.Name] = of.Type.(*btf.FuncProto)
+		}
+	}
+	return found, spec
+}
+
+// TestSignatures: functions are as user.c declares them, on both architectures.
+func TestSignatures(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		protos, _ := typesOf(t, program(arch), arch, "user_*")
+		for name, want := range map[string]string{
+			"user_add":   "long user_add(long a, int b, unsigned char c);",
+			"user_weigh": "long user_weigh(const struct point * p, const char * label);",
+			"user_open":  "long user_open(const char * path, int flags);",
+			"user_depth": "int user_depth(int n);",
+			"user_many":  "long user_many(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j);",
+		} {
+			if got := string(btfprint.AppendFunc(nil, name, protos[name])); got != want {
+				t.Errorf("%s: %s\nwant %s", arch, got, want)
+			}
+		}
+	}
+}
+
+// TestTypes compares the places of members with what gdb says of the same program, of both
+// compilers and with all versions of DWARF.
+func TestTypes(t *testing.T) {
+	if _, err := exec.LookPath("gdb"); err != nil {
+		t.Skip(err)
+	}
+	for _, compiler := range []string{"gcc", "clang"} {
+		for _, version := range []int{3, 4, 5} {
+			t.Run(fmt.Sprintf("%s-%d", compiler, version), func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "types")
+				output(t, compiler, fmt.Sprintf("-gdwarf-%d", version), "-O0", "-o", file, "testdata/types.c")
+				_, err := Open(file, "amd64")
+				if err != nil {
+					t.Skip(err) // another architecture
+				}
+				compareTypes(t, file)
+			})
+		}
+	}
+}
+
+// compareTypes asks gdb where members are: that takes no process.
+func compareTypes(t *testing.T, file string) {
+	protos, spec := typesOf(t, file, "amd64", "*")
+	var outer *btf.Struct
+	if err := spec.TypeByName("outer", &outer); err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]string{}
+	var walk func(prefix string, members []btf.Member, base btf.Bits)
+	walk = func(prefix string, members []btf.Member, base btf.Bits) {
+		for _, m := range members {
+			name := prefix + m.Name
+			if m.Name != "" {
+				size, _ := btf.Sizeof(m.Type)
+				places[name] = fmt.Sprintf("%d:%d", base+m.Offset, 8*size)
+				if m.BitfieldSize != 0 {
+					places[name] = fmt.Sprintf("%d:%d", base+m.Offset, m.BitfieldSize)
+				}
+			}
+			sub := prefix
+			if m.Name != "" {
+				sub = name + "."
+			}
+			switch inner := btf.UnderlyingType(m.Type).(type) {
+			case *btf.Struct:
+				walk(sub, inner.Members, base+m.Offset)
+			case *btf.Union:
+				walk(sub, inner.Members, base+m.Offset)
+			}
+		}
+	}
+	walk("", outer.Members, 0)
+	args := []string{"-batch", "-nx"}
+	names := []string{}
+	for name := range maps.Keys(places) {
+		names = append(names, name)
+		args = append(args, "-ex", "python t = gdb.lookup_type('struct outer')\n"+strings.ReplaceAll(gdbPlace, "NAME", name))
+	}
+	out := output(t, "gdb", append(args, file)...)
+	lines := regexp.MustCompile(`(?m)^PLACE (\S+) (\d+) (\d+)$`).FindAllStringSubmatch(out, -1)
+	if len(lines) != len(names) || len(names) < 20 {
+		t.Fatalf("gdb knows %d of %d members:\n%s", len(lines), len(names), out)
+	}
+	for _, l := range lines {
+		if want := l[2] + ":" + l[3]; places[l[1]] != want {
+			t.Errorf("%s is at %s, and gdb says %s", l[1], places[l[1]], want)
+		}
+	}
+	if want := output(t, "gdb", "-batch", "-nx", "-ex", "print sizeof(struct outer)", file); !strings.Contains(want, "= "+strconv.Itoa(int(outer.Size))) {
+		t.Errorf("outer has %d bytes, and gdb says %s", outer.Size, want)
+	}
+	var color *btf.Enum
+	if err := spec.TypeByName("color", &color); err != nil || len(color.Values) != 3 || color.Values[1].Value != 7 || int32(color.Values[2].Value) != -1 {
+		t.Errorf("%+v, %v", color, err)
+	}
+	takes := string(btfprint.AppendFunc(nil, "takes", protos["takes"]))
+	for _, part := range []string{"struct outer * o, enum color c, const char * const * names, union either e, struct inner i, word w, double d, int (*f)", "..."} {
+		if !strings.Contains(takes, part) {
+			t.Errorf("no %q in %s", part, takes)
+		}
+	}
+	if gives := protos["gives"]; gives == nil || btf.UnderlyingType(gives.Return).(*btf.Struct).Name != "inner" {
+		t.Errorf("gives: %v", gives)
+	}
+	if main := string(btfprint.AppendFunc(nil, "main", protos["main"])); main != "int main(int argc, char ** argv);" {
+		t.Error(main)
+	}
+}
+
+// gdbPlace has gdb print where a member is, and how many bits it has.
+const gdbPlace = `
+def place(t, path, at):
+  t = t.strip_typedefs()
+  for f in t.fields():
+    if f.name == path[0]:
+      if len(path) == 1: return at + f.bitpos, f.bitsize or 8 * f.type.sizeof
+      return place(f.type, path[1:], at + f.bitpos)
+    if not f.name:
+      found = place(f.type, path, at + f.bitpos)
+      if found: return found
+found = place(t, 'NAME'.split('.'), 0)
+if found: print('PLACE NAME %d %d' % found)
+`
