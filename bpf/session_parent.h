@@ -57,8 +57,10 @@ FUNC int ks_weigh(struct session *s, struct span_place *p, __u64 span)
 	struct go_time began, ended;
 	__u64 id[3];
 
-	if (bpf_probe_read_user(&began, sizeof(began), (void *)(span + p->began)) || bpf_probe_read_user(&ended, sizeof(ended), (void *)(span + p->ended)))
+	if (bpf_probe_read_user(&began, sizeof(began), (void *)(span + p->began)) || bpf_probe_read_user(&ended, sizeof(ended), (void *)(span + p->ended))) {
+		s->parent.why = LACK_UNREADABLE; // or what is behind the table's address is none
 		return 0;
+	}
 	// What time.Now() returns has a flag, the seconds and less than a second of ns in wall, and in ext
 	// ns since the program began. Hardly anything else looks like that.
 	if (ended.wall || ended.ext || !(began.wall >> 63) || (began.wall & ((1 << 30) - 1)) >= 1000000000 || began.ext < in->latest)
