@@ -57,8 +57,10 @@ second at first, and after five minutes at most. /metrics and /healthz tell
 what each request does.`),
 		Example: `  ksnoop agent --config /etc/ksnoop/agent.yaml --check
   ksnoop agent --config /etc/ksnoop/agent.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("agent takes no arguments, and here is %q: the requests stand in the file of --config", args[0])
+			}
 			if f.file == "" {
 				return usagef("--config FILE is missing: which requests?")
 			}

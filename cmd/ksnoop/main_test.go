@@ -207,6 +207,7 @@ func TestNearestCommand(t *testing.T) {
 		{[]string{"replay", ""}, "ksnoop: replay is given an empty word; leave it out, or write the name of a FILE or a SPEC\n"},
 		{[]string{"print", "--btf", types, ""}, "ksnoop: \"\" cannot be the name of a type, which looks like 'struct sock' or pid_t\n"},
 		{[]string{"print", "--btf", types, "\x1b[31mx"}, "ksnoop: \"\\x1b[31mx\" cannot be the name of a type, which looks like 'struct sock' or pid_t\n"},
+		{[]string{"agent", "x"}, "ksnoop: agent takes no arguments, and here is \"x\": the requests stand in the file of --config\n"},
 		{[]string{"doctor", "x"}, "ksnoop: doctor takes no arguments: \"x\"\n"},
 	} {
 		stdout, stderr, status := ran(c.args...)

@@ -43,6 +43,7 @@ func openReports() (*reports, error) {
 		return nil, usagef("--%s is for ksnoop agent, which opens descriptor %d", supervisedFlag, agent.Descriptor)
 	}
 	unix.CloseOnExec(agent.Descriptor)
+	_ = os.WriteFile("/proc/self/comm", []byte("ksnoop"), 0) // it was started as /proc/self/exe, and is called exe
 	r := &reports{to: os.NewFile(agent.Descriptor, "reports")}
 	go func() {
 		if _, err := io.Copy(io.Discard, r.to); !errors.Is(err, os.ErrClosed) {

@@ -91,7 +91,9 @@ func sayLines(r io.Reader, say func(string)) string {
 			return last.String()
 		}
 		last.add(string(line))
-		say(strings.TrimPrefix(string(line), prefix))
+		if text := strings.TrimPrefix(string(line), prefix); text != "" {
+			say(text)
+		}
 		for more && err == nil { // the rest of a line that is too long
 			_, more, err = lines.ReadLine()
 		}

@@ -21,6 +21,7 @@ const (
 	MaxSize     = 256 << 10
 	maxRequests = 64 // each is a process
 	maxList     = 4096
+	maxValue    = 64 << 10 // bytes; the kernel takes twice that for an argument of a process
 )
 
 // keySpecs is the key of a request that is no option.
@@ -143,6 +144,10 @@ func (b *builder) plain(n *yaml.Node) bool {
 		b.fault(n, "aliases (*%s) are not read; what all requests have in common stands below \"defaults:\"", n.Value)
 	case n.Style&yaml.TaggedStyle != 0:
 		b.fault(n, "tags (%s) are not read", n.Tag)
+	case strings.ContainsRune(n.Value, 0):
+		b.fault(n, "no value has a NUL (\\0)")
+	case len(n.Value) > maxValue:
+		b.fault(n, "a value may have %d bytes, and there are %d", maxValue, len(n.Value))
 	default:
 		return true
 	}
