@@ -103,6 +103,28 @@ type Row struct {
 	section []byte // with the expressions
 }
 
+// sigreturn is the code that signal handlers of amd64 return to: mov $15,%rax; syscall. The kernel
+// has put struct ucontext on the stack behind its address.
+const sigreturn = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
+
+// SigreturnSize is how many bytes of code SignalRow looks at.
+const SigreturnSize = len(sigreturn)
+
+// SignalRow returns the row of a frame that the kernel has made for a signal, if that is what code
+// of amd64 returns from; else nil. C libraries without unwind information have one.
+func SignalRow(code []byte) *Row {
+	if string(code) != sigreturn {
+		return nil
+	}
+	m := AMD64()
+	r := Row{Signal: true, cfa: rule{kind: regOffset, reg: m.stack}, address: m.pc}
+	const context = 40 // where uc_mcontext has its registers, in this order
+	for i, reg := range [...]uint8{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, m.stack, m.pc} {
+		r.regs[reg] = rule{kind: offset, off: context + 8*int64(i)}
+	}
+	return &r
+}
+
 // FrameRow returns the row of a function that takes size bytes of the stack, the return
 // address included where that is on the stack, for code that tells no more than that. If
 // saved is set, the frame pointer of the caller is below the return address.
