@@ -32,7 +32,7 @@ var layers = map[string][]string{
 	"internal/calls":             {"internal/event"},
 	"internal/summary":           {"internal/event", "btfprint"},
 	"internal/session":           {"internal/event"},
-	"internal/record":            {"internal/container", "internal/destination", "internal/plan", "internal/event", "internal/terminal"},
+	"internal/record":            {"internal/process", "internal/container", "internal/destination", "internal/plan", "internal/event", "internal/terminal"},
 	"internal/symname":           {"internal/terminal"},
 	"internal/container":         {"internal/glob"},
 	"internal/container/kubelet": {"internal/container"},

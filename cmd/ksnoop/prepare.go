@@ -197,6 +197,9 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 	if t.plan.Owner&layout.OwnerCgroup != 0 {
 		source.Cgroup = t.cgroups.Group
 	}
+	if f.tail.users != nil {
+		source.Users = f.tail.users.symbols
+	}
 	t.recording, err = f.record.open(t.plan, source, f.output.force)
 	return err
 }

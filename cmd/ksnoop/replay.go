@@ -449,7 +449,7 @@ func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 		keep, err2 := s.ask.keepSession(p.plain())
 		return &show.Sessions{Plan: s.Plan(), Traced: how.Traced, Live: shown.Live, StacksOnly: how.Traced && !shown.Traced, Count: f.count, Printer: printer, Keep: keep}, errors.Join(err, err2)
 	}
-	p.withTails(recordedTails(s.Kernel()))
+	p.withTails(recordedTails(s.Kernel(), func(e *bpf.Event, _ string) output.Process { return s.User(e) }))
 	p.tails.Branches = f.branches.options()
 	printer, tables, err := f.output.format.printers(&p)
 	keep, err2 := s.ask.keepCall(p.plain())

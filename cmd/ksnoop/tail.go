@@ -76,8 +76,7 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys, paths bool
 	return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
 }
 
-// recordedTails prints the tails of a recording, by the symbols in it.
-func recordedTails(view *kernel.View) *output.Tails {
-	user := func(*bpf.Event, string) output.Process { return process.Unknown("not in the recording") }
+// recordedTails prints the tails of a recording, by the symbols in it. user returns the names of a process.
+func recordedTails(view *kernel.View, user func(*bpf.Event, string) output.Process) *output.Tails {
 	return &output.Tails{Kernel: symbols.New(view, nil, symbols.LevelNone), User: user}
 }

@@ -197,7 +197,7 @@ func collectorOf(p *picture, store *view.Store) (*view.Collector, error) {
 	}
 	calls := picture{run: p.run, colour: p.colour}
 	if p.tails != nil { // --grep uses these while calls are looked at, and a Resolver is for one goroutine
-		calls.tails = recordedTails(p.run.Kernel)
+		calls.tails = recordedTails(p.run.Kernel, p.tails.User)
 		calls.tails.Branches = p.tails.Branches
 	}
 	whole, err := text.calls(&calls)

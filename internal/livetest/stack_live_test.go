@@ -4,6 +4,7 @@ package livetest_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -137,6 +138,12 @@ func TestLiveUserStackUnwound(t *testing.T) {
 			t.Errorf("not the stack of the signal handler:\n%s", out)
 		}
 	})
+	// A recording shows the same, wherever it is replayed: the guest's programs are not looked at.
+	file := filepath.Join(t.TempDir(), "calls")
+	live := traced(t, "trace", "--ustack=dwarf", "--record", file, "--print", "vfs_read(count == 33)", "--", "nopointer", "60")
+	if again := traced(t, "replay", file); again != live || !regexp.MustCompile(stack(60)+" +"+end).MatchString(again) {
+		t.Errorf("the replay shows\n%s\nlive it was\n%s", again, live)
+	}
 	out, said, _ := ksnoop(t, "trace", "--ustack=dwarf,512", "--format", "json", "vfs_read(count == 33)", "--", "nopointer", "60")
 	if strings.Count(out, `"user_stack_end":"the rest of the stack was not copied"`) != 2 || !strings.Contains(out, `"short_stack":2`) || !strings.Contains(said, "2 user stacks that are deeper") {
 		t.Errorf("nothing says that the copy was too short:\n%s", out)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
@@ -20,10 +21,13 @@ type image struct {
 	funcs []function // sorted
 	names int        // bytes of all names
 
+	buildID string // bytes; "" if it has none
+
 	// How stacks are unwound, if that was asked for; nil if the file does not tell.
 	unwind *unwind.Table
 	frames *goFrames
-	file   io.Closer // of frames
+	code   *codeFrames
+	file   io.Closer // of frames and code
 }
 
 type function struct {
@@ -39,7 +43,24 @@ func (m *image) readUnwinding(r io.ReaderAt) (kept bool, err error) {
 	}
 	m.readGoFrames(r, f)
 	m.unwind, err = unwind.Read(r, f)
-	return m.frames != nil, err
+	if f.Machine == elf.EM_X86_64 && f.Class == elf.ELFCLASS64 && m.frames == nil && m.uncovered() {
+		m.code = &codeFrames{r, m.loads, m.bounds, map[uint64]*unwind.Row{}}
+	}
+	return m.frames != nil || m.code != nil, err
+}
+
+// bounds returns where the function at a linked address begins and ends.
+func (m *image) bounds(pc uint64) (lo, hi uint64, ok bool) {
+	f, ok := m.find(pc)
+	if !ok {
+		return 0, 0, false
+	}
+	return f.addr, f.end, true
+}
+
+// uncovered reports whether some function has no unwind information.
+func (m *image) uncovered() bool {
+	return m.unwind == nil || slices.ContainsFunc(m.funcs, func(f function) bool { return !m.unwind.Covers(f.addr) })
 }
 
 // readImage reads the symbols of an ELF file. A stripped file still has dynamic symbols,
@@ -50,6 +71,9 @@ func readImage(r io.ReaderAt) (*image, error) {
 		return nil, err
 	}
 	m := &image{}
+	if id, err := find.ELFBuildID(f); err == nil {
+		m.buildID = string(id)
+	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD {
 			m.loads = append(m.loads, p.ProgHeader)

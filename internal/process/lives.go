@@ -163,13 +163,12 @@ func (l *lives) at(pid uint32, time uint64) *life {
 	return nil
 }
 
-// find returns the mapping that an address was in at a time: the newest, or the first that
-// came later, as what is forked learns of its parent's late.
-func (n *life) find(addr, time uint64) *mapping {
+// find returns the mapping that an address was in at a time, the newest, and since when.
+func (n *life) find(addr, time uint64) (m *mapping, since uint64) {
 	for i := len(n.maps) - 1; i >= 0; i-- {
 		if m := &n.maps[i]; m.from <= time && addr >= m.start && addr < m.end {
-			return &m.mapping
+			return &m.mapping, m.from
 		}
 	}
-	return nil
+	return nil, 0
 }

@@ -4,11 +4,13 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"strconv"
+	"sync"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/symname"
@@ -16,15 +18,18 @@ import (
 )
 
 // Symbols names addresses of the processes of one machine. It remembers what it has read of
-// a process, so that it can name addresses after the process has ended. It is not safe for
+// a process, so that it can name addresses after the process has ended. It is safe for
 // concurrent use.
 type Symbols struct {
+	mu     sync.Mutex // guards the rest
 	root   fs.FS
 	spaces map[uint32]*space
 	images map[fileID]*image // nil: cannot be read
 	kept   int               // number of functions in all images
+	open   int               // files of images that are kept open
 	faults map[fileID]error  // why an image cannot be read
 
+	generated map[perfKey]*perfMap
 	numbering Numbering
 	lives     *lives // nil: processes are not followed
 	unwinds   bool   // images are to tell how stacks are unwound
@@ -41,7 +46,7 @@ type space struct {
 
 // newSymbols returns Symbols for the machine whose files are below root.
 func newSymbols(root fs.FS) *Symbols {
-	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}, faults: map[fileID]error{}}
+	return &Symbols{root: root, spaces: map[uint32]*space{}, images: map[fileID]*image{}, faults: map[fileID]error{}, generated: map[perfKey]*perfMap{}}
 }
 
 // Following returns Symbols that know what source tells of processes, and so name addresses
@@ -68,6 +73,8 @@ func (nowhere) Open(name string) (fs.File, error) {
 
 // Unseen returns how many mappings were not seen: their code has no names.
 func (s *Symbols) Unseen() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.lives == nil {
 		return 0
 	}
@@ -77,6 +84,12 @@ func (s *Symbols) Unseen() uint64 {
 // Of returns the names of addresses in the process of an event, whose thread was called comm, as
 // they were then.
 func (s *Symbols) Of(e *bpf.Event, comm string) *Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of(e, comm)
+}
+
+func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 	pid, tid, err := s.numbering.IDs(e)
 	if s.lives != nil {
 		key := e.PID
@@ -173,29 +186,65 @@ func (s *Symbols) identity(pid, tid uint32, comm string) (identity, error) {
 // innermost are return addresses. A return address is after the call, which may be the last
 // instruction of its function.
 func (p *Process) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
+	if p.symbols != nil {
+		p.symbols.mu.Lock()
+		defer p.symbols.mu.Unlock()
+	}
+	n := p.name(addr, returnAddress)
+	return n.append(dst, addr)
+}
+
+// A named is what is known of an address.
+type named struct {
+	mapping *mapping // nil: it is in none
+	since   uint64
+	image   *image // nil if the file cannot be read
+	offset  uint64 // in the file
+	name    string // of the function; "" if that is not known
+	plus    uint64 // bytes from its beginning
+	file    string // what says so, if it is not the mapped file
+}
+
+// append appends the function and the file.
+func (n *named) append(dst []byte, addr uint64) []byte {
+	if n.name == "" {
+		dst = strconv.AppendUint(append(dst, "0x"...), addr, 16)
+	} else {
+		dst = symname.AppendAt(dst, n.name, n.plus, "")
+	}
+	if n.mapping == nil {
+		return dst
+	}
+	return appendFile(dst, cmp.Or(n.file, n.mapping.file.path))
+}
+
+// name finds what is known of an address.
+func (p *Process) name(addr uint64, returnAddress bool) (n named) {
 	at := addr
 	if returnAddress && at > 0 {
 		at--
 	}
-	m := p.mapping(at)
-	if m == nil {
-		return strconv.AppendUint(append(dst, "0x"...), addr, 16)
+	if n.mapping, n.since = p.mapping(at); n.mapping == nil {
+		return n
 	}
-	offset := at - m.start + m.offset
-	img := p.symbols.image(p.pid, m)
+	m := n.mapping
+	n.offset = at - m.start + m.offset
+	n.image = p.symbols.image(p.pid, m)
 	if err := p.symbols.faults[m.file]; err != nil && p.why == "" {
 		p.why = fmt.Sprintf("%s: no names: %v", terminal.AppendName(nil, m.file.path), err)
 	}
-	if img != nil {
-		if linked, ok := linkedAt(img.loads, offset); ok {
-			if f, ok := img.find(linked); ok {
-				dst = symname.AppendAt(dst, f.name, linked-f.addr+(addr-at), "")
-				return appendFile(dst, m.file.path)
-			}
+	if n.image == nil || len(n.image.funcs) == 0 {
+		if f, path := p.generated(at); f != nil {
+			n.name, n.plus, n.file = f.name, addr-f.addr, path
+		}
+		return n
+	}
+	if linked, ok := linkedAt(n.image.loads, n.offset); ok {
+		if f, ok := n.image.find(linked); ok {
+			n.name, n.plus = f.name, linked-f.addr+(addr-at)
 		}
 	}
-	dst = strconv.AppendUint(append(dst, "0x"...), addr, 16)
-	return appendFile(dst, m.file.path)
+	return n
 }
 
 func appendFile(dst []byte, file string) []byte {
@@ -208,24 +257,24 @@ func appendFile(dst []byte, file string) []byte {
 // mapping returns the mapping of an address. Libraries can be loaded at any time, so the
 // maps are read again at the first address that is in none of them, and each time the
 // number of such addresses has doubled.
-func (p *Process) mapping(addr uint64) *mapping {
+func (p *Process) mapping(addr uint64) (m *mapping, since uint64) {
 	if p.life != nil {
 		return p.life.find(addr, p.at)
 	}
 	if p.space == nil {
-		return nil
+		return nil, 0
 	}
 	if m := mappingAt(p.space.maps, addr); m != nil {
-		return m
+		return m, 0
 	}
 	if p.space.misses++; p.space.misses < p.space.reload {
-		return nil
+		return nil, 0
 	}
 	p.space.reload = 2 * p.space.misses
 	if maps, err := readMaps(p.symbols.root, p.pid); err == nil {
 		p.space.maps = maps
 	}
-	return mappingAt(p.space.maps, addr)
+	return mappingAt(p.space.maps, addr), 0
 }
 
 // image returns the functions of a mapped file, or nil if they cannot be read.
@@ -270,10 +319,14 @@ func (s *Symbols) read(f fs.File) (img *image, err error) {
 	if img, err = readImage(r); err != nil || !s.unwinds {
 		return img, err
 	}
-	if kept, err = img.readUnwinding(r); kept {
+	const mostOpen = 256
+	if kept, _ = img.readUnwinding(r); kept && s.open < mostOpen {
 		img.file = f
+		s.open++
+	} else if kept {
+		kept, img.frames, img.code = false, nil, nil
 	}
-	return img, err
+	return img, nil // without unwind information, stacks go by frame pointers
 }
 
 // keep caches an image. If all images together become too large, it drops the others: a
@@ -289,6 +342,7 @@ func (s *Symbols) keep(id fileID, img *image) {
 				old.file.Close()
 			}
 		}
+		s.open = 0
 		clear(s.images)
 		clear(s.faults)
 		if s.kept = 0; img != nil {

@@ -16,9 +16,9 @@ const mostFrames = 256
 var _ unwind.Code = (*Process)(nil)
 
 // Row implements unwind.Code: by the unwind information of the mapped file or, of a Go
-// program, by Go's own table.
+// program, by Go's own table, or else by the code.
 func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
-	m := p.mapping(pc)
+	m, _ := p.mapping(pc)
 	if m == nil {
 		return nil, 0, false
 	}
@@ -37,6 +37,9 @@ func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
 	}
 	if img.frames != nil {
 		return img.frames.row(linked), unwind.ByGo, true
+	}
+	if img.code != nil {
+		return img.code.row(linked), unwind.ByCode, true
 	}
 	return nil, 0, true
 }
@@ -63,6 +66,8 @@ func NewUnwinder(s *Symbols, arch string) *Unwinder {
 // bpf.UserFrames. It is valid until the next call. short says that the copy does not reach far
 // enough.
 func (u *Unwinder) Unwind(e *bpf.Event, s bpf.Section) (stack bpf.Section, short bool) {
+	u.symbols.mu.Lock()
+	defer u.symbols.mu.Unlock()
 	stack = bpf.Section{Kind: bpf.SectionUserStack, Errno: s.Errno, Unwound: true}
 	c, ok := bpf.DecodeUserCopy(s, u.arch)
 	if !ok {
@@ -73,7 +78,7 @@ func (u *Unwinder) Unwind(e *bpf.Event, s bpf.Section) (stack bpf.Section, short
 	u.frames = append(u.frames[:0], unwind.Frame{PC: regs.PC, Exact: true})
 	if wide {
 		sp := regs.Value[u.walker.Machine.Stack()] &^ 7
-		u.frames, end = u.walker.Walk(u.frames[:0], &regs, unwind.Stack{Addr: sp, Bytes: c.Stack}, u.symbols.Of(e, string(bytes.TrimRight(e.Comm[:], "\x00"))))
+		u.frames, end = u.walker.Walk(u.frames[:0], &regs, unwind.Stack{Addr: sp, Bytes: c.Stack}, u.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00"))))
 	}
 	u.data = u.data[:0]
 	for _, f := range u.frames {

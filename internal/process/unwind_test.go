@@ -112,6 +112,7 @@ func TestUnwindIsGDB(t *testing.T) {
 		{"gcc", "a.c", deepC, 5, []string{"gcc", "-O2", "-fomit-frame-pointer"}},
 		{"clang", "a.c", deepC, 5, []string{"clang", "-O2", "-fomit-frame-pointer"}},
 		{"static", "a.c", deepC, 5, []string{"gcc", "-O2", "-static", "-fomit-frame-pointer"}},
+		{"musl", "a.c", deepC, 3, []string{"musl-gcc", "-O2", "-static", "-fomit-frame-pointer"}},
 		{"frame pointers", "a.c", deepC, 5, []string{"gcc", "-O1", "-fno-omit-frame-pointer"}},
 		{"C++", "a.cc", deepCC, 30, []string{"g++", "-O2"}},
 		{"C++ by clang", "a.cc", deepCC, 30, []string{"clang++", "-O2"}},
@@ -248,6 +249,24 @@ func compareWithGDB(t *testing.T, pid int) (frames int) {
 	// gdb goes on beyond _start and goexit in some programs, to nowhere.
 	for len(want) > len(got) && want[len(want)-1] < 1<<12 {
 		want = want[:len(want)-1]
+	}
+	if strings.HasSuffix(t.Name(), "musl") { // gdb has nothing but unwind information, which musl has not
+		chain := []string{"kill+", "deep+", "main+", "libc_start_main_stage2+"}
+		if len(got) > 10 {
+			chain = []string{"kill+", "deep+", "compare+", "qsort_r+", "handler+", "raise+", "raised+", "main+", "libc_start_main_stage2+"}
+		}
+		rest := lines.String()
+		for _, name := range chain {
+			_, after, ok := strings.Cut(rest, name)
+			if !ok {
+				t.Errorf("no %s in its place:\n%s", name, &lines)
+			}
+			rest = after
+		}
+		if n := strings.Count(lines.String(), " deep+"); n != 1 && n != 21 {
+			t.Errorf("%d times deep:\n%s", n, &lines)
+		}
+		return len(got)
 	}
 	if !slices.Equal(got, want) || short {
 		same := 0

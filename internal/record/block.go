@@ -39,10 +39,11 @@ const (
 	blockSymbols blockKind = 6 // lines for kernel.View.AddSymbols
 	blockCgroups blockKind = 7 // paths of cgroups: for each its ID and its length as varints, and the path
 	blockPage    blockKind = 8 // what was made of the runs of a series, as JSON
+	blockUsers   blockKind = 9 // lines for process.Recorded
 )
 
 // blockKinds says what is in the blocks of each kind.
-var blockKinds = [...]string{blockInfo: "info", blockFile: "files of the kernel", blockPlan: "plan", blockRecords: "records", blockEnd: "end", blockSymbols: "symbols", blockCgroups: "cgroups", blockPage: "page"}
+var blockKinds = [...]string{blockInfo: "info", blockFile: "files of the kernel", blockPlan: "plan", blockRecords: "records", blockEnd: "end", blockSymbols: "symbols", blockCgroups: "cgroups", blockPage: "page", blockUsers: "processes"}
 
 // A block's header: its kind, its size, its size when decompressed, and a CRC-32C of these
 // three and of the bytes that follow.

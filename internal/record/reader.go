@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -26,6 +27,7 @@ type Reader struct {
 	plan *plan.Plan
 	// cgroups is that of the whole run.
 	cgroups *cgroups
+	users   *process.Recorded // so is this
 
 	block      []byte
 	left       int // bytes of block whose records are still to be yielded
@@ -54,7 +56,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	case kind != blockInfo:
 		return nil, misplaced(kind)
 	}
-	rec := &Reader{in: in, cgroups: &cgroups{}}
+	rec := &Reader{in: in, cgroups: &cgroups{}, users: process.NewRecorded()}
 	if err := rec.begin(block); err != nil {
 		return nil, err
 	}
@@ -171,6 +173,10 @@ func (r *Reader) Records() iter.Seq2[[]byte, error] {
 				err = r.addSymbols(block)
 			case err == nil && kind == blockCgroups:
 				err = r.cgroups.add(block)
+			case err == nil && kind == blockUsers:
+				if err = r.users.Add(block); err != nil {
+					err = damaged("%v", err)
+				}
 			case err == nil && kind != blockRecords:
 				err = misplaced(kind)
 			}

@@ -25,7 +25,7 @@ func Runs(recordings []*Reader) (runs []Run) {
 	for _, r := range recordings {
 		if n := len(runs); n > 0 && r.follows(runs[n-1][len(runs[n-1])-1]) {
 			first := runs[n-1][0]
-			r.view, r.cgroups = first.view, first.cgroups // which have the names of the whole run
+			r.view, r.cgroups, r.users = first.view, first.cgroups, first.users // which have the names of the whole run
 			runs[n-1] = append(runs[n-1], r)
 			continue
 		}

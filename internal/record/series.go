@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/process"
 )
 
 // Limits on what is read of a series.
@@ -153,7 +154,7 @@ func (s *SeriesReader) Next() (*Reader, error) {
 	}
 	s.runs++
 	s.in.sizes = [len(s.in.sizes)]Size{}
-	r := &Reader{in: s.in, cgroups: &cgroups{}, inSeries: true}
+	r := &Reader{in: s.in, cgroups: &cgroups{}, users: process.NewRecorded(), inSeries: true}
 	if err := r.begin(block); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -28,6 +29,8 @@ type Source struct {
 	Origin
 	// Cgroup returns what is known of a cgroup, and always the same. It is nil if nothing is of any.
 	Cgroup func(id uint64) container.Group
+	// Users names what stacks of processes have; nil if there are none.
+	Users *process.Symbols
 	// Full records all types and symbols of the kernel, whether the records are about them
 	// or not.
 	Full bool

@@ -35,6 +35,7 @@ type Writer struct {
 	pending []byte // records of the next block
 	names   *namer // finds the symbols that pending needs; nil if all are recorded
 	cgroups *cgroupNamer
+	users   *userNamer
 	records uint64 // in this recording and in pending
 	queued  uint64 // in pending
 	err     error  // of out, which cannot be used after that
@@ -122,7 +123,7 @@ func packed(files fileTree, probes []probe) ([]byte, error) {
 
 // begin writes all that comes before records.
 func (w *Writer) begin(to io.Writer) error {
-	w.names, w.cgroups, w.records = nil, newCgroupNamer(&w.source, w.plan), w.queued
+	w.names, w.cgroups, w.users, w.records = nil, newCgroupNamer(&w.source, w.plan), newUserNamer(&w.source, w.plan), w.queued
 	if !w.source.Full {
 		w.names = newNamer(w.source.View, w.plan)
 	}
@@ -167,6 +168,9 @@ func (w *Writer) scan(raw []byte) {
 	if w.cgroups != nil {
 		w.cgroups.scan(raw)
 	}
+	if w.users != nil {
+		w.users.scan(raw)
+	}
 }
 
 // flushLate writes a block that is old enough.
@@ -197,6 +201,10 @@ func (w *Writer) flush() {
 		err = w.out.write(blockCgroups, w.cgroups.block)
 		w.cgroups.block = w.cgroups.block[:0]
 	}
+	if err == nil && w.users != nil && len(w.users.block) > 0 {
+		err = w.out.write(blockUsers, w.users.block)
+		w.users.block = w.users.block[:0]
+	}
 	if err == nil {
 		err = w.out.write(blockRecords, w.pending)
 	}
@@ -221,6 +229,9 @@ func (w *Writer) part() error {
 	}
 	if w.cgroups != nil {
 		size += int64(len(w.cgroups.block))
+	}
+	if w.users != nil {
+		size += int64(len(w.users.block))
 	}
 	if size <= w.limit {
 		return nil

@@ -332,7 +332,10 @@ func (t *Table) Row(pc uint64) *Row {
 	return row
 }
 
-func (t *Table) row(pc uint64) *Row {
+// Covers reports whether there is an entry for an address.
+func (t *Table) Covers(pc uint64) bool { return t.find(pc) != nil }
+
+func (t *Table) find(pc uint64) *entry {
 	i, found := slices.BinarySearchFunc(t.entries, pc, func(e entry, pc uint64) int { return cmp.Compare(e.lo, pc) })
 	if !found {
 		i--
@@ -340,7 +343,14 @@ func (t *Table) row(pc uint64) *Row {
 	if i < 0 || pc >= t.entries[i].hi {
 		return nil
 	}
-	e := &t.entries[i]
+	return &t.entries[i]
+}
+
+func (t *Table) row(pc uint64) *Row {
+	e := t.find(pc)
+	if e == nil {
+		return nil
+	}
 	s := &t.eh
 	if e.debug {
 		s = &t.debug

@@ -18,6 +18,7 @@ const (
 	ByTable                // by unwind information
 	ByGo                   // by the table of Go's functions
 	ByPointer              // by the frame pointer: functions may be missing before it
+	ByCode                 // by what the code does with the stack pointer
 )
 
 // A Frame is a function that has not returned.
@@ -44,7 +45,7 @@ const (
 	EndDamaged              // unwind information or a stack that makes no sense
 )
 
-var wayNames = [...]string{ByTable: "cfi", ByGo: "pclntab", ByPointer: "frame pointer"}
+var wayNames = [...]string{ByTable: "cfi", ByGo: "pclntab", ByPointer: "frame pointer", ByCode: "code"}
 
 // String returns what the output calls the way; "" for ByRegisters.
 func (w Way) String() string {

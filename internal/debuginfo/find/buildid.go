@@ -105,10 +105,10 @@ func ELFBuildID(f *elf.File) (BuildID, error) {
 			readers = append(readers, p.Open())
 		}
 	}
-	const most = 1 << 20 // notes have a few hundred bytes; a damaged size must not matter
+	left := int64(1 << 20) // notes have a few hundred bytes; damaged sizes must not matter
 	for _, r := range readers {
-		notes, err := io.ReadAll(io.LimitReader(r, most))
-		if err != nil {
+		notes, err := io.ReadAll(io.LimitReader(r, left))
+		if left -= int64(len(notes)); err != nil {
 			continue
 		}
 		// A damaged note must not hide a good one.

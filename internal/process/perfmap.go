@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Limits on a map of generated code. Large servers in Java and JavaScript have some 100,000
+// functions.
+const (
+	mostPerfBytes = 64 << 20
+	mostPerfLine  = 1 << 14
+)
+
+// A perfMap has the functions of code that a process has generated: compilers at run time write
+// /tmp/perf-PID.map for that, a line for each function with its address, its size and its
+// name.
+type perfMap struct {
+	path   string
+	funcs  image
+	misses int // addresses in no function
+	reload int // number of misses at which the file is read again
+}
+
+// generated finds the function at an address of generated code. More may be generated at any
+// time, so the file is read again as often as maps are.
+func (p *Process) generated(addr uint64) (f *function, path string) {
+	key := perfKey{p.pid, 0}
+	if p.life != nil {
+		key.life = p.life.from
+	}
+	m := p.symbols.generated[key]
+	if m == nil {
+		if len(p.symbols.generated) >= mostSpaces {
+			clear(p.symbols.generated)
+		}
+		m = &perfMap{reload: 1}
+		p.symbols.generated[key] = m
+	}
+	if f, ok := m.funcs.find(addr); ok {
+		return f, m.path
+	}
+	if m.misses++; m.misses < m.reload {
+		return nil, ""
+	}
+	m.reload = 2 * m.misses
+	path, file := p.symbols.openPerfMap(p.pid)
+	if file == nil {
+		return nil, ""
+	}
+	defer file.Close()
+	m.path = path
+	m.funcs.funcs = readPerfMap(io.LimitReader(file, mostPerfBytes))
+	if f, ok := m.funcs.find(addr); ok {
+		return f, path
+	}
+	return nil, ""
+}
+
+// A perfKey is a process, and when its program began.
+type perfKey struct {
+	pid  uint32
+	life uint64
+}
+
+// openPerfMap opens the file of a process. It has the number that the process has in its own PID
+// namespace, and is where the process sees /tmp. Anybody can write files there, so it must belong to
+// whom the process belongs to, or to root.
+func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
+	own := strconv.FormatUint(uint64(pid), 10)
+	proc := "proc/" + own
+	root, owner := "", uint32(0)
+	if status, err := fs.ReadFile(s.root, proc+"/status"); err == nil {
+		root = proc + "/root/"
+		if _, list, ok := bytes.Cut(status, []byte("\nNSpid:")); ok {
+			list, _, _ = bytes.Cut(list, []byte("\n"))
+			if ids := bytes.Fields(list); len(ids) > 0 {
+				own = string(ids[len(ids)-1])
+			}
+		}
+		if info, err := fs.Stat(s.root, proc); err == nil {
+			owner = ownerOf(info)
+		}
+	}
+	path = fmt.Sprintf("tmp/perf-%s.map", own)
+	f, err := s.root.Open(root + path)
+	if err != nil {
+		return "", nil
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || ownerOf(info) != 0 && ownerOf(info) != owner && root != "" {
+		f.Close()
+		return "", nil
+	}
+	return "/" + path, f
+}
+
+func ownerOf(info fs.FileInfo) uint32 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Uid
+	}
+	return 0
+}
+
+// readPerfMap reads lines as "7f0000001000 3c py::f:/a.py". What is no such line is left out; the
+// last of several functions at an address counts, since it was generated last.
+func readPerfMap(r io.Reader) []function {
+	var funcs []function
+	names := 0
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, mostPerfLine)
+	for in.Scan() && len(funcs) < mostFunctions {
+		from, rest, _ := strings.Cut(in.Text(), " ")
+		size, name, _ := strings.Cut(rest, " ")
+		addr, err := strconv.ParseUint(strings.TrimPrefix(from, "0x"), 16, 64)
+		n, err2 := strconv.ParseUint(strings.TrimPrefix(size, "0x"), 16, 64)
+		if err != nil || err2 != nil || n == 0 || addr+n < addr || name == "" {
+			continue
+		}
+		if names += len(name); names > mostNames {
+			break
+		}
+		funcs = append(funcs, function{addr, addr + n, name})
+	}
+	slices.Reverse(funcs)
+	slices.SortStableFunc(funcs, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
+	return slices.CompactFunc(funcs, func(a, b function) bool { return a.addr == b.addr })
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ksnoop/ksnoop/bpf"
+)
+
+// Limits on what a recording knows of processes. More is not recorded, and a recording that
+// has more is damaged.
+const (
+	mostRecorded     = 1 << 20 // lines
+	mostRecordedText = 64 << 20
+	mostLine         = 1 << 16
+)
+
+// A line is what a recording has of processes, as a line of JSON: a mapping, if it has an
+// End, or the function at an offset in one.
+type line struct {
+	Mapping int `json:"m"` // its number, from 0 on
+
+	PID        uint32 `json:",omitempty"`
+	Life       uint64 `json:",omitempty"` // when the program began, as far as it is known
+	Since      uint64 `json:",omitempty"` // when it was mapped
+	Start, End uint64 `json:",omitempty"`
+	Offset     uint64 `json:",omitempty"`
+	Path       string `json:",omitempty"`
+	BuildID    string `json:",omitempty"` // in hex
+
+	At    uint64 `json:",omitempty"` // offset in the file
+	Exact bool   `json:",omitempty"` // it is no return address
+	Func  string `json:",omitempty"`
+	Plus  uint64 `json:",omitempty"` // bytes from the beginning of the function
+	File  string `json:",omitempty"` // what says so, if it is not the mapped file
+}
+
+// A Recorder collects what a replay needs to name the frames of recorded stacks: mappings, with
+// build IDs, and the functions in them.
+type Recorder struct {
+	symbols *Symbols
+	mapped  map[recordedMapping]int
+	framed  map[recordedFrame]struct{}
+	size    int
+}
+
+// A recordedMapping is one that the recording has.
+type recordedMapping struct {
+	pid         uint32
+	life, since uint64
+	mapping     mapping
+}
+
+type recordedFrame struct {
+	mapping int
+	at      uint64
+	exact   bool
+}
+
+// NewRecorder returns a Recorder of a recording, which knows nothing yet.
+func (s *Symbols) NewRecorder() *Recorder {
+	return &Recorder{symbols: s, mapped: map[recordedMapping]int{}, framed: map[recordedFrame]struct{}{}}
+}
+
+// Append appends the lines for a stack that the recording does not have yet.
+func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byte {
+	r.symbols.mu.Lock()
+	defer r.symbols.mu.Unlock()
+	p := r.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00")))
+	for _, f := range stack {
+		n := p.name(f.Addr(), !f.Exact())
+		if n.mapping == nil {
+			continue
+		}
+		key := recordedMapping{pid: e.PID, since: n.since, mapping: *n.mapping}
+		if p.life != nil {
+			key.life = p.life.from
+		}
+		number, known := r.mapped[key]
+		if !known {
+			number = len(r.mapped)
+			r.mapped[key] = number
+			id := n.mapping.file.buildID
+			if n.image != nil {
+				id = n.image.buildID
+			}
+			dst = r.append(dst, &line{Mapping: number, PID: e.PID, Life: key.life, Since: n.since, Start: n.mapping.start, End: n.mapping.end,
+				Offset: n.mapping.offset, Path: n.mapping.file.path, BuildID: hex.EncodeToString([]byte(id))})
+		}
+		frame := recordedFrame{number, n.offset, f.Exact()}
+		if _, known := r.framed[frame]; known || n.name == "" {
+			continue
+		}
+		r.framed[frame] = struct{}{}
+		dst = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), Func: n.name, Plus: n.plus, File: n.file})
+	}
+	return dst
+}
+
+func (r *Recorder) append(dst []byte, l *line) []byte {
+	text, err := json.Marshal(l)
+	if err != nil || len(text) > mostLine || r.size+len(text) > mostRecordedText/2 || len(r.mapped)+len(r.framed) > mostRecorded/2 {
+		return dst // the addresses of this frame have no names
+	}
+	r.size += len(text)
+	return append(append(dst, text...), '\n')
+}
+
+// Recorded names addresses by the lines of a recording.
+type Recorded struct {
+	mappings []line
+	of       map[uint32][]int // mappings of a process, in the order in which they were recorded
+	// number is that of a mapping by the number in the part of the recording that is read.
+	number map[int]int
+	known  map[line]int // numbers here; each part of a run begins anew
+	frames map[recordedFrame]line
+	lines  int
+	text   int
+}
+
+// NewRecorded returns what knows nothing yet.
+func NewRecorded() *Recorded {
+	return &Recorded{of: map[uint32][]int{}, number: map[int]int{}, known: map[line]int{}, frames: map[recordedFrame]line{}}
+}
+
+// Add adds the lines of a block.
+func (r *Recorded) Add(block []byte) error {
+	for text := range bytes.Lines(block) {
+		var l line
+		r.lines++
+		if r.text += len(text); len(text) > mostLine || r.lines > mostRecorded || r.text > mostRecordedText {
+			return errors.New("it knows too much of processes")
+		}
+		if err := json.Unmarshal(text, &l); err != nil {
+			return fmt.Errorf("what it knows of processes: %w", err)
+		}
+		if l.End > 0 {
+			if err := r.addMapping(l); err != nil {
+				return err
+			}
+			continue
+		}
+		if number, ok := r.number[l.Mapping]; ok {
+			r.frames[recordedFrame{number, l.At, l.Exact}] = l
+		}
+	}
+	return nil
+}
+
+func (r *Recorded) addMapping(l line) error {
+	same := l
+	same.Mapping = 0
+	number, known := r.known[same]
+	if !known {
+		if len(r.of[l.PID]) >= mostMapped {
+			return fmt.Errorf("process %d maps too much", l.PID)
+		}
+		number = len(r.mappings)
+		r.known[same] = number
+		r.of[l.PID] = append(r.of[l.PID], number)
+		r.mappings = append(r.mappings, l)
+	}
+	r.number[l.Mapping] = number
+	return nil
+}
+
+// Of returns the names of addresses in the process of an event.
+func (r *Recorded) Of(e *bpf.Event) *RecordedProcess { return &RecordedProcess{r, e.PID, e.Time} }
+
+// A RecordedProcess names the addresses of a process as it was at some time.
+type RecordedProcess struct {
+	recorded *Recorded
+	pid      uint32
+	time     uint64
+}
+
+// Missing says why addresses have no names.
+func (p *RecordedProcess) Missing() string {
+	if len(p.recorded.of[p.pid]) == 0 {
+		return "not in the recording"
+	}
+	return ""
+}
+
+// AppendFrame is that of Process.
+func (p *RecordedProcess) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
+	at := addr
+	if returnAddress && at > 0 {
+		at--
+	}
+	best := -1
+	for _, n := range p.recorded.of[p.pid] {
+		m := &p.recorded.mappings[n]
+		if at < m.Start || at >= m.End || m.Life > p.time || m.Since > p.time {
+			continue
+		}
+		if best < 0 || p.recorded.newer(m, &p.recorded.mappings[best]) {
+			best = n
+		}
+	}
+	if best < 0 {
+		return strconv.AppendUint(append(dst, "0x"...), addr, 16)
+	}
+	m := &p.recorded.mappings[best]
+	name := named{mapping: &mapping{file: fileID{path: m.Path}}}
+	if f, ok := p.recorded.frames[recordedFrame{best, at - m.Start + m.Offset, !returnAddress}]; ok {
+		name.name, name.plus, name.file = f.Func, f.Plus, f.File
+	}
+	return name.append(dst, addr)
+}
+
+// newer reports whether a hides b where both have an address.
+func (r *Recorded) newer(a, b *line) bool {
+	if a.Life != b.Life {
+		return a.Life > b.Life
+	}
+	return a.Since >= b.Since
+}
