@@ -50,6 +50,8 @@ func TestAgentFile(t *testing.T) {
 		{"  a: {specs: [vfs_read], output: /x, force: true, allow: [vfs_write]}", "2:3: request a: -a goes with -e: which functions open a session"},
 		{`  a: {specs: [vfs_read], output: "/x\0y", force: true}`, `2:34: no value has a NUL (\0)`},
 		{"  a: {specs: [vfs_read], output: /" + strings.Repeat("x", 70000) + ", force: true}", "2:34: a value may have 65536 bytes, and there are 70001"},
+		{"  a: {specs: [vfs_read], output: /x, force: true, kubelet: 'ftp://x'}", "2:51: request a: --kubelet: the URL has the form https://127.0.0.1:10250/pods"},
+		{"  a: {specs: [vfs_read], output: /x, force: true, kubelet: true}", ""},
 		{"  a: {specs: [vfs_read(count ==)], output: /x, force: true}", `2:32: unexpected ")"; a value is missing after "=="`},
 	} {
 		f := agentFlags{file: written(t, "requests:\n"+c.requests+"\n")}

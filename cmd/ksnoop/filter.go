@@ -69,7 +69,7 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 		return bpf.Filter{}, usagef("-p names processes that run already, and of a command all processes are traced: give one or the other")
 	}
 	out := bpf.Filter{Comms: f.comms, NotComms: f.notComms, NoIRQ: f.noIRQ, Family: f.follow || command, ByCgroups: !f.in.Empty()}
-	var err1, err2, err3, err4, err5 error
+	var err1, err2, err3, err4, err5, err6 error
 	if !f.follow {
 		out.PIDs, err1 = ids("-p", f.pids)
 	}
@@ -81,7 +81,12 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 			err5 = fmt.Errorf("--cgroup: %w", err5)
 		}
 	}
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if f.kubelet != "" {
+		if _, err6 = kubelet.New(kubelet.Options{URL: f.kubelet}); err6 != nil {
+			err6 = fmt.Errorf("--kubelet: %w", err6)
+		}
+	}
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return out, usageError{err}
 	}
 	if err := out.Check(); err != nil {
