@@ -263,10 +263,13 @@ func (e *explanation) explainCall(ctx context.Context) error {
 		return err
 	}
 	e.page.Choose(seen, chosen, reason)
-	if err := e.show(e.page.AppendCall); err != nil || e.once {
+	if err := e.show(e.page.AppendCall); err != nil {
 		return err
 	}
-	return e.explainPlace(ctx, chosen)
+	if e.page.Cause = seen.Cause(chosen); e.page.Cause == nil && !e.once {
+		err = e.explainPlace(ctx, chosen)
+	}
+	return errors.Join(err, e.show(e.page.AppendPlace))
 }
 
 // explainPlace runs the command again, to find out where in the kernel the call was refused.
@@ -286,21 +289,21 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if err != nil {
 		return err
 	}
-	e.page.Refused = place.Refusal()
-	if err := e.show(e.page.AppendRefused); err != nil {
-		return err
-	}
+	e.page.SetPlace(place)
 	found = slow(e.stderr, "running the command again, to see which way that function takes...")
 	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
-	e.page.Taken, err = e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
+	taken, fault, err := e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
 	if err != nil {
 		return fmt.Errorf("which way %s took: %w", place.Innermost().Function, err)
+	}
+	if e.page.Taken = taken; fault != nil {
+		e.page.Cause = fault
 	}
 	if place.Inside != "" {
 		if e.page.Taken, err = e.runner.Deduce(&e.seen.Calls[chosen], place); err != nil {
 			return fmt.Errorf("what %s does: %w", place.Inside, err)
 		}
 	}
-	return e.show(e.page.AppendTaken)
+	return nil
 }

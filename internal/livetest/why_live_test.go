@@ -41,14 +41,14 @@ func TestLiveWhy(t *testing.T) {
 }
 
 // TestLiveWhyRecord: the function that refuses a file without permission is generic_permission, for
-// which why runs the command again. What it has recorded prints the same page, byte for byte and as JSON, without
+// want of a capability, for which why runs the command again. What it has recorded prints the same page, byte for byte and as JSON, without
 // running anything, and each of its runs can be looked at.
 func TestLiveWhyRecord(t *testing.T) {
 	guest.Require(t)
 	file := filepath.Join(t.TempDir(), "why.ks")
 	page, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--record", file, "--syscall", "openat", "--", "workload", "refuse", "openat")
 	_, page, _ = strings.Cut(page, "\n") // what the command prints
-	want := regexp.MustCompile(`^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`)
+	want := regexp.MustCompile(`^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\nfor want of the capability CAP_DAC_OVERRIDE\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`)
 	if status != 0 || !want.MatchString(page) {
 		t.Fatalf("status %d:\n%s%s", status, page, errs)
 	}
@@ -68,5 +68,20 @@ func TestLiveWhyRecord(t *testing.T) {
 	}
 	if _, errs, status := printedOnce(t, "ksnoop", "replay", "--run", "99", file); status != 2 || !strings.Contains(errs, "--run 99: there are ") {
 		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+// TestLiveWhyCauses: errors that no function has made of itself are named as what they are.
+func TestLiveWhyCauses(t *testing.T) {
+	guest.Require(t)
+	for _, tt := range []struct{ args, want string }{
+		{"--once --errno EDOM -- workload refuse seccomp", `(?m)^refused by seccomp$`},
+		{"--once --syscall ppoll -- env GODEBUG=asyncpreemptoff=1 workload refuse signal", `(?m)^interrupted by the signal SIGUSR1, for which it has a handler; the program sees EINTR$`},
+		{"-s none --syscall pipe2 -- workload refuse pipe2-fault", `(?m)^a fault: the kernel cannot read or write the memory at 0x8, where the parameter fildes points to\nrefused in do_pipe2 `},
+	} {
+		out, errs, status := printedOnce(t, "ksnoop", append([]string{"why"}, strings.Fields(tt.args)...)...)
+		if status != 0 || !regexp.MustCompile(tt.want).MatchString(out) {
+			t.Errorf("%s: status %d:\n%s%s", tt.args, status, out, errs)
+		}
 	}
 }

@@ -106,13 +106,17 @@ func named(calls []Failure, fit []int, m *Message) int {
 // names reports whether a text names the error of a call: by its message, whoever spells it, or
 // by its name.
 func names(text string, f *Failure) bool {
+	seen := *f
+	if interrupted(f.Errno) {
+		seen.Errno = uint64(unix.EINTR) // which is what the program sees
+	}
 	lower := strings.ToLower(text)
-	for _, message := range append([]string{f.Message()}, otherMessages[f.errorName()]...) {
+	for _, message := range append([]string{seen.Message()}, otherMessages[seen.errorName()]...) {
 		if message != "" && strings.Contains(lower, message) {
 			return true
 		}
 	}
-	return hasWord(text, f.errorName())
+	return hasWord(text, seen.errorName())
 }
 
 // otherMessages are those of other C libraries than glibc, and of other programs.

@@ -29,6 +29,18 @@ type Failure struct {
 	// Texts are what the arguments point to, if that is a string.
 	Texts [words]*string
 	Errno uint64
+	// seccomp says that a filter of seccomp has refused it: no function has served it.
+	seccomp bool
+	signal  *signalSeen // that has interrupted it; nil: none is known
+}
+
+// A signalSeen is a signal that was delivered.
+type signalSeen struct {
+	time    uint64
+	tid     uint32
+	number  uint64
+	flags   uint64 // of its action
+	handler uint64
 }
 
 // Name returns the name of the system call: "openat".

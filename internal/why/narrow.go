@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
@@ -57,12 +59,18 @@ type Link struct {
 	Function kernel.Function
 	Result   uint64 // its return register
 	Text     string // "-EINVAL"
+	// capability is what the check of capabilities was asked for; nil for other functions.
+	capability *capability
 }
 
 // Innermost is the last function of the chain that returned the error of the system call. Those
-// behind it failed with others, of which it made this one.
+// behind it failed with others, of which it made this one, or asked for a capability for it.
 func (p *Place) Innermost() *Link {
-	for i := len(p.Chain) - 1; i > 0; i-- {
+	end := len(p.Chain)
+	if i := slices.IndexFunc(p.Chain, func(l Link) bool { return isCheck(l.Function.Name) }); i > 0 {
+		end = i
+	}
+	for i := end - 1; i > 0; i-- {
 		if l := &p.Chain[i]; uint32(l.Result) == uint32(p.Chain[0].Result) {
 			return l
 		}
@@ -206,6 +214,10 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 		names[n.graph.kinds[a].function.String()] = true
 	}
 	delete(names, n.failure.Function)
+	if f, ok := n.runner.function(capabilityCheck); ok {
+		delete(names, capabilityCheck)
+		names[capabilitySpec(f.Type.Type.(*btf.FuncProto))] = true
+	}
 	if request.Allow, err = trace.ParseSpecs(slices.Sorted(maps.Keys(names))); err != nil {
 		return nil, nil, err
 	}
@@ -233,6 +245,43 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 	return c.place, c.targets, nil
 }
 
+// capabilitySpec asks for what the check of capabilities was asked for. Its second parameter is the
+// user namespace, its third one the capability.
+func capabilitySpec(proto *btf.FuncProto) string {
+	if len(proto.Params) < 3 {
+		return capabilityCheck
+	}
+	namespace := proto.Params[1].Name
+	return fmt.Sprintf("%s(%s, %s->ns.inum, %s->level)", capabilityCheck, proto.Params[2].Name, namespace, namespace)
+}
+
+// capabilityOf reads what capabilitySpec has asked for.
+func capabilityOf(fields *output.Fields, f *session.Frame) (*capability, error) {
+	if f.Func.Func.Name != capabilityCheck || f.Values.Event == nil {
+		return nil, nil
+	}
+	values, err := fields.Of(f.Values.Event)
+	if err != nil {
+		return nil, err
+	}
+	var got []uint64
+	for _, v := range values {
+		scalar, _ := v.Slots()
+		if scalar == nil {
+			continue
+		}
+		n, ok := f.Values.Event.Value(scalar)
+		if !ok {
+			return nil, nil
+		}
+		got = append(got, n)
+	}
+	if len(got) < 3 {
+		return nil, nil
+	}
+	return &capability{number: uint64(uint32(got[0])), namespace: uint64(uint32(got[1])), level: uint64(uint32(got[2]))}, nil
+}
+
 // A collector takes what is wanted of one session.
 type collector struct {
 	narrowing *narrowing
@@ -257,7 +306,11 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		c.place, c.targets = &Place{}, map[uint64][]uint64{}
 		for i := range s.Chain.Frames {
 			f := &s.Chain.Frames[i]
-			c.place.Chain = append(c.place.Chain, Link{f.Func.Func, f.Result, output.ResultText(f.Func, f.Result)})
+			asked, err := capabilityOf(fields, f)
+			if err != nil {
+				return err
+			}
+			c.place.Chain = append(c.place.Chain, Link{f.Func.Func, f.Result, output.ResultText(f.Func, f.Result), asked})
 		}
 		if c.place.Stack, err = c.printer.AppendStack(nil, &s.Chain); err != nil {
 			return err

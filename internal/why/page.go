@@ -23,6 +23,7 @@ type Page struct {
 	Status  int      `json:"status"`
 	Call    *Call    `json:"call,omitempty"`   // the one that matters; nil: there is none
 	Reason  string   `json:"reason,omitempty"` // why it is that
+	Cause   *Cause   `json:"cause,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`
 	Taken   *Taken   `json:"function_call,omitempty"`
 	Others  []Others `json:"others,omitempty"` // in the order of time
@@ -162,8 +163,11 @@ func (c *Call) append(dst []byte) []byte {
 	return append(append(dst, ") = -"...), c.Error...)
 }
 
-// Refusal returns a place as it is printed.
-func (p *Place) Refusal() *Refusal {
+// SetPlace notes where the call was refused.
+func (p *Page) SetPlace(place *Place) { p.Refused, p.Cause = place.refusal(), place.cause() }
+
+// refusal returns a place as it is printed.
+func (p *Place) refusal() *Refusal {
 	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Whole: p.Whole, Runs: p.Runs, Stack: lines(p.Stack)}
 	for i := range p.Chain {
 		l := &p.Chain[i]
@@ -198,7 +202,7 @@ const (
 
 // Append appends the whole page as text.
 func (p *Page) Append(dst []byte) []byte {
-	return p.AppendOthers(p.AppendTaken(p.AppendRefused(p.AppendCall(dst))))
+	return p.AppendOthers(p.AppendPlace(p.AppendCall(dst)))
 }
 
 // AppendCall appends which call has been chosen and why, if one has.
@@ -215,8 +219,16 @@ func (p *Page) AppendCall(dst []byte) []byte {
 	return fmt.Appendf(dst, "\n    by %s[%d], exit status %d; chosen since %s\n", c.Comm, c.PID, p.Status, p.Reason)
 }
 
-// AppendRefused appends where the call was refused, with the stack, if that is known.
-func (p *Page) AppendRefused(dst []byte) []byte {
+// AppendPlace appends what made the error, and where and how that came about, as far as it is known.
+func (p *Page) AppendPlace(dst []byte) []byte {
+	if p.Cause != nil {
+		dst = append(append(dst, p.Cause.Text...), '\n')
+	}
+	return p.appendTaken(p.appendRefused(dst))
+}
+
+// appendRefused appends where the call was refused, with the stack, if that is known.
+func (p *Page) appendRefused(dst []byte) []byte {
 	r := p.Refused
 	if r == nil {
 		return dst
@@ -236,8 +248,8 @@ func (p *Page) AppendRefused(dst []byte) []byte {
 	return appendLines(dst, "", r.Stack)
 }
 
-// AppendTaken appends with what the function was called and which way it took, if that is known.
-func (p *Page) AppendTaken(dst []byte) []byte {
+// appendTaken appends with what the function was called and which way it took, if that is known.
+func (p *Page) appendTaken(dst []byte) []byte {
 	t := p.Taken
 	if t == nil {
 		return dst

@@ -24,9 +24,9 @@ func testPage() *Page {
 	p := NewPage([]string{"tool", "\x1b]0;"}, s)
 	p.Choose(s, 2, `it wrote "x"`)
 	enoent, einval := ^uint64(unix.ENOENT-1), ^uint64(unix.EINVAL-1)
-	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL"}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL"}, {kernel.Function{Name: "look"}, enoent, "-ENOENT"}},
+	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL", nil}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL", nil}, {kernel.Function{Name: "look"}, enoent, "-ENOENT", nil}},
 		Stack: []byte("    __x64_sys_bind\n\n    inet_bind\n"), Runs: 2}
-	p.Refused = place.Refusal()
+	p.SetPlace(&place)
 	p.Taken = &Taken{Function: "inet_bind[m]", Args: []Argument{{"sk", "NULL"}, {"n", "3"}}}
 	p.Taken.setPath([]byte("        path: /* some steps were not seen */\n            in inet_bind: passed 1-2\n            +0x5  test\n\n"))
 	return p
@@ -53,7 +53,7 @@ other calls that failed, in order:
 		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
 	}
 	p.Refused.Inside, p.Refused.Whole, p.Refused.Runs, p.Taken = "__do_sys_bind", true, 1, nil
-	if got, want := string(p.AppendRefused(nil)), "refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by inet_bind[m] (1 more run):\n"; !strings.HasPrefix(got, want) {
+	if got, want := string(p.AppendPlace(nil)), "refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by inet_bind[m] (1 more run):\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
 	}
 	none := NewPage(nil, &Seen{})
@@ -70,7 +70,9 @@ func TestPageJSON(t *testing.T) {
 	}
 	lost := testPage()
 	lost.Lost, lost.Notes = []Lost{{"calls not seen", 3}}, []string{"interrupted"}
-	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "nothing has failed": NewPage([]string{"true"}, &Seen{})} {
+	caused := testPage()
+	caused.Cause = capabilityCause(&capability{21, 4026532132, 1})
+	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "with a cause": caused, "nothing has failed": NewPage([]string{"true"}, &Seen{})} {
 		line, err := p.JSON()
 		if err != nil {
 			t.Fatal(err)

@@ -9,10 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/trace"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // An abi is where the kernel has the registers of a system call.
@@ -66,6 +70,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	}
 	table, _ := r.Kernel.SymbolNamed("sys_call_table", "")
 	texts, served := a.specs(table.Addr)
+	texts = append(texts, r.causeSpecs()...)
 	specs, err := trace.ParseSpecs(texts)
 	if err != nil {
 		return nil, err
@@ -75,7 +80,53 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	s.Status, err = r.run(ctx, false, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
 	slices.SortStableFunc(s.Calls, func(x, y Failure) int { return cmp.Compare(x.Time, y.Time) })
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
+	w.assign()
 	return s, err
+}
+
+const (
+	seccompFunction = "__seccomp_filter"
+	signalPoint     = "signal_deliver"
+)
+
+// causeSpecs are the SPECs of what makes errors outside of the functions that serve system calls,
+// as far as the kernel has it.
+func (r *Runner) causeSpecs() (specs []string) {
+	if f, ok := r.function(seccompFunction); ok {
+		refused := "return == -1"
+		if proto := f.Type.Type.(*btf.FuncProto); layout.ClassOf(f.Name, result(proto)) == layout.NeverFails { // a truth value
+			refused = "return == 0"
+		}
+		specs = append(specs, seccompFunction+"(this_syscall, "+refused+")")
+	}
+	if _, ok := r.Kernel.SymbolNamed("__traceiter_"+signalPoint, ""); ok {
+		specs = append(specs, "rawtp:"+signalPoint+"(sig, "+signalFlags+", "+signalHandler+")")
+	}
+	return specs
+}
+
+const (
+	signalFlags   = "ka->sa.sa_flags"
+	signalHandler = "ka->sa.sa_handler"
+)
+
+// function returns a function of vmlinux whose type is known.
+func (r *Runner) function(name string) (f kernel.Function, ok bool) {
+	s, ok := r.Kernel.SymbolNamed(name, "")
+	if !ok {
+		return f, false
+	}
+	found, err := r.Kernel.SelectAt([]uint64{s.Addr})
+	if err != nil {
+		return f, false
+	}
+	for _, f := range found {
+		if f.Type != nil && f.Name == name {
+			_, ok := f.Type.Type.(*btf.FuncProto)
+			return f, ok
+		}
+	}
+	return f, false
 }
 
 // A watcher reads the records of the first run.
@@ -85,6 +136,47 @@ type watcher struct {
 	served string
 	fields *output.Fields
 	seen   *Seen
+	denied []denial
+	signal []signalSeen
+}
+
+// A denial is a system call that a filter of seccomp has refused.
+type denial struct {
+	time, number uint64
+	tid          uint32
+}
+
+// assign says of each call that has failed what had made its error. A call that was denied ends
+// next in its thread; a signal is delivered behind the call that it has interrupted. Events of
+// different CPUs are not in the order of time before.
+func (w *watcher) assign() {
+	slices.SortFunc(w.denied, func(x, y denial) int { return cmp.Compare(x.time, y.time) })
+	slices.SortFunc(w.signal, func(x, y signalSeen) int { return cmp.Compare(x.time, y.time) })
+	last := map[uint32]denial{}
+	denied := w.denied
+	for i := range w.seen.Calls {
+		f := &w.seen.Calls[i]
+		for ; len(denied) > 0 && denied[0].time <= f.Time; denied = denied[1:] {
+			last[denied[0].tid] = denied[0]
+		}
+		if d, ok := last[f.TID]; ok {
+			f.seccomp = d.number == f.Number
+			delete(last, f.TID)
+		}
+		if interrupted(f.Errno) {
+			f.signal = w.signalAfter(f)
+		}
+	}
+}
+
+// signalAfter returns the signal that was delivered next to the thread of a call.
+func (w *watcher) signalAfter(f *Failure) *signalSeen {
+	for i := range w.signal {
+		if s := &w.signal[i]; s.tid == f.TID && s.time >= f.Time {
+			return s
+		}
+	}
+	return nil
 }
 
 func (w *watcher) take(p *plan.Plan, records recordSeq) error {
@@ -109,8 +201,15 @@ func (w *watcher) add(e *event.Event) error {
 		return err
 	}
 	v := values{e, fields}
-	if e.Probe.Func.Name == "sys_enter" {
+	switch e.Probe.Func.Name {
+	case "sys_enter":
 		w.addMessage(e, v)
+		return nil
+	case seccompFunction:
+		w.denied = append(w.denied, denial{e.Time, v.number("this_syscall"), e.TID})
+		return nil
+	case signalPoint:
+		w.signal = append(w.signal, signalSeen{time: e.Time, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
 		return nil
 	}
 	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret")}

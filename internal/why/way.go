@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -22,28 +23,58 @@ import (
 )
 
 // Way runs the command once more, and returns with what the innermost function was called and
-// which way it took. It returns nil if that is not to be had: of a function that is too large,
-// for one.
-func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (*Taken, error) {
+// which way it took. It returns nil if that is not to be had. Of a function that is too large there
+// is no way. fault is the memory of the process by which an EFAULT came about; nil: that is not known.
+func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (taken *Taken, fault *Cause, err error) {
+	taken, fault, err = r.way(ctx, seen, chosen, p, tails, "path()")
+	if errors.Is(err, errBlocks) {
+		taken, fault, err = r.way(ctx, seen, chosen, p, tails)
+	}
+	return taken, fault, err
+}
+
+func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails, more ...string) (*Taken, *Cause, error) {
 	f, last := &seen.Calls[chosen], p.Innermost().Function
-	texts := []string{waySpec(last, f.Errno, last.Name != f.Function)}
-	if last.Name != f.Function {
-		texts = append(texts, fmt.Sprintf("%s(return == -%d)", f.Function, f.Errno))
+	var texts []string
+	if last.Name == f.Function {
+		texts = append(texts, waySpec(last, f.Errno, false, append(more, duration)))
+	} else {
+		texts = append(texts, waySpec(last, f.Errno, true, more), fmt.Sprintf("%s(return == -%d, %s)", f.Function, f.Errno, duration))
+	}
+	if f.Errno == uint64(unix.EFAULT) {
+		texts = append(texts, r.faultSpecs()...)
 	}
 	specs, err := trace.ParseSpecs(texts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	w := wayTaker{entry: f.Function, nth: seen.ordinal(chosen), tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}}
+	w := wayTaker{entry: f.Function, inner: last.Name, nth: seen.ordinal(chosen), tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
-	if errors.Is(err, errBlocks) {
-		return nil, nil
+	if err != nil || w.fault == nil {
+		return w.found, nil, err
 	}
-	return w.found, err
+	return w.found, w.fault.cause(f), nil
 }
 
-// waySpec is the SPEC of calls of a function that end with an error.
-func waySpec(f kernel.Function, errno uint64, args bool) string {
+// faultSpecs are the SPECs of the function by which the kernel gets over memory of a process that it
+// cannot copy. Those that copy are not to be traced, or are inlined.
+func (r *Runner) faultSpecs() (specs []string) {
+	if at, ok := faultFunctions[r.Kernel.Arch()]; ok {
+		if _, ok := r.function(at.function); ok {
+			specs = append(specs, at.function+"("+at.addr+")")
+		}
+	}
+	return specs
+}
+
+// faultFunctions are these functions, by architecture, and which parameter has the address.
+var faultFunctions = map[string]struct{ function, addr string }{
+	"amd64": {"fixup_exception", "fault_addr"},
+	"arm64": {"__do_kernel_fault", "addr"},
+}
+
+// waySpec is the SPEC of calls of a function that end with an error, with more items.
+func waySpec(f kernel.Function, errno uint64, args bool, more []string) string {
 	items := []string{}
 	result := "(int)return" // of a type that is not known
 	if f.Type != nil {
@@ -57,9 +88,11 @@ func waySpec(f kernel.Function, errno uint64, args bool) string {
 			}
 		}
 	}
-	items = append(items, "path()", fmt.Sprintf("%s == -%d", result, errno))
+	items = append(append(items, more...), fmt.Sprintf("%s == -%d", result, errno))
 	return f.String() + "(" + strings.Join(items, ", ") + ")"
 }
+
+const duration = "$duration"
 
 // longValue is how much of an argument is shown.
 const longValue = 100
@@ -67,12 +100,17 @@ const longValue = 100
 // A wayTaker takes the call that belongs to the system call.
 type wayTaker struct {
 	entry  string
+	inner  string
 	nth    int
 	tails  *output.Tails
 	fields *output.Fields
 	last   map[uint32]*Taken // the last call of each thread
-	ended  int               // system calls that have failed so
-	found  *Taken
+	faults map[uint32]*fault // likewise
+	// faulting is one of faultFunctions.
+	faulting struct{ function, addr string }
+	ended    int // system calls that have failed so
+	found    *Taken
+	fault    *fault // that belongs to it
 }
 
 func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
@@ -83,20 +121,53 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 		if e.Kind == bpf.KindLost || w.ended > w.nth {
 			continue
 		}
-		if e.Probe.Way != nil {
+		name := e.Probe.Func.Name
+		if err := w.addFault(e, name); err != nil {
+			return err
+		}
+		if name == w.inner {
 			if w.last[e.TID], err = w.of(e); err != nil {
 				return err
 			}
 		}
-		if e.Probe.Func.Name == w.entry {
-			w.ended++
-			if taken := w.last[e.TID]; taken != nil {
-				w.found = taken
+		if name == w.entry {
+			if err := w.end(e); err != nil {
+				return err
 			}
-			delete(w.last, e.TID)
 		}
 	}
 	return nil
+}
+
+// end takes what belongs to a system call that has ended.
+func (w *wayTaker) end(e *event.Event) error {
+	w.ended++
+	if taken := w.last[e.TID]; taken != nil {
+		w.found = taken
+	}
+	fields, err := w.fields.Of(e)
+	if err != nil {
+		return err
+	}
+	w.fault = nil
+	v := values{e, fields}
+	if x := w.faults[e.TID]; x != nil && x.time+v.number(duration) >= e.Time { // within the call
+		w.fault = x
+	}
+	delete(w.last, e.TID)
+	return nil
+}
+
+// addFault notes that memory of a process could not be copied.
+func (w *wayTaker) addFault(e *event.Event, name string) error {
+	if name != w.faulting.function {
+		return nil
+	}
+	fields, err := w.fields.Of(e)
+	if err == nil {
+		w.faults[e.TID] = &fault{e.Time, values{e, fields}.number(w.faulting.addr)}
+	}
+	return err
 }
 
 // of returns a call with its arguments, and the way that it took; nil if there is nothing to show
@@ -105,12 +176,12 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	fields, err := w.fields.Of(e)
 	way, ok := e.Path()
 	decides := ok && len(way.Decisions) > 0
-	if err != nil || !decides && len(fields) < 2 {
+	if err != nil {
 		return nil, err
 	}
 	t := &Taken{Function: string(symname.Append(nil, e.Probe.Func.Name, e.Probe.Func.Module))}
 	for _, f := range fields {
-		if f.IsResult() || strings.HasSuffix(f.Label(), "return") {
+		if f.IsResult() || strings.HasSuffix(f.Label(), "return") || f.Label() == duration {
 			continue
 		}
 		value := f.Append(nil, e)
@@ -121,6 +192,8 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	}
 	if decides {
 		t.setPath(w.tails.AppendPath(nil, e, &way))
+	} else if len(t.Args) == 0 {
+		return nil, nil
 	}
 	return t, nil
 }

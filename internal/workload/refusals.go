@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +35,7 @@ const texts = 1024
 // page, of which the first words are 1 and 0.
 func refusals(memory uintptr) []refusal {
 	const bad = 1 << 29 // a flag that none of these calls has
+	const nowhere = 8   // an address of no memory
 	zero, text := memory+8, memory+texts
 	return []refusal{
 		{"mlockall", unix.EINVAL, unix.SYS_MLOCKALL, []uintptr{0}, nil},
@@ -72,6 +75,13 @@ func refusals(memory uintptr) []refusal {
 		{"renameat2", unix.EINVAL, unix.SYS_RENAMEAT2, []uintptr{0, text, 0, text, bad}, nil},
 		{"mlock", unix.ENOMEM, unix.SYS_MLOCK, []uintptr{memory, 4096}, withoutMemory},
 		{"openat", unix.EACCES, unix.SYS_OPENAT, []uintptr{0, text, unix.O_RDWR}, withoutPermission},
+		{"unshare-capability", unix.EPERM, unix.SYS_UNSHARE, []uintptr{unix.CLONE_NEWNS}, withoutCapabilities},
+		{"bind-fault", unix.EFAULT, unix.SYS_BIND, []uintptr{0, nowhere, 16}, withAddress(0)},
+		{"pipe2-fault", unix.EFAULT, unix.SYS_PIPE2, []uintptr{nowhere, 0}, nil},
+		{"openat-fault", unix.EFAULT, unix.SYS_OPENAT, []uintptr{0, nowhere, 0}, nil},
+		{"seccomp", unix.EDOM, unix.SYS_UMOUNT2, []uintptr{text, 0}, withFilter},
+		{"landlock", unix.EACCES, unix.SYS_OPENAT, []uintptr{0, text, unix.O_RDONLY}, withLandlock},
+		{"signal", unix.EINTR, unix.SYS_PPOLL, []uintptr{0, 0, 0, 0}, withSignal},
 	}
 }
 
@@ -124,6 +134,63 @@ func withoutPermission(r *refusal, page []byte, folder string) error {
 		return err
 	}
 	return dropCapabilities()
+}
+
+func withoutCapabilities(*refusal, []byte, string) error { return dropCapabilities() }
+
+// withFilter has seccomp refuse umount2 with the flags 0, in the second one of two filters.
+func withFilter(r *refusal, page []byte, folder string) error {
+	allow := unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW}
+	load := func(offset uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+	}
+	const number, secondArg = 0, 24 // in struct seccomp_data
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	for _, filter := range [][]unix.SockFilter{{allow}, {
+		load(number),
+		{Code: unix.BPF_JMP | unix.BPF_JEQ, K: uint32(r.number), Jf: 3},
+		load(secondArg),
+		{Code: unix.BPF_JMP | unix.BPF_JEQ, K: 0, Jf: 1},
+		{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ERRNO | uint32(r.errno)},
+		allow,
+	}} {
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); e != 0 {
+			return e
+		}
+	}
+	return nil
+}
+
+// withLandlock forbids this thread to read files.
+func withLandlock(r *refusal, page []byte, folder string) error {
+	file := folder + "/file"
+	copy(page[texts:], file)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	handled := uint64(unix.LANDLOCK_ACCESS_FS_READ_FILE)
+	fd, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
+	if e != 0 {
+		return e
+	}
+	if _, _, e := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// withSignal sends a signal to this thread, which has a handler for it, while the call waits.
+func withSignal(*refusal, []byte, string) error {
+	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
+	thread := unix.Gettid()
+	time.AfterFunc(100*time.Millisecond, func() { _ = unix.Tgkill(unix.Getpid(), thread, unix.SIGUSR1) })
+	return nil
 }
 
 // dropCapabilities takes all capabilities from this thread.

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/terminal"
+)
+
+// A Cause is what made an error that the function which returned it first has not decided by
+// itself.
+type Cause struct {
+	Kind string `json:"kind"` // one of those below
+	Text string `json:"text"`
+	// Capability is the name of the one that was wanting; UserNamespace where, if that is not the
+	// initial one.
+	Capability    string `json:"capability,omitempty"`
+	UserNamespace uint64 `json:"user_namespace,omitempty"`
+	Module        string `json:"module,omitempty"` // of security: "Landlock"
+	Signal        string `json:"signal,omitempty"`
+	// Address could not be read or written, which a parameter holds, if one does.
+	Address   string `json:"address,omitempty"`
+	Parameter string `json:"parameter,omitempty"`
+}
+
+// Kinds of causes.
+const (
+	causeSeccomp    = "seccomp"
+	causeSignal     = "signal"
+	causeFault      = "fault"
+	causeCapability = "capability"
+	causeModule     = "security module"
+)
+
+// Errors that the kernel keeps to itself: a signal has interrupted the call.
+const (
+	restartSys      = 512
+	restartNoIntr   = 513
+	restartNoHand   = 514
+	restartRestart  = 516
+	defaultHandler  = 0
+	ignoringHandler = 1
+)
+
+// interrupted reports whether an error says that a signal has interrupted a call.
+func interrupted(errno uint64) bool {
+	return errno >= restartSys && errno <= restartRestart && errno != 515
+}
+
+// Cause returns what made the error of a call, if the first run tells; else nil.
+func (s *Seen) Cause(chosen int) *Cause {
+	f := &s.Calls[chosen]
+	switch {
+	case f.seccomp:
+		return &Cause{Kind: causeSeccomp, Text: "refused by seccomp"}
+	case interrupted(f.Errno):
+		return signalCause(f.Errno, f.signal)
+	}
+	return nil
+}
+
+// signalCause says by what a call was interrupted. A program sees EINTR, or nothing of it.
+func signalCause(errno uint64, s *signalSeen) *Cause {
+	c := &Cause{Kind: causeSignal, Text: "interrupted by a signal"}
+	if s == nil {
+		return c
+	}
+	if c.Signal = unix.SignalName(syscall.Signal(s.number)); c.Signal == "" {
+		c.Signal = fmt.Sprintf("%d", s.number)
+	}
+	c.Text = "interrupted by the signal " + c.Signal
+	const restart = 0x10000000 // SA_RESTART
+	switch {
+	case s.handler == defaultHandler || s.handler == ignoringHandler:
+	case errno == restartNoIntr, errno == restartSys && s.flags&restart != 0:
+		c.Text += ", for which it has a handler; then the kernel makes the call again"
+	default:
+		c.Text += ", for which it has a handler; the program sees EINTR"
+	}
+	return c
+}
+
+// A capability is one that a task has not got.
+type capability struct {
+	number    uint64
+	namespace uint64 // its inode number
+	level     uint64 // 0: the initial one
+}
+
+// capabilities are their names, by number.
+var capabilities = strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE")
+
+// name returns the name of a capability.
+func (c *capability) name() string {
+	if c.number < uint64(len(capabilities)) {
+		return "CAP_" + capabilities[c.number]
+	}
+	return fmt.Sprintf("%d", c.number)
+}
+
+// capabilityCheck is the function that looks whether a task has a capability.
+const capabilityCheck = "cap_capable"
+
+// checks are functions that do no more than to ask for a capability. What calls the outermost of
+// them is what has refused.
+var checks = []string{"*capable*", "has_*capability*"}
+
+// securityModules are the modules of security, by what the names of their hooks begin with.
+var securityModules = []struct{ prefix, name string }{
+	{"apparmor_", "AppArmor"}, {"selinux_", "SELinux"}, {"smack_", "Smack"}, {"tomoyo_", "TOMOYO"}, {"landlock_", "Landlock"}, {"hook_", "Landlock"}, {"yama_", "Yama"},
+	{"bpf_lsm_", "BPF"}, {"lockdown_", "Lockdown"}, {"safesetid_", "SafeSetID"}, {"loadpin_", "LoadPin"}, {"ima_", "IMA"}, {"evm_", "EVM"}, {"ipe_", "IPE"}, {"integrity_", "Integrity"}}
+
+// moduleOf returns the module of security that a hook belongs to; "" if it is not known.
+func moduleOf(hook string) string {
+	for _, m := range securityModules {
+		if strings.HasPrefix(hook, m.prefix) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// isCheck reports whether a function asks for a capability.
+func isCheck(name string) bool { return matches(checks, name) && moduleOf(name) == "" }
+
+// cause says what the chain of functions tells of the error; nil if it is nothing beside the
+// functions.
+func (p *Place) cause() *Cause {
+	hooked := ""
+	for i := range p.Chain {
+		l := &p.Chain[i]
+		name := l.Function.Name
+		switch {
+		case name == capabilityCheck:
+			return capabilityCause(l.capability)
+		case hooked != "" && moduleOf(name) != "":
+			m := moduleOf(name)
+			return &Cause{Kind: causeModule, Module: m, Text: fmt.Sprintf("refused by the security module %s, in %s", m, terminal.Name(l.Function.String()))}
+		case strings.HasPrefix(name, "security_"):
+			hooked = name
+		}
+	}
+	if hooked == "" || isCheck(hooked) || p.Chain[len(p.Chain)-1].Function.Name != hooked {
+		return nil
+	}
+	return &Cause{Kind: causeModule, Text: fmt.Sprintf("refused by a security module that %s asks", hooked)}
+}
+
+// capabilityCause says which capability was wanting.
+func capabilityCause(c *capability) *Cause {
+	if c == nil {
+		return &Cause{Kind: causeCapability, Text: "for want of a capability"}
+	}
+	out := &Cause{Kind: causeCapability, Capability: c.name(), Text: "for want of the capability " + c.name()}
+	if c.level > 0 {
+		out.UserNamespace = c.namespace
+		out.Text += fmt.Sprintf(" in the user namespace %d, which is not the initial one", c.namespace)
+	}
+	return out
+}
+
+// A fault is an address of the process that the kernel could not read or write.
+type fault struct {
+	time uint64
+	addr uint64
+}
+
+// nearby is how far behind the address in a parameter an address may lie that belongs to it.
+const nearby = 1 << 16
+
+// cause says which parameter of a call led to the fault.
+func (x *fault) cause(f *Failure) *Cause {
+	c := &Cause{Kind: causeFault, Address: fmt.Sprintf("%#x", x.addr)}
+	c.Text = fmt.Sprintf("a fault: the kernel cannot read or write the memory at %s", c.Address)
+	best := uint64(nearby)
+	for i := range min(len(f.Params), words) {
+		if behind := x.addr - f.Args[i]; strings.HasSuffix(f.Params[i].Decl, "*") && x.addr >= f.Args[i] && behind < best {
+			best, c.Parameter = behind, terminal.Name(f.Params[i].Name)
+		}
+	}
+	switch {
+	case c.Parameter == "":
+		c.Text += ", which is where something leads that a parameter points to"
+	case best == 0:
+		c.Text += ", where the parameter " + c.Parameter + " points to"
+	default:
+		c.Text += fmt.Sprintf(", %d bytes behind where the parameter %s points to", best, c.Parameter)
+	}
+	return c
+}

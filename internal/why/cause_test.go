@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/kernel"
+)
+
+// placeOf is a place whose functions all failed with EPERM, the outermost first.
+func placeOf(asked *capability, names ...string) *Place {
+	p := &Place{}
+	for _, n := range names {
+		l := Link{Function: kernel.Function{Name: n}, Result: ^uint64(unix.EPERM - 1)}
+		if n == capabilityCheck {
+			l.capability = asked
+		}
+		p.Chain = append(p.Chain, l)
+	}
+	return p
+}
+
+// TestCause: what asked for a capability has refused, not the check of it. Of modules of security it
+// is the hook. capability.h and user_namespace.h say what the numbers mean.
+func TestCause(t *testing.T) {
+	admin, elsewhere, unknown := &capability{21, 0xeffffffd, 0}, &capability{12, 4026532132, 1}, &capability{99, 0, 0}
+	for chain, tt := range map[string]struct {
+		asked            *capability
+		innermost, cause string
+	}{
+		"sys_a do_a": {nil, "do_a", ""},
+		"sys_a do_a security_capable cap_capable":                                {admin, "do_a", "for want of the capability CAP_SYS_ADMIN"},
+		"sys_a do_a cap_capable":                                                 {elsewhere, "do_a", "for want of the capability CAP_NET_ADMIN in the user namespace 4026532132, which is not the initial one"},
+		"sys_a cap_task_setnice ns_capable_noaudit security_capable cap_capable": {unknown, "cap_task_setnice", "for want of the capability 99"},
+		"sys_a capable cap_capable":                                              {nil, "sys_a", "for want of a capability"},
+		"sys_a security_capable apparmor_capable":                                {nil, "sys_a", "refused by the security module AppArmor, in apparmor_capable"},
+		"sys_a security_file_open hook_file_open check":                          {nil, "check", "refused by the security module Landlock, in hook_file_open"},
+		"sys_a security_bpf selinux_bpf avc_has_perm":                            {nil, "avc_has_perm", "refused by the security module SELinux, in selinux_bpf"},
+		"sys_a security_file_open":                                               {nil, "security_file_open", "refused by a security module that security_file_open asks"},
+		"sys_a security_file_open something":                                     {nil, "something", ""},
+		"sys_a hook_file_open":                                                   {nil, "hook_file_open", ""}, // of something else than a module
+	} {
+		p := placeOf(tt.asked, strings.Fields(chain)...)
+		got := ""
+		if c := p.cause(); c != nil {
+			got = c.Text
+		}
+		if got != tt.cause || p.Innermost().Function.Name != tt.innermost {
+			t.Errorf("%s: %q in %s, want %q in %s", chain, got, p.Innermost().Function.Name, tt.cause, tt.innermost)
+		}
+	}
+	if n := len(capabilities); n != unix.CAP_LAST_CAP+1 || capabilities[unix.CAP_BPF] != "BPF" || capabilities[unix.CAP_SYS_PTRACE] != "SYS_PTRACE" {
+		t.Errorf("%d names of capabilities: %q", n, capabilities)
+	}
+}
+
+// TestSignalCause: signal(7) says which calls are made again.
+func TestSignalCause(t *testing.T) {
+	const handler, restart = 0x401000, 0x10000000
+	for _, tt := range []struct {
+		errno uint64
+		s     *signalSeen
+		want  string
+	}{
+		{restartSys, &signalSeen{number: 10, handler: handler}, "interrupted by the signal SIGUSR1, for which it has a handler; the program sees EINTR"},
+		{restartSys, &signalSeen{number: 10, handler: handler, flags: restart}, "interrupted by the signal SIGUSR1, for which it has a handler; then the kernel makes the call again"},
+		{restartNoHand, &signalSeen{number: 14, handler: handler, flags: restart}, "interrupted by the signal SIGALRM, for which it has a handler; the program sees EINTR"},
+		{restartNoIntr, &signalSeen{number: 34, handler: handler}, "interrupted by the signal 34, for which it has a handler; then the kernel makes the call again"},
+		{restartSys, &signalSeen{number: 15}, "interrupted by the signal SIGTERM"},
+		{restartSys, nil, "interrupted by a signal"},
+	} {
+		if got := signalCause(tt.errno, tt.s).Text; got != tt.want {
+			t.Errorf("%d, %+v: %s, want %s", tt.errno, tt.s, got, tt.want)
+		}
+	}
+	f := Failure{Errno: restartSys}
+	if !names("read: Interrupted system call", &f) || names("ERESTARTSYS", &f) {
+		t.Error("a program calls it EINTR")
+	}
+}
+
+// TestFaultCause: an address belongs to the parameter that it lies nearest behind.
+func TestFaultCause(t *testing.T) {
+	f := Failure{Args: [words]uint64{3, 0x1000, 0x9000, 0x1000}, Params: []kernel.Field{{Name: "fd", Decl: "int"}, {Name: "to", Decl: "char *"}, {Name: "from", Decl: "const void *"}, {Name: "n", Decl: "size_t"}}}
+	for addr, want := range map[uint64]string{
+		0x1000:     "0x1000, where the parameter to points to",
+		0x9010:     "0x9010, 16 bytes behind where the parameter from points to",
+		0x8:        "0x8, which is where something leads that a parameter points to",
+		0x70000000: "0x70000000, which is where something leads that a parameter points to",
+	} {
+		if got := (&fault{addr: addr}).cause(&f).Text; got != "a fault: the kernel cannot read or write the memory at "+want {
+			t.Errorf("%#x: %s", addr, got)
+		}
+	}
+}
+
+// TestAssign: a denial belongs to the next call of its thread that ends with an error, a signal to
+// the call before it.
+func TestAssign(t *testing.T) {
+	w := watcher{seen: &Seen{Calls: []Failure{{Time: 10, TID: 1, Number: 7}, {Time: 20, TID: 2, Number: 7}, {Time: 30, TID: 1, Number: 7}, {Time: 40, TID: 1, Number: 8, Errno: restartSys}}},
+		denied: []denial{{25, 7, 1}, {19, 7, 2}, {35, 9, 1}}, signal: []signalSeen{{time: 50, tid: 1, number: 2}, {time: 45, tid: 2, number: 3}, {time: 41, tid: 1, number: 4}}}
+	w.assign()
+	for i, want := range []bool{false, true, true, false} {
+		if w.seen.Calls[i].seccomp != want {
+			t.Errorf("call %d: %v", i, !want)
+		}
+	}
+	if s := w.seen.Calls[3].signal; s == nil || s.number != 4 {
+		t.Errorf("signal %+v", s)
+	}
+}
