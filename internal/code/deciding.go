@@ -4,7 +4,9 @@ package code
 
 import "slices"
 
-// decide finds the last jump whose other way could have led to another result.
+// decide finds the last jump whose other way could have led to another result. If the result is an
+// error, that means one that is none: what may replace an error by another one, as when something
+// that is written behind it cannot be written, has not decided it.
 func (w *walker) decide() {
 	v := w.walk.Returned
 	if v == nil || v.Kind == Chosen || v.Kind == Opaque {
@@ -70,12 +72,15 @@ func (w *walker) differs(hit, other int, v *Value) (is bool) {
 	for place, held := range at.stack {
 		state.stack[place] = slot{held.as(v), held.size}
 	}
-	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, ok: true}
+	w.fail(hit, &state)
+	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, seen: map[string]bool{}, ok: true}
 	s.ended = func(state *imagined, way *Possible, result known) {
 		switch {
 		case result.kind == lost:
 			w.walk.Unsure = true
 		case result.kind == sought, result.kind == number && v.Kind == Constant && int32(result.v) == int32(v.N):
+			return
+		case v.fails() && (result.kind == failing || result.kind == number && isError(result.v)):
 			return
 		default:
 			is = true
@@ -87,6 +92,40 @@ func (w *walker) differs(hit, other int, v *Value) (is bool) {
 		w.walk.Unsure = true // there is more to try than can be tried
 	}
 	return is
+}
+
+// fails reports whether a value may be an error.
+func (v *Value) fails() bool { return v.Kind != Constant || isError(uint64(v.N)) }
+
+// isError reports whether a number is an error, as an int or as a long.
+func isError(v uint64) bool {
+	const mostErrno = 4095
+	n := int32(v)
+	return n < 0 && n >= -mostErrno
+}
+
+// fail marks what was compared with 0 at a jump and is not 0 on its other way: if a function has
+// returned it, it is an error.
+func (w *walker) fail(hit int, state *imagined) {
+	c := w.walk.Conditions[hit]
+	if c == nil || c.Common || c.Computed || !c.Right.zero() || c.Left.Value == nil || c.Left.Value.Kind != Result || c.Size < 4 {
+		return
+	}
+	if c.Relation != Equal && c.Relation != NotLess {
+		return
+	}
+	at := &w.moments[hit]
+	for i, held := range at.words {
+		if held.Made(c.Left.Value) && state.words[i].kind == unknown {
+			state.words[i].kind = failing
+		}
+	}
+	for place, held := range at.stack {
+		if s := state.stack[place]; held.Made(c.Left.Value) && s.kind == unknown {
+			s.kind = failing
+			state.stack[place] = s
+		}
+	}
 }
 
 // as returns what is known of a value, where v is looked for.

@@ -255,6 +255,9 @@ func (w *walker) setAMD64(arg x86asm.Arg, size int, v *Value) {
 	}
 }
 
+// mostSlots is how many places of a stack are known at once.
+const mostSlots = 256
+
 // storeAMD64 changes memory.
 func (w *walker) storeAMD64(at *Value, size int, v *Value) {
 	if at == nil || at.Kind != Frame {
@@ -262,6 +265,9 @@ func (w *walker) storeAMD64(at *Value, size int, v *Value) {
 		return
 	}
 	maps.DeleteFunc(w.stack, func(other int64, h held) bool { return other < at.N+int64(size) && at.N < other+int64(h.size) })
+	if len(w.stack) >= mostSlots {
+		clear(w.stack)
+	}
 	if v != nil {
 		w.stack[at.N] = held{v, size}
 	}

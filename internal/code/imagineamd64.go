@@ -43,7 +43,7 @@ func (m *imagined) execute(f *Function, in *Instruction) {
 		m.set(&x, x.Args[0], v)
 	case x86asm.MOVZX, x86asm.MOVSX, x86asm.MOVSXD:
 		v, size := m.value(&x, x.Args[1], x.MemBytes)
-		if v.kind == sought || v.kind == lost { // what is returned is the same
+		if v.kind >= sought { // what is returned is the same
 		} else if v.kind != number {
 			v = known{}
 		} else if v.v, v.size = low(v.v, size), 8; x.Op != x86asm.MOVZX {
@@ -177,7 +177,7 @@ func (m *imagined) set(x *x86asm.Inst, arg x86asm.Arg, v known) {
 		}
 		old := m.words[word]
 		switch {
-		case n == 8, n == 4 && (v.kind == sought || v.kind == lost):
+		case n == 8, n == 4 && v.kind >= sought:
 		case v.kind != number:
 			v = known{}
 		case n == 4:

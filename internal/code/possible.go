@@ -3,6 +3,7 @@
 package code
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -24,8 +25,8 @@ type Possible struct {
 const (
 	// mostPossible is how many ways are looked at.
 	mostPossible = 1 << 9
-	// mostSteps bounds the blocks of all ways together.
-	mostSteps = 1 << 13
+	// mostSteps bounds the instructions of all ways together.
+	mostSteps = 1 << 16
 )
 
 // A Given is a register that is known when a function is called, in its lowest Size bytes.
@@ -64,17 +65,25 @@ type search struct {
 	ended    func(state *imagined, way *Possible, result known)
 	ways     []Possible
 	steps    int
-	ok       bool // go on
+	seen     map[string]bool // states that were there, by the block; nil if the hits matter
+	ok       bool            // go on
 }
 
 // from goes on from a block.
 func (s *search) from(block int, state *imagined, way Possible) {
 	for s.ok {
-		if s.steps++; s.steps > mostSteps {
+		b := &s.g.Blocks[block]
+		if s.seen != nil {
+			key := state.key(block)
+			if s.seen[key] {
+				return // all that can follow is known
+			}
+			s.seen[key] = true
+		}
+		if s.steps += b.behind - b.first; s.steps > mostSteps {
 			s.ok = false
 			return
 		}
-		b := &s.g.Blocks[block]
 		if s.follower != nil && s.follower.start[block] != None {
 			way.add(Hit{Site: s.follower.start[block]}, nil, state)
 		}
@@ -197,6 +206,7 @@ const (
 	onStack // an address on the stack
 	sought  // the value that is looked for
 	lost    // perhaps that value
+	failing // an error, or what a function returned that is not 0
 )
 
 // A slot is what was stored on the stack.
@@ -218,6 +228,25 @@ func (m *imagined) clone() *imagined {
 	c := *m
 	c.words, c.stack = slices.Clone(m.words), maps.Clone(m.stack)
 	return &c
+}
+
+// key tells states at the begin of a block apart.
+func (m *imagined) key(block int) string {
+	le := binary.LittleEndian
+	dst := le.AppendUint32(nil, uint32(block))
+	add := func(k known) { dst = le.AppendUint64(append(dst, byte(k.kind), byte(k.size)), k.v) }
+	for _, k := range m.words {
+		add(k)
+	}
+	add(m.flags)
+	if m.shared != nil {
+		dst = le.AppendUint64(dst, uint64(*m.shared))
+	}
+	for _, at := range slices.Sorted(maps.Keys(m.stack)) {
+		dst = le.AppendUint64(append(dst, byte(m.stack[at].size)), uint64(at))
+		add(m.stack[at].known)
+	}
+	return string(dst)
 }
 
 // forget makes all unknown but where the stack is.
@@ -303,5 +332,11 @@ func (m *imagined) store(base known, disp int64, size int, v known) {
 	}
 	at := int64(base.v) + disp
 	maps.DeleteFunc(m.stack, func(other int64, s slot) bool { return other < at+int64(size) && at < other+int64(s.size) })
+	if len(m.stack) >= mostSlots {
+		if m.has(sought) || m.has(lost) {
+			v = known{kind: lost} // as all that is forgotten
+		}
+		clear(m.stack)
+	}
 	m.stack[at] = slot{v, size}
 }

@@ -71,6 +71,9 @@ func (w *walker) reset() {
 	w.stack, w.compare = map[int64]held{}, nil
 }
 
+// mostExecuted is how many instructions of one call are executed: a recording says which there are.
+const mostExecuted = 1 << 17
+
 func (w *walker) run() {
 	w.words = make([]*Value, len(ptregs.Names(w.f.Arch)))
 	w.reset()
@@ -84,6 +87,7 @@ func (w *walker) run() {
 		}
 	}
 	w.words[machine.pointer] = &Value{Kind: Frame}
+	done := 0
 	for i, p := range w.passes {
 		w.step = i
 		if p.Block == None {
@@ -91,6 +95,10 @@ func (w *walker) run() {
 			continue
 		}
 		b := &w.g.Blocks[p.Block]
+		if done += b.behind - b.first; done > mostExecuted {
+			w.passes = append(w.passes[:i:i], Pass{None, None})
+			return
+		}
 		for n := b.first; n < b.behind; n++ {
 			in := &w.g.Instructions[n]
 			machine.execute(w, in)

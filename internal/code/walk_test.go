@@ -37,7 +37,7 @@ int main(void) {
 
 // TestWalk compares with what compiled functions return for many arguments. What the code says to
 // be returned must be that. Behind the jump that is said to have decided, no other one can have: of
-// all calls that went the same way to it and on the other one from there, each has the same result.
+// all calls that went the same way to it and on the other one from there, none has succeeded.
 func TestWalk(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil || runtime.GOARCH != "amd64" {
@@ -93,7 +93,7 @@ func TestWalk(t *testing.T) {
 					continue
 				}
 				for r := range other[wayKey(c.function, c.hits[:j], !c.hits[j].Taken)] {
-					if r != c.result {
+					if r >= 0 {
 						t.Fatalf("%s %s%v = %d: jump %d decides, but behind it %d has led to %d", level, names[c.function], c.hits, c.result, w.Deciding, j, r)
 					}
 				}
