@@ -4,10 +4,12 @@ package main
 
 import (
 	"io"
+	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/process"
@@ -64,6 +66,9 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys, paths bool
 	if f.userStack.wanted() || keys {
 		f.users = openUsers(f.userStack.copied() > 0, stderr)
 		user = f.users.of
+		if level := names.level.Level; level != symbols.LevelNone && f.userStack.wanted() {
+			f.users.symbols.ShowLines(process.Lines{Root: "/", Caches: find.CacheFolders(os.Getenv), Inlined: level == symbols.LevelInlines})
+		}
 	}
 	if !f.stack && !f.caller && !paths && f.branches.recorder == nil { // nothing that debug info could say more of
 		r := symbols.New(view, nil, symbols.LevelNone)

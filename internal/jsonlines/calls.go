@@ -7,8 +7,10 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/calls"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
@@ -143,7 +145,7 @@ func (p *Printer) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []b
 		if way := unwind.Way(f.Way()); s.Unwound && way > unwind.ByRegisters {
 			dst = appendText(dst, "way", way.String())
 		}
-		dst = append(dst, '}')
+		dst = append(p.appendUserLines(dst, p.tails.UserLines(process, f)), '}')
 	}
 	dst = appendTrue(append(dst, ']'), "user_stack_cut", s.Cut)
 	if end != "" {
@@ -153,4 +155,31 @@ func (p *Printer) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []b
 		dst = appendText(dst, "user_names", why)
 	}
 	return appendErrno(dst, "no_user_stack", uint64(s.Errno))
+}
+
+// appendUserLines appends the source line of a frame, and the functions that were inlined there.
+func (p *Printer) appendUserLines(dst []byte, lines []debuginfo.Frame) []byte {
+	if len(lines) == 0 {
+		return dst
+	}
+	own := &lines[len(lines)-1]
+	dst = p.appendSource(dst, own)
+	if len(lines) == 1 {
+		return dst
+	}
+	dst = append(appendKey(dst, "inlined"), '[')
+	for i := range lines[:len(lines)-1] {
+		dst = appendText(append(appendComma(dst), '{'), "name", lines[i].Func)
+		dst = append(p.appendSource(dst, &lines[i]), '}')
+	}
+	return append(dst, ']')
+}
+
+func (p *Printer) appendSource(dst []byte, f *debuginfo.Frame) []byte {
+	if f.File == "" {
+		return dst
+	}
+	at := symbols.Frame{File: f.File, Line: int(f.Line), Column: int(f.Column)}
+	p.records.name = at.AppendSource(p.records.name[:0])
+	return appendText(dst, "source", p.records.name)
 }

@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
@@ -18,6 +20,11 @@ type Process interface {
 	AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte
 	// Missing says why addresses have no names; "" if they have.
 	Missing() string
+}
+
+// A lineTeller is a Process that also knows source lines and inlined functions, as of debug info.
+type lineTeller interface {
+	AppendLines(dst []debuginfo.Frame, addr uint64, returnAddress bool) []debuginfo.Frame
 }
 
 // Tails prints what follows the values of a record: stacks and branches.
@@ -32,6 +39,7 @@ type Tails struct {
 	rows     []byte
 	addrs    []uint64
 	users    []bpf.UserFrame
+	sources  []debuginfo.Frame
 	list     []event.Branch
 	branches branchView
 	passage  passage
@@ -230,7 +238,16 @@ func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 	dst = append(dst, sectionIndent+"user stack:\n"...)
 	process := t.User(&e.Event, string(cString(e.Comm[:])))
 	for _, f := range frames {
+		lines := t.UserLines(process, f)
+		for i := range lines[:max(len(lines), 1)-1] {
+			inlined := &lines[i]
+			dst = appendLine(terminal.AppendName(append(dst, rowIndent+". "...), inlined.Func), inlined)
+			dst = append(dst, '\n')
+		}
 		dst = process.AppendFrame(append(dst, rowIndent...), f.Addr(), !f.Exact())
+		if n := len(lines); n > 0 {
+			dst = appendLine(dst, &lines[n-1])
+		}
 		if way := unwind.Way(f.Way()); s.Unwound && way > unwind.ByTable {
 			dst = append(append(append(dst, "  ["...), way.String()...), ']')
 		}
@@ -244,4 +261,29 @@ func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 		dst = append(append(append(dst, rowIndent+"/* "...), why...), " */\n"...)
 	}
 	return append(dst, '\n')
+}
+
+// UserLines returns where in the source a frame of a process is: the functions that were inlined
+// there, innermost first, and the function itself; nothing if that is not known. They are valid until
+// the next call.
+func (t *Tails) UserLines(process Process, f bpf.UserFrame) []debuginfo.Frame {
+	t.sources = t.sources[:0]
+	if l, ok := process.(lineTeller); ok {
+		t.sources = l.AppendLines(t.sources, f.Addr(), !f.Exact())
+	}
+	return t.sources
+}
+
+// appendLine appends a place in the source, as "  (a.c:12:3)".
+func appendLine(dst []byte, f *debuginfo.Frame) []byte {
+	if f.File == "" {
+		return dst
+	}
+	at := sourceOf(f)
+	return append(at.AppendSource(append(dst, "  ("...)), ')')
+}
+
+// sourceOf returns the place of a frame in the source.
+func sourceOf(f *debuginfo.Frame) symbols.Frame {
+	return symbols.Frame{File: f.File, Line: int(f.Line), Column: int(f.Column)}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 	"github.com/ksnoop/ksnoop/internal/unwind"
@@ -22,6 +23,8 @@ type image struct {
 	names int        // bytes of all names
 
 	buildID string // bytes; "" if it has none
+
+	info *debuginfo.Info // nil if there is none, or it was not asked for
 
 	// How stacks are unwound, if that was asked for; nil if the file does not tell.
 	unwind *unwind.Table

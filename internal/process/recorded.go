@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 )
 
 // Limits on what a recording knows of processes. More is not recorded, and a recording that
@@ -39,6 +40,8 @@ type line struct {
 	Func  string `json:",omitempty"`
 	Plus  uint64 `json:",omitempty"` // bytes from the beginning of the function
 	File  string `json:",omitempty"` // what says so, if it is not the mapped file
+	// Source is what AppendLines gives.
+	Source []debuginfo.Frame `json:",omitempty"`
 }
 
 // A Recorder collects what a replay needs to name the frames of recorded stacks: mappings, with
@@ -98,7 +101,7 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 			continue
 		}
 		r.framed[frame] = struct{}{}
-		dst = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), Func: n.name, Plus: n.plus, File: n.file})
+		dst = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), Func: n.name, Plus: n.plus, File: n.file, Source: p.appendLines(nil, n)})
 	}
 	return dst
 }
@@ -118,15 +121,22 @@ type Recorded struct {
 	of       map[uint32][]int // mappings of a process, in the order in which they were recorded
 	// number is that of a mapping by the number in the part of the recording that is read.
 	number map[int]int
-	known  map[line]int // numbers here; each part of a run begins anew
+	known  map[declared]int // numbers here; each part of a run begins anew
 	frames map[recordedFrame]line
 	lines  int
 	text   int
 }
 
+// A declared is what a line says of a mapping.
+type declared struct {
+	pid                             uint32
+	life, since, start, end, offset uint64
+	path, buildID                   string
+}
+
 // NewRecorded returns what knows nothing yet.
 func NewRecorded() *Recorded {
-	return &Recorded{of: map[uint32][]int{}, number: map[int]int{}, known: map[line]int{}, frames: map[recordedFrame]line{}}
+	return &Recorded{of: map[uint32][]int{}, number: map[int]int{}, known: map[declared]int{}, frames: map[recordedFrame]line{}}
 }
 
 // Add adds the lines of a block.
@@ -154,8 +164,7 @@ func (r *Recorded) Add(block []byte) error {
 }
 
 func (r *Recorded) addMapping(l line) error {
-	same := l
-	same.Mapping = 0
+	same := declared{l.PID, l.Life, l.Since, l.Start, l.End, l.Offset, l.Path, l.BuildID}
 	number, known := r.known[same]
 	if !known {
 		if len(r.of[l.PID]) >= mostMapped {
@@ -190,6 +199,22 @@ func (p *RecordedProcess) Missing() string {
 
 // AppendFrame is that of Process.
 func (p *RecordedProcess) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
+	m, f := p.find(addr, returnAddress)
+	if m == nil {
+		return strconv.AppendUint(append(dst, "0x"...), addr, 16)
+	}
+	name := named{mapping: &mapping{file: fileID{path: m.Path}}, name: f.Func, plus: f.Plus, file: f.File}
+	return name.append(dst, addr)
+}
+
+// AppendLines is that of Process.
+func (p *RecordedProcess) AppendLines(dst []debuginfo.Frame, addr uint64, returnAddress bool) []debuginfo.Frame {
+	_, f := p.find(addr, returnAddress)
+	return append(dst, f.Source...)
+}
+
+// find returns the mapping of an address, nil if it is in none, and what is known of the place.
+func (p *RecordedProcess) find(addr uint64, returnAddress bool) (m *line, f line) {
 	at := addr
 	if returnAddress && at > 0 {
 		at--
@@ -205,14 +230,10 @@ func (p *RecordedProcess) AppendFrame(dst []byte, addr uint64, returnAddress boo
 		}
 	}
 	if best < 0 {
-		return strconv.AppendUint(append(dst, "0x"...), addr, 16)
+		return nil, f
 	}
-	m := &p.recorded.mappings[best]
-	name := named{mapping: &mapping{file: fileID{path: m.Path}}}
-	if f, ok := p.recorded.frames[recordedFrame{best, at - m.Start + m.Offset, !returnAddress}]; ok {
-		name.name, name.plus, name.file = f.Func, f.Plus, f.File
-	}
-	return name.append(dst, addr)
+	m = &p.recorded.mappings[best]
+	return m, p.recorded.frames[recordedFrame{best, at - m.Start + m.Offset, !returnAddress}]
 }
 
 // newer reports whether a hides b where both have an address.

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/symname"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -30,6 +31,8 @@ type Symbols struct {
 	faults map[fileID]error  // why an image cannot be read
 
 	generated map[perfKey]*perfMap
+	lines     *Lines // nil: no source lines are told
+	infos     int    // files with debug info that are mapped
 	numbering Numbering
 	lives     *lives // nil: processes are not followed
 	unwinds   bool   // images are to tell how stacks are unwound
@@ -79,6 +82,16 @@ func (s *Symbols) Unseen() uint64 {
 		return 0
 	}
 	return s.lives.lost
+}
+
+// mostInfos is how many files with debug info are mapped at once.
+const mostInfos = 64
+
+// ShowLines has source lines told, where debug info has them.
+func (s *Symbols) ShowLines(l Lines) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = &l
 }
 
 // Of returns the names of addresses in the process of an event, whose thread was called comm, as
@@ -218,6 +231,34 @@ func (n *named) append(dst []byte, addr uint64) []byte {
 	return appendFile(dst, cmp.Or(n.file, n.mapping.file.path))
 }
 
+// AppendLines appends where in the source an address is: the functions that were inlined there,
+// innermost first, and the function that contains them. It appends nothing if debug info does not
+// tell. The arguments are those of AppendFrame.
+func (p *Process) AppendLines(dst []debuginfo.Frame, addr uint64, returnAddress bool) []debuginfo.Frame {
+	if p.symbols == nil {
+		return dst
+	}
+	p.symbols.mu.Lock()
+	defer p.symbols.mu.Unlock()
+	return p.appendLines(dst, p.name(addr, returnAddress))
+}
+
+func (p *Process) appendLines(dst []debuginfo.Frame, n named) []debuginfo.Frame {
+	if n.image == nil || n.image.info == nil {
+		return dst
+	}
+	linked, ok := linkedAt(n.image.loads, n.offset)
+	if !ok {
+		return dst
+	}
+	start := len(dst)
+	dst = n.image.info.Lookup(dst, linked)
+	if len(dst) > start+1 && !p.symbols.lines.Inlined {
+		dst = dst[:start+1]
+	}
+	return dst
+}
+
 // name finds what is known of an address.
 func (p *Process) name(addr uint64, returnAddress bool) (n named) {
 	at := addr
@@ -316,8 +357,16 @@ func (s *Symbols) read(f fs.File) (img *image, err error) {
 	if !ok {
 		return nil, nil
 	}
-	if img, err = readImage(r); err != nil || !s.unwinds {
+	if img, err = readImage(r); err != nil {
 		return img, err
+	}
+	if s.lines != nil && s.infos < mostInfos {
+		if img.info = s.lines.open(img.buildID, f); img.info != nil {
+			s.infos++
+		}
+	}
+	if !s.unwinds {
+		return img, nil
 	}
 	const mostOpen = 256
 	if kept, _ = img.readUnwinding(r); kept && s.open < mostOpen {
@@ -341,8 +390,11 @@ func (s *Symbols) keep(id fileID, img *image) {
 			if old != nil && old.file != nil {
 				old.file.Close()
 			}
+			if old != nil && old.info != nil {
+				old.info.Close()
+			}
 		}
-		s.open = 0
+		s.open, s.infos = 0, 0
 		clear(s.images)
 		clear(s.faults)
 		if s.kept = 0; img != nil {
