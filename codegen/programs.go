@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cilium/ebpf/asm"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -46,7 +48,29 @@ func (out *Programs) join(p *layout.Probe, t Options) (err error) {
 // program returns the emitted function, followed by the functions that only it calls.
 func (a *assembler) program(name string) []bpf.Subprogram {
 	insns := a.done() // done may add to a.functions
+	if a.probe.Method == layout.MethodUprobe {
+		insns = onTaskStack(insns)
+	}
 	return append([]bpf.Subprogram{{Name: name, Args: 1, Insns: insns}}, a.functions...)
+}
+
+// onTaskStack has the kernel run a program on the stack of the task, by a tail call that is never
+// made. Since Linux 6.13 programs of kprobes have a stack of their own for each CPU, on x86, as none runs
+// inside another there. The same kind of program serves uprobes, where tasks are preempted inside it:
+// the next task on that CPU would overwrite what the program has on that stack. A program that contains
+// a tail call gets none (check_max_stack_depth in kernel/bpf/verifier.c).
+func onTaskStack(insns asm.Instructions) asm.Instructions {
+	label := insns[0].Symbol()
+	if label == "" {
+		label = ".on_task_stack"
+		insns[0] = insns[0].WithSymbol(label)
+	}
+	source := asm.Comment("have no stack of its own")
+	return append(asm.Instructions{
+		asm.Mov.Imm(asm.R0, 0).WithSource(source),
+		asm.JEq.Imm(asm.R0, 0, label).WithSource(source),
+		asm.FnTailCall.Call().WithSource(source),
+	}, insns...)
 }
 
 // programName names a program as bpftool shows it. Shared programs have no number, so

@@ -42,6 +42,7 @@ var (
 		asm.FnThisCpuPtr:                 {5, 10},
 		asm.FnGetCurrentTaskBtf:          {5, 11},
 		asm.FnGetFuncIp:                  {5, 15},
+		asm.FnTailCall:                   oldest,
 		asm.FnGetAttachCookie:            {5, 15},
 		asm.FnTaskPtRegs:                 {5, 15},
 		asm.FnGetBranchSnapshot:          {5, 16},
