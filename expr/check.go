@@ -89,7 +89,7 @@ func (c *checker) everything(spec *Spec) []Item {
 			continue
 		}
 		o := c.param(i)
-		if c.scope.Untyped || strings.HasPrefix(label, "$") {
+		if c.scope.Untyped || strings.HasPrefix(p.Name, "$") {
 			o.view = ViewHex
 		}
 		items = append(items, Item{Pos: spec.Selector.Span, Captures: []Capture{c.show(label, o)}})

@@ -47,6 +47,7 @@ var faulty = []struct {
 	{CodeSyntax, "tp:sched:"},
 	{CodeSyntax, "kprobe:send+x"},
 	{CodeSyntax, "uprobe:malloc"},
+	{CodeSyntax, "usdt:/bin/x:name"},
 	{CodeSyntax, "uprobe:/bin/sh:main+x"},
 	{CodeSyntax, "uretprobe:/bin/sh:main"},
 	{CodeSyntax, "syscall:send(:int)"},

@@ -325,7 +325,7 @@ func (b *builder) selector(s string, at Span) Selector {
 		s = b.kind(&sel, kind, rest)
 	}
 	sel.Name = s
-	if sel.Kind == UserFunction {
+	if sel.Kind == UserFunction || sel.Kind == StaticProbe {
 		return sel // names of other languages have all kinds of runes
 	}
 	if name, rest, ok := strings.Cut(s, "["); ok {
@@ -404,10 +404,24 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 		sel.File = rest[:colon]
 		rest = b.offset(sel, rest[colon+1:], `write "uprobe:/usr/bin/program:function+0x1a"`)
 	}
+	if sel.Kind == StaticProbe {
+		return b.staticProbe(sel, rest)
+	}
 	if rest == "" {
 		b.fault(sel.Span, "a name is missing after the colon", "")
 	}
 	return rest
+}
+
+// staticProbe takes the file and the provider from the front of a name, and returns the name.
+func (b *builder) staticProbe(sel *Selector, text string) (name string) {
+	last := max(strings.LastIndexByte(text, ':'), 0)
+	second := max(strings.LastIndexByte(text[:last], ':'), 0)
+	sel.File, sel.System, name = text[:second], strings.TrimPrefix(text[second:last], ":"), strings.TrimPrefix(text[last:], ":")
+	if second == 0 || sel.System == "" || name == "" {
+		b.fault(sel.Span, "a USDT probe is named by its file, its provider and its name", `write "usdt:/usr/bin/program:provider:name"; "usdt:FILE:*:*" are all of a file`)
+	}
+	return name
 }
 
 // offset takes the offset from the end of a name, and returns the name.
@@ -428,7 +442,7 @@ var otherKinds = map[string]string{
 	"fentry": functionHere, "fexit": functionHere, "kfunc": functionHere, "kretfunc": functionHere, "f": functionHere, "k": functionHere, "p": functionHere,
 	"kretprobe": `write "NAME(return)"`, "r": `write "NAME(return)"`, "kr": `write "NAME(return)"`,
 	"tracepoint": `write "tp:NAME"`, "t": `write "tp:NAME"`, "rawtracepoint": `write "rawtp:NAME"`, "raw_tp": `write "rawtp:NAME"`, "rt": `write "rawtp:NAME"`,
-	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "u": userHere, "ur": userReturns, "uretprobe": userReturns, "usdt": "there is uprobe:FILE:FUNCTION, and no usdt: yet",
+	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "u": userHere, "ur": userReturns, "uretprobe": userReturns, "U": `write "usdt:NAME"`,
 }
 
 const programHere = `a function of a BPF program: write "bpf:NAME"`

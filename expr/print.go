@@ -48,6 +48,8 @@ func (s Selector) names() string {
 		return text
 	case s.Kind == Tracepoint:
 		text = s.System + ":" + text
+	case s.Kind == StaticProbe:
+		text = s.File + ":" + s.System + ":" + text
 	case s.Kind == UserFunction:
 		text = s.File + ":" + text
 		if s.Offset != 0 {

@@ -30,6 +30,8 @@ func TestParseTargets(t *testing.T) {
 		{"kprobe:vfs_read", Selector{Kind: Instruction, Name: "vfs_read"}},
 		{"kprobe:vfs_read+0x1a", Selector{Kind: Instruction, Name: "vfs_read", Offset: 0x1a}},
 		{"kprobe:f[mod]", Selector{Kind: Instruction, Name: "f", Module: "mod"}},
+		{"usdt:/usr/bin/x:app:request-start", Selector{Kind: StaticProbe, File: "/usr/bin/x", System: "app", Name: "request-start"}},
+		{"usdt:/a:b:*:*", Selector{Kind: StaticProbe, File: "/a:b", System: "*", Name: "*"}},
 		{"uprobe:/usr/bin/x:main", Selector{Kind: UserFunction, File: "/usr/bin/x", Name: "main"}},
 		{"uprobe:libc.so.6:mem*+0x1a", Selector{Kind: UserFunction, File: "libc.so.6", Name: "mem*", Offset: 0x1a}},
 		{"uprobe:/a:b/c:f@GLIBC_2.34", Selector{Kind: UserFunction, File: "/a:b/c", Name: "f@GLIBC_2.34"}},

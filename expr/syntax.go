@@ -21,8 +21,8 @@ type Selector struct {
 	Name   string // glob over names; empty with Path
 	Module string // glob over module names; empty means any module, and vmlinux. With Program: glob over programs, or an ID
 	Path   string // glob over source files; empty with Name
-	File   string // with UserFunction: path of the program or library, or its name alone
-	System string // with Tracepoint: glob over tracepoint groups, such as "sched"
+	File   string // with UserFunction and StaticProbe: path of the program or library, or its name alone
+	System string // with Tracepoint: glob over tracepoint groups, such as "sched"; with StaticProbe: over providers
 	Offset uint64 // with Instruction and UserFunction: bytes from the start of the function
 	// Signature lists types that a function must take or return, as written in (:struct
 	// sk_buff *, return int). Nil means any.
@@ -48,10 +48,11 @@ const (
 	Instruction               // kprobe:vfs_read+0x1a
 	Program                   // bpf:xdp_main, a function of a loaded BPF program
 	UserFunction              // uprobe:/bin/sh:main+0x4, of a program or library in user space
+	StaticProbe               // usdt:/bin/x:provider:name, a place that a program's source marks
 )
 
 // kindNames holds the prefixes of selectors. Function has none.
-var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe", Program: "bpf", UserFunction: "uprobe"}
+var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe", Program: "bpf", UserFunction: "uprobe", StaticProbe: "usdt"}
 
 // Known reports whether k is a defined kind. Decoders of recordings use it to check input.
 func (k Kind) Known() bool { return int(k) < len(kindNames) }

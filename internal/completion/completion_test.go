@@ -131,6 +131,11 @@ func TestComplete(t *testing.T) {
 		{"uprobe:../livetest/user/testdata/user_amd64:user_add", "(", ""},
 		{"uprobe:../livetest/user/testdata/user_amd64:user_*", "(", ""},
 		{"uprobe:../livetest/user/testdata/user_amd64:user_add(", "$di;$pid;$comm", "path("},
+		{"usdt:../livetest/user/testdata/user_am", "d64:", ""},
+		{"usdt:../livetest/user/testdata/user_amd64:", "user:step;user:guarded", ""},
+		{"usdt:../livetest/user/testdata/user_amd64:user:st", "ep", "guarded"},
+		{"usdt:../livetest/user/testdata/user_amd64:user:step", "(", ""},
+		{"usdt:../livetest/user/testdata/user_amd64:user:step(", "$arg1;$arg4;$pid", "$arg5;return"},
 		{"uprobe:../livetest/user/testdata/user_arm64:", "", "user_add"},
 		{"syscall:brk(", "brk;return", "$arg1"},
 		{"tp:task_", "newtask", ""}, // without tracefs, and so without groups

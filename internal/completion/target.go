@@ -77,6 +77,8 @@ func (e *Engine) target(text string) *target {
 			}
 		}
 		return nil
+	case expr.StaticProbe:
+		return e.staticProbe(sel)
 	case expr.UserFunction:
 		return e.userFunction(sel)
 	case expr.RawTracepoint:

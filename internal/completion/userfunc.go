@@ -25,7 +25,7 @@ func (e *Engine) userFunctions(text string) []Candidate {
 		return nil
 	}
 	if colon < 0 {
-		return userFiles(text)
+		return userFiles(text, "uprobe:")
 	}
 	name := text[colon+1:]
 	file, err := e.UserFile(text[:colon])
@@ -48,7 +48,7 @@ func (e *Engine) userFunctions(text string) []Candidate {
 }
 
 // userFiles returns the programs, libraries and folders whose paths begin with a text.
-func userFiles(text string) (found []Candidate) {
+func userFiles(text, kind string) (found []Candidate) {
 	dir, base := filepath.Split(text)
 	if dir == "" {
 		return nil // a name that is looked for in many folders
@@ -69,9 +69,9 @@ func userFiles(text string) (found []Candidate) {
 		switch {
 		case err != nil:
 		case info.IsDir():
-			found = append(found, Candidate{rest + "/", "uprobe:" + dir + name + "/", "a folder"})
+			found = append(found, Candidate{rest + "/", kind + dir + name + "/", "a folder"})
 		case info.Mode().IsRegular() && (info.Mode()&0o111 != 0 || strings.Contains(name, ".so")):
-			found = append(found, Candidate{rest + ":", "uprobe:" + dir + name + ":", ""})
+			found = append(found, Candidate{rest + ":", kind + dir + name + ":", ""})
 		}
 	}
 	return found
@@ -88,6 +88,52 @@ func (e *Engine) userFunction(sel expr.Selector) *target {
 	}
 	for _, fn := range file.Named(sel.Name) {
 		return e.declared(kernel.Function{Name: fn.Name}, plan.Hook{Kind: sel.Kind, File: file.Path, Name: fn.Name, Offset: sel.Offset, Go: file.Go})
+	}
+	return nil
+}
+
+// staticProbes returns the files that a path can go on with or, behind the file, its USDT probes with
+// their providers.
+func (e *Engine) staticProbes(text string) []Candidate {
+	file, name, ok := strings.Cut(text, ":")
+	if e.UserFile == nil {
+		return nil
+	}
+	if !ok {
+		return userFiles(text, "usdt:")
+	}
+	opened, err := e.UserFile(file)
+	if err != nil {
+		return nil
+	}
+	marks, _ := opened.Marks() // of a file without, there are none
+	var names []string
+	for i := range marks {
+		n := marks[i].Provider + ":" + marks[i].Name
+		if strings.HasPrefix(n, glob.Prefix(name)) && (!glob.Is(name) || glob.Match(name, n)) {
+			names = append(names, n)
+		}
+	}
+	if names = slices.Compact(names); glob.Is(name) || len(names) == 1 && names[0] == name {
+		return e.items(len(names), "")
+	}
+	return prefixed(grouped(names, name, "_", "probes", func(string) string { return "" }), "usdt:"+file+":")
+}
+
+// staticProbe returns a USDT probe as a target, or nil.
+func (e *Engine) staticProbe(sel expr.Selector) *target {
+	if e.UserFile == nil {
+		return nil
+	}
+	file, err := e.UserFile(sel.File)
+	if err != nil {
+		return nil
+	}
+	marks, _ := file.Marks()
+	for _, m := range marks {
+		if glob.Match(sel.System, m.Provider) && glob.Match(sel.Name, m.Name) {
+			return e.declared(kernel.Function{Name: m.Name}, plan.Hook{Kind: sel.Kind, File: file.Path, System: m.Provider, Name: m.Name, Args: m.Args})
+		}
 	}
 	return nil
 }

@@ -23,8 +23,9 @@ var about = map[string]string{
 	"return": "the result", "NULL": "no pointer", "struct": "a type", "union": "a type", "enum": "a type",
 	"syscall:": "system calls", "tp:": "tracepoints", "rawtp:": "tracepoints, with the kernel's objects", "kprobe:": "an instruction of a function",
 	"bpf:": "functions of loaded BPF programs", "uprobe:": "functions of programs and libraries: uprobe:FILE:FUNCTION",
-	":":  "functions of source files",
-	"->": "a member", ".": "a member", "[": "an element", ",": "another one", ")": "the end", "]": "the end",
+	"usdt:": "places that programs mark: usdt:FILE:PROVIDER:NAME",
+	":":     "functions of source files",
+	"->":    "a member", ".": "a member", "[": "an element", ",": "another one", ")": "the end", "]": "the end",
 	"==": "equal", "!=": "not equal", "<": "less", "<=": "at most", ">": "more", ">=": "at least", "&": "bits in common", "&&": "and", "||": "or",
 	"+": "plus", "-": "minus", "~": "matches a glob", `"`: "a string",
 }

@@ -113,3 +113,26 @@ func TestLiveUserReturn(t *testing.T) {
 		t.Errorf("of a function that does not return:\n%s\n%s", out, errs)
 	}
 }
+
+// TestLiveStaticProbe: USDT probes, with arguments in registers and memory; user.c says what these are. One
+// is only passed while somebody traces it.
+func TestLiveStaticProbe(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	recording := filepath.Join(t.TempDir(), "recording")
+	_, errs, status := ksnoop(t, "trace", "--record", recording, "usdt:"+file+":user:step($arg1 == -$arg2, $arg3 == 1, $arg4)",
+		"usdt:"+file+`:user:guarded(str($arg1) == "here", $arg2 == 0x10000000000)`, "--", file, "4")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	out, errs, status := ksnoop(t, "replay", recording)
+	for want, n := range map[string]int{":user:step(": 4, ":user:guarded(": 4, "$arg4 = (unsigned char)253": 1, `"here"`: 4} {
+		if got := strings.Count(out, want); got != n || status != 0 {
+			t.Errorf("%d times %s, want %d; status %d:\n%s\n%s", got, want, n, status, out, errs)
+		}
+	}
+	out, errs, status = ksnoop(t, "trace", "uprobe:"+file+":user_many", "usdt:"+file+":user:step(count())", "--", file, "2")
+	if !strings.Contains(out, " 2\n") || strings.Contains(out, "guarded") || status != 0 {
+		t.Errorf("status %d:\n%s\n%s", status, out, errs)
+	}
+}

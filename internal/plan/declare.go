@@ -51,6 +51,8 @@ func (p *Probe) declare(scope *expr.Scope, arch string) {
 		p.addRegisters(arch)
 	case expr.UserFunction:
 		p.declareUser(scope, arch)
+	case expr.StaticProbe:
+		p.declareStatic(scope, arch)
 	}
 	scope.Return = p.Result
 	for _, param := range p.Params[:len(p.Params)-p.hidden] {

@@ -8,6 +8,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 )
 
 // A Hook says what a probe is on if it is not simply a function. The zero value means a
@@ -22,6 +23,9 @@ type Hook struct {
 	File  string `json:",omitempty"`
 	Place uint64 `json:",omitempty"`
 	Go    bool   `json:",omitempty"`
+	// Semaphore and Args are those of a USDT probe, whose provider is System.
+	Semaphore uint64         `json:",omitempty"`
+	Args      []userfunc.Arg `json:",omitempty"`
 	// Fields are the fields of a tracepoint, or the parameters of a system call; nil if
 	// unknown.
 	Fields []kernel.Field `json:",omitempty"`

@@ -36,6 +36,8 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 		return programs(view, spec, o)
 	case expr.UserFunction:
 		return userFunctions(view, spec, o)
+	case expr.StaticProbe:
+		return staticProbes(spec, o)
 	case expr.Syscall:
 		found, err = syscalls(view, sel.Name, o.Arch)
 		what, names = "system call", func() []string { return view.SyscallNames(o.Arch) }

@@ -190,7 +190,7 @@ func (p *Probe) defaultMethod() layout.Method {
 		return layout.MethodTPBTF
 	case p.InProgram:
 		return layout.MethodFentry
-	case p.Hook.Kind == expr.UserFunction:
+	case p.Hook.Kind == expr.UserFunction, p.Hook.Kind == expr.StaticProbe:
 		return layout.MethodUprobe
 	case p.Hook.Kind == expr.Instruction || !p.fentryPossible():
 		return layout.MethodKprobe

@@ -47,8 +47,8 @@ func selects(sel expr.Selector, p *Probe) bool {
 		return glob.Match(sel.System, h.System) && glob.Match(sel.Name, h.Name)
 	case kind == expr.RawTracepoint:
 		return glob.Match(sel.Name, h.Name)
-	case kind == expr.UserFunction:
-		return (&Hook{Kind: kind, File: h.File, Name: h.Name, Offset: h.Offset}).deniedUser(sel)
+	case kind == expr.UserFunction, kind == expr.StaticProbe:
+		return h.deniedUser(sel)
 	case kind == expr.Instruction && sel.Offset != h.Offset:
 		return false
 	}

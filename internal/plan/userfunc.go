@@ -130,7 +130,7 @@ func unknownUser(file *userfunc.File, name string) (msg, hint string) {
 
 // deniedUser reports whether a selector of what is to be left out matches the function.
 func (h *Hook) deniedUser(d expr.Selector) bool {
-	return d.Kind == expr.UserFunction && glob.Match(d.Name, h.Name) && d.Offset == h.Offset &&
+	return d.Kind == h.Kind && (d.Kind == expr.UserFunction || d.Kind == expr.StaticProbe && glob.Match(d.System, h.System)) && glob.Match(d.Name, h.Name) && d.Offset == h.Offset &&
 		(d.File == h.File || filepath.Base(d.File) == filepath.Base(h.File))
 }
 

@@ -155,3 +155,38 @@ func TestUserFunctionFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestStaticProbes: arguments of USDT probes have the types that the notes say, and a recording's cannot
+// make them anything else.
+func TestStaticProbes(t *testing.T) {
+	p, err := resolveUser(t, "usdt:"+userProgram+":user:*($arg1, $arg2)", Options{})
+	if err != nil || len(p.Probes) != 2 {
+		t.Fatalf("%v, %v", p, err)
+	}
+	step := p.Probes[1]
+	if step.Hook.Semaphore == 0 || step.Hook.Place == 0 || len(step.Params) != 4 || step.Returns() {
+		t.Errorf("%+v", step.Hook)
+	}
+	var types []string
+	for _, param := range step.Params {
+		types = append(types, param.Type.TypeName())
+	}
+	if got := strings.Join(types, ", "); got != "int, short, int, unsigned char" { // user.c
+		t.Error(got)
+	}
+	for text, want := range map[string]string{
+		"usdt:/no/such:a:b":                          "no such file",
+		"usdt:" + userProgram + ":user:stpe":         `did you mean "user:step"?`,
+		"usdt:" + userProgram + ":user:step($arg5)":  "4 parameters",
+		"usdt:" + userProgram + ":user:step(return)": "is passed, and does not return",
+	} {
+		if _, err := resolveUser(t, text, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %q", text, err, want)
+		}
+	}
+	for _, a := range []userfunc.Arg{{Size: 3, Base: "ax"}, {Size: 8, Base: "none"}, {Size: 8, Unknown: true}, {}, {Size: -1 << 63, Base: "ax"}, {Size: 8, Memory: true, Base: "ax", Index: "x9"}} {
+		if param := staticArg(&a, "amd64"); !param.Absent {
+			t.Errorf("%+v is %+v", a, param)
+		}
+	}
+}

@@ -148,7 +148,7 @@ func hookCost(h *plan.Hook, syscall []kernel.Field) (n int) {
 			n += paramCost + len(fields[i].Name) + len(fields[i].Decl)
 		}
 	}
-	n += len(h.File)
+	n += len(h.File) + paramCost*len(h.Args)
 	for i := range h.Params {
 		p := &h.Params[i]
 		n += paramCost + len(p.Name) + len(p.Type.Name) + len(p.Place.Ops)

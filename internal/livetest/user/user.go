@@ -8,8 +8,8 @@ import (
 	"runtime"
 )
 
-//go:generate clang -target x86_64-linux-gnu -O1 -g -fno-omit-frame-pointer -ffreestanding -nostdlib -static -fuse-ld=lld -Wall -Werror -fdebug-prefix-map=/proc/self/cwd=. -fdebug-compilation-dir . -o testdata/user_amd64 testdata/user.c
-//go:generate clang -target aarch64-linux-gnu -O1 -g -fno-omit-frame-pointer -ffreestanding -nostdlib -static -fuse-ld=lld -Wall -Werror -fdebug-prefix-map=/proc/self/cwd=. -fdebug-compilation-dir . -o testdata/user_arm64 testdata/user.c
+//go:generate clang -target x86_64-linux-gnu -O1 -g -fno-omit-frame-pointer -ffreestanding -nostdlib -static -fuse-ld=lld -Wall -Werror -isystem /usr/include/x86_64-linux-gnu -fdebug-prefix-map=/proc/self/cwd=. -fdebug-compilation-dir . -o testdata/user_amd64 testdata/user.c
+//go:generate clang -target aarch64-linux-gnu -O1 -g -fno-omit-frame-pointer -ffreestanding -nostdlib -static -fuse-ld=lld -Wall -Werror -isystem /usr/include/x86_64-linux-gnu -fdebug-prefix-map=/proc/self/cwd=. -fdebug-compilation-dir . -o testdata/user_arm64 testdata/user.c
 
 var (
 	//go:embed testdata/user_amd64

@@ -4,6 +4,9 @@
  * know. It has no C library, so that it is small and the same for every kernel.
  */
 
+#define _SDT_HAS_SEMAPHORES 1
+#include <sys/sdt.h>
+
 #ifdef __x86_64__
 enum { NR_openat = 257, NR_exit_group = 231 };
 #else
@@ -80,6 +83,10 @@ static const char no_such_file[] = "/no/such/file";
 static struct point second = { 3, 4, 2, "second", 0 };
 static struct point first = { 1, 2, 1, "first", &second };
 
+/* How many look at a mark. */
+unsigned short user_step_semaphore __attribute__((section(".probes")));
+unsigned short user_guarded_semaphore __attribute__((section(".probes")));
+
 __attribute__((used)) static void run(long *stack)
 {
 	int count = 0;
@@ -97,6 +104,9 @@ __attribute__((used)) static void run(long *stack)
 		user_weigh(&here, "a label");
 		user_open(no_such_file, O_RDONLY);
 		user_depth(3);
+		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
+		if (*(volatile unsigned short *)&user_guarded_semaphore)
+			STAP_PROBE2(user, guarded, here.name, 1UL << 40);
 		user_many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10 + i);
 	}
 	system_call(NR_exit_group, 0, 0, 0, 0);
