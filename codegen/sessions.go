@@ -38,7 +38,14 @@ func (a *assembler) cookie(reg asm.Register) {
 
 // stackHalf sets reg to the low half of stackKey. The verifier takes that for a number even
 // if the key is the address of the context.
+//
+// Of a function of user space it is the address of the saved registers, which is above all that the kernel
+// does for the thread.
 func (a *assembler) stackHalf(reg asm.Register) {
+	if a.probe.Method == layout.MethodUprobe {
+		a.emit(asm.Mov.Reg32(reg, a.ctx))
+		return
+	}
 	a.stackKey(reg)
 	a.emit(asm.Mov.Reg32(reg, reg))
 }

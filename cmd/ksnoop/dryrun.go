@@ -114,6 +114,9 @@ func dryRunOfSessions(p *plan.Plan, failed map[*plan.Probe]bool) []tracedGroup {
 			continue
 		}
 		text := probe.Func.String()
+		if probe.Kind == expr.UserFunction {
+			text = probe.Name
+		}
 		if probe.HasItems() {
 			text += itemsText(probe.Spec)
 		}

@@ -56,8 +56,8 @@ func appendList(dst []byte, key string, texts []string) []byte {
 // appendProbe appends what is the same for all calls of a function.
 func appendProbe(dst []byte, p *plan.Probe, id int) []byte {
 	dst = appendText(appendUint(append(dst, '{'), "id", uint64(id)), "name", p.Name)
-	if p.Func.Module != "" {
-		dst = appendText(dst, "module", p.Func.Module)
+	if _, module := p.Named(); module != "" {
+		dst = appendText(dst, "module", module)
 	}
 	dst = appendText(dst, "method", p.Method.String())
 	if p.Spec != nil {

@@ -136,3 +136,24 @@ func TestLiveStaticProbe(t *testing.T) {
 		t.Errorf("status %d:\n%s\n%s", status, out, errs)
 	}
 }
+
+// TestLiveUserSession: a session begins in a program and ends with the kernel's error.
+func TestLiveUserSession(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	recording := filepath.Join(t.TempDir(), "recording")
+	out, errs, status := ksnoop(t, "trace", "-s", "none", "-T", "--record", recording, "-e", "uprobe:"+file+":user_open(path, return < 0)",
+		"-a", "do_sys_openat2", "-a", "path_openat", "--", file, "3")
+	if status != 0 || out != "" {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	out, errs, status = ksnoop(t, "replay", recording, "-T")
+	for want, n := range map[string]int{"→ user_open [user] ": 3, "← user_open [user] ": 3, `path = "/no/such/file"`: 6, "[-ENOENT]  path_openat\n": 3} {
+		if got := strings.Count(out, want); got != n || status != 0 {
+			t.Errorf("%d times %q, want %d; status %d:\n%s\n%s", got, want, n, status, out, errs)
+		}
+	}
+	if first, last := strings.Index(out, "]  user_open [user]"), strings.Index(out, "entry_SYSCALL"); last >= 0 && first > last {
+		t.Errorf("the program's function is not above the kernel's:\n%s", out)
+	}
+}

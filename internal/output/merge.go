@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -54,6 +55,9 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 	m.rows = m.rows[:0]
 	m.resolve(c.Stack)
 	next := 0 // index in c.Frames
+	for ; next < len(c.Frames) && c.Frames[next].Func.Kind == expr.UserFunction; next++ {
+		m.rows = append(m.rows, stackRow{call: &c.Frames[next]}) // from where the kernel was entered
+	}
 	for i := len(c.Stack) - 1; i >= 0; i-- {
 		if m.skip[i] && !m.unfiltered {
 			continue
@@ -189,6 +193,9 @@ func find(calls []session.Frame, f *symbols.Frame) int {
 // name of its own.
 func isCallOf(fn *plan.Probe, f *symbols.Frame) bool {
 	name, cold := strings.CutSuffix(f.Name, ".cold")
+	if fn.Kind == expr.UserFunction {
+		return false // whose namesakes are the kernel's
+	}
 	if fn.Func.Addr != 0 && f.Name != "" && !cold {
 		return fn.Func.Addr == f.Addr-f.Offset
 	}

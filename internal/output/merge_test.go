@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/symbols"
@@ -36,6 +38,29 @@ type asked map[uint64]bool
 func (a asked) Frames(dst []symbols.Frame, addr uint64, returnAddress bool) []symbols.Frame {
 	a[addr] = returnAddress
 	return append(dst, symbols.Frame{Addr: addr, Name: "f", Offset: addr & 0xff})
+}
+
+// TestUserFirst: functions of user space are above all of the kernel's stack, also if one of the kernel has
+// the same name.
+func TestUserFirst(t *testing.T) {
+	user, inner := &plan.Probe{Func: kernel.Function{Name: "b"}}, &plan.Probe{Func: kernel.Function{Name: "c"}}
+	user.Kind = expr.UserFunction
+	m := merger{resolver: letters{}}
+	rows := m.merge(&session.Chain{Stack: []uint64{0x210, 0x110}, Frames: []session.Frame{{Func: user}, {Func: inner}}})
+	var got []string
+	for _, r := range rows {
+		switch {
+		case r.call != nil && r.symbol != nil:
+			got = append(got, "both "+r.symbol.Name)
+		case r.call != nil:
+			got = append(got, "call "+r.call.Func.Func.Name)
+		default:
+			got = append(got, "frame "+r.symbol.Name)
+		}
+	}
+	if want := []string{"call b", "frame b", "both c"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // TestReturnAddresses reads the begin of a stack as a call's return, unless a

@@ -84,7 +84,8 @@ func (v *stackView) addRow(r *stackRow) error {
 	}
 	switch s := r.symbol; {
 	case s == nil:
-		t.text = symname.Append(t.text, r.call.Func.Func.Name, r.call.Func.Func.Module)
+		name, module := r.call.Func.Named()
+		t.text = symname.Append(t.text, name, module)
 	case s.Inlined:
 		t.text = s.AppendName(append(t.text, ". "...))
 	default:

@@ -171,7 +171,10 @@ func appendProbeName(dst []byte, p *plan.Plan, number uint64) []byte {
 	}
 	of := p.Probes[number]
 	dst = terminal.AppendName(dst, of.Name)
-	if module := of.Func.Module; module != "" && slices.ContainsFunc(p.Probes, func(other *plan.Probe) bool { return other.Name == of.Name && other.Func.Module != module }) {
+	shared := func(other *plan.Probe) bool { // a program's name has its file
+		return other.Name == of.Name && other.Func.Module != of.Func.Module && other.Hook.File == ""
+	}
+	if module := of.Func.Module; module != "" && slices.ContainsFunc(p.Probes, shared) {
 		dst = append(terminal.AppendName(append(dst, " ["...), module), ']')
 	}
 	return dst

@@ -139,7 +139,8 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 		return false, nil
 	}
 	if s.Func != nil {
-		t.text = symname.Append(t.text, s.Func.Func.Name, s.Func.Func.Module)
+		name, module := s.Func.Named()
+		t.text = symname.Append(t.text, name, module)
 	}
 	t.set(traceCalls, start)
 	if s.Kind == session.StepExit || s.Kind == session.StepLeaf {

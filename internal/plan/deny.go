@@ -89,6 +89,9 @@ func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.
 	if err != nil {
 		return nil, err
 	}
+	if d.Kind == expr.UserFunction {
+		return func(kernel.Function) bool { return false }, nil // see userReason
+	}
 	if d.Kind == expr.Program {
 		return func(f kernel.Function) bool { return selectsOf(d, f) }, nil
 	}

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"path/filepath"
 	"slices"
 
 	"github.com/ksnoop/ksnoop/expr"
@@ -106,6 +107,15 @@ type Probe struct {
 	doubts []*expr.Error
 	// asked is the SPEC that names this function without a glob; nil if none does.
 	asked *expr.Spec
+}
+
+// Named returns the name of the probe's function as stacks have it, and what is in brackets behind it:
+// a module or, of user space, the file.
+func (p *Probe) Named() (name, module string) {
+	if p.Hook.Kind == expr.UserFunction {
+		return p.Func.Name, filepath.Base(p.Hook.File)
+	}
+	return p.Func.Name, p.Func.Module
 }
 
 // With returns p laid out for another method. The method decides what entry must keep for

@@ -114,11 +114,11 @@ func sessionPlan(view *kernel.View, probes []*Probe, args bool, o Options) (*Pla
 		p.Owner = 0 // the session has it
 		if p.Spec == nil {
 			p.Method = p.defaultMethod()
-			if o.Method != nil && !p.InProgram {
+			if o.Method != nil && !p.InProgram && p.Kind != expr.UserFunction {
 				p.Method = o.Method(p)
 			}
 		}
-		if args && !p.Role.Injected() {
+		if args && !p.Role.Injected() && p.Kind != expr.UserFunction {
 			passed, _, _ := signature(p.Func, kernelTypes{view, p.Func.Module}, o.Arch)
 			if p.Syscall != nil {
 				passed = syscallParams(view, p.Syscall, o.Arch)
@@ -175,7 +175,11 @@ type functionKey struct {
 	name, module string
 }
 
-func keyOf(f kernel.Function) functionKey {
+func (c *candidate) key() functionKey {
+	f := c.f
+	if c.Kind == expr.UserFunction {
+		return functionKey{name: c.label()} // which no function of the kernel is called
+	}
 	if f.Addr != 0 {
 		return functionKey{addr: f.Addr}
 	}
@@ -202,12 +206,14 @@ func (b *sessionBuilder) add(spec *expr.Spec, as use) error {
 	added := 0
 	for _, c := range found {
 		f := c.f
-		if i, joined := b.byKey[keyOf(f)]; joined && b.probes[i].Func.Name == f.Name && len(spec.Items) == 0 && as == asAllowed {
+		if i, joined := b.byKey[c.key()]; joined && b.probes[i].Func.Name == f.Name && len(spec.Items) == 0 && as == asAllowed {
 			added++ // it is in the session already
 			continue
 		}
 		err := c.bad
-		if err == nil {
+		if err == nil && c.Kind == expr.UserFunction {
+			err = b.userReason(&c)
+		} else if err == nil {
 			err = b.reason(f, one)
 		}
 		if err == nil {
@@ -253,7 +259,7 @@ func (b *sessionBuilder) skip(f kernel.Function, why error) {
 // candidates returns the functions that a SPEC names. Functions that serve system calls may
 // be among them.
 func (b *sessionBuilder) candidates(spec *expr.Spec, o Options) ([]candidate, error) {
-	if k := spec.Selector.Kind; k == expr.Syscall || k == expr.Program {
+	if k := spec.Selector.Kind; k == expr.Syscall || k == expr.Program || k == expr.UserFunction {
 		return candidates(b.view, spec, o)
 	}
 	funcs, err := Select(b.view, spec, o)
@@ -287,6 +293,23 @@ func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
 	return nil
 }
 
+// userReason is reason for a function of user space.
+func (b *sessionBuilder) userReason(c *candidate) error {
+	for _, d := range b.denied.all {
+		if c.deniedUser(d.selector) {
+			d.applied = true
+			return fmt.Errorf("denied by %s", d.selector)
+		}
+	}
+	switch {
+	case c.Go:
+		return errGoReturns
+	case c.Offset != 0:
+		return errors.New("sessions follow calls, and an instruction is only passed")
+	}
+	return nil
+}
+
 // usedByTracing is UsedByTracing with a cache.
 func (b *sessionBuilder) usedByTracing(f kernel.Function) bool {
 	if f.Module != "" {
@@ -304,15 +327,15 @@ func (b *sessionBuilder) usedByTracing(f kernel.Function) bool {
 // name that BTF describes.
 func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) error {
 	f := c.f
-	key := keyOf(f)
+	key := c.key()
 	i, joined := b.byKey[key]
 	switch {
 	case !joined:
 		i = len(b.probes)
 		b.byKey[key] = i
-		b.probes = append(b.probes, newFunction(b.view, f, b.options.Arch))
+		b.probes = append(b.probes, newFunction(b.view, f, c.Hook, b.options.Arch))
 	case f.Type != nil && b.probes[i].Spec == nil && (b.probes[i].Func.Type == nil || b.probes[i].Func.Alias && !f.Alias):
-		better := newFunction(b.view, f, b.options.Arch)
+		better := newFunction(b.view, f, c.Hook, b.options.Arch)
 		better.Role, better.asked = b.probes[i].Role, b.probes[i].asked
 		b.probes[i] = better
 	}
@@ -351,13 +374,26 @@ func (b *sessionBuilder) join(spec *expr.Spec, c candidate, as use, named bool) 
 
 // newFunction describes a function in a session by its type. Without a type, its parameters
 // and result are registers.
-func newFunction(view *kernel.View, f kernel.Function, arch string) *Probe {
+func newFunction(view *kernel.View, f kernel.Function, h Hook, arch string) *Probe {
+	if h.Kind == expr.UserFunction {
+		return newUserFunction(view, f, h, arch)
+	}
 	p := &Probe{Func: f, Probe: layout.Probe{Name: f.Name, Function: f.Name, Role: layout.RoleInside, InProgram: f.InProgram("")}}
 	if p.InProgram {
 		p.Name = f.String()
 	}
 	typed := false
 	if p.Params, p.Result, typed = signature(f, kernelTypes{view, f.Module}, arch); typed || servesSyscall(f.Name) { // else nothing but the register is known
+		p.Class = layout.ClassOf(f.Name, p.Result)
+	}
+	return p
+}
+
+// newUserFunction is newFunction for one of user space. Of a result without a type nothing is known.
+func newUserFunction(view *kernel.View, f kernel.Function, h Hook, arch string) *Probe {
+	p := &Probe{Func: f, Hook: h, Probe: layout.Probe{Name: h.label(), Function: f.Name, Kind: h.Kind, Role: layout.RoleInside}}
+	p.declare(&expr.Scope{Types: kernelTypes{view, f.Module}}, arch)
+	if f.Type != nil {
 		p.Class = layout.ClassOf(f.Name, p.Result)
 	}
 	return p

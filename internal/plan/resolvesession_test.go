@@ -206,7 +206,7 @@ func TestResultWithoutType(t *testing.T) {
 		"__x64_sys_bpf": layout.FailsInt64, "__ia32_compat_sys_ioctl": layout.FailsInt64, "__arm64_sys_bpf": layout.FailsInt64, "__do_sys_getppid": layout.FailsInt64,
 		"__sys_bpf": layout.NeverFails, "x64_sys_call": layout.NeverFails, "__foo_sys_bar": layout.NeverFails, "untyped": layout.NeverFails,
 	} {
-		if got := newFunction(nil, kernel.Function{Name: name}, "amd64").Class; got != want {
+		if got := newFunction(nil, kernel.Function{Name: name}, Hook{}, "amd64").Class; got != want {
 			t.Errorf("%s: class %d, want %d", name, got, want)
 		}
 	}

@@ -58,7 +58,7 @@ func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe,
 	case !r.Role.Known(), sessions == (r.Role == layout.RoleCall):
 		return nil, fmt.Errorf("%s: its part in sessions is not known", r.Func)
 	case r.Spec == nil:
-		p := newFunction(view, r.Func, o.Arch)
+		p := newFunction(view, r.Func, r.Hook, o.Arch)
 		p.Role = r.Role
 		return p, nil
 	}
@@ -69,7 +69,7 @@ func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe,
 	if r.Role.Injected() {
 		p.injectAs(r.Role)
 	} else if sessions {
-		p.Role, p.Class = r.Role, newFunction(view, r.Func, o.Arch).Class
+		p.Role, p.Class = r.Role, newFunction(view, r.Func, r.Hook, o.Arch).Class
 	}
 	return p, nil
 }

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -92,6 +93,9 @@ func describeUser(view *kernel.View, file *userfunc.File, all []userfunc.Functio
 	return nil
 }
 
+// errGoReturns is why the end of calls of Go functions cannot be seen.
+var errGoReturns = errors.New("a probe on the way back would crash a program in Go, which moves its stacks")
+
 // A chooserError is why a function cannot be traced that the program chooses when it starts.
 type chooserError string
 
@@ -155,7 +159,7 @@ func (p *Probe) declareUser(scope *expr.Scope, arch string) {
 			return // registers alone would be taken for parameters
 		}
 	case p.Hook.Go:
-		scope.PointHint = "Go moves the stacks of its functions, and a probe on the way back would crash the program"
+		scope.PointHint = errGoReturns.Error()
 		for _, word := range ptregs.Words(arch, goArguments[arch]...) {
 			p.addStored(expr.Param{Type: layout.Word(), Base: record, Off: int64(8 * word)})
 		}

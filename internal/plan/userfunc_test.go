@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/userfunc"
@@ -188,5 +190,45 @@ func TestStaticProbes(t *testing.T) {
 		if param := staticArg(&a, "amd64"); !param.Absent {
 			t.Errorf("%+v is %+v", a, param)
 		}
+	}
+}
+
+// TestUserSessions: a function of user space opens sessions in which functions of the kernel are recorded,
+// and is not taken for one of the kernel of its name.
+func TestUserSessions(t *testing.T) {
+	parse := func(text string) *expr.Spec {
+		spec, err := expr.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return spec
+	}
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	view := kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: rawBTF(t, &btf.Func{Name: "user_open", Linkage: btf.StaticFunc, Type: &btf.FuncProto{Return: integer}})}})
+	o := Options{Arch: "amd64", UserFile: userfunc.Opener("", "amd64"), Described: true}
+	user := "uprobe:" + userProgram + ":"
+	p, _, err := ResolveSession(view, SessionRequest{Entry: []*expr.Spec{parse(user + "user_open"), parse(user + "user_o*")}, Allow: []*expr.Spec{parse("user_open")}, Args: true,
+		Specs: []*expr.Spec{parse(user + "user_open(path, return < 0)")}}, o)
+	if err != nil || len(p.Probes) != 2 {
+		t.Fatalf("%v, %v", p, err)
+	}
+	entry, inside := p.Probes[0], p.Probes[1]
+	if entry.Role != layout.RoleEntry || entry.Method != layout.MethodUprobe || entry.Class != layout.FailsInt64 || entry.Args != nil || len(entry.Items) != 2 || entry.Hook.Place == 0 {
+		t.Errorf("%+v", entry)
+	}
+	if name, file := entry.Named(); name != "user_open" || file != "user_amd64" {
+		t.Errorf("%s of %s", name, file)
+	}
+	if inside.Role != layout.RoleInside || inside.Method == layout.MethodUprobe || inside.Kind != expr.Function {
+		t.Errorf("%+v", inside)
+	}
+	for text, want := range map[string]string{user + "user_open+1": "an instruction is only passed", user + "none": "is called"} {
+		if _, _, err := ResolveSession(view, SessionRequest{Entry: []*expr.Spec{parse(text)}}, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %q", text, err, want)
+		}
+	}
+	_, _, err = ResolveSession(view, SessionRequest{Entry: []*expr.Spec{parse(user + "user_open")}, Deny: []expr.Selector{parse("uprobe:user_amd64:user_*").Selector}}, o)
+	if err == nil || !strings.Contains(err.Error(), "denied by") {
+		t.Errorf("of what is denied: %v", err)
 	}
 }

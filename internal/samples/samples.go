@@ -185,7 +185,8 @@ func Errno(class layout.ErrorClass, result uint64) string {
 
 // frame returns the frame of a function that was called, at its begin.
 func (s *Sampler) frame(p *plan.Probe) symbols.Frame {
-	f := symbols.Frame{Addr: p.Func.Addr, Name: p.Func.Name, Module: p.Func.Module}
+	name, module := p.Named()
+	f := symbols.Frame{Addr: p.Func.Addr, Name: name, Module: module}
 	if f.Name == "" {
 		f.Name = p.Name
 	}
