@@ -115,6 +115,9 @@ func TestOf(t *testing.T) {
 		// push %rbx; cmp $3, %esi; mov $-22, %ebx; je 1f; xor %ebx, %ebx; 1: call helper; test %eax, %eax; jne 2f; mov %ebx, %eax; 2: pop %rbx; ret
 		{"what comes behind it, and succeeds", []byte{0x53, 0x83, 0xfe, 0x03, 0xbb, 0xea, 0xff, 0xff, 0xff, 0x74, 0x02, 0x31, 0xdb, 0xe8, 0xee, 0x0f, 0, 0, 0x85, 0xc0, 0x75, 0x02, 0x89, 0xd8, 0x5b, 0xc3}, []bpf.PathStep{step(0, zero, 3), step(1, zero, 0)}, nil, nil,
 			&Verdict{Error: -22, Holds: "n (3) == 3", Needed: "n != 3"}},
+		// mov 4(%rdi), %eax; lea -1(%rax), %ecx; cmp $9, %ecx; jbe 1f; mov $-7, %eax; ret; 1: xor %eax, %eax; ret
+		{"a sum, in a union", []byte{0x8b, 0x47, 0x04, 0x8d, 0x48, 0xff, 0x83, 0xf9, 0x09, 0x76, 0x06, 0xb8, 0xf9, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, 0, 0xffffffff)}, nil, nil,
+			&Verdict{Error: -7, Holds: "(attr->key_size - 1) (0xffffffff) > 9", Needed: "(attr->key_size - 1) <= 9", Or: []string{"attr->count"}}},
 		// cmp $1, %esi; je 1f; cmp $9, %esi; je 1f; mov $-95, %eax; ret; 1: xor %eax, %eax; ret
 		{"several values", []byte{0x83, 0xfe, 0x01, 0x74, 0x0b, 0x83, 0xfe, 0x09, 0x74, 0x06, 0xb8, 0xa1, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, 0, 5), step(1, 0, 5)}, nil, nil,
 			&Verdict{Error: -95, Decision: 1, Holds: "n (5) != 9", Needed: "n == 9", Several: true}},

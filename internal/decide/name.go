@@ -163,14 +163,14 @@ func maskText(mask uint64, size int) string {
 
 // sum names a number and what is added to it. Of a pointer, that is not what the source has.
 func sum(of naming, add int64) naming {
-	if !of.known() || len(of.Others) > 0 || of.Class.Size == 0 || of.Class.Pointer {
+	if !of.known() || of.Class.Size == 0 || of.Class.Pointer {
 		return naming{}
 	}
 	sign := "+"
 	if add < 0 {
 		sign = "-"
 	}
-	return naming{Name: plan.Name{Text: fmt.Sprintf("(%s %s %d)", of.Text, sign, max(add, -add)), Class: of.Class}}
+	return naming{Name: plan.Name{Text: fmt.Sprintf("(%s %s %d)", of.Text, sign, max(add, -add)), Class: of.Class, Others: of.Others}}
 }
 
 // member names what a type has at an offset. line is the source's text, if that is at hand, which
