@@ -79,13 +79,14 @@ func (f *ustackFlag) Set(text string) error {
 type users struct {
 	watcher *mappings.Watcher // nil: processes are not followed
 	symbols *process.Symbols
+	stderr  io.Writer
 }
 
 // openUsers follows the processes of this machine. Where that is not possible, addresses have
 // names while their process lives.
 func openUsers(unwinds bool, stderr io.Writer) *users {
 	root := os.DirFS("/")
-	u := &users{}
+	u := &users{stderr: stderr}
 	var source process.Source
 	var err error
 	if u.watcher, err = mappings.Open(); err != nil {
@@ -101,9 +102,13 @@ func openUsers(unwinds bool, stderr io.Writer) *users {
 // of returns what names the addresses of an event's process.
 func (u *users) of(e *bpf.Event, comm string) output.Process { return u.symbols.Of(e, comm) }
 
-// close ends following. Nothing depends on its success.
+// close ends following, on whose success nothing depends, and says what was not seen.
 func (u *users) close() {
-	if u != nil && u.watcher != nil {
-		_ = u.watcher.Close()
+	if u == nil || u.watcher == nil {
+		return
 	}
+	if n := u.symbols.Unseen(); n > 0 {
+		fmt.Fprintf(u.stderr, "ksnoop: %d times something that processes mapped, executed or forked was not seen: the buffer for that was full, and stacks may lack frames or names\n", n)
+	}
+	_ = u.watcher.Close()
 }

@@ -4,6 +4,7 @@ package process
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -58,7 +59,7 @@ func TestFollowed(t *testing.T) {
 	if img.buildID == "" {
 		t.Skip("the compiler makes no build IDs")
 	}
-	root := fstest.MapFS{"bin/prog": {Data: program}, "bin/other": {Data: []byte("\x7fELF")}}
+	root := fstest.MapFS{"proc/self/ns/pid": {Mode: fs.ModeSymlink, Data: []byte(initialNamespace)}, "bin/prog": {Data: program}, "bin/other": {Data: []byte("\x7fELF")}}
 	source := &told{{
 		{Kind: mappings.Execed, PID: 7, TID: 7, Time: 100}, mapped(7, 110, offset(one)),
 		{Kind: mappings.Forked, PID: 8, TID: 8, Parent: 7, Time: 120}, mapped(7, 130, offset(two)),
@@ -77,6 +78,7 @@ func TestFollowed(t *testing.T) {
 		{8, 135, "one+0x0 (/bin/prog)"},
 		{8, 200, "one+0x0 (/bin/prog)"},
 		{7, 170, "0x5000 (/bin/other)"},
+		{7, 0, "0x5000 (/bin/other)"}, // of a table: the newest
 	} {
 		e := bpf.Event{PID: test.pid, TID: test.pid, Time: test.time}
 		if got := string(s.Of(&e, "prog").AppendFrame(nil, 0x5000, false)); got != test.want {

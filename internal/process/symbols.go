@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"strconv"
 	"sync"
 
@@ -34,6 +35,7 @@ type Symbols struct {
 	lines     *Lines // nil: no source lines are told
 	infos     int    // files with debug info that are mapped
 	numbering Numbering
+	initial   bool   // ksnoop is in the initial PID namespace
 	lives     *lives // nil: processes are not followed
 	unwinds   bool   // images are to tell how stacks are unwound
 }
@@ -58,6 +60,9 @@ func newSymbols(root fs.FS) *Symbols {
 func Following(root fs.FS, numbering Numbering, source Source, unwinds bool) *Symbols {
 	s := newSymbols(root)
 	s.numbering, s.unwinds = numbering, unwinds
+	if link, err := fs.ReadLink(root, "proc/self/ns/pid"); err == nil {
+		s.initial = link == initialNamespace
+	}
 	if source != nil {
 		if numbering != NumberedOurs { // numbers of /proc are not those of source
 			root = nowhere{}
@@ -109,9 +114,14 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 		if e.Inner.Ours {
 			key = e.Inner.PID
 		}
+		at := e.Time
+		if at == 0 { // a stack of a table, of which no time is known
+			at = math.MaxUint64
+		}
 		s.lives.update()
-		if found := s.lives.at(key, e.Time); found != nil && len(found.maps) > 0 {
-			return &Process{symbols: s, pid: pid, life: found, at: e.Time}
+		// Its number is that of the initial namespace alone.
+		if found := s.lives.at(key, at); found != nil && len(found.maps) > 0 && (e.Time != 0 || s.initial) {
+			return &Process{symbols: s, pid: pid, life: found, at: at}
 		}
 	}
 	if err != nil {
