@@ -72,7 +72,8 @@ const (
 	LostPath      = Counter(engineCounterLOST_PATH)       // no room for the way of another call
 	// ShortStack are user stacks of which too little was copied.
 	ShortStack = Counter(engineCounterSHORT_STACK)
-	Counters   = Counter(engineCounterCOUNTERS) // how many there are
+	LostInner  = Counter(engineCounterLOST_INNER) // calls of entry functions taken for calls within an earlier one whose return was not seen
+	Counters   = Counter(engineCounterCOUNTERS)   // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.

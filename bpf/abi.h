@@ -108,7 +108,8 @@ enum counter {
 	LOST_KEPT_STACK = 26, /* keys without their stack: no room for another one */
 	LOST_PATH = 27, /* calls whose way was not recorded: no room for another one */
 	SHORT_STACK = 28, /* user stacks that are deeper than what was copied of them; counted by user space */
-	COUNTERS = 29,
+	LOST_INNER = 29, /* calls of entry functions taken for calls within an earlier one whose return was not seen */
+	COUNTERS = 30,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */

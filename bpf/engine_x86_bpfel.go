@@ -174,7 +174,8 @@ const (
 	engineCounterLOST_KEPT_STACK engineCounter = 26
 	engineCounterLOST_PATH       engineCounter = 27
 	engineCounterSHORT_STACK     engineCounter = 28
-	engineCounterCOUNTERS        engineCounter = 29
+	engineCounterLOST_INNER      engineCounter = 29
+	engineCounterCOUNTERS        engineCounter = 30
 )
 
 type engineErrorClass uint32
@@ -557,9 +558,10 @@ const (
 
 type engineSession struct {
 	_         structs.HostLayout
-	Busy      uint32
+	Busy      uint16
 	Depth     uint16
 	Top       uint16
+	Inner     uint16
 	Failing   uint16
 	Stitched  uint16
 	Keeps     uint8
@@ -606,26 +608,36 @@ type engineSession struct {
 		Calls [32]engineCall
 	}
 	Rec    engineSessionRecord
+	Sought struct {
+		_      structs.HostLayout
+		Frames [64]uint64
+		Count  uint64
+		Now    [2]uint64
+		Then   [2]uint64
+		Found  [2]uint64
+		Live   [2]uint64
+	}
 	Owner  engineOwner
 	Parent engineParent
 	Log    [0]uint8
 }
 
 type engineSessionConfig struct {
-	_         structs.HostLayout
-	Longer    uint64
-	Hung      uint64
-	Success   uint8
-	Interim   uint8
-	Traced    uint8
-	Live      uint8
-	Condition uint8
-	ByErrno   uint8
-	Overrun   uint8
-	Notes     uint8
-	Parent    uint8
-	Pad       [7]uint8
-	Errnos    [64]uint64
+	_           structs.HostLayout
+	Longer      uint64
+	Hung        uint64
+	Success     uint8
+	Interim     uint8
+	Traced      uint8
+	Live        uint8
+	Condition   uint8
+	ByErrno     uint8
+	Overrun     uint8
+	Notes       uint8
+	Parent      uint8
+	Trampolines uint8
+	Pad         [6]uint8
+	Errnos      [64]uint64
 }
 
 type engineSessionKind uint32

@@ -78,6 +78,8 @@ type SessionSettings struct {
 	Live      bool   // send the log at once
 	Condition bool   // report only sessions in which a call has met its predicates
 	Overrun   bool   // count calls whose returns fprobes miss, from Linux 6.14 on
+	// Trampolines says that entry functions are called through trampolines.
+	Trampolines bool
 	// Errors are the errors to report: bit i%64 of word i/64 for errno i, bit 0 for NULL. nil is all.
 	Errors *[MaxErrno/64 + 1]uint64
 	// OffCPU notes for how long the thread, and each call, was off the CPU.
@@ -198,7 +200,7 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 		delete(spec.Programs, ProgSessionSwitch)
 	}
 	config := engineSessionConfig{Longer: s.Longer, Hung: s.Hung, Success: flag(s.Success), Interim: flag(s.Interim),
-		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition), Overrun: flag(s.Overrun), Notes: uint8(s.notes()), Parent: uint8(s.Parent)}
+		Traced: flag(s.Traced), Live: flag(s.Live), Condition: flag(s.Condition), Overrun: flag(s.Overrun), Notes: uint8(s.notes()), Parent: uint8(s.Parent), Trampolines: flag(s.Trampolines)}
 	if s.Errors != nil {
 		config.ByErrno, config.Errnos = 1, *s.Errors
 	}

@@ -11,6 +11,7 @@ enum {
 	STACK_WORDS = 127, /* of a kernel stack */
 	ERRNOS = 4096,
 	UNWIND = 8, /* calls that ks_unwind looks at */
+	FRAMES = 64, /* of a kernel stack, in which ks_recurs looks for callers */
 	KEPT = 3,   /* failing chains besides the one in place; see session_chain.h */
 	CHAIN = 32, /* calls of one of these */
 };
@@ -235,11 +236,21 @@ struct chain {
 	struct call calls[CHAIN];
 };
 
+/* What ks_recurs looks for in the kernel's stack: where a call returns to that is being made, and where an earlier
+   one does, if their function jumped to its trampoline, and if it called it. */
+struct sought {
+	__u64 frames[FRAMES];
+	__u64 count;
+	__u64 now[2], then[2];
+	__u64 found[2], live[2]; /* how often now, and then, are in frames */
+};
+
 /* The session of a thread, or that of an interrupt. */
 struct session {
-	__u32 busy;   /* a program is at work on it */
+	__u16 busy;   /* a program is at work on it */
 	__u16 depth;  /* calls in flight; 0: no session is open */
 	__u16 top;    /* valid calls: those in flight and the failing chain, or the last call, behind them */
+	__u16 inner;  /* calls of entry functions within its first call */
 	/* From here to chains, a new session clears everything: see FRESH_SIZE. */
 	__u16 failing;	   /* 1 + index of the outermost call of the failing chain in place, 0: there is none */
 	__u16 stitched;	   /* as in the record, for that chain */
@@ -266,6 +277,7 @@ struct session {
 	struct call calls[DEPTH];
 	struct chain kept[KEPT];
 	struct session_record rec;
+	struct sought sought;
 	struct owner owner; /* behind its record, with which it is sent */
 	struct parent parent; /* sent behind that, if its record says so */
 	__u8 log[]; /* log_size bytes, stash_size, with NOTE_OFF_CPU a struct off_cpu */
@@ -304,7 +316,8 @@ struct session_config {
 	__u8 overrun;  /* count calls whose returns fprobes miss */
 	__u8 notes;    /* enum notes */
 	__u8 parent;   /* enum parent_place */
-	__u8 pad[7];
+	__u8 trampolines; /* entry functions are called through trampolines: a return may be missed, and ks_recurs can tell */
+	__u8 pad[6];
 	__u64 errnos[ERRNOS / 64]; /* bit set: an error to report; bit 0 is NULL */
 };
 

@@ -8,7 +8,9 @@
 #define KSNOOP_SESSION_CALLS_H
 
 // forget takes off the calls from index n on, whose returns were not seen. The session ends
-// if none is left.
+// if none is left. The calls of entry functions within it were most likely no such calls: since
+// each system call begins at another random offset in the stack, a call can be at a lower
+// address than an earlier one that is over. They should have opened sessions.
 static __always_inline void forget(struct session *s, __u32 n)
 {
 	s->rec.lost_returns += s->depth - n;
@@ -17,6 +19,7 @@ static __always_inline void forget(struct session *s, __u32 n)
 	s->failing = s->keeps = 0;
 	if (!n) {
 		__sync_fetch_and_add(&open_sessions, -1);
+		add(LOST_INNER, s->inner);
 		drop(s);
 	}
 }
@@ -51,6 +54,78 @@ FUNC int ks_unwind(struct session *s, __u32 sp, __u32 func, int again)
 	return found;
 }
 
+// A system call begins at a random offset in the stack (CONFIG_RANDOMIZE_KSTACK_OFFSET), at most so many bytes.
+enum { RANDOM_OFFSET = 1024 };
+
+// Where a function that is called through a trampoline returns to, counted in words from behind the arguments in the
+// context: past the result and the trampoline's frame pointer. If the function called its trampoline, its own address comes
+// first. From Linux 6.19 on it may have jumped there (arch_prepare_bpf_trampoline).
+enum {
+	JUMPED = 2,
+#if defined(__TARGET_ARCH_arm64)
+	CALLED = 4,
+#else
+	CALLED = 3,
+#endif
+};
+
+// A session is passed to the body of ks_recurs' loop on the stack.
+static __noinline long ks_seek_frame(__u32 i, struct session **holder)
+{
+	struct sought *f = &(*holder)->sought;
+
+	if (i >= FRAMES || i >= f->count)
+		return 1;
+#pragma unroll
+	for (int k = 0; k < 2; k++) {
+		f->found[k] += f->frames[i] == f->now[k];
+		f->live[k] += f->frames[i] == f->then[k];
+	}
+	return 0;
+}
+
+// ks_recurs reports whether the first call of a session can still be running, whose function is called again with the
+// context at sp. If it is, the kernel's unwinder finds where both calls return to. What cannot be found out counts as running.
+FUNC int ks_recurs(struct session *s, __u32 sp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 half = (__u64)task->stack >> 32 << 32, at = half | sp, before = half | s->calls[0].sp, words;
+	__u64 now[CALLED - JUMPED + 1], then[CALLED - JUMPED + 1];
+	struct sought *f = &s->sought;
+	long n;
+
+	if (bpf_probe_read_kernel(&words, sizeof(words), (void *)(at - 8)))
+		return 1;
+	words = 8 * ((words & 0xff) + JUMPED); // the upper bits are flags of fsession
+	if (bpf_probe_read_kernel(now, sizeof(now), (void *)(at + words)) || bpf_probe_read_kernel(then, sizeof(then), (void *)(before + words)))
+		return 1;
+	n = bpf_get_task_stack(task, f->frames, sizeof(f->frames), 0);
+	if (n <= 0) // another task of this CPU may have been preempted with the buffer in use
+		return 1;
+	f->count = n / sizeof(*f->frames);
+	f->now[0] = now[0];
+	f->now[1] = now[CALLED - JUMPED];
+	f->then[0] = then[0];
+	f->then[1] = then[CALLED - JUMPED];
+	f->found[0] = f->found[1] = f->live[0] = f->live[1] = 0;
+	bpf_loop(FRAMES, ks_seek_frame, &s, 0);
+	if (f->count >= FRAMES)
+		return 1;
+	if (f->found[1])
+		return f->live[1] > (f->now[1] == f->then[1]);
+	return !f->found[0] || f->live[0] > (f->now[0] == f->then[0]);
+}
+
+// ks_end_unseen ends a session of which no return was seen, if its entry function is called again, at sp, and the first
+// call is over. A lower address alone does not say that the function calls itself: this may be another system call, with
+// another random offset.
+FUNC int ks_end_unseen(struct session *s, __u32 func, __u32 sp)
+{
+	if (s->calls[0].func == func && s->calls[0].sp - sp <= RANDOM_OFFSET && !s->context && !ks_recurs(s, sp))
+		forget(s, 0);
+	return 0;
+}
+
 // push puts a call on top of the stack, and starts the session if it is the first one. It
 // returns 0 if the call is not recorded: it is made by an interrupt, there are DEPTH calls
 // already, or no session is open any more and its function opens none.
@@ -66,12 +141,16 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 			return 0;
 		if (d <= DEPTH && at(s->calls, d - 1)->sp <= sp)
 			ks_unwind(s, sp, func, 1);
+		else if (wanted.trampolines && (cookie & FUNC_ENTRY))
+			ks_end_unseen(s, func, sp);
 		d = s->depth;
 	}
 	if (!d) {
 		if (!(cookie & FUNC_ENTRY))
 			return 0;
 		start(s, func, now);
+	} else if (cookie & FUNC_ENTRY) {
+		s->inner++;
 	}
 	if (d >= DEPTH) {
 		s->rec.lost_deep++;

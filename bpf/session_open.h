@@ -181,7 +181,7 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	__u32 record = settings.record;
 
 	__sync_fetch_and_add(&open_sessions, 1);
-	s->top = 0;
+	s->top = s->inner = 0;
 	__builtin_memset(&s->failing, 0, FRESH_SIZE);
 	s->log_len = s->stash_len = s->trail.stack_len = s->trail.branches_len = 0;
 	s->rec.start = now;

@@ -29,6 +29,7 @@ func SessionOptions(p *plan.Plan, o Options, report bpf.SessionSettings) (Option
 	report.Overrun = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool {
 		return p.Method == layout.MethodKprobeSession || p.Method == layout.MethodKprobeMulti
 	})
+	report.Trampolines = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Role == layout.RoleEntry && p.Method.Trampoline() })
 	for _, f := range p.Probes {
 		report.Values = report.Values || f.HasItems() || f.Args != nil
 		if f.Args != nil {

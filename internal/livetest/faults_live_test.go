@@ -60,8 +60,10 @@ func TestLiveStress(t *testing.T) {
 				out, counts := r.sessions(t, func() { workload(t, "threads", "-threads", fmt.Sprint(threads), "-count", fmt.Sprint(each)) })
 				hidden := uint64(0)
 				if m == layout.MethodFentry {
-					hidden = counts[bpf.Missed] + counts[bpf.LostReturn]
-					counts[bpf.Missed], counts[bpf.LostReturn] = 0, 0
+					for _, c := range []bpf.Counter{bpf.Missed, bpf.LostReturn, bpf.LostInner} {
+						hidden += counts[c]
+						counts[c] = 0
+					}
 				}
 				whole := uint64(0)
 				for _, s := range out {

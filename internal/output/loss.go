@@ -45,6 +45,7 @@ var losses = [bpf.Counters]loss{
 	bpf.LostRow:       {what: "times a call was not added to a table because its row was being changed on the same CPU"},
 	bpf.LostPath:      {what: "calls without their path, for which there was no room"},
 	bpf.ShortStack:    {what: "user stacks that are deeper than what was copied of them", hint: "copy more with --ustack=dwarf,SIZE"},
+	bpf.LostInner:     {what: "sessions not recorded because their calls were taken for calls within an earlier one, whose return was not seen"},
 	bpf.LostKeptStack: {what: "calls added up without their stack, for which there was no room"},
 	bpf.LeftFine:      {what: "sessions not shown because they did not fail", known: true},
 	bpf.LeftError:     {what: "sessions not shown because of the errors that they failed with", known: true},
