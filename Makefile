@@ -118,9 +118,9 @@ test-live: setup-guest
 	$(TESTRUN) -live
 
 # Exports to a real OpenTelemetry Collector, which is built of its modules: 5 minutes the first time, and then cached.
-# A minute of 50,000 calls a second and five guests take 5 minutes more.
+# A minute of 50,000 calls a second and a dozen guests take 10 minutes more.
 test-fleet: setup-guest
-	$(call install,jq)
+	$(call install,jq lld musl-tools)
 	$(GO) -C fleet vet ./...
 	$(GO) -C fleet test -timeout 30m ./...
 
