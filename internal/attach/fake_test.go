@@ -485,7 +485,9 @@ func (p *fakeProgram) rawTracepoint(name string) (closer, error) {
 	return p.hook(p.k.refuse["raw_tp "+name], "raw_tp %s", name)
 }
 
-func (p *fakeProgram) uprobe(file string, o *link.UprobeOptions, e end) (closer, error) {
+func (k *fakeKernel) userMulti() bool { return true }
+
+func (p *fakeProgram) uprobe(file string, o *link.UprobeOptions, e end, _ bool) (closer, error) {
 	return p.hook(p.k.refuse["uprobe"], "%s %s+%#x", hookName(layout.MethodUprobe, e), file, o.Address)
 }
 

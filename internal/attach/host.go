@@ -31,6 +31,8 @@ type host interface {
 	has(Capability) error
 	// largeArrays reports whether a value of an array may have more than 4 MiB.
 	largeArrays() bool
+	// userMulti reports whether there is uprobe.multi (Linux 6.6).
+	userMulti() bool
 	// settle waits until all programs that run now have ended.
 	settle() error
 	// pidsAreOurs reports whether we are known to be in the initial PID namespace.
@@ -94,7 +96,8 @@ type program interface {
 	tracepoint(group, name string) (closer, error)
 	rawTracepoint(name string) (closer, error)
 	// uprobe hooks at an instruction of a file, or at the returns of the function that begins there.
-	uprobe(file string, o *link.UprobeOptions, e end) (closer, error)
+	// multi says that the program was loaded for uprobe.multi.
+	uprobe(file string, o *link.UprobeOptions, e end, multi bool) (closer, error)
 	// call has the kernel call the function that tests of its own call (harmless).
 	call() error
 	// iterate runs an iterator; what it prints is to be read.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf/link"
@@ -50,6 +51,36 @@ func lastingLinked(l link.Link, err error) (closer, error) {
 	return lastingLink{loadedLink{l}}, nil
 }
 
+// A userLink is one of uprobe.multi. The kernel waits for two grace periods to remove it, some 0.2 s on
+// Linux 7.3, but holds no lock meanwhile: many are removed at the same time. The links of perf events, which
+// older kernels have, are removed one after another.
+type userLink struct{ lastingLink }
+
+// missed: the kernel skips no uprobes, and tells nothing.
+func (userLink) missed() (n uint64, known bool) { return 0, true }
+
+func userLinked(l link.Link, err error) (closer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return userLink{lastingLink{loadedLink{l}}}, nil
+}
+
+// closeTogether closes links at the same time, and returns the others.
+func closeTogether(opened []closer) (others []closer, err error) {
+	var wait sync.WaitGroup
+	errs := make([]error, len(opened))
+	for i, c := range opened {
+		if _, ok := c.(userLink); !ok {
+			others = append(others, c)
+			continue
+		}
+		wait.Go(func() { errs[i] = c.Close() })
+	}
+	wait.Wait()
+	return others, errors.Join(errs...)
+}
+
 func duplicate(fd int) (*os.File, error) {
 	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -61,7 +92,9 @@ func duplicate(fd int) (*os.File, error) {
 // closeProbes closes what is attached, as closeAll does. If there is a hurry, what takes the kernel
 // long goes to Options.Leave.
 func (t *Tracer) closeProbes() error {
-	var errs []error
+	probes, err := closeTogether(t.probes)
+	errs := []error{err}
+	t.probes = probes
 	var since time.Time // of the hurry
 	left := t.options.Leave == nil
 	for i, c := range slices.Backward(t.probes) {

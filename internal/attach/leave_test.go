@@ -5,9 +5,12 @@ package attach
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cilium/ebpf/link"
 
 	"github.com/ksnoop/ksnoop/layout"
 )
@@ -98,3 +101,34 @@ func TestDetachHurryFails(t *testing.T) {
 		t.Errorf("still open: %q", k.held)
 	}
 }
+
+// TestCloseTogether: links of uprobe.multi are closed at the same time, the others are left as they are.
+func TestCloseTogether(t *testing.T) {
+	all := make(chan struct{})
+	var waiting atomic.Int32
+	slow := func() error {
+		if waiting.Add(1) == 3 {
+			close(all)
+		}
+		select {
+		case <-all:
+			return nil
+		case <-time.After(10 * time.Second):
+			return errors.New("the others are not being closed")
+		}
+	}
+	user := func() closer { return userLink{lastingLink{loadedLink{closingLink{close: slow}}}} }
+	other := lastingLink{}
+	rest, err := closeTogether([]closer{user(), other, user(), user()})
+	if err != nil || len(rest) != 1 || rest[0] != closer(other) {
+		t.Errorf("%v, %v", rest, err)
+	}
+}
+
+// A closingLink can only be closed.
+type closingLink struct {
+	link.Link
+	close func() error
+}
+
+func (l closingLink) Close() error { return l.close() }

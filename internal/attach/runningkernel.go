@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
@@ -191,12 +192,23 @@ func (p loadedProgram) rawTracepoint(name string) (closer, error) {
 	return linked(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p.Program}))
 }
 
-func (p loadedProgram) uprobe(file string, o *link.UprobeOptions, e end) (closer, error) {
+func (running) userMulti() bool { return features.HaveBPFLinkUprobeMulti() == nil }
+
+func (p loadedProgram) uprobe(file string, o *link.UprobeOptions, e end, multi bool) (closer, error) {
 	x, err := link.OpenExecutable(file)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if e == atReturn {
+	case multi:
+		one := link.UprobeMultiOptions{Addresses: []uint64{o.Address}}
+		if o.RefCtrOffset != 0 {
+			one.RefCtrOffsets = []uint64{o.RefCtrOffset}
+		}
+		if e == atReturn {
+			return userLinked(x.UretprobeMulti(nil, p.Program, &one))
+		}
+		return userLinked(x.UprobeMulti(nil, p.Program, &one))
+	case e == atReturn:
 		return linked(x.Uretprobe("", p.Program, o))
 	}
 	return linked(x.Uprobe("", p.Program, o))

@@ -67,18 +67,19 @@ type Tracer struct {
 	// skipped is what the kernel had skipped by the time that all was attached. It
 	// skips programs on a CPU that is serving a bpf system call on a map, such as
 	// those that attaching takes.
-	skipped  skipped
-	events   int               // of tracefs that were defined
-	sayEach  sync.Once         // that there is no tracefs
-	objects  map[string]object // by the modules of functions
-	pids     *pidSpace
-	rows     rows
-	cut      uint64 // records that Records has left out
-	turning  sync.Mutex
-	stopped  bool // by Stop
-	measured []measured
-	paused   atomic.Int64  // for how long, in ns
-	read     atomic.Uint64 // records
+	skipped   skipped
+	events    int               // of tracefs that were defined
+	sayEach   sync.Once         // that there is no tracefs
+	objects   map[string]object // by the modules of functions
+	pids      *pidSpace
+	rows      rows
+	cut       uint64 // records that Records has left out
+	turning   sync.Mutex
+	stopped   bool // by Stop
+	measured  []measured
+	paused    atomic.Int64  // for how long, in ns
+	read      atomic.Uint64 // records
+	userMulti func() bool   // of the host, asked once
 	// detaching lets one goroutine at a time take probes off.
 	detaching sync.Mutex
 }
@@ -108,7 +109,7 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 	}
 	attached := *p
 	attached.Probes = slices.Clone(p.Probes)
-	t := &Tracer{host: h, plan: &attached, options: o, types: o.Kernel.TypeCache(), rows: rows{tables: tables}}
+	t := &Tracer{host: h, plan: &attached, options: o, types: o.Kernel.TypeCache(), rows: rows{tables: tables}, userMulti: sync.OnceValue(h.userMulti)}
 	if !o.LoadOnly {
 		_, _ = h.tracefs().removeStale(runs) // whatever comes of it
 	}
@@ -386,6 +387,8 @@ func (t *Tracer) loadProgram(p *plan.Probe, h half) (program, error) {
 		spec.Type, spec.AttachTo, spec.AttachType = ebpf.Tracing, p.Func.Name, ebpf.AttachTraceRawTp
 	case p.Method == layout.MethodRawTP:
 		spec.Type = ebpf.RawTracepoint
+	case p.Method == layout.MethodUprobe && t.userMulti():
+		spec.AttachType = ebpf.AttachTraceUprobeMulti
 	case p.Method == layout.MethodUprobe:
 	case p.Method == layout.MethodTracingMulti, p.Method == layout.MethodFsession && h.end == atBoth, p.InProgram:
 		return t.loadTracing(p, insns, h.end)
@@ -420,7 +423,7 @@ func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 	case p.Method == layout.MethodRawTP:
 		return prog.rawTracepoint(p.Func.Name)
 	case p.Method == layout.MethodUprobe:
-		return prog.uprobe(p.Hook.File, &link.UprobeOptions{Address: p.Hook.Place, RefCtrOffset: p.Hook.Semaphore, TraceFSPrefix: t.eventGroup()}, e)
+		return prog.uprobe(p.Hook.File, &link.UprobeOptions{Address: p.Hook.Place, RefCtrOffset: p.Hook.Semaphore, TraceFSPrefix: t.eventGroup()}, e, t.userMulti())
 	case p.Hook.Offset != 0 || p.Hook.Inlined:
 		if err := t.checkCode(p); err != nil {
 			return nil, err
