@@ -4,9 +4,9 @@ package livetest_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -121,8 +121,8 @@ func TestLiveNoUserStack(t *testing.T) {
 // record says so.
 func TestLiveUserStackUnwound(t *testing.T) {
 	guest.Require(t)
-	if runtime.GOARCH == "arm64" {
-		t.Skip("its C library has no unwind information where the system call is made")
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil && strings.HasPrefix(string(release), "6.1.") {
+		t.Skip("its verifier refuses the loop that copies the stack")
 	}
 	end := `main\+0x[0-9a-f]+ \(/bin/nopointer\)\n(?: .*\n)*? +_start\+0x[0-9a-f]+ \(/bin/nopointer\)\n`
 	row := ` +%s\+0x[0-9a-f]+ \(/bin/nopointer\)\n`
