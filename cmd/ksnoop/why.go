@@ -282,14 +282,20 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	found := slow(e.stderr, "running the command again, to see where in the kernel the call is refused...")
 	place, err := e.runner.Find(ctx, e.seen, chosen, resolver)
 	found()
-	if errors.Is(err, why.ErrGone) {
+	if place != nil {
+		e.page.SetPlace(place)
+	}
+	switch {
+	case errors.Is(err, why.ErrGone) && place == nil:
 		e.page.AddNote("the call did not fail when the command was run again, so it is not known where it was refused")
+		return nil
+	case errors.Is(err, why.ErrGone):
+		e.page.AddNote("the call did not fail when the command was run again, so it was looked at no further")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	e.page.SetPlace(place)
 	found = slow(e.stderr, "running the command again, to see which way that function takes...")
 	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
 	taken, fault, err := e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})

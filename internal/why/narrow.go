@@ -82,7 +82,8 @@ func (p *Place) Innermost() *Link {
 var ErrGone = errors.New("run again, the command made no such call that failed")
 
 // Find runs the command again until it is known in which function a call was refused. resolver
-// names the addresses of stacks.
+// names the addresses of stacks. If it does not come to the end, it returns the place that is known
+// so far besides the error, if there is one.
 func (r *Runner) Find(ctx context.Context, seen *Seen, chosen int, resolver output.Resolver) (*Place, error) {
 	f := &seen.Calls[chosen]
 	entry, ok := r.Kernel.SymbolNamed(f.Function, "")
@@ -138,17 +139,21 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 	roots, depth := []uint64{n.entry}, siteDepth
 	chain := []uint64{n.entry}
 	innermost := uint64(0)
+	var known *Place // by the runs so far
 	for run := 1; ; run++ {
+		if ctx.Err() != nil {
+			return known, errInterrupted
+		}
 		near, err := n.graph.reach(roots, mostFunctions, mostDepth, depth)
 		if err != nil {
-			return nil, err
+			return known, err
 		}
 		near.sites = near.sites[:min(len(near.sites), mostSites)]
 		p, targets, err := n.run(ctx, chain, near)
 		if err != nil {
-			return nil, err
+			return known, err
 		}
-		p.Runs = run
+		known, p.Runs = p, run
 		last := p.Innermost().Function.Addr
 		if last != innermost {
 			innermost = last
@@ -163,7 +168,7 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 		}
 		next, err := n.open(last, targets)
 		if err != nil {
-			return nil, err
+			return known, err
 		}
 		if p.Whole = len(next) == 0; p.Whole || run == mostRuns {
 			p.Inside = n.graph.inside(last)

@@ -60,23 +60,9 @@ type recordSeq = iter.Seq2[[]byte, error]
 // its children. It returns the exit status of the command, whose output is thrown away if it is to
 // be quiet.
 func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s trace.Settings, take func(p *plan.Plan, records recordSeq) error) (status int, err error) {
-	resolved, err := trace.Resolve(r.Kernel, request)
+	resolved, err := r.resolve(ctx, request)
 	if err != nil {
 		return 0, err
-	}
-	if resolved, err = resolved.Choose(r.Kernel, request); err != nil {
-		return 0, err
-	}
-	if resolved.Plan, err = attach.ReadWays(resolved.Plan, r.Kernel); err != nil {
-		return 0, err
-	}
-	for _, p := range resolved.Plan.Probes {
-		if p.Way != nil && len(p.Way.Graph().Blocks) > mostBlocks {
-			return 0, errBlocks
-		}
-	}
-	if r.Annotate != nil {
-		resolved.Plan = r.Annotate(resolved.Plan)
 	}
 	s.Filter.Family, s.Fallback, s.RingSize, s.Latency, s.Log, s.Hurry, s.Leave = true, true, ringSize, latency, r.Log, ctx.Done(), r.leave
 	start := launch.Start
@@ -138,6 +124,38 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		return 0, errors.Join(err, terminate(command))
 	}
 	return launch.Status(<-ended)
+}
+
+// resolve makes the plan of a run. Each step takes up to a second on a slow machine: whoever has
+// interrupted does not wait for the next one.
+func (r *Runner) resolve(ctx context.Context, request trace.Request) (resolved trace.Resolved, err error) {
+	if ctx.Err() != nil {
+		return resolved, errInterrupted
+	}
+	if resolved, err = trace.Resolve(r.Kernel, request); err != nil {
+		return resolved, err
+	}
+	if ctx.Err() != nil {
+		return resolved, errInterrupted
+	}
+	if resolved, err = resolved.Choose(r.Kernel, request); err != nil {
+		return resolved, err
+	}
+	if resolved.Plan, err = attach.ReadWays(resolved.Plan, r.Kernel); err != nil {
+		return resolved, err
+	}
+	for _, p := range resolved.Plan.Probes {
+		if p.Way != nil && len(p.Way.Graph().Blocks) > mostBlocks {
+			return resolved, errBlocks
+		}
+	}
+	if r.Annotate != nil {
+		resolved.Plan = r.Annotate(resolved.Plan)
+	}
+	if ctx.Err() != nil {
+		return resolved, errInterrupted
+	}
+	return resolved, nil
 }
 
 // recordedAs is what a recording says of how sessions were asked for; nil for calls.
