@@ -15,6 +15,7 @@ import (
 
 // threadScript traces programs in a guest, one after another. The recording comes through the standard output.
 const threadScript = `method=$1; shift
+ksnoop --version >&2 || exit 1
 ksnoop -v $method --otlp http://127.0.0.1:1 --record /tmp/recording -s none --parent thread -x ENOENT -e 'do_sys_openat2(ustr(filename))' 2>/tmp/said &
 traced=$!
 until grep -q Receiving /tmp/said; do sleep 0.2; done
@@ -147,15 +148,9 @@ func TestThread(t *testing.T) {
 				t.Fatalf("%v\n%s", err, &errs)
 			}
 			t.Logf("%s", &errs)
-			dir := t.TempDir()
-			file := filepath.Join(dir, "recording")
-			if err := os.WriteFile(file, recorded, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			collector := p.start(t, address(t), filepath.Join(dir, "out"))
-			p.export(t, file, "--otlp", collector.url)
-			collector.stop()
-			checkThreads(t, read(t, collector.out)["spans"], names)
+			exported := map[string][]item{}
+			parse(t, p.traces(t, recorded), exported)
+			checkThreads(t, exported["spans"], names)
 		})
 	}
 }
