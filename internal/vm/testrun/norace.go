@@ -53,7 +53,6 @@ var sequential = []string{
 	modulePath + "/internal/pages",
 	modulePath + "/internal/perfetto",
 	modulePath + "/internal/pprof",
-	modulePath + "/internal/process",
 	modulePath + "/internal/prometheus",
 	modulePath + "/internal/ptregs",
 	modulePath + "/internal/qualifier",
