@@ -30,7 +30,7 @@ type symbolFlags struct {
 func (f *symbolFlags) add(flags *pflag.FlagSet) {
 	f.addFile(flags)
 	f.level.Level = symbols.LevelInlines
-	flags.StringVar(&f.source, "source", "", "with path(): `DIR` with the kernel's sources, to show the line that decided")
+	flags.StringVar(&f.source, "source", "", "`DIR` with the kernel's sources, to show the line that decided an error")
 	flags.VarP(&f.level, "symbolize", "s", "what is told about addresses: none, line or inlines (also n and s); without a `LEVEL`: line")
 }
 

@@ -178,10 +178,13 @@ func TestRequirementsDoc(t *testing.T) {
 		newest := minimum
 		var names []string
 		for _, r := range p.needs {
-			if i == 0 || cmp.Or(cmp.Compare(r.Since.major, newest.major), cmp.Compare(r.Since.minor, newest.minor)) > 0 {
+			newer := func(v version) bool {
+				return cmp.Or(cmp.Compare(r.Since.major, v.major), cmp.Compare(r.Since.minor, v.minor)) > 0
+			}
+			if i == 0 || newer(newest) {
 				newest = r.Since
 			}
-			if !named[r.Name] {
+			if !named[r.Name] || newer(minimum) {
 				names = append(names, fmt.Sprintf("%s %v", r.Name, r.Since))
 			}
 			named[r.Name] = true

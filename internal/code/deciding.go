@@ -4,9 +4,8 @@ package code
 
 import "slices"
 
-// decide finds the last jump whose other way could have led to another result. If the result is an
-// error, that means one that is none: what may replace an error by another one, as when something
-// that is written behind it cannot be written, has not decided it.
+// decide finds the last jump whose other way could have led to another result. If the call failed,
+// that must be a way that succeeds: a jump that only replaces one error by another has not decided it.
 func (w *walker) decide() {
 	v := w.walk.Returned
 	if v == nil || v.Kind == Chosen || v.Kind == Opaque {

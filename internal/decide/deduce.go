@@ -18,8 +18,8 @@ var passedOn = []unix.Errno{unix.ENOMEM, unix.EINTR, unix.EFAULT, unix.EAGAIN}
 
 // Deduce returns what decided that a call failed which nobody has seen, from the code of its
 // function, its arguments, and the error. It returns ok if all ways that end with that error are
-// decided by the same jump. A way that ends with what a function returned which is known to a
-// compiler does not count: that did not fail so, the caller says.
+// decided by the same jump. A way that ends with the result of a known function is left out: the
+// caller has seen that no such function failed.
 func Deduce(p *plan.Probe, given []code.Given, failed unix.Errno) (v Verdict, d event.Decision, ok bool) {
 	way := p.Way
 	v.Decision, v.Error = -1, -int32(failed)
