@@ -18,6 +18,7 @@ const (
 	mostBytes   = 64 << 20
 	mostEntries = 1 << 21
 	mostRows    = 1 << 12 // that are kept
+	mostLetters = 8       // of an augmentation; there are seven
 )
 
 // A Table has the unwind information of an ELF file. It is not safe for concurrent use.
@@ -217,6 +218,9 @@ func (t *Table) readCommon(s *section, off uint64) *common {
 	version := c.byte()
 	var augmentation []byte
 	for b := c.byte(); b != 0 && c.more(); b = c.byte() {
+		if len(augmentation) == mostLetters {
+			return nil
+		}
 		augmentation = append(augmentation, b)
 	}
 	if version != 1 && version != 3 && version != 4 {
