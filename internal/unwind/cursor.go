@@ -39,9 +39,11 @@ func (c *cursor) signed(size uint64) int64 {
 
 func (c *cursor) byte() uint8 { return uint8(c.number(1)) }
 
-// leb reads the bits of a LEB128 number, and how many there are. Those beyond 64 are dropped.
+// leb reads the bits of a LEB128 number, and how many there are. Those beyond 64 are dropped. A
+// number of more bytes than 64 bits take is bad, for it may be as long as the section.
 func (c *cursor) leb() (bits uint64, n uint) {
-	for {
+	const most = 10
+	for range most {
 		b := c.byte()
 		if n < 64 {
 			bits |= uint64(b&0x7f) << n
@@ -51,6 +53,8 @@ func (c *cursor) leb() (bits uint64, n uint) {
 			return bits, n
 		}
 	}
+	c.bad = true
+	return bits, n
 }
 
 func (c *cursor) uleb() uint64 {
