@@ -89,7 +89,7 @@ func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.
 	if err != nil {
 		return nil, err
 	}
-	if d.Kind == expr.UserFunction {
+	if d.Kind == expr.UserFunction || d.Kind == expr.StaticProbe {
 		return func(kernel.Function) bool { return false }, nil // see userReason
 	}
 	if d.Kind == expr.Program {

@@ -296,7 +296,7 @@ func (b *sessionBuilder) reason(f kernel.Function, named bool) error {
 // userReason is reason for a function of user space.
 func (b *sessionBuilder) userReason(c *candidate) error {
 	for _, d := range b.denied.all {
-		if c.deniedUser(d.selector) {
+		if c.matchesUser(d.selector) {
 			d.applied = true
 			return fmt.Errorf("denied by %s", d.selector)
 		}

@@ -48,7 +48,7 @@ func selects(sel expr.Selector, p *Probe) bool {
 	case kind == expr.RawTracepoint:
 		return glob.Match(sel.Name, h.Name)
 	case kind == expr.UserFunction, kind == expr.StaticProbe:
-		return h.deniedUser(sel)
+		return h.matchesUser(sel)
 	case kind == expr.Instruction && sel.Offset != h.Offset:
 		return false
 	}

@@ -42,7 +42,7 @@ func staticProbes(spec *expr.Spec, o Options) (found []candidate, err error) {
 			continue
 		}
 		h := Hook{Kind: expr.StaticProbe, File: file.Path, System: m.Provider, Name: m.Name, Place: m.Place, Semaphore: m.Semaphore, Args: m.Args}
-		if slices.ContainsFunc(o.Deny, h.deniedUser) {
+		if slices.ContainsFunc(o.Deny, h.matchesUser) {
 			denied++
 			continue
 		}

@@ -45,7 +45,7 @@ func userFunctions(view *kernel.View, spec *expr.Spec, o Options) (found []candi
 		if fn.Version != "" && !fn.Default && fn.Name != sel.Name {
 			h.Name += "@" + fn.Version
 		}
-		if slices.ContainsFunc(o.Deny, h.deniedUser) {
+		if slices.ContainsFunc(o.Deny, h.matchesUser) {
 			continue
 		}
 		bad := error(nil)
@@ -132,8 +132,8 @@ func unknownUser(file *userfunc.File, name string) (msg, hint string) {
 	return msg, hint
 }
 
-// deniedUser reports whether a selector of what is to be left out matches the function.
-func (h *Hook) deniedUser(d expr.Selector) bool {
+// matchesUser reports whether a selector matches a function or mark of user space.
+func (h *Hook) matchesUser(d expr.Selector) bool {
 	return d.Kind == h.Kind && (d.Kind == expr.UserFunction || d.Kind == expr.StaticProbe && glob.Match(d.System, h.System)) && glob.Match(d.Name, h.Name) && d.Offset == h.Offset &&
 		(d.File == h.File || filepath.Base(d.File) == filepath.Base(h.File))
 }
