@@ -110,7 +110,7 @@ func AppendPath(dst []PathStep, s Section) (steps []PathStep, gap, missing int) 
 	var head enginePathHead
 	count, room := int(le.Uint32(s.Data[unsafe.Offsetof(head.Count):])), int(le.Uint32(s.Data[unsafe.Offsetof(head.Room):]))
 	data := s.Data[pathHeadSize:]
-	kept := len(data) / pathStepSize
+	kept := min(len(data)/pathStepSize, PathSteps) // no version has written more
 	gap = kept
 	at := func(i int) int { return i }
 	if count > kept {

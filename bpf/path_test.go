@@ -19,6 +19,14 @@ func TestPathSteps(t *testing.T) {
 	}
 }
 
+// TestPathIsBounded: a damaged recording may claim to have kept more steps than there is room for.
+func TestPathIsBounded(t *testing.T) {
+	steps := make([]PathStep, 10*PathSteps)
+	if got, _, missing := AppendPath(nil, Section{Data: AppendSteps(nil, steps)}); len(got)+missing != len(steps) || len(got) != PathSteps {
+		t.Errorf("%d steps, %d missing", len(got), missing)
+	}
+}
+
 // TestPathRing writes more steps than there is room for as path_step does: the first half of the
 // room keeps the first, the other half is a ring.
 func TestPathRing(t *testing.T) {

@@ -306,7 +306,7 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if e.page.Taken = taken; fault != nil {
 		e.page.Cause = fault
 	}
-	if place.Inside != "" {
+	if place.Inside != "" && ctx.Err() == nil {
 		if e.page.Taken, err = e.runner.Deduce(&e.seen.Calls[chosen], place); err != nil {
 			return fmt.Errorf("what %s does: %w", place.Inside, err)
 		}

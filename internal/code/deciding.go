@@ -72,7 +72,7 @@ func (w *walker) differs(hit, other int, v *Value) (is bool) {
 		state.stack[place] = slot{held.as(v), held.size}
 	}
 	w.fail(hit, &state)
-	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, seen: map[string]bool{}, ok: true}
+	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, steps: &w.searched, seen: map[string]bool{}, ok: true}
 	s.ended = func(state *imagined, way *Possible, result known) {
 		switch {
 		case result.kind == lost:

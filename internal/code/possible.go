@@ -25,7 +25,7 @@ type Possible struct {
 const (
 	// mostPossible is how many ways are looked at.
 	mostPossible = 1 << 9
-	// mostSteps bounds the instructions of all ways together.
+	// mostSteps bounds the instructions of all ways together, of all searches of one walk.
 	mostSteps = 1 << 16
 )
 
@@ -43,7 +43,7 @@ func (f *Function) Possible(g *Graph, sites []Site, given []Given, callees Calle
 	if f.Arch != "amd64" {
 		return nil, false
 	}
-	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees}, follower: newFollower(g, sites), ok: true}
+	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees}, follower: newFollower(g, sites), steps: new(int), ok: true}
 	s.ended = func(state *imagined, way *Possible, result known) {
 		way.Result, way.Ended = result.v, result.kind == number && result.size >= 4
 		s.ways = append(s.ways, *way)
@@ -64,7 +64,7 @@ type search struct {
 	follower *follower // which sites there are; nil if the hits do not matter
 	ended    func(state *imagined, way *Possible, result known)
 	ways     []Possible
-	steps    int
+	steps    *int            // so far
 	seen     map[string]bool // states that were there, by the block; nil if the hits matter
 	ok       bool            // go on
 }
@@ -80,7 +80,7 @@ func (s *search) from(block int, state *imagined, way Possible) {
 			}
 			s.seen[key] = true
 		}
-		if s.steps += b.behind - b.first; s.steps > mostSteps {
+		if *s.steps += b.behind - b.first; *s.steps > mostSteps {
 			s.ok = false
 			return
 		}

@@ -50,6 +50,8 @@ type walker struct {
 	compare *Comparison // what the flags say
 	walk    Walk
 	moments []moment // at each hit
+	// searched counts the steps of all searches.
+	searched int
 }
 
 // A moment is what registers and the stack held.
