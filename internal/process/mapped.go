@@ -81,10 +81,7 @@ func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
 		path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path),
 		strings.TrimPrefix(path.Clean(m.file.path), "/"),
 	} {
-		if !fs.ValidPath(name) {
-			continue
-		}
-		f, err := root.Open(name)
+		f, err := openRegular(root, name)
 		if err != nil {
 			continue
 		}

@@ -93,12 +93,12 @@ func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
 		}
 	}
 	path = fmt.Sprintf("tmp/perf-%s.map", own)
-	f, err := s.root.Open(root + path)
+	f, err := openRegular(s.root, root+path)
 	if err != nil {
 		return "", nil
 	}
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || ownerOf(info) != 0 && ownerOf(info) != owner && root != "" {
+	if err != nil || ownerOf(info) != 0 && ownerOf(info) != owner && root != "" {
 		f.Close()
 		return "", nil
 	}
