@@ -35,6 +35,9 @@ type perfMap struct {
 // generated finds the function at an address of generated code. More may be generated at any
 // time, so the file is read again as often as maps are.
 func (p *Process) generated(addr uint64) (f *function, path string) {
+	if p.pid == 0 { // its number in /proc is not known
+		return nil, ""
+	}
 	key := perfKey{p.pid, 0}
 	if p.life != nil {
 		key.life = p.life.from
@@ -75,7 +78,7 @@ type perfKey struct {
 
 // openPerfMap opens the file of a process. It has the number that the process has in its own PID
 // namespace, and is where the process sees /tmp. Anybody can write files there, so it must belong to
-// whom the process belongs to, or to root.
+// whom the process belongs to, or to root: to root alone if the process has ended.
 func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
 	own := strconv.FormatUint(uint64(pid), 10)
 	proc := "proc/" + own
@@ -98,7 +101,7 @@ func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
 		return "", nil
 	}
 	info, err := f.Stat()
-	if err != nil || ownerOf(info) != 0 && ownerOf(info) != owner && root != "" {
+	if err != nil || ownerOf(info) != 0 && ownerOf(info) != owner {
 		f.Close()
 		return "", nil
 	}

@@ -3,7 +3,10 @@
 package process
 
 import (
+	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -55,6 +58,41 @@ func TestPerfMap(t *testing.T) {
 	}
 	if got := string(recorded.Of(&e).AppendFrame(nil, 0x5201, true)); got != "later+0x1 (/tmp/perf-3.map)" {
 		t.Errorf("recorded: %s", got)
+	}
+}
+
+// TestPerfMapOwners: anybody may write files in /tmp.
+func TestPerfMapOwners(t *testing.T) {
+	owned := func(uid uint32, text string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(text), Sys: &syscall.Stat_t{Uid: uid}}
+	}
+	const user, other = 1000, 1001
+	alive := owned(user, "")
+	alive.Mode = fs.ModeDir
+	status := owned(user, "Name:\tpy\nNSpid:\t7\n")
+	for _, c := range []struct {
+		name  string
+		pid   uint32
+		alive bool
+		owner uint32
+		want  bool
+	}{
+		{"its user's", 7, true, user, true},
+		{"another user's", 7, true, other, false},
+		{"root's", 7, true, 0, true},
+		{"a user's, after its end", 7, false, user, false},
+		{"root's, after its end", 7, false, 0, true},
+		{"of no process", 0, false, 0, false},
+	} {
+		root := fstest.MapFS{fmt.Sprintf("tmp/perf-%d.map", c.pid): owned(c.owner, "5000 10 f\n")}
+		if c.alive {
+			root["proc/7"], root["proc/7/status"] = alive, status
+			root["proc/7/root/tmp/perf-7.map"] = root["tmp/perf-7.map"]
+		}
+		p := &Process{symbols: newSymbols(root), pid: c.pid}
+		if f, _ := p.generated(0x5004); (f != nil) != c.want {
+			t.Errorf("%s: %v", c.name, f)
+		}
 	}
 }
 
