@@ -6,16 +6,16 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 )
 
-// Limits on what a recording knows of processes. More is not recorded, and a recording that
-// has more is damaged.
+// Limits on what a recording knows of processes, or all parts of a run together. More is not
+// recorded, and what a replay finds more has no names: it counts what parts repeat once.
 const (
 	mostRecorded     = 1 << 20 // lines
 	mostRecordedText = 64 << 20
@@ -139,36 +139,56 @@ func NewRecorded() *Recorded {
 	return &Recorded{of: map[uint32][]int{}, number: map[int]int{}, known: map[declared]int{}, frames: map[recordedFrame]line{}}
 }
 
-// Add adds the lines of a block.
+// Add adds the lines of a block, as far as there is room.
 func (r *Recorded) Add(block []byte) error {
 	for text := range bytes.Lines(block) {
-		var l line
-		r.lines++
-		if r.text += len(text); len(text) > mostLine || r.lines > mostRecorded || r.text > mostRecordedText {
-			return errors.New("it knows too much of processes")
+		if text = bytes.TrimSuffix(text, []byte("\n")); len(text) > mostLine {
+			return fmt.Errorf("a line of what it knows of processes has more than %d bytes", mostLine)
 		}
+		var l line
 		if err := json.Unmarshal(text, &l); err != nil {
 			return fmt.Errorf("what it knows of processes: %w", err)
 		}
 		if l.End > 0 {
-			if err := r.addMapping(l); err != nil {
-				return err
-			}
+			r.addMapping(l, len(text))
 			continue
 		}
-		if number, ok := r.number[l.Mapping]; ok {
-			r.frames[recordedFrame{number, l.At, l.Exact}] = l
+		number, ok := r.number[l.Mapping]
+		if !ok {
+			continue
+		}
+		l.Mapping = number
+		frame := recordedFrame{number, l.At, l.Exact}
+		if old, known := r.frames[frame]; known && reflect.DeepEqual(old, l) { // each part of a run begins anew
+			continue
+		}
+		if r.room(len(text)) {
+			r.frames[frame] = l
 		}
 	}
 	return nil
 }
 
-func (r *Recorded) addMapping(l line) error {
+// room reports whether there is room for another line, and takes it.
+func (r *Recorded) room(size int) bool {
+	if r.lines == mostRecorded || r.text+size > mostRecordedText {
+		return false
+	}
+	r.lines++
+	r.text += size
+	return true
+}
+
+func (r *Recorded) addMapping(l line, size int) {
+	delete(r.number, l.Mapping) // that of the part before
+	if l.Mapping < 0 || l.Mapping >= mostRecorded {
+		return
+	}
 	same := declared{l.PID, l.Life, l.Since, l.Start, l.End, l.Offset, l.Path, l.BuildID}
 	number, known := r.known[same]
 	if !known {
-		if len(r.of[l.PID]) >= mostMapped {
-			return fmt.Errorf("process %d maps too much", l.PID)
+		if len(r.of[l.PID]) >= mostMapped || !r.room(size) {
+			return
 		}
 		number = len(r.mappings)
 		r.known[same] = number
@@ -176,7 +196,6 @@ func (r *Recorded) addMapping(l line) error {
 		r.mappings = append(r.mappings, l)
 	}
 	r.number[l.Mapping] = number
-	return nil
 }
 
 // Of returns the names of addresses in the process of an event.

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -141,6 +142,96 @@ func TestFollowingEnded(t *testing.T) {
 		}
 	}
 	t.Error("cat was not seen")
+}
+
+// TestRecordedParts: the limits of a Recorder are those of one part of a run, and a run may have
+// any number. What is too much has no names.
+func TestRecordedParts(t *testing.T) {
+	mapped := func(number, pid int, start uint64) line {
+		return line{Mapping: number, PID: uint32(pid), Start: start, End: start + 0x1000, Path: "/bin/p"}
+	}
+	block := func(lines ...line) (text []byte) {
+		for i := range lines {
+			one, err := json.Marshal(&lines[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(append(text, one...), '\n')
+		}
+		return text
+	}
+	add := func(r *Recorded, part []byte) {
+		t.Helper()
+		if err := r.Add(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := func(r *Recorded, pid int, addr uint64) string {
+		return string(r.Of(&bpf.Event{PID: uint32(pid), Time: 1}).AppendFrame(nil, addr, false))
+	}
+
+	t.Run("repeated", func(t *testing.T) {
+		r := NewRecorded()
+		const frames = 20
+		lines := []line{mapped(0, 7, 0x1000)}
+		for at := range frames {
+			lines = append(lines, line{At: uint64(at), Exact: true, Func: strings.Repeat("f", mostLine-100)})
+		}
+		part := block(lines...)
+		for range 2 * mostRecordedText / len(part) {
+			add(r, part)
+		}
+		add(r, block(mapped(5, 8, 0x1000), line{Mapping: 5, Exact: true, Func: "last"}))
+		if got := named(r, 8, 0x1000); got != "last+0x0 (/bin/p)" || r.lines != 1+frames+2 {
+			t.Errorf("%s, %d lines", got, r.lines)
+		}
+	})
+	t.Run("text", func(t *testing.T) {
+		r := NewRecorded()
+		const parts = 3
+		for n := range parts {
+			lines := []line{mapped(0, 7, uint64(n+1)*0x1000)}
+			for at := range mostRecordedText / 2 / mostLine {
+				lines = append(lines, line{At: uint64(at), Exact: true, Func: strings.Repeat("f", mostLine-100)})
+			}
+			add(r, block(lines...))
+		}
+		for n, want := range []bool{true, true, false} {
+			if got := named(r, 7, uint64(n+1)*0x1000+500); strings.HasPrefix(got, "fff") != want {
+				t.Errorf("part %d: %.40s", n, got)
+			}
+		}
+		if r.text > mostRecordedText {
+			t.Errorf("%d bytes", r.text)
+		}
+	})
+	t.Run("mappings", func(t *testing.T) {
+		r := NewRecorded()
+		for n := range 2 {
+			var lines []line
+			for i := range mostMapped - 1 {
+				lines = append(lines, mapped(i, 7, uint64(n*mostMapped+i+1)<<12), line{Mapping: i, Exact: true, Func: fmt.Sprintf("f%d", n)})
+			}
+			add(r, block(lines...))
+		}
+		add(r, block(mapped(0, 8, 0x1000), line{Exact: true, Func: "g"}))
+		for _, c := range []struct {
+			pid  int
+			page uint64
+			want string
+		}{{7, 2, "f0+0x0 (/bin/p)"}, {7, mostMapped + 1, "f1+0x0 (/bin/p)"}, {7, mostMapped + 9, "0x4009000"}, {8, 1, "g+0x0 (/bin/p)"}} {
+			if got := named(r, c.pid, c.page<<12); got != c.want {
+				t.Errorf("%d, page %d: %s, want %s", c.pid, c.page, got, c.want)
+			}
+		}
+	})
+	t.Run("numbers", func(t *testing.T) {
+		r := NewRecorded()
+		add(r, block(mapped(-1, 7, 0x1000), mapped(mostRecorded, 7, 0x1000)))
+		if len(r.number) != 0 {
+			t.Errorf("%v", r.number)
+		}
+	})
 }
 
 func FuzzRecorded(f *testing.F) {
