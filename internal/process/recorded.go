@@ -88,31 +88,43 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 		number, known := r.mapped[key]
 		if !known {
 			number = len(r.mapped)
-			r.mapped[key] = number
 			id := n.mapping.file.buildID
 			if n.image != nil {
 				id = n.image.buildID
 			}
-			dst = r.append(dst, &line{Mapping: number, PID: e.PID, Life: key.life, Since: n.since, Start: n.mapping.start, End: n.mapping.end,
-				Offset: n.mapping.offset, Path: n.mapping.file.path, BuildID: hex.EncodeToString([]byte(id))})
+			var ok bool
+			if dst, ok = r.append(dst, &line{Mapping: number, PID: e.PID, Life: key.life, Since: n.since, Start: n.mapping.start, End: n.mapping.end,
+				Offset: n.mapping.offset, Path: n.mapping.file.path, BuildID: hex.EncodeToString([]byte(id))}); !ok {
+				continue
+			}
+			r.mapped[key] = number
 		}
 		frame := recordedFrame{number, n.offset, f.Exact()}
-		if _, known := r.framed[frame]; known || n.name == "" {
+		if _, known := r.framed[frame]; known || n.name == "" || r.full() {
 			continue
 		}
-		r.framed[frame] = struct{}{}
-		dst = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), Func: n.name, Plus: n.plus, File: n.file, Source: p.appendLines(nil, n)})
+		r.framed[frame] = struct{}{} // also if its line is too long
+		dst, _ = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), Func: n.name, Plus: n.plus, File: n.file, Source: p.appendLines(nil, n)})
 	}
 	return dst
 }
 
-func (r *Recorder) append(dst []byte, l *line) []byte {
+// full reports whether there is no room for more.
+func (r *Recorder) full() bool {
+	return r.size >= mostRecordedText/2 || len(r.mapped)+len(r.framed) >= mostRecorded/2
+}
+
+// append appends a line, if there is room. Otherwise the addresses of this frame have no names.
+func (r *Recorder) append(dst []byte, l *line) ([]byte, bool) {
+	if r.full() {
+		return dst, false
+	}
 	text, err := json.Marshal(l)
-	if err != nil || len(text) > mostLine || r.size+len(text) > mostRecordedText/2 || len(r.mapped)+len(r.framed) > mostRecorded/2 {
-		return dst // the addresses of this frame have no names
+	if err != nil || len(text) > mostLine || r.size+len(text) > mostRecordedText/2 {
+		return dst, false
 	}
 	r.size += len(text)
-	return append(append(dst, text...), '\n')
+	return append(append(dst, text...), '\n'), true
 }
 
 // Recorded names addresses by the lines of a recording.

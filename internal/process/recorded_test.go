@@ -234,6 +234,43 @@ func TestRecordedParts(t *testing.T) {
 	})
 }
 
+// TestRecorderLimits: a Recorder at its limits remembers nothing more, and a mapping that is not in
+// the recording has no functions there.
+func TestRecorderLimits(t *testing.T) {
+	root := fstest.MapFS{"tmp/perf-7.map": {Data: []byte("5000 2000 f\n")}}
+	s := Following(root, NumberedOurs, &told{{
+		{Kind: mappings.Mapped, PID: 7, TID: 7, Time: 1, Start: 0x5000, End: 0x6000, Path: "//" + strings.Repeat("x", 2000)},
+		{Kind: mappings.Mapped, PID: 7, TID: 7, Time: 1, Start: 0x6000, End: 0x7000, Path: "//anon"},
+	}}, true)
+	e := bpf.Event{PID: 7, TID: 7, Time: 9}
+	stack := []bpf.UserFrame{bpf.NewUserFrame(0x5000, 0, true), bpf.NewUserFrame(0x6000, 0, true)}
+
+	r := s.NewRecorder()
+	r.size = mostRecordedText/2 - 1000
+	lines := r.Append(nil, &e, stack)
+	recorded := NewRecorded()
+	if err := recorded.Add(lines); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.mapped) != 1 || len(r.framed) != 1 || strings.Count(string(lines), "\n") != 2 {
+		t.Errorf("%d mappings, %d frames, lines %s", len(r.mapped), len(r.framed), lines)
+	}
+	for addr, want := range map[uint64]string{0x5000: "0x5000", 0x6000: "f+0x1000 (/tmp/perf-7.map)"} {
+		if got := string(recorded.Of(&e).AppendFrame(nil, addr, false)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+
+	r = s.NewRecorder()
+	for n := range mostRecorded/2 - 1 { // room for one more
+		r.framed[recordedFrame{mapping: -1, at: uint64(n)}] = struct{}{}
+	}
+	lines = r.Append(nil, &e, stack)
+	if len(r.mapped) != 1 || len(r.framed) != mostRecorded/2-1 || strings.Count(string(lines), "\n") != 1 {
+		t.Errorf("%d mappings, %d frames, lines %s", len(r.mapped), len(r.framed), lines)
+	}
+}
+
 func FuzzRecorded(f *testing.F) {
 	f.Add([]byte(`{"m":0,"PID":7,"Start":1,"End":9,"Path":"/x"}`+"\n"+`{"m":0,"At":3,"Func":"f","Plus":1}`), uint64(3))
 	f.Fuzz(func(_ *testing.T, block []byte, addr uint64) {
