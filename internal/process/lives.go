@@ -101,7 +101,9 @@ func (l *lives) apply(e *mappings.Event) {
 		}
 		child := &life{from: e.Time}
 		if parent := l.at(e.Parent, e.Time); parent != nil {
-			child.maps = slices.Clip(parent.maps)
+			// Both have the same array, and neither may write to it: events may be late.
+			parent.maps = slices.Clip(parent.maps)
+			child.maps = parent.maps
 		}
 		l.begin(e.PID, child)
 	case mappings.Mapped:
