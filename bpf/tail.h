@@ -124,6 +124,7 @@ FUNC __u32 ks_user_copy(void *buffer, __u32 at)
 			break;
 		if (n > limit - done)
 			n = limit - done;
+		asm volatile("" : "+r"(n)); // else the compiler leaves out the next test, without which Linux 6.1 knows no bound
 		if (n > USER_COPY_STEP || bpf_probe_read_user(to + done, n, (void *)(sp + done)))
 			break;
 		done += n;

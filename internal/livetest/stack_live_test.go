@@ -4,7 +4,6 @@ package livetest_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -121,9 +120,6 @@ func TestLiveNoUserStack(t *testing.T) {
 // record says so.
 func TestLiveUserStackUnwound(t *testing.T) {
 	guest.Require(t)
-	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil && strings.HasPrefix(string(release), "6.1.") {
-		t.Skip("its verifier refuses the loop that copies the stack")
-	}
 	end := `main\+0x[0-9a-f]+ \(/bin/nopointer\)\n(?: .*\n)*? +_start\+0x[0-9a-f]+ \(/bin/nopointer\)\n`
 	row := ` +%s\+0x[0-9a-f]+ \(/bin/nopointer\)\n`
 	stack := func(deep int) string {
