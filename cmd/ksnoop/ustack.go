@@ -108,7 +108,7 @@ func (u *users) close() {
 		return
 	}
 	if n := u.symbols.Unseen(); n > 0 {
-		fmt.Fprintf(u.stderr, "ksnoop: %d times something that processes mapped, executed or forked was not seen: the buffer for that was full, and stacks may lack frames or names\n", n)
+		fmt.Fprintf(u.stderr, "ksnoop: %d times something that processes mapped, executed or forked was not seen: the buffer for that was full, or one process mapped more than is kept. Stacks may lack frames or names\n", n)
 	}
 	_ = u.watcher.Close()
 }

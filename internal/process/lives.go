@@ -112,7 +112,9 @@ func (l *lives) apply(e *mappings.Event) {
 			in = &life{from: e.Time}
 			l.begin(e.PID, in)
 		}
-		in.add(e)
+		if !in.add(e) {
+			l.lost++
+		}
 	case mappings.Ended:
 		if own := l.of[e.PID]; e.PID == e.TID && len(own) > 0 {
 			l.ended = append(l.ended, ended{e.PID, own[len(own)-1]})
@@ -140,18 +142,35 @@ func (l *lives) begin(pid uint32, n *life) {
 	}
 }
 
-// add adds a mapping. Most come in order.
-func (n *life) add(e *mappings.Event) {
-	if len(n.maps) >= mostMapped {
-		return
-	}
+// add adds a mapping. Most come in order. It returns false if there is no room for it.
+func (n *life) add(e *mappings.Event) bool {
 	m := timed{from: e.Time, mapping: mapping{start: e.Start, end: e.End, offset: e.Offset,
 		file: fileID{device: e.Device, path: e.Path, buildID: e.BuildID}}}
 	if e.Inode != 0 {
 		m.file.inode = strconv.FormatUint(e.Inode, 10)
 	}
+	if n.has(&m) {
+		return true
+	}
+	if len(n.maps) >= mostMapped {
+		return false
+	}
 	i, _ := slices.BinarySearchFunc(n.maps, m.from+1, func(a timed, t uint64) int { return cmp.Compare(a.from, t) })
 	n.maps = slices.Insert(n.maps, i, m)
+	return true
+}
+
+// has reports whether a mapping is the newest at its place already. The kernel tells of it again
+// when its protection changes, which compilers at run time do all the time. It looks at the last
+// mappings only: this must be cheap, since a process can map as fast as it likes.
+func (n *life) has(m *timed) bool {
+	const last = 1 << 10
+	for i := len(n.maps) - 1; i >= max(0, len(n.maps)-last); i-- {
+		if old := &n.maps[i]; old.from <= m.from && old.start < m.end && m.start < old.end {
+			return old.mapping == m.mapping
+		}
+	}
+	return false
 }
 
 // at returns the life that a process had at a time; nil if nothing is known.

@@ -38,3 +38,48 @@ func TestLateMapping(t *testing.T) {
 		}
 	}
 }
+
+// TestMappedAgain: mappings that are told again take no room, however often that happens, and what has no
+// room is counted.
+func TestMappedAgain(t *testing.T) {
+	l := newLives(fstest.MapFS{}, &told{})
+	for time := range uint64(2 * mostMapped) { // a compiler at run time changes the protection of its code
+		l.apply(mappedAt(1+time, 5, "//anon"))
+	}
+	const half = 0x800
+	upper := mappedAt(1<<20, 5, "/upper")
+	upper.Start += half
+	l.apply(upper)
+	at := func(addr, time uint64) string {
+		m, _ := l.at(7, time).find(addr, time)
+		if m == nil {
+			return ""
+		}
+		return m.file.path
+	}
+	if got := at(5<<12+half, 1<<20); got != "/upper" {
+		t.Errorf("after all that: %q", got)
+	}
+	l.apply(mappedAt(1<<20+1, 5, "//anon")) // not the newest at all of its place
+	if got := at(5<<12+half, 1<<20+1); got != "//anon" {
+		t.Errorf("mapped once more: %q", got)
+	}
+	if got := at(5<<12+half, 1<<20); got != "/upper" {
+		t.Errorf("before that: %q", got)
+	}
+	if l.lost != 0 || len(l.at(7, 1).maps) != 3 {
+		t.Errorf("%d lost, %d mappings", l.lost, len(l.at(7, 1).maps))
+	}
+
+	const more = 10
+	for n := range uint64(mostMapped + more) {
+		l.apply(mappedAt(1<<21+n, 100+n, "/file"))
+	}
+	if l.lost != 3+more {
+		t.Errorf("%d lost, want %d", l.lost, 3+more)
+	}
+	l.apply(mappedAt(1<<22, 100+mostMapped-4, "/file")) // it is there, the last that had room
+	if l.lost != 3+more {
+		t.Errorf("what is there is lost")
+	}
+}
