@@ -180,6 +180,15 @@ func (m *image) sort() {
 	}
 }
 
+// size returns about how many bytes of memory the image takes.
+func (m *image) size() int {
+	if m == nil {
+		return 0
+	}
+	const functionSize = 32
+	return functionSize*cap(m.funcs) + m.names + m.unwind.Size()
+}
+
 // find returns the function at a linked address.
 func (m *image) find(addr uint64) (*function, bool) {
 	i, found := slices.BinarySearchFunc(m.funcs, addr, func(f function, a uint64) int { return cmp.Compare(f.addr, a) })

@@ -18,6 +18,10 @@ import (
 // mostSpaces is how many processes are remembered.
 const mostSpaces = 4096
 
+// mostKept bounds what is remembered of mapped files and of generated code, in bytes. One file
+// more may be read.
+const mostKept = 512 << 20
+
 // A mapping is an executable line of /proc/PID/maps.
 type mapping struct {
 	start, end, offset uint64

@@ -45,7 +45,7 @@ func (p *Process) generated(addr uint64) (f *function, path string) {
 	m := p.symbols.generated[key]
 	if m == nil {
 		if len(p.symbols.generated) >= mostSpaces {
-			clear(p.symbols.generated)
+			p.symbols.dropGenerated()
 		}
 		m = &perfMap{reload: 1}
 		p.symbols.generated[key] = m
@@ -63,11 +63,31 @@ func (p *Process) generated(addr uint64) (f *function, path string) {
 	}
 	defer file.Close()
 	m.path = path
-	m.funcs.funcs = readPerfMap(io.LimitReader(file, mostPerfBytes))
+	before := m.funcs.size()
+	m.funcs = image{funcs: readPerfMap(io.LimitReader(file, mostPerfBytes))}
+	for i := range m.funcs.funcs {
+		m.funcs.names += len(m.funcs.funcs[i].name)
+	}
+	p.symbols.keepGenerated(key, m, before)
 	if f, ok := m.funcs.find(addr); ok {
 		return f, path
 	}
 	return nil, ""
+}
+
+// keepGenerated counts what a map takes that took something before. If all together becomes too
+// large, it drops the other maps, but no image: that may be in use.
+func (s *Symbols) keepGenerated(key perfKey, m *perfMap, before int) {
+	s.keptGenerated += m.funcs.size() - before
+	if s.kept+s.keptGenerated > mostKept {
+		s.dropGenerated()
+		s.generated[key], s.keptGenerated = m, m.funcs.size()
+	}
+}
+
+func (s *Symbols) dropGenerated() {
+	clear(s.generated)
+	s.keptGenerated = 0
 }
 
 // A perfKey is a process, and when its program began.
@@ -133,7 +153,7 @@ func readPerfMap(r io.Reader) []function {
 		if names += len(name); names > mostNames {
 			break
 		}
-		funcs = append(funcs, function{addr, addr + n, name})
+		funcs = append(funcs, function{addr, addr + n, strings.Clone(name)}) // not all of its line
 	}
 	slices.Reverse(funcs)
 	slices.SortStableFunc(funcs, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })

@@ -27,11 +27,14 @@ type Symbols struct {
 	root   fs.FS
 	spaces map[uint32]*space
 	images map[fileID]*image // nil: cannot be read
-	kept   int               // number of functions in all images
+	kept   int               // bytes of all images
 	open   int               // files of images that are kept open
 	faults map[fileID]error  // why an image cannot be read
 
 	generated map[perfKey]*perfMap
+	// keptGenerated is the number of bytes of all of these.
+	keptGenerated int
+
 	lines     *Lines // nil: no source lines are told
 	infos     int    // files with debug info that are mapped
 	numbering Numbering
@@ -388,14 +391,11 @@ func (s *Symbols) read(f fs.File) (img *image, err error) {
 	return img, nil // without unwind information, stacks go by frame pointers
 }
 
-// keep caches an image. If all images together become too large, it drops the others: a
-// process may map any number of large files.
+// keep caches an image. If all together becomes too large, it drops the others: a process may
+// map any number of large files.
 func (s *Symbols) keep(id fileID, img *image) {
-	const most = 2 * mostFunctions
-	if img != nil {
-		s.kept += len(img.funcs)
-	}
-	if s.kept > most || len(s.images) >= mostSpaces {
+	s.kept += img.size()
+	if s.kept+s.keptGenerated > mostKept || len(s.images) >= mostSpaces {
 		for _, old := range s.images {
 			if old != nil && old.file != nil {
 				old.file.Close()
@@ -407,9 +407,8 @@ func (s *Symbols) keep(id fileID, img *image) {
 		s.open, s.infos = 0, 0
 		clear(s.images)
 		clear(s.faults)
-		if s.kept = 0; img != nil {
-			s.kept = len(img.funcs)
-		}
+		s.dropGenerated()
+		s.kept = img.size()
 	}
 	s.images[id] = img
 }

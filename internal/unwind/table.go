@@ -117,6 +117,15 @@ func readSection(r io.ReaderAt, name string, off, size, addr uint64) (section, e
 	return section{data: b.Bytes(), addr: addr}, nil
 }
 
+// Size returns about how many bytes of memory the table takes, without what is kept of look-ups.
+func (t *Table) Size() int {
+	if t == nil {
+		return 0
+	}
+	const entrySize = 24
+	return cap(t.eh.data) + cap(t.debug.data) + entrySize*cap(t.entries)
+}
+
 func (t *Table) index() error {
 	for _, s := range []*section{&t.eh, &t.debug} {
 		if err := t.indexSection(s); err != nil {
