@@ -29,7 +29,7 @@ type Watcher struct {
 	done    sync.WaitGroup
 }
 
-// Open follows all processes from now on.
+// Open follows all processes from now on. CPUs that are switched on later are not followed.
 func Open() (*Watcher, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
@@ -91,8 +91,8 @@ func (w *Watcher) read() {
 	}
 }
 
-// Take appends what has happened up to now, and since it was called last, to dst: in the order
-// of time but for what came while it was read.
+// Take appends all events since the last call to dst. They are in order of time, but events that
+// arrive while it reads may be late.
 func (w *Watcher) Take(dst []Event) []Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()

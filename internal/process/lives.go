@@ -22,7 +22,7 @@ type Source interface {
 	Take(dst []mappings.Event) []mappings.Event
 }
 
-// Lives are the processes of the machine from some moment on, by their numbers in ksnoop's
+// lives are the processes of the machine from some moment on, by their numbers in ksnoop's
 // PID namespace: a number has a life for each program that it executes.
 type lives struct {
 	source Source
