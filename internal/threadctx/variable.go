@@ -26,7 +26,7 @@ const variableName = "otel_thread_ctx_v1"
 // Limits on what is read of a file.
 const (
 	mostNames       = 1 << 26 // bytes of names of dynamic symbols, and of their table
-	mostRelocations = 1 << 27 // bytes of a table
+	mostRelocations = 1 << 27 // bytes of all tables together, which may be the same bytes
 )
 
 // An access is how code reaches the variable.
@@ -192,13 +192,15 @@ func linked(f *elf.File, symbol *elf.Symbol) (*Variable, error) {
 // relocations calls each with those of the dynamic linker.
 func relocations(f *elf.File, each func(relocation)) error {
 	const size = 24
+	sum := uint64(0)
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
-		if s.Size > mostRelocations {
-			return fmt.Errorf("its relocations are %d bytes; the most are %d", s.Size, mostRelocations)
+		if s.Size > mostRelocations-sum {
+			return fmt.Errorf("its relocations are more than %d bytes", mostRelocations)
 		}
+		sum += s.Size
 		raw, err := s.Data()
 		if err != nil {
 			return fmt.Errorf("its relocations: %w", err)

@@ -198,6 +198,31 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestRelocationsAreBounded: many headers may name the same bytes, which are not read for each of them.
+func TestRelocationsAreBounded(t *testing.T) {
+	const tables, size = 130, 1 << 20
+	var raw bytes.Buffer
+	header := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Shoff: 64, Ehsize: 64, Shentsize: 64, Shnum: tables + 1, Shstrndx: tables}
+	sections := make([]elf.Section64, tables+1)
+	for i := range sections {
+		sections[i] = elf.Section64{Type: uint32(elf.SHT_RELA), Flags: uint64(elf.SHF_ALLOC), Off: 64 * (2 + tables), Size: size}
+	}
+	sections[tables] = elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 64 * (2 + tables), Size: 1}
+	for _, part := range []any{header, sections, make([]byte, size)} {
+		if err := binary.Write(&raw, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := elf.NewFile(bytes.NewReader(raw.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := relocations(f, func(relocation) { n++ }); err == nil || n > mostRelocations/24 || n < size/24 {
+		t.Errorf("%d relocations, %v", n, err)
+	}
+}
+
 // TestNotYet: what the dynamic linker has not put in yet is no place, and neither is what cannot be read.
 func TestNotYet(t *testing.T) {
 	memory := make([]byte, 64)
