@@ -42,6 +42,7 @@ const (
 	restartSys      = 512
 	restartNoIntr   = 513
 	restartNoHand   = 514
+	noIoctlCommand  = 515 // none of them: ENOIOCTLCMD
 	restartRestart  = 516
 	defaultHandler  = 0
 	ignoringHandler = 1
@@ -49,7 +50,7 @@ const (
 
 // interrupted reports whether an error says that a signal has interrupted a call.
 func interrupted(errno uint64) bool {
-	return errno >= restartSys && errno <= restartRestart && errno != 515
+	return errno >= restartSys && errno <= restartRestart && errno != noIoctlCommand
 }
 
 // Cause returns what made the error of a call, if the first run tells; else nil.

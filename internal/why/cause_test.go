@@ -3,6 +3,7 @@
 package why
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -111,5 +112,37 @@ func TestAssign(t *testing.T) {
 	}
 	if s := w.seen.Calls[3].signal; s == nil || s.number != 4 {
 		t.Errorf("signal %+v", s)
+	}
+}
+
+// TestAssignSignals compares with the first signal behind each call, in calls and signals at random.
+func TestAssignSignals(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	found := 0
+	for range 100 {
+		w := watcher{seen: &Seen{}}
+		for i := range 40 {
+			w.seen.Calls = append(w.seen.Calls, Failure{Time: uint64(i / 2), TID: random.Uint32N(4), Errno: []uint64{restartSys, 2}[random.IntN(2)]})
+			w.signal = append(w.signal, signalSeen{time: uint64(random.IntN(25)), tid: random.Uint32N(4), number: uint64(i)})
+		}
+		w.assign()
+		for i := range w.seen.Calls {
+			f := &w.seen.Calls[i]
+			var want *signalSeen
+			for j := range w.signal {
+				if s := &w.signal[j]; interrupted(f.Errno) && s.tid == f.TID && s.time >= f.Time && (want == nil || s.time < want.time) {
+					want = s
+				}
+			}
+			if f.signal != want {
+				t.Fatalf("call %d, %+v: %+v, want %+v", i, f, f.signal, want)
+			}
+			if want != nil {
+				found++
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d signals", found)
 	}
 }

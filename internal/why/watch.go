@@ -163,20 +163,23 @@ func (w *watcher) assign() {
 			f.seccomp = d.number == f.Number
 			delete(last, f.TID)
 		}
-		if interrupted(f.Errno) {
-			f.signal = w.signalAfter(f)
-		}
 	}
+	w.assignSignals()
 }
 
-// signalAfter returns the signal that was delivered next to the thread of a call.
-func (w *watcher) signalAfter(f *Failure) *signalSeen {
-	for i := range w.signal {
-		if s := &w.signal[i]; s.tid == f.TID && s.time >= f.Time {
-			return s
+// assignSignals says of each interrupted call which signal was delivered next to its thread.
+func (w *watcher) assignSignals() {
+	next := map[uint32]*signalSeen{}
+	left := len(w.signal)
+	for i := len(w.seen.Calls) - 1; i >= 0; i-- {
+		f := &w.seen.Calls[i]
+		for ; left > 0 && w.signal[left-1].time >= f.Time; left-- {
+			next[w.signal[left-1].tid] = &w.signal[left-1]
+		}
+		if interrupted(f.Errno) {
+			f.signal = next[f.TID]
 		}
 	}
-	return nil
 }
 
 func (w *watcher) take(p *plan.Plan, records recordSeq) error {
