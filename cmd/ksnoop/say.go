@@ -31,10 +31,13 @@ func (s sentences) Enabled(_ context.Context, l slog.Level) bool { return l >= s
 func (s sentences) Handle(_ context.Context, r slog.Record) error {
 	subject, reason := "", ""
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "function" {
+		switch a.Key {
+		case "function":
 			subject = a.Value.String() + ": "
-		} else {
+		case "reason":
 			reason += ": " + a.Value.String()
+		default: // such as a file, whose name may have anything
+			reason += ": " + terminal.Name(a.Value.String())
 		}
 		return true
 	})

@@ -40,12 +40,14 @@ func TestSay(t *testing.T) {
 		skipped = append(skipped, plan.Skipped{Func: kernel.Function{Name: "tcp_" + name}, Why: fmt.Errorf("tcp_%s has no parameter sk", name)})
 	}
 	sayLeftOut(log, skipped)
+	log.Warn("not found", "file", "/tmp/a\nksnoop: all is well", "reason", errors.New("no table"))
 	const want = `ksnoop: f6: not traced: kprobe of f6: busy
 ksnoop: f7(n == 1, return): not traced: too long
 ksnoop: f8(n == 1, n == 1, n == 1, n == 1, n == 1, n == 1, n == 1, n =...: not traced: longer still
 ksnoop: f0: attached with fentry
 ksnoop: 5 functions (f1, f2, f3, f4, ...): attached with kprobe
 ksnoop: 5 functions (tcp_a, tcp_b, tcp_c, tcp_d, ...): left out: for example, tcp_a has no parameter sk
+ksnoop: not found: /tmp/a\nksnoop: all is well: no table
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
