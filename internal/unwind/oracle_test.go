@@ -48,22 +48,31 @@ func build(t testing.TB, name, source string, command ...string) string {
 	return out
 }
 
+// built and there return files for a test of several, of which those that there are none of are skipped.
+func built(name, source string, command ...string) func(testing.TB) string {
+	return func(t testing.TB) string { return build(t, name, source, command...) }
+}
+
+func there(file string) func(testing.TB) string { return func(testing.TB) string { return file } }
+
 // TestTableIsReadelf compares every row of every entry with what readelf says of it.
 func TestTableIsReadelf(t *testing.T) {
 	for _, test := range []struct {
-		name, file string
-		least      int // rows
+		name  string
+		file  func(testing.TB) string
+		least int // rows
 	}{
-		{"C library", "/lib/x86_64-linux-gnu/libc.so.6", 10000},
-		{"C++ library", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", 10000},
-		{"static C", build(t, "a.c", "int main(void) { return 0; }", "gcc", "-O2", "-static"), 5000},
-		{"Rust", build(t, "a.rs", "fn main() { println!(\"{:?}\", std::env::args().collect::<Vec<_>>()); }", "rustc", "-O"), 2000},
-		{"C++ by clang", build(t, "a.cc", "#include <iostream>\nint main() { std::cout << 1 << std::endl; }", "clang++", "-O2", "-static"), 10000},
-		{"arm64", build(t, "a.c", "int main(void) { return 0; }", "aarch64-linux-gnu-gcc", "-O2", "-static"), 3000},
+		{"C library", there("/lib/x86_64-linux-gnu/libc.so.6"), 10000},
+		{"C++ library", there("/usr/lib/x86_64-linux-gnu/libstdc++.so.6"), 10000},
+		{"static C", built("a.c", "int main(void) { return 0; }", "gcc", "-O2", "-static"), 5000},
+		{"Rust", built("a.rs", "fn main() { println!(\"{:?}\", std::env::args().collect::<Vec<_>>()); }", "rustc", "-O"), 2000},
+		{"C++ by clang", built("a.cc", "#include <iostream>\nint main() { std::cout << 1 << std::endl; }", "clang++", "-O2", "-static"), 10000},
+		{"arm64", built("a.c", "int main(void) { return 0; }", "aarch64-linux-gnu-gcc", "-O2", "-static"), 3000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			table := tableOf(t, test.file)
-			if rows := compareWithReadelf(t, table, test.file); rows < test.least {
+			file := test.file(t)
+			table := tableOf(t, file)
+			if rows := compareWithReadelf(t, table, file); rows < test.least {
 				t.Errorf("%d rows, want %d", rows, test.least)
 			} else {
 				t.Logf("%d entries, %d rows", len(table.entries), rows)

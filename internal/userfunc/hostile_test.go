@@ -8,10 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
-// TestHostile: whatever is wrong in a file, looking for its functions, their types and its marks ends soon.
+// TestHostile: whatever is wrong in a file, looking for its functions, their types and its marks ends: the time limit of go test says how soon.
 func TestHostile(t *testing.T) {
 	good, err := os.ReadFile(program("amd64"))
 	if err != nil {
@@ -28,7 +27,6 @@ func TestHostile(t *testing.T) {
 		if err := os.WriteFile(file, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		begin := time.Now()
 		f, err := Open(file, "amd64")
 		if err != nil {
 			continue
@@ -42,9 +40,6 @@ func TestHostile(t *testing.T) {
 			typed++
 		}
 		_, _ = f.Marks()
-		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("%s took %v", file, took)
-		}
 	}
 	if opened < 500 || typed < 300 {
 		t.Errorf("of 1000 damaged files %d were opened, and %d had types", opened, typed)
