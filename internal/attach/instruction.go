@@ -38,9 +38,6 @@ func hookInstruction(p *plan.Probe, prog program) (l closer, err error) {
 // errMisemulated is why some instructions of amd64 are left alone.
 var errMisemulated = errors.New("it is a call with a prefix, and the kernel would go on inside of the instruction behind it, and crash: probe the one before it")
 
-// longestX86 is how many bytes an instruction of amd64 has at most.
-const longestX86 = 15
-
 // checkCode refuses an instruction that the kernel would get wrong. What cannot be read is not
 // refused: only /proc/kcore has the code.
 func (t *Tracer) checkCode(p *plan.Probe) error {
@@ -61,7 +58,7 @@ func (t *Tracer) checkCode(p *plan.Probe) error {
 		return nil
 	}
 	defer m.Close()
-	text := make([]byte, longestX86)
+	text := make([]byte, code.Longest)
 	if m.read(text, start+p.Hook.Offset) == nil && code.Misemulated(text) {
 		return errMisemulated
 	}

@@ -224,7 +224,11 @@ func (e *evaluation) load(addr, size uint64) uint64 {
 func (e *evaluation) binary(op uint8) {
 	y, x := e.pop(), e.pop()
 	truth := func(b bool) {
-		e.push(map[bool]uint64{true: 1}[b])
+		n := uint64(0)
+		if b {
+			n = 1
+		}
+		e.push(n)
 	}
 	switch op {
 	case opAnd:
