@@ -23,8 +23,13 @@ type codeFrames struct {
 // mostFunction bounds what is read of a function, in bytes.
 const mostFunction = 1 << 15
 
-// row returns the rules at a linked address of a function; nil if its code does not tell.
-func (c *codeFrames) row(pc uint64) *unwind.Row {
+// mostFollowed is how much code is followed for one stack, in bytes. Each address of a function takes all
+// of it.
+const mostFollowed = 8 * mostFunction
+
+// row returns the rules at a linked address of a function; nil if its code does not tell, or there is
+// more of it than the bytes that are left for this stack.
+func (c *codeFrames) row(pc uint64, left *int) *unwind.Row {
 	if row, known := c.rows[pc]; known {
 		return row
 	}
@@ -32,21 +37,29 @@ func (c *codeFrames) row(pc uint64) *unwind.Row {
 	if len(c.rows) >= most {
 		clear(c.rows)
 	}
-	row := c.read(pc)
-	c.rows[pc] = row
+	row, ok := c.read(pc, left)
+	if ok {
+		c.rows[pc] = row
+	}
 	return row
 }
 
-func (c *codeFrames) read(pc uint64) *unwind.Row {
+// read is row without a memory. ok is false if too little was left.
+func (c *codeFrames) read(pc uint64, left *int) (_ *unwind.Row, ok bool) {
 	// A signal handler returns to the first instruction of a function that nobody has called.
 	if row := unwind.SignalRow(c.code(pc+1, uint64(unwind.SigreturnSize))); row != nil {
-		return row
+		return row, true
 	}
 	lo, hi, ok := c.function(pc)
 	if !ok || hi <= lo {
-		return nil
+		return nil, true
 	}
-	return unwind.CodeRow(c.code(lo, hi-lo), lo, pc)
+	code := c.code(lo, hi-lo)
+	if len(code) > *left {
+		return nil, false
+	}
+	*left -= len(code)
+	return unwind.CodeRow(code, lo, pc), true
 }
 
 // code reads code at a linked address: as much of it as there is.

@@ -39,7 +39,7 @@ func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
 		return img.frames.row(linked), unwind.ByGo, true
 	}
 	if img.code != nil {
-		return img.code.row(linked), unwind.ByCode, true
+		return img.code.row(linked, &p.symbols.left), unwind.ByCode, true
 	}
 	return nil, 0, true
 }
@@ -75,6 +75,7 @@ func (u *Unwinder) Unwind(e *bpf.Event, s bpf.Section) (stack bpf.Section, short
 	}
 	end := unwind.EndNoInfo
 	regs, wide := registers(&c, u.arch)
+	u.symbols.left = mostFollowed
 	u.frames = append(u.frames[:0], unwind.Frame{PC: regs.PC, Exact: true})
 	if wide {
 		sp := regs.Value[u.walker.Machine.Stack()] &^ 7
