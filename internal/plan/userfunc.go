@@ -39,6 +39,7 @@ func userFunctions(view *kernel.View, spec *expr.Spec, o Options) (found []candi
 		msg, hint := unknownUser(file, sel.Name)
 		return nil, fault(expr.CodeUnknownFunc, hint, "%s", msg)
 	}
+	var chosen []userfunc.Function
 	for i := range all {
 		fn := &all[i]
 		h := Hook{Kind: expr.UserFunction, File: file.Path, Name: fn.Name, Offset: sel.Offset, Go: file.Go}
@@ -57,6 +58,7 @@ func userFunctions(view *kernel.View, spec *expr.Spec, o Options) (found []candi
 		if bad != nil && !glob.Is(sel.Name) {
 			return nil, fault(expr.CodeUnknownFunc, hintOf(bad), "%v", bad)
 		}
+		chosen = append(chosen, *fn)
 		found = append(found, candidate{f: kernel.Function{Name: fn.Name}, Hook: h, bad: bad, linked: fn.Addr})
 	}
 	switch {
@@ -65,12 +67,12 @@ func userFunctions(view *kernel.View, spec *expr.Spec, o Options) (found []candi
 	case len(found) > maxUser && !o.Listed:
 		return nil, fault(expr.CodeLimit, "write a longer name; ksnoop info lists them", "%d functions of %s match, and no more than %d can be traced", len(found), sel.File, maxUser)
 	}
-	return found, describeUser(view, file, all, found, o)
+	return found, describeUser(view, file, chosen, found, o)
 }
 
 // describeUser gives functions the types that debug info has of them. Without, they have registers.
-func describeUser(view *kernel.View, file *userfunc.File, all []userfunc.Function, found []candidate, o Options) error {
-	types, err := file.Types(all)
+func describeUser(view *kernel.View, file *userfunc.File, chosen []userfunc.Function, found []candidate, o Options) error {
+	types, err := file.Types(chosen)
 	if err != nil {
 		o.untyped(file.Path, err)
 		return nil

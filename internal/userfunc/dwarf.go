@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -46,14 +47,16 @@ func (f *File) Types(fns []Function) (*Types, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := typeCollector{data: data, maker: typeMaker{made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
+	c := typeCollector{data: data, reader: data.Reader(), maker: typeMaker{made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
 	t := &Types{Functions: map[uint64]uint32{}}
 	b, err := btf.NewBuilder(nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	for i := range fns {
-		made, why := c.function(&fns[i])
+	// SeekPC looks for the next address in the unit of the last one first.
+	sorted := slices.SortedFunc(slices.Values(fns), func(a, b Function) int { return cmp.Compare(a.Addr, b.Addr) })
+	for i := range sorted {
+		made, why := c.function(&sorted[i])
 		if c.maker.err != nil {
 			return nil, c.maker.err
 		}
@@ -65,7 +68,7 @@ func (f *File) Types(fns []Function) (*Types, error) {
 		if why != nil {
 			return nil, why
 		}
-		t.Functions[fns[i].Addr] = uint32(id)
+		t.Functions[sorted[i].Addr] = uint32(id)
 	}
 	if len(t.Functions) == 0 {
 		return nil, cmp.Or(err, errNotDebugged)
@@ -131,10 +134,11 @@ func debugInfoOf(path string) (data *dwarf.Data, id []byte, err error) {
 
 // A typeCollector finds functions in debug info.
 type typeCollector struct {
-	data  *dwarf.Data
-	maker typeMaker
-	units map[dwarf.Offset]map[uint64]dwarf.Offset // functions by address, of units that were read
-	order []dwarf.Offset                           // of units
+	data   *dwarf.Data
+	reader *dwarf.Reader // of units
+	maker  typeMaker
+	units  map[dwarf.Offset]map[uint64]dwarf.Offset // functions by address, of units that were read
+	order  []dwarf.Offset                           // of units
 }
 
 // function returns a function with its parameters and what these lead to.
@@ -142,9 +146,11 @@ func (c *typeCollector) function(fn *Function) (*btf.Func, error) {
 	if strings.Contains(fn.Name, ".") {
 		return nil, errNotDebugged // a copy that the compiler made with other parameters
 	}
-	r := c.data.Reader()
-	unit, err := r.SeekPC(fn.Addr)
+	unit, err := c.reader.SeekPC(fn.Addr)
 	if err != nil {
+		if !errors.Is(err, dwarf.ErrUnknownPC) {
+			c.reader = c.data.Reader() // units before a broken one can be read
+		}
 		return nil, errNotDebugged
 	}
 	if lang, _ := unit.Val(dwarf.AttrLanguage).(int64); !languages[lang] {

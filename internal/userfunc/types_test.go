@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -153,6 +154,43 @@ func compareTypes(t *testing.T, file string) {
 	if main := string(btfprint.AppendFunc(nil, "main", protos["main"])); main != "int main(int argc, char ** argv);" {
 		t.Error(main)
 	}
+}
+
+// TestManyUnits: of each function not all units are looked at. That takes memory for each.
+func TestManyUnits(t *testing.T) {
+	const functions = 300
+	each := map[int]float64{}
+	for _, units := range []int{1, 30} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "program")
+		args := []string{"-g", "-shared", "-nostdlib", "-o", file}
+		for u := range units {
+			source := ""
+			for i := range functions / units {
+				source += fmt.Sprintf("int f_%d_%d(int a) { return a; }\n", u, i)
+			}
+			name := filepath.Join(dir, fmt.Sprintf("%d.c", u))
+			if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, name)
+		}
+		output(t, "gcc", args...)
+		f, err := Open(file, "amd64")
+		if err != nil {
+			t.Skip(err) // another architecture
+		}
+		fns := f.Named("f_*")
+		var types *Types
+		each[units] = testing.AllocsPerRun(1, func() { types, err = f.Types(fns) }) / functions
+		if err != nil || len(types.Functions) != functions {
+			t.Fatalf("%d units: %+v, %v", units, types, err)
+		}
+	}
+	if each[30] > 2*each[1] {
+		t.Errorf("a function of 30 units takes %.0f allocations, of one %.0f", each[30], each[1])
+	}
+	t.Log(each)
 }
 
 // gdbPlace has gdb print where a member is, and how many bits it has.
