@@ -89,11 +89,11 @@ func deniedBy(view *kernel.View, d expr.Selector, sources Sources) (func(kernel.
 	if err != nil {
 		return nil, err
 	}
-	if d.Kind == expr.UserFunction || d.Kind == expr.StaticProbe {
-		return func(kernel.Function) bool { return false }, nil // see userReason
-	}
 	if d.Kind == expr.Program {
 		return func(f kernel.Function) bool { return selectsOf(d, f) }, nil
+	}
+	if d.Kind != expr.Function {
+		return func(kernel.Function) bool { return false }, nil // of user space: see userReason
 	}
 	if d.Path == "" {
 		return func(f kernel.Function) bool {

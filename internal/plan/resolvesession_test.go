@@ -87,7 +87,7 @@ func TestResolveSession(t *testing.T) {
 		{entry: "se*", want: ">send:1"}, // sent is the same function
 		{entry: "sent", allow: "send", want: ">send:1"},
 		{entry: "send", allow: "*", deny: "f* un*", want: ">send:1 drop:0", skipped: "bpf_ringbuf_output: used by the tracing, find: denied by f*, untyped: denied by un*"},
-		{entry: "send", allow: "find drop", deny: "uprobe:app:* usdt:app:*:*", want: ">send:1 find:3 drop:0"}, // nothing of the kernel
+		{entry: "send", allow: "find drop", deny: "uprobe:app:* usdt:app:*:* tp:*:* rawtp:* syscall:* kprobe:send+4", want: ">send:1 find:3 drop:0"}, // nothing of the kernel
 		{entry: "send", allow: "bpf_ringbuf_output", want: ">send:1 bpf_ringbuf_output:0"},
 		{entry: "send", specs: "find(id)", want: ">send:1 find:3(id)"},
 		{entry: "send(count)", allow: "find(id,return==0)", want: ">send:1(count) find:3(id,return==0)"},
