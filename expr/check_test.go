@@ -367,3 +367,18 @@ func TestWideBitfield(t *testing.T) {
 		}
 	}
 }
+
+// TestArgumentNumbers: registers are declared behind the parameters, and have no number.
+func TestArgumentNumbers(t *testing.T) {
+	scope := testScope(typeInt)
+	scope.Params = []Param{{Type: typeLong}, {Type: typeLong}, {Name: "$di", Type: typeLong}, {Name: "$sp", Type: typeLong}}
+	for text, want := range map[string]string{"send($arg2, $sp)": "", "send($arg3)": "send has 2 parameters, not 3"} {
+		spec, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = Check(spec, scope); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -75,15 +75,24 @@ func (c *checker) context(x *Context) (operand, bool) {
 	}
 	if digits, ok := strings.CutPrefix(x.Name, "$arg"); ok {
 		n, err := strconv.Atoi(digits)
+		known := slices.IndexFunc(c.scope.Params, isRegister)
+		if known < 0 {
+			known = len(c.scope.Params)
+		}
 		switch {
 		case err != nil || n < 1:
-		case n <= len(c.scope.Params):
+		case n <= known:
 			return c.parameter(n-1, x.Pos)
 		default:
-			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, len(c.scope.Params), n)
+			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, known, n)
 		}
 	}
 	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is not a context value", x.Name)
+}
+
+// isRegister reports whether a parameter is a register, which has a name of its own. Registers come last.
+func isRegister(p Param) bool {
+	return strings.HasPrefix(p.Name, "$") && !strings.HasPrefix(p.Name, "$arg")
 }
 
 // contextHint guesses which context value was meant, or lists those that exist here: registers if

@@ -92,12 +92,9 @@ func TestLiveUserStack(t *testing.T) {
 			t.Errorf("%d right stacks of 3:\n%s", n, out)
 		}
 		out = traced(t, append([]string{"trace", attach, "--ustack", "-c", "3", "vfs_read(count == 1)"}, quiet("pipe-wait -for 300ms -count 10")...)...)
-		re = regexp.MustCompile(`(?s)user stack:.*golang.org/x/sys/unix.read\S+ \(/bin/workload\)
-.* main\.\S*pipeWaitCase\S+ \(/bin/workload\)
-.* main\.main\S+ \(/bin/workload\)
- *runtime\.main\S+ \(/bin/workload\)
- *runtime\.goexit\S+ \(/bin/workload\)
-`)
+		line := ` \(/bin/workload\)  \(\S+:\d+\)\n` // the program has its debug info
+		re = regexp.MustCompile(`(?s)user stack:.*golang.org/x/sys/unix.read\S+` + line + `.* main\.\S*pipeWaitCase\S+` + line +
+			`.* main\.main\S+` + line + ` *runtime\.main\S+` + line + ` *runtime\.goexit\S+` + line)
 		for _, record := range strings.Split(strings.TrimSpace(out), "\n);\n") {
 			if !re.MatchString(record + "\n") {
 				t.Errorf("not the stack of the workload:\n%s", record)

@@ -26,7 +26,7 @@ func TestLiveWhy(t *testing.T) {
 		{[]string{"--once", "--", "mount", "-t", "tmpfs", "-o", "size=foo", "none", "/tmp"}, `^mount failed: invalid argument\n    mount\("none", "/tmp", "tmpfs", 0x8000, "size=foo"\) = -EINVAL\n    by mount\[\d+\], exit status 255; chosen since mount wrote "mount: mounting none on /tmp failed: Invalid argument"\n`,
 			"", 255},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls has failed", 0},
-		{[]string{"--", "sh", "-c", "exit 4"}, ``, "it is the command that has refused", 4},
+		{[]string{"--", "sh", "-c", "exit 4"}, ``, "none of its system calls has failed: the command has decided so", 4},
 		// The kernel lets nobody probe __do_sys_mlockall.
 		{[]string{"-s", "none", "--syscall", "mlockall", "--", "workload", "refuse", "mlockall"}, `^refused in __(do|x64)_sys_mlockall(.*\n)+            decided: .*flags.*, at __(do|x64)_sys_mlockall\+0x`, "", 0},
 	} {
