@@ -607,7 +607,6 @@ type engineSession struct {
 		}
 		Calls [32]engineCall
 	}
-	Rec    engineSessionRecord
 	Sought struct {
 		_      structs.HostLayout
 		Frames [64]uint64
@@ -617,6 +616,7 @@ type engineSession struct {
 		Found  [2]uint64
 		Live   [2]uint64
 	}
+	Rec    engineSessionRecord
 	Owner  engineOwner
 	Parent engineParent
 	Log    [0]uint8

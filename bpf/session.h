@@ -276,12 +276,16 @@ struct session {
 	struct trail trail; /* at the return of the failing chain's innermost call */
 	struct call calls[DEPTH];
 	struct chain kept[KEPT];
-	struct session_record rec;
 	struct sought sought;
+	struct session_record rec;
 	struct owner owner; /* behind its record, with which it is sent */
 	struct parent parent; /* sent behind that, if its record says so */
 	__u8 log[]; /* log_size bytes, stash_size, with NOTE_OFF_CPU a struct off_cpu */
 };
+
+_Static_assert(__builtin_offsetof(struct session, owner) == __builtin_offsetof(struct session, rec) + sizeof(struct session_record) &&
+	       __builtin_offsetof(struct session, parent) == __builtin_offsetof(struct session, owner) + sizeof(struct owner),
+	       "they are sent together");
 
 /* When the thread of a session was off the CPU, in ns. */
 struct off_cpu {
