@@ -2,7 +2,11 @@
 
 package debuginfo
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ksnoop/ksnoop/internal/dw"
+)
 
 // A rule says where a function's frame starts, its canonical frame address (CFA): an offset
 // in bytes from a register.
@@ -128,11 +132,11 @@ func (f *frameRules) run(c cursor, until uint64) {
 	for !f.bad && !c.bad && c.pos < len(c.b) {
 		op := c.u8()
 		switch op & 0xc0 {
-		case cfaAdvanceLoc:
+		case dw.CFAAdvanceLoc:
 			f.pc += uint64(op&0x3f) * f.common.codeAlign
-		case cfaOffset:
+		case dw.CFAOffset:
 			c.uleb()
-		case cfaRestore:
+		case dw.CFARestore:
 		default:
 			f.step(op, &c)
 		}
@@ -146,40 +150,40 @@ func (f *frameRules) run(c cursor, until uint64) {
 // step executes one instruction.
 func (f *frameRules) step(op uint8, c *cursor) {
 	switch op {
-	case cfaNop, cfaNegateRAState:
-	case cfaSetLoc:
+	case dw.CFANop, dw.CFANegateRAState:
+	case dw.CFASetLoc:
 		f.bad = true // no compiler of a kernel emits it
-	case cfaAdvanceLoc1:
+	case dw.CFAAdvanceLoc1:
 		f.pc += uint64(c.u8()) * f.common.codeAlign
-	case cfaAdvanceLoc2:
+	case dw.CFAAdvanceLoc2:
 		f.pc += uint64(c.u16()) * f.common.codeAlign
-	case cfaAdvanceLoc4:
+	case dw.CFAAdvanceLoc4:
 		f.pc += uint64(c.u32()) * f.common.codeAlign
-	case cfaRestoreExtended, cfaUndefined, cfaSameValue, cfaGNUArgsSize:
+	case dw.CFARestoreExtended, dw.CFAUndefined, dw.CFASameValue, dw.CFAGNUArgsSize:
 		c.uleb()
-	case cfaOffsetExtended, cfaRegister, cfaValOffset, cfaOffsetExtendedSF, cfaValOffsetSF:
+	case dw.CFAOffsetExtended, dw.CFARegister, dw.CFAValOffset, dw.CFAOffsetExtendedSF, dw.CFAValOffsetSF:
 		c.uleb()
 		c.uleb() // signed numbers are as long
-	case cfaExpression, cfaValExpression:
+	case dw.CFAExpression, dw.CFAValExpression:
 		c.uleb()
 		c.skip(c.uleb())
-	case cfaRememberState:
+	case dw.CFARememberState:
 		f.remember = append(f.remember, f.cfa)
-	case cfaRestoreState:
+	case dw.CFARestoreState:
 		if n := len(f.remember); n > 0 {
 			f.cfa, f.remember = f.remember[n-1], f.remember[:n-1]
 		} else {
 			f.bad = true
 		}
-	case cfaDefCFA:
+	case dw.CFADefCFA:
 		f.cfa, f.known = rule{c.uleb(), int64(c.uleb())}, true
-	case cfaDefCFASF:
+	case dw.CFADefCFASF:
 		f.cfa, f.known = rule{c.uleb(), c.sleb() * f.common.dataAlign}, true
-	case cfaDefCFARegister:
+	case dw.CFADefCFARegister:
 		f.cfa.reg = c.uleb()
-	case cfaDefCFAOffset:
+	case dw.CFADefCFAOffset:
 		f.cfa.offset = int64(c.uleb())
-	case cfaDefCFAOffsetSF:
+	case dw.CFADefCFAOffsetSF:
 		f.cfa.offset = c.sleb() * f.common.dataAlign
 	default: // among others, an expression for the CFA
 		f.bad = true

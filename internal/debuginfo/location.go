@@ -2,7 +2,11 @@
 
 package debuginfo
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/ksnoop/ksnoop/internal/dw"
+)
 
 // An Op is a step of computing a value from registers and memory, on a stack of 64-bit
 // numbers.
@@ -34,8 +38,8 @@ const (
 )
 
 // operators maps DWARF's operators to equal OpCodes.
-var operators = map[uint8]OpCode{opNeg: OpNeg, opNot: OpNot, opPlus: OpAdd, opMinus: OpSub, opMul: OpMul,
-	opAnd: OpAnd, opOr: OpOr, opXor: OpXor, opShl: OpShl, opShr: OpShr, opShra: OpSar}
+var operators = map[uint8]OpCode{dw.OpNeg: OpNeg, dw.OpNot: OpNot, dw.OpPlus: OpAdd, dw.OpMinus: OpSub, dw.OpMul: OpMul,
+	dw.OpAnd: OpAnd, dw.OpOr: OpOr, dw.OpXor: OpXor, dw.OpShl: OpShl, dw.OpShr: OpShr, dw.OpShra: OpSar}
 
 // A Place says where a value is. The Ops compute the value or, if Memory is set, its
 // address. Without Ops the value is nowhere: the compiler optimised it out.
@@ -230,18 +234,18 @@ func (e *expression) step() {
 	op := e.u8()
 	code, ok := operators[op]
 	switch {
-	case ok && (op == opNeg || op == opNot):
+	case ok && (op == dw.OpNeg || op == dw.OpNot):
 		e.apply(1, Op{Code: code})
 	case ok:
 		e.apply(2, Op{Code: code})
-	case op >= opLit0 && op < opLit0+numLit:
-		e.push(Op{OpConst, uint64(op - opLit0)})
-	case op >= opReg0 && op < opReg0+numLit:
-		e.push(Op{OpRegister, uint64(op - opReg0)})
+	case op >= dw.OpLit0 && op < dw.OpLit0+dw.NumLit:
+		e.push(Op{OpConst, uint64(op - dw.OpLit0)})
+	case op >= dw.OpReg0 && op < dw.OpReg0+dw.NumLit:
+		e.push(Op{OpRegister, uint64(op - dw.OpReg0)})
 		e.end(false)
-	case op >= opBreg0 && op < opBreg0+numLit:
-		e.above(uint64(op-opBreg0), e.sleb())
-	case op >= opConst1u && op <= opConst8s:
+	case op >= dw.OpBreg0 && op < dw.OpBreg0+dw.NumLit:
+		e.above(uint64(op-dw.OpBreg0), e.sleb())
+	case op >= dw.OpConst1u && op <= dw.OpConst8s:
 		e.push(Op{OpConst, e.constant(op)})
 	default:
 		e.other(op)
@@ -250,9 +254,9 @@ func (e *expression) step() {
 
 // constant reads a number of 1, 2, 4 or 8 bytes, signed or not.
 func (e *expression) constant(op uint8) uint64 {
-	size := uint8(1) << ((op - opConst1u) / 2)
+	size := uint8(1) << ((op - dw.OpConst1u) / 2)
 	v := e.sized(size)
-	if (op-opConst1u)%2 != 0 {
+	if (op-dw.OpConst1u)%2 != 0 {
 		shift := 64 - 8*size
 		v = uint64(int64(v<<shift) >> shift)
 	}
@@ -263,43 +267,43 @@ func (e *expression) constant(op uint8) uint64 {
 func (e *expression) other(op uint8) {
 	u := e.placer.unit
 	switch op {
-	case opConstu:
+	case dw.OpConstu:
 		e.push(Op{OpConst, e.uleb()})
-	case opConsts:
+	case dw.OpConsts:
 		e.push(Op{OpConst, uint64(e.sleb())})
-	case opAddr:
+	case dw.OpAddr:
 		e.push(Op{OpConst, e.placer.moved(e.sized(u.addrSize))})
-	case opAddrx:
+	case dw.OpAddrx:
 		addr, ok := u.indexed(e.uleb())
 		if e.push(Op{OpConst, e.placer.moved(addr)}); !ok {
 			e.fail()
 		}
-	case opPlusUconst:
+	case dw.OpPlusUconst:
 		e.ops = append(e.ops, Op{OpConst, e.uleb()})
 		e.apply(1, Op{Code: OpAdd})
-	case opDeref:
+	case dw.OpDeref:
 		e.apply(1, Op{OpLoad, uint64(u.addrSize)})
-	case opDerefSize:
+	case dw.OpDerefSize:
 		e.apply(1, Op{OpLoad, uint64(e.u8())})
-	case opRegx:
+	case dw.OpRegx:
 		e.push(Op{OpRegister, e.uleb()})
 		e.end(false)
-	case opBregx:
+	case dw.OpBregx:
 		e.above(e.uleb(), e.sleb())
-	case opFbreg:
+	case dw.OpFbreg:
 		e.frameBase(e.sleb())
-	case opCallFrameCFA:
+	case dw.OpCallFrameCFA:
 		e.frame(0)
-	case opStackValue:
+	case dw.OpStackValue:
 		e.end(false)
-	case opImplicitValue:
+	case dw.OpImplicitValue:
 		e.implicit(e.bytes(e.uleb()))
-	case opConvert, opGNUConvert:
+	case dw.OpConvert, dw.OpGNUConvert:
 		e.convert(e.uleb())
-	case opRegvalType, opGNURegvalType:
+	case dw.OpRegvalType, dw.OpGNURegvalType:
 		e.push(Op{OpRegister, e.uleb()})
 		e.convert(e.uleb())
-	case opConstType, opGNUConstType:
+	case dw.OpConstType, dw.OpGNUConstType:
 		e.uleb()
 		e.push(Op{OpConst, e.sized(e.u8())})
 	default:
@@ -345,12 +349,12 @@ func (e *expression) frame(offset int64) {
 func (e *expression) frameBase(offset int64) {
 	c := cursor{b: e.placer.base}
 	switch op := c.u8(); {
-	case op == opCallFrameCFA:
+	case op == dw.OpCallFrameCFA:
 		e.frame(offset)
-	case op >= opReg0 && op < opReg0+numLit:
-		e.above(uint64(op-opReg0), offset)
-	case op >= opBreg0 && op < opBreg0+numLit:
-		e.above(uint64(op-opBreg0), c.sleb()+offset)
+	case op >= dw.OpReg0 && op < dw.OpReg0+dw.NumLit:
+		e.above(uint64(op-dw.OpReg0), offset)
+	case op >= dw.OpBreg0 && op < dw.OpBreg0+dw.NumLit:
+		e.above(uint64(op-dw.OpBreg0), c.sleb()+offset)
 	default:
 		c.fail()
 	}

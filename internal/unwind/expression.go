@@ -2,51 +2,7 @@
 
 package unwind
 
-// Operators of expressions, from table 7.9 of DWARF 5: those that describe frames.
-const (
-	opAddr       = 0x03
-	opDeref      = 0x06
-	opConst1u    = 0x08 // and 1s, 2u, 2s, 4u, 4s, 8u, 8s
-	opConst8s    = 0x0f
-	opConstu     = 0x10
-	opConsts     = 0x11
-	opDup        = 0x12
-	opDrop       = 0x13
-	opOver       = 0x14
-	opPick       = 0x15
-	opSwap       = 0x16
-	opRot        = 0x17
-	opAbs        = 0x19
-	opAnd        = 0x1a
-	opDiv        = 0x1b
-	opMinus      = 0x1c
-	opMod        = 0x1d
-	opMul        = 0x1e
-	opNeg        = 0x1f
-	opNot        = 0x20
-	opOr         = 0x21
-	opPlus       = 0x22
-	opPlusUconst = 0x23
-	opShl        = 0x24
-	opShr        = 0x25
-	opShra       = 0x26
-	opXor        = 0x27
-	opBra        = 0x28
-	opEq         = 0x29
-	opGe         = 0x2a
-	opGt         = 0x2b
-	opLe         = 0x2c
-	opLt         = 0x2d
-	opNe         = 0x2e
-	opSkip       = 0x2f
-	opLit0       = 0x30
-	opLit31      = 0x4f
-	opBreg0      = 0x70
-	opBreg31     = 0x8f
-	opBregx      = 0x92
-	opDerefSize  = 0x94
-	opNop        = 0x96
-)
+import "github.com/ksnoop/ksnoop/internal/dw"
 
 // Bounds on an expression: its bytes, its stack, and how many operators are run, as it may
 // jump back.
@@ -109,15 +65,15 @@ func (w *walk) evaluate(row *Row, r rule, initial ...uint64) (uint64, End) {
 		}
 		op := c.byte()
 		switch {
-		case op >= opLit0 && op <= opLit31:
-			e.push(uint64(op - opLit0))
-		case op >= opBreg0 && op <= opBreg31:
-			e.push(e.register(uint64(op-opBreg0)) + uint64(c.sleb()))
-		case op >= opConst1u && op <= opConst8s:
-			e.push(constant(&c, op-opConst1u))
-		case op == opBra || op == opSkip:
+		case op >= dw.OpLit0 && op <= dw.OpLit31:
+			e.push(uint64(op - dw.OpLit0))
+		case op >= dw.OpBreg0 && op <= dw.OpBreg31:
+			e.push(e.register(uint64(op-dw.OpBreg0)) + uint64(c.sleb()))
+		case op >= dw.OpConst1u && op <= dw.OpConst8s:
+			e.push(constant(&c, op-dw.OpConst1u))
+		case op == dw.OpBra || op == dw.OpSkip:
 			by := c.signed(2)
-			if op == opBra && e.pop() == 0 {
+			if op == dw.OpBra && e.pop() == 0 {
 				break
 			}
 			to := int64(c.pos) + by
@@ -163,45 +119,45 @@ func (e *evaluation) register(n uint64) uint64 {
 // operate runs an operator that takes operands.
 func (e *evaluation) operate(op uint8, c *cursor) {
 	switch op {
-	case opNop:
-	case opAddr:
+	case dw.OpNop:
+	case dw.OpAddr:
 		e.push(c.number(8))
-	case opConstu:
+	case dw.OpConstu:
 		e.push(c.uleb())
-	case opConsts:
+	case dw.OpConsts:
 		e.push(uint64(c.sleb()))
-	case opBregx:
+	case dw.OpBregx:
 		reg := c.uleb()
 		e.push(e.register(reg) + uint64(c.sleb()))
-	case opPlusUconst:
+	case dw.OpPlusUconst:
 		e.push(e.pop() + c.uleb())
-	case opDeref:
+	case dw.OpDeref:
 		e.push(e.load(e.pop(), 8))
-	case opDerefSize:
+	case dw.OpDerefSize:
 		e.push(e.load(e.pop(), c.number(1)))
-	case opDup:
+	case dw.OpDup:
 		e.pick(0)
-	case opOver:
+	case dw.OpOver:
 		e.pick(1)
-	case opPick:
+	case dw.OpPick:
 		e.pick(int(c.number(1)))
-	case opDrop:
+	case dw.OpDrop:
 		e.pop()
-	case opSwap:
+	case dw.OpSwap:
 		top, below := e.pop(), e.pop()
 		e.push(top)
 		e.push(below)
-	case opRot:
+	case dw.OpRot:
 		top, second, third := e.pop(), e.pop(), e.pop()
 		e.push(top)
 		e.push(third)
 		e.push(second)
-	case opAbs:
+	case dw.OpAbs:
 		v := int64(e.pop())
 		e.push(uint64(max(v, -v)))
-	case opNeg:
+	case dw.OpNeg:
 		e.push(-e.pop())
-	case opNot:
+	case dw.OpNot:
 		e.push(^e.pop())
 	default:
 		e.binary(op)
@@ -231,45 +187,45 @@ func (e *evaluation) binary(op uint8) {
 		e.push(n)
 	}
 	switch op {
-	case opAnd:
+	case dw.OpAnd:
 		e.push(x & y)
-	case opOr:
+	case dw.OpOr:
 		e.push(x | y)
-	case opXor:
+	case dw.OpXor:
 		e.push(x ^ y)
-	case opPlus:
+	case dw.OpPlus:
 		e.push(x + y)
-	case opMinus:
+	case dw.OpMinus:
 		e.push(x - y)
-	case opMul:
+	case dw.OpMul:
 		e.push(x * y)
-	case opDiv, opMod:
+	case dw.OpDiv, dw.OpMod:
 		if y == 0 {
 			e.fail(EndDamaged)
 			return
 		}
-		if op == opMod {
+		if op == dw.OpMod {
 			e.push(x % y)
 			return
 		}
 		e.push(uint64(int64(x) / int64(y)))
-	case opShl:
+	case dw.OpShl:
 		e.push(x << y)
-	case opShr:
+	case dw.OpShr:
 		e.push(x >> y)
-	case opShra:
+	case dw.OpShra:
 		e.push(uint64(int64(x) >> min(y, 63)))
-	case opEq:
+	case dw.OpEq:
 		truth(x == y)
-	case opNe:
+	case dw.OpNe:
 		truth(x != y)
-	case opGe:
+	case dw.OpGe:
 		truth(int64(x) >= int64(y))
-	case opGt:
+	case dw.OpGt:
 		truth(int64(x) > int64(y))
-	case opLe:
+	case dw.OpLe:
 		truth(int64(x) <= int64(y))
-	case opLt:
+	case dw.OpLt:
 		truth(int64(x) < int64(y))
 	default:
 		e.fail(EndDamaged)

@@ -2,39 +2,7 @@
 
 package unwind
 
-// Instructions of call frames, from table 7.29 of DWARF 5. The upper two bits of the first
-// three are the instruction.
-const (
-	cfaAdvance           = 0x40
-	cfaOffset            = 0x80
-	cfaRestore           = 0xc0
-	cfaNop               = 0x00
-	cfaSetLoc            = 0x01
-	cfaAdvance1          = 0x02
-	cfaAdvance2          = 0x03
-	cfaAdvance4          = 0x04
-	cfaOffsetExtended    = 0x05
-	cfaRestoreExtended   = 0x06
-	cfaUndefined         = 0x07
-	cfaSameValue         = 0x08
-	cfaRegister          = 0x09
-	cfaRememberState     = 0x0a
-	cfaRestoreState      = 0x0b
-	cfaDefCFA            = 0x0c
-	cfaDefCFARegister    = 0x0d
-	cfaDefCFAOffset      = 0x0e
-	cfaDefCFAExpression  = 0x0f
-	cfaExpression        = 0x10
-	cfaOffsetExtendedSF  = 0x11
-	cfaDefCFASF          = 0x12
-	cfaDefCFAOffsetSF    = 0x13
-	cfaValOffset         = 0x14
-	cfaValOffsetSF       = 0x15
-	cfaValExpression     = 0x16
-	cfaNegateRAState     = 0x2d // arm64: the return address is signed from here on
-	cfaGNUArgsSize       = 0x2e
-	cfaGNUNegativeOffset = 0x2f
-)
+import "github.com/ksnoop/ksnoop/internal/dw"
 
 // mostInstructions bounds what is run for one row, in instructions, and mostRemembered the
 // states that a damaged entry can remember. The largest entry seen, of a C++ library, has
@@ -78,11 +46,11 @@ func (s *state) run(c cursor, until uint64) bool {
 		low := op & 0x3f
 		ok := true
 		switch op & 0xc0 {
-		case cfaAdvance:
+		case dw.CFAAdvanceLoc:
 			s.pc += uint64(low) * s.common.codeAlign
-		case cfaOffset:
+		case dw.CFAOffset:
 			ok = s.set(uint64(low), rule{kind: offset, off: int64(c.uleb()) * s.common.dataAlign})
-		case cfaRestore:
+		case dw.CFARestore:
 			ok = s.restore(uint64(low))
 		default:
 			ok = s.step(op, &c)
@@ -117,40 +85,40 @@ func (s *state) restore(reg uint64) bool {
 func (s *state) step(op uint8, c *cursor) bool {
 	align := s.common.dataAlign
 	switch op {
-	case cfaNop, cfaNegateRAState: // signatures are masked, whether there or not
-	case cfaGNUArgsSize:
+	case dw.CFANop, dw.CFANegateRAState: // signatures are masked, whether there or not
+	case dw.CFAGNUArgsSize:
 		c.uleb()
-	case cfaSetLoc:
+	case dw.CFASetLoc:
 		s.pc = s.pointer(c)
-	case cfaAdvance1, cfaAdvance2, cfaAdvance4:
-		s.pc += c.number(1<<(op-cfaAdvance1)) * s.common.codeAlign
-	case cfaRestoreExtended:
+	case dw.CFAAdvanceLoc1, dw.CFAAdvanceLoc2, dw.CFAAdvanceLoc4:
+		s.pc += c.number(1<<(op-dw.CFAAdvanceLoc1)) * s.common.codeAlign
+	case dw.CFARestoreExtended:
 		return s.restore(c.uleb())
-	case cfaUndefined:
+	case dw.CFAUndefined:
 		return s.set(c.uleb(), rule{kind: undefined})
-	case cfaSameValue:
+	case dw.CFASameValue:
 		return s.set(c.uleb(), rule{kind: same})
-	case cfaOffsetExtended:
+	case dw.CFAOffsetExtended:
 		return s.set(c.uleb(), rule{kind: offset, off: int64(c.uleb()) * align})
-	case cfaOffsetExtendedSF:
+	case dw.CFAOffsetExtendedSF:
 		return s.set(c.uleb(), rule{kind: offset, off: c.sleb() * align})
-	case cfaGNUNegativeOffset:
+	case dw.CFAGNUNegativeOffset:
 		return s.set(c.uleb(), rule{kind: offset, off: -int64(c.uleb()) * align})
-	case cfaValOffset:
+	case dw.CFAValOffset:
 		return s.set(c.uleb(), rule{kind: valOffset, off: int64(c.uleb()) * align})
-	case cfaValOffsetSF:
+	case dw.CFAValOffsetSF:
 		return s.set(c.uleb(), rule{kind: valOffset, off: c.sleb() * align})
-	case cfaRegister:
+	case dw.CFARegister:
 		reg, from := c.uleb(), c.uleb()
 		return from < uint64(s.machine.registers) && s.set(reg, rule{kind: register, reg: uint8(from)})
-	case cfaExpression:
+	case dw.CFAExpression:
 		return s.set(c.uleb(), block(c, expression))
-	case cfaValExpression:
+	case dw.CFAValExpression:
 		return s.set(c.uleb(), block(c, valExpression))
-	case cfaRememberState:
+	case dw.CFARememberState:
 		s.kept = append(s.kept, s.row)
 		return len(s.kept) <= mostRemembered
-	case cfaRestoreState:
+	case dw.CFARestoreState:
 		if len(s.kept) == 0 {
 			return false
 		}
@@ -167,20 +135,20 @@ func (s *state) defineCFA(op uint8, c *cursor) bool {
 	cfa := &s.row.cfa
 	reg := uint64(cfa.reg)
 	switch op {
-	case cfaDefCFA:
+	case dw.CFADefCFA:
 		reg = c.uleb()
 		*cfa = rule{kind: regOffset, off: int64(c.uleb())}
-	case cfaDefCFASF:
+	case dw.CFADefCFASF:
 		reg = c.uleb()
 		*cfa = rule{kind: regOffset, off: c.sleb() * align}
-	case cfaDefCFARegister:
+	case dw.CFADefCFARegister:
 		reg = c.uleb()
 		cfa.kind = regOffset
-	case cfaDefCFAOffset:
+	case dw.CFADefCFAOffset:
 		cfa.off = int64(c.uleb())
-	case cfaDefCFAOffsetSF:
+	case dw.CFADefCFAOffsetSF:
 		cfa.off = c.sleb() * align
-	case cfaDefCFAExpression:
+	case dw.CFADefCFAExpression:
 		*cfa = block(c, valExpression)
 		return true
 	default:
