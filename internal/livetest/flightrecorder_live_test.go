@@ -108,11 +108,12 @@ func TestLiveExpect(t *testing.T) {
 func TestLiveFlightSessions(t *testing.T) {
 	guest.Require(t)
 	file := recordingFile(t)
+	// The sizes are taken before what is waited for can happen.
 	const script = `for i in 1 2 3; do cat /init >/dev/null; done
-cat /nope 2>/dev/null
-written() { while [ $(stat -c %s FILE) = $1 ]; do sleep 0.1; done; }
+written() { for i in $(seq 600); do [ $(stat -c %s FILE) != $1 ] && return; sleep 0.1; done; echo "nothing was written to the file of $1 bytes"; }
 size=$(stat -c %s FILE)
-[ $size -gt 60000 ] || written $size
+cat /nope 2>/dev/null
+written $size
 cat /init >/dev/null
 size=$(stat -c %s FILE)
 dd if=/dev/zero of=/dev/null bs=77 count=3 2>/dev/null
