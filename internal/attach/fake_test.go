@@ -487,8 +487,8 @@ func (p *fakeProgram) rawTracepoint(name string) (closer, error) {
 
 func (k *fakeKernel) userMulti() bool { return true }
 
-func (p *fakeProgram) uprobe(file string, o *link.UprobeOptions, e end, _ bool) (closer, error) {
-	return p.hook(p.k.refuse["uprobe"], "%s %s+%#x", hookName(layout.MethodUprobe, e), file, o.Address)
+func (p *fakeProgram) uprobe(file userFile, o *link.UprobeOptions, e end, _ bool) (closer, error) {
+	return p.hook(p.k.refuse["uprobe"], "%s %s+%#x", hookName(layout.MethodUprobe, e), file.path, o.Address)
 }
 
 func (p *fakeProgram) call() error {

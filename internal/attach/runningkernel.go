@@ -194,8 +194,11 @@ func (p loadedProgram) rawTracepoint(name string) (closer, error) {
 
 func (running) userMulti() bool { return features.HaveBPFLinkUprobeMulti() == nil }
 
-func (p loadedProgram) uprobe(file string, o *link.UprobeOptions, e end, multi bool) (closer, error) {
-	x, err := link.OpenExecutable(file)
+func (p loadedProgram) uprobe(file userFile, o *link.UprobeOptions, e end, multi bool) (closer, error) {
+	x, done, err := file.openExecutable()
+	if err == nil {
+		defer done()
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -423,7 +423,7 @@ func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 	case p.Method == layout.MethodRawTP:
 		return prog.rawTracepoint(p.Func.Name)
 	case p.Method == layout.MethodUprobe:
-		return prog.uprobe(p.Hook.File, &link.UprobeOptions{Address: p.Hook.Place, RefCtrOffset: p.Hook.Semaphore, TraceFSPrefix: t.eventGroup()}, e, t.userMulti())
+		return prog.uprobe(userFile{p.Hook.File, p.Hook.Identity}, &link.UprobeOptions{Address: p.Hook.Place, RefCtrOffset: p.Hook.Semaphore, TraceFSPrefix: t.eventGroup()}, e, t.userMulti())
 	case p.Hook.Offset != 0 || p.Hook.Inlined:
 		if err := t.checkCode(p); err != nil {
 			return nil, err

@@ -23,6 +23,8 @@ type Hook struct {
 	File  string `json:",omitempty"`
 	Place uint64 `json:",omitempty"`
 	Go    bool   `json:",omitempty"`
+	// Identity is that of File. A recording does not have it.
+	Identity userfunc.Identity `json:"-"`
 	// Semaphore and Args are those of a USDT probe, whose provider is System.
 	Semaphore uint64         `json:",omitempty"`
 	Args      []userfunc.Arg `json:",omitempty"`

@@ -41,7 +41,7 @@ func staticProbes(spec *expr.Spec, o Options) (found []candidate, err error) {
 		if !glob.Match(sel.System, m.Provider) || !glob.Match(sel.Name, m.Name) {
 			continue
 		}
-		h := Hook{Kind: expr.StaticProbe, File: file.Path, System: m.Provider, Name: m.Name, Place: m.Place, Semaphore: m.Semaphore, Args: m.Args}
+		h := Hook{Kind: expr.StaticProbe, File: file.Path, Identity: file.Identity, System: m.Provider, Name: m.Name, Place: m.Place, Semaphore: m.Semaphore, Args: m.Args}
 		if slices.ContainsFunc(o.Deny, h.matchesUser) {
 			denied++
 			continue

@@ -42,7 +42,7 @@ func userFunctions(view *kernel.View, spec *expr.Spec, o Options) (found []candi
 	var chosen []userfunc.Function
 	for i := range all {
 		fn := &all[i]
-		h := Hook{Kind: expr.UserFunction, File: file.Path, Name: fn.Name, Offset: sel.Offset, Go: file.Go}
+		h := Hook{Kind: expr.UserFunction, File: file.Path, Identity: file.Identity, Name: fn.Name, Offset: sel.Offset, Go: file.Go}
 		if fn.Version != "" && !fn.Default && fn.Name != sel.Name {
 			h.Name += "@" + fn.Version
 		}

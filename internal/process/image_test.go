@@ -175,7 +175,7 @@ func TestClaimsAreTold(t *testing.T) {
 	}
 	s := newSymbols(fsys)
 	for range 2 {
-		p := s.Process(7, 7, "prog")
+		p := s.process(7, 7, "prog")
 		if got := string(p.AppendFrame(nil, 0x3010, false)); got != "0x3010 (/bin/text)" || p.Missing() != "" {
 			t.Errorf("%s, %q", got, p.Missing())
 		}

@@ -81,7 +81,7 @@ func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
 		path.Join("proc", strconv.Itoa(int(pid)), "root", m.file.path),
 		strings.TrimPrefix(path.Clean(m.file.path), "/"),
 	} {
-		f, err := openRegular(root, name)
+		f, err := openRegular(root, name, 0)
 		if err != nil {
 			continue
 		}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits on a map of generated code. Large servers in Java and JavaScript have some 100,000
@@ -98,7 +100,8 @@ type perfKey struct {
 
 // openPerfMap opens the file of a process. It has the number that the process has in its own PID
 // namespace, and is where the process sees /tmp. Anybody can write files there, so it must belong to
-// whom the process belongs to, or to root: to root alone if the process has ended.
+// whom the process belongs to, or to root: to root alone if the process has ended. A link there is
+// not followed: it could lead to any file that belongs to one of them.
 func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
 	own := strconv.FormatUint(uint64(pid), 10)
 	proc := "proc/" + own
@@ -116,7 +119,7 @@ func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
 		}
 	}
 	path = fmt.Sprintf("tmp/perf-%s.map", own)
-	f, err := openRegular(s.root, root+path)
+	f, err := openRegular(s.root, root+path, unix.O_NOFOLLOW)
 	if err != nil {
 		return "", nil
 	}

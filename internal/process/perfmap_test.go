@@ -3,8 +3,11 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,6 +96,38 @@ func TestPerfMapOwners(t *testing.T) {
 		if f, _ := p.generated(0x5004); (f != nil) != c.want {
 			t.Errorf("%s: %v", c.name, f)
 		}
+	}
+}
+
+// TestPerfMapLink: a link is not followed, whomever the file that it leads to belongs to.
+func TestPerfMapLink(t *testing.T) {
+	own := fmt.Sprint(os.Getpid())
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "proc", own, "root/tmp"), 0o755), os.MkdirAll(filepath.Join(dir, "var"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	file, at := filepath.Join(dir, "var/file"), filepath.Join(dir, "proc", own, "root/tmp/perf-"+own+".map")
+	if err := errors.Join(os.WriteFile(file, []byte("5000 10 f\n"), 0o600), os.WriteFile(filepath.Join(dir, "proc", own, "status"), []byte("Name:\tx\nNSpid:\t"+own+"\n"), 0o644),
+		os.Symlink(file, at)); err != nil {
+		t.Fatal(err)
+	}
+	generated := func(root fs.FS) *function {
+		p := &Process{symbols: newSymbols(root), pid: uint32(os.Getpid())}
+		f, _ := p.generated(0x5004)
+		return f
+	}
+	if f := generated(os.DirFS(dir)); f != nil {
+		t.Errorf("a link was followed: %v", f)
+	}
+	if err := os.Rename(file, at); err != nil {
+		t.Fatal(err)
+	}
+	if f := generated(os.DirFS(dir)); f == nil {
+		t.Error("the file itself is not read")
+	}
+	made := fstest.MapFS{"var/file": {Data: []byte("5000 10 f\n")}, "proc/" + own + "/root/tmp/perf-" + own + ".map": {Data: []byte("../../../../var/file"), Mode: fs.ModeSymlink}}
+	if f := generated(made); f != nil {
+		t.Errorf("a link of a test was followed: %v", f)
 	}
 }
 

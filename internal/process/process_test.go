@@ -167,7 +167,7 @@ func TestAppendFrame(t *testing.T) {
 	}{{"static", []string{"-static"}, 0}, {"pie", []string{"-static-pie"}, 0x7f1234560000}, {"shared", []string{"-shared", "-fPIC", "-s"}, 0x7f1234560000}} {
 		t.Run(c.name, func(t *testing.T) {
 			fsys, img := machine(t, build(t, c.args...), c.slide)
-			p := newSymbols(fsys).Process(7, 7, "prog")
+			p := newSymbols(fsys).process(7, 7, "prog")
 			one, two := addressOf(t, img, "one")+c.slide, addressOf(t, img, "two")+c.slide
 			for _, q := range []struct {
 				addr     uint64
@@ -199,7 +199,7 @@ func TestHostileNames(t *testing.T) {
 	fsys["proc/7/maps"].Data = bytes.ReplaceAll(fsys["proc/7/maps"].Data, []byte("/bin/prog"), []byte("/bin/"+strings.ReplaceAll(evil, "\n", `\012`)))
 	fsys["proc/7/root/bin/"+evil] = fsys["proc/7/root/bin/prog"]
 	one := addressOf(t, img, "\x1b\n\x9b")
-	p := newSymbols(fsys).Process(7, 7, "prog")
+	p := newSymbols(fsys).process(7, 7, "prog")
 	if got, want := string(p.AppendFrame(nil, one, false)), `\x1b\n\x9b+0x0 (/bin/`+shown+")"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -257,7 +257,7 @@ func TestLives(t *testing.T) {
 	s := newSymbols(fsys)
 	step := func(name, comm, want, why string) {
 		t.Helper()
-		p := s.Process(7, 7, comm)
+		p := s.process(7, 7, comm)
 		got := string(p.AppendFrame(nil, addr, false))
 		if got != want || !strings.Contains(p.Missing(), why) || why == "" && p.Missing() != "" {
 			t.Errorf("%s: %s, %q; want %s, %q", name, got, p.Missing(), want, why)
@@ -282,7 +282,7 @@ func TestOwnProcess(t *testing.T) {
 		t.Skip(err)
 	}
 	comm, _, _ := parseStat(text)
-	p := newSymbols(os.DirFS("/")).Process(uint32(os.Getpid()), uint32(os.Getpid()), comm)
+	p := newSymbols(os.DirFS("/")).process(uint32(os.Getpid()), uint32(os.Getpid()), comm)
 	if p.Missing() != "" {
 		t.Fatal(p.Missing())
 	}

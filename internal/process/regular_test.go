@@ -23,7 +23,7 @@ func TestOpenRegular(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := os.DirFS(dir)
-	f, err := openRegular(root, "file")
+	f, err := openRegular(root, "file", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,18 +33,18 @@ func TestOpenRegular(t *testing.T) {
 	}
 	within(t, func() {
 		for _, name := range []string{"dir", "pipe", "device"} {
-			if _, err := openRegular(root, name); !errors.Is(err, errNotRegular) {
+			if _, err := openRegular(root, name, 0); !errors.Is(err, errNotRegular) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	})
-	if _, err := openRegular(root, "nothing"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := openRegular(root, "nothing", 0); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nothing: %v", err)
 	}
-	if _, err := openRegular(root, "../"+filepath.Base(dir)+"/file"); !errors.Is(err, os.ErrInvalid) {
+	if _, err := openRegular(root, "../"+filepath.Base(dir)+"/file", 0); !errors.Is(err, os.ErrInvalid) {
 		t.Errorf("above the root: %v", err)
 	}
-	if _, err := openRegular(fstest.MapFS{"a/b": {}}, "a"); !errors.Is(err, errNotRegular) {
+	if _, err := openRegular(fstest.MapFS{"a/b": {}}, "a", 0); !errors.Is(err, errNotRegular) {
 		t.Errorf("a directory of a test: %v", err)
 	}
 }

@@ -131,7 +131,7 @@ func (s *Symbols) of(e *bpf.Event, comm string) *Process {
 	if err != nil {
 		return Unknown(err.Error())
 	}
-	return s.Process(pid, tid, comm)
+	return s.process(pid, tid, comm)
 }
 
 // A Process names the addresses of one process. It is valid until the next one is
@@ -151,10 +151,10 @@ func (p *Process) Missing() string { return p.why }
 // Unknown returns a process of which nothing is known.
 func Unknown(why string) *Process { return &Process{why: why} }
 
-// Process returns the names of addresses in the process of a thread that was called comm.
-// If the process has since ended or executed another program, its addresses have no names
+// process returns the names of addresses in the process of a thread that was called comm.
+// The caller holds the lock. If the process has since ended or executed another program, its addresses have no names
 // unless they were read before.
-func (s *Symbols) Process(pid, tid uint32, comm string) *Process {
+func (s *Symbols) process(pid, tid uint32, comm string) *Process {
 	p := &Process{symbols: s, pid: pid, space: s.spaces[pid]}
 	id, err := s.identity(pid, tid, comm)
 	switch {

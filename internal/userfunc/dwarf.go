@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -87,24 +88,34 @@ func (f *File) Types(fns []Function) (*Types, error) {
 // debugInfo reads the debug info of the file or, if it has none, the file that distributions install
 // for its build ID.
 func (f *File) debugInfo() (*dwarf.Data, error) {
-	data, id, err := debugInfoOf(f.Path)
+	data, id, err := f.ownDebugInfo()
 	if !errors.Is(err, errNoDebugInfo) || len(id) < 2 {
 		return data, err
 	}
 	name := hex.EncodeToString(id)
-	data, _, err = debugInfoOf("/usr/lib/debug/.build-id/" + name[:2] + "/" + name[2:] + ".debug")
+	r, err := os.Open("/usr/lib/debug/.build-id/" + name[:2] + "/" + name[2:] + ".debug")
 	if errors.Is(err, os.ErrNotExist) {
-		err = errNoDebugInfo
+		return nil, errNoDebugInfo
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, _, err = debugInfoOf(r)
 	return data, err
 }
 
-func debugInfoOf(path string) (data *dwarf.Data, id []byte, err error) {
-	r, err := os.Open(path)
+// ownDebugInfo reads the debug info of the file itself, and its build ID.
+func (f *File) ownDebugInfo() (data *dwarf.Data, id []byte, err error) {
+	r, err := f.Identity.Reopen(f.Path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer r.Close()
+	return debugInfoOf(r)
+}
+
+func debugInfoOf(r io.ReaderAt) (data *dwarf.Data, id []byte, err error) {
 	e, err := elfhead.Open(r)
 	if err != nil {
 		return nil, nil, err

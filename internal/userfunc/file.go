@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 
@@ -26,6 +25,8 @@ const (
 // A File is a program or a shared library.
 type File struct {
 	Path string
+	// Identity is that of the file that was read.
+	Identity Identity
 	// Stripped says that the file has only the names that it shares with others.
 	Stripped bool
 	// Go says that the program is written in Go. Its functions take their arguments where
@@ -54,19 +55,16 @@ var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "a
 
 // Open reads the functions of a file. arch is that of the running kernel.
 func Open(path, arch string) (*File, error) {
-	r, err := os.Open(path)
+	r, info, err := openRegular(path)
 	if err != nil {
-		return nil, errors.Unwrap(err) // the path is known
+		return nil, err
 	}
 	defer r.Close()
-	if info, err := r.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, errors.New("it is not a regular file"))
-	}
 	f, err := read(r, arch)
 	if err != nil {
 		return nil, err
 	}
-	f.Path = path
+	f.Path, f.Identity = path, identify(info)
 	return f, nil
 }
 

@@ -5,7 +5,6 @@ package userfunc
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/ksnoop/ksnoop/internal/code"
 )
@@ -29,7 +28,7 @@ func (f *File) Place(fn *Function, offset uint64) (uint64, error) {
 	if _, ok := f.offset(fn.Addr + offset); !ok || offset > mostCode {
 		return 0, errors.New("it is not that long")
 	}
-	r, err := os.Open(f.Path)
+	r, err := f.Identity.Reopen(f.Path)
 	if err != nil {
 		return 0, err
 	}

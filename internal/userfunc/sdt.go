@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -43,7 +42,7 @@ var errNoMarks = errors.New("the file has no USDT probes")
 
 // Marks returns the static probes of a file, in order of their names and places.
 func (f *File) Marks() ([]Mark, error) {
-	r, err := os.Open(f.Path)
+	r, err := f.Identity.Reopen(f.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userfunc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Identity tells whether a path still leads to the file that was read. Functions, places and
+// types are those of one file: a probe at one of its places in another file could hit the middle
+// of an instruction there. The zero value means that nothing is known, as in recordings.
+type Identity struct {
+	dev, ino  uint64
+	size      int64
+	sec, nsec int64 // of its last change
+}
+
+// errReplaced is why a file is not read again.
+var errReplaced = errors.New("the file has been replaced or written to since it was read")
+
+func identify(info fs.FileInfo) Identity {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Identity{}
+	}
+	return Identity{dev: stat.Dev, ino: stat.Ino, size: stat.Size, sec: stat.Mtim.Sec, nsec: stat.Mtim.Nsec}
+}
+
+// Reopen opens the file at a path if it is still the one that has the identity.
+func (id Identity) Reopen(path string) (*os.File, error) {
+	f, info, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	if id != (Identity{}) && identify(info) != id {
+		f.Close()
+		return nil, errReplaced
+	}
+	return f, nil
+}
+
+// openRegular opens a file without waiting, as for the writer of a pipe, and looks at what it
+// has opened.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w", errors.Unwrap(err)) // the path is known
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
