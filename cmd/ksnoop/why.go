@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -24,13 +25,14 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/suggest"
+	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
 
 func newWhyCommand(status *int) *cobra.Command {
 	var f whyFlags
 	c := &cobra.Command{
-		Use:   "why [OPTION]... -- COMMAND [ARG]...",
+		Use:   "why [OPTION]... {-p PID | -- COMMAND [ARG]...}",
 		Short: "Find the system call by which a command fails, and what refused it",
 		Long: strings.TrimSpace(`
 why runs a command and finds the system call that made it fail. That is the one whose
@@ -42,11 +44,19 @@ which that call was refused. It prints the call with its arguments, the function
 the stack and the way that it took, and the other calls that failed. --once keeps it
 from running the command again.
 
-The exit status is that of the command.`),
-		Example: "  ksnoop why -- mount -t tmpfs -o size=foo none /mnt\n  ksnoop why --syscall openat --errno EACCES -- ./server",
+With -p it waits for a call of a process that runs, or of what that starts, to fail, and
+then for it to fail again: each failure tells more. The process is neither stopped nor
+changed. Ctrl-C prints what is known by then.
+
+The exit status is that of the command. With -p it is 1 if no call was found.`),
+		Example: "  ksnoop why -- mount -t tmpfs -o size=foo none /mnt\n  ksnoop why --syscall openat --errno EACCES -- ./server\n  ksnoop why -p 4711 --errno EACCES",
 		RunE: func(c *cobra.Command, args []string) error {
 			n := c.ArgsLenAtDash()
+			process := c.Flags().Changed("pid")
 			switch {
+			case process && len(args) > 0:
+				return usagef("-p is about a process that runs: it goes without a command")
+			case process:
 			case n > 0:
 				return usagef("why takes no SPEC: %q; the command stands behind --", args[0])
 			case n < 0 && len(args) > 0:
@@ -62,6 +72,7 @@ The exit status is that of the command.`),
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
+	flags.UintVarP(&f.pid, "pid", "p", 0, "look at the process `PID`, which runs, and what it starts; each further failure of the call tells more")
 	flags.StringVar(&f.wish.Syscall, "syscall", "", "explain a call of this system call, by its `NAME`: openat, bpf")
 	flags.StringVar(&f.errno, "errno", "", "explain a call that failed with this `ERROR`: EINVAL")
 	flags.IntVar(&f.wish.Nth, "nth", 0, "explain the `N`th failing call, of those that --syscall and --errno select")
@@ -74,6 +85,7 @@ The exit status is that of the command.`),
 
 // whyFlags are the options of "ksnoop why".
 type whyFlags struct {
+	pid     uint
 	wish    why.Wish
 	errno   string
 	once    bool
@@ -97,6 +109,12 @@ func (f *whyFlags) check(flags *pflag.FlagSet) error {
 		return err
 	}
 	switch {
+	case f.pid == 0 && flags.Changed("pid"):
+		return usagef("-p 0: processes count from 1")
+	case f.pid > math.MaxInt32:
+		return usagef("-p %d: there is no process with such a number", f.pid)
+	case f.pid != 0 && f.user.User != nil:
+		return usagef("--user goes with a command, and not with -p")
 	case f.wish.Nth < 0 || f.wish.Nth == 0 && flags.Changed("nth"):
 		return usagef("--nth counts from 1")
 	case !f.output.format.text() && f.output.format.String() != "json":
@@ -139,6 +157,14 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 	defer stop()
 	signal.Stop(ignored)
 	r := &why.Runner{Kernel: view, Command: command, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
+	if f.pid != 0 {
+		ended, forget, err := trace.Processes{PIDs: []uint{f.pid}, Follow: true}.Watch()
+		if err != nil {
+			return err
+		}
+		defer forget()
+		r.Process = &why.Process{PID: uint32(f.pid), Wish: f.wish, Ended: ended}
+	}
 	if r.Recording, err = f.openRecording(view); err != nil {
 		return err
 	}
@@ -175,6 +201,9 @@ func (f *whyFlags) openRecording(view *kernel.View) (*record.Series, error) {
 
 // watch runs the command, and finds out why it fails.
 func (f *whyFlags) watch(ctx context.Context, r *why.Runner, out *printout, stderr io.Writer, status *int) error {
+	if r.Process != nil {
+		return f.watchProcess(ctx, r, out, stderr)
+	}
 	seen, err := r.Watch(ctx)
 	if err != nil {
 		return err
@@ -201,6 +230,7 @@ type explanation struct {
 	runner *why.Runner
 	seen   *why.Seen
 	page   *why.Page
+	early  error // what has ended the first run of a process before it saw what it waited for
 	out    io.Writer
 	stderr io.Writer
 }
@@ -244,11 +274,13 @@ func (e *explanation) finish() error {
 // explainCall prints all that can be found out about the call that matters.
 func (e *explanation) explainCall(ctx context.Context) error {
 	seen := e.seen
-	chosen, reason, err := why.Choose(seen.Calls, seen.Messages, seen.Status, e.wish)
+	chosen, reason, err := e.choose()
 	if err != nil {
 		e.page.Choose(seen, -1, "")
 	}
 	switch {
+	case err != nil && e.runner.Process != nil:
+		return err
 	case err == nil:
 	case errors.Is(err, why.ErrSucceeded):
 		e.page.AddNote("the command succeeded; --syscall, --errno or --nth say which of the calls that failed is meant")
@@ -279,27 +311,31 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if err != nil {
 		return err
 	}
-	found := slow(e.stderr, "running the command again, to see where in the kernel the call is refused...")
+	found := slow(e.stderr, e.again()+", to see where in the kernel the call is refused...")
 	place, err := e.runner.Find(ctx, e.seen, chosen, resolver)
 	found()
 	if place != nil {
 		e.page.SetPlace(place)
 	}
-	switch {
-	case errors.Is(err, why.ErrGone) && place == nil:
-		e.page.AddNote("the call did not fail when the command was run again, so it is not known where it was refused")
+	switch gone := e.gone(err); {
+	case gone != "" && place == nil:
+		e.page.AddNote(gone + ", so it is not known where it was refused")
 		return nil
-	case errors.Is(err, why.ErrGone):
-		e.page.AddNote("the call did not fail when the command was run again, so it was looked at no further")
+	case gone != "":
+		e.page.AddNote(gone + ", so it was looked at no further")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	found = slow(e.stderr, "running the command again, to see which way that function takes...")
+	found = slow(e.stderr, e.again()+", to see which way that function takes...")
 	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
 	taken, fault, err := e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
+	if gone := e.gone(err); gone != "" {
+		e.page.AddNote(gone + ", so it is not known which way the function took")
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("which way %s took: %w", place.Innermost().Function, err)
 	}

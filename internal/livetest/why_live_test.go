@@ -3,10 +3,12 @@
 package livetest_test
 
 import (
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,6 +69,42 @@ func TestLiveWhyRecord(t *testing.T) {
 		}
 	}
 	if _, errs, status := printedOnce(t, "ksnoop", "replay", "--run", "99", file); status != 2 || !strings.Contains(errs, "--run 99: there are ") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+// TestLiveWhyProcess: a process that goes on is looked at as it fails again and again, and goes on
+// unharmed. One that ends is told from one that does not fail.
+func TestLiveWhyProcess(t *testing.T) {
+	guest.Require(t)
+	loop := exec.Command("sh", "-c", "while kill -0 $$; do kill -0 99999; usleep 50000; done 2>/dev/null")
+	if err := loop.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Wait() }()
+	out, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "-p", strconv.Itoa(loop.Process.Pid), "--errno", "ESRCH")
+	want := regexp.MustCompile(`^kill failed: no such process\n    kill\(\w+, 0\) = -ESRCH\n    by sh\[\d+\]; chosen since .*\nrefused in kill_\w+ \(\d more failures?\):\n(.*\n)+.*\[-ESRCH\]  __(x64|arm64)_sys_kill(.*\n)+    kill_\w+\(`)
+	if status != 0 || !want.MatchString(out) {
+		t.Errorf("status %d:\n%s%s", status, out, errs)
+	}
+	select {
+	case err := <-ended:
+		t.Error("the process has ended:", err)
+	default:
+	}
+	if err := loop.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+	short := exec.Command("sleep", "2")
+	if err := short.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- short.Wait() }()
+	_, errs, status = printedOnce(t, "ksnoop", "why", "-p", strconv.Itoa(short.Process.Pid), "--syscall", "mount")
+	<-ended
+	if status != 1 || !regexp.MustCompile(`has ended: no system call (as asked for )?has failed\n`).MatchString(errs) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }

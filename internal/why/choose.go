@@ -30,8 +30,9 @@ func (w Wish) fits(f *Failure) bool {
 
 // Why no call is chosen.
 var (
-	ErrNone      = errors.New("no system call of the command has failed")
+	ErrNone      = errors.New("no system call has failed")
 	errNoSuch    = errors.New("no system call as asked for has failed")
+	errExpected  = errors.New("no system call has failed that programs do not expect to fail")
 	ErrSucceeded = errors.New("the command succeeded")
 )
 
@@ -42,12 +43,52 @@ var (
 // error. Without such a text, it is the last one of a command that fails, other than those that
 // programs expect to fail.
 func Choose(calls []Failure, messages []Message, status int, w Wish) (index int, reason string, err error) {
-	var fit []int
+	fit := fitting(calls, w)
+	if index, reason, err = chosen(calls, fit, messages, w); err != nil || reason != "" {
+		return index, reason, err
+	}
+	if status == 0 && w.empty() {
+		return 0, "", ErrSucceeded
+	}
+	for _, i := range slices.Backward(fit) {
+		if !expected(&calls[i]) {
+			return i, "it is the last one that programs do not expect to fail", nil
+		}
+	}
+	return fit[len(fit)-1], "it is the last one, and all are of kinds that programs expect to fail", nil
+}
+
+// ChooseFirst is Choose for a process that goes on: without a text it is the first one that was
+// waited for.
+func ChooseFirst(calls []Failure, messages []Message, w Wish) (index int, reason string, err error) {
+	fit := fitting(calls, w)
+	if index, reason, err = chosen(calls, fit, messages, w); err != nil || reason != "" {
+		return index, reason, err
+	}
+	if !w.empty() {
+		return fit[0], "it is the first one asked for", nil
+	}
+	for _, i := range fit {
+		if !expected(&calls[i]) {
+			return i, "it is the first one that programs do not expect to fail", nil
+		}
+	}
+	return 0, "", errExpected
+}
+
+// fitting returns the indexes of the calls that are meant.
+func fitting(calls []Failure, w Wish) (fit []int) {
 	for i := range calls {
 		if w.fits(&calls[i]) {
 			fit = append(fit, i)
 		}
 	}
+	return fit
+}
+
+// chosen returns the call that is asked for by its number or that a text names. If there is none,
+// reason is "".
+func chosen(calls []Failure, fit []int, messages []Message, w Wish) (index int, reason string, err error) {
 	switch {
 	case len(calls) == 0:
 		return 0, "", ErrNone
@@ -63,15 +104,7 @@ func Choose(calls []Failure, messages []Message, status int, w Wish) (index int,
 			return i, fmt.Sprintf("%s wrote %s", commOf(calls, m.PID), quoted(m.Text)), nil
 		}
 	}
-	if status == 0 && w.empty() {
-		return 0, "", ErrSucceeded
-	}
-	for _, i := range slices.Backward(fit) {
-		if !expected(&calls[i]) {
-			return i, "it is the last one that programs do not expect to fail", nil
-		}
-	}
-	return fit[len(fit)-1], "it is the last one, and all are of kinds that programs expect to fail", nil
+	return 0, "", nil
 }
 
 // named returns which call a message is about, or -1: the last one before it with an error that

@@ -149,3 +149,11 @@ type Message struct {
 	PID  uint32
 	Text string
 }
+
+// A Seen is what the first run has seen, in the order of time.
+type Seen struct {
+	Calls    []Failure
+	Messages []Message
+	Status   int // the exit status of the command
+	earlier  int // calls that have failed before, and were forgotten
+}

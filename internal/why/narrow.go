@@ -95,7 +95,7 @@ func (r *Runner) Find(ctx context.Context, seen *Seen, chosen int, resolver outp
 		return nil, err
 	}
 	defer text.Close()
-	n := &narrowing{runner: r, graph: newCallGraph(r.Kernel, text), failure: f, nth: seen.ordinal(chosen), resolver: resolver,
+	n := &narrowing{runner: r, graph: newCallGraph(r.Kernel, text), failure: f, nth: r.ordinal(seen, chosen), resolver: resolver,
 		entry: entry.Addr, tried: map[uint64]bool{}, probed: map[string]bool{}}
 	return n.find(ctx)
 }
@@ -142,7 +142,7 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 	var known *Place // by the runs so far
 	for run := 1; ; run++ {
 		if ctx.Err() != nil {
-			return known, errInterrupted
+			return known, ErrInterrupted
 		}
 		near, err := n.graph.reach(roots, mostFunctions, mostDepth, depth)
 		if err != nil {
@@ -242,6 +242,7 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 	_, err = n.runner.run(ctx, true, trace.Request{Sessions: request, Options: plan.Options{Arch: view.Arch()}}, trace.Settings{Report: report},
 		func(p *plan.Plan, records recordSeq) error { return c.take(p, report.Traced, records) })
 	switch {
+	case c.sessions > c.narrowing.nth && errors.Is(err, ErrEnded):
 	case err != nil:
 		return nil, nil, err
 	case c.place == nil:
@@ -324,6 +325,9 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 			if err := c.target(fields, &s.Trace[i]); err != nil {
 				return err
 			}
+		}
+		if c.narrowing.runner.Process != nil {
+			break
 		}
 	}
 	return nil

@@ -19,7 +19,8 @@ import (
 // text and JSON have the same ones, and a page that is read from elsewhere prints the same.
 type Page struct {
 	Kind    string   `json:"kind"` // "why", among lines of JSON
-	Command []string `json:"command"`
+	Command []string `json:"command,omitempty"`
+	Process uint32   `json:"process,omitempty"` // which runs already, in place of a command
 	Status  int      `json:"status"`
 	Call    *Call    `json:"call,omitempty"`   // the one that matters; nil: there is none
 	Reason  string   `json:"reason,omitempty"` // why it is that
@@ -61,7 +62,7 @@ type Refusal struct {
 	Inside string `json:"inside,omitempty"`
 	// Whole says that the error was made in it, and not in what it calls.
 	Whole bool `json:"whole"`
-	Runs  int  `json:"runs"` // of the command, that it took
+	Runs  int  `json:"runs"` // of the command or failures of the process, that it took
 	// Chain are the functions that failed, outermost first. Those behind Function failed with
 	// other errors, of which it made this one.
 	Chain []Failed `json:"chain"`
@@ -110,6 +111,9 @@ func NewPage(command []string, s *Seen) *Page {
 	return p
 }
 
+// NewProcessPage returns what is known when a process was looked at.
+func NewProcessPage(pid uint32) *Page { return &Page{Kind: "why", Process: pid} }
+
 // Choose notes which of the calls matters, and that the others failed too; -1: none does.
 func (p *Page) Choose(s *Seen, chosen int, reason string) {
 	p.Reason = terminal.Name(reason)
@@ -125,8 +129,8 @@ func (p *Page) Choose(s *Seen, chosen int, reason string) {
 		}
 		p.Others = append(p.Others, Others{c, 1})
 	}
-	p.Earlier = max(len(p.Others)-mostKept, 0)
-	p.Others = p.Others[p.Earlier:]
+	dropped := max(len(p.Others)-mostKept, 0)
+	p.Others, p.Earlier = p.Others[dropped:], s.earlier+dropped
 }
 
 // call returns a failure as it is printed.
@@ -216,7 +220,11 @@ func (p *Page) AppendCall(dst []byte) []byte {
 		dst = append(append(dst, ": "...), c.Message...)
 	}
 	dst = c.append(append(dst, "\n    "...))
-	return fmt.Appendf(dst, "\n    by %s[%d], exit status %d; chosen since %s\n", c.Comm, c.PID, p.Status, p.Reason)
+	dst = fmt.Appendf(dst, "\n    by %s[%d]", c.Comm, c.PID)
+	if p.Process == 0 {
+		dst = fmt.Appendf(dst, ", exit status %d", p.Status)
+	}
+	return fmt.Appendf(dst, "; chosen since %s\n", p.Reason)
 }
 
 // AppendPlace appends what made the error, and where and how that came about, as far as it is known.
@@ -240,11 +248,14 @@ func (p *Page) appendRefused(dst []byte) []byte {
 	if !r.Whole {
 		where += " or in what that calls, which was looked at no further"
 	}
-	runs := "1 more run"
-	if r.Runs > 1 {
-		runs = fmt.Sprintf("%d more runs", r.Runs)
+	what := "run"
+	if p.Process != 0 {
+		what = "failure"
 	}
-	dst = fmt.Appendf(dst, "%s (%s):\n", where, runs)
+	if r.Runs > 1 {
+		what += "s"
+	}
+	dst = fmt.Appendf(dst, "%s (%d more %s):\n", where, r.Runs, what)
 	return appendLines(dst, "", r.Stack)
 }
 

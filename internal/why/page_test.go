@@ -56,6 +56,19 @@ other calls that failed, in order:
 	if got, want := string(p.AppendPlace(nil)), "refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by inet_bind[m] (1 more run):\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
 	}
+	running := NewProcessPage(4711)
+	running.Call, running.Reason, running.Refused = p.Call, p.Reason, p.Refused
+	want = `bind failed: invalid argument
+    bind("\x1b[31m") = -EINVAL
+    by a\nb[1]; chosen since it wrote "x"
+refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by inet_bind[m] (1 more failure):
+    __x64_sys_bind
+
+    inet_bind
+`
+	if got := string(running.Append(nil)); got != want {
+		t.Errorf("of a process:\n%s\nwant:\n%s", got, want)
+	}
 	none := NewPage(nil, &Seen{})
 	if none.Choose(&Seen{Calls: []Failure{call("bind", unix.EPERM, "")}}, -1, ""); string(none.Append(nil)) != "calls that failed, in order:\n    bind(0, 0, 0, 0, 0, 0) = -EPERM, tool[1]\n" {
 		t.Errorf("no call is chosen:\n%s", none.Append(nil))
@@ -72,7 +85,7 @@ func TestPageJSON(t *testing.T) {
 	lost.Lost, lost.Notes = []Lost{{"calls not seen", 3}}, []string{"interrupted"}
 	caused := testPage()
 	caused.Cause = capabilityCause(&capability{21, 4026532132, 1})
-	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "with a cause": caused, "nothing has failed": NewPage([]string{"true"}, &Seen{})} {
+	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "with a cause": caused, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711)} {
 		line, err := p.JSON()
 		if err != nil {
 			t.Fatal(err)

@@ -25,11 +25,12 @@ import (
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
-// A Runner runs a command and traces it.
+// A Runner runs a command and traces it, or traces a process that runs.
 type Runner struct {
 	Kernel  *kernel.View
 	Command []string
 	User    *launch.User // whom it runs as; nil: as ksnoop
+	Process *Process     // what is traced in place of Command; nil: Command is
 	Log     *slog.Logger
 	// Annotate adds what debug info says of ways; nil: nothing.
 	Annotate func(*plan.Plan) *plan.Plan
@@ -38,8 +39,8 @@ type Runner struct {
 	Lost      event.Losses // of all runs
 }
 
-// errInterrupted says that the context has ended before the command.
-var errInterrupted = errors.New("interrupted before it was known why the command fails")
+// ErrInterrupted says that the context has ended before the run.
+var ErrInterrupted = errors.New("interrupted before it was known why the command fails")
 
 // mostBlocks is how many blocks of code a function has at most whose way is looked at.
 const mostBlocks = 500
@@ -65,6 +66,9 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		return 0, err
 	}
 	s.Filter.Family, s.Fallback, s.RingSize, s.Latency, s.Log, s.Hurry, s.Leave = true, true, ringSize, latency, r.Log, ctx.Done(), r.leave
+	if r.Process != nil {
+		return 0, r.runProcess(ctx, resolved.Plan, recordedAs(request, &s), s, take)
+	}
 	start := launch.Start
 	if quiet {
 		start = launch.StartQuiet
@@ -79,10 +83,7 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 			err = errors.Join(err, command.Kill())
 		}
 	}()
-	run, err := trace.Attach(ctx, r.Kernel, resolved.Plan, s)
-	if errors.Is(err, attach.ErrInterrupted) || ctx.Err() != nil && err == nil {
-		return 0, cmp.Or(closed(run), error(errInterrupted))
-	}
+	run, err := r.attach(ctx, resolved.Plan, s)
 	if err != nil {
 		return 0, err
 	}
@@ -103,21 +104,13 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		ended <- <-command.Done()
 		stop()
 	}()
-	limits := trace.Limits{Budget: attach.Budget{Share: share, Say: r.sayPaused}}
-	if err := take(run.Plan, r.recorded(run.Records(reading, limits))); err != nil {
+	if err := take(run.Plan, r.records(reading, run)); err != nil {
 		return 0, errors.Join(err, terminate(command))
 	}
 	if ctx.Err() != nil {
-		return 0, errors.Join(errInterrupted, terminate(command))
+		return 0, errors.Join(ErrInterrupted, terminate(command))
 	}
-	lost, err := run.End()
-	if err != nil {
-		return 0, err
-	}
-	for cause, n := range lost.Lost {
-		r.Lost.Lost[cause] += n
-	}
-	if err := r.Recording.EndRun(lost); err != nil {
+	if err := r.end(run); err != nil {
 		return 0, err
 	}
 	if err := run.TooMuch(); err != nil {
@@ -126,17 +119,89 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 	return launch.Status(<-ended)
 }
 
+// attach attaches a plan. After an interrupt nothing stays attached.
+func (r *Runner) attach(ctx context.Context, p *plan.Plan, s trace.Settings) (*trace.Run, error) {
+	run, err := trace.Attach(ctx, r.Kernel, p, s)
+	if errors.Is(err, attach.ErrInterrupted) || ctx.Err() != nil && err == nil {
+		return nil, cmp.Or(closed(run), error(ErrInterrupted))
+	}
+	return run, err
+}
+
+// records are those of a run until ctx ends, kept within what tracing may take.
+func (r *Runner) records(ctx context.Context, run *trace.Run) recordSeq {
+	return r.recorded(run.Records(ctx, trace.Limits{Budget: attach.Budget{Share: share, Say: r.sayPaused}}))
+}
+
+// end switches the programs of a run off, and adds up what it has lost.
+func (r *Runner) end(run *trace.Run) error {
+	lost, err := run.End()
+	if err != nil {
+		return err
+	}
+	for cause, n := range lost.Lost {
+		r.Lost.Lost[cause] += n
+	}
+	return r.Recording.EndRun(lost)
+}
+
+// runProcess traces the process until take returns. It returns ErrEnded or ErrInterrupted if the
+// process or ctx has ended before: take may have seen what it waits for nevertheless.
+func (r *Runner) runProcess(ctx context.Context, p *plan.Plan, sessions *record.Sessions, s trace.Settings, take func(p *plan.Plan, records recordSeq) error) (err error) {
+	if r.Process.hasEnded() {
+		return ErrEnded
+	}
+	s.Filter.NotPIDs = []uint32{uint32(os.Getpid())} // who looks at a shell may have been started by it
+	run, err := r.attach(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	if err := r.Recording.Begin(run.Plan, sessions); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Recording.EndRun(event.Losses{Uncounted: true})) }() // unless it has ended
+	if err := run.Start(trace.Processes{PIDs: []uint{uint(r.Process.PID)}, Follow: true}.Adopt); err != nil {
+		return err
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	r.Process.stop = stop
+	go func() {
+		select {
+		case <-r.Process.Ended:
+			stop()
+		case <-reading.Done():
+		}
+	}()
+	if err := take(run.Plan, r.records(reading, run)); err != nil {
+		return err
+	}
+	if err := r.end(run); err != nil {
+		return err
+	}
+	switch {
+	case run.TooMuch() != nil:
+		return run.TooMuch()
+	case ctx.Err() != nil:
+		return ErrInterrupted
+	case r.Process.hasEnded():
+		return ErrEnded
+	}
+	return nil
+}
+
 // resolve makes the plan of a run. Each step takes up to a second on a slow machine: whoever has
 // interrupted does not wait for the next one.
 func (r *Runner) resolve(ctx context.Context, request trace.Request) (resolved trace.Resolved, err error) {
 	if ctx.Err() != nil {
-		return resolved, errInterrupted
+		return resolved, ErrInterrupted
 	}
 	if resolved, err = trace.Resolve(r.Kernel, request); err != nil {
 		return resolved, err
 	}
 	if ctx.Err() != nil {
-		return resolved, errInterrupted
+		return resolved, ErrInterrupted
 	}
 	if resolved, err = resolved.Choose(r.Kernel, request); err != nil {
 		return resolved, err
@@ -153,7 +218,7 @@ func (r *Runner) resolve(ctx context.Context, request trace.Request) (resolved t
 		resolved.Plan = r.Annotate(resolved.Plan)
 	}
 	if ctx.Err() != nil {
-		return resolved, errInterrupted
+		return resolved, ErrInterrupted
 	}
 	return resolved, nil
 }
@@ -222,4 +287,13 @@ func (r *Runner) Missing(yield func(what string, n uint64) bool) {
 			return
 		}
 	}
+}
+
+// ordinal returns which of the failures like the chosen one a run is to look at. A process makes
+// the chosen one never again: the next one stands for it.
+func (r *Runner) ordinal(seen *Seen, chosen int) int {
+	if r.Process != nil {
+		return 0
+	}
+	return seen.ordinal(chosen)
 }

@@ -15,10 +15,10 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := &Runner{Command: []string{"/does/not/exist"}} // without a kernel to look into
-	if _, err := r.run(ctx, true, trace.Request{}, trace.Settings{}, nil); !errors.Is(err, errInterrupted) {
+	if _, err := r.run(ctx, true, trace.Request{}, trace.Settings{}, nil); !errors.Is(err, ErrInterrupted) {
 		t.Error(err)
 	}
-	if p, err := (&narrowing{runner: r}).find(ctx); p != nil || !errors.Is(err, errInterrupted) {
+	if p, err := (&narrowing{runner: r}).find(ctx); p != nil || !errors.Is(err, ErrInterrupted) {
 		t.Error(p, err)
 	}
 }

@@ -55,14 +55,8 @@ func (a *abi) specs(table uint64) (specs []string, served string) {
 	}, served
 }
 
-// A Seen is what the first run has seen, in the order of time.
-type Seen struct {
-	Calls    []Failure
-	Messages []Message
-	Status   int // the exit status of the command
-}
-
-// Watch runs the command and returns which of its system calls fail.
+// Watch runs the command and returns which of its system calls fail. Of a process it returns what
+// has failed until the call was seen that is waited for, with an error until something else ended it.
 func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	a, ok := abis[r.Kernel.Arch()]
 	if !ok {
@@ -77,6 +71,9 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	}
 	s := &Seen{}
 	w := watcher{runner: r, abi: &a, served: served, fields: output.NewFields(output.Names{}), seen: s}
+	if r.Process != nil {
+		w.awaiting = &awaiting{process: r.Process}
+	}
 	s.Status, err = r.run(ctx, false, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
 	slices.SortStableFunc(s.Calls, func(x, y Failure) int { return cmp.Compare(x.Time, y.Time) })
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
@@ -138,6 +135,8 @@ type watcher struct {
 	seen   *Seen
 	denied []denial
 	signal []signalSeen
+	// awaiting ends the run; nil: the command does.
+	awaiting *awaiting
 }
 
 // A denial is a system call that a filter of seccomp has refused.
@@ -193,8 +192,19 @@ func (w *watcher) take(p *plan.Plan, records recordSeq) error {
 		if err := w.add(e); err != nil {
 			return err
 		}
+		if w.awaiting != nil {
+			w.denied, w.signal = latest(w.denied), latest(w.signal)
+		}
 	}
 	return nil
+}
+
+// latest drops the oldest of many.
+func latest[T any](all []T) []T {
+	if len(all) < 2*mostSeen {
+		return all
+	}
+	return slices.Delete(all, 0, len(all)-mostSeen)
 }
 
 // add adds what an event tells.
@@ -207,6 +217,9 @@ func (w *watcher) add(e *event.Event) error {
 	switch e.Probe.Func.Name {
 	case "sys_enter":
 		w.addMessage(e, v)
+		if w.awaiting != nil {
+			w.awaiting.message(w.seen)
+		}
 		return nil
 	case seccompFunction:
 		w.denied = append(w.denied, denial{e.Time, v.number("this_syscall"), e.TID})
@@ -227,6 +240,9 @@ func (w *watcher) add(e *event.Event) error {
 		f.Texts[i] = v.text("ustr((char *)" + arg + ")")
 	}
 	w.seen.Calls = append(w.seen.Calls, f)
+	if w.awaiting != nil {
+		w.awaiting.call(w.seen)
+	}
 	return nil
 }
 

@@ -48,8 +48,11 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if err != nil {
 		return nil, nil, err
 	}
-	w := wayTaker{entry: f.Function, inner: last.Name, nth: seen.ordinal(chosen), tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
+	w := wayTaker{entry: f.Function, inner: last.Name, nth: r.ordinal(seen, chosen), one: r.Process != nil, tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
+	if w.one && w.ended > w.nth && errors.Is(err, ErrEnded) {
+		err = nil
+	}
 	if err != nil || w.fault == nil {
 		return w.found, nil, err
 	}
@@ -108,7 +111,8 @@ type wayTaker struct {
 	faults map[uint32]*fault // likewise
 	// faulting is one of faultFunctions.
 	faulting struct{ function, addr string }
-	ended    int // system calls that have failed so
+	ended    int  // system calls that have failed so
+	one      bool // nothing else is to be taken than the call
 	found    *Taken
 	fault    *fault // that belongs to it
 }
@@ -133,6 +137,9 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 		if name == w.entry {
 			if err := w.end(e); err != nil {
 				return err
+			}
+			if w.one {
+				break
 			}
 		}
 	}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ksnoop/ksnoop/internal/why"
+)
+
+// watchProcess waits for a call of a process that fails, and finds out why it does.
+func (f *whyFlags) watchProcess(ctx context.Context, r *why.Runner, out *printout, stderr io.Writer) error {
+	came := slow(stderr, fmt.Sprintf("waiting for a system call of process %d to fail; Ctrl-C ends it...", f.pid))
+	seen, err := r.Watch(ctx)
+	came()
+	early := errors.Is(err, why.ErrEnded) || errors.Is(err, why.ErrInterrupted)
+	if err != nil && (!early || seen == nil) {
+		return err
+	}
+	out.keep()
+	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewProcessPage(r.Process.PID), out: out, stderr: stderr, early: err}
+	return e.explain(ctx)
+}
+
+// choose returns which call matters, and the reason.
+func (e *explanation) choose() (index int, reason string, err error) {
+	if e.runner.Process == nil {
+		return why.Choose(e.seen.Calls, e.seen.Messages, e.seen.Status, e.wish)
+	}
+	index, reason, err = why.ChooseFirst(e.seen.Calls, e.seen.Messages, e.wish)
+	switch {
+	case err == nil || e.early == nil:
+	case errors.Is(e.early, why.ErrEnded):
+		err = fmt.Errorf("process %d has ended: %w", e.runner.Process.PID, err)
+	default:
+		err = fmt.Errorf("interrupted: %w", err)
+	}
+	return index, reason, err
+}
+
+// again is what is said when the call is to fail again.
+func (e *explanation) again() string {
+	if e.runner.Process == nil {
+		return "running the command again"
+	}
+	return "waiting for the call to fail again"
+}
+
+// gone says why the call has not failed again. It returns "" if err is another one.
+func (e *explanation) gone(err error) string {
+	switch {
+	case errors.Is(err, why.ErrGone):
+		return "the call did not fail when the command was run again"
+	case errors.Is(err, why.ErrEnded):
+		return fmt.Sprintf("process %d ended before the call failed again", e.runner.Process.PID)
+	case e.runner.Process != nil && errors.Is(err, why.ErrInterrupted):
+		return "interrupted before the call failed again"
+	}
+	return ""
+}
