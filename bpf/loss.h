@@ -69,20 +69,24 @@ static __always_inline void stamp(struct event *e, __u32 probe, enum kind kind, 
 static __always_inline void set_owner(struct owner *o, __u32 record)
 {
 	struct task_struct *task;
+	__u64 cgroup = 0;
+	__u32 uid = 0;
 
-	o->uid = o->pad = o->cgroup = 0;
 	if (untyped) {
 		if (record & RECORD_UID)
-			o->uid = bpf_get_current_uid_gid();
+			uid = bpf_get_current_uid_gid();
 		if (record & RECORD_CGROUP)
-			o->cgroup = bpf_get_current_cgroup_id();
-		return;
+			cgroup = bpf_get_current_cgroup_id();
+	} else {
+		task = bpf_get_current_task_btf();
+		if (record & RECORD_UID)
+			uid = task->cred->uid.val;
+		if (record & RECORD_CGROUP && __builtin_preserve_field_info(task->cgroups, 2 /* it exists */))
+			cgroup = task->cgroups->dfl_cgrp->kn->id;
 	}
-	task = bpf_get_current_task_btf();
-	if (record & RECORD_UID)
-		o->uid = task->cred->uid.val;
-	if (record & RECORD_CGROUP && __builtin_preserve_field_info(task->cgroups, 2 /* it exists */))
-		o->cgroup = task->cgroups->dfl_cgrp->kn->id;
+	o->uid = uid;
+	o->pad = 0;
+	o->cgroup = cgroup;
 }
 
 // fill fills the event of a call, except for its entry time and faults, and tells whose call it

@@ -101,7 +101,7 @@ struct session_record {
 	__u8 branches; /* number of struct perf_branch_entry */
 	__u8 no_branches; /* why there are none: an error number */
 	__u8 branch_flags; /* enum section_flag */
-	__u8 ours; /* EVENT_OURS */
+	__u8 ours; /* not 0: EVENT_OURS */
 	__u8 off_cpu; /* words of struct off_cpu follow the branches: total and, for each of the calls, its own */
 	__u8 owner; /* a struct owner follows this header: whose thread it was when it began */
 	__u8 parent; /* a struct parent follows that */
@@ -299,6 +299,9 @@ struct off_cpu {
 
 /* What a new session clears with one store of 8 bytes, from failing on. */
 enum { FRESH_SIZE = __builtin_offsetof(struct session, error) - __builtin_offsetof(struct session, failing) };
+/* And in its record, from lost_values to lost_chains. */
+enum { LOST_SIZE = __builtin_offsetof(struct session_record, cpu) - __builtin_offsetof(struct session_record, lost_values) };
+_Static_assert(LOST_SIZE == 20 && (__builtin_offsetof(struct session, rec) + __builtin_offsetof(struct session_record, lost_values)) % 8 == 0, "two stores and a half");
 _Static_assert(FRESH_SIZE == 8 && __builtin_offsetof(struct session, failing) % 8 == 0, "one store");
 
 /* What is noted of each call when it begins and when it returns. */

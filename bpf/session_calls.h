@@ -148,28 +148,28 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 	if (!d) {
 		if (!(cookie & FUNC_ENTRY))
 			return 0;
-		start(s, func, now);
-	} else if (cookie & FUNC_ENTRY) {
-		s->inner++;
+		start(s, func, now); // a new session has nothing to keep
+		c = s->calls;
+	} else {
+		if (cookie & FUNC_ENTRY)
+			s->inner++;
+		if (d >= DEPTH) {
+			s->rec.lost_deep++;
+			ks_count(LOST_DEPTH);
+			return 0;
+		}
+		c = at(s->calls, d);
+		if (s->failing) {
+			ks_keep(s);
+			s->failing = 0;
+		} else if (s->top > d && !s->keeps) {
+			// The last call in this place has not failed: drop the values that it captured.
+			if (wanted.traced)
+				s->stash_len = c->start;
+			else
+				s->log_len = c->start;
+		}
 	}
-	if (d >= DEPTH) {
-		s->rec.lost_deep++;
-		ks_count(LOST_DEPTH);
-		return 0;
-	}
-	c = at(s->calls, d);
-	if (!d) {
-		// A new session has nothing to keep.
-	} else if (s->failing) {
-		ks_keep(s);
-	} else if (s->top > d && !s->keeps) {
-		// The last call in this place has not failed: drop the values that it captured.
-		if (wanted.traced)
-			s->stash_len = c->start;
-		else
-			s->log_len = c->start;
-	}
-	s->failing = 0;
 	c->entry = now;
 	c->duration = 0;
 	c->result = 0;
@@ -205,27 +205,23 @@ static __always_inline int fails(__u64 cookie, __u64 result)
 	return 0;
 }
 
-// pop takes off the innermost call, which has returned. hidden is CALL_HIDDEN for a call that
-// did not meet its predicates, else 0.
-static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
+// pop takes off the innermost call, c at index d, which has returned. hidden is CALL_HIDDEN for a
+// call that did not meet its predicates, else 0.
+static __always_inline int pop(void *ctx, struct session *s, __u32 d, struct call *c, __u64 cookie, __u64 result, __u32 hidden)
 {
-	__u32 d = s->depth - 1;
-	struct call *c;
+	__u32 flags = CALL_FINISHED | hidden;
 
-	if (d >= DEPTH)
-		return 0;
-	c = at(s->calls, d);
 	c->duration = bpf_ktime_get_ns() - c->entry;
 	c->result = result;
-	c->flags = CALL_FINISHED | hidden;
 	if (d && at(s->calls, d - 1)->sp == c->sp)
-		c->flags |= CALL_JUMPED;
+		flags |= CALL_JUMPED;
 	s->changes++;
 	if (!hidden && fails(cookie, result))
-		c->flags |= CALL_FAILED;
+		flags |= CALL_FAILED;
+	c->flags = flags;
 	if (wanted.notes)
 		ks_note_exit(s, d, c);
-	if (c->flags & CALL_FAILED)
+	if (flags & CALL_FAILED)
 		failed(ctx, s, d, result);
 	else if (hidden || !(cookie >> FUNC_CLASS_SHIFT & 3))
 		passed(ctx, s, d);
@@ -239,7 +235,9 @@ static __always_inline int pop(void *ctx, struct session *s, __u64 cookie, __u64
 
 FUNC int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 hidden)
 {
-	return pop(ctx, s, cookie, result, hidden);
+	__u32 d = s->depth - 1;
+
+	return d < DEPTH ? pop(ctx, s, d, at(s->calls, d), cookie, result, hidden) : 0;
 }
 
 // ks_enter is the whole entry program of a function without values or predicates.
@@ -260,32 +258,39 @@ FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
 	return !pushed;
 }
 
-// innermost reports whether the innermost call is that of func at sp, which is returning.
-// Calls inside it whose return was not seen are taken off first.
-static __always_inline int innermost(struct session *s, __u32 func, __u32 sp)
+// innermost returns the innermost call, at index *d, if it is that of func at sp, which is returning,
+// else NULL. Calls inside it whose return was not seen are taken off first.
+static __always_inline struct call *innermost(struct session *s, __u32 func, __u32 sp, __u32 *d)
 {
-	__u32 d = s->depth - 1;
 	struct call *c;
 
-	if (d >= DEPTH)
+	*d = s->depth - 1;
+	if (*d >= DEPTH)
 		return 0;
 	if (!s->context && (s->calls[0].sp ^ sp) >= STACK_SIZE)
 		return 0;
-	c = at(s->calls, d);
+	c = at(s->calls, *d);
 	if (c->sp == sp && c->func == func)
-		return 1;
-	return ks_unwind(s, sp, func, 0);
+		return c;
+	if (!ks_unwind(s, sp, func, 0))
+		return 0;
+	*d = s->depth - 1;
+	return *d < DEPTH ? at(s->calls, *d) : 0;
 }
 
 FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
 {
-	return innermost(s, func, sp);
+	__u32 d;
+
+	return !!innermost(s, func, sp, &d);
 }
 
 // ks_leave is the whole return program of a function without values or predicates.
 FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 {
 	struct session *s;
+	struct call *c;
+	__u32 d;
 
 	if (!open_sessions)
 		return 0;
@@ -293,8 +298,9 @@ FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 	if (!s)
 		return 0;
 	s->ticket = ticket;
-	if (innermost(s, cookie, sp))
-		pop(ctx, s, cookie, result, 0);
+	c = innermost(s, cookie, sp, &d);
+	if (c)
+		pop(ctx, s, d, c, cookie, result, 0);
 	done_with(s);
 	return 0;
 }

@@ -189,11 +189,11 @@ static __always_inline void start(struct session *s, __u32 func, __u64 now)
 	s->rec.tid = task->pid;
 	s->rec.inner_tgid = inner >> 32;
 	s->rec.inner_tid = inner;
-	s->rec.ours = !!(record & RECORD_OURS);
+	s->rec.ours = record & RECORD_OURS;
 	s->rec.func = func;
 	s->rec.log_base = 0;
-	s->rec.lost_deep = s->rec.lost_values = s->rec.lost_chunks = s->rec.lost_returns = 0;
-	s->rec.lost_room = s->rec.lost_chains = 0;
+	s->rec.lost_deep = 0;
+	__builtin_memset(&s->rec.lost_values, 0, LOST_SIZE);
 	s->rec.cpu = bpf_get_smp_processor_id();
 	s->rec.interrupt = !!s->context;
 	if (record & RECORD_OWNER)

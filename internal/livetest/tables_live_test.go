@@ -180,7 +180,7 @@ func TestLiveSummary(t *testing.T) {
 		{calls, []string{"--", "workload", "threads", "-threads", "1", "-count", "500", "-size", "47"}, []string{`vfs_read +"" +500\n`, `\n    vfs_read +500( +\d\S+s){5}\n`}},
 	} {
 		file := t.TempDir() + "/calls.ks"
-		traced(t, slices.Concat(c.args, []string{"--record", file}, c.work)...)
+		traced(t, slices.Concat(c.args, []string{"--record", file, "--force"}, c.work)...)
 		for name, out := range map[string]string{
 			"live":   traced(t, slices.Concat(c.args, []string{"--summary"}, c.work)...),
 			"replay": traced(t, "replay", "--summary", file),
