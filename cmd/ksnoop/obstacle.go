@@ -48,6 +48,15 @@ func lackingCapability(err error) string {
 	return "CAP_DAC_READ_SEARCH"
 }
 
+// permissionAdvice says what helps against an error of permission. The verifier returns that
+// one, too, for a program that it has read and refuses.
+func permissionAdvice(err error) string {
+	if attach.Examined(err) {
+		return "the kernel's verifier refuses a program of ksnoop, which is a fault of ksnoop: please report it, with what ksnoop --debug and ksnoop doctor print"
+	}
+	return fmt.Sprintf("run as root or with %s; or the kernel is locked down, or another security module forbids it: ksnoop doctor shows what works here", lackingCapability(err))
+}
+
 // unattachable puts before an error of attaching that nothing at all can be
 // attached here, if that is so.
 func unattachable(ctx context.Context, err error) error {
@@ -58,7 +67,7 @@ func unattachable(ctx context.Context, err error) error {
 	}
 	if tried.Has(attach.CapFentry) || tried.Has(attach.CapKprobe) {
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w\nrun as root or with %s; or the kernel is locked down, or another security module forbids it: ksnoop doctor shows what works here", err, lackingCapability(err))
+			return fmt.Errorf("%w\n%s", err, permissionAdvice(err))
 		}
 		return err
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/livetest"
@@ -27,6 +29,19 @@ func TestLackingCapability(t *testing.T) {
 		i := slices.IndexFunc(livetest.Rights, func(r livetest.Right) bool { return r.Feature == feature })
 		if name := lackingCapability(err); i < 0 || !slices.ContainsFunc(livetest.Rights[i].Needs, func(c uintptr) bool { return livetest.CapabilityNames[c] == name }) {
 			t.Errorf("%s: %s", feature, name)
+		}
+	}
+}
+
+// TestPermissionAdvice: the verifier's refusal of a program that it has read is no lack of rights.
+func TestPermissionAdvice(t *testing.T) {
+	for want, log := range map[string][]string{
+		"run as root or with CAP_SYS_ADMIN": {"processed 0 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0"},
+		"which is a fault of ksnoop":        {"R4 unbounded memory access", "processed 1910 insns (limit 1000000) max_states_per_insn 4 total_states 69 peak_states 69 mark_read 25"},
+	} {
+		err := fmt.Errorf("loading: %w", &ebpf.VerifierError{Cause: unix.EACCES, Log: log})
+		if got := permissionAdvice(err); !strings.Contains(got, want) {
+			t.Errorf("%q: %s", log, got)
 		}
 	}
 }

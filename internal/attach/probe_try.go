@@ -176,9 +176,9 @@ func tryTracingType(p *tracingProgram, types *btf.Cache, since version, attach f
 	return l.Close()
 }
 
-// examined reports whether the verifier has looked at instructions before it
+// Examined reports whether the verifier has looked at instructions before it
 // refused a program.
-func examined(err error) bool {
+func Examined(err error) bool {
 	var ve *ebpf.VerifierError
 	return errors.As(err, &ve) && slices.ContainsFunc(ve.Log, func(line string) bool {
 		return strings.HasPrefix(line, "processed ") && !strings.HasPrefix(line, "processed 0 ")
@@ -189,7 +189,7 @@ func examined(err error) bool {
 // load, if it does not know the type. Its own words are left out: to have been given
 // something invalid is all that it can say.
 func tooOld(err error, since version) error {
-	if !errors.Is(err, unix.EINVAL) || examined(err) {
+	if !errors.Is(err, unix.EINVAL) || Examined(err) {
 		return explain(err)
 	}
 	return fmt.Errorf("the kernel has no such programs, which came with Linux %s: %w", since, ebpf.ErrNotSupported)
