@@ -23,6 +23,9 @@ type SessionRequest struct {
 	Deny   []expr.Selector
 	Inject []InjectedSpec // places whose hits sessions note
 	Args   bool           // capture all arguments of every function
+	// IntResults takes functions without types for such that return an int. Else their results tell
+	// nothing of an error: they may return anything.
+	IntResults bool
 }
 
 // ResolveSession turns a request into a plan of sessions. If several selectors name a
@@ -85,6 +88,13 @@ func ResolveSession(view *kernel.View, r SessionRequest, o Options) (*Plan, []Sk
 		for _, p := range b.probes {
 			if !p.Role.Injected() {
 				p.Syscall = view.SyscallParams(p.Func.Name, o.Arch)
+			}
+		}
+	}
+	if r.IntResults {
+		for _, p := range b.probes {
+			if p.Func.Type == nil && p.Kind == expr.Function && !p.Role.Injected() && p.Class == layout.NeverFails {
+				p.Class = layout.FailsInt32
 			}
 		}
 	}

@@ -140,6 +140,18 @@ func TestResolveSession(t *testing.T) {
 	}
 }
 
+// A function without types returns an int if that is asked for. Nothing changes for one with types,
+// also if it returns nothing.
+func TestResolveIntResults(t *testing.T) {
+	p, _, err := ResolveSession(sessionView(t), SessionRequest{Entry: specs(t, "send"), Allow: specs(t, "untyped drop find"), IntResults: true}, Options{Arch: "amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := describeSession(p); got != ">send:1 untyped:1 drop:0 find:3" {
+		t.Error(got)
+	}
+}
+
 // What is recorded in sessions may be there on some kernels only: it is an error
 // if nothing of it is, and else a warning. What makes no sense is an error.
 func TestUnmatchedAllow(t *testing.T) {

@@ -52,6 +52,8 @@ type Place struct {
 	// Inside is the function that the innermost one consists of, if the kernel lets nobody trace
 	// that: it was inline in the source.
 	Inside string
+	// handed says that the innermost one was called with the error.
+	handed bool
 }
 
 // A Link is one call of a chain.
@@ -65,17 +67,22 @@ type Link struct {
 
 // Innermost is the last function of the chain that returned the error of the system call. Those
 // behind it failed with others, of which it made this one, or asked for a capability for it.
-func (p *Place) Innermost() *Link {
+func (p *Place) Innermost() *Link { return &p.Chain[p.innermost()] }
+
+// caller is the function that has called the innermost one.
+func (p *Place) caller() *Link { return &p.Chain[max(p.innermost()-1, 0)] }
+
+func (p *Place) innermost() int {
 	end := len(p.Chain)
 	if i := slices.IndexFunc(p.Chain, func(l Link) bool { return isCheck(l.Function.Name) }); i > 0 {
 		end = i
 	}
 	for i := end - 1; i > 0; i-- {
-		if l := &p.Chain[i]; uint32(l.Result) == uint32(p.Chain[0].Result) {
-			return l
+		if uint32(p.Chain[i].Result) == uint32(p.Chain[0].Result) {
+			return i
 		}
 	}
-	return &p.Chain[0]
+	return 0
 }
 
 // ErrGone says that the command did not fail again.
@@ -96,7 +103,7 @@ func (r *Runner) Find(ctx context.Context, seen *Seen, chosen int, resolver outp
 	}
 	defer text.Close()
 	n := &narrowing{runner: r, graph: newCallGraph(r.Kernel, text), failure: f, nth: r.ordinal(seen, chosen), resolver: resolver,
-		entry: entry.Addr, tried: map[uint64]bool{}, probed: map[string]bool{}}
+		entry: entry.Addr, tried: map[uint64]bool{}, probed: map[string]bool{}, handed: map[uint64]bool{}}
 	return n.find(ctx)
 }
 
@@ -131,14 +138,16 @@ type narrowing struct {
 	nth      int // of the calls that fail in this way
 	resolver output.Resolver
 	entry    uint64
-	tried    map[uint64]bool // functions that were recorded below the innermost one
-	probed   map[string]bool // sites that were looked at while it was the innermost one
+	// innermost is the innermost function by the runs so far; 0: none is known.
+	innermost uint64
+	tried     map[uint64]bool // functions that were recorded below the innermost one
+	probed    map[string]bool // sites that were looked at while it was the innermost one
+	handed    map[uint64]bool // functions that were called with the error, and have not made it
 }
 
 func (n *narrowing) find(ctx context.Context) (*Place, error) {
 	roots, depth := []uint64{n.entry}, siteDepth
 	chain := []uint64{n.entry}
-	innermost := uint64(0)
 	var known *Place // by the runs so far
 	for run := 1; ; run++ {
 		if ctx.Err() != nil {
@@ -155,8 +164,8 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 		}
 		known, p.Runs = p, run
 		last := p.Innermost().Function.Addr
-		if last != innermost {
-			innermost = last
+		if last != n.innermost {
+			n.innermost = last
 			clear(n.tried)
 			clear(n.probed)
 		}
@@ -166,6 +175,16 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 		for _, s := range near.sites {
 			n.probed[s.place()] = true
 		}
+		chain = chain[:0]
+		for _, l := range p.Chain {
+			chain = append(chain, l.Function.Addr)
+		}
+		if p.handed && run < mostRuns { // the next run looks for the call before it
+			n.handed[last] = true
+			last, n.innermost = p.caller().Function.Addr, 0
+			roots, depth = append([]uint64{last}, targets[last]...), 1
+			continue
+		}
 		next, err := n.open(last, targets)
 		if err != nil {
 			return known, err
@@ -173,10 +192,6 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 		if p.Whole = len(next) == 0; p.Whole || run == mostRuns {
 			p.Inside = n.graph.inside(last)
 			return p, nil
-		}
-		chain = chain[:0]
-		for _, l := range p.Chain {
-			chain = append(chain, l.Function.Addr)
 		}
 		roots, depth = append([]uint64{last}, targets[last]...), 1
 	}
@@ -190,7 +205,7 @@ func (n *narrowing) open(innermost uint64, targets map[uint64][]uint64) (open []
 		return nil, err
 	}
 	for _, f := range below.functions {
-		if f.Addr != innermost && !n.tried[f.Addr] {
+		if f.Addr != innermost && !n.tried[f.Addr] && !n.handed[f.Addr] {
 			open = append(open, f.Addr)
 		}
 	}
@@ -207,7 +222,7 @@ func (n *narrowing) open(innermost uint64, targets map[uint64][]uint64) (open []
 // the function that makes them.
 func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *Place, targets map[uint64][]uint64, err error) {
 	view := n.runner.Kernel
-	request := &plan.SessionRequest{}
+	request := &plan.SessionRequest{IntResults: true}
 	if request.Entry, err = trace.ParseSpecs([]string{n.failure.Function}); err != nil {
 		return nil, nil, err
 	}
@@ -217,6 +232,13 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 	}
 	for _, a := range chain {
 		names[n.graph.kinds[a].function.String()] = true
+	}
+	if f := n.graph.kinds[n.innermost].function; n.innermost != 0 && n.innermost != n.entry {
+		delete(names, f.String())
+		names[argumentsSpec(f)] = true
+	}
+	for a := range n.handed {
+		delete(names, n.graph.kinds[a].function.String())
 	}
 	delete(names, n.failure.Function)
 	if f, ok := n.runner.function(capabilityCheck); ok {
@@ -318,6 +340,11 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 			}
 			c.place.Chain = append(c.place.Chain, Link{f.Func.Func, f.Result, output.ResultText(f.Func, f.Result), asked})
 		}
+		last := &s.Chain.Frames[c.place.innermost()]
+		if c.place.handed, err = handed(fields, last, c.narrowing.failure); err != nil {
+			return err
+		}
+		last.Values = session.Values{} // the last run shows them
 		if c.place.Stack, err = c.printer.AppendStack(nil, &s.Chain); err != nil {
 			return err
 		}
