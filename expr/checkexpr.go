@@ -67,12 +67,12 @@ func (c *checker) returned(x *Return) (operand, bool) {
 	if c.scope.Point {
 		return c.point(x.Pos)
 	}
+	if why := c.scope.ReturnWhy; why != "" {
+		return c.fault(CodeAbsent, x.Pos, "", "what %s returns %s", c.scope.Func, why)
+	}
 	o, ok := c.result()
 	if !ok {
 		return c.fault(CodeNoReturn, x.Pos, "", "%s returns nothing", c.scope.Func)
-	}
-	if why := c.scope.ReturnWhy; why != "" {
-		return c.fault(CodeAbsent, x.Pos, "", "what %s returns %s", c.scope.Func, why)
 	}
 	return o, true
 }

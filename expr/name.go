@@ -150,6 +150,9 @@ func (c *checker) nameHint(name string, want *btf.Enum, unreadable error) string
 	if hint != "" || len(c.scope.Params) == 0 {
 		return hint
 	}
+	if why := c.scope.UntypedWhy; why != "" {
+		return why
+	}
 	if c.scope.Untyped && c.scope.User {
 		return "what its parameters are called is not known: $arg1, $arg2 and so on are what its registers hold"
 	}

@@ -46,6 +46,8 @@ type Scope struct {
 	// Untyped marks a function that BTF does not describe. Params are then its argument
 	// registers, and Return stands for the result register.
 	Untyped bool
+	// UntypedWhy, if not empty, says why no more is known of Params.
+	UntypedWhy string
 	// Point marks an instruction or a tracepoint: execution passes it and nothing returns.
 	Point bool
 	// PointHint says more of a Point where `return` is asked for.

@@ -142,7 +142,7 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		}
 		for _, probe := range p.Probes {
 			if program, ok := probe.Func.Program(); ok {
-				out = fmt.Appendf(out, "/* of BPF program %s, %d */\n", terminal.Name(program.Name), program.ID)
+				out = fmt.Appendf(out, "/* of BPF program %s, %d%s */\n", terminal.Name(program.Name), program.ID, ofCut(probe.Func))
 			}
 			out = f.appendSignature(out, probe.Name, probe.Signature(), shown)
 		}
@@ -180,6 +180,17 @@ func (f *infoFlags) appendFunctions(out []byte, view *kernel.View, pattern strin
 		}
 	}
 	return out, nil
+}
+
+// ofCut tells what the compiler has taken away from a function of a BPF program.
+func ofCut(fn kernel.Function) (text string) {
+	if fn.Cut.Params {
+		text = fmt.Sprintf("; the compiler passes %d of its parameters, and nothing tells which", fn.Cut.Passed)
+	}
+	if fn.Cut.Result {
+		text += "; no caller reads the result"
+	}
+	return text
 }
 
 // typeCalled returns the type of a name; "": there is none.

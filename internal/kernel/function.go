@@ -24,6 +24,16 @@ type Function struct {
 	Shared bool
 	// Alias says that BTF has Type under another name of the same code.
 	Alias bool
+	// Cut is what the compiler has taken away from the signature in Type.
+	Cut Cut
+}
+
+// A Cut is what a static function of a BPF program does not have of its signature in BTF: compilers
+// take away what nobody needs.
+type Cut struct {
+	Params bool `json:",omitempty"` // parameters, and BTF does not tell which
+	Passed int  `json:",omitempty"` // how many are left of them
+	Result bool `json:",omitempty"` // the result, which no caller reads
 }
 
 // String returns the function as a SPEC selects it: "name", "name[module]" or, of a BPF program,

@@ -82,6 +82,30 @@ func (v *View) readPrograms() (*programList, error) {
 	return list, nil
 }
 
+// cutOf returns what is missing of a function's signature, as far as the program's instructions tell.
+// Functions that are not static are called by what they declare.
+func cutOf(f *progs.Function, fn *btf.Func) (cut Cut) {
+	proto, ok := fn.Type.(*btf.FuncProto)
+	if !ok || !f.Known || fn.Linkage != btf.StaticFunc {
+		return cut
+	}
+	words := 0
+	for _, p := range proto.Params {
+		size, err := btf.Sizeof(p.Type)
+		if err != nil || size > 16 {
+			return cut
+		}
+		words += (size + 7) / 8
+	}
+	if f.Most < words {
+		cut.Params, cut.Passed = true, f.Most
+	}
+	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); !void {
+		cut.Result = f.Unused
+	}
+	return cut
+}
+
 // addProgram adds the functions of a program. Its types become known as those of a module.
 func (v *View) addProgram(l *programList, p *progs.Program) error {
 	data, err := progs.Types(p.ID)
@@ -93,7 +117,8 @@ func (v *View) addProgram(l *programList, p *progs.Program) error {
 		return err
 	}
 	var found []Function
-	for _, f := range p.Functions {
+	for i := range p.Functions {
+		f := &p.Functions[i]
 		t, err := info.byID(f.Type)
 		if err != nil {
 			return err
@@ -102,7 +127,7 @@ func (v *View) addProgram(l *programList, p *progs.Program) error {
 		if !ok {
 			return errProgramUnclear
 		}
-		found = append(found, Function{Name: fn.Name, Addr: f.Addr, Type: fn})
+		found = append(found, Function{Name: fn.Name, Addr: f.Addr, Type: fn, Cut: cutOf(f, fn)})
 	}
 	info.name = LoadedProgram{p.ID, found[0].Name}.Module()
 	for i := range found {

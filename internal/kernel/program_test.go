@@ -101,3 +101,39 @@ func TestProgramTypes(t *testing.T) {
 		t.Error("types of a program that is not there")
 	}
 }
+
+// TestCut: what a function lacks of its signature, by what its program passes.
+func TestCut(t *testing.T) {
+	pair := &btf.Struct{Name: "pair", Size: 16, Members: []btf.Member{{Name: "a", Type: &btf.Int{Name: "long", Size: 8}}, {Name: "b", Type: &btf.Int{Name: "long", Size: 8}, Offset: 64}}}
+	params := func(types ...btf.Type) (all []btf.FuncParam) {
+		for _, t := range types {
+			all = append(all, btf.FuncParam{Name: "p", Type: t})
+		}
+		return all
+	}
+	const static, global = btf.StaticFunc, btf.GlobalFunc
+	for _, c := range []struct {
+		name    string
+		passing progs.Passing
+		linkage btf.FuncLinkage
+		params  []btf.FuncParam
+		result  btf.Type
+		want    Cut
+	}{
+		{"whole", progs.Passing{Most: 2, Known: true}, static, params(fakeInt, fakeInt), fakeInt, Cut{}},
+		{"a helper may read more", progs.Passing{Most: 4, Known: true}, static, params(fakeInt), fakeInt, Cut{}},
+		{"one of two", progs.Passing{Most: 1, Known: true}, static, params(fakeInt, fakeInt), fakeInt, Cut{Params: true, Passed: 1}},
+		{"none of one", progs.Passing{Known: true}, static, params(fakeInt), fakeInt, Cut{Params: true}},
+		{"a global one", progs.Passing{Most: 1, Unused: true, Known: true}, global, params(fakeInt, fakeInt), fakeInt, Cut{}},
+		{"nobody calls it", progs.Passing{Most: 1, Unused: true}, static, params(fakeInt, fakeInt), fakeInt, Cut{}},
+		{"no result is read", progs.Passing{Most: 1, Unused: true, Known: true}, static, params(fakeInt), fakeInt, Cut{Result: true}},
+		{"there is no result", progs.Passing{Most: 1, Unused: true, Known: true}, static, params(fakeInt), &btf.Void{}, Cut{}},
+		{"a struct takes two registers", progs.Passing{Most: 2, Known: true}, static, params(pair), fakeInt, Cut{}},
+		{"a struct and what is missing", progs.Passing{Most: 2, Known: true}, static, params(pair, fakeInt), fakeInt, Cut{Params: true, Passed: 2}},
+	} {
+		fn := &btf.Func{Name: "f", Linkage: c.linkage, Type: &btf.FuncProto{Params: c.params, Return: c.result}}
+		if got := cutOf(&progs.Function{Passing: c.passing}, fn); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}

@@ -60,7 +60,7 @@ func knownCalls(text string) map[string][]string {
 
 // programSpecs are what the workload prints of its calls.
 var programSpecs = []string{
-	"bpf:weigh(size, weight, sort, return)", "bpf:classify(key->port, key->weight, key->name, size, return)", "bpf:noted(length)",
+	"bpf:weigh(size, weight, sort, return)", "bpf:classify(key->port, key->weight, key->name, size, return)", "bpf:noted(length)", "bpf:scaled((int)$arg1, (long)$arg2)",
 	"bpf:chosen(a->port, b->port, which, return->port)", "bpf:target_xdp(return)", "bpf:target_socket(return)", "bpf:target_raw(return)",
 	"bpf:target_syscall(return)", "bpf:target_tracepoint(return)", "bpf:target_fentry(return)",
 }
@@ -165,7 +165,7 @@ func TestLiveProgramSessions(t *testing.T) {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	sessions := of(jsonLines(t, stdout), "session")
-	want := "bpf_prog_test_run_xdp target_xdp weigh chosen classify"
+	want := "bpf_prog_test_run_xdp target_xdp weigh scaled chosen classify"
 	for _, s := range sessions {
 		var names []string
 		for _, step := range s.Trace {
@@ -200,6 +200,8 @@ func TestLiveProgramFaults(t *testing.T) {
 		"bpf:nothing_is_such": "there are chosen, classify",
 		"bpf:weigh[nothing]":  "no BPF program that could be traced is called, or has the ID, \"nothing\"",
 		"bpf:weigh(sise)":     `did you mean "size"?`,
+		"bpf:scaled(factor)":  "the compiler passes 2 of its 3 parameters",
+		"bpf:scaled(return)":  "is read by no caller",
 		"bpf:weigh(path())":   "lets nobody probe the instructions of a BPF program",
 		"bpf:classify(*":      "",
 	} {

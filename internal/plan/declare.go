@@ -66,6 +66,9 @@ func (p *Probe) declareFunction(scope *expr.Scope, arch string) {
 	p.Params, p.Result, typed = signature(p.Func, scope.Types, arch)
 	scope.Untyped = !typed
 	layout.DeclareResult(scope, p.Result, arch)
+	if protoOf(p.Func) != nil {
+		explainCut(p.Func, scope)
+	}
 }
 
 func (p *Probe) addStored(param expr.Param) {

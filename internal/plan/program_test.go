@@ -89,6 +89,51 @@ func TestProgramTypes(t *testing.T) {
 	}
 }
 
+// TestCutProgram: of a static function from which the compiler has taken something, names are refused with the
+// reason, and registers are what is left.
+func TestCutProgram(t *testing.T) {
+	view, f := programView(t)
+	for _, c := range []struct {
+		cut        kernel.Cut
+		items, err string
+	}{
+		{kernel.Cut{}, "key->port, return", ""},
+		{kernel.Cut{Params: true, Passed: 3}, "key->port", "the compiler passes 3 of its 4 parameters, and nothing tells which"},
+		{kernel.Cut{Params: true, Passed: 3}, "$arg4", "$arg4"},
+		{kernel.Cut{Params: true, Passed: 3}, "$arg3, ((struct sk_buff *)$arg1)->len, return", ""},
+		{kernel.Cut{Params: true}, "ctx", "has no parameter"},
+		{kernel.Cut{Params: true, Passed: -4}, "$arg1", "$arg1"}, // of a damaged recording
+		{kernel.Cut{Params: true, Passed: 1 << 30}, "$arg6", ""},
+		{kernel.Cut{Result: true}, "key->port", ""},
+		{kernel.Cut{Result: true}, "return", "what bpf:worker[main] returns is read by no caller"},
+	} {
+		spec, err := expr.Parse("bpf:worker(" + c.items + ")")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Cut = c.cut
+		p, err := NewProbe(view, spec, f, Options{Arch: "amd64"})
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%+v, %s: %v, want %q", c.cut, c.items, err, c.err)
+		}
+		if err == nil && p.Method != layout.MethodFentry {
+			t.Errorf("%+v, %s: by %s", c.cut, c.items, p.Method)
+		}
+	}
+	f.Cut = kernel.Cut{Params: true, Passed: 2, Result: true}
+	spec, err := expr.Parse("bpf:worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewProbe(view, spec, f, Options{Arch: "amd64"})
+	if err != nil || len(p.Items) != 2 || p.Items[1].Captures[0].Label != "$arg2" {
+		t.Errorf("%v, %+v", err, p)
+	}
+	if in := newFunction(view, f, Hook{}, "amd64"); len(in.Params) != 2 || in.Result != nil {
+		t.Errorf("in a session: %+v", in)
+	}
+}
+
 // TestSelectingPrograms: selectors of programs select no functions of the kernel, and the other way round.
 func TestSelectingPrograms(t *testing.T) {
 	_, f := programView(t)

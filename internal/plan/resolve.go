@@ -204,7 +204,7 @@ func (p *Probe) defaultMethod() layout.Method {
 // arguments. Its result must fit one word.
 func (p *Probe) fentryPossible() bool {
 	proto := protoOf(p.Func)
-	if proto == nil || endless(p.Func) || len(p.Params) < len(proto.Params) || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
+	if proto == nil || endless(p.Func) || len(p.Params) < len(proto.Params) && !p.Func.Cut.Params || p.Func.Namesakes || p.Func.Type.Name != p.Func.Name && !p.Func.Alias {
 		return false // trampolines are found by BTF name, which copies such as .isra.0 do not have
 	}
 	if strings.Contains(p.Func.Type.Name, "___") && !p.InProgram {

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -35,10 +36,25 @@ func signature(f kernel.Function, types expr.Types, arch string) (params []layou
 	case proto == nil:
 		return layout.Untyped(arch), layout.Word(), false
 	}
-	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); void {
-		return layout.ParamsOf(proto.Params, nil, arch), nil, true
+	if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); !void && !f.Cut.Result {
+		result = proto.Return
 	}
-	return layout.ParamsOf(proto.Params, proto.Return, arch), proto.Return, true
+	if f.Cut.Params {
+		left := layout.Untyped(arch)
+		return left[:min(max(f.Cut.Passed, 0), len(left))], result, true
+	}
+	return layout.ParamsOf(proto.Params, result, arch), result, true
+}
+
+// explainCut says why a SPEC cannot name what the compiler has taken away from a function.
+func explainCut(f kernel.Function, scope *expr.Scope) {
+	if f.Cut.Params {
+		scope.Untyped = true
+		scope.UntypedWhy = fmt.Sprintf("the compiler passes %d of its %d parameters, and nothing tells which: $arg1, $arg2 and so on are those", f.Cut.Passed, len(protoOf(f).Params))
+	}
+	if f.Cut.Result {
+		scope.ReturnWhy = "is read by no caller, so that the compiler may have taken it away"
+	}
 }
 
 // syscallResult is the result type of system calls.

@@ -35,12 +35,14 @@ func (p *Program) Ksnoop() bool { return slices.Contains(p.Maps, switchMap) }
 type Function struct {
 	Type uint32 // ID of its type in the program's BTF
 	Addr uint64 // 0 if the kernel hides addresses
+	Passing
 }
 
 // Limits on what a kernel says, so that its word alone makes no room.
 const (
 	maxFunctions = 4096
 	maxMaps      = 64
+	maxCode      = 1 << 20 // bytes of instructions: more take long to look through
 	maxBTF       = 64 << 20
 )
 
@@ -107,7 +109,8 @@ type progInfo struct {
 	typ, id                uint32
 	tag                    [8]byte
 	jitedLen, xlatedLen    uint32
-	jited, xlated          uint64
+	jited                  uint64
+	xlated                 unsafe.Pointer
 	loadTime               uint64
 	uid, nrMaps            uint32
 	maps                   unsafe.Pointer
@@ -138,7 +141,9 @@ func read(id uint32) (p Program, err error) {
 	ksyms := make([]uint64, min(counts.nrKsyms, maxFunctions))
 	funcs := make([]funcInfo, min(counts.nrFuncInfo, maxFunctions))
 	maps := make([]uint32, min(counts.nrMaps, maxMaps))
+	code := make([]byte, min(counts.xlatedLen, maxCode))
 	info := progInfo{
+		xlatedLen: uint32(len(code)), xlated: unsafe.Pointer(unsafe.SliceData(code)),
 		nrKsyms: uint32(len(ksyms)), ksyms: unsafe.Pointer(unsafe.SliceData(ksyms)),
 		nrFuncInfo: uint32(len(funcs)), funcInfo: unsafe.Pointer(unsafe.SliceData(funcs)), funcInfoSize: uint32(unsafe.Sizeof(funcInfo{})),
 		nrMaps: uint32(len(maps)), maps: unsafe.Pointer(unsafe.SliceData(maps)),
@@ -154,6 +159,9 @@ func read(id uint32) (p Program, err error) {
 		}
 		p.Functions = append(p.Functions, of)
 	}
+	if int(info.xlatedLen) == len(code) && info.xlated != nil { // the kernel shows them
+		p.addPassing(decode(code), funcs[:len(p.Functions)])
+	}
 	for _, m := range maps[:min(len(maps), int(info.nrMaps))] {
 		if name, err := mapName(m); err == nil {
 			p.Maps = append(p.Maps, name)
@@ -161,6 +169,17 @@ func read(id uint32) (p Program, err error) {
 	}
 	slices.Sort(p.Maps)
 	return p, nil
+}
+
+// addPassing finds how the functions are called.
+func (p *Program) addPassing(code []instruction, funcs []funcInfo) {
+	starts := make([]int, len(funcs))
+	for i := range funcs {
+		starts[i] = int(funcs[i].offset)
+	}
+	for i, found := range passing(code, starts) {
+		p.Functions[i].Passing = found
+	}
 }
 
 // mapInfo is the head of struct bpf_map_info.

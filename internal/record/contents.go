@@ -99,6 +99,7 @@ type probe struct {
 	Module  string     `json:",omitempty"`
 	Addr    uint64     `json:",omitempty"`
 	Type    btf.TypeID `json:",omitempty"` // of the function; 0 if BTF has none
+	Cut     kernel.Cut `json:",omitzero"`
 	Method  string
 	Hook    plan.Hook      `json:"Target"` // set for anything but a function
 	Layout  string         // fingerprint
@@ -205,7 +206,7 @@ func describe(p *plan.Plan, view *kernel.View, cut *kernel.TypeCut) ([]probe, er
 		if cut != nil {
 			id = cut.ID(p.Func.Module, id)
 		}
-		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Syscall: p.Syscall, Way: p.Way, Layout: fingerprint(p)}
+		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Cut: p.Func.Cut, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Syscall: p.Syscall, Way: p.Way, Layout: fingerprint(p)}
 		if p.Spec == nil {
 			r.Bare = true
 		} else if p.Spec != last {
@@ -299,7 +300,7 @@ func resolve(probes []probe, view *kernel.View, info Info) (*plan.Plan, error) {
 
 // recorded returns what plan.Restore needs to make the probe again.
 func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, err error) {
-	f := kernel.Function{Name: r.Func, Module: r.Module, Addr: r.Addr}
+	f := kernel.Function{Name: r.Func, Module: r.Module, Addr: r.Addr, Cut: r.Cut}
 	method, ok := layout.MethodNamed(r.Method)
 	if !ok {
 		return of, damaged("%s: no way to attach is called %q", f, r.Method)

@@ -167,6 +167,7 @@ func (c *caller) xdp() error {
 		}
 		sum := c.weigh(length, 400, sort)
 		c.called("noted length=%d", length)
+		c.called("scaled (int)$arg1=%d (long)$arg2=%d", length^3, sum)
 		port, weight, name := uint32(length), int16(-3), "first"
 		if length&1 != 0 {
 			port, weight, name = 1, 400, "second"
