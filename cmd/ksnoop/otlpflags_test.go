@@ -64,7 +64,8 @@ func TestOTLPUsage(t *testing.T) {
 		"--otlp http://h --parent count":    "--parent: count is a number: a trace context is a text, as ustr(p), or 24 bytes",
 		"--otlp http://h --parent ustr(a)":  "--parent: ustr(a) is not among the values that were captured",
 		"--otlp http://h --parent a,b":      "--parent a,b: it takes one value, as ustr(p)",
-		"--otlp http://h --parent a)":       `unexpected ")"`,
+		"--otlp http://h --parent a)":       "--parent a): it takes one value, as ustr(p)",
+		"--otlp http://h --parent ustr(a":   "--parent:\n  ustr(a\n        ^\n  column 7: unexpected end of the SPEC",
 		"--otlp env":                        "OTEL_EXPORTER_OTLP_ENDPOINT is not set",
 	} {
 		if _, stderr, status := ran(append([]string{"replay", "../../testdata/calls.ks"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "secret") {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -26,14 +27,28 @@ func (f *otlpFlags) checkParent() error {
 		f.parent = ""
 		return nil
 	}
-	spec, err := expr.Parse("f(" + f.parent + ")")
-	if err != nil {
-		return usagef("--parent %s: %w", f.parent, err)
+	const call, end = "f(", ")"
+	spec, err := expr.Parse(call + f.parent + end)
+	var faults *expr.ErrorList
+	if errors.As(err, &faults) && faults.Errors[0].Span.Start != len(call)+len(f.parent) { // else it has closed the parenthesis
+		return usagef("--parent:\n%w", within(faults, len(call), f.parent))
 	}
-	if len(spec.Items) != 1 || spec.Text[spec.Items[0].Span().Start:spec.Items[0].Span().End] != f.parent {
+	if err != nil || len(spec.Items) != 1 || spec.Text[spec.Items[0].Span().Start:spec.Items[0].Span().End] != f.parent {
 		return usagef("--parent %s: it takes one value, as ustr(p)", f.parent)
 	}
 	return nil
+}
+
+// within shows faults of a SPEC as those of the text at an offset in it. What is behind the text is its end.
+func within(all *expr.ErrorList, at int, text string) *expr.ErrorList {
+	inside := func(pos int) int { return min(max(pos-at, 0), len(text)) }
+	out := &expr.ErrorList{Text: text}
+	for _, e := range all.Errors {
+		fault := *e
+		fault.Span = expr.Span{Start: inside(e.Span.Start), End: inside(e.Span.End)}
+		out.Errors = append(out.Errors, &fault)
+	}
+	return out
 }
 
 // addTo adds the value of --parent to SPECs: to those of entry functions or, without sessions, to those

@@ -200,6 +200,9 @@ func (o *Options) CheckParent(p *plan.Plan) error {
 					continue
 				}
 				captured = true
+				if b, ok := c.Target.(*expr.Buffer); ok && b.Max < sizeRaw {
+					return fmt.Errorf("%s is too short: a trace context has %d bytes, or is a text", o.Parent, sizeRaw)
+				}
 				if c.Target != nil {
 					return nil
 				}

@@ -98,8 +98,9 @@ func TestParent(t *testing.T) {
 	if got, want := counts.String(), "4 in spans of their programs, 4 in none (2 no span at the time, 2 no trace context)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	for parent, want := range map[string]string{"count": "count is a number", "str(p)": "str(p) is not among the values"} {
+	for parent, want := range map[string]string{"buf(path, 10)": "buf(path, 10) is too short: a trace context has 24 bytes", "count": "count is a number", "str(p)": "str(p) is not among the values"} {
 		o := Options{Parent: parent}
+		k.Calls("t_read(str(path), count, buf(path, 10))")
 		if err := o.CheckParent(k.Run.Plan); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", parent, err, want)
 		}
