@@ -25,6 +25,8 @@ var tracingUses = [...]string{
 	"irq_enter*", "irq_exit*", "__irq_exit*", "irqentry_*", "nmi_*", "sysvec_*", "__sysvec_*", "common_interrupt", "__common_interrupt",
 	// Helpers.
 	"bpf_get_current_*", "bpf_ktime_get_*", "ktime_get_mono_fast_ns", "ktime_get_boot_fast_ns", "bpf_get_func_ip_*", "bpf_get_attach_cookie_*",
+	// What reads the clock, of which a kernel chooses one and another when that one is unstable.
+	"read_tsc", "read_hpet", "acpi_pm_read*", "kvm_clock_get_cycles", "kvm_clock_read", "pvclock_clocksource_read*", "read_hv_clock_*", "xen_clocksource_get_cycles", "arch_counter_*",
 	"bpf_probe_read_*", "copy_from_kernel_nofault*", "strncpy_from_kernel_nofault", "strncpy_from_user_nofault", "copy_from_user_nofault",
 	"bpf_ringbuf_*", "__bpf_ringbuf_*", "_raw_spin_lock_irqsave", "_raw_spin_unlock_irqrestore", "*queued_spin_lock_slowpath", "*resilient_*spin_lock*", "irq_work_queue*",
 	"bpf_get_stack*", "__bpf_get_stack*", "bpf_get_smp_processor_id",
