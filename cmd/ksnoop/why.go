@@ -19,12 +19,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/destination"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/suggest"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 	"github.com/ksnoop/ksnoop/internal/trace"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
@@ -78,6 +81,8 @@ The exit status is that of the command. With -p it is 1 if no call was found.`),
 	flags.IntVar(&f.wish.Nth, "nth", 0, "explain the `N`th failing call, of those that --syscall and --errno select")
 	flags.BoolVar(&f.once, "once", false, "run the command once: name the call, but not where in the kernel it was refused")
 	flags.Var(&f.user, "user", "run COMMAND as this `USER[:GROUP]`, names or numbers, and not as whom ksnoop runs as")
+	f.ustack.how = ustackPointers
+	flags.Var(&f.ustack, "ustack", "`HOW` the stack of the process is taken that led to the call: fp, by frame pointers, or dwarf[,SIZE], by unwind information; SIZE bytes of the stack are copied: 16K")
 	f.symbols.add(flags)
 	f.addOutput(flags)
 	return c
@@ -90,6 +95,7 @@ type whyFlags struct {
 	errno   string
 	once    bool
 	user    userFlag
+	ustack  ustackFlag
 	symbols symbolFlags
 	output  outputFlags // format, file and force
 	record  string
@@ -165,19 +171,34 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 		defer forget()
 		r.Process = &why.Process{PID: uint32(f.pid), Wish: f.wish, Ended: ended}
 	}
-	if r.Recording, err = f.openRecording(view); err != nil {
+	called := f.openUsers(r, stderr)
+	defer called.close()
+	if r.Recording, err = f.openRecording(view, called); err != nil {
 		return err
 	}
 	out, err := f.output.open(stdout)
 	if err != nil {
 		return errors.Join(err, r.Recording.Close())
 	}
-	err = f.watch(ctx, r, out, stderr, status)
+	err = f.watch(ctx, r, &output.Tails{User: called.of}, out, stderr, status)
 	return out.end(errors.Join(err, r.Recording.Close()))
 }
 
+// openUsers has the first run take the stacks of processes, and returns what names them.
+func (f *whyFlags) openUsers(r *why.Runner, stderr io.Writer) *users {
+	u := openUsers(f.ustack.copied() > 0, stderr)
+	if level := f.symbols.level.Level; level != symbols.LevelNone {
+		u.symbols.ShowLines(process.Lines{Root: "/", Caches: find.CacheFolders(os.Getenv), Inlined: level == symbols.LevelInlines})
+	}
+	r.UserStacks = trace.Stacks(false, false, true, f.ustack.copied())
+	if f.ustack.copied() > 0 {
+		r.Unwinder = process.NewUnwinder(u.symbols, hostArch)
+	}
+	return u
+}
+
 // openRecording makes the file for a recording; without --record it returns nil.
-func (f *whyFlags) openRecording(view *kernel.View) (*record.Series, error) {
+func (f *whyFlags) openRecording(view *kernel.View, called *users) (*record.Series, error) {
 	if f.record == "" {
 		return nil, nil
 	}
@@ -196,13 +217,13 @@ func (f *whyFlags) openRecording(view *kernel.View) (*record.Series, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
 	}
-	return record.NewSeries(file, record.Source{Root: view.Root(), View: view, Arch: hostArch, Writer: version(), Origin: origin}), nil
+	return record.NewSeries(file, record.Source{Root: view.Root(), View: view, Arch: hostArch, Writer: version(), Origin: origin, Users: called.symbols}), nil
 }
 
 // watch runs the command, and finds out why it fails.
-func (f *whyFlags) watch(ctx context.Context, r *why.Runner, out *printout, stderr io.Writer, status *int) error {
+func (f *whyFlags) watch(ctx context.Context, r *why.Runner, called *output.Tails, out *printout, stderr io.Writer, status *int) error {
 	if r.Process != nil {
-		return f.watchProcess(ctx, r, out, stderr)
+		return f.watchProcess(ctx, r, called, out, stderr)
 	}
 	seen, err := r.Watch(ctx)
 	if err != nil {
@@ -210,7 +231,7 @@ func (f *whyFlags) watch(ctx context.Context, r *why.Runner, out *printout, stde
 	}
 	out.keep()
 	*status = seen.Status
-	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(r.Command, seen), out: out, stderr: stderr}
+	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(r.Command, seen), called: called, out: out, stderr: stderr}
 	return e.explain(ctx)
 }
 
@@ -230,7 +251,8 @@ type explanation struct {
 	runner *why.Runner
 	seen   *why.Seen
 	page   *why.Page
-	early  error // what has ended the first run of a process before it saw what it waited for
+	called *output.Tails // names stacks of processes
+	early  error         // what has ended the first run of a process before it saw what it waited for
 	out    io.Writer
 	stderr io.Writer
 }
@@ -295,6 +317,7 @@ func (e *explanation) explainCall(ctx context.Context) error {
 		return err
 	}
 	e.page.Choose(seen, chosen, reason)
+	e.page.Call.UserStack = seen.Calls[chosen].UserStack(e.called)
 	if err := e.show(e.page.AppendCall); err != nil {
 		return err
 	}

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
 
 // watchProcess waits for a call of a process that fails, and finds out why it does.
-func (f *whyFlags) watchProcess(ctx context.Context, r *why.Runner, out *printout, stderr io.Writer) error {
+func (f *whyFlags) watchProcess(ctx context.Context, r *why.Runner, called *output.Tails, out *printout, stderr io.Writer) error {
 	came := slow(stderr, fmt.Sprintf("waiting for a system call of process %d to fail; Ctrl-C ends it...", f.pid))
 	seen, err := r.Watch(ctx)
 	came()
@@ -21,7 +22,7 @@ func (f *whyFlags) watchProcess(ctx context.Context, r *why.Runner, out *printou
 		return err
 	}
 	out.keep()
-	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewProcessPage(r.Process.PID), out: out, stderr: stderr, early: err}
+	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewProcessPage(r.Process.PID), called: called, out: out, stderr: stderr, early: err}
 	return e.explain(ctx)
 }
 

@@ -50,7 +50,7 @@ func TestLiveWhyRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "why.ks")
 	page, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--record", file, "--syscall", "openat", "--", "workload", "refuse", "openat")
 	_, page, _ = strings.Cut(page, "\n") // what the command prints
-	want := regexp.MustCompile(`^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\nfor want of the capability CAP_DAC_OVERRIDE\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`)
+	want := regexp.MustCompile(`^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\n    called by:\n(        .*\n)*        main.call\+0x\w+ .*\n        main.refuseCase(.*\n)+for want of the capability CAP_DAC_OVERRIDE\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`)
 	if status != 0 || !want.MatchString(page) {
 		t.Fatalf("status %d:\n%s%s", status, page, errs)
 	}
@@ -84,7 +84,7 @@ func TestLiveWhyProcess(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- loop.Wait() }()
 	out, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "-p", strconv.Itoa(loop.Process.Pid), "--errno", "ESRCH")
-	want := regexp.MustCompile(`^kill failed: no such process\n    kill\(\w+, 0\) = -ESRCH\n    by sh\[\d+\]; chosen since .*\nrefused in kill_\w+ \(\d more failures?\):\n(.*\n)+.*\[-ESRCH\]  __(x64|arm64)_sys_kill(.*\n)+    kill_\w+\(`)
+	want := regexp.MustCompile(`^kill failed: no such process\n    kill\(\w+, 0\) = -ESRCH\n    by sh\[\d+\]; chosen since (.*\n)+refused in kill_\w+ \(\d more failures?\):\n(.*\n)+.*\[-ESRCH\]  __(x64|arm64)_sys_kill(.*\n)+    kill_\w+\(`)
 	if status != 0 || !want.MatchString(out) {
 		t.Errorf("status %d:\n%s%s", status, out, errs)
 	}

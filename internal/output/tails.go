@@ -54,7 +54,7 @@ func (t *Tails) append(dst []byte, e *event.Event) []byte {
 		dst = t.appendStack(dst, e, s)
 	}
 	if s, ok := e.Tail.Section(bpf.SectionUserStack); ok {
-		dst = t.appendUserStack(dst, e, s)
+		dst = t.AppendUserStack(dst, e, s)
 	}
 	if s, ok := e.Tail.Section(bpf.SectionBranches); ok {
 		dst = t.appendBranches(dst, e, s)
@@ -229,8 +229,8 @@ func (t *Tails) userAddresses() []uint64 {
 	return t.addrs
 }
 
-// appendUserStack appends the stack of the process, named by its maps and symbols.
-func (t *Tails) appendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
+// AppendUserStack appends the stack of the process, named by its maps and symbols.
+func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byte {
 	frames, end := t.UserFrames(s)
 	if len(frames) == 0 {
 		return appendNothing(dst, "user stack", s)

@@ -3,13 +3,18 @@
 package why
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -32,6 +37,7 @@ type Failure struct {
 	// seccomp says that a filter of seccomp has refused it: no function has served it.
 	seccomp bool
 	signal  *signalSeen // that has interrupted it; nil: none is known
+	user    *userStack  // of the process; nil: it was not taken, or not kept
 }
 
 // A signalSeen is a signal that was delivered.
@@ -41,6 +47,42 @@ type signalSeen struct {
 	number  uint64
 	flags   uint64 // of its action
 	handler uint64
+}
+
+// A userStack is one that has no names yet: most are never shown.
+type userStack struct {
+	event   event.Event // the thread and the time
+	section bpf.Section
+}
+
+// newUserStack returns the stack that an event has; nil if it has none.
+func newUserStack(e *event.Event) *userStack {
+	s, ok := e.Tail.Section(bpf.SectionUserStack)
+	if !ok {
+		return nil
+	}
+	u := &userStack{event: *e, section: s}
+	u.event.Data, u.event.Tail, u.section.Data = nil, nil, bytes.Clone(s.Data)
+	return u
+}
+
+// size is how much memory it takes, about.
+func (u *userStack) size() int { return len(u.section.Data) + int(unsafe.Sizeof(*u)) }
+
+// UserStack returns the stack of the process as lines, named by t; nil if it was not taken.
+func (f *Failure) UserStack(t *output.Tails) (stack []string) {
+	if f.user == nil {
+		return nil
+	}
+	text := t.AppendUserStack(nil, &f.user.event, f.user.section)
+	all := lines(bytes.TrimRight(text, "\n"))
+	if len(all) == 1 { // there is none, and why
+		return []string{strings.TrimSpace(all[0])}
+	}
+	for _, l := range all[1:] {
+		stack = append(stack, strings.TrimPrefix(l, pathIndent))
+	}
+	return stack
 }
 
 // Name returns the name of the system call: "openat".

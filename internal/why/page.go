@@ -47,6 +47,8 @@ type Call struct {
 	TID      uint32     `json:"tid"`
 	Time     uint64     `json:"time"`
 	Function string     `json:"function,omitempty"` // that serves it
+	// UserStack is what called it in the process, innermost first, of the call that matters.
+	UserStack []string `json:"user_stack,omitempty"`
 }
 
 // An Argument is one of a call.
@@ -180,15 +182,6 @@ func (p *Place) refusal() *Refusal {
 	return r
 }
 
-// lines returns the lines of a text, without an empty last one.
-func lines(text []byte) []string {
-	all := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	for i := range all {
-		all[i] = terminal.Name(all[i])
-	}
-	return all
-}
-
 // setPath takes a path as it is printed behind a call, without the indentation.
 func (t *Taken) setPath(text []byte) {
 	all := lines(bytes.TrimRight(text, "\n"))
@@ -197,12 +190,6 @@ func (t *Taken) setPath(text []byte) {
 		t.Path = append(t.Path, strings.TrimPrefix(l, pathIndent))
 	}
 }
-
-// How the lines of a path begin.
-const (
-	pathTitle  = "        path:"
-	pathIndent = "            "
-)
 
 // Append appends the whole page as text.
 func (p *Page) Append(dst []byte) []byte {
@@ -224,7 +211,11 @@ func (p *Page) AppendCall(dst []byte) []byte {
 	if p.Process == 0 {
 		dst = fmt.Appendf(dst, ", exit status %d", p.Status)
 	}
-	return fmt.Appendf(dst, "; chosen since %s\n", p.Reason)
+	dst = fmt.Appendf(dst, "; chosen since %s\n", p.Reason)
+	if len(c.UserStack) == 0 {
+		return dst
+	}
+	return appendLines(append(dst, "    called by:\n"...), "        ", c.UserStack)
 }
 
 // AppendPlace appends what made the error, and where and how that came about, as far as it is known.

@@ -23,6 +23,7 @@ func testPage() *Page {
 	s := &Seen{Calls: []Failure{open, open, bind, open}, Status: 3}
 	p := NewPage([]string{"tool", "\x1b]0;"}, s)
 	p.Choose(s, 2, `it wrote "x"`)
+	p.Call.UserStack = []string{"write+0x1 (/bin/a)", "... cut"}
 	enoent, einval := ^uint64(unix.ENOENT-1), ^uint64(unix.EINVAL-1)
 	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL", nil}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL", nil}, {kernel.Function{Name: "look"}, enoent, "-ENOENT", nil}},
 		Stack: []byte("    __x64_sys_bind\n\n    inet_bind\n"), Runs: 2}
@@ -37,6 +38,9 @@ func TestPage(t *testing.T) {
 	want := `bind failed: invalid argument
     bind("\x1b[31m") = -EINVAL
     by a\nb[1], exit status 3; chosen since it wrote "x"
+    called by:
+        write+0x1 (/bin/a)
+        ... cut
 refused in inet_bind[m] or in what that calls, which was looked at no further (2 more runs):
     __x64_sys_bind
 
@@ -61,6 +65,9 @@ other calls that failed, in order:
 	want = `bind failed: invalid argument
     bind("\x1b[31m") = -EINVAL
     by a\nb[1]; chosen since it wrote "x"
+    called by:
+        write+0x1 (/bin/a)
+        ... cut
 refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by inet_bind[m] (1 more failure):
     __x64_sys_bind
 

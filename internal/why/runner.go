@@ -21,6 +21,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
@@ -34,6 +35,10 @@ type Runner struct {
 	Log     *slog.Logger
 	// Annotate adds what debug info says of ways; nil: nothing.
 	Annotate func(*plan.Plan) *plan.Plan
+	// UserStacks are the stacks of processes that the first run takes, and Unwinder makes them of
+	// copies; nil if the kernel does.
+	UserStacks bpf.Tail
+	Unwinder   *process.Unwinder
 	// Recording gets the records of all runs; nil: they are not kept.
 	Recording *record.Series
 	Lost      event.Losses // of all runs

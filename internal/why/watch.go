@@ -74,7 +74,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	if r.Process != nil {
 		w.awaiting = &awaiting{process: r.Process}
 	}
-	s.Status, err = r.run(ctx, false, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
+	s.Status, err = r.run(ctx, false, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{Tail: r.UserStacks, Unwinder: r.Unwinder}, w.take)
 	slices.SortStableFunc(s.Calls, func(x, y Failure) int { return cmp.Compare(x.Time, y.Time) })
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
 	w.assign()
@@ -137,6 +137,30 @@ type watcher struct {
 	signal []signalSeen
 	// awaiting ends the run; nil: the command does.
 	awaiting *awaiting
+	stacks   int // bytes of stacks that are kept
+	oldest   int // the first call whose stack may be kept
+}
+
+// mostStacks is how many bytes of stacks are kept, those of the last calls.
+const mostStacks = 32 << 20
+
+// keepStack keeps the stack of the last call.
+func (w *watcher) keepStack(u *userStack) {
+	if u == nil {
+		return
+	}
+	calls := w.seen.Calls
+	calls[len(calls)-1].user = u
+	if w.awaiting != nil {
+		return // few calls are kept
+	}
+	w.stacks += u.size()
+	for ; w.stacks > mostStacks && w.oldest < len(calls); w.oldest++ {
+		if old := calls[w.oldest].user; old != nil {
+			w.stacks -= old.size()
+			calls[w.oldest].user = nil
+		}
+	}
 }
 
 // A denial is a system call that a filter of seccomp has refused.
@@ -240,6 +264,7 @@ func (w *watcher) add(e *event.Event) error {
 		f.Texts[i] = v.text("ustr((char *)" + arg + ")")
 	}
 	w.seen.Calls = append(w.seen.Calls, f)
+	w.keepStack(newUserStack(e))
 	if w.awaiting != nil {
 		w.awaiting.call(w.seen)
 	}
