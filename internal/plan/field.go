@@ -130,3 +130,13 @@ func syscallParams(view *kernel.View, fields []kernel.Field, arch string) []layo
 	}
 	return params
 }
+
+// SyscallTypes returns the types of a system call's parameters. BTF has most of them; of the others the
+// size is that of a register.
+func SyscallTypes(view *kernel.View, fields []kernel.Field, arch string) []btf.Type {
+	var types []btf.Type
+	for _, p := range syscallParams(view, fields, arch) {
+		types = append(types, p.Type)
+	}
+	return types
+}

@@ -86,7 +86,7 @@ func TestString(t *testing.T) {
 		{Failure{Number: 999, Errno: 22, Args: [words]uint64{1, 2, 3, 4, 0x5000, ^uint64(0)}}, "syscall 999(1, 2, 3, 4, 0x5000, 0xffffffffffffffff) = -EINVAL"},
 		{Failure{Function: "__arm64_sys_openat", Errno: 2, Args: [words]uint64{0xffffff9c, 0x7f0000001000, 0x241, 0o644}, Texts: [words]*string{nil, &text},
 			Params: []kernel.Field{{Name: "dfd", Decl: "int", Size: 8}, {Name: "filename", Decl: "const char *", Size: 8}, {Name: "flags", Decl: "int", Size: 8}, {Name: "mode", Decl: "umode_t", Size: 8}}},
-			`openat(AT_FDCWD, "/tmp/\x1b[31m", 577, 0644) = -ENOENT`},
+			`openat(AT_FDCWD, "/tmp/\x1b[31m", 0x241, 0644) = -ENOENT`},
 		{Failure{Function: "__x64_sys_mount", Errno: 512, Args: [words]uint64{1: 0x1000, 3: 0x8000}, Texts: [words]*string{&long, nil, nil, nil, &text},
 			Params: []kernel.Field{{Name: "dev_name", Decl: "char *"}, {Name: "dir_name", Decl: "char *"}, {Name: "type", Decl: "char *"}, {Name: "flags", Decl: "unsigned long"}, {Name: "data", Decl: "void *"}}},
 			`mount("` + long[:longText] + `"..., 0x1000, NULL, 0x8000, "/tmp/\x1b[31m") = -ERESTARTSYS`},

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/errno"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -30,7 +32,9 @@ type Failure struct {
 	// Function serves the system call: "__x64_sys_openat"; "" if that is not known.
 	Function string
 	Params   []kernel.Field // nil if they are not known
-	Args     [words]uint64
+	// Types are those of Params, by BTF where it has them; nil: they are not known.
+	Types []btf.Type
+	Args  [words]uint64
 	// Texts are what the arguments point to, if that is a string.
 	Texts [words]*string
 	Errno uint64
@@ -140,20 +144,8 @@ func (f *Failure) appendArg(dst []byte, i int) []byte {
 		return strconv.AppendUint(append(dst, '0'), v&0o7777, 8)
 	case (name == "dfd" || strings.HasSuffix(name, "dirfd") || name == "olddfd" || name == "newdfd") && int32(v) == atCwd:
 		return append(dst, "AT_FDCWD"...)
-	case f.Params[i].Size == 4, decl == "int", decl == "pid_t", decl == "long":
-		if decl != "long" {
-			v = uint64(int32(v))
-		}
-		if n := int64(v); n < 0 && n > -1<<20 {
-			return strconv.AppendInt(dst, n, 10)
-		}
-		if decl != "long" {
-			v &= 1<<32 - 1
-		}
-	case decl == "unsigned int", decl == "unsigned":
-		v &= 1<<32 - 1
 	}
-	return appendWord(dst, v)
+	return f.appendNumber(dst, i)
 }
 
 // atCwd is AT_FDCWD.
