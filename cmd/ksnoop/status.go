@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/why"
 )
 
 // Exit statuses besides 0 and that of a traced command.
@@ -44,6 +45,9 @@ func statusOf(err error) int {
 	}
 	if errors.Is(err, unix.EPIPE) {
 		return exitPipe
+	}
+	if errors.Is(err, why.ErrInterrupted) {
+		return exitInterrupt
 	}
 	return exitFailed
 }

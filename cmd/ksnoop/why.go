@@ -226,12 +226,12 @@ func (f *whyFlags) watch(ctx context.Context, r *why.Runner, called *output.Tail
 		return f.watchProcess(ctx, r, called, out, stderr)
 	}
 	seen, err := r.Watch(ctx)
-	if err != nil {
+	if err != nil && (seen == nil || !errors.Is(err, why.ErrInterrupted)) {
 		return err
 	}
 	out.keep()
 	*status = seen.Status
-	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(r.Command, seen), called: called, out: out, stderr: stderr}
+	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(r.Command, seen), called: called, out: out, stderr: stderr, early: err}
 	return e.explain(ctx)
 }
 
@@ -252,7 +252,7 @@ type explanation struct {
 	seen   *why.Seen
 	page   *why.Page
 	called *output.Tails // names stacks of processes
-	early  error         // what has ended the first run of a process before it saw what it waited for
+	early  error         // what has ended the first run before the command ended, or before a process did what it waited for
 	out    io.Writer
 	stderr io.Writer
 }
@@ -304,6 +304,11 @@ func (e *explanation) explainCall(ctx context.Context) error {
 	case err != nil && e.runner.Process != nil:
 		return err
 	case err == nil:
+	case errors.Is(err, why.ErrKilled):
+		e.page.Cause = seen.Killed.Cause()
+		return e.show(e.page.AppendPlace)
+	case errors.Is(err, why.ErrInterrupted):
+		return err
 	case errors.Is(err, why.ErrSucceeded):
 		e.page.AddNote("the command succeeded; --syscall, --errno or --nth say which of the calls that failed is meant")
 		return nil

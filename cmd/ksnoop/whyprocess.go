@@ -28,8 +28,12 @@ func (f *whyFlags) watchProcess(ctx context.Context, r *why.Runner, called *outp
 
 // choose returns which call matters, and the reason.
 func (e *explanation) choose() (index int, reason string, err error) {
-	if e.runner.Process == nil {
-		return why.Choose(e.seen.Calls, e.seen.Messages, e.seen.Status, e.wish)
+	switch {
+	case e.runner.Process != nil:
+	case e.early != nil: // there is no exit status
+		return 0, "", e.early
+	default:
+		return e.seen.Choose(e.wish)
 	}
 	index, reason, err = why.ChooseFirst(e.seen.Calls, e.seen.Messages, e.wish)
 	switch {

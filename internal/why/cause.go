@@ -32,6 +32,7 @@ type Cause struct {
 const (
 	causeSeccomp    = "seccomp"
 	causeSignal     = "signal"
+	causeKilled     = "killed"
 	causeFault      = "fault"
 	causeCapability = "capability"
 	causeModule     = "security module"
@@ -71,9 +72,7 @@ func signalCause(errno uint64, s *signalSeen) *Cause {
 	if s == nil {
 		return c
 	}
-	if c.Signal = unix.SignalName(syscall.Signal(s.number)); c.Signal == "" {
-		c.Signal = fmt.Sprintf("%d", s.number)
-	}
+	c.Signal = signalName(s.number)
 	c.Text = "interrupted by the signal " + c.Signal
 	const restart = 0x10000000 // SA_RESTART
 	switch {
@@ -84,6 +83,19 @@ func signalCause(errno uint64, s *signalSeen) *Cause {
 		c.Text += ", for which it has a handler; the program sees EINTR"
 	}
 	return c
+}
+
+// signalName returns the name of a signal, or its number.
+func signalName(number uint64) string {
+	if name := unix.SignalName(syscall.Signal(number)); name != "" {
+		return name
+	}
+	return fmt.Sprintf("%d", number)
+}
+
+// Cause returns it as what ended the command.
+func (k *Killing) Cause() *Cause {
+	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: fmt.Sprintf("%s[%d] was killed by the signal %s: no system call was refused for it", terminal.Name(k.Comm), k.PID, k.Signal)}
 }
 
 // A capability is one that a task has not got.

@@ -13,7 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// A Wish says which failing calls are meant. The zero value leaves that to Choose.
+// A Wish says which failing calls are meant. The zero value leaves that to Seen.Choose.
 type Wish struct {
 	Syscall string // the name of the system call; "": any
 	Errno   uint64 // 0: any
@@ -34,15 +34,30 @@ var (
 	errNoSuch    = errors.New("no system call as asked for has failed")
 	errExpected  = errors.New("no system call has failed that programs do not expect to fail")
 	ErrSucceeded = errors.New("the command succeeded")
+	// ErrKilled says that Seen.Killed tells why.
+	ErrKilled = errors.New("a signal has ended the command")
 )
 
-// Choose returns the index of the failing call that matters, and the reason why it is that. calls
+// Choose returns the index of the failing call that matters, and the reason, as choose does. It returns
+// ErrKilled if a signal has ended the command, no call is asked for and the command has named no error.
+func (s *Seen) Choose(w Wish) (index int, reason string, err error) {
+	if s.Killed != nil && w.empty() {
+		all := fitting(s.Calls, w)
+		said := slices.ContainsFunc(s.Messages, func(m Message) bool { return named(s.Calls, all, &m) >= 0 })
+		if !said {
+			return 0, "", ErrKilled
+		}
+	}
+	return choose(s.Calls, s.Messages, s.Status, w)
+}
+
+// choose returns the index of the failing call that matters, and the reason why it is that. calls
 // and messages are in the order of time. status is the exit status of the command.
 //
 // It is the one that the last text on standard error names that names any: by the message of its
 // error. Without such a text, it is the last one of a command that fails, other than those that
 // programs expect to fail.
-func Choose(calls []Failure, messages []Message, status int, w Wish) (index int, reason string, err error) {
+func choose(calls []Failure, messages []Message, status int, w Wish) (index int, reason string, err error) {
 	fit := fitting(calls, w)
 	if index, reason, err = chosen(calls, fit, messages, w); err != nil || reason != "" {
 		return index, reason, err

@@ -70,7 +70,7 @@ func TestChoose(t *testing.T) {
 			}
 			messages = append(messages, m)
 		}
-		got, reason, err := Choose(tt.calls, messages, tt.status, tt.wish)
+		got, reason, err := choose(tt.calls, messages, tt.status, tt.wish)
 		if !errors.Is(err, tt.err) || err == nil && (got != tt.want || reason == "") {
 			t.Errorf("%s: call %d since %s, %v; want %d, %v", name, got, reason, err, tt.want, tt.err)
 		}

@@ -48,6 +48,8 @@ type Failure struct {
 type signalSeen struct {
 	time    uint64
 	tid     uint32
+	pid     uint32
+	comm    string
 	number  uint64
 	flags   uint64 // of its action
 	handler uint64
@@ -87,6 +89,13 @@ func (f *Failure) UserStack(t *output.Tails) (stack []string) {
 		stack = append(stack, strings.TrimPrefix(l, pathIndent))
 	}
 	return stack
+}
+
+// A Killing is the end of a process by a signal.
+type Killing struct {
+	Signal string // "SIGKILL"
+	Comm   string
+	PID    uint32
 }
 
 // Name returns the name of the system call: "openat".
@@ -189,5 +198,8 @@ type Seen struct {
 	Calls    []Failure
 	Messages []Message
 	Status   int // the exit status of the command
-	earlier  int // calls that have failed before, and were forgotten
+	// Killed is the signal that has ended the command, or a process of it whose end the exit status
+	// tells; nil: none has.
+	Killed  *Killing
+	earlier int // calls that have failed before, and were forgotten
 }

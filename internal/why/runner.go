@@ -113,7 +113,7 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		return 0, errors.Join(err, terminate(command))
 	}
 	if ctx.Err() != nil {
-		return 0, errors.Join(ErrInterrupted, terminate(command))
+		return 0, errors.Join(r.end(run), ErrInterrupted, terminate(command))
 	}
 	if err := r.end(run); err != nil {
 		return 0, err

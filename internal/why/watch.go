@@ -78,6 +78,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	slices.SortStableFunc(s.Calls, func(x, y Failure) int { return cmp.Compare(x.Time, y.Time) })
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
 	w.assign()
+	s.Killed = w.killed()
 	return s, err
 }
 
@@ -190,6 +191,17 @@ func (w *watcher) assign() {
 	w.assignSignals()
 }
 
+// killed returns the signal that the exit status of the command tells of, if one was delivered that ends
+// a process. A program may exit with such a status for another reason.
+func (w *watcher) killed() *Killing {
+	for _, s := range slices.Backward(w.signal) {
+		if uint64(w.seen.Status) == 128+s.number && s.handler == defaultHandler {
+			return &Killing{Signal: signalName(s.number), Comm: s.comm, PID: s.pid}
+		}
+	}
+	return nil
+}
+
 // assignSignals says of each interrupted call which signal was delivered next to its thread.
 func (w *watcher) assignSignals() {
 	next := map[uint32]*signalSeen{}
@@ -249,7 +261,7 @@ func (w *watcher) add(e *event.Event) error {
 		w.denied = append(w.denied, denial{e.Time, v.number("this_syscall"), e.TID})
 		return nil
 	case signalPoint:
-		w.signal = append(w.signal, signalSeen{time: e.Time, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
+		w.signal = append(w.signal, signalSeen{pid: e.PID, comm: comm(e), time: e.Time, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
 		return nil
 	}
 	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret")}
