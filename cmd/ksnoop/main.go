@@ -21,6 +21,9 @@ func main() {
 		launch.BeHolder()
 		return
 	}
+	if launch.IsExecutor(os.Args) {
+		os.Exit(launch.BeExecutor(os.Args))
+	}
 	endOnQuit()
 	endOnInterrupt()
 	keepOnPipe()

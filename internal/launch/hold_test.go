@@ -16,12 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets this program be the process that Hold starts, and one that calls Hold.
+// TestMain lets this program be the process that Hold starts, one that calls Hold, and an executor.
 func TestMain(m *testing.M) {
 	switch {
 	case IsHolder(os.Args):
 		BeHolder()
 		return
+	case IsExecutor(os.Args):
+		os.Exit(BeExecutor(os.Args))
 	case os.Getenv("KSNOOP_TEST_HOLD") != "":
 		file := os.NewFile(3, "held")
 		pid, err := Hold([]*os.File{file})

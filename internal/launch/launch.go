@@ -24,23 +24,35 @@ type Command struct {
 // Start starts a command as a user, or as the caller if that is nil, and leaves it
 // stopped. It has the caller's standard streams and no other descriptor that the
 // caller has opened.
-func Start(as *User, args []string) (*Command, error) { return start(as, args, os.Stdout, os.Stderr) }
+func Start(as *User, args []string) (*Command, error) {
+	return started(as, args, os.Stdout, os.Stderr)
+}
 
 // StartQuiet is Start, but what the command prints is thrown away.
 func StartQuiet(as *User, args []string) (*Command, error) {
+	return quietly(func(null *os.File) (*Command, error) { return started(as, args, null, null) })
+}
+
+// quietly starts a command whose output goes to null.
+func quietly(start func(null *os.File) (*Command, error)) (*Command, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	return start(as, args, null, null)
+	return start(null)
 }
 
-func start(as *User, args []string, stdout, stderr *os.File) (*Command, error) {
+// started finds a command and starts it.
+func started(as *User, args []string, stdout, stderr *os.File) (*Command, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return nil, err
 	}
+	return start(as, path, args, stdout, stderr)
+}
+
+func start(as *User, path string, args []string, stdout, stderr *os.File) (*Command, error) {
 	c := &Command{cmd: exec.Command(path, args[1:]...), free: make(chan struct{}), done: make(chan error, 1)}
 	c.cmd.Args[0] = args[0]
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, stdout, stderr

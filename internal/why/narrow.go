@@ -344,7 +344,11 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		if c.place.handed, err = handed(fields, last, c.narrowing.failure); err != nil {
 			return err
 		}
-		last.Values = session.Values{} // the last run shows them
+		for i := range s.Chain.Frames {
+			if f := &s.Chain.Frames[i]; f.Func.Func.Name != capabilityCheck {
+				f.Values = session.Values{} // the last run shows those of the innermost one
+			}
+		}
 		if c.place.Stack, err = c.printer.AppendStack(nil, &s.Chain); err != nil {
 			return err
 		}

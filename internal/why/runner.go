@@ -41,6 +41,7 @@ type Runner struct {
 	Unwinder   *process.Unwinder
 	// Recording gets the records of all runs; nil: they are not kept.
 	Recording *record.Series
+	refused   bool         // the command cannot be executed
 	Lost      event.Losses // of all runs
 }
 
@@ -74,11 +75,7 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 	if r.Process != nil {
 		return 0, r.runProcess(ctx, resolved.Plan, recordedAs(request, &s), s, take)
 	}
-	start := launch.Start
-	if quiet {
-		start = launch.StartQuiet
-	}
-	command, err := start(r.User, r.Command)
+	command, err := r.start(quiet)
 	if err != nil {
 		return 0, err
 	}
@@ -122,6 +119,21 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 		return 0, errors.Join(err, terminate(command))
 	}
 	return launch.Status(<-ended)
+}
+
+// start starts the command. If it cannot be executed, the call that tries it is what there is to explain.
+func (r *Runner) start(quiet bool) (c *launch.Command, err error) {
+	start := launch.Start
+	if quiet {
+		start = launch.StartQuiet
+	}
+	if !r.refused {
+		if c, err = start(r.User, r.Command); !launch.Refused(r.Command, err) {
+			return c, err
+		}
+	}
+	r.refused = true
+	return launch.StartExecutor(r.User, r.Command, quiet)
 }
 
 // attach attaches a plan. After an interrupt nothing stays attached.
