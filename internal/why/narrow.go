@@ -230,6 +230,9 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 	for _, f := range near.functions {
 		names[f.String()] = true
 	}
+	if err := n.graph.classify(chain); err != nil { // the check of capabilities may not have been reached
+		return nil, nil, err
+	}
 	for _, a := range chain {
 		names[n.graph.kinds[a].function.String()] = true
 	}
