@@ -21,8 +21,10 @@ type Cause struct {
 	// initial one.
 	Capability    string `json:"capability,omitempty"`
 	UserNamespace uint64 `json:"user_namespace,omitempty"`
-	Module        string `json:"module,omitempty"` // of security: "Landlock"
-	Signal        string `json:"signal,omitempty"`
+	// Capabilities are all that were asked for in vain, if they are more than one. Capability is the last.
+	Capabilities []string `json:"capabilities,omitempty"`
+	Module       string   `json:"module,omitempty"` // of security: "Landlock"
+	Signal       string   `json:"signal,omitempty"`
 	// Address could not be read or written, which a parameter holds, if one does.
 	Address   string `json:"address,omitempty"`
 	Parameter string `json:"parameter,omitempty"`
@@ -150,7 +152,7 @@ func (p *Place) cause() *Cause {
 		name := l.Function.Name
 		switch {
 		case name == capabilityCheck:
-			return capabilityCause(l.capability)
+			return capabilityCause(p.asked)
 		case hooked != "" && moduleOf(name) != "":
 			m := moduleOf(name)
 			return &Cause{Kind: causeModule, Module: m, Text: fmt.Sprintf("refused by the security module %s, in %s", m, terminal.Name(l.Function.String()))}
@@ -164,15 +166,29 @@ func (p *Place) cause() *Cause {
 	return &Cause{Kind: causeModule, Text: fmt.Sprintf("refused by a security module that %s asks", hooked)}
 }
 
-// capabilityCause says which capability was wanting.
-func capabilityCause(c *capability) *Cause {
-	if c == nil {
+// capabilityCause says which capabilities were wanting. One that was asked for before the last one may
+// have done as well.
+func capabilityCause(asked []capability) *Cause {
+	if len(asked) == 0 {
 		return &Cause{Kind: causeCapability, Text: "for want of a capability"}
 	}
-	out := &Cause{Kind: causeCapability, Capability: c.name(), Text: "for want of the capability " + c.name()}
-	if c.level > 0 {
-		out.UserNamespace = c.namespace
-		out.Text += fmt.Sprintf(" in the user namespace %d, which is not the initial one", c.namespace)
+	last := &asked[len(asked)-1]
+	out := &Cause{Kind: causeCapability, Capability: last.name(), Text: "for want of the capability "}
+	for i := range asked {
+		if i > 0 {
+			out.Text += " or "
+		}
+		out.Text += asked[i].name()
+		if len(asked) > 1 {
+			out.Capabilities = append(out.Capabilities, asked[i].name())
+		}
+	}
+	if last.level > 0 {
+		out.UserNamespace = last.namespace
+		out.Text += fmt.Sprintf(" in the user namespace %d, which is not the initial one", last.namespace)
+	}
+	if len(asked) > 1 {
+		out.Text += ", asked for in this order"
 	}
 	return out
 }

@@ -13,14 +13,10 @@ import (
 )
 
 // placeOf is a place whose functions all failed with EPERM, the outermost first.
-func placeOf(asked *capability, names ...string) *Place {
-	p := &Place{}
+func placeOf(asked []capability, names ...string) *Place {
+	p := &Place{asked: asked}
 	for _, n := range names {
-		l := Link{Function: kernel.Function{Name: n}, Result: ^uint64(unix.EPERM - 1)}
-		if n == capabilityCheck {
-			l.capability = asked
-		}
-		p.Chain = append(p.Chain, l)
+		p.Chain = append(p.Chain, Link{Function: kernel.Function{Name: n}, Result: ^uint64(unix.EPERM - 1)})
 	}
 	return p
 }
@@ -28,13 +24,14 @@ func placeOf(asked *capability, names ...string) *Place {
 // TestCause: what asked for a capability has refused, not the check of it. Of modules of security it
 // is the hook. capability.h and user_namespace.h say what the numbers mean.
 func TestCause(t *testing.T) {
-	admin, elsewhere, unknown := &capability{21, 0xeffffffd, 0}, &capability{12, 4026532132, 1}, &capability{99, 0, 0}
+	admin, elsewhere, unknown := []capability{{21, 0xeffffffd, 0}}, []capability{{12, 4026532132, 1}}, []capability{{99, 0, 0}}
 	for chain, tt := range map[string]struct {
-		asked            *capability
+		asked            []capability
 		innermost, cause string
 	}{
 		"sys_a do_a": {nil, "do_a", ""},
 		"sys_a do_a security_capable cap_capable":                                {admin, "do_a", "for want of the capability CAP_SYS_ADMIN"},
+		"sys_a do_a capable cap_capable":                                         {[]capability{{2, 0, 0}, {1, 0, 0}}, "do_a", "for want of the capability CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, asked for in this order"},
 		"sys_a do_a cap_capable":                                                 {elsewhere, "do_a", "for want of the capability CAP_NET_ADMIN in the user namespace 4026532132, which is not the initial one"},
 		"sys_a cap_task_setnice ns_capable_noaudit security_capable cap_capable": {unknown, "cap_task_setnice", "for want of the capability 99"},
 		"sys_a capable cap_capable":                                              {nil, "sys_a", "for want of a capability"},

@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
@@ -52,6 +53,8 @@ type Place struct {
 	// Inside is the function that the innermost one consists of, if the kernel lets nobody trace
 	// that: it was inline in the source.
 	Inside string
+	// asked are the capabilities that the innermost one has asked for in vain, in this order.
+	asked []capability
 	// handed says that the innermost one was called with the error.
 	handed bool
 }
@@ -61,8 +64,6 @@ type Link struct {
 	Function kernel.Function
 	Result   uint64 // its return register
 	Text     string // "-EINVAL"
-	// capability is what the check of capabilities was asked for; nil for other functions.
-	capability *capability
 }
 
 // Innermost is the last function of the chain that returned the error of the system call. Those
@@ -261,7 +262,7 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 		sites[s.place()] = s
 		request.Inject = append(request.Inject, plan.InjectedSpec{Spec: spec})
 	}
-	report := bpf.SessionSettings{Traced: len(sites) > 0, Errors: new([bpf.MaxErrno/64 + 1]uint64)}
+	report := bpf.SessionSettings{Traced: true, Errors: new([bpf.MaxErrno/64 + 1]uint64)}
 	report.Errors[n.failure.Errno/64] |= 1 << (n.failure.Errno % 64)
 	c := collector{narrowing: n, sites: sites, printer: output.NewSessions(output.SessionOptions{Resolver: n.resolver})}
 	_, err = n.runner.run(ctx, true, trace.Request{Sessions: request, Options: plan.Options{Arch: view.Arch()}}, trace.Settings{Report: report},
@@ -286,12 +287,46 @@ func capabilitySpec(proto *btf.FuncProto) string {
 	return fmt.Sprintf("%s(%s, %s->ns.inum, %s->level)", capabilityCheck, proto.Params[2].Name, namespace, namespace)
 }
 
+// asked returns the capabilities that the innermost function of a chain has asked for and that were
+// refused, by the calls of the session. Several may do, as CAP_DAC_READ_SEARCH and CAP_DAC_OVERRIDE to
+// read a file.
+func asked(fields *output.Fields, calls []session.Call, innermost uint64) (all []capability, err error) {
+	within := -1
+	for i := range calls {
+		c := &calls[i]
+		if c.Func.Func.Addr == innermost {
+			within, all = i, nil // the last call of it
+		}
+		if c.Func.Func.Name != capabilityCheck || !c.Failed || within < 0 || !isWithin(calls, i, within) {
+			continue
+		}
+		for _, v := range []session.Values{c.Entered, c.Returned} {
+			wanted, err := capabilityOf(fields, v.Event)
+			if err != nil {
+				return nil, err
+			}
+			if wanted != nil && !slices.Contains(all, *wanted) {
+				all = append(all, *wanted)
+			}
+		}
+	}
+	return all, nil
+}
+
+// isWithin reports whether a call was made by another one or by what that called.
+func isWithin(calls []session.Call, at, within int) bool {
+	for at > within {
+		at = calls[at].Parent
+	}
+	return at == within
+}
+
 // capabilityOf reads what capabilitySpec has asked for.
-func capabilityOf(fields *output.Fields, f *session.Frame) (*capability, error) {
-	if f.Func.Func.Name != capabilityCheck || f.Values.Event == nil {
+func capabilityOf(fields *output.Fields, e *event.Event) (*capability, error) {
+	if e == nil {
 		return nil, nil
 	}
-	values, err := fields.Of(f.Values.Event)
+	values, err := fields.Of(e)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +336,7 @@ func capabilityOf(fields *output.Fields, f *session.Frame) (*capability, error) 
 		if scalar == nil {
 			continue
 		}
-		n, ok := f.Values.Event.Value(scalar)
+		n, ok := e.Value(scalar)
 		if !ok {
 			return nil, nil
 		}
@@ -337,11 +372,7 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		c.place, c.targets = &Place{}, map[uint64][]uint64{}
 		for i := range s.Chain.Frames {
 			f := &s.Chain.Frames[i]
-			asked, err := capabilityOf(fields, f)
-			if err != nil {
-				return err
-			}
-			c.place.Chain = append(c.place.Chain, Link{f.Func.Func, f.Result, output.ResultText(f.Func, f.Result), asked})
+			c.place.Chain = append(c.place.Chain, Link{f.Func.Func, f.Result, output.ResultText(f.Func, f.Result)})
 		}
 		last := &s.Chain.Frames[c.place.innermost()]
 		if c.place.handed, err = handed(fields, last, c.narrowing.failure); err != nil {
@@ -353,6 +384,9 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 			}
 		}
 		if c.place.Stack, err = c.printer.AppendStack(nil, &s.Chain); err != nil {
+			return err
+		}
+		if c.place.asked, err = asked(fields, s.Calls(), c.place.Innermost().Function.Addr); err != nil {
 			return err
 		}
 		for i := range s.Trace {

@@ -25,7 +25,7 @@ func testPage() *Page {
 	p.Choose(s, 2, `it wrote "x"`)
 	p.Call.UserStack = []string{"write+0x1 (/bin/a)", "... cut"}
 	enoent, einval := ^uint64(unix.ENOENT-1), ^uint64(unix.EINVAL-1)
-	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL", nil}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL", nil}, {kernel.Function{Name: "look"}, enoent, "-ENOENT", nil}},
+	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL"}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL"}, {kernel.Function{Name: "look"}, enoent, "-ENOENT"}},
 		Stack: []byte("    __x64_sys_bind\n\n    inet_bind\n"), Runs: 2}
 	p.SetPlace(&place)
 	p.Taken = &Taken{Function: "inet_bind[m]", Args: []Argument{{"sk", "NULL"}, {"n", "3"}}}
@@ -91,7 +91,7 @@ func TestPageJSON(t *testing.T) {
 	lost := testPage()
 	lost.Lost, lost.Notes = []Lost{{"calls not seen", 3}}, []string{"interrupted"}
 	caused := testPage()
-	caused.Cause = capabilityCause(&capability{21, 4026532132, 1})
+	caused.Cause = capabilityCause([]capability{{21, 4026532132, 1}})
 	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "with a cause": caused, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711)} {
 		line, err := p.JSON()
 		if err != nil {
