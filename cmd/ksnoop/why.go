@@ -326,7 +326,10 @@ func (e *explanation) explainCall(ctx context.Context) error {
 	if err := e.show(e.page.AppendCall); err != nil {
 		return err
 	}
-	if e.page.Cause = seen.Cause(chosen); e.page.Cause == nil && !e.once {
+	if err := e.runner.ReadFilters(ctx, seen, chosen); err != nil {
+		return err
+	}
+	if e.page.Cause = seen.Cause(chosen, e.runner.Kernel.Arch()); e.page.Cause == nil && !e.once {
 		err = e.explainPlace(ctx, chosen)
 	}
 	return errors.Join(err, e.show(e.page.AppendPlace))

@@ -113,7 +113,7 @@ func TestLiveWhyProcess(t *testing.T) {
 func TestLiveWhyCauses(t *testing.T) {
 	guest.Require(t)
 	for _, tt := range []struct{ args, want string }{
-		{"--once --errno EDOM -- workload refuse seccomp", `(?m)^refused by seccomp$`},
+		{"--once --errno EDOM -- workload refuse seccomp", `(?m)^refused by seccomp: filter 2 of 2 returns SECCOMP_RET_ERRNO\|EDOM at instruction 4, since args\[1\] \(0x0\) == 0x0 at 3$`},
 		{"--once --syscall ppoll -- env GODEBUG=asyncpreemptoff=1 workload refuse signal", `(?m)^interrupted by the signal SIGUSR1, for which it has a handler; the program sees EINTR$`},
 		{"-s none --syscall pipe2 -- workload refuse pipe2-fault", `(?m)^a fault: the kernel cannot read or write the memory at 0x8, where the parameter fildes points to\nrefused in do_pipe2 `},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/seccomp"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -28,6 +29,12 @@ type Cause struct {
 	// Address could not be read or written, which a parameter holds, if one does.
 	Address   string `json:"address,omitempty"`
 	Parameter string `json:"parameter,omitempty"`
+	// Filter of seccomp has refused the call, of those in the order in which they were set.
+	// Instruction of it, from 0 on, has returned Action, and Rule is the comparison that led there.
+	Filter      string `json:"filter,omitempty"`
+	Instruction *int   `json:"instruction,omitempty"`
+	Action      string `json:"action,omitempty"`
+	Rule        string `json:"rule,omitempty"`
 }
 
 // Kinds of causes.
@@ -56,12 +63,13 @@ func interrupted(errno uint64) bool {
 	return errno >= restartSys && errno <= restartRestart && errno != noIoctlCommand
 }
 
-// Cause returns what made the error of a call, if the first run tells; else nil.
-func (s *Seen) Cause(chosen int) *Cause {
+// Cause returns what made the error of a call, if the first run tells; else nil. arch is the
+// kernel's, as Go calls it.
+func (s *Seen) Cause(chosen int, arch string) *Cause {
 	f := &s.Calls[chosen]
 	switch {
 	case f.seccomp:
-		return &Cause{Kind: causeSeccomp, Text: "refused by seccomp"}
+		return seccompCause(f, arch)
 	case interrupted(f.Errno):
 		return signalCause(f.Errno, f.signal)
 	}
@@ -219,6 +227,47 @@ func (x *fault) cause(f *Failure) *Cause {
 		c.Text += ", where the parameter " + c.Parameter + " points to"
 	default:
 		c.Text += fmt.Sprintf(", %d bytes behind where the parameter %s points to", best, c.Parameter)
+	}
+	return c
+}
+
+// auditArchs are the numbers by which filters know architectures, from linux/audit.h.
+var auditArchs = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// seccompCause says which rule has refused a call, if its filters tell.
+func seccompCause(f *Failure, arch string) *Cause {
+	c := &Cause{Kind: causeSeccomp, Text: "refused by seccomp"}
+	if f.filters == nil {
+		c.Text += "; by which rule is not known: filters are read when their thread ends"
+		return c
+	}
+	if len(f.filters.list) == 0 {
+		c.Text += "; by which rule is not known: the kernel has not kept the filter (CONFIG_CHECKPOINT_RESTORE)"
+		return c
+	}
+	d := &seccomp.Data{Number: uint32(f.Number), Arch: auditArchs[arch], IP: f.ip, Args: f.Args}
+	best, which := seccomp.Verdict{Action: unix.SECCOMP_RET_ALLOW}, -1
+	for i, filter := range f.filters.list {
+		v, err := seccomp.Run(filter, d)
+		if err == nil && seccomp.Compare(v.Action, best.Action) < 0 {
+			best, which = v, i
+		}
+	}
+	const refusal = unix.SECCOMP_RET_ERRNO
+	if which < 0 || best.Action&unix.SECCOMP_RET_ACTION_FULL == refusal && uint64(best.Action&unix.SECCOMP_RET_DATA) != f.Errno {
+		c.Text += "; by which rule is not known: the filters that were read do not refuse it so"
+		return c
+	}
+	// The newest filter is the last one that was set.
+	total := len(f.filters.list)
+	c.Filter, c.Instruction, c.Action = fmt.Sprintf("%d of %d", total-which, total), &best.At, seccomp.ActionName(best.Action)
+	if f.filters.partly {
+		c.Filter = fmt.Sprintf("%d before the newest", which)
+	}
+	c.Text += fmt.Sprintf(": filter %s returns %s at instruction %d", c.Filter, c.Action, best.At)
+	if best.Decided != nil {
+		c.Rule = best.Decided.String()
+		c.Text += fmt.Sprintf(", since %s at %d", c.Rule, best.Decided.At)
 	}
 	return c
 }

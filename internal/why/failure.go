@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -40,6 +42,8 @@ type Failure struct {
 	Errno uint64
 	// seccomp says that a filter of seccomp has refused it: no function has served it.
 	seccomp bool
+	filters *filters    // of its thread, if seccomp has refused it; nil: they were not read
+	ip      uint64      // where the process makes it
 	signal  *signalSeen // that has interrupted it; nil: none is known
 	user    *userStack  // of the process; nil: it was not taken, or not kept
 }
@@ -96,6 +100,15 @@ type Killing struct {
 	Signal string // "SIGKILL"
 	Comm   string
 	PID    uint32
+}
+
+// filters are those of a thread that has ended, newest first.
+type filters struct {
+	time uint64
+	tid  uint32
+	list [][]unix.SockFilter
+	// partly says that there are more, or that one is longer than what was read of it.
+	partly bool
 }
 
 // Name returns the name of the system call: "openat".

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cilium/ebpf/btf"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -313,4 +315,23 @@ func (r *Runner) ordinal(seen *Seen, chosen int) int {
 		return 0
 	}
 	return seen.ordinal(chosen)
+}
+
+// function returns a function of vmlinux whose type is known.
+func (r *Runner) function(name string) (f kernel.Function, ok bool) {
+	s, ok := r.Kernel.SymbolNamed(name, "")
+	if !ok {
+		return f, false
+	}
+	found, err := r.Kernel.SelectAt([]uint64{s.Addr})
+	if err != nil {
+		return f, false
+	}
+	for _, f := range found {
+		if f.Type != nil && f.Name == name {
+			_, ok := f.Type.Type.(*btf.FuncProto)
+			return f, ok
+		}
+	}
+	return f, false
 }

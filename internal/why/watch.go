@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/event"
-	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -24,12 +23,13 @@ type abi struct {
 	number        string // in the registers
 	args          [words]string
 	first         string // the first argument when the call begins
+	ip            string // where the process is
 	write, writev int    // numbers of system calls
 }
 
 var abis = map[string]abi{
-	"amd64": {"regs->orig_ax", [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, "regs->di", 1, 20},
-	"arm64": {"regs->syscallno", [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, "regs->regs[0]", 64, 66},
+	"amd64": {"regs->orig_ax", [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, "regs->di", "regs->ip", 1, 20},
+	"arm64": {"regs->syscallno", [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, "regs->regs[0]", "regs->pc", 64, 66},
 }
 
 // maxNumber is more than the number of any system call.
@@ -39,7 +39,7 @@ const maxNumber = 1024
 // standard error. served is the value that tells which function serves a call; "" if the kernel
 // does not tell where its table is.
 func (a *abi) specs(table uint64) (specs []string, served string) {
-	exit := []string{"ret < 0", "ret >= -4095", a.number + " < " + fmt.Sprint(maxNumber)}
+	exit := []string{"ret < 0", "ret >= -4095", a.number + " < " + fmt.Sprint(maxNumber), a.ip}
 	if table != 0 {
 		served = fmt.Sprintf("*(unsigned long *)(%#x + %s * 8)", table, a.number)
 		exit = append(exit, served)
@@ -96,6 +96,9 @@ func (r *Runner) causeSpecs() (specs []string) {
 			refused = "return == 0"
 		}
 		specs = append(specs, seccompFunction+"(this_syscall, "+refused+")")
+		if filters := r.filterSpec(); filters != "" {
+			specs = append(specs, filters)
+		}
 	}
 	if _, ok := r.Kernel.SymbolNamed("__traceiter_"+signalPoint, ""); ok {
 		specs = append(specs, "rawtp:"+signalPoint+"(sig, "+signalFlags+", "+signalHandler+")")
@@ -108,34 +111,16 @@ const (
 	signalHandler = "ka->sa.sa_handler"
 )
 
-// function returns a function of vmlinux whose type is known.
-func (r *Runner) function(name string) (f kernel.Function, ok bool) {
-	s, ok := r.Kernel.SymbolNamed(name, "")
-	if !ok {
-		return f, false
-	}
-	found, err := r.Kernel.SelectAt([]uint64{s.Addr})
-	if err != nil {
-		return f, false
-	}
-	for _, f := range found {
-		if f.Type != nil && f.Name == name {
-			_, ok := f.Type.Type.(*btf.FuncProto)
-			return f, ok
-		}
-	}
-	return f, false
-}
-
 // A watcher reads the records of the first run.
 type watcher struct {
-	runner *Runner
-	abi    *abi
-	served string
-	fields *output.Fields
-	seen   *Seen
-	denied []denial
-	signal []signalSeen
+	runner   *Runner
+	abi      *abi
+	served   string
+	fields   *output.Fields
+	seen     *Seen
+	denied   []denial
+	released []*filters
+	signal   []signalSeen
 	// awaiting ends the run; nil: the command does.
 	awaiting *awaiting
 	stacks   int // bytes of stacks that are kept
@@ -188,6 +173,7 @@ func (w *watcher) assign() {
 			delete(last, f.TID)
 		}
 	}
+	w.assignFilters()
 	w.assignSignals()
 }
 
@@ -260,11 +246,14 @@ func (w *watcher) add(e *event.Event) error {
 	case seccompFunction:
 		w.denied = append(w.denied, denial{e.Time, v.number("this_syscall"), e.TID})
 		return nil
+	case releaseFunction:
+		w.addFilters(e, v)
+		return nil
 	case signalPoint:
 		w.signal = append(w.signal, signalSeen{pid: e.PID, comm: comm(e), time: e.Time, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
 		return nil
 	}
-	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret")}
+	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret"), ip: v.number(w.abi.ip)}
 	if w.served != "" {
 		if s, ok := w.runner.Kernel.Symbol(v.number(w.served)); ok && s.Offset == 0 {
 			f.Function = s.Name
@@ -305,39 +294,34 @@ func (w *watcher) addMessage(e *event.Event, v values) {
 	w.seen.Messages = append(w.seen.Messages, m)
 }
 
-// values are those of an event, by what the SPEC calls them.
-type values struct {
-	event  *event.Event
-	fields []output.Field
-}
-
-// number returns a number; 0 if it could not be read.
-func (v values) number(label string) uint64 {
-	for _, f := range v.fields {
-		if scalar, _ := f.Slots(); scalar != nil && f.Label() == label {
-			if n, ok := v.event.Value(scalar); ok {
-				return n
-			}
-		}
-	}
-	return 0
-}
-
-// text returns a string; nil if it could not be read.
-func (v values) text(label string) *string {
-	for _, f := range v.fields {
-		if f.Label() == label {
-			if raw, _ := f.Target(v.event); raw != nil {
-				text := string(raw)
-				return &text
-			}
-		}
-	}
-	return nil
-}
-
 // comm returns the name of the thread of an event.
 func comm(e *event.Event) string {
 	text, _, _ := strings.Cut(string(e.Comm[:]), "\x00")
 	return text
+}
+
+// addFilters adds what an event of releaseFunction tells.
+func (w *watcher) addFilters(e *event.Event, v values) {
+	task, _, _ := strings.Cut(v.fields[0].Label(), "->")
+	f := filtersOf(task, e, v)
+	f.tid = uint32(v.number(task + "->pid"))
+	w.released = append(w.released, f)
+	if len(w.released) > mostThreads {
+		w.released = slices.Delete(w.released, 0, 1)
+	}
+}
+
+// assignFilters gives the calls that seccomp has refused the filters of their threads.
+func (w *watcher) assignFilters() {
+	for i := range w.seen.Calls {
+		f := &w.seen.Calls[i]
+		if !f.seccomp {
+			continue
+		}
+		for j := range w.released {
+			if r := w.released[j]; r.tid == f.TID && r.time >= f.Time && (f.filters == nil || r.time < f.filters.time) {
+				f.filters = r
+			}
+		}
+	}
 }

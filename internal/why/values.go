@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/output"
+)
+
+// values are those of an event, by what the SPEC calls them.
+type values struct {
+	event  *event.Event
+	fields []output.Field
+}
+
+// number returns a number; 0 if it could not be read.
+func (v values) number(label string) uint64 {
+	for _, f := range v.fields {
+		if scalar, _ := f.Slots(); scalar != nil && f.Label() == label {
+			if n, ok := v.event.Value(scalar); ok {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// text returns a string; nil if it could not be read.
+func (v values) text(label string) *string {
+	for _, f := range v.fields {
+		if f.Label() == label {
+			if raw, _ := f.Target(v.event); raw != nil {
+				text := string(raw)
+				return &text
+			}
+		}
+	}
+	return nil
+}
