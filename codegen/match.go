@@ -210,14 +210,16 @@ func (b *stringBuffer) length() {
 }
 
 // pointAt sets globEnd to the address of byte index + off of the buffer, from which n bytes
-// will be read. The caller has made sure that they are inside; a mask tells the verifier
-// so.
+// will be read. The caller has made sure that they are inside; the comparison tells the verifier
+// so. The index is added to the frame pointer, not the other way round: then the verifier of Linux 6.18
+// takes the sum for an address in the frame of the caller (adjust_ptr_min_max_vals does not copy frameno).
 func (b *stringBuffer) pointAt(index asm.Register, off, n int) {
-	b.emit(asm.Mov.Reg(globEnd, index), asm.Add.Imm(globEnd, int32(off)))
+	const at = asm.R5
+	b.emit(asm.Mov.Reg(at, index), asm.Add.Imm(at, int32(off)))
 	inside := b.label("inside")
-	b.emit(asm.JLE.Imm(globEnd, int32(b.limit-n), inside), asm.Mov.Imm(globEnd, 0))
+	b.emit(asm.JLE.Imm(at, int32(b.limit-n), inside), asm.Mov.Imm(at, 0))
 	b.place(inside)
-	b.emit(asm.Add.Reg(globEnd, asm.RFP), asm.Add.Imm(globEnd, int32(b.base)))
+	b.emit(asm.Mov.Reg(globEnd, asm.RFP), asm.Add.Reg(globEnd, at), asm.Add.Imm(globEnd, int32(b.base)))
 }
 
 // piece compares text with the bytes at reg + off. ? matches any byte.
