@@ -67,6 +67,14 @@ func TestSumsOfCutRecording(t *testing.T) {
 	}
 }
 
+// TestDwarfKeys: stacks that are unwound from a copy are no keys, which is said with the reason.
+func TestDwarfKeys(t *testing.T) {
+	_, stderr, status := ran("--ustack=dwarf", "--explain", "--btf", typesFile(t), "vfs_read(count()[$ustack])")
+	if status != exitUsage || !strings.Contains(stderr, "a copy of the stack differs from call to call and cannot be a key") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 // TestSumsRefused: options about calls that are shown do nothing where all are added up.
 func TestSumsRefused(t *testing.T) {
 	types := typesFile(t)

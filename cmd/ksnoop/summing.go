@@ -5,6 +5,7 @@ package main
 import (
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -68,9 +69,15 @@ func checkSummed(p *plan.Plan, flags *pflag.FlagSet) error {
 		return nil
 	}
 	for _, name := range aboutCalls {
-		if flag := flags.Lookup(name); flag != nil && flag.Changed {
-			return usagef("%s is about calls that are shown, and SPECs that add calls up show none", spelling(flag))
+		flag := flags.Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
 		}
+		why := ""
+		if strings.HasPrefix(flag.Value.String(), "dwarf") {
+			why = ": a copy of the stack differs from call to call and cannot be a key, so $ustack is what the kernel finds by frame pointers; show or record the calls"
+		}
+		return usagef("%s is about calls that are shown, and SPECs that add calls up show none%s", spelling(flag), why)
 	}
 	return nil
 }
