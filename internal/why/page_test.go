@@ -92,7 +92,9 @@ func TestPageJSON(t *testing.T) {
 	lost.Lost, lost.Notes = []Lost{{"calls not seen", 3}}, []string{"interrupted"}
 	caused := testPage()
 	caused.Cause = capabilityCause([]capability{{21, 4026532132, 1}})
-	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "with a cause": caused, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711)} {
+	ruled := testPage()
+	ruled.Cause = seccompCause(&Failure{Number: 39, Args: [words]uint64{1}, Errno: uint64(unix.EPERM), filters: &filters{list: [][]unix.SockFilter{denying(unix.EPERM)}}}, "amd64")
+	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711)} {
 		line, err := p.JSON()
 		if err != nil {
 			t.Fatal(err)
