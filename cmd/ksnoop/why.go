@@ -377,6 +377,9 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 		if e.page.Taken, err = e.runner.Deduce(&e.seen.Calls[chosen], place); err != nil {
 			return fmt.Errorf("what %s does: %w", place.Inside, err)
 		}
+		if e.page.Taken == nil {
+			e.page.AddNote(fmt.Sprintf("which condition refused the call is not known: the kernel lets nobody put a probe on %s, and the arguments of the call do not tell", place.Inside))
+		}
 	}
 	return nil
 }

@@ -321,6 +321,9 @@ func (p *Page) WriteNotes(out io.Writer) error {
 	for _, l := range p.Lost {
 		text = fmt.Appendf(text, "ksnoop: %d %s\n", l.Count, l.What)
 	}
+	if len(p.Lost) > 0 && p.Refused != nil {
+		text = append(text, "ksnoop: this counts all processes. If a function is missing in the page, run ksnoop why again, with less else running\n"...)
+	}
 	_, err := out.Write(text)
 	return err
 }

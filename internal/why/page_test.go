@@ -122,6 +122,22 @@ func shown(t *testing.T, p *Page) string {
 	return string(p.Append(nil)) + b.String()
 }
 
+// TestLostAdvice: what was lost may be the reason for a gap in a chain, if there is one on the page.
+func TestLostAdvice(t *testing.T) {
+	const advice = "ksnoop: this counts all processes. If a function is missing in the page, run ksnoop why again, with less else running\n"
+	whole, lost, short := testPage(), testPage(), NewPage([]string{"tool"}, &Seen{})
+	lost.Lost = []Lost{{"calls not seen", 3}, {"calls too deep", 1}}
+	short.Lost = lost.Lost
+	for name, tt := range map[string]struct {
+		p    *Page
+		want string
+	}{"whole": {whole, ""}, "lost": {lost, "ksnoop: 3 calls not seen\nksnoop: 1 calls too deep\n" + advice}, "no chain": {short, "ksnoop: 3 calls not seen\nksnoop: 1 calls too deep\n"}} {
+		if got := strings.TrimPrefix(shown(t, tt.p), string(tt.p.Append(nil))); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // TestHostilePage: nothing of a page that somebody else has made acts on a terminal, or begins a line.
 func TestHostilePage(t *testing.T) {
 	p, err := ParsePage([]byte(`{"kind":"why","call":{"name":"\u001b[31m","args":[{"text":"a\nb"}],"error":"\u202e"},"reason":"\r","refused":{"function":"f\n","stack":["\u009b"]},"notes":["\u0007"]}`))
