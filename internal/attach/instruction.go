@@ -38,11 +38,14 @@ func hookInstruction(p *plan.Probe, prog program) (l closer, err error) {
 // errMisemulated is why some instructions of amd64 are left alone.
 var errMisemulated = errors.New("it is a call with a prefix, and the kernel would go on inside of the instruction behind it, and crash: probe the one before it")
 
-// checkCode refuses an instruction that the kernel would get wrong. What cannot be read is not
+// errPointer is why some words of arm64 are left alone.
+var errPointer = errors.New("no instruction begins there: it is a pointer that the kernel keeps for the next function, and a probe would change it")
+
+// checkCode refuses an instruction that the kernel would get wrong, and what is none. What cannot be read is not
 // refused: only /proc/kcore has the code.
 func (t *Tracer) checkCode(p *plan.Probe) error {
 	view := t.options.Kernel
-	if view == nil || view.Arch() != "amd64" {
+	if view == nil {
 		return nil
 	}
 	start := p.Func.Addr
@@ -58,8 +61,16 @@ func (t *Tracer) checkCode(p *plan.Probe) error {
 		return nil
 	}
 	defer m.Close()
-	text := make([]byte, code.Longest)
-	if m.read(text, start+p.Hook.Offset) == nil && code.Misemulated(text) {
+	return misplaced(view.Arch(), m, start+p.Hook.Offset)
+}
+
+// misplaced says why there must be no probe at an address, if that is so.
+func misplaced(arch string, m memory, addr uint64) error {
+	text, word := make([]byte, code.Longest), make([]byte, 8)
+	switch {
+	case arch == "arm64" && m.read(word, addr&^7) == nil && code.KeepsPointer(arch, word):
+		return errPointer
+	case arch == "amd64" && m.read(text, addr) == nil && code.Misemulated(text):
 		return errMisemulated
 	}
 	return nil

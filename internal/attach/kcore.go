@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/ksnoop/ksnoop/internal/code"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -71,13 +72,16 @@ func OpenText() (*Text, error) {
 	return &Text{m}, nil
 }
 
-// Read returns the code of a symbol.
+// Read returns the code of a symbol, without what the kernel keeps behind it for the next function.
 func (t *Text) Read(s kernel.Symbol) ([]byte, error) {
 	if s.Size > code.MaxCode {
 		return nil, fmt.Errorf("%s has %d bytes of code", s.Name, s.Size)
 	}
 	text := make([]byte, s.Size)
-	return text, t.memory.read(text, s.Addr)
+	if err := t.memory.read(text, s.Addr); err != nil {
+		return nil, err
+	}
+	return code.BeforePointer(runtime.GOARCH, text, s.Addr), nil
 }
 
 // Close closes it.

@@ -188,3 +188,21 @@ func writesARM64(w uint32) (word int, stores bool) {
 	}
 	return anyWord, true
 }
+
+// KeepsPointer reports whether 8 aligned bytes among code are a pointer of the kernel. On arm64 it keeps one to a
+// struct ftrace_ops before each function that can be traced (CONFIG_DYNAMIC_FTRACE_WITH_CALL_OPS), within what symbols
+// say is the function before. A breakpoint there would change the pointer, and the kernel would jump to nowhere. No
+// instruction begins with 16 bits that are set.
+func KeepsPointer(arch string, word []byte) bool {
+	return arch == "arm64" && len(word) == 8 && binary.LittleEndian.Uint64(word)>>48 == 0xffff
+}
+
+// BeforePointer returns the code before the first pointer among it.
+func BeforePointer(arch string, text []byte, addr uint64) []byte {
+	for at := int(-addr & 7); at+8 <= len(text); at += 8 {
+		if KeepsPointer(arch, text[at:at+8]) {
+			return text[:at]
+		}
+	}
+	return text
+}

@@ -49,3 +49,40 @@ func TestLiveMisemulated(t *testing.T) {
 		t.Skip("no such call in these functions")
 	}
 }
+
+// TestLivePointer: on arm64 a kprobe on the pointer that the kernel keeps before the next function is refused, and the way
+// through a function has none there. Such a probe made Linux 7.3 panic.
+func TestLivePointer(t *testing.T) {
+	guest.Require(t)
+	view := kernel.Open(os.DirFS("/"))
+	if view.Arch() != "arm64" {
+		t.Skip("only arm64 keeps pointers among code")
+	}
+	text, err := attach.OpenText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	for _, name := range []string{"do_mprotect_pkey", "do_dentry_open", "vfs_read", "vfs_write", "vfs_mkdir", "path_openat"} {
+		named, _ := view.SymbolNamed(name, "")
+		s, ok := view.Symbol(named.Addr) // with its size
+		if !ok {
+			t.Fatalf("no symbol %s", name)
+		}
+		raw, err := text.Read(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uint64(len(raw)) == s.Size {
+			continue // the next function cannot be traced
+		}
+		for _, at := range []int{len(raw), len(raw) + 4} {
+			out, errs, status := printedOnce(t, "ksnoop", "trace", fmt.Sprintf("kprobe:%s+%#x", name, at), "--", "cat", "/etc/passwd")
+			if status != 1 || !strings.Contains(errs, "it is a pointer that the kernel keeps for the next function") {
+				t.Errorf("%s+%#x: status %d:\n%s%s", name, at, status, out, errs)
+			}
+		}
+		return
+	}
+	t.Error("no such pointer behind any of these functions")
+}

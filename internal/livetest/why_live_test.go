@@ -50,7 +50,7 @@ func TestLiveWhyRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "why.ks")
 	page, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--record", file, "--syscall", "openat", "--", "workload", "refuse", "openat")
 	_, page, _ = strings.Cut(page, "\n") // what the command prints
-	want := regexp.MustCompile(`^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\n    called by:\n(        .*\n)*        main.call\+0x\w+ .*\n        main.refuseCase(.*\n)+for want of the capability CAP_DAC_OVERRIDE\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __x64_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`)
+	want := regexp.MustCompile(`^openat failed: permission denied\n    openat\(0, "/tmp/\w+/file", 2, 0\) = -EACCES\n.*\n    called by:\n(        .*\n)*        main.call\+0x\w+ .*\n        main.refuseCase(.*\n)+for want of the capability CAP_DAC_OVERRIDE\nrefused in generic_permission \(\d more runs?\):\n(.*\n)+.*\[-EACCES\]  __(x64|arm64)_sys_openat(.*\n)+    generic_permission\(.*mask = .*\n        path:.*\n            in generic_permission: passed (.*\n)+    openat\(AT_FDCWD, "`)
 	if status != 0 || !want.MatchString(page) {
 		t.Fatalf("status %d:\n%s%s", status, page, errs)
 	}
@@ -62,7 +62,7 @@ func TestLiveWhyRecord(t *testing.T) {
 	if err := schemaOfLines(t).Check(strings.TrimSuffix(line, "\n")); err != nil || status != 0 {
 		t.Errorf("JSON: status %d, %v:\n%s", status, err, line)
 	}
-	for run, want := range map[string]string{"1": `sys_exit\(`, "2": `(?m)\[-EACCES\]  __x64_sys_openat`} {
+	for run, want := range map[string]string{"1": `sys_exit\(`, "2": `(?m)\[-EACCES\]  __(x64|arm64)_sys_openat`} {
 		out, errs, status := printedOnce(t, "ksnoop", "replay", "--run", run, file)
 		if status != 0 || !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("run %s: status %d:\n%s%s", run, status, out, errs)

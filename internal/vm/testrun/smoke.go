@@ -31,6 +31,7 @@ var smoke = [...]string{
 	"TestLiveLonger",        // sessions by duration
 	"TestLiveBranches",      // branch records
 	"TestLivePath",          // ways through functions
+	"TestLivePointer",       // where arm64 must not be probed
 	"TestLiveReplay",        // recordings
 	"TestLiveFilters",       // filters by process
 	"TestLiveStashNested",   // what is kept from entry to return
