@@ -27,6 +27,8 @@ func TestLiveWhy(t *testing.T) {
 	}{
 		{[]string{"--once", "--", "mount", "-t", "tmpfs", "-o", "size=foo", "none", "/tmp"}, `^mount failed: invalid argument\n    mount\("none", "/tmp", "tmpfs", 0x8000, "size=foo"\) = -EINVAL\n    by mount\[\d+\], exit status 255; chosen since mount wrote "mount: mounting none on /tmp failed: Invalid argument"\n`,
 			"", 255},
+		{[]string{"--once", "--", "/etc/passwd"}, `^execve failed: permission denied\n    execve\("/etc/passwd", 0x\w+, 0x\w+\) = -EACCES\n    by ksnoop\[\d+\], exit status 126; chosen since \w+ wrote "ksnoop: /etc/passwd: permission denied"\n`, "", 126},
+		{[]string{"--", "sh", "-c", "kill -KILL $$"}, `^sh\[\d+\] was killed by the signal SIGKILL: no system call was refused for it\n`, "", 137},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls has failed", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, "none of its system calls has failed: the command has decided so", 4},
 		// The kernel lets nobody probe __do_sys_mlockall.
