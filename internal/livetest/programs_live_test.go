@@ -58,6 +58,9 @@ func knownCalls(text string) map[string][]string {
 	return known
 }
 
+// notTraced is what the verifier of old kernels says of a program that traces another one that traces.
+const notTraced = "Cannot recursively attach"
+
 // programSpecs are what the workload prints of its calls.
 var programSpecs = []string{
 	"bpf:weigh(size, weight, sort, return)", "bpf:classify(key->port, key->weight, key->name, size, return)", "bpf:noted(length)", "bpf:scaled((int)$arg1, (long)$arg2)",
@@ -83,6 +86,14 @@ func TestLivePrograms(t *testing.T) {
 		got[name] = append(got[name], valuesText(programSpecs, name, l.Values))
 	}
 	known := knownCalls(stderr)
+	if len(known) < len(programSpecs) {
+		t.Errorf("the workload has called %v", slices.Collect(maps.Keys(known)))
+	}
+	if strings.Contains(stderr, notTraced) {
+		t.Log("not of tracing programs: ", notTraced)
+		delete(known, "target_fentry")
+		known["weigh"] = slices.DeleteFunc(known["weigh"], func(values string) bool { return values == "size=1 weight=0 sort=0 return=2" }) // in target_fentry
+	}
 	for name, want := range known {
 		seen := got[name]
 		if name == "weigh" { // struct_ops call it, too, as often as TCP wants
@@ -91,9 +102,6 @@ func TestLivePrograms(t *testing.T) {
 		if !slices.Equal(seen, want) {
 			t.Errorf("%s: traced\n%s\nwant\n%s", name, strings.Join(seen, "\n"), strings.Join(want, "\n"))
 		}
-	}
-	if len(known) < len(programSpecs) {
-		t.Errorf("the workload has called %v", slices.Collect(maps.Keys(known)))
 	}
 	again, _, status := replayed(t, file, "--join", "--format", "json")
 	if again != stdout || status != 0 {
@@ -140,9 +148,12 @@ func valuesText(specs []string, name string, values map[string]json.RawMessage) 
 func TestLiveProgramContexts(t *testing.T) {
 	guest.Require(t)
 	loadPrograms(t)
-	out := traced(t, "trace", "bpf:target_xdp((u64)ctx->data_end - (u64)ctx->data, ctx->rxq->queue_index)", "bpf:target_socket(skb->len)",
+	out, errs, status := ksnoop(t, "trace", "bpf:target_xdp((u64)ctx->data_end - (u64)ctx->data, ctx->rxq->queue_index)", "bpf:target_socket(skb->len)",
 		"bpf:target_avoid(((struct sock *)ctx[0])->__sk_common.skc_family == AF_INET)", "bpf:target_tracepoint(ctx->id)",
 		"bpf:queue_of(skb->len > 0, skb->queue_mapping)", "--", "sh", "-c", "workload call-programs >/dev/null")
+	if status != 0 || strings.Contains(errs, "not traced: ") && !strings.Contains(errs, notTraced) {
+		t.Errorf("status %d: %s", status, errs)
+	}
 	for name, want := range map[string]string{
 		"bpf:target_xdp": ")65", "bpf:target_socket": "skb->len = (unsigned int)86", "bpf:target_avoid": ")2",
 	} {

@@ -44,6 +44,11 @@ func holdPrograms(*flag.FlagSet) func(io.Writer) error {
 			return err
 		}
 		all, err := ebpf.NewCollection(spec)
+		linked := !errors.Is(err, unix.EINVAL)
+		if !linked { // before Linux 6.4, struct_ops have no links: to fill their map is to attach them
+			spec.Maps["target_ops"].Flags &^= unix.BPF_F_LINK
+			all, err = ebpf.NewCollection(spec)
+		}
 		if err != nil {
 			return fmt.Errorf("%+w", err)
 		}
@@ -60,6 +65,9 @@ func holdPrograms(*flag.FlagSet) func(io.Writer) error {
 				return link.AttachTracing(link.TracingOptions{Program: all.Programs["target_freed"]})
 			},
 			func() (link.Link, error) {
+				if !linked {
+					return nil, nil
+				}
 				return link.AttachStructOps(link.StructOpsOptions{Map: all.Maps["target_ops"]})
 			},
 		} {
@@ -67,12 +75,17 @@ func holdPrograms(*flag.FlagSet) func(io.Writer) error {
 			if err != nil {
 				return err
 			}
-			links = append(links, l)
+			if l != nil {
+				links = append(links, l)
+			}
 		}
 		fmt.Fprintf(w, "loaded %d programs\n", len(all.Programs))
 		_, err = io.Copy(io.Discard, os.Stdin)
 		for _, l := range links {
 			err = errors.Join(err, l.Close())
+		}
+		if !linked {
+			err = errors.Join(err, all.Maps["target_ops"].Delete(uint32(0)))
 		}
 		return err
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"io"
@@ -59,7 +60,7 @@ func refusals(memory uintptr) []refusal {
 		{"connect", unix.EAFNOSUPPORT, unix.SYS_CONNECT, []uintptr{0, text, 16}, withAddress(unix.AF_UNIX)},
 		{"setsockopt", unix.EINVAL, unix.SYS_SETSOCKOPT, []uintptr{0, unix.SOL_SOCKET, unix.SO_RCVBUF, memory, 2}, withAddress(0)},
 		{"perf_event_open", unix.EINVAL, unix.SYS_PERF_EVENT_OPEN, []uintptr{memory, 0, ^uintptr(0), ^uintptr(0), bad}, nil},
-		{"bpf-prog", unix.E2BIG, unix.SYS_BPF, []uintptr{unix.BPF_PROG_LOAD, zero, 64}, nil},
+		{"bpf-prog", unix.E2BIG, unix.SYS_BPF, []uintptr{unix.BPF_PROG_LOAD, text, 64}, withPointer(16, text+64)}, // a license, which Linux 6.1 reads first
 		{"bpf-map", unix.EINVAL, unix.SYS_BPF, []uintptr{unix.BPF_MAP_CREATE, text, 64}, withBytes(200)},
 		{"clone3", unix.EINVAL, unix.SYS_CLONE3, []uintptr{memory, 8}, nil},
 		{"quotactl", unix.EINVAL, unix.SYS_QUOTACTL, []uintptr{200, 0, 0, 0}, nil},
@@ -98,6 +99,14 @@ func withAddress(family byte) func(r *refusal, page []byte, folder string) error
 func withBytes(b ...byte) func(r *refusal, page []byte, folder string) error {
 	return func(r *refusal, page []byte, folder string) error {
 		copy(page[texts:], b)
+		return nil
+	}
+}
+
+// withPointer writes an address at an offset.
+func withPointer(off int, to uintptr) func(r *refusal, page []byte, folder string) error {
+	return func(r *refusal, page []byte, folder string) error {
+		binary.LittleEndian.PutUint64(page[texts+off:], uint64(to))
 		return nil
 	}
 }
