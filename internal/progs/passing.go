@@ -50,7 +50,9 @@ const (
 	modeABS, modeIND                     = 0x20, 0x40
 	fetch, exchange                      = 0x01, 0xe0
 	compareExchange                      = 0xf1
+	loadAcquire                          = 0x100
 	pseudoCall                           = 1 // the source register of a call within the program
+	pseudoFunc                           = 4 // that of the address of a function, which the kernel calls back
 )
 
 func (i *instruction) class() uint8 { return i.code & 7 }
@@ -87,6 +89,9 @@ func (i *instruction) effects() (reads, writes registers) {
 		return reg(i.dst), 0
 	case classSTX:
 		reads = reg(i.dst) | reg(i.src)
+		if i.code&0xe0 == modeATOMIC && i.imm == loadAcquire {
+			return reg(i.src), reg(i.dst)
+		}
 		if i.code&0xe0 == modeATOMIC {
 			switch op := uint8(i.imm); {
 			case op == compareExchange:
@@ -136,6 +141,8 @@ func next(code []instruction, at int) []int {
 		return nil
 	case i.code == classLD|0x18: // of two places
 		after++
+	case i.jump() && i.op() == opJA && i.code&sourceReg != 0: // to where a table says: nothing is known then
+		return []int{-1}
 	case i.jump() && i.op() == opJA && i.class() == classJMP32:
 		return []int{at + 1 + int(i.imm)}
 	case i.jump() && i.op() == opJA:
@@ -165,9 +172,15 @@ func passing(code []instruction, starts []int) []Passing {
 	for f, start := range starts {
 		may[f], does[f] = live(code, bodies[f], arguments, true)[start], live(code, bodies[f], 0, true)[start]
 	}
+	calledBack := map[int]bool{}
 	for f := range starts {
 		before := defined(code, bodies[f], starts[f], f == 0)
 		for _, at := range bodies[f] {
+			if code[at].code == classLD|0x18 && code[at].src == pseudoFunc {
+				if g := slices.Index(starts, at+1+int(code[at].imm)); g >= 0 {
+					calledBack[g] = true
+				}
+			}
 			if !code[at].within() {
 				continue
 			}
@@ -180,18 +193,25 @@ func passing(code []instruction, starts []int) []Passing {
 			out[g].Most = min(out[g].Most, max(bits.Len16(uint16(passed))-1, 0))
 		}
 	}
+	for g := range calledBack {
+		out[g] = Passing{Most: 5}
+	}
 	// A result is used if its caller reads it, which may be to return it: then if that result is used.
-	for changed := true; changed; {
-		changed = false
-		for f := range starts {
-			after := live(code, bodies[f], 0, !out[f].Unused || !out[f].Known)
-			for _, at := range bodies[f] {
-				if !code[at].within() {
-					continue
-				}
-				if g := function(at); out[g].Unused && after[at+1]&result != 0 {
-					out[g].Unused, changed = false, true
-				}
+	todo := make([]int, len(starts))
+	for f := range todo {
+		todo[f] = f
+	}
+	for len(todo) > 0 { // a function is done again when its own result turns out to be used
+		f := todo[0]
+		todo = todo[1:]
+		after := live(code, bodies[f], 0, !out[f].Unused || !out[f].Known)
+		for _, at := range bodies[f] {
+			if !code[at].within() {
+				continue
+			}
+			if g := function(at); out[g].Unused && after[at+1]&result != 0 {
+				out[g].Unused = false
+				todo = append(todo, g)
 			}
 		}
 	}
@@ -224,25 +244,29 @@ func body(code []instruction, start int) []int {
 // live returns which registers are read later, before each instruction of a body. called are those
 // that every call reads, returns says whether exit reads the result.
 func live(code []instruction, body []int, called registers, returns bool) map[int]registers {
-	before := make(map[int]registers, len(body))
-	for changed := true; changed; {
-		changed = false
-		for k := len(body) - 1; k >= 0; k-- {
-			at := body[k]
-			var after registers
-			for _, n := range next(code, at) {
-				after |= before[n]
-			}
-			reads, writes := code[at].effects()
-			switch {
-			case code[at].exit() && !returns:
-				reads = 0
-			case code[at].call():
-				reads = called
-			}
-			if now := after&^writes | reads; now != before[at] {
-				before[at], changed = now, true
-			}
+	before, from := make(map[int]registers, len(body)), make(map[int][]int, len(body))
+	for _, at := range body {
+		for _, n := range next(code, at) {
+			from[n] = append(from[n], at)
+		}
+	}
+	for todo := slices.Clone(body); len(todo) > 0; { // each is done again at most as often as there are registers
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		var after registers
+		for _, n := range next(code, at) {
+			after |= before[n]
+		}
+		reads, writes := code[at].effects()
+		switch {
+		case code[at].exit() && !returns:
+			reads = 0
+		case code[at].call():
+			reads = called
+		}
+		if now := after&^writes | reads; now != before[at] {
+			before[at] = now
+			todo = append(todo, from[at]...)
 		}
 	}
 	return before
@@ -261,18 +285,18 @@ func defined(code []instruction, body []int, start int, first bool) map[int]regi
 		before[at] = all
 	}
 	before[start] = entry
-	for changed := true; changed; {
-		changed = false
-		for _, at := range body {
-			_, writes := code[at].effects()
-			after := before[at] | writes
-			if code[at].call() || writes == clobbered {
-				after = before[at]&^arguments | result
-			}
-			for _, n := range next(code, at) {
-				if now := before[n] & after; now != before[n] {
-					before[n], changed = now, true
-				}
+	for todo := slices.Clone(body); len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		_, writes := code[at].effects()
+		after := before[at] | writes
+		if code[at].call() || writes == clobbered {
+			after = before[at]&^arguments | result
+		}
+		for _, n := range next(code, at) {
+			if now := before[n] & after; now != before[n] {
+				before[n] = now
+				todo = append(todo, n)
 			}
 		}
 	}

@@ -122,3 +122,38 @@ func FuzzPassing(f *testing.F) {
 		}
 	})
 }
+
+// TestPassingUnsure: of code that goes where a table says nothing is told, and nothing of a function that the kernel calls
+// back as well. An atomic load is a load.
+func TestPassingUnsure(t *testing.T) {
+	exit := instruction{code: classJMP | opExit}
+	call := func(to, at int) instruction {
+		return instruction{code: classJMP | opCall, src: pseudoCall, off: int16(to - at - 1)}
+	}
+	clear := instruction{code: classALU | opMov, dst: 0}
+	if found := passing([]instruction{{code: classJMP | opJA | sourceReg}, call(3, 1), exit, clear, exit}, []int{0, 3}); found != nil {
+		t.Errorf("gotox: %+v", found)
+	}
+	back := []instruction{{code: classLD | 0x18, dst: 2, src: pseudoFunc, imm: 4}, {}, call(5, 2), clear, exit, clear, exit}
+	if found := passing(back, []int{0, 5}); len(found) != 2 || found[1].Known {
+		t.Errorf("called back: %+v", found)
+	}
+	load := []instruction{{code: classSTX | modeATOMIC | 0x18, dst: 2, src: 1, imm: loadAcquire}, call(3, 1), exit, {code: classJMP | opCall, imm: 5}, exit}
+	if found := passing(load, []int{0, 3}); len(found) != 2 || found[1].Most != 2 {
+		t.Errorf("load_acquire: %+v", found)
+	}
+}
+
+// TestPassingBackwards: blocks of which each jumps back to the one before it take no time that grows with their square.
+func TestPassingBackwards(t *testing.T) {
+	const blocks = 30_000
+	jump := func(from, to int) instruction { return instruction{code: classJMP32 | opJA, imm: int32(to - from - 1)} }
+	code := []instruction{jump(0, 2*blocks+1), {code: classJMP | opExit}}
+	for b := range blocks {
+		at := len(code)
+		code = append(code, instruction{code: classALU | sourceReg, dst: uint8(b % 6), src: uint8(b % 5)}, jump(at+1, max(at-2, 1)))
+	}
+	if found := passing(code, []int{0}); len(found) != 1 {
+		t.Errorf("%+v", found)
+	}
+}
