@@ -219,9 +219,9 @@ func (m *machine) compute(in *unix.SockFilter) error {
 	case unix.BPF_AND:
 		m.a &= v
 	case unix.BPF_LSH:
-		m.a <<= v
+		m.a <<= v & 31 // as the kernel's interpreter and its compilers do
 	case unix.BPF_RSH:
-		m.a >>= v
+		m.a >>= v & 31
 	case unix.BPF_XOR:
 		m.a ^= v
 	case unix.BPF_NEG:

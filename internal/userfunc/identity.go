@@ -18,7 +18,7 @@ import (
 type Identity struct {
 	dev, ino  uint64
 	size      int64
-	sec, nsec int64 // of its last change
+	sec, nsec int64 // of its last change, which nobody can set back
 }
 
 // errReplaced is why a file is not read again.
@@ -29,7 +29,7 @@ func identify(info fs.FileInfo) Identity {
 	if !ok {
 		return Identity{}
 	}
-	return Identity{dev: stat.Dev, ino: stat.Ino, size: stat.Size, sec: stat.Mtim.Sec, nsec: stat.Mtim.Nsec}
+	return Identity{dev: stat.Dev, ino: stat.Ino, size: stat.Size, sec: stat.Ctim.Sec, nsec: stat.Ctim.Nsec}
 }
 
 // Reopen opens the file at a path if it is still the one that has the identity.

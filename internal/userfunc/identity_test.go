@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,6 +93,24 @@ func TestReopen(t *testing.T) {
 	out.Close()
 	if _, err := f.Identity.Reopen(path); !errors.Is(err, errReplaced) {
 		t.Errorf("written to: %v", err)
+	}
+	// Written to in place, with the old size and time.
+	write(path)
+	f, err = Open(path, runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond) // the clock of files is coarse
+	write(path)
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Identity.Reopen(path); !errors.Is(err, errReplaced) {
+		t.Errorf("written to, with the time set back: %v", err)
 	}
 	// A recording has no identity.
 	if again, err = (Identity{}).Reopen(path); err != nil {

@@ -249,25 +249,46 @@ func seccompCause(f *Failure, arch string) *Cause {
 	best, which := seccomp.Verdict{Action: unix.SECCOMP_RET_ALLOW}, -1
 	for i, filter := range f.filters.list {
 		v, err := seccomp.Run(filter, d)
-		if err == nil && seccomp.Compare(v.Action, best.Action) < 0 {
+		if err != nil { // it may be what has refused
+			c.Text += "; by which rule is not known: not all of a filter is read, or it cannot be executed"
+			return c
+		}
+		if seccomp.Compare(v.Action, best.Action) < 0 {
 			best, which = v, i
 		}
 	}
-	const refusal = unix.SECCOMP_RET_ERRNO
-	if which < 0 || best.Action&unix.SECCOMP_RET_ACTION_FULL == refusal && uint64(best.Action&unix.SECCOMP_RET_DATA) != f.Errno {
+	if which < 0 || !refuses(best.Action, f.Errno) {
 		c.Text += "; by which rule is not known: the filters that were read do not refuse it so"
 		return c
 	}
 	// The newest filter is the last one that was set.
 	total := len(f.filters.list)
 	c.Filter, c.Instruction, c.Action = fmt.Sprintf("%d of %d", total-which, total), &best.At, seccomp.ActionName(best.Action)
-	if f.filters.partly {
+	switch {
+	case f.filters.more && which == 0:
+		c.Filter = "the newest"
+	case f.filters.more:
 		c.Filter = fmt.Sprintf("%d before the newest", which)
 	}
-	c.Text += fmt.Sprintf(": filter %s returns %s at instruction %d", c.Filter, c.Action, best.At)
+	name := "filter " + c.Filter
+	if c.Filter == "the newest" {
+		name = "the newest filter"
+	}
+	c.Text += fmt.Sprintf(": %s returns %s at instruction %d", name, c.Action, best.At)
 	if best.Decided != nil {
 		c.Rule = best.Decided.String()
 		c.Text += fmt.Sprintf(", since %s at %d", c.Rule, best.Decided.At)
 	}
 	return c
+}
+
+// refuses reports whether a call that a filter has returned this for can have ended with an error.
+func refuses(action uint32, errno uint64) bool {
+	switch action & unix.SECCOMP_RET_ACTION_FULL {
+	case unix.SECCOMP_RET_ERRNO:
+		return uint64(action&unix.SECCOMP_RET_DATA) == errno
+	case unix.SECCOMP_RET_TRAP, unix.SECCOMP_RET_TRACE, unix.SECCOMP_RET_USER_NOTIF:
+		return true
+	}
+	return false
 }

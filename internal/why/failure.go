@@ -107,8 +107,8 @@ type filters struct {
 	time uint64
 	tid  uint32
 	list [][]unix.SockFilter
-	// partly says that there are more, or that one is longer than what was read of it.
-	partly bool
+	// more says that there are more.
+	more bool
 }
 
 // Name returns the name of the system call: "openat".

@@ -4,7 +4,6 @@ package why
 
 import (
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -42,6 +41,7 @@ type awaiting struct {
 	process *Process
 	fit     int         // calls that are waited for
 	timer   *time.Timer // runs when it has
+	full    int         // at so many calls the oldest are forgotten
 }
 
 // call looks at the last call that has failed.
@@ -53,8 +53,9 @@ func (a *awaiting) call(s *Seen) {
 	if a.fit >= max(w.Nth, 1) {
 		a.enough()
 	}
-	if len(s.Calls) >= 2*mostSeen {
+	if len(s.Calls) >= max(a.full, 2*mostSeen) {
 		s.forget(w)
+		a.full = len(s.Calls) + mostSeen // what is waited for is kept
 	}
 }
 
@@ -91,5 +92,4 @@ func (s *Seen) forget(w Wish) {
 	s.earlier += len(s.Calls) - len(kept)
 	clear(s.Calls[len(kept):])
 	s.Calls = kept
-	s.Messages = slices.Delete(s.Messages, 0, max(len(s.Messages)-mostSeen, 0))
 }

@@ -5,6 +5,7 @@ package why
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,7 +96,7 @@ func TestForget(t *testing.T) {
 		f := call("openat", unix.ENOENT, "")
 		f.Time = uint64(i + 1)
 		s.Calls = append(s.Calls, f)
-		s.Messages = append(s.Messages, Message{Time: f.Time})
+		s.addMessage(Message{Time: f.Time, Text: "x\n"})
 		a.call(s)
 	}
 	n := len(s.Calls)
@@ -106,6 +107,20 @@ func TestForget(t *testing.T) {
 		if s.Calls[i].Time != s.Calls[i-1].Time+1 {
 			t.Fatalf("call %d is of %d, that before of %d", i, s.Calls[i].Time, s.Calls[i-1].Time)
 		}
+	}
+	for range 1_000_000 { // a daemon that logs, and a progress bar
+		s.addMessage(Message{PID: 1, Text: "well\n"})
+		s.addMessage(Message{PID: 2, Text: "50 %\r"})
+		s.addMessage(Message{PID: 2, Text: "51 %\r"})
+	}
+	s.addMessage(Message{PID: 3, Text: strings.Repeat("y", longestMessage)})
+	s.addMessage(Message{PID: 3, Text: "z"})
+	if n := len(s.Messages); n > 2*mostSeen || s.Messages[n-1].Text != "z" || s.Messages[n-3].Text != "50 %\r51 %\r" {
+		t.Errorf("%d messages, %q", n, s.Messages[n-3].Text)
+	}
+	wish := awaiting{process: &Process{Wish: Wish{Syscall: "mount", Nth: 100_000}}}
+	for s := (&Seen{}); wish.fit < 50_000; wish.call(s) { // would take minutes, were all looked at each time
+		s.Calls = append(s.Calls, call("mount", unix.EINVAL, ""))
 	}
 	if got := latest(make([]int, 2*mostSeen)); len(got) != mostSeen || len(latest(got)) != mostSeen {
 		t.Error(len(got))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -19,6 +20,9 @@ import (
 // the thread that gives up the CPU.
 const switchPoint = "sched_switch"
 
+// filterWait is how long the thread of a call is waited for: one that has ended, or sleeps, gives up no CPU.
+const filterWait = 5 * time.Second
+
 // ReadFilters reads the filters of seccomp that the thread of a call has, if one has refused the
 // call and the thread goes on.
 func (r *Runner) ReadFilters(ctx context.Context, seen *Seen, chosen int) error {
@@ -28,11 +32,14 @@ func (r *Runner) ReadFilters(ctx context.Context, seen *Seen, chosen int) error 
 	}
 	const task = "prev"
 	lengths, programs, left := filterItems(task)
-	items := slices.Concat([]string{fmt.Sprintf("%s->pid == %d", task, f.TID), left}, lengths, programs)
+	// A thread that is ending has let go of its filters.
+	items := slices.Concat([]string{fmt.Sprintf("%s->pid == %d", task, f.TID), task + "->seccomp.filter != 0", left}, lengths, programs)
 	specs, err := trace.ParseSpecs([]string{"rawtp:" + switchPoint + "(" + strings.Join(items, ", ") + ")"})
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithTimeout(ctx, filterWait)
+	defer stop()
 	fields := output.NewFields(output.Names{})
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, func(p *plan.Plan, records recordSeq) error {
 		for e, err := range event.All(p, records) {

@@ -57,7 +57,7 @@ func (r *Runner) filterSpec() string {
 // filtersOf returns what an event tells that has the items of filterItems of a task.
 func filtersOf(task string, e *event.Event, v values) *filters {
 	lengths, programs, left := filterItems(task)
-	f := &filters{time: e.Time, partly: v.number(left) != 0}
+	f := &filters{time: e.Time, more: v.number(left) != 0}
 	for i, length := range lengths {
 		text := v.text(programs[i])
 		if text == nil {
@@ -65,7 +65,6 @@ func filtersOf(task string, e *event.Event, v values) *filters {
 		}
 		n := v.number(length)
 		f.list = append(f.list, seccomp.Decode([]byte(*text)[:min(uint64(len(*text)), n*8)]))
-		f.partly = f.partly || n > mostInstructions
 	}
 	return f
 }

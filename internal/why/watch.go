@@ -273,6 +273,9 @@ func (w *watcher) add(e *event.Event) error {
 	return nil
 }
 
+// longestMessage is how long parts of one line become as one message: a progress bar may never end its line.
+const longestMessage = 4096
+
 // addMessage adds what is written to standard error. A part of one line may come by itself.
 func (w *watcher) addMessage(e *event.Event, v values) {
 	m := Message{Time: e.Time, PID: e.PID}
@@ -284,14 +287,19 @@ func (w *watcher) addMessage(e *event.Event, v values) {
 	if n := v.number(w.abi.args[2]); n < uint64(len(m.Text)) && v.number("id") == uint64(w.abi.write) {
 		m.Text = m.Text[:n]
 	}
-	if all := w.seen.Messages; len(all) > 0 {
-		if last := &all[len(all)-1]; last.PID == m.PID && !strings.HasSuffix(last.Text, "\n") {
+	w.seen.addMessage(m)
+}
+
+// addMessage adds a message, or the rest of the last one.
+func (s *Seen) addMessage(m Message) {
+	if all := s.Messages; len(all) > 0 {
+		if last := &all[len(all)-1]; last.PID == m.PID && !strings.HasSuffix(last.Text, "\n") && len(last.Text) < longestMessage {
 			last.Text += m.Text
 			last.Time = m.Time
 			return
 		}
 	}
-	w.seen.Messages = append(w.seen.Messages, m)
+	s.Messages = append(latest(s.Messages), m)
 }
 
 // comm returns the name of the thread of an event.
