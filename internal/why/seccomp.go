@@ -18,10 +18,9 @@ import (
 const releaseFunction = "seccomp_filter_release"
 
 const (
-	// mostFilters is how many filters of a thread are read, the newest ones.
+	// mostFilters is how many filters of a thread are read, the newest ones; of each the first 4096 bytes, as much as
+	// buf() takes.
 	mostFilters = 6
-	// mostInstructions is how many of each, as much as buf() takes.
-	mostInstructions = 4096 / 8
 	// mostThreads is how many threads' filters are kept.
 	mostThreads = 200
 )
