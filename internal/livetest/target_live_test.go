@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -104,8 +105,9 @@ func TestLiveSyscall(t *testing.T) {
 		t.Errorf("%d calls with a negative unsigned descriptor, status %d: %s", n, status, errs)
 	}
 	out = traced(t, "trace", "--join", "syscall:read", "-c", "1", "-n", "workload", "--", "workload", "read", "-size", "99")
-	for _, want := range []string{"fd = (unsigned int)", "buf = (char *)0x", "count = (size_t)", "return = (long int)"} {
-		if !strings.Contains(out, want) {
+	// The first read may be one of the runtime, into memory that it has not touched yet.
+	for _, want := range []string{`fd = \(unsigned int\)`, `buf = (\(char \*\)0x|0x\w+\s+/\* Cannot show 'buf' as 'char \*')`, `count = \(size_t\)`, `return = \(long int\)`} {
+		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %s in:\n%s", want, out)
 		}
 	}
