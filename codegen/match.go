@@ -212,7 +212,7 @@ func (b *stringBuffer) length() {
 // pointAt sets globEnd to the address of byte index + off of the buffer, from which n bytes
 // will be read. The caller has made sure that they are inside; the comparison tells the verifier
 // so. The index is added to the frame pointer, not the other way round: then the verifier of Linux 6.18
-// takes the sum for an address in the frame of the caller (adjust_ptr_min_max_vals does not copy frameno).
+// takes the sum for an address in the frame of the caller: its log says fp[0].
 func (b *stringBuffer) pointAt(index asm.Register, off, n int) {
 	const at = asm.R5
 	b.emit(asm.Mov.Reg(at, index), asm.Add.Imm(at, int32(off)))

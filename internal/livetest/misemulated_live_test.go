@@ -14,6 +14,21 @@ import (
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
+// codeOf returns the symbol of a function and its code.
+func codeOf(t *testing.T, view *kernel.View, text *attach.Text, name string) (kernel.Symbol, []byte) {
+	t.Helper()
+	named, _ := view.SymbolNamed(name, "")
+	s, ok := view.Symbol(named.Addr) // with its size
+	if !ok {
+		t.Fatalf("no symbol %s", name)
+	}
+	raw, err := text.Read(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, raw
+}
+
 // TestLiveMisemulated: a kprobe on a call with a prefix is refused. The kernel would go on inside of
 // the instruction behind it: such a probe in do_dentry_open made Linux 6.12 panic.
 func TestLiveMisemulated(t *testing.T) {
@@ -26,15 +41,7 @@ func TestLiveMisemulated(t *testing.T) {
 	defer text.Close()
 	probed := 0
 	for _, name := range []string{"do_dentry_open", "vfs_read", "vfs_write", "vfs_mkdir", "path_openat"} {
-		named, _ := view.SymbolNamed(name, "")
-		s, ok := view.Symbol(named.Addr) // with its size
-		if !ok {
-			t.Fatalf("no symbol %s", name)
-		}
-		raw, err := text.Read(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, raw := codeOf(t, view, text, name)
 		for _, c := range code.Calls(view.Arch(), raw, s.Addr) {
 			if at := c.From - s.Addr; view.Arch() == "amd64" && code.Misemulated(raw[at:]) && probed == 0 {
 				probed++
@@ -64,15 +71,7 @@ func TestLivePointer(t *testing.T) {
 	}
 	defer text.Close()
 	for _, name := range []string{"do_mprotect_pkey", "do_dentry_open", "vfs_read", "vfs_write", "vfs_mkdir", "path_openat"} {
-		named, _ := view.SymbolNamed(name, "")
-		s, ok := view.Symbol(named.Addr) // with its size
-		if !ok {
-			t.Fatalf("no symbol %s", name)
-		}
-		raw, err := text.Read(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, raw := codeOf(t, view, text, name)
 		if uint64(len(raw)) == s.Size {
 			continue // the next function cannot be traced
 		}

@@ -264,15 +264,13 @@ func seccompCause(f *Failure, arch string) *Cause {
 	// The newest filter is the last one that was set.
 	total := len(f.filters.list)
 	c.Filter, c.Instruction, c.Action = fmt.Sprintf("%d of %d", total-which, total), &best.At, seccomp.ActionName(best.Action)
+	name := "filter " + c.Filter
 	switch {
 	case f.filters.more && which == 0:
-		c.Filter = "the newest"
+		c.Filter, name = "the newest", "the newest filter"
 	case f.filters.more:
 		c.Filter = fmt.Sprintf("%d before the newest", which)
-	}
-	name := "filter " + c.Filter
-	if c.Filter == "the newest" {
-		name = "the newest filter"
+		name = "filter " + c.Filter
 	}
 	c.Text += fmt.Sprintf(": %s returns %s at instruction %d", name, c.Action, best.At)
 	if best.Decided != nil {
