@@ -15,7 +15,14 @@ import (
 // SPEC without parentheses asks for all arguments and the return value. Check reports all
 // faults; a non-nil error is an *ErrorList. It calls scope.Doubt only if there is no error.
 func Check(spec *Spec, scope *Scope) ([]Item, error) {
-	c := &checker{scope: scope, text: spec.Text}
+	c := &checker{scope: scope, text: spec.Text, late: spec.Selector.Return}
+	if c.late && scope.Point {
+		c.point(spec.Selector.Span)
+		return nil, &ErrorList{spec.Text, c.errs}
+	}
+	if c.late {
+		c.at = AtReturn
+	}
 	var items []Item
 	if !spec.Parens {
 		items = c.everything(spec)
@@ -60,6 +67,7 @@ type checker struct {
 	scope *Scope
 	text  string
 	at    Phase // set inside entry() or exit()
+	late  bool  // the SPEC is about returns: its items are read and decided then
 	errs  []*Error
 	top   Expr // the item being checked
 	// pathSeen says that path() is among the items before.
@@ -78,6 +86,9 @@ func (c *checker) fault(code Code, at Span, hint, format string, args ...any) (o
 func (c *checker) everything(spec *Spec) []Item {
 	var items []Item
 	for i, p := range c.scope.Params {
+		if c.late {
+			break
+		}
 		label := p.Name
 		if strings.HasPrefix(label, "$") && !strings.HasPrefix(c.scope.Params[0].Name, "$") {
 			break // a kprobe on the first instruction offers registers too, but the parameters cover them
@@ -109,6 +120,9 @@ func (c *checker) item(x Expr) (Item, bool) {
 		g, ok := c.aggregate(call, keys)
 		if ok {
 			it.Aggregation, it.Phase = g, g.Phase()
+			if c.late {
+				it.Phase = AtReturn // what has no value, too: count()
+			}
 		}
 		return it, ok
 	}
@@ -124,14 +138,14 @@ func (c *checker) item(x Expr) (Item, bool) {
 		if call, ok := top.(*Call); ok && call.Func.Name == "diff" {
 			return c.diff(call)
 		}
-		op, ok := c.expr(x, nil)
+		op, ok := c.whole(x)
 		if !ok {
 			return it, false
 		}
 		it.Captures = []Capture{c.show(c.textOf(top), op)}
 		return it, true
 	}
-	op, ok := c.expr(x, nil)
+	op, ok := c.whole(x)
 	if !ok {
 		return it, false
 	}
@@ -139,6 +153,14 @@ func (c *checker) item(x Expr) (Item, bool) {
 	it.Phase = PhaseOf(it.Predicate)
 	c.compared(top, &it)
 	return it, true
+}
+
+// whole checks what stands in no other expression. If the SPEC is about returns it is read then.
+func (c *checker) whole(x Expr) (operand, bool) {
+	if c.late {
+		return c.during(AtReturn, x, nil)
+	}
+	return c.expr(x, nil)
 }
 
 // diff checks diff(x): x at entry and x at return, of which only differences are shown.
@@ -209,7 +231,7 @@ func (c *checker) compared(x Expr, it *Item) {
 		return
 	}
 	errs := len(c.errs)
-	op, ok := c.expr(x, nil)
+	op, ok := c.whole(x)
 	if !ok { // an enumerator that is only known next to the other operand
 		c.errs = c.errs[:errs]
 		return

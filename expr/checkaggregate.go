@@ -111,7 +111,7 @@ func (c *checker) arguments(call *Call, g *Aggregation) {
 
 // aggregated checks the value that is added up.
 func (c *checker) aggregated(call *Call, x Expr, g *Aggregation) {
-	o, ok := c.expr(x, nil)
+	o, ok := c.whole(x)
 	if !ok {
 		return
 	}
@@ -219,7 +219,7 @@ func (c *checker) key(x Expr) (Capture, bool) {
 	if group, ok := c.group(top); ok {
 		return group, true
 	}
-	o, ok := c.expr(x, nil)
+	o, ok := c.whole(x)
 	if !ok {
 		return Capture{}, false
 	}

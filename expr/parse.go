@@ -374,6 +374,10 @@ func separatorHint(sel Selector, s string, r rune) string {
 // kind handles a selector with a colon. kind and rest are the text on either side of it. It
 // fills in sel and returns the name that is left for selector to parse.
 func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
+	sel.Return = kind == userReturns
+	if sel.Return {
+		kind = UserFunction.String()
+	}
 	k := slices.Index(kindNames[:], kind)
 	if k <= 0 {
 		hint := otherKinds[kind]
@@ -398,10 +402,13 @@ func (b *builder) kind(sel *Selector, kind, rest string) (name string) {
 	case UserFunction:
 		colon := strings.LastIndexByte(rest, ':')
 		if colon <= 0 || colon == len(rest)-1 {
-			b.fault(sel.Span, "a function of user space is named by its file and its name", `write "uprobe:/usr/bin/program:function" or "uprobe:libc.so.6:function"`)
+			b.fault(sel.Span, "a function of user space is named by its file and its name", fmt.Sprintf("write %q or %q", sel.prefix()+":/usr/bin/program:function", sel.prefix()+":libc.so.6:function"))
 			return rest
 		}
 		sel.File = rest[:colon]
+		if sel.Return && strings.Contains(rest[colon:], "+") {
+			b.fault(sel.Span, "an instruction does not return", `an instruction is "uprobe:/usr/bin/program:function+0x1a"`)
+		}
 		rest = b.offset(sel, rest[colon+1:], `write "uprobe:/usr/bin/program:function+0x1a"`)
 	}
 	if sel.Kind == StaticProbe {
@@ -442,14 +449,12 @@ var otherKinds = map[string]string{
 	"fentry": functionHere, "fexit": functionHere, "kfunc": functionHere, "kretfunc": functionHere, "f": functionHere, "k": functionHere, "p": functionHere,
 	"kretprobe": `write "NAME(return)"`, "r": `write "NAME(return)"`, "kr": `write "NAME(return)"`,
 	"tracepoint": `write "tp:NAME"`, "t": `write "tp:NAME"`, "rawtracepoint": `write "rawtp:NAME"`, "raw_tp": `write "rawtp:NAME"`, "rt": `write "rawtp:NAME"`,
-	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "u": userHere, "ur": userReturns, "uretprobe": userReturns, "U": `write "usdt:NAME"`,
+	"tracepoint_raw": `write "rawtp:NAME"`, "prog": programHere, "program": programHere, "xdp": programHere, "u": userHere, "ur": `write "uretprobe:NAME"`, "U": `write "usdt:NAME"`,
 }
 
 const programHere = `a function of a BPF program: write "bpf:NAME"`
 
 const userHere = `a function of user space: write "uprobe:NAME"`
-
-const userReturns = `what a function of user space returns: write "uprobe:NAME(return)"`
 
 const functionHere = `a function is its name: write "NAME"`
 

@@ -58,7 +58,15 @@ func (s Selector) names() string {
 	case s.Offset != 0:
 		text += "+0x" + strconv.FormatUint(s.Offset, 16)
 	}
-	return s.Kind.String() + ":" + text
+	return s.prefix() + ":" + text
+}
+
+// prefix is what stands before the first colon.
+func (s Selector) prefix() string {
+	if s.Return {
+		return userReturns
+	}
+	return s.Kind.String()
 }
 
 // Format returns an expression as text. It writes the parentheses that the tree has, and

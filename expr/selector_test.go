@@ -35,6 +35,7 @@ func TestParseTargets(t *testing.T) {
 		{"uprobe:/usr/bin/x:main", Selector{Kind: UserFunction, File: "/usr/bin/x", Name: "main"}},
 		{"uprobe:libc.so.6:mem*+0x1a", Selector{Kind: UserFunction, File: "libc.so.6", Name: "mem*", Offset: 0x1a}},
 		{"uprobe:/a:b/c:f@GLIBC_2.34", Selector{Kind: UserFunction, File: "/a:b/c", Name: "f@GLIBC_2.34"}},
+		{"uretprobe:libc.so.6:mem*", Selector{Kind: UserFunction, File: "libc.so.6", Name: "mem*", Return: true}},
 		{"*(:struct sk_buff *)", Selector{Name: "*", Signature: []Wanted{{false, skb}}}},
 		{"* ( :const struct sk_buff*,return int )", Selector{Name: "*", Signature: []Wanted{{false, skb}, {true, TypeName{Name: "int"}}}}},
 		{":net/*.c(:return size_t)", Selector{Path: "net/*.c", Signature: []Wanted{{true, TypeName{Name: "size_t"}}}}},

@@ -24,6 +24,7 @@ type Selector struct {
 	File   string // with UserFunction and StaticProbe: path of the program or library, or its name alone
 	System string // with Tracepoint: glob over tracepoint groups, such as "sched"; with StaticProbe: over providers
 	Offset uint64 // with Instruction and UserFunction: bytes from the start of the function
+	Return bool   // with UserFunction: uretprobe:, all is read and decided when the function returns
 	// Signature lists types that a function must take or return, as written in (:struct
 	// sk_buff *, return int). Nil means any.
 	Signature []Wanted
@@ -53,6 +54,9 @@ const (
 
 // kindNames holds the prefixes of selectors. Function has none.
 var kindNames = [...]string{Syscall: "syscall", Tracepoint: "tp", RawTracepoint: "rawtp", Instruction: "kprobe", Program: "bpf", UserFunction: "uprobe", StaticProbe: "usdt"}
+
+// userReturns is the prefix of a UserFunction with Return.
+const userReturns = "uretprobe"
 
 // Known reports whether k is a defined kind. Decoders of recordings use it to check input.
 func (k Kind) Known() bool { return int(k) < len(kindNames) }

@@ -185,11 +185,11 @@ func (p *Probe) laySplit() error {
 	sortPredicates(entry)
 	p.Entry, p.Return = entry, ret
 	everything := p.Everything()
-	if len(ret.Stores) == 0 && !(everything && p.returnsVoid()) {
+	if len(ret.Stores) == 0 && !(everything && p.returnsVoid()) && !p.AboutReturns() {
 		p.Return = nil
 		return p.check(le)
 	}
-	sendsEntry := captures == 0 || len(entry.Stores) > 0 || everything
+	sendsEntry := (captures == 0 || len(entry.Stores) > 0 || everything) && !p.AboutReturns()
 	switch {
 	case p.Paired && sendsEntry:
 		p.Stashed = true
@@ -216,6 +216,9 @@ func (p *Probe) laySplit() error {
 func (p *Probe) Everything() bool {
 	return p.Spec != nil && !p.Spec.Parens && p.Role == RoleCall && p.Returns()
 }
+
+// AboutReturns reports whether the SPEC is about returns alone (uretprobe:).
+func (p *Probe) AboutReturns() bool { return p.Spec != nil && p.Spec.Selector.Return }
 
 // returnsVoid reports whether the function returns, but without a value.
 func (p *Probe) returnsVoid() bool {

@@ -23,7 +23,7 @@ func unsure(g *expr.Aggregation) bool {
 // layAggregations lays out a call that is added up: at entry if nothing is decided later, else at
 // return. The record of the return is not sent; it has what entry keeps.
 func (p *Probe) layAggregations() error {
-	late := slices.ContainsFunc(slices.Collect(p.terms()), func(t expr.Term) bool { return expr.PhaseOf(t) == expr.AtReturn })
+	late := p.AboutReturns() || slices.ContainsFunc(slices.Collect(p.terms()), func(t expr.Term) bool { return expr.PhaseOf(t) == expr.AtReturn })
 	entry, ret := &Half{}, &Half{Record: &Record{}}
 	l := &allocator{rec: ret.Record, method: p.Method, entry: entry}
 	first, last := entry, entry

@@ -30,7 +30,7 @@ func (e *Engine) selectors(text string) []Candidate {
 		return e.items(e.matching(text, ""), "functions")
 	}
 	var found []Candidate
-	for _, k := range [...]string{"syscall:", "tp:", "rawtp:", "kprobe:", "bpf:", "uprobe:", "usdt:", ":"} {
+	for _, k := range [...]string{"syscall:", "tp:", "rawtp:", "kprobe:", "bpf:", "uprobe:", "uretprobe:", "usdt:", ":"} {
 		if rest, ok := strings.CutPrefix(k, text); ok && (text != "" || k != ":") {
 			found = append(found, Candidate{rest, k, about[k]})
 		}
@@ -133,8 +133,8 @@ func (e *Engine) ofKind(kind, text string) []Candidate {
 		}
 		slices.Sort(names)
 		names, what = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !strings.HasPrefix(name, glob.Prefix(text)) }), "functions of BPF programs"
-	case "uprobe":
-		return e.userFunctions(text)
+	case "uprobe", "uretprobe":
+		return e.userFunctions(text, kind+":")
 	case "usdt":
 		return e.staticProbes(text)
 	case "kprobe":

@@ -19,13 +19,13 @@ const mostFiles = 20_000
 
 // userFunctions returns the files that the path of a program can go on with or, behind the
 // program, its functions.
-func (e *Engine) userFunctions(text string) []Candidate {
+func (e *Engine) userFunctions(text, kind string) []Candidate {
 	colon := strings.LastIndexByte(text, ':')
 	if e.UserFile == nil || strings.Contains(text, "+") {
 		return nil
 	}
 	if colon < 0 {
-		return userFiles(text, "uprobe:")
+		return userFiles(text, kind)
 	}
 	name := text[colon+1:]
 	file, err := e.UserFile(text[:colon])
@@ -44,7 +44,7 @@ func (e *Engine) userFunctions(text string) []Candidate {
 	if names = slices.Compact(names); len(names) == 1 && names[0] == name {
 		return e.items(1, "")
 	}
-	return prefixed(grouped(names, name, "_", "functions", func(string) string { return "" }), "uprobe:"+text[:colon+1])
+	return prefixed(grouped(names, name, "_", "functions", func(string) string { return "" }), kind+text[:colon+1])
 }
 
 // userFiles returns the programs, libraries and folders whose paths begin with a text.

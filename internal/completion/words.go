@@ -22,7 +22,7 @@ var about = map[string]string{
 	"$func": "key: the function", "$stack": "key: the stack in the kernel", "$ustack": "key: the stack in user space",
 	"return": "the result", "NULL": "no pointer", "struct": "a type", "union": "a type", "enum": "a type",
 	"syscall:": "system calls", "tp:": "tracepoints", "rawtp:": "tracepoints, with the kernel's objects", "kprobe:": "an instruction of a function",
-	"bpf:": "functions of loaded BPF programs", "uprobe:": "functions of programs and libraries: uprobe:FILE:FUNCTION",
+	"bpf:": "functions of loaded BPF programs", "uprobe:": "functions of programs and libraries: uprobe:FILE:FUNCTION", "uretprobe:": "what they return: uretprobe:FILE:FUNCTION",
 	"usdt:": "places that programs mark: usdt:FILE:PROVIDER:NAME",
 	":":     "functions of source files",
 	"->":    "a member", ".": "a member", "[": "an element", ",": "another one", ")": "the end", "]": "the end",

@@ -83,11 +83,12 @@ func TestLiveUserReturn(t *testing.T) {
 		spec("user_depth((int)return != (int)$arg1)"),                    // never
 		spec("user_depth(count()[(int)return == (int)$arg1])"),
 		spec("user_weigh(count()[return == *(int *)$arg1 + 30, exit(str($arg2))])"), // user.c: the other points are 1 + 2 and 3 + 4, and y is 20
+		"uretprobe:"+file+":user_depth(sum(return)[n], return == n)",
 		"--", "sh", "-c", "for i in 1 2 3 4; do "+file+" 500 & done; wait")
 	if status != 0 || strings.Contains(out, " uprobe:") {
 		t.Errorf("status %d, or calls of which nothing holds:\n%s\n%s", status, out, errs)
 	}
-	for _, want := range []string{"6,000", "2,000", `"a label"`} {
+	for _, want := range []string{"6,000", "4,000", "2,000", `"a label"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s\n%s", want, out, errs)
 		}
@@ -95,6 +96,11 @@ func TestLiveUserReturn(t *testing.T) {
 	out, errs, status = ksnoop(t, "trace", "--join", spec("user_open"), "--", file, "1")
 	if !strings.Contains(out, "return = (long)-2") || status != 0 {
 		t.Errorf("status %d, and no error:\n%s\n%s", status, out, errs)
+	}
+	// The same and no more at return alone: the name of what is open was passed, and is read then.
+	out, errs, status = ksnoop(t, "trace", "uretprobe:"+file+":user_open", "uretprobe:"+file+":user_add(count())", "uretprobe:"+file+":run", "uretprobe:"+file+":run(count())", "--", file, "1")
+	if !strings.Contains(out, "return = (long)-2") || strings.Contains(out, "path") || strings.Count(out, " uretprobe:"+file) > 0 || status != 0 {
+		t.Errorf("status %d; of returns alone:\n%s\n%s", status, out, errs)
 	}
 	// run never returns. What is kept of its calls is given back when they end.
 	out, errs = stashed(t, "--attach=auto", spec("run($duration)"), "for i in $(seq 120); do "+file+" 1; done")

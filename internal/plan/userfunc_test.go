@@ -129,6 +129,57 @@ func TestUserTypes(t *testing.T) {
 	}
 }
 
+// TestUserReturns: with uretprobe: nothing is read or decided before the function returns, but for what the
+// call was passed.
+func TestUserReturns(t *testing.T) {
+	shape := func(text string) (*Probe, string) {
+		t.Helper()
+		p, err := resolveUser(t, text, Options{})
+		if err != nil || len(p.Probes) != 1 {
+			t.Fatalf("%s: %v, %v", text, p, err)
+		}
+		shown := ""
+		for _, it := range p.Probes[0].Items {
+			for _, c := range it.Captures {
+				shown += c.Label + ";"
+				if c.Phase() != expr.AtReturn {
+					t.Errorf("%s: %s is read at entry", text, c.Label)
+				}
+			}
+		}
+		return p.Probes[0], shown
+	}
+	for text, want := range map[string]string{
+		"user_open":                                      "return;",
+		"user_open()":                                    "",
+		"user_open($comm, $cpu)":                         "$comm;$cpu;",
+		"user_open(return < 0, $pid)":                    "return;$pid;",
+		"user_open($cpu == 1)":                           "$cpu;",
+		"user_open(count())":                             "",
+		"user_open(count()[$func])":                      "",
+		"user_open(hist(return)[$comm, $cpu], $pid > 1)": "",
+	} {
+		probe, shown := shape("uretprobe:" + userProgram + ":" + text)
+		if probe.Entry != nil || probe.Return == nil || shown != want {
+			t.Errorf("%s: entry %v, return %v, shown %q, want %q", text, probe.Entry, probe.Return, shown, want)
+		}
+	}
+	for text, want := range map[string]string{ // what was passed is kept, and memory is read at return
+		"user_open(path, flags)":        "path;flags;",
+		"user_open($duration, *path)":   "$duration;*path;",
+		"user_weigh(p->x > 3, p->next)": "p->x;p->next;",
+		"user_weigh(sum(p->x)[label])":  "",
+	} {
+		probe, shown := shape("uretprobe:" + userProgram + ":" + text)
+		if probe.Entry == nil || probe.Entry.Record != nil || len(probe.Entry.Predicates) > 0 || !probe.Stashed || probe.Return == nil || shown != want {
+			t.Errorf("%s: entry %+v, return %v, shown %q, want %q", text, probe.Entry, probe.Return, shown, want)
+		}
+	}
+	if _, err := resolveUser(t, "uretprobe:../livetest/user/testdata/user.c:f", Options{}); err == nil {
+		t.Error("a source file has functions")
+	}
+}
+
 func TestUserFunctionFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"uprobe:/no/such:f":                                     "/no/such: no such file or directory",
@@ -138,6 +189,7 @@ func TestUserFunctionFaults(t *testing.T) {
 		"uprobe:" + userProgram + ":user_open+99":               "it ends after 0x20 bytes",
 		"uprobe:../livetest/user/testdata/user_arm64:user_open": "a program for arm64",
 		"uprobe:" + userProgram + ":user_open+1(return)":        "is passed, and does not return",
+		"uretprobe:" + userProgram + ":none_*":                  `matches "none_*"`,
 		"uprobe:" + userProgram + ":user_open(path())":          "the way through a function of the kernel",
 		"uprobe:" + userProgram + ":user_open(paht)":            "did you mean \"path\"",
 	} {

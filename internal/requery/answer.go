@@ -43,7 +43,7 @@ func (r *recording) newAnswer(p *plan.Probe) (*answer, []*expr.Error) {
 		if g := it.Aggregation; g != nil {
 			add, ok := r.newAddition(g, i)
 			a.sums, bad[i] = append(a.sums, add), !ok
-			a.late = a.late || g.Phase() == expr.AtReturn
+			a.late = a.late || it.Phase == expr.AtReturn
 		}
 		if it.Path {
 			bad[i] = p.Way == nil
