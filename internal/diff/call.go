@@ -34,9 +34,11 @@ type Call struct {
 	Result   string // "": it has none, or none is known
 	Finished bool   // its return was seen
 	Failed   bool
-	Values   []Value // those known at entry first
+	Values   []Value // those known at entry first, without arguments
 	Way      []Step  // that it took through its function, as far as that is known
 	Calls    []*Call // that it made
+
+	groups []*group // its arguments
 
 	cut   bool   // the begin of Way is missing
 	end   uint64 // of the time in which it made other calls
@@ -44,6 +46,18 @@ type Call struct {
 	own   uint64 // hash of the call alone
 	whole uint64 // hash of all that is below it, too
 	size  int    // calls, with itself
+}
+
+// values returns its arguments and values.
+func (c *Call) values() []Value {
+	if len(c.groups) == 0 {
+		return c.Values
+	}
+	var all []Value
+	for _, g := range c.groups {
+		all = g.appendValues(all)
+	}
+	return append(all, c.Values...)
 }
 
 // A Value is one number, text or other scalar that was captured: a member of a struct is one.
@@ -93,6 +107,9 @@ func (n *Names) share(text string) string {
 	return text
 }
 
+// hash returns a hash of a text.
+func (n *Names) hash(text string) uint64 { return maphash.String(n.seed, text) }
+
 // seal fills in the hashes of calls, once nothing about them changes any more.
 func (n *Names) seal(calls []*Call) {
 	for _, c := range calls {
@@ -109,6 +126,9 @@ func (n *Names) seal(calls []*Call) {
 		write(c.Func, c.Result)
 		for i := range c.Values {
 			write(c.Values[i].Name, c.Values[i].Text)
+		}
+		for _, g := range c.groups {
+			maphash.WriteComparable(&h, g.hash)
 		}
 		for i := range c.Way {
 			write(c.Way[i].Place, c.Way[i].to)

@@ -10,14 +10,14 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // A Collector takes the events of one run. It prints nothing.
 type Collector struct {
 	run     Run
-	events  *jsonlines.Printer
-	reader  reader
+	reader  *reader
 	line    []byte
 	threads map[uint64]*thread
 	// depths are the calls of a session that are open, by depth: nil for one whose entry is missing, out for one that is
@@ -28,8 +28,8 @@ type Collector struct {
 
 // NewCollector returns a collector of a run. names are those of both runs. With exact, addresses are compared.
 func NewCollector(run output.Run, name string, names *Names, ignore *Ignore, exact bool) *Collector {
-	return &Collector{run: Run{Name: name, Sessions: run.Plan.Sessions}, events: jsonlines.New(run, false), threads: map[uint64]*thread{}, out: &Call{},
-		reader: reader{names: names, ignore: ignore, exact: exact, ignored: map[[2]string]bool{}}}
+	return &Collector{run: Run{Name: name, Sessions: run.Plan.Sessions}, threads: map[uint64]*thread{}, out: &Call{},
+		reader: newReader(run, names, ignore, exact)}
 }
 
 // AppendHeader implements show.Printer.
@@ -47,7 +47,7 @@ func (c *Collector) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) { re
 // AppendCall implements show.CallPrinter.
 func (c *Collector) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 	var err error
-	if c.line, err = c.events.AppendCall(c.line[:0], call); err != nil {
+	if c.line, err = c.reader.events.AppendCall(c.line[:0], call); err != nil {
 		return dst, err
 	}
 	return dst, c.add(c.line)
@@ -55,15 +55,31 @@ func (c *Collector) AppendCall(dst []byte, call *calls.Call) ([]byte, error) {
 
 // AppendSession implements show.SessionPrinter.
 func (c *Collector) AppendSession(dst []byte, s *session.Session) ([]byte, error) {
+	t := c.thread(&eventLine{pid: uint64(s.PID), tid: uint64(s.TID), cpu: uint64(s.CPU), comm: s.Comm})
+	before := len(t.Calls)
+	c.depths = c.depths[:0]
 	var err error
-	if c.line, err = c.events.AppendSession(c.line[:0], s); err != nil {
+	if len(s.Trace) > 0 {
+		c.run.Traced = true
+		err = c.addTrace(t, s.Trace)
+	} else {
+		err = c.addChain(t, &s.Chain)
+	}
+	if err != nil {
 		return dst, err
 	}
-	c.run.Traced = c.run.Traced || len(s.Trace) > 0
-	return dst, c.add(c.line)
+	c.note(t.Calls[before:], s)
+	return dst, c.full()
 }
 
-// add adds the events of some lines, of which the last one is that of a call or of a session.
+func (c *Collector) full() error {
+	if c.reader.memory > maxMemory {
+		return ErrFull
+	}
+	return nil
+}
+
+// add adds the call of some lines, of which it has the last one.
 func (c *Collector) add(lines []byte) error {
 	lines = lines[:max(len(lines)-1, 0)]
 	for at := len(lines); at > 0; at-- {
@@ -74,29 +90,16 @@ func (c *Collector) add(lines []byte) error {
 	}
 	var e eventLine
 	e.read(lines)
-	thread := c.thread(&e)
-	switch {
-	case e.trace != nil:
-		c.addTrace(thread, &e)
-	case e.chain != nil:
-		c.addChain(thread, &e)
-	default:
-		c.addCall(thread, &e)
-	}
-	if c.reader.memory > maxMemory {
-		return ErrFull
-	}
-	return nil
+	c.addCall(c.thread(&e), &e)
+	return c.full()
 }
 
-// An eventLine is what a line says of a call or of a session.
+// An eventLine is what a line says of a call.
 type eventLine struct {
-	kind, fn, comm, state      string
-	time, duration             uint64
-	pid, tid, cpu              uint64
-	failed                     bool
-	values, trace, chain       []byte
-	path, branches, incomplete []byte
+	kind, fn, comm         string
+	time, duration         uint64
+	pid, tid, cpu          uint64
+	values, path, branches []byte
 }
 
 func (e *eventLine) read(line []byte) {
@@ -108,8 +111,6 @@ func (e *eventLine) read(line []byte) {
 			e.fn = text(v)
 		case "comm":
 			e.comm = text(v)
-		case "state":
-			e.state = text(v)
 		case "time":
 			e.time = number(v)
 		case "duration":
@@ -120,20 +121,12 @@ func (e *eventLine) read(line []byte) {
 			e.tid = number(v)
 		case "cpu":
 			e.cpu = number(v)
-		case "failed":
-			e.failed = isTrue(v)
 		case "values":
 			e.values = v
-		case "trace":
-			e.trace = v
-		case "calls":
-			e.chain = v
 		case "path":
 			e.path = v
 		case "branches":
 			e.branches = v
-		case "lost":
-			e.incomplete = v
 		}
 	}
 }
@@ -176,89 +169,65 @@ func (c *Collector) addCall(t *thread, e *eventLine) {
 	t.Calls = append(t.Calls, call)
 }
 
-// addTrace adds all calls of a session.
-func (c *Collector) addTrace(t *thread, e *eventLine) {
-	before := len(t.Calls)
-	c.depths = c.depths[:0]
-	for step := range elements(e.trace) {
-		c.addStep(t, step)
-	}
-	c.note(t.Calls[before:], e)
-}
-
 // note notes what is known of a session as a whole, of which the first call is that of its entry function.
-func (c *Collector) note(calls []*Call, e *eventLine) {
-	if e.incomplete != nil {
+func (c *Collector) note(calls []*Call, s *session.Session) {
+	if s.Lost.Any() && s.State != session.Running {
 		c.run.Holes++
 	}
 	if len(calls) == 0 { // left out
 		return
 	}
 	call := calls[0]
-	call.Failed = e.failed
-	if e.state != "returned" {
-		call.Values = append(call.Values, Value{Name: "state", Text: c.reader.names.share(e.state), AtReturn: true})
+	call.Failed = s.Failed
+	if s.State != session.Returned {
+		call.Values = append(call.Values, Value{Name: "state", Text: s.State.String(), AtReturn: true})
 	}
-	c.reader.way(call, e.path, e.branches)
+	c.reader.branches(call, s.Chain.Branches)
 }
 
-// A step is a row of a call trace, or a call of a chain.
-type step struct {
-	kind, fn             string
-	depth                int
-	time, duration       uint64
-	result, args, values []byte
-	failed, open         bool
-}
-
-func (s *step) read(raw []byte) {
-	for k, v := range members(raw) {
-		switch string(k) {
-		case "step":
-			s.kind = text(v)
-		case "depth":
-			s.depth = int(min(number(v), maxDepth))
-		case "name":
-			s.fn = text(v)
-		case "time":
-			s.time = number(v)
-		case "duration":
-			s.duration = number(v)
-		case "result":
-			s.result = v
-		case "args":
-			s.args = v
-		case "values":
-			s.values = v
-		case "failed":
-			s.failed = isTrue(v)
-		case "open":
-			s.open = isTrue(v)
+// addTrace adds all calls of a session.
+func (c *Collector) addTrace(t *thread, steps []session.Step) error {
+	for i := range steps {
+		if err := c.addStep(t, &steps[i]); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-func (c *Collector) addStep(t *thread, raw []byte) {
-	var s step
-	s.read(raw)
-	switch s.kind {
-	case "lost", "left":
+func (c *Collector) addStep(t *thread, s *session.Step) error {
+	name, depth := functionName(s.Func), min(s.Depth, maxDepth)
+	began := s.Time - min(s.Duration, s.Time)
+	switch s.Kind {
+	case session.StepLost, session.StepLeft:
 		c.run.Holes++
-	case "exit":
-		call := c.leave(&s)
+	case session.StepExit:
+		call, when := c.leave(name, depth), jsonlines.AtReturn
 		if call == nil {
-			call = c.place(t, &s, s.time-min(s.duration, s.time))
+			call = c.place(t, name, depth, began)
 		}
-		c.finish(call, &s)
-	case "entry":
-		call := c.place(t, &s, s.time)
-		c.reader.captured(call, &s, false)
-		c.enter(s.depth, call)
-	case "leaf":
-		c.finish(c.place(t, &s, s.time-min(s.duration, s.time)), &s)
-	case "probe":
-		c.reader.captured(c.place(t, &s, s.time), &s, false)
+		if s.Alone {
+			when = jsonlines.InSession
+		}
+		return c.finish(call, s.Func, s.Result, s.Failed, &s.Values, when)
+	case session.StepEntry:
+		call := c.place(t, name, depth, s.Time)
+		c.enter(depth, call)
+		return c.reader.captured(call, &s.Values, jsonlines.AtEntry, false)
+	case session.StepLeaf:
+		return c.finish(c.place(t, name, depth, began), s.Func, s.Result, s.Failed, &s.Values, jsonlines.InSession)
+	case session.StepProbe:
+		return c.reader.captured(c.place(t, s.Probe, depth, s.Time), &s.Values, jsonlines.Always, false)
 	}
+	return nil
+}
+
+// functionName returns the name of a function; a damaged recording may have none.
+func functionName(f *plan.Probe) string {
+	if f == nil {
+		return ""
+	}
+	return f.Name
 }
 
 // enter notes that a call is open; nil is one that is left out.
@@ -273,25 +242,25 @@ func (c *Collector) enter(depth int, call *Call) {
 }
 
 // leave returns the call that returns, which is no longer open; nil if its entry was not seen.
-func (c *Collector) leave(s *step) *Call {
-	if s.depth >= len(c.depths) {
+func (c *Collector) leave(fn string, depth int) *Call {
+	if depth >= len(c.depths) {
 		return nil
 	}
-	call := c.depths[s.depth]
-	c.depths = c.depths[:s.depth]
-	if call != nil && (call.Func == s.fn || call == c.out && c.reader.ignore.call(s.fn)) {
+	call := c.depths[depth]
+	c.depths = c.depths[:depth]
+	if call != nil && (call.Func == fn || call == c.out && c.reader.ignore.call(fn)) {
 		return call
 	}
 	return nil
 }
 
 // place adds a call to the one that has made it. It is nil if it, or that one, is left out.
-func (c *Collector) place(t *thread, s *step, time uint64) *Call {
-	call := c.call(s.fn, time)
+func (c *Collector) place(t *thread, fn string, depth int, time uint64) *Call {
+	call := c.call(fn, time)
 	if call == nil {
 		return nil
 	}
-	for depth := min(s.depth, len(c.depths)) - 1; depth >= 0; depth-- {
+	for depth := min(depth, len(c.depths)) - 1; depth >= 0; depth-- {
 		switch caller := c.depths[depth]; caller {
 		case nil:
 		case c.out:
@@ -308,41 +277,34 @@ func (c *Collector) place(t *thread, s *step, time uint64) *Call {
 }
 
 // finish completes a call with its return.
-func (c *Collector) finish(call *Call, s *step) {
+func (c *Collector) finish(call *Call, f *plan.Probe, result uint64, failed bool, v *session.Values, when jsonlines.Moment) error {
 	if call == nil || call == c.out {
-		return
+		return nil
 	}
-	call.Finished, call.Failed = true, s.failed
-	c.reader.result(call, s.result)
-	call.Failed = call.Failed || s.failed
-	c.reader.captured(call, s, true)
-}
-
-// captured adds the values of a step.
-func (r *reader) captured(c *Call, s *step, atReturn bool) {
-	if c == nil {
-		return
+	call.Finished, call.Failed = true, failed
+	if err := c.reader.returned(call, f, result); err != nil {
+		return err
 	}
-	r.values(c, s.args, false)
-	r.values(c, s.values, atReturn)
+	return c.reader.captured(call, v, when, true)
 }
 
 // addChain adds the calls of a session's chain, each of which has made the next one.
-func (c *Collector) addChain(t *thread, e *eventLine) {
-	before := len(t.Calls)
-	c.depths = c.depths[:0]
-	for raw := range elements(e.chain) {
-		var s step
-		s.read(raw)
-		call := c.place(t, &s, s.time)
-		if !s.open {
-			c.finish(call, &s)
+func (c *Collector) addChain(t *thread, chain *session.Chain) error {
+	for i := range chain.Frames {
+		f, depth := &chain.Frames[i], min(i, maxDepth)
+		call := c.place(t, functionName(f.Func), depth, f.Entry)
+		var err error
+		if f.Finished {
+			err = c.finish(call, f.Func, f.Result, f.Failed, &f.Values, jsonlines.InSession)
 		} else {
-			c.reader.captured(call, &s, false)
+			err = c.reader.captured(call, &f.Values, jsonlines.AtEntry, false)
 		}
-		c.enter(s.depth, call)
+		if err != nil {
+			return err
+		}
+		c.enter(depth, call)
 	}
-	c.note(t.Calls[before:], e)
+	return nil
 }
 
 // Run returns what was collected. Nothing can be added any more.

@@ -26,10 +26,6 @@ var (
 	_ show.SessionPrinter = (*Collector)(nil)
 )
 
-func newReader(names *Names, exact bool, ignore ...string) *reader {
-	return &reader{names: names, ignore: NewIgnore(ignore, exact), exact: exact, ignored: map[[2]string]bool{}}
-}
-
 // TestValues: what is made of values as JSON has them, one of each form of docs/json.md.
 func TestValues(t *testing.T) {
 	for _, c := range []struct{ json, want string }{
@@ -40,6 +36,9 @@ func TestValues(t *testing.T) {
 			"attr = an address; attr->type = 2; attr->in.a = 1; attr->list = {1, 2}; attr->pairs[0].x = 1; attr->pairs[1].x = 2"},
 		{`{"path":{"addr":"0xff28402d0195fe10","value":"/etc/\"x\""}}`, `path = "/etc/\"x\""`},
 		{`{"n":{"addr":"0xff28402d0195fe10","value":5}}`, "n = an address; *n = 5"},
+		{`{"p":{"addr":"0xff28402d0195fe10","value":{"addr":"0xff28402d0195fe20"}},"q":{"addr":"0xff28402d0195fe10","value":{"addr":"0xffffffff998fb6e0","name":"zero_fops"}}}`,
+			"p = an address; *p = an address; q = an address; *q = zero_fops"},
+		{`{"s":{"addr":5,"n":6}}`, "s.addr = 5; s.n = 6"},
 		{`{"cmd":{"name":"BPF_MAP_CREATE","value":0},"other":{"name":null,"value":99}}`, "cmd = BPF_MAP_CREATE; other = 99"},
 		{`{"d":{"before":{"x":1},"after":{"x":2}}}`, "d.before.x = 1; d.after.x = 2"},
 		{`{"s":null}`, "s = unreadable"},
@@ -55,7 +54,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s is no JSON", c.json)
 		}
 		call := &Call{Func: "f"}
-		newReader(NewNames(), false).values(call, []byte(c.json), false)
+		newReader(output.Run{}, NewNames(), NewIgnore(nil, false), false).values(call, []byte(c.json), false)
 		var got []string
 		for _, v := range call.Values {
 			got = append(got, v.Name+" = "+v.Text)

@@ -98,13 +98,16 @@ func (r *Result) Done() *Difference {
 }
 
 // A comparer compares calls.
-type comparer struct{ result *Result }
+type comparer struct {
+	result *Result
+	shapes map[[2]*shape]bool // whether they are similar
+}
 
 // Compare compares two runs that were collected with the same names. Threads are partners if they have
 // the same name, in the order in which they began.
 func Compare(good, bad *Run) *Result {
 	r := &Result{good: good, bad: bad}
-	c := comparer{result: r}
+	c := comparer{result: r, shapes: map[[2]*shape]bool{}}
 	for _, threads := range partners(good.threads, bad.threads) {
 		part := part{good: threads[0], bad: threads[1]}
 		var of [2][]*Call
@@ -178,10 +181,14 @@ func (c *comparer) call(good, bad *Call, caller *Node) *Node {
 	if n.alike = good.whole == bad.whole; n.alike {
 		return n
 	}
-	c.values(n, false)
+	values := [2][]Value{good.Values, bad.Values}
+	if !c.arguments(n) {
+		values = [2][]Value{good.values(), bad.values()}
+	}
+	c.values(n, values, false)
 	n.Calls = c.list(good.Calls, bad.Calls, n)
 	c.way(n)
-	c.values(n, true)
+	c.values(n, values, true)
 	if a, b := resultText(good), resultText(bad); a != b {
 		c.found(n, Difference{Kind: KindResult, Name: "return", Texts: [2]string{a, b}})
 	}
@@ -196,13 +203,47 @@ func (c *comparer) found(n *Node, d Difference) {
 	c.result.Differences = append(c.result.Differences, &d)
 }
 
+// arguments compares the arguments of two calls, if they have the same ones. Texts are made of what differs only.
+func (c *comparer) arguments(n *Node) bool {
+	good, bad := n.good.groups, n.bad.groups
+	if !slices.EqualFunc(good, bad, func(a, b *group) bool { return a.hash == b.hash || c.similar(a.shape, b.shape) }) {
+		return false
+	}
+	for i, g := range good {
+		b := bad[i]
+		if g.hash == b.hash {
+			continue
+		}
+		for j := range g.shape.leaves {
+			if was, is := g.reading(j), b.reading(j); was != is {
+				c.found(n, Difference{Kind: KindValue, Name: g.shape.leaves[j].name, Texts: [2]string{g.text(j, was), b.text(j, is)}, AtEntry: true})
+			}
+		}
+	}
+	return true
+}
+
+// similar reports whether two shapes have leaves of the same names.
+func (c *comparer) similar(a, b *shape) bool {
+	key := [2]*shape{a, b}
+	is, known := c.shapes[key]
+	if !known {
+		is = slices.EqualFunc(a.leaves, b.leaves, func(a, b leaf) bool { return a.name == b.name && a.signed == b.signed })
+		c.shapes[key] = is
+	}
+	return is
+}
+
 // values compares the values of two calls that were known at entry, or those known at return. Of a call that has made no
 // others, all are known at once: one that the other run knows at entry counts as such.
-func (c *comparer) values(n *Node, atReturn bool) {
-	good, bad := n.good.Values, n.bad.Values
-	at := map[string]int{} // in bad, from 1
-	for i, v := range bad {
-		at[v.Name] = i + 1
+func (c *comparer) values(n *Node, of [2][]Value, atReturn bool) {
+	good, bad := of[0], of[1]
+	var at map[string]int // in bad, from 1; nil: both have the same values in the same order, as most do
+	if !slices.EqualFunc(good, bad, func(a, b Value) bool { return a.Name == b.Name }) {
+		at = make(map[string]int, len(bad))
+		for i, v := range bad {
+			at[v.Name] = i + 1
+		}
 	}
 	differs := func(name string, texts [2]string) {
 		c.found(n, Difference{Kind: KindValue, Name: name, Texts: texts, AtEntry: !atReturn})

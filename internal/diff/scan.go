@@ -128,5 +128,3 @@ func number(raw []byte) uint64 {
 	n, _ := strconv.ParseUint(string(raw), 10, 64) // 0 for what is none
 	return n
 }
-
-func isTrue(raw []byte) bool { return string(raw) == "true" }

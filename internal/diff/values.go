@@ -3,11 +3,19 @@
 package diff
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/jsonlines"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/symbols"
 )
 
-// A reader makes calls of what jsonlines has written of them.
+// A reader reads the values of one run. Arguments are read as they are, by their shape. Values that SPECs ask for, which
+// have many forms, are read as jsonlines writes them.
 type reader struct {
 	names  *Names
 	ignore *Ignore
@@ -16,6 +24,75 @@ type reader struct {
 	ignored map[[2]string]bool
 	memory  int // of calls and values so far, in bytes
 	name    []byte
+	line    []byte
+
+	events   *jsonlines.Printer
+	resolver output.Resolver
+	frames   []symbols.Frame // of one place
+	results  map[resultKey]result
+	arguments
+}
+
+// newReader returns a reader of a run.
+func newReader(run output.Run, names *Names, ignore *Ignore, exact bool) *reader {
+	r := &reader{names: names, ignore: ignore, exact: exact, ignored: map[[2]string]bool{}, resolver: run.Resolver, results: map[resultKey]result{}, arguments: newArguments(run)}
+	if run.Plan != nil {
+		r.events = jsonlines.New(run, false)
+	}
+	return r
+}
+
+// A resultKey is a register that a function has returned.
+type resultKey struct {
+	of *plan.Probe
+	v  uint64
+}
+
+// A result is what is known of a call by what it has returned.
+type result struct {
+	text   string
+	failed bool
+}
+
+// returned notes the result of a call in a session.
+func (r *reader) returned(c *Call, of *plan.Probe, v uint64) (err error) {
+	if of == nil || of.Result == nil {
+		return nil
+	}
+	key := resultKey{of, v}
+	known, ok := r.results[key]
+	if !ok {
+		if r.line, err = r.events.AppendResult(r.line[:0], of, v); err != nil {
+			return err
+		}
+		first := Call{Func: c.Func}
+		r.result(&first, r.line)
+		known = result{first.Result, first.Failed}
+		r.results[key] = known
+		r.memory += valueMemory
+	}
+	c.Result, c.Failed = known.text, c.Failed || known.failed
+	return nil
+}
+
+// captured adds the values of a call in a session.
+func (r *reader) captured(c *Call, v *session.Values, when jsonlines.Moment, atReturn bool) error {
+	if c == nil {
+		return nil
+	}
+	for i := range v.Args {
+		if err := r.argument(c, &v.Args[i], i); err != nil {
+			return err
+		}
+	}
+	if v.Event == nil || v.Event.Record == nil {
+		return nil
+	}
+	var err error
+	if r.line, err = r.events.AppendValues(r.line[:0], v.Event, when); err == nil {
+		r.values(c, r.line, atReturn)
+	}
+	return err
 }
 
 // What calls and values take, in bytes, besides their texts.
@@ -70,7 +147,7 @@ func (r *reader) add(c *Call, raw []byte, atReturn bool) {
 
 // addObject adds a pointer with what it points to, an enum, or the members of a struct.
 func (r *reader) addObject(c *Call, raw []byte, atReturn bool) {
-	if addr, ok := first(raw, "addr"); ok {
+	if addr := addressOf(raw); addr != nil {
 		r.addPointer(c, r.pointer(addr, raw), member(raw, "value"), atReturn)
 		return
 	}
@@ -88,7 +165,7 @@ func (r *reader) addPointer(c *Call, pointer string, target []byte, atReturn boo
 		r.addText(c, pointer, atReturn)
 	case target[0] == '"':
 		r.addText(c, string(target), atReturn)
-	case target[0] == '{' && !isEnum(target):
+	case target[0] == '{' && !isEnum(target) && addressOf(target) == nil:
 		r.addText(c, pointer, atReturn)
 		r.addMembers(c, target, "->", atReturn)
 	default:
@@ -112,11 +189,7 @@ func (r *reader) addMembers(c *Call, raw []byte, operator string, atReturn bool)
 // addArray adds the elements of an array; numbers are one value.
 func (r *reader) addArray(c *Call, raw []byte, atReturn bool) {
 	if len(raw) < 2 || raw[1] != '{' && raw[1] != '[' {
-		var all []string
-		for v := range elements(raw) {
-			all = append(all, r.scalar(v))
-		}
-		r.addText(c, "{"+strings.Join(all, ", ")+"}", atReturn)
+		r.addText(c, r.flat(raw), atReturn)
 		return
 	}
 	at, i := len(r.name), int64(0)
@@ -126,6 +199,23 @@ func (r *reader) addArray(c *Call, raw []byte, atReturn bool) {
 		i++
 	}
 	r.name = r.name[:at]
+}
+
+// flat returns the text of a value that is one: a scalar, an enum, or an array of numbers.
+func (r *reader) flat(raw []byte) string {
+	switch {
+	case len(raw) == 0:
+		return ""
+	case raw[0] == '{':
+		return enumerator(raw)
+	case raw[0] != '[':
+		return r.scalar(raw)
+	}
+	var all []string
+	for v := range elements(raw) {
+		all = append(all, r.scalar(v))
+	}
+	return "{" + strings.Join(all, ", ") + "}"
 }
 
 func (r *reader) addText(c *Call, text string, atReturn bool) {
@@ -163,13 +253,15 @@ func isAddress(raw []byte) bool {
 		n, err := strconv.ParseInt(string(raw), 10, 64)
 		return err == nil && n >= -1<<56 && n < -1<<32
 	}
-	const (
-		process, processes = 1 << 44, 1 << 48
-		kernel, errors     = 0xff << 56, 1<<64 - 4096 // with five levels of page tables, on amd64
-	)
 	n, err := strconv.ParseUint(string(raw), 10, 64)
-	return err == nil && (n >= process && n < processes || n >= kernel && n < errors)
+	return err == nil && addressLike(n, false)
 }
+
+// Where addresses are.
+const (
+	firstProcess, lastProcess = 1 << 44, 1 << 48
+	firstKernel, firstError   = 0xff << 56, 1<<64 - 4096 // with five levels of page tables, on amd64
+)
 
 // pointer returns the text of a pointer: the name of what is at an address, else that it is one.
 func (r *reader) pointer(addr, raw []byte) string {
@@ -184,6 +276,14 @@ func (r *reader) pointer(addr, raw []byte) string {
 		return at
 	}
 	return address
+}
+
+// addressOf returns the address of a pointer; nil: it is none, and a struct may have a member of this name, too.
+func addressOf(raw []byte) []byte {
+	if addr, ok := first(raw, "addr"); ok && bytes.HasPrefix(addr, []byte(`"0x`)) {
+		return addr
+	}
+	return nil
 }
 
 // first returns the value of the first member, if it has this key.
@@ -227,7 +327,7 @@ func (r *reader) result(c *Call, raw []byte) {
 		c.Result, c.Failed = r.names.share("-"+text(e)), true
 		return
 	}
-	if addr, ok := first(raw, "addr"); ok {
+	if addr := addressOf(raw); addr != nil {
 		c.Result = r.names.share(r.pointer(addr, raw))
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // way notes the way of a call: that of path(), else its branches, oldest first.
@@ -59,6 +61,28 @@ func (r *reader) decision(raw []byte) (s Step) {
 	}
 	s.how = strings.Join(append(operands, jump+way), ", ")
 	return r.kept(s)
+}
+
+// branches notes the branches of a session, which are there newest first, as its way.
+func (r *reader) branches(c *Call, list []session.Branch) {
+	if r.resolver == nil {
+		return
+	}
+	for _, b := range slices.Backward(list) {
+		to := r.place(b.To)
+		c.Way = append(c.Way, r.kept(Step{Place: r.place(b.From), to: to, how: "to " + to}))
+	}
+	c.cut = len(c.Way) > 0
+}
+
+// place returns the text of an address in code.
+func (r *reader) place(addr uint64) string {
+	r.frames = r.resolver.Frames(r.frames[:0], addr, false)
+	f := &r.frames[len(r.frames)-1]
+	if f.Name == "" {
+		return "0x" + strconv.FormatUint(addr, 16)
+	}
+	return f.Name + "+" + strconv.FormatUint(f.Offset, 10)
 }
 
 // branch returns a branch that the CPU recorded.

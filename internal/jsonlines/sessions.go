@@ -10,9 +10,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/session"
 )
 
-// states are the names of why a session is reported.
-var states = [...]string{session.Returned: "returned", session.Running: "running", session.Hung: "hung", session.Exited: "exited"}
-
 // stepKinds are the names of what the rows of a call trace are.
 var stepKinds = [...]string{session.StepEntry: "entry", session.StepExit: "exit", session.StepLeaf: "leaf", session.StepProbe: "probe",
 	session.StepLost: "lost", session.StepLeft: "left"}
@@ -81,7 +78,7 @@ func (p *Printer) appendSessionHead(dst []byte, s *session.Session) []byte {
 	if s.Func != nil {
 		dst = p.appendFunction(dst, s.Func)
 	}
-	dst = appendText(dst, "state", states[s.State])
+	dst = appendText(dst, "state", s.State.String())
 	if s.State == session.Running {
 		return dst
 	}
@@ -184,6 +181,15 @@ func (p *Printer) appendReturned(dst []byte, f *plan.Probe, v uint64) ([]byte, e
 	if f.Result == nil {
 		return dst, nil
 	}
+	return p.AppendResult(appendKey(dst, "result"), f, v)
+}
+
+// AppendResult appends the object of what a function of a session has returned, of which v is the whole register. Of one
+// that returns nothing, there is none.
+func (p *Printer) AppendResult(dst []byte, f *plan.Probe, v uint64) ([]byte, error) {
+	if f.Result == nil {
+		return dst, nil
+	}
 	s := p.results[f]
 	if s == nil {
 		made, err := p.records.scalar(f.Result, 0)
@@ -193,7 +199,6 @@ func (p *Printer) appendReturned(dst []byte, f *plan.Probe, v uint64) ([]byte, e
 		s = &made
 		p.results[f] = s
 	}
-	dst = appendKey(dst, "result")
 	if s.form == formPrinted { // a register does not hold all of it
 		return append(dst, `{"value":null}`...), nil
 	}

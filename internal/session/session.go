@@ -65,6 +65,11 @@ const (
 	Missing               // not a session: Loss says what is missing here
 )
 
+// String returns the name that JSON has.
+func (s State) String() string {
+	return [...]string{Returned: "returned", Running: "running", Hung: "hung", Exited: "exited", Missing: "missing"}[s]
+}
+
 // Lost counts by cause what is missing in one session. A session with any of these is shown
 // with a mark.
 type Lost struct {

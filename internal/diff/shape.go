@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diff
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+	"strconv"
+
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/ksnoop/ksnoop/btfprint"
+	"github.com/ksnoop/ksnoop/internal/errno"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/qualifier"
+	"github.com/ksnoop/ksnoop/internal/session"
+	"github.com/ksnoop/ksnoop/internal/terminal"
+	"github.com/ksnoop/ksnoop/layout"
+)
+
+// A shape says what the bytes of an argument are: its parts that are compared. An argument of 600 bytes has some
+// 200 of them, and a session 10,000 calls. So calls keep the bytes, and texts are made of those that differ only.
+type shape struct {
+	reader *reader
+	leaves []leaf
+	limit  int               // bytes that leaves cover; further parts of the type are not here
+	groups map[string]*group // by their bytes
+}
+
+// A group is the values of one argument.
+type group struct {
+	shape *shape
+	raw   string
+	hash  uint64
+}
+
+// A leaf is one part of an argument that is compared.
+type leaf struct {
+	name      string
+	hash      uint64 // of name
+	kind      leafKind
+	off, size int
+	bit, bits int // of a bitfield, which begins in the byte at off
+	signed    bool
+	printer   *btfprint.Printer // for leafPrinted
+}
+
+type leafKind uint8
+
+const (
+	leafNumber leafKind = iota
+	leafBool
+	leafPointer
+	leafText    // all bytes that there are
+	leafPrinted // enums, arrays of numbers, floats: by their type
+)
+
+// Bounds of a shape, which corrupt BTF may ask too much of.
+const (
+	maxLeaves  = 1 << 14
+	maxNesting = 64
+)
+
+// A flattener finds the leaves of a type.
+type flattener struct {
+	*shape
+	fn   string
+	err  error
+	name []byte
+}
+
+// ends reports whether nothing more is looked at.
+func (f *flattener) ends(off int) bool {
+	return f.err != nil || off >= f.limit || len(f.leaves) >= maxLeaves
+}
+
+// add adds a leaf, unless it is never compared.
+func (f *flattener) add(l leaf) {
+	l.name = f.reader.names.share(string(f.name))
+	if f.reader.ignores(f.fn, l.name) {
+		return
+	}
+	l.hash = maphash.String(f.reader.names.seed, l.name)
+	f.leaves = append(f.leaves, l)
+}
+
+// flatten adds the leaves of a type at an offset. operator stands between the name and that of a member.
+func (f *flattener) flatten(t btf.Type, off int, operator string, depth int) {
+	t, ok := qualifier.Strip(t, qualifier.All|qualifier.Typedef|qualifier.Var)
+	if !ok || depth > maxNesting || f.ends(off) {
+		return
+	}
+	size, err := btf.Sizeof(t)
+	if err != nil {
+		return
+	}
+	l := leaf{off: off, size: size}
+	switch t := t.(type) {
+	case *btf.Struct:
+		f.members(t.Members, off, operator, depth)
+	case *btf.Union:
+		f.members(t.Members, off, operator, depth)
+	case *btf.Array:
+		f.array(t, l, depth)
+	case *btf.Pointer:
+		l.kind, l.size = leafPointer, 8
+		f.add(l)
+	case *btf.Int:
+		f.integer(t, l)
+	default:
+		f.printed(t, l)
+	}
+}
+
+// integer adds an integer, or a bitfield of one.
+func (f *flattener) integer(t *btf.Int, l leaf) {
+	switch {
+	case t.Size != 1 && t.Size != 2 && t.Size != 4 && t.Size != 8:
+		f.printed(t, l)
+		return
+	case t.Encoding == btf.Bool:
+		l.kind = leafBool
+	}
+	l.signed = t.Encoding == btf.Signed
+	f.add(l)
+}
+
+// printed adds a part whose text depends on its type.
+func (f *flattener) printed(t btf.Type, l leaf) {
+	l.kind = leafPrinted
+	if l.printer, f.err = f.reader.printers.Of(t); f.err == nil {
+		f.add(l)
+	}
+}
+
+// array adds an array: numbers are one value, of all else each element is one, or several.
+func (f *flattener) array(t *btf.Array, l leaf, depth int) {
+	elem, _ := qualifier.Strip(t.Type, qualifier.All|qualifier.Typedef|qualifier.Var)
+	switch elem.(type) {
+	case *btf.Int, *btf.Float:
+		if t.Nelems > 0 {
+			f.printed(t, l)
+		}
+		return
+	}
+	size, err := btf.Sizeof(elem)
+	if err != nil || size == 0 {
+		return
+	}
+	at := len(f.name)
+	for i := range int(t.Nelems) {
+		if f.ends(l.off + i*size) {
+			break
+		}
+		f.name = append(strconv.AppendInt(append(f.name[:at], '['), int64(i), 10), ']')
+		f.flatten(elem, l.off+i*size, ".", depth+1)
+	}
+	f.name = f.name[:at]
+}
+
+// members adds the members of a struct or union. Those of one without a name are in the one around it.
+func (f *flattener) members(members []btf.Member, off int, operator string, depth int) {
+	at := len(f.name)
+	for i := range members {
+		m := &members[i]
+		below := operator
+		if m.Name != "" {
+			f.name = append(append(f.name, operator...), m.Name...)
+			below = "."
+		}
+		if m.BitfieldSize > 0 {
+			f.bitfield(m, off)
+		} else {
+			f.flatten(m.Type, off+int(m.Offset.Bytes()), below, depth+1)
+		}
+		f.name = f.name[:at]
+	}
+}
+
+// bitfield adds a member that has a number of bits.
+func (f *flattener) bitfield(m *btf.Member, off int) {
+	l := leaf{off: off + int(m.Offset/8), bit: int(m.Offset % 8), bits: int(m.BitfieldSize)}
+	l.size = (l.bit + l.bits + 7) / 8
+	if l.bits > 64 || f.ends(l.off) {
+		return
+	}
+	t, _ := qualifier.Strip(m.Type, qualifier.All|qualifier.Typedef|qualifier.Var)
+	switch t := t.(type) {
+	case *btf.Int:
+		l.signed = t.Encoding == btf.Signed
+		if t.Encoding == btf.Bool {
+			l.kind = leafBool
+		}
+		f.add(l)
+	case *btf.Enum:
+		l.signed = t.Signed
+		f.printed(t, l)
+	}
+}
+
+// there reports whether a leaf was captured. Of an array, its begin is enough.
+func (l *leaf) there(raw string) bool {
+	if l.kind == leafText || l.kind == leafPrinted && l.bits == 0 {
+		return l.off < len(raw) || l.kind == leafText
+	}
+	return l.off+l.size <= len(raw)
+}
+
+// number returns the value of a leaf that is at most 8 bytes, extended by its sign.
+func (l *leaf) number(raw string) uint64 {
+	var b [16]byte
+	copy(b[:], raw[l.off:l.off+l.size])
+	n, width := binary.LittleEndian.Uint64(b[:]), 8*l.size
+	if l.bits > 0 {
+		n >>= l.bit
+		if l.bit > 0 {
+			n |= binary.LittleEndian.Uint64(b[8:]) << (64 - l.bit)
+		}
+		width = l.bits
+	}
+	shift := max(64-width, 0)
+	if l.signed {
+		return uint64(int64(n<<shift) >> shift)
+	}
+	return n << shift >> shift
+}
+
+// A reading is what is compared of a leaf: a number or a text.
+type reading struct {
+	text     string
+	number   uint64
+	isNumber bool
+}
+
+// read returns what is compared of a leaf.
+func (r *reader) read(l *leaf, raw string) reading {
+	switch l.kind {
+	case leafText:
+		return reading{text: r.printedText(nil, raw)}
+	case leafPrinted:
+		return reading{text: r.printedText(l, raw)}
+	case leafPointer:
+		return reading{text: r.pointerText(l.number(raw))}
+	}
+	n := l.number(raw)
+	switch {
+	case l.kind == leafBool && n != 0:
+		return reading{text: "true"}
+	case l.kind == leafBool:
+		return reading{text: "false"}
+	case !r.exact && addressLike(n, l.signed):
+		return reading{text: address}
+	}
+	return reading{number: n, isNumber: true}
+}
+
+// addressLike reports whether a number is as large as addresses are, as isAddress does of its text.
+func addressLike(n uint64, signed bool) bool {
+	if s := int64(n); signed && s < 0 {
+		return s >= -1<<56 && s < -1<<32
+	}
+	return n >= firstProcess && n < lastProcess || n >= firstKernel && n < firstError
+}
+
+// pointerText returns the text of a pointer: an error, the name of what is there, or that it is an address.
+func (r *reader) pointerText(addr uint64) string {
+	if addr == 0 {
+		return "NULL"
+	}
+	if known, ok := r.pointers[addr]; ok {
+		return known
+	}
+	text := address
+	if name := errno.Name(-addr); name != "" {
+		text = "-" + name
+	} else if name := r.symbol(addr); name != "" {
+		text = name
+	} else if r.exact {
+		text = "0x" + strconv.FormatUint(addr, 16)
+	}
+	text = r.names.share(text)
+	r.pointers[addr] = text
+	r.memory += valueMemory
+	return text
+}
+
+func (r *reader) symbol(addr uint64) string {
+	if r.symbols == nil {
+		return ""
+	}
+	r.scratch = r.symbols(r.scratch[:0], addr)
+	return string(r.scratch)
+}
+
+// printedText returns the text of bytes as JSON has them; l is nil for a string.
+func (r *reader) printedText(l *leaf, raw string) string {
+	key := printedKey{raw: raw}
+	if l != nil {
+		key.printer, key.raw = l.printer, raw[l.off:min(l.off+l.size, len(raw))]
+	}
+	if l != nil && l.bits > 0 {
+		key.raw = string(binary.LittleEndian.AppendUint64(nil, l.number(raw)))[:l.printer.Size()]
+	}
+	if known, ok := r.printed[key]; ok {
+		return known
+	}
+	if l == nil {
+		r.scratch = append(terminal.AppendJSON(append(r.scratch[:0], '"'), raw), '"')
+	} else {
+		r.scratch = l.printer.AppendJSON(r.scratch[:0], []byte(key.raw), &r.options)
+	}
+	text := r.names.share(r.flat(r.scratch))
+	r.printed[key] = text
+	r.memory += valueMemory + len(key.raw) + len(text)
+	return text
+}
+
+// A printedKey is the bytes of a value, and its type.
+type printedKey struct {
+	printer *btfprint.Printer
+	raw     string
+}
+
+// group returns the values of bytes.
+func (s *shape) group(raw []byte) *group {
+	if known := s.groups[string(raw)]; known != nil {
+		return known
+	}
+	g := &group{shape: s, raw: string(raw)}
+	s.groups[g.raw] = g
+	s.reader.memory += valueMemory + len(raw)
+	for i := range s.leaves {
+		l := &s.leaves[i]
+		if !l.there(g.raw) {
+			continue
+		}
+		v := s.reader.read(l, g.raw)
+		if !v.isNumber {
+			v.number = s.reader.names.hash(v.text)
+		}
+		g.hash = mixed(g.hash^l.hash, v.number)
+	}
+	return g
+}
+
+// mixed returns a hash of two.
+func mixed(a, b uint64) uint64 {
+	high, low := bits.Mul64(a^0x9e3779b97f4a7c15, b^0xd1b54a32d192ed03)
+	return high ^ low
+}
+
+// reading returns what is compared of a leaf; nothing if it was not captured.
+func (g *group) reading(leaf int) reading {
+	l := &g.shape.leaves[leaf]
+	if !l.there(g.raw) {
+		return reading{}
+	}
+	return g.shape.reader.read(l, g.raw)
+}
+
+// text returns the text of a leaf's reading.
+func (g *group) text(leaf int, r reading) string {
+	switch l := &g.shape.leaves[leaf]; {
+	case !r.isNumber:
+		return r.text
+	case l.signed:
+		return strconv.FormatInt(int64(r.number), 10)
+	}
+	return strconv.FormatUint(r.number, 10)
+}
+
+// appendValues appends the values of a group.
+func (g *group) appendValues(dst []Value) []Value {
+	for i := range g.shape.leaves {
+		if r := g.reading(i); r != (reading{}) {
+			dst = append(dst, Value{Name: g.shape.leaves[i].name, Text: g.text(i, r)})
+		}
+	}
+	return dst
+}
+
+// arguments are what is known of the arguments of a run.
+type arguments struct {
+	shapes   map[shapeKey]*shape
+	pointers map[uint64]string // texts of addresses
+	printed  map[printedKey]string
+	printers output.Printers
+	options  btfprint.ValueOptions
+	symbols  func(dst []byte, addr uint64) []byte
+	scratch  []byte
+	raw      []byte
+}
+
+func newArguments(run output.Run) arguments {
+	names := run.Names()
+	return arguments{shapes: map[shapeKey]*shape{}, pointers: map[uint64]string{}, printed: map[printedKey]string{}, printers: output.Printers{}, symbols: names.Symbol,
+		options: btfprint.ValueOptions{ShowZeroes: true, Typed: true, PointerName: names.Symbol}}
+}
+
+// A shapeKey is an argument of a function, with the form in which it was captured.
+type shapeKey struct {
+	fn     string
+	param  *layout.Param
+	target btf.Type
+	has    captured
+}
+
+// captured says what there is of a pointer.
+type captured uint8
+
+const (
+	valueOnly captured = iota
+	withTarget
+	withText
+)
+
+// argument adds the values of argument i.
+func (r *reader) argument(c *Call, a *session.Arg, i int) error {
+	r.name = append(r.name[:0], output.ArgName(a, i)...)
+	if a.Withheld || a.Beyond || a.Value == nil {
+		r.addText(c, "unreadable", false)
+		return nil
+	}
+	key := shapeKey{fn: c.Func, param: a.Param}
+	r.raw = append(r.raw[:0], a.Value...)
+	if _, pointer := btf.UnderlyingType(a.Param.Type).(*btf.Pointer); pointer && a.Target != nil {
+		if a.Text {
+			key.has = withText
+			r.raw = append(r.raw[:0], a.Target...)
+		} else {
+			key.has, key.target = withTarget, a.TargetType
+			r.raw = append(append(append(r.raw[:0], a.Value...), make([]byte, max(8-len(a.Value), 0))...), a.Target...)
+		}
+	}
+	s := r.shapes[key]
+	if s == nil || s.limit < len(r.raw) {
+		var err error
+		if s, err = r.shapeOf(&key, len(r.raw)); err != nil {
+			return err
+		}
+		r.shapes[key] = s
+	}
+	if g := s.group(r.raw); len(s.leaves) > 0 {
+		c.groups = append(c.groups, g)
+	}
+	return nil
+}
+
+// shapeOf makes the shape of an argument of so many bytes, whose name is r.name.
+func (r *reader) shapeOf(key *shapeKey, size int) (*shape, error) {
+	f := flattener{shape: &shape{reader: r, limit: size, groups: map[string]*group{}}, fn: key.fn, name: r.name}
+	switch key.has {
+	case withText:
+		f.add(leaf{kind: leafText})
+	case withTarget:
+		f.add(leaf{kind: leafPointer, size: 8})
+		operator := "->"
+		switch target, _ := qualifier.Strip(key.target, qualifier.All|qualifier.Typedef|qualifier.Var); target.(type) {
+		case *btf.Struct, *btf.Union:
+		default:
+			f.name = append([]byte{'*'}, f.name...)
+			operator = "."
+		}
+		f.flatten(key.target, 8, operator, 0)
+	default:
+		f.flatten(key.param.Type, 0, ".", 0)
+	}
+	r.memory += len(f.leaves) * leafMemory
+	return f.shape, f.err
+}
+
+// leafMemory is what a leaf takes, in bytes.
+const leafMemory = 96
