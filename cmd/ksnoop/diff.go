@@ -33,9 +33,10 @@ has with +.
 Of one recording, a call that failed is compared with one of the same function that
 succeeded: sessions recorded with -S, or calls.
 
-What differs between any two runs is not compared: addresses, times, and numbers of
-processes and CPUs. --ignore names more: a VALUE, FUNC(VALUE), or FUNC() for calls
-with all that they call. The result of a call is its value "return".
+What differs between any two runs is not compared: addresses, times, numbers of
+processes and CPUs and, of what -A has captured, locks, counts of references and pages
+of memory. --ignore names more: a VALUE, FUNC(VALUE), or FUNC() for calls with all that
+they call. The result of a call is its value "return".
 
 The exit status is 0 if nothing differs, 1 if something does, 2 if there was trouble.`),
 		Example: "  ksnoop trace -e __sys_bpf -a ':kernel/bpf/*.c' -T -S --record good.ks -- ./good\n" +
@@ -59,7 +60,7 @@ The exit status is 0 if nothing differs, 1 if something does, 2 if there was tro
 	flags.StringVar(&f.entry, "entry", "", "compare calls of functions that match this `GLOB` only, and what they call")
 	flags.IntVar(&f.nth, "nth", 0, "compare the `N`th call of each recording only; of one recording, the Nth that failed")
 	flags.StringArrayVar(&f.ignore, "ignore", nil, "do not compare what this `GLOB` names: a VALUE, FUNC(VALUE) or FUNC() (repeatable)")
-	flags.BoolVar(&f.exact, "exact", false, "compare addresses, times and numbers of processes, too")
+	flags.BoolVar(&f.exact, "exact", false, "compare addresses, times and all else, too")
 	flags.BoolVar(&f.brief, "brief", false, "print the first difference only")
 	flags.StringVarP(&f.vmlinux, "vmlinux", "k", "", "`FILE` with the debug info of the kernel of both recordings: jumps of path() and branches then have source lines")
 	flags.StringVar(&f.format, "format", "text", "print in this `FORMAT`: text or json")
@@ -243,13 +244,21 @@ func (f *diffFlags) locate(r *diff.Result) error {
 		if !ok || len(frames) == 0 {
 			return ""
 		}
-		own := frames[len(frames)-1] // whatever is inlined there
-		if own.Line == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%s:%d", own.File, own.Line)
+		return sourceOf(frames)
 	})
 	return errors.Join(info.Err(), info.Close())
+}
+
+// sourceOf returns the source line of a place, and where it was inlined; "" if that is not known. The innermost frame is
+// the first.
+func sourceOf(frames []debuginfo.Frame) string {
+	var lines []string
+	for i := range frames {
+		if frames[i].Line > 0 {
+			lines = append(lines, fmt.Sprintf("%s:%d", frames[i].File, frames[i].Line))
+		}
+	}
+	return strings.Join(lines, ", inlined at ")
 }
 
 // print prints what was found.

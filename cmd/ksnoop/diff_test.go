@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 )
 
@@ -152,6 +153,18 @@ func TestDiffTrouble(t *testing.T) {
 	// Of what was cut off, what is there is compared.
 	if stdout, _, _ := ran("diff", threeReads, cut); !strings.HasPrefix(stdout, "first difference: vfs_read is called in "+threeReads+" only\n") {
 		t.Error(stdout)
+	}
+}
+
+// TestSourceOf: a jump has the line of the code that was inlined there, which comes first, and those that it was inlined at.
+func TestSourceOf(t *testing.T) {
+	own, inlined := debuginfo.Frame{Func: "map_create", File: "syscall.c", Line: 1644}, debuginfo.Frame{Func: "map_create_alloc", File: "syscall.c", Line: 1436}
+	for want, frames := range map[string][]debuginfo.Frame{
+		"": nil, "syscall.c:1644": {own}, "syscall.c:1436, inlined at syscall.c:1644": {inlined, own}, "syscall.c:1436": {inlined, {Func: "map_create"}},
+	} {
+		if got := sourceOf(frames); got != want {
+			t.Errorf("%v: %q, want %q", frames, got, want)
+		}
 	}
 }
 

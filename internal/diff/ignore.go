@@ -15,6 +15,37 @@ func usual() []string {
 	return []string{"$time", "$duration", "$cpu", "$pid", "$tid", "*time*", "*jiffies*", "*stamp*", "*_ns", "pid", "tid", "tgid", "*_pid", "*_tid", "*_tgid"}
 }
 
+// usualStructs are structs and typedefs that are never compared where -A has captured them with all that is around them:
+// what they hold is no fact of the call.
+var usualStructs = map[string]bool{
+	// The kernel's notes on a page of memory, of which most are unions: what of them is in use depends on the page.
+	"page": true, "folio": true,
+	// Locks and counts of references: what others do meanwhile.
+	"spinlock": true, "raw_spinlock": true, "qspinlock": true, "qrwlock": true, "rwlock_t": true, "mutex": true, "rw_semaphore": true,
+	"seqcount": true, "seqlock_t": true, "seqcount_spinlock": true, "wait_queue_head": true, "refcount_struct": true, "kref": true, "percpu_ref": true, "lockref": true,
+	// Neighbours in lists and trees.
+	"list_head": true, "hlist_node": true, "hlist_bl_node": true, "hlist_nulls_node": true, "llist_node": true, "rb_node": true, "callback_head": true,
+	"timespec64": true, "timer_list": true, "hrtimer": true,
+}
+
+// usualMembers are members of structs of the same kind, as STRUCT.MEMBER.
+var usualMembers = map[string]bool{
+	// Numbers that the kernel gives in turn, or draws.
+	"inode.i_ino": true, "inode.i_generation": true, "iphdr.id": true, "iphdr.check": true, "qstr.hash": true, "qstr.hash_len": true, "sock_common.skc_hash": true, "sock_common.skc_u16hashes": true, "sk_buff.hash": true,
+	// CPUs, and queues of devices.
+	"sk_buff.alloc_cpu": true, "sk_buff.napi_id": true, "sk_buff.sender_cpu": true, "sock_common.skc_incoming_cpu": true,
+	// Counts of references that have no type of their own.
+	"file.f_count": true, "inode.i_count": true, "super_block.s_count": true, "super_block.s_active": true,
+	// Two ports as one number: each is compared by itself.
+	"sock_common.skc_portpair": true, "flowi_uli.gre_key": true,
+	// Memory on the stack that udp_sendmsg does not set.
+	"ipcm_cookie.protocol": true,
+}
+
+// localPorts are members that hold a port of this machine, and whether it is in network order. Programs that ask for none
+// get one by chance.
+var localPorts = map[string]bool{"sock_common.skc_num": false, "inet_sock.inet_sport": true, "flowi_uli.sport": true, "udphdr.source": true, "tcphdr.source": true}
+
 // Ignore says what is not compared.
 type Ignore struct {
 	often  []string

@@ -43,8 +43,18 @@ type leaf struct {
 	off, size int
 	bit, bits int // of a bitfield, which begins in the byte at off
 	signed    bool
+	port      portOrder
 	printer   *btfprint.Printer // for leafPrinted
 }
+
+// A portOrder says whether a number is a port of this machine.
+type portOrder uint8
+
+const (
+	noPort portOrder = iota
+	hostPort
+	networkPort
+)
 
 type leafKind uint8
 
@@ -65,9 +75,25 @@ const (
 // A flattener finds the leaves of a type.
 type flattener struct {
 	*shape
-	fn   string
-	err  error
-	name []byte
+	fn    string
+	err   error
+	name  []byte
+	owner string // the struct around, or that around it if it has no name
+	port  portOrder
+}
+
+// usual reports whether values of a type are no facts of a call.
+func (f *flattener) usual(t btf.Type) bool {
+	if f.reader.exact {
+		return false
+	}
+	for layer := qualifier.Const; layer != 0; {
+		if usualStructs[t.TypeName()] {
+			return true
+		}
+		layer, t = qualifier.Outer(t)
+	}
+	return false
 }
 
 // ends reports whether nothing more is looked at.
@@ -87,6 +113,9 @@ func (f *flattener) add(l leaf) {
 
 // flatten adds the leaves of a type at an offset. operator stands between the name and that of a member.
 func (f *flattener) flatten(t btf.Type, off int, operator string, depth int) {
+	if f.usual(t) {
+		return
+	}
 	t, ok := qualifier.Strip(t, qualifier.All|qualifier.Typedef|qualifier.Var)
 	if !ok || depth > maxNesting || f.ends(off) {
 		return
@@ -98,9 +127,9 @@ func (f *flattener) flatten(t btf.Type, off int, operator string, depth int) {
 	l := leaf{off: off, size: size}
 	switch t := t.(type) {
 	case *btf.Struct:
-		f.members(t.Members, off, operator, depth)
+		f.members(t.Name, t.Members, off, operator, depth)
 	case *btf.Union:
-		f.members(t.Members, off, operator, depth)
+		f.members(t.Name, t.Members, off, operator, depth)
 	case *btf.Array:
 		f.array(t, l, depth)
 	case *btf.Pointer:
@@ -122,7 +151,7 @@ func (f *flattener) integer(t *btf.Int, l leaf) {
 	case t.Encoding == btf.Bool:
 		l.kind = leafBool
 	}
-	l.signed = t.Encoding == btf.Signed
+	l.signed, l.port = t.Encoding == btf.Signed, f.port
 	f.add(l)
 }
 
@@ -160,10 +189,25 @@ func (f *flattener) array(t *btf.Array, l leaf, depth int) {
 }
 
 // members adds the members of a struct or union. Those of one without a name are in the one around it.
-func (f *flattener) members(members []btf.Member, off int, operator string, depth int) {
-	at := len(f.name)
+func (f *flattener) members(of string, members []btf.Member, off int, operator string, depth int) {
+	at, owner := len(f.name), f.owner
+	defer func() { f.owner = owner }()
+	if of == "" {
+		of = owner
+	}
 	for i := range members {
 		m := &members[i]
+		f.owner = of
+		key := of + "." + m.Name
+		if usualMembers[key] && !f.reader.exact {
+			continue
+		}
+		f.port = noPort
+		if network, is := localPorts[key]; is && network {
+			f.port = networkPort
+		} else if is {
+			f.port = hostPort
+		}
 		below := operator
 		if m.Name != "" {
 			f.name = append(append(f.name, operator...), m.Name...)
@@ -251,8 +295,21 @@ func (r *reader) read(l *leaf, raw string) reading {
 		return reading{text: "false"}
 	case !r.exact && addressLike(n, l.signed):
 		return reading{text: address}
+	case !r.exact && l.port != noPort && chance(n, l.port):
+		return reading{text: chosenPort}
 	}
 	return reading{number: n, isNumber: true}
+}
+
+// chosenPort stands for all ports that the kernel chooses.
+const chosenPort = "a port of the kernel's choice"
+
+// chance reports whether a port is one of those that the kernel chooses from (net.ipv4.ip_local_port_range).
+func chance(n uint64, order portOrder) bool {
+	if order == networkPort {
+		n = uint64(bits.ReverseBytes16(uint16(n)))
+	}
+	return n >= 32768 && n <= 60999
 }
 
 // addressLike reports whether a number is as large as addresses are, as isAddress does of its text.

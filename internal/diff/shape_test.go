@@ -31,7 +31,7 @@ func TestArgumentsAsJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := output.Run{Plan: rec.Plan(), Kernel: rec.Kernel()}
-		r, json := newReader(run, NewNames(), NewIgnore(nil, false), false), jsonlines.New(run, false)
+		r, json := newReader(run, NewNames(), NewIgnore(nil, true), true), jsonlines.New(run, false)
 		compared := 0
 		d := session.Decoder{Plan: run.Plan, Traced: true}
 		for s, err := range d.Sessions(rec.Records()) {
@@ -134,6 +134,55 @@ func TestArgument(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, strings.Join(got, "; ")); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
+// TestUsualMembers: of what -A captures, locks, counts, numbers that are drawn and such are not compared, unless all is.
+func TestUsualMembers(t *testing.T) {
+	u16, u32 := &btf.Int{Name: "u16", Size: 2}, &btf.Int{Name: "u32", Size: 4}
+	one := func(name string, t btf.Type) *btf.Struct {
+		return &btf.Struct{Name: name, Size: 4, Members: []btf.Member{{Name: "x", Type: t}}}
+	}
+	inode := &btf.Struct{Name: "inode", Size: 32, Members: []btf.Member{
+		{Name: "i_mode", Type: u32},
+		{Name: "i_ino", Type: u32, Offset: 32},
+		{Name: "i_lock", Type: &btf.Typedef{Name: "spinlock_t", Type: one("spinlock", u32)}, Offset: 64},
+		{Name: "i_rw", Type: &btf.Typedef{Name: "rwlock_t", Type: one("", u32)}, Offset: 96},
+		{Name: "i_page", Type: &btf.Const{Type: one("page", u32)}, Offset: 128},
+		{Type: &btf.Struct{Size: 4, Members: []btf.Member{{Name: "i_generation", Type: u32}}}, Offset: 160},
+		{Name: "i_size", Type: one("other", u32), Offset: 192},
+	}}
+	common := &btf.Struct{Name: "sock_common", Size: 4, Members: []btf.Member{{Name: "skc_num", Type: u16}, {Name: "skc_dport", Type: u16, Offset: 16}}}
+	inet := &btf.Struct{Name: "inet_sock", Size: 2, Members: []btf.Member{{Name: "inet_sport", Type: u16}}}
+	for _, c := range []struct {
+		t     btf.Type
+		raw   string
+		exact bool
+		want  string
+	}{
+		{inode, strings.Repeat("\x01\x00\x00\x00", 8), false, "a.i_mode = 1; a.i_size.x = 1"},
+		{inode, strings.Repeat("\x01\x00\x00\x00", 8), true,
+			"a.i_mode = 1; a.i_ino = 1; a.i_lock.x = 1; a.i_rw.x = 1; a.i_page.x = 1; a.i_generation = 1; a.i_size.x = 1"},
+		{common, "\xff\x7f\x00\x80", false, "a.skc_num = 32767; a.skc_dport = 32768"},
+		{common, "\x00\x80\x00\x80", false, "a.skc_num = a port of the kernel's choice; a.skc_dport = 32768"},
+		{common, "\x47\xee\x00\x00", false, "a.skc_num = a port of the kernel's choice; a.skc_dport = 0"}, // 60999
+		{common, "\x48\xee\x00\x00", false, "a.skc_num = 61000; a.skc_dport = 0"},
+		{common, "\x00\x80\x00\x80", true, "a.skc_num = 32768; a.skc_dport = 32768"},
+		{inet, "\x80\x00", false, "a.inet_sport = a port of the kernel's choice"},
+		{inet, "\x00\x80", false, "a.inet_sport = 32768"}, // 128
+	} {
+		call := &Call{Func: "f"}
+		r := newReader(output.Run{}, NewNames(), NewIgnore(nil, c.exact), c.exact)
+		if err := r.argument(call, &session.Arg{Param: &layout.Param{Param: expr.Param{Name: "a", Type: c.t}}, Value: []byte(c.raw)}, 0); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range call.values() {
+			got = append(got, v.Name+" = "+v.Text)
+		}
+		if diff := cmp.Diff(c.want, strings.Join(got, "; ")); diff != "" {
+			t.Errorf("%q, exact %v: %s", c.raw, c.exact, diff)
 		}
 	}
 }
