@@ -12,13 +12,14 @@ import (
 	"strings"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
 func main() {
 	if launch.IsHolder(os.Args) {
-		launch.BeHolder()
+		attach.RemoveLeft(launch.BeHolder(os.Args))
 		return
 	}
 	if launch.IsExecutor(os.Args) {

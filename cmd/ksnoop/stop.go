@@ -160,16 +160,16 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 		case <-time.After(2 * stopTime):
 		}
 		if a = t.attached.Load(); a != nil {
-			inTime(func() { _ = a.detach() })
+			leaveIfLate(func() { _ = a.detach() })
 		}
 		t.quit("ksnoop: ended while it was attaching: " + why)
 	}
 	if t.ending.Load() {
-		inTime(func() { _ = a.detach() })
+		leaveIfLate(func() { _ = a.detach() })
 		t.quit(t.onALine("ksnoop: ended at once: " + why))
 	}
 	left := a.runs[0].Pending() // those of triggers are not shown
-	inTime(func() { _ = errors.Join(a.stop(), a.detach()) })
+	leaveIfLate(func() { _ = errors.Join(a.stop(), a.detach()) })
 	t.quit(t.onALine(fmt.Sprintf("ksnoop: ended at once: %s; %d bytes of records not shown", why, left)))
 }
 
@@ -179,8 +179,16 @@ func (t *tracing) quit(message string) {
 	os.Exit(exitFailed)
 }
 
-// inTime waits for f, but not for long.
-func inTime(f func()) {
+// leaveIfLate waits for detach, but not for long. Links end with this process. What it then has left in
+// tracefs, another process takes away.
+func leaveIfLate(detach func()) {
+	if !inTime(detach) {
+		_, _ = launch.Hold(nil) // else the next ksnoop does it
+	}
+}
+
+// inTime waits for f, but not for long, and reports whether it has ended.
+func inTime(f func()) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -188,6 +196,8 @@ func inTime(f func()) {
 	}()
 	select {
 	case <-done:
+		return true
 	case <-time.After(stopTime):
+		return false
 	}
 }

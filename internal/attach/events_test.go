@@ -4,11 +4,15 @@ package attach
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
@@ -53,6 +57,36 @@ func TestRemoveStale(t *testing.T) {
 	if s, err := tracefsAt(none).removeStale(runs); err != nil || s != (Stale{}) {
 		t.Errorf("where there are none: %+v, %v", s, err)
 	}
+}
+
+// Of a process that has ended, its events are taken away, and nobody else's. The kernel's EBUSY is tried again, and not for ever.
+func TestRemoveLeft(t *testing.T) {
+	dir := makeTracefs(t, "ksnoop_12/entry1_12", "ksnoop_12_00ff/r_vfs_read", "ksnoop_13/entry1_13", "other_12/x")
+	busy := 2
+	fsys := tracefs{[]string{dir}, func(name string) (io.WriteCloser, error) {
+		f, err := openAppend(name)
+		return busyFile{f, &busy}, err
+	}}
+	fsys.removeLeft(12, time.Second)
+	text, err := os.ReadFile(filepath.Join(dir, "kprobe_events"))
+	if want := "-:ksnoop_12/entry1_12\n-:ksnoop_12_00ff/r_vfs_read\n"; err != nil || string(text) != want {
+		t.Errorf("written was %q, %v; want %q", text, err, want)
+	}
+	busy = 1 << 30
+	fsys.removeLeft(12, 10*time.Millisecond) // ends
+}
+
+// busyFile refuses the first writes as tracefs does of events that are in use.
+type busyFile struct {
+	io.WriteCloser
+	busy *int
+}
+
+func (f busyFile) Write(p []byte) (int, error) {
+	if *f.busy--; *f.busy >= 0 {
+		return 0, unix.EBUSY
+	}
+	return f.WriteCloser.Write(p)
 }
 
 func TestRemoveStaleFails(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +24,26 @@ type Stale struct {
 
 // RemoveStale takes them away.
 func RemoveStale() (Stale, error) { return mountedTracefs().removeStale(runs) }
+
+// leftTime is how long RemoveLeft waits for the kernel to let go of an event.
+const leftTime = 10 * time.Second
+
+// RemoveLeft takes away the events of a process of ksnoop that has closed its files.
+func RemoveLeft(pid int) {
+	if inInitialNamespace() {
+		mountedTracefs().removeLeft(pid, leftTime)
+	}
+}
+
+// removeLeft tries again for a while where an event is busy, as the kernel closes files a little later than it says.
+func (fsys tracefs) removeLeft(pid int, d time.Duration) {
+	other := func(p int) bool { return p != pid }
+	for end := time.Now().Add(d); ; time.Sleep(d / 100) {
+		if s, err := fsys.removeStale(other); err != nil || s.Kept == 0 || time.Now().After(end) {
+			return
+		}
+	}
+}
 
 // runs reports whether a process of that number may be another one that has events.
 // Seen from another PID namespace than the initial one, there may always be one.

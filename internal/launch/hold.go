@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,7 @@ func Hold(files []*os.File) (int, error) {
 	read := os.NewFile(uintptr(ends[0]), "pipe")
 	defer read.Close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args, cmd.Dir, cmd.Stdin, cmd.ExtraFiles = []string{holder}, "/", read, files
+	cmd.Args, cmd.Dir, cmd.Stdin, cmd.ExtraFiles = []string{holder, strconv.Itoa(os.Getpid())}, "/", read, files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// What this process was started with, such as a pipe of the shell's, is not for the holder: a
 	// reader of it would wait for the holder's end. ExtraFiles get descriptors of their own.
@@ -39,7 +40,12 @@ func Hold(files []*os.File) (int, error) {
 }
 
 // IsHolder reports whether Hold has started this process, by its arguments.
-func IsHolder(args []string) bool { return len(args) == 1 && args[0] == holder }
+func IsHolder(args []string) bool { return len(args) == 2 && args[0] == holder }
 
-// BeHolder returns when the process that has called Hold has ended.
-func BeHolder() { _, _ = io.Copy(io.Discard, os.Stdin) }
+// BeHolder returns when the process that has called Hold has ended, and the PID that it had. No
+// system call of it goes on then.
+func BeHolder(args []string) (pid int) {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	pid, _ = strconv.Atoi(args[1])
+	return pid
+}

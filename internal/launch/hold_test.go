@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	switch {
 	case IsHolder(os.Args):
-		BeHolder()
+		BeHolder(os.Args)
 		return
 	case IsExecutor(os.Args):
 		os.Exit(BeExecutor(os.Args))
@@ -61,7 +60,7 @@ func TestHold(t *testing.T) {
 	if _, scanned := fmt.Sscanf(line, "%d <nil>\n", &pid); scanned != nil || err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
-	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || strings.TrimRight(string(text), "\x00") != holder {
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || string(text) != fmt.Sprintf("%s\x00%d\x00", holder, cmd.Process.Pid) {
 		t.Errorf("it is called %q, %v", text, err)
 	}
 	if session, err := unix.Getsid(pid); err != nil || session != pid {
