@@ -60,13 +60,6 @@ func (c *Call) values() []Value {
 	return append(all, c.Values...)
 }
 
-// A Value is one number, text or other scalar that was captured: a member of a struct is one.
-type Value struct {
-	Name     string // as C would write it: attr->max_entries
-	Text     string
-	AtReturn bool // it is not known before the call returns
-}
-
 // A Step is a conditional jump that a call came by, or another branch.
 type Step struct {
 	Place string // where, and what was compared
@@ -76,39 +69,6 @@ type Step struct {
 
 // equal reports whether two steps lead from the same place to the same place.
 func (s *Step) equal(o *Step) bool { return s.Place == o.Place && s.to == o.to }
-
-// Names are the names of two runs: what is equal has one number, and one copy.
-type Names struct {
-	seed    maphash.Seed
-	numbers map[string]int32
-	texts   map[string]string
-}
-
-// NewNames returns Names for two runs.
-func NewNames() *Names {
-	return &Names{seed: maphash.MakeSeed(), numbers: map[string]int32{}, texts: map[string]string{}}
-}
-
-func (n *Names) number(name string) int32 {
-	number, ok := n.numbers[name]
-	if !ok {
-		number = int32(len(n.numbers))
-		n.numbers[name] = number
-	}
-	return number
-}
-
-// share returns the one copy of a text.
-func (n *Names) share(text string) string {
-	if known, ok := n.texts[text]; ok {
-		return known
-	}
-	n.texts[text] = text
-	return text
-}
-
-// hash returns a hash of a text.
-func (n *Names) hash(text string) uint64 { return maphash.String(n.seed, text) }
 
 // seal fills in the hashes of calls, once nothing about them changes any more.
 func (n *Names) seal(calls []*Call) {

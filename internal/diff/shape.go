@@ -22,10 +22,10 @@ import (
 // A shape says what the bytes of an argument are: its parts that are compared. An argument of 600 bytes has some
 // 200 of them, and a session 10,000 calls. So calls keep the bytes, and texts are made of those that differ only.
 type shape struct {
-	reader *reader
-	leaves []leaf
-	limit  int               // bytes that leaves cover; further parts of the type are not here
-	groups map[string]*group // by their bytes
+	arguments *arguments
+	leaves    []leaf
+	limit     int               // bytes that leaves cover; further parts of the type are not here
+	groups    map[string]*group // by their bytes
 }
 
 // A group is the values of one argument.
@@ -84,7 +84,7 @@ type flattener struct {
 
 // usual reports whether values of a type are no facts of a call.
 func (f *flattener) usual(t btf.Type) bool {
-	if f.reader.exact {
+	if f.arguments.exact {
 		return false
 	}
 	for layer := qualifier.Const; layer != 0; {
@@ -103,11 +103,11 @@ func (f *flattener) ends(off int) bool {
 
 // add adds a leaf, unless it is never compared.
 func (f *flattener) add(l leaf) {
-	l.name = f.reader.names.share(string(f.name))
-	if f.reader.ignores(f.fn, l.name) {
+	l.name = f.arguments.names.share(string(f.name))
+	if f.arguments.ignores(f.fn, l.name) {
 		return
 	}
-	l.hash = maphash.String(f.reader.names.seed, l.name)
+	l.hash = maphash.String(f.arguments.names.seed, l.name)
 	f.leaves = append(f.leaves, l)
 }
 
@@ -158,7 +158,7 @@ func (f *flattener) integer(t *btf.Int, l leaf) {
 // printed adds a part whose text depends on its type.
 func (f *flattener) printed(t btf.Type, l leaf) {
 	l.kind = leafPrinted
-	if l.printer, f.err = f.reader.printers.Of(t); f.err == nil {
+	if l.printer, f.err = f.arguments.printers.Of(t); f.err == nil {
 		f.add(l)
 	}
 }
@@ -199,7 +199,7 @@ func (f *flattener) members(of string, members []btf.Member, off int, operator s
 		m := &members[i]
 		f.owner = of
 		key := of + "." + m.Name
-		if usualMembers[key] && !f.reader.exact {
+		if usualMembers[key] && !f.arguments.exact {
 			continue
 		}
 		f.port = noPort
@@ -277,15 +277,15 @@ type reading struct {
 	isNumber bool
 }
 
-// read returns what is compared of a leaf.
-func (r *reader) read(l *leaf, raw string) reading {
+// leaf returns what is compared of a leaf.
+func (a *arguments) leaf(l *leaf, raw string) reading {
 	switch l.kind {
 	case leafText:
-		return reading{text: r.printedText(nil, raw)}
+		return reading{text: a.printedText(nil, raw)}
 	case leafPrinted:
-		return reading{text: r.printedText(l, raw)}
+		return reading{text: a.printedText(l, raw)}
 	case leafPointer:
-		return reading{text: r.pointerText(l.number(raw))}
+		return reading{text: a.pointerText(l.number(raw))}
 	}
 	n := l.number(raw)
 	switch {
@@ -293,9 +293,9 @@ func (r *reader) read(l *leaf, raw string) reading {
 		return reading{text: "true"}
 	case l.kind == leafBool:
 		return reading{text: "false"}
-	case !r.exact && addressLike(n, l.signed):
+	case !a.exact && addressLike(n, l.signed):
 		return reading{text: address}
-	case !r.exact && l.port != noPort && chance(n, l.port):
+	case !a.exact && l.port != noPort && chance(n, l.port):
 		return reading{text: chosenPort}
 	}
 	return reading{number: n, isNumber: true}
@@ -312,46 +312,38 @@ func chance(n uint64, order portOrder) bool {
 	return n >= 32768 && n <= 60999
 }
 
-// addressLike reports whether a number is as large as addresses are, as isAddress does of its text.
-func addressLike(n uint64, signed bool) bool {
-	if s := int64(n); signed && s < 0 {
-		return s >= -1<<56 && s < -1<<32
-	}
-	return n >= firstProcess && n < lastProcess || n >= firstKernel && n < firstError
-}
-
 // pointerText returns the text of a pointer: an error, the name of what is there, or that it is an address.
-func (r *reader) pointerText(addr uint64) string {
+func (a *arguments) pointerText(addr uint64) string {
 	if addr == 0 {
 		return "NULL"
 	}
-	if known, ok := r.pointers[addr]; ok {
+	if known, ok := a.pointers[addr]; ok {
 		return known
 	}
 	text := address
 	if name := errno.Name(-addr); name != "" {
 		text = "-" + name
-	} else if name := r.symbol(addr); name != "" {
+	} else if name := a.symbol(addr); name != "" {
 		text = name
-	} else if r.exact {
+	} else if a.exact {
 		text = "0x" + strconv.FormatUint(addr, 16)
 	}
-	text = r.names.share(text)
-	r.pointers[addr] = text
-	r.memory += valueMemory
+	text = a.names.share(text)
+	a.pointers[addr] = text
+	a.memory += valueMemory
 	return text
 }
 
-func (r *reader) symbol(addr uint64) string {
-	if r.symbols == nil {
+func (a *arguments) symbol(addr uint64) string {
+	if a.symbols == nil {
 		return ""
 	}
-	r.scratch = r.symbols(r.scratch[:0], addr)
-	return string(r.scratch)
+	a.scratch = a.symbols(a.scratch[:0], addr)
+	return string(a.scratch)
 }
 
 // printedText returns the text of bytes as JSON has them; l is nil for a string.
-func (r *reader) printedText(l *leaf, raw string) string {
+func (a *arguments) printedText(l *leaf, raw string) string {
 	key := printedKey{raw: raw}
 	if l != nil {
 		key.printer, key.raw = l.printer, raw[l.off:min(l.off+l.size, len(raw))]
@@ -359,17 +351,17 @@ func (r *reader) printedText(l *leaf, raw string) string {
 	if l != nil && l.bits > 0 {
 		key.raw = string(binary.LittleEndian.AppendUint64(nil, l.number(raw)))[:l.printer.Size()]
 	}
-	if known, ok := r.printed[key]; ok {
+	if known, ok := a.printed[key]; ok {
 		return known
 	}
 	if l == nil {
-		r.scratch = append(terminal.AppendJSON(append(r.scratch[:0], '"'), raw), '"')
+		a.scratch = append(terminal.AppendJSON(append(a.scratch[:0], '"'), raw), '"')
 	} else {
-		r.scratch = l.printer.AppendJSON(r.scratch[:0], []byte(key.raw), &r.options)
+		a.scratch = l.printer.AppendJSON(a.scratch[:0], []byte(key.raw), &a.options)
 	}
-	text := r.names.share(r.flat(r.scratch))
-	r.printed[key] = text
-	r.memory += valueMemory + len(key.raw) + len(text)
+	text := a.names.share(a.flat(a.scratch))
+	a.printed[key] = text
+	a.memory += valueMemory + len(key.raw) + len(text)
 	return text
 }
 
@@ -386,15 +378,15 @@ func (s *shape) group(raw []byte) *group {
 	}
 	g := &group{shape: s, raw: string(raw)}
 	s.groups[g.raw] = g
-	s.reader.memory += valueMemory + len(raw)
+	s.arguments.memory += valueMemory + len(raw)
 	for i := range s.leaves {
 		l := &s.leaves[i]
 		if !l.there(g.raw) {
 			continue
 		}
-		v := s.reader.read(l, g.raw)
+		v := s.arguments.leaf(l, g.raw)
 		if !v.isNumber {
-			v.number = s.reader.names.hash(v.text)
+			v.number = s.arguments.names.hash(v.text)
 		}
 		g.hash = mixed(g.hash^l.hash, v.number)
 	}
@@ -413,7 +405,7 @@ func (g *group) reading(leaf int) reading {
 	if !l.there(g.raw) {
 		return reading{}
 	}
-	return g.shape.reader.read(l, g.raw)
+	return g.shape.arguments.leaf(l, g.raw)
 }
 
 // text returns the text of a leaf's reading.
@@ -439,6 +431,7 @@ func (g *group) appendValues(dst []Value) []Value {
 
 // arguments are what is known of the arguments of a run.
 type arguments struct {
+	texts
 	shapes   map[shapeKey]*shape
 	pointers map[uint64]string // texts of addresses
 	printed  map[printedKey]string
@@ -472,41 +465,36 @@ const (
 	withText
 )
 
-// argument adds the values of argument i.
-func (r *reader) argument(c *Call, a *session.Arg, i int) error {
-	r.name = append(r.name[:0], output.ArgName(a, i)...)
-	if a.Withheld || a.Beyond || a.Value == nil {
-		r.addText(c, "unreadable", false)
-		return nil
+// read returns the values of an argument of a function, which is called name; nil if they could not be read.
+func (a *arguments) read(fn string, arg *session.Arg, name []byte) (*group, error) {
+	if arg.Withheld || arg.Beyond || arg.Value == nil {
+		return nil, nil
 	}
-	key := shapeKey{fn: c.Func, param: a.Param}
-	r.raw = append(r.raw[:0], a.Value...)
-	if _, pointer := btf.UnderlyingType(a.Param.Type).(*btf.Pointer); pointer && a.Target != nil {
-		if a.Text {
+	key := shapeKey{fn: fn, param: arg.Param}
+	a.raw = append(a.raw[:0], arg.Value...)
+	if _, pointer := btf.UnderlyingType(arg.Param.Type).(*btf.Pointer); pointer && arg.Target != nil {
+		if arg.Text {
 			key.has = withText
-			r.raw = append(r.raw[:0], a.Target...)
+			a.raw = append(a.raw[:0], arg.Target...)
 		} else {
-			key.has, key.target = withTarget, a.TargetType
-			r.raw = append(append(append(r.raw[:0], a.Value...), make([]byte, max(8-len(a.Value), 0))...), a.Target...)
+			key.has, key.target = withTarget, arg.TargetType
+			a.raw = append(append(a.raw, make([]byte, max(8-len(arg.Value), 0))...), arg.Target...)
 		}
 	}
-	s := r.shapes[key]
-	if s == nil || s.limit < len(r.raw) {
+	s := a.shapes[key]
+	if s == nil || s.limit < len(a.raw) {
 		var err error
-		if s, err = r.shapeOf(&key, len(r.raw)); err != nil {
-			return err
+		if s, err = a.shapeOf(&key, name, len(a.raw)); err != nil {
+			return nil, err
 		}
-		r.shapes[key] = s
+		a.shapes[key] = s
 	}
-	if g := s.group(r.raw); len(s.leaves) > 0 {
-		c.groups = append(c.groups, g)
-	}
-	return nil
+	return s.group(a.raw), nil
 }
 
 // shapeOf makes the shape of an argument of so many bytes, whose name is r.name.
-func (r *reader) shapeOf(key *shapeKey, size int) (*shape, error) {
-	f := flattener{shape: &shape{reader: r, limit: size, groups: map[string]*group{}}, fn: key.fn, name: r.name}
+func (a *arguments) shapeOf(key *shapeKey, name []byte, size int) (*shape, error) {
+	f := flattener{shape: &shape{arguments: a, limit: size, groups: map[string]*group{}}, fn: key.fn, name: name}
 	switch key.has {
 	case withText:
 		f.add(leaf{kind: leafText})
@@ -523,7 +511,7 @@ func (r *reader) shapeOf(key *shapeKey, size int) (*shape, error) {
 	default:
 		f.flatten(key.param.Type, 0, ".", 0)
 	}
-	r.memory += len(f.leaves) * leafMemory
+	a.memory += len(f.leaves) * leafMemory
 	return f.shape, f.err
 }
 

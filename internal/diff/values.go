@@ -3,9 +3,7 @@
 package diff
 
 import (
-	"bytes"
 	"strconv"
-	"strings"
 
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -17,14 +15,8 @@ import (
 // A reader reads the values of one run. Arguments are read as they are, by their shape. Values that SPECs ask for, which
 // have many forms, are read as jsonlines writes them.
 type reader struct {
-	names  *Names
-	ignore *Ignore
-	exact  bool // addresses are compared
-	// ignored keeps the answers of ignore, by the name of a function and of a value.
-	ignored map[[2]string]bool
-	memory  int // of calls and values so far, in bytes
-	name    []byte
-	line    []byte
+	name []byte
+	line []byte
 
 	events   *jsonlines.Printer
 	resolver output.Resolver
@@ -35,7 +27,8 @@ type reader struct {
 
 // newReader returns a reader of a run.
 func newReader(run output.Run, names *Names, ignore *Ignore, exact bool) *reader {
-	r := &reader{names: names, ignore: ignore, exact: exact, ignored: map[[2]string]bool{}, resolver: run.Resolver, results: map[resultKey]result{}, arguments: newArguments(run)}
+	r := &reader{resolver: run.Resolver, results: map[resultKey]result{}, arguments: newArguments(run)}
+	r.texts = texts{names: names, ignore: ignore, exact: exact, ignored: map[[2]string]bool{}}
 	if run.Plan != nil {
 		r.events = jsonlines.New(run, false)
 	}
@@ -95,22 +88,18 @@ func (r *reader) captured(c *Call, v *session.Values, when jsonlines.Moment, atR
 	return err
 }
 
-// What calls and values take, in bytes, besides their texts.
-const (
-	callMemory  = 256
-	valueMemory = 56
-)
-
-// ignores reports whether a value is left out.
-func (r *reader) ignores(fn, name string) bool {
-	key := [2]string{fn, name}
-	is, known := r.ignored[key]
-	if !known {
-		is = r.ignore.value(fn, name)
-		r.ignored[key] = is
-		r.memory += valueMemory + len(name)
+// argument adds the values of argument i.
+func (r *reader) argument(c *Call, a *session.Arg, i int) error {
+	r.name = append(r.name[:0], output.ArgName(a, i)...)
+	switch g, err := r.read(c.Func, a, r.name); {
+	case err != nil:
+		return err
+	case g == nil:
+		r.addText(c, "unreadable", false)
+	case len(g.shape.leaves) > 0:
+		c.groups = append(c.groups, g)
 	}
-	return is
+	return nil
 }
 
 // values adds the values in an object. Why they could not be read is not compared: that they could
@@ -201,23 +190,6 @@ func (r *reader) addArray(c *Call, raw []byte, atReturn bool) {
 	r.name = r.name[:at]
 }
 
-// flat returns the text of a value that is one: a scalar, an enum, or an array of numbers.
-func (r *reader) flat(raw []byte) string {
-	switch {
-	case len(raw) == 0:
-		return ""
-	case raw[0] == '{':
-		return enumerator(raw)
-	case raw[0] != '[':
-		return r.scalar(raw)
-	}
-	var all []string
-	for v := range elements(raw) {
-		all = append(all, r.scalar(v))
-	}
-	return "{" + strings.Join(all, ", ") + "}"
-}
-
 func (r *reader) addText(c *Call, text string, atReturn bool) {
 	name := r.names.share(string(r.name))
 	if r.memory += valueMemory; r.ignores(c.Func, name) {
@@ -225,96 +197,6 @@ func (r *reader) addText(c *Call, text string, atReturn bool) {
 	}
 	r.memory += len(text)
 	c.Values = append(c.Values, Value{Name: name, Text: r.names.share(text), AtReturn: atReturn})
-}
-
-// address stands for all addresses, which no two runs have in common.
-const address = "an address"
-
-// scalar returns the text of a number, a string, a bool or null.
-func (r *reader) scalar(raw []byte) string {
-	switch {
-	case string(raw) == "null":
-		return "unreadable"
-	case raw[0] == '"':
-		return string(raw)
-	case !r.exact && isAddress(raw):
-		return address
-	}
-	return string(raw)
-}
-
-// isAddress reports whether a number is as large as addresses are: of the kernel, or of a process whose
-// addresses are randomised.
-func isAddress(raw []byte) bool {
-	if len(raw) < 14 { // 2^44 has as many digits
-		return false
-	}
-	if raw[0] == '-' {
-		n, err := strconv.ParseInt(string(raw), 10, 64)
-		return err == nil && n >= -1<<56 && n < -1<<32
-	}
-	n, err := strconv.ParseUint(string(raw), 10, 64)
-	return err == nil && addressLike(n, false)
-}
-
-// Where addresses are.
-const (
-	firstProcess, lastProcess = 1 << 44, 1 << 48
-	firstKernel, firstError   = 0xff << 56, 1<<64 - 4096 // with five levels of page tables, on amd64
-)
-
-// pointer returns the text of a pointer: the name of what is at an address, else that it is one.
-func (r *reader) pointer(addr, raw []byte) string {
-	at := text(addr)
-	if at == "0x0" {
-		return "NULL"
-	}
-	if name := member(raw, "name"); len(name) > 0 && string(name) != "null" {
-		return text(name)
-	}
-	if r.exact {
-		return at
-	}
-	return address
-}
-
-// addressOf returns the address of a pointer; nil: it is none, and a struct may have a member of this name, too.
-func addressOf(raw []byte) []byte {
-	if addr, ok := first(raw, "addr"); ok && bytes.HasPrefix(addr, []byte(`"0x`)) {
-		return addr
-	}
-	return nil
-}
-
-// first returns the value of the first member, if it has this key.
-func first(raw []byte, key string) ([]byte, bool) {
-	for k, v := range members(raw) {
-		return v, string(k) == key
-	}
-	return nil, false
-}
-
-// isEnum reports whether an object is an enum: a name, or none, and a number.
-func isEnum(raw []byte) bool {
-	i := 0
-	for k, v := range members(raw) {
-		switch {
-		case i == 0 && string(k) == "name" && (v[0] == '"' || v[0] == 'n'), i == 1 && string(k) == "value" && v[0] != '{' && v[0] != '[':
-		default:
-			return false
-		}
-		i++
-	}
-	return i == 2
-}
-
-// enumerator returns the text of an enum.
-func enumerator(raw []byte) string {
-	name, _ := first(raw, "name")
-	if string(name) == "null" {
-		return string(member(raw, "value"))
-	}
-	return text(name)
 }
 
 // result notes the result of a call: an error, else its value; nothing if it is left out, or not known.
