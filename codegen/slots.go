@@ -82,6 +82,9 @@ func isWord(p *layout.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
 		if t.Off != 0 || t.Bits.Size != 0 || param.Loc.Slots != 1 {
 			return false
 		}
+		if p.Method == layout.MethodUprobe && param.Loc.Reg < 0 { // the engine reads words from the kernel's stack
+			return false
+		}
 		out.Word = param.Loc.Reg
 		if p.Method == layout.MethodTracingMulti {
 			out.Word = param.Loc.Slot

@@ -57,3 +57,15 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+// TestListOnStack: the engine reads words that a call is passed on the stack from the kernel's. Those of a
+// function of user space are on another one.
+func TestListOnStack(t *testing.T) {
+	for method, want := range map[layout.Method]bool{layout.MethodKprobe: true, layout.MethodUprobe: false} {
+		p := planned(t, "f(n)", layout.MethodKprobe)
+		p.Method, p.Params[1].Loc = method, layout.Loc{Slots: 1, Slot: 6, Reg: -1, Stack: 8}
+		if _, ok := List(p, p.Entry, Options{Arch: "amd64", Shared: true}); ok != want {
+			t.Errorf("by %s: a list: %t", method, ok)
+		}
+	}
+}

@@ -57,10 +57,12 @@ type fakeKernel struct {
 	withoutFprobe, withoutTracefs bool
 	hidden                        bool // kernel.kptr_restrict hides addresses
 	// lockdown refuses every program with EPERM.
-	lockdown  bool
-	contained bool // we are in a PID namespace of our own
-	lacks     []Capability
-	refuse    map[string]error // of the engine: by what is done
+	lockdown bool
+	// withoutUserMulti: as on Linux 6.1.
+	withoutUserMulti bool
+	contained        bool // we are in a PID namespace of our own
+	lacks            []Capability
+	refuse           map[string]error // of the engine: by what is done
 
 	types   *btf.Spec
 	events  string            // the folder of tracefs
@@ -485,10 +487,27 @@ func (p *fakeProgram) rawTracepoint(name string) (closer, error) {
 	return p.hook(p.k.refuse["raw_tp "+name], "raw_tp %s", name)
 }
 
-func (k *fakeKernel) userMulti() bool { return true }
+func (k *fakeKernel) userMulti() bool { return !k.withoutUserMulti }
 
-func (p *fakeProgram) uprobe(file userFile, o *link.UprobeOptions, e end, _ bool) (closer, error) {
+func (p *fakeProgram) uprobe(file userFile, o *link.UprobeOptions, e end) (closer, error) {
+	if p.as == ebpf.AttachTraceUprobeMulti {
+		return p.hook(unix.EINVAL, "")
+	}
 	return p.hook(p.k.refuse["uprobe"], "%s %s+%#x", hookName(layout.MethodUprobe, e), file.path, o.Address)
+}
+
+// uprobeMulti knows what bpf_uprobe_multi_link_attach refuses: a program for something else, and a place
+// that is no instruction that can be probed.
+func (p *fakeProgram) uprobeMulti(file userFile, o *link.UprobeMultiOptions, e end) (closer, error) {
+	if p.as != ebpf.AttachTraceUprobeMulti || len(o.Addresses) == 0 || len(o.Cookies) != len(o.Addresses) || len(o.RefCtrOffsets) != 0 && len(o.RefCtrOffsets) != len(o.Addresses) {
+		return p.hook(unix.EINVAL, "")
+	}
+	for _, place := range o.Addresses {
+		if err := p.k.refuse[fmt.Sprintf("uprobe %#x", place)]; err != nil {
+			return p.hook(err, "")
+		}
+	}
+	return p.hook(p.k.refuse["uprobe"], "%s of %d %s+%#x", hookName(layout.MethodUprobe, e), len(o.Addresses), file.path, o.Addresses)
 }
 
 func (p *fakeProgram) call() error {

@@ -45,7 +45,7 @@ func (t *Tracer) attachMany(probes []*plan.Probe) error {
 		probes = nil
 		left := t.failed[:before:before]
 		for _, f := range t.failed[before:] {
-			if f.Probe.Method == layout.MethodKprobe {
+			if f.Probe.Method == layout.MethodKprobe || f.Probe.Method == layout.MethodUprobe {
 				left = append(left, f)
 				continue
 			}
@@ -86,14 +86,17 @@ func afterMany(m layout.Method, byAddress func() layout.Method) layout.Method {
 func (t *Tracer) groups(probes []*plan.Probe) []*group {
 	code := t.options.Code
 	code.Shared = true
-	layers := map[any]int{} // by address or, on trampolines, name
+	layers := map[any]int{} // by address or, on trampolines and in user space, name
 	var groups []*group
 	byCode, byShape := map[string]*group{}, map[moduleShape]*group{}
 	var key []byte
 	for _, p := range probes {
 		where := any(p.Func.Addr)
-		if p.Method == layout.MethodTracingMulti {
+		switch p.Method {
+		case layout.MethodTracingMulti:
 			where = p.Func.String()
+		case layout.MethodUprobe:
+			where = p.Name
 		}
 		code.Layer = layers[where]
 		layers[where]++
@@ -206,6 +209,8 @@ func (t *Tracer) attachGroup(g *group) {
 		hook = t.hookEvent
 	case layout.MethodTracingMulti:
 		hook = t.hookTracing
+	case layout.MethodUprobe:
+		hook = t.hookUser
 	}
 	loaded := map[end]program{}
 	for _, half := range ends(g.programs) {

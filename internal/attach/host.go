@@ -96,8 +96,9 @@ type program interface {
 	tracepoint(group, name string) (closer, error)
 	rawTracepoint(name string) (closer, error)
 	// uprobe hooks at an instruction of a file, or at the returns of the function that begins there.
-	// multi says that the program was loaded for uprobe.multi.
-	uprobe(file userFile, o *link.UprobeOptions, e end, multi bool) (closer, error)
+	uprobe(file userFile, o *link.UprobeOptions, e end) (closer, error)
+	// uprobeMulti does so at many. The program was loaded for that.
+	uprobeMulti(file userFile, o *link.UprobeMultiOptions, e end) (closer, error)
 	// call has the kernel call the function that tests of its own call (harmless).
 	call() error
 	// iterate runs an iterator; what it prints is to be read.

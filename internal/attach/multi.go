@@ -41,6 +41,29 @@ func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []cl
 	return made, append(failed, refused...)
 }
 
+// hookUser hooks a program at many functions of user space, by one link for each file.
+func (t *Tracer) hookUser(prog program, probes []*plan.Probe, e end) (made []closer, failed []Failure) {
+	var files []userFile
+	of := map[userFile][]*plan.Probe{}
+	for _, p := range probes {
+		file := fileOf(p)
+		if of[file] == nil {
+			files = append(files, file)
+		}
+		of[file] = append(of[file], p)
+	}
+	for _, file := range files {
+		links, refused := halving(of[file], e, func(probes []*plan.Probe) (closer, error) {
+			if t.hurried() {
+				return nil, ErrInterrupted
+			}
+			return prog.uprobeMulti(file, placesOf(probes), e)
+		})
+		made, failed = append(made, links...), append(failed, refused...)
+	}
+	return made, failed
+}
+
 // halving hooks functions by one link. The kernel refuses the whole link for the
 // sake of one function; such functions are found by halving.
 func halving(probes []*plan.Probe, e end, hook func([]*plan.Probe) (closer, error)) (made []closer, failed []Failure) {

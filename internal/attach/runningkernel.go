@@ -194,27 +194,28 @@ func (p loadedProgram) rawTracepoint(name string) (closer, error) {
 
 func (running) userMulti() bool { return features.HaveBPFLinkUprobeMulti() == nil }
 
-func (p loadedProgram) uprobe(file userFile, o *link.UprobeOptions, e end, multi bool) (closer, error) {
+func (p loadedProgram) uprobe(file userFile, o *link.UprobeOptions, e end) (closer, error) {
 	x, done, err := file.openExecutable()
-	if err == nil {
-		defer done()
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case multi:
-		one := link.UprobeMultiOptions{Addresses: []uint64{o.Address}}
-		if o.RefCtrOffset != 0 {
-			one.RefCtrOffsets = []uint64{o.RefCtrOffset}
-		}
-		if e == atReturn {
-			return userLinked(x.UretprobeMulti(nil, p.Program, &one))
-		}
-		return userLinked(x.UprobeMulti(nil, p.Program, &one))
-	case e == atReturn:
+	}
+	defer done()
+	if e == atReturn {
 		return linked(x.Uretprobe("", p.Program, o))
 	}
 	return linked(x.Uprobe("", p.Program, o))
+}
+
+func (p loadedProgram) uprobeMulti(file userFile, o *link.UprobeMultiOptions, e end) (closer, error) {
+	x, done, err := file.openExecutable()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if e == atReturn {
+		return userLinked(x.UretprobeMulti(nil, p.Program, o))
+	}
+	return userLinked(x.UprobeMulti(nil, p.Program, o))
 }
 
 // call runs the program as bpf_prog_test_run_tracing does.

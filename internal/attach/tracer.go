@@ -80,6 +80,7 @@ type Tracer struct {
 	paused    atomic.Int64  // for how long, in ns
 	read      atomic.Uint64 // records
 	userMulti func() bool   // of the host, asked once
+	places    int           // of uprobes
 	// detaching lets one goroutine at a time take probes off.
 	detaching sync.Mutex
 }
@@ -110,6 +111,11 @@ func attachTo(h host, p *plan.Plan, o Options) (*Tracer, error) {
 	attached := *p
 	attached.Probes = slices.Clone(p.Probes)
 	t := &Tracer{host: h, plan: &attached, options: o, types: o.Kernel.TypeCache(), rows: rows{tables: tables}, userMulti: sync.OnceValue(h.userMulti)}
+	for _, probe := range attached.Probes {
+		if probe.Method == layout.MethodUprobe {
+			t.places++
+		}
+	}
 	if !o.LoadOnly {
 		_, _ = h.tracefs().removeStale(runs) // whatever comes of it
 	}
@@ -164,6 +170,9 @@ func (t *Tracer) attachAll(probes []*plan.Probe) error {
 
 // alone reports whether a probe is attached by itself, with programs of its own.
 func (t *Tracer) alone(p *plan.Probe) bool {
+	if p.Method == layout.MethodUprobe {
+		return t.places < 2 || !t.userMulti()
+	}
 	return p.Method == layout.MethodFentry || p.Method == layout.MethodFsession || !p.IsCall() || p.Path() ||
 		p.Method == layout.MethodKprobe && len(t.plan.Probes) < manyKprobes && !ambiguous(p)
 }
@@ -422,8 +431,10 @@ func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 		return prog.tracepoint(p.Hook.System, p.Hook.Name)
 	case p.Method == layout.MethodRawTP:
 		return prog.rawTracepoint(p.Func.Name)
+	case p.Method == layout.MethodUprobe && t.userMulti():
+		return prog.uprobeMulti(fileOf(p), placesOf([]*plan.Probe{p}), e)
 	case p.Method == layout.MethodUprobe:
-		return prog.uprobe(userFile{p.Hook.File, p.Hook.Identity}, &link.UprobeOptions{Address: p.Hook.Place, RefCtrOffset: p.Hook.Semaphore, TraceFSPrefix: t.eventGroup()}, e, t.userMulti())
+		return prog.uprobe(fileOf(p), &link.UprobeOptions{Address: p.Hook.Place, RefCtrOffset: p.Hook.Semaphore, TraceFSPrefix: t.eventGroup()}, e)
 	case p.Hook.Offset != 0 || p.Hook.Inlined:
 		if err := t.checkCode(p); err != nil {
 			return nil, err

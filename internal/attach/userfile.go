@@ -8,6 +8,8 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
+	"github.com/ksnoop/ksnoop/codegen"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/userfunc"
 )
 
@@ -15,6 +17,24 @@ import (
 type userFile struct {
 	path     string
 	identity userfunc.Identity
+}
+
+func fileOf(p *plan.Probe) userFile { return userFile{p.Hook.File, p.Hook.Identity} }
+
+// placesOf returns where a link of uprobe.multi hooks a program, which the cookies tell which probe it runs for.
+func placesOf(probes []*plan.Probe) *link.UprobeMultiOptions {
+	o := &link.UprobeMultiOptions{}
+	semaphores := false
+	for _, p := range probes {
+		o.Addresses = append(o.Addresses, p.Hook.Place)
+		o.Cookies = append(o.Cookies, codegen.Cookie(&p.Probe))
+		o.RefCtrOffsets = append(o.RefCtrOffsets, p.Hook.Semaphore)
+		semaphores = semaphores || p.Hook.Semaphore != 0
+	}
+	if !semaphores {
+		o.RefCtrOffsets = nil
+	}
+	return o
 }
 
 // openExecutable opens the file by way of its descriptor, so that the kernel puts probes into the
