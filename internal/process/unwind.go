@@ -5,6 +5,7 @@ package process
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/unwind"
@@ -24,6 +25,11 @@ func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
 	}
 	img := p.symbols.image(p.pid, m)
 	if img == nil {
+		if f, _ := p.generated(pc); f != nil {
+			if row := trampolineRow(f, pc); row != nil {
+				return row, unwind.ByCode, true
+			}
+		}
 		return nil, 0, true
 	}
 	linked, ok := linkedAt(img.loads, pc-m.start+m.offset)
@@ -42,6 +48,32 @@ func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
 		return img.code.row(linked, &p.symbols.left), unwind.ByCode, true
 	}
 	return nil, 0, true
+}
+
+// Trampolines are what CPython from 3.12 on writes for each function with -X perf, on amd64
+// (Python/asm_trampoline.S): they call the interpreter, and keep no frame pointer. The second one is of
+// builds with -fcf-protection.
+var trampolines = [...]string{
+	"\x48\x83\xec\x08" + // sub $8, %rsp
+		"\xff\xd1" + // call *%rcx
+		"\x48\x83\xc4\x08" + // add $8, %rsp
+		"\xc3", // ret
+	"\xf3\x0f\x1e\xfa" + // endbr64
+		"\x48\x83\xec\x08\xff\xd1\x48\x83\xc4\x08\xc3",
+}
+
+// trampolineRow returns the rules at an address of generated code if that is a trampoline of Python, as its
+// name and its size tell; else nil. The process's memory is not needed: it may have ended.
+func trampolineRow(f *function, pc uint64) *unwind.Row {
+	if !strings.HasPrefix(f.name, "py::") {
+		return nil
+	}
+	for _, code := range trampolines {
+		if f.end-f.addr == uint64(len(code)) {
+			return unwind.CodeRow([]byte(code), f.addr, pc)
+		}
+	}
+	return nil
 }
 
 // An Unwinder finds the stacks of processes in the copies that records have of them.

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +22,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/unwind"
+	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
 // deepC calls itself as often as it is told, and stops. One call goes through the C library's
@@ -37,7 +41,7 @@ __attribute__((noinline)) int deep(int n)
 		sink += deep(n - 1);
 	return sink + room[n % 40];
 }
-static int compare(const void *a, const void *b) { return deep(20) + (a < b); }
+static int compare(const void *a, const void *b) { return deep(60) + (a < b); }
 static void handler(int n) { int v[2] = {2, 1}; sink += n; qsort(v, 2, sizeof(v[0]), compare); }
 __attribute__((noinline)) int raised(void) { raise(SIGUSR1); return sink++; }
 int main(void) { signal(SIGUSR1, handler); for (int i = 0; i < 40; i++) sink += i; return deep(0) + raised(); }
@@ -60,7 +64,7 @@ struct Node {
 };
 int main() {
 	Node node;
-	return node.visit(30, [](int n) { if (!n) { kill(getpid(), SIGSTOP); throw std::runtime_error("x"); } return n; });
+	return node.visit(60, [](int n) { if (!n) { kill(getpid(), SIGSTOP); throw std::runtime_error("x"); } return n; });
 }
 `
 
@@ -96,7 +100,7 @@ fn deep(n: u32, f: &mut dyn FnMut(u32) -> u32) -> u32 {
     if n == 0 { unsafe { raise(19); } return f(n); }
     deep(n - 1, &mut |x| f(x) + s.len() as u32) + 1
 }
-fn main() { let v: Vec<u32> = (0..3).collect(); println!("{}", v.iter().map(|x| deep(20 + x, &mut |y| y)).sum::<u32>()); }
+fn main() { let v: Vec<u32> = (0..3).collect(); println!("{}", v.iter().map(|x| deep(60 + x, &mut |y| y)).sum::<u32>()); }
 `
 
 // TestUnwindIsGDB stops programs and compares their stacks with what gdb prints of them.
@@ -114,9 +118,9 @@ func TestUnwindIsGDB(t *testing.T) {
 		{"static", "a.c", deepC, 5, []string{"gcc", "-O2", "-static", "-fomit-frame-pointer"}},
 		{"musl", "a.c", deepC, 3, []string{"musl-gcc", "-O2", "-static", "-fomit-frame-pointer"}},
 		{"frame pointers", "a.c", deepC, 5, []string{"gcc", "-O1", "-fno-omit-frame-pointer"}},
-		{"C++", "a.cc", deepCC, 30, []string{"g++", "-O2"}},
-		{"C++ by clang", "a.cc", deepCC, 30, []string{"clang++", "-O2"}},
-		{"Rust", "a.rs", deepRust, 20, []string{"rustc", "-O"}},
+		{"C++", "a.cc", deepCC, 60, []string{"g++", "-O2"}},
+		{"C++ by clang", "a.cc", deepCC, 60, []string{"clang++", "-O2"}},
+		{"Rust", "a.rs", deepRust, 60, []string{"rustc", "-O"}},
 		{"Go", "a.go", deepGo, 61, []string{"go", "build"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -131,9 +135,9 @@ func TestUnwindIsGDB(t *testing.T) {
 				waitStopped(t, c.Process.Pid)
 				least := test.least
 				if stop == 1 {
-					least = 25
+					least = 65
 				}
-				if got := compareWithGDB(t, c.Process.Pid); got < least {
+				if got := compareWithGDB(t, c.Process.Pid, "/"); got < least {
 					t.Errorf("%d frames, want %d", got, least)
 				}
 				if test.file != "a.c" {
@@ -144,6 +148,109 @@ func TestUnwindIsGDB(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// deepPython calls itself, and is called back by a function in C, which that is.
+const deepPython = `import os, signal
+
+def deep(n):
+    if n == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return 0
+    return deep(n - 1) + 1
+
+def called_back(n):
+    return deep(n)
+
+def main():
+    return sum(map(called_back, [60]))
+
+main()
+`
+
+// pythonPackages have a Python with trampolines, and what it needs to start.
+var pythonPackages = []string{"python3.13-minimal", "libpython3.13-minimal", "libexpat1", "zlib1g", "libc6"}
+
+// pythonRoot returns a root folder that has Debian 13's Python.
+func pythonRoot(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("KSNOOP_TOOLS") == "" {
+		t.Skip("KSNOOP_TOOLS is not set: make test-all fetches a Python with trampolines")
+	}
+	cache, err := vm.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for _, name := range pythonPackages {
+		p, err := cache.Fetch(t.Context(), name+":amd64")
+		if err != nil {
+			t.Skip(err)
+		}
+		if out, err := exec.Command("cp", "-a", p.Dir+"/.", root).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, dir := range []string{"lib", "lib64"} {
+		if err := os.Symlink("usr/"+dir, filepath.Join(root, dir)); err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "tmp"), 0o700), os.WriteFile(filepath.Join(root, "deep.py"), []byte(deepPython), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// TestUnwindPython: functions in Python that have trampolines (-X perf) are among the frames, and all
+// others are those of gdb.
+func TestUnwindPython(t *testing.T) {
+	root := pythonRoot(t)
+	args := []string{"chroot", root, "/usr/bin/python3.13", "-X", "perf", "/deep.py"}
+	if os.Getuid() != 0 {
+		args = append([]string{"unshare", "-r"}, args...)
+	}
+	c := exec.Command(args[0], args[1:]...)
+	var said bytes.Buffer
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = errors.Join(c.Process.Kill(), c.Wait()) }()
+	waitStopped(t, c.Process.Pid)
+	// For each of 61 calls a trampoline, the interpreter and the call from it.
+	if got := compareWithGDB(t, c.Process.Pid, root); got < 3*61 {
+		t.Errorf("%d frames, want %d; %s", got, 3*61, &said)
+	}
+}
+
+// TestTrampolineRow: the caller of a trampoline is above 8 bytes that it leaves free (Python/asm_trampoline.S
+// of CPython 3.12 and 3.13). What is called like a function in Python and has another size is left alone.
+func TestTrampolineRow(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		size, at uint64
+		frame    uint64 // bytes, the return address included; 0: nothing is known
+	}{
+		{"py::f:/a.py", 11, 0, 8},
+		{"py::f:/a.py", 11, 5, 16}, // in the call
+		{"py::f:/a.py", 11, 10, 8},
+		{"py::f:/a.py", 15, 4, 8},
+		{"py::f:/a.py", 15, 9, 16},
+		{"py::f:/a.py", 8, 5, 0},
+		{"LazyCompile:f", 11, 5, 0},
+	} {
+		row := trampolineRow(&function{0x1000, 0x1000 + c.size, c.name}, 0x1000+c.at)
+		if c.frame == 0 {
+			if row != nil {
+				t.Errorf("%+v: there is a row", c)
+			}
+			continue
+		}
+		if want := unwind.AMD64().FrameRow(c.frame, false); row == nil || !reflect.DeepEqual(*row, want) {
+			t.Errorf("%+v: %v", c, row)
+		}
 	}
 }
 
@@ -177,6 +284,49 @@ func waitStopped(t *testing.T, pid int) {
 	t.Fatal("the program has not stopped")
 }
 
+// gdbGenerated has gdb find the callers of code that no file has, of which it knows nothing, by what the rest
+// of the function does: gdb's disassembler tells.
+const gdbGenerated = `python
+import gdb
+from gdb.unwinder import Unwinder
+
+class FrameId:
+    def __init__(self, sp, pc):
+        self.sp, self.pc = sp, pc
+
+class Generated(Unwinder):
+    def __init__(self):
+        super().__init__("generated")
+        self.code = []
+        for line in open("/proc/%d/maps" % gdb.selected_inferior().pid):
+            fields = line.split()
+            if "x" in fields[1] and len(fields) == 5:
+                self.code.append([int(x, 16) for x in fields[0].split("-")])
+
+    def __call__(self, frame):
+        pc, sp = [int(frame.read_register(n)) & (1 << 64) - 1 for n in ("rip", "rsp")]
+        if not any(lo <= pc < hi for lo, hi in self.code):
+            return None
+        for instruction in gdb.selected_inferior().architecture().disassemble(pc, pc + 64, 16):
+            text = instruction["asm"].split()
+            if text[0] == "ret":
+                break
+            if text[0] != "add" or not text[1].endswith(",%rsp"):
+                return None
+            sp += int(text[1][1:].split(",")[0], 16)
+        word = gdb.lookup_type("unsigned long")
+        caller = gdb.Value(sp).cast(word.pointer()).dereference()
+        info = frame.create_unwind_info(FrameId(gdb.Value(sp + 8), gdb.Value(pc)))
+        info.add_saved_register("rip", caller)
+        info.add_saved_register("rsp", gdb.Value(sp + 8).cast(frame.read_register("rsp").type))
+        for n in ("rbx", "rbp", "r12", "r13", "r14", "r15"):
+            info.add_saved_register(n, frame.read_register(n))
+        return info
+
+gdb.unwinder.register_unwinder(None, Generated())
+end
+`
+
 // gdbScript prints registers and frames of the thread that has most of these.
 const gdbScript = `python
 import gdb
@@ -202,13 +352,14 @@ print("FRAMES", *best)
 end
 `
 
-func compareWithGDB(t *testing.T, pid int) (frames int) {
+// compareWithGDB compares the frames of a stopped process whose root folder that is, and returns how many they are.
+func compareWithGDB(t *testing.T, pid int, root string) (frames int) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte(gdbScript), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte(gdbGenerated+gdbScript), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("gdb", "-nx", "-batch", "-p", strconv.Itoa(pid), "-ex", "set debuginfod enabled off", "-ex", "set backtrace past-main on", "-ex", "set backtrace past-entry on", "-x", script).CombinedOutput()
+	out, err := exec.Command("gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "set sysroot "+root, "-p", strconv.Itoa(pid), "-ex", "set backtrace past-main on", "-ex", "set backtrace past-entry on", "-x", script).CombinedOutput()
 	if err != nil {
 		t.Skipf("%v: %s", err, out)
 	}
@@ -263,10 +414,22 @@ func compareWithGDB(t *testing.T, pid int) (frames int) {
 			}
 			rest = after
 		}
-		if n := strings.Count(lines.String(), " deep+"); n != 1 && n != 21 {
+		if n := strings.Count(lines.String(), " deep+"); n != 1 && n != 61 {
 			t.Errorf("%d times deep:\n%s", n, &lines)
 		}
 		return len(got)
+	}
+	if strings.HasSuffix(t.Name(), "Python") {
+		names := regexp.MustCompile(`(?m)^  py::(.*)\+0x[0-9a-f]+ \(/tmp/perf-[0-9]+\.map\) cfi$`).FindAllStringSubmatch(lines.String(), -1)
+		want := append(slices.Repeat([]string{"deep:/deep.py"}, 61), "called_back:/deep.py", "main:/deep.py", "<module>:/deep.py")
+		for i, name := range names {
+			if i >= len(want) || name[1] != want[i] {
+				t.Errorf("function %d from within is %s", i, name[1])
+			}
+		}
+		if len(names) != len(want) {
+			t.Errorf("%d functions in Python, want %d:\n%s", len(names), len(want), &lines)
+		}
 	}
 	if !slices.Equal(got, want) || short {
 		same := 0
