@@ -141,6 +141,7 @@ union abi_only {
 	enum func_bit func_bit;
 	enum error_class error_class;
 	enum call_flag call_flag;
+	enum session_more session_more;
 	enum log_kind log_kind;
 	enum log_bit log_bit;
 	struct lost lost;

@@ -651,6 +651,13 @@ const (
 	engineSessionKindSESSION_EXIT  engineSessionKind = 6
 )
 
+type engineSessionMore uint32
+
+const (
+	engineSessionMoreMORE_OFF_CPU engineSessionMore = 1
+	engineSessionMoreMORE_USER    engineSessionMore = 2
+)
+
 type engineSessionRecord struct {
 	_           structs.HostLayout
 	Start       uint64
@@ -680,7 +687,7 @@ type engineSessionRecord struct {
 	NoBranches  uint8
 	BranchFlags uint8
 	Ours        uint8
-	OffCpu      uint8
+	More        uint8
 	Owner       uint8
 	Parent      uint8
 	Comm        [16]int8

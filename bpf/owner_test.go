@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"encoding/binary"
+	"reflect"
 	"slices"
 	"testing"
 	"unsafe"
@@ -18,7 +19,7 @@ func engineBytes[T any](v *T) []byte {
 func TestOwner(t *testing.T) {
 	want := Owner{UID: 1000, Cgroup: 1<<40 + 7}
 	owner := engineBytes(&engineOwner{Uid: want.UID, Cgroup: want.Cgroup})
-	if got := DecodeOwner(owner); got != want {
+	if got := DecodeOwner(owner); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := AppendOwner(nil, want); !slices.Equal(got, owner) {
@@ -57,7 +58,7 @@ func TestOwner(t *testing.T) {
 func TestSessionOwnerEncoded(t *testing.T) {
 	want := SessionHeader{PID: 3, HasOwner: true, Owner: Owner{UID: 4, Cgroup: 5}}
 	var got SessionHeader
-	if _, err := DecodeSession(AppendSession(nil, &want), &got); err != nil || got != want {
+	if _, err := DecodeSession(AppendSession(nil, &want), &got); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v, %v", got, want, err)
 	}
 	if n := binary.Size(engineOwner{}); n != OwnerSize {

@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"bytes"
+	"reflect"
 	"testing"
 )
 
@@ -35,7 +36,7 @@ func TestParentRecords(t *testing.T) {
 			}
 			raw := AppendSession(nil, &want)
 			var got SessionHeader
-			if rest, err := DecodeSession(raw, &got); err != nil || got != want || len(rest) != 0 {
+			if rest, err := DecodeSession(raw, &got); err != nil || !reflect.DeepEqual(got, want) || len(rest) != 0 {
 				t.Errorf("%+v: %v, %d bytes are left; want %+v", got, err, len(rest), want)
 			}
 			if b := got.Parent.Bytes(); !bytes.Equal(b, []byte(c.bytes)) {

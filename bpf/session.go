@@ -284,10 +284,12 @@ type SessionHeader struct {
 	Interrupt   bool // it was opened by an interrupt
 	// Branches is how many branches follow the stack. NoBranches is an error number that says why
 	// there are none. AllBranches says that branches of every kind were recorded.
-	Branches     int
-	NoBranches   uint8
-	AllBranches  bool
-	HasOffCPU    bool // off-CPU times follow the branches: see OffCPU
+	Branches    int
+	NoBranches  uint8
+	AllBranches bool
+	HasOffCPU   bool // off-CPU times follow the branches: see OffCPU
+	// Tail is what comes last: a section with the stack of the process, or with a copy of it, if that was asked for.
+	Tail         []byte
 	HasOwner     bool // whose thread it was when the session began
 	Owner        Owner
 	HasParent    bool // it was looked for
@@ -323,7 +325,7 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		Stitched: u16(unsafe.Offsetof(l.Stitched)), Stack: u16(unsafe.Offsetof(l.Stack)),
 		Branches: int(raw[unsafe.Offsetof(l.Branches)]), NoBranches: raw[unsafe.Offsetof(l.NoBranches)],
 		AllBranches: raw[unsafe.Offsetof(l.BranchFlags)]&byte(engineSectionFlagSECTION_ALL) != 0,
-		HasOffCPU:   raw[unsafe.Offsetof(l.OffCpu)] != 0, HasOwner: raw[unsafe.Offsetof(l.Owner)] != 0, HasParent: raw[unsafe.Offsetof(l.Parent)] != 0,
+		HasOffCPU:   raw[unsafe.Offsetof(l.More)]&moreOffCPU != 0, HasOwner: raw[unsafe.Offsetof(l.Owner)] != 0, HasParent: raw[unsafe.Offsetof(l.Parent)] != 0,
 	}
 	copy(h.Comm[:], raw[unsafe.Offsetof(l.Comm):])
 	copy(h.Leader[:], raw[unsafe.Offsetof(l.Leader):])
@@ -350,7 +352,28 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 	if need > len(data) {
 		return nil, fmt.Errorf("record of a session has %d bytes, its header speaks of %d", len(data), need)
 	}
+	if raw[unsafe.Offsetof(l.More)]&moreUser == 0 {
+		return data, nil
+	}
+	h.Tail = data[need:]
+	var s Section
+	for rest := h.Tail; len(rest) > 0; {
+		if rest, err = DecodeSection(rest, &s); err != nil {
+			return nil, err
+		}
+	}
 	return data, nil
+}
+
+// What follows the branches of a session's record.
+const (
+	moreOffCPU = byte(engineSessionMoreMORE_OFF_CPU)
+	moreUser   = byte(engineSessionMoreMORE_USER)
+)
+
+// Event returns an event of the session's thread when the session was reported. It has the section of the record's end.
+func (h *SessionHeader) Event() Event {
+	return Event{PID: h.PID, TID: h.TID, Inner: h.Inner, Time: h.End, CPU: h.CPU, Comm: h.Comm}
 }
 
 // OwnerOf returns the owner of a raw record, of a session if sessions is set, else of a call
@@ -450,7 +473,12 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 	}
 	b[unsafe.Offsetof(l.Kind)] = byte(h.Kind)
 	b[unsafe.Offsetof(l.Failed)], b[unsafe.Offsetof(l.Interrupt)], b[unsafe.Offsetof(l.Ours)] = flag(h.Failed), flag(h.Interrupt), flag(h.Inner.Ours)
-	b[unsafe.Offsetof(l.OffCpu)] = flag(h.HasOffCPU)
+	if h.HasOffCPU {
+		b[unsafe.Offsetof(l.More)] |= moreOffCPU
+	}
+	if len(h.Tail) > 0 { // which whoever calls this appends
+		b[unsafe.Offsetof(l.More)] |= moreUser
+	}
 	copy(b[unsafe.Offsetof(l.Comm):], h.Comm[:])
 	copy(b[unsafe.Offsetof(l.Leader):], h.Leader[:])
 	if h.HasOwner {

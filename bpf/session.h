@@ -72,7 +72,7 @@ enum session_kind {
 
 /*
  * The header of a record. The owner, the log, calls, the stack and branches follow, as many as it
- * says.
+ * says, and what more says.
  */
 struct session_record {
 	__u64 start; /* with tid and cpu, the name of the session */
@@ -102,11 +102,16 @@ struct session_record {
 	__u8 no_branches; /* why there are none: an error number */
 	__u8 branch_flags; /* enum section_flag */
 	__u8 ours; /* not 0: EVENT_OURS */
-	__u8 off_cpu; /* words of struct off_cpu follow the branches: total and, for each of the calls, its own */
+	__u8 more; /* enum session_more: what follows the branches, in this order */
 	__u8 owner; /* a struct owner follows this header: whose thread it was when it began */
 	__u8 parent; /* a struct parent follows that */
 	char comm[COMM_LEN];
 	char leader[COMM_LEN];
+};
+
+enum session_more {
+	MORE_OFF_CPU = 1, /* words of struct off_cpu: total and, for each of the calls, its own */
+	MORE_USER = 2,    /* a section with the stack of the process, or a copy of it */
 };
 
 _Static_assert(sizeof(struct session_record) % 8 == 0, "nothing is between a record and its owner");

@@ -42,7 +42,7 @@ static __always_inline void send_chain(struct session *s, __u64 n, struct chain 
 	if (!wanted.interim)
 		return;
 	s->chains = 1;
-	ks_send_session(s, SESSION_CHAIN, n, c);
+	ks_send_session(s, SESSION_CHAIN, n, c, 0);
 }
 
 // room_for returns which place of kept a chain takes that hangs under call from - 1 and ended

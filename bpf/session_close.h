@@ -13,7 +13,7 @@ static __always_inline void drop(struct session *s)
 	s->depth = 0;
 	if (s->sent) {
 		s->log_len = 0;
-		ks_send_session(s, SESSION_DROP, 0, 0);
+		ks_send_session(s, SESSION_DROP, 0, 0, 0);
 	}
 }
 
@@ -50,11 +50,30 @@ static __always_inline enum counter unwanted(struct session *s, enum session_kin
 	return wanted.success || (kind == SESSION_END && s->chains) ? 0 : LEFT_FINE;
 }
 
+// ks_user puts the stack of the process into a buffer, which it returns; NULL if none is wanted. It is where the
+// thread has entered the kernel: the same when a session ends as when it began.
+FUNC struct scratch *ks_user(void *ctx)
+{
+	struct scratch *u;
+
+	if (!tail_settings.user_stack && !tail_settings.user_copy)
+		return 0;
+	u = claim();
+	if (!u)
+		return 0;
+	if (tail_settings.user_copy)
+		ks_user_copy(&u->event, 0);
+	else
+		ks_stack(ctx, &u->event, 0, SECTION_USER_STACK, 0);
+	return u;
+}
+
 // ks_close ends a session whose last call has returned, or whose thread ends, and reports it
 // if it is wanted.
 FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 {
 	struct task_struct *task;
+	struct scratch *u = 0;
 	__u32 unseen = overrun() - s->overrun;
 	enum counter why;
 
@@ -78,7 +97,11 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
 	if (wanted.parent)
 		ks_parent(s);
-	ks_send_session(s, kind, s->top, 0);
+	if (kind == SESSION_END && !s->context)
+		u = ks_user(ctx);
+	ks_send_session(s, kind, s->top, 0, u);
+	if (u)
+		__sync_lock_test_and_set(&u->busy, 0);
 	if (wanted.parent)
 		s->rec.parent = 0;
 	s->depth = 0;

@@ -21,7 +21,7 @@ FUNC __s64 ks_reserve(struct session *s, __u32 size)
 		ks_count(LOST_VALUES);
 		return -1;
 	}
-	ks_send_session(s, SESSION_CHUNK, 0, 0);
+	ks_send_session(s, SESSION_CHUNK, 0, 0, 0);
 	return 0;
 }
 

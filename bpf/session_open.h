@@ -136,7 +136,7 @@ FUNC struct session *ks_around(__u32 trap)
 static __always_inline int done_with(struct session *s)
 {
 	if (wanted.live && s->log_len)
-		ks_send_session(s, SESSION_CHUNK, 0, 0);
+		ks_send_session(s, SESSION_CHUNK, 0, 0, 0);
 	if (!s->depth && s->slot)
 		return ks_release(s);
 	s->busy = 0;

@@ -14,11 +14,24 @@ static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void 
 	return at + size;
 }
 
+// user_section returns the size of the section at the beginning of a buffer.
+static __always_inline __u64 user_section(struct scratch *u)
+{
+	struct section *section = (void *)&u->event;
+	__u64 most = tail_settings.user_copy ? USER_WORDS * 8 + tail_settings.user_copy : tail_settings.user_stack;
+	__u64 size = section->size > 0 ? section->size : 0;
+
+	asm volatile("if %0 <= %1 goto +1; %0 = 0" : "+r"(size) : "r"(most)); // as below
+	return sizeof(*section) + size;
+}
+
 // write_session writes a record of a session into the ring buffer: the header with its owner and parent, the log, the
 // first n calls, the calls of the chain c unless it is NULL, and stack and branches of the
-// trail. It returns the error of the reservation, 0 if there is room.
-static __always_inline long write_session(struct session *s, __u64 n, struct chain *c, struct trail *t, int off_cpu)
+// trail; with off_cpu, off-CPU times, and the section in the buffer u unless it is NULL. It returns the error of the
+// reservation, 0 if there is room.
+static __always_inline long write_session(struct session *s, __u64 n, struct chain *c, struct trail *t, int off_cpu, struct scratch *u)
 {
+	__u64 user = u ? user_section(u) : 0;
 	__u64 log = s->log_len, more = c ? c->size : 0, stack = 8 * s->rec.stack;
 	__u64 branches = s->rec.branches * sizeof(t->branches[0]);
 	struct bpf_dynptr record;
@@ -32,10 +45,10 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 	size = head + log + (n + more) * sizeof(struct call) + stack + branches;
 	if (wanted.parent && s->rec.parent)
 		size += sizeof(s->parent);
-	if (off_cpu) {
-		s->rec.off_cpu = 1;
+	s->rec.more = (off_cpu ? MORE_OFF_CPU : 0) | (u ? MORE_USER : 0);
+	if (off_cpu)
 		size += (1 + n + more) * sizeof(__u64);
-	}
+	size += user;
 	lost = bpf_ringbuf_reserve_dynptr(&events, size, 0, &record);
 	if (lost) {
 		bpf_ringbuf_discard_dynptr(&record, 0);
@@ -53,27 +66,38 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 	if (off_cpu) {
 		size = write_record(&record, size, &off_cpu_of(s)->total, (1 + n) * sizeof(__u64)); // and calls, behind it
 		if (c)
-			write_record(&record, size, kept_off(s, c), more * sizeof(__u64));
+			size = write_record(&record, size, kept_off(s, c), more * sizeof(__u64));
 	}
+	if (u)
+		write_record(&record, size, &u->event, user);
 	bpf_ringbuf_submit_dynptr(&record, settings.wake);
 	return 0;
 }
 
 FUNC long ks_write_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
 {
-	return write_session(s, n, c, t, 0);
+	return write_session(s, n, c, t, 0, 0);
 }
 
 // ks_write_off_record writes off-CPU times behind that.
 FUNC long ks_write_off_record(struct session *s, __u64 n, struct chain *c, struct trail *t)
 {
-	return write_session(s, n, c, t, 1);
+	return write_session(s, n, c, t, 1, 0);
+}
+
+// ks_write_user_record is for a session that has ended, with what is in the buffer u.
+FUNC long ks_write_user_record(struct session *s, __u64 n, struct scratch *u)
+{
+	if (wanted.notes == NOTE_OFF_CPU)
+		return write_session(s, n, 0, &s->trail, 1, u);
+	return write_session(s, n, 0, &s->trail, 0, u);
 }
 
 // ks_send_session sends the log and the first n calls of a session. If c is not NULL, the
 // calls of this kept chain follow: it hangs under the last of the n. Without calls (n is 0)
-// there is no trail. Afterwards the log of a traced session is empty.
-FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, struct chain *c)
+// there is no trail. If u is not NULL, it is a buffer with the stack of the process, and c is NULL. Afterwards the log of
+// a traced session is empty.
+FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, struct chain *c, struct scratch *u)
 {
 	struct trail *t = c ? &c->trail : &s->trail;
 	__u64 stack = t->stack_len;
@@ -98,7 +122,10 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, str
 	s->rec.depth = s->depth;
 	s->sent = 1;
 	mark_losses();
-	lost = wanted.notes == NOTE_OFF_CPU ? ks_write_off_record(s, n, c, t) : ks_write_record(s, n, c, t);
+	if (u)
+		lost = ks_write_user_record(s, n, u);
+	else
+		lost = wanted.notes == NOTE_OFF_CPU ? ks_write_off_record(s, n, c, t) : ks_write_record(s, n, c, t);
 	if (lost) {
 		ks_lost(LOST_RINGBUF);
 		s->rec.lost_chunks++;

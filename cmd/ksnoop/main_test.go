@@ -73,7 +73,6 @@ func TestBadInput(t *testing.T) {
 		{"session option without a session", []string{"-T", "vfs_read"}, []string{"-T goes with -e"}},
 		{"allow without entry", []string{"-a", "vfs_write"}, []string{"-a goes with -e"}},
 		{"option that is not for sessions", []string{"-e", "vfs_read", "--join"}, []string{"--join does not go with sessions"}},
-		{"stacks of processes in sessions", []string{"-e", "vfs_read", "--ustack=dwarf"}, []string{"--ustack does not go with sessions", "trace what fails in it as calls"}},
 		{"room for calls beside sessions", []string{"-e", "vfs_read", "--in-flight", "5"}, []string{"--in-flight does not go with sessions"}},
 		{"live without trace", []string{"-e", "vfs_read", "--live"}, []string{"--live goes with -T"}},
 		{"entry of nothing", []string{"-e", "vfs_raed"}, []string{"  vfs_raed\n  ^~~~", `"vfs_read"`}},

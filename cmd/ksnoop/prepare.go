@@ -185,7 +185,7 @@ func (t *tracing) openViews(stdout io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		t.picture.run.Resolver = resolver
+		t.picture.run.Resolver, t.picture.run.User = resolver, f.tail.openUsers(&f.symbols, false, t.stderr)
 		t.sessions = f.session.recorded(f.tail.branches.text != "", f.output.format.offCPU())
 		t.picture.offCPU = t.sessions.OffCPU
 		t.picture.sessions = f.session.look.sessions(t.sessions, f.verbose || f.debug, f.tail.branches.options(), t.out.Writer)

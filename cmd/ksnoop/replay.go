@@ -440,6 +440,7 @@ func (f *replayFlags) view(s *shown, out *printout) (show.View, error) {
 	p := picture{compact: f.compact, fields: f.output.fields.columns, colour: out.coloured, columns: columnsOf(out.Writer), run: output.Run{Plan: s.plan(), Kernel: s.Kernel(), Boot: boot, Arch: info.Arch, Host: info.Host, BootID: info.BootID, Writer: info.Writer, Options: info.Options, Number: s.number, Label: s.label, Cgroup: s.Cgroup}}
 	if how := info.Sessions; how != nil {
 		p.run.Resolver = symbols.New(s.Kernel(), nil, symbols.LevelNone)
+		p.run.User = func(e *bpf.Event, _ string) output.Process { return s.User(e) }
 		shown := *how
 		p.offCPU = how.OffCPU
 		shown.Traced = f.calls(how)

@@ -71,9 +71,6 @@ func (f *sessionFlags) check(flags *pflag.FlagSet) error {
 		}
 		return nil
 	}
-	if flags.Changed("ustack") {
-		return usagef("--ustack does not go with sessions (-e or a preset): what is kept of a session has no room for a copy of the process's stack; trace what fails in it as calls: --ustack=dwarf 'FUNCTION(return < 0)'")
-	}
 	for _, name := range [...]string{"join", "compact", "fields", "explain", "stack", "caller", "in-flight"} {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {
 			return usagef("--%s does not go with sessions (-e or a preset)", name)

@@ -27,7 +27,7 @@ type tailFlags struct {
 
 func (f *tailFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stack, "stack", false, "with each call: the functions that led to it")
-	flags.Var(&f.userStack, "ustack", "with each call: the stack of the process. `HOW` is fp, by frame pointers, or dwarf[,SIZE], by unwind information (default fp; SIZE bytes of the stack are copied: 16K)")
+	flags.Var(&f.userStack, "ustack", "with each call or session: the stack of the process. `HOW` is fp, by frame pointers, or dwarf[,SIZE], by unwind information (default fp; SIZE bytes of the stack are copied: 16K)")
 	flags.Lookup("ustack").NoOptDefVal = ustackPointers
 	flags.BoolVar(&f.caller, "caller", false, "with each call: the function that made it; cheaper than --stack")
 	f.branches.add(flags)
@@ -62,14 +62,7 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys, paths bool
 	if !f.stacks() && f.branches.recorder == nil && !keys && !paths {
 		return nil, nil
 	}
-	var user func(*bpf.Event, string) output.Process
-	if f.userStack.wanted() || keys {
-		f.users = openUsers(f.userStack.copied() > 0, stderr)
-		user = f.users.of
-		if level := names.level.Level; level != symbols.LevelNone && f.userStack.wanted() {
-			f.users.symbols.ShowLines(process.Lines{Root: "/", Caches: find.CacheFolders(os.Getenv), Inlined: level == symbols.LevelInlines})
-		}
-	}
+	user := f.openUsers(names, keys, stderr)
 	if !f.stack && !f.caller && !paths && f.branches.recorder == nil { // nothing that debug info could say more of
 		r := symbols.New(view, nil, symbols.LevelNone)
 		return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
@@ -79,6 +72,18 @@ func (f *tailFlags) open(view *kernel.View, names *symbolFlags, keys, paths bool
 		return nil, err
 	}
 	return f.branches.show(&output.Tails{Kernel: r, User: user}), nil
+}
+
+// openUsers returns what names addresses of processes; nil if there will be none.
+func (f *tailFlags) openUsers(names *symbolFlags, keys bool, stderr io.Writer) func(*bpf.Event, string) output.Process {
+	if !f.userStack.wanted() && !keys {
+		return nil
+	}
+	f.users = openUsers(f.userStack.copied() > 0, stderr)
+	if level := names.level.Level; level != symbols.LevelNone && f.userStack.wanted() {
+		f.users.symbols.ShowLines(process.Lines{Root: "/", Caches: find.CacheFolders(os.Getenv), Inlined: level == symbols.LevelInlines})
+	}
+	return f.users.of
 }
 
 // recordedTails prints the tails of a recording, by the symbols in it. user returns the names of a process.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/session"
 )
@@ -45,6 +46,11 @@ func (p *Printer) AppendSession(dst []byte, s *session.Session) ([]byte, error) 
 	}
 	if dst, err = p.appendChain(dst, &s.Chain, ids[len(s.Interim)]); err != nil {
 		return dst[:start], err
+	}
+	if s.User != nil {
+		if of, ok := s.User.Tail.Section(bpf.SectionUserStack); ok {
+			dst = p.appendUserStack(dst, s.User, of)
+		}
 	}
 	if len(s.Interim) > 0 {
 		dst = append(appendKey(dst, "interim"), '[')

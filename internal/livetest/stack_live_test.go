@@ -142,3 +142,29 @@ func TestLiveUserStackUnwound(t *testing.T) {
 		t.Errorf("nothing says that the copy was too short:\n%s", out)
 	}
 }
+
+// TestLiveSessionUserStack: below the kernel's stack a session has that of the process, which has ended: by frame
+// pointers, as each way of attaching takes it, and unwound, also in a recording.
+func TestLiveSessionUserStack(t *testing.T) {
+	guest.Require(t)
+	row := `\n +%s\+0x[0-9a-f]+ \(/bin/%s\)`
+	frames := regexp.MustCompile(`user stack:` + fmt.Sprintf(row, "frames_read", "frames") + fmt.Sprintf(row, "frames_inner", "frames") + fmt.Sprintf(row, "frames_outer", "frames") + fmt.Sprintf(row, "main", "frames"))
+	methods(t, func(t *testing.T, attach string) {
+		out := traced(t, "trace", attach, "-s", "none", "-S", "-T", "--ustack", "-n", "frames", "-e", "ksys_read(count == 33)", "-a", "vfs_read", "--", "sh", "-c", "frames 5 </dev/null")
+		if n := len(frames.FindAllString(out, -1)); n != 5 {
+			t.Errorf("%d right stacks of 5:\n%s", n, out)
+		}
+	})
+	deep := regexp.MustCompile(` ksys_read(?:.*\n)+\n +user stack:\n +\S*read\+0x\w+ \(/bin/nopointer\)(?:` + fmt.Sprintf(row, "nopointer_deep", "nopointer") + `){60}` + fmt.Sprintf(row, "main", "nopointer") + `(?:\n .*)*` + fmt.Sprintf(row, "_start", "nopointer") + `\n`)
+	file := filepath.Join(t.TempDir(), "sessions")
+	live := traced(t, "trace", "-s", "none", "-S", "--ustack=dwarf", "--record", file, "--print", "-e", "ksys_read(count == 33)", "-a", "vfs_read", "--", "nopointer", "60")
+	if !deep.MatchString(live) || strings.Count(live, "user stack:") != 2 {
+		t.Errorf("not the stack below 60 calls, and that of a signal handler:\n%s", live)
+	}
+	if again := traced(t, "replay", file); again != live {
+		t.Errorf("the replay shows\n%s\nlive it was\n%s", again, live)
+	}
+	if out := traced(t, "replay", "--format", "json", file); strings.Count(out, `"user_stack":[{"addr":`) != 2 || strings.Count(out, `"text":"nopointer_deep+`) != 63 {
+		t.Errorf("as JSON:\n%s", out)
+	}
+}

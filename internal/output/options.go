@@ -5,12 +5,15 @@ package output
 import (
 	"fmt"
 	"time"
+
+	"github.com/ksnoop/ksnoop/bpf"
 )
 
 // SessionOptions say how to print sessions.
 type SessionOptions struct {
-	// Resolver names the addresses of stacks.
+	// Resolver names the addresses of stacks, User those of processes.
 	Resolver Resolver
+	User     func(e *bpf.Event, comm string) Process
 	Names    Names
 	// Boot is the time at which the kernel's monotonic clock was zero.
 	Boot time.Time

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -19,6 +20,7 @@ type Sessions struct {
 	trace   *traceView
 	stack   *stackView
 	branch  branchView
+	tails   Tails      // of processes
 	last    sessionKey // the session printed last
 	open    bool       // more of it will come
 }
@@ -33,7 +35,7 @@ type sessionKey struct {
 func NewSessions(o SessionOptions) *Sessions {
 	values := newValuePrinter(&o)
 	return &Sessions{options: o, trace: newTraceView(values, o.Live, o.Colour), stack: newStackView(&o, values),
-		branch: branchView{resolver: o.Resolver}}
+		branch: branchView{resolver: o.Resolver}, tails: Tails{Kernel: o.Resolver, User: o.User}}
 }
 
 // AppendHeader appends nothing: each session has a header of its own.
@@ -101,7 +103,23 @@ func (p *Sessions) appendStacks(dst []byte, s *session.Session) (_ []byte, err e
 		}
 		dst = append(dst, '\n')
 	}
-	return p.AppendStack(dst, &s.Chain)
+	if dst, err = p.AppendStack(dst, &s.Chain); err != nil || p.options.NoStack {
+		return dst, err
+	}
+	return p.appendUser(dst, s), nil
+}
+
+// appendUser appends the stack of the process below that of the kernel.
+func (p *Sessions) appendUser(dst []byte, s *session.Session) []byte {
+	if s.User == nil || p.options.User == nil {
+		return dst
+	}
+	of, ok := s.User.Tail.Section(bpf.SectionUserStack)
+	if !ok {
+		return dst
+	}
+	dst = p.tails.AppendUserStack(append(dst, '\n'), s.User, of)
+	return dst[:len(dst)-1] // an empty line follows the session
 }
 
 // AppendStack appends a chain, after the branches that led to its end.

@@ -320,3 +320,24 @@ func TestSessionsAllocate(t *testing.T) {
 		t.Errorf("%v allocations for a session", n)
 	}
 }
+
+// TestSessionUserStack: the stack of the process is below that of the kernel.
+func TestSessionUserStack(t *testing.T) {
+	r := fakeResolver{}
+	s := tour(r)
+	plain, err := NewSessions(SessionOptions{Resolver: r, Boot: boot}).AppendSession(nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := stackSection(bpf.SectionUserStack, 100, 200)
+	s.User = &event.Event{Event: bpf.Event{PID: s.PID}, Tail: bpf.AppendSection(nil, &section)}
+	o := SessionOptions{Resolver: r, Boot: boot, User: func(*bpf.Event, string) Process { return testProcess("") }}
+	got, err := NewSessions(o).AppendSession(nil, s)
+	if want := string(plain) + "        user stack:\n            u100\n            u199\n\n"; err != nil || string(got) != want {
+		t.Errorf("%v, got\n%swant\n%s", err, got, want)
+	}
+	o.NoStack = true
+	if got, err = NewSessions(o).AppendSession(nil, s); err != nil || strings.Contains(string(got), "user stack") {
+		t.Errorf("%v, without stacks\n%s", err, got)
+	}
+}

@@ -20,7 +20,7 @@ type userNamer struct {
 
 // newUserNamer returns nil if there is nothing to find.
 func newUserNamer(s *Source, p *plan.Plan) *userNamer {
-	if s.Users == nil || p.Sessions {
+	if s.Users == nil {
 		return nil
 	}
 	return &userNamer{recorder: s.Users.NewRecorder(), plan: p}
@@ -29,7 +29,16 @@ func newUserNamer(s *Source, p *plan.Plan) *userNamer {
 // scan looks at a record.
 func (n *userNamer) scan(raw []byte) {
 	e := &n.event
-	if event.Decode(n.plan, raw, e) != nil || e.Kind == bpf.KindLost {
+	if n.plan.Sessions {
+		var h bpf.SessionHeader
+		if bpf.IsLost(raw) {
+			return
+		}
+		if _, err := bpf.DecodeSession(raw, &h); err != nil {
+			return
+		}
+		e.Event, e.Tail = h.Event(), h.Tail
+	} else if event.Decode(n.plan, raw, e) != nil || e.Kind == bpf.KindLost {
 		return
 	}
 	if s, ok := e.Tail.Section(bpf.SectionUserStack); ok {

@@ -188,6 +188,9 @@ func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 	s := &Session{PID: h.PID, TID: h.TID, Inner: h.Inner, Comm: text(h.Comm[:]), Leader: text(h.Leader[:]), Start: h.Start, End: h.End,
 		Func: d.Plan.Probes[h.Func], Failed: h.Failed, Interrupt: h.Interrupt, CPU: h.CPU, HasOffCPU: h.HasOffCPU, Owner: h.Owner, HasOwner: h.HasOwner, Parent: h.Parent, HasParent: h.HasParent,
 		Lost: Lost{Deep: h.LostDeep, Args: h.LostValues, Chunk: h.LostChunks, Returns: h.LostReturns, Room: h.LostRoom, Reasons: h.LostChains}}
+	if len(h.Tail) > 0 {
+		s.User = &event.Event{Event: h.Event(), Tail: bytes.Clone(h.Tail)}
+	}
 	switch h.Kind {
 	case bpf.SessionHung:
 		s.State = Hung

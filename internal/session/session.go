@@ -39,8 +39,11 @@ type Session struct {
 	// recorded: of the session, of its calls and of its steps.
 	OffCPU    uint64
 	HasOffCPU bool
-	Lost      Lost
-	Loss      event.Loss // set if State is Missing, and then nothing else is
+	// User has the stack of the process in its tail, as it was when the thread had entered the kernel; nil if that was
+	// not asked for.
+	User *event.Event
+	Lost Lost
+	Loss event.Loss // set if State is Missing, and then nothing else is
 
 	// Chain is the failing chain. Without a failure it is the last calls made; in an open
 	// session, the calls in flight.

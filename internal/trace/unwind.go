@@ -24,6 +24,9 @@ type unwinding struct {
 
 // record returns a record with its stack.
 func (u *unwinding) record(raw []byte) ([]byte, error) {
+	if u.plan.Sessions {
+		return u.session(raw)
+	}
 	e := &u.event
 	if err := event.Decode(u.plan, raw, e); err != nil {
 		return nil, err
@@ -41,6 +44,29 @@ func (u *unwinding) record(raw []byte) ([]byte, error) {
 	}
 	var err error
 	u.raw, err = bpf.ReplaceSection(u.raw[:0], raw, len(raw)-len(e.Tail), bpf.SectionUserCopy, &stack)
+	return u.raw, err
+}
+
+// session is record for that of a session.
+func (u *unwinding) session(raw []byte) ([]byte, error) {
+	var h bpf.SessionHeader
+	if bpf.IsLost(raw) {
+		return raw, nil
+	}
+	if _, err := bpf.DecodeSession(raw, &h); err != nil {
+		return nil, err
+	}
+	s, ok := event.Tail(h.Tail).Section(bpf.SectionUserCopy)
+	if !ok {
+		return raw, nil
+	}
+	e := h.Event()
+	stack, short := u.unwinder.Unwind(&e, s)
+	if short {
+		u.tooShort.Add(1)
+	}
+	var err error
+	u.raw, err = bpf.ReplaceSection(u.raw[:0], raw, len(raw)-len(h.Tail), bpf.SectionUserCopy, &stack)
 	return u.raw, err
 }
 
