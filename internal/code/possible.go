@@ -20,6 +20,8 @@ type Possible struct {
 	// Result is what it returns, at least its lower half, if Ended says that this is known.
 	Result uint64
 	Ended  bool
+	// Beyond says that it makes more calls of a function than were seen.
+	Beyond bool
 }
 
 const (
@@ -36,20 +38,31 @@ type Given struct {
 	Size  int
 }
 
+// A Called says what the calls of one function returned that were seen within the call: all of them
+// returned the same, in the lowest Size bytes of the result register.
+type Called struct {
+	Addr   uint64
+	Result uint64
+	Size   int
+	Calls  int // how many were seen
+}
+
 // Possible returns all ways that a call of a function can have gone for which some registers are
-// given. Nothing is assumed of memory, and of what other functions do but the calling convention.
+// given, and what some of the functions that it called have returned. Nothing else is assumed of
+// memory, and of what other functions do but the calling convention.
 // ok is false if the code is not understood, or there are too many ways.
-func (f *Function) Possible(g *Graph, sites []Site, given []Given, callees Callees) (ways []Possible, ok bool) {
+func (f *Function) Possible(g *Graph, sites []Site, given []Given, called []Called, callees Callees) (ways []Possible, ok bool) {
 	if f.Arch != "amd64" {
 		return nil, false
 	}
-	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees}, follower: newFollower(g, sites), steps: new(int), ok: true}
+	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees}, follower: newFollower(g, sites), called: called, steps: new(int), ok: true}
 	s.ended = func(state *imagined, way *Possible, result known) {
+		way.Beyond = state.beyond(called)
 		way.Result, way.Ended = result.v, result.kind == number && result.size >= 4
 		s.ways = append(s.ways, *way)
 		s.ok = s.ok && len(s.ways) < mostPossible
 	}
-	state := imagined{words: make([]known, len(ptregs.Names(f.Arch))), stack: map[int64]slot{}}
+	state := imagined{words: make([]known, len(ptregs.Names(f.Arch))), stack: map[int64]slot{}, calls: make([]int, len(called))}
 	for _, a := range given {
 		state.words[a.Word] = known{number, a.Value, a.Size}
 	}
@@ -62,6 +75,7 @@ func (f *Function) Possible(g *Graph, sites []Site, given []Given, callees Calle
 type search struct {
 	walker
 	follower *follower // which sites there are; nil if the hits do not matter
+	called   []Called
 	ended    func(state *imagined, way *Possible, result known)
 	ways     []Possible
 	steps    *int            // so far
@@ -92,6 +106,7 @@ func (s *search) from(block int, state *imagined, way Possible) {
 		}
 		for i := b.first; i < b.behind; i++ {
 			state.execute(s.f, &s.g.Instructions[i])
+			s.returned(&s.g.Instructions[i], state)
 		}
 		if b.Fault != None {
 			faulted := state.clone()
@@ -104,6 +119,30 @@ func (s *search) from(block int, state *imagined, way Possible) {
 		}
 		block = next
 	}
+}
+
+// returned sets the result of a call that was seen. Of those beyond the seen ones nothing is known.
+func (s *search) returned(in *Instruction, state *imagined) {
+	if in.flow != Next || in.Target == 0 {
+		return // no direct call
+	}
+	i := slices.IndexFunc(s.called, func(c Called) bool { return c.Addr == in.Target })
+	if i < 0 {
+		return
+	}
+	if state.calls[i]++; state.calls[i] <= s.called[i].Calls {
+		state.words[wordAMD64("ax")] = known{number, s.called[i].Result, s.called[i].Size}
+	}
+}
+
+// beyond reports whether there were more calls than those that were seen.
+func (m *imagined) beyond(called []Called) bool {
+	for i, n := range m.calls {
+		if n > called[i].Calls {
+			return true
+		}
+	}
+	return false
 }
 
 // next returns the block behind one, None if the way has ended there. Where both ways are
@@ -222,11 +261,12 @@ type imagined struct {
 	// shared is the lowest place on the stack whose address may be known elsewhere.
 	shared *int64
 	flags  known
+	calls  []int // how many, of each of the functions whose results were seen
 }
 
 func (m *imagined) clone() *imagined {
 	c := *m
-	c.words, c.stack = slices.Clone(m.words), maps.Clone(m.stack)
+	c.words, c.stack, c.calls = slices.Clone(m.words), maps.Clone(m.stack), slices.Clone(m.calls)
 	return &c
 }
 

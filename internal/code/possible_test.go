@@ -52,8 +52,8 @@ func TestPossible(t *testing.T) {
 		if err := os.WriteFile(file+".c", []byte(possibleSource), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// As kernels are compiled, without vectors and tables of jumps.
-		if out, err := exec.Command(gcc, level, "-fno-jump-tables", "-mno-red-zone", "-mgeneral-regs-only", "-o", file, file+".c").CombinedOutput(); err != nil {
+		// As kernels are compiled, without vectors and tables of jumps, and with calls that keep to the convention.
+		if out, err := exec.Command(gcc, level, "-fno-jump-tables", "-fno-ipa-ra", "-mno-red-zone", "-mgeneral-regs-only", "-o", file, file+".c").CombinedOutput(); err != nil {
 			t.Skipf("%v: %s", err, out)
 		}
 		out, err := exec.Command(file).Output()
@@ -61,6 +61,7 @@ func TestPossible(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := functionsOf(t, file, names)
+		other := functionsOf(t, file, []string{"other"})[0].Parts[0].Addr
 		single := 0
 		for line := range strings.Lines(string(out)) {
 			var n int
@@ -70,7 +71,7 @@ func TestPossible(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := &code[n]
-			ways, ok := f.Possible(f.graph, f.sites, []Given{{wordAMD64("di"), uint64(a[0]), 8}, {wordAMD64("si"), uint64(a[1]), 8}, {wordAMD64("dx"), uint64(a[2]), 8}}, nil)
+			ways, ok := f.Possible(f.graph, f.sites, []Given{{wordAMD64("di"), uint64(a[0]), 8}, {wordAMD64("si"), uint64(a[1]), 8}, {wordAMD64("dx"), uint64(a[2]), 8}}, nil, nil)
 			is := func(p Possible) bool { return !p.Ended || int32(p.Result) == int32(result) }
 			if !ok || !slices.ContainsFunc(ways, is) {
 				t.Fatalf("%s %s%v = %d is not possible: %v, %d ways", level, names[n], a, result, ok, len(ways))
@@ -78,11 +79,34 @@ func TestPossible(t *testing.T) {
 			if n <= slices.Index(names, "known") && len(ways) == 1 && ways[0].Ended {
 				single++
 			}
+			if names[n] == "calls" && level == "-O2" {
+				calledSame(t, f, other, a, result)
+			}
 			if level == "-O2" && n <= slices.Index(names, "known") && (len(ways) != 1 || !ways[0].Ended) {
 				t.Errorf("%s%v: %d ways", names[n], a, len(ways))
 			}
 		}
 		t.Logf("%s: one way of %d", level, single)
+	}
+}
+
+// calledSame checks that what calls of other returned, the same each time, leaves but one way.
+func calledSame(t *testing.T, f *compiled, other uint64, a [3]int64, result int64) {
+	t.Helper()
+	called := Called{Addr: other, Result: 0xffffffea, Size: 4, Calls: 1} // the error, and so the only call
+	if int32(a[0]) <= 2 {
+		if called.Result = 3; a[1]&4 == 0 {
+			called.Calls = 2
+		}
+		if called.Calls == 2 && int32(a[2]) > 2 {
+			return // which returns something else
+		}
+	}
+	given := []Given{{wordAMD64("di"), uint64(a[0]), 8}, {wordAMD64("si"), uint64(a[1]), 8}, {wordAMD64("dx"), uint64(a[2]), 8}}
+	ways, ok := f.Possible(f.graph, f.sites, given, []Called{called}, nil)
+	// In the end it returns what is in memory.
+	if !ok || len(ways) != 1 || ways[0].Beyond || ways[0].Ended == (called.Calls == 2) || ways[0].Ended && int32(ways[0].Result) != int32(result) {
+		t.Errorf("calls%v with %+v: %v %+v", a, called, ok, ways)
 	}
 }
 

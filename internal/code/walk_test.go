@@ -144,7 +144,7 @@ func (c *compiled) run(t *testing.T, args [5]int64) []Hit {
 	for i, name := range []string{"di", "si", "dx", "cx", "r8"} {
 		given = append(given, Given{wordAMD64(name), uint64(args[i]), 8})
 	}
-	ways, ok := c.Possible(c.graph, c.sites, given, nil)
+	ways, ok := c.Possible(c.graph, c.sites, given, nil, nil)
 	if !ok || len(ways) != 1 {
 		t.Fatalf("%#x %v: %d ways, %v", c.Parts[0].Addr, args, len(ways), ways)
 	}

@@ -168,21 +168,36 @@ func TestDeduce(t *testing.T) {
 	text := []byte{0x83, 0xfe, 0x02, 0x7f, 0x0e, 0xf7, 0xc7, 0x08, 0, 0, 0, 0x75, 0x0c, 0xe8, 0xee, 0x0f, 0, 0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3, 0xb8, 0xf9, 0xff, 0xff, 0xff, 0xc3}
 	// cmp (%rdi), %esi; je 1f; cmp 4(%rdi), %esi; je 1f; xor %eax, %eax; ret; 1: mov $-22, %eax; ret
 	two := []byte{0x3b, 0x37, 0x74, 0x08, 0x3b, 0x77, 0x04, 0x74, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}
+	// sub $8, %rsp; nop; call helper; test %eax, %eax; je 1f; cmp (%rcx), %esi; je 1f; xor %eax, %eax; add $8, %rsp; ret;
+	// 1: mov $-3, %eax; add $8, %rsp; ret, twice
+	looked := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x0f, 0x00, 0x00, 0x85, 0xc0, 0x74, 0x0b, 0x3b, 0x31, 0x74, 0x11, 0x31, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3, 0xb8, 0xfd, 0xff, 0xff, 0xff, 0x48, 0x83, 0xc4, 0x08, 0xc3, 0xb8, 0xfd, 0xff, 0xff, 0xff, 0x48, 0x83, 0xc4, 0x08, 0xc3}
+	// sub $8, %rsp; nop; call helper; test %eax, %eax; jne 1f; call helper; test %eax, %eax; je 2f; xor %eax, %eax;
+	// 1: add $8, %rsp; ret; 2: mov $-3, %eax; add $8, %rsp; ret
+	twice := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x0f, 0x00, 0x00, 0x85, 0xc0, 0x75, 0x0b, 0xe8, 0xed, 0x0f, 0x00, 0x00, 0x85, 0xc0, 0x74, 0x07, 0x31, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3, 0xb8, 0xfd, 0xff, 0xff, 0xff, 0x48, 0x83, 0xc4, 0x08, 0xc3}
+	returned := func(n uint64, size, calls int) []code.Called {
+		return []code.Called{{Addr: helper, Result: n, Size: size, Calls: calls}}
+	}
 	for _, tt := range []struct {
 		name   string
 		text   []byte
 		di, si uint64
+		called []code.Called
 		failed unix.Errno
 		want   string
 	}{
-		{"by an argument", text, 0, 3, unix.EINVAL, "n (3) > 2"},
-		{"by the other", text, 8, 1, unix.E2BIG, "(attr & 0x8) != 0"},
-		{"an error that the code does not make", text, 0, 1, unix.EINVAL, ""},
-		{"an error of functions that nobody looks at", text, 0, 3, unix.EFAULT, ""},
-		{"two jumps may have", two, 0, 3, unix.EINVAL, ""},
+		{"by an argument", text, 0, 3, nil, unix.EINVAL, "n (3) > 2"},
+		{"by the other", text, 8, 1, nil, unix.E2BIG, "(attr & 0x8) != 0"},
+		{"an error that the code does not make", text, 0, 1, nil, unix.EINVAL, ""},
+		{"an error of functions that nobody looks at", text, 0, 3, nil, unix.EFAULT, ""},
+		{"two jumps may have", two, 0, 3, nil, unix.EINVAL, ""},
+		{"what was not seen", looked, 0, 3, nil, unix.ESRCH, ""},
+		{"what a function returned", looked, 0, 3, returned(0, 4, 1), unix.ESRCH, "helper() (0) == 0"},
+		{"a part of the result only", looked, 0, 3, returned(0, 1, 1), unix.ESRCH, ""},
+		{"called as often as seen", twice, 0, 3, returned(0, 4, 2), unix.ESRCH, "helper() (0) == 0"},
+		{"called more often than seen", twice, 0, 3, returned(0, 4, 1), unix.ESRCH, ""},
 	} {
 		e, _ := call(t, tt.text)
-		v, d, ok := Deduce(e.Probe, []code.Given{{Word: di, Value: tt.di, Size: 8}, {Word: si, Value: tt.si, Size: 4}}, tt.failed)
+		v, d, ok := Deduce(e.Probe, []code.Given{{Word: di, Value: tt.di, Size: 8}, {Word: si, Value: tt.si, Size: 4}}, tt.called, tt.failed)
 		if ok != (tt.want != "") || v.Holds != tt.want && ok || ok && d.Site == nil {
 			t.Errorf("%s: %v %+v", tt.name, ok, v)
 		}

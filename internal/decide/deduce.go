@@ -17,16 +17,17 @@ import (
 var passedOn = []unix.Errno{unix.ENOMEM, unix.EINTR, unix.EFAULT, unix.EAGAIN}
 
 // Deduce returns what decided that a call failed which nobody has seen, from the code of its
-// function, its arguments, and the error. It returns ok if all ways that end with that error are
+// function, its arguments, what the functions that it called have returned as far as that was seen,
+// and the error. It returns ok if all ways that end with that error are
 // decided by the same jump. A way that ends with the result of a known function is left out: the
 // caller has seen that no such function failed.
-func Deduce(p *plan.Probe, given []code.Given, failed unix.Errno) (v Verdict, d event.Decision, ok bool) {
+func Deduce(p *plan.Probe, given []code.Given, called []code.Called, failed unix.Errno) (v Verdict, d event.Decision, ok bool) {
 	way := p.Way
 	v.Decision, v.Error = -1, -int32(failed)
 	if slices.Contains(passedOn, failed) {
 		return v, d, false
 	}
-	ways, ok := way.Code.Possible(way.Graph(), way.Sites(), given, way.Callees)
+	ways, ok := way.Code.Possible(way.Graph(), way.Sites(), given, called, way.Callees)
 	if !ok {
 		return v, d, false
 	}
@@ -40,7 +41,7 @@ func Deduce(p *plan.Probe, given []code.Given, failed unix.Errno) (v Verdict, d 
 			continue
 		case r != nil && r.Kind == code.Result && r.Target != 0 && way.Callees.At(r.Target) != nil:
 			continue
-		case r == nil || r.Kind != code.Constant || walk.Unsure || walk.Deciding == code.None:
+		case w.Beyond, r == nil || r.Kind != code.Constant || walk.Unsure || walk.Deciding == code.None:
 			return v, d, false
 		}
 		hit := w.Hits[walk.Deciding]

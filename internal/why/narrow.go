@@ -262,8 +262,7 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 		sites[s.place()] = s
 		request.Inject = append(request.Inject, plan.InjectedSpec{Spec: spec})
 	}
-	report := bpf.SessionSettings{Traced: true, Errors: new([bpf.MaxErrno/64 + 1]uint64)}
-	report.Errors[n.failure.Errno/64] |= 1 << (n.failure.Errno % 64)
+	report := bpf.SessionSettings{Traced: true, Errors: errorSet(n.failure.Errno)}
 	c := collector{narrowing: n, sites: sites, printer: output.NewSessions(output.SessionOptions{Resolver: n.resolver})}
 	_, err = n.runner.run(ctx, true, trace.Request{Sessions: request, Options: plan.Options{Arch: view.Arch()}}, trace.Settings{Report: report},
 		func(p *plan.Plan, records recordSeq) error { return c.take(p, report.Traced, records) })
