@@ -12,6 +12,13 @@ func (w *walker) decide() {
 		w.walk.Unsure = true
 		return
 	}
+	before := map[int]bool{} // blocks that were passed before a constant was made
+	if v.Kind == Constant && v.fails() {
+		for _, p := range w.passes[:v.Step] {
+			before[p.Block] = true
+		}
+	}
+	retries := map[int]bool{} // jumps by which it was not tried again, by their blocks
 	for i := len(w.passes) - 1; i >= 0; i-- {
 		p := w.passes[i]
 		if p.Block == None {
@@ -28,17 +35,45 @@ func (w *walker) decide() {
 		var matters bool
 		if i >= v.Step || v.Kind == Constant {
 			// Of the jumps behind it none could have led to another result.
-			if matters = w.differs(p.Hit, other, v); w.walk.Unsure {
+			if matters = w.differs(p.Hit, other, v, limits{fixed: retries}); w.walk.Unsure {
 				return
+			}
+			if matters && i >= v.Step && len(before) > 0 && w.tries(p.Hit, other, v, limits{before, retries}) {
+				retries[p.Block] = w.hits[p.Hit].Taken
+				continue
 			}
 		} else {
 			matters = other == None || w.avoids(other, w.passes[v.Step].Block)
 		}
 		if matters {
-			w.walk.Deciding = p.Hit
+			// The retries must have come behind it in any case.
+			if w.walk.Unsure = other == None && len(retries) > 0 || w.avoidsAny(other, retries); !w.walk.Unsure {
+				w.walk.Deciding = p.Hit
+			}
 			return
 		}
 	}
+	w.walk.Unsure = len(retries) > 0
+}
+
+// tries reports whether the other way from a jump leads to another result only if it is tried again: by
+// blocks that were passed before the error was made, as do_renameat2 does if a lease was broken. That
+// it was not tried again has not made the error.
+func (w *walker) tries(hit, other int, v *Value, l limits) bool {
+	differs := w.differs(hit, other, v, l)
+	unsure := w.walk.Unsure
+	w.walk.Unsure = false
+	return !differs && !unsure
+}
+
+// avoidsAny reports whether the function can be left from a block on without one of some blocks.
+func (w *walker) avoidsAny(from int, blocks map[int]bool) bool {
+	for b := range blocks {
+		if w.avoids(from, b) {
+			return true
+		}
+	}
+	return false
 }
 
 // certain reports whether a condition compares constants: what it was reached by has decided it.
@@ -57,7 +92,7 @@ func (c *Condition) sorts(v *Value) bool {
 }
 
 // differs reports whether the other way from a jump can lead to another result than v.
-func (w *walker) differs(hit, other int, v *Value) (is bool) {
+func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 	at := &w.moments[hit]
 	if other == None { // it ends with another function, if it does not return there
 		to := &w.g.Instructions[w.g.Blocks[w.sites[w.hits[hit].Site].Block].behind-1]
@@ -72,7 +107,10 @@ func (w *walker) differs(hit, other int, v *Value) (is bool) {
 		state.stack[place] = slot{held.as(v), held.size}
 	}
 	w.fail(hit, &state)
-	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, steps: &w.searched, seen: map[string]bool{}, ok: true}
+	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, steps: &w.searched, seen: map[string]bool{}, ok: true, limits: l}
+	if v.fails() { // then all errors are the same
+		s.visits = make([]int, len(w.g.Blocks))
+	}
 	s.ended = func(state *imagined, way *Possible, result known) {
 		switch {
 		case result.kind == lost:

@@ -29,6 +29,8 @@ func (m *imagined) execute(f *Function, in *Instruction) {
 		}
 		m.disturb()
 		m.flags = known{}
+		m.replace(in.Addr, known{}) // what it has returned before
+		m.words[wordAMD64("ax")] = known{kind: made, v: in.Addr}
 	case x86asm.PUSH:
 		v, _ := m.value(&x, x.Args[0], 8)
 		m.words[sp] = add(m.words[sp], ^uint64(7))
@@ -127,7 +129,7 @@ func (m *imagined) address(a x86asm.Mem) known {
 		}
 		v := m.words[word]
 		switch {
-		case v.kind == unknown, v.kind == number && v.size < 8, v.kind == onStack && (part.scale != 1 || sum.kind == onStack):
+		case v.kind != number && v.kind != onStack, v.kind == number && v.size < 8, v.kind == onStack && (part.scale != 1 || sum.kind == onStack):
 			return known{}
 		case v.kind == onStack:
 			sum.kind = onStack
@@ -252,6 +254,9 @@ func (m *imagined) compute(x *x86asm.Inst) {
 	if a.kind != number || b.kind != number || size == 0 {
 		if x.Op != x86asm.NOT {
 			m.flags = known{}
+		}
+		if zero := b.kind == number && low(b.v, max(size, 1)) == 0; a.kind == made && (x.Op == x86asm.TEST && x.Args[0] == x.Args[1] || x.Op == x86asm.CMP && zero) {
+			m.flags = a
 		}
 		if writes {
 			m.set(x, x.Args[0], known{})

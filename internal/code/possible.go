@@ -81,12 +81,33 @@ type search struct {
 	steps    *int            // so far
 	seen     map[string]bool // states that were there, by the block; nil if the hits matter
 	ok       bool            // go on
+	// visits counts how often each block was entered, if what is counted there may be forgotten; else nil.
+	visits []int
+	limits
 }
+
+// limits are what a search does not try.
+type limits struct {
+	stops map[int]bool // blocks at which a way ends, without a result
+	fixed map[int]bool // of blocks, whether the jump at the end is taken
+}
+
+// mostVisits is how often a block is entered with other numbers. A loop that counts would be gone
+// through for ever.
+const mostVisits = 32
 
 // from goes on from a block.
 func (s *search) from(block int, state *imagined, way Possible) {
 	for s.ok {
 		b := &s.g.Blocks[block]
+		if s.stops[block] {
+			return
+		}
+		if s.visits != nil {
+			if s.visits[block]++; s.visits[block] > mostVisits {
+				state.widen()
+			}
+		}
 		if s.seen != nil {
 			key := state.key(block)
 			if s.seen[key] {
@@ -135,6 +156,38 @@ func (s *search) returned(in *Instruction, state *imagined) {
 	}
 }
 
+// tested notes what a jump says of the result of a call that was compared with 0.
+func (m *imagined) tested(test Test, taken bool) {
+	if m.flags.kind != made || test.Kind != FlagsAMD64 {
+		return
+	}
+	var is known
+	holds := taken == (test.Code&1 == 0)
+	switch relation := test.Code >> 1 & 7; {
+	case relation == 2 && holds:
+		is = known{number, 0, 4}
+	case relation == 2, relation == 4 && holds: // not 0, or negative
+		is = known{kind: failing}
+	default:
+		return
+	}
+	m.replace(m.flags.v, is)
+}
+
+// replace replaces what a call returned.
+func (m *imagined) replace(call uint64, by known) {
+	for i, k := range m.words {
+		if k.kind == made && k.v == call {
+			m.words[i] = by
+		}
+	}
+	for at, s := range m.stack {
+		if s.kind == made && s.v == call {
+			m.stack[at] = slot{by, s.size}
+		}
+	}
+}
+
 // beyond reports whether there were more calls than those that were seen.
 func (m *imagined) beyond(called []Called) bool {
 	for i, n := range m.calls {
@@ -176,12 +229,17 @@ func (s *search) branch(block int, state *imagined, way *Possible) int {
 		}
 		hit = func(taken bool, way *Possible, state *imagined) { way.add(Hit{n, taken}, &s.sites[n], state) }
 	}
+	if taken, ok := s.fixed[block]; ok {
+		return s.went(block, taken, state, way)
+	}
 	if flags, ok := state.flagsFor(); ok && last.Test.Kind == FlagsAMD64 {
 		taken := last.Test.Taken(flags)
 		hit(taken, way, state)
 		return s.went(block, taken, state, way)
 	}
 	other, too := state.clone(), way.clone()
+	other.tested(last.Test, true)
+	state.tested(last.Test, false)
 	hit(true, &too, other)
 	if to := s.went(block, true, other, &too); to != None {
 		s.from(to, other, too)
@@ -246,6 +304,7 @@ const (
 	sought  // the value that is looked for
 	lost    // perhaps that value
 	failing // an error, or what a function returned that is not 0
+	made    // what the call at v returned last. Flags of this kind are of its comparison with 0
 )
 
 // A slot is what was stored on the stack.
@@ -304,6 +363,27 @@ func (m *imagined) forget() {
 		m.stack[at] = slot{none, s.size}
 	}
 	m.words[sp], m.flags = kept, known{}
+}
+
+// widen forgets which numbers there are, other than that some are errors.
+func (m *imagined) widen() {
+	for i := range m.words {
+		m.words[i] = m.words[i].widened()
+	}
+	for at, s := range m.stack {
+		m.stack[at] = slot{s.widened(), s.size}
+	}
+	m.flags = known{}
+}
+
+func (k known) widened() known {
+	switch {
+	case k.kind != number:
+		return k
+	case k.size >= 4 && isError(k.v):
+		return known{kind: failing}
+	}
+	return known{}
 }
 
 // has reports whether a register or the stack holds something of a kind.
