@@ -164,7 +164,7 @@ func names(text string, f *Failure) bool {
 			return true
 		}
 	}
-	return hasWord(text, seen.errorName())
+	return hasWord(text, seen.errorName()) || f.request.says(text)
 }
 
 // otherMessages are those of other C libraries than glibc, and of other programs.

@@ -31,7 +31,7 @@ type Failure struct {
 	PID, TID uint32 // in the initial PID namespace
 	Comm     string // the thread's name
 	Number   uint64
-	// Function serves the system call: "__x64_sys_openat"; "" if that is not known.
+	// Function serves the system call, or the request by netlink: "__x64_sys_openat"; "" if that is not known.
 	Function string
 	Params   []kernel.Field // nil if they are not known
 	// Types are those of Params, by BTF where it has them; nil: they are not known.
@@ -45,6 +45,7 @@ type Failure struct {
 	filters *filters    // of its thread, if seccomp has refused it; nil: they were not read
 	ip      uint64      // where the process makes it
 	signal  *signalSeen // that has interrupted it; nil: none is known
+	request *request    // by netlink, in place of a system call; nil: it is none
 	user    *userStack  // of the process; nil: it was not taken, or not kept
 }
 
@@ -111,8 +112,11 @@ type filters struct {
 	more bool
 }
 
-// Name returns the name of the system call: "openat".
+// Name returns the name of the system call: "openat". Of a request by netlink it is "netlink".
 func (f *Failure) Name() string {
+	if f.request != nil {
+		return "netlink"
+	}
 	if _, name, ok := strings.Cut(f.Function, "_sys_"); ok {
 		return name
 	}

@@ -30,7 +30,7 @@ const (
 	// to remove a kprobe.
 	mostSites = 12
 	// mostRuns is how often the command is run to find the function.
-	mostRuns = 6
+	mostRuns = 8
 	// siteDepth is how deep functions are whose calls through pointers are looked at.
 	siteDepth = 2
 	// mostDepth is how deep functions are that one run records. Deeper ones are reached by the

@@ -47,6 +47,7 @@ type Call struct {
 	TID      uint32     `json:"tid"`
 	Time     uint64     `json:"time"`
 	Function string     `json:"function,omitempty"` // that serves it
+	Answer   string     `json:"answer,omitempty"`   // the text of the answer to a request by netlink
 	// UserStack is what called it in the process, innermost first, of the call that matters.
 	UserStack []string `json:"user_stack,omitempty"`
 }
@@ -138,6 +139,10 @@ func (p *Page) Choose(s *Seen, chosen int, reason string) {
 // call returns a failure as it is printed.
 func (f *Failure) call() Call {
 	c := Call{Name: terminal.Name(f.Name()), Error: f.errorName(), Errno: f.Errno, Message: f.Message(), Comm: terminal.Name(f.Comm), PID: f.PID, TID: f.TID, Time: f.Time, Function: terminal.Name(f.Function), Args: []Argument{}}
+	if f.request != nil {
+		c.Args, c.Answer = f.request.args(), terminal.Name(f.request.answer)
+		return c
+	}
 	n := words
 	if f.Params != nil {
 		n = min(len(f.Params), words)
@@ -207,6 +212,9 @@ func (p *Page) AppendCall(dst []byte) []byte {
 		dst = append(append(dst, ": "...), c.Message...)
 	}
 	dst = c.append(append(dst, "\n    "...))
+	if c.Answer != "" {
+		dst = fmt.Appendf(dst, "\n    the answer of the kernel says \"%s\"", c.Answer)
+	}
 	dst = fmt.Appendf(dst, "\n    by %s[%d]", c.Comm, c.PID)
 	if p.Process == 0 {
 		dst = fmt.Appendf(dst, ", exit status %d", p.Status)

@@ -64,7 +64,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	}
 	table, _ := r.Kernel.SymbolNamed("sys_call_table", "")
 	texts, served := a.specs(table.Addr)
-	texts = append(texts, r.causeSpecs()...)
+	texts = append(append(texts, r.causeSpecs()...), r.requestSpecs()...)
 	specs, err := trace.ParseSpecs(texts)
 	if err != nil {
 		return nil, err
@@ -121,6 +121,7 @@ type watcher struct {
 	denied   []denial
 	released []*filters
 	signal   []signalSeen
+	answers  []answer
 	// awaiting ends the run; nil: the command does.
 	awaiting *awaiting
 	stacks   int // bytes of stacks that are kept
@@ -175,6 +176,7 @@ func (w *watcher) assign() {
 	}
 	w.assignFilters()
 	w.assignSignals()
+	w.assignAnswers()
 }
 
 // killed returns the signal that the exit status of the command tells of, if one was delivered that ends
@@ -215,7 +217,7 @@ func (w *watcher) take(p *plan.Plan, records recordSeq) error {
 			return err
 		}
 		if w.awaiting != nil {
-			w.denied, w.signal = latest(w.denied), latest(w.signal)
+			w.denied, w.signal, w.answers = latest(w.denied), latest(w.signal), latest(w.answers)
 		}
 	}
 	return nil
@@ -249,6 +251,12 @@ func (w *watcher) add(e *event.Event) error {
 	case releaseFunction:
 		w.addFilters(e, v)
 		return nil
+	case requestFunction:
+		w.addRequest(e, v)
+		return nil
+	case answerFunction:
+		w.addAnswer(e, v)
+		return nil
 	case signalPoint:
 		w.signal = append(w.signal, signalSeen{pid: e.PID, comm: comm(e), time: e.Time, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
 		return nil
@@ -265,12 +273,17 @@ func (w *watcher) add(e *event.Event) error {
 		f.Args[i] = v.number(arg)
 		f.Texts[i] = v.text("ustr((char *)" + arg + ")")
 	}
+	w.addCall(f, e)
+	return nil
+}
+
+// addCall adds a call that has failed, which an event tells of.
+func (w *watcher) addCall(f Failure, e *event.Event) {
 	w.seen.Calls = append(w.seen.Calls, f)
 	w.keepStack(newUserStack(e))
 	if w.awaiting != nil {
 		w.awaiting.call(w.seen)
 	}
-	return nil
 }
 
 // longestMessage is how long parts of one line become as one message: a progress bar may never end its line.

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/event"
+)
+
+// A request by netlink is answered with a message. If the message is an error, no system call has
+// failed. The function that serves requests of rtnetlink returns that error, so it stands for the
+// one that serves a system call: ip and tc fail by it. The answer may have a text besides.
+
+const (
+	// requestFunction serves a request of rtnetlink, within sendmsg of the process.
+	requestFunction = "rtnetlink_rcv_msg"
+	// answerFunction sends the answer, next in the same thread.
+	answerFunction = "netlink_ack"
+	answerText     = "str(extack->_msg)"
+	// requestNumber stands in place of the number of a system call.
+	requestNumber = maxNumber
+)
+
+// A request is one that was answered with an error.
+type request struct {
+	kind, flags, len uint64 // as its header has them
+	// answer is the text of the answer; "" if it has none.
+	answer string
+}
+
+// An answer is one with an error and a text.
+type answer struct {
+	time, errno uint64
+	tid         uint32
+	text        string
+}
+
+// requestSpecs are the SPECs of requests that fail, and of their answers, as far as the kernel has
+// the functions.
+func (r *Runner) requestSpecs() (specs []string) {
+	if _, ok := r.function(requestFunction); !ok {
+		return nil
+	}
+	specs = append(specs, requestFunction+"(nlh->nlmsg_type, nlh->nlmsg_flags, nlh->nlmsg_len, (long)return, return < 0, return >= -4095)")
+	if _, ok := r.function(answerFunction); ok {
+		specs = append(specs, answerFunction+"(err < 0, (long)err, "+answerText+")")
+	}
+	return specs
+}
+
+// addRequest adds a request that has failed.
+func (w *watcher) addRequest(e *event.Event, v values) {
+	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: requestNumber, Errno: -v.number("(long)return"), Function: requestFunction}
+	f.request = &request{kind: v.number("nlh->nlmsg_type"), flags: v.number("nlh->nlmsg_flags"), len: v.number("nlh->nlmsg_len")}
+	w.addCall(f, e)
+}
+
+// addAnswer adds an answer that has a text.
+func (w *watcher) addAnswer(e *event.Event, v values) {
+	if text := v.text(answerText); text != nil && *text != "" {
+		w.answers = append(w.answers, answer{e.Time, -v.number("(long)err"), e.TID, *text})
+	}
+}
+
+// assignAnswers gives the requests that failed the texts of their answers: each is sent next in its
+// thread. The calls are in the order of time.
+func (w *watcher) assignAnswers() {
+	slices.SortStableFunc(w.answers, func(x, y answer) int { return cmp.Compare(x.time, y.time) })
+	for _, a := range w.answers {
+		for i := len(w.seen.Calls) - 1; i >= 0; i-- {
+			f := &w.seen.Calls[i]
+			if f.request == nil || f.TID != a.tid || f.Time > a.time {
+				continue
+			}
+			if f.Errno == a.errno && f.request.answer == "" {
+				f.request.answer = a.text
+			}
+			break
+		}
+	}
+}
+
+// args are what is shown of a request.
+func (q *request) args() []Argument {
+	return []Argument{{"nlmsg_type", requestName(q.kind)}, {"nlmsg_flags", fmt.Sprintf("%#x", q.flags)}, {"nlmsg_len", fmt.Sprint(q.len)}}
+}
+
+// requestGroups are what requests of rtnetlink are about, four types each (linux/rtnetlink.h).
+var requestGroups = []string{"LINK", "ADDR", "ROUTE", "NEIGH", "RULE", "QDISC", "TCLASS", "TFILTER", "ACTION", "PREFIX", "MULTICAST", "ANYCAST", "NEIGHTBL", "NDUSEROPT",
+	"ADDRLABEL", "DCB", "NETCONF", "MDB", "NSID", "STATS", "CACHEREPORT", "CHAIN", "NEXTHOP", "LINKPROP", "VLAN", "NEXTHOPBUCKET", "TUNNEL"}
+
+// requestName returns the name of a type of requests: RTM_NEWLINK.
+func requestName(kind uint64) string {
+	const first = 16 // RTM_BASE
+	group := (kind - first) / 4
+	if kind < first || group >= uint64(len(requestGroups)) {
+		return fmt.Sprint(kind)
+	}
+	return "RTM_" + [...]string{"NEW", "DEL", "GET", "SET"}[kind%4] + requestGroups[group]
+}
+
+// says reports whether a text has that of the answer, which iproute2 prints in place of the error.
+func (q *request) says(text string) bool {
+	return q != nil && q.answer != "" && strings.Contains(text, q.answer)
+}

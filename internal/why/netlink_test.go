@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestRequestName: the names are those of linux/rtnetlink.h.
+func TestRequestName(t *testing.T) {
+	for kind, want := range map[uint64]string{unix.RTM_NEWLINK: "RTM_NEWLINK", unix.RTM_SETLINK: "RTM_SETLINK", unix.RTM_DELADDR: "RTM_DELADDR", unix.RTM_GETROUTE: "RTM_GETROUTE",
+		unix.RTM_NEWQDISC: "RTM_NEWQDISC", unix.RTM_DELTFILTER: "RTM_DELTFILTER", unix.RTM_GETACTION: "RTM_GETACTION", unix.RTM_NEWPREFIX: "RTM_NEWPREFIX",
+		unix.RTM_SETNEIGHTBL: "RTM_SETNEIGHTBL", unix.RTM_GETADDRLABEL: "RTM_GETADDRLABEL", unix.RTM_SETDCB: "RTM_SETDCB", unix.RTM_GETNETCONF: "RTM_GETNETCONF",
+		unix.RTM_DELMDB: "RTM_DELMDB", unix.RTM_NEWNSID: "RTM_NEWNSID", unix.RTM_GETSTATS: "RTM_GETSTATS", unix.RTM_NEWCACHEREPORT: "RTM_NEWCACHEREPORT",
+		unix.RTM_NEWCHAIN: "RTM_NEWCHAIN", unix.RTM_DELNEXTHOP: "RTM_DELNEXTHOP", unix.RTM_NEWLINKPROP: "RTM_NEWLINKPROP", unix.RTM_GETVLAN: "RTM_GETVLAN",
+		unix.RTM_GETNEXTHOPBUCKET: "RTM_GETNEXTHOPBUCKET", 15: "15", 16 + 4*27: "124"} {
+		if got := requestName(kind); got != want {
+			t.Errorf("%d: %s, want %s", kind, got, want)
+		}
+	}
+}
+
+// asked is a request that has failed at some time.
+func askedFor(time uint64, tid uint32, errno unix.Errno) Failure {
+	return Failure{Time: time, PID: tid, TID: tid, Comm: "ip", Number: requestNumber, Errno: uint64(errno), Function: requestFunction, request: &request{kind: unix.RTM_NEWLINK, flags: 0x605, len: 52}}
+}
+
+// TestAssignAnswers: the answer is sent next in the thread, with the same error.
+func TestAssignAnswers(t *testing.T) {
+	open := call("openat", unix.ENOENT, "/a")
+	open.Time, open.TID = 4, 1
+	s := &Seen{Calls: []Failure{askedFor(1, 1, unix.EINVAL), askedFor(2, 2, unix.EPERM), askedFor(3, 1, unix.EOPNOTSUPP), open, askedFor(9, 1, unix.EINVAL)}}
+	w := watcher{seen: s, answers: []answer{{5, uint64(unix.EOPNOTSUPP), 1, "Unknown device type"}, {6, uint64(unix.EINVAL), 2, "of another error"}, {7, uint64(unix.ENODEV), 3, "of nobody"}}}
+	w.assignAnswers()
+	for i, want := range []string{"", "", "Unknown device type", "-", ""} {
+		if q := s.Calls[i].request; q != nil && q.answer != want {
+			t.Errorf("%d: %q, want %q", i, q.answer, want)
+		}
+	}
+}
+
+// TestRequestPage: a request is named by the text of its answer, and printed with it.
+func TestRequestPage(t *testing.T) {
+	said := askedFor(1, 1, unix.EOPNOTSUPP)
+	said.request.answer = "Unknown device type"
+	later := call("openat", unix.EACCES, "/a")
+	later.Time = 2
+	s := &Seen{Calls: []Failure{said, later}, Messages: []Message{{Time: 3, PID: 1, Text: "Error: Unknown device type.\n"}}, Status: 2}
+	i, reason, err := s.Choose(Wish{})
+	if err != nil || i != 0 {
+		t.Fatalf("%d %q %v", i, reason, err)
+	}
+	p := NewPage([]string{"ip"}, s)
+	p.Choose(s, i, reason)
+	want := `netlink failed: operation not supported
+    netlink(RTM_NEWLINK, 0x605, 52) = -EOPNOTSUPP
+    the answer of the kernel says "Unknown device type"
+    by ip[1], exit status 2; chosen since ip wrote "Error: Unknown device type."
+`
+	if got := string(p.AppendCall(nil)); got != want {
+		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
+	}
+	s.Messages[0].Text = "RTNETLINK answers: Operation not supported\n" // without the text of the answer
+	if i, _, err := s.Choose(Wish{}); err != nil || i != 0 {
+		t.Errorf("%d %v", i, err)
+	}
+}
