@@ -317,7 +317,7 @@ func (e *explanation) explainCall(ctx context.Context) error {
 		e.page.AddNote("the command succeeded, and none of its system calls has failed")
 		return nil
 	case errors.Is(err, why.ErrNone):
-		e.page.AddNote(fmt.Sprintf("the command failed with exit status %d, and none of its system calls has failed: the command has decided so, a signal has ended it, or an answer that came as a message (netlink)", seen.Status))
+		e.page.AddNote(fmt.Sprintf("the command failed with exit status %d, and none of its system calls has failed: the command has decided so, a signal has ended it, or an answer that came as a message (other netlink than rtnetlink)", seen.Status))
 		return nil
 	default:
 		return err
