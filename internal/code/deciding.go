@@ -134,13 +134,6 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 // fails reports whether a value may be an error.
 func (v *Value) fails() bool { return v.Kind != Constant || isError(uint64(v.N)) }
 
-// isError reports whether a number is an error, as an int or as a long.
-func isError(v uint64) bool {
-	const mostErrno = 4095
-	n := int32(v)
-	return n < 0 && n >= -mostErrno
-}
-
 // fail marks what was compared with 0 at a jump and is not 0 on its other way: if a function has
 // returned it, it is an error.
 func (w *walker) fail(hit int, state *imagined) {

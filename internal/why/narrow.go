@@ -276,6 +276,13 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 	return c.place, c.targets, nil
 }
 
+// errorSet is the set of one error.
+func errorSet(errno uint64) *[bpf.MaxErrno/64 + 1]uint64 {
+	set := new([bpf.MaxErrno/64 + 1]uint64)
+	set[errno/64] |= 1 << (errno % 64)
+	return set
+}
+
 // capabilitySpec asks for what the check of capabilities was asked for. Its second parameter is the
 // user namespace, its third one the capability.
 func capabilitySpec(proto *btf.FuncProto) string {

@@ -157,6 +157,11 @@ func (f *Failure) call() Call {
 	return c
 }
 
+// args are what is shown of a request.
+func (q *request) args() []Argument {
+	return []Argument{{"nlmsg_type", requestName(q.kind)}, {"nlmsg_flags", fmt.Sprintf("%#x", q.flags)}, {"nlmsg_len", fmt.Sprint(q.len)}}
+}
+
 // same reports whether two calls read the same.
 func (c *Call) same(other *Call) bool {
 	return c.Name == other.Name && slices.Equal(c.Args, other.Args) && c.Errno == other.Errno && c.PID == other.PID && c.Comm == other.Comm

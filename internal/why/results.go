@@ -56,13 +56,6 @@ func (r *Runner) Results(ctx context.Context, seen *Seen, chosen int, p *Place) 
 	return c.called, err
 }
 
-// errorSet is the set of one error.
-func errorSet(errno uint64) *[bpf.MaxErrno/64 + 1]uint64 {
-	set := new([bpf.MaxErrno/64 + 1]uint64)
-	set[errno/64] |= 1 << (errno % 64)
-	return set
-}
-
 // tellingSpecs are the SPECs of those functions whose result may be tested and is known by type.
 func tellingSpecs(functions []kernel.Function) (specs []string) {
 	for _, f := range functions {
