@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/destination"
@@ -317,7 +316,7 @@ func (e *explanation) explainCall(ctx context.Context) error {
 		e.page.AddNote("the command succeeded, and none of its system calls has failed")
 		return nil
 	case errors.Is(err, why.ErrNone):
-		e.page.AddNote(fmt.Sprintf("the command failed with exit status %d, and none of its system calls has failed: the command has decided so, a signal has ended it, or an answer that came as a message (other netlink than rtnetlink)", seen.Status))
+		e.page.AddNote(fmt.Sprintf("the command failed with exit status %d, and none of its system calls has failed: the command has decided so, a signal has ended it, or an answer that came as a message (netlink)", seen.Status))
 		return nil
 	default:
 		return err
@@ -360,11 +359,8 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if err != nil {
 		return err
 	}
-	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
-	if place.Inside != "" && e.seen.Calls[chosen].Errno != uint64(unix.EFAULT) { // of which a way tells the address
-		return e.explainInside(ctx, chosen, place)
-	}
 	found = slow(e.stderr, e.again()+", to see which way that function takes...")
+	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
 	taken, fault, err := e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
 	if gone := e.gone(err); gone != "" {
@@ -377,44 +373,13 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if e.page.Taken = taken; fault != nil {
 		e.page.Cause = fault
 	}
-	if place.Inside != "" {
-		e.page.Taken = nil // that of its caller tells nothing
-		e.addUnknown(place)
+	if place.Inside != "" && ctx.Err() == nil {
+		if e.page.Taken, err = e.runner.Deduce(&e.seen.Calls[chosen], place); err != nil {
+			return fmt.Errorf("what %s does: %w", place.Inside, err)
+		}
+		if e.page.Taken == nil {
+			e.page.AddNote(fmt.Sprintf("which condition refused the call is not known: the kernel lets nobody put a probe on %s, and the arguments of the call do not tell", place.Inside))
+		}
 	}
 	return nil
-}
-
-// explainInside finds out what decided in a function that takes no probe: by its code and the arguments
-// or, with another run, by what it has called.
-func (e *explanation) explainInside(ctx context.Context, chosen int, place *why.Place) (err error) {
-	failure := &e.seen.Calls[chosen]
-	if e.page.Taken, err = e.runner.Deduce(failure, place, nil); err != nil || e.page.Taken != nil {
-		return err
-	}
-	if !e.runner.MayDeduce(failure, place) {
-		e.addUnknown(place)
-		return nil
-	}
-	found := slow(e.stderr, e.again()+", to see what that function calls...")
-	called, err := e.runner.Results(ctx, e.seen, chosen, place)
-	found()
-	if gone := e.gone(err); gone != "" {
-		e.page.AddNote(gone + ", so it is not known what decided")
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("what %s calls: %w", place.Inside, err)
-	}
-	if e.page.Taken, err = e.runner.Deduce(failure, place, called); err != nil {
-		return fmt.Errorf("what %s does: %w", place.Inside, err)
-	}
-	if e.page.Taken == nil {
-		e.addUnknown(place)
-	}
-	return nil
-}
-
-// addUnknown says that it is not known what decided in a function that takes no probe.
-func (e *explanation) addUnknown(place *why.Place) {
-	e.page.AddNote(fmt.Sprintf("which condition refused the call is not known: the kernel lets nobody put a probe on %s, and neither the arguments of the call nor the functions that it calls tell", place.Inside))
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// MayDeduce reports whether Deduce can say anything of a place.
-func (r *Runner) MayDeduce(f *Failure, p *Place) bool {
+// mayDeduce reports whether Deduce can say anything of a place.
+func (r *Runner) mayDeduce(f *Failure, p *Place) bool {
 	return p.Inside != "" && !strings.Contains(p.Inside, ".") && p.Whole && f.Params != nil && r.Kernel.Arch() == "amd64"
 }
 
 // Deduce returns what decided in the function that takes no probe, from its code, the arguments of
-// the system call, the error, and what Results has seen; nil if these do not tell, or the place is none like that.
-func (r *Runner) Deduce(f *Failure, p *Place, called []code.Called) (*Taken, error) {
-	if !r.MayDeduce(f, p) {
+// the system call, the error, and what Way has seen of its calls; nil if these do not tell, or the place is none like that.
+func (r *Runner) Deduce(f *Failure, p *Place) (*Taken, error) {
+	if !r.mayDeduce(f, p) {
 		return nil, nil
 	}
 	s, ok := r.Kernel.SymbolNamed(p.Inside, "")
@@ -43,11 +43,11 @@ func (r *Runner) Deduce(f *Failure, p *Place, called []code.Called) (*Taken, err
 		made = r.Annotate(made)
 	}
 	probe := made.Probes[0]
-	v, d, ok := decide.Deduce(probe, f.given(), called, unix.Errno(f.Errno))
+	v, d, ok := decide.Deduce(probe, f.given(), p.called, unix.Errno(f.Errno))
 	if !ok {
 		return nil, nil
 	}
-	t := &Taken{Function: terminal.Name(s.Name), Note: " not seen; this is what its code makes of the arguments" + alsoResults(called) + ":"}
+	t := &Taken{Function: terminal.Name(s.Name), Note: " not seen; this is what its code makes of the arguments" + alsoResults(p.called) + ":"}
 	for i := range f.Params {
 		t.Args = append(t.Args, Argument{terminal.Name(f.Params[i].Name), string(f.appendArg(nil, i))})
 	}

@@ -22,9 +22,9 @@ import (
 // code went where it tests a result: __do_sys_setns of a file that is no namespace calls pidfd_pid, which
 // returns an error.
 
-// Results runs the command once more, and returns what the functions returned that are called by the
+// results runs the command once more, and returns what the functions returned that are called by the
 // one that takes no probe.
-func (r *Runner) Results(ctx context.Context, seen *Seen, chosen int, p *Place) ([]code.Called, error) {
+func (r *Runner) results(ctx context.Context, seen *Seen, chosen int, p *Place) ([]code.Called, error) {
 	s, ok := r.Kernel.SymbolNamed(p.Inside, "")
 	if !ok {
 		return nil, nil
