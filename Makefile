@@ -4,7 +4,7 @@
 # `setup`, and tests of live kernels run in QEMU guests, so no target but setup
 # needs root.
 
-.PHONY: build install dist image man docs report-assets generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-fleet test-debuginfo demo bench soak sweep clean
+.PHONY: build install dist image man docs report-assets generate setup setup-guest setup-tools check generated test test-all test-unit test-live test-fleet test-ways test-debuginfo demo bench soak sweep clean
 
 GO      ?= go
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -110,6 +110,7 @@ test-all: setup-tools check generated
 	$(MAKE) test-fleet
 	$(call install,nodejs npm)
 	KSNOOP_NPM=1 $(GO) test -run DuckDB ./internal/jsonlines
+	$(MAKE) test-ways
 
 test-unit: setup
 	$(TESTRUN) -unit
@@ -123,6 +124,10 @@ test-fleet: setup-guest
 	$(call install,jq lld musl-tools)
 	$(GO) -C fleet vet ./...
 	$(GO) -C fleet test -timeout 30m ./...
+
+# path() is held to what QEMU executes, in a guest of Linux 6.12.
+test-ways: setup-guest
+	KSNOOP_WAYS=1 $(GO) test -v -count 1 -timeout 2h -run WaysQEMU ./internal/record
 
 # What needs the debug info of the guests' kernels, 317 MB each.
 test-debuginfo: setup-guest

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// random SEED COUNT makes system calls with random arguments, the same for each seed.
-// random mark sets the host name, which nothing else does: a mark in a trace.
+// random SEED COUNT [wait] makes system calls with random arguments, the same for each seed.
+// Before the first and behind the last it sets the host name, which nothing else does: marks in a
+// trace. With "wait" it says so before each of them, and goes on when a byte comes.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <sched.h>
@@ -31,6 +33,17 @@ static long value(void)
 	return next(3) ? some[next(sizeof(some) / sizeof(*some))] : (long)next(1 << next(20));
 }
 
+// stop says where it is, and waits until it may go on. The descriptors may have been made not to block.
+static void stop(const char *line)
+{
+	char c;
+
+	while (write(1, line, strlen(line)) < 0 && errno == EAGAIN)
+		usleep(1000);
+	while (read(0, &c, 1) < 0 && errno == EAGAIN)
+		usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
 	static const long calls[] = {SYS_fcntl, SYS_lseek, SYS_dup3, SYS_pipe2, SYS_socket, SYS_bind, SYS_setsockopt, SYS_getsockopt, SYS_listen,
@@ -44,8 +57,11 @@ int main(int argc, char **argv)
 		union bpf_attr attr;
 	} memory;
 
-	if (argc == 2)
-		return syscall(SYS_sethostname, "mark", 4) != 0;
+	if (argc < 3)
+		return 2;
+	if (argc > 3)
+		stop("begin\n");
+	syscall(SYS_sethostname, "mark", 4);
 	state = strtoull(argv[1], 0, 0) * 0x9E3779B97F4A7C15 | 1;
 	for (long n = atol(argv[2]); n > 0; n--) {
 		long args[6];
@@ -77,5 +93,8 @@ int main(int argc, char **argv)
 			args[0] = next(2) ? 0x10000000 : args[0] & 0xfff;
 		syscall(call, args[0], args[1], args[2], args[3], args[4], args[5]);
 	}
+	syscall(SYS_sethostname, "mark", 4);
+	if (argc > 3)
+		stop("end\n");
 	return 0;
 }
