@@ -31,6 +31,7 @@ func newReader(run output.Run, names *Names, ignore *Ignore, exact bool) *reader
 	r.texts = texts{names: names, ignore: ignore, exact: exact, ignored: map[[2]string]bool{}}
 	if run.Plan != nil {
 		r.events = jsonlines.New(run, false)
+		r.events.DecisionsOnly()
 	}
 	return r
 }

@@ -19,15 +19,18 @@ func (p *Printer) appendPath(dst []byte, e *event.Event, path *event.Path) []byt
 	way := e.Probe.Way
 	graph, f := way.Graph(), &way.Code
 	dst = append(appendKey(dst, "path"), '{')
-	dst = appendText(dst, "text", p.tails.AppendPassed(nil, e, path))
-	dst = append(appendKey(dst, "blocks"), '[')
-	for i := range graph.Blocks {
-		b := &graph.Blocks[i]
-		dst = append(appendComma(dst), '{')
-		dst = appendText(appendText(dst, "from", f.Place(b.Start)), "to", f.Place(b.End-1))
-		dst = append(appendText(dst, "state", blockStates[path.Way.Blocks[i]]), '}')
+	if !p.decisionsOnly {
+		dst = appendText(dst, "text", p.tails.AppendPassed(nil, e, path))
+		dst = append(appendKey(dst, "blocks"), '[')
+		for i := range graph.Blocks {
+			b := &graph.Blocks[i]
+			dst = append(appendComma(dst), '{')
+			dst = appendText(appendText(dst, "from", f.Place(b.Start)), "to", f.Place(b.End-1))
+			dst = append(appendText(dst, "state", blockStates[path.Way.Blocks[i]]), '}')
+		}
+		dst = append(dst, ']')
 	}
-	dst = append(appendKey(append(dst, ']'), "decisions"), '[')
+	dst = append(appendKey(dst, "decisions"), '[')
 	for i := range path.Decisions {
 		dst = appendDecision(appendComma(dst), f, graph, &path.Decisions[i])
 	}
@@ -35,7 +38,9 @@ func (p *Printer) appendPath(dst []byte, e *event.Event, path *event.Path) []byt
 	if path.Missing > 0 {
 		dst = appendUint(appendUint(dst, "missing", uint64(path.Missing)), "missing_from", uint64(path.Gap))
 	}
-	dst = appendDecided(dst, e, path)
+	if !p.decisionsOnly {
+		dst = appendDecided(dst, e, path)
+	}
 	return append(appendTrue(dst, "broken", path.Way.Broken > 0), '}')
 }
 

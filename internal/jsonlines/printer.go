@@ -33,7 +33,12 @@ type Printer struct {
 	addrs   []uint64        // of these
 	places  []int           // of a chain's calls in its stack
 	list    []event.Branch
+
+	decisionsOnly bool
 }
+
+// DecisionsOnly leaves out all that is made of the decisions of a path: what decided takes the function's code to be executed.
+func (p *Printer) DecisionsOnly() { p.decisionsOnly = true }
 
 // New returns a printer of a run. With strings64 integers of 64-bit types are strings.
 func New(run output.Run, strings64 bool) *Printer {
