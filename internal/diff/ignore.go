@@ -15,8 +15,8 @@ func usual() []string {
 	return []string{"$time", "$duration", "$cpu", "$pid", "$tid", "*time*", "*jiffies*", "*stamp*", "*_ns", "pid", "tid", "tgid", "*_pid", "*_tid", "*_tgid"}
 }
 
-// usualStructs are structs and typedefs that are never compared where -A has captured them with all that is around them:
-// what they hold is no fact of the call.
+// usualStructs are structs and typedefs that are never compared where -A has captured them, alone or within others: what
+// they hold is no fact of the call.
 var usualStructs = map[string]bool{
 	// The kernel's notes on a page of memory, of which most are unions: what of them is in use depends on the page.
 	"page": true, "folio": true,
@@ -25,7 +25,7 @@ var usualStructs = map[string]bool{
 	"seqcount": true, "seqlock_t": true, "seqcount_spinlock": true, "wait_queue_head": true, "refcount_struct": true, "kref": true, "percpu_ref": true, "lockref": true,
 	// Neighbours in lists and trees.
 	"list_head": true, "hlist_node": true, "hlist_bl_node": true, "hlist_nulls_node": true, "llist_node": true, "rb_node": true, "callback_head": true,
-	"timespec64": true, "timer_list": true, "hrtimer": true,
+	"timer_list": true, "hrtimer": true,
 }
 
 // usualMembers are members of structs of the same kind, as STRUCT.MEMBER.
@@ -101,5 +101,10 @@ func (i *Ignore) value(fn, name string) bool {
 	if at := strings.LastIndexAny(last, ".>"); at >= 0 {
 		last = last[at+1:]
 	}
-	return slices.ContainsFunc(i.often, func(g string) bool { return glob.Match(g, last) })
+	return i.usual(last)
+}
+
+// usual reports whether what is called so differs between any two runs: a value, or a struct of values.
+func (i *Ignore) usual(member string) bool {
+	return slices.ContainsFunc(i.often, func(g string) bool { return glob.Match(g, member) })
 }

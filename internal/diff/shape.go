@@ -70,6 +70,7 @@ const (
 const (
 	maxLeaves  = 1 << 14
 	maxNesting = 64
+	maxTypes   = 1 << 16 // that are looked at: a union may have one union twice, and so on
 )
 
 // A flattener finds the leaves of a type.
@@ -77,6 +78,7 @@ type flattener struct {
 	*shape
 	fn    string
 	err   error
+	types int // looked at
 	name  []byte
 	owner string // the struct around, or that around it if it has no name
 	port  portOrder
@@ -98,7 +100,7 @@ func (f *flattener) usual(t btf.Type) bool {
 
 // ends reports whether nothing more is looked at.
 func (f *flattener) ends(off int) bool {
-	return f.err != nil || off >= f.limit || len(f.leaves) >= maxLeaves
+	return f.err != nil || off >= f.limit || len(f.leaves) >= maxLeaves || f.types >= maxTypes
 }
 
 // add adds a leaf, unless it is never compared.
@@ -113,7 +115,7 @@ func (f *flattener) add(l leaf) {
 
 // flatten adds the leaves of a type at an offset. operator stands between the name and that of a member.
 func (f *flattener) flatten(t btf.Type, off int, operator string, depth int) {
-	if f.usual(t) {
+	if f.types++; f.usual(t) {
 		return
 	}
 	t, ok := qualifier.Strip(t, qualifier.All|qualifier.Typedef|qualifier.Var)
@@ -199,7 +201,7 @@ func (f *flattener) members(of string, members []btf.Member, off int, operator s
 		m := &members[i]
 		f.owner = of
 		key := of + "." + m.Name
-		if usualMembers[key] && !f.arguments.exact {
+		if usualMembers[key] && !f.arguments.exact || f.arguments.ignore.usual(m.Name) {
 			continue
 		}
 		f.port = noPort
@@ -492,7 +494,7 @@ func (a *arguments) read(fn string, arg *session.Arg, name []byte) (*group, erro
 	return s.group(a.raw), nil
 }
 
-// shapeOf makes the shape of an argument of so many bytes, whose name is r.name.
+// shapeOf makes the shape of an argument of so many bytes.
 func (a *arguments) shapeOf(key *shapeKey, name []byte, size int) (*shape, error) {
 	f := flattener{shape: &shape{arguments: a, limit: size, groups: map[string]*group{}}, fn: key.fn, name: name}
 	switch key.has {

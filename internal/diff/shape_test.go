@@ -153,6 +153,9 @@ func TestUsualMembers(t *testing.T) {
 		{Type: &btf.Struct{Size: 4, Members: []btf.Member{{Name: "i_generation", Type: u32}}}, Offset: 160},
 		{Name: "i_size", Type: one("other", u32), Offset: 192},
 	}}
+	// Times are when it happened where the member's name says so, and else what the caller has asked for.
+	moment := &btf.Struct{Name: "timespec64", Size: 4, Members: []btf.Member{{Name: "tv_nsec", Type: u32}}}
+	times := &btf.Struct{Name: "itimerspec64", Size: 8, Members: []btf.Member{{Name: "it_value", Type: moment}, {Name: "i_atime", Type: moment, Offset: 32}}}
 	common := &btf.Struct{Name: "sock_common", Size: 4, Members: []btf.Member{{Name: "skc_num", Type: u16}, {Name: "skc_dport", Type: u16, Offset: 16}}}
 	inet := &btf.Struct{Name: "inet_sock", Size: 2, Members: []btf.Member{{Name: "inet_sport", Type: u16}}}
 	for _, c := range []struct {
@@ -164,6 +167,9 @@ func TestUsualMembers(t *testing.T) {
 		{inode, strings.Repeat("\x01\x00\x00\x00", 8), false, "a.i_mode = 1; a.i_size.x = 1"},
 		{inode, strings.Repeat("\x01\x00\x00\x00", 8), true,
 			"a.i_mode = 1; a.i_ino = 1; a.i_lock.x = 1; a.i_rw.x = 1; a.i_page.x = 1; a.i_generation = 1; a.i_size.x = 1"},
+		{moment, "\x01\x00\x00\x00", false, "a.tv_nsec = 1"},
+		{times, "\x01\x00\x00\x00\x02\x00\x00\x00", false, "a.it_value.tv_nsec = 1"},
+		{times, "\x01\x00\x00\x00\x02\x00\x00\x00", true, "a.it_value.tv_nsec = 1; a.i_atime.tv_nsec = 2"},
 		{common, "\xff\x7f\x00\x80", false, "a.skc_num = 32767; a.skc_dport = 32768"},
 		{common, "\x00\x80\x00\x80", false, "a.skc_num = a port of the kernel's choice; a.skc_dport = 32768"},
 		{common, "\x47\xee\x00\x00", false, "a.skc_num = a port of the kernel's choice; a.skc_dport = 0"}, // 60999
@@ -184,6 +190,19 @@ func TestUsualMembers(t *testing.T) {
 		if diff := cmp.Diff(c.want, strings.Join(got, "; ")); diff != "" {
 			t.Errorf("%q, exact %v: %s", c.raw, c.exact, diff)
 		}
+	}
+}
+
+// TestNestedUnions: a recording's types do not take time without end, nor does what has no value.
+func TestNestedUnions(t *testing.T) {
+	var nested btf.Type = &btf.Struct{}
+	for range maxNesting {
+		nested = &btf.Union{Size: 4, Members: []btf.Member{{Name: "a", Type: nested}, {Name: "b", Type: nested}}}
+	}
+	r := newReader(output.Run{}, NewNames(), NewIgnore(nil, false), false)
+	call := &Call{Func: "f"}
+	if err := r.argument(call, &session.Arg{Param: &layout.Param{Param: expr.Param{Name: "a", Type: nested}}, Value: []byte("1234")}, 0); err != nil || len(call.groups) > 0 {
+		t.Errorf("%v, %d groups", err, len(call.groups))
 	}
 }
 
