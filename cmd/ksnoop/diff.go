@@ -238,27 +238,26 @@ func (f *diffFlags) locate(r *diff.Result) error {
 	if err != nil {
 		return err
 	}
-	r.Locate(func(symbol string, offset uint64) string {
+	r.Locate(func(symbol string, offset uint64) []string {
 		of, ok := info.SymbolNamed(symbol)
 		frames := info.Lookup(nil, of.Addr+offset)
-		if !ok || len(frames) == 0 {
-			return ""
+		if !ok {
+			return nil
 		}
 		return sourceOf(frames)
 	})
 	return errors.Join(info.Err(), info.Close())
 }
 
-// sourceOf returns the source line of a place, and where it was inlined; "" if that is not known. The innermost frame is
-// the first.
-func sourceOf(frames []debuginfo.Frame) string {
-	var lines []string
+// sourceOf returns the source line of a place, and those that it was inlined at, as far as they are known. The innermost
+// is the first.
+func sourceOf(frames []debuginfo.Frame) (lines []string) {
 	for i := range frames {
 		if frames[i].Line > 0 {
 			lines = append(lines, fmt.Sprintf("%s:%d", frames[i].File, frames[i].Line))
 		}
 	}
-	return strings.Join(lines, ", inlined at ")
+	return lines
 }
 
 // print prints what was found.

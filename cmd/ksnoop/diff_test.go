@@ -162,7 +162,7 @@ func TestSourceOf(t *testing.T) {
 	for want, frames := range map[string][]debuginfo.Frame{
 		"": nil, "syscall.c:1644": {own}, "syscall.c:1436, inlined at syscall.c:1644": {inlined, own}, "syscall.c:1436": {inlined, {Func: "map_create"}},
 	} {
-		if got := sourceOf(frames); got != want {
+		if got := strings.Join(sourceOf(frames), ", inlined at "); got != want {
 			t.Errorf("%v: %q, want %q", frames, got, want)
 		}
 	}

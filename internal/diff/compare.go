@@ -26,8 +26,8 @@ type Difference struct {
 	Name string
 	// Texts are what the runs have there; "" stands for nothing.
 	Texts [2]string
-	// Source is the line of the jump, as file:line, if Locate has found it.
-	Source string
+	// Source is the line of the jump, as file:line, if Locate has found it. Of inlined code, those it was inlined at follow.
+	Source []string
 	// AtEntry says that the value was known before the call did anything.
 	AtEntry bool
 }

@@ -274,6 +274,22 @@ func TestWriteJSON(t *testing.T) {
 	}
 }
 
+// TestWriteSource: the line of a jump comes first, and those it was inlined at after it.
+func TestWriteSource(t *testing.T) {
+	r := compared("\n\tf = 1\n\t\tat +5: not taken", "\n\tf = 1\n\t\tat +5: to +9")
+	for want, source := range map[string][]string{
+		`"name":"+5","good"`:                                                 nil,
+		`"name":"+5","source":"a.c:1","good"`:                                {"a.c:1"},
+		`"name":"+5","source":"a.c:1","inlined_at":["b.c:2","c.c:3"],"good"`: {"a.c:1", "b.c:2", "c.c:3"},
+	} {
+		r.Locate(func(string, uint64) []string { return source })
+		var text bytes.Buffer
+		if err := r.WriteJSON(&text); err != nil || !strings.Contains(text.String(), want) {
+			t.Errorf("%v, %s; want %s", err, text.String(), want)
+		}
+	}
+}
+
 // TestParting: of branches, of which the oldest are missing, only those count that follow the first one of both.
 func TestParting(t *testing.T) {
 	way := func(text string) *Call {
@@ -346,8 +362,8 @@ func TestPick(t *testing.T) {
 func TestLocate(t *testing.T) {
 	for place, want := range map[string]string{"+0x2d cmp a": "f+45", ".cold+0x10 test": "f.cold+16", "g+5": "g+5", "0xffffffff81000000": ""} {
 		r := compared("\n\tf = 1\n\t\tat "+place+": not taken", "\n\tf = 1\n\t\tat "+place+": to +0x3")
-		r.Locate(func(symbol string, offset uint64) string { return fmt.Sprintf("%s+%d", symbol, offset) })
-		if d := r.Differences[0]; d.Source != want {
+		r.Locate(func(symbol string, offset uint64) []string { return []string{fmt.Sprintf("%s+%d", symbol, offset)} })
+		if d := r.Differences[0]; strings.Join(d.Source, ",") != want {
 			t.Errorf("%s: %q, want %q", place, d.Source, want)
 		}
 		shown := place

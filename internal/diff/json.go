@@ -53,9 +53,21 @@ func (p *printer) difference(d *Difference) {
 		p.text = append(p.text, ',')
 		p.member("name", d.Name)
 	}
-	if d.Source != "" {
-		p.text = append(p.text, ',')
-		p.member("source", d.Source)
+	for i, line := range d.Source {
+		switch i {
+		case 0:
+			p.text = append(p.text, ',')
+			p.member("source", line)
+			continue
+		case 1:
+			p.text = append(p.text, `,"inlined_at":[`...)
+		default:
+			p.text = append(p.text, ',')
+		}
+		p.string(line)
+	}
+	if len(d.Source) > 1 {
+		p.text = append(p.text, ']')
 	}
 	for i, side := range sides {
 		p.text = append(append(append(p.text, `,"`...), side...), `":`...)

@@ -74,10 +74,10 @@ func (r *Result) appendDifference(dst []byte, d *Difference) []byte {
 
 // place is the name of a value, or where ways part.
 func (d *Difference) place() string {
-	if d.Source == "" {
+	if len(d.Source) == 0 {
 		return d.Name
 	}
-	return d.Source + ", " + d.Name
+	return strings.Join(d.Source, ", inlined at ") + ", " + d.Name
 }
 
 // WriteText writes all differences, with the calls around them: lines that only the good run has begin with -, those of

@@ -106,9 +106,9 @@ func place(frame []byte) string {
 	return text(symbol) + "+" + string(member(frame, "offset"))
 }
 
-// Locate fills in the source lines of the places where ways part. line returns that of an offset in a symbol, as
-// file:line; "" if it is not known.
-func (r *Result) Locate(line func(symbol string, offset uint64) string) {
+// Locate fills in the source lines of the places where ways part. lines returns those of an offset in a symbol, as
+// Difference.Source; nil if they are not known.
+func (r *Result) Locate(lines func(symbol string, offset uint64) []string) {
 	for _, d := range r.Differences {
 		if d.Kind != KindWay {
 			continue
@@ -119,7 +119,7 @@ func (r *Result) Locate(line func(symbol string, offset uint64) string) {
 			symbol = d.Func() + symbol
 		}
 		if n, err := strconv.ParseUint(offset, 0, 64); err == nil {
-			d.Source = line(symbol, n)
+			d.Source = lines(symbol, n)
 		}
 	}
 }
