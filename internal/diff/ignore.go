@@ -16,7 +16,7 @@ func usual() []string {
 }
 
 // usualStructs are structs and typedefs that are never compared where -A has captured them, alone or within others: what
-// they hold is no fact of the call.
+// they hold is no fact of the call. TestTwoRuns of cmd/ksnoop has the recordings that showed which.
 var usualStructs = map[string]bool{
 	// The kernel's notes on a page of memory, of which most are unions: what of them is in use depends on the page.
 	"page": true, "folio": true,
