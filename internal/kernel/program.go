@@ -5,6 +5,7 @@ package kernel
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -75,7 +76,7 @@ func (v *View) readPrograms() (*programList, error) {
 		}
 		if err != nil {
 			name := cmp.Or(p.Name, "#"+strconv.FormatUint(uint64(p.ID), 10))
-			list.untraceable = append(list.untraceable, UntraceableProgram{LoadedProgram{p.ID, name}, err})
+			list.untraceable = append(list.untraceable, UntraceableProgram{LoadedProgram{p.ID, name}, "", err})
 		}
 	}
 	slices.SortStableFunc(list.functions, compare)
@@ -136,6 +137,20 @@ func (v *View) addProgram(l *programList, p *progs.Program) error {
 	v.mu.Lock()
 	v.module[info.name] = func() (*typeInfo, error) { return info, nil }
 	v.mu.Unlock()
-	l.functions = append(l.functions, found...)
+	for i := range found {
+		// If a program stands in the place of the program's own function, nothing calls the others.
+		if by := cmp.Or(p.Functions[0].Extension, p.Functions[i].Extension); by != 0 {
+			l.untraceable = append(l.untraceable, UntraceableProgram{LoadedProgram{p.ID, found[0].Name}, found[i].Name, replacedError(by)})
+		} else {
+			l.functions = append(l.functions, found[i])
+		}
+	}
 	return nil
+}
+
+// A replacedError says that a function is never called, since a program stands in its place: the one with this ID.
+type replacedError uint32
+
+func (e replacedError) Error() string {
+	return fmt.Sprintf("BPF program %d is called in its place (freplace): 'bpf:*[%d]' traces that", uint32(e), uint32(e))
 }

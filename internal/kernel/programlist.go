@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 
@@ -29,8 +30,14 @@ type programList struct {
 	untraceable []UntraceableProgram
 }
 
-// An UntraceableProgram is a BPF program whose functions cannot be traced.
+// An UntraceableProgram is a BPF program whose functions cannot be traced, or one of its functions.
 type UntraceableProgram struct {
-	Program LoadedProgram // with the name that its loader has given it
-	Why     error
+	Program  LoadedProgram // with the name that its loader has given it
+	Function string        // "": all
+	Why      error
+}
+
+// Selected returns the function by which a SPEC selects it.
+func (p *UntraceableProgram) Selected() Function {
+	return Function{Name: cmp.Or(p.Function, p.Program.Name), Module: p.Program.Module()}
 }

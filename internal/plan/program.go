@@ -45,8 +45,7 @@ func programs(view *kernel.View, spec *expr.Spec, o Options) (found []candidate,
 	}
 	for i := range untraceable {
 		p := &untraceable[i]
-		f := kernel.Function{Name: p.Program.Name, Module: p.Program.Module()}
-		if selectsOf(sel, f) {
+		if f := p.Selected(); selectsOf(sel, f) {
 			found = append(found, candidate{f: f, bad: p.Why})
 		}
 	}

@@ -35,6 +35,8 @@ func (p *Program) Ksnoop() bool { return slices.Contains(p.Maps, switchMap) }
 type Function struct {
 	Type uint32 // ID of its type in the program's BTF
 	Addr uint64 // 0 if the kernel hides addresses
+	// Extension is the ID of the program that is called in the function's place; 0: there is none.
+	Extension uint32
 	Passing
 }
 
@@ -52,6 +54,9 @@ func List() ([]Program, error) {
 	for id := uint32(0); ; {
 		next, err := nextID(unix.BPF_PROG_GET_NEXT_ID, id)
 		if errors.Is(err, unix.ENOENT) {
+			if attached, err := links(); err == nil { // else the kernel refuses what it does not let be traced
+				addExtensions(all, attached)
+			}
 			return all, nil
 		}
 		if err != nil {
