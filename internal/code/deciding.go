@@ -111,8 +111,12 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 	if v.fails() { // then all errors are the same
 		s.visits = make([]int, len(w.g.Blocks))
 	}
+	forgot := false
 	s.ended = func(state *imagined, way *Possible, result known) {
 		switch {
+		case result.kind == unknown && state.forgot:
+			forgot = true // it may have been the same
+			return
 		case result.kind == lost:
 			w.walk.Unsure = true
 		case result.kind == sought, result.kind == number && v.Kind == Constant && int32(result.v) == int32(v.N):
@@ -125,7 +129,7 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 		s.ok = false
 	}
 	s.from(other, &state, Possible{})
-	if !s.ok && !is {
+	if (!s.ok || forgot) && !is {
 		w.walk.Unsure = true // there is more to try than can be tried
 	}
 	return is

@@ -67,6 +67,18 @@ func (m *imagined) execute(f *Function, in *Instruction) {
 		m.set(&x, map[x86asm.Op]x86asm.Reg{x86asm.CBW: x86asm.AX, x86asm.CWDE: x86asm.EAX, x86asm.CDQE: x86asm.RAX}[x.Op], v)
 	case x86asm.CWD, x86asm.CDQ, x86asm.CQO:
 		m.words[wordAMD64("dx")] = known{}
+	case x86asm.XADD, x86asm.XCHG, x86asm.CMPXCHG:
+		a, _ := m.value(&x, x.Args[0], 8)
+		b, _ := m.value(&x, x.Args[1], 8)
+		m.escape(a)
+		m.escape(b)
+		m.set(&x, x.Args[0], known{})
+		if x.Op == x86asm.CMPXCHG {
+			m.words[wordAMD64("ax")] = known{}
+		} else {
+			m.set(&x, x.Args[1], known{})
+		}
+		m.flags = known{}
 	case x86asm.MUL, x86asm.DIV, x86asm.IDIV:
 		m.words[wordAMD64("ax")], m.words[wordAMD64("dx")], m.flags = known{}, known{}, known{}
 	default:

@@ -320,6 +320,7 @@ type imagined struct {
 	// shared is the lowest place on the stack whose address may be known elsewhere.
 	shared *int64
 	flags  known
+	forgot bool  // what is unknown may have been known
 	calls  []int // how many, of each of the functions whose results were seen
 }
 
@@ -338,6 +339,9 @@ func (m *imagined) key(block int) string {
 		add(k)
 	}
 	add(m.flags)
+	if m.forgot {
+		dst = append(dst, 1)
+	}
 	if m.shared != nil {
 		dst = le.AppendUint64(dst, uint64(*m.shared))
 	}
@@ -350,6 +354,7 @@ func (m *imagined) key(block int) string {
 
 // forget makes all unknown but where the stack is.
 func (m *imagined) forget() {
+	m.forgot = true
 	sp := wordAMD64("sp")
 	kept := m.words[sp]
 	var none known
