@@ -117,6 +117,8 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 		case result.kind == unknown && state.forgot:
 			forgot = true // it may have been the same
 			return
+		case result.kind == nonzero && v.fails() && l.stops != nil:
+			return // mostly an error, and the question is but whether it is tried again
 		case result.kind == lost:
 			w.walk.Unsure = true
 		case result.kind == sought, result.kind == number && v.Kind == Constant && int32(result.v) == int32(v.N):

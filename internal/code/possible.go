@@ -166,7 +166,9 @@ func (m *imagined) tested(test Test, taken bool) {
 	switch relation := test.Code >> 1 & 7; {
 	case relation == 2 && holds:
 		is = known{number, 0, 4}
-	case relation == 2, relation == 4 && holds: // not 0, or negative
+	case relation == 2:
+		is = known{kind: nonzero}
+	case relation == 4 && holds: // negative
 		is = known{kind: failing}
 	default:
 		return
@@ -305,6 +307,7 @@ const (
 	lost    // perhaps that value
 	failing // an error, or what a function returned that is not 0
 	made    // what the call at v returned last. Flags of this kind are of its comparison with 0
+	nonzero // what a call has returned that is not 0: an error, or a count
 )
 
 // A slot is what was stored on the stack.

@@ -3,6 +3,7 @@
 package decide
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
@@ -87,6 +88,11 @@ func TestOf(t *testing.T) {
 	counts := []byte{0x83, 0xfe, 0x03, 0x75, 0x0c, 0x31, 0xc9, 0x83, 0xc1, 0x01, 0x3b, 0x0f, 0x75, 0xf9, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}
 	// mov $-22, %ebx; cmp $3, %esi; je 1f; xor %ebx, %ebx; 1: cmpl $0, (%rdi); je 2f; lock xadd %eax, (%rdi); 2: mov %ebx, %eax
 	counted := []byte{0x53, 0xbb, 0xea, 0xff, 0xff, 0xff, 0x83, 0xfe, 0x03, 0x74, 0x02, 0x31, 0xdb, 0x83, 0x3f, 0x00, 0x74, 0x04, 0xf0, 0x0f, 0xc1, 0x07, 0x89, 0xd8, 0x5b, 0xc3}
+	// test %rdi, %rdi; je 3f; cmp $3, %esi; je 2f; sub $8, %rsp; nop; call helper; test %eax, %eax; jne 1f; mov $-5, %eax;
+	// 1: add $8, %rsp; ret; 2: mov $-22, %eax; ret; 3: xor %eax, %eax; ret
+	handed := []byte{0x48, 0x85, 0xff, 0x74, 0x23, 0x83, 0xfe, 0x03, 0x74, 0x18, 0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xec, 0x0f, 0x00, 0x00, 0x85, 0xc0, 0x75, 0x05, 0xb8, 0xfb, 0xff, 0xff, 0xff, 0x48, 0x83, 0xc4, 0x08, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}
+	signed := bytes.Clone(handed) // js 1f
+	signed[22] = 0x78
 	for _, tt := range []struct {
 		name   string
 		text   []byte
@@ -139,6 +145,10 @@ func TestOf(t *testing.T) {
 		{"before a loop that counts", counts, []bpf.PathStep{step(0, 0, 5)}, nil, nil, &Verdict{Error: -22, Holds: "n (5) != 3", Needed: "n == 3"}},
 		{"behind it a counter of references", counted, []bpf.PathStep{step(0, zero, 3), step(1, zero, 0)}, nil, nil,
 			&Verdict{Error: -22, Holds: "n (3) == 3", Needed: "n != 3"}},
+		{"before a result that is an error or a count", handed, []bpf.PathStep{step(0, 0, 8), step(1, zero, 3)}, nil, nil,
+			&Verdict{Error: -22, Decision: 1, Holds: "n (3) == 3", Needed: "n != 3"}},
+		{"before a result that is negative", signed, []bpf.PathStep{step(0, 0, 8), step(1, zero, 3)}, nil, nil,
+			&Verdict{Error: -22, Holds: "attr (0x8) != NULL", Needed: "attr == NULL"}},
 		{"without a jump", chosen, nil, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Chosen: entry + 11 - 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
