@@ -4,7 +4,6 @@ package why
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/cilium/ebpf/btf"
@@ -22,7 +21,7 @@ import (
 // code went where it tests a result: __do_sys_setns of a file that is no namespace calls pidfd_pid, which
 // returns an error.
 
-// results runs the command once more, and returns what the functions returned that are called by the
+// results runs the command once more, which must not be a process that runs, and returns what the functions returned that are called by the
 // one that takes no probe.
 func (r *Runner) results(ctx context.Context, seen *Seen, chosen int, p *Place) ([]code.Called, error) {
 	s, ok := r.Kernel.SymbolNamed(p.Inside, "")
@@ -48,12 +47,9 @@ func (r *Runner) results(ctx context.Context, seen *Seen, chosen int, p *Place) 
 	}
 	request.Optional = request.Allow
 	report := bpf.SessionSettings{Traced: true, Errors: errorSet(f.Errno)}
-	c := resultTaker{nth: r.ordinal(seen, chosen), one: r.Process != nil}
+	c := resultTaker{nth: r.ordinal(seen, chosen)}
 	_, err = r.run(ctx, true, trace.Request{Sessions: request, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{Report: report}, c.take)
-	if c.sessions > c.nth && errors.Is(err, ErrEnded) {
-		err = nil
-	}
-	return c.called, err
+	return c.results(), err
 }
 
 // tellingSpecs are the SPECs of those functions whose result may be tested and is known by type.
@@ -95,12 +91,21 @@ func smallSize(size uint32) int {
 	return int(size)
 }
 
-// A resultTaker takes the results of what was called in one session.
+// A resultTaker takes the results of what was called in one session: the nth that has failed so.
 type resultTaker struct {
 	nth      int
-	one      bool // the next session is the one
 	sessions int
+	missing  bool // sessions were lost: it is not known which is the nth
 	called   []code.Called
+}
+
+// results returns them; nil if that session was not seen. Those of another one do not go with
+// the arguments of the call.
+func (c *resultTaker) results() []code.Called {
+	if c.sessions <= c.nth || c.missing {
+		return nil
+	}
+	return c.called
 }
 
 func (c *resultTaker) take(p *plan.Plan, records recordSeq) error {
@@ -109,18 +114,22 @@ func (c *resultTaker) take(p *plan.Plan, records recordSeq) error {
 		if err != nil {
 			return err
 		}
-		if s.State != session.Returned || c.sessions > c.nth {
-			continue
-		}
-		c.sessions++
-		if c.called = nil; !s.Lost.Any() {
-			c.called = calledIn(s.Calls())
-		}
-		if c.one {
-			break
-		}
+		c.add(s)
 	}
 	return nil
+}
+
+// add takes one session.
+func (c *resultTaker) add(s *session.Session) {
+	switch {
+	case c.sessions > c.nth:
+	case s.State == session.Missing:
+		c.missing = true
+	case s.State == session.Returned:
+		if c.sessions++; c.sessions > c.nth && !s.Lost.Any() {
+			c.called = calledIn(s.Calls())
+		}
+	}
 }
 
 // calledIn returns what the functions returned that the first call has called. Those that returned

@@ -60,3 +60,34 @@ func TestTellingSpecs(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestResultTaker: results are those of the nth session, and of none if that was not seen, or if it is not known which it is.
+func TestResultTaker(t *testing.T) {
+	entry, check := &plan.Probe{Func: returning("__x64_sys_setns", 9, integer)}, &plan.Probe{Func: returning("check", 1, integer)}
+	ended := func(result uint64) *session.Session {
+		return &session.Session{State: session.Returned, Trace: []session.Step{{Func: entry, Depth: 0}, {Func: check, Depth: 1}, {Func: check, Depth: 1, Kind: session.StepExit, Result: result}, {Func: entry, Depth: 0, Kind: session.StepExit}}}
+	}
+	holes := ended(5)
+	holes.Lost.Returns = 1
+	missing, exited := &session.Session{State: session.Missing}, &session.Session{State: session.Exited}
+	five := []code.Called{{Addr: 1, Result: 5, Size: 4, Calls: 1}}
+	for _, tt := range []struct {
+		name     string
+		sessions []*session.Session
+		want     []code.Called
+	}{
+		{"the second", []*session.Session{ended(3), exited, ended(5), ended(7)}, five},
+		{"it never came", []*session.Session{ended(5)}, nil},
+		{"one is missing before", []*session.Session{ended(3), missing, ended(5)}, nil},
+		{"one is missing behind", []*session.Session{ended(3), ended(5), missing}, five},
+		{"it has holes", []*session.Session{ended(5), holes}, nil},
+	} {
+		c := resultTaker{nth: 1}
+		for _, s := range tt.sessions {
+			c.add(s)
+		}
+		if d := cmp.Diff(tt.want, c.results()); d != "" {
+			t.Errorf("%s: %s", tt.name, d)
+		}
+	}
+}

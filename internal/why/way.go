@@ -27,7 +27,8 @@ import (
 // is no way. Of a function that takes no probe it notes what that has called, for Deduce. fault is the memory of the process by which an EFAULT came about; nil: that is not known.
 func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (taken *Taken, fault *Cause, err error) {
 	if f := &seen.Calls[chosen]; p.Inside != "" && f.Errno != uint64(unix.EFAULT) {
-		if taken, err = r.Deduce(f, p); err == nil && taken == nil && r.mayDeduce(f, p) {
+		if taken, err = r.Deduce(f, p); err == nil && taken == nil && r.Process == nil && r.mayDeduce(f, p) {
+			// The next call of a process that fails so may have other arguments.
 			p.called, err = r.results(ctx, seen, chosen, p)
 		}
 		return nil, nil, err
