@@ -16,6 +16,10 @@ import (
 // from user space.
 var passedOn = []unix.Errno{unix.ENOMEM, unix.EINTR, unix.EFAULT, unix.EAGAIN}
 
+// PassedOn reports whether an error comes from such functions: of those that nobody has seen, nothing
+// can be deduced.
+func PassedOn(failed unix.Errno) bool { return slices.Contains(passedOn, failed) }
+
 // Deduce returns what decided that a call failed which nobody has seen, from the code of its
 // function, its arguments, what the functions that it called have returned as far as that was seen,
 // and the error. It returns ok if all ways that end with that error are
@@ -24,7 +28,7 @@ var passedOn = []unix.Errno{unix.ENOMEM, unix.EINTR, unix.EFAULT, unix.EAGAIN}
 func Deduce(p *plan.Probe, given []code.Given, called []code.Called, failed unix.Errno) (v Verdict, d event.Decision, ok bool) {
 	way := p.Way
 	v.Decision, v.Error = -1, -int32(failed)
-	if slices.Contains(passedOn, failed) {
+	if PassedOn(failed) {
 		return v, d, false
 	}
 	ways, ok := way.Code.Possible(way.Graph(), way.Sites(), given, called, way.Callees)

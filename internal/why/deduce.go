@@ -20,7 +20,7 @@ import (
 
 // mayDeduce reports whether Deduce can say anything of a place.
 func (r *Runner) mayDeduce(f *Failure, p *Place) bool {
-	return p.Inside != "" && !strings.Contains(p.Inside, ".") && p.Whole && f.Params != nil && r.Kernel.Arch() == "amd64"
+	return p.Inside != "" && !strings.Contains(p.Inside, ".") && !decide.PassedOn(unix.Errno(f.Errno)) && p.Whole && f.Params != nil && r.Kernel.Arch() == "amd64"
 }
 
 // Deduce returns what decided in the function that takes no probe, from its code, the arguments of
