@@ -373,13 +373,8 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if e.page.Taken = taken; fault != nil {
 		e.page.Cause = fault
 	}
-	if place.Inside != "" && ctx.Err() == nil {
-		if e.page.Taken, err = e.runner.Deduce(&e.seen.Calls[chosen], place); err != nil {
-			return fmt.Errorf("what %s does: %w", place.Inside, err)
-		}
-		if e.page.Taken == nil {
-			e.page.AddNote(fmt.Sprintf("which condition refused the call is not known: the kernel lets nobody put a probe on %s, and the arguments of the call do not tell", place.Inside))
-		}
+	if note := place.Untold(); note != "" && taken == nil && ctx.Err() == nil {
+		e.page.AddNote(note)
 	}
 	return nil
 }

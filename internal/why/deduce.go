@@ -3,6 +3,8 @@
 package why
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
@@ -18,14 +20,32 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// mayDeduce reports whether Deduce can say anything of a place.
+// mayDeduce reports whether wayInside can say anything of a place.
 func (r *Runner) mayDeduce(f *Failure, p *Place) bool {
 	return p.Inside != "" && !strings.Contains(p.Inside, ".") && !decide.PassedOn(unix.Errno(f.Errno)) && p.Whole && f.Params != nil && r.Kernel.Arch() == "amd64"
 }
 
-// Deduce returns what decided in the function that takes no probe, from its code, the arguments of
-// the system call, the error, and what Way has seen of its calls; nil if these do not tell, or the place is none like that.
-func (r *Runner) Deduce(f *Failure, p *Place) (*Taken, error) {
+// wayInside returns what decided in the function that takes no probe, from its code, the arguments of
+// the system call and the error. If these do not tell, it runs the command once more, to see what that
+// function has called. It returns nil if nothing tells, or the place is none like that.
+func (r *Runner) wayInside(ctx context.Context, seen *Seen, chosen int, p *Place) (*Taken, error) {
+	f := &seen.Calls[chosen]
+	probe, err := r.inside(f, p)
+	if probe == nil {
+		return nil, err
+	}
+	if t := deduce(probe, f, nil); t != nil || r.Process != nil {
+		return t, nil // the next call of a process that fails so may have other arguments
+	}
+	called, err := r.results(ctx, seen, chosen, p)
+	if err != nil || len(called) == 0 {
+		return nil, err
+	}
+	return deduce(probe, f, called), nil
+}
+
+// inside returns the function that takes no probe, with its code; nil if nothing can be said of it.
+func (r *Runner) inside(f *Failure, p *Place) (*plan.Probe, error) {
 	if !r.mayDeduce(f, p) {
 		return nil, nil
 	}
@@ -35,24 +55,41 @@ func (r *Runner) Deduce(f *Failure, p *Place) (*Taken, error) {
 	}
 	inside := kernel.Function{Name: s.Name, Addr: s.Addr, Type: f.prototype(s.Name)}
 	way, err := attach.ReadWay(inside, r.Kernel)
-	if err != nil || len(way.Graph().Blocks) > mostBlocks {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("what %s does: %w", p.Inside, err)
+	}
+	if len(way.Graph().Blocks) > mostBlocks {
+		return nil, nil
 	}
 	made := &plan.Plan{Probes: []*plan.Probe{{Func: inside, Way: way}}}
 	if r.Annotate != nil {
 		made = r.Annotate(made)
 	}
-	probe := made.Probes[0]
-	v, d, ok := decide.Deduce(probe, f.given(), p.called, unix.Errno(f.Errno))
+	return made.Probes[0], nil
+}
+
+// deduce returns what decided in a function that nobody has seen, by what it has called, as far as that
+// is known; nil if that does not tell.
+func deduce(probe *plan.Probe, f *Failure, called []code.Called) *Taken {
+	v, d, ok := decide.Deduce(probe, f.given(), called, unix.Errno(f.Errno))
 	if !ok {
-		return nil, nil
+		return nil
 	}
-	t := &Taken{Function: terminal.Name(s.Name), Note: " not seen; this is what its code makes of the arguments" + alsoResults(p.called) + ":"}
+	t := &Taken{Function: terminal.Name(probe.Func.Name), Note: " not seen; this is what its code makes of the arguments" + alsoResults(called) + ":"}
 	for i := range f.Params {
 		t.Args = append(t.Args, Argument{terminal.Name(f.Params[i].Name), string(f.appendArg(nil, i))})
 	}
 	t.Path = output.VerdictText(probe, &d, &v)
-	return t, nil
+	return t
+}
+
+// Untold says why it is not known what decided in the function that takes no probe; "" if there is none
+// like that.
+func (p *Place) Untold() string {
+	if p.Inside == "" {
+		return ""
+	}
+	return fmt.Sprintf("which condition refused the call is not known: the kernel lets nobody put a probe on %s, and the arguments of the call do not tell", p.Inside)
 }
 
 // alsoResults says that results were used.

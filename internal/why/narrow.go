@@ -55,8 +55,6 @@ type Place struct {
 	Inside string
 	// asked are the capabilities that the innermost one has asked for in vain, in this order.
 	asked []capability
-	// called is what the functions returned that Inside calls, as far as that was seen.
-	called []code.Called
 	// handed says that the innermost one was called with the error.
 	handed bool
 }

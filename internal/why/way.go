@@ -24,18 +24,18 @@ import (
 
 // Way runs the command once more, and returns with what the innermost function was called and
 // which way it took. It returns nil if that is not to be had. Of a function that is too large there
-// is no way. Of a function that takes no probe it notes what that has called, for Deduce. fault is the memory of the process by which an EFAULT came about; nil: that is not known.
+// is no way. Of a function that takes no probe it deduces what decided. fault is the memory of the process by which an EFAULT came about; nil: that is not known.
 func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (taken *Taken, fault *Cause, err error) {
-	if f := &seen.Calls[chosen]; p.Inside != "" && f.Errno != uint64(unix.EFAULT) {
-		if taken, err = r.Deduce(f, p); err == nil && taken == nil && r.Process == nil && r.mayDeduce(f, p) {
-			// The next call of a process that fails so may have other arguments.
-			p.called, err = r.results(ctx, seen, chosen, p)
-		}
-		return nil, nil, err
+	if p.Inside != "" && seen.Calls[chosen].Errno != uint64(unix.EFAULT) {
+		taken, err = r.wayInside(ctx, seen, chosen, p)
+		return taken, nil, err
 	}
 	taken, fault, err = r.way(ctx, seen, chosen, p, tails, "path()")
 	if errors.Is(err, errBlocks) {
 		taken, fault, err = r.way(ctx, seen, chosen, p, tails)
+	}
+	if p.Inside != "" {
+		taken = nil // its caller has not made the error
 	}
 	return taken, fault, err
 }
