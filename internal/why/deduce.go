@@ -38,7 +38,7 @@ func (r *Runner) wayInside(ctx context.Context, seen *Seen, chosen int, p *Place
 		return t, nil // the next call of a process that fails so may have other arguments
 	}
 	called, err := r.results(ctx, seen, chosen, p)
-	if err != nil || len(called) == 0 {
+	if p.looked = len(called) > 0; err != nil || !p.looked {
 		return nil, err
 	}
 	return deduce(probe, f, called), nil
@@ -86,10 +86,14 @@ func deduce(probe *plan.Probe, f *Failure, called []code.Called) *Taken {
 // Untold says why it is not known what decided in the function that takes no probe; "" if there is none
 // like that.
 func (p *Place) Untold() string {
-	if p.Inside == "" {
+	tells := "the arguments of the call do not tell"
+	switch {
+	case p.Inside == "":
 		return ""
+	case p.looked:
+		tells = "neither the arguments of the call nor what it has called tell"
 	}
-	return fmt.Sprintf("which condition refused the call is not known: the kernel lets nobody put a probe on %s, and the arguments of the call do not tell", p.Inside)
+	return fmt.Sprintf("which condition refused the call is not known: the kernel lets nobody put a probe on %s, and %s", p.Inside, tells)
 }
 
 // alsoResults says that results were used.

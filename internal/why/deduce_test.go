@@ -104,6 +104,7 @@ func TestUntold(t *testing.T) {
 	}{
 		{Place{}, ""},
 		{Place{Inside: "__do_sys_setns"}, begins + "the arguments of the call do not tell"},
+		{Place{Inside: "__do_sys_setns", looked: true}, begins + "neither the arguments of the call nor what it has called tell"},
 	} {
 		if got := tt.place.Untold(); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)

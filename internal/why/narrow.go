@@ -55,6 +55,8 @@ type Place struct {
 	Inside string
 	// asked are the capabilities that the innermost one has asked for in vain, in this order.
 	asked []capability
+	// looked says that it was seen what functions returned that Inside calls.
+	looked bool
 	// handed says that the innermost one was called with the error.
 	handed bool
 }
