@@ -21,8 +21,8 @@ import (
 // code went where it tests a result: __do_sys_setns of a file that is no namespace calls pidfd_pid, which
 // returns an error.
 
-// results runs the command once more, which must not be a process that runs, and returns what the functions returned that are called by the
-// one that takes no probe.
+// results runs the command once more, and returns what the functions returned that are called by the
+// one that takes no probe. It is not for a process that runs.
 func (r *Runner) results(ctx context.Context, seen *Seen, chosen int, p *Place) ([]code.Called, error) {
 	s, ok := r.Kernel.SymbolNamed(p.Inside, "")
 	if !ok {
