@@ -13,13 +13,17 @@ import (
 // failed. The function that serves requests of rtnetlink returns that error, so it stands for the
 // one that serves a system call: ip and tc fail by it. The answer may have a text besides.
 
+// requestSpec is the SPEC of requests that fail. A dump that has started returns -EINTR, which
+// __netlink_dump_start makes so that netlink_rcv_skb sends no answer: no request with it is answered.
+const requestSpec = requestFunction + "(nlh->nlmsg_type, nlh->nlmsg_flags, nlh->nlmsg_len, (long)return, return < 0, return >= -4095, return != -4)"
+
 // requestSpecs are the SPECs of requests that fail, and of their answers, as far as the kernel has
 // the functions.
 func (r *Runner) requestSpecs() (specs []string) {
 	if _, ok := r.function(requestFunction); !ok {
 		return nil
 	}
-	specs = append(specs, requestFunction+"(nlh->nlmsg_type, nlh->nlmsg_flags, nlh->nlmsg_len, (long)return, return < 0, return >= -4095)")
+	specs = append(specs, requestSpec)
 	if _, ok := r.function(answerFunction); ok {
 		specs = append(specs, answerFunction+"(err < 0, (long)err, "+answerText+")")
 	}

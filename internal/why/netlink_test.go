@@ -3,9 +3,13 @@
 package why
 
 import (
+	"encoding/binary"
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/expr"
 )
 
 // TestRequestName: the names are those of linux/rtnetlink.h.
@@ -18,6 +22,54 @@ func TestRequestName(t *testing.T) {
 		unix.RTM_GETNEXTHOPBUCKET: "RTM_GETNEXTHOPBUCKET", 15: "15", 16 + 4*27: "124"} {
 		if got := requestName(kind); got != want {
 			t.Errorf("%d: %s, want %s", kind, got, want)
+		}
+	}
+}
+
+// A returned is a call that has returned a value.
+type returned struct {
+	expr.Machine // nothing else is read
+	value        int32
+}
+
+func (r returned) Result(off uint32, p []byte) {
+	copy(p, binary.LittleEndian.AppendUint32(nil, uint32(r.value))[off:])
+}
+
+// noTypes has no types: none are named.
+type noTypes struct{}
+
+func (noTypes) TypesByName(string) ([]btf.Type, error)        { return nil, nil }
+func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
+
+// TestRequestSpec: only what netlink_rcv_skb answers with an error is a request that has failed. A dump
+// that has started returns -EINTR and is not answered.
+func TestRequestSpec(t *testing.T) {
+	u16, u32 := &btf.Int{Name: "__u16", Size: 2}, &btf.Int{Name: "__u32", Size: 4}
+	header := &btf.Struct{Name: "nlmsghdr", Size: 16, Members: []btf.Member{{Name: "nlmsg_len", Type: u32}, {Name: "nlmsg_type", Type: u16, Offset: 32}, {Name: "nlmsg_flags", Type: u16, Offset: 48}}}
+	spec, err := expr.Parse(requestSpec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := expr.Check(spec, &expr.Scope{Func: requestFunction, Params: []expr.Param{{Name: "nlh", Type: &btf.Pointer{Target: header}}},
+		Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Types: noTypes{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[int32]bool{0: false, 1: false, -int32(unix.EPERM): true, -int32(unix.EINTR): false, -int32(unix.EOPNOTSUPP): true, -4095: true, -4096: false} {
+		holds := true
+		for _, item := range items {
+			if item.Predicate == nil {
+				continue
+			}
+			v, err := expr.Eval(item.Predicate, returned{value: value})
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds = holds && v != 0
+		}
+		if holds != want {
+			t.Errorf("%d: recorded: %t, want %t", value, holds, want)
 		}
 	}
 }
