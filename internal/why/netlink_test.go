@@ -74,7 +74,7 @@ func TestRequestSpec(t *testing.T) {
 	}
 }
 
-// asked is a request that has failed at some time.
+// askedFor is a request that has failed at some time.
 func askedFor(time uint64, tid uint32, errno unix.Errno) Failure {
 	return Failure{Time: time, PID: tid, TID: tid, Comm: "ip", Number: requestNumber, Errno: uint64(errno), Function: requestFunction, request: &request{kind: unix.RTM_NEWLINK, flags: 0x605, len: 52}}
 }
