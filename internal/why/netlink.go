@@ -48,16 +48,27 @@ func (w *watcher) addAnswer(e *event.Event, v values) {
 // thread. The calls are in the order of time.
 func (w *watcher) assignAnswers() {
 	slices.SortStableFunc(w.answers, func(x, y answer) int { return cmp.Compare(x.time, y.time) })
-	for _, a := range w.answers {
-		for i := len(w.seen.Calls) - 1; i >= 0; i-- {
-			f := &w.seen.Calls[i]
-			if f.request == nil || f.TID != a.tid || f.Time > a.time {
-				continue
-			}
-			if f.Errno == a.errno && f.request.answer == "" {
-				f.request.answer = a.text
-			}
-			break
+	asked := map[uint32]*Failure{} // by thread: the last request, until it is answered
+	answers := w.answers
+	for i := range w.seen.Calls {
+		f := &w.seen.Calls[i]
+		if f.request == nil {
+			continue
 		}
+		for ; len(answers) > 0 && answers[0].time < f.Time; answers = answers[1:] {
+			answers[0].assign(asked)
+		}
+		asked[f.TID] = f
 	}
+	for _, a := range answers {
+		a.assign(asked)
+	}
+}
+
+// assign gives the text to the request that its thread has made last, if that is not answered.
+func (a answer) assign(asked map[uint32]*Failure) {
+	if f, ok := asked[a.tid]; ok && f.Errno == a.errno {
+		f.request.answer = a.text
+	}
+	delete(asked, a.tid)
 }

@@ -93,6 +93,20 @@ func TestAssignAnswers(t *testing.T) {
 	}
 }
 
+// TestAssignAnswersOrder: a request is answered once, and by nothing before it. A request and an answer of the same time are in
+// this order. Answers need not come in the order of time.
+func TestAssignAnswersOrder(t *testing.T) {
+	s := &Seen{Calls: []Failure{askedFor(2, 1, unix.EINVAL), askedFor(4, 1, unix.EINVAL), askedFor(6, 2, unix.EINVAL)}}
+	w := watcher{seen: s, answers: []answer{{6, uint64(unix.EINVAL), 2, "third"}, {5, uint64(unix.EINVAL), 1, "second"}, {7, uint64(unix.EINVAL), 1, "of nobody"},
+		{3, uint64(unix.EINVAL), 1, "first"}, {1, uint64(unix.EINVAL), 1, "too early"}}}
+	w.assignAnswers()
+	for i, want := range []string{"first", "second", "third"} {
+		if got := s.Calls[i].request.answer; got != want {
+			t.Errorf("%d: %q, want %q", i, got, want)
+		}
+	}
+}
+
 // TestRequestPage: a request is named by the text of its answer, and printed with it.
 func TestRequestPage(t *testing.T) {
 	said := askedFor(1, 1, unix.EOPNOTSUPP)
