@@ -37,15 +37,18 @@ func (w *watcher) addRequest(e *event.Event, v values) {
 	w.addCall(f, e)
 }
 
-// addAnswer adds an answer that has a text.
+// addAnswer adds an answer. One without a text is that of a request, too.
 func (w *watcher) addAnswer(e *event.Event, v values) {
-	if text := v.text(answerText); text != nil && *text != "" {
-		w.answers = append(w.answers, answer{e.Time, -v.number("(long)err"), e.TID, *text})
+	a := answer{time: e.Time, errno: -v.number("(long)err"), tid: e.TID}
+	if text := v.text(answerText); text != nil {
+		a.text = *text
 	}
+	w.answers = append(w.answers, a)
 }
 
 // assignAnswers gives the requests that failed the texts of their answers: each is sent next in its
-// thread. The calls are in the order of time.
+// thread. Those of other kinds of netlink are sent by the same function, later. The calls are in the
+// order of time.
 func (w *watcher) assignAnswers() {
 	slices.SortStableFunc(w.answers, func(x, y answer) int { return cmp.Compare(x.time, y.time) })
 	asked := map[uint32]*Failure{} // by thread: the last request, until it is answered

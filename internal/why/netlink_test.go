@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/event"
 )
 
 // TestRequestName: the names are those of linux/rtnetlink.h.
@@ -96,14 +97,29 @@ func TestAssignAnswers(t *testing.T) {
 // TestAssignAnswersOrder: a request is answered once, and by nothing before it. A request and an answer of the same time are in
 // this order. Answers need not come in the order of time.
 func TestAssignAnswersOrder(t *testing.T) {
-	s := &Seen{Calls: []Failure{askedFor(2, 1, unix.EINVAL), askedFor(4, 1, unix.EINVAL), askedFor(6, 2, unix.EINVAL)}}
+	s := &Seen{Calls: []Failure{askedFor(2, 1, unix.EINVAL), askedFor(4, 1, unix.EINVAL), askedFor(6, 2, unix.EINVAL), askedFor(8, 3, unix.ENOENT), askedFor(8, 4, unix.ENOENT)}}
 	w := watcher{seen: s, answers: []answer{{6, uint64(unix.EINVAL), 2, "third"}, {5, uint64(unix.EINVAL), 1, "second"}, {7, uint64(unix.EINVAL), 1, "of nobody"},
-		{3, uint64(unix.EINVAL), 1, "first"}, {1, uint64(unix.EINVAL), 1, "too early"}}}
+		{3, uint64(unix.EINVAL), 1, "first"}, {1, uint64(unix.EINVAL), 1, "too early"},
+		{9, uint64(unix.ENOENT), 3, ""}, {9, uint64(unix.EPERM), 4, "of another error"}, {10, uint64(unix.ENOENT), 3, "of genetlink"}, {10, uint64(unix.ENOENT), 4, "of genetlink"}}}
 	w.assignAnswers()
-	for i, want := range []string{"first", "second", "third"} {
+	for i, want := range []string{"first", "second", "third", "", ""} {
 		if got := s.Calls[i].request.answer; got != want {
 			t.Errorf("%d: %q, want %q", i, got, want)
 		}
+	}
+}
+
+// TestAddAnswer: an answer without a text is that of a request as well. Without it the request would get the text of what
+// another kind of netlink answers later.
+func TestAddAnswer(t *testing.T) {
+	w := watcher{seen: &Seen{Calls: []Failure{askedFor(1, 1, unix.ENOENT)}}}
+	e := &event.Event{}
+	e.Time, e.TID = 2, 1
+	w.addAnswer(e, values{}) // of which nothing could be read
+	w.answers = append(w.answers, answer{3, uint64(unix.ENOENT), 1, "of genetlink"})
+	w.assignAnswers()
+	if got := w.seen.Calls[0].request.answer; got != "" {
+		t.Errorf("the answer is %q", got)
 	}
 }
 

@@ -24,11 +24,11 @@ type request struct {
 	answer string
 }
 
-// An answer is one with an error and a text.
+// An answer is one with an error, of any kind of netlink.
 type answer struct {
 	time, errno uint64
 	tid         uint32
-	text        string
+	text        string // "" if it has none
 }
 
 // requestGroups are what requests of rtnetlink are about, four types each (linux/rtnetlink.h).
