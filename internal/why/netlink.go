@@ -43,19 +43,35 @@ func (w *watcher) addAnswer(e *event.Event, v values) {
 	if text := v.text(answerText); text != nil {
 		a.text = *text
 	}
+	w.keepAnswer(a)
+}
+
+// mostAnswers is how many answers are kept at least: other kinds of netlink may send any number.
+const mostAnswers = 1 << 14
+
+// keepAnswer keeps an answer, and forgets the oldest of many.
+func (w *watcher) keepAnswer(a answer) {
 	w.answers = append(w.answers, a)
+	if len(w.answers) < 2*mostAnswers {
+		return
+	}
+	old := len(w.answers) - mostAnswers
+	for _, a := range w.answers[:old] {
+		w.forgotten = max(w.forgotten, a.time)
+	}
+	w.answers = slices.Delete(w.answers, 0, old)
 }
 
 // assignAnswers gives the requests that failed the texts of their answers: each is sent next in its
 // thread. Those of other kinds of netlink are sent by the same function, later. The calls are in the
-// order of time.
+// order of time. A request whose answer may be forgotten gets none: the next that is kept is another's.
 func (w *watcher) assignAnswers() {
 	slices.SortStableFunc(w.answers, func(x, y answer) int { return cmp.Compare(x.time, y.time) })
 	asked := map[uint32]*Failure{} // by thread: the last request, until it is answered
 	answers := w.answers
 	for i := range w.seen.Calls {
 		f := &w.seen.Calls[i]
-		if f.request == nil {
+		if f.request == nil || f.Time <= w.forgotten {
 			continue
 		}
 		for ; len(answers) > 0 && answers[0].time < f.Time; answers = answers[1:] {

@@ -116,10 +116,39 @@ func TestAddAnswer(t *testing.T) {
 	e := &event.Event{}
 	e.Time, e.TID = 2, 1
 	w.addAnswer(e, values{}) // of which nothing could be read
-	w.answers = append(w.answers, answer{3, uint64(unix.ENOENT), 1, "of genetlink"})
+	w.keepAnswer(answer{3, uint64(unix.ENOENT), 1, "of genetlink"})
 	w.assignAnswers()
 	if got := w.seen.Calls[0].request.answer; got != "" {
 		t.Errorf("the answer is %q", got)
+	}
+}
+
+// TestManyAnswers: the last ones are kept. A request whose answer may be forgotten does not get the text of another.
+func TestManyAnswers(t *testing.T) {
+	const n = 5 * mostAnswers
+	w := watcher{seen: &Seen{}}
+	for i := range uint64(n) {
+		w.seen.Calls = append(w.seen.Calls, askedFor(4*i, 1, unix.ENOENT))
+		w.keepAnswer(answer{4*i + 1, uint64(unix.ENOENT), 1, "its own"})
+		if i == 0 {
+			w.seen.Calls = append(w.seen.Calls, askedFor(2, 2, unix.ENOENT)) // it takes long until the next answer of its thread is kept
+			w.keepAnswer(answer{3, uint64(unix.ENOENT), 2, "forgotten"})
+		}
+	}
+	w.keepAnswer(answer{4 * n, uint64(unix.ENOENT), 2, "of genetlink"})
+	if len(w.answers) < mostAnswers || len(w.answers) >= 2*mostAnswers {
+		t.Errorf("%d answers are kept", len(w.answers))
+	}
+	kept := len(w.answers) - 1
+	w.assignAnswers()
+	for i, f := range w.seen.Calls {
+		want := ""
+		if f.TID == 1 && i >= len(w.seen.Calls)-kept {
+			want = "its own"
+		}
+		if f.request.answer != want {
+			t.Fatalf("%d of %d, thread %d: %q, want %q", i, len(w.seen.Calls), f.TID, f.request.answer, want)
+		}
 	}
 }
 

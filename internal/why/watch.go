@@ -122,6 +122,8 @@ type watcher struct {
 	released []*filters
 	signal   []signalSeen
 	answers  []answer
+	// forgotten is the time of the last answer that is not kept; 0: all are.
+	forgotten uint64
 	// awaiting ends the run; nil: the command does.
 	awaiting *awaiting
 	stacks   int // bytes of stacks that are kept
@@ -217,7 +219,7 @@ func (w *watcher) take(p *plan.Plan, records recordSeq) error {
 			return err
 		}
 		if w.awaiting != nil {
-			w.denied, w.signal, w.answers = latest(w.denied), latest(w.signal), latest(w.answers)
+			w.denied, w.signal = latest(w.denied), latest(w.signal)
 		}
 	}
 	return nil
