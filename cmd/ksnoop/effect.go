@@ -32,6 +32,24 @@ func (f *traceFlags) checkEffect(flags *pflag.FlagSet) error {
 	return nil
 }
 
+// checkRooted refuses stacks of processes that would be taken with each session, and neither shown nor recorded.
+func (f *traceFlags) checkRooted() error {
+	format := &f.output.format
+	switch {
+	case !f.session.wanted() || !f.tail.userStack.wanted() || f.record.file != "":
+		return nil
+	case format.text() && f.session.look.noStack:
+		return usagef("--no-stack leaves out what --ustack is about")
+	case format.rooted():
+		return nil
+	}
+	how := format.spelling()
+	if format.options.summary {
+		how = "--summary"
+	}
+	return usagef("--ustack does not go with sessions (-e or a preset) and %s: text and --format json show the stack of the process, and --record keeps it", how)
+}
+
 // untold are options that do not say what is traced: how it is shown, where it goes, and what
 // ksnoop says of itself.
 var untold = slices.Concat(textOnly, []string{"format", "output", "json-strings", "force", "otlp", "otlp-as", "otlp-queue", "record", "print", "join", "lbr-max", "unfiltered",

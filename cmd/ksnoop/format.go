@@ -39,6 +39,8 @@ type format struct {
 	owned bool
 	// numbered formats tell several runs apart by their numbers.
 	numbered bool
+	// rooted formats show the stack of the process with a session. Text does, too.
+	rooted bool
 	// pictured formats show them in one picture, by one clock.
 	pictured bool
 	// merge makes one text of those of several runs; nil if there is no such thing.
@@ -70,7 +72,7 @@ type eventPrinter interface {
 // formats are all there are. The first is the default.
 var formats = [...]format{
 	{name: "text"},
-	{name: "json", owned: true, numbered: true, open: func(p *picture, o formatOptions) (eventPrinter, error) {
+	{name: "json", owned: true, numbered: true, rooted: true, open: func(p *picture, o formatOptions) (eventPrinter, error) {
 		return jsonlines.New(p.run, o.strings64), nil
 	}},
 	{name: "perfetto", owned: true, binary: true, whole: true, numbered: true, pictured: true, noTables: true, open: func(p *picture, _ formatOptions) (eventPrinter, error) { return perfetto.New(p.run), nil }},
@@ -176,6 +178,9 @@ func (f *formatFlag) offCPU() bool { return f.options.summary || f.offCPUStacks(
 
 // offCPUStacks reports whether nothing else is shown.
 func (f *formatFlag) offCPUStacks() bool { return f.options.weight.Weight == folded.OffCPU }
+
+// rooted reports whether the stack of the process is shown with a session.
+func (f *formatFlag) rooted() bool { return !f.options.summary && (f.text() || f.format.rooted) }
 
 // A picture is all that decides how the events of a run are printed.
 type picture struct {

@@ -27,7 +27,7 @@ type tailFlags struct {
 
 func (f *tailFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stack, "stack", false, "with each call: the functions that led to it")
-	flags.Var(&f.userStack, "ustack", "with each call or session: the stack of the process. `HOW` is fp, by frame pointers, or dwarf[,SIZE], by unwind information (default fp; SIZE bytes of the stack are copied: 16K)")
+	flags.Var(&f.userStack, "ustack", "with each call or session: the stack of the process. `HOW` is fp, by frame pointers, or dwarf[,SIZE], by unwind information (default fp; SIZE bytes of the stack are copied: 16K). With sessions, text and JSON show it")
 	flags.Lookup("ustack").NoOptDefVal = ustackPointers
 	flags.BoolVar(&f.caller, "caller", false, "with each call: the function that made it; cheaper than --stack")
 	f.branches.add(flags)

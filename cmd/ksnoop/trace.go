@@ -155,6 +155,9 @@ func (f *traceFlags) agree(flags *pflag.FlagSet, args *[]string) error {
 	if err := errors.Join(f.session.check(flags), f.checkEffect(flags), f.output.check(flags)); err != nil {
 		return err
 	}
+	if err := f.checkRooted(); err != nil { // the format is known by now, that of --otlp too
+		return err
+	}
 	f.asked = asked(flags)
 	if len(*args) == 0 && !f.session.wanted() {
 		return usagef("no SPEC given; try: ksnoop trace 'vfs_read(count > 4096)', or ksnoop --help")
