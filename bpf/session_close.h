@@ -51,7 +51,8 @@ static __always_inline enum counter unwanted(struct session *s, enum session_kin
 }
 
 // ks_user puts the stack of the process into a buffer, which it returns; NULL if none is wanted. It is where the
-// thread has entered the kernel: the same when a session ends as when it began.
+// thread has entered the kernel: the same when a session ends as when it began. Only execve and rt_sigreturn, if they
+// succeed, replace the registers by those with which the thread will leave the kernel.
 FUNC struct scratch *ks_user(void *ctx)
 {
 	struct scratch *u;

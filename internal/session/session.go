@@ -39,8 +39,8 @@ type Session struct {
 	// recorded: of the session, of its calls and of its steps.
 	OffCPU    uint64
 	HasOffCPU bool
-	// User has the stack of the process in its tail, as it was when the thread had entered the kernel; nil if that was
-	// not asked for.
+	// User has the stack of the process in its tail, as it was when the thread had entered the kernel, or, after an
+	// execve or rt_sigreturn that succeeded, as it goes on; nil if that was not asked for.
 	User *event.Event
 	Lost Lost
 	Loss event.Loss // set if State is Missing, and then nothing else is
