@@ -476,7 +476,7 @@ func AppendSession(dst []byte, h *SessionHeader) []byte {
 	if h.HasOffCPU {
 		b[unsafe.Offsetof(l.More)] |= moreOffCPU
 	}
-	if len(h.Tail) > 0 { // which whoever calls this appends
+	if len(h.Tail) > 0 { // The caller appends the tail.
 		b[unsafe.Offsetof(l.More)] |= moreUser
 	}
 	copy(b[unsafe.Offsetof(l.Comm):], h.Comm[:])
