@@ -91,7 +91,8 @@ func waysGuest(t *testing.T, ctx context.Context) vm.Guest {
 	if out, err := exec.CommandContext(ctx, "gcc", "-O1", "-static", "-o", program, "testdata/ways/random.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return vm.Guest{Kernel: kernel, CPUs: 1, Append: []string{"nokaslr"}, Files: []vm.File{ksnoop, {Guest: "/bin/random", Host: program}}}
+	// Behind cmpxchg16b, QEMU 7.2 has wrong flags where it stops, as at a breakpoint: the guest panicked.
+	return vm.Guest{Kernel: kernel, CPUs: 1, Append: []string{"nokaslr"}, Without: []string{"cx16"}, Files: []vm.File{ksnoop, {Guest: "/bin/random", Host: program}}}
 }
 
 // A logged machine is one whose QEMU logs what it executes while the program that makes calls does so.
