@@ -150,7 +150,7 @@ func Engine(s Settings) (*ebpf.CollectionSpec, error) {
 	if s.Lists > 0 {
 		buffer += listReach
 	}
-	return spec, prepare(spec.Maps[engineMapScratches], buffer)
+	return spec, prepare(spec, buffer)
 }
 
 // replacement returns f, or the subprogram that replaces it.

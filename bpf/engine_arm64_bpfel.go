@@ -911,6 +911,7 @@ const (
 	engineVarLeftOut         = "left_out"
 	engineVarLogSize         = "log_size"
 	engineVarMarkDue         = "mark_due"
+	engineVarNoBuffer        = "no_buffer"
 	engineVarNotComms        = "not_comms"
 	engineVarNothing         = "nothing"
 	engineVarOpenSessions    = "open_sessions"
@@ -1034,6 +1035,7 @@ type engineVariableSpecs struct {
 	LeftOut       *ebpf.VariableSpec `ebpf:"left_out"`
 	LogSize       *ebpf.VariableSpec `ebpf:"log_size"`
 	MarkDue       *ebpf.VariableSpec `ebpf:"mark_due"`
+	NoBuffer      *ebpf.VariableSpec `ebpf:"no_buffer"`
 	NotComms      *ebpf.VariableSpec `ebpf:"not_comms"`
 	Nothing       *ebpf.VariableSpec `ebpf:"nothing"`
 	OpenSessions  *ebpf.VariableSpec `ebpf:"open_sessions"`
@@ -1139,6 +1141,7 @@ type engineVariables struct {
 	LeftOut       *ebpf.Variable `ebpf:"left_out"`
 	LogSize       *ebpf.Variable `ebpf:"log_size"`
 	MarkDue       *ebpf.Variable `ebpf:"mark_due"`
+	NoBuffer      *ebpf.Variable `ebpf:"no_buffer"`
 	NotComms      *ebpf.Variable `ebpf:"not_comms"`
 	Nothing       *ebpf.Variable `ebpf:"nothing"`
 	OpenSessions  *ebpf.Variable `ebpf:"open_sessions"`

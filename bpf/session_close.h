@@ -50,6 +50,22 @@ static __always_inline enum counter unwanted(struct session *s, enum session_kin
 	return wanted.success || (kind == SESSION_END && s->chains) ? 0 : LEFT_FINE;
 }
 
+// no_stack returns a buffer that says that there was none for a stack. Whoever has it, all write the same.
+static __always_inline struct scratch *no_stack(void)
+{
+	__u32 key = no_buffer;
+	struct scratch *u = bpf_map_lookup_elem(&scratches, &key);
+	struct section *section;
+
+	if (!u)
+		return 0;
+	section = (void *)&u->event;
+	section->kind = SECTION_USER_STACK;
+	section->flags = 0;
+	section->size = -EBUSY;
+	return u;
+}
+
 // ks_user puts the stack of the process into a buffer, which it returns; NULL if none is wanted. It is where the
 // thread has entered the kernel: the same when a session ends as when it began. Only execve and rt_sigreturn, if they
 // succeed, replace the registers by those with which the thread will leave the kernel.
@@ -59,9 +75,9 @@ FUNC struct scratch *ks_user(void *ctx)
 
 	if (!tail_settings.user_stack && !tail_settings.user_copy)
 		return 0;
-	u = claim();
+	u = unused();
 	if (!u)
-		return 0;
+		return no_stack();
 	if (tail_settings.user_copy)
 		ks_user_copy(&u->event, 0);
 	else

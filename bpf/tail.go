@@ -71,8 +71,8 @@ func (t *Tail) size(path uint32) uint32 {
 	return n + uint32(sectionSize+MaxBranches*BranchSize)
 }
 
-// prepare sets number and size of the buffers. If size is 0, none is needed.
-func prepare(scratches *ebpf.MapSpec, size uint32) error {
+// prepare sets number and size of the buffers: those of the CPUs, and one that nobody claims. If size is 0, none is needed.
+func prepare(spec *ebpf.CollectionSpec, size uint32) error {
 	if size == 0 {
 		return nil
 	}
@@ -80,9 +80,11 @@ func prepare(scratches *ebpf.MapSpec, size uint32) error {
 	if err != nil {
 		return fmt.Errorf("counting the CPUs: %w", err)
 	}
-	scratches.MaxEntries = uint32(cpus) * scratchPerCPU
+	none := uint32(cpus) * scratchPerCPU
+	scratches := spec.Maps[engineMapScratches]
+	scratches.MaxEntries = none + 1
 	resize(scratches, int(size))
-	return nil
+	return set(spec, engineVarNoBuffer, none)
 }
 
 func (t *Tail) config() engineTailConfig {

@@ -29,8 +29,11 @@ struct {
 	__type(value, struct snapshots);
 } branches SEC(".maps");
 
-// claim takes a buffer of this CPU; NULL if all are in use, which is counted.
-static __always_inline struct scratch *claim(void)
+// The number of the buffer behind those of all CPUs, which nobody claims. Set before loading.
+const volatile __u32 no_buffer;
+
+// unused takes a buffer of this CPU; NULL if all are in use.
+static __always_inline struct scratch *unused(void)
 {
 	__u32 first = bpf_get_smp_processor_id() * SCRATCH_PER_CPU;
 
@@ -41,8 +44,17 @@ static __always_inline struct scratch *claim(void)
 		if (s && !__sync_lock_test_and_set(&s->busy, 1))
 			return s;
 	}
-	ks_lost(LOST_SCRATCH);
 	return 0;
+}
+
+// claim is unused, and counts a record that is lost.
+static __always_inline struct scratch *claim(void)
+{
+	struct scratch *s = unused();
+
+	if (!s)
+		ks_lost(LOST_SCRATCH);
+	return s;
 }
 
 // kernel_stack is bpf_get_stack. If caller is set, it adds the caller of the function whose

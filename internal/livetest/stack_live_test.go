@@ -3,12 +3,18 @@
 package livetest_test
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
@@ -167,4 +173,72 @@ func TestLiveSessionUserStack(t *testing.T) {
 	if out := traced(t, "replay", "--format", "json", file); strings.Count(out, `"user_stack":[{"addr":`) != 2 || strings.Count(out, `"text":"nopointer_deep+`) != 63 {
 		t.Errorf("as JSON:\n%s", out)
 	}
+}
+
+// TestLiveSessionNoBuffer: if there is no buffer for the stack of the process, the session is shown, and it says so.
+func TestLiveSessionNoBuffer(t *testing.T) {
+	guest.Require(t)
+	for _, how := range []string{"--ustack", "--ustack=dwarf"} {
+		r := startSessions(t, "-s", "none", "-S", how, "-n", "frames", "-c", "5", "-e", "ksys_read(count == 33)")
+		occupyBuffers(t)
+		if out, err := exec.Command("sh", "-c", "frames 5 </dev/null").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		out, status := r.wait(t)
+		if status != 0 || strings.Count(out, "user stack: none (-EBUSY)\n") != 5 || strings.Contains(r.errs.String(), "lost") {
+			t.Errorf("%s: status %d\n%s\n%s", how, status, out, r.errs.String())
+		}
+	}
+}
+
+// occupyBuffers has all buffers for records with a tail in use, for good.
+func occupyBuffers(t *testing.T) {
+	t.Helper()
+	found := 0
+	for id := ebpf.MapID(0); ; found++ {
+		next, err := ebpf.MapGetNextID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id = next; !occupy(t, id) {
+			found--
+		}
+	}
+	if found != 1 {
+		t.Fatalf("%d maps of buffers, want one", found)
+	}
+}
+
+// occupy is occupyBuffers for a map. It reports whether it is one of buffers.
+func occupy(t *testing.T, id ebpf.MapID) bool {
+	t.Helper()
+	m, err := ebpf.NewMapFromID(id)
+	if errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	info, err := m.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Name != "scratches" {
+		return false
+	}
+	for key := range m.MaxEntries() {
+		value, err := m.LookupBytes(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		binary.NativeEndian.PutUint64(value, 1) // struct scratch begins with what is not 0 while it is in use
+		if err := m.Put(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
 }
