@@ -3,6 +3,7 @@
 package why
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -116,7 +117,7 @@ func chosen(calls []Failure, fit []int, messages []Message, w Wish) (index int, 
 	}
 	for _, m := range slices.Backward(messages) {
 		if i := named(calls, fit, &m); i >= 0 {
-			return i, fmt.Sprintf("%s wrote %s", commOf(calls, m.PID), quoted(m.Text)), nil
+			return i, fmt.Sprintf("%s wrote %s", commOf(calls, &m), quoted(m.Text)), nil
 		}
 	}
 	return 0, "", nil
@@ -200,14 +201,21 @@ func inWord(c byte) bool {
 	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_'
 }
 
-// commOf returns the name of the process that has written a message.
-func commOf(calls []Failure, pid uint32) string {
+// commOf returns the name that a process had when it wrote a message: that of its last call before it that failed, since
+// execve gives another one; else that of its first one.
+func commOf(calls []Failure, m *Message) string {
+	comm := ""
 	for i := range calls {
-		if calls[i].PID == pid {
-			return terminal.Name(calls[i].Comm)
+		c := &calls[i]
+		if c.PID != m.PID {
+			continue
 		}
+		if comm != "" && c.Time > m.Time {
+			break
+		}
+		comm = terminal.Name(c.Comm)
 	}
-	return "the command"
+	return cmp.Or(comm, "the command")
 }
 
 // quoted is the first line of a text.

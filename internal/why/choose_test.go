@@ -77,6 +77,16 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestCommOf: a process has the name of the program that it has executed last.
+func TestCommOf(t *testing.T) {
+	calls := []Failure{{PID: 1, Time: 1, Comm: "sh"}, {PID: 2, Time: 2, Comm: "other"}, {PID: 1, Time: 3, Comm: "cat"}, {PID: 1, Time: 5, Comm: "late"}}
+	for m, want := range map[Message]string{{PID: 1, Time: 4}: "cat", {PID: 1, Time: 2}: "sh", {PID: 2, Time: 1}: "other", {PID: 3, Time: 4}: "the command"} {
+		if got := commOf(calls, &m); got != want {
+			t.Errorf("%+v: %s, want %s", m, got, want)
+		}
+	}
+}
+
 func TestString(t *testing.T) {
 	text, long := "/tmp/\x1b[31m", strings.Repeat("a", 100)
 	for _, tt := range []struct {

@@ -157,7 +157,7 @@ func TestRequestPage(t *testing.T) {
 	said := askedFor(1, 1, unix.EOPNOTSUPP)
 	said.request.answer = "Unknown device type"
 	later := call("openat", unix.EACCES, "/a")
-	later.Time = 2
+	later.Time, later.Comm = 2, "ip"
 	s := &Seen{Calls: []Failure{said, later}, Messages: []Message{{Time: 3, PID: 1, Text: "Error: Unknown device type.\n"}}, Status: 2}
 	i, reason, err := s.Choose(Wish{})
 	if err != nil || i != 0 {
