@@ -103,7 +103,7 @@ func (g *callGraph) add(n *node, s kernel.Symbol, function string, depth int) {
 
 // noise are functions that call much and refuse nothing. That modprobe has found no module is one of
 // them: whoever has asked for it looks again for what it should have brought, and fails by that.
-var noise = []string{"_printk", "vprintk*", "__request_module", "panic", "dump_stack*", "schedule*", "__schedule", "__warn*", "_dev_*", "trace_*", "__traceiter_*", "perf_*_event*", "rcu_*",
+var noise = []string{"_printk", "vprintk*", "__request_module", "panic", "dump_stack*", "vsnprintf", "vscnprintf", "snprintf", "scnprintf", "schedule*", "__schedule", "__warn*", "_dev_*", "trace_*", "__traceiter_*", "perf_*_event*", "rcu_*",
 	"audit_log*", "kfree*", "kasan_*", "kmsan_*", "__kcsan*", "lockdep_*"}
 
 // leaves are functions that may fail, whatever is the reason for that: no memory, or a signal.

@@ -84,7 +84,7 @@ func (f *fakeText) graph() *callGraph {
 func TestReach(t *testing.T) {
 	integer, truth := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, &btf.Int{Name: "_Bool", Size: 1, Encoding: btf.Bool}
 	f := &fakeText{code: map[string][]byte{}, types: map[string]btf.Type{}}
-	f.add("entry", integer, "first", "nothing", "truth", "=tail", "_printk", "__request_module")
+	f.add("entry", integer, "first", "nothing", "truth", "=tail", "_printk", "vsnprintf", "__request_module")
 	f.add("first", integer, "second", "entry", "kmalloc_noprof")
 	f.add("second", nil, "third", "*")
 	f.add("third", integer)
@@ -98,6 +98,7 @@ func TestReach(t *testing.T) {
 	f.add("error", integer)
 	f.add("unreached", integer)
 	f.add("_printk", integer, "unreached")
+	f.add("vsnprintf", integer, "unreached")
 	f.add("__request_module", integer, "unreached")
 	f.add("kmalloc_noprof", &btf.Pointer{Target: &btf.Void{}}, "unreached")
 	for _, tt := range []struct {
