@@ -72,20 +72,16 @@ func resultSize(f *kernel.Function) int {
 	if !ok || result(proto) == nil {
 		return 0
 	}
+	size := uint32(0) // of a struct, which may be returned in memory
 	switch t := btf.UnderlyingType(proto.Return).(type) {
 	case *btf.Pointer:
-		return 8
+		size = 8
 	case *btf.Int:
-		return smallSize(t.Size)
+		size = t.Size
 	case *btf.Enum:
-		return smallSize(t.Size)
+		size = t.Size
 	}
-	return 0 // a struct may be returned in memory
-}
-
-// smallSize returns a size of what fits a register, else 0.
-func smallSize(size uint32) int {
-	if size > 8 {
+	if size > 8 { // in two registers
 		return 0
 	}
 	return int(size)

@@ -24,7 +24,8 @@ import (
 
 // Way runs the command once more, and returns with what the innermost function was called and
 // which way it took. It returns nil if that is not to be had. Of a function that is too large there
-// is no way. Of a function that takes no probe it deduces what decided. fault is the memory of the process by which an EFAULT came about; nil: that is not known.
+// is no way. Of a function that takes no probe it deduces what decided. fault is the memory of the
+// process by which an EFAULT came about; nil: that is not known.
 func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (taken *Taken, fault *Cause, err error) {
 	if p.Inside != "" && seen.Calls[chosen].Errno != uint64(unix.EFAULT) {
 		taken, err = r.wayInside(ctx, seen, chosen, p)
