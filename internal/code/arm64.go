@@ -69,6 +69,7 @@ func (in *Instruction) branchARM64(w uint32) {
 	case w>>26 == 0b000101: // B
 		in.flow, in.Target = Jump, in.Addr+signed(w, 26)
 	case w>>26 == 0b100101: // BL
+		in.Target = in.Addr + signed(w, 26)
 	case w>>24 == 0b01010100: // B.cond, BC.cond
 		in.flow, in.Target = Branch, in.Addr+signed(w>>5, 19)
 		in.Test = Test{Kind: FlagsARM64, Code: uint8(w & 15), Word: pstate()}

@@ -96,10 +96,10 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 	at := &w.moments[hit]
 	if other == None { // it ends with another function, if it does not return there
 		to := &w.g.Instructions[w.g.Blocks[w.sites[w.hits[hit].Site].Block].behind-1]
-		same := at.words[wordAMD64("ax")]
+		same := at.words[w.machine.result]
 		return w.callees.kind(to.Target) != Return || same != v && !same.Made(v)
 	}
-	state := imagined{words: make([]known, len(at.words)), stack: map[int64]slot{}, shared: at.taken}
+	state := imagined{machine: w.machine, words: make([]known, len(at.words)), stack: map[int64]slot{}, shared: at.taken}
 	for i, held := range at.words {
 		state.words[i] = held.as(v)
 	}
@@ -107,7 +107,7 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 		state.stack[place] = slot{held.as(v), held.size}
 	}
 	w.fail(hit, &state)
-	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees}, steps: &w.searched, seen: map[string]bool{}, ok: true, limits: l}
+	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees, machine: w.machine}, steps: &w.searched, seen: map[string]bool{}, ok: true, limits: l}
 	if v.fails() { // then all errors are the same
 		s.visits = make([]int, len(w.g.Blocks))
 	}

@@ -4,7 +4,6 @@ package code
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 
 	"golang.org/x/arch/x86/x86asm"
@@ -27,12 +26,12 @@ func (w *walker) executeAMD64(in *Instruction) {
 	}
 	switch x.Op {
 	case x86asm.CALL:
-		w.callAMD64(in, &x)
+		w.callAMD64(in)
 	case x86asm.PUSH:
 		v := w.valueAMD64(in, x.Args[0], 8)
-		w.escape(v, nil)
+		w.escape(v)
 		w.moveStack(-8)
-		w.storeAMD64(w.words[wordAMD64("sp")], 8, v)
+		w.store(w.words[wordAMD64("sp")], 8, v)
 	case x86asm.POP:
 		v := w.loadStack(w.words[wordAMD64("sp")], 8)
 		w.moveStack(8)
@@ -56,8 +55,8 @@ func (w *walker) executeAMD64(in *Instruction) {
 	case x86asm.MUL, x86asm.DIV, x86asm.IDIV:
 		w.words[wordAMD64("ax")], w.words[wordAMD64("dx")] = w.fresh(in, Value{Kind: Opaque}), nil
 	case x86asm.XCHG, x86asm.XADD:
-		w.escape(w.valueAMD64(in, x.Args[0], 8), nil)
-		w.escape(w.valueAMD64(in, x.Args[1], 8), nil)
+		w.escape(w.valueAMD64(in, x.Args[0], 8))
+		w.escape(w.valueAMD64(in, x.Args[1], 8))
 		w.setAMD64(x.Args[0], sizeOf(&x), nil)
 		w.setAMD64(x.Args[1], sizeOf(&x), nil)
 	default:
@@ -112,19 +111,10 @@ func (w *walker) computeAMD64(in *Instruction, x *x86asm.Inst) {
 	if v != nil && v.Kind != Frame && v.Kind != Constant && x.DataSize == 16 {
 		v = nil
 	}
-	w.escape(v, x.Args[0])
+	if x.Args[0] != x86asm.RSP && x.Args[0] != x86asm.RBP {
+		w.escape(v)
+	}
 	w.setAMD64(x.Args[0], sizeOf(x), v)
-}
-
-// escape notes that an address on the stack is held elsewhere than in a register that points to
-// the frame: whoever knows it may change what lies there, and above.
-func (w *walker) escape(v *Value, to x86asm.Arg) {
-	if v == nil || v.Kind != Frame || to == x86asm.RSP || to == x86asm.RBP {
-		return
-	}
-	if w.taken == nil || v.N < *w.taken {
-		w.taken = &v.N
-	}
 }
 
 // oneResult are instructions that change nothing but their first operand and the flags.
@@ -141,47 +131,20 @@ var choices = []x86asm.Op{x86asm.SETA, x86asm.SETAE, x86asm.SETB, x86asm.SETBE, 
 	x86asm.CMOVA, x86asm.CMOVAE, x86asm.CMOVB, x86asm.CMOVBE, x86asm.CMOVE, x86asm.CMOVG, x86asm.CMOVGE, x86asm.CMOVL, x86asm.CMOVLE, x86asm.CMOVNE,
 	x86asm.CMOVNO, x86asm.CMOVNP, x86asm.CMOVNS, x86asm.CMOVO, x86asm.CMOVP, x86asm.CMOVS}
 
-// fresh returns a value that an instruction has made.
-func (w *walker) fresh(in *Instruction, v Value) *Value {
-	v.From, v.Step = in.Addr, w.step
-	return &v
-}
-
-// forget makes all unknown but where the stack is.
-func (w *walker) forget() {
-	sp := w.words[wordAMD64("sp")]
-	clear(w.words)
-	clear(w.stack)
-	w.words[wordAMD64("sp")] = sp
-}
-
-// disturb makes what others may have changed on the stack unknown.
-func (w *walker) disturb() {
-	maps.DeleteFunc(w.stack, func(at int64, h held) bool { return w.taken != nil && at+int64(h.size) > *w.taken })
-}
-
 func (w *walker) moveStack(n int64) {
 	w.words[wordAMD64("sp")] = w.words[wordAMD64("sp")].plus(n)
 }
 
 // callAMD64 executes a call: what the called function may change is unknown then.
-func (w *walker) callAMD64(in *Instruction, x *x86asm.Inst) {
+func (w *walker) callAMD64(in *Instruction) {
 	if in.Addr-w.f.Parts[0].Addr <= uint64(len(endbr64)) {
 		return // of the tracer of functions, which changes nothing
 	}
-	for _, name := range changedByCalls {
-		w.words[wordAMD64(name)] = nil
-	}
-	w.disturb()
-	if _, direct := x.Args[0].(x86asm.Rel); direct {
-		w.words[wordAMD64("ax")] = w.result(in)
-	} else {
-		w.words[wordAMD64("ax")] = w.fresh(in, Value{Kind: Result})
-	}
+	w.call(in)
 }
 
-// changedByCalls are the registers that functions need not keep.
-var changedByCalls = []string{"ax", "cx", "dx", "si", "di", "r8", "r9", "r10", "r11"}
+// changedByCallsAMD64 are the registers that functions need not keep.
+var changedByCallsAMD64 = []string{"ax", "cx", "dx", "si", "di", "r8", "r9", "r10", "r11"}
 
 // moveAMD64 executes a move.
 func (w *walker) moveAMD64(in *Instruction, x *x86asm.Inst) {
@@ -196,7 +159,9 @@ func (w *walker) moveAMD64(in *Instruction, x *x86asm.Inst) {
 	if v == nil {
 		v = w.fresh(in, Value{Kind: Opaque})
 	}
-	w.escape(v, x.Args[0])
+	if x.Args[0] != x86asm.RSP && x.Args[0] != x86asm.RBP {
+		w.escape(v)
+	}
 	if v.Kind == Constant || v.Kind == Opaque {
 		made := *v
 		made.From, made.Step = in.Addr, w.step
@@ -251,34 +216,8 @@ func (w *walker) setAMD64(arg x86asm.Arg, size int, v *Value) {
 		if arg.Segment != 0 || arg.Base == x86asm.RIP && arg.Index == 0 {
 			return // none of these is the stack
 		}
-		w.storeAMD64(w.addressAMD64(arg), size, v)
+		w.store(w.addressAMD64(arg), size, v)
 	}
-}
-
-// mostSlots is how many places of a stack are known at once.
-const mostSlots = 256
-
-// storeAMD64 changes memory.
-func (w *walker) storeAMD64(at *Value, size int, v *Value) {
-	if at == nil || at.Kind != Frame {
-		w.disturb()
-		return
-	}
-	maps.DeleteFunc(w.stack, func(other int64, h held) bool { return other < at.N+int64(size) && at.N < other+int64(h.size) })
-	if len(w.stack) >= mostSlots {
-		clear(w.stack)
-	}
-	if v != nil {
-		w.stack[at.N] = held{v, size}
-	}
-}
-
-// loadStack returns what is on the stack; nil if at is not a place there, or that is not known.
-func (w *walker) loadStack(at *Value, size int) *Value {
-	if at == nil || at.Kind != Frame || w.stack[at.N].size != size {
-		return nil
-	}
-	return w.stack[at.N].Value
 }
 
 // valueAMD64 returns what an operand holds.

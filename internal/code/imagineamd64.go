@@ -9,8 +9,8 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// execute executes an instruction on what is known. What it does not know makes all unknown.
-func (m *imagined) execute(f *Function, in *Instruction) {
+// executeAMD64 executes an instruction on what is known. What it does not know makes all unknown.
+func (m *imagined) executeAMD64(f *Function, in *Instruction) {
 	text := f.codeAt(in.Addr)
 	if changesNothing(text) {
 		return
@@ -24,13 +24,7 @@ func (m *imagined) execute(f *Function, in *Instruction) {
 	switch x.Op {
 	case x86asm.NOP, x86asm.LFENCE, x86asm.MFENCE, x86asm.SFENCE, x86asm.PAUSE, x86asm.JMP, x86asm.RET, x86asm.UD2:
 	case x86asm.CALL:
-		for _, name := range changedByCalls {
-			m.words[wordAMD64(name)] = known{}
-		}
-		m.disturb()
-		m.flags = known{}
-		m.replace(in.Addr, known{}) // what it has returned before
-		m.words[wordAMD64("ax")] = known{kind: made, v: in.Addr}
+		m.call(in)
 	case x86asm.PUSH:
 		v, _ := m.value(&x, x.Args[0], 8)
 		m.words[sp] = add(m.words[sp], ^uint64(7))

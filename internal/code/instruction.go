@@ -50,6 +50,15 @@ type Test struct {
 	Bits int   // how many bits of the word count, or the number of the bit
 }
 
+// flags reports whether it tests the flags, not a register.
+func (t Test) flags() bool { return t.Kind == FlagsAMD64 || t.Kind == FlagsARM64 }
+
+// bit reports whether it tests one bit of a register.
+func (t Test) bit() bool { return t.Kind == BitClear || t.Kind == BitSet }
+
+// sign reports whether it tests the sign of a register, or of its lower half.
+func (t Test) sign() bool { return t.bit() && (t.Bits == 31 || t.Bits == 63) }
+
 // A TestKind is a kind of Test.
 type TestKind uint8
 

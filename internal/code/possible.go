@@ -52,21 +52,22 @@ type Called struct {
 // memory, and of what other functions do but the calling convention.
 // ok is false if the code is not understood, or there are too many ways.
 func (f *Function) Possible(g *Graph, sites []Site, given []Given, called []Called, callees Callees) (ways []Possible, ok bool) {
-	if f.Arch != "amd64" {
+	machine := machineOf(f.Arch)
+	if machine == nil {
 		return nil, false
 	}
-	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees}, follower: newFollower(g, sites), called: called, steps: new(int), ok: true}
+	s := search{walker: walker{f: f, g: g, sites: sites, callees: callees, machine: machine}, follower: newFollower(g, sites), called: called, steps: new(int), ok: true}
 	s.ended = func(state *imagined, way *Possible, result known) {
 		way.Beyond = state.beyond(called)
 		way.Result, way.Ended = result.v, result.kind == number && result.size >= 4
 		s.ways = append(s.ways, *way)
 		s.ok = s.ok && len(s.ways) < mostPossible
 	}
-	state := imagined{words: make([]known, len(ptregs.Names(f.Arch))), stack: map[int64]slot{}, calls: make([]int, len(called))}
+	state := imagined{machine: machine, words: make([]known, len(ptregs.Names(f.Arch))), stack: map[int64]slot{}, calls: make([]int, len(called))}
 	for _, a := range given {
 		state.words[a.Word] = known{number, a.Value, a.Size}
 	}
-	state.words[wordAMD64("sp")] = known{kind: onStack}
+	state.words[machine.pointer] = known{kind: onStack}
 	s.from(g.Entry, &state, Possible{})
 	return s.ways, s.ok && len(s.ways) > 0
 }
@@ -126,7 +127,7 @@ func (s *search) from(block int, state *imagined, way Possible) {
 			return
 		}
 		for i := b.first; i < b.behind; i++ {
-			state.execute(s.f, &s.g.Instructions[i])
+			s.machine.imagine(state, s.f, &s.g.Instructions[i])
 			s.returned(&s.g.Instructions[i], state)
 		}
 		if b.Fault != None {
@@ -152,28 +153,60 @@ func (s *search) returned(in *Instruction, state *imagined) {
 		return
 	}
 	if state.calls[i]++; state.calls[i] <= s.called[i].Calls {
-		state.words[wordAMD64("ax")] = known{number, s.called[i].Result, s.called[i].Size}
+		state.words[s.machine.result] = known{number, s.called[i].Result, s.called[i].Size}
 	}
 }
 
 // tested notes what a jump says of the result of a call that was compared with 0.
 func (m *imagined) tested(test Test, taken bool) {
-	if m.flags.kind != made || test.Kind != FlagsAMD64 {
+	call := m.flags
+	if !test.flags() {
+		call = m.words[test.Word]
+	}
+	if call.kind != made || test.bit() && !test.sign() {
 		return
 	}
+	c := Comparison{Right: Side{Value: &Value{Kind: Constant}}}
+	relation, unsigned := c.relation(test)
+	if !taken {
+		relation = relation.Not()
+	}
 	var is known
-	holds := taken == (test.Code&1 == 0)
-	switch relation := test.Code >> 1 & 7; {
-	case relation == 2 && holds:
+	switch {
+	case relation == Equal:
 		is = known{number, 0, 4}
-	case relation == 2:
+	case relation == Different:
 		is = known{kind: nonzero}
-	case relation == 4 && holds: // negative
+	case relation == Less && !unsigned:
 		is = known{kind: failing}
 	default:
 		return
 	}
-	m.replace(m.flags.v, is)
+	m.replace(call.v, is)
+}
+
+// decides returns the word that a jump tests; ok is false if it is not known.
+func (m *imagined) decides(test Test) (word uint64, ok bool) {
+	if test.flags() {
+		return m.flagsFor()
+	}
+	v := m.words[test.Word]
+	bits := test.Bits
+	if test.bit() {
+		bits++
+	}
+	return v.v, v.kind == number && 8*v.size >= bits
+}
+
+// call executes a call: what the called function may change is unknown then.
+func (m *imagined) call(in *Instruction) {
+	for _, word := range m.machine.changed {
+		m.words[word] = known{}
+	}
+	m.disturb()
+	m.flags = known{}
+	m.replace(in.Addr, known{}) // what it has returned before
+	m.words[m.machine.result] = known{kind: made, v: in.Addr}
 }
 
 // replace replaces what a call returned.
@@ -234,8 +267,8 @@ func (s *search) branch(block int, state *imagined, way *Possible) int {
 	if taken, ok := s.fixed[block]; ok {
 		return s.went(block, taken, state, way)
 	}
-	if flags, ok := state.flagsFor(); ok && last.Test.Kind == FlagsAMD64 {
-		taken := last.Test.Taken(flags)
+	if word, ok := state.decides(last.Test); ok {
+		taken := last.Test.Taken(word)
 		hit(taken, way, state)
 		return s.went(block, taken, state, way)
 	}
@@ -266,7 +299,7 @@ func (s *search) went(block int, taken bool, state *imagined, way *Possible) int
 func (s *search) end(in *Instruction, state *imagined, way *Possible) {
 	var result known // of another function that it ends with
 	if in.flow == Leave || (in.flow == Jump || in.flow == Branch) && s.callees.kind(in.Target) == Return {
-		result = state.words[wordAMD64("ax")]
+		result = state.words[s.machine.result]
 	}
 	s.ended(state, way, result)
 }
@@ -318,8 +351,9 @@ type slot struct {
 
 // An imagined is what is known at one moment of a way.
 type imagined struct {
-	words []known
-	stack map[int64]slot
+	machine *machine
+	words   []known
+	stack   map[int64]slot
 	// shared is the lowest place on the stack whose address may be known elsewhere.
 	shared *int64
 	flags  known
@@ -358,7 +392,7 @@ func (m *imagined) key(block int) string {
 // forget makes all unknown but where the stack is.
 func (m *imagined) forget() {
 	m.forgot = true
-	sp := wordAMD64("sp")
+	sp := m.machine.pointer
 	kept := m.words[sp]
 	var none known
 	if m.has(sought) || m.has(lost) {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ksnoop/ksnoop/internal/ptregs"
 )
 
 // possibleSource has functions of which those up to "known" need nothing but their arguments. The
@@ -39,55 +41,84 @@ int main(void) {
 }
 `
 
-// TestPossible compares with what compiled functions return.
-func TestPossible(t *testing.T) {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil || runtime.GOARCH != "amd64" {
-		t.Skip("no compiler, or another processor")
+// compilers are those of each architecture, with the options that only it has.
+var compilers = map[string][]string{
+	"amd64": {"gcc", "-mno-red-zone", "-mgeneral-regs-only"},
+	"arm64": {"aarch64-linux-gnu-gcc", "-mgeneral-regs-only"},
+}
+
+// compile compiles a program as kernels are: without vectors and tables of jumps, and with calls that keep to
+// the convention. It returns what the program prints, which is the same on all architectures.
+func compile(t *testing.T, arch, level, source string) (file, printed string) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("another processor")
 	}
-	names := []string{"flags", "sizes", "select", "both", "shifts", "stack", "loop", "known", "calls", "memory"}
-	for _, level := range []string{"-O2", "-Os", "-O0"} {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "a")
-		if err := os.WriteFile(file+".c", []byte(possibleSource), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		// As kernels are compiled, without vectors and tables of jumps, and with calls that keep to the convention.
-		if out, err := exec.Command(gcc, level, "-fno-jump-tables", "-fno-ipa-ra", "-mno-red-zone", "-mgeneral-regs-only", "-o", file, file+".c").CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	file = filepath.Join(dir, "a")
+	if err := os.WriteFile(file+".c", []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range [...]string{"amd64", arch} {
+		args := append(slices.Clone(compilers[to][1:]), level, "-fno-jump-tables", "-fno-ipa-ra", "-no-pie", "-o", file+to, file+".c")
+		if out, err := exec.Command(compilers[to][0], args...).CombinedOutput(); err != nil {
 			t.Skipf("%v: %s", err, out)
 		}
-		out, err := exec.Command(file).Output()
-		if err != nil {
+	}
+	out, err := exec.Command(file + "amd64").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file + arch, string(out)
+}
+
+// givenTo returns what a function is called with.
+func givenTo(arch string, args []int64) (given []Given) {
+	for i, a := range args {
+		given = append(given, Given{ptregs.Arguments(arch)[i], uint64(a), 8})
+	}
+	return given
+}
+
+// TestPossible compares with what compiled functions return.
+func TestPossible(t *testing.T) {
+	for arch := range compilers {
+		for _, level := range []string{"-O2", "-Os", "-O0"} {
+			t.Run(arch+level, func(t *testing.T) { testPossible(t, arch, level) })
+		}
+	}
+}
+
+func testPossible(t *testing.T, arch, level string) {
+	names := []string{"flags", "sizes", "select", "both", "shifts", "stack", "loop", "known", "calls", "memory"}
+	file, out := compile(t, arch, level, possibleSource)
+	code := functionsOf(t, arch, file, names)
+	other := functionsOf(t, arch, file, []string{"other"})[0].Parts[0].Addr
+	single := 0
+	for line := range strings.Lines(out) {
+		var n int
+		var a [3]int64
+		var result int64
+		if _, err := fmt.Sscan(line, &n, &a[0], &a[1], &a[2], &result); err != nil {
 			t.Fatal(err)
 		}
-		code := functionsOf(t, file, names)
-		other := functionsOf(t, file, []string{"other"})[0].Parts[0].Addr
-		single := 0
-		for line := range strings.Lines(string(out)) {
-			var n int
-			var a [3]int64
-			var result int64
-			if _, err := fmt.Sscan(line, &n, &a[0], &a[1], &a[2], &result); err != nil {
-				t.Fatal(err)
-			}
-			f := &code[n]
-			ways, ok := f.Possible(f.graph, f.sites, []Given{{wordAMD64("di"), uint64(a[0]), 8}, {wordAMD64("si"), uint64(a[1]), 8}, {wordAMD64("dx"), uint64(a[2]), 8}}, nil, nil)
-			is := func(p Possible) bool { return !p.Ended || int32(p.Result) == int32(result) }
-			if !ok || !slices.ContainsFunc(ways, is) {
-				t.Fatalf("%s %s%v = %d is not possible: %v, %d ways", level, names[n], a, result, ok, len(ways))
-			}
-			if n <= slices.Index(names, "known") && len(ways) == 1 && ways[0].Ended {
-				single++
-			}
-			if names[n] == "calls" && level == "-O2" {
-				calledSame(t, f, other, a, result)
-			}
-			if level == "-O2" && n <= slices.Index(names, "known") && (len(ways) != 1 || !ways[0].Ended) {
-				t.Errorf("%s%v: %d ways", names[n], a, len(ways))
-			}
+		f := &code[n]
+		ways, ok := f.Possible(f.graph, f.sites, givenTo(arch, a[:]), nil, nil)
+		is := func(p Possible) bool { return !p.Ended || int32(p.Result) == int32(result) }
+		if !ok || !slices.ContainsFunc(ways, is) {
+			t.Fatalf("%s %s%v = %d is not possible: %v, %d ways", level, names[n], a, result, ok, len(ways))
 		}
-		t.Logf("%s: one way of %d", level, single)
+		if n <= slices.Index(names, "known") && len(ways) == 1 && ways[0].Ended {
+			single++
+		}
+		if names[n] == "calls" && level == "-O2" {
+			calledSame(t, f, other, a, result)
+		}
+		if level == "-O2" && n <= slices.Index(names, "known") && (len(ways) != 1 || !ways[0].Ended) {
+			t.Errorf("%s%v: %d ways", names[n], a, len(ways))
+		}
 	}
+	t.Logf("%s: one way of %d", level, single)
 }
 
 // calledSame checks that what calls of other returned, the same each time, leaves but one way.
@@ -102,8 +133,7 @@ func calledSame(t *testing.T, f *compiled, other uint64, a [3]int64, result int6
 			return // which returns something else
 		}
 	}
-	given := []Given{{wordAMD64("di"), uint64(a[0]), 8}, {wordAMD64("si"), uint64(a[1]), 8}, {wordAMD64("dx"), uint64(a[2]), 8}}
-	ways, ok := f.Possible(f.graph, f.sites, given, []Called{called}, nil)
+	ways, ok := f.Possible(f.graph, f.sites, givenTo(f.Arch, a[:]), []Called{called}, nil)
 	// In the end it returns what is in memory.
 	if !ok || len(ways) != 1 || ways[0].Beyond || ways[0].Ended == (called.Calls == 2) || ways[0].Ended && int32(ways[0].Result) != int32(result) {
 		t.Errorf("calls%v with %+v: %v %+v", a, called, ok, ways)
@@ -117,7 +147,7 @@ type compiled struct {
 }
 
 // functionsOf reads functions of a program.
-func functionsOf(t *testing.T, file string, names []string) []compiled {
+func functionsOf(t *testing.T, arch, file string, names []string) []compiled {
 	t.Helper()
 	f, err := elf.Open(file)
 	if err != nil {
@@ -140,7 +170,7 @@ func functionsOf(t *testing.T, file string, names []string) []compiled {
 			t.Fatal(err)
 		}
 		c := &out[i]
-		c.Function = Function{Arch: "amd64", Parts: []Part{{s.Value, text}}}
+		c.Function = Function{Arch: arch, Parts: []Part{{s.Value, text}}}
 		if c.graph, err = NewGraph(&c.Function); err != nil {
 			t.Fatal(err)
 		}

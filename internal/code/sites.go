@@ -81,7 +81,7 @@ const (
 // are still what they were.
 func (g *Graph) compared(block int, onlyBefore []int) (addr uint64, operands []Operand) {
 	jump := g.last(block)
-	if jump.Test.Kind != FlagsAMD64 && jump.Test.Kind != FlagsARM64 {
+	if !jump.Test.flags() {
 		return jump.Addr, jump.operands
 	}
 	written, stored := []int{}, false

@@ -143,9 +143,34 @@ type Condition struct {
 	Unsigned bool // the sides were compared as unsigned numbers
 }
 
-// relation returns what a test of flags on amd64 says if it jumps.
+// relation returns what a test says if it jumps.
 func (c *Comparison) relation(test Test) (r Relation, unsigned bool) {
-	switch test.Code >> 1 & 7 {
+	switch test.Kind {
+	case FlagsAMD64:
+		return c.relationAMD64(test.Code)
+	case FlagsARM64:
+		return c.relationARM64(test.Code)
+	case Zero:
+		r = Equal
+	case NotZero:
+		r = Different
+	case BitClear:
+		r = NotLess
+		if !test.sign() {
+			r = Equal
+		}
+	case BitSet:
+		r = Less
+		if !test.sign() {
+			r = Different
+		}
+	}
+	return r, false
+}
+
+// relationAMD64 is relation of the flags of amd64.
+func (c *Comparison) relationAMD64(code uint8) (r Relation, unsigned bool) {
+	switch code >> 1 & 7 {
 	case 1: // carry
 		switch {
 		case c.Computed || c.Common:
@@ -179,7 +204,38 @@ func (c *Comparison) relation(test Test) (r Relation, unsigned bool) {
 		}
 		r = NotGreater
 	}
-	if test.Code&1 != 0 {
+	if code&1 != 0 {
+		r = r.Not()
+	}
+	return r, unsigned
+}
+
+// relationARM64 is relation of the flags of arm64. Of what both sides have in common there is neither a
+// carry nor an overflow.
+func (c *Comparison) relationARM64(code uint8) (r Relation, unsigned bool) {
+	switch code >> 1 & 7 {
+	case 0:
+		r = Equal
+	case 1:
+		r, unsigned = NotLess, true
+	case 2: // the sign: without a comparison there is no overflow
+		r = Less
+		if !c.Common && !c.Right.zero() {
+			return NoRelation, false
+		}
+	case 4:
+		r, unsigned = Greater, true
+	case 5:
+		r = NotLess
+	case 6:
+		r = Greater
+	default:
+		return NoRelation, false
+	}
+	if unsigned && c.Common {
+		return NoRelation, false
+	}
+	if code&1 != 0 {
 		r = r.Not()
 	}
 	return r, unsigned

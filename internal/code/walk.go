@@ -27,7 +27,7 @@ type Walk struct {
 // Walk follows the values along the way of a call that was seen at sites. callees are the
 // functions that the code calls; the others are taken for such of which nothing is known.
 func (f *Function) Walk(g *Graph, sites []Site, hits []Hit, callees Callees) *Walk {
-	w := walker{f: f, g: g, sites: sites, hits: hits, passes: g.Trail(sites, hits), callees: callees, moments: make([]moment, len(hits))}
+	w := walker{f: f, g: g, sites: sites, hits: hits, passes: g.Trail(sites, hits), callees: callees, machine: machineOf(f.Arch), moments: make([]moment, len(hits))}
 	w.walk.Conditions, w.walk.Deciding = make([]*Condition, len(hits)), None
 	w.run()
 	w.decide()
@@ -42,6 +42,7 @@ type walker struct {
 	hits    []Hit
 	passes  []Pass
 	callees Callees
+	machine *machine // nil if no instructions of the architecture are executed
 
 	step    int
 	words   []*Value // what the registers hold
@@ -79,8 +80,7 @@ const mostExecuted = 1 << 17
 func (w *walker) run() {
 	w.words = make([]*Value, len(ptregs.Names(w.f.Arch)))
 	w.reset()
-	machine := machineOf(w.f.Arch)
-	if machine == nil {
+	if w.machine == nil {
 		return
 	}
 	for i, name := range ptregs.Names(w.f.Arch) {
@@ -88,7 +88,7 @@ func (w *walker) run() {
 			w.words[i] = &Value{Kind: Argument, Word: i, From: w.f.Parts[0].Addr}
 		}
 	}
-	w.words[machine.pointer] = &Value{Kind: Frame}
+	w.words[w.machine.pointer] = &Value{Kind: Frame}
 	done := 0
 	for i, p := range w.passes {
 		w.step = i
@@ -103,23 +103,38 @@ func (w *walker) run() {
 		}
 		for n := b.first; n < b.behind; n++ {
 			in := &w.g.Instructions[n]
-			machine.execute(w, in)
+			w.machine.execute(w, in)
 		}
 		if p.Hit != None {
 			w.decided(p.Hit)
 		}
+		if b.Fault != None && b.Fault == b.Next {
+			w.faulted()
+		}
 	}
-	w.end(machine)
+	w.end()
+}
+
+// faulted makes the registers unknown where an access of user space goes on whether it has faulted or
+// not: the kernel has said so in one of them, and cleared another.
+func (w *walker) faulted() {
+	sp := w.words[w.machine.pointer]
+	clear(w.words)
+	w.words[w.machine.pointer] = sp
 }
 
 // decided notes the condition of a jump.
 func (w *walker) decided(hit int) {
 	w.moments[hit] = moment{slices.Clone(w.words), maps.Clone(w.stack), w.taken}
 	s := &w.sites[w.hits[hit].Site]
-	if w.compare == nil || s.Test.Kind != FlagsAMD64 || s.Compare != w.compare.Addr {
+	compare := w.compare
+	if !s.Test.flags() {
+		compare = w.tests(s)
+	}
+	if compare == nil || s.Compare != compare.Addr {
 		return
 	}
-	c := &Condition{Comparison: *w.compare}
+	c := &Condition{Comparison: *compare}
 	w.kept(&c.Left, s)
 	w.kept(&c.Right, s)
 	c.Relation, c.Unsigned = c.relation(s.Test)
@@ -127,6 +142,23 @@ func (w *walker) decided(hit int) {
 		c.Relation = c.Relation.Not()
 	}
 	w.walk.Conditions[hit] = c
+}
+
+// tests returns what a jump compares by itself: a register with 0, or one bit of it.
+func (w *walker) tests(s *Site) *Comparison {
+	c := &Comparison{Addr: s.Addr, Size: s.Test.Bits / 8, Left: Side{Operand: None, Value: w.words[s.Test.Word]}, Right: Side{Operand: None, Value: &Value{Kind: Constant}}}
+	if len(s.Operands) > 0 {
+		c.Left.Operand, c.Left.text = 0, s.Operands[0].Text
+	}
+	if s.Test.bit() {
+		if c.Size = 4; s.Test.Bits >= 32 {
+			c.Size = 8
+		}
+		if !s.Test.sign() {
+			c.Common, c.Right.Value = true, &Value{Kind: Constant, N: 1 << s.Test.Bits}
+		}
+	}
+	return c
 }
 
 // kept sets which operand of a site a side is: it may have lost some that the comparison had.
@@ -137,7 +169,7 @@ func (w *walker) kept(side *Side, s *Site) {
 }
 
 // end finds what the call has returned.
-func (w *walker) end(m *machine) {
+func (w *walker) end() {
 	if len(w.passes) == 0 {
 		return
 	}
@@ -148,7 +180,7 @@ func (w *walker) end(m *machine) {
 	in := w.g.last(last.Block)
 	switch {
 	case in.flow == Leave, (in.flow == Jump || in.flow == Branch) && w.callees.kind(in.Target) == Return:
-		w.walk.Returned = w.words[m.result]
+		w.walk.Returned = w.words[w.machine.result]
 	case in.flow == Indirect:
 		w.walk.Returned = &Value{Kind: Result, From: in.Addr, Step: w.step}
 	case in.flow == Jump, in.flow == Branch && last.Hit != None && w.hits[last.Hit].Taken:
@@ -166,17 +198,4 @@ func (w *walker) result(in *Instruction) *Value {
 		v.Kind = Result
 	}
 	return v
-}
-
-// A machine executes instructions of an architecture.
-type machine struct {
-	pointer, result int // the words of the stack pointer and of results
-	execute         func(w *walker, in *Instruction)
-}
-
-func machineOf(arch string) *machine {
-	if arch != "amd64" {
-		return nil
-	}
-	return &machine{pointer: wordAMD64("sp"), result: wordAMD64("ax"), execute: (*walker).executeAMD64}
 }

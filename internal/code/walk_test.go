@@ -4,10 +4,6 @@ package code
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -39,75 +35,65 @@ int main(void) {
 // be returned must be that. Behind the jump that is said to have decided, no other one can have: of
 // all calls that went the same way to it and on the other one from there, none has succeeded.
 func TestWalk(t *testing.T) {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil || runtime.GOARCH != "amd64" {
-		t.Skip("no compiler, or another processor")
+	for arch := range compilers {
+		for _, level := range []string{"-O2", "-Os", "-O1"} {
+			t.Run(arch+level, func(t *testing.T) { testWalk(t, arch, level) })
+		}
 	}
+}
+
+func testWalk(t *testing.T, arch, level string) {
 	names := []string{"check", "clean", "late", "kinds", "turns", "chosen", "put"}
-	for _, level := range []string{"-O2", "-Os", "-O1"} {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "a")
-		if err := os.WriteFile(file+".c", []byte(walkSource), 0o600); err != nil {
+	file, out := compile(t, arch, level, walkSource)
+	code := functionsOf(t, arch, file, names)
+	put := Callee{Addr: code[6].Parts[0].Addr, Kind: Returning}
+	var calls []walked
+	for line := range strings.Lines(out) {
+		var c walked
+		var a [5]int64
+		if _, err := fmt.Sscan(line, &c.function, &a[0], &a[1], &a[2], &a[3], &a[4], &c.result); err != nil {
 			t.Fatal(err)
 		}
-		// As kernels are compiled: what is to be traced keeps to the calling convention.
-		if out, err := exec.Command(gcc, level, "-fno-jump-tables", "-mno-red-zone", "-mgeneral-regs-only", "-fno-ipa-ra", "-no-pie", "-o", file, file+".c").CombinedOutput(); err != nil {
-			t.Skipf("%v: %s", err, out)
+		c.hits = code[c.function].run(t, a)
+		calls = append(calls, c)
+	}
+	var decided, unsure [6]int
+	other := resultsByWay(calls)
+	for i := range calls {
+		c := &calls[i]
+		f := &code[c.function]
+		w := f.Walk(f.graph, f.sites, c.hits, Callees{put})
+		if v := w.Returned; v != nil && v.Kind == Constant && int32(v.N) != int32(c.result) {
+			t.Fatalf("%s %s%v: returns %d, not %d", level, names[c.function], c.hits, c.result, v.N)
 		}
-		out, err := exec.Command(file).Output()
-		if err != nil {
-			t.Fatal(err)
+		switch {
+		case c.result >= 0:
+			continue
+		case w.Unsure:
+			unsure[c.function]++
+			continue
+		case w.Deciding != None:
+			decided[c.function]++
 		}
-		code := functionsOf(t, file, names)
-		put := Callee{Addr: code[6].Parts[0].Addr, Kind: Returning}
-		var calls []walked
-		for line := range strings.Lines(string(out)) {
-			var c walked
-			var a [5]int64
-			if _, err := fmt.Sscan(line, &c.function, &a[0], &a[1], &a[2], &a[3], &a[4], &c.result); err != nil {
-				t.Fatal(err)
-			}
-			c.hits = code[c.function].run(t, a)
-			calls = append(calls, c)
-		}
-		var decided, unsure [6]int
-		other := resultsByWay(calls)
-		for i := range calls {
-			c := &calls[i]
-			f := &code[c.function]
-			w := f.Walk(f.graph, f.sites, c.hits, Callees{put})
-			if v := w.Returned; v != nil && v.Kind == Constant && int32(v.N) != int32(c.result) {
-				t.Fatalf("%s %s%v: returns %d, not %d", level, names[c.function], c.hits, c.result, v.N)
-			}
-			switch {
-			case c.result >= 0:
+		for j := w.Deciding + 1; j < len(c.hits); j++ {
+			if c.hits[j].Site < 0 || f.sites[c.hits[j].Site].Start {
 				continue
-			case w.Unsure:
-				unsure[c.function]++
-				continue
-			case w.Deciding != None:
-				decided[c.function]++
 			}
-			for j := w.Deciding + 1; j < len(c.hits); j++ {
-				if c.hits[j].Site < 0 || f.sites[c.hits[j].Site].Start {
-					continue
-				}
-				for r := range other[wayKey(c.function, c.hits[:j], !c.hits[j].Taken)] {
-					if r >= 0 {
-						t.Fatalf("%s %s%v = %d: jump %d decides, but behind it %d has led to %d", level, names[c.function], c.hits, c.result, w.Deciding, j, r)
-					}
+			for r := range other[wayKey(c.function, c.hits[:j], !c.hits[j].Taken)] {
+				if r >= 0 {
+					t.Fatalf("%s %s%v = %d: jump %d decides, but behind it %d has led to %d", level, names[c.function], c.hits, c.result, w.Deciding, j, r)
 				}
 			}
-			// check and kinds have no cleaning up: the last jump of their errors decides.
-			if c.function == 0 && w.Deciding != len(c.hits)-1 {
-				t.Fatalf("%s %s%v = %d: jump %d decides", level, names[c.function], c.hits, c.result, w.Deciding)
-			}
 		}
-		t.Logf("%s: %d decided, %d unsure", level, decided, unsure)
-		// The others are mostly made without jumps.
-		if decided[0] < 9*unsure[0] || decided[1] == 0 || decided[2] < unsure[2] {
-			t.Errorf("%s: %d decided, %d unsure", level, decided, unsure)
+		// check and kinds have no cleaning up: the last jump of their errors decides.
+		if c.function == 0 && w.Deciding != len(c.hits)-1 {
+			t.Fatalf("%s %s%v = %d: jump %d decides", level, names[c.function], c.hits, c.result, w.Deciding)
 		}
+	}
+	t.Logf("%s: %d decided, %d unsure", level, decided, unsure)
+	// The others are mostly made without jumps.
+	if decided[0] < 9*unsure[0] || decided[1] == 0 || decided[2] < unsure[2] {
+		t.Errorf("%s: %d decided, %d unsure", level, decided, unsure)
 	}
 }
 
@@ -140,11 +126,7 @@ func wayKey(function int, before []Hit, taken bool) string {
 // run returns the hits of a call: of which one way is possible.
 func (c *compiled) run(t *testing.T, args [5]int64) []Hit {
 	t.Helper()
-	var given []Given
-	for i, name := range []string{"di", "si", "dx", "cx", "r8"} {
-		given = append(given, Given{wordAMD64(name), uint64(args[i]), 8})
-	}
-	ways, ok := c.Possible(c.graph, c.sites, given, nil, nil)
+	ways, ok := c.Possible(c.graph, c.sites, givenTo(c.Arch, args[:]), nil, nil)
 	if !ok || len(ways) != 1 {
 		t.Fatalf("%#x %v: %d ways, %v", c.Parts[0].Addr, args, len(ways), ways)
 	}

@@ -43,12 +43,12 @@ type Verdict struct {
 	Chosen uint64
 }
 
-// Of returns what decided that a call failed, from its way. ok is false if it did not fail, if
-// nobody knows whether it did, and for architectures whose code is not executed.
+// Of returns what decided that a call failed, from its way. ok is false if it did not fail, or
+// nobody knows whether it did.
 func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 	v.Decision = -1
 	p := e.Probe
-	if p.Way == nil || p.Way.Code.Arch != "amd64" || path.Way == nil || path.Missing > 0 || path.Way.Broken > 0 {
+	if p.Way == nil || path.Way == nil || path.Missing > 0 || path.Way.Broken > 0 {
 		return v, false
 	}
 	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees)

@@ -22,7 +22,7 @@ import (
 
 // mayDeduce reports whether wayInside can say anything of a place.
 func (r *Runner) mayDeduce(f *Failure, p *Place) bool {
-	return p.Inside != "" && !strings.Contains(p.Inside, ".") && !decide.PassedOn(unix.Errno(f.Errno)) && p.Whole && f.Params != nil && r.Kernel.Arch() == "amd64"
+	return p.Inside != "" && !strings.Contains(p.Inside, ".") && !decide.PassedOn(unix.Errno(f.Errno)) && p.Whole && f.Params != nil
 }
 
 // wayInside returns what decided in the function that takes no probe, from its code, the arguments of
@@ -71,7 +71,7 @@ func (r *Runner) inside(f *Failure, p *Place) (*plan.Probe, error) {
 // deduce returns what decided in a function that nobody has seen, by what it has called, as far as that
 // is known; nil if that does not tell.
 func deduce(probe *plan.Probe, f *Failure, called []code.Called) *Taken {
-	v, d, ok := decide.Deduce(probe, f.given(), called, unix.Errno(f.Errno))
+	v, d, ok := decide.Deduce(probe, f.given(probe.Way.Code.Arch), called, unix.Errno(f.Errno))
 	if !ok {
 		return nil
 	}
@@ -106,8 +106,8 @@ func alsoResults(called []code.Called) string {
 
 // given returns the registers that the function which has the parameters of the system call is
 // called with.
-func (f *Failure) given() (given []code.Given) {
-	registers := ptregs.Arguments("amd64")
+func (f *Failure) given(arch string) (given []code.Given) {
+	registers := ptregs.Arguments(arch)
 	for i := range min(len(f.Params), len(f.Args), len(registers)) {
 		given = append(given, code.Given{Word: registers[i], Value: f.Args[i], Size: decide.Declared(f.Params[i].Decl).Size})
 	}
