@@ -211,7 +211,7 @@ func (c *Comparison) relationAMD64(code uint8) (r Relation, unsigned bool) {
 }
 
 // relationARM64 is relation of the flags of arm64. Of what both sides have in common there is neither a
-// carry nor an overflow.
+// carry nor an overflow, and TST of one register is a comparison with 0 here.
 func (c *Comparison) relationARM64(code uint8) (r Relation, unsigned bool) {
 	switch code >> 1 & 7 {
 	case 0:
@@ -232,7 +232,7 @@ func (c *Comparison) relationARM64(code uint8) (r Relation, unsigned bool) {
 	default:
 		return NoRelation, false
 	}
-	if unsigned && c.Common {
+	if unsigned && (c.Common || c.Right.zero()) {
 		return NoRelation, false
 	}
 	if code&1 != 0 {

@@ -39,10 +39,15 @@ var (
 	checkType = &btf.Func{Name: "check", Type: &btf.FuncProto{Return: number, Params: []btf.FuncParam{{Name: "attr", Type: &btf.Pointer{Target: attr}}, {Name: "n", Type: number}}}}
 )
 
-// call makes the path of a call of check, whose code is given and which has made steps.
+// call makes the path of a call of check, whose code of amd64 is given and which has made steps.
 func call(t *testing.T, text []byte, steps ...bpf.PathStep) (*event.Event, *event.Path) {
 	t.Helper()
-	way, err := plan.NewWay(code.Function{Arch: "amd64", Parts: []code.Part{{Addr: entry, Bytes: text}}}, nil)
+	return callOf(t, "amd64", text, steps...)
+}
+
+func callOf(t *testing.T, arch string, text []byte, steps ...bpf.PathStep) (*event.Event, *event.Path) {
+	t.Helper()
+	way, err := plan.NewWay(code.Function{Arch: arch, Parts: []code.Part{{Addr: entry, Bytes: text}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
