@@ -33,6 +33,7 @@ type Class struct {
 	Size    int  `json:",omitempty"` // in bytes
 	Signed  bool `json:",omitempty"`
 	Pointer bool `json:",omitempty"`
+	Bool    bool `json:",omitempty"`
 }
 
 // Callees are the callees of a function, by address.

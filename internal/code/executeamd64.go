@@ -143,9 +143,6 @@ func (w *walker) callAMD64(in *Instruction) {
 	w.call(in)
 }
 
-// changedByCallsAMD64 are the registers that functions need not keep.
-var changedByCallsAMD64 = []string{"ax", "cx", "dx", "si", "di", "r8", "r9", "r10", "r11"}
-
 // moveAMD64 executes a move.
 func (w *walker) moveAMD64(in *Instruction, x *x86asm.Inst) {
 	size := x.MemBytes

@@ -99,10 +99,6 @@ const (
 	linkARM64  = 30
 )
 
-// changedByCallsARM64 are the registers that functions need not keep (AAPCS64), and x18, which may be the
-// pointer to a stack of return addresses.
-var changedByCallsARM64 = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, linkARM64}
-
 // general returns the word of a register, of which number 31 is zero.
 func general(r uint32) int {
 	if r &= 31; r == zeroRegister {

@@ -127,7 +127,7 @@ func (s *search) from(block int, state *imagined, way Possible) {
 			return
 		}
 		for i := b.first; i < b.behind; i++ {
-			s.machine.imagine(state, s.f, &s.g.Instructions[i])
+			state.execute(s.f, &s.g.Instructions[i])
 			s.returned(&s.g.Instructions[i], state)
 		}
 		if b.Fault != None {
@@ -140,6 +140,15 @@ func (s *search) from(block int, state *imagined, way Possible) {
 			return
 		}
 		block = next
+	}
+}
+
+// execute executes an instruction.
+func (m *imagined) execute(f *Function, in *Instruction) {
+	if f.Arch == "arm64" {
+		m.executeARM64(f, in)
+	} else {
+		m.executeAMD64(f, in)
 	}
 }
 

@@ -103,7 +103,7 @@ func (w *walker) run() {
 		}
 		for n := b.first; n < b.behind; n++ {
 			in := &w.g.Instructions[n]
-			w.machine.execute(w, in)
+			w.execute(in)
 		}
 		if p.Hit != None {
 			w.decided(p.Hit)
@@ -113,6 +113,15 @@ func (w *walker) run() {
 		}
 	}
 	w.end()
+}
+
+// execute executes an instruction.
+func (w *walker) execute(in *Instruction) {
+	if w.f.Arch == "arm64" {
+		w.executeARM64(in)
+	} else {
+		w.executeAMD64(in)
+	}
 }
 
 // faulted makes the registers unknown where an access of user space goes on whether it has faulted or

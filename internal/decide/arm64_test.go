@@ -38,6 +38,8 @@ func TestOfARM64(t *testing.T) {
 	chosen := assembled(0x128002a0, 0x71000c3f, 0x1a8013e0, 0xd65f03c0)
 	// stp x29, x30, [sp, #-16]!; mov x29, sp; bl helper; cmp w0, #0; b.lt 1f; mov w0, #0; 1: ldp x29, x30, [sp], #16; ret
 	called := assembled(0xa9bf7bfd, 0x910003fd, 0x940003fe, 0x7100001f, 0x5400004b, 0x52800000, 0xa8c17bfd, 0xd65f03c0)
+	// stp x29, x30, [sp, #-16]!; bl truth; tbz w0, #0, 1f; mov w0, #0; 2: ldp x29, x30, [sp], #16; ret; 1: mov w0, #-1; b 2b
+	truth := assembled(0xa9bf7bfd, 0x94000bff, 0x36000080, 0x52800000, 0xa8c17bfd, 0xd65f03c0, 0x12800000, 0x17fffffd)
 	// cmp w1, #5; b.hi 1f; adr x2, table; ldrb w2, [x2, w1, uxtw]; br x2; 1: mov w0, #-95; ret
 	table := assembled(0x7100143f, 0x54000088, 0x100001c2, 0x38614842, 0xd61f0040, 0x12800bc0, 0xd65f03c0, 0x52800000, 0xd65f03c0)
 	for _, tt := range []struct {
@@ -56,6 +58,8 @@ func TestOfARM64(t *testing.T) {
 		{"what a function returned", called, []bpf.PathStep{step(0, n, 0xfffffff3)},
 			&Verdict{Error: -13, Holds: "helper() (-EACCES) < 0", Needed: "helper() >= 0", Called: "helper"}},
 		{"what a function returned without an error", called, []bpf.PathStep{step(0, 0, 3)}, nil},
+		{"a truth value, with what is above it", truth, []bpf.PathStep{step(0, 0x100, 0x100)},
+			&Verdict{Error: -1, Holds: "truth() (0) == 0", Needed: "truth() != 0"}},
 		{"a table of jumps that nobody follows", table, []bpf.PathStep{step(0, 1<<29, 7)}, &Verdict{Error: -95, Decision: -1, Unsure: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	entry  = 0x1000
 	helper = 0x2000
 	thunk  = 0x3000
+	truth  = 0x4000
 	zero   = 1 << 6 // the flag
 	sign   = 1 << 7
 )
@@ -51,7 +52,8 @@ func callOf(t *testing.T, arch string, text []byte, steps ...bpf.PathStep) (*eve
 	if err != nil {
 		t.Fatal(err)
 	}
-	way.Callees = code.Callees{{Addr: helper, Name: "helper", Kind: code.Returning, Result: code.Class{Size: 4, Signed: true}}, {Addr: thunk, Name: "__pi___x86_indirect_thunk_rax", Kind: code.Through}}
+	way.Callees = code.Callees{{Addr: helper, Name: "helper", Kind: code.Returning, Result: code.Class{Size: 4, Signed: true}}, {Addr: thunk, Name: "__pi___x86_indirect_thunk_rax", Kind: code.Through},
+		{Addr: truth, Name: "truth", Kind: code.Returning, Result: plan.ClassOf(&btf.Int{Name: "_Bool", Size: 1, Encoding: btf.Bool})}}
 	probe := &plan.Probe{Func: kernel.Function{Name: "check", Addr: entry, Type: checkType}, Way: way}
 	s := bpf.Section{Kind: bpf.SectionPath, Data: bpf.AppendSteps(nil, steps)}
 	e := &event.Event{Probe: probe, Tail: bpf.AppendSection(nil, &s)}

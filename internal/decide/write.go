@@ -119,6 +119,10 @@ func (w *writer) writeMasked(left, right *side) (holds, needed string, or []stri
 	if w.c.Size < 8 {
 		mask &= 1<<(8*w.c.Size) - 1
 	}
+	if left.Class.Bool && mask == 1 { // which is all of it
+		left.value &= 1
+		return w.bits(w.valued(left), clean(left.Text))
+	}
 	if left.Mask != 0 {
 		if left.Mask != mask || len(left.Others) > 0 {
 			return "", "", nil

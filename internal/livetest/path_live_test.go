@@ -5,7 +5,6 @@ package livetest_test
 import (
 	"encoding/json"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -69,7 +68,7 @@ func TestLivePath(t *testing.T) {
 		if p.Broken || strings.Contains(p.Text, "unknown") || n == 0 {
 			t.Fatalf("%s: %+v", work, p)
 		}
-		if runtime.GOARCH == "amd64" && (p.Decided.Condition != conditions[work] || p.Decided.Error != "EINVAL") {
+		if p.Decided.Condition != conditions[work] || p.Decided.Error != "EINVAL" {
 			t.Errorf("%s: decided by %+v, want %s", work, p.Decided, conditions[work])
 		}
 		last := p.Decisions[n-1]

@@ -77,7 +77,7 @@ func ClassOf(t btf.Type) (c code.Class) {
 	case *btf.Pointer:
 		return code.Class{Size: 8, Pointer: true}
 	case *btf.Int:
-		return code.Class{Size: int(t.Size), Signed: t.Encoding == btf.Signed}
+		return code.Class{Size: int(t.Size), Signed: t.Encoding == btf.Signed, Bool: t.Encoding == btf.Bool}
 	case *btf.Enum:
 		return code.Class{Size: int(t.Size), Signed: t.Signed}
 	}
