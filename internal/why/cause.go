@@ -168,10 +168,18 @@ func (p *Place) cause() *Cause {
 			hooked = name
 		}
 	}
-	if hooked == "" || isCheck(hooked) || p.Chain[len(p.Chain)-1].Function.Name != hooked {
+	last := &p.Chain[len(p.Chain)-1]
+	if hooked == "" || isCheck(hooked) || last.Function.Name != hooked || last.unanswered() {
 		return nil
 	}
 	return &Cause{Kind: causeModule, Text: fmt.Sprintf("refused by a security module that %s asks", hooked)}
+}
+
+// unanswered reports whether a hook says that no module serves what it was asked
+// (include/linux/lsm_hook_defs.h), as security_task_prctl says to most calls: that has refused nothing.
+func (l *Link) unanswered() bool {
+	n := unix.Errno(-int32(l.Result))
+	return n == unix.ENOSYS || n == unix.EOPNOTSUPP
 }
 
 // capabilityCause says which capabilities were wanting. One that was asked for before the last one may

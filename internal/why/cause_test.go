@@ -56,6 +56,17 @@ func TestCause(t *testing.T) {
 	}
 }
 
+// TestUnanswered: a hook that no module answers has refused nothing (security_task_prctl of Linux 7.3).
+func TestUnanswered(t *testing.T) {
+	for errno, want := range map[unix.Errno]bool{unix.ENOSYS: false, unix.EOPNOTSUPP: false, unix.EACCES: true} {
+		p := placeOf(nil, "__do_sys_prctl", "security_task_prctl")
+		p.Chain[1].Result = uint64(-int64(errno))
+		if c := p.cause(); (c != nil) != want {
+			t.Errorf("%v: %+v", errno, c)
+		}
+	}
+}
+
 // TestSignalCause: signal(7) says which calls are made again.
 func TestSignalCause(t *testing.T) {
 	const handler, restart = 0x401000, 0x10000000
