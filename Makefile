@@ -13,7 +13,7 @@ GUEST   := $(GO) run ./internal/vm/guestrun
 
 # What a guest needs, and what the checks and the tests' oracles need beyond that.
 GUEST_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xz-utils gcc libc6-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross dwarves
-PACKAGES       := $(GUEST_PACKAGES) git clang llvm llvm-19 lld g++ rustc musl-tools gdb dwz libbpf-dev systemtap-sdt-dev jq groff-base tmux zsh fish
+PACKAGES       := $(GUEST_PACKAGES) qemu-user git clang llvm llvm-19 lld g++ rustc musl-tools gdb dwz libbpf-dev systemtap-sdt-dev jq groff-base tmux zsh fish
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o ksnoop ./cmd/ksnoop

@@ -37,9 +37,6 @@ func conditionARM64(code uint8, pstate uint64) bool {
 // pstate is the word of the flags.
 func pstate() int { return ptregs.Words("arm64", "pstate")[0] }
 
-// zeroRegister is the number of XZR, and of SP, in encodings.
-const zeroRegister = 31
-
 // decodeARM64 decodes what leads elsewhere or sets flags. All other instructions go on behind
 // them, whatever they are: those that do not are one class of encodings.
 func decodeARM64(code []byte, addr uint64) (Instruction, error) {
@@ -187,7 +184,15 @@ func writesARM64(w uint32) (word int, stores bool) {
 	case op&0b0111 == 0b0111: // floating point and vectors
 		return noWord, false
 	}
-	return anyWord, true
+	o := operationOf(w)
+	loads := o.do == doLoad && o.mem.count == 1 && !o.mem.vectors
+	if !loads && o.do != doStore || o.mem.update != 0 {
+		return anyWord, true
+	}
+	if loads {
+		return o.mem.regs[0], false
+	}
+	return noWord, true
 }
 
 // KeepsPointer reports whether 8 aligned bytes among code are a pointer of the kernel. On arm64 it keeps one to a

@@ -220,3 +220,26 @@ func TestReturnedARM64(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptARM64: which operand of a compare is still what it was when the jump is reached.
+func TestKeptARM64(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		w    uint32
+		kept bool
+	}{
+		{"ldr w2, [x0]", 0xb9400002, true}, {"ldr w1, [x0]", 0xb9400001, false}, {"ldr w2, [x1], #8", 0xb8408422, false}, {"ldp x2, x1, [x0]", 0xa9400402, false},
+		{"str w1, [x0]", 0xb9000001, true}, {"str w2, [x1, #8]!", 0xb8008c22, false}, {"ldadd w0, w1, [x2]", 0xb8200041, false}, {"mov w2, w1", 0x2a0103e2, true}, {"mov w1, w2", 0x2a0203e1, false},
+	} {
+		// cmp w1, #4; the instruction; b.ne 1f; ret; 1: ret
+		f := Function{Arch: "arm64", Parts: []Part{{0x1000, assembled(0x7100103f, tt.w, 0x54000041, retARM64, retARM64)}}}
+		g, err := NewGraph(&f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sites := g.Sites(nil)
+		if len(sites) != 1 || sites[0].Compare != 0x1000 || len(sites[0].Operands) != map[bool]int{true: 1}[tt.kept] {
+			t.Errorf("%s: %+v", tt.text, sites)
+		}
+	}
+}

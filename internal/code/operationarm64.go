@@ -93,6 +93,9 @@ const (
 	doSign // pointer authentication: it changes a return address
 )
 
+// zeroRegister is the number of XZR, and of SP, in encodings.
+const zeroRegister = 31
+
 const (
 	stackARM64 = 31
 	frameARM64 = 29
