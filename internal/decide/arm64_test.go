@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/code"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -100,6 +101,27 @@ func TestDeduceARM64(t *testing.T) {
 		v, _, ok := Deduce(e.Probe, []code.Given{{Word: 0, Value: tt.x0, Size: 8}, {Word: 1, Value: tt.x1, Size: 4}}, nil, tt.failed)
 		if ok != (tt.want != "") || ok && v.Holds != tt.want {
 			t.Errorf("%#x, %d: %v %+v, want %q", tt.x0, tt.x1, ok, v, tt.want)
+		}
+	}
+}
+
+// TestSavedARM64: the parameters of a system call are in the registers of user space, the first one in orig_x0, too.
+func TestSavedARM64(t *testing.T) {
+	for _, tt := range []struct {
+		load uint32
+		want string
+	}{
+		{0xb9400001, "clockid (3) != 4"}, // ldr w1, [x0]
+		{0xb9411001, "clockid (3) != 4"}, // ldr w1, [x0, #272]
+		{0xb9400801, "flags (3) != 4"},   // ldr w1, [x0, #8]
+		{0xb9411801, ""},                 // ldr w1, [x0, #280]
+	} {
+		// the load; cmp w1, #4; b.ne 1f; mov w0, #0; ret; 1: mov w0, #-22; ret
+		e, path := callOf(t, "arm64", assembled(tt.load, 0x7100103f, 0x54000061, 0x52800000, 0xd65f03c0, 0x128002a0, 0xd65f03c0), step(0, 0, 3))
+		e.Probe.Way.Syscall = []kernel.Field{{Decl: "int", Name: "clockid"}, {Decl: "int", Name: "flags"}}
+		e.Probe.Return = &layout.Half{}
+		if v, ok := Of(e, path); !ok || v.Holds != tt.want || v.Error != -22 {
+			t.Errorf("%#x: %v %+v, want %q", tt.load, ok, v, tt.want)
 		}
 	}
 }

@@ -99,7 +99,11 @@ func (n *namer) saved(v *code.Value) int {
 	if len(n.registers) == 0 || v.Base.Word != n.registers[0] || v.N%8 != 0 {
 		return -1
 	}
-	i := slices.Index(ptregs.SyscallArguments(n.way.Code.Arch), int(v.N/8))
+	word := int(v.N / 8)
+	if n.way.Code.Arch == "arm64" && word == len(ptregs.Names("arm64")) {
+		word = 0 // orig_x0, from which Linux 7.3 takes the first one
+	}
+	i := slices.Index(ptregs.SyscallArguments(n.way.Code.Arch), word)
 	if i >= len(n.way.Syscall) {
 		return -1
 	}
