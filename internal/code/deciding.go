@@ -46,6 +46,10 @@ func (w *walker) decide() {
 			matters = other == None || w.avoids(other, w.passes[v.Step].Block)
 		}
 		if matters {
+			if later := w.later(i, other, v); later != None || w.walk.Unsure {
+				w.walk.Deciding = later
+				return
+			}
 			// The retries must have come behind it in any case.
 			if w.walk.Unsure = other == None && len(retries) > 0 || w.avoidsAny(other, retries); !w.walk.Unsure {
 				w.walk.Deciding = p.Hit
@@ -54,6 +58,40 @@ func (w *walker) decide() {
 		}
 	}
 	w.walk.Unsure = len(retries) > 0
+}
+
+// later returns the hit on the last jump behind a pass that compares what was constant by then, could have
+// led to another result, and need not be met on the other way from that pass: so rtnl_newlink finds no type,
+// looks for the device, and only then fails for want of the type. None if there is no such jump.
+func (w *walker) later(pass, other int, v *Value) int {
+	for i := len(w.passes) - 1; i > pass; i-- {
+		p := w.passes[i]
+		if p.Hit == None {
+			continue
+		}
+		c := w.walk.Conditions[p.Hit]
+		if !c.certain() || c.Left.Value.Made(v) || c.since() >= pass || other != None && !w.avoids(other, p.Block) {
+			continue
+		}
+		to := w.g.Blocks[p.Block].Taken
+		if w.hits[p.Hit].Taken {
+			to = w.g.Blocks[p.Block].Next
+		}
+		if is := w.differs(p.Hit, to, v, limits{}); w.walk.Unsure {
+			return None
+		} else if is {
+			return p.Hit
+		}
+	}
+	return None
+}
+
+// since returns the pass in which the constants of a condition were made, but for that in the comparison itself.
+func (c *Condition) since() int {
+	if c.Computed || c.Right.Value.From == c.Addr {
+		return c.Left.Value.Step
+	}
+	return max(c.Left.Value.Step, c.Right.Value.Step)
 }
 
 // tries reports whether the other way from a jump leads to another result only if it is tried again: by

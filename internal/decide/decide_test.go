@@ -98,6 +98,10 @@ func TestOf(t *testing.T) {
 	// test %rdi, %rdi; je 3f; cmp $3, %esi; je 2f; sub $8, %rsp; nop; call helper; test %eax, %eax; jne 1f; mov $-5, %eax;
 	// 1: add $8, %rsp; ret; 2: mov $-22, %eax; ret; 3: xor %eax, %eax; ret
 	handed := []byte{0x48, 0x85, 0xff, 0x74, 0x23, 0x83, 0xfe, 0x03, 0x74, 0x18, 0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xec, 0x0f, 0x00, 0x00, 0x85, 0xc0, 0x75, 0x05, 0xb8, 0xfb, 0xff, 0xff, 0xff, 0x48, 0x83, 0xc4, 0x08, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}
+	// cmpl $0, (%rdi); je 1f; mov %rdi, %rcx; jmp 2f; 1: xor %ecx, %ecx; mov $-95, %eax; 2: cmp $3, %esi; je 3f;
+	// test %rcx, %rcx; jne 3f; ret; 3: xor %eax, %eax; ret
+	early := []byte{0x83, 0x3f, 0x00, 0x74, 0x05, 0x48, 0x89, 0xf9, 0xeb, 0x07, 0x31, 0xc9, 0xb8, 0xa1, 0xff, 0xff, 0xff, 0x83, 0xfe, 0x03, 0x74, 0x06, 0x48, 0x85, 0xc9, 0x75, 0x01, 0xc3, 0x31, 0xc0, 0xc3}
+	found := []plan.Note{{Addr: entry + 0x19, Names: []plan.Name{{Text: "found", Class: code.Class{Size: 8, Pointer: true}}}}}
 	signed := bytes.Clone(handed) // js 1f
 	signed[22] = 0x78
 	for _, tt := range []struct {
@@ -156,6 +160,9 @@ func TestOf(t *testing.T) {
 			&Verdict{Error: -22, Decision: 1, Holds: "n (3) == 3", Needed: "n != 3"}},
 		{"before a result that is negative", signed, []bpf.PathStep{step(0, 0, 8), step(1, zero, 3)}, nil, nil,
 			&Verdict{Error: -22, Holds: "attr (0x8) != NULL", Needed: "attr == NULL"}},
+		{"found before another decision", early, []bpf.PathStep{step(0, zero, 0), step(1, 0, 5), step(2, zero, 0)}, found, nil,
+			&Verdict{Error: -95, Decision: 2, Holds: "found (NULL) == NULL", Needed: "found != NULL"}},
+		{"found before another decision, without a name", early, []bpf.PathStep{step(0, zero, 0), step(1, 0, 5), step(2, zero, 0)}, nil, nil, &Verdict{Error: -95, Decision: 2}},
 		{"without a jump", chosen, nil, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Chosen: entry + 11 - 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

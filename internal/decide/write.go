@@ -33,6 +33,9 @@ type side struct {
 // write returns what held, and what would have had to hold; "" if a side has no name.
 func (w *writer) write() (holds, needed string, or []string) {
 	left, right := w.side(&w.c.Left), w.side(&w.c.Right)
+	if left.constant && right.constant { // the source compares a variable
+		left = w.operand(&w.c.Left)
+	}
 	if w.c.Common || w.c.Computed && w.c.Left.Value != nil && w.c.Left.Value.Kind == code.Masked {
 		return w.writeMasked(&left, &right)
 	}
@@ -162,7 +165,15 @@ func (w *writer) side(s *code.Side) (out side) {
 		v := uint64(s.Value.N)
 		return side{naming: naming{Name: plan.Name{Text: w.number(v, code.Class{Signed: true})}}, value: v, constant: true}
 	}
-	out.naming = w.n.operand(w.note, s.Operand, o.Size, s.Value)
+	return w.operand(s)
+}
+
+// operand names a side that is an operand of the site.
+func (w *writer) operand(s *code.Side) (out side) {
+	if s.Operand == code.None {
+		return out
+	}
+	out.naming = w.n.operand(w.note, s.Operand, w.d.Site.Operands[s.Operand].Size, s.Value)
 	if s.Operand < len(w.d.Values) && !w.d.Unreadable[s.Operand] {
 		out.value, out.valued = w.d.Values[s.Operand], true
 	}
