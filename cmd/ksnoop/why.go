@@ -363,6 +363,7 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
 	taken, fault, err := e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
+	e.page.Refused.Runs = place.Runs
 	if gone := e.gone(err); gone != "" {
 		e.page.AddNote(gone + ", so it is not known which way the function took")
 		return nil

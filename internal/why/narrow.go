@@ -45,7 +45,7 @@ type Place struct {
 	Chain []Link
 	// Stack is the chain as text, within the kernel's stack.
 	Stack []byte
-	// Runs is how often the command was run for it.
+	// Runs is how often the command was run for it, and for the way that it took.
 	Runs int
 	// Whole says that no function is known that the innermost one could have called and that
 	// was not recorded. Else it may have been one of those.

@@ -49,6 +49,9 @@ func (r *Runner) results(ctx context.Context, seen *Seen, chosen int, p *Place) 
 	report := bpf.SessionSettings{Traced: true, Errors: errorSet(f.Errno)}
 	c := resultTaker{nth: r.ordinal(seen, chosen)}
 	_, err = r.run(ctx, true, trace.Request{Sessions: request, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{Report: report}, c.take)
+	if err == nil {
+		p.Runs++
+	}
 	return c.results(), err
 }
 

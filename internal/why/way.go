@@ -61,6 +61,9 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if w.one && w.ended > w.nth && errors.Is(err, ErrEnded) {
 		err = nil
 	}
+	if err == nil {
+		p.Runs++
+	}
 	if err != nil || w.fault == nil {
 		return w.found, nil, err
 	}
