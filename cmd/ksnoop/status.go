@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
 
@@ -42,6 +43,9 @@ func statusOf(err error) int {
 	}
 	if errors.As(err, new(unmetError)) {
 		return exitUnmet
+	}
+	if start := (*launch.StartError)(nil); errors.As(err, &start) {
+		return start.Status()
 	}
 	if errors.Is(err, unix.EPIPE) {
 		return exitPipe

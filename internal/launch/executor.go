@@ -19,12 +19,6 @@ import (
 // executor is the name that this program is run by to execute another one.
 const executor = "ksnoop-exec"
 
-// Exit statuses of an executor, as of a shell.
-const (
-	notExecuted = 126
-	notFound    = 127
-)
-
 // Refused reports whether an error of Start says that the program which a path names cannot be
 // executed. A name without a slash is looked for before anything is executed.
 func Refused(args []string, err error) bool {
@@ -55,8 +49,5 @@ func BeExecutor(args []string) int {
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0, 0, 0) // else it is called "exe"
 	err := syscall.Exec(args[1], args[1:], os.Environ())
 	fmt.Fprintf(os.Stderr, "ksnoop: %s: %v\n", args[1], err)
-	if errors.Is(err, fs.ErrNotExist) {
-		return notFound
-	}
-	return notExecuted
+	return statusOf(err)
 }

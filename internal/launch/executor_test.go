@@ -30,7 +30,7 @@ func TestExecutor(t *testing.T) {
 		{write("bad", "\x7fELF\x02\x01\x01", 0o755), true, notExecuted},
 		{write("lost", "#!/absent/sh\n", 0o755), true, notFound},
 		{dir, true, notExecuted},
-		{"no-such-command-anywhere", false, 0},
+		{"no-such-command-anywhere", false, notFound},
 	} {
 		c, err := StartQuiet(nil, []string{tt.path})
 		if err == nil || Refused([]string{tt.path}, err) != tt.refused {
@@ -38,6 +38,9 @@ func TestExecutor(t *testing.T) {
 			if err == nil {
 				err = c.Kill()
 			}
+		}
+		if start := (*StartError)(nil); err != nil && (!errors.As(err, &start) || start.Status() != tt.status) {
+			t.Errorf("%s: %v is no StartError with exit status %d", tt.path, err, tt.status)
 		}
 		if err == nil || !tt.refused {
 			continue

@@ -47,7 +47,7 @@ func quietly(start func(null *os.File) (*Command, error)) (*Command, error) {
 func started(as *User, args []string, stdout, stderr *os.File) (*Command, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		return nil, err
+		return nil, &StartError{err}
 	}
 	return start(as, path, args, stdout, stderr)
 }
@@ -65,7 +65,7 @@ func start(as *User, path string, args []string, stdout, stderr *os.File) (*Comm
 	started := make(chan error)
 	go c.run(started)
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", what, err)
+		return nil, &StartError{fmt.Errorf("starting %s: %w", what, err)}
 	}
 	return c, nil
 }
