@@ -11,9 +11,10 @@ import (
 	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
-// Alike brings those rows together whose stacks of the kernel read the same, and whose containers. The kernel tells
+// Alike brings those rows together whose stacks read the same, and whose containers. The kernel tells
 // stacks apart by all addresses, also by those of tracing itself, which no stack shows: where it was preempted, or by
-// which trampoline it was called. Containers it tells apart by cgroups, of which one can have several.
+// which trampoline it was called. A stack has two numbers if two CPUs kept it at the same time. Containers it tells
+// apart by cgroups, of which one can have several.
 func (t *Tails) Alike(f *summary.Filled, stacks summary.Stacks) summary.Filled {
 	slots := t.readingSlots(f.Table, stacks)
 	if len(slots) == 0 || len(f.Rows) < 2 {
@@ -79,6 +80,13 @@ func (t *Tails) readingSlots(table *summary.Table, stacks summary.Stacks) (slots
 		}
 		return t.reading(table, &s), true
 	}
+	userStack := func(n uint64) (string, bool) {
+		s, ok := stacks.Stack(n, true)
+		if !ok {
+			return "", false
+		}
+		return t.userReading(&s), true
+	}
 	for i := range table.Key.Slots {
 		slot := &table.Key.Slots[i]
 		key := readingSlot{off: slot.Off, numbers: map[uint64]uint64{}, first: map[string]uint64{}}
@@ -88,6 +96,8 @@ func (t *Tails) readingSlots(table *summary.Table, stacks summary.Stacks) (slots
 			continue
 		case c.Var == expr.ContextStack && stacks != nil:
 			key.read = stack
+		case c.Var == expr.ContextUserStack && stacks != nil:
+			key.read = userStack
 		case view == expr.ViewContainer || view == expr.ViewPod:
 			key.read = func(n uint64) (string, bool) { return t.names.place(view, n), true }
 		default:
@@ -106,6 +116,19 @@ func (t *Tails) reading(table *summary.Table, s *summary.Stack) string {
 			f.Offset = f.Addr
 		}
 		text = append(binary.LittleEndian.AppendUint64(append(text, 0), f.Offset), 0)
+	}
+	if s.Cut {
+		text = append(text, 1)
+	}
+	return string(text)
+}
+
+// userReading is reading for a stack in user space. Equal addresses are other functions in another process.
+func (t *Tails) userReading(s *summary.Stack) string {
+	t.addrs = append(t.addrs[:0], s.Addresses...)
+	text := binary.LittleEndian.AppendUint32(nil, s.Task.PID)
+	for _, addr := range t.userAddresses() {
+		text = binary.LittleEndian.AppendUint64(text, addr)
 	}
 	if s.Cut {
 		text = append(text, 1)

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/container"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/summary"
 )
 
-// someStacks are stacks of the kernel by their numbers.
+// someStacks are stacks by their numbers.
 type someStacks map[uint64]summary.Stack
 
 func (s someStacks) Stack(number uint64, _ bool) (summary.Stack, bool) {
@@ -56,6 +57,36 @@ func TestAlike(t *testing.T) {
 	}
 	if same := tails.Alike(&x.Tables[0], nil); len(same.Rows) != len(x.Tables[0].Rows) {
 		t.Errorf("without stacks %d rows are %d", len(x.Tables[0].Rows), len(same.Rows))
+	}
+}
+
+// TestAlikeUser: a user stack that two CPUs kept at the same time is one row. Another process, other addresses and
+// another depth keep rows apart; what the unwinder found outside user space does not.
+func TestAlikeUser(t *testing.T) {
+	k := formattest.New(t, "t_")
+	k.Calls("t_read(sum(count)[$ustack])")
+	s := k.Summed()
+	for number, calls := range []int{742, 258, 1, 2, 3} {
+		s.Add(0, []any{number + 1}, make([]uint64, calls)...)
+	}
+	x := s.Summary()
+	process := bpf.Event{PID: 7}
+	x.Stacks = someStacks{
+		1: {Addresses: []uint64{0x4010, 0x4020}, Task: process},
+		2: {Addresses: []uint64{0x4010, 0x4020, 1 << 63}, Task: process},
+		3: {Addresses: []uint64{0x4010, 0x4020}, Task: bpf.Event{PID: 8}},
+		4: {Addresses: []uint64{0x4010, 0x4021}, Task: process},
+		5: {Addresses: []uint64{0x4010, 0x4020}, Task: process, Cut: true},
+	}
+	tails := output.SummaryTails(k.Run)
+	got := map[uint64]int{}
+	for _, r := range tails.Alike(&x.Tables[0], x.Stacks).Rows {
+		got[r.Words[0]]++
+	}
+	for _, calls := range []uint64{1000, 1, 2, 3} {
+		if got[calls] != 1 {
+			t.Errorf("%d rows of %d calls, want 1: %v", got[calls], calls, got)
+		}
 	}
 }
 
