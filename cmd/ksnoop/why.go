@@ -103,10 +103,21 @@ type whyFlags struct {
 
 // addOutput adds the options about where the page goes.
 func (f *whyFlags) addOutput(flags *pflag.FlagSet) {
-	flags.Var(&f.output.format, "format", "print the page in this `FORMAT`: text, json")
+	flags.Var(pageFormatFlag{&f.output.format}, "format", "print the page in this `FORMAT`: text, json")
 	flags.StringVarP(&f.output.file, "output", "o", "", "print the page to a new `FILE`")
 	flags.StringVar(&f.record, "record", "", "also record all runs to a new `FILE`, of which ksnoop replay prints the page again")
 	flags.BoolVar(&f.output.force, "force", false, "with -o and --record: replace FILE if it exists")
+}
+
+// A pageFormatFlag is the format of a page as an option.
+type pageFormatFlag struct{ *formatFlag }
+
+// Set implements pflag.Value.
+func (f pageFormatFlag) Set(s string) error {
+	if s != "text" && s != "json" {
+		return usagef("there are text and json")
+	}
+	return f.formatFlag.Set(s)
 }
 
 // check refuses options that make no sense.
@@ -123,8 +134,6 @@ func (f *whyFlags) check(flags *pflag.FlagSet) error {
 		return usagef("--user goes with a command, and not with -p")
 	case f.wish.Nth < 0 || f.wish.Nth == 0 && flags.Changed("nth"):
 		return usagef("--nth counts from 1")
-	case !f.output.format.text() && f.output.format.String() != "json":
-		return usagef("--format %s: there are text and json", &f.output.format)
 	case f.output.file == "-":
 		return usagef("-o -: leave it out to print to the standard output, or write ./- for a file of that name")
 	case f.output.force && f.output.file == "" && f.record == "":
@@ -232,6 +241,9 @@ func (f *whyFlags) watch(ctx context.Context, r *why.Runner, called *output.Tail
 	out.keep()
 	*status = seen.Status
 	e := explanation{whyFlags: f, runner: r, seen: seen, page: why.NewPage(r.Command, seen), called: called, out: out, stderr: stderr, early: err}
+	if err != nil {
+		e.page.Status = nil // it has not ended
+	}
 	return e.explain(ctx)
 }
 

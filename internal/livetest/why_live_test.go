@@ -26,14 +26,14 @@ func TestLiveWhy(t *testing.T) {
 		errs   string
 		status int
 	}{
-		{[]string{"--once", "--", "mount", "-t", "tmpfs", "-o", "size=foo", "none", "/tmp"}, `^mount failed: invalid argument\n    mount\("none", "/tmp", "tmpfs", 0x8000, "size=foo"\) = -EINVAL\n    by mount\[\d+\], exit status 255; chosen since mount wrote "mount: mounting none on /tmp failed: Invalid argument"\n`,
+		{[]string{"--once", "--", "mount", "-t", "tmpfs", "-o", "size=foo", "none", "/tmp"}, `^mount failed: invalid argument\n    mount\("none", "/tmp", "tmpfs", 0x8000, "size=foo"\) = -EINVAL\n    by mount\[\d+\], in a command with exit status 255; chosen since mount wrote "mount: mounting none on /tmp failed: Invalid argument"\n`,
 			"", 255},
-		{[]string{"--once", "--", "/etc/passwd"}, `^execve failed: permission denied\n    execve\("/etc/passwd", 0x\w+, 0x\w+\) = -EACCES\n    by ksnoop\[\d+\], exit status 126; chosen since \w+ wrote "ksnoop: /etc/passwd: permission denied"\n`, "", 126},
+		{[]string{"--once", "--", "/etc/passwd"}, `^execve failed: permission denied\n    execve\("/etc/passwd", 0x\w+, 0x\w+\) = -EACCES\n    by ksnoop\[\d+\], in a command with exit status 126; chosen since \w+ wrote "ksnoop: /etc/passwd: permission denied"\n`, "", 126},
 		{[]string{"--", "sh", "-c", "kill -KILL $$"}, `^sh\[\d+\] was killed by the signal SIGKILL: no system call was refused for it\n`, "", 137},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls has failed", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, "none of its system calls has failed: the command has decided so", 4},
 		// No system call fails: the error is in a message.
-		{[]string{"--once", "--", "ip", "link", "add", "foo", "type", "nosuch"}, `^netlink failed: operation not supported\n    netlink\(RTM_NEWLINK, 0x\w+, \d+\) = -EOPNOTSUPP\n(    the answer of the kernel says "Unknown device type"\n)?    by ip\[\d+\], exit status \d+; chosen since ip wrote "ip: RTNETLINK answers: `, "", 2},
+		{[]string{"--once", "--", "ip", "link", "add", "foo", "type", "nosuch"}, `^netlink failed: operation not supported\n    netlink\(RTM_NEWLINK, 0x\w+, \d+\) = -EOPNOTSUPP\n(    the answer of the kernel says "Unknown device type"\n)?    by ip\[\d+\], in a command with exit status \d+; chosen since ip wrote "ip: RTNETLINK answers: `, "", 2},
 		// The kernel lets nobody probe __do_sys_getpriority (amd64): what find_task_by_vpid has returned decides.
 		{[]string{"-s", "none", "--", "renice", "-n", "5", "-p", "99999"}, `^refused in __(do|x64|arm64)_sys_getpriority(.*\n)+            decided: find_task_by_vpid\(\) \(NULL\) == NULL, at __(do|arm64)_sys_getpriority\+0x`, "", 1},
 		// Nor __do_sys_mlockall.

@@ -168,7 +168,7 @@ func TestRequestPage(t *testing.T) {
 	want := `netlink failed: operation not supported
     netlink(RTM_NEWLINK, 0x605, 52) = -EOPNOTSUPP
     the answer of the kernel says "Unknown device type"
-    by ip[1], exit status 2; chosen since ip wrote "Error: Unknown device type."
+    by ip[1], in a command with exit status 2; chosen since ip wrote "Error: Unknown device type."
 `
 	if got := string(p.AppendCall(nil)); got != want {
 		t.Errorf("printed:\n%s\nwant:\n%s", got, want)

@@ -21,9 +21,9 @@ type Page struct {
 	Kind    string   `json:"kind"` // "why", among lines of JSON
 	Command []string `json:"command,omitempty"`
 	Process uint32   `json:"process,omitempty"` // which runs already, in place of a command
-	Status  int      `json:"status"`
-	Call    *Call    `json:"call,omitempty"`   // the one that matters; nil: there is none
-	Reason  string   `json:"reason,omitempty"` // why it is that
+	Status  *int     `json:"status,omitempty"`  // of the command; nil: it did not end, or a process was looked at
+	Call    *Call    `json:"call,omitempty"`    // the one that matters; nil: there is none
+	Reason  string   `json:"reason,omitempty"`  // why it is that
 	Cause   *Cause   `json:"cause,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`
 	Taken   *Taken   `json:"function_call,omitempty"`
@@ -107,7 +107,7 @@ const (
 
 // NewPage returns what is known when a command has run once.
 func NewPage(command []string, s *Seen) *Page {
-	p := &Page{Kind: "why", Status: s.Status}
+	p := &Page{Kind: "why", Status: &s.Status}
 	for _, arg := range command {
 		p.Command = append(p.Command, terminal.Name(arg))
 	}
@@ -221,8 +221,8 @@ func (p *Page) AppendCall(dst []byte) []byte {
 		dst = fmt.Appendf(dst, "\n    the answer of the kernel says \"%s\"", c.Answer)
 	}
 	dst = fmt.Appendf(dst, "\n    by %s[%d]", c.Comm, c.PID)
-	if p.Process == 0 {
-		dst = fmt.Appendf(dst, ", exit status %d", p.Status)
+	if p.Process == 0 && p.Status != nil { // older recordings have that of a process
+		dst = fmt.Appendf(dst, ", in a command with exit status %d", *p.Status)
 	}
 	dst = fmt.Appendf(dst, "; chosen since %s\n", p.Reason)
 	if len(c.UserStack) == 0 {

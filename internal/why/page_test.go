@@ -37,7 +37,7 @@ func TestPage(t *testing.T) {
 	p := testPage()
 	want := `bind failed: invalid argument
     bind("\x1b[31m") = -EINVAL
-    by a\nb[1], exit status 3; chosen since it wrote "x"
+    by a\nb[1], in a command with exit status 3; chosen since it wrote "x"
     called by:
         write+0x1 (/bin/a)
         ... cut
@@ -92,9 +92,13 @@ func TestPageJSON(t *testing.T) {
 	lost.Lost, lost.Notes = []Lost{{"calls not seen", 3}}, []string{"interrupted"}
 	caused := testPage()
 	caused.Cause = capabilityCause([]capability{{21, 4026532132, 1}})
+	interrupted := NewPage([]string{"tool"}, &Seen{})
+	if interrupted.Status = nil; bytes.Contains(jsonOf(t, interrupted), []byte("status")) || !bytes.Contains(jsonOf(t, testPage()), []byte(`"status":3,`)) || bytes.Contains(jsonOf(t, NewProcessPage(1)), []byte("status")) {
+		t.Errorf("only a command that has ended has an exit status: %s", jsonOf(t, interrupted))
+	}
 	ruled := testPage()
 	ruled.Cause = seccompCause(&Failure{Number: 39, Args: [words]uint64{1}, Errno: uint64(unix.EPERM), filters: &filters{list: [][]unix.SockFilter{denying(unix.EPERM)}}}, "amd64")
-	for name, p := range map[string]*Page{"whole": testPage(), "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711)} {
+	for name, p := range map[string]*Page{"whole": testPage(), "interrupted": interrupted, "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711)} {
 		line, err := p.JSON()
 		if err != nil {
 			t.Fatal(err)
@@ -110,6 +114,15 @@ func TestPageJSON(t *testing.T) {
 			t.Errorf("%s: read:\n%s\nwant:\n%s", name, got, want)
 		}
 	}
+}
+
+func jsonOf(t *testing.T, p *Page) []byte {
+	t.Helper()
+	line, err := p.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
 }
 
 // shown is all that is printed of a page.
