@@ -188,8 +188,11 @@ func tidy(of *layout.Record, row summary.Row) {
 
 // Stack returns a stack that a key names.
 func (t *Tracer) Stack(number uint64, _ bool) (s summary.Stack, ok bool) {
+	if number == 0 {
+		return s, false
+	}
 	var raw []byte
-	if number == 0 || t.engine.table(bpf.MapStacks).Lookup(uint32(number-1), &raw) != nil {
+	if unpreempted(func() error { return t.engine.table(bpf.MapStacks).Lookup(uint32(number-1), &raw) }) != nil {
 		return s, false
 	}
 	kept := bpf.DecodeKeptStack(raw)

@@ -134,7 +134,7 @@ func (running) settle() error {
 		return err
 	}
 	defer m.Close()
-	return outer.Put(uint32(0), m)
+	return unpreempted(func() error { return outer.Put(uint32(0), m) })
 }
 
 func (e loadedEngine) records() (recordReader, error) {

@@ -554,34 +554,43 @@ func (t *Tracer) SetSpanPlace(pid int, global uint32, place bpf.SpanPlace) (err 
 // is to be called before Detach: what the kernel has skipped is known to what is
 // attached.
 func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
-	var sums [bpf.Counters]uint64
 	// Before looking into maps: while it does, the kernel skips programs.
 	skipped, uncounted := t.missed()
+	var sums [bpf.Counters]uint64
+	if err := unpreempted(func() error { return t.addCounters(&sums) }); err != nil {
+		return sums, fmt.Errorf("reading the counters: %w", err)
+	}
+	sums[bpf.Missed], t.uncounted = skipped.busy-min(skipped.busy, t.skipped.busy), uncounted
+	sums[bpf.MissedReturn] += skipped.flight - min(skipped.flight, t.skipped.flight)
+	sums[bpf.PausedTime] = uint64(t.pausedFor().Milliseconds())
+	return sums, nil
+}
+
+// addCounters adds what the engine has counted.
+func (t *Tracer) addCounters(sums *[bpf.Counters]uint64) error {
 	for i := range sums {
 		var perCPU []uint64
 		if err := t.engine.table(bpf.MapCounters).Lookup(uint32(i), &perCPU); err != nil {
-			return sums, fmt.Errorf("reading the counters: %w", err)
+			return err
 		}
 		for _, n := range perCPU {
 			sums[i] += n
 		}
 	}
-	sums[bpf.Missed], t.uncounted = skipped.busy-min(skipped.busy, t.skipped.busy), uncounted
-	sums[bpf.MissedReturn] += skipped.flight - min(skipped.flight, t.skipped.flight)
 	var guarded uint64
 	if err := t.engine.variable(bpf.VarGuarded).Get(&guarded); err != nil {
-		return sums, fmt.Errorf("reading the counters: %w", err)
+		return err
 	}
 	sums[bpf.LostRecursion] += guarded
-	if t.plan.Sessions {
-		var left bpf.LeftOut
-		if err := t.engine.variable(bpf.VarLeftOut).Get(&left); err != nil {
-			return sums, fmt.Errorf("reading the counters: %w", err)
-		}
-		copy(sums[bpf.LeftFine:], left[:])
+	if !t.plan.Sessions {
+		return nil
 	}
-	sums[bpf.PausedTime] = uint64(t.pausedFor().Milliseconds())
-	return sums, nil
+	var left bpf.LeftOut
+	if err := t.engine.variable(bpf.VarLeftOut).Get(&left); err != nil {
+		return err
+	}
+	copy(sums[bpf.LeftFine:], left[:])
+	return nil
 }
 
 // Uncounted reports whether the kernel has not told all that bpf.Missed, as
