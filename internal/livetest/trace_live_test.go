@@ -283,7 +283,7 @@ func TestLiveStatus(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %s", script, status, want, stderr)
 		}
 	}
-	if _, stderr, status := ksnoop(t, "trace", "vfs_read", "--", "no-such-command"); status != 1 || !strings.Contains(stderr, "no-such-command") {
+	if _, stderr, status := ksnoop(t, "trace", "vfs_read", "--", "no-such-command"); status != 127 || !strings.Contains(stderr, "no-such-command") {
 		t.Errorf("missing command: status %d, %s", status, stderr)
 	}
 }
