@@ -62,6 +62,8 @@ func refusals(memory uintptr) []refusal {
 		{"perf_event_open", unix.EINVAL, unix.SYS_PERF_EVENT_OPEN, []uintptr{memory, 0, ^uintptr(0), ^uintptr(0), bad}, nil},
 		{"bpf-prog", unix.E2BIG, unix.SYS_BPF, []uintptr{unix.BPF_PROG_LOAD, text, 64}, withPointer(16, text+64)}, // a license, which Linux 6.1 reads first
 		{"bpf-map", unix.EINVAL, unix.SYS_BPF, []uintptr{unix.BPF_MAP_CREATE, text, 64}, withBytes(200)},
+		{"bpf-link", unix.EINVAL, unix.SYS_BPF, []uintptr{unix.BPF_LINK_CREATE, text, 64}, nil}, // of standard input, which is no program
+		{"io_uring_setup", unix.EINVAL, unix.SYS_IO_URING_SETUP, []uintptr{0, memory}, nil},
 		{"clone3", unix.EINVAL, unix.SYS_CLONE3, []uintptr{memory, 8}, nil},
 		{"quotactl", unix.EINVAL, unix.SYS_QUOTACTL, []uintptr{200, 0, 0, 0}, nil},
 		{"swapon", unix.EINVAL, unix.SYS_SWAPON, []uintptr{text, bad}, nil},
