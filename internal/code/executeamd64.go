@@ -41,7 +41,7 @@ func (w *walker) executeAMD64(in *Instruction) {
 		w.words[wordAMD64("bp")] = w.loadStack(w.words[wordAMD64("sp")].plus(-8), 8)
 	case x86asm.MOV, x86asm.MOVZX, x86asm.MOVSX, x86asm.MOVSXD:
 		w.moveAMD64(in, &x)
-	case x86asm.CMP, x86asm.TEST, x86asm.BT, x86asm.NOP, x86asm.UD2, x86asm.LFENCE, x86asm.MFENCE, x86asm.SFENCE, x86asm.PAUSE:
+	case x86asm.CMP, x86asm.TEST, x86asm.BT, x86asm.NOP, x86asm.UD1, x86asm.UD2, x86asm.LFENCE, x86asm.MFENCE, x86asm.SFENCE, x86asm.PAUSE:
 	case x86asm.CDQE: // the same number, longer
 	case x86asm.CBW, x86asm.CWDE:
 		w.words[wordAMD64("ax")] = w.fresh(in, Value{Kind: Opaque})

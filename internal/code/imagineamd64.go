@@ -22,7 +22,7 @@ func (m *imagined) executeAMD64(f *Function, in *Instruction) {
 	}
 	sp := wordAMD64("sp")
 	switch x.Op {
-	case x86asm.NOP, x86asm.LFENCE, x86asm.MFENCE, x86asm.SFENCE, x86asm.PAUSE, x86asm.JMP, x86asm.RET, x86asm.UD2:
+	case x86asm.NOP, x86asm.LFENCE, x86asm.MFENCE, x86asm.SFENCE, x86asm.PAUSE, x86asm.JMP, x86asm.RET, x86asm.UD1, x86asm.UD2:
 	case x86asm.CALL:
 		m.call(in)
 	case x86asm.PUSH:

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
+// ud1 traps. Linux 7 warns by it, with prefixes (warninsn in arch/x86/kernel/static_call.c), and goes on behind it.
+var ud1 = []byte{0x0f, 0xb9}
+
 // decodeX86 is the decoder of golang.org/x/arch with what that lacks and kernels have. It
 // returns prefixes alone as instructions of one byte, and takes VZEROUPPER for longer than it is.
 func decodeX86(code []byte) (x86asm.Inst, error) {
@@ -15,6 +18,11 @@ func decodeX86(code []byte) (x86asm.Inst, error) {
 	if x, ok := lacking(code[n:], code[:n]); ok {
 		x.Len, x.Mode = x.Len+n, 64
 		return x, nil
+	}
+	if bytes.HasPrefix(code[n:], ud1) { // the decoder takes it without prefixes only
+		x, err := x86asm.Decode(code[n:], 64)
+		x.Len += n
+		return x, err
 	}
 	x, err := x86asm.Decode(code, 64)
 	if err == nil && x.Len <= n {

@@ -104,6 +104,10 @@ func TestOf(t *testing.T) {
 	found := []plan.Note{{Addr: entry + 0x19, Names: []plan.Name{{Text: "found", Class: code.Class{Size: 8, Pointer: true}}}}}
 	signed := bytes.Clone(handed) // js 1f
 	signed[22] = 0x78
+	// push %rbx; mov $-22, %ebx; cmp $3, %esi; je 1f; xor %ebx, %ebx; ud1 (%edx), %rdi; 1: mov %ebx, %eax; pop %rbx; ret
+	warns := []byte{0x53, 0xbb, 0xea, 0xff, 0xff, 0xff, 0x83, 0xfe, 0x03, 0x74, 0x07, 0x31, 0xdb, 0x67, 0x48, 0x0f, 0xb9, 0x3a, 0x89, 0xd8, 0x5b, 0xc3}
+	// push %rbx; mov $-22, %ebx; ud1 (%edx), %rdi; cmp $3, %esi; je 1f; xor %ebx, %ebx; 1: mov %ebx, %eax; pop %rbx; ret
+	warned := []byte{0x53, 0xbb, 0xea, 0xff, 0xff, 0xff, 0x67, 0x48, 0x0f, 0xb9, 0x3a, 0x83, 0xfe, 0x03, 0x74, 0x02, 0x31, 0xdb, 0x89, 0xd8, 0x5b, 0xc3}
 	for _, tt := range []struct {
 		name   string
 		text   []byte
@@ -156,6 +160,8 @@ func TestOf(t *testing.T) {
 		{"before a loop that counts", counts, []bpf.PathStep{step(0, 0, 5)}, nil, nil, &Verdict{Error: -22, Holds: "n (5) != 3", Needed: "n == 3"}},
 		{"behind it a counter of references", counted, []bpf.PathStep{step(0, zero, 3), step(1, zero, 0)}, nil, nil,
 			&Verdict{Error: -22, Holds: "n (3) == 3", Needed: "n != 3"}},
+		{"behind it a warning (warninsn of arch/x86/kernel/static_call.c)", warns, []bpf.PathStep{step(0, zero, 3)}, nil, nil, &Verdict{Error: -22, Holds: "n (3) == 3", Needed: "n != 3"}},
+		{"a warning before it", warned, []bpf.PathStep{step(0, zero, 3)}, nil, nil, &Verdict{Error: -22, Holds: "n (3) == 3", Needed: "n != 3"}},
 		{"before a result that is an error or a count", handed, []bpf.PathStep{step(0, 0, 8), step(1, zero, 3)}, nil, nil,
 			&Verdict{Error: -22, Decision: 1, Holds: "n (3) == 3", Needed: "n != 3"}},
 		{"before a result that is negative", signed, []bpf.PathStep{step(0, 0, 8), step(1, zero, 3)}, nil, nil,
