@@ -167,6 +167,9 @@ func (f *diffFlags) collect(name string, ask *asking, names *diff.Names, stderr 
 		return nil, err
 	}
 	run := collector.Run()
+	if run.Incomplete = err != nil; run.Incomplete {
+		fmt.Fprintf(stderr, "ksnoop: %s ends early: calls behind its end look as if they had not been made\n", terminal.Name(name))
+	}
 	return run, errors.Join(err, f.report(name, s, view.Tally(), run, stderr))
 }
 

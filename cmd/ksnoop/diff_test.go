@@ -150,9 +150,14 @@ func TestDiffTrouble(t *testing.T) {
 			t.Errorf("%q: status %d, %s", c.args, status, stderr)
 		}
 	}
-	// Of what was cut off, what is there is compared.
-	if stdout, _, _ := ran("diff", threeReads, cut); !strings.HasPrefix(stdout, "first difference: vfs_read is called in "+threeReads+" only\n") {
-		t.Error(stdout)
+	// Of what was cut off, what is there is compared. That is said first.
+	stdout, stderr, _ := ran("diff", threeReads, cut)
+	if !strings.HasPrefix(stdout, "first difference: vfs_read is called in "+threeReads+" only\n") || !strings.HasPrefix(stderr, "ksnoop: "+cut+" ends early: ") {
+		t.Error(stderr, stdout)
+	}
+	want := `"good":{"file":"` + threeReads + `","calls":3},"bad":{"file":"` + cut + `","calls":0,"incomplete":true}}`
+	if stdout, _, status := ran("diff", "--format", "json", threeReads, cut); status != exitUsage || !strings.Contains(stdout, want) {
+		t.Errorf("status %d:\n%s", status, stdout)
 	}
 }
 

@@ -18,6 +18,8 @@ type Run struct {
 	Sessions, Traced bool
 	// Holes is how many places there are at which calls are missing.
 	Holes uint64
+	// Incomplete says that the recording could not be read to its end.
+	Incomplete bool
 }
 
 // A thread is one thread of a run.

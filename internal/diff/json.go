@@ -23,7 +23,11 @@ func (r *Result) WriteJSON(w io.Writer) error {
 			p.text = append(p.text, ',')
 			p.member("about", run.About)
 		}
-		p.text = append(strconv.AppendInt(append(p.text, `,"calls":`...), int64(run.Calls), 10), '}')
+		p.text = strconv.AppendInt(append(p.text, `,"calls":`...), int64(run.Calls), 10)
+		if run.Incomplete {
+			p.text = append(p.text, `,"incomplete":true`...)
+		}
+		p.text = append(p.text, '}')
 	}
 	p.text = append(p.text, "}\n"...)
 	for _, d := range r.Differences {
