@@ -34,6 +34,8 @@ func TestLiveWhy(t *testing.T) {
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, "none of its system calls has failed: the command has decided so", 4},
 		// No system call fails: the error is in a message.
 		{[]string{"--once", "--", "ip", "link", "add", "foo", "type", "nosuch"}, `^netlink failed: operation not supported\n    netlink\(RTM_NEWLINK, 0x\w+, \d+\) = -EOPNOTSUPP\n(    the answer of the kernel says "Unknown device type"\n)?    by ip\[\d+\], in a command with exit status \d+; chosen since ip wrote "ip: RTNETLINK answers: `, "", 2},
+		{[]string{"-s", "none", "--", "workload", "no-family", "-fail"}, `^netlink failed: no such file or directory\n    netlink\(0x10, 0x5, \d+\) = -ENOENT\n    by workload\[\d+\], in a command with exit status 1; chosen since workload wrote "workload no-family: .*(.*\n)+refused in ctrl_getfamily(.*\n)+            decided`,
+			"", 1},
 		// The kernel lets nobody probe __do_sys_getpriority (amd64): what find_task_by_vpid has returned decides.
 		{[]string{"-s", "none", "--", "renice", "-n", "5", "-p", "99999"}, `^refused in __(do|x64|arm64)_sys_getpriority(.*\n)+            decided: find_task_by_vpid\(\) \(NULL\) == NULL, at __(do|arm64)_sys_getpriority\+0x`, "", 1},
 		// Nor __do_sys_mlockall.

@@ -4,42 +4,90 @@ package why
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
 // A request by netlink is answered with a message. If the message is an error, no system call has
-// failed. The function that serves requests of rtnetlink returns that error, so it stands for the
-// one that serves a system call: ip and tc fail by it. The answer may have a text besides.
+// failed. The function that serves the request returns that error, so it stands for the one that
+// serves a system call: ip, tc and nft fail by it. The answer may have a text besides.
 
-// requestSpec is the SPEC of requests that fail. A dump that has started returns -EINTR, which
-// __netlink_dump_start makes so that netlink_rcv_skb sends no answer: no request with it is answered.
-const requestSpec = requestFunction + "(nlh->nlmsg_type, nlh->nlmsg_flags, nlh->nlmsg_len, (long)return, return < 0, return >= -4095, return != -4)"
-
-// requestSpecs are the SPECs of requests that fail, and of their answers, as far as the kernel has
-// the functions.
-func (r *Runner) requestSpecs() (specs []string) {
-	if _, ok := r.function(requestFunction); !ok {
-		return nil
+// requestSpec is the SPEC of requests that fail, by the function that serves them and what is their header there. A
+// dump that has started returns -EINTR, which __netlink_dump_start makes so that netlink_rcv_skb sends no answer: no
+// request with it is answered. With -EAGAIN, nfnetlink begins again.
+func requestSpec(function, header string) string {
+	spec := function + "(" + header + "->nlmsg_type, " + header + "->nlmsg_flags, " + header + "->nlmsg_len, (unsigned long)" + header + ", (long)return, return < 0, return >= -4095, return != -4"
+	if function != rtnetlinkFunction && function != genericFunction {
+		spec += ", return != -11"
 	}
-	specs = append(specs, requestSpec)
-	if _, ok := r.function(answerFunction); ok {
-		specs = append(specs, answerFunction+"(err < 0, (long)err, "+answerText+")")
-	}
-	return specs
+	return spec + ")"
 }
 
-// addRequest adds a request that has failed.
-func (w *watcher) addRequest(e *event.Event, v values) {
-	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: requestNumber, Errno: -v.number("(long)return"), Function: requestFunction}
-	f.request = &request{kind: v.number("nlh->nlmsg_type"), flags: v.number("nlh->nlmsg_flags"), len: v.number("nlh->nlmsg_len")}
+// requestSpecs are the SPECs of requests that fail, and of their answers, as far as the kernel has
+// the functions. headers has what the header of a request is in each function that serves some.
+func (r *Runner) requestSpecs() (specs []string, headers map[string]string) {
+	headers = map[string]string{}
+	for _, name := range [...]string{rtnetlinkFunction, genericFunction} {
+		if _, ok := r.function(name); ok {
+			headers[name] = "nlh"
+		}
+	}
+	for _, f := range r.filterFunctions() {
+		headers[f.Name] = "info->nlh"
+	}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		specs = append(specs, requestSpec(name, headers[name]))
+	}
+	if _, ok := r.function(answerFunction); ok && len(specs) > 0 {
+		specs = append(specs, answerFunction+"(err < 0, (long)err, "+answerHeader+", "+answerText+")")
+	}
+	return specs, headers
+}
+
+// filterFunctions are those that serve requests of nfnetlink, of the modules that are loaded.
+func (r *Runner) filterFunctions() []kernel.Function {
+	found, err := r.Kernel.Select(func(f kernel.Function) bool {
+		return slices.ContainsFunc(filterModules[:], func(prefix string) bool { return strings.HasPrefix(f.Module, prefix) })
+	})
+	if err != nil {
+		return nil // kallsyms cannot be read, and nothing else of why works, either
+	}
+	return slices.DeleteFunc(found, func(f kernel.Function) bool { return !servesFilter(f.Type) })
+}
+
+// servesFilter reports whether a function has the type of the member call of struct nfnl_callback.
+func servesFilter(f *btf.Func) bool {
+	if f == nil {
+		return false
+	}
+	proto, ok := f.Type.(*btf.FuncProto)
+	if !ok || len(proto.Params) != 3 || proto.Params[1].Name != "info" {
+		return false
+	}
+	pointer, ok := btf.UnderlyingType(proto.Params[1].Type).(*btf.Pointer)
+	if !ok {
+		return false
+	}
+	s, ok := btf.UnderlyingType(pointer.Target).(*btf.Struct)
+	return ok && s.Name == filterInfo
+}
+
+// addRequest adds a request that has failed, of which a function has the header.
+func (w *watcher) addRequest(e *event.Event, v values, header string) {
+	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: requestNumber, Errno: -v.number("(long)return"), Function: e.Probe.Func.Name}
+	f.request = &request{header: v.number("(unsigned long)" + header), kind: v.number(header + "->nlmsg_type"), flags: v.number(header + "->nlmsg_flags"), len: v.number(header + "->nlmsg_len")}
 	w.addCall(f, e)
 }
 
 // addAnswer adds an answer. One without a text is that of a request, too.
 func (w *watcher) addAnswer(e *event.Event, v values) {
-	a := answer{time: e.Time, errno: -v.number("(long)err"), tid: e.TID}
+	a := answer{time: e.Time, errno: -v.number("(long)err"), requestPlace: requestPlace{e.TID, v.number(answerHeader)}}
 	if text := v.text(answerText); text != nil {
 		a.text = *text
 	}
@@ -62,12 +110,12 @@ func (w *watcher) keepAnswer(a answer) {
 	w.answers = slices.Delete(w.answers, 0, old)
 }
 
-// assignAnswers gives the requests that failed the texts of their answers: each is sent next in its
-// thread. Those of other kinds of netlink are sent by the same function, later. The calls are in the
-// order of time. A request whose answer may be forgotten gets none: the next that is kept is another's.
+// assignAnswers gives the requests that failed the texts of their answers. Each has the header of its request,
+// and the next one is that of another request in the same place. The calls are in the order of time. A
+// request whose answer may be forgotten gets none.
 func (w *watcher) assignAnswers() {
 	slices.SortStableFunc(w.answers, func(x, y answer) int { return cmp.Compare(x.time, y.time) })
-	asked := map[uint32]*Failure{} // by thread: the last request, until it is answered
+	open := map[requestPlace]*Failure{} // until they are answered
 	answers := w.answers
 	for i := range w.seen.Calls {
 		f := &w.seen.Calls[i]
@@ -75,19 +123,19 @@ func (w *watcher) assignAnswers() {
 			continue
 		}
 		for ; len(answers) > 0 && answers[0].time < f.Time; answers = answers[1:] {
-			answers[0].assign(asked)
+			answers[0].assign(open)
 		}
-		asked[f.TID] = f
+		open[requestPlace{f.TID, f.request.header}] = f
 	}
 	for _, a := range answers {
-		a.assign(asked)
+		a.assign(open)
 	}
 }
 
-// assign gives the text to the request that its thread has made last, if that is not answered.
-func (a answer) assign(asked map[uint32]*Failure) {
-	if f, ok := asked[a.tid]; ok && f.Errno == a.errno {
+// assign gives the text to the request that is answered.
+func (a answer) assign(open map[requestPlace]*Failure) {
+	if f, ok := open[a.requestPlace]; ok && f.Errno == a.errno {
 		f.request.answer = a.text
 	}
-	delete(asked, a.tid)
+	delete(open, a.requestPlace)
 }

@@ -20,10 +20,13 @@ func TestRequestName(t *testing.T) {
 		unix.RTM_SETNEIGHTBL: "RTM_SETNEIGHTBL", unix.RTM_GETADDRLABEL: "RTM_GETADDRLABEL", unix.RTM_SETDCB: "RTM_SETDCB", unix.RTM_GETNETCONF: "RTM_GETNETCONF",
 		unix.RTM_DELMDB: "RTM_DELMDB", unix.RTM_NEWNSID: "RTM_NEWNSID", unix.RTM_GETSTATS: "RTM_GETSTATS", unix.RTM_NEWCACHEREPORT: "RTM_NEWCACHEREPORT",
 		unix.RTM_NEWCHAIN: "RTM_NEWCHAIN", unix.RTM_DELNEXTHOP: "RTM_DELNEXTHOP", unix.RTM_NEWLINKPROP: "RTM_NEWLINKPROP", unix.RTM_GETVLAN: "RTM_GETVLAN",
-		unix.RTM_GETNEXTHOPBUCKET: "RTM_GETNEXTHOPBUCKET", 15: "15", 16 + 4*27: "124"} {
-		if got := requestName(kind); got != want {
+		unix.RTM_GETNEXTHOPBUCKET: "RTM_GETNEXTHOPBUCKET", 15: "0xf", 16 + 4*27: "0x7c"} {
+		if got := requestName(rtnetlinkFunction, kind); got != want {
 			t.Errorf("%d: %s, want %s", kind, got, want)
 		}
+	}
+	if got := requestName(genericFunction, unix.RTM_NEWLINK); got != "0x10" { // GENL_ID_CTRL
+		t.Errorf("of generic netlink: %s", got)
 	}
 }
 
@@ -43,41 +46,75 @@ type noTypes struct{}
 func (noTypes) TypesByName(string) ([]btf.Type, error)        { return nil, nil }
 func (noTypes) Enumerators(string) ([]expr.Enumerator, error) { return nil, nil }
 
-// TestRequestSpec: only what netlink_rcv_skb answers with an error is a request that has failed. A dump
-// that has started returns -EINTR and is not answered.
+// TestRequestSpec: only what is answered with an error is a request that has failed. A dump that has started
+// returns -EINTR and is not answered by netlink_rcv_skb; with -EAGAIN, nfnetlink_rcv_batch begins again.
 func TestRequestSpec(t *testing.T) {
 	u16, u32 := &btf.Int{Name: "__u16", Size: 2}, &btf.Int{Name: "__u32", Size: 4}
-	header := &btf.Struct{Name: "nlmsghdr", Size: 16, Members: []btf.Member{{Name: "nlmsg_len", Type: u32}, {Name: "nlmsg_type", Type: u16, Offset: 32}, {Name: "nlmsg_flags", Type: u16, Offset: 48}}}
-	spec, err := expr.Parse(requestSpec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	items, err := expr.Check(spec, &expr.Scope{Func: requestFunction, Params: []expr.Param{{Name: "nlh", Type: &btf.Pointer{Target: header}}},
-		Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Types: noTypes{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for value, want := range map[int32]bool{0: false, 1: false, -int32(unix.EPERM): true, -int32(unix.EINTR): false, -int32(unix.EOPNOTSUPP): true, -4095: true, -4096: false} {
-		holds := true
-		for _, item := range items {
-			if item.Predicate == nil {
-				continue
-			}
-			v, err := expr.Eval(item.Predicate, returned{value: value})
-			if err != nil {
-				t.Fatal(err)
-			}
-			holds = holds && v != 0
+	header := &btf.Pointer{Target: &btf.Struct{Name: "nlmsghdr", Size: 16, Members: []btf.Member{{Name: "nlmsg_len", Type: u32}, {Name: "nlmsg_type", Type: u16, Offset: 32}, {Name: "nlmsg_flags", Type: u16, Offset: 48}}}}
+	info := &btf.Pointer{Target: &btf.Struct{Name: "nfnl_info", Size: 8, Members: []btf.Member{{Name: "nlh", Type: header}}}}
+	for _, c := range []struct {
+		function, header string
+		param            expr.Param
+		again            bool // -EAGAIN is recorded
+	}{
+		{rtnetlinkFunction, "nlh", expr.Param{Name: "nlh", Type: header}, true},
+		{genericFunction, "nlh", expr.Param{Name: "nlh", Type: header}, true},
+		{"nf_tables_newrule", "info->nlh", expr.Param{Name: "info", Type: info}, false},
+	} {
+		spec, err := expr.Parse(requestSpec(c.function, c.header))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if holds != want {
-			t.Errorf("%d: recorded: %t, want %t", value, holds, want)
+		items, err := expr.Check(spec, &expr.Scope{Func: c.function, Params: []expr.Param{c.param}, Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Types: noTypes{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for value, want := range map[int32]bool{0: false, 1: false, -int32(unix.EPERM): true, -int32(unix.EINTR): false, -int32(unix.EAGAIN): c.again, -int32(unix.EOPNOTSUPP): true, -4095: true, -4096: false} {
+			holds := true
+			for _, item := range items {
+				if item.Predicate == nil {
+					continue
+				}
+				v, err := expr.Eval(item.Predicate, returned{value: value})
+				if err != nil {
+					t.Fatal(err)
+				}
+				holds = holds && v != 0
+			}
+			if holds != want {
+				t.Errorf("%s, %d: recorded: %t, want %t", c.function, value, holds, want)
+			}
+		}
+	}
+}
+
+// TestServesFilter: what nfnetlink calls for requests is known by its type (struct nfnl_callback in linux/netfilter/nfnetlink.h).
+func TestServesFilter(t *testing.T) {
+	pointer := func(to string) btf.FuncParam {
+		return btf.FuncParam{Name: "info", Type: &btf.Pointer{Target: &btf.Const{Type: &btf.Struct{Name: to}}}}
+	}
+	function := func(params ...btf.FuncParam) *btf.Func { return &btf.Func{Type: &btf.FuncProto{Params: params}} }
+	for i, c := range []struct {
+		f    *btf.Func
+		want bool
+	}{
+		{function(btf.FuncParam{Name: "skb"}, pointer(filterInfo), btf.FuncParam{Name: "nla"}), true},
+		{function(btf.FuncParam{Name: "skb"}, pointer("genl_info"), btf.FuncParam{Name: "nla"}), false},
+		{function(btf.FuncParam{Name: "portid"}, pointer(filterInfo), btf.FuncParam{Name: "nla"}, btf.FuncParam{Name: "reset"}), false},
+		{function(pointer(filterInfo)), false},
+		{function(btf.FuncParam{Name: "skb"}, btf.FuncParam{Name: "info", Type: &btf.Int{}}, btf.FuncParam{Name: "nla"}), false},
+		{&btf.Func{Type: &btf.Int{}}, false},
+		{nil, false},
+	} {
+		if got := servesFilter(c.f); got != c.want {
+			t.Errorf("%d: %t", i, got)
 		}
 	}
 }
 
 // askedFor is a request that has failed at some time.
 func askedFor(time uint64, tid uint32, errno unix.Errno) Failure {
-	return Failure{Time: time, PID: tid, TID: tid, Comm: "ip", Number: requestNumber, Errno: uint64(errno), Function: requestFunction, request: &request{kind: unix.RTM_NEWLINK, flags: 0x605, len: 52}}
+	return Failure{Time: time, PID: tid, TID: tid, Comm: "ip", Number: requestNumber, Errno: uint64(errno), Function: rtnetlinkFunction, request: &request{kind: unix.RTM_NEWLINK, flags: 0x605, len: 52}}
 }
 
 // TestAssignAnswers: the answer is sent next in the thread, with the same error.
@@ -85,7 +122,7 @@ func TestAssignAnswers(t *testing.T) {
 	open := call("openat", unix.ENOENT, "/a")
 	open.Time, open.TID = 4, 1
 	s := &Seen{Calls: []Failure{askedFor(1, 1, unix.EINVAL), askedFor(2, 2, unix.EPERM), askedFor(3, 1, unix.EOPNOTSUPP), open, askedFor(9, 1, unix.EINVAL)}}
-	w := watcher{seen: s, answers: []answer{{5, uint64(unix.EOPNOTSUPP), 1, "Unknown device type"}, {6, uint64(unix.EINVAL), 2, "of another error"}, {7, uint64(unix.ENODEV), 3, "of nobody"}}}
+	w := watcher{seen: s, answers: []answer{{5, uint64(unix.EOPNOTSUPP), requestPlace{1, 0}, "Unknown device type"}, {6, uint64(unix.EINVAL), requestPlace{2, 0}, "of another error"}, {7, uint64(unix.ENODEV), requestPlace{3, 0}, "of nobody"}}}
 	w.assignAnswers()
 	for i, want := range []string{"", "", "Unknown device type", "-", ""} {
 		if q := s.Calls[i].request; q != nil && q.answer != want {
@@ -98,11 +135,33 @@ func TestAssignAnswers(t *testing.T) {
 // this order. Answers need not come in the order of time.
 func TestAssignAnswersOrder(t *testing.T) {
 	s := &Seen{Calls: []Failure{askedFor(2, 1, unix.EINVAL), askedFor(4, 1, unix.EINVAL), askedFor(6, 2, unix.EINVAL), askedFor(8, 3, unix.ENOENT), askedFor(8, 4, unix.ENOENT)}}
-	w := watcher{seen: s, answers: []answer{{6, uint64(unix.EINVAL), 2, "third"}, {5, uint64(unix.EINVAL), 1, "second"}, {7, uint64(unix.EINVAL), 1, "of nobody"},
-		{3, uint64(unix.EINVAL), 1, "first"}, {1, uint64(unix.EINVAL), 1, "too early"},
-		{9, uint64(unix.ENOENT), 3, ""}, {9, uint64(unix.EPERM), 4, "of another error"}, {10, uint64(unix.ENOENT), 3, "of genetlink"}, {10, uint64(unix.ENOENT), 4, "of genetlink"}}}
+	w := watcher{seen: s, answers: []answer{{6, uint64(unix.EINVAL), requestPlace{2, 0}, "third"}, {5, uint64(unix.EINVAL), requestPlace{1, 0}, "second"}, {7, uint64(unix.EINVAL), requestPlace{1, 0}, "of nobody"},
+		{3, uint64(unix.EINVAL), requestPlace{1, 0}, "first"}, {1, uint64(unix.EINVAL), requestPlace{1, 0}, "too early"},
+		{9, uint64(unix.ENOENT), requestPlace{3, 0}, ""}, {9, uint64(unix.EPERM), requestPlace{4, 0}, "of another error"}, {10, uint64(unix.ENOENT), requestPlace{3, 0}, "of genetlink"}, {10, uint64(unix.ENOENT), requestPlace{4, 0}, "of genetlink"}}}
 	w.assignAnswers()
 	for i, want := range []string{"first", "second", "third", "", ""} {
+		if got := s.Calls[i].request.answer; got != want {
+			t.Errorf("%d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestAssignAnswersBatch: the errors of a batch are sent when all its requests were served, in their order. Each is known by its
+// header. Generic netlink of the same thread has other headers.
+func TestAssignAnswersBatch(t *testing.T) {
+	s := &Seen{}
+	for i := range uint64(3) {
+		f := askedFor(i+1, 1, unix.ENOENT)
+		f.Function, f.request.header = "nf_tables_newrule", 0x1000+i
+		s.Calls = append(s.Calls, f)
+	}
+	w := watcher{seen: s}
+	for i, text := range []string{"first", "second", "third"} {
+		w.keepAnswer(answer{uint64(5 + i), uint64(unix.ENOENT), requestPlace{1, 0x1000 + uint64(i)}, text})
+	}
+	w.keepAnswer(answer{9, uint64(unix.ENOENT), requestPlace{1, 0x2000}, "of nobody"})
+	w.assignAnswers()
+	for i, want := range []string{"first", "second", "third"} {
 		if got := s.Calls[i].request.answer; got != want {
 			t.Errorf("%d: %q, want %q", i, got, want)
 		}
@@ -116,7 +175,7 @@ func TestAddAnswer(t *testing.T) {
 	e := &event.Event{}
 	e.Time, e.TID = 2, 1
 	w.addAnswer(e, values{}) // of which nothing could be read
-	w.keepAnswer(answer{3, uint64(unix.ENOENT), 1, "of genetlink"})
+	w.keepAnswer(answer{3, uint64(unix.ENOENT), requestPlace{1, 0}, "of genetlink"})
 	w.assignAnswers()
 	if got := w.seen.Calls[0].request.answer; got != "" {
 		t.Errorf("the answer is %q", got)
@@ -129,13 +188,13 @@ func TestManyAnswers(t *testing.T) {
 	w := watcher{seen: &Seen{}}
 	for i := range uint64(n) {
 		w.seen.Calls = append(w.seen.Calls, askedFor(4*i, 1, unix.ENOENT))
-		w.keepAnswer(answer{4*i + 1, uint64(unix.ENOENT), 1, "its own"})
+		w.keepAnswer(answer{4*i + 1, uint64(unix.ENOENT), requestPlace{1, 0}, "its own"})
 		if i == 0 {
 			w.seen.Calls = append(w.seen.Calls, askedFor(2, 2, unix.ENOENT)) // it takes long until the next answer of its thread is kept
-			w.keepAnswer(answer{3, uint64(unix.ENOENT), 2, "forgotten"})
+			w.keepAnswer(answer{3, uint64(unix.ENOENT), requestPlace{2, 0}, "forgotten"})
 		}
 	}
-	w.keepAnswer(answer{4 * n, uint64(unix.ENOENT), 2, "of genetlink"})
+	w.keepAnswer(answer{4 * n, uint64(unix.ENOENT), requestPlace{2, 0}, "of genetlink"})
 	if len(w.answers) < mostAnswers || len(w.answers) >= 2*mostAnswers {
 		t.Errorf("%d answers are kept", len(w.answers))
 	}

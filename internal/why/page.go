@@ -140,7 +140,7 @@ func (p *Page) Choose(s *Seen, chosen int, reason string) {
 func (f *Failure) call() Call {
 	c := Call{Name: terminal.Name(f.Name()), Error: f.errorName(), Errno: f.Errno, Message: f.Message(), Comm: terminal.Name(f.Comm), PID: f.PID, TID: f.TID, Time: f.Time, Function: terminal.Name(f.Function), Args: []Argument{}}
 	if f.request != nil {
-		c.Args, c.Answer = f.request.args(), terminal.Name(f.request.answer)
+		c.Args, c.Answer = f.request.args(f.Function), terminal.Name(f.request.answer)
 		return c
 	}
 	n := words
@@ -157,9 +157,9 @@ func (f *Failure) call() Call {
 	return c
 }
 
-// args are what is shown of a request.
-func (q *request) args() []Argument {
-	return []Argument{{"nlmsg_type", requestName(q.kind)}, {"nlmsg_flags", fmt.Sprintf("%#x", q.flags)}, {"nlmsg_len", fmt.Sprint(q.len)}}
+// args are what is shown of a request that a function serves.
+func (q *request) args(function string) []Argument {
+	return []Argument{{"nlmsg_type", requestName(function, q.kind)}, {"nlmsg_flags", fmt.Sprintf("%#x", q.flags)}, {"nlmsg_len", fmt.Sprint(q.len)}}
 }
 
 // same reports whether two calls read the same.

@@ -8,17 +8,27 @@ import (
 )
 
 const (
-	// requestFunction serves a request of rtnetlink, within sendmsg of the process.
-	requestFunction = "rtnetlink_rcv_msg"
-	// answerFunction sends the answer, next in the same thread.
+	// rtnetlinkFunction serves a request of rtnetlink, within sendmsg of the process, and genericFunction one of
+	// generic netlink.
+	rtnetlinkFunction = "rtnetlink_rcv_msg"
+	genericFunction   = "genl_rcv_msg"
+	// filterInfo is the type of the second parameter of functions that serve requests of nfnetlink, by which nft asks. It
+	// calls them through pointers. The error of one request in a batch, as nft sends them, is returned by nothing else.
+	filterInfo = "nfnl_info"
+	// answerFunction sends the answer, later in the same thread.
 	answerFunction = "netlink_ack"
+	answerHeader   = "(unsigned long)nlh"
 	answerText     = "str(extack->_msg)"
 	// requestNumber stands in place of the number of a system call. No system call has it.
 	requestNumber = 1 << 20
 )
 
+// filterModules are what names of modules with such functions begin with.
+var filterModules = [...]string{"nf", "ip_set"}
+
 // A request is one that was answered with an error.
 type request struct {
+	header           uint64 // where it is, which is the same for its answer
 	kind, flags, len uint64 // as its header has them
 	// answer is the text of the answer; "" if it has none.
 	answer string
@@ -27,20 +37,27 @@ type request struct {
 // An answer is one with an error, of any kind of netlink.
 type answer struct {
 	time, errno uint64
-	tid         uint32
-	text        string // "" if it has none
+	requestPlace
+	text string // "" if it has none
+}
+
+// requestPlace tells requests of one moment apart.
+type requestPlace struct {
+	tid    uint32
+	header uint64
 }
 
 // requestGroups are what requests of rtnetlink are about, four types each (linux/rtnetlink.h).
 var requestGroups = []string{"LINK", "ADDR", "ROUTE", "NEIGH", "RULE", "QDISC", "TCLASS", "TFILTER", "ACTION", "PREFIX", "MULTICAST", "ANYCAST", "NEIGHTBL", "NDUSEROPT",
 	"ADDRLABEL", "DCB", "NETCONF", "MDB", "NSID", "STATS", "CACHEREPORT", "CHAIN", "NEXTHOP", "LINKPROP", "VLAN", "NEXTHOPBUCKET", "TUNNEL"}
 
-// requestName returns the name of a type of requests: RTM_NEWLINK.
-func requestName(kind uint64) string {
+// requestName returns the name of a type of requests, RTM_NEWLINK, by the function that serves them. Those of
+// other kinds of netlink have numbers: that of a family, or of a module and what it is asked for.
+func requestName(function string, kind uint64) string {
 	const first = 16 // RTM_BASE
 	group := (kind - first) / 4
-	if kind < first || group >= uint64(len(requestGroups)) {
-		return fmt.Sprint(kind)
+	if function != rtnetlinkFunction || kind < first || group >= uint64(len(requestGroups)) {
+		return fmt.Sprintf("%#x", kind)
 	}
 	return "RTM_" + [...]string{"NEW", "DEL", "GET", "SET"}[kind%4] + requestGroups[group]
 }

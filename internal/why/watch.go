@@ -64,13 +64,14 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	}
 	table, _ := r.Kernel.SymbolNamed("sys_call_table", "")
 	texts, served := a.specs(table.Addr)
-	texts = append(append(texts, r.causeSpecs()...), r.requestSpecs()...)
+	requests, headers := r.requestSpecs()
+	texts = append(append(texts, r.causeSpecs()...), requests...)
 	specs, err := trace.ParseSpecs(texts)
 	if err != nil {
 		return nil, err
 	}
 	s := &Seen{}
-	w := watcher{runner: r, abi: &a, served: served, fields: output.NewFields(output.Names{}), seen: s}
+	w := watcher{runner: r, abi: &a, served: served, headers: headers, fields: output.NewFields(output.Names{}), seen: s}
 	if r.Process != nil {
 		w.awaiting = &awaiting{process: r.Process}
 	}
@@ -116,6 +117,7 @@ type watcher struct {
 	runner   *Runner
 	abi      *abi
 	served   string
+	headers  map[string]string // as requestSpecs returns them
 	fields   *output.Fields
 	seen     *Seen
 	denied   []denial
@@ -253,14 +255,15 @@ func (w *watcher) add(e *event.Event) error {
 	case releaseFunction:
 		w.addFilters(e, v)
 		return nil
-	case requestFunction:
-		w.addRequest(e, v)
-		return nil
 	case answerFunction:
 		w.addAnswer(e, v)
 		return nil
 	case signalPoint:
 		w.signal = append(w.signal, signalSeen{pid: e.PID, comm: comm(e), time: e.Time, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
+		return nil
+	}
+	if header, ok := w.headers[e.Probe.Func.Name]; ok {
+		w.addRequest(e, v, header)
 		return nil
 	}
 	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret"), ip: v.number(w.abi.ip)}

@@ -31,6 +31,7 @@ func netCases() []workCase {
 		{"udp-send", "send UDP datagrams over loopback: one ip_send_skb each", udpSendCase},
 		{"udp-unreachable", "send one UDP datagram that has no route: ENETUNREACH", udpUnreachableCase},
 		{"ping", "send ICMP echo requests over loopback and take the replies", pingCase},
+		{"no-family", "ask generic netlink for a family that is not there: an answer with ENOENT", noFamilyCase},
 		{"connect-refused", "connect to a TCP port where nobody listens: ECONNREFUSED", connectRefusedCase},
 	}
 }
@@ -164,4 +165,50 @@ func connectRefusedCase(*flag.FlagSet) func(io.Writer) error {
 		fmt.Fprintf(w, "connect-refused count=1 result=%v\n", r)
 		return r.expect(unix.ECONNREFUSED)
 	}
+}
+
+func noFamilyCase(f *flag.FlagSet) func(io.Writer) error {
+	fail := f.Bool("fail", false, "then fail, and name the error on standard error, as commands do")
+	return func(w io.Writer) error {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_GENERIC)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+			return err
+		}
+		if err := unix.Sendto(fd, familyRequest("no-such-family\x00"), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+			return fmt.Errorf("send: %w", err)
+		}
+		answer := make([]byte, unix.Getpagesize())
+		n, _, err := unix.Recvfrom(fd, answer, 0)
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		if n < unix.NLMSG_HDRLEN+4 || binary.LittleEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR {
+			return fmt.Errorf("%d bytes are no error: % x", n, answer[:min(n, 32)])
+		}
+		r := result{errno: unix.Errno(-int32(binary.LittleEndian.Uint32(answer[unix.NLMSG_HDRLEN:])))}
+		fmt.Fprintf(w, "no-family result=%v\n", r)
+		if err := r.expect(unix.ENOENT); err != nil || !*fail {
+			return err
+		}
+		return fmt.Errorf("the answer: %w", unix.ENOENT)
+	}
+}
+
+// familyRequest asks for a family by its name, of which the zero byte is a part.
+func familyRequest(name string) []byte {
+	const version = 1
+	le := binary.LittleEndian
+	attr := append(le.AppendUint16(le.AppendUint16(nil, uint16(unix.SizeofNlAttr+len(name))), unix.CTRL_ATTR_FAMILY_NAME), name...)
+	for len(attr)%unix.NLA_ALIGNTO != 0 {
+		attr = append(attr, 0)
+	}
+	body := append([]byte{unix.CTRL_CMD_GETFAMILY, version, 0, 0}, attr...)
+	m := le.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
+	m = le.AppendUint16(le.AppendUint16(m, unix.GENL_ID_CTRL), unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	m = le.AppendUint32(le.AppendUint32(m, 1), 0) // a number, and from the kernel's view nobody
+	return append(m, body...)
 }
