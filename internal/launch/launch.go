@@ -45,7 +45,7 @@ func quietly(start func(null *os.File) (*Command, error)) (*Command, error) {
 
 // started finds a command and starts it.
 func started(as *User, args []string, stdout, stderr *os.File) (*Command, error) {
-	path, err := exec.LookPath(args[0])
+	path, err := lookPath(args[0])
 	if err != nil {
 		return nil, &StartError{err}
 	}

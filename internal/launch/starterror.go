@@ -5,7 +5,10 @@ package launch
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 )
 
 // Exit statuses of what cannot be executed, as of a shell.
@@ -27,4 +30,18 @@ func statusOf(err error) int {
 		return notFound
 	}
 	return notExecuted
+}
+
+// lookPath is exec.LookPath, but a file in PATH that cannot be executed is told apart from none, as by a shell.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if !errors.Is(err, exec.ErrNotFound) || strings.Contains(name, "/") {
+		return path, err
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if info, statErr := os.Stat(filepath.Join(dir, name)); statErr == nil && info.Mode().IsRegular() {
+			return "", &exec.Error{Name: name, Err: fs.ErrPermission}
+		}
+	}
+	return "", err
 }
