@@ -55,6 +55,22 @@ func TestUserStack(t *testing.T) {
 	}
 }
 
+// TestWithinCode: a stack ends where it leaves the code of the process. Without any mapping, nothing tells where that is.
+func TestWithinCode(t *testing.T) {
+	const end = "... no code above, since a function has no frame pointer"
+	for _, tt := range []struct{ stack, want []string }{
+		{[]string{"sendmsg+0x10 (/lib/libc.so.6)", "0x7f3ba34feb45 (/lib/libnftables.so.1)", "0x563cb841b210", "0x7ffc7adf2b60", "0x563cb841b210", "... and more, which were not taken"},
+			[]string{"sendmsg+0x10 (/lib/libc.so.6)", "0x7f3ba34feb45 (/lib/libnftables.so.1)", end}},
+		{[]string{"0x401000", "0x402000"}, []string{"0x401000", "0x402000"}},
+		{[]string{"main+0x1 (/a)", "0x7f0000001000 (//anon)"}, []string{"main+0x1 (/a)", "0x7f0000001000 (//anon)"}},
+		{nil, nil},
+	} {
+		if got := withinCode(slices.Clone(tt.stack)); !slices.Equal(got, tt.want) {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
 // TestKeepStack: only the stacks of the last calls are kept, if there are many.
 func TestKeepStack(t *testing.T) {
 	w := watcher{seen: &Seen{}}
