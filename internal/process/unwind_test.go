@@ -327,10 +327,11 @@ gdb.unwinder.register_unwinder(None, Generated())
 end
 `
 
-// gdbScript prints registers and frames of the thread that has most of these.
+// gdbScript prints registers and frames of the thread in which deep was called, or of the one that has most frames. In Go's
+// own threads gdb may go on beyond their first function, to any number of frames.
 const gdbScript = `python
 import gdb
-best = []
+best = (False, [])
 for thread in gdb.selected_inferior().threads():
     thread.switch()
     frames = []
@@ -342,13 +343,14 @@ for thread in gdb.selected_inferior().threads():
     for f in frames:
         if f.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME): # neither is on the stack
             pcs.append(f.pc())
-    if len(pcs) > len(best):
-        best, chosen = pcs, thread
+    found = (any("deep" in (f.name() or "") for f in frames), pcs)
+    if (found[0], len(pcs)) > (best[0], len(best[1])):
+        best, chosen = found, thread
 chosen.switch()
 names = ["r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss"]
 frame = gdb.newest_frame()
 print("REGS", *[int(frame.read_register(n)) & 0xffffffffffffffff for n in names])
-print("FRAMES", *best)
+print("FRAMES", *best[1])
 end
 `
 
