@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // Exit statuses of what cannot be executed, as of a shell.
@@ -35,7 +34,7 @@ func statusOf(err error) int {
 // lookPath is exec.LookPath, but a file in PATH that cannot be executed is told apart from none, as by a shell.
 func lookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
-	if !errors.Is(err, exec.ErrNotFound) || strings.Contains(name, "/") {
+	if !errors.Is(err, exec.ErrNotFound) {
 		return path, err
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
