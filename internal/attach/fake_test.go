@@ -82,6 +82,7 @@ type fakeKernel struct {
 	since          time.Time // of the last switch
 	took           time.Duration
 	skips          uint64        // of every program
+	lookupPolicy   uint32        // the scheduling policy of the thread that last looked something up
 	misses         uint64        // by every link
 	hooked         func()        // is told of each link
 	lasts          time.Duration // to remove a program from a trampoline
@@ -569,6 +570,9 @@ func (f fakeTable) Put(key, value any) error {
 }
 
 func (f fakeTable) Lookup(key, value any) error {
+	if attr, err := unix.SchedGetAttr(0, 0); err == nil {
+		f.k.lookupPolicy = attr.Policy
+	}
 	if v, ok := f.k.tables[f.name][key]; ok {
 		*value.(*[]uint64) = v.([]uint64)
 	}

@@ -66,6 +66,13 @@ func TestCounters(t *testing.T) {
 	if got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
+	var policy uint32
+	if err := unpreempted(func() error { attr, err := unix.SchedGetAttr(0, 0); policy = attr.Policy; return err }); err != nil {
+		t.Fatal(err)
+	}
+	if k.lookupPolicy != policy { // SCHED_FIFO, if this process may have it
+		t.Errorf("the counters are read with scheduling policy %d, want %d", k.lookupPolicy, policy)
+	}
 	for _, what := range []string{"lookup " + bpf.MapCounters, "get " + bpf.VarGuarded} {
 		k.refuse = map[string]error{what: unix.EPERM}
 		if _, err := tracer.Counters(); err == nil || err.Error() != "reading the counters: operation not permitted" {
