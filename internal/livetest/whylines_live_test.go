@@ -142,7 +142,7 @@ func TestLiveWhyLines(t *testing.T) {
 			t.Errorf("%s: refused in %s, not %s", c.command, function, want)
 		}
 		if is && c.misses[kernel] != "" {
-			t.Errorf("%s: decided at %q, which is right; it was not since %s", c.command, named, c.misses[kernel])
+			t.Errorf("%s: decided at %q, the line that was read: drop the reason %q", c.command, named, c.misses[kernel])
 		}
 		if !is && c.misses[kernel] == "" && runtime.GOARCH == "amd64" { // on arm64 tables of jumps hide some
 			t.Errorf("%s: decided at %q, not %s:%s", c.command, named, c.file, c.lines[kernel])
