@@ -21,6 +21,9 @@ func decodeX86(code []byte) (x86asm.Inst, error) {
 	}
 	if bytes.HasPrefix(code[n:], ud1) { // the decoder takes it without prefixes only
 		x, err := x86asm.Decode(code[n:], 64)
+		if err == nil && x.Op != x86asm.UD1 { // cut off: it takes the first byte for a prefix
+			err = errUnknown
+		}
 		x.Len += n
 		return x, err
 	}
