@@ -117,7 +117,7 @@ func askedFor(time uint64, tid uint32, errno unix.Errno) Failure {
 	return Failure{Time: time, PID: tid, TID: tid, Comm: "ip", Number: requestNumber, Errno: uint64(errno), Function: rtnetlinkFunction, request: &request{kind: unix.RTM_NEWLINK, flags: 0x605, len: 52}}
 }
 
-// TestAssignAnswers: the answer is sent next in the thread, with the same error.
+// TestAssignAnswers: the answer has the header of its request and comes from the same thread, with the same error.
 func TestAssignAnswers(t *testing.T) {
 	open := call("openat", unix.ENOENT, "/a")
 	open.Time, open.TID = 4, 1

@@ -12,8 +12,8 @@ const (
 	// generic netlink.
 	rtnetlinkFunction = "rtnetlink_rcv_msg"
 	genericFunction   = "genl_rcv_msg"
-	// filterInfo is the type of the second parameter of functions that serve requests of nfnetlink, by which nft asks. It
-	// calls them through pointers. The error of one request in a batch, as nft sends them, is returned by nothing else.
+	// filterInfo is the type of the second parameter of functions that serve requests of nfnetlink, by which nft asks.
+	// nfnetlink calls these functions through pointers. In a batch, as nft sends, only they return the error of one request.
 	filterInfo = "nfnl_info"
 	// answerFunction sends the answer, later in the same thread.
 	answerFunction = "netlink_ack"
