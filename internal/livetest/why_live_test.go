@@ -30,6 +30,11 @@ func TestLiveWhy(t *testing.T) {
 			"", 255},
 		{[]string{"--once", "--", "/etc/passwd"}, `^execve failed: permission denied\n    execve\("/etc/passwd", 0x\w+, 0x\w+\) = -EACCES\n    by ksnoop\[\d+\], in a command with exit status 126; chosen since \w+ wrote "ksnoop: /etc/passwd: permission denied"\n`, "", 126},
 		{[]string{"--", "sh", "-c", "kill -KILL $$"}, `^sh\[\d+\] was killed by the signal SIGKILL: no system call was refused for it\n`, "", 137},
+		// The kernel delivers SIGKILL for these, too, but for SIGSEGV.
+		{[]string{"--", "sh", "-c", "kill -TERM $$"}, `^sh\[\d+\] was killed by the signal SIGTERM: no system call was refused for it\n`, "", 143},
+		{[]string{"--", "sh", "-c", "kill -SEGV $$"}, `^sh\[\d+\] was killed by the signal SIGSEGV: no system call was refused for it\n`, "", 139},
+		{[]string{"--", "sh", "-c", "sleep 9 & kill -ALRM $!; wait $!"}, `^(sh|sleep)\[\d+\] was killed by the signal SIGALRM: no system call was refused for it\n`, "", 142},
+		{[]string{"--once", "--syscall", "clock_nanosleep", "--", "timeout", "1", "sleep", "5"}, `^interrupted by the signal SIGTERM$`, "", 143},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls has failed", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, "none of its system calls has failed: the command has decided so", 4},
 		// No system call fails: the error is in a message.

@@ -82,6 +82,10 @@ func signalCause(errno uint64, s *signalSeen) *Cause {
 	if s == nil {
 		return c
 	}
+	if s.number == 0 {
+		c.Text = "interrupted by the end of its thread"
+		return c
+	}
 	c.Signal = signalName(s.number)
 	c.Text = "interrupted by the signal " + c.Signal
 	const restart = 0x10000000 // SA_RESTART

@@ -53,12 +53,19 @@ type Failure struct {
 // A signalSeen is a signal that was delivered.
 type signalSeen struct {
 	time    uint64
-	tid     uint32
 	pid     uint32
-	comm    string
-	number  uint64
+	tid     uint32
+	number  uint64 // 0: the thread ends by no known signal
 	flags   uint64 // of its action
 	handler uint64
+}
+
+// An ending is the end of a thread by a signal.
+type ending struct {
+	time     uint64
+	pid, tid uint32
+	comm     string
+	signal   uint64
 }
 
 // A userStack is one that has no names yet: most are never shown.

@@ -11,29 +11,58 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// TestKilled: an exit status above 128 is that of a signal only if one was delivered that nobody handles.
+// TestKilled: an exit status above 128 is that of a signal only if that has ended a process. A process is called by the
+// name of its first thread, where that has ended with it.
 func TestKilled(t *testing.T) {
-	handled := signalSeen{time: 3, pid: 9, comm: "late", number: uint64(unix.SIGTERM), handler: 0x401000}
-	other := signalSeen{time: 2, pid: 8, comm: "child", number: uint64(unix.SIGPIPE)}
-	killed := signalSeen{time: 1, pid: 7, comm: "sh", number: uint64(unix.SIGTERM)}
+	other := ending{time: 1, pid: 8, tid: 8, comm: "child", signal: uint64(unix.SIGPIPE)}
+	early := ending{time: 2, pid: 6, tid: 6, comm: "early", signal: uint64(unix.SIGTERM)}
+	killed := ending{time: 3, pid: 7, tid: 7, comm: "sh", signal: uint64(unix.SIGTERM)}
+	worker := ending{time: 4, pid: 7, tid: 9, comm: "worker", signal: uint64(unix.SIGTERM)}
 	for _, tt := range []struct {
-		status  int
-		signals []signalSeen
-		want    string
+		status int
+		ends   []ending
+		want   string
 	}{
-		{128 + int(unix.SIGTERM), []signalSeen{killed, other, handled}, "sh[7] was killed by the signal SIGTERM: no system call was refused for it"},
-		{128 + int(unix.SIGTERM), []signalSeen{other, handled}, ""},
-		{128 + int(unix.SIGKILL), []signalSeen{killed}, ""},
-		{0, []signalSeen{killed}, ""}, // of a child, which the command did not mind
+		{128 + int(unix.SIGTERM), []ending{other, early, killed}, "sh[7] was killed by the signal SIGTERM: no system call was refused for it"},
+		{128 + int(unix.SIGTERM), []ending{early, killed, worker}, "sh[7] was killed by the signal SIGTERM: no system call was refused for it"},
+		{128 + int(unix.SIGTERM), []ending{early, worker}, "worker[7] was killed by the signal SIGTERM: no system call was refused for it"},
+		{128 + int(unix.SIGTERM), []ending{other}, ""},
+		{128 + int(unix.SIGKILL), []ending{killed}, ""},
+		{0, []ending{killed}, ""}, // of a child, which the command did not mind
 		{1, nil, ""},
 	} {
-		w := watcher{seen: &Seen{Status: tt.status}, signal: tt.signals}
+		w := watcher{seen: &Seen{Status: tt.status}, ends: tt.ends}
 		got := ""
 		if k := w.killed(); k != nil {
 			got = k.Cause().Text
 		}
 		if got != tt.want {
 			t.Errorf("status %d: %q, want %q", tt.status, got, tt.want)
+		}
+	}
+}
+
+// TestNameKills: the kernel delivers SIGKILL to each thread of a process that ends (get_signal in kernel/signal.c). What has ended
+// it is what do_exit says next in any of its threads, and no signal where another thread has ended it.
+func TestNameKills(t *testing.T) {
+	const kill, term, segv = uint64(unix.SIGKILL), uint64(unix.SIGTERM), uint64(unix.SIGSEGV)
+	for name, tt := range map[string]struct {
+		signal signalSeen
+		ends   []ending
+		want   string
+	}{
+		"SIGTERM":        {signalSeen{number: kill}, []ending{{time: 12, pid: 1, tid: 2, signal: term}}, "by the signal SIGTERM"},
+		"another thread": {signalSeen{number: kill}, []ending{{time: 12, pid: 1, tid: 3, signal: term}}, "by the signal SIGTERM"},
+		"SIGKILL":        {signalSeen{number: kill}, []ending{{time: 12, pid: 1, tid: 2, signal: kill}}, "by the signal SIGKILL"},
+		"a core dump":    {signalSeen{number: segv}, []ending{{time: 12, pid: 1, tid: 2, signal: segv}}, "by the signal SIGSEGV"},
+		"exit":           {signalSeen{number: kill}, []ending{{time: 12, pid: 2, tid: 4, signal: term}, {time: 9, pid: 1, tid: 3, signal: term}}, "by the end of its thread"},
+		"handled":        {signalSeen{number: term, handler: 0x401000}, []ending{{time: 12, pid: 1, tid: 2, signal: kill}}, "by the signal SIGTERM, for which it has a handler; the program sees EINTR"},
+	} {
+		tt.signal.time, tt.signal.pid, tt.signal.tid = 11, 1, 2
+		w := watcher{seen: &Seen{Calls: []Failure{{Time: 10, PID: 1, TID: 2, Errno: restartSys}}}, signal: []signalSeen{tt.signal}, ends: tt.ends}
+		w.assign()
+		if got := w.seen.Cause(0, "amd64").Text; got != "interrupted "+tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }

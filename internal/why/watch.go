@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -86,6 +87,9 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 const (
 	seccompFunction = "__seccomp_filter"
 	signalPoint     = "signal_deliver"
+	// endFunction ends a thread, with what waitpid returns of it: in the lowest bits the signal that has ended it, or its process.
+	endFunction = "do_exit"
+	endSignal   = "$arg1 & 0x7f"
 )
 
 // causeSpecs are the SPECs of what makes errors outside of the functions that serve system calls,
@@ -103,6 +107,9 @@ func (r *Runner) causeSpecs() (specs []string) {
 	}
 	if _, ok := r.Kernel.SymbolNamed("__traceiter_"+signalPoint, ""); ok {
 		specs = append(specs, "rawtp:"+signalPoint+"(sig, "+signalFlags+", "+signalHandler+")")
+	}
+	if _, ok := r.function(endFunction); ok {
+		specs = append(specs, endFunction+"("+endSignal+", ("+endSignal+") != 0)")
 	}
 	return specs
 }
@@ -123,6 +130,7 @@ type watcher struct {
 	denied   []denial
 	released []*filters
 	signal   []signalSeen
+	ends     []ending
 	answers  []answer
 	// forgotten is the time of the last answer that is not kept; 0: all are.
 	forgotten uint64
@@ -166,6 +174,7 @@ type denial struct {
 func (w *watcher) assign() {
 	slices.SortFunc(w.denied, func(x, y denial) int { return cmp.Compare(x.time, y.time) })
 	slices.SortFunc(w.signal, func(x, y signalSeen) int { return cmp.Compare(x.time, y.time) })
+	slices.SortFunc(w.ends, func(x, y ending) int { return cmp.Compare(x.time, y.time) })
 	last := map[uint32]denial{}
 	denied := w.denied
 	for i := range w.seen.Calls {
@@ -183,19 +192,45 @@ func (w *watcher) assign() {
 	w.assignAnswers()
 }
 
-// killed returns the signal that the exit status of the command tells of, if one was delivered that ends
-// a process. A program may exit with such a status for another reason.
+// killed returns the process that the signal has ended of which the exit status of the command tells, if there is one.
+// A program may exit with such a status for another reason.
 func (w *watcher) killed() *Killing {
-	for _, s := range slices.Backward(w.signal) {
-		if uint64(w.seen.Status) == 128+s.number && s.handler == defaultHandler {
-			return &Killing{Signal: signalName(s.number), Comm: s.comm, PID: s.pid}
+	var last *ending
+	for i := range slices.Backward(w.ends) {
+		e := &w.ends[i]
+		switch {
+		case last == nil && uint64(w.seen.Status) == 128+e.signal:
+			last = e
+		case last != nil && e.pid == last.pid && e.tid == e.pid && e.signal == last.signal:
+			last = e // other threads may have names of their own
 		}
 	}
-	return nil
+	if last == nil {
+		return nil
+	}
+	return &Killing{Signal: signalName(last.signal), Comm: last.comm, PID: last.pid}
+}
+
+// nameKills puts the signal that has ended a process in the place of SIGKILL. The kernel delivers SIGKILL to all threads of a
+// process that ends, whatever the signal was (complete_signal), and where one of its threads has ended the others. Then
+// there is no signal. The end of any thread tells: on Linux 7.3 the kernel skips ours for some of many that end at once.
+func (w *watcher) nameKills() {
+	next := map[uint32]uint64{}
+	left := len(w.ends)
+	for i := range slices.Backward(w.signal) {
+		s := &w.signal[i]
+		for ; left > 0 && w.ends[left-1].time >= s.time; left-- {
+			next[w.ends[left-1].pid] = w.ends[left-1].signal
+		}
+		if s.number == uint64(unix.SIGKILL) {
+			s.number = next[s.pid]
+		}
+	}
 }
 
 // assignSignals says of each interrupted call which signal was delivered next to its thread.
 func (w *watcher) assignSignals() {
+	w.nameKills()
 	next := map[uint32]*signalSeen{}
 	left := len(w.signal)
 	for i := len(w.seen.Calls) - 1; i >= 0; i-- {
@@ -221,7 +256,7 @@ func (w *watcher) take(p *plan.Plan, records recordSeq) error {
 			return err
 		}
 		if w.awaiting != nil {
-			w.denied, w.signal = latest(w.denied), latest(w.signal)
+			w.denied, w.signal, w.ends = latest(w.denied), latest(w.signal), latest(w.ends)
 		}
 	}
 	return nil
@@ -259,7 +294,10 @@ func (w *watcher) add(e *event.Event) error {
 		w.addAnswer(e, v)
 		return nil
 	case signalPoint:
-		w.signal = append(w.signal, signalSeen{pid: e.PID, comm: comm(e), time: e.Time, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
+		w.signal = append(w.signal, signalSeen{time: e.Time, pid: e.PID, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
+		return nil
+	case endFunction:
+		w.ends = append(w.ends, ending{pid: e.PID, comm: comm(e), time: e.Time, tid: e.TID, signal: v.number(endSignal)})
 		return nil
 	}
 	if header, ok := w.headers[e.Probe.Func.Name]; ok {
