@@ -3,14 +3,22 @@
 package why
 
 import (
+	"bytes"
 	"encoding/binary"
+	"maps"
 	"testing"
+	"testing/fstest"
 
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
 // TestRequestName: the names are those of linux/rtnetlink.h.
@@ -109,6 +117,98 @@ func TestServesFilter(t *testing.T) {
 		if got := servesFilter(c.f); got != c.want {
 			t.Errorf("%d: %t", i, got)
 		}
+	}
+}
+
+// filterFiles are those of a kernel with a module that serves requests of nfnetlink by the function
+// int nf_tables_newrule(void *skb, struct nfnl_info *info, void *nla).
+func filterFiles(t *testing.T) fstest.MapFS {
+	t.Helper()
+	u16, u32 := &btf.Int{Name: "__u16", Size: 2}, &btf.Int{Name: "__u32", Size: 4}
+	header := &btf.Struct{Name: "nlmsghdr", Size: 16, Members: []btf.Member{{Name: "nlmsg_len", Type: u32}, {Name: "nlmsg_type", Type: u16, Offset: 32}, {Name: "nlmsg_flags", Type: u16, Offset: 48}}}
+	info := &btf.Struct{Name: filterInfo, Size: 16, Members: []btf.Member{{Name: "nlh", Type: &btf.Pointer{Target: header}, Offset: 64}}}
+	nothing := &btf.Pointer{Target: &btf.Void{}}
+	serve := &btf.FuncProto{Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}, Params: []btf.FuncParam{{Name: "skb", Type: nothing}, {Name: "info", Type: &btf.Pointer{Target: info}}, {Name: "nla", Type: nothing}}}
+	builder, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "long unsigned int", Size: 8}, &btf.Int{Name: "long int", Size: 8, Encoding: btf.Signed}, serve}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := builder.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proto := uint32(0)
+	for typ, err := range spec.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := typ.(*btf.FuncProto); ok {
+			break
+		}
+		proto++
+	}
+	return fstest.MapFS{
+		"proc/kallsyms":            {Data: []byte("ffffffffc0001000 t nf_tables_newrule\t[nf_tables]\n")},
+		"sys/kernel/btf/vmlinux":   {Data: base},
+		"sys/kernel/btf/nf_tables": {Data: functionBTF(base, "nf_tables_newrule", proto)},
+	}
+}
+
+// functionBTF writes the BTF of a module with a function, whose prototype has an ID in vmlinux.
+func functionBTF(vmlinux []byte, name string, proto uint32) []byte {
+	ne := binary.NativeEndian
+	const header, function = 24, 12
+	blob := append(ne.AppendUint16(nil, 0xeb9f), 1, 0)
+	for _, w := range []uint32{header, 0, 12, 12, uint32(len(name) + 1), ne.Uint32(vmlinux[20:]), function << 24, proto} {
+		blob = ne.AppendUint32(blob, w)
+	}
+	return append(append(blob, name...), 0)
+}
+
+// TestAddRequest: a function of nfnetlink has the header of its request in info.
+func TestAddRequest(t *testing.T) {
+	r := &Runner{Kernel: kernel.Open(filterFiles(t))}
+	texts, headers := r.requestSpecs()
+	if want := map[string]string{"nf_tables_newrule": "info->nlh"}; !maps.Equal(headers, want) {
+		t.Fatalf("headers of %v, want %v", headers, want)
+	}
+	specs, err := trace.ParseSpecs(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := plan.Resolve(r.Kernel, specs, plan.Options{Arch: "amd64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := int64(-int(unix.ENOENT))
+	has := map[string]uint64{"info->nlh->nlmsg_type": 0xa06, "info->nlh->nlmsg_flags": 0xc01, "info->nlh->nlmsg_len": 92, "(unsigned long)info->nlh": 0xffff888001234000, "(long)return": uint64(refused)}
+	raw := bpf.AppendEvent(nil, &bpf.Event{Time: 5, PID: 7, TID: 8, Kind: bpf.KindCall, Comm: [16]byte{'n', 'f', 't'}})
+	raw = append(raw, make([]byte, p.Probes[0].Return.Record.Size)...)
+	var e event.Event
+	if err := event.Decode(p, raw, &e); err != nil {
+		t.Fatal(err)
+	}
+	w := watcher{runner: r, headers: headers, fields: output.NewFields(output.Names{}), seen: &Seen{}}
+	fields, err := w.fields.Of(&e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fields {
+		if slot, _ := f.Slots(); slot != nil {
+			binary.LittleEndian.PutUint64(e.Data[slot.Off:], has[f.Label()])
+		}
+	}
+	if err := w.add(&e); err != nil {
+		t.Fatal(err)
+	}
+	f := w.seen.Calls[0]
+	want := request{header: 0xffff888001234000, kind: 0xa06, flags: 0xc01, len: 92}
+	if f.request == nil || *f.request != want || f.Errno != uint64(unix.ENOENT) || f.Function != "nf_tables_newrule" || f.PID != 7 || f.TID != 8 || f.Time != 5 || f.Comm != "nft" {
+		t.Errorf("%+v with %+v, want %+v", f, f.request, want)
 	}
 }
 

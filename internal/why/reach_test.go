@@ -148,8 +148,10 @@ func TestInnermost(t *testing.T) {
 }
 
 func TestOrdinal(t *testing.T) {
-	s := Seen{Calls: []Failure{{Number: 1, Errno: 2}, {Number: 1, Errno: 3}, {Number: 2, Errno: 2}, {Number: 1, Errno: 2}}}
-	for i, want := range []int{0, 0, 0, 1} {
+	request := func(function string) Failure { return Failure{Number: requestNumber, Errno: 2, Function: function} }
+	s := Seen{Calls: []Failure{{Number: 1, Errno: 2}, {Number: 1, Errno: 3}, {Number: 2, Errno: 2}, {Number: 1, Errno: 2},
+		request("nf_tables_newrule"), request("nf_tables_newset"), request("nf_tables_newrule")}}
+	for i, want := range []int{0, 0, 0, 1, 0, 0, 1} { // the sessions of a request are those of its function
 		if got := s.ordinal(i); got != want {
 			t.Errorf("call %d is number %d of its kind, want %d", i, got, want)
 		}
