@@ -4,6 +4,7 @@ package why
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -50,13 +51,15 @@ func (r *Runner) requestSpecs() (specs []string, headers map[string]string) {
 	return specs, headers
 }
 
-// filterFunctions are those that serve requests of nfnetlink, of the modules that are loaded.
+// filterFunctions are those that serve requests of nfnetlink, of the modules that are loaded. If the types of one of
+// these modules are malformed there are none, which is logged: all else of why works without.
 func (r *Runner) filterFunctions() []kernel.Function {
 	found, err := r.Kernel.Select(func(f kernel.Function) bool {
 		return slices.ContainsFunc(filterModules[:], func(prefix string) bool { return strings.HasPrefix(f.Module, prefix) })
 	})
 	if err != nil {
-		return nil // kallsyms cannot be read, and nothing else of why works, either
+		r.Log.Warn(fmt.Sprintf("requests of nfnetlink are not looked at: %v", err))
+		return nil
 	}
 	return slices.DeleteFunc(found, func(f kernel.Function) bool { return !servesFilter(f.Type) })
 }

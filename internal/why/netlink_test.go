@@ -5,7 +5,9 @@ package why
 import (
 	"bytes"
 	"encoding/binary"
+	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -121,8 +123,8 @@ func TestServesFilter(t *testing.T) {
 }
 
 // filterFiles are those of a kernel with a module that serves requests of nfnetlink by the function
-// int nf_tables_newrule(void *skb, struct nfnl_info *info, void *nla).
-func filterFiles(t *testing.T) fstest.MapFS {
+// int nf_tables_newrule(void *skb, struct nfnl_info *info, void *nla). first is the ID of the first type of a module.
+func filterFiles(t *testing.T) (files fstest.MapFS, first uint32) {
 	t.Helper()
 	u16, u32 := &btf.Int{Name: "__u16", Size: 2}, &btf.Int{Name: "__u32", Size: 4}
 	header := &btf.Struct{Name: "nlmsghdr", Size: 16, Members: []btf.Member{{Name: "nlmsg_len", Type: u32}, {Name: "nlmsg_type", Type: u16, Offset: 32}, {Name: "nlmsg_flags", Type: u16, Offset: 48}}}
@@ -147,23 +149,25 @@ func filterFiles(t *testing.T) fstest.MapFS {
 			t.Fatal(err)
 		}
 		if _, ok := typ.(*btf.FuncProto); ok {
-			break
+			proto = first
 		}
-		proto++
+		first++
 	}
 	return fstest.MapFS{
 		"proc/kallsyms":            {Data: []byte("ffffffffc0001000 t nf_tables_newrule\t[nf_tables]\n")},
 		"sys/kernel/btf/vmlinux":   {Data: base},
 		"sys/kernel/btf/nf_tables": {Data: functionBTF(base, "nf_tables_newrule", proto)},
-	}
+	}, first
 }
 
-// functionBTF writes the BTF of a module with a function, whose prototype has an ID in vmlinux.
-func functionBTF(vmlinux []byte, name string, proto uint32) []byte {
+// functionBTF writes the BTF of a module with a function, whose prototype has an ID. After it come further types.
+func functionBTF(vmlinux []byte, name string, proto uint32, further ...uint32) []byte {
 	ne := binary.NativeEndian
-	const header, function = 24, 12
+	const header, function = 24, 12 << 24
+	types := append([]uint32{ne.Uint32(vmlinux[20:]), function, proto}, further...)
+	size := uint32(4 * len(types))
 	blob := append(ne.AppendUint16(nil, 0xeb9f), 1, 0)
-	for _, w := range []uint32{header, 0, 12, 12, uint32(len(name) + 1), ne.Uint32(vmlinux[20:]), function << 24, proto} {
+	for _, w := range append([]uint32{header, 0, size, size, uint32(len(name) + 1)}, types...) {
 		blob = ne.AppendUint32(blob, w)
 	}
 	return append(append(blob, name...), 0)
@@ -171,7 +175,8 @@ func functionBTF(vmlinux []byte, name string, proto uint32) []byte {
 
 // TestAddRequest: a function of nfnetlink has the header of its request in info.
 func TestAddRequest(t *testing.T) {
-	r := &Runner{Kernel: kernel.Open(filterFiles(t))}
+	files, _ := filterFiles(t)
+	r := &Runner{Kernel: kernel.Open(files)}
 	texts, headers := r.requestSpecs()
 	if want := map[string]string{"nf_tables_newrule": "info->nlh"}; !maps.Equal(headers, want) {
 		t.Fatalf("headers of %v, want %v", headers, want)
@@ -209,6 +214,22 @@ func TestAddRequest(t *testing.T) {
 	want := request{header: 0xffff888001234000, kind: 0xa06, flags: 0xc01, len: 92}
 	if f.request == nil || *f.request != want || f.Errno != uint64(unix.ENOENT) || f.Function != "nf_tables_newrule" || f.PID != 7 || f.TID != 8 || f.Time != 5 || f.Comm != "nft" {
 		t.Errorf("%+v with %+v, want %+v", f, f.request, want)
+	}
+}
+
+// TestMalformedModule: malformed types of a module that has nothing to do with nfnetlink do not matter. Those of one that
+// has are told.
+func TestMalformedModule(t *testing.T) {
+	for module, told := range map[string]bool{"nfs": false, "nfsd": false, "nfc": false, "nf_log_syslog": true, "nft_ct": true, "nfnetlink_log": true, "ip_set_hash_ip": true} {
+		const proto, nowhere = 13<<24 | 1, 1 << 20 // the name of its parameter
+		files, first := filterFiles(t)
+		files["proc/kallsyms"].Data = append(files["proc/kallsyms"].Data, "ffffffffc0002000 t a\t["+module+"]\n"...)
+		files["sys/kernel/btf/"+module] = &fstest.MapFile{Data: functionBTF(files["sys/kernel/btf/vmlinux"].Data, "a", first+1, 0, proto, 0, nowhere, 0)}
+		var log strings.Builder
+		_, headers := (&Runner{Kernel: kernel.Open(files), Log: slog.New(slog.NewTextHandler(&log, nil))}).requestSpecs()
+		if got := strings.Contains(log.String(), "requests of nfnetlink are not looked at: "); got != told || len(headers) == 0 != told {
+			t.Errorf("%s: headers of %v, and it says %q", module, headers, log.String())
+		}
 	}
 }
 

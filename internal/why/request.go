@@ -23,8 +23,8 @@ const (
 	requestNumber = 1 << 20
 )
 
-// filterModules are what names of modules with such functions begin with.
-var filterModules = [...]string{"nf", "ip_set"}
+// filterModules are what names of modules with such functions begin with. NFS is another matter.
+var filterModules = [...]string{"nf_", "nft_", "nfnetlink", "ip_set"}
 
 // A request is one that was answered with an error.
 type request struct {
