@@ -32,6 +32,7 @@ func netCases() []workCase {
 		{"udp-unreachable", "send one UDP datagram that has no route: ENETUNREACH", udpUnreachableCase},
 		{"ping", "send ICMP echo requests over loopback and take the replies", pingCase},
 		{"no-family", "ask generic netlink for a family that is not there: an answer with ENOENT", noFamilyCase},
+		{"no-qdisc", "ask rtnetlink for a queueing discipline that is not there: an answer with ENOENT", noQdiscCase},
 		{"connect-refused", "connect to a TCP port where nobody listens: ECONNREFUSED", connectRefusedCase},
 	}
 }
@@ -168,9 +169,18 @@ func connectRefusedCase(*flag.FlagSet) func(io.Writer) error {
 }
 
 func noFamilyCase(f *flag.FlagSet) func(io.Writer) error {
+	return askCase(f, "no-family", unix.NETLINK_GENERIC, unix.ENOENT, familyRequest("no-such-family\x00"))
+}
+
+func noQdiscCase(f *flag.FlagSet) func(io.Writer) error {
+	return askCase(f, "no-qdisc", unix.NETLINK_ROUTE, unix.ENOENT, qdiscRequest("nosuch\x00"))
+}
+
+// askCase sends a request by netlink whose answer is an error.
+func askCase(f *flag.FlagSet, name string, family int, want unix.Errno, request []byte) func(io.Writer) error {
 	fail := f.Bool("fail", false, "then fail, and name the error on standard error, as commands do")
 	return func(w io.Writer) error {
-		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_GENERIC)
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, family)
 		if err != nil {
 			return err
 		}
@@ -178,7 +188,7 @@ func noFamilyCase(f *flag.FlagSet) func(io.Writer) error {
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
 			return err
 		}
-		if err := unix.Sendto(fd, familyRequest("no-such-family\x00"), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
 		answer := make([]byte, unix.Getpagesize())
@@ -190,25 +200,40 @@ func noFamilyCase(f *flag.FlagSet) func(io.Writer) error {
 			return fmt.Errorf("%d bytes are no error: % x", n, answer[:min(n, 32)])
 		}
 		r := result{errno: unix.Errno(-int32(binary.LittleEndian.Uint32(answer[unix.NLMSG_HDRLEN:])))}
-		fmt.Fprintf(w, "no-family result=%v\n", r)
-		if err := r.expect(unix.ENOENT); err != nil || !*fail {
+		fmt.Fprintf(w, "%s result=%v\n", name, r)
+		if err := r.expect(want); err != nil || !*fail {
 			return err
 		}
-		return fmt.Errorf("the answer: %w", unix.ENOENT)
+		return fmt.Errorf("the answer: %w", want)
 	}
 }
 
 // familyRequest asks for a family by its name, of which the zero byte is a part.
 func familyRequest(name string) []byte {
 	const version = 1
+	return message(unix.GENL_ID_CTRL, 0, []byte{unix.CTRL_CMD_GETFAMILY, version, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, name)
+}
+
+// qdiscRequest asks for a queueing discipline of a kind, whose name ends with a zero byte, as the root of the
+// first interface, which is lo.
+func qdiscRequest(kind string) []byte {
+	const lo, root, attrKind = 1, 0xffffffff, 1 // TC_H_ROOT, TCA_KIND
 	le := binary.LittleEndian
-	attr := append(le.AppendUint16(le.AppendUint16(nil, uint16(unix.SizeofNlAttr+len(name))), unix.CTRL_ATTR_FAMILY_NAME), name...)
-	for len(attr)%unix.NLA_ALIGNTO != 0 {
-		attr = append(attr, 0)
+	tcmsg := le.AppendUint32([]byte{unix.AF_UNSPEC, 0, 0, 0}, lo)
+	tcmsg = le.AppendUint32(le.AppendUint32(le.AppendUint32(tcmsg, 0), root), 0) // its handle is the kernel's choice
+	return message(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, tcmsg, attrKind, kind)
+}
+
+// message makes a request of netlink with one attribute.
+func message(kind, flags uint16, header []byte, attr uint16, value string) []byte {
+	le := binary.LittleEndian
+	body := le.AppendUint16(le.AppendUint16(header, uint16(unix.SizeofNlAttr+len(value))), attr)
+	body = append(body, value...)
+	for len(body)%unix.NLA_ALIGNTO != 0 {
+		body = append(body, 0)
 	}
-	body := append([]byte{unix.CTRL_CMD_GETFAMILY, version, 0, 0}, attr...)
 	m := le.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
-	m = le.AppendUint16(le.AppendUint16(m, unix.GENL_ID_CTRL), unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	m = le.AppendUint16(le.AppendUint16(m, kind), unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags)
 	m = le.AppendUint32(le.AppendUint32(m, 1), 0) // a number, and from the kernel's view nobody
 	return append(m, body...)
 }
