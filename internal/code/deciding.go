@@ -145,6 +145,7 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 		state.stack[place] = slot{held.as(v), held.size}
 	}
 	w.fail(hit, &state)
+	w.learn(hit, &state)
 	s := search{walker: walker{f: w.f, g: w.g, sites: w.sites, callees: w.callees, machine: w.machine}, steps: &w.searched, seen: map[string]bool{}, ok: true, limits: l}
 	if v.fails() { // then all errors are the same
 		s.visits = make([]int, len(w.g.Blocks))
@@ -198,6 +199,36 @@ func (w *walker) fail(hit int, state *imagined) {
 		if s := state.stack[place]; held.Made(c.Left.Value) && s.kind == unknown {
 			s.kind = failing
 			state.stack[place] = s
+		}
+	}
+}
+
+// learn sets what a call has returned, or was in memory, to the number that a jump has found it to be before,
+// and the jump itself on its other way.
+func (w *walker) learn(hit int, state *imagined) {
+	at := &w.moments[hit]
+	for h, c := range w.walk.Conditions[:hit+1] {
+		is := Equal
+		if h == hit {
+			is = Different // on the other way it is the same
+		}
+		if c == nil || c.Common || c.Computed || c.Relation != is || !c.Right.constant() || c.Left.Value == nil || c.Left.Value.From == 0 {
+			continue
+		}
+		if k := c.Left.Value.Kind; k != Result && k != Memory { // of which an instruction makes but one
+			continue
+		}
+		n := known{number, uint64(c.Right.Value.N), c.Size}
+		for i, held := range at.words {
+			if held.Made(c.Left.Value) && state.words[i].kind == unknown {
+				state.words[i] = n
+			}
+		}
+		for place, held := range at.stack {
+			if s := state.stack[place]; held.Made(c.Left.Value) && s.kind == unknown {
+				s.known = n
+				state.stack[place] = s
+			}
 		}
 	}
 }

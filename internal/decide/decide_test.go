@@ -108,6 +108,11 @@ func TestOf(t *testing.T) {
 	warns := []byte{0x53, 0xbb, 0xea, 0xff, 0xff, 0xff, 0x83, 0xfe, 0x03, 0x74, 0x07, 0x31, 0xdb, 0x67, 0x48, 0x0f, 0xb9, 0x3a, 0x89, 0xd8, 0x5b, 0xc3}
 	// push %rbx; mov $-22, %ebx; ud1 (%edx), %rdi; cmp $3, %esi; je 1f; xor %ebx, %ebx; 1: mov %ebx, %eax; pop %rbx; ret
 	warned := []byte{0x53, 0xbb, 0xea, 0xff, 0xff, 0xff, 0x67, 0x48, 0x0f, 0xb9, 0x3a, 0x83, 0xfe, 0x03, 0x74, 0x02, 0x31, 0xdb, 0x89, 0xd8, 0x5b, 0xc3}
+	// cmpl $4, 4(%rdi); jne 1f; mov %rdi, %rax; ret; 1: xor %eax, %eax; ret
+	null := []byte{0x83, 0x7f, 0x04, 0x04, 0x75, 0x04, 0x48, 0x89, 0xf8, 0xc3, 0x31, 0xc0, 0xc3}
+	// sub $8, %rsp; nop; call helper; test %eax, %eax; jne 1f; cmp $3, %ebp; je 2f; test %eax, %eax; je 2f;
+	// 1: mov $1, %eax; jmp 3f; 2: xor %eax, %eax; 3: add $8, %rsp; ret
+	again := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x0f, 0, 0, 0x85, 0xc0, 0x75, 0x09, 0x83, 0xfd, 0x03, 0x74, 0x0b, 0x85, 0xc0, 0x74, 0x07, 0xb8, 0x01, 0, 0, 0, 0xeb, 0x02, 0x31, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3}
 	for _, tt := range []struct {
 		name   string
 		text   []byte
@@ -169,6 +174,9 @@ func TestOf(t *testing.T) {
 		{"found before another decision", early, []bpf.PathStep{step(0, zero, 0), step(1, 0, 5), step(2, zero, 0)}, found, nil,
 			&Verdict{Error: -95, Decision: 2, Holds: "found (NULL) == NULL", Needed: "found != NULL"}},
 		{"found before another decision, without a name", early, []bpf.PathStep{step(0, zero, 0), step(1, 0, 5), step(2, zero, 0)}, nil, nil, &Verdict{Error: -95, Decision: 2}},
+		{"NULL, which the SPEC asks for", null, []bpf.PathStep{step(0, 0, 3)}, nil, isNull, &Verdict{Holds: "attr->key_size (3) != 4", Needed: "attr->key_size == 4", Or: []string{"attr->count"}}},
+		{"NULL, which it does not ask for", null, []bpf.PathStep{step(0, 0, 3)}, nil, nil, nil},
+		{"a result that is tested again (qdisc_create)", again, []bpf.PathStep{step(0, zero, 0), step(1, zero, 3)}, nil, isNull, &Verdict{Holds: "helper() (0) == 0", Needed: "helper() != 0"}},
 		{"without a jump", chosen, nil, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Chosen: entry + 11 - 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -191,6 +199,12 @@ func TestOf(t *testing.T) {
 		})
 	}
 }
+
+// isNull is "return == 0" of a function that returns a pointer.
+var isNull expr.Term = func() expr.Term {
+	pointer, long := &btf.Pointer{Target: &btf.Void{}}, &btf.Int{Name: "unsigned long", Size: 8}
+	return &expr.BinaryTerm{T: number, Op: expr.OpEq, X: &expr.Convert{T: long, X: &expr.Result{T: pointer, Width: 8}}, Y: &expr.Const{T: long}}
+}()
 
 // compare is "return < n" or "return == n".
 func compare(op expr.Op, n int64) expr.Term {

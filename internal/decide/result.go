@@ -9,7 +9,7 @@ import (
 )
 
 // resultOf returns the error that a call has returned, as the record or the SPEC says: 0 if they do
-// not tell which. failed says whether it was one.
+// not tell which. failed says whether it was one. NULL is one if the SPEC asks for calls that return it.
 func resultOf(e *event.Event) (told int32, failed bool) {
 	half := e.Probe.Return
 	if half == nil {
@@ -22,8 +22,9 @@ func resultOf(e *event.Event) (told int32, failed bool) {
 				continue
 			}
 			if v, ok := e.Value(s); ok {
-				told = asError(v)
-				return told, told != 0
+				if told = asError(v); told != 0 || v != 0 {
+					return told, told != 0
+				}
 			}
 		}
 	}
@@ -50,8 +51,17 @@ func isResult(t expr.Term) bool {
 	return false
 }
 
+// isPointer reports whether a term is a pointer, perhaps as a number.
+func isPointer(t expr.Term) bool {
+	if c, ok := t.(*expr.Convert); ok {
+		return isPointer(c.X)
+	}
+	return plan.ClassOf(t.Type()).Pointer
+}
+
 // predicted reports whether a predicate only holds for results that are errors, return < 0 or
-// return == -22, and which one it is, 0 if it may be several.
+// return == -22, and which one it is, 0 if it may be several. It also reports it of return == 0 for a
+// pointer, which is NULL.
 func predicted(t expr.Term) (n int32, failed bool) {
 	b, ok := t.(*expr.BinaryTerm)
 	if !ok {
@@ -67,6 +77,8 @@ func predicted(t expr.Term) (n int32, failed bool) {
 	switch {
 	case b.Op == expr.OpEq && asError(c.V) != 0:
 		return asError(c.V), true
+	case b.Op == expr.OpEq && c.V == 0 && isPointer(b.X):
+		return 0, true
 	case b.Op == expr.OpLt && signed(b.X) && int64(c.V) <= 0 && int64(c.V) > -mostErrno:
 		return 0, true
 	}
