@@ -57,6 +57,7 @@ var checks = []check{
 	{"bind", "", "__inet_bind", "", "net/ipv4/af_inet.c", [2]string{"503", "510"}},
 	{"bind-short", "", "inet_bind_sk", "", "net/ipv4/af_inet.c", [2]string{"451", "458"}},
 	{"connect", "", "tcp_v4_connect", "", "net/ipv4/tcp_ipv4.c", [2]string{"233", "238"}},
+	{"accept", "", "inet_csk_accept", "", "net/ipv4/inet_connection_sock.c", [2]string{"663", "664"}},
 	{"setsockopt", "", "sk_setsockopt", "", "net/core/sock.c", [2]string{"1189", "1213"}},
 	{"perf_event_open", "", "__do_sys_perf_event_open", "", "kernel/events/core.c", [2]string{"12844", "13903"}},
 	{"bpf-prog", "", "bpf_prog_load", "", "kernel/bpf/syscall.c", [2]string{"2698", "2995"}},
@@ -99,6 +100,7 @@ var checks = []check{
 	{"dd if=/tmp of=/dev/null", "", "generic_read_dir", "", "fs/libfs.c", [2]string{"225", "225"}},
 	{"nsenter --net=/tmp/one true", "touch /tmp/one", "__do_sys_setns", "", "kernel/nsproxy.c", [2]string{"561", "584"}},
 	{"ip link add foo type nosuch", "", "__rtnl_newlink", "rtnl_newlink", "net/core/rtnetlink.c", [2]string{"3852", "4102"}},
+	{"workload no-qdisc -fail", "", "qdisc_create", "", "net/sched/sch_api.c", [2]string{"1311", "1287"}},
 }
 
 // misses says by command why another line is named than the one that was read, on 6.12 and 7.3.
@@ -110,6 +112,7 @@ var misses = map[string][2]string{
 	"mkdir /proc/a":                {inlinedHere, inlinedHere},
 	"dd if=/tmp of=/dev/null":      {"it has no condition", "it has no condition"},
 	"ip link add foo type nosuch":  {inlinedHere},
+	"workload no-qdisc -fail":      {ledTo},
 }
 
 // decidedAt is how a page says where it was decided, and where that code was inlined.

@@ -18,10 +18,9 @@ import (
 // in further runs: then the chain leads to the call before it that returned the error or, if there is
 // none, ends at their caller, which has made it itself.
 
-// argumentsSpec is the SPEC of a function with those of its arguments in which an error may be: the
-// pointers and signed numbers. It is the function's name alone if there are none.
-func argumentsSpec(f kernel.Function) string {
-	var items []string
+// arguments are the items of a SPEC that show those arguments of a function in which an error may be: the
+// pointers and signed numbers.
+func arguments(f kernel.Function) (items []string) {
 	if f.Type != nil {
 		if proto, ok := f.Type.Type.(*btf.FuncProto); ok {
 			for i := range proto.Params {
@@ -31,7 +30,12 @@ func argumentsSpec(f kernel.Function) string {
 			}
 		}
 	}
-	if items == nil {
+	return items
+}
+
+// specOf is the SPEC of a function with these items, its name alone if there are none.
+func specOf(f kernel.Function, items []string) string {
+	if len(items) == 0 {
 		return f.String()
 	}
 	return f.String() + "(" + strings.Join(items, ", ") + ")"
@@ -48,7 +52,7 @@ func mayBeError(t btf.Type) bool {
 	return false
 }
 
-// handed reports whether a call that argumentsSpec has asked for was made with an error.
+// handed reports whether a call was made with an error, by what arguments has asked for.
 func handed(fields *output.Fields, f *session.Frame, failure *Failure) (bool, error) {
 	if f.Values.Event == nil {
 		return false, nil
@@ -58,7 +62,7 @@ func handed(fields *output.Fields, f *session.Frame, failure *Failure) (bool, er
 		return false, err
 	}
 	for _, v := range values {
-		if scalar, _ := v.Slots(); scalar != nil {
+		if scalar, _ := v.Slots(); scalar != nil && !v.AtReturn() {
 			if n, ok := f.Values.Event.Value(scalar); ok && failure.handedOn(n) {
 				return true, nil
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 )
 
-// TestArgumentsSpec: errors are in pointers and in signed numbers of at least four bytes. A structure
+// TestArguments: errors are in pointers and in signed numbers of at least four bytes. A structure
 // that is passed by value cannot be converted to a number, nor has a parameter without a name a place.
-func TestArgumentsSpec(t *testing.T) {
+func TestArguments(t *testing.T) {
 	number := func(size uint32, e btf.IntEncoding) btf.Type { return &btf.Int{Size: size, Encoding: e} }
 	f := kernel.Function{Name: "link_path_walk", Type: &btf.Func{Name: "link_path_walk", Type: &btf.FuncProto{Params: []btf.FuncParam{
 		{Name: "name", Type: &btf.Pointer{Target: &btf.Const{Type: number(1, btf.Signed)}}}, {Name: "flags", Type: number(4, 0)}, {Name: "err", Type: &btf.Typedef{Name: "s32", Type: number(4, btf.Signed)}},
@@ -26,7 +26,7 @@ func TestArgumentsSpec(t *testing.T) {
 		{kernel.Function{Name: "mnt_lookup.isra.0"}, "mnt_lookup.isra.0"},
 		{kernel.Function{Name: "nothing", Type: &btf.Func{Name: "nothing", Type: &btf.FuncProto{}}}, "nothing"},
 	} {
-		if got := argumentsSpec(tt.f); got != tt.want {
+		if got := specOf(tt.f, arguments(tt.f)); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/cilium/ebpf/btf"
@@ -66,9 +65,11 @@ type Link struct {
 	Function kernel.Function
 	Result   uint64 // its return register
 	Text     string // "-EINVAL"
+	// Stored is where it has stored the error that it has not returned: "*errp". "": nowhere.
+	Stored string
 }
 
-// Innermost is the last function of the chain that returned the error of the system call. Those
+// Innermost is the last function of the chain that returned or stored the error of the system call. Those
 // behind it failed with others, of which it made this one, or asked for a capability for it.
 func (p *Place) Innermost() *Link { return &p.Chain[p.innermost()] }
 
@@ -81,7 +82,7 @@ func (p *Place) innermost() int {
 		end = i
 	}
 	for i := end - 1; i > 0; i-- {
-		if uint32(p.Chain[i].Result) == uint32(p.Chain[0].Result) {
+		if l := &p.Chain[i]; l.Stored != "" || uint32(l.Result) == uint32(p.Chain[0].Result) {
 			return i
 		}
 	}
@@ -229,29 +230,31 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 	if request.Entry, err = trace.ParseSpecs([]string{n.failure.Function}); err != nil {
 		return nil, nil, err
 	}
-	names := map[string]bool{}
+	functions := map[string]kernel.Function{}
 	for _, f := range near.functions {
-		names[f.String()] = true
+		functions[f.String()] = f
 	}
 	if err := n.graph.classify(chain); err != nil { // the check of capabilities may not have been reached
 		return nil, nil, err
 	}
 	for _, a := range chain {
-		names[n.graph.kinds[a].function.String()] = true
-	}
-	if f := n.graph.kinds[n.innermost].function; n.innermost != 0 && n.innermost != n.entry {
-		delete(names, f.String())
-		names[argumentsSpec(f)] = true
+		f := n.graph.kinds[a].function
+		functions[f.String()] = f
 	}
 	for a := range n.handed {
-		delete(names, n.graph.kinds[a].function.String())
+		delete(functions, n.graph.kinds[a].function.String())
 	}
-	delete(names, n.failure.Function)
+	delete(functions, n.failure.Function)
+	delete(functions, capabilityCheck)
+	var specs []string
+	for _, f := range functions {
+		specs = append(specs, n.spec(f))
+	}
 	if f, ok := n.runner.function(capabilityCheck); ok {
-		delete(names, capabilityCheck)
-		names[capabilitySpec(f.Type.Type.(*btf.FuncProto))] = true
+		specs = append(specs, capabilitySpec(f.Type.Type.(*btf.FuncProto)))
 	}
-	if request.Allow, err = trace.ParseSpecs(slices.Sorted(maps.Keys(names))); err != nil {
+	slices.Sort(specs)
+	if request.Allow, err = trace.ParseSpecs(specs); err != nil {
 		return nil, nil, err
 	}
 	request.Optional = request.Allow
@@ -276,6 +279,18 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 		return nil, nil, ErrGone
 	}
 	return c.place, c.targets, nil
+}
+
+// spec is the SPEC of a function: with where it may store an error and, of the innermost one, with what may hand one on.
+func (n *narrowing) spec(f kernel.Function) string {
+	var items []string
+	if f.Addr == n.innermost {
+		items = arguments(f)
+	}
+	for _, place := range places(f) {
+		items = append(items, atReturn(place))
+	}
+	return specOf(f, items)
 }
 
 // errorSet is the set of one error.
@@ -380,7 +395,11 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		c.place, c.targets = &Place{}, map[uint64][]uint64{}
 		for i := range s.Chain.Frames {
 			f := &s.Chain.Frames[i]
-			c.place.Chain = append(c.place.Chain, Link{f.Func.Func, f.Result, output.ResultText(f.Func, f.Result)})
+			c.place.Chain = append(c.place.Chain, Link{Function: f.Func.Func, Result: f.Result, Text: output.ResultText(f.Func, f.Result)})
+		}
+		calls := s.Calls()
+		if err := c.place.addStored(fields, s, calls, c.narrowing.failure.Errno); err != nil {
+			return err
 		}
 		last := &s.Chain.Frames[c.place.innermost()]
 		if c.place.handed, err = handed(fields, last, c.narrowing.failure); err != nil {
@@ -394,7 +413,7 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		if c.place.Stack, err = c.printer.AppendStack(nil, &s.Chain); err != nil {
 			return err
 		}
-		if c.place.asked, err = asked(fields, s.Calls(), c.place.Innermost().Function.Addr); err != nil {
+		if c.place.asked, err = asked(fields, calls, c.place.Innermost().Function.Addr); err != nil {
 			return err
 		}
 		for i := range s.Trace {

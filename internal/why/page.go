@@ -60,9 +60,11 @@ type Argument struct {
 
 // A Refusal is where a call was refused.
 type Refusal struct {
-	Function string `json:"function"` // the innermost one that returned the error
+	Function string `json:"function"` // the innermost one that returned or stored the error
 	// Inside is the function that it consists of, if the kernel lets nobody trace that.
 	Inside string `json:"inside,omitempty"`
+	// Stored is where it has stored the error, if it has returned NULL: "*errp".
+	Stored string `json:"stored,omitempty"`
 	// Whole says that the error was made in it, and not in what it calls.
 	Whole bool `json:"whole"`
 	Runs  int  `json:"runs"` // of the command or failures of the process, that it took
@@ -184,7 +186,7 @@ func (p *Page) SetPlace(place *Place) { p.Refused, p.Cause = place.refusal(), pl
 
 // refusal returns a place as it is printed.
 func (p *Place) refusal() *Refusal {
-	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Whole: p.Whole, Runs: p.Runs, Stack: lines(p.Stack)}
+	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Stored: terminal.Name(p.Innermost().Stored), Whole: p.Whole, Runs: p.Runs, Stack: lines(p.Stack)}
 	for i := range p.Chain {
 		l := &p.Chain[i]
 		r.Chain = append(r.Chain, Failed{terminal.Name(l.Function.String()), terminal.Name(l.Text)})
@@ -248,6 +250,9 @@ func (p *Page) appendRefused(dst []byte) []byte {
 	where := "refused in " + r.Function
 	if r.Inside != "" {
 		where = fmt.Sprintf("refused in %s, on which the kernel lets nobody put a probe, called by %s", r.Inside, r.Function)
+	}
+	if r.Stored != "" {
+		where += ", which returned NULL and stored the error in " + r.Stored
 	}
 	if !r.Whole {
 		where += " or in what that calls, which was looked at no further"

@@ -25,7 +25,7 @@ func testPage() *Page {
 	p.Choose(s, 2, `it wrote "x"`)
 	p.Call.UserStack = []string{"write+0x1 (/bin/a)", "... cut"}
 	enoent, einval := ^uint64(unix.ENOENT-1), ^uint64(unix.EINVAL-1)
-	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL"}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL"}, {kernel.Function{Name: "look"}, enoent, "-ENOENT"}},
+	place := Place{Chain: []Link{{kernel.Function{Name: "__x64_sys_bind"}, einval, "-EINVAL", ""}, {kernel.Function{Name: "inet_bind", Module: "m"}, einval, "-EINVAL", ""}, {kernel.Function{Name: "look"}, enoent, "-ENOENT", ""}},
 		Stack: []byte("    __x64_sys_bind\n\n    inet_bind\n"), Runs: 2}
 	p.SetPlace(&place)
 	p.Taken = &Taken{Function: "inet_bind[m]", Args: []Argument{{"sk", "NULL"}, {"n", "3"}}}

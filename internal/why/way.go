@@ -45,9 +45,9 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	f, last := &seen.Calls[chosen], p.Innermost().Function
 	var texts []string
 	if last.Name == f.Function {
-		texts = append(texts, waySpec(last, f.Errno, false, append(more, duration)))
+		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), false, append(more, duration)))
 	} else {
-		texts = append(texts, waySpec(last, f.Errno, true, more), fmt.Sprintf("%s(return == -%d, %s)", f.Function, f.Errno, duration))
+		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), true, more), fmt.Sprintf("%s(return == -%d, %s)", f.Function, f.Errno, duration))
 	}
 	if f.Errno == uint64(unix.EFAULT) {
 		texts = append(texts, r.faultSpecs()...)
@@ -87,23 +87,29 @@ var faultFunctions = map[string]struct{ function, addr string }{
 	"arm64": {"__do_kernel_fault", "addr"},
 }
 
-// waySpec is the SPEC of calls of a function that end with an error, with more items.
-func waySpec(f kernel.Function, errno uint64, args bool, more []string) string {
+// failed are the predicates of calls of the function that end with an error as this one did.
+func (l *Link) failed(errno uint64) []string {
+	switch {
+	case l.Stored != "":
+		return []string{"return == 0", fmt.Sprintf("%s == -%d", atReturn(l.Stored), errno)}
+	case l.Function.Type == nil:
+		return []string{fmt.Sprintf("(int)return == -%d", errno)} // of a type that is not known
+	}
+	return []string{fmt.Sprintf("(long)return == -%d", errno)}
+}
+
+// waySpec is the SPEC of calls of a function for which some predicates hold, with more items.
+func waySpec(f kernel.Function, predicates []string, args bool, more []string) string {
 	items := []string{}
-	result := "(int)return" // of a type that is not known
 	if f.Type != nil {
 		proto, ok := f.Type.Type.(*btf.FuncProto)
-		if ok {
-			result = "(long)return"
-		}
 		for i := 0; ok && args && i < len(proto.Params); i++ {
 			if name := proto.Params[i].Name; name != "" {
 				items = append(items, name)
 			}
 		}
 	}
-	items = append(append(items, more...), fmt.Sprintf("%s == -%d", result, errno))
-	return f.String() + "(" + strings.Join(items, ", ") + ")"
+	return specOf(f, append(append(items, more...), predicates...))
 }
 
 const duration = "$duration"
@@ -199,7 +205,7 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	}
 	t := &Taken{Function: string(symname.Append(nil, e.Probe.Func.Name, e.Probe.Func.Module))}
 	for _, f := range fields {
-		if f.IsResult() || strings.HasSuffix(f.Label(), "return") || f.Label() == duration {
+		if f.AtReturn() || strings.HasSuffix(f.Label(), "return") || f.Label() == duration {
 			continue
 		}
 		value := f.Append(nil, e)
