@@ -5,7 +5,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,26 +56,44 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	case statusOf(err) == exitPipe:
 		return exitPipe
 	default:
-		text := message(err)
-		if specFaults(err) == nil { // whose text is that of the SPECs
-			text = asTyped(root, args, text)
+		for i, text := range messages(err) {
+			if specFaults(err) == nil { // whose text is that of the SPECs
+				text = asTyped(root, args, text)
+			}
+			if i == 0 && statusOf(err) == exitUsage {
+				text = meant(root, args) + text
+			}
+			fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(onOneLine(text, args), "ksnoop: "))
 		}
-		if statusOf(err) == exitUsage {
-			text = meant(root, args) + text
-		}
-		fmt.Fprintln(stderr, "ksnoop: "+strings.TrimPrefix(onOneLine(text, args), "ksnoop: "))
 		return statusOf(err)
 	}
 	return status
 }
 
-// message is the text of an error. Faults of SPECs are drawn under the text,
-// which takes lines of its own.
-func message(err error) string {
-	var spec *expr.ErrorList
-	if !errors.As(err, &spec) {
-		return err.Error()
+// messages are the texts of an error: one, or those of errors that errors.Join has joined. Faults of SPECs are one text.
+func messages(err error) []string {
+	if specFaults(err) != nil {
+		return []string{faultsText(err)}
 	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		var all, texts []string
+		for _, x := range e.Unwrap() {
+			all, texts = append(all, messages(x)...), append(texts, x.Error())
+		}
+		if strings.Join(texts, "\n") == err.Error() {
+			return all
+		}
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil && inner.Error() == err.Error() {
+			return messages(inner)
+		}
+	}
+	return []string{err.Error()}
+}
+
+// faultsText is the text of faults of SPECs. They are drawn under the text, which takes lines of its own.
+func faultsText(err error) string {
 	faults, lists := 0, specFaults(err)
 	for _, l := range lists {
 		faults += len(l.Errors)

@@ -4,14 +4,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
@@ -28,6 +32,28 @@ func ran(args ...string) (stdout, stderr string, status int) {
 	var out, errs bytes.Buffer
 	status = run(args, &out, &errs)
 	return out.String(), errs.String(), status
+}
+
+// TestMessages: each error that is joined to others is a message of its own. Faults of SPECs are one, and so is a text of several lines.
+func TestMessages(t *testing.T) {
+	one, two := errors.New("one"), errors.New("two\n  lines")
+	_, fault := expr.Parse("f(")
+	for _, tt := range []struct {
+		err  error
+		want []string
+	}{
+		{one, []string{"one"}},
+		{two, []string{"two\n  lines"}},
+		{errors.Join(one, nil), []string{"one"}},
+		{troubleError{errors.Join(one, errors.Join(two, one))}, []string{"one", "two\n  lines", "one"}},
+		{fmt.Errorf("file: %w", errors.Join(one, two)), []string{"file: one\ntwo\n  lines"}},
+		{fmt.Errorf("%w, %w", one, one), []string{"one, one"}},
+		{fault, []string{"a fault in the SPEC\n" + fault.Error()}},
+	} {
+		if got := messages(tt.err); !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.err, got, tt.want)
+		}
+	}
 }
 
 // TestBadInput has what people mistype. All of it must end with status 2, one

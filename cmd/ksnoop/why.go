@@ -267,14 +267,16 @@ type explanation struct {
 	early  error         // what has ended the first run before the command ended, or before a process did what it waited for
 	out    io.Writer
 	stderr io.Writer
+	broken bool // out takes nothing any more, which has been said
 }
 
 // show prints a part of the page, if that is text, which comes as it becomes known.
 func (e *explanation) show(part func(dst []byte) []byte) error {
-	if !e.output.format.text() {
+	if !e.output.format.text() || e.broken {
 		return nil
 	}
 	_, err := e.out.Write(part(nil))
+	e.broken = err != nil
 	return err
 }
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/why"
+)
+
+// TestWhyFull: that there is no room for the page is said once, whatever of it would come.
+func TestWhyFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	seen := &why.Seen{Calls: []why.Failure{{Errno: uint64(unix.EPERM)}, {Errno: uint64(unix.EINVAL)}}, Status: 1}
+	var errs bytes.Buffer
+	e := explanation{whyFlags: &whyFlags{once: true}, runner: &why.Runner{}, seen: seen, page: why.NewPage([]string{"tool"}, seen), called: &output.Tails{}, out: full, stderr: &errs}
+	err = e.explain(t.Context())
+	if err == nil || strings.Count(err.Error(), "no space left on device") != 1 || len(messages(err)) != 1 || errs.Len() > 0 || len(e.page.Notes) != 1 || e.page.Notes[0] != err.Error() {
+		t.Errorf("%v; notes %q, printed %q", err, e.page.Notes, errs.String())
+	}
+}
