@@ -144,6 +144,8 @@ func TestDiffTrouble(t *testing.T) {
 		{[]string{"--vmlinux", "none", good, good}, "open debug info none: "},
 		{[]string{"-x", "ENOENT", good, good}, "are about sessions"},
 		{[]string{threeReads, cut}, "cut.ks: "},
+		{[]string{"--nth", "7", good, good}, "good.ks has 1 call of *, and call 7 is asked for\nksnoop: "},
+		{[]string{"--nth", "7", recordedOpens(t, "bad.ks", recordedCall{100, 0, 3}, recordedCall{200, 2, formattest.Errno(2)})}, "bad.ks has 2 calls of *, of which 1 failed, and failure 7 is asked for\n"},
 	} {
 		_, stderr, status := ran(append([]string{"diff"}, c.args...)...)
 		if status != exitUsage || !strings.Contains(stderr, c.want) {

@@ -327,7 +327,7 @@ func TestHalves(t *testing.T) {
 		{"*", 2, "7", "-EIO", ""},
 		{"open", 2, "5", "-EPERM", ""},
 		{"*", 3, "", "", "a.ks has no call of map that succeeded"},
-		{"*", 4, "", "", "a.ks has 8 calls of *, of which 3 failed"},
+		{"*", 4, "", "", "a.ks has 8 calls of *, of which 3 failed, and failure 4 is asked for"},
 		{"nope", 1, "", "", "a.ks has 0 calls of nope, of which 0 failed"},
 	} {
 		good, bad, err := run.Halves(c.entry, c.n)
@@ -353,7 +353,7 @@ func TestPick(t *testing.T) {
 	if nth, err := run.Nth("open", 2); err != nil || nth.threads[0].Calls[0].Result != "4" || nth.About != "open at 0.000000004" {
 		t.Errorf("%+v, %v", nth, err)
 	}
-	if _, err := run.Nth("open", 3); err == nil || err.Error() != "a.ks has 2 calls of open" {
+	if _, err := run.Nth("open", 3); err == nil || err.Error() != "a.ks has 2 calls of open, and call 3 is asked for" {
 		t.Error(err)
 	}
 }

@@ -57,7 +57,7 @@ func (r *Run) Only(entry string) *Run {
 func (r *Run) Nth(entry string, n int) (*Run, error) {
 	all := r.pick(entry)
 	if n > len(all) {
-		return nil, fmt.Errorf("%s has %s of %s", r.Name, numberOfCalls(len(all)), entry)
+		return nil, fmt.Errorf("%s has %s of %s, and call %d is asked for", r.Name, numberOfCalls(len(all)), entry, n)
 	}
 	return r.one(all[n-1]), nil
 }
@@ -91,7 +91,11 @@ func (r *Run) Halves(entry string, n int) (good, bad *Run, err error) {
 		good.Name, bad.Name = "good", "bad"
 		return good, bad, nil
 	}
-	return nil, nil, fmt.Errorf("%s has %s of %s, of which %d failed", r.Name, numberOfCalls(len(all)), entry, failed)
+	asked := ""
+	if failed > 0 {
+		asked = fmt.Sprintf(", and failure %d is asked for", n)
+	}
+	return nil, nil, fmt.Errorf("%s has %s of %s, of which %d failed%s", r.Name, numberOfCalls(len(all)), entry, failed, asked)
 }
 
 func numberOfCalls(n int) string {
