@@ -327,10 +327,10 @@ func (e *explanation) explainCall(ctx context.Context) error {
 		e.page.AddNote("the command succeeded; --syscall, --errno or --nth say which of the calls that failed is meant")
 		return nil
 	case errors.Is(err, why.ErrNone) && seen.Status == 0:
-		e.page.AddNote("the command succeeded, and none of its system calls has failed")
+		e.page.AddNote("the command succeeded, and " + e.none())
 		return nil
 	case errors.Is(err, why.ErrNone):
-		e.page.AddNote(fmt.Sprintf("the command failed with exit status %d, and none of its system calls has failed: the command has decided so, a signal has ended it, or an answer that came as a message (netlink)", seen.Status))
+		e.page.AddNote(fmt.Sprintf("the command failed with exit status %d, and %s: the command has decided so, a signal has ended it, or an answer that came as a message (netlink)", seen.Status, e.none()))
 		return nil
 	default:
 		return err
@@ -347,6 +347,14 @@ func (e *explanation) explainCall(ctx context.Context) error {
 		err = e.explainPlace(ctx, chosen)
 	}
 	return errors.Join(err, e.show(e.page.AppendPlace))
+}
+
+// none says that no call has failed, as far as that is known.
+func (e *explanation) none() string {
+	if e.seen.Incomplete {
+		return "none of its system calls that were seen has failed"
+	}
+	return "none of its system calls has failed"
 }
 
 // explainPlace runs the command again, to find out where in the kernel the call was refused.

@@ -29,3 +29,22 @@ func TestWhyFull(t *testing.T) {
 		t.Errorf("%v; notes %q, printed %q", err, e.page.Notes, errs.String())
 	}
 }
+
+// TestWhyNone: that no call has failed is said of those that were seen, if some may be missing.
+func TestWhyNone(t *testing.T) {
+	for _, tt := range []struct {
+		seen why.Seen
+		want string
+	}{
+		{why.Seen{}, "the command succeeded, and none of its system calls has failed"},
+		{why.Seen{Incomplete: true}, "the command succeeded, and none of its system calls that were seen has failed"},
+		{why.Seen{Status: 3}, "the command failed with exit status 3, and none of its system calls has failed: "},
+		{why.Seen{Status: 3, Incomplete: true}, "the command failed with exit status 3, and none of its system calls that were seen has failed: "},
+	} {
+		var out, errs bytes.Buffer
+		e := explanation{whyFlags: &whyFlags{}, runner: &why.Runner{}, seen: &tt.seen, page: why.NewPage([]string{"tool"}, &tt.seen), out: &out, stderr: &errs}
+		if err := e.explain(t.Context()); err != nil || out.Len() > 0 || !strings.HasPrefix(errs.String(), "ksnoop: "+tt.want) {
+			t.Errorf("%+v: %q, %q, %v", tt.seen, out.String(), errs.String(), err)
+		}
+	}
+}

@@ -35,7 +35,7 @@ func (e *explanation) choose() (index int, reason string, err error) {
 	default:
 		return e.seen.Choose(e.wish)
 	}
-	index, reason, err = why.ChooseFirst(e.seen.Calls, e.seen.Messages, e.wish)
+	index, reason, err = e.seen.ChooseFirst(e.wish)
 	switch {
 	case err == nil || e.early == nil:
 	case errors.Is(e.early, why.ErrEnded):

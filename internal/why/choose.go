@@ -49,47 +49,54 @@ func (s *Seen) Choose(w Wish) (index int, reason string, err error) {
 			return 0, "", ErrKilled
 		}
 	}
-	return choose(s.Calls, s.Messages, s.Status, w)
+	return s.choose(w)
 }
 
-// choose returns the index of the failing call that matters, and the reason why it is that. calls
-// and messages are in the order of time. status is the exit status of the command.
+// choose returns the index of the failing call that matters, and the reason why it is that.
 //
 // It is the one that the last text on standard error names that names any: by the message of its
 // error. Without such a text, it is the last one of a command that fails, other than those that
 // programs expect to fail.
-func choose(calls []Failure, messages []Message, status int, w Wish) (index int, reason string, err error) {
-	fit := fitting(calls, w)
-	if index, reason, err = chosen(calls, fit, messages, w); err != nil || reason != "" {
+func (s *Seen) choose(w Wish) (index int, reason string, err error) {
+	fit := fitting(s.Calls, w)
+	if index, reason, err = s.chosen(fit, w); err != nil || reason != "" {
 		return index, reason, err
 	}
-	if status == 0 && w.empty() {
+	if s.Status == 0 && w.empty() {
 		return 0, "", ErrSucceeded
 	}
 	for _, i := range slices.Backward(fit) {
-		if !expected(&calls[i]) {
-			return i, "it is the last one that programs do not expect to fail", nil
+		if !expected(&s.Calls[i]) {
+			return i, s.ofSeen("it is the last one that programs do not expect to fail"), nil
 		}
 	}
-	return fit[len(fit)-1], "it is the last one, and all are of kinds that programs expect to fail", nil
+	return fit[len(fit)-1], s.ofSeen("it is the last one, and all are of kinds that programs expect to fail"), nil
 }
 
 // ChooseFirst is Choose for a process that goes on: without a text it is the first one that was
 // waited for.
-func ChooseFirst(calls []Failure, messages []Message, w Wish) (index int, reason string, err error) {
-	fit := fitting(calls, w)
-	if index, reason, err = chosen(calls, fit, messages, w); err != nil || reason != "" {
+func (s *Seen) ChooseFirst(w Wish) (index int, reason string, err error) {
+	fit := fitting(s.Calls, w)
+	if index, reason, err = s.chosen(fit, w); err != nil || reason != "" {
 		return index, reason, err
 	}
 	if !w.empty() {
-		return fit[0], "it is the first one asked for", nil
+		return fit[0], s.ofSeen("it is the first one asked for"), nil
 	}
 	for _, i := range fit {
-		if !expected(&calls[i]) {
-			return i, "it is the first one that programs do not expect to fail", nil
+		if !expected(&s.Calls[i]) {
+			return i, s.ofSeen("it is the first one that programs do not expect to fail"), nil
 		}
 	}
 	return 0, "", errExpected
+}
+
+// ofSeen restricts a reason to what was seen, if that may not be all.
+func (s *Seen) ofSeen(reason string) string {
+	if s.Incomplete {
+		return reason + ", of the calls that were seen"
+	}
+	return reason
 }
 
 // fitting returns the indexes of the calls that are meant.
@@ -104,20 +111,20 @@ func fitting(calls []Failure, w Wish) (fit []int) {
 
 // chosen returns the call that is asked for by its number or that a text names. If there is none,
 // reason is "".
-func chosen(calls []Failure, fit []int, messages []Message, w Wish) (index int, reason string, err error) {
+func (s *Seen) chosen(fit []int, w Wish) (index int, reason string, err error) {
 	switch {
-	case len(calls) == 0:
+	case len(s.Calls) == 0:
 		return 0, "", ErrNone
 	case len(fit) == 0:
 		return 0, "", errNoSuch
 	case w.Nth > len(fit):
 		return 0, "", fmt.Errorf("%w %d times: there are %d", errNoSuch, w.Nth, len(fit))
 	case w.Nth > 0:
-		return fit[w.Nth-1], "--nth asks for it", nil
+		return fit[w.Nth-1], s.ofSeen("--nth asks for it"), nil
 	}
-	for _, m := range slices.Backward(messages) {
-		if i := named(calls, fit, &m); i >= 0 {
-			return i, fmt.Sprintf("%s wrote %s", commOf(calls, &m), quoted(m.Text)), nil
+	for _, m := range slices.Backward(s.Messages) {
+		if i := named(s.Calls, fit, &m); i >= 0 {
+			return i, fmt.Sprintf("%s wrote %s", commOf(s.Calls, &m), quoted(m.Text)), nil
 		}
 	}
 	return 0, "", nil

@@ -71,10 +71,30 @@ func TestChoose(t *testing.T) {
 			}
 			messages = append(messages, m)
 		}
-		got, reason, err := choose(tt.calls, messages, tt.status, tt.wish)
+		got, reason, err := (&Seen{Calls: tt.calls, Messages: messages, Status: tt.status}).choose(tt.wish)
 		if !errors.Is(err, tt.err) || err == nil && (got != tt.want || reason == "") {
 			t.Errorf("%s: call %d since %s, %v; want %d, %v", name, got, reason, err, tt.want, tt.err)
 		}
+	}
+}
+
+// TestChooseOfSeen: what was lost may have been a later call, or an earlier one. A text that was seen was written.
+func TestChooseOfSeen(t *testing.T) {
+	calls, text := []Failure{call("mount", unix.EINVAL, "")}, []Message{{Time: 1, PID: 1, Text: "Invalid argument"}}
+	for want, get := range map[string]func(*Seen) (int, string, error){
+		"it is the last one that programs do not expect to fail":  func(s *Seen) (int, string, error) { return s.Choose(Wish{}) },
+		"it is the first one that programs do not expect to fail": func(s *Seen) (int, string, error) { return s.ChooseFirst(Wish{}) },
+		"it is the first one asked for":                           func(s *Seen) (int, string, error) { return s.ChooseFirst(Wish{Syscall: "mount"}) },
+		"--nth asks for it":                                       func(s *Seen) (int, string, error) { return s.Choose(Wish{Nth: 1}) },
+	} {
+		_, whole, err := get(&Seen{Calls: calls, Status: 1})
+		_, part, err2 := get(&Seen{Calls: calls, Status: 1, Incomplete: true})
+		if err != nil || err2 != nil || whole != want || part != want+", of the calls that were seen" {
+			t.Errorf("%q and %q, %v, %v; want %q", whole, part, err, err2, want)
+		}
+	}
+	if _, reason, err := (&Seen{Calls: calls, Messages: text, Status: 1, Incomplete: true}).Choose(Wish{}); err != nil || reason != `tool wrote "Invalid argument"` {
+		t.Error(reason, err)
 	}
 }
 

@@ -237,6 +237,8 @@ type Seen struct {
 	Status   int // the exit status of the command
 	// Killed is the signal that has ended the command, or a process of it whose end the exit status
 	// tells; nil: none has.
-	Killed  *Killing
-	earlier int // calls that have failed before, and were forgotten
+	Killed *Killing
+	// Incomplete says that calls may be missing, since something was lost.
+	Incomplete bool
+	earlier    int // calls that have failed before, and were forgotten
 }

@@ -39,7 +39,7 @@ func TestChooseFirst(t *testing.T) {
 		if tt.message != "" {
 			messages = []Message{{Time: 1, PID: 1, Text: tt.message}}
 		}
-		got, reason, err := ChooseFirst(tt.calls, messages, tt.wish)
+		got, reason, err := (&Seen{Calls: tt.calls, Messages: messages}).ChooseFirst(tt.wish)
 		if got != tt.want || !errors.Is(err, tt.err) || (err == nil) != (reason != "") {
 			t.Errorf("%s: %d, %q, %v", name, got, reason, err)
 		}

@@ -81,6 +81,9 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	slices.SortStableFunc(s.Messages, func(x, y Message) int { return cmp.Compare(x.Time, y.Time) })
 	w.assign()
 	s.Killed = w.killed()
+	for range r.Missing {
+		s.Incomplete = true
+	}
 	return s, err
 }
 
