@@ -62,6 +62,12 @@ const (
 	latency  = 20 * time.Millisecond
 )
 
+// What somebody can do who has no option for what tracing may take.
+const seeMore = "with less else running, or of a smaller part of the command, more is seen"
+
+// errTooMuch says that run.TooMuch is not nil.
+var errTooMuch = fmt.Errorf("tracing takes more than %.0f%% of a CPU, and still would if it looked at next to no calls; %s", share*100, seeMore)
+
 // recordSeq are raw records.
 type recordSeq = iter.Seq2[[]byte, error]
 
@@ -117,8 +123,8 @@ func (r *Runner) run(ctx context.Context, quiet bool, request trace.Request, s t
 	if err := r.end(run); err != nil {
 		return 0, err
 	}
-	if err := run.TooMuch(); err != nil {
-		return 0, errors.Join(err, terminate(command))
+	if run.TooMuch() != nil {
+		return 0, errors.Join(errTooMuch, terminate(command))
 	}
 	return launch.Status(<-ended)
 }
@@ -201,7 +207,7 @@ func (r *Runner) runProcess(ctx context.Context, p *plan.Plan, sessions *record.
 	}
 	switch {
 	case run.TooMuch() != nil:
-		return run.TooMuch()
+		return errTooMuch
 	case ctx.Err() != nil:
 		return ErrInterrupted
 	case r.Process.hasEnded():
@@ -291,7 +297,7 @@ func (r *Runner) leave(links []*os.File) error {
 
 func (r *Runner) sayPaused(takes, part float64) {
 	if part < 1 {
-		r.Log.Warn(fmt.Sprintf("tracing takes %.0f%% of a CPU: calls are looked at for %.0f%% of the time only, and the failing one may be missing", takes*100, part*100))
+		r.Log.Warn(fmt.Sprintf("tracing takes %.0f%% of a CPU: calls are looked at for %.0f%% of the time only, and the failing one may be missing; %s", takes*100, part*100, seeMore))
 	}
 }
 
@@ -302,10 +308,18 @@ var noLoss = []bpf.Counter{bpf.Unreadable, bpf.LostRecursion, bpf.Truncated, bpf
 // Missing yields what is missing in what the runs saw, by cause.
 func (r *Runner) Missing(yield func(what string, n uint64) bool) {
 	for cause, n := range r.Lost.Lost {
-		if n > 0 && !slices.Contains(noLoss, bpf.Counter(cause)) && !yield(output.LossText(bpf.Counter(cause)), n) {
+		if n > 0 && !slices.Contains(noLoss, bpf.Counter(cause)) && !yield(lossText(bpf.Counter(cause)), n) {
 			return
 		}
 	}
+}
+
+// lossText says what a counter of the engine counts.
+func lossText(cause bpf.Counter) string {
+	if cause == bpf.PausedTime {
+		return fmt.Sprintf("milliseconds in which no calls were looked at, so that tracing takes no more than %.0f%% of a CPU; %s", share*100, seeMore)
+	}
+	return output.LossText(cause)
 }
 
 // ordinal returns which of the failures like the chosen one a run is to look at. A process makes

@@ -3,10 +3,14 @@
 package why
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -20,5 +24,28 @@ func TestInterrupted(t *testing.T) {
 	}
 	if p, err := (&narrowing{runner: r}).find(ctx); p != nil || !errors.Is(err, ErrInterrupted) {
 		t.Error(p, err)
+	}
+}
+
+// TestTooMuch: why has no option for what tracing may take, and names what helps in its place.
+func TestTooMuch(t *testing.T) {
+	var said bytes.Buffer
+	r := &Runner{Log: slog.New(slog.NewTextHandler(&said, nil))}
+	r.sayPaused(0.6, 0.4)
+	r.Lost.Lost[bpf.PausedTime] = 4711
+	texts := []string{said.String(), errTooMuch.Error()}
+	for what, n := range r.Missing {
+		if n != 4711 {
+			t.Error(n)
+		}
+		texts = append(texts, what)
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "--max-cpu") || !strings.Contains(text, "with less else running") || strings.Contains(text, "%!") {
+			t.Error(text)
+		}
+	}
+	if len(texts) != 3 {
+		t.Errorf("%q", texts)
 	}
 }
