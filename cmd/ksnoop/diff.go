@@ -105,6 +105,10 @@ func (f *diffFlags) run(args []string, stdout, stderr io.Writer) (differs bool, 
 	if err != nil {
 		return false, err
 	}
+	if good.Kernel != bad.Kernel && good.Kernel != "" && bad.Kernel != "" {
+		fmt.Fprintf(stderr, "ksnoop: the kernels differ, Linux %s in %s and %s in %s: calls and values may differ for that alone\n",
+			terminal.Name(good.Kernel), terminal.Name(good.Name), terminal.Name(bad.Kernel), terminal.Name(bad.Name))
+	}
 	result := diff.Compare(good, bad)
 	differs = len(result.Differences) > 0
 	if err := f.locate(result); err != nil {

@@ -24,7 +24,14 @@ type recordedCall struct {
 // recordedOpens writes a recording of calls.
 func recordedOpens(t *testing.T, name string, calls ...recordedCall) string {
 	t.Helper()
+	return recordedOn(t, "6.12.0", name, calls...)
+}
+
+// recordedOn is recordedOpens with a release of the kernel.
+func recordedOn(t *testing.T, release, name string, calls ...recordedCall) string {
+	t.Helper()
 	k := formattest.New(t, "t_")
+	k.Release = release
 	k.Calls("t_open(flags, return)", "t_read(count, return)")
 	var raw [][]byte
 	for _, c := range calls {
@@ -105,6 +112,20 @@ first in what was done: t_open returned 4 in GOOD, -ENOENT in BAD
 	}
 }
 
+// TestDiffKernels: that recordings are of different kernels is said once, and JSON has both.
+func TestDiffKernels(t *testing.T) {
+	old, hostile := recordedOpens(t, "old.ks", recordedCall{100, 0, 3}), recordedOn(t, "7.3\x1b[31m", "new.ks", recordedCall{100, 0, 3})
+	for _, format := range []string{"text", "json"} {
+		out, errs, status := ran("diff", "--format", format, old, hostile)
+		if want := "ksnoop: the kernels differ, Linux 6.12.0 in " + old + " and 7.3\\x1b[31m in " + hostile + ": calls and values may differ for that alone\n"; errs != want || status != 0 {
+			t.Errorf("%s: status %d, %s", format, status, errs)
+		}
+		if json := strings.Contains(out, `"kernel":"6.12.0"`) && strings.Contains(out, `"kernel":"7.3\u001b[31m"`); json != (format == "json") {
+			t.Errorf("%s: %s", format, out)
+		}
+	}
+}
+
 // TestDiffTrouble: what keeps recordings from being compared is told, with status 2.
 func TestDiffTrouble(t *testing.T) {
 	good := recordedOpens(t, "good.ks", recordedCall{100, 0, 3})
@@ -157,7 +178,8 @@ func TestDiffTrouble(t *testing.T) {
 	if !strings.HasPrefix(stdout, "first difference: vfs_read is called in "+threeReads+" only\n") || !strings.HasPrefix(stderr, "ksnoop: "+cut+" ends early: ") {
 		t.Error(stderr, stdout)
 	}
-	want := `"good":{"file":"` + threeReads + `","calls":3},"bad":{"file":"` + cut + `","calls":0,"incomplete":true}}`
+	const kernel = `","kernel":"6.12.117+deb12-cloud-amd64","calls":`
+	want := `"good":{"file":"` + threeReads + kernel + `3},"bad":{"file":"` + cut + kernel + `0,"incomplete":true}}`
 	if stdout, _, status := ran("diff", "--format", "json", threeReads, cut); status != exitUsage || !strings.Contains(stdout, want) {
 		t.Errorf("status %d:\n%s", status, stdout)
 	}

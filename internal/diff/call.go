@@ -10,6 +10,7 @@ import (
 // A Run is what one recording has: the calls of each thread.
 type Run struct {
 	Name    string
+	Kernel  string    // its release; "": it is not known
 	About   string    // which part of it this is; "": all
 	threads []*thread // in the order of their first calls
 	Calls   int

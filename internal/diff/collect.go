@@ -28,7 +28,8 @@ type Collector struct {
 
 // NewCollector returns a collector of a run. names are those of both runs. With exact, addresses are compared.
 func NewCollector(run output.Run, name string, names *Names, ignore *Ignore, exact bool) *Collector {
-	return &Collector{run: Run{Name: name, Sessions: run.Plan.Sessions}, threads: map[uint64]*thread{}, out: &Call{},
+	release, _ := run.Kernel.Release() // of no kernel without a name
+	return &Collector{run: Run{Name: name, Kernel: release, Sessions: run.Plan.Sessions}, threads: map[uint64]*thread{}, out: &Call{},
 		reader: newReader(run, names, ignore, exact)}
 }
 

@@ -19,6 +19,10 @@ func (r *Result) WriteJSON(w io.Writer) error {
 	for i, run := range [...]*Run{r.good, r.bad} {
 		p.text = append(append(append(p.text, `,"`...), sides[i]...), `":{`...)
 		p.member("file", run.Name)
+		if run.Kernel != "" {
+			p.text = append(p.text, ',')
+			p.member("kernel", run.Kernel)
+		}
 		if run.About != "" {
 			p.text = append(p.text, ',')
 			p.member("about", run.About)

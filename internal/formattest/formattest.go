@@ -59,12 +59,14 @@ type Trace struct {
 	Redact []string
 	// Owner is what records have of the task whose call it was.
 	Owner layout.Owner
+	// Release is that of the kernel in Recording.
+	Release string
 }
 
 // New returns the kernel with a prefix.
 func New(t testing.TB, prefix string) *Trace {
 	t.Helper()
-	k := &Trace{t: t, types: types(t, prefix), symbols: fmt.Appendf(nil, "%x T entry_SYSCALL_64\n%x T %sopen\n%x T %sread\n%x T %salloc\t[mod]\n%x T end\n",
+	k := &Trace{t: t, Release: "6.12.0", types: types(t, prefix), symbols: fmt.Appendf(nil, "%x T entry_SYSCALL_64\n%x T %sopen\n%x T %sread\n%x T %salloc\t[mod]\n%x T end\n",
 		Syscall, Open, line(prefix), Read, line(prefix), alloc, line(prefix), alloc+0x1000)}
 	var err error
 	k.view, err = kernel.OpenBTF(bytes.NewReader(k.types), nil, "")

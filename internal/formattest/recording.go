@@ -13,7 +13,7 @@ import (
 // Recording returns a recording of raw records, of sessions if that is not nil.
 func (t *Trace) Recording(sessions *record.Sessions, raw ...[]byte) []byte {
 	t.t.Helper()
-	root := fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: t.types}, "proc/kallsyms": {Data: t.symbols}, "proc/sys/kernel/osrelease": {Data: []byte("6.12.0\n")}}
+	root := fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: t.types}, "proc/kallsyms": {Data: t.symbols}, "proc/sys/kernel/osrelease": {Data: []byte(t.Release + "\n")}}
 	source := record.Source{Root: root, View: t.view, Arch: "amd64", Writer: "test", Sessions: sessions, Origin: record.Origin{Host: "host", Boot: Boot}}
 	var file bytes.Buffer
 	w, err := record.NewWriter(&file, source, t.Run.Plan)
