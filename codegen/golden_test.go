@@ -66,6 +66,7 @@ func listedKernel(t *testing.T) *kernel.View {
 	function("__x64_sys_openat", s64, btf.FuncParam{Name: "regs", Type: &btf.Pointer{Target: &btf.Const{Type: regs}}})
 	function("__traceiter_task_newtask", integer, btf.FuncParam{Name: "__data", Type: &btf.Pointer{Target: &btf.Void{}}},
 		btf.FuncParam{Name: "it", Type: next}, btf.FuncParam{Name: "name", Type: text})
+	types = append(types, &btf.Struct{Name: "task_struct", Size: 16, Members: []btf.Member{{Name: "flags", Type: u32, Offset: 64}}})
 	const events = "sys/kernel/tracing/events/"
 	file := func(lines ...string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(strings.Join(lines, "\n") + "\n")}
@@ -142,6 +143,7 @@ var listings = []struct {
 	{"kprobe-prefix", `send(str(it->path) ~ "/dev/*")`, layout.MethodKprobe, plain},
 	{"kprobe-user", `send(user(it)->pos == 1, ustr(it->path))`, layout.MethodKprobe, plain},
 	{"kprobe-context", `send($pid == 1 && $comm == "sh" || $cpu == 2, $uid)`, layout.MethodKprobe, plain},
+	{"fentry-task", "send($task->flags == 2, $task)", layout.MethodFentry, plain},
 	{"kprobe-namespace", "send($pid == 1)", layout.MethodKprobe, inNamespace},
 	{"kprobe-bitfield", "send(it->kind == 3, it->mode)", layout.MethodKprobe, plain},
 	{"kprobe-unsigned", "send((it->pos + count) / 3 << it->shift != ~count)", layout.MethodKprobe, plain},

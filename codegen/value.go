@@ -219,6 +219,8 @@ func (a *assembler) context(t *expr.ContextTerm) {
 		a.extend(4, false)
 	case expr.ContextCgroup:
 		a.helper(asm.FnGetCurrentCgroupId)
+	case expr.ContextTask:
+		a.helper(asm.FnGetCurrentTask)
 	case expr.ContextFunc:
 		a.saveContext()
 		a.probeID()

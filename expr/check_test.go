@@ -84,6 +84,8 @@ func TestCheckTerms(t *testing.T) {
 		{"cpu", "u8", "cpu"}, // the parameter, not $cpu
 		{"$cpu", "unsigned int", "$cpu"},
 		{"$time", "long unsigned int", "$time"},
+		{"$task", "struct task_struct *", "$task"},
+		{"$task->flags & 2", "unsigned int", "(*($task+8:4) & 2)"},
 		{"entry(flags)", "int", "flags"},
 		{"return", "long int", "return"},
 	} {

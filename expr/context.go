@@ -65,6 +65,9 @@ func (c *checker) context(x *Context) (operand, bool) {
 	if _, group := groupVars[x.Name]; group {
 		return c.fault(CodeType, x.Pos, "the option --"+x.Name[1:]+" selects calls", "%s is an item or a key by itself: the kernel knows no containers", x.Name)
 	}
+	if x.Name == taskVar {
+		return c.task(x)
+	}
 	if x.Name == "$comm" {
 		return operand{t: typeChar, text: &Text{T: &btf.Array{Type: typeChar, Nelems: 16}, Max: 16, At: c.at}}, true
 	}
@@ -88,6 +91,22 @@ func (c *checker) context(x *Context) (operand, bool) {
 		}
 	}
 	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is not a context value", x.Name)
+}
+
+// taskVar is the one context value that leads to more: the kernel's object for the task.
+const taskVar = "$task"
+
+// task checks $task. A pointer in user space leads to user space, and the object does not lie there.
+func (c *checker) task(x *Context) (operand, bool) {
+	if c.scope.User {
+		return c.fault(CodeType, x.Pos, "", "%s is an object of the kernel, which a function of user space does not reach", x.Name)
+	}
+	found, err := c.scope.Types.TypesByName("struct task_struct")
+	if err != nil || len(found) == 0 {
+		return c.fault(CodeType, x.Pos, "", "%s needs the type struct task_struct, which is not known here", x.Name)
+	}
+	t := pointerTo(found[0])
+	return value(t, &ContextTerm{t, ContextTask, c.at}), true
 }
 
 // isRegister reports whether a parameter is a register, which has a name of its own. Registers come last.
@@ -114,7 +133,7 @@ func (c *checker) contextHint(name string) string {
 		names := append(slices.Collect(maps.Keys(contextVars)), slices.Collect(maps.Keys(keyVars))...)
 		names = slices.AppendSeq(names, maps.Keys(groupVars))
 		slices.Sort(names)
-		if hint := suggest.Hint(name, slices.Values(append(names, "$comm"))); hint != "" {
+		if hint := suggest.Hint(name, slices.Values(append(names, "$comm", taskVar))); hint != "" {
 			return hint
 		}
 		args := ""
@@ -125,7 +144,7 @@ func (c *checker) contextHint(name string) string {
 		default:
 			args = fmt.Sprintf(" and $arg1 to $arg%d", n)
 		}
-		return "there are $pid $tid $uid $comm $cpu $cgroup $container $pod $time $duration" + args
+		return "there are $pid $tid $uid $comm $task $cpu $cgroup $container $pod $time $duration" + args
 	}
 	if hint := suggest.Hint(name, slices.Values(strings.Fields(registers))); hint != "" {
 		return hint

@@ -215,6 +215,7 @@ var faulty = []struct {
 	{CodeLimit, "send(top(65, count))"},
 	{CodeType, "send(top(flags, count))"},
 	{CodeType, "send($stack)"},
+	{CodeUnknownName, "send(task->flags)"},
 	{CodeType, "send(sum($func))"},
 	{CodeType, "send(count()[hex($stack)])"},
 	{CodeType, "send(count()[exit($ustack)])"},
@@ -226,6 +227,25 @@ var faulty = []struct {
 	{CodeUnknownName, "send(count()[cuont], sum(flgs))"},
 	// All faults at once.
 	{CodeUnknownName, "send(cuont == 3, sk->famly, usr(buf), sk->dev->ids[9] && flgs)"},
+}
+
+// TestTaskUnknown: the kernel's object for the task is refused where it cannot be read: in user space every pointer leads to
+// user memory, and without its type it has no members.
+func TestTaskUnknown(t *testing.T) {
+	for want, change := range map[string]func(*Scope){
+		"which a function of user space does not reach": func(s *Scope) { s.User = true },
+		"needs the type struct task_struct":             func(s *Scope) { s.Types = testLookup(nil) },
+	} {
+		spec, err := Parse("send($task->flags)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		scope := testScope(typeLong)
+		change(scope)
+		if _, err := Check(spec, scope); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }
 
 // TestErrors shows every fault as the user sees it.

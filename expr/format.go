@@ -28,7 +28,7 @@ func FormatTerm(t Term, param func(int) string) string {
 		return "return"
 	case *ContextTerm:
 		return [...]string{"$pid", "$tid", "$uid", "$cpu", "$time", "$duration", "$comm", "record",
-			"$cgroup", "$func", "$stack", "$ustack"}[t.Var]
+			"$cgroup", "$func", "$stack", "$ustack", "$task"}[t.Var]
 	case *Passed:
 		return f(t.X)
 	case *Load:

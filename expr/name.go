@@ -183,7 +183,7 @@ func (c *checker) otherwiseCalled(name string) string {
 	for _, p := range c.scope.Params {
 		known = known || p.Name == context // a register
 	}
-	if known || context == "$comm" {
+	if known || context == "$comm" || context == taskVar {
 		return context
 	}
 	return ""

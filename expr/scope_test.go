@@ -65,7 +65,8 @@ func testTypes() []btf.Type {
 		{Name: "bytes", Type: testU64, Offset: 72 * 8},
 	}
 	sockaddr := &btf.Struct{Name: "sockaddr", Size: 16, Members: []btf.Member{{Name: "sa_family", Type: testU16}, {Name: "sa_data", Type: array(typeChar, 14), Offset: 16}}}
-	return []btf.Type{sockaddr, testU8, testU16, testU32, testS8, testU64, testState, testColor, testLight, testWide, testDevice, testSock, testTCPSock}
+	task := &btf.Struct{Name: "task_struct", Size: 16, Members: []btf.Member{{Name: "flags", Type: testU32, Offset: 8 * 8}}}
+	return []btf.Type{sockaddr, testU8, testU16, testU32, testS8, testU64, testState, testColor, testLight, testWide, testDevice, testSock, testTCPSock, task}
 }
 
 // testScope is the function

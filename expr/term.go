@@ -39,6 +39,8 @@ const (
 	ContextFunc      // $func: the number of the probe
 	ContextStack     // $stack: the number of a stack in the kernel; 0: there is none
 	ContextUserStack // $ustack: the same in user space
+
+	ContextTask // $task, the address of the task's struct task_struct
 )
 
 // A Term is a typed computation without side effects. The set of implementations is closed.

@@ -55,7 +55,7 @@ func Builtins() []Builtin {
 // ContextNames returns the names of the context values, of those that are an item or a key by themselves, and of
 // those that are keys and nothing else.
 func ContextNames() (values, shown, keys []string) {
-	values = append(sortedKeys(contextVars), "$comm")
+	values = append(sortedKeys(contextVars), "$comm", taskVar)
 	slices.Sort(values)
 	return values, sortedKeys(groupVars), sortedKeys(keyVars)
 }

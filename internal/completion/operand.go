@@ -197,6 +197,9 @@ func (c *completer) leads(t btf.Type, depth int) bool {
 	return number && (!c.wantsPointer() || size == 8 && !c.within("container_of", "mac")) // an address
 }
 
+// taskVar is the context value that is a pointer, and stands where a parameter of its type can.
+const taskVar = "$task"
+
 // values adds parameters, the result and context values.
 func (c *completer) values() {
 	for i, p := range c.scope.Params {
@@ -212,12 +215,15 @@ func (c *completer) values() {
 	if t := c.scope.Return; t != nil && !c.scope.Point && c.scope.ReturnWhy == "" && !early && c.suits(t) {
 		c.add("return", spelled(t))
 	}
+	if found, err := c.scope.Types.TypesByName("struct task_struct"); err == nil && len(found) > 0 && !c.scope.User && c.suits(&btf.Pointer{Target: found[0]}) {
+		c.add(taskVar, about[taskVar])
+	}
 	if c.wantsPointer() {
 		return
 	}
 	values, shown, keys := expr.ContextNames()
 	for _, name := range values {
-		if (name != "$duration" || !early && !c.scope.Point) && (name != "$comm" || c.begins()) {
+		if name != taskVar && (name != "$duration" || !early && !c.scope.Point) && (name != "$comm" || c.begins()) {
 			c.add(name, about[name])
 		}
 	}

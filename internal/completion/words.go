@@ -16,7 +16,7 @@ var about = map[string]string{
 	"stats": "count, sum, mean, smallest and largest value", "hist": "calls by powers of two", "lhist": "calls by steps: lhist(x, low, high, step)",
 	"quantiles": "what 50, 90, 99 and 99.9 % do not exceed", "top": "the most frequent values: top(n, x)",
 	"container_of": "the object around a member: container_of(p, struct t, m)", "sizeof": "the size in bytes",
-	"$pid": "process", "$tid": "thread", "$uid": "user", "$comm": "name of the task", "$cpu": "CPU", "$cgroup": "ID of the control group",
+	"$pid": "process", "$tid": "thread", "$uid": "user", "$comm": "name of the task", "$task": "the kernel's object for the task", "$cpu": "CPU", "$cgroup": "ID of the control group",
 	"$container": "the container", "$pod": "the pod",
 	"$time": "when it was, in ns", "$duration": "from entry to return, in ns", "$any": "the first parameter of a type: $any(struct sock *)",
 	"$func": "key: the function", "$stack": "key: the stack in the kernel", "$ustack": "key: the stack in user space",

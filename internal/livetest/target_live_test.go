@@ -157,6 +157,7 @@ func TestLiveTracepoint(t *testing.T) {
 func TestLiveRawTracepoint(t *testing.T) {
 	guest.Require(t)
 	runTogether(t, []targetCase{
+		{`rawtp:sched_process_exec(p == $task, $task->tgid == $pid, $task->comm == "second", $task->real_parent->tgid != $pid)`, "exec read", "second", "rawtp:sched_process_exec", 1},
 		{`rawtp:sched_process_exec(p->comm == "exe", p->tgid == $pid, bprm->file->f_inode->i_size > 1000)`, "fork -children 3", "exe", "rawtp:sched_process_exec", 3},
 		{`rawtp:task_rename(comm == "second", task->comm == "workload", (long)task < 0)`, "exec read", "workload", "rawtp:task_rename", 1},
 		{fmt.Sprintf("rawtp:sys_enter(id == %d, regs->%s == 77)", unix.SYS_READ, thirdReg), "read -count 3 -size 77", "workload", "rawtp:sys_enter", 3},
