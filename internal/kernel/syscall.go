@@ -85,6 +85,21 @@ func (v *View) SyscallParams(function, arch string) []Field {
 	return v.SyscallFields(name)
 }
 
+// SyscallParamsAt is SyscallParams for the function at an address. On amd64 one that serves a system call without parameters has
+// several names, __do_sys_getppid among them, and Symbol returns any of them.
+func (v *View) SyscallParamsAt(addr uint64, arch string) []Field {
+	t, err := v.symbols()
+	if err != nil {
+		return nil
+	}
+	for _, i := range t.at(addr) {
+		if params := v.SyscallParams(t.name(&t.symbols[i]), arch); params != nil {
+			return params
+		}
+	}
+	return nil
+}
+
 // SyscallNames returns the names of all system calls.
 func (v *View) SyscallNames(arch string) []string {
 	t, err := v.symbols()

@@ -27,11 +27,14 @@ func eventKernel(t testing.TB, tracefs string) *View {
 	files[tracefs+"/events/sched/filter"] = &fstest.MapFile{}
 	files[tracefs+"/events/enable"] = &fstest.MapFile{}
 	files[kallsymsFile].Data = append(files[kallsymsFile].Data, `ffffffff81001000 T __x64_sys_openat
+ffffffff81001100 t __do_sys_getppid
+ffffffff81001100 T __ia32_sys_getppid
 ffffffff81001100 T __x64_sys_getppid
 ffffffff81001200 T __x64_sys_newuname
 ffffffff81001300 T __x64_sys_ni_syscall
 ffffffff81001400 T __x64_sys_hidden
 ffffffff81001500 t __do_sys_openat
+ffffffff81001600 T __arm64_sys_getppid
 `...)
 	return Open(files)
 }
@@ -100,5 +103,27 @@ func TestSyscalls(t *testing.T) {
 	}
 	if calls, err := v.Syscalls("*", "riscv64"); err == nil {
 		t.Errorf("riscv64: %v", calls)
+	}
+}
+
+// TestSyscallParamsAt: a system call without parameters is told from one whose parameters are not known, whichever of
+// its function's names comes first.
+func TestSyscallParamsAt(t *testing.T) {
+	v := eventKernel(t, tracefs)
+	for _, test := range []struct {
+		arch string
+		addr uint64
+		want string
+	}{
+		{"amd64", 0xffffffff81001100, "()"}, {"amd64", 0xffffffff81001000, "(int dfd)"}, {"amd64", 0xffffffff81001400, "?"}, {"amd64", 0xffffffff81001500, "?"},
+		{"amd64", 0xffffffff81001104, "?"}, {"arm64", 0xffffffff81001600, "()"}, {"arm64", 0xffffffff81001100, "?"},
+	} {
+		got := "?"
+		if params := v.SyscallParamsAt(test.addr, test.arch); params != nil {
+			got = "(" + fieldList(params) + ")"
+		}
+		if got != test.want {
+			t.Errorf("%s, %#x: %s, want %s", test.arch, test.addr, got, test.want)
+		}
 	}
 }

@@ -311,7 +311,7 @@ func (w *watcher) add(e *event.Event) error {
 	if w.served != "" {
 		if s, ok := w.runner.Kernel.Symbol(v.number(w.served)); ok && s.Offset == 0 {
 			f.Function = s.Name
-			f.Params = w.runner.Kernel.SyscallParams(s.Name, w.runner.Kernel.Arch())
+			f.Params = w.runner.Kernel.SyscallParamsAt(s.Addr, w.runner.Kernel.Arch())
 			f.Types = plan.SyscallTypes(w.runner.Kernel, f.Params, w.runner.Kernel.Arch())
 		}
 	}
