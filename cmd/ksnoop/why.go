@@ -343,7 +343,12 @@ func (e *explanation) explainCall(ctx context.Context) error {
 	if err := e.runner.ReadFilters(ctx, seen, chosen); err != nil {
 		return err
 	}
-	if e.page.Cause = seen.Cause(chosen, e.runner.Kernel.Arch()); e.page.Cause == nil && !e.once {
+	unsearched := seen.Calls[chosen].Unsearched()
+	switch e.page.Cause = seen.Cause(chosen, e.runner.Kernel.Arch()); {
+	case e.page.Cause != nil || e.once:
+	case unsearched != "":
+		e.page.AddNote(unsearched)
+	default:
 		err = e.explainPlace(ctx, chosen)
 	}
 	return errors.Join(err, e.show(e.page.AppendPlace))

@@ -3,6 +3,9 @@
 package livetest_test
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,6 +144,90 @@ func TestLiveWhyCauses(t *testing.T) {
 		out, errs, status := printedOnce(t, "ksnoop", append([]string{"why"}, strings.Fields(tt.args)...)...)
 		if status != 0 || !regexp.MustCompile(tt.want).MatchString(out) {
 			t.Errorf("%s: status %d:\n%s%s", tt.args, status, out, errs)
+		}
+	}
+}
+
+// i386Calls is the code, at an address, of a program that makes system calls of i386: eventfd2 with a bad flag, then write of a
+// message to standard error, and exit with 1. Of x86-64 the number of eventfd2 is that of pwritev2.
+//
+//	mov $328, %eax; xor %ebx, %ebx; mov $0xdead, %ecx; xor %edx, %edx; xor %esi, %esi; xor %edi, %edi; xor %ebp, %ebp; int $0x80
+//	mov $4, %eax; mov $2, %ebx; mov $message, %ecx; mov $length, %edx; int $0x80
+//	mov $1, %eax; mov $1, %ebx; int $0x80
+func i386Calls(at uint32) []byte {
+	const text = "small: eventfd2: Invalid argument\n"
+	le := binary.LittleEndian
+	failing := []byte{0xb8, 0x48, 0x01, 0, 0, 0x31, 0xdb, 0xb9, 0xad, 0xde, 0, 0, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff, 0x31, 0xed, 0xcd, 0x80}
+	write := []byte{0xb8, 4, 0, 0, 0, 0xbb, 2, 0, 0, 0, 0xb9}
+	exit := []byte{0xcd, 0x80, 0xb8, 1, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xcd, 0x80}
+	message := at + uint32(len(failing)+len(write)+4+1+4+len(exit))
+	code := le.AppendUint32(append(failing, write...), message)
+	code = le.AppendUint32(append(code, 0xba), uint32(len(text)))
+	return append(append(code, exit...), text...)
+}
+
+// setsidCalls is the code of a program that makes two sessions, of which it cannot make the second one. What it has in the first
+// two registers for parameters is none.
+//
+//	mov $11, %edi; mov $12, %esi; mov $112, %eax; syscall; mov $112, %eax; syscall; mov $60, %eax; mov $1, %edi; syscall
+func setsidCalls(uint32) []byte {
+	return []byte{0xbf, 11, 0, 0, 0, 0xbe, 12, 0, 0, 0, 0xb8, 112, 0, 0, 0, 0x0f, 0x05, 0xb8, 112, 0, 0, 0, 0x0f, 0x05, 0xb8, 60, 0, 0, 0, 0xbf, 1, 0, 0, 0, 0x0f, 0x05}
+}
+
+// smallProgram makes an executable file of 32 or of 64 bits and returns its name. The code is loaded where code is told.
+func smallProgram(t *testing.T, class elf.Class, code func(at uint32) []byte) string {
+	t.Helper()
+	const base = 0x400000
+	ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(class), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}
+	header, segment := elf.Header64{Ident: ident, Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Phnum: 1}, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Align: 0x1000}
+	header.Ehsize, header.Phentsize = uint16(binary.Size(header)), uint16(binary.Size(segment))
+	header.Phoff, header.Entry = uint64(header.Ehsize), base+uint64(header.Ehsize)+uint64(header.Phentsize)
+	text := code(uint32(header.Entry))
+	segment.Filesz = uint64(int(header.Ehsize) + int(header.Phentsize) + len(text))
+	segment.Memsz = segment.Filesz
+	parts := []any{header, segment, text}
+	if class == elf.ELFCLASS32 {
+		header, segment := elf.Header32{Ident: ident, Type: header.Type, Machine: uint16(elf.EM_386), Version: header.Version, Phnum: 1}, elf.Prog32{Type: segment.Type, Flags: segment.Flags, Vaddr: base, Align: 0x1000}
+		header.Ehsize, header.Phentsize = uint16(binary.Size(header)), uint16(binary.Size(segment))
+		header.Phoff, header.Entry = uint32(header.Ehsize), base+uint32(header.Ehsize)+uint32(header.Phentsize)
+		text = code(header.Entry)
+		segment.Filesz = uint32(int(header.Ehsize) + int(header.Phentsize) + len(text))
+		segment.Memsz = segment.Filesz
+		parts = []any{header, segment, text}
+	}
+	var file bytes.Buffer
+	for _, part := range parts {
+		if err := binary.Write(&file, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "small")
+	if err := os.WriteFile(name, file.Bytes(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestLiveWhySmall: a 32-bit system call is not taken for the 64-bit one of its number, whatever program makes it. One without
+// parameters is shown without any, whatever the registers hold.
+func TestLiveWhySmall(t *testing.T) {
+	guest.Require(t)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the programs are for amd64")
+	}
+	const call32 = `^32-bit system call 328 failed: invalid argument\n    32-bit system call 328\(0, 0xdead, 0, 0, 0, 0\) = -EINVAL\n    by small\[\d+\], in a command with exit status 1; chosen since small wrote "small: eventfd2: Invalid argument"\n`
+	const unsearched = "the call is a 32-bit system call: the function that refuses one is not looked for\n"
+	for _, tt := range []struct {
+		class      elf.Class
+		code       func(at uint32) []byte
+		want, errs string
+	}{
+		{elf.ELFCLASS32, i386Calls, call32, unsearched}, {elf.ELFCLASS64, i386Calls, call32, unsearched},
+		{elf.ELFCLASS64, setsidCalls, `^setsid failed: operation not permitted\n    setsid\(\) = -EPERM\n(.*\n)+refused in ksys_setsid`, ""},
+	} {
+		out, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--", smallProgram(t, tt.class, tt.code))
+		if status != 1 || !regexp.MustCompile(tt.want).MatchString(out) || !strings.Contains(errs, tt.errs) {
+			t.Errorf("%v: status %d:\n%s%s", tt.class, status, out, errs)
 		}
 	}
 }

@@ -257,7 +257,11 @@ func seccompCause(f *Failure, arch string) *Cause {
 		c.Text += "; by which rule is not known: the kernel has not kept the filter (CONFIG_CHECKPOINT_RESTORE)"
 		return c
 	}
-	d := &seccomp.Data{Number: uint32(f.Number), Arch: auditArchs[arch], IP: f.ip, Args: f.Args}
+	audit := auditArchs[arch]
+	if f.foreign == call32 {
+		audit = abis[arch].compat.audit
+	}
+	d := &seccomp.Data{Number: uint32(f.Number), Arch: audit, IP: f.ip, Args: f.Args}
 	best, which := seccomp.Verdict{Action: unix.SECCOMP_RET_ALLOW}, -1
 	for i, filter := range f.filters.list {
 		v, err := seccomp.Run(filter, d)

@@ -232,19 +232,21 @@ func quoted(text string) string {
 	return string(terminal.AppendQuoted(nil, []byte(line[:min(len(line), long)]), more || len(line) > long))
 }
 
-// expected reports whether programs make a call that fails so to find something out.
+// expected reports whether programs make a call that fails so to find something out. Of one that has no name, the
+// error tells: nearly all calls that fail with it are of that kind.
 func expected(f *Failure) bool {
 	name := f.Name()
 	is := func(names ...string) bool { return slices.Contains(names, name) }
 	xattr := strings.HasSuffix(name, "xattr")
+	unnamed := f.foreign != ""
 	switch f.errorName() {
 	case "EAGAIN", "EINTR", "ECHILD", "ENOSYS", "EINPROGRESS", "ERESTARTSYS", "ERESTARTNOINTR", "ERESTARTNOHAND", "ERESTART_RESTARTBLOCK":
 		return true
 	case "ENOENT":
-		return is("open", "openat", "openat2", "access", "faccessat", "faccessat2", "stat", "lstat", "newfstatat", "newstat", "newlstat", "statx",
+		return unnamed || is("open", "openat", "openat2", "access", "faccessat", "faccessat2", "stat", "lstat", "newfstatat", "newstat", "newlstat", "statx",
 			"readlink", "readlinkat", "execve", "execveat", "unlink", "unlinkat", "statfs", "inotify_add_watch", "connect") || xattr // connect to the socket of a service that may run
 	case "ENOTTY":
-		return is("ioctl")
+		return unnamed || is("ioctl")
 	case "EINVAL":
 		return is("readlink", "readlinkat", "arch_prctl", "rseq") || is("prctl") && f.Args[0] == unix.PR_SET_VMA // Go names its memory
 	case "ENODATA", "EOPNOTSUPP":

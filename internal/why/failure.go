@@ -4,6 +4,7 @@ package why
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,15 +24,13 @@ import (
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
-// words is how many arguments a system call has at most.
-const words = 6
-
 // A Failure is a system call that has failed.
 type Failure struct {
 	Time     uint64 // CLOCK_MONOTONIC ns, of its end
 	PID, TID uint32 // in the initial PID namespace
 	Comm     string // the thread's name
 	Number   uint64
+	foreign  foreignCall
 	// Function serves the system call, or the request by netlink: "__x64_sys_openat"; "" if that is not known.
 	Function string
 	Params   []kernel.Field // nil if they are not known
@@ -140,7 +139,18 @@ func (f *Failure) Name() string {
 	if _, name, ok := strings.Cut(f.Function, "_sys_"); ok {
 		return name
 	}
+	if f.foreign != "" {
+		return string(f.foreign) + " system call " + strconv.FormatUint(f.Number%maxNumber, 10)
+	}
 	return "syscall " + strconv.FormatUint(f.Number, 10)
+}
+
+// Unsearched says why it is not looked for what has refused the call; "" if it is.
+func (f *Failure) Unsearched() string {
+	if f.foreign == "" {
+		return ""
+	}
+	return fmt.Sprintf("the call is %s system call: the function that refuses one is not looked for", map[foreignCall]string{call32: "a 32-bit", callX32: "an x32"}[f.foreign])
 }
 
 // errorName returns the name of the error: "EINVAL".

@@ -46,6 +46,18 @@ func TestSeccompCause(t *testing.T) {
 	}
 }
 
+// TestSeccompCauseOf32Bit: filters see a 32-bit call with the architecture that it is of.
+func TestSeccompCauseOf32Bit(t *testing.T) {
+	for arch, audit := range map[string]uint32{"amd64": unix.AUDIT_ARCH_I386, "arm64": unix.AUDIT_ARCH_ARM} {
+		filter := denying(unix.EPERM)
+		filter[1].K = audit
+		f := &Failure{Number: 39, foreign: call32, Args: [words]uint64{1}, Errno: uint64(unix.EPERM), filters: &filters{list: [][]unix.SockFilter{filter}}}
+		if got := seccompCause(f, arch); got.Action != "SECCOMP_RET_ERRNO|EPERM" {
+			t.Errorf("%s: %+v", arch, got)
+		}
+	}
+}
+
 // TestAssignFilters: a call has the filters of its thread, which ends next, and not those of a
 // thread that had the number before or has it later.
 func TestAssignFilters(t *testing.T) {

@@ -19,43 +19,6 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// An abi is where the kernel has the registers of a system call.
-type abi struct {
-	number        string // in the registers
-	args          [words]string
-	first         string // the first argument when the call begins
-	ip            string // where the process is
-	write, writev int    // numbers of system calls
-}
-
-var abis = map[string]abi{
-	"amd64": {"regs->orig_ax", [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, "regs->di", "regs->ip", 1, 20},
-	"arm64": {"regs->syscallno", [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, "regs->regs[0]", "regs->pc", 64, 66},
-}
-
-// maxNumber is more than the number of any system call.
-const maxNumber = 1024
-
-// specs are the SPECs of the first run: each failing system call, and what is written to
-// standard error. served is the value that tells which function serves a call; "" if the kernel
-// does not tell where its table is.
-func (a *abi) specs(table uint64) (specs []string, served string) {
-	exit := []string{"ret < 0", "ret >= -4095", a.number + " < " + fmt.Sprint(maxNumber), a.ip}
-	if table != 0 {
-		served = fmt.Sprintf("*(unsigned long *)(%#x + %s * 8)", table, a.number)
-		exit = append(exit, served)
-	}
-	for _, arg := range a.args {
-		exit = append(exit, arg, "ustr((char *)"+arg+")")
-	}
-	second, third := a.args[1], a.args[2]
-	return []string{
-		"rawtp:sys_exit(" + strings.Join(exit, ", ") + ")",
-		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, %s, ustr((char *)%s))", a.write, a.first, third, second),
-		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, ustr(user((struct iovec *)%s)->iov_base))", a.writev, a.first, second),
-	}, served
-}
-
 // Watch runs the command and returns which of its system calls fail. Of a process it returns what
 // has failed until the call was seen that is waited for, with an error until something else ended it.
 func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
@@ -65,14 +28,20 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	}
 	table, _ := r.Kernel.SymbolNamed("sys_call_table", "")
 	texts, served := a.specs(table.Addr)
+	w := watcher{runner: r, abi: &a, served: served, fields: output.NewFields(output.Names{}), seen: &Seen{}}
+	if _, ok := r.Kernel.SymbolNamed(a.compat.symbol, ""); ok {
+		var spec string
+		spec, w.text, w.vector = a.compat.messageSpec()
+		texts = append(texts, spec)
+	}
 	requests, headers := r.requestSpecs()
+	w.headers = headers
 	texts = append(append(texts, r.causeSpecs()...), requests...)
 	specs, err := trace.ParseSpecs(texts)
 	if err != nil {
 		return nil, err
 	}
-	s := &Seen{}
-	w := watcher{runner: r, abi: &a, served: served, headers: headers, fields: output.NewFields(output.Names{}), seen: s}
+	s := w.seen
 	if r.Process != nil {
 		w.awaiting = &awaiting{process: r.Process}
 	}
@@ -124,17 +93,19 @@ const (
 
 // A watcher reads the records of the first run.
 type watcher struct {
-	runner   *Runner
-	abi      *abi
-	served   string
-	headers  map[string]string // as requestSpecs returns them
-	fields   *output.Fields
-	seen     *Seen
-	denied   []denial
-	released []*filters
-	signal   []signalSeen
-	ends     []ending
-	answers  []answer
+	runner  *Runner
+	abi     *abi
+	served  string
+	headers map[string]string // as requestSpecs returns them
+	// text and vector are the texts that 32-bit programs write; "" if the kernel serves none.
+	text, vector string
+	fields       *output.Fields
+	seen         *Seen
+	denied       []denial
+	released     []*filters
+	signal       []signalSeen
+	ends         []ending
+	answers      []answer
 	// forgotten is the time of the last answer that is not kept; 0: all are.
 	forgotten uint64
 	// awaiting ends the run; nil: the command does.
@@ -307,8 +278,20 @@ func (w *watcher) add(e *event.Event) error {
 		w.addRequest(e, v, header)
 		return nil
 	}
+	w.addCall(w.failure(e, v), e)
+	return nil
+}
+
+// failure returns the system call that has failed, which an event of its end tells of.
+func (w *watcher) failure(e *event.Event, v values) Failure {
 	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret"), ip: v.number(w.abi.ip)}
-	if w.served != "" {
+	if f.foreign = w.abi.foreign(f.Number, v.number(w.abi.compat.state)); f.foreign == call32 {
+		for i, arg := range w.abi.compat.args {
+			f.Args[i] = uint64(uint32(v.number(arg)))
+		}
+		return f
+	}
+	if w.served != "" && f.foreign == "" {
 		if s, ok := w.runner.Kernel.Symbol(v.number(w.served)); ok && s.Offset == 0 {
 			f.Function = s.Name
 			f.Params = w.runner.Kernel.SyscallParamsAt(s.Addr, w.runner.Kernel.Arch())
@@ -319,8 +302,7 @@ func (w *watcher) add(e *event.Event) error {
 		f.Args[i] = v.number(arg)
 		f.Texts[i] = v.text("ustr((char *)" + arg + ")")
 	}
-	w.addCall(f, e)
-	return nil
+	return f
 }
 
 // addCall adds a call that has failed, which an event tells of.
@@ -338,12 +320,17 @@ const longestMessage = 4096
 // addMessage adds what is written to standard error. A part of one line may come by itself.
 func (w *watcher) addMessage(e *event.Event, v values) {
 	m := Message{Time: e.Time, PID: e.PID}
+	id := int(v.number("id"))
+	unwanted := w.vector // which leads anywhere if the call is no writev
+	if id == w.abi.compat.writev {
+		unwanted = w.text
+	}
 	for _, f := range v.fields {
-		if text, _ := f.Target(e); text != nil {
+		if text, _ := f.Target(e); text != nil && f.Label() != unwanted {
 			m.Text = string(text)
 		}
 	}
-	if n := v.number(w.abi.args[2]); n < uint64(len(m.Text)) && v.number("id") == uint64(w.abi.write) {
+	if n := v.number(w.abi.args[2]); n < uint64(len(m.Text)) && (id == w.abi.write || id == w.abi.compat.write) {
 		m.Text = m.Text[:n]
 	}
 	w.seen.addMessage(m)

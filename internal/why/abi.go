@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// words is how many arguments a system call has at most.
+const words = 6
+
+// An abi is where the kernel has the registers of a system call.
+type abi struct {
+	number        string // in the registers
+	args          [words]string
+	first         string // the first argument when the call begins
+	ip            string // where the process is
+	write, writev int    // numbers of system calls
+	compat        compatABI
+	x32           uint64 // the bit of numbers that makes them those of x32; 0: there is no x32
+}
+
+// A compatABI is what is different in 32-bit system calls, which have numbers, registers and functions of their own.
+type compatABI struct {
+	state         string // where the kernel has that a call is one
+	bit           uint64 // in state
+	args          [words]string
+	first         string
+	write, writev int
+	audit         uint32 // by which filters of seccomp know the architecture
+	// symbol is one that kernels have which serve such calls.
+	symbol string
+}
+
+var abis = map[string]abi{
+	"amd64": {number: "regs->orig_ax", args: [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, first: "regs->di", ip: "regs->ip", write: 1, writev: 20,
+		// TS_COMPAT: a 64-bit program can make such calls, too, so that its segments do not tell.
+		compat: compatABI{state: "$task->thread_info.status", bit: 2, args: [words]string{"regs->bx", "regs->cx", "regs->dx", "regs->si", "regs->di", "regs->bp"}, first: "regs->bx", write: 4, writev: 146,
+			audit: unix.AUDIT_ARCH_I386, symbol: "__ia32_sys_write"},
+		x32: 1 << 30},
+	"arm64": {number: "regs->syscallno", args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, first: "regs->regs[0]", ip: "regs->pc", write: 64, writev: 66,
+		// PSR_MODE32_BIT: only 32-bit programs make such calls.
+		compat: compatABI{state: "regs->pstate", bit: 0x10, args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, first: "regs->regs[0]", write: 4, writev: 146,
+			audit: unix.AUDIT_ARCH_ARM, symbol: "compat_sys_call_table"}},
+}
+
+// maxNumber is more than the number of any system call.
+const maxNumber = 1024
+
+// A foreignCall says that a system call is none of those that the kernel's table has. "": it is one.
+type foreignCall string
+
+const (
+	call32  foreignCall = "32-bit"
+	callX32 foreignCall = "x32"
+)
+
+// foreign returns which kind of system call one is by its number and by what the kernel says of it.
+func (a *abi) foreign(number, state uint64) foreignCall {
+	switch {
+	case state&a.compat.bit != 0:
+		return call32
+	case number&a.x32 != 0:
+		return callX32
+	}
+	return ""
+}
+
+// specs are the SPECs of the first run: each failing system call, and what is written to
+// standard error. served is the value that tells which function serves a call; "" if the kernel
+// does not tell where its table is.
+func (a *abi) specs(table uint64) (specs []string, served string) {
+	number := a.number
+	if a.x32 != 0 {
+		number = fmt.Sprintf("(%s & ~%#xul)", a.number, a.x32)
+	}
+	exit := []string{"ret < 0", "ret >= -4095", fmt.Sprintf("%s < %d", number, maxNumber), a.number, a.ip, a.compat.state}
+	if table != 0 {
+		served = fmt.Sprintf("*(unsigned long *)(%#x + %s * 8)", table, a.number)
+		exit = append(exit, served)
+	}
+	for _, arg := range a.args {
+		exit = append(exit, arg, "ustr((char *)"+arg+")")
+	}
+	for _, arg := range a.compat.args {
+		if !slices.Contains(exit, arg) {
+			exit = append(exit, arg)
+		}
+	}
+	second, third := a.args[1], a.args[2]
+	native := fmt.Sprintf("(%s & %#x) == 0", a.compat.state, a.compat.bit)
+	return []string{
+		"rawtp:sys_exit(" + strings.Join(exit, ", ") + ")",
+		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, %s, %s, ustr((char *)%s))", a.write, a.first, native, third, second),
+		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, %s, ustr(user((struct iovec *)%s)->iov_base))", a.writev, a.first, native, second),
+	}, served
+}
+
+// messageSpec is the SPEC of what 32-bit programs write to standard error. The texts are those of write and of writev:
+// an iovec begins with a pointer.
+func (c *compatABI) messageSpec() (spec, text, vector string) {
+	second, third := "(unsigned int)"+c.args[1], c.args[2]
+	text, vector = "ustr((char *)"+second+")", "ustr((char *)*user((unsigned int *)"+second+"))"
+	return fmt.Sprintf("rawtp:sys_enter(id == %d || id == %d, (unsigned int)%s == 2, (%s & %#x) != 0, %s, %s, %s)", c.write, c.writev, c.first, c.state, c.bit, third, text, vector), text, vector
+}
