@@ -130,6 +130,8 @@ func (f *whyFlags) check(flags *pflag.FlagSet) error {
 		return usagef("-p 0: processes count from 1")
 	case f.pid > math.MaxInt32:
 		return usagef("-p %d: there is no process with such a number", f.pid)
+	case f.pid == uint(os.Getpid()):
+		return usagef("-p %d: that is ksnoop itself", f.pid)
 	case f.pid != 0 && f.user.User != nil:
 		return usagef("--user goes with a command, and not with -p")
 	case f.wish.Nth < 0 || f.wish.Nth == 0 && flags.Changed("nth"):

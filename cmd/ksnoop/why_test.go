@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -45,6 +46,24 @@ func TestWhyNone(t *testing.T) {
 		e := explanation{whyFlags: &whyFlags{}, runner: &why.Runner{}, seen: &tt.seen, page: why.NewPage([]string{"tool"}, &tt.seen), out: &out, stderr: &errs}
 		if err := e.explain(t.Context()); err != nil || out.Len() > 0 || !strings.HasPrefix(errs.String(), "ksnoop: "+tt.want) {
 			t.Errorf("%+v: %q, %q, %v", tt.seen, out.String(), errs.String(), err)
+		}
+	}
+}
+
+// TestWhyRefused: what cannot be meant is refused before anything is traced, as wrong usage.
+func TestWhyRefused(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-p", "0"}, "-p 0: processes count from 1"},
+		{[]string{"-p", "2147483648"}, "-p 2147483648: there is no process with such a number"},
+		{[]string{"-p", fmt.Sprint(os.Getpid())}, "that is ksnoop itself"},
+		{[]string{"-p", "1", "--", "true"}, "it goes without a command"},
+		{nil, "no command to run"},
+	} {
+		if _, stderr, status := ran(append([]string{"why"}, tt.args...)...); status != 2 || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%q: status %d: %s", tt.args, status, stderr)
 		}
 	}
 }

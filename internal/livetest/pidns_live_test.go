@@ -210,3 +210,18 @@ func TestLivePIDNamespaceCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestLivePIDNamespaceWhy: the page of why has the numbers of a process in ksnoop's PID namespace and on the host.
+func TestLivePIDNamespaceWhy(t *testing.T) {
+	guest.Require(t)
+	cmd := startContainer(t).command(true, "ksnoop", "why", "-s", "none", "--", "sh", "-c", "read host rest < "+hostProc+"/self/stat; echo $$ $host; exec mount -t tmpfs -o size=foo none /tmp")
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	numbers, page, _ := strings.Cut(out.String(), "\n")
+	pid, host, _ := strings.Cut(numbers, " ")
+	want := fmt.Sprintf("    by mount[%s (host %s)], in a command with exit status 255; chosen since mount wrote ", pid, host)
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 255 || pid == host || !strings.Contains(page, want) || !strings.Contains(page, "refused in shmem_") {
+		t.Errorf("%v: %s%swant %s", err, out.String(), errs.String(), want)
+	}
+}

@@ -36,7 +36,7 @@ var columns = [...]Column{
 		return terminal.AppendName(dst, cString(e.Comm[:]))
 	}},
 	{Name: "pid", About: "process", heading: "PID", width: 7, text: func(_ *lead, dst []byte, e *event.Event) []byte {
-		return appendIDs(dst, e.Inner, []uint32{e.PID}, []uint32{e.Inner.PID})
+		return AppendPID(dst, e.Inner, e.PID)
 	}},
 	{Name: "tid", About: "thread", heading: "TID", width: 7, text: func(_ *lead, dst []byte, e *event.Event) []byte {
 		return appendIDs(dst, e.Inner, []uint32{e.TID}, []uint32{e.Inner.TID})

@@ -9,6 +9,11 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 )
 
+// AppendPID appends the number of a process, and the one that it has in another PID namespace.
+func AppendPID(dst []byte, in bpf.Inner, pid uint32) []byte {
+	return appendIDs(dst, in, []uint32{pid}, []uint32{in.PID})
+}
+
 // appendIDs appends PIDs or TIDs of a task. A task may have other numbers in another PID
 // namespace; the numbers that the user's own tools show come first.
 //

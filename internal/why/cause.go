@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/seccomp"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -109,7 +110,7 @@ func signalName(number uint64) string {
 
 // Cause returns it as what ended the command.
 func (k *Killing) Cause() *Cause {
-	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: fmt.Sprintf("%s[%d] was killed by the signal %s: no system call was refused for it", terminal.Name(k.Comm), k.PID, k.Signal)}
+	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: fmt.Sprintf("%s[%s] was killed by the signal %s: no system call was refused for it", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal)}
 }
 
 // A capability is one that a task has not got.

@@ -28,6 +28,7 @@ import (
 type Failure struct {
 	Time     uint64 // CLOCK_MONOTONIC ns, of its end
 	PID, TID uint32 // in the initial PID namespace
+	Inner    bpf.Inner
 	Comm     string // the thread's name
 	Number   uint64
 	foreign  foreignCall
@@ -63,6 +64,7 @@ type signalSeen struct {
 type ending struct {
 	time     uint64
 	pid, tid uint32
+	inner    bpf.Inner
 	comm     string
 	signal   uint64
 }
@@ -119,7 +121,8 @@ func withinCode(stack []string) []string {
 type Killing struct {
 	Signal string // "SIGKILL"
 	Comm   string
-	PID    uint32
+	PID    uint32 // in the initial PID namespace
+	Inner  bpf.Inner
 }
 
 // filters are those of a thread that has ended, newest first.

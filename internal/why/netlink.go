@@ -83,7 +83,7 @@ func servesFilter(f *btf.Func) bool {
 
 // addRequest adds a request that has failed, of which a function has the header.
 func (w *watcher) addRequest(e *event.Event, v values, header string) {
-	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: requestNumber, Errno: -v.number("(long)return"), Function: e.Probe.Func.Name}
+	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Inner: e.Inner, Comm: comm(e), Number: requestNumber, Errno: -v.number("(long)return"), Function: e.Probe.Func.Name}
 	f.request = &request{header: v.number("(unsigned long)" + header), kind: v.number(header + "->nlmsg_type"), flags: v.number(header + "->nlmsg_flags"), len: v.number(header + "->nlmsg_len")}
 	w.addCall(f, e)
 }

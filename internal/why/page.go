@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -37,19 +39,45 @@ type Page struct {
 
 // A Call is a system call that has failed.
 type Call struct {
-	Name     string     `json:"name"`
-	Args     []Argument `json:"args"`
-	Error    string     `json:"error"`
-	Errno    uint64     `json:"errno"`
-	Message  string     `json:"message,omitempty"`
-	Comm     string     `json:"comm"`
-	PID      uint32     `json:"pid"`
-	TID      uint32     `json:"tid"`
-	Time     uint64     `json:"time"`
-	Function string     `json:"function,omitempty"` // that serves it
-	Answer   string     `json:"answer,omitempty"`   // the text of the answer to a request by netlink
+	Name    string     `json:"name"`
+	Args    []Argument `json:"args"`
+	Error   string     `json:"error"`
+	Errno   uint64     `json:"errno"`
+	Message string     `json:"message,omitempty"`
+	Comm    string     `json:"comm"`
+	PID     uint32     `json:"pid"`
+	TID     uint32     `json:"tid"`
+	// Namespace has the numbers in another PID namespace; nil: there are none.
+	Namespace *Numbers `json:"namespace,omitempty"`
+	Time      uint64   `json:"time"`
+	Function  string   `json:"function,omitempty"` // that serves it
+	Answer    string   `json:"answer,omitempty"`   // the text of the answer to a request by netlink
 	// UserStack is what called it in the process, innermost first, of the call that matters.
 	UserStack []string `json:"user_stack,omitempty"`
+}
+
+// Numbers are those of a thread in ksnoop's PID namespace or, if that is the initial one, in its own.
+type Numbers struct {
+	PID uint32 `json:"pid"`
+	TID uint32 `json:"tid"`
+	Own bool   `json:"own,omitempty"` // it is ksnoop's
+}
+
+// numbers are those that an event has.
+func numbers(in bpf.Inner) *Numbers {
+	if in == (bpf.Inner{}) {
+		return nil
+	}
+	return &Numbers{PID: in.PID, TID: in.TID, Own: in.Ours}
+}
+
+// appendProcess appends who has made a call: sh[155], in a PID namespace sh[12 (host 155)].
+func (c *Call) appendProcess(dst []byte) []byte {
+	var in bpf.Inner
+	if n := c.Namespace; n != nil {
+		in = bpf.Inner{PID: n.PID, TID: n.TID, Ours: n.Own}
+	}
+	return append(output.AppendPID(append(append(dst, c.Comm...), '['), in, c.PID), ']')
 }
 
 // An Argument is one of a call.
@@ -140,7 +168,7 @@ func (p *Page) Choose(s *Seen, chosen int, reason string) {
 
 // call returns a failure as it is printed.
 func (f *Failure) call() Call {
-	c := Call{Name: terminal.Name(f.Name()), Error: f.errorName(), Errno: f.Errno, Message: f.Message(), Comm: terminal.Name(f.Comm), PID: f.PID, TID: f.TID, Time: f.Time, Function: terminal.Name(f.Function), Args: []Argument{}}
+	c := Call{Name: terminal.Name(f.Name()), Error: f.errorName(), Errno: f.Errno, Message: f.Message(), Comm: terminal.Name(f.Comm), PID: f.PID, TID: f.TID, Namespace: numbers(f.Inner), Time: f.Time, Function: terminal.Name(f.Function), Args: []Argument{}}
 	if f.request != nil {
 		c.Args, c.Answer = f.request.args(f.Function), terminal.Name(f.request.answer)
 		return c
@@ -222,7 +250,7 @@ func (p *Page) AppendCall(dst []byte) []byte {
 	if c.Answer != "" {
 		dst = fmt.Appendf(dst, "\n    the answer of the kernel says \"%s\"", c.Answer)
 	}
-	dst = fmt.Appendf(dst, "\n    by %s[%d]", c.Comm, c.PID)
+	dst = c.appendProcess(append(dst, "\n    by "...))
 	if p.Process == 0 && p.Status != nil { // older recordings have that of a process
 		dst = fmt.Appendf(dst, ", in a command with exit status %d", *p.Status)
 	}
@@ -318,7 +346,7 @@ func (p *Page) AppendOthers(dst []byte) []byte {
 	for i := range rows {
 		r := &rows[i]
 		dst = r.append(append(dst, "    "...))
-		dst = fmt.Appendf(dst, ", %s[%d]", r.Comm, r.PID)
+		dst = r.appendProcess(append(dst, ", "...))
 		if r.Times > 1 {
 			dst = fmt.Appendf(dst, ", %d times", r.Times)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/jsonlines"
 	"github.com/ksnoop/ksnoop/internal/kernel"
@@ -82,6 +83,42 @@ refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by
 	}
 }
 
+// namespacesPage is a page of calls in PID namespaces: of ksnoop's own with another one within it, or of the initial one.
+func namespacesPage() *Page {
+	in := func(f Failure, host, own uint32, ours bool) Failure {
+		f.PID, f.TID, f.Inner = host, host, bpf.Inner{PID: own, TID: own, Ours: ours}
+		return f
+	}
+	s := &Seen{Calls: []Failure{in(call("bind", unix.EPERM, ""), 159, 11, true), in(call("bind", unix.EPERM, ""), 160, 0, true), in(call("mount", unix.EPERM, ""), 181, 1, false)}, Status: 1}
+	p := NewPage([]string{"tool"}, s)
+	p.Choose(s, 0, "it is the last one")
+	return p
+}
+
+// TestPageNamespaces: numbers of processes are marked as they are in a trace (docs/containers.md).
+func TestPageNamespaces(t *testing.T) {
+	want := `bind failed: operation not permitted
+    bind(0, 0, 0, 0, 0, 0) = -EPERM
+    by tool[11 (host 159)], in a command with exit status 1; chosen since it is the last one
+other calls that failed, in order:
+    bind(0, 0, 0, 0, 0, 0) = -EPERM, tool[0 (host 160)]
+    mount(0, 0, 0, 0, 0, 0) = -EPERM, tool[181 (own 1)]
+`
+	p := namespacesPage()
+	if got := string(p.Append(nil)); got != want {
+		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
+	}
+	for _, want := range []string{`"pid":159,"tid":159,"namespace":{"pid":11,"tid":11,"own":true},`, `"pid":181,"tid":181,"namespace":{"pid":1,"tid":1},`} {
+		if line := jsonOf(t, p); !bytes.Contains(line, []byte(want)) {
+			t.Errorf("no %s in %s", want, line)
+		}
+	}
+	k := Killing{Signal: "SIGKILL", Comm: "sh", PID: 159, Inner: bpf.Inner{PID: 11, TID: 11, Ours: true}}
+	if got, want := k.Cause().Text, "sh[11 (host 159)] was killed by the signal SIGKILL: no system call was refused for it"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestPageJSON: the schema admits each page, and what is read of it prints the same.
 func TestPageJSON(t *testing.T) {
 	schema, err := formattest.CompileSchema(jsonlines.Schema())
@@ -98,7 +135,8 @@ func TestPageJSON(t *testing.T) {
 	}
 	ruled := testPage()
 	ruled.Cause = seccompCause(&Failure{Number: 39, Args: [words]uint64{1}, Errno: uint64(unix.EPERM), filters: &filters{list: [][]unix.SockFilter{denying(unix.EPERM)}}}, "amd64")
-	for name, p := range map[string]*Page{"whole": testPage(), "interrupted": interrupted, "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711)} {
+	for name, p := range map[string]*Page{"whole": testPage(), "interrupted": interrupted, "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711),
+		"in PID namespaces": namespacesPage()} {
 		line, err := p.JSON()
 		if err != nil {
 			t.Fatal(err)

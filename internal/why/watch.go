@@ -182,7 +182,7 @@ func (w *watcher) killed() *Killing {
 	if last == nil {
 		return nil
 	}
-	return &Killing{Signal: signalName(last.signal), Comm: last.comm, PID: last.pid}
+	return &Killing{Signal: signalName(last.signal), Comm: last.comm, PID: last.pid, Inner: last.inner}
 }
 
 // nameKills puts the signal that has ended a process in the place of SIGKILL. The kernel delivers SIGKILL to all threads of a
@@ -271,7 +271,7 @@ func (w *watcher) add(e *event.Event) error {
 		w.signal = append(w.signal, signalSeen{time: e.Time, pid: e.PID, tid: e.TID, number: v.number("sig"), flags: v.number(signalFlags), handler: v.number(signalHandler)})
 		return nil
 	case endFunction:
-		w.ends = append(w.ends, ending{pid: e.PID, comm: comm(e), time: e.Time, tid: e.TID, signal: v.number(endSignal)})
+		w.ends = append(w.ends, ending{pid: e.PID, inner: e.Inner, comm: comm(e), time: e.Time, tid: e.TID, signal: v.number(endSignal)})
 		return nil
 	}
 	if header, ok := w.headers[e.Probe.Func.Name]; ok {
@@ -284,7 +284,7 @@ func (w *watcher) add(e *event.Event) error {
 
 // failure returns the system call that has failed, which an event of its end tells of.
 func (w *watcher) failure(e *event.Event, v values) Failure {
-	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret"), ip: v.number(w.abi.ip)}
+	f := Failure{Time: e.Time, PID: e.PID, TID: e.TID, Inner: e.Inner, Comm: comm(e), Number: v.number(w.abi.number), Errno: -v.number("ret"), ip: v.number(w.abi.ip)}
 	if f.foreign = w.abi.foreign(f.Number, v.number(w.abi.compat.state)); f.foreign == call32 {
 		for i, arg := range w.abi.compat.args {
 			f.Args[i] = uint64(uint32(v.number(arg)))
