@@ -65,8 +65,8 @@ type Link struct {
 	Function kernel.Function
 	Result   uint64 // its return register
 	Text     string // "-EINVAL"
-	// Stored is where it has stored the error that it has not returned: "*errp". "": nowhere.
-	Stored string
+	// stored is where it has stored the error that it has not returned: "*errp". "": nowhere.
+	stored string
 }
 
 // Innermost is the last function of the chain that returned or stored the error of the system call. Those
@@ -82,7 +82,7 @@ func (p *Place) innermost() int {
 		end = i
 	}
 	for i := end - 1; i > 0; i-- {
-		if l := &p.Chain[i]; l.Stored != "" || uint32(l.Result) == uint32(p.Chain[0].Result) {
+		if l := &p.Chain[i]; l.stored != "" || uint32(l.Result) == uint32(p.Chain[0].Result) {
 			return i
 		}
 	}
@@ -426,6 +426,43 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		}
 	}
 	return nil
+}
+
+// addStored lets the chain of a place lead on to the calls that have stored the error, and that of its session
+// likewise. A session's chain ends before a function that has returned NULL, unless the error is one that NULL
+// mostly stands for.
+func (p *Place) addStored(fields *output.Fields, s *session.Session, calls []session.Call, errno uint64) error {
+	for {
+		last := p.innermost()
+		f := &s.Chain.Frames[last]
+		at := slices.IndexFunc(calls, func(c session.Call) bool { return c.Func == f.Func && c.Entry == f.Entry })
+		if at < 0 {
+			return nil
+		}
+		found, where := -1, ""
+		for i := at + 1; i < len(calls); i++ {
+			c := &calls[i]
+			if c.Parent != at || !c.Finished || c.Result != 0 {
+				continue
+			}
+			place, err := stored(fields, c.Func.Func, c.Returned.Event, errno)
+			if err != nil {
+				return err
+			}
+			if place != "" {
+				found, where = i, place
+			}
+		}
+		if found < 0 {
+			return nil
+		}
+		c := &calls[found]
+		if next := last + 1; next == len(p.Chain) || s.Chain.Frames[next].Func != c.Func || s.Chain.Frames[next].Entry != c.Entry {
+			p.Chain = append(p.Chain[:next], Link{Function: c.Func.Func, Result: c.Result, Text: output.ResultText(c.Func, c.Result)})
+			s.Chain.Frames = append(slices.Clone(s.Chain.Frames[:next]), session.Frame{Func: c.Func, Entry: c.Entry, Duration: c.Duration, OffCPU: c.OffCPU, Finished: true, Failed: true})
+		}
+		p.Chain[last+1].stored = where
+	}
 }
 
 // target notes where a call through a pointer led to.

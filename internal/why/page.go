@@ -214,7 +214,7 @@ func (p *Page) SetPlace(place *Place) { p.Refused, p.Cause = place.refusal(), pl
 
 // refusal returns a place as it is printed.
 func (p *Place) refusal() *Refusal {
-	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Stored: terminal.Name(p.Innermost().Stored), Whole: p.Whole, Runs: p.Runs, Stack: lines(p.Stack)}
+	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Stored: terminal.Name(p.Innermost().stored), Whole: p.Whole, Runs: p.Runs, Stack: lines(p.Stack)}
 	for i := range p.Chain {
 		l := &p.Chain[i]
 		r.Chain = append(r.Chain, Failed{terminal.Name(l.Function.String()), terminal.Name(l.Text)})

@@ -10,7 +10,6 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
-	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -82,41 +81,4 @@ func stored(fields *output.Fields, f kernel.Function, e *event.Event, errno uint
 		}
 	}
 	return "", nil
-}
-
-// addStored lets the chain of a place lead on to the calls that have stored the error, and that of its session
-// likewise. A session's chain ends before a function that has returned NULL, unless the error is one that NULL
-// mostly stands for.
-func (p *Place) addStored(fields *output.Fields, s *session.Session, calls []session.Call, errno uint64) error {
-	for {
-		last := p.innermost()
-		f := &s.Chain.Frames[last]
-		at := slices.IndexFunc(calls, func(c session.Call) bool { return c.Func == f.Func && c.Entry == f.Entry })
-		if at < 0 {
-			return nil
-		}
-		found, where := -1, ""
-		for i := at + 1; i < len(calls); i++ {
-			c := &calls[i]
-			if c.Parent != at || !c.Finished || c.Result != 0 {
-				continue
-			}
-			place, err := stored(fields, c.Func.Func, c.Returned.Event, errno)
-			if err != nil {
-				return err
-			}
-			if place != "" {
-				found, where = i, place
-			}
-		}
-		if found < 0 {
-			return nil
-		}
-		c := &calls[found]
-		if next := last + 1; next == len(p.Chain) || s.Chain.Frames[next].Func != c.Func || s.Chain.Frames[next].Entry != c.Entry {
-			p.Chain = append(p.Chain[:next], Link{Function: c.Func.Func, Result: c.Result, Text: output.ResultText(c.Func, c.Result)})
-			s.Chain.Frames = append(slices.Clone(s.Chain.Frames[:next]), session.Frame{Func: c.Func, Entry: c.Entry, Duration: c.Duration, OffCPU: c.OffCPU, Finished: true, Failed: true})
-		}
-		p.Chain[last+1].Stored = where
-	}
 }

@@ -48,7 +48,7 @@ func TestFailed(t *testing.T) {
 	}{
 		{Link{Function: kernel.Function{Name: "f", Type: proto}}, "f((long)return == -2)"},
 		{Link{Function: kernel.Function{Name: "f"}}, "f((int)return == -2)"},
-		{Link{Function: kernel.Function{Name: "f", Type: proto}, Stored: "*errp"}, "f(return == 0, exit(*errp) == -2)"},
+		{Link{Function: kernel.Function{Name: "f", Type: proto}, stored: "*errp"}, "f(return == 0, exit(*errp) == -2)"},
 	} {
 		if got := waySpec(tt.l.Function, tt.l.failed(uint64(unix.ENOENT)), true, nil); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)

@@ -90,8 +90,8 @@ var faultFunctions = map[string]struct{ function, addr string }{
 // failed are the predicates of calls of the function that end with an error as this one did.
 func (l *Link) failed(errno uint64) []string {
 	switch {
-	case l.Stored != "":
-		return []string{"return == 0", fmt.Sprintf("%s == -%d", atReturn(l.Stored), errno)}
+	case l.stored != "":
+		return []string{"return == 0", fmt.Sprintf("%s == -%d", atReturn(l.stored), errno)}
 	case l.Function.Type == nil:
 		return []string{fmt.Sprintf("(int)return == -%d", errno)} // of a type that is not known
 	}
