@@ -22,6 +22,11 @@ func call(name string, e unix.Errno, text string) Failure {
 	return f
 }
 
+// requested is a request by netlink of process 1 that has failed.
+func requested(function string, kind uint64, e unix.Errno) Failure {
+	return Failure{PID: 1, Comm: "tool", Function: function, Number: requestNumber, Errno: uint64(e), request: &request{kind: kind}}
+}
+
 func TestChoose(t *testing.T) {
 	open := func(file string) Failure { return call("openat", unix.ENOENT, file) }
 	other := func(f Failure) Failure {
@@ -51,6 +56,15 @@ func TestChoose(t *testing.T) {
 		"Go's name for memory is expected":      {calls: []Failure{call("mount", unix.EINVAL, ""), {Function: "__x64_sys_prctl", Errno: uint64(unix.EINVAL), Args: [words]uint64{unix.PR_SET_VMA}}}, status: 1, want: 0},
 		"not expected of another system call":   {calls: []Failure{open("/a"), call("mount", unix.ENOENT, ""), open("/b")}, status: 1, want: 1},
 		"a service that does not run":           {calls: []Failure{call("connect", unix.ECONNREFUSED, ""), call("connect", unix.ENOENT, "/var/run/nscd/socket")}, status: 1, want: 0},
+		"a family of generic netlink":           {calls: []Failure{call("openat", unix.EACCES, "/a"), requested(genericFunction, unix.GENL_ID_CTRL, unix.ENOENT)}, status: 4, want: 0},
+		"a command of its controller":           {calls: []Failure{call("openat", unix.EACCES, "/a"), requested(genericFunction, unix.GENL_ID_CTRL, unix.EOPNOTSUPP)}, status: 4, want: 0},
+		"no family, and no file":                {calls: []Failure{requested(genericFunction, unix.GENL_ID_CTRL, unix.ENOENT), open("/a")}, messages: []string{"No such file or directory"}, status: 1, want: 1},
+		"the right to ask for families":         {calls: []Failure{open("/a"), requested(genericFunction, unix.GENL_ID_CTRL, unix.EPERM), open("/b")}, status: 1, want: 1},
+		"of a family":                           {calls: []Failure{open("/a"), requested(genericFunction, 0x1c, unix.ENOENT), open("/b")}, status: 1, want: 1},
+		"RTM_NEWLINK, of the same number":       {calls: []Failure{open("/a"), requested(rtnetlinkFunction, unix.RTM_NEWLINK, unix.ENOENT), open("/b")}, status: 1, want: 1},
+		"an extension of iptables":              {calls: []Failure{call("openat", unix.EACCES, "/a"), requested("nfnl_compat_get_rcu", 0xb00, unix.ENOENT)}, status: 4, want: 0},
+		"a revision of it":                      {calls: []Failure{call("openat", unix.EACCES, "/a"), requested("nfnl_compat_get_rcu", 0xb00, unix.EPROTONOSUPPORT)}, status: 4, want: 0},
+		"a chain":                               {calls: []Failure{open("/a"), requested("nf_tables_newrule", 0xa06, unix.ENOENT), open("/b")}, status: 1, want: 1},
 		"of the system call asked for":          {calls: []Failure{call("bind", unix.EPERM, ""), call("mount", unix.EINVAL, "")}, messages: []string{"Invalid argument"}, wish: Wish{Syscall: "bind"}, want: 0},
 		"with the error asked for":              {calls: []Failure{call("bind", unix.EPERM, ""), call("mount", unix.EINVAL, "")}, wish: Wish{Errno: uint64(unix.EPERM)}, want: 0},
 		"the one asked for":                     {calls: []Failure{call("bind", unix.EPERM, ""), open("/a"), call("bind", unix.EINVAL, ""), call("bind", unix.EBADF, "")}, wish: Wish{Syscall: "bind", Nth: 2}, want: 2},

@@ -5,6 +5,8 @@ package why
 import (
 	"fmt"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -60,6 +62,22 @@ func requestName(function string, kind uint64) string {
 		return fmt.Sprintf("%#x", kind)
 	}
 	return "RTM_" + [...]string{"NEW", "DEL", "GET", "SET"}[kind%4] + requestGroups[group]
+}
+
+// isSearch reports whether a request was to find out whether the kernel has something, and it has not. Programs ask for a
+// family of generic netlink before they fall back on an ioctl. iptables asks for revisions of its extensions, newest first.
+func (f *Failure) isSearch() bool {
+	if f.request == nil {
+		return false
+	}
+	e := unix.Errno(f.Errno)
+	switch f.Function {
+	case rtnetlinkFunction:
+		return false
+	case genericFunction:
+		return f.request.kind == unix.GENL_ID_CTRL && (e == unix.ENOENT || e == unix.EOPNOTSUPP)
+	}
+	return f.request.kind>>8 == unix.NFNL_SUBSYS_NFT_COMPAT && (e == unix.ENOENT || e == unix.EPROTONOSUPPORT)
 }
 
 // says reports whether a text has that of the answer, which iproute2 prints in place of the error.
