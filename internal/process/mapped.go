@@ -31,7 +31,7 @@ func MappedFiles(root fs.FS, pid uint32) ([]Mapped, error) {
 	var files []Mapped
 	seen := map[fileID]bool{}
 	for _, m := range maps {
-		if strings.HasPrefix(m.file.path, "/") && !seen[m.file] {
+		if m.file.named() && !seen[m.file] {
 			seen[m.file] = true
 			files = append(files, Mapped{pid, m})
 		}
@@ -73,7 +73,7 @@ func linkedAt(segments []elf.ProgHeader, offset uint64) (uint64, bool) {
 // file of that name in the process's root directory or, after its end, in ours, if it has not
 // been replaced.
 func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
-	if !strings.HasPrefix(m.file.path, "/") {
+	if !m.file.named() {
 		return nil
 	}
 	for _, name := range []string{
@@ -92,6 +92,9 @@ func openMapped(root fs.FS, pid uint32, m *mapping) fs.File {
 	}
 	return nil
 }
+
+// named reports whether there is a file, by its name.
+func (id *fileID) named() bool { return strings.HasPrefix(id.path, "/") && id.path != anonymous }
 
 // is reports whether a file is the one that was mapped.
 func (id *fileID) is(f fs.File) bool {

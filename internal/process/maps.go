@@ -32,6 +32,9 @@ type mapping struct {
 // another inode. Where the kernel tells the build ID, it tells no inode.
 type fileID struct{ device, inode, path, buildID string }
 
+// anonymous is what perf_event_open calls a mapping of no file, as of generated code. /proc/PID/maps has no name for it.
+const anonymous = "//anon"
+
 // parseMaps returns the executable mappings, sorted. Lines look like
 //
 //	7f2c1a028000-7f2c1a1bd000 r-xp 00028000 fe:01 131  /usr/lib/libc.so.6
@@ -48,7 +51,7 @@ func parseMaps(r io.Reader) ([]mapping, error) {
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
-		m := mapping{file: fileID{device: fields[3], inode: fields[4]}}
+		m := mapping{file: fileID{device: fields[3], inode: fields[4], path: anonymous}}
 		for _, n := range []struct {
 			to   *uint64
 			text string

@@ -64,6 +64,28 @@ func TestPerfMap(t *testing.T) {
 	}
 }
 
+// TestGeneratedBefore: code that a process had generated before ksnoop began is in a mapping as well. No file is looked for, not
+// even one of that name.
+func TestGeneratedBefore(t *testing.T) {
+	const maps = "400000-500000 r-xp 00000000 fe:01 131 /usr/bin/java\n7f0000000000-7f0000001000 r-xp 00000000 00:00 0 \n"
+	root := fstest.MapFS{"proc/7/maps": {Data: []byte(maps)}, "anon": {Data: []byte("\x7fELF")}, "proc/7/task/7/stat": {Data: []byte("7 (java) S" + strings.Repeat(" 1", 48))}}
+	for name, source := range map[string]Source{"followed": &told{}, "not followed": nil} {
+		s := Following(root, NumberedOurs, source, false)
+		p := s.Of(&bpf.Event{PID: 7, TID: 7, Time: 9}, "java")
+		for addr, want := range map[uint64]string{0x401000: "0x401000 (/usr/bin/java)", 0x7f0000000500: "0x7f0000000500 (//anon)", 0x7f0000001500: "0x7f0000001500"} {
+			if got := string(p.AppendFrame(nil, addr, true)); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+		if why := p.Missing(); why != "" {
+			t.Errorf("%s: %s", name, why)
+		}
+		if _, known := s.images[fileID{device: "00:00", inode: "0", path: anonymous}]; known {
+			t.Errorf("%s: a file was read for generated code", name)
+		}
+	}
+}
+
 // TestPerfMapOwners: anybody may write files in /tmp.
 func TestPerfMapOwners(t *testing.T) {
 	owned := func(uid uint32, text string) *fstest.MapFile {

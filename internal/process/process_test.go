@@ -30,7 +30,7 @@ func TestParseMaps(t *testing.T) {
 	want := []mapping{
 		{0x401000, 0x402000, 0x1000, fileID{"fe:01", "131", "/bin/a b", ""}},
 		{0x402000, 0x403000, 0, fileID{"00:2a", "7", "/tmp/x\ny", ""}},
-		{0x7f0000000000, 0x7f0000001000, 0, fileID{"00:00", "0", "", ""}},
+		{0x7f0000000000, 0x7f0000001000, 0, fileID{"00:00", "0", "//anon", ""}},
 		{0x7ffe7a5f3000, 0x7ffe7a5f5000, 0, fileID{"00:00", "0", "[vdso]", ""}},
 	}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(mapping{}, fileID{})); d != "" {
