@@ -392,7 +392,7 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	e.runner.Annotate = func(p *plan.Plan) *plan.Plan { return e.symbols.annotate(p, e.runner.Kernel, resolver) }
 	taken, fault, err := e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
-	e.page.Refused.Runs = place.Runs
+	e.page.SetPlace(place) // of which more is known now
 	if gone := e.gone(err); gone != "" {
 		e.page.AddNote(gone + ", so it is not known which way the function took")
 		return nil
@@ -404,6 +404,9 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 		e.page.Cause = fault
 	}
 	if note := place.Untold(); note != "" && taken == nil && ctx.Err() == nil {
+		e.page.AddNote(note)
+	}
+	if note := place.Suspected(); note != "" {
 		e.page.AddNote(note)
 	}
 	return nil

@@ -26,6 +26,12 @@ func (r *codeReader) callees(g *code.Graph) (code.Callees, error) {
 	if err != nil {
 		return nil, err
 	}
+	untraced, err := r.view.DescribeAt(slices.DeleteFunc(slices.Clone(addrs), func(a uint64) bool {
+		return slices.ContainsFunc(found, func(f kernel.Function) bool { return f.Addr == a })
+	}))
+	if err != nil {
+		return nil, err
+	}
 	if r.special == nil {
 		r.special = specialCallees(r.view)
 	}
@@ -41,7 +47,13 @@ func (r *codeReader) callees(g *code.Graph) (code.Callees, error) {
 				addCallee(&c, f)
 			}
 		}
-		if c.Kind != code.Strange {
+		for i := range untraced {
+			if f := &untraced[i]; f.Addr == addr && f.Type != nil && c.Name == "" {
+				addCallee(&c, f) // BTF says that it returns something, so C has it
+				c.Kind = code.Strange
+			}
+		}
+		if c.Name != "" {
 			out = append(out, c)
 		}
 	}

@@ -12,7 +12,7 @@ type Callee struct {
 	Addr   uint64
 	Name   string
 	Kind   CalleeKind
-	Result Class // of a Returning one, as far as it is known
+	Result Class // of one that returns a value, as far as it is known
 }
 
 // A CalleeKind says what a function does to the register that results are in. It goes by address:
@@ -20,7 +20,7 @@ type Callee struct {
 type CalleeKind uint8
 
 const (
-	Strange   CalleeKind = iota // nothing is known of it: it may keep what others change
+	Strange   CalleeKind = iota // nothing is known of it but perhaps its name: it may keep what others change
 	Returning                   // it returns a value, as compilers make functions
 	Through                     // a thunk: it jumps to where a register says
 	Return                      // a thunk: to jump there is to return

@@ -25,9 +25,9 @@ type Call struct {
 	// no such place. Sets is the register that the instruction at Probe sets after that, as At has it.
 	Probe uint64
 	Sets  string
-	// jump says that it does not come back: a call that ends a function, or a way to a part of
+	// Jump says that it does not come back: a call that ends a function, or a way to a part of
 	// the function that lies elsewhere.
-	jump bool
+	Jump bool
 }
 
 // Calls finds the calls in code at an address, and jumps that leave it. Code that cannot be
@@ -39,9 +39,9 @@ func Calls(arch string, code []byte, addr uint64) []Call {
 	for i := 0; i < len(code); {
 		here := addr + uint64(i)
 		c, n := callAt(arch, code[i:], here)
-		if c != nil && (!c.jump || c.To == 0 || c.To < addr || c.To >= end) {
+		if c != nil && (!c.Jump || c.To == 0 || c.To < addr || c.To >= end) {
 			c.Probe = here
-			if arch == "amd64" && !c.jump && n != callSize {
+			if arch == "amd64" && !c.Jump && n != callSize {
 				c.Probe = 0
 				if sets, ok := plainSets(code[before:i]); ok {
 					c.Probe, c.Sets = addr+uint64(before), sets
@@ -83,12 +83,12 @@ func callARM64(w uint32, addr uint64) *Call {
 	case w>>26 == 0b100101:
 		return &Call{From: addr, To: addr + signed(w, 26)}
 	case w>>25 == 0b1101011 && (op == 0 || op == 1):
-		return &Call{From: addr, At: fmt.Sprintf("$x%d", w>>5&31), jump: op == 0}
+		return &Call{From: addr, At: fmt.Sprintf("$x%d", w>>5&31), Jump: op == 0}
 	case w>>25 == 0b1101011:
 		return nil
 	}
 	if in.branchARM64(w); in.flow == Jump || in.flow == Branch {
-		return &Call{From: addr, To: in.Target, jump: true}
+		return &Call{From: addr, To: in.Target, Jump: true}
 	}
 	return nil
 }
@@ -97,15 +97,15 @@ func callAMD64(x *x86asm.Inst, addr uint64) *Call {
 	call := x.Op == x86asm.CALL
 	switch arg := x.Args[0].(type) {
 	case x86asm.Rel:
-		return &Call{From: addr, To: addr + uint64(x.Len) + uint64(int64(arg)), jump: !call}
+		return &Call{From: addr, To: addr + uint64(x.Len) + uint64(int64(arg)), Jump: !call}
 	case x86asm.Reg:
 		if w, size, _ := registerAMD64(arg); w >= 0 && size == 8 && (call || x.Op == x86asm.JMP) {
-			return &Call{From: addr, At: "$" + ptregs.Names("amd64")[w], jump: !call}
+			return &Call{From: addr, At: "$" + ptregs.Names("amd64")[w], Jump: !call}
 		}
 	case x86asm.Mem:
 		if call || x.Op == x86asm.JMP {
 			if at, ok := pointedAMD64(arg, addr+uint64(x.Len)); ok {
-				return &Call{From: addr, At: at, jump: !call}
+				return &Call{From: addr, At: at, Jump: !call}
 			}
 		}
 	}

@@ -28,8 +28,8 @@ func TestCalls(t *testing.T) {
 			"90e9dc000000" + // nop; jmp likewise
 			"c3", []Call{
 			{From: at + 4, To: at + 0x100}, {From: at + 9, At: "$ax"}, {From: at + 11, At: "$r11"}, {From: at + 14, At: "*(unsigned long *)(0x10 + $bx)"},
-			{From: at + 17, At: "*(unsigned long *)(0xffffffff81001000 + $ax * 8)"}, {From: at + 24, At: "$dx", jump: true},
-			{From: at + 29, To: at + 0x105, jump: true}, {From: at + 36, To: at + 0x105, jump: true}}},
+			{From: at + 17, At: "*(unsigned long *)(0xffffffff81001000 + $ax * 8)"}, {From: at + 24, At: "$dx", Jump: true},
+			{From: at + 29, To: at + 0x105, Jump: true}, {From: at + 36, To: at + 0x105, Jump: true}}},
 		{"arm64", "40000094" + // bl .+0x100
 			"60023fd6" + // blr x19
 			"20021fd6" + // br x17
@@ -37,8 +37,8 @@ func TestCalls(t *testing.T) {
 			"e00700b4" + // cbz x0, .+0xfc
 			"e1ffff54" + // b.ne .-4, within the code
 			"c0035fd6", // ret
-			[]Call{{From: at, To: at + 0x100}, {From: at + 4, At: "$x19"}, {From: at + 8, At: "$x17", jump: true}, {From: at + 12, To: at + 0x100, jump: true},
-				{From: at + 16, To: at + 0x10c, jump: true}}},
+			[]Call{{From: at, To: at + 0x100}, {From: at + 4, At: "$x19"}, {From: at + 8, At: "$x17", Jump: true}, {From: at + 12, To: at + 0x100, Jump: true},
+				{From: at + 16, To: at + 0x10c, Jump: true}}},
 		{"arm64", "4000", nil},
 		{"amd64", "06", nil}, // not decodable
 		{"amd64", "e8f7", nil},

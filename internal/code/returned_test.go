@@ -6,8 +6,8 @@ import "testing"
 
 // TestReturned: what a call has returned, by its code and its way.
 func TestReturned(t *testing.T) {
-	const entry, helper, thunk, strange = 0x1000, 0x2000, 0x3000, 0x4000
-	callees := Callees{{Addr: helper, Kind: Returning}, {Addr: thunk, Kind: Return}}
+	const entry, helper, thunk, strange, named = 0x1000, 0x2000, 0x3000, 0x4000, 0x5000
+	callees := Callees{{Addr: helper, Kind: Returning}, {Addr: thunk, Kind: Return}, {Addr: named, Name: "named"}}
 	for _, tt := range []struct {
 		name  string
 		text  []byte
@@ -33,6 +33,9 @@ func TestReturned(t *testing.T) {
 		{"over a call of what may keep registers", []byte{ // push %rbx; nopl; mov $-22, %eax; call strange; pop %rbx; ret
 			0x53, 0x0f, 0x1f, 0x40, 0x00, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xe8, 0xf1, 0x2f, 0, 0, 0x5b, 0xc3}, nil,
 			&Value{Kind: Opaque}, nil},
+		{"of a function that cannot be traced", []byte{ // push %rbx; nopl; call named; movslq %eax, %rbx; mov %rbx, %rax; pop %rbx; ret
+			0x53, 0x0f, 0x1f, 0x40, 0x00, 0xe8, 0xf6, 0x3f, 0, 0, 0x48, 0x63, 0xd8, 0x48, 0x89, 0xd8, 0x5b, 0xc3}, nil,
+			&Value{Kind: Opaque, Target: named}, nil},
 		{"chosen without a jump", []byte{ // mov $-22, %eax; xor %edx, %edx; cmp $3, %esi; cmovne %edx, %eax; ret
 			0xb8, 0xea, 0xff, 0xff, 0xff, 0x31, 0xd2, 0x83, 0xfe, 0x03, 0x0f, 0x45, 0xc2, 0xc3}, nil,
 			&Value{Kind: Chosen}, nil},

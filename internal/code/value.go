@@ -13,7 +13,8 @@ type Value struct {
 	N    int64
 	Size int // of Memory: in bytes
 	Base *Value
-	// Target is the function of a Result.
+	// Target is the function of a Result, and of what is Opaque since a Strange function with a name was
+	// called: its result, if it returns as compilers make functions.
 	Target uint64
 	// From is the instruction that made it, Step the pass in which that was.
 	From uint64

@@ -201,6 +201,10 @@ func (w *walker) end() {
 func (w *walker) result(in *Instruction) *Value {
 	v := &Value{Kind: Opaque, From: in.Addr, Step: w.step}
 	switch w.callees.kind(in.Target) {
+	case Strange:
+		if f := w.callees.At(in.Target); f != nil && f.Name != "" {
+			v.Target = in.Target
+		}
 	case Returning:
 		v.Kind, v.Target = Result, in.Target
 	case Through:

@@ -57,7 +57,7 @@ func TestOfARM64(t *testing.T) {
 		{"two comparisons of which one decided", two, []bpf.PathStep{step(0, z, 9)}, &Verdict{Error: -22}},
 		{"without a jump", chosen, nil, &Verdict{Error: -22, Decision: -1, Chosen: entry + 8}},
 		{"what a function returned", called, []bpf.PathStep{step(0, n, 0xfffffff3)},
-			&Verdict{Error: -13, Holds: "helper() (-EACCES) < 0", Needed: "helper() >= 0", Called: "helper"}},
+			&Verdict{Error: -13, Holds: "helper() (-EACCES) < 0", Needed: "helper() >= 0", Called: "helper", From: helper}},
 		{"what a function returned without an error", called, []bpf.PathStep{step(0, 0, 3)}, nil},
 		{"a truth value, with what is above it", truth, []bpf.PathStep{step(0, 0x100, 0x100)},
 			&Verdict{Error: -1, Holds: "truth() (0) == 0", Needed: "truth() != 0"}},

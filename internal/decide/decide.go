@@ -3,6 +3,7 @@
 package decide
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cilium/ebpf/btf"
@@ -33,6 +34,9 @@ type Verdict struct {
 	Called string
 	// Indirect says that a function returned it that was called through a pointer.
 	Indirect bool
+	// From is the function whose result the error is, as it was returned or as the decision tested it; for a
+	// call through a pointer, the instruction that called it. 0: there is none, or it is not known.
+	From uint64
 	// Lines is where the decision is in the source, innermost inlined call first, and Text the
 	// first of these lines. They are missing if that is not known.
 	Lines []plan.Line
@@ -76,6 +80,11 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 			v.Called = f.Name
 		}
 		v.Indirect = r.Target == 0
+		v.From = cmp.Or(r.Target, r.From)
+	case code.Opaque:
+		if f := p.Way.Callees.At(r.Target); f != nil && r.Target != 0 {
+			v.Called, v.From = f.Name, r.Target
+		}
 	case code.Chosen:
 		v.Chosen, v.Unsure = r.From, false
 		v.source(p.Way.Note(r.From))
@@ -90,9 +99,28 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 		}
 	}
 	if v.Decision >= 0 {
-		v.condition(p, &path.Decisions[v.Decision], walk)
+		d := &path.Decisions[v.Decision]
+		v.condition(p, d, walk)
+		if c := walk.Conditions[walk.Deciding]; c != nil && r.Kind == code.Constant {
+			v.From = tested(&c.Comparison, d, v.Error)
+		}
 	}
 	return v, true
+}
+
+// tested returns whose result a decision has compared, as Verdict.From, if that was the error; else 0.
+func tested(c *code.Comparison, d *event.Decision, failed int32) uint64 {
+	r, i := c.Left.Value, c.Left.Operand
+	if r == nil || i == code.None || i >= len(d.Values) || d.Unreadable[i] || c.Size < 4 || failed == 0 || int32(d.Values[i]) != failed {
+		return 0
+	}
+	switch r.Kind {
+	case code.Result:
+		return cmp.Or(r.Target, r.From)
+	case code.Opaque:
+		return r.Target
+	}
+	return 0
 }
 
 // condition sets what a decision was about, and where.

@@ -25,6 +25,7 @@ const (
 	helper = 0x2000
 	thunk  = 0x3000
 	truth  = 0x4000
+	hidden = 0x5000
 	zero   = 1 << 6 // the flag
 	sign   = 1 << 7
 )
@@ -53,7 +54,8 @@ func callOf(t *testing.T, arch string, text []byte, steps ...bpf.PathStep) (*eve
 		t.Fatal(err)
 	}
 	way.Callees = code.Callees{{Addr: helper, Name: "helper", Kind: code.Returning, Result: code.Class{Size: 4, Signed: true}}, {Addr: thunk, Name: "__pi___x86_indirect_thunk_rax", Kind: code.Through},
-		{Addr: truth, Name: "truth", Kind: code.Returning, Result: plan.ClassOf(&btf.Int{Name: "_Bool", Size: 1, Encoding: btf.Bool})}}
+		{Addr: truth, Name: "truth", Kind: code.Returning, Result: plan.ClassOf(&btf.Int{Name: "_Bool", Size: 1, Encoding: btf.Bool})},
+		{Addr: hidden, Name: "hidden", Result: code.Class{Size: 4, Signed: true}}}
 	probe := &plan.Probe{Func: kernel.Function{Name: "check", Addr: entry, Type: checkType}, Way: way}
 	s := bpf.Section{Kind: bpf.SectionPath, Data: bpf.AppendSteps(nil, steps)}
 	e := &event.Event{Probe: probe, Tail: bpf.AppendSection(nil, &s)}
@@ -79,6 +81,10 @@ func TestOf(t *testing.T) {
 	cleaned := []byte{0x53, 0xbb, 0xf4, 0xff, 0xff, 0xff, 0x85, 0xf6, 0x78, 0x02, 0x31, 0xdb, 0x48, 0x89, 0xff, 0x48, 0x85, 0xff, 0x74, 0x01, 0x90, 0x89, 0xd8, 0x5b, 0xc3}
 	// sub $8, %rsp; call helper; test %eax, %eax; js 1f; xor %eax, %eax; 1: add $8, %rsp; ret
 	called := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x0f, 0, 0, 0x85, 0xc0, 0x78, 0x02, 0x31, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3}
+	untraced := bytes.Clone(called) // call hidden
+	untraced[7] = 0x3f
+	// sub $8, %rsp; nop; call hidden; test %eax, %eax; js 1f; xor %eax, %eax; add $8, %rsp; ret; 1: mov $-13, %eax; add $8, %rsp; ret
+	tests := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x3f, 0, 0, 0x85, 0xc0, 0x78, 0x07, 0x31, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3, 0xb8, 0xf3, 0xff, 0xff, 0xff, 0x48, 0x83, 0xc4, 0x08, 0xc3}
 	// mov $-22, %eax; xor %edx, %edx; cmp $3, %esi; cmovne %edx, %eax; ret
 	chosen := []byte{0xb8, 0xea, 0xff, 0xff, 0xff, 0x31, 0xd2, 0x83, 0xfe, 0x03, 0x0f, 0x45, 0xc2, 0xc3}
 	note := []plan.Note{{Addr: entry + 4, Lines: []plan.Line{{Place: "kernel/a.c:58:29"}}, Text: "if (p->key_size != 4)",
@@ -132,9 +138,15 @@ func TestOf(t *testing.T) {
 		{"cleaning up decides nothing", cleaned, []bpf.PathStep{step(0, sign, 0xffffffff), step(1, 0, 5)}, nil, nil,
 			&Verdict{Error: -12, Holds: "n (-1) < 0", Needed: "n >= 0"}},
 		{"what a function returned", called, []bpf.PathStep{step(0, sign, 0xfffffff3)}, nil, nil,
-			&Verdict{Error: -13, Holds: "helper() (-EACCES) < 0", Needed: "helper() >= 0", Called: "helper"}},
+			&Verdict{Error: -13, Holds: "helper() (-EACCES) < 0", Needed: "helper() >= 0", Called: "helper", From: helper}},
+		{"what a function returned that cannot be traced", untraced, []bpf.PathStep{step(0, sign, 0xfffffff3)}, nil, nil,
+			&Verdict{Error: -13, Decision: -1, Unsure: true, Called: "hidden", From: hidden}},
+		{"the error that a function returned, made again", tests, []bpf.PathStep{step(0, sign, 0xfffffff3)}, nil, nil,
+			&Verdict{Error: -13, Holds: "hidden() (-EACCES) < 0", Needed: "hidden() >= 0", From: hidden}},
+		{"another error than a function returned", tests, []bpf.PathStep{step(0, sign, 0xfffffff4)}, nil, nil,
+			&Verdict{Error: -13, Holds: "hidden() (-ENOMEM) < 0", Needed: "hidden() >= 0"}},
 		{"what a function returned without an error", called, []bpf.PathStep{step(0, 0, 3)}, nil, nil, nil},
-		{"through a thunk", through, nil, nil, compare(expr.OpLt, 0), &Verdict{Decision: -1, Indirect: true}},
+		{"through a thunk", through, nil, nil, compare(expr.OpLt, 0), &Verdict{Decision: -1, Indirect: true, From: entry + 5}},
 		{"through a thunk, and nobody knows what", through, nil, nil, nil, nil},
 		{"a sign that the type has not", []byte{0x83, 0x7f, 0x08, 0x00, 0x78, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}, []bpf.PathStep{step(0, sign, 0x80000000)}, nil, nil,
 			&Verdict{Error: -22, Holds: "(int)attr->flags (-2147483648) < 0", Needed: "(int)attr->flags >= 0"}},

@@ -69,7 +69,7 @@ func (n *namer) value(v *code.Value, size int) naming {
 	case code.Argument:
 		name, _ := n.argument(v.Word)
 		return name
-	case code.Result:
+	case code.Result, code.Opaque:
 		return n.result(v, size)
 	case code.Sum:
 		return sum(n.value(v.Base, size), v.N)
@@ -138,7 +138,7 @@ func (n *namer) argument(word int) (naming, btf.Type) {
 	return naming{}, nil
 }
 
-// result names what a function has returned. Of a part of it nothing is said.
+// result names what a function has returned, if that is known to be it. Of a part of it nothing is said.
 func (n *namer) result(v *code.Value, size int) naming {
 	f := n.way.Callees.At(v.Target)
 	if v.Target == 0 || f == nil || f.Name == "" || size < 4 && (f.Result.Size == 0 || f.Result.Size > size) {

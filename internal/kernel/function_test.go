@@ -126,6 +126,20 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestDescribeAt: what cannot be traced has a type, too.
+func TestDescribeAt(t *testing.T) {
+	v := Open(fakeKernel(t, "ip_rcv\n"))
+	addrs := []uint64{0xffffffff81000050, 0xffffffff81000110}
+	traced, err := v.SelectAt(addrs)
+	if got := list(traced); err != nil || got != "ip_rcv@110:ip_rcv" {
+		t.Errorf("SelectAt: %s, %v", got, err)
+	}
+	all, err := v.DescribeAt(addrs)
+	if got := list(all); err != nil || got != "ip_rcv@110:ip_rcv ip_send_skb@50:ip_send_skb" {
+		t.Errorf("DescribeAt: %s, %v", got, err)
+	}
+}
+
 func TestMatchWithoutSymbols(t *testing.T) {
 	files := fakeKernel(t, "")
 	delete(files, kallsymsFile)

@@ -47,16 +47,34 @@ func (v *View) SelectAt(addrs []uint64) ([]Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	var symbols []uint32
+	return v.selected(t, t.codeAt(addrs), func(Function) bool { return true })
+}
+
+// DescribeAt returns the functions at some addresses, also those that cannot be attached to.
+func (v *View) DescribeAt(addrs []uint64) ([]Function, error) {
+	t, err := v.functions()
+	if err != nil {
+		return nil, err
+	}
+	return v.among(t, t.codeAt(addrs), func(Function) bool { return true }, nil)
+}
+
+// codeAt returns the symbols of code at some addresses.
+func (t *symbolTable) codeAt(addrs []uint64) (symbols []uint32) {
 	for _, a := range addrs {
 		symbols = append(symbols, t.at(a)...)
 	}
-	return v.selected(t, t.onlyCode(symbols), func(Function) bool { return true })
+	return t.onlyCode(symbols)
 }
 
 // selected is Select among some symbols.
 func (v *View) selected(t *symbolTable, symbols []uint32, keep func(Function) bool) ([]Function, error) {
 	traceable, _ := v.traceable() // nil if unknown
+	return v.among(t, symbols, keep, traceable)
+}
+
+// among returns the functions that some symbols are, and of these only the traceable ones if that is not nil.
+func (v *View) among(t *symbolTable, symbols []uint32, keep func(Function) bool, traceable *traceableSet) ([]Function, error) {
 	var found []Function
 	for _, i := range symbols {
 		f := t.function(i)

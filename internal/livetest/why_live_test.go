@@ -49,7 +49,9 @@ func TestLiveWhy(t *testing.T) {
 		{[]string{"-s", "none", "--syscall", "accept4", "--", "workload", "refuse", "accept"}, `^refused in inet_csk_accept, which returned NULL and stored the error in arg->err (.*\n)+            decided: sk->__sk_common.skc_state \(7\) != 10, at inet_csk_accept\+0x`, "", 0},
 		// The kernel lets nobody probe __do_sys_getpriority (amd64): what find_task_by_vpid has returned decides.
 		{[]string{"-s", "none", "--", "renice", "-n", "5", "-p", "99999"}, `^refused in __(do|x64|arm64)_sys_getpriority(.*\n)+            decided: find_task_by_vpid\(\) \(NULL\) == NULL, at __(do|arm64)_sys_getpriority\+0x`, "", 1},
-		// Nor __do_sys_mlockall.
+		// Nor any function of lib/: kstrtoull (kstrtoul) has refused the number.
+		{[]string{"-s", "none", "--", "sh", "-c", "echo -5 > /sys/class/net/lo/mtu"}, `^refused in or below kstrtoull, on which the kernel lets nobody put a probe, called by mtu_store (.*\n)+            it returns what kstrtoull\(\) has returned, -EINVAL`, "", 1},
+		// __do_sys_mlockall neither.
 		{[]string{"-s", "none", "--syscall", "mlockall", "--", "workload", "refuse", "mlockall"}, `^refused in __(do|x64)_sys_mlockall(.*\n)+            decided: .*flags.*, at __(do|x64)_sys_mlockall\+0x`, "", 0},
 	} {
 		if slices.Contains(tt.args, "mlockall") && runtime.GOARCH != "amd64" {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cilium/ebpf/btf"
@@ -58,6 +59,9 @@ type Place struct {
 	looked bool
 	// handed says that the innermost one was called with the error.
 	handed bool
+	// recorded are the functions whose calls were recorded in the last run, by address.
+	recorded map[uint64]bool
+	below
 }
 
 // A Link is one call of a chain.
@@ -107,7 +111,7 @@ func (r *Runner) Find(ctx context.Context, seen *Seen, chosen int, resolver outp
 	}
 	defer text.Close()
 	n := &narrowing{runner: r, graph: newCallGraph(r.Kernel, text), failure: f, nth: r.ordinal(seen, chosen), resolver: resolver,
-		entry: entry.Addr, tried: map[uint64]bool{}, probed: map[string]bool{}, handed: map[uint64]bool{}}
+		entry: entry.Addr, tried: map[uint64]bool{}, probed: map[string]bool{}, handed: map[uint64]bool{}, refused: map[uint64]bool{}}
 	return n.find(ctx)
 }
 
@@ -147,6 +151,7 @@ type narrowing struct {
 	tried     map[uint64]bool // functions that were recorded below the innermost one
 	probed    map[string]bool // sites that were looked at while it was the innermost one
 	handed    map[uint64]bool // functions that were called with the error, and have not made it
+	refused   map[uint64]bool // functions that were to be recorded, and took no probe
 }
 
 func (n *narrowing) find(ctx context.Context) (*Place, error) {
@@ -175,6 +180,9 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 		}
 		for _, f := range near.functions {
 			n.tried[f.Addr] = true
+			if !p.recorded[f.Addr] && !n.handed[f.Addr] {
+				n.refused[f.Addr] = true
+			}
 		}
 		for _, s := range near.sites {
 			n.probed[s.place()] = true
@@ -195,10 +203,25 @@ func (n *narrowing) find(ctx context.Context) (*Place, error) {
 		}
 		if p.Whole = len(next) == 0; p.Whole || run == mostRuns {
 			p.Inside = n.graph.inside(last)
-			return p, nil
+			return p, n.lookBelow(p)
 		}
 		roots, depth = append([]uint64{last}, targets[last]...), 1
 	}
+}
+
+// lookBelow finds out what nobody can trace below a place.
+func (n *narrowing) lookBelow(p *Place) (err error) {
+	in := p.Innermost().Function
+	at := in.Addr
+	p.calling = in.String()
+	for _, a := range n.graph.node(at).callees {
+		if s, ok := n.graph.symbol(a); ok && p.Inside != "" && s.Name == p.Inside {
+			at, p.calling = a, p.Inside
+		}
+	}
+	p.pointers = n.graph.node(at).pointers
+	p.hidden, err = n.graph.hidden(at, p.pointed, n.refused)
+	return err
 }
 
 // open returns the functions that the innermost function may have called and that were not
@@ -384,6 +407,7 @@ type collector struct {
 func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 	decoder := &session.Decoder{Plan: p, Traced: traced}
 	fields := output.NewFields(output.Names{})
+	recorded, looked := c.probes(p)
 	for s, err := range decoder.Sessions(records) {
 		if err != nil {
 			return err
@@ -392,7 +416,7 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 			continue
 		}
 		c.sessions++
-		c.place, c.targets = &Place{}, map[uint64][]uint64{}
+		c.place, c.targets = &Place{recorded: recorded, below: below{pointed: maps.Clone(looked)}}, map[uint64][]uint64{}
 		for i := range s.Chain.Frames {
 			f := &s.Chain.Frames[i]
 			c.place.Chain = append(c.place.Chain, Link{Function: f.Func.Func, Result: f.Result, Text: output.ResultText(f.Func, f.Result)})
@@ -465,6 +489,20 @@ func (p *Place) addStored(fields *output.Fields, s *session.Session, calls []ses
 	}
 }
 
+// probes returns the functions whose calls are recorded, and the calls through pointers that are looked at, which
+// have led nowhere yet.
+func (c *collector) probes(p *plan.Plan) (recorded map[uint64]bool, looked map[uint64][]uint64) {
+	recorded, looked = map[uint64]bool{}, map[uint64][]uint64{}
+	for _, probe := range p.Probes {
+		if at, ok := c.sites[probe.Name]; ok && probe.Role.Injected() {
+			looked[at.call] = nil
+		} else {
+			recorded[probe.Func.Addr] = true
+		}
+	}
+	return recorded, looked
+}
+
 // target notes where a call through a pointer led to.
 func (c *collector) target(fields *output.Fields, step *session.Step) error {
 	at, ok := c.sites[step.Probe]
@@ -483,9 +521,18 @@ func (c *collector) target(fields *output.Fields, step *session.Step) error {
 			continue
 		}
 		to, ok := step.Values.Event.Value(scalar)
-		if s, named := view.Symbol(to); ok && named && s.Offset == 0 && !slices.Contains(c.targets[from.Addr], to) {
-			c.targets[from.Addr] = append(c.targets[from.Addr], to)
+		if s, named := view.Symbol(to); ok && named && s.Offset == 0 {
+			c.targets[from.Addr] = appendNew(c.targets[from.Addr], to)
+			c.place.pointed[at.call] = appendNew(c.place.pointed[at.call], to)
 		}
 	}
 	return nil
+}
+
+// appendNew appends what is not there yet.
+func appendNew(all []uint64, one uint64) []uint64 {
+	if slices.Contains(all, one) {
+		return all
+	}
+	return append(all, one)
 }

@@ -93,6 +93,12 @@ type Refusal struct {
 	Inside string `json:"inside,omitempty"`
 	// Stored is where it has stored the error, if it has returned NULL: "*errp".
 	Stored string `json:"stored,omitempty"`
+	// Below are functions that it calls and that the kernel lets nobody trace. One of them has made the error, or
+	// what that calls.
+	Below []string `json:"below,omitempty"`
+	// Unfollowed says that the error is that of a function which it, or Inside, calls through a pointer, and that it
+	// was not seen where that leads. It is only possible if Inside is there, or if it is not known which way it took.
+	Unfollowed bool `json:"unfollowed,omitempty"`
 	// Whole says that the error was made in it, and not in what it calls.
 	Whole bool `json:"whole"`
 	Runs  int  `json:"runs"` // of the command or failures of the process, that it took
@@ -214,7 +220,10 @@ func (p *Page) SetPlace(place *Place) { p.Refused, p.Cause = place.refusal(), pl
 
 // refusal returns a place as it is printed.
 func (p *Place) refusal() *Refusal {
-	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Stored: terminal.Name(p.Innermost().stored), Whole: p.Whole, Runs: p.Runs, Stack: lines(p.Stack)}
+	r := &Refusal{Function: terminal.Name(p.Innermost().Function.String()), Inside: terminal.Name(p.Inside), Stored: terminal.Name(p.Innermost().stored), Whole: p.Whole && p.made == nil && !p.unfollowed, Runs: p.Runs, Stack: lines(p.Stack), Unfollowed: p.unfollowed}
+	for _, name := range p.made {
+		r.Below = append(r.Below, terminal.Name(name))
+	}
 	for i := range p.Chain {
 		l := &p.Chain[i]
 		r.Chain = append(r.Chain, Failed{terminal.Name(l.Function.String()), terminal.Name(l.Text)})
@@ -275,16 +284,7 @@ func (p *Page) appendRefused(dst []byte) []byte {
 	if r == nil {
 		return dst
 	}
-	where := "refused in " + r.Function
-	if r.Inside != "" {
-		where = fmt.Sprintf("refused in %s, on which the kernel lets nobody put a probe, called by %s", r.Inside, r.Function)
-	}
-	if r.Stored != "" {
-		where += ", which returned NULL and stored the error in " + r.Stored
-	}
-	if !r.Whole {
-		where += " or in what that calls, which was looked at no further"
-	}
+	where := "refused " + r.where()
 	what := "run"
 	if p.Process != 0 {
 		what = "failure"
@@ -294,6 +294,31 @@ func (p *Page) appendRefused(dst []byte) []byte {
 	}
 	dst = fmt.Appendf(dst, "%s (%d more %s):\n", where, r.Runs, what)
 	return appendLines(dst, "", r.Stack)
+}
+
+// where writes in which function it was, or which ones it may have been.
+func (r *Refusal) where() string {
+	const noProbe = ", on which the kernel lets nobody put a probe"
+	if len(r.Below) > 0 {
+		return "in or below " + either(r.Below) + noProbe + ", called by " + r.Function
+	}
+	where := "in " + r.Function
+	if r.Inside != "" {
+		where = "in " + r.Inside + noProbe
+	}
+	if r.Unfollowed {
+		where += ", or in what that calls through a pointer, which was not followed"
+	}
+	if r.Inside != "" {
+		where += ", called by " + r.Function
+	}
+	if r.Stored != "" {
+		where += ", which returned NULL and stored the error in " + r.Stored
+	}
+	if !r.Whole && !r.Unfollowed {
+		where += " or in what that calls, which was looked at no further"
+	}
+	return where
 }
 
 // appendTaken appends with what the function was called and which way it took, if that is known.

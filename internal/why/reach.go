@@ -32,6 +32,8 @@ type node struct {
 	parts   []uint64 // that lie elsewhere
 	callees []uint64
 	sites   []site
+	// pointers are the instructions that call through pointers, those of sites and those that take no kprobe.
+	pointers []uint64
 }
 
 // A site is a call of what a register or memory points to.
@@ -39,6 +41,7 @@ type site struct {
 	function string
 	offset   uint64
 	at       string // where it leads to, as code.Call has it
+	call     uint64 // the instruction that calls, which may be behind the one with the kprobe
 }
 
 // place is the instruction, as a SPEC selects it.
@@ -81,8 +84,11 @@ func (g *callGraph) add(n *node, s kernel.Symbol, function string, depth int) {
 			c.To, c.At = 0, at
 		}
 		if c.To == 0 {
+			if !c.Jump || g.arch == "amd64" { // there are no tables of jumps, since they would need retpolines
+				n.pointers = append(n.pointers, c.From)
+			}
 			if s.Module == "" && depth == 0 && c.Probe != 0 && (c.Sets == "" || !strings.Contains(c.At, c.Sets)) { // kprobes select the others by no name
-				n.sites = append(n.sites, site{function, c.Probe - s.Addr, c.At})
+				n.sites = append(n.sites, site{function, c.Probe - s.Addr, c.At, c.From})
 			}
 			continue
 		}

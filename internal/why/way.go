@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/decide"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -27,6 +28,15 @@ import (
 // is no way. Of a function that takes no probe it deduces what decided. fault is the memory of the
 // process by which an EFAULT came about; nil: that is not known.
 func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (taken *Taken, fault *Cause, err error) {
+	taken, fault, err = r.take(ctx, seen, chosen, p, tails)
+	if err != nil {
+		return taken, fault, err
+	}
+	return taken, fault, p.settle(fault != nil || p.Inside != "" && taken != nil, r.Kernel.DescribeAt)
+}
+
+// take is Way but for what the way says of functions below.
+func (r *Runner) take(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (taken *Taken, fault *Cause, err error) {
 	if p.Inside != "" && seen.Calls[chosen].Errno != uint64(unix.EFAULT) {
 		taken, err = r.wayInside(ctx, seen, chosen, p)
 		return taken, nil, err
@@ -56,7 +66,7 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if err != nil {
 		return nil, nil, err
 	}
-	w := wayTaker{entry: f.Function, inner: last.Name, nth: r.ordinal(seen, chosen), one: r.Process != nil, tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
+	w := wayTaker{entry: f.Function, inner: last.Name, nth: r.ordinal(seen, chosen), one: r.Process != nil, tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, verdicts: map[uint32]*decide.Verdict{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
 	if w.one && w.ended > w.nth && errors.Is(err, ErrEnded) {
 		err = nil
@@ -64,6 +74,7 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if err == nil {
 		p.Runs++
 	}
+	p.verdict = w.verdict
 	if err != nil || w.fault == nil {
 		return w.found, nil, err
 	}
@@ -126,12 +137,15 @@ type wayTaker struct {
 	fields *output.Fields
 	last   map[uint32]*Taken // the last call of each thread
 	faults map[uint32]*fault // likewise
+	// verdicts are on the ways of last.
+	verdicts map[uint32]*decide.Verdict
 	// faulting is one of faultFunctions.
 	faulting struct{ function, addr string }
 	ended    int  // system calls that have failed so
 	one      bool // nothing else is to be taken than the call
 	found    *Taken
-	fault    *fault // that belongs to it
+	verdict  *decide.Verdict // on its way; nil: there is none
+	fault    *fault          // that belongs to it
 }
 
 func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
@@ -167,7 +181,7 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 func (w *wayTaker) end(e *event.Event) error {
 	w.ended++
 	if taken := w.last[e.TID]; taken != nil {
-		w.found = taken
+		w.found, w.verdict = taken, w.verdicts[e.TID]
 	}
 	fields, err := w.fields.Of(e)
 	if err != nil {
@@ -202,6 +216,10 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	decides := ok && len(way.Decisions) > 0
 	if err != nil {
 		return nil, err
+	}
+	delete(w.verdicts, e.TID)
+	if v, failed := decide.Of(e, &way); ok && failed {
+		w.verdicts[e.TID] = &v
 	}
 	t := &Taken{Function: string(symname.Append(nil, e.Probe.Func.Name, e.Probe.Func.Module))}
 	for _, f := range fields {
