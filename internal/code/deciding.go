@@ -183,7 +183,7 @@ func (v *Value) fails() bool { return v.Kind != Constant || isError(uint64(v.N))
 // returned it, it is an error.
 func (w *walker) fail(hit int, state *imagined) {
 	c := w.walk.Conditions[hit]
-	if c == nil || c.Common || c.Computed || !c.Right.zero() || c.Left.Value == nil || c.Left.Value.Kind != Result || c.Size < 4 {
+	if c == nil || c.Common || c.Computed || !c.Right.Zero() || c.Left.Value == nil || c.Left.Value.Kind != Result || c.Size < 4 {
 		return
 	}
 	if c.Relation != Equal && c.Relation != NotLess {

@@ -190,7 +190,7 @@ func (c *Comparison) relationAMD64(code uint8) (r Relation, unsigned bool) {
 			r, unsigned = NotGreater, true
 		}
 	case 4: // the sign: without a comparison there is no overflow
-		if !c.Common && !c.Computed && !c.Right.zero() {
+		if !c.Common && !c.Computed && !c.Right.Zero() {
 			return NoRelation, false
 		}
 		r = Less
@@ -221,7 +221,7 @@ func (c *Comparison) relationARM64(code uint8) (r Relation, unsigned bool) {
 		r, unsigned = NotLess, true
 	case 2: // the sign: without a comparison there is no overflow
 		r = Less
-		if !c.Common && !c.Right.zero() {
+		if !c.Common && !c.Right.Zero() {
 			return NoRelation, false
 		}
 	case 4:
@@ -233,7 +233,7 @@ func (c *Comparison) relationARM64(code uint8) (r Relation, unsigned bool) {
 	default:
 		return NoRelation, false
 	}
-	if unsigned && (c.Common || c.Right.zero()) {
+	if unsigned && (c.Common || c.Right.Zero()) {
 		return NoRelation, false
 	}
 	if code&1 != 0 {
@@ -244,4 +244,5 @@ func (c *Comparison) relationARM64(code uint8) (r Relation, unsigned bool) {
 
 func (s *Side) constant() bool { return s.Value != nil && s.Value.Kind == Constant }
 
-func (s *Side) zero() bool { return s.Value != nil && s.Value.Kind == Constant && s.Value.N == 0 }
+// Zero reports whether a side is the constant 0.
+func (s *Side) Zero() bool { return s.Value != nil && s.Value.Kind == Constant && s.Value.N == 0 }

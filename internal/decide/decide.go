@@ -100,7 +100,7 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 	}
 	if v.Decision >= 0 {
 		d := &path.Decisions[v.Decision]
-		v.condition(p, d, walk)
+		v.condition(p, d, walk, walk.Deciding)
 		if c := walk.Conditions[walk.Deciding]; c != nil && r.Kind == code.Constant {
 			v.From = tested(&c.Comparison, d, v.Error)
 		}
@@ -123,9 +123,9 @@ func tested(c *code.Comparison, d *event.Decision, failed int32) uint64 {
 	return 0
 }
 
-// condition sets what a decision was about, and where.
-func (v *Verdict) condition(p *plan.Probe, d *event.Decision, walk *code.Walk) {
-	c := walk.Conditions[walk.Deciding]
+// condition sets what a decision was about, and where. hit is its index in the hits of the way.
+func (v *Verdict) condition(p *plan.Probe, d *event.Decision, walk *code.Walk, hit int) {
+	c := walk.Conditions[hit]
 	note := p.Way.Note(d.Site.Addr)
 	v.source(note)
 	if c != nil && c.Relation != code.NoRelation {
@@ -133,7 +133,7 @@ func (v *Verdict) condition(p *plan.Probe, d *event.Decision, walk *code.Walk) {
 		v.Holds, v.Needed, v.Or = w.write()
 	}
 	if c != nil && c.Relation == code.Different {
-		v.Several = slices.ContainsFunc(walk.Conditions[:walk.Deciding], func(before *code.Condition) bool {
+		v.Several = slices.ContainsFunc(walk.Conditions[:hit], func(before *code.Condition) bool {
 			return before != nil && before.Relation == code.Different && before.Left.Value.Same(c.Left.Value) && before.Right.Other(&c.Right)
 		})
 	}

@@ -58,7 +58,7 @@ func Deduce(p *plan.Probe, given []code.Given, called []code.Called, failed unix
 			return v, d, false
 		}
 		d, found = decision, true
-		v.condition(p, &d, walk)
+		v.condition(p, &d, walk, walk.Deciding)
 	}
 	return v, d, found
 }

@@ -141,6 +141,7 @@ func TestLiveWhyCauses(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"--once --errno EDOM -- workload refuse seccomp", `(?m)^refused by seccomp[:;] (` + rule + `)$`},
 		{"--once --syscall ppoll -- env GODEBUG=asyncpreemptoff=1 workload refuse signal", `(?m)^interrupted by the signal SIGUSR1, for which it has a handler; the program sees EINTR$`},
+		{"-s none --errno EPERM --user 1000 -- sh -c kill${IFS}-9${IFS}1;true", `(?m)^for want of the capability CAP_KILL\nrefused in check_kill_permission (.*\n)+            decided: ns_capable\(\) \(0\) == 0, at .*\n            it takes: ns_capable\(\) != 0\n            tested after that: sig \(9\) != 18, at `},
 		{"-s none --syscall pipe2 -- workload refuse pipe2-fault", `(?m)^a fault: the kernel cannot read or write the memory at 0x8, where the parameter fildes points to\nrefused in do_pipe2 `},
 	} {
 		out, errs, status := printedOnce(t, "ksnoop", append([]string{"why"}, strings.Fields(tt.args)...)...)

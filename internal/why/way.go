@@ -67,6 +67,8 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 		return nil, nil, err
 	}
 	w := wayTaker{entry: f.Function, inner: last.Name, nth: r.ordinal(seen, chosen), one: r.Process != nil, tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, verdicts: map[uint32]*decide.Verdict{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
+	c := p.cause()
+	w.wanting = c != nil && c.Kind == causeCapability
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
 	if w.one && w.ended > w.nth && errors.Is(err, ErrEnded) {
 		err = nil
@@ -141,6 +143,7 @@ type wayTaker struct {
 	verdicts map[uint32]*decide.Verdict
 	// faulting is one of faultFunctions.
 	faulting struct{ function, addr string }
+	wanting  bool // the call has failed for want of a capability
 	ended    int  // system calls that have failed so
 	one      bool // nothing else is to be taken than the call
 	found    *Taken
@@ -175,6 +178,22 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 		}
 	}
 	return nil
+}
+
+// setDenied puts the test of a capability in place of a later one, if there is one, which made an exception: who
+// has the capability needs none.
+func (t *Taken) setDenied(e *event.Event, way *event.Path, v *decide.Verdict) {
+	denied, ok := decide.Denied(e, way, v, isCheck)
+	if !ok {
+		return
+	}
+	later := output.VerdictText(e.Probe, &way.Decisions[v.Decision], v)
+	t.Path = append(t.Path[:len(t.Path)-len(later)], output.VerdictText(e.Probe, &way.Decisions[denied.Decision], &denied)...)
+	for _, line := range later {
+		if what, ok := strings.CutPrefix(line, "decided"); ok {
+			t.Path = append(t.Path, "tested after that"+what)
+		}
+	}
 }
 
 // end takes what belongs to a system call that has ended.
@@ -218,7 +237,8 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 		return nil, err
 	}
 	delete(w.verdicts, e.TID)
-	if v, failed := decide.Of(e, &way); ok && failed {
+	v, failed := decide.Of(e, &way)
+	if ok && failed {
 		w.verdicts[e.TID] = &v
 	}
 	t := &Taken{Function: string(symname.Append(nil, e.Probe.Func.Name, e.Probe.Func.Module))}
@@ -234,6 +254,9 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	}
 	if decides {
 		t.setPath(w.tails.AppendPath(nil, e, &way))
+		if failed && w.wanting {
+			t.setDenied(e, &way, &v)
+		}
 	} else if len(t.Args) == 0 {
 		return nil, nil
 	}
