@@ -122,6 +122,8 @@ func (b *below) Suspected() string {
 	switch {
 	case len(names) == 0:
 		return ""
+	case len(names) == 1:
+		return terminal.Name(fmt.Sprintf("%s calls %s, on which the kernel lets nobody put a probe, and which may have refused", b.calling, names[0]))
 	case len(names) > most:
 		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", len(names)-most))
 	}

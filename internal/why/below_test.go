@@ -9,8 +9,11 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/decide"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // TestHidden: what a function calls and nobody can trace, by the code and by where pointers led to.
@@ -48,6 +51,7 @@ func TestSettle(t *testing.T) {
 		pointed: map[uint64][]uint64{call: {pointed, 5}}}
 	open := known
 	open.pointers = []uint64{call, missed}
+	single := below{calling: "caller", hidden: map[uint64]string{direct: "import_iovec", strcmp: "strcmp"}}
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	describe := func(addrs []uint64) (all []kernel.Function, err error) {
 		for _, a := range addrs {
@@ -75,6 +79,7 @@ func TestSettle(t *testing.T) {
 		{"through a pointer that was not read", open, &decide.Verdict{From: missed}, false, "in caller, or in what that calls through a pointer, which was not followed", ""},
 		{"the way is not known", known, nil, false, "in caller", suspected},
 		{"the way does not tell", open, &decide.Verdict{Unsure: true}, false, "in caller, or in what that calls through a pointer, which was not followed", suspected},
+		{"one function may have made it", single, nil, false, "in caller", "caller calls import_iovec, on which the kernel lets nobody put a probe, and which may have refused"},
 		{"something else tells", open, nil, true, "in caller", ""},
 	} {
 		p := Place{Chain: []Link{{Function: kernel.Function{Name: "caller"}}}, Whole: true, below: tt.b}
@@ -93,5 +98,18 @@ func TestSettle(t *testing.T) {
 	const want = "in __do_sys_setns, on which the kernel lets nobody put a probe, or in what that calls through a pointer, which was not followed, called by __x64_sys_setns"
 	if got := inside.refusal().where(); got != want {
 		t.Error(got)
+	}
+}
+
+// TestCollectorProbes: what the kernel has not taken was not looked at.
+func TestCollectorProbes(t *testing.T) {
+	probe := func(id int, name string, addr uint64, role layout.Role) *plan.Probe {
+		return &plan.Probe{Probe: layout.Probe{ID: id, Name: name, Role: role}, Func: kernel.Function{Addr: addr}}
+	}
+	p := &plan.Plan{Probes: []*plan.Probe{probe(0, "a", 1, layout.RoleEntry), probe(1, "b", 2, layout.RoleInside), probe(2, "kprobe:a+0x1", 1, layout.RoleInjected), probe(3, "kprobe:b+0x1", 2, layout.RoleInjected)}}
+	c := collector{sites: map[string]site{"kprobe:a+0x1": {call: 10}, "kprobe:b+0x1": {call: 20}}}
+	recorded, looked := c.probes(p, []attach.Failure{{Probe: p.Probes[1]}, {Probe: p.Probes[3]}})
+	if _, ok := looked[10]; !recorded[1] || recorded[2] || !ok || len(looked) != 1 {
+		t.Errorf("%v %v", recorded, looked)
 	}
 }

@@ -220,6 +220,9 @@ func (n *narrowing) lookBelow(p *Place) (err error) {
 		}
 	}
 	p.pointers = n.graph.node(at).pointers
+	if p.Inside != "" {
+		p.pointed = nil // the search does not go on from there, even where the kernel takes a kprobe
+	}
 	p.hidden, err = n.graph.hidden(at, p.pointed, n.refused)
 	return err
 }
@@ -407,7 +410,7 @@ type collector struct {
 func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 	decoder := &session.Decoder{Plan: p, Traced: traced}
 	fields := output.NewFields(output.Names{})
-	recorded, looked := c.probes(p)
+	recorded, looked := c.probes(p, c.narrowing.runner.failed)
 	for s, err := range decoder.Sessions(records) {
 		if err != nil {
 			return err
@@ -490,10 +493,13 @@ func (p *Place) addStored(fields *output.Fields, s *session.Session, calls []ses
 }
 
 // probes returns the functions whose calls are recorded, and the calls through pointers that are looked at, which
-// have led nowhere yet.
-func (c *collector) probes(p *plan.Plan) (recorded map[uint64]bool, looked map[uint64][]uint64) {
+// have led nowhere yet. failed are probes that the kernel has not taken.
+func (c *collector) probes(p *plan.Plan, failed []attach.Failure) (recorded map[uint64]bool, looked map[uint64][]uint64) {
 	recorded, looked = map[uint64]bool{}, map[uint64][]uint64{}
 	for _, probe := range p.Probes {
+		if slices.ContainsFunc(failed, func(f attach.Failure) bool { return f.Probe.ID == probe.ID }) {
+			continue
+		}
 		if at, ok := c.sites[probe.Name]; ok && probe.Role.Injected() {
 			looked[at.call] = nil
 		} else {

@@ -45,6 +45,8 @@ type Runner struct {
 	Recording *record.Series
 	refused   bool         // the command cannot be executed
 	Lost      event.Losses // of all runs
+	// failed are the probes of the last run that the kernel has not taken. Its plan has them.
+	failed []attach.Failure
 }
 
 // ErrInterrupted says that the context has ended before the run.
@@ -149,6 +151,9 @@ func (r *Runner) attach(ctx context.Context, p *plan.Plan, s trace.Settings) (*t
 	run, err := trace.Attach(ctx, r.Kernel, p, s)
 	if errors.Is(err, attach.ErrInterrupted) || ctx.Err() != nil && err == nil {
 		return nil, cmp.Or(closed(run), error(ErrInterrupted))
+	}
+	if err == nil {
+		r.failed = run.Failed
 	}
 	return run, err
 }
