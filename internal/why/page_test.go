@@ -135,7 +135,9 @@ func TestPageJSON(t *testing.T) {
 	}
 	ruled := testPage()
 	ruled.Cause = seccompCause(&Failure{Number: 39, Args: [words]uint64{1}, Errno: uint64(unix.EPERM), filters: &filters{list: [][]unix.SockFilter{denying(unix.EPERM)}}}, "amd64")
-	for name, p := range map[string]*Page{"whole": testPage(), "interrupted": interrupted, "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711),
+	below, unfollowed := testPage(), testPage()
+	below.Refused.Below, unfollowed.Refused.Unfollowed = []string{"kstrtoull", "probes_write"}, true
+	for name, p := range map[string]*Page{"whole": testPage(), "below": below, "unfollowed": unfollowed, "interrupted": interrupted, "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711),
 		"in PID namespaces": namespacesPage()} {
 		line, err := p.JSON()
 		if err != nil {
