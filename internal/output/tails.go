@@ -3,7 +3,9 @@
 package output
 
 import (
+	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
@@ -237,7 +239,11 @@ func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 	}
 	dst = append(dst, sectionIndent+"user stack:\n"...)
 	process := t.User(&e.Event, string(cString(e.Comm[:])))
-	for _, f := range frames {
+	within := frames
+	if !s.Unwound {
+		within = withinCode(dst, process, frames)
+	}
+	for _, f := range within {
 		lines := t.UserLines(process, f)
 		for i := range lines[:max(len(lines), 1)-1] {
 			inlined := &lines[i]
@@ -253,7 +259,11 @@ func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 		}
 		dst = append(dst, '\n')
 	}
-	dst = appendCut(dst, s.Cut)
+	if len(within) < len(frames) {
+		dst = append(dst, rowIndent+NoCode+"\n"...)
+	} else {
+		dst = appendCut(dst, s.Cut)
+	}
 	if end != "" {
 		dst = append(append(append(dst, rowIndent+"... "...), end...), '\n')
 	}
@@ -261,6 +271,25 @@ func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 		dst = append(append(append(dst, rowIndent+"/* "...), why...), " */\n"...)
 	}
 	return append(dst, '\n')
+}
+
+// NoCode stands at the end of a stack of a process that leaves its code.
+const NoCode = "... no code above, since a function has no frame pointer"
+
+// withinCode returns frames without those at the end that are in no mapping: a function has used the register of frame
+// pointers for something else, which may lead to itself again and again. If no frame is in a mapping, none is known, and all are
+// returned. What dst has room for is written to.
+func withinCode(dst []byte, process Process, frames []bpf.UserFrame) []bpf.UserFrame {
+	n := len(dst)
+	for end := len(frames); end > 0; end-- {
+		f := frames[end-1]
+		dst = strconv.AppendUint(append(dst[:n], "0x"...), f.Addr(), 16)
+		bare := len(dst)
+		if dst = process.AppendFrame(dst, f.Addr(), !f.Exact()); !bytes.Equal(dst[n:bare], dst[bare:]) {
+			return frames[:end]
+		}
+	}
+	return frames
 }
 
 // UserLines returns where in the source a frame of a process is: the functions that were inlined

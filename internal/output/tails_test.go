@@ -53,12 +53,15 @@ func (k testKernel) Frames(dst []symbols.Frame, addr uint64, returnAddress bool)
 	return append(dst, f)
 }
 
-// testProcess names no addresses.
+// testProcess has code from 100 on, and names no address of it.
 type testProcess string
 
 func (p testProcess) Missing() string { return string(p) }
 
 func (p testProcess) AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte {
+	if addr < 100 {
+		return strconv.AppendUint(append(dst, "0x"...), addr, 16)
+	}
 	if returnAddress {
 		addr--
 	}
@@ -136,6 +139,8 @@ func TestStacks(t *testing.T) {
 	cut.Cut = true
 	caller := stackSection(bpf.SectionStack, place("send", 5), place("inliner", 0x20), place("caller", 0x30))
 	caller.Caller, caller.Cut = true, true
+	looped, unwound := stackSection(user, 100, 2, 2, 2), stackSection(user, 100, 2)
+	looped.Cut, unwound.Unwound = true, true
 	for _, c := range []struct {
 		name     string
 		pid      uint32
@@ -161,6 +166,10 @@ func TestStacks(t *testing.T) {
 		{"caller", 3833, []bpf.Section{caller}, "        caller:\n            . inlined     (net/c.h:3)\n            inliner+0x20  (net/b.c:20:5)\n\n"},
 		{"user", 3833, []bpf.Section{stackSection(user, 100, 200)}, "        user stack:\n            u100\n            u199\n\n"},
 		{"lost way", 3833, []bpf.Section{stackSection(user, 100, 0xfe8948e5894855ff, 200)}, "        user stack:\n            u100\n\n"},
+		{"outside of code", 3833, []bpf.Section{stackSection(user, 100, 2, 200, 2, 2, 3)}, "        user stack:\n            u100\n            0x2\n            u199\n            " + NoCode + "\n\n"},
+		{"outside, and cut", 3833, []bpf.Section{looped}, "        user stack:\n            u100\n            " + NoCode + "\n\n"},
+		{"no code known", 3833, []bpf.Section{stackSection(user, 2, 2)}, "        user stack:\n            0x2\n            0x2\n\n"},
+		{"unwound", 3833, []bpf.Section{unwound}, "        user stack:\n            u99\n            0x2\n\n"},
 		{"kernel thread", 3833, []bpf.Section{{Kind: user, Errno: 14}}, "        user stack: none (-EFAULT)\n\n"},
 		{"too late", 7, []bpf.Section{stackSection(user, 100)}, "        user stack:\n            u100\n            /* ended */\n\n"},
 		{"both", 3833, []bpf.Section{stackSection(bpf.SectionStack, place("send", 5), place("nf", 1)), stackSection(user, 100)},

@@ -112,7 +112,7 @@ var nowhere = regexp.MustCompile("^0x[0-9a-f]+$")
 // something else, and what is found from there on may be anything.
 func withinCode(stack []string) []string {
 	if i := slices.IndexFunc(stack, nowhere.MatchString); i > 0 { // if it is the first, no mapping is known
-		return append(stack[:i], "... no code above, since a function has no frame pointer")
+		return append(stack[:i], output.NoCode)
 	}
 	return stack
 }
