@@ -377,7 +377,7 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	if place != nil {
 		e.page.SetPlace(place)
 	}
-	switch gone := e.gone(err); {
+	switch gone := e.gone(err, chosen); {
 	case gone != "" && place == nil:
 		e.page.AddNote(gone + ", so it is not known where it was refused")
 		return nil
@@ -393,7 +393,7 @@ func (e *explanation) explainPlace(ctx context.Context, chosen int) error {
 	taken, fault, err := e.runner.Way(ctx, e.seen, chosen, place, &output.Tails{Kernel: resolver})
 	found()
 	e.page.SetPlace(place) // of which more is known now
-	if gone := e.gone(err); gone != "" {
+	if gone := e.gone(err, chosen); gone != "" {
 		e.page.AddNote(gone + ", so it is not known which way the function took")
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
@@ -65,5 +66,21 @@ func TestWhyRefused(t *testing.T) {
 		if _, stderr, status := ran(append([]string{"why"}, tt.args...)...); status != 2 || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%q: status %d: %s", tt.args, status, stderr)
 		}
+	}
+}
+
+// TestWhyGone: a call on the output of a command may not fail again, since further runs have another one.
+func TestWhyGone(t *testing.T) {
+	params := []kernel.Field{{Name: "fd", Decl: "unsigned int"}}
+	e := explanation{runner: &why.Runner{}, seen: &why.Seen{Calls: []why.Failure{{Params: params, Args: [6]uint64{1}}, {Params: params, Args: [6]uint64{3}}}}}
+	const gone, null = "the call did not fail when the command was run again", " with /dev/null as descriptor 1"
+	if got := e.gone(why.ErrGone, 0); !strings.HasPrefix(got, gone+null) {
+		t.Error(got)
+	}
+	if got := e.gone(why.ErrGone, 1); got != gone {
+		t.Error(got)
+	}
+	if got := e.gone(why.ErrInterrupted, 0); got != "" {
+		t.Error(got)
 	}
 }

@@ -55,8 +55,10 @@ func (e *explanation) again() string {
 }
 
 // gone says why the call has not failed again. It returns "" if err is another one.
-func (e *explanation) gone(err error) string {
-	switch {
+func (e *explanation) gone(err error, chosen int) string {
+	switch fd := e.seen.Calls[chosen].Output(); {
+	case errors.Is(err, why.ErrGone) && fd != 0 && e.runner.Process == nil:
+		return fmt.Sprintf("the call did not fail when the command was run again with /dev/null as descriptor %d, as further runs are (a command whose output goes elsewhere may fail again: sh -c 'COMMAND 2>&1 | cat')", fd)
 	case errors.Is(err, why.ErrGone):
 		return "the call did not fail when the command was run again"
 	case errors.Is(err, why.ErrEnded):

@@ -112,6 +112,27 @@ func TestChooseOfSeen(t *testing.T) {
 	}
 }
 
+// TestOutput: the descriptor is in a parameter that is called one, and a number.
+func TestOutput(t *testing.T) {
+	fd, buf, out := kernel.Field{Name: "fd", Decl: "unsigned int"}, kernel.Field{Name: "buf", Decl: "const char *"}, kernel.Field{Name: "fd_out", Decl: "int"}
+	for _, tt := range []struct {
+		params []kernel.Field
+		args   [words]uint64
+		want   int
+	}{
+		{[]kernel.Field{fd, buf}, [words]uint64{1, 8, 10}, 1},
+		{[]kernel.Field{fd, buf}, [words]uint64{0xffffffff00000002}, 2},
+		{[]kernel.Field{fd, buf}, [words]uint64{3, 1}, 0},
+		{[]kernel.Field{fd, buf, out}, [words]uint64{3, 1, 1}, 1},
+		{[]kernel.Field{buf, {Name: "ufds", Decl: "struct pollfd *"}}, [words]uint64{1, 1}, 0},
+		{nil, [words]uint64{1, 1}, 0},
+	} {
+		if got := (&Failure{Params: tt.params, Args: tt.args}).Output(); got != tt.want {
+			t.Errorf("%v of %v: %d, want %d", tt.args, tt.params, got, tt.want)
+		}
+	}
+}
+
 // TestCommOf: a process has the name of the program that it has executed last.
 func TestCommOf(t *testing.T) {
 	calls := []Failure{{PID: 1, Time: 1, Comm: "sh"}, {PID: 2, Time: 2, Comm: "other"}, {PID: 1, Time: 3, Comm: "cat"}, {PID: 1, Time: 5, Comm: "late"}}

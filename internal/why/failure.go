@@ -156,6 +156,17 @@ func (f *Failure) Unsearched() string {
 	return fmt.Sprintf("the call is %s system call: the function that refuses one is not looked for", map[foreignCall]string{call32: "a 32-bit", callX32: "an x32"}[f.foreign])
 }
 
+// Output returns which descriptor of its output a command has made the call with, 1 or 2; 0 if it is neither.
+func (f *Failure) Output() int {
+	for i := range min(len(f.Params), words) {
+		p := &f.Params[i]
+		if fd := uint32(f.Args[i]); strings.Contains(p.Name, "fd") && !strings.HasSuffix(p.Decl, "*") && (fd == 1 || fd == 2) {
+			return int(fd)
+		}
+	}
+	return 0
+}
+
 // errorName returns the name of the error: "EINVAL".
 func (f *Failure) errorName() string {
 	if name := errno.Name(f.Errno); name != "" {
