@@ -110,7 +110,11 @@ func signalName(number uint64) string {
 
 // Cause returns it as what ended the command.
 func (k *Killing) Cause() *Cause {
-	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: fmt.Sprintf("%s[%s] was killed by the signal %s: no system call was refused for it", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal)}
+	why := "no system call was refused for it"
+	if k.denied != nil {
+		why = fmt.Sprintf("seccomp has refused its system call %d", *k.denied)
+	}
+	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: fmt.Sprintf("%s[%s] was killed by the signal %s: %s", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal, why)}
 }
 
 // A capability is one that a task has not got.

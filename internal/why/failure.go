@@ -123,6 +123,7 @@ type Killing struct {
 	Comm   string
 	PID    uint32 // in the initial PID namespace
 	Inner  bpf.Inner
+	denied *uint64 // the number of the system call for which seccomp has sent the signal; nil: none
 }
 
 // filters are those of a thread that has ended, newest first.

@@ -18,11 +18,15 @@ func TestKilled(t *testing.T) {
 	early := ending{time: 2, pid: 6, tid: 6, comm: "early", signal: uint64(unix.SIGTERM)}
 	killed := ending{time: 3, pid: 7, tid: 7, comm: "sh", signal: uint64(unix.SIGTERM)}
 	worker := ending{time: 4, pid: 7, tid: 9, comm: "worker", signal: uint64(unix.SIGTERM)}
+	denied := ending{time: 5, pid: 7, tid: 9, comm: "worker", signal: uint64(unix.SIGSYS)}
+	sent := ending{time: 6, pid: 8, tid: 8, comm: "child", signal: uint64(unix.SIGSYS)}
 	for _, tt := range []struct {
 		status int
 		ends   []ending
 		want   string
 	}{
+		{128 + int(unix.SIGSYS), []ending{sent, denied}, "worker[7] was killed by the signal SIGSYS: seccomp has refused its system call 110"},
+		{128 + int(unix.SIGSYS), []ending{denied, sent}, "child[8] was killed by the signal SIGSYS: no system call was refused for it"},
 		{128 + int(unix.SIGTERM), []ending{other, early, killed}, "sh[7] was killed by the signal SIGTERM: no system call was refused for it"},
 		{128 + int(unix.SIGTERM), []ending{early, killed, worker}, "sh[7] was killed by the signal SIGTERM: no system call was refused for it"},
 		{128 + int(unix.SIGTERM), []ending{early, worker}, "worker[7] was killed by the signal SIGTERM: no system call was refused for it"},
@@ -31,7 +35,7 @@ func TestKilled(t *testing.T) {
 		{0, []ending{killed}, ""}, // of a child, which the command did not mind
 		{1, nil, ""},
 	} {
-		w := watcher{seen: &Seen{Status: tt.status}, ends: tt.ends}
+		w := watcher{seen: &Seen{Status: tt.status}, ends: tt.ends, denied: []denial{{4, 110, 9}, {6, 39, 9}}}
 		got := ""
 		if k := w.killed(); k != nil {
 			got = k.Cause().Text

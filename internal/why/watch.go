@@ -182,7 +182,17 @@ func (w *watcher) killed() *Killing {
 	if last == nil {
 		return nil
 	}
-	return &Killing{Signal: signalName(last.signal), Comm: last.comm, PID: last.pid, Inner: last.inner}
+	k := &Killing{Signal: signalName(last.signal), Comm: last.comm, PID: last.pid, Inner: last.inner}
+	if last.signal != uint64(unix.SIGSYS) {
+		return k
+	}
+	for i := range w.denied {
+		d := &w.denied[i]
+		if slices.ContainsFunc(w.ends, func(e ending) bool { return e.pid == last.pid && e.tid == d.tid && e.time >= d.time }) {
+			k.denied = &d.number
+		}
+	}
+	return k
 }
 
 // nameKills puts the signal that has ended a process in the place of SIGKILL. The kernel delivers SIGKILL to all threads of a
