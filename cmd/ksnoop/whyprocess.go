@@ -56,9 +56,10 @@ func (e *explanation) again() string {
 
 // gone says why the call has not failed again. It returns "" if err is another one.
 func (e *explanation) gone(err error, chosen int) string {
-	switch fd := e.seen.Calls[chosen].Output(); {
+	call := &e.seen.Calls[chosen]
+	switch fd := call.Output(); {
 	case errors.Is(err, why.ErrGone) && fd != 0 && e.runner.Process == nil:
-		return fmt.Sprintf("the call did not fail when the command was run again with /dev/null as descriptor %d, as further runs are (a command whose output goes elsewhere may fail again: sh -c 'COMMAND 2>&1 | cat')", fd)
+		return fmt.Sprintf("the call did not fail when the command was run again with /dev/null as descriptor %d, as further runs are (where its output goes elsewhere it may fail again: ksnoop why --syscall %s -- sh -c 'COMMAND 2>&1 | cat')", fd, call.Name())
 	case errors.Is(err, why.ErrGone):
 		return "the call did not fail when the command was run again"
 	case errors.Is(err, why.ErrEnded):
