@@ -312,11 +312,11 @@ func (r *Refusal) where() string {
 	if r.Inside != "" {
 		where += ", called by " + r.Function
 	}
-	if r.Stored != "" {
-		where += ", which returned NULL and stored the error in " + r.Stored
-	}
 	if !r.Whole && !r.Unfollowed {
 		where += " or in what that calls, which was looked at no further"
+	}
+	if r.Stored != "" {
+		where += "; it returned NULL, with the error in " + r.Stored
 	}
 	return where
 }

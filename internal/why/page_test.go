@@ -57,6 +57,11 @@ other calls that failed, in order:
 	if got := string(p.Append(nil)); got != want {
 		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
 	}
+	p.Refused.Stored = "*errp"
+	if got, want := string(p.AppendPlace(nil)), "refused in inet_bind[m] or in what that calls, which was looked at no further; it returned NULL, with the error in *errp (2 more runs):\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
+	}
+	p.Refused.Stored = ""
 	p.Refused.Inside, p.Refused.Whole, p.Refused.Runs, p.Taken = "__do_sys_bind", true, 1, nil
 	if got, want := string(p.AppendPlace(nil)), "refused in __do_sys_bind, on which the kernel lets nobody put a probe, called by inet_bind[m] (1 more run):\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("printed:\n%s\nwant:\n%s", got, want)
@@ -135,9 +140,11 @@ func TestPageJSON(t *testing.T) {
 	}
 	ruled := testPage()
 	ruled.Cause = seccompCause(&Failure{Number: 39, Args: [words]uint64{1}, Errno: uint64(unix.EPERM), filters: &filters{list: [][]unix.SockFilter{denying(unix.EPERM)}}}, "amd64")
+	stored := testPage()
+	stored.Refused.Stored, stored.Refused.Inside = "*errp", "__do_sys_bind"
 	below, unfollowed := testPage(), testPage()
 	below.Refused.Below, unfollowed.Refused.Unfollowed = []string{"kstrtoull", "probes_write"}, true
-	for name, p := range map[string]*Page{"whole": testPage(), "below": below, "unfollowed": unfollowed, "interrupted": interrupted, "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711),
+	for name, p := range map[string]*Page{"whole": testPage(), "with a stored error": stored, "below": below, "unfollowed": unfollowed, "interrupted": interrupted, "with losses": lost, "with a cause": caused, "with a rule of seccomp": ruled, "nothing has failed": NewPage([]string{"true"}, &Seen{}), "of a process": NewProcessPage(4711),
 		"in PID namespaces": namespacesPage()} {
 		line, err := p.JSON()
 		if err != nil {
