@@ -352,11 +352,18 @@ type KeptStack struct {
 // Full reports whether the stack may have more addresses.
 func (s *KeptStack) Full() bool { return len(s.Addresses) == keptStackMax }
 
-// DecodeKeptStack reads a value of MapStacks. The key of stack number n is n-1.
-func DecodeKeptStack(raw []byte) KeptStack {
+// StacksSize is the size of MapStacks in bytes. Its values are written once.
+const StacksSize = KeptStacks * int(unsafe.Sizeof(engineKeptStack{}))
+
+// NewKeptStack reads the stack with a number in the memory of MapStacks. ok is false if there is none.
+func NewKeptStack(memory []byte, number uint64) (stack KeptStack, ok bool) {
 	var l engineKeptStack
-	if len(raw) < int(unsafe.Sizeof(l)) {
-		return KeptStack{}
+	if number == 0 || number > uint64(len(memory))/uint64(unsafe.Sizeof(l)) {
+		return stack, false
+	}
+	raw := memory[(number-1)*uint64(unsafe.Sizeof(l)):][:unsafe.Sizeof(l)]
+	if atomic.LoadUint64((*uint64)(unsafe.Pointer(&raw[unsafe.Offsetof(l.Hash)]))) < hashUsed { // it is written last
+		return stack, false
 	}
 	le := binary.LittleEndian
 	s := KeptStack{PID: le.Uint32(raw[unsafe.Offsetof(l.Tgid):]), TID: le.Uint32(raw[unsafe.Offsetof(l.Tid):])}
@@ -364,5 +371,5 @@ func DecodeKeptStack(raw []byte) KeptStack {
 	for i := range min(int(le.Uint32(raw[unsafe.Offsetof(l.Count):])), keptStackMax) {
 		s.Addresses = append(s.Addresses, le.Uint64(raw[int(unsafe.Offsetof(l.Address))+wordSize*i:]))
 	}
-	return s
+	return s, true
 }

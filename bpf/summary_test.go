@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,5 +86,27 @@ func TestTakeHalves(t *testing.T) {
 		if got := take(c.half); got != c.want {
 			t.Errorf("half %d: %v, want %v", c.half, got, c.want)
 		}
+	}
+}
+
+// TestNewKeptStack: a place that is free, or being filled, has no stack.
+func TestNewKeptStack(t *testing.T) {
+	places := make([]engineKeptStack, 3)
+	const filling = 1 // PLACE_FILLING of summary.h
+	places[0] = engineKeptStack{Hash: filling, Count: 1}
+	places[1] = engineKeptStack{Hash: hashUsed, Tgid: 7, Tid: 8, Count: 2, Address: [128]uint64{0x10, 0x20, 0x30}, Comm: [16]int8{'s', 'h'}}
+	memory := unsafe.Slice((*byte)(unsafe.Pointer(&places[0])), len(places)*int(unsafe.Sizeof(places[0])))
+	for number := range uint64(5) {
+		s, ok := NewKeptStack(memory, number)
+		want := KeptStack{}
+		if number == 2 {
+			want = KeptStack{PID: 7, TID: 8, Comm: [16]byte{'s', 'h'}, Addresses: []uint64{0x10, 0x20}}
+		}
+		if ok != (number == 2) || !reflect.DeepEqual(s, want) {
+			t.Errorf("%d: %+v, %v", number, s, ok)
+		}
+	}
+	if _, ok := NewKeptStack(nil, 1); ok {
+		t.Error("there is a stack in no memory")
 	}
 }

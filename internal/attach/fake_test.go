@@ -71,6 +71,7 @@ type fakeKernel struct {
 	held    []string          // what is open, in the order in which it was opened
 	values  map[string]any
 	tables  map[string]map[any]any
+	mapped  map[string][]byte
 	mu      sync.Mutex
 	sent    [][]byte      // the records in the ring buffer
 	emptied func()        // what happens when it has been found empty
@@ -95,7 +96,7 @@ const (
 
 func newFake(t *testing.T) *fakeKernel {
 	k := &fakeKernel{t: t, traits: map[string]trait{}, events: t.TempDir(), ids: map[uint64]string{}, values: map[string]any{},
-		tables: map[string]map[any]any{}, refuse: map[string]error{}}
+		tables: map[string]map[any]any{}, mapped: map[string][]byte{}, refuse: map[string]error{}}
 	if err := os.Mkdir(filepath.Join(k.events, "events"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -543,8 +544,12 @@ func (e *fakeEngine) program(name string) program {
 func (e *fakeEngine) table(name string) table       { return fakeTable{e.k, name} }
 func (e *fakeEngine) variable(name string) variable { return fakeVariable{e.k, name} }
 
-func (e *fakeEngine) memory(_ string, size int) ([]byte, error) { return make([]byte, size), nil }
-func (e *fakeEngine) unmap([]byte) error                        { return nil }
+func (e *fakeEngine) memory(name string, size int) ([]byte, error) {
+	e.k.mapped[name] = make([]byte, size)
+	return e.k.mapped[name], e.k.refuse["map "+name]
+}
+
+func (e *fakeEngine) unmap([]byte) error { return nil }
 
 func (e *fakeEngine) records() (recordReader, error) {
 	if err := e.k.refuse["ring buffer"]; err != nil {

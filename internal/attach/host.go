@@ -47,7 +47,7 @@ type engine interface {
 	program(name string) program
 	table(name string) table
 	variable(name string) variable
-	// memory maps the only value of an array, of so many bytes.
+	// memory maps the values of an array, of so many bytes.
 	memory(name string, size int) ([]byte, error)
 	unmap([]byte) error
 	// records opens the ring buffer.

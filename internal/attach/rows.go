@@ -5,6 +5,7 @@ package attach
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -24,6 +25,7 @@ type rows struct {
 	layout bpf.Tables
 	unsure []bool // by table: the first word of a key has its faults
 	memory []byte // of the engine
+	stacks []byte // of the engine: the kept stacks; nil if no key is one
 	half   uint32 // that programs use
 }
 
@@ -125,10 +127,26 @@ func updateOf(p *plan.Plan, table int) *layout.Update {
 	panic("attach: nothing adds to a table")
 }
 
-// mapRows makes the tables readable.
+// mapRows makes the tables and the stacks of their keys readable without system calls on maps, of which a table with many
+// stacks would take many.
 func (t *Tracer) mapRows() (err error) {
-	if n := t.rows.layout.Size(); n > 0 {
-		t.rows.memory, err = t.engine.memory(bpf.MapRows, n)
+	r := &t.rows
+	if n := r.layout.Size(); n > 0 {
+		r.memory, err = t.engine.memory(bpf.MapRows, n)
+	}
+	if err == nil && r.tables.HaveStacks() {
+		r.stacks, err = t.engine.memory(bpf.MapStacks, bpf.StacksSize)
+	}
+	return err
+}
+
+// unmapRows undoes mapRows.
+func (t *Tracer) unmapRows() (err error) {
+	for _, memory := range [...]*[]byte{&t.rows.memory, &t.rows.stacks} {
+		if *memory != nil {
+			err = errors.Join(err, t.engine.unmap(*memory))
+			*memory = nil
+		}
 	}
 	return err
 }
@@ -188,13 +206,9 @@ func tidy(of *layout.Record, row summary.Row) {
 
 // Stack returns a stack that a key names.
 func (t *Tracer) Stack(number uint64, _ bool) (s summary.Stack, ok bool) {
-	if number == 0 {
+	kept, ok := bpf.NewKeptStack(t.rows.stacks, number)
+	if !ok {
 		return s, false
 	}
-	var raw []byte
-	if unpreempted(func() error { return t.engine.table(bpf.MapStacks).Lookup(uint32(number-1), &raw) }) != nil {
-		return s, false
-	}
-	kept := bpf.DecodeKeptStack(raw)
 	return summary.Stack{Addresses: kept.Addresses, Cut: kept.Full(), Task: bpf.Event{PID: kept.PID, TID: kept.TID, Comm: kept.Comm}}, true
 }

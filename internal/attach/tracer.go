@@ -616,9 +616,7 @@ func (t *Tracer) Close() error {
 	for _, h := range t.objects {
 		err = errors.Join(err, h.Close())
 	}
-	if t.rows.memory != nil {
-		err = errors.Join(err, t.engine.unmap(t.rows.memory))
-	}
+	err = errors.Join(err, t.unmapRows())
 	if t.engine != nil {
 		t.engine.Close()
 	}
