@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
@@ -61,6 +64,38 @@ func TestLiveWhy(t *testing.T) {
 		if status != tt.status || !regexp.MustCompile("(?m)"+tt.want).MatchString(out) || (tt.want == "") != (out == "") || !strings.Contains(errs, tt.errs) {
 			t.Errorf("%q: status %d:\n%s%s", tt.args, status, out, errs)
 		}
+	}
+}
+
+// TestLiveWhyNetfilter: a request of nfnetlink is explained that has failed within a batch.
+func TestLiveWhyNetfilter(t *testing.T) {
+	guest.Require(t)
+	if _, err := os.Stat("/sys/module/nf_tables"); err != nil {
+		for _, name := range []string{"libcrc32c", "nfnetlink", "nf_tables"} { // each needs those before it
+			file, err := os.Open("/lib/modules/" + name + ".ko")
+			if errors.Is(err, os.ErrNotExist) {
+				continue // of this kernel it is none
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = unix.FinitModule(int(file.Fd()), "", 0)
+			_ = file.Close()
+			if err == nil {
+				t.Cleanup(func() { _ = unix.DeleteModule(name, unix.O_NONBLOCK) })
+			} else if !errors.Is(err, unix.EEXIST) {
+				t.Fatalf("module %s: %v", name, err)
+			}
+		}
+	}
+	if _, err := os.Stat("/sys/module/nf_tables"); err != nil {
+		t.Skip("the guest has no module nf_tables: ", err)
+	}
+	out, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--", "workload", "no-chain", "-fail")
+	want := regexp.MustCompile(`^no-chain result=-ENOENT\nnetlink failed: no such file or directory\n    netlink\(0xa06, 0xc01, \d+\) = -ENOENT\n    by workload\[\d+\], in a command with exit status 1; chosen since workload wrote "workload no-chain: .*\n(.*\n)*` +
+		`refused in nft_chain_lookup(\.isra\.0)?\[nf_tables\] (.*\n)+ .*\[-ENOENT\]  nf_tables_newrule\+0x\w+ \[nf_tables\]\n`)
+	if status != 1 || !want.MatchString(out) {
+		t.Errorf("status %d:\n%s%s", status, out, errs)
 	}
 }
 

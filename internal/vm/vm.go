@@ -35,6 +35,7 @@ type Guest struct {
 	Memory  int      // MiB; 0 means 2048
 	CPUs    int      // 0 means 2
 	Modules []string // kernel modules to insert, beside those that the guest itself needs
+	Spare   []string // kernel modules that it has as files, /lib/modules/NAME.ko, with what they need
 	Files   []File   // put into its root file system
 	Append  []string // more kernel parameters
 	Without []string // features that the CPU does not have, on amd64: "cx16"
@@ -100,13 +101,19 @@ func (g Guest) writeInitrd(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	all, err := g.Kernel.modules(slices.Concat(virtioModules[:], g.Modules, g.Spare)...) // begins with modules
+	if err != nil {
+		return err
+	}
 	program.Guest = "/init"
 	files := []File{program}
 	cfg := wire.Config{Name: g.Kernel.Name}
-	for _, m := range modules {
+	for i, m := range all {
 		at := "/lib/modules/" + m.name + ".ko"
 		files = append(files, File{Guest: at, Data: m.data})
-		cfg.Modules = append(cfg.Modules, at)
+		if i < len(modules) {
+			cfg.Modules = append(cfg.Modules, at)
+		}
 	}
 	b, err := json.Marshal(cfg)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,7 @@ func netCases() []workCase {
 		{"ping", "send ICMP echo requests over loopback and take the replies", pingCase},
 		{"no-family", "ask generic netlink for a family that is not there: an answer with ENOENT", noFamilyCase},
 		{"no-qdisc", "ask rtnetlink for a queueing discipline that is not there: an answer with ENOENT", noQdiscCase},
+		{"no-chain", "ask nfnetlink for a table and a rule in a chain that is not there: an answer with ENOENT, and nothing is made", noChainCase},
 		{"connect-refused", "connect to a TCP port where nobody listens: ECONNREFUSED", connectRefusedCase},
 	}
 }
@@ -176,6 +178,10 @@ func noQdiscCase(f *flag.FlagSet) func(io.Writer) error {
 	return askCase(f, "no-qdisc", unix.NETLINK_ROUTE, unix.ENOENT, qdiscRequest("nosuch\x00"))
 }
 
+func noChainCase(f *flag.FlagSet) func(io.Writer) error {
+	return askCase(f, "no-chain", unix.NETLINK_NETFILTER, unix.ENOENT, ruleBatch("ksnoop\x00", "nochain\x00"))
+}
+
 // askCase sends a request by netlink whose answer is an error.
 func askCase(f *flag.FlagSet, name string, family int, want unix.Errno, request []byte) func(io.Writer) error {
 	fail := f.Bool("fail", false, "then fail, and name the error on standard error, as commands do")
@@ -211,7 +217,8 @@ func askCase(f *flag.FlagSet, name string, family int, want unix.Errno, request 
 // familyRequest asks for a family by its name, of which the zero byte is a part.
 func familyRequest(name string) []byte {
 	const version = 1
-	return message(unix.GENL_ID_CTRL, 0, []byte{unix.CTRL_CMD_GETFAMILY, version, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, name)
+	body := appendAttribute([]byte{unix.CTRL_CMD_GETFAMILY, version, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, name)
+	return message(unix.GENL_ID_CTRL, unix.NLM_F_ACK, body)
 }
 
 // qdiscRequest asks for a queueing discipline of a kind, whose name ends with a zero byte, as the root of the
@@ -221,19 +228,39 @@ func qdiscRequest(kind string) []byte {
 	le := binary.LittleEndian
 	tcmsg := le.AppendUint32([]byte{unix.AF_UNSPEC, 0, 0, 0}, lo)
 	tcmsg = le.AppendUint32(le.AppendUint32(le.AppendUint32(tcmsg, 0), root), 0) // its handle is the kernel's choice
-	return message(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, tcmsg, attrKind, kind)
+	return message(unix.RTM_NEWQDISC, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, appendAttribute(tcmsg, attrKind, kind))
 }
 
-// message makes a request of netlink with one attribute.
-func message(kind, flags uint16, header []byte, attr uint16, value string) []byte {
+// ruleBatch asks for a table and for a rule in a chain of it, as nft does: in one batch, of which all or nothing is done,
+// and only errors are answered.
+func ruleBatch(table, chain string) []byte {
+	const nfTables = unix.NFNL_SUBSYS_NFTABLES
+	bound := []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, nfTables} // struct nfgenmsg, whose last member is big-endian
+	inet := []byte{unix.NFPROTO_INET, unix.NFNETLINK_V0, 0, 0}
+	named := appendAttribute(inet, unix.NFTA_TABLE_NAME, table)
+	rule := appendAttribute(appendAttribute(inet, unix.NFTA_RULE_TABLE, table), unix.NFTA_RULE_CHAIN, chain)
+	return slices.Concat(message(unix.NFNL_MSG_BATCH_BEGIN, 0, bound),
+		message(nfTables<<8|unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, named),
+		message(nfTables<<8|unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, rule),
+		message(unix.NFNL_MSG_BATCH_END, 0, bound))
+}
+
+// appendAttribute appends an attribute of netlink.
+func appendAttribute(dst []byte, attr uint16, value string) []byte {
 	le := binary.LittleEndian
-	body := le.AppendUint16(le.AppendUint16(header, uint16(unix.SizeofNlAttr+len(value))), attr)
-	body = append(body, value...)
-	for len(body)%unix.NLA_ALIGNTO != 0 {
-		body = append(body, 0)
+	dst = le.AppendUint16(le.AppendUint16(dst, uint16(unix.SizeofNlAttr+len(value))), attr)
+	dst = append(dst, value...)
+	for len(dst)%unix.NLA_ALIGNTO != 0 {
+		dst = append(dst, 0)
 	}
+	return dst
+}
+
+// message makes a request of netlink.
+func message(kind, flags uint16, body []byte) []byte {
+	le := binary.LittleEndian
 	m := le.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
-	m = le.AppendUint16(le.AppendUint16(m, kind), unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags)
+	m = le.AppendUint16(le.AppendUint16(m, kind), unix.NLM_F_REQUEST|flags)
 	m = le.AppendUint32(le.AppendUint32(m, 1), 0) // a number, and from the kernel's view nobody
 	return append(m, body...)
 }

@@ -233,8 +233,8 @@ func newLive(ctx context.Context, o options, k target, load *payload) (*live, er
 	if errors.Is(err, vm.ErrNoHeaders) {
 		modules = []vm.File{vm.NoModules(err)}
 	}
-	// The functions of tun are for TestLiveModule to trace.
-	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, share: k.share, load: load, options: o}
+	// The functions of tun are for TestLiveModule to trace. TestLiveWhyNetfilter inserts nf_tables: every run of why would take longer with it.
+	l := &live{guest: vm.Guest{Kernel: k.Kernel, Modules: []string{"tun"}, Spare: []string{"nf_tables"}, Files: slices.Concat(modules, load.files)}, smoke: k.smoke, share: k.share, load: load, options: o}
 	if err := l.takeAlong(ctx); err != nil {
 		return nil, err
 	}
