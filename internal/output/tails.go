@@ -19,6 +19,7 @@ import (
 
 // A Process names the addresses of one process. *process.Process implements it.
 type Process interface {
+	// AppendFrame appends an address and what is known of it: nothing but the number if it is in no mapping.
 	AppendFrame(dst []byte, addr uint64, returnAddress bool) []byte
 	// Missing says why addresses have no names; "" if they have.
 	Missing() string

@@ -5,7 +5,6 @@ package why
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,18 +100,6 @@ func (f *Failure) UserStack(t *output.Tails) (stack []string) {
 	}
 	for _, l := range all[1:] {
 		stack = append(stack, strings.TrimPrefix(l, pathIndent))
-	}
-	return withinCode(stack)
-}
-
-// nowhere is a frame in no mapping of code.
-var nowhere = regexp.MustCompile("^0x[0-9a-f]+$")
-
-// withinCode cuts a stack where it leaves the code of the process: a function has used the register of frame pointers for
-// something else, and what is found from there on may be anything.
-func withinCode(stack []string) []string {
-	if i := slices.IndexFunc(stack, nowhere.MatchString); i > 0 { // if it is the first, no mapping is known
-		return append(stack[:i], output.NoCode)
 	}
 	return stack
 }

@@ -7,12 +7,16 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/fstest"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/mappings"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/process"
+	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
 // hexNames names addresses by their numbers.
@@ -55,18 +59,47 @@ func TestUserStack(t *testing.T) {
 	}
 }
 
-// TestWithinCode: a stack ends where it leaves the code of the process. Without any mapping, nothing tells where that is.
-func TestWithinCode(t *testing.T) {
-	const end = "... no code above, since a function has no frame pointer"
-	for _, tt := range []struct{ stack, want []string }{
-		{[]string{"sendmsg+0x10 (/lib/libc.so.6)", "0x7f3ba34feb45 (/lib/libnftables.so.1)", "0x563cb841b210", "0x7ffc7adf2b60", "0x563cb841b210", "... and more, which were not taken"},
-			[]string{"sendmsg+0x10 (/lib/libc.so.6)", "0x7f3ba34feb45 (/lib/libnftables.so.1)", end}},
-		{[]string{"0x401000", "0x402000"}, []string{"0x401000", "0x402000"}},
-		{[]string{"main+0x1 (/a)", "0x7f0000001000 (//anon)"}, []string{"main+0x1 (/a)", "0x7f0000001000 (//anon)"}},
-		{nil, nil},
+// silent tells of nothing that processes map.
+type silent struct{}
+
+func (silent) Take(dst []mappings.Event) []mappings.Event { return dst }
+
+// TestUserStackWithinCode: a stack by frame pointers ends where it leaves the code of the process for good. Generated code is code,
+// although /proc/PID/maps has no name for it. A stack by unwind information ends for a reason of its own.
+func TestUserStackWithinCode(t *testing.T) {
+	const maps = "400000-500000 r-xp 00000000 fe:01 131 /usr/bin/java\n7f0000000000-7f0000001000 r-xp 00000000 00:00 0 \n"
+	symbols := process.Following(fstest.MapFS{"proc/7/maps": {Data: []byte(maps)}}, process.NumberedOurs, silent{}, false)
+	tails := &output.Tails{User: func(e *bpf.Event, comm string) output.Process { return symbols.Of(e, comm) }}
+	const main, generated, elsewhere = "0x401000 (/usr/bin/java)", "0x7f0000000500 (//anon)", 0x7ffc7adf2b60
+	unwound := func(end unwind.End, frames ...bpf.UserFrame) bpf.Section {
+		s := bpf.Section{Unwound: true}
+		for _, f := range append(frames, bpf.UserStackEnd(uint8(end))) {
+			s.Data = binary.LittleEndian.AppendUint64(s.Data, uint64(f))
+		}
+		return s
+	}
+	pointers := func(addrs ...uint64) (s bpf.Section) {
+		for _, a := range addrs {
+			s.Data = binary.LittleEndian.AppendUint64(s.Data, a)
+		}
+		return s
+	}
+	for name, tt := range map[string]struct {
+		pid     uint32
+		section bpf.Section
+		want    []string
+	}{
+		"generated code":       {7, pointers(0x401000, 0x7f0000000500, 0x402000, 0x7f0000000500), []string{main, generated, "0x402000 (/usr/bin/java)", generated}},
+		"no frame pointers":    {7, pointers(0x401000, elsewhere, elsewhere, elsewhere+8), []string{main, output.NoCode}},
+		"of another process":   {8, pointers(0x401000, elsewhere), []string{"0x401000", "0x7ffc7adf2b60", "/* process 8 has ended: too late to name its addresses */"}},
+		"unwound to elsewhere": {7, unwound(unwind.EndUnmapped, bpf.NewUserFrame(0x401000, 0, true), bpf.NewUserFrame(elsewhere, uint8(unwind.ByTable), false)), []string{main, "0x7ffc7adf2b60", "... the address above is of no known code"}},
+		"unwound by a pointer": {7, unwound(unwind.EndOutermost, bpf.NewUserFrame(0x401000, 0, true), bpf.NewUserFrame(0x7f0000000500, uint8(unwind.ByPointer), false)), []string{main, generated + "  [frame pointer]"}},
 	} {
-		if got := withinCode(slices.Clone(tt.stack)); !slices.Equal(got, tt.want) {
-			t.Errorf("%q, want %q", got, tt.want)
+		e := event.Event{}
+		e.PID, e.TID, e.Time = tt.pid, tt.pid, 9
+		f := Failure{user: &userStack{event: e, section: tt.section}}
+		if got := f.UserStack(tails); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }
