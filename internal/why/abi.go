@@ -17,7 +17,6 @@ const words = 6
 type abi struct {
 	number        string // in the registers
 	args          [words]string
-	first         string // the first argument when the call begins
 	ip            string // where the process is
 	write, writev int    // numbers of system calls
 	compat        compatABI
@@ -29,7 +28,6 @@ type compatABI struct {
 	state         string // where the kernel has that a call is one
 	bit           uint64 // in state
 	args          [words]string
-	first         string
 	write, writev int
 	audit         uint32 // by which filters of seccomp know the architecture
 	// symbol is one that kernels have which serve such calls.
@@ -37,14 +35,14 @@ type compatABI struct {
 }
 
 var abis = map[string]abi{
-	"amd64": {number: "regs->orig_ax", args: [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, first: "regs->di", ip: "regs->ip", write: 1, writev: 20,
+	"amd64": {number: "regs->orig_ax", args: [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, ip: "regs->ip", write: 1, writev: 20,
 		// TS_COMPAT: a 64-bit program can make such calls, too, so that its segments do not tell.
-		compat: compatABI{state: "$task->thread_info.status", bit: 2, args: [words]string{"regs->bx", "regs->cx", "regs->dx", "regs->si", "regs->di", "regs->bp"}, first: "regs->bx", write: 4, writev: 146,
+		compat: compatABI{state: "$task->thread_info.status", bit: 2, args: [words]string{"regs->bx", "regs->cx", "regs->dx", "regs->si", "regs->di", "regs->bp"}, write: 4, writev: 146,
 			audit: unix.AUDIT_ARCH_I386, symbol: "__ia32_sys_write"},
 		x32: 1 << 30},
-	"arm64": {number: "regs->syscallno", args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, first: "regs->regs[0]", ip: "regs->pc", write: 64, writev: 66,
+	"arm64": {number: "regs->syscallno", args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, ip: "regs->pc", write: 64, writev: 66,
 		// PSR_MODE32_BIT: only 32-bit programs make such calls.
-		compat: compatABI{state: "regs->pstate", bit: 0x10, args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, first: "regs->regs[0]", write: 4, writev: 146,
+		compat: compatABI{state: "regs->pstate", bit: 0x10, args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, write: 4, writev: 146,
 			audit: unix.AUDIT_ARCH_ARM, symbol: "compat_sys_call_table"}},
 }
 
@@ -70,10 +68,9 @@ func (a *abi) foreign(number, state uint64) foreignCall {
 	return ""
 }
 
-// specs are the SPECs of the first run: each failing system call, and what is written to
-// standard error. served is the value that tells which function serves a call; "" if the kernel
-// does not tell where its table is.
-func (a *abi) specs(table uint64) (specs []string, served string) {
+// failing is the SPEC of each system call that fails. served is the value that tells which function serves a
+// call; "" if the kernel does not tell where its table is.
+func (a *abi) failing(table uint64) (spec, served string) {
 	number := a.number
 	if a.x32 != 0 {
 		number = fmt.Sprintf("(%s & ~%#xul)", a.number, a.x32)
@@ -84,26 +81,12 @@ func (a *abi) specs(table uint64) (specs []string, served string) {
 		exit = append(exit, served)
 	}
 	for _, arg := range a.args {
-		exit = append(exit, arg, "ustr((char *)"+arg+")")
+		exit = append(exit, arg, textItem(arg))
 	}
 	for _, arg := range a.compat.args {
 		if !slices.Contains(exit, arg) {
 			exit = append(exit, arg)
 		}
 	}
-	second, third := a.args[1], a.args[2]
-	native := fmt.Sprintf("(%s & %#x) == 0", a.compat.state, a.compat.bit)
-	return []string{
-		"rawtp:sys_exit(" + strings.Join(exit, ", ") + ")",
-		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, %s, %s, ustr((char *)%s))", a.write, a.first, native, third, second),
-		fmt.Sprintf("rawtp:sys_enter(id == %d, %s == 2, %s, ustr(user((struct iovec *)%s)->iov_base))", a.writev, a.first, native, second),
-	}, served
-}
-
-// messageSpec is the SPEC of what 32-bit programs write to standard error. The texts are those of write and of writev:
-// an iovec begins with a pointer.
-func (c *compatABI) messageSpec() (spec, text, vector string) {
-	second, third := "(unsigned int)"+c.args[1], c.args[2]
-	text, vector = "ustr((char *)"+second+")", "ustr((char *)*user((unsigned int *)"+second+"))"
-	return fmt.Sprintf("rawtp:sys_enter(id == %d || id == %d, (unsigned int)%s == 2, (%s & %#x) != 0, %s, %s, %s)", c.write, c.writev, c.first, c.state, c.bit, third, text, vector), text, vector
+	return "rawtp:sys_exit(" + strings.Join(exit, ", ") + ")", served
 }

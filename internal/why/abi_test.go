@@ -14,10 +14,10 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 )
 
-// A stopped is a task at the beginning or at the end of a system call.
+// A stopped is a task at the end of a system call.
 type stopped struct {
 	expr.Machine // nothing else is read
-	id, ret      uint64
+	ret          uint64
 	regs         map[string]uint64
 	status       uint32 // of thread_info
 }
@@ -28,11 +28,9 @@ const (
 )
 
 func (s stopped) Arg(index int, off uint32, p []byte) {
-	value := s.id // of sys_enter(regs, id), and the result of sys_exit(regs, ret)
+	value := s.ret
 	if index == 0 {
 		value = regsAddr
-	} else if s.ret != 0 {
-		value = s.ret
 	}
 	copy(p, binary.LittleEndian.AppendUint64(nil, value)[off:])
 }
@@ -66,7 +64,7 @@ func newX86Types() *x86Types {
 	return &x86Types{
 		task:  &btf.Struct{Name: "task_struct", Size: 4, Members: []btf.Member{{Name: "thread_info", Type: info}}},
 		regs:  regs,
-		iovec: &btf.Struct{Name: "iovec", Size: 16, Members: []btf.Member{{Name: "iov_base", Type: &btf.Pointer{Target: &btf.Void{}}}}},
+		iovec: &btf.Struct{Name: "iovec", Size: 16, Members: []btf.Member{{Name: "iov_base", Type: &btf.Pointer{Target: &btf.Void{}}}, {Name: "iov_len", Type: u64, Offset: 64}}},
 	}
 }
 
@@ -89,11 +87,7 @@ func (x *x86Types) holds(t *testing.T, text string, s stopped) bool {
 		t.Fatalf("%s:\n%v", text, err)
 	}
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
-	second := expr.Param{Name: "id", Type: long}
-	if strings.HasPrefix(text, "rawtp:sys_exit(") {
-		second.Name = "ret"
-	}
-	items, err := expr.Check(spec, &expr.Scope{Func: "sys", Point: true, Params: []expr.Param{{Name: "regs", Type: &btf.Pointer{Target: x.regs}}, second}, Types: x})
+	items, err := expr.Check(spec, &expr.Scope{Func: "sys", Point: true, Params: []expr.Param{{Name: "regs", Type: &btf.Pointer{Target: x.regs}}, {Name: "ret", Type: long}}, Types: x})
 	if err != nil {
 		t.Fatalf("%s:\n%v", text, err)
 	}
@@ -111,7 +105,7 @@ func (x *x86Types) holds(t *testing.T, text string, s stopped) bool {
 // TestCallSpecs: 32-bit system calls that fail and those of x32 are recorded, as far as their numbers are those of system calls.
 func TestCallSpecs(t *testing.T) {
 	a := abis["amd64"]
-	specs, _ := a.specs(0)
+	failing, _ := a.failing(0)
 	minus := func(e unix.Errno) uint64 { return -uint64(e) }
 	for _, c := range []struct {
 		number, ret uint64
@@ -120,7 +114,7 @@ func TestCallSpecs(t *testing.T) {
 		{328, minus(unix.EINVAL), true}, {328, 7, false}, {1<<30 | 290, minus(unix.ENOSYS), true}, {1 << 20, minus(unix.ENOSYS), false}, {1<<30 | 1<<20, minus(unix.ENOSYS), false},
 		{1<<31 | 290, minus(unix.ENOSYS), false}, {^uint64(0), minus(unix.EPERM), false}, {290, ^uint64(4095), false},
 	} {
-		if got := newX86Types().holds(t, specs[0], stopped{ret: c.ret, regs: map[string]uint64{"orig_ax": c.number}}); got != c.want {
+		if got := newX86Types().holds(t, failing, stopped{ret: c.ret, regs: map[string]uint64{"orig_ax": c.number}}); got != c.want {
 			t.Errorf("%#x = %d: recorded: %t", c.number, int64(c.ret), got)
 		}
 	}
@@ -131,32 +125,31 @@ func TestCallSpecs(t *testing.T) {
 // part of a 32-bit call (arch/x86/entry/syscall_32.c).
 func TestMessageSpecs(t *testing.T) {
 	a := abis["amd64"]
-	specs, _ := a.specs(0)
-	compat, _, _ := a.compat.messageSpec()
+	own, compat := newWriting(&a, false).specs, newWriting(&a, true).specs
 	types := newX86Types()
 	for _, c := range []struct {
-		name            string
-		id              uint64
-		regs            map[string]uint64
-		status          uint32
-		write, writev32 bool // what records it
+		name                     string
+		id                       uint64
+		regs                     map[string]uint64
+		status                   uint32
+		write, write32, writev32 bool // what records it
 	}{
-		{"write", 1, map[string]uint64{"di": 2}, 0, true, false},
-		{"another file", 1, map[string]uint64{"di": 1}, 0, false, false},
-		{"exit of i386", 1, map[string]uint64{"di": 2, "bx": 2}, 2, false, false},
-		{"stat of x86-64", 4, map[string]uint64{"bx": 2}, 0, false, false},
-		{"write of i386", 4, map[string]uint64{"bx": 2}, 2, false, true},
-		{"write of i386, upper half", 4, map[string]uint64{"bx": 7<<32 | 2}, 2, false, true},
-		{"writev of i386", 146, map[string]uint64{"bx": 2}, 2, false, true},
-		{"another file of i386", 146, map[string]uint64{"bx": 1}, 2, false, false},
-		{"another bit of status", 4, map[string]uint64{"bx": 2}, 4, false, false},
+		{"write", 1, map[string]uint64{"di": 2}, 0, true, false, false},
+		{"another file", 1, map[string]uint64{"di": 1}, 0, false, false, false},
+		{"exit of i386", 1, map[string]uint64{"di": 2, "bx": 2}, 2, false, false, false},
+		{"stat of x86-64", 4, map[string]uint64{"bx": 2}, 0, false, false, false},
+		{"write of i386", 4, map[string]uint64{"bx": 2}, 2, false, true, false},
+		{"write of i386, upper half", 4, map[string]uint64{"bx": 7<<32 | 2}, 2, false, true, false},
+		{"writev of i386", 146, map[string]uint64{"bx": 2}, 2, false, false, true},
+		{"another file of i386", 146, map[string]uint64{"bx": 1}, 2, false, false, false},
+		{"another bit of status", 4, map[string]uint64{"bx": 2}, 4, false, false, false},
 	} {
-		s := stopped{id: c.id, regs: c.regs, status: c.status}
-		if got := types.holds(t, specs[1], s); got != c.write {
-			t.Errorf("%s: recorded as write: %t", c.name, got)
-		}
-		if got := types.holds(t, compat, s); got != c.writev32 {
-			t.Errorf("%s: recorded as one of a 32-bit program: %t", c.name, got)
+		c.regs["orig_ax"] = c.id
+		s := stopped{regs: c.regs, status: c.status}
+		for spec, want := range map[string]bool{own[0]: c.write, own[1]: false, compat[0]: c.write32, compat[1]: c.writev32} {
+			if got := types.holds(t, spec, s); got != want {
+				t.Errorf("%s: recorded: %t by %s", c.name, got, spec)
+			}
 		}
 	}
 }

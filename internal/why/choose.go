@@ -124,7 +124,7 @@ func (s *Seen) chosen(fit []int, w Wish) (index int, reason string, err error) {
 	}
 	for _, m := range slices.Backward(s.Messages) {
 		if i := named(s.Calls, fit, &m); i >= 0 {
-			return i, fmt.Sprintf("%s wrote %s", commOf(s.Calls, &m), quoted(m.Text)), nil
+			return i, fmt.Sprintf("%s wrote %s", commOf(s.Calls, &m), quoted(m.Text, &s.Calls[i])), nil
 		}
 	}
 	return 0, "", nil
@@ -225,11 +225,18 @@ func commOf(calls []Failure, m *Message) string {
 	return cmp.Or(comm, "the command")
 }
 
-// quoted is the first line of a text.
-func quoted(text string) string {
-	line, _, more := strings.Cut(strings.TrimRight(text, "\n"), "\n")
+// quoted is the line of a text that names the error of a call; the first one, if no line does by itself. Of a
+// long line it is the beginning or, if only that names the error, the end.
+func quoted(text string, f *Failure) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	at := max(slices.IndexFunc(lines, func(l string) bool { return names(l, f) }), 0)
+	line, more := lines[at], at < len(lines)-1
 	const long = 100
-	return string(terminal.AppendQuoted(nil, []byte(line[:min(len(line), long)]), more || len(line) > long))
+	begin, end := line[:min(len(line), long)], line[max(len(line)-long, 0):]
+	if !names(begin, f) && names(end, f) {
+		return "..." + string(terminal.AppendQuoted(nil, []byte(end), more))
+	}
+	return string(terminal.AppendQuoted(nil, []byte(begin), more || len(line) > long))
 }
 
 // expected reports whether programs make a call that fails so to find something out. Of one that has no name, the

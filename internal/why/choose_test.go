@@ -143,6 +143,26 @@ func TestCommOf(t *testing.T) {
 	}
 }
 
+// TestQuoted: what is quoted of a text is what names the error.
+func TestQuoted(t *testing.T) {
+	f, x := call("mount", unix.EINVAL, ""), strings.Repeat("x", 100)
+	for text, want := range map[string]string{
+		"":                                      `""`,
+		"mount: Invalid argument\n":             `"mount: Invalid argument"`,
+		"mount: Invalid argument\nusage\n":      `"mount: Invalid argument"...`,
+		"usage\nmount: Invalid argument\n":      `"mount: Invalid argument"`,
+		"it is said to be\nInvalid\nargument\n": `"it is said to be"...`,
+		"EINVAL" + x + "\n":                     `"EINVAL` + x[:94] + `"...`,
+		x + ": EINVAL\n":                        `..."` + x[:92] + `: EINVAL"`,
+		x + ": EINVAL\nusage\n":                 `..."` + x[:92] + `: EINVAL"...`,
+		x + "x\n":                               `"` + x + `"...`,
+	} {
+		if got := quoted(text, &f); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestString(t *testing.T) {
 	text, long := "/tmp/\x1b[31m", strings.Repeat("a", 100)
 	for _, tt := range []struct {

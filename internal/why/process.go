@@ -4,6 +4,7 @@ package why
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -35,6 +36,14 @@ func (p *Process) hasEnded() bool {
 
 // mostSeen is how many failures of a process are kept while it is waited for the one that matters.
 const mostSeen = 1000
+
+// latest drops the oldest of many.
+func latest[T any](all []T) []T {
+	if len(all) < 2*mostSeen {
+		return all
+	}
+	return slices.Delete(all, 0, len(all)-mostSeen)
+}
 
 // An awaiting decides when the first run of a process has seen enough.
 type awaiting struct {

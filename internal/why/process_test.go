@@ -108,15 +108,15 @@ func TestForget(t *testing.T) {
 			t.Fatalf("call %d is of %d, that before of %d", i, s.Calls[i].Time, s.Calls[i-1].Time)
 		}
 	}
-	for range 1_000_000 { // a daemon that logs, and a progress bar
+	for range 100_000 { // a daemon that logs, and a progress bar
 		s.addMessage(Message{PID: 1, Text: "well\n"})
 		s.addMessage(Message{PID: 2, Text: "50 %\r"})
 		s.addMessage(Message{PID: 2, Text: "51 %\r"})
 	}
 	s.addMessage(Message{PID: 3, Text: strings.Repeat("y", longestMessage)})
 	s.addMessage(Message{PID: 3, Text: "z"})
-	if n := len(s.Messages); n > 2*mostSeen || s.Messages[n-1].Text != "z" || s.Messages[n-3].Text != "50 %\r51 %\r" {
-		t.Errorf("%d messages, %q", n, s.Messages[n-3].Text)
+	if n := len(s.Messages); n > 2*mostSeen || s.Messages[n-1].Text != "z" || !strings.HasPrefix(s.Messages[n-3].Text, "50 %\r51 %\r50 %\r") || len(s.Messages[n-3].Text) > longestMessage+4 {
+		t.Errorf("%d messages, %.50q", n, s.Messages[n-3].Text)
 	}
 	wish := awaiting{process: &Process{Wish: Wish{Syscall: "mount", Nth: 100_000}}}
 	for s := (&Seen{}); wish.fit < 50_000; wish.call(s) { // would take minutes, were all looked at each time

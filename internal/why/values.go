@@ -3,6 +3,8 @@
 package why
 
 import (
+	"slices"
+
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
 )
@@ -11,6 +13,14 @@ import (
 type values struct {
 	event  *event.Event
 	fields []output.Field
+}
+
+// textItem is the item of a SPEC that reads the string to which an argument of the process points.
+func textItem(arg string) string { return "ustr((char *)" + arg + ")" }
+
+// has reports whether the SPEC asks for a value, whether or not it could be read.
+func (v values) has(label string) bool {
+	return slices.ContainsFunc(v.fields, func(f output.Field) bool { return f.Label() == label })
 }
 
 // number returns a number; 0 if it could not be read.

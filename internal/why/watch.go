@@ -27,12 +27,15 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 		return nil, fmt.Errorf("no system calls are known of %s", r.Kernel.Arch())
 	}
 	table, _ := r.Kernel.SymbolNamed("sys_call_table", "")
-	texts, served := a.specs(table.Addr)
+	failing, served := a.failing(table.Addr)
+	texts := []string{failing}
 	w := watcher{runner: r, abi: &a, served: served, fields: output.NewFields(output.Names{}), seen: &Seen{}}
+	w.writings = append(w.writings, newWriting(&a, false))
 	if _, ok := r.Kernel.SymbolNamed(a.compat.symbol, ""); ok {
-		var spec string
-		spec, w.text, w.vector = a.compat.messageSpec()
-		texts = append(texts, spec)
+		w.writings = append(w.writings, newWriting(&a, true))
+	}
+	for _, x := range w.writings {
+		texts = append(texts, x.specs...)
 	}
 	requests, headers := r.requestSpecs()
 	w.headers = headers
@@ -93,19 +96,18 @@ const (
 
 // A watcher reads the records of the first run.
 type watcher struct {
-	runner  *Runner
-	abi     *abi
-	served  string
-	headers map[string]string // as requestSpecs returns them
-	// text and vector are the texts that 32-bit programs write; "" if the kernel serves none.
-	text, vector string
-	fields       *output.Fields
-	seen         *Seen
-	denied       []denial
-	released     []*filters
-	signal       []signalSeen
-	ends         []ending
-	answers      []answer
+	runner   *Runner
+	abi      *abi
+	served   string
+	headers  map[string]string // as requestSpecs returns them
+	writings []*writing
+	fields   *output.Fields
+	seen     *Seen
+	denied   []denial
+	released []*filters
+	signal   []signalSeen
+	ends     []ending
+	answers  []answer
 	// forgotten is the time of the last answer that is not kept; 0: all are.
 	forgotten uint64
 	// awaiting ends the run; nil: the command does.
@@ -246,14 +248,6 @@ func (w *watcher) take(p *plan.Plan, records recordSeq) error {
 	return nil
 }
 
-// latest drops the oldest of many.
-func latest[T any](all []T) []T {
-	if len(all) < 2*mostSeen {
-		return all
-	}
-	return slices.Delete(all, 0, len(all)-mostSeen)
-}
-
 // add adds what an event tells.
 func (w *watcher) add(e *event.Event) error {
 	fields, err := w.fields.Of(e)
@@ -262,12 +256,6 @@ func (w *watcher) add(e *event.Event) error {
 	}
 	v := values{e, fields}
 	switch e.Probe.Func.Name {
-	case "sys_enter":
-		w.addMessage(e, v)
-		if w.awaiting != nil {
-			w.awaiting.message(w.seen)
-		}
-		return nil
 	case seccompFunction:
 		w.denied = append(w.denied, denial{e.Time, v.number("this_syscall"), e.TID})
 		return nil
@@ -287,6 +275,15 @@ func (w *watcher) add(e *event.Event) error {
 	if header, ok := w.headers[e.Probe.Func.Name]; ok {
 		w.addRequest(e, v, header)
 		return nil
+	}
+	for _, x := range w.writings {
+		if text, ok := x.text(v); ok {
+			w.seen.addMessage(Message{Time: e.Time, PID: e.PID, Text: text})
+			if w.awaiting != nil {
+				w.awaiting.message(w.seen)
+			}
+			return nil
+		}
 	}
 	w.addCall(w.failure(e, v), e)
 	return nil
@@ -310,7 +307,7 @@ func (w *watcher) failure(e *event.Event, v values) Failure {
 	}
 	for i, arg := range w.abi.args {
 		f.Args[i] = v.number(arg)
-		f.Texts[i] = v.text("ustr((char *)" + arg + ")")
+		f.Texts[i] = v.text(textItem(arg))
 	}
 	return f
 }
@@ -322,40 +319,6 @@ func (w *watcher) addCall(f Failure, e *event.Event) {
 	if w.awaiting != nil {
 		w.awaiting.call(w.seen)
 	}
-}
-
-// longestMessage is how long parts of one line become as one message: a progress bar may never end its line.
-const longestMessage = 4096
-
-// addMessage adds what is written to standard error. A part of one line may come by itself.
-func (w *watcher) addMessage(e *event.Event, v values) {
-	m := Message{Time: e.Time, PID: e.PID}
-	id := int(v.number("id"))
-	unwanted := w.vector // which leads anywhere if the call is no writev
-	if id == w.abi.compat.writev {
-		unwanted = w.text
-	}
-	for _, f := range v.fields {
-		if text, _ := f.Target(e); text != nil && f.Label() != unwanted {
-			m.Text = string(text)
-		}
-	}
-	if n := v.number(w.abi.args[2]); n < uint64(len(m.Text)) && (id == w.abi.write || id == w.abi.compat.write) {
-		m.Text = m.Text[:n]
-	}
-	w.seen.addMessage(m)
-}
-
-// addMessage adds a message, or the rest of the last one.
-func (s *Seen) addMessage(m Message) {
-	if all := s.Messages; len(all) > 0 {
-		if last := &all[len(all)-1]; last.PID == m.PID && !strings.HasSuffix(last.Text, "\n") && len(last.Text) < longestMessage {
-			last.Text += m.Text
-			last.Time = m.Time
-			return
-		}
-	}
-	s.Messages = append(latest(s.Messages), m)
 }
 
 // comm returns the name of the thread of an event.
