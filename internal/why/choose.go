@@ -130,29 +130,25 @@ func (s *Seen) chosen(fit []int, w Wish) (index int, reason string, err error) {
 	return 0, "", nil
 }
 
-// named returns which call a message is about, or -1: the last one before it with an error that
-// the text names. If the text has a string that was passed to one of these, too, as the name of a
-// file, it is that. One of the same process is preferred, and one that is not expected to fail.
+// named returns which call a message is about, or -1: one before it with an error that the text names. Of
+// several it is one of the same process, then the one whose strings the text has, then one that is not
+// expected to fail, then the last one.
 func named(calls []Failure, fit []int, m *Message) int {
-	best, most := -1, -1
+	best, most := -1, []int(nil)
 	for _, i := range fit {
 		f := &calls[i]
 		if f.Time > m.Time || !names(m.Text, f) {
 			continue
 		}
-		rank := 0
-		for j, text := range f.Texts {
-			if f.isText(j) && len(*text) > 1 && strings.Contains(m.Text, *text) {
-				rank |= 2
-			}
-		}
+		same, unexpected := 0, 0
 		if f.PID == m.PID {
-			rank |= 4
+			same = 1
 		}
 		if !expected(f) {
-			rank |= 1
+			unexpected = 1
 		}
-		if rank >= most {
+		whole, part := mentioned(m.Text, f)
+		if rank := []int{same, whole, part, unexpected}; slices.Compare(rank, most) >= 0 {
 			best, most = i, rank
 		}
 	}
@@ -162,17 +158,24 @@ func named(calls []Failure, fit []int, m *Message) int {
 // names reports whether a text names the error of a call: by its message, whoever spells it, or
 // by its name.
 func names(text string, f *Failure) bool {
+	name, messages := f.spelled()
+	lower := strings.ToLower(text)
+	if slices.ContainsFunc(messages, func(message string) bool { return strings.Contains(lower, message) }) {
+		return true
+	}
+	return hasWord(text, name) || f.request.says(text)
+}
+
+// spelled returns the name of the error that the program sees, and its messages, in small letters.
+func (f *Failure) spelled() (name string, messages []string) {
 	seen := *f
 	if interrupted(f.Errno) {
-		seen.Errno = uint64(unix.EINTR) // which is what the program sees
+		seen.Errno = uint64(unix.EINTR)
 	}
-	lower := strings.ToLower(text)
-	for _, message := range append([]string{seen.Message()}, otherMessages[seen.errorName()]...) {
-		if message != "" && strings.Contains(lower, message) {
-			return true
-		}
+	if message := seen.Message(); message != "" {
+		messages = append(messages, message)
 	}
-	return hasWord(text, seen.errorName()) || f.request.says(text)
+	return seen.errorName(), append(messages, otherMessages[seen.errorName()]...)
 }
 
 // otherMessages are those of other C libraries than glibc, and of other programs.
