@@ -116,6 +116,9 @@ var noise = []string{"_printk", "vprintk*", "__request_module", "panic", "dump_s
 var leaves = []string{"kmalloc*", "__kmalloc*", "krealloc*", "kmem_cache_alloc*", "kvmalloc*", "__kvmalloc*", "vmalloc*", "__vmalloc*", "vzalloc*", "*alloc_pages*", "__alloc_*",
 	"get_zeroed_page*", "__get_free_pages*", "mutex_lock_*", "down_*", "wait_for_*", "_copy_*_user", "copy_*_user", "strncpy_from_user", "get_user_pages*", "*alloc_percpu*"}
 
+// comparisons are functions that return a difference, which is no error where it is negative.
+var comparisons = []string{"*cmp", "*_compare", "proc_match"}
+
 // classify finds out what functions are to a search.
 func (g *callGraph) classify(addrs []uint64) error {
 	var unknown []uint64
@@ -144,7 +147,7 @@ func (g *callGraph) classify(addrs []uint64) error {
 		}
 		if quiet := matches(noise, f.Name); !void && !quiet {
 			k.passed = !matches(leaves, f.Name)
-			k.traced = class != layout.NeverFails && !plan.UsedByTracing(f)
+			k.traced = class != layout.NeverFails && !matches(comparisons, f.Name) && !plan.UsedByTracing(f)
 		}
 		if old := g.kinds[f.Addr]; !old.traced { // one of its names may have no type
 			g.kinds[f.Addr] = k

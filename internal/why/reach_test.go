@@ -95,7 +95,10 @@ func TestReach(t *testing.T) {
 	f.add("behind", integer, "__x86_indirect_thunk_array")
 	f.add("tail", integer, "=tail.cold")
 	f.add("tail.cold", nil, "error", "=tail")
-	f.add("error", integer)
+	f.add("error", integer, "proc_match", "uuid_cmp", "cmp_error")
+	f.add("proc_match", integer, "uuid_cmp")
+	f.add("uuid_cmp", integer)
+	f.add("cmp_error", integer)
 	f.add("unreached", integer)
 	f.add("_printk", integer, "unreached")
 	f.add("vsnprintf", integer, "unreached")
@@ -107,9 +110,9 @@ func TestReach(t *testing.T) {
 		siteDepth        int
 		functions, sites string
 	}{
-		{"entry", 100, 100, 100, "entry first tail capable behind second kmalloc_noprof error third", "kprobe:behind+0x0($r11) kprobe:second+0x5($ax)"},
+		{"entry", 100, 100, 100, "entry first tail capable behind second kmalloc_noprof error third cmp_error", "kprobe:behind+0x0($r11) kprobe:second+0x5($ax)"},
 		{"entry", 100, 1, 2, "entry first tail capable behind", ""},
-		{"entry", 100, 100, 2, "entry first tail capable behind second kmalloc_noprof error third", "kprobe:behind+0x0($r11)"},
+		{"entry", 100, 100, 2, "entry first tail capable behind second kmalloc_noprof error third cmp_error", "kprobe:behind+0x0($r11)"},
 		{"entry", 3, 100, 0, "entry first tail", ""},
 		{"second capable", 100, 100, 1, "second capable third", "kprobe:second+0x5($ax)"},
 		{"nothing", 100, 100, 1, "nothing unreached", ""},
