@@ -178,10 +178,20 @@ func (p *Place) cause() *Cause {
 		}
 	}
 	last := &p.Chain[len(p.Chain)-1]
+	if p.askedLast && p.Innermost() == last && last.denied() {
+		return capabilityCause(p.asked)
+	}
 	if hooked == "" || isCheck(hooked) || last.Function.Name != hooked || last.unanswered() {
 		return nil
 	}
 	return &Cause{Kind: causeModule, Text: fmt.Sprintf("refused by a security module that %s asks", hooked)}
+}
+
+// denied reports whether the error is one of those for want of a capability. What has asked for it may have
+// returned no error: __check_sticky returns 1.
+func (l *Link) denied() bool {
+	n := unix.Errno(-int32(l.Result))
+	return n == unix.EPERM || n == unix.EACCES
 }
 
 // unanswered reports whether a hook says that no module serves what it was asked

@@ -56,6 +56,39 @@ func TestCause(t *testing.T) {
 	}
 }
 
+// TestAskedLastCause: what has asked for the capability may have returned no error (__check_sticky).
+func TestAskedLastCause(t *testing.T) {
+	for _, tt := range []struct {
+		errno unix.Errno
+		last  bool
+		chain string
+		want  string
+	}{
+		{unix.EPERM, true, "sys_unlink may_delete", "for want of the capability CAP_FOWNER"},
+		{unix.EACCES, true, "sys_unlink may_delete", "for want of the capability CAP_FOWNER"},
+		{unix.EROFS, true, "sys_unlink may_delete", ""},
+		{unix.EPERM, false, "sys_unlink may_delete", ""}, // it has called others then
+	} {
+		p := placeOf([]capability{{3, 0, 0}}, strings.Fields(tt.chain)...)
+		p.askedLast = tt.last
+		for i := range p.Chain {
+			p.Chain[i].Result = uint64(-int64(tt.errno))
+		}
+		got := ""
+		if c := p.cause(); c != nil {
+			got = c.Text
+		}
+		if got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+	p := placeOf([]capability{{3, 0, 0}}, "sys_unlink", "may_delete", "other")
+	p.askedLast, p.Chain[2].Result = true, ^uint64(unix.ENOENT-1)
+	if c := p.cause(); c != nil {
+		t.Errorf("what the innermost function has made its error of is another one: %+v", c)
+	}
+}
+
 // TestUnanswered: a hook that no module answers has refused nothing (security_task_prctl of Linux 7.3).
 func TestUnanswered(t *testing.T) {
 	for errno, want := range map[unix.Errno]bool{unix.ENOSYS: false, unix.EOPNOTSUPP: false, unix.EACCES: true} {

@@ -53,8 +53,10 @@ type Place struct {
 	// Inside is the function that the innermost one consists of, if the kernel lets nobody trace
 	// that: it was inline in the source.
 	Inside string
-	// asked are the capabilities that the innermost one has asked for in vain, in this order.
-	asked []capability
+	// asked are the capabilities that the innermost one has asked for in vain, in this order. askedLast says
+	// that nothing else is known of what it did then.
+	asked     []capability
+	askedLast bool
 	// looked says that it was seen what functions returned that Inside calls.
 	looked bool
 	// handed says that the innermost one was called with the error.
@@ -338,28 +340,31 @@ func capabilitySpec(proto *btf.FuncProto) string {
 
 // asked returns the capabilities that the innermost function of a chain has asked for and that were
 // refused, by the calls of the session. Several may do, as CAP_DAC_READ_SEARCH and CAP_DAC_OVERRIDE to
-// read a file.
-func asked(fields *output.Fields, calls []session.Call, innermost uint64) (all []capability, err error) {
+// read a file. last says that it has called nothing else after that.
+func asked(fields *output.Fields, calls []session.Call, innermost uint64) (all []capability, last bool, err error) {
 	within := -1
 	for i := range calls {
 		c := &calls[i]
 		if c.Func.Func.Addr == innermost {
 			within, all = i, nil // the last call of it
 		}
-		if c.Func.Func.Name != capabilityCheck || !c.Failed || within < 0 || !isWithin(calls, i, within) {
+		if within < 0 || !isWithin(calls, i, within) {
+			continue
+		}
+		if last = c.Func.Func.Name == capabilityCheck && c.Failed; !last {
 			continue
 		}
 		for _, v := range []session.Values{c.Entered, c.Returned} {
 			wanted, err := capabilityOf(fields, v.Event)
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			if wanted != nil && !slices.Contains(all, *wanted) {
 				all = append(all, *wanted)
 			}
 		}
 	}
-	return all, nil
+	return all, last, nil
 }
 
 // isWithin reports whether a call was made by another one or by what that called.
@@ -440,7 +445,7 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		if c.place.Stack, err = c.printer.AppendStack(nil, &s.Chain); err != nil {
 			return err
 		}
-		if c.place.asked, err = asked(fields, calls, c.place.Innermost().Function.Addr); err != nil {
+		if c.place.asked, c.place.askedLast, err = asked(fields, calls, c.place.Innermost().Function.Addr); err != nil {
 			return err
 		}
 		for i := range s.Trace {
