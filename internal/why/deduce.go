@@ -3,6 +3,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -29,7 +30,7 @@ func (r *Runner) mayDeduce(f *Failure, p *Place) bool {
 // the system call and the error. If these do not tell, it runs the command once more, to see what that
 // function has called. It returns nil if nothing tells, or the place is none like that.
 func (r *Runner) wayInside(ctx context.Context, seen *Seen, chosen int, p *Place) (*Taken, error) {
-	f := &seen.Calls[chosen]
+	f := cmp.Or(p.later, &seen.Calls[chosen])
 	probe, err := r.inside(f, p)
 	if probe == nil {
 		return nil, err

@@ -3,11 +3,13 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -57,6 +59,8 @@ type Place struct {
 	// that nothing else is known of what it did then.
 	asked     []capability
 	askedLast bool
+	// later is the failure of a process that it is of, if that has other arguments than the first one.
+	later *Failure
 	// looked says that it was seen what functions returned that Inside calls.
 	looked bool
 	// handed says that the innermost one was called with the error.
@@ -255,7 +259,7 @@ func (n *narrowing) open(innermost uint64, targets map[uint64][]uint64) (open []
 func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *Place, targets map[uint64][]uint64, err error) {
 	view := n.runner.Kernel
 	request := &plan.SessionRequest{IntResults: true}
-	if request.Entry, err = trace.ParseSpecs([]string{n.failure.Function}); err != nil {
+	if request.Entry, err = trace.ParseSpecs([]string{specWith(n.failure.Function, n.runner.argumentItems(n.failure))}); err != nil {
 		return nil, nil, err
 	}
 	functions := map[string]kernel.Function{}
@@ -415,6 +419,7 @@ type collector struct {
 func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 	decoder := &session.Decoder{Plan: p, Traced: traced}
 	fields := output.NewFields(output.Names{})
+	runner, failure, began := c.narrowing.runner, c.narrowing.failure, time.Now()
 	recorded, looked := c.probes(p, c.narrowing.runner.failed)
 	for s, err := range decoder.Sessions(records) {
 		if err != nil {
@@ -423,8 +428,18 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		if s.State != session.Returned || len(s.Chain.Frames) == 0 || c.sessions > c.narrowing.nth {
 			continue
 		}
+		later, err := runner.again(failure, fields, s.Chain.Frames[0].Values.Event)
+		if err != nil {
+			return err
+		}
+		if later != nil {
+			later.Time, later.PID, later.TID, later.Comm = s.End, s.PID, s.TID, s.Comm
+		}
+		if runner.Process != nil && !runner.Process.takes(failure, later, began) {
+			continue
+		}
 		c.sessions++
-		c.place, c.targets = &Place{recorded: recorded, below: below{pointed: maps.Clone(looked)}}, map[uint64][]uint64{}
+		c.place, c.targets = &Place{recorded: recorded, later: failure.other(later), below: below{pointed: maps.Clone(looked)}}, map[uint64][]uint64{}
 		for i := range s.Chain.Frames {
 			f := &s.Chain.Frames[i]
 			c.place.Chain = append(c.place.Chain, Link{Function: f.Func.Func, Result: f.Result, Text: output.ResultText(f.Func, f.Result)})
@@ -434,7 +449,7 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 			return err
 		}
 		last := &s.Chain.Frames[c.place.innermost()]
-		if c.place.handed, err = handed(fields, last, c.narrowing.failure); err != nil {
+		if c.place.handed, err = handed(fields, last, cmp.Or(later, failure)); err != nil {
 			return err
 		}
 		for i := range s.Chain.Frames {
@@ -453,7 +468,7 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 				return err
 			}
 		}
-		if c.narrowing.runner.Process != nil {
+		if runner.Process != nil {
 			break
 		}
 	}

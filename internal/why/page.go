@@ -27,6 +27,9 @@ type Page struct {
 	Call    *Call    `json:"call,omitempty"`    // the one that matters; nil: there is none
 	Reason  string   `json:"reason,omitempty"`  // why it is that
 	Cause   *Cause   `json:"cause,omitempty"`
+	// Later is the failure of a process that Refused and Taken are of, if its arguments are not those of Call. Of
+	// several it is the last one.
+	Later   *Call    `json:"later_call,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`
 	Taken   *Taken   `json:"function_call,omitempty"`
 	Others  []Others `json:"others,omitempty"` // in the order of time
@@ -216,7 +219,13 @@ func (c *Call) append(dst []byte) []byte {
 }
 
 // SetPlace notes where the call was refused.
-func (p *Page) SetPlace(place *Place) { p.Refused, p.Cause = place.refusal(), place.cause() }
+func (p *Page) SetPlace(place *Place) {
+	p.Refused, p.Cause = place.refusal(), place.cause()
+	if place.later != nil {
+		c := place.later.call()
+		p.Later = &c
+	}
+}
 
 // refusal returns a place as it is printed.
 func (p *Place) refusal() *Refusal {
@@ -272,6 +281,10 @@ func (p *Page) AppendCall(dst []byte) []byte {
 
 // AppendPlace appends what made the error, and where and how that came about, as far as it is known.
 func (p *Page) AppendPlace(dst []byte) []byte {
+	if c := p.Later; c != nil {
+		dst = c.append(append(dst, "what follows is of a later failure, with other arguments:\n    "...))
+		dst = fmt.Appendf(dst, "\n    by %s[%d]\n", c.Comm, c.PID)
+	}
 	if p.Cause != nil {
 		dst = append(append(dst, p.Cause.Text...), '\n')
 	}

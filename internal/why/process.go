@@ -15,6 +15,8 @@ type Process struct {
 	Wish  Wish            // which call to wait for
 	Ended <-chan struct{} // closed when it has ended
 	stop  func()          // ends the records of the run
+	// varies says that a failure was taken whose arguments are others than those of the first one.
+	varies bool
 }
 
 // ErrEnded says that the process has ended.

@@ -3,10 +3,13 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
@@ -52,12 +55,12 @@ func (r *Runner) take(ctx context.Context, seen *Seen, chosen int, p *Place, tai
 }
 
 func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails, more ...string) (*Taken, *Cause, error) {
-	f, last := &seen.Calls[chosen], p.Innermost().Function
+	f, last, args := &seen.Calls[chosen], p.Innermost().Function, r.argumentItems(&seen.Calls[chosen])
 	var texts []string
 	if last.Name == f.Function {
-		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), false, append(more, duration)))
+		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), false, slices.Concat(args, more, []string{duration})))
 	} else {
-		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), true, more), fmt.Sprintf("%s(return == -%d, %s)", f.Function, f.Errno, duration))
+		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), true, more), specWith(f.Function, append(args, fmt.Sprintf("return == -%d", f.Errno), duration)))
 	}
 	if f.Errno == uint64(unix.EFAULT) {
 		texts = append(texts, r.faultSpecs()...)
@@ -66,7 +69,7 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if err != nil {
 		return nil, nil, err
 	}
-	w := wayTaker{entry: f.Function, inner: last.Name, nth: r.ordinal(seen, chosen), one: r.Process != nil, tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, verdicts: map[uint32]*decide.Verdict{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
+	w := wayTaker{runner: r, failure: f, hidden: args, began: time.Now(), entry: f.Function, inner: last.Name, nth: r.ordinal(seen, chosen), one: r.Process != nil, tails: tails, fields: output.NewFields(output.Names{Symbol: symbols.Appender(r.Kernel)}), last: map[uint32]*Taken{}, verdicts: map[uint32]*decide.Verdict{}, faults: map[uint32]*fault{}, faulting: faultFunctions[r.Kernel.Arch()]}
 	c := p.cause()
 	w.wanting = c != nil && c.Kind == causeCapability
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
@@ -77,10 +80,13 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 		p.Runs++
 	}
 	p.verdict = w.verdict
+	if err == nil && w.ended > 0 {
+		p.later = f.other(w.later)
+	}
 	if err != nil || w.fault == nil {
 		return w.found, nil, err
 	}
-	return w.found, w.fault.cause(f), nil
+	return w.found, w.fault.cause(cmp.Or(w.later, f)), nil
 }
 
 // faultSpecs are the SPECs of the function by which the kernel gets over memory of a process that it
@@ -132,13 +138,18 @@ const longValue = 100
 
 // A wayTaker takes the call that belongs to the system call.
 type wayTaker struct {
-	entry  string
-	inner  string
-	nth    int
-	tails  *output.Tails
-	fields *output.Fields
-	last   map[uint32]*Taken // the last call of each thread
-	faults map[uint32]*fault // likewise
+	runner  *Runner
+	failure *Failure
+	later   *Failure // that was taken for it, of a process
+	began   time.Time
+	hidden  []string // items that are not shown
+	entry   string
+	inner   string
+	nth     int
+	tails   *output.Tails
+	fields  *output.Fields
+	last    map[uint32]*Taken // the last call of each thread
+	faults  map[uint32]*fault // likewise
 	// verdicts are on the ways of last.
 	verdicts map[uint32]*decide.Verdict
 	// faulting is one of faultFunctions.
@@ -172,7 +183,7 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 			if err := w.end(e); err != nil {
 				return err
 			}
-			if w.one {
+			if w.one && w.ended > 0 {
 				break
 			}
 		}
@@ -198,13 +209,22 @@ func (t *Taken) setDenied(e *event.Event, way *event.Path, v *decide.Verdict) {
 
 // end takes what belongs to a system call that has ended.
 func (w *wayTaker) end(e *event.Event) error {
-	w.ended++
-	if taken := w.last[e.TID]; taken != nil {
-		w.found, w.verdict = taken, w.verdicts[e.TID]
-	}
 	fields, err := w.fields.Of(e)
 	if err != nil {
 		return err
+	}
+	later, err := w.runner.again(w.failure, w.fields, e)
+	if err != nil {
+		return err
+	}
+	if w.one && !w.runner.Process.takes(w.failure, later, w.began) {
+		delete(w.last, e.TID)
+		return nil
+	}
+	w.ended++
+	w.later = later
+	if taken := w.last[e.TID]; taken != nil {
+		w.found, w.verdict = taken, w.verdicts[e.TID]
 	}
 	w.fault = nil
 	v := values{e, fields}
@@ -243,7 +263,7 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	}
 	t := &Taken{Function: string(symname.Append(nil, e.Probe.Func.Name, e.Probe.Func.Module))}
 	for _, f := range fields {
-		if f.AtReturn() || strings.HasSuffix(f.Label(), "return") || f.Label() == duration {
+		if f.AtReturn() || strings.HasSuffix(f.Label(), "return") || f.Label() == duration || slices.Contains(w.hidden, f.Label()) {
 			continue
 		}
 		value := f.Append(nil, e)
