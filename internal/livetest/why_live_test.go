@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -186,38 +187,13 @@ func TestLiveWhyCauses(t *testing.T) {
 	}
 }
 
-// i386Calls is the code, at an address, of a program that makes system calls of i386: eventfd2 with a bad flag, then write of a
-// message to standard error, and exit with 1. Of x86-64 the number of eventfd2 is that of pwritev2.
-//
-//	mov $328, %eax; xor %ebx, %ebx; mov $0xdead, %ecx; xor %edx, %edx; xor %esi, %esi; xor %edi, %edi; xor %ebp, %ebp; int $0x80
-//	mov $4, %eax; mov $2, %ebx; mov $message, %ecx; mov $length, %edx; int $0x80
-//	mov $1, %eax; mov $1, %ebx; int $0x80
-func i386Calls(at uint32) []byte {
-	const text = "small: eventfd2: Invalid argument\n"
-	le := binary.LittleEndian
-	failing := []byte{0xb8, 0x48, 0x01, 0, 0, 0x31, 0xdb, 0xb9, 0xad, 0xde, 0, 0, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff, 0x31, 0xed, 0xcd, 0x80}
-	write := []byte{0xb8, 4, 0, 0, 0, 0xbb, 2, 0, 0, 0, 0xb9}
-	exit := []byte{0xcd, 0x80, 0xb8, 1, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xcd, 0x80}
-	message := at + uint32(len(failing)+len(write)+4+1+4+len(exit))
-	code := le.AppendUint32(append(failing, write...), message)
-	code = le.AppendUint32(append(code, 0xba), uint32(len(text)))
-	return append(append(code, exit...), text...)
-}
-
-// setsidCalls is the code of a program that makes two sessions, of which it cannot make the second one. What it has in the first
-// two registers for parameters is none.
-//
-//	mov $11, %edi; mov $12, %esi; mov $112, %eax; syscall; mov $112, %eax; syscall; mov $60, %eax; mov $1, %edi; syscall
-func setsidCalls(uint32) []byte {
-	return []byte{0xbf, 11, 0, 0, 0, 0xbe, 12, 0, 0, 0, 0xb8, 112, 0, 0, 0, 0x0f, 0x05, 0xb8, 112, 0, 0, 0, 0x0f, 0x05, 0xb8, 60, 0, 0, 0, 0xbf, 1, 0, 0, 0, 0x0f, 0x05}
-}
-
-// smallProgram makes an executable file of 32 or of 64 bits and returns its name. The code is loaded where code is told.
-func smallProgram(t *testing.T, class elf.Class, code func(at uint32) []byte) string {
+// smallProgram makes an executable file for a machine and returns its name. The code is loaded where code is told.
+func smallProgram(t *testing.T, class elf.Class, machine elf.Machine, code func(at uint32) []byte) string {
 	t.Helper()
 	const base = 0x400000
+	const eabi5 = 5 << 24 // without it the kernel takes no program for arm; of i386 it does not matter
 	ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(class), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}
-	header, segment := elf.Header64{Ident: ident, Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Phnum: 1}, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Align: 0x1000}
+	header, segment := elf.Header64{Ident: ident, Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Phnum: 1}, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Align: 0x1000}
 	header.Ehsize, header.Phentsize = uint16(binary.Size(header)), uint16(binary.Size(segment))
 	header.Phoff, header.Entry = uint64(header.Ehsize), base+uint64(header.Ehsize)+uint64(header.Phentsize)
 	text := code(uint32(header.Entry))
@@ -225,7 +201,7 @@ func smallProgram(t *testing.T, class elf.Class, code func(at uint32) []byte) st
 	segment.Memsz = segment.Filesz
 	parts := []any{header, segment, text}
 	if class == elf.ELFCLASS32 {
-		header, segment := elf.Header32{Ident: ident, Type: header.Type, Machine: uint16(elf.EM_386), Version: header.Version, Phnum: 1}, elf.Prog32{Type: segment.Type, Flags: segment.Flags, Vaddr: base, Align: 0x1000}
+		header, segment := elf.Header32{Ident: ident, Type: header.Type, Machine: header.Machine, Version: header.Version, Flags: eabi5, Phnum: 1}, elf.Prog32{Type: segment.Type, Flags: segment.Flags, Vaddr: base, Align: 0x1000}
 		header.Ehsize, header.Phentsize = uint16(binary.Size(header)), uint16(binary.Size(segment))
 		header.Phoff, header.Entry = uint32(header.Ehsize), base+uint32(header.Ehsize)+uint32(header.Phentsize)
 		text = code(header.Entry)
@@ -246,26 +222,28 @@ func smallProgram(t *testing.T, class elf.Class, code func(at uint32) []byte) st
 	return name
 }
 
+// smallCalls are programs that make the same calls on every machine: of eventfd2 with a bad flag by its number among 32-bit calls,
+// with a message about it, and of setsid, which fails and has no parameters.
+type smallCalls struct {
+	class   elf.Class
+	machine elf.Machine
+	code    func(at uint32) []byte
+	number  int // of the 32-bit call; 0: it is setsid
+}
+
 // TestLiveWhySmall: a 32-bit system call is not taken for the 64-bit one of its number, whatever program makes it. One without
 // parameters is shown without any, whatever the registers hold.
 func TestLiveWhySmall(t *testing.T) {
 	guest.Require(t)
-	if runtime.GOARCH != "amd64" {
-		t.Skip("the programs are for amd64")
-	}
-	const call32 = `^32-bit system call 328 failed: invalid argument\n    32-bit system call 328\(0, 0xdead, 0, 0, 0, 0\) = -EINVAL\n    by small\[\d+\], in a command with exit status 1; chosen since small wrote "small: eventfd2: Invalid argument"\n`
-	const unsearched = "the call is a 32-bit system call: the function that refuses one is not looked for\n"
-	for _, tt := range []struct {
-		class      elf.Class
-		code       func(at uint32) []byte
-		want, errs string
-	}{
-		{elf.ELFCLASS32, i386Calls, call32, unsearched}, {elf.ELFCLASS64, i386Calls, call32, unsearched},
-		{elf.ELFCLASS64, setsidCalls, `^setsid failed: operation not permitted\n    setsid\(\) = -EPERM\n(.*\n)+refused in ksys_setsid`, ""},
-	} {
-		out, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--", smallProgram(t, tt.class, tt.code))
-		if status != 1 || !regexp.MustCompile(tt.want).MatchString(out) || !strings.Contains(errs, tt.errs) {
-			t.Errorf("%v: status %d:\n%s%s", tt.class, status, out, errs)
+	for _, c := range smallPrograms {
+		want, said := `^setsid failed: operation not permitted\n    setsid\(\) = -EPERM\n(.*\n)+refused in ksys_setsid`, ""
+		if c.number != 0 {
+			want = fmt.Sprintf(`^32-bit system call %[1]d failed: invalid argument\n    32-bit system call %[1]d\(0, 0xdead, 0, 0, 0, 0\) = -EINVAL\n    by small\[\d+\], in a command with exit status 1; chosen since small wrote "small: eventfd2: Invalid argument"\n`, c.number)
+			said = "the call is a 32-bit system call: the function that refuses one is not looked for\n"
+		}
+		out, errs, status := printedOnce(t, "ksnoop", "why", "-s", "none", "--", smallProgram(t, c.class, c.machine, c.code))
+		if status != 1 || !regexp.MustCompile(want).MatchString(out) || !strings.Contains(errs, said) {
+			t.Errorf("%v: status %d:\n%s%s", c.machine, status, out, errs)
 		}
 	}
 }
