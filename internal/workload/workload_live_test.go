@@ -67,6 +67,7 @@ func liveCases() map[string][]liveCase {
 		"no-qdisc":        {{want: "result=-ENOENT"}},
 		"no-chain":        nil, // needs a module; TestLiveWhyNetfilter inserts it
 		"connect-refused": {{want: "count=1 result=-ECONNREFUSED"}},
+		"tcp-loss":        {{args: "-control reno -count 3", want: `count=3 size=100 port=\d+ acked=401 threshold=5`}}, // half of the 10 packets that a connection begins with
 		"sleep":           {{args: "-for 20ms -count 2", want: `count=2 for=20ms tid=\d+ interrupted=0 took=\S+`}},
 		"off-cpu":         {{args: "-for 20ms -count 2", want: `count=2 for=20ms waited=\d+ waited-cpu=\d+ busy=\d+ busy-cpu=\d+ busy-delay=\d+`}},
 		"pipe-wait":       {{args: "-for 20ms -count 2", want: `count=2 for=20ms tid=\d+ took=\S+`}},

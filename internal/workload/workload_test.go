@@ -21,6 +21,7 @@ func TestRun(t *testing.T) {
 		{args: "no-such-case", code: 2, stderr: `no case "no-such-case"`},
 		{args: "read -no-such-flag", code: 2, stderr: "no-such-flag"},
 		{args: "read -size -1", code: 2, stderr: "negative"},
+		{args: "tcp-loss -size 0", code: 2, stderr: "positive"},
 		{args: "nested -depth 6", code: 2, stderr: "-depth"},
 		{args: "loop -call fork", code: 2, stderr: "unknown -call"},
 		{args: "loop -batches 0", code: 2, stderr: "positive"},
