@@ -15,34 +15,34 @@ const words = 6
 
 // An abi is where the kernel has the registers of a system call.
 type abi struct {
-	number        string // in the registers
-	args          [words]string
-	ip            string // where the process is
-	write, writev int    // numbers of system calls
-	compat        compatABI
-	x32           uint64 // the bit of numbers that makes them those of x32; 0: there is no x32
+	number  string // in the registers
+	args    [words]string
+	ip      string // where the process is
+	serving string // what names of functions that serve system calls begin with
+	compat  compatABI
+	x32     uint64 // the bit of numbers that makes them those of x32; 0: there is no x32
 }
 
 // A compatABI is what is different in 32-bit system calls, which have numbers, registers and functions of their own.
 type compatABI struct {
-	state         string // where the kernel has that a call is one
-	bit           uint64 // in state
-	args          [words]string
-	write, writev int
-	audit         uint32 // by which filters of seccomp know the architecture
+	state   string // where the kernel has that a call is one
+	bit     uint64 // in state
+	args    [words]string
+	serving string
+	audit   uint32 // by which filters of seccomp know the architecture
 	// symbol is one that kernels have which serve such calls.
 	symbol string
 }
 
 var abis = map[string]abi{
-	"amd64": {number: "regs->orig_ax", args: [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, ip: "regs->ip", write: 1, writev: 20,
+	"amd64": {number: "regs->orig_ax", args: [words]string{"regs->di", "regs->si", "regs->dx", "regs->r10", "regs->r8", "regs->r9"}, ip: "regs->ip", serving: "__x64_sys_",
 		// TS_COMPAT: a 64-bit program can make such calls, too, so that its segments do not tell.
-		compat: compatABI{state: "$task->thread_info.status", bit: 2, args: [words]string{"regs->bx", "regs->cx", "regs->dx", "regs->si", "regs->di", "regs->bp"}, write: 4, writev: 146,
+		compat: compatABI{state: "$task->thread_info.status", bit: 2, args: [words]string{"regs->bx", "regs->cx", "regs->dx", "regs->si", "regs->di", "regs->bp"}, serving: "__ia32_sys_",
 			audit: unix.AUDIT_ARCH_I386, symbol: "__ia32_sys_write"},
 		x32: 1 << 30},
-	"arm64": {number: "regs->syscallno", args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, ip: "regs->pc", write: 64, writev: 66,
+	"arm64": {number: "regs->syscallno", args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, ip: "regs->pc", serving: "__arm64_sys_",
 		// PSR_MODE32_BIT: only 32-bit programs make such calls.
-		compat: compatABI{state: "regs->pstate", bit: 0x10, args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, write: 4, writev: 146,
+		compat: compatABI{state: "regs->pstate", bit: 0x10, args: [words]string{"regs->orig_x0", "regs->regs[1]", "regs->regs[2]", "regs->regs[3]", "regs->regs[4]", "regs->regs[5]"}, serving: "__arm64_sys_",
 			audit: unix.AUDIT_ARCH_ARM, symbol: "compat_sys_call_table"}},
 }
 

@@ -35,7 +35,12 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 		w.writings = append(w.writings, newWriting(&a, true))
 	}
 	for _, x := range w.writings {
-		texts = append(texts, x.specs...)
+		for _, spec := range x.specs() {
+			name, _, _ := strings.Cut(spec, "(")
+			if _, ok := r.function(name); ok {
+				texts = append(texts, spec)
+			}
+		}
 	}
 	requests, headers := r.requestSpecs()
 	w.headers = headers

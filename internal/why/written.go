@@ -28,52 +28,60 @@ type piece struct {
 }
 
 func newPiece(base, size string, ends int) (p piece) {
-	p.size, p.head = size, textItem(base)
+	p.size, p.head = atReturn(size), atReturn(textItem(base))
 	for i := range ends {
-		p.ends = append(p.ends, fmt.Sprintf("buf(user((char *)%s) + %s - %d, %d)", base, size, endPart*(i+1), endPart))
+		p.ends = append(p.ends, atReturn(fmt.Sprintf("buf(user((char *)%s) + %s - %d, %d)", base, size, endPart*(i+1), endPart)))
 	}
 	return p
 }
 
 func (p *piece) items() []string { return append([]string{p.size, p.head}, p.ends...) }
 
-// A writing is what is read of what 64-bit programs write to standard error, or 32-bit ones.
+// A writing is what is read of what 64-bit programs write to standard error, or 32-bit ones. It is read by the
+// functions that serve write and writev, since a SPEC of all system calls makes each of them slower, and when they
+// return: a constant of a program may not be in memory before.
 type writing struct {
-	// specs are the SPECs of write and of writev. They read when the call has ended: a constant of a
-	// program may not be in memory before.
-	specs []string
-	whole piece // what write is called with
+	write, writev string // these functions
+	whole         piece  // what write is called with
 	// pieces are those of writev: the first ones, and the last ones. Of few, some are both.
 	pieces []piece
 	count  string // how many it has
+	fd     string // the predicate that it is standard error
+	state  string // the predicate that a call is one of these programs
 }
 
+// newWriting returns it for 64-bit programs, or for 32-bit ones.
 func newWriting(a *abi, narrow bool) *writing {
-	args, state := a.args, fmt.Sprintf("(%s & %#x) == 0", a.compat.state, a.compat.bit)
-	write, writev, size := a.write, a.writev, 16 // of struct iovec
+	w := &writing{write: a.serving + "write", writev: a.serving + "writev", state: fmt.Sprintf("(%s & %#x) == 0", a.compat.state, a.compat.bit)}
+	args, size := a.args, 16 // of struct iovec
 	if narrow {
-		state = fmt.Sprintf("(%s & %#x) != 0", a.compat.state, a.compat.bit)
-		write, writev, size = a.compat.write, a.compat.writev, 8
+		w.write, w.writev, size = a.compat.serving+"write", a.compat.serving+"writev", 8
+		w.state = fmt.Sprintf("(%s & %#x) != 0", a.compat.state, a.compat.bit)
 		for i, arg := range a.compat.args {
 			args[i] = "(unsigned int)" + arg
 		}
 	}
-	w := &writing{whole: newPiece(args[1], args[2], endParts), count: args[2]}
-	items := []string{w.count}
+	w.fd, w.whole, w.count = args[0]+" == 2", newPiece(args[1], args[2], endParts), atReturn(args[2])
 	for i := range 2 * outerPieces {
 		vector := args[1]
 		if i >= outerPieces {
 			vector = fmt.Sprintf("(%s + %s * %d - %d)", vector, args[2], size, size*outerPieces)
 		}
-		p := newIovec(vector, i%outerPieces, narrow)
-		items = append(items, p.items()...)
-		w.pieces = append(w.pieces, p)
+		w.pieces = append(w.pieces, newIovec(vector, i%outerPieces, narrow))
 	}
-	spec := func(number int, items []string) string {
-		return fmt.Sprintf("rawtp:sys_exit(%s == %d, %s == 2, %s, %s)", a.number, number, args[0], state, strings.Join(items, ", "))
-	}
-	w.specs = []string{spec(write, w.whole.items()), spec(writev, items)}
 	return w
+}
+
+// specs are the SPECs of write and of writev. Without a predicate of the result there would be a record at entry, too.
+func (w *writing) specs() []string {
+	spec := func(function string, items []string) string {
+		return fmt.Sprintf("%s(%s, %s, return != 0, %s)", function, w.fd, w.state, strings.Join(items, ", "))
+	}
+	items := []string{w.count}
+	for i := range w.pieces {
+		items = append(items, w.pieces[i].items()...)
+	}
+	return []string{spec(w.write, w.whole.items()), spec(w.writev, items)}
 }
 
 // newIovec is an element of what writev is called with. Those of 32-bit programs are two numbers of four bytes.
