@@ -4,6 +4,7 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -111,10 +112,32 @@ func signalName(number uint64) string {
 // Cause returns it as what ended the command.
 func (k *Killing) Cause() *Cause {
 	why := "no system call was refused for it"
-	if k.denied != nil {
+	switch {
+	case k.denied != nil:
 		why = fmt.Sprintf("seccomp has refused its system call %d", *k.denied)
+	case bringers[k.Signal] != 0:
+		why = fmt.Sprintf("no system call of it was seen to fail with %s", unix.ErrnoName(bringers[k.Signal]))
 	}
-	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: fmt.Sprintf("%s[%s] was killed by the signal %s: %s", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal, why)}
+	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: k.String() + ": " + why}
+}
+
+// String says who was killed: sh[155] was killed by the signal SIGKILL.
+func (k *Killing) String() string {
+	return fmt.Sprintf("%s[%s] was killed by the signal %s", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal)
+}
+
+// bringers are the errors of system calls for which the kernel sends a signal to whoever makes them, by its name. A
+// write to a pipe that has written a part of it brings SIGPIPE, too, and returns no error (fs/pipe.c).
+var bringers = map[string]unix.Errno{"SIGPIPE": unix.EPIPE, "SIGXFSZ": unix.EFBIG}
+
+// bringer returns the index of the call for which the kernel has sent the signal that has killed a process; -1: none is known.
+func (s *Seen) bringer() int {
+	for i := range slices.Backward(s.Calls) {
+		if f := &s.Calls[i]; f.PID == s.Killed.PID && f.Errno == uint64(bringers[s.Killed.Signal]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // A capability is one that a task has not got.

@@ -39,13 +39,16 @@ var (
 	ErrKilled = errors.New("a signal has ended the command")
 )
 
-// Choose returns the index of the failing call that matters, and the reason, as choose does. It returns
-// ErrKilled if a signal has ended the command, no call is asked for and the command has named no error.
+// Choose returns the index of the failing call that matters, and the reason, as choose does. If a signal has
+// ended the command, no call is asked for and the command has named no error, it is the call that has brought
+// the signal. If none has, it returns ErrKilled.
 func (s *Seen) Choose(w Wish) (index int, reason string, err error) {
 	if s.Killed != nil && w.empty() {
 		all := fitting(s.Calls, w)
 		said := slices.ContainsFunc(s.Messages, func(m Message) bool { return named(s.Calls, all, &m) >= 0 })
-		if !said {
+		if i := s.bringer(); !said && i >= 0 {
+			return i, s.Killed.String() + ", which that call has brought", nil
+		} else if !said {
 			return 0, "", ErrKilled
 		}
 	}

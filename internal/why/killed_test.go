@@ -30,6 +30,7 @@ func TestKilled(t *testing.T) {
 		{128 + int(unix.SIGTERM), []ending{other, early, killed}, "sh[7] was killed by the signal SIGTERM: no system call was refused for it"},
 		{128 + int(unix.SIGTERM), []ending{early, killed, worker}, "sh[7] was killed by the signal SIGTERM: no system call was refused for it"},
 		{128 + int(unix.SIGTERM), []ending{early, worker}, "worker[7] was killed by the signal SIGTERM: no system call was refused for it"},
+		{128 + int(unix.SIGPIPE), []ending{other}, "child[8] was killed by the signal SIGPIPE: no system call of it was seen to fail with EPIPE"}, // it may have written a part
 		{128 + int(unix.SIGTERM), []ending{other}, ""},
 		{128 + int(unix.SIGKILL), []ending{killed}, ""},
 		{0, []ending{killed}, ""}, // of a child, which the command did not mind
@@ -92,6 +93,34 @@ func TestChooseKilled(t *testing.T) {
 	} {
 		if got, _, err := tt.seen.Choose(tt.wish); got != tt.want || !errors.Is(err, tt.err) {
 			t.Errorf("%s: call %d, %v; want %d, %v", name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// TestChooseBringer: the kernel sends SIGPIPE and SIGXFSZ to whoever makes a call that it refuses (pipe_write in fs/pipe.c,
+// generic_write_check_limits in fs/read_write.c), and then the process has failed by this call.
+func TestChooseBringer(t *testing.T) {
+	of := func(pid uint32, e unix.Errno) Failure {
+		return Failure{PID: pid, Function: "__x64_sys_write", Errno: uint64(e), Params: []kernel.Field{}}
+	}
+	calls := []Failure{of(7, unix.EPIPE), of(7, unix.EFBIG), of(7, unix.EPIPE), of(7, unix.EBADF), of(8, unix.EPIPE)}
+	for name, tt := range map[string]struct {
+		signal   string
+		calls    []Failure
+		messages []Message
+		want     int
+		reason   string
+		err      error
+	}{
+		"SIGPIPE":           {"SIGPIPE", calls, nil, 2, "yes[7] was killed by the signal SIGPIPE, which that call has brought", nil},
+		"SIGXFSZ":           {"SIGXFSZ", calls, nil, 1, "yes[7] was killed by the signal SIGXFSZ, which that call has brought", nil},
+		"another signal":    {"SIGTERM", calls, nil, 0, "", ErrKilled},
+		"a part is written": {"SIGPIPE", calls[3:], nil, 0, "", ErrKilled},
+		"named":             {"SIGPIPE", calls, []Message{{Time: 1, PID: 7, Text: "Bad file descriptor"}}, 3, `the command wrote "Bad file descriptor"`, nil},
+	} {
+		s := Seen{Calls: tt.calls, Messages: tt.messages, Killed: &Killing{Signal: tt.signal, Comm: "yes", PID: 7}}
+		if got, reason, err := s.Choose(Wish{}); got != tt.want || reason != tt.reason || !errors.Is(err, tt.err) {
+			t.Errorf("%s: call %d since %s, %v; want %d since %s, %v", name, got, reason, err, tt.want, tt.reason, tt.err)
 		}
 	}
 }
