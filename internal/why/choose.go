@@ -161,38 +161,11 @@ func named(calls []Failure, fit []int, m *Message) int {
 // names reports whether a text names the error of a call: by its message, whoever spells it, or
 // by its name.
 func names(text string, f *Failure) bool {
-	name, messages := f.spelled()
-	lower := strings.ToLower(text)
-	if slices.ContainsFunc(messages, func(message string) bool { return strings.Contains(lower, message) }) {
+	e := f.seenErrno()
+	if at, _ := findMessage(strings.ToLower(text), e); at >= 0 {
 		return true
 	}
-	return hasWord(text, name) || f.request.says(text)
-}
-
-// spelled returns the name of the error that the program sees, and its messages, in small letters.
-func (f *Failure) spelled() (name string, messages []string) {
-	seen := *f
-	if interrupted(f.Errno) {
-		seen.Errno = uint64(unix.EINTR)
-	}
-	if message := seen.Message(); message != "" {
-		messages = append(messages, message)
-	}
-	return seen.errorName(), append(messages, otherMessages[seen.errorName()]...)
-}
-
-// otherMessages are those of other C libraries than glibc, and of other programs.
-var otherMessages = map[string][]string{
-	"EADDRNOTAVAIL": {"address not available"},
-	"EADDRINUSE":    {"address in use"},
-	"ENOMEM":        {"out of memory"},
-	"EAFNOSUPPORT":  {"address family not supported"},
-	"ENODEV":        {"no such device"},
-	"EOPNOTSUPP":    {"not supported"},
-	"ENOTTY":        {"not a tty"},
-	"ELOOP":         {"symbolic link loop"},
-	"EXDEV":         {"cross-device link"},
-	"ETXTBSY":       {"text file busy"},
+	return hasWord(text, errorName(e)) || f.request.says(text)
 }
 
 // hasWord reports whether a text has a word that no letter or digit stands beside.

@@ -156,17 +156,21 @@ func (f *Failure) Output() int {
 }
 
 // errorName returns the name of the error: "EINVAL".
-func (f *Failure) errorName() string {
-	if name := errno.Name(f.Errno); name != "" {
+func (f *Failure) errorName() string { return errorName(f.Errno) }
+
+func errorName(e uint64) string {
+	if name := errno.Name(e); name != "" {
 		return name
 	}
-	return strconv.FormatUint(f.Errno, 10)
+	return strconv.FormatUint(e, 10)
 }
 
 // Message returns what programs call the error: "invalid argument". It is "" for errors that
 // the kernel keeps to itself.
-func (f *Failure) Message() string {
-	text := syscall.Errno(f.Errno).Error()
+func (f *Failure) Message() string { return errorMessage(f.Errno) }
+
+func errorMessage(e uint64) string {
+	text := syscall.Errno(e).Error()
 	if strings.HasPrefix(text, "errno ") {
 		return ""
 	}

@@ -33,13 +33,11 @@ func mentioned(text string, f *Failure) (whole, part int) {
 // withoutMessage cuts what the error is called out of a text: a file may have the name "file".
 func withoutMessage(text string, f *Failure) string {
 	lower := strings.ToLower(text)
-	_, messages := f.spelled()
-	for _, m := range messages {
-		if i := strings.Index(lower, m); i >= 0 && len(lower) == len(text) { // small letters may take more bytes
-			return text[:i] + text[i+len(m):]
-		}
+	at, n := findMessage(lower, f.seenErrno())
+	if at < 0 || len(lower) != len(text) { // small letters may take more bytes
+		return text
 	}
-	return text
+	return text[:at] + text[at+n:]
 }
 
 // A match is how a name stands in a text.
