@@ -25,7 +25,7 @@ var losses = [bpf.Counters]loss{
 	bpf.LostScratch:   {what: "records lost because too many with a stack or branches were under way on one CPU"},
 	bpf.LostBranches:  {what: "records without their branches, which others overwrote too soon"},
 	bpf.LostValues:    {what: "calls of sessions without their values, for which there was no room"},
-	bpf.LostReturn:    {what: "times calls of a session ended unseen: the kernel did not run the program at their return"},
+	bpf.LostReturn:    {what: "returns of calls in a session not seen because the kernel did not run the program there"},
 	bpf.LostChain:     {what: "failures in sessions that gave way to later ones before it was known whether they were the reason"},
 	bpf.LostRecursion: {what: "calls left out because tracing itself has made them"},
 	bpf.Fault: {what: "calls left out because a predicate, or what is added up, met unreadable memory or divided by zero",

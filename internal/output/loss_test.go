@@ -35,6 +35,9 @@ func TestAppendLosses(t *testing.T) {
 		!strings.Contains(all, "ksnoop: 0 calls left out by --rate\n") {
 		t.Errorf("%d lines of %d:\n%s", n, len(losses), all)
 	}
+	if !strings.Contains(all, "ksnoop: 0 returns of calls in a session not seen because the kernel did not run the program there\n") {
+		t.Errorf("what is counted follows its number:\n%s", all)
+	}
 	if got := string(appendMark(nil, bpf.RateLimited, 312, false)); got != "--- 312 calls left out by --rate ---\n" {
 		t.Errorf("mark %q", got)
 	}
