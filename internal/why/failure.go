@@ -165,9 +165,14 @@ func errorName(e uint64) string {
 	return strconv.FormatUint(e, 10)
 }
 
-// Message returns what programs call the error: "invalid argument". It is "" for errors that
-// the kernel keeps to itself.
-func (f *Failure) Message() string { return errorMessage(f.Errno) }
+// Message returns what programs call the error: "invalid argument". Of errors that the kernel keeps to
+// itself it is "", but for those of a call that a signal has interrupted: a program may see EINTR, or nothing.
+func (f *Failure) Message() string {
+	if interrupted(f.Errno) {
+		return "interrupted"
+	}
+	return errorMessage(f.Errno)
+}
 
 func errorMessage(e uint64) string {
 	text := syscall.Errno(e).Error()

@@ -124,6 +124,21 @@ other calls that failed, in order:
 	}
 }
 
+// TestPageInterrupted: the headline says what has become of a call that fails with an error of the kernel's own.
+func TestPageInterrupted(t *testing.T) {
+	for errno, want := range map[uint64]string{
+		restartSys: "pause failed: interrupted\n", restartNoIntr: "pause failed: interrupted\n", restartNoHand: "pause failed: interrupted\n",
+		restartRestart: "pause failed: interrupted\n", uint64(unix.EINTR): "pause failed: interrupted system call\n", noIoctlCommand: "pause failed\n",
+	} {
+		s := &Seen{Calls: []Failure{{Function: "__x64_sys_pause", Errno: errno, Params: []kernel.Field{}}}, Status: 1}
+		p := NewPage([]string{"tool"}, s)
+		p.Choose(s, 0, "it is the last one")
+		if got := string(p.AppendCall(nil)); !strings.HasPrefix(got, want) {
+			t.Errorf("%d: %s, want %s", errno, got, want)
+		}
+	}
+}
+
 // TestPageJSON: the schema admits each page, and what is read of it prints the same.
 func TestPageJSON(t *testing.T) {
 	schema, err := formattest.CompileSchema(jsonlines.Schema())
