@@ -32,6 +32,9 @@ func (w *walker) decide() {
 		if w.hits[p.Hit].Taken {
 			other = w.g.Blocks[p.Block].Next
 		}
+		if v.Kind == Result && !v.Handed && (i < v.Step || w.sites[w.hits[p.Hit].Site].Addr == v.From) {
+			break // what comes before the call avoids it at best, and says nothing of its error
+		}
 		var matters bool
 		if i >= v.Step || v.Kind == Constant {
 			// Of the jumps behind it none could have led to another result.

@@ -16,6 +16,8 @@ type Value struct {
 	// Target is the function of a Result, and of what is Opaque since a Strange function with a name was
 	// called: its result, if it returns as compilers make functions.
 	Target uint64
+	// Handed says of a Result that the function was called with an error, which it may only have passed on.
+	Handed bool
 	// From is the instruction that made it, Step the pass in which that was.
 	From uint64
 	Step int

@@ -64,13 +64,10 @@ func (w *walker) loadStack(at *Value, size int) *Value {
 
 // call executes a call: what the called function may change is unknown then.
 func (w *walker) call(in *Instruction) {
+	result := w.result(in)
 	for _, word := range w.machine.changed {
 		w.words[word] = nil
 	}
 	w.disturb()
-	if in.Target != 0 {
-		w.words[w.machine.result] = w.result(in)
-	} else {
-		w.words[w.machine.result] = w.fresh(in, Value{Kind: Result})
-	}
+	w.words[w.machine.result] = result
 }

@@ -17,7 +17,8 @@ type Walk struct {
 	// Returned is what the call has returned; nil if that is not known.
 	Returned *Value
 	// Deciding is the hit on the last jump that could have led to another result; None if there
-	// is none, or it is not known.
+	// is none, or it is not known. A jump that could only have avoided the call whose result was
+	// returned is none.
 	Deciding int
 	// Unsure says that there may be such a jump, and that it is not known: the way has a gap, or
 	// the result was kept where that cannot be followed.
@@ -190,25 +191,31 @@ func (w *walker) end() {
 	switch {
 	case in.flow == Leave, (in.flow == Jump || in.flow == Branch) && w.callees.kind(in.Target) == Return:
 		w.walk.Returned = w.words[w.machine.result]
-	case in.flow == Indirect:
-		w.walk.Returned = &Value{Kind: Result, From: in.Addr, Step: w.step}
-	case in.flow == Jump, in.flow == Branch && last.Hit != None && w.hits[last.Hit].Taken:
+	case in.flow == Indirect, in.flow == Jump, in.flow == Branch && last.Hit != None && w.hits[last.Hit].Taken:
 		w.walk.Returned = w.result(in) // of another function, which returns to the caller
 	}
 }
 
 // result returns what a call or jump to another function leaves where results are.
 func (w *walker) result(in *Instruction) *Value {
-	v := &Value{Kind: Opaque, From: in.Addr, Step: w.step}
-	switch w.callees.kind(in.Target) {
-	case Strange:
+	v := &Value{Kind: Opaque, From: in.Addr, Step: w.step, Handed: w.handed()}
+	switch kind := w.callees.kind(in.Target); {
+	case in.Target == 0, kind == Through:
+		v.Kind = Result
+	case kind == Strange:
 		if f := w.callees.At(in.Target); f != nil && f.Name != "" {
 			v.Target = in.Target
 		}
-	case Returning:
+	case kind == Returning:
 		v.Kind, v.Target = Result, in.Target
-	case Through:
-		v.Kind = Result
 	}
 	return v
+}
+
+// handed reports whether an argument of a function that is called now is an error, as with dev_err_probe.
+func (w *walker) handed() bool {
+	return slices.ContainsFunc(ptregs.Arguments(w.f.Arch), func(word int) bool {
+		v := w.words[word]
+		return v != nil && v.Kind == Constant && isError(uint64(v.N))
+	})
 }

@@ -119,6 +119,14 @@ func TestOf(t *testing.T) {
 	// sub $8, %rsp; nop; call helper; test %eax, %eax; jne 1f; cmp $3, %ebp; je 2f; test %eax, %eax; je 2f;
 	// 1: mov $1, %eax; jmp 3f; 2: xor %eax, %eax; 3: add $8, %rsp; ret
 	again := []byte{0x48, 0x83, 0xec, 0x08, 0x90, 0xe8, 0xf6, 0x0f, 0, 0, 0x85, 0xc0, 0x75, 0x09, 0x83, 0xfd, 0x03, 0x74, 0x0b, 0x85, 0xc0, 0x74, 0x07, 0xb8, 0x01, 0, 0, 0, 0xeb, 0x02, 0x31, 0xc0, 0x48, 0x83, 0xc4, 0x08, 0xc3}
+	// test %esi, %esi; je 1f; jmp thunk; 1: xor %eax, %eax; ret
+	avoided := []byte{0x85, 0xf6, 0x74, 0x05, 0xe9, 0xf7, 0x1f, 0, 0, 0x31, 0xc0, 0xc3}
+	direct := bytes.Clone(avoided) // jmp helper
+	direct[6] = 0x0f
+	// test %esi, %esi; jne helper; xor %eax, %eax; ret
+	itself := []byte{0x85, 0xf6, 0x0f, 0x85, 0xf8, 0x0f, 0, 0, 0x31, 0xc0, 0xc3}
+	// test %esi, %esi; je 1f; mov $-22, %edi; jmp helper; 1: xor %eax, %eax; ret
+	passes := []byte{0x85, 0xf6, 0x74, 0x0a, 0xbf, 0xea, 0xff, 0xff, 0xff, 0xe9, 0xf2, 0x0f, 0, 0, 0x31, 0xc0, 0xc3}
 	for _, tt := range []struct {
 		name   string
 		text   []byte
@@ -148,6 +156,10 @@ func TestOf(t *testing.T) {
 		{"what a function returned without an error", called, []bpf.PathStep{step(0, 0, 3)}, nil, nil, nil},
 		{"through a thunk", through, nil, nil, compare(expr.OpLt, 0), &Verdict{Decision: -1, Indirect: true, From: entry + 5}},
 		{"through a thunk, and nobody knows what", through, nil, nil, nil, nil},
+		{"what avoids a call through a pointer (sysfs_kf_write)", avoided, []bpf.PathStep{step(0, 0, 3)}, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Indirect: true, From: entry + 4}},
+		{"what avoids a call", direct, []bpf.PathStep{step(0, 0, 3)}, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Called: "helper", From: helper}},
+		{"a jump that is the call", itself, []bpf.PathStep{step(0, 0, 3)}, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Called: "helper", From: helper}},
+		{"a call that was handed the error", passes, []bpf.PathStep{step(0, 0, 3)}, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Holds: "n (3) != 0", Needed: "n == 0", Called: "helper", From: helper}},
 		{"a sign that the type has not", []byte{0x83, 0x7f, 0x08, 0x00, 0x78, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3}, []bpf.PathStep{step(0, sign, 0x80000000)}, nil, nil,
 			&Verdict{Error: -22, Holds: "(int)attr->flags (-2147483648) < 0", Needed: "(int)attr->flags >= 0"}},
 		// test %edi, %edi; js 1f; mov $-5, %eax; cmp $1, %esi; jne 2f; ret; 1: xor %eax, %eax; ret; 2: ud2
