@@ -19,7 +19,7 @@ func TestWalkEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := f.Walk(g, g.Sites(nil), nil, nil); w.Returned != nil || !w.Unsure {
+	if w := f.Walk(g, g.Sites(nil), nil, nil, false); w.Returned != nil || !w.Unsure {
 		t.Errorf("%+v", w)
 	}
 }
@@ -51,7 +51,7 @@ func TestSearchesEnd(t *testing.T) {
 		if len(hits) != jumps {
 			t.Fatalf("%d jumps: %+v", jumps, sites)
 		}
-		w := f.Walk(g, sites, hits, nil)
+		w := f.Walk(g, sites, hits, nil, false)
 		if v := w.Returned; v == nil || v.Kind != Constant || v.N != 0 || w.Deciding != None {
 			t.Fatalf("%d jumps: %+v", jumps, w)
 		}

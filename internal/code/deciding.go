@@ -14,9 +14,7 @@ func (w *walker) decide() {
 	}
 	before := map[int]bool{} // blocks that were passed before a constant was made
 	if v.Kind == Constant && v.fails() {
-		for _, p := range w.passes[:v.Step] {
-			before[p.Block] = true
-		}
+		before = w.before(v.Step - 1)
 	}
 	retries := map[int]bool{} // jumps by which it was not tried again, by their blocks
 	for i := len(w.passes) - 1; i >= 0; i-- {
@@ -41,7 +39,10 @@ func (w *walker) decide() {
 			if matters = w.differs(p.Hit, other, v, limits{fixed: retries}); w.walk.Unsure {
 				return
 			}
-			if matters && i >= v.Step && len(before) > 0 && w.tries(p.Hit, other, v, limits{before, retries}) {
+			if matters && w.null {
+				before = w.before(i)
+			}
+			if matters && (i >= v.Step || w.null) && len(before) > 0 && w.tries(p.Hit, other, v, limits{before, retries}) {
 				retries[p.Block] = w.hits[p.Hit].Taken
 				continue
 			}
@@ -97,9 +98,29 @@ func (c *Condition) since() int {
 	return max(c.Left.Value.Step, c.Right.Value.Step)
 }
 
+// before returns the blocks of all passes up to one.
+func (w *walker) before(pass int) map[int]bool {
+	if w.first == nil {
+		w.first = map[int]int{}
+		for i, p := range w.passes {
+			if _, ok := w.first[p.Block]; !ok {
+				w.first[p.Block] = i
+			}
+		}
+	}
+	before := map[int]bool{}
+	for block, first := range w.first {
+		if first <= pass {
+			before[block] = true
+		}
+	}
+	return before
+}
+
 // tries reports whether the other way from a jump leads to another result only if it is tried again: by
 // blocks that were passed before the error was made, as do_renameat2 does if a lease was broken. That
-// it was not tried again has not made the error.
+// it was not tried again has not made the error. NULL tells nothing of where an error was made that is
+// stored with it: these are blocks before the jump then, as where __skb_try_recv_datagram waits for more.
 func (w *walker) tries(hit, other int, v *Value, l limits) bool {
 	differs := w.differs(hit, other, v, l)
 	unsure := w.walk.Unsure

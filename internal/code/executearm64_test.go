@@ -97,7 +97,7 @@ func checkCondition(t *testing.T, name string, text []byte, jump int) bool {
 	}
 	var conditions [2]*Condition
 	for i, taken := range []bool{false, true} {
-		conditions[i] = f.Walk(g, sites, []Hit{{0, taken}}, nil).Conditions[0]
+		conditions[i] = f.Walk(g, sites, []Hit{{0, taken}}, nil, false).Conditions[0]
 	}
 	if c := conditions[0]; c == nil || c.Relation == NoRelation || c.Left.Value == nil || c.Right.Value == nil {
 		return false
@@ -207,7 +207,7 @@ func TestReturnedARM64(t *testing.T) {
 			for i := range sites {
 				hits = append(hits, Hit{i, len(tt.taken) > 0 && tt.taken[0]})
 			}
-			w := f.Walk(g, sites, hits, callees)
+			w := f.Walk(g, sites, hits, callees, false)
 			same := func(got, want *Value) bool {
 				return got == want || got != nil && want != nil && got.Kind == want.Kind && got.N == want.N && got.Target == want.Target && got.Size == want.Size
 			}

@@ -54,7 +54,7 @@ func TestReturned(t *testing.T) {
 			for i, taken := range tt.taken {
 				hits = append(hits, Hit{i, taken})
 			}
-			w := f.Walk(g, sites, hits, callees)
+			w := f.Walk(g, sites, hits, callees, false)
 			same := func(got, want *Value) bool {
 				return got == want || got != nil && want != nil && got.Kind == want.Kind && got.N == want.N && got.Target == want.Target && got.Size == want.Size
 			}

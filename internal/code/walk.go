@@ -26,9 +26,10 @@ type Walk struct {
 }
 
 // Walk follows the values along the way of a call that was seen at sites. callees are the
-// functions that the code calls; the others are taken for such of which nothing is known.
-func (f *Function) Walk(g *Graph, sites []Site, hits []Hit, callees Callees) *Walk {
-	w := walker{f: f, g: g, sites: sites, hits: hits, passes: g.Trail(sites, hits), callees: callees, machine: machineOf(f.Arch), moments: make([]moment, len(hits))}
+// functions that the code calls; the others are taken for such of which nothing is known. null says
+// that the call has failed by returning NULL.
+func (f *Function) Walk(g *Graph, sites []Site, hits []Hit, callees Callees, null bool) *Walk {
+	w := walker{f: f, g: g, sites: sites, hits: hits, passes: g.Trail(sites, hits), callees: callees, machine: machineOf(f.Arch), null: null, moments: make([]moment, len(hits))}
 	w.walk.Conditions, w.walk.Deciding = make([]*Condition, len(hits)), None
 	w.run()
 	w.decide()
@@ -44,6 +45,7 @@ type walker struct {
 	passes  []Pass
 	callees Callees
 	machine *machine // nil if no instructions of the architecture are executed
+	null    bool     // the call has failed by returning NULL
 
 	step    int
 	words   []*Value // what the registers hold
@@ -51,7 +53,8 @@ type walker struct {
 	taken   *int64      // the lowest place on the stack whose address others may know
 	compare *Comparison // what the flags say
 	walk    Walk
-	moments []moment // at each hit
+	moments []moment    // at each hit
+	first   map[int]int // of each block, the first pass; nil: not needed yet
 	// searched counts the steps of all searches.
 	searched int
 }

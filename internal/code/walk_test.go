@@ -62,7 +62,7 @@ func testWalk(t *testing.T, arch, level string) {
 	for i := range calls {
 		c := &calls[i]
 		f := &code[c.function]
-		w := f.Walk(f.graph, f.sites, c.hits, Callees{put})
+		w := f.Walk(f.graph, f.sites, c.hits, Callees{put}, false)
 		if v := w.Returned; v != nil && v.Kind == Constant && int32(v.N) != int32(c.result) {
 			t.Fatalf("%s %s%v: returns %d, not %d", level, names[c.function], c.hits, c.result, v.N)
 		}

@@ -55,9 +55,9 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 	if p.Way == nil || path.Way == nil || path.Missing > 0 || path.Way.Broken > 0 {
 		return v, false
 	}
-	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees)
-	r := walk.Returned
 	told, failed := resultOf(e)
+	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, told == 0 && asksNull(p.Return))
+	r := walk.Returned
 	if told == 0 && r != nil {
 		told = errorOf(r, walk, path, &p.Func)
 		failed = failed || told != 0

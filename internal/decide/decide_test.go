@@ -127,6 +127,11 @@ func TestOf(t *testing.T) {
 	itself := []byte{0x85, 0xf6, 0x0f, 0x85, 0xf8, 0x0f, 0, 0, 0x31, 0xc0, 0xc3}
 	// test %esi, %esi; je 1f; mov $-22, %edi; jmp helper; 1: xor %eax, %eax; ret
 	passes := []byte{0x85, 0xf6, 0x74, 0x0a, 0xbf, 0xea, 0xff, 0xff, 0xff, 0xe9, 0xf2, 0x0f, 0, 0, 0x31, 0xc0, 0xc3}
+	// 1: call helper; mov %rax, %rbx; test %rbx, %rbx; jne 3f; cmpl $0, 0x100(%rsp); je 2f; cmpl $0, 0x108(%rsp); jne 1b;
+	// 2: xor %ebx, %ebx; 3: mov %rbx, %rax; ret
+	waiting := []byte{0x53, 0x48, 0x83, 0xec, 0x10, 0xe8, 0xf6, 0x0f, 0, 0, 0x48, 0x89, 0xc3, 0x48, 0x85, 0xdb, 0x75, 0x16, 0x83, 0xbc, 0x24, 0x00, 0x01, 0, 0, 0, 0x74, 0x0a, 0x83, 0xbc, 0x24, 0x08, 0x01, 0, 0, 0, 0x75, 0xdf, 0x31, 0xdb, 0x48, 0x89, 0xd8, 0x48, 0x83, 0xc4, 0x10, 0x5b, 0xc3}
+	kept := bytes.Clone(waiting) // 2: nop; nop
+	kept[38], kept[39] = 0x90, 0x90
 	for _, tt := range []struct {
 		name   string
 		text   []byte
@@ -201,6 +206,8 @@ func TestOf(t *testing.T) {
 		{"NULL, which the SPEC asks for", null, []bpf.PathStep{step(0, 0, 3)}, nil, isNull, &Verdict{Holds: "attr->key_size (3) != 4", Needed: "attr->key_size == 4", Or: []string{"attr->count"}}},
 		{"NULL, which it does not ask for", null, []bpf.PathStep{step(0, 0, 3)}, nil, nil, nil},
 		{"a result that is tested again (qdisc_create)", again, []bpf.PathStep{step(0, zero, 0), step(1, zero, 3)}, nil, isNull, &Verdict{Holds: "helper() (0) == 0", Needed: "helper() != 0"}},
+		{"NULL, and a loop that was left (__skb_try_recv_datagram)", waiting, []bpf.PathStep{step(0, zero, 0), step(1, zero, 0)}, nil, isNull, &Verdict{Decision: -1, Unsure: true}},
+		{"NULL of a function, and a loop that was left", kept, []bpf.PathStep{step(0, zero, 0), step(1, zero, 0)}, nil, isNull, &Verdict{Decision: -1, Unsure: true, Called: "helper", From: helper}},
 		{"without a jump", chosen, nil, nil, compare(expr.OpEq, -22), &Verdict{Error: -22, Decision: -1, Chosen: entry + 11 - 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func Deduce(p *plan.Probe, given []code.Given, called []code.Called, failed unix
 	found := false
 	for i := range ways {
 		w := &ways[i]
-		walk := way.Code.Walk(way.Graph(), way.Sites(), w.Hits, way.Callees)
+		walk := way.Code.Walk(way.Graph(), way.Sites(), w.Hits, way.Callees, false)
 		r := walk.Returned
 		switch {
 		case w.Ended && int32(w.Result) != v.Error, r != nil && r.Kind == code.Constant && int32(r.N) != v.Error:

@@ -15,7 +15,7 @@ func Denied(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 		return denied, false
 	}
 	p := e.Probe
-	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees)
+	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
 	for i := v.Decision; i >= 0; i-- {
 		d := &path.Decisions[i]
 		c := walk.Conditions[d.Hit]

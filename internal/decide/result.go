@@ -3,9 +3,12 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // resultOf returns the error that a call has returned, as the record or the SPEC says: 0 if they do
@@ -77,12 +80,33 @@ func predicted(t expr.Term) (n int32, failed bool) {
 	switch {
 	case b.Op == expr.OpEq && asError(c.V) != 0:
 		return asError(c.V), true
-	case b.Op == expr.OpEq && c.V == 0 && isPointer(b.X):
+	case equalsNull(b, c):
 		return 0, true
 	case b.Op == expr.OpLt && signed(b.X) && int64(c.V) <= 0 && int64(c.V) > -mostErrno:
 		return 0, true
 	}
 	return 0, false
+}
+
+// equalsNull reports whether a comparison is return == 0 for a pointer.
+func equalsNull(b *expr.BinaryTerm, c *expr.Const) bool {
+	return b.Op == expr.OpEq && c.V == 0 && isPointer(b.X)
+}
+
+// asksNull reports whether the SPEC asks for calls that return NULL.
+func asksNull(half *layout.Half) bool {
+	return half != nil && slices.ContainsFunc(half.Predicates, func(p layout.Predicate) bool {
+		t := p.Term
+		for c, ok := t.(*expr.Convert); ok; c, ok = t.(*expr.Convert) {
+			t = c.X
+		}
+		b, ok := t.(*expr.BinaryTerm)
+		if !ok || !isResult(b.X) {
+			return false
+		}
+		c, ok := b.Y.(*expr.Const)
+		return ok && equalsNull(b, c)
+	})
 }
 
 func signed(t expr.Term) bool { return plan.ClassOf(t.Type()).Signed }
