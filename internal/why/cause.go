@@ -49,21 +49,11 @@ const (
 	causeModule     = "security module"
 )
 
-// Errors that the kernel keeps to itself: a signal has interrupted the call.
+// Handlers of signals that are none.
 const (
-	restartSys      = 512
-	restartNoIntr   = 513
-	restartNoHand   = 514
-	noIoctlCommand  = 515 // none of them: ENOIOCTLCMD
-	restartRestart  = 516
 	defaultHandler  = 0
 	ignoringHandler = 1
 )
-
-// interrupted reports whether an error says that a signal has interrupted a call.
-func interrupted(errno uint64) bool {
-	return errno >= restartSys && errno <= restartRestart && errno != noIoctlCommand
-}
 
 // Cause returns what made the error of a call, if the first run tells; else nil. arch is the
 // kernel's, as Go calls it.

@@ -49,6 +49,20 @@ type Failure struct {
 	user    *userStack  // of the process; nil: it was not taken, or not kept
 }
 
+// Errors that the kernel keeps to itself: a signal has interrupted the call.
+const (
+	restartSys     = 512
+	restartNoIntr  = 513
+	restartNoHand  = 514
+	noIoctlCommand = 515 // none of them: ENOIOCTLCMD
+	restartRestart = 516
+)
+
+// interrupted reports whether an error says that a signal has interrupted a call.
+func interrupted(errno uint64) bool {
+	return errno >= restartSys && errno <= restartRestart && errno != noIoctlCommand
+}
+
 // A signalSeen is a signal that was delivered.
 type signalSeen struct {
 	time    uint64
