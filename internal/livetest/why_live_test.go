@@ -42,6 +42,8 @@ func TestLiveWhy(t *testing.T) {
 		{[]string{"--", "sh", "-c", "kill -SEGV $$"}, `^sh\[\d+\] was killed by the signal SIGSEGV: no system call was refused for it\n`, "", 139},
 		// busybox executes /proc/self/exe to be sleep, and may be killed before.
 		{[]string{"--", "sh", "-c", "sleep 9 & kill -ALRM $!; wait $!"}, `^(sh|exe|sleep)\[\d+\] was killed by the signal SIGALRM: no system call was refused for it\n`, "", 142},
+		{[]string{"--once", "--", "sh", "-c", "ls /nosuch; kill -KILL $$"}, `= -ENOENT\n    by ls\[\d+\], in a command with exit status 137; chosen since ls wrote`, "] was killed by the signal SIGKILL\n", 137},
+		{[]string{"--once", "--", "sh", "-c", "ulimit -f 1; exec head -c 100000 /dev/zero > /tmp/limited"}, `= -EFBIG\n    by head\[\d+\], in a command with exit status 153; chosen since head\[\d+\] was killed by the signal SIGXFSZ, which that call has brought\n`, "", 153},
 		{[]string{"--once", "--syscall", "clock_nanosleep", "--", "timeout", "1", "sleep", "5"}, `^interrupted by the signal SIGTERM$`, "", 143},
 		{[]string{"--", "true"}, ``, "the command succeeded, and none of its system calls ", 0},
 		{[]string{"--", "sh", "-c", "exit 4"}, ``, " has failed: the command has decided so", 4},

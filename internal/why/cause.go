@@ -101,19 +101,24 @@ func signalName(number uint64) string {
 
 // Cause returns it as what ended the command.
 func (k *Killing) Cause() *Cause {
-	why := "no system call was refused for it"
+	c := &Cause{Kind: causeKilled, Signal: k.Signal, Text: k.String()}
 	switch {
 	case k.denied != nil:
-		why = fmt.Sprintf("seccomp has refused its system call %d", *k.denied)
 	case bringers[k.Signal] != 0:
-		why = fmt.Sprintf("no system call of it was seen to fail with %s", unix.ErrnoName(bringers[k.Signal]))
+		c.Text += ": no system call of it was seen to fail with " + unix.ErrnoName(bringers[k.Signal])
+	default:
+		c.Text += ": no system call was refused for it"
 	}
-	return &Cause{Kind: causeKilled, Signal: k.Signal, Text: k.String() + ": " + why}
+	return c
 }
 
-// String says who was killed: sh[155] was killed by the signal SIGKILL.
+// String says who was killed: sh[155] was killed by the signal SIGKILL. Of one that seccomp has ended it says for what.
 func (k *Killing) String() string {
-	return fmt.Sprintf("%s[%s] was killed by the signal %s", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal)
+	text := fmt.Sprintf("%s[%s] was killed by the signal %s", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal)
+	if k.denied != nil {
+		text += fmt.Sprintf(": seccomp has refused its system call %d", *k.denied)
+	}
+	return text
 }
 
 // bringers are the errors of system calls for which the kernel sends a signal to whoever makes them, by its name. A
@@ -128,6 +133,17 @@ func (s *Seen) bringer() int {
 		}
 	}
 	return -1
+}
+
+// endedBy says which signal has ended the command, and whether a call has brought it; "" if none has.
+func (s *Seen) endedBy(call int) string {
+	switch {
+	case s.Killed == nil:
+		return ""
+	case s.bringer() == call:
+		return s.Killed.String() + ", which that call has brought"
+	}
+	return s.Killed.String()
 }
 
 // A capability is one that a task has not got.

@@ -47,7 +47,7 @@ func (s *Seen) Choose(w Wish) (index int, reason string, err error) {
 		all := fitting(s.Calls, w)
 		said := slices.ContainsFunc(s.Messages, func(m Message) bool { return named(s.Calls, all, &m) >= 0 })
 		if i := s.bringer(); !said && i >= 0 {
-			return i, s.Killed.String() + ", which that call has brought", nil
+			return i, s.endedBy(i), nil
 		} else if !said {
 			return 0, "", ErrKilled
 		}

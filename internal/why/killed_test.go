@@ -124,3 +124,24 @@ func TestChooseBringer(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedBy: whatever call is chosen, the signal that has ended the command is told.
+func TestEndedBy(t *testing.T) {
+	number := uint64(39)
+	calls := []Failure{{PID: 7, Errno: uint64(unix.EPIPE)}, {PID: 7, Errno: uint64(unix.ENOENT)}}
+	for _, tt := range []struct {
+		killed *Killing
+		call   int
+		want   string
+	}{
+		{nil, 1, ""},
+		{&Killing{Signal: "SIGKILL", Comm: "sh", PID: 7}, 1, "sh[7] was killed by the signal SIGKILL"},
+		{&Killing{Signal: "SIGPIPE", Comm: "sh", PID: 7}, 1, "sh[7] was killed by the signal SIGPIPE"},
+		{&Killing{Signal: "SIGPIPE", Comm: "sh", PID: 7}, 0, "sh[7] was killed by the signal SIGPIPE, which that call has brought"},
+		{&Killing{Signal: "SIGSYS", Comm: "sh", PID: 7, denied: &number}, 1, "sh[7] was killed by the signal SIGSYS: seccomp has refused its system call 39"},
+	} {
+		if got := (&Seen{Calls: calls, Killed: tt.killed}).endedBy(tt.call); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.killed, got, tt.want)
+		}
+	}
+}

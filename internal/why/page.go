@@ -156,9 +156,13 @@ func NewPage(command []string, s *Seen) *Page {
 // NewProcessPage returns what is known when a process was looked at.
 func NewProcessPage(pid uint32) *Page { return &Page{Kind: "why", Process: pid} }
 
-// Choose notes which of the calls matters, and that the others failed too; -1: none does.
+// Choose notes which of the calls matters, and that the others failed too; -1: none does. Beside a call that matters for
+// another reason it notes the signal that has ended the command, of which the exit status tells no more than the number.
 func (p *Page) Choose(s *Seen, chosen int, reason string) {
 	p.Reason = terminal.Name(reason)
+	if ended := s.endedBy(chosen); chosen >= 0 && ended != "" && ended != reason {
+		p.AddNote(ended)
+	}
 	for i := range s.Calls {
 		c := s.Calls[i].call()
 		if i == chosen {

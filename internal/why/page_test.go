@@ -139,6 +139,34 @@ func TestPageInterrupted(t *testing.T) {
 	}
 }
 
+// TestPageKilled: the signal that has ended the command is told beside a call that matters for another reason.
+func TestPageKilled(t *testing.T) {
+	killed := Seen{Calls: []Failure{call("write", unix.EPIPE, ""), call("openat", unix.ENOENT, "/a")}, Status: 141, Killed: &Killing{Signal: "SIGPIPE", Comm: "yes", PID: 1}}
+	named := killed
+	named.Messages = []Message{{Time: 1, PID: 1, Text: "no such file or directory"}}
+	exited := killed
+	exited.Killed = nil
+	for _, tt := range []struct {
+		seen          *Seen
+		reason, notes string
+	}{
+		{&named, `tool wrote "no such file or directory"`, "yes[1] was killed by the signal SIGPIPE"},
+		{&killed, "yes[1] was killed by the signal SIGPIPE, which that call has brought", ""},
+		{&exited, "it is the last one that programs do not expect to fail", ""},
+	} {
+		chosen, reason, err := tt.seen.Choose(Wish{})
+		p := NewPage([]string{"yes"}, tt.seen)
+		p.Choose(tt.seen, chosen, reason)
+		if got := strings.Join(p.Notes, "\n"); err != nil || p.Reason != tt.reason || got != tt.notes {
+			t.Errorf("%q, notes %q, %v; want %q, %q", p.Reason, got, err, tt.reason, tt.notes)
+		}
+	}
+	none := NewPage(nil, &killed)
+	if none.Choose(&killed, -1, ""); len(none.Notes) > 0 {
+		t.Errorf("no call is chosen: %q", none.Notes)
+	}
+}
+
 // TestPageJSON: the schema admits each page, and what is read of it prints the same.
 func TestPageJSON(t *testing.T) {
 	schema, err := formattest.CompileSchema(jsonlines.Schema())
