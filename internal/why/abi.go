@@ -90,3 +90,24 @@ func (a *abi) failing(table uint64) (spec, served string) {
 	}
 	return "rawtp:sys_exit(" + strings.Join(exit, ", ") + ")", served
 }
+
+// Filters of seccomp are executed by seccompFunction, whose parameter deniedNumber is the number of the system call.
+const (
+	seccompFunction = "__seccomp_filter"
+	deniedNumber    = "this_syscall"
+)
+
+// denied is the SPEC of each system call that a filter of seccomp refuses, which refused tells, with what is to be known of
+// the call beside its number: state, as a.compat has it, and served as in failing. They are "" if the kernel does not tell.
+func (a *abi) denied(refused string, table uint64) (spec, state, served string) {
+	items := []string{deniedNumber, refused}
+	if strings.HasPrefix(a.compat.state, "$task") { // else it is in the registers, which lead nowhere here
+		state = a.compat.state
+		items = append(items, state)
+		if table != 0 {
+			served = fmt.Sprintf("*(unsigned long *)(%#x + %s * 8)", table, deniedNumber)
+			items = append(items, served)
+		}
+	}
+	return seccompFunction + "(" + strings.Join(items, ", ") + ")", state, served
+}

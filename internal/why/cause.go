@@ -116,7 +116,7 @@ func (k *Killing) Cause() *Cause {
 func (k *Killing) String() string {
 	text := fmt.Sprintf("%s[%s] was killed by the signal %s", terminal.Name(k.Comm), output.AppendPID(nil, k.Inner, k.PID), k.Signal)
 	if k.denied != nil {
-		text += fmt.Sprintf(": seccomp has refused its system call %d", *k.denied)
+		text += ": seccomp has refused its " + k.denied.name()
 	}
 	return text
 }

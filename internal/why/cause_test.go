@@ -144,7 +144,7 @@ func TestFaultCause(t *testing.T) {
 // the call before it.
 func TestAssign(t *testing.T) {
 	w := watcher{seen: &Seen{Calls: []Failure{{Time: 10, TID: 1, Number: 7}, {Time: 20, TID: 2, Number: 7}, {Time: 30, TID: 1, Number: 7}, {Time: 40, TID: 1, Number: 8, Errno: restartSys}}},
-		denied: []denial{{25, 7, 1}, {19, 7, 2}, {35, 9, 1}}, signal: []signalSeen{{time: 50, tid: 1, number: 2}, {time: 45, tid: 2, number: 3}, {time: 41, tid: 1, number: 4}}}
+		denied: []denial{{time: 25, number: 7, tid: 1}, {time: 19, number: 7, tid: 2}, {time: 35, number: 9, tid: 1}}, signal: []signalSeen{{time: 50, tid: 1, number: 2}, {time: 45, tid: 2, number: 3}, {time: 41, tid: 1, number: 4}}}
 	w.assign()
 	for i, want := range []bool{false, true, true, false} {
 		if w.seen.Calls[i].seccomp != want {

@@ -124,7 +124,24 @@ type Killing struct {
 	Comm   string
 	PID    uint32 // in the initial PID namespace
 	Inner  bpf.Inner
-	denied *uint64 // the number of the system call for which seccomp has sent the signal; nil: none
+	denied *denial // the system call for which seccomp has sent the signal; nil: none
+}
+
+// A denial is a system call that a filter of seccomp has refused.
+type denial struct {
+	time, number uint64
+	tid          uint32
+	foreign      foreignCall
+	function     string // that would have served it; "" if that is not known
+}
+
+// name says which system call it is: "system call setsid", "32-bit system call 39".
+func (d *denial) name() string {
+	f := Failure{Number: d.number, foreign: d.foreign, Function: d.function}
+	if d.foreign != "" {
+		return f.Name()
+	}
+	return "system call " + strings.TrimPrefix(f.Name(), "syscall ")
 }
 
 // filters are those of a thread that has ended, newest first.

@@ -44,7 +44,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 	}
 	requests, headers := r.requestSpecs()
 	w.headers = headers
-	texts = append(append(texts, r.causeSpecs()...), requests...)
+	texts = append(append(texts, w.causeSpecs(table.Addr)...), requests...)
 	specs, err := trace.ParseSpecs(texts)
 	if err != nil {
 		return nil, err
@@ -65,8 +65,7 @@ func (r *Runner) Watch(ctx context.Context) (*Seen, error) {
 }
 
 const (
-	seccompFunction = "__seccomp_filter"
-	signalPoint     = "signal_deliver"
+	signalPoint = "signal_deliver"
 	// endFunction ends a thread, with what waitpid returns of it: in the lowest bits the signal that has ended it, or its process.
 	endFunction = "do_exit"
 	endSignal   = "$arg1 & 0x7f"
@@ -74,13 +73,16 @@ const (
 
 // causeSpecs are the SPECs of what makes errors outside of the functions that serve system calls,
 // as far as the kernel has it.
-func (r *Runner) causeSpecs() (specs []string) {
+func (w *watcher) causeSpecs(table uint64) (specs []string) {
+	r := w.runner
 	if f, ok := r.function(seccompFunction); ok {
 		refused := "return == -1"
 		if proto := f.Type.Type.(*btf.FuncProto); layout.ClassOf(f.Name, result(proto)) == layout.NeverFails { // a truth value
 			refused = "return == 0"
 		}
-		specs = append(specs, seccompFunction+"(this_syscall, "+refused+")")
+		denied, state, served := w.abi.denied(refused, table)
+		w.deniedState, w.deniedServed = state, served
+		specs = append(specs, denied)
 		if filters := r.filterSpec(); filters != "" {
 			specs = append(specs, filters)
 		}
@@ -101,9 +103,12 @@ const (
 
 // A watcher reads the records of the first run.
 type watcher struct {
-	runner   *Runner
-	abi      *abi
-	served   string
+	runner *Runner
+	abi    *abi
+	served string
+	// deniedState and deniedServed are as abi.denied returns them.
+	deniedState, deniedServed string
+
 	headers  map[string]string // as requestSpecs returns them
 	writings []*writing
 	fields   *output.Fields
@@ -143,10 +148,20 @@ func (w *watcher) keepStack(u *userStack) {
 	}
 }
 
-// A denial is a system call that a filter of seccomp has refused.
-type denial struct {
-	time, number uint64
-	tid          uint32
+// noSystemCall is what the names of functions end with that the table has for numbers of no system call.
+const noSystemCall = "_ni_syscall"
+
+// denial returns a system call that a filter has refused. Numbers of 32-bit calls have other meanings than those of
+// the kernel's table, where serving stands.
+func (w *watcher) denial(number, state, serving uint64) denial {
+	d := denial{number: number, foreign: w.abi.foreign(number, state)}
+	if d.foreign != "" || number >= maxNumber {
+		return d
+	}
+	if s, ok := w.runner.Kernel.Symbol(serving); ok && s.Offset == 0 && !strings.HasSuffix(s.Name, noSystemCall) {
+		d.function = s.Name
+	}
+	return d
 }
 
 // assign says of each call that has failed what had made its error. A call that was denied ends
@@ -196,7 +211,7 @@ func (w *watcher) killed() *Killing {
 	for i := range w.denied {
 		d := &w.denied[i]
 		if slices.ContainsFunc(w.ends, func(e ending) bool { return e.pid == last.pid && e.tid == d.tid && e.time >= d.time }) {
-			k.denied = &d.number
+			k.denied = d
 		}
 	}
 	return k
@@ -262,7 +277,9 @@ func (w *watcher) add(e *event.Event) error {
 	v := values{e, fields}
 	switch e.Probe.Func.Name {
 	case seccompFunction:
-		w.denied = append(w.denied, denial{e.Time, v.number("this_syscall"), e.TID})
+		d := w.denial(v.number(deniedNumber), v.number(w.deniedState), v.number(w.deniedServed))
+		d.time, d.tid = e.Time, e.TID
+		w.denied = append(w.denied, d)
 		return nil
 	case releaseFunction:
 		w.addFilters(e, v)
