@@ -51,6 +51,25 @@ func TestWhyNone(t *testing.T) {
 	}
 }
 
+// TestWhyListened: that no call of a process has failed is said only if ksnoop has listened.
+func TestWhyListened(t *testing.T) {
+	for _, tt := range []struct {
+		early    error
+		listened bool
+		want     string
+	}{
+		{why.ErrInterrupted, false, "interrupted before ksnoop listened"},
+		{why.ErrInterrupted, true, "interrupted: no system call has failed"},
+		{why.ErrEnded, false, "process 7 ended before ksnoop listened"},
+		{why.ErrEnded, true, "process 7 has ended: no system call has failed"},
+	} {
+		e := explanation{whyFlags: &whyFlags{}, runner: &why.Runner{Process: &why.Process{PID: 7}}, seen: &why.Seen{Listened: tt.listened}, early: tt.early}
+		if _, _, err := e.choose(); err == nil || err.Error() != tt.want {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
 // TestWhyRefused: what cannot be meant is refused before anything is traced, as wrong usage.
 func TestWhyRefused(t *testing.T) {
 	for _, tt := range []struct {

@@ -36,9 +36,13 @@ func (e *explanation) choose() (index int, reason string, err error) {
 		return e.seen.Choose(e.wish)
 	}
 	index, reason, err = e.seen.ChooseFirst(e.wish)
-	switch {
+	switch ended := errors.Is(e.early, why.ErrEnded); {
 	case err == nil || e.early == nil:
-	case errors.Is(e.early, why.ErrEnded):
+	case !e.seen.Listened && ended:
+		err = fmt.Errorf("process %d ended before ksnoop listened", e.runner.Process.PID)
+	case !e.seen.Listened: // no call was seen, but that says nothing of the process
+		err = errors.New("interrupted before ksnoop listened")
+	case ended:
 		err = fmt.Errorf("process %d has ended: %w", e.runner.Process.PID, err)
 	default:
 		err = fmt.Errorf("interrupted: %w", err)

@@ -292,5 +292,7 @@ type Seen struct {
 	Killed *Killing
 	// Incomplete says that calls may be missing, since something was lost.
 	Incomplete bool
-	earlier    int // calls that have failed before, and were forgotten
+	// Listened says that the programs that look for calls were switched on.
+	Listened bool
+	earlier  int // calls that have failed before, and were forgotten
 }

@@ -187,6 +187,9 @@ func (r *Runner) runProcess(ctx context.Context, p *plan.Plan, sessions *record.
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
+	if r.Process.hasEnded() { // meanwhile, and nothing of it was seen
+		return ErrEnded
+	}
 	if err := r.Recording.Begin(run.Plan, sessions); err != nil {
 		return err
 	}

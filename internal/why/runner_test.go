@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -24,6 +25,14 @@ func TestInterrupted(t *testing.T) {
 	}
 	if p, err := (&narrowing{runner: r}).find(ctx); p != nil || !errors.Is(err, ErrInterrupted) {
 		t.Error(p, err)
+	}
+}
+
+// TestListened: a run has listened once its records are read, be there any or not.
+func TestListened(t *testing.T) {
+	w := watcher{seen: &Seen{}}
+	if err := w.take(&plan.Plan{}, func(func([]byte, error) bool) {}); err != nil || !w.seen.Listened {
+		t.Error(w.seen.Listened, err)
 	}
 }
 

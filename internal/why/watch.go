@@ -251,6 +251,7 @@ func (w *watcher) assignSignals() {
 }
 
 func (w *watcher) take(p *plan.Plan, records recordSeq) error {
+	w.seen.Listened = true // else the run has ended before
 	for e, err := range event.All(p, records) {
 		if err != nil {
 			return err
