@@ -30,7 +30,7 @@ func (w *walker) decide() {
 		if w.hits[p.Hit].Taken {
 			other = w.g.Blocks[p.Block].Next
 		}
-		if v.Kind == Result && !v.Handed && (i < v.Step || w.sites[w.hits[p.Hit].Site].Addr == v.From) {
+		if v.Kind == Result && !v.handed && (i < v.Step || w.sites[w.hits[p.Hit].Site].Addr == v.From) {
 			break // what comes before the call avoids it at best, and says nothing of its error
 		}
 		var matters bool

@@ -437,13 +437,6 @@ func (k known) widened() known {
 	return known{}
 }
 
-// isError reports whether a number is an error, as an int or as a long.
-func isError(v uint64) bool {
-	const mostErrno = 4095
-	n := int32(v)
-	return n < 0 && n >= -mostErrno
-}
-
 // has reports whether a register or the stack holds something of a kind.
 func (m *imagined) has(kind knownKind) bool {
 	for _, s := range m.stack {

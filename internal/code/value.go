@@ -16,8 +16,8 @@ type Value struct {
 	// Target is the function of a Result, and of what is Opaque since a Strange function with a name was
 	// called: its result, if it returns as compilers make functions.
 	Target uint64
-	// Handed says of a Result that the function was called with an error, which it may only have passed on.
-	Handed bool
+	// handed says of a Result that the function was called with an error, which it may only have passed on.
+	handed bool
 	// From is the instruction that made it, Step the pass in which that was.
 	From uint64
 	Step int
@@ -248,3 +248,10 @@ func (s *Side) constant() bool { return s.Value != nil && s.Value.Kind == Consta
 
 // Zero reports whether a side is the constant 0.
 func (s *Side) Zero() bool { return s.Value != nil && s.Value.Kind == Constant && s.Value.N == 0 }
+
+// isError reports whether a number is an error, as an int or as a long.
+func isError(v uint64) bool {
+	const mostErrno = 4095
+	n := int32(v)
+	return n < 0 && n >= -mostErrno
+}

@@ -201,7 +201,7 @@ func (w *walker) end() {
 
 // result returns what a call or jump to another function leaves where results are.
 func (w *walker) result(in *Instruction) *Value {
-	v := &Value{Kind: Opaque, From: in.Addr, Step: w.step, Handed: w.handed()}
+	v := &Value{Kind: Opaque, From: in.Addr, Step: w.step, handed: w.handed()}
 	switch kind := w.callees.kind(in.Target); {
 	case in.Target == 0, kind == Through:
 		v.Kind = Result
