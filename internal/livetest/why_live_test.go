@@ -53,7 +53,7 @@ func TestLiveWhy(t *testing.T) {
 			"", 1},
 		// Both return NULL, and the error stands in memory.
 		{[]string{"-s", "none", "--", "workload", "no-qdisc", "-fail"}, `^netlink failed: no such file or directory\n    netlink\(RTM_NEWQDISC, 0x605, \d+\) = -ENOENT\n(.*\n)+refused in qdisc_create; it returned NULL, with the error in \*errp \(.*(.*\n)+            decided`, "", 1},
-		{[]string{"-s", "none", "--syscall", "accept4", "--", "workload", "refuse", "accept"}, `^refused in inet_csk_accept; it returned NULL, with the error in arg->err (.*\n)+            decided: sk->__sk_common.skc_state \(7\) != 10, at inet_csk_accept\+0x`, "", 0},
+		{[]string{"-s", "none", "--syscall", "accept4", "--", "workload", "refuse", "accept4"}, `^refused in inet_csk_accept; it returned NULL, with the error in arg->err (.*\n)+            decided: sk->__sk_common.skc_state \(7\) != 10, at inet_csk_accept\+0x`, "", 0},
 		// The kernel lets nobody probe __do_sys_getpriority (amd64): what find_task_by_vpid has returned decides.
 		{[]string{"-s", "none", "--", "renice", "-n", "5", "-p", "99999"}, `^refused in __(do|x64|arm64)_sys_getpriority(.*\n)+            decided: find_task_by_vpid\(\) \(NULL\) == NULL, at __(do|arm64)_sys_getpriority\+0x`, "", 1},
 		// Nor any function of lib/: kstrtoull (kstrtoul) has refused the number.

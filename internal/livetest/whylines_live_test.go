@@ -57,7 +57,7 @@ var checks = []check{
 	{"bind", "", "__inet_bind", "", "net/ipv4/af_inet.c", [2]string{"503", "510"}},
 	{"bind-short", "", "inet_bind_sk", "", "net/ipv4/af_inet.c", [2]string{"451", "458"}},
 	{"connect", "", "tcp_v4_connect", "", "net/ipv4/tcp_ipv4.c", [2]string{"233", "238"}},
-	{"accept", "", "inet_csk_accept", "", "net/ipv4/inet_connection_sock.c", [2]string{"663", "664"}},
+	{"accept4", "", "inet_csk_accept", "", "net/ipv4/inet_connection_sock.c", [2]string{"663", "664"}},
 	{"setsockopt", "", "sk_setsockopt", "", "net/core/sock.c", [2]string{"1189", "1213"}},
 	{"perf_event_open", "", "__do_sys_perf_event_open", "", "kernel/events/core.c", [2]string{"12844", "13903"}},
 	{"bpf-prog", "", "bpf_prog_load", "", "kernel/bpf/syscall.c", [2]string{"2698", "2995"}},

@@ -58,7 +58,7 @@ func refusals(memory uintptr) []refusal {
 		{"bind", unix.EADDRNOTAVAIL, unix.SYS_BIND, []uintptr{0, text, 16}, withAddress(unix.AF_INET)},
 		{"bind-short", unix.EINVAL, unix.SYS_BIND, []uintptr{0, text, 4}, withAddress(unix.AF_INET)},
 		{"connect", unix.EAFNOSUPPORT, unix.SYS_CONNECT, []uintptr{0, text, 16}, withAddress(unix.AF_UNIX)},
-		{"accept", unix.EINVAL, unix.SYS_ACCEPT4, []uintptr{0, 0, 0, 0}, withAddress(0)}, // of a socket that does not listen
+		{"accept4", unix.EINVAL, unix.SYS_ACCEPT4, []uintptr{0, 0, 0, 0}, withAddress(0)}, // of a socket that does not listen
 		{"setsockopt", unix.EINVAL, unix.SYS_SETSOCKOPT, []uintptr{0, unix.SOL_SOCKET, unix.SO_RCVBUF, memory, 2}, withAddress(0)},
 		{"perf_event_open", unix.EINVAL, unix.SYS_PERF_EVENT_OPEN, []uintptr{memory, 0, ^uintptr(0), ^uintptr(0), bad}, nil},
 		{"bpf-prog", unix.E2BIG, unix.SYS_BPF, []uintptr{unix.BPF_PROG_LOAD, text, 64}, withPointer(16, text+64)}, // a license, which Linux 6.1 reads first
