@@ -42,14 +42,6 @@ func (r *Runner) argumentItems(f *Failure) (items []string) {
 	return items
 }
 
-// specWith is the SPEC of a function with some items.
-func specWith(function string, items []string) string {
-	if len(items) == 0 {
-		return function
-	}
-	return function + "(" + strings.Join(items, ", ") + ")"
-}
-
 // again returns a call of the system call with the arguments that argumentItems have read; nil if they
 // were not read. It is a failure of the same kind.
 func (r *Runner) again(f *Failure, fields *output.Fields, e *event.Event) (*Failure, error) {

@@ -34,11 +34,11 @@ func arguments(f kernel.Function) (items []string) {
 }
 
 // specOf is the SPEC of a function with these items, its name alone if there are none.
-func specOf(f kernel.Function, items []string) string {
+func specOf(function string, items []string) string {
 	if len(items) == 0 {
-		return f.String()
+		return function
 	}
-	return f.String() + "(" + strings.Join(items, ", ") + ")"
+	return function + "(" + strings.Join(items, ", ") + ")"
 }
 
 // mayBeError reports whether a type can hold an error.

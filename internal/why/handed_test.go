@@ -26,7 +26,7 @@ func TestArguments(t *testing.T) {
 		{kernel.Function{Name: "mnt_lookup.isra.0"}, "mnt_lookup.isra.0"},
 		{kernel.Function{Name: "nothing", Type: &btf.Func{Name: "nothing", Type: &btf.FuncProto{}}}, "nothing"},
 	} {
-		if got := specOf(tt.f, arguments(tt.f)); got != tt.want {
+		if got := specOf(tt.f.String(), arguments(tt.f)); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

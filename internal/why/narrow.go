@@ -259,7 +259,7 @@ func (n *narrowing) open(innermost uint64, targets map[uint64][]uint64) (open []
 func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *Place, targets map[uint64][]uint64, err error) {
 	view := n.runner.Kernel
 	request := &plan.SessionRequest{IntResults: true}
-	if request.Entry, err = trace.ParseSpecs([]string{specWith(n.failure.Function, n.runner.argumentItems(n.failure))}); err != nil {
+	if request.Entry, err = trace.ParseSpecs([]string{specOf(n.failure.Function, n.runner.argumentItems(n.failure))}); err != nil {
 		return nil, nil, err
 	}
 	functions := map[string]kernel.Function{}
@@ -322,7 +322,7 @@ func (n *narrowing) spec(f kernel.Function) string {
 	for _, place := range places(f) {
 		items = append(items, atReturn(place))
 	}
-	return specOf(f, items)
+	return specOf(f.String(), items)
 }
 
 // errorSet is the set of one error.

@@ -60,7 +60,7 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if last.Name == f.Function {
 		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), false, slices.Concat(args, more, []string{duration})))
 	} else {
-		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), true, more), specWith(f.Function, append(args, fmt.Sprintf("return == -%d", f.Errno), duration)))
+		texts = append(texts, waySpec(last, p.Innermost().failed(f.Errno), true, more), specOf(f.Function, append(args, fmt.Sprintf("return == -%d", f.Errno), duration)))
 	}
 	if f.Errno == uint64(unix.EFAULT) {
 		texts = append(texts, r.faultSpecs()...)
@@ -128,7 +128,7 @@ func waySpec(f kernel.Function, predicates []string, args bool, more []string) s
 			}
 		}
 	}
-	return specOf(f, append(append(items, more...), predicates...))
+	return specOf(f.String(), append(append(items, more...), predicates...))
 }
 
 const duration = "$duration"
