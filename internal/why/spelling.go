@@ -28,18 +28,42 @@ func spellings(e uint64) (messages []string) {
 	return append(messages, otherMessages[errorName(e)]...)
 }
 
-// otherMessages are those of other C libraries than glibc, and of other programs.
+// otherMessages are those of other C libraries than glibc, as musl, and of other programs.
 var otherMessages = map[string][]string{
-	"EADDRNOTAVAIL": {"address not available"},
 	"EADDRINUSE":    {"address in use"},
-	"ENOMEM":        {"out of memory"},
+	"EADDRNOTAVAIL": {"address not available"},
 	"EAFNOSUPPORT":  {"address family not supported"},
-	"ENODEV":        {"no such device"},
-	"EOPNOTSUPP":    {"not supported"},
-	"ENOTTY":        {"not a tty"},
+	"EBUSY":         {"resource busy"},
+	"ECHILD":        {"no child process"},
+	"ECONNABORTED":  {"connection aborted"},
+	"EDEADLK":       {"resource deadlock would occur"},
+	"EDOM":          {"domain error"},
+	"EDQUOT":        {"quota exceeded"},
+	"EHOSTUNREACH":  {"host is unreachable"},
+	"EILSEQ":        {"illegal byte sequence"},
+	"EINPROGRESS":   {"operation in progress"},
+	"EIO":           {"i/o error"},
+	"EISCONN":       {"socket is connected"},
 	"ELOOP":         {"symbolic link loop"},
-	"EXDEV":         {"cross-device link"},
+	"EMFILE":        {"no file descriptors available"},
+	"EMSGSIZE":      {"message too large"},
+	"ENAMETOOLONG":  {"filename too long"},
+	"ENETRESET":     {"connection reset by network"},
+	"ENETUNREACH":   {"network unreachable"},
+	"ENODEV":        {"no such device"},
+	"ENOMEM":        {"out of memory"},
+	"ENOTCONN":      {"socket not connected"},
+	"ENOTSOCK":      {"not a socket"},
+	"ENOTTY":        {"not a tty"},
+	"EOPNOTSUPP":    {"not supported"},
+	"EOVERFLOW":     {"value too large for data type"},
+	"ERANGE":        {"result not representable"},
+	"ESHUTDOWN":     {"cannot send after socket shutdown"},
+	"ESPIPE":        {"invalid seek"},
+	"ETIME":         {"device timeout"},
+	"ETIMEDOUT":     {"operation timed out"},
 	"ETXTBSY":       {"text file busy"},
+	"EXDEV":         {"cross-device link"},
 }
 
 // longerMessages returns, by the message of an error, those of other errors that have it within: "protocol not

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/errno"
 )
 
 // TestLongestMessage: a text names the error whose message is the longest at a place, and another one only by a place of
@@ -68,6 +70,55 @@ func TestWithoutMessage(t *testing.T) {
 		f := call("mount", unix.EOPNOTSUPP, "")
 		if got := withoutMessage(text, &f); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestMusl: the texts are all of musl's strerror (1.2.3) that differ from glibc's. Each names its error and no other.
+func TestMusl(t *testing.T) {
+	for want, text := range map[unix.Errno]string{
+		unix.EIO:           "I/O error",
+		unix.ECHILD:        "No child process",
+		unix.ENOMEM:        "Out of memory",
+		unix.EBUSY:         "Resource busy",
+		unix.EXDEV:         "Cross-device link",
+		unix.EMFILE:        "No file descriptors available",
+		unix.ENOTTY:        "Not a tty",
+		unix.ESPIPE:        "Invalid seek",
+		unix.EDOM:          "Domain error",
+		unix.ERANGE:        "Result not representable",
+		unix.EDEADLK:       "Resource deadlock would occur",
+		unix.ENAMETOOLONG:  "Filename too long",
+		unix.ELOOP:         "Symbolic link loop",
+		unix.ETIME:         "Device timeout",
+		unix.EOVERFLOW:     "Value too large for data type",
+		unix.EILSEQ:        "Illegal byte sequence",
+		unix.ENOTSOCK:      "Not a socket",
+		unix.EMSGSIZE:      "Message too large",
+		unix.EOPNOTSUPP:    "Not supported",
+		unix.EADDRINUSE:    "Address in use",
+		unix.EADDRNOTAVAIL: "Address not available",
+		unix.ENETUNREACH:   "Network unreachable",
+		unix.ENETRESET:     "Connection reset by network",
+		unix.ECONNABORTED:  "Connection aborted",
+		unix.EISCONN:       "Socket is connected",
+		unix.ENOTCONN:      "Socket not connected",
+		unix.ESHUTDOWN:     "Cannot send after socket shutdown",
+		unix.ETIMEDOUT:     "Operation timed out",
+		unix.EHOSTUNREACH:  "Host is unreachable",
+		unix.EINPROGRESS:   "Operation in progress",
+		unix.EDQUOT:        "Quota exceeded",
+		unix.EOWNERDEAD:    "Previous owner died",
+	} {
+		var got []string
+		for _, name := range errno.All() {
+			e, ok := errno.Number(name)
+			if f := call("openat", unix.Errno(e), ""); ok && unix.Errno(e) != want && names("a: "+text, &f) {
+				got = append(got, name)
+			}
+		}
+		if f := call("openat", want, ""); !names("a: "+text, &f) || got != nil {
+			t.Errorf("%s: %v is named: %t, and %v", text, want, names("a: "+text, &f), got)
 		}
 	}
 }
