@@ -65,6 +65,10 @@ func (f *filterFlags) filter(command bool) (bpf.Filter, error) {
 		return bpf.Filter{}, usagef("--follow goes with -p: whose children?")
 	case slices.Contains(f.pids, 0):
 		return bpf.Filter{}, usagef("-p 0: no process has this number; what runs while a CPU is idle is selected by $pid == 0")
+	case slices.Contains(f.pids, uint(os.Getpid())):
+		return bpf.Filter{}, usagef("-p %d: that is ksnoop itself, which it never traces", os.Getpid())
+	case slices.Contains(f.tids, uint(os.Getpid())):
+		return bpf.Filter{}, usagef("-t %d: that is a thread of ksnoop itself, which it never traces", os.Getpid())
 	case command && len(f.pids) > 0:
 		return bpf.Filter{}, usagef("-p names processes that run already, and of a command all processes are traced: give one or the other")
 	}
