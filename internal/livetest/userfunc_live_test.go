@@ -99,8 +99,26 @@ func TestLiveUserReturn(t *testing.T) {
 	}
 	// The same and no more at return alone: the name of what is open was passed, and is read then.
 	out, errs, status = ksnoop(t, "trace", "uretprobe:"+file+":user_open", "uretprobe:"+file+":user_add(count())", "uretprobe:"+file+":run", "uretprobe:"+file+":run(count())", "--", file, "1")
-	if !strings.Contains(out, "return = (long)-2") || strings.Contains(out, "path") || strings.Count(out, " uretprobe:"+file) > 0 || status != 0 {
+	if !strings.Contains(out, "return = (long)-2") || strings.Contains(out, "path") || strings.Count(out, " uretprobe:"+file+":user_open(") != 1 ||
+		strings.Contains(out, "uretprobe:"+file+":run(\n") || strings.Contains(out, " uprobe:") || status != 0 {
 		t.Errorf("status %d; of returns alone:\n%s\n%s", status, out, errs)
+	}
+	// Of both at the same place, each record has its own name, in a recording, too.
+	recording := filepath.Join(t.TempDir(), "recording")
+	if _, errs, status = ksnoop(t, "trace", "--record", recording, spec("user_open(path)"), "uretprobe:"+file+":user_open(return)", "--", file, "3"); status != 0 {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	for _, form := range []string{"text", "json"} {
+		out, errs, status = ksnoop(t, "replay", "--format", form, recording)
+		before, after := " ", "("
+		if form == "json" {
+			before, after = `"name":"`, `","`
+		}
+		for _, kind := range []string{"uprobe:", "uretprobe:"} {
+			if got := strings.Count(out, before+kind+file+":user_open"+after); form == "text" && got != 3 || got < 1 || status != 0 {
+				t.Errorf("%d records of %s as %s; status %d:\n%s\n%s", got, kind, form, status, out, errs)
+			}
+		}
 	}
 	// run never returns. What is kept of its calls is given back when they end.
 	out, errs = stashed(t, "--attach=auto", spec("run($duration)"), "for i in $(seq 120); do "+file+" 1; done")

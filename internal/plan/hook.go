@@ -49,8 +49,14 @@ func (h *Hook) check(f kernel.Function) error {
 }
 
 // label returns the selector that a SPEC would use for the hook.
-func (h *Hook) label() string {
-	return expr.Selector{Kind: h.Kind, System: h.System, File: h.File, Name: h.Name, Offset: h.Offset}.String()
+func (h *Hook) label() string { return h.labelOf(nil) }
+
+// labelOf is label as this SPEC has it. SPECs of a function of user space share a hook whether they are
+// about its calls or about its returns alone.
+func (h *Hook) labelOf(spec *expr.Spec) string {
+	sel := expr.Selector{Kind: h.Kind, System: h.System, File: h.File, Name: h.Name, Offset: h.Offset}
+	sel.Return = spec != nil && spec.Selector.Return && h.Kind == expr.UserFunction
+	return sel.String()
 }
 
 // A candidate is something that a selector matched.

@@ -147,7 +147,7 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 	case t.Inlined:
 		p.Name = t.inlinedLabel(f)
 	case t.Kind != expr.Function:
-		p.Name = t.label()
+		p.Name = t.labelOf(spec)
 	case f.InProgram(""):
 		p.Name, p.InProgram = f.String(), true
 	}

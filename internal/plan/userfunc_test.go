@@ -175,6 +175,21 @@ func TestUserReturns(t *testing.T) {
 			t.Errorf("%s: entry %+v, return %v, shown %q, want %q", text, probe.Entry, probe.Return, shown, want)
 		}
 	}
+	// Both are at one place, and each is called what the SPEC says: also when a recording is read.
+	for _, kind := range []string{"uretprobe:", "uprobe:"} {
+		for _, items := range []string{"", "(count())"} {
+			p, err := resolveUser(t, kind+userProgram+":user_open"+items, Options{})
+			if err != nil || len(p.Probes) != 1 {
+				t.Fatalf("%v, %v", p, err)
+			}
+			probe := p.Probes[0]
+			view := kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: rawBTF(t)}})
+			kept, err := Restore(view, []Recorded{{Func: probe.Func, Hook: probe.Hook, Spec: probe.Spec, Method: probe.Method, Role: probe.Role}}, false, false, Options{Arch: "amd64"})
+			if want := kind + probe.Hook.File + ":user_open"; err != nil || probe.Name != want || kept.Probes[0].Name != want {
+				t.Errorf("%v: %s, restored %s; want %s", err, probe.Name, kept.Probes[0].Name, want)
+			}
+		}
+	}
 	if _, err := resolveUser(t, "uretprobe:../livetest/user/testdata/user.c:f", Options{}); err == nil {
 		t.Error("a source file has functions")
 	}

@@ -344,7 +344,11 @@ type target struct {
 }
 
 func targetOf(p *plan.Probe) target {
-	return target{p.Name, p.Func.Module, p.Func.Addr, p.Hook.Offset, p.Kind}
+	name := p.Name
+	if p.Kind == expr.UserFunction { // whose name tells SPECs of calls from SPECs of returns
+		name = p.Hook.File + ":" + p.Hook.Name
+	}
+	return target{name, p.Func.Module, p.Func.Addr, p.Hook.Offset, p.Kind}
 }
 
 // selects returns the numbers of the probes that a SPEC's selector selects.

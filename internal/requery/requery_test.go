@@ -356,3 +356,15 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+// TestTargetOfReturns: SPECs of the calls of a function of user space and of its returns are on one thing.
+func TestTargetOfReturns(t *testing.T) {
+	probe := func(name string, offset uint64) *plan.Probe {
+		return &plan.Probe{Hook: plan.Hook{Kind: expr.UserFunction, File: "/bin/x", Name: "f", Offset: offset},
+			Probe: layout.Probe{Name: name, Kind: expr.UserFunction}}
+	}
+	call, back, inside := targetOf(probe("uprobe:/bin/x:f", 0)), targetOf(probe("uretprobe:/bin/x:f", 0)), targetOf(probe("uprobe:/bin/x:f+0x4", 4))
+	if call != back || call == inside {
+		t.Errorf("%v, %v, %v", call, back, inside)
+	}
+}
