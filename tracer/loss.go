@@ -3,22 +3,30 @@
 package tracer
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // A Loss says how often something was not seen or not yielded, and why.
 type Loss struct {
 	What  string // "calls left out by --rate"
 	Count uint64
+	said  string // both, as people say it; "" stands for the number and What
 }
 
 // String returns the loss on one line.
-func (l Loss) String() string { return fmt.Sprintf("%d %s", l.Count, l.What) }
+func (l Loss) String() string { return cmp.Or(l.said, fmt.Sprint(l.Count, " ", l.What)) }
 
-func lossOf(cause bpf.Counter, n uint64) Loss { return Loss{output.LossText(cause), n} }
+func lossOf(cause bpf.Counter, n uint64) Loss {
+	return Loss{output.LossText(cause), n, output.LossCount(cause, n)}
+}
+
+// counted is a loss of which plural has the text.
+func counted(n uint64, text string) Loss { return Loss{plural.Text(0, text), n, plural.Of(n, text)} }
 
 // Losses ends the recording of calls and returns what is missing, and what was left out as
 // the request says, by cause. It is to be called when Calls or Sessions has ended, and
@@ -43,10 +51,10 @@ func (t *Tracer) Losses() ([]Loss, error) {
 		return out, nil
 	}
 	if n := t.decoder.Orphans(); n > 0 {
-		out = append(out, Loss{"sessions given up: their ends were lost, or their parts took too much memory", n})
+		out = append(out, counted(n, "session{s} given up: {its end was|their ends were} lost, or {its|their} parts took too much memory"))
 	}
 	if n := t.decoder.LeftOut(); n > 0 {
-		out = append(out, Loss{"calls and interim stacks left out of sessions that took too much memory", n})
+		out = append(out, counted(n, "{call or interim stack|calls and interim stacks} left out of sessions that took too much memory"))
 	}
 	return out, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/agentconfig"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // agentFlags are the options of "ksnoop agent".
@@ -124,6 +125,6 @@ func (f *agentFlags) checkFile(stdout, stderr io.Writer) error {
 			return usageError{err}
 		}
 	}
-	_, err = fmt.Fprintf(stdout, "%s: %s\n", f.file, number(len(config.Requests), "request"))
+	_, err = fmt.Fprintf(stdout, "%s: %s\n", f.file, plural.Of(len(config.Requests), "request{s}"))
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/container"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/requery"
 	"github.com/ksnoop/ksnoop/internal/session"
@@ -243,13 +244,13 @@ func sayCounts(w io.Writer, c requery.Counts) (err error) {
 		n    uint64
 		what string
 	}{
-		{c.NoEntry, "calls left out of which only the return was recorded"},
-		{c.Unsure, "calls left out because the predicates need what was unreadable as a whole, or cut short, when it was recorded"},
-		{c.Partial, "records with values missing because they were unreadable as a whole, or cut short, when they were recorded"},
-		{c.Evicted, "calls whose return was not waited for because too many were open"},
+		{c.NoEntry, "call{s} left out of which only the return was recorded"},
+		{c.Unsure, "call{s} left out because the predicates need what was unreadable as a whole, or cut short, when it was recorded"},
+		{c.Partial, "record{s} with values missing because they were unreadable as a whole, or cut short, when {it was|they were} recorded"},
+		{c.Evicted, "call{s} whose return was not waited for because too many were open"},
 	} {
 		if line.n > 0 && err == nil {
-			_, err = fmt.Fprintf(w, "ksnoop: %d %s\n", line.n, line.what)
+			_, err = fmt.Fprintf(w, "ksnoop: %s\n", plural.Of(line.n, line.what))
 		}
 	}
 	return err

@@ -17,6 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/attach"
 	"github.com/ksnoop/ksnoop/internal/debuginfo/find"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -64,19 +65,11 @@ func cleanUp(w io.Writer, remove func() (attach.Stale, error)) error {
 		_, err = fmt.Fprintln(w, "no kprobe events of killed ksnoops are left")
 		return err
 	}
-	_, err = fmt.Fprintf(w, "removed %s of killed ksnoops\n", number(stale.Removed, "kprobe event"))
+	_, err = fmt.Fprintf(w, "removed %s of killed ksnoops\n", plural.Of(stale.Removed, "kprobe event{s}"))
 	if err == nil && stale.Kept > 0 {
-		_, err = fmt.Fprintf(w, "left %s that somebody else uses\n", number(stale.Kept, "kprobe event"))
+		_, err = fmt.Fprintf(w, "left %s that somebody else uses\n", plural.Of(stale.Kept, "kprobe event{s}"))
 	}
 	return err
-}
-
-// number counts things whose plural takes an s.
-func number(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // doctor prints one row for each fact about the kernel, and, if nothing stands

@@ -12,6 +12,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -57,7 +58,7 @@ func (t *tracing) fly() func() {
 		if overwritten > 0 {
 			before = fmt.Sprintf("; the %d before them were overwritten", overwritten)
 		}
-		fmt.Fprintf(t.stderr, "ksnoop: %s written to %s%s\n", number(int(records), "record"), name, before)
+		fmt.Fprintf(t.stderr, "ksnoop: %s written to %s%s\n", plural.Of(records, "record{s}"), name, before)
 	}})
 	done := make(chan struct{})
 	go func() {

@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"internal/symname":           {"internal/terminal"},
 	"internal/container":         {"internal/glob"},
 	"internal/container/kubelet": {"internal/container"},
-	"internal/kernel":            {"internal/elfhead", "internal/glob", "internal/progs", "internal/suggest"},
+	"internal/kernel":            {"internal/elfhead", "internal/glob", "internal/plural", "internal/progs", "internal/suggest"},
 	"internal/debuginfo":         {"internal/debuginfo/find", "internal/dw", "internal/glob"},
 	"internal/debuginfo/find":    {"internal/elfhead"},
 	"internal/symbols":           {"internal/kernel", "internal/debuginfo", "internal/symname"},

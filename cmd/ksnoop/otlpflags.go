@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/otlp"
 	"github.com/ksnoop/ksnoop/internal/otlp/export"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // otlpFlags say where events are exported to in OpenTelemetry's protocol.
@@ -123,7 +124,7 @@ type exportError struct{ missing uint64 }
 
 // Error implements error.
 func (e exportError) Error() string {
-	return fmt.Sprintf("--otlp: %d spans, log records or data points did not arrive", e.missing)
+	return "--otlp: " + plural.Of(e.missing, "{span, log record or data point|spans, log records or data points} did not arrive")
 }
 
 // end sends what is left, and says what became of all. Without events there is nothing to say.

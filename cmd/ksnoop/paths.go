@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ksnoop/ksnoop/internal/attach"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // manyBlocks is how many blocks functions have, all in all, before path() asks for --yes.
@@ -26,10 +27,10 @@ func (t *tracing) readWays() error {
 		}
 	}
 	if blocks > manyBlocks && !t.flags.yes {
-		return usagef("path() would put %d probes on %d blocks of code, each of which makes calls slower: give --yes if that is meant", probes, blocks)
+		return usagef("path() would put %s on %s of code, each of which makes calls slower: give --yes if that is meant", plural.Of(probes, "probe{s}"), plural.Of(blocks, "block{s}"))
 	}
 	if blocks > 0 {
-		fmt.Fprintf(t.stderr, "ksnoop: path() takes %d probes, on %d blocks of code; each that a call passes makes it slower\n", probes, blocks)
+		fmt.Fprintf(t.stderr, "ksnoop: path() takes %s, on %s of code; each that a call passes makes it slower\n", plural.Of(probes, "probe{s}"), plural.Of(blocks, "block{s}"))
 	}
 	return nil
 }

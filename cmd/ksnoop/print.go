@@ -19,6 +19,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/btfprint"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/symname"
 )
 
@@ -286,7 +287,7 @@ func (p *printing) skip(r io.Reader, file string) error {
 
 // beyond is the error of an offset that a file does not have.
 func (p *printing) beyond(size int64, file string) error {
-	return usagef("--offset %d is beyond the %d bytes of %s", p.flags.offset, size, file)
+	return usagef("--offset %d is beyond the %s of %s", p.flags.offset, plural.Of(size, "byte{s}"), file)
 }
 
 // parseHex reads hexadecimal digits, by bytes or in one piece, with or without
@@ -357,7 +358,7 @@ func (p *printing) batch(args []string) error {
 		return fmt.Errorf("line %d: %w", n+1, err)
 	}
 	if bad > 0 {
-		return usagef("%d of %d lines could not be printed", bad, n)
+		return usagef("%d of %s could not be printed", bad, plural.Of(n, "line{s}"))
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func describe(w io.Writer, r *record.Reader) error {
 	none := true
 	for cause, n := range lost.Lost {
 		if n > 0 {
-			row("lost", "%d %s", n, output.LossText(bpf.Counter(cause)))
+			row("lost", "%s", output.LossCount(bpf.Counter(cause), n))
 			none = false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/record"
 )
 
@@ -55,9 +56,9 @@ func (f *rotateFlags) report(dir string, w io.Writer) {
 		return
 	}
 	c := f.shelf.Counts()
-	fmt.Fprintf(w, "ksnoop: %s made in %s", number(c.Made, "recording"), dir)
+	fmt.Fprintf(w, "ksnoop: %s made in %s", plural.Of(c.Made, "recording{s}"), dir)
 	if c.Removed > 0 {
-		fmt.Fprintf(w, ", %d old ones removed by --keep %d", c.Removed, f.keep)
+		fmt.Fprintf(w, ", %s removed by --keep %d", plural.Of(c.Removed, "old one{s}"), f.keep)
 	}
 	fmt.Fprintln(w)
 }

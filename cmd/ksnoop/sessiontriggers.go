@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -228,7 +229,7 @@ func (t *tracing) watchTriggers(ctx context.Context, w *triggerWatch, stop func(
 		defer mu.Unlock()
 		more := ""
 		if n > 1 {
-			more = fmt.Sprintf(", and %d more calls of this thread", n-1)
+			more = ", and " + plural.Of(n-1, "more call{s} of this thread")
 		}
 		fmt.Fprintf(t.stderr, "ksnoop: triggered by %s of %s, PID %d, at %d.%06d%s\n", first.name, terminal.Name(first.comm), first.pid, first.time/1e9, first.time%1e9/1e3, more)
 		if over {
@@ -253,7 +254,7 @@ func (w *triggerWatch) end() error {
 	var lost []error
 	for _, cause := range bpf.Marked {
 		if n := losses.Lost[cause]; n > 0 {
-			lost = append(lost, fmt.Errorf("--trigger may have missed a call: %d %s", n, output.LossText(cause)))
+			lost = append(lost, fmt.Errorf("--trigger may have missed a call: %s", output.LossCount(cause, n)))
 		}
 	}
 	return errors.Join(append(lost, err, w.err)...)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ksnoop/ksnoop/internal/launch"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
@@ -115,7 +116,7 @@ func (t *tracing) leave(links []*os.File) error {
 	if err != nil {
 		message = fmt.Sprintf("ksnoop waits, as no other process can (%v),", err)
 	}
-	fmt.Fprintln(t.stderr, t.onALine(fmt.Sprintf("ksnoop: tracing is off; %s until the kernel has removed the last %s", message, number(len(links), "program"))))
+	fmt.Fprintln(t.stderr, t.onALine(fmt.Sprintf("ksnoop: tracing is off; %s until the kernel has removed the last %s", message, plural.Of(len(links), "program{s}"))))
 	return err
 }
 
@@ -170,7 +171,7 @@ func (t *tracing) abandon(why string, over <-chan struct{}) {
 	}
 	left := a.runs[0].Pending() // those of triggers are not shown
 	leaveIfLate(func() { _ = errors.Join(a.stop(), a.detach()) })
-	t.quit(t.onALine(fmt.Sprintf("ksnoop: ended at once: %s; %d bytes of records not shown", why, left)))
+	t.quit(t.onALine(fmt.Sprintf("ksnoop: ended at once: %s; %s of records not shown", why, plural.Of(left, "byte{s}"))))
 }
 
 func (t *tracing) quit(message string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/mappings"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/process"
 )
 
@@ -108,7 +109,7 @@ func (u *users) close() {
 		return
 	}
 	if n := u.symbols.Unseen(); n > 0 {
-		fmt.Fprintf(u.stderr, "ksnoop: %d times something that processes mapped, executed or forked was not seen: the buffer for that was full, or one process mapped more than is kept. Stacks may lack frames or names\n", n)
+		fmt.Fprintf(u.stderr, "ksnoop: %s something that processes mapped, executed or forked was not seen: the buffer for that was full, or one process mapped more than is kept. Stacks may lack frames or names\n", plural.Of(n, "time{s}"))
 	}
 	_ = u.watcher.Close()
 }

@@ -286,9 +286,7 @@ func (e *explanation) show(part func(dst []byte) []byte) error {
 // What is known when it is interrupted is printed, too.
 func (e *explanation) explain(ctx context.Context) error {
 	err := e.explainCall(ctx)
-	for what, n := range e.runner.Missing {
-		e.page.Lost = append(e.page.Lost, why.Lost{What: what, Count: n})
-	}
+	e.page.Lost = append(e.page.Lost, e.runner.Missing()...)
 	err = errors.Join(err, e.finish(), e.page.WriteNotes(e.stderr))
 	if err != nil {
 		e.page.AddNote(err.Error())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // selectors returns the candidates for a selector that has been typed up to the cursor.
@@ -192,7 +193,7 @@ func (e *Engine) paths(text string) []Candidate {
 	for _, g := range groups {
 		c := Candidate{Text: g[len(text):], Name: ":" + g}
 		if strings.HasSuffix(g, "/") {
-			c.About = fmt.Sprintf("%d files", count[g])
+			c.About = plural.Of(count[g], "file{s}")
 		}
 		found = append(found, c)
 	}

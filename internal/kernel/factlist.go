@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // factSources says how to find each fact, in the order of their names in facts.go. It is
@@ -203,7 +205,7 @@ func (v *View) kallsymsFact() Fact {
 		f.Answer, f.Why, f.Do = No, err.Error(), "use a kernel built with CONFIG_KALLSYMS"
 		return f
 	}
-	f.Answer, f.Value = Yes, fmt.Sprintf("%d, those of %s included", len(t.symbols), modulesText(len(t.loaded())))
+	f.Answer, f.Value = Yes, fmt.Sprintf("%d, those of %s included", len(t.symbols), plural.Of(len(t.loaded()), "module{s}"))
 	return f
 }
 
@@ -232,20 +234,13 @@ func (v *View) moduleFact() Fact {
 		f.Answer, f.Why = No, err.Error()
 		return f
 	}
-	f.Value = modulesText(len(names))
+	f.Value = plural.Of(len(names), "module{s}")
 	if t, err := v.symbols(); err == nil {
 		loaded := t.loaded()
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(loaded, name) })
-		f.Value = fmt.Sprintf("%d of %s", len(names), modulesText(len(loaded)))
+		f.Value = fmt.Sprintf("%d of %s", len(names), plural.Of(len(loaded), "module{s}"))
 	}
 	return f
-}
-
-func modulesText(n int) string {
-	if n == 1 {
-		return "1 module"
-	}
-	return fmt.Sprintf("%d modules", n)
 }
 
 // jitFact reports whether BPF programs are compiled.

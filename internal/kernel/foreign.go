@@ -11,6 +11,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // OpenTyped returns a view of the kernel below root that takes vmlinux's types from a file:
@@ -77,9 +79,9 @@ func (e *foreignTypesError) Error() string {
 	if e.Functions == 0 {
 		return "these types describe no functions: they are not those of a whole vmlinux"
 	}
-	text := fmt.Sprintf("these are the types of another kernel: of the %d functions that they describe this one lacks %d", e.Functions, e.Absent)
+	text := fmt.Sprintf("these are the types of another kernel: of the %s that they describe this one lacks %d", plural.Of(e.Functions, "function{s}"), e.Absent)
 	if e.Variables > 0 {
-		text += fmt.Sprintf(", of %d per-CPU variables %d are missing or elsewhere", e.Variables, e.Moved)
+		text += fmt.Sprintf(", of %s %d %s missing or elsewhere", plural.Of(e.Variables, "per-CPU variable{s}"), e.Moved, plural.Text(e.Moved, "{is|are}"))
 	}
 	return text + ", such as " + strings.Join(e.Examples, ", ")
 }

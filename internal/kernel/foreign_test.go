@@ -56,7 +56,7 @@ func TestCheckTypes(t *testing.T) {
 		{"a module has it", functions + "ffffffffc0000000 t ip_rcv\t[mod]\n" + variables,
 			"of the 3 functions that they describe this one lacks 1, of 2 per-CPU variables 0 are missing or elsewhere, such as drv_exit"},
 		{"a variable has moved", functions + exit + strings.Replace(variables, "82000180", "82000190", 1),
-			"of the 3 functions that they describe this one lacks 0, of 2 per-CPU variables 1 are missing or elsewhere, such as counts"},
+			"of the 3 functions that they describe this one lacks 0, of 2 per-CPU variables 1 is missing or elsewhere, such as counts"},
 		{"no symbols of the same name", "ffffffff81000000 T other\n",
 			"of the 2 functions that they describe this one lacks 2, such as ip_rcv, split"},
 	} {

@@ -13,7 +13,7 @@ import (
 )
 
 // pausedTime matches what is said at the end of a run with pauses.
-var pausedTime = regexp.MustCompile(`(?m)^ksnoop: ([0-9]+) milliseconds in which no calls were looked at`)
+var pausedTime = regexp.MustCompile(`(?m)^ksnoop: ([0-9]+) milliseconds? in which no calls were looked at`)
 
 // TestLiveMaxCPU: tracing that takes more of the machine than it may looks at fewer calls, whole
 // ones, and says so; where that does not help it ends, and nothing stays attached.

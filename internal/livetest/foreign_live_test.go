@@ -82,7 +82,7 @@ func TestLiveNoBTF(t *testing.T) {
 	}{
 		{[]string{"vfs_read"}, "give --btf FILE with the types of this very kernel", 1},
 		{[]string{"vfs_read(count == 77)"}, "give --btf FILE with the types of this very kernel", 1},
-		{[]string{"--btf", otherTypes(t), "vfs_read"}, "of the 1 functions that they describe this one lacks 1", 1},
+		{[]string{"--btf", otherTypes(t), "vfs_read"}, "of the 1 function that they describe this one lacks 1", 1},
 	} {
 		stdout, stderr, status := hiding(t, []string{folder}, append(append([]string{"trace"}, c.args...), "--", "true")...)
 		if status != c.status || stdout != "" || !strings.Contains(stderr, c.want) {

@@ -23,7 +23,7 @@ func pooled(t *testing.T, room int, script string) (shown, lost, missed int, err
 		t.Fatalf("%s: status %d: %s", script, status, errs)
 	}
 	lost = counted(t, errs, "sessions not recorded because too many were open")
-	if marked := sum(t, regexp.MustCompile(`(?m)^--- (\d+) sessions not recorded because .* ---$`), out); marked != lost {
+	if marked := sum(t, regexp.MustCompile(`(?m)^--- (\d+) sessions? not recorded because .* ---$`), out); marked != lost {
 		t.Errorf("%s: marks of %d sessions in what is printed, %d were lost", script, marked, lost)
 	}
 	return strings.Count(out, "(workload/workload)"), lost, sum(t, skipped, errs), errs

@@ -36,7 +36,7 @@ func ksnoop(t *testing.T, args ...string) (stdout, stderr string, status int) {
 
 // skipped matches what ksnoop prints when the kernel has not run all programs: see
 // docs/losses.md. On kernels that preempt programs it may happen at any time.
-var skipped = regexp.MustCompile(`(?m)^ksnoop: ([1-9]\d*) calls or returns not seen because the kernel (?:skips tracing programs|has no room) .*\n`)
+var skipped = regexp.MustCompile(`(?m)^ksnoop: ([1-9]\d*) calls? or returns? not seen because the kernel (?:skips tracing programs|has no room) .*\n`)
 
 // printed runs a program that is ksnoop, or that becomes it, and returns what it
 // printed. A run in which the kernel has skipped programs tells nothing about
@@ -257,7 +257,7 @@ func bodiesOf(out, comm, function string) []string {
 // how many there were in all.
 var (
 	mark    = regexp.MustCompile(`(?m)^--- (\d+) .* ---$`)
-	summary = regexp.MustCompile(`(?m)^ksnoop: (\d+) (?:records|calls) (?:lost|not seen|left out)`)
+	summary = regexp.MustCompile(`(?m)^ksnoop: (\d+) (?:records?|calls?) (?:lost|not seen|left out)`)
 )
 
 func sum(t *testing.T, re *regexp.Regexp, text string) int {
@@ -276,5 +276,6 @@ func sum(t *testing.T, re *regexp.Regexp, text string) int {
 // counted is the number that --stats says of something.
 func counted(t *testing.T, errs, what string) int {
 	t.Helper()
+	what = regexp.MustCompile(`\b(call|record|return|session|stack|time)s\b`).ReplaceAllString(what, "${1}s?") // one, or many
 	return sum(t, regexp.MustCompile(`(?m)^ksnoop: (\d+) `+what), errs)
 }

@@ -169,7 +169,7 @@ func TestLiveStopCount(t *testing.T) {
 }
 
 // cutShort matches the line that says how many records an interrupt has left unread.
-var cutShort = regexp.MustCompile(`(?m)^ksnoop: (\d+) records not shown because there was too much to print`)
+var cutShort = regexp.MustCompile(`(?m)^ksnoop: (\d+) records? not shown because there was too much to print`)
 
 // TestLiveUnread: where nobody reads what is printed, a signal ends the trace all the
 // same, and nothing stays attached.

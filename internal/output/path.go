@@ -10,6 +10,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/code"
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -30,7 +31,7 @@ func (t *Tails) AppendPath(dst []byte, e *event.Event, p *event.Path) []byte {
 	}
 	dst = t.appendRows(dst, rowIndent)
 	if left > 0 {
-		dst = fmt.Appendf(dst, "%s... and %d decisions before the last %d\n", rowIndent, left, shownAtEnd)
+		dst = fmt.Appendf(dst, "%s... and %s before the last %d\n", rowIndent, plural.Of(left, "decision{s}"), shownAtEnd)
 	}
 	return append(appendDecided(dst, e, p), '\n')
 }
@@ -38,7 +39,7 @@ func (t *Tails) AppendPath(dst []byte, e *event.Event, p *event.Path) []byte {
 // appendPathNote appends what is to be known about a path.
 func (t *Tails) appendPathNote(dst []byte, p *event.Path) []byte {
 	if p.Missing > 0 {
-		dst = fmt.Appendf(dst, " /* %d steps behind the first %d were not kept */", p.Missing, p.Gap)
+		dst = fmt.Appendf(dst, " /* %s behind the first %d %s not kept */", plural.Of(p.Missing, "step{s}"), p.Gap, plural.Text(p.Missing, "{was|were}"))
 	}
 	if p.Way.Broken > 0 {
 		dst = append(dst, " /* some steps were not seen */"...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/session"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -180,20 +181,31 @@ func (p *Sessions) appendTime(dst []byte, ns uint64) []byte {
 	return p.options.Boot.Add(time.Duration(ns)).AppendFormat(dst, "15:04:05.000000")
 }
 
-// LostIn yields what is missing in a session, and how much of it.
+// LostIn yields what is missing in a session, and how much of it. What does not depend on how much.
 func LostIn(l *session.Lost) iter.Seq2[string, uint32] {
+	return func(yield func(string, uint32) bool) {
+		for what, n := range lostIn(l) {
+			if !yield(plural.Text(0, what), n) {
+				return
+			}
+		}
+	}
+}
+
+// lostIn is LostIn with texts for plural.Text.
+func lostIn(l *session.Lost) iter.Seq2[string, uint32] {
 	return func(yield func(string, uint32) bool) {
 		for _, x := range [...]struct {
 			n    uint32
 			text string
 		}{
-			{l.Deep, "calls were nested deeper than is kept"},
-			{l.Returns, "calls ended unseen"},
-			{l.Room, "calls not seen: the kernel has no room to wait for more returns at once"},
-			{l.Reasons, "failures gave way to later ones before it was known whether they were the reason"},
-			{l.Chunk, "parts of this session could not be sent"},
-			{l.Args, "calls had values for which there was no room"},
-			{l.Chains, "interim stacks left out: the session took too much memory"},
+			{l.Deep, "call{s} {was|were} nested deeper than is kept"},
+			{l.Returns, "call{s} ended unseen"},
+			{l.Room, "call{s} not seen: the kernel has no room to wait for more returns at once"},
+			{l.Reasons, "failure{s} gave way to later ones before it was known whether {it was|they were} the reason"},
+			{l.Chunk, "part{s} of this session could not be sent"},
+			{l.Args, "call{s} had values for which there was no room"},
+			{l.Chains, "interim stack{s} left out: the session took too much memory"},
 		} {
 			if x.n > 0 && !yield(x.text, x.n) {
 				return
@@ -204,7 +216,7 @@ func LostIn(l *session.Lost) iter.Seq2[string, uint32] {
 
 // appendLost appends a line for each kind of loss.
 func appendLost(dst []byte, l *session.Lost, colour bool) []byte {
-	for what, n := range LostIn(l) {
+	for what, n := range lostIn(l) {
 		dst = appendMissing(dst, uint64(n), what, colour)
 	}
 	if l.Stack {

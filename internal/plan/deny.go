@@ -10,6 +10,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // A denial is one selector of functions to leave out.
@@ -18,6 +19,14 @@ type denial struct {
 	names    func(kernel.Function) bool
 	optional bool
 	applied  bool // it denied a selected function
+}
+
+// allDenied says that nothing is left of what matches.
+func allDenied(n int, what string) string {
+	if n == 1 {
+		return "the only " + plural.Text(n, what) + " that matches is denied"
+	}
+	return "all " + plural.Of(n, what) + " that match are denied"
 }
 
 // A denials is a list of denials. A list may name every function of a kernel, so plain

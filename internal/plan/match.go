@@ -61,7 +61,7 @@ func candidates(view *kernel.View, spec *expr.Spec, o Options) ([]candidate, err
 	n := len(found)
 	found = slices.DeleteFunc(found, func(c candidate) bool { return deniedHook(&c.Hook, o.Deny) })
 	if len(found) == 0 {
-		return nil, fault("", "all %d %ss that match are denied", n, what)
+		return nil, fault("", "%s", allDenied(n, what+"{s}"))
 	}
 	return found, nil
 }

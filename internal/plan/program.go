@@ -41,7 +41,7 @@ func programs(view *kernel.View, spec *expr.Spec, o Options) (found []candidate,
 		}
 	}
 	if matching > 0 && len(found) == 0 {
-		return nil, fault(fmt.Sprintf("all %d functions that match are denied", matching), "")
+		return nil, fault(allDenied(matching, "function{s}"), "")
 	}
 	for i := range untraceable {
 		p := &untraceable[i]

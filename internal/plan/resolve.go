@@ -13,6 +13,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -123,7 +124,7 @@ func resolveSpec(view *kernel.View, spec *expr.Spec, o Options) (probes []*Probe
 		probes = append(probes, probe)
 	}
 	if more := len(found) - 1; len(probes) == 0 && more > 0 && found[0].Inlined {
-		first = fmt.Errorf("%w\nnor can it be traced at %d more places where it was inlined", first, more)
+		first = fmt.Errorf("%w\nnor can it be traced at %s where it was inlined", first, plural.Of(more, "more place{s}"))
 	}
 	if len(probes) == 0 {
 		return nil, skipped, first

@@ -65,7 +65,7 @@ func Select(view *kernel.View, spec *expr.Spec, o Options) ([]kernel.Function, e
 	}
 	kept, err := withoutDenied(view, funcs, o)
 	if err == nil && len(kept) == 0 {
-		err = fault("", "all %d functions that match are denied", len(funcs))
+		err = fault("", "%s", allDenied(len(funcs), "function{s}"))
 	}
 	return kept, err
 }

@@ -50,7 +50,7 @@ func staticProbes(spec *expr.Spec, o Options) (found []candidate, err error) {
 	}
 	switch {
 	case len(found) == 0 && denied > 0:
-		return nil, fault(expr.CodeUnknownFunc, "", "all %d probes that match are denied", denied)
+		return nil, fault(expr.CodeUnknownFunc, "", "%s", allDenied(denied, "probe{s}"))
 	case len(found) == 0:
 		return nil, fault(expr.CodeUnknownFunc, nearestHint(sel.System+":"+sel.Name, names), "%s has no USDT probe %q", file.Path, sel.System+":"+sel.Name)
 	case len(found) > maxUser && !o.Listed:

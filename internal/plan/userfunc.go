@@ -11,6 +11,7 @@ import (
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/ptregs"
 	"github.com/ksnoop/ksnoop/internal/suggest"
 	"github.com/ksnoop/ksnoop/internal/userfunc"
@@ -63,7 +64,7 @@ func userFunctions(view *kernel.View, spec *expr.Spec, o Options) (found []candi
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fault(expr.CodeUnknownFunc, "", "all %d functions that match are denied", len(all))
+		return nil, fault(expr.CodeUnknownFunc, "", "%s", allDenied(len(all), "function{s}"))
 	case len(found) > maxUser && !o.Listed:
 		return nil, fault(expr.CodeLimit, "write a longer name; ksnoop info lists them", "%d functions of %s match, and no more than %d can be traced", len(found), sel.File, maxUser)
 	}
@@ -129,7 +130,7 @@ func unknownUser(file *userfunc.File, name string) (msg, hint string) {
 		msg += ": the file is stripped, and has no names of functions"
 		hint = "functions of libraries that it calls have theirs: \"uprobe:libc.so.6:NAME\""
 	case file.Stripped:
-		msg += fmt.Sprintf(": the file is stripped, and has the names of %d functions that other files use", n)
+		msg += plural.Text(n, ": the file is stripped, and has the name{s} of ") + plural.Of(n, "function{s} that other files use")
 	}
 	return msg, hint
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/samples"
 	"github.com/ksnoop/ksnoop/internal/session"
 )
@@ -102,10 +103,10 @@ func (p *Printer) AppendEnd(dst []byte, _ *output.Totals) ([]byte, error) {
 		}
 	}
 	if p.merged > 0 {
-		out.Comments = append(out.Comments, fmt.Sprintf("%d samples are merged in %s", p.merged, others))
+		out.Comments = append(out.Comments, plural.Of(p.merged, "sample{s} {is|are} merged in ")+others)
 	}
 	if p.unknown > 0 {
-		out.Comments = append(out.Comments, fmt.Sprintf("errors: unknown for %d calls, whose results were not captured", p.unknown))
+		out.Comments = append(out.Comments, "errors: unknown for "+plural.Of(p.unknown, "call{s}, whose result{s} {was|were} not captured"))
 	}
 	if err := out.CheckValid(); err != nil {
 		return dst, fmt.Errorf("writing a profile: %w", err)

@@ -159,7 +159,7 @@ func TestLimit(t *testing.T) {
 				t.Errorf("limit %d:\n%s", limit, strings.Join(lines, "\n"))
 			}
 		}
-		if len(got.Comments) != 2 || !strings.Contains(got.Comments[0], "samples are merged in "+others) || len(lines) != len(want) {
+		if len(got.Comments) != 2 || !strings.Contains(got.Comments[0], "merged in "+others) || len(lines) != len(want) {
 			t.Errorf("limit %d: %q, comments %q", limit, lines, got.Comments)
 		}
 	}
@@ -186,7 +186,7 @@ func TestUnknownErrors(t *testing.T) {
 			}
 		}
 		_, got := end(t, p)
-		if said := slices.Equal(got.Comments, []string{"errors: unknown for 1 calls, whose results were not captured"}); said != c.unknown {
+		if said := slices.Equal(got.Comments, []string{"errors: unknown for 1 call, whose result was not captured"}); said != c.unknown {
 			t.Errorf("%s, --redact %q: comments %q", c.spec, c.redact, got.Comments)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -187,7 +188,7 @@ func (r *Reader) Records() iter.Seq2[[]byte, error] {
 				}
 			}
 			if err != nil {
-				yield(nil, fmt.Errorf("after %d records: %w", r.records, err))
+				yield(nil, fmt.Errorf("after %s: %w", plural.Of(r.records, "record{s}"), err))
 				return
 			}
 		}

@@ -58,7 +58,7 @@ func (c *comparison) recording(in io.Reader, run, plain []entered) {
 	}
 	for cause, n := range r.Losses().Lost {
 		if n > 0 && output.IsLoss(bpf.Counter(cause)) {
-			c.t.Logf("%d %s", n, output.LossText(bpf.Counter(cause)))
+			c.t.Log(output.LossCount(bpf.Counter(cause), n))
 			c.skipped += int(n)
 		}
 	}

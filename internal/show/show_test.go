@@ -156,14 +156,14 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != "--- 3 records lost because the ring buffer was full ---\n" || !strings.Contains(notes.String(), "ksnoop: 7 records lost because the ring buffer was full") ||
-		!strings.Contains(notes.String(), "ksnoop: 5 records not shown because") || strings.Contains(notes.String(), "captured") || strings.Contains(notes.String(), "1 records") {
+		!strings.Contains(notes.String(), "ksnoop: 5 records not shown because") || strings.Contains(notes.String(), "captured") || strings.Contains(notes.String(), "1 record ") {
 		t.Errorf("%q, %q", out.String(), notes.String())
 	}
 	notes.Reset()
 	if err := v.Tally().Report(&notes, true); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(notes.String(), "ksnoop: 1 records printed or written\n") || !strings.Contains(notes.String(), "ksnoop: 2 strings and buffers of which only the beginning was captured") {
+	if !strings.Contains(notes.String(), "ksnoop: 1 record printed or written\n") || !strings.Contains(notes.String(), "ksnoop: 2 strings and buffers of which only the beginning was captured") {
 		t.Errorf("%q", notes.String())
 	}
 }
@@ -241,7 +241,7 @@ func TestOrphans(t *testing.T) {
 		want    string
 	}{
 		{[]bpf.SessionHeader{part, end, next}, ""},
-		{[]bpf.SessionHeader{part, next}, "ksnoop: 1 sessions given up: their ends were lost, or their parts took too much memory\n"},
+		{[]bpf.SessionHeader{part, next}, "ksnoop: 1 session given up: its end was lost, or its parts took too much memory\n"},
 	} {
 		v := Sessions{Plan: s, Traced: true, Printer: output.NewSessions(output.SessionOptions{Trace: true})}
 		records := func(yield func([]byte, error) bool) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/session"
 )
 
@@ -22,26 +23,31 @@ type Tally struct {
 func (t *Tally) Report(notes io.Writer, all bool) error {
 	var text []byte
 	if all {
-		text = fmt.Appendf(text, "ksnoop: %d records printed or written\n", t.Records)
+		text = appendCount(text, t.Records, "record{s} printed or written")
 	}
 	text = output.AppendLosses(text, &t.Lost, all)
 	if t.Evicted > 0 || all {
-		text = fmt.Appendf(text, "ksnoop: %d calls shown without their return because --join kept too many open\n", t.Evicted)
+		text = appendCount(text, t.Evicted, "call{s} shown without {its|their} return because --join kept too many open")
 	}
 	if t.Cut > 0 || all {
-		text = fmt.Appendf(text, "ksnoop: %d records not shown because there was too much to print after the interrupt\n", t.Cut)
+		text = appendCount(text, t.Cut, "record{s} not shown because there was too much to print after the interrupt")
 	}
 	if t.Orphans > 0 {
-		text = fmt.Appendf(text, "ksnoop: %d sessions given up: their ends were lost, or their parts took too much memory\n", t.Orphans)
+		text = appendCount(text, t.Orphans, "session{s} given up: {its end was|their ends were} lost, or {its|their} parts took too much memory")
 	}
 	if t.Left > 0 {
-		text = fmt.Appendf(text, "ksnoop: %d calls and interim stacks left out of sessions that took more than %d MiB\n", t.Left, session.SessionLimit>>20)
+		text = appendCount(text, t.Left, fmt.Sprintf("{call or interim stack|calls and interim stacks} left out of sessions that took more than %d MiB", session.SessionLimit>>20))
 	}
 	if all && t.Uncounted {
 		text = append(text, "ksnoop: this kernel does not count all kprobes that it skips\n"...)
 	}
 	_, err := notes.Write(text)
 	return err
+}
+
+// appendCount appends a line that says how much there was of something.
+func appendCount(dst []byte, n uint64, what string) []byte {
+	return fmt.Appendf(dst, "ksnoop: %s\n", plural.Of(n, what))
 }
 
 // Unknown is how many calls were not seen if that is not known.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/seccomp"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
@@ -282,7 +283,7 @@ func (x *fault) cause(f *Failure) *Cause {
 	case best == 0:
 		c.Text += ", where the parameter " + c.Parameter + " points to"
 	default:
-		c.Text += fmt.Sprintf(", %d bytes behind where the parameter %s points to", best, c.Parameter)
+		c.Text += fmt.Sprintf(", %s behind where the parameter %s points to", plural.Of(best, "byte{s}"), c.Parameter)
 	}
 	return c
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -121,7 +122,7 @@ func (s *Seen) chosen(fit []int, w Wish) (index int, reason string, err error) {
 	case len(fit) == 0:
 		return 0, "", errNoSuch
 	case w.Nth > len(fit):
-		return 0, "", fmt.Errorf("%w %d times: there are %d", errNoSuch, w.Nth, len(fit))
+		return 0, "", fmt.Errorf("%w %d times: there %s %d", errNoSuch, w.Nth, plural.Text(len(fit), "{is|are}"), len(fit))
 	case w.Nth > 0:
 		return fit[w.Nth-1], s.ofSeen("--nth asks for it"), nil
 	}

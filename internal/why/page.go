@@ -4,6 +4,7 @@ package why
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -129,12 +131,6 @@ type Taken struct {
 type Others struct {
 	Call
 	Times int `json:"times"`
-}
-
-// A Lost is what is missing in what was seen, by cause.
-type Lost struct {
-	What  string `json:"what"`
-	Count uint64 `json:"count"`
 }
 
 const (
@@ -390,7 +386,7 @@ func (p *Page) AppendOthers(dst []byte) []byte {
 		dst = r.append(append(dst, "    "...))
 		dst = r.appendProcess(append(dst, ", "...))
 		if r.Times > 1 {
-			dst = fmt.Appendf(dst, ", %d times", r.Times)
+			dst = append(append(dst, ", "...), plural.Of(r.Times, "time{s}")...)
 		}
 		dst = append(dst, '\n')
 	}
@@ -407,7 +403,7 @@ func (p *Page) WriteNotes(out io.Writer) error {
 		text = fmt.Appendf(text, "ksnoop: %s\n", n)
 	}
 	for _, l := range p.Lost {
-		text = fmt.Appendf(text, "ksnoop: %d %s\n", l.Count, l.What)
+		text = fmt.Appendf(text, "ksnoop: %s\n", cmp.Or(l.Text, fmt.Sprint(l.Count, " ", l.What)))
 	}
 	if len(p.Lost) > 0 && p.Refused != nil {
 		text = append(text, "ksnoop: this counts all processes. If a function is missing in the page, run ksnoop why again, with less else running\n"...)

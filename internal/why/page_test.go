@@ -174,7 +174,7 @@ func TestPageJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := testPage()
-	lost.Lost, lost.Notes = []Lost{{"calls not seen", 3}}, []string{"interrupted"}
+	lost.Lost, lost.Notes = []Lost{{What: "calls not seen", Count: 3}}, []string{"interrupted"}
 	caused := testPage()
 	caused.Cause = capabilityCause([]capability{{21, 4026532132, 1}})
 	interrupted := NewPage([]string{"tool"}, &Seen{})
@@ -229,12 +229,12 @@ func shown(t *testing.T, p *Page) string {
 func TestLostAdvice(t *testing.T) {
 	const advice = "ksnoop: this counts all processes. If a function is missing in the page, run ksnoop why again, with less else running\n"
 	whole, lost, short := testPage(), testPage(), NewPage([]string{"tool"}, &Seen{})
-	lost.Lost = []Lost{{"calls not seen", 3}, {"calls too deep", 1}}
+	lost.Lost = []Lost{{What: "calls not seen", Count: 3}, {What: "calls too deep", Count: 1, Text: "1 call too deep"}}
 	short.Lost = lost.Lost
 	for name, tt := range map[string]struct {
 		p    *Page
 		want string
-	}{"whole": {whole, ""}, "lost": {lost, "ksnoop: 3 calls not seen\nksnoop: 1 calls too deep\n" + advice}, "no chain": {short, "ksnoop: 3 calls not seen\nksnoop: 1 calls too deep\n"}} {
+	}{"whole": {whole, ""}, "lost": {lost, "ksnoop: 3 calls not seen\nksnoop: 1 call too deep\n" + advice}, "no chain": {short, "ksnoop: 3 calls not seen\nksnoop: 1 call too deep\n"}} {
 		if got := strings.TrimPrefix(shown(t, tt.p), string(tt.p.Append(nil))); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}

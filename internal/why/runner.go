@@ -23,6 +23,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/launch"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/process"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/trace"
@@ -313,21 +314,23 @@ func (r *Runner) sayPaused(takes, part float64) {
 // called, and other sessions.
 var noLoss = []bpf.Counter{bpf.Unreadable, bpf.LostRecursion, bpf.Truncated, bpf.LeftFine, bpf.LeftError, bpf.LeftShort, bpf.LeftUnmet}
 
-// Missing yields what is missing in what the runs saw, by cause.
-func (r *Runner) Missing(yield func(what string, n uint64) bool) {
-	for cause, n := range r.Lost.Lost {
-		if n > 0 && !slices.Contains(noLoss, bpf.Counter(cause)) && !yield(lossText(bpf.Counter(cause)), n) {
-			return
+// Missing returns what is missing in what the runs saw, by cause.
+func (r *Runner) Missing() (all []Lost) {
+	for i, n := range r.Lost.Lost {
+		if cause := bpf.Counter(i); n > 0 && !slices.Contains(noLoss, cause) {
+			all = append(all, lostBy(cause, n))
 		}
 	}
+	return all
 }
 
-// lossText says what a counter of the engine counts.
-func lossText(cause bpf.Counter) string {
+// lostBy says what a counter of the engine has counted.
+func lostBy(cause bpf.Counter, n uint64) Lost {
 	if cause == bpf.PausedTime {
-		return fmt.Sprintf("milliseconds in which no calls were looked at, so that tracing takes no more than %.0f%% of a CPU; %s", share*100, seeMore)
+		what := fmt.Sprintf("millisecond{s} in which no calls were looked at, so that tracing takes no more than %.0f%% of a CPU; %s", share*100, seeMore)
+		return Lost{plural.Text(0, what), n, plural.Of(n, what)}
 	}
-	return output.LossText(cause)
+	return Lost{output.LossText(cause), n, output.LossCount(cause, n)}
 }
 
 // ordinal returns which of the failures like the chosen one a run is to look at. A process makes

@@ -43,11 +43,11 @@ func TestTooMuch(t *testing.T) {
 	r.sayPaused(0.6, 0.4)
 	r.Lost.Lost[bpf.PausedTime] = 4711
 	texts := []string{said.String(), errTooMuch.Error()}
-	for what, n := range r.Missing {
-		if n != 4711 {
-			t.Error(n)
+	for _, l := range r.Missing() {
+		if l.Count != 4711 || !strings.HasPrefix(l.Text, "4711 milliseconds in which") {
+			t.Error(l)
 		}
-		texts = append(texts, what)
+		texts = append(texts, l.What)
 	}
 	for _, text := range texts {
 		if strings.Contains(text, "--max-cpu") || !strings.Contains(text, "with less else running") || strings.Contains(text, "%!") {
