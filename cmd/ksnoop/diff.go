@@ -14,6 +14,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/internal/debuginfo"
 	"github.com/ksnoop/ksnoop/internal/diff"
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/show"
 	"github.com/ksnoop/ksnoop/internal/summary"
 	"github.com/ksnoop/ksnoop/internal/terminal"
@@ -131,10 +132,13 @@ func (f *diffFlags) check(args []string, n int) error {
 		return usagef("--format %s: there are text and json", f.format)
 	case f.format == "json" && f.brief:
 		return usagef("--brief does not go with --format json: take its first line with \"function\"")
-	case slices.ContainsFunc(f.ignore, func(g string) bool { return !diff.IsIgnore(g) }):
-		return usagef("--ignore takes a glob: VALUE, FUNC(VALUE) or FUNC()")
 	case f.nth < 0 || f.nth == 0 && f.replay.all.Changed("nth"):
 		return usagef("--nth counts from 1")
+	}
+	for _, g := range f.ignore {
+		if fault := diff.IgnoreFault(g); fault != nil {
+			return usagef("--ignore takes a glob: VALUE, FUNC(VALUE) or FUNC()\n%v", fault)
+		}
 	}
 	return nil
 }
@@ -187,7 +191,7 @@ func (f *diffFlags) report(name string, s *shown, t *show.Tally, run *diff.Run, 
 	}
 	s.sayMore(&notes)
 	if run.Holes > 0 {
-		fmt.Fprintf(&notes, "ksnoop: calls are missing at %d places: what differs there may be no difference\n", run.Holes)
+		fmt.Fprintf(&notes, "ksnoop: calls are missing at %s: what differs there may be no difference\n", plural.Of(run.Holes, "place{s}"))
 	}
 	if run.Sessions && !run.Traced && run.Calls > 0 {
 		notes.WriteString("ksnoop: these sessions have the calls of one stack only: record with -T to compare all\n")
@@ -206,7 +210,7 @@ func (f *diffFlags) choose(runs []*diff.Run) (good, bad *diff.Run, err error) {
 	}
 	if len(runs) == 1 {
 		good, bad, err = runs[0].Halves(entry, max(f.nth, 1))
-		if err != nil && runs[0].Sessions {
+		if errors.Is(err, diff.ErrAllFailed) && runs[0].Sessions {
 			err = fmt.Errorf("%w; sessions that succeed are recorded with -S", err)
 		}
 		return good, bad, err

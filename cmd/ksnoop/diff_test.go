@@ -147,7 +147,7 @@ func TestDiffTrouble(t *testing.T) {
 		{[]string{t.TempDir()}, "is a directory"},
 		{[]string{good, good, good}, "these are 3"},
 		{[]string{good, "none.ks"}, "none.ks: no such file"},
-		{[]string{good}, "has 1 call of *, of which 0 failed"},
+		{[]string{good}, "has 1 call of *, of which none failed: give another"},
 		{[]string{recordedSessions}, "sessions that succeed are recorded with -S"},
 		{[]string{good, recordedSessions}, "has sessions and the other one calls"},
 		{[]string{"--nth", "3", good, good}, "good.ks has 1 call of *"},
@@ -155,7 +155,8 @@ func TestDiffTrouble(t *testing.T) {
 		{[]string{"--entry", "nope", good, good}, "neither recording has calls of nope"},
 		{[]string{"-n", "nope", good, good}, "neither recording has calls to compare"},
 		{[]string{"-p", "99", good, recordedOpens(t, "other.ks", recordedCall{100, 7, 3})}, "neither recording has calls to compare"},
-		{[]string{"--ignore", "(", good, good}, "--ignore takes a glob"},
+		{[]string{"--ignore", "(", good, good}, "--ignore takes a glob: VALUE, FUNC(VALUE) or FUNC()\n  (\n  ^\n  column 1: a name is missing"},
+		{[]string{"--ignore", "[", good, good}, "  [\n  ^\n  column 1: a name is missing before `[`"},
 		{[]string{"--ignore", "t_open(flags", good, good}, "--ignore takes a glob"},
 		{[]string{"--ignore", "flags)", good, good}, "--ignore takes a glob"},
 		{[]string{"--format", "pprof", good, good}, "there are text and json"},
@@ -172,6 +173,10 @@ func TestDiffTrouble(t *testing.T) {
 		if status != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: status %d, %s", c.args, status, stderr)
 		}
+	}
+	// What helps is said of what has failed alone: one call that succeeded needs another recording.
+	if _, stderr, _ := ran("diff", "--nth", "9", recordedSessions); strings.Contains(stderr, "-S") || !strings.Contains(stderr, "failure 9 is asked for") {
+		t.Error(stderr)
 	}
 	// Of what was cut off, what is there is compared. That is said first.
 	stdout, stderr, _ := ran("diff", threeReads, cut)

@@ -5,6 +5,7 @@ package diff
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/bpf"
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/calls"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
@@ -87,6 +89,26 @@ func TestIgnore(t *testing.T) {
 	}
 	if NewIgnore(nil, true).value("f", "$pid") {
 		t.Error("something is left out of all")
+	}
+}
+
+// TestIgnoreFault: what can be no name of a value or function is refused, at its place.
+func TestIgnoreFault(t *testing.T) {
+	for _, g := range []string{"x", "*", "skb->cb[2]", "cb[id & 1]", "a[b[1]]", "get_*(return)", "f(a[1])", "f()", "*()", "*]", "cb[*", "cb[?", "parse[xdp](n)", "$time"} {
+		if err := IgnoreFault(g); err != nil {
+			t.Errorf("%q: %v", g, err)
+		}
+	}
+	for g, want := range map[string]string{
+		"": "column 1: a name is missing", "[": "column 1: a name is missing before `[`", "[ab]*": "column 1: a name is missing before `[`", "(": "column 1: a name is missing before `(`",
+		"()": "column 1: a name is missing before `(`", "f([1])": "column 3: a name is missing", "p->[1]": "column 4: a name", "cb[2": "column 3: nothing closes what `[` opens", "*cb[2": "column 4: nothing closes",
+		"f(a[1)": "column 4: nothing closes what `[`", "cb]": "column 3: nothing opens what `]` closes", "f(n": "column 2: nothing closes what `(`", "n)": "column 2: nothing opens what `)`",
+		"f(n)x": "column 5: nothing follows", "f(n)(m)": "column 5: ", "f(g(n))": "column 4: there is one pair",
+	} {
+		var list *expr.ErrorList
+		if err := IgnoreFault(g); !errors.As(err, &list) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", g, err, want)
+		}
 	}
 }
 

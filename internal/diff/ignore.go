@@ -3,9 +3,11 @@
 package diff
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/glob"
 )
 
@@ -54,10 +56,49 @@ type Ignore struct {
 	calls  []string // globs of functions
 }
 
-// IsIgnore reports whether NewIgnore takes a glob.
-func IsIgnore(g string) bool {
-	fn, _, within := strings.Cut(g, "(")
-	return fn != "" && strings.Count(g, "(") == strings.Count(g, ")") && strings.Count(g, ")") < 2 && within == strings.HasSuffix(g, ")")
+// IgnoreFault says why NewIgnore does not take a glob, and where in it; nil if it takes it. Brackets are
+// those of an index: no other name of a value has them.
+func IgnoreFault(g string) error {
+	fault := func(at int, hint, format string, args ...any) error {
+		return &expr.ErrorList{Text: g, Errors: []*expr.Error{{Code: expr.CodeSyntax, Span: expr.Span{Start: at, End: min(at+1, len(g))}, Msg: fmt.Sprintf(format, args...), Hint: hint}}}
+	}
+	const others = "* and ? stand for other characters, and nothing else does"
+	if g == "" {
+		return fault(0, "", "a name is missing")
+	}
+	opened := -1 // where a parenthesis was
+	var indices []int
+	for i := range len(g) {
+		switch c := g[i]; {
+		case (c == '(' || c == '[') && i == 0, c == '[' && strings.IndexByte("(.>", g[i-1]) >= 0:
+			return fault(i, others, "a name is missing before `%c`", c)
+		case c == '(' && opened >= 0:
+			return fault(i, "", "there is one pair of parentheses at most")
+		case c == '(':
+			opened = i
+		case c == ')' && opened < 0:
+			return fault(i, "", "nothing opens what `)` closes")
+		case c == ')' && i < len(g)-1:
+			return fault(i+1, "", "nothing follows the `)`")
+		case c == ')':
+			opened = -1
+		case c == '[':
+			indices = append(indices, i)
+		case c == ']' && len(indices) > 0:
+			indices = indices[:len(indices)-1]
+		case c == ']' && !strings.ContainsAny(g[:i], "*?"):
+			return fault(i, "", "nothing opens what `]` closes")
+		}
+	}
+	if opened >= 0 {
+		return fault(opened, "", "nothing closes what `(` opens")
+	}
+	for _, i := range indices {
+		if !strings.ContainsAny(g[i:], "*?") { // which may stand for the end
+			return fault(i, others, "nothing closes what `[` opens")
+		}
+	}
+	return nil
 }
 
 // NewIgnore understands globs: VALUE, FUNC(VALUE), or FUNC() for whole calls. The result of a call is its

@@ -4,10 +4,12 @@ package diff
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/ksnoop/ksnoop/internal/glob"
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // A picked call has the thread that has made it.
@@ -57,7 +59,7 @@ func (r *Run) Only(entry string) *Run {
 func (r *Run) Nth(entry string, n int) (*Run, error) {
 	all := r.pick(entry)
 	if n > len(all) {
-		return nil, fmt.Errorf("%s has %s of %s, and call %d is asked for", r.Name, numberOfCalls(len(all)), entry, n)
+		return nil, fmt.Errorf("%s has %s of %s, and call %d is asked for", r.Name, plural.Of(len(all), "call{s}"), entry, n)
 	}
 	return r.one(all[n-1]), nil
 }
@@ -70,6 +72,9 @@ func (r *Run) one(p picked) *Run {
 	of.About = fmt.Sprintf("%s at %d.%09d", p.call.Func, p.call.Time/1e9, p.call.Time%1e9)
 	return &of
 }
+
+// ErrAllFailed says that no call of the function of a call that failed has succeeded.
+var ErrAllFailed = errors.New("that succeeded")
 
 // Halves returns two runs with a call each of one function that matches a glob: the Nth that has failed and, of those
 // that succeeded, the one before it that is nearest or, if there is none, the next.
@@ -85,24 +90,20 @@ func (r *Run) Halves(entry string, n int) (good, bad *Run, err error) {
 		}
 		at, ok := nearest(all, i)
 		if !ok {
-			return nil, nil, fmt.Errorf("%s has no call of %s that succeeded", r.Name, p.call.Func)
+			return nil, nil, fmt.Errorf("%s has no call of %s %w", r.Name, p.call.Func, ErrAllFailed)
 		}
 		good, bad = r.one(all[at]), r.one(p)
 		good.Name, bad.Name = "good", "bad"
 		return good, bad, nil
 	}
-	asked := ""
-	if failed > 0 {
-		asked = fmt.Sprintf(", and failure %d is asked for", n)
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("%s has no calls of %s", r.Name, entry)
 	}
-	return nil, nil, fmt.Errorf("%s has %s of %s, of which %d failed%s", r.Name, numberOfCalls(len(all)), entry, failed, asked)
-}
-
-func numberOfCalls(n int) string {
-	if n == 1 {
-		return "1 call"
+	calls := fmt.Sprintf("%s has %s of %s", r.Name, plural.Of(len(all), "call{s}"), entry)
+	if failed == 0 {
+		return nil, nil, fmt.Errorf("%s, of which none failed: give another recording to compare with", calls)
 	}
-	return fmt.Sprintf("%d calls", n)
+	return nil, nil, fmt.Errorf("%s, of which %d failed, and failure %d is asked for", calls, failed, n)
 }
 
 // nearest returns the call of the function of call i that succeeded.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/terminal"
 )
 
@@ -237,6 +238,6 @@ func (p *printer) values(n *Node, depth int) {
 	}
 	if more := shown - mostValues; more > 0 {
 		p.line(markBoth, depth)
-		p.text = fmt.Appendf(p.text, "... and %d more values\n", more)
+		p.text = fmt.Appendf(p.text, "... and %s\n", plural.Of(more, "more value{s}"))
 	}
 }
