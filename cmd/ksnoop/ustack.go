@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -81,6 +83,7 @@ type users struct {
 	watcher *mappings.Watcher // nil: processes are not followed
 	symbols *process.Symbols
 	stderr  io.Writer
+	stop    func() // ends learning; nil if there is nothing to learn
 }
 
 // openUsers follows the processes of this machine. Where that is not possible, addresses have
@@ -97,7 +100,33 @@ func openUsers(unwinds bool, stderr io.Writer) *users {
 		source = u.watcher
 	}
 	u.symbols = process.Following(root, process.NumberingOf(root, os.Getpid()), source, unwinds)
+	if u.watcher != nil {
+		u.stop = u.learn()
+	}
 	return u
+}
+
+// learn has u.symbols look at what processes do, also while there is nothing to name. It returns what ends that.
+func (u *users) learn() (stop func()) {
+	const interval = 20 * time.Millisecond
+	ended, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				u.symbols.Update()
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(ended)
+		<-over
+	})
 }
 
 // of returns what names the addresses of an event's process.
@@ -107,6 +136,10 @@ func (u *users) of(e *bpf.Event, comm string) output.Process { return u.symbols.
 func (u *users) close() {
 	if u == nil || u.watcher == nil {
 		return
+	}
+	u.stop()
+	if n := u.symbols.Unread(); n > 0 {
+		fmt.Fprintf(u.stderr, "ksnoop: generated code of %s that ended has no names: where /tmp/perf-PID.map was could not be kept in time, or of so many\n", plural.Of(n, "process{es}"))
 	}
 	if n := u.symbols.Unseen(); n > 0 {
 		fmt.Fprintf(u.stderr, "ksnoop: %s something that processes mapped, executed or forked was not seen: the buffer for that was full, or one process mapped more than is kept. Stacks may lack frames or names\n", plural.Of(n, "time{s}"))

@@ -149,6 +149,30 @@ func TestLiveUserStackUnwound(t *testing.T) {
 	}
 }
 
+// TestLiveGeneratedCode: code that a process generates has the names of its map, which is below the process's own root, though
+// the process has ended before anything is printed: alone, and in a PID namespace of its own.
+func TestLiveGeneratedCode(t *testing.T) {
+	guest.Require(t)
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	generated := fmt.Sprintf("generated -root %s -for %v", root, livetest.Patience(300*time.Millisecond))
+	named := regexp.MustCompile(`user stack:\n +generated_read\+0x[0-9a-f]+ \(/tmp/perf-\d+\.map\)\n`)
+	file := filepath.Join(t.TempDir(), "calls")
+	for _, how := range []string{"--ustack", "--ustack=dwarf"} {
+		for _, namespace := range []string{"", "unshare -p -f "} {
+			out := traced(t, "trace", how, "--latency", "1s", "--record", file, "--print", "--force", "vfs_read(count == 33)", "--", "sh", "-c", namespace+"workload "+generated)
+			if !named.MatchString(out) {
+				t.Errorf("%s, %s:\n%s", how, namespace, out)
+			}
+			if again := traced(t, "replay", file); !named.MatchString(again) {
+				t.Errorf("%s, %s, replayed:\n%s", how, namespace, again)
+			}
+		}
+	}
+}
+
 // TestLiveSessionUserStack: below the kernel's stack a session has that of the process, which has ended: by frame
 // pointers, as each way of attaching takes it, and unwound, also in a recording.
 func TestLiveSessionUserStack(t *testing.T) {

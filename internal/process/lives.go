@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/ksnoop/ksnoop/internal/mappings"
 )
@@ -31,6 +32,19 @@ type lives struct {
 	count  int
 	ended  []ended // in order of time
 	lost   uint64
+	keeper keeper // nil: files of processes are not to be found
+}
+
+// A keeper keeps what is needed of processes after their end. *Symbols implements it.
+type keeper interface {
+	generates(pid uint32, of *life)
+	over(pid uint32, of *life)
+}
+
+// A leaving is a life that is over, and since when.
+type leaving struct {
+	life  *life
+	since time.Time
 }
 
 type ended struct {
@@ -42,6 +56,10 @@ type ended struct {
 type life struct {
 	from uint64
 	maps []timed // in order of time
+
+	generates bool  // code of no file is mapped
+	held      *held // where its map is; nil if that is not known
+	over      bool
 }
 
 // A timed is a mapping and since when it is there. What was unmapped is not known; a later
@@ -76,6 +94,29 @@ func untimed(maps []mapping) []timed {
 	return all
 }
 
+// keepAll keeps where those processes that generate code already have their maps.
+func (l *lives) keepAll() {
+	for pid, own := range l.of {
+		for _, n := range own {
+			l.keep(pid, n)
+		}
+	}
+}
+
+func (l *lives) keep(pid uint32, n *life) {
+	if l.keeper != nil && slices.ContainsFunc(n.maps, func(m timed) bool { return m.file.path == anonymous }) {
+		l.keeper.generates(pid, n)
+	}
+}
+
+// end takes note of the end of a life.
+func (l *lives) end(pid uint32, n *life) {
+	l.ended = append(l.ended, ended{pid, n})
+	if l.keeper != nil {
+		l.keeper.over(pid, n)
+	}
+}
+
 // update learns what has happened up to now.
 func (l *lives) update() {
 	l.events = l.source.Take(l.events[:0])
@@ -106,6 +147,7 @@ func (l *lives) apply(e *mappings.Event) {
 			child.maps = parent.maps
 		}
 		l.begin(e.PID, child)
+		l.keep(e.PID, child)
 	case mappings.Mapped:
 		in := l.at(e.PID, e.Time)
 		if in == nil {
@@ -115,9 +157,12 @@ func (l *lives) apply(e *mappings.Event) {
 		if !in.add(e) {
 			l.lost++
 		}
+		if e.Path == anonymous && l.keeper != nil {
+			l.keeper.generates(e.PID, in)
+		}
 	case mappings.Ended:
 		if own := l.of[e.PID]; e.PID == e.TID && len(own) > 0 {
-			l.ended = append(l.ended, ended{e.PID, own[len(own)-1]})
+			l.end(e.PID, own[len(own)-1])
 		}
 	}
 }
@@ -126,7 +171,7 @@ func (l *lives) apply(e *mappings.Event) {
 func (l *lives) begin(pid uint32, n *life) {
 	own := l.of[pid]
 	if len(own) > 0 {
-		l.ended = append(l.ended, ended{pid, own[len(own)-1]})
+		l.end(pid, own[len(own)-1])
 	}
 	l.of[pid] = append(own, n)
 	l.count++

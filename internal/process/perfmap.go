@@ -6,15 +6,11 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Limits on a map of generated code. Large servers in Java and JavaScript have some 100,000
@@ -28,10 +24,11 @@ const (
 // /tmp/perf-PID.map for that, a line for each function with its address, its size and its
 // name.
 type perfMap struct {
-	path   string
-	funcs  image
-	misses int // addresses in no function
-	reload int // number of misses at which the file is read again
+	path    string
+	funcs   image
+	misses  int  // addresses in no function
+	reload  int  // number of misses at which the file is read again
+	settled bool // there is nothing more to read
 }
 
 // generated finds the function at an address of generated code. More may be generated at any
@@ -55,13 +52,36 @@ func (p *Process) generated(addr uint64) (f *function, path string) {
 	if f, ok := m.funcs.find(addr); ok {
 		return f, m.path
 	}
-	if m.misses++; m.misses < m.reload {
+	over := p.life != nil && p.life.over
+	if m.misses++; m.settled || m.misses < m.reload && !over {
 		return nil, ""
 	}
 	m.reload = 2 * m.misses
-	path, file := p.symbols.openPerfMap(p.pid)
+	p.symbols.readGenerated(key, m, p.life)
+	if f, ok := m.funcs.find(addr); ok {
+		return f, m.path
+	}
+	return nil, ""
+}
+
+// readGenerated reads the map of a process. of is nil if the process is not followed.
+func (s *Symbols) readGenerated(key perfKey, m *perfMap, of *life) {
+	var path string
+	var file fs.File
+	m.settled = of != nil && of.over
+	switch {
+	case !m.settled:
+		path, file = s.openPerfMap(key.pid)
+	case of.held != nil:
+		path, file = of.held.open(s.root)
+	default:
+		path, file = perfMapOf(strconv.FormatUint(uint64(key.pid), 10), 0).open(s.root)
+		if file == nil && of.generates && m.path == "" {
+			s.unread++
+		}
+	}
 	if file == nil {
-		return nil, ""
+		return
 	}
 	defer file.Close()
 	m.path = path
@@ -70,11 +90,7 @@ func (p *Process) generated(addr uint64) (f *function, path string) {
 	for i := range m.funcs.funcs {
 		m.funcs.names += len(m.funcs.funcs[i].name)
 	}
-	p.symbols.keepGenerated(key, m, before)
-	if f, ok := m.funcs.find(addr); ok {
-		return f, path
-	}
-	return nil, ""
+	s.keepGenerated(key, m, before)
 }
 
 // keepGenerated counts what a map takes that took something before. If all together becomes too
@@ -103,39 +119,32 @@ type perfKey struct {
 // whom the process belongs to, or to root: to root alone if the process has ended. A link there is
 // not followed: it could lead to any file that belongs to one of them.
 func (s *Symbols) openPerfMap(pid uint32) (path string, f fs.File) {
-	own := strconv.FormatUint(uint64(pid), 10)
-	proc := "proc/" + own
-	root, owner := "", uint32(0)
-	if status, err := fs.ReadFile(s.root, proc+"/status"); err == nil {
-		root = proc + "/root/"
-		if _, list, ok := bytes.Cut(status, []byte("\nNSpid:")); ok {
-			list, _, _ = bytes.Cut(list, []byte("\n"))
-			if ids := bytes.Fields(list); len(ids) > 0 {
-				own = string(ids[len(ids)-1])
-			}
-		}
-		if info, err := fs.Stat(s.root, proc); err == nil {
-			owner = ownerOf(info)
-		}
+	at, alive := s.perfMapNow(pid)
+	if !alive {
+		return at.open(s.root)
 	}
-	path = fmt.Sprintf("tmp/perf-%s.map", own)
-	f, err := openRegular(s.root, root+path, unix.O_NOFOLLOW)
-	if err != nil {
-		return "", nil
-	}
-	info, err := f.Stat()
-	if err != nil || ownerOf(info) != 0 && ownerOf(info) != owner {
-		f.Close()
-		return "", nil
-	}
-	return "/" + path, f
+	return at.openIn(s.root, procOf(pid)+"/root/tmp/")
 }
 
-func ownerOf(info fs.FileInfo) uint32 {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return stat.Uid
+func procOf(pid uint32) string { return "proc/" + strconv.FormatUint(uint64(pid), 10) }
+
+// perfMapNow says which file a process writes. alive says that it has not ended; then the file is where the process sees /tmp.
+func (s *Symbols) perfMapNow(pid uint32) (at *held, alive bool) {
+	at = perfMapOf(strconv.FormatUint(uint64(pid), 10), 0)
+	status, err := fs.ReadFile(s.root, procOf(pid)+"/status")
+	if err != nil {
+		return at, false
 	}
-	return 0
+	if _, list, ok := bytes.Cut(status, []byte("\nNSpid:")); ok {
+		list, _, _ = bytes.Cut(list, []byte("\n"))
+		if ids := bytes.Fields(list); len(ids) > 0 {
+			at.name = perfMapOf(string(ids[len(ids)-1]), 0).name
+		}
+	}
+	if info, err := fs.Stat(s.root, procOf(pid)); err == nil {
+		at.owner = ownerOf(info)
+	}
+	return at, true
 }
 
 // readPerfMap reads lines as "7f0000001000 3c py::f:/a.py". What is no such line is left out; the

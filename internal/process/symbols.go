@@ -32,6 +32,9 @@ type Symbols struct {
 	faults map[fileID]error  // why an image cannot be read
 
 	generated map[perfKey]*perfMap
+	heldOpen  int       // directories that are kept open
+	leaving   []leaving // in order of time
+	unread    int       // processes whose generated code could not be named
 	// keptGenerated is the number of bytes of all of these.
 	keptGenerated int
 
@@ -69,9 +72,12 @@ func Following(root fs.FS, numbering Numbering, source Source, unwinds bool) *Sy
 	}
 	if source != nil {
 		if numbering != NumberedOurs { // numbers of /proc are not those of source
-			root = nowhere{}
+			s.lives = newLives(nowhere{}, source)
+			return s
 		}
 		s.lives = newLives(root, source)
+		s.lives.keeper = s
+		s.lives.keepAll()
 	}
 	return s
 }

@@ -30,7 +30,7 @@ import (
 )
 
 func allCases() []workCase {
-	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), offCPUCases(), nestedCases(), threadCases(), processCases(), loopCases(), changeCases(), failureCases(), pairCases(), programCases(), refusalCases(), tcpCases())
+	return slices.Concat(mapCases(), progCases(), fileCases(), netCases(), slowCases(), offCPUCases(), nestedCases(), threadCases(), processCases(), loopCases(), changeCases(), failureCases(), pairCases(), programCases(), refusalCases(), tcpCases(), generatedCases())
 }
 
 func main() {

@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 )
 
 func TestRun(t *testing.T) {
+	t.Cleanup(func() { os.Remove(fmt.Sprintf("/tmp/perf-%d.map", os.Getpid())) }) // of the case generated
 	tests := []struct {
 		args   string
 		code   int
@@ -34,6 +37,7 @@ func TestRun(t *testing.T) {
 		{args: "nested -depth 3", stdout: "nested count=1 depth=3 result=1\n"},
 		{args: "threads -threads 3 -count 2 -size 5", stdout: "threads threads=3 count=2 size=5 bytes=30\n"},
 		{args: "sleepers -n 50 -for 1ms", stdout: "sleepers n=50 for=1ms failed=0\n"},
+		{args: "generated -for 0s", stdout: "generated\n"},
 		// A promise that is not kept must show.
 		{args: "open -file /no/such/file", code: 1, stdout: "open count=1 file=/no/such/file result=-ENOENT\n", stderr: "want success"},
 		{args: "open-missing -file /dev/null", code: 1, stdout: "open-missing count=1 file=/dev/null result=0\n", stderr: "want -ENOENT"},
