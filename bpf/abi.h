@@ -130,7 +130,7 @@ enum section_kind {
 	SECTION_USER_STACK = 2, /* the same in user space */
 	SECTION_BRANCHES = 3,	/* struct perf_branch_entry, newest first */
 	SECTION_PATH = 4,	/* struct path_head, struct path_step: path.h */
-	SECTION_USER_COPY = 5,	/* struct user_regs, and the user's stack from its stack pointer on */
+	SECTION_USER_COPY = 5,	/* the user's registers, USER_RETURNS times struct user_return, and the stack from its pointer on */
 };
 
 enum section_flag {
@@ -171,6 +171,13 @@ enum user_limit {
 	USER_WORDS_ARM64 = 34, /* of struct user_pt_regs */
 	USER_COPY_MAX = 60 << 10, /* bytes */
 	USER_COPY_STEP = 4 << 10, /* copied at once: no page is smaller */
+	USER_RETURNS = 16,
+};
+
+/* A call of the process whose return is probed. The return address that its caller has left is not on the stack. */
+struct user_return {
+	__u64 stack; /* the stack pointer at its entry; 0: there are no more */
+	__u64 address;
 };
 
 /* As in the kernel's UAPI. */

@@ -55,6 +55,7 @@ struct bpf_dynptr {
 } __attribute__((aligned(8)));
 
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 
 #define FUNC __hidden __noinline
 
@@ -89,6 +90,16 @@ struct mm_struct {
 	unsigned long env_end;
 } __attribute__((preserve_access_index));
 
+struct return_instance {
+	unsigned long stack;
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+} __attribute__((preserve_access_index));
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+} __attribute__((preserve_access_index));
+
 #ifdef __TARGET_ARCH_arm64
 struct pt_regs {
 	__u64 regs[31];
@@ -120,6 +131,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
+	struct uprobe_task *utask;
 	__u64 start_boottime;
 	struct thread_struct thread;
 	char comm[COMM_LEN];

@@ -861,7 +861,14 @@ const (
 	engineUserLimitUSER_WORDS_ARM64 engineUserLimit = 34
 	engineUserLimitUSER_COPY_MAX    engineUserLimit = 61440
 	engineUserLimitUSER_COPY_STEP   engineUserLimit = 4096
+	engineUserLimitUSER_RETURNS     engineUserLimit = 16
 )
+
+type engineUserReturn struct {
+	_       structs.HostLayout
+	Stack   uint64
+	Address uint64
+}
 
 // Names of all BPF objects in the ELF.
 //

@@ -18,7 +18,7 @@ static __always_inline __u32 write_record(struct bpf_dynptr *to, __u32 at, void 
 static __always_inline __u64 user_section(struct scratch *u)
 {
 	struct section *section = (void *)&u->event;
-	__u64 most = tail_settings.user_copy ? USER_WORDS * 8 + tail_settings.user_copy : tail_settings.user_stack;
+	__u64 most = tail_settings.user_copy ? USER_HEAD + tail_settings.user_copy : tail_settings.user_stack;
 	__u64 size = section->size > 0 ? section->size : 0;
 
 	asm volatile("if %0 <= %1 goto +1; %0 = 0" : "+r"(size) : "r"(most)); // as below

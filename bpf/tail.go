@@ -55,6 +55,8 @@ const (
 	snapshotSize  = int(unsafe.Sizeof(engineSnapshots{}.Ring[0]))
 	userCopyStep  = uint32(engineUserLimitUSER_COPY_STEP)
 	sectionSize   = int(unsafe.Sizeof(engineSection{})) // of its header
+	// userReturnsSize is that of all calls whose returns are probed that a copy of a stack has room for.
+	userReturnsSize = int(engineUserLimitUSER_RETURNS) * int(unsafe.Sizeof(engineUserReturn{}))
 )
 
 // size is the size of a buffer for a record with the tail, of which path bytes are for ways; 0 if
@@ -66,7 +68,7 @@ func (t *Tail) size(path uint32) uint32 {
 	n := uint32(unsafe.Sizeof(engineScratch{})) + t.Data + path
 	n += 2*uint32(sectionSize) + addressSize*(t.Stack+t.UserStack)
 	if t.UserCopy > 0 {
-		n += uint32(sectionSize) + addressSize*uint32(engineUserLimitUSER_WORDS_ARM64) + t.UserCopy + userCopyStep
+		n += uint32(sectionSize) + addressSize*uint32(engineUserLimitUSER_WORDS_ARM64) + uint32(userReturnsSize) + t.UserCopy + userCopyStep
 	}
 	return n + uint32(sectionSize+MaxBranches*BranchSize)
 }

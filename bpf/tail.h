@@ -107,13 +107,32 @@ FUNC __u32 ks_stack(void *ctx, void *buffer, __u32 at, enum section_kind kind, _
 #define USER_WORDS USER_WORDS_AMD64
 #endif
 
+#define USER_HEAD (USER_WORDS * 8 + USER_RETURNS * sizeof(struct user_return))
+
+// ks_user_returns copies where the newest calls of the thread whose returns are probed, by whomever, will return to.
+FUNC int ks_user_returns(struct task_struct *task, struct user_return *to)
+{
+	struct return_instance *call = 0;
+
+	if (bpf_core_field_exists(task->utask) && task->utask)
+		call = task->utask->return_instances;
+	for (__u32 i = 0; i < USER_RETURNS; i++) {
+		to[i].stack = call ? call->stack : 0;
+		if (!to[i].stack)
+			break;
+		to[i].address = call->orig_ret_vaddr;
+		call = call->next;
+	}
+	return 0;
+}
+
 // ks_user_copy appends a section with the registers that the thread has in user space, and its
 // stack from there on, to offset at of the buffer. It returns the new end. A page that is not
 // in memory ends the copy, and so does the end of the stack.
 FUNC __u32 ks_user_copy(void *buffer, __u32 at)
 {
 	struct section *section = buffer + at;
-	void *to = (void *)(section + 1) + USER_WORDS * 8;
+	void *to = (void *)(section + 1) + USER_HEAD;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
 	__u32 limit = tail_settings.user_copy, done = 0;
@@ -128,6 +147,7 @@ FUNC __u32 ks_user_copy(void *buffer, __u32 at)
 		section->size = -EFAULT;
 		return at + sizeof(*section);
 	}
+	ks_user_returns(task, (void *)(section + 1) + USER_WORDS * 8);
 	sp = regs->sp & ~7ULL;
 	for (__u32 i = 0; i < USER_COPY_MAX / USER_COPY_STEP + 1; i++) {
 		__u32 n = USER_COPY_STEP - ((sp + done) & (USER_COPY_STEP - 1));
@@ -141,8 +161,8 @@ FUNC __u32 ks_user_copy(void *buffer, __u32 at)
 			break;
 		done += n;
 	}
-	section->size = USER_WORDS * 8 + done;
-	return at + sizeof(*section) + USER_WORDS * 8 + done;
+	section->size = USER_HEAD + done;
+	return at + sizeof(*section) + USER_HEAD + done;
 }
 
 // take_branches copies the snapshot with a ticket. It returns the size in bytes, or a

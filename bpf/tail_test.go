@@ -120,3 +120,27 @@ func TestSnapshotCount(t *testing.T) {
 		t.Errorf("%d snapshots are no power of two", snapshotCount)
 	}
 }
+
+// TestUserCopy: behind the registers are the calls whose returns are probed, up to the first without a stack pointer, and
+// behind all that there is room for the stack.
+func TestUserCopy(t *testing.T) {
+	for arch, words := range map[string]int{"amd64": 21, "arm64": 34} { // of struct pt_regs and user_pt_regs
+		var data []byte
+		for n := range words {
+			data = binary.LittleEndian.AppendUint64(data, uint64(n))
+		}
+		returns := make([]byte, 16*MaxUserReturns)
+		for i, v := range []uint64{0x7000, 1, 0x7100, 2, 0, 3, 0x7200, 4} {
+			binary.LittleEndian.PutUint64(returns[8*i:], v)
+		}
+		data = append(append(data, returns...), "the stack"...)
+		c, ok := DecodeUserCopy(Section{Kind: SectionUserCopy, Data: data}, arch)
+		want := []UserReturn{{0x7000, 1}, {0x7100, 2}}
+		if got := c.AppendReturns(nil); !ok || !slices.Equal(got, want) || string(c.Stack) != "the stack" || c.Word(words-1) != uint64(words-1) {
+			t.Errorf("%s: %v, %v, %q", arch, ok, got, c.Stack)
+		}
+		if _, ok := DecodeUserCopy(Section{Kind: SectionUserCopy, Data: data[:len(data)-10]}, arch); ok {
+			t.Errorf("%s: a copy that is cut off", arch)
+		}
+	}
+}

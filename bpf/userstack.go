@@ -2,7 +2,10 @@
 
 package bpf
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // MaxUserCopy is the largest Tail.UserCopy, in bytes.
 const MaxUserCopy = uint32(engineUserLimitUSER_COPY_MAX)
@@ -11,8 +14,33 @@ const MaxUserCopy = uint32(engineUserLimitUSER_COPY_MAX)
 type UserCopy struct {
 	// Regs are the registers: the words of struct pt_regs on amd64, of struct user_pt_regs on arm64.
 	Regs []byte
+	// returns are the calls whose returns are probed.
+	returns []byte
 	// Stack is a copy of memory from the stack pointer on, rounded down to 8.
 	Stack []byte
+}
+
+// A UserReturn is a call of a process whose return is probed: on the stack there is another return address.
+type UserReturn struct {
+	Stack   uint64 // the stack pointer at its entry
+	Address uint64 // to which it returns
+}
+
+// MaxUserReturns is how many of these a copy has at most.
+const MaxUserReturns = int(engineUserLimitUSER_RETURNS)
+
+// AppendReturns appends the calls whose returns are probed, newest first.
+func (c *UserCopy) AppendReturns(dst []UserReturn) []UserReturn {
+	var l engineUserReturn
+	le := binary.LittleEndian
+	for b := c.returns; len(b) > 0; b = b[unsafe.Sizeof(l):] {
+		r := UserReturn{le.Uint64(b[unsafe.Offsetof(l.Stack):]), le.Uint64(b[unsafe.Offsetof(l.Address):])}
+		if r.Stack == 0 {
+			break
+		}
+		dst = append(dst, r)
+	}
+	return dst
 }
 
 // Word returns a register by its place among the words.
@@ -25,10 +53,11 @@ func DecodeUserCopy(s Section, arch string) (c UserCopy, ok bool) {
 	if arch == "arm64" {
 		size = addressSize * int(engineUserLimitUSER_WORDS_ARM64)
 	}
-	if s.Kind != SectionUserCopy || len(s.Data) < size {
+	if s.Kind != SectionUserCopy || len(s.Data) < size+userReturnsSize {
 		return c, false
 	}
-	return UserCopy{Regs: s.Data[:size:size], Stack: s.Data[size:]}, true
+	rest := s.Data[size:]
+	return UserCopy{Regs: s.Data[:size:size], returns: rest[:userReturnsSize:userReturnsSize], Stack: rest[userReturnsSize:]}, true
 }
 
 // A UserFrame is a word of a stack that user space has unwound. Addresses of processes have 56

@@ -149,6 +149,30 @@ func TestLiveUserStackUnwound(t *testing.T) {
 	}
 }
 
+// TestLiveProbedReturns: the return probes of a function that calls itself have put their own address in the place of its return
+// addresses. The kernel has the right ones, of which the newest 16 are taken.
+func TestLiveProbedReturns(t *testing.T) {
+	guest.Require(t)
+	row := `\n +nopointer_deep\+0x[0-9a-f]+ \(/bin/nopointer\)`
+	file := filepath.Join(t.TempDir(), "calls")
+	for _, c := range []struct {
+		deep int
+		want string
+	}{
+		{10, "(?:" + row + `){10}\n +main\+0x[0-9a-f]+ \(/bin/nopointer\)(?:\n .*)*\n +_start\+0x[0-9a-f]+ \(/bin/nopointer\)\n\n`},
+		{60, "(?:" + row + `){17}\n +\.\.\. behind a return probe, of which there are too many\n`},
+	} {
+		want := regexp.MustCompile(`user stack:\n +\S*read\+0x\w+ \(/bin/nopointer\)` + c.want)
+		out := traced(t, "trace", "--ustack=dwarf", "--record", file, "--print", "--force", "uretprobe:/bin/nopointer:nopointer_deep(return)", "vfs_read(count == 33)", "--", "nopointer", fmt.Sprint(c.deep))
+		if !want.MatchString(out) {
+			t.Errorf("below %d calls:\n%s", c.deep, out)
+		}
+		if again := traced(t, "replay", file); again != out {
+			t.Errorf("the replay shows\n%s\nlive it was\n%s", again, out)
+		}
+	}
+}
+
 // TestLiveGeneratedCode: code that a process generates has the names of its map, which is below the process's own root, though
 // the process has ended before anything is printed: alone, and in a PID namespace of its own.
 func TestLiveGeneratedCode(t *testing.T) {

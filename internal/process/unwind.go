@@ -20,7 +20,7 @@ var _ unwind.Code = (*Process)(nil)
 // program, by Go's own table, or else by the code.
 func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
 	m, _ := p.mapping(pc)
-	if m == nil {
+	if m == nil || m.file.path == "[uprobes]" { // the kernel's, of which nothing is known
 		return nil, 0, false
 	}
 	img := p.symbols.image(p.pid, m)
@@ -83,6 +83,8 @@ type Unwinder struct {
 	walker  unwind.Walker
 	frames  []unwind.Frame
 	data    []byte
+	probed  []bpf.UserReturn
+	returns []unwind.Return
 }
 
 // NewUnwinder returns one for processes of a GOARCH. s is to be from Following.
@@ -111,7 +113,12 @@ func (u *Unwinder) Unwind(e *bpf.Event, s bpf.Section) (stack bpf.Section, short
 	u.frames = append(u.frames[:0], unwind.Frame{PC: regs.PC, Exact: true})
 	if wide {
 		sp := regs.Value[u.walker.Machine.Stack()] &^ 7
-		u.frames, end = u.walker.Walk(u.frames[:0], &regs, unwind.Stack{Addr: sp, Bytes: c.Stack}, u.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00"))))
+		u.probed, u.returns = c.AppendReturns(u.probed[:0]), u.returns[:0]
+		for _, r := range u.probed {
+			u.returns = append(u.returns, unwind.Return{Stack: r.Stack, PC: r.Address})
+		}
+		stack := unwind.Stack{Addr: sp, Bytes: c.Stack, Returns: u.returns, Cut: len(u.returns) == bpf.MaxUserReturns}
+		u.frames, end = u.walker.Walk(u.frames[:0], &regs, stack, u.symbols.of(e, string(bytes.TrimRight(e.Comm[:], "\x00"))))
 	}
 	u.data = u.data[:0]
 	for _, f := range u.frames {

@@ -373,6 +373,7 @@ func compareWithGDB(t *testing.T, pid int, root string) (frames int) {
 	for _, v := range regs {
 		data = binary.LittleEndian.AppendUint64(data, v)
 	}
+	data = append(data, make([]byte, 16*bpf.MaxUserReturns)...)
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {
 		t.Skip(err)

@@ -22,7 +22,7 @@ func TestUnwindSession(t *testing.T) {
 	binary.LittleEndian.PutUint64(regs[16*8:], pc)
 	binary.LittleEndian.PutUint64(regs[17*8:], code64)
 	binary.LittleEndian.PutUint64(regs[19*8:], 0x7ffc0000)
-	section := bpf.Section{Kind: bpf.SectionUserCopy, Data: append(regs, bytes.Repeat([]byte("secret! "), 64)...)}
+	section := bpf.Section{Kind: bpf.SectionUserCopy, Data: append(append(regs, make([]byte, 16*16)...), bytes.Repeat([]byte("secret! "), 64)...)}
 	h := bpf.SessionHeader{Start: 1, End: 2, PID: 7, TID: 7, Kind: bpf.SessionEnd}
 	h.Tail = bpf.AppendSection(nil, &section)
 	head := bpf.AppendSession(nil, &h)

@@ -8,6 +8,15 @@ import "encoding/binary"
 type Stack struct {
 	Addr  uint64
 	Bytes []byte
+	// Returns are calls whose returns are probed, newest first. Cut says that there may be more.
+	Returns []Return
+	Cut     bool
+}
+
+// A Return is a call whose return is probed: where its return address was, there is that of a trampoline.
+type Return struct {
+	Stack uint64 // the stack pointer at its entry
+	PC    uint64 // to which it returns
 }
 
 // A Way is how a frame was found.
@@ -43,6 +52,7 @@ const (
 	EndNoInfo               // code without unwind information and frame pointer
 	EndLost                 // a register was needed that is not known
 	EndDamaged              // unwind information or a stack that makes no sense
+	EndProbed               // the return address is that of a return probe, and the right one is not known
 )
 
 var wayNames = [...]string{ByTable: "cfi", ByGo: "pclntab", ByPointer: "frame pointer", ByCode: "code"}
@@ -62,6 +72,7 @@ var endTexts = [...]string{
 	EndNoInfo:   "no unwind information above, and no frame pointer",
 	EndLost:     "a register that the next frame depends on is not known",
 	EndDamaged:  "the unwind information above, or the stack, makes no sense",
+	EndProbed:   "behind a return probe, of which there are too many",
 }
 
 // String says why there are no more frames; "" for the outermost.
@@ -142,7 +153,39 @@ func (w *walk) next(f *Frame) (Frame, End) {
 	if sp, _ := w.regs.get(w.machine.stack); !row.Signal && (sp < before || sp == before && w.machine.OnStack()) {
 		return Frame{}, EndDamaged
 	}
+	if !row.Signal {
+		if why := w.restore(true); why != 0 {
+			return Frame{}, why
+		}
+	}
 	return Frame{PC: w.regs.PC, Way: way, Exact: row.Signal}, 0
+}
+
+// restore puts the right address in the place of a return probe's trampoline, which is where a page of no file begins
+// (uprobe_get_trampoline_vaddr of the kernel). The registers are those of the caller. exact says that its stack pointer is
+// known; else it is that or below.
+func (w *walk) restore(exact bool) End {
+	const page = 4096
+	if len(w.stack.Returns) == 0 || w.regs.PC%page != 0 {
+		return 0
+	}
+	if _, _, ok := w.code.Row(w.regs.PC); ok {
+		return 0
+	}
+	entry, _ := w.regs.get(w.machine.stack)
+	if w.machine.OnStack() {
+		entry -= 8 // the call has put the address there
+	}
+	for _, r := range w.stack.Returns {
+		if r.Stack == entry || !exact && r.Stack > entry {
+			w.regs.PC = r.PC & w.machine.mask
+			return 0
+		}
+	}
+	if w.stack.Cut {
+		return EndProbed
+	}
+	return 0
 }
 
 // load reads a word of the stack.
@@ -259,6 +302,10 @@ func (w *walk) byPointer() (Frame, End) {
 	}
 	if w.regs.PC == 0 {
 		return Frame{}, EndOutermost
+	}
+	w.regs.Set(m.stack, fp+2*word)
+	if why := w.restore(m.OnStack()); why != 0 {
+		return Frame{}, why
 	}
 	if _, _, ok := w.code.Row(w.regs.PC - 1); !ok {
 		return Frame{}, EndNoInfo

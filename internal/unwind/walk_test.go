@@ -88,6 +88,52 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// TestWalkProbedReturns: a return probe's trampoline is at the beginning of a page of no file, in the place of the
+// return address. The kernel knows the right one by the stack pointer at the call's entry.
+func TestWalkProbedReturns(t *testing.T) {
+	const trampoline = 0x7000
+	leafOf := func(m *Machine) Row { return m.FrameRow(16, true) }
+	for _, test := range []struct {
+		name    string
+		machine *Machine
+		stack   Stack
+		want    []uint64
+		end     End
+	}{
+		// On amd64 the stack pointer at entry is where the return address is.
+		{"one", AMD64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0, trampoline, 1, 0x1210).Bytes, Returns: []Return{{0x8008, 0x1020}}}, []uint64{0x1010, 0x1020, 0x1210}, EndOutermost},
+		{"a recursive function", AMD64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0, trampoline, 1, trampoline, 2, trampoline).Bytes, Returns: []Return{{0x8008, 0x1030}, {0x8018, 0x1040}, {0x8028, 0x1210}}},
+			[]uint64{0x1010, 0x1030, 0x1040, 0x1210}, EndOutermost},
+		{"those that have returned by longjmp", AMD64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0, trampoline, 1, 0x1210).Bytes, Returns: []Return{{0x7ff8, 0x9999}, {0x8008, 0x1020}}}, []uint64{0x1010, 0x1020, 0x1210}, EndOutermost},
+		{"what is no trampoline stays", AMD64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0, 0x2000, 1, 0x1210).Bytes, Returns: []Return{{0x8008, 0x9999}}}, []uint64{0x1010, 0x2000, 0x1210}, EndOutermost},
+		{"of another call", AMD64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0, trampoline).Bytes, Returns: []Return{{0x8018, 0x1210}}}, []uint64{0x1010, trampoline}, EndUnmapped},
+		{"more than there is room for", AMD64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0, trampoline, 1, trampoline).Bytes, Returns: []Return{{0x8008, 0x1020}}, Cut: true}, []uint64{0x1010, 0x1020}, EndProbed},
+		{"without any", AMD64(), stackOf(0x8000, 0, trampoline), []uint64{0x1010, trampoline}, EndUnmapped},
+		{"by the frame pointer", AMD64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0x8010, trampoline, 0, 0x1310).Bytes, Returns: []Return{{0x8008, 0x1330}}}, []uint64{0x1310, 0x1330, 0x1310}, EndOutermost},
+		// On arm64 it is what it was before the call: the function has stored the address somewhere below.
+		{"arm64, by the frame pointer", ARM64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, 0x8020, trampoline, 1, 2, 0, 0x1310).Bytes, Returns: []Return{{0x8018, 0x1330}}}, []uint64{0x1310, 0x1330, 0x1310}, EndOutermost},
+		{"arm64", ARM64(), Stack{Addr: 0x8000, Bytes: stackOf(0x8000, trampoline, 1, trampoline, 2).Bytes, Returns: []Return{{0x8010, 0x1020}, {0x8020, 0x1210}}}, []uint64{0x1010, 0x1020, 0x1210}, EndOutermost},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := test.machine
+			leaf := leafOf(m)
+			code := rows{0x1000: &leaf, 0x1200: {Outermost: true}, 0x1300: nil, 0x1f00: &leaf, 0x2000: &leaf}
+			regs := Regs{PC: test.want[0]}
+			regs.Set(m.stack, 0x8000)
+			regs.Set(m.frame, 0x8000)
+			w := Walker{Machine: m, Depth: 9}
+			frames, end := w.Walk(nil, &regs, test.stack, code)
+			var got []uint64
+			for _, f := range frames {
+				got = append(got, f.PC)
+			}
+			if !slices.Equal(got, test.want) || end != test.end {
+				t.Errorf("%#x, end %d; want %#x, end %d", got, end, test.want, test.end)
+			}
+		})
+	}
+}
+
 // TestWalkAllocates: a stack that is like the one before takes no memory.
 func TestWalkAllocates(t *testing.T) {
 	m := AMD64()
@@ -129,7 +175,7 @@ func FuzzWalk(f *testing.F) {
 				regs := Regs{PC: pc, Known: 1<<m.registers - 1}
 				regs.Set(m.stack, 0x7000)
 				w := Walker{Machine: m, Depth: 64}
-				if frames, _ := w.Walk(nil, &regs, Stack{0x7000, stack}, oneTable{table}); len(frames) > 64 {
+				if frames, _ := w.Walk(nil, &regs, Stack{Addr: 0x7000, Bytes: stack}, oneTable{table}); len(frames) > 64 {
 					t.Errorf("%d frames", len(frames))
 				}
 			}
