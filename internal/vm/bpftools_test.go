@@ -90,6 +90,14 @@ var foreignPrograms = []struct {
 		"sh -c 'workload ping -count 5 -size 77; bpftool map lookup name tallies key 8 0 0 0'",
 		[]string{"10 times = (long unsigned int)119", "10 times ntohs(ip->tot_len) = (short unsigned int)105", "10 times header = (__u32)20", "5 times return = (int)8",
 			"5 times type = (__u32)8", "5 times type = (__u32)0", "10 times bytes = (__u32)85", `"packets": 5,`, `"bytes": 425`}, plain},
+	// The same in the driver of a pair of devices, of which the other one is in a namespace and answers. ip says that it is there.
+	{"sh -c 'mkdir -p /var/run; ip=/usr/sbin/ip; $ip netns add far; $ip link add near type veth peer name away netns far; $ip addr add 10.9.0.1/24 dev near; $ip link set near up; " +
+		"$ip -n far addr add 10.9.0.2/24 dev away; $ip -n far link set away up; $ip link set dev near xdpdrv obj /lib/tools/foreign/tally.bpf.o sec xdp.frags'", "xdp_native",
+		[]string{"bpf:xdp_native((u64)ctx->data_end - (u64)ctx->data == 119, return == XDP_PASS)", "bpf:payload_of[xdp_native](ip->protocol == IPPROTO_ICMP, ntohs(ip->tot_len), header, return == 85)",
+			"bpf:icmp_type[xdp_native](offset == 34, return == 0)", "bpf:tally_packet[xdp_native](type, bytes, return == 0)"},
+		"sh -c 'ping -q -c 3 -s 77 10.9.0.2; /usr/sbin/ip link show dev near'",
+		[]string{"3 times = (long unsigned int)119", "3 times ntohs(ip->tot_len) = (short unsigned int)105", "3 times header = (__u32)20", "3 times offset = (__u32)34",
+			"3 times type = (__u32)0", "3 times bytes = (__u32)85", "mtu 1500 xdp qdisc"}, timed},
 	// struct_ops. A connection begins with 10 packets, and slow start adds one for each that has arrived, unless it is
 	// idle; a loss halves it. The command says the threshold and the bytes as the kernel tells them, with one for the SYN.
 	{"bpftool struct_ops register /lib/tools/foreign/reno.bpf.o", "reno_avoid",
@@ -148,7 +156,7 @@ func TestForeignPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		files = append(files, File{Host: buildForeign(t), Guest: "/lib/tools/foreign"})
-		m := boot(t, Guest{Kernel: k, Memory: 4000, Files: append(files, toolFiles(t, k.Arch)...)})
+		m := boot(t, Guest{Kernel: k, Memory: 4000, Modules: []string{"veth"}, Files: append(files, toolFiles(t, k.Arch)...)})
 		for _, c := range foreignPrograms {
 			t.Run(c.tool, func(t *testing.T) {
 				specs, want := c.specs, c.want
