@@ -56,7 +56,7 @@ func (t *tracing) fly() func() {
 	t.recording.Fly(f.limit, record.Takeoff{Trigger: trigger(t.plan, t.request.triggers), Count: t.flags.count, Written: func(records, overwritten uint64) {
 		before := ""
 		if overwritten > 0 {
-			before = fmt.Sprintf("; the %d before them were overwritten", overwritten)
+			before = plural.Text(overwritten, fmt.Sprintf("; the {one|%d} before them {was|were} overwritten", overwritten))
 		}
 		fmt.Fprintf(t.stderr, "ksnoop: %s written to %s%s\n", plural.Of(records, "record{s}"), name, before)
 	}})

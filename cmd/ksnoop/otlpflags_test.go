@@ -25,12 +25,12 @@ func TestOTLP(t *testing.T) {
 	defer sink.Close()
 	const calls, sessions = "../../testdata/calls.ks", "../../testdata/sessions.ks"
 	for args, want := range map[string]string{
-		calls:                              "sent 3 log records in 1 requests|/v1/logs",
-		calls + " --otlp-as spans -c 2":    "sent 2 spans in 1 requests|/v1/traces",
-		sessions:                           "sent 2 spans in 1 requests|/v1/traces",
+		calls:                              "sent 3 log records in 1 request|/v1/logs",
+		calls + " --otlp-as spans -c 2":    "sent 2 spans in 1 request|/v1/traces",
+		sessions:                           "sent 2 spans in 1 request|/v1/traces",
 		calls + " " + sessions:             "sent 2 spans, 3 log records in 2 requests|/v1/logs|/v1/traces",
-		calls + " vfs_read(count())":       "sent 1 data points in 1 requests|/v1/metrics",
-		calls + " --summary":               "sent 1 data points in 1 requests|/v1/metrics",
+		calls + " vfs_read(count())":       "sent 1 data point in 1 request|/v1/metrics",
+		calls + " --summary":               "sent 1 data point in 1 request|/v1/metrics",
 		calls + " vfs_read(return==12345)": "sent nothing",
 	} {
 		paths = nil

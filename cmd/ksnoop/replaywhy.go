@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/why"
 )
@@ -30,7 +31,7 @@ func (f *replayFlags) reader(in io.Reader, series *record.SeriesReader) (*record
 		case err != nil:
 			return nil, err
 		case r == nil:
-			return nil, usagef("--run %d: there are %d runs", f.whyRun, series.Runs())
+			return nil, usagef("--run %d: there %s %s", f.whyRun, plural.Text(series.Runs(), "{is|are}"), plural.Of(series.Runs(), "run{s}"))
 		case series.Runs() == f.whyRun:
 			return r, nil
 		}

@@ -119,7 +119,7 @@ func TestSent(t *testing.T) {
 		e := open(t, c.URL+"/base/", Options{Version: "1"}, map[string]string{"OTEL_EXPORTER_OTLP_COMPRESSION": compression, "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%2Cb, x=1"})
 		write(t, e, append(frame(0, 0, 0, ""), frame(1, 1, 0, "")...), frame(1, 2, 0, ""), frame(2, 1, 1, "\x2a\x01a"), frame(2, 2, 1, ""), frame(2, 1, 1, ""), frame(3, 1, 1, ""), frame(4, 1, 5, ""))
 		counts := e.Close()
-		want := "sent 3 spans, 1 log records, 5 data points in 3 requests"
+		want := "sent 3 spans, 1 log record, 5 data points in 3 requests"
 		if text := counts.String(); !strings.HasPrefix(text, want) || counts.Missing() != 0 {
 			t.Errorf("%s, want %s", text, want)
 		}
@@ -189,11 +189,11 @@ func TestAgain(t *testing.T) {
 		want  string
 		least time.Duration
 	}{
-		"busy":       {status(503, "Retry-After", "1"), "sent 2 spans in 1 requests (0 kB, 0 kB on the wire), 1 sent again", time.Second},
-		"later":      {status(429, "X", ""), "sent 2 spans in 1 requests (0 kB, 0 kB on the wire), 1 sent again", 0},
+		"busy":       {status(503, "Retry-After", "1"), "sent 2 spans in 1 request (0 kB, 0 kB on the wire), 1 sent again", time.Second},
+		"later":      {status(429, "X", ""), "sent 2 spans in 1 request (0 kB, 0 kB on the wire), 1 sent again", 0},
 		"wrong":      {status(400, "X", ""), `sent nothing; refused: 2 spans (URL: 400 Bad Request: no \x1b[2Jroomxxx`, 0},
 		"moved":      {status(307, "Location", "http://192.0.2.1/"), "sent nothing; refused: 2 spans (URL: 307 Temporary Redirect", 0},
-		"partial":    {answer(partial(1, "bad \x1b")), `sent 1 spans in 1 requests (0 kB, 0 kB on the wire); refused: 1 spans (bad \x1b)`, 0},
+		"partial":    {answer(partial(1, "bad \x1b")), `sent 1 span in 1 request (0 kB, 0 kB on the wire); refused: 1 span (bad \x1b)`, 0},
 		"too many":   {answer(partial(99, "")), "sent nothing in 1", 0},
 		"negative":   {answer(partial(1<<64-1, "")), "sent 2 spans", 0},
 		"no message": {answer([]byte("\xff\xff\xff")), "sent 2 spans", 0},
@@ -270,7 +270,7 @@ func TestDown(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	text := counts.String()
-	if !strings.HasPrefix(text, "sent nothing, ") || !strings.Contains(text, "dropped for lack of room or time: 1 spans, 1 log records (") || strings.Contains(text, "secret") {
+	if !strings.HasPrefix(text, "sent nothing, ") || !strings.Contains(text, "dropped for lack of room or time: 1 span, 1 log record (") || strings.Contains(text, "secret") {
 		t.Error(text)
 	}
 }

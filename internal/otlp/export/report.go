@@ -5,6 +5,8 @@ package export
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ksnoop/ksnoop/internal/plural"
 )
 
 // Counts say what has become of what was written.
@@ -27,7 +29,7 @@ type outcome struct {
 }
 
 // items are the names of what signals have.
-var items = [signals]string{"spans", "log records", "data points"}
+var items = [signals]string{"span{s}", "log record{s}", "data point{s}"}
 
 // Missing returns how many items did not arrive.
 func (c *Counts) Missing() (n uint64) {
@@ -44,7 +46,7 @@ func (c Counts) String() string {
 		text = "sent nothing"
 	}
 	if c.bytes > 0 {
-		text += fmt.Sprintf(" in %d requests (%d kB, %d kB on the wire)", c.requests-c.retries, (c.bytes+500)/1000, (c.packed+500)/1000)
+		text += fmt.Sprintf(" in %s (%d kB, %d kB on the wire)", plural.Of(c.requests-c.retries, "request{s}"), (c.bytes+500)/1000, (c.packed+500)/1000)
 	}
 	if c.retries > 0 {
 		text += fmt.Sprintf(", %d sent again", c.retries)
@@ -65,7 +67,7 @@ func listed(n *[signals]uint64) string {
 	var list []string
 	for s, name := range items {
 		if n[s] > 0 {
-			list = append(list, fmt.Sprintf("%d %s", n[s], name))
+			list = append(list, plural.Of(n[s], name))
 		}
 	}
 	return strings.Join(list, ", ")

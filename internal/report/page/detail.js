@@ -148,7 +148,7 @@ function tree(to, nodes, e) {
 function branch(to, t, calls) {
 	for (const i of calls.slice(0, treeMost)) to.append(call(t, i));
 	if (calls.length <= treeMost) return;
-	const more = element("button", "more", count(calls.length - treeMost) + " more calls");
+	const more = element("button", "more", counted(calls.length - treeMost, "more call"));
 	more.addEventListener("click", () => {
 		more.remove();
 		branch(to, t, calls.slice(treeMost));

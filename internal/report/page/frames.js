@@ -116,7 +116,7 @@ function putTrace(o, put, nodes, full) {
 
 // markText says what a row of a trace is that is no call.
 function markText(s) {
-	return s.step === "probe" ? clean(s.name) : s.step === "left" ? count(number(s.count)) + " calls left out" : "something is missing here";
+	return s.step === "probe" ? clean(s.name) : s.step === "left" ? counted(number(s.count), "call") + " left out" : "something is missing here";
 }
 
 // eachSample calls f with the stack of each call of an event, outermost first, its time in itself, and whether a

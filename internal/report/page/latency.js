@@ -64,7 +64,7 @@ function drawLatency() {
 	for (const f of all.slice(0, functionRows)) table.append(latencyRow(f, most));
 	const box = document.getElementById("latencies");
 	box.replaceChildren(table);
-	if (all.length > functionRows) box.append(element("p", "note", count(all.length - functionRows) + " more functions: filter for them"));
+	if (all.length > functionRows) box.append(element("p", "note", counted(all.length - functionRows, "more function") + ": filter for them"));
 	document.getElementById("lengths").textContent = unmeasured(all);
 	if (!latency.by.has(latency.chosen)) latency.chosen = all.length ? all[0].fn : "";
 	drawPlots();
@@ -118,7 +118,7 @@ function drawPlots() {
 	const f = latency.by.get(latency.chosen), histogram = document.getElementById("histogram"), scatter = document.getElementById("scatter");
 	document.querySelector(".plots").hidden = !f || !f.sorted.length;
 	if (!f || !f.sorted.length) return;
-	document.getElementById("plotted").textContent = f.fn + ": " + count(f.sorted.length) + " durations";
+	document.getElementById("plotted").textContent = f.fn + ": " + counted(f.sorted.length, "duration");
 	const axisOf = (more) => ({ stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") }, ...more });
 	const whole = (u, splits) => splits.map((v) => (Number.isInteger(v) ? duration(Math.round(2 ** (v / 2))) : ""));
 	const width = Math.max(260, histogram.clientWidth), common = { width, height: 230, legend: { show: false }, cursor: { drag: { x: false, y: false } } };

@@ -34,7 +34,7 @@ function summaryTable(s) {
 			table.append(tr);
 		}
 		if (from + tableRows >= s.rows.length) return;
-		const tr = element("tr"), td = element("td"), more = element("button", "more", count(s.rows.length - from - tableRows) + " more rows");
+		const tr = element("tr"), td = element("td"), more = element("button", "more", counted(s.rows.length - from - tableRows, "more row"));
 		td.colSpan = 20;
 		more.addEventListener("click", () => {
 			tr.remove();
