@@ -30,6 +30,12 @@ type lineTeller interface {
 	AppendLines(dst []debuginfo.Frame, addr uint64, returnAddress bool) []debuginfo.Frame
 }
 
+// A callTeller is a Process that also knows code.
+type callTeller interface {
+	// NoCaller reports whether an address is known to be no return address.
+	NoCaller(addr uint64) bool
+}
+
 // Tails prints what follows the values of a record: stacks and branches.
 type Tails struct {
 	Kernel Resolver
@@ -240,9 +246,10 @@ func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 	}
 	dst = append(dst, sectionIndent+"user stack:\n"...)
 	process := t.User(&e.Event, string(cString(e.Comm[:])))
-	within := frames
+	within := callersOf(process, frames)
+	wrong := len(within) < len(frames)
 	if !s.Unwound {
-		within = withinCode(dst, process, frames)
+		within = withinCode(dst, process, within)
 	}
 	for _, f := range within {
 		lines := t.UserLines(process, f)
@@ -260,12 +267,15 @@ func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 		}
 		dst = append(dst, '\n')
 	}
-	if len(within) < len(frames) {
+	switch {
+	case wrong:
+		dst = append(dst, rowIndent+noCaller+"\n"...)
+	case len(within) < len(frames):
 		dst = append(dst, rowIndent+NoCode+"\n"...)
-	} else {
+	default:
 		dst = appendCut(dst, s.Cut)
 	}
-	if end != "" {
+	if end != "" && !wrong {
 		dst = append(append(append(dst, rowIndent+"... "...), end...), '\n')
 	}
 	if why := process.Missing(); why != "" {
@@ -276,6 +286,24 @@ func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 
 // NoCode stands at the end of a stack of a process that leaves its code.
 const NoCode = "... no code above, since a function has no frame pointer"
+
+// noCaller stands where a stack of a process comes to an address in code that no call is before.
+const noCaller = "... no caller above, since a function has no frame pointer"
+
+// callersOf returns frames up to the first one that was found by a frame pointer and is no caller's: what led there was no frame
+// pointer, and leads on to nothing.
+func callersOf(process Process, frames []bpf.UserFrame) []bpf.UserFrame {
+	code, ok := process.(callTeller)
+	if !ok {
+		return frames
+	}
+	for i, f := range frames {
+		if !f.Exact() && unwind.Way(f.Way()) == unwind.ByPointer && code.NoCaller(f.Addr()) {
+			return frames[:i]
+		}
+	}
+	return frames
+}
 
 // withinCode returns frames without those at the end that are in no mapping: a function has used the register of frame
 // pointers for something else, which may lead to itself again and again. If no frame is in a mapping, none is known, and all are

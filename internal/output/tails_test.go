@@ -4,6 +4,7 @@ package output
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +16,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/kernel"
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/symbols"
+	"github.com/ksnoop/ksnoop/internal/unwind"
 )
 
 // kernelBase is where the test kernel's functions begin, 0x1000 apart.
@@ -183,5 +185,41 @@ func TestStacks(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// codeProcess is a testProcess of whose addresses odd ones are known to be no return addresses.
+type codeProcess struct{ testProcess }
+
+func (codeProcess) NoCaller(addr uint64) bool { return addr%2 == 1 }
+
+// TestUserStackOfCallers: a stack ends before the first address that was found by a frame pointer and that no call is before. What
+// is found otherwise is not tested, and recursion stays.
+func TestUserStackOfCallers(t *testing.T) {
+	tails := &Tails{User: func(*bpf.Event, string) Process { return codeProcess{} }}
+	frame := func(addr uint64, way unwind.Way) uint64 {
+		return uint64(bpf.NewUserFrame(addr, uint8(way), way == 0))
+	}
+	for name, tt := range map[string]struct {
+		section bpf.Section
+		want    []string
+	}{
+		"all called":         {stackSection(bpf.SectionUserStack, 101, 202, 302), []string{"u101", "u201", "u301"}},
+		"one is not":         {stackSection(bpf.SectionUserStack, 101, 202, 303, 404), []string{"u101", "u201", noCaller}},
+		"the first is not":   {stackSection(bpf.SectionUserStack, 101, 203), []string{"u101", noCaller}},
+		"recursion":          {stackSection(bpf.SectionUserStack, 101, 202, 202, 202), []string{"u101", "u201", "u201", "u201"}},
+		"outside before":     {stackSection(bpf.SectionUserStack, 101, 202, 2, 303), []string{"u101", "u201", noCaller}},
+		"outside":            {stackSection(bpf.SectionUserStack, 101, 202, 2), []string{"u101", "u201", NoCode}},
+		"cut":                {bpf.Section{Data: stackSection(0, 101, 203, 204).Data, Cut: true}, []string{"u101", noCaller}},
+		"unwound":            {bpf.Section{Data: stackSection(0, frame(101, 0), frame(203, unwind.ByTable)).Data, Unwound: true}, []string{"u101", "u202"}},
+		"unwound by pointer": {bpf.Section{Data: stackSection(0, frame(101, 0), frame(203, unwind.ByPointer), uint64(bpf.UserStackEnd(uint8(unwind.EndNoInfo)))).Data, Unwound: true}, []string{"u101", noCaller}},
+	} {
+		got := strings.Split(strings.TrimSpace(string(tails.AppendUserStack(nil, &event.Event{}, tt.section))), "\n")[1:]
+		for i := range got {
+			got[i] = strings.TrimSpace(got[i])
+		}
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
 	}
 }

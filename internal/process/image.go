@@ -18,11 +18,15 @@ import (
 
 // An image has the functions of an ELF file.
 type image struct {
-	loads []elf.ProgHeader
-	funcs []function // sorted
-	names int        // bytes of all names
+	machine elf.Machine
+	goCode  bool // it has code of Go
+	loads   []elf.ProgHeader
+	funcs   []function // sorted
+	names   int        // bytes of all names
 
 	buildID string // bytes; "" if it has none
+
+	noCallers map[uint64]bool // whether the address at an offset of the file is no return address, where that is known
 
 	info *debuginfo.Info // nil if there is none, or it was not asked for
 
@@ -73,7 +77,7 @@ func readImage(r io.ReaderAt) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &image{}
+	m := &image{machine: f.Machine, goCode: f.Section(".gopclntab") != nil || f.Section(".data.rel.ro.gopclntab") != nil}
 	if id, err := find.ELFBuildID(f); err == nil {
 		m.buildID = string(id)
 	}

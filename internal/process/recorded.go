@@ -37,9 +37,11 @@ type line struct {
 
 	At    uint64 `json:",omitempty"` // offset in the file
 	Exact bool   `json:",omitempty"` // it is no return address
-	Func  string `json:",omitempty"`
-	Plus  uint64 `json:",omitempty"` // bytes from the beginning of the function
-	File  string `json:",omitempty"` // what says so, if it is not the mapped file
+	// NoCaller is what Process.NoCaller reports.
+	NoCaller bool   `json:",omitempty"`
+	Func     string `json:",omitempty"`
+	Plus     uint64 `json:",omitempty"` // bytes from the beginning of the function
+	File     string `json:",omitempty"` // what says so, if it is not the mapped file
 	// Source is what AppendLines gives.
 	Source []debuginfo.Frame `json:",omitempty"`
 }
@@ -100,11 +102,15 @@ func (r *Recorder) Append(dst []byte, e *bpf.Event, stack []bpf.UserFrame) []byt
 			r.mapped[key] = number
 		}
 		frame := recordedFrame{number, n.offset, f.Exact()}
-		if _, known := r.framed[frame]; known || n.name == "" || r.full() {
+		if _, known := r.framed[frame]; known || r.full() {
+			continue
+		}
+		noCaller := !f.Exact() && p.noCaller(&n)
+		if n.name == "" && !noCaller {
 			continue
 		}
 		r.framed[frame] = struct{}{} // also if its line is too long
-		dst, _ = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), Func: n.name, Plus: n.plus, File: n.file, Source: p.appendLines(nil, n)})
+		dst, _ = r.append(dst, &line{Mapping: number, At: n.offset, Exact: f.Exact(), NoCaller: noCaller, Func: n.name, Plus: n.plus, File: n.file, Source: p.appendLines(nil, n)})
 	}
 	return dst
 }
@@ -236,6 +242,12 @@ func (p *RecordedProcess) AppendFrame(dst []byte, addr uint64, returnAddress boo
 	}
 	name := named{mapping: &mapping{file: fileID{path: m.Path}}, name: f.Func, plus: f.Plus, file: f.File}
 	return name.append(dst, addr)
+}
+
+// NoCaller is that of Process.
+func (p *RecordedProcess) NoCaller(addr uint64) bool {
+	_, f := p.find(addr, true)
+	return f.NoCaller
 }
 
 // AppendLines is that of Process.

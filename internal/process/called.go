@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"io"
+
+	"github.com/ksnoop/ksnoop/internal/unwind"
+)
+
+// NoCaller reports whether an address is known to be no return address: no call is before it in the mapped file. A stack by frame
+// pointers comes to such an address where a function has used the register for something else.
+func (p *Process) NoCaller(addr uint64) bool {
+	if p.symbols == nil || addr == 0 {
+		return false
+	}
+	p.symbols.mu.Lock()
+	defer p.symbols.mu.Unlock()
+	n := p.name(addr, true)
+	return p.noCaller(&n)
+}
+
+// noCaller is NoCaller of what is known of a return address. The file may have been read when the process lived, and not be there any
+// more: then nothing is known.
+func (p *Process) noCaller(n *named) bool {
+	// Go's code keeps frame pointers, and its runtime makes frames that no call has made: that of goexit, and those of
+	// functions that were preempted by a signal.
+	if n.image == nil || n.image.goCode || !n.mapping.file.named() {
+		return false
+	}
+	at := n.offset + 1
+	if no, known := n.image.noCallers[at]; known {
+		return no
+	}
+	f := openMapped(p.symbols.root, p.pid, n.mapping)
+	if f == nil {
+		return false
+	}
+	defer f.Close()
+	r, ok := f.(io.ReaderAt)
+	if !ok || at > 1<<62 {
+		return false
+	}
+	before := min(at, unwind.CallSize)
+	code := make([]byte, before+unwind.RestorerSize)
+	size, _ := r.ReadAt(code, int64(at-before)) // a file that is shorter has less code
+	if uint64(size) < before {
+		return false
+	}
+	no := !unwind.Called(n.image.machine, code[:before], code[before:size])
+	const most = 1 << 12
+	if n.image.noCallers == nil || len(n.image.noCallers) >= most {
+		n.image.noCallers = map[uint64]bool{}
+	}
+	n.image.noCallers[at] = no
+	return no
+}
