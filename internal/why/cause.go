@@ -63,7 +63,7 @@ func (s *Seen) Cause(chosen int, arch string) *Cause {
 	switch {
 	case f.seccomp:
 		return seccompCause(f, arch)
-	case interrupted(f.Errno):
+	case interrupted(f.Errno), f.signal != nil:
 		return signalCause(f.Errno, f.signal)
 	}
 	return nil

@@ -113,6 +113,7 @@ func TestSignalCause(t *testing.T) {
 		{restartNoHand, &signalSeen{number: 14, handler: handler, flags: restart}, "interrupted by the signal SIGALRM, for which it has a handler; the program sees EINTR"},
 		{restartNoIntr, &signalSeen{number: 34, handler: handler}, "interrupted by the signal 34, for which it has a handler; then the kernel makes the call again"},
 		{restartSys, &signalSeen{number: 15}, "interrupted by the signal SIGTERM"},
+		{uint64(unix.EINTR), &signalSeen{number: 14, handler: handler, flags: restart}, "interrupted by the signal SIGALRM, for which it has a handler; the program sees EINTR"},
 		{restartSys, nil, "interrupted by a signal"},
 	} {
 		if got := signalCause(tt.errno, tt.s).Text; got != tt.want {
@@ -153,6 +154,35 @@ func TestAssign(t *testing.T) {
 	}
 	if s := w.seen.Calls[3].signal; s == nil || s.number != 4 {
 		t.Errorf("signal %+v", s)
+	}
+}
+
+// TestAssignEINTR: a call that returns EINTR itself, as accept with SO_RCVTIMEO, was interrupted by a signal if that comes at once.
+func TestAssignEINTR(t *testing.T) {
+	const eintr = uint64(unix.EINTR)
+	one := Failure{Time: 10, TID: 1, Errno: eintr}
+	for name, tt := range map[string]struct {
+		calls  []Failure
+		signal signalSeen
+		want   string // "": it is looked for the function
+	}{
+		"at once":                {[]Failure{one}, signalSeen{time: 11, tid: 1, number: 15}, "interrupted by the signal SIGTERM"},
+		"later":                  {[]Failure{one}, signalSeen{time: 11 + soon, tid: 1, number: 15}, ""},
+		"before":                 {[]Failure{one}, signalSeen{time: 9, tid: 1, number: 15}, ""},
+		"of another thread":      {[]Failure{one}, signalSeen{time: 11, tid: 2, number: 15}, ""},
+		"behind another call":    {[]Failure{one, {Time: 20, TID: 1, Errno: 2}}, signalSeen{time: 21, tid: 1, number: 15}, ""},
+		"behind another's call":  {[]Failure{one, {Time: 20, TID: 2, Errno: 2}}, signalSeen{time: 21, tid: 1, number: 15}, "interrupted by the signal SIGTERM"},
+		"of a call with another": {[]Failure{{Time: 10, TID: 1, Errno: 2}}, signalSeen{time: 11, tid: 1, number: 15}, ""},
+	} {
+		w := watcher{seen: &Seen{Calls: tt.calls}, signal: []signalSeen{tt.signal}}
+		w.assign()
+		got := ""
+		if c := w.seen.Cause(0, "amd64"); c != nil {
+			got = c.Text
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
 	}
 }
 

@@ -232,19 +232,30 @@ func (w *watcher) nameKills() {
 	}
 }
 
-// assignSignals says of each interrupted call which signal was delivered next to its thread.
+// soon is how long after its call, in nanoseconds, a signal is delivered that has made the call return EINTR. The kernel delivers it on
+// the way back to the process, so that no call comes between.
+const soon = 10_000_000
+
+// assignSignals says of each interrupted call which signal was delivered next to its thread. EINTR is what some calls return that do not
+// begin again, as those that wait for a time (sock_intr_errno), but not only for a signal: then that has to come at once.
 func (w *watcher) assignSignals() {
 	w.nameKills()
 	next := map[uint32]*signalSeen{}
+	later := map[uint32]uint64{} // when the next call of a thread ended
 	left := len(w.signal)
 	for i := len(w.seen.Calls) - 1; i >= 0; i-- {
 		f := &w.seen.Calls[i]
 		for ; left > 0 && w.signal[left-1].time >= f.Time; left-- {
 			next[w.signal[left-1].tid] = &w.signal[left-1]
 		}
-		if interrupted(f.Errno) {
-			f.signal = next[f.TID]
+		s, end := next[f.TID], f.Time+soon
+		if t, ok := later[f.TID]; ok {
+			end = min(end, t)
 		}
+		if interrupted(f.Errno) || f.Errno == uint64(unix.EINTR) && s != nil && s.time <= end {
+			f.signal = s
+		}
+		later[f.TID] = f.Time
 	}
 }
 
