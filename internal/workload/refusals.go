@@ -21,7 +21,7 @@ import (
 // A refusal is a system call whose arguments one check of the kernel refuses.
 type refusal struct {
 	name   string
-	errno  unix.Errno
+	errno  unix.Errno // 0: the call ends the process
 	number uintptr
 	args   []uintptr
 	// before makes what the call needs; it may be nil. It may change the first argument, and what
@@ -83,7 +83,8 @@ func refusals(memory uintptr) []refusal {
 		{"bind-fault", unix.EFAULT, unix.SYS_BIND, []uintptr{0, nowhere, 16}, withAddress(0)},
 		{"pipe2-fault", unix.EFAULT, unix.SYS_PIPE2, []uintptr{nowhere, 0}, nil},
 		{"openat-fault", unix.EFAULT, unix.SYS_OPENAT, []uintptr{0, nowhere, 0}, nil},
-		{"seccomp", unix.EDOM, unix.SYS_UMOUNT2, []uintptr{text, 0}, withFilter},
+		{"seccomp", unix.EDOM, unix.SYS_UMOUNT2, []uintptr{text, 0}, withFilter(unix.SECCOMP_RET_ERRNO | uint32(unix.EDOM))},
+		{"seccomp-kill", 0, unix.SYS_UMOUNT2, []uintptr{text, 0}, withFilter(unix.SECCOMP_RET_KILL_PROCESS)},
 		{"landlock", unix.EACCES, unix.SYS_OPENAT, []uintptr{0, text, unix.O_RDONLY}, withLandlock},
 		{"signal", unix.EINTR, unix.SYS_PPOLL, []uintptr{0, 0, 0, 0}, withSignal},
 	}
@@ -150,30 +151,32 @@ func withoutPermission(r *refusal, page []byte, folder string) error {
 
 func withoutCapabilities(*refusal, []byte, string) error { return dropCapabilities() }
 
-// withFilter has seccomp refuse umount2 with the flags 0, in the second one of two filters.
-func withFilter(r *refusal, page []byte, folder string) error {
-	allow := unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW}
-	load := func(offset uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
-	}
-	const number, secondArg = 0, 24 // in struct seccomp_data
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	for _, filter := range [][]unix.SockFilter{{allow}, {
-		load(number),
-		{Code: unix.BPF_JMP | unix.BPF_JEQ, K: uint32(r.number), Jf: 3},
-		load(secondArg),
-		{Code: unix.BPF_JMP | unix.BPF_JEQ, K: 0, Jf: 1},
-		{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ERRNO | uint32(r.errno)},
-		allow,
-	}} {
-		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); e != 0 {
-			return e
+// withFilter has seccomp answer umount2 with the flags 0, in the second one of two filters.
+func withFilter(answer uint32) func(r *refusal, page []byte, folder string) error {
+	return func(r *refusal, page []byte, folder string) error {
+		allow := unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW}
+		load := func(offset uint32) unix.SockFilter {
+			return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 		}
+		const number, secondArg = 0, 24 // in struct seccomp_data
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+		for _, filter := range [][]unix.SockFilter{{allow}, {
+			load(number),
+			{Code: unix.BPF_JMP | unix.BPF_JEQ, K: uint32(r.number), Jf: 3},
+			load(secondArg),
+			{Code: unix.BPF_JMP | unix.BPF_JEQ, K: 0, Jf: 1},
+			{Code: unix.BPF_RET, K: answer},
+			allow,
+		}} {
+			program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+			if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); e != 0 {
+				return e
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // withLandlock forbids this thread to read files.
