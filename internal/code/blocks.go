@@ -250,6 +250,22 @@ func (g *Graph) last(block int) *Instruction { return &g.Instructions[g.Blocks[b
 // JumpTarget returns where the jump at the end of a block leads to.
 func (g *Graph) JumpTarget(block int) uint64 { return g.last(block).Target }
 
+// Other returns the block that the jump at the end of a block has not led to, behind blocks that do nothing but jump; None if it
+// leads out of the function.
+func (g *Graph) Other(block int, taken bool) int {
+	to := g.Blocks[block].Taken
+	if taken {
+		to = g.Blocks[block].Next
+	}
+	for range len(g.Blocks) { // such blocks may lead to each other
+		if to == None || g.Blocks[to].behind-g.Blocks[to].first != 1 || g.last(to).flow != Jump {
+			break
+		}
+		to = g.Blocks[to].Taken
+	}
+	return to
+}
+
 // blockAt returns the block that starts at an address, or None.
 func (g *Graph) blockAt(addr uint64) int {
 	n, ok := slices.BinarySearchFunc(g.Blocks, addr, func(b Block, a uint64) int { return cmp.Compare(b.Start, a) })

@@ -5,6 +5,7 @@ package decide
 import (
 	"github.com/ksnoop/ksnoop/internal/code"
 	"github.com/ksnoop/ksnoop/internal/event"
+	"github.com/ksnoop/ksnoop/internal/plan"
 )
 
 // Denied returns the last decision before the one of a verdict that a function has led to by returning 0, among
@@ -18,11 +19,7 @@ func Denied(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
 	for i := v.Decision; i >= 0; i-- {
 		d := &path.Decisions[i]
-		c := walk.Conditions[d.Hit]
-		if c == nil || c.Left.Value == nil || c.Left.Value.Kind != code.Result || c.Relation != code.Equal || !c.Common && !c.Right.Zero() {
-			continue
-		}
-		if f := p.Way.Callees.At(c.Left.Value.Target); f == nil || !asks(f.Name) {
+		if !asked(p, d, walk, asks) {
 			continue
 		}
 		if i == v.Decision {
@@ -33,4 +30,40 @@ func Denied(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 		return denied, true
 	}
 	return denied, false
+}
+
+// asked reports whether a decision is that a function returned 0, one that asks selects by name.
+func asked(p *plan.Probe, d *event.Decision, walk *code.Walk, asks func(function string) bool) bool {
+	c := walk.Conditions[d.Hit]
+	if c == nil || c.Left.Value == nil || c.Left.Value.Kind != code.Result || c.Relation != code.Equal || !c.Common && !c.Right.Zero() {
+		return false
+	}
+	f := p.Way.Callees.At(c.Left.Value.Target)
+	return f != nil && asks(f.Name)
+}
+
+// Before returns the decisions before the one of a verdict, which is on what a function returned that asks selects by name, whose other
+// way leads to where that one's does: copy_process asks for a capability if the limit on processes is reached. They are in the order
+// of time.
+func Before(e *event.Event, path *event.Path, v *Verdict, asks func(function string) bool) (before []Verdict) {
+	p := e.Probe
+	if v.Decision < 0 {
+		return nil
+	}
+	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
+	last := &path.Decisions[v.Decision]
+	to := p.Way.Graph().Other(last.Site.Block, last.Taken)
+	if to == code.None || !asked(p, last, walk, asks) {
+		return nil
+	}
+	for i := range v.Decision {
+		d := &path.Decisions[i]
+		if d.Site.Start || p.Way.Graph().Other(d.Site.Block, d.Taken) != to || asked(p, d, walk, asks) {
+			continue
+		}
+		one := Verdict{Error: v.Error, Decision: i}
+		one.condition(p, d, walk, d.Hit)
+		before = append(before, one)
+	}
+	return before
 }

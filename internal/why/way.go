@@ -192,17 +192,27 @@ func (w *wayTaker) take(p *plan.Plan, records recordSeq) error {
 }
 
 // setDenied puts the test of a capability in place of a later one, if there is one, which made an exception: who
-// has the capability needs none.
+// has the capability needs none. Below stand the tests before it without which nobody would have asked for the capability.
 func (t *Taken) setDenied(e *event.Event, way *event.Path, v *decide.Verdict) {
 	denied, ok := decide.Denied(e, way, v, isCheck)
-	if !ok {
-		return
+	if ok {
+		later := output.VerdictText(e.Probe, &way.Decisions[v.Decision], v)
+		t.Path = append(t.Path[:len(t.Path)-len(later)], output.VerdictText(e.Probe, &way.Decisions[denied.Decision], &denied)...)
+		t.addTested("after", later)
+		v = &denied
 	}
-	later := output.VerdictText(e.Probe, &way.Decisions[v.Decision], v)
-	t.Path = append(t.Path[:len(t.Path)-len(later)], output.VerdictText(e.Probe, &way.Decisions[denied.Decision], &denied)...)
-	for _, line := range later {
+	for _, before := range decide.Before(e, way, v, isCheck) {
+		if before.Holds != "" { // the way has the others, too
+			t.addTested("before", output.VerdictText(e.Probe, &way.Decisions[before.Decision], &before))
+		}
+	}
+}
+
+// addTested adds a verdict on a decision before or after the one that decided.
+func (t *Taken) addTested(when string, verdict []string) {
+	for _, line := range verdict {
 		if what, ok := strings.CutPrefix(line, "decided"); ok {
-			t.Path = append(t.Path, "tested after that"+what)
+			t.Path = append(t.Path, "tested "+when+" that"+what)
 		}
 	}
 }
