@@ -233,10 +233,10 @@ func (w *wayTaker) end(e *event.Event) error {
 	}
 	w.ended++
 	w.later = later
-	if taken := w.last[e.TID]; taken != nil {
-		w.found, w.verdict = taken, w.verdicts[e.TID]
+	w.found, w.verdict, w.fault = w.last[e.TID], nil, nil // nothing of an earlier failure stays, if a record of this one was lost
+	if w.found != nil {
+		w.verdict = w.verdicts[e.TID]
 	}
-	w.fault = nil
 	v := values{e, fields}
 	if x := w.faults[e.TID]; x != nil && x.time+v.number(duration) >= e.Time { // within the call
 		w.fault = x
