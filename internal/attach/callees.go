@@ -91,6 +91,9 @@ var returnThunks = []string{"__x86_return_thunk", "retbleed_return_thunk", "srso
 var userReaders = []string{"__get_user_1", "__get_user_2", "__get_user_4", "__get_user_8", "__get_user_nocheck_1", "__get_user_nocheck_2", "__get_user_nocheck_4",
 	"__get_user_nocheck_8"}
 
+// keepers are functions in assembler that keep all registers (arch/x86/entry/thunk.S), and trampolines that jump to them.
+var keepers = []string{"preempt_schedule_thunk", "preempt_schedule_notrace_thunk", "__SCT__preempt_schedule", "__SCT__preempt_schedule_notrace"}
+
 // specialCallees are the functions that are not what a compiler makes of one, by address.
 func specialCallees(view *kernel.View) map[uint64]code.Callee {
 	special := map[uint64]code.Callee{}
@@ -110,6 +113,9 @@ func specialCallees(view *kernel.View) map[uint64]code.Callee {
 	}
 	for _, name := range userReaders {
 		add(name, code.Returning, code.Class{Size: 4, Signed: true})
+	}
+	for _, name := range keepers {
+		add(name, code.Keeping, code.Class{})
 	}
 	for name := range code.Thunks() {
 		register := strings.TrimPrefix(name, "__x86_indirect_thunk_")

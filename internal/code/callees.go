@@ -25,6 +25,7 @@ const (
 	Through                     // a thunk: it jumps to where a register says
 	Return                      // a thunk: to jump there is to return
 	Final                       // it never comes back, as __stack_chk_fail
+	Keeping                     // it returns nothing and keeps all registers, as preempt_schedule_thunk
 )
 
 // A Class is what matters of a C type when a number of it is written. The zero value is for one
@@ -53,6 +54,11 @@ func (c Callees) kind(addr uint64) CalleeKind {
 		return f.Kind
 	}
 	return Strange
+}
+
+// keeps reports whether an instruction calls a function that keeps all registers.
+func (c Callees) keeps(in *Instruction) bool {
+	return in.flow == Next && in.Target != 0 && c.kind(in.Target) == Keeping
 }
 
 // Callees yields the addresses that a function calls, and those outside of it that it jumps to.

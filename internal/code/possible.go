@@ -127,6 +127,11 @@ func (s *search) from(block int, state *imagined, way Possible) {
 			return
 		}
 		for i := b.first; i < b.behind; i++ {
+			if s.callees.keeps(&s.g.Instructions[i]) {
+				state.disturb()
+				state.flags = known{}
+				continue
+			}
 			state.execute(s.f, &s.g.Instructions[i])
 			s.returned(&s.g.Instructions[i], state)
 		}

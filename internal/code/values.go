@@ -64,6 +64,10 @@ func (w *walker) loadStack(at *Value, size int) *Value {
 
 // call executes a call: what the called function may change is unknown then.
 func (w *walker) call(in *Instruction) {
+	if w.callees.keeps(in) {
+		w.disturb()
+		return
+	}
 	result := w.result(in)
 	for _, word := range w.machine.changed {
 		w.words[word] = nil
