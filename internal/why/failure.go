@@ -133,6 +133,7 @@ type denial struct {
 	tid          uint32
 	foreign      foreignCall
 	function     string // that would have served it; "" if that is not known
+	ended        bool   // with an error: the process has gone on
 }
 
 // name says which system call it is: "system call setsid", "32-bit system call 39".

@@ -49,6 +49,23 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestKilledByLater: seccomp returns an error for a call, and later something else sends SIGSYS. The call that has
+// returned has not ended the process. A denial whose call did not return has.
+func TestKilledByLater(t *testing.T) {
+	end := ending{time: 9, pid: 7, tid: 7, comm: "sh", signal: uint64(unix.SIGSYS)}
+	for want, denied := range map[string][]denial{
+		"sh[7] was killed by the signal SIGSYS: no system call was refused for it":             {{time: 4, number: 39, tid: 7}},
+		"sh[7] was killed by the signal SIGSYS: seccomp has refused its system call 110":       {{time: 4, number: 39, tid: 7}, {time: 8, number: 110, tid: 7}},
+		"sh[7] was killed by the signal SIGSYS: seccomp has refused its 32-bit system call 20": {{time: 2, number: 20, foreign: call32, tid: 7}},
+	} {
+		w := watcher{seen: &Seen{Status: 128 + int(unix.SIGSYS), Calls: []Failure{{Time: 5, TID: 7, Number: 39, Errno: uint64(unix.EPERM)}}}, ends: []ending{end}, denied: denied}
+		w.assign()
+		if k := w.killed(); k == nil || k.Cause().Text != want {
+			t.Errorf("%+v, want %s", k, want)
+		}
+	}
+}
+
 // TestDenial: a number means another system call where it is one of 32 bits (39 is mkdir there), and none has the name of
 // what the table has for the numbers of no system call. On arm64 __seccomp_filter cannot see which kind of call it is.
 func TestDenial(t *testing.T) {

@@ -169,15 +169,16 @@ func (w *watcher) assign() {
 	slices.SortFunc(w.denied, func(x, y denial) int { return cmp.Compare(x.time, y.time) })
 	slices.SortFunc(w.signal, func(x, y signalSeen) int { return cmp.Compare(x.time, y.time) })
 	slices.SortFunc(w.ends, func(x, y ending) int { return cmp.Compare(x.time, y.time) })
-	last := map[uint32]denial{}
+	last := map[uint32]*denial{}
 	denied := w.denied
 	for i := range w.seen.Calls {
 		f := &w.seen.Calls[i]
 		for ; len(denied) > 0 && denied[0].time <= f.Time; denied = denied[1:] {
-			last[denied[0].tid] = denied[0]
+			last[denied[0].tid] = &denied[0]
 		}
 		if d, ok := last[f.TID]; ok {
 			f.seccomp = d.number == f.Number
+			d.ended = f.seccomp
 			delete(last, f.TID)
 		}
 	}
@@ -187,7 +188,7 @@ func (w *watcher) assign() {
 }
 
 // killed returns the process that the signal has ended of which the exit status of the command tells, if there is one.
-// A program may exit with such a status for another reason.
+// A program may exit with such a status for another reason. assign has said which denials were errors of calls.
 func (w *watcher) killed() *Killing {
 	var last *ending
 	for i := range slices.Backward(w.ends) {
@@ -208,7 +209,7 @@ func (w *watcher) killed() *Killing {
 	}
 	for i := range w.denied {
 		d := &w.denied[i]
-		if slices.ContainsFunc(w.ends, func(e ending) bool { return e.pid == last.pid && e.tid == d.tid && e.time >= d.time }) {
+		if !d.ended && slices.ContainsFunc(w.ends, func(e ending) bool { return e.pid == last.pid && e.tid == d.tid && e.time >= d.time }) {
 			k.denied = d
 		}
 	}
