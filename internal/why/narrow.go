@@ -99,7 +99,7 @@ func (p *Place) innermost() int {
 	return 0
 }
 
-// ErrGone says that the command did not fail again.
+// ErrGone says that the command did not fail again, or not as often as the first time.
 var ErrGone = errors.New("run again, the command made no such call that failed")
 
 // Find runs the command again until it is known in which function a call was refused. resolver
@@ -303,14 +303,22 @@ func (n *narrowing) run(ctx context.Context, chain []uint64, near reached) (p *P
 	c := collector{narrowing: n, sites: sites, printer: output.NewSessions(output.SessionOptions{Resolver: n.resolver})}
 	_, err = n.runner.run(ctx, true, trace.Request{Sessions: request, Options: plan.Options{Arch: view.Arch()}}, trace.Settings{Report: report},
 		func(p *plan.Plan, records recordSeq) error { return c.take(p, report.Traced, records) })
-	switch {
-	case c.sessions > c.narrowing.nth && errors.Is(err, ErrEnded):
-	case err != nil:
+	if err := outcome(c.sessions, n.nth, err); err != nil {
 		return nil, nil, err
-	case c.place == nil:
-		return nil, nil, ErrGone
 	}
 	return c.place, c.targets, nil
+}
+
+// outcome returns the error of a run that has seen so many failures, of which the nth is wanted: none if that is among them,
+// even if the process has ended then. Another failure does not stand for it.
+func outcome(failures, nth int, err error) error {
+	switch {
+	case failures > nth && errors.Is(err, ErrEnded):
+		return nil
+	case err == nil && failures <= nth:
+		return ErrGone
+	}
+	return err
 }
 
 // spec is the SPEC of a function: with where it may store an error and, of the innermost one, with what may hand one on.

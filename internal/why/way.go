@@ -32,10 +32,10 @@ import (
 // process by which an EFAULT came about; nil: that is not known.
 func (r *Runner) Way(ctx context.Context, seen *Seen, chosen int, p *Place, tails *output.Tails) (taken *Taken, fault *Cause, err error) {
 	taken, fault, err = r.take(ctx, seen, chosen, p, tails)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrGone) { // then nothing more will be known of the place
 		return taken, fault, err
 	}
-	return taken, fault, p.settle(fault != nil || p.Inside != "" && taken != nil, r.Kernel.DescribeAt)
+	return taken, fault, cmp.Or(p.settle(fault != nil || p.Inside != "" && taken != nil, r.Kernel.DescribeAt), err)
 }
 
 // take is Way but for what the way says of functions below.
@@ -73,18 +73,15 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	c := p.cause()
 	w.wanting = c != nil && c.Kind == causeCapability
 	_, err = r.run(ctx, true, trace.Request{Specs: specs, Options: plan.Options{Arch: r.Kernel.Arch()}}, trace.Settings{}, w.take)
-	if w.one && w.ended > w.nth && errors.Is(err, ErrEnded) {
-		err = nil
-	}
-	if err == nil {
+	if err = outcome(w.ended, w.nth, err); err == nil || errors.Is(err, ErrGone) {
 		p.Runs++
 	}
-	p.verdict = w.verdict
-	if err == nil && w.ended > 0 {
-		p.later = f.other(w.later)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err != nil || w.fault == nil {
-		return w.found, nil, err
+	p.verdict, p.later = w.verdict, f.other(w.later)
+	if w.fault == nil {
+		return w.found, nil, nil
 	}
 	return w.found, w.fault.cause(cmp.Or(w.later, f)), nil
 }

@@ -3,6 +3,7 @@
 package why
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/ksnoop/ksnoop/internal/decide"
@@ -30,5 +31,22 @@ func TestWayOfTheCall(t *testing.T) {
 	}
 	if end(); w.ended != 2 || w.found != nil || w.verdict != nil {
 		t.Errorf("failure %d, of which nothing was recorded: %+v with %+v", w.ended, w.found, w.verdict)
+	}
+}
+
+// TestFewerFailures: if the call fails fewer times in a later run, the failure that is wanted was not seen. Another one
+// does not stand for it.
+func TestFewerFailures(t *testing.T) {
+	other := errors.New("another")
+	for _, tt := range []struct {
+		failures, nth int
+		err, want     error
+	}{
+		{0, 0, nil, ErrGone}, {1, 0, nil, nil}, {2, 2, nil, ErrGone}, {3, 2, nil, nil},
+		{1, 0, ErrEnded, nil}, {0, 0, ErrEnded, ErrEnded}, {1, 0, ErrInterrupted, ErrInterrupted}, {1, 1, other, other}, {0, 0, errBlocks, errBlocks},
+	} {
+		if got := outcome(tt.failures, tt.nth, tt.err); got != tt.want {
+			t.Errorf("%d of %d, %v: %v, want %v", tt.failures, tt.nth, tt.err, got, tt.want)
+		}
 	}
 }
