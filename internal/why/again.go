@@ -57,7 +57,7 @@ func (r *Runner) again(f *Failure, fields *output.Fields, e *event.Event) (*Fail
 		return nil, nil
 	}
 	later := *f
-	later.Time, later.PID, later.TID, later.Comm, later.user = e.Time, e.PID, e.TID, comm(e), nil
+	later.Time, later.PID, later.TID, later.Inner, later.Comm, later.user = e.Time, e.PID, e.TID, e.Inner, comm(e), nil
 	for i := range min(len(f.Params), words) {
 		later.Args[i] = v.number(args[i])
 		if f.isText(i) {

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
 
 // TestSameArguments: numbers are compared by their width, and strings. What other pointers lead to is not known.
@@ -70,12 +72,16 @@ func number(mode, offset, size uint64) *Failure {
 // TestLaterPage: a page tells of which call its functions are, if that is not the one above.
 func TestLaterPage(t *testing.T) {
 	link := Link{Function: kernel.Function{Name: "vfs_fallocate"}, Text: "-EINVAL"}
+	contained := number(0, ^uint64(0), 5)
+	contained.Inner = bpf.Inner{PID: 99, TID: 99}
+	contained.madeBy(&session.Session{PID: 8, TID: 8, Comm: "tool", Inner: bpf.Inner{PID: 3, TID: 3}})
 	for _, tt := range []struct {
 		later *Failure
 		want  string
 	}{
 		{nil, "refused in vfs_fallocate (2 more failures):\n"},
 		{number(0, ^uint64(0), 5), "what follows is of a later failure, with other arguments:\n    fallocate(3, 0, -1, 5) = -EINVAL\n    by tool[7]\nrefused in vfs_fallocate (2 more failures):\n"},
+		{contained, "what follows is of a later failure, with other arguments:\n    fallocate(3, 0, -1, 5) = -EINVAL\n    by tool[8 (own 3)]\nrefused in vfs_fallocate (2 more failures):\n"},
 	} {
 		p := NewProcessPage(7)
 		p.SetPlace(&Place{Chain: []Link{link}, Runs: 2, Whole: true, later: tt.later})

@@ -441,7 +441,7 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 			return err
 		}
 		if later != nil {
-			later.Time, later.PID, later.TID, later.Comm = s.End, s.PID, s.TID, s.Comm
+			later.madeBy(s)
 		}
 		if runner.Process != nil && !runner.Process.takes(failure, later, began) {
 			continue
@@ -481,6 +481,11 @@ func (c *collector) take(p *plan.Plan, traced bool, records recordSeq) error {
 		}
 	}
 	return nil
+}
+
+// madeBy notes who has made a call, and when it ended, by its session.
+func (f *Failure) madeBy(s *session.Session) {
+	f.Time, f.PID, f.TID, f.Inner, f.Comm = s.End, s.PID, s.TID, s.Inner, s.Comm
 }
 
 // addStored lets the chain of a place lead on to the calls that have stored the error, and that of its session

@@ -283,7 +283,7 @@ func (p *Page) AppendCall(dst []byte) []byte {
 func (p *Page) AppendPlace(dst []byte) []byte {
 	if c := p.Later; c != nil {
 		dst = c.append(append(dst, "what follows is of a later failure, with other arguments:\n    "...))
-		dst = fmt.Appendf(dst, "\n    by %s[%d]\n", c.Comm, c.PID)
+		dst = append(c.appendProcess(append(dst, "\n    by "...)), '\n')
 	}
 	if p.Cause != nil {
 		dst = append(append(dst, p.Cause.Text...), '\n')
