@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dw has the numbers of DWARF 5 that places of variables and call frames are written with.
+// Package dw has the numbers of DWARF 5 that places of variables and call frames are written with, and
+// reads types of debug info within bounds.
 package dw
 
 // Operators of expressions (DW_OP_*, table 7.9), and those of GNU. NumLit is how many there are of OpLit0, OpReg0 and OpBreg0.

@@ -14,6 +14,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ksnoop/ksnoop/internal/dw"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
@@ -173,7 +174,7 @@ func structNamed(d *dwarf.Data, name string) (*dwarf.StructType, error) {
 		case e.Tag == dwarf.TagSubprogram:
 			r.SkipChildren()
 		case e.Tag == dwarf.TagStructType && e.Val(dwarf.AttrName) == name:
-			t, err := d.Type(e.Offset)
+			t, err := dw.NewTypes(d).Type(e.Offset)
 			if s, ok := t.(*dwarf.StructType); err == nil && ok {
 				return s, nil
 			}

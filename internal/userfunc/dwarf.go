@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/internal/dw"
 	"github.com/ksnoop/ksnoop/internal/elfhead"
 )
 
@@ -48,7 +49,7 @@ func (f *File) Types(fns []Function) (*Types, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := typeCollector{data: data, reader: data.Reader(), maker: typeMaker{made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
+	c := typeCollector{data: data, reader: data.Reader(), types: dw.NewTypes(data), maker: typeMaker{made: map[dwarf.Type]btf.Type{}, named: map[string]btf.Type{}}, units: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
 	t := &Types{Functions: map[uint64]uint32{}}
 	b, err := btf.NewBuilder(nil, nil)
 	if err != nil {
@@ -147,6 +148,7 @@ func debugInfoOf(r io.ReaderAt) (data *dwarf.Data, id []byte, err error) {
 type typeCollector struct {
 	data   *dwarf.Data
 	reader *dwarf.Reader // of units
+	types  *dw.Types
 	maker  typeMaker
 	units  map[dwarf.Offset]map[uint64]dwarf.Offset // functions by address, of units that were read
 	order  []dwarf.Offset                           // of units
@@ -240,7 +242,11 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 			off = origin
 			continue
 		}
-		proto := &btf.FuncProto{Return: c.typeOf(e)}
+		result, err := c.typeOf(e)
+		if err != nil {
+			return nil, err
+		}
+		proto := &btf.FuncProto{Return: result}
 		for p, err := range c.children(off) {
 			if err != nil {
 				return nil, err
@@ -248,7 +254,10 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 			switch p.Tag {
 			case dwarf.TagFormalParameter:
 				param, _ := p.Val(dwarf.AttrName).(string)
-				t := c.typeOf(p)
+				t, err := c.typeOf(p)
+				if err != nil {
+					return nil, err
+				}
 				if void(t) {
 					t = &btf.Pointer{Target: t} // a word of which no C type is known
 				}
@@ -262,17 +271,20 @@ func (c *typeCollector) signature(off dwarf.Offset, name string) (*btf.Func, err
 	return nil, errNotDebugged
 }
 
-// typeOf returns the type that an entry refers to, void if it refers to none.
-func (c *typeCollector) typeOf(e *dwarf.Entry) btf.Type {
+// typeOf returns the type that an entry refers to, void if it refers to none or to one that C does not have.
+func (c *typeCollector) typeOf(e *dwarf.Entry) (btf.Type, error) {
 	off, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
 	if !ok {
-		return &btf.Void{}
+		return &btf.Void{}, nil
 	}
-	t, err := c.data.Type(off)
+	t, err := c.types.Type(off)
+	if errors.Is(err, dw.ErrTypes) {
+		return nil, err
+	}
 	if err != nil {
-		return &btf.Void{}
+		return &btf.Void{}, nil
 	}
-	return c.maker.of(t)
+	return c.maker.of(t), nil
 }
 
 // mostNamed is how many types are known by name besides those that functions lead to.
@@ -293,7 +305,7 @@ func (c *typeCollector) namedTypes() (types []btf.Type) {
 			if name, _ := e.Val(dwarf.AttrName).(string); identifier(name) == "" || e.Val(dwarf.AttrDeclaration) != nil {
 				continue
 			}
-			t, err := c.data.Type(e.Offset)
+			t, err := c.types.Type(e.Offset)
 			if err != nil {
 				continue
 			}

@@ -4,9 +4,13 @@ package userfunc
 
 import (
 	"bytes"
+	"debug/dwarf"
+	"debug/elf"
+	"encoding/binary"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -43,5 +47,60 @@ func TestHostile(t *testing.T) {
 	}
 	if opened < 500 || typed < 300 {
 		t.Errorf("of 1000 damaged files %d were opened, and %d had types", opened, typed)
+	}
+}
+
+// TestRings: types that lead to themselves. The standard library overflows the stack along typedefs.
+func TestRings(t *testing.T) {
+	dir := t.TempDir()
+	source, built := filepath.Join(dir, "ring.c"), filepath.Join(dir, "ring")
+	if err := os.WriteFile(source, []byte("typedef int T;\nlong f(T a) { return a; }\nlong g(int **p) { return **p; }\nlong h(long a) { return a; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output(t, "gcc", "-g", "-gdwarf-4", "-fno-eliminate-unused-debug-types", "-shared", "-nostdlib", "-o", built, source)
+	good, err := os.ReadFile(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := elf.NewFile(bytes.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := e.DWARF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tag, want := range map[dwarf.Tag]int{dwarf.TagTypedef: 2, dwarf.TagPointerType: 3} { // f has no types then
+		bad := bytes.Clone(good)
+		var last *dwarf.Entry
+		for r := data.Reader(); ; {
+			next, err := r.Next()
+			if err != nil || next == nil {
+				break
+			}
+			if last != nil && last.Tag == tag { // its last attribute is the type, relative to the unit, which is the first
+				at := e.Section(".debug_info").Offset + uint64(next.Offset) - 4
+				if old := binary.LittleEndian.Uint32(bad[at:]); dwarf.Offset(old) != last.Val(dwarf.AttrType) {
+					t.Fatalf("%v: type %#x", last, old)
+				}
+				binary.LittleEndian.PutUint32(bad[at:], uint32(last.Offset))
+			}
+			last = next
+		}
+		file := filepath.Join(dir, "bad")
+		if err := os.WriteFile(file, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(file, "amd64")
+		if err != nil {
+			t.Skip(err) // another architecture
+		}
+		types, err := f.Types(f.Named("*"))
+		if err != nil || len(types.Functions) != want {
+			t.Errorf("%v: %+v, %v", tag, types, err)
+		}
+		if _, err := f.Types(f.Named("f")); (err != nil) != (tag == dwarf.TagTypedef) || err != nil && !strings.Contains(err.Error(), "a ring of them") {
+			t.Errorf("%v: f: %v", tag, err)
+		}
 	}
 }

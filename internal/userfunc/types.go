@@ -196,7 +196,8 @@ func (m *typeMaker) members(t *dwarf.StructType) []btf.Member {
 			case f.DataBitOffset != 0 || f.BitOffset == 0 && f.ByteSize == 0:
 				member.Offset = btf.Bits(8*f.ByteOffset + f.DataBitOffset)
 			default: // DWARF 3: from the highest bit of the unit
-				member.Offset = btf.Bits(8*f.ByteOffset + 8*max(f.ByteSize, f.Type.Size()) - f.BitOffset - f.BitSize)
+				size, _ := btf.Sizeof(member.Type)
+				member.Offset = btf.Bits(8*f.ByteOffset + 8*max(f.ByteSize, int64(size)) - f.BitOffset - f.BitSize)
 			}
 		}
 		if size := 8 * uint64(t.ByteSize); uint64(member.Offset) > size || uint64(member.BitfieldSize) > 64 {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dw
+
+import (
+	"debug/dwarf"
+	"errors"
+	"fmt"
+)
+
+// Limits on types in debug info.
+const (
+	mostAliases = 64      // typedefs, qualifiers and dimensions of arrays in a row
+	mostDeep    = 50_000  // types that lead to each other, as the standard library recurses
+	mostEntries = 1 << 22 // entries that are read of one file
+)
+
+// ErrTypes is why types are not read although the debug info may be whole.
+var ErrTypes = errors.New("its debug info is not read")
+
+var (
+	errAliases    = fmt.Errorf("%w: it has more than %d typedefs, qualifiers and dimensions in a row, or a ring of them", ErrTypes, mostAliases)
+	errDeep       = fmt.Errorf("%w: it has more than %d types that lead to each other in a row", ErrTypes, mostDeep)
+	errEntries    = fmt.Errorf("%w: its types take more than %d entries", ErrTypes, mostEntries)
+	errSignatures = fmt.Errorf("%w: its types are in units of their own (gcc -fdebug-types-section)", ErrTypes)
+)
+
+// Types reads types of debug info that may be hostile. [dwarf.Data.Type] recurses along the types that
+// lead to each other, and its types' Size along typedefs, qualifiers and arrays, both without bound: a
+// file can overflow the stack, which ends the process and cannot be recovered from. So all that Type
+// would read is walked first.
+type Types struct {
+	data    *dwarf.Data
+	checked map[dwarf.Offset]bool         // what the library has read, and what is walked now
+	aliases map[dwarf.Offset]dwarf.Offset // of typedefs and the like: the type that they stand for
+	fresh   []dwarf.Offset                // checked by the present walk
+	entries int
+}
+
+// NewTypes returns the types of debug info.
+func NewTypes(data *dwarf.Data) *Types {
+	return &Types{data: data, checked: map[dwarf.Offset]bool{}, aliases: map[dwarf.Offset]dwarf.Offset{}}
+}
+
+// Type returns the type at an offset. The error is an [ErrTypes] if a limit is exceeded.
+func (t *Types) Type(off dwarf.Offset) (typ dwarf.Type, err error) {
+	t.fresh = t.fresh[:0]
+	defer func() {
+		// The library asks a typedef for its size although what it stands for was not read.
+		if r := recover(); r != nil {
+			typ, err = nil, errors.New("its debug info is damaged")
+		}
+		if err != nil { // the library has forgotten them too
+			for _, off := range t.fresh {
+				delete(t.checked, off)
+			}
+		}
+	}()
+	if err := t.walk(off); err != nil {
+		return nil, err
+	}
+	return t.data.Type(off)
+}
+
+// walk visits what the library will, in the same order: so it is as deep.
+func (t *Types) walk(off dwarf.Offset) error {
+	left := [][]dwarf.Offset{{off}} // to visit, at each depth
+	for len(left) > 0 {
+		top := &left[len(left)-1]
+		if len(*top) == 0 {
+			left = left[:len(left)-1]
+			continue
+		}
+		next := (*top)[0]
+		*top = (*top)[1:]
+		if t.checked[next] {
+			continue
+		}
+		if len(left) > mostDeep {
+			return errDeep
+		}
+		t.checked[next] = true
+		t.fresh = append(t.fresh, next)
+		to, err := t.leadsTo(next)
+		if err != nil {
+			return err
+		}
+		left = append(left, to)
+	}
+	for _, off := range t.fresh {
+		n := 0
+		for of, ok := t.aliases[off]; ok; of, ok = t.aliases[of] {
+			if n++; n >= mostAliases {
+				return errAliases
+			}
+		}
+	}
+	return nil
+}
+
+// leadsTo returns the types that one refers to. Of an entry that cannot be read there are none: the
+// library will say what is wrong.
+func (t *Types) leadsTo(off dwarf.Offset) (to []dwarf.Offset, err error) {
+	r := t.data.Reader()
+	r.Seek(off)
+	e, err := r.Next()
+	if t.entries++; err != nil || e == nil || e.Offset != off {
+		return nil, nil
+	}
+	add := func(e *dwarf.Entry) {
+		switch of := e.Val(dwarf.AttrType).(type) {
+		case dwarf.Offset:
+			to = append(to, of)
+		case uint64:
+			err = errSignatures // the library follows rings of them without end
+		}
+	}
+	kids := dwarf.Tag(0)
+	switch e.Tag {
+	case dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType, dwarf.TagRestrictType, dwarf.TagArrayType:
+		add(e)
+		if len(to) > 0 {
+			t.aliases[off] = to[0]
+		}
+		if e.Tag == dwarf.TagArrayType {
+			kids = dwarf.TagSubrangeType
+		}
+	case dwarf.TagPointerType:
+		add(e)
+	case dwarf.TagSubroutineType:
+		add(e)
+		kids = dwarf.TagFormalParameter
+	case dwarf.TagStructType, dwarf.TagUnionType, dwarf.TagClassType:
+		kids = dwarf.TagMember
+	}
+	if err != nil || kids == 0 || !e.Children {
+		return to, err
+	}
+	dimensions := 0
+	for depth := 0; err == nil; {
+		if t.entries++; t.entries > mostEntries {
+			return nil, errEntries
+		}
+		kid, bad := r.Next()
+		switch {
+		case bad != nil || kid == nil || kid.Tag == 0 && depth == 0:
+			return to, nil
+		case kid.Tag == 0:
+			depth--
+		case kid.Children: // the library passes over these
+			depth++
+		case depth > 0 || kid.Tag != kids:
+		case kids != dwarf.TagSubrangeType:
+			add(kid)
+		default:
+			if dimensions++; dimensions > mostAliases {
+				return nil, errAliases
+			}
+		}
+	}
+	return to, err
+}
