@@ -139,9 +139,10 @@ func (s *Seen) chosen(fit []int, w Wish) (index int, reason string, err error) {
 // expected to fail, then the last one.
 func named(calls []Failure, fit []int, m *Message) int {
 	best, most := -1, []int(nil)
+	told := newTelling(m.Text)
 	for _, i := range fit {
 		f := &calls[i]
-		if f.Time > m.Time || !names(m.Text, f) {
+		if f.Time > m.Time || !told.names(f) {
 			continue
 		}
 		same, unexpected := 0, 0
@@ -151,7 +152,7 @@ func named(calls []Failure, fit []int, m *Message) int {
 		if !expected(f) {
 			unexpected = 1
 		}
-		whole, part := mentioned(m.Text, f)
+		whole, part := told.mentioned(f)
 		if rank := []int{same, whole, part, unexpected}; slices.Compare(rank, most) >= 0 {
 			best, most = i, rank
 		}
@@ -159,34 +160,8 @@ func named(calls []Failure, fit []int, m *Message) int {
 	return best
 }
 
-// names reports whether a text names the error of a call: by its message, whoever spells it, or
-// by its name.
-func names(text string, f *Failure) bool {
-	e := f.seenErrno()
-	if at, _ := findMessage(strings.ToLower(text), e); at >= 0 {
-		return true
-	}
-	return hasWord(text, errorName(e)) || f.request.says(text)
-}
-
-// hasWord reports whether a text has a word that no letter or digit stands beside.
-func hasWord(text, word string) bool {
-	for rest := text; ; {
-		i := strings.Index(rest, word)
-		if i < 0 {
-			return false
-		}
-		end := i + len(word)
-		if (i == 0 || !inWord(rest[i-1])) && (end == len(rest) || !inWord(rest[end])) {
-			return true
-		}
-		rest = rest[end:]
-	}
-}
-
-func inWord(c byte) bool {
-	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_'
-}
+// names reports whether a text names the error of a call.
+func names(text string, f *Failure) bool { return newTelling(text).names(f) }
 
 // commOf returns the name that a process had when it wrote a message: that of its last call before it that failed, since
 // execve gives another one; else that of its first one.

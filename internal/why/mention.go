@@ -11,33 +11,23 @@ import (
 
 // mentioned returns how many bytes a text has of the strings that were passed to a call: of those that stand
 // in it as such, and of those that are only a part of what stands there, or of which a part does.
-func mentioned(text string, f *Failure) (whole, part int) {
-	text = withoutMessage(text, f)
+func (t *telling) mentioned(f *Failure) (whole, part int) {
+	e := f.seenErrno()
 	for i, s := range f.Texts {
 		if !f.isText(i) || *s == "" {
 			continue
 		}
 		base := path.Base(*s) // which is all that programs tell of libraries
-		switch m := find(text, *s); {
+		switch m := t.find(*s, e); {
 		case m == asWhole:
 			whole += len(*s)
 		case m == asPart:
 			part += len(*s)
-		case base != *s && find(text, base) == asWhole:
+		case base != *s && t.find(base, e) == asWhole:
 			part += len(base)
 		}
 	}
 	return whole, part
-}
-
-// withoutMessage cuts what the error is called out of a text: a file may have the name "file".
-func withoutMessage(text string, f *Failure) string {
-	lower := strings.ToLower(text)
-	at, n := findMessage(lower, f.seenErrno())
-	if at < 0 || len(lower) != len(text) { // small letters may take more bytes
-		return text
-	}
-	return text[:at] + text[at+n:]
 }
 
 // A match is how a name stands in a text.
@@ -52,6 +42,7 @@ const (
 // find returns how a name stands in a text, at best. "/tmp/z" is not in "/tmp/zz" or "/tmp/z.old".
 func find(text, name string) (best match) {
 	folder := strings.HasSuffix(name, "/")
+	end, more := -1, false // of the full stops and hyphens behind the last place, and whether the name goes on there
 	for at := 0; ; {
 		i := strings.Index(text[at:], name)
 		if i < 0 {
@@ -59,7 +50,9 @@ func find(text, name string) (best match) {
 		}
 		before, after := text[:at+i], text[at+i+len(name):]
 		at += i + 1
-		more := goesOn(after)
+		if behind := len(text) - len(after); behind >= end { // else it is among the same ones
+			end, more = goesOn(text, behind)
+		}
 		switch {
 		case endsInName(before), more && !folder, len(name) == 1 && !singledOut(before, after):
 		case more, strings.HasSuffix(before, "/"), strings.HasPrefix(after, "/") && !folder:
@@ -70,10 +63,12 @@ func find(text, name string) (best match) {
 	}
 }
 
-// goesOn reports whether a name goes on with a text. A full stop or a hyphen belongs to it if more follows.
-func goesOn(text string) bool {
-	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, ".-"))
-	return ofName(r)
+// goesOn reports whether a name that ends at some place of a text goes on. A full stop or a hyphen belongs to it if more
+// follows: end is where these end.
+func goesOn(text string, at int) (end int, more bool) {
+	rest := strings.TrimLeft(text[at:], ".-")
+	r, _ := utf8.DecodeRuneInString(rest)
+	return len(text) - len(rest), ofName(r)
 }
 
 // endsInName reports whether a text ends within a name.

@@ -68,7 +68,7 @@ func TestWithoutMessage(t *testing.T) {
 		"a: Operation not supported":               "a: ",
 	} {
 		f := call("mount", unix.EOPNOTSUPP, "")
-		if got := withoutMessage(text, &f); got != want {
+		if got := newTelling(text).without(f.seenErrno()); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
