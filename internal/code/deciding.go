@@ -200,6 +200,25 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 	return is
 }
 
+// Spares reports whether the other way from the jump of a hit may lead to another result without coming by the jump of a
+// later one.
+func (walk *Walk) Spares(hit, later int) bool {
+	w, v := walk.walker, walk.Returned
+	if v == nil || hit < 0 || hit >= len(w.hits) || later < 0 || later >= len(w.hits) {
+		return true
+	}
+	h := w.hits[hit]
+	b := &w.g.Blocks[w.sites[h.Site].Block]
+	other := b.Taken
+	if h.Taken {
+		other = b.Next
+	}
+	unsure := walk.Unsure
+	is := w.differs(hit, other, v, limits{stops: map[int]bool{w.sites[w.hits[later].Site].Block: true}}) || walk.Unsure
+	walk.Unsure = unsure
+	return is
+}
+
 // fails reports whether a value may be an error.
 func (v *Value) fails() bool { return v.Kind != Constant || isError(uint64(v.N)) }
 

@@ -43,6 +43,11 @@ func (v *Value) Made(as *Value) bool {
 	return v != nil && as != nil && v.From == as.From && v.Step == as.Step && v.Kind == as.Kind
 }
 
+// Returned reports whether a value, or what it is a part of, is known to be what a function has returned.
+func (v *Value) Returned() bool {
+	return v != nil && (v.Kind == Result || v.Kind == Opaque && v.Target != 0 || v.Kind == Masked && v.Base.Returned())
+}
+
 // Same reports whether two values are the same: one, or what was at the same place. Memory may have
 // changed in between.
 func (v *Value) Same(as *Value) bool {

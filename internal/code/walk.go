@@ -23,6 +23,8 @@ type Walk struct {
 	// Unsure says that there may be such a jump, and that it is not known: the way has a gap, or
 	// the result was kept where that cannot be followed.
 	Unsure bool
+
+	walker *walker
 }
 
 // Walk follows the values along the way of a call that was seen at sites. callees are the
@@ -33,6 +35,7 @@ func (f *Function) Walk(g *Graph, sites []Site, hits []Hit, callees Callees, nul
 	w.walk.Conditions, w.walk.Deciding = make([]*Condition, len(hits)), None
 	w.run()
 	w.decide()
+	w.walk.walker = &w
 	return &w.walk
 }
 

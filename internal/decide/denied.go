@@ -10,7 +10,8 @@ import (
 
 // Denied returns the last decision before the one of a verdict that a function has led to by returning 0, among
 // those that asks selects by name: check_kill_permission asks for a capability, and what it tests then are
-// exceptions. ok is false if there is none, or if the verdict is on such a decision itself.
+// exceptions. ok is false if there is none, if the verdict is on such a decision itself, or if the decision of the verdict
+// is met in any case.
 func Denied(e *event.Event, path *event.Path, v *Verdict, asks func(function string) bool) (denied Verdict, ok bool) {
 	if v.Decision < 0 {
 		return denied, false
@@ -22,7 +23,7 @@ func Denied(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 		if !asked(p, d, walk, asks) {
 			continue
 		}
-		if i == v.Decision {
+		if i == v.Decision || !walk.Spares(d.Hit, path.Decisions[v.Decision].Hit) {
 			return denied, false
 		}
 		denied = Verdict{Error: v.Error, Decision: i}
@@ -30,6 +31,44 @@ func Denied(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 		return denied, true
 	}
 	return denied, false
+}
+
+// Vain reports whether a function that asks selects by name has refused before the decision of a verdict, and that
+// decision is met whatever it returns: cap_capset asks for a capability, and then compares sets of others. Of a decision on
+// what a function returned it is not known what that has asked for.
+func Vain(e *event.Event, path *event.Path, v *Verdict, asks func(function string) bool) (vain bool) {
+	if v.Decision < 0 {
+		return false
+	}
+	p := e.Probe
+	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
+	decided := path.Decisions[v.Decision].Hit
+	if c := walk.Conditions[decided]; c == nil || c.Left.Value.Returned() || c.Right.Value.Returned() {
+		return false
+	}
+	for i := range path.Decisions[:v.Decision] {
+		d := &path.Decisions[i]
+		c := walk.Conditions[d.Hit]
+		if c == nil || !c.Left.Value.Returned() {
+			continue
+		}
+		f := p.Way.Callees.At(c.Left.Value.Target)
+		if f == nil || !asks(f.Name) {
+			continue
+		}
+		refuses := code.Different // an error
+		if f.Result.Bool {
+			refuses = code.Equal
+		}
+		if c.Relation != refuses {
+			continue
+		}
+		if walk.Spares(d.Hit, decided) {
+			return false
+		}
+		vain = true
+	}
+	return vain
 }
 
 // asked reports whether a decision is that a function returned 0, one that asks selects by name.

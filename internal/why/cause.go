@@ -198,6 +198,8 @@ func (p *Place) cause() *Cause {
 		l := &p.Chain[i]
 		name := l.Function.Name
 		switch {
+		case name == capabilityCheck && p.vain:
+			return nil
 		case name == capabilityCheck:
 			return capabilityCause(p.asked)
 		case hooked != "" && moduleOf(name) != "":
@@ -208,7 +210,7 @@ func (p *Place) cause() *Cause {
 		}
 	}
 	last := &p.Chain[len(p.Chain)-1]
-	if p.askedLast && p.Innermost() == last && last.denied() {
+	if p.askedLast && !p.vain && p.Innermost() == last && last.denied() {
 		return capabilityCause(p.asked)
 	}
 	if hooked == "" || isCheck(hooked) || last.Function.Name != hooked || last.unanswered() {

@@ -51,6 +51,10 @@ func TestCause(t *testing.T) {
 			t.Errorf("%s: %q in %s, want %q in %s", chain, got, p.Innermost().Function.Name, tt.cause, tt.innermost)
 		}
 	}
+	p := placeOf(admin, "sys_a", "do_a", "cap_capable")
+	if p.vain = true; p.cause() != nil {
+		t.Errorf("not decided by the capability: %+v", p.cause())
+	}
 	if n := len(capabilities); n != unix.CAP_LAST_CAP+1 || capabilities[unix.CAP_BPF] != "BPF" || capabilities[unix.CAP_SYS_PTRACE] != "SYS_PTRACE" {
 		t.Errorf("%d names of capabilities: %q", n, capabilities)
 	}

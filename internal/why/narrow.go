@@ -59,6 +59,8 @@ type Place struct {
 	// that nothing else is known of what it did then.
 	asked     []capability
 	askedLast bool
+	// vain says that something else has decided behind that, which would have been tested with the capability, too.
+	vain bool
 	// later is the failure of a process that it is of, if that has other arguments than the first one.
 	later *Failure
 	// looked says that it was seen what functions returned that Inside calls.

@@ -125,6 +125,8 @@ type Taken struct {
 	Args     []Argument `json:"args,omitempty"`
 	Path     []string   `json:"path,omitempty"`
 	Note     string     `json:"path_note,omitempty"` // what is missing in Path
+
+	vain bool // a capability was asked for in vain, and something else has decided
 }
 
 // Others are calls that failed, one or several that read the same.

@@ -79,7 +79,7 @@ func (r *Runner) way(ctx context.Context, seen *Seen, chosen int, p *Place, tail
 	if err != nil {
 		return nil, nil, err
 	}
-	p.verdict, p.later = w.verdict, f.other(w.later)
+	p.verdict, p.later, p.vain = w.verdict, f.other(w.later), w.found != nil && w.found.vain
 	if w.fault == nil {
 		return w.found, nil, nil
 	}
@@ -282,7 +282,9 @@ func (w *wayTaker) of(e *event.Event) (*Taken, error) {
 	if decides {
 		t.setPath(w.tails.AppendPath(nil, e, &way))
 		if failed && w.wanting {
-			t.setDenied(e, &way, &v)
+			if t.vain = decide.Vain(e, &way, &v, isCheck); !t.vain {
+				t.setDenied(e, &way, &v)
+			}
 		}
 	} else if len(t.Args) == 0 {
 		return nil, nil
