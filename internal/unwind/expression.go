@@ -169,11 +169,11 @@ func (e *evaluation) load(addr, size uint64) uint64 {
 	if size == 0 || size > 8 {
 		return e.fail(EndDamaged)
 	}
-	v, why := e.walk.load(addr)
+	v, why := e.walk.load(addr, size)
 	if why != 0 {
 		return e.fail(why)
 	}
-	return v << (64 - 8*size) >> (64 - 8*size)
+	return v
 }
 
 // binary runs an operator that takes two operands.

@@ -188,16 +188,18 @@ func (w *walk) restore(exact bool) End {
 	return 0
 }
 
-// load reads a word of the stack.
-func (w *walk) load(addr uint64) (uint64, End) {
+// load reads a number of up to eight bytes from the stack.
+func (w *walk) load(addr, size uint64) (uint64, End) {
 	off := addr - w.stack.Addr
 	if addr < w.stack.Addr || off > farAway {
 		return 0, EndSwitch
 	}
-	if off+8 > uint64(len(w.stack.Bytes)) {
+	if off+size > uint64(len(w.stack.Bytes)) {
 		return 0, EndShort
 	}
-	return binary.LittleEndian.Uint64(w.stack.Bytes[off:]), 0
+	var v [8]byte
+	copy(v[:size], w.stack.Bytes[off:])
+	return binary.LittleEndian.Uint64(v[:]), 0
 }
 
 // farAway is a distance that the frames of one stack do not reach: 8 MB is its usual limit.
@@ -254,7 +256,7 @@ func (w *walk) cfa(row *Row) (uint64, End) {
 func (w *walk) value(row *Row, r *rule, cfa uint64) (v uint64, known bool, why End) {
 	switch r.kind {
 	case offset:
-		v, why = w.load(cfa + uint64(r.off))
+		v, why = w.load(cfa+uint64(r.off), 8)
 	case valOffset:
 		v = cfa + uint64(r.off)
 	case register:
@@ -262,7 +264,7 @@ func (w *walk) value(row *Row, r *rule, cfa uint64) (v uint64, known bool, why E
 		return v, known, 0
 	case expression:
 		if v, why = w.evaluate(row, *r, cfa); why == 0 {
-			v, why = w.load(v)
+			v, why = w.load(v, 8)
 		}
 	case valExpression:
 		v, why = w.evaluate(row, *r, cfa)
@@ -287,10 +289,10 @@ func (w *walk) byPointer() (Frame, End) {
 	case fp < sp || fp%word != 0:
 		return Frame{}, EndNoInfo
 	}
-	caller, why := w.load(fp)
+	caller, why := w.load(fp, word)
 	if why == 0 {
 		var pc uint64
-		if pc, why = w.load(fp + word); why == 0 {
+		if pc, why = w.load(fp+word, word); why == 0 {
 			w.regs.PC = pc & m.mask
 		}
 	}

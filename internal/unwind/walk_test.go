@@ -44,6 +44,7 @@ func TestWalk(t *testing.T) {
 	code := rows{
 		0x1000: &leaf, 0x1100: &frame, 0x1200: {Outermost: true}, 0x1300: nil, 0x1400: {Switches: true},
 		0x1500: expressionRow(plt...), 0x1600: &signal, 0x1700: expressionRow(0x2f, 0xfd, 0xff), 0x1800: expressionRow(0x22), 0x1900: expressionRow(0x70, 0),
+		0x1a00: expressionRow(0x77, 8, 0x94, 1, 0x77, 0, 0x22), // rsp plus the byte at rsp + 8
 	}
 	for _, test := range []struct {
 		name   string
@@ -69,6 +70,7 @@ func TestWalk(t *testing.T) {
 		{"an expression that loops", 0x1710, 0, stackOf(0x8000, 0x1200, 1), 9, []uint64{0x1710}, []Way{0}, EndDamaged},
 		{"an expression without operands", 0x1810, 0, stackOf(0x8000, 0x1200, 1), 9, []uint64{0x1810}, []Way{0}, EndDamaged},
 		{"an unknown register", 0x1910, 0, stackOf(0x8000, 0x1200, 1), 9, []uint64{0x1910}, []Way{0}, EndLost},
+		{"an expression that loads the last byte", 0x1a10, 0, Stack{Addr: 0x8000, Bytes: append(stackOf(0x8000, 0x1210).Bytes, 8)}, 9, []uint64{0x1a10, 0x1210}, []Way{0, ByTable}, EndOutermost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			regs := Regs{PC: test.pc}
