@@ -104,7 +104,8 @@ func (f *diffFlags) run(args []string, stdout, stderr io.Writer) (differs bool, 
 	}
 	good, bad, err := f.choose(runs)
 	if err != nil {
-		return false, err
+		// What is asked for may be in what could not be read.
+		return false, errors.Join(append(trouble, err)...)
 	}
 	if good.Kernel != bad.Kernel && good.Kernel != "" && bad.Kernel != "" {
 		fmt.Fprintf(stderr, "ksnoop: the kernels differ, Linux %s in %s and %s in %s: calls and values may differ for that alone\n",

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -182,6 +183,18 @@ func TestDiffTrouble(t *testing.T) {
 	stdout, stderr, _ := ran("diff", threeReads, cut)
 	if !strings.HasPrefix(stdout, "first difference: vfs_read is called in "+threeReads+" only\n") || !strings.HasPrefix(stderr, "ksnoop: "+cut+" ends early: ") {
 		t.Error(stderr, stdout)
+	}
+	// A wrong checksum is told of one recording as of two, besides that it lacks what is asked for.
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)-300] ^= 1
+	bad := filepath.Join(t.TempDir(), "damaged.ks")
+	if err := os.WriteFile(bad, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"diff", bad}, {"diff", threeReads, bad}} {
+		if _, stderr, status := ran(args...); status == 0 || strings.Count(stderr, "the recording is damaged: a block has a wrong checksum") != 1 {
+			t.Errorf("%q: status %d, %s", args, status, stderr)
+		}
 	}
 	const kernel = `","kernel":"6.12.117+deb12-cloud-amd64","calls":`
 	want := `"good":{"file":"` + threeReads + kernel + `3},"bad":{"file":"` + cut + kernel + `0,"incomplete":true}}`
