@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,12 +103,16 @@ func TestArgs(t *testing.T) {
 		{"-4@x0 4@w3 8@5 -8@-1 8@[sp, 16] 4@[x2] 8@[x0, x1] 8@[sp]", "arm64", []Arg{{Size: -4, Base: "x0"}, {Size: 4, Base: "x3"}, {Size: 8, Disp: 5}, {Size: -8, Disp: -1},
 			{Size: 8, Memory: true, Base: "sp", Disp: 16}, {Size: 4, Memory: true, Base: "x2"}, {Size: 8, Memory: true, Base: "x0", Index: "x1", Scale: 1}, {Size: 8, Memory: true, Base: "sp"}}},
 		{"8f@d0 3@x0 x@ @", "arm64", []Arg{{Size: 8, Unknown: true}, {Size: 8, Unknown: true}, {Size: 8, Unknown: true}, {Size: 8, Unknown: true}}},
+		{"8@%r+8 8@%r08 8@%r16 8@%r7 8@(,%rip,8) 8@(%rax,%rip) 8@(%r08) 8@(%rax,%rbx,3) +8@%rax 08@%rax", "amd64", unknown(10)},
+		{"8@x+5 8@w007 8@x-0 8@x31 8@[x00] 8@[sp, w+1]", "arm64", unknown(6)},
 	} {
 		if diff := cmp.Diff(tt.want, parseArgs(tt.text, tt.arch)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.text, diff)
 		}
 	}
 }
+
+func unknown(n int) []Arg { return slices.Repeat([]Arg{{Size: 8, Unknown: true}}, n) }
 
 func FuzzArgs(f *testing.F) {
 	for _, s := range []string{"-4@%edi 8@8(%rdi,%rcx,4)", "8@[sp, 16] 4@w3", "8@$5"} {

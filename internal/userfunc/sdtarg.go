@@ -31,7 +31,7 @@ func parseArgs(text, arch string) []Arg {
 		size, operand, ok := strings.Cut(word, "@")
 		a := Arg{}
 		n, err := strconv.Atoi(size)
-		if ok && err == nil && slices.Contains([]int{1, 2, 4, 8}, max(n, -n)) {
+		if ok && err == nil && strconv.Itoa(n) == size && slices.Contains([]int{1, 2, 4, 8}, max(n, -n)) {
 			a.Size = n
 			if arch == "arm64" {
 				ok = a.arm64(operand)
@@ -92,15 +92,16 @@ func (a *Arg) amd64(text string) (ok bool) {
 	}
 	if len(parts) > 1 {
 		a.Scale = 1
-		if a.Index, _, ok = registerAMD64(strings.TrimSpace(parts[1])); !ok {
+		if a.Index, _, ok = registerAMD64(strings.TrimSpace(parts[1])); !ok || a.Index == "ip" {
 			return false
 		}
 	}
 	if len(parts) > 2 {
-		var err error
-		if a.Scale, err = strconv.ParseInt(strings.TrimSpace(parts[2]), 0, 64); err != nil {
+		scale := strings.TrimSpace(parts[2])
+		if !slices.Contains([]string{"1", "2", "4", "8"}, scale) {
 			return false
 		}
+		a.Scale = int64(scale[0] - '0')
 	}
 	return true
 }
@@ -138,8 +139,8 @@ func registerAMD64(text string) (name string, shift int, ok bool) {
 	}
 	if strings.HasPrefix(text, "r") {
 		bare := strings.TrimRight(text, "dwb")
-		n, err := strconv.Atoi(bare[1:])
-		return bare, 0, err == nil && n >= 8 && n <= 15 && len(text)-len(bare) <= 1
+		n, ok := registerNumber(bare[1:])
+		return bare, 0, ok && n >= 8 && n <= 15 && len(text)-len(bare) <= 1
 	}
 	return "", 0, false
 }
@@ -177,6 +178,12 @@ func registerARM64(text string) (string, bool) {
 	if len(text) < 2 || text[0] != 'x' && text[0] != 'w' {
 		return "", false
 	}
-	n, err := strconv.Atoi(text[1:])
-	return "x" + text[1:], err == nil && n >= 0 && n <= 30
+	n, ok := registerNumber(text[1:])
+	return "x" + text[1:], ok && n <= 30
+}
+
+// registerNumber reads a number as assemblers write it: without a sign or zeros before it.
+func registerNumber(text string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(text, 10, 8)
+	return n, err == nil && strconv.FormatUint(n, 10) == text
 }
