@@ -2,7 +2,10 @@
 
 package code
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // decide finds the last jump whose other way could have led to another result. If the call failed,
 // that must be a way that succeeds: a jump that only replaces one error by another has not decided it.
@@ -203,20 +206,95 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 // Spares reports whether the other way from the jump of a hit may lead to another result without coming by the jump of a
 // later one.
 func (walk *Walk) Spares(hit, later int) bool {
-	w, v := walk.walker, walk.Returned
-	if v == nil || hit < 0 || hit >= len(w.hits) || later < 0 || later >= len(w.hits) {
+	if walk.Returned == nil {
 		return true
 	}
-	h := w.hits[hit]
-	b := &w.g.Blocks[w.sites[h.Site].Block]
+	is, unsure := walk.walker.leads(hit, map[int]bool{walk.walker.blockOf(later): true})
+	return is || unsure
+}
+
+// Failed returns the hit on the jump that has found the error of a call to be there, for which the result was made then, or
+// which it is, if all that the deciding jump could have done is to forgive it: ip_route_output_key_hash_rcu finds no route,
+// and then looks whether it may do without one. failed reports whether what a hit has tested was an error. None if there is no
+// such jump.
+func (walk *Walk) Failed(failed func(hit int) bool) int {
+	w, v := walk.walker, walk.Returned
+	if v == nil || walk.Deciding == None || v.Kind != Constant && v.Kind != Result {
+		return None
+	}
+	pass := map[int]int{} // of each hit
+	for i, p := range w.passes {
+		if p.Hit != None {
+			pass[p.Hit] = i
+		}
+	}
+	if c := walk.Conditions[walk.Deciding]; pass[walk.Deciding] < v.Step || c != nil && c.Left.Value.Made(v) {
+		return None // it has led to where the error was made, or has found it
+	}
+	stops := map[int]bool{w.blockOf(walk.Deciding): true}
+	if v.Kind == Constant {
+		stops = map[int]bool{w.passes[v.Step].Block: true}
+	}
+	for hit := walk.Deciding - 1; hit >= 0; hit-- {
+		c := walk.Conditions[hit]
+		if v.Kind == Constant && pass[hit] >= v.Step || v.Kind == Result && pass[hit] < v.Step || w.sites[w.hits[hit].Site].Start {
+			continue
+		}
+		found := c != nil && c.Left.Value.Returned() && c.Left.Value.Target != 0 && failed(hit)
+		if v.Kind == Result {
+			found = c != nil && c.Left.Value.Made(v) && !c.sorts(v)
+		}
+		until := stops
+		if !found && v.Kind == Constant { // it may only have been done again
+			until = maps.Clone(stops)
+			w.calls(until, hit, failed)
+		}
+		is, unsure := w.leads(hit, until)
+		switch {
+		case unsure:
+			return None
+		case is && found:
+			return hit
+		case is && v.Kind == Constant:
+			return None // the error was made for something else
+		}
+	}
+	return None
+}
+
+// calls adds the blocks that call the function of which an error was found last before a hit.
+func (w *walker) calls(blocks map[int]bool, before int, failed func(hit int) bool) {
+	for hit := before - 1; hit >= 0; hit-- {
+		c := w.walk.Conditions[hit]
+		if c == nil || !c.Left.Value.Returned() || c.Left.Value.Target == 0 || !failed(hit) {
+			continue
+		}
+		for i := range w.g.Blocks {
+			b := &w.g.Blocks[i]
+			if slices.ContainsFunc(w.g.Instructions[b.first:b.behind], func(in Instruction) bool { return in.flow == Next && in.Target == c.Left.Value.Target }) {
+				blocks[i] = true
+			}
+		}
+		return
+	}
+}
+
+// blockOf returns the block of a hit.
+func (w *walker) blockOf(hit int) int { return w.sites[w.hits[hit].Site].Block }
+
+// leads reports whether the other way from the jump of a hit can lead to another result without entering some blocks.
+func (w *walker) leads(hit int, without map[int]bool) (is, unsure bool) {
+	b := &w.g.Blocks[w.blockOf(hit)]
 	other := b.Taken
-	if h.Taken {
+	if w.hits[hit].Taken {
 		other = b.Next
 	}
-	unsure := walk.Unsure
-	is := w.differs(hit, other, v, limits{stops: map[int]bool{w.sites[w.hits[later].Site].Block: true}}) || walk.Unsure
-	walk.Unsure = unsure
-	return is
+	before := w.walk.Unsure
+	w.walk.Unsure = false
+	is = w.differs(hit, other, w.walk.Returned, limits{stops: without})
+	unsure = w.walk.Unsure
+	w.walk.Unsure = before
+	return is, unsure
 }
 
 // fails reports whether a value may be an error.

@@ -43,6 +43,8 @@ type Verdict struct {
 	Text  string
 	// Unsure says that it is not known what decided.
 	Unsure bool
+	// Later is the decision that could only have forgiven the error, which was there before; nil if there is none.
+	Later *Verdict
 	// Chosen is the instruction that made the error without a jump; 0 if there is none.
 	Chosen uint64
 }
@@ -98,6 +100,12 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 			v.Decision = i
 		}
 	}
+	if hit := failedAt(path, walk); v.Decision >= 0 && hit != code.None {
+		later := Verdict{Error: v.Error, Decision: v.Decision}
+		later.condition(p, &path.Decisions[v.Decision], walk, walk.Deciding)
+		v.Later, walk.Deciding = &later, hit
+		v.Decision = slices.IndexFunc(path.Decisions, func(d event.Decision) bool { return d.Hit == hit })
+	}
 	if v.Decision >= 0 {
 		d := &path.Decisions[v.Decision]
 		v.condition(p, d, walk, walk.Deciding)
@@ -106,6 +114,19 @@ func Of(e *event.Event, path *event.Path) (v Verdict, ok bool) {
 		}
 	}
 	return v, true
+}
+
+// failedAt returns the hit on the decision that has found an error which a later one could only have forgiven; None if there is none.
+func failedAt(path *event.Path, walk *code.Walk) int {
+	return walk.Failed(func(hit int) bool {
+		i := slices.IndexFunc(path.Decisions, func(d event.Decision) bool { return d.Hit == hit })
+		c := walk.Conditions[hit]
+		if i < 0 || c.Size < 4 || c.Common || c.Computed || c.Left.Operand == code.None {
+			return false
+		}
+		d, o := &path.Decisions[i], c.Left.Operand
+		return o < len(d.Values) && !d.Unreadable[o] && asError(d.Values[o]) != 0
+	})
 }
 
 // tested returns whose result a decision has compared, as Verdict.From, if that was the error; else 0.

@@ -66,7 +66,11 @@ func VerdictText(p *plan.Probe, d *event.Decision, v *decide.Verdict) (lines []s
 	if len(v.Or) > 0 {
 		lines = append(lines, orText(v.Or))
 	}
-	return appendSource(lines, v)
+	lines = appendSource(lines, v)
+	if v.Later != nil && v.Later.Holds != "" {
+		lines = append(lines, "tested after that: "+v.Later.Holds, needed(v.Later))
+	}
+	return lines
 }
 
 // needed says what it would have taken.
