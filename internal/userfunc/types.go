@@ -24,7 +24,7 @@ var errManyTypes = fmt.Errorf("its types lead to more than %d others", mostTypes
 // A typeMaker makes BTF of types in DWARF: the same C, which all that comes after understands.
 type typeMaker struct {
 	made  map[dwarf.Type]btf.Type
-	named map[string]btf.Type // structs and unions: units describe the same ones again
+	named map[string]btf.Type // structs and unions by appendStructure: units describe the same ones again
 	depth int
 	err   error
 }
@@ -169,7 +169,7 @@ func (m *typeMaker) structure(t *dwarf.StructType) btf.Type {
 		m.err = fmt.Errorf("struct %s is too large", t.StructName)
 		return &btf.Void{}
 	}
-	key := fmt.Sprintf("%s %s %d %d", t.Kind, name, t.ByteSize, len(t.Field))
+	key := string(appendStructure(nil, t, 0))
 	if known, ok := m.named[key]; ok && name != "" {
 		m.made[t] = known
 		return known
@@ -184,6 +184,56 @@ func (m *typeMaker) structure(t *dwarf.StructType) btf.Type {
 	m.made[t], m.named[key] = made, made
 	made.Members = m.members(t)
 	return made
+}
+
+// Limits on the keys of structs. What is beyond them does not tell structs apart.
+const (
+	mostKey      = 1 << 16
+	mostKeyDepth = 8
+)
+
+// appendStructure appends what tells structs of one name apart, as units may each have a struct state
+// of their own: where members are, their names, and those of their types.
+func appendStructure(dst []byte, t *dwarf.StructType, depth int) []byte {
+	dst = fmt.Appendf(dst, "%s %s %d{", t.Kind, t.StructName, t.ByteSize)
+	for _, f := range t.Field {
+		if len(dst) > mostKey {
+			break
+		}
+		dst = fmt.Appendf(dst, "%s %d %d %d %d ", f.Name, f.ByteOffset, f.BitOffset, f.DataBitOffset, f.BitSize)
+		dst = append(appendKey(dst, f.Type, depth+1), ';')
+	}
+	return append(dst, '}')
+}
+
+// appendKey appends the name of a type and, as dwarf.Type's String does not, ends for types that lead
+// to themselves.
+func appendKey(dst []byte, t dwarf.Type, depth int) []byte {
+	if depth > mostKeyDepth || len(dst) > mostKey || t == nil {
+		return dst
+	}
+	switch t := t.(type) {
+	case *dwarf.PtrType:
+		return appendKey(append(dst, '*'), t.Type, depth+1)
+	case *dwarf.QualType:
+		return appendKey(append(append(dst, t.Qual...), ' '), t.Type, depth+1)
+	case *dwarf.ArrayType:
+		return appendKey(fmt.Appendf(dst, "[%d]", t.Count), t.Type, depth+1)
+	case *dwarf.FuncType:
+		dst = append(appendKey(append(dst, "func "...), t.ReturnType, depth+1), '(')
+		for _, p := range t.ParamType {
+			dst = append(appendKey(dst, p, depth+1), ',')
+		}
+		return append(dst, ')')
+	case *dwarf.StructType:
+		if t.StructName == "" {
+			return appendStructure(dst, t, depth)
+		}
+		return fmt.Appendf(dst, "%s %s", t.Kind, t.StructName)
+	case *dwarf.EnumType:
+		return fmt.Appendf(dst, "enum %s", t.EnumName)
+	}
+	return append(dst, t.Common().Name...)
 }
 
 func (m *typeMaker) members(t *dwarf.StructType) []btf.Member {

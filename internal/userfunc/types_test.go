@@ -156,6 +156,45 @@ func compareTypes(t *testing.T, file string) {
 	}
 }
 
+// TestSameNames: files of C have structs of the same name. Those that are the same are one type, others are not.
+func TestSameNames(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "program")
+	args := []string{"-g", "-shared", "-nostdlib", "-o", file}
+	const common = "struct node { struct node *next; union { int i; long *l; }; int (*f)(struct node *, int); const char name[8]; };\n"
+	for unit, members := range []string{"int a, b;", "int x, y;", "int a, b;", "unsigned int a, b;", "int a; struct { int in; };", "int a; struct { int out; };"} {
+		source := fmt.Sprintf("%sstruct state { %s };\nvoid f%d(struct state *s, struct node *n) {}\n", common, members, unit)
+		name := filepath.Join(dir, fmt.Sprintf("%d.c", unit))
+		if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, name)
+	}
+	output(t, "gcc", args...)
+	if _, err := Open(file, "amd64"); err != nil {
+		t.Skip(err) // another architecture
+	}
+	protos, spec := typesOf(t, file, "amd64", "f*")
+	param := func(fn string, i int) *btf.Struct {
+		return protos[fn].Params[i].Type.(*btf.Pointer).Target.(*btf.Struct)
+	}
+	inner := func(fn string) string { return param(fn, 0).Members[1].Type.(*btf.Struct).Members[0].Name }
+	if a, x := param("f0", 0), param("f1", 0); a.Members[0].Name != "a" || x.Members[0].Name != "x" || x.Members[1].Name != "y" {
+		t.Errorf("f0 has %+v, f1 %+v", a.Members, x.Members)
+	}
+	if u := param("f3", 0).Members[0].Type.(*btf.Int); u.Name != "unsigned int" {
+		t.Errorf("f3 has %v", u)
+	}
+	if inner("f4") != "in" || inner("f5") != "out" {
+		t.Errorf("f4 has %s, f5 %s", inner("f4"), inner("f5"))
+	}
+	states, _ := spec.AnyTypesByName("state")
+	nodes, _ := spec.AnyTypesByName("node")
+	if len(states) != 5 || len(nodes) != 1 {
+		t.Errorf("%d states and %d nodes", len(states), len(nodes))
+	}
+}
+
 // TestManyUnits: of each function not all units are looked at. That takes memory for each.
 func TestManyUnits(t *testing.T) {
 	const functions = 300
