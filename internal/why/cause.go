@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/output"
 	"github.com/ksnoop/ksnoop/internal/plural"
 	"github.com/ksnoop/ksnoop/internal/seccomp"
@@ -347,7 +348,7 @@ func seccompCause(f *Failure, arch string) *Cause {
 func refuses(action uint32, errno uint64) bool {
 	switch action & unix.SECCOMP_RET_ACTION_FULL {
 	case unix.SECCOMP_RET_ERRNO:
-		return uint64(action&unix.SECCOMP_RET_DATA) == errno
+		return min(uint64(action&unix.SECCOMP_RET_DATA), uint64(bpf.MaxErrno)) == errno // the kernel caps it, in __seccomp_filter
 	case unix.SECCOMP_RET_TRAP, unix.SECCOMP_RET_TRACE, unix.SECCOMP_RET_USER_NOTIF:
 		return true
 	}

@@ -70,3 +70,25 @@ func TestAssignFilters(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestRefuses: __seccomp_filter in kernel/seccomp.c sets the error of SECCOMP_RET_ERRNO to no more than MAX_ERRNO, 4095.
+func TestRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		action uint32
+		errno  uint64
+		want   bool
+	}{
+		{unix.SECCOMP_RET_ERRNO | 1, 1, true},
+		{unix.SECCOMP_RET_ERRNO | 1, 2, false},
+		{unix.SECCOMP_RET_ERRNO | 4095, 4095, true},
+		{unix.SECCOMP_RET_ERRNO | 4096, 4095, true},
+		{unix.SECCOMP_RET_ERRNO | 0xffff, 4095, true},
+		{unix.SECCOMP_RET_ERRNO | 0xffff, 0xffff, false},
+		{unix.SECCOMP_RET_TRAP | 5, 1, true},
+		{unix.SECCOMP_RET_ALLOW, 1, false},
+	} {
+		if got := refuses(tt.action, tt.errno); got != tt.want {
+			t.Errorf("%#x and the error %d: %t", tt.action, tt.errno, got)
+		}
+	}
+}
