@@ -23,6 +23,7 @@ func TestParseErrors(t *testing.T) {
 	}{
 		{[]string{"EINVAL"}, []uint16{22}, ""},
 		{[]string{"-einval, ENOMEM", "NULL"}, []uint16{22, 12, 0}, ""},
+		{[]string{"EWOULDBLOCK,edeadlock,ENOTSUP"}, []uint16{11, 35, 95}, ""},
 		{[]string{"524,ENOTSUPP,-1"}, []uint16{524, 524, 1}, ""},
 		{[]string{"EINVALID"}, nil, `"EINVALID" is no error`},
 		{[]string{"0"}, nil, `"0" is no error`},

@@ -14,8 +14,17 @@ func Name(n uint64) string {
 	return ""
 }
 
-// Number returns the error number of a name; ok is false if there is none.
+// Number returns the error number of a name; ok is false if there is none. Second names, which programs use, have
+// those of the first ones.
 func Number(name string) (n int, ok bool) {
+	switch name {
+	case "EWOULDBLOCK":
+		name = "EAGAIN"
+	case "EDEADLOCK":
+		name = "EDEADLK"
+	case "ENOTSUP": // of the C library; ENOTSUPP is another error
+		name = "EOPNOTSUPP"
+	}
 	for n, s := range names {
 		if s == name && s != "" {
 			return n, true

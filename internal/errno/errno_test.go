@@ -22,6 +22,11 @@ func TestNumber(t *testing.T) {
 			t.Errorf("Number(%q) = %d, %v, which is %q", name, n, ok, Name(uint64(n)))
 		}
 	}
+	for name, want := range map[string]int{"EWOULDBLOCK": 11, "EDEADLOCK": 35, "ENOTSUP": 95} { // asm-generic/errno.h; ENOTSUP of the C library
+		if n, ok := Number(name); n != want || !ok {
+			t.Errorf("Number(%q) = %d, %v, want %d", name, n, ok, want)
+		}
+	}
 	for _, name := range []string{"", "EWHATEVER", "einval"} {
 		if n, ok := Number(name); ok {
 			t.Errorf("Number(%q) = %d", name, n)
