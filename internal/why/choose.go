@@ -30,6 +30,19 @@ func (w Wish) fits(f *Failure) bool {
 	return (w.Syscall == "" || w.Syscall == f.Name()) && (w.Errno == 0 || w.Errno == f.Errno)
 }
 
+// options says which options ask for calls of a kind: "--errno asks"; "" if none does.
+func (w Wish) options() string {
+	switch {
+	case w.Syscall != "" && w.Errno != 0:
+		return "--syscall and --errno ask"
+	case w.Syscall != "":
+		return "--syscall asks"
+	case w.Errno != 0:
+		return "--errno asks"
+	}
+	return ""
+}
+
 // Why no call is chosen.
 var (
 	ErrNone      = errors.New("no system call has failed")
@@ -73,6 +86,9 @@ func (s *Seen) choose(w Wish) (index int, reason string, err error) {
 		if !expected(&s.Calls[i]) {
 			return i, s.ofSeen("it is the last one that programs do not expect to fail"), nil
 		}
+	}
+	if options := w.options(); options != "" {
+		return fit[len(fit)-1], s.ofSeen("it is the last one that " + options + " for"), nil
 	}
 	return fit[len(fit)-1], s.ofSeen("it is the last one, and all are of kinds that programs expect to fail"), nil
 }

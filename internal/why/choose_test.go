@@ -112,6 +112,26 @@ func TestChooseOfSeen(t *testing.T) {
 	}
 }
 
+// TestChooseReason: a call of a kind that programs expect to fail is chosen since an option asks for it, if one does.
+func TestChooseReason(t *testing.T) {
+	s := &Seen{Calls: []Failure{call("openat", unix.ENOENT, ""), call("mount", unix.EINVAL, ""), call("openat", unix.ENOENT, "")}, Status: 1}
+	for want, w := range map[string]Wish{
+		"it is the last one that --errno asks for":               {Errno: uint64(unix.ENOENT)},
+		"it is the last one that --syscall asks for":             {Syscall: "openat"},
+		"it is the last one that --syscall and --errno ask for":  {Syscall: "openat", Errno: uint64(unix.ENOENT)},
+		"it is the last one that programs do not expect to fail": {},
+		"--nth asks for it": {Errno: uint64(unix.ENOENT), Nth: 1},
+	} {
+		if _, reason, err := s.Choose(w); reason != want || err != nil {
+			t.Errorf("%+v: %q, %v, want %q", w, reason, err, want)
+		}
+	}
+	const want = "it is the last one, and all are of kinds that programs expect to fail"
+	if _, reason, err := (&Seen{Calls: s.Calls[:1], Status: 1}).Choose(Wish{}); reason != want || err != nil {
+		t.Errorf("%q, %v, want %q", reason, err, want)
+	}
+}
+
 // TestOutput: the descriptor is in a parameter that is called one, and a number.
 func TestOutput(t *testing.T) {
 	fd, buf, out := kernel.Field{Name: "fd", Decl: "unsigned int"}, kernel.Field{Name: "buf", Decl: "const char *"}, kernel.Field{Name: "fd_out", Decl: "int"}
