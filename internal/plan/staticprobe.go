@@ -70,9 +70,15 @@ func (p *Probe) declareStatic(scope *expr.Scope, arch string) {
 // numberNames are the names of C's integers, by size in bytes. It is never changed.
 var numberNames = map[uint64][2]string{1: {"unsigned char", "signed char"}, 2: {"unsigned short", "short"}, 4: {"unsigned int", "int"}, 8: {"unsigned long", "long"}}
 
+// floatNames are the names of C's floating-point numbers, by size in bytes. It is never changed.
+var floatNames = map[int]string{4: "float", 8: "double", 16: "long double"}
+
 // staticArg returns an argument as a parameter that is computed from registers and user memory. A
 // recording may say anything of it.
 func staticArg(a *userfunc.Arg, arch string) expr.Param {
+	if name := floatNames[a.Size]; a.Float && name != "" {
+		return expr.Param{Type: &btf.Float{Name: name, Size: uint32(a.Size)}, Absent: true, Why: "is a floating-point number, which ksnoop does not read"}
+	}
 	signed := a.Size < 0
 	size := uint64(max(a.Size, -a.Size))
 	number := &btf.Int{Size: uint32(size)}
@@ -81,7 +87,7 @@ func staticArg(a *userfunc.Arg, arch string) expr.Param {
 	}
 	number.Name = numberNames[size][flagOf(signed)]
 	absent := expr.Param{Type: layout.Word(), Absent: true, Why: "is no integer, or where no program can read it"}
-	if a.Unknown || number.Name == "" {
+	if a.Unknown || a.Float || number.Name == "" {
 		return absent
 	}
 	sum := expr.Term(&expr.Const{T: layout.Word(), V: uint64(a.Disp)})

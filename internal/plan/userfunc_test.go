@@ -253,6 +253,11 @@ func TestStaticProbes(t *testing.T) {
 			t.Errorf("%s: %v\nwant %q", text, err, want)
 		}
 	}
+	for size, want := range map[int]string{4: "float", 8: "double", 16: "long double", 3: "long unsigned int"} {
+		if param := staticArg(&userfunc.Arg{Size: size, Float: true, Base: "ax"}, "amd64"); !param.Absent || param.Type.TypeName() != want || size != 3 && !strings.HasPrefix(param.Why, "is a floating-point number") {
+			t.Errorf("%d bytes: %+v", size, param)
+		}
+	}
 	for _, a := range []userfunc.Arg{{Size: 3, Base: "ax"}, {Size: 8, Base: "none"}, {Size: 8, Unknown: true}, {}, {Size: -1 << 63, Base: "ax"}, {Size: 8, Memory: true, Base: "ax", Index: "x9"}} {
 		if param := staticArg(&a, "amd64"); !param.Absent {
 			t.Errorf("%+v is %+v", a, param)

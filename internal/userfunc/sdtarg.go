@@ -19,8 +19,10 @@ type Arg struct {
 	Shift       int    `json:",omitempty"`
 	Scale       int64  `json:",omitempty"`
 	Disp        int64  `json:",omitempty"`
-	// Unknown says that the value is where ksnoop cannot read it, or not integer.
+	// Unknown says that the value is where ksnoop cannot read it, or not integer. Float says that it is
+	// a floating-point number, wherever it is.
 	Unknown bool `json:",omitempty"`
+	Float   bool `json:",omitempty"`
 }
 
 // parseArgs decodes the arguments of a mark: "-4@%edi 8@-16(%rbp) 4@$7" as the assembler of amd64
@@ -29,6 +31,11 @@ func parseArgs(text, arch string) []Arg {
 	var args []Arg
 	for _, word := range splitArgs(text) {
 		size, operand, ok := strings.Cut(word, "@")
+		if of, float := strings.CutSuffix(size, "f"); ok && float && slices.Contains([]string{"4", "8", "16"}, of) {
+			n, _ := strconv.Atoi(of)
+			args = append(args, Arg{Size: n, Unknown: true, Float: true})
+			continue
+		}
 		a := Arg{}
 		n, err := strconv.Atoi(size)
 		if ok && err == nil && strconv.Itoa(n) == size && slices.Contains([]int{1, 2, 4, 8}, max(n, -n)) {
@@ -39,7 +46,7 @@ func parseArgs(text, arch string) []Arg {
 				ok = a.amd64(operand)
 			}
 		} else {
-			ok = false // a float, such as 8f
+			ok = false
 		}
 		if !ok {
 			a = Arg{Size: 8, Unknown: true}
