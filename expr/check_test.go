@@ -370,6 +370,34 @@ func TestWideBitfield(t *testing.T) {
 	}
 }
 
+// TestUntypedArguments: of a function without types, the arguments in registers are known. It may have others. A system call has none.
+func TestUntypedArguments(t *testing.T) {
+	for _, tt := range []struct {
+		user  bool
+		base  Term
+		parts []string
+	}{
+		{true, nil, []string{"only the arguments in registers are: $arg1 to $arg2", "others would be on the stack, and only the debug info of C (gcc -g) tells where"}},
+		{true, &Const{T: typeUlong}, []string{"only the arguments in registers are: $arg1 to $arg2"}},
+		{false, nil, []string{"only the arguments in registers are: $arg1 to $arg2"}},
+		{false, &Const{T: typeUlong}, []string{"send has 2 parameters, not 3"}},
+	} {
+		scope := testScope(typeInt)
+		scope.Untyped, scope.User = true, tt.user
+		scope.Params = []Param{{Type: typeLong, Base: tt.base}, {Type: typeLong, Base: tt.base}, {Name: "$di", Type: typeLong}}
+		spec, err := Parse("send($arg3)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Check(spec, scope)
+		for _, part := range tt.parts {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%+v: %v", tt, err)
+			}
+		}
+	}
+}
+
 // TestArgumentNumbers: registers are declared behind the parameters, and have no number.
 func TestArgumentNumbers(t *testing.T) {
 	scope := testScope(typeInt)

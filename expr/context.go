@@ -86,11 +86,21 @@ func (c *checker) context(x *Context) (operand, bool) {
 		case err != nil || n < 1:
 		case n <= known:
 			return c.parameter(n-1, x.Pos)
+		case known > 0 && c.scope.Untyped && c.scope.UntypedWhy == "" && (c.scope.User || c.scope.Params[0].Base == nil): // a system call has no more
+			return c.fault(CodeUnknownName, x.Pos, c.untypedHint(), "no types of %s are known, and so only the arguments in registers are: $arg1 to $arg%d", c.scope.Func, known)
 		default:
 			return c.fault(CodeUnknownName, x.Pos, "", "%s has %d parameters, not %d", c.scope.Func, known, n)
 		}
 	}
 	return c.fault(CodeUnknownName, x.Pos, c.contextHint(x.Name), "%q is not a context value", x.Name)
+}
+
+// untypedHint says what tells where an argument on the stack is.
+func (c *checker) untypedHint() string {
+	if c.scope.User {
+		return "others would be on the stack, and only the debug info of C (gcc -g) tells where"
+	}
+	return ""
 }
 
 // taskVar is the one context value that leads to more: the kernel's object for the task.
