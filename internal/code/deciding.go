@@ -19,6 +19,7 @@ func (w *walker) decide() {
 	if v.Kind == Constant && v.fails() {
 		before = w.before(v.Step - 1)
 	}
+	sorted := None            // the last jump that only tells that a value is not one of those that others compare it with
 	retries := map[int]bool{} // jumps by which it was not tried again, by their blocks
 	for i := len(w.passes) - 1; i >= 0; i-- {
 		p := w.passes[i]
@@ -53,6 +54,13 @@ func (w *walker) decide() {
 			matters = other == None || w.avoids(other, w.passes[v.Step].Block)
 		}
 		if matters {
+			if fact := w.selected(p.Hit); fact != nil {
+				if sorted == None {
+					sorted = p.Hit
+				}
+				w.facts = append(w.facts, fact)
+				continue
+			}
 			if later := w.later(i, other, v); later != None || w.walk.Unsure {
 				w.walk.Deciding = later
 				return
@@ -64,7 +72,24 @@ func (w *walker) decide() {
 			return
 		}
 	}
-	w.walk.Unsure = len(retries) > 0
+	if w.walk.Unsure = len(retries) > 0; !w.walk.Unsure {
+		w.walk.Deciding = sorted
+	}
+}
+
+// selected returns the condition that a value is one number, if a jump tells no more than that it is not another one, as in a switch:
+// what decided with that number is not that it is not the other one. nil if there is no such condition.
+func (w *walker) selected(hit int) *Condition {
+	c := w.walk.Conditions[hit]
+	if c == nil || c.Relation != Different || c.Common || c.Computed || !c.Right.constant() || c.Left.Value == nil || c.Left.Value.Kind != Argument {
+		return nil
+	}
+	for _, is := range w.walk.Conditions {
+		if is != nil && is.Relation == Equal && !is.Common && !is.Computed && is.Left.Value.Same(c.Left.Value) && is.Right.Other(&c.Right) {
+			return is
+		}
+	}
+	return nil
 }
 
 // later returns the hit on the last jump behind a pass that compares what was constant by then, could have
@@ -170,6 +195,19 @@ func (w *walker) differs(hit, other int, v *Value, l limits) (is bool) {
 	}
 	for place, held := range at.stack {
 		state.stack[place] = slot{held.as(v), held.size}
+	}
+	for _, c := range w.facts {
+		n := known{number, uint64(c.Right.Value.N), c.Size}
+		for i, held := range at.words {
+			if held.Same(c.Left.Value) {
+				state.words[i] = n
+			}
+		}
+		for place, held := range at.stack {
+			if held.Same(c.Left.Value) {
+				state.stack[place] = slot{n, held.size}
+			}
+		}
 	}
 	w.fail(hit, &state)
 	w.learn(hit, &state)

@@ -56,8 +56,10 @@ type walker struct {
 	taken   *int64      // the lowest place on the stack whose address others may know
 	compare *Comparison // what the flags say
 	walk    Walk
-	moments []moment    // at each hit
-	first   map[int]int // of each block, the first pass; nil: not needed yet
+	moments []moment // at each hit
+	// facts are conditions that held throughout, as that an argument is a number, and without which nothing is to be asked.
+	facts []*Condition
+	first map[int]int // of each block, the first pass; nil: not needed yet
 	// searched counts the steps of all searches.
 	searched int
 }

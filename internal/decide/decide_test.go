@@ -186,6 +186,9 @@ func TestOf(t *testing.T) {
 		// cmp $1, %esi; je 1f; cmp $9, %esi; je 1f; mov $-95, %eax; ret; 1: xor %eax, %eax; ret
 		{"several values", []byte{0x83, 0xfe, 0x01, 0x74, 0x0b, 0x83, 0xfe, 0x09, 0x74, 0x06, 0xb8, 0xa1, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3}, []bpf.PathStep{step(0, 0, 5), step(1, 0, 5)}, nil, nil,
 			&Verdict{Error: -95, Decision: 1, Holds: "n (5) != 9", Needed: "n == 9", Several: true}},
+		// cmp $2, %esi; je 1f; cmp $1, %esi; je 2f; mov $-22, %eax; ret; 1: xor %eax, %eax; ret; 2: mov $-1, %eax; ret
+		{"one of several values, which is always refused", []byte{0x83, 0xfe, 0x02, 0x74, 0x0b, 0x83, 0xfe, 0x01, 0x74, 0x09, 0xb8, 0xea, 0xff, 0xff, 0xff, 0xc3, 0x31, 0xc0, 0xc3, 0xb8, 0xff, 0xff, 0xff, 0xff, 0xc3}, []bpf.PathStep{step(0, 0, 1), step(1, zero, 1)}, nil, nil,
+			&Verdict{Error: -1, Holds: "n (1) != 2", Needed: "n == 2"}},
 		{"a signed number as an unsigned one", []byte{0x83, 0xfe, 0x2d, 0x77, 0x03, 0x31, 0xc0, 0xc3, 0xb8, 0x9f, 0xff, 0xff, 0xff, 0xc3}, []bpf.PathStep{step(0, 0, 99)}, nil, nil,
 			&Verdict{Error: -97, Holds: "(unsigned)n (99) > 45", Needed: "(unsigned)n <= 45"}},
 		{"that it was not tried again", retried, []bpf.PathStep{step(0, 0, 0), step(1, zero, 3), step(2, zero, 0)}, nil, nil,
