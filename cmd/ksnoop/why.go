@@ -51,7 +51,8 @@ With -p it waits for a call of a process that runs, or of what that starts, to f
 then for it to fail again: each failure tells more. The process is neither stopped nor
 changed. Ctrl-C prints what is known by then.
 
-The exit status is that of the command. With -p it is 1 if no call was found.`),
+The exit status is that of the command, and 1 if no such call has failed as --syscall,
+--errno and --nth ask for. With -p it is 1 if no call was found.`),
 		Example: "  ksnoop why -- mount -t tmpfs -o size=foo none /mnt\n  ksnoop why --syscall openat --errno EACCES -- ./server\n  ksnoop why -p 4711 --errno EACCES",
 		RunE: func(c *cobra.Command, args []string) error {
 			n := c.ArgsLenAtDash()

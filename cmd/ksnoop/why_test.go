@@ -103,3 +103,18 @@ func TestWhyGone(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestWhyStatus: if no such call has failed as is asked for, the exit status is not that of the command.
+func TestWhyStatus(t *testing.T) {
+	for _, wish := range []why.Wish{{Nth: 99}, {Errno: uint64(unix.EINVAL)}} {
+		seen := &why.Seen{Calls: []why.Failure{{Errno: uint64(unix.EPERM)}}, Status: 3}
+		e := explanation{whyFlags: &whyFlags{wish: wish}, runner: &why.Runner{}, seen: seen, page: why.NewPage([]string{"tool"}, seen), out: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
+		if err := e.explain(t.Context()); err == nil || statusOf(err) != 1 {
+			t.Errorf("%+v: %v", wish, err)
+		}
+	}
+	status := 0
+	if help := newWhyCommand(&status).Long; !strings.Contains(help, "and 1 if no such call has failed") {
+		t.Error(help)
+	}
+}
