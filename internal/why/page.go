@@ -36,8 +36,10 @@ type Page struct {
 	Taken   *Taken   `json:"function_call,omitempty"`
 	Others  []Others `json:"others,omitempty"` // in the order of time
 	// Earlier is how many calls like Others failed before them.
-	Earlier int    `json:"earlier,omitempty"`
-	Lost    []Lost `json:"lost,omitempty"`
+	Earlier int `json:"earlier,omitempty"`
+	// Incomplete says that the first run has lost something: calls that failed may be missing.
+	Incomplete bool   `json:"incomplete,omitempty"`
+	Lost       []Lost `json:"lost,omitempty"`
 	// Notes say what else is to be known, such as why there is less than there could be.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -157,7 +159,7 @@ func NewProcessPage(pid uint32) *Page { return &Page{Kind: "why", Process: pid} 
 // Choose notes which of the calls matters, and that the others failed too; -1: none does. Beside a call that matters for
 // another reason it notes the signal that has ended the command, of which the exit status tells no more than the number.
 func (p *Page) Choose(s *Seen, chosen int, reason string) {
-	p.Reason = terminal.Name(reason)
+	p.Reason, p.Incomplete = terminal.Name(reason), s.Incomplete
 	if ended := s.endedBy(chosen); chosen >= 0 && ended != "" && ended != reason {
 		p.AddNote(ended)
 	}
@@ -380,7 +382,7 @@ func (p *Page) AppendOthers(dst []byte) []byte {
 	}
 	if total := p.Earlier + len(rows); total > mostListed {
 		rows = rows[max(len(rows)-mostListed, 0):]
-		title = fmt.Sprintf("%s (the last %d of %d)", title, len(rows), total)
+		title = fmt.Sprintf("%s (the last %d of %s%d)", title, len(rows), p.atLeast(), total)
 	}
 	dst = append(append(dst, title...), ":\n"...)
 	for i := range rows {
@@ -388,11 +390,19 @@ func (p *Page) AppendOthers(dst []byte) []byte {
 		dst = r.append(append(dst, "    "...))
 		dst = r.appendProcess(append(dst, ", "...))
 		if r.Times > 1 {
-			dst = append(append(dst, ", "...), plural.Of(r.Times, "time{s}")...)
+			dst = append(append(append(dst, ", "...), p.atLeast()...), plural.Of(r.Times, "time{s}")...)
 		}
 		dst = append(dst, '\n')
 	}
 	return dst
+}
+
+// atLeast stands before a number of failing calls, of which some may be missing.
+func (p *Page) atLeast() string {
+	if p.Incomplete {
+		return "at least "
+	}
+	return ""
 }
 
 // AddNote adds a note.
@@ -406,6 +416,9 @@ func (p *Page) WriteNotes(out io.Writer) error {
 	}
 	for _, l := range p.Lost {
 		text = fmt.Appendf(text, "ksnoop: %s\n", cmp.Or(l.Text, fmt.Sprint(l.Count, " ", l.What)))
+	}
+	if p.Incomplete {
+		text = append(text, "ksnoop: some of that is of the first run: calls that failed may be missing, and the one that matters may be one of them\n"...)
 	}
 	if len(p.Lost) > 0 && p.Refused != nil {
 		text = append(text, "ksnoop: this counts all processes. If a function is missing in the page, run ksnoop why again, with less else running\n"...)

@@ -241,6 +241,32 @@ func TestLostAdvice(t *testing.T) {
 	}
 }
 
+// TestIncompletePage: what was lost of the first run may have been the call that matters. Numbers of calls are the least ones then.
+func TestIncompletePage(t *testing.T) {
+	for _, incomplete := range []bool{false, true} {
+		s := &Seen{Calls: []Failure{call("mount", unix.EINVAL, "")}, Status: 1, Incomplete: incomplete}
+		for i := range mostListed + 1 {
+			s.Calls = append(s.Calls, call("openat", unix.Errno(i+1), ""), call("openat", unix.Errno(i+1), ""))
+		}
+		p := NewPage([]string{"tool"}, s)
+		p.Choose(s, 0, "")
+		line, err := p.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err = ParsePage(line); err != nil {
+			t.Fatal(err)
+		}
+		text := shown(t, p)
+		for part, want := range map[string]bool{"(the last 12 of 13)": !incomplete, "(the last 12 of at least 13)": incomplete, ", 2 times": !incomplete, ", at least 2 times": incomplete,
+			"ksnoop: some of that is of the first run: calls that failed may be missing, and the one that matters may be one of them\n": incomplete} {
+			if strings.Contains(text, part) != want {
+				t.Errorf("incomplete: %t, and %q: %t", incomplete, part, !want)
+			}
+		}
+	}
+}
+
 // TestHostilePage: nothing of a page that somebody else has made acts on a terminal, or begins a line.
 func TestHostilePage(t *testing.T) {
 	p, err := ParsePage([]byte(`{"kind":"why","call":{"name":"\u001b[31m","args":[{"text":"a\nb"}],"error":"\u202e"},"reason":"\r","refused":{"function":"f\n","stack":["\u009b"]},"notes":["\u0007"]}`))
