@@ -174,7 +174,7 @@ func (f *whyFlags) run(ctx context.Context, command []string, stdout, stderr io.
 	ctx, stop := signal.NotifyContext(ctx, stopSignals...)
 	defer stop()
 	signal.Stop(ignored)
-	r := &why.Runner{Kernel: view, Command: command, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
+	r := &why.Runner{Kernel: view, Command: command, Wish: f.wish, User: f.user.User, Log: slog.New(sentences{stderr, slog.LevelWarn})}
 	if f.pid != 0 {
 		ended, forget, err := trace.Processes{PIDs: []uint{f.pid}, Follow: true}.Watch()
 		if err != nil {

@@ -137,10 +137,11 @@ func (s *Seen) chosen(fit []int, w Wish) (index int, reason string, err error) {
 		return 0, "", ErrNone
 	case len(fit) == 0:
 		return 0, "", errNoSuch
-	case w.Nth > len(fit):
-		return 0, "", fmt.Errorf("%w %d times: there %s %d", errNoSuch, w.Nth, plural.Text(len(fit), "{is|are}"), len(fit))
+	case w.Nth > len(fit)+s.passed:
+		n := len(fit) + s.passed
+		return 0, "", fmt.Errorf("%w %d times: there %s %d", errNoSuch, w.Nth, plural.Text(n, "{is|are}"), n)
 	case w.Nth > 0:
-		return fit[w.Nth-1], s.ofSeen("--nth asks for it"), nil
+		return fit[w.Nth-1-s.passed], s.ofSeen("--nth asks for it"), nil
 	}
 	for _, m := range slices.Backward(s.Messages) {
 		if i := named(s.Calls, fit, &m); i >= 0 {

@@ -47,7 +47,17 @@ type Failure struct {
 	signal  *signalSeen // that has interrupted it; nil: none is known
 	request *request    // by netlink, in place of a system call; nil: it is none
 	user    *userStack  // of the process; nil: it was not taken, or not kept
+	skipped int         // calls before it that failed in the same way and were forgotten
 }
+
+// A manner is how a call has failed, by which later runs know it.
+type manner struct {
+	number   uint64
+	function string
+	errno    uint64
+}
+
+func (f *Failure) manner() manner { return manner{f.Number, f.Function, f.Errno} }
 
 // Errors that the kernel keeps to itself: a signal has interrupted the call.
 const (
@@ -296,4 +306,8 @@ type Seen struct {
 	// Listened says that the programs that look for calls were switched on.
 	Listened bool
 	earlier  int // calls that have failed before, and were forgotten
+	// forgotten are those of a command, by how they have failed. passed are those of them before the one that is
+	// asked for by its number.
+	forgotten map[manner]int
+	passed    int
 }

@@ -127,11 +127,11 @@ func (r *Runner) Find(ctx context.Context, seen *Seen, chosen int, resolver outp
 func (s *Seen) ordinal(chosen int) (n int) {
 	f := &s.Calls[chosen]
 	for i := range chosen {
-		if s.Calls[i].Number == f.Number && s.Calls[i].Function == f.Function && s.Calls[i].Errno == f.Errno {
+		if s.Calls[i].manner() == f.manner() {
 			n++
 		}
 	}
-	return n
+	return n + f.skipped
 }
 
 func newCallGraph(view *kernel.View, text *attach.Text) *callGraph {

@@ -160,6 +160,9 @@ func NewProcessPage(pid uint32) *Page { return &Page{Kind: "why", Process: pid} 
 // another reason it notes the signal that has ended the command, of which the exit status tells no more than the number.
 func (p *Page) Choose(s *Seen, chosen int, reason string) {
 	p.Reason, p.Incomplete = terminal.Name(reason), s.Incomplete
+	if note := s.onlyCounted(); note != "" {
+		p.AddNote(note)
+	}
 	if ended := s.endedBy(chosen); chosen >= 0 && ended != "" && ended != reason {
 		p.AddNote(ended)
 	}

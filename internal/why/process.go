@@ -39,12 +39,12 @@ func (p *Process) hasEnded() bool {
 // mostSeen is how many failures of a process are kept while it is waited for the one that matters.
 const mostSeen = 1000
 
-// latest drops the oldest of many.
-func latest[T any](all []T) []T {
-	if len(all) < 2*mostSeen {
+// latest drops the oldest of twice as many as are kept.
+func latest[T any](all []T, most int) []T {
+	if len(all) < 2*most {
 		return all
 	}
-	return slices.Delete(all, 0, len(all)-mostSeen)
+	return slices.Delete(all, 0, len(all)-most)
 }
 
 // An awaiting decides when the first run of a process has seen enough.

@@ -122,7 +122,7 @@ func TestForget(t *testing.T) {
 	for s := (&Seen{}); wish.fit < 50_000; wish.call(s) { // would take minutes, were all looked at each time
 		s.Calls = append(s.Calls, call("mount", unix.EINVAL, ""))
 	}
-	if got := latest(make([]int, 2*mostSeen)); len(got) != mostSeen || len(latest(got)) != mostSeen {
+	if got := latest(make([]int, 2*mostSeen), mostSeen); len(got) != mostSeen || len(latest(got, mostSeen)) != mostSeen {
 		t.Error(len(got))
 	}
 }

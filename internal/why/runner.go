@@ -33,6 +33,7 @@ import (
 type Runner struct {
 	Kernel  *kernel.View
 	Command []string
+	Wish    Wish         // which call of Command is meant
 	User    *launch.User // whom it runs as; nil: as ksnoop
 	Process *Process     // what is traced in place of Command; nil: Command is
 	Log     *slog.Logger

@@ -122,6 +122,7 @@ type watcher struct {
 	awaiting *awaiting
 	stacks   int // bytes of stacks that are kept
 	oldest   int // the first call whose stack may be kept
+	full     int // at so many calls of a command some are forgotten
 }
 
 // mostStacks is how many bytes of stacks are kept, those of the last calls.
@@ -134,9 +135,6 @@ func (w *watcher) keepStack(u *userStack) {
 	}
 	calls := w.seen.Calls
 	calls[len(calls)-1].user = u
-	if w.awaiting != nil {
-		return // few calls are kept
-	}
 	w.stacks += u.size()
 	for ; w.stacks > mostStacks && w.oldest < len(calls); w.oldest++ {
 		if old := calls[w.oldest].user; old != nil {
@@ -272,9 +270,11 @@ func (w *watcher) take(p *plan.Plan, records recordSeq) error {
 		if err := w.add(e); err != nil {
 			return err
 		}
+		most := mostLast
 		if w.awaiting != nil {
-			w.denied, w.signal, w.ends = latest(w.denied), latest(w.signal), latest(w.ends)
+			most = mostSeen
 		}
+		w.denied, w.signal, w.ends = latest(w.denied, most), latest(w.signal, most), latest(w.ends, most)
 	}
 	return nil
 }
@@ -347,10 +347,29 @@ func (w *watcher) failure(e *event.Event, v values) Failure {
 
 // addCall adds a call that has failed, which an event tells of.
 func (w *watcher) addCall(f Failure, e *event.Event) {
+	f.skipped = w.seen.forgotten[f.manner()]
 	w.seen.Calls = append(w.seen.Calls, f)
 	w.keepStack(newUserStack(e))
-	if w.awaiting != nil {
+	n := len(w.seen.Calls)
+	switch {
+	case w.awaiting != nil:
 		w.awaiting.call(w.seen)
+	case n >= max(w.full, mostLast+mostOlder):
+		w.seen.forgetMost(w.runner.Wish, mostLast, mostOlder)
+		w.full = len(w.seen.Calls) + mostOlder
+	}
+	if len(w.seen.Calls) < n {
+		w.countStacks()
+	}
+}
+
+// countStacks counts the stacks again, when calls were forgotten.
+func (w *watcher) countStacks() {
+	w.stacks, w.oldest = 0, 0
+	for i := range w.seen.Calls {
+		if u := w.seen.Calls[i].user; u != nil {
+			w.stacks += u.size()
+		}
 	}
 }
 

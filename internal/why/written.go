@@ -182,5 +182,5 @@ func (s *Seen) addMessage(m Message) {
 		}
 		break
 	}
-	s.Messages = append(latest(s.Messages), m)
+	s.Messages = append(latest(s.Messages, mostSeen), m)
 }
