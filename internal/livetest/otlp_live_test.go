@@ -48,7 +48,7 @@ func TestLiveOTLP(t *testing.T) {
 		{[]string{"replay", file, "--otlp", sink.URL}, "/v1/logs", "sent 500 log records in ", 500},
 		{[]string{"replay", file, "--otlp", sink.URL, "--otlp-as", "spans"}, "/v1/traces", "sent 500 spans in ", 500},
 		{[]string{"--otlp", sink.URL, "-e", "do_sys_openat2", "-x", "ENOENT", "--", "workload", "open", "-file", "/nope"}, "/v1/traces", "sent ", 1},
-		{append([]string{"--otlp", sink.URL, "--every", "50ms", "ip_send_skb(count()[$comm])"}, send[1:]...), "/v1/metrics", "data points in ", 1},
+		{append([]string{"--otlp", sink.URL, "--every", "50ms", "ip_send_skb(count()[$comm])"}, send[1:]...), "/v1/metrics", "data point", 1},
 	} {
 		clear(came)
 		stdout, stderr, status := ksnoop(t, c.args...)
