@@ -84,6 +84,7 @@ func liveCases() map[string][]liveCase {
 		"exec":            {{args: "-comm other read -size 5", name: "read", want: "count=1 size=5 bytes=5 result=5"}},
 		"block":           nil, // never ends; case killed runs it
 		"programs":        {{name: "loaded", want: `\d+ programs`}},
+		"generated":       nil, // prints its name alone, as workload_test.go has it
 		"call-programs":   nil, // calls what another process has loaded; TestLivePrograms runs both
 	}
 }
