@@ -616,7 +616,6 @@ type engineSession struct {
 		Found  [2]uint64
 		Live   [2]uint64
 	}
-	UserSp [128]uint64
 	Rec    engineSessionRecord
 	Owner  engineOwner
 	Parent engineParent

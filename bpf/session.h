@@ -48,7 +48,7 @@ struct call {
 	__u64 entry;	/* CLOCK_MONOTONIC ns */
 	__u64 duration; /* ns */
 	__u64 result;
-	/* In flight, the low half of the address of its stack frame, or what ks_user_call returns. After its return, the low half of
+	/* In flight, the low half of the address of its stack frame. After its return, the low half of
 	   the address that it returned to, 0 if not known. */
 	__u32 sp;
 	__u32 func;
@@ -282,7 +282,6 @@ struct session {
 	struct call calls[DEPTH];
 	struct chain kept[KEPT];
 	struct sought sought;
-	__u64 user_sp[DEPTH]; /* stack pointers in user space, of the process's functions that are running: see ks_user_call */
 	struct session_record rec;
 	struct owner owner; /* behind its record, with which it is sent */
 	struct parent parent; /* sent behind that, if its record says so */

@@ -240,112 +240,6 @@ FUNC int ks_pop(void *ctx, struct session *s, __u64 cookie, __u64 result, __u32 
 	return d < DEPTH ? pop(ctx, s, d, at(s->calls, d), cookie, result, hidden) : 0;
 }
 
-// clear takes off the calls with a stack pointer below sp, which are over.
-static __always_inline void clear(struct session *s, __u32 sp)
-{
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < DEPTH / UNWIND; i++) {
-		__u32 d = s->depth - 1;
-
-		if (d >= DEPTH || at(s->calls, d)->sp >= sp)
-			break;
-		ks_unwind(s, sp, -1, 0);
-	}
-}
-
-// Functions of the process are called with the saved registers of the thread at regs, all at the same address: above
-// all of the kernel's calls, below the end of the stack by more than DEPTH bytes. What is in the place of their stack
-// pointer is regs + DEPTH for the outermost, one less for the next, and so on. user_sp has the stack pointer of each
-// in user space.
-//
-// in_user returns how many such places the calls in flight have. The thread is in user space, so the kernel's calls are
-// over and taken off.
-static __always_inline __u32 in_user(struct session *s, __u32 regs)
-{
-	__u32 d, above;
-
-	clear(s, regs);
-	d = s->depth - 1;
-	if (d >= DEPTH)
-		return 0;
-	above = at(s->calls, d)->sp - regs;
-	if (!above)
-		return DEPTH; // one of those for which there was no place
-	return above <= DEPTH ? DEPTH + 1 - above : 0;
-}
-
-static __always_inline __u64 *user_sp(struct session *s, __u32 i)
-{
-	return &s->user_sp[i & (DEPTH - 1)];
-}
-
-// ks_user_call returns what is in the place of the stack pointer for a call of a function of the process that is being
-// made. Earlier calls are over whose stack pointer is below: the kernel, too, gives up their returns
-// (arch_uretprobe_is_alive).
-FUNC __u32 ks_user_call(struct session *s, __u64 sp, __u32 regs)
-{
-	__u32 n = in_user(s, regs), was = n;
-
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < DEPTH; i++) {
-		if (!n || *user_sp(s, n - 1) >= sp)
-			break;
-		n--;
-	}
-	if (n < was)
-		clear(s, regs + DEPTH + 1 - n);
-	if (!n || *user_sp(s, n - 1) != sp) { // else a tail call
-		if (n >= DEPTH)
-			return regs;
-		*user_sp(s, n) = sp;
-		n++;
-	}
-	return regs + DEPTH + 1 - n;
-}
-
-// A 32-bit process has return addresses of 4 bytes: the stack pointer at a return seems to be lower by as many.
-enum { COMPAT = 4 };
-
-// ks_user_return is ks_user_call for a call that returns, with the stack pointer that it had when it was called. It returns
-// an address in no stack of the thread if that is none of the calls in flight.
-FUNC __u32 ks_user_return(struct session *s, __u64 sp, __u32 regs)
-{
-	__u32 n = in_user(s, regs), found = 0;
-
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < DEPTH; i++) {
-		__s64 above;
-
-		if (!n)
-			break;
-		above = *user_sp(s, n - 1) - sp;
-		if (above > COMPAT)
-			break;
-		if (above >= 0)
-			found = n;
-		n--;
-	}
-	return found ? regs + DEPTH + 1 - found : regs + STACK_SIZE;
-}
-
-// ks_enter_user is ks_enter for a function of the process.
-FUNC int ks_enter_user(void *ctx, __u64 cookie, __u64 sp)
-{
-	struct session *s;
-	int pushed;
-
-	if (!(cookie & FUNC_ENTRY) && !open_sessions)
-		return 1;
-	s = ks_session(cookie);
-	if (!s)
-		return 1;
-	pushed = ks_push(s, cookie, ks_user_call(s, sp, (__u64)ctx));
-	if (pushed && (cookie & FUNC_ARGS))
-		ks_log_args(ctx, s, cookie);
-	ks_done(s);
-	return !pushed;
-}
-
 // ks_enter is the whole entry program of a function without values or predicates.
 FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
 {
@@ -389,20 +283,6 @@ FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
 	__u32 d;
 
 	return !!innermost(s, func, sp, &d);
-}
-
-// ks_leave_user is ks_leave for a function of the process.
-FUNC int ks_leave_user(void *ctx, __u64 cookie, __u64 sp, __u64 result, __u64 ticket)
-{
-	struct session *s = ks_open_session();
-
-	if (!s)
-		return 0;
-	s->ticket = ticket;
-	if (ks_innermost(s, cookie, ks_user_return(s, sp, (__u64)ctx)))
-		ks_pop(ctx, s, cookie, result, 0);
-	ks_done(s);
-	return 0;
 }
 
 // ks_leave is the whole return program of a function without values or predicates.

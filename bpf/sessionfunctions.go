@@ -36,39 +36,6 @@ const (
 	// Callers: return programs of functions without values or predicates. It does all that
 	// FuncOpenSession, FuncInnermost, FuncPop and FuncDone do.
 	FuncLeave = "ks_leave"
-	// FuncEnterUser is FuncEnter for a function of the process. It sends.
-	//
-	//	int ks_enter_user(void *ctx, __u64 cookie, __u64 sp)
-	//
-	// sp is the stack pointer in user space. The low half of the context's address is the same at all
-	// calls of a thread.
-	//
-	// Callers: entry programs of functions without values or predicates.
-	FuncEnterUser = "ks_enter_user"
-	// FuncLeaveUser is FuncLeave for a function of the process. It sends.
-	//
-	//	int ks_leave_user(void *ctx, __u64 cookie, __u64 sp, __u64 result, __u64 ticket)
-	//
-	// sp is that of FuncEnterUser.
-	//
-	// Callers: return programs of functions without values or predicates.
-	FuncLeaveUser = "ks_leave_user"
-	// FuncUserCall returns the sp for FuncPush of a call of a function of the process. It takes off
-	// calls that are over. It sends.
-	//
-	//	__u32 ks_user_call(struct session *s, __u64 sp, __u32 regs)
-	//
-	// sp is that of FuncEnterUser, regs the low half of the context's address.
-	//
-	// Callers: entry programs of functions with values or predicates, right before FuncPush.
-	FuncUserCall = "ks_user_call"
-	// FuncUserReturn returns the sp for FuncInnermost of the same call. It takes off calls that are
-	// over. It sends.
-	//
-	//	__u32 ks_user_return(struct session *s, __u64 sp, __u32 regs)
-	//
-	// Callers: return programs of functions with values or predicates, right before FuncInnermost.
-	FuncUserReturn = "ks_user_return"
 	// FuncSession returns the session that a call belongs to or, for an entry function, a new one
 	// if the filters let it be opened; NULL otherwise. No room is counted as LostSession, a
 	// session that would open in a non-maskable interrupt as LostNMI.

@@ -38,37 +38,16 @@ func (a *assembler) cookie(reg asm.Register) {
 
 // stackHalf sets reg to the low half of stackKey. The verifier takes that for a number even
 // if the key is the address of the context.
+//
+// Of a function of user space it is the address of the saved registers, which is above all that the kernel
+// does for the thread.
 func (a *assembler) stackHalf(reg asm.Register) {
-	a.stackKey(reg)
-	a.emit(asm.Mov.Reg32(reg, reg))
-}
-
-// stackOf sets R3 to what tells a call from others of its function, and returns which engine function takes it.
-func (a *assembler) stackOf(kernel, user string) string {
-	if a.probe.Method != layout.MethodUprobe {
-		a.stackHalf(asm.R3)
-		return kernel
-	}
-	a.userStack(asm.R3)
-	return user
-}
-
-// placeInSession passes the session, the cookie, and the place of the call in the stack. Of a function of the process
-// the engine finds that, by its stack pointer.
-func (a *assembler) placeInSession(find string) {
-	if a.probe.Method != layout.MethodUprobe {
-		a.cookie(asm.R2)
-		a.stackHalf(asm.R3)
-		a.session(asm.R1)
+	if a.probe.Method == layout.MethodUprobe {
+		a.emit(asm.Mov.Reg32(reg, a.ctx))
 		return
 	}
-	a.userStack(asm.R2)
-	a.emit(asm.Mov.Reg32(asm.R3, a.ctx))
-	a.session(asm.R1)
-	a.emit(call(find), asm.StoreMem(asm.RFP, stackSpill, asm.R0, asm.DWord))
-	a.cookie(asm.R2)
-	a.session(asm.R1)
-	a.emit(asm.LoadMem(asm.R3, asm.RFP, stackSpill, asm.DWord))
+	a.stackKey(reg)
+	a.emit(asm.Mov.Reg32(reg, reg))
 }
 
 // A Shape is what the programs of a function depend on if sessions record the function and
@@ -153,9 +132,9 @@ func enterProgram(a *assembler) {
 	if entry {
 		a.emit(asm.Or.Reg(asm.R2, asm.R7))
 	}
-	enter := a.stackOf(bpf.FuncEnter, bpf.FuncEnterUser)
+	a.stackHalf(asm.R3)
 	a.passContext()
-	a.emit(call(enter))
+	a.emit(call(bpf.FuncEnter))
 	switch {
 	case a.probe.Method == layout.MethodKprobeSession:
 		a.emit(asm.Return())
@@ -195,10 +174,10 @@ func leaveProgram(a *assembler) {
 	if a.target.Shared {
 		a.emit(asm.LoadMem(asm.R4, asm.RFP, stackResult, asm.DWord))
 	}
-	leave := a.stackOf(bpf.FuncLeave, bpf.FuncLeaveUser)
+	a.stackHalf(asm.R3)
 	a.passContext()
 	a.ticket()
-	a.emit(call(leave))
+	a.emit(call(bpf.FuncLeave))
 	a.place(a.drop)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
@@ -220,7 +199,9 @@ func enterItems(a *assembler) {
 		a.condition(pred, unwanted)
 	}
 	a.say("record the call")
-	a.placeInSession(bpf.FuncUserCall)
+	a.cookie(asm.R2)
+	a.stackHalf(asm.R3)
+	a.session(asm.R1)
 	a.emit(call(bpf.FuncPush), asm.JEq.Imm(asm.R0, 0, unwanted))
 	a.opened()
 	done := a.label("done")
@@ -274,7 +255,9 @@ func leaveItems(a *assembler) {
 		a.emit(asm.StoreMem(asm.R0, int16(bpf.SessionTicket), ticket, asm.DWord))
 	}
 	a.drop = done
-	a.placeInSession(bpf.FuncUserReturn)
+	a.cookie(asm.R2)
+	a.stackHalf(asm.R3)
+	a.session(asm.R1)
 	a.emit(call(bpf.FuncInnermost), asm.JEq.Imm(asm.R0, 0, done))
 	a.say("find the call's values")
 	const hidden = asm.R9
