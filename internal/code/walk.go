@@ -57,7 +57,7 @@ type walker struct {
 	compare *Comparison // what the flags say
 	walk    Walk
 	moments []moment // at each hit
-	// facts are conditions that held throughout, as that an argument is a number, and without which nothing is to be asked.
+	// facts are conditions that hold during the whole call, as that an argument is a number. Imagined other ways keep to them.
 	facts []*Condition
 	first map[int]int // of each block, the first pass; nil: not needed yet
 	// searched counts the steps of all searches.

@@ -17,7 +17,7 @@ func Denied(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 		return denied, false
 	}
 	p := e.Probe
-	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
+	walk := walkOf(p, path)
 	for i := v.Decision; i >= 0; i-- {
 		d := &path.Decisions[i]
 		if !asked(p, d, walk, asks) {
@@ -41,7 +41,7 @@ func Vain(e *event.Event, path *event.Path, v *Verdict, asks func(function strin
 		return false
 	}
 	p := e.Probe
-	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
+	walk := walkOf(p, path)
 	decided := path.Decisions[v.Decision].Hit
 	if c := walk.Conditions[decided]; c == nil || c.Left.Value.Returned() || c.Right.Value.Returned() {
 		return false
@@ -89,7 +89,7 @@ func Before(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 	if v.Decision < 0 {
 		return nil
 	}
-	walk := p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
+	walk := walkOf(p, path)
 	last := &path.Decisions[v.Decision]
 	to := p.Way.Graph().Other(last.Site.Block, last.Taken)
 	if to == code.None || !asked(p, last, walk, asks) {
@@ -105,4 +105,9 @@ func Before(e *event.Event, path *event.Path, v *Verdict, asks func(function str
 		before = append(before, one)
 	}
 	return before
+}
+
+// walkOf follows the values along a way that ends with an error.
+func walkOf(p *plan.Probe, path *event.Path) *code.Walk {
+	return p.Way.Code.Walk(p.Way.Graph(), p.Way.Sites(), path.Hits, p.Way.Callees, false)
 }
