@@ -269,7 +269,7 @@ const (
 	// codegen.PreemptCount generates it for the kernel at hand, for Settings.Subprograms. The
 	// engine's own returns 0.
 	//
-	// Callers: FuncFilter, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter and FuncLeave.
+	// Callers: FuncFilter, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter, FuncLeave, FuncEnterUser and FuncLeaveUser.
 	FuncPreemptCount = "ks_preempt_count"
 	// FuncHold holds the stack of a program whose place in the guard's table AppendHold has found
 	// taken. It returns another place, NULL if the stack is held already: the call is counted in
@@ -297,7 +297,7 @@ const (
 	// The engine's own is for programs that are given registers; the programs of trampolines have
 	// one that is generated. It may store more than n words.
 	//
-	// Callers: FuncLogArgs, FuncEnter, FuncSendList, FuncStashList and FuncFinishList.
+	// Callers: FuncLogArgs, FuncEnter, FuncEnterUser, FuncSendList, FuncStashList and FuncFinishList.
 	FuncWords = "ks_words"
 	// FuncResult returns what a call returns; at entry the result has no meaning. It is replaced
 	// like FuncWords.
@@ -311,6 +311,6 @@ const (
 	//
 	//	__u64 ks_return_address(void *ctx)
 	//
-	// Callers: FuncLeave and FuncPop.
+	// Callers: FuncLeave, FuncLeaveUser and FuncPop.
 	FuncReturnAddress = "ks_return_address"
 )

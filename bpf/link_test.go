@@ -123,7 +123,7 @@ func TestLibrary(t *testing.T) {
 	}
 	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncOpenFar, FuncCast, FuncFind, FuncFindFar, FuncForget, FuncFree, FuncFinish, FuncCapture,
 		FuncCookie, FuncSite, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
-		FuncHold, FuncLetGo, FuncAway, FuncEnter, FuncLeave, FuncSession, FuncOpenSession, FuncAround, FuncHit, FuncDone, FuncPush, FuncPop, FuncInnermost,
+		FuncHold, FuncLetGo, FuncAway, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser, FuncPushUser, FuncInnermostUser, FuncSession, FuncOpenSession, FuncAround, FuncHit, FuncDone, FuncPush, FuncPop, FuncInnermost,
 		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords, FuncResult} {
 		if len(lib[name]) == 0 {
 			t.Errorf("the engine has no %s", name)

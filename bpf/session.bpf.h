@@ -76,9 +76,9 @@ int session_library(void *ctx)
 	struct session *s = ks_session(1);
 
 	if (s) {
-		if (ks_push(s, 1, 2))
+		if (ks_push(s, 1, 2) || ks_push_user(s, 1, 2, 3))
 			ks_item(s, 1, 8);
-		if (ks_innermost(s, 1, 2) && ks_item_of(s, 8))
+		if ((ks_innermost(s, 1, 2) || ks_innermost_user(s, 1, 2)) && ks_item_of(s, 8))
 			ks_log_item(s, 8);
 		ks_satisfied(s);
 		ks_pop(ctx, s, 1, 2, 3);
@@ -92,5 +92,5 @@ int session_library(void *ctx)
 		ks_hit(s, 1, 0, 8);
 		ks_done(s);
 	}
-	return ks_away() + ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4);
+	return ks_away() + ks_enter(ctx, 1, 2) + ks_leave(ctx, 1, 2, 3, 4) + ks_enter_user(ctx, 1, 2) + ks_leave_user(ctx, 1, 2, 3, 4);
 }

@@ -47,9 +47,9 @@ enum call_flag {
 struct call {
 	__u64 entry;	/* CLOCK_MONOTONIC ns */
 	__u64 duration; /* ns */
-	__u64 result;
-	/* In flight, the low half of the address of its stack frame. After its return, the low half of
-	   the address that it returned to, 0 if not known. */
+	__u64 result; /* in flight, the stack pointer in user space if it is the process's function, else 0 */
+	/* In flight, the low half of the address of its stack frame, or what ks_push_user has in its place. After its
+	   return, the low half of the address that it returned to, 0 if not known. */
 	__u32 sp;
 	__u32 func;
 	__u32 start;  /* length of the log, or of a traced session's stash, before it */

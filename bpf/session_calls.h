@@ -14,7 +14,7 @@
 static __always_inline void forget(struct session *s, __u32 n)
 {
 	s->rec.lost_returns += s->depth - n;
-	ks_count(LOST_RETURN);
+	add(LOST_RETURN, s->depth - n);
 	s->depth = n;
 	s->failing = s->keeps = 0;
 	if (!n) {
@@ -128,8 +128,9 @@ FUNC int ks_end_unseen(struct session *s, __u32 func, __u32 sp)
 
 // push puts a call on top of the stack, and starts the session if it is the first one. It
 // returns 0 if the call is not recorded: it is made by an interrupt, there are DEPTH calls
-// already, or no session is open any more and its function opens none.
-static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
+// already, or no session is open any more and its function opens none. user_sp is 0 for a
+// function of the kernel.
+static __always_inline int push(struct session *s, __u64 cookie, __u32 sp, __u64 user_sp)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 func = cookie, d = s->depth;
@@ -141,7 +142,7 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 			return 0;
 		if (d <= DEPTH && at(s->calls, d - 1)->sp <= sp)
 			ks_unwind(s, sp, func, 1);
-		else if (wanted.trampolines && (cookie & FUNC_ENTRY))
+		else if (!user_sp && wanted.trampolines && (cookie & FUNC_ENTRY))
 			ks_end_unseen(s, func, sp);
 		d = s->depth;
 	}
@@ -172,7 +173,7 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 	}
 	c->entry = now;
 	c->duration = 0;
-	c->result = 0;
+	c->result = user_sp;
 	c->sp = sp;
 	c->func = func;
 	c->start = wanted.traced ? s->stash_len : s->log_len;
@@ -188,7 +189,43 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp)
 
 FUNC int ks_push(struct session *s, __u64 cookie, __u32 sp)
 {
-	return push(s, cookie, sp);
+	return push(s, cookie, sp, 0);
+}
+
+// Functions of the process are called with the thread's saved registers at regs, all at the same address. No call of the
+// kernel is running then, so those of the process come first among the calls in flight. In the place of a stack pointer
+// they have numbers between regs and the end of the stack, which is more than DEPTH bytes: regs + DEPTH for the outermost,
+// and so on downwards. Their stack pointers in user space are kept in the place of their results. A call of the kernel
+// that is still there has 0 in it: its return was not seen, and it is over.
+//
+// user_calls returns how many calls in flight are outside of one with this stack pointer in user space. It has no
+// branches, or the verifier would go on with each number.
+static __always_inline __u32 user_calls(struct session *s, __u64 user_sp)
+{
+	__u64 n = 0;
+
+#pragma unroll
+	for (__u32 step = DEPTH; step; step /= 2) {
+		__u64 i = n + step - 1, open = (i - s->depth) >> 63, above = (user_sp - at(s->calls, i)->result) >> 63;
+
+		n += step * (open & above);
+	}
+	return n;
+}
+
+// ks_push_user is ks_push for a function of the process. Calls with a lower stack pointer are over, as the kernel has it,
+// which gives up their returns (arch_uretprobe_is_alive).
+FUNC int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, __u32 regs)
+{
+	__u32 outside = user_calls(s, user_sp), n = user_calls(s, user_sp - 1), sp = regs + DEPTH;
+
+	if (n < s->depth)
+		forget(s, n);
+	if (outside < n && outside < DEPTH)
+		sp = at(s->calls, outside)->sp; // a tail call
+	else if (outside)
+		sp = at(s->calls, outside - 1)->sp - 1;
+	return push(s, cookie, sp, user_sp);
 }
 
 // fails reports whether a result is an error, by the function's error class.
@@ -251,10 +288,28 @@ FUNC int ks_enter(void *ctx, __u64 cookie, __u32 sp)
 	s = session_for(cookie);
 	if (!s)
 		return 1;
-	pushed = push(s, cookie, sp);
+	pushed = push(s, cookie, sp, 0);
 	if (pushed && (cookie & FUNC_ARGS))
 		ks_log_args(ctx, s, cookie);
 	done_with(s);
+	return !pushed;
+}
+
+// ks_enter_user is ks_enter for a function of the process.
+FUNC int ks_enter_user(void *ctx, __u64 cookie, __u64 user_sp)
+{
+	struct session *s;
+	int pushed;
+
+	if (!(cookie & FUNC_ENTRY) && !open_sessions)
+		return 1;
+	s = ks_session(cookie);
+	if (!s)
+		return 1;
+	pushed = ks_push_user(s, cookie, user_sp, (__u64)ctx);
+	if (pushed && (cookie & FUNC_ARGS))
+		ks_log_args(ctx, s, cookie);
+	ks_done(s);
 	return !pushed;
 }
 
@@ -285,6 +340,22 @@ FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
 	return !!innermost(s, func, sp, &d);
 }
 
+// A 32-bit process of x86 has return addresses of 4 bytes. Its stack pointer at a return seems to be lower by as many,
+// since 8 bytes are taken off it.
+enum { COMPAT = 4 };
+
+// ks_innermost_user is ks_innermost for a function of the process, with the stack pointer that it had when it was called.
+FUNC int ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
+{
+	__u32 outside = user_calls(s, user_sp + COMPAT), n = user_calls(s, user_sp - 1);
+
+	if (outside >= n || outside >= DEPTH)
+		return 0;
+	if (n < s->depth)
+		forget(s, n);
+	return ks_innermost(s, func, at(s->calls, outside)->sp);
+}
+
 // ks_leave is the whole return program of a function without values or predicates.
 FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 {
@@ -302,6 +373,20 @@ FUNC int ks_leave(void *ctx, __u64 cookie, __u32 sp, __u64 result, __u64 ticket)
 	if (c)
 		pop(ctx, s, d, c, cookie, result, 0);
 	done_with(s);
+	return 0;
+}
+
+// ks_leave_user is ks_leave for a function of the process.
+FUNC int ks_leave_user(void *ctx, __u64 cookie, __u64 user_sp, __u64 result, __u64 ticket)
+{
+	struct session *s = ks_open_session();
+
+	if (!s)
+		return 0;
+	s->ticket = ticket;
+	if (ks_innermost_user(s, cookie, user_sp))
+		ks_pop(ctx, s, cookie, result, 0);
+	ks_done(s);
 	return 0;
 }
 

@@ -36,6 +36,20 @@ const (
 	// Callers: return programs of functions without values or predicates. It does all that
 	// FuncOpenSession, FuncInnermost, FuncPop and FuncDone do.
 	FuncLeave = "ks_leave"
+	// FuncEnterUser is FuncEnter for a function of the process. It sends.
+	//
+	//	int ks_enter_user(void *ctx, __u64 cookie, __u64 user_sp)
+	//
+	// user_sp is the stack pointer in user space, as it is at entry.
+	//
+	// Callers: as of FuncEnter.
+	FuncEnterUser = "ks_enter_user"
+	// FuncLeaveUser is FuncLeave for a function of the process. It sends.
+	//
+	//	int ks_leave_user(void *ctx, __u64 cookie, __u64 user_sp, __u64 result, __u64 ticket)
+	//
+	// Callers: as of FuncLeave.
+	FuncLeaveUser = "ks_leave_user"
 	// FuncSession returns the session that a call belongs to or, for an entry function, a new one
 	// if the filters let it be opened; NULL otherwise. No room is counted as LostSession, a
 	// session that would open in a non-maskable interrupt as LostNMI.
@@ -76,6 +90,14 @@ const (
 	//
 	// Callers: entry programs of functions with values or predicates, when the predicates hold.
 	FuncPush = "ks_push"
+	// FuncPushUser is FuncPush for a function of the process. It sends.
+	//
+	//	int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, __u32 regs)
+	//
+	// regs is the low half of the address of the saved registers, the context. user_sp is that of FuncEnterUser.
+	//
+	// Callers: as of FuncPush.
+	FuncPushUser = "ks_push_user"
 	// FuncPop takes the innermost call off, which FuncInnermost has found to be that of the
 	// caller, and ends the session with the last one. It returns 0. It sends.
 	//
@@ -96,6 +118,12 @@ const (
 	//
 	// Callers: return programs of functions with values or predicates.
 	FuncInnermost = "ks_innermost"
+	// FuncInnermostUser is FuncInnermost for a function of the process. It sends.
+	//
+	//	int ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
+	//
+	// Callers: as of FuncInnermost.
+	FuncInnermostUser = "ks_innermost_user"
 	// FuncItem returns a frame for the values of the innermost call; NULL if there is no room,
 	// which is counted as LostValues.
 	//

@@ -57,16 +57,22 @@ func offsets(words []int) []int16 {
 // R4 and R5 are lost.
 func (a *assembler) userKey(reg asm.Register) {
 	const sp, block = asm.R4, asm.R5
-	a.emit(asm.LoadMem(sp, a.ctx, a.arch.sp, asm.DWord), asm.Mov.Reg32(block, a.ctx))
-	if a.phase == expr.AtReturn && a.arch.popped != 0 {
-		a.emit(asm.Sub.Imm(sp, a.arch.popped))
-	}
+	a.userStack(sp)
 	a.emit(
+		asm.Mov.Reg32(block, a.ctx),
 		asm.RSh.Imm(sp, 3), // it is aligned
 		asm.RSh.Imm32(block, int32(bpf.StackBits)), asm.LSh.Imm32(block, int32(bpf.StackBits)),
 		asm.Mov.Reg(reg, sp), asm.And.Imm(reg, 1<<bpf.StackBits-1), asm.Or.Reg(reg, block),
 		asm.LSh.Imm(sp, 33), asm.RSh.Imm(sp, 1), asm.Or.Reg(reg, sp),
 	)
+}
+
+// userStack sets reg to the stack pointer in user space, the same at entry and at return.
+func (a *assembler) userStack(reg asm.Register) {
+	a.emit(asm.LoadMem(reg, a.ctx, a.arch.sp, asm.DWord))
+	if a.phase == expr.AtReturn && a.arch.popped != 0 {
+		a.emit(asm.Sub.Imm(reg, a.arch.popped))
+	}
 }
 
 // stackKey sets reg to a number that identifies this call in the whole system, the same at

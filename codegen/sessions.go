@@ -38,16 +38,23 @@ func (a *assembler) cookie(reg asm.Register) {
 
 // stackHalf sets reg to the low half of stackKey. The verifier takes that for a number even
 // if the key is the address of the context.
-//
-// Of a function of user space it is the address of the saved registers, which is above all that the kernel
-// does for the thread.
 func (a *assembler) stackHalf(reg asm.Register) {
-	if a.probe.Method == layout.MethodUprobe {
-		a.emit(asm.Mov.Reg32(reg, a.ctx))
-		return
-	}
 	a.stackKey(reg)
 	a.emit(asm.Mov.Reg32(reg, reg))
+}
+
+// inStack sets R3 to what tells a call from others of its function in a session. It returns kernel or, if the function
+// is the process's, user: the engine function that is given this. R4 is lost for FuncPushUser.
+func (a *assembler) inStack(kernel, user string) string {
+	if a.probe.Method != layout.MethodUprobe {
+		a.stackHalf(asm.R3)
+		return kernel
+	}
+	a.userStack(asm.R3)
+	if user == bpf.FuncPushUser {
+		a.emit(asm.Mov.Reg32(asm.R4, a.ctx))
+	}
+	return user
 }
 
 // A Shape is what the programs of a function depend on if sessions record the function and
@@ -132,9 +139,9 @@ func enterProgram(a *assembler) {
 	if entry {
 		a.emit(asm.Or.Reg(asm.R2, asm.R7))
 	}
-	a.stackHalf(asm.R3)
+	enter := a.inStack(bpf.FuncEnter, bpf.FuncEnterUser)
 	a.passContext()
-	a.emit(call(bpf.FuncEnter))
+	a.emit(call(enter))
 	switch {
 	case a.probe.Method == layout.MethodKprobeSession:
 		a.emit(asm.Return())
@@ -174,10 +181,10 @@ func leaveProgram(a *assembler) {
 	if a.target.Shared {
 		a.emit(asm.LoadMem(asm.R4, asm.RFP, stackResult, asm.DWord))
 	}
-	a.stackHalf(asm.R3)
+	leave := a.inStack(bpf.FuncLeave, bpf.FuncLeaveUser)
 	a.passContext()
 	a.ticket()
-	a.emit(call(bpf.FuncLeave))
+	a.emit(call(leave))
 	a.place(a.drop)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
@@ -200,9 +207,9 @@ func enterItems(a *assembler) {
 	}
 	a.say("record the call")
 	a.cookie(asm.R2)
-	a.stackHalf(asm.R3)
+	push := a.inStack(bpf.FuncPush, bpf.FuncPushUser)
 	a.session(asm.R1)
-	a.emit(call(bpf.FuncPush), asm.JEq.Imm(asm.R0, 0, unwanted))
+	a.emit(call(push), asm.JEq.Imm(asm.R0, 0, unwanted))
 	a.opened()
 	done := a.label("done")
 	if p.Args != nil {
@@ -256,9 +263,9 @@ func leaveItems(a *assembler) {
 	}
 	a.drop = done
 	a.cookie(asm.R2)
-	a.stackHalf(asm.R3)
+	innermost := a.inStack(bpf.FuncInnermost, bpf.FuncInnermostUser)
 	a.session(asm.R1)
-	a.emit(call(bpf.FuncInnermost), asm.JEq.Imm(asm.R0, 0, done))
+	a.emit(call(innermost), asm.JEq.Imm(asm.R0, 0, done))
 	a.say("find the call's values")
 	const hidden = asm.R9
 	a.emit(asm.Mov.Imm(hidden, 0))

@@ -5,6 +5,7 @@ package livetest_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -168,5 +169,34 @@ func TestLiveUserSession(t *testing.T) {
 	}
 	if first, last := strings.Index(out, "]  user_open [user]"), strings.Index(out, "entry_SYSCALL"); last >= 0 && first > last {
 		t.Errorf("the program's function is not above the kernel's:\n%s", out)
+	}
+}
+
+// TestLiveUserSessionRecursive: a function that calls itself is in a session as often as it is called, with the results
+// that user.c says: user_depth(n) returns n. What is called after it is not within it.
+func TestLiveUserSessionRecursive(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	depth := "uprobe:" + file + ":user_depth"
+	for _, spec := range []string{depth, depth + "(n > 0, return > 0)"} {
+		out, errs, status := ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", spec, "-a", "uprobe:"+file+":user_many", "--", file, "5")
+		if status != 0 || errs != "" || strings.Contains(out, "user_many") || strings.Contains(out, "unseen") {
+			t.Errorf("%s: status %d:\n%s\n%s", spec, status, out, errs)
+		}
+		for want, n := range map[string]int{
+			`(?m)^→ user_depth \[user\]`: 5, `(?m)^    → user_depth \[user\]`: 5, `(?m)^        ↔ user_depth \[user\].*\[1\]`: 5,
+			`(?m)^    ← user_depth \[user\].*\[2\]`: 5, `(?m)^← user_depth \[user\].*\[3\]`: 5,
+		} {
+			if got := len(regexp.MustCompile(want).FindAllString(out, -1)); got != n {
+				t.Errorf("%s: %d times %s, want %d:\n%s", spec, got, want, n, out)
+			}
+		}
+	}
+	// The kernel sees 64 returns (MAX_URETPROBE_DEPTH).
+	out, errs, _ := ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", depth, "--", file, "1", "70")
+	for want, n := range map[string]int{`(?m)^ *→ user_depth \[user\]`: 70, `(?m)^ *← user_depth \[user\] +\[\d+\]`: 64, `← user_depth \[user\] +\[7\]`: 1, `(?m)^← user_depth \[user\] +\[70\]`: 1} {
+		if got := len(regexp.MustCompile(want).FindAllString(out, -1)); got != n || counted(t, errs, "returns of calls in a session not seen") != 6 {
+			t.Errorf("%d times %s, want %d:\n%s\n%s", got, want, n, out, errs)
+		}
 	}
 }

@@ -255,8 +255,11 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log)
 	}
 	f := Frame{Func: d.Plan.Probes[call.Func], Entry: call.Entry, Duration: call.Duration, Result: call.Result, Returned: call.Returned,
 		Finished: call.Flags&bpf.CallFinished != 0, Failed: call.Flags&bpf.CallFailed != 0}
-	if !f.Finished && h.End > call.Entry {
-		f.Duration = h.End - call.Entry
+	if !f.Finished {
+		f.Result = 0 // what the engine keeps there
+		if h.End > call.Entry {
+			f.Duration = h.End - call.Entry
+		}
 	}
 	for _, at := range d.captured(&call, logged) {
 		e, ok := logged.entry(at)

@@ -221,7 +221,7 @@ func TestDecode(t *testing.T) {
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 to c leaf=0 to c [a]"}, 0},
 		{"hidden frame", Decoder{}, [][]byte{record(head, nil, []bpf.SessionCall{{Func: 0, Flags: fin}, {Func: 1, Flags: fin | bpf.CallHidden}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 [a]"}, 0},
-		{"exited", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionExit }), nil, []bpf.SessionCall{{Func: 0, Entry: 150}})}, []string{
+		{"exited", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionExit }), nil, []bpf.SessionCall{{Func: 0, Entry: 150, Result: 0x7ffc1000}})}, []string{
 			"outer 7/8 comm state=3 failed=true\n chain outer=0 for 50 []"}, 0},
 		{"no stack", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.LostDeep, h.LostRoom, h.LostChains = 3, 4, 5 }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}})}, []string{
 			"outer 7/8 comm state=0 failed=true {Deep:3 Chunk:0 Args:0 Returns:0 Room:4 Reasons:5 Chains:0 Stack:true}\n chain outer=0 []"}, 0},

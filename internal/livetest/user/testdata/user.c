@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program whose functions are traced: user N calls each so often, with arguments that tests
+ * A program whose functions are traced: user N DEPTH calls each so often, with arguments that tests
  * know. It has no C library, so that it is small and the same for every kernel.
  */
 
@@ -87,13 +87,22 @@ static struct point first = { 1, 2, 1, "first", &second };
 unsigned short user_step_semaphore __attribute__((section(".probes")));
 unsigned short user_guarded_semaphore __attribute__((section(".probes")));
 
+/* number returns argument i, or otherwise if there are not so many. */
+static int number(const long *stack, int i, int otherwise)
+{
+	int n = 0;
+
+	if (stack[0] <= i)
+		return otherwise;
+	for (const char *digit = (const char *)stack[1 + i]; *digit; digit++)
+		n = 10 * n + *digit - '0';
+	return n;
+}
+
 __attribute__((used)) static void run(long *stack)
 {
-	int count = 0;
+	int count = number(stack, 1, 0), depth = number(stack, 2, 3);
 
-	if (stack[0] > 1)
-		for (const char *digit = (const char *)stack[2]; *digit; digit++)
-			count = 10 * count + *digit - '0';
 	// What a process has not touched yet is unreadable when its functions are called.
 	(void)*(const volatile char *)no_such_file;
 	(void)*(volatile int *)&first.x;
@@ -103,7 +112,7 @@ __attribute__((used)) static void run(long *stack)
 		user_add(1000 + i, i % 2 ? -i : i, 255);
 		user_weigh(&here, "a label");
 		user_open(no_such_file, O_RDONLY);
-		user_depth(3);
+		user_depth(depth);
 		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
 		if (*(volatile unsigned short *)&user_guarded_semaphore)
 			STAP_PROBE2(user, guarded, here.name, 1UL << 40);
