@@ -340,14 +340,10 @@ FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
 	return !!innermost(s, func, sp, &d);
 }
 
-// A 32-bit process of x86 has return addresses of 4 bytes. Its stack pointer at a return seems to be lower by as many,
-// since 8 bytes are taken off it.
-enum { COMPAT = 4 };
-
 // ks_innermost_user is ks_innermost for a function of the process, with the stack pointer that it had when it was called.
 FUNC int ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
 {
-	__u32 outside = user_calls(s, user_sp + COMPAT), n = user_calls(s, user_sp - 1);
+	__u32 outside = user_calls(s, user_sp), n = user_calls(s, user_sp - 1);
 
 	if (outside >= n || outside >= DEPTH)
 		return 0;
