@@ -10,6 +10,7 @@ import (
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A Decoder assembles sessions from records. The zero value with a Plan is ready for use.
@@ -112,7 +113,7 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	}
 	d.makeRoom(o) // the trace of this session is bounded too
 	s.Chain, s.Interim = chain, o.interim()
-	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0
+	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0 && !chain.endsInProcess()
 	switch {
 	case d.Traced && d.Live:
 		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
@@ -290,6 +291,12 @@ func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 		at = append(at, call.Item-1)
 	}
 	return at
+}
+
+// endsInProcess reports whether the innermost frame is a function of the process. The kernel has no stack then.
+func (c Chain) endsInProcess() bool {
+	n := len(c.Frames)
+	return n > 0 && c.Frames[n-1].Func.Method == layout.MethodUprobe
 }
 
 // clone returns a copy with its own stack and frames. It shares the values, which are in

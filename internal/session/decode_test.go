@@ -36,6 +36,8 @@ func decoderPlan() *plan.Plan {
 	s.Probes[0].Role = layout.RoleEntry
 	s.Probes = append(s.Probes, &plan.Probe{Func: kernel.Function{Name: "point"},
 		Probe: layout.Probe{ID: 3, Name: "point", Role: layout.RoleInjected, Entry: &layout.Half{Record: &layout.Record{Size: 8}}}})
+	s.Probes = append(s.Probes, &plan.Probe{Func: kernel.Function{Name: "mine"},
+		Probe: layout.Probe{ID: 4, Name: "mine", Role: layout.RoleInside, Method: layout.MethodUprobe, Return: &layout.Half{Record: &layout.Record{Size: 8}}}})
 	s.Probes[1].Params = params
 	s.Probes[1].Args = []layout.Arg{
 		{Param: &params[0], Word: 0, Words: 1, Target: char, Text: true, Size: 256},
@@ -225,6 +227,8 @@ func TestDecode(t *testing.T) {
 			"outer 7/8 comm state=3 failed=true\n chain outer=0 for 50 []"}, 0},
 		{"no stack", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.LostDeep, h.LostRoom, h.LostChains = 3, 4, 5 }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}})}, []string{
 			"outer 7/8 comm state=0 failed=true {Deep:3 Chunk:0 Args:0 Returns:0 Room:4 Reasons:5 Chains:0 Stack:true}\n chain outer=0 []"}, 0},
+		{"in the process", Decoder{}, [][]byte{record(head, nil, []bpf.SessionCall{{Func: 0, Flags: fin}, {Func: 4, Flags: fin}})}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=0 mine=0 []"}, 0},
 		{"interim", Decoder{}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChain }), nil, []bpf.SessionCall{{Func: 0}, {Func: 2, Flags: bad}}, 0xc),
 			record(with(func(h *bpf.SessionHeader) { h.Failed = false }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}}, 0xa)}, []string{
