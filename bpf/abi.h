@@ -496,7 +496,7 @@ struct kept_stack {
 /* ---- the engine itself ---- */
 
 struct config {
-	__u32 self; /* ksnoop's own process, which is never traced */
+	__u32 self; /* ksnoop's own process, whose calls are never traced */
 	__u32 wake; /* enum ringbuf_flag: BPF_RB_NO_WAKEUP if the reader polls, 0 if it is to be woken */
 	__u32 record; /* enum record_part */
 };

@@ -15,13 +15,14 @@
 // works.
 
 #include "engine.h"
-#include "filter.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 // Set before loading, like all constants of the engine. The verifier knows their values and
 // drops the code that they switch off.
 const volatile struct config settings;
+
+#include "filter.h"
 
 // The records, for user space.
 struct {
@@ -60,7 +61,7 @@ FUNC int ks_send(void *ctx, __u32 probe, enum kind kind, __u32 size)
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct event *e;
 
-	if (ids >> 32 == settings.self)
+	if (is_own(ids))
 		return 0;
 	mark_losses();
 	e = bpf_ringbuf_reserve(&events, size, 0);
@@ -92,7 +93,7 @@ FUNC int ks_finish(void *ctx, struct frame *f, enum kind kind, __u32 size)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 
-	if (ids >> 32 == settings.self)
+	if (is_own(ids))
 		return 0;
 	fill(&f->event, f->probe, kind, ids);
 	f->event.faults |= ks_capture(ctx, &f->event + 1);

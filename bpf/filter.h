@@ -75,6 +75,13 @@ FUNC int ks_in_interrupt(__u32 trap)
 	return trap ? hardirqs > nmis : hardirqs | nmis;
 }
 
+// is_own reports whether ksnoop makes the call itself. ids are the current task's. What an interrupt does meanwhile is
+// not ksnoop's. A non-maskable one may be a breakpoint.
+static __always_inline bool is_own(__u64 ids)
+{
+	return ids >> 32 == settings.self && !ks_in_interrupt(1);
+}
+
 // listed reports whether a list has an ID.
 static __always_inline bool listed(const volatile struct ids *list, __u32 id)
 {

@@ -49,11 +49,11 @@ func TestLink(t *testing.T) {
 	}{
 		{"alone", []Subprogram{{Name: "main", Args: 1, Insns: done}}, []string{"main"}},
 		{"engine's capture", []Subprogram{{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncSend)}, done...)}},
-			[]string{"main", FuncSend, "ks_mark", "ks_lost", FuncCount, FuncCapture, "ks_inner_ids"}},
+			[]string{"main", FuncSend, "ks_mark", "ks_lost", FuncCount, FuncCapture, "ks_inner_ids", "ks_in_interrupt", FuncPreemptCount}},
 		{"own capture", []Subprogram{
 			{Name: "main", Args: 1, Insns: append(asm.Instructions{asm.Call.Label(FuncSend)}, done...)},
 			{Name: FuncCapture, Args: 2, Insns: append(asm.Instructions{asm.Mov.Imm(asm.R0, 77)}, done...)},
-		}, []string{"main", FuncSend, "ks_mark", "ks_lost", FuncCount, FuncCapture, "ks_inner_ids"}},
+		}, []string{"main", FuncSend, "ks_mark", "ks_lost", FuncCount, FuncCapture, "ks_inner_ids", "ks_in_interrupt", FuncPreemptCount}},
 		{"each once", []Subprogram{{Name: "main", Args: 1, Insns: append(asm.Instructions{
 			asm.Call.Label(FuncCount), asm.Call.Label(FuncFilter), asm.Call.Label(FuncCount)}, done...)}},
 			[]string{"main", FuncCount, FuncFilter, "ks_filter_untyped", "ks_in_interrupt", FuncPreemptCount}},

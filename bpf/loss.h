@@ -157,7 +157,7 @@ FUNC int ks_admit(void)
 {
 	__u64 now = bpf_ktime_get_ns(), start = window_start;
 
-	if (bpf_get_current_pid_tgid() >> 32 == settings.self)
+	if (is_own(bpf_get_current_pid_tgid()))
 		return 0;
 	if ((__s64)(now - start) >= (__s64)rate_limit.window &&
 	    __sync_val_compare_and_swap(&window_start, start, now) == start)

@@ -42,7 +42,7 @@ static __always_inline struct session *session_of(__u32 context)
 // allowed reports whether the filters let the current task open a session.
 static __always_inline int allowed(void)
 {
-	return ks_filter(0) && bpf_get_current_pid_tgid() >> 32 != settings.self;
+	return ks_filter(0) && !is_own(bpf_get_current_pid_tgid());
 }
 
 // ks_away asks the filters first of all, while no session is open: most calls of most entry
@@ -70,7 +70,7 @@ static __always_inline struct session *session_for(__u64 cookie)
 		in = context();
 		s = session_of(in);
 	} else {
-		if (!entry || running != ON || (!(cookie & FUNC_CHECKED) && !ks_filter(0)) || bpf_get_current_pid_tgid() >> 32 == settings.self)
+		if (!entry || running != ON || (!(cookie & FUNC_CHECKED) && !ks_filter(0)) || is_own(bpf_get_current_pid_tgid()))
 			return 0;
 		checked = 1;
 		in = context();

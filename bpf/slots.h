@@ -120,7 +120,7 @@ FUNC int ks_send_list(void *ctx, __u32 probe, enum take how, __u64 ticket)
 	struct slot_list *list = lists_of(probe, kind != KIND_ENTRY);
 	struct scratch *s;
 
-	if (!list || ids >> 32 == settings.self)
+	if (!list || is_own(ids))
 		return 0;
 	s = claim();
 	if (!s)
@@ -158,7 +158,7 @@ FUNC int ks_finish_list(void *ctx, struct frame *f, enum take how, __u64 ticket)
 	struct slot_list *list = lists_of(f->probe, 1);
 	struct scratch *s;
 
-	if (!list || ids >> 32 == settings.self)
+	if (!list || is_own(ids))
 		return 0;
 	s = claim();
 	if (!s)

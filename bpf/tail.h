@@ -242,7 +242,7 @@ FUNC int ks_send_tail(void *ctx, __u32 probe, enum take how, __u32 size, __u64 t
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct scratch *s;
 
-	if (ids >> 32 == settings.self)
+	if (is_own(ids))
 		return 0;
 	s = claim();
 	if (!s)
@@ -259,7 +259,7 @@ FUNC int ks_finish_tail(void *ctx, struct frame *f, enum take how, __u32 size, _
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct scratch *s;
 
-	if (ids >> 32 == settings.self)
+	if (is_own(ids))
 		return 0;
 	s = claim();
 	if (!s)

@@ -107,9 +107,12 @@ var (
 	arm64       = codegen.Options{Arch: "arm64"}
 	adding      = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Self: 1234, SelfOffset: 1304}
 	addingSome  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Filtered: true}
-	addingOnce  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: oneTable, Self: 1234, SelfOffset: 1304}
+	addingOnce  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: oneTable, Self: 1234, SelfOffset: 1304, Subprograms: []bpf.Subprogram{preemptCount}}
 	addingMany  = codegen.Options{Arch: "amd64", Session: kfuncs, Tables: someTables, Shared: true}
 )
+
+// preemptCount stands for what PreemptCount generates.
+var preemptCount = bpf.Subprogram{Name: bpf.FuncPreemptCount, Insns: asm.Instructions{asm.FnThisCpuPtr.Call(), asm.LoadMem(asm.R0, asm.R0, 0, asm.Word), asm.Return()}}
 
 // someTables has room for the row of any listing.
 var someTables, _ = bpf.NewTables([]bpf.Table{{RowWords: 2000}}, 1, 2, 1<<20)

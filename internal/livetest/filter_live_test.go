@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -176,6 +177,33 @@ func TestLiveNotItself(t *testing.T) {
 			if records(out, "exe", "vfs_write") == 0 || records(out, "ksnoop", "vfs_write") != 0 {
 				t.Errorf("%s: calls of ksnoop, or none of others:\n%s", spec, out)
 			}
+		}
+	})
+}
+
+// TestLiveInterruptsOfItself: what an interrupt calls while ksnoop runs is traced, what ksnoop calls is not.
+func TestLiveInterruptsOfItself(t *testing.T) {
+	guest.Require(t)
+	busy := exec.Command("sh", "-c", "while :; do cat /proc/self/stat; done")
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Wait()
+	defer busy.Process.Kill()
+	methods(t, func(t *testing.T, attach string) {
+		trace := startTrace(t, attach, "hrtimer_interrupt(count()[$comm])", "hrtimer_interrupt($cpu)", "vfs_write(count()[$comm])", "vfs_read($comm)")
+		time.Sleep(livetest.Patience(3 * time.Second))
+		if err := trace.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		out, status := trace.wait(t)
+		_, tables, _ := strings.Cut(out, "hrtimer_interrupt: count()")
+		ticks, writes, ok := strings.Cut(tables, "vfs_write: count()")
+		if !strings.Contains(ticks, `"ksnoop"`) || records(out, "ksnoop", "hrtimer_interrupt") == 0 {
+			t.Errorf("no interrupt while ksnoop runs; status %d:\n%s", status, tables)
+		}
+		if !ok || !strings.Contains(writes, `"cat"`) || strings.Contains(writes, `"ksnoop"`) || records(out, "ksnoop", "vfs_read") != 0 {
+			t.Errorf("calls of ksnoop, or none of others; status %d:\n%s", status, tables)
 		}
 	})
 }

@@ -77,12 +77,11 @@ func CodeOptions(ctx context.Context, view *kernel.View, p *plan.Plan, s Setting
 		return t, err
 	}
 	t.Guard = codegen.GuardFor(p.Layouts(), types)
-	if s.Filter.NoIRQ {
-		count, err := codegen.PreemptCount(t.Arch, types)
-		if err != nil {
-			return t, fmt.Errorf("leaving out what interrupts call: %w", err)
-		}
+	switch count, err := codegen.PreemptCount(t.Arch, types); {
+	case err == nil && (s.Filter.NoIRQ || !view.GivenTypes()): // ids of a file are not those of the kernel
 		t.Subprograms = []bpf.Subprogram{count}
+	case err != nil && s.Filter.NoIRQ:
+		return t, fmt.Errorf("leaving out what interrupts call: %w", err)
 	}
 	return t, nil
 }

@@ -103,13 +103,9 @@ func TestOptions(t *testing.T) {
 					interrupts++
 				}
 			}
-			wantInterrupts := 0
-			if on(2) || p.Sessions {
-				wantInterrupts = 1
-			}
 			if o.Code.Filtered != o.Settings.Filter.Active() || o.Code.Filtered != (on(1) || on(2)) || o.Code.Limited != (o.Settings.Rate.Most > 0) ||
 				o.Code.Limited != on(3) || o.Code.Stacks != on(4) || o.Code.Branches != on(4) || o.Settings.Tail.Branches != on(4) ||
-				interrupts != wantInterrupts || (o.Settings.Sessions != nil) != p.Sessions ||
+				interrupts != 1 || (o.Settings.Sessions != nil) != p.Sessions ||
 				o.Settings.RingSize != 4096 || o.Settings.InFlight != 7 || o.Fallback != on(0) || o.Kernel != view || o.Code.Arch != view.Arch() {
 				t.Errorf("sessions %t, %05b: %+v, %+v", p.Sessions, bits, o.Settings, o.Code)
 			}

@@ -162,29 +162,14 @@ func TestForeignPrograms(t *testing.T) {
 		files = append(files, File{Host: buildForeign(t), Guest: "/lib/tools/foreign"})
 		m := boot(t, Guest{Kernel: k, Memory: 4000, Modules: []string{"veth"}, Files: append(files, toolFiles(t, k.Arch)...)})
 		for _, c := range foreignPrograms {
-			t.Run(c.tool, func(t *testing.T) {
-				// A timer may interrupt ksnoop, whose own process is left out: then calls are missing.
-				tries := 1
-				if c.sort == timed {
-					tries = 3
-				}
-				var faults []string
-				for range tries {
-					if faults = traceForeign(t, m, k, &c); len(faults) == 0 {
-						return
-					}
-					t.Log(faults)
-				}
-				t.Error("that was the last try")
-			})
+			t.Run(c.tool, func(t *testing.T) { traceForeign(t, m, k, &c) })
 		}
 	})
 }
 
-// traceForeign traces one of foreignPrograms and returns what is wrong.
-func traceForeign(t *testing.T, m *Machine, k Kernel, c *foreignProgram) (faults []string) {
+// traceForeign traces one of foreignPrograms.
+func traceForeign(t *testing.T, m *Machine, k Kernel, c *foreignProgram) {
 	t.Helper()
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	specs, want := c.specs, c.want
 	if k.Arch == "arm64" {
 		specs = strings.Split(registersOf.Replace(strings.Join(specs, "\n")), "\n")
@@ -199,21 +184,20 @@ func traceForeign(t *testing.T, m *Machine, k Kernel, c *foreignProgram) (faults
 	if c.sort == tracing && strings.HasPrefix(k.Release, "6.1.") {
 		want = nil // refused; the message says so
 		if !strings.Contains(errs.String(), "Cannot recursively attach") || status.Code == 0 {
-			fault("%v, and no refusal:\n%s%s", status, &out, &errs)
+			t.Errorf("%v, and no refusal:\n%s%s", status, &out, &errs)
 		}
 	} else if status.Code != 0 {
-		fault("%v", status)
+		t.Errorf("%v", status)
 	}
 	for _, w := range want {
 		if times, text, ok := strings.Cut(w, " times "); ok {
 			if n := strings.Count(out.String(), text); strconv.Itoa(n) != times {
-				fault("%d times %q, want %s:\n%s%s", n, text, times, &out, &errs)
+				t.Errorf("%d times %q, want %s:\n%s%s", n, text, times, &out, &errs)
 			}
 		} else if !strings.Contains(out.String(), w) {
-			fault("no %q in:\n%s%s", w, &out, &errs)
+			t.Errorf("no %q in:\n%s%s", w, &out, &errs)
 		}
 	}
-	return faults
 }
 
 // toolFiles are the tools and their libraries, apart from what else is in a guest.
