@@ -8,7 +8,7 @@
  * ask the filter.
  */
 
-/* Bits of the preemption count, as linux/preempt.h has them since 2.6.30. */
+/* Bits of the preemption count, as linux/preempt.h had them from 2.6.30 to 7.2. ks_preempt_count has them so for all. */
 #define SERVING_SOFTIRQ 0x100
 #define HARDIRQ_UNIT 0x10000
 #define NMI_UNIT 0x100000

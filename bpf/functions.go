@@ -262,7 +262,8 @@ const (
 	//
 	// Callers: shared programs of kprobes, whose links have no cookies.
 	FuncSite = "ks_site"
-	// FuncPreemptCount returns the kernel's preemption count, which tells interrupts apart.
+	// FuncPreemptCount returns the kernel's preemption count, which tells interrupts apart, with the bits that Linux had
+	// from 2.6.30 to 7.2.
 	//
 	//	__u32 ks_preempt_count(void)
 	//

@@ -36,7 +36,8 @@ func (t *Options) preemptCount() asm.Instructions {
 }
 
 // PreemptCount generates the function that tells the engine whether the CPU is serving an
-// interrupt. types is the BTF of the kernel that the code runs on.
+// interrupt. types is the BTF of the kernel that the code runs on. The function returns the count
+// as Linux had it from 2.6.30 to 7.2.
 func PreemptCount(arch string, types *btf.Spec) (bpf.Subprogram, error) {
 	var insns asm.Instructions
 	var err error
@@ -51,7 +52,19 @@ func PreemptCount(arch string, types *btf.Spec) (bpf.Subprogram, error) {
 	if err != nil {
 		return bpf.Subprogram{}, fmt.Errorf("finding the kernel's preemption count: %w", err)
 	}
+	if countsDisabling(types) {
+		insns = append(insns[:len(insns)-1], asm.Mov.Reg(asm.R1, asm.R0), asm.And.Imm(asm.R0, 0xffff),
+			asm.RSh.Imm(asm.R1, 8), asm.And.Imm(asm.R1, 0x7f0000), asm.Or.Reg(asm.R0, asm.R1), asm.Return())
+	}
 	return bpf.Subprogram{Name: bpf.FuncPreemptCount, Insns: insns}, nil
+}
+
+// countsDisabling reports whether the preemption count also counts how often interrupts have been disabled, as from
+// Linux 7.3 on (HARDIRQ_DISABLE_BITS). Then it has the numbers of interrupts 8 bits further up. The highest bit is of
+// no use: x86 has PREEMPT_NEED_RESCHED there.
+func countsDisabling(types *btf.Spec) bool {
+	var state *btf.Var
+	return types.TypeByName("local_interrupt_disable_state", &state) == nil
 }
 
 // preemptCountOfCPU is for x86, where the count is a per-CPU variable: __preempt_count or,

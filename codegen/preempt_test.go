@@ -24,7 +24,8 @@ func typesOf(t *testing.T, types ...btf.Type) *btf.Spec {
 }
 
 // TestPreemptCount: where Linux keeps it. On x86 that is a variable of each CPU, which from 6.2 to 6.14
-// was a member of pcpu_hot (arch/x86/include/asm/preempt.h), on arm64 it is in thread_info.
+// was a member of pcpu_hot (arch/x86/include/asm/preempt.h), on arm64 it is in thread_info. From 7.3 on the
+// numbers of interrupts are 8 bits further up (include/linux/preempt.h).
 func TestPreemptCount(t *testing.T) {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	anonymous := &btf.Struct{Size: 16, Members: []btf.Member{{Name: "current_task", Type: &btf.Pointer{Target: &btf.Void{}}},
@@ -42,6 +43,9 @@ func TestPreemptCount(t *testing.T) {
 		{"6.12", "amd64", []btf.Type{integer, &btf.Var{Name: "pcpu_hot", Type: hot, Linkage: btf.GlobalVar}},
 			"r1 = the kernel's variable 2; call bpf_this_cpu_ptr#154; r0 = *(u32 *)(r0 +8); exit"},
 		{"arm64", "arm64", []btf.Type{task}, "call bpf_get_current_task_btf#158; r0 = *(u32 *)(r0 +24); exit"},
+		{"7.3", "amd64", []btf.Type{integer, &btf.Var{Name: "__preempt_count", Type: integer, Linkage: btf.GlobalVar},
+			&btf.Var{Name: "local_interrupt_disable_state", Type: integer, Linkage: btf.GlobalVar}},
+			"r1 = the kernel's variable 2; call bpf_this_cpu_ptr#154; r0 = *(u32 *)(r0 +0); r1 = r0; r0 &= 65535; r1 >>= 8; r1 &= 8323072; r0 |= r1; exit"},
 		{"none", "amd64", []btf.Type{integer}, "finding the kernel's preemption count: there is neither __preempt_count nor pcpu_hot"},
 		{"another pcpu_hot", "amd64", []btf.Type{&btf.Var{Name: "pcpu_hot", Type: info.Members[0].Type, Linkage: btf.GlobalVar}},
 			"finding the kernel's preemption count: pcpu_hot has no preempt_count"},

@@ -202,6 +202,10 @@ func TestLiveInterruptsOfItself(t *testing.T) {
 		if !strings.Contains(ticks, `"ksnoop"`) || records(out, "ksnoop", "hrtimer_interrupt") == 0 {
 			t.Errorf("no interrupt while ksnoop runs; status %d:\n%s", status, tables)
 		}
+		none, errs, status := ksnoop(t, "trace", attach, "--no-irq", "hrtimer_interrupt(count())", "vfs_write(count())", "--", "workload", "read", "-count", "20000")
+		if _, ticks, _ := strings.Cut(none, "hrtimer_interrupt: "); !strings.Contains(ticks, "no calls") || status != 0 {
+			t.Errorf("interrupts, with --no-irq; status %d:\n%s%s", status, none, errs)
+		}
 		if !ok || !strings.Contains(writes, `"cat"`) || strings.Contains(writes, `"ksnoop"`) || records(out, "ksnoop", "vfs_read") != 0 {
 			t.Errorf("calls of ksnoop, or none of others; status %d:\n%s", status, tables)
 		}
