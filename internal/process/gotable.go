@@ -70,7 +70,9 @@ func (m *image) addGo(r io.ReaderAt, f *elf.File) error {
 		}
 		found = append(found, nameless{t.text + lo, t.text + hi, uint32(t.names) + t.order.Uint32(b)})
 	}
-	return m.addNamed(newWindow(r, s), found)
+	var err error
+	m.funcs, err = m.addNamed(m.funcs, newWindow(r, s), found)
+	return err
 }
 
 // number reads a number of the index.

@@ -22,6 +22,7 @@ type image struct {
 	goCode  bool // it has code of Go
 	loads   []elf.ProgHeader
 	funcs   []function // sorted
+	labels  []function // while it is read: what assembler code has in place of functions
 	names   int        // bytes of all names
 
 	buildID string // bytes; "" if it has none
@@ -119,26 +120,36 @@ func (m *image) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
 		return fmt.Errorf("%s: %d symbols, the most are %d", s.Name, n, mostSymbols)
 	}
 	w := newWindow(r, s)
-	var found []nameless
+	var funcs, labels []nameless
 	for off := uint64(0); off+size <= s.FileSize; off += size {
 		b := w.at(off, int(size))
 		if b == nil {
 			break // end of file
 		}
-		if fn, ok := functionOf(f, b); ok {
-			if len(found) == mostFunctions {
-				return errManyFunctions
-			}
-			found = append(found, fn)
+		fn, label, ok := functionOf(f, b)
+		switch {
+		case !ok:
+			continue
+		case len(funcs)+len(labels) == mostFunctions:
+			return errManyFunctions
+		case label:
+			labels = append(labels, fn)
+		default:
+			funcs = append(funcs, fn)
 		}
 	}
-	return m.addNamed(newWindow(r, f.Sections[s.Link]), found)
+	names := newWindow(r, f.Sections[s.Link])
+	var err1, err2 error
+	m.funcs, err1 = m.addNamed(m.funcs, names, funcs)
+	m.labels, err2 = m.addNamed(m.labels, names, labels)
+	return cmp.Or(err1, err2)
 }
 
 var errManyFunctions = fmt.Errorf("more than %d functions", mostFunctions)
 
-// functionOf decodes an entry of a symbol table, Elf64_Sym or Elf32_Sym.
-func functionOf(f *elf.File, b []byte) (fn nameless, ok bool) {
+// functionOf decodes an entry of a symbol table, Elf64_Sym or Elf32_Sym. What is not said to be a function may be
+// assembler code nevertheless, as musl's _start is: then it is a label. What has no size may extend to its section's end.
+func functionOf(f *elf.File, b []byte) (fn nameless, label, ok bool) {
 	fn.name = f.ByteOrder.Uint32(b)
 	info, section := b[4], f.ByteOrder.Uint16(b[6:])
 	var size uint64
@@ -149,12 +160,27 @@ func functionOf(f *elf.File, b []byte) (fn nameless, ok bool) {
 		info, section = b[12], f.ByteOrder.Uint16(b[14:])
 	}
 	fn.end = fn.addr + size
-	kind := elf.ST_TYPE(info)
-	return fn, (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && elf.SectionIndex(section) != elf.SHN_UNDEF && fn.addr != 0 && fn.name != 0
+	if elf.SectionIndex(section) == elf.SHN_UNDEF || fn.addr == 0 || fn.name == 0 {
+		return fn, false, false
+	}
+	code := false
+	if int(section) < len(f.Sections) {
+		s := f.Sections[section]
+		if code = s.Flags&elf.SHF_EXECINSTR != 0; size == 0 && fn.addr-s.Addr < s.Size {
+			fn.end = s.Addr + s.Size
+		}
+	}
+	switch elf.ST_TYPE(info) {
+	case elf.STT_FUNC, elf.STT_GNU_IFUNC:
+		return fn, false, true
+	case elf.STT_NOTYPE:
+		return fn, true, code && fn.end > fn.addr && elf.ST_BIND(info) != elf.STB_LOCAL
+	}
+	return fn, false, false
 }
 
-// addNamed reads the names of functions, in the order in which the file has them.
-func (m *image) addNamed(names *window, found []nameless) error {
+// addNamed reads the names of functions, in the order in which the file has them, and appends them to funcs.
+func (m *image) addNamed(funcs []function, names *window, found []nameless) ([]function, error) {
 	slices.SortStableFunc(found, func(a, b nameless) int { return cmp.Compare(a.name, b.name) })
 	for _, fn := range found {
 		name, ok := names.text(uint64(fn.name))
@@ -162,26 +188,41 @@ func (m *image) addNamed(names *window, found []nameless) error {
 			continue
 		}
 		if m.names += len(name); m.names > mostNames {
-			return fmt.Errorf("names of functions take more than %d bytes", mostNames)
+			return nil, fmt.Errorf("names of functions take more than %d bytes", mostNames)
 		}
-		if len(m.funcs) == mostFunctions {
-			return errManyFunctions
+		if len(m.funcs)+len(m.labels) >= mostFunctions || len(funcs) == mostFunctions {
+			return nil, errManyFunctions
 		}
-		m.funcs = append(m.funcs, function{fn.addr, fn.end, name})
+		funcs = append(funcs, function{fn.addr, fn.end, name})
 	}
-	return nil
+	return funcs, nil
 }
 
-// sort sorts the functions and keeps one name for each address. A function of unknown size,
-// as assembler code has, extends to the next one.
+// sort sorts the functions and keeps one name for each address. Labels are functions if they are in no other. None extends
+// beyond the beginning of the next.
 func (m *image) sort() {
-	slices.SortStableFunc(m.funcs, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
-	m.funcs = slices.CompactFunc(m.funcs, func(a, b function) bool { return a.addr == b.addr })
-	for i := range m.funcs {
-		if f := &m.funcs[i]; f.end == f.addr && i+1 < len(m.funcs) {
-			f.end = m.funcs[i+1].addr
+	m.funcs = sorted(m.funcs)
+	var more []function
+	for _, l := range m.labels {
+		if _, ok := m.find(l.addr); !ok {
+			more = append(more, l)
 		}
 	}
+	m.labels = nil
+	if len(more) > 0 {
+		m.funcs = sorted(append(m.funcs, more...))
+	}
+	for i := range m.funcs {
+		if f := &m.funcs[i]; i+1 < len(m.funcs) {
+			f.end = min(f.end, m.funcs[i+1].addr)
+		}
+	}
+}
+
+// sorted sorts functions and keeps the first of each address.
+func sorted(funcs []function) []function {
+	slices.SortStableFunc(funcs, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
+	return slices.CompactFunc(funcs, func(a, b function) bool { return a.addr == b.addr })
 }
 
 // size returns about how many bytes of memory the image takes.

@@ -58,6 +58,71 @@ func TestImageIsReadelf(t *testing.T) {
 	}
 }
 
+// TestImageOfAssembler: assembler code has symbols without a size, or that are not said to be functions. gdb names the
+// same addresses, and none in the procedure linkage table by what comes before.
+func TestImageOfAssembler(t *testing.T) {
+	for _, compiler := range []string{"gcc", "musl-gcc -static"} {
+		dir := t.TempDir()
+		src, out := filepath.Join(dir, "a.S"), filepath.Join(dir, "a")
+		const text = `
+			.text
+			.globl main, typed, sized, inner, last
+			.type main, @function
+			.type typed, @function
+			.type sized, @function
+		main: call puts@PLT
+			ret
+		typed: nop
+			nop
+		sized: nop
+		inner: nop
+			nop
+			.size sized, . - sized
+			nop
+		last: nop
+			ret
+			.section .note.GNU-stack, "", @progbits
+		`
+		if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append(strings.Fields(compiler), "-o", out, src)
+		if msg, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%v: %v %s", args, err, msg)
+		}
+		img := imageOf(t, out)
+		addr := map[string]uint64{}
+		for _, f := range img.funcs {
+			addr[f.name] = f.addr
+		}
+		for place, want := range map[string]string{"_init": "_init", "_init+1": "_init", "_start": "_start", "_start+4": "_start", "main+5": "main", "typed+1": "typed",
+			"sized": "sized", "sized+2": "sized", "last": "last", "last+1": "last", "_fini": "_fini", "_fini+2": "_fini"} {
+			name, off, _ := strings.Cut(place, "+")
+			n, _ := strconv.Atoi(off)
+			gdb, err := exec.Command("gdb", "-batch", "-ex", "info symbol "+place, out).Output()
+			if err != nil {
+				t.Skip(err)
+			}
+			if f, ok := img.find(addr[name] + uint64(n)); !ok || f.name != want || !strings.HasPrefix(string(gdb), want+" ") {
+				t.Errorf("%s, %s: %v %t, want %s; gdb: %s", compiler, place, f, ok, want, gdb)
+			}
+		}
+		if f, ok := img.find(addr["sized"] + 3); ok {
+			t.Errorf("%s: behind the end: %v", compiler, f)
+		}
+		f, err := elf.Open(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if plt := f.Section(".plt"); plt != nil {
+			if f, ok := img.find(plt.Addr + 4); ok {
+				t.Errorf("%s: in the procedure linkage table: %v", compiler, f)
+			}
+		}
+	}
+}
+
 // readelfFunctions returns the names that readelf has for each address.
 func readelfFunctions(t *testing.T, file string) map[uint64]map[string]bool {
 	t.Helper()
