@@ -144,3 +144,11 @@ func (m *Machine) FrameRow(size uint64, saved bool) Row {
 	}
 	return r
 }
+
+// atEntry returns the row of a function that has done nothing yet.
+func (m *Machine) atEntry() Row {
+	if m.OnStack() {
+		return m.FrameRow(8, false)
+	}
+	return m.FrameRow(0, false)
+}

@@ -116,7 +116,7 @@ func (wr *Walker) Walk(dst []Frame, regs *Regs, stack Stack, code Code) ([]Frame
 	for n := 1; ; n++ {
 		last := &dst[len(dst)-1]
 		frame, why := w.next(last)
-		if why != 0 || frame.PC == 0 {
+		if why != 0 || frame.PC == 0 && !frame.Exact {
 			return dst, why
 		}
 		if n >= wr.Depth {
@@ -126,14 +126,18 @@ func (wr *Walker) Walk(dst []Frame, regs *Regs, stack Stack, code Code) ([]Frame
 	}
 }
 
-// next finds the caller of a frame. A PC of 0 says that there is none.
+// next finds the caller of a frame. A PC of 0 says that there is none, unless it is exact: a thread has called it.
 func (w *walk) next(f *Frame) (Frame, End) {
 	at := f.PC
 	if !f.Exact {
 		at-- // the call may be the last instruction of its function
 	}
 	row, way, ok := w.code.Row(at)
+	wild := !ok && f.Exact // it was called, and no more: there is no code
 	switch {
+	case wild:
+		entry := w.machine.atEntry()
+		row, way = &entry, ByCode
 	case !ok:
 		return Frame{}, EndUnmapped
 	case row == nil:
@@ -156,6 +160,11 @@ func (w *walk) next(f *Frame) (Frame, End) {
 	if !row.Signal {
 		if why := w.restore(true); why != 0 {
 			return Frame{}, why
+		}
+	}
+	if wild {
+		if _, _, ok := w.code.Row(w.regs.PC - 1); !ok {
+			return Frame{}, EndUnmapped
 		}
 	}
 	return Frame{PC: w.regs.PC, Way: way, Exact: row.Signal}, 0
