@@ -73,7 +73,9 @@ const (
 	// ShortStack are user stacks of which too little was copied.
 	ShortStack = Counter(engineCounterSHORT_STACK)
 	LostInner  = Counter(engineCounterLOST_INNER) // calls of entry functions taken for calls within an earlier one whose return was not seen
-	Counters   = Counter(engineCounterCOUNTERS)   // how many there are
+	// UnseenReturn are returns of functions of the process that the kernel will not show.
+	UnseenReturn = Counter(engineCounterUNSEEN_RETURN)
+	Counters     = Counter(engineCounterCOUNTERS) // how many there are
 )
 
 // Marked are the causes whose losses the engine marks in the stream.

@@ -109,7 +109,8 @@ enum counter {
 	LOST_PATH = 27, /* calls whose way was not recorded: no room for another one */
 	SHORT_STACK = 28, /* user stacks that are deeper than what was copied of them; counted by user space */
 	LOST_INNER = 29, /* calls of entry functions taken for calls within an earlier one whose return was not seen */
-	COUNTERS = 30,
+	UNSEEN_RETURN = 30, /* returns of functions of the process that the kernel will not show */
+	COUNTERS = 31,
 };
 
 /* A mark in the stream. Its event's probe is the cause, an enum counter. */
@@ -273,7 +274,8 @@ struct path {
 struct frame {
 	__u64 sp; /* an address in the call's own stack frame; 0: free */
 	__u32 probe;
-	__u32 far; /* not 0: taken, and not in the table */
+	__u16 far; /* not 0: taken, and not in the table */
+	__u16 jumps; /* of a function of the process: calls of it, by jumps from this one on, that have frames; see ks_open_user */
 	struct event event;
 };
 

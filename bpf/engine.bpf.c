@@ -42,6 +42,7 @@ struct {
 #include "pidns.h"
 #include "loss.h"
 #include "path.h"
+#include "user_return.h"
 #include "stash.h"
 #include "control.h"
 
@@ -166,7 +167,7 @@ const union abi_only abi_only SEC(".rodata.abi");
 SEC("fentry")
 int library(void *ctx)
 {
-	struct frame *f = ks_open(1, 2, 0) ? ks_find(1, 2) : 0;
+	struct frame *f = ks_open(1, 2, 0) && ks_open_user(1, 2, 0, ctx, 3) ? ks_find(1, 2) : ks_find_user(1, 2);
 
 	struct guard *g = running ? ks_hold(1) : 0;
 

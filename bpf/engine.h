@@ -85,9 +85,16 @@ struct css_set {
 	struct cgroup *dfl_cgrp; /* of version 2 */
 } __attribute__((preserve_access_index));
 
+struct xol_area {
+	unsigned long vaddr;
+} __attribute__((preserve_access_index));
+
 struct mm_struct {
 	unsigned long env_start;
 	unsigned long env_end;
+	struct {
+		struct xol_area *xol_area;
+	} uprobes_state;
 } __attribute__((preserve_access_index));
 
 struct return_instance {
@@ -97,6 +104,7 @@ struct return_instance {
 } __attribute__((preserve_access_index));
 
 struct uprobe_task {
+	unsigned int depth;
 	struct return_instance *return_instances;
 } __attribute__((preserve_access_index));
 

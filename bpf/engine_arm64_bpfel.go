@@ -175,7 +175,8 @@ const (
 	engineCounterLOST_PATH       engineCounter = 27
 	engineCounterSHORT_STACK     engineCounter = 28
 	engineCounterLOST_INNER      engineCounter = 29
-	engineCounterCOUNTERS        engineCounter = 30
+	engineCounterUNSEEN_RETURN   engineCounter = 30
+	engineCounterCOUNTERS        engineCounter = 31
 )
 
 type engineErrorClass uint32
@@ -214,7 +215,8 @@ type engineFrame struct {
 	_     structs.HostLayout
 	Sp    uint64
 	Probe uint32
-	Far   uint32
+	Far   uint16
+	Jumps uint16
 	Event engineEvent
 }
 
@@ -649,6 +651,7 @@ const (
 	engineSessionKindSESSION_DROP  engineSessionKind = 4
 	engineSessionKindSESSION_HUNG  engineSessionKind = 5
 	engineSessionKindSESSION_EXIT  engineSessionKind = 6
+	engineSessionKindSESSION_EXEC  engineSessionKind = 7
 )
 
 type engineSessionMore uint32
@@ -895,6 +898,7 @@ const (
 	engineProgPathStep       = "path_step"
 	engineProgProcessFork    = "process_fork"
 	engineProgProcessFree    = "process_free"
+	engineProgSessionExec    = "session_exec"
 	engineProgSessionExit    = "session_exit"
 	engineProgSessionFree    = "session_free"
 	engineProgSessionHung    = "session_hung"
@@ -991,6 +995,7 @@ type engineProgramSpecs struct {
 	PathStep       *ebpf.ProgramSpec `ebpf:"path_step"`
 	ProcessFork    *ebpf.ProgramSpec `ebpf:"process_fork"`
 	ProcessFree    *ebpf.ProgramSpec `ebpf:"process_free"`
+	SessionExec    *ebpf.ProgramSpec `ebpf:"session_exec"`
 	SessionExit    *ebpf.ProgramSpec `ebpf:"session_exit"`
 	SessionFree    *ebpf.ProgramSpec `ebpf:"session_free"`
 	SessionHung    *ebpf.ProgramSpec `ebpf:"session_hung"`
@@ -1183,6 +1188,7 @@ type enginePrograms struct {
 	PathStep       *ebpf.Program `ebpf:"path_step"`
 	ProcessFork    *ebpf.Program `ebpf:"process_fork"`
 	ProcessFree    *ebpf.Program `ebpf:"process_free"`
+	SessionExec    *ebpf.Program `ebpf:"session_exec"`
 	SessionExit    *ebpf.Program `ebpf:"session_exit"`
 	SessionFree    *ebpf.Program `ebpf:"session_free"`
 	SessionHung    *ebpf.Program `ebpf:"session_hung"`
@@ -1198,6 +1204,7 @@ func (p *enginePrograms) Close() error {
 		p.PathStep,
 		p.ProcessFork,
 		p.ProcessFree,
+		p.SessionExec,
 		p.SessionExit,
 		p.SessionFree,
 		p.SessionHung,

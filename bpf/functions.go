@@ -143,6 +143,16 @@ const (
 	//
 	// Callers: entry programs of calls that keep something, except where AppendClaim does it.
 	FuncOpen = "ks_open"
+	// FuncOpenUser is FuncOpen for a function of the process. It also returns NULL if the kernel will not show the
+	// return of the call, which is counted as UnseenReturn.
+	//
+	//	struct frame *ks_open_user(__u64 key, __u32 probe, __u32 timed, void *ctx, __u64 user_sp)
+	//
+	// key is made of user_sp, the stack pointer in user space at entry, and of the address of the context, as
+	// codegen does it. Of calls by jumps, all with the same user_sp, each has a frame of its own.
+	//
+	// Callers: entry programs of calls of functions of the process that keep something.
+	FuncOpenUser = "ks_open_user"
 	// FuncOpenFar is FuncOpen for a call whose home AppendClaim has found taken. It sets the
 	// probe of the frame and nothing else.
 	//
@@ -156,6 +166,14 @@ const (
 	//
 	// Callers: return programs of calls, except where AppendHome does it.
 	FuncFind = "ks_find"
+	// FuncFindUser is FuncFind for a function of the process: the frame of the last call with this key.
+	//
+	//	struct frame *ks_find_user(__u64 key, __u32 probe)
+	//
+	// It has to be called once for each return.
+	//
+	// Callers: return programs of calls of functions of the process.
+	FuncFindUser = "ks_find_user"
 	// FuncFindFar is FuncFind for a frame that is not at home.
 	//
 	//	struct frame *ks_find_far(__u64 address, __u32 probe)

@@ -31,9 +31,10 @@ const (
 	ProgFree    = engineProgProcessFree
 	// ProgStashExit is there if Settings.Stash has frames.
 	ProgStashExit = engineProgStashExit
-	// These are there if Settings.Sessions is not nil, the last one if Hung is not 0.
+	// These are there if Settings.Sessions is not nil, the last ones if it has InProcess, and Hung.
 	ProgSessionExit = engineProgSessionExit
 	ProgSessionFree = engineProgSessionFree
+	ProgSessionExec = engineProgSessionExec
 	ProgSessionHung = engineProgSessionHung
 	// ProgSessionSwitch is there if they have off-CPU times.
 	ProgSessionSwitch = engineProgSessionSwitch

@@ -76,7 +76,7 @@ int session_library(void *ctx)
 	struct session *s = ks_session(1);
 
 	if (s) {
-		if (ks_push(s, 1, 2) || ks_push_user(s, 1, 2, 3))
+		if (ks_push(s, 1, 2) || ks_push_user(s, 1, 2, ctx))
 			ks_item(s, 1, 8);
 		if ((ks_innermost(s, 1, 2) || ks_innermost_user(s, 1, 2)) && ks_item_of(s, 8))
 			ks_log_item(s, 8);

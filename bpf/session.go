@@ -55,6 +55,7 @@ const (
 	SessionDrop  = SessionRecordKind(engineSessionKindSESSION_DROP)  // it has ended and is not wanted; parts of it were sent
 	SessionHung  = SessionRecordKind(engineSessionKindSESSION_HUNG)  // it has been open for long
 	SessionExit  = SessionRecordKind(engineSessionKindSESSION_EXIT)  // its thread has ended
+	SessionExec  = SessionRecordKind(engineSessionKindSESSION_EXEC)  // its thread runs another program
 )
 
 // Sizes and offsets in records and sessions.
@@ -80,6 +81,8 @@ type SessionSettings struct {
 	Overrun   bool   // count calls whose returns fprobes miss, from Linux 6.14 on
 	// Trampolines says that entry functions are called through trampolines.
 	Trampolines bool
+	// InProcess says that entry functions are the process's.
+	InProcess bool
 	// Errors are the errors to report: bit i%64 of word i/64 for errno i, bit 0 for NULL. nil is all.
 	Errors *[MaxErrno/64 + 1]uint64
 	// OffCPU notes for how long the thread, and each call, was off the CPU.
@@ -187,6 +190,7 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 			delete(spec.Maps, name)
 		}
 		delete(spec.Programs, ProgSessionExit)
+		delete(spec.Programs, ProgSessionExec)
 		delete(spec.Programs, ProgSessionHung)
 		delete(spec.Programs, ProgSessionFree)
 		delete(spec.Programs, ProgSessionSwitch)
@@ -195,6 +199,9 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	if s.Hung == 0 {
 		delete(spec.Programs, ProgSessionHung)
 		delete(spec.Maps, engineMapCopies)
+	}
+	if !s.InProcess {
+		delete(spec.Programs, ProgSessionExec)
 	}
 	if !s.OffCPU {
 		delete(spec.Programs, ProgSessionSwitch)

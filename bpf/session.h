@@ -68,6 +68,7 @@ enum session_kind {
 	SESSION_DROP = 4,  /* it has ended and is not wanted; parts of it were sent */
 	SESSION_HUNG = 5,  /* it has been open for long */
 	SESSION_EXIT = 6,  /* its thread has ended */
+	SESSION_EXEC = 7,  /* its thread runs another program */
 };
 
 /*

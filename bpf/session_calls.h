@@ -140,9 +140,11 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp, __u64
 		// Another stack: an interrupt runs that the preemption count does not show yet.
 		if (!s->context && (s->calls[0].sp ^ sp) >= STACK_SIZE)
 			return 0;
-		if (d <= DEPTH && at(s->calls, d - 1)->sp <= sp)
+		if (user_sp)
+			; // ks_push_user has taken off what is over
+		else if (d <= DEPTH && at(s->calls, d - 1)->sp <= sp)
 			ks_unwind(s, sp, func, 1);
-		else if (!user_sp && wanted.trampolines && (cookie & FUNC_ENTRY))
+		else if (wanted.trampolines && (cookie & FUNC_ENTRY))
 			ks_end_unseen(s, func, sp);
 		d = s->depth;
 	}
@@ -214,11 +216,17 @@ static __always_inline __u32 user_calls(struct session *s, __u64 user_sp)
 }
 
 // ks_push_user is ks_push for a function of the process. Calls with a lower stack pointer are over, as the kernel has it,
-// which gives up their returns (arch_uretprobe_is_alive).
-FUNC int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, __u32 regs)
+// which gives up their returns (arch_uretprobe_is_alive), and those with the same one, too, unless they have led to this
+// one by jumps. A call whose return will not be seen is put one byte inside of the others with its stack pointer, so that
+// their returns are not taken for its own.
+FUNC int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, void *ctx)
 {
-	__u32 outside = user_calls(s, user_sp), n = user_calls(s, user_sp - 1), sp = regs + DEPTH;
+	__u32 sp = low_half((__u64)ctx) + DEPTH, outside, n;
+	bool jumped_to = tail_called(ctx, user_sp);
 
+	user_sp -= return_unseen();
+	outside = user_calls(s, user_sp);
+	n = jumped_to ? user_calls(s, user_sp - 1) : outside;
 	if (n < s->depth)
 		forget(s, n);
 	if (outside < n && outside < DEPTH)
@@ -306,7 +314,7 @@ FUNC int ks_enter_user(void *ctx, __u64 cookie, __u64 user_sp)
 	s = ks_session(cookie);
 	if (!s)
 		return 1;
-	pushed = ks_push_user(s, cookie, user_sp, (__u64)ctx);
+	pushed = ks_push_user(s, cookie, user_sp, ctx);
 	if (pushed && (cookie & FUNC_ARGS))
 		ks_log_args(ctx, s, cookie);
 	ks_done(s);

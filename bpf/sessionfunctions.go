@@ -92,9 +92,9 @@ const (
 	FuncPush = "ks_push"
 	// FuncPushUser is FuncPush for a function of the process. It sends.
 	//
-	//	int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, __u32 regs)
+	//	int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, void *ctx)
 	//
-	// regs is the low half of the address of the saved registers, the context. user_sp is that of FuncEnterUser.
+	// user_sp is that of FuncEnterUser.
 	//
 	// Callers: as of FuncPush.
 	FuncPushUser = "ks_push_user"

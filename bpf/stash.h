@@ -51,9 +51,9 @@ struct {
 // the address is a pointer, with which programs must not compute.
 static __always_inline __u32 low_half(__u64 address)
 {
-	__u32 low = address;
+	__u32 low;
 
-	asm volatile("" : "+w"(low));
+	asm volatile("%0 = %1" : "=w"(low) : "w"((__u32)address));
 	return low;
 }
 
@@ -279,6 +279,53 @@ FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 	struct frame *f = home(sp, probe);
 
 	return f->sp == sp && f->probe == probe ? f : ks_find_far(sp, probe);
+}
+
+// jumped returns the name of the frame of a function of the process that was reached by jumps from a call of the
+// name key, which shares its stack pointer. These are in both halves of the key (userKey in codegen), so no other call's
+// name has them differ.
+static __always_inline __u64 jumped(__u64 key, __u32 jumps)
+{
+	return key ^ jumps * (STACK_SIZE / MAX_URETPROBE_DEPTH);
+}
+
+// ks_open_user takes the frame of the last call of a name, which may be reached by jumps from others, also of its own
+// function, that are not over. The first one's frame counts them.
+FUNC struct frame *ks_open_user(__u64 key, __u32 probe, __u32 timed, void *ctx, __u64 user_sp)
+{
+	struct frame *first, *f;
+	__u32 jumps;
+
+	if (return_unseen()) {
+		add(UNSEEN_RETURN, 1);
+		return 0;
+	}
+	first = tail_called(ctx, user_sp) ? ks_find(key, probe) : 0;
+	if (!first) {
+		f = ks_open(key, probe, timed);
+		if (f)
+			f->jumps = 0;
+		return f;
+	}
+	jumps = first->jumps + 1;
+	if (jumps >= MAX_URETPROBE_DEPTH) // there are not so many
+		return 0;
+	f = ks_open(jumped(key, jumps), probe, timed);
+	if (f)
+		first->jumps = jumps;
+	return f;
+}
+
+// ks_find_user finds the frame of the last call of a name.
+FUNC struct frame *ks_find_user(__u64 key, __u32 probe)
+{
+	struct frame *f = ks_find(key, probe);
+	__u32 jumps;
+
+	if (!f || !f->jumps)
+		return f;
+	jumps = f->jumps--;
+	return ks_find(jumped(key, jumps), probe);
 }
 
 // ks_forget frees the stale frame of a name, if there is one.

@@ -83,8 +83,17 @@ func (a *assembler) open() {
 	}
 	a.say("take a frame for the call")
 	a.probeID()
-	a.stackKey(asm.R1)
-	a.emit(asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(bpf.FuncOpen))
+	open := bpf.FuncOpen
+	if a.probe.Method == layout.MethodUprobe {
+		open = bpf.FuncOpenUser
+		a.userKey(asm.R0)
+		a.emit(asm.Mov.Reg(asm.R4, a.ctx))
+		a.userStack(asm.R5)
+		a.emit(asm.Mov.Reg(asm.R1, asm.R0))
+	} else {
+		a.stackKey(asm.R1)
+	}
+	a.emit(asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(open))
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(frameReg, asm.R0))
 }
 

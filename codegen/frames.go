@@ -10,7 +10,8 @@ import (
 )
 
 // StashFor returns a stash with room for the calls of all probes: the size of the largest
-// frame, and the number of frames that one call may need.
+// frame, and the number of frames that one call may need. Functions of the process often call themselves:
+// there, it is as many as the kernel sees returns of.
 func StashFor(probes []*layout.Probe) bpf.Stash {
 	var data, most uint32
 	perCall := map[string]uint32{} // by function name
@@ -21,6 +22,9 @@ func StashFor(probes []*layout.Probe) bpf.Stash {
 			data = max(data, p.Return.Record.Size)
 			perCall[p.Name]++
 			most = max(most, perCall[p.Name])
+			if p.Method == layout.MethodUprobe {
+				most = max(most, bpf.MaxUserDepth)
+			}
 		}
 	}
 	if !any {
@@ -129,7 +133,11 @@ func (a *assembler) find(ask bool) (far func()) {
 	if !a.inPlace() {
 		a.probeID()
 		a.stackKey(asm.R1)
-		a.emit(call(bpf.FuncFind), asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(a.frame, asm.R0))
+		find := bpf.FuncFind
+		if a.probe.Method == layout.MethodUprobe {
+			find = bpf.FuncFindUser
+		}
+		a.emit(call(find), asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(a.frame, asm.R0))
 		return func() {}
 	}
 	away, found, miss := a.label("away"), a.label("found"), a.drop
@@ -155,7 +163,7 @@ func (a *assembler) free() {
 	done := a.label("freed")
 	if a.inPlace() {
 		far := a.label("free_far")
-		a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameFar), asm.Word), asm.JNE.Imm(asm.R0, 0, far))
+		a.emit(asm.LoadMem(asm.R0, a.frame, int16(bpf.FrameFar), asm.Half), asm.JNE.Imm(asm.R0, 0, far))
 		a.emit(bpf.AppendFree(nil, a.frame, a.storesInOrder())...)
 		a.emit(asm.Ja.Label(done))
 		a.place(far)

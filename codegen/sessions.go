@@ -52,7 +52,7 @@ func (a *assembler) inStack(kernel, user string) string {
 	}
 	a.userStack(asm.R3)
 	if user == bpf.FuncPushUser {
-		a.emit(asm.Mov.Reg32(asm.R4, a.ctx))
+		a.emit(asm.Mov.Reg(asm.R4, a.ctx))
 	}
 	return user
 }

@@ -198,7 +198,7 @@ func (w *triggerWatch) ended(raw []byte) {
 		return // the view says it
 	}
 	switch h.Kind {
-	case bpf.SessionEnd, bpf.SessionExit, bpf.SessionDrop:
+	case bpf.SessionEnd, bpf.SessionExit, bpf.SessionExec, bpf.SessionDrop:
 		w.take(false, func(tid uint32, p *pendingTriggers) bool { return tid == h.TID && h.End >= p.last })
 	}
 }

@@ -30,6 +30,7 @@ func SessionOptions(p *plan.Plan, o Options, report bpf.SessionSettings) (Option
 		return p.Method == layout.MethodKprobeSession || p.Method == layout.MethodKprobeMulti
 	})
 	report.Trampolines = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Role == layout.RoleEntry && p.Method.Trampoline() })
+	report.InProcess = slices.ContainsFunc(p.Probes, func(p *plan.Probe) bool { return p.Role == layout.RoleEntry && p.Method == layout.MethodUprobe })
 	for _, f := range p.Probes {
 		report.Values = report.Values || f.HasItems() || f.Args != nil
 		if f.Args != nil {

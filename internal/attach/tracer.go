@@ -271,7 +271,7 @@ func (t *Tracer) makeStash(s *bpf.Settings) error {
 
 // followTasks attaches the engine's own programs.
 func (t *Tracer) followTasks(spec *ebpf.CollectionSpec) error {
-	for _, name := range []string{bpf.ProgFork, bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionFree, bpf.ProgSessionSwitch} {
+	for _, name := range []string{bpf.ProgFork, bpf.ProgFree, bpf.ProgStashExit, bpf.ProgSessionExit, bpf.ProgSessionExec, bpf.ProgSessionFree, bpf.ProgSessionSwitch} {
 		prog := t.engine.program(name)
 		if prog == nil {
 			continue

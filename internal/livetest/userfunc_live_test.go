@@ -200,3 +200,52 @@ func TestLiveUserSessionRecursive(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveUserJumps: functions that jump to each other share a stack pointer and a return. Each call has its own return,
+// in sessions and outside. user.c has how many there are: jump_turns(n) calls jump_even(n), (n + 1) and (n + 2), and
+// these one another down to 0. The kernel sees 64 returns at once.
+func TestLiveUserJumps(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	even, odd, turns := "uprobe:"+file+":jump_even", "uprobe:"+file+":jump_odd", "uprobe:"+file+":jump_turns"
+	expect := func(out, errs string, status int, want map[string]int) {
+		t.Helper()
+		for re, n := range want {
+			if got := len(regexp.MustCompile(re).FindAllString(out, -1)); got != n || status != 0 {
+				t.Errorf("%d times %s, want %d; status %d:\n%s\n%s", got, re, n, status, out, errs)
+			}
+		}
+	}
+	// jump_even(3) to jump_odd(0), jump_even(4) to jump_even(0), jump_even(5) to jump_odd(0).
+	out, errs, status := ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", turns, "-a", even+"(n)", "-a", odd, "--", file, "2", "3")
+	expect(out+errs, errs, status, map[string]int{
+		`(?m)^→ jump_turns`: 2, `(?m)^← jump_turns .*\[1\]`: 2, `→ jump_even`: 2 * 7, `← jump_even`: 2 * 7, `n = 0\b`: 2, `→ jump_odd`: 2 * 5, `← jump_odd`: 2 * 5, `↔ jump_even`: 2, `↔ jump_odd`: 2 * 2, "unseen|not seen": 0,
+	})
+	out, errs, status = ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", even, "--", file, "2", "3") // the outermost ones are sessions
+	expect(out+errs, errs, status, map[string]int{`(?m)^→ jump_even`: 2 * 3, `(?m)^← jump_even .*\[0\]`: 2 * 2, `(?m)^← jump_even .*\[1\]`: 2, "unseen|not seen": 0})
+
+	out, errs, status = ksnoop(t, "trace", even+"(n, return == 1)", even+"(count()[(int)return])", "uretprobe:"+file+":jump_odd(count()[n])", "--", file, "2", "3")
+	expect(out+errs, errs, status, map[string]int{`return = \(int\)1`: 2 * 3, `n = \(int\)0`: 2, "not seen": 0})
+
+	out, errs, status = ksnoop(t, "trace", even+"(n >= 0, count()[(int)return])", "--", file, "1", "198")
+	// 100 + 100 + 101 calls, of which 3 times 64 return, with 1, 0 and 1.
+	expect(out+errs, errs, status, map[string]int{"109 returns of functions of the process not seen": 1, `\b1 +128\n`: 1, `\b0 +64\n`: 1})
+}
+
+// TestLiveUserExec: a session that begins in a program ends when its thread runs another one.
+func TestLiveUserExec(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	for _, entry := range []string{"run_program", "run_program(path)"} {
+		out, errs, status := ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", "uprobe:"+file+":"+entry, "-a", "do_sys_openat2", "-a", "*bprm_execve", "--", file, "1", "1", "/bin/ls")
+		for want, n := range map[string]int{"the thread began another program in here": 1, "→ run_program": 1, "→ bprm_execve": 1, "do_sys_openat2": 0, "← ": 0} {
+			if got := strings.Count(out, want); got != n || status != 0 || strings.Contains(errs, "not seen") {
+				t.Errorf("%s: %d times %q, want %d; status %d:\n%s\n%s", entry, got, want, n, status, out, errs)
+			}
+		}
+		out, errs, status = ksnoop(t, "trace", "-T", "-s", "none", "-e", "uprobe:"+file+":run_program", "-a", "*bprm_execve", "--", file, "1", "1", "/no/such/file")
+		if strings.Contains(out, "another program") || !regexp.MustCompile(`[↔←] run_program \[user\] +\[-ENOENT\]`).MatchString(out) {
+			t.Errorf("of one that fails; status %d:\n%s\n%s", status, out, errs)
+		}
+	}
+}

@@ -104,8 +104,8 @@ func (p *Printer) span(t trace, x *session.Session, nodes []samples.Node, i int)
 // sessionTask adds in which thread a session was.
 func (p *Printer) sessionTask(x *session.Session) {
 	p.task(x.TID, x.Comm, x.CPU, x.Owner, x.HasOwner)
-	if x.State == session.Exited {
-		p.attrs.foreign("ksnoop.state", "the thread ended in here")
+	if why := x.State.Unreturned(); why != "" {
+		p.attrs.foreign("ksnoop.state", why)
 	}
 	if x.Interrupt {
 		p.attrs.integer("", "ksnoop.interrupt", anyBool, 1)

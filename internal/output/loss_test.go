@@ -35,11 +35,11 @@ func TestAppendLosses(t *testing.T) {
 		!strings.Contains(all, "ksnoop: 0 calls left out by --rate\n") {
 		t.Errorf("%d lines of %d:\n%s", n, len(losses), all)
 	}
-	if !strings.Contains(all, "ksnoop: 0 returns of calls in a session not seen because the kernel did not run the program there\n") {
+	if !strings.Contains(all, "ksnoop: 0 returns of calls in a session not seen: the kernel did not run the program there, or the call never returned\n") {
 		t.Errorf("what is counted follows its number:\n%s", all)
 	}
 	for cause, want := range map[bpf.Counter]string{ // one of them is one
-		bpf.LostRingbuf: "1 record lost because the ring buffer was full", bpf.LostReturn: "1 return of calls in a session not seen because the kernel did not run the program there",
+		bpf.LostRingbuf: "1 record lost because the ring buffer was full", bpf.LostReturn: "1 return of calls in a session not seen: the kernel did not run the program there, or the call never returned",
 		bpf.LostBranches: "1 record without its branches, which others overwrote too soon", bpf.Truncated: "1 string or buffer of which only the beginning was captured",
 		bpf.ShortStack: "1 user stack that is deeper than what was copied of it", bpf.LeftError: "1 session not shown because of the error that it failed with",
 	} {

@@ -169,8 +169,8 @@ func (p *Sessions) appendHeader(dst []byte, s *session.Session) []byte {
 	switch s.State {
 	case session.Hung:
 		dst = append(dst, " still open\n"...)
-	case session.Exited:
-		dst = append(dst, " the thread ended in here\n"...)
+	case session.Exited, session.Replaced:
+		dst = append(append(append(dst, ' '), s.State.Unreturned()...), '\n')
 	default:
 		dst = append(dst, '\n')
 	}

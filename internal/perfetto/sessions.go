@@ -95,8 +95,8 @@ func (p *Printer) enter(dst []byte, x *session.Session, nodes []samples.Node, s 
 		if x.HasOwner {
 			p.owner(x.Owner)
 		}
-		if x.State == session.Exited {
-			p.string("state", "the thread ended in here")
+		if why := x.State.Unreturned(); why != "" {
+			p.string("state", why)
 		}
 	}
 	if err := p.values.Call(p.annotations(), &n.Entered, n.Finished); err != nil {

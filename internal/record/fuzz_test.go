@@ -114,7 +114,7 @@ func sessionSeeds(t testing.TB) (seeds [][]byte) {
 		log := logEntry(nil, bpf.LogEntry, 1e9)
 		log = logEntry(log, bpf.LogArgs, 33)
 		log = logEntry(log, bpf.LogExit, 2e9, 1e9, codeAddr)
-		for kind := bpf.SessionEnd; kind <= bpf.SessionExit; kind++ {
+		for kind := bpf.SessionEnd; kind <= bpf.SessionExec; kind++ {
 			h := bpf.SessionHeader{Kind: kind, PID: 7, TID: 8, Start: 1e9, End: 2e9, Failed: true, HasOffCPU: traced, HasOwner: traced, Owner: bpf.Owner{Cgroup: 5}, Frames: 1, Stack: 1, Branches: 1, LogSize: uint32(len(log)), LostDeep: 1, Depth: 1}
 			raw := append(bpf.AppendSession(nil, &h), log...)
 			raw = bpf.AppendCall(raw, bpf.SessionCall{Flags: bpf.CallFinished | bpf.CallFailed, Result: codeAddr})

@@ -197,6 +197,8 @@ func (d *Decoder) header(h *bpf.SessionHeader) *Session {
 		s.State = Hung
 	case bpf.SessionExit:
 		s.State = Exited
+	case bpf.SessionExec:
+		s.State = Replaced
 	}
 	return s
 }

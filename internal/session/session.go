@@ -65,12 +65,24 @@ const (
 	Running               // part of a live trace; more will come
 	Hung                  // open for longer than --hung
 	Exited                // its thread ended inside the session
+	Replaced              // its thread has called execve inside the session, which began in a function of the process
 	Missing               // not a session: Loss says what is missing here
 )
 
 // String returns the name that JSON has.
 func (s State) String() string {
-	return [...]string{Returned: "returned", Running: "running", Hung: "hung", Exited: "exited", Missing: "missing"}[s]
+	return [...]string{Returned: "returned", Running: "running", Hung: "hung", Exited: "exited", Replaced: "replaced", Missing: "missing"}[s]
+}
+
+// Unreturned says why the entry function will never return, "" if it may.
+func (s State) Unreturned() string {
+	switch s {
+	case Exited:
+		return "the thread ended in here"
+	case Replaced:
+		return "the thread began another program in here"
+	}
+	return ""
 }
 
 // Lost counts by cause what is missing in one session. A session with any of these is shown

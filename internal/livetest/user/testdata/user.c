@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program whose functions are traced: user N DEPTH calls each so often, with arguments that tests
- * know. It has no C library, so that it is small and the same for every kernel.
+ * know, and user N DEPTH PROGRAM runs that program then. It has no C library, so that it is small and the same for every kernel.
  */
 
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
 #ifdef __x86_64__
-enum { NR_openat = 257, NR_exit_group = 231 };
+enum { NR_openat = 257, NR_execve = 59, NR_exit_group = 231 };
 #else
-enum { NR_openat = 56, NR_exit_group = 94 };
+enum { NR_openat = 56, NR_execve = 221, NR_exit_group = 94 };
 #endif
 enum { AT_FDCWD = -100, O_RDONLY = 0 };
 
@@ -72,6 +72,45 @@ NOINLINE int user_depth(int n)
 	return below + 1;
 }
 
+/*
+ * jump_even and jump_odd jump to each other, so that all share a stack pointer and one return. jump_even(n) returns whether n is even.
+ */
+NOINLINE int jump_odd(int n);
+
+NOINLINE int jump_even(int n)
+{
+	__asm__ volatile("" : "+r"(n));
+	if (n == 0)
+		return 1;
+	__attribute__((musttail)) return jump_odd(n - 1);
+}
+
+NOINLINE int jump_odd(int n)
+{
+	__asm__ volatile("" : "+r"(n));
+	if (n == 0)
+		return 0;
+	__attribute__((musttail)) return jump_even(n - 1);
+}
+
+/* jump_turns calls it three times, from the same place in the stack. */
+NOINLINE int jump_turns(int n)
+{
+	int sum = 0;
+
+	for (int i = 0; i < 3; i++) {
+		sum += jump_even(n + i);
+		__asm__ volatile("" : "+r"(sum));
+	}
+	return sum;
+}
+
+/* run_program runs another program. */
+NOINLINE long run_program(const char *path, char *const argv[])
+{
+	return system_call(NR_execve, (long)path, (long)argv, 0, 0);
+}
+
 /* user_many has more arguments than there are registers. */
 NOINLINE long user_many(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j)
 {
@@ -113,10 +152,16 @@ __attribute__((used)) static void run(long *stack)
 		user_weigh(&here, "a label");
 		user_open(no_such_file, O_RDONLY);
 		user_depth(depth);
+		jump_turns(depth);
 		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
 		if (*(volatile unsigned short *)&user_guarded_semaphore)
 			STAP_PROBE2(user, guarded, here.name, 1UL << 40);
 		user_many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10 + i);
+	}
+	if (stack[0] > 3) {
+		char *argv[] = { (char *)stack[4], 0 };
+
+		run_program(argv[0], argv);
 	}
 	system_call(NR_exit_group, 0, 0, 0, 0);
 }
