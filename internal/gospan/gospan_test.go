@@ -4,8 +4,10 @@ package gospan
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,8 +106,40 @@ func TestRead(t *testing.T) {
 		if _, err := Read(bytes.NewReader(raw[:len(raw)/2])); err == nil {
 			t.Error("half a file is taken")
 		}
+		if c.flags == "-ldflags=-compressdwarf=false" {
+			readDamaged(t, raw)
+		}
 	}
 	if _, err := Read(strings.NewReader("#!/bin/sh\n")); !errors.Is(err, ErrNoSDK) {
 		t.Errorf("a script: %v", err)
+	}
+}
+
+// readDamaged reads a program that is damaged in many ways: that ends, and without a fault. The time limit of go test
+// says how soon.
+func readDamaged(t *testing.T, good []byte) {
+	t.Helper()
+	f, err := elf.NewFile(bytes.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	parts := []*elf.Section{f.Section(".debug_info"), f.Section(".debug_abbrev"), f.Section(".symtab"), f.Section(".strtab")}
+	for i := range 200 {
+		bad := bytes.Clone(good)
+		for range 1 + random.IntN(100) {
+			at := random.Uint64N(1 << 10) // headers
+			if part := parts[i%len(parts)]; i%5 != 0 {
+				at = part.Offset + random.Uint64N(part.Size)
+			}
+			bad[at] = byte(random.Uint32())
+		}
+		if _, err := Read(bytes.NewReader(bad)); err != nil {
+			refused++
+		}
+	}
+	if refused < 20 || refused == 200 {
+		t.Errorf("of 200 damaged programs %d are refused", refused)
 	}
 }

@@ -27,13 +27,32 @@ type typeMaker struct {
 	named map[string]btf.Type // structs and unions by appendStructure: units describe the same ones again
 	depth int
 	err   error
+	// pointers lead to types that are not made yet. To follow them within others would go as deep as the program's types
+	// are long.
+	pointers []pointer
+}
+
+type pointer struct {
+	from *btf.Pointer
+	to   dwarf.Type
 }
 
 // full reports whether there is room for few more types.
 func (m *typeMaker) full() bool { return len(m.made) >= mostTypes/2 }
 
-// of returns the BTF for a type; nil stands for void. What C does not have becomes void.
+// of returns the BTF for a type and all that it leads to; nil stands for void. What C does not have becomes void.
 func (m *typeMaker) of(t dwarf.Type) btf.Type {
+	made := m.within(t)
+	for len(m.pointers) > 0 {
+		p := m.pointers[len(m.pointers)-1]
+		m.pointers = m.pointers[:len(m.pointers)-1]
+		p.from.Target = m.within(p.to)
+	}
+	return made
+}
+
+// within is of for a type in others. It leaves pointers to of.
+func (m *typeMaker) within(t dwarf.Type) btf.Type {
 	if t == nil || m.err != nil {
 		return &btf.Void{}
 	}
@@ -54,7 +73,7 @@ func (m *typeMaker) of(t dwarf.Type) btf.Type {
 	case *dwarf.PtrType:
 		made := &btf.Pointer{}
 		m.made[t] = made
-		made.Target = m.of(t.Type)
+		m.pointers = append(m.pointers, pointer{made, t.Type})
 		return made
 	case *dwarf.StructType:
 		return m.structure(t)
@@ -63,10 +82,10 @@ func (m *typeMaker) of(t dwarf.Type) btf.Type {
 	case *dwarf.TypedefType:
 		made := &btf.Typedef{Name: identifier(t.Name)}
 		if made.Name == "" {
-			return m.of(t.Type)
+			return m.within(t.Type)
 		}
 		m.made[t] = made
-		made.Type = m.of(t.Type)
+		made.Type = m.within(t.Type)
 		return made
 	case *dwarf.ArrayType:
 		return m.array(t)
@@ -99,13 +118,13 @@ func (m *typeMaker) plain(t dwarf.Type) btf.Type {
 	case *dwarf.EnumType:
 		return enum(t)
 	case *dwarf.FuncType:
-		proto := &btf.FuncProto{Return: m.of(t.ReturnType)}
+		proto := &btf.FuncProto{Return: m.within(t.ReturnType)}
 		for _, p := range t.ParamType {
 			if _, more := p.(*dwarf.DotDotDotType); more {
 				proto.Params = append(proto.Params, btf.FuncParam{Type: &btf.Void{}})
 				break
 			}
-			proto.Params = append(proto.Params, btf.FuncParam{Type: m.of(p)})
+			proto.Params = append(proto.Params, btf.FuncParam{Type: m.within(p)})
 		}
 		return proto
 	}
@@ -117,15 +136,15 @@ func (m *typeMaker) qualified(t *dwarf.QualType) btf.Type {
 	case "const":
 		made := &btf.Const{}
 		m.made[t] = made
-		made.Type = m.of(t.Type)
+		made.Type = m.within(t.Type)
 		return made
 	case "volatile":
 		made := &btf.Volatile{}
 		m.made[t] = made
-		made.Type = m.of(t.Type)
+		made.Type = m.within(t.Type)
 		return made
 	}
-	return m.of(t.Type) // restrict, _Atomic
+	return m.within(t.Type) // restrict, _Atomic
 }
 
 // array returns an array. One of several dimensions is one of all elements, as in the kernel's BTF.
@@ -147,7 +166,7 @@ func (m *typeMaker) array(t *dwarf.ArrayType) btf.Type {
 	}
 	made := &btf.Array{Index: &btf.Int{Name: "long unsigned int", Size: 8}, Nelems: uint32(n)}
 	m.made[t] = made
-	made.Type = m.of(elem)
+	made.Type = m.within(elem)
 	return made
 }
 
@@ -239,7 +258,7 @@ func appendKey(dst []byte, t dwarf.Type, depth int) []byte {
 func (m *typeMaker) members(t *dwarf.StructType) []btf.Member {
 	var members []btf.Member
 	for _, f := range t.Field {
-		member := btf.Member{Name: identifier(f.Name), Type: m.of(f.Type), Offset: btf.Bits(8 * f.ByteOffset)}
+		member := btf.Member{Name: identifier(f.Name), Type: m.within(f.Type), Offset: btf.Bits(8 * f.ByteOffset)}
 		if f.BitSize != 0 {
 			member.BitfieldSize = btf.Bits(f.BitSize)
 			switch {

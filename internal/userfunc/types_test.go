@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -246,3 +247,31 @@ def place(t, path, at):
 found = place(t, 'NAME'.split('.'), 0)
 if found: print('PLACE NAME %d %d' % found)
 `
+
+// TestLongChain: of types that lead to each other by pointers, all are there, however many.
+func TestLongChain(t *testing.T) {
+	const links = 2000
+	dir := t.TempDir()
+	source, built := filepath.Join(dir, "chain.c"), filepath.Join(dir, "chain")
+	var c strings.Builder
+	fmt.Fprintf(&c, "struct s%d { int n; };\n", links)
+	for i := links - 1; i >= 0; i-- {
+		fmt.Fprintf(&c, "struct s%d { int n; struct s%d *next; };\n", i, i+1)
+	}
+	c.WriteString("int first(struct s0 *s) { return s->n; }\n")
+	if err := os.WriteFile(source, []byte(c.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output(t, "gcc", "-g", "-shared", "-nostdlib", "-o", built, source)
+	protos, _ := typesOf(t, built, runtime.GOARCH, "first")
+	if protos["first"] == nil {
+		t.Fatal("no function")
+	}
+	of := protos["first"].Params[0].Type
+	for range links {
+		of = of.(*btf.Pointer).Target.(*btf.Struct).Members[1].Type
+	}
+	if last := of.(*btf.Pointer).Target.(*btf.Struct); last.Name != fmt.Sprint("s", links) {
+		t.Errorf("the last one is %s", last.Name)
+	}
+}
