@@ -173,6 +173,7 @@ enum user_limit {
 	USER_COPY_MAX = 60 << 10, /* bytes */
 	USER_COPY_STEP = 4 << 10, /* copied at once: no page is smaller */
 	USER_RETURNS = 16,
+	USER_DEPTH = 64, /* returns of one thread's functions that the kernel waits for, at most: MAX_URETPROBE_DEPTH */
 };
 
 /* A call of the process whose return is probed. The return address that its caller has left is not on the stack. */
@@ -275,7 +276,7 @@ struct frame {
 	__u64 sp; /* an address in the call's own stack frame; 0: free */
 	__u32 probe;
 	__u16 far; /* not 0: taken, and not in the table */
-	__u16 jumps; /* of a function of the process: calls of it, by jumps from this one on, that have frames; see ks_open_user */
+	__u16 jumps; /* further calls of this function of the process, reached by jumps from this one on, that have frames */
 	struct event event;
 };
 

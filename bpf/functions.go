@@ -141,7 +141,7 @@ const (
 	// is set if timed, a constant, is 1; else it is 0. The caller owns the frame until FuncFree
 	// or FuncForget.
 	//
-	// Callers: entry programs of calls that keep something, except where AppendClaim does it.
+	// Callers: entry programs of calls of the kernel's functions that keep something, except where AppendClaim does it.
 	FuncOpen = "ks_open"
 	// FuncOpenUser is FuncOpen for a function of the process. It also returns NULL if the kernel will not show the
 	// return of the call, which is counted as UnseenReturn.
@@ -164,7 +164,7 @@ const (
 	//
 	//	struct frame *ks_find(__u64 sp, __u32 probe)
 	//
-	// Callers: return programs of calls, except where AppendHome does it.
+	// Callers: return programs of calls of the kernel's functions, except where AppendHome does it.
 	FuncFind = "ks_find"
 	// FuncFindUser is FuncFind for a function of the process: the frame of the last call with this key.
 	//
@@ -217,7 +217,7 @@ const (
 	// If all buffers are in use, that is counted as LostScratch, and the frame is given back:
 	// either way the caller must not use it any more.
 	//
-	// Callers: shared entry programs of calls whose values are listed, after FuncOpen.
+	// Callers: shared entry programs of calls whose values are listed, after FuncOpen or FuncOpenUser.
 	FuncStashList = "ks_stash_list"
 	// FuncFinishList is FuncFinishTail for a record whose values are those of the probe's list
 	// for the return, and, if the record is that of the whole call, those in the frame. It sends.
@@ -288,9 +288,17 @@ const (
 	// codegen.PreemptCount generates it for the kernel at hand, for Settings.Subprograms. The
 	// engine's own returns 0.
 	//
-	// Callers: FuncFilter, FuncAdmit, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser,
+	// Callers: FuncInInterrupt, FuncFilter, FuncAdmit, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser,
 	// FuncSend, FuncSendTail, FuncSendList, FuncFinish, FuncFinishTail and FuncFinishList.
 	FuncPreemptCount = "ks_preempt_count"
+	// FuncInInterrupt reports whether an interrupt runs on top of the current task.
+	//
+	//	int ks_in_interrupt(__u32 trap)
+	//
+	// trap is that of FuncFilter.
+	//
+	// Callers: programs of calls that are added up, for those of ksnoop itself.
+	FuncInInterrupt = "ks_in_interrupt"
 	// FuncHold holds the stack of a program whose place in the guard's table AppendHold has found
 	// taken. It returns another place, NULL if the stack is held already: the call is counted in
 	// VarGuarded and must be left alone.

@@ -113,15 +113,14 @@ func TestLinkMissing(t *testing.T) {
 
 // TestLibrary makes sure that the compiler has left the functions as they were
 // written: had it worked out that ks_capture always returns 0, nobody would
-// call the one that takes its place.
-// What generated code may call must be there: the compiler drops functions that
+// call the one that takes its place. What generated code may call must be there: the compiler drops functions that
 // nothing in C calls.
 func TestLibrary(t *testing.T) {
 	lib, err := library()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncOpenFar, FuncCast, FuncFind, FuncFindFar, FuncForget, FuncFree, FuncFinish, FuncCapture,
+	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncOpenUser, FuncOpenFar, FuncInInterrupt, FuncCast, FuncFind, FuncFindUser, FuncFindFar, FuncForget, FuncFree, FuncFinish, FuncCapture,
 		FuncCookie, FuncSite, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
 		FuncHold, FuncLetGo, FuncAway, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser, FuncPushUser, FuncInnermostUser, FuncSession, FuncOpenSession, FuncAround, FuncHit, FuncDone, FuncPush, FuncPop, FuncInnermost,
 		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords, FuncResult} {

@@ -8,9 +8,9 @@
 #define KSNOOP_SESSION_CALLS_H
 
 // forget takes off the calls from index n on, whose returns were not seen. The session ends
-// if none is left. The calls of entry functions within it were most likely no such calls: since
-// each system call begins at another random offset in the stack, a call can be at a lower
-// address than an earlier one that is over. They should have opened sessions.
+// if none is left. Of functions of the kernel, the calls of entry functions within it were most likely
+// no such calls: since each system call begins at another random offset in the stack, a call can be at
+// a lower address than an earlier one that is over. They should have opened sessions.
 static __always_inline void forget(struct session *s, __u32 n)
 {
 	s->rec.lost_returns += s->depth - n;
@@ -19,7 +19,8 @@ static __always_inline void forget(struct session *s, __u32 n)
 	s->failing = s->keeps = 0;
 	if (!n) {
 		__sync_fetch_and_add(&open_sessions, -1);
-		add(LOST_INNER, s->inner);
+		if (!s->calls[0].result) // of a function of the kernel
+			add(LOST_INNER, s->inner);
 		drop(s);
 	}
 }
@@ -140,11 +141,9 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp, __u64
 		// Another stack: an interrupt runs that the preemption count does not show yet.
 		if (!s->context && (s->calls[0].sp ^ sp) >= STACK_SIZE)
 			return 0;
-		if (user_sp)
-			; // ks_push_user has taken off what is over
-		else if (d <= DEPTH && at(s->calls, d - 1)->sp <= sp)
+		if (!user_sp && d <= DEPTH && at(s->calls, d - 1)->sp <= sp) // ks_push_user has done the same
 			ks_unwind(s, sp, func, 1);
-		else if (wanted.trampolines && (cookie & FUNC_ENTRY))
+		else if (!user_sp && wanted.trampolines && (cookie & FUNC_ENTRY))
 			ks_end_unseen(s, func, sp);
 		d = s->depth;
 	}
@@ -194,11 +193,12 @@ FUNC int ks_push(struct session *s, __u64 cookie, __u32 sp)
 	return push(s, cookie, sp, 0);
 }
 
-// Functions of the process are called with the thread's saved registers at regs, all at the same address. No call of the
-// kernel is running then, so those of the process come first among the calls in flight. In the place of a stack pointer
+// Functions of the process are called with the thread's saved registers at regs, all at the same address. Of the kernel's
+// functions only those run then that led to the probe (handle_swbp and its callers), so those of the process come first
+// among the calls in flight. In the place of a stack pointer
 // they have numbers between regs and the end of the stack, which is more than DEPTH bytes: regs + DEPTH for the outermost,
 // and so on downwards. Their stack pointers in user space are kept in the place of their results. A call of the kernel
-// that is still there has 0 in it: its return was not seen, and it is over.
+// that is still there has 0 in it: it is over, and its return was not seen, or it is one that led to the probe.
 //
 // user_calls returns how many calls in flight are outside of one with this stack pointer in user space. It has no
 // branches, or the verifier would go on with each number.
@@ -224,13 +224,13 @@ FUNC int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, void *ctx)
 	__u32 sp = low_half((__u64)ctx) + DEPTH, outside, n;
 	bool jumped_to = tail_called(ctx, user_sp);
 
-	user_sp -= return_unseen();
-	outside = user_calls(s, user_sp);
-	n = jumped_to ? user_calls(s, user_sp - 1) : outside;
+	n = user_calls(s, jumped_to ? user_sp - 1 : user_sp);
 	if (n < s->depth)
 		forget(s, n);
-	if (outside < n && outside < DEPTH)
-		sp = at(s->calls, outside)->sp; // a tail call
+	user_sp -= return_unseen();
+	outside = user_calls(s, user_sp);
+	if (outside < s->depth && outside < DEPTH)
+		sp = at(s->calls, outside)->sp; // it was jumped to
 	else if (outside)
 		sp = at(s->calls, outside - 1)->sp - 1;
 	return push(s, cookie, sp, user_sp);

@@ -111,9 +111,13 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 	if (!s->trail.stack_len && kind == SESSION_END)
 		take_trail(ctx, s);
 	task = bpf_get_current_task_btf();
-	bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
-	if (wanted.parent)
-		ks_parent(s);
+	if (kind == SESSION_EXEC) {
+		s->rec.leader[0] = 0; // its name and memory are those of the new program
+	} else {
+		bpf_probe_read_kernel(s->rec.leader, sizeof(s->rec.leader), task->group_leader->comm);
+		if (wanted.parent)
+			ks_parent(s);
+	}
 	if (kind == SESSION_END && !s->context)
 		u = ks_user(ctx);
 	ks_send_session(s, kind, s->top, 0, u);

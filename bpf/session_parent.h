@@ -2,7 +2,8 @@
 /*
  * The span of the traced program that a session belongs to. ks_close looks for it when a session is
  * reported: the thread is still in the call that it made then, so its stack and its memory are those
- * of the entry, and sessions that are not reported cost nothing.
+ * of the entry, and sessions that are not reported cost nothing. Those that execve ends have none: the memory
+ * is the new program's.
  *
  * The OpenTelemetry SDK of Go keeps a span in a recordingSpan, which is used as the interface
  * trace.Span: two words, the address of the interface's table for that type and that of the object.

@@ -31,9 +31,8 @@ const (
 	manyPerCall = 8
 )
 
-// MaxUserDepth is of how many calls of functions of the process in one thread the kernel sees the returns at once:
-// MAX_URETPROBE_DEPTH.
-const MaxUserDepth = 64
+// MaxUserDepth is of how many calls of functions of the process in one thread the kernel sees the returns at once.
+const MaxUserDepth = uint32(engineUserLimitUSER_DEPTH)
 
 // NewStash returns a stash whose frames have data bytes for values. A call takes perCall frames at most.
 func NewStash(data, perCall uint32) Stash {

@@ -10,9 +10,10 @@
  * the address is the stack pointer, for fentry that of the context, which is in the
  * trampoline's stack frame. For uprobes it is made of two: which stack of the kernel the task
  * has, and the stack pointer in user space. Its highest bit is 0, which no address of the
- * kernel has. While the call is in flight, no other call in the system has this address. So the name alone leads to the frame, without a helper: each name has a
- * home in one table. If the home is taken, the frame is far away, in one of two groups,
- * which takes longer to find. All frames are allocated before loading; the kernel's
+ * kernel has. While the call is in flight, no other call in the system has this address, but for
+ * those that a function of the process has jumped to; see jumped. So the name alone leads to the
+ * frame, without a helper: each name has a home in one table. If the home is taken, the frame is
+ * far away, in one of two groups, which takes longer to find. All frames are allocated before loading; the kernel's
  * task storage gives no large blocks since Linux 6.19.
  *
  * A call may never return, or its return may not be seen. Its frame is stale then: it must
@@ -281,38 +282,35 @@ FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 	return f->sp == sp && f->probe == probe ? f : ks_find_far(sp, probe);
 }
 
-// jumped returns the name of the frame of a function of the process that was reached by jumps from a call of the
-// name key, which shares its stack pointer. These are in both halves of the key (userKey in codegen), so no other call's
-// name has them differ.
+// Calls of one function of the process that were reached by jumps share their stack pointer, and so their name, key. The
+// first one's frame has that name, the others' have what jumped returns for 1, 2 and so on. The stack pointer is in both
+// halves of a key (userKey in codegen): no other call's name is like these, in which the halves differ.
 static __always_inline __u64 jumped(__u64 key, __u32 jumps)
 {
-	return key ^ jumps * (STACK_SIZE / MAX_URETPROBE_DEPTH);
+	return key ^ jumps * (STACK_SIZE / USER_DEPTH);
 }
 
-// ks_open_user takes the frame of the last call of a name, which may be reached by jumps from others, also of its own
-// function, that are not over. The first one's frame counts them.
+// ks_open_user takes a frame for a call that is the last one of its name. If the first one's frame says that there are
+// more frames than the kernel waits for returns, they are of calls that longjmp has ended.
 FUNC struct frame *ks_open_user(__u64 key, __u32 probe, __u32 timed, void *ctx, __u64 user_sp)
 {
+	__u32 most = pending(), jumps = 0;
 	struct frame *first, *f;
-	__u32 jumps;
 
-	if (return_unseen()) {
-		add(UNSEEN_RETURN, 1);
+	if (most >= USER_DEPTH) {
+		ks_count(UNSEEN_RETURN);
 		return 0;
 	}
 	first = tail_called(ctx, user_sp) ? ks_find(key, probe) : 0;
-	if (!first) {
-		f = ks_open(key, probe, timed);
-		if (f)
-			f->jumps = 0;
-		return f;
-	}
-	jumps = first->jumps + 1;
-	if (jumps >= MAX_URETPROBE_DEPTH) // there are not so many
-		return 0;
+	if (first && first->jumps < most)
+		jumps = first->jumps + 1;
 	f = ks_open(jumped(key, jumps), probe, timed);
-	if (f)
+	if (!f)
+		return 0;
+	if (jumps)
 		first->jumps = jumps;
+	else
+		f->jumps = 0;
 	return f;
 }
 

@@ -51,12 +51,80 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// TestGuardOfTables: the same where calls are added up, and of ksnoop's own, which are left out after all that was
+// taken for them. A frame is freed on each of these paths.
+func TestGuardOfTables(t *testing.T) {
+	guarded, framed, free := 0, 0, "free the frame"
+	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession} {
+		for _, spec := range []string{
+			"f(count())", "f(count()[$stack])", "f(count()[str(file)])", "f(count()[buf(file, 3), return])", "f(hist($duration))", "f(hist($duration)[str(file)])",
+			"f(file->pos == 3, count(), sum(file->pos))", "f(return < 0, sum(n)[$ustack])", "f(top(8, n)[str(file)])",
+		} {
+			target := ofKernel(false)
+			target.Arch, target.Guard = []string{"amd64", "arm64"}[i%2], bpf.NewGuard(0)
+			target.Self, target.SelfOffset = 1234, 1304
+			target.Tables, _ = bpf.NewTables([]bpf.Table{{RowWords: 2000}, {RowWords: 2000}}, 1, 2, 1<<20)
+			programs := compiled(t, spec, m, target)
+			for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {
+				if len(functions) == 0 {
+					continue
+				}
+				insns := functions[0].Insns
+				checkLabels(t, spec, functions[0])
+				checkGuard(t, spec+" by "+m.String(), insns)
+				if slices.ContainsFunc(insns, func(ins asm.Instruction) bool {
+					return ins.OpCode.Class() == asm.StXClass && ins.Dst == asm.RFP && ins.Offset == stackGuard
+				}) {
+					guarded++
+				}
+				says := func(text string) int {
+					return slices.IndexFunc(insns, func(ins asm.Instruction) bool { return ins.Source() != nil && ins.Source().String() == text })
+				}
+				if own, frees := says("is it an interrupt's?"), says(free); own >= 0 && frees >= 0 {
+					framed++
+					if !comesBy(insns, own, frees) {
+						t.Errorf("%s by %s: a call of ksnoop itself keeps its frame:\n%v", spec, m, insns)
+					}
+				}
+			}
+		}
+	}
+	if guarded < 10 || framed < 4 {
+		t.Errorf("%d programs hold the stack, %d have a frame", guarded, framed)
+	}
+}
+
+// comesBy reports whether all paths from one instruction to an end of the program lead over another.
+func comesBy(insns asm.Instructions, from, over int) bool {
+	seen, todo := map[int]bool{over: true}, []int{from}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		ins := insns[i]
+		if ins.OpCode.Class().IsJump() && ins.OpCode.JumpOp() == asm.Exit {
+			return false
+		}
+		jumps := ins.OpCode.Class().IsJump() && ins.OpCode.JumpOp() != asm.Call
+		if jumps {
+			todo = append(todo, slices.IndexFunc(insns, func(to asm.Instruction) bool { return to.Symbol() == ins.Reference() }))
+		}
+		if !jumps || ins.OpCode.JumpOp() != asm.Ja {
+			todo = append(todo, i+1)
+		}
+	}
+	return true
+}
+
 // risky reports whether an instruction calls what calls functions that may be traced.
 func risky(ins asm.Instruction) bool {
 	switch {
 	case ins.IsFunctionCall():
 		name := ins.Reference()
-		return strings.HasPrefix(name, "ks_send") || strings.HasPrefix(name, "ks_finish") || name == bpf.FuncOpen || name == bpf.FuncOpenFar || name == bpf.FuncIDs || name == bpf.FuncStashList
+		return strings.HasPrefix(name, "ks_send") || strings.HasPrefix(name, "ks_finish") || name == bpf.FuncOpen || name == bpf.FuncOpenUser || name == bpf.FuncOpenFar || name == bpf.FuncIDs || name == bpf.FuncStashList
 	case ins.IsBuiltinCall():
 		name := asm.BuiltinFunc(ins.Constant).String()
 		return strings.Contains(name, "ProbeRead") || strings.Contains(name, "Snapshot") || strings.Contains(name, "Stack")

@@ -5,7 +5,6 @@ package codegen
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
@@ -16,24 +15,6 @@ import (
 // pseudoBTFID marks a load of a kernel variable's address, by its BTF id
 // (BPF_PSEUDO_BTF_ID).
 const pseudoBTFID = asm.Register(3)
-
-// Bits of the preemption count (linux/preempt.h): that a software interrupt is being served, and where the numbers of
-// hardware and of non-maskable interrupts are, of 4 bits each.
-const (
-	servingSoftirq = 0x100
-	hardirqShift   = 16
-	nmiShift       = 20
-)
-
-// preemptCount returns what reads the preemption count into R0, without the subprogram's end; nil if it is not known.
-func (t *Options) preemptCount() asm.Instructions {
-	for _, f := range t.Subprograms {
-		if f.Name == bpf.FuncPreemptCount {
-			return slices.Clone(f.Insns[:len(f.Insns)-1])
-		}
-	}
-	return nil
-}
 
 // PreemptCount generates the function that tells the engine whether the CPU is serving an
 // interrupt. types is the BTF of the kernel that the code runs on. The function returns the count
@@ -60,8 +41,9 @@ func PreemptCount(arch string, types *btf.Spec) (bpf.Subprogram, error) {
 }
 
 // countsDisabling reports whether the preemption count also counts how often interrupts have been disabled, as from
-// Linux 7.3 on (HARDIRQ_DISABLE_BITS). Then it has the numbers of interrupts 8 bits further up. The highest bit is of
-// no use: x86 has PREEMPT_NEED_RESCHED there.
+// Linux 7.3 on (HARDIRQ_DISABLE_BITS). Then it has the numbers of interrupts 8 bits further up: 4 bits for hardware
+// interrupts, and for non-maskable ones 4 where PREEMPT_NEED_RESCHED is elsewhere, else 1 (HAS_SEPARATE_PREEMPT_RESCHED_BITS).
+// The highest bit is PREEMPT_NEED_RESCHED or the number's, which does not get so high: it is left out.
 func countsDisabling(types *btf.Spec) bool {
 	var state *btf.Var
 	return types.TypeByName("local_interrupt_disable_state", &state) == nil

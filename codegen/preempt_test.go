@@ -46,6 +46,8 @@ func TestPreemptCount(t *testing.T) {
 		{"7.3", "amd64", []btf.Type{integer, &btf.Var{Name: "__preempt_count", Type: integer, Linkage: btf.GlobalVar},
 			&btf.Var{Name: "local_interrupt_disable_state", Type: integer, Linkage: btf.GlobalVar}},
 			"r1 = the kernel's variable 2; call bpf_this_cpu_ptr#154; r0 = *(u32 *)(r0 +0); r1 = r0; r0 &= 65535; r1 >>= 8; r1 &= 8323072; r0 |= r1; exit"},
+		{"7.3 on arm64", "arm64", []btf.Type{task, &btf.Var{Name: "local_interrupt_disable_state", Type: integer, Linkage: btf.GlobalVar}},
+			"call bpf_get_current_task_btf#158; r0 = *(u32 *)(r0 +24); r1 = r0; r0 &= 65535; r1 >>= 8; r1 &= 8323072; r0 |= r1; exit"},
 		{"none", "amd64", []btf.Type{integer}, "finding the kernel's preemption count: there is neither __preempt_count nor pcpu_hot"},
 		{"another pcpu_hot", "amd64", []btf.Type{&btf.Var{Name: "pcpu_hot", Type: info.Members[0].Type, Linkage: btf.GlobalVar}},
 			"finding the kernel's preemption count: pcpu_hot has no preempt_count"},

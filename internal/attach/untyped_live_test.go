@@ -5,6 +5,7 @@ package attach
 import (
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -16,7 +17,9 @@ import (
 	"github.com/ksnoop/ksnoop/codegen"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/livetest/user"
 	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -41,15 +44,19 @@ func TestLiveUntyped(t *testing.T) {
 	if err := view.CheckTypes(); err != nil {
 		t.Error("the kernel's own types: ", err)
 	}
+	program := filepath.Join(t.TempDir(), "user")
+	if err := os.WriteFile(program, user.Program(), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	var specs []*expr.Spec
-	for _, text := range []string{"vfs_read(count == 12345, file->f_flags, $comm, return)", "vfs_write(*file, $duration > 10ms)", "rawtp:sys_enter(id == 12345)", "tp:sched:sched_process_exec(filename)"} {
+	for _, text := range []string{"uprobe:" + program + ":user_add($arg1 == 12345, $arg2, (int)return)", "vfs_read(count == 12345, file->f_flags, $comm, return)", "vfs_write(*file, $duration > 10ms)", "rawtp:sys_enter(id == 12345)", "tp:sched:sched_process_exec(filename)"} {
 		s, err := expr.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		specs = append(specs, s)
 	}
-	p, _, err := plan.Resolve(view, specs, plan.Options{Arch: view.Arch()})
+	p, _, err := plan.Resolve(view, specs, plan.Options{Arch: view.Arch(), UserFile: userfunc.Opener("", view.Arch())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -191,7 +191,7 @@ func TestLiveInterruptsOfItself(t *testing.T) {
 	defer busy.Wait()
 	defer busy.Process.Kill()
 	methods(t, func(t *testing.T, attach string) {
-		trace := startTrace(t, attach, "hrtimer_interrupt(count()[$comm])", "hrtimer_interrupt($cpu)", "vfs_write(count()[$comm])", "vfs_read($comm)")
+		trace := startTrace(t, attach, "hrtimer_interrupt(count()[$comm])", "hrtimer_interrupt($cpu)", "vfs_write(count()[str(buf)])", "vfs_read(hist($duration)[$stack])", "vfs_write(count()[$comm])", "vfs_read($comm)")
 		time.Sleep(livetest.Patience(3 * time.Second))
 		if err := trace.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)

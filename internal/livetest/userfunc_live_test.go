@@ -3,9 +3,11 @@
 package livetest_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -224,12 +226,37 @@ func TestLiveUserJumps(t *testing.T) {
 	out, errs, status = ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", even, "--", file, "2", "3") // the outermost ones are sessions
 	expect(out+errs, errs, status, map[string]int{`(?m)^→ jump_even`: 2 * 3, `(?m)^← jump_even .*\[0\]`: 2 * 2, `(?m)^← jump_even .*\[1\]`: 2, "unseen|not seen": 0})
 
+	// Calls below user_turns(70): 71, 72 and 73, of which 63 return.
+	out, errs, status = ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", turns, "-a", even, "-a", odd, "--", file, "1", "70")
+	expect(out, errs, status, map[string]int{`→ jump_`: 1 + 71 + 72 + 73, `← jump_turns .*\[2\]`: 1, `← jump_(even|odd)`: 3 * 63, "--- 27 calls ended unseen ---": 1})
+
 	out, errs, status = ksnoop(t, "trace", even+"(n, return == 1)", even+"(count()[(int)return])", "uretprobe:"+file+":jump_odd(count()[n])", "--", file, "2", "3")
 	expect(out+errs, errs, status, map[string]int{`return = \(int\)1`: 2 * 3, `n = \(int\)0`: 2, "not seen": 0})
 
 	out, errs, status = ksnoop(t, "trace", even+"(n >= 0, count()[(int)return])", "--", file, "1", "198")
 	// 100 + 100 + 101 calls, of which 3 times 64 return, with 1, 0 and 1.
 	expect(out+errs, errs, status, map[string]int{"109 returns of functions of the process not seen": 1, `\b1 +128\n`: 1, `\b0 +64\n`: 1})
+}
+
+// TestLiveUserLongjmp: calls that longjmp ends have no returns, and are not taken for others at the same place in the
+// stack. user.c calls jump_out(n) to jump_out(0), which jumps to jump_on, and only the last ones return. arm64's kernel
+// waits for the others' returns on, of which it waits for 64 at most.
+func TestLiveUserLongjmp(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	depth := map[string]int{"amd64": 70, "arm64": 20}[runtime.GOARCH]
+	out, on := "uprobe:"+file+":jump_out", "uprobe:"+file+":jump_on"
+	text, errs, status := ksnoop(t, "trace", on+"(n, return)", on+"(n >= 0, count()[n])", on+"(n >= 0, count()[(int)return])", out+"(n < 5, return)", "--", file, "2", fmt.Sprint(depth))
+	for re, n := range map[string]int{` n = \(int\)\d+`: 2 * (depth + 1 + 5), `\bn = \(int\)0`: 4, `return = \(int\)0`: 4, `\b0 +2\n`: 2, "not seen": 0} {
+		if got := len(regexp.MustCompile(re).FindAllString(text+errs, -1)); got != n || status != 0 {
+			t.Errorf("%d times %s, want %d; status %d:\n%s\n%s", got, re, n, status, text, errs)
+		}
+	}
+	text, errs, status = ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", out, "-a", on, "--", file, "2", fmt.Sprint(depth))
+	if strings.Count(text, "→ jump_out") != 2 || strings.Count(text, "← jump_out") != 2 || strings.Count(text, "↔ jump_on") != 2 || status != 0 ||
+		counted(t, errs, "returns of calls in a session not seen") != 2*2*depth || strings.Contains(errs, "taken for") {
+		t.Errorf("status %d:\n%s\n%s", status, text, errs)
+	}
 }
 
 // TestLiveUserExec: a session that begins in a program ends when its thread runs another one.
@@ -243,7 +270,7 @@ func TestLiveUserExec(t *testing.T) {
 				t.Errorf("%s: %d times %q, want %d; status %d:\n%s\n%s", entry, got, want, n, status, out, errs)
 			}
 		}
-		out, errs, status = ksnoop(t, "trace", "-T", "-s", "none", "-e", "uprobe:"+file+":run_program", "-a", "*bprm_execve", "--", file, "1", "1", "/no/such/file")
+		out, errs, status = ksnoop(t, "trace", "-T", "-s", "none", "-e", "uprobe:"+file+":"+entry, "-a", "*bprm_execve", "--", file, "1", "1", "/no/such/file")
 		if strings.Contains(out, "another program") || !regexp.MustCompile(`[↔←] run_program \[user\] +\[-ENOENT\]`).MatchString(out) {
 			t.Errorf("of one that fails; status %d:\n%s\n%s", status, out, errs)
 		}

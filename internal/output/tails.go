@@ -268,6 +268,8 @@ func (t *Tails) AppendUserStack(dst []byte, e *event.Event, s bpf.Section) []byt
 		dst = append(dst, '\n')
 	}
 	switch {
+	case wrong && unwind.Way(frames[len(within)].Way()) == unwind.ByCall:
+		dst = append(append(append(dst, rowIndent+"... "...), unwind.EndUnmapped.String()...), '\n')
 	case wrong:
 		dst = append(dst, rowIndent+noCaller+"\n"...)
 	case len(within) < len(frames):
@@ -290,15 +292,15 @@ const NoCode = "... no code above, since a function has no frame pointer"
 // noCaller stands where a stack of a process comes to an address in code that no call is before.
 const noCaller = "... no caller above, since a function has no frame pointer"
 
-// callersOf returns frames up to the first one that was found by a frame pointer and is no caller's: what led there was no frame
-// pointer, and leads on to nothing.
+// callersOf returns frames up to the first one that was found by a frame pointer, or because the one below has no code, and is no
+// caller's: what led there was no frame pointer or no call, and leads on to nothing.
 func callersOf(process Process, frames []bpf.UserFrame) []bpf.UserFrame {
 	code, ok := process.(callTeller)
 	if !ok {
 		return frames
 	}
 	for i, f := range frames {
-		if !f.Exact() && unwind.Way(f.Way()) == unwind.ByPointer && code.NoCaller(f.Addr()) {
+		if way := unwind.Way(f.Way()); !f.Exact() && (way == unwind.ByPointer || way == unwind.ByCall) && code.NoCaller(f.Addr()) {
 			return frames[:i]
 		}
 	}

@@ -71,7 +71,7 @@ func (m *image) addGo(r io.ReaderAt, f *elf.File) error {
 		found = append(found, nameless{t.text + lo, t.text + hi, uint32(t.names) + t.order.Uint32(b)})
 	}
 	var err error
-	m.funcs, err = m.addNamed(m.funcs, newWindow(r, s), found)
+	m.funcs, err = m.addNamed(m.funcs, 0, newWindow(r, s), found)
 	return err
 }
 

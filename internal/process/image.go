@@ -22,7 +22,7 @@ type image struct {
 	goCode  bool // it has code of Go
 	loads   []elf.ProgHeader
 	funcs   []function // sorted
-	labels  []function // while it is read: what assembler code has in place of functions
+	labels  []function // while it is read: what may be in others
 	names   int        // bytes of all names
 
 	buildID string // bytes; "" if it has none
@@ -140,15 +140,16 @@ func (m *image) addSymbols(r io.ReaderAt, f *elf.File, s *elf.Section) error {
 	}
 	names := newWindow(r, f.Sections[s.Link])
 	var err1, err2 error
-	m.funcs, err1 = m.addNamed(m.funcs, names, funcs)
-	m.labels, err2 = m.addNamed(m.labels, names, labels)
+	m.funcs, err1 = m.addNamed(m.funcs, len(m.labels), names, funcs)
+	m.labels, err2 = m.addNamed(m.labels, len(m.funcs), names, labels)
 	return cmp.Or(err1, err2)
 }
 
 var errManyFunctions = fmt.Errorf("more than %d functions", mostFunctions)
 
 // functionOf decodes an entry of a symbol table, Elf64_Sym or Elf32_Sym. What is not said to be a function may be
-// assembler code nevertheless, as musl's _start is: then it is a label. What has no size may extend to its section's end.
+// assembler code nevertheless, as musl's _start is: then it is a label, and so is what has no size, which may extend to its
+// section's end.
 func functionOf(f *elf.File, b []byte) (fn nameless, label, ok bool) {
 	fn.name = f.ByteOrder.Uint32(b)
 	info, section := b[4], f.ByteOrder.Uint16(b[6:])
@@ -172,15 +173,16 @@ func functionOf(f *elf.File, b []byte) (fn nameless, label, ok bool) {
 	}
 	switch elf.ST_TYPE(info) {
 	case elf.STT_FUNC, elf.STT_GNU_IFUNC:
-		return fn, false, true
+		return fn, size == 0, true
 	case elf.STT_NOTYPE:
 		return fn, true, code && fn.end > fn.addr && elf.ST_BIND(info) != elf.STB_LOCAL
 	}
 	return fn, false, false
 }
 
-// addNamed reads the names of functions, in the order in which the file has them, and appends them to funcs.
-func (m *image) addNamed(funcs []function, names *window, found []nameless) ([]function, error) {
+// addNamed reads the names of functions, in the order in which the file has them, and appends them to funcs, besides which
+// there are so many others.
+func (m *image) addNamed(funcs []function, others int, names *window, found []nameless) ([]function, error) {
 	slices.SortStableFunc(found, func(a, b nameless) int { return cmp.Compare(a.name, b.name) })
 	for _, fn := range found {
 		name, ok := names.text(uint64(fn.name))
@@ -190,7 +192,7 @@ func (m *image) addNamed(funcs []function, names *window, found []nameless) ([]f
 		if m.names += len(name); m.names > mostNames {
 			return nil, fmt.Errorf("names of functions take more than %d bytes", mostNames)
 		}
-		if len(m.funcs)+len(m.labels) >= mostFunctions || len(funcs) == mostFunctions {
+		if len(funcs)+others >= mostFunctions {
 			return nil, errManyFunctions
 		}
 		funcs = append(funcs, function{fn.addr, fn.end, name})

@@ -66,13 +66,15 @@ func TestImageOfAssembler(t *testing.T) {
 		src, out := filepath.Join(dir, "a.S"), filepath.Join(dir, "a")
 		const text = `
 			.text
-			.globl main, typed, sized, inner, last
+			.globl main, typed, label, sized, inner, last
 			.type main, @function
 			.type typed, @function
 			.type sized, @function
 		main: call puts@PLT
 			ret
 		typed: nop
+			nop
+		label: nop
 			nop
 		sized: nop
 		inner: nop
@@ -95,16 +97,17 @@ func TestImageOfAssembler(t *testing.T) {
 		for _, f := range img.funcs {
 			addr[f.name] = f.addr
 		}
-		for place, want := range map[string]string{"_init": "_init", "_init+1": "_init", "_start": "_start", "_start+4": "_start", "main+5": "main", "typed+1": "typed",
+		for place, want := range map[string]string{"_init": "_init", "_init+1": "_init", "_start": "_start", "_start+4": "_start", "main+5": "main", "typed+1": "typed", "label": "label", "label+1": "label",
 			"sized": "sized", "sized+2": "sized", "last": "last", "last+1": "last", "_fini": "_fini", "_fini+2": "_fini"} {
 			name, off, _ := strings.Cut(place, "+")
 			n, _ := strconv.Atoi(off)
-			gdb, err := exec.Command("gdb", "-batch", "-ex", "info symbol "+place, out).Output()
-			if err != nil {
-				t.Skip(err)
+			if f, ok := img.find(addr[name] + uint64(n)); !ok || f.name != want {
+				t.Errorf("%s, %s: %v %t, want %s", compiler, place, f, ok, want)
 			}
-			if f, ok := img.find(addr[name] + uint64(n)); !ok || f.name != want || !strings.HasPrefix(string(gdb), want+" ") {
-				t.Errorf("%s, %s: %v %t, want %s; gdb: %s", compiler, place, f, ok, want, gdb)
+			if gdb, err := exec.Command("gdb", "-batch", "-ex", "info symbol "+place, out).Output(); err != nil {
+				t.Logf("not compared with gdb: %v", err)
+			} else if !strings.HasPrefix(string(gdb), want+" ") {
+				t.Errorf("%s, %s: gdb says %s, want %s", compiler, place, gdb, want)
 			}
 		}
 		if f, ok := img.find(addr["sized"] + 3); ok {

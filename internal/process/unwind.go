@@ -18,36 +18,39 @@ var _ unwind.Code = (*Process)(nil)
 
 // Row implements unwind.Code: by the unwind information of the mapped file or, of a Go
 // program, by Go's own table, or else by the code.
-func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, bool) {
+func (p *Process) Row(pc uint64) (*unwind.Row, unwind.Way, unwind.What) {
 	m, _ := p.mapping(pc)
-	if m == nil || m.file.path == "[uprobes]" { // the kernel's, of which nothing is known
-		return nil, 0, false
+	switch {
+	case m == nil:
+		return nil, 0, unwind.Nothing
+	case m.file.path == "[uprobes]":
+		return nil, 0, unwind.Kernels
 	}
 	img := p.symbols.image(p.pid, m)
 	if img == nil {
 		if f, _ := p.generated(pc); f != nil {
 			if row := trampolineRow(f, pc); row != nil {
-				return row, unwind.ByCode, true
+				return row, unwind.ByCode, unwind.Mapped
 			}
 		}
-		return nil, 0, true
+		return nil, 0, unwind.Mapped
 	}
 	linked, ok := linkedAt(img.loads, pc-m.start+m.offset)
 	if !ok {
-		return nil, 0, true
+		return nil, 0, unwind.Mapped
 	}
 	if img.unwind != nil {
 		if row := img.unwind.Row(linked); row != nil {
-			return row, unwind.ByTable, true
+			return row, unwind.ByTable, unwind.Mapped
 		}
 	}
 	if img.frames != nil {
-		return img.frames.row(linked), unwind.ByGo, true
+		return img.frames.row(linked), unwind.ByGo, unwind.Mapped
 	}
 	if img.code != nil {
-		return img.code.row(linked, &p.symbols.left), unwind.ByCode, true
+		return img.code.row(linked, &p.symbols.left), unwind.ByCode, unwind.Mapped
 	}
-	return nil, 0, true
+	return nil, 0, unwind.Mapped
 }
 
 // Trampolines are what CPython from 3.12 on writes for each function with -X perf, on amd64

@@ -4,6 +4,7 @@ package trace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -77,10 +78,13 @@ func CodeOptions(ctx context.Context, view *kernel.View, p *plan.Plan, s Setting
 		return t, err
 	}
 	t.Guard = codegen.GuardFor(p.Layouts(), types)
-	switch count, err := codegen.PreemptCount(t.Arch, types); {
-	case err == nil && (s.Filter.NoIRQ || !view.GivenTypes()): // ids of a file are not those of the kernel
+	count, err := codegen.PreemptCount(t.Arch, types)
+	if view.GivenTypes() {
+		err = errors.New("ids of types in a file are not those of this kernel")
+	}
+	if err == nil {
 		t.Subprograms = []bpf.Subprogram{count}
-	case err != nil && s.Filter.NoIRQ:
+	} else if s.Filter.NoIRQ {
 		return t, fmt.Errorf("leaving out what interrupts call: %w", err)
 	}
 	return t, nil

@@ -32,6 +32,15 @@ import (
 // and tells by its types whether an interrupt is being served.
 func testView(t *testing.T) *kernel.View {
 	t.Helper()
+	view, err := kernel.OpenBTF(bytes.NewReader(testTypes(t)), nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+func testTypes(t *testing.T) []byte {
+	t.Helper()
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
 	info := &btf.Struct{Name: "thread_info", Size: 4, Members: []btf.Member{{Name: "preempt_count", Type: integer}}}
 	task := &btf.Struct{Name: "task_struct", Size: 8, Members: []btf.Member{{Name: "thread_info", Type: info}, {Name: "pid", Type: integer, Offset: 32}}}
@@ -47,11 +56,7 @@ func testView(t *testing.T) *kernel.View {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := kernel.OpenBTF(bytes.NewReader(bytes.Clone(raw)), nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return view
+	return bytes.Clone(raw)
 }
 
 func parsed(t *testing.T, text string) []*expr.Spec {
@@ -110,6 +115,24 @@ func TestOptions(t *testing.T) {
 				t.Errorf("sessions %t, %05b: %+v, %+v", p.Sessions, bits, o.Settings, o.Code)
 			}
 		}
+	}
+}
+
+// TestOptionsOfGivenTypes: the ids of types from a file are not those of the kernel, so its preemption count is not
+// found by them.
+func TestOptionsOfGivenTypes(t *testing.T) {
+	view, err := kernel.OpenTyped(fstest.MapFS{}, bytes.NewReader(testTypes(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := resolved(t, testView(t), Request{Specs: parsed(t, "send(count)"), Method: layout.MethodKprobe})
+	o, err := CodeOptions(t.Context(), view, p, Settings{})
+	if err != nil || len(o.Subprograms) != 0 {
+		t.Errorf("%v, %v", o.Subprograms, err)
+	}
+	_, err = CodeOptions(t.Context(), view, p, Settings{Filter: bpf.Filter{NoIRQ: true}})
+	if err == nil || !strings.Contains(err.Error(), "leaving out what interrupts call: ids of types in a file") {
+		t.Error(err)
 	}
 }
 

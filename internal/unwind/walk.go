@@ -28,6 +28,7 @@ const (
 	ByGo                   // by the table of Go's functions
 	ByPointer              // by the frame pointer: functions may be missing before it
 	ByCode                 // by what the code does with the stack pointer
+	ByCall                 // by the one below having no code: it must just have been called
 )
 
 // A Frame is a function that has not returned.
@@ -55,7 +56,7 @@ const (
 	EndProbed               // the return address is that of a return probe, and the right one is not known
 )
 
-var wayNames = [...]string{ByTable: "cfi", ByGo: "pclntab", ByPointer: "frame pointer", ByCode: "code"}
+var wayNames = [...]string{ByTable: "cfi", ByGo: "pclntab", ByPointer: "frame pointer", ByCode: "code", ByCall: "call"}
 
 // String returns what the output calls the way; "" for ByRegisters.
 func (w Way) String() string {
@@ -85,10 +86,19 @@ func (e End) String() string {
 
 // A Code has the code of a process.
 type Code interface {
-	// Row returns the rules at an address of the process; nil if there are none. ok says
-	// that code was mapped there.
-	Row(pc uint64) (row *Row, way Way, ok bool)
+	// Row returns the rules at an address of the process; nil if there are none. Only where what is [Mapped]
+	// there can be some.
+	Row(pc uint64) (row *Row, way Way, what What)
 }
+
+// What says what is at an address of a process.
+type What uint8
+
+const (
+	Nothing What = iota // nothing that is known
+	Kernels             // code that the kernel has put there, of which nothing is known
+	Mapped
+)
 
 // A Walker follows stacks. It is not safe for concurrent use.
 type Walker struct {
@@ -132,13 +142,13 @@ func (w *walk) next(f *Frame) (Frame, End) {
 	if !f.Exact {
 		at-- // the call may be the last instruction of its function
 	}
-	row, way, ok := w.code.Row(at)
-	wild := !ok && f.Exact // it was called, and no more: there is no code
+	row, way, what := w.code.Row(at)
+	wild := what == Nothing && f.Exact // it was called, and no more
 	switch {
 	case wild:
 		entry := w.machine.atEntry()
-		row, way = &entry, ByCode
-	case !ok:
+		row, way = &entry, ByCall
+	case what != Mapped:
 		return Frame{}, EndUnmapped
 	case row == nil:
 		return w.byPointer()
@@ -163,7 +173,7 @@ func (w *walk) next(f *Frame) (Frame, End) {
 		}
 	}
 	if wild {
-		if _, _, ok := w.code.Row(w.regs.PC - 1); !ok {
+		if _, _, what := w.code.Row(w.regs.PC - 1); what != Mapped {
 			return Frame{}, EndUnmapped
 		}
 	}
@@ -178,7 +188,7 @@ func (w *walk) restore(exact bool) End {
 	if len(w.stack.Returns) == 0 || w.regs.PC%page != 0 {
 		return 0
 	}
-	if _, _, ok := w.code.Row(w.regs.PC); ok {
+	if _, _, what := w.code.Row(w.regs.PC); what == Mapped {
 		return 0
 	}
 	entry, _ := w.regs.get(w.machine.stack)
@@ -318,7 +328,7 @@ func (w *walk) byPointer() (Frame, End) {
 	if why := w.restore(m.OnStack()); why != 0 {
 		return Frame{}, why
 	}
-	if _, _, ok := w.code.Row(w.regs.PC - 1); !ok {
+	if _, _, what := w.code.Row(w.regs.PC - 1); what != Mapped {
 		return Frame{}, EndNoInfo
 	}
 	w.regs.Known &= 1<<m.frame | 1<<m.stack

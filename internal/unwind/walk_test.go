@@ -8,12 +8,20 @@ import (
 	"testing"
 )
 
-// rows is a Code of a few functions: each has the rules of a row for 256 bytes.
+// rows is a Code of a few functions: each has the rules of a row for 256 bytes. At kernels is code of the kernel.
 type rows map[uint64]*Row
 
-func (r rows) Row(pc uint64) (*Row, Way, bool) {
+const kernels = 0x6000
+
+func (r rows) Row(pc uint64) (*Row, Way, What) {
 	row, ok := r[pc&^0xff]
-	return row, ByTable, ok
+	switch {
+	case ok:
+		return row, ByTable, Mapped
+	case pc&^0xff == kernels:
+		return nil, 0, Kernels
+	}
+	return nil, 0, Nothing
 }
 
 func stackOf(addr uint64, words ...uint64) Stack {
@@ -67,8 +75,9 @@ func TestWalk(t *testing.T) {
 		{"a PLT before its push", 0x1506, 0, stackOf(0x8000, 0x1210, 2), 9, []uint64{0x1506, 0x1210}, []Way{0, ByTable}, EndOutermost},
 		{"a PLT after its push", 0x150b, 0, stackOf(0x8000, 1, 0x1210), 9, []uint64{0x150b, 0x1210}, []Way{0, ByTable}, EndOutermost},
 		{"interrupted at its first instruction", 0x1610, 0, stackOf(0x8000, 0x1200, 1), 9, []uint64{0x1610, 0x1200}, []Way{0, ByTable}, EndOutermost},
-		{"a call of NULL", 0, 0, stackOf(0x8000, 0x1110, 1, 2, 0x1210), 9, []uint64{0, 0x1110, 0x1210}, []Way{0, ByCode, ByTable}, EndOutermost},
-		{"interrupted at a call of NULL", 0x1610, 0, stackOf(0x8000, 0, 0x1110, 1, 2, 0x1210), 9, []uint64{0x1610, 0, 0x1110, 0x1210}, []Way{0, ByTable, ByCode, ByTable}, EndOutermost},
+		{"a call of NULL", 0, 0, stackOf(0x8000, 0x1110, 1, 2, 0x1210), 9, []uint64{0, 0x1110, 0x1210}, []Way{0, ByCall, ByTable}, EndOutermost},
+		{"interrupted at a call of NULL", 0x1610, 0, stackOf(0x8000, 0, 0x1110, 1, 2, 0x1210), 9, []uint64{0x1610, 0, 0x1110, 0x1210}, []Way{0, ByTable, ByCall, ByTable}, EndOutermost},
+		{"single-stepped out of line", kernels + 0x80, 0, stackOf(0x8000, 0x1110, 1, 2, 0x1210), 9, []uint64{kernels + 0x80}, []Way{0}, EndUnmapped},
 		{"at no code, which was not called", 0x9110, 0, stackOf(0x8000, 0x9220), 9, []uint64{0x9110}, []Way{0}, EndUnmapped},
 		{"an expression that loops", 0x1710, 0, stackOf(0x8000, 0x1200, 1), 9, []uint64{0x1710}, []Way{0}, EndDamaged},
 		{"an expression without operands", 0x1810, 0, stackOf(0x8000, 0x1200, 1), 9, []uint64{0x1810}, []Way{0}, EndDamaged},
@@ -90,6 +99,22 @@ func TestWalk(t *testing.T) {
 				t.Errorf("%#x %v, end %d; want %#x %v, end %d", got, ways, end, test.want, test.ways, test.end)
 			}
 		})
+	}
+}
+
+// TestWalkNullARM64: a call of NULL has left the address to return to in the link register.
+func TestWalkNullARM64(t *testing.T) {
+	m := ARM64()
+	leaf := m.FrameRow(16, true)
+	code := rows{0x1000: &leaf, 0x1200: {Outermost: true}}
+	regs := Regs{}
+	regs.Set(m.stack, 0x8000)
+	regs.Set(30, 0x1010)
+	w := Walker{Machine: m, Depth: 9}
+	frames, end := w.Walk(nil, &regs, stackOf(0x8000, 0x1210, 1), code)
+	want := []Frame{{Exact: true}, {PC: 0x1010, Way: ByCall}, {PC: 0x1210, Way: ByTable}}
+	if !slices.Equal(frames, want) || end != EndOutermost {
+		t.Errorf("%+v, end %d; want %+v", frames, end, want)
 	}
 }
 
@@ -191,4 +216,4 @@ func FuzzWalk(f *testing.F) {
 // oneTable is a process with one file, mapped at 0.
 type oneTable struct{ table *Table }
 
-func (o oneTable) Row(pc uint64) (*Row, Way, bool) { return o.table.Row(pc), ByTable, true }
+func (o oneTable) Row(pc uint64) (*Row, Way, What) { return o.table.Row(pc), ByTable, Mapped }

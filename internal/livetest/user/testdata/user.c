@@ -105,6 +105,46 @@ NOINLINE int jump_turns(int n)
 	return sum;
 }
 
+/*
+ * jump_save returns 0, and 1 when jump_back is called, as setjmp and longjmp do. jump_out and jump_on share a stack
+ * pointer. jump_on leaves both by jump_back, but for the last time.
+ */
+extern int jump_save(void) __asm__(".Ljump_save"); // a label, and no symbol
+extern void jump_back(void) __asm__(".Ljump_back");
+long jump_saved[16];
+
+#ifdef __x86_64__
+__asm__(".Ljump_save:\n mov $jump_saved, %eax\n pop %rdx\n mov %rsp, (%rax)\n mov %rdx, 8(%rax)\n mov %rbx, 16(%rax)\n mov %rbp, 24(%rax)\n"
+	" mov %r12, 32(%rax)\n mov %r13, 40(%rax)\n mov %r14, 48(%rax)\n mov %r15, 56(%rax)\n xor %eax, %eax\n jmp *%rdx\n"
+	".Ljump_back:\n mov $jump_saved, %eax\n mov (%rax), %rsp\n mov 16(%rax), %rbx\n mov 24(%rax), %rbp\n"
+	" mov 32(%rax), %r12\n mov 40(%rax), %r13\n mov 48(%rax), %r14\n mov 56(%rax), %r15\n mov 8(%rax), %rdx\n mov $1, %eax\n jmp *%rdx\n");
+#else
+__asm__(".Ljump_save:\n ldr x9, =jump_saved\n mov x10, sp\n stp x10, x30, [x9]\n stp x19, x20, [x9, 16]\n stp x21, x22, [x9, 32]\n"
+	" stp x23, x24, [x9, 48]\n stp x25, x26, [x9, 64]\n stp x27, x28, [x9, 80]\n str x29, [x9, 96]\n mov x0, 0\n ret\n"
+	".Ljump_back:\n ldr x9, =jump_saved\n ldp x10, x30, [x9]\n mov sp, x10\n ldp x19, x20, [x9, 16]\n ldp x21, x22, [x9, 32]\n"
+	" ldp x23, x24, [x9, 48]\n ldp x25, x26, [x9, 64]\n ldp x27, x28, [x9, 80]\n ldr x29, [x9, 96]\n mov x0, 1\n ret\n .ltorg\n");
+#endif
+
+NOINLINE int jump_on(int n)
+{
+	if (n > 0)
+		jump_back();
+	return n;
+}
+
+NOINLINE int jump_out(int n)
+{
+	__asm__ volatile("" : "+r"(n));
+	__attribute__((musttail)) return jump_on(n);
+}
+
+NOINLINE void jump_outs(volatile int n)
+{
+	for (; n >= 0; n--)
+		if (!jump_save())
+			jump_out(n);
+}
+
 /* run_program runs another program. */
 NOINLINE long run_program(const char *path, char *const argv[])
 {
@@ -153,6 +193,7 @@ __attribute__((used)) static void run(long *stack)
 		user_open(no_such_file, O_RDONLY);
 		user_depth(depth);
 		jump_turns(depth);
+		jump_outs(depth);
 		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
 		if (*(volatile unsigned short *)&user_guarded_semaphore)
 			STAP_PROBE2(user, guarded, here.name, 1UL << 40);
