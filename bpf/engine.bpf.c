@@ -171,7 +171,7 @@ int library(void *ctx)
 
 	struct guard *g = running ? ks_hold(1) : 0;
 
-	ks_count(ks_filter(0) + ks_admit() + ks_forget(1, 2));
+	ks_count(ks_filter(0) + ks_admit() + ks_forget(1, 2) + ks_forget_user(1, 2, ctx, 3));
 	if (g)
 		ks_let_go(g);
 	ks_send(ctx, 0, 0, sizeof(struct event));

@@ -98,7 +98,9 @@ struct mm_struct {
 } __attribute__((preserve_access_index));
 
 struct return_instance {
+	unsigned long func;
 	unsigned long stack;
+	bool chained;
 	unsigned long orig_ret_vaddr;
 	struct return_instance *next;
 } __attribute__((preserve_access_index));
@@ -112,6 +114,7 @@ struct uprobe_task {
 struct pt_regs {
 	__u64 regs[31];
 	__u64 sp;
+	__u64 pc;
 } __attribute__((preserve_access_index));
 
 struct thread_struct {
@@ -121,6 +124,7 @@ struct thread_struct {
 } __attribute__((preserve_access_index));
 #else
 struct pt_regs {
+	unsigned long ip;
 	unsigned long sp;
 } __attribute__((preserve_access_index));
 

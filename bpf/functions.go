@@ -188,6 +188,14 @@ const (
 	// Callers: entry programs of calls by fentry that are not shared, for a call that is not
 	// wanted: its return program would take the frame for that of this call.
 	FuncForget = "ks_forget"
+	// FuncForgetUser is FuncForget for a function of the process, unless the call was reached by a jump from one of these.
+	//
+	//	int ks_forget_user(__u64 key, __u32 probe, void *ctx, __u64 user_sp)
+	//
+	// key and user_sp are those of FuncOpenUser.
+	//
+	// Callers: entry programs of calls of functions of the process, for a call that is not wanted or has got no frame.
+	FuncForgetUser = "ks_forget_user"
 	// FuncFree gives a frame back. The caller must not use it any more. It returns 0.
 	//
 	//	int ks_free(struct frame *f)

@@ -81,6 +81,7 @@ int session_library(void *ctx)
 		if ((ks_innermost(s, 1, 2) || ks_innermost_user(s, 1, 2)) && ks_item_of(s, 8))
 			ks_log_item(s, 8);
 		ks_satisfied(s);
+		ks_reject_user(s, ctx, 1);
 		ks_pop(ctx, s, 1, 2, 3);
 		ks_done(s);
 	}

@@ -215,25 +215,53 @@ static __always_inline __u32 user_calls(struct session *s, __u64 user_sp)
 	return n;
 }
 
-// ks_push_user is ks_push for a function of the process. Calls with a lower stack pointer are over, as the kernel has it,
-// which gives up their returns (arch_uretprobe_is_alive), and those with the same one, too, unless they have led to this
-// one by jumps. A call whose return will not be seen is put one byte inside of the others with its stack pointer, so that
-// their returns are not taken for its own.
-FUNC int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, void *ctx)
+// end_user takes off the calls that are over since a function of the process is called with this stack pointer: those with
+// a lower one, as the kernel has it, which gives up their returns (arch_uretprobe_is_alive), and those with the same one,
+// too, unless they have led to this one by jumps.
+static __always_inline void end_user(struct session *s, void *ctx, __u64 user_sp)
 {
-	__u32 sp = low_half((__u64)ctx) + DEPTH, outside, n;
-	bool jumped_to = tail_called(ctx, user_sp);
+	__u32 n = user_calls(s, tail_called(ctx, user_sp) ? user_sp - 1 : user_sp);
 
-	n = user_calls(s, jumped_to ? user_sp - 1 : user_sp);
 	if (n < s->depth)
 		forget(s, n);
-	user_sp -= return_unseen();
-	outside = user_calls(s, user_sp);
+}
+
+// pass_by has the next return at this stack pointer left alone: that of a call that is not recorded. Its function was
+// jumped to by the innermost call, if that has the same stack pointer, or else no call is at it.
+static __always_inline void pass_by(struct session *s, __u64 user_sp)
+{
+	__u32 d = s->depth - 1;
+
+	if (d < DEPTH && at(s->calls, d)->result == user_sp && !return_unseen())
+		at(s->calls, d)->duration++;
+}
+
+// ks_push_user is ks_push for a function of the process. A call whose return will not be seen is put one byte inside of
+// the others with its stack pointer, so that their returns are not taken for its own.
+FUNC int ks_push_user(struct session *s, __u64 cookie, __u64 user_sp, void *ctx)
+{
+	__u32 sp = low_half((__u64)ctx) + DEPTH, outside;
+	__u64 place;
+
+	end_user(s, ctx, user_sp);
+	place = user_sp - return_unseen();
+	outside = user_calls(s, place);
 	if (outside < s->depth && outside < DEPTH)
 		sp = at(s->calls, outside)->sp; // it was jumped to
 	else if (outside)
 		sp = at(s->calls, outside - 1)->sp - 1;
-	return push(s, cookie, sp, user_sp);
+	if (push(s, cookie, sp, place))
+		return 1;
+	pass_by(s, user_sp);
+	return 0;
+}
+
+// ks_reject_user notes a call of a function of the process that is not recorded.
+FUNC int ks_reject_user(struct session *s, void *ctx, __u64 user_sp)
+{
+	end_user(s, ctx, user_sp);
+	pass_by(s, user_sp);
+	return 0;
 }
 
 // fails reports whether a result is an error, by the function's error class.
@@ -352,12 +380,18 @@ FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
 FUNC int ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
 {
 	__u32 outside = user_calls(s, user_sp), n = user_calls(s, user_sp - 1);
+	struct call *c;
 
-	if (outside >= n || outside >= DEPTH)
+	if (outside >= n || outside >= DEPTH || n > DEPTH)
 		return 0;
 	if (n < s->depth)
 		forget(s, n);
-	return ks_innermost(s, func, at(s->calls, outside)->sp);
+	c = at(s->calls, n - 1);
+	if (c->duration) {
+		c->duration--;
+		return 0;
+	}
+	return ks_innermost(s, func, c->sp);
 }
 
 // ks_leave is the whole return program of a function without values or predicates.

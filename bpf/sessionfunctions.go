@@ -98,6 +98,13 @@ const (
 	//
 	// Callers: as of FuncPush.
 	FuncPushUser = "ks_push_user"
+	// FuncRejectUser is for a call of a function of the process that does not meet its predicates: its return, which the
+	// return program sees, is not one of the calls at the same place in the stack. It returns 0. It sends.
+	//
+	//	int ks_reject_user(struct session *s, void *ctx, __u64 user_sp)
+	//
+	// Callers: as of FuncPushUser, when the predicates do not hold.
+	FuncRejectUser = "ks_reject_user"
 	// FuncPop takes the innermost call off, which FuncInnermost has found to be that of the
 	// caller, and ends the session with the last one. It returns 0. It sends.
 	//

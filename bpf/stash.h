@@ -21,7 +21,8 @@
  *  - Only a later call of the same name, on the same stack, could take a stale frame for
  *    its own. If that call takes a frame, it takes this one (claim_frame). If it is not
  *    wanted but its return program runs, the entry program frees the frame. fentry programs
- *    do so; those of kprobes and kprobe.multi do not, as the documentation says.
+ *    and those of functions of the process do so; those of kprobes and kprobe.multi do not, as
+ *    the documentation says.
  *  - A task that ends frees all frames of its stack (stash_exit). It still runs on that
  *    stack, so no other task can have it, and no call in flight on it returns any more.
  *  - A call that was deeper on the current stack than the current call is over. Whoever finds
@@ -107,15 +108,15 @@ static __always_inline __u64 number(__u64 address)
 	return n;
 }
 
-// own_address returns sp if it is on the current task's stack, else 0: stacks of interrupts
-// may share a block of STACK_SIZE, so nothing follows from the order of their addresses.
+// own_address returns sp if it is on the current task's stack, or made of a stack pointer in user space, else 0: stacks of
+// interrupts may share a block of STACK_SIZE, so nothing follows from the order of their addresses.
 static __always_inline __u64 own_address(__u64 sp)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	__u64 stack = 0;
 
 	bpf_probe_read_kernel(&stack, sizeof(stack), &task->stack);
-	return sp - stack < STACK_SIZE ? sp : 0;
+	return sp - stack < STACK_SIZE || !(sp >> 63) ? sp : 0;
 }
 
 // is_zero returns 1 for 0, else 0. It has no branch, like what is computed from it: in a loop
@@ -135,10 +136,14 @@ static __always_inline __u64 ours(const struct frame *f, __u64 was, __u64 sp, __
 }
 
 // ended returns 1 if the call of a frame, at was, must be over, since a call at own is made
-// on the same stack. own is 0 if it is not known.
+// on the same stack. own is 0 if it is not known. Of functions of the process, the upper halves are
+// what counts, and the kernel takes such calls for ended, too (arch_uretprobe_is_alive).
 static __always_inline __u64 ended(__u64 was, __u64 own)
 {
-	return is_zero((was ^ own) / STACK_SIZE) & (was - own) >> 63;
+	__u64 kernels = is_zero((was ^ own) / STACK_SIZE) & (was - own) >> 63 & own >> 63;
+	__u64 users = is_zero((__u32)(was ^ own) / STACK_SIZE) & ((was >> 32) - (own >> 32)) >> 63 & (own >> 63 ^ 1);
+
+	return kernels | users;
 }
 
 // swap takes a frame if its address is still was. An interrupt between reading and taking it
@@ -287,31 +292,44 @@ FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 // halves of a key (userKey in codegen): no other call's name is like these, in which the halves differ.
 static __always_inline __u64 jumped(__u64 key, __u32 jumps)
 {
-	return key ^ jumps * (STACK_SIZE / USER_DEPTH);
+	return key ^ jumps % USER_DEPTH * (STACK_SIZE / USER_DEPTH);
 }
 
-// ks_open_user takes a frame for a call that is the last one of its name. If the first one's frame says that there are
-// more frames than the kernel waits for returns, they are of calls that longjmp has ended.
+// earlier returns the frame of the first of the calls of one name that are in flight, NULL if it has none or there are no
+// such calls. Then a frame of that name is that of a call that longjmp has ended, and is freed.
+static __always_inline struct frame *earlier(__u64 key, __u32 probe, void *ctx, __u64 user_sp)
+{
+	struct frame *f = ks_find(key, probe);
+
+	if (!f || jumped_from(ctx, user_sp))
+		return f;
+	ks_free(f);
+	return 0;
+}
+
+// ks_open_user takes a frame for a call that is the last one of its name.
 FUNC struct frame *ks_open_user(__u64 key, __u32 probe, __u32 timed, void *ctx, __u64 user_sp)
 {
-	__u32 most = pending(), jumps = 0;
-	struct frame *first, *f;
+	struct frame *first = earlier(key, probe, ctx, user_sp), *f;
+	__u32 jumps = first ? first->jumps + 1 : 0;
 
-	if (most >= USER_DEPTH) {
+	if (return_unseen()) {
 		ks_count(UNSEEN_RETURN);
 		return 0;
 	}
-	first = tail_called(ctx, user_sp) ? ks_find(key, probe) : 0;
-	if (first && first->jumps < most)
-		jumps = first->jumps + 1;
 	f = ks_open(jumped(key, jumps), probe, timed);
 	if (!f)
 		return 0;
-	if (jumps)
+	f->jumps = 0;
+	if (first)
 		first->jumps = jumps;
-	else
-		f->jumps = 0;
 	return f;
+}
+
+// ks_forget_user frees the frame of a call that is over.
+FUNC int ks_forget_user(__u64 key, __u32 probe, void *ctx, __u64 user_sp)
+{
+	return !!earlier(key, probe, ctx, user_sp);
 }
 
 // ks_find_user finds the frame of the last call of a name.

@@ -10,17 +10,6 @@
  * first. Without BTF of the kernel, neither can be known.
  */
 
-// pending returns how many returns of functions of the process the kernel waits for in this thread.
-static __always_inline __u32 pending(void)
-{
-	struct task_struct *task;
-
-	if (untyped)
-		return 0;
-	task = bpf_get_current_task_btf();
-	return bpf_core_field_exists(task->utask) && task->utask ? task->utask->depth : 0;
-}
-
 // tail_called reports whether a function of the process, at whose entry the program is, was jumped to from one whose
 // return is probed.
 static __always_inline bool tail_called(void *ctx, __u64 user_sp)
@@ -42,11 +31,60 @@ static __always_inline bool tail_called(void *ctx, __u64 user_sp)
 	return trampoline && back == trampoline;
 }
 
+// ks_waiting returns for how many calls of a function of the process the kernel waits that share a stack pointer: each was
+// reached by a jump from the one before, but for the first one perhaps. The newest call that it waits for is one of these.
+FUNC __u32 ks_waiting(__u64 func, __u64 user_sp)
+{
+	struct return_instance *r;
+	struct task_struct *task;
+	__u32 n = 0;
+
+	if (untyped)
+		return 0;
+	task = bpf_get_current_task_btf();
+	if (!bpf_core_field_exists(task->utask))
+		return 0;
+	r = task->utask->return_instances;
+	for (int i = 0; i < USER_DEPTH; i++) {
+		__u64 stack = r->stack; // 0 if there is none
+
+		if (!stack || stack > user_sp)
+			break;
+		if (stack == user_sp) { // else longjmp has ended it
+			n += r->func == func;
+			if (!r->chained)
+				break;
+		}
+		r = r->next;
+	}
+	return n;
+}
+
+// jumped_from returns how many calls of a function of the process, at whose entry the program is, are not over that have led
+// to this one by jumps.
+static __always_inline __u32 jumped_from(void *ctx, __u64 user_sp)
+{
+	struct pt_regs *regs = ctx;
+
+	if (!tail_called(ctx, user_sp))
+		return 0;
+#if defined(__TARGET_ARCH_arm64)
+	return ks_waiting(regs->pc, user_sp);
+#else
+	return ks_waiting(regs->ip, user_sp);
+#endif
+}
+
 // return_unseen reports whether the kernel will not show the return of a function of the process, at whose entry the
 // program is, because it waits for too many of this thread (prepare_uretprobe).
 static __always_inline bool return_unseen(void)
 {
-	return pending() >= USER_DEPTH;
+	struct task_struct *task;
+
+	if (untyped)
+		return false;
+	task = bpf_get_current_task_btf();
+	return bpf_core_field_exists(task->utask) && task->utask && task->utask->depth >= USER_DEPTH;
 }
 
 #endif

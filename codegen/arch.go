@@ -67,6 +67,14 @@ func (a *assembler) userKey(reg asm.Register) {
 	)
 }
 
+// userName sets R1 to userKey, ctx to the context and sp to userStack: what the engine is given of a call in user space.
+func (a *assembler) userName(ctx, sp asm.Register) {
+	a.userKey(asm.R0)
+	a.emit(asm.Mov.Reg(ctx, a.ctx))
+	a.userStack(sp)
+	a.emit(asm.Mov.Reg(asm.R1, asm.R0))
+}
+
 // userStack sets reg to the stack pointer in user space, the same at entry and at return.
 func (a *assembler) userStack(reg asm.Register) {
 	a.emit(asm.LoadMem(reg, a.ctx, a.arch.sp, asm.DWord))
@@ -85,7 +93,7 @@ func (a *assembler) stackKey(reg asm.Register) {
 		}
 		return
 	}
-	if a.probe.Method == layout.MethodUprobe {
+	if a.inProcess() {
 		a.userKey(reg)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 // entryProgram emits the program for the entry of a call.
 func entryProgram(a *assembler) {
 	p, c := a.probe, cookieOf(a.probe, a.target)
-	if p.Stashed && a.inPlace() {
+	if p.Stashed && (a.inPlace() || a.inProcess()) {
 		a.keepContext() // forget needs it, wherever it is reached from
 	}
 	if a.target.told != nil {
@@ -55,11 +55,14 @@ func entryProgram(a *assembler) {
 	if p.Path() {
 		a.openPath()
 	}
-	if p.Stashed && a.inPlace() {
+	switch {
+	case p.Stashed && a.inPlace():
 		a.forget()
-		return
+	case p.Stashed && a.inProcess():
+		a.forgetUser()
+	default:
+		a.finish()
 	}
-	a.finish()
 }
 
 // keep takes a frame for the call and stores the kept values in it.
@@ -83,17 +86,13 @@ func (a *assembler) open() {
 	}
 	a.say("take a frame for the call")
 	a.probeID()
-	open := bpf.FuncOpen
-	if a.probe.Method == layout.MethodUprobe {
-		open = bpf.FuncOpenUser
-		a.userKey(asm.R0)
-		a.emit(asm.Mov.Reg(asm.R4, a.ctx))
-		a.userStack(asm.R5)
-		a.emit(asm.Mov.Reg(asm.R1, asm.R0))
+	if a.inProcess() {
+		a.userName(asm.R4, asm.R5)
+		a.emit(asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(bpf.FuncOpenUser))
 	} else {
 		a.stackKey(asm.R1)
+		a.emit(asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(bpf.FuncOpen))
 	}
-	a.emit(asm.Mov.Imm(asm.R3, flag(a.probe.Timed)), call(open))
 	a.emit(asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(frameReg, asm.R0))
 }
 

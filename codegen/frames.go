@@ -37,6 +37,9 @@ func StashFor(probes []*layout.Probe) bpf.Stash {
 // the engine. This is faster, and only done where it matters.
 func (a *assembler) inPlace() bool { return a.probe.Method == layout.MethodFentry && !a.target.Shared }
 
+// inProcess reports whether the function is the process's.
+func (a *assembler) inProcess() bool { return a.probe.Method == layout.MethodUprobe }
+
 // frameReg holds the frame.
 const frameReg = captureData
 
@@ -103,11 +106,7 @@ func storeZero(dst asm.Register, offset int16) asm.Instruction {
 // key that an earlier call left behind because its return was missed. The return program
 // would take it for this call's.
 func (a *assembler) forget() {
-	a.letGo()
-	a.say("done")
-	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
-	a.leave()
-	a.say("not wanted; is there an old frame in its place?")
+	a.notWanted()
 	other, done := a.label("other"), a.label("done")
 	a.home()
 	a.isOurs(other)
@@ -118,6 +117,22 @@ func (a *assembler) forget() {
 	a.callNamed(bpf.FuncForget)
 	a.place(done)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// forgetUser is forget for a function of the process.
+func (a *assembler) forgetUser() {
+	a.notWanted()
+	a.probeID()
+	a.userName(asm.R3, asm.R4)
+	a.emit(call(bpf.FuncForgetUser), asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+func (a *assembler) notWanted() {
+	a.letGo()
+	a.say("done")
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+	a.leave()
+	a.say("not wanted; is there an old frame in its place?")
 }
 
 // storesInOrder reports whether other CPUs see stores in program order.
@@ -134,7 +149,7 @@ func (a *assembler) find(ask bool) (far func()) {
 		a.probeID()
 		a.stackKey(asm.R1)
 		find := bpf.FuncFind
-		if a.probe.Method == layout.MethodUprobe {
+		if a.inProcess() {
 			find = bpf.FuncFindUser
 		}
 		a.emit(call(find), asm.JEq.Imm(asm.R0, 0, a.drop), asm.Mov.Reg(a.frame, asm.R0))

@@ -182,6 +182,7 @@ var listings = []struct {
 	{"in-session-items", "-a nothing(it->pos == 1)", layout.MethodKprobeSession, shared},
 	{"in-session-user", "-a uprobe:../internal/livetest/user/testdata/user_amd64:user_add", layout.MethodUprobe, plain},
 	{"in-session-user-items", "-a uprobe:../internal/livetest/user/testdata/user_amd64:user_add(*(int *)$arg1, (long)return < 0)", layout.MethodUprobe, plain},
+	{"in-session-user-predicate", "-a uprobe:../internal/livetest/user/testdata/user_amd64:user_add((int)$arg2 < 0)", layout.MethodUprobe, plain},
 	{"in-session-injected", "-J kprobe:send+4($di == 1)", layout.MethodAuto, plain},
 }
 

@@ -46,7 +46,7 @@ func (a *assembler) stackHalf(reg asm.Register) {
 // inStack sets R3 to what tells a call from others of its function in a session. It returns kernel or, if the function
 // is the process's, user: the engine function that is given this. R4 is lost for FuncPushUser.
 func (a *assembler) inStack(kernel, user string) string {
-	if a.probe.Method != layout.MethodUprobe {
+	if !a.inProcess() {
 		a.stackHalf(asm.R3)
 		return kernel
 	}
@@ -202,8 +202,12 @@ func enterItems(a *assembler) {
 	a.cookie(asm.R1)
 	a.emit(call(bpf.FuncSession), asm.JEq.Imm(asm.R0, 0, miss), asm.StoreMem(asm.RFP, stackSession, asm.R0, asm.DWord))
 	a.drop = unwanted
+	rejected := unwanted
+	if a.inProcess() {
+		rejected = a.label("rejected")
+	}
 	for _, pred := range p.Entry.Predicates {
-		a.condition(pred, unwanted)
+		a.condition(pred, rejected)
 	}
 	a.say("record the call")
 	a.cookie(asm.R2)
@@ -233,6 +237,14 @@ func enterItems(a *assembler) {
 	a.emit(call(bpf.FuncDone), asm.Mov.Imm(asm.R0, 0), asm.Return())
 	if a.faulted {
 		a.countFault()
+	}
+	if rejected != unwanted && len(p.Entry.Predicates) > 0 {
+		a.place(rejected)
+		a.say("its return is not one of the calls in flight")
+		a.session(asm.R1)
+		a.emit(asm.Mov.Reg(asm.R2, a.ctx))
+		a.userStack(asm.R3)
+		a.emit(call(bpf.FuncRejectUser))
 	}
 	a.place(unwanted)
 	a.say("not wanted")

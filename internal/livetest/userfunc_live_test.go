@@ -259,6 +259,42 @@ func TestLiveUserLongjmp(t *testing.T) {
 	}
 }
 
+// TestLiveUserRejected: a call that does not meet its predicates is not taken for one that was made at the same place in the
+// stack and has not returned, or that has led to it by jumps.
+func TestLiveUserRejected(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	spec := func(function, items string) string { return "uprobe:" + file + ":" + function + "(" + items + ")" }
+	// jump_out(3) to jump_out(1) leave by longjmp, jump_out(0) returns.
+	out, errs, status := ksnoop(t, "trace", spec("jump_out", "n > 0, count()[n, return]"), spec("jump_on", "n == 2, return == 0"), spec("jump_on", "n == 0, return == 0, count()[n, return]"), "--", file, "2", "3")
+	if strings.Count(out, "no calls") != 1 || strings.Contains(out, "n = ") || !regexp.MustCompile(`\b0 +0 +2\n`).MatchString(out) || status != 0 || strings.Contains(errs, "not seen") {
+		t.Errorf("status %d:\n%s\n%s", status, out, errs)
+	}
+	out, errs, status = ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", spec("jump_outs", "n == 3"), "-a", spec("jump_out", "n > 0"), "--", file, "1", "3")
+	if strings.Contains(out, "← jump_out ") || strings.Contains(out, "↔ jump_out ") || !strings.Contains(out, "← jump_outs") || counted(t, errs, "returns of calls in a session not seen") != 3 || status != 0 {
+		t.Errorf("status %d:\n%s\n%s", status, out, errs)
+	}
+	// jump_even(5) to jump_odd(0): of jump_even 5 and 1.
+	out, errs, status = ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", spec("jump_turns", "n == 5"), "-a", spec("jump_even", "n != 3"), "-a", "uprobe:"+file+":jump_odd", "--", file, "1", "5")
+	// Below jump_turns: jump_even(5), (1), jump_odd(4), (2), (0); jump_even(6) to (0) and jump_odd; jump_even(7), (5), (1), ...
+	calls := len(regexp.MustCompile(`[→↔] jump_(even|odd)`).FindAllString(out, -1))
+	if returns := len(regexp.MustCompile(`[←↔] jump_(even|odd)`).FindAllString(out, -1)); calls != 5+7+7 || returns != calls {
+		t.Errorf("%d calls and %d returns:\n%s", calls, returns, out)
+	}
+	if strings.Contains(errs, "not seen") || strings.Contains(out, "unseen") || status != 0 {
+		t.Errorf("status %d:\n%s\n%s", status, out, errs)
+	}
+	// One function under two names is one.
+	link := filepath.Join(filepath.Dir(file), "link")
+	if err := os.Link(file, link); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, status = ksnoop(t, "trace", "-S", "-T", "-s", "none", "-e", "uprobe:"+file+":user_depth", "-a", "uprobe:"+link+":user_depth", "--", file, "1", "3")
+	if strings.Count(out, "→ user_depth") != 2 || strings.Count(out, "↔ user_depth") != 1 || status != 0 || strings.Contains(errs, "not seen") {
+		t.Errorf("status %d:\n%s\n%s", status, out, errs)
+	}
+}
+
 // TestLiveUserExec: a session that begins in a program ends when its thread runs another one.
 func TestLiveUserExec(t *testing.T) {
 	guest.Require(t)

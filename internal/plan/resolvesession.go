@@ -9,6 +9,7 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
+	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -179,16 +180,21 @@ type sessionBuilder struct {
 	ours    map[string]bool // for functions of vmlinux: whether tracing itself uses them
 }
 
-// A functionKey identifies a function: by its address or, if that is unknown, by its name.
+// A functionKey identifies a function: by its address or, if that is unknown, by its name. A function of the process is
+// identified by its place in a file, which may have several names, as may the place.
 type functionKey struct {
 	addr         uint64
 	name, module string
+	file         userfunc.Identity
 }
 
 func (c *candidate) key() functionKey {
 	f := c.f
 	if c.Kind == expr.UserFunction {
-		return functionKey{name: c.label()} // which no function of the kernel is called
+		if c.Identity == (userfunc.Identity{}) { // in a recording
+			return functionKey{name: c.label()} // which no function of the kernel is called
+		}
+		return functionKey{addr: c.Place, file: c.Identity}
 	}
 	if f.Addr != 0 {
 		return functionKey{addr: f.Addr}

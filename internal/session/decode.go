@@ -259,7 +259,7 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log)
 	f := Frame{Func: d.Plan.Probes[call.Func], Entry: call.Entry, Duration: call.Duration, Result: call.Result, Returned: call.Returned,
 		Finished: call.Flags&bpf.CallFinished != 0, Failed: call.Flags&bpf.CallFailed != 0}
 	if !f.Finished {
-		f.Result = 0 // the engine keeps a stack pointer there
+		f.Result, f.Duration = 0, 0 // the engine keeps a stack pointer and a count there
 		if h.End > call.Entry {
 			f.Duration = h.End - call.Entry
 		}
