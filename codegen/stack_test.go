@@ -25,7 +25,7 @@ var stackItems = []string{
 	"n + (n * (file->pos - (n / (file->flags | file->mode)))) == 12", "return < -4095", "$duration > 1",
 }
 
-var stackMethods = []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti}
+var stackMethods = []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession, layout.MethodFsession, layout.MethodTracingMulti, layout.MethodUprobe}
 
 // TestStack: no SPEC of a few items needs more stack than there is, alone or all
 // of them together, with whatever else a record is to have.
@@ -94,10 +94,42 @@ func stackOf(t *testing.T, what string, p *layout.Probe, target Options) int {
 	for _, insns := range []asm.Instructions{linked.Entry, linked.Return, linked.Both} {
 		if len(insns) > 0 {
 			depth = max(depth, bpf.StackDepth(insns))
+			if n := callsWithin(insns); n > maxCallFrames {
+				t.Errorf("%s: %d functions call each other", what, n)
+			}
 		}
 	}
 	if depth > bpf.MaxStack {
 		t.Errorf("%s: %d bytes of stack", what, depth)
 	}
 	return depth
+}
+
+// maxCallFrames is how many functions of a program can call each other (MAX_CALL_FRAMES of the kernel).
+const maxCallFrames = 8
+
+// callsWithin returns how many functions of a linked program call each other at most.
+func callsWithin(insns asm.Instructions) int {
+	callees, name := map[string][]string{}, ""
+	for _, ins := range insns {
+		if f := btf.FuncMetadata(&ins); f != nil {
+			name = f.Name
+		}
+		if ins.IsFunctionCall() {
+			callees[name] = append(callees[name], ins.Reference())
+		}
+	}
+	var depth func(name string) int
+	known := map[string]int{}
+	depth = func(name string) int {
+		if known[name] == 0 {
+			most := 0
+			for _, callee := range callees[name] {
+				most = max(most, depth(callee))
+			}
+			known[name] = 1 + most
+		}
+		return known[name]
+	}
+	return depth(insns.Name())
 }
