@@ -288,8 +288,8 @@ FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 }
 
 // Calls of one function of the process that were reached by jumps share their stack pointer, and so their name, key. The
-// first one's frame has that name, the others' have what jumped returns for 1, 2 and so on. The stack pointer is in both
-// halves of a key (userKey in codegen): no other call's name is like these, in which the halves differ.
+// first one's frame has that name, the others' have what jumped returns for 1, 2 and so on. Both halves of a key
+// tell the stack pointer's low bits (userKey in codegen): in no other call's name do they tell different ones, as in these.
 static __always_inline __u64 jumped(__u64 key, __u32 jumps)
 {
 	return key ^ jumps % USER_DEPTH * (STACK_SIZE / USER_DEPTH);

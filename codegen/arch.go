@@ -54,7 +54,8 @@ func offsets(words []int) []int16 {
 // userKey is stackKey for a call in user space. Its stack pointer is only unique in its process, and
 // the address of the saved registers only tells the thread, so the key is made of both: below, in the
 // block that the thread's kernel stack is in, the stack pointer's low bits, and above, 31 of its bits.
-// R4 and R5 are lost.
+// The low bits are multiplied, so that calls near each other, as of a function that calls itself, have
+// homes far from each other: what counts there are the highest of them. R4 and R5 are lost.
 func (a *assembler) userKey(reg asm.Register) {
 	const sp, block = asm.R4, asm.R5
 	a.userStack(sp)
@@ -62,10 +63,13 @@ func (a *assembler) userKey(reg asm.Register) {
 		asm.Mov.Reg32(block, a.ctx),
 		asm.RSh.Imm(sp, 3), // it is aligned
 		asm.RSh.Imm32(block, int32(bpf.StackBits)), asm.LSh.Imm32(block, int32(bpf.StackBits)),
-		asm.Mov.Reg(reg, sp), asm.And.Imm(reg, 1<<bpf.StackBits-1), asm.Or.Reg(reg, block),
+		asm.Mov.Reg(reg, sp), asm.Mul.Imm(reg, spread), asm.And.Imm(reg, 1<<bpf.StackBits-1), asm.Or.Reg(reg, block),
 		asm.LSh.Imm(sp, 33), asm.RSh.Imm(sp, 1), asm.Or.Reg(reg, sp),
 	)
 }
+
+// spread is the golden section of 1<<StackBits, to the next odd number: to multiply by it is to permute.
+const spread = 10125
 
 // userName sets R1 to userKey, ctx to the context and sp to userStack: what the engine is given of a call in user space.
 func (a *assembler) userName(ctx, sp asm.Register) {
