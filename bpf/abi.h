@@ -173,6 +173,7 @@ enum user_limit {
 	USER_COPY_MAX = 60 << 10, /* bytes */
 	USER_COPY_STEP = 4 << 10, /* copied at once: no page is smaller */
 	USER_RETURNS = 16,
+	USER_STACK = 64 << 20, /* bytes; no stack is larger: 8 MiB is the usual limit */
 	USER_DEPTH = 64, /* returns of one thread's functions that the kernel waits for, at most: MAX_URETPROBE_DEPTH */
 };
 

@@ -865,6 +865,7 @@ const (
 	engineUserLimitUSER_COPY_MAX    engineUserLimit = 61440
 	engineUserLimitUSER_COPY_STEP   engineUserLimit = 4096
 	engineUserLimitUSER_RETURNS     engineUserLimit = 16
+	engineUserLimitUSER_STACK       engineUserLimit = 67108864
 	engineUserLimitUSER_DEPTH       engineUserLimit = 64
 )
 

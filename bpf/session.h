@@ -46,7 +46,7 @@ enum call_flag {
 /* A call. It remains here after its return, until another call takes its place. */
 struct call {
 	__u64 entry;	/* CLOCK_MONOTONIC ns */
-	__u64 duration; /* ns; in flight, 0 or what ks_reject_user counts */
+	__u64 duration; /* ns; in flight, 0 or what pass_by counts */
 	__u64 result; /* in flight, the stack pointer in user space if it is the process's function, else 0 */
 	/* In flight, the low half of the address of its stack frame, or what ks_push_user has in its place. After its
 	   return, the low half of the address that it returned to, 0 if not known. */

@@ -108,15 +108,15 @@ static __always_inline __u64 number(__u64 address)
 	return n;
 }
 
-// own_address returns sp if it is on the current task's stack, or made of a stack pointer in user space, else 0: stacks of
-// interrupts may share a block of STACK_SIZE, so nothing follows from the order of their addresses.
+// own_address returns sp if it is on the current task's stack, else 0: stacks of interrupts
+// may share a block of STACK_SIZE, so nothing follows from the order of their addresses.
 static __always_inline __u64 own_address(__u64 sp)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	__u64 stack = 0;
 
 	bpf_probe_read_kernel(&stack, sizeof(stack), &task->stack);
-	return sp - stack < STACK_SIZE || !(sp >> 63) ? sp : 0;
+	return sp - stack < STACK_SIZE ? sp : 0;
 }
 
 // is_zero returns 1 for 0, else 0. It has no branch, like what is computed from it: in a loop
@@ -136,14 +136,20 @@ static __always_inline __u64 ours(const struct frame *f, __u64 was, __u64 sp, __
 }
 
 // ended returns 1 if the call of a frame, at was, must be over, since a call at own is made
-// on the same stack. own is 0 if it is not known. Of functions of the process, the upper halves are
-// what counts, and the kernel takes such calls for ended, too (arch_uretprobe_is_alive).
+// on the same stack. own is 0 if it is not known.
 static __always_inline __u64 ended(__u64 was, __u64 own)
 {
-	__u64 kernels = is_zero((was ^ own) / STACK_SIZE) & (was - own) >> 63 & own >> 63;
-	__u64 users = is_zero((__u32)(was ^ own) / STACK_SIZE) & ((was >> 32) - (own >> 32)) >> 63 & (own >> 63 ^ 1);
+	return is_zero((was ^ own) / STACK_SIZE) & (was - own) >> 63;
+}
 
-	return kernels | users;
+// ended_user is ended for names of functions of the process, of which own is that of the current call. A call of the same
+// thread with a lower stack pointer is over, as the kernel has it (arch_uretprobe_is_alive), unless that is so far away that
+// it may be on another stack: names have 31 bits of stack pointers.
+static __always_inline __u64 ended_user(__u64 was, __u64 own)
+{
+	__u64 distance = ((own >> 32) - (was >> 32)) & 0x7fffffff; // in words
+
+	return is_zero((__u32)(was ^ own) / STACK_SIZE) & is_zero((distance - 1) / (USER_STACK / 8)) & is_zero(was >> 63);
 }
 
 // swap takes a frame if its address is still was. An interrupt between reading and taking it
@@ -161,12 +167,13 @@ static __always_inline bool claim_home(struct frame *f, __u64 sp, __u32 probe)
 	return was ? was == sp && f->probe == probe : swap(f, 0, sp);
 }
 
-// claim_frame takes any frame if it is free or stale.
-static __always_inline bool claim_frame(struct frame *f, __u64 sp, __u32 probe, __u64 own)
+// claim_frame takes any frame if it is free or stale. own is where the current call is: for ended_user if it is the process's,
+// else for ended.
+static __always_inline bool claim_frame(struct frame *f, __u64 sp, __u32 probe, __u64 own, bool user)
 {
 	__u64 was = f->sp;
 
-	return (is_zero(was) | ours(f, was, sp, probe) | ended(was, own)) && swap(f, was, sp);
+	return (is_zero(was) | ours(f, was, sp, probe) | (user ? ended_user(was, own) : ended(was, own))) && swap(f, was, sp);
 }
 
 // A place of a frame that is far away: the index of its group above 32 bits, its own below. Where
@@ -181,8 +188,8 @@ static __always_inline struct frame *frame_of(__s64 place)
 	return group ? frame_at(group, place) : 0;
 }
 
-// ks_claim_far takes a frame of the two groups, and returns its place; -1 if there is none.
-FUNC __s64 ks_claim_far(__u64 sp, __u32 probe, __u64 own)
+// claim_far takes a frame of the two groups, and returns its place; -1 if there is none.
+static __always_inline __s64 claim_far(__u64 sp, __u32 probe, __u64 own, bool user)
 {
 	__u32 block = (__u32)sp / STACK_SIZE, count = group_mask + 1, i;
 
@@ -193,23 +200,27 @@ FUNC __s64 ks_claim_far(__u64 sp, __u32 probe, __u64 own)
 		if (!group)
 			break;
 		for (i = 0; i < count; i++)
-			if (claim_frame(frame_at(group, i), sp, probe, own))
+			if (claim_frame(frame_at(group, i), sp, probe, own, user))
 				return far_place(index, i);
 	}
 	return -1;
 }
 
-// ks_open_far tries home again, now also for a stale frame, and then the two groups.
-FUNC struct frame *ks_open_far(__u64 address, __u32 probe)
+FUNC __s64 ks_claim_far(__u64 sp, __u32 probe, __u64 own)
 {
-	__u64 sp = number(address), own = own_address(sp);
-	struct frame *f = home(sp, probe);
+	return claim_far(sp, probe, own, false);
+}
 
-	if (claim_frame(f, sp, probe, own)) {
-		f->probe = probe;
-		return f;
-	}
-	f = frame_of(ks_claim_far(sp, probe, own));
+FUNC __s64 ks_claim_far_user(__u64 key, __u32 probe)
+{
+	return claim_far(key, probe, key, true);
+}
+
+// far_frame is the frame at a place far away, NULL if that is none, which is counted.
+static __always_inline struct frame *far_frame(__s64 place, __u32 probe)
+{
+	struct frame *f = frame_of(place);
+
 	if (!f) {
 		ks_lost(LOST_STASH);
 		return 0;
@@ -220,6 +231,19 @@ FUNC struct frame *ks_open_far(__u64 address, __u32 probe)
 	}
 	f->probe = probe;
 	return f;
+}
+
+// ks_open_far tries home again, now also for a stale frame, and then the two groups.
+FUNC struct frame *ks_open_far(__u64 address, __u32 probe)
+{
+	__u64 sp = number(address), own = own_address(sp);
+	struct frame *f = home(sp, probe);
+
+	if (claim_frame(f, sp, probe, own, false)) {
+		f->probe = probe;
+		return f;
+	}
+	return far_frame(ks_claim_far(sp, probe, own), probe);
 }
 
 // ks_seek_far returns the place of a frame in the two groups; -1 if it is in none.
@@ -287,6 +311,14 @@ FUNC struct frame *ks_find(__u64 sp, __u32 probe)
 	return f->sp == sp && f->probe == probe ? f : ks_find_far(sp, probe);
 }
 
+// ks_forget frees the stale frame of a name, if there is one.
+FUNC int ks_forget(__u64 sp, __u32 probe)
+{
+	struct frame *f = ks_find(sp, probe);
+
+	return f ? ks_free(f) : 0;
+}
+
 // Calls of one function of the process that were reached by jumps share their stack pointer, and so their name, key. The
 // first one's frame has that name, the others' have what jumped returns for 1, 2 and so on. Both halves of a key
 // tell the stack pointer's low bits (userKey in codegen): in no other call's name do they tell different ones, as in these.
@@ -307,6 +339,23 @@ static __always_inline struct frame *earlier(__u64 key, __u32 probe, void *ctx, 
 	return 0;
 }
 
+// open_user is ks_open for the name of a call of the process.
+static __always_inline struct frame *open_user(__u64 key, __u32 probe, __u32 timed)
+{
+	struct frame *f = home(key, probe);
+
+	if (claim_frame(f, key, probe, key, true))
+		f->probe = probe;
+	else
+		f = far_frame(ks_claim_far_user(key, probe), probe);
+	if (!f)
+		return 0;
+	f->jumps = 0;
+	f->event.faults = 0;
+	f->event.entry_time = timed ? bpf_ktime_get_ns() : 0;
+	return f;
+}
+
 // ks_open_user takes a frame for a call that is the last one of its name.
 FUNC struct frame *ks_open_user(__u64 key, __u32 probe, __u32 timed, void *ctx, __u64 user_sp)
 {
@@ -317,11 +366,10 @@ FUNC struct frame *ks_open_user(__u64 key, __u32 probe, __u32 timed, void *ctx, 
 		ks_count(UNSEEN_RETURN);
 		return 0;
 	}
-	f = ks_open(jumped(key, jumps), probe, timed);
-	if (!f)
-		return 0;
-	f->jumps = 0;
-	if (first)
+	if (jumps)
+		ks_forget(jumped(key, jumps), probe); // of a call that longjmp has ended
+	f = open_user(jumped(key, jumps), probe, timed);
+	if (f && first)
 		first->jumps = jumps;
 	return f;
 }
@@ -342,14 +390,6 @@ FUNC struct frame *ks_find_user(__u64 key, __u32 probe)
 		return f;
 	jumps = f->jumps--;
 	return ks_find(jumped(key, jumps), probe);
-}
-
-// ks_forget frees the stale frame of a name, if there is one.
-FUNC int ks_forget(__u64 sp, __u32 probe)
-{
-	struct frame *f = ks_find(sp, probe);
-
-	return f ? ks_free(f) : 0;
 }
 
 // free_of_block frees a frame if its address is in a block of a stack, or is made of it: user code

@@ -49,7 +49,7 @@ func split(insns asm.Instructions) []asm.Instructions {
 // nothing but numbers and return a number, which is what the kernel allows of global functions. To explore
 // the loop of ks_mark at each call was half of the work of loading a program of sessions.
 var alone = map[string]bool{"ks_mark": true, "ks_inner_ids": true, "ks_explains": true,
-	"ks_claim_far": true, "ks_seek_far": true, "ks_waiting": true}
+	"ks_claim_far": true, "ks_claim_far_user": true, "ks_seek_far": true, "ks_waiting": true}
 
 // static returns a copy of a function's instructions whose BTF says that the function is static. The
 // verifier checks a static function at each call, with the types and values of the arguments. It

@@ -7,32 +7,34 @@
  * the programs at an entry have run, it replaces the address that the call returns to by that of its trampoline. A
  * function that is jumped to instead of called finds the trampoline there: it shares the stack pointer and the return
  * with the one that has jumped. When the trampoline is reached, the programs of all these run, those of the last one
- * first. Without BTF of the kernel, neither can be known.
+ * first.
  */
 
 // tail_called reports whether a function of the process, at whose entry the program is, was jumped to from one whose
-// return is probed.
+// return is probed. Without BTF of the kernel, a return address at the beginning of a page is taken for the trampoline's. If
+// the return address cannot be read, the call has not put it there.
 static __always_inline bool tail_called(void *ctx, __u64 user_sp)
 {
 	struct task_struct *task;
 	__u64 back = 0, trampoline;
 
+#if defined(__TARGET_ARCH_arm64)
+	back = ((struct pt_regs *)ctx)->regs[30];
+#else
+	if (bpf_probe_read_user(&back, sizeof(back), (void *)user_sp))
+		return true;
+#endif
 	if (untyped)
-		return false;
+		return back && !(back % 4096);
 	task = bpf_get_current_task_btf();
 	if (!bpf_core_field_exists(task->mm->uprobes_state.xol_area))
 		return false;
 	trampoline = task->mm->uprobes_state.xol_area->vaddr;
-#if defined(__TARGET_ARCH_arm64)
-	back = ((struct pt_regs *)ctx)->regs[30];
-#else
-	bpf_probe_read_user(&back, sizeof(back), (void *)user_sp);
-#endif
 	return trampoline && back == trampoline;
 }
 
 // ks_waiting returns for how many calls of a function of the process the kernel waits that share a stack pointer: each was
-// reached by a jump from the one before, but for the first one perhaps. The newest call that it waits for is one of these.
+// reached by a jump from the one before, but for the first one perhaps. Without BTF of the kernel, it is taken to be one.
 FUNC __u32 ks_waiting(__u64 func, __u64 user_sp)
 {
 	struct return_instance *r;
@@ -40,7 +42,7 @@ FUNC __u32 ks_waiting(__u64 func, __u64 user_sp)
 	__u32 n = 0;
 
 	if (untyped)
-		return 0;
+		return 1;
 	task = bpf_get_current_task_btf();
 	if (!bpf_core_field_exists(task->utask))
 		return 0;

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/kernel"
-	"github.com/ksnoop/ksnoop/internal/userfunc"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -185,16 +184,17 @@ type sessionBuilder struct {
 type functionKey struct {
 	addr         uint64
 	name, module string
-	file         userfunc.Identity
+	device, file uint64
 }
 
 func (c *candidate) key() functionKey {
 	f := c.f
 	if c.Kind == expr.UserFunction {
-		if c.Identity == (userfunc.Identity{}) { // in a recording
+		device, file := c.Identity.Inode()
+		if file == 0 { // in a recording
 			return functionKey{name: c.label()} // which no function of the kernel is called
 		}
-		return functionKey{addr: c.Place, file: c.Identity}
+		return functionKey{addr: c.Place, device: device, file: file}
 	}
 	if f.Addr != 0 {
 		return functionKey{addr: f.Addr}

@@ -21,6 +21,8 @@ var tracingUses = [...]string{
 	"migrate_disable", "migrate_enable", "__rcu_read_lock", "__rcu_read_unlock", "__migrate_*",
 	// __rcu_read_unlock after a program calls these if the task was preempted in it.
 	"rcu_read_unlock_special", "rcu_preempt_deferred_qs*", "raise_softirq*", "__raise_softirq*", "invoke_rcu_core",
+	// From a function of the process to its programs.
+	"uprobe_notify_resume", "handle_swbp", "__x64_sys_uprobe", "__x64_sys_uretprobe",
 	// Around an interrupt, before it counts as one.
 	"irq_enter*", "irq_exit*", "__irq_exit*", "irqentry_*", "nmi_*", "sysvec_*", "__sysvec_*", "common_interrupt", "__common_interrupt",
 	// Helpers.

@@ -24,6 +24,9 @@ type Identity struct {
 // errReplaced is why a file is not read again.
 var errReplaced = errors.New("the file has been replaced or written to since it was read")
 
+// Inode returns what tells the file from all others that are there at the same time. The kernel puts probes into this.
+func (i Identity) Inode() (device, number uint64) { return i.dev, i.ino }
+
 func identify(info fs.FileInfo) Identity {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
