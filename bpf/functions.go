@@ -296,17 +296,9 @@ const (
 	// codegen.PreemptCount generates it for the kernel at hand, for Settings.Subprograms. The
 	// engine's own returns 0.
 	//
-	// Callers: FuncInInterrupt, FuncFilter, FuncAdmit, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser,
+	// Callers: FuncFilter, FuncAdmit, FuncAway, FuncSession, FuncOpenSession, FuncAround, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser,
 	// FuncSend, FuncSendTail, FuncSendList, FuncFinish, FuncFinishTail and FuncFinishList.
 	FuncPreemptCount = "ks_preempt_count"
-	// FuncInInterrupt reports whether an interrupt runs on top of the current task.
-	//
-	//	int ks_in_interrupt(__u32 trap)
-	//
-	// trap is that of FuncFilter.
-	//
-	// Callers: programs of calls that are added up, for those of ksnoop itself.
-	FuncInInterrupt = "ks_in_interrupt"
 	// FuncHold holds the stack of a program whose place in the guard's table AppendHold has found
 	// taken. It returns another place, NULL if the stack is held already: the call is counted in
 	// VarGuarded and must be left alone.

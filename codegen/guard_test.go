@@ -63,6 +63,7 @@ func TestGuardOfTables(t *testing.T) {
 			target := ofKernel(false)
 			target.Arch, target.Guard = []string{"amd64", "arm64"}[i%2], bpf.NewGuard(0)
 			target.Self, target.SelfOffset = 1234, 1304
+			target.Subprograms = []bpf.Subprogram{{Name: bpf.FuncPreemptCount, Insns: asm.Instructions{asm.FnThisCpuPtr.Call(), asm.LoadMem(asm.R0, asm.R0, 0, asm.Word), asm.Return()}}}
 			target.Tables, _ = bpf.NewTables([]bpf.Table{{RowWords: 2000}, {RowWords: 2000}}, 1, 2, 1<<20)
 			programs := compiled(t, spec, m, target)
 			for _, functions := range [][]bpf.Subprogram{programs.Entry, programs.Return} {

@@ -5,6 +5,7 @@ package codegen
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
@@ -15,6 +16,24 @@ import (
 // pseudoBTFID marks a load of a kernel variable's address, by its BTF id
 // (BPF_PSEUDO_BTF_ID).
 const pseudoBTFID = asm.Register(3)
+
+// Bits of the preemption count (linux/preempt.h): that a software interrupt is being served, and where the numbers of
+// hardware and of non-maskable interrupts are, of 4 bits each.
+const (
+	servingSoftirq = 0x100
+	hardirqShift   = 16
+	nmiShift       = 20
+)
+
+// preemptCount returns what reads the preemption count into R0, without the subprogram's end; nil if it is not known.
+func (t *Options) preemptCount() asm.Instructions {
+	for _, f := range t.Subprograms {
+		if f.Name == bpf.FuncPreemptCount {
+			return slices.Clone(f.Insns[:len(f.Insns)-1])
+		}
+	}
+	return nil
+}
 
 // PreemptCount generates the function that tells the engine whether the CPU is serving an
 // interrupt. types is the BTF of the kernel that the code runs on. The function returns the count
