@@ -215,9 +215,9 @@ static __always_inline __u32 user_calls(struct session *s, __u64 user_sp)
 	return n;
 }
 
-// end_user takes off the calls that are over since a function of the process is called with this stack pointer: those with
-// a lower one, as the kernel has it, which gives up their returns (arch_uretprobe_is_alive), and those with the same one,
-// too, unless they have led to this one by jumps, also those that ks_push_user has put one byte below.
+// end_user takes off the calls that are over since a function of the process is called with this stack pointer. Calls with
+// a lower one are over: the kernel gives up their returns (arch_uretprobe_is_alive). Calls with the same one are over, too,
+// unless this one was jumped to. Then they have led here, as have those that ks_push_user has put one byte below.
 static __always_inline void end_user(struct session *s, void *ctx, __u64 user_sp)
 {
 	__u32 n = user_calls(s, tail_called(ctx, user_sp) ? user_sp - 2 : user_sp);

@@ -33,8 +33,8 @@ static __always_inline bool tail_called(void *ctx, __u64 user_sp)
 	return trampoline && back == trampoline;
 }
 
-// ks_waiting returns for how many calls of a function of the process the kernel waits that share a stack pointer: each was
-// reached by a jump from the one before, but for the first one perhaps. Without BTF of the kernel, it is taken to be one.
+// ks_waiting returns how many returns of a function of the process the kernel waits for, at this stack pointer. All but
+// the first of these calls were jumped to. Without BTF of the kernel, it is taken to be one.
 FUNC __u32 ks_waiting(__u64 func, __u64 user_sp)
 {
 	struct return_instance *r;

@@ -22,7 +22,7 @@ type image struct {
 	goCode  bool // it has code of Go
 	loads   []elf.ProgHeader
 	funcs   []function // sorted
-	labels  []function // while it is read: what may be in others
+	labels  []function // while it is read: symbols that may be within functions
 	names   int        // bytes of all names
 
 	buildID string // bytes; "" if it has none
