@@ -257,6 +257,17 @@ func TestLiveUserLongjmp(t *testing.T) {
 	}
 }
 
+// TestLiveUserLongjmpRoom: what is kept of calls that longjmp has ended is given back when a call further out is made. There
+// are more such calls than a thread has room for.
+func TestLiveUserLongjmpRoom(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	out, errs, status := ksnoop(t, "trace", "uprobe:"+file+":jump_out(n >= 0, count()[(int)return])", "--", file, "1", "300")
+	if !regexp.MustCompile(`\b0 +2\n`).MatchString(out) || strings.Contains(errs, "not seen") || status != 0 {
+		t.Errorf("status %d:\n%s\n%s", status, out, errs)
+	}
+}
+
 // TestLiveUserRejected: a call that does not meet its predicates is not taken for one that was made at the same place in the
 // stack and has not returned, or that has led to it by jumps.
 func TestLiveUserRejected(t *testing.T) {

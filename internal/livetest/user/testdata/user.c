@@ -145,6 +145,23 @@ NOINLINE void jump_outs(volatile int n)
 			jump_out(n);
 }
 
+/* jump_higher does the same, but each call is at a higher place in the stack than the one before. */
+NOINLINE void jump_room(int n, int room)
+{
+	char space[16 * room + 16];
+
+	__asm__ volatile("" : : "r"(space) : "memory");
+	jump_out(n);
+	__asm__ volatile("" : : "r"(space) : "memory");
+}
+
+NOINLINE void jump_higher(volatile int n)
+{
+	for (; n >= 0; n--)
+		if (!jump_save())
+			jump_room(n, n);
+}
+
 /* run_program runs another program. */
 NOINLINE long run_program(const char *path, char *const argv[])
 {
@@ -194,6 +211,8 @@ __attribute__((used)) static void run(long *stack)
 		user_depth(depth);
 		jump_turns(depth);
 		jump_outs(depth);
+		if (depth >= 300)
+			jump_higher(depth);
 		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
 		if (*(volatile unsigned short *)&user_guarded_semaphore)
 			STAP_PROBE2(user, guarded, here.name, 1UL << 40);
