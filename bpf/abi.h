@@ -56,8 +56,8 @@ struct owner {
 };
 
 /*
- * The header of every record. A struct owner follows if RECORD_OWNER says so, then the values;
- * the plan knows where each is.
+ * The header of every record. A struct owner follows if RECORD_OWNER says so, then, of some functions of the
+ * process, the place of the call, and the values; the plan knows where each is.
  */
 struct event {
 	__u64 time;	  /* CLOCK_MONOTONIC ns */
@@ -343,7 +343,7 @@ enum slot_flag {
 struct slot {
 	enum slot_kind kind;
 	enum slot_flag flags;
-	__u8 word;  /* index of an argument's word, or RESULT_WORD */
+	__u8 word;  /* index of an argument's word, RESULT_WORD or PLACE_WORD */
 	__u8 width; /* of a number, in bytes */
 	__u16 off;  /* in the record's data */
 	__u16 size; /* in bytes there */
@@ -356,6 +356,7 @@ enum list_limit {
 	LIST_OBJECT = 8 << 10, /* layout.MaxObject */
 	LIST_MASK = 0x7fff, /* keeps sizes and offsets below a bound that the verifier knows */
 	RESULT_WORD = ARG_WORDS, /* the result, as a word */
+	PLACE_WORD,		 /* the place of the call, see ks_place */
 };
 
 /* The values of one end of a call. */

@@ -295,6 +295,7 @@ const (
 	engineListLimitLIST_OBJECT engineListLimit = 8192
 	engineListLimitLIST_MASK   engineListLimit = 32767
 	engineListLimitRESULT_WORD engineListLimit = 12
+	engineListLimitPLACE_WORD  engineListLimit = 13
 )
 
 type engineListedPid struct {

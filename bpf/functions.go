@@ -334,6 +334,14 @@ const (
 	//
 	// Callers: FuncSendList, FuncStashList and FuncFinishList.
 	FuncResult = "ks_result"
+	// FuncPlace returns the place of a call of a function of the process: the stack pointer in user space
+	// that it was called with, at return too. It is generated where records have it. The engine's own
+	// returns 0.
+	//
+	//	__u64 ks_place(void *ctx)
+	//
+	// Callers: FuncSendList, FuncStashList and FuncFinishList.
+	FuncPlace = "ks_place"
 	// FuncReturnAddress returns the address that a call returns to. It is replaced like
 	// FuncWords: trampolines do not know the address, and return 0.
 	//

@@ -123,7 +123,7 @@ func TestLibrary(t *testing.T) {
 	for _, name := range []string{FuncCount, FuncFilter, FuncAdmit, FuncSend, FuncOpen, FuncOpenUser, FuncOpenFar, FuncCast, FuncFind, FuncFindUser, FuncFindFar, FuncForget, FuncForgetUser, FuncFree, FuncFinish, FuncCapture,
 		FuncCookie, FuncSite, FuncSendList, FuncSendTail, FuncFinishTail, FuncPreemptCount,
 		FuncHold, FuncLetGo, FuncAway, FuncEnter, FuncLeave, FuncEnterUser, FuncLeaveUser, FuncPushUser, FuncRejectUser, FuncInnermostUser, FuncSession, FuncOpenSession, FuncAround, FuncHit, FuncDone, FuncPush, FuncPop, FuncInnermost,
-		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords, FuncResult} {
+		FuncItem, FuncItemOf, FuncLogItem, FuncLogArgs, FuncSatisfied, FuncWords, FuncResult, FuncPlace} {
 		if len(lib[name]) == 0 {
 			t.Errorf("the engine has no %s", name)
 		}

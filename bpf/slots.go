@@ -7,7 +7,7 @@ import "unsafe"
 // A Slot describes one value of a record that the engine captures without generated code.
 type Slot struct {
 	Kind   SlotKind
-	Word   int // index of a word of the arguments, or ResultWord
+	Word   int // index of a word of the arguments, ResultWord or PlaceWord
 	Width  int // of a number, in bytes
 	Signed bool
 	User   bool // the word points to user space
@@ -33,6 +33,8 @@ const (
 	ListedWords = MaxArgWords
 	// ResultWord stands for the result.
 	ResultWord = int(engineListLimitRESULT_WORD)
+	// PlaceWord stands for the place of a call of a function of the process.
+	PlaceWord = int(engineListLimitPLACE_WORD)
 	// listReach is how large a buffer must be for the verifier, which only knows the bounds of a slot.
 	listReach = uint32(unsafe.Sizeof(engineScratch{})) + uint32(engineListLimitLIST_MASK) + 1 + uint32(engineListLimitLIST_OBJECT)
 )

@@ -98,6 +98,7 @@ FUNC __u64 ks_store(void *ctx, void *data, const struct slot_list *list)
 
 	ks_words(ctx, s.words, ARG_WORDS);
 	s.words[RESULT_WORD] = ks_result(ctx);
+	s.words[PLACE_WORD] = ks_place(ctx);
 	bpf_loop(LIST_SLOTS, ks_store_one, &s, 0);
 	return s.faults;
 }

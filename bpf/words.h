@@ -47,6 +47,16 @@ FUNC __u64 ks_result(void *ctx)
 #endif
 }
 
+// ks_place is replaced in programs of functions of the process whose records have the place of the call. The compiler must not
+// see that it returns 0.
+FUNC __u64 ks_place(void *ctx)
+{
+	__u64 place;
+
+	asm volatile("%0 = 0" : "=r"(place) : "r"(ctx));
+	return place;
+}
+
 // ks_return_address loads the program counter, which at a return is in the caller already.
 FUNC __u64 ks_return_address(void *ctx)
 {

@@ -12,12 +12,12 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// capture generates the function that stores the values of one half:
+// capture generates the function that stores the values of one half, and the place of the call:
 //
 //	faults = ks_capture(context, data)
 //
 // If c is not nil, the record also gets what entry kept in the session cookie.
-func (a *assembler) capture(stores []layout.Slot, c *cookie) {
+func (a *assembler) capture(h *layout.Half, c *cookie) {
 	a.ctx = captureContext
 	a.frame, a.base = captureData, bpf.FrameData
 	a.say("capture")
@@ -26,7 +26,12 @@ func (a *assembler) capture(stores []layout.Slot, c *cookie) {
 	if c.holds() {
 		a.captureCookie(c)
 	}
-	a.storeAll(stores)
+	if placed(h) {
+		a.say("the place of the call")
+		a.userStack(asm.R0)
+		a.put(int(h.Record.Place))
+	}
+	a.storeAll(h.Stores)
 	a.say("end of capture")
 	a.emit(asm.Mov.Reg(asm.R0, captureFaults), asm.Return())
 }

@@ -68,13 +68,17 @@ func half(p *layout.Probe, t Options, h *layout.Half, phase expr.Phase, program 
 	a := newAssembler(p, t, phase, name)
 	program(a)
 	funcs := a.program(programName(p, t, name))
-	captures := len(h.Stores) > 0 || phase == expr.AtReturn && cookieOf(p, t).holds()
-	if _, ok := List(p, h, t); !ok && sends(h) && captures {
+	captures := placed(h) || len(h.Stores) > 0 || phase == expr.AtReturn && cookieOf(p, t).holds()
+	_, listed := List(p, h, t)
+	if listed && placed(h) {
+		funcs = append(funcs, placeFunction(p, t, phase, name))
+	}
+	if !listed && sends(h) && captures {
 		a = newAssembler(p, t, phase, name+"_capture")
 		if phase == expr.AtReturn {
-			a.capture(h.Stores, cookieOf(p, t))
+			a.capture(h, cookieOf(p, t))
 		} else {
-			a.capture(h.Stores, nil)
+			a.capture(h, nil)
 		}
 		funcs = append(funcs, bpf.Subprogram{Name: bpf.FuncCapture, Args: 2, Insns: a.done()})
 		funcs = append(funcs, a.functions...)

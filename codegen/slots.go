@@ -3,6 +3,7 @@
 package codegen
 
 import (
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/ksnoop/ksnoop/bpf"
@@ -15,7 +16,7 @@ import (
 // values to the engine. If the whole call is one record, its entry fills in the first
 // values. ok is false if generated code must capture.
 func List(p *layout.Probe, h *layout.Half, t Options) (list bpf.SlotList, ok bool) {
-	if !t.Shared || h == nil || len(h.Stores) > bpf.MaxListed || len(h.Updates) > 0 {
+	if !t.Shared || h == nil || len(h.Updates) > 0 {
 		return list, false
 	}
 	switch {
@@ -26,6 +27,12 @@ func List(p *layout.Probe, h *layout.Half, t Options) (list bpf.SlotList, ok boo
 	default:
 		return list, false
 	}
+	if placed(h) {
+		list.Slots = append(list.Slots, bpf.Slot{Kind: bpf.SlotWord, Word: bpf.PlaceWord, Width: layout.PlaceSize, Off: h.Record.Place, Size: layout.PlaceSize})
+	}
+	if len(list.Slots)+len(h.Stores) > bpf.MaxListed {
+		return bpf.SlotList{}, false
+	}
 	for i := range h.Stores {
 		s, ok := listed(p, &h.Stores[i], arches[t.Arch])
 		if !ok {
@@ -35,6 +42,9 @@ func List(p *layout.Probe, h *layout.Half, t Options) (list bpf.SlotList, ok boo
 	}
 	return list, true
 }
+
+// placed reports whether the record that a half sends has the place of the call.
+func placed(h *layout.Half) bool { return h.Record != nil && h.Record.Placed }
 
 // listed returns a slot as an entry of the table.
 func listed(p *layout.Probe, s *layout.Slot, at arch) (out bpf.Slot, ok bool) {
@@ -97,4 +107,14 @@ func isWord(p *layout.Probe, t expr.Term, at arch, out *bpf.Slot) bool {
 		return t.Off == 0 && t.Bits.Size == 0
 	}
 	return false
+}
+
+// placeFunction generates ks_place, which returns userStack.
+func placeFunction(p *layout.Probe, t Options, phase expr.Phase, half string) bpf.Subprogram {
+	a := newAssembler(p, t, phase, half+"_place")
+	a.ctx = asm.R1
+	a.say("the place of the call")
+	a.userStack(asm.R0)
+	a.emit(asm.Return())
+	return bpf.Subprogram{Name: bpf.FuncPlace, Args: 1, Insns: a.done()}
 }

@@ -58,6 +58,35 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListPlace: the place of a call is in front of the values, and takes a slot of the list.
+func TestListPlace(t *testing.T) {
+	for _, owner := range []layout.Owner{0, layout.OwnerUID} {
+		p := planned(t, "f(n, return)", layout.MethodKprobe)
+		p.Method, p.Placed, p.Owner = layout.MethodUprobe, true, owner
+		if err := p.Lay(); err != nil {
+			t.Fatal(err)
+		}
+		front := uint32(0)
+		if owner != 0 {
+			front = layout.OwnerSize
+		}
+		for i, half := range []*layout.Half{p.Entry, p.Return} {
+			want := []bpf.Slot{{Kind: bpf.SlotWord, Word: bpf.PlaceWord, Width: 8, Off: front, Size: 8},
+				{Kind: bpf.SlotWord, Word: []int{1, bpf.ResultWord}[i], Width: 8, Signed: true, Off: front + 8, Size: 8}}
+			list, ok := List(p, half, Options{Arch: "amd64", Shared: true})
+			if diff := cmp.Diff(want, list.Slots); !ok || diff != "" || list.Size != half.Record.Size {
+				t.Errorf("half %d: a list: %t, of %d bytes (-want +got):\n%s", i, ok, list.Size, diff)
+			}
+			for len(half.Stores) < bpf.MaxListed {
+				half.Stores = append(half.Stores, half.Stores[0])
+			}
+			if _, ok := List(p, half, Options{Arch: "amd64", Shared: true}); ok {
+				t.Errorf("half %d: a list of %d values and the place", i, len(half.Stores))
+			}
+		}
+	}
+}
+
 // TestListOnStack: the engine reads words that a call is passed on the stack from the kernel's. Those of a
 // function of user space are on another one.
 func TestListOnStack(t *testing.T) {

@@ -199,16 +199,34 @@ func (p *Probe) laySplit() error {
 	default:
 		p.Stashed = true
 	}
-	if !sendsEntry {
+	switch {
+	case !sendsEntry:
 		entry.Record = nil
 		if !p.Stashed {
 			p.Entry = nil
 		}
+	case p.Placed:
+		entry.place(p.Owner)
+		ret.place(p.Owner)
 	}
 	if err := p.check(le); err != nil {
 		return err
 	}
 	return p.check(lr)
+}
+
+// place makes room for the place of the call in front of the values.
+func (h *Half) place(o Owner) {
+	h.Record.Placed = true
+	if o != 0 {
+		h.Record.Place = OwnerSize
+	}
+	h.Record.Size += PlaceSize
+	for _, slots := range [][]Slot{h.Record.Slots, h.Stores} {
+		for i := range slots {
+			slots[i].Off += PlaceSize
+		}
+	}
 }
 
 // Everything reports whether the SPEC has no parentheses and so asks for the whole call.

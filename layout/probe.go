@@ -39,6 +39,8 @@ type Probe struct {
 	Paired bool
 	// Owner is what records of calls have of their task.
 	Owner Owner
+	// Placed says that the two records of a call tell its place. It is for functions of user space.
+	Placed bool
 	// Tables are the numbers of the tables that the items add to, by item. Only those of
 	// aggregations count.
 	Tables []int
@@ -162,12 +164,20 @@ type Predicate struct {
 	Item int // index of its item in the probe, for its text
 }
 
-// A Record is the layout of a record's data, which follows the event header: the owner, if
-// there is one, and the values.
+// A Record is the layout of a record's data, which follows the event header: the owner and the place
+// of the call, if they are there, and the values.
 type Record struct {
 	Slots []Slot
 	Size  uint32 // bytes of data
+	// Placed says that the place of the call is in the data, PlaceSize bytes at offset Place: the stack
+	// pointer that it was called with. Both records of a call have it, and so belong together even
+	// where calls within it have no return.
+	Placed bool
+	Place  uint32
 }
+
+// PlaceSize is how many bytes of a record's data the place of the call takes.
+const PlaceSize = 8
 
 // A Slot is the place of one value in a record. Numbers are little-endian.
 type Slot struct {

@@ -24,6 +24,8 @@ type Event struct {
 	Probe *plan.Probe
 	// Owner is whose call it was, as far as Probe.Owner says. In sessions, the session has it.
 	Owner bpf.Owner
+	// Place tells the calls of a thread apart: the two records of one have the same. It is 0 if Record has none.
+	Place uint64
 	// Record is the layout of Data. It is nil if the record has no values.
 	Record *layout.Record
 	// Data are the captured bytes. They share the memory of the raw record.
@@ -66,6 +68,10 @@ func Decode(p *plan.Plan, raw []byte, e *Event) error {
 	e.Owner = bpf.Owner{}
 	if e.Probe.Owner != 0 {
 		e.Owner = bpf.DecodeOwner(data)
+	}
+	e.Place = 0
+	if e.Record.Placed {
+		e.Place = binary.LittleEndian.Uint64(data[e.Record.Place:])
 	}
 	e.Data, e.Tail = data[:e.Record.Size], nil
 	if !e.HasTail {

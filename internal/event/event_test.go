@@ -164,6 +164,38 @@ func withOwner(t testing.TB, p *plan.Plan) *plan.Plan {
 	return owned
 }
 
+// TestPlace: an event has the place of its record, behind the owner, and none that was decoded before.
+func TestPlace(t *testing.T) {
+	bare := testPlan(t, "f(n, return)")
+	for _, owner := range []layout.Owner{0, layout.OwnerUID} {
+		placed := &plan.Plan{Owner: owner}
+		for _, probe := range bare.Probes {
+			made := *probe
+			made.Placed, made.Owner = true, owner
+			if err := made.Lay(); err != nil {
+				t.Fatal(err)
+			}
+			placed.Probes = append(placed.Probes, &made)
+		}
+		for _, kind := range []bpf.Kind{bpf.KindEntry, bpf.KindReturn} {
+			raw := bpf.AppendEvent(nil, &bpf.Event{Kind: kind})
+			if owner != 0 {
+				raw = bpf.AppendOwner(raw, bpf.Owner{UID: 7})
+			}
+			var e Event
+			if err := Decode(placed, append(raw, words(0x7ffc0010, 9)...), &e); err != nil || e.Place != 0x7ffc0010 {
+				t.Errorf("place %#x, %v", e.Place, err)
+			}
+			if v, ok := e.Value(&e.Record.Slots[0]); v != 9 || !ok {
+				t.Errorf("the value is %d, %v", v, ok)
+			}
+			if err := Decode(bare, append(bpf.AppendEvent(nil, &bpf.Event{Kind: kind}), words(9)...), &e); err != nil || e.Place != 0 {
+				t.Errorf("place %#x, %v", e.Place, err)
+			}
+		}
+	}
+}
+
 // TestOwner: an event has the owner of its record, and none that was decoded before.
 func TestOwner(t *testing.T) {
 	bare := testPlan(t, "f(n)")

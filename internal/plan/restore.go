@@ -17,6 +17,8 @@ type Recorded struct {
 	Spec   *expr.Spec // nil if no values of its calls are wanted
 	Method layout.Method
 	Role   layout.Role
+	// Placed is layout.Probe.Placed.
+	Placed bool
 	// Syscall is Probe.Syscall.
 	Syscall []kernel.Field
 	// Way is Probe.Way, not yet restored.
@@ -65,6 +67,12 @@ func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe,
 	p, err := newProbeOn(view, r.Spec, r.Func, r.Hook, o)
 	if err != nil {
 		return nil, err
+	}
+	if p.Placed && !r.Placed { // recorded before there were places
+		p.Placed = false
+		if err := p.Lay(); err != nil {
+			return nil, err
+		}
 	}
 	if r.Role.Injected() {
 		p.injectAs(r.Role)

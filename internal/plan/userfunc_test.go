@@ -195,6 +195,45 @@ func TestUserReturns(t *testing.T) {
 	}
 }
 
+// TestUserPlaces: records of both ends of a call tell its place. A recording from before that is read as it was written.
+func TestUserPlaces(t *testing.T) {
+	for text, want := range map[string]bool{"uprobe:F:user_add(*(int *)$arg1, return)": true, "uprobe:F:user_add": true, "uprobe:F:user_add($arg1)": false,
+		"uprobe:F:user_add($arg1, return < 0)": false, "uretprobe:F:user_add": false, "uprobe:F:user_open+0x4($di)": false} {
+		p, err := resolveUser(t, strings.Replace(text, "F", userProgram, 1), Options{})
+		if err != nil || len(p.Probes) != 1 {
+			t.Fatalf("%s: %v, %v", text, p, err)
+		}
+		probe := p.Probes[0]
+		for _, placed := range []bool{true, false} {
+			view := kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: rawBTF(t)}})
+			kept, err := Restore(view, []Recorded{{Func: probe.Func, Hook: probe.Hook, Spec: probe.Spec, Method: probe.Method, Placed: placed}}, false, false, Options{Arch: "amd64"})
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			for i, halves := range [][2]*layout.Half{{probe.Entry, kept.Probes[0].Entry}, {probe.Return, kept.Probes[0].Return}} {
+				if halves[0] == nil || halves[0].Record == nil {
+					continue
+				}
+				is, restored := halves[0].Record, halves[1].Record
+				size := is.Size
+				if want && !placed {
+					size -= layout.PlaceSize
+				}
+				if is.Placed != want || restored.Placed != (want && placed) || restored.Size != size {
+					t.Errorf("%s: half %d: %+v, restored %+v", text, i, is, restored)
+				}
+			}
+		}
+	}
+	// The kernel's functions have none, whatever a recording says.
+	view := testView(t)
+	f := resolveOne(t, view, "send", Options{Arch: "amd64"}).Probes[0]
+	kept, err := Restore(view, []Recorded{{Func: f.Func, Spec: f.Spec, Method: f.Method, Placed: true}}, false, false, Options{Arch: "amd64"})
+	if err != nil || f.Entry.Record.Placed || kept.Probes[0].Entry.Record.Placed {
+		t.Errorf("send: %v, %+v", err, kept)
+	}
+}
+
 func TestUserFunctionFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"uprobe:/no/such:f":                                     "/no/such: no such file or directory",

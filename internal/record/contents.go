@@ -104,7 +104,8 @@ type probe struct {
 	Hook    plan.Hook      `json:"Target"` // set for anything but a function
 	Layout  string         // fingerprint
 	Role    layout.Role    `json:",omitempty"`
-	Syscall []kernel.Field `json:",omitzero"` // of plan.Probe
+	Placed  bool           `json:",omitempty"` // of plan.Probe
+	Syscall []kernel.Field `json:",omitzero"`  // of plan.Probe
 	Way     *plan.Way      `json:",omitempty"`
 }
 
@@ -206,7 +207,7 @@ func describe(p *plan.Plan, view *kernel.View, cut *kernel.TypeCut) ([]probe, er
 		if cut != nil {
 			id = cut.ID(p.Func.Module, id)
 		}
-		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Cut: p.Func.Cut, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Syscall: p.Syscall, Way: p.Way, Layout: fingerprint(p)}
+		r := probe{Func: p.Func.Name, Module: p.Func.Module, Addr: p.Func.Addr, Type: id, Cut: p.Func.Cut, Method: p.Method.String(), Hook: p.Hook, Role: p.Role, Placed: p.Placed, Syscall: p.Syscall, Way: p.Way, Layout: fingerprint(p)}
 		if p.Spec == nil {
 			r.Bare = true
 		} else if p.Spec != last {
@@ -313,7 +314,7 @@ func (r *probe) recorded(view *kernel.View, spec *expr.Spec) (of plan.Recorded, 
 	if r.Bare {
 		spec = nil
 	}
-	return plan.Recorded{Func: f, Hook: r.Hook, Spec: spec, Method: method, Role: r.Role, Syscall: r.Syscall, Way: r.Way}, nil
+	return plan.Recorded{Func: f, Hook: r.Hook, Spec: spec, Method: method, Role: r.Role, Placed: r.Placed, Syscall: r.Syscall, Way: r.Way}, nil
 }
 
 // types returns the BTF that describes the functions of a module.

@@ -3,6 +3,8 @@
 package requery
 
 import (
+	"encoding/binary"
+
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -131,6 +133,9 @@ func (a *answer) make(h *half, kind bpf.Kind, head *event.Event) (raw []byte, un
 	a.raw = append(a.raw, make([]byte, h.record.Size)...)
 	if a.probe.Owner != 0 {
 		bpf.AppendOwner(a.raw[:start], head.Owner)
+	}
+	if h.record.Placed {
+		binary.LittleEndian.PutUint64(a.raw[start+int(h.record.Place):], head.Place)
 	}
 	m := &a.machine
 	for i := range h.fills {

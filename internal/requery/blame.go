@@ -211,7 +211,7 @@ func object(x expr.Expr) expr.Expr {
 // resolve resolves a SPEC for the recorded probe's function.
 func (r *recording) resolve(spec *expr.Spec) (*plan.Probe, error) {
 	was := r.probe
-	as := plan.Recorded{Func: was.Func, Hook: was.Hook, Spec: spec, Method: was.Method, Way: was.Way}
+	as := plan.Recorded{Func: was.Func, Hook: was.Hook, Spec: spec, Method: was.Method, Way: was.Way, Placed: sends(was.Return) && was.Return.Record.Placed}
 	if r.inside {
 		as.Role, as.Syscall = was.Role, was.Syscall
 	}
