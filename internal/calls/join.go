@@ -63,14 +63,19 @@ type Joiner struct {
 // A caller identifies the nested calls of one probe: one thread makes them. All idle
 // threads have ID 0; the CPU tells them apart, as they never leave it. The process is part
 // of the key because thread IDs are reused.
+//
+// A function of user space may end without a return that is seen: by longjmp, or because too many
+// are within each other. So its calls have their place in the key, too. At one place, calls end in
+// reverse order: each but the first was jumped to from the one before, or that one is over.
 type caller struct {
 	probe    *plan.Probe
 	pid, tid uint32
 	idle     uint16 // CPU, of an idle thread only
+	place    uint64 // event.Event.Place
 }
 
 func callerOf(e *event.Event) caller {
-	c := caller{probe: e.Probe, pid: e.PID, tid: e.TID}
+	c := caller{probe: e.Probe, pid: e.PID, tid: e.TID, place: e.Place}
 	if e.TID == 0 {
 		c.idle = e.CPU
 	}
@@ -87,7 +92,7 @@ type openCall struct {
 
 // openCost is the memory of an open call in bytes, without its data but with its share of
 // the map.
-const openCost = 320
+const openCost = 336
 
 func (o *openCall) cost() int { return openCost + cap(o.event.Data) + cap(o.event.Tail) }
 
@@ -98,9 +103,9 @@ func (j *Joiner) Counts() Counts { return j.counts }
 // that no other record of it will come.
 //
 // Calls of a thread end in reverse order. A return therefore belongs to the newest open
-// entry of the same probe on the same thread. Calls that are open when the stream ends or
-// fails are yielded then, oldest first; an error comes last. A Call is valid until the next
-// one is yielded.
+// entry of the same probe on the same thread, and at the same place if records tell it. Calls
+// that are open when the stream ends or fails are yielded then, oldest first; an error comes
+// last. A Call is valid until the next one is yielded.
 func (j *Joiner) Join(events iter.Seq2[*event.Event, error]) iter.Seq2[*Call, error] {
 	return func(yield func(*Call, error) bool) {
 		var failed error

@@ -32,6 +32,7 @@ func testProbes() map[byte]*plan.Probe {
 // parseEvents reads events as "+f1": f was entered on thread 1, "-f1": it
 // returned, "=k1": both in one record. Thread 0 is the idle one of CPU 0, and
 // "0'" that of CPU 1; a " at the end is another process with that thread ID.
+// "+f1@5" was called at place 5, as a function of user space.
 // The value of each is its position.
 func parseEvents(t *testing.T, text string) []*event.Event {
 	t.Helper()
@@ -39,12 +40,16 @@ func parseEvents(t *testing.T, text string) []*event.Event {
 	kinds := map[byte]bpf.Kind{'+': bpf.KindEntry, '-': bpf.KindReturn, '=': bpf.KindCall}
 	var events []*event.Event
 	for i, word := range strings.Fields(text) {
+		word, place, _ := strings.Cut(word, "@")
 		kind, ok := kinds[word[0]]
 		if !ok || probes[word[1]] == nil || len(word) < 3 {
 			t.Fatalf("event %q", word)
 		}
 		e := &event.Event{Probe: probes[word[1]], Data: []byte(fmt.Sprint(i))}
 		e.Kind, e.TID, e.PID = kind, uint32(word[2]-'0'), 1
+		if place != "" {
+			e.Place = uint64(place[0] - '0')
+		}
 		if strings.HasSuffix(word, "'") {
 			e.CPU = 1
 		}
@@ -117,6 +122,16 @@ func TestJoin(t *testing.T) {
 			counts: Counts{Paired: 2, NoEntry: 1, Evicted: 1}},
 		{name: "evicted in recursion", events: "+f1 +f1 +f1 -f1 -f1 -f1", limit: 2, want: "0-:evicted 2-3:paired 1-4:paired -5:noentry",
 			counts: Counts{Paired: 2, NoEntry: 1, Evicted: 1}},
+		// The stack grows downwards: calls within another one are at lower places.
+		{name: "longjmp", events: "+f1@9 +f1@7 +f1@5 -f1@9", want: "0-3:paired 1-:open 2-:open", counts: Counts{Paired: 1, Open: 2}},
+		{name: "longjmp, and called again", events: "+f1@9 +f1@7 +f1@5 +f1@7 -f1@7 -f1@9", want: "3-4:paired 0-5:paired 1-:open 2-:open", counts: Counts{Paired: 2, Open: 2}},
+		{name: "longjmp, and the next one further out", events: "+f1@5 +f1@7 -f1@7 +f1@9 -f1@9", want: "1-2:paired 3-4:paired 0-:open", counts: Counts{Paired: 2, Open: 1}},
+		{name: "no entry at the place", events: "+f1@9 -f1@7 -f1@9", want: "-1:noentry 0-2:paired", counts: Counts{Paired: 1, NoEntry: 1}},
+		{name: "tail recursion", events: "+f1@9 +f1@7 +f1@7 +f1@7 -f1@7 -f1@7 -f1@7 -f1@9", want: "3-4:paired 2-5:paired 1-6:paired 0-7:paired", counts: Counts{Paired: 4}},
+		{name: "another stack", events: "+f1@5 +f1@9 -f1@9 -f1@5", want: "1-2:paired 0-3:paired", counts: Counts{Paired: 2}},
+		{name: "two stacks in turn", events: "+f1@5 +f1@9 -f1@5 -f1@9", want: "0-2:paired 1-3:paired", counts: Counts{Paired: 2}},
+		{name: "same place, other threads", events: "+f1@5 +f2@5 +g1@5 -f1@5 -g1@5 -f2@5", want: "0-3:paired 2-4:paired 1-5:paired", counts: Counts{Paired: 3}},
+		{name: "recorded without places", events: "+f1 +f1 +f1 -f1", want: "2-3:paired 0-:open 1-:open", counts: Counts{Paired: 1, Open: 2}},
 		{name: "room for one", events: "+f1 +g1 -g1 -f1", limit: 1, want: "0-:evicted 1-2:paired -3:noentry",
 			counts: Counts{Paired: 1, NoEntry: 1, Evicted: 1}},
 	} {
@@ -136,6 +151,38 @@ func TestJoin(t *testing.T) {
 				t.Errorf("counts %+v, want %+v", j.Counts(), test.counts)
 			}
 		})
+	}
+}
+
+// The kernel shows the returns of the 64 outermost calls of a thread. None of these is taken for one of those within.
+func TestJoinDeep(t *testing.T) {
+	const depth, seen = 1000, 64
+	probe := testProbes()['f']
+	var events []*event.Event
+	add := func(kind bpf.Kind, n int) {
+		e := &event.Event{Probe: probe, Place: uint64(1<<20 - 16*n), Data: []byte(fmt.Sprint(n))}
+		e.Kind, e.PID, e.TID = kind, 1, 1
+		events = append(events, e)
+	}
+	for range 2 {
+		for n := range depth {
+			add(bpf.KindEntry, n)
+		}
+		for n := seen - 1; n >= 0; n-- {
+			add(bpf.KindReturn, n)
+		}
+	}
+	var j Joiner
+	for c := range j.Join(stream(events, nil)) {
+		switch {
+		case c.End == Paired && string(c.Entry.Data) != string(c.Return.Data):
+			t.Errorf("%s", describe(c))
+		case c.End == Open && len(c.Entry.Data) < 2:
+			t.Errorf("%s", describe(c))
+		}
+	}
+	if want := (Counts{Paired: 2 * seen, Open: 2 * (depth - seen)}); j.Counts() != want {
+		t.Errorf("counts %+v, want %+v", j.Counts(), want)
 	}
 }
 
@@ -227,7 +274,7 @@ func model(events []*event.Event) []string {
 }
 
 func sameThread(a, b *event.Event) bool {
-	return a.Probe == b.Probe && a.PID == b.PID && a.TID == b.TID && (a.TID != 0 || a.CPU == b.CPU)
+	return a.Probe == b.Probe && a.PID == b.PID && a.TID == b.TID && a.Place == b.Place && (a.TID != 0 || a.CPU == b.CPU)
 }
 
 // FuzzJoin makes a stream of random bytes and compares with the model. With a
@@ -242,6 +289,7 @@ func FuzzJoin(f *testing.F) {
 			letter := "ffgger"[int(b>>1&7)%6]
 			e := &event.Event{Probe: probes[letter], Data: []byte(fmt.Sprint(i))}
 			e.Kind, e.PID, e.TID, e.CPU = bpf.Kind(b&1), 1+uint32(b>>4&1), uint32(b>>5&1), uint16(b>>6&1)
+			e.Place = uint64(b >> 7)
 			if letter == 'e' {
 				e.Kind = bpf.KindEntry
 			}

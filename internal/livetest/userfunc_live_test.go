@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,6 +255,69 @@ func TestLiveUserLongjmp(t *testing.T) {
 	if strings.Count(text, "→ jump_out") != 2 || strings.Count(text, "← jump_out") != 2 || strings.Count(text, "↔ jump_on") != 2 || status != 0 ||
 		counted(t, errs, "returns of calls in a session not seen") != 2*2*depth || strings.Contains(errs, "taken for") {
 		t.Errorf("status %d:\n%s\n%s", status, text, errs)
+	}
+}
+
+// TestLiveUserJoin: the two records of a call belong together, whatever became of the calls within it: live, from a
+// recording, and where a SPEC for it is decided by both. user.c says what is called and returned: user_depth(n) returns n, and the kernel shows
+// the returns of 64 such calls. jump_within(n) returns n if that is even; those of odd numbers leave by longjmp.
+func TestLiveUserJoin(t *testing.T) {
+	guest.Require(t)
+	file := userProgram(t)
+	const times, depth, seen = 2, 70, 64
+	functions := []struct {
+		name       string
+		pairs, one int // calls that return, and that do not
+	}{{"user_depth", seen, depth - seen}, {"jump_within", depth/2 + 1, depth/2 + 1}}
+	check := func(how, out, errs string, status int) {
+		t.Helper()
+		lines := of(jsonLines(t, out), "call")
+		for _, f := range functions {
+			pairs, one, wrong := 0, 0, ""
+			for _, l := range lines {
+				if !strings.HasSuffix(l.Name, ":"+f.name) {
+					continue
+				}
+				n, result := string(l.Values["n"]), string(l.Values["return"])
+				switch {
+				case result == "" && n != "":
+					one++
+				case result == `{"value":`+n+`}`:
+					pairs++
+				default:
+					wrong = fmt.Sprintf("; %s(%s) has returned %s", f.name, n, result)
+				}
+			}
+			if pairs != times*f.pairs || one != times*f.one || status != 0 {
+				t.Errorf("%s: %d calls of %s have returned, %d have not, want %d and %d%s; status %d: %s", how, pairs, f.name, one, times*f.pairs, times*f.one, wrong, status, errs)
+			}
+		}
+	}
+	var all, some []string
+	for _, f := range functions {
+		all, some = append(all, "uprobe:"+file+":"+f.name), append(some, "uprobe:"+file+":"+f.name+"((int)n >= 0, n, return)")
+	}
+	program := []string{"--", file, fmt.Sprint(times), fmt.Sprint(depth)}
+	run := func(args ...[]string) (out, errs string, status int) {
+		t.Helper()
+		return ksnoop(t, slices.Concat(args...)...)
+	}
+	join := []string{"--join", "--format", "json"}
+	for how, specs := range map[string][]string{"all": all, "with a predicate": some} {
+		recording := filepath.Join(t.TempDir(), "recording")
+		out, errs, status := run([]string{"trace"}, join, specs, program)
+		check(how, out, errs, status)
+		if _, errs, status := run([]string{"trace", "--record", recording}, specs, program); status != 0 {
+			t.Fatalf("status %d: %s", status, errs)
+		}
+		out, errs, status = run([]string{"replay"}, join, []string{recording})
+		check(how+", replayed", out, errs, status)
+		out, errs, status = run([]string{"replay"}, join, []string{recording}, some)
+		check(how+", asked again", out, errs, status)
+		out, errs, status = run([]string{"replay", recording}, []string{"uprobe:" + file + ":*(n != return)", "uprobe:" + file + ":*(n == return, count())"})
+		if want := fmt.Sprintf(" %d\n", times*(functions[0].pairs+functions[1].pairs)); strings.Contains(out, "n = ") || !strings.Contains(out, want) || status != 0 {
+			t.Errorf("%s: status %d, want %s:\n%.2000s\n%s", how, status, want, out, errs)
+		}
 	}
 }
 

@@ -162,6 +162,18 @@ NOINLINE void jump_higher(volatile int n)
 			jump_room(n, n);
 }
 
+/* jump_within(n) returns n if that is even. Within the call, one of itself with n + 1 leaves by jump_back. */
+NOINLINE int jump_within(volatile int n)
+{
+	if (n % 2)
+		jump_back();
+	if (n > 0)
+		jump_within(n - 2);
+	if (!jump_save())
+		jump_within(n + 1);
+	return n;
+}
+
 /* run_program runs another program. */
 NOINLINE long run_program(const char *path, char *const argv[])
 {
@@ -211,6 +223,7 @@ __attribute__((used)) static void run(long *stack)
 		user_depth(depth);
 		jump_turns(depth);
 		jump_outs(depth);
+		jump_within(depth - depth % 2);
 		if (depth >= 300)
 			jump_higher(depth);
 		STAP_PROBE4(user, step, i, (short)-i, here.next->x, (unsigned char)(250 + i));
