@@ -360,6 +360,7 @@ const (
 	engineLogKindLOG_ARGS  engineLogKind = 3
 	engineLogKindLOG_ITEM  engineLogKind = 4
 	engineLogKindLOG_PROBE engineLogKind = 5
+	engineLogKindLOG_OPEN  engineLogKind = 6
 )
 
 type engineLost struct {

@@ -17,7 +17,11 @@ const (
 	LogArgs  = LogKind(engineLogKindLOG_ARGS)  // all arguments of the last call
 	LogItem  = LogKind(engineLogKindLOG_ITEM)  // values of a SPEC
 	LogProbe = LogKind(engineLogKindLOG_PROBE) // values of an injected probe
+	LogOpen  = LogKind(engineLogKindLOG_OPEN)  // as LogItem, of a call whose return is not in the log, or not yet
 )
+
+// HasValues reports whether an entry has values of a call.
+func (k LogKind) HasValues() bool { return k == LogArgs || k == LogItem || k == LogOpen }
 
 // A Logged is one entry of a session's log.
 type Logged struct {

@@ -181,6 +181,7 @@ enum log_kind {
 	LOG_ARGS = 3,  /* all arguments of the last LOG_ENTRY or, in a session that is not traced, of a call */
 	LOG_ITEM = 4,  /* a struct frame with its values, of the call at that depth */
 	LOG_PROBE = 5, /* a struct frame with the values of an injected probe */
+	LOG_OPEN = 6,  /* as LOG_ITEM, of a call whose return is not in the log, or not yet */
 };
 
 enum log_bit {

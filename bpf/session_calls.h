@@ -15,6 +15,8 @@ static __always_inline void forget(struct session *s, __u32 n)
 {
 	s->rec.lost_returns += s->depth - n;
 	add(LOST_RETURN, s->depth - n);
+	if (n)
+		ks_log_unseen(s, n);
 	s->depth = n;
 	s->failing = s->keeps = 0;
 	if (!n) {
@@ -369,15 +371,17 @@ static __always_inline struct call *innermost(struct session *s, __u32 func, __u
 	return *d < DEPTH ? at(s->calls, *d) : 0;
 }
 
-FUNC int ks_innermost(struct session *s, __u32 func, __u32 sp)
+// ks_innermost returns when that call began, 0 if it is another.
+FUNC __u64 ks_innermost(struct session *s, __u32 func, __u32 sp)
 {
 	__u32 d;
+	struct call *c = innermost(s, func, sp, &d);
 
-	return !!innermost(s, func, sp, &d);
+	return c ? c->entry : 0;
 }
 
 // ks_innermost_user is ks_innermost for a function of the process, with the stack pointer that it had when it was called.
-FUNC int ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
+FUNC __u64 ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
 {
 	__u32 outside = user_calls(s, user_sp), n = user_calls(s, user_sp - 1);
 	struct call *c;

@@ -134,6 +134,7 @@ static __always_inline void end_open(void *ctx, struct session *s, enum session_
 {
 	s->busy = 1;
 	s->top = s->depth;
+	ks_log_unfinished(s);
 	ks_close(ctx, s, kind);
 	ks_done(s);
 }

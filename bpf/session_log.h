@@ -6,9 +6,9 @@
 #ifndef KSNOOP_SESSION_LOG_H
 #define KSNOOP_SESSION_LOG_H
 
-// ks_reserve returns the offset in the log at which size bytes can be put, or -1. A traced
+// reserve returns the offset in the log at which size bytes can be put, or -1. A traced
 // session sends its log when that is full.
-FUNC __s64 ks_reserve(struct session *s, __u32 size)
+static __always_inline __s64 reserve(struct session *s, __u32 size)
 {
 	__u32 room = log_size;
 
@@ -23,6 +23,11 @@ FUNC __s64 ks_reserve(struct session *s, __u32 size)
 	}
 	ks_send_session(s, SESSION_CHUNK, 0, 0, 0);
 	return 0;
+}
+
+FUNC __s64 ks_reserve(struct session *s, __u32 size)
+{
+	return reserve(s, size);
 }
 
 // head writes the head of an entry. If its size is constant, one store for kind, depth and size takes

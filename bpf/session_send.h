@@ -39,7 +39,7 @@ static __always_inline long write_session(struct session *s, __u64 n, struct cha
 	long lost;
 
 	// What the compiler keeps on the stack shall be the value that was tested: Linux 6.1 forgets the test of another.
-	asm volatile("if %0 <= %1 goto +1; %0 = 0" : "+r"(log) : "r"((__u64)log_size));
+	asm volatile("if %0 <= %1 goto +1; %0 = 0" : "+r"(log) : "r"((__u64)log_size + stash_size));
 	if (n > DEPTH || more > CHAIN || stack > sizeof(t->stack) || branches > sizeof(t->branches))
 		return 0; // cannot be; the verifier does not know
 	size = head + log + (n + more) * sizeof(struct call) + stack + branches;

@@ -115,6 +115,66 @@ FUNC int ks_log_item(struct session *s, __u32 size)
 	return 0;
 }
 
+// Values that log_open has copied: of calls from index n on, from offset from of the stash to pos of the log.
+struct opened {
+	struct session *s;
+	__u64 n, from, pos;
+};
+
+// It is the body of log_open's loop.
+static __noinline long ks_mark_open(__u32 i, struct opened *o)
+{
+	struct session *s = o->s;
+	struct call *c = at(s->calls, i);
+	__u64 place = o->pos + c->item - 1 - o->from, most = (__u64)log_size + stash_size - sizeof(struct log_head);
+
+	if (i >= s->depth)
+		return 1;
+	if (i < o->n || !c->item || place > most)
+		return 0;
+	((struct log_head *)(s->log + place))->kind = LOG_OPEN;
+	c->values = 1 + s->rec.log_base + place;
+	return 0;
+}
+
+// log_open copies the values of the calls from index n on, which are in flight, from the stash to offset pos of the log, as
+// LOG_OPEN. What it copies besides is of calls that have returned: it remains LOG_ITEM, and no return follows.
+static __always_inline void log_open(struct session *s, __u32 n, __u64 pos)
+{
+	struct opened o = { s, n, at(s->calls, n)->start, pos };
+	__u64 size = s->stash_len - o.from;
+
+	if (!size || size > stash_size || pos > log_size)
+		return;
+	asm volatile("if %0 <= %1 goto +1; %0 = 0" : "+r"(size) : "r"((__u64)stash_size)); // as in write_session
+	bpf_probe_read_kernel(s->log + pos, size, own_stash(s) + o.from);
+	bpf_loop(DEPTH, ks_mark_open, &o, 0);
+	s->log_len = pos + size;
+}
+
+// ks_log_unseen logs the values of the calls from index n on, whose returns were not seen, if the session is traced. It does
+// without ks_reserve, or the kernel would refuse some programs: with it, they would have more than 8 functions below each other.
+FUNC int ks_log_unseen(struct session *s, __u32 n)
+{
+	__u64 pos;
+
+	if (!wanted.traced || s->stash_len <= at(s->calls, n)->start)
+		return 0;
+	pos = reserve(s, stash_size);
+	if (log_size >= stash_size && pos <= log_size - stash_size)
+		log_open(s, n, pos);
+	return 0;
+}
+
+// ks_log_unfinished logs the values of all calls of a session that will not go on here. They need no room in the log: it may
+// go on where the stash was.
+FUNC int ks_log_unfinished(struct session *s)
+{
+	if (wanted.traced)
+		log_open(s, 0, s->log_len);
+	return 0;
+}
+
 // ks_satisfied notes that a call has met its predicates. unwanted looks at it.
 FUNC int ks_satisfied(struct session *s)
 {

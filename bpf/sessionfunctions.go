@@ -115,11 +115,11 @@ const (
 	//
 	// Callers: return programs of functions with values or predicates.
 	FuncPop = "ks_pop"
-	// FuncInnermost returns 1 if the innermost call is that of func at sp, after it has taken off
-	// calls inside it whose returns were not seen; else 0. It sends: these may have been the last
-	// ones.
+	// FuncInnermost returns when the innermost call began, in ns of CLOCK_MONOTONIC, if it is that of
+	// func at sp, after it has taken off calls inside it whose returns were not seen; else 0. It sends:
+	// these may have been the last ones.
 	//
-	//	int ks_innermost(struct session *s, __u32 func, __u32 sp)
+	//	__u64 ks_innermost(struct session *s, __u32 func, __u32 sp)
 	//
 	// func is the low half of the cookie.
 	//
@@ -127,7 +127,7 @@ const (
 	FuncInnermost = "ks_innermost"
 	// FuncInnermostUser is FuncInnermost for a function of the process. It sends.
 	//
-	//	int ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
+	//	__u64 ks_innermost_user(struct session *s, __u32 func, __u64 user_sp)
 	//
 	// Callers: as of FuncInnermost.
 	FuncInnermostUser = "ks_innermost_user"

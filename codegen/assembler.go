@@ -98,6 +98,9 @@ const stackSession = stackContext
 // stackGuard is the stack slot for the program's place in the guard's table.
 const stackGuard = -24
 
+// stackEntry is the stack slot for the time at which the call began, in return programs of sessions. They have no guard.
+const stackEntry = stackGuard
+
 // newAssembler returns an assembler for one function of a probe. prefix keeps its labels
 // apart from those of other functions.
 func newAssembler(p *layout.Probe, t Options, phase expr.Phase, prefix string) *assembler {

@@ -222,15 +222,16 @@ func enterItems(a *assembler) {
 		a.session(asm.R2)
 		a.emit(call(bpf.FuncLogArgs))
 	}
+	if p.Conditional() && len(p.Return.Predicates) == 0 {
+		a.say("its predicates hold")
+		a.session(asm.R1)
+		a.emit(call(bpf.FuncSatisfied))
+	}
 	a.say("make room for values")
 	a.cookie(asm.R2)
 	a.session(asm.R1)
 	a.emit(asm.Mov.Imm(asm.R3, int32(p.Return.Record.Size)), call(bpf.FuncItem), asm.JEq.Imm(asm.R0, 0, done), asm.Mov.Reg(frameReg, asm.R0))
 	a.stash(p.Entry.Stores, slotMask(p.Return.Stores))
-	if p.Conditional() && len(p.Return.Predicates) == 0 {
-		a.session(asm.R1)
-		a.emit(call(bpf.FuncSatisfied))
-	}
 	a.place(done)
 	a.say("done")
 	a.session(asm.R1)
@@ -277,16 +278,14 @@ func leaveItems(a *assembler) {
 	a.cookie(asm.R2)
 	innermost := a.inStack(bpf.FuncInnermost, bpf.FuncInnermostUser)
 	a.session(asm.R1)
-	a.emit(call(innermost), asm.JEq.Imm(asm.R0, 0, done))
-	a.say("find the call's values")
+	a.emit(call(innermost), asm.JEq.Imm(asm.R0, 0, done), asm.StoreMem(asm.RFP, stackEntry, asm.R0, asm.DWord))
 	const hidden = asm.R9
 	a.emit(asm.Mov.Imm(hidden, 0))
-	a.session(asm.R1)
-	a.emit(asm.Mov.Imm(asm.R2, int32(p.Return.Record.Size)), call(bpf.FuncItemOf), asm.JEq.Imm(asm.R0, 0, pop))
-	a.emit(asm.Mov.Reg(captureData, asm.R0))
-	a.frame, a.data = captureData, bpf.FrameData
 	unmet := a.label("unmet")
 	for _, pred := range p.Return.Predicates {
+		if expr.ReadsKept(pred.Term) { // what is not known does not hold
+			a.findItem(unmet)
+		}
 		a.condition(pred, unmet)
 	}
 	fault, faulted := a.fault, a.faulted
@@ -295,6 +294,7 @@ func leaveItems(a *assembler) {
 		a.session(asm.R1)
 		a.emit(call(bpf.FuncSatisfied))
 	}
+	a.findItem(pop)
 	if len(p.Return.Stores) > 0 {
 		a.say("capture")
 		a.emit(asm.LoadMem(captureFaults, captureData, int16(bpf.FrameFaults), asm.DWord))
@@ -326,4 +326,17 @@ func leaveItems(a *assembler) {
 	a.emit(call(bpf.FuncDone))
 	a.place(miss)
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
+}
+
+// findItem emits the search for the values of the call that returns, unless that has been emitted before. If they found no
+// room, it jumps to none.
+func (a *assembler) findItem(none string) {
+	if a.frame == captureData {
+		return
+	}
+	a.say("find the call's values")
+	a.session(asm.R1)
+	a.emit(asm.Mov.Imm(asm.R2, int32(a.probe.Return.Record.Size)), call(bpf.FuncItemOf), asm.JEq.Imm(asm.R0, 0, none))
+	a.emit(asm.Mov.Reg(captureData, asm.R0))
+	a.frame, a.data = captureData, bpf.FrameData
 }

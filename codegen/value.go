@@ -234,11 +234,15 @@ func (a *assembler) context(t *expr.ContextTerm) {
 		a.helper(asm.FnKtimeGetNs)
 	case expr.ContextDuration:
 		a.helper(asm.FnKtimeGetNs)
-		if a.inCookie {
-			a.emit(asm.LoadMem(asm.R2, asm.RFP, stackCookie, asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
-			return
+		switch {
+		case a.inCookie:
+			a.emit(asm.LoadMem(asm.R2, asm.RFP, stackCookie, asm.DWord))
+		case a.probe.Role != layout.RoleCall:
+			a.emit(asm.LoadMem(asm.R2, asm.RFP, stackEntry, asm.DWord))
+		default:
+			a.emit(asm.LoadMem(asm.R2, a.frame, int16(bpf.FrameEntry-a.base), asm.DWord))
 		}
-		a.emit(asm.LoadMem(asm.R2, a.frame, int16(bpf.FrameEntry-a.base), asm.DWord), asm.Sub.Reg(asm.R0, asm.R2))
+		a.emit(asm.Sub.Reg(asm.R0, asm.R2))
 	default:
 		panic(fmt.Sprintf("codegen: no context value %d", t.Var))
 	}

@@ -333,6 +333,14 @@ func ReadsMemory(t Term) bool {
 	})
 }
 
+// ReadsKept reports whether computing t at return needs what entry has computed.
+func ReadsKept(t Term) bool {
+	return !Walk(t, func(t Term) bool {
+		_, kept := t.(*Kept)
+		return !kept
+	})
+}
+
 // CanFault reports whether there may be no value: t reads memory, divides by what may be 0, or is a
 // stack, for which there may be no place.
 func CanFault(t Term) bool {

@@ -13,7 +13,7 @@ import (
 
 // stepKinds are the names of what the rows of a call trace are.
 var stepKinds = [...]string{session.StepEntry: "entry", session.StepExit: "exit", session.StepLeaf: "leaf", session.StepProbe: "probe",
-	session.StepLost: "lost", session.StepLeft: "left"}
+	session.StepLost: "lost", session.StepLeft: "left", session.StepOpen: "open"}
 
 // AppendSession appends a session, or the next calls of one that is traced live, and before it
 // its stacks and its cgroup if they are new.
@@ -259,7 +259,7 @@ func (p *Printer) appendStep(dst []byte, s *session.Step) (_ []byte, err error) 
 		dst = appendUint(p.appendFunction(dst, s.Func), "time", s.Time)
 	}
 	switch s.Kind {
-	case session.StepEntry:
+	case session.StepEntry, session.StepOpen:
 		when = atEntry
 	case session.StepExit, session.StepLeaf:
 		dst = appendUint(dst, "duration", s.Duration)

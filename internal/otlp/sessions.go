@@ -137,6 +137,7 @@ func (p *Printer) events(x *session.Session) error {
 			p.lostEvent("calls lost", at, 1)
 		case session.StepLeft:
 			p.lostEvent("calls left out: the session took too much memory", at, uint64(s.Count))
+		case session.StepOpen: // its time is that of the entry
 		default:
 			at = s.Time
 		}

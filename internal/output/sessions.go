@@ -69,7 +69,7 @@ func (p *Sessions) AppendSession(dst []byte, s *session.Session) (_ []byte, err 
 		dst = append(p.appendHeader(dst, s), '\n')
 	}
 	if p.options.Trace && len(s.Trace) > 0 {
-		first := s.Trace[0].Depth == 0 && s.Trace[0].Kind != session.StepExit
+		first := s.Trace[0].Depth == 0 && s.Trace[0].Kind != session.StepExit && s.Trace[0].Kind != session.StepOpen
 		if dst, err = p.trace.append(dst, s.Trace, first); err != nil {
 			return dst, err
 		}

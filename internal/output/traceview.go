@@ -99,7 +99,7 @@ func (v *traceView) append(dst []byte, steps []session.Step, header bool) ([]byt
 // momentOf returns when the values of a step were read.
 func momentOf(s *session.Step) moment {
 	switch {
-	case s.Kind == session.StepEntry:
+	case s.Kind == session.StepEntry || s.Kind == session.StepOpen:
 		return atEntry
 	case s.Kind == session.StepExit && !s.Alone:
 		return atReturn
@@ -121,6 +121,8 @@ func (v *traceView) addRow(s *session.Step) (args bool, err error) {
 		t.text = append(t.text, "→ "...)
 	case session.StepExit:
 		t.text = append(t.text, "← "...)
+	case session.StepOpen:
+		t.text = append(t.text, "… "...)
 	case session.StepLeaf:
 		t.text = append(t.text, "↔ "...)
 	case session.StepProbe:

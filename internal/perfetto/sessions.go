@@ -149,6 +149,7 @@ func (p *Printer) appendMarks(dst []byte, x *session.Session, on track) ([]byte,
 			dst = p.appendLost(dst, at, "calls lost", 1)
 		case session.StepLeft:
 			dst = p.appendLost(dst, at, "calls left out: the session took too much memory", uint64(s.Count))
+		case session.StepOpen: // its time is that of the entry
 		default:
 			at = s.Time
 		}

@@ -146,7 +146,7 @@ func (a *Inside) Keep(s *session.Session) (bool, error) {
 		args, entry := step.Values.Args, entered[step.Depth]
 		switch step.Kind {
 		case session.StepEntry:
-			entered[step.Depth], step.Values.Event, args = step, nil, nil // until it returns
+			entered[step.Depth] = step // which gets the values of the whole call if that returns
 		case session.StepExit:
 			if delete(entered, step.Depth); step.Alone {
 				entry = nil
@@ -155,7 +155,8 @@ func (a *Inside) Keep(s *session.Session) (bool, error) {
 				args = entry.Values.Args
 			}
 		}
-		errs = append(errs, a.replace(&step.Func, &step.Values, args, s, true))
+		finished := step.Kind != session.StepEntry && step.Kind != session.StepOpen
+		errs = append(errs, a.replace(&step.Func, &step.Values, args, s, finished))
 		if step.Kind == session.StepExit && entry != nil {
 			entry.Values.Event = step.Values.Event
 		}
@@ -202,7 +203,7 @@ func opening(s *session.Session) (v session.Values, finished bool) {
 		if step.Values.Args != nil {
 			v.Args = step.Values.Args
 		}
-		if step.Kind != session.StepEntry {
+		if step.Kind != session.StepEntry && step.Kind != session.StepOpen {
 			return session.Values{Event: step.Values.Event, Args: v.Args}, true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/internal/event"
@@ -170,18 +171,38 @@ func (d *Decoder) hung(h *bpf.SessionHeader, data []byte) (s *Session, err error
 		return nil, err
 	}
 	s.Lost.Args += logged.missed
-	end := h.LogBase + h.LogSize
-	if o != nil {
-		s.Interim = o.news()
-		if o.hung {
-			logged.from(o.shown)
-		}
-		o.hung, o.shown = true, end
+	again := o != nil && o.hung
+	if again {
+		logged.from(o.shown)
 	}
 	if d.Traced && !d.Live {
-		s.Trace, err = d.steps(logged, end)
+		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
+	}
+	if again { // the entries of these calls have been shown with their values
+		s.Trace = slices.DeleteFunc(s.Trace, func(s Step) bool { return s.Kind == StepOpen })
+	}
+	if o != nil {
+		s.Interim = o.news()
+		o.hung, o.shown = true, lasting(h.LogBase, data[:h.LogSize])
 	}
 	return s, err
+}
+
+// lasting returns where the log of a session that is still open ends in a part of it. Values of calls in flight follow there,
+// of which the session's next record knows nothing.
+func lasting(base uint32, data []byte) uint32 {
+	end := base
+	for at := base; len(data) > 0; {
+		e, err := bpf.DecodeLog(data)
+		if err != nil {
+			break
+		}
+		at, data = at+uint32(e.Size), data[e.Size:]
+		if e.Kind != bpf.LogItem && e.Kind != bpf.LogOpen { // before the end of the log, a return follows values
+			end = at
+		}
+	}
+	return end
 }
 
 // header returns a session filled in from a record's header.
@@ -269,7 +290,7 @@ func (d *Decoder) frame(h *bpf.SessionHeader, call bpf.SessionCall, logged *log)
 		if !ok && logged.dropped(at) {
 			logged.missed++
 		}
-		if !ok || e.Func != call.Func || e.Kind != bpf.LogArgs && e.Kind != bpf.LogItem {
+		if !ok || e.Func != call.Func || !e.Kind.HasValues() {
 			continue // lost, and counted as such
 		}
 		if err := d.values(&f.Values, f.Func, e); err != nil {

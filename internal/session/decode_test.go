@@ -86,12 +86,17 @@ func (b *logBuilder) args(depth int, name string, count uint64) {
 
 // item adds the value of a SPEC.
 func (b *logBuilder) item(depth int, fn uint32, value uint64) {
-	b.values(bpf.LogItem, bpf.KindCall, depth, fn, value)
+	b.values(bpf.LogItem, bpf.KindCall, depth, fn, 0, value)
 }
 
-func (b *logBuilder) values(log bpf.LogKind, kind bpf.Kind, depth int, fn uint32, value uint64) {
+// open adds the same of a call whose return is not in the log.
+func (b *logBuilder) open(depth int, fn uint32, entry, value uint64) {
+	b.values(bpf.LogOpen, bpf.KindCall, depth, fn, entry, value)
+}
+
+func (b *logBuilder) values(log bpf.LogKind, kind bpf.Kind, depth int, fn uint32, entry, value uint64) {
 	data := make([]byte, bpf.ItemHead)
-	data = bpf.AppendEvent(data, &bpf.Event{Probe: fn, Kind: kind, Time: 115})
+	data = bpf.AppendEvent(data, &bpf.Event{Probe: fn, Kind: kind, Time: 115, EntryTime: entry})
 	b.add(log, depth, fn, 0, append(data, words(value)...)...)
 }
 
@@ -132,7 +137,7 @@ func describeSession(s *Session) string {
 		fmt.Fprintf(&b, " %x", c.Stack)
 	}
 	for _, st := range s.Trace {
-		fmt.Fprintf(&b, "\n %d%s", st.Depth, [...]string{">", "<", "=", "*", "?", "…"}[st.Kind])
+		fmt.Fprintf(&b, "\n %d%s", st.Depth, [...]string{">", "<", "=", "*", "?", "…", "+"}[st.Kind])
 		if st.Kind == StepLeft {
 			fmt.Fprint(&b, st.Count)
 		}
@@ -190,9 +195,9 @@ func TestDecode(t *testing.T) {
 	calls := []bpf.SessionCall{{Func: 0, Result: minus22, Flags: bad, Duration: 40}, {Func: 1, Result: minus22, Flags: bad, Values: 1, Item: valuesItem}}
 	var injected logBuilder
 	injected.entry(0, 0, 100)
-	injected.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 7)
+	injected.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 0, 7)
 	injected.entry(1, 2, 120)
-	injected.values(bpf.LogProbe, bpf.KindEntry, 2, 3, 8)
+	injected.values(bpf.LogProbe, bpf.KindEntry, 2, 3, 0, 8)
 	injected.exit(1, 2, 125, 5, 0, fin)
 	injected.exit(0, 0, 140, 40, minus22, bad)
 	var hidden logBuilder
@@ -200,6 +205,15 @@ func TestDecode(t *testing.T) {
 	hidden.entry(1, 1, 110)
 	hidden.exit(1, 1, 120, 10, 0, fin|bpf.CallHidden)
 	hidden.exit(0, 0, 130, 30, 0, fin)
+	var unseen, further logBuilder
+	unseen.entry(0, 0, 100)
+	unseen.entry(1, 1, 110)
+	unseen.item(1, 2, 4) // was copied though its call has returned
+	unseen.open(1, 1, 110, 5)
+	unseen.entry(1, 2, 120)
+	unseen.item(2, 2, 6)
+	unseen.exit(1, 2, 125, 5, 0, fin) // whose values found no room
+	further.open(0, 0, 100, 7)
 
 	for _, c := range []struct {
 		name    string
@@ -265,6 +279,23 @@ func TestDecode(t *testing.T) {
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=1 failed=false\n chain []\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22 alone"}, 0},
+		{"values of calls that do not return", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), unseen, nil),
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.LogBase = bpf.SessionExit, uint32(len(unseen)) }), further, []bpf.SessionCall{{Func: 0, Entry: 100, Values: uint32(len(unseen)) + 1}})}, []string{
+			"outer 7/8 comm state=3 failed=true\n chain outer=0 for 100 {0700000000000000} []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 {0500000000000000}\n 1=leaf 5 0"}, 0},
+		{"values of calls that do not return, live", Decoder{Traced: true, Live: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.Failed = bpf.SessionChunk, false }), unseen, nil),
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.LogBase = bpf.SessionExit, uint32(len(unseen)) }), further, []bpf.SessionCall{{Func: 0, Entry: 100, Values: uint32(len(unseen)) + 1}})}, []string{
+			"outer 7/8 comm state=1 failed=false\n chain []\n 0>outer 0 0\n 1>inner 0 0 {0500000000000000}\n 1=leaf 5 0",
+			"outer 7/8 comm state=3 failed=true\n chain outer=0 for 100 {0700000000000000} []\n 0+outer 0 0 {0700000000000000}"}, 0},
+		{"values of calls in flight", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionHung }), append(slices.Clone(first), further...), nil),
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionHung }), append(append(slices.Clone(first), second[:itemAt-1-uint32(len(first))]...), further...), nil),
+			record(head, all, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=2 failed=true\n chain []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
+			"outer 7/8 comm state=2 failed=true\n chain []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 2=leaf 5 0",
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n" +
+				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
 		{"hidden step", Decoder{Traced: true}, [][]byte{record(head, hidden, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0=outer 30 0"}, 0},
 		{"dropped", Decoder{Traced: true}, [][]byte{
@@ -362,7 +393,8 @@ func FuzzDecode(f *testing.F) {
 	log.entry(0, 0, 1)
 	log.args(1, "eth0", 3)
 	log.item(0, 0, 1)
-	log.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 1)
+	log.open(0, 0, 1, 1)
+	log.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 0, 1)
 	log.exit(0, 0, 2, 1, 0, bpf.CallFinished)
 	for _, kind := range []bpf.SessionRecordKind{bpf.SessionEnd, bpf.SessionChunk, bpf.SessionChain, bpf.SessionDrop, bpf.SessionHung} {
 		f.Add(record(bpf.SessionHeader{Kind: kind, TID: 1}, log, []bpf.SessionCall{{Func: 1, Values: 17, Item: 17}}, 1), true)

@@ -83,7 +83,7 @@ func (l *log) index(s *segment, e *bpf.Logged, at uint32) {
 		*c = madeCall{}
 	case bpf.LogArgs:
 		*c = madeCall{fn: e.Func, args: at, known: true}
-	case bpf.LogItem:
+	case bpf.LogItem, bpf.LogOpen:
 		if c.known && c.fn == e.Func {
 			s.args = append(s.args, valuesArgs{at, c.args})
 		}

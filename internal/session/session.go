@@ -184,6 +184,7 @@ const (
 	StepProbe // a thread came by an injected probe
 	StepLost  // something is missing here; Values and Func are empty
 	StepLeft  // calls were left out here because the session took too much memory
+	StepOpen  // the values of a call, known now, of which neither the entry nor a return is among the steps
 )
 
 // A Branch is one branch that the CPU recorded.

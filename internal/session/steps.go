@@ -43,7 +43,8 @@ func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 type tracer struct {
 	decoder *Decoder
 	steps   []Step
-	values  Values // of the next return
+	values  Values     // of the next return, if it is that of item
+	item    bpf.Logged // where they were
 	// entered has, for each depth, 1 + the index of the newest call without a return; 0 if
 	// there is none.
 	entered [bpf.MaxDepth + 1]int
@@ -94,7 +95,10 @@ func (t *tracer) add(e bpf.Logged) error {
 			return t.decoder.values(&t.steps[n-1].Values, fn, e)
 		}
 	case bpf.LogItem:
+		t.item = e
 		return t.decoder.values(&t.values, fn, e)
+	case bpf.LogOpen:
+		return t.open(e, fn)
 	case bpf.LogExit:
 		t.exit(e, fn)
 	case bpf.LogProbe:
@@ -110,11 +114,29 @@ func (t *tracer) add(e bpf.Logged) error {
 	return nil
 }
 
+// open gives an entry the values of its call, whose return is not in the log.
+func (t *tracer) open(e bpf.Logged, fn *plan.Probe) error {
+	s := Step{Kind: StepOpen, Depth: e.Depth, Func: fn}
+	if err := t.decoder.values(&s.Values, fn, e); err != nil {
+		return err
+	}
+	s.Time = s.Values.Event.EntryTime
+	if i := t.entered[e.Depth] - 1; i >= 0 && i < len(t.steps) && t.steps[i].Kind == StepEntry && t.steps[i].Time == s.Time {
+		t.steps[i].Values.Event = s.Values.Event
+		return nil
+	}
+	t.steps = append(t.steps, s)
+	return nil
+}
+
 // exit adds a return. If it directly follows its entry, both become one leaf. If the call
 // did not satisfy a predicate, the entry is taken away.
 func (t *tracer) exit(e bpf.Logged, fn *plan.Probe) {
 	s := Step{Kind: StepExit, Depth: e.Depth, Func: fn, Time: e.Time, Duration: e.Duration, OffCPU: min(e.OffCPU, e.Duration), OffSum: e.OffSum,
-		Result: e.Result, Failed: e.Flags&bpf.CallFailed != 0, Values: t.values}
+		Result: e.Result, Failed: e.Flags&bpf.CallFailed != 0}
+	if t.item.Depth == e.Depth && t.item.Func == e.Func {
+		s.Values = t.values
+	}
 	t.values = Values{}
 	n, entry := len(t.steps), t.entered[e.Depth]-1
 	t.entered[e.Depth] = 0
