@@ -119,12 +119,16 @@ func (a *assembler) forget() {
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// forgetUser is forget for a function of the process.
+// forgetUser is forget for a function of the process. It needs the guard: the engine reads the process's stack.
 func (a *assembler) forgetUser() {
 	a.notWanted()
+	a.exits = exits{drop: a.label("forgotten"), fault: a.fault}
+	a.hold()
 	a.probeID()
 	a.userName(asm.R3, asm.R4)
-	a.emit(call(bpf.FuncForgetUser), asm.Mov.Imm(asm.R0, 0), asm.Return())
+	a.emit(call(bpf.FuncForgetUser))
+	a.leave()
+	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
 func (a *assembler) notWanted() {

@@ -20,7 +20,7 @@ import (
 func TestGuard(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
-	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession} {
+	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession, layout.MethodUprobe} {
 		arch := []string{"amd64", "arm64"}[i%2]
 		for _, spec := range []string{
 			"f", "f(n == 1)", "f(file->pos == 1)", "f(file->pos == 1, n == 2)", "f(user(file)->pos == 1)", "f(file->next->pos == 0 || n == 1)",
@@ -125,7 +125,7 @@ func risky(ins asm.Instruction) bool {
 	switch {
 	case ins.IsFunctionCall():
 		name := ins.Reference()
-		return strings.HasPrefix(name, "ks_send") || strings.HasPrefix(name, "ks_finish") || name == bpf.FuncOpen || name == bpf.FuncOpenUser || name == bpf.FuncOpenFar || name == bpf.FuncIDs || name == bpf.FuncStashList
+		return strings.HasPrefix(name, "ks_send") || strings.HasPrefix(name, "ks_finish") || name == bpf.FuncOpen || name == bpf.FuncOpenUser || name == bpf.FuncForgetUser || name == bpf.FuncOpenFar || name == bpf.FuncIDs || name == bpf.FuncStashList
 	case ins.IsBuiltinCall():
 		name := asm.BuiltinFunc(ins.Constant).String()
 		return strings.Contains(name, "ProbeRead") || strings.Contains(name, "Snapshot") || strings.Contains(name, "Stack")

@@ -57,7 +57,7 @@ func goesOn(t *testing.T, insns asm.Instructions, position bpf.Switch, atReturn 
 		case op == asm.JNE.Op(asm.ImmSource) && ins.Dst == asm.R1 && !atReturn: // the cookie, 0 then
 		case ins.IsFunctionCall() && labels[ins.Reference()] > 0: // it has no effect once it is back
 			todo = append(todo, state{labels[ins.Reference()], unknown, false})
-		case ins.IsFunctionCall() && slices.Contains([]string{bpf.FuncFree, bpf.FuncForget, bpf.FuncLetGo}, ins.Reference()):
+		case ins.IsFunctionCall() && slices.Contains([]string{bpf.FuncFree, bpf.FuncForget, bpf.FuncForgetUser, bpf.FuncHold, bpf.FuncLetGo}, ins.Reference()):
 		case ins.IsBuiltinCall() && asm.BuiltinFunc(ins.Constant) == asm.FnKtimeGetNs: // has no effect
 			next.r0 = unknown
 		case op.JumpOp() == asm.Call && op.Class().IsJump():
