@@ -33,13 +33,12 @@ static __always_inline bool tail_called(void *ctx, __u64 user_sp)
 	return trampoline && back == trampoline;
 }
 
-// ks_waiting returns how many returns of a function of the process the kernel waits for, at this stack pointer. All but
-// the first of these calls were jumped to. Without BTF of the kernel, it is taken to be one.
-FUNC __u32 ks_waiting(__u64 func, __u64 user_sp)
+// ks_waiting reports whether the kernel waits for a return of a function of the process at this stack pointer. Without BTF
+// of the kernel, it is taken to do so.
+FUNC int ks_waiting(__u64 func, __u64 user_sp)
 {
 	struct return_instance *r;
 	struct task_struct *task;
-	__u32 n = 0;
 
 	if (untyped)
 		return 1;
@@ -53,18 +52,19 @@ FUNC __u32 ks_waiting(__u64 func, __u64 user_sp)
 		if (!stack || stack > user_sp)
 			break;
 		if (stack == user_sp) { // else longjmp has ended it
-			n += r->func == func;
+			if (r->func == func)
+				return 1;
 			if (!r->chained)
 				break;
 		}
 		r = r->next;
 	}
-	return n;
+	return 0;
 }
 
-// jumped_from returns how many calls of a function of the process, at whose entry the program is, are not over that have led
-// to this one by jumps.
-static __always_inline __u32 jumped_from(void *ctx, __u64 user_sp)
+// jumped_from reports whether a call of a function of the process, at whose entry the program is, is not over and has led to
+// this one by jumps.
+static __always_inline int jumped_from(void *ctx, __u64 user_sp)
 {
 	struct pt_regs *regs = ctx;
 
