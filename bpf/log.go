@@ -93,6 +93,15 @@ func (e *Logged) offCPU(b []byte) {
 	}
 }
 
+// Entered returns when the call began whose values e has, with LogItem or LogOpen; 0 if they are too short to tell.
+func (e *Logged) Entered() uint64 {
+	at := ItemHead + int(unsafe.Offsetof(engineEvent{}.EntryTime))
+	if len(e.Data) < at+8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(e.Data[at:])
+}
+
 // A LoggedTarget is what one of the arguments of a LogArgs entry points to.
 type LoggedTarget struct {
 	Index int    // in ArgList.Targets

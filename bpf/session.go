@@ -167,7 +167,7 @@ const (
 )
 
 // Sizes of a session's log and of its stash, in bytes. The stash holds the values of calls in flight
-// if the log may be sent before they return.
+// if the log may be sent before they return. The last part of a log may go on where the stash was.
 const (
 	logSize   = 24 << 10
 	stashSize = 8 << 10
@@ -349,7 +349,7 @@ func DecodeSession(raw []byte, h *SessionHeader) (data []byte, err error) {
 		}
 		h.Parent, data = decodeParent(data), data[parentSize:]
 	}
-	if h.LogSize > logSize || h.Frames > maxFrames || h.Stack > maxWords {
+	if h.LogSize > logSize+stashSize || h.Frames > maxFrames || h.Stack > maxWords {
 		return nil, fmt.Errorf("record of a session speaks of %d bytes of log, %d calls and %d addresses: none has as many", h.LogSize, h.Frames, h.Stack)
 	}
 	need := int(h.LogSize) + h.Frames*CallSize + 8*h.Stack + BranchSize*h.Branches

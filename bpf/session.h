@@ -287,7 +287,7 @@ struct session {
 	struct session_record rec;
 	struct owner owner; /* behind its record, with which it is sent */
 	struct parent parent; /* sent behind that, if its record says so */
-	__u8 log[]; /* log_size bytes, stash_size, with NOTE_OFF_CPU a struct off_cpu */
+	__u8 log[]; /* log_size bytes, stash_size, with NOTE_OFF_CPU a struct off_cpu; see ks_log_unfinished */
 };
 
 _Static_assert(__builtin_offsetof(struct session, owner) == __builtin_offsetof(struct session, rec) + sizeof(struct session_record) &&

@@ -32,7 +32,7 @@ int session_hung(struct bpf_iter__task *ctx)
 	n = s->changes;
 	if (bpf_probe_read_kernel(copy, size, s))
 		return 0;
-	if (!copy->depth || copy->rec.start != start || copy->changes != n || s->changes != n)
+	if (copy->busy || !copy->depth || copy->rec.start != start || copy->changes != n || s->changes != n)
 		return 0; // it makes progress
 	s->hung = start;
 	n = bpf_get_task_stack(task, copy->trail.stack, sizeof(copy->trail.stack), 0);

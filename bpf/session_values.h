@@ -152,8 +152,8 @@ static __always_inline void log_open(struct session *s, __u32 n, __u64 pos)
 	s->log_len = pos + size;
 }
 
-// ks_log_unseen logs the values of the calls from index n on, whose returns were not seen, if the session is traced. It does
-// without ks_reserve, or the kernel would refuse some programs: with it, they would have more than 8 functions below each other.
+// ks_log_unseen logs the values of the calls from index n on, whose returns were not seen, if the session is traced. It calls no
+// ks_reserve: some programs would nest more than the 8 functions that the verifier allows.
 FUNC int ks_log_unseen(struct session *s, __u32 n)
 {
 	__u64 pos;

@@ -92,7 +92,7 @@ type openCall struct {
 
 // openCost is the memory of an open call in bytes, without its data but with its share of
 // the map.
-const openCost = 336
+const openCost = 344
 
 func (o *openCall) cost() int { return openCost + cap(o.event.Data) + cap(o.event.Tail) }
 

@@ -11,7 +11,24 @@ import (
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/formattest"
 	"github.com/ksnoop/ksnoop/internal/output"
+	"github.com/ksnoop/ksnoop/internal/session"
 )
+
+// TestSessionOpen: what is known of a call that has not returned, and of which the entry is not there, is a step.
+func TestSessionOpen(t *testing.T) {
+	trace := formattest.New(t, "")
+	trace.Sessions(false, "open", "read", "alloc")
+	s := trace.Failed()
+	s.Trace = []session.Step{{Kind: session.StepOpen, Depth: 1, Func: trace.Probe("read"), Time: 1500}}
+	out, err := New(trace.Run, false).AppendSession(nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, out)
+	if want := `"trace":[{"step":"open","depth":1,`; !strings.Contains(string(out), want) || strings.Contains(string(out), `"duration":0`) {
+		t.Errorf("want %s in\n%s", want, out)
+	}
+}
 
 // TestSessionUserStack: a session has the frames of its process. Of anything else that a damaged recording has in
 // their place nothing is said.

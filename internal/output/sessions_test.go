@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +304,22 @@ func TestSessionsMissing(t *testing.T) {
 	const line = "--- 3 sessions not recorded because too many were open at once ---\n"
 	head, tail, ok := strings.Cut(string(out), line)
 	if !ok || strings.Count(head, "TID/PID 7/7") != 1 || strings.Contains(tail, "TID/PID") || !strings.Contains(tail, "__sys_bpf") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+// Values that come late are no beginning of a trace: they stand below what was printed, without another header.
+func TestSessionsOpen(t *testing.T) {
+	p := NewSessions(SessionOptions{Trace: true, Live: true, Args: ArgsCompact, Boot: boot})
+	out, err := p.AppendSession(nil, &session.Session{TID: 7, PID: 7, Comm: "c", Start: 1, State: session.Running, Trace: []session.Step{{Kind: session.StepEntry, Func: fnBPF}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := session.Step{Kind: session.StepOpen, Func: fnBPF, Values: values(t, "skb->len", data(84, make([]byte, 8), -1), 0)}
+	if out, err = p.AppendSession(out, &session.Session{TID: 7, PID: 7, Comm: "c", Start: 1, State: session.Exited, Trace: []session.Step{late}}); err != nil {
+		t.Fatal(err)
+	}
+	if text := string(out); strings.Count(text, "FUNCTION CALLS") != 1 || !regexp.MustCompile(`→ __sys_bpf *\n… __sys_bpf +skb->len = 84\n`).MatchString(text) {
 		t.Errorf("got\n%s", out)
 	}
 }

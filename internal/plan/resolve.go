@@ -143,7 +143,7 @@ func newProbeOn(view *kernel.View, spec *expr.Spec, f kernel.Function, t Hook, o
 	if err := t.check(f); err != nil {
 		return nil, err
 	}
-	p := &Probe{Func: f, Hook: t, Probe: layout.Probe{Name: f.Name, Function: f.Name, Kind: t.Kind, Spec: spec, Paired: o.Paired, Owner: o.owner(), Placed: t.Kind == expr.UserFunction}}
+	p := &Probe{Func: f, Hook: t, Probe: layout.Probe{Name: f.Name, Function: f.Name, Kind: t.Kind, Spec: spec, Paired: o.Paired, Owner: o.owner(), Placed: t.Kind == expr.UserFunction && !o.unplaced}}
 	switch {
 	case t.Inlined:
 		p.Name = t.inlinedLabel(f)

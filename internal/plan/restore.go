@@ -64,15 +64,10 @@ func (r *Recorded) restore(view *kernel.View, sessions bool, o Options) (*Probe,
 		p.Role = r.Role
 		return p, nil
 	}
+	o.unplaced = !r.Placed // recorded before there were places, or no function of user space
 	p, err := newProbeOn(view, r.Spec, r.Func, r.Hook, o)
 	if err != nil {
 		return nil, err
-	}
-	if p.Placed && !r.Placed { // recorded before there were places
-		p.Placed = false
-		if err := p.Lay(); err != nil {
-			return nil, err
-		}
 	}
 	if r.Role.Injected() {
 		p.injectAs(r.Role)

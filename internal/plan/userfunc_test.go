@@ -225,6 +225,24 @@ func TestUserPlaces(t *testing.T) {
 			}
 		}
 	}
+	// What filled a record before there were places still does.
+	items := make([]string, 7)
+	for i := range items {
+		items[i] = fmt.Sprintf("buf($arg1 + %d, 4096)", i)
+	}
+	full := "uprobe:" + userProgram + ":user_add(" + strings.Join(items, ", ") + ", buf($arg1 + 9, 3004), return)"
+	spec, err := expr.Parse(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := resolveUser(t, "uprobe:"+userProgram+":user_add", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := p.Probes[0]
+	if old, err := Restore(testView(t), []Recorded{{Func: probe.Func, Hook: probe.Hook, Spec: spec, Method: probe.Method}}, false, false, Options{Arch: "amd64"}); err != nil || old.Probes[0].Entry.Record.Size != layout.MaxRecord {
+		t.Errorf("%v, %+v", err, old)
+	}
 	// The kernel's functions have none, whatever a recording says.
 	view := testView(t)
 	f := resolveOne(t, view, "send", Options{Arch: "amd64"}).Probes[0]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"github.com/ksnoop/ksnoop/bpf"
 	"github.com/ksnoop/ksnoop/expr"
 	"github.com/ksnoop/ksnoop/internal/event"
 	"github.com/ksnoop/ksnoop/internal/exprfuzz"
@@ -287,6 +288,47 @@ func TestInsideArgs(t *testing.T) {
 	t.Logf("%+v", total)
 	if total.kept < pairs/2 || total.unsure > total.calls {
 		t.Errorf("this shows too little: %+v", total)
+	}
+}
+
+// TestInsideOpen: calls of a trace that have not returned have what is asked of their entry.
+func TestInsideOpen(t *testing.T) {
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	view := kernelOf(t, &btf.Func{Name: "f", Linkage: btf.StaticFunc, Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "n", Type: integer}}}})
+	for _, args := range []bool{false, true} {
+		spec := map[bool]string{false: "f(n)", true: "f"}[args]
+		p, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: parse(t, spec), Args: args}, plan.Options{Arch: "amd64",
+			Method: func(*plan.Probe) layout.Method { return layout.MethodKprobe }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := NewInside(p, view, Question{Specs: parse(t, "f(n + 1)"), Arch: "amd64"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		probe := p.Probes[0]
+		values := func(n byte) session.Values {
+			if args {
+				return session.Values{Args: []session.Arg{{Param: &probe.Params[0], Value: []byte{n, 0, 0, 0, 0, 0, 0, 0}}}}
+			}
+			return session.Values{Event: &event.Event{Event: bpf.Event{Kind: bpf.KindCall}, Probe: probe, Record: probe.Return.Record, Data: []byte{n, 0, 0, 0, 0, 0, 0, 0}}}
+		}
+		s := &session.Session{Func: probe, State: session.Exited, Trace: []session.Step{
+			{Kind: session.StepEntry, Func: probe, Values: values(7)},
+			{Kind: session.StepEntry, Depth: 1, Func: probe, Values: values(8)},
+			{Kind: session.StepOpen, Depth: 2, Func: probe, Values: values(9)}}}
+		if _, err := a.Keep(s); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []byte{8, 9, 10} {
+			e := s.Trace[i].Values.Event
+			if e == nil || len(e.Data) == 0 || e.Data[0] != want {
+				t.Errorf("%s, step %d: %+v, want %d", spec, i, e, want)
+			}
+		}
+		if a.Counts().Partial != 0 {
+			t.Errorf("%s: %+v", spec, a.Counts())
+		}
 	}
 }
 

@@ -84,9 +84,9 @@ func (b *logBuilder) args(depth int, name string, count uint64) {
 	b.add(bpf.LogArgs, depth, 1, 0, append(data, text...)...)
 }
 
-// item adds the value of a SPEC.
-func (b *logBuilder) item(depth int, fn uint32, value uint64) {
-	b.values(bpf.LogItem, bpf.KindCall, depth, fn, 0, value)
+// item adds the value of a SPEC, of a call that began at entry.
+func (b *logBuilder) item(depth int, fn uint32, entry, value uint64) {
+	b.values(bpf.LogItem, bpf.KindCall, depth, fn, entry, value)
 }
 
 // open adds the same of a call whose return is not in the log.
@@ -180,7 +180,7 @@ func TestDecode(t *testing.T) {
 	var values logBuilder
 	values.args(1, "eth0", 3)
 	valuesItem := uint32(len(values)) + 1
-	values.item(1, 1, 5)
+	values.item(1, 1, 110, 5)
 	var first, second, all logBuilder
 	first.entry(0, 0, 100)
 	first.entry(1, 1, 110)
@@ -188,7 +188,7 @@ func TestDecode(t *testing.T) {
 	second.entry(2, 2, 120)
 	second.exit(2, 2, 125, 5, 0, fin)
 	itemAt := uint32(len(first)+len(second)) + 1
-	second.item(1, 1, 5)
+	second.item(1, 1, 110, 5)
 	second.exit(1, 1, 130, 20, minus22, bad)
 	second.exit(0, 0, 140, 40, minus22, bad)
 	all = append(slices.Clone(first), second...)
@@ -205,13 +205,19 @@ func TestDecode(t *testing.T) {
 	hidden.entry(1, 1, 110)
 	hidden.exit(1, 1, 120, 10, 0, fin|bpf.CallHidden)
 	hidden.exit(0, 0, 130, 30, 0, fin)
+	var before logBuilder
+	before.entry(0, 0, 100)
+	before.entry(1, 1, 102)
+	before.args(1, "eth1", 4)
+	before.item(2, 2, 104, 9)
+	itemBehind := itemAt - uint32(len(first)) + uint32(len(before)) + 8
 	var unseen, further logBuilder
 	unseen.entry(0, 0, 100)
 	unseen.entry(1, 1, 110)
-	unseen.item(1, 2, 4) // was copied though its call has returned
+	unseen.item(1, 2, 105, 4) // was copied though its call has returned
 	unseen.open(1, 1, 110, 5)
 	unseen.entry(1, 2, 120)
-	unseen.item(2, 2, 6)
+	unseen.item(1, 2, 115, 6)
 	unseen.exit(1, 2, 125, 5, 0, fin) // whose values found no room
 	further.open(0, 0, 100, 7)
 
@@ -258,11 +264,16 @@ func TestDecode(t *testing.T) {
 		{"trace with values in the chain", Decoder{Traced: true}, [][]byte{record(head, all, []bpf.SessionCall{calls[0], {Func: 1, Result: minus22, Flags: bad, Values: itemAt}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a]\n" +
 				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
-		{"values whose arguments may be lost", Decoder{Traced: true}, [][]byte{
+		{"values and arguments around a gap", Decoder{Traced: true}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), first, nil),
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) + 8 }), second, []bpf.SessionCall{{Func: 1, Result: minus22, Flags: bad, Values: itemAt + 8}}, 0xa)}, []string{
-			"outer 7/8 comm state=0 failed=true\n chain inner=-22 {0500000000000000} [a]\n" +
+			"outer 7/8 comm state=0 failed=true\n chain inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a]\n" +
 				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n 1?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"values of an earlier call and a return around a gap", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChunk }), before, nil),
+			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(before)) + 8 }), second, []bpf.SessionCall{{Func: 1, Result: minus22, Flags: bad, Values: itemBehind}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain inner=-22 {0500000000000000} [a]\n" +
+				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth1\" count:0400000000000000 \"\"\n 1?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22"}, 0},
 		{"injected", Decoder{Traced: true}, [][]byte{record(head, injected, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1*point at 115 {0700000000000000}\n 1>leaf 0 0\n" +
 				" 2*point at 115 {0800000000000000}\n 1<leaf 5 0\n 0<outer 40 -22"}, 0},
@@ -392,7 +403,7 @@ func FuzzDecode(f *testing.F) {
 	var log logBuilder
 	log.entry(0, 0, 1)
 	log.args(1, "eth0", 3)
-	log.item(0, 0, 1)
+	log.item(0, 0, 1, 1)
 	log.open(0, 0, 1, 1)
 	log.values(bpf.LogProbe, bpf.KindEntry, 1, 3, 0, 1)
 	log.exit(0, 0, 2, 1, 0, bpf.CallFinished)
@@ -418,13 +429,17 @@ func TestDecodeBounds(t *testing.T) {
 	calls := make([]bpf.SessionCall, 1000)
 	var deep, long logBuilder
 	deep.entry(129, 0, 1)
-	for range 2000 {
+	for range (24 + 8) << 10 / 16 { // a log, and where it may go on
 		long.entry(0, 0, 1)
 	}
+	if s, err := (&Decoder{Plan: decoderPlan(), Traced: true}).Decode(record(bpf.SessionHeader{Kind: bpf.SessionExit}, long, nil)); err != nil || len(s.Trace) != 2048 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	long.entry(0, 0, 1)
 	for what, raw := range map[string][]byte{
 		"1000 calls":         record(bpf.SessionHeader{Kind: bpf.SessionEnd}, nil, calls),
 		"200 addresses":      record(bpf.SessionHeader{Kind: bpf.SessionEnd}, nil, nil, make([]uint64, 200)...),
-		"32000 bytes of log": record(bpf.SessionHeader{Kind: bpf.SessionEnd}, long, nil),
+		"32784 bytes of log": record(bpf.SessionHeader{Kind: bpf.SessionEnd}, long, nil),
 		"below 129 others":   record(bpf.SessionHeader{Kind: bpf.SessionEnd}, deep, nil),
 	} {
 		d := Decoder{Plan: decoderPlan(), Traced: true}

@@ -19,7 +19,7 @@ type log struct {
 	cut   bool   // something was dropped
 	// missed counts values that were looked for in dropped parts.
 	missed uint32
-	calls  []madeCall // newest call of each depth, while parts are added
+	calls  []madeCall // newest known call of each depth, while parts are added
 }
 
 // A segment is a part of a log. Offsets are those of the session's whole log, modulo 2^32.
@@ -36,8 +36,9 @@ type valuesArgs struct{ values, args uint32 }
 
 // A madeCall is a call whose arguments, if any, have been seen.
 type madeCall struct {
-	fn, args uint32
-	known    bool
+	time  uint64 // of its entry
+	args  uint32
+	known bool
 }
 
 // part returns a log with a single part.
@@ -56,7 +57,6 @@ func (l *log) add(base uint32, data []byte) error {
 		if int32(base-l.parts[n-1].end()) < 0 {
 			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", l.parts[n-1].end(), base)
 		}
-		clear(l.calls) // a gap: what follows may belong to other calls
 	}
 	s := segment{base: base, data: data}
 	for at := 0; at < len(data); {
@@ -80,11 +80,11 @@ func (l *log) index(s *segment, e *bpf.Logged, at uint32) {
 	switch e.Kind {
 	case bpf.LogEntry:
 		s.calls++
-		*c = madeCall{}
+		*c = madeCall{time: e.Time}
 	case bpf.LogArgs:
-		*c = madeCall{fn: e.Func, args: at, known: true}
+		c.args, c.known = at, true
 	case bpf.LogItem, bpf.LogOpen:
-		if c.known && c.fn == e.Func {
+		if c.known && c.time == e.Entered() { // else there was a gap
 			s.args = append(s.args, valuesArgs{at, c.args})
 		}
 	}

@@ -31,7 +31,7 @@ func (l *longSession) part(n int) []byte {
 	for range n {
 		log.entry(1, 1, 2)
 		log.args(1, "eth0", 3)
-		log.item(1, 1, 5)
+		log.item(1, 1, 0, 5)
 		log.exit(1, 1, 3, 1, 0, bpf.CallFinished)
 	}
 	l.calls += n

@@ -43,8 +43,8 @@ func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 type tracer struct {
 	decoder *Decoder
 	steps   []Step
-	values  Values     // of the next return, if it is that of item
-	item    bpf.Logged // where they were
+	values  Values // of the next return, if its call began when theirs did
+	began   uint64
 	// entered has, for each depth, 1 + the index of the newest call without a return; 0 if
 	// there is none.
 	entered [bpf.MaxDepth + 1]int
@@ -95,7 +95,7 @@ func (t *tracer) add(e bpf.Logged) error {
 			return t.decoder.values(&t.steps[n-1].Values, fn, e)
 		}
 	case bpf.LogItem:
-		t.item = e
+		t.began = e.Entered()
 		return t.decoder.values(&t.values, fn, e)
 	case bpf.LogOpen:
 		return t.open(e, fn)
@@ -114,6 +114,13 @@ func (t *tracer) add(e bpf.Logged) error {
 	return nil
 }
 
+// entry returns the index of the step at which a call began that has no return yet. It is not known if that is not among the
+// steps: then the newest one of this depth, if any, is that of another call.
+func (t *tracer) entry(depth int, began uint64) (i int, known bool) {
+	i = t.entered[depth] - 1
+	return i, i >= 0 && i < len(t.steps) && t.steps[i].Kind == StepEntry && t.steps[i].Depth == depth && t.steps[i].Time == began
+}
+
 // open gives an entry the values of its call, whose return is not in the log.
 func (t *tracer) open(e bpf.Logged, fn *plan.Probe) error {
 	s := Step{Kind: StepOpen, Depth: e.Depth, Func: fn}
@@ -121,7 +128,7 @@ func (t *tracer) open(e bpf.Logged, fn *plan.Probe) error {
 		return err
 	}
 	s.Time = s.Values.Event.EntryTime
-	if i := t.entered[e.Depth] - 1; i >= 0 && i < len(t.steps) && t.steps[i].Kind == StepEntry && t.steps[i].Time == s.Time {
+	if i, known := t.entry(e.Depth, s.Time); known {
 		t.steps[i].Values.Event = s.Values.Event
 		return nil
 	}
@@ -134,27 +141,26 @@ func (t *tracer) open(e bpf.Logged, fn *plan.Probe) error {
 func (t *tracer) exit(e bpf.Logged, fn *plan.Probe) {
 	s := Step{Kind: StepExit, Depth: e.Depth, Func: fn, Time: e.Time, Duration: e.Duration, OffCPU: min(e.OffCPU, e.Duration), OffSum: e.OffSum,
 		Result: e.Result, Failed: e.Flags&bpf.CallFailed != 0}
-	if t.item.Depth == e.Depth && t.item.Func == e.Func {
+	if t.began == e.Time-e.Duration {
 		s.Values = t.values
 	}
 	t.values = Values{}
-	n, entry := len(t.steps), t.entered[e.Depth]-1
+	entry, known := t.entry(e.Depth, e.Time-e.Duration)
 	t.entered[e.Depth] = 0
-	if e.Flags&bpf.CallHidden != 0 {
-		if entry >= 0 && entry < n && t.steps[entry].Kind == StepEntry && t.steps[entry].Depth == e.Depth {
+	switch {
+	case e.Flags&bpf.CallHidden != 0:
+		if known {
 			t.hide(entry)
 		}
 		return
-	}
-	if n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Depth == e.Depth && t.steps[n-1].Func == fn {
+	case known && entry == len(t.steps)-1:
 		s.Kind = StepLeaf
-		s.Values.Args = t.steps[n-1].Values.Args
-		t.steps[n-1] = s
+		s.Values.Args = t.steps[entry].Values.Args
+		t.steps[entry] = s
 		return
-	}
-	if entry >= 0 && entry < n && t.steps[entry].Kind == StepEntry && t.steps[entry].Func == fn {
+	case known:
 		t.steps[entry].Values.Event = s.Values.Event // has what was read at entry, too
-	} else {
+	default:
 		s.Alone = true
 	}
 	t.steps = append(t.steps, s)
