@@ -32,8 +32,10 @@ int session_hung(struct bpf_iter__task *ctx)
 	n = s->changes;
 	if (bpf_probe_read_kernel(copy, size, s))
 		return 0;
-	if (copy->busy || !copy->depth || copy->rec.start != start || copy->changes != n || s->changes != n)
+	if (copy->busy || s->busy || !copy->depth || copy->rec.start != start || copy->changes != n || s->changes != n)
 		return 0; // it makes progress
+	if (copy->log_len != s->log_len || copy->rec.log_base != s->rec.log_base)
+		return 0; // injected probes have logged, or a call was rejected
 	s->hung = start;
 	n = bpf_get_task_stack(task, copy->trail.stack, sizeof(copy->trail.stack), 0);
 	copy->trail.stack_len = n > 0 ? n : 0;

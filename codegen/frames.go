@@ -119,7 +119,7 @@ func (a *assembler) forget() {
 	a.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// forgetUser is forget for a function of the process. It needs the guard: the engine reads the process's stack.
+// forgetUser is forget for a function of the process. It needs the guard: the engine may read the process's stack.
 func (a *assembler) forgetUser() {
 	a.notWanted()
 	a.exits = exits{drop: a.label("forgotten"), fault: a.fault}

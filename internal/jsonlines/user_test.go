@@ -17,16 +17,22 @@ import (
 // TestSessionOpen: what is known of a call that has not returned, and of which the entry is not there, is a step.
 func TestSessionOpen(t *testing.T) {
 	trace := formattest.New(t, "")
-	trace.Sessions(false, "open", "read", "alloc")
+	trace.Sessions(false, "open", "read(count, exit(quick))", "alloc")
 	s := trace.Failed()
-	s.Trace = []session.Step{{Kind: session.StepOpen, Depth: 1, Func: trace.Probe("read"), Time: 1500}}
+	read := trace.Probe("read")
+	values := &event.Event{}
+	if err := event.Decode(trace.Run.Plan, trace.Raw(formattest.Record{Func: "read", Event: bpf.Event{Kind: bpf.KindCall, Faults: 1 << 1}, Words: []uint64{7, 0}}), values); err != nil {
+		t.Fatal(err)
+	}
+	s.Trace = []session.Step{{Kind: session.StepOpen, Depth: 1, Func: read, Time: 1500, Values: session.Values{Event: values}}}
 	out, err := New(trace.Run, false).AppendSession(nil, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(t, out)
-	if want := `"trace":[{"step":"open","depth":1,`; !strings.Contains(string(out), want) || strings.Contains(string(out), `"duration":0`) {
-		t.Errorf("want %s in\n%s", want, out)
+	_, step, _ := strings.Cut(string(out), `"trace":[{"step":"open","depth":1,`)
+	if !strings.Contains(step, `"values":{"count":7}}]`) {
+		t.Errorf("got\n%s", out)
 	}
 }
 

@@ -19,7 +19,13 @@ func (d *Decoder) values(v *Values, fn *plan.Probe, e bpf.Logged) error {
 			return fmt.Errorf("decoding a record: values of %s have %d bytes", fn.Func.Name, len(e.Data))
 		}
 		v.Event = &event.Event{}
-		return event.Decode(d.Plan, e.Data[bpf.ItemHead:], v.Event)
+		if err := event.Decode(d.Plan, e.Data[bpf.ItemHead:], v.Event); err != nil {
+			return err
+		}
+		if v.Event.Probe != fn {
+			return fmt.Errorf("decoding a record: values of %s at a call of %s", v.Event.Probe.Name, fn.Name)
+		}
+		return nil
 	}
 	return decodeArgs(v, fn, e.Data)
 }
@@ -31,6 +37,7 @@ func decodeArgs(v *Values, fn *plan.Probe, data []byte) error {
 	if len(data) < words {
 		return fmt.Errorf("decoding a record: arguments of %s have %d bytes", fn.Func.Name, len(data))
 	}
+	v.Args = nil
 	var targets []int // indexes of arguments with a target
 	for i, a := range fn.Args {
 		arg := Arg{Param: a.Param, Withheld: a.Withheld, Beyond: a.Words == 0 && !a.Param.Absent && !a.Withheld}

@@ -211,6 +211,15 @@ func TestDecode(t *testing.T) {
 	before.args(1, "eth1", 4)
 	before.item(2, 2, 104, 9)
 	itemBehind := itemAt - uint32(len(first)) + uint32(len(before)) + 8
+	entered := uint32(2 * 16) // of first, the entries
+	var others logBuilder
+	others.entry(0, 1, 100)
+	others.args(0, "eth0", 3)
+	others.exit(0, 1, 110, 10, 0, fin)
+	others.entry(0, 1, 120)
+	otherItem := uint32(len(others)) + 1
+	others.item(0, 1, 120, 5)
+	others.exit(0, 1, 130, 10, 0, fin)
 	var unseen, further logBuilder
 	unseen.entry(0, 0, 100)
 	unseen.entry(1, 1, 110)
@@ -274,6 +283,14 @@ func TestDecode(t *testing.T) {
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(before)) + 8 }), second, []bpf.SessionCall{{Func: 1, Result: minus22, Flags: bad, Values: itemBehind}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain inner=-22 {0500000000000000} [a]\n" +
 				" 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth1\" count:0400000000000000 \"\"\n 1?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22"}, 0},
+		{"arguments whose entry is lost", Decoder{Traced: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.LogBase = bpf.SessionChunk, entered }), first[entered:], nil),
+			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, []bpf.SessionCall{{Func: 1, Result: minus22, Flags: bad, Values: itemAt}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a]\n" +
+				" 0?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22 alone"}, 0},
+		{"no arguments of the call before", Decoder{Traced: true}, [][]byte{
+			record(head, others, []bpf.SessionCall{{Func: 1, Flags: fin, Values: otherItem}}, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain inner=0 {0500000000000000} [a]\n 0=inner 10 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 0=inner 10 0 {0500000000000000}"}, 0},
 		{"injected", Decoder{Traced: true}, [][]byte{record(head, injected, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1*point at 115 {0700000000000000}\n 1>leaf 0 0\n" +
 				" 2*point at 115 {0800000000000000}\n 1<leaf 5 0\n 0<outer 40 -22"}, 0},
@@ -418,9 +435,67 @@ func FuzzDecode(f *testing.F) {
 		for range 2 {
 			if s, err := d.Decode(raw); err == nil && s != nil && s.State != Missing {
 				describeSession(s)
+				for _, st := range s.Trace {
+					if st.Func != nil {
+						checkValues(t, st.Func, &st.Values)
+					}
+				}
+				for _, c := range append(slices.Clone(s.Interim), s.Chain) {
+					for i := range c.Frames {
+						checkValues(t, c.Frames[i].Func, &c.Frames[i].Values)
+					}
+				}
 			}
 		}
 	})
+}
+
+// checkValues: the values of a call are laid out as its function says.
+func checkValues(t *testing.T, fn *plan.Probe, v *Values) {
+	t.Helper()
+	if v.Event != nil && v.Event.Probe != fn || len(v.Args) > 0 && len(v.Args) != len(fn.Args) {
+		t.Errorf("%s has %+v", fn.Name, v)
+	}
+}
+
+// TestDecodeOthers: values that a recording puts at a call of another function are not taken for its own.
+func TestDecodeOthers(t *testing.T) {
+	item := func(head, values uint32) []byte {
+		data := bpf.AppendEvent(make([]byte, bpf.ItemHead), &bpf.Event{Probe: values, Kind: bpf.KindCall, EntryTime: 100})
+		var log logBuilder
+		log.add(bpf.LogItem, 0, head, 0, append(data, words(5)...)...)
+		return log
+	}
+	for _, c := range []struct {
+		name        string
+		entry, exit uint32
+		item        []byte
+		want        string // "" if the record is refused
+	}{
+		{"its own", 0, 0, item(0, 0), " 0=outer 100 0 {0500000000000000}"},
+		{"of another function", 2, 2, item(0, 0), " 0=leaf 100 0"},
+		{"with those of another function", 0, 0, item(0, 2), ""},
+		{"of a call that goes on as another", 0, 2, item(0, 0), " 0>outer 0 0\n 0<leaf 100 0 alone"},
+	} {
+		var log logBuilder
+		log.entry(0, c.entry, 100)
+		log = append(log, c.item...)
+		log.exit(0, c.exit, 200, 100, 0, bpf.CallFinished)
+		d := Decoder{Plan: decoderPlan(), Traced: true}
+		s, err := d.Decode(record(bpf.SessionHeader{Kind: bpf.SessionEnd, Start: 100}, log, nil))
+		if c.want == "" {
+			if err == nil || !strings.Contains(err.Error(), "values of leaf at a call of outer") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := describeSession(s); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: got\n%s", c.name, got)
+		}
+	}
 }
 
 // TestDecodeBounds: no engine sends more than it has room for (bpf/session.h), so such a record is refused

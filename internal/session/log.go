@@ -19,7 +19,7 @@ type log struct {
 	cut   bool   // something was dropped
 	// missed counts values that were looked for in dropped parts.
 	missed uint32
-	calls  []madeCall // newest known call of each depth, while parts are added
+	calls  []madeCall // by depth, while parts are added
 }
 
 // A segment is a part of a log. Offsets are those of the session's whole log, modulo 2^32.
@@ -34,11 +34,12 @@ type segment struct {
 // arguments are logged at the entry and values at the return.
 type valuesArgs struct{ values, args uint32 }
 
-// A madeCall is a call whose arguments, if any, have been seen.
+// A madeCall is the newest call of a depth, and where its arguments are, if known.
 type madeCall struct {
-	time  uint64 // of its entry
-	args  uint32
-	known bool
+	fn, args uint32
+	known    bool
+	time     uint64 // of its entry, if that was seen
+	timed    bool
 }
 
 // part returns a log with a single part.
@@ -56,6 +57,11 @@ func (l *log) add(base uint32, data []byte) error {
 	if n := len(l.parts); n > 0 && l.parts[n-1].end() != base {
 		if int32(base-l.parts[n-1].end()) < 0 {
 			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", l.parts[n-1].end(), base)
+		}
+		for i := range l.calls { // arguments that come now may be of other calls
+			if !l.calls[i].known {
+				l.calls[i] = madeCall{}
+			}
 		}
 	}
 	s := segment{base: base, data: data}
@@ -80,11 +86,14 @@ func (l *log) index(s *segment, e *bpf.Logged, at uint32) {
 	switch e.Kind {
 	case bpf.LogEntry:
 		s.calls++
-		*c = madeCall{time: e.Time}
+		*c = madeCall{fn: e.Func, time: e.Time, timed: true}
 	case bpf.LogArgs:
+		if c.known || c.fn != e.Func { // of a call whose entry was lost
+			*c = madeCall{fn: e.Func}
+		}
 		c.args, c.known = at, true
 	case bpf.LogItem, bpf.LogOpen:
-		if c.known && c.time == e.Entered() { // else there was a gap
+		if c.known && c.fn == e.Func && (!c.timed || c.time == e.Entered()) {
 			s.args = append(s.args, valuesArgs{at, c.args})
 		}
 	}

@@ -43,8 +43,9 @@ func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 type tracer struct {
 	decoder *Decoder
 	steps   []Step
-	values  Values // of the next return, if its call began when theirs did
-	began   uint64
+	values  Values // of the next return, if it is that of their call
+	valued  *plan.Probe
+	began   uint64 // when that call did
 	// entered has, for each depth, 1 + the index of the newest call without a return; 0 if
 	// there is none.
 	entered [bpf.MaxDepth + 1]int
@@ -95,7 +96,7 @@ func (t *tracer) add(e bpf.Logged) error {
 			return t.decoder.values(&t.steps[n-1].Values, fn, e)
 		}
 	case bpf.LogItem:
-		t.began = e.Entered()
+		t.valued, t.began = fn, e.Entered()
 		return t.decoder.values(&t.values, fn, e)
 	case bpf.LogOpen:
 		return t.open(e, fn)
@@ -114,11 +115,15 @@ func (t *tracer) add(e bpf.Logged) error {
 	return nil
 }
 
-// entry returns the index of the step at which a call began that has no return yet. It is not known if that is not among the
-// steps: then the newest one of this depth, if any, is that of another call.
-func (t *tracer) entry(depth int, began uint64) (i int, known bool) {
+// entry returns the index of the step at which a call of fn began that has no return yet. It is not known if that is not among
+// the steps: then the newest one of this depth, if any, is that of another call.
+func (t *tracer) entry(depth int, fn *plan.Probe, began uint64) (i int, known bool) {
 	i = t.entered[depth] - 1
-	return i, i >= 0 && i < len(t.steps) && t.steps[i].Kind == StepEntry && t.steps[i].Depth == depth && t.steps[i].Time == began
+	if i < 0 || i >= len(t.steps) {
+		return i, false
+	}
+	s := &t.steps[i]
+	return i, s.Kind == StepEntry && s.Func == fn && s.Depth == depth && s.Time == began
 }
 
 // open gives an entry the values of its call, whose return is not in the log.
@@ -128,7 +133,7 @@ func (t *tracer) open(e bpf.Logged, fn *plan.Probe) error {
 		return err
 	}
 	s.Time = s.Values.Event.EntryTime
-	if i, known := t.entry(e.Depth, s.Time); known {
+	if i, known := t.entry(e.Depth, fn, s.Time); known {
 		t.steps[i].Values.Event = s.Values.Event
 		return nil
 	}
@@ -141,11 +146,11 @@ func (t *tracer) open(e bpf.Logged, fn *plan.Probe) error {
 func (t *tracer) exit(e bpf.Logged, fn *plan.Probe) {
 	s := Step{Kind: StepExit, Depth: e.Depth, Func: fn, Time: e.Time, Duration: e.Duration, OffCPU: min(e.OffCPU, e.Duration), OffSum: e.OffSum,
 		Result: e.Result, Failed: e.Flags&bpf.CallFailed != 0}
-	if t.began == e.Time-e.Duration {
+	if t.valued == fn && t.began == e.Time-e.Duration {
 		s.Values = t.values
 	}
 	t.values = Values{}
-	entry, known := t.entry(e.Depth, e.Time-e.Duration)
+	entry, known := t.entry(e.Depth, fn, e.Time-e.Duration)
 	t.entered[e.Depth] = 0
 	switch {
 	case e.Flags&bpf.CallHidden != 0:
