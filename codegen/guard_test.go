@@ -20,7 +20,7 @@ import (
 func TestGuard(t *testing.T) {
 	cast := func(t btf.Type) (btf.TypeID, bool) { return 7, t == file }
 	kfuncs := func() SessionKfuncs { return SessionKfuncs{IsReturn: 1, Cookie: 2, Cast: 3} }
-	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession, layout.MethodUprobe, layout.MethodUprobe} {
+	for i, m := range []layout.Method{layout.MethodFentry, layout.MethodKprobe, layout.MethodFsession, layout.MethodKprobeSession, layout.MethodUprobe, layout.MethodUprobe /* for arm64, too */} {
 		arch := []string{"amd64", "arm64"}[i%2]
 		for _, spec := range []string{
 			"f", "f(n == 1)", "f(file->pos == 1)", "f(file->pos == 1, n == 2)", "f(user(file)->pos == 1)", "f(file->next->pos == 0 || n == 1)",

@@ -30,8 +30,7 @@ func TestSessionOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, out)
-	_, step, _ := strings.Cut(string(out), `"trace":[{"step":"open","depth":1,`)
-	if !strings.Contains(step, `"values":{"count":7}}]`) {
+	if want := `"trace":[{"step":"open","depth":1,"function":1,"name":"read","time":1500,"values":{"count":7}}],`; !strings.Contains(string(out), want) {
 		t.Errorf("got\n%s", out)
 	}
 }

@@ -329,6 +329,31 @@ func TestInsideOpen(t *testing.T) {
 	}
 }
 
+// TestInsideNoRoom: of a call whose values found no room only arguments may be there. What is asked of its values is not known.
+func TestInsideNoRoom(t *testing.T) {
+	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
+	view := kernelOf(t, &btf.Func{Name: "f", Linkage: btf.StaticFunc, Type: &btf.FuncProto{Return: integer, Params: []btf.FuncParam{{Name: "n", Type: integer}}}})
+	p, _, err := plan.ResolveSession(view, plan.SessionRequest{Entry: parse(t, "f(n)"), Args: true}, plan.Options{Arch: "amd64",
+		Method: func(*plan.Probe) layout.Method { return layout.MethodKprobe }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := p.Probes[0]
+	args := session.Values{Args: []session.Arg{{Param: &f.Params[0], Value: []byte{7, 0, 0, 0, 0, 0, 0, 0}}}}
+	for spec, kept := range map[string]bool{"f(n)": true, "f(n + 1)": true, "f(n == 7)": false} {
+		a, err := NewInside(p, view, Question{Specs: parse(t, spec), Arch: "amd64"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &session.Session{Func: f, Chain: session.Chain{Frames: []session.Frame{{Func: f, Finished: true, Values: args}}},
+			Trace: []session.Step{{Kind: session.StepEntry, Func: f, Values: args}, {Kind: session.StepExit, Func: f}}}
+		got, err := a.Keep(s)
+		if counts := a.Counts(); err != nil || got != kept || kept == (counts.Partial == 0) || kept == (counts.Unsure > 0) {
+			t.Errorf("%s: kept %t, %v, %+v", spec, got, err, counts)
+		}
+	}
+}
+
 // FuzzArgs: whatever a recording says that -A has captured, answering does not fail.
 func FuzzArgs(f *testing.F) {
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}

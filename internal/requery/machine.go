@@ -57,7 +57,10 @@ func (m *machine) raw(s *source) (b []byte, ok bool) {
 		phase = expr.AtReturn
 	}
 	e := m.at(phase)
-	if e == nil {
+	if e != nil && e.Record == nil { // of a call in a session that has no values
+		m.missing = true
+	}
+	if e == nil || e.Record == nil {
 		return nil, false
 	}
 	return e.Bytes(&s.slot)

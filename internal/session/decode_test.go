@@ -3,6 +3,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -212,6 +213,36 @@ func TestDecode(t *testing.T) {
 	before.item(2, 2, 104, 9)
 	itemBehind := itemAt - uint32(len(first)) + uint32(len(before)) + 8
 	entered := uint32(2 * 16) // of first, the entries
+	var atOnce logBuilder
+	atOnce.entry(0, 2, 120)
+	atOnce.entry(1, 2, 120)
+	atOnce.item(1, 2, 120, 5)
+	atOnce.exit(1, 2, 130, 10, 0, fin)
+	atOnce.exit(0, 2, 130, 10, 0, fin)
+	entry := func(time uint64) (b logBuilder) { b.entry(1, 1, time); return b }
+	arguments := func(name string, count uint64) (b logBuilder) { b.args(1, name, count); return b }
+	itemAndExit := func(began uint64) (b logBuilder) {
+		b.item(1, 1, began, 5)
+		b.exit(1, 1, began+10, 10, 0, fin)
+		return b
+	}
+	// parts returns the records of a session of which two parts are lost; the values of a call are in the last one.
+	parts := func(first, second, third logBuilder) (raw [][]byte) {
+		base := uint32(0)
+		for i, log := range []logBuilder{first, second, third} {
+			kind, calls := bpf.SessionChunk, []bpf.SessionCall(nil)
+			if i == 2 {
+				kind = bpf.SessionEnd
+				at := bytes.Index(log, []byte{byte(bpf.LogItem), 1})
+				calls = []bpf.SessionCall{{Func: 1, Flags: fin, Values: base + uint32(at) + 1}}
+			}
+			if len(log) > 0 {
+				raw = append(raw, record(with(func(h *bpf.SessionHeader) { h.Kind, h.LogBase = kind, base }), log, calls, 0xa))
+			}
+			base += uint32(len(log)) + 400
+		}
+		return raw
+	}
 	var others logBuilder
 	others.entry(0, 1, 100)
 	others.args(0, "eth0", 3)
@@ -288,6 +319,16 @@ func TestDecode(t *testing.T) {
 			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first)) }), second, []bpf.SessionCall{{Func: 1, Result: minus22, Flags: bad, Values: itemAt}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain inner=-22 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000} [a]\n" +
 				" 0?\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22 alone"}, 0},
+		{"arguments behind a gap, of a call whose entry was lost", Decoder{Traced: true}, parts(entry(110), nil, append(arguments("next", 4), itemAndExit(150)...)), []string{
+			"outer 7/8 comm state=0 failed=true\n chain inner=0 name:000000008088ffff \"next\" count:0400000000000000 \"\" {0500000000000000} [a]\n" +
+				" 1>inner 0 0\n 1?\n 1<inner 10 0 {0500000000000000} alone"}, 0},
+		{"arguments on both sides of a gap", Decoder{Traced: true}, parts(append(entry(110), arguments("old", 3)...), nil, append(arguments("next", 4), itemAndExit(150)...)), []string{
+			"outer 7/8 comm state=0 failed=true\n chain inner=0 name:000000008088ffff \"next\" count:0400000000000000 \"\" {0500000000000000} [a]\n" +
+				" 1>inner 0 0 name:000000008088ffff \"old\" count:0300000000000000 \"\"\n 1?\n 1<inner 10 0 {0500000000000000} alone"}, 0},
+		{"arguments between two gaps", Decoder{Traced: true}, parts(nil, arguments("old", 3), itemAndExit(150)), []string{
+			"outer 7/8 comm state=0 failed=true\n chain inner=0 {0500000000000000} [a]\n 0?\n 0?\n 1<inner 10 0 {0500000000000000} alone"}, 0},
+		{"calls that begin at one time", Decoder{Traced: true}, [][]byte{record(head, atOnce, nil, 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain [a]\n 0>leaf 0 0\n 1=leaf 10 0 {0500000000000000}\n 0<leaf 10 0"}, 0},
 		{"no arguments of the call before", Decoder{Traced: true}, [][]byte{
 			record(head, others, []bpf.SessionCall{{Func: 1, Flags: fin, Values: otherItem}}, 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain inner=0 {0500000000000000} [a]\n 0=inner 10 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 0=inner 10 0 {0500000000000000}"}, 0},
@@ -430,9 +471,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(recordOff(bpf.SessionHeader{Kind: bpf.SessionExit, TID: 1}, log, []bpf.SessionCall{{Func: 1}}, 5, 3), true)
 	f.Add(record(bpf.SessionHeader{Kind: bpf.SessionEnd, TID: 1, HasOwner: true, Owner: bpf.Owner{UID: 5, Cgroup: 6}}, log, []bpf.SessionCall{{Func: 1, Values: 17, Item: 17}}, 1), false)
 	f.Add(mark(bpf.LostRingbuf, 3), true)
+	var marked logBuilder
+	marked.values(bpf.LogOpen, bpf.KindLost, 0, 0, 1, 1)
+	f.Add(record(bpf.SessionHeader{Kind: bpf.SessionExit, TID: 1}, marked, []bpf.SessionCall{{Func: 0, Values: 1}}), false)
 	f.Fuzz(func(t *testing.T, raw []byte, traced bool) {
 		d := Decoder{Plan: decoderPlan(), Traced: traced}
-		for range 2 {
+		for again := range 2 {
+			d.Live = again == 1
 			if s, err := d.Decode(raw); err == nil && s != nil && s.State != Missing {
 				describeSession(s)
 				for _, st := range s.Trace {
@@ -460,12 +505,13 @@ func checkValues(t *testing.T, fn *plan.Probe, v *Values) {
 
 // TestDecodeOthers: values that a recording puts at a call of another function are not taken for its own.
 func TestDecodeOthers(t *testing.T) {
-	item := func(head, values uint32) []byte {
-		data := bpf.AppendEvent(make([]byte, bpf.ItemHead), &bpf.Event{Probe: values, Kind: bpf.KindCall, EntryTime: 100})
+	itemOf := func(head, values uint32, kind bpf.Kind) []byte {
+		data := bpf.AppendEvent(make([]byte, bpf.ItemHead), &bpf.Event{Probe: values, Kind: kind, EntryTime: 100})
 		var log logBuilder
 		log.add(bpf.LogItem, 0, head, 0, append(data, words(5)...)...)
 		return log
 	}
+	item := func(head, values uint32) []byte { return itemOf(head, values, bpf.KindCall) }
 	for _, c := range []struct {
 		name        string
 		entry, exit uint32
@@ -475,6 +521,7 @@ func TestDecodeOthers(t *testing.T) {
 		{"its own", 0, 0, item(0, 0), " 0=outer 100 0 {0500000000000000}"},
 		{"of another function", 2, 2, item(0, 0), " 0=leaf 100 0"},
 		{"with those of another function", 0, 0, item(0, 2), ""},
+		{"with a mark of losses", 0, 0, itemOf(0, uint32(bpf.LostRingbuf), bpf.KindLost), ""},
 		{"of a call that goes on as another", 0, 2, item(0, 0), " 0>outer 0 0\n 0<leaf 100 0 alone"},
 	} {
 		var log logBuilder
@@ -484,7 +531,7 @@ func TestDecodeOthers(t *testing.T) {
 		d := Decoder{Plan: decoderPlan(), Traced: true}
 		s, err := d.Decode(record(bpf.SessionHeader{Kind: bpf.SessionEnd, Start: 100}, log, nil))
 		if c.want == "" {
-			if err == nil || !strings.Contains(err.Error(), "values of leaf at a call of outer") {
+			if err == nil || !strings.Contains(err.Error(), "at a call of outer are not its values") {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			continue

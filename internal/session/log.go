@@ -58,8 +58,8 @@ func (l *log) add(base uint32, data []byte) error {
 		if int32(base-l.parts[n-1].end()) < 0 {
 			return fmt.Errorf("decoding a record: a log of %d bytes goes on at %d", l.parts[n-1].end(), base)
 		}
-		for i := range l.calls { // arguments that come now may be of other calls
-			if !l.calls[i].known {
+		for i := range l.calls { // what comes now may be of other calls
+			if !l.calls[i].known || !l.calls[i].timed {
 				l.calls[i] = madeCall{}
 			}
 		}
@@ -93,9 +93,11 @@ func (l *log) index(s *segment, e *bpf.Logged, at uint32) {
 		}
 		c.args, c.known = at, true
 	case bpf.LogItem, bpf.LogOpen:
-		if c.known && c.fn == e.Func && (!c.timed || c.time == e.Entered()) {
+		if c.known && (!c.timed || c.time == e.Entered()) {
 			s.args = append(s.args, valuesArgs{at, c.args})
 		}
+	case bpf.LogExit:
+		*c = madeCall{}
 	}
 }
 

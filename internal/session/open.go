@@ -86,7 +86,8 @@ func (o *openSession) drop() bool {
 }
 
 // interim returns the chains in the order of their innermost calls. The engine may send a
-// chain late, when it learns that another one was the reason of a failure.
+// chain late, when it learns that another one was the reason of a failure. Whoever gets them may
+// change their frames.
 func (o *openSession) interim() []Chain { return inOrder(o.chains) }
 
 // news returns the chains that it has not returned before.
@@ -97,6 +98,10 @@ func (o *openSession) news() []Chain {
 }
 
 func inOrder(chains []Chain) []Chain {
+	chains = slices.Clone(chains)
+	for i := range chains {
+		chains[i].Frames = slices.Clone(chains[i].Frames)
+	}
 	slices.SortStableFunc(chains, func(a, b Chain) int { return cmp.Compare(a.begun(), b.begun()) })
 	return chains
 }

@@ -92,7 +92,7 @@ func (t *tracer) add(e bpf.Logged) error {
 		t.entered[e.Depth] = len(t.steps) + 1
 		t.steps = append(t.steps, Step{Kind: StepEntry, Depth: e.Depth, Func: fn, Time: e.Time, OffSum: e.OffSum})
 	case bpf.LogArgs:
-		if n := len(t.steps); n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Func == fn {
+		if n := len(t.steps); n > 0 && t.steps[n-1].Kind == StepEntry && t.steps[n-1].Func == fn && t.steps[n-1].Depth == e.Depth {
 			return t.decoder.values(&t.steps[n-1].Values, fn, e)
 		}
 	case bpf.LogItem:
