@@ -82,7 +82,7 @@ FUNC int ks_keep(struct session *s)
 		return 0;
 	if (n > CHAIN) {
 		s->rec.lost_deep += n - CHAIN;
-		ks_count(LOST_DEPTH);
+		add(LOST_DEPTH, n - CHAIN);
 		n = CHAIN;
 	}
 	c = &s->kept[i];

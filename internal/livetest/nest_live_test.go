@@ -35,7 +35,7 @@ func TestLiveNesting(t *testing.T) {
 			t.Errorf("%d calls and %q, want %d and %q", calls, lost, want.calls, want.lost)
 		}
 	}
-	if want := "73 calls not seen because too many calls of one thread were open"; !strings.Contains(stderr, want) {
+	if want := "73 calls left out because too many calls of one thread were within each other"; !strings.Contains(stderr, want) {
 		t.Errorf("not told: %s, but:\n%s", want, stderr)
 	}
 }

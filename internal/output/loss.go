@@ -20,7 +20,7 @@ type loss struct {
 
 var losses = [bpf.Counters]loss{
 	bpf.LostRingbuf:   {what: "record{s} lost because the ring buffer was full", hint: "try a larger --ringbuf, a narrower SPEC or --rate"},
-	bpf.LostDepth:     {what: "call{s} not seen because too many calls of one thread were open"},
+	bpf.LostDepth:     {what: "call{s} left out because too many calls of one thread were within each other"},
 	bpf.LostStash:     {what: "call{s} not seen because too many were in flight", hint: "make room for more with --in-flight"},
 	bpf.LostFamily:    {what: "process{es} not followed because there are too many"},
 	bpf.LostScratch:   {what: "record{s} lost because too many with a stack or branches were under way on one CPU"},

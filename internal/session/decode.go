@@ -110,11 +110,16 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	if h.Kind == bpf.SessionChain {
 		o.keep(chain.clone())
 		d.makeRoom(o)
-		return nil, nil
+		if !d.Traced || !d.Live || h.LogSize == 0 {
+			return nil, nil
+		}
+		s.State = Running
+		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
+		return s, err
 	}
 	d.makeRoom(o) // the trace of this session is bounded too
 	s.Chain, s.Interim = chain, o.interim()
-	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0 && !chain.endsInProcess()
+	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0 && !chain.endsInProcess() && !s.endedInProcess()
 	switch {
 	case d.Traced && d.Live:
 		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
@@ -315,6 +320,10 @@ func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 	}
 	return at
 }
+
+// endedInProcess reports whether a session's last record was sent when a function of the process returned. What a session that
+// did not fail has of stacks is from there. The kernel has none then.
+func (s *Session) endedInProcess() bool { return !s.Failed && s.Func.Method == layout.MethodUprobe }
 
 // endsInProcess reports whether the innermost frame is a function of the process. The kernel has no stack then.
 func (c Chain) endsInProcess() bool {

@@ -289,6 +289,10 @@ func TestDecode(t *testing.T) {
 			"outer 7/8 comm state=0 failed=true {Deep:3 Chunk:0 Args:0 Returns:0 Room:4 Reasons:5 Chains:0 Stack:true}\n chain outer=0 []"}, 0},
 		{"in the process", Decoder{}, [][]byte{record(head, nil, []bpf.SessionCall{{Func: 0, Flags: fin}, {Func: 4, Flags: fin}})}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 mine=0 []"}, 0},
+		{"ended in the process", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Func, h.Failed = 4, false }), nil, []bpf.SessionCall{{Func: 4, Flags: fin}, {Func: 2, Flags: fin}})}, []string{
+			"mine 7/8 comm state=0 failed=false\n chain mine=0 leaf=0 []"}, 0},
+		{"failed in the kernel, below the process", Decoder{}, [][]byte{record(with(func(h *bpf.SessionHeader) { h.Func = 4 }), nil, []bpf.SessionCall{{Func: 4, Flags: bad}, {Func: 2, Flags: bad}})}, []string{
+			"mine 7/8 comm state=0 failed=true {Deep:0 Chunk:0 Args:0 Returns:0 Room:0 Reasons:0 Chains:0 Stack:true}\n chain mine=0 leaf=0 []"}, 0},
 		{"interim", Decoder{}, [][]byte{
 			record(with(func(h *bpf.SessionHeader) { h.Kind = bpf.SessionChain }), nil, []bpf.SessionCall{{Func: 0}, {Func: 2, Flags: bad}}, 0xc),
 			record(with(func(h *bpf.SessionHeader) { h.Failed = false }), nil, []bpf.SessionCall{{Func: 0, Flags: fin}}, 0xa)}, []string{
@@ -365,6 +369,13 @@ func TestDecode(t *testing.T) {
 			"outer 7/8 comm state=2 failed=true\n chain []\n 0>outer 0 0 {0700000000000000}\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"\n 2=leaf 5 0",
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\" {0500000000000000}\n" +
 				" 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000}\n 0<outer 40 -22"}, 0},
+		{"interim chain, live", Decoder{Traced: true, Live: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.Failed = bpf.SessionChunk, false }), first, nil),
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.Failed, h.LogBase = bpf.SessionChain, false, uint32(len(first)) }), second, []bpf.SessionCall{{Func: 0}, {Func: 2, Flags: bad}}, 0xc),
+			record(with(func(h *bpf.SessionHeader) { h.LogBase = uint32(len(first) + len(second)) }), nil, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=1 failed=false\n chain []\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
+			"outer 7/8 comm state=1 failed=false\n chain []\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22 alone",
+			"outer 7/8 comm state=0 failed=true\n chain outer=0 for 200 leaf=0 [c]\n chain outer=-22 [a]"}, 0},
 		{"hidden step", Decoder{Traced: true}, [][]byte{record(head, hidden, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0=outer 30 0"}, 0},
 		{"dropped", Decoder{Traced: true}, [][]byte{
