@@ -46,7 +46,7 @@ type Options struct {
 	Method func(*Probe) layout.Method
 	// Warn receives warnings: requests that are possible but hardly meant. May be nil.
 	Warn func(error)
-	// unplaced leaves out of records where the calls of a function of user space are in its stack.
+	// unplaced keeps the place of a call out of its records: see layout.Probe.Placed.
 	unplaced bool
 	// Paired makes the return of a call be sent exactly if its entry was sent. It is needed
 	// where a filter may decide differently at return.

@@ -57,10 +57,11 @@ func (m *machine) raw(s *source) (b []byte, ok bool) {
 		phase = expr.AtReturn
 	}
 	e := m.at(phase)
-	if e != nil && e.Record == nil { // of a call in a session that has no values
+	switch {
+	case e == nil:
+		return nil, false
+	case e.Record == nil: // a call in a session, without values
 		m.missing = true
-	}
-	if e == nil || e.Record == nil {
 		return nil, false
 	}
 	return e.Bytes(&s.slot)

@@ -119,7 +119,7 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	}
 	d.makeRoom(o) // the trace of this session is bounded too
 	s.Chain, s.Interim = chain, o.interim()
-	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0 && !chain.endsInProcess() && !s.endedInProcess()
+	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0 && s.tookStack()
 	switch {
 	case d.Traced && d.Live:
 		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
@@ -321,14 +321,12 @@ func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 	return at
 }
 
-// endedInProcess reports whether a session's last record was sent when a function of the process returned. What a session that
-// did not fail has of stacks is from there. The kernel has none then.
-func (s *Session) endedInProcess() bool { return !s.Failed && s.Func.Method == layout.MethodUprobe }
-
-// endsInProcess reports whether the innermost frame is a function of the process. The kernel has no stack then.
-func (c Chain) endsInProcess() bool {
-	n := len(c.Frames)
-	return n > 0 && c.Frames[n-1].Func.Method == layout.MethodUprobe
+// tookStack reports whether the kernel had a stack when that of a session was taken, which it has not when a function of the
+// process returns. A failure's stack is taken at the return of its innermost function, another one at that of the session's.
+func (s *Session) tookStack() bool {
+	f := s.Chain.Frames
+	inProcess := len(f) > 0 && f[len(f)-1].Func.Method == layout.MethodUprobe || !s.Failed && s.Func.Method == layout.MethodUprobe
+	return !inProcess
 }
 
 // clone returns a copy with its own stack and frames. It shares the values, which are in

@@ -43,9 +43,10 @@ func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 type tracer struct {
 	decoder *Decoder
 	steps   []Step
-	values  Values // of the next return, if it is that of their call
-	valued  *plan.Probe
-	began   uint64 // when that call did
+	// values are those of the call of valued that began at this time. They are for its return, which comes next.
+	values Values
+	valued *plan.Probe
+	began  uint64
 	// entered has, for each depth, 1 + the index of the newest call without a return; 0 if
 	// there is none.
 	entered [bpf.MaxDepth + 1]int

@@ -11,37 +11,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTellingCost: a command that looks for files in many places, and writes a lot, is a common one. What it writes is looked
-// through once, and not for each call: longer texts take little more.
+// TestTellingCost: a command that looks for files in many places, and writes a lot, is a common one. Each of its messages is
+// looked through for all calls at once: that takes some memory for each message, and none for each call and message.
 func TestTellingCost(t *testing.T) {
-	took := func(words int) (least time.Duration) {
-		for range 3 {
-			s := &Seen{Status: 1}
-			for i := range 20000 {
-				f := call("openat", unix.ENOENT, fmt.Sprintf("/usr/lib/python3/site-packages/module%d.py", i))
-				f.Time = uint64(i)
-				s.Calls = append(s.Calls, f)
-			}
-			last := call("openat", unix.EACCES, "/a")
-			last.Time = 20000
-			s.Calls = append(s.Calls, last)
-			for i := range 200 {
-				s.Messages = append(s.Messages, Message{Time: uint64(20001 + i), PID: 1, Text: strings.Repeat("compiling ", words) + "\n"})
-			}
-			began := time.Now()
-			if got, _, err := s.Choose(Wish{}); got != 20000 || err != nil {
-				t.Errorf("call %d, %v", got, err)
-			}
-			if d := time.Since(began); least == 0 || d < least {
-				least = d
-			}
-		}
-		return least
+	const calls, messages = 20000, 200
+	s := &Seen{Status: 1}
+	for i := range calls {
+		f := call("openat", unix.ENOENT, fmt.Sprintf("/usr/lib/python3/site-packages/module%d.py", i))
+		f.Time = uint64(i)
+		s.Calls = append(s.Calls, f)
 	}
-	if short, long := took(2), took(200); long > 4*short {
-		t.Errorf("2 words take %v, 200 %v", short, long)
-	} else {
-		t.Logf("2 words take %v, 200 %v", short, long)
+	last := call("openat", unix.EACCES, "/a")
+	last.Time = calls
+	s.Calls = append(s.Calls, last)
+	for i := range messages {
+		s.Messages = append(s.Messages, Message{Time: uint64(calls + 1 + i), PID: 1, Text: strings.Repeat("compiling ", 28) + "\n"})
+	}
+	if n := testing.AllocsPerRun(1, func() {
+		if got, _, err := s.Choose(Wish{}); got != calls || err != nil {
+			t.Errorf("call %d, %v", got, err)
+		}
+	}); n > 10*messages {
+		t.Errorf("%.0f pieces of memory for %d messages", n, messages)
+	}
+}
+
+// TestTellingOnce: what a text says of an error and of a name is found once, whatever the text is afterwards.
+func TestTellingOnce(t *testing.T) {
+	told := newTelling("cannot open 'a file': No such file or directory")
+	find := func() string {
+		return fmt.Sprint(told.namesError(uint64(unix.ENOENT)), told.namesError(uint64(unix.EACCES)), told.find("a file", uint64(unix.ENOENT)), told.without(uint64(unix.ENOENT)))
+	}
+	want := find()
+	told.text, told.lower = "", ""
+	if got := find(); got != want || !strings.HasPrefix(want, "true false ") {
+		t.Errorf("%s, then %s", want, got)
 	}
 }
 
