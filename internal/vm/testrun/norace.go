@@ -10,7 +10,7 @@ import (
 
 // withoutRace are unit tests that run without the race detector, by the path of their package.
 // Other tests of the package, which stay with the detector, run the same code, less often or on
-// less data. It makes these up to 20 times as long, and has nothing more to find.
+// less data. It makes these up to 80 times as long, and has nothing more to find.
 var withoutRace = map[string][]string{
 	modulePath + "/btfprint": {
 		"TestCorruptBTF", // TestEndlessTypes and TestHostileNames; TestConcurrent is what the detector is for
@@ -22,12 +22,29 @@ var withoutRace = map[string][]string{
 		"TestHostileCommandLine", // TestMessagesAreText
 		"TestHostileForms",       // TestHostileRecording
 		"TestPages",              // TestReplay and TestPrint
+		"TestPathPairs",          // TestPairs
+		"TestPrintEndless",       // TestListEndless and TestPrint
+		"TestTwoRuns",            // TestPairs
+	},
+	modulePath + "/expr": {
+		"TestAgreesWithC", // TestCheckTerms; expressions are evaluated by one goroutine
 	},
 	modulePath + "/internal/debuginfo": {
 		"TestDamaged",            // TestBomb and TestCut read damaged files
 		"TestInlinedIntoKernel",  // TestInlined finds the same in a program
 		"TestKernelEqualsOracle", // TestModuleEqualsOracle and TestProgramEqualsOracle
 		"TestSparse",             // measures memory; TestClaimedSize
+	},
+	modulePath + "/internal/plan": {
+		"TestManyNames", // TestManyUnknown
+	},
+	modulePath + "/internal/process": {
+		"TestRecordedParts", // TestFollowed and TestRecorderLimits
+	},
+	modulePath + "/internal/record": {
+		"TestHookCost", // TestRefused
+		"TestPlanCost", // TestRefused
+		"TestSize",     // TestSessionSize
 	},
 }
 
@@ -41,12 +58,15 @@ var sequential = []string{
 	modulePath + "/internal/completion",
 	modulePath + "/internal/completion/shell",
 	modulePath + "/internal/debuginfo/find",
+	modulePath + "/internal/diff",
+	modulePath + "/internal/dw",
 	modulePath + "/internal/elfhead",
 	modulePath + "/internal/errno",
 	modulePath + "/internal/event",
 	modulePath + "/internal/exprfuzz",
 	modulePath + "/internal/folded",
 	modulePath + "/internal/glob",
+	modulePath + "/internal/gospan",
 	modulePath + "/internal/jsonlines",
 	modulePath + "/internal/output",
 	modulePath + "/internal/overview",
@@ -65,6 +85,8 @@ var sequential = []string{
 	modulePath + "/internal/symbols",
 	modulePath + "/internal/symname",
 	modulePath + "/internal/uapi",
+	modulePath + "/internal/unwind",
+	modulePath + "/internal/userfunc",
 	modulePath + "/layout",
 }
 
