@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // A fakeProcess ends when it is told to, after as many requests to stop as it wants.
@@ -83,7 +85,7 @@ func (s *stage) next() *fakeProcess {
 // until waits for the only request to be in a state.
 func (s *stage) until(state State) Status {
 	s.t.Helper()
-	for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < livetest.Patience(10*time.Second); time.Sleep(time.Millisecond) {
 		if all := s.Status(); len(all) == 1 && all[0].State == state {
 			return all[0]
 		}

@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/protomsg"
 )
 
@@ -247,7 +248,7 @@ func TestRoom(t *testing.T) {
 		if got := uint64(c.items["/v1/traces"]); got != counts.sent[traces] || got+counts.dropped[traces] != 10*n || (counts.dropped[traces] == 0) != wait {
 			t.Errorf("wait %v: %d came, %s", wait, got, counts)
 		}
-		if !wait && took > 5*time.Second {
+		if !wait && took > livetest.Patience(5*time.Second) {
 			t.Errorf("writing took %v", took)
 		}
 	}
@@ -266,7 +267,7 @@ func TestDown(t *testing.T) {
 	write(t, e, frame(1, 1, 0, ""), frame(2, 1, 1, ""), frame(3, 1, 1, ""))
 	begin := time.Now()
 	counts := e.Close()
-	if took := time.Since(begin); took > lastTime+5*time.Second {
+	if took := time.Since(begin); took > lastTime+livetest.Patience(5*time.Second) {
 		t.Errorf("it took %v", took)
 	}
 	text := counts.String()
@@ -384,7 +385,7 @@ func TestInterrupt(t *testing.T) {
 	e.Interrupt()
 	<-done
 	counts := e.Close()
-	if took := time.Since(begin); took > 5*time.Second || counts.dropped[logs] != 100 || counts.Missing() != 100 {
+	if took := time.Since(begin); took > livetest.Patience(5*time.Second) || counts.dropped[logs] != 100 || counts.Missing() != 100 {
 		t.Errorf("after %v: %s", took, counts)
 	}
 }
