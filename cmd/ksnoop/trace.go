@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -400,8 +401,26 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	case err != nil:
 		return err
 	}
-	*status, err = launch.Status(<-done)
+	*status, err = launch.Status(t.untilEnded(command, done))
 	return err
+}
+
+// untilEnded waits for the command, whose end it returns. Where that takes a while, since something else has ended the
+// tracing, it says what it waits for.
+func (t *tracing) untilEnded(command *launch.Command, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(stopTime):
+	}
+	how := "two signals end"
+	select {
+	case <-t.interrupted:
+		how = "another signal ends"
+	default:
+	}
+	fmt.Fprintln(t.stderr, t.onALine(fmt.Sprintf("ksnoop: tracing has ended; ksnoop waits for the command (process %d), to pass its status on; %s ksnoop at once", command.PID(), how)))
+	return <-done
 }
 
 // A starting switches programs on, as trace.Run.Start does.
