@@ -28,6 +28,10 @@ var smoke = [...]string{
 	"TestLiveRawTracepoint",    // raw tracepoints
 	"TestLiveInstruction",      // probes inside functions
 	"TestLiveInject",           // probes in sessions
+	"TestLiveUserReturn",       // functions of the process
+	"TestLivePrograms",         // functions of BPF programs
+	"TestLiveAggregations",     // what the kernel adds up
+	"TestLiveOffCPU",           // time asleep in sessions
 	"TestLiveSessionValues",    // sessions with values
 	"TestLiveLonger",           // sessions by duration
 	"TestLiveBranches",         // branch records
