@@ -72,7 +72,11 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 		}
 		return nil, failed
 	}
-	return []closer{ev, l}, failed // closed in reverse order
+	var counts closer = ev
+	if e == atReturn {
+		counts = awaiting{ev}
+	}
+	return []closer{counts, l}, failed // closed in reverse order
 }
 
 // newEvent names an event of tracefs, which is in the folder dir. The kernel takes definitions of
@@ -94,6 +98,9 @@ func (t *Tracer) hookEach(prog program, probes []*plan.Probe, e end, failed []Fa
 			break // Attach gives up
 		}
 		l, err := prog.kprobeAt(p.Func.Addr, e)
+		if e == atReturn {
+			l, err = await(l, err)
+		}
 		if err != nil {
 			failed = append(failed, Failure{p, err})
 			continue

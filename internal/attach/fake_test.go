@@ -85,6 +85,7 @@ type fakeKernel struct {
 	skips          uint64        // of every program
 	lookupPolicy   uint32        // the scheduling policy of the thread that last looked something up
 	misses         uint64        // by every link
+	release        string        // as uname -r has it; "" if it is not told
 	hooked         func()        // is told of each link
 	lasts          time.Duration // to remove a program from a trampoline
 }
@@ -130,7 +131,11 @@ func (k *fakeKernel) view(n int) *kernel.View {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	view := kernel.Open(fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: raw}, "proc/kallsyms": {Data: symbols}})
+	files := fstest.MapFS{"sys/kernel/btf/vmlinux": {Data: raw}, "proc/kallsyms": {Data: symbols}}
+	if k.release != "" {
+		files["proc/sys/kernel/osrelease"] = &fstest.MapFile{Data: []byte(k.release + "\n")}
+	}
+	view := kernel.Open(files)
 	if k.types, err = view.BTF(); err != nil {
 		k.t.Fatal(err)
 	}

@@ -121,7 +121,10 @@ func (t *Tracer) leave(opened []closer) error {
 		}
 	}()
 	for _, c := range opened {
-		if a, ok := c.(awaiting); ok {
+		switch a := c.(type) {
+		case awaiting:
+			c = a.counting
+		case untold:
 			c = a.counting
 		}
 		if c, ok := c.(lasting); ok {

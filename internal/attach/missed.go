@@ -20,11 +20,28 @@ type skipped struct {
 	flight uint64 // because it could not wait for another return
 }
 
-// An awaiting link is one of kprobe.multi or kprobe.session that sees returns. The
-// kernel sees no call for whose return it has no room: up to Linux 6.13 there is
-// room for twice as many as there are CPUs, for each function that is hooked,
-// and since 6.14 for 4 KiB on each task.
+// An awaiting link or event sees returns. The kernel sees no call for whose return it has no
+// room: that of kprobe.multi and kprobe.session is up to Linux 6.13 for twice as many
+// as there are CPUs, for each function that is hooked, and since 6.14 for 4 KiB on each task;
+// that of a kretprobe is for maxActive calls, or fewer. Of a kretprobe the kernel gives one
+// sum of these and of those that it skipped because another kprobe was being handled.
 type awaiting struct{ counting }
+
+// await returns a link or an event as one that is awaiting, if it counts.
+func await(l closer, err error) (closer, error) {
+	if counts, ok := l.(counting); ok && err == nil {
+		return awaiting{counts}, nil
+	}
+	return l, err
+}
+
+// multiMissedSince is the Linux that counts what a kprobe.multi link has missed. An earlier one says 0.
+var multiMissedSince = version{6, 7}
+
+// An untold link is one of which the kernel does not count what it has missed.
+type untold struct{ counting }
+
+func (untold) missed() (n uint64, known bool) { return 0, false }
 
 // missed returns how often the kernel did not run a program or call a probe.
 // It skips a program that is running on that CPU already, and a probe that is
@@ -33,7 +50,7 @@ type awaiting struct{ counting }
 // on the same stack, if that was not kept: no more than so many are wrong.
 //
 // uncounted says that some are not known: Linux counts those of a kprobe's
-// program, and tells of those of a kprobe, since 6.7.
+// program, and tells of those of a kprobe and of a kprobe.multi link, since 6.7.
 func (t *Tracer) missed() (n skipped, uncounted bool) {
 	for _, c := range t.probes {
 		known := true

@@ -81,6 +81,41 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// TestMissed: what a probe of returns has missed is counted apart from what others have, and what a kernel
+// does not count is not taken for nothing.
+func TestMissed(t *testing.T) {
+	for _, c := range []struct {
+		release           string
+		n                 int
+		method            layout.Method
+		entries, returns  uint64
+		uncounted, traced bool // traced: tracefs is there
+	}{
+		{"6.12.1", 20, layout.MethodKprobeMulti, 3, 3, false, true},
+		{"6.7.0", 20, layout.MethodKprobeMulti, 3, 3, false, true},
+		{"6.6.99", 20, layout.MethodKprobeMulti, 0, 0, true, true},
+		{"6.6.99", 1, layout.MethodKprobe, 3, 3, false, true},
+		{"6.12.1", 1, layout.MethodKprobe, 3, 3, false, true},
+		{"6.12.1", 1, layout.MethodKprobe, 3, 3, false, false},
+		{"6.12.1", 20, layout.MethodKprobe, 20 * 3, 20 * 3, false, false},
+	} {
+		k := newFake(t)
+		k.release, k.withoutTracefs = c.release, !c.traced
+		tracer, _, err := k.attach(c.n, bothEnds, c.method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.misses = 3
+		for i := range uint32(bpf.Counters) {
+			fakeTable{k, bpf.MapCounters}.Put(i, []uint64{0})
+		}
+		got, err := tracer.Counters()
+		if err != nil || got[bpf.Missed] != c.entries || got[bpf.MissedReturn] != c.returns || tracer.Uncounted() != c.uncounted {
+			t.Errorf("%+v: %d and %d, uncounted %v, %v", c, got[bpf.Missed], got[bpf.MissedReturn], tracer.Uncounted(), err)
+		}
+	}
+}
+
 // TestLeftOut: sessions that were not wanted are counted apart, by cause.
 func TestLeftOut(t *testing.T) {
 	k := newFake(t)

@@ -31,3 +31,19 @@ func TestLiveInFlight(t *testing.T) {
 		t.Errorf("status %d, %d calls seen and %d counted of %d:\n%s", status, seen, unseen, depth, errs)
 	}
 }
+
+// TestLiveInFlightKretprobe: of many kretprobes that are attached together each has room for few returns. Of 100 calls within
+// each other the others are counted, by the same cause.
+func TestLiveInFlightKretprobe(t *testing.T) {
+	guest.Require(t)
+	loadModule(t, "ksnoop_nest", "")
+	const depth = 100
+	out, errs, status := printedOnce(t, "ksnoop", "trace", "--attach=kprobe", "ksnoop_nest(return)", "xfrm_*(return)", "--",
+		"sh", "-c", fmt.Sprintf("echo %d > /sys/module/ksnoop_nest/parameters/depth", depth))
+	seen := records(out, "sh", "ksnoop_nest")
+	unseen := counted(t, errs, "calls or returns not seen because the kernel has no room to wait for more returns at once")
+	t.Logf("%d returns seen, %d counted as not seen", seen, unseen)
+	if status != 0 || seen < 32 || seen >= depth || seen+unseen != depth {
+		t.Errorf("status %d, %d returns seen and %d counted of %d:\n%s", status, seen, unseen, depth, errs)
+	}
+}

@@ -37,7 +37,7 @@ var losses = [bpf.Counters]loss{
 	bpf.LostSession: {what: "session{s} not recorded because too many were open at once", hint: "make room for more with --sessions"},
 	bpf.LostNMI:     {what: "session{s} not recorded because a non-maskable interrupt began {it|them}"},
 	bpf.MissedReturn: {what: "call{s} or return{s} not seen because the kernel has no room to wait for more returns at once",
-		hint: "functions that sleep or call themselves are better traced with --attach=fentry or --attach=kprobe"},
+		hint: "functions that sleep or call themselves are better traced with --attach=fentry, or a few of them with --attach=kprobe"},
 	bpf.PausedTime: {what: "millisecond{s} in which no calls were looked at, so that tracing takes no more than --max-cpu", hint: "allow more of it, or trace less"},
 	bpf.Missed: {what: "call{s} or return{s} not seen because the kernel skips tracing programs on a CPU where another runs, or where a task was preempted inside one",
 		hint: "the latter does not happen with --attach=session, multi and kprobe"},
