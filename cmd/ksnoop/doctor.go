@@ -27,7 +27,7 @@ func newDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what this kernel offers to ksnoop, and what is missing",
-		Long:  "doctor lists what this kernel offers, tries it, and names what is missing.\nIts exit status is 0 whatever it finds.",
+		Long:  "doctor lists what this kernel offers, tries it, and names what is missing.\nIts exit status is 0 whatever it finds of the kernel.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("doctor takes no arguments: %q", args[0])

@@ -38,6 +38,7 @@ type dryRun struct {
 	refused []string         // functions that selectors match and the kernel refuses
 	unsure  []string         // instructions that the kernel may yet refuse
 	caution string           // what the way of attaching may not see
+	unasked bool             // no kernel was asked for its methods
 	blocked string           // why nothing at all can be traced as things are
 }
 
@@ -188,6 +189,9 @@ func (d *dryRun) print(w io.Writer) error {
 	}
 	if d.caution != "" {
 		fmt.Fprintf(&b, "mind: %s\n", d.caution)
+	}
+	if d.unasked {
+		b.WriteString("mind: no kernel was asked what it has, only types of a file: there --attach auto may take another method than fentry\n")
 	}
 	for _, why := range d.passed {
 		fmt.Fprintf(&b, "passed over: %s\n", terminal.Name(why))

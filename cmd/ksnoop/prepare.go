@@ -82,6 +82,8 @@ func (t *tracing) makePlan(args []string, options plan.Options) (err error) {
 	if t.kernel.GivenTypes() || f.kernel.btf == "" { // else it is not for a kernel that runs
 		request.Resolved, err = request.Choose(t.kernel, request.Request)
 		sayPassed(t.log, request.Choice)
+	} else {
+		request.unasked = f.auto()
 	}
 	if err != nil {
 		return err

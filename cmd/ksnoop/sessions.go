@@ -19,6 +19,7 @@ import (
 	"github.com/ksnoop/ksnoop/internal/plan"
 	"github.com/ksnoop/ksnoop/internal/record"
 	"github.com/ksnoop/ksnoop/internal/trace"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A request is what the command line asks for, resolved.
@@ -31,6 +32,8 @@ type request struct {
 	// nil: none are.
 	waiting *trace.Resolved
 	waited  trace.Request
+	// unasked says that methods are as planned, since there is no kernel to be asked for those that it has.
+	unasked bool
 }
 
 // selects are the SPECs by which functions are selected.
@@ -90,6 +93,7 @@ func (r *request) dryRun(view *kernel.View, failed []attach.Failure) *dryRun {
 		bad[f.Probe] = true
 	}
 	d := &dryRun{skipped: r.Skipped, failed: failed, refused: refused(view, r.selects()), passed: passedTexts(r.Choice), unsure: unsure(r.Plan, bad), caution: awaiting(r.Plan)}
+	d.unasked = r.unasked && slices.ContainsFunc(r.Plan.Probes, func(p *plan.Probe) bool { return p.Method == layout.MethodFentry && !bad[p] })
 	if p, err := view.Privileges(); err == nil {
 		if o, found := view.Obstacle(p); found && o.Name == kernel.FactPrivileges {
 			d.passed, d.blocked = nil, o.String() // the kernel was not asked

@@ -5,6 +5,7 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// fewFunctions is up to how many functions are hooked each by a trampoline of
+// fewFunctions is up to how many functions, once for each of their SPECs, are hooked each by a trampoline of
 // its own. That is the cheapest for the traced system, but every program is
 // verified by itself, and both to attach and to detach one waits for the
 // kernel.
@@ -51,13 +52,13 @@ func Choose(p *plan.Plan, types *btf.Cache, branches bool) (*plan.Plan, Choice, 
 
 func choose(p *plan.Plan, branches bool, try func(Capability) error) (chosen *plan.Plan, c Choice, err error) {
 	c.try = try
-	functions := 0 // of the kernel; those of BPF programs get a trampoline each, however many they are
+	calls := 0 // of functions of the kernel; those of BPF programs get a trampoline each, however many they are
 	for _, probe := range p.Probes {
-		if !probe.InProgram {
-			functions++
+		if probe.IsCall() && !probe.InProgram {
+			calls++
 		}
 	}
-	if functions <= fewFunctions {
+	if calls <= fewFunctions {
 		chosen, err = c.few(p, branches)
 	} else {
 		chosen, err = c.many(p)
@@ -163,7 +164,7 @@ func refusal(c Capability, err error) error {
 type unsupported struct{ lacks Capability }
 
 func (e unsupported) Error() string {
-	return fmt.Sprintf("%s is not supported by this kernel: it takes %s", e.lacks, e.lacks.takes())
+	return fmt.Sprintf("%s is not supported by this kernel: it takes %s", e.lacks, e.lacks.takes(runtime.GOARCH))
 }
 
 func (unsupported) Unwrap() error { return ebpf.ErrNotSupported }

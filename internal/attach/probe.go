@@ -32,8 +32,8 @@ var capabilities = [numCapabilities]struct {
 	CapFexit:          {name: "fexit", since: version{5, 5}, arm64: version{6, 4}, try: tryFexit},
 	CapKprobe:         {name: "kprobe", since: oldest, needs: "CONFIG_KPROBES", try: func(types *btf.Cache) error { return tryKprobe(types, link.Kprobe, 0) }},
 	CapKretprobe:      {name: "kretprobe", since: oldest, needs: "CONFIG_KRETPROBES", try: func(types *btf.Cache) error { return tryKprobe(types, link.Kretprobe, 0) }},
-	CapKprobeMulti:    {name: "kprobe.multi", since: version{5, 18}, needs: "CONFIG_FPROBE", try: func(types *btf.Cache) error { return tryMulti(types, ebpf.AttachTraceKprobeMulti) }},
-	CapKprobeSession:  {name: "kprobe.session", since: version{6, 10}, needs: "CONFIG_FPROBE", try: tryKprobeSession},
+	CapKprobeMulti:    {name: "kprobe.multi", since: version{5, 18}, arm64: version{6, 14}, needs: "CONFIG_FPROBE", try: func(types *btf.Cache) error { return tryMulti(types, ebpf.AttachTraceKprobeMulti) }},
+	CapKprobeSession:  {name: "kprobe.session", since: version{6, 10}, arm64: version{6, 14}, needs: "CONFIG_FPROBE", try: tryKprobeSession},
 	CapFsession:       {name: "fsession", since: fsessionSince, try: tryFsession},
 	CapTracingMulti:   {name: "tracing_multi", since: tracingMultiSince, arm64: never, try: tryTracingMulti},
 	CapFuncIP:         {name: "bpf_get_func_ip", since: version{5, 15}, try: tryFuncIP}, // in programs of both fentry and kprobes
@@ -45,9 +45,13 @@ var capabilities = [numCapabilities]struct {
 
 // takes is what a kernel must have for a capability that not every kernel has:
 // "Linux 5.18 and CONFIG_FPROBE", "Linux 7.3 on amd64".
-func (c Capability) takes() string {
+func (c Capability) takes(arch string) string {
 	r := &capabilities[c]
-	text := "Linux " + r.since.String()
+	since := r.since
+	if arch == "arm64" && r.arm64 != (version{}) && r.arm64 != never {
+		since = r.arm64
+	}
+	text := "Linux " + since.String()
 	if r.arm64 == never {
 		text += " on amd64"
 	}

@@ -57,9 +57,12 @@ func TestCapabilities(t *testing.T) {
 		CapKprobeMulti: "Linux 5.18 and CONFIG_FPROBE", CapKprobeSession: "Linux 6.10 and CONFIG_FPROBE",
 		CapFsession: "Linux 7.0", CapTracingMulti: "Linux 7.3 on amd64",
 	} {
-		if got := c.takes(); got != want {
+		if got := c.takes("amd64"); got != want {
 			t.Errorf("%s takes %s, want %s", c, got, want)
 		}
+	}
+	if got := CapKprobeMulti.takes("arm64") + ", " + CapTracingMulti.takes("arm64"); got != "Linux 6.14 and CONFIG_FPROBE, Linux 7.3 on amd64" {
+		t.Error(got)
 	}
 }
 
