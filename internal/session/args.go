@@ -23,7 +23,7 @@ func (d *Decoder) values(v *Values, fn *plan.Probe, e bpf.Logged) error {
 			return err
 		}
 		if v.Event.Probe != fn {
-			return fmt.Errorf("decoding a record: what is at a call of %s are not its values", fn.Name)
+			return fmt.Errorf("decoding a record: a call of %s has values that are not its own", fn.Name)
 		}
 		return nil
 	}

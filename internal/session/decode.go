@@ -93,12 +93,7 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	switch h.Kind {
 	case bpf.SessionChunk:
 		d.makeRoom(o)
-		if !d.Live {
-			return nil, nil
-		}
-		s.State = Running
-		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
-		return s, err
+		return d.piece(s, logged, &h)
 	case bpf.SessionDrop:
 		d.forget(o)
 		return nil, nil
@@ -110,16 +105,11 @@ func (d *Decoder) Decode(raw []byte) (*Session, error) {
 	if h.Kind == bpf.SessionChain {
 		o.keep(chain.clone())
 		d.makeRoom(o)
-		if !d.Traced || !d.Live || h.LogSize == 0 {
-			return nil, nil
-		}
-		s.State = Running
-		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
-		return s, err
+		return d.piece(s, logged, &h)
 	}
 	d.makeRoom(o) // the trace of this session is bounded too
 	s.Chain, s.Interim = chain, o.interim()
-	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0 && s.tookStack()
+	s.Lost.Stack = h.Kind == bpf.SessionEnd && h.Stack == 0 && s.inKernel()
 	switch {
 	case d.Traced && d.Live:
 		s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
@@ -321,9 +311,20 @@ func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 	return at
 }
 
-// tookStack reports whether the kernel had a stack when that of a session was taken, which it has not when a function of the
-// process returns. A failure's stack is taken at the return of its innermost function, another one at that of the session's.
-func (s *Session) tookStack() bool {
+// piece makes s what is printed at once (Live) of a session that goes on: the calls in a part of its log.
+func (d *Decoder) piece(s *Session, logged *log, h *bpf.SessionHeader) (*Session, error) {
+	if !d.Live || h.LogSize == 0 {
+		return nil, nil
+	}
+	var err error
+	s.State = Running
+	s.Trace, err = d.steps(logged, h.LogBase+h.LogSize)
+	return s, err
+}
+
+// inKernel reports whether the stack of a session was taken where the kernel has one. It is taken when the innermost failed
+// function returns or, without a failure, when the entry function does. If that is a function of the process, there is none.
+func (s *Session) inKernel() bool {
 	f := s.Chain.Frames
 	inProcess := len(f) > 0 && f[len(f)-1].Func.Method == layout.MethodUprobe || !s.Failed && s.Func.Method == layout.MethodUprobe
 	return !inProcess

@@ -5,6 +5,7 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,6 +207,10 @@ func TestDecode(t *testing.T) {
 	hidden.entry(1, 1, 110)
 	hidden.exit(1, 1, 120, 10, 0, fin|bpf.CallHidden)
 	hidden.exit(0, 0, 130, 30, 0, fin)
+	var orphans logBuilder
+	orphans.entry(0, 0, 100)
+	orphans.entry(1, 1, 110)
+	orphans.args(2, "eth0", 3)
 	var before logBuilder
 	before.entry(0, 0, 100)
 	before.entry(1, 1, 102)
@@ -376,6 +381,10 @@ func TestDecode(t *testing.T) {
 			"outer 7/8 comm state=1 failed=false\n chain []\n 0>outer 0 0\n 1>inner 0 0 name:000000008088ffff \"eth0\" count:0300000000000000 \"\"",
 			"outer 7/8 comm state=1 failed=false\n chain []\n 2=leaf 5 0\n 1<inner 20 -22 {0500000000000000} alone\n 0<outer 40 -22 alone",
 			"outer 7/8 comm state=0 failed=true\n chain outer=0 for 200 leaf=0 [c]\n chain outer=-22 [a]"}, 0},
+		{"interim chain without calls, live", Decoder{Traced: true, Live: true}, [][]byte{
+			record(with(func(h *bpf.SessionHeader) { h.Kind, h.Failed = bpf.SessionChain, false }), nil, calls[:1], 0xc)}, nil, 0},
+		{"arguments of a call whose entry is lost", Decoder{Traced: true}, [][]byte{record(head, orphans, calls[:1], 0xa)}, []string{
+			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0>outer 0 0\n 1>inner 0 0"}, 0},
 		{"hidden step", Decoder{Traced: true}, [][]byte{record(head, hidden, calls[:1], 0xa)}, []string{
 			"outer 7/8 comm state=0 failed=true\n chain outer=-22 [a]\n 0=outer 30 0"}, 0},
 		{"dropped", Decoder{Traced: true}, [][]byte{
@@ -542,7 +551,7 @@ func TestDecodeOthers(t *testing.T) {
 		d := Decoder{Plan: decoderPlan(), Traced: true}
 		s, err := d.Decode(record(bpf.SessionHeader{Kind: bpf.SessionEnd, Start: 100}, log, nil))
 		if c.want == "" {
-			if err == nil || !strings.Contains(err.Error(), "at a call of outer are not its values") {
+			if err == nil || !strings.Contains(err.Error(), "a call of outer has values that are not its own") {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			continue
@@ -552,6 +561,31 @@ func TestDecodeOthers(t *testing.T) {
 		}
 		if got := describeSession(s); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: got\n%s", c.name, got)
+		}
+	}
+}
+
+// TestArgsOf: values that come behind a gap belong to arguments in front of it if their call began with these, and has not returned.
+func TestArgsOf(t *testing.T) {
+	for _, c := range []struct {
+		returned bool
+		began    uint64
+		want     bool
+	}{{false, 110, true}, {false, 111, false}, {true, 110, false}} {
+		var before, behind logBuilder
+		before.entry(1, 1, 110)
+		before.args(1, "eth0", 3)
+		if c.returned {
+			before.exit(1, 1, 110, 0, 0, bpf.CallFinished)
+		}
+		behind.item(1, 1, c.began, 5)
+		var l log
+		at := uint32(len(before)) + 100
+		if err := errors.Join(l.add(0, before), l.add(at, behind)); err != nil {
+			t.Fatal(err)
+		}
+		if args, ok := l.argsOf(at); ok != c.want || ok && args != 16 {
+			t.Errorf("%+v: %d, %v", c, args, ok)
 		}
 	}
 }

@@ -36,10 +36,10 @@ type valuesArgs struct{ values, args uint32 }
 
 // A madeCall is the newest call of a depth, and where its arguments are, if known.
 type madeCall struct {
-	fn, args uint32
-	known    bool
-	time     uint64 // of its entry, if that was seen
-	timed    bool
+	args  uint32
+	known bool
+	time  uint64 // of its entry, if that was seen
+	timed bool
 }
 
 // part returns a log with a single part.
@@ -86,10 +86,10 @@ func (l *log) index(s *segment, e *bpf.Logged, at uint32) {
 	switch e.Kind {
 	case bpf.LogEntry:
 		s.calls++
-		*c = madeCall{fn: e.Func, time: e.Time, timed: true}
+		*c = madeCall{time: e.Time, timed: true}
 	case bpf.LogArgs:
-		if c.known || c.fn != e.Func { // of a call whose entry was lost
-			*c = madeCall{fn: e.Func}
+		if c.known { // of a call whose entry was lost
+			*c = madeCall{}
 		}
 		c.args, c.known = at, true
 	case bpf.LogItem, bpf.LogOpen:

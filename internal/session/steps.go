@@ -43,7 +43,7 @@ func (d *Decoder) steps(l *log, end uint32) ([]Step, error) {
 type tracer struct {
 	decoder *Decoder
 	steps   []Step
-	// values are those of the call of valued that began at this time. They are for its return, which comes next.
+	// values are those of the call of the function valued that began at the time began. They are for its return, which comes next.
 	values Values
 	valued *plan.Probe
 	began  uint64
