@@ -8,43 +8,43 @@ import (
 	"strings"
 )
 
-// withoutRace are unit tests that run without the race detector, by the path of their package.
-// Other tests of the package, which stay with the detector, run the same code, less often or on
-// less data. It makes these up to 80 times as long, and has nothing more to find.
-var withoutRace = map[string][]string{
+// withoutRace are long unit tests that run without the race detector, by the path of their package. It makes them up to 80
+// times as long. What they run is sequential, or one of the tests that are named with each, which
+// stay with the detector, runs what is not: it has nothing more to find in them.
+var withoutRace = map[string]map[string][]string{
 	modulePath + "/btfprint": {
-		"TestCorruptBTF", // TestEndlessTypes and TestHostileNames; TestConcurrent is what the detector is for
-		"TestLibbpf",     // TestZeroElision
-		"TestPahole",     // TestPrototypesCompile and TestDeclaratorsCompile
+		"TestCorruptBTF": {"TestEndlessTypes", "TestHostileNames", "TestConcurrent"},
+		"TestLibbpf":     {"TestZeroElision"},
+		"TestPahole":     {"TestPrototypesCompile", "TestDeclaratorsCompile"},
 	},
 	modulePath + "/cmd/ksnoop": {
-		"TestBadInput",           // TestBadSpec
-		"TestHostileCommandLine", // TestMessagesAreText
-		"TestHostileForms",       // TestHostileRecording
-		"TestPages",              // TestReplay and TestPrint
-		"TestPathPairs",          // TestPairs
-		"TestPrintEndless",       // TestListEndless and TestPrint
-		"TestTwoRuns",            // TestPairs
+		"TestBadInput":           {"TestBadSpec"},
+		"TestHostileCommandLine": {"TestMessagesAreText"},
+		"TestHostileForms":       {"TestHostileRecording"},
+		"TestPages":              {"TestReplay", "TestPrint"},
+		"TestPathPairs":          {"TestPairs", "TestDiff"}, // ways are decoded by packages that are sequential
+		"TestPrintEndless":       {"TestPrintFaults", "TestPrint"},
+		"TestTwoRuns":            {"TestPairs", "TestDiff"},
 	},
 	modulePath + "/expr": {
-		"TestAgreesWithC", // TestCheckTerms; expressions are evaluated by one goroutine
+		"TestAgreesWithC": {"TestTraps", "TestCheckTerms", "TestWideBitfield", "TestUntypedArguments"},
 	},
 	modulePath + "/internal/debuginfo": {
-		"TestDamaged",            // TestBomb and TestCut read damaged files
-		"TestInlinedIntoKernel",  // TestInlined finds the same in a program
-		"TestKernelEqualsOracle", // TestModuleEqualsOracle and TestProgramEqualsOracle
-		"TestSparse",             // measures memory; TestClaimedSize
+		"TestDamaged":            {"TestBomb", "TestCut"},
+		"TestInlinedIntoKernel":  {"TestInlined"},
+		"TestKernelEqualsOracle": {"TestModuleEqualsOracle", "TestProgramEqualsOracle"},
+		"TestSparse":             {"TestClaimedSize"}, // it measures memory
 	},
 	modulePath + "/internal/plan": {
-		"TestManyNames", // TestManyUnknown
+		"TestManyNames": {"TestSpared", "TestIdleDeny", "TestManyUnknown"},
 	},
 	modulePath + "/internal/process": {
-		"TestRecordedParts", // TestFollowed and TestRecorderLimits
+		"TestRecordedParts": {"TestFollowed", "TestRecorderLimits"},
 	},
 	modulePath + "/internal/record": {
-		"TestHookCost", // TestRefused
-		"TestPlanCost", // TestRefused
-		"TestSize",     // TestSessionSize
+		"TestHookCost": {"TestRefused"},
+		"TestPlanCost": {"TestRefused"},
+		"TestSize":     {"TestSessionSize", "TestModules"},
 	},
 }
 
@@ -70,13 +70,11 @@ var sequential = []string{
 	modulePath + "/internal/jsonlines",
 	modulePath + "/internal/output",
 	modulePath + "/internal/overview",
-	modulePath + "/internal/pages",
 	modulePath + "/internal/perfetto",
 	modulePath + "/internal/pprof",
 	modulePath + "/internal/prometheus",
 	modulePath + "/internal/ptregs",
 	modulePath + "/internal/qualifier",
-	modulePath + "/internal/report",
 	modulePath + "/internal/requery",
 	modulePath + "/internal/samples",
 	modulePath + "/internal/session",
@@ -106,7 +104,7 @@ func unitRuns(packages []string) [][]unitRun {
 		if !slices.Contains(packages, p) {
 			continue
 		}
-		names := strings.Join(withoutRace[p], "|")
+		names := strings.Join(slices.Sorted(maps.Keys(withoutRace[p])), "|")
 		apart = append(apart,
 			unitRun{slices.Concat(race, []string{"^(TestLive.*|" + names + ")$"}), []string{p}},
 			unitRun{[]string{"-run", "^(" + names + ")$"}, []string{p}})

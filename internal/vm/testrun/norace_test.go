@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestUnitRuns: each package is tested with the race detector, and each of the tests that run
-// without it exists and runs once.
+// TestUnitRuns: each package is tested with the race detector. Each of the tests that run without it
+// exists and runs once, and each of those that are named with it exists and runs with it.
 func TestUnitRuns(t *testing.T) {
 	raced := append(slices.Collect(maps.Keys(withoutRace)), modulePath+"/internal/kernel")
 	slices.Sort(raced)
@@ -44,7 +44,7 @@ func TestUnitRuns(t *testing.T) {
 					}
 				}
 				for p, tests := range withoutRace {
-					for _, name := range tests {
+					for name := range tests {
 						if slices.Contains(r.packages, p) && pattern.MatchString(name) {
 							matched[p+"."+name]++
 						}
@@ -69,9 +69,15 @@ func TestUnitRuns(t *testing.T) {
 			}
 			text = append(text, b...)
 		}
-		for _, name := range tests {
-			if !strings.Contains(string(text), "\nfunc "+name+"(") || matched[p+"."+name] != 1 {
+		exists := func(name string) bool { return strings.Contains(string(text), "\nfunc "+name+"(") }
+		for name, others := range tests {
+			if !exists(name) || matched[p+"."+name] != 1 {
 				t.Errorf("%s has no test %s, or it runs %d times", p, name, matched[p+"."+name])
+			}
+			for _, other := range others {
+				if !exists(other) || matched[p+"."+other] != 0 {
+					t.Errorf("%s has no test %s, or it runs without the race detector", p, other)
+				}
 			}
 		}
 	}
@@ -83,6 +89,7 @@ func TestUnitRuns(t *testing.T) {
 // TestSequential: the packages whose tests run without the race detector start no goroutine, and nothing in
 // them is guarded against one.
 func TestSequential(t *testing.T) {
+	starters := []string{"Parallel", "AfterFunc", "WithTimeout", "WithDeadline", "CommandContext", "Go"}
 	guards := []string{`"sync"`, `"sync/atomic"`, `"golang.org/x/sync/errgroup"`}
 	for _, p := range sequential {
 		files, err := filepath.Glob(filepath.Join("../../..", strings.TrimPrefix(p, modulePath), "*.go"))
@@ -106,9 +113,9 @@ func TestSequential(t *testing.T) {
 				switch n := n.(type) {
 				case *ast.GoStmt, *ast.SelectStmt, *ast.ChanType:
 					t.Errorf("%s has goroutines", name)
-				case *ast.SelectorExpr:
-					if n.Sel.Name == "Parallel" {
-						t.Errorf("%s has tests that run side by side", name)
+				case *ast.CallExpr:
+					if f, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains(starters, f.Sel.Name) {
+						t.Errorf("%s has goroutines: %s", name, f.Sel.Name)
 					}
 				}
 				return true
