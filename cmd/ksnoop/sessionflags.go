@@ -50,7 +50,7 @@ func (f *sessionFlags) add(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.longer, "longer", "L", "", "only sessions that took longer than this `TIME`: 10ms, 50us; a number is in ms")
 	flags.BoolVarP(&f.interim, "interim", "I", false, "also stacks of failures that did not decide: the caller went on, or failed for another reason")
 	flags.BoolVar(&f.live, "live", false, "with -T: print calls as they happen, not at the session's end")
-	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME`, once")
+	flags.DurationVar(&f.hung, "hung", 0, "also report sessions that have been open for this `TIME` and stand still, once")
 	flags.IntVar(&f.open, "sessions", 0, fmt.Sprintf("make room for `N` open sessions, 1 to %d (default: by the memory there is, --debug tells)", bpf.MaxSessions))
 	f.look.add(flags)
 }

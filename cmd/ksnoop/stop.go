@@ -18,7 +18,7 @@ import (
 )
 
 // stopTime is how long a run that is to end waits for a reader that does not read, before the
-// signal or after it, and then for the kernel to take the probes off.
+// signal or after it, then for the kernel to take the probes off, and then for a command before it says so.
 const stopTime = time.Second
 
 // doubled is how soon after a signal another one is taken for the same: timeout(1) sends one to the
@@ -48,6 +48,7 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 		case <-ended:
 			return
 		}
+		t.signalled.Store(true)
 		cancel()
 		first := time.Now()
 		const grace = stopTime / 4 // for a reader that the same signal has told to read on

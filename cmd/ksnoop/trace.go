@@ -354,6 +354,7 @@ type tracing struct {
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
+	signalled   atomic.Bool     // a signal has come
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -414,12 +415,10 @@ func (t *tracing) untilEnded(command *launch.Command, done <-chan error) error {
 	case <-time.After(stopTime):
 	}
 	how := "two signals end"
-	select {
-	case <-t.interrupted:
+	if t.signalled.Load() {
 		how = "another signal ends"
-	default:
 	}
-	fmt.Fprintln(t.stderr, t.onALine(fmt.Sprintf("ksnoop: tracing has ended; ksnoop waits for the command (process %d), to pass its status on; %s ksnoop at once", command.PID(), how)))
+	fmt.Fprintf(t.stderr, "ksnoop: tracing has ended; ksnoop waits for the command (process %d), to pass its status on; %s ksnoop at once\n", command.PID(), how)
 	return <-done
 }
 

@@ -76,7 +76,7 @@ func (s *stage) next() *fakeProcess {
 	select {
 	case p := <-s.started:
 		return p
-	case <-time.After(10 * time.Second):
+	case <-time.After(livetest.Patience(10 * time.Second)):
 		s.t.Fatal("nothing is started")
 		return nil
 	}

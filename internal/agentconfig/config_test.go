@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ksnoop/ksnoop/expr"
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // A fake is a Target with a few options.
@@ -189,7 +190,7 @@ func TestBounded(t *testing.T) {
 			if _, err := read(text); err == nil {
 				t.Errorf("%q is taken", unit)
 			}
-			if took := time.Since(begin); took > 5*time.Second { // a tenth of a second on an idle machine
+			if took := time.Since(begin); took > livetest.Patience(5*time.Second) { // a tenth of a second on an idle machine
 				t.Errorf("%q took %v", unit, took)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/layout"
 )
 
@@ -113,7 +114,7 @@ func TestCloseTogether(t *testing.T) {
 		select {
 		case <-all:
 			return nil
-		case <-time.After(10 * time.Second):
+		case <-time.After(livetest.Patience(10 * time.Second)):
 			return errors.New("the others are not being closed")
 		}
 	}

@@ -34,8 +34,8 @@ const (
 	roomyTables, smallTables = 40 << 20, 3 << 20
 )
 
-// TestLiveAggregations: the kernel's tables are those that Accumulate makes of what Eval says.
-func TestLiveAggregations(t *testing.T) {
+// TestLiveTablesAgree: the kernel's tables are those that Accumulate makes of what Eval says.
+func TestLiveTablesAgree(t *testing.T) {
 	guest.Require(t)
 	pairs, calls, seed := samples(makeAdded, soakAdded)
 	theirs, share := theirMethods(t)

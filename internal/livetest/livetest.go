@@ -73,8 +73,8 @@ func slow() float64 {
 	return max(1, slow)
 }
 
-// Patience is how long a test waits for what takes up to d on a quiet machine. No
-// test passes because of it; it only decides when one that hangs is given up.
+// Patience is how long a test waits for what takes up to d on a quiet machine. It decides when one that
+// hangs is given up, and what is so long that it must have become one of a higher order.
 func Patience(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * slow())
 }

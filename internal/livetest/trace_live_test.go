@@ -12,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm/guest"
 )
 
@@ -300,7 +302,7 @@ touch end
 wait $!
 echo status $?`
 	for _, c := range [][3]string{{"", "kill -TERM", "another signal ends"}, {"-c1", "true", "two signals end"}} {
-		out, err := exec.Command("timeout", "60", "sh", "-c", script, t.TempDir(), c[0], c[1]).CombinedOutput()
+		out, err := exec.Command("timeout", fmt.Sprint(int(livetest.Patience(time.Minute).Seconds())), "sh", "-c", script, t.TempDir(), c[0], c[1]).CombinedOutput()
 		want := regexp.MustCompile(`^ksnoop: tracing has ended; ksnoop waits for the command \(process \d+\), to pass its status on; ` + c[2] + ` ksnoop at once\nstatus 7\n$`)
 		if err != nil || !want.Match(out) {
 			t.Errorf("%q: %v: %s", c, err, out)
@@ -327,7 +329,7 @@ func TestLiveInterrupt(t *testing.T) {
 
 func TestLivePipe(t *testing.T) {
 	guest.Require(t)
-	out, err := exec.Command("timeout", "60", "sh", "-c", "ksnoop trace vfs_read -- workload read -count 2000 | head -n 5 | wc -l").CombinedOutput()
+	out, err := exec.Command("timeout", fmt.Sprint(int(livetest.Patience(time.Minute).Seconds())), "sh", "-c", "ksnoop trace vfs_read -- workload read -count 2000 | head -n 5 | wc -l").CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "5" {
 		t.Errorf("%v: %s", err, out)
 	}

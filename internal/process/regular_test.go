@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ksnoop/ksnoop/internal/livetest"
 )
 
 // TestOpenRegular: pipes, devices and directories are no files to read, and nobody waits for
@@ -77,7 +79,7 @@ func within(t *testing.T, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(livetest.Patience(10 * time.Second)):
 		t.Fatal("it waits")
 	}
 }

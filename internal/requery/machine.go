@@ -17,7 +17,7 @@ type machine struct {
 	sources       []source
 	entry, ret    *event.Event  // the records of the call; one of them may be nil
 	args          []session.Arg // and what -A has captured of it
-	missing       bool          // a value is in the record that is nil
+	missing       bool          // a value is in the record that is nil, or of which only the head is there
 	unsure        bool          // more was read than was recorded, or less could have been readable
 	unreadableArg bool
 	text          []byte  // of the last string among args

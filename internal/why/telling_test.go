@@ -42,10 +42,14 @@ func TestTellingCost(t *testing.T) {
 func TestTellingOnce(t *testing.T) {
 	told := newTelling("cannot open 'a file': No such file or directory")
 	find := func() string {
-		return fmt.Sprint(told.namesError(uint64(unix.ENOENT)), told.namesError(uint64(unix.EACCES)), told.find("a file", uint64(unix.ENOENT)), told.without(uint64(unix.ENOENT)))
+		return fmt.Sprint(told.namesError(uint64(unix.ENOENT)), told.namesError(uint64(unix.EACCES)), told.find("a file", uint64(unix.ENOENT)))
 	}
-	want := find()
+	want, rest := find(), told.without(uint64(unix.ENOENT))
 	told.text, told.lower = "", ""
+	if got := told.without(uint64(unix.ENOENT)); got != rest || rest == "" {
+		t.Errorf("%q, then %q", rest, got)
+	}
+	told.rest[uint64(unix.ENOENT)] = "" // what the name was looked for in
 	if got := find(); got != want || !strings.HasPrefix(want, "true false ") {
 		t.Errorf("%s, then %s", want, got)
 	}

@@ -17,7 +17,7 @@ import (
 
 // A function of a module is called, traced by fentry with a typed pointer that
 // is dereferenced, and returns what it was told to.
-func TestLiveModule(t *testing.T) {
+func TestLiveExprModule(t *testing.T) {
 	guest.Require(t)
 	long := &btf.Int{Name: "long", Size: 8, Encoding: btf.Signed}
 	object := &btf.Struct{Name: "kmod_object", Size: 16, Members: []btf.Member{
