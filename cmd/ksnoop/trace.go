@@ -406,7 +406,7 @@ func (t *tracing) run(ctx context.Context, status *int) error {
 	return err
 }
 
-// untilEnded waits for the command, whose end it returns. Where that takes a while, since something else has ended the
+// untilEnded waits for the command, whose end it returns. Where that takes a while, though a signal has ended the
 // tracing, it says what it waits for.
 func (t *tracing) untilEnded(command *launch.Command, done <-chan error) error {
 	select {
@@ -414,11 +414,9 @@ func (t *tracing) untilEnded(command *launch.Command, done <-chan error) error {
 		return err
 	case <-time.After(stopTime):
 	}
-	how := "two signals end"
 	if t.signalled.Load() {
-		how = "another signal ends"
+		fmt.Fprintf(t.stderr, "ksnoop: tracing has ended; ksnoop waits for the command (process %d), to pass its status on; another signal ends ksnoop at once\n", command.PID())
 	}
-	fmt.Fprintf(t.stderr, "ksnoop: tracing has ended; ksnoop waits for the command (process %d), to pass its status on; %s ksnoop at once\n", command.PID(), how)
 	return <-done
 }
 
