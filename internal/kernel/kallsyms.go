@@ -240,21 +240,40 @@ func (t *symbolTable) byAddress() []uint32 {
 			order = append(order, uint32(i))
 		}
 	}
-	slices.SortStableFunc(order, func(a, b uint32) int {
-		return cmp.Compare(t.symbols[a].addr, t.symbols[b].addr)
+	slices.SortFunc(order, func(a, b uint32) int {
+		if c := cmp.Compare(t.symbols[a].addr, t.symbols[b].addr); c != 0 {
+			return c
+		}
+		return cmp.Compare(a, b)
 	})
 	return order
 }
 
 // byName returns the indexes of the symbols, sorted by name and then by position.
 func (t *symbolTable) byName() []uint32 {
-	order := make([]uint32, len(t.symbols))
-	for i := range order {
-		order[i] = uint32(i)
+	type named struct {
+		start uint64 // of the name, as a big-endian number: most names differ in it
+		i     uint32
 	}
-	slices.SortStableFunc(order, func(a, b uint32) int {
-		return strings.Compare(t.name(&t.symbols[a]), t.name(&t.symbols[b]))
+	names := make([]named, len(t.symbols))
+	for i := range names {
+		var start [8]byte
+		copy(start[:], t.name(&t.symbols[i]))
+		names[i] = named{binary.BigEndian.Uint64(start[:]), uint32(i)}
+	}
+	slices.SortFunc(names, func(a, b named) int {
+		if c := cmp.Compare(a.start, b.start); c != 0 {
+			return c
+		}
+		if c := strings.Compare(t.name(&t.symbols[a.i]), t.name(&t.symbols[b.i])); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.i, b.i)
 	})
+	order := make([]uint32, len(names))
+	for i := range names {
+		order[i] = names[i].i
+	}
 	return order
 }
 
