@@ -136,10 +136,10 @@ func payloads(ctx context.Context, o options, kernels []target, dir string) (map
 type target struct {
 	vm.Kernel
 	smoke bool
-	share string // livetest.ShareEnv, "" where all repeats are to be run
+	share share
 }
 
-// shareOut gives each kernel with all tests a share of the repeats.
+// shareOut gives each kernel with all tests a share of the repeats, and of the tests that run once.
 func shareOut(kernels []target) {
 	whole := 0
 	for _, k := range kernels {
@@ -150,7 +150,7 @@ func shareOut(kernels []target) {
 	n := 0
 	for i := range kernels {
 		if k := &kernels[i]; !k.smoke {
-			k.share = fmt.Sprintf("%d/%d", n, whole)
+			k.share = share{n, whole}
 			n++
 		}
 	}
@@ -258,7 +258,7 @@ func (l *live) takeAlong(ctx context.Context) error {
 type live struct {
 	guest   vm.Guest
 	smoke   bool
-	share   string // of the repeats, see livetest.Share
+	share   share
 	load    *payload
 	machine *vm.Machine
 	options options
@@ -314,8 +314,8 @@ func (l *live) run(ctx context.Context, p program, args []string, out io.Writer)
 	case l.smoke:
 		env = append(env, livetest.SmokeEnv+"=1")
 	}
-	if l.share != "" {
-		env = append(env, livetest.ShareEnv+"="+l.share)
+	if l.share != (share{}) {
+		env = append(env, livetest.ShareEnv+"="+l.share.String())
 	}
 	status, err := l.machine.Run(ctx, vm.Command{
 		Args: slices.Concat([]string{p.test.Program, "-test.timeout=0"}, args), Dir: p.test.Dir,
@@ -341,6 +341,9 @@ func (l *live) test(ctx context.Context, p program) error {
 	pattern, skip := l.options.run, debugInfo
 	if l.options.debugInfo {
 		skip = "^$"
+	}
+	if others := l.share.others(); len(others) > 0 {
+		skip += "|^(" + strings.Join(others, "|") + ")$"
 	}
 	switch {
 	case pattern == "" && l.options.debugInfo:

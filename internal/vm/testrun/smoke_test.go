@@ -12,6 +12,21 @@ import (
 
 // A renamed test must not fall out of the smoke run in silence, and none must come in with its name.
 func TestSmokeTestsExist(t *testing.T) {
+	have := liveTestNames(t)
+	pattern := regexp.MustCompile(smokePattern())
+	for _, test := range smoke {
+		if have[test] != 1 || !pattern.MatchString(test) {
+			t.Errorf("there are %d live tests %s", have[test], test)
+		}
+	}
+	if pattern.MatchString("TestLiveStack" + "Parameters") {
+		t.Error("the pattern matches the beginning of a name")
+	}
+}
+
+// liveTestNames are the live tests, and how many there are of each name.
+func liveTestNames(t *testing.T) map[string]int {
+	t.Helper()
 	have := map[string]int{}
 	name := regexp.MustCompile(`(?m)^func (TestLive\w+)\(`)
 	root := os.DirFS("../../..")
@@ -28,13 +43,5 @@ func TestSmokeTestsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pattern := regexp.MustCompile(smokePattern())
-	for _, test := range smoke {
-		if have[test] != 1 || !pattern.MatchString(test) {
-			t.Errorf("there are %d live tests %s", have[test], test)
-		}
-	}
-	if pattern.MatchString("TestLiveStack" + "Parameters") {
-		t.Error("the pattern matches the beginning of a name")
-	}
+	return have
 }
