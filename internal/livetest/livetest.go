@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,7 +43,7 @@ const SchemaEnv = "KSNOOP_SCHEMA"
 
 // Share tells which share of the repeats is this guest's, from 0 on, and of how many. Repeats
 // are what a test does once more in another way: with the next way of attaching, with more
-// random samples. `make test` runs each test on two kernels and each repeat on one of them,
+// random samples. `make test` runs each test but those of Once on two kernels and each repeat on one of them,
 // if both can; `make test-all` runs all on every kernel.
 func Share() (mine, of int) {
 	if n, _ := fmt.Sscanf(os.Getenv(ShareEnv), "%d/%d", &mine, &of); n != 2 || mine < 0 || mine >= of {
@@ -51,9 +53,14 @@ func Share() (mine, of int) {
 }
 
 // Mine reports whether the i-th repeat of a test is this guest's. Tests begin at
-// different ones, by their names, so that a kernel does not have one way of attaching only.
+// different ones, by their names, so that a kernel does not have one way of attaching only. All repeats of a
+// test of Once are those of the guest that runs it.
 func Mine(t testing.TB, i int) bool {
+	name, _, _ := strings.Cut(t.Name(), "/")
 	mine, of := Share()
+	if slices.Contains(Once[:], name) {
+		return true
+	}
 	return (Turn(t)+i)%of == mine
 }
 
@@ -74,7 +81,7 @@ func slow() float64 {
 }
 
 // Patience is how long a test waits for what takes up to d on a quiet machine. It decides when one that
-// hangs is given up, and what is so long that it must have become one of a higher order.
+// hangs is given up, and from what duration on an algorithm is taken for quadratic.
 func Patience(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * slow())
 }

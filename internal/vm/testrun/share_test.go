@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ksnoop/ksnoop/internal/livetest"
 	"github.com/ksnoop/ksnoop/internal/vm"
 )
 
@@ -35,7 +36,7 @@ func TestShareOut(t *testing.T) {
 func TestOnce(t *testing.T) {
 	have := liveTestNames(t)
 	first, second := share{0, 2}.others(), share{1, 2}.others()
-	for _, name := range once {
+	for _, name := range livetest.Once {
 		if have[name] != 1 || slices.Contains(first, name) == slices.Contains(second, name) {
 			t.Errorf("%s: there are %d of it; left to others by the first: %v, by the second: %v", name, have[name], slices.Contains(first, name), slices.Contains(second, name))
 		}
