@@ -39,7 +39,7 @@ type Counter uint32
 
 const (
 	LostRingbuf  = Counter(engineCounterLOST_RINGBUF)  // the ring buffer was full
-	LostDepth    = Counter(engineCounterLOST_DEPTH)    // more calls of one session within each other, in flight or kept of a failure, than it has room for
+	LostDepth    = Counter(engineCounterLOST_DEPTH)    // calls of a session nested deeper than it has room for, in flight or kept of a failure
 	LostStash    = Counter(engineCounterLOST_STASH)    // no frame for another call in flight
 	LostFamily   = Counter(engineCounterLOST_FAMILY)   // the family had no room for a forked process
 	Fault        = Counter(engineCounterFAULT)         // a predicate read memory that cannot be read

@@ -79,7 +79,7 @@ struct event {
 /* What is counted: losses by cause, and calls and sessions that were left out on purpose. */
 enum counter {
 	LOST_RINGBUF = 0, /* the ring buffer was full */
-	LOST_DEPTH = 1,	  /* more calls of one session within each other, open or kept of a failure, than it has room for */
+	LOST_DEPTH = 1,	  /* calls of a session nested deeper than it has room for, open or kept of a failure */
 	LOST_STASH = 2,	  /* no frame for another call in flight */
 	LOST_FAMILY = 3,  /* the family had no room for a forked process */
 	FAULT = 4,	  /* a predicate read memory that cannot be read */

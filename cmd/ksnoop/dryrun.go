@@ -191,7 +191,7 @@ func (d *dryRun) print(w io.Writer) error {
 		fmt.Fprintf(&b, "mind: %s\n", d.caution)
 	}
 	if d.unasked {
-		b.WriteString("mind: no kernel was asked what it has, only types of a file: there --attach auto may take another method than fentry\n")
+		b.WriteString("mind: no kernel was asked which methods it has: these are those of one that has fentry; tracing with --btf takes kprobe or multi\n")
 	}
 	for _, why := range d.passed {
 		fmt.Fprintf(&b, "passed over: %s\n", terminal.Name(why))

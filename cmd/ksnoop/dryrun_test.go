@@ -12,7 +12,7 @@ import (
 func TestDryRunInstruction(t *testing.T) {
 	types := typesFile(t)
 	const unsure = "known only on attaching, whether an instruction begins there that can be probed: "
-	const unasked = "mind: no kernel was asked what it has, only types of a file: there --attach auto may take another method than fentry\n"
+	const unasked = "mind: no kernel was asked which methods it has: these are those of one that has fentry; tracing with --btf takes kprobe or multi\n"
 	for _, c := range []struct {
 		args []string
 		want string

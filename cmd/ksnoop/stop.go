@@ -17,8 +17,8 @@ import (
 	"github.com/ksnoop/ksnoop/internal/trace"
 )
 
-// stopTime is how long a run that is to end waits for a reader that does not read, before the
-// signal or after it, then for the kernel to take the probes off, and then for a command before it says so.
+// stopTime is how long ksnoop waits, each time: for a reader that does not read, before a signal or after it, for the kernel to
+// remove probes, and for the command before it says that it waits.
 const stopTime = time.Second
 
 // doubled is how soon after a signal another one is taken for the same: timeout(1) sends one to the
@@ -33,7 +33,7 @@ var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 // left attached.
 func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	t.interrupted = ctx.Done()
+	t.interrupted, t.signalled = ctx.Done(), make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	for _, s := range stopSignals {
 		if !signal.Ignored(s) || s == os.Interrupt { // nohup ignores a hang-up; of interrupts, see endOnInterrupt
@@ -48,7 +48,7 @@ func (t *tracing) untilSignal(ctx context.Context) (context.Context, context.Can
 		case <-ended:
 			return
 		}
-		t.signalled.Store(true)
+		close(t.signalled)
 		cancel()
 		first := time.Now()
 		const grace = stopTime / 4 // for a reader that the same signal has told to read on

@@ -354,7 +354,7 @@ type tracing struct {
 	ending      atomic.Bool     // all has been printed
 	detaching   atomic.Bool     // which was said on a line that is not at its end
 	interrupted <-chan struct{} // closed by a signal, or when nobody reads out any more
-	signalled   atomic.Bool     // a signal has come
+	signalled   chan struct{}   // closed by a signal
 }
 
 // run attaches, prints until it is told to stop, and detaches. With a command
@@ -412,9 +412,12 @@ func (t *tracing) untilEnded(command *launch.Command, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(stopTime):
+	case <-t.signalled:
 	}
-	if t.signalled.Load() {
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(stopTime):
 		fmt.Fprintf(t.stderr, "ksnoop: tracing has ended; ksnoop waits for the command (process %d), to pass its status on; another signal ends ksnoop at once\n", command.PID())
 	}
 	return <-done

@@ -17,7 +17,7 @@ import (
 	"github.com/ksnoop/ksnoop/layout"
 )
 
-// fewFunctions is up to how many functions, once for each of their SPECs, are hooked each by a trampoline of
+// fewFunctions is up to how many functions (one counts once for each SPEC) are hooked each by a trampoline of
 // its own. That is the cheapest for the traced system, but every program is
 // verified by itself, and both to attach and to detach one waits for the
 // kernel.
@@ -52,18 +52,24 @@ func Choose(p *plan.Plan, types *btf.Cache, branches bool) (*plan.Plan, Choice, 
 
 func choose(p *plan.Plan, branches bool, try func(Capability) error) (chosen *plan.Plan, c Choice, err error) {
 	c.try = try
-	calls := 0 // of functions of the kernel; those of BPF programs get a trampoline each, however many they are
-	for _, probe := range p.Probes {
-		if probe.IsCall() && !probe.InProgram {
-			calls++
-		}
-	}
-	if calls <= fewFunctions {
+	if !manyCalls(p) {
 		chosen, err = c.few(p, branches)
 	} else {
 		chosen, err = c.many(p)
 	}
 	return chosen, c, err
+}
+
+// manyCalls reports whether a plan has more calls than fewFunctions. Those of functions of BPF programs get a trampoline each,
+// however many they are.
+func manyCalls(p *plan.Plan) bool {
+	calls := 0
+	for _, probe := range p.Probes {
+		if probe.IsCall() && !probe.InProgram {
+			calls++
+		}
+	}
+	return calls > fewFunctions
 }
 
 // many takes the method that hooks many functions at once.

@@ -121,10 +121,7 @@ func (t *Tracer) leave(opened []closer) error {
 		}
 	}()
 	for _, c := range opened {
-		switch a := c.(type) {
-		case awaiting:
-			c = a.counting
-		case untold:
+		if a, ok := c.(awaiting); ok {
 			c = a.counting
 		}
 		if c, ok := c.(lasting); ok {

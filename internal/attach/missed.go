@@ -9,9 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/ksnoop/ksnoop/internal/plan"
+	"github.com/ksnoop/ksnoop/layout"
 )
 
 // A skipped is how often the kernel did not run a program or call a probe.
@@ -24,7 +28,7 @@ type skipped struct {
 // room: that of kprobe.multi and kprobe.session is up to Linux 6.13 for twice as many
 // as there are CPUs, for each function that is hooked, and since 6.14 for 4 KiB on each task;
 // that of a kretprobe is for maxActive calls, or fewer. Of a kretprobe the kernel gives one
-// sum of these and of those that it skipped because another kprobe was being handled.
+// number for both: no room, and another kprobe that is being handled.
 type awaiting struct{ counting }
 
 // await returns a link or an event as one that is awaiting, if it counts.
@@ -35,13 +39,11 @@ func await(l closer, err error) (closer, error) {
 	return l, err
 }
 
-// multiMissedSince is the Linux that counts what a kprobe.multi link has missed. An earlier one says 0.
-var multiMissedSince = version{6, 7}
+// byKprobe are the methods whose programs the kernel runs as those of kprobes.
+var byKprobe = [...]layout.Method{layout.MethodKprobe, layout.MethodKprobeMulti, layout.MethodKprobeSession}
 
-// An untold link is one of which the kernel does not count what it has missed.
-type untold struct{ counting }
-
-func (untold) missed() (n uint64, known bool) { return 0, false }
+// missedSince is the Linux that counts all that it skips of kprobes. An earlier one says 0 of some.
+var missedSince = version{6, 7}
 
 // missed returns how often the kernel did not run a program or call a probe.
 // It skips a program that is running on that CPU already, and a probe that is
@@ -52,6 +54,8 @@ func (untold) missed() (n uint64, known bool) { return 0, false }
 // uncounted says that some are not known: Linux counts those of a kprobe's
 // program, and tells of those of a kprobe and of a kprobe.multi link, since 6.7.
 func (t *Tracer) missed() (n skipped, uncounted bool) {
+	uncounted = t.options.Kernel != nil && !t.options.Kernel.AtLeast(missedSince.major, missedSince.minor) &&
+		slices.ContainsFunc(t.plan.Probes, func(p *plan.Probe) bool { return slices.Contains(byKprobe[:], p.Method) })
 	for _, c := range t.probes {
 		known := true
 		switch c := c.(type) {

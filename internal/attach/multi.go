@@ -33,9 +33,6 @@ func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []cl
 			o.Cookies = append(o.Cookies, codegen.Cookie(&p.Probe))
 		}
 		l, err := prog.kprobeMulti(e, o)
-		if counts, ok := l.(counting); ok && err == nil && !t.options.Kernel.AtLeast(multiMissedSince.major, multiMissedSince.minor) {
-			return untold{counts}, nil
-		}
 		if e != atEntry {
 			return await(l, err)
 		}

@@ -93,8 +93,10 @@ func TestMissed(t *testing.T) {
 	}{
 		{"6.12.1", 20, layout.MethodKprobeMulti, 3, 3, false, true},
 		{"6.7.0", 20, layout.MethodKprobeMulti, 3, 3, false, true},
-		{"6.6.99", 20, layout.MethodKprobeMulti, 0, 0, true, true},
-		{"6.6.99", 1, layout.MethodKprobe, 3, 3, false, true},
+		{"6.6.99", 20, layout.MethodKprobeMulti, 3, 3, true, true},
+		{"6.6.99", 1, layout.MethodKprobe, 3, 3, true, true},
+		{"6.1.0", 20, layout.MethodKprobe, 20 * 3, 20 * 3, true, false},
+		{"6.1.0", 1, layout.MethodFentry, 0, 0, false, true},
 		{"6.12.1", 1, layout.MethodKprobe, 3, 3, false, true},
 		{"6.12.1", 1, layout.MethodKprobe, 3, 3, false, false},
 		{"6.12.1", 20, layout.MethodKprobe, 20 * 3, 20 * 3, false, false},

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -312,5 +313,26 @@ func TestHidden(t *testing.T) {
 		if err := v.Hidden(); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("kptr_restrict %s, perf_event_paranoid %s, capabilities %s: %v, want %q", c.restrict, c.paranoid, c.caps, err, c.want)
 		}
+	}
+}
+
+// TestByName: symbols are sorted by name, whether names differ in the first eight bytes or not, and those of one name by position.
+func TestByName(t *testing.T) {
+	names := []string{"vfs_read_late", "vfs_read_iter", "vfs", "vfs_read", "a", "vfs_read_iter", "vfs_rea", "a", "\xffb", "vfs_read_", "vfs_read_iter.part.0"}
+	var text bytes.Buffer
+	for i, name := range names {
+		fmt.Fprintf(&text, "%016x t %s\n", 0xffffffff81000000+uint64(i)*16, name)
+	}
+	table, err := parseSymbols(&text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]uint32, len(names))
+	for i := range want {
+		want[i] = uint32(i)
+	}
+	slices.SortStableFunc(want, func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
+	if got := table.byName(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

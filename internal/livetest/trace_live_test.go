@@ -306,6 +306,8 @@ cat err`
 		{"", "kill -TERM $!; until grep -q waits err; do sleep 0.1; done",
 			`ksnoop: tracing has ended; ksnoop waits for the command \(process \d+\), to pass its status on; another signal ends ksnoop at once\n`},
 		{"-c1", "sleep 3", ""},
+		{"-c1", "sleep 3; kill -TERM $!; until grep -q waits err; do sleep 0.1; done",
+			`ksnoop: tracing has ended; ksnoop waits for the command \(process \d+\), to pass its status on; another signal ends ksnoop at once\n`},
 	} {
 		body := strings.Replace(script, "$2", c[1], 1)
 		out, err := exec.Command("timeout", fmt.Sprint(int(livetest.Patience(time.Minute).Seconds())), "sh", "-c", body, t.TempDir(), c[0]).CombinedOutput()

@@ -311,7 +311,7 @@ func (d *Decoder) captured(call *bpf.SessionCall, logged *log) (at []uint32) {
 	return at
 }
 
-// piece makes s what is printed at once (Live) of a session that goes on: the calls in a part of its log.
+// piece decodes the calls in one part of a session's log, which --live prints at once.
 func (d *Decoder) piece(s *Session, logged *log, h *bpf.SessionHeader) (*Session, error) {
 	if !d.Live || h.LogSize == 0 {
 		return nil, nil
