@@ -98,10 +98,7 @@ func (t *Tracer) hookEach(prog program, probes []*plan.Probe, e end, failed []Fa
 			break // Attach gives up
 		}
 		l, err := prog.kprobeAt(p.Func.Addr, e)
-		if e == atReturn {
-			l, err = await(l, err)
-		}
-		if err != nil {
+		if l, err = await(e, l, err); err != nil {
 			failed = append(failed, Failure{p, err})
 			continue
 		}

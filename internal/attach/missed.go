@@ -31,9 +31,9 @@ type skipped struct {
 // number for both: no room, and another kprobe that is being handled.
 type awaiting struct{ counting }
 
-// await returns a link or an event as one that is awaiting, if it counts.
-func await(l closer, err error) (closer, error) {
-	if counts, ok := l.(counting); ok && err == nil {
+// await returns a link as one that is awaiting, if it counts and sees returns.
+func await(e end, l closer, err error) (closer, error) {
+	if counts, ok := l.(counting); ok && err == nil && e != atEntry {
 		return awaiting{counts}, nil
 	}
 	return l, err

@@ -33,10 +33,7 @@ func (t *Tracer) hookMulti(prog program, probes []*plan.Probe, e end) (made []cl
 			o.Cookies = append(o.Cookies, codegen.Cookie(&p.Probe))
 		}
 		l, err := prog.kprobeMulti(e, o)
-		if e != atEntry {
-			return await(l, err)
-		}
-		return l, err
+		return await(e, l, err)
 	})
 	return made, append(failed, refused...)
 }

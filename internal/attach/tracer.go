@@ -440,10 +440,9 @@ func (t *Tracer) hook(p *plan.Probe, prog program, e end) (closer, error) {
 			return nil, err
 		}
 		return hookInstruction(p, prog)
-	case ambiguous(p) && p.Func.Addr != 0 && e == atReturn:
-		return await(prog.kprobeAt(p.Func.Addr, e))
 	case ambiguous(p) && p.Func.Addr != 0:
-		return prog.kprobeAt(p.Func.Addr, e)
+		l, err := prog.kprobeAt(p.Func.Addr, e)
+		return await(e, l, err)
 	case e == atReturn:
 		return t.hookReturn(p, prog)
 	}
@@ -461,10 +460,10 @@ const maxActive = 4096
 func (t *Tracer) hookReturn(p *plan.Probe, prog program) (closer, error) {
 	l, err := prog.kretprobe(p.Func.Name, &link.KprobeOptions{RetprobeMaxActive: maxActive, TraceFSPrefix: t.eventGroup()})
 	if err == nil {
-		return await(l, nil)
+		return await(atReturn, l, nil)
 	}
 	l, err = prog.kretprobe(p.Func.Name, &link.KprobeOptions{TraceFSPrefix: t.eventGroup()})
-	return await(l, probing(err))
+	return await(atReturn, l, probing(err))
 }
 
 // probing keeps of a kprobe's error what it comes down to. After a refusal the

@@ -291,7 +291,7 @@ func TestLiveStatus(t *testing.T) {
 }
 
 // TestLiveCommandGoesOn: a signal to ksnoop alone ends the tracing and not the command. ksnoop says that it waits, and passes the
-// status on. With -c it is silent: that was asked for.
+// status on. Where -c has ended the tracing, it is silent until a signal comes.
 func TestLiveCommandGoesOn(t *testing.T) {
 	guest.Require(t)
 	const script = `cd $0

@@ -10,7 +10,7 @@ import (
 
 // withoutRace are long unit tests that run without the race detector, by the path of their package. It makes them up to 80
 // times as long. What they run is sequential, or one of the tests that are named with each, which
-// stay with the detector, runs what is not: it has nothing more to find in them.
+// stay with the detector, runs what is not: the detector has nothing more to find in them.
 var withoutRace = map[string]map[string][]string{
 	modulePath + "/btfprint": {
 		"TestCorruptBTF": {"TestEndlessTypes", "TestHostileNames", "TestConcurrent"},
