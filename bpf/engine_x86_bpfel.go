@@ -888,7 +888,6 @@ const (
 	engineMapEvents          = "events"
 	engineMapFamily          = "family"
 	engineMapFarFrames       = "far_frames"
-	engineMapInterrupts      = "interrupts"
 	engineMapLists           = "lists"
 	engineMapPathSites       = "path_sites"
 	engineMapPaths           = "paths"
@@ -1019,7 +1018,6 @@ type engineMapSpecs struct {
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Family     *ebpf.MapSpec `ebpf:"family"`
 	FarFrames  *ebpf.MapSpec `ebpf:"far_frames"`
-	Interrupts *ebpf.MapSpec `ebpf:"interrupts"`
 	Lists      *ebpf.MapSpec `ebpf:"lists"`
 	PathSites  *ebpf.MapSpec `ebpf:"path_sites"`
 	Paths      *ebpf.MapSpec `ebpf:"paths"`
@@ -1104,7 +1102,6 @@ type engineMaps struct {
 	Events     *ebpf.Map `ebpf:"events"`
 	Family     *ebpf.Map `ebpf:"family"`
 	FarFrames  *ebpf.Map `ebpf:"far_frames"`
-	Interrupts *ebpf.Map `ebpf:"interrupts"`
 	Lists      *ebpf.Map `ebpf:"lists"`
 	PathSites  *ebpf.Map `ebpf:"path_sites"`
 	Paths      *ebpf.Map `ebpf:"paths"`
@@ -1124,7 +1121,6 @@ func (m *engineMaps) Close() error {
 		m.Events,
 		m.Family,
 		m.FarFrames,
-		m.Interrupts,
 		m.Lists,
 		m.PathSites,
 		m.Paths,

@@ -12,6 +12,8 @@
 const volatile __u32 session_count; // in the pool
 const volatile __u32 index_shift;   // 32 minus the binary logarithm of the number of buckets
 
+// Behind the pool are the sessions of interrupts: two for each CPU, one of soft and one of hard interrupts, since
+// a hard one can interrupt a soft one. In a map of their own the verifier would follow what is done with a session twice.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -97,49 +99,94 @@ static __always_inline struct session *session_of_task(__u64 task)
 	return slot ? session_at(slot) : 0;
 }
 
+// take takes s, the first session, off the list. head is what free_sessions was; if another CPU has changed that, take
+// returns false.
+static __always_inline bool take(struct session *s, __u64 head)
+{
+	return __sync_val_compare_and_swap(&free_sessions, head, ((head >> 32) + 1) << 32 | s->next) == head;
+}
+
+static __noinline long ks_try_take(__u32 i, __u32 *slot)
+{
+	__u64 head = free_sessions;
+	struct session *s = (__u32)head ? session_at(head) : 0;
+
+	if (s && !take(s, head))
+		return 0;
+	*slot = s ? head : 0;
+	return 1;
+}
+
+// ks_take_again is for when another CPU has changed the list. It returns the slot of a session, 0 if there is none. The
+// verifier checks it by itself (see alone in subprogram.go), like ks_put_again, and checks the body of its loop once.
+FUNC __u32 ks_take_again(void)
+{
+	__u32 slot = 0;
+
+	bpf_loop(TRIES, ks_try_take, &slot, 0);
+	return slot;
+}
+
 // take_session takes a session out of the pool; NULL if there is none.
 static __always_inline struct session *take_session(void)
 {
+	__u64 head = free_sessions;
 	struct session *s;
 	__u32 n;
 
-	for (int i = 0; i < TRIES; i++) {
-		__u64 head = free_sessions;
-
-		if (!(__u32)head)
-			break;
+	if ((__u32)head) {
 		s = session_at(head);
 		if (!s)
 			return 0;
-		if (__sync_val_compare_and_swap(&free_sessions, head, ((head >> 32) + 1) << 32 | s->next) == head)
+		if (take(s, head))
 			return s;
+		n = ks_take_again();
+		if (n)
+			return session_at(n);
 	}
 	if (fresh_sessions >= session_count)
 		return 0;
 	n = __sync_fetch_and_add(&fresh_sessions, 1) + 1;
+	if (n > session_count) // another CPU has taken the last one; behind it are those of interrupts
+		return 0;
 	s = session_at(n);
 	if (s)
 		s->slot = n;
 	return s;
 }
 
-static __always_inline int give_back(struct session *s)
+// put puts a session in front of the list. It returns false if another CPU has changed the list.
+static __always_inline bool put(struct session *s)
 {
-	for (int i = 0; i < TRIES; i++) {
-		__u64 head = free_sessions;
+	__u64 head = free_sessions;
 
-		s->next = head;
-		if (__sync_val_compare_and_swap(&free_sessions, head, ((head >> 32) + 1) << 32 | s->slot) == head)
-			return 0;
-	}
-	ks_lost(LOST_SESSION); // from now on there is room for one session less
+	s->next = head;
+	return __sync_val_compare_and_swap(&free_sessions, head, ((head >> 32) + 1) << 32 | s->slot) == head;
+}
+
+static __noinline long ks_try_put(__u32 i, __u32 *slot)
+{
+	struct session *s = session_at(*slot);
+
+	if (s && !put(s))
+		return 0;
+	*slot = 0;
+	return 1;
+}
+
+// ks_put_again is for when another CPU has changed the list.
+FUNC int ks_put_again(__u32 slot)
+{
+	bpf_loop(TRIES, ks_try_put, &slot, 0);
+	if (slot)
+		ks_lost(LOST_SESSION); // from now on there is room for one session less
 	return 0;
 }
 
-// ks_give_back puts a session back into the pool.
-FUNC int ks_give_back(struct session *s)
+// give_back puts a session back into the pool.
+static __always_inline int give_back(struct session *s)
 {
-	return give_back(s);
+	return put(s) ? 0 : ks_put_again(s->slot);
 }
 
 // enlist takes a cell of a bucket for a task. It returns the cell's number, BUCKET_CELLS if
@@ -178,7 +225,7 @@ FUNC struct session *ks_new_session(void)
 		cell = enlist(bucket_at(other(hash)), task);
 		if (cell >= BUCKET_CELLS) {
 			__sync_fetch_and_add(&b->strays, -1);
-			ks_give_back(s);
+			give_back(s);
 			ks_lost(LOST_SESSION);
 			return 0;
 		}
@@ -199,7 +246,7 @@ FUNC int ks_release(struct session *s)
 	__sync_lock_test_and_set(&b->task[cell], 0); // a full barrier: no CPU sees this before the slot
 	if (s->stray)
 		__sync_fetch_and_add(&bucket_at(s->hash)->strays, -1);
-	return give_back(s); // inlined, since every session ends here
+	return give_back(s);
 }
 
 #endif

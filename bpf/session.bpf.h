@@ -23,15 +23,6 @@ __u32 open_sessions SEC(".data.sessions");
 
 #include "pool.h"
 
-// The sessions of interrupts: two for each CPU, one of soft and one of hard interrupts, since
-// a hard one can interrupt a soft one.
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, __u32);
-	__type(value, struct session);
-} interrupts SEC(".maps");
-
 // session_hung copies a session here before it reports it: the thread goes on, and changes
 // its own.
 struct {

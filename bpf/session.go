@@ -186,7 +186,7 @@ const (
 func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 	delete(spec.Programs, engineProgSessionLibrary)
 	if s == nil {
-		for _, name := range []string{engineMapSessions, mapIndex, engineMapInterrupts, engineMapArguments, engineMapCopies, MapSpanPlaces} {
+		for _, name := range []string{engineMapSessions, mapIndex, engineMapArguments, engineMapCopies, MapSpanPlaces} {
 			delete(spec.Maps, name)
 		}
 		delete(spec.Programs, ProgSessionExit)
@@ -219,18 +219,17 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 			return err
 		}
 	}
-	for _, name := range []string{engineMapSessions, engineMapInterrupts, engineMapCopies} {
+	for _, name := range []string{engineMapSessions, engineMapCopies} {
 		if m := spec.Maps[name]; m != nil {
 			resize(m, s.Size())
 		}
 	}
-	if err := setPool(spec, s.Count); err != nil {
+	if err := setPool(spec, s.Count, s.CPUs); err != nil {
 		return err
 	}
 	if s.Parent.Places() {
 		spec.Maps[MapSpanPlaces].MaxEntries = maxSpanPlaces
 	}
-	spec.Maps[engineMapInterrupts].MaxEntries = uint32(2 * max(s.CPUs, 1))
 	args := spec.Maps[engineMapArguments]
 	args.MaxEntries = uint32(max(len(s.Arguments), 1))
 	for i, list := range s.Arguments {
@@ -242,8 +241,8 @@ func prepareSessions(spec *ebpf.CollectionSpec, s *SessionSettings) error {
 // mapIndex is the data section that session_index lies in.
 const mapIndex = ".data.index"
 
-// setPool sets the sizes of the pool and its index.
-func setPool(spec *ebpf.CollectionSpec, count int) error {
+// setPool sets the sizes of the pool, of its index, and of what interrupts have behind it.
+func setPool(spec *ebpf.CollectionSpec, count, cpus int) error {
 	if count < 1 || count > MaxSessions {
 		return fmt.Errorf("room for %d sessions: there can be 1 to %d", count, MaxSessions)
 	}
@@ -253,7 +252,7 @@ func setPool(spec *ebpf.CollectionSpec, count int) error {
 			return err
 		}
 	}
-	spec.Maps[engineMapSessions].MaxEntries = uint32(count)
+	spec.Maps[engineMapSessions].MaxEntries = uint32(count + 2*max(cpus, 1))
 	enlarge(spec.Maps[mapIndex], "session_index", int(unsafe.Sizeof(engineBucket{}))<<buckets)
 	return nil
 }

@@ -272,7 +272,7 @@ struct session {
 	__u32 changes;	 /* calls and returns, over all sessions here */
 	__u32 success;	 /* changes at the last return without an error */
 	__u32 slot;	 /* 1 + its index in the pool; 0: it is an interrupt's */
-	__u32 next;	 /* slot of the next free one in the pool */
+	__u32 next;	 /* slot of the next free one in the pool; of an interrupt's session, its own */
 	__u32 hash;	 /* of the task, for the index */
 	__u16 cell;	 /* of the bucket there */
 	__u16 stray;	 /* that is the task's other bucket */

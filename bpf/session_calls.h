@@ -50,8 +50,9 @@ FUNC int ks_unwind(struct session *s, __u32 sp, __u32 func, int again)
 			keep = again ? n - 1 : n;
 			break;
 		}
-		n--;
+		n += nothing - 1; // else the verifier would follow each turn, and then the rest, for each number
 	}
+	keep += nothing;
 	if (keep < s->depth)
 		forget(s, keep);
 	return found;

@@ -35,14 +35,14 @@ static __always_inline void take_trail(void *ctx, struct session *s)
 }
 
 // send_chain sends a failing chain that was not the reason of its caller's result, if the
-// user asked for these: the kept chain c, which hangs under the first n calls, or the one in
-// place, with which the n calls end, if c is NULL.
-static __always_inline void send_chain(struct session *s, __u64 n, struct chain *c)
+// user asked for these: the kept chain i, which hangs under the first n calls, or the one in
+// place, with which the n calls end, if i is NONE.
+static __always_inline void send_chain(struct session *s, __u64 n, __u32 i)
 {
 	if (!wanted.interim)
 		return;
 	s->chains = 1;
-	ks_send_session(s, SESSION_CHAIN, n, c, 0);
+	ks_send_session(slot_of(s), SESSION_CHAIN, n, i, NONE);
 }
 
 // room_for returns which place of kept a chain takes that hangs under call from - 1 and ended
@@ -66,6 +66,7 @@ static __always_inline __u32 room_for(struct session *s, __u32 from, __u32 error
 			least = worth;
 			chosen = i;
 		}
+		chosen += nothing; // else the verifier would follow the rest for each choice
 	}
 	return chosen;
 }
@@ -91,7 +92,7 @@ FUNC int ks_keep(struct session *s)
 			s->rec.lost_chains++;
 			ks_count(LOST_CHAIN);
 		}
-		send_chain(s, c->from, c);
+		send_chain(s, c->from, i);
 	}
 	s->keeps |= 1 << i;
 	c->from = from;
@@ -113,7 +114,7 @@ enum { IN_PLACE = KEPT, NOTHING };
 FUNC int ks_give_up(struct session *s, __u64 d, __u32 except)
 {
 	if (except != IN_PLACE && s->failing == d + 2)
-		send_chain(s, s->top, 0);
+		send_chain(s, s->top, NONE);
 	for (__u32 i = 0; i < KEPT; i++) {
 		struct chain *c = &s->kept[i];
 
@@ -121,7 +122,7 @@ FUNC int ks_give_up(struct session *s, __u64 d, __u32 except)
 			continue;
 		s->keeps &= ~(1 << i);
 		if (i != except)
-			send_chain(s, d + 1, c);
+			send_chain(s, d + 1, i);
 	}
 	return 0;
 }
@@ -149,7 +150,7 @@ static __always_inline int declined(__u32 error)
 // of a caller's error: 2, 1, or 0 for not at all. recovered says that a later call succeeded.
 // Between errors that means little, since the success may be that of the clean-up. But NULL
 // often just means that there is nothing: it explains only the errors of absence, and only if
-// no later call succeeded. It is one of those that the verifier checks by themselves, see static
+// no later call succeeded. It is one of those that the verifier checks by themselves, see alone
 // in subprogram.go: ks_resolve asks it in a loop.
 FUNC int ks_explains(__u32 cause, __u32 error, int recovered)
 {
@@ -186,12 +187,11 @@ FUNC int ks_resolve(struct session *s, __u64 d, __u32 error)
 			continue;
 		likely = ks_explains(c->error, error, s->success > c->changes);
 		if (likely && (likely << 32 | c->changes) > best) {
-			best = likely << 32 | c->changes;
+			best = (likely << 32 | c->changes) + nothing; // as chosen below
 			chosen = i;
 		}
+		chosen += nothing; // else the verifier would follow the rest for each choice
 	}
-	// The verifier is to forget which one it is: what follows does not depend on it.
-	asm volatile("%0 ^= %1; %0 ^= %1" : "+r"(chosen) : "r"(best));
 	ks_give_up(s, d, chosen);
 	if (chosen >= KEPT)
 		return chosen == IN_PLACE;

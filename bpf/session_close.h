@@ -13,7 +13,7 @@ static __always_inline void drop(struct session *s)
 	s->depth = 0;
 	if (s->sent) {
 		s->log_len = 0;
-		ks_send_session(s, SESSION_DROP, 0, 0, 0);
+		send_part(s, SESSION_DROP);
 	}
 }
 
@@ -50,39 +50,40 @@ static __always_inline enum counter unwanted(struct session *s, enum session_kin
 	return wanted.success || (kind == SESSION_END && s->chains) ? 0 : LEFT_FINE;
 }
 
-// no_stack returns a buffer that says that there was none for a stack. Whoever has it, all write the same.
-static __always_inline struct scratch *no_stack(void)
+// no_stack has no_buffer say that there was no buffer for a stack. Whoever does, all write the same.
+static __always_inline __u32 no_stack(void)
 {
 	__u32 key = no_buffer;
 	struct scratch *u = bpf_map_lookup_elem(&scratches, &key);
 	struct section *section;
 
 	if (!u)
-		return 0;
+		return NONE;
 	section = (void *)&u->event;
 	section->kind = SECTION_USER_STACK;
 	section->flags = 0;
 	section->size = -EBUSY;
-	return u;
+	return key;
 }
 
-// ks_user puts the stack of the process into a buffer, which it returns; NULL if none is wanted. It is where the
+// ks_user puts the stack of the process into a buffer, whose number it returns; NONE if no stack is wanted. It is where the
 // thread has entered the kernel: the same when a session ends as when it began. Only execve and rt_sigreturn, if they
 // succeed, replace the registers by those with which the thread will leave the kernel.
-FUNC struct scratch *ks_user(void *ctx)
+FUNC __u32 ks_user(void *ctx)
 {
 	struct scratch *u;
+	__u32 key;
 
 	if (!tail_settings.user_stack && !tail_settings.user_copy)
-		return 0;
-	u = unused();
+		return NONE;
+	u = unused(&key);
 	if (!u)
 		return no_stack();
 	if (tail_settings.user_copy)
 		ks_user_copy(&u->event, 0);
 	else
 		ks_stack(ctx, &u->event, 0, SECTION_USER_STACK, 0);
-	return u;
+	return key;
 }
 
 // ks_close ends a session whose last call has returned, or whose thread ends, and reports it
@@ -90,8 +91,7 @@ FUNC struct scratch *ks_user(void *ctx)
 FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 {
 	struct task_struct *task;
-	struct scratch *u = 0;
-	__u32 unseen = overrun() - s->overrun;
+	__u32 unseen = overrun() - s->overrun, user = NONE;
 	enum counter why;
 
 	__sync_fetch_and_add(&open_sessions, -1);
@@ -119,10 +119,8 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 			ks_parent(s);
 	}
 	if (kind == SESSION_END && !s->context)
-		u = ks_user(ctx);
-	ks_send_session(s, kind, s->top, 0, u);
-	if (u)
-		__sync_lock_test_and_set(&u->busy, 0);
+		user = ks_user(ctx);
+	ks_send_session(slot_of(s), kind, s->top, NONE, user);
 	if (wanted.parent)
 		s->rec.parent = 0;
 	s->depth = 0;

@@ -43,7 +43,7 @@ int session_hung(struct bpf_iter__task *ctx)
 	copy->stitched = 0;
 	bpf_probe_read_kernel(copy->rec.leader, sizeof(copy->rec.leader), task->group_leader->comm);
 	ks_log_unfinished(copy);
-	ks_send_session(copy, SESSION_HUNG, copy->depth, 0, 0);
+	send_session(copy, SESSION_HUNG, copy->depth, 0, 0);
 	return 0;
 }
 

@@ -21,7 +21,7 @@ static __always_inline __s64 reserve(struct session *s, __u32 size)
 		ks_count(LOST_VALUES);
 		return -1;
 	}
-	ks_send_session(s, SESSION_CHUNK, 0, 0, 0);
+	send_part(s, SESSION_CHUNK);
 	return 0;
 }
 

@@ -24,19 +24,20 @@ static __always_inline __u32 context_below(void)
 	return in & 0x00f00000 ? in - NMI_UNIT - HARDIRQ_UNIT : in;
 }
 
+// interrupt_slot returns the slot behind the pool that the soft or the hard interrupts of this CPU have.
+static __always_inline __u32 interrupt_slot(__u32 context)
+{
+	return 1 + session_count + 2 * bpf_get_smp_processor_id() + !!(context & 0x000f0000);
+}
+
 // session_of returns the session of a context: that of the current thread, NULL if it has
 // none, or the one that soft or hard interrupts of this CPU have. Non-maskable interrupts
 // have none.
 static __always_inline struct session *session_of(__u32 context)
 {
-	__u32 key;
-
 	if (!context)
 		return session_of_task(bpf_get_current_task());
-	if (context & 0x00f00000)
-		return 0;
-	key = 2 * bpf_get_smp_processor_id() + !!(context & 0x000f0000);
-	return bpf_map_lookup_elem(&interrupts, &key);
+	return context & 0x00f00000 ? 0 : session_at(interrupt_slot(context));
 }
 
 // allowed reports whether the filters let the current task open a session.
@@ -87,6 +88,8 @@ static __always_inline struct session *session_for(__u64 cookie)
 			return 0;
 		}
 		s->context = in;
+		if (in)
+			s->next = interrupt_slot(in);
 	}
 	if (s->busy) { // a program at work on it has made this call
 		ks_count(LOST_RECURSION);
@@ -136,7 +139,7 @@ FUNC struct session *ks_around(__u32 trap)
 static __always_inline int done_with(struct session *s)
 {
 	if (wanted.live && s->log_len)
-		ks_send_session(s, SESSION_CHUNK, 0, 0, 0);
+		send_part(s, SESSION_CHUNK);
 	if (!s->depth && s->slot)
 		return ks_release(s);
 	s->busy = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Sends records of sessions. Everything that reports a session, or a part of one,
- * calls ks_send_session.
+ * calls ks_send_session, but for session_hung, whose copy has the slot of a session that goes on.
  */
 #ifndef KSNOOP_SESSION_SEND_H
 #define KSNOOP_SESSION_SEND_H
@@ -93,17 +93,18 @@ FUNC long ks_write_user_record(struct session *s, __u64 n, struct scratch *u)
 	return write_session(s, n, 0, &s->trail, 0, u);
 }
 
-// ks_send_session sends the log and the first n calls of a session. If c is not NULL, the
+// send_session sends the log and the first n calls of a session. If c is not NULL, the
 // calls of this kept chain follow: it hangs under the last of the n. Without calls (n is 0)
 // there is no trail. If u is not NULL, it is a buffer with the stack of the process, and c is NULL. Afterwards the log of
 // a traced session is empty.
-FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, struct chain *c, struct scratch *u)
+static __always_inline int send_session(struct session *s, enum session_kind kind, __u64 n, struct chain *c, struct scratch *u)
 {
 	struct trail *t = c ? &c->trail : &s->trail;
 	__u64 stack = t->stack_len;
 	__s64 branches = t->branches_len;
 	long lost;
 
+	mark_losses();
 	if (n > DEPTH)
 		n = DEPTH;
 	s->rec.no_branches = branches < 0 ? -branches : 0;
@@ -121,7 +122,6 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, str
 	s->rec.stack = stack / 8;
 	s->rec.depth = s->depth;
 	s->sent = 1;
-	mark_losses();
 	if (u)
 		lost = ks_write_user_record(s, n, u);
 	else
@@ -135,6 +135,41 @@ FUNC int ks_send_session(struct session *s, enum session_kind kind, __u64 n, str
 		s->log_len = 0;
 	}
 	return 0;
+}
+
+// slot_of returns the slot of a session that is open.
+static __always_inline __u32 slot_of(struct session *s)
+{
+	return s->slot ? s->slot : s->next;
+}
+
+// In the place of a chain or a buffer: there is none.
+enum { NONE = -1U };
+
+// ks_send_session is send_session with numbers: the slot of the session, the index of a kept chain, and the number of a buffer,
+// which it gives back. The verifier checks it by itself (see alone in subprogram.go): to follow it from all places
+// where something is sent was most of the work of loading a program of traced sessions.
+FUNC int ks_send_session(__u32 slot, __u32 kind, __u64 n, __u32 chain, __u32 buffer)
+{
+	struct session *s = session_at(slot);
+	struct chain *c = 0;
+	struct scratch *u = buffer == NONE ? 0 : bpf_map_lookup_elem(&scratches, &buffer);
+
+	if (s && chain < KEPT) {
+		asm volatile("" : "+r"(chain)); // this copy of it shall be the one that was tested
+		c = &s->kept[chain];
+	}
+	if (s) // as always
+		send_session(s, kind, n, c, u);
+	if (u)
+		__sync_lock_test_and_set(&u->busy, 0);
+	return 0;
+}
+
+// send_part sends a part of a session, without a trail.
+static __always_inline void send_part(struct session *s, enum session_kind kind)
+{
+	ks_send_session(slot_of(s), kind, 0, NONE, NONE);
 }
 
 #endif

@@ -32,15 +32,16 @@ struct {
 // The number of the buffer behind those of all CPUs, which nobody claims. Set before loading.
 const volatile __u32 no_buffer;
 
-// unused takes a buffer of this CPU; NULL if all are in use.
-static __always_inline struct scratch *unused(void)
+// unused takes a buffer of this CPU, whose number is then *key; NULL if all are in use.
+static __always_inline struct scratch *unused(__u32 *key)
 {
 	__u32 first = bpf_get_smp_processor_id() * SCRATCH_PER_CPU;
 
 	for (__u32 i = 0; i < SCRATCH_PER_CPU; i++) {
-		__u32 key = first + i;
-		struct scratch *s = bpf_map_lookup_elem(&scratches, &key);
+		struct scratch *s;
 
+		*key = first + i;
+		s = bpf_map_lookup_elem(&scratches, key);
 		if (s && !__sync_lock_test_and_set(&s->busy, 1))
 			return s;
 	}
@@ -50,7 +51,8 @@ static __always_inline struct scratch *unused(void)
 // claim is unused, and counts a record that is lost.
 static __always_inline struct scratch *claim(void)
 {
-	struct scratch *s = unused();
+	__u32 key;
+	struct scratch *s = unused(&key);
 
 	if (!s)
 		ks_lost(LOST_SCRATCH);

@@ -115,7 +115,7 @@ func callsWithin(insns asm.Instructions) int {
 		if f := btf.FuncMetadata(&ins); f != nil {
 			name = f.Name
 		}
-		if ins.IsFunctionCall() {
+		if ins.IsFunctionReference() {
 			callees[name] = append(callees[name], ins.Reference())
 		}
 	}
