@@ -159,7 +159,7 @@ FUNC int ks_send_session(__u32 slot, __u32 kind, __u64 n, __u32 chain, __u32 buf
 		asm volatile("" : "+r"(chain)); // this copy of it shall be the one that was tested
 		c = &s->kept[chain];
 	}
-	if (s) // as always
+	if (s) // there always is one; the verifier does not know
 		send_session(s, kind, n, c, u);
 	if (u)
 		__sync_lock_test_and_set(&u->busy, 0);

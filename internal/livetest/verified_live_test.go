@@ -13,17 +13,22 @@ import (
 )
 
 // TestLiveVerifiedSessions counts the instructions that the kernel's verifier follows of all programs of a request, those of
-// the engine, too. If it follows what is done with a session from each place anew, a program of sessions takes it five times as many.
+// the engine, too. While it followed what is done with a session from each place anew, a program of sessions took it 38,000 of
+// them ("plain", on Linux 6.12), and 133,000 ("all").
 func TestLiveVerifiedSessions(t *testing.T) {
 	guest.Require(t)
-	for name, r := range map[string]sessionRun{
-		"plain":  {entry: []string{"do_sys_openat2"}, allow: []string{"vfs_*"}},
-		"all":    {entry: []string{"do_sys_openat2"}, allow: []string{"vfs_*"}, args: true, report: bpf.SessionSettings{Traced: true, Interim: true, OffCPU: true}},
-		"values": {entry: []string{"do_sys_openat2"}, allow: []string{"vfs_*"}, specs: []string{"vfs_open(file->f_flags, return < 0)"}, report: bpf.SessionSettings{Traced: true}},
+	entry, allow := []string{"do_sys_openat2"}, []string{"vfs_*"}
+	for name, c := range map[string]struct {
+		run   sessionRun
+		limit uint32
+	}{
+		"plain":  {sessionRun{}, 25000},
+		"all":    {sessionRun{args: true, report: bpf.SessionSettings{Traced: true, Interim: true, OffCPU: true}}, 40000},
+		"values": {sessionRun{specs: []string{"vfs_open(file->f_flags, return < 0)"}, report: bpf.SessionSettings{Traced: true}}, 40000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const limit = 40000
-			programs := 0
+			programs, r := 0, c.run
+			r.entry, r.allow = entry, allow
 			r.during = func(*attach.Tracer) {
 				for id := ebpf.ProgramID(0); ; {
 					next, err := ebpf.ProgramGetNextID(id)
@@ -42,8 +47,8 @@ func TestLiveVerifiedSessions(t *testing.T) {
 					}
 					programs++
 					n, ok := info.VerifiedInstructions()
-					if !ok || n == 0 || n > limit {
-						t.Errorf("the verifier has followed %d instructions of %s, %d is the limit", n, info.Name, limit)
+					if !ok || n == 0 || n > c.limit {
+						t.Errorf("the verifier has followed %d instructions of %s, %d is the limit", n, info.Name, c.limit)
 					}
 					t.Logf("%s: %d", info.Name, n)
 				}
