@@ -58,6 +58,7 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 	for ; next < len(c.Frames) && c.Frames[next].Func.Kind == expr.UserFunction; next++ {
 		m.rows = append(m.rows, stackRow{call: &c.Frames[next]}) // from where the kernel was entered
 	}
+	own := m.own(c.Frames[next:])
 	for i := len(c.Stack) - 1; i >= 0; i-- {
 		if m.skip[i] && !m.unfiltered {
 			continue
@@ -65,7 +66,7 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 		group := m.frames[m.starts[i]:m.starts[i+1]]
 		outer := &group[len(group)-1]
 		row := stackRow{symbol: outer, tracing: m.skip[i]}
-		if at := find(c.Frames[next:], outer); at >= 0 && !(m.skip[i] && m.called(&c.Frames[next+at], i)) {
+		if at := find(c.Frames[next:], outer); i < own && at >= 0 && !(m.skip[i] && m.called(&c.Frames[next+at], i)) {
 			row.tracing = false
 			for ; at > 0; at-- {
 				m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
@@ -78,7 +79,7 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 		for j := len(group) - 2; j >= 0; j-- {
 			m.rows = append(m.rows, stackRow{symbol: &group[j]})
 		}
-		if m.skip[i] {
+		if m.skip[i] || i >= own {
 			continue
 		}
 		for range m.jumped(c, i, next) {
@@ -153,23 +154,67 @@ func (m *merger) called(c *session.Frame, i int) bool {
 	return false
 }
 
+// own returns how many of the innermost addresses can be those of calls. What is further out has called the
+// first of them, or an interrupt has come while it ran, and may be calls of the same functions, or traced as well.
+func (m *merger) own(calls []session.Frame) int {
+	n := len(m.skip)
+	found := false
+	for i, skipped := range m.skip {
+		if skipped {
+			continue
+		}
+		f := &m.frames[m.starts[i+1]-1]
+		switch at := find(calls, f); {
+		case at == 0:
+			n, found = i+1, true
+		case at > 0 || !isInterrupt(f):
+		case found:
+			return n
+		case n == len(m.skip):
+			n = i + 1
+		}
+	}
+	return n
+}
+
+// isInterrupt reports whether a function is where the kernel begins with an interrupt, or with what soft interrupts
+// have put off.
+func isInterrupt(f *symbols.Frame) bool {
+	switch f.Name {
+	case "handle_softirqs", "__do_softirq", // the former since Linux 6.10
+		"common_interrupt", "exc_nmi", // of amd64
+		"el0t_32_irq_handler", "el0t_64_irq_handler", "el1h_64_irq_handler": // of arm64
+		return true
+	}
+	return strings.HasPrefix(f.Name, "sysvec_")
+}
+
 // jumped returns how many of the calls from next on were made by frame i but are not in the
 // stack: they ended with a jump to another function, which took their place. Their return
 // addresses tell, or the trampolines that trace them.
 func (m *merger) jumped(c *session.Chain, i, next int) (n int) {
 	trampolines, inner := 0, i-1
 	calls := c.Frames[next:]
+	var entered *symbols.Frame // what calls the trampoline, if that shows
 	for ; inner >= 0 && m.skip[inner]; inner-- {
 		f := &m.frames[m.starts[inner+1]-1]
-		if isTrampoline(f) {
+		switch at := find(calls, f); {
+		case !isTrampoline(f):
+			entered = f
+			if m.unfiltered && at >= 0 {
+				calls = calls[:at] // that call is shown there
+			}
+		case entered == nil || find(c.Frames[next:], entered) >= 0:
 			trampolines++
-		} else if at := find(calls, f); m.unfiltered && at >= 0 {
-			calls = calls[:at] // that call is shown there
+			entered = nil
+		default: // of a function that is traced for something else
+			entered = nil
 		}
 	}
 	if inner < 0 {
 		trampolines = 0 // those belong to what took the stack
-	} else if at := find(calls, &m.frames[m.starts[inner+1]-1]); at >= 0 {
+	}
+	if at := slices.IndexFunc(calls, func(call session.Frame) bool { return m.called(&call, i) }); at >= 0 {
 		calls = calls[:at]
 	}
 	for n < len(calls) && (n < trampolines || calls[n].Returned != 0 && calls[n].Returned == uint32(c.Stack[i])) {

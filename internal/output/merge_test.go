@@ -86,6 +86,59 @@ func TestReturnAddresses(t *testing.T) {
 	}
 }
 
+// brief names the function of each row: "f" of a frame, "!f" of a call, "f*" of both.
+func brief(rows []stackRow) string {
+	var names []string
+	for _, r := range rows {
+		switch {
+		case r.symbol == nil:
+			names = append(names, "!"+r.call.Func.Func.Name)
+		case r.call != nil:
+			names = append(names, r.symbol.Name+"*")
+		default:
+			names = append(names, r.symbol.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// stackNames is a resolver for which an address is an index in it.
+type stackNames []string
+
+func (n stackNames) Frames(dst []symbols.Frame, addr uint64, _ bool) []symbols.Frame {
+	return append(dst, symbols.Frame{Addr: addr, Name: n[addr], Offset: 0x40})
+}
+
+// TestOwnFrames: frames from which the first call was made, or that an interrupt has interrupted, are of no call, be they of the
+// same functions or traced.
+func TestOwnFrames(t *testing.T) {
+	for _, test := range []struct {
+		calls, stack, want string // outermost first
+	}{
+		{"recv kfree", "send skb_out bpf_trampoline_1 kfree handle_softirqs recv kfree", "send skb_out kfree handle_softirqs recv* kfree*"},
+		{"recv queue", "send bpf_trampoline_1 skb_out handle_softirqs deliver bpf_trampoline_2 do_recv", "send skb_out handle_softirqs deliver !recv do_recv !queue"},
+		{"send kfree", "kfree sysvec_call handle_softirqs send kfree", "kfree sysvec_call handle_softirqs send* kfree*"},
+		{"sysvec_call kfree", "kfree sysvec_call handle_softirqs kfree", "kfree sysvec_call* handle_softirqs kfree*"},
+		{"timer kfree", "kfree common_interrupt handle_softirqs rx sysvec_timer bpf_trampoline_1 do_timer", "kfree common_interrupt handle_softirqs rx sysvec_timer !timer do_timer !kfree"},
+		{"open walk", "walk syscall open open walk", "walk syscall open* open walk*"},
+		{"open open walk", "syscall open open walk", "syscall open* open* walk*"},
+	} {
+		names := stackNames(strings.Fields(test.stack))
+		slices.Reverse(names)
+		m := merger{resolver: names}
+		c := session.Chain{}
+		for i := range names {
+			c.Stack = append(c.Stack, uint64(i))
+		}
+		for name := range strings.FieldsSeq(test.calls) {
+			c.Frames = append(c.Frames, session.Frame{Func: &plan.Probe{Func: kernel.Function{Name: name}}})
+		}
+		if s := brief(m.merge(&c)); s != test.want {
+			t.Errorf("%s, stack %s:\n%s, want\n%s", test.calls, test.stack, s, test.want)
+		}
+	}
+}
+
 // TestJumped puts calls that have left the kernel's stack by a jump below what has
 // called them: by where they return to, or by the trampoline at their begin, which is
 // skipped like the trampoline itself.
@@ -119,20 +172,11 @@ func TestJumped(t *testing.T) {
 		{"a trampoline that was jumped to", calls("z", "e"), []uint64{0x330, trampoline, 0x220, 0x140}, "b c !z d !e"},
 		{"one of what is in the stack", calls("c", "e"), []uint64{0x330, 0x210, trampoline, 0x140}, "b c* d !e"},
 		{"a trampoline calls what is in the stack", calls("c", "e"), []uint64{0x330, 0x220, trampoline, 0x209, 0x140}, "b c* d !e"},
+		{"a trampoline of a function that is traced for something else", calls("y", "e"), []uint64{0x330, 0x220, trampoline, 0x209, 0x140}, "b c d !y !e"},
+		{"of one that is in the stack further in", calls("d", "e"), []uint64{0x330, 0x220, trampoline, 0x140}, "b c d* !e"},
 	} {
 		m := merger{resolver: letters{}}
-		var got []string
-		for _, r := range m.merge(&session.Chain{Frames: test.calls, Stack: test.stack}) {
-			switch {
-			case r.symbol == nil:
-				got = append(got, "!"+r.call.Func.Func.Name)
-			case r.call != nil:
-				got = append(got, r.symbol.Name+"*")
-			default:
-				got = append(got, r.symbol.Name)
-			}
-		}
-		if s := strings.Join(got, " "); s != test.want {
+		if s := brief(m.merge(&session.Chain{Frames: test.calls, Stack: test.stack})); s != test.want {
 			t.Errorf("%s: %s, want %s", test.name, s, test.want)
 		}
 	}
