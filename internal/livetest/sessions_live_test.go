@@ -203,15 +203,15 @@ func TestLiveInterruptSessions(t *testing.T) {
 			options      []string
 			own, threads int
 		}{{nil, 3, 3}, {[]string{"--no-irq"}, 0, 3}} {
-			args := append([]string{"trace", attach, "-S", "-e", "ip_rcv", "-e", "__sys_sendto"}, c.options...)
+			args := append([]string{"trace", attach, "-S", "-e", "ip_rcv", "-a", "ip_local_deliver", "-e", "__sys_sendto"}, c.options...)
 			out, errs, status := ksnoop(t, append(args, "--", "workload", "udp-send", "-size", "56", "-count", "3")...)
-			sessions := regexp.MustCompile(`(?m)TID/PID \d+/\d+ \(workload/workload\):( in an interrupt)?$[^/!]*! [^/!\]]*\]\s+(ip_rcv|__sys_sendto)\b`).FindAllStringSubmatch(out, -1)
+			sessions := regexp.MustCompile(`(?m)TID/PID \d+/\d+ \(workload/workload\):( in an interrupt)?$([^/!]*)! [^/!\]]*\]\s+(ip_rcv|__sys_sendto)\b`).FindAllStringSubmatch(out, -1)
 			own, threads := 0, 0
 			for _, m := range sessions {
 				switch {
-				case m[1] != "" && m[2] == "ip_rcv":
+				case m[1] != "" && m[3] == "ip_rcv" && strings.Contains(m[2], " __sys_sendto+"): // which it has interrupted
 					own++
-				case m[1] == "" && m[2] == "__sys_sendto":
+				case m[1] == "" && m[3] == "__sys_sendto":
 					threads++
 				default:
 					t.Errorf("%s %q: %q", attach, c.options, m)
