@@ -223,10 +223,11 @@ type engineFrame struct {
 type engineFuncBit uint32
 
 const (
-	engineFuncBitFUNC_ENTRY_BIT   engineFuncBit = 32
-	engineFuncBitFUNC_CLASS_SHIFT engineFuncBit = 33
-	engineFuncBitFUNC_ARGS_BIT    engineFuncBit = 35
-	engineFuncBitFUNC_CHECKED_BIT engineFuncBit = 36
+	engineFuncBitFUNC_ENTRY_BIT      engineFuncBit = 32
+	engineFuncBitFUNC_CLASS_SHIFT    engineFuncBit = 33
+	engineFuncBitFUNC_ARGS_BIT       engineFuncBit = 35
+	engineFuncBitFUNC_CHECKED_BIT    engineFuncBit = 36
+	engineFuncBitFUNC_TRAMPOLINE_BIT engineFuncBit = 37
 )
 
 type engineGuard struct {
@@ -561,33 +562,34 @@ const (
 )
 
 type engineSession struct {
-	_         structs.HostLayout
-	Busy      uint16
-	Depth     uint16
-	Top       uint16
-	Inner     uint16
-	Failing   uint16
-	Stitched  uint16
-	Keeps     uint8
-	Satisfied uint8
-	Sent      uint8
-	Chains    uint8
-	Error     uint32
-	Context   uint32
-	LogLen    uint32
-	StashLen  uint32
-	Changes   uint32
-	Success   uint32
-	Slot      uint32
-	Next      uint32
-	Hash      uint32
-	Cell      uint16
-	Stray     uint16
-	Overrun   uint32
-	Jumped    uint32
-	Hung      uint64
-	Ticket    uint64
-	Trail     struct {
+	_          structs.HostLayout
+	Busy       uint16
+	Depth      uint16
+	Top        uint16
+	Inner      uint16
+	Failing    uint16
+	Stitched   uint16
+	Keeps      uint8
+	Satisfied  uint8
+	Sent       uint8
+	Chains     uint8
+	Error      uint32
+	Context    uint32
+	LogLen     uint32
+	StashLen   uint32
+	Changes    uint32
+	Success    uint32
+	Slot       uint32
+	Next       uint32
+	Hash       uint32
+	Cell       uint16
+	Stray      uint8
+	Trampoline uint8
+	Overrun    uint32
+	Jumped     uint32
+	Hung       uint64
+	Ticket     uint64
+	Trail      struct {
 		_           structs.HostLayout
 		StackLen    uint64
 		BranchesLen int64

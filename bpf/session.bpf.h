@@ -57,6 +57,7 @@ static __always_inline struct call *at(struct call *calls, __u64 i)
 #include "session_parent.h"
 #include "session_close.h"
 #include "session_calls.h"
+#include "session_exit.h"
 #include "session_hung.h"
 
 // This program is never loaded. It calls what generated code may call, so that the ELF reader

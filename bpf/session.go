@@ -31,9 +31,10 @@ type LeftOut [LeftUnmet - LeftFine + 1]uint64
 
 // Bits of a cookie. The low 32 bits are the function's id.
 const (
-	CookieEntry      = uint64(1) << engineFuncBitFUNC_ENTRY_BIT // it opens sessions
-	CookieClassShift = int(engineFuncBitFUNC_CLASS_SHIFT)       // two bits, a layout.ErrorClass
-	CookieArgs       = uint64(1) << engineFuncBitFUNC_ARGS_BIT  // all arguments are captured
+	CookieEntry      = uint64(1) << engineFuncBitFUNC_ENTRY_BIT      // it opens sessions
+	CookieClassShift = int(engineFuncBitFUNC_CLASS_SHIFT)            // two bits, a layout.ErrorClass
+	CookieArgs       = uint64(1) << engineFuncBitFUNC_ARGS_BIT       // all arguments are captured
+	CookieTrampoline = uint64(1) << engineFuncBitFUNC_TRAMPOLINE_BIT // of one that opens sessions: it is called through a trampoline
 )
 
 // Flags of a call.

@@ -22,10 +22,12 @@ enum func_bit {
 	FUNC_CLASS_SHIFT = 33, /* two bits: enum error_class */
 	FUNC_ARGS_BIT = 35,    /* all its arguments are captured */
 	FUNC_CHECKED_BIT = 36, /* set by ks_away: the filters let the task pass, while no session was open */
+	FUNC_TRAMPOLINE_BIT = 37, /* of one that opens sessions: it is called through a trampoline */
 };
 #define FUNC_ENTRY (1ULL << FUNC_ENTRY_BIT)
 #define FUNC_ARGS (1ULL << FUNC_ARGS_BIT)
 #define FUNC_CHECKED (1ULL << FUNC_CHECKED_BIT)
+#define FUNC_TRAMPOLINE (1ULL << FUNC_TRAMPOLINE_BIT)
 
 /* Which results mean that a function failed: layout.ErrorClass. */
 enum error_class {
@@ -243,8 +245,8 @@ struct chain {
 	struct call calls[CHAIN];
 };
 
-/* What ks_recurs looks for in the kernel's stack: where a call returns to that is being made, and where an earlier
-   one does, if their function jumped to its trampoline, and if it called it. */
+/* What ks_recurs and ks_over look for in the kernel's stack: where a call returns to that is being made, and where an
+   earlier one does, if their function jumped to its trampoline, and if it called it. */
 struct sought {
 	__u64 frames[FRAMES];
 	__u64 count;
@@ -275,7 +277,8 @@ struct session {
 	__u32 next;	 /* slot of the next free one in the pool; of an interrupt's session, its own */
 	__u32 hash;	 /* of the task, for the index */
 	__u16 cell;	 /* of the bucket there */
-	__u16 stray;	 /* that is the task's other bucket */
+	__u8 stray;	 /* that is the task's other bucket */
+	__u8 trampoline; /* its first call is one through a trampoline */
 	__u32 overrun;	 /* overrun() when the session was opened */
 	__u32 jumped;	 /* CALL_JUMPED, if all calls of the failing chain are tail calls */
 	__u64 hung;	 /* start of the last session here that was reported as hung */

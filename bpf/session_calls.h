@@ -73,7 +73,7 @@ enum {
 #endif
 };
 
-// A session is passed to the body of ks_recurs' loop on the stack.
+// A session is passed to the body of seek_frames' loop on the stack.
 static __noinline long ks_seek_frame(__u32 i, struct session **holder)
 {
 	struct sought *f = &(*holder)->sought;
@@ -88,6 +88,22 @@ static __noinline long ks_seek_frame(__u32 i, struct session **holder)
 	return 0;
 }
 
+// seek_frames looks for s->sought.now and then in the kernel's stack. It returns 0 if it cannot see the whole of it, with a
+// count of 0 if it sees nothing: another task of this CPU may have been preempted with the kernel's buffer in use.
+static __always_inline int seek_frames(struct session *s, struct task_struct *task)
+{
+	struct sought *f = &s->sought;
+	long n = bpf_get_task_stack(task, f->frames, sizeof(f->frames), 0);
+
+	f->count = 0;
+	if (n <= 0)
+		return 0;
+	f->count = n / sizeof(*f->frames);
+	f->found[0] = f->found[1] = f->live[0] = f->live[1] = 0;
+	bpf_loop(FRAMES, ks_seek_frame, &s, 0);
+	return f->count < FRAMES;
+}
+
 // ks_recurs reports whether the first call of a session can still be running, whose function is called again with the
 // context at sp. If it is, the kernel's unwinder finds where both calls return to. What cannot be found out counts as running.
 FUNC int ks_recurs(struct session *s, __u32 sp)
@@ -96,28 +112,44 @@ FUNC int ks_recurs(struct session *s, __u32 sp)
 	__u64 half = (__u64)task->stack >> 32 << 32, at = half | sp, before = half | s->calls[0].sp, words;
 	__u64 now[CALLED - JUMPED + 1], then[CALLED - JUMPED + 1];
 	struct sought *f = &s->sought;
-	long n;
 
 	if (bpf_probe_read_kernel(&words, sizeof(words), (void *)(at - 8)))
 		return 1;
 	words = 8 * ((words & 0xff) + JUMPED); // the upper bits are flags of fsession
 	if (bpf_probe_read_kernel(now, sizeof(now), (void *)(at + words)) || bpf_probe_read_kernel(then, sizeof(then), (void *)(before + words)))
 		return 1;
-	n = bpf_get_task_stack(task, f->frames, sizeof(f->frames), 0);
-	if (n <= 0) // another task of this CPU may have been preempted with the buffer in use
-		return 1;
-	f->count = n / sizeof(*f->frames);
 	f->now[0] = now[0];
 	f->now[1] = now[CALLED - JUMPED];
 	f->then[0] = then[0];
 	f->then[1] = then[CALLED - JUMPED];
-	f->found[0] = f->found[1] = f->live[0] = f->live[1] = 0;
-	bpf_loop(FRAMES, ks_seek_frame, &s, 0);
-	if (f->count >= FRAMES)
+	if (!seek_frames(s, task))
 		return 1;
 	if (f->found[1])
 		return f->live[1] > (f->now[1] == f->then[1]);
 	return !f->found[0] || f->live[0] > (f->now[0] == f->then[0]);
+}
+
+// ks_over reports whether the first call of a session, whose entry function was called through a trampoline, is over: nothing
+// in the kernel's stack returns to where it does, and something else may stand in its place. If the stack cannot be seen it counts
+// as over, as almost all are.
+FUNC int ks_over(struct session *s)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 before = (__u64)task->stack >> 32 << 32 | s->calls[0].sp, words, then[CALLED - JUMPED + 1];
+	struct sought *f = &s->sought;
+
+	if (bpf_probe_read_kernel(&words, sizeof(words), (void *)(before - 8)))
+		return 0;
+	if (words << 1 >> 17) // the number of arguments, and flags
+		return 1;
+	words = 8 * ((words & 0xff) + JUMPED);
+	if (bpf_probe_read_kernel(then, sizeof(then), (void *)(before + words)))
+		return 0;
+	f->now[0] = f->then[0] = then[0];
+	f->now[1] = f->then[1] = then[CALLED - JUMPED];
+	if (!seek_frames(s, task))
+		return !f->count;
+	return !f->live[0] && !f->live[1];
 }
 
 // ks_end_unseen ends a session of which no return was seen, if its entry function is called again, at sp, and the first
@@ -154,6 +186,7 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp, __u64
 		if (!(cookie & FUNC_ENTRY))
 			return 0;
 		start(s, func, now); // a new session has nothing to keep
+		s->trampoline = !!(cookie & FUNC_TRAMPOLINE);
 		c = s->calls;
 	} else {
 		if (cookie & FUNC_ENTRY)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Closes sessions and judges them: which are reported, and why the others are not.
- * pop closes a session when its entry function returns; session_exit, session_exec and
- * session_free close what a thread leaves open.
+ * pop closes a session when its entry function returns; for what a thread leaves open see
+ * session_exit.h.
  */
 #ifndef KSNOOP_SESSION_CLOSE_H
 #define KSNOOP_SESSION_CLOSE_H
@@ -125,54 +125,6 @@ FUNC int ks_close(void *ctx, struct session *s, enum session_kind kind)
 		s->rec.parent = 0;
 	s->depth = 0;
 	return 0;
-}
-
-// end_open ends a session whose entry function will not return.
-static __always_inline void end_open(void *ctx, struct session *s, enum session_kind kind)
-{
-	s->busy = 1;
-	s->top = s->depth;
-	ks_log_unfinished(s);
-	ks_close(ctx, s, kind);
-	ks_done(s);
-}
-
-// session_exit ends the session of a thread that ends.
-SEC("tp_btf/sched_process_exit")
-int session_exit(__u64 *ctx)
-{
-	struct session *s = session_of_task(bpf_get_current_task());
-
-	if (s && s->depth)
-		end_open(ctx, s, SESSION_EXIT);
-	return 0;
-}
-
-// session_exec ends a session that has begun in a function of the process, when its thread has replaced the program. Only
-// calls of these functions have a result in flight.
-SEC("tp_btf/sched_process_exec")
-int session_exec(__u64 *ctx)
-{
-	struct session *s = session_of_task(bpf_get_current_task());
-
-	if (s && s->depth && s->calls[0].result)
-		end_open(ctx, s, SESSION_EXEC);
-	return 0;
-}
-
-// session_free ends a session that the thread opened after session_exit, before its task
-// struct is freed and may become another thread's. That session is not reported.
-SEC("tp_btf/sched_process_free")
-int session_free(__u64 *ctx)
-{
-	struct session *s = session_of_task(ctx[0]);
-
-	if (!s)
-		return 0;
-	if (s->depth)
-		__sync_fetch_and_add(&open_sessions, -1);
-	s->depth = 0;
-	return ks_release(s);
 }
 
 #endif

@@ -17,6 +17,9 @@ func Cookie(p *layout.Probe) uint64 {
 	c |= uint64(p.Class) << bpf.CookieClassShift
 	if p.Role == layout.RoleEntry {
 		c |= bpf.CookieEntry
+		if p.Method.Trampoline() {
+			c |= bpf.CookieTrampoline
+		}
 	}
 	if p.Args != nil {
 		c |= bpf.CookieArgs

@@ -28,7 +28,7 @@ func TestLiveUnreturned(t *testing.T) {
 		{"longjmp", jumps, map[string]int{`→ jump_outs \[user\] +n = 5`: 1, `→ jump_out \[user\] +n = [1-5]\n`: 5, `↔ jump_out \[user\] +\[0\] .* n = 0`: 1}},
 		// 430 calls and almost 8 KiB of values are more than the log has room for.
 		{"a log almost full", []string{"-e", "uprobe:" + file + ":run(buf($sp, 4096), buf($sp + 1, 3900))", "-a", "uprobe:" + file + ":user_depth", "--", file, "10", "43"},
-			map[string]int{`the thread ended in here`: 1, `→ run \[user\] +buf\(\$sp, 4096\) = .*buf\(\$sp \+ 1, 3900\) = `: 1, `[→↔] user_depth`: 430, `\[\.\.\.\] +run .*buf`: 1}},
+			map[string]int{`no return was seen before the thread ended`: 1, `→ run \[user\] +buf\(\$sp, 4096\) = .*buf\(\$sp \+ 1, 3900\) = `: 1, `[→↔] user_depth`: 430, `\[\.\.\.\] +run .*buf`: 1}},
 		{"sleep", []string{"--hung", "300ms", "-e", "hrtimer_nanosleep(mode)", "-n", "sleep", "--", "sleep", "2"},
 			map[string]int{`still open`: 1, `→ hrtimer_nanosleep +mode = HRTIMER_MODE_REL`: 1, `\[\.\.\.\] +hrtimer_nanosleep.* mode = HRTIMER_MODE_REL`: 1, `↔ hrtimer_nanosleep +\[0\] .* mode = HRTIMER_MODE_REL`: 1}},
 	} {

@@ -218,7 +218,7 @@ func TestValues(t *testing.T) {
 		Chain: session.Chain{Frames: []session.Frame{{Func: fn, Entry: 110, Duration: 20, Result: 5, Finished: true, Values: values}, {Func: fn, Entry: 120, Duration: 5, Values: values}}}}
 	const args = `count=uint(9) quick="? (unreadable)"`
 	if diff := cmp.Diff([]string{"process 7 cat", "thread 7/7 cat",
-		`  110 { t_read call cpu=uint(0) state="the thread ended in here" ` + args + " quick=bool(true) exit(count)=uint(77) [t_read]",
+		`  110 { t_read call cpu=uint(0) state="no return was seen before the thread ended" ` + args + " quick=bool(true) exit(count)=uint(77) [t_read]",
 		"    120 { t_read call " + args + " quick=bool(true) [t_read > t_read]", `    125 } incomplete="its return was not seen"`, "  130 } return=int(5)",
 	}, read(t, printSessions(t, New(k.Run), x)).lines()); diff != "" {
 		t.Error(diff)

@@ -64,7 +64,7 @@ const (
 	Returned State = iota // its entry function returned
 	Running               // part of a live trace; more will come
 	Hung                  // open for longer than --hung
-	Exited                // its thread ended inside the session
+	Exited                // its thread ended, and no return was seen
 	Replaced              // its thread has called execve inside the session, which began in a function of the process
 	Missing               // not a session: Loss says what is missing here
 )
@@ -78,7 +78,7 @@ func (s State) String() string {
 func (s State) Unreturned() string {
 	switch s {
 	case Exited:
-		return "the thread ended in here"
+		return "no return was seen before the thread ended"
 	case Replaced:
 		return "the thread began another program in here"
 	}

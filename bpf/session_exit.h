@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Closes the sessions that a thread leaves open when it ends or begins another program.
+ */
+#ifndef KSNOOP_SESSION_EXIT_H
+#define KSNOOP_SESSION_EXIT_H
+
+// end_open ends a session whose entry function will not return.
+static __always_inline void end_open(void *ctx, struct session *s, enum session_kind kind)
+{
+	s->busy = 1;
+	s->top = s->depth;
+	ks_log_unfinished(s);
+	ks_close(ctx, s, kind);
+	ks_done(s);
+}
+
+// session_exit ends the session of a thread that ends: in a call of its entry function, or after one of which no return
+// was seen.
+SEC("tp_btf/sched_process_exit")
+int session_exit(__u64 *ctx)
+{
+	struct session *s = session_of_task(bpf_get_current_task());
+
+	if (!s || !s->depth)
+		return 0;
+	if (!s->trampoline || !ks_over(s)) {
+		end_open(ctx, s, SESSION_EXIT);
+		return 0;
+	}
+	s->busy = 1;
+	forget(s, 0);
+	ks_done(s);
+	return 0;
+}
+
+// session_exec ends a session that has begun in a function of the process, when its thread has replaced the program. Only
+// calls of these functions have a result in flight.
+SEC("tp_btf/sched_process_exec")
+int session_exec(__u64 *ctx)
+{
+	struct session *s = session_of_task(bpf_get_current_task());
+
+	if (s && s->depth && s->calls[0].result)
+		end_open(ctx, s, SESSION_EXEC);
+	return 0;
+}
+
+// session_free ends a session that the thread opened after session_exit, before its task
+// struct is freed and may become another thread's. That session is not reported.
+SEC("tp_btf/sched_process_free")
+int session_free(__u64 *ctx)
+{
+	struct session *s = session_of_task(ctx[0]);
+
+	if (!s)
+		return 0;
+	if (s->depth)
+		__sync_fetch_and_add(&open_sessions, -1);
+	s->depth = 0;
+	return ks_release(s);
+}
+
+#endif
