@@ -27,7 +27,7 @@ func TestLiveMaxCPU(t *testing.T) {
 		return out, r.errs.String(), status
 	}
 	out, errs, status := flooded("--for=7s", "--max-cpu=5%", "vfs_read(count == 43, *file, return == 43)")
-	begun, ended := len(block.FindAllString(out, -1)), strings.Count(out, "\n);\n")
+	begun, ended := len(blocksOf(out)), strings.Count(out, "\n);\n")
 	if status != 0 || begun == 0 || begun != ended || !strings.Contains(errs, "--max-cpu allows 5%: calls are looked at for ") || sum(t, pausedTime, errs) == 0 {
 		t.Errorf("status %d, %d records of which %d are whole:\n%s", status, begun, ended, errs)
 	}

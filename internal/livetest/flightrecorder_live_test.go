@@ -33,7 +33,7 @@ func TestLiveFlight(t *testing.T) {
 	if status != 0 || kept == 0 || overwritten == 0 || kept+overwritten+lost != made || strings.Contains(out, "(size_t)34") {
 		t.Errorf("status %d: %d kept, %d made room, %d lost of %d: %s", status, kept, overwritten, lost, made, errs)
 	}
-	blocks := block.FindAllStringSubmatch(out, -1)
+	blocks := blocksOf(out)
 	if last := blocks[len(blocks)-1]; last[3] != "do_sys_openat2" || !strings.Contains(out, fmt.Sprintf("--- %d records that made room for newer ones ---\n", overwritten)) {
 		t.Errorf("the last record is that of %s, %d made room; it begins with\n%.500s", last[3], overwritten, out)
 	}

@@ -35,7 +35,7 @@ func TestLiveReplay(t *testing.T) {
 			args = append(args, "--join")
 		}
 		want, errs, status := ksnoop(t, append(args, quiet(c.work)...)...)
-		if n := len(block.FindAllString(want, -1)); status != 0 || n != c.want {
+		if n := len(blocksOf(want)); status != 0 || n != c.want {
 			t.Errorf("%s: status %d, %d blocks, want %d:\n%s%s", c.spec, status, n, c.want, want, errs)
 		}
 		args = []string{file}

@@ -35,7 +35,7 @@ func TestLiveEndless(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, status := r.wait(t)
-		if begun, ended := len(block.FindAllString(out, -1)), strings.Count(out, "\n);\n"); status != 0 || begun == 0 || begun != ended {
+		if begun, ended := len(blocksOf(out)), strings.Count(out, "\n);\n"); status != 0 || begun == 0 || begun != ended {
 			t.Errorf("status %d, %d records of which %d are whole", status, begun, ended)
 		}
 	})

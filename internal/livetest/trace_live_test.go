@@ -268,7 +268,7 @@ func TestLivePID(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, status := trace.wait(t)
-	for _, m := range block.FindAllStringSubmatch(out, -1) {
+	for _, m := range blocksOf(out) {
 		if m[2] != fmt.Sprint(work.Process.Pid) {
 			t.Errorf("a record of process %s, want %d", m[2], work.Process.Pid)
 		}
