@@ -239,6 +239,9 @@ func (t *Tracer) attachGroup(g *group) {
 			}
 		}
 		if len(failed) == 0 || len(loaded) == 1 {
+			if g.method == layout.MethodKprobe {
+				pair(made)
+			}
 			t.probes = append(t.probes, made...)
 			t.failed = append(t.failed, failed...)
 			break

@@ -21,20 +21,49 @@ import (
 // A skipped is how often the kernel did not run a program or call a probe.
 type skipped struct {
 	busy   uint64 // because another was running
-	flight uint64 // because it could not wait for another return
+	flight uint64 // because it could not wait for another return, or for busy's reason as well: see shared
+	shared uint64 // of flight, at most so many for busy's reason
+}
+
+// since returns how much n has grown since then, with each miss told by its reason.
+func (n skipped) since(then skipped) (busy, flight uint64) {
+	busy, flight = n.busy-min(n.busy, then.busy), n.flight-min(n.flight, then.flight)
+	shared := min(flight, n.shared-min(n.shared, then.shared))
+	return busy + shared, flight - shared
 }
 
 // An awaiting link or event sees returns. The kernel sees no call for whose return it has no
 // room: that of kprobe.multi and kprobe.session is up to Linux 6.13 for twice as many
 // as there are CPUs, for each function that is hooked, and since 6.14 for 4 KiB on each task;
 // that of a kretprobe is for maxActive calls, or fewer. Of a kretprobe the kernel gives one
-// number for both: no room, and another kprobe that is being handled.
-type awaiting struct{ counting }
+// number for both: no room, and another kprobe that is being handled. For the latter it also
+// skips the kprobes at the entry of the same functions (kprobes_inc_nmissed_count).
+type awaiting struct {
+	counting
+	beside []counting // those kprobes, or none
+}
+
+// pair tells kretprobes which kprobes are at the entry of the same functions. Of several one has them all: only sums are told.
+func pair(hooks []closer) {
+	i := slices.IndexFunc(hooks, func(c closer) bool { _, ok := c.(*awaiting); return ok })
+	if i < 0 {
+		return
+	}
+	first := hooks[i].(*awaiting)
+	for _, h := range hooks {
+		if _, atReturn := h.(*awaiting); atReturn {
+			continue
+		}
+		if c, ok := h.(counting); ok {
+			first.beside = append(first.beside, c)
+		}
+	}
+}
 
 // await returns a link as one that is awaiting, if it counts and sees returns.
 func await(e end, l closer, err error) (closer, error) {
 	if counts, ok := l.(counting); ok && err == nil && e != atEntry {
-		return awaiting{counts}, nil
+		return &awaiting{counting: counts}, nil
 	}
 	return l, err
 }
@@ -64,10 +93,14 @@ func (t *Tracer) missed() (n skipped, uncounted bool) {
 			if known = err == nil; known {
 				n.busy += stats.RecursionMisses
 			}
-		case awaiting:
+		case *awaiting:
 			var m uint64
 			m, known = c.missed()
 			n.flight += m
+			for _, e := range c.beside {
+				m, _ := e.missed() // it is among the probes, too
+				n.shared += m
+			}
 		case counting:
 			var m uint64
 			m, known = c.missed()

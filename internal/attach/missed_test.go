@@ -4,16 +4,40 @@ package attach
 
 import "testing"
 
-func TestMissedInProfile(t *testing.T) {
-	profile := "  entry1_77                                                   12               3\n" +
-		"  entry1_7                                                     5               9\n" +
-		"  entry1_77                                                    0               4\n"
-	for name, want := range map[string]uint64{"entry1_77": 7, "entry1_7": 9, "entry1": 0} {
-		if got, err := missedInProfile([]byte(profile), name); got != want || err != nil {
-			t.Errorf("%s: %d, %v, want %d", name, got, err, want)
+// A misses is a link that the kernel has skipped so often.
+type misses uint64
+
+func (m misses) Close() error                   { return nil }
+func (m misses) missed() (n uint64, known bool) { return uint64(m), true }
+
+// TestPair: what a kretprobe has missed that the kprobe at the entry of its function has not, the kernel had no room for.
+func TestPair(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries, returns, entriesLater, returnsLater misses
+		busy, flight                                 uint64
+	}{
+		"skipped":               {0, 0, 216, 216, 432, 0},
+		"no room":               {0, 0, 0, 30, 0, 30},
+		"both":                  {5, 3, 15, 43, 20, 30},
+		"skipped at entry only": {0, 0, 9, 4, 13, 0},
+		"before":                {7, 7, 7, 7, 0, 0},
+	} {
+		missed := func(entries, returns misses) skipped {
+			hooks := []closer{&awaiting{counting: returns}, entries, &awaiting{counting: misses(0)}}
+			pair(hooks)
+			n, uncounted := (&Tracer{probes: hooks}).missed()
+			if uncounted {
+				t.Errorf("%s: uncounted", name)
+			}
+			return n
+		}
+		if busy, flight := missed(c.entriesLater, c.returnsLater).since(missed(c.entries, c.returns)); busy != c.busy || flight != c.flight {
+			t.Errorf("%s: %d skipped, %d without room, want %d and %d", name, busy, flight, c.busy, c.flight)
 		}
 	}
-	if _, err := missedInProfile([]byte("a 1 b\n"), "a"); err == nil {
-		t.Error("letters were taken for a number")
+	alone := []closer{&awaiting{counting: misses(3)}}
+	pair(alone)
+	if n, _ := (&Tracer{probes: alone}).missed(); n != (skipped{flight: 3}) {
+		t.Errorf("returns alone: %+v", n)
 	}
 }

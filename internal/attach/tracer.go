@@ -353,6 +353,9 @@ func (t *Tracer) attachAs(p *plan.Probe) error {
 			return fmt.Errorf("%s of %s: %w", hookName(p.Method, half.end), p.Name, errors.Join(err, closeAll(made)))
 		}
 	}
+	if p.Method == layout.MethodKprobe {
+		pair(made)
+	}
 	t.probes = append(t.probes, made...)
 	return nil
 }
@@ -561,8 +564,10 @@ func (t *Tracer) Counters() ([bpf.Counters]uint64, error) {
 	if err := unpreempted(func() error { return t.addCounters(&sums) }); err != nil {
 		return sums, fmt.Errorf("reading the counters: %w", err)
 	}
-	sums[bpf.Missed], t.uncounted = skipped.busy-min(skipped.busy, t.skipped.busy), uncounted
-	sums[bpf.MissedReturn] += skipped.flight - min(skipped.flight, t.skipped.flight)
+	t.uncounted = uncounted
+	busy, flight := skipped.since(t.skipped)
+	sums[bpf.Missed] = busy
+	sums[bpf.MissedReturn] += flight
 	sums[bpf.PausedTime] = uint64(t.pausedFor().Milliseconds())
 	return sums, nil
 }
