@@ -137,6 +137,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	void *stack;
+	unsigned int flags;
+	int exit_code;
 	int pid;
 	int tgid;
 	struct cred *cred;

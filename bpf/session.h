@@ -11,7 +11,7 @@ enum {
 	STACK_WORDS = 127, /* of a kernel stack */
 	ERRNOS = 4096,
 	UNWIND = 8, /* calls that ks_unwind looks at */
-	FRAMES = 64, /* of a kernel stack, in which ks_recurs looks for callers */
+	FRAMES = 64, /* of a kernel stack, in which ks_recurs and ks_over look for callers */
 	KEPT = 3,   /* failing chains besides the one in place; see session_chain.h */
 	CHAIN = 32, /* calls of one of these */
 };
@@ -27,7 +27,6 @@ enum func_bit {
 #define FUNC_ENTRY (1ULL << FUNC_ENTRY_BIT)
 #define FUNC_ARGS (1ULL << FUNC_ARGS_BIT)
 #define FUNC_CHECKED (1ULL << FUNC_CHECKED_BIT)
-#define FUNC_TRAMPOLINE (1ULL << FUNC_TRAMPOLINE_BIT)
 
 /* Which results mean that a function failed: layout.ErrorClass. */
 enum error_class {

@@ -88,14 +88,13 @@ static __noinline long ks_seek_frame(__u32 i, struct session **holder)
 	return 0;
 }
 
-// seek_frames looks for s->sought.now and then in the kernel's stack. It returns 0 if it cannot see the whole of it, with a
-// count of 0 if it sees nothing: another task of this CPU may have been preempted with the kernel's buffer in use.
+// seek_frames looks for s->sought.now and then in the kernel's stack. It returns 0 if it cannot see the whole of it: another task
+// of this CPU may have been preempted with the kernel's buffer in use.
 static __always_inline int seek_frames(struct session *s, struct task_struct *task)
 {
 	struct sought *f = &s->sought;
 	long n = bpf_get_task_stack(task, f->frames, sizeof(f->frames), 0);
 
-	f->count = 0;
 	if (n <= 0)
 		return 0;
 	f->count = n / sizeof(*f->frames);
@@ -130,8 +129,8 @@ FUNC int ks_recurs(struct session *s, __u32 sp)
 }
 
 // ks_over reports whether the first call of a session, whose entry function was called through a trampoline, is over: nothing
-// in the kernel's stack returns to where it does, and something else may stand in its place. If the stack cannot be seen it counts
-// as over, as almost all are.
+// in the kernel's stack returns to where it does, and something else may stand in its place. What cannot be found out counts as
+// running.
 FUNC int ks_over(struct session *s)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -147,9 +146,7 @@ FUNC int ks_over(struct session *s)
 		return 0;
 	f->now[0] = f->then[0] = then[0];
 	f->now[1] = f->then[1] = then[CALLED - JUMPED];
-	if (!seek_frames(s, task))
-		return !f->count;
-	return !f->live[0] && !f->live[1];
+	return seek_frames(s, task) && !f->live[0] && !f->live[1];
 }
 
 // ks_end_unseen ends a session of which no return was seen, if its entry function is called again, at sp, and the first
@@ -186,7 +183,7 @@ static __always_inline int push(struct session *s, __u64 cookie, __u32 sp, __u64
 		if (!(cookie & FUNC_ENTRY))
 			return 0;
 		start(s, func, now); // a new session has nothing to keep
-		s->trampoline = !!(cookie & FUNC_TRAMPOLINE);
+		s->trampoline = cookie >> FUNC_TRAMPOLINE_BIT & 1;
 		c = s->calls;
 	} else {
 		if (cookie & FUNC_ENTRY)

@@ -15,20 +15,29 @@ static __always_inline void end_open(void *ctx, struct session *s, enum session_
 	ks_done(s);
 }
 
+// A thread that a signal has ended has the signal in its exit code and this flag. After an oops it has the signal only.
+enum { SIGNAL_MASK = 0x7f, PF_SIGNALED = 0x400 };
+
+static __always_inline int oopsed(struct task_struct *task)
+{
+	return (task->exit_code & SIGNAL_MASK) && !(task->flags & PF_SIGNALED);
+}
+
 // session_exit ends the session of a thread that ends: in a call of its entry function, or after one of which no return
-// was seen.
+// was seen. An oops leaves nothing of the stack (rewind_stack_and_make_dead), so that there the call counts as not over.
 SEC("tp_btf/sched_process_exit")
 int session_exit(__u64 *ctx)
 {
-	struct session *s = session_of_task(bpf_get_current_task());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct session *s = session_of_task((__u64)task);
 
-	if (!s || !s->depth)
+	if (!s || !s->depth || s->busy) // what runs inside of another program is left to session_free
 		return 0;
-	if (!s->trampoline || !ks_over(s)) {
+	s->busy = 1;
+	if (!s->trampoline || oopsed(task) || !ks_over(s)) {
 		end_open(ctx, s, SESSION_EXIT);
 		return 0;
 	}
-	s->busy = 1;
 	forget(s, 0);
 	ks_done(s);
 	return 0;

@@ -45,7 +45,7 @@ func address(t *testing.T, view *kernel.View, place string) uint64 {
 	}
 	for line := range strings.Lines(string(text)) { // an expression takes seconds for so many
 		fields := strings.Fields(line)
-		if number, ok := strings.CutPrefix(fields[2], name); !ok || strings.Trim(number, "0123456789") != "" {
+		if number, ok := strings.CutPrefix(fields[2], name); !ok || number == "" || strings.Trim(number, "0123456789") != "" {
 			continue
 		}
 		addr, err := strconv.ParseUint(fields[0], 16, 64)

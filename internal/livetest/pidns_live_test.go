@@ -200,7 +200,7 @@ func TestLivePIDNamespaceCommand(t *testing.T) {
 		interruptChild(t, trace.cmd)
 		written, _ := trace.wait(t)
 		block := regexp.MustCompile(`(?m)^ *(ksnoop|exe) .* vfs_write\($`)
-		for _, m := range blocksOf(written) {
+		for _, m := range block.FindAllStringSubmatch(written, -1) {
 			if m[1] == "ksnoop" {
 				t.Fatalf("own /proc %v: ksnoop traces itself:\n%.2000s", mounts, written)
 			}

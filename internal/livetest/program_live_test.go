@@ -232,7 +232,7 @@ var block = regexp.MustCompile(`(?m)^ *(\S+) +(\d+) +\d+ +\d+\.\d{6} ([\w.:+]+)\
 // blocksOf returns the matches of block. Only lines that end like one are matched: in megabytes of output an expression takes seconds.
 func blocksOf(out string) (matches [][]string) {
 	for line := range strings.Lines(out) {
-		if !strings.HasSuffix(line, "(\n") {
+		if !strings.HasSuffix(strings.TrimSuffix(line, "\n"), "(") {
 			continue
 		}
 		if m := block.FindStringSubmatch(line); m != nil {

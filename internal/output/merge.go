@@ -34,6 +34,8 @@ type merger struct {
 	frames     []symbols.Frame // of the whole stack, innermost first
 	starts     []int           // index in frames of each address's first frame, and the end
 	skip       []bool          // of each address
+	matched    []int           // of each address, the index of its call; -1 for none
+	most       []uint8         // what match works with
 }
 
 // begins reports whether a function starts at an address, which is where a stack taken at a
@@ -54,25 +56,28 @@ func (m *merger) begins(addr uint64) bool {
 func (m *merger) merge(c *session.Chain) []stackRow {
 	m.rows = m.rows[:0]
 	m.resolve(c.Stack)
-	next := 0 // index in c.Frames
-	for ; next < len(c.Frames) && c.Frames[next].Func.Kind == expr.UserFunction; next++ {
-		m.rows = append(m.rows, stackRow{call: &c.Frames[next]}) // from where the kernel was entered
+	calls := c.Frames
+	for len(calls) > 0 && calls[0].Func.Kind == expr.UserFunction {
+		m.rows = append(m.rows, stackRow{call: &calls[0]}) // from where the kernel was entered
+		calls = calls[1:]
 	}
-	own := m.own(c.Frames[next:])
+	own := len(c.Stack)
+	if c.Interrupt {
+		own = m.interrupt(calls)
+	}
+	m.match(calls, own)
+	next := 0
 	for i := len(c.Stack) - 1; i >= 0; i-- {
 		if m.skip[i] && !m.unfiltered {
 			continue
 		}
 		group := m.frames[m.starts[i]:m.starts[i+1]]
-		outer := &group[len(group)-1]
-		row := stackRow{symbol: outer, tracing: m.skip[i]}
-		if at := find(c.Frames[next:], outer); i < own && at >= 0 && !(m.skip[i] && m.called(&c.Frames[next+at], i)) {
-			row.tracing = false
-			for ; at > 0; at-- {
-				m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
-				next++
+		row := stackRow{symbol: &group[len(group)-1], tracing: m.skip[i]}
+		if at := m.matched[i]; at >= 0 {
+			for ; next < at; next++ {
+				m.rows = append(m.rows, stackRow{call: &calls[next]})
 			}
-			row.call = &c.Frames[next]
+			row.call, row.tracing = &calls[next], false
 			next++
 		}
 		m.rows = append(m.rows, row)
@@ -82,13 +87,13 @@ func (m *merger) merge(c *session.Chain) []stackRow {
 		if m.skip[i] || i >= own {
 			continue
 		}
-		for range m.jumped(c, i, next) {
-			m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
+		for range m.jumped(c.Stack[i], calls, i, next) {
+			m.rows = append(m.rows, stackRow{call: &calls[next]})
 			next++
 		}
 	}
-	for ; next < len(c.Frames); next++ {
-		m.rows = append(m.rows, stackRow{call: &c.Frames[next]})
+	for ; next < len(calls); next++ {
+		m.rows = append(m.rows, stackRow{call: &calls[next]})
 	}
 	return m.rows
 }
@@ -143,94 +148,121 @@ func WithoutTracing(r Resolver, stack []uint64) []uint64 {
 	return kept
 }
 
-// called reports whether call c also has a frame further in than address i. A traced
-// function first calls its trampoline, and goes on from there.
-func (m *merger) called(c *session.Frame, i int) bool {
-	for j := range i {
-		if !m.skip[j] && isCallOf(c.Func, &m.frames[m.starts[j+1]-1]) {
-			return true
-		}
-	}
-	return false
-}
+// outer returns the function at address i, into which others may be inlined there.
+func (m *merger) outer(i int) *symbols.Frame { return &m.frames[m.starts[i+1]-1] }
 
-// own returns how many of the innermost addresses can be those of calls. What is further out has called the
-// first of them, or an interrupt has come while it ran, and may be calls of the same functions, or traced as well.
-func (m *merger) own(calls []session.Frame) int {
-	n := len(m.skip)
-	found := false
+// interrupt returns how many of the innermost addresses are not of what the interrupt has interrupted, whose calls may
+// be of the same functions.
+func (m *merger) interrupt(calls []session.Frame) int {
 	for i, skipped := range m.skip {
-		if skipped {
-			continue
-		}
-		f := &m.frames[m.starts[i+1]-1]
-		switch at := find(calls, f); {
-		case at == 0:
-			n, found = i+1, true
-		case at > 0 || !isInterrupt(f):
-		case found:
-			return n
-		case n == len(m.skip):
-			n = i + 1
+		if f := m.outer(i); !skipped && isInterrupt(f) && !slices.ContainsFunc(calls, func(c session.Frame) bool { return isCallOf(c.Func, f) }) {
+			return i + 1
 		}
 	}
-	return n
+	return len(m.skip)
 }
 
 // isInterrupt reports whether a function is where the kernel begins with an interrupt, or with what soft interrupts
 // have put off.
 func isInterrupt(f *symbols.Frame) bool {
-	switch f.Name {
+	name, _, _ := strings.Cut(f.Name, ".") // of copies, .constprop.0
+	switch name {
 	case "handle_softirqs", "__do_softirq", // the former since Linux 6.10
-		"common_interrupt", "exc_nmi", // of amd64
-		"el0t_32_irq_handler", "el0t_64_irq_handler", "el1h_64_irq_handler": // of arm64
+		"common_interrupt", "fred_extint": // of amd64
 		return true
 	}
-	return strings.HasPrefix(f.Name, "sysvec_")
+	return strings.HasPrefix(name, "sysvec_") || strings.HasPrefix(name, "fred_sysvec_") ||
+		strings.HasPrefix(name, "el") && (strings.HasSuffix(name, "_irq_handler") || strings.HasSuffix(name, "_fiq_handler")) // el1h_64_irq_handler of arm64
 }
 
-// jumped returns how many of the calls from next on were made by frame i but are not in the
+// match finds out which call each of the innermost own addresses belongs to: as many as there can be in the order of both, and
+// of several ways the one with frames furthest in. A recorded function that is on the stack once more was called before the session.
+func (m *merger) match(calls []session.Frame, own int) {
+	m.matched = slices.Grow(m.matched[:0], len(m.skip))[:len(m.skip)]
+	for i := range m.matched {
+		m.matched[i] = -1
+	}
+	// most[a*width+b] is how many of the calls but for the a innermost ones match with the addresses from b on.
+	width := own + 1
+	size := (len(calls) + 1) * width
+	m.most = slices.Grow(m.most[:0], size)[:size]
+	clear(m.most)
+	is := func(a, b int) bool { return !m.skip[b] && isCallOf(calls[len(calls)-1-a].Func, m.outer(b)) }
+	for a := len(calls) - 1; a >= 0; a-- {
+		for b := own - 1; b >= 0; b-- {
+			n := max(m.most[(a+1)*width+b], m.most[a*width+b+1])
+			if is(a, b) {
+				n = max(n, 1+m.most[(a+1)*width+b+1])
+			}
+			m.most[a*width+b] = n
+		}
+	}
+	for a, b := 0, 0; b < own && m.most[a*width+b] > 0; b++ {
+		for k := len(calls) - 1; k >= a; k-- { // of several calls the outermost: those further in may have left the stack
+			if 1+m.most[(k+1)*width+b+1] == m.most[a*width+b] && is(k, b) {
+				m.matched[b], a = len(calls)-1-k, k+1
+				break
+			}
+		}
+	}
+	if m.unfiltered {
+		m.matchEntries(calls, own)
+	}
+}
+
+// matchEntries matches calls that have no frame but the place from where their function has called its trampoline.
+func (m *merger) matchEntries(calls []session.Frame, own int) {
+	next := 0
+	for i := own - 1; i >= 0; i-- {
+		if m.skip[i] && !isTrampoline(m.outer(i)) {
+			if at := slices.IndexFunc(calls[next:m.limit(i, len(calls))], func(c session.Frame) bool { return isCallOf(c.Func, m.outer(i)) }); at >= 0 {
+				m.matched[i] = next + at
+			}
+		}
+		if m.matched[i] >= 0 {
+			next = m.matched[i] + 1
+		}
+	}
+}
+
+// limit returns the first call that belongs to an address further in than i; all if there is none.
+func (m *merger) limit(i, all int) int {
+	for i--; i >= 0; i-- {
+		if m.matched[i] >= 0 {
+			return m.matched[i]
+		}
+	}
+	return all
+}
+
+// jumped returns how many of the calls from next on were made by frame i, at addr, but are not in the
 // stack: they ended with a jump to another function, which took their place. Their return
 // addresses tell, or the trampolines that trace them.
-func (m *merger) jumped(c *session.Chain, i, next int) (n int) {
+func (m *merger) jumped(addr uint64, calls []session.Frame, i, next int) (n int) {
 	trampolines, inner := 0, i-1
-	calls := c.Frames[next:]
 	var entered *symbols.Frame // what calls the trampoline, if that shows
 	for ; inner >= 0 && m.skip[inner]; inner-- {
-		f := &m.frames[m.starts[inner+1]-1]
-		switch at := find(calls, f); {
-		case !isTrampoline(f):
+		f := m.outer(inner)
+		if !isTrampoline(f) {
 			entered = f
-			if m.unfiltered && at >= 0 {
-				calls = calls[:at] // that call is shown there
-			}
-		case entered == nil || find(c.Frames[next:], entered) >= 0:
-			trampolines++
-			entered = nil
-		default: // of a function that is traced for something else
-			entered = nil
+			continue
 		}
+		if entered == nil || slices.ContainsFunc(calls[next:], func(c session.Frame) bool { return isCallOf(c.Func, entered) }) {
+			trampolines++ // else it is of a function that is traced for something else
+		}
+		entered = nil
 	}
 	if inner < 0 {
 		trampolines = 0 // those belong to what took the stack
 	}
-	if at := slices.IndexFunc(calls, func(call session.Frame) bool { return m.called(&call, i) }); at >= 0 {
-		calls = calls[:at]
-	}
-	for n < len(calls) && (n < trampolines || calls[n].Returned != 0 && calls[n].Returned == uint32(c.Stack[i])) {
+	last := len(calls) - 1 // its trampoline is among those of what took the stack, when it returned
+	for _, call := range calls[next:m.limit(i, len(calls))] {
+		if call.Returned != 0 && call.Returned != uint32(addr) || call.Returned == 0 && (n >= trampolines || next+n == last) {
+			break
+		}
 		n++
 	}
 	return n
-}
-
-// find returns the index of the call that a frame belongs to, or -1.
-func find(calls []session.Frame, f *symbols.Frame) int {
-	for i := range calls {
-		if isCallOf(calls[i].Func, f) {
-			return i
-		}
-	}
-	return -1
 }
 
 // isCallOf compares addresses if they are known, since functions may share a name and one

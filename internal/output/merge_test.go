@@ -113,20 +113,30 @@ func (n stackNames) Frames(dst []symbols.Frame, addr uint64, _ bool) []symbols.F
 // same functions or traced.
 func TestOwnFrames(t *testing.T) {
 	for _, test := range []struct {
+		interrupt          bool
 		calls, stack, want string // outermost first
 	}{
-		{"recv kfree", "send skb_out bpf_trampoline_1 kfree handle_softirqs recv kfree", "send skb_out kfree handle_softirqs recv* kfree*"},
-		{"recv queue", "send bpf_trampoline_1 skb_out handle_softirqs deliver bpf_trampoline_2 do_recv", "send skb_out handle_softirqs deliver !recv do_recv !queue"},
-		{"send kfree", "kfree sysvec_call handle_softirqs send kfree", "kfree sysvec_call handle_softirqs send* kfree*"},
-		{"sysvec_call kfree", "kfree sysvec_call handle_softirqs kfree", "kfree sysvec_call* handle_softirqs kfree*"},
-		{"timer kfree", "kfree common_interrupt handle_softirqs rx sysvec_timer bpf_trampoline_1 do_timer", "kfree common_interrupt handle_softirqs rx sysvec_timer !timer do_timer !kfree"},
-		{"open walk", "walk syscall open open walk", "walk syscall open* open walk*"},
-		{"open open walk", "syscall open open walk", "syscall open* open* walk*"},
+		{true, "recv kfree", "send skb_out bpf_trampoline_1 kfree handle_softirqs recv kfree", "send skb_out kfree handle_softirqs recv* kfree*"},
+		{true, "recv queue", "send bpf_trampoline_1 skb_out handle_softirqs deliver bpf_trampoline_2 do_recv", "send skb_out handle_softirqs deliver !recv do_recv !queue"},
+		{true, "send kfree", "kfree sysvec_call handle_softirqs send kfree", "kfree sysvec_call handle_softirqs send* kfree*"},
+		{true, "timer kfree", "kfree common_interrupt handle_softirqs rx sysvec_timer bpf_trampoline_1 do_timer", "kfree common_interrupt handle_softirqs rx sysvec_timer !timer do_timer !kfree"},
+		{true, "kfree", "kfree sysvec_call handle_softirqs run", "kfree sysvec_call handle_softirqs run !kfree"},
+		{true, "kfree", "kfree el1h_64_irq_handler hrtimer", "kfree el1h_64_irq_handler hrtimer !kfree"},
+		{true, "recv kfree", "recv kfree fred_sysvec_call __do_softirq.constprop.0 do_recv", "recv kfree fred_sysvec_call __do_softirq.constprop.0 do_recv !recv !kfree"},
+		{true, "handle_softirqs run kfree", "kfree sysvec_call handle_softirqs run", "kfree sysvec_call handle_softirqs* run* !kfree"},
+		// Of a thread, which runs soft interrupts as well or was preempted after an interrupt.
+		{false, "sys_send send ip_rcv", "syscall send bh_enable handle_softirqs run", "syscall !sys_send send* bh_enable handle_softirqs run !ip_rcv"},
+		{false, "sys_read ksys sched deq", "syscall ksys sysvec_apic irqentry_exit sched", "syscall !sys_read ksys* sysvec_apic irqentry_exit sched* !deq"},
+		{false, "open walk", "walk syscall open walk", "walk syscall open* walk*"},
+		{false, "open walk", "walk syscall open", "walk syscall open* !walk"},
+		{false, "open open walk", "syscall open open walk", "syscall open* open* walk*"},
+		{false, "z e z x", "c d e z", "c d !z e* z* !x"},
+		{false, "e", "b c bpf_trampoline_1 d", "b c d !e"},
 	} {
 		names := stackNames(strings.Fields(test.stack))
 		slices.Reverse(names)
 		m := merger{resolver: names}
-		c := session.Chain{}
+		c := session.Chain{Interrupt: test.interrupt}
 		for i := range names {
 			c.Stack = append(c.Stack, uint64(i))
 		}
@@ -174,6 +184,7 @@ func TestJumped(t *testing.T) {
 		{"a trampoline calls what is in the stack", calls("c", "e"), []uint64{0x330, 0x220, trampoline, 0x209, 0x140}, "b c* d !e"},
 		{"a trampoline of a function that is traced for something else", calls("y", "e"), []uint64{0x330, 0x220, trampoline, 0x209, 0x140}, "b c d !y !e"},
 		{"of one that is in the stack further in", calls("d", "e"), []uint64{0x330, 0x220, trampoline, 0x140}, "b c d* !e"},
+		{"it is called again further in", returning(calls("b", "e", "d", "e", "c"), 0, 0x220), []uint64{0x430, 0x330, 0x530, 0x220, 0x140}, "b* c !e f d* e* !c"},
 	} {
 		m := merger{resolver: letters{}}
 		if s := brief(m.merge(&session.Chain{Frames: test.calls, Stack: test.stack})); s != test.want {

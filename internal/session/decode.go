@@ -234,7 +234,7 @@ func offCPU(h *bpf.SessionHeader, data []byte) (total uint64, of func(i int) uin
 
 // chain decodes the calls and the stack of a record. logged has their values.
 func (d *Decoder) chain(h *bpf.SessionHeader, data []byte, logged *log) (Chain, error) {
-	var c Chain
+	c := Chain{Interrupt: h.Interrupt}
 	var returned uint32
 	total, off := offCPU(h, data)
 	for i := range h.Frames {

@@ -103,7 +103,8 @@ func (l Lost) Any() bool { return l != Lost{} }
 
 // A Chain is a chain of nested calls, with the kernel's view of it.
 type Chain struct {
-	Frames []Frame // outermost first, stitched frames last
+	Frames    []Frame // outermost first, stitched frames last
+	Interrupt bool    // Session.Interrupt
 	// Stack has the return addresses that the kernel unwound when the innermost frame
 	// returned, innermost first.
 	Stack []uint64
