@@ -15,7 +15,8 @@ static __always_inline void end_open(void *ctx, struct session *s, enum session_
 	ks_done(s);
 }
 
-// A thread that a signal has ended has the signal in its exit code and this flag. After an oops it has the signal only.
+// A thread that a signal has ended has the signal in its exit code and this flag. After an oops it mostly has the signal only, as it
+// has if seccomp has ended it.
 enum { SIGNAL_MASK = 0x7f, PF_SIGNALED = 0x400 };
 
 static __always_inline int oopsed(struct task_struct *task)

@@ -74,7 +74,7 @@ func (t *Tracer) hookEvent(prog program, probes []*plan.Probe, e end) (made []cl
 	}
 	var counts closer = ev
 	if e == atReturn {
-		counts = &awaiting{counting: ev}
+		counts = awaiting{ev}
 	}
 	return []closer{counts, l}, failed // closed in reverse order
 }

@@ -121,7 +121,7 @@ func (t *Tracer) leave(opened []closer) error {
 		}
 	}()
 	for _, c := range opened {
-		if a, ok := c.(*awaiting); ok {
+		if a, ok := c.(awaiting); ok {
 			c = a.counting
 		}
 		if c, ok := c.(lasting); ok {

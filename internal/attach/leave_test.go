@@ -76,7 +76,7 @@ func TestLeaveReturns(t *testing.T) {
 	link := fakeTrampoline{k.hold("kprobe.session of 1")}
 	defer link.Close()
 	tracer := &Tracer{options: Options{Leave: func(links []*os.File) error { left = len(links); return nil }}}
-	if err := tracer.leave([]closer{&awaiting{counting: link}}); err != nil || left != 1 {
+	if err := tracer.leave([]closer{awaiting{link}}); err != nil || left != 1 {
 		t.Errorf("%d links are left, %v", left, err)
 	}
 }

@@ -25,16 +25,26 @@ func linked(l link.Link, err error) (closer, error) {
 }
 
 // linkEvent hooks a program at a perf event, which the link keeps alive.
-func linkEvent(prog *ebpf.Program, attr *unix.PerfEventAttr) (closer, error) {
+func linkEvent(prog *ebpf.Program, attr *unix.PerfEventAttr) (link.Link, error) {
 	fd, err := unix.PerfEventOpen(attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("perf_event_open: %w", err)
 	}
-	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: prog, Attach: ebpf.AttachPerfEvent})
+	raw, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: prog, Attach: ebpf.AttachPerfEvent})
 	if err = errors.Join(err, unix.Close(fd)); err != nil {
 		return nil, fmt.Errorf("attaching to the perf event: %w", err)
 	}
-	return linked(l, nil)
+	defer raw.Close()
+	// What it is a link of, a raw one does not tell, nor what the kernel has missed.
+	own, err := unix.FcntlInt(uintptr(raw.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("the perf event's link: %w", err)
+	}
+	l, err := link.NewFromFD(own)
+	if err != nil {
+		return nil, fmt.Errorf("the perf event's link: %w", err)
+	}
+	return l, nil
 }
 
 // kprobeType is where the kernel tells the number of its source of kprobe events.
@@ -68,5 +78,5 @@ func hookAddress(addr uint64, e end, prog *ebpf.Program) (closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kprobe at %#x: %w", addr, err)
 	}
-	return l, nil
+	return linked(l, nil)
 }

@@ -37,25 +37,20 @@ func (n skipped) since(then skipped) (busy, flight uint64) {
 // as there are CPUs, for each function that is hooked, and since 6.14 for 4 KiB on each task;
 // that of a kretprobe is for maxActive calls, or fewer. Of a kretprobe the kernel gives one
 // number for both: no room, and another kprobe that is being handled. For the latter it also
-// skips the kprobes at the entry of the same functions (kprobes_inc_nmissed_count).
-type awaiting struct {
-	counting
-	beside []counting // those kprobes, or none
-}
+// skips the kprobes at the entry of the same functions, which are paired (kprobes_inc_nmissed_count).
+type awaiting struct{ counting }
 
-// pair tells kretprobes which kprobes are at the entry of the same functions. Of several one has them all: only sums are told.
+// A paired kprobe is at the entry of functions that an awaiting one is attached to as well.
+type paired struct{ counting }
+
+// pair marks the kprobes of functions whose kretprobes come before them in hooks.
 func pair(hooks []closer) {
-	i := slices.IndexFunc(hooks, func(c closer) bool { _, ok := c.(*awaiting); return ok })
-	if i < 0 {
-		return
-	}
-	first := hooks[i].(*awaiting)
-	for _, h := range hooks {
-		if _, atReturn := h.(*awaiting); atReturn {
-			continue
-		}
-		if c, ok := h.(counting); ok {
-			first.beside = append(first.beside, c)
+	after := false
+	for i, h := range hooks {
+		_, is := h.(awaiting)
+		after = after || is
+		if c, ok := h.(counting); ok && after && !is {
+			hooks[i] = paired{c}
 		}
 	}
 }
@@ -63,7 +58,7 @@ func pair(hooks []closer) {
 // await returns a link as one that is awaiting, if it counts and sees returns.
 func await(e end, l closer, err error) (closer, error) {
 	if counts, ok := l.(counting); ok && err == nil && e != atEntry {
-		return &awaiting{counting: counts}, nil
+		return awaiting{counts}, nil
 	}
 	return l, err
 }
@@ -93,14 +88,15 @@ func (t *Tracer) missed() (n skipped, uncounted bool) {
 			if known = err == nil; known {
 				n.busy += stats.RecursionMisses
 			}
-		case *awaiting:
+		case awaiting:
 			var m uint64
 			m, known = c.missed()
 			n.flight += m
-			for _, e := range c.beside {
-				m, _ := e.missed() // it is among the probes, too
-				n.shared += m
-			}
+		case paired:
+			var m uint64
+			m, known = c.missed()
+			n.busy += m
+			n.shared += m
 		case counting:
 			var m uint64
 			m, known = c.missed()

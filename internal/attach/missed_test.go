@@ -23,7 +23,7 @@ func TestPair(t *testing.T) {
 		"before":                {7, 7, 7, 7, 0, 0},
 	} {
 		missed := func(entries, returns misses) skipped {
-			hooks := []closer{&awaiting{counting: returns}, entries, &awaiting{counting: misses(0)}}
+			hooks := []closer{awaiting{returns}, entries}
 			pair(hooks)
 			n, uncounted := (&Tracer{probes: hooks}).missed()
 			if uncounted {
@@ -35,7 +35,7 @@ func TestPair(t *testing.T) {
 			t.Errorf("%s: %d skipped, %d without room, want %d and %d", name, busy, flight, c.busy, c.flight)
 		}
 	}
-	alone := []closer{&awaiting{counting: misses(3)}}
+	alone := []closer{awaiting{misses(3)}}
 	pair(alone)
 	if n, _ := (&Tracer{probes: alone}).missed(); n != (skipped{flight: 3}) {
 		t.Errorf("returns alone: %+v", n)

@@ -187,7 +187,10 @@ func (m *merger) match(calls []session.Frame, own int) {
 	size := (len(calls) + 1) * width
 	m.most = slices.Grow(m.most[:0], size)[:size]
 	clear(m.most)
-	is := func(a, b int) bool { return !m.skip[b] && isCallOf(calls[len(calls)-1-a].Func, m.outer(b)) }
+	is := func(a, b int) bool {
+		c := &calls[len(calls)-1-a]
+		return !m.skip[b] && (a > 0 || !c.Finished) && isCallOf(c.Func, m.outer(b)) // the last has left the stack if it has returned
+	}
 	for a := len(calls) - 1; a >= 0; a-- {
 		for b := own - 1; b >= 0; b-- {
 			n := max(m.most[(a+1)*width+b], m.most[a*width+b+1])
@@ -212,15 +215,21 @@ func (m *merger) match(calls []session.Frame, own int) {
 
 // matchEntries matches calls that have no frame but the place from where their function has called its trampoline.
 func (m *merger) matchEntries(calls []session.Frame, own int) {
-	next := 0
-	for i := own - 1; i >= 0; i-- {
+	limit := len(calls)
+	for i := range own {
 		if m.skip[i] && !isTrampoline(m.outer(i)) {
-			if at := slices.IndexFunc(calls[next:m.limit(i, len(calls))], func(c session.Frame) bool { return isCallOf(c.Func, m.outer(i)) }); at >= 0 {
-				m.matched[i] = next + at
+			first := 0 // that is not of an address further out
+			if at := slices.IndexFunc(m.matched[i:], func(call int) bool { return call >= 0 }); at >= 0 {
+				first = m.matched[i+at] + 1
+			}
+			for k := limit - 1; k >= first && m.matched[i] < 0; k-- {
+				if isCallOf(calls[k].Func, m.outer(i)) {
+					m.matched[i] = k
+				}
 			}
 		}
 		if m.matched[i] >= 0 {
-			next = m.matched[i] + 1
+			limit = m.matched[i]
 		}
 	}
 }

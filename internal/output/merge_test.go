@@ -114,7 +114,7 @@ func (n stackNames) Frames(dst []symbols.Frame, addr uint64, _ bool) []symbols.F
 func TestOwnFrames(t *testing.T) {
 	for _, test := range []struct {
 		interrupt          bool
-		calls, stack, want string // outermost first
+		calls, stack, want string // outermost first; "f." has returned
 	}{
 		{true, "recv kfree", "send skb_out bpf_trampoline_1 kfree handle_softirqs recv kfree", "send skb_out kfree handle_softirqs recv* kfree*"},
 		{true, "recv queue", "send bpf_trampoline_1 skb_out handle_softirqs deliver bpf_trampoline_2 do_recv", "send skb_out handle_softirqs deliver !recv do_recv !queue"},
@@ -129,6 +129,8 @@ func TestOwnFrames(t *testing.T) {
 		{false, "sys_read ksys sched deq", "syscall ksys sysvec_apic irqentry_exit sched", "syscall !sys_read ksys* sysvec_apic irqentry_exit sched* !deq"},
 		{false, "open walk", "walk syscall open walk", "walk syscall open* walk*"},
 		{false, "open walk", "walk syscall open", "walk syscall open* !walk"},
+		{false, "open walk.", "walk syscall do_open", "walk syscall do_open !open !walk"},
+		{false, "walk.", "walk syscall do_walk", "walk syscall do_walk !walk"},
 		{false, "open open walk", "syscall open open walk", "syscall open* open* walk*"},
 		{false, "z e z x", "c d e z", "c d !z e* z* !x"},
 		{false, "e", "b c bpf_trampoline_1 d", "b c d !e"},
@@ -141,7 +143,8 @@ func TestOwnFrames(t *testing.T) {
 			c.Stack = append(c.Stack, uint64(i))
 		}
 		for name := range strings.FieldsSeq(test.calls) {
-			c.Frames = append(c.Frames, session.Frame{Func: &plan.Probe{Func: kernel.Function{Name: name}}})
+			name, returned := strings.CutSuffix(name, ".")
+			c.Frames = append(c.Frames, session.Frame{Func: &plan.Probe{Func: kernel.Function{Name: name}}, Finished: returned})
 		}
 		if s := brief(m.merge(&c)); s != test.want {
 			t.Errorf("%s, stack %s:\n%s, want\n%s", test.calls, test.stack, s, test.want)
